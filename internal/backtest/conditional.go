@@ -31,7 +31,6 @@ func (t *trial) applying(record accesslog.Record) []*rules.Policy {
 // the service does. by is the rule that makes it wait longest. A rule counts as having
 // refused if it does; one alone if no other does.
 func (t *trial) decideConditional(ctx context.Context, l *lane, applying []*rules.Policy, key string, record accesslog.Record) (by *RuleCount, err error) {
-	t.now = record.Time
 	for _, p := range applying {
 		if p.IsTrap() {
 			t.refused++
@@ -99,6 +98,9 @@ func (t *trial) report(ctx context.Context, key string, record accesslog.Record)
 		t.log.Decide(ctx, t.requests[:], t.results[:])
 		if err := t.results[0].Err; err != nil {
 			return err
+		}
+		if !t.results[0].Allowed {
+			t.offend(t.byPolicy[p], key)
 		}
 	}
 	return nil

@@ -22,13 +22,21 @@ type Report struct {
 	TooCostly int64 `json:"too_costly"`
 	// Unlimited are those of the allowed that no rule applied to.
 	Unlimited int64 `json:"unlimited"`
-	Keys      int64 `json:"keys"` // distinct ones
+	// Blocked are those of the refused that an automatic block refused, and no rule.
+	Blocked int64 `json:"blocked"`
+	Keys    int64 `json:"keys"` // distinct ones
 	// First and Last are the times of the first and last request, zero
 	// without any.
-	First     time.Time   `json:"first,omitzero"`
-	Last      time.Time   `json:"last,omitzero"`
-	Rules     []RuleCount `json:"rules"`
-	Offenders []Offender  `json:"offenders"` // the most refused first
+	First time.Time   `json:"first,omitzero"`
+	Last  time.Time   `json:"last,omitzero"`
+	Rules []RuleCount `json:"rules"`
+	// Escalations are of the policies that have one, that with the most blocks first. The
+	// safety limit of a server is left out.
+	Escalations []EscalationCount `json:"escalations"`
+	Offenders   []Offender        `json:"offenders"`         // the most refused first
+	Timeline    *Timeline         `json:"timeline,omitzero"` // nil without requests
+	// Score is nil unless a truth was given.
+	Score *Score `json:"score,omitzero"`
 	// Comparison is nil unless a second plan was given.
 	Comparison *Comparison `json:"comparison,omitzero"`
 	// Input is nil unless the requests came out of log files.
@@ -59,10 +67,13 @@ type Offender struct {
 
 // Comparison is how a plan differs from a second one.
 type Comparison struct {
-	Against string      `json:"against"`
-	Allowed int64       `json:"allowed"` // by the second plan
-	Refused int64       `json:"refused"` // by the second plan
-	Rules   []RuleCount `json:"rules"`   // of the second plan
+	Against     string            `json:"against"`
+	Allowed     int64             `json:"allowed"`        // by the second plan
+	Refused     int64             `json:"refused"`        // by the second plan
+	Blocked     int64             `json:"blocked"`        // those of Refused that its automatic blocks refused
+	Rules       []RuleCount       `json:"rules"`          // of the second plan
+	Escalations []EscalationCount `json:"escalations"`    // of the second plan
+	Score       *Score            `json:"score,omitzero"` // of the second plan, nil without a truth
 	// NewlyRefused are the requests that only the first plan refuses and
 	// NewlyAllowed those that only the second one refuses.
 	NewlyRefused     int64    `json:"newly_refused"`
@@ -93,8 +104,11 @@ func (r *run) report() *Report {
 	report := &Report{
 		Plan: r.options.Plan.String(), Estimate: r.options.Estimate,
 		Requests: r.records, Allowed: t.allowed, Refused: t.refused,
-		TooCostly: t.tooCostly, Unlimited: t.unlimited,
-		Keys: int64(len(r.keys)), Rules: t.ruleCounts(),
+		TooCostly: t.tooCostly, Unlimited: t.unlimited, Blocked: t.blocked,
+		Keys: int64(len(r.keys)), Rules: t.ruleCounts(), Escalations: t.escalationCounts(), Timeline: r.timeline.result(),
+	}
+	if r.score != nil {
+		report.Score = r.score.Score()
 	}
 	if r.records > 0 {
 		report.First, report.Last = timeOf(r.first), timeOf(r.last)
@@ -124,7 +138,11 @@ func (h *history) offender(refused int64) Offender {
 
 func (r *run) comparison() *Comparison {
 	t := r.against
-	c := &Comparison{Against: r.options.Against.String(), Allowed: t.allowed, Refused: t.refused, Rules: t.ruleCounts()}
+	c := &Comparison{Against: r.options.Against.String(), Allowed: t.allowed, Refused: t.refused, Blocked: t.blocked,
+		Rules: t.ruleCounts(), Escalations: t.escalationCounts()}
+	if r.scoreAgainst != nil {
+		c.Score = r.scoreAgainst.Score()
+	}
 	for _, h := range r.keys {
 		if h.newlyRefused > 0 {
 			c.NewlyRefused += h.newlyRefused

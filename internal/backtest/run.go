@@ -24,6 +24,8 @@ type Options struct {
 	// Outcomes says what came of the requests, for policies with an outcome; nil means
 	// accesslog.DefaultOutcomes.
 	Outcomes accesslog.Outcomes
+	// Truth, if not nil, says who is an attacker, so that the plans are scored.
+	Truth *Truth
 	// Estimate marks a source that holds only some of the requests.
 	Estimate bool
 	// Progress, if not nil, is called from time to time with the number of records done.
@@ -73,6 +75,9 @@ type run struct {
 	keys        map[string]*history
 	records     int64
 	first, last int64
+	timeline    timeline
+	// score and scoreAgainst are nil without a truth.
+	score, scoreAgainst *Scorer
 }
 
 // history is what happened to one key.
@@ -104,6 +109,9 @@ func newRun(o Options) *run {
 	if o.Against != nil {
 		r.against = newTrial(*o.Against, o.Outcomes)
 	}
+	if o.Truth != nil {
+		r.score, r.scoreAgainst = NewScorer(o.Truth), NewScorer(o.Truth)
+	}
 	return r
 }
 
@@ -131,7 +139,11 @@ func (r *run) take(ctx context.Context, record accesslog.Record) error {
 	if by != nil {
 		h.refuse(record.Time, by)
 	}
+	if r.score != nil {
+		r.score.Count(h.key, timeOf(record.Time), by != nil)
+	}
 	if r.against == nil {
+		r.timeline.count(record.Time, by != nil, false)
 		return nil
 	}
 	other, err := r.against.decide(ctx, h.againstLane, h.key, record)
@@ -139,6 +151,10 @@ func (r *run) take(ctx context.Context, record accesslog.Record) error {
 		return err
 	}
 	h.compare(record.Time, by != nil, other != nil)
+	r.timeline.count(record.Time, by != nil, other != nil)
+	if r.scoreAgainst != nil {
+		r.scoreAgainst.Count(h.key, timeOf(record.Time), other != nil)
+	}
 	return nil
 }
 

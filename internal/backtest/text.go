@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -40,11 +41,15 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 	r.writeInput(out)
 	r.writeTotals(out)
 	writeRules(out, o, r.Rules, r.Refused, "RULE")
+	writeEscalations(out, o, r.Escalations, "ESCALATION")
+	r.Score.writeText(out, o, "")
 	r.writeOffenders(out, o)
 	if c := r.Comparison; c != nil {
 		fmt.Fprintf(out, "\nAgainst    %s\n", printable(c.Against))
 		fmt.Fprintf(out, "Allowed    %s\nRefused    %s\n", withRatio(c.Allowed, r.Requests), withRatio(c.Refused, r.Requests))
 		writeRules(out, o, c.Rules, c.Refused, "RULE AGAINST")
+		writeEscalations(out, o, c.Escalations, "ESCALATION AGAINST")
+		c.Score.writeText(out, o, " AGAINST")
 		writeChanges(out, o, "newly refused", "NEWLY REFUSED", c.NewlyRefused, c.NewlyRefusedKeys)
 		writeChanges(out, o, "newly allowed", "NEWLY ALLOWED", c.NewlyAllowed, c.NewlyAllowedKeys)
 	}
@@ -88,6 +93,9 @@ func (r *Report) writeTotals(out io.Writer) {
 	if r.TooCostly > 0 {
 		fmt.Fprintf(out, ", %s of them for a cost that the rules never allow", humanize.Comma(r.TooCostly))
 	}
+	if r.Blocked > 0 {
+		fmt.Fprintf(out, ", %s of them by automatic blocks", humanize.Comma(r.Blocked))
+	}
 	fmt.Fprintln(out)
 	if r.Estimate {
 		fmt.Fprintln(out, "Estimate   the recording holds only some of the requests")
@@ -103,6 +111,60 @@ func writeRules(out io.Writer, o TextOptions, counts []RuleCount, refused int64,
 		t.add(ruleName(c.Policy, c.Rule), humanize.Comma(c.Failed), percent(c.Failed, refused), humanize.Comma(c.Alone))
 	}
 	t.write(out, o.Width)
+}
+
+func writeEscalations(out io.Writer, o TextOptions, counts []EscalationCount, title string) {
+	if len(counts) == 0 {
+		return
+	}
+	t := table{columns: []column{{title: title, wide: true}, {title: "KEYS BLOCKED"}, {title: "BLOCKS"}, {title: "REFUSED"}}}
+	for _, c := range counts {
+		t.add(printable(c.Policy), humanize.Comma(c.Keys), humanize.Comma(c.Blocks), humanize.Comma(c.Refused))
+	}
+	t.write(out, o.Width)
+}
+
+// writeText writes both tables of a score, nothing for nil. plan is added to their titles.
+func (s *Score) writeText(out io.Writer, o TextOptions, plan string) {
+	if s == nil {
+		return
+	}
+	t := table{columns: []column{
+		{title: "ATTACKERS" + plan, wide: true}, {title: "CAUGHT"}, {title: "SERVED UNTIL"}, {title: "MOST"}, {title: "TIME UNTIL"}, {title: "MOST"}, {title: "REQUESTS SERVED"},
+	}}
+	for _, a := range s.Attackers {
+		caught := fmt.Sprintf("%s of %s", humanize.Comma(a.Caught), humanize.Comma(a.Attackers))
+		served := percent(a.Served, a.Requests)
+		if a.Caught == 0 {
+			t.add(printable(a.Label), caught, "-", "-", "-", "-", served)
+			continue
+		}
+		t.add(printable(a.Label), caught, humanize.Comma(a.ServedMedian), humanize.Comma(a.ServedMax), Seconds(a.TimeMedian), Seconds(a.TimeMax), served)
+	}
+	if len(s.Attackers) > 0 {
+		t.write(out, o.Width)
+	}
+	t = table{columns: []column{
+		{title: "BENIGN" + plan, wide: true}, {title: "CLIENTS"}, {title: "EVER REFUSED"}, {title: "REQUESTS"}, {title: "REFUSED"}, {title: "SHARE"},
+	}}
+	for _, b := range s.Benign {
+		t.add(printable(b.Label), humanize.Comma(b.Clients), humanize.Comma(b.ClientsRefused), humanize.Comma(b.Requests), humanize.Comma(b.Refused), percent(b.Refused, b.Requests))
+	}
+	if len(s.Benign) > 0 {
+		t.write(out, o.Width)
+	}
+	if s.Absent > 0 && plan == "" {
+		fmt.Fprintf(out, "%s of the truth made no request\n", counted(s.Absent, "key"))
+	}
+}
+
+// Seconds writes a time of a score, to the second below an hour and to the minute above.
+func Seconds(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
+	if d >= time.Hour {
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	}
+	return d.String()
 }
 
 func (r *Report) writeOffenders(out io.Writer, o TextOptions) {

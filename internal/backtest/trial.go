@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
@@ -23,8 +24,10 @@ type trial struct {
 	found    []*rules.Policy // reused by applying
 	outcomes accesslog.Outcomes
 	names    []string // reused by report
+	blocks   map[string]block
+	owners   map[*RuleCount]*lane
 
-	allowed, refused, tooCostly, unlimited int64
+	allowed, refused, tooCostly, unlimited, blocked int64
 }
 
 // lane is one policy of a trial.
@@ -33,11 +36,13 @@ type lane struct {
 	request timestamplog.Request // for a key that is still to be named
 	counts  []RuleCount
 	// most is the largest cost that each rule can ever allow.
-	most []int
+	most       []int
+	escalation *escalation // nil for none
 }
 
 func newTrial(plan Plan, outcomes accesslog.Outcomes) *trial {
-	t := &trial{selector: plan.selector, outcomes: outcomes, byPolicy: map[*rules.Policy]*lane{}}
+	t := &trial{selector: plan.selector, outcomes: outcomes, byPolicy: map[*rules.Policy]*lane{}, blocks: map[string]block{}, owners: map[*RuleCount]*lane{}}
+	escalations := offences.EscalationsOf(plan.policies)
 	if t.selector == nil {
 		t.selector = rules.NewSelector(nil)
 	}
@@ -48,6 +53,12 @@ func newTrial(plan Plan, outcomes accesslog.Outcomes) *trial {
 			for i, rule := range p.Rules.Counted(p.Options) {
 				l.counts = append(l.counts, RuleCount{Policy: p.Name, Rule: p.Rules[i].String()})
 				l.most = append(l.most, int(min(rule.Limit, rule.Capacity())))
+			}
+			for i := range l.counts {
+				t.owners[&l.counts[i]] = l
+			}
+			if policy, found := escalations[p.ID]; found {
+				l.escalation = &escalation{policy: policy, states: map[string]*escalated{}, count: EscalationCount{Policy: p.Name}}
 			}
 		}
 		t.lanes = append(t.lanes, l)
@@ -65,9 +76,25 @@ func (t *trial) laneOf(k keys.Key) *lane {
 	return t.byPolicy[policy]
 }
 
-// decide answers one record. by is the rule that makes a refused one wait
-// longest, nil for an allowed one.
+// decide answers one record. by is the rule that
+// makes a refused one wait longest, or for a blocked one a rule of the policy that blocked
+// it; nil for an allowed one.
 func (t *trial) decide(ctx context.Context, l *lane, key string, record accesslog.Record) (by *RuleCount, err error) {
+	t.now = record.Time
+	if blocked := t.blockedBy(key); blocked != nil {
+		blocked.escalation.count.Refused++
+		t.blocked++
+		t.refused++
+		return &blocked.counts[0], nil
+	}
+	if by, err = t.ask(ctx, l, key, record); by != nil {
+		t.offend(t.owners[by], key)
+	}
+	return by, err
+}
+
+// ask answers one record of a key that is not blocked.
+func (t *trial) ask(ctx context.Context, l *lane, key string, record accesslog.Record) (by *RuleCount, err error) {
 	if applying := t.applying(record); len(applying) > 0 {
 		if by, err = t.decideConditional(ctx, l, applying, key, record); by != nil || err != nil {
 			return by, err
@@ -79,7 +106,6 @@ func (t *trial) decide(ctx context.Context, l *lane, key string, record accesslo
 		t.allowed++
 		return nil, nil
 	}
-	t.now = record.Time
 	request, result := &t.requests[0], &t.results[0]
 	*request = l.request
 	request.Key, request.Cost = key, record.Cost

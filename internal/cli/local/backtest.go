@@ -18,6 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/policyfile"
+	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -55,7 +56,9 @@ shown.`
 type backtestFlags struct {
 	logFlags
 	rules, againstRules     []string
+	presets, againstPresets []string
 	policies, against       string
+	truth                   string
 	algorithm               string
 	options, againstOptions []string
 	out                     string
@@ -74,7 +77,14 @@ changed. With --against a second stack is tried beside the first, and the report
 would be newly refused and newly allowed. --against also takes the name of an algorithm: the
 same rules are then tried under both, so that the report shows which keys they treat
 differently. Policies with an outcome count what the status of an answer means, as --outcome
-says. A missing asset, favicon or robots.txt means nothing.
+says. A missing asset, favicon or robots.txt means nothing. Escalations block as they would in
+the service, without its safety limit.
+
+--truth names a file that says who the attackers are: CSV with the columns key, label and
+first_attack, or JSON lines with these fields; first_attack is a time, and empty for a benign
+key. The report then says, for each label, how many attackers were caught, after how many
+requests served and after how long, and how much of what benign clients asked for was refused.
+A key that the file does not name is benign.
 
 ` + logHelp + `
 
@@ -82,6 +92,7 @@ says. A missing asset, favicon or robots.txt means nothing.
 row for each key that was refused by either stack.`,
 		Example: `admin backtest access.log.gz --rule 1/s --rule 20/m --rule 200/h --rule 800/d
 admin backtest access.log.gz --policy policies.yaml --against-rule 20/m
+admin backtest access.log.gz --preset website --preset traps --truth truth.csv --against-preset api
 admin backtest access.log.gz --rule 20/m --algorithm sorted_set_log --option count_refused --against timestamp_log
 admin backtest api.csv --key-column token --rule 100/h --out report.json`,
 		Args: cobra.MinimumNArgs(1),
@@ -92,6 +103,9 @@ admin backtest api.csv --key-column token --rule 100/h --out report.json`,
 	flags := c.Flags()
 	flags.StringSliceVar(&f.rules, "rule", nil, "a rule to test, as 20/1m; may be repeated")
 	flags.StringVar(&f.policies, "policy", "", "test the policies of this file instead, as written by 'export'")
+	flags.StringSliceVar(&f.presets, "preset", nil, "test a policy file that Stint ships, alone or with others: "+strings.Join(presets.Names(), ", "))
+	flags.StringSliceVar(&f.againstPresets, "against-preset", nil, "compare with a policy file that Stint ships; may be repeated")
+	flags.StringVar(&f.truth, "truth", "", "score the rules by this file, which says who the attackers are")
 	flags.StringSliceVar(&f.againstRules, "against-rule", nil, "a rule of the stack to compare with; may be repeated")
 	flags.StringVar(&f.against, "against", "", "compare with the policies of this file, or with the same rules under this algorithm")
 	flags.StringVar(&f.algorithm, "algorithm", "", "test the rules under this algorithm instead of timestamp_log or the file's")
@@ -101,7 +115,10 @@ admin backtest api.csv --key-column token --rule 100/h --out report.json`,
 	flags.IntVar(&f.limit, "limit", 20, "the most keys in a table, 0 for all")
 	flags.StringArrayVar(&f.outcomes, "outcome", nil, "what answers mean, as 404=not_found or 'POST 401,403=login_failed', which are the defaults; may be repeated")
 	c.MarkFlagsMutuallyExclusive("rule", "policy")
-	c.MarkFlagsMutuallyExclusive("against", "against-rule")
+	c.MarkFlagsMutuallyExclusive("rule", "preset")
+	c.MarkFlagsMutuallyExclusive("against", "against-rule", "against-preset")
+	console.CompleteFlag(c, "preset", presets.Names()...)
+	console.CompleteFlag(c, "against-preset", presets.Names()...)
 	console.CompleteFlag(c, "algorithm", algorithms.Names()...)
 	f.logFlags.add(c)
 	return c
@@ -117,6 +134,9 @@ func runBacktest(ctx context.Context, con *console.Console, paths []string, f *b
 	}
 	read, err := f.logFlags.options()
 	if err != nil {
+		return err
+	}
+	if options.Truth, err = readTruth(con, f.truth, read); err != nil {
 		return err
 	}
 	bar := con.Progress()
@@ -138,7 +158,7 @@ func runBacktest(ctx context.Context, con *console.Console, paths []string, f *b
 }
 
 func backtestOptions(con *console.Console, f *backtestFlags) (backtest.Options, error) {
-	plan, err := readPlan(con, "rule", f.rules, f.policies)
+	plan, err := readPlan(con, "rule", f.rules, f.policies, f.presets)
 	if err != nil {
 		return backtest.Options{}, err
 	}
@@ -156,7 +176,7 @@ func backtestOptions(con *console.Console, f *backtestFlags) (backtest.Options, 
 		}
 	case len(f.options) > 0:
 		return backtest.Options{}, console.Usagef("--option requires --algorithm")
-	case other != nil && f.policies == "":
+	case other != nil && f.policies == "" && len(f.presets) == 0:
 		options.Plan = titled(plan, algorithms.TimestampLog, nil)
 	}
 	var against backtest.Plan
@@ -165,8 +185,8 @@ func backtestOptions(con *console.Console, f *backtestFlags) (backtest.Options, 
 		against, err = under("against", plan, f.against, f.againstOptions)
 	case len(f.againstOptions) > 0:
 		err = console.Usagef("--against-option requires an algorithm in --against")
-	case len(f.againstRules) > 0 || f.against != "":
-		against, err = readPlan(con, "against-rule", f.againstRules, f.against)
+	case len(f.againstRules) > 0 || f.against != "" || len(f.againstPresets) > 0:
+		against, err = readPlan(con, "against-rule", f.againstRules, f.against, f.againstPresets)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = console.Usagef("--against: %q is neither a file nor an algorithm; the algorithms are %s", f.against, strings.Join(algorithms.Names(), ", "))
 		}
@@ -197,27 +217,55 @@ func titled(plan backtest.Plan, algorithm string, options []string) backtest.Pla
 	return plan.Titled(plan.String() + " by " + strings.Join(append([]string{algorithm}, options...), " "))
 }
 
-// readPlan reads what to test: rules, or the policies of a file.
-func readPlan(con *console.Console, flag string, texts []string, path string) (backtest.Plan, error) {
+// readTruth reads the file of --truth, nil for none.
+func readTruth(con *console.Console, path string, read accesslog.Options) (*backtest.Truth, error) {
+	if path == "" {
+		return nil, nil
+	}
+	file, name, err := con.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	truth, err := backtest.ReadTruth(file, name, read.Keys)
+	if err != nil {
+		return nil, console.Usagef("--truth: %w", err)
+	}
+	return truth, nil
+}
+
+// readPlan reads what to test: rules, or the policies of a file and of presets.
+func readPlan(con *console.Console, flag string, texts []string, path string, shipped []string) (backtest.Plan, error) {
 	switch {
-	case path == "" && len(texts) == 0:
-		return backtest.Plan{}, console.Usagef("nothing to test; give a rule, as in --rule 20/m, or a policy file with --policy")
-	case path == "":
+	case path == "" && len(texts) == 0 && len(shipped) == 0:
+		return backtest.Plan{}, console.Usagef("nothing to test; give a rule, as in --rule 20/m, a policy file with --policy, or --preset")
+	case path == "" && len(shipped) == 0:
 		stack, err := rules.ParseStack(texts)
 		if err != nil {
 			return backtest.Plan{}, console.Usagef("--%s: %w", flag, err)
 		}
 		return backtest.StackPlan(stack), nil
 	}
-	requests, err := ReadPolicies(con, path)
-	if err != nil {
-		return backtest.Plan{}, err
-	}
-	policies := make([]*rules.Policy, len(requests))
-	for i, request := range requests {
-		if policies[i], err = policyfile.Policy(request); err != nil {
-			return backtest.Plan{}, console.Usagef("%s: policy %q: %w", path, request.Name, err)
+	var policies []*rules.Policy
+	if path != "" {
+		requests, err := ReadPolicies(con, path)
+		if err != nil {
+			return backtest.Plan{}, err
 		}
+		for _, request := range requests {
+			policy, err := policyfile.Policy(request)
+			if err != nil {
+				return backtest.Plan{}, console.Usagef("%s: policy %q: %w", path, request.Name, err)
+			}
+			policies = append(policies, policy)
+		}
+	}
+	for _, name := range shipped {
+		preset, found := presets.Find(name)
+		if !found {
+			return backtest.Plan{}, console.Usagef("there is no preset %q; there are %s", name, strings.Join(presets.Names(), ", "))
+		}
+		policies = append(policies, preset.Policies...)
 	}
 	return backtest.PoliciesPlan(policies), nil
 }

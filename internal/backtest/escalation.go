@@ -1,0 +1,114 @@
+package backtest
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/stint-dev/stint/internal/offences"
+)
+
+// blockDelay is how long after the offence that reaches the threshold its block begins:
+// as long as the service takes at most.
+const blockDelay = 3 * time.Second
+
+// EscalationCount is what the escalation of one policy did.
+type EscalationCount struct {
+	Policy  string `json:"policy"`
+	Keys    int64  `json:"keys"`    // that were blocked, each once
+	Blocks  int64  `json:"blocks"`  // a key may be blocked several times
+	Refused int64  `json:"refused"` // by these blocks
+}
+
+// escalation is that of one policy of a trial.
+type escalation struct {
+	policy offences.EscalationPolicy
+	states map[string]*escalated
+	count  EscalationCount
+}
+
+// escalated is the state of one key under one escalation.
+type escalated struct {
+	state      offences.State
+	minutes    []minuteCount // with offences, the oldest first
+	wasBlocked bool
+}
+
+type minuteCount struct{ minute, offences int64 }
+
+// block is the newest automatic block of a key, in Unix milliseconds.
+type block struct {
+	from, until int64
+	by          *lane
+}
+
+// offend counts an offence of a key under the policy of l at the time of the record at
+// hand, and blocks the key where that reaches the threshold. The safety limit is left
+// out: it is about how many keys a whole site has.
+func (t *trial) offend(l *lane, key string) {
+	e := l.escalation
+	if e == nil {
+		return
+	}
+	of := e.states[key]
+	if of == nil {
+		of = &escalated{state: offences.State{Policy: e.policy.Policy, Key: key}}
+		e.states[key] = of
+	}
+	minute := offences.MinuteOf(t.now)
+	if n := len(of.minutes); n == 0 || of.minutes[n-1].minute != minute {
+		of.minutes = slices.DeleteFunc(of.minutes, func(m minuteCount) bool { return m.minute < e.policy.WindowStart(t.now) })
+		of.minutes = append(of.minutes, minuteCount{minute: minute})
+	}
+	of.minutes[len(of.minutes)-1].offences++
+	others := int64(0)
+	before, wasBlocked := t.blocks[key]
+	if wasBlocked && before.by != l {
+		others = before.until
+	}
+	candidate := offences.Candidate{State: of.state, First: t.now, Last: t.now}
+	candidate.From = e.policy.CountFrom(of.state, others, t.now)
+	for _, m := range of.minutes {
+		if m.minute >= candidate.From {
+			candidate.Offences += m.offences
+		}
+	}
+	result := offences.Escalate(e.policy, []offences.Candidate{candidate}, offences.SafetyLimit{Allowed: math.MaxInt64}, time.UnixMilli(t.now))
+	of.state = result.States[0]
+	for _, b := range result.Blocks {
+		if of.minutes = nil; !of.wasBlocked {
+			of.wasBlocked = true
+			e.count.Keys++
+		}
+		e.count.Blocks++
+		next := block{from: t.now + blockDelay.Milliseconds(), until: b.Until.UnixMilli(), by: l}
+		if wasBlocked && before.until > next.from {
+			next.from, next.until = min(before.from, next.from), max(before.until, next.until)
+		}
+		t.blocks[key] = next
+	}
+}
+
+// blockedBy returns the policy whose automatic block refuses a key at the time of the
+// record at hand, nil for none.
+func (t *trial) blockedBy(key string) *lane {
+	if len(t.blocks) == 0 {
+		return nil
+	}
+	if b, found := t.blocks[key]; found && b.from <= t.now && t.now < b.until {
+		return b.by
+	}
+	return nil
+}
+
+func (t *trial) escalationCounts() []EscalationCount {
+	var all []EscalationCount
+	for _, l := range t.lanes {
+		if l.escalation != nil {
+			all = append(all, l.escalation.count)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b EscalationCount) int { return cmp.Compare(b.Blocks, a.Blocks) })
+	return all
+}
