@@ -1,15 +1,23 @@
 package adminui_test
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/backtest"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 // Screenshots of every page are saved by
@@ -30,6 +38,42 @@ func TestScreens(t *testing.T) {
 	b.logIn("maria")
 	for name, path := range n.pages(t) {
 		b.screens(name, path)
+	}
+	b.consoleIsClean()
+}
+
+// TestTheReportOfABacktest looks at the page that "admin backtest --html" writes, as at
+// every other, with keys that an attacker chose.
+func TestTheReportOfABacktest(t *testing.T) {
+	rule, err := rules.ParseStack([]string{"2/1m"})
+	must(t, err)
+	other, err := rules.ParseStack([]string{"1/1h"})
+	must(t, err)
+	truth, against := backtest.NewTruth(), backtest.StackPlan(other)
+	var records []accesslog.Record
+	for i := range 200 {
+		text := "ip:192.0.2." + strconv.Itoa(i%5)
+		if i%7 == 0 {
+			text = "token:<img/src=x:onerror=alert(1)>" + strings.Repeat("long", i%20)
+		}
+		key, err := keys.Parser{}.Key(text)
+		must(t, err)
+		records = append(records, accesslog.Record{Time: int64(i) * 5000, Key: key, Cost: 1})
+		if i < 2 {
+			must(t, truth.Add(key, []string{"</td><script>alert(1)</script>", "office"}[i], time.UnixMilli(int64(1-i))))
+		}
+	}
+	report, err := backtest.Run(t.Context(), accesslog.Slice(records), backtest.Options{Plan: backtest.StackPlan(rule), Against: &against, Truth: truth})
+	must(t, err)
+	folder := t.TempDir()
+	var out bytes.Buffer
+	must(t, report.WriteHTML(&out, 0))
+	must(t, os.WriteFile(filepath.Join(folder, "report.html"), out.Bytes(), 0o600))
+	b := newBrowser(t, &node{url: "file://" + folder})
+	b.withAxe()
+	b.screens("backtest", "/report.html")
+	if got := b.text(); !strings.Contains(got, "<img/src=x") || !strings.Contains(got, "</td><script>") {
+		t.Errorf("the page shows %s", got)
 	}
 	b.consoleIsClean()
 }

@@ -174,7 +174,7 @@ func (r *Report) writeOffenders(out io.Writer, o TextOptions) {
 	t := table{columns: []column{
 		{title: "OFFENDER", wide: true}, {title: "REFUSED"}, {title: "SHARE"}, {title: "REQUESTS"}, {title: "FIRST REFUSAL"}, {title: "BY"},
 	}}
-	shown := top(r.Offenders, o.Top)
+	shown := topOf(r.Offenders, o.Top)
 	for _, f := range shown {
 		t.add(printable(f.Key), humanize.Comma(f.Refused), percent(f.Refused, r.Refused), humanize.Comma(f.Requests),
 			instant(f.First), ruleName(f.FirstPolicy, f.FirstRule))
@@ -192,7 +192,7 @@ func writeChanges(out io.Writer, o TextOptions, what, title string, requests int
 	t := table{columns: []column{
 		{title: title, wide: true}, {title: "CHANGED"}, {title: "REQUESTS"}, {title: "REFUSED"}, {title: "AGAINST"}, {title: "FIRST"},
 	}}
-	shown := top(changes, o.Top)
+	shown := topOf(changes, o.Top)
 	for _, c := range shown {
 		t.add(printable(c.Key), humanize.Comma(c.Changed), humanize.Comma(c.Requests), humanize.Comma(c.Refused),
 			humanize.Comma(c.RefusedAgainst), instant(c.First))
@@ -207,7 +207,7 @@ func writeMore(out io.Writer, more int, what string) {
 	}
 }
 
-func top[T any](all []T, most int) []T {
+func topOf[T any](all []T, most int) []T {
 	if most < 0 || len(all) < most {
 		return all
 	}

@@ -61,7 +61,7 @@ type backtestFlags struct {
 	truth                   string
 	algorithm               string
 	options, againstOptions []string
-	out                     string
+	out, html               string
 	limit                   int
 	outcomes                []string
 }
@@ -89,10 +89,11 @@ A key that the file does not name is benign.
 ` + logHelp + `
 
 --out writes the whole report to a file as well: JSON, or for a file that ends in .csv a
-row for each key that was refused by either stack.`,
+row for each key that was refused by either stack. --html writes it as a page with charts,
+which needs no server and makes no request.`,
 		Example: `admin backtest access.log.gz --rule 1/s --rule 20/m --rule 200/h --rule 800/d
 admin backtest access.log.gz --policy policies.yaml --against-rule 20/m
-admin backtest access.log.gz --preset website --preset traps --truth truth.csv --against-preset api
+admin backtest access.log.gz --preset website --preset traps --truth truth.csv --against-preset api --html report.html
 admin backtest access.log.gz --rule 20/m --algorithm sorted_set_log --option count_refused --against timestamp_log
 admin backtest api.csv --key-column token --rule 100/h --out report.json`,
 		Args: cobra.MinimumNArgs(1),
@@ -112,6 +113,7 @@ admin backtest api.csv --key-column token --rule 100/h --out report.json`,
 	flags.StringSliceVar(&f.options, "option", nil, "an option of --algorithm, as burst=50; may be repeated")
 	flags.StringSliceVar(&f.againstOptions, "against-option", nil, "an option of the algorithm named by --against; may be repeated")
 	flags.StringVar(&f.out, "out", "", "also write the full report to this file, JSON or CSV by its extension")
+	flags.StringVar(&f.html, "html", "", "also write the report as a page with charts to this file")
 	flags.IntVar(&f.limit, "limit", 20, "the most keys in a table, 0 for all")
 	flags.StringArrayVar(&f.outcomes, "outcome", nil, "what answers mean, as 404=not_found or 'POST 401,403=login_failed', which are the defaults; may be repeated")
 	c.MarkFlagsMutuallyExclusive("rule", "policy")
@@ -148,7 +150,17 @@ func runBacktest(ctx context.Context, con *console.Console, paths []string, f *b
 		return err
 	}
 	if f.out != "" {
-		if err := writeReport(f.out, report); err != nil {
+		write := report.WriteJSON
+		if strings.EqualFold(filepath.Ext(f.out), ".csv") {
+			write = report.WriteCSV
+		}
+		if err := writeReport("out", f.out, write); err != nil {
+			return err
+		}
+	}
+	if f.html != "" {
+		err := writeReport("html", f.html, func(w io.Writer) error { return report.WriteHTML(w, allForZero(f.limit)) })
+		if err != nil {
 			return err
 		}
 	}
@@ -311,10 +323,10 @@ func allForZero(limit int) int {
 }
 
 // writeReport writes the report completely or not at all.
-func writeReport(path string, report *backtest.Report) (err error) {
+func writeReport(flag, path string, write func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), ".report-*")
 	if err != nil {
-		return fmt.Errorf("--out: %w", err)
+		return fmt.Errorf("--%s: %w", flag, err)
 	}
 	defer func() {
 		if err != nil {
@@ -322,10 +334,6 @@ func writeReport(path string, report *backtest.Report) (err error) {
 			os.Remove(file.Name())
 		}
 	}()
-	write := report.WriteJSON
-	if strings.EqualFold(filepath.Ext(path), ".csv") {
-		write = report.WriteCSV
-	}
 	if err := write(file); err != nil {
 		return err
 	}
