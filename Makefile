@@ -68,8 +68,7 @@ verify-release: ## Run verify, lint the OpenAPI document and run govulncheck; ne
 
 .PHONY: build
 build: ## Build bin/stint-server and bin/stint-admin
-	$(GO) build -trimpath -o bin/stint-server ./cmd/server
-	$(GO) build -trimpath -o bin/stint-admin ./cmd/admin
+	$(GO) build -trimpath -ldflags='-s -w' -o bin/ ./cmd/stint-server ./cmd/stint-admin
 
 .PHONY: bench
 bench: setup ## Run the benchmarks and write docs/BENCHMARKS.md

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/policies"
 	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/wire"
@@ -45,8 +46,8 @@ type Deps struct {
 	// Ready says which part of the node fails; nil for none.
 	Ready func(ctx context.Context) wire.Readiness
 
-	Node    string // this node's name
-	Version string // of the build
+	Node  string         // this node's name
+	Build buildinfo.Info // of this program
 	// CheckURL and AdminURL are where this node is reached, for the commands
 	// that the first run shows: "http://127.0.0.1:8080".
 	CheckURL, AdminURL string
@@ -76,7 +77,7 @@ func New(d Deps) (*Pages, error) {
 		d.Now = time.Now
 	}
 	o := site.Options{
-		Catalog: d.Catalog, Ready: d.Ready, Node: d.Node, Version: d.Version, Logger: d.Logger, Now: d.Now, HasJobs: d.Jobs.Available(),
+		Catalog: d.Catalog, Ready: d.Ready, Node: d.Node, Version: d.Build.Version, Logger: d.Logger, Now: d.Now, HasJobs: d.Jobs.Available(),
 	}
 	if d.Detection != nil {
 		o.OpenProposals = d.Detection.Proposals.CountOpen
@@ -118,7 +119,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&connectHandler{Site: s, connect: d.Connect},
 		&tokensHandler{Site: s, tokens: d.Tokens},
 		&usersHandler{Site: s, users: d.Users},
-		&settingsHandler{Site: s, settings: d.Settings},
+		&settingsHandler{Site: s, settings: d.Settings, build: d.Build},
 	}
 	policies := &policies.Handler{Site: s, Policies: d.Policies, Detection: d.Detection, IsShared: isShared}
 	all := append(s.StaticRoutes(), policies.Routes()...)

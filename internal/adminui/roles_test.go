@@ -59,7 +59,7 @@ func TestWhatARoleMayNotDoIsNotOffered(t *testing.T) {
 	vic.get("/blocks").lacks("Add a block").lacks(">Edit<").lacks(">Unblock<")
 	vic.get("/policies/default").lacks("Save as version").lacks("Return to it").lacks("Delete the policy").holds("<fieldset disabled")
 	vic.get("/jobs").lacks("Run now")
-	vic.get("/settings").lacks(`href="/tokens"`).lacks(`href="/users"`)
+	vic.get("/settings").holds("v0.4.1").holds("3f2a9c41d07b").holds("2026-11-20").lacks(`href="/tokens"`).lacks(`href="/users"`)
 	n.as(t, "olu").get("/blocks").holds("Add a block").holds(">Unblock<")
 }
 

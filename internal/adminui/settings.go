@@ -4,12 +4,14 @@ import (
 	"net/http"
 
 	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
 type settingsPage struct {
 	site.Frame
+	Build    buildinfo.Info
 	Settings []Setting
 	IPv6Bits int
 }
@@ -18,6 +20,7 @@ type settingsPage struct {
 type settingsHandler struct {
 	*site.Site
 	settings []Setting
+	build    buildinfo.Info
 }
 
 func (h *settingsHandler) routes() []httpserver.Route {
@@ -27,6 +30,7 @@ func (h *settingsHandler) routes() []httpserver.Route {
 func (h *settingsHandler) showSettings(c *httpserver.Call) error {
 	return h.Render(c, http.StatusOK, "settings", settingsPage{
 		Frame:    h.NewFrame(c, "Settings", "/settings"),
+		Build:    h.build,
 		Settings: h.settings, IPv6Bits: h.Catalog.Parser().IPv6Bits,
 	})
 }

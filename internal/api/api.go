@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/api/operations"
 	"github.com/stint-dev/stint/internal/api/outcomes"
+	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -57,9 +58,9 @@ type Deps struct {
 	Events        *events.Hub // nil on a node without them
 
 	// Ready reports whether this node can answer; nil checks the catalog only.
-	Ready   func(ctx context.Context) wire.Readiness
-	Now     func() time.Time // nil means time.Now
-	Version string           // of the build, for the OpenAPI document
+	Ready func(ctx context.Context) wire.Readiness
+	Now   func() time.Time // nil means time.Now
+	Build buildinfo.Info   // of this program
 	// Doors are the routes of other front ends, which the OpenAPI document describes too.
 	Doors []openapi.Route
 }
@@ -78,7 +79,7 @@ func New(d Deps) *API {
 	routes := slices.Concat(
 		(&checkHandler{gate: d.Gate, catalog: d.Catalog}).routes(),
 		outcomes.Routes(d.Gate, d.Catalog),
-		(&healthHandler{common: c, ready: d.Ready, nodes: d.Nodes}).routes(),
+		(&healthHandler{common: c, ready: d.Ready, nodes: d.Nodes, build: d.Build}).routes(),
 		(&bouncerHandler{bouncers: d.Bouncers}).routes(),
 		(&policyHandler{common: c, policies: d.Policies}).routes(),
 		entries.routes(),
@@ -96,7 +97,7 @@ func New(d Deps) *API {
 		(&proposalHandler{common: c, detection: d.Detection}).routes(),
 		(&eventHandler{common: c, events: d.Events}).routes(),
 	)
-	return &API{routes: slices.Concat(routes, openapi.Routes(d.Version, slices.Concat(routes, d.Doors)))}
+	return &API{routes: slices.Concat(routes, openapi.Routes(d.Build.Version, slices.Concat(routes, d.Doors)))}
 }
 
 // Routes returns the table of routes.

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/bouncers"
+	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
@@ -20,6 +21,7 @@ type healthHandler struct {
 	common
 	ready func(ctx context.Context) wire.Readiness // nil checks the catalog only
 	nodes *operations.Nodes
+	build buildinfo.Info
 }
 
 func (h *healthHandler) routes() []route {
@@ -28,6 +30,7 @@ func (h *healthHandler) routes() []route {
 		onChecks(get, "/readyz", identity.Public, h.handleReady, nil),
 		onAdmin(get, "/livez", identity.Public, h.handleLive, opLive),
 		onAdmin(get, "/readyz", identity.Public, h.handleReady, opReady),
+		onAdmin(get, wire.PathVersion, identity.Read, h.getVersion, opVersion),
 		onAdmin(get, wire.PathNodes, identity.Read, h.listNodes, opListNodes),
 	}
 }
@@ -41,6 +44,9 @@ var (
 		ID: "ready", Tag: "health", Summary: "Can this node answer, and which part cannot?",
 		Answers: append(ok("It can.", wire.Readiness{}), openapi.Answer{Status: http.StatusServiceUnavailable, Doc: "It cannot.", Body: wire.Readiness{}}),
 	}
+	opVersion = &openapi.Operation{
+		ID: "version", Tag: "health", Summary: "Which build is this node?", Answers: ok("The build.", wire.Build{}),
+	}
 	opListNodes = &openapi.Operation{
 		ID: "listNodes", Tag: "health", Summary: "The nodes that were heard of lately, and how they do.",
 		Answers: ok("The nodes by name.", wire.Page[wire.Node]{}),
@@ -50,6 +56,14 @@ var (
 func (h *healthHandler) handleLive(c *httpserver.Call) error {
 	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
 	return c.SendString("ok\n")
+}
+
+func (h *healthHandler) getVersion(c *httpserver.Call) error {
+	if err := c.ParseQuery().Err(); err != nil {
+		return err
+	}
+	b := h.build
+	return c.SendJSON(http.StatusOK, wire.Build{Version: b.Version, Commit: b.Commit, Date: wire.At(b.Date), Go: b.Go})
 }
 
 func (h *healthHandler) handleReady(c *httpserver.Call) error {

@@ -196,6 +196,7 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 		d.do("live", get, "/livez", "", 200)
 		d.do("ready", get, "/readyz", "", 200)
 		d.do("whoami", get, "/v1/whoami", "", 200)
+		d.do("version", get, "/v1/version", "", 200)
 		if err := n.store.Nodes.PutNode(t.Context(), nodes.Node{ID: "a-1", Name: "a", Version: "dev", Started: start, Seen: start, PerSecond: 7.5}); err != nil {
 			t.Fatal(err)
 		}

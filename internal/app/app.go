@@ -18,6 +18,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/identities"
+	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
@@ -211,7 +212,7 @@ func (a *App) Run(ctx context.Context) error {
 // announce prints the addresses of the node and where it keeps its data.
 func (a *App) announce() {
 	fmt.Fprintf(a.out, "Stint %s is running.\n  checks  %s  POST /v1/check\n  admin   %s  pages and API\n",
-		Version(), urlOf(a.settings.TLS, a.checks), urlOf(a.settings.AdminTLS, a.admin))
+		buildinfo.Read().Version, urlOf(a.settings.TLS, a.checks), urlOf(a.settings.AdminTLS, a.admin))
 	if l := a.grpc.listener; l != nil {
 		fmt.Fprintf(a.out, "  grpc    %s  Envoy's services\n", l.Addr())
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/doors/crowdsec"
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -82,7 +83,7 @@ func (a *App) apiDeps(use useCases) api.Deps {
 		Undo:      use.undo, Nodes: &operations.Nodes{Store: store.Nodes, Now: time.Now},
 		Events:        a.events,
 		Notifications: &operations.Notifications{Notifier: a.notifier.dispatcher, Outbox: store.Outbox, Recorder: store.Audit},
-		Ready:         a.status.ready, Now: time.Now, Version: Version(),
+		Ready:         a.status.ready, Now: time.Now, Build: buildinfo.Read(),
 	}
 }
 
@@ -93,7 +94,7 @@ func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pa
 		Detection: a.detection, Events: a.events, Health: a.status.health,
 		Undo: use.undo, Bouncers: a.bouncers,
 		Checked: use.recorded.hasChecks, Ready: a.status.ready,
-		Node: a.settings.NodeName, Version: Version(),
+		Node: a.settings.NodeName, Build: buildinfo.Read(),
 		CheckURL: urlOf(a.settings.TLS, a.checks), AdminURL: urlOf(a.settings.AdminTLS, a.admin),
 		Secure: a.settings.AdminTLS.Enabled(), Logger: a.log, Now: time.Now,
 	}

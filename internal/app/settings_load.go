@@ -1,15 +1,14 @@
 package app
 
 import (
+	"bytes"
 	"fmt"
 	"os"
-	"slices"
+	"path/filepath"
 	"strings"
 
 	"github.com/knadh/koanf/parsers/yaml"
-	"github.com/knadh/koanf/providers/env/v2"
 	"github.com/knadh/koanf/providers/file"
-	"github.com/knadh/koanf/providers/posflag"
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
 
@@ -21,37 +20,52 @@ import (
 var ErrHelp = pflag.ErrHelp
 
 // Load reads the settings and validates them. Each setting comes from its flag, or
-// else its environment variable, or else the file named by --config, or else its
-// default. Errors are one line each.
+// else its environment variable, or else systemd's credential of its name, or else the
+// file named by --config, or else its default. Errors are one line each.
 func Load(args, environ []string) (Settings, error) {
+	s, faults := load(args, environ)
+	if len(faults) > 0 {
+		return Settings{}, faults[0]
+	}
+	return s, nil
+}
+
+// load is Load with every error that it finds.
+func load(args, environ []string) (Settings, []error) {
 	var s Settings
 	options := s.options()
 	flags := newFlags(options)
 	if err := flags.Parse(args); err != nil {
-		return Settings{}, err
+		return Settings{}, []error{err}
 	}
 	if version, _ := flags.GetBool("version"); version {
 		fmt.Fprintln(os.Stdout, buildinfo.Read())
-		return Settings{}, ErrHelp
+		return Settings{}, []error{ErrHelp}
 	}
 	if flags.NArg() > 0 {
-		return Settings{}, fmt.Errorf("%q is not a setting; settings are flags such as --listen, see --help", flags.Arg(0))
+		return Settings{}, []error{fmt.Errorf("%q is not a setting; settings are flags such as --listen, see --help", flags.Arg(0))}
 	}
-	values, err := readValues(options, flags, environ)
-	if err != nil {
-		return Settings{}, err
+	values, faults := s.readValues(options, flags, environ)
+	if len(faults) > 0 {
+		return Settings{Hints: s.Hints}, faults
 	}
 	for _, o := range options {
 		if err := o.value.set(values[o.name]); err != nil {
-			return Settings{}, fmt.Errorf("%s: %w", o.label(), err)
+			faults = append(faults, fmt.Errorf("%s: %w", o.label(), err))
 		}
+	}
+	if len(faults) > 0 {
+		return Settings{Hints: s.Hints}, faults
 	}
 	s.Proposals.MinNetworks = s.Proposals.MinAddresses
 	s.Notify.Pages = strings.TrimRight(s.Notify.Pages, "/")
 	if s.NodeName == "" {
 		s.NodeName, _ = os.Hostname()
 	}
-	return s, s.validate()
+	if err := s.validate(); err != nil {
+		return Settings{Hints: s.Hints}, []error{err}
+	}
+	return s, nil
 }
 
 func newFlags(options []option) *pflag.FlagSet {
@@ -61,67 +75,231 @@ func newFlags(options []option) *pflag.FlagSet {
 	for _, o := range options {
 		if o.secret {
 			secrets = append(secrets, o.variable())
-			continue
+		} else {
+			flags.String(o.name, o.preset, o.help+" ("+o.variable()+")")
 		}
-		flags.String(o.name, o.preset, o.help+" ("+o.variable()+")")
+		if o.readsFile() {
+			flags.String(o.name+fileSuffix, "", "a file that holds "+o.label()+" ("+o.variable()+"_FILE)")
+		}
 	}
 	flags.String("config", "", "a YAML file of settings (STINT_CONFIG)")
 	flags.Bool("version", false, "print the version")
 	flags.Usage = func() {
-		fmt.Fprintf(os.Stdout, "Stint answers whether a key may do one more request, and keeps abusers out.\n\nUsage: server [flags]\n\nWith no flags it runs on this machine alone: logs in memory, SQLite in ./data.\n\n%s\nA flag wins over its environment variable, which wins over the file.\nFrom the environment or the file only: %s.\n", flags.FlagUsages(), strings.Join(secrets, ", "))
+		fmt.Fprintf(os.Stdout, usage, flags.FlagUsages(), strings.Join(secrets, ", "))
 	}
 	return flags
 }
 
-// readValues returns the text of each option by name: of the flag, or else the
-// environment, or else the file, or else the default.
-func readValues(options []option, flags *pflag.FlagSet, environ []string) (map[string]string, error) {
-	names := map[string]string{"STINT_CONFIG": "config"}
-	for _, o := range options {
-		names[o.variable()] = o.name
+const usage = `Stint answers whether a key may do one more request, and keeps abusers out.
+
+Usage: server [flags]
+       server config check FILE   validate a settings file, with the environment
+       server config example      print a settings file with every setting and its default
+       server health              ask the node with these settings whether it is ready
+
+With no flags it runs on this machine alone: logs in memory, SQLite in ./data.
+
+%s
+A flag wins over its environment variable, which wins over systemd's credential of the
+setting's name, which wins over the file. On SIGHUP the settings are read again:
+certificates, log level, trusted proxies and allowed hosts change at once.
+From the environment, a credential or a file only: %s.
+`
+
+// fileSuffix follows the name of a setting in the name of that with its file.
+const fileSuffix = "-file"
+
+// maxSecretFile bounds a file that holds one setting.
+const maxSecretFile = 64 << 10
+
+// layer is where settings come from. It returns what it has of a name, false for
+// nothing.
+type layer func(name string) (string, bool)
+
+// readValues returns the text of each option by name, from the first layer that has
+// one, or else the default.
+func (s *Settings) readValues(options []option, flags *pflag.FlagSet, environ []string) (map[string]string, []error) {
+	variables := map[string]string{}
+	for _, pair := range environ {
+		name, value, _ := strings.Cut(pair, "=")
+		variables[name] = value
 	}
-	k := koanf.New("\x00") // names have no parts
-	environment := env.Provider("\x00", env.Opt{
-		Prefix:        "STINT_",
-		EnvironFunc:   func() []string { return environ },
-		TransformFunc: func(name, value string) (string, any) { return names[name], value },
-	})
-	if path := configPath(flags, environ); path != "" {
-		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
-			return nil, fmt.Errorf("the settings file %s: %s", path, oneLine(err))
-		}
-		for _, name := range k.Keys() {
-			if !slices.ContainsFunc(options, func(o option) bool { return o.name == name }) {
-				return nil, fmt.Errorf("the settings file %s: there is no setting %q; see --help for those there are", path, name)
-			}
-		}
-	}
-	if err := k.Load(environment, nil); err != nil {
-		return nil, err
-	}
-	if err := k.Load(posflag.Provider(flags, "\x00", k), nil); err != nil {
-		return nil, err
+	ofFile, hints, faults := readSettingsFile(configPath(flags, variables), options)
+	s.Hints = hints
+	layers := []layer{
+		func(name string) (string, bool) {
+			f := flags.Lookup(name)
+			return flagText(f), f != nil && f.Changed
+		},
+		func(name string) (string, bool) {
+			value, found := variables[variableOf(name)]
+			return value, found
+		},
+		credentialFiles(variables["CREDENTIALS_DIRECTORY"]),
+		func(name string) (string, bool) {
+			value, found := ofFile[name]
+			return value, found
+		},
 	}
 	values := make(map[string]string, len(options))
 	for _, o := range options {
-		values[o.name] = strings.TrimSpace(k.String(o.name))
-		if values[o.name] == "" {
+		value, err := o.read(layers)
+		if err != nil {
+			faults = append(faults, err)
+		}
+		if values[o.name] = strings.TrimSpace(value); values[o.name] == "" {
 			values[o.name] = o.preset
 		}
 	}
-	return values, nil
+	return values, faults
 }
 
-func configPath(flags *pflag.FlagSet, environ []string) string {
+func flagText(f *pflag.Flag) string {
+	if f == nil {
+		return ""
+	}
+	return f.Value.String()
+}
+
+// credentialFiles returns the layer of a folder with a file for each setting, as systemd
+// makes it for LoadCredential=admin-token:/etc/stint/admin-token.
+func credentialFiles(folder string) layer {
+	return func(name string) (string, bool) {
+		path := filepath.Join(folder, strings.TrimSuffix(name, fileSuffix))
+		if folder == "" || !strings.HasSuffix(name, fileSuffix) {
+			return "", false
+		}
+		_, err := os.Stat(path)
+		return path, err == nil
+	}
+}
+
+// read returns the text of a setting in the first layer that has it, "" where none has.
+func (o *option) read(layers []layer) (string, error) {
+	for _, from := range layers {
+		text, given := from(o.name)
+		if !o.readsFile() {
+			if given {
+				return text, nil
+			}
+			continue
+		}
+		path, inFile := from(o.name + fileSuffix)
+		switch inFile = inFile && path != ""; {
+		case given && text != "" && inFile:
+			return "", fmt.Errorf("%s and %s_FILE are both given; give one of them", o.variable(), o.variable())
+		case inFile:
+			return o.readFile(path)
+		case given:
+			return text, nil
+		}
+	}
+	return "", nil
+}
+
+// readFile returns the text in a file, without the line break at its end.
+func (o *option) readFile(path string) (string, error) {
+	content, err := os.ReadFile(path)
+	text := strings.TrimSpace(string(content))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s_FILE: %s", o.variable(), oneLine(err))
+	case text == "":
+		return "", fmt.Errorf("%s_FILE: the file %s is empty", o.variable(), path)
+	case len(content) > maxSecretFile || bytes.ContainsAny([]byte(text), "\n\x00"):
+		return "", fmt.Errorf("%s_FILE: the file %s must hold one line", o.variable(), path)
+	}
+	return text, nil
+}
+
+// readSettingsFile returns the settings of a YAML file by name, nothing for the path
+// "", and hints on how they should be written.
+func readSettingsFile(path string, options []option) (values map[string]string, hints []string, faults []error) {
+	if path == "" {
+		return nil, nil, nil
+	}
+	names := map[string]bool{}
+	for _, o := range options {
+		names[o.name] = true
+		if o.readsFile() {
+			names[o.name+fileSuffix] = true
+		}
+	}
+	const nested = "\x00" // between the names of a nested setting: no name contains it
+	k := koanf.New(nested)
+	if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+		return nil, nil, []error{fmt.Errorf("the settings file %s: %s", path, oneLine(err))}
+	}
+	values = map[string]string{}
+	for _, written := range k.Keys() {
+		name := strings.ReplaceAll(written, "_", "-")
+		_, twice := values[name]
+		flat := strings.ReplaceAll(name, nested, "-")
+		switch {
+		case strings.Contains(written, nested):
+			fault := fmt.Sprintf("the settings file %s: there is no setting %q, since settings are not nested", path, strings.ReplaceAll(written, nested, "."))
+			if names[flat] {
+				fault += "; write " + flat
+			}
+			faults = append(faults, fmt.Errorf("%s", fault))
+		case !names[name]:
+			faults = append(faults, fmt.Errorf("the settings file %s: there is no setting %q; see --help for those there are", path, written))
+		case twice:
+			faults = append(faults, fmt.Errorf("the settings file %s: %s is given twice, with - and with _", path, name))
+		case name != written:
+			hints = append(hints, fmt.Sprintf("the settings file %s: %s is accepted; it is written %s", path, written, name))
+			fallthrough
+		default:
+			values[name] = settingText(k.Get(written))
+		}
+	}
+	return values, hints, faults
+}
+
+// settingText returns a value of YAML as flags write it: a sequence with commas between.
+func settingText(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return ""
+	case []any:
+		parts := make([]string, len(v))
+		for i, part := range v {
+			parts[i] = fmt.Sprint(part)
+		}
+		return strings.Join(parts, ",")
+	}
+	return fmt.Sprint(value)
+}
+
+func configPath(flags *pflag.FlagSet, variables map[string]string) string {
 	if path, _ := flags.GetString("config"); path != "" {
 		return path
 	}
-	for _, pair := range environ {
-		if path, found := strings.CutPrefix(pair, "STINT_CONFIG="); found {
-			return path
+	return variables["STINT_CONFIG"]
+}
+
+// CheckFile reads the settings as a node with --config FILE would, writes what is
+// wrong with them, one line each, and reports whether nothing is. It reads the
+// certificates too, but connects to nothing.
+func CheckFile(path string, p Process) bool {
+	s, faults := load([]string{"--config", path}, p.Environ)
+	if len(faults) == 0 {
+		for name, files := range map[string]TLSFiles{"listen": s.TLS, "admin-listen": s.AdminTLS} {
+			if _, err := tlsConfig(name, files); err != nil {
+				faults = append(faults, err)
+			}
 		}
 	}
-	return ""
+	for _, hint := range s.Hints {
+		fmt.Fprintln(p.Out, "hint:", hint)
+	}
+	for _, fault := range faults {
+		fmt.Fprintln(p.Logs, "stint:", fault)
+	}
+	if len(faults) == 0 {
+		fmt.Fprintf(p.Out, "The settings file %s is valid.\n", path)
+	}
+	return len(faults) == 0
 }
 
 // oneLine returns an error's text without line breaks.

@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -156,6 +157,144 @@ func TestASettingReadsWhatItShows(t *testing.T) {
 	}
 	if got, want := fmt.Sprint(again.Shown()), fmt.Sprint(s.Shown()); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestASettingsFileIsReadAsPeopleWriteIt(t *testing.T) {
+	s, err := Load([]string{"--config", writeFile(t, "log_level: warn\ntrusted-proxies: [10.0.0.0/8, 192.0.2.1]\ncheck-deadline:\n")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.LogLevel != "warn" || s.TrustedProxies.String() != "10.0.0.0/8, 192.0.2.1/32" || s.CheckDeadline != 100*time.Millisecond {
+		t.Errorf("got %+v", s)
+	}
+	if len(s.Hints) != 1 || !strings.Contains(s.Hints[0], "log_level is accepted; it is written log-level") {
+		t.Errorf("got the hints %q", s.Hints)
+	}
+	for text, want := range map[string]string{
+		"tls:\n  cert: a\n":                    `there is no setting "tls.cert", since settings are not nested; write tls-cert`,
+		"schedules:\n  daily-report: off\n":    `there is no setting "schedules.daily-report", since settings are not nested`,
+		"log_level: warn\nlog-level: info\n":   "log-level is given twice",
+		"admin-token-fil: /x\n":                `there is no setting "admin-token-fil"`,
+		"admin-token-file: /x\nadmin-token: y": "are both given",
+	} {
+		if _, err := Load([]string{"--config", writeFile(t, text)}, nil); err == nil || !strings.Contains(err.Error(), want) || strings.ContainsAny(err.Error(), "\x00\n") {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestTheExampleFileHasEverySettingWithItsDefault(t *testing.T) {
+	example, err := os.ReadFile("../../deploy/stint.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(example) != ExampleFile() {
+		t.Error("deploy/stint.example.yaml is out of date: go run ./cmd/server config example > deploy/stint.example.yaml")
+	}
+	var set []string // every setting as a line of its own
+	for line := range strings.Lines(string(example)) {
+		if strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "# ") {
+			set = append(set, line[1:])
+		}
+	}
+	got, err := Load([]string{"--config", writeFile(t, strings.Join(set, ""))}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := Load(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(set) != len(want.Shown()) || fmt.Sprint(got.Shown()) != fmt.Sprint(want.Shown()) {
+		t.Errorf("%d settings: got  %s\nwant %s", len(set), got.Shown(), want.Shown())
+	}
+}
+
+func TestASecretIsReadFromItsFile(t *testing.T) {
+	const token, other = "9f5c1b7d2830694ef1a5c3d7e2b4a8f0", "0f5c1b7d2830694ef1a5c3d7e2b4a8f0"
+	path := writeFile(t, token+"\n")
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "admin-token"), []byte(other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	credentials := "CREDENTIALS_DIRECTORY=" + folder
+	for name, test := range map[string]struct {
+		args, environ []string
+		want          string // or part of the error
+	}{
+		"variable":                    {nil, []string{"STINT_ADMIN_TOKEN_FILE=" + path}, token},
+		"flag":                        {[]string{"--admin-token-file", path}, nil, token},
+		"settings file":               {[]string{"--config", writeFile(t, "admin-token-file: "+path)}, nil, token},
+		"credential":                  {nil, []string{credentials}, other},
+		"variable before credential":  {nil, []string{credentials, "STINT_ADMIN_TOKEN=" + token}, token},
+		"credential before file":      {[]string{"--config", writeFile(t, "admin-token: "+token)}, []string{credentials}, other},
+		"flag before variable":        {[]string{"--admin-token-file", path}, []string{"STINT_ADMIN_TOKEN=" + other}, token},
+		"an empty variable":           {nil, []string{"STINT_ADMIN_TOKEN=", "STINT_ADMIN_TOKEN_FILE=" + path}, token},
+		"both":                        {nil, []string{"STINT_ADMIN_TOKEN=" + other, "STINT_ADMIN_TOKEN_FILE=" + path}, "STINT_ADMIN_TOKEN and STINT_ADMIN_TOKEN_FILE are both given"},
+		"no such file":                {nil, []string{"STINT_ADMIN_TOKEN_FILE=/nonexistent"}, "STINT_ADMIN_TOKEN_FILE: open /nonexistent"},
+		"an empty file":               {nil, []string{"STINT_ADMIN_TOKEN_FILE=" + writeFile(t, "\n")}, "is empty"},
+		"two lines":                   {nil, []string{"STINT_ADMIN_TOKEN_FILE=" + writeFile(t, token+"\nhunter2")}, "must hold one line"},
+		"a setting that is no secret": {[]string{"--config", writeFile(t, "log-level-file: "+path)}, nil, `no setting "log-level-file"`},
+	} {
+		s, err := Load(test.args, test.environ)
+		if err == nil && s.AdminToken != test.want || err != nil && (!strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2")) {
+			t.Errorf("%s: got %q, %v", name, s.AdminToken, err)
+		}
+	}
+	url := writeFile(t, "postgres://u:hunter2@h/db\n")
+	s, err := Load([]string{"--redis-url", "redis://h", "--database-url-file", url}, nil)
+	if err != nil || s.DatabaseURL != "postgres://u:hunter2@h/db" {
+		t.Errorf("got %q, %v", s.DatabaseURL, err)
+	}
+}
+
+func TestConfigCheckNamesAllThatIsWrong(t *testing.T) {
+	check := func(text string, environ ...string) (code int, out, wrong string) {
+		var o, e strings.Builder
+		path := writeFile(t, text)
+		code = Main(Process{Args: []string{"config", "check", path}, Environ: environ, Out: &o, Logs: &e})
+		return code, o.String(), e.String()
+	}
+	if code, out, wrong := check("log_level: warn\n"); code != 0 || !strings.Contains(out, "is written log-level") || !strings.Contains(out, "is valid") || wrong != "" {
+		t.Errorf("got %d: %s%s", code, out, wrong)
+	}
+	if code, out, wrong := check("log-level: loud\ncheck-deadline: 100\nlog_format: text\n"); code != 1 || strings.Count(wrong, "\n") != 2 || !strings.Contains(wrong, "--log-level") ||
+		!strings.Contains(wrong, "--check-deadline") || !strings.Contains(out, "log-format") {
+		t.Errorf("got %d: %s%s", code, out, wrong)
+	}
+	if code, _, wrong := check("tls-cert: /nonexistent\ntls-key: /nonexistent\n"); code != 1 || !strings.Contains(wrong, "the certificate of --listen") {
+		t.Errorf("got %d: %s", code, wrong)
+	}
+	if code, _, wrong := check("log-level: info\n", "STINT_REDIS_URL=redis://h"); code != 1 || !strings.Contains(wrong, "without --database-url") {
+		t.Errorf("got %d: %s", code, wrong)
+	}
+	var wrong strings.Builder
+	if code := Main(Process{Args: []string{"config", "chek"}, Out: &wrong, Logs: &wrong}); code != 2 || !strings.Contains(wrong.String(), "config check FILE") {
+		t.Errorf("got %d: %s", code, wrong.String())
+	}
+}
+
+func TestHealthAsksTheNodeOfItsSettings(t *testing.T) {
+	ask := func(args ...string) (int, string) {
+		var wrong strings.Builder
+		return Main(Process{Args: append([]string{"health"}, args...), Out: &wrong, Logs: &wrong}), wrong.String()
+	}
+	a := startApp(t)
+	if code, text := ask("--listen", a.CheckAddr().String()); code != 0 {
+		t.Errorf("got %d: %s", code, text)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.Close()
+	if code, text := ask("--listen", free.Addr().String()); code != 1 || !strings.Contains(text, "does not answer") {
+		t.Errorf("got %d: %s", code, text)
+	}
+	a.draining.Store(true)
+	if code, text := ask("--listen", a.CheckAddr().String()); code != 1 || !strings.Contains(text, "503") {
+		t.Errorf("got %d: %s", code, text)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/bouncers"
+	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/reports"
@@ -42,7 +43,7 @@ func (a *App) tasks() []task {
 		}},
 		{"follower of changes", a.follower.Run},
 		{"heartbeat", (&heartbeat{
-			store: a.backends.store.Nodes, node: nodes.Node{ID: a.id, Name: a.settings.NodeName, Version: Version()},
+			store: a.backends.store.Nodes, node: nodes.Node{ID: a.id, Name: a.settings.NodeName, Version: buildinfo.Read().Version},
 			latency: a.latency, prepared: a.preparer.done.Load, degraded: a.status.degraded, revision: a.catalog.Revision,
 		}).run},
 		{"outage watcher", watchOutages(a.settings.NodeName, a.gate, a.catalog, a.notifier)},

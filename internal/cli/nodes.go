@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
@@ -87,4 +88,36 @@ var bouncerColumns = []output.Column[wire.Bouncer]{
 		return output.Text(strconv.FormatInt(b.Sent, 10))
 	}},
 	{Name: "warning", Head: "Warning", Drop: 4, Cell: func(b wire.Bouncer) output.Cell { return output.Text(b.Warning) }},
+}
+
+func newVersion(con *console.Console) *cobra.Command {
+	var ofServer bool
+	c := &cobra.Command{
+		Use:     "version",
+		Short:   "Show the version, commit and date of this program, or of the server",
+		Example: "admin version\nadmin version --server --output json",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if ofServer {
+				return online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+					build, err := server.Version(c.Context())
+					if err != nil {
+						return err
+					}
+					return output.One(con.Printer(), build, buildColumns)
+				})(c, args)
+			}
+			b := buildinfo.Read()
+			return output.One(con.Printer(), &wire.Build{Version: b.Version, Commit: b.Commit, Date: wire.At(b.Date), Go: b.Go}, buildColumns)
+		},
+	}
+	c.Flags().BoolVar(&ofServer, "server", false, "show that of the server")
+	return c
+}
+
+var buildColumns = []output.Column[*wire.Build]{
+	{Name: "version", Head: "Version", Cell: func(b *wire.Build) output.Cell { return output.Text(b.Version) }},
+	{Name: "commit", Head: "Commit", Cell: func(b *wire.Build) output.Cell { return output.Text(b.Commit) }},
+	{Name: "date", Head: "Date", Cell: func(b *wire.Build) output.Cell { return output.TimeOr(b.Date.Time, "unknown") }},
+	{Name: "go", Head: "Go", Cell: func(b *wire.Build) output.Cell { return output.Text(b.Go) }},
 }

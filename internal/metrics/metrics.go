@@ -78,7 +78,7 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "stint_build_info", Help: "1, with the build and the node as labels.",
-		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Revision, "goversion": build.Go, "node": node},
+		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Commit, "goversion": build.Go, "node": node},
 	})
 	info.Set(1)
 	m.registry.MustRegister(m.checks, m.shadow, m.reservations, m.reports, m.degraded, m.requests, info,

@@ -14,7 +14,7 @@ import (
 )
 
 func newMetrics() *Metrics {
-	return New(buildinfo.Info{Version: "v1", Revision: "abc", Go: "go1.26"}, "a", Gauges{
+	return New(buildinfo.Info{Version: "v1", Commit: "abc", Go: "go1.26"}, "a", Gauges{
 		Outage: func() bool { return true }, Failing: func() bool { return false },
 		Revision: func() int64 { return 42 }, Blocks: func() int { return 3 },
 		Exemptions: func() int { return 2 }, LocalKeys: func() int { return 1 },

@@ -36,6 +36,7 @@ const (
 	PathEscalations  = "/v1/escalations"
 	PathProposals    = "/v1/proposals"
 	PathReports      = "/v1/reports"
+	PathVersion      = "/v1/version"
 	PathNodes        = "/v1/nodes"
 	PathBouncers     = "/v1/bouncers"
 )

@@ -1,5 +1,17 @@
 package wire
 
+// Build is the build of one node.
+type Build struct {
+	// Version is SemVer with v, "dev" where no tag is known.
+	Version string `json:"version"`
+	// Commit is the start of the source's, "unknown" where none was recorded.
+	Commit string `json:"commit"`
+	// Date is that of the commit, null where it is unknown.
+	Date Time `json:"date"`
+	// Go is the version of Go that built it.
+	Go string `json:"go"`
+}
+
 // Node is one node's last word about itself.
 type Node struct {
 	ID        string `json:"id"` // of this run of it

@@ -106,6 +106,11 @@ func (c *Client) Traffic(ctx context.Context, filter url.Values) (*wire.Traffic,
 	return call[wire.Traffic](ctx, c.conn, get(wire.PathTraffic).with(filter))
 }
 
+// Version returns the build of the node that answers.
+func (c *Client) Version(ctx context.Context) (*wire.Build, error) {
+	return call[wire.Build](ctx, c.conn, get(wire.PathVersion))
+}
+
 // Whoami returns the owner of the client's token and what it may do.
 func (c *Client) Whoami(ctx context.Context) (*wire.Whoami, error) {
 	return call[wire.Whoami](ctx, c.conn, get(wire.PathWhoami))

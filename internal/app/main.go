@@ -1,0 +1,128 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// Process is the process that a node runs in.
+type Process struct {
+	Args    []string // without the program's name
+	Environ []string
+	Out     io.Writer // for people
+	Logs    io.Writer // and the error that ends the process
+}
+
+// ThisProcess returns the process of the caller.
+func ThisProcess() Process {
+	return Process{Args: os.Args[1:], Environ: os.Environ(), Out: os.Stdout, Logs: os.Stderr}
+}
+
+// Main runs one node until a signal ends it, and returns the exit code.
+func Main(p Process) int {
+	if len(p.Args) > 0 && p.Args[0] == "config" {
+		return runConfig(p)
+	}
+	if len(p.Args) > 0 && p.Args[0] == "health" {
+		p.Args = p.Args[1:]
+		if err := askHealth(p); err != nil {
+			fmt.Fprintln(p.Logs, "stint:", err)
+			return 1
+		}
+		return 0
+	}
+	if err := run(p); err != nil {
+		fmt.Fprintln(p.Logs, "stint:", err)
+		return 1
+	}
+	return 0
+}
+
+func run(p Process) error {
+	settings, err := Load(p.Args, p.Environ)
+	if errors.Is(err, ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	for _, hint := range settings.Hints {
+		fmt.Fprintln(p.Logs, "stint: hint:", hint)
+	}
+	node, err := New(ctx, settings, p.Out, p.Logs)
+	if err != nil {
+		return err
+	}
+	return node.Run(ctx)
+}
+
+// runConfig runs the commands on settings files.
+func runConfig(p Process) int {
+	switch args := p.Args[1:]; {
+	case len(args) == 1 && args[0] == "example":
+		fmt.Fprint(p.Out, ExampleFile())
+		return 0
+	case len(args) == 2 && args[0] == "check":
+		if CheckFile(args[1], p) {
+			return 0
+		}
+		return 1
+	}
+	fmt.Fprintln(p.Logs, "stint: usage: config check FILE, or config example")
+	return 2
+}
+
+// healthTimeout bounds a question whether the node is ready.
+const healthTimeout = 5 * time.Second
+
+// askHealth asks the node that runs with the settings of p, on this machine, whether it
+// is ready. It returns nil if it is.
+func askHealth(p Process) error {
+	s, err := Load(p.Args, p.Environ)
+	if err != nil {
+		return err
+	}
+	host, port, err := net.SplitHostPort(s.Listen)
+	if err != nil {
+		return err
+	}
+	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
+		host = "127.0.0.1"
+		if err == nil && addr.Is6() {
+			host = "::1"
+		}
+	}
+	scheme := "http"
+	// It is this machine that is asked, under an address that no certificate names.
+	client := &http.Client{Timeout: healthTimeout, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // see above
+	if s.TLS.Enabled() {
+		scheme = "https"
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+net.JoinHostPort(host, port)+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("the node does not answer: %s", oneLine(err))
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("the node is not ready: it answers %d", answer.StatusCode)
+	}
+	return nil
+}
