@@ -27,11 +27,15 @@ type checkHandler struct {
 }
 
 func (h *checkHandler) routes() []route {
-	return []route{
+	all := []route{
 		onChecks(post, wire.PathCheck, identity.Check, h.handleCheck, opCheck),
 		onChecks(post, wire.PathBatch, identity.Check, h.handleBatch, opBatch),
 		onChecks(del, wire.PathReservations+"/:handle", identity.Check, h.cancelReservation, opCancelReservation),
 	}
+	for i, door := range []string{"check", "batch", "reservation"} {
+		all[i].Door = door
+	}
+	return all
 }
 
 var (
@@ -107,6 +111,7 @@ func (h *checkHandler) handleCheck(c *httpserver.Call) error {
 	d := &k.decisions[0]
 	k.buffer = checkjson.AppendDecision(k.buffer, d)
 	h.headers.Set(&c.Response().Header, d, h.catalog.Selector())
+	c.Outcome = string(d.Outcome)
 	return k.send(c, statusOfOutcome[d.Outcome])
 }
 
@@ -129,6 +134,7 @@ func (h *checkHandler) checkKeys(c *httpserver.Call, in *checkjson.Check) error 
 	}
 	h.headers.Set(&c.Response().Header, shown, h.catalog.Selector())
 	ratelimit.SetRetryAfter(&c.Response().Header, &j.Answer)
+	c.Outcome = string(j.Outcome)
 	return k.send(c, statusOfOutcome[j.Outcome])
 }
 

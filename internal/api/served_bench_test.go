@@ -119,7 +119,11 @@ func countingServer(b *testing.B) *httpserver.Server {
 	})
 	return httpserver.New(httpserver.Options{
 		Credentials: known,
-		Observe:     func(_ *httpserver.Route, status int, took time.Duration) { counted.Request("checks", status, took) },
+		Observe: func(c *httpserver.Call, r *httpserver.Route, took time.Duration) {
+			counted.Check(&metrics.CheckAnswer{
+				Door: r.Door, Outcome: gate.Outcome(c.Outcome), Took: took, At: c.Ctx.Context().Time().Add(took), IDs: metrics.IDs{Request: c.RequestID},
+			})
+		},
 	}, rest.Routes())
 }
 

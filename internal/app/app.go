@@ -91,7 +91,10 @@ func New(ctx context.Context, s Settings, out, logs io.Writer) (*App, error) {
 func (a *App) build(ctx context.Context) (err error) {
 	a.outages.log = a.log
 	refresh := func(ctx context.Context) error { return a.preparer.refresh(ctx) }
-	if a.backends, err = openBackends(a.settings, a.log, refresh, a.secret, a.outages.redis); err != nil {
+	a.metrics = a.newMetrics()
+	if a.backends, err = openBackends(a.settings, backendOptions{
+		log: a.log, metrics: a.metrics, refresh: refresh, secret: a.secret, onOutage: a.outages.redis,
+	}); err != nil {
 		return err
 	}
 	a.catalog = catalog.New(a.backends.store, time.Now)
@@ -116,7 +119,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	if err := a.buildPreparer(ctx); err != nil {
 		return err
 	}
-	a.metrics = a.newMetrics()
+	registerMetrics(a)
 	a.buildCounting()
 	a.bouncers = &admin.Bouncers{Store: a.backends.store.Bouncers, Entries: a.backends.store.Entries, View: a.catalog, Now: time.Now}
 	a.events = events.New(events.Options{Parser: a.catalog.Parser})

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
+	"github.com/stint-dev/stint/internal/metrics"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
@@ -29,12 +31,29 @@ type backends struct {
 	close    func()
 }
 
-func openBackends(s Settings, log *slog.Logger, refresh func(context.Context) error, secret func() []byte, onOutage func(timestamplog.OutageEvent)) (*backends, error) {
-	options := sqlstore.Options{Logger: log, AfterChange: refresh}
+// backendOptions are what the backends need of the node.
+type backendOptions struct {
+	log      *slog.Logger
+	metrics  *metrics.Metrics
+	refresh  func(context.Context) error // after a change of the database
+	secret   func() []byte
+	onOutage func(timestamplog.OutageEvent)
+}
+
+func openBackends(s Settings, o backendOptions) (*backends, error) {
+	options := sqlstore.Options{Logger: o.log, AfterChange: o.refresh, Observe: o.databaseCall}
 	if s.Embedded() {
-		return openEmbedded(s, log, options)
+		return openEmbedded(s, o.log, options)
 	}
-	return openDistributed(s, options, secret, onOutage)
+	return openDistributed(s, options, o)
+}
+
+func (o backendOptions) databaseCall(_ context.Context, kind string, began time.Time, err error) {
+	o.metrics.DatabaseCall(kind, time.Since(began), err)
+}
+
+func (o backendOptions) redisCall(_ context.Context, isDecision bool, began time.Time, err error) {
+	o.metrics.RedisCall(isDecision, time.Since(began), err)
 }
 
 func openEmbedded(s Settings, log *slog.Logger, options sqlstore.Options) (*backends, error) {
@@ -64,13 +83,13 @@ func openEmbedded(s Settings, log *slog.Logger, options sqlstore.Options) (*back
 	return b, nil
 }
 
-func openDistributed(s Settings, options sqlstore.Options, secret func() []byte, onOutage func(timestamplog.OutageEvent)) (*backends, error) {
+func openDistributed(s Settings, options sqlstore.Options, o backendOptions) (*backends, error) {
 	store, err := sqlstore.New(s.DatabaseURL, options)
 	if err != nil {
 		return nil, fmt.Errorf("--database-url: %s", oneLine(err))
 	}
 	redis, err := redislog.Open(s.RedisURL, redislog.Options{
-		Prefix: s.RedisPrefix, Secret: secret, OnOutage: onOutage,
+		Prefix: s.RedisPrefix, Secret: o.secret, OnOutage: o.onOutage, Observe: o.redisCall,
 		Timeout: max(redislog.DefaultTimeout, s.CheckDeadline), MaxLatency: s.CheckDeadline,
 	})
 	if err != nil {

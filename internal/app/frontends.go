@@ -14,8 +14,10 @@ import (
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/doors/crowdsec"
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
+	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/metrics"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -28,11 +30,11 @@ func (a *App) newServer() (*httpserver.Server, error) {
 		return nil, err
 	}
 	options.Sessions = pages.Sessions()
-	metrics := []httpserver.Route{httpserver.MetricsRoute(a.metrics.Handler())}
+	scraped := []httpserver.Route{httpserver.MetricsRoute(a.metrics.Handler())}
 	proxies := forwardauth.New(forwardauth.Options{Gate: a.gate, View: a.catalog, TokenHeader: a.settings.ForwardTokenHeader, Logger: a.log})
 	deps := a.apiDeps(use)
 	deps.Doors = proxies.Routes()
-	return httpserver.New(options, api.New(deps).Routes(), openapi.Served(deps.Doors), crowdsec.New(a.bouncers).Routes(), a.grpc.routes(), metrics, pages.Routes()), nil
+	return httpserver.New(options, api.New(deps).Routes(), openapi.Served(deps.Doors), crowdsec.New(a.bouncers).Routes(), a.grpc.routes(), scraped, pages.Routes()), nil
 }
 
 func (a *App) serverOptions() httpserver.Options {
@@ -60,7 +62,8 @@ func (a *App) serverOptions() httpserver.Options {
 
 // observe counts one answer. What bouncers fetch on the listener of checks, the whole
 // list of blocks for example, is no check.
-func (a *App) observe(r *httpserver.Route, status int, took time.Duration) {
+func (a *App) observe(c *httpserver.Call, r *httpserver.Route, took time.Duration) {
+	status := c.Response().StatusCode()
 	name := "admin"
 	switch {
 	case r.Access == identity.Bouncer:
@@ -70,7 +73,14 @@ func (a *App) observe(r *httpserver.Route, status int, took time.Duration) {
 		a.latency.Record(took)
 		a.outages.answered.Add(1)
 	}
-	a.metrics.Request(name, status, took)
+	if r.Door == "" {
+		a.metrics.Request(name, status, took)
+		return
+	}
+	a.metrics.Check(&metrics.CheckAnswer{
+		Door: r.Door, Outcome: gate.Outcome(c.Outcome), Status: status, Took: took, At: c.Ctx.Context().Time().Add(took),
+		IDs: metrics.IDs{Request: c.RequestID},
+	})
 }
 
 func (a *App) apiDeps(use useCases) api.Deps {

@@ -8,6 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/doors/envoy"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/metrics"
 )
 
 // grpcDoor is the gRPC listener. Its fields are nil where it is off.
@@ -50,7 +51,7 @@ func (g *grpcDoor) build(a *App) error {
 		Observe: func(status int, took time.Duration) {
 			a.latency.Record(took)
 			a.outages.answered.Add(1)
-			a.metrics.Request("grpc", status, took)
+			a.metrics.Check(&metrics.CheckAnswer{Door: envoy.Door, Outcome: envoy.OutcomeOf(status), Status: status, Took: took, At: time.Now()})
 		},
 	})
 	return nil

@@ -128,6 +128,23 @@ func (n *testNode) measured(t *testing.T) string {
 	return body
 }
 
+// wantCalls checks that the calls to Redis and the database are measured, and a check by
+// its door and outcome.
+func wantCalls(t *testing.T, n *testNode) {
+	t.Helper()
+	n.check(t, "metrics:calls")
+	text := n.measured(t)
+	for _, series := range []string{
+		`stint_check_duration_seconds_count{door="check",outcome="allowed"}`, `stint_redis_call_duration_seconds_count{command="decide",result="ok"}`,
+		`stint_redis_call_duration_seconds_count{command="other",result="ok"}`, `stint_database_transaction_duration_seconds_count{kind="read",result="ok"}`,
+		`stint_database_transaction_duration_seconds_count{kind="change",result="ok"}`,
+	} {
+		if !strings.Contains(text, "\n"+series+" ") {
+			t.Errorf("%s is missing", series)
+		}
+	}
+}
+
 func (n *testNode) ready(t *testing.T) (int, wire.Readiness) {
 	t.Helper()
 	status, body := n.ask(t, false, "GET", "/readyz", "", "")
@@ -183,6 +200,7 @@ func TestANodeStartsWithoutItsDatabaseByWhatItLastKnew(t *testing.T) {
 	if status, body := first.ask(t, true, "PUT", "/v1/policies/tight", `{"match":["token:*"],"rules":["1/d"]}`, testToken); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, body)
 	}
+	wantCalls(t, first)
 	if !strings.Contains(first.measured(t), "\nstint_started_from_saved_state 0\n") {
 		t.Error("a start with the database is measured as one without")
 	}

@@ -5,21 +5,38 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/buildinfo"
+	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/metrics"
 )
 
-// newMetrics builds the metrics, with gauges that read the parts of the node.
+// newMetrics builds the metrics, with gauges that read the parts of the node, which need
+// not be there yet: the parts count in them from their beginning.
 func (a *App) newMetrics() *metrics.Metrics {
-	m := metrics.New(buildinfo.Read(), a.settings.NodeName, metrics.Gauges{
+	return metrics.New(buildinfo.Read(), a.settings.NodeName, metrics.Gauges{
 		Outage: func() bool { return a.gate.Outage().Open() },
 		Failing: func() bool {
 			_, err := a.catalog.Failing()
 			return err != nil
 		},
-		Revision:   a.catalog.Revision,
+		Revision:   func() int64 { return a.catalog.Revision() },
 		Blocks:     func() int { return a.catalog.Blocks().Size(blocks.Block) },
 		Exemptions: func() int { return a.catalog.Blocks().Size(blocks.Exemption) },
-		LocalKeys:  a.backends.memory.Len,
+		LocalKeys:  func() int { return a.backends.memory.Len() },
+	})
+}
+
+// registerMetrics adds the metrics of the parts that this node has.
+func registerMetrics(a *App) {
+	m := a.metrics
+	a.catalog.OnChange(func(changed catalog.Changed) {
+		if !changed.Policies {
+			return
+		}
+		policies := a.catalog.Selector()
+		m.KeepPolicies(func(name string) bool {
+			_, found := policies.ByName(name)
+			return found
+		})
 	})
 	if a.watch != nil {
 		m.Registry().MustRegister(redisMetrics(a.watch, &a.outages)...)
@@ -29,7 +46,6 @@ func (a *App) newMetrics() *metrics.Metrics {
 			Help: "1 if the database was unreachable when this node started, so that it began with the policies and blocks saved in its data directory."},
 			func() float64 { return one(a.preparer.fromLastKnown.Load()) }))
 	}
-	return m
 }
 
 // redisMetrics returns the metrics of a distributed node.

@@ -100,7 +100,12 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 	}
 	for i := range list {
 		run := list[i].Run
-		list[i].Run = func(ctx context.Context, due time.Time) (string, error) { return run(db.AllowLong(ctx), due) }
+		name := list[i].Name
+		list[i].Run = func(ctx context.Context, due time.Time) (string, error) {
+			did, err := run(db.AllowLong(ctx), due)
+			a.metrics.JobRun(name, time.Now(), err == nil)
+			return did, err
+		}
 	}
 	return jobs.New(jobs.Options{
 		Store: store.Jobs, Node: a.id, Log: a.log, Schedules: a.settings.Schedules, OnFailure: a.notifier.failedJob,

@@ -70,7 +70,7 @@ func (s *Server) logFailure(c *fiber.Ctx, id string, err error) {
 func (s *Server) logAccess(c *Call, r *Route) {
 	took := time.Since(c.Ctx.Context().Time())
 	if s.o.Observe != nil {
-		s.o.Observe(r, c.Response().StatusCode(), took)
+		s.o.Observe(c, r, took)
 	}
 	level := slog.LevelDebug
 	if r.Listener == Admin && r.Path != "/livez" && r.Path != "/readyz" {

@@ -21,6 +21,9 @@ type Call struct {
 	Address netip.Addr
 	// RequestID finds the request in the log.
 	RequestID string
+	// Outcome is what the route's Door decided, as gate.Outcome; "" where it decided
+	// nothing, or several requests.
+	Outcome string
 
 	server *Server
 	need   identity.Access // of the route

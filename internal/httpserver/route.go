@@ -46,6 +46,9 @@ type Route struct {
 	// AnyHost says that the route is answered under any host name, for proxies that
 	// pass on the name that their client asked for.
 	AnyHost bool
+	// Door names a route that asks the gate, for metrics and logs: check, batch, report,
+	// reservation, forward or envoy; "" for any other.
+	Door string
 }
 
 // AnyMethod is the method of a route that accepts every method; see
@@ -127,6 +130,6 @@ func (s *Server) release(c *Call) {
 	if c.cancel != nil {
 		c.cancel()
 	}
-	c.Ctx, c.Principal, c.RequestID, c.ctx, c.cancel = nil, nil, "", nil, nil
+	c.Ctx, c.Principal, c.RequestID, c.Outcome, c.ctx, c.cancel = nil, nil, "", "", nil, nil
 	s.calls.Put(c)
 }

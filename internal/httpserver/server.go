@@ -50,8 +50,9 @@ type Options struct {
 	// Sessions is asked about a request without a bearer token; nil for no
 	// sessions.
 	Sessions Sessions
-	// Observe is called for every answer of a route; nil for none.
-	Observe func(r *Route, status int, took time.Duration)
+	// Observe is called for every answer of a route, with the time since the request was
+	// read; nil for none. It must not keep c.
+	Observe func(c *Call, r *Route, took time.Duration)
 	// CheckAuth requires a token with the scope check on the check listener.
 	CheckAuth bool
 	// Clients finds out where requests come from.

@@ -38,3 +38,23 @@ func (k *known[V]) find(name string) *V {
 	}
 	return nil
 }
+
+func (k *known[V]) len() int {
+	if all := k.all.Load(); all != nil {
+		return len(*all)
+	}
+	return 0
+}
+
+// keep forgets the names for which is returns false.
+func (k *known[V]) keep(is func(name string) bool) {
+	k.making.Lock()
+	defer k.making.Unlock()
+	all := k.all.Load()
+	if all == nil {
+		return
+	}
+	kept := maps.Clone(*all)
+	maps.DeleteFunc(kept, func(name string, _ *V) bool { return !is(name) })
+	k.all.Store(&kept)
+}

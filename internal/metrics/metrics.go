@@ -6,7 +6,6 @@ package metrics
 import (
 	"math"
 	"net/http"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -25,13 +24,18 @@ type Metrics struct {
 	reservations *prometheus.CounterVec
 	reports      *prometheus.CounterVec
 	degraded     prometheus.Counter
-	requests     *prometheus.HistogramVec
+	requests     *durations
+	checkTimes   *durations
+	calls        Calls
+	jobs         *prometheus.GaugeVec
+	jobRuns      *prometheus.CounterVec
 
 	// byPolicy keeps the counters of each policy by name, so that counting a
 	// check builds no label.
 	byPolicy known[counters]
-	// byListener does so for the timings of answers.
+	// byListener and byDoor do so for the timings of answers and of checks.
 	byListener known[timings]
+	byDoor     known[outcomeTimings]
 }
 
 // counters are those of one policy.
@@ -71,17 +75,25 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 		degraded: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "stint_degraded_checks_total", Help: "Checks answered under an outage of the log.",
 		}),
-		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "stint_http_request_duration_seconds", Help: "Time to answer a request, by listener (checks, grpc, admin; bouncers for what they fetch on the listener of checks) and status class.",
-			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1},
-		}, []string{"listener", "code"}),
+		requests: newDurations("stint_http_request_duration_seconds",
+			"Time to answer a request that is no check, by listener (checks, admin; bouncers for what they fetch on the listener of checks) and status class.", "listener", "code"),
+		checkTimes: newDurations("stint_check_duration_seconds",
+			"Time to answer what a door asks the gate, since the request was read, by door (check, batch, report, reservation, forward, envoy) and outcome: that of the decision, "+
+				"answered for what has none of its own, invalid for what the caller must correct, failed for what broke here.", "door", "outcome"),
+		calls: newCalls(),
+		jobs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "stint_job_last_success_timestamp_seconds", Help: "When a job last succeeded on this node; only jobs that did.",
+		}, []string{"job"}),
+		jobRuns: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stint_job_runs_total", Help: "Runs of a job on this node, by result: succeeded or failed.",
+		}, []string{"job", "result"}),
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "stint_build_info", Help: "1, with the build and the node as labels.",
 		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Commit, "goversion": build.Go, "node": node},
 	})
 	info.Set(1)
-	m.registry.MustRegister(m.checks, m.shadow, m.reservations, m.reports, m.degraded, m.requests, info,
+	m.registry.MustRegister(m.checks, m.shadow, m.reservations, m.reports, m.degraded, m.requests, m.checkTimes, m.calls.redis, m.calls.database, m.jobs, m.jobRuns, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(panics{})
 	m.gauge("stint_log_outage", "1 while the timestamp log is unreachable.", boolean(g.Outage))
@@ -164,7 +176,7 @@ func (m *Metrics) recordReport(d *gate.Decision) {
 }
 
 func (m *Metrics) recordOutcome(d *gate.Decision) {
-	name := "none"
+	name := noPolicy
 	if d.Policy != nil {
 		name = d.Policy.Name
 	}
@@ -187,9 +199,39 @@ func (m *Metrics) recordOutcome(d *gate.Decision) {
 	}
 }
 
+// maxPolicies is how many policies have metrics of their own. Those beyond it share the
+// name overflowPolicy, which no policy can have.
+const (
+	maxPolicies    = 1000
+	overflowPolicy = "_other"
+)
+
 func (m *Metrics) of(policy string) *counters {
+	if c := m.byPolicy.find(policy); c != nil {
+		return c
+	}
+	if m.byPolicy.len() >= maxPolicies {
+		policy = overflowPolicy
+	}
 	return m.byPolicy.get(policy, m.makeCounters)
 }
+
+// KeepPolicies removes the metrics of policies that are not there any more.
+func (m *Metrics) KeepPolicies(isKept func(name string) bool) {
+	m.byPolicy.keep(func(name string) bool {
+		if name == noPolicy || name == overflowPolicy || isKept(name) {
+			return true
+		}
+		of := prometheus.Labels{"policy": name}
+		for _, v := range []*prometheus.CounterVec{m.checks, m.shadow, m.reservations, m.reports} {
+			v.DeletePartialMatch(of)
+		}
+		return false
+	})
+}
+
+// noPolicy is the name of checks that no policy decided.
+const noPolicy = "none"
 
 func (m *Metrics) makeCounters(policy string) *counters {
 	count := func(o gate.Outcome) prometheus.Counter { return m.checks.WithLabelValues(policy, string(o)) }
@@ -201,27 +243,4 @@ func (m *Metrics) makeCounters(policy string) *counters {
 		reservations:  m.reservations.WithLabelValues(policy),
 		charged:       m.reports.WithLabelValues(policy, string(gate.Charged)), full: m.reports.WithLabelValues(policy, string(gate.Full)),
 	}
-}
-
-var classes = [...]string{"1xx", "2xx", "3xx", "4xx", "5xx"}
-
-// timings are the histograms of one listener by status class, kept so that
-// noting an answer builds no label.
-type timings [len(classes)]prometheus.Observer
-
-// Request notes how long an answer took.
-func (m *Metrics) Request(listener string, status int, took time.Duration) {
-	class := status/100 - 1
-	if class < 0 || class >= len(classes) {
-		class = len(classes) - 1
-	}
-	m.byListener.get(listener, m.makeTimings)[class].Observe(took.Seconds())
-}
-
-func (m *Metrics) makeTimings(listener string) *timings {
-	var t timings
-	for i, class := range classes {
-		t[i] = m.requests.WithLabelValues(listener, class)
-	}
-	return &t
 }

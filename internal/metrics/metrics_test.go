@@ -1,11 +1,16 @@
 package metrics
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
 
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/gate"
@@ -52,7 +57,15 @@ func TestDecisionsAreCountedByPolicyAndNeverByKey(t *testing.T) {
 		d.Check.Key = k
 		m.Record(&d)
 	}
-	m.Request("checks", 429, time.Millisecond)
+	m.Request("admin", 429, time.Millisecond)
+	m.Check(&CheckAnswer{Door: "check", Outcome: gate.Limited, Took: 30 * time.Microsecond, At: time.Now(), IDs: IDs{Request: "request-1"}})
+	m.Check(&CheckAnswer{Door: "check", Status: 401, Took: time.Millisecond})
+	m.Check(&CheckAnswer{Door: "batch", Status: 200, Took: time.Millisecond})
+	m.Check(&CheckAnswer{Door: "batch", Status: 500, Took: time.Millisecond})
+	m.RedisCall(true, time.Millisecond, nil)
+	m.DatabaseCall("read", time.Millisecond, errors.New("away"))
+	m.JobRun("daily-report", time.Unix(1_700_000_000, 0), true)
+	m.JobRun("daily-report", time.Now(), false)
 	text := scrape(t, m)
 	for _, want := range []string{
 		`stint_checks_total{decision="allowed",policy="default"} 4`,
@@ -67,7 +80,17 @@ func TestDecisionsAreCountedByPolicyAndNeverByKey(t *testing.T) {
 		`stint_log_outage 1`, `stint_database_outage 0`, `stint_catalog_revision 42`,
 		`stint_blocks 3`, `stint_exemptions 2`, `stint_local_logs 1`,
 		`stint_build_info{goversion="go1.26",node="a",revision="abc",version="v1"} 1`,
-		`stint_http_request_duration_seconds_count{code="4xx",listener="checks"} 1`,
+		`stint_http_request_duration_seconds_count{code="4xx",listener="admin"} 1`,
+		`stint_check_duration_seconds_bucket{door="check",outcome="limited",le="2.5e-05"} 0`,
+		`stint_check_duration_seconds_bucket{door="check",outcome="limited",le="5e-05"} 1`,
+		`stint_check_duration_seconds_count{door="check",outcome="limited"} 1`,
+		`stint_check_duration_seconds_count{door="check",outcome="invalid"} 1`,
+		`stint_check_duration_seconds_count{door="batch",outcome="answered"} 1`,
+		`stint_check_duration_seconds_count{door="batch",outcome="failed"} 1`,
+		`stint_redis_call_duration_seconds_count{command="decide",result="ok"} 1`,
+		`stint_database_transaction_duration_seconds_count{kind="read",result="error"} 1`,
+		`stint_job_last_success_timestamp_seconds{job="daily-report"} 1.7e+09`,
+		`stint_job_runs_total{job="daily-report",result="failed"} 1`,
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("missing: %s", want)
@@ -75,6 +98,54 @@ func TestDecisionsAreCountedByPolicyAndNeverByKey(t *testing.T) {
 	}
 	if strings.Contains(text, "attacker") {
 		t.Error("the metrics contain a key")
+	}
+}
+
+func TestPoliciesThatAreGoneHaveNoMetrics(t *testing.T) {
+	m := newMetrics()
+	for i := range maxPolicies + 10 {
+		m.Record(&gate.Decision{Outcome: gate.Allowed, Policy: &rules.Policy{Name: fmt.Sprint("p", i)}})
+	}
+	if text := scrape(t, m); !strings.Contains(text, `stint_checks_total{decision="allowed",policy="_other"} 10`) || strings.Contains(text, `policy="p1005"`) {
+		t.Error("the number of policies is not bounded")
+	}
+	m.KeepPolicies(func(name string) bool { return name == "p7" })
+	text := scrape(t, m)
+	if !strings.Contains(text, `stint_checks_total{decision="allowed",policy="p7"} 1`) || strings.Contains(text, `policy="p8"`) {
+		t.Error("a policy that is gone has metrics")
+	}
+	m.Record(&gate.Decision{Outcome: gate.Allowed, Policy: &rules.Policy{Name: "p8"}})
+	if !strings.Contains(scrape(t, m), `stint_checks_total{decision="allowed",policy="p8"} 1`) {
+		t.Error("a policy that came back is not counted")
+	}
+}
+
+func TestScrapersThatKnowThemGetExemplarsAndNativeHistograms(t *testing.T) {
+	m := newMetrics()
+	m.Check(&CheckAnswer{Door: "check", Outcome: gate.Limited, Took: 30 * time.Microsecond, At: time.Unix(1_700_000_000, 0), IDs: IDs{Request: "request-1"}})
+	ask := func(accept string) string {
+		answer, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil)
+		r.Header.Set("Accept", accept)
+		m.Handler().ServeHTTP(answer, r)
+		return answer.Body.String()
+	}
+	if text := ask("application/openmetrics-text; version=1.0.0"); !strings.Contains(text, `le="5e-05"} 1 # {request_id="request-1"} 3e-05 1.7e+09`) {
+		t.Errorf("no exemplar in\n%s", text)
+	}
+	decoder := expfmt.NewDecoder(strings.NewReader(ask("application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited")), expfmt.NewFormat(expfmt.TypeProtoDelim))
+	for {
+		var family dto.MetricFamily
+		if err := decoder.Decode(&family); err != nil {
+			t.Fatalf("no histogram: %v", err)
+		}
+		if family.GetName() != "stint_check_duration_seconds" {
+			continue
+		}
+		h := family.Metric[0].Histogram
+		if h.GetSchema() != schema || len(h.PositiveSpan) != 1 || len(h.Exemplars) != 1 || len(h.Bucket) != len(classic) {
+			t.Errorf("got %v", h)
+		}
+		return
 	}
 }
 

@@ -50,7 +50,7 @@ func Routes(g Reporter, v View) []openapi.Route {
 
 func route(path string, handle httpserver.Handler, o *openapi.Operation) openapi.Route {
 	return openapi.Route{
-		Route:     httpserver.Route{Listener: httpserver.Checks, Method: http.MethodPost, Path: path, Access: identity.Check, Handler: handle},
+		Route:     httpserver.Route{Listener: httpserver.Checks, Method: http.MethodPost, Path: path, Access: identity.Check, Handler: handle, Door: "report"},
 		Operation: o,
 	}
 }

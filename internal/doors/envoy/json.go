@@ -15,10 +15,13 @@ import (
 // Path is where the Rate Limit Service answers JSON, as envoyproxy/ratelimit does.
 const Path = "/json"
 
+// Door is the door's name in metrics.
+const Door = "envoy"
+
 // Routes returns the door's route on the check listener.
 func (s *Server) Routes() []httpserver.Route {
 	return []httpserver.Route{{
-		Listener: httpserver.Checks, Method: http.MethodPost, Path: Path, Access: identity.Check, Handler: s.handleJSON,
+		Listener: httpserver.Checks, Method: http.MethodPost, Path: Path, Access: identity.Check, Handler: s.handleJSON, Door: Door,
 	}}
 }
 
@@ -47,7 +50,9 @@ func (s *Server) handleJSON(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	c.Status(statusOf(answer, nil))
+	status := statusOf(answer, nil)
+	c.Outcome = string(OutcomeOf(status))
+	c.Status(status)
 	c.Response().SetBody(text)
 	c.Response().Header.SetContentType("application/json")
 	return nil

@@ -277,6 +277,22 @@ func metadataOf(d *gate.Decision) *structpb.Struct {
 	return &structpb.Struct{Fields: fields}
 }
 
+// OutcomeOf returns the outcome of an answer of the door by the status that it amounts
+// to, "" for what is no decision. The Rate Limit Service answers what is blocked as limited.
+func OutcomeOf(status int) gate.Outcome {
+	switch status {
+	case http.StatusOK:
+		return gate.Allowed
+	case http.StatusTooManyRequests:
+		return gate.Limited
+	case http.StatusForbidden:
+		return gate.Blocked
+	case http.StatusServiceUnavailable:
+		return gate.Unavailable
+	}
+	return ""
+}
+
 // statusOf returns the HTTP status that an answer of the door amounts to, for metrics.
 func statusOf(answer any, err error) int {
 	switch a := answer.(type) {

@@ -26,6 +26,7 @@ var (
 // refused, so it names neither policy nor reason.
 func (d *Door) answer(c *httpserver.Call, q *Query, decision *gate.Decision) error {
 	status := statusOf[decision.Outcome]
+	c.Outcome = string(decision.Outcome)
 	d.headers.Set(&c.Response().Header, decision, d.o.View.Selector())
 	c.SetHeader(decisionHeader, []byte(decision.Outcome))
 	c.SetHeader(statusHeader, strconv.AppendInt(nil, int64(status), 10))

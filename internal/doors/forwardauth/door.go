@@ -75,7 +75,7 @@ func New(o Options) *Door {
 func (d *Door) Routes() []openapi.Route {
 	r := httpserver.Route{
 		Listener: httpserver.Checks, Method: httpserver.AnyMethod, Path: Path, Access: identity.Check, Handler: d.handle,
-		TokenHeader: d.o.TokenHeader, AnyHost: true,
+		TokenHeader: d.o.TokenHeader, AnyHost: true, Door: "forward",
 	}
 	below := r
 	below.Path = Path + "/*"

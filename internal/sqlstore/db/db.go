@@ -21,6 +21,9 @@ type Options struct {
 	// may have made it so. Its
 	// error makes the change Unavailable, not undone: it is not acknowledged.
 	AfterChange func(context.Context) error
+	// Observe is called after each transaction with its kind (read, write or change) and
+	// its error, nil where a mistake of the caller ended it; nil for nothing.
+	Observe func(ctx context.Context, kind string, began time.Time, err error)
 	// WrapConnector, if set, returns what opens the connection that writes to an
 	// SQLite file, in place of the connector that it gets. Tests count
 	// statements by it.
@@ -34,7 +37,7 @@ func Open(url string, opts Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &DB{place: place, clock: opts.Now, log: opts.Logger, after: opts.AfterChange}
+	d := &DB{place: place, clock: opts.Now, log: opts.Logger, after: opts.AfterChange, observe: opts.Observe}
 	if d.clock == nil {
 		d.clock = time.Now
 	}
@@ -58,12 +61,14 @@ func Open(url string, opts Options) (*DB, error) {
 
 // DB holds the connections of a Store and runs its transactions.
 type DB struct {
-	place  location
-	clock  func() time.Time
-	log    *slog.Logger
-	after  func(context.Context) error
-	writer *sql.DB // on SQLite its one connection that writes
-	reader *sql.DB // the same as writer on Postgres
+	place location
+	clock func() time.Time
+	log   *slog.Logger
+	after func(context.Context) error
+	// observe is nil for nothing.
+	observe func(ctx context.Context, kind string, began time.Time, err error)
+	writer  *sql.DB // on SQLite its one connection that writes
+	reader  *sql.DB // the same as writer on Postgres
 }
 
 // Close ends all connections.

@@ -75,7 +75,7 @@ func (s *DB) ChangeWithoutRefresh(ctx context.Context, by audit.Actor, do func(t
 }
 
 func (s *DB) commit(ctx context.Context, db beginner, by audit.Actor, do func(t *Tx) error) error {
-	return s.transact(ctx, db, nil, func(t *Tx) error {
+	return s.transact(ctx, "change", db, nil, func(t *Tx) error {
 		t.By = by
 		if _, err := t.One(takeRevision, nil, &t.Revision); err != nil {
 			return err
@@ -153,19 +153,23 @@ func (t *Tx) Prepare(statement string) (*sql.Stmt, error) {
 // Write runs do in a transaction that is no change of the catalog: statistics,
 // sessions, leases. do may be called again when two transactions met.
 func (s *DB) Write(ctx context.Context, do func(t *Tx) error) error {
-	return s.transact(ctx, s.writer, nil, do)
+	return s.transact(ctx, "write", s.writer, nil, do)
 }
 
 // View runs do in a transaction that only reads and sees one state of the
 // database throughout.
 func (s *DB) View(ctx context.Context, do func(t *Tx) error) error {
-	return s.transact(ctx, s.reader, readOnly, do)
+	return s.transact(ctx, "read", s.reader, readOnly, do)
 }
 
 // maxAttempts bounds how often a transaction is tried that met another.
 const maxAttempts = 6
 
-func (s *DB) transact(ctx context.Context, db beginner, opts *sql.TxOptions, do func(t *Tx) error) error {
+func (s *DB) transact(ctx context.Context, kind string, db beginner, opts *sql.TxOptions, do func(t *Tx) error) (err error) {
+	if s.observe != nil {
+		began := time.Now()
+		defer func() { s.observe(ctx, kind, began, ownError(err)) }()
+	}
 	for attempt := 1; ; attempt++ {
 		err := s.attempt(ctx, db, opts, do)
 		if err == nil || errors.Is(err, ErrUnchanged) {
@@ -178,6 +182,15 @@ func (s *DB) transact(ctx context.Context, db beginner, opts *sql.TxOptions, do 
 			return s.explain(ctx, err)
 		}
 	}
+}
+
+// ownError returns err unless a mistake of the caller is all that it is.
+func ownError(err error) error {
+	var mistake *fault.Error
+	if errors.Is(err, ErrUnchanged) || errors.As(err, &mistake) && mistake.Code != fault.Unavailable {
+		return nil
+	}
+	return err
 }
 
 func (s *DB) attempt(ctx context.Context, db beginner, opts *sql.TxOptions, do func(t *Tx) error) error {

@@ -41,6 +41,9 @@ type Options struct {
 	// one call at a time. It must not wait for long, since a request waits for
 	// it, nor ask the log for a decision. nil means that nobody wants to know.
 	OnOutage func(timestamplog.OutageEvent)
+	// Observe is called after each call to Redis, a decision or another, with its error;
+	// nil for nothing. A call may carry many requests, or a pipeline several commands.
+	Observe func(ctx context.Context, isDecision bool, began time.Time, err error)
 	// Clock is for tests only: it takes the place of Redis's clock, by which
 	// alone several nodes agree. nil means Redis's clock.
 	Clock func() time.Time
@@ -73,6 +76,7 @@ var _ timestamplog.Log = (*Log)(nil)
 func New(client redis.UniversalClient, options Options) *Log {
 	l := &Log{client: client, prefix: options.Prefix, timeout: options.Timeout, maxLatency: options.MaxLatency, clock: options.Clock}
 	l.shards.secret = options.Secret
+	observeCalls(client, options.Observe)
 	l.outages = newOutages(options.OnOutage, l.probe)
 	if l.prefix == "" {
 		l.prefix = DefaultPrefix

@@ -1,0 +1,59 @@
+package redislog
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// observeCalls has observe called after each call of client; nil for nothing. In a
+// Cluster each server's calls are, so that a redirected one counts twice.
+func observeCalls(client redis.UniversalClient, observe func(ctx context.Context, isDecision bool, began time.Time, err error)) {
+	if observe == nil {
+		return
+	}
+	if cluster, is := client.(*redis.ClusterClient); is {
+		cluster.OnNewNode(func(server *redis.Client) { server.AddHook(observer(observe)) })
+		return
+	}
+	client.AddHook(observer(observe))
+}
+
+// observer is a hook of go-redis.
+type observer func(ctx context.Context, isDecision bool, began time.Time, err error)
+
+// DialHook implements redis.Hook.
+func (o observer) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+// ProcessHook implements redis.Hook.
+func (o observer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		began := time.Now()
+		err := next(ctx, cmd)
+		o(ctx, cmd.Name() == "fcall", began, withoutNil(err))
+		return err
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (o observer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		began := time.Now()
+		err := next(ctx, cmds)
+		o(ctx, len(cmds) > 0 && cmds[0].Name() == "fcall", began, withoutNil(err))
+		return err
+	}
+}
+
+// withoutNil returns err unless it says that there was nothing to read.
+func withoutNil(err error) error {
+	if errors.Is(err, redis.Nil) {
+		return nil
+	}
+	return err
+}
