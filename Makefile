@@ -11,6 +11,8 @@ race := -race -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' \
 	-gcflags='modernc.org/libc=-d=checkptr=0' -gcflags='modernc.org/memory=-d=checkptr=0' \
 	-gcflags='golang.org/x/crypto/argon2=-race=false' -gcflags='golang.org/x/crypto/blake2b=-race=false'
 test: export GORACE ?= atexit_sleep_ms=10
+# Without the tables of a debugger, which linking takes most of its time for.
+undebugged := -ldflags=-w
 
 # The packages whose tests take longest. They are started first, so that none
 # runs alone at the end. test-short omits both lists.
@@ -32,12 +34,12 @@ run: ## Run one node with its data in ./data
 setup: ## Install what the tests need: redis-server, Postgres, Chromium, gateways, Node.js packages
 	bash scripts/setup-tests.sh
 
+# golangci-lint vets, in lint and verify.
 .PHONY: test
 test: setup ## Run all tests with the race detector, on real servers
 	@echo "The tests take some fifteen minutes on two cores, more at the first time."
-	$(GO) vet $(race) ./...
-	$(GO) test $(race) -vet=off -timeout 30m -p $(packages) $(longest) ./...
-	$(GO) test -vet=off -run Contract ./internal/timestamplog/...
+	$(GO) test $(race) $(undebugged) -vet=off -timeout 30m -p $(packages) $(longest) ./...
+	$(GO) test $(undebugged) -vet=off -run Contract ./internal/timestamplog/...
 
 .PHONY: test-short
 test-short: setup ## Run the packages whose tests start no node, browser or cluster, in about a minute

@@ -264,6 +264,7 @@ func TestAStateFileThatDoesNotFitIsRefused(t *testing.T) {
 	}
 	os.Remove(s.state)
 	s.follow()
+	s.await("the state is saved", func() bool { _, err := os.Stat(s.state); return err == nil })
 	if info, err := os.Stat(s.state); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the state file: %v, %v", info, err)
 	}

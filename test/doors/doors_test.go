@@ -110,12 +110,31 @@ func (s *site) program(run func(*site, string), config string) *site {
 		"listen(8000", "listen("+port,
 		"port: 8000", "port: "+port,
 		":8000 {", "http://:"+port+" {\n\tbind 127.0.0.1",
-		"/etc/haproxy/stint.lua", repository(s.T, "deploy/haproxy/stint.lua"),
+		"/etc/haproxy/stint.lua", s.patientScript(),
+		// A busy machine must not look like an outage of Stint.
+		"proxy_connect_timeout 100ms", "proxy_connect_timeout "+patience,
+		"proxy_read_timeout 500ms", "proxy_read_timeout "+patience,
+		"timeout connect 1s", "timeout connect "+patience,
 	)
 	s.url = "http://" + address
 	run(s, replace.Replace(config))
 	s.await()
 	return s
+}
+
+// patience is how long gateways wait for Stint in the tests, in place of the time in
+// their configuration.
+const patience = "60s"
+
+// patientScript writes deploy/haproxy/stint.lua with the tests' patience and returns
+// its path.
+func (s *site) patientScript() string {
+	s.Helper()
+	text, err := os.ReadFile(repository(s.T, "deploy/haproxy/stint.lua"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return write(s.T, "stint.lua", strings.Replace(string(text), "timeout = 500 ", "timeout = 60000 ", 1))
 }
 
 // token returns the secret of a new token with one scope.
