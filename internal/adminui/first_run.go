@@ -27,7 +27,7 @@ type firstRunPage struct {
 type firstRunHandler struct {
 	*site.Site
 	checked            func(context.Context) (bool, error) // nil for never
-	settings           []Setting
+	settings           func() []Setting
 	checkURL, adminURL string
 	dataDir            string
 	answered           atomic.Bool // a check was answered once
@@ -51,7 +51,7 @@ func (h *firstRunHandler) show(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	page.NeedsToken = slices.ContainsFunc(h.settings, func(s Setting) bool { return s.Name == "check-auth" && s.Value == "token" })
+	page.NeedsToken = slices.ContainsFunc(h.settings(), func(s Setting) bool { return s.Name == "check-auth" && s.Value == "token" })
 	if page.Policy, _ = h.Catalog.Selector().Select(key); page.Policy != nil {
 		page.Meaning = page.Policy.Describe()
 		page.Refused = len(page.Policy.Rules) > 0 && page.Policy.Rules[0].Limit < 3

@@ -64,7 +64,9 @@ func TestTheCommandsOfTheFirstRunWorkAsTheyAreCopied(t *testing.T) {
 
 func TestTheFirstRunShowsTheTokenThatChecksNeed(t *testing.T) {
 	n := newNode(t, func(d *adminui.Deps) {
-		d.Settings = []adminui.Setting{{Name: "check-auth", Variable: "STINT_CHECK_AUTH", Value: "token"}}
+		d.Settings = func() []adminui.Setting {
+			return []adminui.Setting{{Name: "check-auth", Variable: "STINT_CHECK_AUTH", Value: "token"}}
+		}
 	})
 	commands := n.as(t, "maria").get("/start").is(http.StatusOK).holds(`href="/tokens"`).commands()
 	for _, command := range commands[:2] {

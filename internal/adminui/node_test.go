@@ -155,7 +155,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 		Detection: n.detection, Keys: keyUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries, Policies: n.store.Policies}, Events: n.events,
 		Bouncers: &admin.Bouncers{Store: n.store.Bouncers, Now: n.clock.Now},
 		Jobs:     &operations.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &operations.Reports{Builder: &reports.Builder{Store: n.store.Reports}},
-		Settings: someSettings, Node: "a", Build: buildinfo.Info{Version: "v0.4.1", Commit: "3f2a9c41d07b", Date: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), Go: "go1.26"}, CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",
+		Settings: func() []adminui.Setting { return someSettings }, Node: "a", Build: buildinfo.Info{Version: "v0.4.1", Commit: "3f2a9c41d07b", Date: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), Go: "go1.26"}, CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",
 		Logger: logger, Now: n.clock.Now,
 	}
 	for _, f := range change {

@@ -38,7 +38,7 @@ type Deps struct {
 	Health func(ctx context.Context) []Part
 	Jobs   *operations.Jobs
 	// Settings are shown as they are: secrets must be hidden in them already.
-	Settings []Setting
+	Settings func() []Setting
 	// Undo takes changes back from the page of the audit; nil for never.
 	Undo *admin.Undo
 	// Checked reports whether any check was ever answered; nil for never.

@@ -19,7 +19,7 @@ type settingsPage struct {
 // settingsHandler shows the settings.
 type settingsHandler struct {
 	*site.Site
-	settings []Setting
+	settings func() []Setting
 	build    buildinfo.Info
 }
 
@@ -31,6 +31,6 @@ func (h *settingsHandler) showSettings(c *httpserver.Call) error {
 	return h.Render(c, http.StatusOK, "settings", settingsPage{
 		Frame:    h.NewFrame(c, "Settings", "/settings"),
 		Build:    h.build,
-		Settings: h.settings, IPv6Bits: h.Catalog.Parser().IPv6Bits,
+		Settings: h.settings(), IPv6Bits: h.Catalog.Parser().IPv6Bits,
 	})
 }

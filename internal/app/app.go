@@ -41,6 +41,7 @@ type App struct {
 	settings Settings
 	id       string // unique to this run of the node
 	log      *slog.Logger
+	live     live
 	out      io.Writer // for people, at the start
 
 	backends  *backends
@@ -78,7 +79,10 @@ type App struct {
 // prints to out what the operator must know, and logs to logs. Its error is one
 // line on a mistake in the settings or on this machine.
 func New(ctx context.Context, s Settings, out, logs io.Writer) (*App, error) {
-	a := &App{settings: s, id: s.NodeName + "-" + rand.Text()[:8], log: newLogger(s, logs), out: out, latency: nodes.NewLatencyMeter()}
+	a := &App{settings: s, id: s.NodeName + "-" + rand.Text()[:8], out: out, latency: nodes.NewLatencyMeter()}
+	a.live.settings.Store(&s)
+	a.log = a.live.newLogger(s, logs)
+	a.live.log = a.log
 	redislog.LogTo(a.log)
 	supervise.LogTo(a.log)
 	if err := a.build(ctx); err != nil {
@@ -107,10 +111,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	}
 	// Bound before a new database is seeded, so that a port in use does not lose the
 	// credentials that are shown once.
-	if a.checks, err = listen("listen", a.settings.Listen, a.settings.TLS); err != nil {
-		return err
-	}
-	if a.admin, err = listen("admin-listen", a.settings.AdminListen, a.settings.AdminTLS); err != nil {
+	if err := bindHTTP(a); err != nil {
 		return err
 	}
 	if err := a.grpc.listen(a.settings); err != nil {
@@ -137,6 +138,21 @@ func (a *App) build(ctx context.Context) (err error) {
 		flusher: a.flusher, jobs: a.jobs, redisTimeout: a.settings.ReadyRedisTimeout, draining: &a.draining,
 	}
 	a.server, err = a.newServer()
+	return err
+}
+
+// bindHTTP reads the certificates and binds the listeners of HTTP.
+func bindHTTP(a *App) (err error) {
+	if a.live.checkCert, err = newCertificate("listen", a.settings.TLS); err != nil {
+		return err
+	}
+	if a.live.adminCert, err = newCertificate("admin-listen", a.settings.AdminTLS); err != nil {
+		return err
+	}
+	if a.checks, err = listen("listen", a.settings.Listen, a.live.checkCert); err != nil {
+		return err
+	}
+	a.admin, err = listen("admin-listen", a.settings.AdminListen, a.live.adminCert)
 	return err
 }
 

@@ -21,13 +21,19 @@ const edgeToken = "edce0adca9f5c1b7d2830694ef1a5c3d"
 // startApp runs an embedded node until the test ends.
 func startApp(t *testing.T, args ...string) *App {
 	t.Helper()
+	return startLogged(t, io.Discard, args...)
+}
+
+// startLogged is startApp with its log.
+func startLogged(t *testing.T, logs io.Writer, args ...string) *App {
+	t.Helper()
 	s, err := Load(append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", filepath.Join(t.TempDir(), "data"), "--drain-timeout", "1s"}, args...),
 		[]string{"STINT_ADMIN_TOKEN=" + edgeToken})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	a, err := New(ctx, s, io.Discard, io.Discard)
+	a, err := New(ctx, s, io.Discard, logs)
 	if err != nil {
 		stop()
 		t.Fatal(err)

@@ -44,18 +44,18 @@ func (a *App) serverOptions() httpserver.Options {
 			Shared: a.backends.log, Local: a.backends.local, Secret: a.secret, Known: a.catalog.KnownLogin,
 		}),
 		CheckAuth:   a.settings.CheckAuth == "token",
-		Clients:     httpserver.ClientAddresses{Proxies: a.settings.TrustedProxies, Header: a.settings.ClientAddressHeader},
+		Clients:     a.live.clients,
 		SecretPaths: api.SecretPaths(),
 		Logger:      a.log, Now: time.Now,
 		Observe: a.observe,
 	}
 	// The host is not checked where DNS rebinding cannot work: with TLS, because the
 	// browser rejects the certificate, and with tokens, because no page can send one.
-	if hosts := &a.settings.AllowedHosts; !a.settings.AdminTLS.Enabled() {
-		o.AdminHosts = hosts
+	if !a.settings.AdminTLS.Enabled() {
+		o.AdminHosts = a.live.allowedHosts
 	}
-	if hosts := &a.settings.AllowedHosts; !a.settings.TLS.Enabled() && !o.CheckAuth {
-		o.CheckHosts = hosts
+	if !a.settings.TLS.Enabled() && !o.CheckAuth {
+		o.CheckHosts = a.live.allowedHosts
 	}
 	return o
 }
@@ -108,8 +108,11 @@ func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pa
 		CheckURL: urlOf(a.settings.TLS, a.checks), AdminURL: urlOf(a.settings.AdminTLS, a.admin),
 		Secure: a.settings.AdminTLS.Enabled(), Logger: a.log, Now: time.Now,
 	}
-	for _, s := range a.settings.Shown() {
-		d.Settings = append(d.Settings, adminui.Setting(s))
+	d.Settings = func() (shown []adminui.Setting) {
+		for _, s := range a.live.settings.Load().Shown() {
+			shown = append(shown, adminui.Setting(s))
+		}
+		return shown
 	}
 	if a.backends.dir != nil {
 		d.DataDir = a.backends.dir.path

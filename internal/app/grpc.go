@@ -39,15 +39,11 @@ func (g *grpcDoor) build(a *App) error {
 	if g.listener == nil {
 		return nil
 	}
-	config, err := tlsConfig("grpc-listen", a.settings.TLS)
-	if err != nil {
-		return err
-	}
 	g.server = envoy.New(envoy.Options{
 		Gate: a.gate, Limits: newGate(a, a.settings.GRPCDeadline), View: a.catalog,
-		Clients:   httpserver.ClientAddresses{Proxies: a.settings.TrustedProxies, Header: a.settings.ClientAddressHeader},
+		Clients:   a.live.clients,
 		Authorize: func(address netip.Addr, token string) error { return a.server.AuthorizeCheck(address, token) },
-		TLS:       config, Logger: a.log,
+		TLS:       a.live.checkCert.config(), Logger: a.log,
 		Observe: func(status int, took time.Duration) {
 			a.latency.Record(took)
 			a.outages.answered.Add(1)

@@ -1,25 +1,25 @@
 package app
 
 import (
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"net"
+	"os"
+	"slices"
+	"sync/atomic"
 
 	"github.com/stint-dev/stint/internal/httpserver"
 )
 
-// listen binds an address, with TLS if files has a certificate. Its errors are one
-// line each and name the setting.
-func listen(name, address string, files TLSFiles) (net.Listener, error) {
-	config, err := tlsConfig(name, files)
-	if err != nil {
-		return nil, err
-	}
+// listen binds an address, with TLS if there is a certificate. Its error is one line
+// and names the setting.
+func listen(name, address string, c *certificate) (net.Listener, error) {
 	listener, err := bind(name, address)
 	if err != nil {
 		return nil, err
 	}
-	if config != nil {
+	if config := c.config(); config != nil {
 		listener = tls.NewListener(listener, config)
 	}
 	return httpserver.FramingListener(listener), nil
@@ -34,14 +34,67 @@ func bind(name, address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// tlsConfig reads a certificate, nil for none.
-func tlsConfig(name string, files TLSFiles) (*tls.Config, error) {
+// certificate is the certificate of a listener, which may be read again while the node
+// runs. Its methods may be called on nil, which is no TLS, and concurrently.
+type certificate struct {
+	name    string // of the listener's setting
+	current atomic.Pointer[pair]
+}
+
+// pair is a certificate with its key, as loaded.
+type pair struct {
+	tls  tls.Certificate
+	text []byte // of both files
+}
+
+func (p *pair) equal(other *pair) bool { return other != nil && bytes.Equal(p.text, other.text) }
+
+// newCertificate reads a certificate, nil for none.
+func newCertificate(name string, files TLSFiles) (*certificate, error) {
 	if !files.Enabled() {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	c := &certificate{name: name}
+	read, err := c.read(files)
 	if err != nil {
-		return nil, fmt.Errorf("the certificate of --%s: %s", name, oneLine(err))
+		return nil, err
 	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+	c.current.Store(read)
+	return c, nil
+}
+
+// read reads the files. Its error is one line.
+func (c *certificate) read(files TLSFiles) (*pair, error) {
+	cert, err := os.ReadFile(files.Cert)
+	var key []byte
+	if err == nil {
+		key, err = os.ReadFile(files.Key)
+	}
+	loaded := &pair{text: slices.Concat(cert, []byte{0}, key)}
+	if err == nil {
+		loaded.tls, err = tls.X509KeyPair(cert, key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the certificate of --%s: %s", c.name, oneLine(err))
+	}
+	return loaded, nil
+}
+
+// loaded returns what is in effect.
+func (c *certificate) loaded() *pair {
+	if c == nil {
+		return nil
+	}
+	return c.current.Load()
+}
+
+// config returns the settings of TLS, nil for none.
+func (c *certificate) config() *tls.Config {
+	if c == nil {
+		return nil
+	}
+	return &tls.Config{
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &c.current.Load().tls, nil },
+		MinVersion:     tls.VersionTLS12,
+	}
 }

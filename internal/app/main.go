@@ -13,6 +13,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // Process is the process that a node runs in.
@@ -56,6 +58,9 @@ func run(p Process) error {
 	if err != nil {
 		return err
 	}
+	hangups := make(chan os.Signal, 1) // before the start, which SIGHUP would end
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for _, hint := range settings.Hints {
@@ -65,6 +70,16 @@ func run(p Process) error {
 	if err != nil {
 		return err
 	}
+	go supervise.Run(ctx, "reload", func(ctx context.Context) {
+		for {
+			select {
+			case <-hangups:
+				node.live.reload(func() (Settings, error) { return Load(p.Args, p.Environ) })
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
 	return node.Run(ctx)
 }
 

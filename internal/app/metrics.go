@@ -38,6 +38,16 @@ func registerMetrics(a *App) {
 			return found
 		})
 	})
+	m.Registry().MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_reload_failed", Help: "1 if the settings or a certificate could not be read again; those before are in effect."},
+			func() float64 { return one(a.live.lastFailed.Load()) }))
+	for _, c := range []*certificate{a.live.checkCert, a.live.adminCert} {
+		if c != nil {
+			m.Registry().MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_certificate_expiry_timestamp_seconds",
+				Help: "When the certificate of a listener expires, in Unix time.", ConstLabels: prometheus.Labels{"listener": c.name}},
+				func() float64 { return float64(c.loaded().tls.Leaf.NotAfter.Unix()) }))
+		}
+	}
 	if a.watch != nil {
 		m.Registry().MustRegister(redisMetrics(a.watch, &a.outages)...)
 	}

@@ -285,7 +285,7 @@ func CheckFile(path string, p Process) bool {
 	s, faults := load([]string{"--config", path}, p.Environ)
 	if len(faults) == 0 {
 		for name, files := range map[string]TLSFiles{"listen": s.TLS, "admin-listen": s.AdminTLS} {
-			if _, err := tlsConfig(name, files); err != nil {
+			if _, err := newCertificate(name, files); err != nil {
 				faults = append(faults, err)
 			}
 		}

@@ -17,6 +17,16 @@ import (
 type value struct {
 	set  func(text string) error // the error is what is allowed, in one line
 	show func() string
+	// raw is show with secrets; nil where show hides none.
+	raw func() string
+}
+
+// exact returns the field with its secrets.
+func (v value) exact() string {
+	if v.raw != nil {
+		return v.raw()
+	}
+	return v.show()
 }
 
 // mustBe is the error of a text that is not allowed.
@@ -32,7 +42,7 @@ func text(field *string) value {
 // address is a URL of a server. It is shown without its password.
 func address(field *string) value {
 	v := text(field)
-	v.show = func() string { return redact(*field) }
+	v.show, v.raw = func() string { return redact(*field) }, v.show
 	return v
 }
 

@@ -17,6 +17,8 @@ const (
 	snapshotInterval = 5 * time.Second
 	sweepInterval    = 30 * time.Second
 	clockInterval    = 10 * time.Minute
+	// certificateInterval is how often the files of certificates are read.
+	certificateInterval = 10 * time.Second
 	// failedLoginInterval is how often failed logins are written to the audit. It
 	// bounds the number of records.
 	failedLoginInterval = time.Minute
@@ -64,6 +66,7 @@ func (a *App) tasks() []task {
 		{"forgotten bouncers", every(clockInterval, func(ctx context.Context) {
 			_, _ = a.backends.store.Bouncers.DeleteBouncers(ctx, time.Now().Add(-bouncers.Gone)) // they are no longer shown anyway
 		})},
+		{"certificates", every(certificateInterval, a.live.followCertificates)},
 		{"catalog listener", func(ctx context.Context) { a.backends.store.Listen(ctx, a.catalog.Wake) }},
 	}
 	if a.watch != nil {

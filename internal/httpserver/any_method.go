@@ -52,5 +52,5 @@ func (c *Call) OriginalMethod() string {
 
 // FromTrustedProxy reports whether the peer is a proxy whose headers are believed.
 func (c *Call) FromTrustedProxy() bool {
-	return c.server.o.Clients.Proxies.trusts(peerAddress(c.Ctx.Context()))
+	return c.server.o.Clients().Proxies.trusts(peerAddress(c.Ctx.Context()))
 }

@@ -59,13 +59,14 @@ const AnyMethod = "*"
 // Probes are answered under any name: they reveal nothing, and load balancers use
 // names of their own.
 func (s *Server) hostsOf(r *Route) *AllowedHosts {
-	switch {
-	case r.Path == "/livez" || r.Path == "/readyz" || r.AnyHost:
-		return nil
-	case r.Listener == Checks:
-		return s.o.CheckHosts
+	hosts := s.o.AdminHosts
+	if r.Listener == Checks {
+		hosts = s.o.CheckHosts
 	}
-	return s.o.AdminHosts
+	if hosts == nil || r.Path == "/livez" || r.Path == "/readyz" || r.AnyHost {
+		return nil
+	}
+	return hosts()
 }
 
 // handle wraps the handler of a route: it authorizes the request, reads its body
@@ -85,7 +86,7 @@ func (s *Server) handle(r *Route) fiber.Handler {
 				err = s.failed(c, r, err)
 			}
 		}()
-		c.Address = s.o.Clients.Of(fc.Context())
+		c.Address = s.o.Clients().Of(fc.Context())
 		c.RequestID = takeRequestID(fc)
 		c.SetHeader(requestIDHeader, append(c.header[:0], c.RequestID...))
 		c.SetHeader(cacheControlHeader, noStore)

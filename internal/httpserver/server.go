@@ -55,11 +55,11 @@ type Options struct {
 	Observe func(c *Call, r *Route, took time.Duration)
 	// CheckAuth requires a token with the scope check on the check listener.
 	CheckAuth bool
-	// Clients finds out where requests come from.
-	Clients ClientAddresses
-	// CheckHosts and AdminHosts are the host names that each listener answers
+	// Clients returns what finds out where requests come from; nil believes no header.
+	Clients func() ClientAddresses
+	// CheckHosts and AdminHosts return the host names that each listener answers
 	// to where no token is sent; nil for any.
-	CheckHosts, AdminHosts *AllowedHosts
+	CheckHosts, AdminHosts func() *AllowedHosts
 	// SecretPaths are prefixes of paths whose rest is a secret, which logs leave
 	// out.
 	SecretPaths []string
@@ -88,6 +88,9 @@ func New(o Options, routes ...[]Route) *Server {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Clients == nil {
+		o.Clients = func() ClientAddresses { return ClientAddresses{} }
 	}
 	s := &Server{o: o, tokens: newTokenUse(), routes: slices.Concat(routes...)}
 	s.calls.New = func() any { return new(Call) }

@@ -31,6 +31,10 @@ func TestWithNothingConfiguredItSaysWhereItIsAndPrintsTheTokenOnce(t *testing.T)
 	if d := first.about("ip:203.0.113.7"); !d.Allowed || d.Policy != "default" {
 		t.Errorf("the first check is answered %+v", d)
 	}
+	if err := first.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "SIGHUP reads the settings again", func() bool { return strings.Contains(first.log.String(), "the settings were read again") })
 	if code := first.end(syscall.SIGTERM); code != 0 {
 		t.Fatalf("SIGTERM ends it with %d", code)
 	}

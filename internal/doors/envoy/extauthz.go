@@ -118,7 +118,8 @@ func (s *Server) keyBy(a *authv3.AttributeContext, part string) (string, error) 
 	if err != nil {
 		return "", fault.Field("attributes.source.address", "is no address of a socket, so the client is not known")
 	}
-	client := s.o.Clients.From(source.Unmap().WithZone(""), linesOf(a, strings.ToLower(s.o.Clients.HeaderName())))
+	clients := s.o.Clients()
+	client := clients.From(source.Unmap().WithZone(""), linesOf(a, strings.ToLower(clients.HeaderName())))
 	return s.o.View.Parser().AddressKey(client).String(), nil
 }
 

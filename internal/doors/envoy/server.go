@@ -68,8 +68,9 @@ type Options struct {
 	// Limits is the gate of the Rate Limit Service, with its shorter deadline.
 	Limits *gate.Gate
 	View   View
-	// Clients finds the client's address behind trusted proxies, for ext_authz.
-	Clients httpserver.ClientAddresses
+	// Clients returns what finds the client's address behind trusted proxies, for ext_authz;
+	// nil believes no header.
+	Clients func() httpserver.ClientAddresses
 	// Authorize refuses a call from an address with that token, "" for none.
 	Authorize func(address netip.Addr, token string) error
 	TLS       *tls.Config // nil for none
@@ -100,6 +101,9 @@ func New(o Options) *Server {
 	}
 	if o.MaxConnectionAge == 0 {
 		o.MaxConnectionAge = maxConnectionAge
+	}
+	if o.Clients == nil {
+		o.Clients = func() httpserver.ClientAddresses { return httpserver.ClientAddresses{} }
 	}
 	if o.Observe == nil {
 		o.Observe = func(int, time.Duration) {}

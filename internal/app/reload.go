@@ -1,0 +1,163 @@
+package app
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stint-dev/stint/internal/httpserver"
+)
+
+// live is what changes while the node runs, when it is asked to read its settings
+// again: the certificates, the log level and whom it trusts. Safe for concurrent use.
+type live struct {
+	log        *slog.Logger
+	level      slog.LevelVar
+	settings   atomic.Pointer[Settings]
+	checkCert  *certificate // nil without TLS
+	adminCert  *certificate
+	changing   sync.Mutex  // held by apply
+	lastFailed atomic.Bool // the last time that settings or certificates were read again
+}
+
+// liveSettings are those that apply puts into effect.
+var liveSettings = map[string]bool{
+	"log-level": true, "trusted-proxies": true, "client-address-header": true, "allowed-hosts": true,
+	"tls-cert": true, "tls-key": true, "admin-tls-cert": true, "admin-tls-key": true,
+}
+
+// newLogger returns the logger of the settings, whose level is live. Both formats
+// escape control characters, which an attacker may put into a key.
+func (l *live) newLogger(s Settings, out io.Writer) *slog.Logger {
+	l.setLevel(s)
+	o := &slog.HandlerOptions{Level: &l.level}
+	if s.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(out, o))
+	}
+	return slog.New(slog.NewTextHandler(out, o))
+}
+
+func (l *live) setLevel(s Settings) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
+		level = slog.LevelInfo
+	}
+	l.level.Set(level)
+}
+
+// clients finds out where requests come from.
+func (l *live) clients() httpserver.ClientAddresses {
+	s := l.settings.Load()
+	return httpserver.ClientAddresses{Proxies: s.TrustedProxies, Header: s.ClientAddressHeader}
+}
+
+func (l *live) allowedHosts() *httpserver.AllowedHosts { return &l.settings.Load().AllowedHosts }
+
+// reload reads the settings again and puts into effect those that may change while the
+// node runs. Where any is wrong, or a certificate cannot be read, nothing changes. It
+// logs what happened. Settings that need a restart are named in the log.
+func (l *live) reload(load func() (Settings, error)) {
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	s, err := load()
+	if err == nil {
+		err = l.certificates(s)
+	}
+	l.lastFailed.Store(err != nil)
+	if err != nil {
+		l.log.Error("the settings were not read again, those before stay in effect", "error", oneLine(err))
+		return
+	}
+	for _, hint := range s.Hints {
+		l.log.Warn(hint)
+	}
+	changed, restart := changedSettings(*l.settings.Load(), s)
+	l.setLevel(s)
+	// What needs a restart keeps being shown as it is in effect.
+	now := *l.settings.Load()
+	now.LogLevel, now.TrustedProxies, now.ClientAddressHeader, now.AllowedHosts = s.LogLevel, s.TrustedProxies, s.ClientAddressHeader, s.AllowedHosts
+	now.TLS, now.AdminTLS = pathsOf(now.TLS, s.TLS), pathsOf(now.AdminTLS, s.AdminTLS)
+	l.settings.Store(&now)
+	l.log.Info("the settings were read again", "changed", strings.Join(changed, " "))
+	if len(restart) > 0 {
+		l.log.Warn("settings have changed that take effect at the next start only", "settings", strings.Join(restart, " "))
+	}
+}
+
+// pathsOf returns the new files of a listener that has TLS, or its old where TLS
+// begins or ends at the next start.
+func pathsOf(old, read TLSFiles) TLSFiles {
+	if old.Enabled() && read.Enabled() {
+		return read
+	}
+	return old
+}
+
+// certificates reads those of the settings, and puts them into effect if all are good.
+func (l *live) certificates(s Settings) error {
+	var store []func()
+	for _, c := range []struct {
+		certificate *certificate
+		files       TLSFiles
+	}{{l.checkCert, s.TLS}, {l.adminCert, s.AdminTLS}} {
+		if c.certificate == nil || !c.files.Enabled() {
+			continue // TLS begins or ends at the next start
+		}
+		pair, err := c.certificate.read(c.files)
+		if err != nil {
+			return err
+		}
+		store = append(store, func() { c.certificate.current.Store(pair) })
+	}
+	for _, f := range store {
+		f()
+	}
+	return nil
+}
+
+// followCertificates puts certificates into effect whose files have changed. It
+// compares what they hold: Kubernetes and certificate tools replace links, not files.
+func (l *live) followCertificates(context.Context) {
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	s := l.settings.Load()
+	before := [2]*pair{l.checkCert.loaded(), l.adminCert.loaded()}
+	err := l.certificates(*s)
+	if err != nil {
+		// Written once: a pair that is half replaced is whole a moment later.
+		if !l.lastFailed.Swap(true) {
+			l.log.Error("a certificate could not be read again, the one before stays in effect", "error", oneLine(err))
+		}
+		return
+	}
+	l.lastFailed.Store(false)
+	for i, c := range []*certificate{l.checkCert, l.adminCert} {
+		if now := c.loaded(); now != nil && !now.equal(before[i]) {
+			l.log.Info("a new certificate is in effect", "listener", c.name, "expires", now.tls.Leaf.NotAfter.UTC())
+		}
+	}
+}
+
+// changedSettings returns the names of the settings that differ, and of those among
+// them that need a restart.
+func changedSettings(before, after Settings) (changed, restart []string) {
+	b := after.options()
+	for i, o := range before.options() {
+		if o.value.exact() == b[i].value.exact() {
+			continue
+		}
+		changed = append(changed, o.name)
+		if !liveSettings[o.name] || strings.Contains(o.name, "tls-") && before.tlsToggles(after) {
+			restart = append(restart, o.name)
+		}
+	}
+	return changed, restart
+}
+
+// tlsToggles reports whether a listener begins or ends to use TLS.
+func (s *Settings) tlsToggles(after Settings) bool {
+	return s.TLS.Enabled() != after.TLS.Enabled() || s.AdminTLS.Enabled() != after.AdminTLS.Enabled()
+}

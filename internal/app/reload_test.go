@@ -1,0 +1,185 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// writeCertificate writes a certificate with a serial number, and its key.
+func writeCertificate(t *testing.T, files TLSFiles, serial int64) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := &x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, form, form, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, block := range map[string]*pem.Block{files.Cert: {Type: "CERTIFICATE", Bytes: der}, files.Key: {Type: "PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// servedSerial returns the serial number of the certificate of the check listener.
+func servedSerial(t *testing.T, a *App) int64 {
+	t.Helper()
+	conn, err := tls.Dial("tcp", a.CheckAddr().String(), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+}
+
+// lockedText is a log that is read while it is written.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *lockedText) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Reset()
+}
+
+// hostRequest returns a request to a host.
+func hostRequest(host string) *fasthttp.RequestCtx {
+	var rc fasthttp.RequestCtx
+	rc.Request.SetHost(host)
+	return &rc
+}
+
+func TestAReloadChangesCertificatesLogLevelAndWhoIsTrusted(t *testing.T) {
+	dir := t.TempDir()
+	first := TLSFiles{filepath.Join(dir, "a.crt"), filepath.Join(dir, "a.key")}
+	second := TLSFiles{filepath.Join(dir, "b.crt"), filepath.Join(dir, "b.key")}
+	writeCertificate(t, first, 1)
+	writeCertificate(t, second, 2)
+	path := writeFile(t, "")
+	write := func(text string, files TLSFiles) {
+		t.Helper()
+		text += fmt.Sprintf("\ntls-cert: %s\ntls-key: %s\n", files.Cert, files.Key)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("", first)
+	var log lockedText
+	a := startLogged(t, &log, "--config", path)
+	reload := func() string {
+		log.Reset()
+		a.live.reload(func() (Settings, error) {
+			return Load([]string{"--config", path, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", a.settings.DataDir, "--drain-timeout", "1s"},
+				[]string{"STINT_ADMIN_TOKEN=" + edgeToken})
+		})
+		return log.String()
+	}
+	whoami := func() string {
+		answers := exchange(t, a.AdminAddr(), "GET /v1/whoami HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Forwarded-For: 198.51.100.9\r\nAuthorization: Bearer "+edgeToken+"\r\n\r\n")
+		if len(answers) != 1 || answers[0].StatusCode != 200 {
+			t.Fatalf("got %+v", answers)
+		}
+		var body bytes.Buffer
+		_, _ = body.ReadFrom(answers[0].Body)
+		return body.String()
+	}
+	if got := servedSerial(t, a); got != 1 || strings.Contains(whoami(), "198.51.100.9") {
+		t.Fatalf("before: certificate %d, %s", got, whoami())
+	}
+
+	write("log-level: debug\ntrusted-proxies: 127.0.0.1\nallowed-hosts: stint.example.com\ncheck-deadline: 250ms\n", second)
+	text := reload()
+	if got := servedSerial(t, a); got != 2 || !strings.Contains(whoami(), "198.51.100.9") {
+		t.Errorf("after: certificate %d, %s", got, whoami())
+	}
+	if !a.log.Enabled(t.Context(), slog.LevelDebug) || !a.live.allowedHosts().Allows(hostRequest("stint.example.com")) {
+		t.Error("the log level or the allowed hosts did not change")
+	}
+	if !strings.Contains(text, `changed="tls-cert tls-key allowed-hosts trusted-proxies check-deadline log-level"`) ||
+		!strings.Contains(text, "settings=check-deadline\n") {
+		t.Errorf("the log says %s", text)
+	}
+	if shown := fmt.Sprint(a.live.settings.Load().Shown()); !strings.Contains(shown, "stint.example.com") || strings.Contains(shown, "250ms") {
+		t.Errorf("the settings shown are not those in effect: %s", shown)
+	}
+
+	// What is wrong changes nothing, not even the rest.
+	for _, wrong := range []func(){
+		func() { write("log-level: loud", first) },
+		func() { write("log-level: info\ncheck-auth: maybe", first) },
+		func() { write("log-level: info", TLSFiles{first.Cert, second.Key}) },
+		func() { write("log-level: info", TLSFiles{filepath.Join(dir, "none"), first.Key}) },
+	} {
+		wrong()
+		text := reload()
+		if got := servedSerial(t, a); got != 2 || !a.log.Enabled(t.Context(), slog.LevelDebug) || !a.live.lastFailed.Load() || !strings.Contains(text, "level=ERROR") {
+			t.Errorf("certificate %d, failed %v: %s", got, a.live.lastFailed.Load(), text)
+		}
+	}
+	write("", second)
+	if text := reload(); a.live.lastFailed.Load() || a.log.Enabled(t.Context(), slog.LevelDebug) || strings.Contains(text, "level=ERROR") {
+		t.Errorf("a good file after a wrong one: %s", text)
+	}
+
+	// Files that are replaced need no signal; half of them replaced changes nothing.
+	writeCertificate(t, second, 3)
+	a.live.followCertificates(context.Background())
+	if got := servedSerial(t, a); got != 3 || !strings.Contains(log.String(), "a new certificate is in effect") {
+		t.Errorf("certificate %d: %s", got, log.String())
+	}
+	if err := os.Rename(first.Cert, second.Cert); err != nil {
+		t.Fatal(err)
+	}
+	log.Reset()
+	for range 3 {
+		a.live.followCertificates(context.Background())
+	}
+	if got := servedSerial(t, a); got != 3 || strings.Count(log.String(), "level=ERROR") != 1 {
+		t.Errorf("certificate %d: %s", got, log.String())
+	}
+	if err := os.Rename(first.Key, second.Key); err != nil {
+		t.Fatal(err)
+	}
+	a.live.followCertificates(context.Background())
+	if got := servedSerial(t, a); got != 1 {
+		t.Errorf("certificate %d", got)
+	}
+}
