@@ -110,11 +110,11 @@ func (s *site) program(run func(*site, string), config string) *site {
 		"listen(8000", "listen("+port,
 		"port: 8000", "port: "+port,
 		":8000 {", "http://:"+port+" {\n\tbind 127.0.0.1",
-		"/etc/haproxy/stint.lua", s.patientScript(),
+		"/etc/haproxy/stint.lua", s.slowScript(),
 		// A busy machine must not look like an outage of Stint.
-		"proxy_connect_timeout 100ms", "proxy_connect_timeout "+patience,
-		"proxy_read_timeout 500ms", "proxy_read_timeout "+patience,
-		"timeout connect 1s", "timeout connect "+patience,
+		"proxy_connect_timeout 100ms", "proxy_connect_timeout "+gatewayTimeout,
+		"proxy_read_timeout 500ms", "proxy_read_timeout "+gatewayTimeout,
+		"timeout connect 1s", "timeout connect "+gatewayTimeout,
 	)
 	s.url = "http://" + address
 	run(s, replace.Replace(config))
@@ -122,13 +122,13 @@ func (s *site) program(run func(*site, string), config string) *site {
 	return s
 }
 
-// patience is how long gateways wait for Stint in the tests, in place of the time in
+// gatewayTimeout is how long gateways wait for Stint in the tests, in place of the time in
 // their configuration.
-const patience = "60s"
+const gatewayTimeout = "60s"
 
-// patientScript writes deploy/haproxy/stint.lua with the tests' patience and returns
+// slowScript writes deploy/haproxy/stint.lua with gatewayTimeout and returns
 // its path.
-func (s *site) patientScript() string {
+func (s *site) slowScript() string {
 	s.Helper()
 	text, err := os.ReadFile(repository(s.T, "deploy/haproxy/stint.lua"))
 	if err != nil {
