@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests start (redis-server, Postgres, Chromium for the
-# pages, gateways, CrowdSec, and Node.js with the frameworks that clients/node is tested with), as
+# pages, gateways, CrowdSec, Prometheus, and Node.js with the frameworks that clients/node is tested with), as
 # root on Debian or Ubuntu. On other systems it prints what to install and fails. It
 # returns at once if nothing is missing.
 set -euo pipefail
@@ -37,23 +37,31 @@ install_frameworks() {
 	done
 }
 
-# CrowdSec and its bouncers are unpacked, not installed: their packages start services.
-crowdsec="${STINT_CROWDSEC:-${XDG_CACHE_HOME:-$HOME/.cache}/stint-crowdsec}"
+# CrowdSec, its bouncers and Prometheus are unpacked, not installed: their packages start
+# services.
+cache="${XDG_CACHE_HOME:-$HOME/.cache}"
 
-unpack_crowdsec() {
-	[ -e "$crowdsec/complete" ] && return
+# unpack FOLDER PACKAGE... unpacks Debian packages into a folder, once.
+unpack() {
+	local folder=$1 package
+	shift
+	[ -e "$folder/complete" ] && return
 	have apt-get || return 0 # the tests say what they lack
-	echo "unpacking CrowdSec into $crowdsec" >&2
-	mkdir -p "$crowdsec"
-	cd "$crowdsec"
+	echo "unpacking $* into $folder" >&2
+	mkdir -p "$folder"
+	cd "$folder"
 	apt-get -qq update || true # the lists may be recent enough, or not ours to update
-	apt-get -qq download crowdsec crowdsec-firewall-bouncer crowdsec-custom-bouncer
-	local package
+	apt-get -qq download "$@"
 	for package in *.deb; do
 		dpkg -x "$package" .
 		rm "$package"
 	done
 	touch complete
+}
+
+unpack_all() {
+	unpack "${STINT_CROWDSEC:-$cache/stint-crowdsec}" crowdsec crowdsec-firewall-bouncer crowdsec-custom-bouncer
+	have prometheus && have promtool || unpack "${STINT_PROMETHEUS:-$cache/stint-prometheus}" prometheus
 }
 
 check_node() {
@@ -85,7 +93,7 @@ have npm || missing+=(npm)
 if [ ${#missing[@]} -eq 0 ]; then
 	check_node
 	install_frameworks
-	unpack_crowdsec
+	unpack_all
 	exit 0
 fi
 
@@ -102,7 +110,7 @@ if have apt-get && [ "$(id -u)" -eq 0 ]; then
 	apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
 	check_node
 	install_frameworks
-	unpack_crowdsec
+	unpack_all
 	exit 0
 fi
 

@@ -104,6 +104,7 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 	for i := range list {
 		run := list[i].Run
 		name := list[i].Name
+		a.metrics.KnowJob(name)
 		list[i].Run = func(ctx context.Context, due time.Time) (string, error) {
 			did, err := run(db.AllowLong(ctx), due)
 			a.metrics.JobRun(name, time.Now(), err == nil)

@@ -83,10 +83,10 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 		calls: newCalls(),
 		jobs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "stint_job_last_success_timestamp_seconds", Help: "When a job last succeeded on this node; only jobs that did.",
-		}, []string{"job"}),
+		}, []string{"task"}),
 		jobRuns: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stint_job_runs_total", Help: "Runs of a job on this node, by result: succeeded or failed.",
-		}, []string{"job", "result"}),
+		}, []string{"task", "result"}),
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "stint_build_info", Help: "1, with the build and the node as labels.",

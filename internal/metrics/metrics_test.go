@@ -89,8 +89,8 @@ func TestDecisionsAreCountedByPolicyAndNeverByKey(t *testing.T) {
 		`stint_check_duration_seconds_count{door="batch",outcome="failed"} 1`,
 		`stint_redis_call_duration_seconds_count{command="decide",result="ok"} 1`,
 		`stint_database_transaction_duration_seconds_count{kind="read",result="error"} 1`,
-		`stint_job_last_success_timestamp_seconds{job="daily-report"} 1.7e+09`,
-		`stint_job_runs_total{job="daily-report",result="failed"} 1`,
+		`stint_job_last_success_timestamp_seconds{task="daily-report"} 1.7e+09`,
+		`stint_job_runs_total{result="failed",task="daily-report"} 1`,
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("missing: %s", want)

@@ -138,6 +138,12 @@ func resultOf(err error) int {
 	return 0
 }
 
+// KnowJob has a job counted from zero, so that its first failure is an increase.
+func (m *Metrics) KnowJob(job string) {
+	m.jobRuns.WithLabelValues(job, "succeeded")
+	m.jobRuns.WithLabelValues(job, "failed")
+}
+
 // JobRun notes the end of a run of a job.
 func (m *Metrics) JobRun(job string, finished time.Time, succeeded bool) {
 	if succeeded {
