@@ -75,3 +75,8 @@ build: ## Build bin/stint-server and bin/stint-admin
 .PHONY: bench
 bench: setup ## Run the benchmarks and write docs/BENCHMARKS.md
 	bash scripts/bench.sh
+
+.PHONY: bench-detection
+bench-detection: setup ## Measure the presets beside fail2ban and CrowdSec and write docs/DETECTION_QUALITY.md
+	@echo "Replaying the day through CrowdSec takes some five minutes."
+	$(GO) test ./test/detection -run TestQuality -count 1 -timeout 60m -document ../../docs/DETECTION_QUALITY.md

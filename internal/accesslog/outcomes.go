@@ -29,7 +29,7 @@ const maxOutcomes = 32
 // answered 401 or 403.
 func DefaultOutcomes() Outcomes {
 	return Outcomes{
-		{Name: "not_found", Statuses: []int{404, 410}},
+		{Name: conditions.NotFound, Statuses: []int{404, 410}},
 		{Name: "login_failed", Method: "POST", Statuses: []int{401, 403}},
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -20,7 +21,7 @@ func (t *trial) applying(record accesslog.Record) []*rules.Policy {
 	t.found = t.selector.AppendReported(t.found, record.Key)
 	kept := t.found[:0]
 	for _, p := range t.found {
-		if p.Mode == rules.Enforce && len(p.Rules) > 0 {
+		if p.Mode == rules.Enforce && len(p.Rules) > 0 && !t.isExempt(p, record) {
 			kept = append(kept, p)
 		}
 	}
@@ -90,7 +91,7 @@ func (t *trial) report(ctx context.Context, key string, record accesslog.Record)
 	t.found = t.selector.AppendReported(t.found[:0], record.Key)
 	attributes := conditions.NewRequest(record.Path, record.Method, record.Agent, record.Host)
 	for _, p := range t.found {
-		if p.Mode != rules.Enforce || !slices.Contains(t.names, p.Outcome) || !p.When.IsZero() && (attributes == nil || !p.When.Meets(attributes)) {
+		if p.Mode != rules.Enforce || t.isExempt(p, record) || !slices.Contains(t.names, p.Outcome) || !p.When.IsZero() && (attributes == nil || !p.When.Meets(attributes)) {
 			continue
 		}
 		t.requests[0] = t.byPolicy[p].request
@@ -114,4 +115,9 @@ func (l *lane) firstZero() *RuleCount {
 		}
 	}
 	return nil
+}
+
+// isExempt reports whether p does not apply to a record because it is a crawler's.
+func (t *trial) isExempt(p *rules.Policy, record accesslog.Record) bool {
+	return p.Outcome == conditions.NotFound && slices.ContainsFunc(t.crawlers, func(c keys.Pattern) bool { return c.Matches(record.Key) })
 }

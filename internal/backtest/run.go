@@ -28,6 +28,11 @@ type Options struct {
 	Truth *Truth
 	// Estimate marks a source that holds only some of the requests.
 	Estimate bool
+	// Crawlers are the patterns of verified crawlers, to which policies with the outcome
+	// conditions.NotFound do not apply.
+	Crawlers []keys.Pattern
+	// Decided, if not nil, is called with each record and whether Plan refused it.
+	Decided func(record accesslog.Record, isRefused bool)
 	// Progress, if not nil, is called from time to time with the number of records done.
 	Progress func(records int64)
 }
@@ -105,9 +110,9 @@ func newRun(o Options) *run {
 	if o.Outcomes == nil {
 		o.Outcomes = accesslog.DefaultOutcomes()
 	}
-	r := &run{options: o, plan: newTrial(o.Plan, o.Outcomes), keys: map[string]*history{}}
+	r := &run{options: o, plan: newTrial(o.Plan, &o), keys: map[string]*history{}}
 	if o.Against != nil {
-		r.against = newTrial(*o.Against, o.Outcomes)
+		r.against = newTrial(*o.Against, &o)
 	}
 	if o.Truth != nil {
 		r.score, r.scoreAgainst = NewScorer(o.Truth), NewScorer(o.Truth)
@@ -138,6 +143,9 @@ func (r *run) take(ctx context.Context, record accesslog.Record) error {
 	}
 	if by != nil {
 		h.refuse(record.Time, by)
+	}
+	if r.options.Decided != nil {
+		r.options.Decided(record, by != nil)
 	}
 	if r.score != nil {
 		r.score.Count(h.key, timeOf(record.Time), by != nil)

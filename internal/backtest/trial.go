@@ -23,6 +23,7 @@ type trial struct {
 	results  [1]timestamplog.Result
 	found    []*rules.Policy // reused by applying
 	outcomes accesslog.Outcomes
+	crawlers []keys.Pattern
 	names    []string // reused by report
 	blocks   map[string]block
 	owners   map[*RuleCount]*lane
@@ -40,8 +41,8 @@ type lane struct {
 	escalation *escalation // nil for none
 }
 
-func newTrial(plan Plan, outcomes accesslog.Outcomes) *trial {
-	t := &trial{selector: plan.selector, outcomes: outcomes, byPolicy: map[*rules.Policy]*lane{}, blocks: map[string]block{}, owners: map[*RuleCount]*lane{}}
+func newTrial(plan Plan, o *Options) *trial {
+	t := &trial{selector: plan.selector, outcomes: o.Outcomes, crawlers: o.Crawlers, byPolicy: map[*rules.Policy]*lane{}, blocks: map[string]block{}, owners: map[*RuleCount]*lane{}}
 	escalations := offences.EscalationsOf(plan.policies)
 	if t.selector == nil {
 		t.selector = rules.NewSelector(nil)

@@ -139,6 +139,10 @@ func (w When) DescribeApplies(outcome string) string {
 
 var outcomePattern = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
+// NotFound is the outcome of a request for what does not exist. Policies with it do not
+// apply to verified crawlers, which follow old links.
+const NotFound = "not_found"
+
 // CheckOutcome returns an error unless name can be that of an outcome: 1 to 64 of a-z, 0-9
 // and underscore, beginning with a letter. The error does not contain the name.
 func CheckOutcome(name string) error {

@@ -1,0 +1,297 @@
+package detection
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+//go:embed jails.py
+var files embed.FS
+
+// errNotInstalled is matched by the error of a system that this machine does not have.
+var errNotInstalled = errors.New("it is not installed here")
+
+// isFailed reports whether a request is a login that fails.
+func (r Request) isFailed() bool { return r.Account != "" && r.Status == 401 }
+
+// clean keeps what a log line could not hold out of a text.
+func clean(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c == '"' || c == '\\' || c == 0x7f {
+			return '.'
+		}
+		return c
+	}, text)
+}
+
+// fail2ban has the filters and the failure counts of the installed fail2ban decide.
+func fail2ban(ctx context.Context, t *Traffic) ([]bool, error) {
+	const python = "/usr/bin/python3"
+	if err := exec.CommandContext(ctx, python, "-c", "import fail2ban").Run(); err != nil {
+		return nil, fmt.Errorf("fail2ban: %w", errNotInstalled)
+	}
+	script, err := files.ReadFile("jails.py")
+	if err != nil {
+		return nil, err
+	}
+	var in, out, said bytes.Buffer
+	for _, r := range t.Requests {
+		failed := "0"
+		if r.isFailed() {
+			failed = "1"
+		}
+		fmt.Fprintf(&in, "%d.%03d\t%s\t%s\t%s\t%d\t%s\t%s\n", r.At.Unix(), r.At.UnixMilli()%1000, r.Address, clean(r.Method), clean(r.Path), r.Status, clean(r.Agent), failed)
+	}
+	command := exec.CommandContext(ctx, python, "-c", string(script))
+	command.Stdin, command.Stdout, command.Stderr = &in, &out, &said
+	if err := command.Run(); err != nil {
+		return nil, fmt.Errorf("fail2ban: %w: %s", err, said.String())
+	}
+	lines := strings.Fields(out.String())
+	if len(lines) != len(t.Requests) {
+		return nil, fmt.Errorf("fail2ban decided %d of %d requests: %s", len(lines), len(t.Requests), said.String())
+	}
+	refused := make([]bool, len(lines))
+	for i, l := range lines {
+		refused[i] = l == "1"
+	}
+	return refused, nil
+}
+
+// crowdSecBan is how long CrowdSec's own profile bans.
+const crowdSecBan = 4 * time.Hour
+
+// crowdSecParsers and crowdSecScenarios are those of the collections crowdsecurity/nginx and
+// crowdsecurity/base-http-scenarios.
+var (
+	crowdSecParsers   = []string{"s00-raw/crowdsecurity/syslog-logs", "s01-parse/crowdsecurity/nginx-logs", "s02-enrich/crowdsecurity/dateparse-enrich", "s02-enrich/crowdsecurity/http-logs"}
+	crowdSecScenarios = []string{
+		"crowdsecurity/http-crawl-non_statics", "crowdsecurity/http-probing", "crowdsecurity/http-bad-user-agent", "crowdsecurity/http-path-traversal-probing",
+		"crowdsecurity/http-sensitive-files", "crowdsecurity/http-sqli-probing", "crowdsecurity/http-xss-probing", "crowdsecurity/http-backdoors-attempts",
+		"ltsich/http-w00tw00t", "crowdsecurity/http-generic-bf", "crowdsecurity/http-open-proxy", "crowdsecurity/nginx-req-limit-exceeded",
+	}
+)
+
+// crowdSec has the installed CrowdSec replay the requests as a log, and refuses what its
+// decisions would have. CrowdSec reads what it would have refused too: an alert about
+// requests within a ban begins no other.
+func crowdSec(ctx context.Context, t *Traffic) (refused []bool, err error) {
+	root := os.Getenv("STINT_CROWDSEC")
+	if root == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return nil, err
+		}
+		root = filepath.Join(cache, "stint-crowdsec")
+	}
+	program := filepath.Join(root, "usr/bin/crowdsec")
+	if _, err := os.Stat(program); err != nil {
+		return nil, fmt.Errorf("CrowdSec: %w", errNotInstalled)
+	}
+	dir, err := os.MkdirTemp("", "stint-detection-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := configureCrowdSec(root, dir); err != nil {
+		return nil, err
+	}
+	if err := writeLog(filepath.Join(dir, "access.log"), t); err != nil {
+		return nil, err
+	}
+	config := filepath.Join(dir, "config.yaml")
+	cscli := func(args ...string) ([]byte, error) {
+		out, err := exec.CommandContext(ctx, filepath.Join(root, "usr/bin/cscli"), append([]string{"-c", config}, args...)...).CombinedOutput()
+		if err != nil {
+			return nil, fmt.Errorf("cscli %v: %w: %s", args, err, out)
+		}
+		return out, nil
+	}
+	if _, err := cscli("machines", "add", "test", "--auto", "--force", "-f", filepath.Join(dir, "credentials.yaml")); err != nil {
+		return nil, err
+	}
+	server := exec.CommandContext(ctx, program, "-c", config, "-no-cs")
+	server.Dir = dir
+	if err := server.Start(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	}()
+	if err := awaitFile(ctx, config); err != nil {
+		return nil, err
+	}
+	replay := exec.CommandContext(ctx, program, "-c", config, "-no-api", "-type", "nginx", "-dsn", "file://"+filepath.Join(dir, "access.log"))
+	replay.Dir = dir
+	if err := replay.Run(); err != nil {
+		return nil, fmt.Errorf("crowdsec: %w", err)
+	}
+	out, err := cscli("alerts", "list", "-o", "json", "-l", "0")
+	if err != nil {
+		return nil, err
+	}
+	return banned(t, out)
+}
+
+// configureCrowdSec writes a configuration with the hub that the packages have.
+func configureCrowdSec(root, dir string) error {
+	hub := filepath.Join(root, "usr/share/crowdsec/hub")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	listen := listener.Addr().String()
+	listener.Close()
+	copies := map[string]string{
+		filepath.Join(hub, ".index.json"): "index.json", filepath.Join(root, "etc/crowdsec/patterns"): "patterns",
+		filepath.Join(root, "usr/share/crowdsec/data"): "data", filepath.Join(root, "etc/crowdsec/profiles.yaml"): "profiles.yaml",
+	}
+	for _, p := range crowdSecParsers {
+		stage, _, _ := strings.Cut(p, "/")
+		copies[filepath.Join(hub, "parsers", p+".yaml")] = filepath.Join("parsers", stage, filepath.Base(p)+".yaml")
+	}
+	for _, s := range crowdSecScenarios {
+		copies[filepath.Join(hub, "scenarios", s+".yaml")] = filepath.Join("scenarios", filepath.Base(s)+".yaml")
+	}
+	// The scenario asks for a file by another name than the package gives it.
+	copies[filepath.Join(root, "usr/share/crowdsec/data/path_traversal.txt")] = "data/http_path_traversal.txt"
+	for from, to := range copies {
+		if err := copyTo(from, filepath.Join(dir, to)); err != nil {
+			return err
+		}
+	}
+	for name, text := range map[string]string{
+		"simulation.yaml": "simulation: false\n", "acquis.yaml": "", "config.yaml": fmt.Sprintf(`
+common: {daemonize: false, log_media: stdout, log_level: warning, working_dir: %[1]s}
+config_paths: {config_dir: %[1]s, data_dir: %[1]s/data, hub_dir: %[3]s, index_path: %[1]s/index.json, simulation_path: %[1]s/simulation.yaml,
+  notification_dir: %[1]s/notifications, plugin_dir: %[1]s/plugins}
+crowdsec_service: {acquisition_path: %[1]s/acquis.yaml, parser_routines: 1, buckets_routines: 1, output_routines: 1}
+cscli: {output: human}
+db_config: {type: sqlite, use_wal: true, db_path: %[1]s/crowdsec.db, flush: {max_items: 500000, max_age: 36500d}}
+plugin_config: {user: root, group: root}
+api:
+  client: {credentials_path: %[1]s/credentials.yaml}
+  server: {listen_uri: %[2]s, profiles_path: %[1]s/profiles.yaml}
+prometheus: {enabled: false}
+`, dir, listen, hub),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(dir, "listen"), []byte(listen), 0o600)
+}
+
+// copyTo copies a file or a folder.
+func copyTo(from, to string) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		entries, err := os.ReadDir(from)
+		for _, e := range entries {
+			err = errors.Join(err, copyTo(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())))
+		}
+		return err
+	}
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(to, text, fs.FileMode(0o600))
+}
+
+// awaitFile waits until CrowdSec's API listens where the file beside its configuration says.
+func awaitFile(ctx context.Context, config string) error {
+	listen, err := os.ReadFile(filepath.Join(filepath.Dir(config), "listen"))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", string(listen))
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("CrowdSec does not listen: %w", err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// writeLog writes the requests as nginx does, its access log and its error log in one
+// file.
+func writeLog(path string, t *Traffic) error {
+	var b bytes.Buffer
+	for _, r := range t.Requests {
+		at := r.At.UTC()
+		fmt.Fprintf(&b, "%s - - [%s] \"%s %s HTTP/1.1\" %d 512 \"-\" \"%s\"\n", r.Address, at.Format("02/Jan/2006:15:04:05 -0700"), clean(r.Method), clean(r.Path), r.Status, clean(r.Agent))
+		if r.isFailed() {
+			fmt.Fprintf(&b, "%s [error] 7#7: *1 user \"x\": password mismatch, client: %s, server: site, request: \"%s %s HTTP/1.1\", host: \"site\"\n",
+				at.Format("2006/01/02 15:04:05"), r.Address, clean(r.Method), clean(r.Path))
+		}
+	}
+	return os.WriteFile(path, b.Bytes(), 0o600)
+}
+
+// banned applies the bans that follow from CrowdSec's alerts.
+func banned(t *Traffic, alerts []byte) ([]bool, error) {
+	var all []struct {
+		Start  time.Time `json:"start_at"`
+		Stop   time.Time `json:"stop_at"`
+		Source struct {
+			Value string `json:"value"`
+		} `json:"source"`
+		Decisions []struct{} `json:"decisions"`
+	}
+	if err := json.Unmarshal(alerts, &all); err != nil {
+		return nil, fmt.Errorf("CrowdSec's alerts: %w", err)
+	}
+	type span struct{ start, stop time.Time }
+	found := map[string][]span{}
+	for _, a := range all {
+		if len(a.Decisions) > 0 {
+			found[a.Source.Value] = append(found[a.Source.Value], span{a.Start, a.Stop})
+		}
+	}
+	refused := make([]bool, len(t.Requests))
+	until := map[string]time.Time{}
+	for i, r := range t.Requests {
+		address := r.Address.String()
+		if r.At.Before(until[address]) {
+			refused[i] = true
+			continue
+		}
+		for _, a := range found[address] {
+			// The request that completes an alert is served: the ban follows it.
+			if a.start.Before(until[address].Add(-time.Millisecond)) || a.stop.After(r.At.Add(time.Second)) {
+				continue
+			}
+			if end := a.stop.Add(crowdSecBan); end.After(r.At) && a.stop.Add(time.Second).Before(r.At) {
+				until[address], refused[i] = end, true
+			} else if end.After(until[address]) && end.After(r.At) {
+				until[address] = end
+			}
+		}
+	}
+	return refused, nil
+}
