@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -92,10 +93,11 @@ type PolicyTrial struct {
 	Refused     int64 // with the draft
 	RefusedNow  int64 // by the active policies
 	Rules       []TriedRule
-	// NewlyRefused are the requests that only the draft refuses, NewlyAllowed those that
-	// only the active policies refuse.
-	NewlyRefused, NewlyAllowed TriedKeys
-	Log                        *TriedLog // nil for recorded traffic
+	// Every key of which the draft refuses more or fewer requests is in one of these: not
+	// refused at all by the active policies; refused more often; less often; by the active
+	// policies only.
+	NewlyRefused, MoreRefused, LessRefused, NewlyAllowed TriedKeys
+	Log                                                  *TriedLog // nil for recorded traffic
 }
 
 // TriedRule is how many requests a rule of the draft, or of the active version,
@@ -107,17 +109,34 @@ type TriedRule struct {
 
 // TriedKeys are keys that the draft treats differently.
 type TriedKeys struct {
-	Requests int64 // that are treated differently
+	Requests int64 // how many more or fewer are refused
 	Keys     int
 	Top      []TriedKey // the most changed first, at most trialKeys
 }
 
+func (k *TriedKeys) add(key TriedKey) {
+	k.Requests += key.change()
+	k.Keys++
+	k.Top = append(k.Top, key)
+}
+
+// cut leaves the most changed keys.
+func (k *TriedKeys) cut() {
+	slices.SortFunc(k.Top, func(a, b TriedKey) int {
+		return cmp.Or(cmp.Compare(b.change(), a.change()), cmp.Compare(a.Key, b.Key))
+	})
+	k.Top = slices.Clone(k.Top[:min(trialKeys, len(k.Top))])
+}
+
 // TriedKey is one of TriedKeys.
 type TriedKey struct {
-	Key      string
-	Requests int64
-	Changed  int64
+	Key        string
+	Requests   int64
+	Refused    int64 // with the draft
+	RefusedNow int64 // by the active policies
 }
+
+func (k TriedKey) change() int64 { return max(k.Refused-k.RefusedNow, k.RefusedNow-k.Refused) }
 
 // TriedLog counts what was read from a log.
 type TriedLog struct{ Lines, Invalid int64 }
@@ -237,8 +256,8 @@ func newPolicyTrial(r *backtest.Report, name string) *PolicyTrial {
 	c := r.Comparison
 	t := &PolicyTrial{
 		Estimate: r.Estimate, First: r.First, Last: r.Last, Requests: r.Requests, Refused: r.Refused, RefusedNow: c.Refused,
-		NewlyRefused: triedKeys(c.NewlyRefused, c.NewlyRefusedKeys), NewlyAllowed: triedKeys(c.NewlyAllowed, c.NewlyAllowedKeys),
 	}
+	t.addKeys(c)
 	rule := func(text string) *TriedRule {
 		i := slices.IndexFunc(t.Rules, func(r TriedRule) bool { return r.Rule == text })
 		if i < 0 {
@@ -260,12 +279,37 @@ func newPolicyTrial(r *backtest.Report, name string) *PolicyTrial {
 	return t
 }
 
-func triedKeys(requests int64, changes []backtest.Change) TriedKeys {
-	keys := TriedKeys{Requests: requests, Keys: len(changes)}
-	for _, c := range changes[:min(trialKeys, len(changes))] {
-		keys.Top = append(keys.Top, TriedKey{Key: c.Key, Requests: c.Requests, Changed: c.Changed})
+// addKeys sorts the keys by what the draft changes for them as a whole. A key may have
+// requests that only the draft refuses and others that only the active policies refuse;
+// what counts is the difference.
+func (t *PolicyTrial) addKeys(c *backtest.Comparison) {
+	add := func(change backtest.Change) {
+		key := TriedKey{Key: change.Key, Requests: change.Requests, Refused: change.Refused, RefusedNow: change.RefusedAgainst}
+		switch {
+		case key.Refused == key.RefusedNow:
+		case key.RefusedNow == 0:
+			t.NewlyRefused.add(key)
+		case key.Refused == 0:
+			t.NewlyAllowed.add(key)
+		case key.Refused > key.RefusedNow:
+			t.MoreRefused.add(key)
+		default:
+			t.LessRefused.add(key)
+		}
 	}
-	return keys
+	added := make(map[string]bool, len(c.NewlyRefusedKeys))
+	for _, change := range c.NewlyRefusedKeys {
+		added[change.Key] = true
+		add(change)
+	}
+	for _, change := range c.NewlyAllowedKeys {
+		if !added[change.Key] {
+			add(change)
+		}
+	}
+	for _, keys := range []*TriedKeys{&t.NewlyRefused, &t.MoreRefused, &t.LessRefused, &t.NewlyAllowed} {
+		keys.cut()
+	}
 }
 
 // boundedLog fails once more than its bytes were read, or its time is over: a log that

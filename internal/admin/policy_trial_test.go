@@ -3,12 +3,15 @@ package admin_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -26,7 +29,7 @@ func TestAShadowDraftIsTriedAsIfItEnforced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if trial.Requests != 4 || trial.Refused != 3 || trial.RefusedNow != 2 || trial.NewlyRefused.Requests != 1 || trial.NewlyAllowed.Keys != 0 {
+	if trial.Requests != 4 || trial.Refused != 3 || trial.RefusedNow != 2 || trial.MoreRefused.Requests != 1 || trial.NewlyAllowed.Keys != 0 {
 		t.Errorf("got %+v", trial)
 	}
 	if len(trial.Rules) != 3 || trial.Rules[0].Rule != "1/1h" || *trial.Rules[0].Draft != 3 || trial.Rules[0].Active != nil || trial.Rules[2].Rule != "2/1h" || *trial.Rules[2].Active != 2 || trial.Rules[2].Draft != nil {
@@ -34,6 +37,34 @@ func TestAShadowDraftIsTriedAsIfItEnforced(t *testing.T) {
 	}
 	if now, err := policies.FindPolicyByName(t.Context(), "login"); err != nil || now.Version != 1 || now.Mode != rules.Enforce {
 		t.Errorf("trying changed the policy to %+v, %v", now, err)
+	}
+}
+
+func TestATriedKeyIsInOneListByWhatChangesForItAsAWhole(t *testing.T) {
+	f := newFixture(t, migrated.SQLite(t))
+	policies := f.policies()
+	if _, err := policies.Put(t.Context(), ann, policyWith(t, "login", "ip:203.0.113.0/24", "2/1h"), rules.ExpectNew, ""); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	for _, line := range []string{"1 00", "2 00", "3 00", "1 01", "2 01", "3 01", "2 02", "1 31", "4 40", "4 41"} {
+		host, minute, _ := strings.Cut(line, " ")
+		log.WriteString("203.0.113." + host + ` - - [20/Nov/2026:13:` + minute + `:01 +0000] "GET / HTTP/1.1" 200 1` + "\n")
+	}
+	trial, err := policies.Backtest(t.Context(), policyWith(t, "login", "ip:203.0.113.0/24", "1/30m"), "access.log", strings.NewReader(log.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(k admin.TriedKeys) (all []string) {
+		for _, key := range k.Top {
+			all = append(all, strings.TrimPrefix(key.Key, "ip:203.0.113.")+":"+strconv.FormatInt(key.RefusedNow, 10)+">"+strconv.FormatInt(key.Refused, 10))
+		}
+		return all
+	}
+	// The draft refuses another request of .1 than the active version, and as many.
+	got := fmt.Sprint(names(trial.NewlyRefused), names(trial.MoreRefused), names(trial.LessRefused), names(trial.NewlyAllowed))
+	if want := "[3:0>1 4:0>1] [2:1>2] [] []"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

@@ -17,7 +17,6 @@ type kindTexts struct {
 	Verb  string // "Block", on the button that adds one
 	Past  string // "Blocked"
 	End   string // "Unblock", on the button that ends one
-	Ended string // "Unblocked"
 	About string // one sentence for the empty list
 	// Blocks says that these refuse: with a source, and a warning before one
 	// refuses its author's address.
@@ -25,12 +24,12 @@ type kindTexts struct {
 }
 
 var blockTexts = &kindTexts{
-	Kind: blocks.Block, Path: "/blocks", Head: "Blocks", Noun: "block", Verb: "Block", Past: "Blocked", End: "Unblock", Ended: "Unblocked", Blocks: true,
+	Kind: blocks.Block, Path: "/blocks", Head: "Blocks", Noun: "block", Verb: "Block", Past: "Blocked", End: "Unblock", Blocks: true,
 	About: "A block refuses every key of a pattern until it ends, whatever the rules say.",
 }
 
 var exemptionTexts = &kindTexts{
-	Kind: blocks.Exemption, Path: "/exemptions", Head: "Exemptions", Noun: "exemption", Verb: "Exempt", Past: "Exempted", End: "End", Ended: "Ended",
+	Kind: blocks.Exemption, Path: "/exemptions", Head: "Exemptions", Noun: "exemption", Verb: "Exempt", Past: "Exempted", End: "End",
 	About: "An exemption allows every key of a pattern: no rule and no block applies to it until it ends.",
 }
 

@@ -197,7 +197,11 @@ func (h *entriesHandler) addEntry(c *httpserver.Call, s *kindTexts) error {
 	}
 	added, err := h.entries.Add(c.Context(), site.CallerOf(c), request)
 	if err == nil {
-		return h.done(c, s, "", "added", added[0].Entry.ID)
+		what := "added"
+		if added[0].Before != nil {
+			what = "replaced"
+		}
+		return h.done(c, s, "", what, added[0].Entry.ID)
 	}
 	var invalid *fault.Error
 	if errors.As(err, &invalid) && invalid.Code == fault.Conflict {

@@ -160,7 +160,13 @@ func (h *entriesHandler) entriesToast(ctx context.Context, s *kindTexts, q site.
 	several := len(ids) > 1
 	switch q.Get("done") {
 	case "added":
-		t.Text = s.Past
+		if !first.Ended.IsZero() || h.Now().Sub(first.Created) > toastTime {
+			return nil, nil
+		}
+		t.Text, t.Undo = s.Past, s.Path+"/end"
+		t.Fields = site.HiddenIDs(ids)
+	case "replaced": // ending it would not bring back the former one
+		t.Text = "Replaced the " + s.Noun + " of"
 	case "changed":
 		t.Text = "Changed the " + s.Noun + " of"
 	case "restored":
@@ -169,7 +175,7 @@ func (h *entriesHandler) entriesToast(ctx context.Context, s *kindTexts, q site.
 		if h.Now().Sub(first.Ended) > toastTime {
 			return nil, nil
 		}
-		t.Text, t.Undo = s.Ended+" the "+s.Noun+" of", s.Path+"/restore"
+		t.Text, t.Undo = "Ended the "+s.Noun+" of", s.Path+"/restore"
 		t.Fields = site.HiddenIDs(ids)
 	default:
 		return nil, nil

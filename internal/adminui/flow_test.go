@@ -169,7 +169,7 @@ func TestADraftIsTriedOnAnAccessLog(t *testing.T) {
 	)
 	b.waitFor(`document.querySelector("#try")?.innerText.includes("access.log")`)
 	text := strings.Join(strings.Fields(b.text()), " ")
-	for _, part := range []string{"of 33 requests", "0 keys newly refused, 2 newly allowed", "ip:203.0.113.8"} {
+	for _, part := range []string{"of 33 requests", "0 keys newly refused, 0 refused more, 1 refused less, 1 no longer refused", "ip:203.0.113.8"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is not in %s", part, text)
 		}

@@ -287,7 +287,7 @@ func TestAFormWithoutEndIsReadToABoundByWhoeverItIsSent(t *testing.T) {
 	send(maria, "/policies/default/try", multipartForm, fields).is(http.StatusRequestEntityTooLarge)
 	send(olu, "/blocks", multipartForm, fields[:5000]).is(http.StatusUnsupportedMediaType)
 	nobody := n.visitor(t)
-	if got := send(nobody, "/blocks/import", multipartForm, fields); got.status != http.StatusSeeOther || got.header.Get("Location") != "/login" {
+	if got := send(nobody, "/blocks/import", multipartForm, fields); got.status != http.StatusSeeOther || got.header.Get("Location") != "/login?ended=yes" {
 		t.Errorf("got %d to %s", got.status, got.header.Get("Location"))
 	}
 }

@@ -218,7 +218,7 @@ func (p *keyPage) ruleOf(px *gate.PolicyExplanation, i int, r gate.RuleExplanati
 		most = int(px.Policy.Rules.Counted(px.Policy.Options)[i].Capacity())
 	}
 	row := keyRule{RuleExplanation: r, Text: format.Rule(r.Rule), Most: most, Used: min(r.Used, most)}
-	row.Decides = px.Answer.Rule == i && !px.Allowed && !chart.OnlyReservations(px)
+	row.Decides = p.Unchecked() == "" && px.Answer.Rule == i && !px.Allowed && !chart.OnlyReservations(px)
 	row.Address = p.With("rule", px.Policy.Name+" "+r.Rule.String()) + "#requests"
 	if most > 0 && most <= maxCells {
 		for k := range most {
@@ -349,17 +349,6 @@ func (p *keyPage) isWanted(r *keyRule, of *keyPolicy) bool {
 }
 
 func (r *keyRule) fullness() float64 { return float64(r.Used) / float64(max(1, r.Most)) }
-
-// refusedTimes returns the instants of refusals that are known one by one: the
-// first and last of each minute.
-func (p *keyPage) refusedTimes() []time.Time {
-	var all []time.Time
-	for _, r := range p.Refusals {
-		all = append(all, time.UnixMilli(r.First.At), time.UnixMilli(r.Last.At))
-	}
-	slices.SortFunc(all, time.Time.Compare)
-	return slices.CompactFunc(all, time.Time.Equal)
-}
 
 // resetKey resets the counts of a key under the policy of the form, or under all.
 func (h *keyHandler) resetKey(c *httpserver.Call) error {

@@ -3,6 +3,7 @@ package adminui
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui/chart"
@@ -184,4 +185,27 @@ func (p *keyPage) Lasted(b *blocks.Entry) string {
 		end = b.Ended
 	}
 	return format.Duration(end.Sub(b.Created).Round(time.Second))
+}
+
+// refusedTimes returns the instants of refusals that are known one by one: the
+// first and last of each minute.
+func (p *keyPage) refusedTimes() []time.Time {
+	var all []time.Time
+	for _, r := range p.Refusals {
+		all = append(all, time.UnixMilli(r.First.At), time.UnixMilli(r.Last.At))
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	return slices.CompactFunc(all, time.Time.Equal)
+}
+
+// Unchecked says why no rule is asked about the key: an exemption or a block decides
+// before. It is "" where rules decide.
+func (p *keyPage) Unchecked() string {
+	switch {
+	case p.Exemption != nil:
+		return "not checked while the key is exempt"
+	case p.Block != nil:
+		return "not checked while the key is blocked; what is used ages out"
+	}
+	return ""
 }

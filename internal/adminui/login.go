@@ -21,12 +21,10 @@ import (
 // maxLogin is how many bytes the form may have that anybody may send.
 const maxLogin = 16 << 10
 
-type loginPage struct {
+// unsentPage offers to send a form that was sent after its session had ended.
+type unsentPage struct {
 	site.Frame
-	Next    string
-	Name    string
-	Problem string // what did not work, "" on the first visit
-	Advice  string
+	*site.UnsentForm
 }
 
 // loginHandler logs users in and out, and keeps their theme.
@@ -46,10 +44,10 @@ func (h *loginHandler) routes() []httpserver.Route {
 }
 
 func (h *loginHandler) showLogin(c *httpserver.Call) error {
-	return h.renderLogin(c, http.StatusOK, loginPage{Next: site.OwnPath(c.Query("next", "/"))})
+	return h.renderLogin(c, http.StatusOK, site.LoginPage{Next: site.OwnPath(c.Query("next", "/")), Ended: c.Query("ended") != ""})
 }
 
-func (h *loginHandler) renderLogin(c *httpserver.Call, status int, page loginPage) error {
+func (h *loginHandler) renderLogin(c *httpserver.Call, status int, page site.LoginPage) error {
 	page.Frame = h.NewFrame(c, "Log in", "")
 	return h.Render(c, status, "login", page)
 }
@@ -65,7 +63,9 @@ func (h *loginHandler) logIn(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	page := loginPage{Next: site.OwnPath(values.Get("next")), Name: format.ClipLine(strings.TrimSpace(values.Get("name")), 64)}
+	page := site.LoginPage{
+		Next: site.OwnPath(values.Get("next")), Name: format.ClipLine(strings.TrimSpace(values.Get("name")), 64), Unsent: site.ReadUnsent(values),
+	}
 	ctx := c.Context()
 	secret, err := h.logins.LogIn(ctx, identities.LogIn{
 		Name: page.Name, Password: values.Get("password"), Address: c.Address,
@@ -88,7 +88,24 @@ func (h *loginHandler) logIn(c *httpserver.Call) error {
 		return err
 	}
 	h.sessions.setCookie(c.Ctx, secret, h.sessions.Lifetime)
+	if page.Unsent != nil {
+		return h.offerUnsent(c, secret, page.Unsent)
+	}
 	return h.Redirect(c, page.Next)
+}
+
+// offerUnsent shows what was not sent, to be sent now by the user who has logged in.
+func (h *loginHandler) offerUnsent(c *httpserver.Call, secret string, unsent *site.UnsentForm) error {
+	l, err := h.sessions.Find(c.Context(), identity.HashSecret(secret))
+	if err != nil {
+		return err
+	}
+	if l == nil { // it has ended again
+		return h.Redirect(c, "/login")
+	}
+	page := unsentPage{Frame: h.NewFrame(c, "Not sent yet", ""), UnsentForm: unsent}
+	page.CSRF = l.Session.CSRF
+	return h.Render(c, http.StatusOK, "unsent", page)
 }
 
 func triesLeft(n int) string {

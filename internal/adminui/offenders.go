@@ -93,6 +93,8 @@ type stateView struct {
 	Text string
 	// BlockID is of the one block of this very key that can be lifted here.
 	BlockID string
+	// By is the pattern of a block that is not of this very key, for a title; "" for none.
+	By string
 }
 
 // offenderRows makes the rows of a report.
@@ -130,7 +132,8 @@ func stateOf(r *offences.Offender, now time.Time) stateView {
 		if r.Block.Pattern.String() == site.PatternText(r.Key) {
 			v.BlockID = r.Block.ID
 		} else {
-			v.Text += ", by " + r.Block.Pattern.String()
+			v.By = format.VisibleText(r.Block.Pattern.String())
+			v.Text += ", by " + blockedBy(r.Block.Pattern)
 		}
 		return v
 	case r.Kind == offences.Shadow:
@@ -142,6 +145,15 @@ func stateOf(r *offences.Offender, now time.Time) stateView {
 	default:
 		return stateView{Text: "Next " + format.Duration(l.Next) + ", level " + strconv.Itoa(min(l.Level+1, l.Levels)) + " of " + strconv.Itoa(l.Levels)}
 	}
+}
+
+// blockedBy names a pattern beside a key that it selects. A network is named by its
+// length: the key's own address says the rest.
+func blockedBy(p keys.Pattern) string {
+	if network, is := p.Network(); is {
+		return "its /" + strconv.Itoa(network.Bits())
+	}
+	return format.VisibleText(p.String())
 }
 
 // timeLeft writes a wait without seconds where there are many minutes.

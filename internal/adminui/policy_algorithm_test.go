@@ -214,7 +214,7 @@ func TestADraftIsTriedByItsAlgorithm(t *testing.T) {
 		b.waitFor(`document.querySelector("#try .lead")`)
 		text := strings.Join(strings.Fields(b.text()), " ")
 		for _, part := range []string{
-			source.says + " the draft, counted by fixed window instead of timestamp log, would have refused 0% of 30 requests instead of 33.3%", "0 keys newly refused, 1 newly allowed",
+			source.says + " the draft, counted by fixed window instead of timestamp log, would have refused 0% of 30 requests instead of 33.3%", "0 keys newly refused, 0 refused more, 0 refused less, 1 no longer refused",
 		} {
 			if !strings.Contains(text, part) {
 				t.Errorf("%q is not in %s", part, text)

@@ -71,7 +71,7 @@ func TestManyBlocksAreLiftedAtOnceAndRestored(t *testing.T) {
 		ids = append(ids, n.block(t, text, "scraping", "jo", blocks.Manual, time.Hour).ID)
 	}
 	got := olu.post("/blocks/end", url.Values{"id": ids[:2], "back": {"/blocks?q=203"}}).is(http.StatusSeeOther)
-	page := olu.get(got.header.Get("Location")).is(http.StatusOK).holds("Unblocked 2 blocks.").holds(`action="/blocks/restore"`)
+	page := olu.get(got.header.Get("Location")).is(http.StatusOK).holds("Ended 2 blocks.").holds(`action="/blocks/restore"`)
 	if !strings.HasPrefix(got.header.Get("Location"), "/blocks?") || !strings.Contains(got.header.Get("Location"), "q=203") {
 		t.Errorf("sent to %s", got.header.Get("Location"))
 	}

@@ -95,7 +95,8 @@ func fromPolicyTrial(name string, t *admin.PolicyTrial) wire.PolicyTrial {
 	out := wire.PolicyTrial{
 		Name: name, Estimate: t.Estimate, FirstAt: wire.At(t.First), LastAt: wire.At(t.Last),
 		Requests: t.Requests, Refused: t.Refused, RefusedNow: t.RefusedNow, Rules: []wire.TriedRule{},
-		NewlyRefused: fromTriedKeys(t.NewlyRefused), NewlyAllowed: fromTriedKeys(t.NewlyAllowed),
+		NewlyRefused: fromTriedKeys(t.NewlyRefused), MoreRefused: fromTriedKeys(t.MoreRefused),
+		LessRefused: fromTriedKeys(t.LessRefused), NewlyAllowed: fromTriedKeys(t.NewlyAllowed),
 	}
 	for _, r := range t.Rules {
 		out.Rules = append(out.Rules, wire.TriedRule(r))

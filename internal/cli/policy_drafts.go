@@ -192,13 +192,16 @@ func printTrial(con *console.Console, p *output.Printer, t wire.PolicyTrial) err
 		}
 	}
 	for _, part := range []struct {
-		word string
+		text string
 		keys wire.TriedKeys
-	}{{"refused", t.NewlyRefused}, {"allowed", t.NewlyAllowed}} {
-		p.Sayf("Newly %s: %d requests of %d keys", part.word, part.keys.Requests, part.keys.Keys)
+	}{
+		{"Newly refused: %d requests of %d keys", t.NewlyRefused}, {"Refused more: %d more requests of %d keys", t.MoreRefused},
+		{"Refused less: %d fewer requests of %d keys", t.LessRefused}, {"No longer refused: %d requests of %d keys", t.NewlyAllowed},
+	} {
 		if part.keys.Keys == 0 {
 			continue
 		}
+		p.Sayf(part.text, part.keys.Requests, part.keys.Keys)
 		if err := output.List(p, part.keys.Top, triedKeyColumns); err != nil {
 			return err
 		}
@@ -219,6 +222,10 @@ var trialColumns = []output.Column[wire.PolicyTrial]{
 	{Name: "refused_now", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.RefusedNow) }},
 	{Name: "newly_refused", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.NewlyRefused.Requests) }},
 	{Name: "newly_refused_keys", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.NewlyRefused.Keys) }},
+	{Name: "more_refused", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.MoreRefused.Requests) }},
+	{Name: "more_refused_keys", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.MoreRefused.Keys) }},
+	{Name: "less_refused", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.LessRefused.Requests) }},
+	{Name: "less_refused_keys", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.LessRefused.Keys) }},
 	{Name: "newly_allowed", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.NewlyAllowed.Requests) }},
 	{Name: "newly_allowed_keys", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.NewlyAllowed.Keys) }},
 	{Name: "estimate", Cell: func(t wire.PolicyTrial) output.Cell { return output.YesNo(t.Estimate) }},
@@ -241,5 +248,6 @@ func countOrNone(n *int64) output.Cell {
 var triedKeyColumns = []output.Column[wire.TriedKey]{
 	{Name: "key", Head: "Key", Cut: true, Cell: func(k wire.TriedKey) output.Cell { return output.Text(k.Key) }},
 	{Name: "requests", Head: "Requests", Right: true, Cell: func(k wire.TriedKey) output.Cell { return output.Number(k.Requests) }},
-	{Name: "changed", Head: "Changed", Right: true, Cell: func(k wire.TriedKey) output.Cell { return output.Number(k.Changed) }},
+	{Name: "refused_now", Head: "Active", Right: true, Cell: func(k wire.TriedKey) output.Cell { return output.Number(k.RefusedNow) }},
+	{Name: "refused", Head: "Draft", Right: true, Cell: func(k wire.TriedKey) output.Cell { return output.Number(k.Refused) }},
 }

@@ -19,9 +19,13 @@ type PolicyTrial struct {
 	RefusedNow int64 `json:"refused_now"`
 	// Rules are those of the draft and of the active version.
 	Rules []TriedRule `json:"rules"`
-	// NewlyRefused is what only the policies with the draft refuse.
+	// NewlyRefused are the keys of which the active policies refuse nothing and the draft does.
 	NewlyRefused TriedKeys `json:"newly_refused"`
-	// NewlyAllowed is what only the active policies refuse.
+	// MoreRefused are the keys of which the active policies refuse something and the draft more.
+	MoreRefused TriedKeys `json:"more_refused"`
+	// LessRefused are the keys of which the draft refuses something and the active policies more.
+	LessRefused TriedKeys `json:"less_refused"`
+	// NewlyAllowed are the keys of which the active policies refuse something and the draft nothing.
 	NewlyAllowed TriedKeys `json:"newly_allowed"`
 	// Log counts the lines that were read, null for recorded traffic.
 	Log *TriedLog `json:"log"`
@@ -39,9 +43,9 @@ type TriedRule struct {
 
 // TriedKeys are the keys that the draft treats differently.
 type TriedKeys struct {
-	// Requests is how many requests are treated differently.
+	// Requests is how many more, or fewer, requests of these keys are refused.
 	Requests int64 `json:"requests"`
-	// Keys is how many keys they have.
+	// Keys is how many keys there are.
 	Keys int `json:"keys"`
 	// Top are the most changed keys, at most ten.
 	Top []TriedKey `json:"top"`
@@ -53,8 +57,10 @@ type TriedKey struct {
 	Key string `json:"key"`
 	// Requests is how many requests it has in all.
 	Requests int64 `json:"requests"`
-	// Changed is how many of them are treated differently.
-	Changed int64 `json:"changed"`
+	// Refused is how many of them the policies with the draft refuse.
+	Refused int64 `json:"refused"`
+	// RefusedNow is how many of them the active policies refuse.
+	RefusedNow int64 `json:"refused_now"`
 }
 
 // TriedLog counts what was read from an access log.

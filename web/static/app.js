@@ -79,6 +79,95 @@
 
   document.addEventListener("reset", (event) => setTimeout(() => countBoxes(event.target)));
 
+  // ---- What happens when the server does not answer, or the session has ended ----
+  // The page stays as it is, with what was typed, and says it.
+  const probe = document.querySelector('link[rel="icon"]').href;
+  const connection = { lost: false, ended: false };
+  const probeEvery = 10000; // where a page asks for nothing by itself
+
+  async function answers() {
+    try {
+      return (await fetch(probe, { cache: "no-store", signal: AbortSignal.timeout(8000) })).ok;
+    } catch {
+      return false;
+    }
+  }
+
+  function showConnection() {
+    const place = document.querySelector("[data-connection]");
+    if (!place) return;
+    document.documentElement.toggleAttribute("data-lost", connection.lost);
+    place.hidden = !connection.lost && !connection.ended;
+    const seconds = Math.round((Date.now() - age.loaded) / 1000);
+    const text = connection.lost ? "The server does not answer. Nothing is sent; what you typed stays."
+      : connection.ended ? "Your session has ended. Nothing was changed; what you typed stays." : "";
+    const shown = place.querySelector("[data-connection-text]");
+    if (shown.textContent !== text) shown.textContent = text; // it is read out when it changes
+    place.querySelector("[data-connection-age]").textContent = connection.lost ? "What you see is " + seconds + " s old." : "";
+    const login = place.querySelector("[data-connection-login]");
+    login.hidden = connection.lost;
+    login.href = "/login?next=" + encodeURIComponent(location.pathname + location.search);
+  }
+
+  function setConnection(changes) {
+    Object.assign(connection, changes);
+    showConnection();
+    showAge();
+  }
+
+  // A form is sent once the server has answered: a browser leaves the page for an
+  // error page of its own otherwise, and what was typed is gone.
+  document.addEventListener("submit", async (event) => {
+    const form = event.target, button = event.submitter;
+    if (event.defaultPrevented || form.dataset.send === "now") { delete form.dataset.send; return; }
+    event.preventDefault();
+    if (form.dataset.send === "asking") return;
+    form.dataset.send = "asking";
+    const lost = !await answers();
+    setConnection({ lost });
+    delete form.dataset.send;
+    if (lost || !form.isConnected) return;
+    form.dataset.send = "now";
+    form.requestSubmit(button && button.isConnected ? button : null);
+    delete form.dataset.send;
+  });
+
+  for (const kind of ["htmx:sendError", "htmx:timeout"]) document.addEventListener(kind, () => setConnection({ lost: true }));
+  document.addEventListener("htmx:afterRequest", (event) => {
+    const status = event.detail.xhr.status;
+    if (status >= 502 && status <= 504) setConnection({ lost: true });
+    else if (status) setConnection({ lost: false, ended: status === 401 });
+  });
+  setInterval(async () => {
+    if (connection.lost) showConnection(); // it says how old the figures are
+    if (!document.hidden && !document.querySelector("[data-refresh]") && document.querySelector("[data-connection]")) {
+      if (Date.now() - connection.asked < probeEvery) return;
+      connection.asked = Date.now();
+      setConnection({ lost: !await answers() });
+    }
+  }, 1000);
+  connection.asked = Date.now();
+
+  // After a new login the page that a form was on is filled with what was typed.
+  function refill() {
+    const kept = JSON.parse(sessionStorage.getItem("unsent") || "null");
+    if (!kept) return;
+    sessionStorage.removeItem("unsent");
+    // The form is the one that has most of the fields: a button may have sent it elsewhere.
+    const open = (form) => [...form.elements].filter((e) => e.type !== "hidden" && e.type !== "file" && kept.some(([name]) => name === e.name));
+    const [form] = [...document.forms].sort((a, b) => open(b).length - open(a).length);
+    for (const field of open(form)) {
+      const typed = kept.filter(([name]) => name === field.name).map(([, value]) => value);
+      if (field.type === "radio" || field.type === "checkbox") field.checked = typed.includes(field.value);
+      else if (field.type !== "submit") field.value = typed[0];
+      field.dispatchEvent(new Event("input", { bubbles: true }));
+    }
+  }
+  document.addEventListener("click", (event) => {
+    const form = event.target.closest("[data-refill]") && event.target.closest("form");
+    if (form) sessionStorage.setItem("unsent", JSON.stringify([...new FormData(form)]));
+  });
+
   // ---- A page that brings itself up to date ----
   // htmx asks for the part again; what differs is taken over in place, so that
   // focus, what was typed or chosen, and open menus stay.
@@ -100,8 +189,8 @@
     const seconds = Math.round((Date.now() - age.loaded) / 1000);
     for (const place of document.querySelectorAll("[data-age-text]")) {
       const live = streaming();
-      const stale = !age.paused && !live && seconds >= staleAfter;
-      place.textContent = age.paused ? "Paused" : live ? "Live" : stale ? "No update for " + seconds + " s, trying again" : seconds < 2 ? "Updated just now" : "Updated " + seconds + " s ago";
+      const stale = connection.lost || !age.paused && !live && seconds >= staleAfter;
+      place.textContent = connection.lost ? "No answer for " + seconds + " s" : age.paused ? "Paused" : live ? "Live" : stale ? "No update for " + seconds + " s, trying again" : seconds < 2 ? "Updated just now" : "Updated " + seconds + " s ago";
       place.classList.toggle("stale", stale);
     }
   }
@@ -330,9 +419,9 @@
     const tick = setInterval(() => {
       if (toast.matches(":hover, :focus-within")) return;
       if (--left <= 0) { clearInterval(tick); toast.remove(); return; }
-      count.textContent = left + " s";
+      if (count) count.textContent = left + " s";
     }, 1000);
-    count.textContent = left + " s";
+    if (count) count.textContent = left + " s"; // it is there where there is something to undo
   }
 
   function setUp(root) {
@@ -344,6 +433,7 @@
     setUpChart();
   }
   setUp(document);
+  document.addEventListener("DOMContentLoaded", refill); // once htmx listens to the fields
   followStream();
   document.addEventListener("htmx:load", (event) => setUp(event.detail.elt));
 })();

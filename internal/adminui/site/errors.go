@@ -71,9 +71,28 @@ func (s *Site) askLogin(c *httpserver.Call) error {
 		// of ours in a chat, leads here. Loading it again from here brings it.
 		return s.Render(c, http.StatusOK, "bounce", s.NewFrame(c, "Stint", ""))
 	}
-	target := "/login"
-	if c.Method() == http.MethodGet && !IsHTMX(c.Ctx) && c.OriginalURL() != "/" {
-		target += "?next=" + url.QueryEscape(c.OriginalURL())
+	if IsHTMX(c.Ctx) && c.Get("HX-Boosted") == "" {
+		// A part of a page: the page stays, with what was typed, and says it.
+		c.Set("HX-Reswap", "none")
+		return c.SendStatus(http.StatusUnauthorized)
 	}
-	return s.Redirect(c, target)
+	if unsent := unsentOf(c); unsent != nil {
+		return s.Render(c, http.StatusUnauthorized, "login", LoginPage{
+			Frame: s.NewFrame(c, "Log in", ""), Next: unsent.Back, Ended: true, Unsent: unsent,
+		})
+	}
+	target, next := url.Values{}, c.OriginalURL()
+	if c.Method() != http.MethodGet {
+		next = refererPath(c)
+		if c.Path() != "/logout" {
+			target.Set("ended", "yes")
+		}
+	}
+	if next != "/" {
+		target.Set("next", next)
+	}
+	if len(target) == 0 {
+		return s.Redirect(c, "/login")
+	}
+	return s.Redirect(c, "/login?"+target.Encode())
 }

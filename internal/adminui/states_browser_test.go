@@ -1,0 +1,216 @@
+package adminui_test
+
+import (
+	"context"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+)
+
+// show opens a page at a width.
+func (b *browser) show(width int64, path string) {
+	b.t.Helper()
+	b.do(chromedp.EmulateViewport(width, 900), chromedp.Navigate(b.node.url+path))
+	b.waitFor(`document.querySelector("#main")`)
+}
+
+// says fails unless the page shows the texts.
+func (b *browser) says(texts ...string) {
+	b.t.Helper()
+	shown := strings.Join(strings.Fields(b.text()), " ")
+	for _, text := range texts {
+		if !strings.Contains(shown, text) {
+			b.t.Errorf("%q is not in %s", text, shown)
+		}
+	}
+}
+
+// saysNot fails if the page shows one of the texts.
+func (b *browser) saysNot(texts ...string) {
+	b.t.Helper()
+	shown := strings.Join(strings.Fields(b.text()), " ")
+	for _, text := range texts {
+		if strings.Contains(shown, text) {
+			b.t.Errorf("%q is in %s", text, shown)
+		}
+	}
+}
+
+func TestKeysTimesAndStatesAreReadableAtEveryWidth(t *testing.T) {
+	n := newNode(t)
+	n.attack(t)
+	n.block(t, "ip:203.0.113.128/25", "", "maria", blocks.Manual, 24*time.Hour)
+	b := newBrowser(t, n)
+	b.logIn("olu")
+	for _, width := range []int64{390, 768, 1024, 1440, 1920} {
+		for _, path := range []string{"/offenders", "/offenders?columns=allowed,refused,rule,policy,first,last,trend,state", "/"} {
+			b.show(width, path)
+			b.waitFor(`document.querySelector("table.offenders td.first")`)
+			cut := run(b, chromedp.Evaluate[[]string](`[...document.querySelectorAll("table.offenders td:is(.first, .state)")]
+				.filter(td => td.checkVisibility() && [td, ...td.querySelectorAll("span:not(.visually-hidden), bdi")].some(e => e.scrollWidth > e.clientWidth && e.clientWidth > 0))
+				.map(td => td.innerText)`))
+			if len(cut) > 0 {
+				t.Errorf("%s at %d: cut are %q", path, width, cut)
+			}
+		}
+	}
+	for _, width := range []int64{390, 1440} {
+		b.show(width, "/offenders")
+		b.do(chromedp.Click(chromedp.CSS(".spans .custom > summary")))
+		b.waitFor(`["#since", "#until", ".spans form .button"].every(selector => {
+			const e = document.querySelector(selector), box = e.getBoundingClientRect(), style = getComputedStyle(e);
+			const shown = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+			return style.opacity === "1" && box.left >= 0 && box.right <= innerWidth && (shown === e || e.contains(shown));
+		})`)
+		b.do(chromedp.Click(chromedp.CSS(".spans form .button")))
+		b.waitFor(`location.search.includes("since=") && document.querySelector(".custom[data-custom]")`)
+	}
+	b.consoleIsClean()
+}
+
+func TestThePageOfABlockedOrExemptKeyShowsOnlyWhatApplies(t *testing.T) {
+	n := newNode(t)
+	n.attack(t)
+	b := newBrowser(t, n)
+	b.logIn("olu")
+	page := func(key string) { b.show(1440, "/key?"+url.Values{"key": {key}}.Encode()) }
+	// Each is limited by a rule; then something else decides.
+	for _, key := range []string{"ip:203.0.113.6", "ip:203.0.113.10", "ip:203.0.113.150"} {
+		n.send(t, key, key, key)
+	}
+	page("ip:203.0.113.6")
+	b.says("limiting now", "Next free", "Block this key")
+	n.block(t, "ip:203.0.113.6", "scraping", "maria", blocks.Manual, 24*time.Hour)
+	page("ip:203.0.113.6")
+	b.says("Blocked by maria", "not checked while the key is blocked", "This key is blocked", "Unblock")
+	b.saysNot("limiting now", "Next free", "Next allowed", "It would have refused")
+	n.block(t, "ip:203.0.113.128/25", "range", "maria", blocks.Manual, 24*time.Hour)
+	page("ip:203.0.113.150")
+	b.says("This key is blocked", "ip:203.0.113.128/25", "Show the block")
+	b.saysNot("limiting now", "It would have refused")
+	_, err := n.store.Entries.Add(context.Background(), audit.Actor{Kind: audit.User, Name: "jo"}, blocks.Fail,
+		blocks.Entry{Kind: blocks.Exemption, Pattern: pattern(t, "ip:203.0.113.10"), Reason: "our monitoring", Author: "jo"})
+	must(t, err)
+	page("ip:203.0.113.10")
+	b.says("This key is exempt", "A block of it would have no effect", "not checked while the key is exempt")
+	b.saysNot("limiting now", "Next free", "It would have refused", "Block this key")
+	if red := run(b, chromedp.Evaluate[int](`document.querySelectorAll(".button.refuse").length`)); red != 0 {
+		t.Errorf("the page of an exempt key has %d red buttons", red)
+	}
+	b.press(`#block button[name="id"]`, "[data-toast] button")
+	b.says("Ended the exemption of ip:203.0.113.10", "Block this key")
+	b.consoleIsClean()
+}
+
+// offline has the browser reach no server, or reach it again.
+func offline(is bool) func(context.Context, *chromedp.Target) error {
+	return func(ctx context.Context, t *chromedp.Target) error {
+		if _, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{}); err != nil {
+			return err
+		}
+		all := &network.Conditions{Offline: is, DownloadThroughput: -1, UploadThroughput: -1}
+		_, err := cdp.Call(ctx, t, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
+			MatchedNetworkConditions: []*network.Conditions{all},
+		})
+		return err
+	}
+}
+
+func TestAPageSaysThatTheServerIsGoneAndThatTheSessionHasEnded(t *testing.T) {
+	n := newNode(t)
+	b := newBrowser(t, n)
+	b.logIn("olu")
+	b.show(1440, "/")
+	b.waitFor(`!document.querySelector("[data-age]").hidden`)
+	b.do(chromedp.Func(offline(true)))
+	b.do(chromedp.Evaluate[chromedp.Void](`htmx.trigger("#live", "refresh")`)) // as the page does every 5 s
+	b.waitFor(`document.documentElement.hasAttribute("data-lost")`)
+	b.says("The server does not answer.", "s old.", "No answer for")
+	b.saysNot("All services OK", "Everything")
+	b.do(chromedp.Func(offline(false)))
+	b.do(chromedp.Evaluate[chromedp.Void](`htmx.trigger("#live", "refresh")`))
+	b.waitFor(`!document.documentElement.hasAttribute("data-lost")`)
+	b.saysNot("The server does not answer")
+
+	// A form that is sent to a server that is gone stays as it is.
+	b.show(1440, "/blocks/new")
+	b.write("#pattern", "203.0.113.7")
+	b.write("#reason", "scraping & more")
+	b.waitFor(`document.querySelector("#add-button")?.innerText.includes("1 address")`)
+	b.do(chromedp.Func(offline(true)), chromedp.Click(chromedp.CSS("#add-button")))
+	b.waitFor(`document.querySelector("[data-connection]").innerText.includes("what you typed stays")`)
+	if kept := run(b, chromedp.Evaluate[string](`document.querySelector("#reason").value`)); kept != "scraping & more" {
+		t.Errorf("the reason is now %q", kept)
+	}
+	b.do(chromedp.Func(offline(false)))
+
+	// The session ends before it is sent again.
+	n.clock.advance(3 * time.Hour)
+	b.press("#add-button", "#password")
+	b.says("Nothing was changed: your session has ended.", "what you typed is kept")
+	b.audit("login after the session's end")
+	b.write("#name", "olu")
+	b.write("#password", password+"\r")
+	b.waitFor(`document.querySelector("[data-unsent]")`)
+	b.says("Not sent yet", "scraping & more", "203.0.113.7")
+	b.audit("a form that was not sent")
+	b.press("[data-refill]", "#pattern")
+	b.waitFor(`document.querySelector("#pattern").value === "203.0.113.7" && document.querySelector("#reason").value === "scraping & more"`)
+	if all := n.activeBlocks(t); len(all) != 0 {
+		t.Fatalf("%d blocks are active before anything was sent", len(all))
+	}
+	b.waitFor(`document.querySelector("#add-button")?.innerText.includes("1 address")`)
+	b.press("#add-button", "[data-toast] button")
+	b.says("Blocked ip:203.0.113.7")
+	// What was added is undone.
+	b.do(chromedp.Click(chromedp.CSS("[data-toast] button")))
+	b.waitFor(`document.querySelector("[data-toast]")?.innerText.includes("Ended the block of")`)
+	if all := n.activeBlocks(t); len(all) != 0 {
+		t.Errorf("%d blocks are active after the undo", len(all))
+	}
+
+	// A part of a page that asks without a session leaves the page as it is.
+	b.show(1440, "/blocks/new")
+	n.clock.advance(3 * time.Hour)
+	b.write("#pattern", "203.0.113.8")
+	b.waitFor(`document.querySelector("[data-connection]").innerText.includes("Your session has ended.")`)
+	b.waitFor(`document.querySelector("[data-connection-login]").getAttribute("href") === "/login?next=%2Fblocks%2Fnew"`)
+}
+
+func TestAFormThatWasNotSentIsSentAfterTheLoginWithoutJavaScript(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "olu")
+	n.clock.advance(3 * time.Hour)
+	add := url.Values{"pattern": {"203.0.113.9"}, "reason": {hostile[0]}, "for": {"24h"}, "csrf": {v.csrf}}
+	page := v.post("/blocks", add).is(http.StatusUnauthorized).holds("Nothing was changed: your session has ended.").lacks("<script>alert")
+	login := url.Values{"name": {"olu"}, "password": {password}}
+	for _, field := range unsentField.FindAllStringSubmatch(page.body, -1) {
+		login.Set(field[1], html.UnescapeString(field[2]))
+	}
+	if login.Get("unsent_action") != "/blocks" || strings.Contains(login.Get("unsent"), "csrf") {
+		t.Fatalf("the login has the form %v", login)
+	}
+	v.post("/login", url.Values{"name": {"olu"}, "password": {"wrong"}, "unsent_action": {"/blocks"}, "unsent": login["unsent"]}).
+		is(http.StatusUnprocessableEntity).holds(`name="unsent"`)
+	v.post("/login", login).is(http.StatusOK).holds("Not sent yet").holds(`action="/blocks"`).lacks("<script>alert")
+	delete(add, "csrf") // that of the page
+	v.post("/blocks", add).is(http.StatusSeeOther)
+	// What another site sends is not offered for sending.
+	stranger := n.visitor(t)
+	stranger.do(http.MethodPost, "/blocks", add, http.Header{"Sec-Fetch-Site": {"cross-site"}}).is(http.StatusSeeOther)
+	login.Set("unsent_action", "https://evil.example/")
+	stranger.post("/login", login).is(http.StatusOK).lacks("evil.example")
+}
+
+var unsentField = regexp.MustCompile(`name="(unsent[a-z_]*)" value="([^"]*)"`)
