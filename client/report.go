@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -26,6 +27,9 @@ type Report struct {
 	// Request is what is said of the request, for policies with conditions. Values are
 	// cut and cleaned as those of a Check.
 	Request Request
+	// Values are further values of the request by their names, as "account", of which
+	// distinct rules count the different ones. Stint keeps a hash of them only.
+	Values map[string]string
 	// At is when it happened, zero for now. What is more than ten minutes late is not
 	// counted, and what is counted counts from now.
 	At time.Time
@@ -131,6 +135,7 @@ type wireReport struct {
 	Key     string            `json:"key"`
 	Outcome string            `json:"outcome"`
 	Request Request           `json:"request,omitzero"`
+	Values  map[string]string `json:"values,omitempty"`
 	At      *time.Time        `json:"at,omitzero"`
 	Source  string            `json:"source,omitzero"`
 	Meta    map[string]string `json:"meta,omitempty"`
@@ -139,7 +144,7 @@ type wireReport struct {
 
 func (c *Client) wireReport(r *Report) *wireReport {
 	w := &wireReport{
-		Key: r.Key, Outcome: r.Outcome, Request: r.Request.cut(), Source: c.sourceOr(r.Source), Meta: cutMeta(r.Meta),
+		Key: r.Key, Outcome: r.Outcome, Request: r.Request.cut(), Values: cleanValues(r.Values), Source: c.sourceOr(r.Source), Meta: cutMeta(r.Meta),
 		ID: c.idempotencyKey(r.ID, false),
 	}
 	if !r.At.IsZero() {
@@ -148,6 +153,19 @@ func (c *Client) wireReport(r *Report) *wireReport {
 	}
 	return w
 }
+
+// cleanValues returns values that JSON can hold: clients choose them, and none must have
+// its report refused by them.
+func cleanValues(values map[string]string) map[string]string {
+	clean := make(map[string]string, len(values))
+	for name, value := range values {
+		clean[name] = strings.ToValidUTF8(value[:min(len(value), maxValue)], "\uFFFD")
+	}
+	return clean
+}
+
+// maxValue bounds what is sent of a value, in bytes.
+const maxValue = 2048
 
 type wireReported struct {
 	Key      string `json:"key"`

@@ -68,6 +68,8 @@ export interface Report {
   outcome: string
   /** What is said of the request, for policies with conditions. */
   request?: { path?: string, method?: string, agent?: string, host?: string }
+  /** Further values of the request, as {account: 'alice'}, of which distinct rules count the different ones. Stint keeps a hash only. */
+  values?: Record<string, string>
   /** When it happened, in RFC 3339; now by default. What is more than ten minutes late is not counted. */
   at?: string
   /** Who reports; shown to operators. */

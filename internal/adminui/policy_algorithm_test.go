@@ -106,6 +106,31 @@ func TestAnOutcomeIsSetInTheEditorAndStays(t *testing.T) {
 	}
 }
 
+func TestTheNameOfDifferentValuesIsSetInTheEditorAndStays(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "maria")
+	distinct := url.Values{"outcome": {"not_found"}, "distinct": {" path "}, "limit": {"8", "15"}, "window": {"1h", "1d"}}
+	v.post("/policies/default/draft", editorForm("1", distinct)).is(http.StatusOK).
+		holds("different values of path in any hour and ").holds("A policy that counts something else").
+		holds("the different values of path in reports of not_found")
+	v.post("/policies/default", editorForm("1", distinct)).is(http.StatusSeeOther)
+	if p := n.policy(t); p.Rules.String() != "8/1h distinct path 15/1d distinct path" {
+		t.Fatalf("saved %+v", p)
+	}
+	v.get("/policies/default").is(http.StatusOK).holds(`name="distinct"` + "\n  " + `value="path"`)
+	v.get("/key?key=ip:203.0.113.7").is(http.StatusOK).holds("different values of path in reports of not_found count").holds("15/day distinct path")
+	wrong := func(name, outcome, says string) {
+		v.post("/policies/default", editorForm("2", url.Values{"distinct": {name}, "outcome": {outcome}})).is(http.StatusUnprocessableEntity).holds(says)
+	}
+	wrong(hostile[0], "a", "Must be 1 to 64 of a-z")
+	wrong("account", "", "which only reports say")
+	v.post("/policies/default/draft", editorForm("2", url.Values{"stack": {"3/h distinct host, 9/d distinct host"}})).is(http.StatusOK).holds(`value="host"`)
+	v.post("/policies/default", editorForm("2", nil)).is(http.StatusSeeOther)
+	if p := n.policy(t); p.Rules.Distinct() != "" || p.Version != 3 {
+		t.Errorf("the name was not removed: %+v", p)
+	}
+}
+
 func TestAWrongOptionIsSaidBesideItsField(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")

@@ -70,6 +70,29 @@ func TestAReportThatNothingCountsSaysWhy(t *testing.T) {
 	}
 }
 
+func TestDistinctRulesCountWhatReportsSay(t *testing.T) {
+	n := startNode(t)
+	putPolicy(n, "stuffing", `{"match":["*"],"outcome":"login_failed","rules":["2/d distinct account"]}`)
+	report := func(values string) *wire.ReportedOutcome {
+		r := read[wire.ReportedOutcome](t, n.must(n.report(`{"key":"a","outcome":"login_failed","values":`+values+`}`), http.StatusOK))
+		return &r
+	}
+	// Whatever a client takes for a name is counted, and never an error.
+	for _, values := range []string{`{"account":"alice"}`, `{"account":"alice"}`, `{"account":"\u0000\u202e<script>` + strings.Repeat("x", 5000) + `"}`} {
+		if r := report(values); len(r.Policies) != 1 || r.Policies[0].Result != wire.ReportCharged {
+			t.Errorf("%.60s: %+v", values, r)
+		}
+	}
+	if r := report(`{"account":"carol"}`); r.Policies[0].Result != wire.ReportFull || r.Policies[0].Rules[0].Rule != "2/1d distinct account" {
+		t.Errorf("a third account: %+v", r)
+	}
+	for _, values := range []string{`{}`, `{"account":""}`, `{"user":"alice"}`} {
+		if r := report(values); len(r.Policies) != 0 || !strings.Contains(r.Note, "different values of account") {
+			t.Errorf("%s: %+v", values, r)
+		}
+	}
+}
+
 func TestReportsComeInBatchesWithProblemsInTheirPlaces(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "guessing", `{"match":["*"],"outcome":"login_failed","rules":["2/m"]}`)
@@ -119,6 +142,9 @@ func TestAReportThatIsInvalidIsRefused(t *testing.T) {
 		`{"key":"a","outcome":"a","meta":{"a":"` + longMeta + `"}}`: "meta.a",
 		`{"key":"a","outcome":"a","meta":{` + manyMeta() + `}}`:     "meta",
 		`{"key":"a","outcome":"a","cost":2}`:                        "cost",
+		`{"key":"a","outcome":"a","values":{"Account":"a"}}`:        "values",
+		`{"key":"a","outcome":"a","values":{` + manyMeta() + `}}`:   "values",
+		`{"key":"a","outcome":"a","values":{"account":5}}`:          "values.account",
 	} {
 		n.wantProblem(n.report(body), http.StatusUnprocessableEntity, field)
 	}

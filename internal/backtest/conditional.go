@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/keyhash"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -17,7 +18,7 @@ func (t *trial) applying(record accesslog.Record) []*rules.Policy {
 	if !t.selector.HasConditional() && !t.selector.HasReported() {
 		return nil
 	}
-	t.found = t.selector.AppendConditional(t.found[:0], record.Key, conditions.NewRequest(record.Path, record.Method, record.Agent, record.Host))
+	t.found = t.selector.AppendConditional(t.found[:0], record.Key, attributesOf(record))
 	t.found = t.selector.AppendReported(t.found, record.Key)
 	kept := t.found[:0]
 	for _, p := range t.found {
@@ -59,6 +60,8 @@ func (t *trial) decideConditional(ctx context.Context, l *lane, applying []*rule
 		requests[i].Key, requests[i].Cost, requests[i].Detail = key, record.Cost, true
 		if isReported {
 			requests[i].Cost, requests[i].Uncharged = 1, true
+		} else {
+			charge(&requests[i], each.policy, attributesOf(record))
 		}
 	}
 	if err := t.log.DecideAll(ctx, requests, results); err != nil {
@@ -89,13 +92,16 @@ func (t *trial) report(ctx context.Context, key string, record accesslog.Record)
 		return nil
 	}
 	t.found = t.selector.AppendReported(t.found[:0], record.Key)
-	attributes := conditions.NewRequest(record.Path, record.Method, record.Agent, record.Host)
+	attributes := attributesOf(record)
 	for _, p := range t.found {
 		if p.Mode != rules.Enforce || t.isExempt(p, record) || !slices.Contains(t.names, p.Outcome) || !p.When.IsZero() && (attributes == nil || !p.When.Meets(attributes)) {
 			continue
 		}
 		t.requests[0] = t.byPolicy[p].request
 		t.requests[0].Key, t.requests[0].Cost, t.requests[0].ChargeAlways = key, 1, true
+		if !charge(&t.requests[0], p, attributes) {
+			continue
+		}
 		t.log.Decide(ctx, t.requests[:], t.results[:])
 		if err := t.results[0].Err; err != nil {
 			return err
@@ -105,6 +111,21 @@ func (t *trial) report(ctx context.Context, key string, record accesslog.Record)
 		}
 	}
 	return nil
+}
+
+func attributesOf(record accesslog.Record) *conditions.Request {
+	return conditions.NewRequest(record.Path, record.Method, record.Agent, record.Host)
+}
+
+// charge completes the request that charges p, whose distinct rules count a value. It
+// reports false where nothing is said of that.
+func charge(q *timestamplog.Request, p *rules.Policy, attributes *conditions.Request) bool {
+	if p.Rules.Distinct() == "" {
+		return true
+	}
+	value := p.Rules.ValueOf(attributes, nil)
+	q.Cost, q.Value = 1, max(1, keyhash.Hash{}.Sum64(value))
+	return value != ""
 }
 
 // firstZero returns the count of the first rule that always refuses.

@@ -104,3 +104,30 @@ func TestOutcomesAreTriedByTheStatusOfALog(t *testing.T) {
 		t.Errorf("under other outcomes %d are refused, by %v", refused, by)
 	}
 }
+
+func TestDifferentValuesAreTriedByThePathsOfALog(t *testing.T) {
+	everyKey, _ := keys.Parser{}.Pattern("*")
+	policy := func(name, rule, outcome string) *rules.Policy {
+		stack, err := rules.ParseStack([]string{rule})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &rules.Policy{Name: name, Match: []keys.Pattern{everyKey}, Outcome: outcome, Rules: stack, Mode: rules.Enforce, Algorithm: algorithms.TimestampLog}
+	}
+	var records []accesslog.Record
+	for i, path := range []string{"/a", "/a", "/b", "/a", "/c", "/a"} {
+		record := at(t, float64(i), "ip:203.0.113.7")
+		record.Method, record.Path, record.Status = "GET", path, 404
+		records = append(records, record)
+	}
+	for name, c := range map[string]struct {
+		outcome string
+		refused int64
+	}{"by checks": {"", 1}, "by reports": {"not_found", 3}} {
+		plan := backtest.PoliciesPlan([]*rules.Policy{policy("paths", "2/h distinct path", c.outcome)})
+		report, err := backtest.Run(context.Background(), accesslog.Slice(records), backtest.Options{Plan: plan, Outcomes: accesslog.DefaultOutcomes()})
+		if err != nil || report.Refused != c.refused {
+			t.Errorf("%s: refused %d, want %d, %v", name, report.Refused, c.refused, err)
+		}
+	}
+}

@@ -205,6 +205,9 @@ func printKeyPolicy(p *output.Printer, k *wire.KeyPolicy, at time.Time, times bo
 		if k.Outcome != "" {
 			one, many = "report counts", "reports count"
 		}
+		if name := distinctOf(k.Rules); name != "" {
+			one, many = "value of "+name+" counts", "different values of "+name+" count"
+		}
 		p.Sayf("%s, the newest of %s", output.Amount(len(done), one, many), output.When(done[0].Time, p.Now))
 	}
 	if ahead > 0 {
@@ -305,4 +308,14 @@ var noteColumns = []output.Column[wire.Note]{
 	{Name: "text", Head: "Note", Cell: func(n wire.Note) output.Cell { return output.Text(n.Text) }},
 	{Name: "key", Head: "Key", Drop: 1, Cell: func(n wire.Note) output.Cell { return output.Text(n.Key) }},
 	{Name: "id", Head: "Id", Cell: func(n wire.Note) output.Cell { return output.Text(n.ID) }},
+}
+
+// distinctOf returns the name of the value whose different values rules count, "" if they
+// count requests or reports.
+func distinctOf(all []wire.KeyRule) string {
+	if len(all) == 0 {
+		return ""
+	}
+	_, name, _ := strings.Cut(all[0].Rule, " distinct ")
+	return output.Escape(name)
 }

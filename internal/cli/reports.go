@@ -20,7 +20,7 @@ func newReport(con *console.Console) *cobra.Command {
 does after a failed login: the policies with that outcome count it, whether or not the
 request was checked. The answer says which did, and whether they refuse the key from now on.
 The subcommands show the daily and weekly reports.`,
-		Example: "admin report ip:203.0.113.7 login_failed --path /login\nadmin report list\n" +
+		Example: "admin report ip:203.0.113.7 login_failed --path /login --value account=alice\nadmin report list\n" +
 			"admin report get 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --format html > report.html",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 2 {
@@ -37,6 +37,7 @@ The subcommands show the daily and weekly reports.`,
 		},
 	}
 	c.Flags().StringVar(&report.ID, "id", "", "a name for the report: a repeat within a minute is charged once")
+	c.Flags().StringToStringVar(&report.Values, "value", nil, "a further value of the request, for distinct rules: account=alice")
 	addRequestFlags(c, &report.Request)
 	c.AddCommand(newReportList(con), newReportGet(con), newReportWrite(con))
 	return c

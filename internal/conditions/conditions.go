@@ -25,10 +25,12 @@ const (
 )
 
 // Names returns the names of the attributes in the order of their numbers.
-func Names() []string { return []string{"path", "method", "agent", "host"} }
+func Names() []string { return slices.Clone(names) }
+
+var names = []string{"path", "method", "agent", "host"}
 
 // String returns the name in the API and in policy files.
-func (a Attribute) String() string { return Names()[a] }
+func (a Attribute) String() string { return names[a] }
 
 // Bounds of conditions and of what is said of a request.
 const (
@@ -142,6 +144,15 @@ var outcomePattern = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 // NotFound is the outcome of a request for what does not exist. Policies with it do not
 // apply to verified crawlers, which follow old links.
 const NotFound = "not_found"
+
+// CheckValueName returns an error unless name can be that of a value whose different
+// values a rule counts: of the form of an outcome. The error does not contain the name.
+func CheckValueName(name string) error {
+	if !outcomePattern.MatchString(name) {
+		return errors.New("must be 1 to 64 of a-z, 0-9 and underscore, beginning with a letter, for example path or account")
+	}
+	return nil
+}
 
 // CheckOutcome returns an error unless name can be that of an outcome: 1 to 64 of a-z, 0-9
 // and underscore, beginning with a letter. The error does not contain the name.

@@ -2,6 +2,7 @@ package conditions
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -43,6 +44,22 @@ func (r *Request) Value(a Attribute) string {
 		return ""
 	}
 	return r.values[a]
+}
+
+// Named returns the value of a name that the caller said: of values, or else an
+// attribute of r; "" for nothing. A path is in the same spelling from either.
+func (r *Request) Named(name string, values map[string]string) string {
+	attribute := slices.Index(names, name)
+	if value := values[name]; value != "" {
+		if attribute == int(Path) {
+			return NormalizePath(value)
+		}
+		return value
+	}
+	if attribute < 0 {
+		return ""
+	}
+	return r.Value(Attribute(attribute)) //nolint:gosec // at most three
 }
 
 // NormalizePath returns the path of a request target in one spelling; see NewRequest. A

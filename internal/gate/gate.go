@@ -65,12 +65,13 @@ func New(o Options) *Gate {
 	if g.now == nil {
 		g.now = time.Now
 	}
-	g.scratch.New = func() any { return new(scratch) }
+	g.scratch.New = func() any { return &scratch{gate: g} }
 	return g
 }
 
 // scratch is the working memory of one call.
 type scratch struct {
+	gate     *Gate // nil for one that takes over the requests of another
 	requests []timestamplog.Request
 	results  []timestamplog.Result
 	asked    []asked
@@ -192,6 +193,9 @@ func (d *Decision) checkAskable() error {
 	if largest := d.Policy.LargestCost(); d.Check.Cost > largest && !d.Check.ChargeAlways {
 		return fault.Field("cost", "%d can never be allowed: the smallest limit of policy %s is %d", d.Check.Cost, d.Policy.Name, largest)
 	}
+	if d.Check.MaxWait > 0 && d.Policy.Rules.Distinct() != "" {
+		return fault.Field("max_wait", "cannot be granted: the policy %s counts different values, for which nothing is reserved", d.Policy.Name)
+	}
 	if d.Check.MaxWait > 0 && d.Policy.Options.CountRefused {
 		return fault.Field("max_wait", "cannot be granted: the policy %s counts refused requests too, so no reservation can be kept", d.Policy.Name)
 	}
@@ -246,10 +250,23 @@ func (s *scratch) ask(d *Decision, p *rules.Policy, shadow bool) {
 	if p.IsReported() {
 		r.Cost, r.ID, r.ChargeAlways, r.Uncharged = 1, "", false, true
 	}
-	if !p.Options.CountRefused { // no reservation is possible there; a shadow policy then decides at once
+	isCharged := p.Rules.Distinct() != "" && !p.IsReported()
+	if isCharged {
+		s.nameValue(r, p.Rules.ValueOf(d.Check.Request, nil))
+	}
+	if !p.Options.CountRefused && !isCharged { // no reservation is possible there; a shadow policy then decides at once
 		r.MaxWait = d.Check.MaxWait.Milliseconds()
 	}
 	s.asked = append(s.asked, asked{d, p, shadow})
+}
+
+// nameValue has r charge a value. Without one it only asks whether a new one is allowed.
+func (s *scratch) nameValue(r *timestamplog.Request, value string) {
+	if value == "" {
+		r.ID, r.ChargeAlways, r.Uncharged = "", false, true
+		return
+	}
+	r.Value = s.gate.ids.under(s.gate.view.Settings().Secret).valueOf(value)
 }
 
 // askLog fills in the log's results, or what each policy does without the log.

@@ -22,6 +22,10 @@ type Report struct {
 	// Request is what is said of the request, nil for nothing. Policies with conditions
 	// count the report only where it meets them.
 	Request *conditions.Request
+	// Values are further values of the request by their names, of which distinct rules
+	// count the different ones. A value of the name of an attribute of Request comes
+	// before that.
+	Values map[string]string
 	// At is when it happened, zero for now.
 	At     time.Time
 	Detail bool   // say what each rule has left
@@ -45,6 +49,9 @@ type Reported struct {
 	// IsCounted reports that some policy that is not off counts the outcome, for this key
 	// or others.
 	IsCounted bool
+	// Unsaid is the name of a value that the report does not say and that some policy would
+	// have counted, "" for none.
+	Unsaid string
 	// Policies are those that count the outcome for this key and request, by id.
 	Policies []PolicyReport
 	// Degraded says, where it is not "", which outage the report came under.
@@ -113,6 +120,10 @@ func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set) {
 	var room [8]*rules.Policy
 	for _, p := range selector.AppendReported(room[:0], a.Report.Key) {
 		if p.Outcome == a.Report.Outcome && limits(p) && (p.When.IsZero() || a.Report.Request != nil && p.When.Meets(a.Report.Request)) {
+			if name := p.Rules.Distinct(); name != "" && p.Rules.ValueOf(a.Report.Request, a.Report.Values) == "" {
+				a.Unsaid = name
+				continue
+			}
 			a.Policies = append(a.Policies, PolicyReport{Policy: p})
 		}
 	}
@@ -148,6 +159,9 @@ func (s *scratch) askReport(d *Decision, a *Reported) {
 	s.ask(d, p, shadow)
 	r := &s.requests[len(s.requests)-1]
 	r.ID, r.ChargeAlways, r.Uncharged = a.Report.ID, true, false
+	if p.Rules.Distinct() != "" {
+		s.nameValue(r, p.Rules.ValueOf(a.Report.Request, a.Report.Values))
+	}
 }
 
 // finishReport writes what a policy decided into the answer, and records it.

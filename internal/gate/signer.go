@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"sync/atomic"
 
+	"github.com/stint-dev/stint/internal/keyhash"
 	"github.com/stint-dev/stint/internal/offences"
 )
 
@@ -17,10 +18,17 @@ type signer struct {
 	secret []byte
 	*offences.RefusalIDMaker
 	handleKey []byte
+	values    keyhash.Hash
 }
 
 // handleLabel separates the key of handles from other keys derived from the secret.
 const handleLabel = "stint: handles of reservations"
+
+// valuesLabel separates the hash of values that distinct rules count.
+const valuesLabel = "stint: values that rules count"
+
+// valueOf returns the hash of a value, which is never 0: logs hold no value itself.
+func (s *signer) valueOf(value string) uint64 { return max(1, s.values.Sum64(value)) }
 
 func (m *signers) under(secret []byte) *signer {
 	if last := m.last.Load(); last != nil && bytes.Equal(last.secret, secret) {
@@ -30,6 +38,7 @@ func (m *signers) under(secret []byte) *signer {
 	derived := hmac.New(sha256.New, secret)
 	derived.Write([]byte(handleLabel))
 	made.handleKey = derived.Sum(nil)
+	made.values = keyhash.New(secret, valuesLabel)
 	m.last.Store(made)
 	return made
 }

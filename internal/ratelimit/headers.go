@@ -99,12 +99,14 @@ func RetryAfterSeconds(a *gate.Answer) int64 {
 	return int64((a.RetryAfter() + time.Second - 1) / time.Second)
 }
 
-func wholeSeconds(r rules.Rule) bool { return r.Window%time.Second == 0 }
+// isQuota reports whether a rule can stand in the headers: of whole seconds, and of
+// requests, since what remains of different values is no number of requests.
+func isQuota(r rules.Rule) bool { return r.Window%time.Second == 0 && r.Distinct == "" }
 
 // appendQuotas writes "5/1m";q=5;w=60 for each rule.
 func appendQuotas(b []byte, stack rules.Stack) []byte {
 	for _, r := range stack {
-		if !wholeSeconds(r) {
+		if !isQuota(r) {
 			continue
 		}
 		b = appendName(b, r)
@@ -120,7 +122,7 @@ func appendQuotas(b []byte, stack rules.Stack) []byte {
 // the check was.
 func appendRemaining(b []byte, stack rules.Stack, states []timestamplog.RuleState, allowed bool) []byte {
 	for i, r := range stack {
-		if !wholeSeconds(r) {
+		if !isQuota(r) {
 			continue
 		}
 		b = appendName(b, r)

@@ -2,19 +2,23 @@ package rules
 
 import (
 	"slices"
+	"strings"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// MaxConditional is how many enforcing policies with conditions or an outcome may exist
+// MaxConditional is how many enforcing policies with conditions, an outcome or distinct rules may exist
 // that need a log, which are all but traps: a check asks at most that many beside the
 // key's own.
 const MaxConditional = 15
 
-// IsConditional reports whether the policy has conditions or an outcome, so that it
-// applies in addition to the key's other policies.
-func (p *Policy) IsConditional() bool { return !p.When.IsZero() || p.IsReported() }
+// IsConditional reports whether the policy has conditions, an outcome or rules that count
+// different values, so that it applies in addition to the key's other policies.
+func (p *Policy) IsConditional() bool {
+	return !p.When.IsZero() || p.IsReported() || p.Rules.Distinct() != ""
+}
 
 // IsReported reports whether reports of an outcome charge the policy: those about a key
 // that it matches, of requests that meet its conditions. Checks of the key charge
@@ -30,6 +34,21 @@ func (p *Policy) DependsOnRequest() bool { return p.IsConditional() && !p.IsRepo
 // meets them. A trap needs no log.
 func (p *Policy) IsTrap() bool { return p.DependsOnRequest() && p.Rules.refusesAll() }
 
+// DescribeApplies says in a sentence what a policy with conditions, an outcome or distinct
+// rules applies to, "" for one without.
+func (p *Policy) DescribeApplies() string {
+	if name := p.Rules.Distinct(); name != "" && p.When.IsZero() && !p.IsReported() {
+		return "Applies to requests of which the " + name + " is said, in addition to the key's own policy."
+	}
+	return p.When.DescribeApplies(p.Outcome)
+}
+
+// ValueOf returns the value of r, of which the caller also says values, that distinct
+// rules count. It is "" where nothing is said of it: such a request is not counted.
+func (s Stack) ValueOf(r *conditions.Request, values map[string]string) string {
+	return r.Named(s.Distinct(), values)
+}
+
 // NeedsCombining reports whether p counts towards MaxConditional.
 func (p *Policy) NeedsCombining() bool {
 	return p.IsConditional() && p.Mode == Enforce && !p.IsTrap() && len(p.Rules) > 0
@@ -38,6 +57,18 @@ func (p *Policy) NeedsCombining() bool {
 // Matches reports whether one of the policy's patterns matches k.
 func (p *Policy) Matches(k keys.Key) bool {
 	return slices.ContainsFunc(p.Match, func(m keys.Pattern) bool { return m.Matches(k) })
+}
+
+func (p *Policy) validateDistinct() error {
+	name := p.Rules.Distinct()
+	switch {
+	case name == "":
+	case p.Algorithm != algorithms.TimestampLog:
+		return &FieldError{"algorithm", "must be " + algorithms.TimestampLog + " beside distinct rules, which always count exactly"}
+	case !p.IsReported() && !slices.Contains(conditions.Names(), name):
+		return &FieldError{"rules", "count the different values of " + name + ", which only reports say; add an outcome, or count one of " + strings.Join(conditions.Names(), ", ")}
+	}
+	return nil
 }
 
 func (p *Policy) validateOutcome() error {

@@ -99,9 +99,9 @@ type UsedUp struct {
 }
 
 // UsedUp returns, for each rule that can ever refuse anyone, how soon its limit
-// is used up at full speed. It is empty where a limit is 0.
+// is used up at full speed. It is empty where a limit is 0 and for distinct rules.
 func (s Stack) UsedUp() []UsedUp {
-	if s.refusesAll() {
+	if s.refusesAll() || s.Distinct() != "" {
 		return nil
 	}
 	binding, _ := s.split()

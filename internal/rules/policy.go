@@ -144,8 +144,11 @@ func (p *Policy) Validate() error {
 	if err := p.validateOutcome(); err != nil {
 		return err
 	}
+	if err := p.validateDistinct(); err != nil {
+		return err
+	}
 	if p.IsConditional() && p.Options.CountRefused {
-		return &FieldError{"options.count_refused", "cannot be combined with when or outcome: such a policy is decided together with others, and their refusals are not counted"}
+		return &FieldError{"options.count_refused", "cannot be combined with when, outcome or distinct: such a policy is decided together with others, and their refusals are not counted"}
 	}
 	if p.Escalation != nil {
 		return p.Escalation.validate()

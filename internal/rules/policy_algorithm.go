@@ -23,11 +23,11 @@ func (p *Policy) validateAlgorithm() error {
 }
 
 // MovesGeneration reports whether replacing p by next starts its keys' logs from zero,
-// because what was counted has no meaning under next: the outcome, the algorithm or its
-// options differ or, under a counter, the windows. Up to N
+// because what was counted has no meaning under next: the outcome, the value whose
+// different values count, the algorithm or its options differ or, under a counter, the windows. Up to N
 // more requests may then be allowed than in an undisturbed window.
 func (p *Policy) MovesGeneration(next *Policy) bool {
-	if p.Outcome != next.Outcome || p.Algorithm != next.Algorithm || p.Options != next.Options {
+	if p.Outcome != next.Outcome || p.Rules.Distinct() != next.Rules.Distinct() || p.Algorithm != next.Algorithm || p.Options != next.Options {
 		return true
 	}
 	a := algorithms.ByName(p.Algorithm)

@@ -191,7 +191,7 @@ func (p *Policy) DescribeReset(next *Policy) string {
 		return ""
 	}
 	what := "Another algorithm, or other options,"
-	if p.Outcome != next.Outcome {
+	if p.Outcome != next.Outcome || p.Rules.Distinct() != next.Rules.Distinct() {
 		what = "A policy that counts something else"
 	} else if p.Algorithm == next.Algorithm && p.Options == next.Options {
 		what = "Another window under a counter"

@@ -4,17 +4,23 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stint-dev/stint/internal/conditions"
 )
 
 // Bounds of a rule. A log keeps one entry per allowed request, so the limit
 // bounds a key's memory.
 const (
-	MaxLimit  = 100_000
-	MinWindow = time.Millisecond
-	MaxWindow = 31 * 24 * time.Hour
+	MaxLimit = 100_000
+	// MaxDistinct is the largest limit of a rule that counts different values: a log
+	// keeps 16 bytes or more for each.
+	MaxDistinct = 10_000
+	MinWindow   = time.Millisecond
+	MaxWindow   = 31 * 24 * time.Hour
 )
 
 // Rule allows at most Limit requests, by cost, in any half-open window of
@@ -22,10 +28,14 @@ const (
 type Rule struct {
 	Limit  int
 	Window time.Duration // whole milliseconds
+	// Distinct is the name of the value of requests whose different values count, each
+	// once in a window; "" for a rule that counts requests.
+	Distinct string
 }
 
 // ParseRule reads what people write: "1/s", "20/min", "20/1m", "200/hour",
-// "5/10s", "0/s". The error is an *Error and says what would be right.
+// "5/10s", "0/s", "15/d distinct path". The error is an *Error and says what would be
+// right.
 func ParseRule(text string) (Rule, error) {
 	limitText, windowText, found := strings.Cut(text, "/")
 	if !found {
@@ -35,11 +45,63 @@ func ParseRule(text string) (Rule, error) {
 	if err != nil {
 		return Rule{}, err
 	}
+	windowText, distinct, err := cutDistinct(text, windowText)
+	if err != nil {
+		return Rule{}, err
+	}
 	window, err := parseWindow(text, strings.TrimSpace(windowText))
 	if err != nil {
 		return Rule{}, err
 	}
-	return Rule{Limit: limit, Window: window}, nil
+	r := Rule{Limit: limit, Window: window, Distinct: distinct}
+	if problem := r.distinctProblem(); problem != "" {
+		return Rule{}, refuse(text, "%s", problem)
+	}
+	return r, nil
+}
+
+// distinctWord separates the window from the name of the value that a rule counts.
+const distinctWord = "distinct"
+
+// cutDistinct separates the window from the name of the value, "" for none.
+func cutDistinct(text, window string) (rest, name string, err error) {
+	words := strings.Fields(window)
+	at := slices.Index(words, distinctWord)
+	if at < 0 {
+		return window, "", nil
+	}
+	if len(words) != at+2 {
+		return "", "", refuse(text, "must name one value after %s, for example 15/d distinct path", distinctWord)
+	}
+	return strings.Join(words[:at], " "), words[at+1], nil
+}
+
+// distinctProblem says what is wrong with a rule that counts different values, "" for
+// nothing.
+func (r Rule) distinctProblem() string {
+	switch {
+	case r.Distinct == "":
+	case conditions.CheckValueName(r.Distinct) != nil:
+		return "names a value that " + conditions.CheckValueName(r.Distinct).Error()
+	case r.Limit < 1 || r.Limit > MaxDistinct:
+		return fmt.Sprintf("has a count outside 1 to %d, which are allowed for different values", MaxDistinct)
+	}
+	return ""
+}
+
+// SplitRules returns the rules of a text in which spaces, commas or semicolons separate
+// them, as Stack.String writes it.
+func SplitRules(text string) []string {
+	var rules []string
+	words := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == ';' })
+	for i, word := range words {
+		if i > 0 && (word == distinctWord || words[i-1] == distinctWord) {
+			rules[len(rules)-1] += " " + word
+			continue
+		}
+		rules = append(rules, word)
+	}
+	return rules
 }
 
 func parseLimit(text, digits string) (int, error) {
@@ -96,8 +158,18 @@ func badUnit(text, window, name string) error {
 }
 
 // String returns the canonical form: the count, a slash, and the window in the
-// largest unit that divides it, for example "20/1m".
-func (r Rule) String() string { return strconv.Itoa(r.Limit) + "/" + FormatWindow(r.Window) }
+// largest unit that divides it, for example "20/1m", and what it counts, for example
+// "15/1d distinct path".
+func (r Rule) String() string { return string(r.append(nil)) }
+
+func (r Rule) append(b []byte) []byte {
+	b = append(strconv.AppendInt(b, int64(r.Limit), 10), '/')
+	b = AppendWindow(b, r.Window)
+	if r.Distinct != "" {
+		b = append(append(b, " "+distinctWord+" "...), r.Distinct...)
+	}
+	return b
+}
 
 // FormatWindow writes a length of whole milliseconds as a number and the
 // largest unit that divides it: 90 s is "90s", 24 h is "1d".
@@ -105,11 +177,7 @@ func FormatWindow(d time.Duration) string { return string(AppendWindow(nil, d)) 
 
 // AppendJSON appends the rule as a JSON string, "5/1m".
 func (r Rule) AppendJSON(b []byte) []byte {
-	b = append(b, '"')
-	b = strconv.AppendInt(b, int64(r.Limit), 10)
-	b = append(b, '/')
-	b = AppendWindow(b, r.Window)
-	return append(b, '"')
+	return append(r.append(append(b, '"')), '"')
 }
 
 // AppendWindow appends what FormatWindow writes, for those who write much.
@@ -134,6 +202,8 @@ func (r Rule) Validate() error {
 		return refuse(r.String(), "has a window outside 1ms to 31d")
 	case r.Window%time.Millisecond != 0:
 		return refuse(r.String(), "has a window that is not whole milliseconds")
+	case r.distinctProblem() != "":
+		return refuse(r.String(), "%s", r.distinctProblem())
 	}
 	return nil
 }

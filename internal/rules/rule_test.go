@@ -29,6 +29,10 @@ func TestRulesAreReadAsPeopleWriteThem(t *testing.T) {
 		"100000/1ms":   "100000/1ms",
 		"5/1000ms":     "5/1s",
 		"007/s":        "7/1s",
+
+		"15/d distinct path":         "15/1d distinct path",
+		"3/90 seconds distinct a_b2": "3/90s distinct a_b2",
+		"10000/31d  distinct  path":  "10000/31d distinct path",
 	} {
 		r, err := rules.ParseRule(text)
 		if err != nil || r.String() != want {
@@ -50,6 +54,12 @@ func TestABadRuleIsRefusedWithWhatWouldBeRight(t *testing.T) {
 		"a count above the largest":          {"100001/s", "at most 100000"},
 		"a count that overflows":             {"99999999999999999999/s", "at most 100000"},
 		"no unit":                            {"20/60", "no unit"},
+		"no value's name":                    {"20/d distinct", "must name one value"},
+		"two values' names":                  {"20/d distinct path host", "must name one value"},
+		"a value's name that is none":        {"20/d distinct Path", "names a value that must be 1 to 64"},
+		"too many different values":          {"10001/d distinct path", "outside 1 to 10000"},
+		"no different value":                 {"0/d distinct path", "outside 1 to 10000"},
+		"no window before the value's name":  {"20/distinct path", "no unit"},
 		"no window":                          {"20/", "no unit"},
 		"an unknown unit":                    {"20/x", `the unit "x"`},
 		"a window of no length":              {"20/0s", "no length"},

@@ -20,6 +20,9 @@ type Selector struct {
 	// is the index of their conditions.
 	conditional []*Policy
 	met         *conditions.Index
+	// distinct are the policies whose rules count different values of requests and that
+	// have neither conditions nor an outcome, which are not off, by id.
+	distinct []*Policy
 	// reported are the policies with an outcome that are not off, by id.
 	reported []*Policy
 }
@@ -47,6 +50,9 @@ func NewSelector(policies []*Policy) *Selector {
 		case p.IsReported():
 			s.reported = append(s.reported, p)
 			continue
+		case p.When.IsZero():
+			s.distinct = append(s.distinct, p)
+			continue
 		default:
 			s.conditional = append(s.conditional, p)
 			continue
@@ -63,6 +69,7 @@ func NewSelector(policies []*Policy) *Selector {
 	}
 	byID := func(a, b *Policy) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Name, b.Name)) }
 	slices.SortFunc(s.reported, byID)
+	slices.SortFunc(s.distinct, byID)
 	if len(s.conditional) > 0 {
 		slices.SortFunc(s.conditional, byID)
 		whens := make([]conditions.When, len(s.conditional))
@@ -76,21 +83,30 @@ func NewSelector(policies []*Policy) *Selector {
 
 // HasConditional reports whether there are policies by whose conditions checks are
 // decided, which are not off.
-func (s *Selector) HasConditional() bool { return s.met != nil }
+func (s *Selector) HasConditional() bool { return s.met != nil || len(s.distinct) > 0 }
 
 // AppendConditional appends the policies by whose conditions checks are decided, enforcing and shadow, that
 // apply to a request of k: a pattern of the policy matches k and r meets its
-// conditions. They apply in addition to those that Select returns. r may be nil: a
-// request of which nothing is known meets no conditions.
+// conditions and says the value that its rules count. They apply in addition to those
+// that Select returns. r may be nil: a request of which nothing is known meets no
+// conditions.
 func (s *Selector) AppendConditional(policies []*Policy, k keys.Key, r *conditions.Request) []*Policy {
-	if s.met == nil || r == nil {
+	if r == nil {
 		return policies
 	}
+	applies := func(p *Policy) bool {
+		return p.Matches(k) && (p.Rules.Distinct() == "" || p.Rules.ValueOf(r, nil) != "")
+	}
 	s.met.Find(r, func(i int) {
-		if p := s.conditional[i]; p.Matches(k) {
+		if p := s.conditional[i]; applies(p) {
 			policies = append(policies, p)
 		}
 	})
+	for _, p := range s.distinct {
+		if applies(p) {
+			policies = append(policies, p)
+		}
+	}
 	return policies
 }
 
@@ -114,11 +130,16 @@ func (s *Selector) CountsOutcome(outcome string) bool {
 	return slices.ContainsFunc(s.reported, func(p *Policy) bool { return p.Outcome == outcome })
 }
 
-// Conditional returns the policies with conditions or an outcome that are not off and
+// Conditional returns the policies with conditions, an outcome or distinct rules that are not off and
 // have a pattern that matches k, whatever the request.
 func (s *Selector) Conditional(k keys.Key) []*Policy {
 	var all []*Policy
 	for _, p := range s.conditional {
+		if p.Matches(k) {
+			all = append(all, p)
+		}
+	}
+	for _, p := range s.distinct {
 		if p.Matches(k) {
 			all = append(all, p)
 		}

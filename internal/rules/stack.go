@@ -28,12 +28,16 @@ func ParseStack(texts []string) (Stack, error) {
 	return NewStack(stack...)
 }
 
-// NewStack sorts and checks rules. Of equal rules it keeps one.
+// NewStack sorts and checks rules, which must all count the same: requests, or the
+// different values of one name. Of equal rules it keeps one.
 func NewStack(rules ...Rule) (Stack, error) {
 	stack := Stack(slices.Clone(rules))
 	for _, r := range stack {
 		if err := r.Validate(); err != nil {
 			return nil, err
+		}
+		if r.Distinct != stack[0].Distinct {
+			return nil, refuse(r.String(), "counts something else than %s; the rules of one policy all count requests, or all the different values of one name", stack[0])
 		}
 	}
 	slices.SortFunc(stack, func(a, b Rule) int {
@@ -61,6 +65,15 @@ func (s Stack) String() string { return strings.Join(s.Strings(), " ") }
 // Equal reports whether both stacks limit alike.
 func (s Stack) Equal(t Stack) bool { return slices.Equal(s, t) }
 
+// Distinct returns the name of the value whose different values the rules count, "" if
+// they count requests.
+func (s Stack) Distinct() string {
+	if len(s) == 0 {
+		return ""
+	}
+	return s[0].Distinct
+}
+
 // LargestLimit returns the largest N, 0 for an empty stack: a log never needs
 // more entries.
 func (s Stack) LargestLimit() int {
@@ -81,11 +94,12 @@ func (s Stack) LongestWindow() time.Duration {
 }
 
 // LargestCost returns the largest cost that the stack can ever allow: its
-// smallest limit that is not zero, or math.MaxInt where there is none.
+// smallest limit that is not zero, or math.MaxInt where there is none. A request has
+// one value whatever its cost, so that the limits of different values do not count.
 func (s Stack) LargestCost() int {
 	most := math.MaxInt
 	for _, r := range s {
-		if r.Limit > 0 {
+		if r.Limit > 0 && r.Distinct == "" {
 			most = min(most, r.Limit)
 		}
 	}

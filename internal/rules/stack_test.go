@@ -1,11 +1,15 @@
 package rules_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -52,6 +56,42 @@ func TestWhatALogNeedsToKeepForAStack(t *testing.T) {
 		if s.LargestLimit() != want.entries || s.LargestCost() != want.cost || s.LongestWindow() != want.window {
 			t.Errorf("%q: largest limit %d, largest cost %d, longest window %v; want %+v",
 				text, s.LargestLimit(), s.LargestCost(), s.LongestWindow(), want)
+		}
+	}
+}
+
+func TestAStackCountsRequestsOrTheValuesOfOneName(t *testing.T) {
+	for _, texts := range [][]string{{"1/s", "15/d distinct path"}, {"15/d distinct path", "10/d distinct account"}} {
+		if _, err := rules.ParseStack(texts); err == nil || !strings.Contains(err.Error(), "counts something else than") {
+			t.Errorf("%q: %v", texts, err)
+		}
+	}
+	stack, err := rules.ParseStack([]string{"15/d distinct path", "8/h distinct path", "15/day distinct path"})
+	if err != nil || stack.Distinct() != "path" || len(stack) != 2 || stack.LargestCost() != math.MaxInt {
+		t.Errorf("%v, %v", stack, err)
+	}
+	if again, err := rules.ParseStack(rules.SplitRules(stack.String() + ", 20/d distinct path")); err != nil || len(again) != 3 {
+		t.Errorf("%v, %v", again, err)
+	}
+	if want := "At most 8 different values of path in any hour and 15 in any day. A value that comes again counts once."; stack.Describe() != want {
+		t.Errorf("got  %s\nwant %s", stack.Describe(), want)
+	}
+}
+
+func TestAPolicyCountsValuesThatChecksOrReportsSay(t *testing.T) {
+	for text, field := range map[string]string{"15/d distinct path": "", "15/d distinct account": "rules"} {
+		p := &rules.Policy{Name: "p", Match: []keys.Pattern{{}}, Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog}
+		p.Match[0], _ = keys.Parser{}.Pattern("*")
+		p.Rules, _ = rules.ParseStack([]string{text})
+		var wrong *rules.FieldError
+		if errors.As(p.Validate(), &wrong); (wrong == nil) != (field == "") || wrong != nil && wrong.Field != field {
+			t.Errorf("%s by checks: %v", text, wrong)
+		}
+		if p.Outcome = "login_failed"; p.Validate() != nil {
+			t.Errorf("%s by reports: %v", text, p.Validate())
+		}
+		if p.Algorithm = algorithms.GCRA; p.Validate() == nil {
+			t.Errorf("%s by GCRA is valid", text)
 		}
 	}
 }

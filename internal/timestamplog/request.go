@@ -31,13 +31,17 @@ type Request struct {
 	// must be "". In Decide it needs Peek, which charges nothing there, and says that a
 	// refusal may come from a cache.
 	Uncharged bool
+	// Value is the hash of the value that Rules count where they count different values,
+	// which Rules.Distinct names; 0 for a new value that nobody has sent, which only an
+	// Uncharged request or a peek may ask about. It means nothing under other rules.
+	Value uint64
 	// Peek has the request answered as if it were asked, without writing anything.
 	Peek bool
 	// Detail asks for Result.States, which cost more than the decision.
 	Detail bool
 	// MaxWait is how many milliseconds the caller would wait, 0 to MaxWait; 0
 	// asks for a decision about now. It must be 0 where Options.CountRefused is
-	// set. See Log.Decide.
+	// set, and under distinct rules unless Uncharged or Peek is set. See Log.Decide.
 	MaxWait int64
 	// ID names the request for idempotent replay: if it is sent again within
 	// IDLifetime after it was charged, it is answered as it was and not charged
@@ -52,8 +56,14 @@ func RequestOf(p *rules.Policy, key string, cost int) Request {
 		LogID: LogIDOf(p, key), Version: p.Version, Rules: p.Rules,
 		Retention: p.Retention.Cover(p.Rules), Cost: cost,
 	}
+	if q.IsDistinct() {
+		q.Cost = 1
+	}
 	if p.Algorithm != algorithms.TimestampLog {
 		q.Algorithm, q.Options = algorithms.ByName(p.Algorithm), p.Options
 	}
 	return q
 }
+
+// IsDistinct reports whether the rules count different values.
+func (q *Request) IsDistinct() bool { return len(q.Rules) > 0 && q.Rules[0].Distinct != "" }

@@ -49,6 +49,8 @@ type Result struct {
 type RuleState struct {
 	// Remaining is how much cost the rule still allows, at least 0.
 	Remaining int
+	// Under a rule that counts different values, both are about a new one.
+	//
 	// RetryAfterMS is how many milliseconds from Result.Now a further request of
 	// the same cost would have to wait for this rule alone: 0 if the rule allows
 	// it now, Never if the rule always refuses it.

@@ -62,6 +62,17 @@
 // trimmed entry took. A log expires as a whole once its newest entry is as old
 // as the Retention.Window of the last push or clock correction.
 //
+// # Different values
+//
+// Where the rules are distinct, an entry is one value, by its hash, and its time is when
+// it was last allowed. A rule N/W allows a value exactly when at most N - 1 others are
+// younger than W, so that no window of length W holds more than N different values; one
+// that comes again only moves its time to now. A request has one value whatever its cost. All the above holds with entries of this kind, which
+// are 16 bytes in memory and about 30 on Redis; where a request is refused, its value
+// keeps its time. Such a log takes no reservations.
+// Tests: "a value that counts is allowed again and moves its time, and a new one is refused while the limit is full",
+// "any sequence of values, clock moves, resets and changes of policy is answered as brute force answers it".
+//
 // # Clock correction
 //
 // A clock that steps back leaves entries in the future. They would stay

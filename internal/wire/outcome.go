@@ -10,6 +10,9 @@ const (
 	ReportLost     = "lost"     // during an outage of the log, under on_failure allow or deny
 )
 
+// MaxValues is the largest number of values that one report says.
+const MaxValues = 8
+
 // MaxOutcome is the longest name of an outcome, in bytes.
 const MaxOutcome = 64
 
@@ -21,6 +24,10 @@ type OutcomeReport struct {
 	// Request is what is said of the request. Policies with conditions count the report
 	// only if it meets them.
 	Request RequestAttributes `json:"request,omitzero"`
+	// Values are further values of the request by their names, as {"account":"alice"}, of
+	// which distinct rules count the different ones. Only a keyed hash of them is kept. Up
+	// to MaxValues, the names as those of outcomes; "" is not said.
+	Values map[string]string `json:"values,omitzero"`
 	// At is when it happened; now where it is left out or ahead. A report that is more
 	// than ten minutes late is accepted and not counted, and the answer says so.
 	At     Time   `json:"at,omitzero"`
@@ -41,7 +48,8 @@ type ReportedOutcome struct {
 	// but off.
 	Policies []ReportedPolicy `json:"policies"`
 	// Note says why no policy counted the report: none counts the outcome, none for this
-	// key and request, the key is exempt, or the report is too late. Omitted otherwise.
+	// key and request, the report does not say the value that is counted, the key is
+	// exempt, or the report is too late. Omitted otherwise.
 	Note     string `json:"note,omitzero"`
 	Degraded bool   `json:"degraded"`
 	// DegradedReason is omitted unless Degraded is true.

@@ -39,7 +39,7 @@ func (a *answer) names(rule int, boundary int64) bool {
 // raised limit or a longer window holds from then on.
 func (s *simulation) checkNeverMore(q timestamplog.Request, reservation int64) {
 	log, isLog := s.model.(*model)
-	if !isLog {
+	if !isLog && !isDistinct(s.model) {
 		return
 	}
 	for _, rule := range q.Rules {
@@ -50,6 +50,9 @@ func (s *simulation) checkNeverMore(q timestamplog.Request, reservation int64) {
 			}
 		}
 		used := 0
+		if m, is := s.model.(*distinctModel); is {
+			used, log = m.most(q.LogID, rule, reservation, since), m.model
+		}
 		for _, a := range log.allowed[q.LogID] {
 			if a.version >= since && reservation-a.at < rule.WindowMS() {
 				used++

@@ -121,13 +121,20 @@ var windows = []time.Duration{
 	time.Minute, time.Hour, 24 * time.Hour, 12 * 24 * time.Hour, 25 * 24 * time.Hour, rules.MaxWindow,
 }
 
+// isDistinct reports whether a model is one of distinct rules.
+func isDistinct(model oracle) bool { _, is := model.(*distinctModel); return is }
+
 func (s *simulation) drawStack() rules.Stack {
+	name, least := "", 0
+	if isDistinct(s.model) {
+		name, least = "path", 1
+	}
 	drawn := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) rules.Rule {
 		limit := rapid.IntRange(1, 12).Draw(rt, "limit")
 		if rapid.IntRange(0, 40).Draw(rt, "zero") == 40 {
-			limit = 0
+			limit = least
 		}
-		return rules.Rule{Limit: limit, Window: rapid.SampledFrom(windows).Draw(rt, "window")}
+		return rules.Rule{Distinct: name, Limit: limit, Window: rapid.SampledFrom(windows).Draw(rt, "window")}
 	}), 0, 4).Draw(s.rt, "stack")
 	stack, err := rules.NewStack(drawn...)
 	if err != nil {
@@ -177,7 +184,7 @@ func (s *simulation) changePolicy() {
 func (s *simulation) drawLimits() rules.Stack {
 	changed := slices.Clone(s.policy.Rules)
 	for i := range changed {
-		changed[i].Limit = rapid.IntRange(0, 12).Draw(s.rt, "limit")
+		changed[i].Limit = rapid.IntRange(min(1, len(changed[i].Distinct)), 12).Draw(s.rt, "limit")
 	}
 	stack, err := rules.NewStack(changed...)
 	if err != nil {
@@ -271,6 +278,9 @@ func (s *simulation) drawRequest(rt *rapid.T) timestamplog.Request {
 	if rapid.IntRange(0, 4).Draw(rt, "always") == 4 {
 		q.ChargeAlways, q.MaxWait = true, 0
 		q.Cost = rapid.IntRange(1, 40).Draw(rt, "usage") // above every limit too
+	}
+	if isDistinct(s.model) {
+		drawValue(rt, &q)
 	}
 	return q
 }

@@ -100,7 +100,13 @@ func Seconds(d time.Duration) string { return strconv.FormatInt(int64(RoundUp(d)
 var wordsOfWindow = map[time.Duration]string{time.Second: "s", time.Minute: "min", time.Hour: "h", 24 * time.Hour: "day"}
 
 // Rule writes a rule as the pages do: 20/min, 800/day, 5/10 s.
-func Rule(r rules.Rule) string { return Number(int64(r.Limit)) + "/" + Window(r.Window) }
+func Rule(r rules.Rule) string {
+	text := Number(int64(r.Limit)) + "/" + Window(r.Window)
+	if r.Distinct != "" {
+		text += " distinct " + r.Distinct
+	}
+	return text
+}
 
 func Window(w time.Duration) string {
 	if word, known := wordsOfWindow[w]; known {

@@ -64,10 +64,14 @@ func linesOf(p *rules.Policy) []line {
 }
 
 func countedWords(p *rules.Policy) string {
+	counted := "checks"
 	if p.IsReported() {
-		return "reports of " + p.Outcome
+		counted = "reports of " + p.Outcome
 	}
-	return "checks"
+	if name := p.Rules.Distinct(); name != "" {
+		return "the different values of " + name + " in " + counted
+	}
+	return counted
 }
 
 func whenWords(p *rules.Policy) string {

@@ -28,6 +28,7 @@ type draft struct {
 	Match       []matchRow
 	When        []whenField
 	Outcome     string // whose reports are counted, "" for checks
+	Distinct    string // the name of the value whose different values are counted, "" for requests
 	Algorithm   algorithmFields
 	OnFailure   string
 	Escalation  escalationFields
@@ -97,7 +98,7 @@ func (d *draft) addRule(r rules.Rule) {
 
 // draftOf returns the form of a policy as it is.
 func draftOf(p *rules.Policy) *draft {
-	d := &draft{Name: p.Name, Outcome: p.Outcome, Expect: p.Version, Mode: string(p.Mode), OnFailure: string(p.OnFailure), Escalation: defaultEscalation, FieldErrors: form.FieldErrors{}}
+	d := &draft{Name: p.Name, Outcome: p.Outcome, Distinct: p.Rules.Distinct(), Expect: p.Version, Mode: string(p.Mode), OnFailure: string(p.OnFailure), Escalation: defaultEscalation, FieldErrors: form.FieldErrors{}}
 	d.Algorithm = algorithmFieldsOf(p)
 	for _, r := range p.Rules {
 		d.addRule(r)
@@ -125,7 +126,7 @@ func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 	d := &draft{
 		Algorithm: algorithmFieldsFrom(values, before),
 		Name:      strings.TrimSpace(values.Get("name")), Mode: values.Get("mode"), OnFailure: values.Get("on_failure"),
-		Paste: strings.TrimSpace(values.Get("stack")), Outcome: strings.TrimSpace(values.Get("outcome")), FieldErrors: form.FieldErrors{},
+		Paste: strings.TrimSpace(values.Get("stack")), Outcome: strings.TrimSpace(values.Get("outcome")), Distinct: strings.TrimSpace(values.Get("distinct")), FieldErrors: form.FieldErrors{},
 	}
 	var err error
 	if d.Expect, err = strconv.ParseInt(values.Get("expect"), 10, 64); err != nil || d.Expect < 0 {
@@ -177,6 +178,7 @@ func (d *draft) act(do string) {
 func (d *draft) policy(parser keys.Parser, before *rules.Policy) *rules.Policy {
 	p := &rules.Policy{Name: d.Name, Outcome: d.Outcome, Mode: rules.Mode(d.Mode), OnFailure: rules.OnFailure(d.OnFailure)}
 	good := d.takePaste() && d.readMatch(parser, p)
+	good = d.readDistinct() && good
 	good = d.readWhen(p) && good
 	good = d.readAlgorithm(p) && good
 	good = d.readRows(p, before) && good
@@ -197,12 +199,12 @@ func (d *draft) takePaste() bool {
 	if d.Paste == "" {
 		return true
 	}
-	stack, err := rules.ParseStack(strings.FieldsFunc(d.Paste, func(r rune) bool { return r == ' ' || r == ',' || r == ';' }))
+	stack, err := rules.ParseStack(rules.SplitRules(d.Paste))
 	if err != nil {
 		d.FieldErrors["stack"] = format.Capital(err.Error())
 		return false
 	}
-	d.Rows, d.Paste = nil, ""
+	d.Rows, d.Paste, d.Distinct = nil, "", stack.Distinct()
 	for _, r := range stack {
 		d.addRule(r)
 	}
@@ -239,7 +241,7 @@ func (d *draft) readRows(p *rules.Policy, before *rules.Policy) bool {
 		if row.Limit == "" {
 			continue
 		}
-		r, err := rules.ParseRule(strings.ReplaceAll(row.Limit, ",", "") + "/" + row.Window)
+		r, err := rules.ParseRule(d.ruleText(row))
 		if err != nil {
 			row.Error, good = format.Capital(ruleProblem(err)), false
 			continue
@@ -262,6 +264,27 @@ func (d *draft) readRows(p *rules.Policy, before *rules.Policy) bool {
 	return good
 }
 
+// ruleText returns the rule of a row.
+func (d *draft) ruleText(row *ruleRow) string {
+	text := strings.ReplaceAll(row.Limit, ",", "") + "/" + row.Window
+	if d.Distinct != "" && d.FieldErrors["distinct"] == "" {
+		text += " distinct " + d.Distinct
+	}
+	return text
+}
+
+// readDistinct checks the name of the value that the rules count.
+func (d *draft) readDistinct() bool {
+	if d.Distinct == "" {
+		return true
+	}
+	if err := conditions.CheckValueName(d.Distinct); err != nil {
+		d.FieldErrors["distinct"] = format.Capital(err.Error())
+		return false
+	}
+	return true
+}
+
 // ruleProblem returns what is wrong without the rule's text, which is
 // beside it.
 func ruleProblem(err error) string {
@@ -278,7 +301,7 @@ func changeOf(r rules.Rule, before *rules.Policy) string {
 		return ""
 	}
 	for _, old := range before.Rules {
-		if old.Window == r.Window {
+		if old.Window == r.Window && old.Distinct == r.Distinct {
 			return "was " + format.Number(int64(old.Limit))
 		}
 	}

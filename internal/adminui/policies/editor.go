@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
@@ -126,12 +125,13 @@ func (h *Handler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, 
 // nil where these cannot be read; whatever else is wrong with it.
 func (d *draft) readable() *rules.Policy {
 	var texts []string
-	for _, row := range d.Rows {
+	for i := range d.Rows {
+		row := &d.Rows[i]
 		if row.Error != "" {
 			return nil
 		}
 		if row.Limit != "" {
-			texts = append(texts, strings.ReplaceAll(row.Limit, ",", "")+"/"+row.Window)
+			texts = append(texts, d.ruleText(row))
 		}
 	}
 	p := &rules.Policy{}

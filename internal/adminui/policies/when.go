@@ -68,7 +68,7 @@ func (d *draft) readWhen(p *rules.Policy) bool {
 	return err == nil
 }
 
-// HasConditions reports whether the draft has any condition or an outcome.
+// HasConditions reports whether the draft has any condition, an outcome or distinct rules.
 func (d *draft) HasConditions() bool {
-	return d.Outcome != "" || slices.ContainsFunc(d.When, func(f whenField) bool { return f.Text != "" })
+	return d.Outcome != "" || d.Distinct != "" || slices.ContainsFunc(d.When, func(f whenField) bool { return f.Text != "" })
 }

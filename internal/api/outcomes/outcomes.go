@@ -151,15 +151,32 @@ func (h *handler) decode(body []byte) (gate.Report, error) {
 	if len(in.Meta) > wire.MaxMeta {
 		return gate.Report{}, fault.Field("meta", "has more than %d entries", wire.MaxMeta)
 	}
+	if err := checkValues(in.Values); err != nil {
+		return gate.Report{}, err
+	}
 	check := checkjson.Check{Key: in.Key, Cost: 1, Source: in.Source, Meta: in.Meta, Request: in.Request}
 	checked, err := check.GateCheck(h.view.Parser(), wire.DetailNone)
 	if err != nil {
 		return gate.Report{}, err
 	}
 	return gate.Report{
-		Key: checked.Key, Outcome: in.Outcome, Request: checked.Request, At: in.At.Time, Detail: true,
+		Key: checked.Key, Outcome: in.Outcome, Request: checked.Request, Values: in.Values, At: in.At.Time, Detail: true,
 		Source: in.Source, Meta: in.Meta, ID: in.ID,
 	}, nil
+}
+
+// checkValues checks the names of values. The values themselves are only hashed, and
+// clients choose them: none is refused.
+func checkValues(values map[string]string) error {
+	if len(values) > wire.MaxValues {
+		return fault.Field("values", "has more than %d entries", wire.MaxValues)
+	}
+	for name := range values {
+		if err := conditions.CheckValueName(name); err != nil {
+			return fault.Field("values", "has a name that is none: it %s", err)
+		}
+	}
+	return nil
 }
 
 func fromReported(r *gate.Reported) *wire.ReportedOutcome {
@@ -198,6 +215,8 @@ func noteOf(r *gate.Reported) string {
 		return "Not counted: it happened more than " + rules.FormatDuration(gate.MaxReportAge) + " ago, and reports count from when they come."
 	case len(r.Policies) > 0:
 		return ""
+	case r.Unsaid != "":
+		return "Not counted: the policy counts different values of " + r.Unsaid + ", and the report says none."
 	case r.IsCounted:
 		return "Not counted: no policy that counts " + r.Report.Outcome + " applies to this key and request."
 	}

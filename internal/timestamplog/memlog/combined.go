@@ -19,8 +19,11 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	for i := range requests {
 		hash := hashOf(l.seed, requests[i].LogID)
 		asked[i] = combined{q: requests[i], r: &results[i], shard: l.shard(hash), hash: hash}
-		if isCounter(&requests[i]) {
+		switch {
+		case isCounter(&requests[i]):
 			asked[i].counting = new(counting)
+		case requests[i].IsDistinct():
+			asked[i].distinct = new(distinctView)
 		}
 		shards = append(shards, int(hash&(shardCount-1)))
 		peek, maxWait = peek || requests[i].Peek, min(maxWait, requests[i].MaxWait)
@@ -48,12 +51,17 @@ type combined struct {
 	hash      uint64
 	log       *keyLog
 	view      view
-	*counting // under a counter, in place of log and view; else nil
+	*counting               // under a counter, in place of log and view; else nil
+	distinct  *distinctView // under distinct rules, in place of log and view; else nil
 }
 
 func (t *combined) judge(now int64) {
 	if t.counting != nil {
 		t.shard.judgeCounter(t.counting, t.hash, now, &t.q, t.r)
+		return
+	}
+	if t.distinct != nil {
+		*t.distinct = t.shard.judgeDistinct(t.hash, now, &t.q, t.r)
 		return
 	}
 	t.log, t.view = t.shard.judge(t.hash, now, &t.q, t.r)
@@ -64,6 +72,8 @@ func (t *combined) charge(now, reservation int64) {
 	case len(t.q.Rules) == 0:
 	case t.counting != nil:
 		t.shard.addCounted(t.counting, t.hash, now, reservation, &t.q)
+	case t.distinct != nil:
+		t.shard.chargeDistinct(t.hash, t.distinct, &t.q)
 	default:
 		t.view = t.shard.log(t.hash, t.log, now, reservation, &t.q).viewAt(now)
 	}
@@ -79,6 +89,7 @@ func (t *combined) chargeRefused(now int64) {
 		t.charge(now, now)
 	case t.counting != nil:
 		t.shard.chargeRefusedCounter(t.counting, t.hash, now, &t.q, t.r)
+	case t.distinct != nil: // one value fits or does not
 	default:
 		t.view = t.shard.chargeRefused(t.hash, t.log, t.view, &t.q, t.r)
 	}
@@ -87,6 +98,10 @@ func (t *combined) chargeRefused(now int64) {
 func (t *combined) describe(now int64) {
 	if t.counting != nil {
 		t.counting.describe(now, &t.q, t.r)
+		return
+	}
+	if t.distinct != nil {
+		t.distinct.describe(&t.q, t.r)
 		return
 	}
 	t.view.describe(&t.q, t.r)

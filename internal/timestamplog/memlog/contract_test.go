@@ -16,4 +16,6 @@ func TestContract(t *testing.T) { logtest.Run(t, newHarness) }
 
 func TestContractOfTheSortedSet(t *testing.T) { logtest.RunSortedSet(t, newHarness) }
 
+func TestContractOfDistinctRules(t *testing.T) { logtest.RunDistinct(t, newHarness) }
+
 func TestContractOfTheCounters(t *testing.T) { logtest.RunCounters(t, newHarness) }

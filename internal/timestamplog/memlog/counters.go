@@ -27,8 +27,11 @@ func counterHash(hash uint64) uint64 { return hash ^ 1<<63 }
 
 func (k *keyLog) hash(seed maphash.Seed) uint64 {
 	hash := hashOf(seed, k.id)
-	if k.isCounter() {
+	switch {
+	case k.isCounter():
 		return counterHash(hash)
+	case k.isDistinct():
+		return distinctHash(hash)
 	}
 	return hash
 }

@@ -58,7 +58,10 @@ func (s *shard) remove(hash uint64, k *keyLog) {
 		delete(s.logs, hash)
 	}
 	k.sameHash = nil
-	if k.isCounter() {
+	switch {
+	case k.isCounter():
 		delete(s.counters, k)
+	case k.isDistinct():
+		delete(s.values, k)
 	}
 }

@@ -1,5 +1,5 @@
 // Package memlog keeps the timestamp logs in memory: a sharded index of ring
-// buffers, and the numbers of each counter. It is the log of an embedded node, and
+// buffers, the numbers of each counter, and the values of each distinct log. It is the log of an embedded node, and
 // the fallback of a distributed node while Redis is unreachable. Its memory is
 // bounded by live logs: a log is dropped when its longest window ends.
 package memlog
@@ -72,11 +72,14 @@ func (l *Log) decide(q *timestamplog.Request, r *timestamplog.Result) {
 	// entry that another check has pushed concurrently.
 	now := l.now().UnixMilli()
 	s.sweep(now, sweepPerCheck)
-	if isCounter(q) {
+	switch {
+	case isCounter(q):
 		s.count(hash, now, q, r)
-		return
+	case q.IsDistinct():
+		s.decideDistinct(hash, now, q, r)
+	default:
+		s.decide(hash, now, q, r)
 	}
-	s.decide(hash, now, q, r)
 }
 
 func (l *Log) shard(hash uint64) *shard { return &l.shards[hash&(shardCount-1)] }
@@ -90,7 +93,8 @@ func (l *Log) Timestamps(_ context.Context, id timestamplog.LogID, limit int) ([
 	now := l.now().UnixMilli()
 	k := s.find(hash, id)
 	if k == nil || k.expired(now) {
-		return nil, now, nil
+		v := s.viewDistinct(hash, now, id)
+		return v.times(limit), now, nil
 	}
 	return k.times(now, limit), now, nil
 }
@@ -103,7 +107,7 @@ func (l *Log) Reset(_ context.Context, id timestamplog.LogID) (bool, error) {
 	defer s.mu.Unlock()
 	s.ids.forget(id)
 	now, existed := l.now().UnixMilli(), false
-	for _, hash := range []uint64{hash, counterHash(hash)} {
+	for _, hash := range []uint64{hash, counterHash(hash), distinctHash(hash)} {
 		if k := s.find(hash, id); k != nil {
 			existed = existed || !k.expired(now)
 			s.remove(hash, k)

@@ -12,6 +12,7 @@ const (
 	logKind = iota
 	counterKind
 	idsKind
+	distinctKind
 )
 
 const (
@@ -64,6 +65,17 @@ func appendCounter(b []byte, k *keyLog, state *algorithms.State) []byte {
 	return binary.AppendVarint(b, reservations.NewestBefore)
 }
 
+func appendDistinct(b []byte, k *keyLog, values []valueTime) []byte {
+	b = appendLogID(b, distinctKind, k.id)
+	b = binary.AppendUvarint(b, uint64(k.window))
+	b = binary.AppendUvarint(b, uint64(len(values)))
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint64(b, v.value)
+		b = binary.AppendVarint(b, v.at)
+	}
+	return b
+}
+
 func appendIDs(b []byte, l *logIDs) []byte {
 	var known []named
 	for _, n := range l.order[max(0, len(l.order)-maxSavedIDs):] {
@@ -114,6 +126,21 @@ func (r counterRecord) addTo(s *shard, hash uint64, now int64) {
 	}
 }
 
+type distinctRecord struct {
+	*keyLog
+	values []valueTime
+}
+
+func (r distinctRecord) id() timestamplog.LogID { return r.keyLog.id }
+
+func (r distinctRecord) addTo(s *shard, hash uint64, now int64) {
+	hash = distinctHash(hash)
+	if !r.expired(now) && s.find(hash, r.id()) == nil {
+		s.add(hash, r.keyLog, now)
+		s.values[r.keyLog] = r.values
+	}
+}
+
 type idsRecord struct {
 	log   timestamplog.LogID
 	known []named
@@ -136,13 +163,15 @@ type decoder struct {
 }
 
 func (d *decoder) record() record {
-	kind := d.uvarint(idsKind, "a kind of record")
+	kind := d.uvarint(distinctKind, "a kind of record")
 	id := timestamplog.LogID{Policy: d.varint(), Generation: d.varint(), Key: d.text()}
 	switch kind {
 	case counterKind:
 		return d.counter(id)
 	case idsKind:
 		return d.ids(id)
+	case distinctKind:
+		return d.distinct(id)
 	}
 	return d.keyLog(id)
 }
@@ -177,6 +206,37 @@ func (d *decoder) counter(id timestamplog.LogID) record {
 		r.state.Reservations = &algorithms.Reservations{Newest: d.varint(), ID: d.text(), Before: d.numbers(), NewestBefore: d.varint()}
 	}
 	return r
+}
+
+func (d *decoder) distinct(id timestamplog.LogID) record {
+	k := newDistinct(id)
+	k.window = uint32(d.uvarint(maxWindow, "a window"))
+	n := d.number(0, "a number of values")
+	if d.problem == "" && n == 0 {
+		d.problem = "a distinct log without values"
+	}
+	if d.problem != "" {
+		return nil
+	}
+	values := make([]valueTime, n)
+	for i := range values {
+		values[i] = valueTime{d.uint64(), d.varint()}
+		if d.problem == "" && i > 0 && values[i].at < values[i-1].at {
+			d.problem = "values that are not in the order of their times"
+		}
+	}
+	k.newest = values[n-1].at
+	return distinctRecord{k, values}
+}
+
+func (d *decoder) uint64() uint64 {
+	if len(d.rest) < 8 {
+		d.skip(0)
+		return 0
+	}
+	v := binary.LittleEndian.Uint64(d.rest)
+	d.skip(8)
+	return v
 }
 
 func (d *decoder) ids(id timestamplog.LogID) record {

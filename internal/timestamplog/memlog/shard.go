@@ -19,9 +19,11 @@ type shard struct {
 	ids   ids
 	// counters has the states of those logs that are counters.
 	counters map[*keyLog]*algorithms.State
-	stacks   *stacks
-	scratch  []int64  // the numbers of a counter that is being asked
-	_        [64]byte // keeps the locks of neighbours off one cache line
+	// values has the values of those logs that are distinct logs.
+	values  map[*keyLog][]valueTime
+	stacks  *stacks
+	scratch []int64  // the numbers of a counter that is being asked
+	_       [64]byte // keeps the locks of neighbours off one cache line
 }
 
 func (s *shard) clear() {
@@ -30,6 +32,7 @@ func (s *shard) clear() {
 	s.wheel = wheel{}
 	s.ids = ids{}
 	s.counters = make(map[*keyLog]*algorithms.State)
+	s.values = make(map[*keyLog][]valueTime)
 }
 
 // decide answers q, and logs it where it is allowed and no peek.

@@ -15,9 +15,9 @@ import (
 // format's version as 4 bytes. A chunk is the length of its content as 4
 // bytes, its content, and the CRC-32C of both as 4 bytes; numbers of fixed
 // size are little-endian. Every chunk but the last holds whole records, each of
-// them a log, a counter or the IDs that are known of one log:
+// them a log, a counter, a distinct log or the IDs that are known of one log:
 //
-//	kind                        a uvarint: 0, 1 or 2
+//	kind                        a uvarint: 0 to 3
 //	policy, generation          varints
 //	key                         its length as a uvarint, and its bytes
 //
@@ -45,13 +45,21 @@ import (
 //	they came, the ID as a key, its reservation as a varint and its cost as a
 //	uvarint; the newest maxSavedIDs of them
 //
+// or of a distinct log, as kind 3,
+//
+//	window                      a uvarint, in milliseconds
+//	number of values            a uvarint, and for each, the oldest first, its hash
+//	as 8 bytes and its time as a varint
+//
 // The last chunk is empty and followed by the number of records as 8 bytes, so
 // that a snapshot cut off between chunks is detected.
 //
-// Version 1 had logs alone, without their kind and without reservations.
+// Version 1 had logs alone, without their kind and without reservations; version 2, which
+// is read too, had no distinct logs.
 const (
 	snapshotMagic   = "stint timestamp logs\n"
-	snapshotVersion = 2
+	snapshotVersion = 3
+	oldestVersion   = 2 // that is read
 	// chunkSize is about how long a chunk grows. A log of the largest limit
 	// adds half a megabyte to it.
 	chunkSize = 64 << 10
@@ -131,6 +139,8 @@ func (v *saver) save(s *shard, now int64) error {
 			case k.expired(now):
 			case k.isCounter():
 				v.add(appendCounter(v.chunk, k, s.counters[k]))
+			case k.isDistinct():
+				v.add(appendDistinct(v.chunk, k, s.values[k]))
 			default:
 				v.add(appendLog(v.chunk, k))
 			}
@@ -208,8 +218,8 @@ func readSnapshot(r *bufio.Reader) ([]record, error) {
 		return nil, badSnapshot("it does not begin with %q; it is no snapshot", snapshotMagic)
 	}
 	version := binary.LittleEndian.Uint32(header[len(snapshotMagic):])
-	if version != snapshotVersion {
-		return nil, badSnapshot("it has the format %d; this program reads %d", version, snapshotVersion)
+	if version < oldestVersion || version > snapshotVersion {
+		return nil, badSnapshot("it has the format %d; this program reads %d to %d", version, oldestVersion, snapshotVersion)
 	}
 	var loaded []record
 	for chunk := 1; ; chunk++ {

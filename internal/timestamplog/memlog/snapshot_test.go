@@ -298,3 +298,37 @@ func TestSaveWhileChecksGoOn(t *testing.T) {
 		}
 	}
 }
+
+func TestASnapshotKeepsTheValuesOfDistinctRules(t *testing.T) {
+	clock := logtest.NewClock()
+	p := policyOf(t, 1, "3/h distinct path")
+	charge := func(log *memlog.Log, value uint64) bool {
+		q := timestamplog.RequestOf(p, "a", 1)
+		q.Value = value
+		results := make([]timestamplog.Result, 1)
+		log.Decide(t.Context(), []timestamplog.Request{q}, results)
+		return results[0].Allowed
+	}
+	before, after := memlog.New(memlog.Options{Now: clock.Now}), memlog.New(memlog.Options{Now: clock.Now})
+	for value := range uint64(3) {
+		charge(before, value+1)
+		clock.Advance(time.Minute)
+	}
+	var saved bytes.Buffer
+	if err := before.Save(&saved); err != nil {
+		t.Fatal(err)
+	}
+	if err := after.Load(&saved); err != nil {
+		t.Fatal(err)
+	}
+	if want := timesOf(t, before, p, "a"); !slices.Equal(timesOf(t, after, p, "a"), want) || len(want) != 3 {
+		t.Errorf("got %v, want %v", timesOf(t, after, p, "a"), want)
+	}
+	if charge(after, 4) || !charge(after, 2) {
+		t.Error("a new value is allowed, or a known one refused")
+	}
+	clock.Advance(2 * time.Hour)
+	if after.Sweep(); after.Len() != 0 {
+		t.Errorf("%d logs stay after their window", after.Len())
+	}
+}

@@ -55,6 +55,7 @@ type item struct {
 	always bool // as Request.ChargeAlways
 	// uncharged is as Request.Uncharged.
 	uncharged bool
+	value     uint64 // as Request.Value, 0 for none
 	maxWait   int64
 	id        string
 	// elsewhere says that the primary did nothing, since another has the log.

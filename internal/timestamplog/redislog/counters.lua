@@ -71,11 +71,15 @@ end
 engines[#engines + 1] = counting
 
 -- use_algorithm reads "algorithm,burst,first,queue,refused", the last three 1
--- or 0; see algorithms.Options.
+-- or 0; see algorithms.Options. The algorithm is "distinct" for distinct rules.
 use_algorithm = function(stack, written)
   local name, burst, first, queue, refused = written:match('^([%a_]+),(%d+),(%d),(%d),(%d)$')
   if name == 'sorted_set_log' then
     stack.engine, stack.count_refused = sorted_set, refused == '1'
+    return
+  end
+  if name == 'distinct' then
+    stack.engine = distinct
     return
   end
   for i = 1, #stack.rules do

@@ -25,6 +25,8 @@ var (
 	reservationsText string
 	//go:embed sorted_set.lua
 	sortedSetText string
+	//go:embed distinct.lua
+	distinctText string
 	//go:embed counters.lua
 	countersText string
 	//go:embed reading.lua
@@ -41,7 +43,7 @@ type library struct {
 var functions = newLibrary(strings.Join([]string{
 	fmt.Sprintf("local MAX_WAIT, MAX_RESERVED, ID_LIFETIME = %d, %d, %d",
 		timestamplog.MaxWait, timestamplog.MaxReserved, timestamplog.IDLifetime),
-	algorithms.Lua(), libraryText, idsText, reservationsText, sortedSetText, countersText, readingText,
+	algorithms.Lua(), libraryText, idsText, reservationsText, sortedSetText, distinctText, countersText, readingText,
 }, "\n"))
 
 func newLibrary(text string) library {

@@ -42,6 +42,9 @@ func reservationsArguments(now string, items []*item, together bool) (keys int, 
 		packed = binary.BigEndian.AppendUint32(append(packed, stacks.number(it)), it.cost)
 		packed = binary.BigEndian.AppendUint32(append(packed, flags(it)), uint32(it.maxWait))
 		packed = append(append(packed, byte(len(it.id))), it.id...)
+		if it.value != 0 {
+			packed = fmt.Appendf(packed, "%016x", it.value)
+		}
 	}
 	mode := ""
 	if together {
@@ -76,6 +79,9 @@ func flags(it *item) byte {
 	}
 	if it.uncharged {
 		f |= 8
+	}
+	if it.value != 0 {
+		f |= 16
 	}
 	return f
 }
@@ -274,6 +280,9 @@ func (s *stackTexts) text(q *timestamplog.Request) string {
 	known := &stackText{
 		rules: slices.Clone(q.Rules), retention: q.Retention, algorithm: q.Algorithm, options: q.Options,
 		text: writeAlgorithm(q.Algorithm, q.Options) + writeStack(q.Rules, q.Retention),
+	}
+	if q.IsDistinct() {
+		known.text = "distinct,0,0,0,0 " + writeStack(q.Rules, q.Retention)
 	}
 	if s.count.Add(1) > maxStacks {
 		s.known.Clear()

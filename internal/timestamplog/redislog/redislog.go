@@ -247,6 +247,9 @@ func (l *Log) fill(it *item, q *timestamplog.Request) int {
 	it.cost = uint32(q.Cost)
 	it.peek, it.detail = q.Peek, q.Detail
 	it.counted = q.Algorithm != nil && !q.Algorithm.IsLog()
+	if it.value = 0; q.IsDistinct() {
+		it.value = q.Value
+	}
 	it.maxWait, it.id, it.always, it.uncharged = q.MaxWait, q.ID, q.ChargeAlways, q.Uncharged && !q.Peek
 	if it.peek {
 		it.id = "" // a peek neither looks for one nor leaves one

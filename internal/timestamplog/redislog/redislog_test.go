@@ -45,6 +45,7 @@ func connect(t testing.TB, server *servers.RedisServer) redis.UniversalClient {
 func runContracts(t *testing.T, newHarness func(t *testing.T) logtest.Harness) {
 	t.Run("timestamp log", func(t *testing.T) { logtest.Run(t, newHarness) })
 	t.Run("sorted set", func(t *testing.T) { logtest.RunSortedSet(t, newHarness) })
+	t.Run("distinct rules", func(t *testing.T) { logtest.RunDistinct(t, newHarness) })
 	t.Run("counters", func(t *testing.T) { logtest.RunCounters(t, newHarness) })
 }
 

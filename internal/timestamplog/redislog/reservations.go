@@ -11,10 +11,10 @@ import (
 )
 
 // needsReserve reports whether any request is one for stint_reserve: stint_decide knows
-// no waiting, no IDs and no charging of refused requests.
+// no waiting, no IDs, no charging of refused requests and no values.
 func needsReserve(requests []timestamplog.Request) bool {
 	for i := range requests {
-		if requests[i].MaxWait > 0 || requests[i].ID != "" || requests[i].ChargeAlways {
+		if requests[i].MaxWait > 0 || requests[i].ID != "" || requests[i].ChargeAlways || requests[i].Value != 0 {
 			return true
 		}
 	}

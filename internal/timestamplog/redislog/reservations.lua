@@ -4,7 +4,8 @@
 -- everything under another algorithm than the timestamp log.
 --
 -- A view is one request and what its log says to it:
---   name, stack, cost, peek, detail, always, uncharged, id, ids  as asked; id is nil for none
+--   name, stack, cost, peek, detail, always, uncharged, id, ids, value  as asked; id and
+--            value are nil for none
 --   engine   the table of functions by which its log is read and written
 --   foreign  the name holds something else
 --   shift    by how much the log must be shifted because the clock stepped back
@@ -227,12 +228,12 @@ local function decide_alone(v, max_wait)
   return reply(v, at, not counts)
 end
 
-local ALWAYS, UNCHARGED = 4, 8  -- flags of stint_reserve alone
+local ALWAYS, UNCHARGED, VALUE = 4, 8, 16  -- flags of stint_reserve alone
 
-local function view_of(name, stack, cost, flags, id, ids)
+local function view_of(name, stack, cost, flags, id, ids, value)
   return {
     name = name, stack = stack, cost = cost, peek = flags % 2 == PEEK, detail = flags % ALWAYS >= DETAIL,
-    always = flags % UNCHARGED >= ALWAYS, uncharged = flags >= UNCHARGED, id = id, ids = ids, engine = stack.engine or timestamps,
+    always = flags % UNCHARGED >= ALWAYS, uncharged = flags >= UNCHARGED, id = id, ids = ids, value = value, engine = stack.engine or timestamps,
   }
 end
 
@@ -280,8 +281,9 @@ end
 --         in its reservation as if it came alone
 -- ARGV 3  each request in 11 bytes and its id: which stack, counted from 1; its
 --         cost in four bytes, the highest first; its flags, as in stint_decide plus 4
---         to charge it also where it is refused and 8 to charge it never; its longest wait in four; and how
---         long its id is, 0 for none
+--         to charge it also where it is refused, 8 to charge it never and 16 where a value
+--         comes last; its longest wait in four; how long its id is, 0 for none; and behind the
+--         id the hash of its value in 16 hexadecimal digits
 -- ARGV 4+ the stacks, as read_stack reads them
 -- return  as stint_decide, but for what is allowed later 4 and its reservation in 8
 --         bytes; for what was charged before 3 and its reservation; and for what is
@@ -298,16 +300,17 @@ local function reserve_many(keys, args)
   while at <= #requests do
     local which, cost, flags, max_wait, id
     which, cost, flags, max_wait, id, at = unpack_at('>I1I4I1I4I1c0', requests, at)
-    local name, stack, ids = keys[next_key], read_stack(args[3 + which]), nil
+    local name, stack, ids, value = keys[next_key], read_stack(args[3 + which]), nil, nil
+    if flags >= VALUE then flags, value, at = flags - VALUE, sub(requests, at, at + 15), at + 16 end
     next_key = next_key + 1
     if id ~= '' then ids, next_key = keys[next_key], next_key + 1 else id = nil end
     if together then
-      views[#views + 1] = view_of(name, stack, cost, flags, id, ids)
+      views[#views + 1] = view_of(name, stack, cost, flags, id, ids, value)
       views[#views].max_wait = max_wait
-    elseif max_wait == 0 and flags < ALWAYS then
+    elseif max_wait == 0 and flags < ALWAYS and not value then
       answers[#answers + 1] = decide(name, stack, cost, flags, id, ids)
     else
-      answers[#answers + 1] = decide_alone(view_of(name, stack, cost, flags, id, ids), max_wait)
+      answers[#answers + 1] = decide_alone(view_of(name, stack, cost, flags, id, ids, value), max_wait)
     end
   end
   if together then decide_all(views, answers) end

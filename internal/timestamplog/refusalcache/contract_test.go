@@ -20,3 +20,5 @@ func TestContract(t *testing.T) { logtest.Run(t, newHarness) }
 func TestContractOfTheSortedSet(t *testing.T) { logtest.RunSortedSet(t, newHarness) }
 
 func TestContractOfTheCounters(t *testing.T) { logtest.RunCounters(t, newHarness) }
+
+func TestContractOfDistinctRules(t *testing.T) { logtest.RunDistinct(t, newHarness) }

@@ -17,12 +17,12 @@
 //     for MaxAge at most. The cache then refuses what could have been allowed,
 //     never the other way round.
 //   - A reservation that is made or cancelled changes the wait of a key without
-//     one. The entry is removed at once on the node that was asked; other nodes
+//     one, and so does a value that counts and comes again. The entry is removed at once on the node that was asked; other nodes
 //     report the earlier wait, for MaxAge at most, and still refuse.
 //
 // A request that would wait, that has an ID, or that is charged although it is
 // refused is never answered from the cache, nor is a peek that is not Uncharged, nor one
-// about several keys. Such a
+// about several keys, nor one with a value. Such a
 // charge changes no log with a valid entry: where a cost of 1 is refused, nothing fits.
 //
 // A refusal of a cost above 1 says nothing about smaller costs, which may be
@@ -134,11 +134,13 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 	l.forgetReservedLogs(c.requests, c.places, results)
 }
 
-// forgetReservedLogs removes the entries of logs in which a reservation was made,
-// or may have been.
+// forgetReservedLogs removes the entries of logs in which a reservation was made or a
+// value charged, or may have been.
 func (l *Log) forgetReservedLogs(requests []timestamplog.Request, places []int, results []timestamplog.Result) {
 	for n, i := range places {
-		if q := &requests[n]; q.MaxWait > 0 && !q.Peek && (results[i].ReservedAt > results[i].Now || results[i].Err != nil) {
+		q := &requests[n]
+		reserved := q.MaxWait > 0 && (results[i].ReservedAt > results[i].Now || results[i].Err != nil)
+		if !q.Peek && (reserved || q.Value != 0) {
 			l.Forget(q.LogID)
 		}
 	}
@@ -223,7 +225,7 @@ func (l *Log) shard(id timestamplog.LogID) (hash uint64, s *shard) {
 // isCacheable reports whether a refusal of q writes nothing and is the same for
 // every caller.
 func isCacheable(q *timestamplog.Request) bool {
-	return (!q.Peek || q.Uncharged) && q.MaxWait == 0 && q.ID == "" && !q.Options.CountRefused && !q.ChargeAlways
+	return (!q.Peek || q.Uncharged) && q.MaxWait == 0 && q.ID == "" && q.Value == 0 && !q.Options.CountRefused && !q.ChargeAlways
 }
 
 // lookup fills in the cached answer to q, if there is one and ask is false.

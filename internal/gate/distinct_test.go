@@ -1,0 +1,112 @@
+package gate
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// said returns a report's change that says values of the request.
+func said(name, value string) func(*Report) {
+	return func(r *Report) { r.Values = map[string]string{name: value} }
+}
+
+// requested returns a check's change that says what is requested.
+func requested(path string) func(*Check) {
+	return func(c *Check) { c.Request = conditions.NewRequest(path, "", "", "") }
+}
+
+func TestReportsCountDifferentValues(t *testing.T) {
+	const k = "ip:203.0.113.7"
+	onEveryLog(t, func(t *testing.T, n *node) {
+		for range 5 { // one account, however often
+			wantReported(t, n.report(t, k, "login_failed", said("account", "alice")), Charged)
+		}
+		if d := n.check(t, k); d.Outcome != Allowed {
+			t.Errorf("after one account: %s", d.Outcome)
+		}
+		r := n.report(t, k, "login_failed", said("account", "bob"))
+		wantReported(t, r, Charged)
+		if p := r.Policies[0]; !p.IsFull() || p.ID != "" {
+			t.Errorf("after two accounts: %+v", p)
+		}
+		d := n.check(t, k)
+		if d.Outcome != Limited || d.Policy.Name != "stuffing" || d.RetryAfter() != 24*time.Hour {
+			t.Errorf("%s by %v, wait %s", d.Outcome, d.Policy, d.RetryAfter())
+		}
+		n.advance(time.Hour)
+		r = n.report(t, k, "login_failed", said("account", "carol"))
+		if wantReported(t, r, Full); r.Policies[0].ID == "" {
+			t.Error("a value that does not fit is no offence")
+		}
+		wantReported(t, n.report(t, k, "login_failed", said("account", "alice")), Charged) // it counts already
+		if r = n.report(t, k, "login_failed"); len(r.Policies) != 0 || r.Unsaid != "account" || !r.IsCounted {
+			t.Errorf("a report without the value: %+v", r)
+		}
+		n.advance(23 * time.Hour)
+		if d := n.check(t, k); d.Outcome != Allowed {
+			t.Errorf("after bob has left the window: %s", d.Outcome)
+		}
+		x, err := n.Explain(t.Context(), key(t, k), "")
+		if err != nil || x.Outcome != Allowed || x.Conditional[0].Rules[0].Used != 1 || len(x.Conditional[0].Timestamps) != 1 {
+			t.Errorf("the explanation has %+v, %v", x, err)
+		}
+	}, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "stuffing", "ip:*", "9/m", counts("login_failed"), distinct(t, "2/d distinct account")))
+}
+
+// distinct makes the rules of a policy distinct ones.
+func distinct(t testing.TB, texts ...string) func(*rules.Policy) {
+	return func(p *rules.Policy) {
+		var err error
+		if p.Rules, err = rules.ParseStack(texts); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestChecksCountDifferentValues(t *testing.T) {
+	const k = "ip:203.0.113.7"
+	onEveryLog(t, func(t *testing.T, n *node) {
+		for _, path := range []string{"/a", "/b", "/x/../a", "//b"} {
+			if d := n.check(t, k, requested(path)); d.Outcome != Allowed {
+				t.Errorf("%s is %s", path, d.Outcome)
+			}
+		}
+		if d := n.check(t, k, requested("/c")); d.Outcome != Limited || d.Policy.Name != "paths" {
+			t.Errorf("a third path is %s by %s", d.Outcome, d.Policy.Name)
+		}
+		if used := n.used(t, k); used != 4 {
+			t.Errorf("the key's own policy has %d requests, want 4", used)
+		}
+		if d := n.check(t, k); d.Outcome != Allowed {
+			t.Errorf("a check that says no path is %s", d.Outcome)
+		}
+		if d := n.check(t, k, requested("/a"), func(c *Check) { c.Cost = 7 }); d.Outcome != Allowed {
+			t.Errorf("a known path at a cost of 7 is %s", d.Outcome)
+		}
+		_, err := n.Check(t.Context(), Check{Key: key(t, k), Cost: 1, MaxWait: time.Second, Request: conditions.NewRequest("/a", "", "", "")})
+		if f, is := err.(*fault.Error); !is || f.Field != "max_wait" {
+			t.Errorf("a check that waits: %v", err)
+		}
+	}, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "paths", "ip:*", "9/m", distinct(t, "2/h distinct path", "3/d distinct path")))
+}
+
+func TestValuesOfAnAttackerStayBoundedAndHashed(t *testing.T) {
+	n := newNode(t, policy(t, 1, "misses", "ip:*", "9/m", counts("not_found"), distinct(t, "15/d distinct path")))
+	const k = "ip:203.0.113.7"
+	reports, answers := make([]Report, 10_000), make([]Reported, 10_000)
+	for i := range reports {
+		reports[i] = Report{Key: key(t, k), Outcome: "not_found", Request: conditions.NewRequest(fmt.Sprint("/", i), "", "", "")}
+	}
+	if err := n.Report(t.Context(), reports, answers); err != nil {
+		t.Fatal(err)
+	}
+	x, err := n.Explain(t.Context(), key(t, k), "")
+	if err != nil || len(x.Conditional[0].Timestamps) != 15 {
+		t.Errorf("the explanation has %+v, %v", x.Conditional[0], err)
+	}
+}
