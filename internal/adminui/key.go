@@ -42,6 +42,7 @@ type keyPage struct {
 	Earlier     []*blocks.Entry
 	Notes       []*notes.Note
 	HasNotes    bool     // notes are kept
+	NeverSeen   bool     // nothing is known of any check
 	Ask         string   // the open question: "reset" or empty
 	Resettable  []string // the policies under which it can be reset, if Ask is "reset"
 }
@@ -169,6 +170,9 @@ func (h *keyHandler) showKey(c *httpserver.Call) error {
 		return err
 	}
 	if err := h.addRefusals(ctx, page, key); err != nil {
+		return err
+	}
+	if err := h.addNeverSeen(ctx, page, key); err != nil {
 		return err
 	}
 	page.draw()

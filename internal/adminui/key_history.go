@@ -209,3 +209,18 @@ func (p *keyPage) Unchecked() string {
 	}
 	return ""
 }
+
+// addNeverSeen finds out whether anything is known of any check of the key.
+func (h *keyHandler) addNeverSeen(ctx context.Context, page *keyPage, key keys.Key) error {
+	if h.detection == nil || len(page.Earlier) > 0 || page.Block != nil || page.Explained.Degraded != "" {
+		return nil
+	}
+	for _, policy := range page.Policies {
+		if len(policy.Rules) == 0 || policy.Counter || slices.ContainsFunc(policy.Rules, func(r keyRule) bool { return r.Used > 0 }) {
+			return nil
+		}
+	}
+	seen, err := h.detection.Seen(ctx, keys.PatternOf(key), h.Now().Add(-seenLately), h.Now())
+	page.NeverSeen = seen.Allowed+seen.Refused == 0
+	return err
+}

@@ -3,6 +3,7 @@ package adminui
 import (
 	"net/url"
 	"slices"
+	"strconv"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
@@ -23,6 +24,9 @@ type livePage struct {
 	// Stream is the address that sends the same events as they happen: the script asks
 	// for the page's part again when it hears one.
 	Stream string
+	// Shown is how many events the page keeps: the script asks for those after the newest
+	// that it has, and lets the oldest go.
+	Shown int
 	// Others says that other nodes decide too, which this page does not show.
 	Others bool
 }
@@ -66,12 +70,16 @@ func (h *liveHandler) routes() []httpserver.Route {
 }
 
 func (h *liveHandler) showLive(c *httpserver.Call) error {
-	w, err := h.NewMonitorPage(c, "Live", "/live", "show", "policy", "pattern")
+	w, err := h.NewMonitorPage(c, "Live", "/live", "show", "policy", "pattern", "after")
 	if err != nil {
 		return err
 	}
 	w.Refresh = liveRefresh
-	page := &livePage{MonitorPage: w, Others: h.isShared}
+	after, err := eventAfter(&w)
+	if err != nil {
+		return err
+	}
+	page := &livePage{MonitorPage: w, Shown: liveShown, Others: h.isShared}
 	for _, p := range h.Catalog.Selector().Policies() {
 		page.Policies = append(page.Policies, p.Name)
 	}
@@ -85,9 +93,28 @@ func (h *liveHandler) showLive(c *httpserver.Call) error {
 	}
 	page.Stream = streamOf(page.Query, f.Pattern)
 	for _, e := range h.events.Newest(f, liveShown) {
+		if e.ID <= after {
+			break
+		}
 		page.Events = append(page.Events, viewEvent(e))
 	}
 	return h.RenderLive(c, "live", page)
+}
+
+// eventAfter returns the id of the newest event that the page has already, 0 for none, and
+// removes it from the page's address.
+func eventAfter(w *site.MonitorPage) (uint64, error) {
+	text := w.Query.Get("after")
+	if text == "" {
+		return 0, nil
+	}
+	after, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, fault.Field("after", "must be the id of an event")
+	}
+	delete(w.Query, "after")
+	w.Here = w.With()
+	return after, nil
 }
 
 // streamOf returns the address of the events that a page with these parameters

@@ -169,7 +169,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 		Audit: deps.Audit, Jobs: &operations.Jobs{}, Backups: &operations.Backups{}, Reports: &operations.Reports{}, Notifications: &operations.Notifications{}, Detection: n.detection, Events: n.events, Now: n.clock.Now,
 	})
 	server := httpserver.New(httpserver.Options{
-		Credentials: n.catalog, Tokens: n.store.Identities, Throttle: throttle, Sessions: ui.Sessions(), Logger: logger, Now: n.clock.Now,
+		Credentials: n.catalog, Tokens: n.store.Identities, Throttle: throttle, Sessions: ui.Sessions(), MissingPage: ui.MissingPage, Logger: logger, Now: n.clock.Now,
 	}, rest.Routes(), ui.Routes())
 	go server.AdminApp().Listener(httpserver.FramingListener(adminAt))
 	go server.CheckApp().Listener(httpserver.FramingListener(checksAt))

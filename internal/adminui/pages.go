@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/gofiber/fiber/v2"
+
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/admin/operations"
@@ -64,6 +66,7 @@ type Setting struct{ Name, Variable, Value, Help string }
 
 // Pages are the admin pages: one handler for each page, see New.
 type Pages struct {
+	site     *site.Site
 	sessions *sessions
 	routes   []httpserver.Route
 }
@@ -86,7 +89,7 @@ func New(d Deps) (*Pages, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pages{sessions: &sessions{secure: d.Secure, Sessions: d.Logins.Sessions}}
+	p := &Pages{site: s, sessions: &sessions{secure: d.Secure, Sessions: d.Logins.Sessions}}
 	p.routes = routesOf(s, &d, p.sessions)
 	return p, nil
 }
@@ -100,7 +103,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 	}
 	handlers := []interface{ routes() []httpserver.Route }{
 		&loginHandler{Site: s, sessions: sessions, logins: d.Logins},
-		&searchHandler{Site: s, detection: d.Detection},
+		&searchHandler{Site: s, detection: d.Detection, entries: d.Entries},
 		firstRun,
 		&overviewHandler{Site: s, detection: d.Detection, blocks: d.Entries, parts: d.Health, firstRun: firstRun, toasts: toasts},
 		&offendersHandler{Site: s, detection: d.Detection, toasts: toasts},
@@ -131,6 +134,10 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 
 // Routes returns every page and action, for httpserver.New.
 func (p *Pages) Routes() []httpserver.Route { return p.routes }
+
+// MissingPage answers a browser that asks for a path that no page has, for
+// httpserver.Options.MissingPage.
+func (p *Pages) MissingPage(c *fiber.Ctx) error { return p.site.Missing(c) }
 
 // Sessions finds the session of a request, for httpserver.Options.Sessions.
 func (p *Pages) Sessions() httpserver.Sessions { return p.sessions }

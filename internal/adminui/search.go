@@ -1,12 +1,17 @@
 package adminui
 
 import (
+	"context"
 	"net/netip"
+	"net/url"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -18,6 +23,7 @@ import (
 type searchHandler struct {
 	*site.Site
 	detection *admin.Detection // nil where offences are not counted
+	entries   *admin.Entries
 }
 
 func (h *searchHandler) routes() []httpserver.Route {
@@ -34,14 +40,21 @@ const (
 	minText   = 2
 )
 
-// suggestion is a key that may be meant, and why it is offered.
+// suggestedEntries is how many blocks and policies of each kind are suggested.
+const suggestedEntries = 3
+
+// suggestion is what may be meant, as it is typed, and why it is offered.
 type suggestion struct{ Key, Why string }
 
-// suggestKeys answers the field for keys, while somebody types, with those that
-// offended lately and hold the text, the worst first.
+// suggestKeys answers the field for keys, while somebody types: with the key or id that
+// was typed, then policies, blocks and the keys that offended lately and hold the text,
+// the worst first.
 func (h *searchHandler) suggestKeys(c *httpserver.Call) error {
 	text := format.ClipLine(strings.TrimSpace(c.Query("q")), keys.MaxLength)
-	var found []suggestion
+	found, err := h.suggestNamed(c.Context(), text)
+	if err != nil {
+		return err
+	}
 	if h.detection != nil && len(text) >= minText {
 		ctx := c.Context()
 		now := h.Now()
@@ -56,7 +69,58 @@ func (h *searchHandler) suggestKeys(c *httpserver.Call) error {
 			found = append(found, suggestion{row.Key, format.Plural(row.Offences, "offence") + " in the last hour"})
 		}
 	}
+	seen := map[string]bool{}
+	found = slices.DeleteFunc(found, func(s suggestion) bool {
+		again := seen[s.Key]
+		seen[s.Key] = true
+		return again
+	})
 	return h.RenderPart(c, "go-keys", "keys", found)
+}
+
+// suggestNamed suggests what the text itself names, and the policies and active blocks
+// that hold it.
+func (h *searchHandler) suggestNamed(ctx context.Context, text string) (found []suggestion, err error) {
+	if len(text) < minText {
+		return nil, nil
+	}
+	if id, err := offences.ParseRefusalID(text); err == nil {
+		return []suggestion{{id.String(), "the id of a refusal"}}, nil
+	}
+	if _, err := netip.ParseAddr(text); err == nil && h.detection != nil {
+		p, err := h.ParsePattern(text)
+		if err != nil {
+			return nil, nil //nolint:nilerr // nothing is suggested for it
+		}
+		seen, err := h.detection.Seen(ctx, p, h.Now().Add(-seenLately), h.Now())
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, suggestion{p.String(), seenWords(seen)})
+	}
+	for _, p := range h.Catalog.Selector().Policies() {
+		if strings.Contains(p.Name, text) && len(found) < suggestedEntries {
+			found = append(found, suggestion{p.Name, "a policy"})
+		}
+	}
+	blocked, err := h.entries.Find(ctx, blocks.Filter{Kind: blocks.Block, Search: text, Limit: suggestedEntries, At: h.Now()})
+	for _, e := range blocked.Items {
+		if pattern := e.Pattern.String(); format.VisibleText(pattern) == pattern {
+			found = append(found, suggestion{pattern, "blocked"})
+		}
+	}
+	return found, err
+}
+
+// seenLately is how far back a key that is not seen was looked for.
+const seenLately = 7 * 24 * time.Hour
+
+// seenWords says what was seen of one key in the time of seenLately.
+func seenWords(seen offences.Seen) string {
+	if seen.Allowed+seen.Refused == 0 {
+		return "not seen in the last 7 days"
+	}
+	return "seen: " + format.Number(seen.Allowed) + " allowed and " + format.Number(seen.Refused) + " refused in the last 7 days"
 }
 
 // goTo leads from what somebody typed or pasted to its page: a refusal's id, a
@@ -73,8 +137,21 @@ func (h *searchHandler) goTo(c *httpserver.Call) error {
 	if id, err := offences.ParseRefusalID(text); err == nil {
 		return h.Redirect(c, site.WithRange(site.KeyPath, kept, "refusal", id.String()))
 	}
+	if p, found := h.Catalog.Selector().ByName(text); found {
+		return h.Redirect(c, "/policies/"+p.Name)
+	}
 	if _, err := netip.ParseAddr(text); err == nil {
 		text = "ip:" + text
+	}
+	if _, err := netip.ParsePrefix(strings.TrimPrefix(text, "ip:")); err == nil || strings.HasSuffix(text, "*") {
+		pattern, err := h.ParsePattern(text)
+		if err != nil {
+			return err
+		}
+		if h.Catalog.Blocks().Of(blocks.Block, pattern, h.Now()) != nil {
+			return h.Redirect(c, "/blocks?"+url.Values{"q": {pattern.String()}}.Encode())
+		}
+		return h.Redirect(c, site.WithRange("/offenders", kept, "pattern", pattern.String()))
 	}
 	key, err := h.Catalog.Parser().Key(text)
 	if err != nil {

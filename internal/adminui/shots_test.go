@@ -87,7 +87,7 @@ func (b *browser) screens(name, path string) {
 	const narrow, wide = 390, 1440
 	widths := []int64{narrow, wide, 2560}
 	if *shots != "" {
-		widths = []int64{narrow, 1024, wide, 2560}
+		widths = []int64{narrow, 768, 1024, wide, 1920, 2560}
 	}
 	for i, width := range widths {
 		b.do(chromedp.EmulateViewport(width, 900), chromedp.Func(emulate("light")))

@@ -6,11 +6,13 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
@@ -211,6 +213,88 @@ func TestAFormThatWasNotSentIsSentAfterTheLoginWithoutJavaScript(t *testing.T) {
 	stranger.do(http.MethodPost, "/blocks", add, http.Header{"Sec-Fetch-Site": {"cross-site"}}).is(http.StatusSeeOther)
 	login.Set("unsent_action", "https://evil.example/")
 	stranger.post("/login", login).is(http.StatusOK).lacks("evil.example")
+}
+
+func TestSearchSuggestsAndSmallThingsAreRight(t *testing.T) {
+	n := newNode(t)
+	n.attack(t)
+	n.send(t, "ip:203.0.113.150", "ip:203.0.113.150", "ip:203.0.113.150")
+	n.flush(t)
+	id := n.refusalOf(t, "ip:203.0.113.150")
+	n.block(t, "ip:192.0.2.0/24", "range", "maria", blocks.Manual, time.Hour)
+	b := newBrowser(t, n)
+	b.logIn("maria")
+	b.show(1440, "/")
+	for typed, want := range map[string]string{
+		"203.0.113.6": "ip:203.0.113.6", "198.51.100.77": "ip:198.51.100.77: not seen in the last 7 days", "defau": "default: a policy",
+		"192.0.2": "ip:192.0.2.0/24: blocked", id: id + ": the id of a refusal",
+	} {
+		b.write("[data-goto]", typed)
+		b.waitFor(`[...document.querySelectorAll("#goto-keys option")].some(o => (o.value + ": " + o.innerText).startsWith(` + strconv.Quote(want) + `))`)
+	}
+	for typed, path := range map[string]string{"default": "/policies/default", "192.0.2.0/24": "/blocks?q=ip%3A192.0.2.0%2F24", "203.0.113.0/24": "/offenders?pattern=ip%3A203.0.113.0%2F24"} {
+		b.show(1440, "/go?q="+url.QueryEscape(typed))
+		b.waitFor(`location.pathname + location.search === ` + strconv.Quote(path))
+	}
+	b.show(1440, "/key?key=user:nobody")
+	b.says("Never seen.")
+	b.show(1440, "/key?key=ip:203.0.113.150")
+	b.saysNot("Never seen.")
+	b.waitFor(`document.querySelector("a.id").innerText === ` + strconv.Quote(id)) // all of it
+	b.show(1440, "/users")
+	b.waitFor(`document.querySelector('input[name="role"]:checked').value === "viewer"`)
+	b.show(1440, "/no/such/page")
+	b.says("Not found", "There is no page at this address.")
+	b.show(390, "/settings")
+	b.waitFor(`(box => box.left >= 0 && box.right <= innerWidth)(document.querySelector(".nav [aria-current]").getBoundingClientRect())`)
+	// A question is not under the bar that stays on top.
+	b.show(1440, "/key?key=ip:203.0.113.6&ask=reset#reset")
+	b.waitFor(`document.querySelector("#reset").getBoundingClientRect().top >= document.querySelector(".top").getBoundingClientRect().bottom`)
+	b.show(1440, "/blocks?state=ended")
+	b.saysNot("requests in the last hour")
+}
+
+func TestThePageOfEventsFetchesOnlyWhatIsNewAndStaysUnderThePointer(t *testing.T) {
+	n := newNode(t)
+	b := newBrowser(t, n)
+	b.logIn("vic")
+	b.show(1440, "/live")
+	b.waitFor(`document.body.innerText.includes("Nothing yet.") && document.querySelector("[data-age-text]").innerText === "Live"`)
+	n.send(t, "token:first")
+	b.waitFor(`document.querySelectorAll("table.events tbody tr").length === 1`)
+	b.do(chromedp.Evaluate[chromedp.Void](`window.asked = []; document.addEventListener("htmx:afterRequest",
+		e => asked.push([e.detail.pathInfo.finalRequestPath, (e.detail.xhr.responseText.match(/<tr data-key/g) || []).length]))`))
+	n.send(t, "token:second")
+	b.waitFor(`document.querySelectorAll("table.events tbody tr").length === 2 && document.querySelector("table.events tbody tr").innerText.includes("second")`)
+	b.waitFor(`window.asked.some(([path, rows]) => path.includes("after=") && rows === 1)`)
+	// What is sent after is held back while a row is pointed at.
+	b.do(chromedp.Func(pointAt(b, "table.events tbody tr")))
+	b.waitFor(`document.querySelector("[data-age-text]").innerText === "Paused while you point"`)
+	n.send(t, "token:third")
+	b.do(chromedp.Func(pointAt(b, "h1")))
+	b.waitFor(`document.querySelectorAll("table.events tbody tr").length === 3`)
+	v := n.as(t, "vic")
+	for _, path := range []string{"/live", "/static/app.js", "/static/app.css"} {
+		got := v.do(http.MethodGet, path, nil, http.Header{"Accept-Encoding": {"gzip"}}).is(http.StatusOK)
+		if got.header.Get("Content-Encoding") != "gzip" || !strings.Contains(got.header.Get("Vary"), "Accept-Encoding") {
+			t.Errorf("%s: got %v", path, got.header)
+		}
+	}
+	v.get("/live?after=x").is(http.StatusUnprocessableEntity)
+	b.consoleIsClean()
+}
+
+// pointAt moves the pointer to the middle of an element.
+func pointAt(b *browser, selector string) func(context.Context, *chromedp.Target) error {
+	return func(ctx context.Context, t *chromedp.Target) error {
+		at, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]float64](
+			`(box => [box.left + box.width / 2, box.top + box.height / 2])(document.querySelector(`+strconv.Quote(selector)+`).getBoundingClientRect())`))
+		if err != nil {
+			return err
+		}
+		_, err = cdp.Call(ctx, t, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: "mouseMoved", X: at[0], Y: at[1]})
+		return err
+	}
 }
 
 var unsentField = regexp.MustCompile(`name="(unsent[a-z_]*)" value="([^"]*)"`)

@@ -58,7 +58,7 @@ var userToasts = map[string]string{
 }
 
 func (h *usersHandler) showUsers(c *httpserver.Call) error {
-	page := usersPage{NewRole: string(identity.Operator), FieldErrors: form.FieldErrors{}, Edit: c.Query("edit")}
+	page := usersPage{NewRole: string(identity.Viewer), FieldErrors: form.FieldErrors{}, Edit: c.Query("edit")}
 	return h.renderUsers(c, http.StatusOK, page)
 }
 

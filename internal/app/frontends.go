@@ -29,7 +29,7 @@ func (a *App) newServer() (*httpserver.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	options.Sessions = pages.Sessions()
+	options.Sessions, options.MissingPage = pages.Sessions(), pages.MissingPage
 	scraped := []httpserver.Route{httpserver.MetricsRoute(a.metrics.Handler())}
 	proxies := forwardauth.New(forwardauth.Options{Gate: a.gate, View: a.catalog, TokenHeader: a.settings.ForwardTokenHeader, Logger: a.log})
 	deps := a.apiDeps(use)

@@ -173,7 +173,11 @@ func (s Settings) Shown() []Setting {
 		if o.secret && value != "" {
 			value = hidden
 		}
-		shown[i] = Setting{Name: o.name, Variable: o.variable(), Value: value, Help: o.help}
+		name := o.name
+		if o.secret { // its flag takes a file: a secret on a command line is read by all
+			name += fileSuffix
+		}
+		shown[i] = Setting{Name: name, Variable: o.variable(), Value: value, Help: o.help}
 	}
 	return shown
 }

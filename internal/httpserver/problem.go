@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -134,6 +135,10 @@ func (s *Server) fail(c *fiber.Ctx, err error) error {
 		}
 	}
 	p.RequestID = id
+	if s.o.MissingPage != nil && p.Status == http.StatusNotFound && c.App() == s.admin && wantsPage(c) {
+		c.Set(fiber.HeaderXRequestID, id)
+		return s.o.MissingPage(c)
+	}
 	if p.Status >= http.StatusInternalServerError {
 		s.logFailure(c, id, err)
 	}
@@ -141,6 +146,11 @@ func (s *Server) fail(c *fiber.Ctx, err error) error {
 	setWait(c, err)
 	c.Set(fiber.HeaderXRequestID, id)
 	return nil
+}
+
+// wantsPage reports whether a browser shows the answer to somebody.
+func wantsPage(c *fiber.Ctx) bool {
+	return c.Method() == http.MethodGet && strings.Contains(c.Get(fiber.HeaderAccept), fiber.MIMETextHTML) && !strings.HasPrefix(c.Path(), "/v1/")
 }
 
 func writeProblem(c *fiber.Ctx, p *wire.Problem) {

@@ -60,6 +60,9 @@ type Options struct {
 	// CheckHosts and AdminHosts return the host names that each listener answers
 	// to where no token is sent; nil for any.
 	CheckHosts, AdminHosts func() *AllowedHosts
+	// MissingPage answers a browser that asks the admin listener for a path that no route
+	// has; nil answers with a problem.
+	MissingPage func(*fiber.Ctx) error
 	// SecretPaths are prefixes of paths whose rest is a secret, which logs leave
 	// out.
 	SecretPaths []string

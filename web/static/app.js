@@ -190,7 +190,7 @@
     for (const place of document.querySelectorAll("[data-age-text]")) {
       const live = streaming();
       const stale = connection.lost || !age.paused && !live && seconds >= staleAfter;
-      place.textContent = connection.lost ? "No answer for " + seconds + " s" : age.paused ? "Paused" : live ? "Live" : stale ? "No update for " + seconds + " s, trying again" : seconds < 2 ? "Updated just now" : "Updated " + seconds + " s ago";
+      place.textContent = connection.lost ? "No answer for " + seconds + " s" : age.paused ? "Paused" : frozen(document.querySelector("[data-refresh]")) ? "Paused while you point" : live ? "Live" : stale ? "No update for " + seconds + " s, trying again" : seconds < 2 ? "Updated just now" : "Updated " + seconds + " s ago";
       place.classList.toggle("stale", stale);
     }
   }
@@ -200,6 +200,7 @@
     if (!part) return;
     showAge();
     if (age.paused || document.hidden || part.querySelector(".menu[open], [data-dragging]")) return;
+    if (frozen(part)) return;
     const due = streaming() ? age.notified : Date.now() - age.asked >= Number(part.dataset.refresh);
     if (due) {
       age.asked = Date.now();
@@ -207,6 +208,22 @@
       htmx.trigger(part, "refresh");
     }
   }, 500);
+
+  // The rows of a page of events stay where they are while one is pointed at.
+  const frozen = (part) => part.dataset.rows !== undefined && part.querySelector("tbody:hover") !== null;
+
+  // A page of events asks for those after the newest that it has.
+  const newestRow = (part) => part.dataset.rows !== undefined && part.querySelector("tbody > tr[data-key]");
+  document.addEventListener("htmx:configRequest", (event) => {
+    const row = newestRow(event.detail.elt);
+    if (row) event.detail.parameters.after = row.dataset.key;
+  });
+
+  function addRows(part, fresh) {
+    const body = part.querySelector("tbody");
+    body.prepend(...[...fresh.querySelectorAll("tbody > tr")].map((row) => document.importNode(row, true)));
+    while (body.rows.length > Number(part.dataset.rows)) body.rows[body.rows.length - 1].remove();
+  }
 
   // Where a page names the stream of its events, an event makes it ask for
   // the part again; while nothing happens nothing is asked. Without the stream
@@ -233,6 +250,7 @@
     const fresh = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html").getElementById(part.id);
     if (!fresh) return;
     age.loaded = Date.now();
+    if (newestRow(part)) { addRows(part, fresh); return; }
     morph(part, document.importNode(fresh, true));
     setUp(part);
     for (const form of part.querySelectorAll("form")) if (form.querySelector("input.row-box")) countBoxes(form);
@@ -433,6 +451,9 @@
     setUpChart();
   }
   setUp(document);
+  // On a phone the strip of pages scrolls to where one is.
+  const here = document.querySelector(".nav [aria-current]");
+  if (here) here.closest(".nav").scrollLeft = here.offsetLeft - innerWidth / 2 + here.offsetWidth / 2;
   document.addEventListener("DOMContentLoaded", refill); // once htmx listens to the fields
   followStream();
   document.addEventListener("htmx:load", (event) => setUp(event.detail.elt));

@@ -112,11 +112,3 @@ func BareKey(text string) keyView {
 	}
 	return v
 }
-
-// ShortID cuts an id in its middle: "01KAH3…8Q4T".
-func ShortID(id string) string {
-	if len(id) < 14 {
-		return id
-	}
-	return id[:6] + "…" + id[len(id)-4:]
-}

@@ -45,14 +45,17 @@ func significant(f float64) string {
 
 // Ratio writes a part of a whole: 79.2%.
 func Ratio(part, whole int64) string {
-	if whole == 0 {
+	switch part {
+	case 0:
 		return "0%"
+	case whole:
+		return "100%"
 	}
 	p := 100 * float64(part) / float64(whole)
 	if p > 0 && p < 0.1 {
 		return "<0.1%"
 	}
-	return strings.TrimSuffix(strconv.FormatFloat(p, 'f', 1, 64), ".0") + "%"
+	return strconv.FormatFloat(p, 'f', 1, 64) + "%"
 }
 
 // Plural writes a count with its word: "1 key", "3 keys".

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/gofiber/fiber/v2"
+
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -61,6 +63,16 @@ func (s *Site) failed(c *httpserver.Call, err error) error {
 		c.Set("HX-Reswap", "innerHTML")
 	}
 	return s.Render(c, page.Status, "error", page)
+}
+
+// Missing answers a browser that asks for a path that no page has. It asks for no login
+// and so shows nothing of the node.
+func (s *Site) Missing(c *fiber.Ctx) error {
+	page := errorPage{
+		Frame:  Frame{Title: "Not found", Theme: themeOf(c), Here: "/", Node: s.Node, Version: s.Version, Now: s.Now().UTC()},
+		Status: http.StatusNotFound, Head: "Not found", Text: "There is no page at this address. Addresses are case sensitive.",
+	}
+	return s.write(c, http.StatusNotFound, "error", "base", page)
 }
 
 // askLogin sends the browser to the login, and back afterwards.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -111,25 +112,31 @@ func (s *Site) degraded(c *httpserver.Call) []string {
 
 // Render answers with a page.
 func (s *Site) Render(c *httpserver.Call, status int, name string, page any) error {
-	return s.execute(c, status, name, "base", page)
+	return s.write(c.Ctx, status, name, "base", page)
 }
 
 // RenderPart answers with one template of a page alone, for htmx.
 func (s *Site) RenderPart(c *httpserver.Call, name, template string, page any) error {
-	return s.execute(c, http.StatusOK, name, template, page)
+	return s.write(c.Ctx, http.StatusOK, name, template, page)
 }
 
-// execute writes into memory first, so that a failing template is an error page
-// and not half a page.
-func (s *Site) execute(c *httpserver.Call, status int, name, template string, page any) error {
+// write executes a template into memory first, so that a failing template is an error
+// page and not half a page. It compresses what it sends: a cross-site request carries no
+// cookie of ours, so that no other site can learn from the length what a page has.
+func (s *Site) write(c *fiber.Ctx, status int, name, template string, page any) error {
 	var buffer bytes.Buffer
 	if err := s.pages[name].ExecuteTemplate(&buffer, template, page); err != nil {
 		return err
 	}
-	setHeaders(c.Ctx)
+	setHeaders(c)
 	c.Set(fiber.HeaderContentType, fiber.MIMETextHTMLCharsetUTF8)
-	c.Set(fiber.HeaderVary, "Cookie, HX-Request")
-	return c.Status(status).Send(buffer.Bytes())
+	c.Set(fiber.HeaderVary, "Accept-Encoding, Cookie, HX-Request")
+	c.Status(status)
+	if !c.Context().Request.Header.HasAcceptEncoding("gzip") {
+		return c.Send(buffer.Bytes())
+	}
+	c.Set(fiber.HeaderContentEncoding, "gzip")
+	return c.Send(fasthttp.AppendGzipBytesLevel(nil, buffer.Bytes(), fasthttp.CompressBestSpeed))
 }
 
 func themeOf(c *fiber.Ctx) string {

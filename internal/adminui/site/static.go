@@ -9,6 +9,7 @@ import (
 	"regexp"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -19,6 +20,7 @@ import (
 // asset is a file as browsers fetch it.
 type asset struct {
 	body []byte
+	gzip []byte // body compressed, nil for a font, which is already
 	kind string
 	tag  string // of its content
 }
@@ -46,7 +48,11 @@ func readAssets() map[string]asset {
 			panic(err)
 		}
 		sum := sha256.Sum256(body)
-		all[entry.Name()] = asset{body, kind, hex.EncodeToString(sum[:8])}
+		a := asset{body: body, kind: kind, tag: hex.EncodeToString(sum[:8])}
+		if kind != "font/woff2" {
+			a.gzip = fasthttp.AppendGzipBytesLevel(nil, body, fasthttp.CompressBestCompression)
+		}
+		all[entry.Name()] = a
 	}
 	return all
 }
@@ -86,5 +92,12 @@ func sendAsset(c *httpserver.Call) error {
 		return c.SendStatus(http.StatusNotModified)
 	}
 	c.Set(fiber.HeaderContentType, a.kind)
+	if a.gzip != nil {
+		c.Set(fiber.HeaderVary, fiber.HeaderAcceptEncoding)
+		if c.Ctx.Context().Request.Header.HasAcceptEncoding("gzip") {
+			c.Set(fiber.HeaderContentEncoding, "gzip")
+			return c.Send(a.gzip)
+		}
+	}
 	return c.Send(a.body)
 }

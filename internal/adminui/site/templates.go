@@ -55,7 +55,7 @@ func (s *Site) funcs() template.FuncMap {
 		"fulltime":  func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05.000") },
 		"clocktime": func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
 		"clockof":   func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2 Jan, 15:04:05.000") },
-		"shortid":   format.ShortID, "refusedby": refusedByText, "barekey": format.BareKey, "plural64": format.Plural[int64], "patternof": PatternText,
+		"refusedby": refusedByText, "barekey": format.BareKey, "plural64": format.Plural[int64], "patternof": PatternText,
 		"decision": decisionOf,
 		"pace":     format.Pace,
 		"list":     func(all ...any) []any { return all },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
@@ -293,8 +294,33 @@ func (t Tx) replacePolicy(current *Stored, p *rules.Policy) (*rules.Policy, erro
 	if _, err := t.Exec(movePolicy, made.ID, made.Version, t.Revision); err != nil {
 		return nil, err
 	}
-	summary := fmt.Sprintf("Replaced version %d of the policy %q.", current.Version, p.Name)
+	summary := fmt.Sprintf("Changed the policy %q to version %d: %s.", p.Name, made.Version, whatChanged(current.Policy, &made))
 	return &made, t.Record("policy.replace", "policy", p.Name, summary, documentOf(current.Policy), documentOf(&made))
+}
+
+// maxChangesNamed is how many changed fields a summary names.
+const maxChangesNamed = 3
+
+// whatChanged writes the fields in which two versions differ: "rules 1/1s to 2/1s".
+func whatChanged(before, after *rules.Policy) string {
+	var all []string
+	changes := rules.Diff(before, after)
+	for _, c := range changes[:min(len(changes), maxChangesNamed)] {
+		values := func(texts []string) string {
+			if text := strings.Join(texts, " "); text != "" {
+				return text
+			}
+			return "none"
+		}
+		all = append(all, c.Field+" "+values(c.Before)+" to "+values(c.After))
+	}
+	if more := len(changes) - len(all); more > 0 {
+		all = append(all, fmt.Sprintf("and %d more", more))
+	}
+	if len(all) == 0 {
+		return "nothing"
+	}
+	return strings.Join(all, ", ")
 }
 
 func (t Tx) addVersion(p *rules.Policy) error {
