@@ -12,6 +12,9 @@ type Request struct {
 	Method string `json:"method,omitzero"`
 	Agent  string `json:"agent,omitzero"` // the header User-Agent
 	Host   string `json:"host,omitzero"`
+	// Scope says what part of the application the request is for, as "login": policies
+	// with a scope refuse only checks of theirs.
+	Scope string `json:"scope,omitzero"`
 }
 
 // RequestOf returns what a server knows of a request that it received.
@@ -23,10 +26,10 @@ func RequestOf(r *http.Request) Request {
 // must be able to have its check refused as invalid by them.
 func (r Request) cut() Request {
 	path, _, _ := strings.Cut(r.Path, "?")
-	return Request{Path: cutValue(path, 8192), Method: cutValue(r.Method, 32), Agent: cutValue(r.Agent, 2048), Host: cutValue(r.Host, 255)}
+	return Request{Path: cutValue(path, 8192), Method: cutValue(r.Method, 32), Agent: cutValue(r.Agent, 2048), Host: cutValue(r.Host, 255), Scope: r.Scope}
 }
 
 // clone returns r with strings of its own.
 func (r Request) clone() Request {
-	return Request{Path: strings.Clone(r.Path), Method: strings.Clone(r.Method), Agent: strings.Clone(r.Agent), Host: strings.Clone(r.Host)}
+	return Request{Path: strings.Clone(r.Path), Method: strings.Clone(r.Method), Agent: strings.Clone(r.Agent), Host: strings.Clone(r.Host), Scope: strings.Clone(r.Scope)}
 }

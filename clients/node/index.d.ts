@@ -32,7 +32,7 @@ export interface Check extends Partial<Key> {
   /** Shown to operators and never trusted. */
   meta?: Record<string, string>
   /** What is said of the request, for policies with conditions; the guards fill it in. */
-  request?: { path?: string, method?: string, agent?: string, host?: string }
+  request?: { path?: string, method?: string, agent?: string, host?: string, scope?: string }
   /** Charges once for all checks with this text; a random one by default. */
   idempotency_key?: string
 }
@@ -67,7 +67,7 @@ export interface Report {
   /** 1 to 64 of a-z, 0-9 and _, beginning with a letter, as login_failed. */
   outcome: string
   /** What is said of the request, for policies with conditions. */
-  request?: { path?: string, method?: string, agent?: string, host?: string }
+  request?: { path?: string, method?: string, agent?: string, host?: string, scope?: string }
   /** Further values of the request, as {account: 'alice'}, of which distinct rules count the different ones. Stint keeps a hash only. */
   values?: Record<string, string>
   /** When it happened, in RFC 3339; now by default. What is more than ten minutes late is not counted. */

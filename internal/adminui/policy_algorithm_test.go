@@ -124,6 +124,9 @@ func TestTheNameOfDifferentValuesIsSetInTheEditorAndStays(t *testing.T) {
 	}
 	wrong(hostile[0], "a", "Must be 1 to 64 of a-z")
 	wrong("account", "", "which only reports say")
+	v.post("/policies/default/draft", editorForm("2", url.Values{"outcome": {"a"}, "scope": {" login "}})).is(http.StatusOK).
+		holds("Refuses the checks of the key in the scope login while").holds(`name="scope" value="login"`).holds("checks in the scope login")
+	v.post("/policies/default", editorForm("2", url.Values{"scope": {"login"}})).is(http.StatusUnprocessableEntity).holds("possible only beside outcome")
 	v.post("/policies/default/draft", editorForm("2", url.Values{"stack": {"3/h distinct host, 9/d distinct host"}})).is(http.StatusOK).holds(`value="host"`)
 	v.post("/policies/default", editorForm("2", nil)).is(http.StatusSeeOther)
 	if p := n.policy(t); p.Rules.Distinct() != "" || p.Version != 3 {

@@ -24,7 +24,7 @@ func fromOptions(o algorithms.Options) wire.PolicyOptions { return wire.PolicyOp
 // fromPolicy returns a policy as the API shows it.
 func fromPolicy(p *rules.Policy) wire.Policy {
 	out := wire.Policy{
-		Name: p.Name, Match: make([]string, len(p.Match)), When: fromWhen(p.When), Outcome: p.Outcome, Rules: p.Rules.Strings(), Mode: string(p.Mode),
+		Name: p.Name, Match: make([]string, len(p.Match)), When: fromWhen(p.When), Outcome: p.Outcome, Scope: p.Scope, Rules: p.Rules.Strings(), Mode: string(p.Mode),
 		OnFailure: string(p.OnFailure), Algorithm: p.Algorithm, Options: fromOptions(p.Options), Version: p.Version,
 		CreatedAt: wire.At(p.Created), UpdatedAt: wire.At(p.Updated), UpdatedBy: p.UpdatedBy, Warnings: widenedWarnings(p.Match...),
 	}
@@ -68,7 +68,7 @@ func policyOf(r *wire.PolicyRequest, parser keys.Parser, name string) (*rules.Po
 		return nil, fault.Field("rules", "is missing; send for example [\"20/1m\"], or [] to allow everything")
 	}
 	p := &rules.Policy{
-		Name: name, Outcome: r.Outcome, Mode: rules.Mode(or(r.Mode, string(rules.Enforce))),
+		Name: name, Outcome: r.Outcome, Scope: r.Scope, Mode: rules.Mode(or(r.Mode, string(rules.Enforce))),
 		OnFailure: rules.OnFailure(or(r.OnFailure, string(rules.FailLocal))), Algorithm: or(r.Algorithm, algorithms.TimestampLog),
 		Options: algorithms.Options(r.Options),
 	}

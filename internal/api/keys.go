@@ -112,7 +112,7 @@ func fromKeyPolicy(px *gate.PolicyExplanation) *wire.KeyPolicy {
 	}
 	out := &wire.KeyPolicy{
 		Name: px.Policy.Name, Version: px.Policy.Version, Mode: string(px.Policy.Mode), Algorithm: px.Policy.Algorithm, Options: fromOptions(px.Policy.Options),
-		When: fromWhen(px.Policy.When), Outcome: px.Policy.Outcome, Pattern: wire.NullString(px.Pattern.String()),
+		When: fromWhen(px.Policy.When), Outcome: px.Policy.Outcome, Scope: px.Policy.Scope, Pattern: wire.NullString(px.Pattern.String()),
 		Allowed: px.Allowed, RetryAt: wire.At(px.Answer.RetryAt), Rules: []wire.KeyRule{}, Timestamps: fromTimes(px.Timestamps),
 	}
 	if i := px.Answer.Rule; i >= 0 && i < len(px.Policy.Rules) {

@@ -22,7 +22,7 @@ func (t *trial) applying(record accesslog.Record) []*rules.Policy {
 	t.found = t.selector.AppendReported(t.found, record.Key)
 	kept := t.found[:0]
 	for _, p := range t.found {
-		if p.Mode == rules.Enforce && len(p.Rules) > 0 && !t.isExempt(p, record) {
+		if p.Mode == rules.Enforce && p.Scope == "" && len(p.Rules) > 0 && !t.isExempt(p, record) {
 			kept = append(kept, p)
 		}
 	}

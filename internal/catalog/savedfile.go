@@ -46,7 +46,7 @@ type savedPolicy struct {
 	Name                              string
 	Match, Rules                      []string
 	When                              [4][]string // by conditions.Attribute
-	Outcome                           string
+	Outcome, Scope                    string
 	Mode                              rules.Mode
 	OnFailure                         rules.OnFailure
 	Algorithm                         string
@@ -137,7 +137,7 @@ func (e *savedWriter) policy(p *rules.Policy) {
 		when[a] = p.When.Texts(conditions.Attribute(a)) //nolint:gosec // four
 	}
 	text, err := json.Marshal(savedPolicy{
-		p.ID, p.Version, p.Generation, p.Revision, p.Name, match, p.Rules.Strings(), when, p.Outcome, p.Mode, p.OnFailure,
+		p.ID, p.Version, p.Generation, p.Revision, p.Name, match, p.Rules.Strings(), when, p.Outcome, p.Scope, p.Mode, p.OnFailure,
 		p.Algorithm, p.Options, p.Escalation, p.Retention, p.Created, p.Updated, p.UpdatedBy,
 	})
 	if err != nil && e.err == nil {
@@ -309,7 +309,7 @@ func (d *savedReader) policy() *rules.Policy {
 		return nil
 	}
 	policy := &rules.Policy{
-		ID: p.ID, Version: p.Version, Generation: p.Generation, Revision: p.Revision, Name: p.Name, Outcome: p.Outcome, Mode: p.Mode, OnFailure: p.OnFailure,
+		ID: p.ID, Version: p.Version, Generation: p.Generation, Revision: p.Revision, Name: p.Name, Outcome: p.Outcome, Scope: p.Scope, Mode: p.Mode, OnFailure: p.OnFailure,
 		Algorithm: p.Algorithm, Options: p.Options, Escalation: p.Escalation, Retention: p.Retention,
 		Created: p.Created, Updated: p.Updated, UpdatedBy: p.UpdatedBy,
 	}

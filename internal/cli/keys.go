@@ -192,7 +192,7 @@ func printKeyPolicy(p *output.Printer, k *wire.KeyPolicy, at time.Time, times bo
 	}
 	p.Sayf("\nPolicy %s, version %d, mode %s%s%s", output.Escape(k.Name), k.Version, output.Escape(k.Mode), how, by)
 	if when, err := conditions.Parse(k.When.Lists()); err == nil && (!when.IsZero() || k.Outcome != "") {
-		p.Sayf("%s", output.Escape(when.DescribeApplies(k.Outcome)))
+		p.Sayf("%s", output.Escape(when.DescribeApplies(k.Outcome, k.Scope)))
 	}
 	if len(k.Rules) > 0 {
 		if err := output.List(p, k.Rules, keyRuleColumns); err != nil {

@@ -126,6 +126,7 @@ var policyColumns = []output.Column[wire.Policy]{
 	{Name: "when", Head: "When", Cut: true, Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.FirstTexts(whenTexts(p.When), 3) }},
 	{Name: "rules", Head: "Rules", Cut: true, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Rules) }},
 	{Name: "outcome", Head: "Outcome", Drop: 2, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Outcome) }},
+	{Name: "scope", Head: "Scope", Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Scope) }},
 	{Name: "mode", Head: "Mode", Cell: func(p wire.Policy) output.Cell { return output.Text(p.Mode) }},
 	{Name: "on_failure", Head: "On failure", Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.Text(p.OnFailure) }},
 	{Name: "algorithm", Head: "Algorithm", Drop: 4, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Algorithm) }},
@@ -225,7 +226,8 @@ type policyChange struct {
 	match, rules, when []string
 	noWhen, noOutcome  bool
 	noRules            bool
-	outcome            string
+	outcome, scope     string
+	noScope            bool
 	mode, onFailure    string
 	algorithm          string
 	options            []string
@@ -245,6 +247,8 @@ func (f *policyChange) add(c *cobra.Command) {
 	flags.BoolVar(&f.noWhen, "no-when", false, "no conditions")
 	flags.StringVar(&f.outcome, "outcome", "", "count reports of this outcome, as login_failed, and not checks")
 	flags.BoolVar(&f.noOutcome, "no-outcome", false, "count checks")
+	flags.StringVar(&f.scope, "scope", "", "with an outcome, refuse only checks of this scope, as login")
+	flags.BoolVar(&f.noScope, "no-scope", false, "refuse every check")
 	flags.StringVar(&f.mode, "mode", "", "enforce, shadow (count only) or off")
 	flags.StringVar(&f.onFailure, "on-failure", "", "while the log is unreachable: local, allow or deny")
 	flags.StringVar(&f.algorithm, "algorithm", "", "how it counts, as timestamp_log; options not given by --option get their defaults")
@@ -259,6 +263,7 @@ func (f *policyChange) add(c *cobra.Command) {
 	c.MarkFlagsMutuallyExclusive("rule", "no-rules")
 	c.MarkFlagsMutuallyExclusive("when", "no-when")
 	c.MarkFlagsMutuallyExclusive("outcome", "no-outcome")
+	c.MarkFlagsMutuallyExclusive("scope", "no-scope")
 	console.CompleteFlag(c, "algorithm", algorithms.Names()...)
 }
 
@@ -280,6 +285,9 @@ func (f *policyChange) apply(c *cobra.Command, p *wire.PolicyRequest) error {
 	}
 	if given("outcome") || f.noOutcome {
 		p.Outcome = f.outcome
+	}
+	if given("scope") || f.noScope {
+		p.Scope = f.scope
 	}
 	if given("mode") {
 		p.Mode = f.mode

@@ -124,15 +124,18 @@ func Parse(texts [attributeCount][]string) (When, error) {
 	return w, nil
 }
 
-// DescribeApplies says in a sentence what a policy with these conditions and an outcome,
-// "" for none, applies to. It is "" without either.
-func (w When) DescribeApplies(outcome string) string {
-	when := w.Describe()
+// DescribeApplies says in a sentence what a policy with these conditions, an outcome and a
+// scope, "" for none, applies to. It is "" without conditions and outcome.
+func (w When) DescribeApplies(outcome, scope string) string {
+	when, refuses := w.Describe(), ". Refuses every check of the key while one more report would not fit, in addition to the key's own policy."
+	if scope != "" {
+		refuses = ". Refuses the checks of the key in the scope " + scope + " while one more report would not fit, in addition to the key's own policy."
+	}
 	switch {
 	case outcome != "" && when != "":
-		return "Counts reports of " + outcome + " " + when + ". Refuses every check of the key while one more report would not fit, in addition to the key's own policy."
+		return "Counts reports of " + outcome + " " + when + refuses
 	case outcome != "":
-		return "Counts reports of " + outcome + ". Refuses every check of the key while one more report would not fit, in addition to the key's own policy."
+		return "Counts reports of " + outcome + refuses
 	case when != "":
 		return "Applies " + when + ", in addition to the key's own policy."
 	}
@@ -150,6 +153,15 @@ const NotFound = "not_found"
 func CheckValueName(name string) error {
 	if !outcomePattern.MatchString(name) {
 		return errors.New("must be 1 to 64 of a-z, 0-9 and underscore, beginning with a letter, for example path or account")
+	}
+	return nil
+}
+
+// CheckScope returns an error unless name can be that of a scope: of the form of an
+// outcome. The error does not contain the name.
+func CheckScope(name string) error {
+	if !outcomePattern.MatchString(name) {
+		return errors.New("must be 1 to 64 of a-z, 0-9 and underscore, beginning with a letter, for example login")
 	}
 	return nil
 }

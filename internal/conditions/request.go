@@ -11,6 +11,7 @@ import (
 // matches it.
 type Request struct {
 	values [attributeCount]string
+	scope  string
 }
 
 // NewRequest returns a request with normalized attributes:
@@ -36,6 +37,24 @@ func NewRequest(path, method, agent, host string) *Request {
 		}
 	}
 	return r
+}
+
+// InScope returns r as a request of a scope, "" for none. r may be nil.
+func (r *Request) InScope(scope string) *Request {
+	if scope == "" {
+		return r
+	}
+	scoped := Request{scope: scope}
+	if r != nil {
+		scoped.values = r.values
+	}
+	return &scoped
+}
+
+// IsInScope reports whether the caller says that the request is in a scope. Every request
+// is in the scope "". r may be nil.
+func (r *Request) IsInScope(scope string) bool {
+	return scope == "" || r != nil && r.scope == scope
 }
 
 // Value returns the normalized value of an attribute, "" if it was not sent.

@@ -25,7 +25,7 @@ func (d *Decision) addConditional(selector *rules.Selector) error {
 	applying := selector.AppendConditional(room[:0], d.Check.Key, d.Check.Request)
 	applying = selector.AppendReported(applying, d.Check.Key)
 	for _, p := range applying {
-		if p == d.Policy || !limits(p) || d.Shadow != nil && p == d.Shadow.Policy {
+		if p == d.Policy || !limits(p) || !d.Check.Request.IsInScope(p.Scope) || d.Shadow != nil && p == d.Shadow.Policy {
 			continue
 		}
 		var a Decision

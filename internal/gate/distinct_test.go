@@ -110,3 +110,28 @@ func TestValuesOfAnAttackerStayBoundedAndHashed(t *testing.T) {
 		t.Errorf("the explanation has %+v, %v", x.Conditional[0], err)
 	}
 }
+
+func TestAPolicyWithAScopeRefusesOnlyChecksOfIt(t *testing.T) {
+	const k = "ip:203.0.113.7"
+	scope := func(name string) func(*Check) {
+		return func(c *Check) { c.Request = conditions.NewRequest("/login", "", "", "").InScope(name) }
+	}
+	n := newNode(t, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "guessing", "ip:*", "1/m", counts("login_failed"),
+		func(p *rules.Policy) { p.Scope = "login" }))
+	wantReported(t, n.report(t, k, "login_failed"), Charged)
+	for name, want := range map[string]Outcome{"login": Limited, "search": Allowed, "": Allowed} {
+		if d := n.check(t, k, scope(name)); d.Outcome != want || want == Limited && !d.Policy.DependsOnRequest() {
+			t.Errorf("in the scope %q: %s by %s", name, d.Outcome, d.Policy.Name)
+		}
+	}
+	if d := n.check(t, k); d.Outcome != Allowed {
+		t.Errorf("without a request: %s", d.Outcome)
+	}
+	if d := n.check(t, k, func(c *Check) { c.Request = (*conditions.Request)(nil).InScope("login") }); d.Outcome != Limited {
+		t.Errorf("with nothing but the scope: %s", d.Outcome)
+	}
+	x, err := n.Explain(t.Context(), key(t, k), "")
+	if err != nil || x.Outcome != Allowed || x.Conditional[0].Allowed {
+		t.Errorf("the explanation has %+v, %v", x, err)
+	}
+}

@@ -15,7 +15,7 @@ import (
 // request returns what p asks the API for, in canonical form.
 func (p policy) request() (wire.PolicyRequest, error) {
 	request := wire.PolicyRequest{
-		Name: p.Name, Match: p.Match, When: wire.PolicyWhen(p.When), Outcome: p.Outcome, Rules: p.Rules,
+		Name: p.Name, Match: p.Match, When: wire.PolicyWhen(p.When), Outcome: p.Outcome, Scope: p.Scope, Rules: p.Rules,
 		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: wire.PolicyOptions(p.Options),
 	}
 	if e := p.Escalation; e != nil {
@@ -66,6 +66,7 @@ func Policy(p wire.PolicyRequest) (*rules.Policy, error) {
 	policy := &rules.Policy{
 		Name:      p.Name,
 		Outcome:   p.Outcome,
+		Scope:     p.Scope,
 		Mode:      rules.Mode(orElse(p.Mode, string(rules.Enforce))),
 		OnFailure: rules.OnFailure(orElse(p.OnFailure, string(rules.FailLocal))),
 		Algorithm: orElse(p.Algorithm, algorithms.TimestampLog),

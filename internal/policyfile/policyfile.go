@@ -35,6 +35,7 @@ type policy struct {
 	Match      []string    `yaml:"match,flow"`
 	When       when        `yaml:"when,omitempty"`
 	Outcome    string      `yaml:"outcome,omitempty"`
+	Scope      string      `yaml:"scope,omitempty"`
 	Rules      []string    `yaml:"rules,flow"`
 	Mode       string      `yaml:"mode,omitempty"`
 	OnFailure  string      `yaml:"on_failure,omitempty"`
@@ -188,7 +189,7 @@ func Write(w io.Writer, policies []wire.PolicyRequest) error {
 
 func policyOf(p wire.PolicyRequest) policy {
 	written := policy{
-		Name: p.Name, Match: p.Match, When: when(p.When), Outcome: p.Outcome, Rules: p.Rules,
+		Name: p.Name, Match: p.Match, When: when(p.When), Outcome: p.Outcome, Scope: p.Scope, Rules: p.Rules,
 		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: options(p.Options),
 	}
 	if e := p.Escalation; e != nil {

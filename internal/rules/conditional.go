@@ -28,7 +28,9 @@ func (p *Policy) IsReported() bool { return p.Outcome != "" }
 
 // DependsOnRequest reports whether a check of a key that the policy matches is decided
 // by what is requested.
-func (p *Policy) DependsOnRequest() bool { return p.IsConditional() && !p.IsReported() }
+func (p *Policy) DependsOnRequest() bool {
+	return p.IsConditional() && (!p.IsReported() || p.Scope != "")
+}
 
 // IsTrap reports whether the policy has conditions and refuses every request that
 // meets them. A trap needs no log.
@@ -40,7 +42,7 @@ func (p *Policy) DescribeApplies() string {
 	if name := p.Rules.Distinct(); name != "" && p.When.IsZero() && !p.IsReported() {
 		return "Applies to requests of which the " + name + " is said, in addition to the key's own policy."
 	}
-	return p.When.DescribeApplies(p.Outcome)
+	return p.When.DescribeApplies(p.Outcome, p.Scope)
 }
 
 // ValueOf returns the value of r, of which the caller also says values, that distinct
@@ -72,6 +74,15 @@ func (p *Policy) validateDistinct() error {
 }
 
 func (p *Policy) validateOutcome() error {
+	switch {
+	case p.Scope == "":
+	case conditions.CheckScope(p.Scope) != nil:
+		return &FieldError{"scope", conditions.CheckScope(p.Scope).Error()}
+	case !p.IsReported():
+		return &FieldError{"scope", "is possible only beside outcome; conditions say which checks another policy is about"}
+	case p.Escalation != nil:
+		return &FieldError{"scope", "cannot be combined with escalation, whose blocks refuse every check of the key"}
+	}
 	if !p.IsReported() {
 		return nil
 	}

@@ -55,8 +55,11 @@ type Policy struct {
 	// Outcome is the outcome whose reports charge the policy, "" if checks charge it; see
 	// IsReported.
 	Outcome string
-	Rules   Stack
-	Mode    Mode
+	// Scope limits what a policy with an outcome refuses to checks of that scope; "" for
+	// every check.
+	Scope string
+	Rules Stack
+	Mode  Mode
 	// OnFailure is what it does while the log is unreachable.
 	OnFailure OnFailure
 	// Algorithm is the name of one of package algorithms, and Options its settings.

@@ -78,6 +78,33 @@ func TestAStackCountsRequestsOrTheValuesOfOneName(t *testing.T) {
 	}
 }
 
+func TestAScopeNeedsAnOutcomeAndNoEscalation(t *testing.T) {
+	valid := func() *rules.Policy {
+		p := &rules.Policy{Name: "p", Match: []keys.Pattern{{}}, Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog, Outcome: "login_failed", Scope: "login", Rules: mustStack(t, "20/d")}
+		p.Match[0], _ = keys.Parser{}.Pattern("*")
+		return p
+	}
+	for name, change := range map[string]func(*rules.Policy){
+		"":                   func(*rules.Policy) {},
+		"no outcome":         func(p *rules.Policy) { p.Outcome = "" },
+		"a scope of no form": func(p *rules.Policy) { p.Scope = "Log in" },
+		"an escalation": func(p *rules.Policy) {
+			p.Escalation = &rules.Escalation{Threshold: 1, Window: time.Minute, Duration: time.Hour, Factor: 1, MaxDuration: time.Hour, DecayAfter: time.Hour}
+		},
+	} {
+		p := valid()
+		change(p)
+		var wrong *rules.FieldError
+		if errors.As(p.Validate(), &wrong); (wrong == nil) != (name == "") || wrong != nil && wrong.Field != "scope" {
+			t.Errorf("%s: %v", name, wrong)
+		}
+	}
+	want := "Counts reports of login_failed. Refuses the checks of the key in the scope login while one more report would not fit, in addition to the key's own policy."
+	if got := valid().DescribeApplies(); got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestAPolicyCountsValuesThatChecksOrReportsSay(t *testing.T) {
 	for text, field := range map[string]string{"15/d distinct path": "", "15/d distinct account": "rules"} {
 		p := &rules.Policy{Name: "p", Match: []keys.Pattern{{}}, Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog}

@@ -42,6 +42,8 @@ type KeyPolicy struct {
 	// Outcome is the outcome whose reports charge the policy; omitted if checks do. Every
 	// check of the key is refused while Allowed is false.
 	Outcome string `json:"outcome,omitzero"`
+	// Scope is the scope of the checks that are refused; omitted if all.
+	Scope string `json:"scope,omitzero"`
 	// Escalation is the key's status under a policy with conditions or an outcome; null
 	// without escalation, and for other policies, whose status is beside them.
 	Escalation *EscalationStatus `json:"escalation"`

@@ -11,9 +11,12 @@ type PolicyRequest struct {
 	// Outcome makes reports of it charge the policy, and not checks: while there is no
 	// room for one more report, every check of the key is refused. It then applies in
 	// addition to the key's other policies, and its conditions are those of reports.
-	Outcome string   `json:"outcome,omitzero"`
-	Rules   []string `json:"rules"`
-	Mode    string   `json:"mode,omitzero" enum:"enforce,shadow,off"` // enforce where it is left out
+	Outcome string `json:"outcome,omitzero"`
+	// Scope limits what a policy with an outcome refuses to checks whose request has that
+	// scope. Such a policy has no escalation.
+	Scope string   `json:"scope,omitzero"`
+	Rules []string `json:"rules"`
+	Mode  string   `json:"mode,omitzero" enum:"enforce,shadow,off"` // enforce where it is left out
 	// OnFailure is local where it is left out.
 	OnFailure string `json:"on_failure,omitzero" enum:"local,allow,deny"`
 	// Algorithm is timestamp_log where it is left out.
@@ -40,7 +43,9 @@ type Policy struct {
 	// When is omitted where the policy has no conditions.
 	When PolicyWhen `json:"when,omitzero"`
 	// Outcome is the outcome whose reports charge the policy; omitted if checks do.
-	Outcome   string   `json:"outcome,omitzero"`
+	Outcome string `json:"outcome,omitzero"`
+	// Scope is the scope of the checks that the policy may refuse; omitted if all.
+	Scope     string   `json:"scope,omitzero"`
 	Rules     []string `json:"rules"`
 	Mode      string   `json:"mode" enum:"enforce,shadow,off"`
 	OnFailure string   `json:"on_failure" enum:"local,allow,deny"`
@@ -59,7 +64,7 @@ type Policy struct {
 // Request returns the request that restores p.
 func (p *Policy) Request() PolicyRequest {
 	return PolicyRequest{
-		Name: p.Name, Match: p.Match, When: p.When, Outcome: p.Outcome, Rules: p.Rules, Mode: p.Mode,
+		Name: p.Name, Match: p.Match, When: p.When, Outcome: p.Outcome, Scope: p.Scope, Rules: p.Rules, Mode: p.Mode,
 		OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: p.Options, Escalation: p.Escalation,
 	}
 }

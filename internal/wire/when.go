@@ -38,4 +38,7 @@ type RequestAttributes struct {
 	Method string `json:"method,omitzero"` // as GET
 	Agent  string `json:"agent,omitzero"`  // the header User-Agent
 	Host   string `json:"host,omitzero"`   // its port is not looked at
+	// Scope says what part of the application the request is for, as login: policies with
+	// a scope refuse only checks of theirs. Of the form of an outcome.
+	Scope string `json:"scope,omitzero"`
 }

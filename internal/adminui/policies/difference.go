@@ -57,6 +57,7 @@ func linesOf(p *rules.Policy) []line {
 		{"match", "Applies to", strings.Join(patterns, "  ")},
 		{"when", "Conditions", whenWords(p)},
 		{"outcome", "Counts", countedWords(p)},
+		{"scope", "Refuses", refusedWords(p)},
 		{"mode", "Mode", modeWords[p.Mode]},
 		{"on_failure", "If the log is unreachable", failureWords[p.OnFailure]},
 		{"escalation", "Automatic blocks", escalationWords(p.Escalation)},
@@ -72,6 +73,13 @@ func countedWords(p *rules.Policy) string {
 		return "the different values of " + name + " in " + counted
 	}
 	return counted
+}
+
+func refusedWords(p *rules.Policy) string {
+	if p.Scope != "" {
+		return "checks in the scope " + p.Scope
+	}
+	return "checks"
 }
 
 func whenWords(p *rules.Policy) string {

@@ -28,6 +28,7 @@ type draft struct {
 	Match       []matchRow
 	When        []whenField
 	Outcome     string // whose reports are counted, "" for checks
+	Scope       string // of the checks that are refused, "" for every check
 	Distinct    string // the name of the value whose different values are counted, "" for requests
 	Algorithm   algorithmFields
 	OnFailure   string
@@ -98,7 +99,7 @@ func (d *draft) addRule(r rules.Rule) {
 
 // draftOf returns the form of a policy as it is.
 func draftOf(p *rules.Policy) *draft {
-	d := &draft{Name: p.Name, Outcome: p.Outcome, Distinct: p.Rules.Distinct(), Expect: p.Version, Mode: string(p.Mode), OnFailure: string(p.OnFailure), Escalation: defaultEscalation, FieldErrors: form.FieldErrors{}}
+	d := &draft{Name: p.Name, Outcome: p.Outcome, Scope: p.Scope, Distinct: p.Rules.Distinct(), Expect: p.Version, Mode: string(p.Mode), OnFailure: string(p.OnFailure), Escalation: defaultEscalation, FieldErrors: form.FieldErrors{}}
 	d.Algorithm = algorithmFieldsOf(p)
 	for _, r := range p.Rules {
 		d.addRule(r)
@@ -126,7 +127,7 @@ func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 	d := &draft{
 		Algorithm: algorithmFieldsFrom(values, before),
 		Name:      strings.TrimSpace(values.Get("name")), Mode: values.Get("mode"), OnFailure: values.Get("on_failure"),
-		Paste: strings.TrimSpace(values.Get("stack")), Outcome: strings.TrimSpace(values.Get("outcome")), Distinct: strings.TrimSpace(values.Get("distinct")), FieldErrors: form.FieldErrors{},
+		Paste: strings.TrimSpace(values.Get("stack")), Outcome: strings.TrimSpace(values.Get("outcome")), Distinct: strings.TrimSpace(values.Get("distinct")), Scope: strings.TrimSpace(values.Get("scope")), FieldErrors: form.FieldErrors{},
 	}
 	var err error
 	if d.Expect, err = strconv.ParseInt(values.Get("expect"), 10, 64); err != nil || d.Expect < 0 {
@@ -176,7 +177,7 @@ func (d *draft) act(do string) {
 // policy returns what the draft says, or nil with the fieldErrors noted in it.
 // before is the version that was edited, nil for a new policy.
 func (d *draft) policy(parser keys.Parser, before *rules.Policy) *rules.Policy {
-	p := &rules.Policy{Name: d.Name, Outcome: d.Outcome, Mode: rules.Mode(d.Mode), OnFailure: rules.OnFailure(d.OnFailure)}
+	p := &rules.Policy{Name: d.Name, Outcome: d.Outcome, Scope: d.Scope, Mode: rules.Mode(d.Mode), OnFailure: rules.OnFailure(d.OnFailure)}
 	good := d.takePaste() && d.readMatch(parser, p)
 	good = d.readDistinct() && good
 	good = d.readWhen(p) && good

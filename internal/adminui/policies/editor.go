@@ -138,6 +138,9 @@ func (d *draft) readable() *rules.Policy {
 	if conditions.CheckOutcome(d.Outcome) == nil { // any other is named at its field
 		p.Outcome = d.Outcome
 	}
+	if conditions.CheckScope(d.Scope) == nil {
+		p.Scope = d.Scope
+	}
 	if !d.readWhen(p) {
 		return nil
 	}

@@ -70,5 +70,5 @@ func (d *draft) readWhen(p *rules.Policy) bool {
 
 // HasConditions reports whether the draft has any condition, an outcome or distinct rules.
 func (d *draft) HasConditions() bool {
-	return d.Outcome != "" || d.Distinct != "" || slices.ContainsFunc(d.When, func(f whenField) bool { return f.Text != "" })
+	return d.Outcome != "" || d.Scope != "" || d.Distinct != "" || slices.ContainsFunc(d.When, func(f whenField) bool { return f.Text != "" })
 }

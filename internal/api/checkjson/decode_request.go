@@ -22,6 +22,8 @@ func requestField(r *wire.RequestAttributes, name string) *string {
 		return &r.Agent
 	case "host":
 		return &r.Host
+	case "scope":
+		return &r.Scope
 	}
 	return nil
 }
@@ -39,7 +41,7 @@ func readRequest(d *jsontext.Decoder, in *wire.RequestAttributes) error {
 		field := "request." + escape.Log(name)
 		into := requestField(in, name)
 		if into == nil {
-			return fault.Field(field, "is not said of a request; the fields are %s", strings.Join(conditions.Names(), ", "))
+			return fault.Field(field, "is not said of a request; the fields are %s", strings.Join(conditions.Names(), ", ")+", scope")
 		}
 		*into, err = readString(d, field)
 		return err
@@ -81,5 +83,10 @@ func gateRequest(in *wire.RequestAttributes) (*conditions.Request, error) {
 			}
 		}
 	}
-	return conditions.NewRequest(in.Path, in.Method, in.Agent, in.Host), nil
+	if in.Scope != "" {
+		if err := conditions.CheckScope(in.Scope); err != nil {
+			return nil, fault.Field("request.scope", "%s", err)
+		}
+	}
+	return conditions.NewRequest(in.Path, in.Method, in.Agent, in.Host).InScope(in.Scope), nil
 }

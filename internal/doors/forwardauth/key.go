@@ -35,7 +35,7 @@ const maxPlain = 256
 // request itself.
 func (q *Query) appendChecks(checks []gate.Check, c *httpserver.Call, parser keys.Parser, hasConditional bool) ([]gate.Check, error) {
 	check := gate.Check{Policy: q.Policy, Cost: max(q.Cost, 1), Detail: true, Source: q.Source, ID: q.id(c)}
-	if hasConditional {
+	if hasConditional || q.Scope != "" {
 		check.Request = q.request(c)
 	}
 	by := q.By
@@ -58,7 +58,7 @@ func (q *Query) appendChecks(checks []gate.Check, c *httpserver.Call, parser key
 
 var onlyIP = []By{{Kind: ByIP}}
 
-// request returns what is known of the client's request, nil where no policy asks. The
+// request returns what is known of the client's request, with the query's scope. The
 // headers of a proxy that is not trusted say nothing of it.
 func (q *Query) request(c *httpserver.Call) *conditions.Request {
 	by := By{Kind: ByPath}
@@ -67,7 +67,7 @@ func (q *Query) request(c *httpserver.Call) *conditions.Request {
 			by = b
 		}
 	}
-	return conditions.NewRequest(by.targetOf(c, q.Target), methodOf(c), c.Get("User-Agent"), hostOf(c))
+	return conditions.NewRequest(by.targetOf(c, q.Target), methodOf(c), c.Get("User-Agent"), hostOf(c)).InScope(q.Scope)
 }
 
 // id returns the id that the proxy gave the request, "" for none. One that is too

@@ -20,6 +20,7 @@ var opForward = &openapi.Operation{
 			"ip where it is left out. Several are checked as one: all are charged, or none.", Repeated: true},
 		{Name: paramRefuse, Doc: "403 answers every refusal with that status, for proxies that know no other.", Enum: []string{"403"}},
 		{Name: paramSource, Doc: "Who asks, shown with an offence."},
+		{Name: paramScope, Doc: "What part of the application the request is for, as login: policies with a scope refuse only checks of theirs."},
 		{Name: paramID, Doc: "header:NAME, the header with an id of the request, which is then charged once however often the proxy asks about it."},
 		{Name: paramPath, Doc: "The target of the client's request. It must be the last parameter: everything behind it belongs to the target."},
 	},

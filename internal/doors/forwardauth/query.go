@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/wire"
@@ -26,6 +27,8 @@ type Query struct {
 	Refuse403 bool
 	// Source is shown to people as the asker.
 	Source string
+	// Scope says what part of the application the request is for, "" for nothing.
+	Scope string
 	// IDHeader is the header that the proxy fills with an id of the request, which is
 	// then charged once however often the proxy asks about it; "" for none.
 	IDHeader string
@@ -64,6 +67,7 @@ const (
 	paramBy     = "by"
 	paramRefuse = "refuse"
 	paramSource = "source"
+	paramScope  = "scope"
 	paramID     = "id"
 	// paramPath ends the parameters: all behind it is the target of the client's
 	// request. It is for gateways that append the client's path and query to a
@@ -129,6 +133,11 @@ func (q *Query) set(name, value string) error {
 	case paramSource:
 		q.Source = value
 		return fault.CheckLine(name, value, wire.MaxSource)
+	case paramScope:
+		if err := conditions.CheckScope(value); err != nil {
+			return fault.Field(name, "%s", err)
+		}
+		q.Scope = value
 	case paramID:
 		header, is := strings.CutPrefix(value, "header:")
 		if !is || !isName(header) {
@@ -136,7 +145,7 @@ func (q *Query) set(name, value string) error {
 		}
 		q.IDHeader = header
 	default:
-		return fault.Field(escape.Log(name), "is not a parameter here; the parameters are policy, cost, by, refuse, source, id and, last, path")
+		return fault.Field(escape.Log(name), "is not a parameter here; the parameters are policy, cost, by, refuse, source, scope, id and, last, path")
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ type policyDocument struct {
 	Match      []string            `json:"match"`
 	When       whenDocument        `json:"when,omitzero"`
 	Outcome    string              `json:"outcome,omitzero"`
+	Scope      string              `json:"scope,omitzero"`
 	Rules      []string            `json:"rules"`
 	Mode       rules.Mode          `json:"mode"`
 	OnFailure  rules.OnFailure     `json:"on_failure"`
@@ -59,7 +60,7 @@ type escalationDocument struct {
 
 func documentOf(p *rules.Policy) policyDocument {
 	d := policyDocument{
-		Name: p.Name, Match: make([]string, len(p.Match)), Outcome: p.Outcome, Rules: p.Rules.Strings(),
+		Name: p.Name, Match: make([]string, len(p.Match)), Outcome: p.Outcome, Scope: p.Scope, Rules: p.Rules.Strings(),
 		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: optionsDocument(p.Options),
 		When: whenDocument{
 			Path: p.When.Texts(conditions.Path), Method: p.When.Texts(conditions.Method),
@@ -91,6 +92,7 @@ func (p *Stored) parse(text string) error {
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
 		return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
 	}
+	p.Scope = d.Scope
 	p.Name, p.Outcome, p.Mode, p.OnFailure, p.Algorithm = d.Name, d.Outcome, d.Mode, d.OnFailure, d.Algorithm
 	p.Options = algorithms.Options(d.Options)
 	for _, text := range d.Match {
