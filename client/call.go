@@ -124,6 +124,11 @@ func (c *Client) request(ctx context.Context, q call, body []byte) (*http.Reques
 	}
 	request.Header.Set("Accept", "application/json, application/problem+json")
 	request.Header.Set("User-Agent", "stint-client")
+	if c.traceparent != nil {
+		if parent := c.traceparent(ctx); parent != "" {
+			request.Header.Set("Traceparent", parent)
+		}
+	}
 	if c.token != "" {
 		request.Header.Set("Authorization", "Bearer "+c.token)
 	}

@@ -24,7 +24,9 @@ type Client struct {
 	retries int
 	outage  OnOutage
 	source  string
-	memory  *memory // nil where nothing is remembered
+	// traceparent is nil for none.
+	traceparent func(context.Context) string
+	memory      *memory // nil where nothing is remembered
 	// background counts reservations that are being cancelled.
 	background sync.WaitGroup
 }

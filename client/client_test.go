@@ -233,3 +233,19 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 		}
 	}
 }
+
+func TestACallCarriesTheTraceOfItsContext(t *testing.T) {
+	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	type key struct{}
+	c := connect(t, client.WithTraceparent(func(ctx context.Context) string {
+		parent, _ := ctx.Value(key{}).(string)
+		return parent
+	}))
+	for parent, want := range map[string]string{"": "", "00-" + trace + "-00f067aa0ba902b7-00": trace} {
+		var problem *client.Problem
+		_, err := c.Check(context.WithValue(t.Context(), key{}, parent), client.Check{Key: "user:a", Policy: "no-such-policy"})
+		if !errors.As(err, &problem) || problem.TraceID != want {
+			t.Errorf("%q: %v %+v", parent, err, problem)
+		}
+	}
+}

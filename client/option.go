@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -99,6 +100,19 @@ func WithOutage(do OnOutage) Option {
 		c.outage = do
 		return nil
 	}
+}
+
+// WithTraceparent has f called with the context of each call, for the traceparent header
+// (W3C Trace Context) by which Stint's spans, logs and offences join the caller's trace; ""
+// sends none. With OpenTelemetry:
+//
+//	func(ctx context.Context) string {
+//		carrier := propagation.MapCarrier{}
+//		propagation.TraceContext{}.Inject(ctx, carrier)
+//		return carrier["traceparent"]
+//	}
+func WithTraceparent(f func(context.Context) string) Option {
+	return func(c *Client) error { c.traceparent = f; return nil }
 }
 
 // WithSource sets the Source of checks that have none, at most 64 bytes. It is shown with

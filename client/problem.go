@@ -21,6 +21,8 @@ type Problem struct {
 	Errors []FieldProblem `json:"errors"`
 	// RequestID finds the request in the server's log.
 	RequestID string `json:"request_id"`
+	// TraceID is that of the traceparent that was sent, "" for none.
+	TraceID string `json:"trace_id"`
 }
 
 // FieldProblem is one field that was wrong.

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"sync"
@@ -103,15 +102,19 @@ func (h *checkHandler) handleCheck(c *httpserver.Call) error {
 	}
 	k := h.takeScratch()
 	defer h.putScratch(k)
+	check.Meta = c.MetaWithTrace(check.Meta)
 	k.checks = append(k.checks, check)
-	h.decide(k)
+	h.decide(c, k)
 	if k.errs[0] != nil {
 		return k.errs[0]
 	}
 	d := &k.decisions[0]
 	k.buffer = checkjson.AppendDecision(k.buffer, d)
 	h.headers.Set(&c.Response().Header, d, h.catalog.Selector())
-	c.Outcome = string(d.Outcome)
+	c.Outcome, c.Key = string(d.Outcome), d.Check.Key.String()
+	if d.Policy != nil {
+		c.Policy = d.Policy.Name
+	}
 	return k.send(c, statusOfOutcome[d.Outcome])
 }
 
@@ -123,7 +126,10 @@ func (h *checkHandler) checkKeys(c *httpserver.Call, in *checkjson.Check) error 
 	if k.checks, err = in.AppendGateChecks(k.checks, h.catalog.Parser()); err != nil {
 		return err
 	}
-	j, err := h.gate.DecideAll(context.Background(), k.checks) // as decide
+	for i := range k.checks {
+		k.checks[i].Meta = c.MetaWithTrace(k.checks[i].Meta)
+	}
+	j, err := h.gate.DecideAll(c.DecisionContext(), k.checks)
 	if err != nil {
 		return err
 	}
@@ -139,13 +145,11 @@ func (h *checkHandler) checkKeys(c *httpserver.Call, in *checkjson.Check) error 
 }
 
 // decide asks the gate about all of k.checks.
-func (h *checkHandler) decide(k *checkScratch) {
+func (h *checkHandler) decide(c *httpserver.Call, k *checkScratch) {
 	n := len(k.checks)
 	k.decisions = slices.Grow(k.decisions[:0], n)[:n]
 	k.errs = slices.Grow(k.errs[:0], n)[:n]
-	// The gate has its own deadline. A caller who has gone is charged all the
-	// same, since the answer may be on its way.
-	h.gate.Decide(context.Background(), k.checks, k.decisions, k.errs)
+	h.gate.Decide(c.DecisionContext(), k.checks, k.decisions, k.errs)
 }
 
 func (h *checkHandler) handleBatch(c *httpserver.Call) error {
@@ -172,9 +176,10 @@ func (h *checkHandler) handleBatch(c *httpserver.Call) error {
 			k.problems[i] = err
 			continue
 		}
+		check.Meta = c.MetaWithTrace(check.Meta)
 		k.checks = append(k.checks, check)
 	}
-	h.decide(k)
+	h.decide(c, k)
 	if !h.catalog.Loaded() && len(k.errs) > 0 {
 		return k.errs[0]
 	}
@@ -210,7 +215,7 @@ func (h *checkHandler) appendProblem(b []byte, err error) []byte {
 
 // cancelReservation cancels a reservation by its handle.
 func (h *checkHandler) cancelReservation(c *httpserver.Call) error {
-	freed, err := h.gate.Cancel(context.Background(), c.Params("handle"))
+	freed, err := h.gate.Cancel(c.DecisionContext(), c.Params("handle"))
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/supervise"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/internal/tracing"
 )
 
 // flushTimeout bounds how long a stop writes what is only in memory, in addition to
@@ -52,6 +53,7 @@ type App struct {
 	watch     *redisWatch // nil when embedded
 	outages   outageLog
 	metrics   *metrics.Metrics
+	tracer    *tracing.Tracer // nil without an endpoint for spans
 	latency   *nodes.LatencyMeter
 	notifier  *notifier
 
@@ -96,8 +98,11 @@ func (a *App) build(ctx context.Context) (err error) {
 	a.outages.log = a.log
 	refresh := func(ctx context.Context) error { return a.preparer.refresh(ctx) }
 	a.metrics = a.newMetrics()
+	if a.tracer, err = newTracer(ctx, a.settings, a.log); err != nil {
+		return err
+	}
 	if a.backends, err = openBackends(a.settings, backendOptions{
-		log: a.log, metrics: a.metrics, refresh: refresh, secret: a.secret, onOutage: a.outages.redis,
+		log: a.log, metrics: a.metrics, tracer: a.tracer, refresh: refresh, secret: a.secret, onOutage: a.outages.redis,
 	}); err != nil {
 		return err
 	}
@@ -294,6 +299,9 @@ func (a *App) flush() {
 	_ = a.backends.store.Nodes.DeleteNode(ctx, a.id) // otherwise it disappears when its heartbeat stops
 	if a.snapshots != nil {
 		a.snapshots.save()
+	}
+	if err := a.tracer.Close(ctx); err != nil {
+		a.log.Warn("the last spans could not be sent", "error", err)
 	}
 	a.log.Info("stopped")
 }

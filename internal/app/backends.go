@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 	"github.com/stint-dev/stint/internal/timestamplog/refusalcache"
+	"github.com/stint-dev/stint/internal/tracing"
 )
 
 // backends store the data of a node: memory and SQLite when it is embedded, Redis
@@ -35,6 +36,7 @@ type backends struct {
 type backendOptions struct {
 	log      *slog.Logger
 	metrics  *metrics.Metrics
+	tracer   *tracing.Tracer
 	refresh  func(context.Context) error // after a change of the database
 	secret   func() []byte
 	onOutage func(timestamplog.OutageEvent)
@@ -48,12 +50,21 @@ func openBackends(s Settings, o backendOptions) (*backends, error) {
 	return openDistributed(s, options, o)
 }
 
-func (o backendOptions) databaseCall(_ context.Context, kind string, began time.Time, err error) {
+func (o backendOptions) databaseCall(ctx context.Context, kind string, began time.Time, err error) {
 	o.metrics.DatabaseCall(kind, time.Since(began), err)
+	o.tracer.Call(ctx, "database "+kind, began, err)
 }
 
-func (o backendOptions) redisCall(_ context.Context, isDecision bool, began time.Time, err error) {
+func (o backendOptions) redisCall(ctx context.Context, isDecision bool, began time.Time, err error) {
 	o.metrics.RedisCall(isDecision, time.Since(began), err)
+	if o.tracer == nil {
+		return
+	}
+	name := "redis"
+	if isDecision {
+		name = "redis decide"
+	}
+	o.tracer.Call(ctx, name, began, err)
 }
 
 func openEmbedded(s Settings, log *slog.Logger, options sqlstore.Options) (*backends, error) {

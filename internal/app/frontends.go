@@ -30,11 +30,11 @@ func (a *App) newServer() (*httpserver.Server, error) {
 		return nil, err
 	}
 	options.Sessions, options.MissingPage = pages.Sessions(), pages.MissingPage
-	scraped := []httpserver.Route{httpserver.MetricsRoute(a.metrics.Handler())}
+	own := append(httpserver.PprofRoutes(), httpserver.MetricsRoute(a.metrics.Handler()))
 	proxies := forwardauth.New(forwardauth.Options{Gate: a.gate, View: a.catalog, TokenHeader: a.settings.ForwardTokenHeader, Logger: a.log})
 	deps := a.apiDeps(use)
 	deps.Doors = proxies.Routes()
-	return httpserver.New(options, api.New(deps).Routes(), openapi.Served(deps.Doors), crowdsec.New(a.bouncers).Routes(), a.grpc.routes(), scraped, pages.Routes()), nil
+	return httpserver.New(options, api.New(deps).Routes(), openapi.Served(deps.Doors), crowdsec.New(a.bouncers).Routes(), a.grpc.routes(), own, pages.Routes()), nil
 }
 
 func (a *App) serverOptions() httpserver.Options {
@@ -47,7 +47,7 @@ func (a *App) serverOptions() httpserver.Options {
 		Clients:     a.live.clients,
 		SecretPaths: api.SecretPaths(),
 		Logger:      a.log, Now: time.Now,
-		Observe: a.observe,
+		Observe: a.observe, Tracer: a.tracer, CheckLogRatio: a.settings.CheckLogRatio,
 	}
 	// The host is not checked where DNS rebinding cannot work: with TLS, because the
 	// browser rejects the certificate, and with tokens, because no page can send one.
@@ -79,7 +79,7 @@ func (a *App) observe(c *httpserver.Call, r *httpserver.Route, took time.Duratio
 	}
 	a.metrics.Check(&metrics.CheckAnswer{
 		Door: r.Door, Outcome: gate.Outcome(c.Outcome), Status: status, Took: took, At: c.Ctx.Context().Time().Add(took),
-		IDs: metrics.IDs{Request: c.RequestID},
+		IDs: metrics.IDs{Request: c.RequestID, Trace: c.Span.Parent().TraceID()},
 	})
 }
 

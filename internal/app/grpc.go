@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/metrics"
+	"github.com/stint-dev/stint/internal/timestamplog/tracedlog"
 )
 
 // grpcDoor is the gRPC listener. Its fields are nil where it is off.
@@ -56,7 +57,7 @@ func (g *grpcDoor) build(a *App) error {
 // newGate returns a gate that waits for the log as long as said.
 func newGate(a *App, deadline time.Duration) *gate.Gate {
 	return gate.New(gate.Options{
-		View: a.catalog, Log: a.backends.log, Local: a.backends.local, Deadline: deadline,
+		View: a.catalog, Log: tracedlog.New(a.backends.log, a.tracer), Local: a.backends.local, Deadline: deadline,
 		Recorder: gate.Recorders{a.recorder, a.metrics, a.events},
 	})
 }

@@ -1,12 +1,17 @@
 package app
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/metrics"
+	"github.com/stint-dev/stint/internal/tracing"
 )
 
 // newMetrics builds the metrics, with gauges that read the parts of the node, which need
@@ -82,4 +87,18 @@ func one(is bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// newTracer returns the tracer of a node, nil for none.
+func newTracer(ctx context.Context, s Settings, log *slog.Logger) (*tracing.Tracer, error) {
+	if s.Trace.Endpoint == "" {
+		return nil, nil
+	}
+	t, err := tracing.New(ctx, tracing.Options{
+		Endpoint: s.Trace.Endpoint, Ratio: s.Trace.Ratio, Version: buildinfo.Read().Version, Node: s.NodeName, Logger: log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--trace-endpoint: %s", oneLine(err))
+	}
+	return t, nil
 }

@@ -42,6 +42,8 @@ type Settings struct {
 	DrainTimeout       time.Duration
 	LogLevel           string
 	LogFormat          string
+	CheckLogRatio      float64 // of the requests of doors
+	Trace              TraceSettings
 	NodeName           string
 
 	Notify    NotifySettings
@@ -53,6 +55,12 @@ type Settings struct {
 	KeepAudit   time.Duration // and runs, notifications, and blocks that ended
 
 	Hints []string // on how the settings file should be written, one line each
+}
+
+// TraceSettings are where spans are sent, nowhere if Endpoint is "".
+type TraceSettings struct {
+	Endpoint string
+	Ratio    float64
 }
 
 // NotifySettings are the settings of the notification channels; an empty one is not
@@ -141,6 +149,9 @@ func (s *Settings) options() []option {
 		{name: "drain-timeout", preset: "10s", value: duration(&s.DrainTimeout, 0, 10*time.Minute), help: "how long open requests may take after SIGTERM"},
 		{name: "log-level", preset: "info", value: oneOf(&s.LogLevel, "debug", "info", "warn", "error"), help: "debug, info, warn or error"},
 		{name: "log-format", preset: "text", value: oneOf(&s.LogFormat, "text", "json"), help: "text or json"},
+		{name: "check-log-ratio", preset: "off", value: ratio(&s.CheckLogRatio), help: "how many of the requests that ask for checks are in the log, with their keys: off or a share such as 1%"},
+		{name: "trace-endpoint", value: hook(&s.Trace.Endpoint), help: "the URL that takes spans over OTLP as protobuf over HTTP, for example http://127.0.0.1:4318/v1/traces; off when empty"},
+		{name: "trace-ratio", preset: "1%", value: ratio(&s.Trace.Ratio), help: "how many of the requests that bring no traceparent are traced: off or a share such as 1%"},
 		{name: "notify-webhook-url", secret: true, value: hook(&n.WebhookURL), help: "a webhook that receives automatic blocks, proposals, outages and reports"},
 		{name: "notify-webhook-secret", secret: true, value: text(&n.WebhookSecret), help: "signs what the webhook is sent, see docs/NOTIFICATIONS.md"},
 		{name: "notify-slack-url", secret: true, value: hook(&n.SlackURL), help: "an incoming webhook of Slack or a compatible service"},

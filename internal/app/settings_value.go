@@ -100,6 +100,29 @@ func number(field *int, from, to int) value {
 }
 
 // percentage is a ratio above 0 as a percentage.
+// ratio is percentage, or off for 0.
+func ratio(field *float64) value {
+	some := percentage(field)
+	return value{
+		set: func(s string) error {
+			if s == "off" {
+				*field = 0
+				return nil
+			}
+			if err := some.set(s); err != nil {
+				return mustBe("off or a share such as 1%", s)
+			}
+			return nil
+		},
+		show: func() string {
+			if *field == 0 {
+				return "off"
+			}
+			return some.show()
+		},
+	}
+}
+
 func percentage(field *float64) value {
 	return value{
 		set: func(s string) error {

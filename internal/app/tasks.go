@@ -106,7 +106,9 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 		name := list[i].Name
 		a.metrics.KnowJob(name)
 		list[i].Run = func(ctx context.Context, due time.Time) (string, error) {
+			ctx, span := a.tracer.Job(ctx, name)
 			did, err := run(db.AllowLong(ctx), due)
+			span.End(err)
 			a.metrics.JobRun(name, time.Now(), err == nil)
 			return did, err
 		}

@@ -58,22 +58,28 @@ func isPlainID(text []byte) bool {
 // logFailure logs what is not the caller's fault, with its cause. Everything
 // that a caller chose is quoted, so that no line can be forged.
 func (s *Server) logFailure(c *fiber.Ctx, id string, err error) {
-	s.o.Logger.LogAttrs(c.UserContext(), slog.LevelError, "request failed",
+	attributes := []slog.Attr{
 		slog.String("request_id", id),
 		slog.String("method", escape.Log(c.Method())),
 		slog.String("path", s.loggedPath(c.Path())),
-		slog.String("error", escape.Log(err.Error())))
+		slog.String("error", escape.Log(err.Error())),
+	}
+	if trace := traceID(c); trace != "" {
+		attributes = append(attributes, slog.String(traceKey, trace))
+	}
+	s.o.Logger.LogAttrs(c.UserContext(), slog.LevelError, "request failed", attributes...)
 }
 
-// logAccess measures a request, since the HTTP server read it whole, and logs it: one of the admin
-// listener, and of the check listener at level debug. Query strings are left out: they hold keys.
+// logAccess measures a request, since the HTTP server read it whole, and logs it: one of
+// the admin listener, a sample of what doors are asked, and the others of the check listener at
+// level debug. Query strings are left out: they hold keys.
 func (s *Server) logAccess(c *Call, r *Route) {
 	took := time.Since(c.Ctx.Context().Time())
 	if s.o.Observe != nil {
 		s.o.Observe(c, r, took)
 	}
 	level := slog.LevelDebug
-	if r.Listener == Admin && r.Path != "/livez" && r.Path != "/readyz" {
+	if r.Listener == Admin && r.Path != "/livez" && r.Path != "/readyz" || r.Door != "" && s.isSampled() {
 		level = slog.LevelInfo
 	}
 	ctx := c.UserContext()
@@ -84,7 +90,8 @@ func (s *Server) logAccess(c *Call, r *Route) {
 	if c.Principal != nil {
 		who = string(c.Principal.Kind) + ":" + c.Principal.Name
 	}
-	s.o.Logger.LogAttrs(ctx, level, "request",
+	attributes := make([]slog.Attr, 0, 12)
+	attributes = append(attributes,
 		slog.String("request_id", c.RequestID),
 		slog.String("method", r.Method),
 		slog.String("path", s.loggedPath(c.Path())),
@@ -92,7 +99,18 @@ func (s *Server) logAccess(c *Call, r *Route) {
 		slog.Duration("took", took),
 		slog.String("address", c.Address.String()),
 		slog.String("who", escape.Log(who)))
+	if r.Door != "" {
+		attributes = append(attributes, slog.String("door", r.Door), slog.String("outcome", c.Outcome),
+			slog.String("key", escape.Log(c.Key)), slog.String("policy", c.Policy))
+	}
+	if trace := c.TraceID(); trace != "" {
+		attributes = append(attributes, slog.String(traceKey, trace))
+	}
+	s.o.Logger.LogAttrs(ctx, level, "request", attributes...)
 }
+
+// isSampled reports whether a request of a door is in the access log.
+func (s *Server) isSampled() bool { return s.o.CheckLogRatio > 0 && rand.Float64() < s.o.CheckLogRatio }
 
 // loggedPath is a path as the log shows it.
 func (s *Server) loggedPath(path string) string {

@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"time"
 
@@ -9,6 +10,8 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/tracing"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Call is one request on its way through a handler. It must not be kept after.
@@ -22,15 +25,22 @@ type Call struct {
 	// RequestID finds the request in the log.
 	RequestID string
 	// Outcome is what the route's Door decided, as gate.Outcome; "" where it decided
-	// nothing, or several requests.
-	Outcome string
+	// nothing, or several requests. Key and Policy are those of the decision, "" where
+	// it has none or several.
+	Outcome, Key, Policy string
+
+	// Parent is the span of a caller who traces the request, zero without one.
+	Parent tracing.Parent
+	// Span is that of the request, nil where it is not traced.
+	Span *tracing.Span
 
 	server *Server
 	need   identity.Access // of the route
 	users  int64           // UsersRevision before the principal was found
 	ctx    context.Context // nil until Context is called
 	cancel context.CancelFunc
-	header [64]byte // working memory for the request id
+	traced context.Context // of Span, nil without
+	header [64]byte        // working memory for the request id
 }
 
 // Principal is who makes a request and what they may do.
@@ -75,7 +85,44 @@ const HandlerTimeout = 10 * time.Second
 // still watch it, and which c.Ctx.Context returns.
 func (c *Call) Context() context.Context {
 	if c.ctx == nil {
-		c.ctx, c.cancel = context.WithTimeout(context.Background(), HandlerTimeout)
+		c.ctx, c.cancel = context.WithTimeout(c.DecisionContext(), HandlerTimeout)
 	}
 	return c.ctx
 }
+
+// DecisionContext returns the context of what is asked of the gate. It has no end: the
+// gate has a deadline of its own, and a caller who has gone is charged all the same, since
+// the answer may be on its way.
+func (c *Call) DecisionContext() context.Context {
+	if c.traced != nil {
+		return c.traced
+	}
+	return context.Background()
+}
+
+// TraceID returns the id of the trace that the request belongs to, "" for none. Its caller
+// may have chosen it.
+func (c *Call) TraceID() string {
+	if c.Span != nil {
+		return c.Span.Parent().TraceID()
+	}
+	return c.Parent.TraceID()
+}
+
+// MetaWithTrace returns what is shown with an offence, and with it the id of the trace
+// where the request has one. meta is not changed.
+func (c *Call) MetaWithTrace(meta map[string]string) map[string]string {
+	if c.Span == nil && c.Parent.IsZero() {
+		return meta
+	}
+	if _, set := meta[traceKey]; set || len(meta) >= wire.MaxMeta {
+		return meta
+	}
+	more := make(map[string]string, len(meta)+1)
+	maps.Copy(more, meta)
+	more[traceKey] = c.TraceID()
+	return more
+}
+
+// traceKey names the id of a trace in logs, problems and offences.
+const traceKey = "trace_id"

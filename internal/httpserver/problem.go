@@ -134,7 +134,7 @@ func (s *Server) fail(c *fiber.Ctx, err error) error {
 			p = newProblem(p.Status, string(fault.Malformed), framing.Detail)
 		}
 	}
-	p.RequestID = id
+	p.RequestID, p.TraceID = id, traceID(c)
 	if s.o.MissingPage != nil && p.Status == http.StatusNotFound && c.App() == s.admin && wantsPage(c) {
 		c.Set(fiber.HeaderXRequestID, id)
 		return s.o.MissingPage(c)

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/tracing"
 )
 
 // Listener is where a route is reached.
@@ -77,7 +78,10 @@ func (s *Server) handle(r *Route) fiber.Handler {
 		c := s.calls.Get().(*Call)
 		defer s.release(c)
 		c.Ctx, c.server = fc, s
-		defer func() { s.logAccess(c, r) }()
+		defer func() {
+			s.logAccess(c, r)
+			s.endTrace(c, r)
+		}()
 		defer func() {
 			if cause := recover(); cause != nil {
 				err = fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
@@ -88,6 +92,9 @@ func (s *Server) handle(r *Route) fiber.Handler {
 		}()
 		c.Address = s.o.Clients().Of(fc.Context())
 		c.RequestID = takeRequestID(fc)
+		if s.o.Tracer != nil || len(fc.Request().Header.PeekCanonical(traceparentHeader)) > 0 {
+			s.trace(c, r)
+		}
 		c.SetHeader(requestIDHeader, append(c.header[:0], c.RequestID...))
 		c.SetHeader(cacheControlHeader, noStore)
 		c.SetHeader(contentTypeOptionsHeader, noSniff)
@@ -132,5 +139,7 @@ func (s *Server) release(c *Call) {
 		c.cancel()
 	}
 	c.Ctx, c.Principal, c.RequestID, c.Outcome, c.ctx, c.cancel = nil, nil, "", "", nil, nil
+	c.Key, c.Policy = "", ""
+	c.Parent, c.Span, c.traced = tracing.Parent{}, nil, nil
 	s.calls.Put(c)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/tracing"
 )
 
 // Credentials is the node's copy of tokens and users.
@@ -53,6 +54,10 @@ type Options struct {
 	// Observe is called for every answer of a route, with the time since the request was
 	// read; nil for none. It must not keep c.
 	Observe func(c *Call, r *Route, took time.Duration)
+	// Tracer makes the spans of requests; nil for none.
+	Tracer *tracing.Tracer
+	// CheckLogRatio is how many of the requests of doors are in the access log, 0 to 1.
+	CheckLogRatio float64
 	// CheckAuth requires a token with the scope check on the check listener.
 	CheckAuth bool
 	// Clients returns what finds out where requests come from; nil believes no header.

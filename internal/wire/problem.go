@@ -26,6 +26,8 @@ type Problem struct {
 	Errors []FieldProblem `json:"errors,omitempty"`
 	// RequestID finds the request in the server's log.
 	RequestID string `json:"request_id,omitzero"`
+	// TraceID is the id of the trace that the request belongs to, left out for none.
+	TraceID string `json:"trace_id,omitzero"`
 	// More holds the members that only this problem has, for example the id of the
 	// block in conflict.
 	More map[string]jsontext.Value `json:",embed"`

@@ -85,8 +85,9 @@ func (h *handler) report(c *httpserver.Call) error {
 		return err
 	}
 	var answer [1]gate.Reported
+	r.Meta = c.MetaWithTrace(r.Meta)
 	// Who reports and goes away is counted all the same, as a check is.
-	if err := h.gate.Report(context.Background(), []gate.Report{r}, answer[:]); err != nil {
+	if err := h.gate.Report(c.DecisionContext(), []gate.Report{r}, answer[:]); err != nil {
 		return err
 	}
 	return c.SendJSON(http.StatusOK, fromReported(&answer[0]))
@@ -122,10 +123,11 @@ func (h *handler) reportBatch(c *httpserver.Call) error {
 			answer.Answers[i].Problem = httpserver.ProblemOf(err)
 			continue
 		}
+		r.Meta = c.MetaWithTrace(r.Meta)
 		reports, places = append(reports, r), append(places, i)
 	}
 	reported := make([]gate.Reported, len(reports))
-	if err := h.gate.Report(context.Background(), reports, reported); err != nil {
+	if err := h.gate.Report(c.DecisionContext(), reports, reported); err != nil {
 		return err
 	}
 	for i := range reported {

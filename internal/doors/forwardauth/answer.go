@@ -26,7 +26,10 @@ var (
 // refused, so it names neither policy nor reason.
 func (d *Door) answer(c *httpserver.Call, q *Query, decision *gate.Decision) error {
 	status := statusOf[decision.Outcome]
-	c.Outcome = string(decision.Outcome)
+	c.Outcome, c.Key = string(decision.Outcome), decision.Check.Key.String()
+	if decision.Policy != nil {
+		c.Policy = decision.Policy.Name
+	}
 	d.headers.Set(&c.Response().Header, decision, d.o.View.Selector())
 	c.SetHeader(decisionHeader, []byte(decision.Outcome))
 	c.SetHeader(statusHeader, strconv.AppendInt(nil, int64(status), 10))
@@ -46,7 +49,7 @@ func (d *Door) answer(c *httpserver.Call, q *Query, decision *gate.Decision) err
 	}
 	problem := &wire.Problem{
 		Type: "about:blank", Title: http.StatusText(status), Status: shown, Code: string(decision.Outcome),
-		Detail: detail(decision), RequestID: c.RequestID,
+		Detail: detail(decision), RequestID: c.RequestID, TraceID: c.TraceID(),
 	}
 	body, err := json.Marshal(problem)
 	if err != nil {

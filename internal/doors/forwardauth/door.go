@@ -6,7 +6,6 @@
 package forwardauth
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -103,16 +102,17 @@ func (d *Door) handle(c *httpserver.Call) error {
 	if k.checks, err = k.query.appendChecks(k.checks, c, d.o.View.Parser(), d.o.View.Selector().HasConditional()); err != nil {
 		return err
 	}
-	// The gate has its own deadline. A caller who has gone is charged all the
-	// same, since the answer may be on its way.
+	for i := range k.checks {
+		k.checks[i].Meta = c.MetaWithTrace(k.checks[i].Meta)
+	}
 	if len(k.checks) == 1 {
-		decision, err := d.o.Gate.Check(context.Background(), k.checks[0])
+		decision, err := d.o.Gate.Check(c.DecisionContext(), k.checks[0])
 		if err != nil {
 			return err
 		}
 		return d.answer(c, &k.query, &decision)
 	}
-	combined, err := d.o.Gate.DecideAllOrApart(context.Background(), k.checks)
+	combined, err := d.o.Gate.DecideAllOrApart(c.DecisionContext(), k.checks)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,147 @@
+package app
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/stint-dev/stint/test/servers"
+)
+
+// spans collects what is sent over OTLP.
+type spans struct {
+	mu  sync.Mutex
+	all []*tracev1.Span
+}
+
+func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	var sent collector.ExportTraceServiceRequest
+	if err != nil || proto.Unmarshal(body, &sent) != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, resource := range sent.ResourceSpans {
+		for _, scope := range resource.ScopeSpans {
+			s.all = append(s.all, scope.Spans...)
+		}
+	}
+}
+
+// named returns the first span of a name, within a parent unless that is nil.
+func (s *spans) named(name string, parent []byte) *tracev1.Span {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.all {
+		if one.Name == name && (parent == nil || string(one.ParentSpanId) == string(parent)) {
+			return one
+		}
+	}
+	return nil
+}
+
+func TestATraceGoesThroughChecksLogsProblemsAndOffences(t *testing.T) {
+	sent := &spans{}
+	server := httptest.NewServer(sent)
+	t.Cleanup(server.Close)
+	n := startNode(t, servers.Redis(t), servers.Postgres(t).URL, filepath.Join(t.TempDir(), "data"),
+		"--trace-endpoint", server.URL+"/v1/traces", "--trace-ratio", "off", "--check-log-ratio", "100%", "--log-format", "json")
+	const id = "4bf92f3577b34da6a3ce929d0e0e4736"
+	ask := func(admin bool, method, path, body string) (*http.Response, string) {
+		t.Helper()
+		address := n.CheckAddr()
+		if admin {
+			address = n.AdminAddr()
+		}
+		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+address.String()+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Authorization", "Bearer "+testToken)
+		request.Header.Set("Traceparent", "00-"+id+"-00f067aa0ba902b7-01")
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer, string(text)
+	}
+	if answer, text := ask(true, "PUT", "/v1/policies/traced", `{"match":["traced:*"],"rules":["1/h"]}`); answer.StatusCode != http.StatusCreated {
+		t.Fatal(text)
+	}
+	answer, _ := ask(false, "POST", "/v1/check", `{"key":"traced:one"}`)
+	if parent := answer.Header.Get("Traceresponse"); !strings.HasPrefix(parent, "00-"+id+"-") {
+		t.Errorf("the answer names the span %q", parent)
+	}
+	_, refused := ask(false, "POST", "/v1/check", `{"key":"traced:one"}`)
+	if _, problem := ask(false, "POST", "/v1/check", `{`); !strings.Contains(problem, `"trace_id":"`+id+`"`) {
+		t.Errorf("the problem is %s", problem)
+	}
+	if log := n.log.String(); !strings.Contains(log, `"key":"traced:one","policy":"traced","trace_id":"`+id+`"`) {
+		t.Errorf("the access log is %s", log)
+	}
+	refusal := strings.SplitN(strings.SplitN(refused, `"id":"`, 2)[1], `"`, 2)[0]
+	until(t, "the offence names the trace", func() bool {
+		_, text := ask(true, "GET", "/v1/refusals/"+refusal, "")
+		return strings.Contains(text, id)
+	})
+	wantProfiles(t, n)
+	n.stop() // which sends what is left
+	for _, name := range []string{"POST /v1/check", "PUT /v1/policies/:name", "database change", "log decide"} {
+		if sent.named(name, nil) == nil {
+			t.Errorf("there is no span %q", name)
+		}
+	}
+	check := sent.named("POST /v1/check", nil)
+	if sent.named("log decide", check.GetSpanId()) == nil {
+		t.Error("the log's decision is not part of the check")
+	}
+	for _, attribute := range check.GetAttributes() {
+		if strings.Contains(attribute.GetValue().GetStringValue(), "traced:one") {
+			t.Error("the span contains the key")
+		}
+	}
+}
+
+// wantProfiles checks that admins get profiles of the process and others none.
+func wantProfiles(t *testing.T, n *testNode) {
+	t.Helper()
+	status, made := n.ask(t, true, "POST", "/v1/tokens", `{"name":"reader","scopes":["read","operate"]}`, testToken)
+	if status != http.StatusCreated {
+		t.Fatal(made)
+	}
+	reader := strings.SplitN(strings.SplitN(made, `"secret":"`, 2)[1], `"`, 2)[0]
+	for _, test := range []struct {
+		path, token string
+		want        int
+	}{
+		{"heap", testToken, http.StatusOK}, {"goroutine?debug=1", testToken, http.StatusOK}, {"profile?seconds=1", testToken, http.StatusOK},
+		{"heap", reader, http.StatusForbidden}, {"heap", "", http.StatusUnauthorized}, {"cmdline", testToken, http.StatusNotFound},
+		{"profile?seconds=61", testToken, http.StatusUnprocessableEntity}, {"heap?seconds=x", testToken, http.StatusUnprocessableEntity},
+	} {
+		if status, body := n.ask(t, true, "GET", "/debug/pprof/"+test.path, "", test.token); status != test.want {
+			t.Errorf("%s: %d %.200s", test.path, status, body)
+		}
+	}
+}
+
+func TestAnEndpointForSpansMustBeAURL(t *testing.T) {
+	if _, err := Load([]string{"--trace-endpoint", "collector:4318"}, nil); err == nil {
+		t.Error("accepted")
+	}
+}

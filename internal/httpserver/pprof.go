@@ -1,0 +1,53 @@
+package httpserver
+
+import (
+	"net/http"
+	"net/http/pprof"
+	"strconv"
+	"sync"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/adaptor"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// pprofPath is where profiles of the process are.
+const pprofPath = "/debug/pprof/"
+
+// maxProfile is the longest profile in seconds: the answer comes at its end.
+const maxProfile = 60
+
+// PprofRoutes are the routes for profiles of this process, as go tool pprof reads them,
+// for admins. The command line is left out.
+func PprofRoutes() []Route {
+	profile, trace := adaptor.HTTPHandlerFunc(pprof.Profile), adaptor.HTTPHandlerFunc(pprof.Trace)
+	running := new(sync.Mutex) // the process can have one profile of each kind at a time
+	routes := []Route{pprofRoute("profile", bounded(running, profile)), pprofRoute("trace", bounded(running, trace))}
+	for _, name := range []string{"allocs", "goroutine", "heap", "mutex", "block", "threadcreate"} {
+		answer := adaptor.HTTPHandler(pprof.Handler(name))
+		routes = append(routes, pprofRoute(name, bounded(running, answer)))
+	}
+	return routes
+}
+
+func pprofRoute(name string, h Handler) Route {
+	return Route{Listener: Admin, Method: http.MethodGet, Path: pprofPath + name, Access: identity.Admin, Handler: h}
+}
+
+// bounded refuses a profile that takes longer than maxProfile, or while another runs.
+func bounded(running *sync.Mutex, answer fiber.Handler) Handler {
+	return func(c *Call) error {
+		if text := c.Query("seconds"); text != "" {
+			if seconds, err := strconv.Atoi(text); err != nil || seconds < 1 || seconds > maxProfile {
+				return fault.Field("seconds", "must be a whole number from 1 to %d", maxProfile)
+			}
+		}
+		if !running.TryLock() {
+			return fault.New(fault.Conflict, "Another profile is under way; wait until it ends.")
+		}
+		defer running.Unlock()
+		return answer(c.Ctx)
+	}
+}

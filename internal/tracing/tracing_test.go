@@ -1,0 +1,86 @@
+package tracing
+
+import (
+	"testing"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+func TestATraceparentIsReadAsTheStandardSays(t *testing.T) {
+	const good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	for text, want := range map[string]bool{
+		good: true,
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00":      true,
+		"01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more": true,
+		"":          false,
+		good + "-x": false,
+		"ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01":  false,
+		"00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01":  false,
+		"00-00000000000000000000000000000000-00f067aa0ba902b7-01":  false,
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01":  false,
+		"00-4bf92f3577b34da6a3ce929d0e0e4736_00f067aa0ba902b7-01":  false,
+		"00-4bf92f3577b34da6a3ce929d0e0e473\n-00f067aa0ba902b7-01": false,
+		"01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01x": false,
+	} {
+		p := ParseParent([]byte(text))
+		if p.IsZero() == want {
+			t.Errorf("%q: got %+v", text, p)
+		}
+		if want && p.TraceID() != "4bf92f3577b34da6a3ce929d0e0e4736" {
+			t.Errorf("%q: got the trace %s", text, p.TraceID())
+		}
+	}
+	if text := string(ParseParent([]byte(good)).AppendTo(nil)); text != good {
+		t.Errorf("written as %s", text)
+	}
+}
+
+func TestCallersMayAskForABoundedNumberOfTraces(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	s := &sampler{root: sdktrace.NeverSample(), now: func() time.Time { return now }}
+	asked := sdktrace.SamplingParameters{
+		Name: "POST /v1/check",
+		ParentContext: trace.ContextWithRemoteSpanContext(t.Context(),
+			ParseParent([]byte("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")).context()),
+	}
+	count := func() (n int) {
+		for range 3 * maxAsked {
+			if s.ShouldSample(asked).Decision == sdktrace.RecordAndSample {
+				n++
+			}
+		}
+		return n
+	}
+	if n := count(); n != maxAsked {
+		t.Errorf("%d in a second", n)
+	}
+	now = now.Add(time.Second)
+	if n := count(); n != maxAsked {
+		t.Errorf("%d in the next", n)
+	}
+	for name, want := range map[string]sdktrace.SamplingDecision{"job daily-report": sdktrace.RecordAndSample, "redis": sdktrace.Drop} {
+		if got := s.ShouldSample(sdktrace.SamplingParameters{Name: name, ParentContext: t.Context()}).Decision; got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestWithoutATracerNothingIsTraced(t *testing.T) {
+	var tracer *Tracer
+	ctx, span := tracer.Request(Parent{}, "", time.Time{})
+	span.Set("a", "b")
+	span.SetInt("a", 1)
+	span.End(nil)
+	if _, part := tracer.Part(ctx, ""); part != nil || span != nil || !span.Parent().IsZero() {
+		t.Error("a span without a tracer")
+	}
+	if _, job := tracer.Job(ctx, ""); job != nil {
+		t.Error("a job's span without a tracer")
+	}
+	tracer.Call(ctx, "", time.Time{}, nil)
+	if err := tracer.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
