@@ -72,6 +72,14 @@ verify-release: ## Run verify, lint the OpenAPI document and run govulncheck; ne
 build: ## Build bin/stint-server and bin/stint-admin
 	$(GO) build -trimpath -ldflags='-s -w' -o bin/ ./cmd/stint-server ./cmd/stint-admin
 
+.PHONY: dist
+dist: ## Build archives, deb, rpm, an OCI image, bills of materials and checksums of the commit in bin/dist
+	$(GO) run -C tools/dist . -root "$(CURDIR)"
+
+.PHONY: test-dist
+test-dist: ## Build the release of the last commit twice, compare, and install it; needs root
+	$(GO) test -C tools/dist -count 1 -timeout 60m ./...
+
 .PHONY: bench
 bench: setup ## Run the benchmarks and write docs/BENCHMARKS.md
 	bash scripts/bench.sh

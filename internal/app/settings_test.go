@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -295,6 +296,33 @@ func TestHealthAsksTheNodeOfItsSettings(t *testing.T) {
 	a.draining.Store(true)
 	if code, text := ask("--listen", a.CheckAddr().String()); code != 1 || !strings.Contains(text, "503") {
 		t.Errorf("got %d: %s", code, text)
+	}
+}
+
+func TestTheUnitOfSystemdIsValidAndHardened(t *testing.T) {
+	unit, err := os.ReadFile("../../deploy/systemd/stint.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"User=stint", "ExecReload=/bin/kill -HUP $MAINPID", "StateDirectory=stint", "StateDirectoryMode=0700", "NoNewPrivileges=yes", "ProtectSystem=strict"} {
+		if !strings.Contains(string(unit), "\n"+line+"\n") {
+			t.Errorf("the unit has no line %s", line)
+		}
+	}
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Log("systemd-analyze is not installed: the unit is not verified")
+		return
+	}
+	path := filepath.Join(t.TempDir(), "stint.service")
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(unit), "/usr/bin/stint-server", os.Args[0])), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := exec.Command(analyze, "verify", "--man=no", path).CombinedOutput(); err != nil || len(text) > 0 {
+		t.Errorf("systemd-analyze verify: %v: %s", err, text)
+	}
+	if text, err := exec.Command(analyze, "security", "--offline=true", "--threshold=20", "--no-pager", path).CombinedOutput(); err != nil {
+		t.Errorf("the exposure is more than 2.0: %v: %s", err, text)
 	}
 }
 
