@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
@@ -116,9 +117,18 @@ func (p *Proposals) evidence(ctx context.Context, pattern keys.Pattern, network 
 	return e, err
 }
 
-// Find returns the newest first: the open ones, or all.
+// Find returns the newest first: the open ones, or all. One whose whole range is blocked
+// by now has nothing left to decide and is not among the open ones.
 func (p *Proposals) Find(ctx context.Context, openOnly bool, limit int) ([]*offences.Proposal, error) {
-	return p.Store.FindProposals(ctx, openOnly, limit)
+	found, err := p.Store.FindProposals(ctx, openOnly, limit)
+	if !openOnly {
+		return found, err
+	}
+	now := p.Now()
+	return slices.DeleteFunc(found, func(o *offences.Proposal) bool {
+		network, is := o.Pattern.Network()
+		return is && p.blockedWhole(o.Pattern, network, now)
+	}), err
 }
 
 // maxOpenProposals bounds what is counted for people.

@@ -71,7 +71,7 @@ func (d *Detection) ExplainRefusal(ctx context.Context, text string) (*RefusalEx
 		e.Text = fmt.Sprintf("Nothing is recorded under this id yet; the minute of %s is not over, and counts take up to two seconds to arrive.", at)
 	default:
 		e.Found = RecordNone
-		e.Text = fmt.Sprintf("Nothing was refused under this id in the minute of %s: the check was a peek, or its node stopped before it could write.", at)
+		e.Text = fmt.Sprintf("Nothing was refused under this id in the minute of %s. Check the id; older or unsaved refusals are not kept.", at)
 	}
 	return e, nil
 }

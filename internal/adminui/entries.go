@@ -46,7 +46,7 @@ type entryRow struct {
 // SourceWord says how a block was made.
 func (i *entryRow) SourceWord() string {
 	if i.Source == blocks.Manual {
-		return "by hand"
+		return "manual"
 	}
 	return string(i.Source)
 }

@@ -77,7 +77,7 @@ func (v *preview) Touched() []*blocks.Entry {
 
 // TypeText is what is to be typed to go on, as the label says it.
 func (v *preview) TypeText() string {
-	return "To select " + all(v.Covers) + ", type " + v.Pattern.String()
+	return "To confirm " + all(v.Covers) + ", type " + v.Pattern.String()
 }
 
 // all says that a count is meant as a whole: "all 65,536 addresses".

@@ -145,7 +145,7 @@ func (h *entriesHandler) entryFilter(kind blocks.Kind, q site.Query) (blocks.Fil
 // each where the filter narrows nothing else: counting those that it selects
 // would take longer than the list itself.
 func (h *entriesHandler) sources(s *kindTexts, f blocks.Filter, q site.Query) []sourceCount {
-	all := []sourceCount{{Name: "All"}, {Name: "By hand"}, {Name: "Automatic"}, {Name: "Imported"}}
+	all := []sourceCount{{Name: "All"}, {Name: "Manual"}, {Name: "Automatic"}, {Name: "Imported"}}
 	counted := f.State == "" && f.Search == "" && f.Author == "" && f.Within.IsZero()
 	counts := map[blocks.Source]int{}
 	if counted {

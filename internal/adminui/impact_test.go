@@ -74,7 +74,7 @@ func TestTheConfirmationDrawsWhoElseAWideBlockHits(t *testing.T) {
 		"ip:198.48.0.0/12":     {"Its 256 ranges of 4,096 addresses: 1 offend, 1 were only allowed, 254"},
 		"ip:2001:db8:7::/48":   {"Its 256 ranges of /56: 0 offend, 1 were only allowed, 255"},
 		"ip:2001:db8:7::/58":   {"Its 64 networks of /64: 0 offend, 0 were only allowed, 64 were not seen"},
-		"ip:198.51.100.128/25": {"Nobody of it was seen in the last day."},
+		"ip:198.51.100.128/25": {"No key in it was seen in the last day."},
 	} {
 		page := olu.get("/blocks/new?pattern=" + address).is(http.StatusOK)
 		for _, part := range parts {
@@ -84,7 +84,7 @@ func TestTheConfirmationDrawsWhoElseAWideBlockHits(t *testing.T) {
 	for _, none := range []string{"ip:198.51.100.0/29", "ip:198.51.100.7", "token:a", "*", "ip:*"} {
 		olu.get("/blocks/new?pattern=" + url.QueryEscape(none)).is(http.StatusOK).lacks(`class="grid"`)
 	}
-	olu.get("/blocks/new?pattern=ip:198.0.0.0/8").is(http.StatusOK).holds("To select all 16,777,216 addresses, type ip:198.0.0.0/8")
+	olu.get("/blocks/new?pattern=ip:198.0.0.0/8").is(http.StatusOK).holds("To confirm all 16,777,216 addresses, type ip:198.0.0.0/8")
 }
 
 func TestANarrowerRangeThatStopsMostIsOfferedInstead(t *testing.T) {

@@ -187,7 +187,7 @@ func TestOnlyOperatorsActOnWhatTheySee(t *testing.T) {
 	}
 	olu := n.as(t, "olu")
 	wide := olu.post("/bulk/add", url.Values{"key": {"ip:10.0.0.0/8"}, "for": {"1h"}}).is(http.StatusSeeOther)
-	olu.get(wide.header.Get("Location")).is(http.StatusOK).holds("To select all 16,777,216 addresses, type ip:10.0.0.0/8")
+	olu.get(wide.header.Get("Location")).is(http.StatusOK).holds("To confirm all 16,777,216 addresses, type ip:10.0.0.0/8")
 	if got := n.decisionOn(t, "ip:10.0.0.1"); got != "allowed" {
 		t.Errorf("a wide range that nobody confirmed is %s", got)
 	}

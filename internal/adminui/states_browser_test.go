@@ -250,6 +250,12 @@ func TestSearchSuggestsAndSmallThingsAreRight(t *testing.T) {
 	// A question is not under the bar that stays on top.
 	b.show(1440, "/key?key=ip:203.0.113.6&ask=reset#reset")
 	b.waitFor(`document.querySelector("#reset").getBoundingClientRect().top >= document.querySelector(".top").getBoundingClientRect().bottom`)
+	// A proposal is open until its range is blocked.
+	b.show(1440, "/proposals")
+	b.says("203.0.113.0/24")
+	n.block(t, "ip:203.0.113.0/24", "the range", "maria", blocks.Manual, time.Hour)
+	b.show(1440, "/")
+	b.says("No range is proposed for a block.")
 	b.show(1440, "/blocks?state=ended")
 	b.saysNot("requests in the last hour")
 }

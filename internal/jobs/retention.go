@@ -43,7 +43,7 @@ type PastDeleter interface {
 func DeletePast(store PastDeleter, keep Retention, now func() time.Time) Job {
 	keep = keep.WithDefaults()
 	return Job{
-		Name: "delete-past-retention", Help: "Forgets changes, ended blocks and tokens, runs and notifications past their retention.",
+		Name: "delete-past-retention", Help: "Deletes changes, ended blocks and tokens, runs and notifications older than the retention period.",
 		Schedule: "40 3 * * *", MakeUp: true,
 		Run: func(ctx context.Context, _ time.Time) (string, error) {
 			at := now()
