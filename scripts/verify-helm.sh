@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Lints the Helm chart and renders it as installed by default and with everything on. It
+# fails too if the chart renders without the Secret that it needs. helm is pinned in
+# tools/helm, a module of its own.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+chart=$PWD/deploy/helm/stint
+helm() { CGO_ENABLED=0 "${GO:-go}" tool -C tools/helm helm "$@"; }
+
+helm lint --strict "$chart" --set existingSecret=stint
+helm template stint "$chart" --set existingSecret=stint >/dev/null
+all=$(helm template stint "$chart" --set existingSecret=stint --set autoscaling.enabled=true \
+  --set serviceMonitor.enabled=true --set serviceMonitor.tokenSecret.name=token \
+  --set tls.checkSecret=checks --set tls.adminSecret=admin \
+  --set-json 'networkPolicy.adminFrom=[{"podSelector":{}}]')
+for kind in Deployment Service PodDisruptionBudget NetworkPolicy HorizontalPodAutoscaler ServiceMonitor; do
+  grep -q "^kind: $kind\$" <<<"$all" || { echo "verify-helm: no $kind is rendered" >&2; exit 1; }
+done
+if helm template stint "$chart" >/dev/null 2>&1; then
+  echo "verify-helm: the chart renders without existingSecret" >&2
+  exit 1
+fi
+echo "verify-helm: passed"
