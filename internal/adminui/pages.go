@@ -41,6 +41,8 @@ type Deps struct {
 	Jobs   *operations.Jobs
 	// Settings are shown as they are: secrets must be hidden in them already.
 	Settings func() []Setting
+	// Crawlers are those that the node has verified by DNS.
+	Crawlers operations.Crawlers
 	// Undo takes changes back from the page of the audit; nil for never.
 	Undo *admin.Undo
 	// Checked reports whether any check was ever answered; nil for never.
@@ -122,7 +124,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&connectHandler{Site: s, connect: d.Connect},
 		&tokensHandler{Site: s, tokens: d.Tokens},
 		&usersHandler{Site: s, users: d.Users},
-		&settingsHandler{Site: s, settings: d.Settings, build: d.Build},
+		&settingsHandler{Site: s, settings: d.Settings, build: d.Build, crawlers: d.Crawlers},
 	}
 	policies := &policies.Handler{Site: s, Policies: d.Policies, Detection: d.Detection, IsShared: isShared}
 	all := append(s.StaticRoutes(), policies.Routes()...)

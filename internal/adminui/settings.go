@@ -3,6 +3,7 @@ package adminui
 import (
 	"net/http"
 
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -11,9 +12,11 @@ import (
 
 type settingsPage struct {
 	site.Frame
-	Build    buildinfo.Info
-	Settings []Setting
-	IPv6Bits int
+	Build     buildinfo.Info
+	Settings  []Setting
+	IPv6Bits  int
+	Operators []operations.CrawlerOperator
+	Crawlers  []operations.Crawler
 }
 
 // settingsHandler shows the settings.
@@ -21,6 +24,7 @@ type settingsHandler struct {
 	*site.Site
 	settings func() []Setting
 	build    buildinfo.Info
+	crawlers operations.Crawlers
 }
 
 func (h *settingsHandler) routes() []httpserver.Route {
@@ -32,5 +36,6 @@ func (h *settingsHandler) showSettings(c *httpserver.Call) error {
 		Frame:    h.NewFrame(c, "Settings", "/settings"),
 		Build:    h.build,
 		Settings: h.settings(), IPv6Bits: h.Catalog.Parser().IPv6Bits,
+		Operators: h.crawlers.Operators(), Crawlers: h.crawlers.List(),
 	})
 }

@@ -50,6 +50,7 @@ type Deps struct {
 	Detection     *admin.Detection
 	Reports       *use.Reports
 	Nodes         *use.Nodes
+	Crawlers      use.Crawlers
 	Bouncers      *admin.Bouncers
 	Undo          *admin.Undo
 	Jobs          *use.Jobs
@@ -79,7 +80,7 @@ func New(d Deps) *API {
 	routes := slices.Concat(
 		(&checkHandler{gate: d.Gate, catalog: d.Catalog}).routes(),
 		outcomes.Routes(d.Gate, d.Catalog),
-		(&healthHandler{common: c, ready: d.Ready, nodes: d.Nodes, build: d.Build}).routes(),
+		(&healthHandler{common: c, ready: d.Ready, nodes: d.Nodes, crawlers: &d.Crawlers, build: d.Build}).routes(),
 		(&bouncerHandler{bouncers: d.Bouncers}).routes(),
 		(&policyHandler{common: c, policies: d.Policies}).routes(),
 		entries.routes(),

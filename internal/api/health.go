@@ -19,9 +19,10 @@ import (
 // healthHandler says whether this node lives and can answer, and which nodes there are.
 type healthHandler struct {
 	common
-	ready func(ctx context.Context) wire.Readiness // nil checks the catalog only
-	nodes *operations.Nodes
-	build buildinfo.Info
+	ready    func(ctx context.Context) wire.Readiness // nil checks the catalog only
+	nodes    *operations.Nodes
+	build    buildinfo.Info
+	crawlers *operations.Crawlers
 }
 
 func (h *healthHandler) routes() []route {
@@ -32,6 +33,7 @@ func (h *healthHandler) routes() []route {
 		onAdmin(get, "/readyz", identity.Public, h.handleReady, opReady),
 		onAdmin(get, wire.PathVersion, identity.Read, h.getVersion, opVersion),
 		onAdmin(get, wire.PathNodes, identity.Read, h.listNodes, opListNodes),
+		onAdmin(get, wire.PathCrawlers, identity.Read, h.listCrawlers, opListCrawlers),
 	}
 }
 
@@ -52,6 +54,20 @@ var (
 		Answers: ok("The nodes by name.", wire.Page[wire.Node]{}),
 	}
 )
+
+var opListCrawlers = &openapi.Operation{
+	ID: "listCrawlers", Tag: "health", Summary: "The crawlers that this node has verified by DNS; none unless the setting verified-crawlers names operators.",
+	Answers: ok("The crawlers by operator and address.", wire.Page[wire.Crawler]{}),
+}
+
+func (h *healthHandler) listCrawlers(c *httpserver.Call) error {
+	if err := c.ParseQuery().Err(); err != nil {
+		return err
+	}
+	return c.SendJSON(http.StatusOK, singlePage(h.crawlers.List(), func(k operations.Crawler) wire.Crawler {
+		return wire.Crawler{Address: k.Address.String(), Operator: k.Operator, Name: k.Name, VerifiedAt: wire.At(k.Verified)}
+	}))
+}
 
 func (h *healthHandler) handleLive(c *httpserver.Call) error {
 	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)

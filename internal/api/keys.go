@@ -80,7 +80,7 @@ func (h *keyHandler) resetKey(c *httpserver.Call) error {
 func fromExplanation(x *admin.KeyExplanation, policyName func(id int64) string) wire.KeyExplanation {
 	out := wire.KeyExplanation{
 		Key: x.Key.String(), At: wire.At(x.At), Decision: string(x.Outcome), NextAllowedAt: wire.At(x.NextAllowed),
-		Degraded: x.Degraded != "", DegradedReason: x.Degraded,
+		Degraded: x.Degraded != "", DegradedReason: x.Degraded, Crawler: x.Crawler,
 		Exemptions: []wire.Entry{}, Blocks: []wire.Entry{}, Conditional: []wire.KeyPolicy{}, Warnings: []string{},
 		Policy: fromKeyPolicy(x.Enforcing), Shadow: fromKeyPolicy(x.Shadow),
 		Escalation: fromEscalationStatus(x.Escalation), ShadowEscalation: fromEscalationStatus(x.ShadowEscalation),

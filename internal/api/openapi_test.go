@@ -208,6 +208,7 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.do("listBouncers", get, "/v1/bouncers", "", 200)
+		d.do("listCrawlers", get, "/v1/crawlers", "", 200)
 
 		d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7","policy":"default","cost":1,"peek":false,"detail":"rules","source":"edge-1","meta":{"path":"/search"}}`, 200)
 		limited := read[wire.Decision](t, d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7"}`, 429))

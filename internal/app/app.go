@@ -20,6 +20,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -68,9 +69,10 @@ type App struct {
 	follower  *events.Follower
 	failed    identities.FailedLogins
 
-	gate   *gate.Gate
-	status *status
-	server *httpserver.Server
+	gate     *gate.Gate
+	crawlers *crawlers.Verifier // nil without operators
+	status   *status
+	server   *httpserver.Server
 
 	checks, admin net.Listener
 	grpc          grpcDoor
@@ -134,6 +136,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	if a.jobs, err = a.newJobs(); err != nil {
 		return err
 	}
+	a.crawlers = crawlers.New(crawlers.Options{Operators: a.settings.VerifiedCrawlers})
 	a.gate = newGate(a, a.settings.CheckDeadline)
 	if err := a.grpc.build(a); err != nil {
 		return err

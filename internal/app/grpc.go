@@ -58,6 +58,6 @@ func (g *grpcDoor) build(a *App) error {
 func newGate(a *App, deadline time.Duration) *gate.Gate {
 	return gate.New(gate.Options{
 		View: a.catalog, Log: tracedlog.New(a.backends.log, a.tracer), Local: a.backends.local, Deadline: deadline,
-		Recorder: gate.Recorders{a.recorder, a.metrics, a.events},
+		Recorder: gate.Recorders{a.recorder, a.metrics, a.events}, Crawlers: a.crawlers,
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/doors/envoy"
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -49,10 +50,11 @@ type Settings struct {
 	Notify    NotifySettings
 	Schedules map[string]string // of jobs, by name; "off" never runs one
 
-	SafetyLimit offences.SafetyLimitSettings
-	Proposals   offences.ProposalSettings
-	Counts      offences.Retention
-	KeepAudit   time.Duration // and runs, notifications, and blocks that ended
+	SafetyLimit      offences.SafetyLimitSettings
+	Proposals        offences.ProposalSettings
+	Counts           offences.Retention
+	VerifiedCrawlers []crawlers.Operator // whose misses do not count
+	KeepAudit        time.Duration       // and runs, notifications, and blocks that ended
 
 	Hints []string // on how the settings file should be written, one line each
 }
@@ -161,6 +163,7 @@ func (s *Settings) options() []option {
 		{name: "notify-pages-url", value: hook(&n.Pages), help: "the URL under which people reach the admin pages; notifications link to them"},
 		{name: "notify-allow-private", preset: "false", value: flag(&n.AllowPrivate), help: "true lets the webhooks reach private addresses"},
 		{name: "schedules", value: schedules(&s.Schedules), help: "schedules of jobs in UTC, with semicolons between: daily-report=0 6 * * *; weekly-report=off"},
+		{name: "verified-crawlers", value: crawlerOperators(&s.VerifiedCrawlers), help: "operators of search engines, as google,bing, whose crawlers may ask for missing pages; each is verified by the names of its addresses in DNS"},
 		{name: "escalation-safety-limit", preset: "20%", value: percentage(&s.SafetyLimit.Ratio), help: "the share of the keys seen within an hour beyond which an escalation stops and waits for a person"},
 		{name: "proposal-min-addresses", preset: "8", value: number(&s.Proposals.MinAddresses, 2, 256), help: "how many addresses of an IPv4 /24, or /64s of an IPv6 /48, must offend before a block of the range is proposed"},
 		{name: "proposal-window", preset: "10m", value: age(&s.Proposals.Window), help: "the time in which they must offend"},

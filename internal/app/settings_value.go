@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -236,4 +237,18 @@ func redact(raw string) string {
 	}
 	u.RawQuery = query.Encode()
 	return u.Redacted()
+}
+
+// crawlerOperators is names of operators of search engines, with commas between.
+func crawlerOperators(field *[]crawlers.Operator) value {
+	return value{
+		set: func(s string) (err error) { *field, err = crawlers.ParseOperators(s); return err },
+		show: func() string {
+			var names []string
+			for _, o := range *field {
+				names = append(names, o.Name)
+			}
+			return strings.Join(names, ",")
+		},
+	}
 }

@@ -44,6 +44,7 @@ func (a *App) tasks() []task {
 			a.jobs.Run(ctx)
 		}},
 		{"follower of changes", a.follower.Run},
+		{"crawlers", a.crawlers.Run},
 		{"heartbeat", (&heartbeat{
 			store: a.backends.store.Nodes, node: nodes.Node{ID: a.id, Name: a.settings.NodeName, Version: buildinfo.Read().Version},
 			latency: a.latency, prepared: a.preparer.done.Load, degraded: a.status.degraded, revision: a.catalog.Revision,

@@ -61,7 +61,7 @@ func (t *trial) decideConditional(ctx context.Context, l *lane, applying []*rule
 		if isReported {
 			requests[i].Cost, requests[i].Uncharged = 1, true
 		} else {
-			charge(&requests[i], each.policy, attributesOf(record))
+			t.charge(&requests[i], each.policy, record)
 		}
 	}
 	if err := t.log.DecideAll(ctx, requests, results); err != nil {
@@ -99,7 +99,7 @@ func (t *trial) report(ctx context.Context, key string, record accesslog.Record)
 		}
 		t.requests[0] = t.byPolicy[p].request
 		t.requests[0].Key, t.requests[0].Cost, t.requests[0].ChargeAlways = key, 1, true
-		if !charge(&t.requests[0], p, attributes) {
+		if !t.charge(&t.requests[0], p, record) {
 			continue
 		}
 		t.log.Decide(ctx, t.requests[:], t.results[:])
@@ -119,11 +119,15 @@ func attributesOf(record accesslog.Record) *conditions.Request {
 
 // charge completes the request that charges p, whose distinct rules count a value. It
 // reports false where nothing is said of that.
-func charge(q *timestamplog.Request, p *rules.Policy, attributes *conditions.Request) bool {
+func (t *trial) charge(q *timestamplog.Request, p *rules.Policy, record accesslog.Record) bool {
 	if p.Rules.Distinct() == "" {
 		return true
 	}
-	value := p.Rules.ValueOf(attributes, nil)
+	var said map[string]string
+	if t.values != nil {
+		said = t.values(record)
+	}
+	value := p.Rules.ValueOf(attributesOf(record), said)
 	q.Cost, q.Value = 1, max(1, keyhash.Hash{}.Sum64(value))
 	return value != ""
 }

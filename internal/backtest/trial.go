@@ -24,6 +24,7 @@ type trial struct {
 	found    []*rules.Policy // reused by applying
 	outcomes accesslog.Outcomes
 	crawlers []keys.Pattern
+	values   func(accesslog.Record) map[string]string
 	names    []string // reused by report
 	blocks   map[string]block
 	owners   map[*RuleCount]*lane
@@ -42,7 +43,7 @@ type lane struct {
 }
 
 func newTrial(plan Plan, o *Options) *trial {
-	t := &trial{selector: plan.selector, outcomes: o.Outcomes, crawlers: o.Crawlers, byPolicy: map[*rules.Policy]*lane{}, blocks: map[string]block{}, owners: map[*RuleCount]*lane{}}
+	t := &trial{selector: plan.selector, outcomes: o.Outcomes, crawlers: o.Crawlers, values: o.Values, byPolicy: map[*rules.Policy]*lane{}, blocks: map[string]block{}, owners: map[*RuleCount]*lane{}}
 	escalations := offences.EscalationsOf(plan.policies)
 	if t.selector == nil {
 		t.selector = rules.NewSelector(nil)

@@ -113,6 +113,9 @@ func printExplanation(p *output.Printer, k *wire.KeyExplanation, times bool) err
 	if k.Degraded {
 		p.Sayf("Degraded: %s", output.Escape(k.DegradedReason))
 	}
+	if k.Crawler != "" {
+		p.Sayf("Verified crawler of %s: its missing pages do not count.", output.Escape(k.Crawler))
+	}
 	for _, w := range k.Warnings {
 		p.Sayf("Note: %s", output.Escape(w))
 	}

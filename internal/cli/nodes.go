@@ -121,3 +121,34 @@ var buildColumns = []output.Column[*wire.Build]{
 	{Name: "date", Head: "Date", Cell: func(b *wire.Build) output.Cell { return output.TimeOr(b.Date.Time, "unknown") }},
 	{Name: "go", Head: "Go", Cell: func(b *wire.Build) output.Cell { return output.Text(b.Go) }},
 }
+
+func newCrawler(con *console.Console) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "crawler",
+		Short:   "Show the crawlers that the node has verified by DNS",
+		Example: "admin crawler list",
+	}
+	c.AddCommand(&cobra.Command{
+		Use:   "list",
+		Short: "List the verified crawlers",
+		Long: `List the addresses that the node has verified to be crawlers of the operators that its
+setting verified-crawlers names. Each node verifies those whose misses are reported to it.`,
+		Example: "admin crawler list",
+		Args:    cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			all, err := server.Crawlers(c.Context())
+			if err != nil {
+				return err
+			}
+			return output.List(con.Printer(), all, crawlerColumns)
+		}),
+	})
+	return c
+}
+
+var crawlerColumns = []output.Column[wire.Crawler]{
+	{Name: "operator", Head: "Operator", Cell: func(c wire.Crawler) output.Cell { return output.Text(c.Operator) }},
+	{Name: "address", Head: "Address", Cell: func(c wire.Crawler) output.Cell { return output.Text(c.Address) }},
+	{Name: "name", Head: "Name in DNS", Drop: 1, Cell: func(c wire.Crawler) output.Cell { return output.Text(c.Name) }},
+	{Name: "verified_at", Head: "Verified", Cell: func(c wire.Crawler) output.Cell { return output.Time(c.VerifiedAt.Time) }},
+}

@@ -100,7 +100,7 @@ var groups = []struct {
 	{"monitor", "Monitor:", []func(*console.Console) *cobra.Command{newCheck, newRun, newKey, newExplain, newOffenders, newTraffic, newAttack, newReport, newEvents}},
 	{"enforce", "Enforce:", []func(*console.Console) *cobra.Command{newPolicy, newApply, newPreset, newExport, newBlock, newExemption, newProposal, newEscalation, local.NewFirewall, local.NewFollow}},
 	{"try", "Test rules on recorded traffic:", []func(*console.Console) *cobra.Command{local.NewBacktest, local.NewReplay}},
-	{"administration", "Administration:", []func(*console.Console) *cobra.Command{newAudit, newNode, newBouncer, newJob, newNotify, newConnect, newToken, newUser, newWhoami, newVersion, newBackup, newRestore, local.NewMigrate, local.NewRecoverAdmin}},
+	{"administration", "Administration:", []func(*console.Console) *cobra.Command{newAudit, newNode, newBouncer, newCrawler, newJob, newNotify, newConnect, newToken, newUser, newWhoami, newVersion, newBackup, newRestore, local.NewMigrate, local.NewRecoverAdmin}},
 	{"more", "More:", nil},
 }
 

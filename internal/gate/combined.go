@@ -99,7 +99,7 @@ func (g *Gate) prepareAll(checks []Check, decisions []Decision) error {
 			id = d.Check.ID
 		}
 		d.Check.ID = id
-		if err := prepare(d, selector, set); err != nil {
+		if err := g.prepare(d, selector, set); err != nil {
 			return inCheck(i, err)
 		}
 		about := log{policyID(d.Policy), d.Check.Key.String()}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/supervise"
@@ -16,8 +17,8 @@ import (
 )
 
 // addConditional fills in d.Additional, nil where no policy with conditions or an
-// outcome applies. Traps are decided at once.
-func (d *Decision) addConditional(selector *rules.Selector) error {
+// outcome applies. Traps are decided at once. Misses count for no verified crawler.
+func (d *Decision) addConditional(selector *rules.Selector, verifier *crawlers.Verifier) error {
 	if d.Check.Request == nil && !selector.HasReported() {
 		return nil
 	}
@@ -25,7 +26,8 @@ func (d *Decision) addConditional(selector *rules.Selector) error {
 	applying := selector.AppendConditional(room[:0], d.Check.Key, d.Check.Request)
 	applying = selector.AppendReported(applying, d.Check.Key)
 	for _, p := range applying {
-		if p == d.Policy || !limits(p) || !d.Check.Request.IsInScope(p.Scope) || d.Shadow != nil && p == d.Shadow.Policy {
+		if p == d.Policy || !limits(p) || !d.Check.Request.IsInScope(p.Scope) || d.Shadow != nil && p == d.Shadow.Policy ||
+			p.Outcome == conditions.NotFound && verifier.OperatorOf(d.Check.Key) != "" {
 			continue
 		}
 		var a Decision

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
@@ -36,6 +37,9 @@ type Explanation struct {
 	// help.
 	NextAllowed time.Time
 	Never       bool
+	// Crawler is the operator of the verified crawler that the key is, "" for none. Policies
+	// with the outcome conditions.NotFound do not apply to it and are left out.
+	Crawler string
 	// Degraded says which outage keeps the rules' part from being known.
 	Degraded string
 }
@@ -82,7 +86,7 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 		return nil, err
 	}
 	x := &Explanation{
-		Key: k, At: now, Outcome: Allowed, NextAllowed: now,
+		Key: k, At: now, Crawler: g.crawlers.OperatorOf(k), Outcome: Allowed, NextAllowed: now,
 		Exemptions: set.Selecting(blocks.Exemption, k, now), Blocks: set.Selecting(blocks.Block, k, now),
 	}
 	byMatch, shadowByMatch := selector.Matched(k)
@@ -94,6 +98,9 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 	}
 	if policy == "" {
 		for _, p := range selector.Conditional(k) {
+			if p.Outcome == conditions.NotFound && x.Crawler != "" {
+				continue
+			}
 			px, err := g.explainPolicy(ctx, k, p, keys.Pattern{})
 			if err != nil {
 				x.Degraded = unreachable

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -34,6 +35,8 @@ type Options struct {
 	Deadline time.Duration
 	Recorder Recorder         // nil means Discard
 	Now      func() time.Time // nil means time.Now
+	// Crawlers are exempt from policies with the outcome conditions.NotFound; nil for none.
+	Crawlers *crawlers.Verifier
 }
 
 // DefaultDeadline is how long a check waits for the log before the policy's
@@ -51,11 +54,12 @@ type Gate struct {
 	scratch  sync.Pool
 	ids      signers
 	timers   timerPool
+	crawlers *crawlers.Verifier
 }
 
 // New returns a gate.
 func New(o Options) *Gate {
-	g := &Gate{view: o.View, log: o.Log, local: o.Local, deadline: o.Deadline, recorder: o.Recorder, now: o.Now}
+	g := &Gate{view: o.View, log: o.Log, local: o.Local, deadline: o.Deadline, recorder: o.Recorder, now: o.Now, crawlers: o.Crawlers}
 	if g.deadline <= 0 {
 		g.deadline = DefaultDeadline
 	}
@@ -106,7 +110,7 @@ func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision,
 		d := &decisions[i]
 		d.begin(&checks[i], now)
 		d.Check.ensureID()
-		switch errs[i] = prepare(d, selector, set); {
+		switch errs[i] = g.prepare(d, selector, set); {
 		case errs[i] != nil:
 		case d.asksOutcomesFirst():
 			s.preceded = append(s.preceded, i)
@@ -159,7 +163,7 @@ func (g *Gate) Check(ctx context.Context, c Check) (Decision, error) {
 }
 
 // prepare selects the policies of d, and decides as far as that needs no log.
-func prepare(d *Decision, selector *rules.Selector, set *blocks.Set) error {
+func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) error {
 	enforcing, shadow, err := policiesOf(d.Check, selector)
 	if err != nil {
 		return err
@@ -181,7 +185,7 @@ func prepare(d *Decision, selector *rules.Selector, set *blocks.Set) error {
 	if limits(shadow) {
 		d.Shadow = &Shadow{Outcome: Allowed, Policy: shadow, Answer: Answer{At: d.At, Rule: -1}}
 	}
-	return d.addConditional(selector)
+	return d.addConditional(selector, g.crawlers)
 }
 
 // checkAskable returns an error if d's policy cannot be asked for its cost or wait. One

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
@@ -43,6 +44,9 @@ type Reported struct {
 	At     time.Time // when it came, by the clock of the log that counted it
 	// Exemption is why nothing was counted, nil for none.
 	Exemption *blocks.Entry
+	// Crawler is the operator of the verified crawler that asked for what does not exist, so
+	// that nothing was counted; "" for none.
+	Crawler string
 	// IsLate reports that nothing was counted because the report is older than
 	// MaxReportAge.
 	IsLate bool
@@ -92,7 +96,7 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 	for i := range reports {
 		a := &answers[i]
 		*a = Reported{Report: reports[i], At: now}
-		a.prepare(selector, set)
+		a.prepare(selector, set, g.crawlers)
 		decisions = append(decisions, a.decisions(now))
 		for j := range decisions[i] {
 			s.askReport(&decisions[i][j], a)
@@ -109,13 +113,19 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 }
 
 // prepare selects the policies that count a report.
-func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set) {
+func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *crawlers.Verifier) {
 	a.IsCounted = selector.CountsOutcome(a.Report.Outcome)
 	if a.Exemption = set.Match(a.Report.Key, a.At).Exemption; a.Exemption != nil {
 		return
 	}
 	if a.IsLate = !a.Report.At.IsZero() && a.At.Sub(a.Report.At) > MaxReportAge; a.IsLate {
 		return
+	}
+	if a.IsCounted && a.Report.Outcome == conditions.NotFound {
+		verifier.Notice(a.Report.Key)
+		if a.Crawler = verifier.OperatorOf(a.Report.Key); a.Crawler != "" {
+			return
+		}
 	}
 	var room [8]*rules.Policy
 	for _, p := range selector.AppendReported(room[:0], a.Report.Key) {

@@ -1,13 +1,16 @@
 package gate
 
 import (
+	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -40,6 +43,63 @@ func wantReported(t *testing.T, r Reported, want ...ReportResult) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the policies did %v with the report, want %v", got, want)
+	}
+}
+
+// namesInDNS are those of one crawler.
+type namesInDNS struct{}
+
+func (namesInDNS) LookupAddr(_ context.Context, address string) ([]string, error) {
+	if address == "66.249.64.1" {
+		return []string{"crawl-1.googlebot.com."}, nil
+	}
+	return nil, nil
+}
+
+func (namesInDNS) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr("66.249.64.1")}, nil
+}
+
+func TestMissesOfAVerifiedCrawlerDoNotCount(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "misses", "ip:*", "1/m", counts(conditions.NotFound)), policy(t, 3, "guessing", "ip:*", "1/m", counts("login_failed")))
+	operators, err := crawlers.ParseOperators("google")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.crawlers = crawlers.New(crawlers.Options{Operators: operators, Resolver: namesInDNS{}, Now: n.clock})
+	const crawler, stranger = "ip:66.249.64.1", "ip:203.0.113.7"
+	for _, k := range []string{crawler, stranger} {
+		// The first miss counts: nothing waits for DNS.
+		wantReported(t, n.report(t, k, conditions.NotFound), Charged)
+		if d := n.check(t, k); d.Outcome != Limited {
+			t.Errorf("%s: %s before it is looked up", k, d.Outcome)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { n.crawlers.Run(ctx); close(ended) }()
+	for until := time.Now().Add(time.Minute); n.crawlers.OperatorOf(key(t, crawler)) == "" && time.Now().Before(until); {
+		time.Sleep(time.Millisecond)
+	}
+	stop()
+	<-ended
+	if r := n.report(t, crawler, conditions.NotFound); r.Crawler != "google" || len(r.Policies) > 0 {
+		t.Errorf("a miss of the crawler: %+v", r)
+	}
+	if d := n.check(t, crawler); d.Outcome != Allowed {
+		t.Errorf("the crawler is %s", d.Outcome)
+	}
+	x, err := n.Explain(t.Context(), key(t, crawler), "")
+	if err != nil || x.Crawler != "google" || x.Outcome != Allowed || len(x.Conditional) != 1 {
+		t.Errorf("the explanation is %+v, %v", x, err)
+	}
+	// Nothing else is forgiven, and nobody else.
+	wantReported(t, n.report(t, crawler, "login_failed"), Charged)
+	if d := n.check(t, crawler); d.Outcome != Limited || d.Policy.Name != "guessing" {
+		t.Errorf("a guessing crawler is %s", d.Outcome)
+	}
+	if d := n.check(t, stranger); d.Outcome != Limited {
+		t.Errorf("the stranger is %s", d.Outcome)
 	}
 }
 

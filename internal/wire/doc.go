@@ -39,4 +39,5 @@ const (
 	PathVersion      = "/v1/version"
 	PathNodes        = "/v1/nodes"
 	PathBouncers     = "/v1/bouncers"
+	PathCrawlers     = "/v1/crawlers"
 )

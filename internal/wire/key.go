@@ -26,6 +26,9 @@ type KeyExplanation struct {
 	Escalation       *EscalationStatus `json:"escalation"`
 	ShadowEscalation *EscalationStatus `json:"shadow_escalation"`
 	Warnings         []string          `json:"warnings"`
+	// Crawler is the operator whose crawler the key is, verified by DNS on this node: policies
+	// with the outcome not_found do not apply to it. Omitted for others.
+	Crawler string `json:"crawler,omitzero"`
 }
 
 // KeyPolicy is one policy's part of an explanation.

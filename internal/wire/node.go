@@ -27,3 +27,12 @@ type Node struct {
 	Degraded bool  `json:"degraded"`
 	Revision int64 `json:"revision"` // the newest change that governs it
 }
+
+// Crawler is an address that a node has verified to be a search engine's, by its name in
+// DNS. Its missing pages do not count.
+type Crawler struct {
+	Address    string `json:"address"`     // one IP address
+	Operator   string `json:"operator"`    // as in the setting verified-crawlers
+	Name       string `json:"name"`        // of the address in DNS
+	VerifiedAt Time   `json:"verified_at"` // when DNS said so
+}

@@ -25,19 +25,15 @@ var systems = []struct {
 }
 
 // faster is why a peer catches guessing with fewer requests.
-const faster = "fail2ban and CrowdSec ban an address after 5 or 6 failed logins within minutes, and with it everybody behind it: see the forgetful users. Stint tolerates 20 of an address."
+const faster = "fail2ban and CrowdSec ban an address after 5 or 6 failed logins within minutes, and with it everybody behind it: see the forgetful users. Stint tolerates 20 of an address, and 10 different accounts."
 
 // reasons say why a row does not reach its goal, or a peer is better in it.
 var reasons = map[string]string{
 	"guessing, one a second":           faster,
 	"guessing, one in 3 minutes":       faster,
 	"stuffing from one address":        faster,
-	"guessed names, one in 20 minutes": "Nothing but the number of missing pages gives these away, and an office behind one address has as many in a day.",
-	"guessed names, one in 6 s":        "A missing page is no offence: the limit of the preset is above what people behind one address meet.",
-	"scanner, 10/s":                    "The list asks for a known hole once in thirty paths. Until then only missing pages are counted.",
-	"scanner, one in 6 s":              "The list asks for a known hole once in thirty paths. Until then only missing pages are counted.",
-	"scanner, one in 4 minutes":        "The list asks for a known hole once in thirty paths. Until then only missing pages are counted.",
-	"scanner, one in 20 minutes":       "The list asks for a known hole once in thirty paths. Until then only missing pages are counted.",
+	"guessed names, one in 20 minutes": "The preset tolerates 15 different missing pages a day, since people behind one address meet some of them too. A lower limit would refuse offices.",
+	"scanner, one in 20 minutes":       "The preset tolerates 15 different missing pages a day, since people behind one address meet some of them too. A lower limit would refuse offices.",
 	"one to three exploits":            "The rest hide their exploit in the query of an ordinary page. Traps are about paths; a web application firewall looks into queries.",
 	"spray from one /24":               "Each address stays below every limit of one address, and Stint blocks no network by itself.",
 	"botnet at one account":            "Caught by the limit of the account, which refuses everybody until the hour has passed. The first tries of an hour are served.",
@@ -100,7 +96,7 @@ CrowdSec. The day is made by ` + "`test/detection`" + ` with a fixed seed, so th
 - **fail2ban** is the installed program's own filters and failure counts on the clock of the requests, with the jails nginx-http-auth, nginx-botsearch, nginx-bad-request,
   apache-badbots and php-url-fopen as Debian configures them. A failed login is in the error log as well. What is banned is not logged.
 - **CrowdSec** is the installed program, which replays the same logs with its collections nginx and base-http-scenarios, without its community blocklist, and bans for four hours. It is
-  from Debian, and its lists are those of the package.
+  from Debian, and its lists are those of the package. A ban begins with the second after that of the alert, without the ten seconds after which a bouncer asks.
 
 A request counts as served if it was not refused. An attacker counts as caught once a request of it is refused. *Served until* is the median and the largest number of requests
 served before, of those caught; *served* is the part of all its requests.

@@ -256,8 +256,8 @@ func writeLog(path string, t *Traffic) error {
 // banned applies the bans that follow from CrowdSec's alerts.
 func banned(t *Traffic, alerts []byte) ([]bool, error) {
 	var all []struct {
-		Start  time.Time `json:"start_at"`
-		Stop   time.Time `json:"stop_at"`
+		Start  string `json:"start_at"`
+		Stop   string `json:"stop_at"`
 		Source struct {
 			Value string `json:"value"`
 		} `json:"source"`
@@ -269,29 +269,38 @@ func banned(t *Traffic, alerts []byte) ([]bool, error) {
 	type span struct{ start, stop time.Time }
 	found := map[string][]span{}
 	for _, a := range all {
+		start, err := alertTime(a.Start)
+		stop, stopErr := alertTime(a.Stop)
+		if err := errors.Join(err, stopErr); err != nil {
+			return nil, fmt.Errorf("CrowdSec's alerts: %w", err)
+		}
 		if len(a.Decisions) > 0 {
-			found[a.Source.Value] = append(found[a.Source.Value], span{a.Start, a.Stop})
+			found[a.Source.Value] = append(found[a.Source.Value], span{start, stop})
 		}
 	}
 	refused := make([]bool, len(t.Requests))
 	until := map[string]time.Time{}
 	for i, r := range t.Requests {
 		address := r.Address.String()
-		if r.At.Before(until[address]) {
-			refused[i] = true
-			continue
-		}
 		for _, a := range found[address] {
-			// The request that completes an alert is served: the ban follows it.
-			if a.start.Before(until[address].Add(-time.Millisecond)) || a.stop.After(r.At.Add(time.Second)) {
+			// A log has whole seconds: the requests of the second in which the alert ends are
+			// served, and what comes later is not.
+			begins, ends := a.stop.Truncate(time.Second).Add(time.Second), a.stop.Add(crowdSecBan)
+			if a.start.Before(until[address]) || begins.After(r.At) || !ends.After(r.At) {
 				continue
 			}
-			if end := a.stop.Add(crowdSecBan); end.After(r.At) && a.stop.Add(time.Second).Before(r.At) {
-				until[address], refused[i] = end, true
-			} else if end.After(until[address]) && end.After(r.At) {
-				until[address] = end
-			}
+			until[address] = ends
 		}
+		refused[i] = r.At.Before(until[address])
 	}
 	return refused, nil
+}
+
+// alertTime reads a time as CrowdSec's alerts have it: that of a log line as Go prints it,
+// and others as in RFC 3339.
+func alertTime(text string) (time.Time, error) {
+	if at, err := time.Parse("2006-01-02 15:04:05 -0700 MST", text); err == nil {
+		return at, nil
+	}
+	return time.Parse(time.RFC3339, text)
 }

@@ -83,7 +83,9 @@ func decide(ctx context.Context, t *Traffic, policies []*rules.Policy, keyOf fun
 		return err
 	}
 	n := 0
-	_, err = backtest.Run(ctx, accesslog.Slice(records), backtest.Options{Plan: backtest.PoliciesPlan(policies), Crawlers: crawlers, Decided: func(_ accesslog.Record, isRefused bool) {
+	_, err = backtest.Run(ctx, accesslog.Slice(records), backtest.Options{Plan: backtest.PoliciesPlan(policies), Crawlers: crawlers, Values: func(accesslog.Record) map[string]string {
+		return map[string]string{"account": t.Requests[indexes[n]].Account}
+	}, Decided: func(_ accesslog.Record, isRefused bool) {
 		refused[indexes[n]] = isRefused
 		n++
 	}})

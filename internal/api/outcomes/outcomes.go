@@ -213,6 +213,8 @@ func noteOf(r *gate.Reported) string {
 	switch {
 	case r.Exemption != nil:
 		return "Not counted: the key is exempt by " + escape.Log(r.Exemption.Pattern.String()) + "."
+	case r.Crawler != "":
+		return "Not counted: the key is a verified crawler of " + r.Crawler + ", whose missing pages do not count."
 	case r.IsLate:
 		return "Not counted: it happened more than " + rules.FormatDuration(gate.MaxReportAge) + " ago, and reports count from when they come."
 	case len(r.Policies) > 0:

@@ -95,6 +95,11 @@ func (c *Client) Bouncers(ctx context.Context) ([]wire.Bouncer, error) {
 	return items[wire.Bouncer](ctx, c.conn, get(wire.PathBouncers))
 }
 
+// Crawlers returns the crawlers that the node has verified by DNS.
+func (c *Client) Crawlers(ctx context.Context) ([]wire.Crawler, error) {
+	return items[wire.Crawler](ctx, c.conn, get(wire.PathCrawlers))
+}
+
 // RuleTotals returns what each rule and block refused in a time range. filter holds the
 // API's query parameters.
 func (c *Client) RuleTotals(ctx context.Context, filter url.Values) ([]wire.RuleTotal, error) {

@@ -59,6 +59,7 @@ type backtestFlags struct {
 	presets, againstPresets []string
 	policies, against       string
 	truth                   string
+	crawlers                []string
 	algorithm               string
 	options, againstOptions []string
 	out, html               string
@@ -106,6 +107,7 @@ admin backtest api.csv --key-column token --rule 100/h --out report.json`,
 	flags.StringVar(&f.policies, "policy", "", "test the policies of this file instead, as written by 'export'")
 	flags.StringSliceVar(&f.presets, "preset", nil, "test a policy file that Stint ships, alone or with others: "+strings.Join(presets.Names(), ", "))
 	flags.StringSliceVar(&f.againstPresets, "against-preset", nil, "compare with a policy file that Stint ships; may be repeated")
+	flags.StringSliceVar(&f.crawlers, "crawler", nil, "a pattern of verified crawlers, as ip:66.249.64.0/19, whose missing pages do not count; may be repeated")
 	flags.StringVar(&f.truth, "truth", "", "score the rules by this file, which says who the attackers are")
 	flags.StringSliceVar(&f.againstRules, "against-rule", nil, "a rule of the stack to compare with; may be repeated")
 	flags.StringVar(&f.against, "against", "", "compare with the policies of this file, or with the same rules under this algorithm")
@@ -137,6 +139,13 @@ func runBacktest(ctx context.Context, con *console.Console, paths []string, f *b
 	read, err := f.logFlags.options()
 	if err != nil {
 		return err
+	}
+	for _, text := range f.crawlers {
+		pattern, err := read.Keys.Pattern(text)
+		if err != nil {
+			return console.Usagef("--crawler: %w", err)
+		}
+		options.Crawlers = append(options.Crawlers, pattern)
 	}
 	if options.Truth, err = readTruth(con, f.truth, read); err != nil {
 		return err

@@ -1,0 +1,19 @@
+package operations
+
+import "github.com/stint-dev/stint/internal/crawlers"
+
+// Crawlers is the use case of showing the verified crawlers. Each node verifies those
+// whose misses are reported to it. The zero value has none.
+type Crawlers struct{ Verifier *crawlers.Verifier }
+
+// Crawler is a verified address.
+type Crawler = crawlers.Crawler
+
+// CrawlerOperator is an operator whose crawlers are recognised.
+type CrawlerOperator = crawlers.Operator
+
+// Operators returns those that the setting names.
+func (c *Crawlers) Operators() []CrawlerOperator { return c.Verifier.Operators() }
+
+// List returns the addresses that this node has verified, by operator and address.
+func (c *Crawlers) List() []Crawler { return c.Verifier.Verified() }

@@ -1,0 +1,278 @@
+package crawlers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/supervise"
+)
+
+// Bounds of what a Verifier remembers and does at a time. Attackers choose from how many
+// addresses they come: beyond the bounds addresses are not looked up, and so not exempt.
+const (
+	maxKnown   = 20_000
+	maxWaiting = 1000
+	workers    = 4
+	maxNames   = 4 // of one address that are looked up
+)
+
+// How long an answer is believed.
+const (
+	verifiedFor = 24 * time.Hour
+	strangerFor = 6 * time.Hour
+	failureFor  = 10 * time.Minute // of DNS
+	lookupTime  = 5 * time.Second
+)
+
+// Resolver is what a Verifier asks; *net.Resolver implements it.
+type Resolver interface {
+	LookupAddr(ctx context.Context, address string) (names []string, err error)
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// Options make a Verifier.
+type Options struct {
+	Operators []Operator // whose crawlers are recognised; none if empty
+	Resolver  Resolver   // nil means the system's
+	Now       func() time.Time
+}
+
+// Crawler is a verified address.
+type Crawler struct {
+	Address  netip.Addr
+	Operator string
+	Name     string    // of the address in DNS
+	Verified time.Time // when
+}
+
+// Verifier looks addresses up and remembers the answers. It never keeps its caller
+// waiting: what is not known yet is looked up by Run. It is safe for concurrent use; a nil
+// one recognises nobody.
+type Verifier struct {
+	o       Options
+	waiting chan netip.Addr
+
+	mu    sync.RWMutex
+	known map[netip.Addr]answer
+}
+
+// answer is what is known of an address. Operator is "" for a stranger's, and while it is
+// looked up.
+type answer struct {
+	Crawler
+	until time.Time
+}
+
+// New returns a Verifier, nil without operators.
+func New(o Options) *Verifier {
+	if len(o.Operators) == 0 {
+		return nil
+	}
+	if o.Resolver == nil {
+		o.Resolver = &net.Resolver{PreferGo: true}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Verifier{o: o, waiting: make(chan netip.Addr, maxWaiting), known: map[netip.Addr]answer{}}
+}
+
+// Operators returns those whose crawlers are recognised.
+func (v *Verifier) Operators() []Operator {
+	if v == nil {
+		return nil
+	}
+	return v.o.Operators
+}
+
+// OperatorOf returns the name of the operator whose crawler a key is known to be, "" for
+// none. It looks nothing up.
+func (v *Verifier) OperatorOf(k keys.Key) string {
+	if v == nil {
+		return ""
+	}
+	address, isAddress := addressOf(k)
+	if !isAddress {
+		return ""
+	}
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	known, found := v.known[address]
+	if !found || known.Operator == "" || !v.o.Now().Before(known.until) {
+		return ""
+	}
+	return known.Operator
+}
+
+// Notice has the address of a key looked up, unless its answer is known and recent. It
+// returns at once.
+func (v *Verifier) Notice(k keys.Key) {
+	if v == nil {
+		return
+	}
+	address, isAddress := addressOf(k)
+	if !isAddress || !isPublic(address) {
+		return
+	}
+	now := v.o.Now()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if known, found := v.known[address]; found && now.Before(known.until) {
+		return
+	}
+	if len(v.known) >= maxKnown && !v.forget(now) {
+		return
+	}
+	select {
+	case v.waiting <- address:
+		// A verified crawler stays one while it is looked up again.
+		known := v.known[address]
+		known.until = now.Add(lookupTime * 2)
+		v.known[address] = known
+	default:
+	}
+}
+
+// forget makes room: it removes what is no longer believed, and if that is nothing, the
+// strangers. It reports whether there is room.
+func (v *Verifier) forget(now time.Time) bool {
+	for a, known := range v.known {
+		if !now.Before(known.until) {
+			delete(v.known, a)
+		}
+	}
+	if len(v.known) >= maxKnown {
+		for a, known := range v.known {
+			if known.Operator == "" {
+				delete(v.known, a)
+			}
+		}
+	}
+	return len(v.known) < maxKnown
+}
+
+// Run looks up what was noticed until ctx is done.
+func (v *Verifier) Run(ctx context.Context) {
+	if v == nil {
+		return
+	}
+	var running sync.WaitGroup
+	for range workers {
+		running.Go(func() {
+			supervise.Run(ctx, "crawlers", func(ctx context.Context) {
+				for {
+					select {
+					case <-ctx.Done():
+						return
+					case address := <-v.waiting:
+						v.lookUp(ctx, address)
+					}
+				}
+			})
+		})
+	}
+	running.Wait()
+}
+
+func (v *Verifier) lookUp(ctx context.Context, address netip.Addr) {
+	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	defer cancel()
+	operator, name, err := v.verify(ctx, address)
+	now := v.o.Now()
+	found := answer{Crawler: Crawler{Address: address, Operator: operator, Name: name, Verified: now}, until: now.Add(strangerFor)}
+	switch {
+	case operator != "":
+		found.until = now.Add(verifiedFor)
+	case err != nil:
+		found.until = now.Add(failureFor)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	// A crawler that DNS does not answer about now stays one for the time of a failure.
+	if before, known := v.known[address]; err != nil && known && before.Operator != "" {
+		before.until = found.until
+		found = before
+	}
+	v.known[address] = found
+}
+
+// verify returns the operator that an address belongs to and its name, "" for a
+// stranger. The error is a failure of DNS.
+func (v *Verifier) verify(ctx context.Context, address netip.Addr) (operator, name string, err error) {
+	names, err := v.o.Resolver.LookupAddr(ctx, address.String())
+	if err != nil && len(names) == 0 {
+		return "", "", failure(err)
+	}
+	for _, name := range names[:min(len(names), maxNames)] {
+		i := slices.IndexFunc(v.o.Operators, func(o Operator) bool { return o.has(name) })
+		if i < 0 {
+			continue
+		}
+		addresses, err := v.o.Resolver.LookupNetIP(ctx, "ip", name)
+		if err != nil && len(addresses) == 0 {
+			return "", "", failure(err)
+		}
+		if slices.ContainsFunc(addresses, func(a netip.Addr) bool { return a.Unmap() == address }) {
+			return v.o.Operators[i].Name, name, nil
+		}
+	}
+	return "", "", nil
+}
+
+// failure returns nil for the answer that there is no such name.
+func failure(err error) error {
+	var dns *net.DNSError
+	if errors.As(err, &dns) && dns.IsNotFound {
+		return nil
+	}
+	return err
+}
+
+// Verified returns the verified crawlers, by operator and address.
+func (v *Verifier) Verified() []Crawler {
+	if v == nil {
+		return nil
+	}
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	var all []Crawler
+	for _, known := range v.known {
+		if known.Operator != "" && v.o.Now().Before(known.until) {
+			all = append(all, known.Crawler)
+		}
+	}
+	slices.SortFunc(all, func(a, b Crawler) int {
+		return cmp.Or(cmp.Compare(a.Operator, b.Operator), a.Address.Compare(b.Address))
+	})
+	return all
+}
+
+// addressOf returns the address of a client's key.
+func addressOf(k keys.Key) (netip.Addr, bool) {
+	network, isNetwork := k.Network()
+	if !isNetwork || !network.IsSingleIP() {
+		return netip.Addr{}, false
+	}
+	return network.Addr().Unmap(), true
+}
+
+// isPublic reports whether an address can be that of a search engine. The names of others
+// are not for a resolver outside of their network.
+func isPublic(a netip.Addr) bool {
+	return a.IsGlobalUnicast() && !a.IsPrivate()
+}
+
+// Waiting returns how many addresses wait to be looked up.
+func (v *Verifier) Waiting() int {
+	if v == nil {
+		return 0
+	}
+	return len(v.waiting)
+}

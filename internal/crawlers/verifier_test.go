@@ -1,0 +1,259 @@
+package crawlers_test
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/stint-dev/stint/internal/crawlers"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// dnsServer answers questions over UDP on loopback from its records.
+type dnsServer struct {
+	mu      sync.Mutex
+	records map[string]string // "PTR 4.3.2.1.in-addr.arpa." to a name, "A name." or "AAAA name." to an address
+	fails   bool
+	asked   int
+	address string
+}
+
+func startDNS(t *testing.T, records map[string]string) *dnsServer {
+	t.Helper()
+	listener, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &dnsServer{records: records, address: listener.LocalAddr().String()}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		buffer := make([]byte, 1500)
+		for {
+			n, from, err := listener.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			if answer := s.answer(buffer[:n]); answer != nil {
+				_, _ = listener.WriteTo(answer, from)
+			}
+		}
+	}()
+	return s
+}
+
+func (s *dnsServer) answer(question []byte) []byte {
+	var m dnsmessage.Message
+	if m.Unpack(question) != nil || len(m.Questions) != 1 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	q := m.Questions[0]
+	m.Response, m.RecursionAvailable, m.Additionals = true, true, nil
+	value, found := s.records[strings.TrimPrefix(q.Type.String(), "Type")+" "+strings.ToLower(q.Name.String())]
+	header := dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 60}
+	switch {
+	case s.fails:
+		m.RCode = dnsmessage.RCodeServerFailure
+	case !found:
+		m.RCode = dnsmessage.RCodeNameError
+		for known := range s.records { // the name exists, with records of another type
+			if strings.HasSuffix(known, " "+strings.ToLower(q.Name.String())) {
+				m.RCode = dnsmessage.RCodeSuccess
+			}
+		}
+	case q.Type == dnsmessage.TypePTR:
+		m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.PTRResource{PTR: dnsmessage.MustNewName(value)}})
+	case q.Type == dnsmessage.TypeA:
+		m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: [4]byte(net.ParseIP(value).To4())}})
+	case q.Type == dnsmessage.TypeAAAA:
+		m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: [16]byte(net.ParseIP(value))}})
+	}
+	packed, err := m.Pack()
+	if err != nil {
+		return nil
+	}
+	return packed
+}
+
+func (s *dnsServer) set(do func(*dnsServer)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do(s)
+}
+
+func (s *dnsServer) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
+func (s *dnsServer) resolver() *net.Resolver {
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "udp", s.address)
+	}}
+}
+
+// clock is a time that tests move.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) move(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// start runs a verifier of some operators until the test ends.
+func start(t *testing.T, s *dnsServer, c *clock, operators string) *crawlers.Verifier {
+	t.Helper()
+	named, err := crawlers.ParseOperators(operators)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := crawlers.New(crawlers.Options{Operators: named, Resolver: s.resolver(), Now: c.Now})
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { v.Run(ctx); close(ended) }()
+	t.Cleanup(func() { stop(); <-ended })
+	return v
+}
+
+func key(t *testing.T, text string) keys.Key {
+	t.Helper()
+	k, err := keys.Parser{}.Key(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for until := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("%s never happened", what)
+		}
+	}
+}
+
+// records are those of a crawler by IPv4 and by IPv6, of one that only claims to be one, of
+// one below a name that only ends alike, and of an operator that no setting names.
+var records = map[string]string{
+	"PTR 1.64.249.66.in-addr.arpa.": "crawl-1.googlebot.com.",
+	"A crawl-1.googlebot.com.":      "66.249.64.1",
+	"PTR 7.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.6.8.4.1.0.0.2.ip6.arpa.": "crawl-7.googlebot.com.",
+	"AAAA crawl-7.googlebot.com.":  "2001:4860::7",
+	"PTR 2.64.249.5.in-addr.arpa.": "crawl-1.googlebot.com.",
+	"PTR 3.64.249.5.in-addr.arpa.": "crawl.notgooglebot.com.",
+	"A crawl.notgooglebot.com.":    "5.249.64.3",
+	"PTR 4.64.249.5.in-addr.arpa.": "msnbot-1.search.msn.com.",
+	"A msnbot-1.search.msn.com.":   "5.249.64.4",
+}
+
+func TestACrawlerIsVerifiedByItsNameAndTheAddressOfThatName(t *testing.T) {
+	s, c := startDNS(t, records), &clock{now: time.Now()}
+	v := start(t, s, c, "google")
+	strangers := []string{"ip:5.249.64.2", "ip:5.249.64.3", "ip:5.249.64.4", "ip:5.249.64.5"}
+	for _, k := range append([]string{"ip:66.249.64.1", "ip:2001:4860::7", "token:x", "ip:192.168.1.1"}, strangers...) {
+		if v.OperatorOf(key(t, k)) != "" {
+			t.Errorf("%s is a crawler before anybody asked", k)
+		}
+		v.Notice(key(t, k))
+	}
+	await(t, "verifying both", func() bool { return len(v.Verified()) == 2 })
+	// The queue is answered in its order, by several: the last has been asked for by now or soon.
+	await(t, "asking about all", func() bool { return s.count() >= 2+2+4 })
+	for _, k := range []string{"ip:66.249.64.1", "ip:2001:4860::7"} {
+		if got := v.OperatorOf(key(t, k)); got != "google" {
+			t.Errorf("%s is a crawler of %q", k, got)
+		}
+	}
+	for _, k := range strangers {
+		if got := v.OperatorOf(key(t, k)); got != "" {
+			t.Errorf("%s is a crawler of %q", k, got)
+		}
+	}
+	if all := v.Verified(); all[0].Name != "crawl-1.googlebot.com." || all[0].Address.String() != "66.249.64.1" || !all[0].Verified.Equal(c.Now()) {
+		t.Errorf("verified is %+v", all)
+	}
+}
+
+func TestAnswersAreKeptAndOutlastAFailureOfDNS(t *testing.T) {
+	s, c := startDNS(t, records), &clock{now: time.Now()}
+	v := start(t, s, c, "google,bing")
+	google, stranger := key(t, "ip:66.249.64.1"), key(t, "ip:5.249.64.2")
+	v.Notice(google)
+	v.Notice(stranger)
+	await(t, "verifying", func() bool { return v.OperatorOf(google) == "google" && s.count() >= 4 })
+	// While an answer is believed nothing is asked.
+	c.move(5 * time.Hour)
+	before := s.count()
+	v.Notice(google)
+	if got := s.count(); got != before {
+		t.Errorf("%d questions were asked again", got-before)
+	}
+	// It is asked again later, and a failure leaves the crawler one.
+	s.set(func(s *dnsServer) { s.fails = true })
+	c.move(20 * time.Hour)
+	if v.OperatorOf(google) != "" || len(v.Verified()) != 0 {
+		t.Error("an answer is believed for ever")
+	}
+	v.Notice(google)
+	await(t, "asking again", func() bool { return s.count() > before })
+	await(t, "keeping the crawler", func() bool { return v.OperatorOf(google) == "google" })
+	// What no longer belongs to the operator is no crawler after that.
+	s.set(func(s *dnsServer) { s.fails, s.records = false, map[string]string{} })
+	c.move(time.Hour)
+	v.Notice(google)
+	await(t, "forgetting", func() bool { return v.OperatorOf(google) == "" && len(v.Verified()) == 0 })
+}
+
+func TestOperatorsAreNamed(t *testing.T) {
+	all, err := crawlers.ParseOperators(" Google, bing,google ")
+	if err != nil || len(all) != 2 || all[0].Name != "google" || all[1].Name != "bing" {
+		t.Errorf("the operators are %+v, %v", all, err)
+	}
+	if _, err := crawlers.ParseOperators("google,altavista"); err == nil || !strings.Contains(err.Error(), "bing") {
+		t.Errorf("an unknown operator: %v", err)
+	}
+	if v := crawlers.New(crawlers.Options{}); v != nil || v.OperatorOf(key(t, "ip:66.249.64.1")) != "" || v.Verified() != nil {
+		t.Error("without operators there is a verifier")
+	}
+	names := map[string]bool{}
+	for _, o := range crawlers.Operators() {
+		if o.Title == "" || len(o.Suffixes) == 0 || names[o.Name] || slices.ContainsFunc(o.Suffixes, func(s string) bool {
+			return strings.HasPrefix(s, ".") || strings.Count(s, ".") < 1 || s != strings.ToLower(s)
+		}) {
+			t.Errorf("the operator %+v", o)
+		}
+		names[o.Name] = true
+	}
+}
+
+func TestTheQueueIsBounded(t *testing.T) {
+	s, c := startDNS(t, nil), &clock{now: time.Now()}
+	named, _ := crawlers.ParseOperators("google")
+	v := crawlers.New(crawlers.Options{Operators: named, Resolver: s.resolver(), Now: c.Now}) // which looks nothing up
+	for i := range 50_000 {
+		v.Notice(key(t, "ip:"+net.IPv4(20, byte(i>>16), byte(i>>8), byte(i)).String()))
+	}
+	if v.Waiting() > 1000 {
+		t.Errorf("%d addresses wait", v.Waiting())
+	}
+}
