@@ -124,7 +124,7 @@ func (p *Proposals) Find(ctx context.Context, openOnly bool, limit int) ([]*offe
 	if !openOnly {
 		return found, err
 	}
-	now := p.Now()
+	now := p.now()
 	return slices.DeleteFunc(found, func(o *offences.Proposal) bool {
 		network, is := o.Pattern.Network()
 		return is && p.blockedWhole(o.Pattern, network, now)
