@@ -159,8 +159,6 @@ func (t *Transport) reserve(r *http.Request, key string, deadline time.Time) (ag
 		return false, nil
 	}
 	now, err := t.Client.Check(r.Context(), Check{Key: key, Policy: t.Policy, Cost: q.Cost, Peek: true, Fresh: true, Detail: DetailNone})
-	if err != nil || now.Outcome != Blocked {
-		return false, nil // the reservation is ours: an outage takes it from nobody
-	}
-	return true, nil
+	// The reservation is ours: an outage takes it from nobody.
+	return err == nil && now.Outcome == Blocked, nil
 }

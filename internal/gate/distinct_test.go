@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -89,7 +90,8 @@ func TestChecksCountDifferentValues(t *testing.T) {
 			t.Errorf("a known path at a cost of 7 is %s", d.Outcome)
 		}
 		_, err := n.Check(t.Context(), Check{Key: key(t, k), Cost: 1, MaxWait: time.Second, Request: conditions.NewRequest("/a", "", "", "")})
-		if f, is := err.(*fault.Error); !is || f.Field != "max_wait" {
+		var f *fault.Error
+		if !errors.As(err, &f) || f.Field != "max_wait" {
 			t.Errorf("a check that waits: %v", err)
 		}
 	}, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "paths", "ip:*", "9/m", distinct(t, "2/h distinct path", "3/d distinct path")))
