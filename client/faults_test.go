@@ -218,7 +218,8 @@ func wantDecidedHere(t *testing.T, url string, options ...client.Option) {
 	if err != nil || j.Allowed || j.Outage == nil {
 		t.Errorf("several keys failing closed: %+v, %v", j, err)
 	}
-	if d, err := closed.Wait(t.Context(), q); err != nil || d.Allowed || d.Outage == nil {
+	var refused *client.Refused
+	if d, err := closed.Wait(t.Context(), q); d != nil || !errors.As(err, &refused) || refused.Decision.Outage == nil {
 		t.Errorf("a wait failing closed: %+v, %v", d, err)
 	}
 }
