@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
@@ -45,14 +46,39 @@ func (p *Proposals) exemptWithin(ctx context.Context, within keys.Pattern) ([]st
 	return exempt, nil
 }
 
-// Propose looks for crowded ranges and proposes to block them. It returns the
-// proposals that are new. It may run on several nodes at once.
+// closeCovered closes the open proposals whose whole range is blocked by now, so that the
+// range is proposed again, and people are notified, if it offends after the block has ended.
+func (p *Proposals) closeCovered(ctx context.Context, now time.Time) error {
+	open, err := p.Store.FindProposals(ctx, true, maxRead)
+	if err != nil {
+		return err
+	}
+	for _, o := range open {
+		covering := p.coveringBlock(o.Pattern, now)
+		if covering == nil {
+			continue
+		}
+		reason := "the block of " + covering.Pattern.String() + " covers the range"
+		_, err = p.Store.DecideProposal(ctx, audit.SystemActor("propose-ranges"), o.ID, offences.Covered, reason, covering.ID)
+		if err != nil && !fault.Is(err, fault.Conflict) { // it was decided since it was read
+			return err
+		}
+	}
+	return nil
+}
+
+// Propose closes the proposals whose range is blocked by now, looks for crowded ranges and
+// proposes to block them. It returns the proposals that are new. It may run on several nodes
+// at once.
 func (p *Proposals) Propose(ctx context.Context) ([]offences.Proposal, error) {
 	w := offences.DefaultProposalSettings
 	if p.Settings != nil {
 		w = p.Settings().WithDefaults()
 	}
 	now := p.now().UTC()
+	if err := p.closeCovered(ctx, now); err != nil {
+		return nil, err
+	}
 	from := now.Add(-w.Window)
 	ranges, err := p.Store.CrowdedRanges(ctx, from, now, w.MinAddresses, w.MinNetworks)
 	if err != nil {
@@ -61,7 +87,7 @@ func (p *Proposals) Propose(ctx context.Context) ([]offences.Proposal, error) {
 	var fresh []offences.Proposal
 	for _, network := range ranges {
 		pattern := keys.NetworkPattern(network)
-		if p.blockedWhole(pattern, network, now) {
+		if p.coveringBlock(pattern, now) != nil {
 			continue
 		}
 		evidence, err := p.evidence(ctx, pattern, network, from, now)
@@ -79,15 +105,19 @@ func (p *Proposals) Propose(ctx context.Context) ([]offences.Proposal, error) {
 	return fresh, nil
 }
 
-// blockedWhole reports whether an active block covers the whole range.
-func (p *Proposals) blockedWhole(pattern keys.Pattern, network netip.Prefix, now time.Time) bool {
+// coveringBlock returns an active block that covers a whole range, nil for none.
+func (p *Proposals) coveringBlock(pattern keys.Pattern, now time.Time) *blocks.Entry {
+	network, is := pattern.Network()
+	if !is {
+		return nil
+	}
 	k := (keys.Parser{IPv6Bits: 128}).AddressKey(network.Addr())
 	for _, b := range p.View.Blocks().Selecting(blocks.Block, k, now) {
 		if b.Pattern.Covers(pattern) {
-			return true
+			return b
 		}
 	}
-	return false
+	return nil
 }
 
 func (p *Proposals) evidence(ctx context.Context, pattern keys.Pattern, network netip.Prefix, from, now time.Time) (*offences.Evidence, error) {
@@ -117,18 +147,33 @@ func (p *Proposals) evidence(ctx context.Context, pattern keys.Pattern, network 
 	return e, err
 }
 
-// Find returns the newest first: the open ones, or all. One whose whole range is blocked
-// by now has nothing left to decide and is not among the open ones.
+const (
+	defaultFound = 100
+	maxRead      = 1000 // the most that the store returns at once
+)
+
+// Find returns the newest first: the open ones, or all. A limit of 0 means 100. One whose
+// whole range is blocked by now has nothing left to decide: it is not among the open ones,
+// although the next Propose closes it.
 func (p *Proposals) Find(ctx context.Context, openOnly bool, limit int) ([]*offences.Proposal, error) {
-	found, err := p.Store.FindProposals(ctx, openOnly, limit)
+	if limit == 0 {
+		limit = defaultFound
+	}
 	if !openOnly {
-		return found, err
+		return p.Store.FindProposals(ctx, false, limit)
 	}
 	now := p.now()
-	return slices.DeleteFunc(found, func(o *offences.Proposal) bool {
-		network, is := o.Pattern.Network()
-		return is && p.blockedWhole(o.Pattern, network, now)
-	}), err
+	for read := limit; ; read = min(4*read, maxRead) {
+		found, err := p.Store.FindProposals(ctx, true, read)
+		if err != nil {
+			return nil, err
+		}
+		isAll := len(found) < read || read >= maxRead
+		found = slices.DeleteFunc(found, func(o *offences.Proposal) bool { return p.coveringBlock(o.Pattern, now) != nil })
+		if isAll || len(found) >= limit {
+			return found[:min(len(found), limit)], nil
+		}
+	}
 }
 
 // maxOpenProposals bounds what is counted for people.
@@ -172,7 +217,15 @@ func (p *Proposals) Accept(ctx context.Context, c Caller, id string, a AcceptPro
 	if err != nil {
 		return nil, err
 	}
-	return p.Store.DecideProposal(ctx, c.Actor, id, offences.Accepted, reason, added[0].Entry.ID)
+	block := added[0].Entry.ID
+	accepted, err := p.Store.DecideProposal(ctx, c.Actor, id, offences.Accepted, reason, block)
+	if fault.Is(err, fault.Conflict) {
+		// Propose may have closed it between the two, because of the block just added.
+		if closed, findErr := p.Store.FindProposalByID(ctx, id); findErr == nil && closed.Decision == offences.Covered && closed.BlockID == block {
+			return closed, nil
+		}
+	}
+	return accepted, err
 }
 
 // Dismiss closes an open proposal. Its range is not proposed again for a day.

@@ -138,8 +138,11 @@ func (v *proposalView) count(n int64) string {
 
 // DecisionWord says what became of it.
 func (v *proposalView) DecisionWord() string {
-	if v.Decision == offences.Accepted {
+	switch v.Decision {
+	case offences.Accepted:
 		return "blocked"
+	case offences.Covered:
+		return "closed"
 	}
 	return "dismissed"
 }
@@ -174,14 +177,19 @@ func (h *proposalsHandler) showProposals(c *httpserver.Call) error {
 	if page.Toast, err = h.toasts.find(ctx, &page.MonitorPage); err != nil {
 		return err
 	}
+	open, err := h.detection.Proposals.Find(ctx, true, 100)
+	if err != nil {
+		return err
+	}
+	for _, p := range open {
+		page.Open = append(page.Open, viewProposal(p))
+	}
 	all, err := h.detection.Proposals.Find(ctx, false, 100)
 	if err != nil {
 		return err
 	}
 	for _, p := range all {
-		if p.Decision == offences.Open {
-			page.Open = append(page.Open, viewProposal(p))
-		} else {
+		if p.Decision != offences.Open {
 			page.Closed = append(page.Closed, viewProposal(p))
 		}
 	}

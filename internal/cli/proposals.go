@@ -34,7 +34,7 @@ func newProposalList(con *console.Console) *cobra.Command {
 			return printItems(con, found, proposalColumns)
 		}),
 	}
-	c.Flags().BoolVar(&all, "all", false, "include accepted and dismissed proposals")
+	c.Flags().BoolVar(&all, "all", false, "include closed proposals")
 	return c
 }
 

@@ -34,7 +34,7 @@ func (s ProposalSettings) WithDefaults() ProposalSettings {
 	return s
 }
 
-// Decision is what an operator made of a proposal.
+// Decision is what became of a proposal.
 type Decision string
 
 // The decisions. A proposal is open until one is made.
@@ -42,6 +42,7 @@ const (
 	Open      Decision = ""
 	Accepted  Decision = "accepted"
 	Dismissed Decision = "dismissed"
+	Covered   Decision = "covered" // a block of its range was added otherwise
 )
 
 // Proposal asks a person to look at a range. It is never accepted by itself.
@@ -55,7 +56,7 @@ type Proposal struct {
 	Decided   time.Time
 	DecidedBy string
 	Reason    string
-	BlockID   string // of an accepted one
+	BlockID   string // of an accepted or covered one
 }
 
 // Evidence is what a proposal rests on. Lists hold the heaviest, at most

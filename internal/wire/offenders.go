@@ -175,13 +175,13 @@ type RuleTotal struct {
 type Proposal struct {
 	ID        string     `json:"id"`
 	Pattern   string     `json:"pattern"`
-	State     string     `json:"state" enum:"open,accepted,dismissed"` // open, accepted or dismissed
+	State     string     `json:"state" enum:"open,accepted,dismissed,covered"` // open, accepted, dismissed, or covered by a block that was added otherwise
 	CreatedAt Time       `json:"created_at"`
 	UpdatedAt Time       `json:"updated_at"`
-	DecidedAt Time       `json:"decided_at"` // when it was accepted or dismissed, null while it is open
-	DecidedBy NullString `json:"decided_by"` // who decided, null while it is open
+	DecidedAt Time       `json:"decided_at"` // when it was closed, null while it is open
+	DecidedBy NullString `json:"decided_by"` // who or what closed it, null while it is open
 	Reason    NullString `json:"reason"`
-	BlockID   NullString `json:"block_id"` // of an accepted one
+	BlockID   NullString `json:"block_id"` // of an accepted or covered one
 	Evidence  Evidence   `json:"evidence"` // what it is based on
 }
 

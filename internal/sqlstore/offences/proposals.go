@@ -185,7 +185,7 @@ func (s *Proposals) DecideProposal(ctx context.Context, by audit.Actor, id strin
 		if _, err := t.Exec(decideProposal, id, string(d), db.ToMS(t.Now), by.Name, reason, blockID); err != nil {
 			return err
 		}
-		action := map[offences.Decision]string{offences.Accepted: "accept", offences.Dismissed: "dismiss"}[d]
+		action := map[offences.Decision]string{offences.Accepted: "accept", offences.Dismissed: "dismiss", offences.Covered: "cover"}[d]
 		return t.Record("proposal."+action, "proposal", id, fmt.Sprintf("The proposal to block %q was %s.", p.Pattern, d), before, proposalView(p))
 	})
 	if err != nil {

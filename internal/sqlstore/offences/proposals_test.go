@@ -78,3 +78,63 @@ func TestCrowdedRangesAreProposedAndNeverBlockedByThemselves(t *testing.T) {
 		}
 	})
 }
+
+func TestProposalsOfBlockedRangesHideNoOthersAndAreClosed(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n := newCounting(t, f.Offences, f.Clock, "a", nil)
+		s := service(f, n.policy)
+		put := func(pattern string) {
+			t.Helper()
+			now := f.Clock.Now()
+			if _, err := f.Proposals.PutProposal(t.Context(), offences.Proposal{Pattern: storetest.Pattern(t, pattern), Created: now, Updated: now}, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put("ip:198.51.100.0/24")
+		for i := range 8 {
+			f.Clock.Advance(time.Second)
+			put(fmt.Sprintf("ip:203.0.%d.0/24", i))
+		}
+		block := &blocks.Entry{ID: "a", Kind: blocks.Block, Pattern: storetest.Pattern(t, "ip:203.0.0.0/16"), Created: f.Clock.Now(), Expires: f.Clock.Now().Add(time.Hour)}
+		s.View.Blocks().Apply(block, f.Clock.Now())
+		waiting := func(want int) {
+			t.Helper()
+			open, err := s.Proposals.Find(t.Context(), true, 2)
+			if err != nil || len(open) != want || open[want-1].Pattern.String() != "ip:198.51.100.0/24" {
+				t.Errorf("%d are open, want %d: %+v, %v", len(open), want, open, err)
+			}
+		}
+		waiting(1)
+		for i := range 9 {
+			n.limited(fmt.Sprintf("ip:203.0.3.%d", i), 2)
+		}
+		f.Clock.Advance(2 * time.Minute)
+		n.flush()
+		if fresh, err := s.Proposals.Propose(t.Context()); err != nil || len(fresh) != 0 {
+			t.Errorf("proposed a range that is blocked: %+v, %v", fresh, err)
+		}
+		waiting(1)
+		all, err := s.Proposals.Find(t.Context(), false, 0)
+		if err != nil || len(all) != 9 {
+			t.Fatalf("found %d, %v", len(all), err)
+		}
+		for _, p := range all[:8] {
+			if p.Decision != offences.Covered || p.BlockID != "a" || p.DecidedBy != "propose-ranges" {
+				t.Errorf("%s is %+v", p.Pattern, p)
+			}
+		}
+		// Whoever attacks again after the block is new, so that people are notified.
+		f.Clock.Advance(time.Hour)
+		for i := range 9 {
+			n.limited(fmt.Sprintf("ip:203.0.3.%d", i), 2)
+		}
+		f.Clock.Advance(2 * time.Minute)
+		n.flush()
+		if fresh, err := s.Proposals.Propose(t.Context()); err != nil || len(fresh) != 1 || fresh[0].Pattern.String() != "ip:203.0.3.0/24" {
+			t.Errorf("after the block: %+v, %v", fresh, err)
+		}
+		waiting(2)
+		s.Proposals.Now = nil // the clock of the system
+		waiting(2)
+	})
+}
