@@ -3,7 +3,6 @@ package adminui
 import (
 	"net/url"
 	"slices"
-	"strconv"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
@@ -19,7 +18,10 @@ import (
 // livePage is the tail of what happens: the newest first.
 type livePage struct {
 	site.MonitorPage
-	Events   []liveEvent
+	Events []liveEvent
+	// Run distinguishes the events of this run of this node. An answer of another run
+	// replaces the rows that the page has, whose ids say nothing about it.
+	Run      string
 	Policies []string
 	// Stream is the address that sends the same events as they happen: the script asks
 	// for the page's part again when it hears one.
@@ -34,8 +36,9 @@ type livePage struct {
 // liveEvent is one event as its row shows it.
 type liveEvent struct {
 	events.Event
-	Kind string // the glyph: allowed, limited, blocked, unavailable, or "" for a change
-	More string // behind the decision's word
+	Token string // names the event among those of every run and node
+	Kind  string // the glyph: allowed, limited, blocked, unavailable, or "" for a change
+	More  string // behind the decision's word
 }
 
 // KeyText is the key of a decision, or what a changed block selects.
@@ -75,18 +78,18 @@ func (h *liveHandler) showLive(c *httpserver.Call) error {
 		return err
 	}
 	w.Refresh = liveRefresh
-	after, err := eventAfter(&w)
+	if h.events == nil {
+		return fault.New(fault.NotFound, "This node does not gather events.")
+	}
+	after, err := h.eventAfter(&w)
 	if err != nil {
 		return err
 	}
-	page := &livePage{MonitorPage: w, Shown: liveShown, Others: h.isShared}
+	page := &livePage{MonitorPage: w, Run: h.events.Run(), Shown: liveShown, Others: h.isShared}
 	for _, p := range h.Catalog.Selector().Policies() {
 		page.Policies = append(page.Policies, p.Name)
 	}
 	slices.Sort(page.Policies)
-	if h.events == nil {
-		return fault.New(fault.NotFound, "This node does not gather events.")
-	}
 	f, err := h.liveFilter(page.Query)
 	if err != nil {
 		return err
@@ -96,19 +99,21 @@ func (h *liveHandler) showLive(c *httpserver.Call) error {
 		if e.ID <= after {
 			break
 		}
-		page.Events = append(page.Events, viewEvent(e))
+		v := viewEvent(e)
+		v.Token = h.events.Token(&e)
+		page.Events = append(page.Events, v)
 	}
 	return h.RenderLive(c, "live", page)
 }
 
-// eventAfter returns the id of the newest event that the page has already, 0 for none, and
-// removes it from the page's address.
-func eventAfter(w *site.MonitorPage) (uint64, error) {
+// eventAfter returns the id of the newest event that the page has already, 0 for none or one
+// of another run or node, and removes it from the page's address.
+func (h *liveHandler) eventAfter(w *site.MonitorPage) (uint64, error) {
 	text := w.Query.Get("after")
 	if text == "" {
 		return 0, nil
 	}
-	after, err := strconv.ParseUint(text, 10, 64)
+	after, err := h.events.IDOf(text)
 	if err != nil {
 		return 0, fault.Field("after", "must be the id of an event")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/reports"
 )
 
@@ -339,4 +340,16 @@ func TestEveryPageAboutWhatHappensIsShownWithHostileTexts(t *testing.T) {
 			v.get(path).is(http.StatusOK).lacks(" style=").lacks("<script>alert").lacks("<img")
 		})
 	}
+}
+
+func TestLiveIgnoresTheEventsOfAnotherRun(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "vic")
+	v.get("/live").is(http.StatusOK)
+	n.send(t, "token:alpha", "token:beta")
+	newest := n.events.Newest(events.Filter{}, 1)[0]
+	v.get("/live?after=" + n.events.Token(&newest)).is(http.StatusOK).holds("Nothing yet.").holds(`data-run="` + n.events.Run() + `"`)
+	before := events.New(events.Options{})
+	v.get("/live?after=" + before.Token(&events.Event{ID: 5000})).is(http.StatusOK).holds("alpha").holds("beta")
+	v.get("/live?after=5000").is(http.StatusUnprocessableEntity)
 }

@@ -279,6 +279,11 @@ func TestThePageOfEventsFetchesOnlyWhatIsNewAndStaysUnderThePointer(t *testing.T
 	n.send(t, "token:third")
 	b.do(chromedp.Func(pointAt(b, "h1")))
 	b.waitFor(`document.querySelectorAll("table.events tbody tr").length === 3`)
+	// The rows of another run of the node are replaced by those of this one.
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#live").dataset.run = "before"; document.querySelector("table.events tbody").innerHTML =
+		"<tr data-key='before-5000'><td>of another run</td></tr>"`))
+	n.send(t, "token:fourth")
+	b.waitFor(`document.querySelectorAll("table.events tbody tr").length === 4 && !document.body.innerText.includes("of another run")`)
 	v := n.as(t, "vic")
 	for _, path := range []string{"/live", "/static/app.js", "/static/app.css"} {
 		got := v.do(http.MethodGet, path, nil, http.Header{"Accept-Encoding": {"gzip"}}).is(http.StatusOK)

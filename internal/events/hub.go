@@ -84,6 +84,21 @@ func (h *Hub) Heartbeat() time.Duration { return h.o.Heartbeat }
 // Token returns what a listener that comes back sends to go on behind e.
 func (h *Hub) Token(e *Event) string { return h.run + "-" + strconv.FormatUint(e.ID, 10) }
 
+// Run distinguishes the events of this hub from those of another run of the node, or of
+// another node: each counts its ids from 1.
+func (h *Hub) Run() string { return h.run }
+
+// IDOf returns the id of the event that a Token names, 0 where it is an event of another
+// run or node. It fails where the text is no Token.
+func (h *Hub) IDOf(token string) (uint64, error) {
+	run, number, _ := strings.Cut(token, "-")
+	id, err := strconv.ParseUint(number, 10, 64)
+	if err != nil || run != h.run {
+		return 0, err
+	}
+	return id, nil
+}
+
 // Publish hands an event on; its ID, and At where it is zero, are filled in. It
 // never waits for a listener: one whose queue is full is dropped.
 func (h *Hub) Publish(e Event) {
