@@ -208,3 +208,11 @@ func TestLoginsAreRecordedInTheAudit(t *testing.T) {
 		t.Errorf("recorded %s", strings.Join(got, "|"))
 	}
 }
+
+func TestThePageOfAMissingPathShowsNothingOfTheNode(t *testing.T) {
+	n := newNode(t)
+	html := http.Header{"Accept": {"text/html"}}
+	n.visitor(t).do(http.MethodGet, "/no/such/page", nil, html).is(http.StatusNotFound).holds("There is no page at this address.").
+		lacks("node a").lacks("v0.4.1").lacks("Your address")
+	n.visitor(t).do(http.MethodGet, "/login", nil, html).is(http.StatusOK).holds("Your address: 127.0.0.1")
+}

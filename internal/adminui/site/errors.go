@@ -69,7 +69,7 @@ func (s *Site) failed(c *httpserver.Call, err error) error {
 // and so shows nothing of the node.
 func (s *Site) Missing(c *fiber.Ctx) error {
 	page := errorPage{
-		Frame:  Frame{Title: "Not found", Theme: themeOf(c), Here: "/", Node: s.Node, Version: s.Version, Now: s.Now().UTC()},
+		Frame:  Frame{Title: "Not found", Theme: themeOf(c), Here: "/", Now: s.Now().UTC()},
 		Status: http.StatusNotFound, Head: "Not found", Text: "There is no page at this address. Addresses are case sensitive.",
 	}
 	return s.write(c, http.StatusNotFound, "error", "base", page)

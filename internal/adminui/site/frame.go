@@ -26,7 +26,7 @@ type Frame struct {
 	User    string  // who is logged in, "" for nobody
 	Role    string
 	Address string // where the request comes from
-	Node    string
+	Node    string // "" on a page that shows nothing of the node, which has no footer
 	Version string
 	Now     time.Time
 	// Degraded names the parts that fail, for the side bar's foot.
