@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -185,4 +186,14 @@ func shellWords(line string) []string {
 		}
 	}
 	return words
+}
+
+func TestNamedValues(t *testing.T) {
+	values, err := namedValues([]string{"account=cn=alice,ou=staff,dc=example", "device=7"})
+	if want := map[string]string{"account": "cn=alice,ou=staff,dc=example", "device": "7"}; err != nil || !maps.Equal(values, want) {
+		t.Errorf("namedValues = %v, %v, want %v", values, err, want)
+	}
+	if _, err := namedValues([]string{"alice"}); err == nil {
+		t.Error("a value without a name is accepted")
+	}
 }

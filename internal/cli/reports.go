@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +15,7 @@ import (
 
 func newReport(con *console.Console) *cobra.Command {
 	var report wire.OutcomeReport
+	var values []string
 	c := &cobra.Command{
 		Use:   "report [KEY OUTCOME]",
 		Short: "Report what came of a request, or show the daily and weekly reports",
@@ -27,6 +30,10 @@ The subcommands show the daily and weekly reports.`,
 				return runGroup(c, args)
 			}
 			report.Key, report.Outcome = args[0], args[1]
+			var err error
+			if report.Values, err = namedValues(values); err != nil {
+				return err
+			}
 			return checkOnline(con, func(c *cobra.Command, server *client.Client, _ []string) error {
 				answer, err := server.Checks.Report(c.Context(), report)
 				if err != nil {
@@ -37,10 +44,26 @@ The subcommands show the daily and weekly reports.`,
 		},
 	}
 	c.Flags().StringVar(&report.ID, "id", "", "a name for the report: a repeat within a minute is charged once")
-	c.Flags().StringToStringVar(&report.Values, "value", nil, "a further value of the request, for distinct rules: account=alice")
+	c.Flags().StringArrayVar(&values, "value", nil, "a further value of the request, for distinct rules: account=alice")
 	addRequestFlags(c, &report.Request)
 	c.AddCommand(newReportList(con), newReportGet(con), newReportWrite(con))
 	return c
+}
+
+// namedValues parses NAME=VALUE pairs. A value may contain commas and "=", as LDAP names do.
+func namedValues(pairs []string) (map[string]string, error) {
+	var values map[string]string
+	for _, pair := range pairs {
+		name, value, found := strings.Cut(pair, "=")
+		if !found {
+			return nil, fmt.Errorf("--value %q must be NAME=VALUE", pair)
+		}
+		if values == nil {
+			values = make(map[string]string, len(pairs))
+		}
+		values[name] = value
+	}
+	return values, nil
 }
 
 func newReportList(con *console.Console) *cobra.Command {
