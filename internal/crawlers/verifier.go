@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -64,11 +65,14 @@ type Verifier struct {
 }
 
 // answer is what is known of an address. Operator is "" for a stranger's, and while it is
-// looked up.
+// looked up for the first time.
 type answer struct {
 	Crawler
-	until time.Time
+	until   time.Time
+	waiting bool // in the queue or being looked up, and believed until that is over
 }
+
+func (a answer) believed(now time.Time) bool { return a.waiting || now.Before(a.until) }
 
 // New returns a Verifier, nil without operators.
 func New(o Options) *Verifier {
@@ -104,11 +108,10 @@ func (v *Verifier) OperatorOf(k keys.Key) string {
 	}
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	known, found := v.known[address]
-	if !found || known.Operator == "" || !v.o.Now().Before(known.until) {
-		return ""
+	if known := v.known[address]; known.believed(v.o.Now()) {
+		return known.Operator
 	}
-	return known.Operator
+	return ""
 }
 
 // Notice has the address of a key looked up, unless its answer is known and recent. It
@@ -124,35 +127,33 @@ func (v *Verifier) Notice(k keys.Key) {
 	now := v.o.Now()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if known, found := v.known[address]; found && now.Before(known.until) {
+	known, found := v.known[address]
+	if found && known.believed(now) {
 		return
 	}
-	if len(v.known) >= maxKnown && !v.forget(now) {
+	if !found && len(v.known) >= maxKnown && !v.forget(now) {
 		return
 	}
 	select {
 	case v.waiting <- address:
-		// A verified crawler stays one while it is looked up again.
-		known := v.known[address]
-		known.until = now.Add(lookupTime * 2)
+		// A verified crawler stays one while it is looked up again, however long the queue.
+		known.waiting = true
 		v.known[address] = known
 	default:
 	}
 }
 
-// forget makes room: it removes what is no longer believed, and if that is nothing, the
-// strangers. It reports whether there is room.
+// forget makes room: it removes the strangers that are no longer believed to be ones, if
+// that is not enough all strangers, and last the crawlers to look up again. What waits
+// stays, or it would be queued twice. It reports whether there is room.
 func (v *Verifier) forget(now time.Time) bool {
-	for a, known := range v.known {
-		if !now.Before(known.until) {
-			delete(v.known, a)
-		}
-	}
-	if len(v.known) >= maxKnown {
-		for a, known := range v.known {
-			if known.Operator == "" {
-				delete(v.known, a)
-			}
+	for _, goes := range []func(answer) bool{
+		func(a answer) bool { return a.Operator == "" && !a.believed(now) },
+		func(a answer) bool { return a.Operator == "" && !a.waiting },
+		func(a answer) bool { return !a.believed(now) },
+	} {
+		if len(v.known) >= maxKnown {
+			maps.DeleteFunc(v.known, func(_ netip.Addr, a answer) bool { return goes(a) })
 		}
 	}
 	return len(v.known) < maxKnown
@@ -197,7 +198,7 @@ func (v *Verifier) lookUp(ctx context.Context, address netip.Addr) {
 	defer v.mu.Unlock()
 	// A crawler that DNS does not answer about now stays one for the time of a failure.
 	if before, known := v.known[address]; err != nil && known && before.Operator != "" {
-		before.until = found.until
+		before.until, before.waiting = found.until, false
 		found = before
 	}
 	v.known[address] = found
@@ -244,7 +245,7 @@ func (v *Verifier) Verified() []Crawler {
 	defer v.mu.RUnlock()
 	var all []Crawler
 	for _, known := range v.known {
-		if known.Operator != "" && v.o.Now().Before(known.until) {
+		if known.Operator != "" && known.believed(v.o.Now()) {
 			all = append(all, known.Crawler)
 		}
 	}

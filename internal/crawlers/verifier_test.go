@@ -224,6 +224,28 @@ func TestAnswersAreKeptAndOutlastAFailureOfDNS(t *testing.T) {
 	await(t, "forgetting", func() bool { return v.OperatorOf(google) == "" && len(v.Verified()) == 0 })
 }
 
+func TestACrawlerStaysOneWhileItWaitsAndIsQueuedOnce(t *testing.T) {
+	s, c := startDNS(t, records), &clock{now: time.Now()}
+	named, _ := crawlers.ParseOperators("google")
+	v := crawlers.New(crawlers.Options{Operators: named, Resolver: s.resolver(), Now: c.Now})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { v.Run(ctx); close(ended) }()
+	google := key(t, "ip:66.249.64.1")
+	v.Notice(google)
+	await(t, "verifying", func() bool { return v.OperatorOf(google) == "google" })
+	stop()
+	<-ended
+	c.move(25 * time.Hour)
+	for range 3 {
+		v.Notice(google)
+		c.move(time.Hour)
+		if got := v.OperatorOf(google); got != "google" || v.Waiting() != 1 || len(v.Verified()) != 1 {
+			t.Fatalf("while it waits it is a crawler of %q, %d wait, %d are verified", got, v.Waiting(), len(v.Verified()))
+		}
+	}
+}
+
 func TestOperatorsAreNamed(t *testing.T) {
 	all, err := crawlers.ParseOperators(" Google, bing,google ")
 	if err != nil || len(all) != 2 || all[0].Name != "google" || all[1].Name != "bing" {
