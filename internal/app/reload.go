@@ -14,14 +14,20 @@ import (
 // live is what changes while the node runs, when it is asked to read its settings
 // again: the certificates, the log level and whom it trusts. Safe for concurrent use.
 type live struct {
-	log        *slog.Logger
-	level      slog.LevelVar
-	settings   atomic.Pointer[Settings]
-	checkCert  *certificate // nil without TLS
-	adminCert  *certificate
-	changing   sync.Mutex  // held by apply
-	lastFailed atomic.Bool // the last time that settings or certificates were read again
+	log       *slog.Logger
+	level     slog.LevelVar
+	settings  atomic.Pointer[Settings]
+	checkCert *certificate // nil without TLS
+	adminCert *certificate
+	changing  sync.Mutex // held by apply
+
+	// Whether the last reading failed: of all on request, and of the certificates by
+	// their task. The task must not hide that the settings were refused.
+	reloadFailed, certificateFailed atomic.Bool
 }
+
+// failed reports whether what was read last is not in effect.
+func (l *live) failed() bool { return l.reloadFailed.Load() || l.certificateFailed.Load() }
 
 // liveSettings are those that apply puts into effect.
 var liveSettings = map[string]bool{
@@ -66,11 +72,12 @@ func (l *live) reload(load func() (Settings, error)) {
 	if err == nil {
 		err = l.certificates(s)
 	}
-	l.lastFailed.Store(err != nil)
+	l.reloadFailed.Store(err != nil)
 	if err != nil {
 		l.log.Error("the settings were not read again, those before stay in effect", "error", oneLine(err))
 		return
 	}
+	l.certificateFailed.Store(false) // they were read with the settings
 	for _, hint := range s.Hints {
 		l.log.Warn(hint)
 	}
@@ -128,12 +135,12 @@ func (l *live) followCertificates(context.Context) {
 	err := l.certificates(*s)
 	if err != nil {
 		// Written once: a pair that is half replaced is whole a moment later.
-		if !l.lastFailed.Swap(true) {
+		if !l.certificateFailed.Swap(true) {
 			l.log.Error("a certificate could not be read again, the one before stays in effect", "error", oneLine(err))
 		}
 		return
 	}
-	l.lastFailed.Store(false)
+	l.certificateFailed.Store(false)
 	for i, c := range []*certificate{l.checkCert, l.adminCert} {
 		if now := c.loaded(); now != nil && !now.equal(before[i]) {
 			l.log.Info("a new certificate is in effect", "listener", c.name, "expires", now.tls.Leaf.NotAfter.UTC())

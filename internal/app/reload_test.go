@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/big"
@@ -150,12 +151,13 @@ func TestAReloadChangesCertificatesLogLevelAndWhoIsTrusted(t *testing.T) {
 	} {
 		wrong()
 		text := reload()
-		if got := servedSerial(t, a); got != 2 || !a.log.Enabled(t.Context(), slog.LevelDebug) || !a.live.lastFailed.Load() || !strings.Contains(text, "level=ERROR") {
-			t.Errorf("certificate %d, failed %v: %s", got, a.live.lastFailed.Load(), text)
+		a.live.followCertificates(t.Context()) // whose certificates are good, but not the settings
+		if got := servedSerial(t, a); got != 2 || !a.log.Enabled(t.Context(), slog.LevelDebug) || !a.live.failed() || !strings.Contains(text, "level=ERROR") {
+			t.Errorf("certificate %d, failed %v: %s", got, a.live.failed(), text)
 		}
 	}
 	write("", second)
-	if text := reload(); a.live.lastFailed.Load() || a.log.Enabled(t.Context(), slog.LevelDebug) || strings.Contains(text, "level=ERROR") {
+	if text := reload(); a.live.failed() || a.log.Enabled(t.Context(), slog.LevelDebug) || strings.Contains(text, "level=ERROR") {
 		t.Errorf("a good file after a wrong one: %s", text)
 	}
 
@@ -168,6 +170,8 @@ func TestAReloadChangesCertificatesLogLevelAndWhoIsTrusted(t *testing.T) {
 	if err := os.Rename(first.Cert, second.Cert); err != nil {
 		t.Fatal(err)
 	}
+	// Refused settings do not hide from the log that a certificate is wrong as well.
+	a.live.reload(func() (Settings, error) { return Settings{}, errors.New("refused") })
 	log.Reset()
 	for range 3 {
 		a.live.followCertificates(context.Background())
