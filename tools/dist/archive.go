@@ -105,7 +105,7 @@ func (r *release) packages(p platform, dir string) error {
 				Contents: files.Contents{
 					file(filepath.Join(dir, "stint-server"), "/usr/bin/stint-server", "", 0o755),
 					file(filepath.Join(dir, "stint-admin"), "/usr/bin/stint-admin", "", 0o755),
-					file(config, "/etc/stint/stint.yaml", "config|noreplace", 0o644),
+					file(config, "/etc/stint/stint.yaml", "config|noreplace", 0o640),
 					file(r.path("deploy/systemd/stint.service"), "/usr/lib/systemd/system/stint.service", "", 0o644),
 					file(r.path("deploy/systemd/sysusers.conf"), "/usr/lib/sysusers.d/stint.conf", "", 0o644),
 					file(r.path("LICENSE"), "/usr/share/doc/stint/copyright", "", 0o644),

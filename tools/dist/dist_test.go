@@ -190,6 +190,13 @@ func testDeb(t *testing.T, out string) {
 		t.Errorf("the data folder has mode %o and the owner %d", data.Mode().Perm(), data.Sys().(*syscall.Stat_t).Uid)
 	}
 	config := filepath.Join(root, "etc/stint/stint.yaml")
+	settings, err := os.Stat(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := settings.Sys().(*syscall.Stat_t); settings.Mode().Perm() != 0o640 || s.Uid != 0 || s.Gid != data.Sys().(*syscall.Stat_t).Gid {
+		t.Errorf("the settings have mode %o, the owner %d and the group %d", settings.Mode().Perm(), s.Uid, s.Gid)
+	}
 	output(t, filepath.Join(root, "usr/bin/stint-server"), "config", "check", config)
 	// What the operator changed stays through an upgrade.
 	if err := os.WriteFile(config, []byte("log-level: debug\n"), 0o644); err != nil {
