@@ -230,8 +230,8 @@ func (m *Metrics) KeepPolicies(isKept func(name string) bool) {
 	})
 }
 
-// noPolicy is the name of checks that no policy decided.
-const noPolicy = "none"
+// noPolicy is the name of checks that no policy decided. No policy can have it.
+const noPolicy = "_none"
 
 func (m *Metrics) makeCounters(policy string) *counters {
 	count := func(o gate.Outcome) prometheus.Counter { return m.checks.WithLabelValues(policy, string(o)) }

@@ -70,7 +70,7 @@ func TestDecisionsAreCountedByPolicyAndNeverByKey(t *testing.T) {
 	for _, want := range []string{
 		`stint_checks_total{decision="allowed",policy="default"} 4`,
 		`stint_checks_total{decision="limited",policy="default"} 2`,
-		`stint_checks_total{decision="blocked",policy="none"} 1`,
+		`stint_checks_total{decision="blocked",policy="_none"} 1`,
 		`stint_checks_total{decision="unavailable",policy="default"} 1`,
 		`stint_shadow_checks_total{decision="limited",policy="trial"} 1`,
 		`stint_reservations_total{policy="default"} 1`,
