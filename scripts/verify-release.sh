@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The checks before a release: verify.sh, lint-openapi.sh, verify-helm.sh and govulncheck. It fails if the
+# The checks before a release: verify.sh, lint-openapi.sh, verify-helm.sh, the modules of the release tools and govulncheck. It fails if the
 # vulnerability database is unreachable, because the release is unchecked then.
 # GOVULNDB names a mirror of the database.
 set -euo pipefail
@@ -9,6 +9,7 @@ if [ "${1:-}" != --only-vulnerabilities ]; then
   bash scripts/verify.sh
   bash scripts/lint-openapi.sh
   bash scripts/verify-helm.sh
+  for module in tools/dist tools/helm; do "$go" mod verify -C "$module"; done
 fi
 
 db=${GOVULNDB:-https://vuln.go.dev}
