@@ -79,6 +79,15 @@ func exchange(t *testing.T, address net.Addr, text string) []*http.Response {
 	}
 }
 
+// pathOf returns a path of a route that is answered soon.
+func pathOf(r httpserver.Route, name string) string {
+	path := strings.NewReplacer(":name", name, ":id", "1", ":handle", "1", "*", "1").Replace(r.Path)
+	if path == "/debug/pprof/profile" || path == "/debug/pprof/trace" {
+		path += "?seconds=0.001" // less than a profile may take: refused
+	}
+	return path
+}
+
 func TestNothingOfABodyIsTakenForARequestOnAnyRoute(t *testing.T) {
 	const (
 		hidden   = "GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Request-ID: smuggled-request-01\r\n\r\n"
@@ -105,7 +114,7 @@ func TestNothingOfABodyIsTakenForARequestOnAnyRoute(t *testing.T) {
 		if r.Listener == httpserver.Checks {
 			address = a.CheckAddr()
 		}
-		path := strings.NewReplacer(":name", "none", ":id", "1", ":handle", "1", "*", "1").Replace(r.Path)
+		path := pathOf(r, "none")
 		for _, who := range []string{"", "Authorization: Bearer " + edgeToken + "\r\n"} {
 			start := r.Method + " " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n" + who
 			for _, body := range bodies {
@@ -136,7 +145,7 @@ func TestEveryAnswerSaysThatItsTypeIsNotToBeGuessed(t *testing.T) {
 		if r.Listener == httpserver.Checks {
 			address = a.CheckAddr()
 		}
-		path := strings.NewReplacer(":name", "default", ":id", "1", ":handle", "1", "*", "1").Replace(r.Path)
+		path := pathOf(r, "default")
 		ask(address, r.Method+" "+path, "Content-Length: 0\r\n")
 		ask(address, r.Method+" "+path, "Content-Length: 0\r\nAuthorization: Bearer "+edgeToken+"\r\n")
 	}
