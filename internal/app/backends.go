@@ -57,14 +57,11 @@ func (o backendOptions) databaseCall(ctx context.Context, kind string, began tim
 
 func (o backendOptions) redisCall(ctx context.Context, isDecision bool, began time.Time, err error) {
 	o.metrics.RedisCall(isDecision, time.Since(began), err)
-	if o.tracer == nil {
+	if isDecision {
+		o.tracer.Shared(ctx, "redis decide", began, err)
 		return
 	}
-	name := "redis"
-	if isDecision {
-		name = "redis decide"
-	}
-	o.tracer.Call(ctx, name, began, err)
+	o.tracer.Call(ctx, "redis", began, err)
 }
 
 func openEmbedded(s Settings, log *slog.Logger, options sqlstore.Options) (*backends, error) {

@@ -125,9 +125,15 @@ func TestDifferentValuesAreTriedByThePathsOfALog(t *testing.T) {
 		refused int64
 	}{"by checks": {"", 1}, "by reports": {"not_found", 3}} {
 		plan := backtest.PoliciesPlan([]*rules.Policy{policy("paths", "2/h distinct path", c.outcome)})
-		report, err := backtest.Run(context.Background(), accesslog.Slice(records), backtest.Options{Plan: plan, Outcomes: accesslog.DefaultOutcomes()})
-		if err != nil || report.Refused != c.refused {
-			t.Errorf("%s: refused %d, want %d, %v", name, report.Refused, c.refused, err)
+		counters, err := plan.Under(algorithms.ByName("fixed_window"), algorithms.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, plan := range []backtest.Plan{plan, counters} { // a counter knows no values
+			report, err := backtest.Run(context.Background(), accesslog.Slice(records), backtest.Options{Plan: plan, Outcomes: accesslog.DefaultOutcomes()})
+			if err != nil || report.Refused != c.refused {
+				t.Errorf("%s: refused %d, want %d, %v", name, report.Refused, c.refused, err)
+			}
 		}
 	}
 }

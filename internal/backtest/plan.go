@@ -43,13 +43,17 @@ func PoliciesPlan(policies []*rules.Policy) Plan {
 }
 
 // Under returns the plan with every policy counting by an algorithm, under those
-// options. The error is that of algorithms.Algorithm.Check.
+// options; those that count different values keep the timestamp log, as in the service.
+// The error is that of algorithms.Algorithm.Check.
 func (p Plan) Under(a *algorithms.Algorithm, o algorithms.Options) (Plan, error) {
 	if err := a.Check(o); err != nil {
 		return Plan{}, err
 	}
 	policies := make([]*rules.Policy, len(p.policies))
 	for i, policy := range p.policies {
+		if policies[i] = policy; policy.Rules.Distinct() != "" {
+			continue
+		}
 		changed := *policy
 		changed.Algorithm, changed.Options = a.Name, o.Canonical()
 		policies[i] = &changed

@@ -51,6 +51,19 @@ func TestEscalationsBlockAsInTheService(t *testing.T) {
 	}
 }
 
+func TestARequestThatCostsTooMuchIsNoOffence(t *testing.T) {
+	var records []accesslog.Record
+	for i := range 4 {
+		record := at(t, float64(i*100), "ip:192.0.2.1")
+		record.Cost = 2
+		records = append(records, record)
+	}
+	report := run(t, backtest.Options{Plan: escalating(t, "1/1m")}, records...)
+	if report.TooCostly != 4 || report.Blocked != 0 || report.Escalations[0].Blocks != 0 {
+		t.Errorf("too costly %d, blocked %d, escalations %+v", report.TooCostly, report.Blocked, report.Escalations)
+	}
+}
+
 const truthCSV = `key,label,first_attack
 192.0.2.1,scanner,1970-01-01T00:00:10Z
 ip:192.0.2.2,scanner,10

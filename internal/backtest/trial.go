@@ -89,7 +89,10 @@ func (t *trial) decide(ctx context.Context, l *lane, key string, record accesslo
 		t.refused++
 		return &blocked.counts[0], nil
 	}
-	if by, err = t.ask(ctx, l, key, record); by != nil {
+	tooCostly := t.tooCostly
+	by, err = t.ask(ctx, l, key, record)
+	// What could never be allowed is an error in the service, and no offence.
+	if by != nil && t.tooCostly == tooCostly {
 		t.offend(t.owners[by], key)
 	}
 	return by, err

@@ -147,9 +147,17 @@ func (t *Tracer) begin(ctx context.Context, name string, options ...trace.SpanSt
 	return ctx, &Span{span}
 }
 
-// Call makes the span of a call that is over, within that of ctx or, without one there,
-// of its own in the ratio.
+// Call makes the span of a call that is over within that of ctx, and none without one
+// there.
 func (t *Tracer) Call(ctx context.Context, name string, began time.Time, err error) {
+	if t != nil && trace.SpanContextFromContext(ctx).IsSampled() {
+		t.Shared(ctx, name, began, err)
+	}
+}
+
+// Shared is Call for what serves many requests at once: without a span in ctx it is a
+// trace of its own, in the ratio.
+func (t *Tracer) Shared(ctx context.Context, name string, began time.Time, err error) {
 	if t == nil {
 		return
 	}

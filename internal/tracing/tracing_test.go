@@ -1,10 +1,12 @@
 package tracing
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -64,6 +66,24 @@ func TestCallersMayAskForABoundedNumberOfTraces(t *testing.T) {
 		if got := s.ShouldSample(sdktrace.SamplingParameters{Name: name, ParentContext: t.Context()}).Decision; got != want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+func TestACallBelongsToATraceUnlessItServesMany(t *testing.T) {
+	ended := tracetest.NewSpanRecorder()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(ended), sdktrace.WithSampler(&sampler{root: sdktrace.AlwaysSample(), now: time.Now}))
+	tracer := &Tracer{tracer: provider.Tracer(""), provider: provider}
+	tracer.Call(t.Context(), "database read", time.Now(), nil)
+	tracer.Shared(t.Context(), "redis decide", time.Now(), nil)
+	ctx, job := tracer.Job(t.Context(), "a")
+	tracer.Call(ctx, "database write", time.Now(), nil)
+	job.End(nil)
+	var names []string
+	for _, span := range ended.Ended() {
+		names = append(names, span.Name())
+	}
+	if want := []string{"redis decide", "database write", "job a"}; !slices.Equal(names, want) {
+		t.Errorf("spans %q, want %q", names, want)
 	}
 }
 
