@@ -87,4 +87,4 @@ bench: setup ## Run the benchmarks and write docs/BENCHMARKS.md
 .PHONY: bench-detection
 bench-detection: setup ## Measure the presets beside fail2ban and CrowdSec and write docs/DETECTION_QUALITY.md
 	@echo "Replaying the day through CrowdSec takes some five minutes."
-	$(GO) test ./test/detection -run TestQuality -count 1 -timeout 60m -document ../../docs/DETECTION_QUALITY.md
+	$(GO) test ./test/detection -run '^$$' -bench Quality -benchtime 1x -timeout 60m -document ../../docs/DETECTION_QUALITY.md

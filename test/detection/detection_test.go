@@ -10,15 +10,12 @@ import (
 )
 
 // document is written by "make bench-detection".
-var document = flag.String("document", "", "the file that TestQuality writes its tables to")
+var document = flag.String("document", "", "the file that BenchmarkQuality writes its tables to")
 
-var part = flag.Float64("part", 1, "the part of the clients of each kind that TestQuality has")
+var part = flag.Float64("part", 1, "the part of the clients of each kind that BenchmarkQuality has")
 
-// TestQuality measures all systems that are installed, which takes some minutes.
-func TestQuality(t *testing.T) {
-	if *document == "" {
-		t.Skip("make bench-detection writes docs/DETECTION_QUALITY.md")
-	}
+// BenchmarkQuality measures all systems that are installed, which takes some minutes.
+func BenchmarkQuality(b *testing.B) {
 	var real *Traffic
 	folder := os.Getenv("STINT_TEST_DATA")
 	if folder == "" {
@@ -26,16 +23,21 @@ func TestQuality(t *testing.T) {
 	}
 	path := filepath.Join(folder, "apache_access.log.gz")
 	if _, err := os.Stat(path); err != nil {
-		t.Logf("without the real log; STINT_TEST_DATA names its folder: %v", err)
-	} else if real, err = readLog(t.Context(), path); err != nil {
-		t.Fatal(err)
+		b.Logf("without the real log; STINT_TEST_DATA names its folder: %v", err)
+	} else if real, err = readLog(b.Context(), path); err != nil {
+		b.Fatal(err)
 	}
-	var b strings.Builder
-	if err := write(t.Context(), &b, Generate(1, *part), real); err != nil {
-		t.Fatal(err)
+	var text strings.Builder
+	for b.Loop() {
+		text.Reset()
+		if err := write(b.Context(), &text, Generate(1, *part), real); err != nil {
+			b.Fatal(err)
+		}
 	}
-	if err := os.WriteFile(*document, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
+	if *document == "" {
+		b.Log("\n" + text.String())
+	} else if err := os.WriteFile(*document, []byte(text.String()), 0o644); err != nil {
+		b.Fatal(err)
 	}
 }
 
