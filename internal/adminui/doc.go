@@ -5,7 +5,8 @@
 // Pages composes one handler type per page, each with only the stores that it
 // needs. All embed *site.Site: routes, the frame, rendering, error pages. Beside
 // it, adminui/form reads forms and files, adminui/chart draws, adminui/format
-// writes numbers, times and keys, and adminui/policies is the policy editor.
+// writes numbers, times and keys, adminui/policies is the policy editor, and
+// adminui/administration is what is set up and looked up: reports, jobs, tokens.
 //
 // # To add a page
 //

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/stint-dev/stint/internal/adminui/administration"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -27,7 +28,7 @@ type firstRunPage struct {
 type firstRunHandler struct {
 	*site.Site
 	checked            func(context.Context) (bool, error) // nil for never
-	settings           func() []Setting
+	settings           func() []administration.Setting
 	checkURL, adminURL string
 	dataDir            string
 	answered           atomic.Bool // a check was answered once
@@ -51,7 +52,7 @@ func (h *firstRunHandler) show(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	page.NeedsToken = slices.ContainsFunc(h.settings(), func(s Setting) bool { return s.Name == "check-auth" && s.Value == "token" })
+	page.NeedsToken = slices.ContainsFunc(h.settings(), func(s administration.Setting) bool { return s.Name == "check-auth" && s.Value == "token" })
 	if page.Policy, _ = h.Catalog.Selector().Select(key); page.Policy != nil {
 		page.Meaning = page.Policy.Describe()
 		page.Refused = len(page.Policy.Rules) > 0 && page.Policy.Rules[0].Limit < 3

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/adminui/administration"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/identity"
 )
@@ -64,8 +65,8 @@ func TestTheCommandsOfTheFirstRunWorkAsTheyAreCopied(t *testing.T) {
 
 func TestTheFirstRunShowsTheTokenThatChecksNeed(t *testing.T) {
 	n := newNode(t, func(d *adminui.Deps) {
-		d.Settings = func() []adminui.Setting {
-			return []adminui.Setting{{Name: "check-auth", Variable: "STINT_CHECK_AUTH", Value: "token"}}
+		d.Settings = func() []administration.Setting {
+			return []administration.Setting{{Name: "check-auth", Variable: "STINT_CHECK_AUTH", Value: "token"}}
 		}
 	})
 	commands := n.as(t, "maria").get("/start").is(http.StatusOK).holds(`href="/tokens"`).commands()

@@ -20,6 +20,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/adminui/administration"
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/buildinfo"
@@ -155,7 +156,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 		Detection: n.detection, Keys: keyUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries, Policies: n.store.Policies}, Events: n.events,
 		Bouncers: &admin.Bouncers{Store: n.store.Bouncers, Now: n.clock.Now},
 		Jobs:     &operations.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &operations.Reports{Builder: &reports.Builder{Store: n.store.Reports}},
-		Settings: func() []adminui.Setting { return someSettings }, Node: "a", Build: buildinfo.Info{Version: "v0.4.1", Commit: "3f2a9c41d07b", Date: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), Go: "go1.26"}, CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",
+		Settings: func() []administration.Setting { return someSettings }, Node: "a", Build: buildinfo.Info{Version: "v0.4.1", Commit: "3f2a9c41d07b", Date: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), Go: "go1.26"}, CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",
 		Logger: logger, Now: n.clock.Now,
 	}
 	for _, f := range change {
@@ -202,7 +203,7 @@ func someJobs() []jobs.Job {
 	}
 }
 
-var someSettings = []adminui.Setting{
+var someSettings = []administration.Setting{
 	{Name: "listen", Variable: "STINT_LISTEN", Value: "127.0.0.1:8080", Help: "where checks are answered"},
 	{Name: "admin-token", Variable: "STINT_ADMIN_TOKEN", Value: "set, not shown", Help: "the bootstrap admin token"},
 	{Name: "redis-url", Variable: "STINT_REDIS_URL", Help: "Redis 7+ or Valkey for the logs"},

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/admin/operations"
+	"github.com/stint-dev/stint/internal/adminui/administration"
 	"github.com/stint-dev/stint/internal/adminui/policies"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/buildinfo"
@@ -40,7 +41,7 @@ type Deps struct {
 	Health func(ctx context.Context) []Part
 	Jobs   *operations.Jobs
 	// Settings are shown as they are: secrets must be hidden in them already.
-	Settings func() []Setting
+	Settings func() []administration.Setting
 	// Crawlers are those that the node has verified by DNS.
 	Crawlers operations.Crawlers
 	// Undo takes changes back from the page of the audit; nil for never.
@@ -62,9 +63,6 @@ type Deps struct {
 	Logger *slog.Logger     // nil discards
 	Now    func() time.Time // nil means time.Now
 }
-
-// Setting is one setting as the page of settings shows it.
-type Setting struct{ Name, Variable, Value, Help string }
 
 // Pages are the admin pages: one handler for each page, see New.
 type Pages struct {
@@ -114,20 +112,17 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		},
 		&proposalsHandler{Site: s, detection: d.Detection, toasts: toasts, entries: d.Entries},
 		&liveHandler{Site: s, events: d.Events, isShared: isShared},
-		&bouncersHandler{Site: s, bouncers: d.Bouncers},
-		&reportsHandler{Site: s, reports: d.Reports},
 		&bulkHandler{Site: s, entries: d.Entries},
 		&importHandler{Site: s, entries: d.Entries}, // before /blocks/:id of the next
 		&entriesHandler{Site: s, entries: d.Entries, detection: d.Detection},
-		&jobsHandler{Site: s, jobs: d.Jobs},
 		&auditHandler{Site: s, audit: d.Audit, undo: d.Undo},
-		&connectHandler{Site: s, connect: d.Connect},
-		&tokensHandler{Site: s, tokens: d.Tokens},
-		&usersHandler{Site: s, users: d.Users},
-		&settingsHandler{Site: s, settings: d.Settings, build: d.Build, crawlers: d.Crawlers},
 	}
 	policies := &policies.Handler{Site: s, Policies: d.Policies, Detection: d.Detection, IsShared: isShared}
 	all := append(s.StaticRoutes(), policies.Routes()...)
+	all = append(all, administration.Routes(s, administration.Deps{
+		Bouncers: d.Bouncers, Reports: d.Reports, Jobs: d.Jobs, Connect: d.Connect, Tokens: d.Tokens, Users: d.Users,
+		Settings: d.Settings, Build: d.Build, Crawlers: d.Crawlers,
+	})...)
 	for _, h := range handlers {
 		all = append(all, h.routes()...)
 	}

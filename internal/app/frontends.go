@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/adminui/administration"
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/buildinfo"
@@ -108,9 +109,9 @@ func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pa
 		CheckURL: urlOf(a.settings.TLS, a.checks), AdminURL: urlOf(a.settings.AdminTLS, a.admin),
 		Secure: a.settings.AdminTLS.Enabled(), Logger: a.log, Now: time.Now,
 	}
-	d.Settings = func() (shown []adminui.Setting) {
+	d.Settings = func() (shown []administration.Setting) {
 		for _, s := range a.live.settings.Load().Shown() {
-			shown = append(shown, adminui.Setting(s))
+			shown = append(shown, administration.Setting(s))
 		}
 		return shown
 	}

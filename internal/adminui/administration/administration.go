@@ -1,0 +1,47 @@
+// Package administration is the pages of the side bar's group Administration, and
+// the reports: what operators set up and look up, not what they do under attack.
+package administration
+
+import (
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/identities"
+	"github.com/stint-dev/stint/internal/admin/operations"
+	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/buildinfo"
+	"github.com/stint-dev/stint/internal/httpserver"
+)
+
+// Deps are the use cases that the pages call. All are needed.
+type Deps struct {
+	Bouncers *admin.Bouncers
+	Reports  *operations.Reports
+	Jobs     *operations.Jobs
+	Connect  *operations.Connect
+	Tokens   *identities.Tokens
+	Users    *identities.Users
+	// Settings are shown as they are: secrets must be hidden in them already.
+	Settings func() []Setting
+	Build    buildinfo.Info
+	Crawlers operations.Crawlers
+}
+
+// Setting is one setting as the page of settings shows it.
+type Setting struct{ Name, Variable, Value, Help string }
+
+// Routes returns the routes of all pages of this package.
+func Routes(s *site.Site, d Deps) []httpserver.Route {
+	handlers := []interface{ routes() []httpserver.Route }{
+		&reportsHandler{Site: s, reports: d.Reports},
+		&bouncersHandler{Site: s, bouncers: d.Bouncers},
+		&jobsHandler{Site: s, jobs: d.Jobs},
+		&connectHandler{Site: s, connect: d.Connect},
+		&tokensHandler{Site: s, tokens: d.Tokens},
+		&usersHandler{Site: s, users: d.Users},
+		&settingsHandler{Site: s, settings: d.Settings, build: d.Build, crawlers: d.Crawlers},
+	}
+	var all []httpserver.Route
+	for _, h := range handlers {
+		all = append(all, h.routes()...)
+	}
+	return all
+}
