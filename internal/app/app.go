@@ -26,7 +26,6 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/metrics"
-	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/supervise"
@@ -55,7 +54,6 @@ type App struct {
 	outages   outageLog
 	metrics   *metrics.Metrics
 	tracer    *tracing.Tracer // nil without an endpoint for spans
-	latency   *nodes.LatencyMeter
 	notifier  *notifier
 
 	recorder  *recorder.Recorder
@@ -83,7 +81,7 @@ type App struct {
 // prints to out what the operator must know, and logs to logs. Its error is one
 // line on a mistake in the settings or on this machine.
 func New(ctx context.Context, s Settings, out, logs io.Writer) (*App, error) {
-	a := &App{settings: s, id: s.NodeName + "-" + rand.Text()[:8], out: out, latency: nodes.NewLatencyMeter()}
+	a := &App{settings: s, id: s.NodeName + "-" + rand.Text()[:8], out: out}
 	a.live.settings.Store(&s)
 	a.log = a.live.newLogger(s, logs)
 	a.live.log = a.log
@@ -100,6 +98,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	a.outages.log = a.log
 	refresh := func(ctx context.Context) error { return a.preparer.refresh(ctx) }
 	a.metrics = a.newMetrics()
+	a.outages.answered = a.metrics.ChecksAnswered
 	if a.tracer, err = newTracer(ctx, a.settings, a.log); err != nil {
 		return err
 	}

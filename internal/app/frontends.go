@@ -71,8 +71,6 @@ func (a *App) observe(c *httpserver.Call, r *httpserver.Route, took time.Duratio
 		name = "bouncers"
 	case r.Listener == httpserver.Checks:
 		name = "checks"
-		a.latency.Record(took)
-		a.outages.answered.Add(1)
 	}
 	if r.Door == "" {
 		a.metrics.Request(name, status, took)

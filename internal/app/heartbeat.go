@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/stint-dev/stint/internal/metrics"
 	"github.com/stint-dev/stint/internal/nodes"
 )
 
@@ -12,7 +13,7 @@ import (
 type heartbeat struct {
 	store    nodes.Store
 	node     nodes.Node // its constant fields
-	latency  *nodes.LatencyMeter
+	checks   *metrics.CheckReader
 	prepared func() bool // the database has its tables
 	degraded func() bool
 	revision func() int64
@@ -28,7 +29,7 @@ func (h *heartbeat) beat(ctx context.Context) {
 	if !h.prepared() {
 		return
 	}
-	answers, p99 := h.latency.Reset()
+	answers, p99 := h.checks.Next()
 	n, now := h.node, time.Now()
 	n.Seen, n.PerSecond, n.P99 = now, float64(answers)/now.Sub(h.last).Seconds(), p99
 	n.Degraded, n.Revision = h.degraded(), h.revision()

@@ -18,8 +18,8 @@ import (
 type outageLog struct {
 	log            *slog.Logger
 	redisOutages   atomic.Int64 // outages that have begun
-	answered       atomic.Int64 // requests on the check listener
-	answeredBefore atomic.Int64 // requests before the current outage of the database
+	answered       func() int64 // how many checks the doors have answered
+	answeredBefore atomic.Int64 // checks before the current outage of the database
 }
 
 // redis is called when an outage of one server begins and when it ends.
@@ -35,11 +35,11 @@ func (o *outageLog) redis(e timestamplog.OutageEvent) {
 // database is called when an outage of the database begins and when it ends.
 func (o *outageLog) database(since, ended time.Time, err error) {
 	if ended.IsZero() {
-		o.answeredBefore.Store(o.answered.Load())
+		o.answeredBefore.Store(o.answered())
 		o.log.Error("the database is unreachable; checks go on with the last policies and blocks known, and nothing can be changed", "error", oneLine(err))
 		return
 	}
-	o.log.Info("the database answers again", "outage", ended.Sub(since).Round(time.Millisecond), "degraded", o.answered.Load()-o.answeredBefore.Load())
+	o.log.Info("the database answers again", "outage", ended.Sub(since).Round(time.Millisecond), "degraded", o.answered()-o.answeredBefore.Load())
 }
 
 const (

@@ -47,7 +47,7 @@ func (a *App) tasks() []task {
 		{"crawlers", a.crawlers.Run},
 		{"heartbeat", (&heartbeat{
 			store: a.backends.store.Nodes, node: nodes.Node{ID: a.id, Name: a.settings.NodeName, Version: buildinfo.Read().Version},
-			latency: a.latency, prepared: a.preparer.done.Load, degraded: a.status.degraded, revision: a.catalog.Revision,
+			checks: a.metrics.CheckReader(), prepared: a.preparer.done.Load, degraded: a.status.degraded, revision: a.catalog.Revision,
 		}).run},
 		{"outage watcher", watchOutages(a.settings.NodeName, a.gate, a.catalog, a.notifier)},
 		{"first clock check", a.checkClocks},

@@ -178,6 +178,39 @@ func bucketOf(seconds float64) int {
 	return layout.first[i]
 }
 
+// snapshot adds up what all histograms have counted so far, by bucket.
+func (d *durations) snapshot() (counts [buckets]uint64, total int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, one := range d.all {
+		for i := range counts {
+			counts[i] += one.counts[i].Load()
+		}
+	}
+	for _, count := range counts {
+		total += int64(count)
+	}
+	return counts, total
+}
+
+// quantile returns the duration that a part of the counted ones did not exceed, 0 without
+// any: the nearest rank, somewhere within its bucket, which is at most 9 % wide.
+func quantile(counts *[buckets]uint64, total int64, part float64) time.Duration {
+	rank := max(1, int64(math.Round(float64(total)*part)))
+	for i, count := range counts {
+		if rank -= int64(count); rank > 0 || count == 0 {
+			continue
+		}
+		lower, upper := 0.0, layout.bounds[i]
+		if i > 0 {
+			lower = layout.bounds[i-1]
+		}
+		within := 1 + float64(rank)/float64(count) // the part of the bucket up to the rank
+		return time.Duration((lower + (upper-lower)*within) * float64(time.Second))
+	}
+	return 0
+}
+
 // Describe implements prometheus.Collector.
 func (d *durations) Describe(to chan<- *prometheus.Desc) { to <- d.desc }
 
