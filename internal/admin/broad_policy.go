@@ -15,8 +15,9 @@ import (
 
 // broadPolicyReason says why putting after in the place of before needs a
 // confirmation, "" if it needs none: every request of a broad pattern is newly
-// refused, by after or by the policy of all that its keys then fall under. before
-// and after may be nil; all are the policies after the change.
+// refused, by after or by the policy of all that its keys then fall under, or keys
+// of a deleted policy fall under none. before and after may be nil; all are the
+// policies after the change.
 func broadPolicyReason(all []*rules.Policy, before, after *rules.Policy) string {
 	if refusesAll(after) {
 		for _, p := range after.Match {
@@ -25,7 +26,17 @@ func broadPolicyReason(all []*rules.Policy, before, after *rules.Policy) string 
 			}
 		}
 	}
-	if before == nil || before.Mode == rules.Shadow || before.IsConditional() || refusesAll(before) {
+	if before == nil || before.Mode == rules.Shadow || before.IsConditional() {
+		return ""
+	}
+	if after == nil && before.Mode == rules.Enforce {
+		for _, p := range before.Match {
+			if next, _ := nextBroader(all, p); next == nil {
+				return fmt.Sprintf("without it, %s falls under no policy, and every request of it is allowed", p)
+			}
+		}
+	}
+	if refusesAll(before) {
 		return ""
 	}
 	for _, p := range before.Match {

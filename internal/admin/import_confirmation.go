@@ -62,7 +62,7 @@ func needsConfirmation(c *Confirmation) *NeedsConfirmation {
 			about += fmt.Sprintf(", together %q", first.Pattern)
 		}
 	}
-	e := fault.New(fault.NeedConfirm, "Nothing was imported: the file is broad in %d ways, the first being %s: %s. Where that is meant, import it again confirmed (confirm, --confirm-broad on the command line).",
+	e := fault.New(fault.NeedConfirm, "Nothing was imported: the file is broad in %d ways, the first being %s: %s. Where that is meant, import it again confirmed (confirm, --yes on the command line).",
 		c.Count, about, first.Reason)
 	e.Field = "confirm"
 	e.Detail = map[string]any{"confirm": c.Digest}

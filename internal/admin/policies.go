@@ -13,7 +13,8 @@ import (
 
 // Policies is the use case of the policies. Every method that puts a policy in force
 // or takes one out of force needs a confirmation where every request of a broad
-// pattern is newly refused: confirm is then the policy's name.
+// pattern is newly refused, or where keys are left without any policy: confirm is
+// then the policy's name.
 type Policies struct {
 	PolicyReader
 	store rules.Store

@@ -80,7 +80,7 @@ var (
 )
 
 var confirmPolicyParam = []openapi.Param{{
-	Name: "confirm", Doc: "The policy's name. It is needed if every request of a broad pattern is newly refused, by this policy or by the one that its keys then fall under.",
+	Name: "confirm", Doc: "The policy's name. It is needed if every request of a broad pattern is newly refused, by this policy or by the one that its keys then fall under, or if a deletion leaves keys without any policy.",
 }}
 
 // listAlgorithms answers with the ways to count that a policy may name.

@@ -197,3 +197,18 @@ func TestNamedValues(t *testing.T) {
 		t.Error("a value without a name is accepted")
 	}
 }
+
+// TestOneVerbForEachAction holds the words of commands to one for each action: add, show,
+// edit or set, and delete.
+func TestOneVerbForEachAction(t *testing.T) {
+	instead := map[string]string{"create": "add", "new": "add", "get": "show", "describe": "show", "remove": "delete", "revoke": "delete",
+		"end": "delete", "lift": "delete", "cancel": "delete", "unblock": "delete", "update": "edit"}
+	for _, c := range commands(testRoot()) {
+		if verb := instead[c.Name()]; verb != "" {
+			t.Errorf("%s: its verb is %s in the other commands", c.CommandPath(), verb)
+		}
+		if f := c.Flags().Lookup("policy"); f != nil && strings.Contains(f.Usage, "file") {
+			t.Errorf("%s: --policy names a policy; a file of policies is --file", c.CommandPath())
+		}
+	}
+}

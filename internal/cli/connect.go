@@ -15,14 +15,14 @@ func newConnect(con *console.Console) *cobra.Command {
 		Use:   "connect [GATEWAY]",
 		Short: "Print the configuration that connects a gateway to this server",
 		Long: `Print the configuration that connects a gateway to this server, or list the gateways.
-With --create-token a token with the least scope is created, and is a part of what is
+With --add-token a token with the least scope is created, and is a part of what is
 printed: its secret is shown once.`,
-		Example: "admin connect\nadmin connect nginx\nadmin connect nginx --create-token",
+		Example: "admin connect\nadmin connect nginx\nadmin connect nginx --add-token",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			if len(args) == 0 {
 				if createToken {
-					return console.Usagef("--create-token needs a gateway")
+					return console.Usagef("--add-token needs a gateway")
 				}
 				all, err := server.Connect.Gateways(c.Context())
 				if err != nil {
@@ -41,7 +41,7 @@ printed: its secret is shown once.`,
 			return printGuide(con, guide)
 		}),
 	}
-	c.Flags().BoolVar(&createToken, "create-token", false, "create a token for the gateway")
+	c.Flags().BoolVar(&createToken, "add-token", false, "create a token for the gateway")
 	return c
 }
 
@@ -69,7 +69,7 @@ func printGuide(con *console.Console, guide *wire.Guide) error {
 	case guide.Token != nil:
 		con.Notef("The token %s may %s. Its secret is not shown again: %s", output.Escape(guide.Token.Name), output.Escape(guide.Scope), output.Escape(guide.Token.Secret))
 	case guide.NeedsToken:
-		con.Notef("It needs a token with the scope %s: add --create-token.", output.Escape(guide.Scope))
+		con.Notef("It needs a token with the scope %s: add --add-token.", output.Escape(guide.Scope))
 	}
 	return nil
 }

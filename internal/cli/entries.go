@@ -174,11 +174,11 @@ func (e *entryCommand) newEdit() *cobra.Command {
 func (e *entryCommand) newEnd() *cobra.Command {
 	var reason string
 	c := &cobra.Command{
-		Use:   "end " + e.arg + "...",
-		Short: "End " + e.noun + "s now",
+		Use:   "delete " + e.arg + "...",
+		Short: "Delete " + e.noun + "s: end them now",
 		Long: "End " + e.noun + "s now. " + e.arg + " is an id, or a pattern that has an active " + e.noun + ".\n" +
 			"'" + e.noun + " restore' makes one active again.",
-		Example: "admin " + e.noun + " end " + e.example + " --reason \"wrong customer\"",
+		Example: "admin " + e.noun + " delete " + e.example + " --reason \"wrong customer\"",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, args []string) error {
 			var ended []wire.Entry

@@ -45,10 +45,10 @@ Broad blocks need a confirmation: every key (*, 0.0.0.0/0, ip:*), all keys of a 
 networks larger than a /16 or an IPv6 /32, also if several rows add up to one, rows that
 together refuse more than 1 % of the last day's checks or select as much as a /8 or an IPv6
 /24, and your own address. They are listed with their impact and the exit code is 6;
---confirm-broad imports them.`,
+--yes imports them.`,
 		Example: `admin block import scrapers.csv --dry-run
 admin block import addresses.txt --reason "public list" --for 7d --skip-bad
-admin block import bogons.txt --reason "not routed" --confirm-broad
+admin block import bogons.txt --reason "not routed" --yes
 admin block export | admin block import - --format csv --on-conflict extend`,
 		Args: cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
@@ -65,7 +65,7 @@ admin block export | admin block import - --format csv --on-conflict extend`,
 	flags.StringVar(&f.reason, "reason", "", "the reason of rows without one")
 	flags.BoolVar(&f.skipBad, "skip-bad", false, "skip invalid rows instead of importing nothing")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would change without changing it")
-	flags.BoolVar(&f.confirmBroad, "confirm-broad", false, "import broad blocks too; they are still listed")
+	flags.BoolVar(&f.confirmBroad, "yes", false, "import broad blocks too; they are still listed")
 	f.end.add(c, "rows without an expiry are active")
 	return c
 }
@@ -131,7 +131,7 @@ func importBlocks(ctx context.Context, con *console.Console, server *client.Clie
 	}
 	printBroad(con, broad.Broad, broad.BroadCount)
 	if !f.confirmBroad {
-		return nil, &console.ExitError{Code: console.Unconfirmed, Err: fmt.Errorf("%s is broad and nothing was imported. To import it all the same, repeat the command with --confirm-broad", inputName(path))}
+		return nil, &console.ExitError{Code: console.Unconfirmed, Err: fmt.Errorf("%s is broad and nothing was imported. To import it all the same, repeat the command with --yes", inputName(path))}
 	}
 	options := f.options()
 	options.Set("confirm", broad.Confirm)
@@ -262,7 +262,7 @@ func printImport(con *console.Console, i *wire.ImportAnswer) error {
 	}
 	if i.Confirm != "" {
 		printBroad(con, i.Broad, i.BroadCount)
-		con.Notef("The import needs --confirm-broad.")
+		con.Notef("The import needs --yes.")
 	}
 	return nil
 }

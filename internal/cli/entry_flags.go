@@ -137,7 +137,7 @@ func (e *entryCommand) find(c *cobra.Command, server *client.Client, arg string)
 			return &found.Items[i], nil
 		}
 	}
-	return nil, console.Usagef("%q %s; see '%s list'", arg, e.none, e.noun)
+	return nil, console.NotFoundf("%q %s; see '%s list'", arg, e.none, e.noun)
 }
 
 // findEnded finds the id of an ended entry, of a pattern the one that ended last.
@@ -161,7 +161,7 @@ func (e *entryCommand) findEnded(c *cobra.Command, server *client.Client, arg st
 		}
 	}
 	if last == nil {
-		return "", console.Usagef("no %s of %q was ended; see '%s list --state ended'", e.noun, arg, e.noun)
+		return "", console.NotFoundf("no %s of %q was ended; see '%s list --state ended'", e.noun, arg, e.noun)
 	}
 	return last.ID, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net/http"
 	"strings"
 
 	"github.com/stint-dev/stint/internal/cli/client"
@@ -16,11 +17,13 @@ import (
 const exitHelp = `Exit codes:
   0  success, or the check was allowed
   1  failure; nothing was changed unless the message says so
-  2  the command, a flag, an argument or a file is wrong; nothing was sent
+  2  the command, a flag, an argument or a file is wrong; nothing was changed
   3  check, run: the request was refused
   4  the server is unreachable
   5  apply --dry-run: there are changes to apply
-  6  a confirmation (--yes, --confirm-broad) is required; nothing was changed
+  6  a confirmation (--yes) is required; nothing was changed
+  7  what an argument names does not exist
+  8  the token is missing, unknown or may not do this
 
 run exits with its command's own code, and with one of these where the command was not run.`
 
@@ -28,11 +31,14 @@ run exits with its command's own code, and with one of these where the command w
 func codeOf(err error) console.Code {
 	var exit *console.ExitError
 	var unreachable *client.Unreachable
+	var problem *wire.Problem
 	switch {
 	case err == nil:
 		return console.OK
 	case errors.As(err, &exit):
 		return exit.Code
+	case errors.As(err, &problem):
+		return codeOfProblem(problem)
 	case errors.As(err, &unreachable):
 		return console.Unreachable
 	case errors.Is(err, context.Canceled):
@@ -42,6 +48,23 @@ func codeOf(err error) console.Code {
 	default:
 		return console.Failed
 	}
+}
+
+// codeOfProblem returns the exit code for an answer of the server that is an error: the
+// same as where this program finds the mistake itself.
+func codeOfProblem(problem *wire.Problem) console.Code {
+	switch problem.Status {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		return console.Usage
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return console.Denied
+	case http.StatusNotFound:
+		return console.NotFound
+	}
+	if problem.Code == "confirmation_required" {
+		return console.Unconfirmed
+	}
+	return console.Failed
 }
 
 // explain formats an error for printing: one line, and one more for each further

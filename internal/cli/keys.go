@@ -55,7 +55,7 @@ func newKeyReset(con *console.Console) *cobra.Command {
 		Use:   "reset KEY",
 		Short: "Reset the counts of a key",
 		Long: `Reset the counts of a key, under all policies or one: all limits start from
-zero. Blocks stay active; see 'block end'.`,
+zero. Blocks stay active; see 'block delete'.`,
 		Example: "admin key reset ip:203.0.113.7\nadmin key reset token:abc --policy search",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {

@@ -75,16 +75,16 @@ func printListing[T any](con *console.Console, found client.Listing[T], columns 
 // confirmEntry makes a change of an entry. If the server asks for a confirmation because
 // the pattern is broad, it shows the impact and asks on a terminal, unless yes is set.
 func confirmEntry[T any](con *console.Console, yes bool, showImpact func(pattern string) error, do func(confirmation string) (T, error)) (T, error) {
-	return confirm(con, "--yes", yes, showImpact, do)
+	return confirm(con, yes, showImpact, do)
 }
 
 // confirmPolicy makes a change of policies. If the server asks for a confirmation, it asks
 // on a terminal, unless yes is set.
 func confirmPolicy[T any](con *console.Console, yes bool, do func(confirmation string) (T, error)) (T, error) {
-	return confirm(con, "--confirm-broad", yes, func(string) error { return nil }, do)
+	return confirm(con, yes, func(string) error { return nil }, do)
 }
 
-func confirm[T any](con *console.Console, flag string, yes bool, showImpact func(pattern string) error, do func(confirmation string) (T, error)) (T, error) {
+func confirm[T any](con *console.Console, yes bool, showImpact func(pattern string) error, do func(confirmation string) (T, error)) (T, error) {
 	done, err := do("")
 	var problem *wire.Problem
 	if !errors.As(err, &problem) || problem.Code != "confirmation_required" {
@@ -98,7 +98,7 @@ func confirm[T any](con *console.Console, flag string, yes bool, showImpact func
 		if err := showImpact(confirmation); err != nil {
 			return done, err
 		}
-		if err := con.Confirm(output.Escape(confirmation+" is broad: "+reason+"."), flag); err != nil {
+		if err := con.Confirm(output.Escape(confirmation+" needs a confirmation: "+reason+"."), "--yes"); err != nil {
 			return done, err
 		}
 	}
@@ -112,5 +112,5 @@ func yesFlag(c *cobra.Command, yes *bool) {
 
 // broadFlag adds the flag that answers confirmPolicy with yes.
 func broadFlag(c *cobra.Command, yes *bool) {
-	c.Flags().BoolVar(yes, "confirm-broad", false, "apply it without asking, also where it newly refuses every request of a broad pattern")
+	c.Flags().BoolVar(yes, "yes", false, "apply it without asking, also where it newly refuses every request of a broad pattern or leaves keys without a policy")
 }

@@ -78,7 +78,7 @@ func policyVersion(c *cobra.Command, server *client.Client, name string, version
 			return &versions[i], nil
 		}
 	}
-	return nil, console.Usagef("policy %s has no version %d; see 'policy versions %s'", name, version, name)
+	return nil, console.NotFoundf("policy %s has no version %d; see 'policy versions %s'", name, version, name)
 }
 
 func newPolicyDelete(con *console.Console) *cobra.Command {
@@ -87,9 +87,10 @@ func newPolicyDelete(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "delete NAME",
 		Short: "Delete a policy; its keys then fall under the next broader pattern",
-		Long: `Delete a policy. Its keys then fall under the policy with the next broader pattern;
-without one they are allowed. 'audit undo' brings it back.`,
-		Example: "admin policy delete search\nadmin policy delete search --version 7",
+		Long: `Delete a policy. Its keys then fall under the policy with the next broader pattern.
+Where there is none, they would be allowed without a limit, which is asked for (--yes).
+'audit undo' brings the policy back.`,
+		Example: "admin policy delete search\nadmin policy delete default --version 7 --yes",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			_, err := confirmPolicy(con, yes, func(confirm string) (struct{}, error) {

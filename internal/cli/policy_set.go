@@ -219,7 +219,7 @@ func applyPolicies(c *cobra.Command, con *console.Console, server *client.Client
 	case dryRun:
 		con.Warn(plan.Warnings)
 		if plan.Confirm != "" {
-			con.Notef("Applying it needs --confirm-broad: %s.", output.Escape(string(plan.ConfirmReason)))
+			con.Notef("Applying it needs --yes: %s.", output.Escape(string(plan.ConfirmReason)))
 		}
 		con.Notef("%d to change. Dry run: nothing was changed.", changes)
 		return &console.ExitError{Code: console.Different}

@@ -24,7 +24,7 @@ does after a failed login: the policies with that outcome count it, whether or n
 request was checked. The answer says which did, and whether they refuse the key from now on.
 The subcommands show the daily and weekly reports.`,
 		Example: "admin report ip:203.0.113.7 login_failed --path /login --value account=alice\nadmin report list\n" +
-			"admin report get 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --format html > report.html",
+			"admin report show 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --format html > report.html",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return runGroup(c, args)
@@ -88,9 +88,9 @@ func newReportList(con *console.Console) *cobra.Command {
 func newReportGet(con *console.Console) *cobra.Command {
 	var format string
 	c := &cobra.Command{
-		Use:     "get ID",
+		Use:     "show ID",
 		Short:   "Print a report as JSON, CSV or one HTML page",
-		Example: "admin report get 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --format html > report.html",
+		Example: "admin report show 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --format html > report.html",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			report, err := server.Reports.Open(c.Context(), args[0], format)

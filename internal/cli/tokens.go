@@ -15,22 +15,22 @@ func newToken(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "token",
 		Short:   "Manage API tokens",
-		Example: "admin token create edge-1 --scope check --for 90d\nadmin token list",
+		Example: "admin token add edge-1 --scope check --for 90d\nadmin token list",
 	}
-	c.AddCommand(newTokenCreate(con), newTokenList(con), newTokenRotate(con), newTokenRevoke(con))
+	c.AddCommand(newTokenAdd(con), newTokenList(con), newTokenRotate(con), newTokenDelete(con))
 	return c
 }
 
-func newTokenCreate(con *console.Console) *cobra.Command {
+func newTokenAdd(con *console.Console) *cobra.Command {
 	var scopes []string
 	var end endFlags
 	c := &cobra.Command{
-		Use:   "create NAME",
-		Short: "Create a token; its secret is shown once",
-		Long: `Create a token. Its secret is printed once; only its hash is stored.
+		Use:   "add NAME",
+		Short: "Add a token; its secret is shown once",
+		Long: `Add a token. Its secret is printed once; only its hash is stored.
 Scopes: check makes checks, bouncer fetches the active blocks as a CrowdSec bouncer, read reads,
 operate also manages blocks, exemptions and resets, admin does everything except check and bouncer.`,
-		Example: "admin token create edge-1 --scope check\nadmin token create ci --scope admin --for 90d -o json",
+		Example: "admin token add edge-1 --scope check\nadmin token add ci --scope admin --for 90d -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			created, err := server.Tokens.Create(c.Context(), wire.TokenRequest{
@@ -97,12 +97,12 @@ TOKEN is a token's id or, if only one active token has it, its name.`,
 	return c
 }
 
-func newTokenRevoke(con *console.Console) *cobra.Command {
+func newTokenDelete(con *console.Console) *cobra.Command {
 	return &cobra.Command{
-		Use:     "revoke TOKEN",
-		Short:   "Revoke a token now, on all nodes within seconds",
-		Long:    "Revoke a token now. TOKEN is its id or, if only one active token has it, its name.",
-		Example: "admin token revoke edge-1",
+		Use:     "delete TOKEN",
+		Short:   "Delete a token: it is revoked now, on all nodes within seconds",
+		Long:    "Delete a token: it is revoked now, and stays in the list with --all.\nTOKEN is its id or, if only one active token has it, its name.",
+		Example: "admin token delete edge-1",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			token, err := findToken(c, server, args[0])
@@ -158,7 +158,7 @@ func findToken(c *cobra.Command, server *client.Client, nameOrID string) (*wire.
 	}
 	switch len(named) {
 	case 0:
-		return nil, console.Usagef("there is no active token %q; see 'token list'", nameOrID)
+		return nil, console.NotFoundf("there is no active token %q; see 'token list'", nameOrID)
 	case 1:
 		return &named[0], nil
 	default:

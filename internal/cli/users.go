@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/cli/client"
@@ -18,9 +20,12 @@ func newUser(con *console.Console) *cobra.Command {
 	c.AddCommand(newUserAdd(con), newUserList(con), newUserSetRole(con), newUserSetPassword(con),
 		newUserSwitch(con, "disable", "Keep a user from logging in, and end the user's sessions", true),
 		newUserSwitch(con, "enable", "Let a disabled user log in again", false),
-		newUserRemove(con))
+		newUserDelete(con))
 	return c
 }
+
+// roles are the roles that a user may have.
+var roles = []string{"viewer", "operator", "admin"}
 
 const passwordHelp = `The password is asked for on a terminal; elsewhere it is the first line of standard input.`
 
@@ -35,6 +40,9 @@ resets, admin also policies, tokens and users.
 		Example: "admin user add maria --role operator\nadmin user add jo --role viewer < password.txt",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			if !slices.Contains(roles, role) { // before a password is asked for
+				return console.Usagef("--role: %q is not a role; it must be viewer, operator or admin", role)
+			}
 			password, err := con.NewPassword()
 			if err != nil {
 				return err
@@ -48,7 +56,7 @@ resets, admin also policies, tokens and users.
 	}
 	c.Flags().StringVar(&role, "role", "", "viewer, operator or admin")
 	requireFlag(c, "role")
-	console.CompleteFlag(c, "role", "viewer", "operator", "admin")
+	console.CompleteFlag(c, "role", roles...)
 	return c
 }
 
@@ -128,11 +136,11 @@ func newUserSetPassword(con *console.Console) *cobra.Command {
 	}
 }
 
-func newUserRemove(con *console.Console) *cobra.Command {
+func newUserDelete(con *console.Console) *cobra.Command {
 	return &cobra.Command{
-		Use:     "remove NAME",
+		Use:     "delete NAME",
 		Short:   "Delete a user permanently; the audit log keeps what the user did",
-		Example: "admin user remove maria",
+		Example: "admin user delete maria",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			user, err := findUser(c, server, args[0])
@@ -167,7 +175,7 @@ func findUser(c *cobra.Command, server *client.Client, name string) (*wire.User,
 			return &u, nil
 		}
 	}
-	return nil, console.Usagef("there is no user %q; see 'user list'", name)
+	return nil, console.NotFoundf("there is no user %q; see 'user list'", name)
 }
 
 func newWhoami(con *console.Console) *cobra.Command {

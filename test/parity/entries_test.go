@@ -192,20 +192,20 @@ func entriesOf(kind string) []change {
 		},
 		{
 			name: "end", setup: existing("ip:198.18.$O.20"), rest: request{"DELETE", one, ""},
-			pages: []form{{path: page + "/end", fields: []string{"id", "{id}"}}}, cli: command("end", "{id}"), result: one,
+			pages: []form{{path: page + "/end", fields: []string{"id", "{id}"}}}, cli: command("delete", "{id}"), result: one,
 		},
 		{
 			name: "end for a reason", setup: existing("ip:198.18.$O.24"), rest: request{"DELETE", one, `{"reason":"wrong customer"}`},
-			cli: command("end", "{id}", "--reason", "wrong customer"), result: one,
+			cli: command("delete", "{id}", "--reason", "wrong customer"), result: one,
 			lacks: map[string]string{pages: "its button ends at once, with an undo instead of a reason"},
 		},
 		{
 			name: "end one that has ended", want: fault{"conflict", ""}, setup: ended(addStep(kind+"s", "ip:198.18.$O.21", "id=id")),
-			rest: request{"DELETE", one, ""}, pages: []form{{path: page + "/end", fields: []string{"id", "{id}"}}}, cli: command("end", "{id}"),
+			rest: request{"DELETE", one, ""}, pages: []form{{path: page + "/end", fields: []string{"id", "{id}"}}}, cli: command("delete", "{id}"),
 		},
 		{
 			name: "end an unknown one", want: fault{"not_found", ""}, rest: request{"DELETE", all + "/" + gone, ""},
-			pages: []form{{path: page + "/end", fields: []string{"id", gone}}}, cli: command("end", gone),
+			pages: []form{{path: page + "/end", fields: []string{"id", gone}}}, cli: command("delete", gone),
 		},
 		{
 			name: "restore", setup: ended(addStep(kind+"s", "ip:198.18.$O.22", "id=id")), rest: request{"POST", one + "/restore", ""},

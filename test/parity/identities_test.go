@@ -20,30 +20,30 @@ var identityChanges = []change{
 	{
 		name: "token: create", rest: request{"POST", "/v1/tokens", `{"name":"t-$N","scopes":["check","read"],"expires_at":"2099-01-01T00:00:00Z"}`},
 		pages: []form{{path: "/tokens", fields: []string{"name", "t-$N", "scopes", "check", "scopes", "read", "for", "until", "until", "2099-01-01 00:00"}}},
-		cli:   command{args: []string{"token", "create", "t-$N", "--scope", "check", "--scope", "read", "--until", "2099-01-01T00:00:00Z"}},
+		cli:   command{args: []string{"token", "add", "t-$N", "--scope", "check", "--scope", "read", "--until", "2099-01-01T00:00:00Z"}},
 	},
 	{
 		name: "token: create without a name", want: fault{"invalid", "name"}, rest: request{"POST", "/v1/tokens", `{"name":"","scopes":["check"]}`},
-		pages: []form{{path: "/tokens", fields: []string{"name", "", "scopes", "check", "for", "good"}}}, cli: command{args: []string{"token", "create", "", "--scope", "check"}},
+		pages: []form{{path: "/tokens", fields: []string{"name", "", "scopes", "check", "for", "good"}}}, cli: command{args: []string{"token", "add", "", "--scope", "check"}},
 	},
 	{
 		name: "token: create without a scope", want: fault{"invalid", "scopes"}, rest: request{"POST", "/v1/tokens", `{"name":"u-$N","scopes":[]}`},
-		pages: []form{{path: "/tokens", fields: []string{"name", "u-$N", "for", "good"}}}, cli: command{args: []string{"token", "create", "u-$N"}, usage: "scope"},
+		pages: []form{{path: "/tokens", fields: []string{"name", "u-$N", "for", "good"}}}, cli: command{args: []string{"token", "add", "u-$N"}, usage: "scope"},
 	},
 	{
 		name: "token: create with an unknown scope", want: fault{"invalid", "scopes[0]"}, rest: request{"POST", "/v1/tokens", `{"name":"u-$N","scopes":["all"]}`},
-		pages: []form{{path: "/tokens", fields: []string{"name", "u-$N", "scopes", "all", "for", "good"}}}, cli: command{args: []string{"token", "create", "u-$N", "--scope", "all"}},
+		pages: []form{{path: "/tokens", fields: []string{"name", "u-$N", "scopes", "all", "for", "good"}}}, cli: command{args: []string{"token", "add", "u-$N", "--scope", "all"}},
 	},
 	{
 		name: "token: create until a time that has passed", want: fault{"invalid", "expires_at"},
 		rest:  request{"POST", "/v1/tokens", `{"name":"u-$N","scopes":["check"],"expires_at":"2001-01-01T00:00:00Z"}`},
 		pages: []form{{path: "/tokens", fields: []string{"name", "u-$N", "scopes", "check", "for", "until", "until", "2001-01-01 00:00"}}},
-		cli:   command{args: []string{"token", "create", "u-$N", "--scope", "check", "--until", "2001-01-01T00:00:00Z"}},
+		cli:   command{args: []string{"token", "add", "u-$N", "--scope", "check", "--until", "2001-01-01T00:00:00Z"}},
 	},
 	{
 		name: "token: create one whose name is taken", want: fault{"conflict", "name"}, setup: []step{tokenStep("v-$N")},
 		rest:  request{"POST", "/v1/tokens", `{"name":"v-$N","scopes":["check"]}`},
-		pages: []form{{path: "/tokens", fields: []string{"name", "v-$N", "scopes", "check", "for", "good"}}}, cli: command{args: []string{"token", "create", "v-$N", "--scope", "check"}},
+		pages: []form{{path: "/tokens", fields: []string{"name", "v-$N", "scopes", "check", "for", "good"}}}, cli: command{args: []string{"token", "add", "v-$N", "--scope", "check"}},
 	},
 	{
 		name: "token: rotate", setup: []step{tokenStep("w-$N")}, rest: request{"POST", "/v1/tokens/{id}/rotate", ""},
@@ -69,11 +69,11 @@ var identityChanges = []change{
 	},
 	{
 		name: "token: revoke", setup: []step{tokenStep("a-$N")}, rest: request{"DELETE", "/v1/tokens/{id}", ""},
-		pages: []form{{path: "/tokens/{id}/revoke"}}, cli: command{args: []string{"token", "revoke", "a-$N"}}, result: "/v1/tokens/{id}",
+		pages: []form{{path: "/tokens/{id}/revoke"}}, cli: command{args: []string{"token", "delete", "a-$N"}}, result: "/v1/tokens/{id}",
 	},
 	{
 		name: "token: revoke an unknown one", want: fault{"not_found", ""}, rest: request{"DELETE", "/v1/tokens/" + gone, ""},
-		pages: []form{{path: "/tokens/" + gone + "/revoke"}}, cli: command{args: []string{"token", "revoke", gone}, usage: "there is no active token"},
+		pages: []form{{path: "/tokens/" + gone + "/revoke"}}, cli: command{args: []string{"token", "delete", gone}, usage: "there is no active token"},
 	},
 	{
 		name: "user: create", rest: request{"POST", "/v1/users", `{"name":"u-$N","role":"operator","password":"` + password + `"}`},
@@ -133,10 +133,10 @@ var identityChanges = []change{
 	},
 	{
 		name: "user: delete", setup: []step{userStep("g-$N")}, rest: request{"DELETE", "/v1/users/{id}", ""},
-		pages: []form{{path: "/users/{id}/delete"}}, cli: command{args: []string{"user", "remove", "g-$N"}},
+		pages: []form{{path: "/users/{id}/delete"}}, cli: command{args: []string{"user", "delete", "g-$N"}},
 	},
 	{
 		name: "user: delete an unknown one", want: fault{"not_found", ""}, rest: request{"DELETE", "/v1/users/" + gone, ""},
-		pages: []form{{path: "/users/" + gone + "/delete"}}, cli: command{args: []string{"user", "remove", gone}, usage: "there is no user"},
+		pages: []form{{path: "/users/" + gone + "/delete"}}, cli: command{args: []string{"user", "delete", gone}, usage: "there is no user"},
 	},
 }

@@ -156,7 +156,7 @@ var bulkChanges = []change{
 		name:  "import a broad row",
 		setup: []step{{request: request{"POST", importQuery + "&dry_run=true", "\"imp$N:*\"\n"}, keep: "confirm=confirm"}},
 		rest:  request{"POST", importQuery + "&confirm={confirm}", "\"imp$N:*\"\n"}, pages: imported("\"imp$N:*\"\n", "confirm", "imp$N:*"),
-		cli: importCommand("\"imp$N:*\"\n", "--confirm-broad"), result: "/v1/blocks?key=imp$N:1",
+		cli: importCommand("\"imp$N:*\"\n", "--yes"), result: "/v1/blocks?key=imp$N:1",
 	},
 	{
 		name: "block all that match a filter", setup: append(checks("match$N:1", 3), step{request: request{"GET", "/v1/offenders?search=match$N:1", ""}, keep: "key=items.0.key"}),

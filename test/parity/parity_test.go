@@ -222,12 +222,21 @@ func (n *node) actByCommand(t *testing.T, c *change, v *vars, sentence string) {
 		filled.args = append(filled.args, v.fill(arg))
 	}
 	code, said := n.run(t, filled)
-	want := map[bool]console.Code{true: console.OK, false: console.Failed}[c.want == (fault{})]
-	if c.want.code == "confirmation_required" {
+	want := console.Failed
+	switch c.want.code {
+	case "":
+		want = console.OK
+	case "confirmation_required":
 		want = console.Unconfirmed
+	case "not_found":
+		want = console.NotFound
+	case "invalid", "too_large":
+		want = console.Usage
+	case "unauthorized", "forbidden":
+		want = console.Denied
 	}
 	if c.cli.usage != "" {
-		want, sentence = console.Usage, v.fill(c.cli.usage)
+		sentence = v.fill(c.cli.usage)
 	}
 	switch {
 	case code != want:

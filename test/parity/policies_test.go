@@ -91,7 +91,7 @@ var policyChanges = []change{
 	{
 		name: "policy: create a broad one", rest: request{"PUT", "/v1/policies/b-$N?confirm=b-$N", policyBody("all$N:*", "0/1m")},
 		pages:  []form{{path: "/new-policy", fields: editor("0", "all$N:*", "0", "name", "b-$N", "confirm", "b-$N")}},
-		cli:    command{args: []string{"policy", "set", "b-$N", "--match", "all$N:*", "--rule", "0/1m", "--confirm-broad"}},
+		cli:    command{args: []string{"policy", "set", "b-$N", "--match", "all$N:*", "--rule", "0/1m", "--yes"}},
 		result: "/v1/policies/b-$N",
 	},
 	{
@@ -199,7 +199,7 @@ var policyChanges = []change{
 	},
 	{
 		name: "policy set: apply a broad one", rest: request{"POST", "/v1/policy-set?confirm=u-$N", `{"policies":[{"name":"u-$N","match":["u$N:*"],"rules":["0/1m"]}]}`},
-		cli:    command{args: []string{"apply", "--confirm-broad", "-f", "{file:policies: [{name: u-$N, match: ['u$N:*'], rules: [0/1m]}]}"}},
+		cli:    command{args: []string{"apply", "--yes", "-f", "{file:policies: [{name: u-$N, match: ['u$N:*'], rules: [0/1m]}]}"}},
 		result: "/v1/policies/u-$N", lacks: map[string]string{pages: noFile},
 	},
 }

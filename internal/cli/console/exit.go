@@ -9,11 +9,13 @@ type Code int
 const (
 	OK          Code = 0
 	Failed      Code = 1   // the request failed
-	Usage       Code = 2   // a command, flag, argument or file is wrong
-	Refused     Code = 3   // check and run: the answer was limited, blocked or unavailable
+	Usage       Code = 2   // a command, flag, argument or file is wrong, as this program or the server says
+	Refused     Code = 3   // check and run: the request was limited or blocked, or no answer could be had
 	Unreachable Code = 4   // the server did not answer
 	Different   Code = 5   // apply --dry-run: there are changes to apply
 	Unconfirmed Code = 6   // a confirmation is required; nothing was changed
+	NotFound    Code = 7   // what the arguments name does not exist
+	Denied      Code = 8   // the token is missing, unknown or may not do this
 	Interrupted Code = 130 // by Ctrl-C
 )
 
@@ -39,4 +41,9 @@ func (e *ExitError) Unwrap() error { return e.Err }
 // allowed.
 func Usagef(format string, args ...any) error {
 	return &ExitError{Usage, fmt.Errorf(format, args...)}
+}
+
+// NotFoundf returns the error that what an argument names does not exist.
+func NotFoundf(format string, args ...any) error {
+	return &ExitError{NotFound, fmt.Errorf(format, args...)}
 }

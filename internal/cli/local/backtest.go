@@ -93,7 +93,7 @@ A key that the file does not name is benign.
 row for each key that was refused by either stack. --html writes it as a page with charts,
 which needs no server and makes no request.`,
 		Example: `admin backtest access.log.gz --rule 1/s --rule 20/m --rule 200/h --rule 800/d
-admin backtest access.log.gz --policy policies.yaml --against-rule 20/m
+admin backtest access.log.gz -f policies.yaml --against-rule 20/m
 admin backtest access.log.gz --preset website --preset traps --truth truth.csv --against-preset api --html report.html
 admin backtest access.log.gz --rule 20/m --algorithm sorted_set_log --option count_refused --against timestamp_log
 admin backtest api.csv --key-column token --rule 100/h --out report.json`,
@@ -104,7 +104,7 @@ admin backtest api.csv --key-column token --rule 100/h --out report.json`,
 	}
 	flags := c.Flags()
 	flags.StringSliceVar(&f.rules, "rule", nil, "a rule to test, as 20/1m; may be repeated")
-	flags.StringVar(&f.policies, "policy", "", "test the policies of this file instead, as written by 'export'")
+	flags.StringVarP(&f.policies, "file", "f", "", "test the policies of this file instead, as written by 'export'")
 	flags.StringSliceVar(&f.presets, "preset", nil, "test a policy file that Stint ships, alone or with others: "+strings.Join(presets.Names(), ", "))
 	flags.StringSliceVar(&f.againstPresets, "against-preset", nil, "compare with a policy file that Stint ships; may be repeated")
 	flags.StringSliceVar(&f.crawlers, "crawler", nil, "a pattern of verified crawlers, as ip:66.249.64.0/19, whose missing pages do not count; may be repeated")
@@ -118,7 +118,7 @@ admin backtest api.csv --key-column token --rule 100/h --out report.json`,
 	flags.StringVar(&f.html, "html", "", "also write the report as a page with charts to this file")
 	flags.IntVar(&f.limit, "limit", 20, "the most keys in a table, 0 for all")
 	flags.StringArrayVar(&f.outcomes, "outcome", nil, "what answers mean, as 404=not_found or 'POST 401,403=login_failed', which are the defaults; may be repeated")
-	c.MarkFlagsMutuallyExclusive("rule", "policy")
+	c.MarkFlagsMutuallyExclusive("rule", "file")
 	c.MarkFlagsMutuallyExclusive("rule", "preset")
 	c.MarkFlagsMutuallyExclusive("against", "against-rule", "against-preset")
 	console.CompleteFlag(c, "preset", presets.Names()...)
@@ -259,7 +259,7 @@ func readTruth(con *console.Console, path string, read accesslog.Options) (*back
 func readPlan(con *console.Console, flag string, texts []string, path string, shipped []string) (backtest.Plan, error) {
 	switch {
 	case path == "" && len(texts) == 0 && len(shipped) == 0:
-		return backtest.Plan{}, console.Usagef("nothing to test; give a rule, as in --rule 20/m, a policy file with --policy, or --preset")
+		return backtest.Plan{}, console.Usagef("nothing to test; give a rule, as in --rule 20/m, a policy file with -f, or --preset")
 	case path == "" && len(shipped) == 0:
 		stack, err := rules.ParseStack(texts)
 		if err != nil {
