@@ -10,7 +10,7 @@ const (
 	OK          Code = 0
 	Failed      Code = 1   // the request failed
 	Usage       Code = 2   // a command, flag, argument or file is wrong, as this program or the server says
-	Refused     Code = 3   // check and run: the request was limited or blocked, or no answer could be had
+	Refused     Code = 3   // check and run: the request was limited or blocked, or not answered
 	Unreachable Code = 4   // the server did not answer
 	Different   Code = 5   // apply --dry-run: there are changes to apply
 	Unconfirmed Code = 6   // a confirmation is required; nothing was changed
