@@ -14,6 +14,7 @@ import (
 type DetectionView interface {
 	Selector() *rules.Selector
 	Blocks() *blocks.Set
+	Subject(k keys.Key) rules.Subject
 }
 
 // Detection holds the use cases of offences, attacks and escalations: it

@@ -31,10 +31,11 @@ func (d *Detection) EscalationStatus(ctx context.Context, key keys.Key) (enforci
 // with conditions or an outcome that may apply to it, by their ids.
 func (d *Detection) ConditionalEscalations(ctx context.Context, key keys.Key) (map[int64]*offences.EscalationStatus, error) {
 	selector := d.View.Selector()
-	if len(selector.Conditional(key)) == 0 {
+	conditional := func(k keys.Key) []*rules.Policy { return selector.Conditional(d.View.Subject(k)) }
+	if len(conditional(key)) == 0 {
 		return nil, nil
 	}
-	all, err := d.statusesUnder(ctx, []string{key.String()}, selector.Conditional)
+	all, err := d.statusesUnder(ctx, []string{key.String()}, conditional)
 	return all[key.String()], err
 }
 
@@ -43,7 +44,7 @@ func (d *Detection) ConditionalEscalations(ctx context.Context, key keys.Key) (m
 func (d *Detection) escalationStatuses(ctx context.Context, page []string, shadow bool) (map[string]*offences.EscalationStatus, error) {
 	selector := d.View.Selector()
 	found, err := d.statusesUnder(ctx, page, func(k keys.Key) []*rules.Policy {
-		policy, shadowPolicy := selector.Select(k)
+		policy, shadowPolicy := selector.Select(d.View.Subject(k))
 		if shadow {
 			policy = shadowPolicy
 		}

@@ -53,7 +53,7 @@ func (h *firstRunHandler) show(c *httpserver.Call) error {
 		return err
 	}
 	page.NeedsToken = slices.ContainsFunc(h.settings(), func(s administration.Setting) bool { return s.Name == "check-auth" && s.Value == "token" })
-	if page.Policy, _ = h.Catalog.Selector().Select(key); page.Policy != nil {
+	if page.Policy, _ = h.Catalog.Selector().Select(rules.Subject{Key: key}); page.Policy != nil {
 		page.Meaning = page.Policy.Describe()
 		page.Refused = len(page.Policy.Rules) > 0 && page.Policy.Rules[0].Limit < 3
 	}

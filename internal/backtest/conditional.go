@@ -18,8 +18,8 @@ func (t *trial) applying(record accesslog.Record) []*rules.Policy {
 	if !t.selector.HasConditional() && !t.selector.HasReported() {
 		return nil
 	}
-	t.found = t.selector.AppendConditional(t.found[:0], record.Key, attributesOf(record))
-	t.found = t.selector.AppendReported(t.found, record.Key)
+	t.found = t.selector.AppendConditional(t.found[:0], t.subject(record.Key), attributesOf(record))
+	t.found = t.selector.AppendReported(t.found, t.subject(record.Key))
 	kept := t.found[:0]
 	for _, p := range t.found {
 		if p.Mode == rules.Enforce && p.Scope == "" && len(p.Rules) > 0 && !t.isExempt(p, record) {
@@ -91,7 +91,7 @@ func (t *trial) report(ctx context.Context, key string, record accesslog.Record)
 	if len(t.names) == 0 {
 		return nil
 	}
-	t.found = t.selector.AppendReported(t.found[:0], record.Key)
+	t.found = t.selector.AppendReported(t.found[:0], t.subject(record.Key))
 	attributes := attributesOf(record)
 	for _, p := range t.found {
 		if p.Mode != rules.Enforce || t.isExempt(p, record) || !slices.Contains(t.names, p.Outcome) || !p.When.IsZero() && (attributes == nil || !p.When.Meets(attributes)) {

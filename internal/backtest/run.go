@@ -31,6 +31,8 @@ type Options struct {
 	// Crawlers are the patterns of verified crawlers, to which policies with the outcome
 	// conditions.NotFound do not apply.
 	Crawlers []keys.Pattern
+	// Plans, if not nil, returns the plan of a key, "" for none.
+	Plans func(keys.Key) string
 	// Values, if not nil, returns the values that the caller says of a record, as account.
 	Values func(accesslog.Record) map[string]string
 	// Decided, if not nil, is called with each record and whether Plan refused it.

@@ -24,6 +24,7 @@ type trial struct {
 	found    []*rules.Policy // reused by applying
 	outcomes accesslog.Outcomes
 	crawlers []keys.Pattern
+	plans    func(keys.Key) string // nil for none
 	values   func(accesslog.Record) map[string]string
 	names    []string // reused by report
 	blocks   map[string]block
@@ -43,7 +44,7 @@ type lane struct {
 }
 
 func newTrial(plan Plan, o *Options) *trial {
-	t := &trial{selector: plan.selector, outcomes: o.Outcomes, crawlers: o.Crawlers, values: o.Values, byPolicy: map[*rules.Policy]*lane{}, blocks: map[string]block{}, owners: map[*RuleCount]*lane{}}
+	t := &trial{selector: plan.selector, outcomes: o.Outcomes, crawlers: o.Crawlers, plans: o.Plans, values: o.Values, byPolicy: map[*rules.Policy]*lane{}, blocks: map[string]block{}, owners: map[*RuleCount]*lane{}}
 	escalations := offences.EscalationsOf(plan.policies)
 	if t.selector == nil {
 		t.selector = rules.NewSelector(nil)
@@ -69,9 +70,17 @@ func newTrial(plan Plan, o *Options) *trial {
 	return t
 }
 
+// subject returns k with the plan that it is said to have.
+func (t *trial) subject(k keys.Key) rules.Subject {
+	if t.plans == nil {
+		return rules.Subject{Key: k}
+	}
+	return rules.Subject{Key: k, Plan: t.plans(k)}
+}
+
 // laneOf returns the lane that limits k, nil when none does.
 func (t *trial) laneOf(k keys.Key) *lane {
-	policy, _ := t.selector.Select(k)
+	policy, _ := t.selector.Select(t.subject(k))
 	if policy == nil || policy.Mode != rules.Enforce || len(policy.Rules) == 0 {
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -45,6 +46,9 @@ type Changes struct {
 	// KnownLogins holds all of them where KnownLoginsChanged is set.
 	KnownLoginsChanged bool
 	KnownLogins        []identity.KnownLogin
+	// Profiles are those of keys with a plan or a limit of their own, and of changes beyond a
+	// revision all that changed, deleted ones without both; nil where none has changed.
+	Profiles iter.Seq2[*profiles.Profile, error]
 }
 
 // Source is the database as the catalog reads it.
@@ -78,6 +82,7 @@ type Catalog struct {
 	settings atomic.Pointer[Settings]
 	selector atomic.Pointer[rules.Selector]
 	blocks   atomic.Pointer[blocks.Set]
+	profiles atomic.Pointer[profiles.Set]
 	tokens   atomic.Pointer[map[[32]byte]*identity.Token]
 	logins   atomic.Pointer[identity.KnownLogins]
 	users    atomic.Int64 // the last revision that changed a user or ended a session
@@ -98,6 +103,7 @@ type Changed struct {
 	Policies bool
 	Blocks   int
 	Tokens   int
+	Profiles int
 }
 
 // New returns a catalog that has loaded nothing yet; see Refresh and Run.
@@ -107,6 +113,7 @@ func New(source Source, now func() time.Time) *Catalog {
 	c.settings.Store(&Settings{})
 	c.selector.Store(&rules.Selector{})
 	c.blocks.Store(blocks.NewSet())
+	c.profiles.Store(profiles.NewSet())
 	c.tokens.Store(&map[[32]byte]*identity.Token{})
 	c.logins.Store(&identity.KnownLogins{})
 	return c
@@ -117,6 +124,14 @@ func (c *Catalog) Selector() *rules.Selector { return c.selector.Load() }
 
 // Blocks returns the blocks and exemptions as last known.
 func (c *Catalog) Blocks() *blocks.Set { return c.blocks.Load() }
+
+// Profiles returns the plans and own limits of keys as last known.
+func (c *Catalog) Profiles() *profiles.Set { return c.profiles.Load() }
+
+// Subject returns k as policies select it, with its plan.
+func (c *Catalog) Subject(k keys.Key) rules.Subject {
+	return profiles.Subject(k, c.profiles.Load().Find(k))
+}
 
 // Parser returns the parser of keys and patterns under the shared settings.
 func (c *Catalog) Parser() keys.Parser { return *c.parser.Load() }
@@ -214,16 +229,17 @@ func (c *Catalog) Reload(ctx context.Context) error {
 
 // view is what a change is applied to.
 type view struct {
-	blocks *blocks.Set
-	tokens map[[32]byte]*identity.Token
+	blocks   *blocks.Set
+	tokens   map[[32]byte]*identity.Token
+	profiles *profiles.Set
 }
 
 func (c *Catalog) follow(ctx context.Context) error {
-	since, v := c.revision.Load(), view{c.blocks.Load(), *c.tokens.Load()}
+	since, v := c.revision.Load(), view{c.blocks.Load(), *c.tokens.Load(), c.profiles.Load()}
 	if !c.known {
 		// Into an empty set: what an attempt that broke off had read may have
 		// ended since, and reading everything does not return what has ended.
-		since, v = 0, view{blocks.NewSet(), nil}
+		since, v = 0, view{blocks.NewSet(), nil, profiles.NewSet()}
 	}
 	var changed *Changed
 	err := c.source.EachChange(ctx, since, func(ch Changes) error {
@@ -275,6 +291,11 @@ func (c *Catalog) apply(ch Changes, v view) (*Changed, error) {
 	if what.Blocks, err = applyEntries(v.blocks, ch.Entries, now); err != nil {
 		return nil, err
 	}
+	// Before the policies: a plan that both bring must not be unknown in between.
+	if what.Profiles, err = v.profiles.Apply(ch.Profiles); err != nil {
+		return nil, err
+	}
+	c.profiles.Store(v.profiles)
 	if ch.PoliciesChanged {
 		c.selector.Store(rules.NewSelector(ch.Policies))
 	}

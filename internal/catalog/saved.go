@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -17,7 +18,8 @@ type Saved struct {
 	Settings Settings
 	Policies []*rules.Policy
 	Tokens   []*identity.Token
-	Entries  []*blocks.Entry // exemptions first
+	Entries  []*blocks.Entry     // exemptions first
+	Profiles []*profiles.Profile // what decides of those with a plan or a limit that holds
 }
 
 // Snapshot returns what is known, nil where nothing has been read from the
@@ -37,6 +39,11 @@ func (c *Catalog) Snapshot() *Saved {
 	for _, token := range *c.tokens.Load() {
 		if token.ActiveAt(now) && (token.Grants(identity.Check) || token.Grants(identity.Bouncer)) {
 			s.Tokens = append(s.Tokens, token)
+		}
+	}
+	for key, m := range c.profiles.Load().All() {
+		if p := (&profiles.Profile{Key: key, Plan: m.Plan, Limit: m.LimitAt(now)}); !p.IsZero() {
+			s.Profiles = append(s.Profiles, p)
 		}
 	}
 	return s
@@ -63,7 +70,16 @@ func (c *Catalog) Adopt(s *Saved, asOf time.Time, err error) {
 	for _, t := range s.Tokens {
 		tokens[[32]byte(t.Hash)] = t
 	}
+	known := profiles.NewSet()
+	_, _ = known.Apply(func(yield func(*profiles.Profile, error) bool) { // which yields no error
+		for _, p := range s.Profiles {
+			if !yield(p, nil) {
+				return
+			}
+		}
+	})
 	c.takeSettings(s.Settings)
+	c.profiles.Store(known)
 	c.selector.Store(rules.NewSelector(s.Policies))
 	c.blocks.Store(set)
 	c.tokens.Store(&tokens)

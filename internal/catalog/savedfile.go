@@ -27,7 +27,9 @@ import (
 // bytes, little-endian, and then nothing.
 const (
 	savedMagic   = "stint last known policies and blocks\n"
-	savedVersion = 2
+	savedVersion = 3
+	// savedVersion2 lacks the profiles.
+	savedVersion2 = 2
 
 	maxSavedText = 1 << 20
 	maxSavedList = 1 << 28
@@ -79,6 +81,10 @@ func (s *Saved) Write(w io.Writer, source string) error {
 	e.number(int64(len(s.Entries)))
 	for _, entry := range s.Entries {
 		e.entry(entry)
+	}
+	e.number(int64(len(s.Profiles)))
+	for _, p := range s.Profiles {
+		e.profile(p)
 	}
 	e.flush()
 	if e.err != nil {
@@ -182,8 +188,9 @@ func ReadSaved(r io.Reader, source string) (*Saved, error) {
 	if string(d.bytes(len(savedMagic))) != savedMagic {
 		return nil, badSaved("it is no file of this kind")
 	}
-	if version := d.bytes(4); d.err == nil && binary.LittleEndian.Uint32(version) != savedVersion {
-		return nil, badSaved("it has the format %d; this program reads %d", binary.LittleEndian.Uint32(version), savedVersion)
+	version := binary.LittleEndian.Uint32(d.bytes(4))
+	if d.err == nil && version != savedVersion && version != savedVersion2 {
+		return nil, badSaved("it has the format %d; this program reads %d", version, savedVersion)
 	}
 	if d.text() != source && d.err == nil {
 		return nil, badSaved("it is of another database")
@@ -193,6 +200,9 @@ func ReadSaved(r io.Reader, source string) (*Saved, error) {
 	s.Policies = readList(d, d.policy)
 	s.Tokens = readList(d, d.token)
 	s.Entries = readList(d, d.entry)
+	if version > savedVersion2 {
+		s.Profiles = readList(d, d.profile)
+	}
 	want := d.sum.Sum32()
 	if got := d.bytes(4); d.err == nil && binary.LittleEndian.Uint32(got) != want {
 		return nil, badSaved("it is damaged: its checksum differs")

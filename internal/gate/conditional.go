@@ -18,13 +18,13 @@ import (
 
 // addConditional fills in d.Additional, nil where no policy with conditions or an
 // outcome applies. Traps are decided at once. Misses count for no verified crawler.
-func (d *Decision) addConditional(selector *rules.Selector, verifier *crawlers.Verifier) error {
+func (d *Decision) addConditional(selector *rules.Selector, verifier *crawlers.Verifier, who rules.Subject) error {
 	if d.Check.Request == nil && !selector.HasReported() {
 		return nil
 	}
 	var room [8]*rules.Policy
-	applying := selector.AppendConditional(room[:0], d.Check.Key, d.Check.Request)
-	applying = selector.AppendReported(applying, d.Check.Key)
+	applying := selector.AppendConditional(room[:0], who, d.Check.Request)
+	applying = selector.AppendReported(applying, who)
 	for _, p := range applying {
 		if p == d.Policy || !limits(p) || !d.Check.Request.IsInScope(p.Scope) || d.Shadow != nil && p == d.Shadow.Policy ||
 			p.Outcome == conditions.NotFound && verifier.OperatorOf(d.Check.Key) != "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -68,6 +69,9 @@ type Decision struct {
 	ID string
 	// Policy is the policy that was asked, nil where none applies.
 	Policy *rules.Policy
+	// OwnLimit is the key's own limit, whose rules Policy then has in place of its own; nil
+	// for none.
+	OwnLimit *profiles.Limit
 	Answer
 	// Exemption let the key through, nil if none.
 	Exemption *blocks.Entry

@@ -8,6 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -17,8 +18,12 @@ const MaxTimestamps = 1000
 
 // Explanation says what applies to a key now and why.
 type Explanation struct {
-	Key        keys.Key
-	At         time.Time
+	Key keys.Key
+	At  time.Time
+	// Plan is the key's plan, "" for none.
+	Plan string
+	// OwnLimit is the key's own limit, whose rules Enforcing then has; nil for none.
+	OwnLimit   *profiles.Limit
 	Exemptions []*blocks.Entry // that stand and select the key
 	Blocks     []*blocks.Entry // that stand and select the key, hidden or not
 	// Enforcing and Shadow are the policies that a check would ask; nil where
@@ -81,27 +86,34 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 		return nil, fault.New(fault.Unavailable, "This node has not loaded its policies and blocks yet; try again in a moment.")
 	}
 	now, set, selector := g.now(), g.view.Blocks(), g.view.Selector()
-	enforcing, shadow, err := policiesOf(Check{Key: k, Policy: policy}, selector)
+	member := g.view.Profiles().Find(k)
+	who := profiles.Subject(k, member)
+	var d Decision
+	d.begin(&Check{Key: k, Policy: policy}, now)
+	enforcing, shadow, err := policiesOf(d.Check, selector, who)
 	if err != nil {
 		return nil, err
 	}
+	d.Policy = enforcing
+	d.applyOwnLimit(selector, who, member)
+	enforcing = d.Policy
 	x := &Explanation{
-		Key: k, At: now, Crawler: g.crawlers.OperatorOf(k), Outcome: Allowed, NextAllowed: now,
+		Key: k, At: now, Plan: who.Plan, OwnLimit: d.OwnLimit, Crawler: g.crawlers.OperatorOf(k), Outcome: Allowed, NextAllowed: now,
 		Exemptions: set.Selecting(blocks.Exemption, k, now), Blocks: set.Selecting(blocks.Block, k, now),
 	}
-	byMatch, shadowByMatch := selector.Matched(k)
-	if x.Enforcing, err = g.explainPolicy(ctx, k, enforcing, byMatch); err != nil {
+	byMatch, shadowByMatch := selector.Matched(who)
+	if x.Enforcing, err = g.explainPolicy(ctx, who, enforcing, byMatch); err != nil {
 		x.Degraded = unreachable
 	}
-	if x.Shadow, err = g.explainPolicy(ctx, k, shadow, shadowByMatch); err != nil {
+	if x.Shadow, err = g.explainPolicy(ctx, who, shadow, shadowByMatch); err != nil {
 		x.Degraded = unreachable
 	}
 	if policy == "" {
-		for _, p := range selector.Conditional(k) {
+		for _, p := range selector.Conditional(who) {
 			if p.Outcome == conditions.NotFound && x.Crawler != "" {
 				continue
 			}
-			px, err := g.explainPolicy(ctx, k, p, keys.Pattern{})
+			px, err := g.explainPolicy(ctx, who, p, keys.Pattern{})
 			if err != nil {
 				x.Degraded = unreachable
 			}
@@ -112,21 +124,24 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 	return x, nil
 }
 
-func (g *Gate) explainPolicy(ctx context.Context, k keys.Key, p *rules.Policy, by keys.Pattern) (*PolicyExplanation, error) {
+func (g *Gate) explainPolicy(ctx context.Context, who rules.Subject, p *rules.Policy, by keys.Pattern) (*PolicyExplanation, error) {
 	if p == nil {
 		return nil, nil
 	}
 	px := &PolicyExplanation{Policy: p, Allowed: true, Answer: Answer{At: g.now(), Rule: -1}}
 	for _, m := range p.Match {
-		if m == by || by.IsZero() && p.IsConditional() && m.Matches(k) {
+		if m == by {
 			px.Pattern = m
 			break
 		}
 	}
+	if by.IsZero() && p.IsConditional() {
+		px.Pattern = rules.MatchedBy(p, who)
+	}
 	if !limits(p) {
 		return px, nil
 	}
-	request := timestamplog.RequestOf(p, k.String(), 1)
+	request := timestamplog.RequestOf(p, who.Key.String(), 1)
 	request.Peek, request.Detail = true, true
 	results := make([]timestamplog.Result, 1)
 	limited, cancel := context.WithTimeout(ctx, 10*g.deadline)

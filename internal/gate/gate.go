@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -19,6 +20,7 @@ type View interface {
 	Selector() *rules.Selector
 	Blocks() *blocks.Set
 	Settings() catalog.Settings
+	Profiles() *profiles.Set
 }
 
 // Options make a Gate.
@@ -164,11 +166,14 @@ func (g *Gate) Check(ctx context.Context, c Check) (Decision, error) {
 
 // prepare selects the policies of d, and decides as far as that needs no log.
 func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) error {
-	enforcing, shadow, err := policiesOf(d.Check, selector)
+	member := memberOf(g.view, d.Check.Key, selector)
+	who := profiles.Subject(d.Check.Key, member)
+	enforcing, shadow, err := policiesOf(d.Check, selector, who)
 	if err != nil {
 		return err
 	}
 	d.Policy = enforcing
+	d.applyOwnLimit(selector, who, member)
 	match := set.Match(d.Check.Key, d.At)
 	d.Exemption, d.Block = match.Exemption, match.Block
 	switch {
@@ -185,7 +190,7 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 	if limits(shadow) {
 		d.Shadow = &Shadow{Outcome: Allowed, Policy: shadow, Answer: Answer{At: d.At, Rule: -1}}
 	}
-	return d.addConditional(selector, g.crawlers)
+	return d.addConditional(selector, g.crawlers, who)
 }
 
 // checkAskable returns an error if d's policy cannot be asked for its cost or wait. One
@@ -218,10 +223,10 @@ func (s *scratch) askEnforcing(d *Decision) {
 
 // policiesOf returns the policies that a check selects: the one that it names, as
 // enforcing or as shadow policy by its mode, and the best match for the other.
-func policiesOf(c Check, selector *rules.Selector) (enforcing, shadow *rules.Policy, err error) {
-	enforcing, shadow = selector.Select(c.Key)
+func policiesOf(c Check, selector *rules.Selector, who rules.Subject) (enforcing, shadow *rules.Policy, err error) {
+	enforcing, shadow = selector.Select(who)
 	if c.Specific {
-		byEnforcing, byShadow := selector.Matched(c.Key)
+		byEnforcing, byShadow := selector.Matched(who)
 		if byEnforcing.String() == "*" {
 			enforcing = nil
 		}

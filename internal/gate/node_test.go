@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
@@ -20,6 +21,7 @@ type node struct {
 	*Gate
 	selector *rules.Selector
 	set      *blocks.Set
+	profiles *profiles.Set
 	loaded   bool
 	now      atomic.Int64
 	recorded recorded
@@ -28,6 +30,7 @@ type node struct {
 func (n *node) Loaded() bool               { return n.loaded }
 func (n *node) Selector() *rules.Selector  { return n.selector }
 func (n *node) Blocks() *blocks.Set        { return n.set }
+func (n *node) Profiles() *profiles.Set    { return n.profiles }
 func (n *node) Settings() catalog.Settings { return catalog.Settings{Secret: []byte("secret")} }
 func (n *node) clock() time.Time           { return time.UnixMilli(n.now.Load()) }
 func (n *node) advance(d time.Duration)    { n.now.Add(d.Milliseconds()) }
@@ -46,7 +49,7 @@ func (h *recorded) Record(d *Decision) {
 
 func newNode(t testing.TB, policies ...*rules.Policy) *node {
 	t.Helper()
-	n := &node{selector: rules.NewSelector(policies), set: blocks.NewSet(), loaded: true}
+	n := &node{selector: rules.NewSelector(policies), set: blocks.NewSet(), profiles: profiles.NewSet(), loaded: true}
 	n.now.Store(1_790_000_000_000)
 	log := memlog.New(memlog.Options{Now: n.clock})
 	t.Cleanup(func() { log.Close() })

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -96,7 +97,7 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 	for i := range reports {
 		a := &answers[i]
 		*a = Reported{Report: reports[i], At: now}
-		a.prepare(selector, set, g.crawlers)
+		a.prepare(selector, set, g.crawlers, profiles.Subject(a.Report.Key, memberOf(g.view, a.Report.Key, selector)))
 		decisions = append(decisions, a.decisions(now))
 		for j := range decisions[i] {
 			s.askReport(&decisions[i][j], a)
@@ -113,7 +114,7 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 }
 
 // prepare selects the policies that count a report.
-func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *crawlers.Verifier) {
+func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *crawlers.Verifier, who rules.Subject) {
 	a.IsCounted = selector.CountsOutcome(a.Report.Outcome)
 	if a.Exemption = set.Match(a.Report.Key, a.At).Exemption; a.Exemption != nil {
 		return
@@ -128,7 +129,7 @@ func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *
 		}
 	}
 	var room [8]*rules.Policy
-	for _, p := range selector.AppendReported(room[:0], a.Report.Key) {
+	for _, p := range selector.AppendReported(room[:0], who) {
 		if p.Outcome == a.Report.Outcome && limits(p) && (p.When.IsZero() || a.Report.Request != nil && p.When.Meets(a.Report.Request)) {
 			if name := p.Rules.Distinct(); name != "" && p.Rules.ValueOf(a.Report.Request, a.Report.Values) == "" {
 				a.Unsaid = name

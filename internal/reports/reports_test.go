@@ -29,8 +29,9 @@ const hostile = `token:=<script>"&` + "\u202e" + `,x`
 
 type view struct{ selector *rules.Selector }
 
-func (v view) Selector() *rules.Selector { return v.selector }
-func (v view) Blocks() *blocks.Set       { return blocks.NewSet() }
+func (v view) Selector() *rules.Selector        { return v.selector }
+func (v view) Blocks() *blocks.Set              { return blocks.NewSet() }
+func (v view) Subject(k keys.Key) rules.Subject { return rules.Subject{Key: k} }
 
 // migrated makes databases with the present schema, yet to be seeded.
 var migrated = servers.Template{Prepare: db.Migrate}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/conditions"
-	"github.com/stint-dev/stint/internal/keys"
 )
 
 // MaxConditional is how many enforcing policies with conditions, an outcome or distinct rules may exist
@@ -54,11 +53,6 @@ func (s Stack) ValueOf(r *conditions.Request, values map[string]string) string {
 // NeedsCombining reports whether p counts towards MaxConditional.
 func (p *Policy) NeedsCombining() bool {
 	return p.IsConditional() && p.Mode == Enforce && !p.IsTrap() && len(p.Rules) > 0
-}
-
-// Matches reports whether one of the policy's patterns matches k.
-func (p *Policy) Matches(k keys.Key) bool {
-	return slices.ContainsFunc(p.Match, func(m keys.Pattern) bool { return m.Matches(k) })
 }
 
 func (p *Policy) validateDistinct() error {

@@ -123,6 +123,9 @@ func (p *Policy) Validate() error {
 		if m.IsZero() {
 			return &FieldError{fmt.Sprintf("match[%d]", i), "is empty; name a pattern, * for every key"}
 		}
+		if err := checkPlanPattern(m); err != nil {
+			return &FieldError{fmt.Sprintf("match[%d]", i), err.Error()}
+		}
 		if seen[m.String()] {
 			return &FieldError{fmt.Sprintf("match[%d]", i), fmt.Sprintf("names %q a second time", m)}
 		}

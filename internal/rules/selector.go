@@ -14,8 +14,10 @@ import (
 type Selector struct {
 	byName    map[string]*Policy
 	byID      map[int64]*Policy
-	enforcing *keys.Index[*Policy]
-	shadow    *keys.Index[*Policy]
+	enforcing role
+	shadow    role
+	// plans reports whether any policy selects by plan.
+	plans bool
 	// conditional are the policies with conditions that are not off, by id, and met
 	// is the index of their conditions.
 	conditional []*Policy
@@ -37,12 +39,13 @@ func NewSelector(policies []*Policy) *Selector {
 	s := &Selector{
 		byName:    make(map[string]*Policy, len(policies)),
 		byID:      make(map[int64]*Policy, len(policies)),
-		enforcing: keys.NewIndex[*Policy](),
-		shadow:    keys.NewIndex[*Policy](),
+		enforcing: newRole(),
+		shadow:    newRole(),
 	}
 	for _, p := range policies {
 		s.byName[p.Name] = p
 		s.byID[p.ID] = p
+		s.plans = s.plans || SelectsByPlan(p)
 		switch {
 		case !p.IsConditional():
 		case p.Mode == Off:
@@ -57,14 +60,12 @@ func NewSelector(policies []*Policy) *Selector {
 			s.conditional = append(s.conditional, p)
 			continue
 		}
-		index := s.enforcing
+		in := &s.enforcing
 		if p.Mode == Shadow {
-			index = s.shadow
+			in = &s.shadow
 		}
 		for _, m := range p.Match {
-			if known, taken := index.Get(m); !taken || p.ID < known.ID {
-				index.Set(m, p)
-			}
+			in.add(m, p)
 		}
 	}
 	byID := func(a, b *Policy) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Name, b.Name)) }
@@ -81,21 +82,25 @@ func NewSelector(policies []*Policy) *Selector {
 	return s
 }
 
+// HasPlans reports whether any policy selects keys by their plan: without one, nobody needs
+// to look the plan of a key up.
+func (s *Selector) HasPlans() bool { return s.plans }
+
 // HasConditional reports whether there are policies by whose conditions checks are
 // decided, which are not off.
 func (s *Selector) HasConditional() bool { return s.met != nil || len(s.distinct) > 0 }
 
 // AppendConditional appends the policies by whose conditions checks are decided, enforcing and shadow, that
-// apply to a request of k: a pattern of the policy matches k and r meets its
+// apply to a request of a subject: a pattern of the policy selects it and r meets its
 // conditions and says the value that its rules count. They apply in addition to those
 // that Select returns. r may be nil: a request of which nothing is known meets no
 // conditions.
-func (s *Selector) AppendConditional(policies []*Policy, k keys.Key, r *conditions.Request) []*Policy {
+func (s *Selector) AppendConditional(policies []*Policy, who Subject, r *conditions.Request) []*Policy {
 	if r == nil {
 		return policies
 	}
 	applies := func(p *Policy) bool {
-		return p.Matches(k) && (p.Rules.Distinct() == "" || p.Rules.ValueOf(r, nil) != "")
+		return p.Matches(who) && (p.Rules.Distinct() == "" || p.Rules.ValueOf(r, nil) != "")
 	}
 	s.met.Find(r, func(i int) {
 		if p := s.conditional[i]; applies(p) {
@@ -111,10 +116,10 @@ func (s *Selector) AppendConditional(policies []*Policy, k keys.Key, r *conditio
 }
 
 // AppendReported appends the policies with an outcome, enforcing and shadow, that have a
-// pattern that matches k. They apply to every check of k in addition to the others.
-func (s *Selector) AppendReported(policies []*Policy, k keys.Key) []*Policy {
+// pattern that selects who. They apply to every check of it in addition to the others.
+func (s *Selector) AppendReported(policies []*Policy, who Subject) []*Policy {
 	for _, p := range s.reported {
-		if p.Matches(k) {
+		if p.Matches(who) {
 			policies = append(policies, p)
 		}
 	}
@@ -131,40 +136,35 @@ func (s *Selector) CountsOutcome(outcome string) bool {
 }
 
 // Conditional returns the policies with conditions, an outcome or distinct rules that are not off and
-// have a pattern that matches k, whatever the request.
-func (s *Selector) Conditional(k keys.Key) []*Policy {
+// have a pattern that selects who, whatever the request.
+func (s *Selector) Conditional(who Subject) []*Policy {
 	var all []*Policy
 	for _, p := range s.conditional {
-		if p.Matches(k) {
+		if p.Matches(who) {
 			all = append(all, p)
 		}
 	}
 	for _, p := range s.distinct {
-		if p.Matches(k) {
+		if p.Matches(who) {
 			all = append(all, p)
 		}
 	}
-	return s.AppendReported(all, k)
+	return s.AppendReported(all, who)
 }
 
-// Select returns the policy whose decision is the answer to a check of k, and
-// the one that only watches; either may be nil.
-func (s *Selector) Select(k keys.Key) (enforcing, shadow *Policy) {
-	if s.enforcing == nil {
-		return nil, nil
-	}
-	_, enforcing, _ = s.enforcing.Best(k)
-	_, shadow, _ = s.shadow.Best(k)
+// Select returns the policy whose decision is the answer to a check of who, and
+// the one that only watches; either may be nil. A pattern of this key alone comes first,
+// then one of its plan, then plan:*, then the most specific of the others.
+func (s *Selector) Select(who Subject) (enforcing, shadow *Policy) {
+	_, enforcing = s.enforcing.best(who)
+	_, shadow = s.shadow.best(who)
 	return enforcing, shadow
 }
 
 // Matched returns the patterns by which Select chose, zero where it chose none.
-func (s *Selector) Matched(k keys.Key) (enforcing, shadow keys.Pattern) {
-	if s.enforcing == nil {
-		return enforcing, shadow
-	}
-	enforcing, _, _ = s.enforcing.Best(k)
-	shadow, _, _ = s.shadow.Best(k)
+func (s *Selector) Matched(who Subject) (enforcing, shadow keys.Pattern) {
+	enforcing, _ = s.enforcing.best(who)
+	shadow, _ = s.shadow.best(who)
 	return enforcing, shadow
 }
 

@@ -35,8 +35,8 @@ func TestSelectorChoosesTheMostSpecificPattern(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		enforcing, shadow := s.Select(k)
-		by, _ := s.Matched(k)
+		enforcing, shadow := s.Select(rules.Subject{Key: k})
+		by, _ := s.Matched(rules.Subject{Key: k})
 		if enforcing.Name != want.enforcing || shadow.Name != want.shadow || by.String() != want.by {
 			t.Errorf("%s: %s by %s, shadow %s; want %+v", text, enforcing.Name, by, shadow.Name, want)
 		}
@@ -62,8 +62,8 @@ func TestSelectorWithoutAMatchSelectsNothing(t *testing.T) {
 		"no policies":       rules.NewSelector(nil),
 		"only addresses":    rules.NewSelector([]*rules.Policy{{ID: 1, Name: "a", Mode: rules.Enforce, Match: patterns(t, "ip:*")}}),
 	} {
-		enforcing, shadow := s.Select(k)
-		by, shadowBy := s.Matched(k)
+		enforcing, shadow := s.Select(rules.Subject{Key: k})
+		by, shadowBy := s.Matched(rules.Subject{Key: k})
 		if enforcing != nil || shadow != nil || !by.IsZero() || !shadowBy.IsZero() {
 			t.Errorf("%s selects %v by %v, %v by %v", name, enforcing, by, shadow, shadowBy)
 		}
@@ -84,13 +84,13 @@ func TestPoliciesWithAnOutcomeAreSelectedInAddition(t *testing.T) {
 			t.Fatal(err)
 		}
 		var names []string
-		for _, p := range s.AppendReported(nil, k) {
+		for _, p := range s.AppendReported(nil, rules.Subject{Key: k}) {
 			names = append(names, p.Name)
 		}
-		if got := strings.Join(names, " "); got != want || len(s.Conditional(k)) != len(names) {
+		if got := strings.Join(names, " "); got != want || len(s.Conditional(rules.Subject{Key: k})) != len(names) {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
-		if enforcing, shadow := s.Select(k); enforcing.Name != "default" || shadow != nil {
+		if enforcing, shadow := s.Select(rules.Subject{Key: k}); enforcing.Name != "default" || shadow != nil {
 			t.Errorf("%s is selected by %v and %v", text, enforcing, shadow)
 		}
 	}

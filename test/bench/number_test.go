@@ -10,9 +10,12 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
+
+var noProfiles = profiles.NewSet()
 
 // view is what a gate decides by.
 type view struct {
@@ -23,6 +26,7 @@ type view struct {
 func (v *view) Loaded() bool               { return true }
 func (v *view) Selector() *rules.Selector  { return v.selector }
 func (v *view) Blocks() *blocks.Set        { return v.set }
+func (v *view) Profiles() *profiles.Set    { return noProfiles }
 func (v *view) Settings() catalog.Settings { return catalog.Settings{Secret: make([]byte, 32)} }
 
 // byNumber measures how a check's cost grows with what a node holds.

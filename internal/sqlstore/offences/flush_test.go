@@ -26,9 +26,10 @@ type fixedView struct {
 	set      *blocks.Set
 }
 
-func (v *fixedView) Selector() *rules.Selector { return v.selector }
-func (v *fixedView) Blocks() *blocks.Set       { return v.set }
-func (v *fixedView) Parser() keys.Parser       { return keys.Parser{} }
+func (v *fixedView) Selector() *rules.Selector        { return v.selector }
+func (v *fixedView) Blocks() *blocks.Set              { return v.set }
+func (v *fixedView) Subject(k keys.Key) rules.Subject { return rules.Subject{Key: k} }
+func (v *fixedView) Parser() keys.Parser              { return keys.Parser{} }
 
 // counting is one node that counts into a store.
 type counting struct {

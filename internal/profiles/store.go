@@ -1,0 +1,62 @@
+package profiles
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+)
+
+// Store keeps profiles. Each change is recorded in the audit. Errors that an operator can
+// fix are *fault.Error: NotFound for a key of which nothing is kept.
+type Store interface {
+	// FindProfile returns the profile of a key, nil if nothing is kept of it.
+	FindProfile(ctx context.Context, key string) (*Profile, error)
+	// FindProfilesByKey returns the profiles of those of the keys that have one.
+	FindProfilesByKey(ctx context.Context, keys []string) ([]*Profile, error)
+	// FindProfiles returns one page, by key.
+	FindProfiles(ctx context.Context, f Filter) (Page, error)
+	// PutProfile replaces the plan, the labels and the note of a key, and leaves its limit.
+	PutProfile(ctx context.Context, by audit.Actor, p Profile) (*Profile, error)
+	// DeleteProfile deletes all that is kept of a key, its limit included.
+	DeleteProfile(ctx context.Context, by audit.Actor, key string) (*Profile, error)
+	// PutLimit gives a key a limit of its own, in place of one that it has.
+	PutLimit(ctx context.Context, by audit.Actor, key string, l *Limit) (*Profile, error)
+	// EndLimit ends a key's own limit.
+	EndLimit(ctx context.Context, by audit.Actor, key, reason string) (*Profile, error)
+	// ImportProfiles replaces the plans, labels and notes of many keys, all or nothing.
+	// The rows are normalized and have different keys. progress may be nil.
+	ImportProfiles(ctx context.Context, by audit.Actor, all iter.Seq2[*Profile, error], progress func(done int)) (ImportResult, error)
+	// CountPlans returns how many keys each plan has, the most first, at most MaxPlans.
+	CountPlans(ctx context.Context) ([]PlanCount, error)
+}
+
+// Filter selects profiles. The zero value selects all.
+type Filter struct {
+	Plan, Label string // "" for any
+	Search      string // part of the key or the note
+	// Limited selects the keys with a limit of their own that holds at At.
+	Limited bool
+	At      time.Time // zero: now
+	Limit   int       // of the page, 0 for the usual
+	Cursor  string    // Next of the page before
+}
+
+// Page is one page of profiles.
+type Page struct {
+	Items []*Profile
+	Next  string // "" on the last
+	Total int    // of all pages
+}
+
+// ImportResult counts what an import did.
+type ImportResult struct {
+	Created, Replaced, Unchanged int
+}
+
+// PlanCount is how many keys have a plan.
+type PlanCount struct {
+	Plan string
+	Keys int
+}
