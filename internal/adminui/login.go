@@ -104,7 +104,7 @@ func (h *loginHandler) offerUnsent(c *httpserver.Call, secret string, unsent *si
 		return h.Redirect(c, "/login")
 	}
 	page := unsentPage{Frame: h.NewFrame(c, "Not sent yet", ""), UnsentForm: unsent}
-	page.CSRF = l.Session.CSRF
+	page.CSRF = site.MaskCSRF(l.Session.CSRF)
 	return h.Render(c, http.StatusOK, "unsent", page)
 }
 

@@ -325,6 +325,7 @@ func TestReportsAreListedAndShown(t *testing.T) {
 	page := v.get("/reports").is(http.StatusOK).holds(reportedDay().Format("Mon 2 Jan 2006"))
 	id := regexp.MustCompile(`href="/reports/([0-9a-f-]{36})"`).FindStringSubmatch(page.body)
 	v.get("/reports/" + id[1]).is(http.StatusOK).holds("Top offenders").holds("203.0.113.2<").holds("202E")
+	v.get("/reports/today").is(http.StatusOK).holds("<h1>Today so far</h1>").holds("Top offenders").holds("/v1/reports/today?format=csv")
 	v.get("/reports?kind=weekly").is(http.StatusOK).holds("There is no report yet.")
 	v.get("/reports?kind=yearly").is(http.StatusUnprocessableEntity)
 	v.get("/reports/nothing").is(http.StatusNotFound)

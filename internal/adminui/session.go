@@ -2,7 +2,6 @@ package adminui
 
 import (
 	"context"
-	"crypto/subtle"
 	"net/http"
 	"net/url"
 	"strings"
@@ -137,7 +136,7 @@ func (s *sessions) prove(c *fiber.Ctx, session *identity.Session) error {
 		}
 		token = values.Get("csrf")
 	}
-	if subtle.ConstantTimeCompare([]byte(token), []byte(session.CSRF)) != 1 {
+	if !site.IsMaskedCSRF(token, session.CSRF) {
 		return errForged
 	}
 	return nil

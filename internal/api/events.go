@@ -72,7 +72,7 @@ func (h *eventHandler) streamEvents(c *httpserver.Call) error {
 	for i := range missed {
 		body.write(&missed[i])
 	}
-	c.Ctx.Context().SetBodyStream(httpserver.GuardedBody{Body: body}, -1)
+	c.SendBody(httpserver.GuardedBody{Body: body})
 	return nil
 }
 

@@ -143,8 +143,8 @@ func (d *described) do(id, method, path, body string, status int, headers ...str
 
 // generalHeaders are not described: they belong to HTTP, not to an operation.
 var generalHeaders = []string{
-	"Cache-Control", "Connection", "Content-Length", "Content-Security-Policy", "Content-Type", "Date",
-	"Transfer-Encoding", "X-Accel-Buffering", "X-Content-Type-Options",
+	"Cache-Control", "Connection", "Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type", "Date",
+	"Transfer-Encoding", "Vary", "X-Accel-Buffering", "X-Content-Type-Options",
 }
 
 // wantDescribed requires that the document describes the status and the headers of an
@@ -308,6 +308,7 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 		written := read[wire.Report](t, d.do("writeReport", post, "/v1/reports", `{"kind":"daily"}`, 201))
 		d.do("writeReport", post, "/v1/reports", `{"kind":"hourly"}`, 422)
 		d.do("listReports", get, "/v1/reports?kind=daily&limit=10", "", 200)
+		d.do("getReport", get, "/v1/reports/today?format=csv", "", 200)
 		d.do("getReport", get, "/v1/reports/"+written.ID, "", 200)
 		d.do("getReport", get, "/v1/reports/"+written.ID+"?format=csv", "", 200)
 		d.do("getReport", get, "/v1/reports/"+written.ID+"?format=html", "", 200)

@@ -41,6 +41,8 @@ type Call struct {
 	cancel context.CancelFunc
 	traced context.Context // of Span, nil without
 	header [64]byte        // working memory for the request id
+
+	compressible bool // the answers of the listener may be compressed
 }
 
 // Principal is who makes a request and what they may do.

@@ -110,7 +110,11 @@ func (s *Server) handle(r *Route) fiber.Handler {
 				return err
 			}
 		}
-		return r.Handler(c)
+		c.compressible = r.Listener == Admin
+		if err = r.Handler(c); err == nil {
+			c.compress()
+		}
+		return err
 	}
 }
 
@@ -139,7 +143,7 @@ func (s *Server) release(c *Call) {
 		c.cancel()
 	}
 	c.Ctx, c.Principal, c.RequestID, c.Outcome, c.ctx, c.cancel = nil, nil, "", "", nil, nil
-	c.Key, c.Policy = "", ""
+	c.Key, c.Policy, c.compressible = "", "", false
 	c.Parent, c.Span, c.traced = tracing.Parent{}, nil, nil
 	s.calls.Put(c)
 }

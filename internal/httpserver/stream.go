@@ -23,7 +23,7 @@ func Stream(c *Call, contentType, filename string, write func(ctx context.Contex
 		return err
 	}
 	c.Set(fiber.HeaderContentDisposition, `attachment; filename="`+filename+`"`)
-	c.Ctx.Context().SetBodyStream(GuardedBody{body}, -1)
+	c.SendBody(GuardedBody{body})
 	return nil
 }
 
@@ -35,7 +35,7 @@ func StreamConfirmed(c *Call, contentType string, write func(ctx context.Context
 	if err != nil {
 		return err
 	}
-	c.Ctx.Context().SetBodyStream(&confirmedBody{GuardedBody: GuardedBody{body}, confirm: confirm}, -1)
+	c.SendBody(&confirmedBody{GuardedBody: GuardedBody{body}, confirm: confirm})
 	return nil
 }
 

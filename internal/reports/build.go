@@ -28,13 +28,36 @@ type Builder struct {
 // Build makes the document of the last whole period before now and keeps it.
 func (b *Builder) Build(ctx context.Context, kind Kind, now time.Time) (*Document, error) {
 	from, to := kind.Period(now)
+	d, err := b.document(ctx, kind, from, to)
+	if err != nil {
+		return nil, err
+	}
+	return d, b.Store.PutDocument(ctx, d)
+}
+
+// Today is the id of the document that BuildToday makes.
+const Today = "today"
+
+// BuildToday makes the document of the present day, from midnight UTC to the end of the
+// present minute, compared with the same hours of the day before. It is not kept.
+func (b *Builder) BuildToday(ctx context.Context) (*Document, error) {
+	now := b.Now().UTC()
+	d, err := b.document(ctx, Daily, now.Truncate(24*time.Hour), now.Truncate(time.Minute).Add(time.Minute))
+	if err != nil {
+		return nil, err
+	}
+	d.ID = Today
+	return d, nil
+}
+
+func (b *Builder) document(ctx context.Context, kind Kind, from, to time.Time) (*Document, error) {
 	d := &Document{Kind: kind, From: from, To: to, Created: b.Now().UTC()}
 	for _, part := range []func(context.Context, *Document) error{b.totals, b.traffic, b.offenders, b.newcomers, b.blocks, b.rules, b.attention} {
 		if err := part(ctx, d); err != nil {
 			return nil, fmt.Errorf("the %s report of %s: %w", kind, from.Format(time.DateOnly), err)
 		}
 	}
-	return d, b.Store.PutDocument(ctx, d)
+	return d, nil
 }
 
 func (b *Builder) totals(ctx context.Context, d *Document) error {
@@ -42,7 +65,8 @@ func (b *Builder) totals(ctx context.Context, d *Document) error {
 	if d.Totals, err = b.totalsOf(ctx, d.From, d.To); err != nil {
 		return err
 	}
-	before, err := b.totalsOf(ctx, d.From.Add(d.From.Sub(d.To)), d.From)
+	length := d.Kind.length()
+	before, err := b.totalsOf(ctx, d.From.Add(-length), d.To.Add(-length))
 	if err == nil && before.Allowed+before.Refused()+before.Unavailable > 0 {
 		d.Before = &before
 	}
@@ -70,7 +94,7 @@ func (b *Builder) traffic(ctx context.Context, d *Document) error {
 	if err != nil {
 		return err
 	}
-	d.Traffic = make([]Point, d.To.Sub(d.From)/step)
+	d.Traffic = make([]Point, (d.To.Sub(d.From)+step-1)/step)
 	for i := range d.Traffic {
 		d.Traffic[i].At = d.From.Add(time.Duration(i) * step)
 	}

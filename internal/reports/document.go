@@ -22,7 +22,7 @@ const (
 
 // Document is one report. Ratios are 0 to 1.
 type Document struct {
-	ID      string    `json:"id"` // UUIDv7
+	ID      string    `json:"id"` // UUIDv7, or Today
 	Kind    Kind      `json:"kind"`
 	From    time.Time `json:"from"`
 	To      time.Time `json:"to"`
@@ -134,6 +134,13 @@ type Proposals interface {
 // View is the node's copy of the policies.
 type View interface {
 	Selector() *rules.Selector
+}
+
+func (k Kind) length() time.Duration {
+	if k == Weekly {
+		return 7 * 24 * time.Hour
+	}
+	return 24 * time.Hour
 }
 
 // Period returns the last whole day or week before an instant.

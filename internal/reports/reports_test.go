@@ -63,6 +63,16 @@ func fill(t *testing.T, s *sqlstore.Store, now time.Time) {
 
 func build(t *testing.T, url string, kind reports.Kind) (*sqlstore.Store, *reports.Document) {
 	t.Helper()
+	s, builder, now := newBuilder(t, url)
+	d, err := builder.Build(t.Context(), kind, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, d
+}
+
+func newBuilder(t *testing.T, url string) (*sqlstore.Store, *reports.Builder, time.Time) {
+	t.Helper()
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	clock := now.Add(-18 * time.Hour)
 	s, err := sqlstore.Open(t.Context(), url, sqlstore.Options{Now: func() time.Time { return clock }})
@@ -87,11 +97,34 @@ func build(t *testing.T, url string, kind reports.Kind) (*sqlstore.Store, *repor
 	clockNow := func() time.Time { return now }
 	builder := &reports.Builder{Store: s.Reports, Counts: s.Offences, View: known, Now: clockNow,
 		Detection: &admin.Detection{Store: s.Offences, View: known, Now: clockNow}, Proposals: &admin.Proposals{Store: s.Proposals}}
-	d, err := builder.Build(t.Context(), kind, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, d
+	return s, builder, now
+}
+
+func TestTheReportOfTodayHoldsTheHoursSoFarAndIsNotKept(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		s, builder, now := newBuilder(t, url)
+		builder.Now = func() time.Time { return now.Add(-19*time.Hour - 30*time.Minute) } // 16:30 of the day before
+		d, err := builder.BuildToday(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.ID != reports.Today || d.From.Format(time.RFC3339) != "2026-03-03T00:00:00Z" || d.To.Format(time.RFC3339) != "2026-03-03T16:31:00Z" {
+			t.Errorf("it is %s, from %s to %s", d.ID, d.From, d.To)
+		}
+		if d.Totals.Limited != 17 || len(d.Top) != 2 || len(d.Traffic) != 17 || d.Traffic[16].Limited != 7 {
+			t.Errorf("got %+v, %+v, %+v", d.Totals, d.Top, d.Traffic)
+		}
+		if d.Before != nil { // k:old offended at 20:00 of the day before, which is later in the day
+			t.Errorf("the same hours of the day before are %+v", d.Before)
+		}
+		builder.Now = func() time.Time { return now.Add(-12 * time.Hour) } // midnight
+		if d, err = builder.BuildToday(t.Context()); err != nil || d.Totals.Limited != 0 || len(d.Traffic) != 1 {
+			t.Errorf("at midnight it is %+v, %v", d, err)
+		}
+		if kept, err := s.Reports.FindDocuments(t.Context(), "", 0); err != nil || len(kept) != 0 {
+			t.Errorf("kept %+v, %v", kept, err)
+		}
+	})
 }
 
 func TestADailyReportHoldsTheDayAndTheOneBefore(t *testing.T) {

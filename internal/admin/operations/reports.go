@@ -63,10 +63,16 @@ func (r *Reports) List(ctx context.Context, kind string, limit int) ([]*Report, 
 	return r.Builder.Store.FindDocuments(ctx, reports.Kind(kind), limit)
 }
 
+// TodaysReport is the id of the report of today so far, which is computed when it is read.
+const TodaysReport = reports.Today
+
 // Get returns one report.
 func (r *Reports) Get(ctx context.Context, id string) (*Report, error) {
 	if r.Builder == nil {
 		return nil, errNoReports
+	}
+	if id == TodaysReport {
+		return r.Builder.BuildToday(ctx)
 	}
 	return r.Builder.Store.FindDocumentByID(ctx, id)
 }

@@ -82,6 +82,9 @@ func (h *reportsHandler) showReport(c *httpserver.Call) error {
 
 // reportName returns what a report is called.
 func reportName(d *operations.Report) string {
+	if d.ID == operations.TodaysReport {
+		return "Today so far"
+	}
 	if operations.IsWeekly(d) {
 		return "Week from " + d.From.Format("Mon 2 Jan 2006")
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/valyala/fasthttp"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -22,7 +21,7 @@ type Frame struct {
 	Carry   []Field // the span that every link keeps, none for the usual one
 	Theme   string  // "system", "light" or "dark"
 	Here    string  // this page's address, for coming back to it
-	CSRF    string  // the session's token; "" without a session
+	CSRF    string  // the session's token, see MaskCSRF; "" without a session
 	User    string  // who is logged in, "" for nobody
 	Role    string
 	Address string // where the request comes from
@@ -80,7 +79,8 @@ func (s *Site) NewFrame(c *httpserver.Call, title, section string) Frame {
 	}
 	f.Nav = s.nav(c.Principal, section, carried)
 	f.Degraded = s.degraded(c)
-	f.CSRF, _ = c.Locals(CSRFLocal).(string)
+	token, _ := c.Locals(CSRFLocal).(string)
+	f.CSRF = MaskCSRF(token)
 	return f
 }
 
@@ -121,8 +121,7 @@ func (s *Site) RenderPart(c *httpserver.Call, name, template string, page any) e
 }
 
 // write executes a template into memory first, so that a failing template is an error
-// page and not half a page. It compresses what it sends: a cross-site request carries no
-// cookie of ours, so that no other site can learn from the length what a page has.
+// page and not half a page. The server compresses it.
 func (s *Site) write(c *fiber.Ctx, status int, name, template string, page any) error {
 	var buffer bytes.Buffer
 	if err := s.pages[name].ExecuteTemplate(&buffer, template, page); err != nil {
@@ -130,13 +129,9 @@ func (s *Site) write(c *fiber.Ctx, status int, name, template string, page any) 
 	}
 	setHeaders(c)
 	c.Set(fiber.HeaderContentType, fiber.MIMETextHTMLCharsetUTF8)
-	c.Set(fiber.HeaderVary, "Accept-Encoding, Cookie, HX-Request")
+	c.Set(fiber.HeaderVary, "Cookie, HX-Request")
 	c.Status(status)
-	if !c.Context().Request.Header.HasAcceptEncoding("gzip") {
-		return c.Send(buffer.Bytes())
-	}
-	c.Set(fiber.HeaderContentEncoding, "gzip")
-	return c.Send(fasthttp.AppendGzipBytesLevel(nil, buffer.Bytes(), fasthttp.CompressBestSpeed))
+	return c.Send(buffer.Bytes())
 }
 
 func themeOf(c *fiber.Ctx) string {

@@ -36,7 +36,7 @@ var (
 		Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "The report that was written.", Body: wire.Report{}}},
 	}
 	opGetReport = &openapi.Operation{
-		ID: "getReport", Tag: "reports", Summary: "One report as JSON, CSV or a page that can be mailed or printed.",
+		ID: "getReport", Tag: "reports", Summary: "One report as JSON, CSV or a page that can be mailed or printed; the id today is the report of today so far.",
 		Query:   []openapi.Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "csv", "html"}}},
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The report.", Types: []string{"application/json", "text/csv", "text/html"}}},
 	}

@@ -1,0 +1,128 @@
+package httpserver
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/klauspost/compress/gzip"
+	"github.com/valyala/fasthttp"
+)
+
+// minCompressed is the size from which compressing an answer saves packets.
+const minCompressed = 1024
+
+// canCompress reports whether the answer, whose media type is set, may be compressed for
+// its client.
+//
+// The length of a compressed answer tells what texts in it repeat. So an answer that has
+// a secret beside a text that others choose is never compressed. Those that show a new
+// secret, such as a token, answer a change (POST), and no answer to a change is
+// compressed. Backups contain secrets too, and are no text. Pages contain the CSRF token
+// of the session, which is masked anew for each answer. Answers of the check listener
+// are some hundred bytes, and time matters more to those who wait for them.
+func (c *Call) canCompress() bool {
+	method := c.Method()
+	if !c.compressible || method != http.MethodGet && method != http.MethodHead || c.Response().StatusCode() != http.StatusOK {
+		return false
+	}
+	header := &c.Response().Header
+	kind, _, _ := strings.Cut(string(header.ContentType()), ";")
+	if !strings.HasPrefix(kind, "text/") && kind != "application/json" && kind != "application/x-ndjson" && kind != "application/yaml" {
+		return false
+	}
+	if len(header.ContentEncoding()) > 0 || len(header.Peek(fiber.HeaderETag)) > 0 { // an ETag names these very bytes
+		return false
+	}
+	c.Vary(fiber.HeaderAcceptEncoding)
+	return acceptsGzip(c.Get(fiber.HeaderAcceptEncoding))
+}
+
+// acceptsGzip reports whether the value of Accept-Encoding allows gzip.
+func acceptsGzip(header string) bool {
+	for item := range strings.SplitSeq(header, ",") {
+		name, parameters, _ := strings.Cut(item, ";")
+		if !strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			continue
+		}
+		quality, found := strings.CutPrefix(strings.ReplaceAll(strings.ToLower(parameters), " ", ""), "q=")
+		return !found || strings.Trim(quality, "0.") != ""
+	}
+	return false
+}
+
+// compress compresses an answer that is complete. SendBody compresses the others.
+func (c *Call) compress() {
+	if c.Response().IsBodyStream() || len(c.Response().Body()) < minCompressed || !c.canCompress() {
+		return
+	}
+	c.Set(fiber.HeaderContentEncoding, "gzip")
+	c.Response().SetBodyRaw(fasthttp.AppendGzipBytesLevel(nil, c.Response().Body(), fasthttp.CompressBestSpeed))
+}
+
+// SendBody answers with what body returns, as it comes, and closes body at the end. The
+// media type must be set. If the client accepts that, what each Read returned is
+// compressed and sent at once.
+func (c *Call) SendBody(body io.ReadCloser) {
+	if c.canCompress() {
+		c.Set(fiber.HeaderContentEncoding, "gzip")
+		body = newGzipBody(body)
+	}
+	c.Ctx.Context().SetBodyStream(body, -1)
+}
+
+// gzipBody compresses a body piece by piece.
+type gzipBody struct {
+	plain  io.ReadCloser
+	writer *gzip.Writer
+	ready  bytes.Buffer // compressed, not yet read
+	piece  []byte
+	ended  error // what plain ended with, nil before
+}
+
+func newGzipBody(plain io.ReadCloser) *gzipBody {
+	b := &gzipBody{plain: plain, piece: make([]byte, 16<<10)}
+	b.writer, _ = gzip.NewWriterLevel(&b.ready, gzip.BestSpeed) // the level is valid
+	return b
+}
+
+// Read implements io.Reader. A piece is readable as soon as plain has returned it. An
+// error of plain leaves the compressed data without its end, so that half a file is not
+// taken for a whole one.
+func (b *gzipBody) Read(p []byte) (int, error) {
+	for b.ready.Len() == 0 && b.ended == nil {
+		n, err := b.plain.Read(b.piece)
+		if n > 0 {
+			if _, failed := b.writer.Write(b.piece[:n]); failed != nil {
+				return 0, failed
+			}
+			if failed := b.writer.Flush(); failed != nil {
+				return 0, failed
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			if failed := b.writer.Close(); failed != nil {
+				return 0, failed
+			}
+		}
+		b.ended = err
+	}
+	if b.ready.Len() > 0 {
+		return b.ready.Read(p)
+	}
+	return 0, b.ended
+}
+
+// Close implements io.Closer.
+func (b *gzipBody) Close() error { return b.plain.Close() }
+
+// CloseWithError implements fasthttp.ReadCloserWithError.
+func (b *gzipBody) CloseWithError(failed error) error {
+	if plain, wants := b.plain.(fasthttp.ReadCloserWithError); wants {
+		return plain.CloseWithError(failed)
+	}
+	return nil
+}
