@@ -42,7 +42,10 @@ type auditPage struct {
 type jsonChange struct{ Path, Was, Now string }
 
 // auditObjects are what entries are about.
-var auditObjects = []string{"policy", "block", "exemption", "token", "user"}
+var auditObjects = []string{"policy", "block", "exemption", "proposal", "escalation", "key", "note", "token", "user", loginObject}
+
+// loginObject selects logins, logouts and failed logins, which are about users.
+const loginObject = "login"
 
 // auditHandler shows the audit and undoes changes.
 type auditHandler struct {
@@ -65,6 +68,12 @@ var auditFilters = []string{"q", "actor", "object", "object_id", "action", "from
 func auditFilter(q site.Query) (f audit.Filter, err error) {
 	f = audit.Filter{
 		Actor: q.Get("actor"), Action: q.Get("action"), Object: q.Get("object"), ObjectID: q.Get("object_id"), Search: q.Get("q"),
+	}
+	if f.Object == loginObject {
+		f.Object = "user"
+		if f.Action == "" {
+			f.Action = "session"
+		}
 	}
 	if f.From, err = day(q, "from"); err != nil {
 		return f, err

@@ -56,6 +56,7 @@ type entriesHandler struct {
 	*site.Site
 	entries   *admin.Entries
 	detection *admin.Detection // nil where offences are not counted
+	toasts    *toasts
 }
 
 // routes returns the routes of both kinds.

@@ -169,6 +169,9 @@ func (h *entriesHandler) entriesToast(ctx context.Context, s *kindTexts, q site.
 		t.Text = "Replaced the " + s.Noun + " of"
 	case "changed":
 		t.Text = "Changed the " + s.Noun + " of"
+		if t.Undo, t.Fields, err = h.toasts.undoChange(ctx, s, first.ID); err != nil {
+			return nil, err
+		}
 	case "restored":
 		t.Text = "Restored the " + s.Noun + " of"
 	case "ended":

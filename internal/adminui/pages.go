@@ -114,7 +114,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&liveHandler{Site: s, events: d.Events, isShared: isShared},
 		&bulkHandler{Site: s, entries: d.Entries},
 		&importHandler{Site: s, entries: d.Entries}, // before /blocks/:id of the next
-		&entriesHandler{Site: s, entries: d.Entries, detection: d.Detection},
+		&entriesHandler{Site: s, entries: d.Entries, detection: d.Detection, toasts: toasts},
 		&auditHandler{Site: s, audit: d.Audit, undo: d.Undo},
 	}
 	policies := &policies.Handler{Site: s, Policies: d.Policies, Detection: d.Detection, IsShared: isShared}

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 )
 
@@ -90,6 +91,23 @@ func (t *toasts) find(ctx context.Context, w *site.MonitorPage) (*site.Toast, er
 		toast.Text, toast.Key = text.plural+" "+format.Plural(len(ids), "key")+".", ""
 	}
 	return toast, nil
+}
+
+// undoChange returns the action that undoes the latest change of an entry, with its
+// fields, and "" if that cannot be undone or was not made just now.
+func (t *toasts) undoChange(ctx context.Context, s *kindTexts, id string) (string, []site.Field, error) {
+	if !t.canUndo {
+		return "", nil, nil
+	}
+	found, err := t.audit.Find(ctx, audit.Filter{Object: string(s.Kind), ObjectID: id, Limit: 1})
+	if err != nil || len(found.Records) == 0 {
+		return "", nil, err
+	}
+	latest := found.Records[0]
+	if latest.Action != string(s.Kind)+".update" || t.now().Sub(latest.At) > toastTime {
+		return "", nil, nil
+	}
+	return "/audit/undo", site.HiddenFields("id", strconv.FormatInt(latest.ID, 10)), nil
 }
 
 // ofImport returns the toast of an audit record of an import.

@@ -18,11 +18,11 @@ const minCompressed = 1024
 // canCompress reports whether the answer, whose media type is set, may be compressed for
 // its client.
 //
-// The length of a compressed answer tells what texts in it repeat. So an answer that has
+// The length of a compressed answer depends on which texts in it repeat. So an answer that has
 // a secret beside a text that others choose is never compressed. Those that show a new
 // secret, such as a token, answer a change (POST), and no answer to a change is
 // compressed. Backups contain secrets too, and are no text. Pages contain the CSRF token
-// of the session, which is masked anew for each answer. Answers of the check listener
+// of the session, which is masked in each answer. Answers of the check listener
 // are some hundred bytes, and time matters more to those who wait for them.
 func (c *Call) canCompress() bool {
 	method := c.Method()

@@ -77,6 +77,26 @@
     }
   });
 
+  // What saves or discards is there once a field differs from what is saved.
+  const isField = (field) => field.name && field.type !== "hidden" && field.nodeName !== "BUTTON" && field.nodeName !== "FIELDSET";
+  function differs(field) {
+    if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+    if (field.nodeName === "SELECT") {
+      const saved = [...field.options].filter((option) => option.defaultSelected);
+      return saved.length > 0 ? !saved.every((option) => option.selected) : field.selectedIndex > 0;
+    }
+    return field.type === "file" ? field.files.length > 0 : field.value !== field.defaultValue;
+  }
+  function showChanged(root) {
+    for (const act of root.querySelectorAll("[data-after-change]")) {
+      const form = document.getElementById(act.dataset.afterChange);
+      if (!form) continue;
+      const changed = form.dataset.changed !== undefined || [...form.elements].some((field) => isField(field) && differs(field));
+      if (act.nodeName === "A") act.hidden = !changed; else act.disabled = !changed;
+    }
+  }
+  for (const kind of ["input", "change"]) document.addEventListener(kind, () => showChanged(document));
+
   document.addEventListener("reset", (event) => setTimeout(() => countBoxes(event.target)));
 
   // ---- What happens when the server does not answer, or the session has ended ----
@@ -327,6 +347,13 @@
     return to > from ? { from, to } : null;
   }
 
+  // ratio writes a part of a whole as the server does.
+  function ratio(part, whole) {
+    if (part === 0 || part === whole) return part === 0 ? "0%" : "100%";
+    const percent = 100 * part / whole;
+    return percent < 0.1 ? "<0.1%" : percent.toFixed(1) + "%";
+  }
+
   const clock = (ms) => new Date(ms).toISOString().slice(11, 16);
   const minute = (ms) => new Date(ms).toISOString().slice(0, 16);
 
@@ -362,7 +389,7 @@
     const text = c.place.querySelector("[data-selection-text]");
     text.hidden = false;
     text.textContent = clock(s.from) + " to " + clock(s.to) + " selected: " + refused.toLocaleString("en") + " refused, " +
-      (all ? (100 * refused / all).toFixed(1) : "0") + "% of checks";
+      ratio(refused, all) + " of checks";
     const address = new URL(location.href);
     for (const name of ["last", "cursor", "at"]) address.searchParams.delete(name);
     address.searchParams.set("since", minute(s.from));
@@ -449,6 +476,7 @@
     for (const toast of root.querySelectorAll("[data-toast]")) runToast(toast);
     for (const dialog of root.querySelectorAll("dialog[data-open]")) if (!dialog.open) dialog.showModal();
     for (const field of root.querySelectorAll("[data-confirm]")) field.dispatchEvent(new Event("input", { bubbles: true }));
+    showChanged(root);
     setUpChart();
   }
   setUp(document);

@@ -36,10 +36,16 @@ func roundTop(most float64) (top, each float64) {
 }
 
 func axisLabel(value float64) string {
-	if value >= 1 || value == 0 {
-		return format.Number(int64(value + 0.5))
+	text := strings.TrimRight(strconv.FormatFloat(value, 'f', 3, 64), "0")
+	whole, fraction, _ := strings.Cut(text, ".")
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil { // no count is so big
+		return text
 	}
-	return strings.TrimRight(strconv.FormatFloat(value, 'f', 3, 64), "0")
+	if fraction == "" {
+		return format.Number(n)
+	}
+	return format.Number(n) + "." + fraction
 }
 
 // tickSteps are the distances that the labels under a chart may have.

@@ -49,6 +49,9 @@ func (p *policyPage) Next() int64 {
 // Changed reports whether the draft differs from what decides now.
 func (p *policyPage) Changed() bool { return p.Policy == nil || len(p.Changes) > 0 || p.Meaning == nil }
 
+// IsShadow reports whether the policy refuses nothing yet.
+func (p *policyPage) IsShadow() bool { return p.Policy != nil && p.Policy.Mode == rules.Shadow }
+
 // NoteIDs returns the places that a look at the draft refreshes.
 func (p *policyPage) NoteIDs() string {
 	ids := "#when-notes,#meaning,#changes,#escalation-note,#rules-note,#save-note,#algorithm-note,#burst-note"
