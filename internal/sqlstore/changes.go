@@ -8,6 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/entries"
 	"github.com/stint-dev/stint/internal/sqlstore/identities"
 	"github.com/stint-dev/stint/internal/sqlstore/policies"
+	sqlprofiles "github.com/stint-dev/stint/internal/sqlstore/profiles"
 )
 
 var _ catalog.Source = (*Store)(nil)
@@ -20,11 +21,12 @@ const whatChanged = `SELECT value,
 	(SELECT count(*) FROM tokens WHERE revision > $1),
 	(SELECT count(*) FROM users WHERE revision > $1) + (SELECT count(*) FROM ended_credentials WHERE revision > $1),
 	(SELECT count(*) FROM known_logins WHERE revision > $1),
-	(SELECT count(*) FROM entries WHERE revision > $1)
+	(SELECT count(*) FROM entries WHERE revision > $1),
+	(SELECT count(*) FROM profiles WHERE revision > $1)
 FROM revision WHERE id = 1`
 
 // touched says how many rows of each kind have changed.
-type touched struct{ settings, policies, tokens, users, knownLogins, entries int64 }
+type touched struct{ settings, policies, tokens, users, knownLogins, entries, profiles int64 }
 
 // EachChange implements catalog.Source. One transaction reads everything, so
 // that what apply gets is the database as it was at Changes.Revision.
@@ -63,6 +65,7 @@ func (s *Store) EachChange(ctx context.Context, since int64, apply func(catalog.
 			}
 		}
 		ch.Entries = entries.In(t).Changes(since, what.entries)
+		ch.Profiles = sqlprofiles.In(t).Changes(since, what.profiles)
 		return apply(ch)
 	})
 }
@@ -72,8 +75,8 @@ func (s *Store) EachChange(ctx context.Context, since int64, apply func(catalog.
 func readTouched(t *db.Tx, since int64) (ch catalog.Changes, what touched, err error) {
 	if since == 0 {
 		_, err = t.One(db.ReadRevision, nil, &ch.Revision)
-		return ch, touched{1, 1, 1, 1, 1, 1}, err
+		return ch, touched{1, 1, 1, 1, 1, 1, 1}, err
 	}
-	_, err = t.One(whatChanged, []any{since}, &ch.Revision, &what.settings, &what.policies, &what.tokens, &what.users, &what.knownLogins, &what.entries)
+	_, err = t.One(whatChanged, []any{since}, &ch.Revision, &what.settings, &what.policies, &what.tokens, &what.users, &what.knownLogins, &what.entries, &what.profiles)
 	return ch, what, err
 }

@@ -10,11 +10,13 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/sqlstore/entries"
 	"github.com/stint-dev/stint/internal/sqlstore/identities"
 	"github.com/stint-dev/stint/internal/sqlstore/policies"
+	sqlprofiles "github.com/stint-dev/stint/internal/sqlstore/profiles"
 )
 
 // Restore replaces everything in the embedded database with a backup that a
@@ -54,6 +56,9 @@ func (s *Store) readAll(ctx context.Context) error {
 	}
 	return s.View(ctx, func(t *db.Tx) error {
 		if err := db.Stream(t, new(entries.EntryScanner).Scan, `SELECT `+entries.EntryFields+` FROM entries`, nil, func(*blocks.Entry) error { return nil }); err != nil {
+			return err
+		}
+		if err := db.Stream(t, sqlprofiles.Scan, `SELECT `+sqlprofiles.Fields+` FROM profiles`, nil, func(*profiles.Profile) error { return nil }); err != nil {
 			return err
 		}
 		if err := db.Stream(t, identities.ScanToken, identities.ReadTokens, nil, checkToken); err != nil {

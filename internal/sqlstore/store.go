@@ -21,6 +21,7 @@ import (
 	sqloffences "github.com/stint-dev/stint/internal/sqlstore/offences"
 	"github.com/stint-dev/stint/internal/sqlstore/operations"
 	"github.com/stint-dev/stint/internal/sqlstore/policies"
+	sqlprofiles "github.com/stint-dev/stint/internal/sqlstore/profiles"
 )
 
 // Options are what a store needs besides its location. The zero value is usable.
@@ -43,6 +44,7 @@ type Store struct {
 	Nodes      *operations.Nodes
 	Notes      *operations.Notes
 	Outbox     *operations.Outbox
+	Profiles   *sqlprofiles.Store
 	Reports    *operations.Reports
 	Retention  *operations.Retention
 
@@ -79,7 +81,7 @@ func New(url string, opts Options) (*Store, error) {
 		DB: d, Entries: entries.New(d), Policies: policies.New(d), Identities: identities.New(d),
 		Offences: sqloffences.New(d), Proposals: sqloffences.NewProposals(d),
 		Audit: operations.NewAudit(d), Bouncers: operations.NewBouncers(d), Jobs: operations.NewJobs(d), Nodes: operations.NewNodes(d), Notes: operations.NewNotes(d),
-		Outbox: operations.NewOutbox(d), Reports: operations.NewReports(d), Retention: operations.NewRetention(d),
+		Outbox: operations.NewOutbox(d), Profiles: sqlprofiles.New(d), Reports: operations.NewReports(d), Retention: operations.NewRetention(d),
 	}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/sqlstore/entries"
 	"github.com/stint-dev/stint/internal/sqlstore/policies"
+	sqlprofiles "github.com/stint-dev/stint/internal/sqlstore/profiles"
 )
 
 var _ audit.Undoer = (*Store)(nil)
@@ -50,6 +51,8 @@ func undo(t *db.Tx, e *audit.Record) error {
 		return entries.In(t).Undo(e, action)
 	case "policy":
 		return policies.In(t).Undo(e, action)
+	case "profile":
+		return sqlprofiles.In(t).Undo(e, action)
 	}
 	return db.NotUndoable(e)
 }

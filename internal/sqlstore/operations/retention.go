@@ -20,6 +20,8 @@ OR NOT EXISTS (SELECT 1 FROM entries WHERE entries.id = entry_versions.entry_id)
 INSERT INTO ended_credentials (id, revision)
 SELECT id, 0 FROM tokens WHERE expires_at < $1 OR revoked_at > 0 AND revoked_at < $1
 ON CONFLICT (id) DO NOTHING`
+	// deleteProfiles forgets that nothing is kept of a key any more.
+	deleteProfiles      = `DELETE FROM profiles WHERE deleted_at > 0 AND deleted_at < $1`
 	deleteRuns          = `DELETE FROM job_runs WHERE started_at < $1`
 	deleteNotifications = `DELETE FROM notifications WHERE at < $1`
 	deleteEndedTokens   = `DELETE FROM tokens WHERE expires_at < $1 OR revoked_at > 0 AND revoked_at < $1`
@@ -38,6 +40,9 @@ func (s *Retention) DeleteEndedBefore(ctx context.Context, before time.Time) (de
 		n, err := t.Exec(deleteEnded, db.ToMS(before))
 		if deleted = int(n); err == nil {
 			_, err = t.Exec(deleteVersions, db.ToMS(before))
+		}
+		if err == nil {
+			_, err = t.Exec(deleteProfiles, db.ToMS(before))
 		}
 		return err
 	})

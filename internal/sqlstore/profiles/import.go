@@ -1,0 +1,233 @@
+package profiles
+
+import (
+	"bufio"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/profiles"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+// importPiece is how many rows are written at once, with a constant number of statements.
+const importPiece = 2000
+
+// importCounts is what the audit keeps of an import.
+type importCounts struct {
+	Created   int `json:"created"`
+	Replaced  int `json:"replaced"`
+	Unchanged int `json:"unchanged"`
+}
+
+// ImportProfiles implements profiles.Store. The rows are written to a temporary file
+// first: their reader may be slow, and no other change can be made while the transaction
+// is open. Of rows of one key the last counts.
+func (s *Store) ImportProfiles(ctx context.Context, by audit.Actor, all iter.Seq2[*profiles.Profile, error], progress func(done int)) (result profiles.ImportResult, err error) {
+	file, err := os.CreateTemp("", "stint-import-*")
+	if err != nil {
+		return result, fmt.Errorf("make room for the import: %w", err)
+	}
+	defer func() {
+		_ = file.Close()
+		_ = os.Remove(file.Name()) // a leftover in the temporary folder does no harm
+	}()
+	if err := writeRows(ctx, file, all); err != nil {
+		return result, err
+	}
+	err = s.db.Change(ctx, by, func(t *db.Tx) error {
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		run := &importRun{Tx: In(t), places: map[string]int{}, progress: progress}
+		if err := run.all(gob.NewDecoder(bufio.NewReaderSize(file, 1<<20))); err != nil {
+			return err
+		}
+		if result = run.result; result.Created+result.Replaced == 0 {
+			return db.ErrUnchanged
+		}
+		summary := fmt.Sprintf("Imported plans, labels and notes of keys: %d created, %d replaced, %d unchanged.", result.Created, result.Replaced, result.Unchanged)
+		return t.Record("profile.import", "profile", strconv.FormatInt(t.Revision, 10), summary, nil, importCounts(result))
+	})
+	return result, err
+}
+
+// importRow is a row of an import in the temporary file.
+type importRow struct {
+	Key, Plan, Note string
+	Labels          []string
+}
+
+func writeRows(ctx context.Context, file io.Writer, all iter.Seq2[*profiles.Profile, error]) error {
+	buffer := bufio.NewWriterSize(file, 1<<20)
+	rows := gob.NewEncoder(buffer)
+	for p, err := range all {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if err := rows.Encode(importRow{p.Key, p.Plan, p.Note, p.Labels}); err != nil {
+			return fmt.Errorf("write the import's temporary file: %w", err)
+		}
+	}
+	return buffer.Flush()
+}
+
+// importRun is one attempt at an import inside its transaction.
+type importRun struct {
+	Tx
+	piece    []*profiles.Profile
+	places   map[string]int // in piece by key
+	result   profiles.ImportResult
+	done     int
+	progress func(done int)
+}
+
+func (r *importRun) all(rows *gob.Decoder) error {
+	for {
+		var row importRow
+		err := rows.Decode(&row)
+		if errors.Is(err, io.EOF) {
+			return r.flush()
+		}
+		if err != nil {
+			return err
+		}
+		p := &profiles.Profile{Key: row.Key, Plan: row.Plan, Labels: row.Labels, Note: row.Note}
+		if at, twice := r.places[p.Key]; twice {
+			r.piece[at] = p
+		} else {
+			r.places[p.Key] = len(r.piece)
+			r.piece = append(r.piece, p)
+		}
+		if r.done++; len(r.piece) == importPiece {
+			if err := r.flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (r *importRun) flush() error {
+	if len(r.piece) == 0 {
+		return nil
+	}
+	keys := make([]string, len(r.piece))
+	for i, p := range r.piece {
+		keys[i] = p.Key
+	}
+	known, err := r.findAll(keys)
+	if err != nil {
+		return err
+	}
+	before := make(map[string]*profiles.Profile, len(known))
+	for _, p := range known {
+		before[p.Key] = p
+	}
+	changed := r.piece[:0]
+	for _, p := range r.piece {
+		was := before[p.Key]
+		if was != nil {
+			p.Limit = was.Limit
+		}
+		switch {
+		case isSame(was, p):
+			r.result.Unchanged++
+			continue
+		case was == nil || was.IsZero():
+			r.result.Created++
+		default:
+			r.result.Replaced++
+		}
+		changed = append(changed, p)
+	}
+	if len(changed) > 0 {
+		if err := r.write(changed...); err != nil {
+			return err
+		}
+	}
+	r.piece = r.piece[:0]
+	clear(r.places)
+	if r.progress != nil {
+		r.progress(r.done)
+	}
+	return nil
+}
+
+// Undo undoes a change of a profile.
+func (t Tx) Undo(e *audit.Record, action string) error {
+	switch action {
+	case "set", "delete", "limit", "end_limit", "restore":
+	case "import":
+		return t.undoImport(e)
+	default:
+		return db.NotUndoable(e)
+	}
+	now, err := t.find(e.ObjectID)
+	if err != nil {
+		return err
+	}
+	if now == nil || now.Revision != e.Revision {
+		return db.ChangedSince(e)
+	}
+	former := &profiles.Profile{Key: e.ObjectID}
+	if len(e.Before) > 0 {
+		var was snapshot
+		if err := json.Unmarshal(e.Before, &was); err != nil {
+			return fmt.Errorf("audit entry %d: %w", e.ID, err)
+		}
+		if former, err = was.profile(); err != nil {
+			return fmt.Errorf("audit entry %d: %w", e.ID, err)
+		}
+	}
+	if former.Limit != nil && !former.Limit.ActiveAt(t.Now) && now.LimitAt(t.Now) == nil && action == "end_limit" {
+		return fault.New(fault.Conflict, "The limit of %q has expired since; set a new one.", e.ObjectID)
+	}
+	_, err = t.change(e.ObjectID, "restore", fmt.Sprintf("Restored what was kept of %q.", e.ObjectID), func(p *profiles.Profile) error {
+		p.Plan, p.Labels, p.Note, p.Limit = former.Plan, former.Labels, former.Note, former.Limit
+		return nil
+	})
+	return err
+}
+
+const (
+	deleteImportedLabels = `DELETE FROM profile_labels WHERE key IN (SELECT key FROM profiles WHERE revision = $1)`
+	deleteImported       = `
+UPDATE profiles SET plan = '', labels = '', note = '', deleted_at = $2, updated_at = $2, updated_by = $3, revision = $4
+WHERE revision = $1 AND deleted_at = 0`
+)
+
+// undoImport deletes what an import created and nobody has changed since. One that
+// replaced profiles cannot be undone: what they were is not kept.
+func (t Tx) undoImport(e *audit.Record) error {
+	var did importCounts
+	if err := json.Unmarshal(e.After, &did); err != nil {
+		return fmt.Errorf("audit entry %d: %w", e.ID, err)
+	}
+	if did.Replaced > 0 {
+		return fault.New(fault.Conflict, "The import of entry %d replaced what was kept of %d keys, which is not known any more; it cannot be undone.", e.ID, did.Replaced)
+	}
+	if _, err := t.Exec(deleteImportedLabels, e.Revision); err != nil {
+		return err
+	}
+	deleted, err := t.Exec(deleteImported, e.Revision, db.ToMS(t.Now), t.By.Name, t.Revision)
+	if err != nil {
+		return err
+	}
+	if deleted == 0 {
+		return db.ErrUnchanged
+	}
+	return t.Record("profile.end_import", "profile", strconv.FormatInt(t.Revision, 10),
+		fmt.Sprintf("Deleted what an import kept of %d of %d keys.", deleted, did.Created), did, nil)
+}

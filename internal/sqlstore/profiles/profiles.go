@@ -1,0 +1,194 @@
+// Package profiles stores what is kept about keys.
+package profiles
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/profiles"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+const (
+	// Fields are the columns that Scan reads.
+	Fields = `key, plan, labels, note, limit_rules, limit_reason, limit_author, limit_created_at, limit_expires_at, updated_at, updated_by, revision`
+
+	findProfile = `SELECT ` + Fields + ` FROM profiles WHERE key = $1`
+	intoProfile = `INSERT INTO profiles (` + Fields + `, deleted_at) `
+	onConflict  = ` ON CONFLICT (key) DO UPDATE SET plan = excluded.plan, labels = excluded.labels, note = excluded.note,
+	limit_rules = excluded.limit_rules, limit_reason = excluded.limit_reason, limit_author = excluded.limit_author,
+	limit_created_at = excluded.limit_created_at, limit_expires_at = excluded.limit_expires_at,
+	updated_at = excluded.updated_at, updated_by = excluded.updated_by, revision = excluded.revision, deleted_at = excluded.deleted_at`
+
+	loadActive = `SELECT ` + Fields + ` FROM profiles WHERE plan <> '' OR limit_rules <> ''`
+	loadSince  = `SELECT ` + Fields + ` FROM profiles WHERE revision > $1`
+)
+
+var (
+	rowTypes = []string{
+		db.TextColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.IntColumn,
+		db.Parameter(2, db.IntColumn), db.Parameter(3, db.TextColumn), db.Parameter(4, db.IntColumn), db.IntColumn,
+	}
+	putProfiles  = intoProfile + db.BulkSelect(rowTypes) + onConflict
+	findMany     = db.Asked([]string{db.TextColumn}, "key") + `SELECT ` + Fields + ` FROM profiles WHERE key IN (SELECT key FROM asked)`
+	deleteLabels = db.Asked([]string{db.TextColumn}, "key") + `DELETE FROM profile_labels WHERE key IN (SELECT key FROM asked)`
+	insertLabels = `INSERT INTO profile_labels (label, key) ` + db.BulkSelect([]string{db.TextColumn, db.TextColumn}) + ` ON CONFLICT (label, key) DO NOTHING`
+)
+
+// Scan reads a row of Fields.
+func Scan(r db.Row) (*profiles.Profile, error) {
+	p := &profiles.Profile{}
+	var labels, stack, reason, author string
+	var created, expires, updated int64
+	if err := r.Scan(&p.Key, &p.Plan, &labels, &p.Note, &stack, &reason, &author, &created, &expires, &updated, &p.UpdatedBy, &p.Revision); err != nil {
+		return nil, err
+	}
+	p.Labels, p.Updated = strings.Fields(labels), db.FromMS(updated)
+	if stack == "" {
+		return p, nil
+	}
+	parsed, err := rules.ParseStack(strings.Fields(stack))
+	if err != nil {
+		return nil, fmt.Errorf("the limit of the key %s: %w", db.Quote(p.Key), err)
+	}
+	p.Limit = &profiles.Limit{Rules: parsed, Reason: reason, Author: author, Created: db.FromMS(created), Expires: db.ExpiryFromMS(expires)}
+	return p, nil
+}
+
+// Tx is a transaction over the profiles.
+type Tx struct{ *db.Tx }
+
+// In returns t for the profiles.
+func In(t *db.Tx) Tx { return Tx{t} }
+
+// Changes ranges over the profiles with a plan or a limit for since 0, and otherwise over
+// all that changed, deleted ones included. It runs no query where count says that none did.
+func (t Tx) Changes(since, count int64) iter.Seq2[*profiles.Profile, error] {
+	if count == 0 {
+		return nil
+	}
+	return func(yield func(*profiles.Profile, error) bool) {
+		query, args := loadActive, []any(nil)
+		if since > 0 {
+			query, args = loadSince, []any{since}
+		}
+		err := db.Stream(t.Tx, Scan, query, args, func(p *profiles.Profile) error {
+			if !yield(p, nil) {
+				return errStopped
+			}
+			return nil
+		})
+		if err != nil && err != errStopped {
+			yield(nil, err)
+		}
+	}
+}
+
+type stopped struct{}
+
+func (stopped) Error() string { return "stopped" }
+
+// errStopped ends a stream whose reader wants no more.
+var errStopped error = stopped{}
+
+// find returns the row of a key, nil if there never was one. Of a deleted profile nothing
+// but the revision is left.
+func (t Tx) find(key string) (*profiles.Profile, error) {
+	all, err := db.Each(t.Tx, Scan, findProfile, key)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// row returns p as putProfiles takes it.
+func (t Tx) row(p *profiles.Profile) []any {
+	var stack, reason, author string
+	var created, expires, deleted int64
+	if l := p.Limit; l != nil {
+		stack, reason, author = strings.Join(l.Rules.Strings(), " "), l.Reason, l.Author
+		created, expires = db.ToMS(l.Created), db.ExpiryToMS(l.Expires)
+	}
+	if p.IsZero() {
+		deleted = db.ToMS(t.Now)
+	}
+	return []any{p.Key, p.Plan, strings.Join(p.Labels, " "), p.Note, stack, reason, author, created, expires, deleted}
+}
+
+// write stores profiles of different keys, with a number of statements that does not
+// depend on how many there are.
+func (t Tx) write(all ...*profiles.Profile) error {
+	rows, asked, labels := make([][]any, len(all)), make([][]any, len(all)), [][]any(nil)
+	for i, p := range all {
+		rows[i], asked[i] = t.row(p), []any{p.Key}
+		for _, label := range p.Labels {
+			labels = append(labels, []any{label, p.Key})
+		}
+		p.Updated, p.UpdatedBy, p.Revision = t.Now, t.By.Name, t.Revision
+	}
+	if err := t.ExecOf(putProfiles, rows, db.ToMS(t.Now), t.By.Name, t.Revision); err != nil {
+		return err
+	}
+	if err := t.ExecOf(deleteLabels, asked); err != nil {
+		return err
+	}
+	return t.ExecOf(insertLabels, labels)
+}
+
+// snapshot is what the audit keeps of a profile.
+type snapshot struct {
+	Key    string         `json:"key"`
+	Plan   string         `json:"plan"`
+	Labels []string       `json:"labels"`
+	Note   string         `json:"note"`
+	Limit  *limitSnapshot `json:"limit"`
+}
+
+type limitSnapshot struct {
+	Rules   []string  `json:"rules"`
+	Reason  string    `json:"reason"`
+	Author  string    `json:"author"`
+	Created time.Time `json:"created_at"`
+	Expires time.Time `json:"expires_at"` // zero: until it is ended
+}
+
+// snapshotOf returns what the audit keeps of p, nil of one of which nothing is kept.
+func snapshotOf(p *profiles.Profile) any {
+	if p == nil || p.IsZero() {
+		return nil
+	}
+	s := snapshot{Key: p.Key, Plan: p.Plan, Labels: slices.Clone(p.Labels), Note: p.Note}
+	if l := p.Limit; l != nil {
+		s.Limit = &limitSnapshot{l.Rules.Strings(), l.Reason, l.Author, l.Created, l.Expires}
+	}
+	return s
+}
+
+// profile undoes snapshotOf.
+func (s *snapshot) profile() (*profiles.Profile, error) {
+	p := &profiles.Profile{Key: s.Key, Plan: s.Plan, Labels: s.Labels, Note: s.Note}
+	if s.Limit == nil {
+		return p, nil
+	}
+	stack, err := rules.ParseStack(s.Limit.Rules)
+	if err != nil {
+		return nil, err
+	}
+	p.Limit = &profiles.Limit{Rules: stack, Reason: s.Limit.Reason, Author: s.Limit.Author, Created: s.Limit.Created, Expires: s.Limit.Expires}
+	return p, nil
+}
+
+// isSame reports whether both say the same; either may be nil.
+func isSame(a, b *profiles.Profile) bool {
+	if a == nil {
+		a = &profiles.Profile{}
+	}
+	if b == nil {
+		b = &profiles.Profile{}
+	}
+	return a.Plan == b.Plan && a.Note == b.Note && slices.Equal(a.Labels, b.Labels) && a.Limit.Equal(b.Limit)
+}

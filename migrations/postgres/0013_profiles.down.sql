@@ -1,0 +1,2 @@
+DROP TABLE profile_labels;
+DROP TABLE profiles;
