@@ -329,7 +329,7 @@ func (h *overviewHandler) health(ctx context.Context) []Part {
 	return parts
 }
 
-var partTitles = map[string]string{"log": "Timestamp log", "database": "Database", "policies": "Policies", "listeners": "Listeners", "eviction": "Eviction"}
+var partTitles = map[string]string{"log": "Timestamp log", "database": "Database", "policies": "Policies", "listeners": "Listeners", "eviction": "Eviction", "memory": "Memory"}
 
 func capitalName(name string) string {
 	if title, known := partTitles[name]; known {

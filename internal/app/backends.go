@@ -7,7 +7,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/stint-dev/stint/internal/machine"
 	"github.com/stint-dev/stint/internal/metrics"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
@@ -40,12 +43,47 @@ type backendOptions struct {
 	refresh  func(context.Context) error // after a change of the database
 	secret   func() []byte
 	onOutage func(timestamplog.OutageEvent)
+	// describe is memlog.Options.Describe.
+	describe func(timestamplog.LogID) (*rules.Policy, bool)
+}
+
+// unknownMemory is how much memory the logs may take on a machine that does not say how
+// much it has.
+const unknownMemory = 1 << 30
+
+// newMemoryLog returns the log in memory. A third of the memory is for logs, since the
+// garbage collector lets the heap grow to twice of what is in use before it collects.
+func newMemoryLog(s Settings, o backendOptions) *memlog.Log {
+	limit := s.MaxMemory
+	if limit == 0 {
+		if limit = machine.Memory() / 3; limit == 0 {
+			limit = unknownMemory
+		}
+	}
+	return memlog.New(memlog.Options{MaxBytes: limit, Describe: o.describe})
+}
+
+// describeLogs returns what says which policy reads a log, and whether it must be kept when
+// memory is short: those of blocked keys, those that limit the guessing of passwords, of
+// which there is a fixed number, and all while the policies are not known.
+func describeLogs(a *App) func(timestamplog.LogID) (*rules.Policy, bool) {
+	return func(id timestamplog.LogID) (*rules.Policy, bool) {
+		if id.Policy < 0 || a.catalog == nil || !a.catalog.Loaded() {
+			return nil, true
+		}
+		p, found := a.catalog.Selector().ByID(id.Policy)
+		if !found {
+			return nil, false
+		}
+		k, err := offences.ParseKey(id.Key)
+		return p, err == nil && a.catalog.Blocks().Match(k, time.Now()).Refuses()
+	}
 }
 
 func openBackends(s Settings, o backendOptions) (*backends, error) {
 	options := sqlstore.Options{Logger: o.log, AfterChange: o.refresh, Observe: o.databaseCall}
 	if s.Embedded() {
-		return openEmbedded(s, o.log, options)
+		return openEmbedded(s, options, o)
 	}
 	return openDistributed(s, options, o)
 }
@@ -64,7 +102,7 @@ func (o backendOptions) redisCall(ctx context.Context, isDecision bool, began ti
 	o.tracer.Call(ctx, "redis", began, err)
 }
 
-func openEmbedded(s Settings, log *slog.Logger, options sqlstore.Options) (*backends, error) {
+func openEmbedded(s Settings, options sqlstore.Options, o backendOptions) (*backends, error) {
 	dir, err := openDataDir(s.DataDir)
 	if err != nil {
 		return nil, err
@@ -80,13 +118,13 @@ func openEmbedded(s Settings, log *slog.Logger, options sqlstore.Options) (*back
 		dir.close()
 		return nil, fmt.Errorf("the database %s: %s", dir.database(), oneLine(err))
 	}
-	memory := memlog.New(memlog.Options{})
+	memory := newMemoryLog(s, o)
 	b := &backends{store: store, log: memory, memory: memory, dir: dir}
 	b.close = closeAll(memory, store, dir.lock)
 	if err := memory.LoadFile(dir.snapshot()); err != nil {
 		// Without its log a key may do up to its whole limit once more; a node that does
 		// not start would refuse every request.
-		log.Warn("the snapshot of the logs cannot be read and is ignored; all counts start from zero", "file", dir.snapshot(), "error", err)
+		o.log.Warn("the snapshot of the logs cannot be read and is ignored; all counts start from zero", "file", dir.snapshot(), "error", err)
 	}
 	return b, nil
 }
@@ -104,7 +142,7 @@ func openDistributed(s Settings, options sqlstore.Options, o backendOptions) (*b
 		store.Close()
 		return nil, fmt.Errorf("--redis-url: %s", oneLine(err))
 	}
-	memory := memlog.New(memlog.Options{})
+	memory := newMemoryLog(s, o)
 	cache := refusalcache.New(redis, refusalcache.Options{})
 	b := &backends{store: store, log: cache, memory: memory, local: memory, redis: redis, refusals: cache}
 	b.close = closeAll(redis, memory, store)

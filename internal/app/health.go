@@ -17,6 +17,9 @@ func (s *status) health(ctx context.Context) []adminui.Part {
 	defer cancel()
 	parts := s.nodesHealth(ctx)
 	parts = append(parts, s.logHealth(ctx), s.databaseHealth())
+	if p := s.memoryHealth(); p.Trouble != "" {
+		parts = append(parts, p)
+	}
 	return append(parts, s.jobsHealth(ctx))
 }
 
@@ -69,6 +72,24 @@ func (s *status) logHealth(ctx context.Context) adminui.Part {
 	if state.Evicting {
 		p.Trouble = "evicts keys"
 		p.Text = fmt.Sprintf("%d keys since this node started, the last at %s UTC. Limits may have been lifted.", state.Evicted, state.Last.UTC().Format("2006-01-02 15:04"))
+	}
+	return p
+}
+
+// memoryShown is how long health reports that memory was short.
+const memoryShown = time.Hour
+
+// memoryHealth describes whether the logs in memory reached their bound lately.
+func (s *status) memoryHealth() adminui.Part {
+	stats := s.backends.memory.Memory()
+	p := adminui.Part{Name: "Memory", Text: fmt.Sprintf("The logs take %d of %d MiB.", stats.Used>>20, stats.Max>>20)}
+	switch {
+	case time.Since(stats.LastUnkept) < memoryShown:
+		p.Trouble = "full"
+		p.Text += fmt.Sprintf(" %d requests of new keys were allowed and not counted, because all that is kept are refused or blocked keys. Raise --max-memory.", stats.Unkept)
+	case time.Since(stats.LastForgotten) < memoryShown:
+		p.Trouble = "short"
+		p.Text += fmt.Sprintf(" %d keys that were idle longest were forgotten, none that was refused or blocked. Raise --max-memory.", stats.Forgotten)
 	}
 	return p
 }

@@ -11,9 +11,13 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/stint-dev/stint/internal/machine"
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
@@ -66,6 +70,7 @@ func run(p Process) error {
 	for _, hint := range settings.Hints {
 		fmt.Fprintln(p.Logs, "stint: hint:", hint)
 	}
+	limitHeap(p.Environ)
 	node, err := New(ctx, settings, p.Out, p.Logs)
 	if err != nil {
 		return err
@@ -81,6 +86,15 @@ func run(p Process) error {
 		}
 	})
 	return node.Run(ctx)
+}
+
+// limitHeap has the garbage collector work harder before the process takes more memory
+// than it may, unless GOMEMLIMIT says what it shall do.
+func limitHeap(environ []string) {
+	isSet := slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, "GOMEMLIMIT=") })
+	if limit := machine.Memory(); limit > 0 && !isSet {
+		debug.SetMemoryLimit(limit / 10 * 9)
+	}
 }
 
 // runConfig runs the commands on settings files.

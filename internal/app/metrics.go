@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/metrics"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/internal/tracing"
 )
 
@@ -53,6 +54,7 @@ func registerMetrics(a *App) {
 				func() float64 { return float64(c.loaded().tls.Leaf.NotAfter.Unix()) }))
 		}
 	}
+	m.Registry().MustRegister(memoryMetrics(a.backends.memory)...)
 	if a.watch != nil {
 		m.Registry().MustRegister(redisMetrics(a.watch, &a.outages)...)
 	}
@@ -60,6 +62,24 @@ func registerMetrics(a *App) {
 		m.Registry().MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_started_from_saved_state",
 			Help: "1 if the database was unreachable when this node started, so that it began with the policies and blocks saved in its data directory."},
 			func() float64 { return one(a.preparer.fromLastKnown.Load()) }))
+	}
+}
+
+// memoryMetrics returns the metrics of the bound on the logs in memory.
+func memoryMetrics(log *memlog.Log) []prometheus.Collector {
+	gauge := func(name, help string, read func(memlog.MemoryStats) int64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(read(log.Memory())) })
+	}
+	counter := func(name, help string, read func(memlog.MemoryStats) int64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(read(log.Memory())) })
+	}
+	return []prometheus.Collector{
+		gauge("stint_local_logs_bytes", "Memory that the logs on this node take.", func(s memlog.MemoryStats) int64 { return s.Used }),
+		gauge("stint_local_logs_max_bytes", "Memory that the logs on this node may take, as --max-memory says.", func(s memlog.MemoryStats) int64 { return s.Max }),
+		counter("stint_local_logs_forgotten_total", "Logs of keys that were neither refused nor blocked, deleted before they expired because memory was short.",
+			func(s memlog.MemoryStats) int64 { return s.Forgotten }),
+		counter("stint_local_logs_unkept_total", "Allowed requests that were not counted, because memory was short and every log belonged to a refused or blocked key.",
+			func(s memlog.MemoryStats) int64 { return s.Unkept }),
 	}
 }
 

@@ -29,6 +29,9 @@ func (s *status) ready(context.Context) wire.Readiness {
 	log, timedOut := s.logPart()
 	r := wire.Readiness{Ready: loaded.OK && listening.OK && !timedOut, Parts: []wire.Part{loaded, listening, database, log}}
 	r.Changes = loaded.OK && listening.OK && database.OK
+	if p := s.memoryHealth(); p.Trouble != "" {
+		r.Parts = append(r.Parts, wire.Part{Name: "memory", Detail: p.Text})
+	}
 	if s.watch != nil {
 		r.Parts = append(r.Parts, evictionPart(s.watch.state()))
 	}

@@ -22,6 +22,7 @@ type Settings struct {
 	DatabaseURL string
 	DataDir     string
 	RedisPrefix string
+	MaxMemory   int64 // bytes that the logs in memory may take; 0 for a third of the machine's
 
 	AdminToken    string // the bootstrap admin token, "" to generate one
 	AdminPassword string // of the first user, "" to generate one
@@ -132,6 +133,7 @@ func (s *Settings) options() []option {
 		{name: "database-url", credential: true, value: address(&s.DatabaseURL), help: "Postgres 14+ for everything else, with --redis-url: postgres://"},
 		{name: "data-dir", preset: "./data", value: text(&s.DataDir), help: "where the embedded database and the snapshot of the logs are kept; with --database-url, the last policies and blocks known"},
 		{name: "redis-prefix", preset: "stint", value: text(&s.RedisPrefix), help: "what the names of all Redis keys begin with"},
+		{name: "max-memory", preset: "auto", value: memory(&s.MaxMemory), help: "how much memory the logs of keys may take on this node, as 512MiB or 4GiB; beyond it the keys that were idle longest are forgotten, but none that is refused or blocked; auto is a third of what the machine or the container has"},
 		{name: "admin-token", secret: true, value: text(&s.AdminToken), help: "the bootstrap admin token; without it one is generated on the first start and printed once"},
 		{name: "admin-password", secret: true, value: text(&s.AdminPassword), help: "the password of the user admin, who is added on the first start; without it one is generated and printed once"},
 		{name: "check-auth", value: text(&s.CheckAuth), help: "off or token: whether checks need a bearer token; required to listen on anything but loopback"},

@@ -49,6 +49,9 @@ func TestAWrongSettingIsRefusedInOneLineThatSaysWhatWouldBeRight(t *testing.T) {
 		{"a database that is not Postgres", []string{"--redis-url", "redis://h", "--database-url", "mysql://h"}, nil, "write postgres://"},
 		{"a Redis that is none", []string{"--redis-url", "http://h", "--database-url", secret}, nil, "write redis://"},
 		{"no port", []string{"--listen", "127.0.0.1"}, nil, "write host:port"},
+		{"memory without a unit", []string{"--max-memory", "4096"}, nil, "512MiB or 4GiB"},
+		{"too little memory", []string{"--max-memory", "15MiB"}, nil, "from 16MiB"},
+		{"more memory than can be counted", []string{"--max-memory", "9223372036854775807TiB"}, nil, "from 16MiB"},
 		{"one address twice", []string{"--listen", "127.0.0.1:9", "--admin-listen", "127.0.0.1:9"}, nil, "each its own port"},
 		{"open to all without a word on tokens", []string{"--listen", "0.0.0.0:8080"}, nil, "--check-auth must say"},
 		{"gRPC open to all without a word on tokens", []string{"--grpc-listen", "0.0.0.0:8082"}, nil, "--check-auth must say"},
@@ -141,7 +144,7 @@ func TestASettingReadsWhatItShows(t *testing.T) {
 	s, err := Load([]string{
 		"--trusted-proxies", "10.0.0.0/8,192.0.2.1", "--allowed-hosts", "*.example.com,stint.example.com", "--check-deadline", "250ms",
 		"--notify-email-to", "a@example.com,b@example.com", "--schedules", "weekly-report=off;daily-report=0 6 * * *",
-		"--escalation-safety-limit", "12.5%", "--proposal-min-addresses", "9", "--keep-days", "2d", "--allow-redis-eviction", "true",
+		"--escalation-safety-limit", "12.5%", "--proposal-min-addresses", "9", "--keep-days", "2d", "--max-memory", "1536MiB", "--allow-redis-eviction", "true",
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -100,6 +100,45 @@ func number(field *int, from, to int) value {
 	}
 }
 
+// The smallest and the largest size of memory.
+const (
+	minMemory = 16 << 20
+	maxMemory = 1 << 50
+)
+
+// memory is a number of bytes in MiB, GiB or TiB, or auto for 0.
+func memory(field *int64) value {
+	units := []struct {
+		name string
+		size int64
+	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}}
+	return value{
+		set: func(s string) error {
+			if s == "auto" {
+				*field = 0
+				return nil
+			}
+			for _, unit := range units {
+				digits, found := strings.CutSuffix(s, unit.name)
+				n, err := strconv.ParseInt(digits, 10, 64)
+				if found && err == nil && n > 0 && n <= maxMemory/unit.size && n*unit.size >= minMemory {
+					*field = n * unit.size
+					return nil
+				}
+			}
+			return mustBe("auto or a size from 16MiB to 1024TiB, for example 512MiB or 4GiB", s)
+		},
+		show: func() string {
+			for _, unit := range units {
+				if *field > 0 && *field%unit.size == 0 {
+					return strconv.FormatInt(*field/unit.size, 10) + unit.name
+				}
+			}
+			return "auto"
+		},
+	}
+}
+
 // percentage is a ratio above 0 as a percentage.
 // ratio is percentage, or off for 0.
 func ratio(field *float64) value {

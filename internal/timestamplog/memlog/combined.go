@@ -38,8 +38,12 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	now := l.now().UnixMilli() // under all locks, as decide reads it
 	for _, i := range shards {
 		l.shards[i].sweep(now, sweepPerCheck*len(requests))
+		l.makeRoom(&l.shards[i], now)
 	}
 	decideAll(asked, now, peek, maxWait)
+	for _, i := range shards {
+		l.shards[i].publish()
+	}
 	return nil
 }
 
@@ -141,6 +145,7 @@ func (l *Log) Cancel(_ context.Context, reservation timestamplog.Reservation) (b
 	s := l.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer s.publish()
 	return s.cancelReservation(hash, l.now().UnixMilli(), reservation), nil
 }
 
@@ -164,8 +169,7 @@ func (s *shard) cancelEntries(hash uint64, now int64, reservation timestamplog.R
 		return false
 	}
 	if k.count == 0 {
-		s.remove(hash, k)
-		k.clear()
+		s.delete(hash, k)
 	}
 	return true
 }

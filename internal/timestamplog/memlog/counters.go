@@ -36,11 +36,19 @@ func (k *keyLog) hash(seed maphash.Seed) uint64 {
 	return hash
 }
 
-// newCounter returns a counter that expires at an instant.
-func newCounter(id timestamplog.LogID, expires int64) *keyLog {
+// newCounter returns a counter that is charged now and expires at an instant.
+func newCounter(id timestamplog.LogID, now, expires int64) *keyLog {
 	k := newKeyLog(id)
-	k.count, k.reserved, k.newest = 1, isCounterMark, expires
+	k.count, k.reserved = 1, isCounterMark
+	k.expireAt(now, expires)
 	return k
+}
+
+// expireAt has a counter that is charged now expire at an instant. Its newest is then,
+// as that of a log, about when it was charged.
+func (k *keyLog) expireAt(now, expires int64) {
+	k.window = uint32(min(max(0, expires-now), maxWindow))
+	k.newest = expires - int64(k.window)
 }
 
 // isCounter reports whether q is asked under a counter.
@@ -140,17 +148,20 @@ func (s *shard) addCounted(c *counting, hash uint64, now, reservation int64, q *
 func (s *shard) keep(c *counting, hash uint64, now int64, q *timestamplog.Request) {
 	lasts := c.stack.TTL(&c.state, now)
 	switch {
+	case lasts > 0 && c.log == nil && s.isFull:
+		s.bound.unkept.add(now)
 	case lasts > 0 && c.log == nil:
-		c.log = newCounter(q.LogID, now+lasts)
+		c.log = newCounter(q.LogID, now, now+lasts)
 		s.counters[c.log] = &algorithms.State{Numbers: slices.Clone(c.state.Numbers), Reservations: c.state.Reservations}
 		s.add(counterHash(hash), c.log, now)
 	case lasts > 0:
-		c.log.newest = now + lasts
+		before := s.size(c.log)
+		c.log.expireAt(now, now+lasts)
 		kept := s.counters[c.log]
 		kept.Numbers, kept.Reservations = append(kept.Numbers[:0], c.state.Numbers...), c.state.Reservations
+		s.bytes += s.size(c.log) - before
 	case c.log != nil:
-		s.remove(counterHash(hash), c.log)
-		c.log.clear()
+		s.delete(counterHash(hash), c.log)
 		c.log = nil
 	}
 }

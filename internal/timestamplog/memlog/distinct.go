@@ -129,8 +129,13 @@ func (s *shard) chargeDistinct(hash uint64, v *distinctView, q *timestamplog.Req
 	window := int64(windowOf(q.Retention))
 	isNew := v.log == nil
 	if isNew {
+		if s.isFull {
+			s.bound.unkept.add(v.now)
+			return
+		}
 		v.log = newDistinct(q.LogID)
 	}
+	before := cap(s.values[v.log])
 	kept := v.values
 	if at := v.place(q.Value); at >= 0 {
 		kept = slices.Delete(kept, at, at+1)
@@ -145,6 +150,8 @@ func (s *shard) chargeDistinct(hash uint64, v *distinctView, q *timestamplog.Req
 	v.log.newest, v.log.window = v.now, uint32(window)
 	if isNew {
 		s.add(distinctHash(hash), v.log, v.now)
+	} else {
+		s.bytes += 16 * (cap(kept) - before)
 	}
 	if q.ID != "" {
 		s.ids.add(q.LogID, q.ID, v.now, q.Cost, v.now)

@@ -1,5 +1,7 @@
 package memlog
 
+import "github.com/stint-dev/stint/internal/timestamplog"
+
 // KnownIDs returns how many IDs are held.
 func (l *Log) KnownIDs() int {
 	n := 0
@@ -12,4 +14,37 @@ func (l *Log) KnownIDs() int {
 		s.mu.Unlock()
 	}
 	return n
+}
+
+// Accounted returns how many bytes the logs take by counting again, and as kept up to date.
+func (l *Log) Accounted() (counted, kept int64) {
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		for hash, k := range s.logs {
+			counted += int64(s.size(k))
+			for _, k := range s.twins[hash] {
+				counted += int64(s.size(k))
+			}
+		}
+		for _, known := range s.ids.logs {
+			counted += int64(known.size())
+		}
+		s.mu.Unlock()
+	}
+	return counted, l.bound.used.Load()
+}
+
+// Has reports whether a log is held that has not expired.
+func (l *Log) Has(id timestamplog.LogID) bool {
+	hash := hashOf(l.seed, id)
+	s := l.shard(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, hash := range []uint64{hash, counterHash(hash), distinctHash(hash)} {
+		if k := s.find(hash, id); k != nil && !k.expired(l.now().UnixMilli()) {
+			return true
+		}
+	}
+	return false
 }

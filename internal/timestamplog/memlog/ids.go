@@ -12,6 +12,7 @@ type ids struct {
 	logs map[timestamplog.LogID]*logIDs
 	// queue has each of logs once, in the order in which sweep examines them.
 	queue []expiringIDs
+	bytes int // what all take, about
 }
 
 type expiringIDs struct {
@@ -66,26 +67,40 @@ func (s *ids) add(log timestamplog.LogID, id string, reservation int64, cost int
 		}
 		s.logs[log] = l
 		s.queue = append(s.queue, expiringIDs{l, now + timestamplog.IDLifetime})
+		s.bytes += knownBytes + len(log.Key)
 	}
-	l.dropOld(now)
+	s.bytes -= l.dropOld(now)
 	kept := named{strings.Clone(id), charged{reservation + l.shifted, int32(min(cost, timestamplog.MaxCost))}}
 	l.reservations[kept.id] = kept.charged
 	l.order = append(l.order, kept)
+	s.bytes += idBytes + len(id)
 }
 
-// dropOld drops the IDs whose lifetime is over, from the oldest on.
-func (l *logIDs) dropOld(now int64) {
+// dropOld drops the IDs whose lifetime is over, from the oldest on, and returns what
+// they took.
+func (l *logIDs) dropOld(now int64) (bytes int) {
 	for len(l.order) > 0 {
 		oldest := l.order[0]
 		if now < oldest.reservation-l.shifted+timestamplog.IDLifetime {
-			return
+			return bytes
 		}
+		bytes += idBytes + len(oldest.id)
 		if l.reservations[oldest.id] == oldest.charged {
 			delete(l.reservations, oldest.id)
 		}
 		l.order[0] = named{}
 		l.order = l.order[1:]
 	}
+	return bytes
+}
+
+// size is what the IDs of one log take, about.
+func (l *logIDs) size() int {
+	bytes := knownBytes + len(l.log.Key)
+	for i := range l.order {
+		bytes += idBytes + len(l.order[i].id)
+	}
+	return bytes
 }
 
 // knows reports whether a reservation's ID is known with its time and cost.
@@ -107,7 +122,27 @@ func (s *ids) shiftTimes(log timestamplog.LogID, by int64) {
 }
 
 // forget forgets the IDs of a log.
-func (s *ids) forget(log timestamplog.LogID) { delete(s.logs, log) }
+func (s *ids) forget(log timestamplog.LogID) {
+	if l := s.logs[log]; l != nil {
+		s.bytes -= l.size()
+		delete(s.logs, log)
+	}
+}
+
+// forgetOldest forgets the IDs of up to most logs, those that were queued first, and
+// reports whether there were any.
+func (s *ids) forgetOldest(most int) bool {
+	forgotten := 0
+	for forgotten < most && len(s.queue) > 0 {
+		oldest := s.queue[0]
+		s.queue[0] = expiringIDs{}
+		if s.queue = s.queue[1:]; s.logs[oldest.log] == oldest.logIDs {
+			s.forget(oldest.log)
+			forgotten++
+		}
+	}
+	return forgotten > 0
+}
 
 // sweep drops the IDs whose lifetime is over of up to budget logs, from the head
 // of the queue on, and reports whether there may be more.
@@ -127,8 +162,8 @@ func (s *ids) sweep(now int64, budget int) (more bool) {
 		if s.logs[due.log] != due.logIDs {
 			continue // forgotten since it was queued
 		}
-		if due.dropOld(now); len(due.reservations) == 0 {
-			delete(s.logs, due.log)
+		if s.bytes -= due.dropOld(now); len(due.reservations) == 0 {
+			s.forget(due.log)
 			continue
 		}
 		s.queue = append(s.queue, expiringIDs{due.logIDs, now + timestamplog.IDLifetime})

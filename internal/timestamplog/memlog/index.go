@@ -2,6 +2,7 @@ package memlog
 
 import (
 	"hash/maphash"
+	"slices"
 
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -12,7 +13,7 @@ import (
 // entry, which is 143 bytes in all by BenchmarkMemory.
 //
 // The index finds a log by the hash of its LogID, which is needed to choose the shard
-// anyway. Logs with the same hash form a list by sameHash.
+// anyway. The further logs with the same hash, which hardly ever exist, are in twins.
 
 // hashOf returns a hash that nobody outside can choose: of the key under a secret
 // seed, and of the policy's numbers, which callers do not choose, by a cheaper
@@ -22,46 +23,66 @@ func hashOf(seed maphash.Seed, id timestamplog.LogID) uint64 {
 	return maphash.String(seed, id.Key) ^ (uint64(id.Policy)*odd1 + uint64(id.Generation)*odd2)
 }
 
-func (s *shard) len() int { return len(s.logs) + s.extra }
+func (s *shard) len() int {
+	n := len(s.logs)
+	for _, all := range s.twins {
+		n += len(all)
+	}
+	return n
+}
 
 func (s *shard) find(hash uint64, id timestamplog.LogID) *keyLog {
 	k := s.logs[hash]
-	for k != nil && k.id != id {
-		k = k.sameHash
+	if k == nil || k.id == id {
+		return k
 	}
-	return k
+	for _, k := range s.twins[hash] {
+		if k.id == id {
+			return k
+		}
+	}
+	return nil
 }
 
 func (s *shard) add(hash uint64, k *keyLog, now int64) {
-	if first := s.logs[hash]; first != nil {
-		k.sameHash = first
-		s.extra++
+	if s.logs[hash] == nil {
+		s.logs[hash] = k
+	} else {
+		if s.twins == nil {
+			s.twins = map[uint64][]*keyLog{}
+		}
+		s.twins[hash] = append(s.twins[hash], k)
 	}
-	s.logs[hash] = k
 	s.wheel.add(k, now)
+	s.bytes += s.size(k)
 }
 
-// remove takes k out of the index. It stays in the wheel until the wheel pops it.
+// remove takes k out of the index and the wheel.
 func (s *shard) remove(hash uint64, k *keyLog) {
-	first := s.logs[hash]
+	s.bytes -= s.size(k)
+	s.wheel.remove(k)
+	twins := s.twins[hash]
 	switch {
-	case first != k:
-		for first.sameHash != k {
-			first = first.sameHash
-		}
-		first.sameHash = k.sameHash
-		s.extra--
-	case k.sameHash != nil:
-		s.logs[hash] = k.sameHash
-		s.extra--
+	case s.logs[hash] != k:
+		keepTwins(s, hash, slices.DeleteFunc(twins, func(twin *keyLog) bool { return twin == k }))
+	case len(twins) > 0:
+		s.logs[hash] = twins[0]
+		keepTwins(s, hash, slices.Delete(twins, 0, 1))
 	default:
 		delete(s.logs, hash)
 	}
-	k.sameHash = nil
 	switch {
 	case k.isCounter():
 		delete(s.counters, k)
 	case k.isDistinct():
 		delete(s.values, k)
 	}
+}
+
+func keepTwins(s *shard, hash uint64, twins []*keyLog) {
+	if len(twins) == 0 {
+		delete(s.twins, hash)
+		return
+	}
+	s.twins[hash] = twins
 }

@@ -22,8 +22,8 @@ import (
 // Its fields fill the 96 bytes that the allocator allocates for it.
 type keyLog struct {
 	id         timestamplog.LogID
-	sameHash   *keyLog
-	nextInSlot *keyLog // in the wheel
+	nextInSlot *keyLog  // in the wheel
+	link       **keyLog // what points to it there; nil outside the wheel
 	ring       []uint32
 	oldest     uint32 // index of the oldest entry in ring
 	count      uint32

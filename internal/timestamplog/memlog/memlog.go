@@ -1,7 +1,7 @@
 // Package memlog keeps the timestamp logs in memory: a sharded index of ring
 // buffers, the numbers of each counter, and the values of each distinct log. It is the log of an embedded node, and
-// the fallback of a distributed node while Redis is unreachable. Its memory is
-// bounded by live logs: a log is dropped when its longest window ends.
+// the fallback of a distributed node while Redis is unreachable. A log is dropped when
+// its longest window ends, or earlier where all take more than Options.MaxBytes.
 package memlog
 
 import (
@@ -9,6 +9,7 @@ import (
 	"hash/maphash"
 	"time"
 
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -21,6 +22,18 @@ type Options struct {
 	// Now is the log's one clock; nil means time.Now. It is called while a shard is
 	// locked, so it must be fast and must not call the Log.
 	Now func() time.Time
+	// MaxBytes is how much memory the logs may take, as accounted for; 0 for no bound.
+	// Beyond it logs are forgotten: of a sample of a shard's logs those that were charged
+	// longest ago, but none that Describe keeps or whose key would be refused a cost of
+	// 1. Where every log that is looked at must stay, a request about a key without one
+	// is answered and not logged, until there is room again. The logs that there are
+	// count on exactly. IDs count too, and the oldest go where they take much: a request
+	// whose ID was forgotten is charged again.
+	MaxBytes int64
+	// Describe returns the policy that reads a log at present, nil for none, and whether
+	// the log must be kept whatever its entries are. It is called while a shard is
+	// locked, so it must be fast and must not call the Log. nil protects no log.
+	Describe func(timestamplog.LogID) (policy *rules.Policy, isKept bool)
 }
 
 // Log is a timestamplog.Log in memory. It starts no goroutine: each check sweeps a
@@ -30,6 +43,7 @@ type Log struct {
 	seed   maphash.Seed
 	shards [shardCount]shard
 	stacks stacks
+	bound  bound
 }
 
 var _ timestamplog.Log = (*Log)(nil)
@@ -40,8 +54,9 @@ func New(options Options) *Log {
 	if l.now == nil {
 		l.now = time.Now
 	}
+	l.bound.max, l.bound.describe = options.MaxBytes, options.Describe
 	for i := range l.shards {
-		l.shards[i].seed, l.shards[i].stacks = l.seed, &l.stacks
+		l.shards[i].seed, l.shards[i].stacks, l.shards[i].bound = l.seed, &l.stacks, &l.bound
 		l.shards[i].clear()
 	}
 	return l
@@ -72,6 +87,7 @@ func (l *Log) decide(q *timestamplog.Request, r *timestamplog.Result) {
 	// entry that another check has pushed concurrently.
 	now := l.now().UnixMilli()
 	s.sweep(now, sweepPerCheck)
+	l.makeRoom(s, now)
 	switch {
 	case isCounter(q):
 		s.count(hash, now, q, r)
@@ -80,6 +96,7 @@ func (l *Log) decide(q *timestamplog.Request, r *timestamplog.Result) {
 	default:
 		s.decide(hash, now, q, r)
 	}
+	s.publish()
 }
 
 func (l *Log) shard(hash uint64) *shard { return &l.shards[hash&(shardCount-1)] }
@@ -110,10 +127,10 @@ func (l *Log) Reset(_ context.Context, id timestamplog.LogID) (bool, error) {
 	for _, hash := range []uint64{hash, counterHash(hash), distinctHash(hash)} {
 		if k := s.find(hash, id); k != nil {
 			existed = existed || !k.expired(now)
-			s.remove(hash, k)
-			k.clear()
+			s.delete(hash, k)
 		}
 	}
+	s.publish()
 	return existed, nil
 }
 
@@ -150,6 +167,7 @@ func (l *Log) Sweep() {
 			now := l.now().UnixMilli()
 			moreIDs := s.ids.sweep(now, sweepBatch)
 			more = s.sweep(now, sweepBatch) || moreIDs
+			s.publish()
 			s.mu.Unlock()
 		}
 	}
@@ -161,6 +179,7 @@ func (l *Log) Close() error {
 		s := &l.shards[i]
 		s.mu.Lock()
 		s.clear()
+		s.publish()
 		s.mu.Unlock()
 	}
 	return nil

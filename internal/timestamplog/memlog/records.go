@@ -121,8 +121,8 @@ func (r counterRecord) id() timestamplog.LogID { return r.keyLog.id }
 func (r counterRecord) addTo(s *shard, hash uint64, now int64) {
 	hash = counterHash(hash)
 	if !r.expired(now) && s.find(hash, r.id()) == nil {
-		s.add(hash, r.keyLog, now)
 		s.counters[r.keyLog] = &r.state
+		s.add(hash, r.keyLog, now)
 	}
 }
 
@@ -136,8 +136,8 @@ func (r distinctRecord) id() timestamplog.LogID { return r.keyLog.id }
 func (r distinctRecord) addTo(s *shard, hash uint64, now int64) {
 	hash = distinctHash(hash)
 	if !r.expired(now) && s.find(hash, r.id()) == nil {
-		s.add(hash, r.keyLog, now)
 		s.values[r.keyLog] = r.values
+		s.add(hash, r.keyLog, now)
 	}
 }
 
@@ -200,7 +200,8 @@ func (d *decoder) keyLog(id timestamplog.LogID) record {
 }
 
 func (d *decoder) counter(id timestamplog.LogID) record {
-	r := counterRecord{keyLog: newCounter(id, d.varint())}
+	r := counterRecord{keyLog: newCounter(id, 0, 0)}
+	r.newest, r.window = d.varint(), 0
 	r.state.Numbers = d.numbers()
 	if d.uvarint(1, "a number of newest reservations") == 1 {
 		r.state.Reservations = &algorithms.Reservations{Newest: d.varint(), ID: d.text(), Before: d.numbers(), NewestBefore: d.varint()}

@@ -14,23 +14,28 @@ type shard struct {
 	seed maphash.Seed
 	// logs is the index of index.go. A log in it has at least one entry.
 	logs  map[uint64]*keyLog
-	extra int // logs that are not the first of their hash
+	twins map[uint64][]*keyLog // those that are not the first of their hash; nil for none
 	wheel wheel
 	ids   ids
 	// counters has the states of those logs that are counters.
 	counters map[*keyLog]*algorithms.State
 	// values has the values of those logs that are distinct logs.
-	values  map[*keyLog][]valueTime
-	stacks  *stacks
-	scratch []int64  // the numbers of a counter that is being asked
-	_       [64]byte // keeps the locks of neighbours off one cache line
+	values    map[*keyLog][]valueTime
+	stacks    *stacks
+	bound     *bound
+	bytes     int      // what the logs take, without the IDs
+	published int      // the bytes that bound.used contains
+	isFull    bool     // the check that is being decided must add no log
+	scratch   []int64  // the numbers of a counter that is being asked
+	_         [64]byte // keeps the locks of neighbours off one cache line
 }
 
 func (s *shard) clear() {
 	s.logs = make(map[uint64]*keyLog)
-	s.extra = 0
+	s.twins = nil
 	s.wheel = wheel{}
 	s.ids = ids{}
+	s.bytes = 0
 	s.counters = make(map[*keyLog]*algorithms.State)
 	s.values = make(map[*keyLog][]valueTime)
 }
@@ -97,12 +102,17 @@ func (s *shard) judge(hash uint64, now int64, q *timestamplog.Request, r *timest
 }
 
 // log logs q for a reservation, which is now or ahead, in k, or in a new log where k
-// is nil. It returns the log.
+// is nil. It returns the log, nil where there is no room for a new one.
 func (s *shard) log(hash uint64, k *keyLog, now, reservation int64, q *timestamplog.Request) *keyLog {
 	isNew := k == nil
 	if isNew {
+		if s.isFull {
+			s.bound.unkept.add(now)
+			return nil
+		}
 		k = newKeyLog(q.LogID)
 	}
+	before := len(k.ring)
 	if reservation > now {
 		k.reserve(now, reservation, q.Cost, q.Retention)
 	} else {
@@ -110,6 +120,8 @@ func (s *shard) log(hash uint64, k *keyLog, now, reservation int64, q *timestamp
 	}
 	if isNew {
 		s.add(hash, k, now)
+	} else {
+		s.bytes += 4 * (len(k.ring) - before)
 	}
 	if q.ID != "" {
 		s.ids.add(q.LogID, q.ID, reservation, q.Cost, now)
@@ -128,12 +140,12 @@ func (s *shard) sweep(now int64, budget int) (more bool) {
 		switch {
 		case k == nil:
 			return false
-		case k.count == 0: // reset since it was added
 		case k.expired(now):
-			s.remove(k.hash(s.seed), k)
-			k.clear()
+			s.delete(k.hash(s.seed), k)
 		default:
+			before := len(k.ring)
 			k.shrink()
+			s.bytes += 4 * (len(k.ring) - before)
 			s.wheel.add(k, now)
 		}
 	}

@@ -126,30 +126,40 @@ func (v *saver) save(s *shard, now int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.ids.logs {
-		if l.dropOld(now); len(l.reservations) > 0 {
+		if s.ids.bytes -= l.dropOld(now); len(l.reservations) > 0 {
 			v.add(appendIDs(v.chunk, l))
 		}
 		if err := v.writeIfLong(&s.mu); err != nil {
 			return err
 		}
 	}
-	for _, first := range s.logs {
-		for k := first; k != nil; k = k.sameHash {
-			switch {
-			case k.expired(now):
-			case k.isCounter():
-				v.add(appendCounter(v.chunk, k, s.counters[k]))
-			case k.isDistinct():
-				v.add(appendDistinct(v.chunk, k, s.values[k]))
-			default:
-				v.add(appendLog(v.chunk, k))
-			}
-		}
-		if err := v.writeIfLong(&s.mu); err != nil {
+	for hash, k := range s.logs {
+		twins := slices.Clone(s.twins[hash]) // they may change while the chunk is written
+		if err := v.saveLog(s, k, now); err != nil {
 			return err
+		}
+		for _, k := range twins {
+			if err := v.saveLog(s, k, now); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// saveLog saves k unless it is gone or has expired.
+func (v *saver) saveLog(s *shard, k *keyLog, now int64) error {
+	switch {
+	case k.count == 0 || k.expired(now):
+		return nil
+	case k.isCounter():
+		v.add(appendCounter(v.chunk, k, s.counters[k]))
+	case k.isDistinct():
+		v.add(appendDistinct(v.chunk, k, s.values[k]))
+	default:
+		v.add(appendLog(v.chunk, k))
+	}
+	return v.writeIfLong(&s.mu)
 }
 
 // add takes over the chunk, to which one record was appended.
@@ -189,7 +199,8 @@ func writeChunk(w io.Writer, content []byte) error {
 }
 
 // Load adds what a snapshot holds, except what has expired since and logs and
-// counters of which the Log already holds one. A snapshot that is not whole and
+// counters of which the Log already holds one, and what Options.MaxBytes leaves no room
+// for. A snapshot that is not whole and
 // sound loads nothing; the error then matches ErrSnapshot and says what is
 // wrong.
 func (l *Log) Load(r io.Reader) error {
@@ -203,7 +214,11 @@ func (l *Log) Load(r io.Reader) error {
 		hash := hashOf(l.seed, record.id())
 		s := l.shard(hash)
 		s.mu.Lock()
-		record.addTo(s, hash, l.now().UnixMilli())
+		now := l.now().UnixMilli()
+		if l.makeRoom(s, now); !s.isFull {
+			record.addTo(s, hash, now)
+			s.publish()
+		}
 		s.mu.Unlock()
 	}
 	return nil

@@ -14,6 +14,9 @@ package memlog
 // the beginning of its slot, which is early, and is then added to a narrower
 // slot. A clock that jumps ahead pops every slot that it passed; one that steps
 // back makes logs pop early. Neither loses a log.
+//
+// The lists of the slots point both ways, so that a log that is deleted early leaves the
+// wheel and its memory is free at once. A wheel must not be copied while it holds logs.
 type wheel struct {
 	levels [wheelLevels]wheelLevel
 	popped *keyLog // taken out of their slot and not yet returned by next
@@ -45,7 +48,21 @@ func (w *wheel) add(k *keyLog, now int64) {
 	}
 	tick := max(tickOf(k.expiresAt(), level), tickOf(now, level)+1)
 	slot := &w.levels[level].slots[tick&(wheelSlots-1)]
-	k.nextInSlot, *slot = *slot, k
+	if k.nextInSlot, k.link = *slot, slot; *slot != nil {
+		(*slot).link = &k.nextInSlot
+	}
+	*slot = k
+}
+
+// remove takes k out, where it is in the wheel.
+func (w *wheel) remove(k *keyLog) {
+	if k.link == nil {
+		return
+	}
+	if *k.link = k.nextInSlot; k.nextInSlot != nil {
+		k.nextInSlot.link = k.link
+	}
+	k.nextInSlot, k.link = nil, nil
 }
 
 // idle reports, at less cost than next, that there is nothing to pop.
@@ -59,7 +76,7 @@ func (w *wheel) next(now int64) *keyLog {
 		}
 	}
 	k := w.popped
-	w.popped, k.nextInSlot = k.nextInSlot, nil
+	w.remove(k)
 	return k
 }
 
@@ -73,7 +90,9 @@ func (w *wheel) popExpired(now int64) bool {
 		if level.done < tick {
 			level.done++
 			slot := &level.slots[level.done&(wheelSlots-1)]
-			w.popped, *slot = *slot, nil
+			if w.popped, *slot = *slot, nil; w.popped != nil {
+				w.popped.link = &w.popped
+			}
 			return true
 		}
 	}

@@ -1,0 +1,232 @@
+package memlog_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/test/logtest"
+)
+
+// bounded is a log with a bound beside one without, which is the oracle: what the former
+// forgets is reset in the latter, and then both must answer alike.
+type bounded struct {
+	t        *testing.T
+	clock    *logtest.Clock
+	log      *memlog.Log
+	oracle   *memlog.Log
+	policies []*rules.Policy
+	kept     map[timestamplog.LogID]bool // as of a blocked key's
+	ids      []timestamplog.LogID
+	has      map[timestamplog.LogID]bool
+}
+
+func newBounded(t *testing.T, maxBytes int64, policies ...*rules.Policy) *bounded {
+	b := &bounded{t: t, clock: logtest.NewClock(), policies: policies, kept: map[timestamplog.LogID]bool{}, has: map[timestamplog.LogID]bool{}}
+	b.log = memlog.New(memlog.Options{Now: b.clock.Now, MaxBytes: maxBytes, Describe: b.describe})
+	b.oracle = memlog.New(memlog.Options{Now: b.clock.Now})
+	return b
+}
+
+func (b *bounded) describe(id timestamplog.LogID) (*rules.Policy, bool) {
+	for _, p := range b.policies {
+		if p.ID == id.Policy {
+			return p, b.kept[id]
+		}
+	}
+	return nil, b.kept[id]
+}
+
+func (b *bounded) know(p *rules.Policy, key string) {
+	b.ids = append(b.ids, timestamplog.LogIDOf(p, key))
+}
+
+// isRefused reports whether a key would be refused now, as far as both logs know.
+func (b *bounded) isRefused(id timestamplog.LogID) bool {
+	p, _ := b.describe(id)
+	q := timestamplog.RequestOf(p, id.Key, 1)
+	q.Peek = true
+	results := make([]timestamplog.Result, 1)
+	b.oracle.Decide(b.t.Context(), []timestamplog.Request{q}, results)
+	return !results[0].Allowed
+}
+
+// ask asks both logs, whose answers must be the same.
+func (b *bounded) ask(q timestamplog.Request) timestamplog.Result {
+	b.t.Helper()
+	refused := map[timestamplog.LogID]bool{}
+	for _, id := range b.ids {
+		refused[id] = b.has[id] && b.isRefused(id)
+	}
+	forgotten := b.log.Memory().Forgotten
+	got, want := make([]timestamplog.Result, 1), make([]timestamplog.Result, 1)
+	b.log.Decide(b.t.Context(), []timestamplog.Request{q}, got)
+	forgotten = b.log.Memory().Forgotten - forgotten
+	for _, id := range b.ids {
+		has := b.log.Has(id)
+		if b.has[id] && !has && id != q.LogID && b.oracle.Has(id) {
+			b.forget(id, refused[id])
+			forgotten--
+		}
+		b.has[id] = has
+	}
+	if forgotten > 0 { // the log of this key, which starts from zero
+		b.forget(q.LogID, refused[q.LogID])
+	}
+	b.oracle.Decide(b.t.Context(), []timestamplog.Request{q}, want)
+	if got[0].Allowed != want[0].Allowed || got[0].RetryAt != want[0].RetryAt {
+		b.t.Fatalf("%v is answered %+v, want %+v", q.LogID, got[0], want[0])
+	}
+	if !b.has[q.LogID] && got[0].Allowed && !q.Peek { // for lack of room
+		b.forget(q.LogID, false)
+	}
+	return got[0]
+}
+
+func (b *bounded) forget(id timestamplog.LogID, wasRefused bool) {
+	b.t.Helper()
+	if wasRefused || b.kept[id] && b.has[id] {
+		b.t.Fatalf("%v was forgotten: refused %v, to be kept %v", id, wasRefused, b.kept[id])
+	}
+	if _, err := b.oracle.Reset(b.t.Context(), id); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bounded) mustBeAccounted() {
+	b.t.Helper()
+	counted, kept := b.log.Accounted()
+	if counted != kept {
+		b.t.Fatalf("the logs take %d bytes, and are accounted for with %d", counted, kept)
+	}
+}
+
+func TestABoundedLogAnswersExactlyForTheKeysThatItKeeps(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	stacks := [][]string{{"2/m"}, {"1/s", "20/m"}, {"3/10s", "8/5m"}}
+	for _, algorithm := range algorithms.All() {
+		t.Run(algorithm.Name, func(t *testing.T) {
+			policies := make([]*rules.Policy, len(stacks))
+			for i, stack := range stacks {
+				policies[i] = policyOf(t, int64(i+1), stack...)
+				policies[i].Algorithm = algorithm.Name
+			}
+			b := newBounded(t, 12_000, policies...)
+			for i := range 90 {
+				b.know(policies[i%len(policies)], fmt.Sprint("token:", i))
+				b.kept[b.ids[i]] = i%17 == 0
+			}
+			for step := range 2500 {
+				id := b.ids[random.IntN(len(b.ids))]
+				p, _ := b.describe(id)
+				q := timestamplog.RequestOf(p, id.Key, 1)
+				q.Peek = random.IntN(8) == 0
+				b.ask(q)
+				if random.IntN(3) == 0 {
+					b.clock.Advance(time.Duration(random.IntN(2500)) * time.Millisecond)
+				}
+				if random.IntN(400) == 0 {
+					b.log.Sweep()
+				}
+				if step%50 == 0 {
+					b.mustBeAccounted()
+				}
+			}
+			if stats := b.log.Memory(); stats.Forgotten == 0 || stats.Used > stats.Max*5/4 {
+				t.Errorf("%+v", stats)
+			}
+		})
+	}
+}
+
+// An attacker's keys, each asked about once, neither grow the log nor lift the limit of a
+// key that is refused, and those that come later are served and counted too.
+func TestAFloodOfKeysTakesNoMoreThanTheBound(t *testing.T) {
+	p := policyOf(t, 1, "1/s", "5/h")
+	clock := logtest.NewClock()
+	log := memlog.New(memlog.Options{Now: clock.Now, MaxBytes: 4 << 20, Describe: func(id timestamplog.LogID) (*rules.Policy, bool) {
+		return p, id.Key == "blocked"
+	}})
+	for range 5 {
+		ask(t, log, p, "refused", 1)
+		ask(t, log, p, "blocked", 1)
+		clock.Advance(2 * time.Second)
+	}
+	idle := ask(t, log, p, "idle", 1)
+	before := heap()
+	for i := range 400_000 {
+		if !ask(t, log, p, fmt.Sprint("ip:flood", i), 1).Allowed {
+			t.Fatalf("newcomer %d is refused", i)
+		}
+		if i%20 == 0 {
+			clock.Advance(time.Millisecond)
+		}
+	}
+	stats := log.Memory()
+	if stats.Used > stats.Max+100_000 || stats.Forgotten < 300_000 {
+		t.Errorf("%+v", stats)
+	}
+	if grown := heap() - before; grown > 2*stats.Max {
+		t.Errorf("the heap grew by %d bytes under a bound of %d", grown, stats.Max)
+	}
+	if ask(t, log, p, "refused", 1).Allowed || len(timesOf(t, log, p, "blocked")) != 5 {
+		t.Error("a refused or a blocked key was forgotten")
+	}
+	if !idle.Allowed || len(timesOf(t, log, p, "idle")) != 0 {
+		t.Error("the key that was idle longest is held")
+	}
+	if r := ask(t, log, p, "ip:flood399999", 1); r.Allowed {
+		t.Error("the last newcomer was not counted")
+	}
+}
+
+// Where every log belongs to a refused key none of them goes: newcomers are answered and
+// not logged until the windows end.
+func TestRefusedKeysOutlastAFloodOfRefusedKeys(t *testing.T) {
+	p := policyOf(t, 1, "1/h")
+	clock := logtest.NewClock()
+	log := memlog.New(memlog.Options{Now: clock.Now, MaxBytes: 1 << 20, Describe: func(timestamplog.LogID) (*rules.Policy, bool) { return p, false }})
+	for i := range 20_000 {
+		if !ask(t, log, p, fmt.Sprint("token:", i), 1).Allowed {
+			t.Fatalf("newcomer %d is refused", i)
+		}
+	}
+	stats := log.Memory()
+	if stats.Forgotten != 0 || stats.Unkept == 0 || stats.Used > stats.Max+1000 {
+		t.Errorf("%+v", stats)
+	}
+	for i := range 20_000 - int(stats.Unkept) {
+		if ask(t, log, p, fmt.Sprint("token:", i), 1).Allowed {
+			t.Fatalf("token:%d was forgotten while it was refused", i)
+		}
+	}
+	clock.Advance(time.Hour)
+	for range 2 {
+		if r := ask(t, log, p, "later", 1); !r.Allowed {
+			break
+		}
+	}
+	if ask(t, log, p, "later", 1).Allowed {
+		t.Error("when there is room again, a newcomer is not counted")
+	}
+}
+
+func TestIDsOfAFloodAreBounded(t *testing.T) {
+	p := policyOf(t, 1, "100/s")
+	clock := logtest.NewClock()
+	log := memlog.New(memlog.Options{Now: clock.Now, MaxBytes: 2 << 20, Describe: func(timestamplog.LogID) (*rules.Policy, bool) { return p, false }})
+	requests, results := make([]timestamplog.Request, 1), make([]timestamplog.Result, 1)
+	for i := range 50_000 {
+		requests[0] = timestamplog.RequestOf(p, fmt.Sprint("token:", i), 1)
+		requests[0].ID = fmt.Sprint("id", i)
+		log.Decide(t.Context(), requests, results)
+	}
+	if n, stats := log.KnownIDs(), log.Memory(); n > 4000 || n < 100 || stats.Used > stats.Max+10_000 {
+		t.Errorf("%d IDs are known, %+v", n, stats)
+	}
+}
