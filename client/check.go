@@ -47,6 +47,9 @@ type Check struct {
 	// Request is what is said of the request that is checked, for policies with
 	// conditions. Values are cut and cleaned as those of Meta are, at their own lengths.
 	Request Request
+	// Values are further values of the request by their names, as "account", which
+	// distinct rules count. Up to 8 are sent.
+	Values map[string]string
 	// MaxWait makes a reservation within so long, up to MaxWait, where the request
 	// is not allowed at once; the Decision has Wait and Reservation then. 0 reserves
 	// nothing. Parts of a millisecond do not count.

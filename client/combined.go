@@ -20,6 +20,7 @@ type CombinedCheck struct {
 	Source         string
 	Meta           map[string]string
 	Request        Request
+	Values         map[string]string
 	MaxWait        time.Duration
 	IdempotencyKey string
 }

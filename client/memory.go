@@ -54,7 +54,8 @@ func newMemory(size int) *memory {
 
 // keyOf returns what q is remembered by. Questions that would not be answered
 // alike the next time are not remembered: peeks, those that would wait, those that
-// may have been charged before, and those that are charged although they are refused.
+// may have been charged before, and those that are charged although they are refused. A
+// refusal that may be about the values of a question is not remembered either; see remember.
 func keyOf(q *Check) (memoryKey, bool) {
 	return memoryKey{q.Policy, q.Key, max(q.Cost, 1), Request{}}, !q.Peek && q.MaxWait == 0 && q.IdempotencyKey == "" && q.Charge == ""
 }
@@ -75,7 +76,7 @@ func (m *memory) lookUp(q *Check) (seen uint64, known *Decision) {
 	if r, found := m.find(key, now); found {
 		return m.epoch, r.at(now)
 	}
-	if key.request = q.Request; q.Request != (Request{}) {
+	if key.request = q.Request; q.Request != (Request{}) && len(q.Values) == 0 {
 		if r, found := m.find(key, now); found {
 			return m.epoch, r.at(now)
 		}
@@ -113,6 +114,9 @@ func (m *memory) remember(q *Check, d *Decision, sent time.Time, seen uint64) {
 		return
 	}
 	if d.Conditional {
+		if len(q.Values) > 0 {
+			return
+		}
 		key.request = q.Request
 	}
 	r := refusal{decision: d, until: sent.Add(longestMemory)}

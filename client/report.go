@@ -155,8 +155,11 @@ func (c *Client) wireReport(r *Report) *wireReport {
 }
 
 // cleanValues returns values that JSON can hold: clients choose them, and none must have
-// its report refused by them.
+// its check or report refused by them.
 func cleanValues(values map[string]string) map[string]string {
+	if len(values) == 0 {
+		return nil
+	}
 	clean := make(map[string]string, len(values))
 	for name, value := range values {
 		clean[name] = strings.ToValidUTF8(value[:min(len(value), maxValue)], "\uFFFD")

@@ -29,6 +29,7 @@ type wireCheck struct {
 	Source         string            `json:"source,omitzero"`
 	Meta           map[string]string `json:"meta,omitempty"`
 	Request        Request           `json:"request,omitzero"`
+	Values         map[string]string `json:"values,omitempty"`
 	MaxWait        string            `json:"max_wait,omitzero"`
 	IdempotencyKey string            `json:"idempotency_key,omitzero"`
 }
@@ -42,14 +43,14 @@ type wireKey struct {
 func (c *Client) wire(q *Check) *wireCheck {
 	return &wireCheck{
 		Key: q.Key, Policy: q.Policy, Cost: q.Cost, Charge: q.Charge, Peek: q.Peek, Detail: q.Detail, Source: c.sourceOr(q.Source), Meta: cutMeta(q.Meta),
-		Request: q.Request.cut(), MaxWait: wireWait(q.MaxWait), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
+		Request: q.Request.cut(), Values: cleanValues(q.Values), MaxWait: wireWait(q.MaxWait), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
 	}
 }
 
 func (c *Client) wireCombined(q *CombinedCheck) *wireCheck {
 	w := &wireCheck{
 		Charge: q.Charge, Peek: q.Peek, Detail: q.Detail, Source: c.sourceOr(q.Source), Meta: cutMeta(q.Meta),
-		Request: q.Request.cut(), MaxWait: wireWait(q.MaxWait), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
+		Request: q.Request.cut(), Values: cleanValues(q.Values), MaxWait: wireWait(q.MaxWait), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
 	}
 	for _, k := range q.Keys {
 		w.Keys = append(w.Keys, wireKey(k))

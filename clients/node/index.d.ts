@@ -33,6 +33,8 @@ export interface Check extends Partial<Key> {
   meta?: Record<string, string>
   /** What is said of the request, for policies with conditions; the guards fill it in. */
   request?: { path?: string, method?: string, agent?: string, host?: string, scope?: string }
+  /** Further values of the request, as {account: 'alice'}, which distinct rules count. Stint keeps a hash only. */
+  values?: Record<string, string>
   /** Charges once for all checks with this text; a random one by default. */
   idempotency_key?: string
 }

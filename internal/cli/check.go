@@ -17,6 +17,7 @@ func newCheck(con *console.Console) *cobra.Command {
 	var check wire.CheckRequest
 	var maxWait durationFlag
 	var chargeAlways bool
+	var values []string
 	c := &cobra.Command{
 		Use:   "check KEY...",
 		Short: "Check whether a key, or several combined, may make one more request",
@@ -30,7 +31,8 @@ is refused, and as much as fits is charged.
 The exit code is 0 if it is allowed and 3 if it is refused.`,
 		Example: "admin check ip:203.0.113.7\nadmin check token:abc --cost 5 --peek\nadmin check ip:203.0.113.7 token:abc\n" +
 			"admin check host:api.example.com --max-wait 30s\nadmin check ip:203.0.113.7 --policy search -o json\n" +
-			"admin check ip:203.0.113.7 --path /.env --method GET",
+			"admin check ip:203.0.113.7 --path /.env --method GET\n" +
+			"admin check ip:203.0.113.7 --scope login --value account=alice",
 		Args: cobra.MinimumNArgs(1),
 		RunE: checkOnline(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			// A cost of 0 would be left out of the request and count as 1.
@@ -42,6 +44,10 @@ The exit code is 0 if it is allowed and 3 if it is refused.`,
 			}
 			if chargeAlways {
 				check.Charge = wire.ChargeAlways
+			}
+			var err error
+			if check.Values, err = namedValues(values); err != nil {
+				return err
 			}
 			check.Detail, check.MaxWait = wire.DetailRules, maxWait.Duration
 			if len(args) > 1 {
@@ -65,6 +71,7 @@ The exit code is 0 if it is allowed and 3 if it is refused.`,
 	c.Flags().IntVar(&check.Cost, "cost", 1, "the cost of the request, 1 to 1000, or to 100000 with --charge-always")
 	c.Flags().BoolVar(&chargeAlways, "charge-always", false, "charge as much as fits where the check is refused")
 	addRequestFlags(c, &check.Request)
+	c.Flags().StringArrayVar(&values, "value", nil, "a further value of the request, for distinct rules and further keys: account=alice")
 	c.Flags().BoolVar(&check.Peek, "peek", false, "answer only, and count nothing")
 	return c
 }
@@ -208,7 +215,7 @@ func shadowOutcome(s *wire.Shadow) string {
 // the cost of check.
 func combined(check wire.CheckRequest, keys []string) wire.KeysRequest {
 	request := wire.KeysRequest{
-		Peek: check.Peek, Detail: check.Detail, Source: check.Source, Meta: check.Meta, Request: check.Request,
+		Peek: check.Peek, Detail: check.Detail, Source: check.Source, Meta: check.Meta, Request: check.Request, Values: check.Values,
 		MaxWait: check.MaxWait, IdempotencyKey: check.IdempotencyKey, Charge: check.Charge,
 	}
 	for _, key := range keys {

@@ -12,6 +12,8 @@ import (
 type Request struct {
 	values [attributeCount]string
 	scope  string
+	// said are the further values by their names, nil for none. It must not be changed.
+	said map[string]string
 }
 
 // NewRequest returns a request with normalized attributes:
@@ -46,9 +48,22 @@ func (r *Request) InScope(scope string) *Request {
 	}
 	scoped := Request{scope: scope}
 	if r != nil {
-		scoped.values = r.values
+		scoped.values, scoped.said = r.values, r.said
 	}
 	return &scoped
+}
+
+// WithValues returns r with further values by their names, which must not be changed
+// afterwards. r may be nil.
+func (r *Request) WithValues(values map[string]string) *Request {
+	if len(values) == 0 {
+		return r
+	}
+	with := Request{said: values}
+	if r != nil {
+		with.values, with.scope = r.values, r.scope
+	}
+	return &with
 }
 
 // IsInScope reports whether the caller says that the request is in a scope. Every request
@@ -65,11 +80,14 @@ func (r *Request) Value(a Attribute) string {
 	return r.values[a]
 }
 
-// Named returns the value of a name that the caller said: of values, or else an
-// attribute of r; "" for nothing. A path is in the same spelling from either.
+// Named returns the value of a name that the caller said: of values or those of r, or else
+// an attribute of r; "" for nothing. A path is in the same spelling from either.
 func (r *Request) Named(name string, values map[string]string) string {
-	attribute := slices.Index(names, name)
-	if value := values[name]; value != "" {
+	attribute, value := slices.Index(names, name), values[name]
+	if value == "" && r != nil {
+		value = r.said[name]
+	}
+	if value != "" {
 		if attribute == int(Path) {
 			return NormalizePath(value)
 		}

@@ -97,6 +97,34 @@ func TestChecksCountDifferentValues(t *testing.T) {
 	}, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "paths", "ip:*", "9/m", distinct(t, "2/h distinct path", "3/d distinct path")))
 }
 
+func TestChecksSayValuesThatRulesCount(t *testing.T) {
+	const k = "ip:203.0.113.7"
+	account := func(name string) func(*Check) {
+		return func(c *Check) {
+			c.Request = conditions.NewRequest("/login", "POST", "", "").WithValues(map[string]string{"account": name})
+		}
+	}
+	onEveryLog(t, func(t *testing.T, n *node) {
+		for _, name := range []string{"alice", "bob", "alice"} {
+			if d := n.check(t, k, account(name)); d.Outcome != Allowed {
+				t.Errorf("%s is %s", name, d.Outcome)
+			}
+		}
+		d := n.check(t, k, account("carol"))
+		if d.Outcome != Limited || d.Policy.Name != "accounts" || !d.Policy.DependsOnRequest() {
+			t.Errorf("a third account is %s by %s", d.Outcome, d.Policy.Name)
+		}
+		for _, value := range d.Check.Meta {
+			if value == "carol" {
+				t.Error("the refusal's record has the value")
+			}
+		}
+		if d := n.check(t, k, requested("/login")); d.Outcome != Allowed {
+			t.Errorf("a check that says no account is %s", d.Outcome)
+		}
+	}, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "accounts", "ip:*", "9/m", distinct(t, "2/h distinct account")))
+}
+
 func TestValuesOfAnAttackerStayBoundedAndHashed(t *testing.T) {
 	n := newNode(t, policy(t, 1, "misses", "ip:*", "9/m", counts("not_found"), distinct(t, "15/d distinct path")))
 	const k = "ip:203.0.113.7"

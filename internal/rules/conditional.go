@@ -2,7 +2,6 @@ package rules
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/conditions"
@@ -61,8 +60,6 @@ func (p *Policy) validateDistinct() error {
 	case name == "":
 	case p.Algorithm != algorithms.TimestampLog:
 		return &FieldError{"algorithm", "must be " + algorithms.TimestampLog + " beside distinct rules, which always count exactly"}
-	case !p.IsReported() && !slices.Contains(conditions.Names(), name):
-		return &FieldError{"rules", "count the different values of " + name + ", which only reports say; add an outcome, or count one of " + strings.Join(conditions.Names(), ", ")}
 	}
 	return nil
 }

@@ -51,6 +51,10 @@ type CheckRequest struct {
 	Meta map[string]string `json:"meta,omitzero"`
 	// Request is what the caller says of the request, for policies with conditions.
 	Request RequestAttributes `json:"request,omitzero"`
+	// Values are further values of the request by their names, as {"account":"alice"}, which
+	// distinct rules count and by which policies count further keys. Up to MaxValues, the
+	// names as those of outcomes; "" is not said.
+	Values map[string]string `json:"values,omitzero"`
 	// MaxWait is how long the caller would wait for its reservation, up to MaxWait; one
 	// that comes within it is reserved. Nothing where it is left out.
 	MaxWait Duration `json:"max_wait,omitzero"`

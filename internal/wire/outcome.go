@@ -10,7 +10,7 @@ const (
 	ReportLost     = "lost"     // during an outage of the log, under on_failure allow or deny
 )
 
-// MaxValues is the largest number of values that one report says.
+// MaxValues is the largest number of values that one check or report says.
 const MaxValues = 8
 
 // MaxOutcome is the longest name of an outcome, in bytes.

@@ -42,6 +42,7 @@ type KeysRequest struct {
 	// Meta and what follows are as in a CheckRequest: Charge, MaxWait and IdempotencyKey.
 	Meta           map[string]string `json:"meta,omitzero"`
 	Request        RequestAttributes `json:"request,omitzero"` // what is said of the request, for policies with conditions
+	Values         map[string]string `json:"values,omitzero"`  // as in a CheckRequest
 	MaxWait        Duration          `json:"max_wait,omitzero"`
 	Charge         string            `json:"charge,omitzero" enum:"always"`
 	IdempotencyKey string            `json:"idempotency_key,omitzero"`

@@ -24,6 +24,7 @@ func FuzzDecodeCheck(f *testing.F) {
 	for _, seed := range []string{
 		`{"key":"ip:203.0.113.7"}`,
 		`{"key":"ip:203.0.113.7","policy":"default","cost":1,"peek":false,"detail":"rules","source":"edge-1","meta":{"path":"/search"}}`,
+		`{"key":"a","values":{"account":"alice"}}`, `{"key":"a","values":{}}`, `{"key":"a","values":{"account":1}}`, `{"key":"a","values":{"account":"\u0061"}}`,
 		` { "key" : "a" , "cost" : 1000 , "peek" : true } `, `{"cost":1,"key":""}`, `{"key":"a","cost":1e3}`, `{"key":"a","cost":1.0}`,
 		`{"key":"a","key":"b"}`, `{"key":"\u0061"}`, "{\"key\":\"\xff\"}", `{"key":"a","meta":{}}`, `{"key":"a","meta":{"p":"1","p":"2"}}`,
 		`{"key":"a","max_wait":"5s","idempotency_key":"a b~"}`, `{"key":"a","max_wait":"1h1ms"}`, `{"key":"a","max_wait":"0s"}`, `{"key":"a","max_wait":""}`,

@@ -28,6 +28,8 @@ type Check struct {
 	Meta   map[string]string
 	// Request is what is said of the request, for policies with conditions.
 	Request wire.RequestAttributes
+	// Values are further values of the request by their names.
+	Values map[string]string
 
 	ChargeAlways   bool
 	MaxWait        time.Duration
@@ -164,7 +166,7 @@ func readBatch(body []byte, checks []Check, errs []error) ([]Check, []error, err
 	return checks, errs, err
 }
 
-const checkFields = "key, policy, cost, charge, peek, detail, source, meta, request, max_wait, idempotency_key, keys"
+const checkFields = "key, policy, cost, charge, peek, detail, source, meta, request, values, max_wait, idempotency_key, keys"
 
 // readCheck reads one check whose syntax is valid.
 func readCheck(text []byte) (Check, error) {
@@ -196,9 +198,11 @@ func readCheck(text []byte) (Check, error) {
 		case "source":
 			in.Source, err = readString(d, name)
 		case "meta":
-			in.Meta, err = readMeta(d)
+			in.Meta, err = readTexts(d, name, wire.MaxMeta)
 		case "request":
 			err = readRequest(d, &in.Request)
+		case "values":
+			in.Values, err = readTexts(d, name, wire.MaxValues)
 		default:
 			err = fault.Field(escape.Log(name), "is not a field of a check; the fields are %s", checkFields)
 		}
@@ -265,22 +269,23 @@ func readCost(d *jsontext.Decoder, field string) (int, error) {
 	return cost, nil
 }
 
-func readMeta(d *jsontext.Decoder) (map[string]string, error) {
+// readTexts reads an object of at most that many strings.
+func readTexts(d *jsontext.Decoder, field string, most int) (map[string]string, error) {
 	if kind := d.PeekKind(); kind != '{' {
-		return nil, fault.Field("meta", "must be an object of strings, got %s", kind)
+		return nil, fault.Field(field, "must be an object of strings, got %s", kind)
 	}
 	text, err := d.ReadValue()
 	if err != nil {
 		return nil, err
 	}
-	meta := map[string]string{}
-	err = readObject(text, "meta", func(d *jsontext.Decoder, name string) error {
-		if len(meta) == wire.MaxMeta {
-			return fault.Field("meta", "has more than %d entries", wire.MaxMeta)
+	texts := map[string]string{}
+	err = readObject(text, field, func(d *jsontext.Decoder, name string) error {
+		if len(texts) == most {
+			return fault.Field(field, "has more than %d entries", most)
 		}
-		value, err := readString(d, "meta."+escape.Log(name))
-		meta[name] = value
+		value, err := readString(d, field+"."+escape.Log(name))
+		texts[name] = value
 		return err
 	})
-	return meta, err
+	return texts, err
 }

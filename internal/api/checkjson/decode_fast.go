@@ -28,6 +28,7 @@ const (
 	hasMaxWait
 	hasIdempotencyKey
 	hasRequest
+	hasValues
 )
 
 // check reads one check and reports whether it could.
@@ -79,10 +80,13 @@ func (f *fastReader) member(in *Check, name []byte) (bit fields) {
 		in.Source, ok = f.string()
 	case "meta":
 		bit = hasMeta
-		in.Meta, ok = f.meta()
+		in.Meta, ok = f.texts(wire.MaxMeta)
 	case "request":
 		bit = hasRequest
 		ok = f.request(&in.Request)
+	case "values":
+		bit = hasValues
+		in.Values, ok = f.texts(wire.MaxValues)
 	case "max_wait":
 		bit = hasMaxWait
 		var text []byte
@@ -216,24 +220,25 @@ func (f *fastReader) word(word string) bool {
 	return true
 }
 
-func (f *fastReader) meta() (map[string]string, bool) {
+// texts reads an object of at most that many strings.
+func (f *fastReader) texts(most int) (map[string]string, bool) {
 	if !f.take('{') {
 		return nil, false
 	}
-	meta := make(map[string]string, 2)
-	for len(meta) < wire.MaxMeta {
+	texts := make(map[string]string, 2)
+	for len(texts) < most {
 		name, ok := f.string()
 		if !ok || !f.take(':') {
 			return nil, false
 		}
-		if _, twice := meta[name]; twice {
+		if _, twice := texts[name]; twice {
 			return nil, false
 		}
-		if meta[name], ok = f.string(); !ok {
+		if texts[name], ok = f.string(); !ok {
 			return nil, false
 		}
 		if !f.take(',') {
-			return meta, f.take('}')
+			return texts, f.take('}')
 		}
 	}
 	return nil, false

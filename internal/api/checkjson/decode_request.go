@@ -71,10 +71,27 @@ func (f *fastReader) request(in *wire.RequestAttributes) bool {
 	}
 }
 
+// CheckValues checks the names of the values of a check or a report. The values
+// themselves are chosen by clients: none is refused. The error is a *fault.Error.
+func CheckValues(values map[string]string) error {
+	if len(values) > wire.MaxValues {
+		return fault.Field("values", "has more than %d entries", wire.MaxValues)
+	}
+	for name := range values {
+		if err := conditions.CheckValueName(name); err != nil {
+			return fault.Field("values", "has a name that is none: it %s", err)
+		}
+	}
+	return nil
+}
+
 // gateRequest validates what is said of the request. It returns nil for nothing.
-func gateRequest(in *wire.RequestAttributes) (*conditions.Request, error) {
+func gateRequest(in *wire.RequestAttributes, values map[string]string) (*conditions.Request, error) {
+	if err := CheckValues(values); err != nil {
+		return nil, err
+	}
 	if *in == (wire.RequestAttributes{}) {
-		return nil, nil
+		return (*conditions.Request)(nil).WithValues(values), nil
 	}
 	for _, a := range [...]conditions.Attribute{conditions.Path, conditions.Method, conditions.Agent, conditions.Host} {
 		if value := requestField(in, a.String()); *value != "" {
@@ -88,5 +105,5 @@ func gateRequest(in *wire.RequestAttributes) (*conditions.Request, error) {
 			return nil, fault.Field("request.scope", "%s", err)
 		}
 	}
-	return conditions.NewRequest(in.Path, in.Method, in.Agent, in.Host).InScope(in.Scope), nil
+	return conditions.NewRequest(in.Path, in.Method, in.Agent, in.Host).InScope(in.Scope).WithValues(values), nil
 }

@@ -44,7 +44,7 @@ func (c *Check) GateCheck(parser keys.Parser, detail string) (gate.Check, error)
 			return gate.Check{}, err
 		}
 	}
-	request, err := gateRequest(&c.Request)
+	request, err := gateRequest(&c.Request, c.Values)
 	if err != nil {
 		return gate.Check{}, err
 	}

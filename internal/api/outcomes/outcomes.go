@@ -153,7 +153,7 @@ func (h *handler) decode(body []byte) (gate.Report, error) {
 	if len(in.Meta) > wire.MaxMeta {
 		return gate.Report{}, fault.Field("meta", "has more than %d entries", wire.MaxMeta)
 	}
-	if err := checkValues(in.Values); err != nil {
+	if err := checkjson.CheckValues(in.Values); err != nil {
 		return gate.Report{}, err
 	}
 	check := checkjson.Check{Key: in.Key, Cost: 1, Source: in.Source, Meta: in.Meta, Request: in.Request}
@@ -165,20 +165,6 @@ func (h *handler) decode(body []byte) (gate.Report, error) {
 		Key: checked.Key, Outcome: in.Outcome, Request: checked.Request, Values: in.Values, At: in.At.Time, Detail: true,
 		Source: in.Source, Meta: in.Meta, ID: in.ID,
 	}, nil
-}
-
-// checkValues checks the names of values. The values themselves are only hashed, and
-// clients choose them: none is refused.
-func checkValues(values map[string]string) error {
-	if len(values) > wire.MaxValues {
-		return fault.Field("values", "has more than %d entries", wire.MaxValues)
-	}
-	for name := range values {
-		if err := conditions.CheckValueName(name); err != nil {
-			return fault.Field("values", "has a name that is none: it %s", err)
-		}
-	}
-	return nil
 }
 
 func fromReported(r *gate.Reported) *wire.ReportedOutcome {
