@@ -45,7 +45,7 @@ type PolicyExplanation struct {
 // ExplainPolicy explains a policy beside the active one of its name, nil for none. The
 // policy needs valid rules and a valid algorithm; its other fields may be missing.
 func ExplainPolicy(active, p *rules.Policy) *PolicyExplanation {
-	x := &PolicyExplanation{Policy: p, Active: active, Applies: p.DescribeApplies(), Advice: p.Advice(), Changes: rules.Diff(active, p), ResetsCounts: active.DescribeReset(p)}
+	x := &PolicyExplanation{Policy: p, Active: active, Applies: strings.TrimSpace(p.DescribeApplies() + " " + p.Also.Describe()), Advice: p.Advice(), Changes: rules.Diff(active, p), ResetsCounts: active.DescribeReset(p)}
 	limits, details, several := strings.Cut(p.Describe(), ". ")
 	if several {
 		limits += "."

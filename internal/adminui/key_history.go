@@ -133,6 +133,9 @@ func (h *keyHandler) addEscalations(ctx context.Context, page *keyPage, key keys
 	}
 	statuses := []*offences.EscalationStatus{page.Explained.Escalation, page.Explained.ShadowEscalation}
 	for _, px := range page.Explained.Conditional {
+		if px.Derived != nil {
+			continue
+		}
 		statuses = append(statuses, page.Explained.ConditionalEscalations[px.Policy.ID])
 	}
 	for _, s := range statuses {

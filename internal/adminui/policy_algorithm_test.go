@@ -123,7 +123,10 @@ func TestTheNameOfDifferentValuesIsSetInTheEditorAndStays(t *testing.T) {
 		v.post("/policies/default", editorForm("2", url.Values{"distinct": {name}, "outcome": {outcome}})).is(http.StatusUnprocessableEntity).holds(says)
 	}
 	wrong(hostile[0], "a", "Must be 1 to 64 of a-z")
-	wrong("account", "", "which only reports say")
+	further := url.Values{"also": {"net:/24 100/h\n account "}}
+	v.post("/policies/default/draft", editorForm("2", further)).is(http.StatusOK).
+		holds("the IPv4 /24 of the address (100/1h) and the account that is said of it").holds("net:/24 100/1h,  account")
+	v.post("/policies/default", editorForm("2", url.Values{"also": {"net:/64"}})).is(http.StatusUnprocessableEntity).holds("names a network of a length outside")
 	v.post("/policies/default/draft", editorForm("2", url.Values{"outcome": {"a"}, "scope": {" login "}})).is(http.StatusOK).
 		holds("Refuses the checks of the key in the scope login while").holds(`name="scope" value="login"`).holds("checks in the scope login")
 	v.post("/policies/default", editorForm("2", url.Values{"scope": {"login"}})).is(http.StatusUnprocessableEntity).holds("possible only beside outcome")

@@ -24,7 +24,7 @@ func fromOptions(o algorithms.Options) wire.PolicyOptions { return wire.PolicyOp
 // fromPolicy returns a policy as the API shows it.
 func fromPolicy(p *rules.Policy) wire.Policy {
 	out := wire.Policy{
-		Name: p.Name, Match: make([]string, len(p.Match)), When: fromWhen(p.When), Outcome: p.Outcome, Scope: p.Scope, Rules: p.Rules.Strings(), Mode: string(p.Mode),
+		Name: p.Name, Match: make([]string, len(p.Match)), When: fromWhen(p.When), Outcome: p.Outcome, Scope: p.Scope, Rules: p.Rules.Strings(), Also: p.Also.Strings(), Mode: string(p.Mode),
 		OnFailure: string(p.OnFailure), Algorithm: p.Algorithm, Options: fromOptions(p.Options), Version: p.Version,
 		CreatedAt: wire.At(p.Created), UpdatedAt: wire.At(p.Updated), UpdatedBy: p.UpdatedBy, Warnings: widenedWarnings(p.Match...),
 	}
@@ -86,6 +86,13 @@ func policyOf(r *wire.PolicyRequest, parser keys.Parser, name string) (*rules.Po
 	p.Rules = stack
 	if p.When, err = whenOf(r.When); err != nil {
 		return nil, err
+	}
+	for i, text := range r.Also {
+		derived, err := rules.ParseDerived(text)
+		if err != nil {
+			return nil, fault.Field(fmt.Sprintf("also[%d]", i), "%s", err.Error())
+		}
+		p.Also = append(p.Also, derived)
 	}
 	if e := r.Escalation; e != nil {
 		p.Escalation = &rules.Escalation{

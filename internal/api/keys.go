@@ -87,7 +87,9 @@ func fromExplanation(x *admin.KeyExplanation, policyName func(id int64) string) 
 	}
 	for _, px := range x.Conditional {
 		policy := fromKeyPolicy(px)
-		policy.Escalation = fromEscalationStatus(x.ConditionalEscalations[px.Policy.ID])
+		if px.Derived == nil {
+			policy.Escalation = fromEscalationStatus(x.ConditionalEscalations[px.Policy.ID])
+		}
 		out.Conditional = append(out.Conditional, *policy)
 	}
 	for _, e := range x.Exemptions {
@@ -114,6 +116,9 @@ func fromKeyPolicy(px *gate.PolicyExplanation) *wire.KeyPolicy {
 		Name: px.Policy.Name, Version: px.Policy.Version, Mode: string(px.Policy.Mode), Algorithm: px.Policy.Algorithm, Options: fromOptions(px.Policy.Options),
 		When: fromWhen(px.Policy.When), Outcome: px.Policy.Outcome, Scope: px.Policy.Scope, Pattern: wire.NullString(px.Pattern.String()),
 		Allowed: px.Allowed, RetryAt: wire.At(px.Answer.RetryAt), Rules: []wire.KeyRule{}, Timestamps: fromTimes(px.Timestamps),
+	}
+	if px.Derived != nil {
+		out.DerivedKey = px.Derived.String()
 	}
 	if i := px.Answer.Rule; i >= 0 && i < len(px.Policy.Rules) {
 		out.Rule = wire.NullString(px.Policy.Rules[i].String())

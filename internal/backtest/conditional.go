@@ -18,7 +18,7 @@ func (t *trial) applying(record accesslog.Record) []*rules.Policy {
 	if !t.selector.HasConditional() && !t.selector.HasReported() {
 		return nil
 	}
-	t.found = t.selector.AppendConditional(t.found[:0], t.subject(record.Key), attributesOf(record))
+	t.found = t.selector.AppendConditional(t.found[:0], t.subject(record.Key), attributesOf(record).WithValues(t.said(record)))
 	t.found = t.selector.AppendReported(t.found, t.subject(record.Key))
 	kept := t.found[:0]
 	for _, p := range t.found {
@@ -41,12 +41,20 @@ func (t *trial) decideConditional(ctx context.Context, l *lane, applying []*rule
 			return trap.firstZero(), nil
 		}
 	}
-	lanes := []*lane{}
+	lanes, about := []*lane{}, []string{}
+	add := func(l *lane) {
+		lanes, about = append(lanes, l), append(about, key)
+		for _, part := range t.selector.DerivedOf(l.policy) {
+			if derived, found := part.Derived.KeyOf(record.Key, attributesOf(record), t.said(record)); found {
+				lanes, about = append(lanes, t.byPolicy[part]), append(about, derived.String())
+			}
+		}
+	}
 	if l != nil {
-		lanes = append(lanes, l)
+		add(l)
 	}
 	for _, p := range applying {
-		lanes = append(lanes, t.byPolicy[p])
+		add(t.byPolicy[p])
 	}
 	requests, results := make([]timestamplog.Request, len(lanes)), make([]timestamplog.Result, len(lanes))
 	for i, each := range lanes {
@@ -57,11 +65,11 @@ func (t *trial) decideConditional(ctx context.Context, l *lane, applying []*rule
 			return each.refuseCost(record.Cost), nil
 		}
 		requests[i] = each.request
-		requests[i].Key, requests[i].Cost, requests[i].Detail = key, record.Cost, true
+		requests[i].Key, requests[i].Cost, requests[i].Detail = about[i], record.Cost, true
 		if isReported {
 			requests[i].Cost, requests[i].Uncharged = 1, true
-		} else {
-			t.charge(&requests[i], each.policy, record)
+		} else if !t.charge(&requests[i], each.policy, record) {
+			requests[i].Uncharged = true
 		}
 	}
 	if err := t.log.DecideAll(ctx, requests, results); err != nil {
@@ -97,20 +105,54 @@ func (t *trial) report(ctx context.Context, key string, record accesslog.Record)
 		if p.Mode != rules.Enforce || t.isExempt(p, record) || !slices.Contains(t.names, p.Outcome) || !p.When.IsZero() && (attributes == nil || !p.When.Meets(attributes)) {
 			continue
 		}
-		t.requests[0] = t.byPolicy[p].request
-		t.requests[0].Key, t.requests[0].Cost, t.requests[0].ChargeAlways = key, 1, true
-		if !t.charge(&t.requests[0], p, record) {
-			continue
-		}
-		t.log.Decide(ctx, t.requests[:], t.results[:])
-		if err := t.results[0].Err; err != nil {
+		if err := t.reportTo(ctx, p, key, record); err != nil {
 			return err
 		}
-		if !t.results[0].Allowed {
-			t.offend(t.byPolicy[p], key)
+		for _, part := range t.selector.DerivedOf(p) {
+			derived, found := part.Derived.KeyOf(record.Key, attributes, t.said(record))
+			if !found {
+				continue
+			}
+			if err := t.reportTo(ctx, part, derived.String(), record); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// reportTo charges one policy, or the part of one for a further key.
+func (t *trial) reportTo(ctx context.Context, p *rules.Policy, key string, record accesslog.Record) error {
+	t.requests[0] = t.byPolicy[p].request
+	t.requests[0].Key, t.requests[0].Cost, t.requests[0].ChargeAlways = key, 1, true
+	if !t.charge(&t.requests[0], p, record) {
+		return nil
+	}
+	t.log.Decide(ctx, t.requests[:], t.results[:])
+	if err := t.results[0].Err; err != nil {
+		return err
+	}
+	if !t.results[0].Allowed && p.Derived == nil {
+		t.offend(t.byPolicy[p], key)
+	}
+	return nil
+}
+
+// withDerived returns the policies, each with its parts for further keys.
+func withDerived(policies []*rules.Policy, selector *rules.Selector) []*rules.Policy {
+	var all []*rules.Policy
+	for _, p := range policies {
+		all = append(append(all, p), selector.DerivedOf(p)...)
+	}
+	return all
+}
+
+// said returns the values that the caller says of a record.
+func (t *trial) said(record accesslog.Record) map[string]string {
+	if t.values == nil {
+		return nil
+	}
+	return t.values(record)
 }
 
 func attributesOf(record accesslog.Record) *conditions.Request {
@@ -123,11 +165,7 @@ func (t *trial) charge(q *timestamplog.Request, p *rules.Policy, record accesslo
 	if p.Rules.Distinct() == "" {
 		return true
 	}
-	var said map[string]string
-	if t.values != nil {
-		said = t.values(record)
-	}
-	value := p.Rules.ValueOf(attributesOf(record), said)
+	value := p.Rules.ValueOf(attributesOf(record), t.said(record))
 	q.Cost, q.Value = 1, max(1, keyhash.Hash{}.Sum64(value))
 	return value != ""
 }

@@ -50,17 +50,21 @@ func newTrial(plan Plan, o *Options) *trial {
 		t.selector = rules.NewSelector(nil)
 	}
 	t.log = memlog.New(memlog.Options{Now: func() time.Time { return time.UnixMilli(t.now) }})
-	for _, p := range plan.policies {
+	for _, p := range withDerived(plan.policies, t.selector) {
 		l := &lane{policy: p, request: timestamplog.RequestOf(p, "", 1)}
+		name := p.Name
+		if p.Derived != nil {
+			name += " " + p.Derived.Label()
+		}
 		if p.Mode == rules.Enforce {
 			for i, rule := range p.Rules.Counted(p.Options) {
-				l.counts = append(l.counts, RuleCount{Policy: p.Name, Rule: p.Rules[i].String()})
+				l.counts = append(l.counts, RuleCount{Policy: name, Rule: p.Rules[i].String()})
 				l.most = append(l.most, int(min(rule.Limit, rule.Capacity())))
 			}
 			for i := range l.counts {
 				t.owners[&l.counts[i]] = l
 			}
-			if policy, found := escalations[p.ID]; found {
+			if policy, found := escalations[p.ID]; found && p.Derived == nil {
 				l.escalation = &escalation{policy: policy, states: map[string]*escalated{}, count: EscalationCount{Policy: p.Name}}
 			}
 		}
@@ -109,7 +113,7 @@ func (t *trial) decide(ctx context.Context, l *lane, key string, record accesslo
 
 // ask answers one record of a key that is not blocked.
 func (t *trial) ask(ctx context.Context, l *lane, key string, record accesslog.Record) (by *RuleCount, err error) {
-	if applying := t.applying(record); len(applying) > 0 {
+	if applying := t.applying(record); len(applying) > 0 || l != nil && len(l.policy.Also) > 0 {
 		if by, err = t.decideConditional(ctx, l, applying, key, record); by != nil || err != nil {
 			return by, err
 		}

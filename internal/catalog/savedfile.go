@@ -57,6 +57,7 @@ type savedPolicy struct {
 	Retention                         rules.Retention
 	Created, Updated                  time.Time
 	UpdatedBy                         string
+	Also                              []string
 }
 
 // Write writes s for the database that source names.
@@ -144,7 +145,7 @@ func (e *savedWriter) policy(p *rules.Policy) {
 	}
 	text, err := json.Marshal(savedPolicy{
 		p.ID, p.Version, p.Generation, p.Revision, p.Name, match, p.Rules.Strings(), when, p.Outcome, p.Scope, p.Mode, p.OnFailure,
-		p.Algorithm, p.Options, p.Escalation, p.Retention, p.Created, p.Updated, p.UpdatedBy,
+		p.Algorithm, p.Options, p.Escalation, p.Retention, p.Created, p.Updated, p.UpdatedBy, p.Also.Strings(),
 	})
 	if err != nil && e.err == nil {
 		e.err = err
@@ -326,6 +327,9 @@ func (d *savedReader) policy() *rules.Policy {
 	var err error
 	if policy.Rules, err = rules.ParseStack(p.Rules); err != nil {
 		d.fail("it is damaged: rules that cannot be read")
+	}
+	if policy.Also, err = rules.ParseAlso(p.Also); err != nil {
+		d.fail("it is damaged: further keys that cannot be read")
 	}
 	if policy.When, err = conditions.Parse(p.When); err != nil {
 		d.fail("it is damaged: conditions that cannot be read")

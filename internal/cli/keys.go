@@ -194,6 +194,9 @@ func printKeyPolicy(p *output.Printer, k *wire.KeyPolicy, at time.Time, times bo
 		how = ", by " + output.Escape(strings.Join(append([]string{k.Algorithm}, k.Options.Texts()...), " "))
 	}
 	p.Sayf("\nPolicy %s, version %d, mode %s%s%s", output.Escape(k.Name), k.Version, output.Escape(k.Mode), how, by)
+	if k.DerivedKey != "" {
+		p.Sayf("Counts for %s, a further key of requests", output.Escape(k.DerivedKey))
+	}
 	if when, err := conditions.Parse(k.When.Lists()); err == nil && (!when.IsZero() || k.Outcome != "") {
 		p.Sayf("%s", output.Escape(when.DescribeApplies(k.Outcome, k.Scope)))
 	}

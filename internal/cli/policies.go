@@ -128,6 +128,7 @@ var policyColumns = []output.Column[wire.Policy]{
 	{Name: "rules", Head: "Rules", Cut: true, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Rules) }},
 	{Name: "outcome", Head: "Outcome", Drop: 2, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Outcome) }},
 	{Name: "scope", Head: "Scope", Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Scope) }},
+	{Name: "also", Head: "Also counts", Cut: true, Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Also) }},
 	{Name: "mode", Head: "Mode", Cell: func(p wire.Policy) output.Cell { return output.Text(p.Mode) }},
 	{Name: "on_failure", Head: "On failure", Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.Text(p.OnFailure) }},
 	{Name: "algorithm", Head: "Algorithm", Drop: 4, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Algorithm) }},
@@ -175,7 +176,7 @@ is never overwritten.`,
 admin policy set search --match 'token:*' --rule 5/10s --mode shadow
 admin policy set partners --match 'token:partner-*' --rule 10000/h --algorithm sorted_set_log --option count_refused
 admin policy set login --match 'ip:*' --when path=/login --when method=POST --rule 5/m
-admin policy set guessing --match 'ip:*' --outcome login_failed --rule 20/d
+admin policy set guessing --match 'ip:*' --outcome login_failed --rule 20/d --also 'account 10/h' --also 'net:/24 40/h'
 admin policy set default --escalate 100/10m --block-for 1h --block-factor 2 --block-cap 1d --decay-after 7d`,
 		Args: cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
@@ -228,7 +229,8 @@ type policyChange struct {
 	noWhen, noOutcome  bool
 	noRules            bool
 	outcome, scope     string
-	noScope            bool
+	noScope, noAlso    bool
+	also               []string
 	mode, onFailure    string
 	algorithm          string
 	options            []string
@@ -250,6 +252,8 @@ func (f *policyChange) add(c *cobra.Command) {
 	flags.BoolVar(&f.noOutcome, "no-outcome", false, "count checks")
 	flags.StringVar(&f.scope, "scope", "", "with an outcome, refuse only checks of this scope, as login")
 	flags.BoolVar(&f.noScope, "no-scope", false, "refuse every check")
+	flags.StringArrayVar(&f.also, "also", nil, "a further key that each request counts for, with rules of its own if they differ, as net:/24 or 'account 10/h'; may be repeated and replaces earlier ones")
+	flags.BoolVar(&f.noAlso, "no-also", false, "no further keys")
 	flags.StringVar(&f.mode, "mode", "", "enforce, shadow (count only) or off")
 	flags.StringVar(&f.onFailure, "on-failure", "", "while the log is unreachable: local, allow or deny")
 	flags.StringVar(&f.algorithm, "algorithm", "", "how it counts, as timestamp_log; options not given by --option get their defaults")
@@ -265,6 +269,7 @@ func (f *policyChange) add(c *cobra.Command) {
 	c.MarkFlagsMutuallyExclusive("when", "no-when")
 	c.MarkFlagsMutuallyExclusive("outcome", "no-outcome")
 	c.MarkFlagsMutuallyExclusive("scope", "no-scope")
+	c.MarkFlagsMutuallyExclusive("also", "no-also")
 	console.CompleteFlag(c, "algorithm", algorithms.Names()...)
 }
 
@@ -289,6 +294,9 @@ func (f *policyChange) apply(c *cobra.Command, p *wire.PolicyRequest) error {
 	}
 	if given("scope") || f.noScope {
 		p.Scope = f.scope
+	}
+	if given("also") || f.noAlso {
+		p.Also = f.also
 	}
 	if given("mode") {
 		p.Mode = f.mode

@@ -53,6 +53,44 @@ func (g *Gate) DecideAllOrApart(ctx context.Context, checks []Check) (Combined, 
 	return c, nil
 }
 
+// isOfOneCheck reports whether all requests of s are those of one check, of which some
+// are about further keys.
+func (s *scratch) isOfOneCheck() bool {
+	for _, a := range s.asked {
+		if a.decision.Check.Key != s.asked[0].decision.Check.Key {
+			return false
+		}
+	}
+	return true
+}
+
+// askApart asks the requests of one check whose further keys lie in other slots of a Redis
+// Cluster, each on its own: first without charging, then, if none refuses, charging each.
+// Another request may use up a limit in between, as under DecideAllOrApart.
+func (s *scratch) askApart(ctx context.Context, g *Gate) {
+	charges := make([]bool, len(s.requests))
+	for i := range s.requests {
+		r := &s.requests[i]
+		charges[i] = !r.Peek && !r.Uncharged && !r.ChargeAlways
+		r.Peek, r.Uncharged = r.Peek || !r.ChargeAlways, false
+	}
+	g.askLog(ctx, s)
+	for _, a := range s.asked {
+		if outcome, _ := a.answer(); *outcome != Allowed {
+			return
+		}
+	}
+	var charged scratch
+	for i, charge := range charges {
+		if charge {
+			s.requests[i].Peek = false
+			charged.requests, charged.asked = append(charged.requests, s.requests[i]), append(charged.asked, s.asked[i])
+		}
+	}
+	charged.until = s.until
+	g.askLog(ctx, &charged)
+}
+
 // decideApart decides each check on its own; the first error is that of all.
 func (g *Gate) decideApart(ctx context.Context, checks []Check) ([]Decision, error) {
 	decisions, errs := make([]Decision, len(checks)), make([]error, len(checks))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -108,7 +109,32 @@ func (g *Gate) prepareAll(checks []Check, decisions []Decision) error {
 		}
 		first[about] = i
 	}
+	dropRepeated(decisions)
 	return nil
+}
+
+// dropRepeated removes the additional decisions about a further key that an earlier one of
+// the same policy is about: what several keys of a request derive counts once.
+func dropRepeated(decisions []Decision) {
+	type log struct {
+		policy int64
+		key    keys.Key
+	}
+	var seen map[log]bool
+	for i := range decisions {
+		decisions[i].Additional = slices.DeleteFunc(decisions[i].Additional, func(a Decision) bool {
+			if a.Policy == nil || a.Derived == nil {
+				return false
+			}
+			about := log{a.Policy.ID, *a.Derived}
+			isRepeated := seen[about]
+			if seen == nil {
+				seen = map[log]bool{}
+			}
+			seen[about] = true
+			return isRepeated
+		})
+	}
 }
 
 // inCheck adds the check's index to the field of err, unless all checks share the
@@ -180,7 +206,7 @@ func (s *scratch) askUncharged(ctx context.Context, g *Gate) (refused bool) {
 			refused = true
 		default:
 			d.Outcome = Allowed
-			d.Answer = Answer{At: d.At, Delay: wait, Rule: -1, States: d.States}
+			d.Answer = Answer{Derived: d.Derived, At: d.At, Delay: wait, Rule: -1, States: d.States}
 			if longest < 0 || wait > uncharged.asked[longest].decision.Delay {
 				longest = i
 			}
@@ -207,6 +233,8 @@ func (g *Gate) askAll(ctx context.Context, s *scratch, refused bool) error {
 		for i := range s.results {
 			s.asked[i].fill(&s.results[i])
 		}
+	case errors.Is(err, timestamplog.ErrCrossSlot) && s.isOfOneCheck():
+		s.askApart(ctx, g)
 	case errors.Is(err, timestamplog.ErrCrossSlot):
 		mistake := fault.Field("keys", "lie in different slots of the Redis Cluster, so they cannot be decided as one; "+
 			"ask about them one by one, or run Stint on a Redis that is no Cluster")

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/escape"
@@ -16,9 +17,20 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// addConditional fills in d.Additional, nil where no policy with conditions or an
-// outcome applies. Traps are decided at once. Misses count for no verified crawler.
-func (d *Decision) addConditional(selector *rules.Selector, verifier *crawlers.Verifier, who rules.Subject) error {
+// addAdditional fills in d.Additional, nil where no policy with conditions or an
+// outcome applies and no further key counts. Traps are decided at once. Misses count for
+// no verified crawler.
+func (d *Decision) addAdditional(selector *rules.Selector, set *blocks.Set, verifier *crawlers.Verifier, who rules.Subject) error {
+	if selector.HasDerived() {
+		if err := d.addDerived(selector, set, d.Policy); err != nil {
+			return err
+		}
+		if d.Shadow != nil {
+			if err := d.addDerived(selector, set, d.Shadow.Policy); err != nil {
+				return err
+			}
+		}
+	}
 	if d.Check.Request == nil && !selector.HasReported() {
 		return nil
 	}
@@ -30,23 +42,62 @@ func (d *Decision) addConditional(selector *rules.Selector, verifier *crawlers.V
 			p.Outcome == conditions.NotFound && verifier.OperatorOf(d.Check.Key) != "" {
 			continue
 		}
-		var a Decision
-		a.begin(&d.Check, d.At)
-		a.IsAdditional = true
-		refusal := Answer{At: d.At, Rule: -1}
-		outcome := Allowed
+		outcome, answer := Allowed, Answer{At: d.At, Rule: -1}
 		if p.IsTrap() {
-			outcome, refusal = Limited, Answer{At: d.At, Never: true, Rule: refusingRule(p)}
+			outcome, answer = Limited, Answer{At: d.At, Never: true, Rule: refusingRule(p)}
 		}
-		if p.Mode == rules.Shadow {
-			a.Shadow = &Shadow{Outcome: outcome, Policy: p, Answer: refusal}
-		} else {
-			a.Policy, a.Outcome, a.Answer = p, outcome, refusal
-			if err := a.checkAskable(); err != nil {
-				return err
-			}
+		if err := d.addPolicy(p, outcome, answer, nil); err != nil {
+			return err
 		}
-		d.Additional = append(d.Additional, a)
+		if err := d.addDerived(selector, set, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addPolicy adds the decision of p, which is answered so if it needs no log. block is the
+// one that refuses its key, nil for none.
+func (d *Decision) addPolicy(p *rules.Policy, outcome Outcome, answer Answer, block *blocks.Entry) error {
+	var a Decision
+	a.begin(&d.Check, d.At)
+	a.IsAdditional = true
+	if p.Mode == rules.Shadow {
+		a.Shadow = &Shadow{Outcome: outcome, Policy: p, Answer: answer}
+	} else {
+		a.Policy, a.Outcome, a.Answer, a.Block = p, outcome, answer, block
+		if err := a.checkAskable(); err != nil {
+			return err
+		}
+	}
+	d.Additional = append(d.Additional, a)
+	return nil
+}
+
+// addDerived adds the decisions about the further keys that p, which may be nil, counts
+// for the request. One that is exempt is left out; one that is blocked refuses.
+func (d *Decision) addDerived(selector *rules.Selector, set *blocks.Set, p *rules.Policy) error {
+	if p == nil {
+		return nil
+	}
+	for _, part := range selector.DerivedOf(p) {
+		key, found := part.Derived.KeyOf(d.Check.Key, d.Check.Request, nil)
+		if !found {
+			continue
+		}
+		outcome, answer := Allowed, Answer{At: d.At, Rule: -1, Derived: &key}
+		match := set.Match(key, d.At)
+		switch {
+		case match.Exemption != nil:
+			continue
+		case match.Block != nil && part.Mode == rules.Enforce:
+			outcome, answer.RetryAt, answer.Never = Blocked, match.Block.Expires, match.Block.Expires.IsZero()
+		default:
+			match.Block = nil
+		}
+		if err := d.addPolicy(part, outcome, answer, match.Block); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -206,6 +257,7 @@ func (d *Decision) settle() {
 		d.Policy, a.Policy = a.Policy, d.Policy
 		d.Outcome, a.Outcome = a.Outcome, d.Outcome
 		d.Answer, a.Answer = a.Answer, d.Answer
+		d.Block, a.Block = a.Block, d.Block
 		d.describeRequest()
 	}
 	d.Additional = slices.DeleteFunc(d.Additional, func(a Decision) bool { return a.Policy == nil && a.Shadow == nil })

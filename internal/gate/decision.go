@@ -117,6 +117,9 @@ type Answer struct {
 	// Rule is the index in the policy's stack of the rule that makes the
 	// caller wait longest, -1 where no rule refuses.
 	Rule int
+	// Derived is the further key of the request that the answer is about, nil for the
+	// key of the check itself.
+	Derived *keys.Key
 	// Boundary is the logged time that Rule waits to age out, else zero.
 	Boundary time.Time
 	// States says what each rule has left where Check.Detail asked for it.
@@ -135,6 +138,17 @@ type Answer struct {
 
 // Allowed reports whether the request may be done.
 func (d *Decision) Allowed() bool { return d.Outcome == Allowed }
+
+// CountedKey returns the key that the policy counts: a further key of the request, or
+// that of the check.
+func (d *Decision) CountedKey() keys.Key { return d.Answer.countedKey(&d.Check) }
+
+func (a *Answer) countedKey(c *Check) keys.Key {
+	if a.Derived != nil {
+		return *a.Derived
+	}
+	return c.Key
+}
 
 // DecidingRule returns the rule that refused, false where none did.
 func (d *Decision) DecidingRule() (rules.Rule, bool) { return decidingRule(d.Policy, d.Answer) }

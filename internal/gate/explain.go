@@ -54,6 +54,9 @@ type PolicyExplanation struct {
 	Policy *rules.Policy
 	// Pattern is what selected the key; zero where the policy was named.
 	Pattern keys.Pattern
+	// Derived is the further key that Policy, which is then a part of one, limits; nil for
+	// the key itself.
+	Derived *keys.Key
 	Answer  Answer
 	Allowed bool
 	Rules   []RuleExplanation
@@ -120,8 +123,46 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 			x.Conditional = append(x.Conditional, px)
 		}
 	}
+	if policy == "" {
+		x.addDerived(ctx, g, selector)
+	}
 	x.conclude()
 	return x, nil
+}
+
+// addDerived adds the parts of policies that limit further keys: those of the
+// network of x.Key, which all its requests have, and those whose further key x.Key is.
+func (x *Explanation) addDerived(ctx context.Context, g *Gate, selector *rules.Selector) {
+	if !selector.HasDerived() {
+		return
+	}
+	add := func(part *rules.Policy, key keys.Key) {
+		px, err := g.explainPolicy(ctx, rules.Subject{Key: key}, part, keys.Pattern{})
+		if err != nil {
+			x.Degraded = unreachable
+		}
+		px.Derived = &key
+		x.Conditional = append(x.Conditional, px)
+	}
+	var counting []*rules.Policy
+	for _, p := range []*PolicyExplanation{x.Enforcing, x.Shadow} {
+		if p != nil {
+			counting = append(counting, p.Policy)
+		}
+	}
+	for _, p := range x.Conditional {
+		counting = append(counting, p.Policy)
+	}
+	for _, p := range counting {
+		for _, part := range selector.DerivedOf(p) {
+			if key, found := part.Derived.KeyOf(x.Key, nil, nil); found {
+				add(part, key)
+			}
+		}
+	}
+	for _, part := range selector.Making(x.Key) {
+		add(part, x.Key)
+	}
 }
 
 func (g *Gate) explainPolicy(ctx context.Context, who rules.Subject, p *rules.Policy, by keys.Pattern) (*PolicyExplanation, error) {
@@ -192,6 +233,9 @@ func (x *Explanation) conclude() {
 		return
 	}
 	for _, e := range append([]*PolicyExplanation{x.Enforcing}, x.Conditional...) {
+		if e != nil && e.Derived != nil && *e.Derived == x.Key {
+			continue // it refuses the requests that derive the key, and no checks of it
+		}
 		if e == nil || e.Allowed || e != x.Enforcing && (e.Policy.DependsOnRequest() || e.Policy.Mode != rules.Enforce) {
 			continue
 		}

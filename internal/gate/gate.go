@@ -190,7 +190,7 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 	if limits(shadow) {
 		d.Shadow = &Shadow{Outcome: Allowed, Policy: shadow, Answer: Answer{At: d.At, Rule: -1}}
 	}
-	return d.addConditional(selector, g.crawlers, who)
+	return d.addAdditional(selector, set, g.crawlers, who)
 }
 
 // checkAskable returns an error if d's policy cannot be asked for its cost or wait. One
@@ -204,6 +204,9 @@ func (d *Decision) checkAskable() error {
 	}
 	if d.Check.MaxWait > 0 && d.Policy.Rules.Distinct() != "" {
 		return fault.Field("max_wait", "cannot be granted: the policy %s counts different values, for which nothing is reserved", d.Policy.Name)
+	}
+	if d.Check.MaxWait > 0 && (d.Policy.Derived != nil || len(d.Policy.Also) > 0) {
+		return fault.Field("max_wait", "cannot be granted: the policy %s counts further keys of the request, for which nothing is reserved", d.Policy.Name)
 	}
 	if d.Check.MaxWait > 0 && d.Policy.Options.CountRefused {
 		return fault.Field("max_wait", "cannot be granted: the policy %s counts refused requests too, so no reservation can be kept", d.Policy.Name)
@@ -253,7 +256,9 @@ func limits(p *rules.Policy) bool {
 }
 
 func (s *scratch) ask(d *Decision, p *rules.Policy, shadow bool) {
-	s.requests = append(s.requests, timestamplog.RequestOf(p, d.Check.Key.String(), d.Check.Cost))
+	a := asked{d, p, shadow}
+	_, answer := a.answer()
+	s.requests = append(s.requests, timestamplog.RequestOf(p, answer.countedKey(&d.Check).String(), d.Check.Cost))
 	r := &s.requests[len(s.requests)-1]
 	r.Peek, r.Detail, r.ID, r.ChargeAlways = d.Check.Peek, d.Check.Detail, d.Check.ID, d.Check.ChargeAlways
 	if p.IsReported() {
@@ -263,10 +268,10 @@ func (s *scratch) ask(d *Decision, p *rules.Policy, shadow bool) {
 	if isCharged {
 		s.nameValue(r, p.Rules.ValueOf(d.Check.Request, nil))
 	}
-	if !p.Options.CountRefused && !isCharged { // no reservation is possible there; a shadow policy then decides at once
+	if !p.Options.CountRefused && !isCharged && p.Derived == nil { // no reservation is possible there; a shadow policy then decides at once
 		r.MaxWait = d.Check.MaxWait.Milliseconds()
 	}
-	s.asked = append(s.asked, asked{d, p, shadow})
+	s.asked = append(s.asked, a)
 }
 
 // nameValue has r charge a value. Without one it only asks whether a new one is allowed.
@@ -322,7 +327,7 @@ func (a asked) fill(r *timestamplog.Result) {
 
 // fill sets a from the log's result.
 func (a *Answer) fill(r *timestamplog.Result) {
-	*a = Answer{At: time.UnixMilli(r.Now), Rule: r.Rule, States: r.States, Replayed: r.Replayed}
+	*a = Answer{Derived: a.Derived, At: time.UnixMilli(r.Now), Rule: r.Rule, States: r.States, Replayed: r.Replayed}
 	if r.Allowed {
 		a.Delay = time.Duration(max(0, r.ReservedAt-r.Now)) * time.Millisecond
 		return
@@ -345,12 +350,11 @@ func (a asked) answer() (*Outcome, *Answer) {
 
 // finish gives a refusal its ID and records the decision.
 func (g *Gate) finish(d *Decision, signer *signer) {
-	key := d.Check.Key.String()
 	if d.Outcome == Limited || d.Outcome == Blocked {
-		d.ID = signer.ID(policyID(d.Policy), key, d.At).String()
+		d.ID = signer.ID(policyID(d.Policy), d.CountedKey().String(), d.At).String()
 	}
 	if d.Shadow != nil && d.Shadow.Outcome == Limited {
-		d.Shadow.ID = signer.ID(d.Shadow.Policy.ID, key, d.Shadow.At).String()
+		d.Shadow.ID = signer.ID(d.Shadow.Policy.ID, d.Shadow.countedKey(&d.Check).String(), d.Shadow.At).String()
 	}
 	if !d.Check.Peek {
 		g.recorder.Record(d)

@@ -101,9 +101,9 @@ func (g *Gate) decideWithoutLog(a asked, err error) bool {
 	outcome, answer := a.answer()
 	switch {
 	case a.policy.OnFailure == rules.FailDeny:
-		*outcome, *answer = Unavailable, Answer{At: a.decision.At, Rule: -1, RetryAt: a.decision.At.Add(time.Second)}
+		*outcome, *answer = Unavailable, Answer{Derived: answer.Derived, At: a.decision.At, Rule: -1, RetryAt: a.decision.At.Add(time.Second)}
 	case a.policy.OnFailure == rules.FailAllow, g.local == nil: // a log in memory is always reachable
-		*outcome, *answer = Allowed, Answer{At: a.decision.At, Rule: -1}
+		*outcome, *answer = Allowed, Answer{Derived: answer.Derived, At: a.decision.At, Rule: -1}
 	default:
 		return false
 	}

@@ -76,6 +76,7 @@ const (
 
 // PolicyReport is what one policy did with a report.
 type PolicyReport struct {
+	// Policy is the policy, or the part of it that limits the further key Answer.Derived.
 	Policy *rules.Policy
 	Result ReportResult
 	ID     string // opens the record of the offence, "" for none
@@ -131,13 +132,25 @@ func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *
 	var room [8]*rules.Policy
 	for _, p := range selector.AppendReported(room[:0], who) {
 		if p.Outcome == a.Report.Outcome && limits(p) && (p.When.IsZero() || a.Report.Request != nil && p.When.Meets(a.Report.Request)) {
-			if name := p.Rules.Distinct(); name != "" && p.Rules.ValueOf(a.Report.Request, a.Report.Values) == "" {
-				a.Unsaid = name
-				continue
+			a.add(p, nil)
+			for _, part := range selector.DerivedOf(p) {
+				key, found := part.Derived.KeyOf(a.Report.Key, a.Report.Request, a.Report.Values)
+				if found && set.Match(key, a.At).Exemption == nil {
+					a.add(part, &key)
+				}
 			}
-			a.Policies = append(a.Policies, PolicyReport{Policy: p})
 		}
 	}
+}
+
+// add adds a policy, or the part of one for a further key, unless its rules count a value
+// that is not said.
+func (a *Reported) add(p *rules.Policy, derived *keys.Key) {
+	if name := p.Rules.Distinct(); name != "" && p.Rules.ValueOf(a.Report.Request, a.Report.Values) == "" {
+		a.Unsaid = name
+		return
+	}
+	a.Policies = append(a.Policies, PolicyReport{Policy: p, Answer: Answer{Derived: derived}})
 }
 
 // decisions returns the decision that each policy will make.
@@ -151,7 +164,7 @@ func (a *Reported) decisions(now time.Time) []Decision {
 	for i, p := range a.Policies {
 		d := &all[i]
 		d.begin(&check, now)
-		d.IsAdditional, d.Reported = true, r.Outcome
+		d.IsAdditional, d.Reported, d.Derived = true, r.Outcome, p.Derived
 		if p.Policy.Mode == rules.Shadow {
 			d.Shadow = &Shadow{Outcome: Allowed, Policy: p.Policy, Answer: d.Answer}
 		} else {

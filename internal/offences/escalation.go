@@ -2,6 +2,8 @@ package offences
 
 import (
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/rules"
@@ -17,6 +19,9 @@ type EscalationPolicy struct {
 	// IsTrap says that the policy refuses all that it applies to. Its safety limit is then
 	// a part of the keys that all policies saw: its own all offend.
 	IsTrap bool
+	// CountsNetworks says that the policy counts networks as further keys. These are never
+	// blocked by an escalation, but proposed.
+	CountsNetworks bool
 	rules.Escalation
 }
 
@@ -25,7 +30,7 @@ func EscalationsOf(policies []*rules.Policy) map[int64]EscalationPolicy {
 	escalations := map[int64]EscalationPolicy{}
 	for _, p := range policies {
 		if p.Escalation != nil && p.Mode != rules.Off {
-			escalations[p.ID] = EscalationPolicy{Policy: p.ID, Name: p.Name, Shadow: p.Mode == rules.Shadow, IsTrap: p.IsTrap(), Escalation: *p.Escalation}
+			escalations[p.ID] = EscalationPolicy{Policy: p.ID, Name: p.Name, Shadow: p.Mode == rules.Shadow, IsTrap: p.IsTrap(), CountsNetworks: slices.ContainsFunc(p.Also, func(d rules.Derived) bool { return d.Name == rules.Network }), Escalation: *p.Escalation}
 		}
 	}
 	return escalations
@@ -37,6 +42,12 @@ func (l *EscalationPolicy) Counts(k Kind) bool {
 		return k == Shadow
 	}
 	return k == Limited
+}
+
+// NeverBlocks reports whether no escalation may block a key: a network that is counted as
+// a further key of its addresses, among which are people who did nothing.
+func (l *EscalationPolicy) NeverBlocks(key string) bool {
+	return l.CountsNetworks && strings.HasPrefix(key, rules.Network+":")
 }
 
 // BlockAfter returns the duration of the block that follows so many blocks.

@@ -15,7 +15,7 @@ import (
 // request returns what p asks the API for, in canonical form.
 func (p policy) request() (wire.PolicyRequest, error) {
 	request := wire.PolicyRequest{
-		Name: p.Name, Match: p.Match, When: wire.PolicyWhen(p.When), Outcome: p.Outcome, Scope: p.Scope, Rules: p.Rules,
+		Name: p.Name, Match: p.Match, When: wire.PolicyWhen(p.When), Outcome: p.Outcome, Scope: p.Scope, Rules: p.Rules, Also: p.Also,
 		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: wire.PolicyOptions(p.Options),
 	}
 	if e := p.Escalation; e != nil {
@@ -55,7 +55,7 @@ func Canonical(p wire.PolicyRequest) (wire.PolicyRequest, error) {
 		policy.When.Texts(conditions.Path), policy.When.Texts(conditions.Method),
 		policy.When.Texts(conditions.Agent), policy.When.Texts(conditions.Host),
 	})
-	p.Rules = policy.Rules.Strings()
+	p.Rules, p.Also = policy.Rules.Strings(), policy.Also.Strings()
 	p.Mode, p.OnFailure = string(policy.Mode), string(policy.OnFailure)
 	p.Algorithm, p.Options = policy.Algorithm, wire.PolicyOptions(policy.Options)
 	return p, nil
@@ -96,6 +96,9 @@ func Policy(p wire.PolicyRequest) (*rules.Policy, error) {
 		return nil, fmt.Errorf("rules: %w", err)
 	}
 	policy.Rules = stack
+	if policy.Also, err = rules.ParseAlso(p.Also); err != nil {
+		return nil, fmt.Errorf("also: %w", err)
+	}
 	if e := p.Escalation; e != nil {
 		policy.Escalation = &rules.Escalation{
 			Threshold: e.Threshold, Window: e.Window.Std(), Duration: e.Duration.Std(),

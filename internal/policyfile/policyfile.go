@@ -37,6 +37,7 @@ type policy struct {
 	Outcome    string      `yaml:"outcome,omitempty"`
 	Scope      string      `yaml:"scope,omitempty"`
 	Rules      []string    `yaml:"rules,flow"`
+	Also       []string    `yaml:"also,omitempty"`
 	Mode       string      `yaml:"mode,omitempty"`
 	OnFailure  string      `yaml:"on_failure,omitempty"`
 	Algorithm  string      `yaml:"algorithm,omitempty"`
@@ -189,7 +190,7 @@ func Write(w io.Writer, policies []wire.PolicyRequest) error {
 
 func policyOf(p wire.PolicyRequest) policy {
 	written := policy{
-		Name: p.Name, Match: p.Match, When: when(p.When), Outcome: p.Outcome, Scope: p.Scope, Rules: p.Rules,
+		Name: p.Name, Match: p.Match, When: when(p.When), Outcome: p.Outcome, Scope: p.Scope, Rules: p.Rules, Also: p.Also,
 		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: options(p.Options),
 	}
 	if e := p.Escalation; e != nil {

@@ -23,6 +23,9 @@ const canonicalFile = `policies:
         - /login
     outcome: login_failed
     rules: [20/1d]
+    also:
+      - account 10/1h
+      - net:/24
     mode: enforce
     on_failure: local
     algorithm: timestamp_log

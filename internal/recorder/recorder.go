@@ -99,6 +99,9 @@ func (r *Recorder) hash(key string) uint64 { return r.sampling().Sum64(key) }
 // Record counts d.
 func (r *Recorder) Record(d *gate.Decision) {
 	key := d.Check.Key.String()
+	if d.IsAdditional {
+		key = additionalKey(d)
+	}
 	hash := r.hash(key)
 	at := d.At.UnixMilli()
 	id := policyID(d.Policy)
@@ -113,11 +116,14 @@ func (r *Recorder) Record(d *gate.Decision) {
 		return
 	}
 	fresh, kept := s.countTraffic(m, id, hash, key, d.Check.Cost, d.Outcome == gate.Limited || d.Outcome == gate.Blocked)
-	s.countDecision(m, id, hash, kept, at, d)
-	if d.Shadow != nil {
+	if d.Derived == nil {
+		s.countDecision(m, id, hash, kept, at, d)
+	}
+	if d.Shadow != nil && d.Shadow.Derived == nil {
 		s.countShadow(hash, kept, d)
 	}
 	s.mu.Unlock()
+	r.recordDerived(d, id, at)
 
 	if fresh {
 		r.distinct.add(offences.MinuteOf(at), id, hash)
@@ -126,6 +132,35 @@ func (r *Recorder) Record(d *gate.Decision) {
 		r.distinct.add(offences.MinuteOf(d.Shadow.At.UnixMilli()), d.Shadow.Policy.ID, hash)
 	}
 	r.sampler.add(at, hash, key, d.Check.Cost)
+}
+
+// additionalKey returns the key that the policy of an additional decision counts.
+func additionalKey(d *gate.Decision) string {
+	if d.Policy == nil && d.Shadow != nil && d.Shadow.Derived != nil {
+		return d.Shadow.Derived.String()
+	}
+	return d.CountedKey().String()
+}
+
+// recordDerived counts what was decided about a further key of the request under that
+// key: it is the further key that offends, and not everybody who shares it.
+func (r *Recorder) recordDerived(d *gate.Decision, policy, at int64) {
+	if d.Derived != nil {
+		key := d.Derived.String()
+		hash := r.hash(key)
+		s := &r.shards[hash>>59]
+		s.mu.Lock()
+		s.countDecision(s.minute(offences.MinuteOf(at)), policy, hash, key, at, d)
+		s.mu.Unlock()
+	}
+	if d.Shadow != nil && d.Shadow.Derived != nil {
+		key := d.Shadow.Derived.String()
+		hash := r.hash(key)
+		s := &r.shards[hash>>59]
+		s.mu.Lock()
+		s.countShadow(hash, key, d)
+		s.mu.Unlock()
+	}
 }
 
 // addDistinct counts the key among those that the policies of an additional decision

@@ -1,15 +1,13 @@
 package rules
 
 import (
-	"slices"
-
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/conditions"
 )
 
-// MaxConditional is how many enforcing policies with conditions, an outcome or distinct rules may exist
-// that need a log, which are all but traps: a check asks at most that many beside the
-// key's own.
+// MaxConditional is how many logs enforcing policies may ask for together beside the
+// key's own: one for each policy with conditions, an outcome or distinct rules that is no
+// trap, and one for each further key that a policy counts.
 const MaxConditional = 15
 
 // IsConditional reports whether the policy has conditions, an outcome or rules that count
@@ -27,6 +25,9 @@ func (p *Policy) IsReported() bool { return p.Outcome != "" }
 // DependsOnRequest reports whether a check of a key that the policy matches is decided
 // by what is requested.
 func (p *Policy) DependsOnRequest() bool {
+	if p.Derived != nil && p.Derived.Name != Network {
+		return true
+	}
 	return p.IsConditional() && (!p.IsReported() || p.Scope != "")
 }
 
@@ -47,11 +48,6 @@ func (p *Policy) DescribeApplies() string {
 // rules count. It is "" where nothing is said of it: such a request is not counted.
 func (s Stack) ValueOf(r *conditions.Request, values map[string]string) string {
 	return r.Named(s.Distinct(), values)
-}
-
-// NeedsCombining reports whether p counts towards MaxConditional.
-func (p *Policy) NeedsCombining() bool {
-	return p.IsConditional() && p.Mode == Enforce && !p.IsTrap() && len(p.Rules) > 0
 }
 
 func (p *Policy) validateDistinct() error {

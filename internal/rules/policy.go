@@ -59,7 +59,14 @@ type Policy struct {
 	// every check.
 	Scope string
 	Rules Stack
-	Mode  Mode
+	// Also are further keys that count with each request that the policy counts.
+	Also Also
+	// Derived is the further key whose limits this is, nil for a policy itself. Only a
+	// Selector makes such parts of policies: see Selector.DerivedOf.
+	Derived *Derived
+	// Part is the place of Derived in the policy's Also, from 1; 0 for a policy itself.
+	Part int
+	Mode Mode
 	// OnFailure is what it does while the log is unreachable.
 	OnFailure OnFailure
 	// Algorithm is the name of one of package algorithms, and Options its settings.
@@ -151,6 +158,9 @@ func (p *Policy) Validate() error {
 		return err
 	}
 	if err := p.validateDistinct(); err != nil {
+		return err
+	}
+	if err := p.Also.validate(p); err != nil {
 		return err
 	}
 	if p.IsConditional() && p.Options.CountRefused {

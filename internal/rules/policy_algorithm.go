@@ -30,6 +30,9 @@ func (p *Policy) MovesGeneration(next *Policy) bool {
 	if p.Outcome != next.Outcome || p.Rules.Distinct() != next.Rules.Distinct() || p.Algorithm != next.Algorithm || p.Options != next.Options {
 		return true
 	}
+	if !slices.Equal(p.Also.counts(p.Algorithm), next.Also.counts(next.Algorithm)) {
+		return true
+	}
 	a := algorithms.ByName(p.Algorithm)
 	return a != nil && !a.IsLog() && !slices.EqualFunc(p.Rules, next.Rules, func(a, b Rule) bool { return a.Window == b.Window })
 }

@@ -27,6 +27,9 @@ type Selector struct {
 	distinct []*Policy
 	// reported are the policies with an outcome that are not off, by id.
 	reported []*Policy
+	// derived are the parts of policies that limit their further keys, in the order of
+	// Policy.Also, without those of policies that are off, by the policy's id.
+	derived map[int64][]*Policy
 }
 
 // NewSelector returns the selector over policies, which must not be changed
@@ -46,6 +49,9 @@ func NewSelector(policies []*Policy) *Selector {
 		s.byName[p.Name] = p
 		s.byID[p.ID] = p
 		s.plans = s.plans || SelectsByPlan(p)
+		if p.Mode != Off && len(p.Rules) > 0 {
+			s.addDerived(p)
+		}
 		switch {
 		case !p.IsConditional():
 		case p.Mode == Off:
@@ -85,6 +91,45 @@ func NewSelector(policies []*Policy) *Selector {
 // HasPlans reports whether any policy selects keys by their plan: without one, nobody needs
 // to look the plan of a key up.
 func (s *Selector) HasPlans() bool { return s.plans }
+
+// addDerived makes the parts of p for its further keys.
+func (s *Selector) addDerived(p *Policy) {
+	if len(p.Also) == 0 {
+		return
+	}
+	if s.derived == nil {
+		s.derived = map[int64][]*Policy{}
+	}
+	for i := range p.Also {
+		s.derived[p.ID] = append(s.derived[p.ID], partOf(p, i))
+	}
+}
+
+// HasDerived reports whether any policy counts further keys.
+func (s *Selector) HasDerived() bool { return len(s.derived) > 0 }
+
+// DerivedOf returns the parts of p that limit the further keys of requests that p
+// counts. Each has Derived set, and p's id, name and mode.
+func (s *Selector) DerivedOf(p *Policy) []*Policy {
+	if len(p.Also) == 0 {
+		return nil
+	}
+	return s.derived[p.ID]
+}
+
+// Making returns the parts of policies whose further key k may be, by id.
+func (s *Selector) Making(k keys.Key) []*Policy {
+	var all []*Policy
+	for _, parts := range s.derived {
+		for _, part := range parts {
+			if part.Derived.Makes(k) {
+				all = append(all, part)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b *Policy) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
 
 // HasConditional reports whether there are policies by whose conditions checks are
 // decided, which are not off.

@@ -53,7 +53,7 @@ type Request struct {
 // RequestOf returns the request that asks p about key.
 func RequestOf(p *rules.Policy, key string, cost int) Request {
 	q := Request{
-		LogID: LogIDOf(p, key), Version: p.Version, Rules: p.Rules,
+		LogID: LogIDOf(p, key), Version: p.Version | int64(p.Part)<<48, Rules: p.Rules,
 		Retention: p.Retention.Cover(p.Rules), Cost: cost,
 	}
 	if q.IsDistinct() {

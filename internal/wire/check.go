@@ -80,7 +80,10 @@ type Decision struct {
 	// Conditional is omitted unless the policy has conditions: the answer is then about
 	// this request and not about every request of the key.
 	Conditional bool `json:"conditional,omitzero"`
-	Degraded    bool `json:"degraded"`
+	// DerivedKey is the further key of the request, by the also of the policy, that the
+	// answer is about; omitted where it is about the key itself.
+	DerivedKey string `json:"derived_key,omitzero"`
+	Degraded   bool   `json:"degraded"`
 	// DegradedReason is omitted unless Degraded is true.
 	DegradedReason string `json:"degraded_reason,omitzero"`
 	// RetryAfterMS and RetryAt say when to ask again: 0 and null where the
@@ -149,6 +152,7 @@ type Shadow struct {
 	Decision     string     `json:"decision" enum:"allowed,limited,blocked,unavailable"`
 	Allowed      bool       `json:"allowed"` // whether it would have allowed the request
 	Policy       string     `json:"policy"`
+	DerivedKey   string     `json:"derived_key,omitzero"` // as in a Decision
 	RetryAfterMS *int64     `json:"retry_after_ms"`
 	RetryAt      Time       `json:"retry_at"`
 	Rule         NullString `json:"rule"`

@@ -47,6 +47,9 @@ type KeyPolicy struct {
 	Outcome string `json:"outcome,omitzero"`
 	// Scope is the scope of the checks that are refused; omitted if all.
 	Scope string `json:"scope,omitzero"`
+	// DerivedKey is the further key of the requests of the key that these limits are about, or
+	// the key itself where requests of others derive it; omitted for limits of the key.
+	DerivedKey string `json:"derived_key,omitzero"`
 	// Escalation is the key's status under a policy with conditions or an outcome; null
 	// without escalation, and for other policies, whose status is beside them.
 	Escalation *EscalationStatus `json:"escalation"`

@@ -59,7 +59,10 @@ type ReportedOutcome struct {
 // ReportedPolicy is what one policy did with a report.
 type ReportedPolicy struct {
 	Policy string `json:"policy"`
-	Mode   string `json:"mode" enum:"enforce,shadow"`
+	// DerivedKey is the further key that the policy counted the report for; omitted for the
+	// key itself.
+	DerivedKey string `json:"derived_key,omitzero"`
+	Mode       string `json:"mode" enum:"enforce,shadow"`
 	// Result is charged; full if there was no room, which is an offence; replayed if the id
 	// was charged before; lost during an outage of the log, under on_failure allow or deny.
 	Result string `json:"result" enum:"charged,full,replayed,lost"`

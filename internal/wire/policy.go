@@ -16,7 +16,12 @@ type PolicyRequest struct {
 	// scope. Such a policy has no escalation.
 	Scope string   `json:"scope,omitzero"`
 	Rules []string `json:"rules"`
-	Mode  string   `json:"mode,omitzero" enum:"enforce,shadow,off"` // enforce where it is left out
+	// Also are further keys that each request counts for, which is allowed only if the
+	// limits of all allow it: "net:/24" and "net:/48", the networks of the address, or the
+	// name of a value of the request, as "account"; behind it the rules of that key, if
+	// they differ, as "account 10/h 50/d". At most 4.
+	Also []string `json:"also,omitzero"`
+	Mode string   `json:"mode,omitzero" enum:"enforce,shadow,off"` // enforce where it is left out
 	// OnFailure is local where it is left out.
 	OnFailure string `json:"on_failure,omitzero" enum:"local,allow,deny"`
 	// Algorithm is timestamp_log where it is left out.
@@ -45,8 +50,10 @@ type Policy struct {
 	// Outcome is the outcome whose reports charge the policy; omitted if checks do.
 	Outcome string `json:"outcome,omitzero"`
 	// Scope is the scope of the checks that the policy may refuse; omitted if all.
-	Scope     string   `json:"scope,omitzero"`
-	Rules     []string `json:"rules"`
+	Scope string   `json:"scope,omitzero"`
+	Rules []string `json:"rules"`
+	// Also are the further keys that each request counts for; omitted for none.
+	Also      []string `json:"also,omitzero"`
 	Mode      string   `json:"mode" enum:"enforce,shadow,off"`
 	OnFailure string   `json:"on_failure" enum:"local,allow,deny"`
 	Algorithm string   `json:"algorithm"`
@@ -64,7 +71,7 @@ type Policy struct {
 // Request returns the request that restores p.
 func (p *Policy) Request() PolicyRequest {
 	return PolicyRequest{
-		Name: p.Name, Match: p.Match, When: p.When, Outcome: p.Outcome, Scope: p.Scope, Rules: p.Rules, Mode: p.Mode,
+		Name: p.Name, Match: p.Match, When: p.When, Outcome: p.Outcome, Scope: p.Scope, Rules: p.Rules, Also: p.Also, Mode: p.Mode,
 		OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: p.Options, Escalation: p.Escalation,
 	}
 }

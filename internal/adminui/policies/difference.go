@@ -58,6 +58,7 @@ func linesOf(p *rules.Policy) []line {
 		{"when", "Conditions", whenWords(p)},
 		{"outcome", "Counts", countedWords(p)},
 		{"scope", "Refuses", refusedWords(p)},
+		{"also", "Also counts", alsoWords(p)},
 		{"mode", "Mode", modeWords[p.Mode]},
 		{"on_failure", "If the log is unreachable", failureWords[p.OnFailure]},
 		{"escalation", "Automatic blocks", escalationWords(p.Escalation)},
@@ -73,6 +74,13 @@ func countedWords(p *rules.Policy) string {
 		return "the different values of " + name + " in " + counted
 	}
 	return counted
+}
+
+func alsoWords(p *rules.Policy) string {
+	if len(p.Also) == 0 {
+		return "no further keys"
+	}
+	return strings.Join(p.Also.Strings(), ",  ")
 }
 
 func refusedWords(p *rules.Policy) string {

@@ -30,6 +30,7 @@ type draft struct {
 	Outcome     string // whose reports are counted, "" for checks
 	Scope       string // of the checks that are refused, "" for every check
 	Distinct    string // the name of the value whose different values are counted, "" for requests
+	Also        string // the further keys that each request counts for, one in a line
 	Algorithm   algorithmFields
 	OnFailure   string
 	Escalation  escalationFields
@@ -107,7 +108,7 @@ func draftOf(p *rules.Policy) *draft {
 	for _, m := range p.Match {
 		d.Match = append(d.Match, matchRow{Text: m.String()})
 	}
-	d.When = whenFieldsOf(p.When)
+	d.When, d.Also = whenFieldsOf(p.When), strings.Join(p.Also.Strings(), "\n")
 	if e := p.Escalation; e != nil {
 		d.Escalation = escalationFields{
 			On: true, Threshold: strconv.Itoa(e.Threshold), Window: rules.FormatDuration(e.Window), Duration: rules.FormatDuration(e.Duration),
@@ -148,6 +149,9 @@ func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 		On: get("escalation") == "on", Threshold: get("threshold"), Window: get("offence_window"), Duration: get("duration"),
 		Factor: get("factor"), MaxDuration: get("max_duration"), DecayAfter: get("decay_after"),
 	}
+	if d.Also = strings.TrimSpace(values.Get("also")); len(d.Also) > maxAlso {
+		return nil, form.ErrMalformed
+	}
 	if d.When, err = whenFieldsFrom(values); err != nil {
 		return nil, err
 	}
@@ -181,6 +185,7 @@ func (d *draft) policy(parser keys.Parser, before *rules.Policy) *rules.Policy {
 	good := d.takePaste() && d.readMatch(parser, p)
 	good = d.readDistinct() && good
 	good = d.readWhen(p) && good
+	good = d.readAlso(p) && good
 	good = d.readAlgorithm(p) && good
 	good = d.readRows(p, before) && good
 	good = d.readEscalation(p) && good

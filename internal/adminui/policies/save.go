@@ -109,7 +109,7 @@ func (h *Handler) renderConflict(c *httpserver.Call, now, wanted *rules.Policy, 
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"mode", "limit", "window", "match", "when_path", "when_method", "when_agent", "when_host", "outcome", "scope", "distinct", "algorithm", "burst", "count_refused", "window_start", "variant", "on_failure", "escalation", "threshold", "offence_window", "duration", "factor", "max_duration", "decay_after"} {
+	for _, name := range []string{"mode", "limit", "window", "match", "when_path", "when_method", "when_agent", "when_host", "outcome", "scope", "distinct", "also", "algorithm", "burst", "count_refused", "window_start", "variant", "on_failure", "escalation", "threshold", "offence_window", "duration", "factor", "max_duration", "decay_after"} {
 		for _, value := range values[name] {
 			page.Fields = append(page.Fields, site.Field{Name: name, Value: value})
 		}

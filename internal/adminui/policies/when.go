@@ -68,7 +68,28 @@ func (d *draft) readWhen(p *rules.Policy) bool {
 	return err == nil
 }
 
-// HasConditions reports whether the draft has any condition, an outcome or distinct rules.
+// HasConditions reports whether the draft has any condition, an outcome, distinct rules or
+// further keys.
 func (d *draft) HasConditions() bool {
-	return d.Outcome != "" || d.Scope != "" || d.Distinct != "" || slices.ContainsFunc(d.When, func(f whenField) bool { return f.Text != "" })
+	return d.Outcome != "" || d.Scope != "" || d.Distinct != "" || d.Also != "" || slices.ContainsFunc(d.When, func(f whenField) bool { return f.Text != "" })
+}
+
+// maxAlso bounds the text of the further keys, in bytes.
+const maxAlso = 4096
+
+// readAlso reads the further keys, one in a line, into p, or notes the error.
+func (d *draft) readAlso(p *rules.Policy) bool {
+	p.Also = nil
+	for line := range strings.Lines(d.Also) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		derived, err := rules.ParseDerived(line)
+		if err != nil {
+			d.FieldErrors["also"] = format.Capital(err.Error())
+			return false
+		}
+		p.Also = append(p.Also, derived)
+	}
+	return true
 }

@@ -35,6 +35,7 @@ func AppendDecision(b []byte, d *gate.Decision) []byte {
 			b = append(b, `,"conditional":true`...)
 		}
 	}
+	b = appendDerived(b, &d.Answer)
 	b = append(b, `,"degraded":`...)
 	b = strconv.AppendBool(b, d.Degraded != "")
 	if d.Degraded != "" {
@@ -55,6 +56,15 @@ func AppendDecision(b []byte, d *gate.Decision) []byte {
 		b = appendExemption(b, d)
 	}
 	return append(b, '}')
+}
+
+// appendDerived appends the further key that an answer is about, nothing for none.
+func appendDerived(b []byte, a *gate.Answer) []byte {
+	if a.Derived == nil {
+		return b
+	}
+	b = append(b, `,"derived_key":`...)
+	return appendString(b, a.Derived.String())
 }
 
 // appendAnswer appends the members that a decision and a shadow share.
@@ -163,6 +173,7 @@ func appendShadow(b []byte, s *gate.Shadow) []byte {
 	b = strconv.AppendBool(b, s.Outcome == gate.Allowed)
 	b = append(b, `,"policy":`...)
 	b = appendString(b, s.Policy.Name)
+	b = appendDerived(b, &s.Answer)
 	b = appendAnswer(b, s.Policy, &s.Answer)
 	return append(b, '}')
 }

@@ -174,8 +174,13 @@ func fromReported(r *gate.Reported) *wire.ReportedOutcome {
 	}
 	for i := range r.Policies {
 		p := &r.Policies[i]
+		derived := ""
+		if p.Derived != nil {
+			derived = p.Derived.String()
+		}
 		out.Policies[i] = wire.ReportedPolicy{
-			Policy: p.Policy.Name, Mode: string(p.Policy.Mode), Result: string(p.Result), ID: wire.NullString(p.ID),
+			DerivedKey: derived,
+			Policy:     p.Policy.Name, Mode: string(p.Policy.Mode), Result: string(p.Result), ID: wire.NullString(p.ID),
 			Refuses: p.IsFull(), RetryAt: wire.At(retryAt(p)), Rules: checkjson.RuleStates(p.Policy, p.States),
 		}
 	}

@@ -108,7 +108,7 @@ func (r *escalationRun) collect(counted []offences.Offence) {
 		o := &counted[i]
 		escalation, has := r.evaluation.Escalations[o.Policy]
 		counts := escalation.Counts(o.Kind)
-		if !has || o.Key == "" || (!counts && o.Kind != offences.Blocked) {
+		if !has || o.Key == "" || escalation.NeverBlocks(o.Key) || (!counts && o.Kind != offences.Blocked) {
 			continue
 		}
 		id := escalationID{o.Policy, o.Key}

@@ -21,6 +21,7 @@ type policyDocument struct {
 	Outcome    string              `json:"outcome,omitzero"`
 	Scope      string              `json:"scope,omitzero"`
 	Rules      []string            `json:"rules"`
+	Also       []string            `json:"also,omitzero"`
 	Mode       rules.Mode          `json:"mode"`
 	OnFailure  rules.OnFailure     `json:"on_failure"`
 	Algorithm  string              `json:"algorithm"`
@@ -60,7 +61,7 @@ type escalationDocument struct {
 
 func documentOf(p *rules.Policy) policyDocument {
 	d := policyDocument{
-		Name: p.Name, Match: make([]string, len(p.Match)), Outcome: p.Outcome, Scope: p.Scope, Rules: p.Rules.Strings(),
+		Name: p.Name, Match: make([]string, len(p.Match)), Outcome: p.Outcome, Scope: p.Scope, Rules: p.Rules.Strings(), Also: p.Also.Strings(),
 		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: optionsDocument(p.Options),
 		When: whenDocument{
 			Path: p.When.Texts(conditions.Path), Method: p.When.Texts(conditions.Method),
@@ -108,6 +109,9 @@ func (p *Stored) parse(text string) error {
 		return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
 	}
 	if p.Rules, err = rules.ParseStack(d.Rules); err != nil {
+		return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
+	}
+	if p.Also, err = rules.ParseAlso(d.Also); err != nil {
 		return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
 	}
 	if e := d.Escalation; e != nil {

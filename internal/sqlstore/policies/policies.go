@@ -236,17 +236,21 @@ func checkPatterns(p *rules.Policy, all []*Stored) error {
 	return nil
 }
 
-// checkConditional refuses one more policy with conditions than a check may ask.
+// checkConditional refuses a policy with which a check would ask more logs than it may.
 func checkConditional(p *rules.Policy, all []*Stored) error {
 	count := 0
 	for _, other := range all {
-		if other.Name != p.Name && other.NeedsCombining() {
-			count++
+		if other.Name != p.Name {
+			count += other.Logs()
 		}
 	}
-	if p.NeedsCombining() && count >= rules.MaxConditional {
-		e := fault.New(fault.Conflict, "There are %d enforcing policies with conditions or an outcome, which is the most; only traps, whose rule is 0/s, are not limited.", count)
-		if e.Field = "when"; p.IsReported() {
+	if p.Logs() > 0 && count+p.Logs() > rules.MaxConditional {
+		e := fault.New(fault.Conflict, "There are enforcing policies with conditions or an outcome, and further keys of policies, that need %d logs in one check; "+
+			"the most is %d, and this policy needs %d more. Only traps, whose rule is 0/s, are not limited.", count, rules.MaxConditional, p.Logs())
+		switch e.Field = "when"; {
+		case len(p.Also) > 0:
+			e.Field = "also"
+		case p.IsReported():
 			e.Field = "outcome"
 		}
 		return e

@@ -1,0 +1,117 @@
+package gate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// also makes a policy count further keys.
+func also(t testing.TB, texts ...string) func(*rules.Policy) {
+	t.Helper()
+	all, err := rules.ParseAlso(texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(p *rules.Policy) { p.Also = all }
+}
+
+// withAccount says an account in a check.
+func withAccount(name string) func(*Check) {
+	return func(c *Check) {
+		c.Request = conditions.NewRequest("/login", "POST", "", "").WithValues(map[string]string{"account": name})
+	}
+}
+
+func TestChecksAlsoCountForFurtherKeys(t *testing.T) {
+	onEveryLog(t, func(t *testing.T, n *node) {
+		for _, k := range []string{"ip:203.0.113.1", "ip:203.0.113.2", "ip:203.0.113.3"} {
+			if d := n.check(t, k); d.Outcome != Allowed || d.Derived != nil {
+				t.Fatalf("%s is %s", k, d.Outcome)
+			}
+		}
+		d := n.check(t, "ip:203.0.113.4")
+		if d.Outcome != Limited || d.Policy.Name != "default" || d.Derived == nil || d.Derived.String() != "net:203.0.113.0/24" || d.Policy.DependsOnRequest() {
+			t.Fatalf("the fourth of the network: %s of %v", d.Outcome, d.Derived)
+		}
+		if rule, _ := d.DecidingRule(); rule.String() != "3/1m" || d.RetryAfter() != time.Minute || d.ID == "" {
+			t.Errorf("refused by %s for %s, id %q", rule, d.RetryAfter(), d.ID)
+		}
+		if used := n.used(t, "ip:203.0.113.4"); used != 0 {
+			t.Errorf("the address was charged %d although its network has no room", used)
+		}
+		if d := n.check(t, "ip:198.51.100.4"); d.Outcome != Allowed {
+			t.Errorf("another network is %s", d.Outcome)
+		}
+		if d := n.check(t, "token:a"); d.Outcome != Allowed || len(d.Additional) != 0 {
+			t.Errorf("a key without a network is %s", d.Outcome)
+		}
+		// Two keys of one request that derive the same key charge it once.
+		if j := n.together(t, []string{"ip:192.0.2.1", "ip:192.0.2.2"}); j.Outcome != Allowed {
+			t.Errorf("two addresses of one network: %s", j.Outcome)
+		}
+		x, err := n.Explain(t.Context(), key(t, "ip:203.0.113.9"), "")
+		if err != nil || x.Outcome != Limited || len(x.Conditional) != 1 || x.Conditional[0].Rules[0].Used != 3 || x.Conditional[0].Derived.String() != "net:203.0.113.0/24" {
+			t.Errorf("the explanation of another address of the network: %+v, %v", x, err)
+		}
+		x, err = n.Explain(t.Context(), key(t, "net:203.0.113.0/24"), "")
+		if err != nil || x.Outcome != Allowed || len(x.Conditional) != 1 || x.Conditional[0].Rules[0].Used != 3 {
+			t.Errorf("the explanation of the network: %+v, %v", x, err)
+		}
+		n.block(t, "net", "net:192.0.2.0/24", time.Time{})
+		if d := n.check(t, "ip:192.0.2.3"); d.Outcome != Blocked || d.Block == nil || d.Derived == nil {
+			t.Errorf("under a block of the network: %s", d.Outcome)
+		}
+		_, err = n.Check(t.Context(), Check{Key: key(t, "ip:192.0.2.9"), Cost: 1, MaxWait: time.Second})
+		if !fault.Is(err, fault.Invalid) {
+			t.Errorf("a check that waits: %v", err)
+		}
+	}, policy(t, 1, "default", "*", "10/m", also(t, "net:/24 3/m", "net:/48 3/m")))
+}
+
+func TestReportsAlsoCountForFurtherKeys(t *testing.T) {
+	account := func(name string) func(*Report) { return said("account", name) }
+	onEveryLog(t, func(t *testing.T, n *node) {
+		for _, k := range []string{"ip:203.0.113.1", "ip:198.51.100.1"} {
+			r := n.report(t, k, "login_failed", account("alice"))
+			if wantReported(t, r, Charged, Charged); r.Policies[1].Derived.String() != "account:alice" || r.Policies[1].IsFull() != (k != "ip:203.0.113.1") {
+				t.Errorf("%s: %+v", k, r.Policies[1])
+			}
+		}
+		wantReported(t, n.report(t, "ip:192.0.2.1", "login_failed", account("alice")), Charged, Full)
+		d := n.check(t, "ip:192.0.2.77", withAccount("alice"))
+		if d.Outcome != Limited || d.Derived == nil || d.Derived.String() != "account:alice" || !d.Policy.DependsOnRequest() || d.ID == "" {
+			t.Errorf("a check of the account: %s of %v", d.Outcome, d.Derived)
+		}
+		for _, other := range []func(*Check){withAccount("bob"), func(*Check) {}} {
+			if d := n.check(t, "ip:192.0.2.77", other); d.Outcome != Allowed {
+				t.Errorf("another account: %s", d.Outcome)
+			}
+		}
+		wantReported(t, n.report(t, "ip:192.0.2.1", "login_failed"), Charged)
+	}, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "guessing", "ip:*", "5/d", counts("login_failed"), also(t, "account 2/h")))
+}
+
+func TestFurtherKeysAreReadAndWrittenAlike(t *testing.T) {
+	for text, want := range map[string]string{
+		"net:/24": "net:/24", " net:/48  100/h ": "net:/48 100/1h", "account 50/d, 10/h": "account 10/1h 50/1d", "net:/24 10/h distinct account": "net:/24 10/1h distinct account",
+		"net": "", "net:/4": "", "net:/64": "", "ip": "", "net:/24 x": "", "Account": "", "net:/024": "",
+	} {
+		d, err := rules.ParseDerived(text)
+		if (err == nil) != (want != "") || err == nil && d.String() != want {
+			t.Errorf("%q is %q, %v", text, d, err)
+		}
+	}
+	values := map[string]string{"account": "a\nb"}
+	d, _ := rules.ParseDerived("account")
+	if k, found := d.KeyOf(key(t, "ip:203.0.113.7"), nil, values); !found || len(k.String()) != len("account:#")+32 {
+		t.Errorf("a value that no key may hold derives %q", k)
+	}
+	six, _ := rules.ParseDerived("net:/48")
+	if k, found := six.KeyOf(key(t, "ip:2001:db8:1:2::3"), nil, nil); !found || k.String() != "net:2001:db8:1::/48" {
+		t.Errorf("the network of an IPv6 address is %q", k)
+	}
+}

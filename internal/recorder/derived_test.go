@@ -1,0 +1,35 @@
+package recorder
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/gate"
+)
+
+func TestAFurtherKeyOffendsAndNotTheKeyOfTheCheck(t *testing.T) {
+	r := testRecorder(Options{})
+	k, network, account := key(t, "ip:203.0.113.7"), key(t, "net:203.0.113.0/24"), key(t, "account:alice")
+	refused := limited(k, noon, 1)
+	refused.Derived = &network
+	r.Record(refused)
+	reported := limited(k, noon, 1)
+	reported.Derived, reported.IsAdditional, reported.Reported = &account, true, "login_failed"
+	r.Record(reported)
+	watched := allowed(k, noon)
+	watched.Shadow = &gate.Shadow{Policy: watch, Outcome: gate.Limited, Answer: gate.Answer{At: noon, Derived: &network}}
+	r.Record(watched)
+	b := drained(r)
+	found := map[string]int64{}
+	for _, o := range b.Offences {
+		found[fmt.Sprint(o.Policy, " ", o.Key)] += o.Count
+	}
+	if want := map[string]int64{"7 net:203.0.113.0/24": 1, "7 account:alice": 1, "8 net:203.0.113.0/24": 1}; fmt.Sprint(found) != fmt.Sprint(want) {
+		t.Errorf("the offences are of %v, want %v", found, want)
+	}
+	for _, each := range b.Keys {
+		if each.Key != "ip:203.0.113.7" || each.Refused != 1 || each.Allowed != 1 {
+			t.Errorf("the traffic is %+v", each)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// MaxAlso is how many further keys a policy may count for one request.
+const MaxAlso = 4
+
+// Network is the kind of the keys that are derived from the address of a request.
+const Network = "net"
+
+// Derived is a key that a policy also counts for each request that it counts: the network
+// of the address, as "net:203.0.113.0/24", or a value of the request, as "account:alice".
+type Derived struct {
+	// Name is Network, or the name of the value.
+	Name string
+	// Bits is the length of the network: 8 to 31 for IPv4, 32 to 63 for IPv6; 0 for a value.
+	Bits int
+	// Rules limit the derived key; empty for those of the policy.
+	Rules Stack
+}
+
+// ParseDerived reads what people write: "net:/24", "net:/48 100/h", "account 10/h 50/d".
+// The error says what would be right.
+func ParseDerived(text string) (Derived, error) {
+	name, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
+	d := Derived{Name: name}
+	if bits, isNetwork := strings.CutPrefix(name, Network+":/"); isNetwork {
+		length, err := strconv.Atoi(bits)
+		if err != nil || length < 8 || length > 63 || strconv.Itoa(length) != bits {
+			return d, refuseDerived(text, "names a network of a length outside 8 to 31, which are those of IPv4, and 32 to 63, which are those of IPv6")
+		}
+		d.Name, d.Bits = Network, length
+	} else if name == Network || name == "ip" || conditions.CheckValueName(name) != nil {
+		return d, refuseDerived(text, "names no further key; write for example net:/24, net:/48 or account, the name of a value, and behind it its rules if they differ")
+	}
+	stack, err := ParseStack(SplitRules(rest))
+	if err != nil {
+		return d, err
+	}
+	d.Rules = stack
+	return d, nil
+}
+
+// ParseAlso reads a list of derived keys. The error says which one is wrong.
+func ParseAlso(texts []string) (Also, error) {
+	var all Also
+	for _, text := range texts {
+		d, err := ParseDerived(text)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+func refuseDerived(text, problem string) error {
+	return fmt.Errorf("the further key %q %s", clip(text), problem)
+}
+
+// Label returns what is derived, without rules: "net:/24" or "account".
+func (d Derived) Label() string {
+	if d.Name == Network {
+		return Network + ":/" + strconv.Itoa(d.Bits)
+	}
+	return d.Name
+}
+
+// String returns the canonical spelling, which ParseDerived reads.
+func (d Derived) String() string {
+	return strings.TrimSpace(d.Label() + " " + d.Rules.String())
+}
+
+// Also are the further keys of a policy.
+type Also []Derived
+
+// Strings returns the canonical spelling of each, nil for none.
+func (a Also) Strings() []string {
+	var texts []string
+	for _, d := range a {
+		texts = append(texts, d.String())
+	}
+	return texts
+}
+
+// maxDerivedValue is the longest value that a derived key spells out, in bytes; of a
+// longer one, or one that no key may hold, the key has a hash.
+const maxDerivedValue = 128
+
+// KeyOf returns the derived key of a request of k, of which the caller also says values;
+// false where there is none: k is no address of that family, or the value is not said.
+func (d Derived) KeyOf(k keys.Key, r *conditions.Request, values map[string]string) (keys.Key, bool) {
+	if d.Name == Network {
+		network, isAddress := k.Network()
+		if !isAddress || network.Addr().Is4() != (d.Bits < 32) || network.Bits() < d.Bits {
+			return keys.Key{}, false
+		}
+		masked, err := network.Addr().Prefix(d.Bits)
+		if err != nil {
+			return keys.Key{}, false
+		}
+		derived, err := (keys.Parser{}).Key(Network + ":" + masked.String())
+		return derived, err == nil
+	}
+	value := r.Named(d.Name, values)
+	if value == "" {
+		return keys.Key{}, false
+	}
+	if len(value) <= maxDerivedValue {
+		if derived, err := (keys.Parser{}).Key(d.Name + ":" + value); err == nil {
+			return derived, true
+		}
+	}
+	sum := sha256.Sum256([]byte(value))
+	derived, err := (keys.Parser{}).Key(d.Name + ":#" + hex.EncodeToString(sum[:16]))
+	return derived, err == nil
+}
+
+// Makes reports whether d can derive k from some request.
+func (d Derived) Makes(k keys.Key) bool {
+	if k.Kind() != d.Name {
+		return false
+	}
+	if d.Name != Network {
+		return true
+	}
+	network, err := netip.ParsePrefix(strings.TrimPrefix(k.String(), Network+":"))
+	return err == nil && network.Bits() == d.Bits && network.Addr().Is4() == (d.Bits < 32)
+}
+
+// Logs returns how many logs a check asks because of the policy beside the key's own, in
+// one call of the log.
+func (p *Policy) Logs() int {
+	switch {
+	case p.Mode != Enforce || p.IsTrap() || len(p.Rules) == 0:
+		return 0
+	case p.IsConditional():
+		return 1 + len(p.Also)
+	}
+	return len(p.Also)
+}
+
+// partOf returns p as it limits its further key i: its id, name and mode with the rules of
+// that key. It has no Also.
+func partOf(p *Policy, i int) *Policy {
+	part := *p
+	part.Also, part.Escalation = nil, nil
+	part.Derived = &p.Also[i]
+	part.Part = i + 1
+	if len(part.Derived.Rules) > 0 {
+		part.Rules = part.Derived.Rules
+	}
+	part.Retention = p.Retention.Cover(part.Rules)
+	return &part
+}
+
+func (a Also) validate(p *Policy) error {
+	if len(a) > MaxAlso {
+		return &FieldError{"also", "names more than " + strconv.Itoa(MaxAlso) + " further keys"}
+	}
+	if len(a) > 0 && (len(p.Rules) == 0 || p.Rules.refusesAll()) {
+		return &FieldError{"also", "needs rules that count: the policy has none, or a limit of 0"}
+	}
+	if len(a) > 0 && p.Options.CountRefused {
+		return &FieldError{"also", "cannot be combined with options.count_refused: all keys of a request are decided together"}
+	}
+	seen := map[string]bool{}
+	for _, d := range a {
+		switch name := d.Rules.Distinct(); {
+		case seen[d.Label()]:
+			return &FieldError{"also", "names " + d.Label() + " a second time"}
+		case d.Rules.refusesAll():
+			return &FieldError{"also", "has a limit of 0 for " + d.Label() + ", which refuses everything"}
+		case name != "" && p.Algorithm != algorithms.TimestampLog:
+			return &FieldError{"algorithm", "must be " + algorithms.TimestampLog + " beside distinct rules, which always count exactly"}
+		}
+		seen[d.Label()] = true
+	}
+	return nil
+}
+
+// counts describes what the logs of the further keys hold under an algorithm, as far as a
+// change of it makes them useless.
+func (a Also) counts(algorithm string) []string {
+	found := algorithms.ByName(algorithm)
+	isCounter := found != nil && !found.IsLog()
+	var texts []string
+	for _, d := range a {
+		name := d.Rules.Distinct()
+		if name == "" && !isCounter {
+			continue
+		}
+		text := d.Label() + " " + name
+		for _, r := range d.Rules {
+			if isCounter {
+				text += " " + FormatDuration(r.Window)
+			}
+		}
+		texts = append(texts, text)
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// Describe says in a sentence what else a policy counts, "" for nothing.
+func (a Also) Describe() string {
+	if len(a) == 0 {
+		return ""
+	}
+	parts := make([]string, len(a))
+	for i, d := range a {
+		switch {
+		case d.Name == Network && d.Bits < 32:
+			parts[i] = "the IPv4 /" + strconv.Itoa(d.Bits) + " of the address"
+		case d.Name == Network:
+			parts[i] = "the IPv6 /" + strconv.Itoa(d.Bits) + " of the address"
+		default:
+			parts[i] = "the " + d.Name + " that is said of it"
+		}
+		if len(d.Rules) > 0 {
+			parts[i] += " (" + strings.Join(d.Rules.Strings(), ", ") + ")"
+		}
+	}
+	return "Each request also counts for " + list(parts) + ": it is allowed only if the limits of all allow it."
+}
