@@ -49,6 +49,12 @@ test-short: setup ## Run the packages whose tests start no node, browser or clus
 test-doors: setup ## Build Caddy 2.11 and Traefik 3.6 once, which takes ten minutes, and run the doors' tests with them
 	$(GO) test ./test/doors -count 1 -timeout 30m -args -built-gateways "$$(GO="$(GO)" bash scripts/build-gateways.sh)"
 
+# The last released version, of which test/upgrade has the fixture.
+released := 60b28a8
+.PHONY: test-upgrade
+test-upgrade: setup ## Build the last released version and run it beside this one on the same stores
+	$(GO) test ./test/upgrade -count 1 -timeout 15m -args -old "$$(GO="$(GO)" bash scripts/build-version.sh $(released))"
+
 .PHONY: faults
 faults: setup ## Inject faults into Redis, Postgres and nodes, and write docs/RELIABILITY.md
 	@echo "The table of faults takes up to ten minutes."

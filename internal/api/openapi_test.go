@@ -184,6 +184,11 @@ func (m *memoryBackups) Backup(_ context.Context, w io.Writer) error {
 	return err
 }
 
+func (m *memoryBackups) Verify(_ context.Context, r io.Reader) (string, error) {
+	_, err := io.Copy(io.Discard, r)
+	return "It is whole.", err
+}
+
 func (m *memoryBackups) Restore(_ context.Context, _ audit.Actor, r io.Reader) (string, error) {
 	all, err := io.ReadAll(r)
 	m.held = all
@@ -322,6 +327,7 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 			t.Errorf("got the backup %q", a.body)
 		}
 		big := strings.Repeat("x", 3<<20) // beyond what an admin request may hold
+		d.do("restore", post, "/v1/restore?dry_run=true", big, 200, "Content-Type: "+"application/octet-stream")
 		a := d.do("restore", post, "/v1/restore", big, 200, "Content-Type: "+"application/octet-stream")
 		if got := read[wire.RestoreAnswer](t, a); got.Detail != fmt.Sprintf("%d bytes", len(big)) {
 			t.Errorf("got %+v", got)
@@ -365,6 +371,10 @@ func (failingBackups) Backup(_ context.Context, w io.Writer) error {
 		return err
 	}
 	return io.ErrUnexpectedEOF
+}
+
+func (failingBackups) Verify(context.Context, io.Reader) (string, error) {
+	return "", io.ErrUnexpectedEOF
 }
 
 func (failingBackups) Restore(context.Context, audit.Actor, io.Reader) (string, error) {

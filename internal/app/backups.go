@@ -34,6 +34,11 @@ type backups struct {
 	catalog *catalog.Catalog
 }
 
+// newBackups returns the backups of an embedded node.
+func newBackups(a *App) *backups {
+	return &backups{folder: a.backends.dir.path, store: a.backends.store, memory: a.backends.memory, catalog: a.catalog}
+}
+
 // Backup writes the database and the logs, each consistent in itself, to w.
 func (b *backups) Backup(ctx context.Context, w io.Writer) error {
 	folder, err := os.MkdirTemp(b.folder, "backup-")
@@ -75,21 +80,45 @@ func addFile(archive *tar.Writer, path string) error {
 	return err
 }
 
-// Restore replaces everything by the backup in r. It changes nothing before it has
-// read and verified all of it.
-func (b *backups) Restore(ctx context.Context, by audit.Actor, r io.Reader) (string, error) {
-	folder, err := os.MkdirTemp(b.folder, "restore-")
+// Verify checks the backup in r as Restore does and changes nothing.
+func (b *backups) Verify(ctx context.Context, r io.Reader) (string, error) {
+	folder, err := b.open(r)
+	defer os.RemoveAll(folder)
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(folder)
+	held, err := b.store.VerifyBackup(ctx, filepath.Join(folder, backupDatabase))
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("The backup is whole and this node can restore it. It holds policies: %d, active blocks: %d, active exemptions: %d, users: %d, tokens: %d. Nothing was changed.",
+		held.Policies, held.Blocks, held.Exemptions, held.Users, held.Tokens), nil
+}
+
+// open unpacks a backup into a new folder and checks the logs within. The caller removes
+// the folder, which is "" if it could not be made.
+func (b *backups) open(r io.Reader) (folder string, err error) {
+	if folder, err = os.MkdirTemp(b.folder, "restore-"); err != nil {
+		return "", err
+	}
 	if err := unpack(tar.NewReader(r), folder); err != nil {
+		return folder, err
+	}
+	if err := memlog.New(memlog.Options{}).LoadFile(filepath.Join(folder, backupLogs)); err != nil {
+		return folder, notABackup()
+	}
+	return folder, nil
+}
+
+// Restore replaces everything by the backup in r. It changes nothing before it has
+// read and verified all of it.
+func (b *backups) Restore(ctx context.Context, by audit.Actor, r io.Reader) (string, error) {
+	folder, err := b.open(r)
+	defer os.RemoveAll(folder)
+	if err != nil {
 		return "", err
 	}
 	logs := filepath.Join(folder, backupLogs)
-	if err := memlog.New(memlog.Options{}).LoadFile(logs); err != nil {
-		return "", notABackup()
-	}
 	if err := b.store.Restore(ctx, by, filepath.Join(folder, backupDatabase)); err != nil {
 		return "", err
 	}

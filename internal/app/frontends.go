@@ -167,8 +167,8 @@ func (a *App) useCases() useCases {
 		users:   &identities.Users{Store: store.Identities},
 		audit:   &operations.Audit{Store: store.Audit},
 	}
-	if dir := a.backends.dir; dir != nil {
-		use.backups.Store = &backups{folder: dir.path, store: store, memory: a.backends.memory, catalog: a.catalog}
+	if a.backends.dir != nil {
+		use.backups.Store = newBackups(a)
 	}
 	return use
 }

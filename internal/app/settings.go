@@ -21,6 +21,8 @@ type Settings struct {
 	RedisURL    string // "" with DatabaseURL "": embedded
 	DatabaseURL string
 	DataDir     string
+	BackupDir   string // "" for no scheduled backups
+	BackupKeep  int
 	RedisPrefix string
 	MaxMemory   int64 // bytes that the logs in memory may take; 0 for a third of the machine's
 
@@ -132,6 +134,8 @@ func (s *Settings) options() []option {
 		{name: "redis-url", credential: true, value: address(&s.RedisURL), help: "Redis 7+ or Valkey for the logs, with --database-url: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://"},
 		{name: "database-url", credential: true, value: address(&s.DatabaseURL), help: "Postgres 14+ for everything else, with --redis-url: postgres://"},
 		{name: "data-dir", preset: "./data", value: text(&s.DataDir), help: "where the embedded database and the snapshot of the logs are kept; with --database-url, the last policies and blocks known"},
+		{name: "backup-dir", value: text(&s.BackupDir), help: "the folder into which the job back-up writes a backup of the embedded data every night; none is written when empty"},
+		{name: "backup-keep", preset: "7", value: number(&s.BackupKeep, 1, 1000), help: "how many backups the job keeps there"},
 		{name: "redis-prefix", preset: "stint", value: text(&s.RedisPrefix), help: "what the names of all Redis keys begin with"},
 		{name: "max-memory", preset: "auto", value: memory(&s.MaxMemory), help: "how much memory the logs of keys may take on this node, as 512MiB or 4GiB; beyond it the keys that were idle longest are forgotten, but none that is refused or blocked; auto is a third of what the machine or the container has"},
 		{name: "admin-token", secret: true, value: text(&s.AdminToken), help: "the bootstrap admin token; without it one is generated on the first start and printed once"},

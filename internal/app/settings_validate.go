@@ -76,6 +76,8 @@ func validateBackends(s Settings) error {
 		return errors.New("--database-url is given without --redis-url: nodes that share policies must also share the logs, or each would allow the whole limit; give both, or neither to run on this machine alone")
 	case s.RedisURL == "":
 		return nil
+	case s.BackupDir != "":
+		return errors.New("--backup-dir is for the embedded data; with --redis-url and --database-url, back up Redis and Postgres with their own tools, as docs/BACKUP.md says")
 	}
 	if u, err := url.Parse(s.DatabaseURL); err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
 		return errors.New("--database-url: must be a URL of Postgres; write postgres://user@host:5432/stint")

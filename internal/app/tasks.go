@@ -102,6 +102,9 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 		}, time.Now),
 		jobs.DeleteCounts(store.Offences, a.settings.Counts, time.Now),
 	}
+	if a.settings.BackupDir != "" {
+		list = append(list, jobs.BackUp(newBackups(a), a.settings.BackupDir, a.settings.BackupKeep))
+	}
 	for i := range list {
 		run := list[i].Run
 		name := list[i].Name

@@ -63,13 +63,14 @@ func backUp(ctx context.Context, server *client.Client, path string) (size int64
 }
 
 func newRestore(con *console.Console) *cobra.Command {
-	var yes bool
+	var yes, dryRun bool
 	c := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Restore the embedded data from a backup",
 		Long: `Replace all embedded data of the running server with a backup, all or nothing.
-What was changed since the backup was made is lost, tokens and users included.`,
-		Example: "admin restore stint-2026-11-20.backup --yes",
+What was changed since the backup was made is lost, tokens and users included.
+With --dry-run the server checks the whole backup and says what it holds; nothing is changed.`,
+		Example: "admin restore stint-2026-11-20.backup --dry-run\nadmin restore stint-2026-11-20.backup --yes",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			file, err := os.Open(args[0])
@@ -77,12 +78,12 @@ What was changed since the backup was made is lost, tokens and users included.`,
 				return err
 			}
 			defer file.Close()
-			if !yes {
+			if !yes && !dryRun {
 				if err := con.Confirm("This replaces everything that the server keeps by "+output.Escape(args[0])+".", "--yes"); err != nil {
 					return err
 				}
 			}
-			answer, err := server.Backups.Restore(c.Context(), file)
+			answer, err := server.Backups.Restore(c.Context(), file, dryRun)
 			if err != nil {
 				return err
 			}
@@ -95,5 +96,6 @@ What was changed since the backup was made is lost, tokens and users included.`,
 		}),
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "check the backup and change nothing")
 	return c
 }

@@ -25,6 +25,35 @@ func (s *Store) Restore(ctx context.Context, by audit.Actor, path string) error 
 	return s.DB.Restore(ctx, by, path, s.checkContents)
 }
 
+// BackupContents says how much a backup holds: policies and entries that are active in it,
+// users, and tokens that were not revoked.
+type BackupContents struct{ Policies, Blocks, Exemptions, Users, Tokens int64 }
+
+// VerifyBackup checks a backup as Restore does, changes nothing, and returns what it holds.
+func (s *Store) VerifyBackup(ctx context.Context, path string) (held BackupContents, err error) {
+	err = db.VerifyBackup(ctx, s.DB, path, func(ctx context.Context, path string) error {
+		if err := s.checkContents(ctx, path); err != nil {
+			return err
+		}
+		copied, err := New(path, Options{Now: s.LocalNow})
+		if err != nil {
+			return err
+		}
+		defer copied.Close()
+		return copied.View(ctx, func(t *db.Tx) error {
+			_, err := t.One(countContents, nil, &held.Policies, &held.Blocks, &held.Exemptions, &held.Users, &held.Tokens)
+			return err
+		})
+	})
+	return held, err
+}
+
+const countContents = `
+SELECT (SELECT count(*) FROM policies WHERE deleted_at = 0),
+	(SELECT count(*) FROM entries WHERE kind = 'block' AND ended_at = 0),
+	(SELECT count(*) FROM entries WHERE kind = 'exemption' AND ended_at = 0),
+	(SELECT count(*) FROM users), (SELECT count(*) FROM tokens WHERE revoked_at = 0)`
+
 // checkContents reads what a node reads of a database, so that one that no node
 // could load is refused while the old one is still there. The file has the
 // schema of this program by now.

@@ -21,6 +21,8 @@ type Part struct {
 
 // RestoreAnswer says what a restored backup held.
 type RestoreAnswer struct {
-	RestoredAt Time   `json:"restored_at"` // when the data was replaced
-	Detail     string `json:"detail"`
+	RestoredAt Time `json:"restored_at,omitzero"` // when the data was replaced; missing in a dry run
+	// DryRun says that the backup was only checked.
+	DryRun bool   `json:"dry_run"`
+	Detail string `json:"detail"`
 }

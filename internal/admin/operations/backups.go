@@ -24,6 +24,9 @@ type BackupStore interface {
 	// Restore replaces all data with the backup in r, all or nothing, and describes it in
 	// one sentence. It records itself in the restored audit log.
 	Restore(ctx context.Context, by audit.Actor, r io.Reader) (string, error)
+	// Verify checks the backup in r as Restore does, changes nothing and says in sentences
+	// what it holds.
+	Verify(ctx context.Context, r io.Reader) (string, error)
 }
 
 var errNoBackups = fault.New(fault.NotFound, "This node keeps its data in Redis and Postgres; back those up with their own tools.")
@@ -48,6 +51,15 @@ func (b *Backups) Available() error {
 		return errNoBackups
 	}
 	return nil
+}
+
+// Verify checks whether the backup in r could be restored, and returns sentences that say
+// what it holds. It changes nothing.
+func (b *Backups) Verify(ctx context.Context, r io.Reader) (detail string, err error) {
+	if b.Store == nil {
+		return "", errNoBackups
+	}
+	return b.Store.Verify(ctx, r)
 }
 
 // Restore replaces the embedded data with the backup in r, all or nothing. It returns when

@@ -32,6 +32,7 @@ var (
 	}
 	opRestore = &openapi.Operation{
 		ID: "restore", Tag: "backup", Summary: "Replace the embedded data by a backup.",
+		Query:     []openapi.Param{{Name: "dry_run", Doc: "Check the whole backup, say what it holds and change nothing.", Boolean: true}},
 		BodyTypes: []string{backupType}, Answers: routes.OK("What the backup held.", wire.RestoreAnswer{}),
 	}
 )
@@ -53,6 +54,18 @@ func (h *backupHandler) handleRestore(c *httpserver.Call) error {
 	}
 	if string(c.Request().Header.ContentType()) != backupType {
 		return fault.New(fault.Unsupported, "Send the backup as it is, with the header Content-Type: %s.", backupType)
+	}
+	q := c.ParseQuery("dry_run")
+	dryRun := q.Flag("dry_run")
+	if err := q.Err(); err != nil {
+		return err
+	}
+	if dryRun {
+		detail, err := h.backups.Verify(context.Background(), routes.BodyReader(c))
+		if err != nil {
+			return err
+		}
+		return c.SendJSON(http.StatusOK, wire.RestoreAnswer{DryRun: true, Detail: detail})
 	}
 	at, detail, err := h.backups.Restore(context.Background(), routes.CallerOf(c), routes.BodyReader(c))
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/url"
 
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -17,9 +18,12 @@ func (b Backups) Create(ctx context.Context) (io.ReadCloser, error) {
 	return b.conn.openBody(ctx, get(wire.PathBackup))
 }
 
-// Restore replaces the embedded data with a backup.
-func (b Backups) Restore(ctx context.Context, backup io.Reader) (*wire.RestoreAnswer, error) {
-	return call[wire.RestoreAnswer](ctx, b.conn, request{
-		method: http.MethodPost, path: wire.PathRestore, stream: backup, media: "application/octet-stream", slow: true,
-	})
+// Restore replaces the embedded data with a backup, or only checks the backup if dryRun is
+// set.
+func (b Backups) Restore(ctx context.Context, backup io.Reader, dryRun bool) (*wire.RestoreAnswer, error) {
+	r := request{method: http.MethodPost, path: wire.PathRestore, stream: backup, media: "application/octet-stream", slow: true}
+	if dryRun {
+		r = r.with(url.Values{"dry_run": {"true"}})
+	}
+	return call[wire.RestoreAnswer](ctx, b.conn, r)
 }

@@ -1,6 +1,8 @@
 package local
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/cli/console"
@@ -14,9 +16,9 @@ func NewMigrate(con *console.Console) *cobra.Command {
 		Short: "Migrate a database's schema without a server",
 		Long: `Show or migrate the schema of a database directly. A server does this itself when it
 starts; here it can be done beforehand and watched.`,
-		Example: "admin migrate status\nadmin migrate up",
+		Example: "admin migrate status\nadmin migrate up\nadmin migrate down --to 10",
 	}
-	c.AddCommand(newMigrateStatus(con), newMigrateUp(con))
+	c.AddCommand(newMigrateStatus(con), newMigrateUp(con), newMigrateDown(con))
 	return c
 }
 
@@ -68,6 +70,56 @@ same wait for each other. Servers of the version before go on working.`,
 		},
 	}
 	database.add(c)
+	return c
+}
+
+func newMigrateDown(con *console.Console) *cobra.Command {
+	var database databaseFlags
+	var to uint
+	var yes bool
+	c := &cobra.Command{
+		Use:   "down",
+		Short: "Undo the newest migrations, to go back to an older release",
+		Long: `Undo the migrations that are newer than a version, so that an older release can use the
+database. What only the newer schema holds is lost, so it asks first. Stop every server of
+this version before, and use the program of the newer release, which knows its migrations.
+docs/UPGRADING.md says which release has which version.`,
+		Example: "admin migrate down --to 10 --data-dir ./data --yes\nSTINT_DATABASE_URL=postgres://stint@db/stint admin migrate down --to 10",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			location, err := database.location(con)
+			if err != nil {
+				return err
+			}
+			before, err := db.MigrationStatus(c.Context(), location)
+			if err != nil {
+				return err
+			}
+			if to < 1 || to >= before.Version {
+				return console.Usagef("--to must be from 1 to %d; the database has version %d", before.Version-1, before.Version)
+			}
+			if !yes {
+				question := fmt.Sprintf("This undoes the migrations %d to %d, with what only they can hold.", to+1, before.Version)
+				if err := con.Confirm(question, "--yes"); err != nil {
+					return err
+				}
+			}
+			if err := db.MigrateDown(c.Context(), location, to); err != nil {
+				return err
+			}
+			state, err := db.MigrationStatus(c.Context(), location)
+			if err != nil {
+				return err
+			}
+			return printMigration(con, state)
+		},
+	}
+	database.add(c)
+	c.Flags().UintVar(&to, "to", 0, "the version that the database has afterwards")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
+	if err := c.MarkFlagRequired("to"); err != nil {
+		panic(err)
+	}
 	return c
 }
 

@@ -99,6 +99,20 @@ func (s *DB) Restore(ctx context.Context, by audit.Actor, path string, check Che
 	return s.changeOn(ctx, conn, by, func(t *Tx) error { return t.restore(path, columns) })
 }
 
+// VerifyBackup checks the backup at path as Restore does and changes nothing. check gets
+// a private copy that has the schema of this program. On Postgres it is a Conflict.
+func VerifyBackup(ctx context.Context, s *DB, path string, check CheckContents) error {
+	if s.place.dialect != &sqlite {
+		return errPostgresBackup()
+	}
+	checked, _, err := s.checkedCopy(ctx, path, check)
+	if err != nil {
+		return err
+	}
+	removeDatabase(checked)
+	return nil
+}
+
 // checkedCopy copies a backup beside the database, checks the copy and brings
 // it up to date. It returns the tables and columns that the copy has then.
 func (s *DB) checkedCopy(ctx context.Context, path string, check CheckContents) (checked string, columns map[string][]string, err error) {

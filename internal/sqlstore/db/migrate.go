@@ -89,6 +89,40 @@ func (l location) migrate(ctx context.Context) error {
 	return l.run(ctx, m, (*migrate.Migrate).Up)
 }
 
+// MigrateDown undoes the migrations of the database of url that are newer than to, while
+// other nodes that migrate wait. What only the newer schema holds is lost. No node of
+// this program may use the database. The error says which versions to may be.
+func MigrateDown(ctx context.Context, url string, to uint) error {
+	place, err := locate(url)
+	if err != nil {
+		return err
+	}
+	m, err := place.dialect.migrator(place.target)
+	if err != nil {
+		return err
+	}
+	defer m.db.Close()
+	if m.lock != nil {
+		unlock, err := m.lock(ctx)
+		if err != nil {
+			return place.unreachable(ctx, fmt.Errorf("wait for another node's migration: %w", err))
+		}
+		defer unlock()
+	}
+	state, err := place.state(ctx, m.db)
+	switch {
+	case err != nil:
+		return err
+	case state.Dirty:
+		return state.dirtyError()
+	case state.Version > state.Latest:
+		return fmt.Errorf("the database has version %d, which only a newer program can undo; this one knows %d", state.Version, state.Latest)
+	case to < 1 || to >= state.Version:
+		return fmt.Errorf("the version to go back to must be from 1 to %d; the database has version %d", state.Version-1, state.Version)
+	}
+	return place.run(ctx, m, func(down *migrate.Migrate) error { return down.Migrate(to) })
+}
+
 // migrateTo brings an empty SQLite file to a version of the schema.
 func (l location) migrateTo(ctx context.Context, version uint) error {
 	m, err := l.dialect.migrator(l.target)

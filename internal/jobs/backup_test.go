@@ -1,0 +1,70 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/jobs"
+)
+
+// writer writes a text as a backup, and then fails with err.
+type writer struct{ err error }
+
+func (w writer) Backup(_ context.Context, to io.Writer) error {
+	_, err := io.WriteString(to, "data")
+	return errors.Join(err, w.err)
+}
+
+func TestBackUp_keeps_the_newest_and_no_incomplete_one(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "new")
+	job := jobs.BackUp(writer{}, folder, 2)
+	start := time.Unix(1_800_000_000, 0)
+	names := func() (all []string) {
+		files, err := os.ReadDir(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			all = append(all, f.Name())
+		}
+		return all
+	}
+	for n := range 4 {
+		if _, err := job.Run(t.Context(), start.Add(time.Duration(n)*24*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			if err := os.WriteFile(filepath.Join(folder, "stint-by-hand.backup"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := []string{"stint-20270117T080000Z.backup", "stint-20270118T080000Z.backup", "stint-by-hand.backup"}
+	if got := names(); !slices.Equal(got, want) {
+		t.Errorf("the folder holds %q, want %q", got, want)
+	}
+	// The run of the same time again, as after a crash.
+	if _, err := job.Run(t.Context(), start.Add(3*24*time.Hour)); err != nil || !slices.Equal(names(), want) {
+		t.Errorf("after a repeated run: %q, %v", names(), err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, ".stint-backup-left"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("no space left")
+	if _, err := jobs.BackUp(writer{full}, folder, 2).Run(t.Context(), start.Add(9*24*time.Hour)); !errors.Is(err, full) {
+		t.Errorf("a backup that cannot be written: %v", err)
+	}
+	if got := names(); !slices.Equal(got, want) {
+		t.Errorf("after a failure the folder holds %q, want %q", got, want)
+	}
+	info, err := os.Stat(filepath.Join(folder, want[0]))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the mode is %v, %v", info.Mode(), err)
+	}
+}

@@ -1,0 +1,57 @@
+package upgrade_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/test/servers"
+)
+
+func TestSharedDataIsBackedUpAndRestored(t *testing.T) {
+	cache, database := servers.DedicatedRedis(t), servers.Postgres(t)
+	n := start(t, newProgram(t), "--redis-url", cache.URL, "--database-url", database.URL)
+	f := fixture{MadeAt: time.Now().UnixMilli()}
+	token := n.fill()
+
+	folder := filepath.Join(t.TempDir(), "backups")
+	command := exec.Command("../../deploy/backup/stint-backup", folder)
+	command.Env = append(os.Environ(), "STINT_REDIS_URL="+cache.URL, "STINT_DATABASE_URL="+database.URL)
+	command.Stderr = os.Stderr
+	said, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	backup := string(bytes.TrimSpace(said))
+	for _, name := range []string{"redis.rdb", "postgres.dump"} {
+		info, err := os.Stat(filepath.Join(backup, name))
+		if err != nil || info.Size() == 0 || info.Mode().Perm() != 0o600 {
+			t.Fatalf("%s: %v, %v", name, info, err)
+		}
+	}
+	n.mustAsk(`{"key":"token:later"}`)
+	n.end()
+
+	snapshot, err := os.ReadFile(filepath.Join(backup, "redis.rdb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored := start(t, newProgram(t), "--redis-url", redisFrom(t, snapshot, time.Now()).URL,
+		"--database-url", postgresFrom(t, filepath.Join(backup, "postgres.dump")).URL, "--check-deadline", "10s")
+	restored.wantKept(f, token)
+	restored.wantLimits()
+
+	// A backup that fails leaves no folder that looks like one.
+	cache.Kill()
+	command = exec.Command("../../deploy/backup/stint-backup", folder)
+	command.Env = append(os.Environ(), "STINT_REDIS_URL="+cache.URL, "STINT_DATABASE_URL="+database.URL)
+	if output, err := command.CombinedOutput(); err == nil {
+		t.Errorf("a backup without Redis succeeds: %s", output)
+	}
+	if left, err := filepath.Glob(filepath.Join(folder, "*")); err != nil || len(left) != 1 {
+		t.Errorf("the folder holds %q, %v", left, err)
+	}
+}
