@@ -79,6 +79,8 @@ type nodeParts struct {
 	Deps
 	Server httpserver.Options
 	Extra  []httpserver.Route
+	Change func(*httpserver.Route) // of each route of the API; nil for none
+	Plain  bool                    // no fast path
 }
 
 // migrated makes databases with the present schema, yet to be seeded.
@@ -158,9 +160,20 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 		c(&d)
 	}
 	n.api, n.known = New(d.Deps), known
-	n.server = httpserver.New(d.Server, n.api.Routes(), d.Extra)
+	routes := n.api.Routes()
+	for i := range routes {
+		if d.Change != nil {
+			d.Change(&routes[i])
+		}
+	}
+	n.server = httpserver.New(d.Server, routes, d.Extra)
 	n.Cleanup(n.events.Close) // after which no stream keeps a listener open
-	n.check, n.admin = n.serve(n.server.CheckApp()), n.serve(n.server.AdminApp())
+	n.admin = n.serve(n.server.AdminApp())
+	if d.Plain {
+		n.check = n.serve(n.server.CheckApp())
+	} else {
+		n.check = n.serve(n.server.CheckApp(), n.server.CheckListener)
+	}
 	t.Cleanup(func() { _ = store.Close() })
 	for _, scope := range []identity.Access{identity.Check, identity.Read, identity.Operate, identity.Admin} {
 		n.tokens[scope] = n.makeToken(identity.Token{Name: "test-" + string(scope), Scopes: []identity.Access{scope}})
@@ -179,7 +192,7 @@ func (l *lockedWriter) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-func (n *testNode) serve(app *fiber.App) string {
+func (n *testNode) serve(app *fiber.App, wraps ...func(net.Listener) net.Listener) string {
 	n.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -188,6 +201,9 @@ func (n *testNode) serve(app *fiber.App) string {
 	done := make(chan error, 1)
 
 	listener = httpserver.FramingListener(listener)
+	for _, wrap := range wraps {
+		listener = wrap(listener)
+	}
 	go func() { done <- app.Listener(listener) }()
 	n.Cleanup(func() {
 		if err := app.ShutdownWithTimeout(time.Second); err != nil {

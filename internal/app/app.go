@@ -217,7 +217,7 @@ func (a *App) Run(ctx context.Context) error {
 			})
 		})
 	}
-	serve("check", a.server.CheckApp().Listener, a.checks)
+	serve("check", a.server.CheckApp().Listener, a.server.CheckListener(a.checks))
 	serve("admin", a.server.AdminApp().Listener, a.admin)
 	if a.grpc.listener != nil {
 		serve("gRPC", a.grpc.server.Serve, a.grpc.listener)

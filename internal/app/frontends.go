@@ -47,8 +47,8 @@ func (a *App) serverOptions() httpserver.Options {
 		CheckAuth:   a.settings.CheckAuth == "token",
 		Clients:     a.live.clients,
 		SecretPaths: api.SecretPaths(),
-		Logger:      a.log, Now: time.Now,
-		Observe: a.observe, Tracer: a.tracer, CheckLogRatio: a.settings.CheckLogRatio,
+		Logger:      a.log,
+		Observe:     a.observe, Tracer: a.tracer, CheckLogRatio: a.settings.CheckLogRatio,
 	}
 	// The host is not checked where DNS rebinding cannot work: with TLS, because the
 	// browser rejects the certificate, and with tokens, because no page can send one.
@@ -63,8 +63,15 @@ func (a *App) serverOptions() httpserver.Options {
 
 // observe counts one answer. What bouncers fetch on the listener of checks, the whole
 // list of blocks for example, is no check.
-func (a *App) observe(c *httpserver.Call, r *httpserver.Route, took time.Duration) {
-	status := c.Response().StatusCode()
+func (a *App) observe(of *httpserver.Answered) {
+	r := of.Route
+	if r.Door != "" {
+		a.metrics.Check(&metrics.CheckAnswer{
+			Door: r.Door, Outcome: gate.Outcome(of.Outcome), Status: of.Status, Took: of.Took, At: of.Read.Add(of.Took),
+			IDs: metrics.IDs{Request: of.RequestID, Trace: of.TraceID},
+		})
+		return
+	}
 	name := "admin"
 	switch {
 	case r.Access == identity.Bouncer:
@@ -72,14 +79,7 @@ func (a *App) observe(c *httpserver.Call, r *httpserver.Route, took time.Duratio
 	case r.Listener == httpserver.Checks:
 		name = "checks"
 	}
-	if r.Door == "" {
-		a.metrics.Request(name, status, took)
-		return
-	}
-	a.metrics.Check(&metrics.CheckAnswer{
-		Door: r.Door, Outcome: gate.Outcome(c.Outcome), Status: status, Took: took, At: c.Ctx.Context().Time().Add(took),
-		IDs: metrics.IDs{Request: c.RequestID, Trace: c.Span.Parent().TraceID()},
-	})
+	a.metrics.Request(name, of.Status, of.Took)
 }
 
 func (a *App) apiDeps(use useCases) api.Deps {

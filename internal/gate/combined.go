@@ -55,7 +55,7 @@ func (g *Gate) DecideAll(ctx context.Context, checks []Check) (Combined, error) 
 		return Combined{}, fault.New(fault.Unavailable, "This node has not loaded its policies and blocks yet; try again in a moment.")
 	}
 	s := g.scratch.Get().(*scratch)
-	defer g.release(s)
+	defer s.release()
 	c := Combined{Decisions: make([]Decision, len(checks))}
 	if err := g.prepareAll(checks, c.Decisions); err != nil {
 		return Combined{}, err

@@ -197,7 +197,7 @@ func (g *Gate) decideEach(ctx context.Context, batch *scratch, decisions []Decis
 	}
 	decide := func(i int) {
 		s := g.scratch.Get().(*scratch)
-		defer g.release(s)
+		defer s.release()
 		s.until = late
 		var outcome Outcome
 		if outcome, errs[i] = g.decideAsOne(ctx, s, decisions[i:i+1]); errs[i] == nil && outcome != Allowed {

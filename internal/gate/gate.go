@@ -99,6 +99,11 @@ type asked struct {
 // policy, a cost above the smallest limit), or the node has not loaded its policies
 // yet.
 func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision, errs []error) {
+	g.DecideAt(ctx, g.now(), checks, decisions, errs)
+}
+
+// DecideAt is Decide for a caller that has just read the node's clock.
+func (g *Gate) DecideAt(ctx context.Context, now time.Time, checks []Check, decisions []Decision, errs []error) {
 	if !g.view.Loaded() {
 		for i := range checks {
 			errs[i] = fault.New(fault.Unavailable, "This node has not loaded its policies and blocks yet; try again in a moment.")
@@ -106,8 +111,8 @@ func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision,
 		return
 	}
 	s := g.scratch.Get().(*scratch)
-	defer g.release(s)
-	selector, set, now := g.view.Selector(), g.view.Blocks(), g.now()
+	defer s.release()
+	selector, set := g.view.Selector(), g.view.Blocks()
 	for i := range checks {
 		d := &decisions[i]
 		d.begin(&checks[i], now)
@@ -371,12 +376,12 @@ func policyID(p *rules.Policy) int64 {
 	return p.ID
 }
 
-func (g *Gate) release(s *scratch) {
+func (s *scratch) release() {
 	clear(s.requests)
 	clear(s.results)
 	clear(s.asked)
 	s.requests, s.results, s.asked = s.requests[:0], s.results[:0], s.asked[:0]
 	s.combined, s.preceded = s.combined[:0], s.preceded[:0]
 	s.until = time.Time{}
-	g.scratch.Put(s)
+	s.gate.scratch.Put(s)
 }

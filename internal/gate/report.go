@@ -92,7 +92,7 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 		return fault.New(fault.Unavailable, "This node has not loaded its policies and blocks yet; try again in a moment.")
 	}
 	s := g.scratch.Get().(*scratch)
-	defer g.release(s)
+	defer s.release()
 	selector, set, now := g.view.Selector(), g.view.Blocks(), g.now()
 	var decisions [][]Decision // one for each policy of each report
 	for i := range reports {

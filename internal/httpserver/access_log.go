@@ -1,8 +1,10 @@
 package httpserver
 
 import (
+	"context"
 	"log/slog"
 	"math/rand/v2"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -70,47 +72,79 @@ func (s *Server) logFailure(c *fiber.Ctx, id string, err error) {
 	s.o.Logger.LogAttrs(c.UserContext(), slog.LevelError, "request failed", attributes...)
 }
 
+// Answered is what is measured of a request to a route.
+type Answered struct {
+	Route     *Route
+	Status    int
+	Outcome   string    // as Call.Outcome
+	Read      time.Time // when the HTTP server had read it whole
+	Took      time.Duration
+	RequestID string
+	TraceID   string // "" where it is not traced by this node
+}
+
 // logAccess measures a request, since the HTTP server read it whole, and logs it: one of
 // the admin listener, a sample of what doors are asked, and the others of the check listener at
 // level debug. Query strings are left out: they hold keys.
 func (s *Server) logAccess(c *Call, r *Route) {
-	took := time.Since(c.Ctx.Context().Time())
+	read := c.Ctx.Context().Time()
+	took := time.Since(read)
 	if s.o.Observe != nil {
-		s.o.Observe(c, r, took)
+		s.o.Observe(&Answered{Route: r, Status: c.Response().StatusCode(), Outcome: c.Outcome, Read: read, Took: took,
+			RequestID: c.RequestID, TraceID: c.Span.Parent().TraceID()})
 	}
 	level := slog.LevelDebug
-	if r.Listener == Admin && r.Path != "/livez" && r.Path != "/readyz" || r.Door != "" && s.isSampled() {
+	if r.Listener == Admin && r.Path != "/livez" && r.Path != "/readyz" || r.Door != "" && s.o.isSampled() {
 		level = slog.LevelInfo
 	}
 	ctx := c.UserContext()
 	if !s.o.Logger.Enabled(ctx, level) {
 		return
 	}
-	who := ""
-	if c.Principal != nil {
-		who = string(c.Principal.Kind) + ":" + c.Principal.Name
+	line := accessLine{
+		route: r, id: c.RequestID, path: c.Path(), status: c.Response().StatusCode(), took: took, address: c.Address,
+		outcome: c.Outcome, key: c.Key, policy: c.Policy, trace: c.TraceID(),
 	}
+	if c.Principal != nil {
+		line.who = string(c.Principal.Kind) + ":" + c.Principal.Name
+	}
+	line.write(ctx, s, level)
+}
+
+// accessLine is what the access log says of a request.
+type accessLine struct {
+	route                *Route
+	id, path             string
+	status               int
+	took                 time.Duration
+	address              netip.Addr
+	who                  string
+	outcome, key, policy string // of a door
+	trace                string // "" for none
+}
+
+func (l *accessLine) write(ctx context.Context, s *Server, level slog.Level) {
 	attributes := make([]slog.Attr, 0, 12)
 	attributes = append(attributes,
-		slog.String("request_id", c.RequestID),
-		slog.String("method", r.Method),
-		slog.String("path", s.loggedPath(c.Path())),
-		slog.Int("status", c.Response().StatusCode()),
-		slog.Duration("took", took),
-		slog.String("address", c.Address.String()),
-		slog.String("who", escape.Log(who)))
-	if r.Door != "" {
-		attributes = append(attributes, slog.String("door", r.Door), slog.String("outcome", c.Outcome),
-			slog.String("key", escape.Log(c.Key)), slog.String("policy", c.Policy))
+		slog.String("request_id", l.id),
+		slog.String("method", l.route.Method),
+		slog.String("path", s.loggedPath(l.path)),
+		slog.Int("status", l.status),
+		slog.Duration("took", l.took),
+		slog.String("address", l.address.String()),
+		slog.String("who", escape.Log(l.who)))
+	if l.route.Door != "" {
+		attributes = append(attributes, slog.String("door", l.route.Door), slog.String("outcome", l.outcome),
+			slog.String("key", escape.Log(l.key)), slog.String("policy", l.policy))
 	}
-	if trace := c.TraceID(); trace != "" {
-		attributes = append(attributes, slog.String(traceKey, trace))
+	if l.trace != "" {
+		attributes = append(attributes, slog.String(traceKey, l.trace))
 	}
 	s.o.Logger.LogAttrs(ctx, level, "request", attributes...)
 }
 
 // isSampled reports whether a request of a door is in the access log.
-func (s *Server) isSampled() bool { return s.o.CheckLogRatio > 0 && rand.Float64() < s.o.CheckLogRatio }
+func (o *Options) isSampled() bool { return o.CheckLogRatio > 0 && rand.Float64() < o.CheckLogRatio }
 
 // loggedPath is a path as the log shows it.
 func (s *Server) loggedPath(path string) string {

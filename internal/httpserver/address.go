@@ -187,8 +187,10 @@ func parseHop(text string) (netip.Addr, bool) {
 
 // peerAddress returns the other end of the connection; where that has no
 // address, as on a Unix socket, the unspecified one, which nothing trusts.
-func peerAddress(rc *fasthttp.RequestCtx) netip.Addr {
-	peer, isTCP := rc.RemoteAddr().(*net.TCPAddr)
+func peerAddress(rc *fasthttp.RequestCtx) netip.Addr { return peerOf(rc.RemoteAddr()) }
+
+func peerOf(remote net.Addr) netip.Addr {
+	peer, isTCP := remote.(*net.TCPAddr)
 	if !isTCP {
 		return netip.IPv6Unspecified()
 	}

@@ -157,7 +157,12 @@ func bearer(c *fiber.Ctx) (string, bool) {
 	if len(lines) != 1 {
 		return "", false
 	}
-	scheme, secret, found := strings.Cut(string(lines[0]), " ")
+	return bearerOf(lines[0])
+}
+
+// bearerOf returns the token of the header Authorization.
+func bearerOf(line []byte) (string, bool) {
+	scheme, secret, found := strings.Cut(string(line), " ")
 	secret = strings.TrimSpace(secret)
 	return secret, found && strings.EqualFold(scheme, "Bearer") && secret != ""
 }

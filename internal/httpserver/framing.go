@@ -71,6 +71,12 @@ func (f *framer) inRequest() bool {
 	return f.state != atRequestLine || len(f.line) > 0
 }
 
+// isBetween reports whether the next byte begins a request, before which nothing came that
+// the parser has yet to see.
+func (f *framer) isBetween() bool {
+	return f.state == atRequestLine && len(f.line) == 0 && f.empties == 0 && f.err == nil
+}
+
 // follow takes the next bytes of the connection and returns how many of them
 // the parser may see: all, or those before the first line that is wrong. From
 // then on err is set and nothing more may be seen.

@@ -66,8 +66,9 @@ func (h AllowedHosts) String() string {
 
 // Allows reports whether a request may be answered under the host that it
 // names. A request of HTTP/1.0 without one comes from no browser.
-func (h AllowedHosts) Allows(rc *fasthttp.RequestCtx) bool {
-	host := rc.Request.Host()
+func (h AllowedHosts) Allows(rc *fasthttp.RequestCtx) bool { return h.allows(rc.Request.Host()) }
+
+func (h AllowedHosts) allows(host []byte) bool {
 	if isLocalOrAddress(host) || h.any {
 		return true
 	}

@@ -46,6 +46,7 @@ type conn struct {
 	raised    bool   // the server has been given the error
 	isSending bool   // a copy of sending, for the goroutine that reads
 	sending   atomic.Bool
+	fast      fastConn
 }
 
 // tlsConn shows fasthttp that the connection is one of TLS.
@@ -68,6 +69,9 @@ func (c *tlsConn) ConnectionState() tls.ConnectionState { return c.secured.Conne
 func (c *conn) Read(p []byte) (int, error) {
 	if c.framer.err == nil {
 		n, err := c.Conn.Read(p)
+		if n > 0 && err == nil && c.fast.shared != nil && c.framer.isBetween() {
+			n, err = c.answerFast(p, n)
+		}
 		n = c.framer.follow(p[:n])
 		if now := c.framer.err != nil || c.framer.inRequest(); now != c.isSending {
 			c.isSending = now
@@ -92,8 +96,14 @@ const (
 	lingerBytes = 8 << 20
 )
 
-// Close closes the connection, and waits for a client that still sends.
+// Close closes the connection, and waits for a client that still sends. What is being
+// answered on the fast path is answered before.
 func (c *conn) Close() error {
+	for !c.fast.state.CompareAndSwap(connReads, connClosed) {
+		if c.fast.state.CompareAndSwap(connAnswers, connEnds) || c.fast.state.Load() >= connEnds {
+			return nil // it is closed after the answer, or already
+		}
+	}
 	if c.sending.Load() {
 		if half, can := c.Conn.(interface{ CloseWrite() error }); can && half.CloseWrite() == nil &&
 			c.Conn.SetReadDeadline(time.Now().Add(lingerTime)) == nil {

@@ -34,6 +34,8 @@ type Route struct {
 	// Access is the least that a role or scope must give.
 	Access  identity.Access
 	Handler Handler
+	// Fast answers the usual requests of the route, nil for none; see FastHandler.
+	Fast FastHandler
 	// Failed answers an error in another form than a problem, for pages; nil
 	// otherwise.
 	Failed func(c *Call, err error) error

@@ -51,9 +51,8 @@ type Options struct {
 	// Sessions is asked about a request without a bearer token; nil for no
 	// sessions.
 	Sessions Sessions
-	// Observe is called for every answer of a route, with the time since the request was
-	// read; nil for none. It must not keep c.
-	Observe func(c *Call, r *Route, took time.Duration)
+	// Observe is called for every answer of a route; nil for none. It must not keep a.
+	Observe func(a *Answered)
 	// Tracer makes the spans of requests; nil for none.
 	Tracer *tracing.Tracer
 	// CheckLogRatio is how many of the requests of doors are in the access log, 0 to 1.
@@ -78,7 +77,10 @@ type Options struct {
 // Server holds the application of each listener: it finds out who asks, checks
 // their access, and converts errors to answers. See New.
 type Server struct {
-	o      Options
+	o Options
+	// isRealTime is whether Options.Now is time.Now.
+	isRealTime bool
+
 	check  *fiber.App
 	admin  *fiber.App
 	routes []Route
@@ -94,13 +96,14 @@ func New(o Options, routes ...[]Route) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.Now == nil {
+	isRealTime := o.Now == nil
+	if isRealTime {
 		o.Now = time.Now
 	}
 	if o.Clients == nil {
 		o.Clients = func() ClientAddresses { return ClientAddresses{} }
 	}
-	s := &Server{o: o, tokens: newTokenUse(), routes: slices.Concat(routes...)}
+	s := &Server{o: o, isRealTime: isRealTime, tokens: newTokenUse(), routes: slices.Concat(routes...)}
 	s.calls.New = func() any { return new(Call) }
 	s.check = s.newApp("checks", MaxCheckListenerBody, false, false)
 	s.admin = s.newApp("admin", MaxBody, true, true)

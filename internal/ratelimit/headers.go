@@ -51,6 +51,34 @@ func (h *Headers) Set(header *fasthttp.ResponseHeader, d *gate.Decision, selecto
 	}
 }
 
+// Append appends what Set sets, as lines that end with CRLF each.
+func (h *Headers) Append(b []byte, d *gate.Decision, selector *rules.Selector) []byte {
+	if !d.Allowed() && !d.Never && !d.RetryAt.IsZero() {
+		b = append(b, "Retry-After: "...)
+		b = strconv.AppendInt(b, RetryAfterSeconds(&d.Answer), 10)
+		b = append(b, "\r\n"...)
+	}
+	p := d.Policy
+	if p == nil || p.Mode == rules.Off || d.Exemption != nil || d.Block != nil {
+		return b
+	}
+	if list := h.quotas.of(p, selector); len(list) > 0 {
+		b = append(b, "RateLimit-Policy: "...)
+		b = append(b, list...)
+		b = append(b, "\r\n"...)
+	}
+	if len(d.States) != len(p.Rules) {
+		return b
+	}
+	const name = "RateLimit: "
+	line := append(b, name...)
+	list := appendRemaining(line[len(line):], p.Rules, d.States, d.Allowed())
+	if len(list) == 0 {
+		return b
+	}
+	return append(append(line, list...), "\r\n"...)
+}
+
 // Summary returns several decisions as one: with the policy and the rules of the first
 // that refuses or, if all are allowed, of the scarcest.
 func Summary(c *gate.Combined) gate.Decision {

@@ -52,11 +52,17 @@ type Key struct {
 // is wrong.
 func Decode(body []byte) (Check, error) {
 	var in Check
-	fast := fastReader{text: body}
-	if fast.check(&in) && fast.end() {
+	if DecodeUsual(body, &in) {
 		return in, nil
 	}
 	return decodeStrict(body)
+}
+
+// DecodeUsual reads the usual body of a check into in, which Decode would read alike, or
+// returns false.
+func DecodeUsual(body []byte, in *Check) bool {
+	fast := fastReader{text: body}
+	return fast.check(in) && fast.end()
 }
 
 // decodeStrict is Decode without the fast path.

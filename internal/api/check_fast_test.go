@@ -1,0 +1,241 @@
+package api
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// usual is a check as most clients send it; others are made of it.
+func usual(headers, body string) string {
+	return "POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n" + headers +
+		fmt.Sprintf("Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+}
+
+func checkOf(body string) string { return usual("", body) }
+
+// conversations are what clients send on one connection each. {token} is a token of the
+// scope check, {read} one that may not check.
+var conversations = []struct {
+	what, sent string
+	fast       int64 // how many of its requests the fast path answers on an open node
+}{
+	{"one key", checkOf(`{"key":"free:1"}`), 1},
+	{"one key, no detail", checkOf(`{"key":"free:1","detail":"none"}`), 1},
+	{"every field", checkOf(`{"key":"free:2","cost":2,"detail":"rules","source":"shop","meta":{"a":"b"},"idempotency_key":"one","request":{"method":"GET","path":"/a"}}`), 1},
+	{"allowed until refused, in one piece", strings.Repeat(checkOf(`{"key":"tight:1"}`), 4), 4},
+	{"refused for longer than its wait", strings.Repeat(checkOf(`{"key":"tight:2","max_wait":"10ms"}`), 3), 3},
+	{"reserved", strings.Repeat(checkOf(`{"key":"tight:3","max_wait":"100s"}`), 3), 3},
+	{"a peek", checkOf(`{"key":"tight:1","peek":true}`), 1},
+	{"blocked", checkOf(`{"key":"bad:1"}`), 1},
+	{"exempt from a block", checkOf(`{"key":"bad:good"}`), 1},
+	{"an address", checkOf(`{"key":"ip:2001:db8:0:0::1"}`), 1},
+	{"a policy by name", checkOf(`{"key":"free:3","policy":"tight"}`), 1},
+	{"the request's own id", usual("X-Request-Id: abcd-1234_EFGH\r\n", `{"key":"free:1"}`), 1},
+	{"headers of a browser's fetch", usual("Connection: keep-alive\r\nAccept: */*\r\nAccept-Language: *\r\nSec-Fetch-Mode: cors\r\nUser-Agent: node\r\nAccept-Encoding: br, gzip\r\n", `{"key":"free:1"}`), 1},
+	{"headers in other letters", "POST /v1/check HTTP/1.1\r\nhOST: localhost\r\ncontent-TYPE: Application/JSON; charset=UTF-8\r\ncontent-length: 16\r\n\r\n{\"key\":\"free:1\"}", 1},
+	{"a token that nobody asks for", usual("Authorization: Bearer {token}\r\n", `{"key":"free:1"}`), 1},
+	{"a token of another scope", usual("Authorization: Bearer {read}\r\n", `{"key":"free:1"}`), 1},
+	{"a wrong token", usual("Authorization: Bearer stint_check_wrong\r\n", `{"key":"free:1"}`), 1},
+	{"another scheme", usual("Authorization: Basic {token}\r\n", `{"key":"free:1"}`), 1},
+	{"fast, slow, fast", checkOf(`{"key":"free:1"}`) + checkOf(`{"keys":["free:1","free:2"]}`) + checkOf(`{"key":"free:1"}`), 1},
+
+	{"two tokens", usual("Authorization: Bearer {token}\r\nAuthorization: Bearer {token}\r\n", `{"key":"free:1"}`), 0},
+	{"an id that is not plain", usual("X-Request-Id: a b c d e f g\r\n", `{"key":"free:1"}`), 0},
+	{"two ids", usual("X-Request-Id: abcdefgh\r\nX-Request-Id: ijklmnop\r\n", `{"key":"free:1"}`), 0},
+	{"a header that is not known", usual("X-Forwarded-For: 203.0.113.9\r\n", `{"key":"free:1"}`), 0},
+	{"a trace", usual("Traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00\r\n", `{"key":"free:1"}`), 0},
+	{"the connection's end", usual("Connection: close\r\n", `{"key":"free:1"}`), 0},
+	{"continue", usual("Expect: 100-continue\r\n", `{"key":"free:1"}`), 0},
+	{"a coding", usual("Content-Encoding: gzip\r\n", `{"key":"free:1"}`), 0},
+	{"in chunks", "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n{\"key\":\"free:1\"}\r\n0\r\n\r\n", 0},
+	{"several keys", checkOf(`{"keys":["free:1","tight:9"]}`), 0},
+	{"HTTP/1.0", "POST /v1/check HTTP/1.0\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{\"key\":\"free:1\"}", 0},
+	{"a query", "POST /v1/check?a=b HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{\"key\":\"free:1\"}", 0},
+	{"another path", "POST /v1/checks HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{\"key\":\"free:1\"}", 0},
+	{"another method", "PUT /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{\"key\":\"free:1\"}", 0},
+	{"a whole URL", "POST http://a/v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{\"key\":\"free:1\"}", 0},
+	{"no host", "POST /v1/check HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{\"key\":\"free:1\"}", 0},
+	{"two hosts", "POST /v1/check HTTP/1.1\r\nHost: a\r\nHost: b\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{\"key\":\"free:1\"}", 0},
+	{"a host with a path", "POST /v1/check HTTP/1.1\r\nHost: a/b\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{\"key\":\"free:1\"}", 0},
+	{"another host", "POST /v1/check HTTP/1.1\r\nHost: rebound.example\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{\"key\":\"free:1\"}", 1},
+	{"no type", "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Length: 16\r\n\r\n{\"key\":\"free:1\"}", 0},
+	{"a form", "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 16\r\n\r\n{\"key\":\"free:1\"}", 0},
+	{"two types", "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Type: text/plain\r\nContent-Length: 16\r\n\r\n{\"key\":\"free:1\"}", 0},
+	{"two lengths", "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 16\r\nContent-Length: 16\r\n\r\n{\"key\":\"free:1\"}", 0},
+	{"a length with a sign", "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: +16\r\n\r\n{\"key\":\"free:1\"}", 0},
+	{"a length with a zero", "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 016\r\n\r\n{\"key\":\"free:1\"}", 0},
+	{"a length that is too long", "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 17\r\n\r\n{\"key\":\"free:1\"}", 0},
+	{"a length and chunks", "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nContent-Length: 16\r\n\r\n{\"key\":\"free:1\"}", 0},
+	{"a body that is longer", "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n{\"key\":\"free:1\"}", 0},
+	{"more after the body", checkOf(`{"key":"free:1"}`) + "x", 1},
+	{"an empty line before", "\r\n" + checkOf(`{"key":"free:1"}`), 0},
+	{"an empty line between", checkOf(`{"key":"free:1"}`) + "\r\n" + checkOf(`{"key":"free:1"}`), 1},
+	{"a bare LF", strings.ReplaceAll(checkOf(`{"key":"free:1"}`), "\r\n", "\n"), 0},
+	{"one bare LF", "POST /v1/check HTTP/1.1\r\nHost: a\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{\"key\":\"free:1\"}", 0},
+	{"a folded header", usual("Accept: a\r\n b\r\n", `{"key":"free:1"}`), 0},
+	{"a space before the colon", usual("Accept : a\r\n", `{"key":"free:1"}`), 0},
+	{"no colon", usual("Accept\r\n", `{"key":"free:1"}`), 0},
+	{"a control character", usual("Accept: a\x01\r\n", `{"key":"free:1"}`), 0},
+	{"a letter beyond ASCII", usual("User-Agent: ü\r\n", `{"key":"free:1"}`), 0},
+	{"an empty header", usual("Accept:\r\n", `{"key":"free:1"}`), 0},
+	{"no body", "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n", 0},
+	{"no JSON", checkOf(`key=free:1`), 0},
+	{"a field twice", checkOf(`{"key":"free:1","key":"free:2"}`), 0},
+	{"an unknown field", checkOf(`{"key":"free:1","keyy":"x"}`), 0},
+	{"no key", checkOf(`{}`), 0},
+	{"a bad key", checkOf(`{"key":""}`), 0},
+	{"a bad address", checkOf(`{"key":"ip:1.2.3"}`), 0},
+	{"an escape", checkOf(`{"key":"free:\u0031"}`), 0},
+	{"a cost that never fits", checkOf(`{"key":"tight:1","cost":3}`), 0},
+	{"a policy that does not exist", checkOf(`{"key":"free:1","policy":"none"}`), 0},
+	{"a long body", checkOf(`{"key":"free:1"` + strings.Repeat(" ", 70_000) + "}"), 0},
+	{"a long header", usual("User-Agent: "+strings.Repeat("a", 20_000)+"\r\n", `{"key":"free:1"}`), 0},
+}
+
+// random is what differs from one node or answer to the next.
+var random = regexp.MustCompile(`X-Request-Id: [A-Z2-7]{26}|"request_id":"[A-Z2-7]{26}"|request_id=[A-Z2-7]{26}|Date: [^\r]*|"id":"[^"]*"|"handle":"[^"]*"|took=\S+|time=\S+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
+func masked(text string) string {
+	return random.ReplaceAllStringFunc(text, func(found string) string {
+		return found[:strings.IndexAny(found, ":=")+1] + "*"
+	})
+}
+
+// talk sends bytes in pieces on one connection and returns all that is answered.
+func talk(t *testing.T, base string, pieces ...string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, piece := range pieces {
+		if _, err := io.WriteString(conn, piece); err != nil {
+			t.Logf("the server hung up while it was written to: %v", err)
+		}
+		time.Sleep(time.Millisecond) // so that it is read in pieces, most of the time
+	}
+	_ = conn.(*net.TCPConn).CloseWrite()
+	all, _ := io.ReadAll(conn) // what came before it was cut off counts
+	return string(all)
+}
+
+// recorded is a node and what it measured of its requests.
+type recorded struct {
+	*testNode
+	mu       sync.Mutex
+	observed []string
+	fast     atomic.Int64
+}
+
+// reset forgets what was measured and logged, and returns it.
+func (r *recorded) reset() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	text := strings.Join(r.observed, "\n") + "\n" + masked(r.logged.String())
+	r.observed = nil
+	r.logged.Reset()
+	return text
+}
+
+// startPair starts two equal nodes, the second without the fast path.
+func startPair(t *testing.T, change func(*nodeParts)) (fast, plain *recorded) {
+	t.Helper()
+	both := [2]*recorded{}
+	for i := range both {
+		r := &recorded{}
+		r.testNode = startNode(t, func(p *nodeParts) {
+			p.Plain = i == 1
+			p.Server.Observe = func(a *httpserver.Answered) {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				r.observed = append(r.observed, fmt.Sprint(a.Route.Method, a.Route.Path, a.Status, a.Outcome, a.TraceID, a.RequestID != "", !a.Read.IsZero(), a.Took > 0))
+			}
+			p.Change = func(route *httpserver.Route) {
+				if answer := route.Fast; answer != nil {
+					route.Fast = func(c *httpserver.FastCall) bool {
+						answered := answer(c)
+						if answered {
+							r.fast.Add(1)
+						}
+						return answered
+					}
+				}
+			}
+			change(p)
+		})
+		for name, rule := range map[string]string{"free": "1000/m", "tight": "2/m"} {
+			putPolicy(r.testNode, name, fmt.Sprintf(`{"match":[%q],"rules":[%q,"5000/h"]}`, name+":*", rule))
+		}
+		r.must(r.as(identity.Operate, "POST", wire.PathBlocks, `{"pattern":"bad:*","reason":"they attack","confirm":"bad:*"}`), 201)
+		r.must(r.as(identity.Operate, "POST", wire.PathExemptions, `{"pattern":"bad:good","reason":"ours"}`), 201)
+		r.reset()
+		both[i] = r
+	}
+	return both[0], both[1]
+}
+
+func TestTheFastPathAnswersByteForByteAsThePlainVersion(t *testing.T) {
+	open := func(*nodeParts) {}
+	for _, setting := range []struct {
+		what   string
+		change func(*nodeParts)
+	}{
+		{"open", open},
+		{"with tokens", func(p *nodeParts) { p.Server.CheckAuth = true }},
+		{"under few host names", func(p *nodeParts) {
+			p.Server.CheckHosts = func() *httpserver.AllowedHosts { return &httpserver.AllowedHosts{} }
+		}},
+		{"with a log of all checks", func(p *nodeParts) { p.Server.CheckLogRatio = 1 }},
+	} {
+		t.Run(setting.what, func(t *testing.T) {
+			fast, plain := startPair(t, setting.change)
+			for _, c := range conversations {
+				before := fast.fast.Load()
+				compare(t, c.what, fast, plain, c.sent)
+				if setting.what != "open" {
+					continue
+				}
+				if answered := fast.fast.Load() - before; answered != c.fast {
+					t.Errorf("%s: the fast path answered %d requests, want %d", c.what, answered, c.fast)
+				}
+				for _, split := range []int{1, 60, len(c.sent) - 1} {
+					compare(t, c.what, fast, plain, c.sent[:split], c.sent[split:])
+				}
+			}
+			if fast.fast.Load() == 0 || plain.fast.Load() > 0 {
+				t.Errorf("the fast path answered %d and %d requests", fast.fast.Load(), plain.fast.Load())
+			}
+		})
+	}
+}
+
+// compare sends the same to both nodes and compares all that they answer, measure and log.
+func compare(t *testing.T, what string, fast, plain *recorded, pieces ...string) {
+	t.Helper()
+	var got [2]string
+	for i, n := range []*recorded{fast, plain} {
+		filled := make([]string, len(pieces))
+		for j, piece := range pieces {
+			filled[j] = strings.NewReplacer("{token}", n.tokens[identity.Check], "{read}", n.tokens[identity.Read]).Replace(piece)
+		}
+		got[i] = masked(talk(t, n.check, filled...))
+	}
+	for i, n := range []*recorded{fast, plain} {
+		got[i] += "\n" + n.reset()
+	}
+	if got[0] != got[1] {
+		t.Errorf("%s, in %d pieces:\n%q\nthe plain version:\n%q", what, len(pieces), got[0], got[1])
+	}
+}
