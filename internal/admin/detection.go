@@ -47,11 +47,15 @@ func (d *Detection) Seen(ctx context.Context, p keys.Pattern, from, to time.Time
 
 // Offenders ranks the offenders of a span.
 func (d *Detection) Offenders(ctx context.Context, q offences.Query) (*offences.OffenderReport, error) {
+	states, err := d.selectState(&q)
+	if err != nil {
+		return nil, err
+	}
 	ranking, err := d.Store.Rank(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	r := &offences.OffenderReport{Ranking: ranking, AllowedExact: ranking.Untracked == 0}
+	r := &offences.OffenderReport{Ranking: ranking, AllowedExact: ranking.Untracked == 0, States: states}
 	page := make([]string, len(ranking.Rows))
 	at := make(map[string]*offences.Offender, len(page))
 	r.Rows = make([]offences.Offender, len(page))

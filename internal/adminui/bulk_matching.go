@@ -25,7 +25,7 @@ func (p *offendersPageData) Filter() string {
 	for name, all := range p.Query {
 		values[name] = all
 	}
-	for _, own := range []string{"cursor", "at", "done", "ids", "sort", "columns"} {
+	for _, own := range []string{"cursor", "at", "done", "ids", "sort", "columns", "state"} {
 		values.Del(own)
 	}
 	values.Set("since", p.Range.From.Format(time.RFC3339))
@@ -36,7 +36,7 @@ func (p *offendersPageData) Filter() string {
 // CanBlockAll reports whether more keys match than are listed, and no more than
 // can be blocked at once.
 func (p *offendersPageData) CanBlockAll() bool {
-	return p.Report.Keys > int64(len(p.Rows)) && p.Report.Keys <= admin.MaxMatching
+	return p.Query.Get("state") == "" && p.Report.Unread == 0 && p.Report.Keys > int64(len(p.Rows)) && p.Report.Keys <= admin.MaxMatching
 }
 
 // blockMatching blocks all keys that match the filters of a form. A form without a

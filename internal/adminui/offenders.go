@@ -173,7 +173,7 @@ func keyOfPattern(p keys.Pattern) string {
 }
 
 var offenderParams = []string{
-	"search", "min_offences", "pattern", "rule", "not_rule", "policy", "source", "shadow", "sort", "columns", "cursor", "at", "done", "ids",
+	"search", "min_offences", "pattern", "rule", "not_rule", "policy", "source", "shadow", "state", "sort", "columns", "cursor", "at", "done", "ids",
 }
 
 // offendersHandler answers the report of offenders.
@@ -207,6 +207,7 @@ func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
+	q.CountStates = true
 	ctx := c.Context()
 	if page.Toast, err = h.toasts.find(ctx, &page.MonitorPage); err != nil {
 		return err
@@ -246,7 +247,7 @@ func offenderQuery(s *site.Site, w *site.MonitorPage) (offences.Query, error) {
 	o := offences.Query{
 		From: w.Range.From, To: w.Range.To, Search: q.Get("search"), Rule: canonicalRule(q.Get("rule")), NotRule: canonicalRule(q.Get("not_rule")),
 		Source: q.Get("source"), Shadow: q.Get("shadow") == "true", Sort: offences.Sort(q.Get("sort")), Cursor: q.Get("cursor"),
-		Limit: offendersPage, Points: chart.SparklinePoints,
+		State: offences.Triage(q.Get("state")), Limit: offendersPage, Points: chart.SparklinePoints,
 	}
 	var err error
 	if text := q.Get("min_offences"); text != "" {

@@ -44,6 +44,8 @@ var (
 		{Name: "not_rule", Doc: "No offences by this rule or block."},
 		{Name: "min_offences", Doc: "Only keys with at least so many offences.", Integer: true},
 		{Name: "shadow", Doc: "true asks for what shadow policies would have refused.", Boolean: true},
+		{Name: "state", Doc: "Only keys that are open (neither blocked nor exempt), blocked or exempt now, of the first 20,000 in the order.",
+			Enum: []string{"open", "blocked", "exempt"}},
 		{Name: "sort", Doc: "The order; most offences first where it is left out.", Enum: []string{"offences", "last", "first", "key"}},
 	}, timeRangeQuery...)
 	opListOffenders = &openapi.Operation{
@@ -76,7 +78,7 @@ var (
 )
 
 var offenderParams = append([]string{
-	"policy", "pattern", "source", "search", "rule", "not_rule", "min_offences", "shadow", "sort",
+	"policy", "pattern", "source", "search", "rule", "not_rule", "min_offences", "shadow", "state", "sort",
 }, timeRangeParams...)
 
 func (h *offenderHandler) offenderQuery(q *httpserver.Query) (offences.Query, error) {
@@ -85,6 +87,7 @@ func (h *offenderHandler) offenderQuery(q *httpserver.Query) (offences.Query, er
 		From: from, To: to, Policy: h.policyID(q), Source: q.Line("source"), Search: q.Line("search"),
 		Rule: q.Line("rule"), NotRule: q.Line("not_rule"), MinOffences: int64(q.Number("min_offences", 1, 1_000_000_000)),
 		Shadow: q.OneOf("shadow", "true", "false") == "true",
+		State:  offences.Triage(q.OneOf("state", string(offences.TriageOpen), string(offences.TriageBlocked), string(offences.TriageExempt))),
 		Sort:   offences.Sort(q.OneOf("sort", string(offences.ByOffences), string(offences.ByLast), string(offences.ByFirst), string(offences.ByKey))),
 	}
 	if q.Given("pattern") && q.Err() == nil {

@@ -18,7 +18,7 @@ import (
 
 func newOffenders(con *console.Console) *cobra.Command {
 	var span spanFlags
-	var policy, pattern, source, search, rule, order string
+	var policy, pattern, source, search, rule, state, order string
 	var shadow bool
 	var minOffences, limit int
 	c := &cobra.Command{
@@ -28,6 +28,7 @@ func newOffenders(con *console.Console) *cobra.Command {
 first, by which rule or block, and their state now: a block, an exemption, or a level of
 the policy's escalation.`,
 		Example: `admin offenders
+admin offenders --state open
 admin offenders --last 24h --pattern ip:203.0.113.0/24
 admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 		Args: cobra.NoArgs,
@@ -38,6 +39,7 @@ admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 			setIf(filter, "source", source)
 			setIf(filter, "search", search)
 			setIf(filter, "rule", rule)
+			setIf(filter, "state", state)
 			setIf(filter, "sort", order)
 			if shadow {
 				filter.Set("shadow", "true")
@@ -61,6 +63,7 @@ admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 	flags.StringVar(&rule, "rule", "", "only by this rule, as 20/1m")
 	flags.BoolVar(&shadow, "shadow", false, "what shadow policies would have refused")
 	flags.IntVar(&minOffences, "min-offences", 0, "only keys with at least this many offences")
+	flags.StringVar(&state, "state", "", "open (neither blocked nor exempt), blocked or exempt")
 	flags.StringVar(&order, "sort", "", "offences (default), last, first or key")
 	limitFlag(c, &limit)
 	return c

@@ -35,10 +35,31 @@ type Query struct {
 	Sort   Sort   // ByOffences where ""
 	Cursor string // from the page before
 	Limit  int    // 1 to 1000, 0 means 100
+	// Keep is asked about the key of each of the first MaxKept ranked keys, in their order:
+	// the ranking has only those that it accepts. nil accepts all keys, of any number.
+	Keep func(key string) bool
+	// State selects the keys by what is done about them, "" for all. Only
+	// admin.Detection.Offenders knows it.
+	State Triage
+	// CountStates asks for OffenderReport.States without a State.
+	CountStates bool
 	// Points of each row's trend, 0 for none, at most 120, and one an hour in
 	// spans of more than six.
 	Points int
 }
+
+// Triage is what is done about an offender.
+type Triage string
+
+// What may be done about an offender.
+const (
+	TriageOpen    Triage = "open" // neither blocked nor exempt
+	TriageBlocked Triage = "blocked"
+	TriageExempt  Triage = "exempt"
+)
+
+// MaxKept bounds the keys that Query.Keep is asked about.
+const MaxKept = 20_000
 
 // Span is what was read for a report: From and To as rounded, and, where
 // minutes are no longer kept, to whole hours or days.
@@ -64,6 +85,8 @@ type Ranking struct {
 	Other, OtherOvercount int64
 	// Untracked are allowed checks of keys whose traffic has no row.
 	Untracked int64
+	// Unread are keys behind the first MaxKept, which Query.Keep was not asked about.
+	Unread int64
 }
 
 // Detail is the offences of a key by one policy, rule or block and part of

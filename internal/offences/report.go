@@ -32,6 +32,9 @@ type Offender struct {
 type OffenderReport struct {
 	Ranking
 	Rows []Offender
+	// States counts the keys that the other filters select by their state, if it was asked
+	// for: of those before Unread.
+	States map[Triage]int64
 	// AllowedExact says that the traffic memory held every key of the span.
 	AllowedExact bool
 }

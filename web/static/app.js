@@ -18,6 +18,41 @@
     if (event.key === "Escape") { clearSelection(); for (const menu of document.querySelectorAll("details.menu[open]")) menu.open = false; }
   });
 
+  // ---- Keys that move in a list and act on it; "?" shows them ----
+  const rowsOfList = () => [...document.querySelectorAll("table.lines > tbody > tr")].filter((row) => row.querySelector("a[href]"));
+
+  function actOn(row, key) {
+    const button = document.querySelector("[data-act=" + key + "]");
+    const form = button && button.form;
+    if (!form) return;
+    const box = row && row.querySelector("input.row-box");
+    if (!form.querySelector("input.row-box:checked")) {
+      if (!box) return;
+      box.checked = true;
+      countBoxes(form);
+    }
+    button.click();
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    if (event.target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]")) return;
+    const help = document.getElementById("shortcuts");
+    if (event.key === "?" && help) { event.preventDefault(); help.showModal(); return; }
+    const rows = rowsOfList();
+    const at = rows.findIndex((row) => row.contains(document.activeElement));
+    const box = at >= 0 && rows[at].querySelector("input.row-box");
+    switch (event.key) {
+      case "j": case "k": {
+        const next = rows[at < 0 ? 0 : Math.min(rows.length - 1, Math.max(0, at + (event.key === "j" ? 1 : -1)))];
+        if (next) { event.preventDefault(); next.querySelector("a[href]").focus(); }
+        break;
+      }
+      case "x": if (box) { event.preventDefault(); box.click(); } break;
+      case "b": case "e": case "u": event.preventDefault(); actOn(rows[at], event.key); break;
+    }
+  });
+
   document.addEventListener("click", async (event) => {
     const copy = event.target.closest("[data-copy]");
     if (copy) {

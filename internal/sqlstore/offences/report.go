@@ -84,13 +84,7 @@ func (s *Store) Rank(ctx context.Context, query offences.Query) (ranking offence
 		ranking.Span, segments = cover(query.From, query.To, 0, rollups)
 		r := &ranker{query, at, limit, ranking.Span, segments, rollups, more}
 		text, args := r.statement()
-		var values []int64
-		ranking.Rows, err = db.Each(t, func(r db.Row) (k offences.Ranked, err error) {
-			var value int64
-			err = r.Scan(&k.Key, &k.Offences, &value, &ranking.Keys, &ranking.Offences)
-			values = append(values, value)
-			return k, err
-		}, text, args...)
+		values, err := r.rows(t, &ranking, text, args)
 		if err != nil {
 			return err
 		}
@@ -135,10 +129,13 @@ func (r *ranker) statement() (text string, args []any) {
 	text = "WITH ranked AS (SELECT key, " + sums + " FROM (" + counted + ") AS counted GROUP BY key " +
 		q.Fill("HAVING sum(n) >= ?", max(1, r.query.MinOffences)) +
 		") SELECT key, n, " + order.value + ", (SELECT count(*) FROM ranked), (SELECT CAST(sum(n) AS BIGINT) FROM ranked) FROM ranked"
-	if r.query.Cursor != "" {
+	limit := r.limit + 1
+	if r.query.Keep != nil {
+		limit = offences.MaxKept + 1
+	} else if r.query.Cursor != "" {
 		text += " WHERE " + q.Fill(order.behind, r.at.value, r.at.value, r.at.key)
 	}
-	return text + " ORDER BY " + order.order + " LIMIT " + strconv.Itoa(r.limit+1), q.Args
+	return text + " ORDER BY " + order.order + " LIMIT " + strconv.Itoa(limit), q.Args
 }
 
 func rankConditions(query offences.Query) (*conditions, error) {

@@ -12,6 +12,39 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
+func TestARankingKeepsTheKeysThatItIsAskedFor(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n := newCounting(t, f.Offences, f.Clock, "a", nil)
+		for i := range 9 {
+			n.limited("k:"+strconv.Itoa(i), 10-i/3) // three keys of each count
+		}
+		n.flush()
+		q := offences.Query{From: f.Clock.Now().Add(-time.Hour), To: f.Clock.Now().Add(time.Minute), Limit: 2}
+		for sort, want := range map[offences.Sort]string{offences.ByOffences: "[k:0 k:2 k:4 k:6 k:8]", offences.ByKey: "[k:0 k:2 k:4 k:6 k:8]"} {
+			var got []string
+			q.Sort, q.Cursor = sort, ""
+			for range 3 {
+				asked := 0
+				q.Keep = func(key string) bool {
+					asked++
+					return (key[2]-'0')%2 == 0
+				}
+				r, err := f.Offences.Rank(t.Context(), q)
+				if err != nil || asked != 9 || r.Keys != 5 || r.Offences != 10+10+9+8+8 || r.Unread != 0 {
+					t.Fatalf("by %s: asked about %d, got %+v, %v", sort, asked, r, err)
+				}
+				for _, row := range r.Rows {
+					got = append(got, row.Key)
+				}
+				q.Cursor = r.Next
+			}
+			if fmt.Sprint(got) != want || q.Cursor != "" {
+				t.Errorf("by %s: got %v, want %s", sort, got, want)
+			}
+		}
+	})
+}
+
 func TestReportsAreExactOverMinutesHoursAndDaysTogether(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		truth := map[int64]map[string]int64{}

@@ -1,0 +1,35 @@
+package admin
+
+import (
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/offences"
+)
+
+// selectState has a query keep the keys of its state. The map that it returns counts the
+// keys of each state once the query has run; it is nil where that is not asked for.
+func (d *Detection) selectState(q *offences.Query) (map[offences.Triage]int64, error) {
+	switch q.State {
+	case "", offences.TriageOpen, offences.TriageBlocked, offences.TriageExempt:
+	default:
+		return nil, fault.Field("state", "must be open, blocked or exempt")
+	}
+	if q.State == "" && !q.CountStates {
+		return nil, nil
+	}
+	wanted, now, known := q.State, d.now(), d.View.Blocks()
+	counts := map[offences.Triage]int64{offences.TriageOpen: 0, offences.TriageBlocked: 0, offences.TriageExempt: 0}
+	q.Keep = func(text string) bool {
+		state := offences.TriageOpen
+		if k, err := offences.ParseKey(text); err == nil {
+			switch m := known.Match(k, now); {
+			case m.Exemption != nil:
+				state = offences.TriageExempt
+			case m.Block != nil:
+				state = offences.TriageBlocked
+			}
+		}
+		counts[state]++
+		return wanted == "" || wanted == state
+	}
+	return counts, nil
+}

@@ -1,0 +1,74 @@
+package adminui_test
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+)
+
+func TestOffendersAreWorkedThrough(t *testing.T) {
+	n := newNode(t)
+	for i := range 5 {
+		for range 30 - i {
+			n.ask(t, "ip:198.51.100."+strconv.Itoa(i+1))
+		}
+	}
+	n.flush(t)
+	add := func(kind blocks.Kind, text string) {
+		p, err := n.catalog.Parser().Pattern(text)
+		must(t, err)
+		_, err = n.store.Entries.Add(context.Background(), audit.SystemActor("test"), blocks.Fail, blocks.Entry{Kind: kind, Pattern: p})
+		must(t, err)
+	}
+	add(blocks.Block, "ip:198.51.100.2")
+	add(blocks.Exemption, "ip:198.51.100.3")
+	must(t, n.catalog.Refresh(context.Background()))
+
+	t.Run("without JavaScript", func(t *testing.T) {
+		v := n.as(t, "olu")
+		for path, want := range map[string]string{
+			"/offenders": "1 2 3 4 5", "/offenders?state=open": "1 4 5", "/offenders?state=blocked": "2", "/offenders?state=exempt": "3",
+			"/offenders?sort=key": "1 2 3 4 5", "/offenders?state=open&sort=last": "",
+		} {
+			got := v.get(path).is(http.StatusOK).holds(`>All&nbsp;<span class="muted">5<`).holds(`>Open&nbsp;<span class="muted">3<`)
+			if want == "" {
+				continue
+			}
+			for i := range 5 {
+				is, row := strings.Contains(" "+want+" ", " "+strconv.Itoa(i+1)+" "), `data-key="ip:198.51.100.`+strconv.Itoa(i+1)+`"`
+				if strings.Contains(got.body, row) != is {
+					t.Errorf("%s shows key %d: %v", path, i+1, !is)
+				}
+			}
+		}
+		v.get("/offenders").holds("Hide handled")
+		v.get("/offenders?state=open").holds("Show handled").lacks("data-all-matching")
+		v.get("/offenders?state=blocked&search=nothing").holds("No key is blocked.")
+		v.get("/offenders?state=other").is(http.StatusUnprocessableEntity)
+	})
+	t.Run("with keys", func(t *testing.T) {
+		b := newBrowser(t, n)
+		b.logIn("olu")
+		b.do(chromedp.Navigate(n.url + "/offenders?state=open"))
+		b.waitFor(`document.querySelectorAll("tr[data-key]").length === 3`)
+		b.do(chromedp.KeyEvent("?"))
+		b.waitFor(`document.querySelector("#shortcuts[open]")`)
+		b.do(chromedp.Click(chromedp.CSS("#shortcuts [data-close]")))
+		b.waitFor(`!document.querySelector("#shortcuts[open]")`)
+		b.do(chromedp.Evaluate[chromedp.Void]("document.activeElement.blur()"))
+		b.do(chromedp.KeyEvent("jjjk"))
+		b.waitFor(`document.activeElement.closest("tr").dataset.key === "ip:198.51.100.4"`)
+		b.do(chromedp.KeyEvent("x"))
+		b.waitFor(`document.querySelector("[data-selected]").textContent === "1"`)
+		b.do(chromedp.KeyEvent("b"))
+		b.waitFor(`location.pathname === "/bulk/add" && document.body.innerText.includes("198.51.100.4")`)
+		b.consoleIsClean()
+	})
+}
