@@ -6,10 +6,8 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/supervise"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -36,114 +34,15 @@ const (
 	// batch is queued.
 	smallBatch = 16
 	slowCall   = 300 * time.Microsecond
+	// maxStalled is how many calls more a judged batcher has in flight while as many
+	// are waited for by no caller any more: a connection that stalls holds up those who
+	// come later no longer than those who asked over it.
+	maxStalled = 2
 	// yields is how often a sender yields to runnable goroutines before it takes
 	// the queue: under load these are callers that are about to ask. Without any,
 	// it costs less than a microsecond.
 	yields = 3
 )
-
-// item is one request on its way to Redis.
-type item struct {
-	name         string
-	shard        int
-	stack        string // as the function library reads it
-	rules        rules.Stack
-	cost         uint32
-	peek, detail bool
-	counted      bool // by a counter, whose waits may be long
-	// What stint_decide knows nothing of.
-	always bool // as Request.ChargeAlways
-	// uncharged is as Request.Uncharged.
-	uncharged bool
-	value     uint64 // as Request.Value, 0 for none
-	maxWait   int64
-	id        string
-	// elsewhere says that the primary did nothing, since another has the log.
-	elsewhere bool
-	result    timestamplog.Result
-}
-
-// group is the requests of one Decide that share a batcher. They are answered
-// in their order, so they stay together.
-type group struct {
-	items []item
-	state atomic.Int32
-	// redirected says that the primary answered and that some requests were sent
-	// on to another.
-	redirected atomic.Bool
-	// partly says that the primary answered some of the calls that the group needs.
-	partly atomic.Bool
-	done   chan struct{} // takes one value when the items have their results
-	until  time.Time     // when its caller gives up; zero for never
-	home   *groups
-}
-
-// The states of a group. A caller who gives up cancels it: one that is waiting is
-// then never sent, and one that was sent is not sent again.
-const (
-	waiting int32 = iota
-	sent
-	cancelled
-)
-
-// groups hands out groups, those that were released first. The zero value is
-// ready, and safe for use by many goroutines.
-type groups struct{ pool sync.Pool }
-
-// get returns a group of n empty items.
-func (gs *groups) get(n int) *group {
-	g, _ := gs.pool.Get().(*group)
-	if g == nil {
-		g = &group{done: make(chan struct{}, 1), home: gs}
-	}
-	if cap(g.items) < n {
-		g.items = make([]item, n)
-	}
-	g.items = g.items[:n]
-	g.state.Store(waiting)
-	g.redirected.Store(false)
-	g.partly.Store(false)
-	return g
-}
-
-// wait returns nil once the items have their results, or why the caller no
-// longer waits.
-func (g *group) wait(ctx context.Context) error {
-	select {
-	case <-g.done:
-		return nil
-	case <-ctx.Done():
-		g.state.Store(cancelled)
-		return unreachable(ctx.Err())
-	}
-}
-
-// isGone reports whether its caller has given up.
-func (g *group) isGone(now time.Time) bool {
-	return g.state.Load() == cancelled || !g.until.IsZero() && !now.Before(g.until)
-}
-
-// answer returns the i-th result, or err where the caller did not wait for it.
-func (g *group) answer(i int, err error) timestamplog.Result {
-	if err != nil {
-		return timestamplog.Result{Err: err}
-	}
-	return g.items[i].result
-}
-
-func (g *group) hasElsewhere() bool {
-	return slices.ContainsFunc(g.items, func(it item) bool { return it.elsewhere })
-}
-
-// release lets the group be used again, unless its caller gave up, in which
-// case a sender may still write to it.
-func (g *group) release(err error) {
-	if err != nil {
-		return
-	}
-	clear(g.items)
-	g.home.pool.Put(g)
-}
 
 // batcher sends groups in calls of up to maxBatch requests, maxInFlight at a
 // time, to one primary.
@@ -159,6 +58,9 @@ type batcher struct {
 	// judge records what came of a call to the primary; nil where the callers do. With
 	// it calls go on when their callers have given up, until timeout.
 	judge func(items []*item, err error)
+	// dropped records requests whose callers' deadlines passed before they were sent;
+	// set where judge is.
+	dropped func(requests int)
 
 	mu         sync.Mutex
 	queue      []*group
@@ -166,6 +68,9 @@ type batcher struct {
 	inFlight   int
 	lastBatch  int       // requests in the call that was sent last,
 	lastSentAt time.Time // and when it was
+	// awaited has, of each call in flight of a judged batcher, when the last of its
+	// callers gives up.
+	awaited []time.Time
 }
 
 // submit queues g and sees to it that it is sent. ctx is its caller's.
@@ -186,10 +91,23 @@ func (b *batcher) submit(ctx context.Context, g *group) {
 
 // canSend reports whether another call is to be sent.
 func (b *batcher) canSend() bool {
-	if b.inFlight == 0 || b.inFlight == maxInFlight {
-		return b.inFlight == 0
+	inFlight := b.inFlight - b.stalled(time.Now())
+	if inFlight <= 0 || inFlight >= maxInFlight {
+		return inFlight <= 0
 	}
 	return b.lastBatch < smallBatch || b.queued >= maxBatch || time.Since(b.lastSentAt) > slowCall
+}
+
+// stalled returns how many of the calls in flight no caller waits for, at most
+// maxStalled.
+func (b *batcher) stalled(now time.Time) int {
+	n := 0
+	for _, until := range b.awaited {
+		if !until.IsZero() && now.After(until) {
+			n++
+		}
+	}
+	return min(n, maxStalled)
 }
 
 // sendLoop sends what is queued until nothing is.
@@ -202,8 +120,43 @@ func (b *batcher) sendLoop() {
 		if batch = b.take(batch[:0]); len(batch) == 0 {
 			return
 		}
+		if b.judge == nil {
+			b.flush(batch)
+			continue
+		}
+		until := lastDeadline(batch)
+		b.await(until)
 		b.flush(batch)
+		b.answered(until)
 	}
+}
+
+// await notes a call whose callers wait until an instant, zero for ever.
+func (b *batcher) await(until time.Time) {
+	b.mu.Lock()
+	b.awaited = append(b.awaited, until)
+	b.mu.Unlock()
+}
+
+// answered removes such a call.
+func (b *batcher) answered(until time.Time) {
+	b.mu.Lock()
+	at := slices.Index(b.awaited, until)
+	b.awaited = slices.Delete(b.awaited, at, at+1)
+	b.mu.Unlock()
+}
+
+// lastDeadline returns when the last caller of batch gives up, zero for never.
+func lastDeadline(batch []*group) (last time.Time) {
+	for _, g := range batch {
+		if g.until.IsZero() {
+			return time.Time{}
+		}
+		if g.until.After(last) {
+			last = g.until
+		}
+	}
+	return last
 }
 
 // take appends to batch the groups of the next call, at least one where any
@@ -221,6 +174,8 @@ func (b *batcher) take(batch []*group) []*group {
 		if !g.isGone(now) && g.state.CompareAndSwap(waiting, sent) {
 			batch = append(batch, g)
 			requests += len(g.items)
+		} else {
+			b.drop(g, now)
 		}
 	}
 	rest := copy(b.queue, b.queue[taken:])
@@ -232,6 +187,13 @@ func (b *batcher) take(batch []*group) []*group {
 	}
 	b.lastBatch, b.lastSentAt = requests, now
 	return batch
+}
+
+// drop records a group that is not sent, where its caller's deadline has passed.
+func (b *batcher) drop(g *group, now time.Time) {
+	if b.dropped != nil && !g.until.IsZero() && !now.Before(g.until) {
+		b.dropped(len(g.items))
+	}
 }
 
 // flush sends batch, in several calls only where one group is too large for
@@ -311,6 +273,9 @@ func (b *batcher) stillWaiting(items []*item, batch []*group, late bool) ([]*ite
 	until := now.Add(b.timeout)
 	for _, g := range batch {
 		if g.isGone(now) {
+			if !late {
+				b.drop(g, now)
+			}
 			for i := range g.items {
 				if !late { // or else it has the error already
 					g.items[i].result.Err = unreachable(context.DeadlineExceeded)
@@ -347,16 +312,10 @@ func (b *batcher) deadline(batch []*group) time.Time {
 	if b.judge != nil {
 		return latest
 	}
-	var last time.Time
-	for _, g := range batch {
-		if g.until.IsZero() || g.until.After(latest) {
-			return latest
-		}
-		if g.until.After(last) {
-			last = g.until
-		}
+	if last := lastDeadline(batch); !last.IsZero() && last.Before(latest) {
+		return last
 	}
-	return last
+	return latest
 }
 
 // fail makes err the answer to items.

@@ -248,3 +248,83 @@ func TestACallerWhoGivesUpWhileItsCallIsMadeIsNotSent(t *testing.T) {
 		}
 	})
 }
+
+// A judged batcher goes on without the calls that no caller waits for any more, and counts
+// the requests that were never sent since all calls were taken.
+func TestStalledCallsHoldUpNoLaterCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, tr := newBatcher()
+		judged, dropped := 0, 0
+		l.judge = func([]*item, error) { judged++ }
+		l.dropped = func(requests int) { dropped += requests }
+		hurry := func(n int) <-chan error {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			t.Cleanup(cancel)
+			return decide(ctx, l, n)
+		}
+		var gone []<-chan error
+		for range maxInFlight {
+			gone = append(gone, hurry(1))
+			wantSizes(t, tr, 1)
+		}
+		gone = append(gone, hurry(3))
+		time.Sleep(11 * time.Millisecond)
+		wantSizes(t, tr)
+		later := hurry(1)
+		wantSizes(t, tr, 1)
+		if dropped != 3 {
+			t.Errorf("%d requests were dropped, want 3", dropped)
+		}
+		tr.answer <- nil // to any of the three
+		tr.answer <- nil
+		tr.answer <- nil
+		if err := <-later; err != nil {
+			t.Errorf("a later caller: %v", err)
+		}
+		for _, d := range gone {
+			if <-d == nil {
+				t.Error("a caller whose deadline passed got an answer")
+			}
+		}
+		synctest.Wait()
+		if l.inFlight != 0 || len(l.awaited) != 0 || judged != 3 {
+			t.Errorf("%d calls are in flight, %d are awaited, %d were judged", l.inFlight, len(l.awaited), judged)
+		}
+		// Where the primary itself stalls, no more than so many are in flight.
+		for range 10 {
+			hurry(1)
+			time.Sleep(11 * time.Millisecond)
+		}
+		synctest.Wait()
+		if l.inFlight != maxInFlight+maxStalled {
+			t.Errorf("%d calls are in flight", l.inFlight)
+		}
+		for range maxInFlight + maxStalled {
+			tr.answer <- nil
+		}
+	})
+}
+
+func TestRequestsThatWereNeverSentCountTowardsTheOutageOnly(t *testing.T) {
+	var b breaker
+	b.leave(5)
+	if b.open.Load() {
+		t.Fatal("an outage began")
+	}
+	for range failureThreshold {
+		b.failed("a", errTorn, 1, time.Now())
+	}
+	b.leave(2)
+	if outage, isOpen := b.state(); !isOpen || outage.Requests != 7+failureThreshold {
+		t.Errorf("the outage is %+v", outage)
+	}
+	b.succeeded()
+	b.leave(4)
+	b.succeeded()
+	for range failureThreshold {
+		b.failed("a", errTorn, 1, time.Now())
+	}
+	if outage, _ := b.state(); outage.Requests != failureThreshold {
+		t.Errorf("requests before the last success count: %+v", outage)
+	}
+}

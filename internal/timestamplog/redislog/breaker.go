@@ -38,6 +38,13 @@ func (b *breaker) refuses(requests int) bool {
 	return true
 }
 
+// leave notes requests that were never sent, since calls before them went unanswered
+// until their callers gave up. They are no failure by themselves.
+func (b *breaker) leave(requests int) {
+	b.refused.Add(int64(requests))
+	b.troubled.Store(true) // or else the next success would leave them to a later outage
+}
+
 // failed notes a failure that left requests unanswered, and reports whether it
 // begins an outage.
 func (b *breaker) failed(server string, err error, requests int, now time.Time) (begins bool) {

@@ -39,6 +39,7 @@ func (l *Log) newPrimary(name string, client redis.UniversalClient, send func(co
 	for _, b := range []*batcher{p.hurriedDecides, p.hurriedReserves} {
 		b.timeout = l.maxLatency
 		b.judge = func(items []*item, err error) { l.outages.judgeCall(p, items, err) }
+		b.dropped = p.breaker.leave
 	}
 	return p
 }
