@@ -58,6 +58,7 @@ func (f *follower) run(ctx context.Context) {
 			err = f.finishListing(ctx, found)
 		}
 		if err != nil && ctx.Err() == nil {
+			f.o.Progress.failed()
 			f.o.Logf("%v; trying again in %s.", err, retryAfter)
 			retry.Reset(retryAfter)
 			f.next = time.Time{} // the next attempt sets it
@@ -124,9 +125,11 @@ func (f *follower) take(ctx context.Context, m message) (changed bool) {
 			f.o.Logf("%v; the sets stay and time out. Connecting again.", m.err)
 		}
 		f.outage = true
+		f.o.Progress.connected(false)
 		return false
 	case m.opened:
 		f.outage = false
+		f.o.Progress.connected(true)
 		f.o.Logf("Following the server.")
 		f.startListing(ctx)
 		return false

@@ -32,6 +32,8 @@ type Options struct {
 	// CompareEvery is how often everything is read again, from the server and from the
 	// kernel, and compared.
 	CompareEvery time.Duration
+	// Progress, if not nil, is told what was done.
+	Progress *Progress
 	// Logf writes one line for people. Nothing in it is chosen by an attacker.
 	Logf func(format string, args ...any)
 }
@@ -70,8 +72,7 @@ func (s *Sync) DryRun(ctx context.Context) (string, error) {
 		return "", found.err
 	}
 	s.replace(found, nil)
-	script, _ := s.comparison(current, time.Now(), true)
-	return script, nil
+	return s.comparison(current, time.Now(), true).script, nil
 }
 
 // Removal returns the commands that remove everything that was created by the layout, and
@@ -173,7 +174,7 @@ func (s *Sync) update(ctx context.Context) error {
 		return s.compare(ctx, false)
 	}
 	now := time.Now()
-	wanted, _ := s.wanted(now)
+	wanted, sum := s.wanted(now)
 	remove, add := difference(activeOf(s.written, now), wanted, 0)
 	s.written = wanted
 	if len(remove)+len(add) == 0 {
@@ -184,6 +185,7 @@ func (s *Sync) update(ctx context.Context) error {
 		s.exact = false
 		return s.compare(ctx, false)
 	}
+	s.o.Progress.written(sum, len(add), len(remove), false)
 	s.o.Logf("Put in %s, took out %d.", plural(len(add), "range"), len(remove))
 	return nil
 }
@@ -211,13 +213,14 @@ func (s *Sync) compare(ctx context.Context, rebuild bool) (err error) {
 		if current, err = s.o.Layout.read(ctx); err != nil {
 			break
 		}
-		script, done := s.comparison(current, time.Now(), rebuild)
-		if script != "" {
-			err = run(ctx, script)
+		found := s.comparison(current, time.Now(), rebuild)
+		if found.script != "" {
+			err = run(ctx, found.script)
 		}
 		if err == nil {
 			s.exact = true
-			s.o.Logf("%s", done)
+			s.o.Logf("%s", &found)
+			s.o.Progress.written(found.sum, found.added, found.removed, true)
 			return nil
 		}
 		pause(ctx, minPause/4)
@@ -230,19 +233,31 @@ func (s *Sync) compare(ctx context.Context, rebuild bool) (err error) {
 // seconds.
 const tolerance = 3 * time.Second
 
-// comparison returns the commands that make the sets equal to the blocks, and a line that
-// says what they do.
-func (s *Sync) comparison(current *state, now time.Time, rebuild bool) (script, done string) {
+// comparison is how the sets differ from the blocks.
+type comparison struct {
+	script         string // the commands that make them equal
+	sum            Summary
+	added, removed int // ranges
+}
+
+// comparison compares what the kernel contains with the blocks.
+func (s *Sync) comparison(current *state, now time.Time, rebuild bool) (found comparison) {
 	wanted, sum := s.wanted(now)
 	remove, add := difference(current.ranges, wanted, tolerance)
 	s.written = wanted
+	found.sum, found.added, found.removed = sum, len(add), len(remove)
 	if rebuild || !current.intact {
-		script = s.o.Layout.structure()
+		found.script = s.o.Layout.structure()
 	}
-	script += s.o.Layout.change(remove, add, now)
-	return script, fmt.Sprintf("Compared: %s and %s are %s of IPv4 and %d of IPv6; put in %d, took out %d. Left out: %s of other keys, %d of every address.",
-		plural(sum.Blocks, "block"), plural(sum.Exemptions, "exemption"), plural(sum.IPv4, "range"), sum.IPv6, len(add), len(remove),
-		plural(sum.NotAddresses, "block"), sum.EveryAddress)
+	found.script += s.o.Layout.change(remove, add, now)
+	return found
+}
+
+// String returns a line for people.
+func (c *comparison) String() string {
+	return fmt.Sprintf("Compared: %s and %s are %s of IPv4 and %d of IPv6; put in %d, took out %d. Left out: %s of other keys, %d of every address.",
+		plural(c.sum.Blocks, "block"), plural(c.sum.Exemptions, "exemption"), plural(c.sum.IPv4, "range"), c.sum.IPv6, c.added, c.removed,
+		plural(c.sum.NotAddresses, "block"), c.sum.EveryAddress)
 }
 
 func plural(n int, noun string) string {

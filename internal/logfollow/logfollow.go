@@ -47,6 +47,8 @@ type Options struct {
 	// DryRun, if not nil, receives each request and its outcomes in the place of the server,
 	// and no state is written.
 	DryRun func(file string, r *accesslog.Record, outcomes []string) error
+	// Progress, if not nil, is told after each batch what was done.
+	Progress *Progress
 	// Logf writes a line for the operator.
 	Logf func(format string, args ...any)
 	// Now is the clock that lines are compared with. nil means time.Now.
@@ -185,6 +187,7 @@ func (f *follower) run(ctx context.Context) error {
 			return err
 		}
 		f.logSummary(time.Now())
+		f.tell(time.Time{}, false)
 		if isFull && ctx.Err() == nil {
 			continue
 		}

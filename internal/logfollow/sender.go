@@ -117,7 +117,8 @@ func (f *follower) deliver(ctx context.Context) error {
 			outage = time.Now()
 			f.o.Logf("%v; trying again. The lines wait in the file.", err)
 		}
-		if !f.awaitServer(ctx, rest[0].check) {
+		f.tell(read, false)
+		if !f.awaitServer(ctx, rest[0].check, read) {
 			return nil
 		}
 	}
@@ -126,6 +127,7 @@ func (f *follower) deliver(ctx context.Context) error {
 	}
 	f.maxLag = max(f.maxLag, time.Since(read))
 	f.accept()
+	f.tell(read, true)
 	return nil
 }
 
@@ -346,7 +348,7 @@ func fatal(err error) error {
 
 // awaitServer waits until the server answers a check that charges nothing. It reports
 // false when ctx ends before.
-func (f *follower) awaitServer(ctx context.Context, like client.Check) bool {
+func (f *follower) awaitServer(ctx context.Context, like client.Check, read time.Time) bool {
 	like.Peek, like.IdempotencyKey = true, ""
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		select {
@@ -354,6 +356,7 @@ func (f *follower) awaitServer(ctx context.Context, like client.Check) bool {
 			return false
 		case <-time.After(pause):
 		}
+		f.tell(read, false)
 		items, err := f.o.Server.Batch(ctx, []client.Check{like})
 		if err == nil && len(items) == 1 {
 			var problem *client.Problem

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/testnode"
 )
 
@@ -149,11 +148,7 @@ func TestAlertsOfCrowdSecBecomeBlocks(t *testing.T) {
 
 func TestTheCustomBouncerMakesCrowdSecsDecisionsBlocks(t *testing.T) {
 	s := startSource(t)
-	admin := filepath.Join(t.TempDir(), "stint-admin")
-	if text, err := servers.Build(admin, "cmd/admin"); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
-	t.Setenv("STINT", fmt.Sprintf("%s --url %s --token-file %s", admin, s.node.Admin, write(t, "token", s.token+"\n")))
+	t.Setenv("STINT", fmt.Sprintf("%s --url %s --token-file %s", testnode.AdminProgram(t), s.node.Admin, write(t, "token", s.token+"\n")))
 	c := startCrowdSec(t, "key", "name: none\nfilters: [\"false\"]\n").run()
 	c.cscli("decisions", "add", "-i", "203.0.113.5", "-d", "4h", "-R", "by hand")
 	config := strings.NewReplacer(

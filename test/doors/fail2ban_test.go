@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/testnode"
 )
 
@@ -26,10 +25,6 @@ func startJail(t *testing.T) *jail {
 	t.Helper()
 	j := &jail{T: t, node: testnode.Start(t), dir: t.TempDir()}
 	j.log = filepath.Join(j.dir, "auth.log")
-	admin := filepath.Join(j.dir, "stint-admin")
-	if text, err := servers.Build(admin, "cmd/admin"); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
 	var token struct{ Secret string }
 	made := j.node.Do(t, http.MethodPost, "/v1/tokens", `{"name":"fail2ban","scopes":["operate"]}`, http.StatusCreated)
 	if err := json.Unmarshal(made, &token); err != nil {
@@ -39,7 +34,7 @@ func startJail(t *testing.T) *jail {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := fmt.Sprintf("%s --url %s --token-file %s/stint.token", admin, j.node.Admin, j.dir)
+	command := fmt.Sprintf("%s --url %s --token-file %s/stint.token", testnode.AdminProgram(t), j.node.Admin, j.dir)
 	for name, text := range map[string]string{
 		"auth.log":             "",
 		"stint.token":          token.Secret + "\n",

@@ -9,15 +9,12 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/testnode"
 )
 
@@ -54,21 +51,6 @@ func TestMain(m *testing.M) {
 // maxWait bounds every wait for something that must happen.
 const maxWait = time.Minute
 
-// admin builds the command line once.
-var admin = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "stint-admin-")
-	if err != nil {
-		return "", err
-	}
-	servers.AtExit(func() { os.RemoveAll(dir) })
-	program := filepath.Join(dir, "stint-admin")
-	text, err := servers.Build(program, "cmd/admin")
-	if err != nil {
-		err = fmt.Errorf("cmd/admin cannot be built: %w: %s", err, text)
-	}
-	return program, err
-})
-
 // site is a node, and a firewall that follows it.
 type site struct {
 	*testing.T
@@ -95,11 +77,7 @@ func newSite(t *testing.T) *site {
 
 func (s *site) command(flags ...string) *exec.Cmd {
 	s.Helper()
-	program, err := admin()
-	if err != nil {
-		s.Fatal(err)
-	}
-	c := exec.Command(program, append([]string{"firewall", "nftables"}, flags...)...)
+	c := exec.Command(testnode.AdminProgram(s.T), append([]string{"firewall", "nftables"}, flags...)...)
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "STINT_ADMIN_TOKEN=" + s.token, "STINT_ADMIN_URL=" + s.node.Admin}
 	return c
 }

@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +19,7 @@ import (
 func TestTheSetsFollowTheBlocks(t *testing.T) {
 	s := newSite(t)
 	s.add("blocks", "ip:203.0.113.1", "") // before the start
-	s.start()
+	s.start("--metrics-listen", "127.0.0.1:0")
 	s.await("203.0.113.1")
 
 	hour := s.add("blocks", "ip:198.51.100.0/24", `,"expires_in":"1h"`)
@@ -58,6 +60,29 @@ func TestTheSetsFollowTheBlocks(t *testing.T) {
 	// An import is one change, which does not name its blocks.
 	s.importBlocks("ip:192.0.2.1\nip:192.0.2.3\n")
 	s.await("192.0.2.1 192.0.2.3 203.0.113.1 2001:db8::/64")
+
+	at := regexp.MustCompile(`Metrics: (http://\S+)`).FindStringSubmatch(s.out.String())
+	if at == nil {
+		t.Fatalf("it does not say where its metrics are:\n%s", s.out.String())
+	}
+	for _, want := range []string{"stint_firewall_connected 1", `stint_firewall_ranges{family="ipv4"} 3`, `stint_firewall_ranges{family="ipv6"} 1`, "stint_firewall_blocks 4"} {
+		s.until(want+" in the metrics", func() bool { return strings.Contains(s.get(at[1]), want+"\n") })
+	}
+}
+
+// get returns the body of an answer of this machine.
+func (s *site) get(url string) string {
+	s.Helper()
+	answer, err := http.Get(url)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return string(text)
 }
 
 // Blocks that escalation makes have no actor but the server.

@@ -29,6 +29,7 @@ type firewallFlags struct {
 	dryRun       bool
 	remove       bool
 	removeOnExit bool
+	metrics      string
 }
 
 // NewFirewall returns the command that enforces blocks in the kernel of this machine.
@@ -80,6 +81,9 @@ admin firewall nftables --remove`,
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the commands for nft instead of executing them")
 	flags.BoolVar(&f.remove, "remove", false, "remove what was created under the same --table and --chain, and end")
 	flags.BoolVar(&f.removeOnExit, "remove-on-exit", false, "remove it when the command is interrupted")
+	metricsFlag(flags, &f.metrics)
+	c.MarkFlagsMutuallyExclusive("dry-run", "metrics-listen")
+	c.MarkFlagsMutuallyExclusive("remove", "metrics-listen")
 	c.MarkFlagsMutuallyExclusive("drop", "reject")
 	c.MarkFlagsMutuallyExclusive("reject", "sets-only")
 	c.MarkFlagsMutuallyExclusive("drop", "sets-only")
@@ -139,6 +143,7 @@ func runNftables(ctx context.Context, con *console.Console, f *firewallFlags) er
 	if err != nil {
 		return console.Usagef("%w", err)
 	}
+	o.Progress = &firewall.Progress{}
 	sync := firewall.New(blockSource{server, base}, o)
 	if f.dryRun {
 		script, err := sync.DryRun(ctx)
@@ -147,6 +152,11 @@ func runNftables(ctx context.Context, con *console.Console, f *firewallFlags) er
 		}
 		return err
 	}
+	stop, err := serveMetrics(con, f.metrics, firewallMetrics(o.Progress))
+	if err != nil {
+		return err
+	}
+	defer stop()
 	err = sync.Run(ctx)
 	if f.removeOnExit && err == nil {
 		err = removeFirewall(context.WithoutCancel(ctx), con, f)

@@ -32,6 +32,7 @@ type followFlags struct {
 	once         bool
 	dryRun       bool
 	summaryEvery time.Duration
+	metrics      string
 }
 
 // NewFollow returns the command that checks the requests of growing access logs.
@@ -78,6 +79,8 @@ admin follow access.log --from-start --once --dry-run`,
 	flags.BoolVar(&f.once, "once", false, "end when the logs are read to their ends")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be checked; nothing is sent or saved")
 	flags.DurationVar(&f.summaryEvery, "summary-every", time.Minute, "how often a line says what was done, at least 1s")
+	metricsFlag(flags, &f.metrics)
+	c.MarkFlagsMutuallyExclusive("dry-run", "metrics-listen")
 	c.MarkFlagsMutuallyExclusive("from-start", "from-end")
 	c.MarkFlagsMutuallyExclusive("outcome", "no-outcomes")
 	f.logFlags.add(c)
@@ -94,6 +97,12 @@ func runFollow(ctx context.Context, con *console.Console, paths []string, f *fol
 	} else if o.Server, err = f.server(con); err != nil {
 		return err
 	}
+	o.Progress = &logfollow.Progress{}
+	stop, err := serveMetrics(con, f.metrics, followMetrics(o.Progress))
+	if err != nil {
+		return err
+	}
+	defer stop()
 	// A second signal ends the process at once.
 	defer context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })()
 	summary, err := logfollow.Run(ctx, paths, o)
