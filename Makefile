@@ -7,12 +7,14 @@ TOOL = $(GO) tool -modfile=tools/go.mod
 # with it they would take most of the tests' processor time, and they share no
 # data of ours. Pointer checks are off for that C too. By default the detector
 # sleeps for a second at the end of each program; GORACE shortens that.
-race := -race -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' \
+race := -race -trimpath -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' \
 	-gcflags='modernc.org/libc=-d=checkptr=0' -gcflags='modernc.org/memory=-d=checkptr=0' \
 	-gcflags='golang.org/x/crypto/argon2=-race=false' -gcflags='golang.org/x/crypto/blake2b=-race=false'
 test: export GORACE ?= atexit_sleep_ms=10
-# Without the tables of a debugger, which linking takes most of its time for.
-undebugged := -ldflags=-w
+# Without the tables of symbols and of a debugger, which linking takes most of its
+# time for. test/servers builds our programs with the same flags, and -trimpath lets
+# every clone of the repository use what another one has compiled.
+undebugged := -ldflags='-s -w'
 
 # The packages whose tests take longest. They are started first, so that none
 # runs alone at the end. test-short omits both lists.
@@ -39,7 +41,7 @@ setup: ## Install what the tests need: redis-server, Postgres, Chromium, gateway
 test: setup ## Run all tests with the race detector, on real servers
 	@echo "The tests take some fifteen minutes on two cores, more at the first time."
 	$(GO) test $(race) $(undebugged) -vet=off -timeout 30m -p $(packages) $(longest) ./...
-	$(GO) test $(undebugged) -vet=off -run Contract ./internal/timestamplog/...
+	$(GO) test -trimpath $(undebugged) -vet=off -run Contract ./internal/timestamplog/...
 
 .PHONY: test-short
 test-short: setup ## Run the packages whose tests start no node, browser or cluster, in about a minute

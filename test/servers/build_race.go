@@ -7,7 +7,7 @@ package servers
 // are not watched. What is built so is compiled once for all. Without debug
 // information, which stack traces do not need, programs are linked sooner.
 var buildFlags = []string{
-	"-ldflags=-s -w", "-race", "-gcflags=modernc.org/sqlite/lib=-race=false -d=checkptr=0",
+	"-ldflags=-s -w", "-trimpath", "-race", "-gcflags=modernc.org/sqlite/lib=-race=false -d=checkptr=0",
 	"-gcflags=modernc.org/libc=-d=checkptr=0", "-gcflags=modernc.org/memory=-d=checkptr=0",
 	"-gcflags=golang.org/x/crypto/argon2=-race=false", "-gcflags=golang.org/x/crypto/blake2b=-race=false",
 }
