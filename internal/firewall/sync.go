@@ -32,7 +32,7 @@ type Options struct {
 	// CompareEvery is how often everything is read again, from the server and from the
 	// kernel, and compared.
 	CompareEvery time.Duration
-	// Progress, if not nil, is told what was done.
+	// Progress, if not nil, gets what was done.
 	Progress *Progress
 	// Logf writes one line for people. Nothing in it is chosen by an attacker.
 	Logf func(format string, args ...any)

@@ -47,7 +47,7 @@ type Options struct {
 	// DryRun, if not nil, receives each request and its outcomes in the place of the server,
 	// and no state is written.
 	DryRun func(file string, r *accesslog.Record, outcomes []string) error
-	// Progress, if not nil, is told after each batch what was done.
+	// Progress, if not nil, gets what was done, after each batch.
 	Progress *Progress
 	// Logf writes a line for the operator.
 	Logf func(format string, args ...any)
@@ -187,7 +187,7 @@ func (f *follower) run(ctx context.Context) error {
 			return err
 		}
 		f.logSummary(time.Now())
-		f.tell(time.Time{}, false)
+		f.o.Progress.publish(f, time.Time{}, false)
 		if isFull && ctx.Err() == nil {
 			continue
 		}

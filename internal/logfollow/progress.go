@@ -31,10 +31,9 @@ func (p *Progress) Snapshot() Snapshot {
 	return p.snapshot
 }
 
-// tell tells Progress what was done. readAt is when the batch was read that is being sent, zero
-// for none; isAnswered says that the server has just answered.
-func (f *follower) tell(readAt time.Time, isAnswered bool) {
-	p := f.o.Progress
+// publish takes over what was done. readAt is when the batch was read that is being sent,
+// zero for none; isAnswered says that the server has just answered.
+func (p *Progress) publish(f *follower, readAt time.Time, isAnswered bool) {
 	if p == nil {
 		return
 	}

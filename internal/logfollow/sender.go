@@ -117,7 +117,7 @@ func (f *follower) deliver(ctx context.Context) error {
 			outage = time.Now()
 			f.o.Logf("%v; trying again. The lines wait in the file.", err)
 		}
-		f.tell(read, false)
+		f.o.Progress.publish(f, read, false)
 		if !f.awaitServer(ctx, rest[0].check, read) {
 			return nil
 		}
@@ -127,7 +127,7 @@ func (f *follower) deliver(ctx context.Context) error {
 	}
 	f.maxLag = max(f.maxLag, time.Since(read))
 	f.accept()
-	f.tell(read, true)
+	f.o.Progress.publish(f, read, true)
 	return nil
 }
 
@@ -356,7 +356,7 @@ func (f *follower) awaitServer(ctx context.Context, like client.Check, read time
 			return false
 		case <-time.After(pause):
 		}
-		f.tell(read, false)
+		f.o.Progress.publish(f, read, false)
 		items, err := f.o.Server.Batch(ctx, []client.Check{like})
 		if err == nil && len(items) == 1 {
 			var problem *client.Problem

@@ -208,7 +208,7 @@ func (f *followed) awaitNothingOf(address string) {
 
 var metricsAt = regexp.MustCompile(`Metrics: (http://\S+)`)
 
-// metrics returns what the command tells Prometheus once it has told of all lines.
+// metrics returns the metrics of the command once they count all lines.
 func (f *followed) metrics() (text string) {
 	f.Helper()
 	found := metricsAt.FindAllStringSubmatch(f.out.String(), -1)
