@@ -43,6 +43,8 @@ func BroadReason(p keys.Pattern) string {
 		if kind, rest, _ := strings.Cut(p.Literal(), ":"); rest == "" {
 			return fmt.Sprintf("it selects every key of the kind %q", kind)
 		}
+	case keys.FromOrigin:
+		return broadOrigin(p)
 	case keys.Network:
 		network, _ := p.Network()
 		switch {
@@ -55,6 +57,25 @@ func BroadReason(p keys.Pattern) string {
 		case network.Addr().Is6() && network.Bits() < broadBits6:
 			return fmt.Sprintf("it is wider than a /%d", broadBits6)
 		}
+	}
+	return ""
+}
+
+// broadOrigin says why the pattern of an origin is broad. One of a country always is, and
+// one whose size is not known.
+func broadOrigin(p keys.Pattern) string {
+	origin, _ := p.Origin()
+	if origin.ASN == 0 {
+		return "it selects every address of the country " + origin.Country.String()
+	}
+	extent, known := keys.ExtentOf(p)
+	switch {
+	case !known:
+		return "its size is not known, since this node has no file of autonomous systems"
+	case extent.Addresses > 1<<(32-broadBits4):
+		return fmt.Sprintf("it selects %d IPv4 addresses, more than a /%d", extent.Addresses, broadBits4)
+	case extent.Networks6 > 1:
+		return fmt.Sprintf("it selects more of IPv6 than a /%d", broadBits6)
 	}
 	return ""
 }

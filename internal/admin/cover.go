@@ -27,7 +27,7 @@ func (c *cover) add(p keys.Pattern) {
 		c.every = true
 	case keys.Prefix:
 		c.prefix = append(c.prefix, p)
-	case keys.Exact:
+	case keys.Exact, keys.FromOrigin:
 		c.exact[p.String()] = true
 	case keys.Network:
 		network, _ := p.Network()
@@ -45,7 +45,7 @@ func (c *cover) lengths(of netip.Addr) map[int]bool {
 
 // covers reports whether one of the patterns selects all that p does.
 func (c *cover) covers(p keys.Pattern) bool {
-	if c.every || c.exact[p.String()] && p.Kind() == keys.Exact {
+	if c.every || c.exact[p.String()] {
 		return true
 	}
 	if network, is := p.Network(); is {

@@ -18,6 +18,9 @@ type DetectionStore interface {
 	DeleteOlder(ctx context.Context, now time.Time, keep offences.Retention) (deleted int64, err error)
 
 	Rank(ctx context.Context, q offences.Query) (offences.Ranking, error)
+	// EachRanked calls do with every key that Rank would page through, in its order, with
+	// Key and Offences only.
+	EachRanked(ctx context.Context, q offences.Query, do func(offences.Ranked) error) (offences.Span, error)
 	// Details reads up to points parts of a span for a page of keys, and of
 	// their offences those that q selects; its span and order do not matter.
 	Details(ctx context.Context, q offences.Query, keys []string, span offences.Span, points int) ([]offences.Detail, error)

@@ -36,6 +36,9 @@ type Impact struct {
 	// ConfirmReason says why the entry needs a confirmation, "" where it needs
 	// none.
 	ConfirmReason string
+	// Extent is how much of the addresses the pattern of an origin selects, nil for other
+	// patterns and where it is not known.
+	Extent *keys.Extent
 	// Warnings are sentences about what may not be meant.
 	Warnings []string
 }
@@ -91,6 +94,9 @@ func (e *Entries) impact(ctx context.Context, c Caller, kind blocks.Kind, p keys
 	exemptions, moreExemptions := neighbours(blocks.Exemption)
 	overlapping, moreBlocks := neighbours(blocks.Block)
 	i := &Impact{Pattern: p, Exemptions: exemptions, More: moreExemptions || moreBlocks, Warnings: e.warnings(c, kind, p)}
+	if extent, known := keys.ExtentOf(p); known {
+		i.Extent = &extent
+	}
 	for _, x := range i.Exemptions {
 		i.IsExempt = i.IsExempt || x.Pattern.Covers(p)
 	}
@@ -162,6 +168,7 @@ func (e *Entries) warnings(c Caller, kind blocks.Kind, p keys.Pattern) (all []st
 	if p.Widened() {
 		all = append(all, "The bare IPv6 address was read as its network, "+p.String()+"; write /128 for the single address.")
 	}
+	all = append(all, originWarnings(kind, p)...)
 	set, now := e.View.Blocks(), e.Now()
 	if kind == blocks.Exemption {
 		for _, b := range set.Overlapping(blocks.Block, p, now, maxWarned) {

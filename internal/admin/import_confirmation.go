@@ -80,6 +80,9 @@ type judge struct {
 	broadCount int
 	own        Finding // the rows that refuse the caller
 	v4, v6     union
+	origins    uint64 // IPv4 addresses of the patterns of origins that are not broad
+	originRows int
+	originLine int
 	// several are the patterns of more than one client that are not broad by
 	// themselves, nil where their traffic is not known.
 	several     *keys.Index[struct{}]
@@ -118,6 +121,12 @@ func (j *judge) add(row blocklist.Row) {
 			j.v6.add(network, row.Line)
 		}
 	}
+	if extent, known := keys.ExtentOf(p); known && reason == "" {
+		j.origins += extent.Addresses
+		if j.originRows++; j.originRows == 1 {
+			j.originLine = row.Line
+		}
+	}
 	if reason == "" && j.several != nil && !isSingle(p) {
 		j.several.Set(p, struct{}{})
 		if j.severalRows++; j.severalRows == 1 {
@@ -131,6 +140,9 @@ func (j *judge) confirmation(ctx context.Context) (*Confirmation, error) {
 	var all []Finding
 	all = append(all, j.together(&j.v4, "IPv4", broadSum4)...)
 	all = append(all, j.together(&j.v6, "IPv6", broadSum6)...)
+	if j.origins > 1<<(32-broadSum4) {
+		all = append(all, Finding{Line: j.originLine, Rows: j.originRows, Reason: fmt.Sprintf("together they select %d IPv4 addresses, more than a /%d", j.origins, broadSum4)})
+	}
 	all = append(all, j.traffic(ctx)...)
 	if j.own.Rows > 0 {
 		all = append(all, j.own)

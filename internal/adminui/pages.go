@@ -44,6 +44,8 @@ type Deps struct {
 	Settings func() []administration.Setting
 	// Crawlers are those that the node has verified by DNS.
 	Crawlers operations.Crawlers
+	// Origins knows whose addresses keys are.
+	Origins operations.Origins
 	// Undo takes changes back from the page of the audit; nil for never.
 	Undo *admin.Undo
 	// Checked reports whether any check was ever answered; nil for never.

@@ -51,6 +51,7 @@ type Deps struct {
 	Reports       *use.Reports
 	Nodes         *use.Nodes
 	Crawlers      use.Crawlers
+	Origins       use.Origins
 	Bouncers      *admin.Bouncers
 	Undo          *admin.Undo
 	Jobs          *use.Jobs
@@ -84,7 +85,7 @@ func New(d Deps) *API {
 		(&bouncerHandler{bouncers: d.Bouncers}).routes(),
 		(&policyHandler{common: c, policies: d.Policies}).routes(),
 		entries.routes(),
-		(&keyHandler{common: c, keys: d.Keys}).routes(),
+		(&keyHandler{common: c, keys: d.Keys, origins: &d.Origins}).routes(),
 		(&noteHandler{keys: d.Keys}).routes(),
 		tokens.routes(),
 		(&connectHandler{tokens: tokens, connect: d.Connect}).routes(),
@@ -92,7 +93,7 @@ func New(d Deps) *API {
 		operations.Routes(operations.Deps{
 			Audit: d.Audit, Undo: d.Undo, Reports: d.Reports, Jobs: d.Jobs, Notifications: d.Notifications, Backups: d.Backups,
 		}),
-		(&offenderHandler{common: c, detection: d.Detection}).routes(),
+		(&offenderHandler{common: c, detection: d.Detection, origins: &d.Origins}).routes(),
 		(&trafficHandler{common: c, detection: d.Detection}).routes(),
 		(&escalationHandler{common: c, detection: d.Detection}).routes(),
 		(&proposalHandler{common: c, detection: d.Detection}).routes(),

@@ -27,6 +27,9 @@ func (h *entryHandler) previewBlock(c *httpserver.Call) error {
 	if i.ConfirmReason != "" {
 		answer.Confirm = wire.NullString(i.Pattern.String())
 	}
+	if x := i.Extent; x != nil {
+		answer.Extent = &wire.OriginExtent{Ranges: x.Ranges, Addresses: x.Addresses, IPv6Networks: x.Networks6}
+	}
 	if n := i.Counted; n != nil {
 		answer.Counted = &wire.CountedKeys{
 			Keys: n.Keys, Offenders: n.Offenders, Allowed: n.Allowed, Refused: n.Refused,

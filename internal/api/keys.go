@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -15,7 +16,8 @@ import (
 // keyHandler explains and resets keys.
 type keyHandler struct {
 	common
-	keys *admin.Keys
+	keys    *admin.Keys
+	origins *operations.Origins
 }
 
 func (h *keyHandler) routes() []route {
@@ -56,7 +58,9 @@ func (h *keyHandler) explainKey(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, fromExplanation(x, h.policyName))
+	out := fromExplanation(x, h.policyName)
+	out.Origin = fromOrigin(h.origins.Of(c.Context(), out.Key))
+	return c.SendJSON(http.StatusOK, out)
 }
 
 func (h *keyHandler) resetKey(c *httpserver.Call) error {
@@ -130,6 +134,14 @@ func fromKeyPolicy(px *gate.PolicyExplanation) *wire.KeyPolicy {
 		})
 	}
 	return out
+}
+
+// fromOrigin shows an origin, nil where nothing is known.
+func fromOrigin(o operations.Origin) *wire.Origin {
+	if o.IsZero() {
+		return nil
+	}
+	return &wire.Origin{Country: o.Country, ASN: o.ASN, Network: o.Network, Host: o.Host}
 }
 
 func fromTimes(all []time.Time) []wire.Time {

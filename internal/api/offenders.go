@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -22,12 +23,14 @@ import (
 type offenderHandler struct {
 	common
 	detection *admin.Detection
+	origins   *operations.Origins
 }
 
 func (h *offenderHandler) routes() []route {
 	return []route{
 		onAdmin(get, wire.PathOffenders, identity.Read, h.listOffenders, opListOffenders),
 		onAdmin(get, wire.PathOffenders+"/export", identity.Read, h.exportOffenders, opExportOffenders),
+		onAdmin(get, wire.PathOffenders+"/origins", identity.Read, h.listOrigins, opListOrigins),
 		onAdmin(get, wire.PathOffenders+"/timeline", identity.Read, h.keyTimeline, opKeyTimeline),
 		onAdmin(get, wire.PathOffences+"/:id", identity.Read, h.getOffence, opGetOffence),
 		onAdmin(get, wire.PathAttack, identity.Read, h.getAttack, opGetAttack),
@@ -58,6 +61,11 @@ var (
 		ID: "exportOffenders", Tag: "offenders", Summary: "The whole report as a file.",
 		Query:   append([]openapi.Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "csv"}}}, offenderQuery...),
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "Every row.", Types: []string{"application/json", "text/csv"}, Headers: file}},
+	}
+	opListOrigins = &openapi.Operation{
+		ID: "listOrigins", Tag: "offenders", Summary: "Where the offenders come from: their offences by autonomous system or country.",
+		Query:   append([]openapi.Param{{Name: "by", Doc: "asn where it is left out.", Enum: []string{"asn", "country"}}}, offenderQuery...),
+		Answers: ok("The origins with most offences first.", wire.OriginReport{}),
 	}
 	opKeyTimeline = &openapi.Operation{
 		ID: "keyTimeline", Tag: "offenders", Summary: "What one key did over a span.",
@@ -127,7 +135,9 @@ func (h *offenderHandler) wireReport(r *offences.OffenderReport) wire.OffenderRe
 	out.Total = &total
 	now := h.now()
 	for i := range r.Rows {
-		out.Items = append(out.Items, fromOffender(&r.Rows[i], h.policyName, now))
+		row := fromOffender(&r.Rows[i], h.policyName, now)
+		row.Origin = fromOrigin(h.origins.Known(row.Key))
+		out.Items = append(out.Items, row)
 	}
 	return out
 }
@@ -187,7 +197,7 @@ func (h *offenderHandler) exportOffenders(c *httpserver.Call) error {
 
 func (h *offenderHandler) writeOffendersCSV(ctx context.Context, w io.Writer, o offences.Query) error {
 	out := csv.NewWriter(w)
-	if err := out.Write([]string{"key", "offences", "offences_max", "allowed", "refused_ratio", "policy", "decision", "refused_by", "first_at", "last_at", "blocked_until", "escalation_level"}); err != nil {
+	if err := out.Write([]string{"key", "offences", "offences_max", "allowed", "refused_ratio", "policy", "decision", "refused_by", "first_at", "last_at", "blocked_until", "escalation_level", "country", "asn", "network", "host"}); err != nil {
 		return err
 	}
 	err := h.eachOffender(ctx, o, func(row wire.Offender) error {
@@ -200,10 +210,18 @@ func (h *offenderHandler) writeOffendersCSV(ctx context.Context, w io.Writer, o 
 		if row.Escalation != nil {
 			step = strconv.Itoa(row.Escalation.Level)
 		}
+		origin, asn := row.Origin, ""
+		if origin == nil {
+			origin = &wire.Origin{}
+		}
+		if origin.ASN != 0 {
+			asn = strconv.FormatUint(uint64(origin.ASN), 10)
+		}
 		return out.Write([]string{
 			escape.CSV(row.Key), strconv.FormatInt(row.Offences, 10), strconv.FormatInt(row.OffencesMax, 10),
 			strconv.FormatInt(row.Allowed, 10), strconv.FormatFloat(row.RefusedRatio, 'f', 4, 64),
 			escape.CSV(string(row.Policy)), row.Decision, escape.CSV(row.RefusedBy), row.FirstAt.String(), row.LastAt.String(), until, step,
+			origin.Country, asn, escape.CSV(origin.Network), escape.CSV(origin.Host),
 		})
 	})
 	if err != nil {
@@ -211,6 +229,26 @@ func (h *offenderHandler) writeOffendersCSV(ctx context.Context, w io.Writer, o 
 	}
 	out.Flush()
 	return out.Error()
+}
+
+func (h *offenderHandler) listOrigins(c *httpserver.Call) error {
+	q := c.ParseQuery(append([]string{"by"}, offenderParams...)...)
+	by := q.OneOf("by", "asn", "country")
+	o, err := h.offenderQuery(q)
+	if err != nil {
+		return err
+	}
+	r, err := h.detection.Origins(c.Context(), o, by == "country")
+	if err != nil {
+		return err
+	}
+	out := wire.OriginReport{From: wire.At(r.From), To: wire.At(r.To), Items: []wire.OriginOffences{}, Total: r.Total, Keys: r.Keys, Offences: r.Offences}
+	for _, row := range r.Rows {
+		out.Items = append(out.Items, wire.OriginOffences{
+			Pattern: wire.NullString(row.Pattern.String()), Name: h.origins.NameOf(row.ASN), Keys: row.Keys, Offences: row.Offences, Ratio: row.Ratio, Blocked: row.IsBlocked,
+		})
+	}
+	return c.SendJSON(http.StatusOK, out)
 }
 
 func (h *offenderHandler) keyTimeline(c *httpserver.Call) error {

@@ -23,6 +23,7 @@ import (
 	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/geoip"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/metrics"
@@ -69,6 +70,9 @@ type App struct {
 
 	gate     *gate.Gate
 	crawlers *crawlers.Verifier // nil without operators
+	geo      *geoip.Follower
+	names    *geoip.Names // nil if names are not looked up
+	stopGeo  func()
 	status   *status
 	server   *httpserver.Server
 
@@ -108,6 +112,9 @@ func (a *App) build(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
+	if err := buildGeo(a); err != nil {
+		return err
+	}
 	a.catalog = catalog.New(a.backends.store, time.Now)
 	a.catalog.OnOutage(a.outages.database)
 	if a.notifier, err = newNotifier(a.settings, a.backends.store.Outbox, a.log); err != nil {
@@ -143,7 +150,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	}
 	a.status = &status{
 		node: a.settings.NodeName, backends: a.backends, watch: a.watch, catalog: a.catalog, gate: a.gate,
-		flusher: a.flusher, jobs: a.jobs, redisTimeout: a.settings.ReadyRedisTimeout, draining: &a.draining,
+		flusher: a.flusher, jobs: a.jobs, redisTimeout: a.settings.ReadyRedisTimeout, draining: &a.draining, geo: a.geo,
 	}
 	a.server, err = a.newServer()
 	return err
@@ -162,6 +169,25 @@ func bindHTTP(a *App) (err error) {
 	}
 	a.admin, err = listen("admin-listen", a.settings.AdminListen, a.live.adminCert)
 	return err
+}
+
+// buildGeo reads the files that know the origins of addresses.
+func buildGeo(a *App) error {
+	files, err := geoip.Open(a.settings.GeoIPDir)
+	if err != nil {
+		return fmt.Errorf("--geoip-dir: %w", err)
+	}
+	a.geo = &geoip.Follower{
+		Database: files, Log: a.log, Notify: func(ctx context.Context, trouble bool, subject, text string) {
+			a.notifier.geo(ctx, trouble, subject, text)
+		},
+		Patterns: func() int { return a.catalog.Blocks().Origins() + a.catalog.Selector().Origins() },
+	}
+	a.stopGeo = a.geo.Select()
+	if a.settings.ReverseDNS {
+		a.names = geoip.NewNames(nil, time.Now)
+	}
+	return nil
 }
 
 // buildWatch checks Redis before anything else uses it.
@@ -312,6 +338,9 @@ func (a *App) flush() {
 // close releases the listeners and the backends. It is safe on a partly built node.
 func (a *App) close() {
 	a.closeListeners()
+	if a.stopGeo != nil {
+		a.stopGeo()
+	}
 	if a.backends != nil {
 		a.backends.close()
 	}

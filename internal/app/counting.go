@@ -35,7 +35,11 @@ func (a *App) buildCounting() {
 	proposals := &admin.Proposals{Store: a.backends.store.Proposals, Offences: a.backends.store.Offences, Entries: a.entries, View: a.catalog,
 		Settings: func() offences.ProposalSettings { return a.settings.Proposals }}
 	a.detection = &admin.Detection{Store: a.backends.store.Offences, Proposals: proposals, View: a.catalog, Secret: a.secret}
-	a.reports = &reports.Builder{Store: a.backends.store.Reports, Counts: a.backends.store.Offences, Detection: a.detection, Proposals: proposals, View: a.catalog, Now: time.Now}
+	a.reports = &reports.Builder{Store: a.backends.store.Reports, Counts: a.backends.store.Offences, Detection: a.detection, Proposals: proposals, View: a.catalog, Now: time.Now,
+		Origin: func(ctx context.Context, key string) string {
+			origins := originsOf(a)
+			return origins.Of(ctx, key).String()
+		}}
 }
 
 // secret returns the secret that all nodes of one database share.

@@ -90,6 +90,7 @@ func (a *App) apiDeps(use useCases) api.Deps {
 		Detection: a.detection,
 		Bouncers:  a.bouncers,
 		Undo:      use.undo, Nodes: &operations.Nodes{Store: store.Nodes, Now: time.Now}, Crawlers: operations.Crawlers{Verifier: a.crawlers},
+		Origins:       originsOf(a),
 		Events:        a.events,
 		Notifications: &operations.Notifications{Notifier: a.notifier.dispatcher, Outbox: store.Outbox, Recorder: store.Audit},
 		Ready:         a.status.ready, Now: time.Now, Build: buildinfo.Read(),
@@ -101,7 +102,7 @@ func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pa
 		Policies: use.policies, Entries: a.entries, Logins: loginsOf(a, throttle), Tokens: use.tokens, Connect: connectOf(a, use.tokens), Users: use.users, Audit: use.audit,
 		Catalog: a.catalog, Keys: use.keys, Jobs: use.jobs, Reports: use.reports,
 		Detection: a.detection, Events: a.events, Health: a.status.health,
-		Undo: use.undo, Bouncers: a.bouncers, Crawlers: operations.Crawlers{Verifier: a.crawlers},
+		Undo: use.undo, Bouncers: a.bouncers, Crawlers: operations.Crawlers{Verifier: a.crawlers}, Origins: originsOf(a),
 		Checked: use.recorded.hasChecks, Ready: a.status.ready,
 		Node: a.settings.NodeName, Build: buildinfo.Read(),
 		CheckURL: urlOf(a.settings.TLS, a.checks), AdminURL: urlOf(a.settings.AdminTLS, a.admin),
@@ -117,6 +118,11 @@ func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pa
 		d.DataDir = a.backends.dir.path
 	}
 	return adminui.New(d)
+}
+
+// originsOf returns the use case of telling whose addresses keys are.
+func originsOf(a *App) operations.Origins {
+	return operations.Origins{Database: a.geo.Database, Names: a.names}
 }
 
 // loginsOf returns the use case of logging in.

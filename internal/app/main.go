@@ -80,6 +80,7 @@ func run(p Process) error {
 			select {
 			case <-hangups:
 				node.live.reload(func() (Settings, error) { return Load(p.Args, p.Environ) })
+				node.geo.Reload(ctx)
 			case <-ctx.Done():
 				return
 			}

@@ -45,8 +45,8 @@ func registerMetrics(a *App) {
 		})
 	})
 	m.Registry().MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_reload_failed", Help: "1 if the settings or a certificate could not be read again; those before are in effect."},
-			func() float64 { return one(a.live.failed()) }))
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_reload_failed", Help: "1 if the settings, a certificate or a GeoIP file could not be read again; those before are in effect."},
+			func() float64 { return one(a.live.failed() || a.geo.Failed()) }))
 	for _, c := range []*certificate{a.live.checkCert, a.live.adminCert} {
 		if c != nil {
 			m.Registry().MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_certificate_expiry_timestamp_seconds",

@@ -23,6 +23,7 @@ const outboxTimeout = 10 * time.Second
 type notifier struct {
 	dispatcher *notify.Dispatcher
 	log        *slog.Logger
+	node       string
 }
 
 func newNotifier(s Settings, store notify.Store, log *slog.Logger) (*notifier, error) {
@@ -30,7 +31,7 @@ func newNotifier(s Settings, store notify.Store, log *slog.Logger) (*notifier, e
 	if err != nil {
 		return nil, err
 	}
-	return &notifier{log: log, dispatcher: notify.New(notify.Options{
+	return &notifier{log: log, node: s.NodeName, dispatcher: notify.New(notify.Options{
 		Store: store, Channels: all, Node: s.NodeName, Pages: s.Notify.Pages, Log: log,
 	})}, nil
 }
@@ -114,6 +115,15 @@ func (n *notifier) report(ctx context.Context, d *reports.Document) {
 			"report": d.ID, "allowed": fmt.Sprint(d.Totals.Allowed), "refused": fmt.Sprint(d.Totals.Refused()), "offenders": fmt.Sprint(d.Totals.Offenders),
 		},
 	})
+}
+
+// geo notifies of trouble with the files that know the origins of addresses, and of its end.
+func (n *notifier) geo(ctx context.Context, trouble bool, subject, text string) {
+	kind := notify.Recovery
+	if trouble {
+		kind = notify.Outage
+	}
+	n.notify(ctx, notify.Notification{Kind: kind, Subject: subject + " on node " + n.node, Text: text, Facts: map[string]string{"node": n.node}})
 }
 
 func (n *notifier) failedJob(ctx context.Context, r jobs.Run) {

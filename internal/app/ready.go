@@ -32,10 +32,26 @@ func (s *status) ready(context.Context) wire.Readiness {
 	if p := s.memoryHealth(); p.Trouble != "" {
 		r.Parts = append(r.Parts, wire.Part{Name: "memory", Detail: p.Text})
 	}
+	if part, has := s.geoPart(); has {
+		r.Parts = append(r.Parts, part)
+	}
 	if s.watch != nil {
 		r.Parts = append(r.Parts, evictionPart(s.watch.state()))
 	}
 	return r
+}
+
+// geoPart describes the files of origins, on nodes that have or need them.
+func (s *status) geoPart() (p wire.Part, has bool) {
+	problem := s.geo.Problem()
+	p = wire.Part{Name: "geoip", OK: problem == "" && !s.geo.Failed()}
+	switch {
+	case problem != "":
+		p.Detail = "patterns of asn: or country: are active, but " + problem
+	case s.geo.Failed():
+		p.Detail = "the files could not be read again, those before stay in effect; the log of this node says why"
+	}
+	return p, s.geo.Database != nil || problem != ""
 }
 
 // logPart describes the log. timedOut reports whether Redis has been unreachable

@@ -57,6 +57,8 @@ type Settings struct {
 	Proposals        offences.ProposalSettings
 	Counts           offences.Retention
 	VerifiedCrawlers []crawlers.Operator // whose misses do not count
+	GeoIPDir         string              // of the files that know the origins of addresses, "" for none
+	ReverseDNS       bool                // look up the names of addresses that people look at
 	KeepAudit        time.Duration       // and runs, notifications, and blocks that ended
 
 	Hints []string // on how the settings file should be written, one line each
@@ -170,6 +172,8 @@ func (s *Settings) options() []option {
 		{name: "notify-allow-private", preset: "false", value: flag(&n.AllowPrivate), help: "true lets the webhooks reach private addresses"},
 		{name: "schedules", value: schedules(&s.Schedules), help: "schedules of jobs in UTC, with semicolons between: daily-report=0 6 * * *; weekly-report=off"},
 		{name: "verified-crawlers", value: crawlerOperators(&s.VerifiedCrawlers), help: "operators of search engines, as google,bing, whose crawlers may ask for missing pages; each is verified by the names of its addresses in DNS"},
+		{name: "geoip-dir", value: text(&s.GeoIPDir), help: "a directory with files of the MaxMind DB format, *.mmdb of GeoLite2, DB-IP or IPinfo, that know the country and the network of addresses; see docs/GEOIP.md"},
+		{name: "reverse-dns", preset: "false", value: flag(&s.ReverseDNS), help: "true looks up the names in DNS of the addresses that people look at; checks never wait for it"},
 		{name: "escalation-safety-limit", preset: "20%", value: percentage(&s.SafetyLimit.Ratio), help: "the share of the keys seen within an hour beyond which an escalation stops and waits for a person"},
 		{name: "proposal-min-addresses", preset: "8", value: number(&s.Proposals.MinAddresses, 2, 256), help: "how many addresses of an IPv4 /24, or /64s of an IPv6 /48, must offend before a block of the range is proposed"},
 		{name: "proposal-window", preset: "10m", value: age(&s.Proposals.Window), help: "the time in which they must offend"},

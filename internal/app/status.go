@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/geoip"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/recorder"
 )
@@ -25,6 +26,7 @@ type status struct {
 	// never.
 	redisTimeout time.Duration
 	draining     *atomic.Bool
+	geo          *geoip.Follower
 }
 
 // degraded reports whether this node decides without the shared log.

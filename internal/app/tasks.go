@@ -17,7 +17,8 @@ const (
 	snapshotInterval = 5 * time.Second
 	sweepInterval    = 30 * time.Second
 	clockInterval    = 10 * time.Minute
-	// certificateInterval is how often the files of certificates are read.
+	// certificateInterval is how often the files of certificates are read, and those of
+	// origins looked at.
 	certificateInterval = 10 * time.Second
 	// failedLoginInterval is how often failed logins are written to the audit. It
 	// bounds the number of records.
@@ -45,6 +46,7 @@ func (a *App) tasks() []task {
 		}},
 		{"follower of changes", a.follower.Run},
 		{"crawlers", a.crawlers.Run},
+		{"reverse DNS", a.names.Run},
 		{"heartbeat", (&heartbeat{
 			store: a.backends.store.Nodes, node: nodes.Node{ID: a.id, Name: a.settings.NodeName, Version: buildinfo.Read().Version},
 			checks: a.metrics.CheckReader(), prepared: a.preparer.done.Load, degraded: a.status.degraded, revision: a.catalog.Revision,
@@ -68,6 +70,7 @@ func (a *App) tasks() []task {
 			_, _ = a.backends.store.Bouncers.DeleteBouncers(ctx, time.Now().Add(-bouncers.Gone)) // they are no longer shown anyway
 		})},
 		{"certificates", every(certificateInterval, a.live.followCertificates)},
+		{"GeoIP files", every(certificateInterval, a.geo.Follow)},
 		{"catalog listener", func(ctx context.Context) { a.backends.store.Listen(ctx, a.catalog.Wake) }},
 	}
 	if a.watch != nil {

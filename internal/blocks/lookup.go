@@ -67,16 +67,16 @@ func (s *Set) Overlapping(kind Kind, p keys.Pattern, now time.Time, limit int) [
 		if len(found) == limit {
 			break
 		}
-		if overlap(p, e.Pattern) {
+		if keys.Overlap(p, e.Pattern) {
 			found = append(found, e)
 		}
 	}
 	return found
 }
 
-// overlap reports whether two patterns share a key. Patterns are nested or
-// disjoint: none overlaps another in part.
-func overlap(p, q keys.Pattern) bool { return p.Covers(q) || q.Covers(p) }
+// Origins returns how many patterns of active and lately expired entries select addresses
+// by their origin.
+func (s *Set) Origins() int { return s.index.Origins() }
 
 // CountBySource returns how many entries of a kind are active at now, by their
 // source. It looks at every entry, so it is for operators and not for checks.

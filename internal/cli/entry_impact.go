@@ -66,6 +66,9 @@ func showImpact(ctx context.Context, con *console.Console, server *client.Client
 func impactLines(b *wire.Impact) []string {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	if x := b.Extent; x != nil {
+		say("It has %s with %d IPv4 addresses.", output.Amount(x.Ranges, "range", "ranges"), x.Addresses)
+	}
 	if b.Estimate == nil {
 		say("No traffic of the last day is recorded, so its impact is unknown.")
 	} else {

@@ -102,6 +102,7 @@ var explanationColumns = []output.Column[*wire.KeyExplanation]{
 	}},
 	{Name: "blocks", Cell: func(k *wire.KeyExplanation) output.Cell { return output.Number(len(k.Blocks)) }},
 	{Name: "exemptions", Cell: func(k *wire.KeyExplanation) output.Cell { return output.Number(len(k.Exemptions)) }},
+	{Name: "origin", Cell: func(k *wire.KeyExplanation) output.Cell { return output.Text(originText(k.Origin)) }},
 }
 
 func printExplanation(p *output.Printer, k *wire.KeyExplanation, times bool) error {
@@ -110,6 +111,9 @@ func printExplanation(p *output.Printer, k *wire.KeyExplanation, times bool) err
 	}
 	p.Sayf("%s", output.Escape(k.Key))
 	p.Sayf("%s", explanationSentence(k, p.Now))
+	if o := k.Origin; o != nil {
+		p.Sayf("From %s", output.Escape(originText(o)))
+	}
 	if k.Degraded {
 		p.Sayf("Degraded: %s", output.Escape(k.DegradedReason))
 	}
@@ -141,6 +145,24 @@ func printExplanation(p *output.Printer, k *wire.KeyExplanation, times bool) err
 		}
 	}
 	return nil
+}
+
+// originText describes whose address a key is.
+func originText(o *wire.Origin) string {
+	if o == nil {
+		return ""
+	}
+	var parts []string
+	if o.Country != "" {
+		parts = append(parts, o.Country)
+	}
+	if o.ASN != 0 {
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("AS%d %s", o.ASN, o.Network)))
+	}
+	if o.Host != "" {
+		parts = append(parts, o.Host)
+	}
+	return strings.Join(parts, ", ")
 }
 
 func explanationSentence(k *wire.KeyExplanation, now time.Time) string {

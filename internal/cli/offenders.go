@@ -18,7 +18,7 @@ import (
 
 func newOffenders(con *console.Console) *cobra.Command {
 	var span spanFlags
-	var policy, pattern, source, search, rule, state, order string
+	var policy, pattern, source, search, rule, state, order, by string
 	var shadow bool
 	var minOffences, limit int
 	c := &cobra.Command{
@@ -26,10 +26,15 @@ func newOffenders(con *console.Console) *cobra.Command {
 		Short: "List who was refused, how often and by what",
 		Long: `List the keys that were refused in the last hour or another time range, most offences
 first, by which rule or block, and their state now: a block, an exemption, or a level of
-the policy's escalation.`,
+the policy's escalation.
+
+With --by asn or --by country, list where they come from instead: the offences of each
+autonomous system or country.`,
 		Example: `admin offenders
 admin offenders --state open
 admin offenders --last 24h --pattern ip:203.0.113.0/24
+admin offenders --last 24h --by asn
+admin offenders --pattern country:NL
 admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 		Args: cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
@@ -46,6 +51,14 @@ admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 			}
 			if minOffences > 0 {
 				filter.Set("min_offences", strconv.Itoa(minOffences))
+			}
+			if by != "" {
+				filter.Set("by", by)
+				origins, err := server.Offenders.Origins(c.Context(), filter)
+				if err != nil {
+					return err
+				}
+				return printOrigins(con, origins, limit)
 			}
 			report, err := server.Offenders.List(c.Context(), filter, limit)
 			if err != nil {
@@ -65,6 +78,7 @@ admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 	flags.IntVar(&minOffences, "min-offences", 0, "only keys with at least this many offences")
 	flags.StringVar(&state, "state", "", "open (neither blocked nor exempt), blocked or exempt")
 	flags.StringVar(&order, "sort", "", "offences (default), last, first or key")
+	flags.StringVar(&by, "by", "", "sum by asn or country instead of by key")
 	limitFlag(c, &limit)
 	return c
 }
@@ -112,6 +126,7 @@ var offenderColumns = []output.Column[wire.Offender]{
 	{Name: "first_at", Head: "First", Drop: 6, Cell: func(o wire.Offender) output.Cell { return output.Time(o.FirstAt.Time) }},
 	{Name: "last_at", Head: "Last", Drop: 5, Cell: func(o wire.Offender) output.Cell { return output.Time(o.LastAt.Time) }},
 	{Name: "state", Head: "Now", Cell: offenderState},
+	{Name: "origin", Head: "From", Cut: true, Drop: 8, Cell: func(o wire.Offender) output.Cell { return output.Text(originText(o.Origin)) }},
 	{Name: "escalation_level", Head: "Level", Right: true, Drop: 1, Cell: func(o wire.Offender) output.Cell {
 		if o.Escalation == nil {
 			return output.Cell{}
@@ -123,6 +138,45 @@ var offenderColumns = []output.Column[wire.Offender]{
 			return output.Cell{}
 		}
 		return output.Text(fmt.Sprintf("%s at %d of %d", o.Escalation.NextBlock, o.Escalation.Count, o.Escalation.Threshold))
+	}},
+}
+
+func printOrigins(con *console.Console, r *wire.OriginReport, limit int) error {
+	p := con.Printer()
+	if limit > 0 {
+		r.Items = r.Items[:min(limit, len(r.Items))]
+	}
+	if p.Format == output.JSON {
+		return p.JSON(r)
+	}
+	if p.Format == output.Table && len(r.Items) == 0 {
+		con.Notef("Nobody was refused from %s to %s.", r.From, r.To)
+		return nil
+	}
+	if err := output.List(p, r.Items, originColumns); err != nil {
+		return err
+	}
+	con.Notef("%s of %s from %s to %s; %d of %d origins shown.", output.Amount(r.Offences, "refusal", "refusals"), output.Amount(r.Keys, "key", "keys"),
+		r.From, r.To, len(r.Items), r.Total)
+	return nil
+}
+
+var originColumns = []output.Column[wire.OriginOffences]{
+	{Name: "pattern", Head: "From", Cell: func(o wire.OriginOffences) output.Cell {
+		if o.Pattern == "" {
+			return output.Words("not known", "")
+		}
+		return output.Text(string(o.Pattern))
+	}},
+	{Name: "name", Head: "Name", Cut: true, Cell: func(o wire.OriginOffences) output.Cell { return output.Text(o.Name) }},
+	{Name: "keys", Head: "Keys", Right: true, Cell: func(o wire.OriginOffences) output.Cell { return output.Number(o.Keys) }},
+	{Name: "offences", Head: "Refused", Right: true, Cell: func(o wire.OriginOffences) output.Cell { return output.Number(o.Offences) }},
+	{Name: "ratio", Head: "Of all", Right: true, Drop: 1, Cell: func(o wire.OriginOffences) output.Cell { return output.Ratio(o.Ratio) }},
+	{Name: "blocked", Head: "Now", Cell: func(o wire.OriginOffences) output.Cell {
+		if o.Blocked {
+			return output.Words("blocked", "blocked")
+		}
+		return output.Words("not blocked", "none")
 	}},
 }
 

@@ -14,6 +14,7 @@ type Index[V any] struct {
 	mu       sync.RWMutex
 	exact    map[string]*entry[V]
 	networks networkTree[V]
+	origins  origins[V]
 	prefixes prefixTree[entry[V]]
 	any      *entry[V]
 }
@@ -39,6 +40,8 @@ func (x *Index[V]) Set(p Pattern, v V) {
 		x.exact[p.literal] = e
 	case Network:
 		x.networks.set(e)
+	case FromOrigin:
+		x.origins.set(e)
 	case Prefix:
 		x.prefixes.set(p.literal, e)
 	case Any:
@@ -56,6 +59,8 @@ func (x *Index[V]) Delete(p Pattern) (found bool) {
 		delete(x.exact, p.literal)
 	case Network:
 		found = x.networks.delete(p.network)
+	case FromOrigin:
+		found = x.origins.delete(p.origin)
 	case Prefix:
 		found = x.prefixes.delete(p.literal)
 	case Any:
@@ -75,6 +80,8 @@ func (x *Index[V]) Get(p Pattern) (v V, found bool) {
 		at = x.exact[p.literal]
 	case Network:
 		at = x.networks.get(p.network)
+	case FromOrigin:
+		at = x.origins.get(p.origin)
 	case Prefix:
 		at = x.prefixes.get(p.literal)
 	case Any:
@@ -90,15 +97,22 @@ func (x *Index[V]) Get(p Pattern) (v V, found bool) {
 func (x *Index[V]) Len() int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	n := len(x.exact) + x.networks.size + x.prefixes.size
+	n := len(x.exact) + x.networks.size + x.origins.size() + x.prefixes.size
 	if x.any != nil {
 		n++
 	}
 	return n
 }
 
+// Origins returns the number of patterns that select addresses by their origin.
+func (x *Index[V]) Origins() int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.origins.size()
+}
+
 // Best returns the most specific pattern that selects k: exact, then the
-// longer network or prefix, then "*". It allocates nothing.
+// longer network, then the autonomous system, the country, the longer prefix, and "*". It allocates nothing.
 func (x *Index[V]) Best(k Key) (p Pattern, v V, found bool) {
 	var room [roomForMatches]*entry[V]
 	for _, e := range x.matching(k, room[:0]) {
@@ -147,6 +161,9 @@ func (x *Index[V]) matching(k Key, found []*entry[V]) []*entry[V] {
 	}
 	if k.network.IsValid() {
 		found = x.networks.around(k.network, found)
+		if x.origins.size() > 0 {
+			found = x.origins.around(k, found)
+		}
 	}
 	var nested [16]match[entry[V]]
 	prefixes := x.prefixes.matching(k.text, nested[:0])
@@ -168,7 +185,7 @@ const allPage = 1024
 // or not; a pattern that is deleted and set again may come twice.
 func (x *Index[V]) All() iter.Seq2[Pattern, V] {
 	return func(yield func(Pattern, V) bool) {
-		_ = x.allExact(yield) && x.allNested(yield, &x.networks.v4) && x.allNested(yield, &x.networks.v6) && x.allPrefixes(yield) && x.allAny(yield)
+		_ = x.allExact(yield) && x.allNested(yield, &x.networks.v4) && x.allNested(yield, &x.networks.v6) && x.allOrigins(yield) && x.allPrefixes(yield) && x.allAny(yield)
 	}
 }
 
@@ -203,6 +220,14 @@ func (x *Index[V]) allExact(yield func(Pattern, V) bool) bool {
 
 func (x *Index[V]) allNested(yield func(Pattern, V) bool, tree *prefixTree[networkGroup[V]]) bool {
 	return allOf(x, tree, func(on *networkGroup[V], page []*entry[V]) []*entry[V] { return append(page, on.entries...) }, yield)
+}
+
+// allOrigins reads all at once: there are thousands of them at most.
+func (x *Index[V]) allOrigins(yield func(Pattern, V) bool) bool {
+	x.mu.RLock()
+	page := x.origins.all(nil)
+	x.mu.RUnlock()
+	return yieldAll(page, yield)
 }
 
 func (x *Index[V]) allPrefixes(yield func(Pattern, V) bool) bool {

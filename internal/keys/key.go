@@ -83,6 +83,9 @@ func (p Parser) Key(text string) (Key, error) {
 		return Key{}, refuse("key", text, "has nothing after %q; write kind:value, for example token:abc", clip(kind)+":")
 	}
 	if kind != "ip" {
+		if isOriginKind(kind) {
+			return Key{}, refuseOriginKey(text, kind)
+		}
 		return Key{text: text}, nil
 	}
 	return p.addressKey(text, value)

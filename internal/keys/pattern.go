@@ -10,10 +10,11 @@ type PatternKind uint8
 
 // The kinds of pattern, from the most to the least specific.
 const (
-	Exact   PatternKind = iota + 1 // one key that is not an address
-	Network                        // "ip:" addresses of a network, one address being a /32 or /128
-	Prefix                         // keys that begin with some text; "ip:*" is every address
-	Any                            // "*", every key
+	Exact      PatternKind = iota + 1 // one key that is not an address
+	Network                           // "ip:" addresses of a network, one address being a /32 or /128
+	FromOrigin                        // "ip:" addresses of an autonomous system, "asn:64500", or a country, "country:NL"
+	Prefix                            // keys that begin with some text; "ip:*" is every address
+	Any                               // "*", every key
 )
 
 // Pattern selects keys. The zero value selects none.
@@ -22,6 +23,7 @@ type Pattern struct {
 	text    string       // canonical spelling
 	literal string       // Exact: the key; Prefix: what keys begin with
 	network netip.Prefix // Network only
+	origin  Origin       // FromOrigin only
 	widened bool
 }
 
@@ -30,7 +32,8 @@ type Pattern struct {
 const maxPatternLength = 2*MaxLength + 1
 
 // Pattern parses text: an exact key, a prefix such as "token:test_*", an
-// address or CIDR after "ip:", "ip:*", or "*". In a prefix pattern "\*" is a
+// address or CIDR after "ip:", "ip:*", the origin of addresses such as
+// "asn:64500" or "country:NL", or "*". In a prefix pattern "\*" is a
 // literal star. A bare IPv6 address means the network that its client is
 // counted by, and Widened then reports true; write /128 for the one address.
 // The error is an *Error and says what would be right.
@@ -53,6 +56,9 @@ func (p Parser) Pattern(text string) (Pattern, error) {
 	}
 	if kind == "ip" {
 		return p.addressPattern(text, value)
+	}
+	if isOriginKind(kind) {
+		return originPattern(text, kind, value)
 	}
 	literal, star, err := unescape(text)
 	if err != nil {
@@ -250,20 +256,28 @@ func (p Pattern) Matches(k Key) bool {
 		return strings.HasPrefix(k.text, p.literal)
 	case Network:
 		return k.network.IsValid() && p.network.Bits() <= k.network.Bits() && p.network.Contains(k.network.Addr())
+	case FromOrigin:
+		return p.origin.selects(OriginOf(k))
 	case Any:
 		return !k.IsZero()
 	}
 	return false
 }
 
-// Covers reports whether every key that q selects is selected by p.
+// Covers reports whether every key that q selects is selected by p. What a pattern of an
+// origin selects of a range is not looked up, so that it covers single clients only.
 func (p Pattern) Covers(q Pattern) bool {
 	switch {
 	case p.kind == 0 || q.kind == 0:
 		return false
 	case p.kind == Any:
 		return true
-	case p.kind == Prefix && q.kind == Network:
+	case p.kind == FromOrigin && q.kind == Network:
+		// Of a range of several clients only a part may be of the origin.
+		return isOneClient(q.network) && p.origin.selects(OriginOf(Key{network: q.network}))
+	case p.kind == FromOrigin || q.kind == FromOrigin && p.kind != Prefix:
+		return p == q
+	case p.kind == Prefix && (q.kind == Network || q.kind == FromOrigin):
 		return p.literal == "ip:"
 	case p.kind == Prefix:
 		return (q.kind == Exact || q.kind == Prefix) && strings.HasPrefix(q.literal, p.literal)
@@ -272,4 +286,9 @@ func (p Pattern) Covers(q Pattern) bool {
 	default:
 		return q.kind == Exact && p.literal == q.literal
 	}
+}
+
+// isOneClient reports whether a network is one IPv4 address or within the /64 of one line.
+func isOneClient(network netip.Prefix) bool {
+	return network.Addr().Is4() && network.IsSingleIP() || network.Addr().Is6() && network.Bits() >= DefaultIPv6Bits
 }

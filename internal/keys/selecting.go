@@ -18,6 +18,9 @@ func Selecting(k Key) []string {
 		for bits := k.network.Bits(); bits >= 0; bits-- {
 			spellings = append(spellings, NetworkPattern(netip.PrefixFrom(k.network.Addr(), bits)).text)
 		}
+		for _, p := range OriginPatterns(OriginOf(k)) {
+			spellings = append(spellings, p.text)
+		}
 		return append(spellings, "ip:*", "*")
 	}
 	spellings = append(spellings, escape(k.text))

@@ -22,7 +22,9 @@ type Builder struct {
 	Detection Detection
 	Proposals Proposals
 	View      View
-	Now       func() time.Time
+	// Origin says whose address a key is, "" where that is not known; nil where nothing is.
+	Origin func(ctx context.Context, key string) string
+	Now    func() time.Time
 }
 
 // Build makes the document of the last whole period before now and keeps it.
@@ -112,7 +114,7 @@ func (b *Builder) offenders(ctx context.Context, d *Document) error {
 	}
 	for _, r := range report.Rows {
 		d.Top = append(d.Top, Offender{Key: r.Key, Offences: r.Offences, Allowed: r.Allowed, RefusedRatio: r.Ratio,
-			Policy: b.policyName(r.Policy), RefusedBy: r.RefusedBy, First: r.First, Last: r.Last})
+			Policy: b.policyName(r.Policy), RefusedBy: r.RefusedBy, First: r.First, Last: r.Last, Origin: b.originOf(ctx, r.Key)})
 	}
 	if report.Other > 0 {
 		d.Attention = append(d.Attention, fmt.Sprintf("%d offences were counted without their keys, because more keys offended at once than are counted one by one.", report.Other))
@@ -124,9 +126,16 @@ func (b *Builder) newcomers(ctx context.Context, d *Document) error {
 	fresh, n, err := b.Counts.NewOffenders(ctx, d.From.Add(-newAfter), d.From, d.To, topKeys)
 	d.NewKeys = n
 	for _, r := range fresh {
-		d.New = append(d.New, Offender{Key: r.Key, Offences: r.Offences, First: r.First, Last: r.Last})
+		d.New = append(d.New, Offender{Key: r.Key, Offences: r.Offences, First: r.First, Last: r.Last, Origin: b.originOf(ctx, r.Key)})
 	}
 	return err
+}
+
+func (b *Builder) originOf(ctx context.Context, key string) string {
+	if b.Origin == nil {
+		return ""
+	}
+	return b.Origin(ctx, key)
 }
 
 func (b *Builder) blocks(ctx context.Context, d *Document) (err error) {

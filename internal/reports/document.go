@@ -75,6 +75,7 @@ type Offender struct {
 	RefusedBy    string    `json:"refused_by"`
 	First        time.Time `json:"first"`
 	Last         time.Time `json:"last"`
+	Origin       string    `json:"origin,omitzero"` // whose address it is, as people read it
 }
 
 // Blocks counts what happened to blocks.

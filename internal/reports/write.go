@@ -37,10 +37,10 @@ func WriteCSV(w io.Writer, d *Document) error {
 		row("totals", t.Name, "", "", t.Value, note)
 	}
 	for _, o := range d.Top {
-		row("top offenders", o.Key, o.Policy, o.RefusedBy, o.Offences, fmt.Sprintf("%d allowed", o.Allowed))
+		row("top offenders", o.Key, o.Policy, o.RefusedBy, o.Offences, joined(fmt.Sprintf("%d allowed", o.Allowed), o.Origin))
 	}
 	for _, o := range d.New {
-		row("new offenders", o.Key, o.Policy, o.RefusedBy, o.Offences, "")
+		row("new offenders", o.Key, o.Policy, o.RefusedBy, o.Offences, o.Origin)
 	}
 	for _, r := range append(append([]Rule{}, d.Rules...), d.Silent...) {
 		row("rules", r.Kind, r.Policy, r.Rule, r.Refused, fmt.Sprintf("%d keys", r.Keys))
@@ -55,6 +55,14 @@ func WriteCSV(w io.Writer, d *Document) error {
 	}
 	c.Flush()
 	return c.Error()
+}
+
+// joined joins two notes of which the second may be empty.
+func joined(first, second string) string {
+	if second == "" {
+		return first
+	}
+	return first + "; " + second
 }
 
 // totalRow is one figure beside that of the period before.

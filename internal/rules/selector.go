@@ -131,6 +131,19 @@ func (s *Selector) Making(k keys.Key) []*Policy {
 	return all
 }
 
+// Origins returns the number of patterns that select addresses by their origin, of policies
+// that are not off.
+func (s *Selector) Origins() (n int) {
+	for _, p := range s.byName {
+		for _, m := range p.Match {
+			if _, is := m.Origin(); is && p.Mode != Off {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // HasConditional reports whether there are policies by whose conditions checks are
 // decided, which are not off.
 func (s *Selector) HasConditional() bool { return s.met != nil || len(s.distinct) > 0 }

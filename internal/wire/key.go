@@ -29,6 +29,18 @@ type KeyExplanation struct {
 	// Crawler is the operator whose crawler the key is, verified by DNS on this node: policies
 	// with the outcome not_found do not apply to it. Omitted for others.
 	Crawler string `json:"crawler,omitzero"`
+	// Origin says whose address the key is; omitted where nothing is known.
+	Origin *Origin `json:"origin,omitzero"`
+}
+
+// Origin is where an address comes from, as the files of --geoip-dir say.
+type Origin struct {
+	Country string `json:"country,omitzero"` // the code of two letters
+	ASN     uint32 `json:"asn,omitzero"`     // the number of the autonomous system
+	Network string `json:"network,omitzero"` // the name of the autonomous system
+	// Host is the name of the address in DNS, as its network claims it. It is known with
+	// --reverse-dns only, and in lists when the address was asked for before.
+	Host string `json:"host,omitzero"`
 }
 
 // KeyPolicy is one policy's part of an explanation.

@@ -24,6 +24,31 @@ type Offender struct {
 	Escalation *EscalationStatus `json:"escalation"` // the key's escalation, null without one
 	// Trend has the offences of each part of the span where points were asked.
 	Trend []int64 `json:"trend,omitzero"`
+	// Origin says whose address the key is; omitted where nothing is known.
+	Origin *Origin `json:"origin,omitzero"`
+}
+
+// OriginReport sums offences by the origin of the addresses.
+type OriginReport struct {
+	From Time `json:"from"` // as of the report of offenders
+	To   Time `json:"to"`
+	// Items are those with most offences first, at most 1,000.
+	Items []OriginOffences `json:"items"`
+	// Total is the number of origins, Keys and Offences are of all of them.
+	Total    int   `json:"total"`
+	Keys     int64 `json:"keys"`
+	Offences int64 `json:"offences"`
+}
+
+// OriginOffences are the offences of the addresses of one origin.
+type OriginOffences struct {
+	// Pattern selects them, such as asn:64500; null for keys without a known origin.
+	Pattern  NullString `json:"pattern"`
+	Name     string     `json:"name"` // of the autonomous system, empty where it is not known
+	Keys     int64      `json:"keys"`
+	Offences int64      `json:"offences"`
+	Ratio    float64    `json:"ratio"`   // of all offences, 0 to 1
+	Blocked  bool       `json:"blocked"` // by a block of the pattern
 }
 
 // OffenderReport is one page of who offended.

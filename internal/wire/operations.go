@@ -60,6 +60,17 @@ type Impact struct {
 	Confirm       NullString `json:"confirm"`
 	ConfirmReason NullString `json:"confirm_reason"`
 	Warnings      []string   `json:"warnings"`
+	// Extent is the size of a pattern of an origin; omitted for other patterns, and where
+	// no file of the node knows it.
+	Extent *OriginExtent `json:"extent,omitzero"`
+}
+
+// OriginExtent is how much of the addresses a pattern such as asn:64500 selects.
+type OriginExtent struct {
+	Ranges    int    `json:"ranges"`    // of both families
+	Addresses uint64 `json:"addresses"` // of IPv4
+	// IPv6Networks is the size in networks of /32, which may be less than 1.
+	IPv6Networks float64 `json:"ipv6_networks"`
 }
 
 // CountedKeys is what the keys of a pattern did that are counted one by one.

@@ -15,6 +15,11 @@ func PatternSize(p keys.Pattern) string {
 		return "every key"
 	case p.String() == "ip:*":
 		return "every address"
+	case p.Kind() == keys.FromOrigin:
+		if extent, known := keys.ExtentOf(p); known {
+			return Number(int64(extent.Addresses)) + " IPv4 addresses in " + Number(int64(extent.Ranges)) + " ranges"
+		}
+		return "all addresses from there"
 	case p.Kind() == keys.Prefix:
 		return "every key that begins so"
 	case !ok:

@@ -38,6 +38,12 @@ func (o Offenders) List(ctx context.Context, filter url.Values, limit int) (*wir
 	}
 }
 
+// Origins returns the offences by the origin of the addresses. filter holds the API's query
+// parameters.
+func (o Offenders) Origins(ctx context.Context, filter url.Values) (*wire.OriginReport, error) {
+	return call[wire.OriginReport](ctx, o.conn, get(wire.PathOffenders+"/origins").with(filter))
+}
+
 // Offence returns the offences with a refusal's id.
 func (o Offenders) Offence(ctx context.Context, id string) (*wire.OffenceRecord, error) {
 	return call[wire.OffenceRecord](ctx, o.conn, get(wire.PathOffences+"/"+url.PathEscape(id)))

@@ -70,7 +70,7 @@ func filterSelection(f blocks.Filter) (*db.Selection, error) {
 // within selects the patterns that p covers.
 func within(q *db.Selection, p keys.Pattern) {
 	switch p.Kind() {
-	case keys.Exact:
+	case keys.Exact, keys.FromOrigin:
 		q.And("pattern = ?", p.String())
 	case keys.Prefix:
 		// An escaped spelling begins with another exactly when the literals do.

@@ -94,6 +94,8 @@ func (c *conditions) selects(p keys.Pattern) {
 		c.and("key = ?", p.Literal())
 	case keys.Prefix:
 		c.and("key >= ? AND key < ?", p.Literal(), db.AfterPrefix(p.Literal()))
+	case keys.FromOrigin: // the caller leaves out the addresses that are not of it
+		c.and("key >= ? AND key < ?", "ip:", db.AfterPrefix("ip:"))
 	case keys.Network:
 		low, high := db.NetworkBounds(p)
 		c.and("place >= ? AND place <= ?", low, high)

@@ -83,6 +83,9 @@ func (s *Store) Rank(ctx context.Context, query offences.Query) (ranking offence
 		ranking = offences.Ranking{}
 		ranking.Span, segments = cover(query.From, query.To, 0, rollups)
 		r := &ranker{query, at, limit, ranking.Span, segments, rollups, more}
+		if _, is := query.Pattern.Origin(); is {
+			return in(t).rankOrigin(&ranking, r)
+		}
 		text, args := r.statement()
 		values, err := r.rows(t, &ranking, text, args)
 		if err != nil {
@@ -104,12 +107,15 @@ func (s *Store) Rank(ctx context.Context, query offences.Query) (ranking offence
 type ranker struct {
 	query    offences.Query
 	at       rankCursor
-	limit    int
+	limit    int // unlimited for all keys, without their sums
 	span     offences.Span
 	segments []segment
 	rollups  map[int64]rollup
 	more     *conditions
 }
+
+// unlimited is the limit of a ranker that reads all keys.
+const unlimited = -1
 
 // statement returns the query that ranks. Where it needs no more than counts
 // by key, it reads them from the days.
@@ -128,7 +134,11 @@ func (r *ranker) statement() (text string, args []any) {
 	}
 	text = "WITH ranked AS (SELECT key, " + sums + " FROM (" + counted + ") AS counted GROUP BY key " +
 		q.Fill("HAVING sum(n) >= ?", max(1, r.query.MinOffences)) +
-		") SELECT key, n, " + order.value + ", (SELECT count(*) FROM ranked), (SELECT CAST(sum(n) AS BIGINT) FROM ranked) FROM ranked"
+		") SELECT key, n, " + order.value
+	if r.limit == unlimited {
+		return text + " FROM ranked ORDER BY " + order.order, q.Args
+	}
+	text += ", (SELECT count(*) FROM ranked), (SELECT CAST(sum(n) AS BIGINT) FROM ranked) FROM ranked"
 	limit := r.limit + 1
 	if r.query.Keep != nil {
 		limit = offences.MaxKept + 1

@@ -108,6 +108,12 @@ func (s *Store) DistinctKeys(ctx context.Context, policy int64, from, to time.Ti
 func (s *Store) Seen(ctx context.Context, p keys.Pattern, from, to time.Time, limit int) (seen offences.Seen, err error) {
 	err = s.read(ctx, from, to, 0, func(t *db.Tx, span offences.Span, segments []segment) error {
 		seen = offences.Seen{SpanFrom: span.From, SpanTill: span.To}
+		if _, is := p.Origin(); is {
+			if err := in(t).seenOrigin(&seen, p, segments, max(1, limit)); err != nil {
+				return err
+			}
+			return in(t).seenByAll(&seen, segments)
+		}
 		c := &conditions{}
 		c.selects(p)
 		q := &db.Selection{}
@@ -122,12 +128,17 @@ func (s *Store) Seen(ctx context.Context, p keys.Pattern, from, to time.Time, li
 		if err != nil {
 			return err
 		}
-		q = &db.Selection{}
-		text = "SELECT COALESCE(CAST(sum(allowed) AS BIGINT), 0), COALESCE(CAST(sum(limited + blocked) AS BIGINT), 0), " +
-			"COALESCE(CAST(sum(untracked) AS BIGINT), 0) FROM (" +
-			union(q, "allowed, limited, blocked, untracked", "traffic", segments, "") + ") AS counted"
-		_, err = t.One(text, q.Args, &seen.AllAllowed, &seen.AllRefused, &seen.Untracked)
-		return err
+		return in(t).seenByAll(&seen, segments)
 	})
 	return seen, err
+}
+
+// seenByAll fills in what all keys did.
+func (t tx) seenByAll(seen *offences.Seen, segments []segment) error {
+	q := &db.Selection{}
+	text := "SELECT COALESCE(CAST(sum(allowed) AS BIGINT), 0), COALESCE(CAST(sum(limited + blocked) AS BIGINT), 0), " +
+		"COALESCE(CAST(sum(untracked) AS BIGINT), 0) FROM (" +
+		union(q, "allowed, limited, blocked, untracked", "traffic", segments, "") + ") AS counted"
+	_, err := t.One(text, q.Args, &seen.AllAllowed, &seen.AllRefused, &seen.Untracked)
+	return err
 }

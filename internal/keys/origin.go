@@ -1,0 +1,223 @@
+package keys
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync/atomic"
+)
+
+// Origin is where addresses come from: the autonomous system that announces them and
+// the country that they are used in. A zero part is not known.
+type Origin struct {
+	ASN     uint32
+	Country Country
+}
+
+// Country is a code of ISO 3166-1 of two capital letters, zero for none.
+type Country [2]byte
+
+// ParseCountry reads a code of two letters, in either case.
+func ParseCountry(text string) (Country, bool) {
+	if len(text) != 2 {
+		return Country{}, false
+	}
+	c := Country{text[0] &^ 0x20, text[1] &^ 0x20}
+	is := func(b, given byte) bool { return b >= 'A' && b <= 'Z' && given < 0x80 }
+	if !is(c[0], text[0]) || !is(c[1], text[1]) {
+		return Country{}, false
+	}
+	return c, true
+}
+
+// String returns the code, "" for none.
+func (c Country) String() string {
+	if c == (Country{}) {
+		return ""
+	}
+	return string(c[:])
+}
+
+// The kinds of the patterns that select addresses by their origin. No key has one: a
+// key of that spelling would give its block to all addresses of the origin.
+const (
+	asnKind     = "asn"
+	countryKind = "country"
+)
+
+// Extent is how much an origin is of the addresses that a Locator knows.
+type Extent struct {
+	Ranges    int     // of its files
+	Addresses uint64  // of IPv4
+	Networks6 float64 // of IPv6, counted in /32s
+}
+
+// Locator knows the origins of addresses. Its methods are safe for concurrent use, and
+// Locate is as fast as checks need it.
+type Locator interface {
+	Locate(netip.Addr) Origin
+	// Extent returns the size of an origin of which one part is set, false where
+	// no file has such a part.
+	Extent(Origin) (Extent, bool)
+	// Overlaps reports whether a network has addresses of an origin of which one part
+	// is set.
+	Overlaps(Origin, netip.Prefix) bool
+}
+
+var locator atomic.Pointer[Locator]
+
+// LocateBy makes all patterns of this process select by what l knows, and returns a
+// function that ends it. Without a locator patterns of origins select no address.
+func LocateBy(l Locator) (end func()) {
+	locator.Store(&l)
+	return func() { locator.CompareAndSwap(&l, nil) }
+}
+
+// OriginOf returns the origin of a key's address, zero where it is not known.
+func OriginOf(k Key) Origin {
+	if l := locator.Load(); l != nil && k.network.IsValid() {
+		return (*l).Locate(k.network.Addr())
+	}
+	return Origin{}
+}
+
+// ExtentOf returns how much a pattern of an origin selects, false where that is not known.
+func ExtentOf(p Pattern) (Extent, bool) {
+	if l := locator.Load(); l != nil && p.kind == FromOrigin {
+		return (*l).Extent(p.origin)
+	}
+	return Extent{}, false
+}
+
+// Overlap reports whether two patterns may select the same key. Two patterns of origins
+// of different parts are taken to do so: their addresses are not compared.
+func Overlap(p, q Pattern) bool {
+	if p.Covers(q) || q.Covers(p) {
+		return true
+	}
+	if q.kind == FromOrigin {
+		p, q = q, p
+	}
+	switch {
+	case p.kind != FromOrigin:
+		return false // these are nested or share nothing
+	case q.kind == FromOrigin:
+		return (p.origin.ASN == 0) != (q.origin.ASN == 0)
+	case q.kind == Network:
+		l := locator.Load()
+		return l != nil && (*l).Overlaps(p.origin, q.network)
+	}
+	return false
+}
+
+// Origin returns the origin of a FromOrigin pattern, of which one part is set.
+func (p Pattern) Origin() (Origin, bool) { return p.origin, p.kind == FromOrigin }
+
+// OriginPatterns returns the patterns of the known parts of an origin, the more specific
+// first.
+func OriginPatterns(o Origin) (all []Pattern) {
+	if o.ASN != 0 {
+		all = append(all, asnPattern(o.ASN))
+	}
+	if o.Country != (Country{}) {
+		all = append(all, countryPattern(o.Country))
+	}
+	return all
+}
+
+func asnPattern(asn uint32) Pattern {
+	return Pattern{kind: FromOrigin, text: asnKind + ":" + strconv.FormatUint(uint64(asn), 10), origin: Origin{ASN: asn}}
+}
+
+func countryPattern(c Country) Pattern {
+	return Pattern{kind: FromOrigin, text: countryKind + ":" + c.String(), origin: Origin{Country: c}}
+}
+
+func isOriginKind(kind string) bool { return kind == asnKind || kind == countryKind }
+
+// originPattern reads a pattern of a kind of origins.
+func originPattern(text, kind, value string) (Pattern, error) {
+	if kind == countryKind {
+		c, is := ParseCountry(value)
+		if !is {
+			return Pattern{}, refuse("pattern", text, "has no country after \"country:\"; write its code of two letters, for example country:NL")
+		}
+		return countryPattern(c), nil
+	}
+	number := value
+	if len(value) > 2 && strings.EqualFold(value[:2], "as") {
+		number = value[2:]
+	}
+	asn, err := strconv.ParseUint(number, 10, 32)
+	if err != nil || asn == 0 {
+		return Pattern{}, refuse("pattern", text, "has no number of an autonomous system after \"asn:\"; write 1 to 4294967295, for example asn:64500")
+	}
+	return asnPattern(uint32(asn)), nil
+}
+
+func refuseOriginKey(text, kind string) error {
+	return refuse("key", text, "has the kind %q, which only patterns have; a key names one caller, for example ip:203.0.113.7", kind)
+}
+
+// selects reports whether an origin of which one part is set selects another.
+func (o Origin) selects(other Origin) bool {
+	return o.ASN != 0 && o.ASN == other.ASN || o.Country != (Country{}) && o.Country == other.Country
+}
+
+// origins holds what is kept with patterns of origins.
+type origins[V any] struct {
+	asns      map[uint32]*entry[V]
+	countries map[Country]*entry[V]
+}
+
+func (t *origins[V]) size() int { return len(t.asns) + len(t.countries) }
+
+func (t *origins[V]) get(o Origin) *entry[V] {
+	if o.ASN != 0 {
+		return t.asns[o.ASN]
+	}
+	return t.countries[o.Country]
+}
+
+func (t *origins[V]) set(e *entry[V]) {
+	if t.asns == nil {
+		t.asns, t.countries = map[uint32]*entry[V]{}, map[Country]*entry[V]{}
+	}
+	if o := e.pattern.origin; o.ASN != 0 {
+		t.asns[o.ASN] = e
+	} else {
+		t.countries[o.Country] = e
+	}
+}
+
+func (t *origins[V]) delete(o Origin) bool {
+	found := t.get(o) != nil
+	if o.ASN != 0 {
+		delete(t.asns, o.ASN)
+	} else {
+		delete(t.countries, o.Country)
+	}
+	return found
+}
+
+// around appends the entries that select an address, the more specific first.
+func (t *origins[V]) around(k Key, found []*entry[V]) []*entry[V] {
+	o := OriginOf(k)
+	if e := t.asns[o.ASN]; e != nil {
+		found = append(found, e)
+	}
+	if e := t.countries[o.Country]; e != nil {
+		found = append(found, e)
+	}
+	return found
+}
+
+func (t *origins[V]) all(page []*entry[V]) []*entry[V] {
+	for _, e := range t.asns {
+		page = append(page, e)
+	}
+	for _, e := range t.countries {
+		page = append(page, e)
+	}
+	return page
+}

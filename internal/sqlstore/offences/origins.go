@@ -1,0 +1,118 @@
+package offences
+
+import (
+	"context"
+
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+// The database does not know where addresses come from. What a pattern of an origin
+// selects is found here, among all of the addresses.
+
+// selects reports whether a pattern of an origin selects a counted key; every other
+// pattern selected in the database.
+func selects(p keys.Pattern, key string) bool {
+	if _, is := p.Origin(); !is {
+		return true
+	}
+	k, err := offences.ParseKey(key)
+	return err == nil && p.Matches(k)
+}
+
+// rankOrigin is Rank for the pattern of an origin.
+func (t tx) rankOrigin(ranking *offences.Ranking, r *ranker) error {
+	var last int64 // the value that ranks the last row of the page
+	isBehind := func(value int64, key string) bool {
+		return r.query.Cursor == "" || value < r.at.value || value == r.at.value && key > r.at.key
+	}
+	err := t.eachRanked(r, func(row offences.Ranked, value int64) error {
+		ranking.Keys++
+		ranking.Offences += row.Offences
+		switch {
+		case !isBehind(value, row.Key):
+		case len(ranking.Rows) < r.limit:
+			ranking.Rows = append(ranking.Rows, row)
+			last = value
+		default:
+			ranking.Next = rankCursor{r.query.Sort, ranking.From.UnixMilli(), ranking.To.UnixMilli(), last, ranking.Rows[r.limit-1].Key}.String()
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := t.firstAndLast(ranking, r.segments, r.more); err != nil {
+		return err
+	}
+	return t.other(ranking, r.query, r.segments)
+}
+
+// eachRanked calls do with all keys that a ranking selects, in its order, and the value
+// that ranks each.
+func (t tx) eachRanked(r *ranker, do func(row offences.Ranked, value int64) error) error {
+	whole := *r
+	whole.query.Cursor, whole.limit = "", unlimited
+	text, args := whole.statement()
+	type ranked struct {
+		offences.Ranked
+		value int64
+	}
+	return db.Stream(t.Tx, func(row db.Row) (k ranked, err error) {
+		return k, row.Scan(&k.Key, &k.Offences, &k.value)
+	}, text, args, func(k ranked) error {
+		if !selects(r.query.Pattern, k.Key) || r.query.Keep != nil && !r.query.Keep(k.Key) {
+			return nil
+		}
+		return do(k.Ranked, k.value)
+	})
+}
+
+// EachRanked implements admin.DetectionStore.
+func (s *Store) EachRanked(ctx context.Context, query offences.Query, do func(offences.Ranked) error) (span offences.Span, err error) {
+	if query.Sort == "" {
+		query.Sort = offences.ByOffences
+	}
+	more, err := rankConditions(query)
+	if err != nil {
+		return span, err
+	}
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		rollups, err := in(t).rollups()
+		if err != nil {
+			return err
+		}
+		r := &ranker{query: query, rollups: rollups, more: more}
+		r.span, r.segments = cover(query.From, query.To, 0, rollups)
+		span = r.span
+		return in(t).eachRanked(r, func(row offences.Ranked, _ int64) error { return do(row) })
+	})
+	return span, err
+}
+
+// seenOrigin is Seen for the pattern of an origin: among the keys by their traffic.
+func (t tx) seenOrigin(seen *offences.Seen, p keys.Pattern, segments []segment, limit int) error {
+	c := &conditions{}
+	c.selects(p)
+	q := &db.Selection{}
+	text := "SELECT key, CAST(sum(allowed) AS BIGINT) AS a, CAST(sum(refused) AS BIGINT) AS r FROM (" +
+		union(q, "key, allowed, refused", "key_traffic", segments, c.text, c.args...) + ") AS counted GROUP BY key ORDER BY a + r DESC, key"
+	return db.Stream(t.Tx, func(r db.Row) (k offences.SeenKey, err error) {
+		return k, r.Scan(&k.Key, &k.Allowed, &k.Refused)
+	}, text, q.Args, func(k offences.SeenKey) error {
+		if !selects(p, k.Key) {
+			return nil
+		}
+		seen.Keys++
+		if k.Refused > 0 {
+			seen.Offenders++
+		}
+		seen.Allowed += k.Allowed
+		seen.Refused += k.Refused
+		if len(seen.Samples) < limit {
+			seen.Samples = append(seen.Samples, k)
+		}
+		return nil
+	})
+}
