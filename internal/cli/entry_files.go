@@ -294,6 +294,8 @@ reads: CSV, JSON with -o json, or with --plain one pattern per line.`,
 			switch {
 			case plain:
 				filter.Set("format", "plain")
+			case con.Format == string(output.YAML):
+				return console.Usagef("blocks are exported as CSV, as JSON with -o json, or with --plain; for YAML see 'block list -o yaml'")
 			case con.Format == string(output.JSON):
 				filter.Set("format", "json")
 			}

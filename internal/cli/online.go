@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"net/url"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
@@ -113,4 +117,102 @@ func yesFlag(c *cobra.Command, yes *bool) {
 // broadFlag adds the flag that answers confirmPolicy with yes.
 func broadFlag(c *cobra.Command, yes *bool) {
 	c.Flags().BoolVar(yes, "yes", false, "apply it without asking, also where it newly refuses every request of a broad pattern or leaves keys without a policy")
+}
+
+// completionTimeout bounds how long a shell waits for names from the server.
+const completionTimeout = 2 * time.Second
+
+// namesOf returns the names of one kind that the server knows.
+type namesOf func(ctx context.Context, server *client.Client) ([]string, error)
+
+// collect returns the names of what list returns.
+func collect[T any](list func(context.Context, *client.Client) ([]T, error), name func(T) string) namesOf {
+	return func(ctx context.Context, server *client.Client) (names []string, err error) {
+		found, err := list(ctx, server)
+		for _, item := range found {
+			names = append(names, name(item))
+		}
+		return names, err
+	}
+}
+
+var (
+	namesOfPolicies = collect(func(ctx context.Context, server *client.Client) ([]wire.Policy, error) {
+		return server.Policies.List(ctx)
+	},
+		func(p wire.Policy) string { return p.Name })
+	userNames = collect(func(ctx context.Context, server *client.Client) ([]wire.User, error) { return server.Users.List(ctx) },
+		func(u wire.User) string { return u.Name })
+	tokenNames = collect(func(ctx context.Context, server *client.Client) ([]wire.Token, error) {
+		all, err := server.Tokens.List(ctx)
+		return slices.DeleteFunc(all, func(t wire.Token) bool { return !t.Active }), err
+	}, func(t wire.Token) string { return t.Name })
+	jobNames = collect(func(ctx context.Context, server *client.Client) ([]wire.Job, error) { return server.Jobs.List(ctx) },
+		func(j wire.Job) string { return j.Name })
+	reportIDs = collect(func(ctx context.Context, server *client.Client) ([]wire.Report, error) {
+		return server.Reports.List(ctx, "")
+	},
+		func(r wire.Report) string { return r.ID })
+	blockPatterns     = patternsOf(func(server *client.Client) client.Entries { return server.Blocks.Entries })
+	exemptionPatterns = patternsOf(func(server *client.Client) client.Entries { return server.Exemptions })
+)
+
+// maxCompletions bounds the patterns that a shell offers.
+const maxCompletions = 1000
+
+func patternsOf(entries func(*client.Client) client.Entries) namesOf {
+	return collect(func(ctx context.Context, server *client.Client) ([]wire.Entry, error) {
+		found, err := entries(server).List(ctx, url.Values{}, maxCompletions)
+		return found.Items, err
+	}, func(e wire.Entry) string { return e.Pattern })
+}
+
+// argumentNames are the commands whose first argument is completed from the server.
+var argumentNames = map[string]namesOf{
+	"policy show": namesOfPolicies, "policy explain": namesOfPolicies, "policy try": namesOfPolicies, "policy set": namesOfPolicies, "policy delete": namesOfPolicies,
+	"policy versions": namesOfPolicies, "policy diff": namesOfPolicies, "policy rollback": namesOfPolicies, "escalation resume": namesOfPolicies,
+	"user set-role": userNames, "user disable": userNames, "user enable": userNames, "user set-password": userNames, "user delete": userNames,
+	"token rotate": tokenNames, "token delete": tokenNames, "job run": jobNames, "job runs": jobNames, "report show": reportIDs,
+	"block show": blockPatterns, "block edit": blockPatterns, "block delete": blockPatterns,
+	"exemption show": exemptionPatterns, "exemption edit": exemptionPatterns, "exemption delete": exemptionPatterns,
+}
+
+// completeNames completes the arguments that argumentNames has, and every --policy, with
+// names from the server.
+func completeNames(c *cobra.Command, con *console.Console) {
+	_, path, _ := strings.Cut(c.CommandPath(), " ")
+	if names := argumentNames[path]; names != nil {
+		c.ValidArgsFunction = fromServer(con, names)
+	}
+	if c.Flags().Lookup("policy") != nil {
+		// It fails only for a flag that is completed already.
+		_ = c.RegisterFlagCompletionFunc("policy", func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return fromServer(con, namesOfPolicies)(c, nil, typed)
+		})
+	}
+	for _, sub := range c.Commands() {
+		completeNames(sub, con)
+	}
+}
+
+// fromServer completes a command's first argument. Without an answer it offers nothing.
+// Names that a terminal would not show as they are are left out.
+func fromServer(con *console.Console, names namesOf) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, typed string) (offered []string, _ cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
+		defer cancel()
+		_ = connected(con.AdminListener, func(_ *cobra.Command, server *client.Client, _ []string) error {
+			found, err := names(ctx, server)
+			for _, name := range found {
+				if strings.HasPrefix(name, typed) && output.Escape(name) == name {
+					offered = append(offered, name)
+				}
+			}
+			return err
+		})(c, nil)
+		return offered, cobra.ShellCompDirectiveNoFileComp
+	}
 }

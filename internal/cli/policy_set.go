@@ -165,7 +165,7 @@ reads as well.`,
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
 			format := "yaml"
-			switch con.Printer().Format {
+			switch output.Format(con.Format) {
 			case output.CSV:
 				return console.Usagef("policies are exported as YAML or, with -o json, as JSON; for CSV see 'policy list -o csv'")
 			case output.JSON:

@@ -90,7 +90,7 @@ func newReportGet(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "show ID",
 		Short:   "Print a report as JSON, CSV or one HTML page",
-		Long:    "Print a report as JSON, CSV or one HTML page. The id today is the report of today so far, from midnight UTC.",
+		Long:    "Print a report as JSON, CSV or one HTML page.\nThe id today is the report of today so far, from midnight UTC.",
 		Example: "admin report show today --format csv\nadmin report show 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --format html > report.html",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {

@@ -47,6 +47,8 @@ STINT_ADMIN_TOKEN or from the file that --token-file names; STINT_CHECK_TOKEN an
 --check-token-file do the same for a check listener that requires one. Secrets are never
 accepted as arguments, where other users of the machine could read them.
 
+Several installations get names by 'context set'; --context or 'context use' chooses one.
+
 Times are UTC. Durations are written 90s, 15m, 24h, 7d or 1h30m; times
 2026-12-31T18:00:00Z.
 
@@ -89,6 +91,7 @@ func newRoot(con *console.Console) *cobra.Command {
 		return console.Usagef("%w; see '%s --help'", plainFlagError(err), c.CommandPath())
 	})
 	finish(root, con)
+	completeNames(root, con)
 	return root
 }
 
@@ -100,7 +103,7 @@ var groups = []struct {
 	{"monitor", "Monitor:", []func(*console.Console) *cobra.Command{newCheck, newRun, newKey, newExplain, newOffenders, newTraffic, newAttack, newReport, newEvents}},
 	{"enforce", "Enforce:", []func(*console.Console) *cobra.Command{newPolicy, newApply, newPreset, newExport, newBlock, newExemption, newProposal, newEscalation, local.NewFirewall, local.NewFollow}},
 	{"try", "Test rules on recorded traffic:", []func(*console.Console) *cobra.Command{local.NewBacktest, local.NewReplay}},
-	{"administration", "Administration:", []func(*console.Console) *cobra.Command{newAudit, newNode, newBouncer, newCrawler, newJob, newNotify, newConnect, newToken, newUser, newWhoami, newVersion, newBackup, newRestore, local.NewMigrate, local.NewRecoverAdmin}},
+	{"administration", "Administration:", []func(*console.Console) *cobra.Command{newAudit, newNode, newBouncer, newCrawler, newJob, newNotify, newConnect, newToken, newUser, newWhoami, newVersion, local.NewContext, newBackup, newRestore, local.NewMigrate, local.NewRecoverAdmin}},
 	{"more", "More:", nil},
 }
 

@@ -53,6 +53,7 @@ func programName() string {
 type Console struct {
 	System
 
+	context        string // the name of a context
 	url            string
 	checkURL       string
 	tokenFile      string
@@ -63,32 +64,53 @@ type Console struct {
 // AddFlags adds the global flags to the root command.
 func (c *Console) AddFlags(root *cobra.Command) {
 	flags := root.PersistentFlags()
+	flags.StringVar(&c.context, "context", "", "the context to use, which 'context set' has created (STINT_CONTEXT)")
 	flags.StringVar(&c.url, "url", "", "address of the admin listener (STINT_ADMIN_URL; http://127.0.0.1:8081)")
 	flags.StringVar(&c.checkURL, "check-url", "", "address of the check listener (STINT_CHECK_URL; http://127.0.0.1:8080)")
 	flags.StringVar(&c.tokenFile, "token-file", "", "file that contains the admin token (STINT_ADMIN_TOKEN)")
 	flags.StringVar(&c.checkTokenFile, "check-token-file", "", "file that contains the token of the check listener (STINT_CHECK_TOKEN)")
-	flags.StringVarP(&c.Format, "output", "o", string(output.Table), "how to print answers: table, json or csv")
-	CompleteFlag(root, "output", string(output.Table), string(output.JSON), string(output.CSV))
+	flags.StringVarP(&c.Format, "output", "o", string(output.Table), "how to print answers: table, json, yaml or csv")
+	CompleteFlag(root, "output", string(output.Table), string(output.JSON), string(output.YAML), string(output.CSV))
 }
 
 // AdminListener returns the address of the admin listener and its token, which is empty
 // if none is set.
 func (c *Console) AdminListener() (base, token string, err error) {
-	token, err = c.token("--token-file", c.tokenFile, EnvToken)
-	return FirstOf(c.url, c.Getenv(EnvURL), "http://127.0.0.1:8081"), token, err
+	named, current, err := c.contexts()
+	if err != nil {
+		return "", "", err
+	}
+	token, err = c.token("--token-file", EnvToken, c.tokenFile, named.TokenFile, current.TokenFile)
+	return FirstOf(c.url, named.URL, c.Getenv(EnvURL), current.URL, "http://127.0.0.1:8081"), token, err
 }
 
 // CheckListener returns the address of the check listener and its token, which is empty
 // if none is set.
 func (c *Console) CheckListener() (base, token string, err error) {
-	token, err = c.token("--check-token-file", c.checkTokenFile, EnvCheckToken)
-	return FirstOf(c.checkURL, c.Getenv(EnvCheckURL), "http://127.0.0.1:8080"), token, err
+	named, current, err := c.contexts()
+	if err != nil {
+		return "", "", err
+	}
+	token, err = c.token("--check-token-file", EnvCheckToken, c.checkTokenFile, named.CheckTokenFile, current.CheckTokenFile)
+	return FirstOf(c.checkURL, named.CheckURL, c.Getenv(EnvCheckURL), current.CheckURL, "http://127.0.0.1:8080"), token, err
 }
 
-// token reads a token from the file of a flag, if set, or from the environment.
-func (c *Console) token(flag, file, env string) (string, error) {
-	if file == "" {
-		return strings.TrimSpace(c.Getenv(env)), nil
+// token reads a token from the file of a flag or of a named context, if set, or from the
+// environment, or from the file of the current context.
+func (c *Console) token(flag, env, given, named, current string) (string, error) {
+	file := FirstOf(given, named)
+	if text := strings.TrimSpace(c.Getenv(env)); file == "" && (text != "" || current == "") {
+		return text, nil
+	}
+	file = FirstOf(file, current)
+	if file != given {
+		flag = "the token_file of the context"
+		if env == EnvCheckToken {
+			flag = "the check_token_file of the context"
+		}
+	}
+	if rest, inHome := strings.CutPrefix(file, "~/"); inHome {
+		file = filepath.Join(c.Getenv("HOME"), rest)
 	}
 	text, err := readSecretFile(file)
 	if err != nil {

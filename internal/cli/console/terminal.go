@@ -14,8 +14,12 @@ import (
 
 // Printer returns the printer of answers to standard output.
 func (c *Console) Printer() *output.Printer {
+	format, isYAML := output.Format(c.Format), false
+	if format == output.YAML {
+		format, isYAML = output.JSON, true
+	}
 	return &output.Printer{
-		Out: c.Stdout, Format: output.Format(c.Format), Width: c.Width(),
+		Out: c.Stdout, Format: format, YAML: isYAML, Width: c.Width(),
 		Terminal: term.IsTerminal(int(c.Stdout.Fd())), Now: c.Now(),
 	}
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -315,7 +316,14 @@ type report interface {
 func printReport(p *output.Printer, r report, text func(io.Writer) error) error {
 	switch p.Format {
 	case output.JSON:
-		return r.WriteJSON(p.Out)
+		if !p.YAML {
+			return r.WriteJSON(p.Out)
+		}
+		var text bytes.Buffer
+		if err := r.WriteJSON(&text); err != nil {
+			return err
+		}
+		return p.WriteJSON(text.Bytes())
 	case output.CSV:
 		return r.WriteCSV(p.Out)
 	default:

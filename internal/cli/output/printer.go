@@ -22,21 +22,25 @@ const (
 	Table Format = "table"
 	JSON  Format = "json"
 	CSV   Format = "csv"
+	// YAML is the name of a format that is JSON to a Printer, with its field YAML set.
+	YAML Format = "yaml"
 )
 
 // ParseFormat reads the name of a format.
 func ParseFormat(text string) (Format, error) {
 	switch f := Format(text); f {
-	case Table, JSON, CSV:
+	case Table, JSON, YAML, CSV:
 		return f, nil
 	}
-	return "", fmt.Errorf("unknown output format %q; use table, json or csv", text)
+	return "", fmt.Errorf("unknown output format %q; use table, json, yaml or csv", text)
 }
 
 // Printer prints answers to Out.
 type Printer struct {
 	Out    io.Writer
 	Format Format
+	// YAML reports whether what is JSON is written as YAML.
+	YAML bool
 	// Width is the number of columns that tables must fit into; 0 means any.
 	Width int
 	// Terminal reports whether Out is a terminal, where CSV too must not contain anything
@@ -105,24 +109,27 @@ func (p *Printer) Sayf(format string, args ...any) {
 	}
 }
 
-// JSON prints v as indented JSON.
+// JSON prints v as indented JSON, or as YAML.
 func (p *Printer) JSON(v any) error {
 	text, err := json.Marshal(v, jsontext.WithIndent("  "), json.Deterministic(true))
 	if err != nil {
 		return fmt.Errorf("printing JSON: %w", err)
 	}
-	_, err = p.Out.Write(append(escapeJSON(text), '\n'))
-	return err
+	return p.WriteJSON(text)
 }
 
-// JSONLine prints v as one line of JSON, for streams.
+// JSONLine prints v as one line of JSON, or as a document of YAML, for streams.
 func (p *Printer) JSONLine(v any) error {
 	text, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
 		return fmt.Errorf("printing JSON: %w", err)
 	}
-	_, err = p.Out.Write(append(escapeJSON(text), '\n'))
-	return err
+	if p.YAML {
+		if _, err := io.WriteString(p.Out, "---\n"); err != nil {
+			return err
+		}
+	}
+	return p.WriteJSON(text)
 }
 
 func writeCSV[T any](p *Printer, items []T, columns []Column[T]) error {
