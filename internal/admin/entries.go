@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 )
@@ -63,6 +64,7 @@ type EntryStore interface {
 type AddEntries struct {
 	Kind       blocks.Kind
 	Patterns   []string
+	Scope      string // of the checks that a block refuses, "" for all
 	Reason     string
 	Expiry     blocks.Expiry
 	OnConflict blocks.Conflict // "" is Fail
@@ -79,6 +81,18 @@ type Added struct {
 
 // maxAdded is how many patterns one request may name.
 const maxAdded = 200
+
+// checkScope returns what is wrong with the scope of an entry.
+func checkScope(kind blocks.Kind, scope string) error {
+	switch {
+	case scope == "":
+	case kind != blocks.Block:
+		return fault.Field("scope", "is possible for blocks only; an exemption allows every check of its keys")
+	case conditions.CheckScope(scope) != nil:
+		return fault.Field("scope", "%s", conditions.CheckScope(scope))
+	}
+	return nil
+}
 
 // Find returns one page of entries.
 func (e *Entries) Find(ctx context.Context, f blocks.Filter) (blocks.Page, error) {
@@ -117,6 +131,9 @@ func (e *Entries) Add(ctx context.Context, c Caller, a AddEntries) ([]Added, err
 	if err := fault.CheckLine("reason", a.Reason, blocks.MaxReason); err != nil {
 		return nil, err
 	}
+	if err := checkScope(a.Kind, a.Scope); err != nil {
+		return nil, err
+	}
 	expires, err := a.Expiry.At(e.Now())
 	if err != nil {
 		return nil, err
@@ -129,7 +146,7 @@ func (e *Entries) Add(ctx context.Context, c Caller, a AddEntries) ([]Added, err
 	}
 	entries := make([]blocks.Entry, len(patterns))
 	for n, p := range patterns {
-		entries[n] = blocks.Entry{Kind: a.Kind, Pattern: p, Reason: a.Reason, Author: c.Actor.Name, Source: blocks.Manual, Expires: expires}
+		entries[n] = blocks.Entry{Kind: a.Kind, Pattern: p, Scope: a.Scope, Reason: a.Reason, Author: c.Actor.Name, Source: blocks.Manual, Expires: expires}
 	}
 	added, err := e.Store.Add(ctx, c.Actor, a.OnConflict, entries...)
 	if err != nil {

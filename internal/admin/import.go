@@ -229,6 +229,19 @@ func (r *importRun) dryRun(ctx context.Context, rows iter.Seq2[blocklist.Row, er
 		if !isValid {
 			continue
 		}
+		if row.Scope != "" { // it refuses no check that says no scope: the traffic estimates none
+			scoped := active.Scopes()[row.Scope]
+			var known *blocks.Entry
+			if scoped != nil {
+				known = scoped.Of(blocks.Block, row.Pattern, r.now)
+			}
+			if known != nil {
+				r.predict(true, known.Expires, row.Expires)
+			} else {
+				r.predict(false, time.Time{}, row.Expires)
+			}
+			continue
+		}
 		expires, exists := index.Get(row.Pattern)
 		if !exists {
 			if b := active.Of(blocks.Block, row.Pattern, r.now); b != nil {

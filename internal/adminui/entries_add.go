@@ -26,6 +26,7 @@ type addPage struct {
 	site.Frame
 	*kindTexts
 	Pattern     string
+	Scope       string
 	Reason      string
 	For         string
 	Until       string
@@ -160,6 +161,7 @@ func (h *entriesHandler) readAdd(c *httpserver.Call) (*addPage, url.Values, erro
 		Pattern: strings.TrimSpace(values.Get("pattern")), For: values.Get("for"), Until: values.Get("until"),
 		Confirm: strings.TrimSpace(values.Get("confirm")), FieldErrors: form.FieldErrors{},
 	}
+	page.Scope = strings.TrimSpace(values.Get("scope"))
 	page.Reason = strings.TrimSpace(values.Get("reason"))
 	return page, values, nil
 }
@@ -183,7 +185,7 @@ func (h *entriesHandler) addEntry(c *httpserver.Call, s *kindTexts) error {
 	if err != nil {
 		return err
 	}
-	request := admin.AddEntries{Kind: s.Kind, Patterns: []string{site.CompletePattern(page.Pattern)}, Reason: page.Reason, Confirm: page.Confirm}
+	request := admin.AddEntries{Kind: s.Kind, Patterns: []string{site.CompletePattern(page.Pattern)}, Scope: page.Scope, Reason: page.Reason, Confirm: page.Confirm}
 	if values.Get("replace") == "yes" {
 		request.OnConflict = blocks.Replace
 	}

@@ -183,6 +183,9 @@ func (h *keyHandler) showKey(c *httpserver.Call) error {
 func (p *keyPage) explain() {
 	x := p.Explained
 	for _, b := range x.Blocks {
+		if b.Scope != "" { // it is listed, and other checks go on
+			continue
+		}
 		if p.Block == nil || b.Expires.IsZero() || !p.Block.Expires.IsZero() && b.Expires.After(p.Block.Expires) {
 			p.Block = b
 		}

@@ -77,7 +77,7 @@ func (h *entryHandler) addEntry(c *httpserver.Call, kind blocks.Kind) error {
 		return err
 	}
 	all, err := h.entries.Add(c.Context(), callerOf(c), admin.AddEntries{
-		Kind: kind, Patterns: []string{request.Pattern}, Reason: request.Reason, Expiry: expiryOf(request.ExpiresIn, request.ExpiresAt),
+		Kind: kind, Patterns: []string{request.Pattern}, Scope: request.Scope, Reason: request.Reason, Expiry: expiryOf(request.ExpiresIn, request.ExpiresAt),
 		OnConflict: blocks.Conflict(request.OnConflict), Confirm: request.Confirm,
 	})
 	if err != nil {
@@ -219,7 +219,7 @@ func entryPath(kind blocks.Kind) string {
 // policy names the policy of an automatic block, "" for another.
 func fromEntry(e *blocks.Entry, policy string, now time.Time) wire.Entry {
 	out := wire.Entry{
-		ID: e.ID, Kind: string(e.Kind), Pattern: e.Pattern.String(), Reason: e.Reason, Author: e.Author, Source: string(e.Source),
+		ID: e.ID, Kind: string(e.Kind), Pattern: e.Pattern.String(), Scope: e.Scope, Reason: e.Reason, Author: e.Author, Source: string(e.Source),
 		Policy: wire.NullString(policy), Active: e.ActiveAt(now), CreatedAt: wire.At(e.Created), ExpiresAt: wire.At(e.Expires),
 		EndedAt: wire.At(e.Ended), EndedBy: wire.NullString(e.EndedBy), Revision: e.Revision,
 	}

@@ -132,7 +132,7 @@ func (t *trial) reportTo(ctx context.Context, p *rules.Policy, key string, recor
 	if err := t.results[0].Err; err != nil {
 		return err
 	}
-	if !t.results[0].Allowed && p.Derived == nil {
+	if !t.results[0].Allowed && p.Derived == nil && p.Scope == "" { // logs say no scope that its block could refuse
 		t.offend(t.byPolicy[p], key)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -26,13 +27,14 @@ const (
 type Row struct {
 	Line    int // of the file, from 1
 	Pattern keys.Pattern
+	Scope   string // of the checks that it refuses, "" for all
 	Reason  string
 	Expires time.Time // zero: permanent
 }
 
 // Block returns the row as an imported block.
 func (r Row) Block() blocks.Entry {
-	return blocks.Entry{Kind: blocks.Block, Pattern: r.Pattern, Reason: r.Reason, Source: blocks.Imported, Expires: r.Expires}
+	return blocks.Entry{Kind: blocks.Block, Pattern: r.Pattern, Scope: r.Scope, Reason: r.Reason, Source: blocks.Imported, Expires: r.Expires}
 }
 
 // RowError says what is wrong with one row; the rows after it can still be
@@ -73,7 +75,7 @@ const maxReason = 1000
 
 // fields are a row as a file spells it.
 type fields struct {
-	pattern, reason, expiresAt, expiresIn string
+	pattern, reason, expiresAt, expiresIn, scope string
 }
 
 // row reads the fields of one row. The error is a *RowError.
@@ -84,6 +86,9 @@ func (d *Defaults) row(line int, f fields) (Row, error) {
 		return wrong(err.Error())
 	}
 	row := Row{Line: line, Pattern: pattern, Reason: f.reason, Expires: d.Expires}
+	if row.Scope = f.scope; row.Scope != "" && conditions.CheckScope(row.Scope) != nil {
+		return wrong("the scope " + conditions.CheckScope(row.Scope).Error())
+	}
 	if row.Reason == "" {
 		row.Reason = d.Reason
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // columns are those that an export has. The reader takes them in any order and
-// looks at the first four.
-var columns = []string{"pattern", "reason", "expires_at", "expires_in",
+// looks at the first five.
+var columns = []string{"pattern", "reason", "expires_at", "expires_in", "scope",
 	"id", "author", "source", "policy", "level", "active", "created_at", "ended_at", "ended_by", "revision"}
 
 func readCSV(from *bufio.Reader, d Defaults, yield func(Row, error) bool) {
@@ -82,7 +82,7 @@ func badHeader(err error) error {
 }
 
 // csvPlaces are the places of the columns, -1 for one that is not there.
-type csvPlaces struct{ pattern, reason, expiresAt, expiresIn int }
+type csvPlaces struct{ pattern, reason, expiresAt, expiresIn, scope int }
 
 func places(header []string) (csvPlaces, error) {
 	named := make([]string, len(header))
@@ -90,13 +90,13 @@ func places(header []string) (csvPlaces, error) {
 		name := strings.ToLower(strings.TrimSpace(escape.FromCSV(cell)))
 		switch {
 		case !slices.Contains(columns, name):
-			return csvPlaces{}, &FileError{1, "the header has the column " + strconv.Quote(clip(cell)) + "; the columns are pattern, reason, expires_at and expires_in, beside those of an export"}
+			return csvPlaces{}, &FileError{1, "the header has the column " + strconv.Quote(clip(cell)) + "; the columns are pattern, reason, expires_at, expires_in and scope, beside those of an export"}
 		case slices.Contains(named[:i], name):
 			return csvPlaces{}, &FileError{1, "the header has the column " + name + " twice"}
 		}
 		named[i] = name
 	}
-	at := csvPlaces{slices.Index(named, "pattern"), slices.Index(named, "reason"), slices.Index(named, "expires_at"), slices.Index(named, "expires_in")}
+	at := csvPlaces{slices.Index(named, "pattern"), slices.Index(named, "reason"), slices.Index(named, "expires_at"), slices.Index(named, "expires_in"), slices.Index(named, "scope")}
 	if at.pattern < 0 {
 		return at, &FileError{1, "the header has no column pattern"}
 	}
@@ -111,5 +111,5 @@ func (at csvPlaces) fields(record []string) fields {
 		return strings.TrimSpace(escape.FromCSV(record[i]))
 	}
 	// The record is used again for the next row.
-	return fields{strings.Clone(cell(at.pattern)), strings.Clone(cell(at.reason)), cell(at.expiresAt), cell(at.expiresIn)}
+	return fields{strings.Clone(cell(at.pattern)), strings.Clone(cell(at.reason)), cell(at.expiresAt), cell(at.expiresIn), strings.Clone(cell(at.scope))}
 }

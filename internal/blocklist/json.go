@@ -9,13 +9,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// jsonRow is a block as JSON. The fields behind the first four are those of an
+// jsonRow is a block as JSON. The fields behind the first five are those of an
 // export, which an import takes and leaves.
 type jsonRow struct {
 	Pattern   string         `json:"pattern"`
 	Reason    string         `json:"reason"`
 	ExpiresAt string         `json:"expires_at"`
 	ExpiresIn string         `json:"expires_in"`
+	Scope     string         `json:"scope"`
 	ID        jsontext.Value `json:"id"`
 	Author    jsontext.Value `json:"author"`
 	Source    jsontext.Value `json:"source"`
@@ -79,7 +80,7 @@ func (d *Defaults) jsonRow(line int, value jsontext.Value) (Row, error) {
 	var semantic *json.SemanticError
 	switch {
 	case err == nil && value.Kind() == '{':
-		return d.row(line, fields{r.Pattern, r.Reason, r.ExpiresAt, r.ExpiresIn})
+		return d.row(line, fields{r.Pattern, r.Reason, r.ExpiresAt, r.ExpiresIn, r.Scope})
 	case errors.Is(err, json.ErrUnknownName) && errors.As(err, &semantic):
 		return Row{}, &RowError{line, "it has a field that no block has: " + clip(semantic.JSONPointer.LastToken())}
 	case errors.As(err, &semantic) && semantic.JSONPointer != "":

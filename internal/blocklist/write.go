@@ -29,7 +29,7 @@ func NewWriter(to io.Writer, format Format) *Writer {
 	return w
 }
 
-var exported = []string{"pattern", "reason", "expires_at", "source", "author", "created_at"}
+var exported = []string{"pattern", "reason", "expires_at", "source", "author", "created_at", "scope"}
 
 // exportedBlock is what an export holds of a block.
 type exportedBlock struct {
@@ -39,11 +39,16 @@ type exportedBlock struct {
 	Source    string `json:"source"`
 	Author    string `json:"author"`
 	CreatedAt string `json:"created_at"`
+	Scope     string `json:"scope,omitzero"`
 }
 
-// Write adds a block.
+// Write adds a block. Blocks that have a scope are left out of a plain list, whose readers
+// would refuse every check.
 func (w *Writer) Write(b *blocks.Entry) error {
-	row := exportedBlock{b.Pattern.String(), b.Reason, instant(b.Expires), string(b.Source), b.Author, instant(b.Created)}
+	if b.Scope != "" && w.format == Plain {
+		return nil
+	}
+	row := exportedBlock{b.Pattern.String(), b.Reason, instant(b.Expires), string(b.Source), b.Author, instant(b.Created), b.Scope}
 	first := !w.any
 	w.any = true
 	switch w.format {
@@ -53,7 +58,7 @@ func (w *Writer) Write(b *blocks.Entry) error {
 				return err
 			}
 		}
-		return w.table.Write([]string{escape.CSV(row.Pattern), escape.CSV(row.Reason), row.ExpiresAt, row.Source, escape.CSV(row.Author), row.CreatedAt})
+		return w.table.Write([]string{escape.CSV(row.Pattern), escape.CSV(row.Reason), row.ExpiresAt, row.Source, escape.CSV(row.Author), row.CreatedAt, row.Scope})
 	case JSON:
 		before := ",\n"
 		if first {

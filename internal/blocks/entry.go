@@ -37,9 +37,11 @@ type Entry struct {
 	ID      string // UUIDv7, unique among blocks and exemptions together
 	Kind    Kind
 	Pattern keys.Pattern
-	Reason  string
-	Author  string
-	Source  Source
+	// Scope limits a block to checks that say this scope; "" for every check.
+	Scope  string
+	Reason string
+	Author string
+	Source Source
 	// PolicyID is the id of the policy whose escalation made an automatic block,
 	// and Level the level, from 1; 0 otherwise.
 	PolicyID int64

@@ -21,6 +21,29 @@ func (s *Set) Selecting(kind Kind, k keys.Key, now time.Time) []*Entry {
 	return found
 }
 
+// SelectingScoped returns every active block that has a scope and selects k, by scope.
+func (s *Set) SelectingScoped(k keys.Key, now time.Time) []*Entry {
+	var found []*Entry
+	scopes := s.Scopes()
+	for _, scope := range slices.Sorted(maps.Keys(scopes)) {
+		found = append(found, scopes[scope].Selecting(Block, k, now)...)
+	}
+	return found
+}
+
+// AllScoped ranges over every active block that has a scope.
+func (s *Set) AllScoped(now time.Time) iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
+		for _, scoped := range s.Scopes() {
+			for e := range scoped.All(Block, now) {
+				if !yield(e) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Of returns the entry of a kind and of exactly this pattern that is active at
 // now, nil if there is none.
 func (s *Set) Of(kind Kind, p keys.Pattern, now time.Time) *Entry {
@@ -84,6 +107,11 @@ func (s *Set) CountBySource(kind Kind, now time.Time) map[Source]int {
 	counts := map[Source]int{}
 	for e := range s.All(kind, now) {
 		counts[e.Source]++
+	}
+	for _, scoped := range s.Scopes() {
+		for source, n := range scoped.CountBySource(kind, now) {
+			counts[source] += n
+		}
 	}
 	return counts
 }

@@ -35,6 +35,19 @@ func (s *Set) Match(k keys.Key, now time.Time) (m Match) {
 	return m
 }
 
+// MatchIn looks up a key of a check that says a scope, "" for none: blocks of that scope
+// refuse it as well, where no other does.
+func (s *Set) MatchIn(k keys.Key, scope string, now time.Time) Match {
+	m := s.Match(k, now)
+	if scope == "" || m.Block != nil {
+		return m
+	}
+	if scoped := s.inScope(scope); scoped != nil {
+		m.Block = scoped.Match(k, now).Block
+	}
+	return m
+}
+
 func outlasts(a, b *Entry) bool {
 	if b.Expires.IsZero() {
 		return false

@@ -2,14 +2,18 @@ package blocks
 
 import (
 	"container/heap"
+	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
 )
 
 // Set is a node's copy of the active entries, matched in memory. It is safe for
-// use by many goroutines.
+// use by many goroutines. Blocks that have a scope are found by MatchIn and
+// SelectingScoped only: what enforces blocks without knowing scopes, as firewalls and
+// bouncers do, never sees them.
 type Set struct {
 	index *keys.Index[slot]
 
@@ -23,6 +27,9 @@ type Set struct {
 	// ended remembers entries that were ended or swept lately, so that an older
 	// state of one that arrives late does not bring it back.
 	ended map[string]ending
+	// scopes are the blocks of each scope, nil for none, as sets of their own. The map is
+	// replaced and never changed.
+	scopes atomic.Pointer[map[string]*Set]
 }
 
 // slot holds the active entries of one pattern, nil where there is none.
@@ -61,6 +68,46 @@ func NewSet() *Set {
 // at now, and dropped otherwise. e must not be changed afterwards. States that
 // arrive out of order, at most a minute late, are ordered by their revision.
 func (s *Set) Apply(e *Entry, now time.Time) {
+	if e.Scope != "" {
+		s.ofScope(e.Scope).apply(e, now)
+		return
+	}
+	s.apply(e, now)
+}
+
+// ofScope returns the set of the blocks of a scope, and makes it first if need be.
+func (s *Set) ofScope(scope string) *Set {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found := s.inScope(scope); found != nil {
+		return found
+	}
+	all := map[string]*Set{scope: NewSet()}
+	if known := s.scopes.Load(); known != nil {
+		maps.Copy(all, *known)
+	}
+	s.scopes.Store(&all)
+	return all[scope]
+}
+
+// inScope returns the set of the blocks of a scope, nil for none.
+func (s *Set) inScope(scope string) *Set {
+	if known := s.scopes.Load(); known != nil {
+		return (*known)[scope]
+	}
+	return nil
+}
+
+// Scopes returns the sets of the blocks that have a scope, by their scopes. It must not be
+// changed.
+func (s *Set) Scopes() map[string]*Set {
+	if known := s.scopes.Load(); known != nil {
+		return *known
+	}
+	return nil
+}
+
+func (s *Set) apply(e *Entry, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, _ := s.index.Get(e.Pattern)
@@ -134,6 +181,9 @@ func (s *Set) noteExpiry(e *Entry) {
 // a cost that grows only with their number. Nothing depends on it: an expired
 // block refuses no request.
 func (s *Set) Sweep(now time.Time) {
+	for _, scoped := range s.Scopes() {
+		scoped.Sweep(now)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.expiring) > 0 && !s.expiring[0].Expires.After(now) {
@@ -158,7 +208,11 @@ func (s *Set) Size(kind Kind) int {
 	if kind == Exemption {
 		return len(s.exemptions)
 	}
-	return s.blocks
+	size := s.blocks
+	for _, scoped := range s.Scopes() {
+		size += scoped.Size(kind)
+	}
+	return size
 }
 
 // expiryHeap is a heap of entries, the soonest expiry first.

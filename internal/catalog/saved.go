@@ -34,7 +34,7 @@ func (c *Catalog) Snapshot() *Saved {
 	set := c.blocks.Load()
 	s := &Saved{
 		Revision: c.revision.Load(), Settings: *c.settings.Load(), Policies: c.selector.Load().Policies(),
-		Entries: slices.AppendSeq(slices.Collect(set.All(blocks.Exemption, now)), set.All(blocks.Block, now)),
+		Entries: slices.AppendSeq(slices.AppendSeq(slices.Collect(set.All(blocks.Exemption, now)), set.All(blocks.Block, now)), set.AllScoped(now)),
 	}
 	for _, token := range *c.tokens.Load() {
 		if token.ActiveAt(now) && (token.Grants(identity.Check) || token.Grants(identity.Bouncer)) {

@@ -27,7 +27,9 @@ import (
 // bytes, little-endian, and then nothing.
 const (
 	savedMagic   = "stint last known policies and blocks\n"
-	savedVersion = 3
+	savedVersion = 4
+	// savedVersion3 lacks the scopes of blocks.
+	savedVersion3 = 3
 	// savedVersion2 lacks the profiles.
 	savedVersion2 = 2
 
@@ -180,6 +182,7 @@ func (e *savedWriter) entry(x *blocks.Entry) {
 	e.time(x.Created)
 	e.time(x.Expires)
 	e.number(x.Revision)
+	e.text(x.Scope)
 }
 
 // ReadSaved reads what Write has written for the same source. The error of
@@ -190,7 +193,8 @@ func ReadSaved(r io.Reader, source string) (*Saved, error) {
 		return nil, badSaved("it is no file of this kind")
 	}
 	version := binary.LittleEndian.Uint32(d.bytes(4))
-	if d.err == nil && version != savedVersion && version != savedVersion2 {
+	d.version = version
+	if d.err == nil && (version < savedVersion2 || version > savedVersion) {
 		return nil, badSaved("it has the format %d; this program reads %d", version, savedVersion)
 	}
 	if d.text() != source && d.err == nil {
@@ -222,6 +226,8 @@ type savedReader struct {
 	in                           *bufio.Reader
 	sum                          hash.Hash32
 	err                          error
+	version                      uint32
+	scope                        string // of the entry before
 	kind, reason, author, origin string // of the entry before: many share them
 }
 
@@ -365,6 +371,10 @@ func (d *savedReader) entry() *blocks.Entry {
 	e.Reason, e.Author, e.Source = d.reason, d.author, blocks.Source(d.origin)
 	e.PolicyID, e.Level = d.number(), int(d.number())
 	e.Created, e.Expires, e.Revision = d.time(), d.time(), d.number()
+	if d.version > savedVersion3 {
+		d.scope = same(d.text(), d.scope)
+		e.Scope = d.scope
+	}
 	if e.Kind != blocks.Block && e.Kind != blocks.Exemption {
 		d.fail("it is damaged: an entry of an unknown kind")
 	}

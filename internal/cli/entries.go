@@ -100,6 +100,10 @@ func (e *entryCommand) newAdd() *cobra.Command {
 	}
 	c.Flags().StringVar(&entry.Reason, "reason", "", "why, "+e.readers)
 	c.Flags().StringVar(&entry.OnConflict, "on-conflict", "", "where the pattern has "+e.article+" already: fail, keep, extend or replace (default fail)")
+	if e.showsImpact {
+		c.Flags().StringVar(&entry.Scope, "scope", "", "refuse only checks that say this scope, as login")
+		c.Example += "\nadmin " + e.noun + " add " + e.example + " --reason " + e.reason + " --for 24h --scope login"
+	}
 	yesFlag(c, &yes)
 	end.add(c, "it is active")
 	requireFlag(c, "reason")
@@ -241,6 +245,7 @@ var entryColumns = []output.Column[wire.Entry]{
 	{Name: "source", Head: "Source", Drop: 4, Cell: func(e wire.Entry) output.Cell { return output.Text(e.Source) }},
 	{Name: "created_at", Head: "Since", Drop: 2, Cell: func(e wire.Entry) output.Cell { return output.Time(e.CreatedAt.Time) }},
 	{Name: "id", Head: "Id", Drop: 1, Cell: func(e wire.Entry) output.Cell { return output.Text(e.ID) }},
+	{Name: "scope", Head: "Scope", Drop: 5, Cell: func(e wire.Entry) output.Cell { return output.Text(e.Scope) }},
 }
 
 var entryDetail = append(append([]output.Column[wire.Entry]{}, entryColumns...),

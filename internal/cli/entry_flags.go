@@ -132,10 +132,19 @@ func (e *entryCommand) find(c *cobra.Command, server *client.Client, arg string)
 	if err != nil {
 		return nil, err
 	}
+	var own *wire.Entry
 	for i := range found.Items {
-		if samePattern(found.Items[i].Pattern, pattern) {
-			return &found.Items[i], nil
+		entry := &found.Items[i]
+		if !samePattern(entry.Pattern, pattern) {
+			continue
 		}
+		if own != nil {
+			return nil, console.Usagef("%q has several %ss, of different scopes; name one by its id, which '%s list' shows", arg, e.noun, e.noun)
+		}
+		own = entry
+	}
+	if own != nil {
+		return own, nil
 	}
 	return nil, console.NotFoundf("%q %s; see '%s list'", arg, e.none, e.noun)
 }

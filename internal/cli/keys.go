@@ -127,7 +127,11 @@ func printExplanation(p *output.Printer, k *wire.KeyExplanation, times bool) err
 		p.Sayf("Exempt by %s, %s: %s (%s)", output.Escape(e.Pattern), ends(e.ExpiresAt.Time, p.Now), output.Escape(e.Reason), output.Escape(e.Author))
 	}
 	for _, b := range k.Blocks {
-		p.Sayf("Blocked by %s, %s: %s (%s, block %s)", output.Escape(b.Pattern), ends(b.ExpiresAt.Time, p.Now), output.Escape(b.Reason), output.Escape(b.Author), output.Escape(b.ID))
+		what := "Blocked"
+		if b.Scope != "" {
+			what = "In the scope " + output.Escape(b.Scope) + " blocked"
+		}
+		p.Sayf("%s by %s, %s: %s (%s, block %s)", what, output.Escape(b.Pattern), ends(b.ExpiresAt.Time, p.Now), output.Escape(b.Reason), output.Escape(b.Author), output.Escape(b.ID))
 	}
 	sayEscalation(p, k.Escalation)
 	sayEscalation(p, k.ShadowEscalation)

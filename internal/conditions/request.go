@@ -66,6 +66,14 @@ func (r *Request) WithValues(values map[string]string) *Request {
 	return &with
 }
 
+// Scope returns the scope that the caller says, "" for none. r may be nil.
+func (r *Request) Scope() string {
+	if r == nil {
+		return ""
+	}
+	return r.scope
+}
+
 // IsInScope reports whether the caller says that the request is in a scope. Every request
 // is in the scope "". r may be nil.
 func (r *Request) IsInScope(scope string) bool {

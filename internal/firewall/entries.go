@@ -38,8 +38,8 @@ type entries map[string]entry
 // put takes over the state of a block or an exemption.
 func (s entries) put(w *wire.Entry, revision int64) {
 	pattern, err := (keys.Parser{}).Pattern(w.Pattern)
-	if err != nil || !w.EndedAt.IsZero() {
-		// What is not a pattern selects no address; the server sends no such thing.
+	if err != nil || !w.EndedAt.IsZero() || w.Scope != "" {
+		// The kernel knows no scopes: a block of one would refuse everything. What is not a pattern selects no address; the server sends no such thing.
 		delete(s, w.ID)
 		return
 	}
@@ -71,13 +71,14 @@ func snapshot(text jsontext.Value) wire.Entry {
 		ID        string    `json:"id"`
 		Kind      string    `json:"kind"`
 		Pattern   string    `json:"pattern"`
+		Scope     string    `json:"scope"`
 		ExpiresAt wire.Time `json:"expires_at"`
 		EndedAt   wire.Time `json:"ended_at"`
 	}
 	if len(text) == 0 || json.Unmarshal(text, &known) != nil || known.Pattern == "" {
 		return wire.Entry{}
 	}
-	return wire.Entry{ID: known.ID, Kind: known.Kind, Pattern: known.Pattern, ExpiresAt: known.ExpiresAt, EndedAt: known.EndedAt}
+	return wire.Entry{ID: known.ID, Kind: known.Kind, Pattern: known.Pattern, Scope: known.Scope, ExpiresAt: known.ExpiresAt, EndedAt: known.EndedAt}
 }
 
 // The kinds of wire.Entry, which are also objects of wire.AuditEntry.

@@ -86,7 +86,7 @@ func (d *Decision) addDerived(selector *rules.Selector, set *blocks.Set, p *rule
 			continue
 		}
 		outcome, answer := Allowed, Answer{At: d.At, Rule: -1, Derived: &key}
-		match := set.Match(key, d.At)
+		match := set.MatchIn(key, d.Check.Request.Scope(), d.At)
 		switch {
 		case match.Exemption != nil:
 			continue

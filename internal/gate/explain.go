@@ -25,7 +25,7 @@ type Explanation struct {
 	// OwnLimit is the key's own limit, whose rules Enforcing then has; nil for none.
 	OwnLimit   *profiles.Limit
 	Exemptions []*blocks.Entry // that stand and select the key
-	Blocks     []*blocks.Entry // that stand and select the key, hidden or not
+	Blocks     []*blocks.Entry // that stand and select the key, hidden or not; those of a scope last
 	// Enforcing and Shadow are the policies that a check would ask; nil where
 	// none applies.
 	Enforcing *PolicyExplanation
@@ -102,7 +102,7 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 	enforcing = d.Policy
 	x := &Explanation{
 		Key: k, At: now, Plan: who.Plan, OwnLimit: d.OwnLimit, Crawler: g.crawlers.OperatorOf(k), Outcome: Allowed, NextAllowed: now,
-		Exemptions: set.Selecting(blocks.Exemption, k, now), Blocks: set.Selecting(blocks.Block, k, now),
+		Exemptions: set.Selecting(blocks.Exemption, k, now), Blocks: append(set.Selecting(blocks.Block, k, now), set.SelectingScoped(k, now)...),
 	}
 	byMatch, shadowByMatch := selector.Matched(who)
 	if x.Enforcing, err = g.explainPolicy(ctx, who, enforcing, byMatch); err != nil {
@@ -243,6 +243,9 @@ func (x *Explanation) conclude() {
 		x.NextAllowed = latest(x.NextAllowed, e.Answer.RetryAt)
 	}
 	for _, b := range x.Blocks {
+		if b.Scope != "" {
+			continue // of checks that say the scope
+		}
 		x.Outcome = Blocked
 		if b.Expires.IsZero() {
 			x.Never = true

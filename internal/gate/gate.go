@@ -179,7 +179,7 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 	}
 	d.Policy = enforcing
 	d.applyOwnLimit(selector, who, member)
-	match := set.Match(d.Check.Key, d.At)
+	match := set.MatchIn(d.Check.Key, d.Check.Request.Scope(), d.At)
 	d.Exemption, d.Block = match.Exemption, match.Block
 	switch {
 	case match.Exemption != nil:

@@ -22,6 +22,7 @@ type EscalationPolicy struct {
 	// CountsNetworks says that the policy counts networks as further keys. These are never
 	// blocked by an escalation, but proposed.
 	CountsNetworks bool
+	Scope          string // of the checks that its blocks refuse, "" for all
 	rules.Escalation
 }
 
@@ -30,7 +31,7 @@ func EscalationsOf(policies []*rules.Policy) map[int64]EscalationPolicy {
 	escalations := map[int64]EscalationPolicy{}
 	for _, p := range policies {
 		if p.Escalation != nil && p.Mode != rules.Off {
-			escalations[p.ID] = EscalationPolicy{Policy: p.ID, Name: p.Name, Shadow: p.Mode == rules.Shadow, IsTrap: p.IsTrap(), CountsNetworks: slices.ContainsFunc(p.Also, func(d rules.Derived) bool { return d.Name == rules.Network }), Escalation: *p.Escalation}
+			escalations[p.ID] = EscalationPolicy{Policy: p.ID, Name: p.Name, Shadow: p.Mode == rules.Shadow, IsTrap: p.IsTrap(), Scope: p.Scope, CountsNetworks: slices.ContainsFunc(p.Also, func(d rules.Derived) bool { return d.Name == rules.Network }), Escalation: *p.Escalation}
 		}
 	}
 	return escalations

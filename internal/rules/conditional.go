@@ -67,8 +67,6 @@ func (p *Policy) validateOutcome() error {
 		return &FieldError{"scope", conditions.CheckScope(p.Scope).Error()}
 	case !p.IsReported():
 		return &FieldError{"scope", "is possible only beside outcome; conditions say which checks another policy is about"}
-	case p.Escalation != nil:
-		return &FieldError{"scope", "cannot be combined with escalation, whose blocks refuse every check of the key"}
 	}
 	if !p.IsReported() {
 		return nil

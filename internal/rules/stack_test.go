@@ -88,9 +88,6 @@ func TestAScopeNeedsAnOutcomeAndNoEscalation(t *testing.T) {
 		"":                   func(*rules.Policy) {},
 		"no outcome":         func(p *rules.Policy) { p.Outcome = "" },
 		"a scope of no form": func(p *rules.Policy) { p.Scope = "Log in" },
-		"an escalation": func(p *rules.Policy) {
-			p.Escalation = &rules.Escalation{Threshold: 1, Window: time.Minute, Duration: time.Hour, Factor: 1, MaxDuration: time.Hour, DecayAfter: time.Hour}
-		},
 	} {
 		p := valid()
 		change(p)

@@ -133,6 +133,7 @@ type RuleState struct {
 type DecidedBlock struct {
 	ID        string `json:"id"`
 	Pattern   string `json:"pattern"`
+	Scope     string `json:"scope,omitzero"` // of the checks that it refuses; omitted if all
 	Reason    string `json:"reason"`
 	Source    string `json:"source" enum:"manual,automatic,imported"`
 	ExpiresAt Time   `json:"expires_at"`

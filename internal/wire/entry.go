@@ -13,9 +13,11 @@ type Entry struct {
 	ID      string `json:"id"`
 	Kind    string `json:"kind" enum:"block,exemption"` // block or exemption
 	Pattern string `json:"pattern"`
-	Reason  string `json:"reason"`
-	Author  string `json:"author"`
-	Source  string `json:"source" enum:"manual,automatic,imported"` // manual, automatic or imported
+	// Scope limits a block to checks that say this scope; omitted if it refuses every check.
+	Scope  string `json:"scope,omitzero"`
+	Reason string `json:"reason"`
+	Author string `json:"author"`
+	Source string `json:"source" enum:"manual,automatic,imported"` // manual, automatic or imported
 	// Policy and Level name the policy whose escalation made an automatic block and
 	// the level; null otherwise.
 	Policy    NullString `json:"policy"`
@@ -31,7 +33,10 @@ type Entry struct {
 // AddEntry adds a block or an exemption. With neither ExpiresIn nor ExpiresAt it
 // is permanent.
 type AddEntry struct {
-	Pattern    string   `json:"pattern"`
+	Pattern string `json:"pattern"`
+	// Scope limits a block to checks that say this scope, as login: everything else of the
+	// keys goes on, and firewalls and bouncers do not get it. Blocks only.
+	Scope      string   `json:"scope,omitzero"`
 	Reason     string   `json:"reason,omitzero"`
 	ExpiresIn  Duration `json:"expires_in,omitzero"`
 	ExpiresAt  Time     `json:"expires_at,omitzero"`

@@ -13,7 +13,7 @@ type PolicyRequest struct {
 	// addition to the key's other policies, and its conditions are those of reports.
 	Outcome string `json:"outcome,omitzero"`
 	// Scope limits what a policy with an outcome refuses to checks whose request has that
-	// scope. Such a policy has no escalation.
+	// scope. The blocks of its escalation have it too.
 	Scope string   `json:"scope,omitzero"`
 	Rules []string `json:"rules"`
 	// Also are further keys that each request counts for, which is allowed only if the

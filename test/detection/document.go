@@ -29,15 +29,13 @@ const faster = "fail2ban and CrowdSec ban an address after 5 or 6 failed logins 
 
 // reasons say why a row does not reach its goal, or a peer is better in it.
 var reasons = map[string]string{
-	"guessing, one a second":           faster,
-	"guessing, one in 3 minutes":       faster,
-	"stuffing from one address":        faster,
-	"guessed names, one in 20 minutes": "The preset tolerates 15 different missing pages a day, since people behind one address meet some of them too. A lower limit would refuse offices.",
-	"scanner, one in 20 minutes":       "The preset tolerates 15 different missing pages a day, since people behind one address meet some of them too. A lower limit would refuse offices.",
-	"one to three exploits":            "The rest hide their exploit in the query of an ordinary page. Traps are about paths; a web application firewall looks into queries.",
-	"spray from one /24":               "Each address stays below every limit of one address, and Stint blocks no network by itself.",
-	"botnet at one account":            "Caught by the limit of the account, which refuses everybody until the hour has passed. The first tries of an hour are served.",
-	"botnet, three tries each":         "Such an address looks like a person who forgot a password.",
+	"guessing, one a second":     faster,
+	"guessing, one in 3 minutes": faster,
+	"stuffing from one address":  faster,
+	"one to three exploits":      "The rest hide their exploit in the query of an ordinary page. Traps are about paths; a web application firewall looks into queries.",
+	"spray from one /24":         "Each address stays below every limit of one address, and Stint blocks no network by itself.",
+	"botnet at one account":      "Caught by the limit of the account, which refuses everybody until the hour has passed. The first tries of an hour are served.",
+	"botnet, three tries each":   "Such an address looks like a person who forgot a password.",
 }
 
 // goal is the most requests served until an attacker of a kind is caught, 0 for a kind that

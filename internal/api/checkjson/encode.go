@@ -26,12 +26,15 @@ func AppendDecision(b []byte, d *gate.Decision) []byte {
 	b = appendString(b, d.Check.Key.String())
 	if d.Policy == nil {
 		b = append(b, `,"policy":null,"mode":null`...)
+		if isScoped(d) {
+			b = append(b, `,"conditional":true`...)
+		}
 	} else {
 		b = append(b, `,"policy":`...)
 		b = appendString(b, d.Policy.Name)
 		b = append(b, `,"mode":`...)
 		b = appendString(b, string(d.Policy.Mode))
-		if d.Policy.DependsOnRequest() {
+		if d.Policy.DependsOnRequest() || isScoped(d) {
 			b = append(b, `,"conditional":true`...)
 		}
 	}
@@ -56,6 +59,11 @@ func AppendDecision(b []byte, d *gate.Decision) []byte {
 		b = appendExemption(b, d)
 	}
 	return append(b, '}')
+}
+
+// isScoped reports whether a block refuses only checks of the scope that this one says.
+func isScoped(d *gate.Decision) bool {
+	return d.Outcome == gate.Blocked && d.Block != nil && d.Block.Scope != ""
 }
 
 // appendDerived appends the further key that an answer is about, nothing for none.
@@ -152,6 +160,10 @@ func appendBlock(b []byte, d *gate.Decision) []byte {
 	b = appendString(b, d.Block.ID)
 	b = append(b, `,"pattern":`...)
 	b = appendString(b, d.Block.Pattern.String())
+	if d.Block.Scope != "" {
+		b = append(b, `,"scope":`...)
+		b = appendString(b, d.Block.Scope)
+	}
 	b = append(b, `,"reason":`...)
 	b = appendString(b, d.Block.Reason)
 	b = append(b, `,"source":`...)

@@ -10,7 +10,7 @@ import (
 
 // blockTypes are those of intoEntries's columns.
 var blockTypes = []string{db.TextColumn, db.Same("'block'"), db.TextColumn, db.BytesColumn, db.BytesColumn, db.TextColumn, db.Parameter(2, db.TextColumn), db.TextColumn, db.IntColumn, db.IntColumn,
-	db.Parameter(3, db.IntColumn), db.IntColumn, db.Parameter(4, db.IntColumn)}
+	db.Parameter(3, db.IntColumn), db.IntColumn, db.Parameter(4, db.IntColumn), db.TextColumn, db.TextColumn}
 
 // AddBlocks adds blocks with their audit records, and returns those that were
 // added: a pattern that has an active block keeps it. It fills in ID, Created,
@@ -28,7 +28,7 @@ func (t Tx) AddBlocks(all []*blocks.Entry) (made map[*blocks.Entry]bool, err err
 		}
 		pattern := b.Pattern.String()
 		low, high := db.NetworkBounds(b.Pattern)
-		rows[n] = []any{b.ID, pattern, low, high, b.Reason, string(b.Source), b.PolicyID, b.Level, db.ExpiryToMS(b.Expires)}
+		rows[n] = []any{b.ID, pattern, low, high, b.Reason, string(b.Source), b.PolicyID, b.Level, db.ExpiryToMS(b.Expires), b.Scope, b.Scope}
 		patterns[n] = []any{pattern}
 		byID[b.ID] = b
 	}

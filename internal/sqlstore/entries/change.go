@@ -22,7 +22,7 @@ func (t Tx) add(e blocks.Entry, on blocks.Conflict) (added blocks.Added, err err
 	if err := checkEntry(&e, t.Now); err != nil {
 		return added, err
 	}
-	before, err := t.holder(e.Kind, e.Pattern)
+	before, err := t.holder(e.Kind, e.Pattern, e.Scope)
 	switch {
 	case err != nil:
 		return added, err
@@ -144,7 +144,7 @@ func (t Tx) restore(kind blocks.Kind, id string) (*blocks.Entry, error) {
 	if before.ExpiredAt(t.Now) {
 		return nil, expiredSince(before)
 	}
-	active, err := t.holder(kind, before.Pattern)
+	active, err := t.holder(kind, before.Pattern, before.Scope)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -12,29 +13,29 @@ import (
 
 const (
 	// activeFields are those of entries that have not ended.
-	activeFields = `id, kind, pattern, reason, author, source, policy_id, level, created_at, expires_at, revision`
+	activeFields = `id, kind, pattern, reason, author, source, policy_id, level, created_at, expires_at, revision, scope`
 	EntryFields  = activeFields + `, ended_at, ended_by`
 
-	intoEntries = `INSERT INTO entries (id, kind, pattern, low, high, reason, author, source, policy_id, level, created_at, expires_at, revision) `
+	intoEntries = `INSERT INTO entries (id, kind, pattern, low, high, reason, author, source, policy_id, level, created_at, expires_at, revision, scope, place) `
 	// entryInserts is the number of columns that intoEntries fills.
-	entryInserts = 13
+	entryInserts = 15
 
 	findEntry   = `SELECT ` + EntryFields + ` FROM entries WHERE id = $1`
-	findHolder  = `SELECT ` + EntryFields + ` FROM entries WHERE kind = $1 AND pattern = $2 AND place = ''`
-	insertEntry = intoEntries + `VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
+	findHolder  = `SELECT ` + EntryFields + ` FROM entries WHERE kind = $1 AND pattern = $2 AND place = $3`
+	insertEntry = intoEntries + `VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
 	// An expired row gives its pattern up without being changed in any way that
 	// a node has to know.
-	giveUp    = `UPDATE entries SET place = id WHERE kind = $1 AND pattern = $2 AND place = '' AND expires_at <= $3`
-	giveUpAll = `UPDATE entries SET place = id WHERE kind IN ('block', 'exemption') AND place = '' AND expires_at <= $1`
+	giveUp    = `UPDATE entries SET place = id WHERE kind = $1 AND pattern = $2 AND place = $4 AND expires_at <= $3`
+	giveUpAll = `UPDATE entries SET place = id WHERE kind IN ('block', 'exemption') AND place = scope AND expires_at <= $1`
 
 	moveEntry    = `UPDATE entries SET reason = $2, expires_at = $3, revision = $4 WHERE id = $1`
 	endEntry     = `UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4 WHERE id = $1`
-	restoreEntry = `UPDATE entries SET ended_at = 0, ended_by = '', place = '', revision = $2 WHERE id = $1`
+	restoreEntry = `UPDATE entries SET ended_at = 0, ended_by = '', place = scope, revision = $2 WHERE id = $1`
 )
 
 var (
 	giveUpOf = db.Asked([]string{db.TextColumn}, "pattern") + `
-UPDATE entries SET place = id WHERE kind = 'block' AND place = '' AND expires_at <= $2 AND pattern IN (SELECT pattern FROM asked)`
+UPDATE entries SET place = id WHERE kind = 'block' AND place = scope AND expires_at <= $2 AND pattern IN (SELECT pattern FROM asked)`
 	insertBlocks = intoEntries + db.BulkSelect(blockTypes) + ` ON CONFLICT (pattern, kind, place) DO NOTHING RETURNING id`
 )
 
@@ -43,10 +44,12 @@ UPDATE entries SET place = id WHERE kind = 'block' AND place = '' AND expires_at
 type EntryScanner struct {
 	active         bool // the rows have activeFields only
 	reason, author string
+	known          string // the scope of the row before
 
 	// What Scan fills in before it is turned into an entry: fields, since
 	// variables would be allocated for each row.
 	kind, source, pattern   string
+	scope                   string
 	created, expires, ended int64
 }
 
@@ -57,7 +60,7 @@ func (s *EntryScanner) Scan(r db.Row) (*blocks.Entry, error) {
 
 func (s *EntryScanner) into(e *blocks.Entry, r db.Row) error {
 	columns := [...]any{&e.ID, &s.kind, &s.pattern, &e.Reason, &e.Author, &s.source, &e.PolicyID, &e.Level,
-		&s.created, &s.expires, &e.Revision, &s.ended, &e.EndedBy}
+		&s.created, &s.expires, &e.Revision, &s.scope, &s.ended, &e.EndedBy}
 	wanted := columns[:]
 	if s.active {
 		wanted = columns[:len(columns)-2]
@@ -74,6 +77,8 @@ func (s *EntryScanner) into(e *blocks.Entry, r db.Row) error {
 		return fmt.Errorf("row %s: %w", e.ID, err)
 	}
 	e.Created, e.Expires, e.Ended = db.FromMS(s.created), db.ExpiryFromMS(s.expires), db.FromMS(s.ended)
+	s.known = share(s.scope, s.known)
+	e.Scope = s.known
 	s.reason, s.author = share(e.Reason, s.reason), share(e.Author, s.author)
 	e.Reason, e.Author, e.Source = s.reason, s.author, sourceOf(s.source)
 	return nil
@@ -134,13 +139,13 @@ func (t Tx) find(kind blocks.Kind, id string) (*blocks.Entry, error) {
 	return e, nil
 }
 
-// holder returns the active entry of a kind and pattern, nil if there is none.
-func (t Tx) holder(kind blocks.Kind, p keys.Pattern) (*blocks.Entry, error) {
-	e, err := t.findOne(findHolder, string(kind), p.String())
+// holder returns the active entry of a kind, pattern and scope, nil if there is none.
+func (t Tx) holder(kind blocks.Kind, p keys.Pattern, scope string) (*blocks.Entry, error) {
+	e, err := t.findOne(findHolder, string(kind), p.String(), scope)
 	if err != nil || e == nil || e.ActiveAt(t.Now) {
 		return e, err
 	}
-	_, err = t.Exec(giveUp, string(kind), p.String(), db.ToMS(t.Now))
+	_, err = t.Exec(giveUp, string(kind), p.String(), db.ToMS(t.Now), scope)
 	return nil, err
 }
 
@@ -151,6 +156,12 @@ func checkEntry(e *blocks.Entry, now time.Time) error {
 	}
 	if e.Pattern.IsZero() {
 		return fault.Field("pattern", "is missing")
+	}
+	if e.Scope != "" && e.Kind != blocks.Block {
+		return fault.Field("scope", "is possible for blocks only")
+	}
+	if e.Scope != "" && conditions.CheckScope(e.Scope) != nil {
+		return fault.Field("scope", "%s", conditions.CheckScope(e.Scope))
 	}
 	if e.ExpiredAt(now) {
 		return fault.Field("expires_at", "must be in the future")
@@ -170,7 +181,7 @@ func (t Tx) insert(e *blocks.Entry) error {
 func insertColumns(e *blocks.Entry) []any {
 	low, high := db.NetworkBounds(e.Pattern)
 	return []any{e.ID, string(e.Kind), e.Pattern.String(), low, high, e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level,
-		db.ToMS(e.Created), db.ExpiryToMS(e.Expires), e.Revision}
+		db.ToMS(e.Created), db.ExpiryToMS(e.Expires), e.Revision, e.Scope, e.Scope}
 }
 
 // notActive says that an entry has ended or expired.
@@ -186,6 +197,7 @@ type entrySnapshot struct {
 	ID       string    `json:"id"`
 	Kind     string    `json:"kind"`
 	Pattern  string    `json:"pattern"`
+	Scope    string    `json:"scope,omitzero"` // left out: every check
 	Reason   string    `json:"reason"`
 	Author   string    `json:"author"`
 	Source   string    `json:"source"`
@@ -202,7 +214,7 @@ func snapshotOf(e *blocks.Entry) any {
 	if e == nil {
 		return nil
 	}
-	return entrySnapshot{e.ID, string(e.Kind), e.Pattern.String(), e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level,
+	return entrySnapshot{e.ID, string(e.Kind), e.Pattern.String(), e.Scope, e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level,
 		e.Created, e.Expires, e.Ended, e.EndedBy}
 }
 
@@ -210,6 +222,9 @@ func snapshotOf(e *blocks.Entry) any {
 func (t Tx) note(action, past, reason string, before, after *blocks.Entry) error {
 	kind := string(after.Kind)
 	summary := fmt.Sprintf("%s the %s of %q", past, kind, after.Pattern)
+	if after.Scope != "" {
+		summary += " in the scope " + after.Scope
+	}
 	if reason != "" {
 		summary += fmt.Sprintf(": %q", reason)
 	}

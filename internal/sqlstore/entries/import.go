@@ -28,6 +28,8 @@ const (
 	importSkip    = ` ON CONFLICT (pattern, kind, place) DO NOTHING RETURNING id`
 	importExtend  = ` ON CONFLICT (pattern, kind, place) DO UPDATE SET expires_at = excluded.expires_at, revision = excluded.revision WHERE entries.expires_at < excluded.expires_at RETURNING id`
 	importReplace = `UPDATE entries SET ended_at = $1, ended_by = $2, place = id, revision = $3 WHERE kind = 'block' AND place = '' AND pattern IN `
+	// importReplaceScoped replaces one block that has a scope; such rows are few.
+	importReplaceScoped = `UPDATE entries SET ended_at = $1, ended_by = $2, place = id, revision = $3 WHERE kind = 'block' AND place = $4 AND pattern = $5`
 )
 
 // Import implements blocks.Store. The rows are written to a temporary
@@ -86,7 +88,7 @@ type importRun struct {
 	reported int // of done, by progress
 	size     int // of a full batch
 	batch    []*blocks.Entry
-	places   map[string]int // index in batch by pattern
+	places   map[string]int // index in batch by scope and pattern
 	full     *sql.Stmt      // inserts a full batch; nil until there is one
 }
 
@@ -139,10 +141,11 @@ func (r *importRun) take(row *importRow) error {
 	if err := checkEntry(e, r.Now); err != nil {
 		return rowFault(r.done, err)
 	}
-	at, twice := r.places[row.Pattern]
+	place := row.Scope + " " + row.Pattern
+	at, twice := r.places[place]
 	switch {
 	case !twice:
-		r.places[row.Pattern] = len(r.batch)
+		r.places[place] = len(r.batch)
 		r.batch = append(r.batch, e)
 	case r.on == blocks.Replace:
 		r.batch[at] = e
@@ -172,12 +175,9 @@ func (r *importRun) flush() error {
 		return nil
 	}
 	if r.on == blocks.Replace {
-		replaced, err := r.Exec(importReplace+placeholders(4, len(r.batch)), r.replaceArgs()...)
-		if err != nil {
+		if err := r.replace(); err != nil {
 			return err
 		}
-		r.result.Replaced += int(replaced)
-		r.result.Created -= int(replaced)
 	}
 	if err := r.insert(); err != nil {
 		return err
@@ -194,9 +194,35 @@ func (r *importRun) flush() error {
 func (r *importRun) replaceArgs() []any {
 	args := []any{db.ToMS(r.Now), r.By.Name, r.Revision}
 	for _, e := range r.batch {
-		args = append(args, e.Pattern.String())
+		if e.Scope == "" {
+			args = append(args, e.Pattern.String())
+		}
 	}
 	return args
+}
+
+// replace ends the blocks that the batch replaces.
+func (r *importRun) replace() error {
+	ended := func(statement string, args ...any) error {
+		n, err := r.Exec(statement, args...)
+		r.result.Replaced += int(n)
+		r.result.Created -= int(n)
+		return err
+	}
+	if args := r.replaceArgs(); len(args) > 3 {
+		if err := ended(importReplace+placeholders(4, len(args)-3), args...); err != nil {
+			return err
+		}
+	}
+	for _, e := range r.batch {
+		if e.Scope == "" {
+			continue
+		}
+		if err := ended(importReplaceScoped, db.ToMS(r.Now), r.By.Name, r.Revision, e.Scope, e.Pattern.String()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // insert writes the batch and distinguishes new rows from those that were active
@@ -276,11 +302,12 @@ func placeholders(first, n int) string {
 
 // importRow is a row of an import in the temporary file.
 type importRow struct {
-	Pattern, Reason, Author string
-	Source                  blocks.Source
-	PolicyID                int64
-	Level                   int
-	ExpiresMS               int64 // as toMS
+	Pattern, Scope string
+	Reason, Author string
+	Source         blocks.Source
+	PolicyID       int64
+	Level          int
+	ExpiresMS      int64 // as toMS
 }
 
 func (r *importRow) entry() (*blocks.Entry, error) {
@@ -290,7 +317,7 @@ func (r *importRow) entry() (*blocks.Entry, error) {
 		return nil, err
 	}
 	return &blocks.Entry{
-		Kind: blocks.Block, Pattern: p, Reason: r.Reason, Author: r.Author, Source: r.Source,
+		Kind: blocks.Block, Pattern: p, Scope: r.Scope, Reason: r.Reason, Author: r.Author, Source: r.Source,
 		PolicyID: r.PolicyID, Level: r.Level, Expires: db.FromMS(r.ExpiresMS),
 	}, nil
 }
@@ -332,7 +359,7 @@ func (s *importFile) fill(ctx context.Context, all iter.Seq2[blocks.Entry, error
 		if b.Source == "" {
 			b.Source = blocks.Imported
 		}
-		err = rows.Encode(importRow{b.Pattern.String(), b.Reason, b.Author, b.Source, b.PolicyID, b.Level, db.ToMS(b.Expires)})
+		err = rows.Encode(importRow{b.Pattern.String(), b.Scope, b.Reason, b.Author, b.Source, b.PolicyID, b.Level, db.ToMS(b.Expires)})
 		if err != nil {
 			return fmt.Errorf("write the import's temporary file: %w", err)
 		}

@@ -18,7 +18,7 @@ const splitFrom = 1000
 const (
 	// The plus keeps the index of expiries out: nearly every row is wanted, and
 	// in the order of ids they lie together.
-	loadActive     = `SELECT ` + activeFields + ` FROM entries WHERE place = '' AND +expires_at > $1`
+	loadActive     = `SELECT ` + activeFields + ` FROM entries WHERE place = scope AND +expires_at > $1`
 	loadSince      = `SELECT ` + EntryFields + ` FROM entries WHERE revision > $1`
 	countEntries   = `SELECT count(*) FROM entries`
 	findMiddleOfID = `SELECT id FROM entries ORDER BY id LIMIT 1 OFFSET $1`

@@ -16,7 +16,7 @@ import (
 // endImported ends what one import made and nobody has changed since.
 const endImported = `
 UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4
-WHERE revision = $1 AND kind = 'block' AND place = '' AND ended_at = 0 AND expires_at > $2`
+WHERE revision = $1 AND kind = 'block' AND place = scope AND ended_at = 0 AND expires_at > $2`
 
 // Undo undoes a change of a block or exemption, or an import of blocks.
 func (t Tx) Undo(e *audit.Record, action string) error {
@@ -81,7 +81,7 @@ func formerEntry(e *audit.Record) (*blocks.Entry, error) {
 		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}
 	return &blocks.Entry{
-		ID: was.ID, Kind: blocks.Kind(was.Kind), Pattern: pattern, Reason: was.Reason, Author: was.Author, Source: blocks.Source(was.Source),
+		ID: was.ID, Kind: blocks.Kind(was.Kind), Pattern: pattern, Scope: was.Scope, Reason: was.Reason, Author: was.Author, Source: blocks.Source(was.Source),
 		PolicyID: was.PolicyID, Level: was.Level, Created: was.Created, Expires: was.Expires.UTC(), Ended: was.Ended, EndedBy: was.EndedBy,
 	}, nil
 }

@@ -64,6 +64,20 @@ func TestOffencesOnTwoNodesCrossTheEscalationOnce(t *testing.T) {
 	})
 }
 
+func TestAnEscalationBlocksInTheScopeOfItsPolicyAndNoNetwork(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
+		n.policy.Scope, n.policy.Also = "login", rules.Also{{Name: rules.Network, Bits: 24}}
+		n.limited("ip:203.0.113.7", 10)
+		n.limited("net:203.0.113.0/24", 10)
+		n.flush()
+		made := automatic(t, f.Store)
+		if len(made) != 1 || made[0].Pattern.String() != "ip:203.0.113.7" || made[0].Scope != "login" {
+			t.Errorf("made %+v", made)
+		}
+	})
+}
+
 func TestEachBlockIsLongerUpToTheCapAndStepsAreForgotten(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())

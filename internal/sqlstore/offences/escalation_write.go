@@ -61,7 +61,7 @@ func (w *escalationWriter) decide(group []*candidate) error {
 	}
 	for _, b := range result.Blocks {
 		id := escalationID{l.Policy, b.Key}
-		i := &blocks.Entry{Kind: blocks.Block, Pattern: keys.PatternOf(w.byID[id].parsed), Reason: b.Reason, Source: blocks.Automatic,
+		i := &blocks.Entry{Kind: blocks.Block, Pattern: keys.PatternOf(w.byID[id].parsed), Scope: l.Scope, Reason: b.Reason, Source: blocks.Automatic,
 			PolicyID: l.Policy, Level: b.Level, Expires: b.Until}
 		w.blocks = append(w.blocks, i)
 		w.blockOf[id] = i
