@@ -45,8 +45,9 @@ func (g *grpcDoor) build(a *App) error {
 		Clients:   a.live.clients,
 		Authorize: func(address netip.Addr, token string) error { return a.server.AuthorizeCheck(address, token) },
 		TLS:       a.live.checkCert.config(), Logger: a.log,
-		Observe: func(status int, took time.Duration) {
-			a.metrics.Check(&metrics.CheckAnswer{Door: envoy.Door, Outcome: envoy.OutcomeOf(status), Status: status, Took: took, At: time.Now()})
+		Tracer: a.tracer,
+		Observe: func(status int, took time.Duration, traceID string) {
+			a.metrics.Check(&metrics.CheckAnswer{Door: envoy.Door, Outcome: envoy.OutcomeOf(status), Status: status, Took: took, At: time.Now(), IDs: metrics.IDs{Trace: traceID}})
 		},
 	})
 	return nil

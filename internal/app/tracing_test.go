@@ -9,8 +9,13 @@ import (
 	"sync"
 	"testing"
 
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/stint-dev/stint/test/servers"
@@ -55,6 +60,7 @@ func TestATraceGoesThroughChecksLogsProblemsAndOffences(t *testing.T) {
 	server := httptest.NewServer(sent)
 	t.Cleanup(server.Close)
 	n := startNode(t, servers.Redis(t), servers.Postgres(t).URL, filepath.Join(t.TempDir(), "data"),
+		"--grpc-listen", "127.0.0.1:0",
 		"--trace-endpoint", server.URL+"/v1/traces", "--trace-ratio", "off", "--check-log-ratio", "100%", "--log-format", "json")
 	const id = "4bf92f3577b34da6a3ce929d0e0e4736"
 	ask := func(admin bool, method, path, body string) (*http.Response, string) {
@@ -81,7 +87,7 @@ func TestATraceGoesThroughChecksLogsProblemsAndOffences(t *testing.T) {
 		}
 		return answer, string(text)
 	}
-	if answer, text := ask(true, "PUT", "/v1/policies/traced", `{"match":["traced:*"],"rules":["1/h"]}`); answer.StatusCode != http.StatusCreated {
+	if answer, text := ask(true, "PUT", "/v1/policies/traced", `{"match":["traced:*","envoy:traced:*"],"rules":["1/h"]}`); answer.StatusCode != http.StatusCreated {
 		t.Fatal(text)
 	}
 	answer, _ := ask(false, "POST", "/v1/check", `{"key":"traced:one"}`)
@@ -100,8 +106,17 @@ func TestATraceGoesThroughChecksLogsProblemsAndOffences(t *testing.T) {
 		_, text := ask(true, "GET", "/v1/refusals/"+refusal, "")
 		return strings.Contains(text, id)
 	})
+	refusal = askEnvoy(t, n, "00-"+id+"-00f067aa0ba902b7-01")
+	until(t, "the offence of a call over gRPC names the trace", func() bool {
+		_, text := ask(true, "GET", "/v1/refusals/"+refusal, "")
+		return strings.Contains(text, id)
+	})
 	wantProfiles(t, n)
 	n.stop() // which sends what is left
+	call := sent.named("envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", nil)
+	if call == nil || sent.named("log decide", call.GetSpanId()) == nil {
+		t.Error("a call over gRPC has no span with the log's decision in it")
+	}
 	for _, name := range []string{"POST /v1/check", "PUT /v1/policies/:name", "database change", "log decide"} {
 		if sent.named(name, nil) == nil {
 			t.Errorf("there is no span %q", name)
@@ -116,6 +131,32 @@ func TestATraceGoesThroughChecksLogsProblemsAndOffences(t *testing.T) {
 			t.Error("the span contains the key")
 		}
 	}
+}
+
+// askEnvoy calls the Rate Limit Service twice as Envoy does within a trace, and returns
+// the id of the refusal.
+func askEnvoy(t *testing.T, n *testNode, traceparent string) string {
+	t.Helper()
+	conn, err := grpc.NewClient(n.grpc.listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", traceparent, "x-stint-token", testToken)
+	q := &ratelimitv3.RateLimitRequest{Domain: "traced", Descriptors: []*commonv3.RateLimitDescriptor{{
+		Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: "user", Value: "a"}},
+	}}}
+	for range 2 {
+		answer, err := ratelimitv3.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, q, grpc.WaitForReady(true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.GetOverallCode() == ratelimitv3.RateLimitResponse_OVER_LIMIT {
+			return answer.GetDynamicMetadata().GetFields()["refusal_id"].GetStringValue()
+		}
+	}
+	t.Fatal("the second call was allowed")
+	return ""
 }
 
 // wantProfiles checks that admins get profiles of the process and others none.

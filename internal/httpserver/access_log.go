@@ -67,7 +67,7 @@ func (s *Server) logFailure(c *fiber.Ctx, id string, err error) {
 		slog.String("error", escape.Log(err.Error())),
 	}
 	if trace := traceID(c); trace != "" {
-		attributes = append(attributes, slog.String(traceKey, trace))
+		attributes = append(attributes, slog.String(TraceKey, trace))
 	}
 	s.o.Logger.LogAttrs(c.UserContext(), slog.LevelError, "request failed", attributes...)
 }
@@ -138,7 +138,7 @@ func (l *accessLine) write(ctx context.Context, s *Server, level slog.Level) {
 			slog.String("key", escape.Log(l.key)), slog.String("policy", l.policy))
 	}
 	if l.trace != "" {
-		attributes = append(attributes, slog.String(traceKey, l.trace))
+		attributes = append(attributes, slog.String(TraceKey, l.trace))
 	}
 	s.o.Logger.LogAttrs(ctx, level, "request", attributes...)
 }

@@ -117,14 +117,14 @@ func (c *Call) MetaWithTrace(meta map[string]string) map[string]string {
 	if c.Span == nil && c.Parent.IsZero() {
 		return meta
 	}
-	if _, set := meta[traceKey]; set || len(meta) >= wire.MaxMeta {
+	if _, set := meta[TraceKey]; set || len(meta) >= wire.MaxMeta {
 		return meta
 	}
 	more := make(map[string]string, len(meta)+1)
 	maps.Copy(more, meta)
-	more[traceKey] = c.TraceID()
+	more[TraceKey] = c.TraceID()
 	return more
 }
 
-// traceKey names the id of a trace in logs, problems and offences.
-const traceKey = "trace_id"
+// TraceKey names the id of a trace in logs, problems and offences.
+const TraceKey = "trace_id"

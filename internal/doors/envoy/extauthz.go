@@ -31,17 +31,21 @@ const (
 
 // Check implements external authorization. Of the client's request it reads the address,
 // the headers that by names, and the attributes that conditions of policies are about.
-func (s *Server) Check(_ context.Context, q *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+func (s *Server) Check(ctx context.Context, q *authv3.CheckRequest) (*authv3.CheckResponse, error) {
 	checks, err := s.readCheck(q.GetAttributes())
 	if err != nil {
 		return nil, err
 	}
+	meta := metaOf(ctx)
+	for i := range checks {
+		checks[i].Meta = meta
+	}
 	var d gate.Decision
 	if len(checks) == 1 {
-		d, err = s.o.Gate.Check(context.Background(), checks[0])
+		d, err = s.o.Gate.Check(ctx, checks[0])
 	} else {
 		var all gate.Combined
-		if all, err = s.o.Gate.DecideAllOrApart(context.Background(), checks); err == nil {
+		if all, err = s.o.Gate.DecideAllOrApart(ctx, checks); err == nil {
 			d = ratelimit.Summary(&all)
 		}
 	}

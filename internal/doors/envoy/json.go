@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"context"
 	"net/http"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -39,7 +38,7 @@ func (s *Server) handleJSON(c *httpserver.Call) error {
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, q); err != nil {
 		return fault.New(fault.Malformed, "The body must be a RateLimitRequest as JSON.")
 	}
-	answer, err := s.ShouldRateLimit(context.Background(), q)
+	answer, err := s.ShouldRateLimit(contextOf(c), q)
 	if fault.Is(err, fault.Invalid) {
 		return fault.New(fault.Malformed, "%s", err.Error())
 	}

@@ -114,12 +114,17 @@ func addCheck(c *gate.Check, other gate.Check) {
 
 // ShouldRateLimit implements the Rate Limit Service. All descriptors are one check: all
 // are charged or none. Those that only ask are asked first and refuse the others too.
-func (s *Server) ShouldRateLimit(_ context.Context, q *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+func (s *Server) ShouldRateLimit(ctx context.Context, q *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
 	l, err := s.readLimits(q)
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.decide(l.checks)
+	if meta := metaOf(ctx); meta != nil {
+		for i := range l.checks {
+			l.checks[i].Meta = meta
+		}
+	}
+	all, err := s.decide(ctx, l.checks)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +143,7 @@ func (s *Server) ShouldRateLimit(_ context.Context, q *ratelimitv3.RateLimitRequ
 
 // decide asks the gate about checks of different keys as one. The gate has its own
 // deadline; a caller who has gone is charged all the same.
-func (s *Server) decide(checks []gate.Check) (gate.Combined, error) {
+func (s *Server) decide(ctx context.Context, checks []gate.Check) (gate.Combined, error) {
 	var asks, charges []gate.Check
 	always := false
 	for _, c := range checks {
@@ -153,9 +158,9 @@ func (s *Server) decide(checks []gate.Check) (gate.Combined, error) {
 		charges[i].ChargeAlways = always
 	}
 	if len(asks) == 0 || len(charges) == 0 {
-		return s.decideAlike(append(asks, charges...))
+		return s.decideAlike(ctx, append(asks, charges...))
 	}
-	first, err := s.decideAlike(asks)
+	first, err := s.decideAlike(ctx, asks)
 	if err != nil {
 		return first, err
 	}
@@ -164,7 +169,7 @@ func (s *Server) decide(checks []gate.Check) (gate.Combined, error) {
 			charges[i].Peek = true
 		}
 	}
-	second, err := s.decideAlike(charges)
+	second, err := s.decideAlike(ctx, charges)
 	if err != nil {
 		return second, err
 	}
@@ -187,23 +192,23 @@ func (s *Server) decide(checks []gate.Check) (gate.Combined, error) {
 
 // decideAlike is decide for checks that all charge or all only ask. A cost that no rule
 // ever allows is over the limit: Envoy lets a request pass that is answered an error.
-func (s *Server) decideAlike(checks []gate.Check) (gate.Combined, error) {
-	all, err := s.ask(checks)
+func (s *Server) decideAlike(ctx context.Context, checks []gate.Check) (gate.Combined, error) {
+	all, err := s.ask(ctx, checks)
 	var mistake *fault.Error
 	if errors.As(err, &mistake) && (mistake.Field == "cost" || strings.HasSuffix(mistake.Field, ".cost")) {
 		for i := range checks {
 			checks[i].Peek, checks[i].ChargeAlways = true, true // accepts any cost, and charges nothing
 		}
-		return s.ask(checks)
+		return s.ask(ctx, checks)
 	}
 	return all, err
 }
 
-func (s *Server) ask(checks []gate.Check) (gate.Combined, error) {
+func (s *Server) ask(ctx context.Context, checks []gate.Check) (gate.Combined, error) {
 	if len(checks) > 1 {
-		return s.o.Limits.DecideAllOrApart(context.Background(), checks)
+		return s.o.Limits.DecideAllOrApart(ctx, checks)
 	}
-	d, err := s.o.Limits.Check(context.Background(), checks[0])
+	d, err := s.o.Limits.Check(ctx, checks[0])
 	return gate.Combined{
 		Outcome: d.Outcome, ID: d.ID, Answer: d.Answer, Degraded: d.Degraded, Decisions: []gate.Decision{d},
 	}, err

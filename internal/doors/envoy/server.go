@@ -35,6 +35,7 @@ import (
 	"github.com/stint-dev/stint/internal/ratelimit"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/supervise"
+	"github.com/stint-dev/stint/internal/tracing"
 )
 
 // DefaultDeadline is how long the Rate Limit Service waits for the log. Envoy itself
@@ -78,10 +79,11 @@ type Options struct {
 	// one for each worker, and finds new nodes only where it makes new ones. gRPC spreads
 	// it by a tenth.
 	MaxConnectionAge time.Duration
-	// Observe is called for every check with the HTTP status that it amounts to; nil
-	// for none.
-	Observe func(status int, took time.Duration)
-	Logger  *slog.Logger // nil discards
+	// Observe is called for every check with the HTTP status that it amounts to, and the
+	// id of its trace if it has a span; nil for none.
+	Observe func(status int, took time.Duration, traceID string)
+	Tracer  *tracing.Tracer // nil for none
+	Logger  *slog.Logger    // nil discards
 }
 
 // Server is the gRPC listener. See New.
@@ -106,7 +108,7 @@ func New(o Options) *Server {
 		o.Clients = func() httpserver.ClientAddresses { return httpserver.ClientAddresses{} }
 	}
 	if o.Observe == nil {
-		o.Observe = func(int, time.Duration) {}
+		o.Observe = func(int, time.Duration, string) {}
 	}
 	s := &Server{o: o, health: health.NewServer()}
 	options := []grpc.ServerOption{
@@ -175,15 +177,21 @@ func (s *Server) Stop(within time.Duration) bool {
 func (s *Server) unary(ctx context.Context, q any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
 	began := time.Now()
 	isCheck := !isHealth(info.FullMethod)
+	asked, span := ctx, (*tracing.Span)(nil)
+	if isCheck {
+		asked, span = s.trace(ctx, info.FullMethod, began)
+	}
 	err = supervise.Call("grpc call", func() (err error) {
 		if err := s.authorize(ctx, info.FullMethod); err != nil {
 			return err
 		}
-		answer, err = handle(ctx, q)
+		answer, err = handle(asked, q)
 		return err
 	})
 	if isCheck {
-		s.o.Observe(statusOf(answer, err), time.Since(began))
+		status := statusOf(answer, err)
+		endTrace(span, status, err)
+		s.o.Observe(status, time.Since(began), span.Parent().TraceID())
 	}
 	return answer, s.callError(err)
 }
