@@ -160,7 +160,7 @@ func startPair(t *testing.T, change func(*nodeParts)) (fast, plain *recorded) {
 			p.Server.Observe = func(a *httpserver.Answered) {
 				r.mu.Lock()
 				defer r.mu.Unlock()
-				r.observed = append(r.observed, fmt.Sprint(a.Route.Method, a.Route.Path, a.Status, a.Outcome, a.TraceID, a.RequestID != "", !a.Read.IsZero(), a.Took > 0))
+				r.observed = append(r.observed, fmt.Sprint(a.Route.Method, a.Route.Path, a.Status, a.Outcome, a.TraceID, len(a.RequestID) > 0, !a.Read.IsZero(), a.Took > 0))
 			}
 			p.Change = func(route *httpserver.Route) {
 				if answer := route.Fast; answer != nil {

@@ -34,14 +34,21 @@ func takeRequestID(c *fiber.Ctx) string {
 // them, so they need not come from the system's own generator, which takes
 // longer than the rest of a request's log.
 func newRequestID() string {
+	var id [requestIDLength]byte
+	return string(appendRequestID(id[:0]))
+}
+
+const requestIDLength = 26
+
+// appendRequestID appends what newRequestID returns.
+func appendRequestID(b []byte) []byte {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-	var id [26]byte
-	for from := 0; from < len(id); from += 13 {
-		for i, bits := from, rand.Uint64(); i < from+13; i, bits = i+1, bits>>5 {
-			id[i] = alphabet[bits&31]
+	for range 2 {
+		for i, bits := 0, rand.Uint64(); i < requestIDLength/2; i, bits = i+1, bits>>5 {
+			b = append(b, alphabet[bits&31])
 		}
 	}
-	return string(id[:])
+	return b
 }
 
 func isPlainID(text []byte) bool {
@@ -79,7 +86,7 @@ type Answered struct {
 	Outcome   string    // as Call.Outcome
 	Read      time.Time // when the HTTP server had read it whole
 	Took      time.Duration
-	RequestID string
+	RequestID []byte // to be copied where it is kept
 	TraceID   string // "" where it is not traced by this node
 }
 
@@ -91,7 +98,7 @@ func (s *Server) logAccess(c *Call, r *Route) {
 	took := time.Since(read)
 	if s.o.Observe != nil {
 		s.o.Observe(&Answered{Route: r, Status: c.Response().StatusCode(), Outcome: c.Outcome, Read: read, Took: took,
-			RequestID: c.RequestID, TraceID: c.Span.Parent().TraceID()})
+			RequestID: append(c.header[:0], c.RequestID...), TraceID: c.Span.Parent().TraceID()})
 	}
 	level := slog.LevelDebug
 	if r.Listener == Admin && r.Path != "/livez" && r.Path != "/readyz" || r.Door != "" && s.o.isSampled() {

@@ -118,6 +118,7 @@ type fastConn struct {
 	read   time.Time // when the request was read
 	timed  time.Time // when the deadlines were set last
 	call   FastCall
+	id     [requestIDLength]byte
 
 	answered Answered
 }
@@ -237,9 +238,9 @@ func (f *fastConn) answer(c *conn, request *fastRequest) bool {
 	if !r.Fast(call) {
 		return false
 	}
-	id := string(request.id)
-	if id == "" {
-		id = newRequestID()
+	id := request.id
+	if id == nil {
+		id = appendRequestID(f.id[:0])
 	}
 	if principal != nil {
 		s.tokens.note(principal.ID, call.Now)
@@ -250,7 +251,7 @@ func (f *fastConn) answer(c *conn, request *fastRequest) bool {
 		s.o.Observe(&f.answered)
 	}
 	if s.o.isSampled() && s.o.Logger.Enabled(ctx, slog.LevelInfo) {
-		line := accessLine{route: r, id: id, path: r.Path, status: call.Status, took: took, outcome: call.Outcome, key: call.Key, policy: call.Policy}
+		line := accessLine{route: r, id: string(id), path: r.Path, status: call.Status, took: took, outcome: call.Outcome, key: call.Key, policy: call.Policy}
 		line.address = s.o.Clients().From(peerOf(c.RemoteAddr()), nil)
 		if principal != nil {
 			line.who = string(audit.Token) + ":" + principal.Name
@@ -280,7 +281,7 @@ func (f *fastServer) token(authorization []byte, now time.Time) *identity.Token 
 }
 
 // appendAnswer appends an answer as the plain version writes it.
-func (f *fastServer) appendAnswer(b []byte, now time.Time, id string, c *FastCall) []byte {
+func (f *fastServer) appendAnswer(b []byte, now time.Time, id []byte, c *FastCall) []byte {
 	b = append(b, "HTTP/1.1 "...)
 	b = appendNumber(b, c.Status)
 	b = append(b, ' ')

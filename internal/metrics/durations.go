@@ -93,11 +93,15 @@ type duration struct {
 type exemplar struct {
 	seconds float64
 	at      time.Time
-	ids     IDs
+	request string
+	trace   string
 }
 
 // IDs find one request in the log and in traces.
-type IDs struct{ Request, Trace string }
+type IDs struct {
+	Request []byte // copied where it is kept
+	Trace   string
+}
 
 // exemplarAge is how long an exemplar is kept at least: they cost more than counting.
 const exemplarAge = time.Second
@@ -133,12 +137,12 @@ func (d *duration) observe(took time.Duration) { d.counts[d.add(took)].Add(1) }
 func (d *duration) observeRequest(took time.Duration, at time.Time, ids IDs) {
 	bucket := d.add(took)
 	d.counts[bucket].Add(1)
-	if ids.Request == "" && ids.Trace == "" {
+	if len(ids.Request) == 0 && ids.Trace == "" {
 		return
 	}
 	slot := &d.exemplars[classicOf[bucket]]
 	if kept := slot.Load(); kept == nil || at.Sub(kept.at) > exemplarAge {
-		slot.CompareAndSwap(kept, &exemplar{took.Seconds(), at, ids})
+		slot.CompareAndSwap(kept, &exemplar{took.Seconds(), at, string(ids.Request), ids.Trace})
 	}
 }
 
@@ -314,7 +318,7 @@ func (e *exemplar) write() *dto.Exemplar {
 		return nil
 	}
 	out := &dto.Exemplar{Value: proto.Float64(e.seconds), Timestamp: timestamppb.New(e.at)}
-	for _, id := range [...]struct{ name, value string }{{"request_id", e.ids.Request}, {"trace_id", e.ids.Trace}} {
+	for _, id := range [...]struct{ name, value string }{{"request_id", e.request}, {"trace_id", e.trace}} {
 		if id.value != "" {
 			out.Label = append(out.Label, &dto.LabelPair{Name: proto.String(id.name), Value: proto.String(id.value)})
 		}

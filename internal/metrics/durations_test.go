@@ -81,7 +81,7 @@ func nativeCounts(h *dto.Histogram) map[int32]int64 {
 
 func TestAnExemplarIsKeptForEachBucketAndASecond(t *testing.T) {
 	one, start := newDurations("fast", "").with(), time.Unix(1_700_000_000, 0)
-	ids := func(n string) IDs { return IDs{Request: "request-" + n, Trace: strings.Repeat("0", 31) + "1"} }
+	ids := func(n string) IDs { return IDs{Request: []byte("request-" + n), Trace: strings.Repeat("0", 31) + "1"} }
 	one.observeRequest(20*time.Microsecond, start, ids("first"))
 	one.observeRequest(21*time.Microsecond, start.Add(time.Second), ids("second"))
 	one.observeRequest(22*time.Microsecond, start.Add(2*time.Second), ids("third"))
@@ -100,7 +100,7 @@ func TestAnExemplarIsKeptForEachBucketAndASecond(t *testing.T) {
 
 func BenchmarkObserve(b *testing.B) {
 	plain, fast, at := plainHistogram(), newDurations("fast", "").with(), time.Now()
-	ids := IDs{Request: "CPVSDPPXGHVXO2PBWZB4HZFY6Q"}
+	ids := IDs{Request: []byte("CPVSDPPXGHVXO2PBWZB4HZFY6Q")}
 	for name, observe := range map[string]func(time.Duration){
 		"plain":        func(took time.Duration) { plain.Observe(took.Seconds()) },
 		"fast":         fast.observe,

@@ -58,7 +58,7 @@ func TestDecisionsAreCountedByPolicyAndNeverByKey(t *testing.T) {
 		m.Record(&d)
 	}
 	m.Request("admin", 429, time.Millisecond)
-	m.Check(&CheckAnswer{Door: "check", Outcome: gate.Limited, Took: 30 * time.Microsecond, At: time.Now(), IDs: IDs{Request: "request-1"}})
+	m.Check(&CheckAnswer{Door: "check", Outcome: gate.Limited, Took: 30 * time.Microsecond, At: time.Now(), IDs: IDs{Request: []byte("request-1")}})
 	m.Check(&CheckAnswer{Door: "check", Status: 401, Took: time.Millisecond})
 	m.Check(&CheckAnswer{Door: "batch", Status: 200, Took: time.Millisecond})
 	m.Check(&CheckAnswer{Door: "batch", Status: 500, Took: time.Millisecond})
@@ -122,7 +122,7 @@ func TestPoliciesThatAreGoneHaveNoMetrics(t *testing.T) {
 
 func TestScrapersThatKnowThemGetExemplarsAndNativeHistograms(t *testing.T) {
 	m := newMetrics()
-	m.Check(&CheckAnswer{Door: "check", Outcome: gate.Limited, Took: 30 * time.Microsecond, At: time.Unix(1_700_000_000, 0), IDs: IDs{Request: "request-1"}})
+	m.Check(&CheckAnswer{Door: "check", Outcome: gate.Limited, Took: 30 * time.Microsecond, At: time.Unix(1_700_000_000, 0), IDs: IDs{Request: []byte("request-1")}})
 	ask := func(accept string) string {
 		answer, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil)
 		r.Header.Set("Accept", accept)
