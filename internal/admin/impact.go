@@ -39,6 +39,8 @@ type Impact struct {
 	// Extent is how much of the addresses the pattern of an origin selects, nil for other
 	// patterns and where it is not known.
 	Extent *keys.Extent
+	// OriginWarnings are those of Warnings about the pattern of an origin.
+	OriginWarnings []string
 	// Warnings are sentences about what may not be meant.
 	Warnings []string
 }
@@ -93,7 +95,7 @@ func (e *Entries) impact(ctx context.Context, c Caller, kind blocks.Kind, p keys
 	}
 	exemptions, moreExemptions := neighbours(blocks.Exemption)
 	overlapping, moreBlocks := neighbours(blocks.Block)
-	i := &Impact{Pattern: p, Exemptions: exemptions, More: moreExemptions || moreBlocks, Warnings: e.warnings(c, kind, p)}
+	i := &Impact{Pattern: p, Exemptions: exemptions, More: moreExemptions || moreBlocks, Warnings: e.warnings(c, kind, p), OriginWarnings: originWarnings(kind, p)}
 	if extent, known := keys.ExtentOf(p); known {
 		i.Extent = &extent
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
@@ -26,6 +27,7 @@ type keyPage struct {
 	site.MonitorPage
 	Key       string
 	Explained *admin.KeyExplanation
+	Origin    *keyOrigin  // nil where nothing is known
 	Policies  []keyPolicy // the enforcing one, then the shadow
 	// Drawn is the rule whose window the time line draws, nil for none.
 	Drawn       *chart.Timeline
@@ -120,6 +122,7 @@ type keyHandler struct {
 	detection *admin.Detection // nil if offences are not counted
 	blocks    *admin.Entries
 	toasts    *toasts
+	origins   *operations.Origins
 }
 
 func (h *keyHandler) routes() []httpserver.Route {
@@ -162,6 +165,7 @@ func (h *keyHandler) showKey(c *httpserver.Call) error {
 	}
 	page.Own = h.Catalog.Parser().AddressKey(c.Address) == key
 	page.explain()
+	page.Origin = keyOriginOf(c, h.origins, page.Key)
 	about := func(part func(context.Context, *keyPage, keys.Key) error) func(context.Context, *keyPage) error {
 		return func(ctx context.Context, page *keyPage) error { return part(ctx, page, key) }
 	}

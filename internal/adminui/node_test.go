@@ -161,6 +161,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 		Settings: func() []administration.Setting { return someSettings }, Node: "a", Build: buildinfo.Info{Version: "v0.4.1", Commit: "3f2a9c41d07b", Date: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), Go: "go1.26"}, CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",
 		Logger: logger, Now: n.clock.Now,
 	}
+	deps.Origins = operations.Origins{Database: someOrigins(t)}
 	for _, f := range change {
 		f(&deps)
 	}

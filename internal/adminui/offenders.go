@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
@@ -34,6 +35,8 @@ type offendersPageData struct {
 	Policy  []string
 	Of      int64 // keys without the filters
 	Columns []reportColumn
+	// HasOrigins says that there are files that know where addresses come from.
+	HasOrigins bool
 }
 
 // Last returns the number of the last row shown.
@@ -73,6 +76,7 @@ type offenderRow struct {
 	offences.Offender
 	Sparkline *chart.Sparkline
 	State     stateView
+	From      string // whose address it is, "" where that is not known
 	// Rule is what refused most, for people; RuleParam is its value as a
 	// filter, "" where it is no rule.
 	Rule, RuleParam string
@@ -181,6 +185,7 @@ type offendersHandler struct {
 	*site.Site
 	detection *admin.Detection // nil where offences are not counted
 	toasts    *toasts
+	origins   *operations.Origins
 }
 
 func (h *offendersHandler) routes() []httpserver.Route {
@@ -216,6 +221,10 @@ func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
 		return err
 	}
 	page.Rows = offenderRows(h.Site, page.Report, page.Range)
+	for i := range page.Rows {
+		page.Rows[i].From = h.origins.Known(page.Rows[i].Key).String()
+	}
+	page.HasOrigins = h.origins.IsOn()
 	if at, err := strconv.Atoi(page.Query.Get("at")); err == nil && at > 0 && q.Cursor != "" {
 		page.First, page.Refresh = at, 0
 	}

@@ -108,9 +108,10 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&searchHandler{Site: s, detection: d.Detection, entries: d.Entries},
 		firstRun,
 		&overviewHandler{Site: s, detection: d.Detection, blocks: d.Entries, parts: d.Health, firstRun: firstRun, toasts: toasts},
-		&offendersHandler{Site: s, detection: d.Detection, toasts: toasts},
+		&offendersHandler{Site: s, detection: d.Detection, toasts: toasts, origins: &d.Origins},
+		&originsHandler{Site: s, detection: d.Detection, origins: &d.Origins},
 		&keyHandler{
-			Site: s, keys: d.Keys, detection: d.Detection, blocks: d.Entries, toasts: toasts,
+			Site: s, keys: d.Keys, detection: d.Detection, blocks: d.Entries, toasts: toasts, origins: &d.Origins,
 		},
 		&proposalsHandler{Site: s, detection: d.Detection, toasts: toasts, entries: d.Entries},
 		&liveHandler{Site: s, events: d.Events, isShared: isShared},
@@ -123,7 +124,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 	all := append(s.StaticRoutes(), policies.Routes()...)
 	all = append(all, administration.Routes(s, administration.Deps{
 		Bouncers: d.Bouncers, Reports: d.Reports, Jobs: d.Jobs, Connect: d.Connect, Tokens: d.Tokens, Users: d.Users,
-		Settings: d.Settings, Build: d.Build, Crawlers: d.Crawlers,
+		Settings: d.Settings, Build: d.Build, Crawlers: d.Crawlers, Origins: d.Origins,
 	})...)
 	for _, h := range handlers {
 		all = append(all, h.routes()...)

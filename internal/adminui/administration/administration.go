@@ -23,6 +23,7 @@ type Deps struct {
 	Settings func() []Setting
 	Build    buildinfo.Info
 	Crawlers operations.Crawlers
+	Origins  operations.Origins
 }
 
 // Setting is one setting as the page of settings shows it.
@@ -37,7 +38,7 @@ func Routes(s *site.Site, d Deps) []httpserver.Route {
 		&connectHandler{Site: s, connect: d.Connect},
 		&tokensHandler{Site: s, tokens: d.Tokens},
 		&usersHandler{Site: s, users: d.Users},
-		&settingsHandler{Site: s, settings: d.Settings, build: d.Build, crawlers: d.Crawlers},
+		&settingsHandler{Site: s, settings: d.Settings, build: d.Build, crawlers: d.Crawlers, origins: d.Origins},
 	}
 	var all []httpserver.Route
 	for _, h := range handlers {

@@ -17,6 +17,7 @@ type settingsPage struct {
 	IPv6Bits  int
 	Operators []operations.CrawlerOperator
 	Crawlers  []operations.Crawler
+	GeoFiles  []operations.GeoFile // none if origins are not known
 }
 
 // settingsHandler shows the settings.
@@ -25,6 +26,7 @@ type settingsHandler struct {
 	settings func() []Setting
 	build    buildinfo.Info
 	crawlers operations.Crawlers
+	origins  operations.Origins
 }
 
 func (h *settingsHandler) routes() []httpserver.Route {
@@ -36,6 +38,6 @@ func (h *settingsHandler) showSettings(c *httpserver.Call) error {
 		Frame:    h.NewFrame(c, "Settings", "/settings"),
 		Build:    h.build,
 		Settings: h.settings(), IPv6Bits: h.Catalog.Parser().IPv6Bits,
-		Operators: h.crawlers.Operators(), Crawlers: h.crawlers.List(),
+		Operators: h.crawlers.Operators(), Crawlers: h.crawlers.List(), GeoFiles: h.origins.Files(),
 	})
 }

@@ -17,7 +17,7 @@ func PatternSize(p keys.Pattern) string {
 		return "every address"
 	case p.Kind() == keys.FromOrigin:
 		if extent, known := keys.ExtentOf(p); known {
-			return Number(int64(extent.Addresses)) + " IPv4 addresses in " + Number(int64(extent.Ranges)) + " ranges"
+			return Number(int64(extent.Addresses)) + " IPv4 addresses in " + ranges(extent.Ranges)
 		}
 		return "all addresses from there"
 	case p.Kind() == keys.Prefix:
@@ -36,6 +36,13 @@ func PatternSize(p keys.Pattern) string {
 		return fmt.Sprintf("2 to the power of %d networks of /64", 64-network.Bits())
 	}
 	return "a part of one /64"
+}
+
+func ranges(n int) string {
+	if n == 1 {
+		return "1 range"
+	}
+	return Number(int64(n)) + " ranges"
 }
 
 func networks(n int64) string {

@@ -1,0 +1,93 @@
+package adminui
+
+import (
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/operations"
+	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// originsPath is the page that sums offences by where they come from.
+const originsPath = "/offenders/origins"
+
+// originsPage sums offences by autonomous system or country.
+type originsPage struct {
+	site.MonitorPage
+	IsOn      bool // there are files that know origins
+	ByCountry bool
+	Report    *admin.OriginReport
+	Rows      []originRow
+}
+
+// originRow is one origin as its row shows it.
+type originRow struct {
+	admin.OriginOffences
+	Name    string // of the autonomous system, "" where it is not known
+	Pattern string // "" for keys without a known origin
+	Ratio   string // of all offences
+}
+
+// originsHandler answers the page of origins.
+type originsHandler struct {
+	*site.Site
+	detection *admin.Detection // nil where offences are not counted
+	origins   *operations.Origins
+}
+
+func (h *originsHandler) routes() []httpserver.Route {
+	return []httpserver.Route{h.Get(originsPath, identity.Read, h.showOrigins)}
+}
+
+func (h *originsHandler) showOrigins(c *httpserver.Call) error {
+	if h.detection == nil {
+		return errNotCounted
+	}
+	w, err := h.NewMonitorPage(c, "Where offenders come from", "/offenders", append([]string{"by"}, offenderParams...)...)
+	if err != nil {
+		return err
+	}
+	w.Path = originsPath
+	page := &originsPage{MonitorPage: w, IsOn: h.origins.IsOn()}
+	switch by := page.Query.Get("by"); by {
+	case "", "asn":
+	case "country":
+		page.ByCountry = true
+	default:
+		return fault.Field("by", "must be asn or country")
+	}
+	if !page.IsOn {
+		return h.RenderLive(c, "origins", page)
+	}
+	q, err := offenderQuery(h.Site, &page.MonitorPage)
+	if err != nil {
+		return err
+	}
+	if page.Report, err = h.detection.Origins(c.Context(), q, page.ByCountry); err != nil {
+		return err
+	}
+	for _, row := range page.Report.Rows[:min(len(page.Report.Rows), offendersPage)] {
+		page.Rows = append(page.Rows, originRow{OriginOffences: row, Name: h.origins.NameOf(row.ASN), Pattern: row.Pattern.String(), Ratio: format.Ratio(row.Offences, page.Report.Offences)})
+	}
+	return h.RenderLive(c, "origins", page)
+}
+
+// keyOrigin is whose address a key is, as its page shows it.
+type keyOrigin struct {
+	operations.Origin
+	Patterns []string // that select it by its origin, the more specific first
+}
+
+func keyOriginOf(c *httpserver.Call, origins *operations.Origins, key string) *keyOrigin {
+	found := origins.Of(c.Context(), key)
+	if found.IsZero() {
+		return nil
+	}
+	o := &keyOrigin{Origin: found}
+	for _, p := range origins.PatternsOf(key) {
+		o.Patterns = append(o.Patterns, p.String())
+	}
+	return o
+}
