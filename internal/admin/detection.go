@@ -47,7 +47,7 @@ func (d *Detection) Seen(ctx context.Context, p keys.Pattern, from, to time.Time
 
 // Offenders ranks the offenders of a span.
 func (d *Detection) Offenders(ctx context.Context, q offences.Query) (*offences.OffenderReport, error) {
-	states, err := d.selectState(&q)
+	states, err := selectState(&q, d.View.Blocks(), d.now())
 	if err != nil {
 		return nil, err
 	}

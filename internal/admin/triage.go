@@ -1,13 +1,16 @@
 package admin
 
 import (
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/offences"
 )
 
 // selectState has a query keep the keys of its state. The map that it returns counts the
 // keys of each state once the query has run; it is nil where that is not asked for.
-func (d *Detection) selectState(q *offences.Query) (map[offences.Triage]int64, error) {
+func selectState(q *offences.Query, known *blocks.Set, now time.Time) (map[offences.Triage]int64, error) {
 	switch q.State {
 	case "", offences.TriageOpen, offences.TriageBlocked, offences.TriageExempt:
 	default:
@@ -16,7 +19,7 @@ func (d *Detection) selectState(q *offences.Query) (map[offences.Triage]int64, e
 	if q.State == "" && !q.CountStates {
 		return nil, nil
 	}
-	wanted, now, known := q.State, d.now(), d.View.Blocks()
+	wanted := q.State
 	counts := map[offences.Triage]int64{offences.TriageOpen: 0, offences.TriageBlocked: 0, offences.TriageExempt: 0}
 	q.Keep = func(text string) bool {
 		state := offences.TriageOpen

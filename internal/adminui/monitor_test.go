@@ -33,7 +33,7 @@ func (n *node) watchPages(t testing.TB) map[string]string {
 		"key": "/key?key=ip:203.0.113.6", "key-limited": "/key?key=ip:203.0.113.150", "key-clean": "/key?key=token:client3", "key-unknown": "/key?key=user:nobody",
 		"key-hostile": "/key?" + url.Values{"key": {"token:" + hostile[0]}}.Encode(), "key-reset": "/key?key=ip:203.0.113.6&ask=reset",
 		"live": "/live", "proposals": "/proposals", "proposal": "/proposals/" + open[0].ID,
-		"reports": "/reports", "report": "/reports/" + documents[0].ID, "refusal": "/key?refusal=" + n.refusalOf(t, "ip:203.0.113.150"),
+		"reports": "/reports", "policy-usage": "/policies/default/usage", "report": "/reports/" + documents[0].ID, "refusal": "/key?refusal=" + n.refusalOf(t, "ip:203.0.113.150"),
 	}
 }
 
@@ -314,6 +314,18 @@ func TestLiveNamesTheStreamOfWhatItShows(t *testing.T) {
 			t.Errorf("%s is %s", want, got.header.Get("Content-Type"))
 		}
 	}
+}
+
+func TestTheUseOfAPolicyIsShown(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "vic")
+	v.get("/policies/default/usage").is(http.StatusOK).holds("No request fell under this policy")
+	n.fillWatch(t)
+	v.get("/policies/default/usage").is(http.StatusOK).holds("How close keys came to each rule").holds("Worst keys").holds("203.0.113.2<").
+		holds("Busiest keys under").lacks("No key of this policy")
+	v.get("/policies/nothing/usage").is(http.StatusNotFound)
+	v.get("/policies/default").holds(`href="/policies/default/usage"`)
+	v.get("/policies").holds(`href="/policies/default/usage"`)
 }
 
 func TestReportsAreListedAndShown(t *testing.T) {

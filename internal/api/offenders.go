@@ -33,6 +33,7 @@ func (h *offenderHandler) routes() []route {
 		onAdmin(get, wire.PathOffenders+"/origins", identity.Read, h.listOrigins, opListOrigins),
 		onAdmin(get, wire.PathOffenders+"/timeline", identity.Read, h.keyTimeline, opKeyTimeline),
 		onAdmin(get, wire.PathOffences+"/:id", identity.Read, h.getOffence, opGetOffence),
+		onAdmin(get, wire.PathPolicies+"/:name/usage", identity.Read, h.getPolicyUsage, opPolicyUsage),
 		onAdmin(get, wire.PathAttack, identity.Read, h.getAttack, opGetAttack),
 	}
 }

@@ -313,6 +313,8 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 
 		written := read[wire.Report](t, d.do("writeReport", post, "/v1/reports", `{"kind":"daily"}`, 201))
 		d.do("writeReport", post, "/v1/reports", `{"kind":"hourly"}`, 422)
+		d.do("getPolicyUsage", get, "/v1/policies/default/usage?last=1h", "", 200)
+		d.do("getPolicyUsage", get, "/v1/policies/nothing/usage", "", 404)
 		d.do("listReports", get, "/v1/reports?kind=daily&limit=10", "", 200)
 		d.do("getReport", get, "/v1/reports/today?format=csv", "", 200)
 		d.do("getReport", get, "/v1/reports/"+written.ID, "", 200)

@@ -25,7 +25,7 @@ policies in a file under version control, see 'apply' and 'export'.`,
 		Example: "admin policy list\nadmin policy set default --rule 1/s --rule 20/m",
 	}
 	c.AddCommand(newPolicyList(con), newPolicyShow(con), newPolicyExplain(con), newPolicyTry(con), newPolicySet(con), newPolicyDelete(con),
-		newPolicyVersions(con), newPolicyDiff(con), newPolicyRollback(con), newPolicyAlgorithms(con))
+		newPolicyVersions(con), newPolicyUsage(con), newPolicyDiff(con), newPolicyRollback(con), newPolicyAlgorithms(con))
 	return c
 }
 

@@ -27,6 +27,59 @@ func newPolicyVersions(con *console.Console) *cobra.Command {
 	}
 }
 
+func newPolicyUsage(con *console.Console) *cobra.Command {
+	var span spanFlags
+	c := &cobra.Command{
+		Use:   "usage NAME",
+		Short: "Show how close the keys of a policy came to its rules",
+		Long: `Show, for each rule of a policy, how many keys came near to its limit or above it, and the
+highest use of the busiest keys within one window of the rule. A limit above the figure
+under 99% refuses at most one key in a hundred.`,
+		Example: "admin policy usage default --last 24h",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			usage, err := server.Policies.Usage(c.Context(), args[0], span.query())
+			if err != nil {
+				return err
+			}
+			p := con.Printer()
+			if p.Format == output.JSON {
+				return p.JSON(usage)
+			}
+			if p.Format == output.Table {
+				p.Sayf("%s allowed and %s refused from %s to %s.", output.Amount(usage.Allowed, "request", "requests"),
+					output.Amount(usage.Limited+usage.ShadowLimited, "request", "requests"), usage.From, usage.To)
+				if usage.Note != "" {
+					p.Sayf("%s", output.Escape(string(usage.Note)))
+				}
+				if len(usage.Rules) == 0 {
+					return nil
+				}
+			}
+			return output.List(p, usage.Rules, usageColumns)
+		}),
+	}
+	span.add(c)
+	return c
+}
+
+var usageColumns = []output.Column[wire.RuleUsage]{
+	{Name: "rule", Head: "Rule", Cell: func(r wire.RuleUsage) output.Cell { return output.Text(r.Rule) }},
+	{Name: "keys", Head: "Keys", Right: true, Cell: func(r wire.RuleUsage) output.Cell { return output.Number(r.Keys) }},
+	{Name: "near", Head: "Near", Right: true, Cell: func(r wire.RuleUsage) output.Cell { return output.Number(r.Near) }},
+	{Name: "over", Head: "Over", Right: true, Cell: func(r wire.RuleUsage) output.Cell { return output.Number(r.Over) }},
+	{Name: "median", Head: "Median", Right: true, Cell: func(r wire.RuleUsage) output.Cell { return output.Number(r.Median) }},
+	{Name: "p95", Head: "95%", Right: true, Cell: func(r wire.RuleUsage) output.Cell { return output.Number(r.P95) }},
+	{Name: "p99", Head: "99%", Right: true, Cell: func(r wire.RuleUsage) output.Cell { return output.Number(r.P99) }},
+	{Name: "max", Head: "Highest", Right: true, Cell: func(r wire.RuleUsage) output.Cell { return output.Number(r.Max) }},
+	{Name: "busiest", Head: "Busiest key", Cut: true, Cell: func(r wire.RuleUsage) output.Cell {
+		if len(r.Busiest) == 0 {
+			return output.Cell{}
+		}
+		return output.Text(r.Busiest[0].Key)
+	}},
+}
+
 func newPolicyDiff(con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff NAME [FROM [TO]]",

@@ -33,3 +33,44 @@ type RuleUsedUp struct {
 	Rule    string `json:"rule"`
 	AfterMS int64  `json:"after_ms"` // 0: at once
 }
+
+// PolicyUsage is what a policy did in a time range, and how close its keys came to its
+// rules.
+type PolicyUsage struct {
+	Name          string `json:"name"`
+	From          Time   `json:"from"`           // inclusive
+	To            Time   `json:"to"`             // exclusive
+	Allowed       int64  `json:"allowed"`        // checks that it allowed
+	Limited       int64  `json:"limited"`        // checks that its rules refused
+	ShadowLimited int64  `json:"shadow_limited"` // what it would have refused in shadow mode
+	// Rules are those that count requests; empty if nothing is known, which Note explains.
+	Rules []RuleUsage `json:"rules"`
+	// SampleRatio is the part of the keys that Rules are known of, 1 for all.
+	SampleRatio float64 `json:"sample_ratio"`
+	// Note says what Rules leave out; null for nothing.
+	Note NullString `json:"note"`
+}
+
+// RuleUsage is how close keys came to one rule. A key's peak is the highest cost of all its
+// checks, allowed and refused, within one window of the rule.
+type RuleUsage struct {
+	Rule string `json:"rule"` // as 20/1m
+	Keys int    `json:"keys"` // that were seen
+	// Near is how many keys had a peak from four fifths of the limit up to the limit.
+	Near int `json:"near"`
+	// Over is how many keys had a peak above the limit.
+	Over   int   `json:"over"`
+	Median int64 `json:"median"` // half of the keys had no higher peak
+	P95    int64 `json:"p95"`    // 95 of 100 keys had no higher peak
+	P99    int64 `json:"p99"`    // 99 of 100 keys had no higher peak
+	Max    int64 `json:"max"`    // the highest peak
+	// Busiest are the keys with the highest peaks, at most five.
+	Busiest []KeyPeak `json:"busiest"`
+}
+
+// KeyPeak is the peak of one key.
+type KeyPeak struct {
+	Key  string `json:"key"`  // canonical
+	Peak int64  `json:"peak"` // what its checks cost in its busiest window
+	At   Time   `json:"at"`   // the end of its busiest window
+}

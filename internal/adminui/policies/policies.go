@@ -43,6 +43,7 @@ func (h *Handler) Routes() []httpserver.Route {
 		h.Get(presetsPath+"/:name", identity.Read, h.showPreset),
 		h.Post(presetsPath+"/:name", identity.Admin, h.applyPreset),
 		h.Get("/policies/:name", identity.Read, h.showPolicy),
+		h.Get("/policies/:name/usage", identity.Read, h.showUsage),
 		h.Post("/policies/:name", identity.Admin, h.savePolicy),
 		h.Post("/policies/:name/draft", identity.Admin, h.showDraft),
 		h.Post(form.TryPolicyPath, identity.Admin, h.tryDraft),

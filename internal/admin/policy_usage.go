@@ -1,0 +1,159 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// PolicyUsage is what a policy did in a span, and how close its keys came to its rules.
+type PolicyUsage struct {
+	Policy   *rules.Policy
+	From, To time.Time
+	Totals   offences.Counts
+	// Rules are those that count requests, in the order of the policy; none if nothing is
+	// known about them, which Note then explains.
+	Rules []RuleUsage
+	// SampleRatio is the part of the keys that Rules are known of, 1 for all.
+	SampleRatio float64
+	Note        string // what Rules leave out, "" for nothing
+}
+
+// RuleUsage is how close keys came to one rule. A key's peak is the highest cost of all its
+// checks, allowed and refused, within one window of the rule.
+type RuleUsage struct {
+	Rule rules.Rule
+	// Keys is how many keys were seen. Near of them had a peak of at least four fifths of
+	// the limit but not above it, and Over one above it.
+	Keys, Near, Over int
+	// Median, P95, P99 and Max are peaks: so many hundredths of the keys had no higher one.
+	Median, P95, P99, Max int64
+	Busiest               []KeyPeak // the highest peak first, at most maxBusiest
+}
+
+// KeyPeak is the peak of one key.
+type KeyPeak struct {
+	Key  string
+	Peak int64
+	At   time.Time // the end of its window
+}
+
+const (
+	maxBusiest   = 5
+	maxUsageSpan = 31 * 24 * time.Hour
+)
+
+// PolicyUsage returns what a policy did in a span. Peaks are computed from the traffic
+// sample.
+func (d *Detection) PolicyUsage(ctx context.Context, name string, from, to time.Time) (*PolicyUsage, error) {
+	p, found := d.View.Selector().ByName(name)
+	if !found {
+		return nil, fault.New(fault.NotFound, "There is no policy of this name.")
+	}
+	if to.Sub(from) > maxUsageSpan {
+		return nil, fault.Field("from", "must be at most 31 days before to")
+	}
+	u := &PolicyUsage{Policy: p, From: from, To: to}
+	total, err := d.TrafficTotal(ctx, p.ID, from, to)
+	if err != nil {
+		return nil, err
+	}
+	u.Totals = total.Counts
+	if p.IsConditional() {
+		u.Note = "The traffic sample has keys and times only. How close keys came to the rules is not known for a policy with conditions, an outcome or a scope."
+		return u, nil
+	}
+	if d.Secret == nil {
+		u.Note = "No traffic is recorded here."
+		return u, nil
+	}
+	sample, err := ReadTrafficSample(ctx, d.Store, d.Secret(), from, to)
+	if err != nil {
+		return nil, err
+	}
+	byKey := pointsUnder(d.View, p, sample)
+	u.SampleRatio = sample.Ratio
+	if len(byKey) == 0 {
+		u.Note = "No key of this policy was recorded in this time."
+		return u, nil
+	}
+	for _, rule := range p.Rules {
+		if rule.Distinct != "" {
+			u.Note = "Rules that count different values are left out: the traffic sample has no values."
+			continue
+		}
+		u.Rules = append(u.Rules, usageOf(rule, byKey))
+	}
+	return u, nil
+}
+
+// pointsUnder returns the points of the keys that a policy selects, by key and time.
+func pointsUnder(view DetectionView, p *rules.Policy, sample *TrafficSample) map[string][]offences.SamplePoint {
+	byKey, other := map[string][]offences.SamplePoint{}, map[string]bool{}
+	for _, point := range sample.Points {
+		if other[point.Key] {
+			continue
+		}
+		if _, known := byKey[point.Key]; !known && !selectsKey(view, p, point.Key) {
+			other[point.Key] = true
+			continue
+		}
+		byKey[point.Key] = append(byKey[point.Key], point)
+	}
+	return byKey
+}
+
+func selectsKey(view DetectionView, p *rules.Policy, text string) bool {
+	k, err := offences.ParseKey(text)
+	if err != nil {
+		return false
+	}
+	enforcing, shadow := view.Selector().Select(view.Subject(k))
+	return enforcing == p || shadow == p
+}
+
+func usageOf(rule rules.Rule, byKey map[string][]offences.SamplePoint) RuleUsage {
+	u := RuleUsage{Rule: rule, Keys: len(byKey)}
+	peaks := make([]KeyPeak, 0, len(byKey))
+	for key, points := range byKey {
+		peak := peakOf(points, rule.WindowMS())
+		peak.Key = key
+		peaks = append(peaks, peak)
+		switch limit := int64(rule.Limit); {
+		case peak.Peak > limit:
+			u.Over++
+		case 5*peak.Peak >= 4*limit:
+			u.Near++
+		}
+	}
+	slices.SortFunc(peaks, func(a, b KeyPeak) int { return cmp.Or(cmp.Compare(b.Peak, a.Peak), cmp.Compare(a.Key, b.Key)) })
+	at := func(hundredths int) int64 { // of the keys have no higher peak
+		return peaks[len(peaks)-max(1, (len(peaks)*hundredths+99)/100)].Peak
+	}
+	u.Median, u.P95, u.P99, u.Max = at(50), at(95), at(99), peaks[0].Peak
+	u.Busiest = peaks[:min(len(peaks), maxBusiest)]
+	return u
+}
+
+// peakOf returns the highest cost within one window of so many milliseconds, of points by
+// their time.
+func peakOf(points []offences.SamplePoint, window int64) (most KeyPeak) {
+	var sum int64
+	first := 0
+	for _, p := range points {
+		sum += int64(p.Cost) * int64(p.Count)
+		for points[first].At <= p.At-window {
+			sum -= int64(points[first].Cost) * int64(points[first].Count)
+			first++
+		}
+		if sum > most.Peak {
+			most.Peak, most.At = sum, time.UnixMilli(p.At).UTC()
+		}
+	}
+	return most
+}

@@ -1,0 +1,119 @@
+package policies
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/adminui/chart"
+	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// usagePage shows what a policy did, and how close its keys came to its rules.
+type usagePage struct {
+	site.MonitorPage
+	*admin.PolicyUsage
+	Chart *chart.Area // nil where nothing was checked
+	Worst []offences.Offender
+}
+
+// IsShadow reports whether the policy refuses nothing yet.
+func (p *usagePage) IsShadow() bool { return p.Policy.Mode == rules.Shadow }
+
+// Refused returns what the policy refused, or would have.
+func (p *usagePage) Refused() int64 {
+	if p.IsShadow() {
+		return p.Totals.ShadowLimited
+	}
+	return p.Totals.Limited
+}
+
+// Checks returns what the policy decided, or would have.
+func (p *usagePage) Checks() int64 {
+	if p.IsShadow() {
+		return p.Totals.ShadowAllowed + p.Totals.ShadowLimited
+	}
+	return p.Totals.Allowed + p.Totals.Limited
+}
+
+// PartOf writes a peak as a part of a rule's limit.
+func (p *usagePage) PartOf(peak int64, rule rules.Rule) string {
+	if rule.Limit == 0 {
+		return ""
+	}
+	return format.Number(100*peak/int64(rule.Limit)) + "%"
+}
+
+// Sampled says which keys the figures of the rules are of.
+func (p *usagePage) Sampled() string {
+	if p.SampleRatio < 1 {
+		return "From a sample of " + format.Ratio(int64(p.SampleRatio*1e6), 1e6) + " of the keys"
+	}
+	return "Of all keys"
+}
+
+// OffendersLink leads to the offenders of the policy.
+func (p *usagePage) OffendersLink() string {
+	shadow := ""
+	if p.IsShadow() {
+		shadow = "true"
+	}
+	return p.Link("/offenders", "policy", p.Policy.Name, "shadow", shadow)
+}
+
+const worstKeys = 10
+
+func (h *Handler) showUsage(c *httpserver.Call) error {
+	if h.Detection == nil {
+		return fault.New(fault.NotFound, "This node does not count offences.")
+	}
+	name, err := site.PathParam(c, "name")
+	if err != nil {
+		return err
+	}
+	w, err := h.NewMonitorPage(c, "Use of "+name, "/policies")
+	if err != nil {
+		return err
+	}
+	w.Path, w.Refresh = policyPath(name)+"/usage", 0
+	ctx := c.Context()
+	page := &usagePage{MonitorPage: w}
+	if page.PolicyUsage, err = h.Detection.PolicyUsage(ctx, name, w.Range.From, w.Range.To); err != nil {
+		return err
+	}
+	if err := page.draw(ctx, h.Detection); err != nil {
+		return err
+	}
+	report, err := h.Detection.Offenders(ctx, offences.Query{
+		From: w.Range.From, To: w.Range.To, Policy: page.Policy.ID, Shadow: page.IsShadow(), Limit: worstKeys,
+	})
+	if err != nil {
+		return err
+	}
+	page.Worst = report.Rows
+	return h.Render(c, http.StatusOK, "policy-usage", page)
+}
+
+func (p *usagePage) draw(ctx context.Context, detection *admin.Detection) error {
+	if p.Checks() == 0 {
+		return nil
+	}
+	step := chart.Step(p.Range.Length())
+	points, err := detection.Traffic(ctx, p.Policy.ID, p.Range.From, p.Range.To, step)
+	if err != nil {
+		return err
+	}
+	if p.IsShadow() {
+		for i := range points {
+			points[i].Allowed, points[i].Limited, points[i].Blocked = points[i].ShadowAllowed, points[i].ShadowLimited, 0
+		}
+	}
+	p.Chart = chart.DrawArea(offences.Intervals(points, p.Range.From, p.Range.To, step), p.Range, step)
+	p.Chart.Sentence = "Of " + format.Compact(p.Checks()) + " checks the policy refused " + format.Compact(p.Refused()) + "."
+	return nil
+}
