@@ -57,6 +57,10 @@ released := 60b28a8
 test-upgrade: setup ## Build the last released version and run it beside this one on the same stores
 	$(GO) test ./test/upgrade -count 1 -timeout 15m -args -old "$$(GO="$(GO)" bash scripts/build-version.sh $(released))"
 
+.PHONY: test-clients
+test-clients: ## Generate clients for Go and TypeScript from openapi.json and call a node with each; needs npm
+	GO="$(GO)" bash scripts/test-clients.sh
+
 .PHONY: faults
 faults: setup ## Inject faults into Redis, Postgres and nodes, and write docs/RELIABILITY.md
 	@echo "The table of faults takes up to ten minutes."
