@@ -7,7 +7,10 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/stint-dev/stint/internal/httpserver"
 )
@@ -25,11 +28,50 @@ func listen(name, address string, c *certificate) (net.Listener, error) {
 	return httpserver.FramingListener(listener), nil
 }
 
-// bind binds an address. Its error names the setting.
+// bind binds an address, unless systemd has passed a socket under the name of the setting.
+// Its error names the setting.
 func bind(name, address string) (net.Listener, error) {
+	if fd := passedSocket(name, os.Getenv); fd > 0 {
+		return inherit(name, address, fd)
+	}
 	listener, err := net.Listen("tcp", address) //nolint:noctx // binds at once or fails at once
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %s", name, oneLine(err))
+	}
+	return listener, nil
+}
+
+// firstSocket is the descriptor of the first socket that systemd passes; see sd_listen_fds(3).
+const firstSocket = 3
+
+// passedSocket returns the descriptor of the socket that systemd has passed to this process
+// under a name, which FileDescriptorName= of its unit says, or 0.
+func passedSocket(name string, getenv func(string) string) int {
+	count, err := strconv.Atoi(getenv("LISTEN_FDS"))
+	if err != nil || getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
+		return 0
+	}
+	i := slices.Index(strings.Split(getenv("LISTEN_FDNAMES"), ":"), name)
+	if i < 0 || i >= count {
+		return 0
+	}
+	return firstSocket + i
+}
+
+// inherit listens on a socket that another process has opened and keeps open: connections
+// wait in it while this process restarts. The settings were checked for address, so the
+// socket must not be reached from more machines.
+func inherit(name, address string, fd int) (net.Listener, error) {
+	syscall.CloseOnExec(fd)
+	file := os.NewFile(uintptr(fd), name)
+	defer file.Close() // the listener has a copy
+	listener, err := net.FileListener(file)
+	if err != nil {
+		return nil, fmt.Errorf("--%s: the socket that systemd passes cannot be used: %s", name, oneLine(err))
+	}
+	if passed := listener.Addr().String(); isLoopback(address) && !isLoopback(passed) {
+		listener.Close()
+		return nil, fmt.Errorf("--%s is %s, but the socket that systemd passes is %s, which other machines reach; set it to the same address", name, address, passed)
 	}
 	return listener, nil
 }

@@ -60,7 +60,7 @@ func (r *release) archive(p platform, dir string) error {
 	}{
 		{filepath.Join(dir, "stint-server"), "stint-server", 0o755}, {filepath.Join(dir, "stint-admin"), "stint-admin", 0o755},
 		{r.path("LICENSE"), "LICENSE", 0o644}, {r.path("README.md"), "README.md", 0o644}, {r.path("CHANGELOG.md"), "CHANGELOG.md", 0o644},
-		{r.path("deploy/stint.example.yaml"), "stint.example.yaml", 0o644}, {r.path("deploy/systemd/stint.service"), "stint.service", 0o644},
+		{r.path("deploy/stint.example.yaml"), "stint.example.yaml", 0o644}, {r.path("deploy/systemd/stint.service"), "stint.service", 0o644}, {r.path("deploy/systemd/stint.socket"), "stint.socket", 0o644},
 	}
 	for _, s := range sources {
 		content, err := os.ReadFile(s.from)
@@ -107,6 +107,7 @@ func (r *release) packages(p platform, dir string) error {
 					file(filepath.Join(dir, "stint-admin"), "/usr/bin/stint-admin", "", 0o755),
 					file(config, "/etc/stint/stint.yaml", "config|noreplace", 0o640),
 					file(r.path("deploy/systemd/stint.service"), "/usr/lib/systemd/system/stint.service", "", 0o644),
+					file(r.path("deploy/systemd/stint.socket"), "/usr/lib/systemd/system/stint.socket", "", 0o644),
 					file(r.path("deploy/systemd/sysusers.conf"), "/usr/lib/sysusers.d/stint.conf", "", 0o644),
 					file(r.path("LICENSE"), "/usr/share/doc/stint/copyright", "", 0o644),
 					file(r.path("CHANGELOG.md"), "/usr/share/doc/stint/CHANGELOG.md", "", 0o644),
