@@ -24,8 +24,9 @@ export STINT_CHECK_URL STINT_ADMIN_URL
 curl --fail --silent --show-error --retry 10 --retry-all-errors --output "$dir/openapi.json" "$STINT_ADMIN_URL/openapi.json"
 
 echo "test-clients: oapi-codegen"
-mkdir -p tools/clients/go/stint
-(cd tools/clients/go && "$go" tool oapi-codegen -config oapi-codegen.yaml "$dir/openapi.json" && "$go" run .)
+cp -r tools/clients/go "$dir/go"
+mkdir "$dir/go/stint"
+(cd "$dir/go" && "$go" tool oapi-codegen -config oapi-codegen.yaml "$dir/openapi.json" && "$go" run .)
 
 echo "test-clients: openapi-typescript and hey-api"
 cd tools/clients/node
