@@ -31,7 +31,7 @@ const envoyPeer = "github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.2026
 func throughDoors(b *testing.B, r *report) {
 	p := build(b)
 	r.begin("Forward auth, as a share of a check", fmt.Sprintf("100,000 addresses, 64 connections, 4 rules; wrk on the same machine, 2 threads. Each load runs %d times for %s, each time right after "+
-		"a check of the same addresses with the detail rules, as both answer; the medians are given.", pairs, reservation))
+		"a check of the same addresses with the detail rules, as both answer; the medians are given.", minPairs, reservation))
 	settings := []string{"--trusted-proxies", "127.0.0.1"}
 	for _, where := range []string{"embedded", "on Redis"} {
 		if where != "embedded" {
@@ -43,7 +43,7 @@ func throughDoors(b *testing.B, r *report) {
 		check.wrk(b, n, reservation) // warms up
 		var checks, forwards []asked
 		var ratios []float64
-		for range pairs {
+		for range minPairs {
 			one, other := check.wrk(b, n, reservation), forward.wrk(b, n, reservation)
 			checks, forwards, ratios = append(checks, one), append(forwards, other), append(ratios, other.rate/one.rate)
 		}
@@ -57,7 +57,7 @@ func throughDoors(b *testing.B, r *report) {
 // besideEnvoys measures the Rate Limit Service and Envoy's own server on one Redis.
 func besideEnvoys(b *testing.B, r *report, p programs) {
 	r.begin("Envoy's Rate Limit Service, beside envoyproxy/ratelimit", fmt.Sprintf("One descriptor of %d, a limit of 1,000 a minute, over gRPC on 8 connections with 64 callers, both servers on one Redis; "+
-		"Stint's exact log against the fixed windows of the other. Each runs %d times for %s, one after the other; the medians are given.", manyKeys, pairs, reservation))
+		"Stint's exact log against the fixed windows of the other. Each runs %d times for %s, one after the other; the medians are given.", manyKeys, minPairs, reservation))
 	redis, address := servers.DedicatedRedis(b), freeAddress(b)
 	// The deadline is long, so that every answer is from Redis.
 	n := startNode(b, p, "--redis-url", redis.URL, "--database-url", servers.Postgres(b).URL, "--grpc-listen", address, "--grpc-deadline", "5s", "--check-deadline", "5s")
@@ -68,7 +68,7 @@ func besideEnvoys(b *testing.B, r *report, p programs) {
 	theirs.ask(b, reservation)
 	var rates, latencies []float64
 	var own, other []rated
-	for range pairs {
+	for range minPairs {
 		a, z := ours.ask(b, reservation), theirs.ask(b, reservation)
 		own, other = append(own, a), append(other, z)
 		rates, latencies = append(rates, a.rate/z.rate), append(latencies, float64(a.p99)/float64(z.p99))

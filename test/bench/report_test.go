@@ -15,6 +15,7 @@ import (
 // row is one measurement. goal is "" where there is none.
 type row struct {
 	What, Measured, Goal string
+	Before               string // what the last report says, "" if it has no such row
 	Result               string
 }
 
@@ -31,10 +32,32 @@ type report struct {
 	Versions string
 	Load     string
 	Sections []*section
+	before   map[string]string // what the last report measured, by section and row
 }
 
 func newReport(b *testing.B) *report {
-	return &report{b: b, Date: time.Now().UTC().Format("2 January 2006"), Machine: machine(), Versions: versions(b), Load: loadAverage()}
+	return &report{b: b, Date: time.Now().UTC().Format("2 January 2006"), Machine: machine(), Versions: versions(b), Load: loadAverage(), before: readReport(os.Getenv("STINT_BENCH_REPORT"))}
+}
+
+// readReport returns the measurements of a report by section and row, without their
+// details; nothing if there is none.
+func readReport(path string) map[string]string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	rows, title := map[string]string{}, ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if after, found := strings.CutPrefix(line, "## "); found {
+			title = after
+		}
+		if cells := strings.Split(line, " | "); len(cells) > 2 && strings.HasPrefix(line, "| ") {
+			measured, _, _ := strings.Cut(cells[1], " (")
+			rows[title+"\n"+strings.TrimPrefix(cells[0], "| ")] = measured
+		}
+	}
+	return rows
 }
 
 func (r *report) begin(title, method string) {
@@ -58,11 +81,12 @@ func (r *report) against(what string, value, goal float64, reached bool, word, f
 	if reached {
 		verdict = "reached"
 	}
-	r.row(row{what, strings.TrimSpace(fmt.Sprintf(form, value) + " " + rest), word + " " + fmt.Sprintf(form, goal), verdict})
+	r.row(row{What: what, Measured: strings.TrimSpace(fmt.Sprintf(form, value) + " " + rest), Goal: word + " " + fmt.Sprintf(form, goal), Result: verdict})
 }
 
 func (r *report) row(one row) {
 	last := r.Sections[len(r.Sections)-1]
+	one.Before = r.before[last.Title+"\n"+one.What]
 	last.Rows = append(last.Rows, one)
 	r.b.Logf("%s: %s (goal %s) %s", one.What, one.Measured, one.Goal, one.Result)
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,7 +62,7 @@ func (n node) degradedChecks(b *testing.B) float64 {
 func (l load) wrk(b *testing.B, n node, lasting time.Duration) asked {
 	b.Helper()
 	before, degraded := processorTime(b, n.pid), n.degradedChecks(b)
-	out, err := exec.CommandContext(b.Context(), "wrk", "-t2", "-c"+strconv.Itoa(l.connections),
+	out, err := onLoadCores(b, "wrk", "-t2", "-c"+strconv.Itoa(l.connections),
 		"-d"+fmt.Sprintf("%.0fs", lasting.Seconds()), "-s", "wrk.lua", "http://"+n.checks, "--",
 		l.prefix, strconv.Itoa(l.keys), l.detail, strconv.Itoa(l.batch), l.door).CombinedOutput()
 	if err != nil {
@@ -79,6 +80,23 @@ func (l load) wrk(b *testing.B, n node, lasting time.Duration) asked {
 	}
 }
 
+// minCores is how many cores a machine must have for the load to have its own.
+const minCores = 4
+
+// onLoadCores returns a command of the load. Where the machine has the cores, it runs on the
+// last quarter of them, which start keeps the programs off.
+func onLoadCores(b *testing.B, name string, args ...string) *exec.Cmd {
+	if cores := runtime.NumCPU(); cores >= minCores {
+		return pinned(b, cores-cores/4, cores-1, name, args...)
+	}
+	return exec.CommandContext(b.Context(), name, args...)
+}
+
+// pinned returns a command that runs on some cores only.
+func pinned(b *testing.B, first, last int, name string, args ...string) *exec.Cmd {
+	return exec.CommandContext(b.Context(), "taskset", append([]string{"-c", fmt.Sprintf("%d-%d", first, last), name}, args...)...)
+}
+
 // number returns the first number that a pattern finds, 0 for none.
 func number(text []byte, pattern string) float64 {
 	found := regexp.MustCompile(pattern).FindSubmatch(text)
@@ -92,10 +110,13 @@ func number(text []byte, pattern string) float64 {
 	return n
 }
 
-// pairs is how often each load is measured beside the empty handler, and
-// reservation how long each time; the median counts.
+// minPairs and maxPairs are how often each load is measured beside the empty handler, the
+// former if the shares then spread by less than maxSpread, and reservation how long each
+// time; the median counts.
 const (
-	pairs       = 5
+	minPairs    = 5
+	maxPairs    = 15
+	maxSpread   = 0.05
 	reservation = 2 * time.Second
 )
 
@@ -103,6 +124,15 @@ const (
 type compared struct {
 	asked, empty asked
 	ratio        float64
+	spread       float64 // of the ratios
+}
+
+// unsteady says what is to be known where the ratios spread by more than maxSpread.
+func (c compared) unsteady() string {
+	if c.spread < maxSpread {
+		return ""
+	}
+	return fmt.Sprintf("; spread %.0f%% after %d pairs", 100*c.spread, maxPairs)
 }
 
 func (l load) compare(b *testing.B, n, empty node) compared {
@@ -112,12 +142,12 @@ func (l load) compare(b *testing.B, n, empty node) compared {
 	nothing.batch = 1
 	var here, there []asked
 	var ratios []float64
-	for range pairs {
+	for len(ratios) < minPairs || len(ratios) < maxPairs && spread(ratios) >= maxSpread {
 		none := nothing.wrk(b, empty, reservation)
 		some := l.wrk(b, n, reservation)
 		here, there, ratios = append(here, some), append(there, none), append(ratios, some.rate/none.rate)
 	}
-	return compared{typical(here), typical(there), median(ratios)}
+	return compared{typical(here), typical(there), median(ratios), spread(ratios)}
 }
 
 // typical returns the medians.
@@ -136,6 +166,13 @@ func typical(all []asked) asked {
 		// One reservation without Redis is worth knowing of.
 		degraded: slices.MaxFunc(all, func(a, b asked) int { return cmp.Compare(a.degraded, b.degraded) }).degraded,
 	}
+}
+
+// spread returns how far the quartiles are apart, as a part of the median.
+func spread(all []float64) float64 {
+	sorted := slices.Sorted(slices.Values(all))
+	n := len(sorted)
+	return (sorted[(3*n)/4] - sorted[n/4]) / sorted[n/2]
 }
 
 func median(all []float64) float64 {
