@@ -55,9 +55,13 @@ type DetectionStore interface {
 
 // ProposalStore keeps proposals.
 type ProposalStore interface {
-	// CrowdedRanges returns the IPv4 /24s in which so many addresses, and the
-	// IPv6 /48s in which so many /64s, offended in the minutes of a span.
-	CrowdedRanges(ctx context.Context, from, to time.Time, addresses, networks int) ([]netip.Prefix, error)
+	// CrowdedRanges returns the IPv4 /24s in which MinAddresses addresses, and the IPv6
+	// /48s in which MinNetworks /64s, offended in the minutes of a span, MinOffences
+	// times each.
+	CrowdedRanges(ctx context.Context, from, to time.Time, s offences.ProposalSettings) ([]netip.Prefix, error)
+	// OffendingNetworks returns the IPv4 /24s and IPv6 /48s that offended as further keys of
+	// policies in the minutes of a span.
+	OffendingNetworks(ctx context.Context, from, to time.Time) ([]netip.Prefix, error)
 	// PutProposal adds an open proposal, or refreshes the evidence of the one
 	// that is open for its pattern. It does nothing, and returns nil, where one
 	// was dismissed after quietSince.

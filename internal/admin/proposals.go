@@ -80,19 +80,27 @@ func (p *Proposals) Propose(ctx context.Context) ([]offences.Proposal, error) {
 		return nil, err
 	}
 	from := now.Add(-w.Window)
-	ranges, err := p.Store.CrowdedRanges(ctx, from, now, w.MinAddresses, w.MinNetworks)
+	crowded, err := p.Store.CrowdedRanges(ctx, from, now, w)
+	if err != nil {
+		return nil, err
+	}
+	derived, err := p.Store.OffendingNetworks(ctx, from, now)
 	if err != nil {
 		return nil, err
 	}
 	var fresh []offences.Proposal
-	for _, network := range ranges {
+	for i, network := range slices.Concat(crowded, derived) {
 		pattern := keys.NetworkPattern(network)
-		if p.coveringBlock(pattern, now) != nil {
+		isDerived := i >= len(crowded)
+		if p.coveringBlock(pattern, now) != nil || isDerived && slices.Contains(crowded, network) {
 			continue
 		}
-		evidence, err := p.evidence(ctx, pattern, network, from, now)
+		evidence, err := p.evidence(ctx, pattern, network, from, now, w)
 		if err != nil {
 			return fresh, err
+		}
+		if evidence.RefusedRatio() < w.MinRefused || isDerived && evidence.OffendedCount < offences.MinDerivedMembers {
+			continue
 		}
 		put, err := p.Store.PutProposal(ctx, offences.Proposal{Pattern: pattern, Created: now, Updated: now, Evidence: *evidence}, now.Add(-dismissedFor))
 		if err != nil {
@@ -120,7 +128,7 @@ func (p *Proposals) coveringBlock(pattern keys.Pattern, now time.Time) *blocks.E
 	return nil
 }
 
-func (p *Proposals) evidence(ctx context.Context, pattern keys.Pattern, network netip.Prefix, from, now time.Time) (*offences.Evidence, error) {
+func (p *Proposals) evidence(ctx context.Context, pattern keys.Pattern, network netip.Prefix, from, now time.Time, s offences.ProposalSettings) (*offences.Evidence, error) {
 	ranking, err := p.Offences.Rank(ctx, offences.Query{From: from, To: now, Pattern: pattern, Limit: offences.MaxEvidenceKeys})
 	if err != nil {
 		return nil, err
@@ -131,6 +139,27 @@ func (p *Proposals) evidence(ctx context.Context, pattern keys.Pattern, network 
 	}
 	for _, r := range ranking.Rows {
 		e.Offended = append(e.Offended, offences.SeenKey{Key: r.Key, Refused: r.Offences})
+	}
+	lately, err := p.Offences.Seen(ctx, pattern, from, now, offences.MaxEvidenceKeys)
+	if err != nil {
+		return nil, err
+	}
+	e.Refused, e.Checked = lately.Refused, lately.Allowed+lately.Refused
+	e.MinOffences = int64(s.MinOffences)
+	frequent, least := int64(0), s.MinAddresses
+	if network.Addr().Is6() {
+		least = s.MinNetworks
+	}
+	for _, r := range ranking.Rows {
+		if r.Offences >= e.MinOffences {
+			frequent++
+		}
+	}
+	switch isWhole := ranking.Keys <= int64(len(ranking.Rows)); {
+	case isWhole && frequent >= int64(least):
+		e.OffendedCount = frequent
+	case isWhole: // the range itself offended, as a further key: its members are those with refused checks
+		e.OffendedCount, e.MinOffences = max(ranking.Keys, lately.Offenders), 1
 	}
 	seen, err := p.Offences.Seen(ctx, pattern, now.Add(-24*time.Hour), now, offences.MaxEvidenceKeys)
 	if err != nil {

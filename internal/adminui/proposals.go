@@ -112,7 +112,11 @@ func placeIn(network netip.Prefix, text string, size int64) (string, bool) {
 // Sentence says what the drawing shows.
 func (v *proposalView) Sentence() string {
 	e := v.Evidence
-	return format.Number(e.OffendedCount) + " of its " + format.Number(e.Size) + " " + v.Unit + " offended in " + format.Duration(e.To.Sub(e.From)) + "."
+	figures := e.Figures()
+	if figures != "" {
+		figures = ", " + figures
+	}
+	return format.Number(e.OffendedCount) + " of its " + format.Number(e.Size) + " " + v.Unit + " offended in " + format.Duration(e.To.Sub(e.From)) + figures + "."
 }
 
 // SeenText says whom it would hit that did nothing.

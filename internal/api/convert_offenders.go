@@ -88,7 +88,7 @@ func fromProposal(p *offences.Proposal) wire.Proposal {
 		ID: p.ID, Pattern: p.Pattern.String(), State: state, CreatedAt: wire.At(p.Created), UpdatedAt: wire.At(p.Updated),
 		DecidedAt: wire.At(p.Decided), DecidedBy: wire.NullString(p.DecidedBy), Reason: wire.NullString(p.Reason), BlockID: wire.NullString(p.BlockID),
 		Evidence: wire.Evidence{
-			From: wire.At(e.From), To: wire.At(e.To), Size: e.Size, OffendedCount: e.OffendedCount, Offences: e.Offences,
+			From: wire.At(e.From), To: wire.At(e.To), Size: e.Size, OffendedCount: e.OffendedCount, MinOffences: e.MinOffences, Refused: e.Refused, Checked: e.Checked, Offences: e.Offences,
 			SeenCount: e.SeenCount, Allowed: e.Allowed, Offended: fromSeen(e.Offended), Seen: fromSeen(e.Seen), Exempt: exempt,
 		},
 	}

@@ -176,6 +176,8 @@ func (s *Settings) options() []option {
 		{name: "reverse-dns", preset: "false", value: flag(&s.ReverseDNS), help: "true looks up the names in DNS of the addresses that people look at; checks never wait for it"},
 		{name: "escalation-safety-limit", preset: "20%", value: percentage(&s.SafetyLimit.Ratio), help: "the share of the keys seen within an hour beyond which an escalation stops and waits for a person"},
 		{name: "proposal-min-addresses", preset: "8", value: number(&s.Proposals.MinAddresses, 2, 256), help: "how many addresses of an IPv4 /24, or /64s of an IPv6 /48, must offend before a block of the range is proposed"},
+		{name: "proposal-min-offences", preset: "2", value: number(&s.Proposals.MinOffences, 1, 1000), help: "how many offences each of these addresses must have"},
+		{name: "proposal-min-refused", preset: "20%", value: percentage(&s.Proposals.MinRefused), help: "what part of the checks of the range must have been refused before a block of it is proposed"},
 		{name: "proposal-window", preset: "10m", value: age(&s.Proposals.Window), help: "the time in which they must offend"},
 		{name: "keep-minutes", preset: "30d", value: age(&s.Counts.Minutes), help: "how long offences and traffic are kept by the minute"},
 		{name: "keep-hours", preset: "400d", value: age(&s.Counts.Hours), help: "how long by the hour"},

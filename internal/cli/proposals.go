@@ -59,6 +59,9 @@ func newProposalShow(con *console.Console) *cobra.Command {
 }
 
 func printEvidence(p *output.Printer, e *wire.Evidence) error {
+	if e.Checked > 0 {
+		p.Sayf("\nEach that offended did so at least %d times; %d of the %d checks of the range were refused.", e.MinOffences, e.Refused, e.Checked)
+	}
 	for _, of := range []struct {
 		title string
 		keys  []wire.SeenKey

@@ -12,13 +12,20 @@ import (
 // block the range. A field that is not positive means the one of
 // DefaultProposalSettings.
 type ProposalSettings struct {
-	MinAddresses int           // offending addresses of one IPv4 /24
-	MinNetworks  int           // offending /64s of one IPv6 /48
-	Window       time.Duration // in which they offended, at least a minute
+	MinAddresses int // offending addresses of one IPv4 /24
+	MinNetworks  int // offending /64s of one IPv6 /48
+	MinOffences  int // of each of these
+	// MinRefused is the least ratio of the checks of the range that were refused, up to 1.
+	MinRefused float64
+	Window     time.Duration // in which they offended, at least a minute
 }
 
 // DefaultProposalSettings hold where no setting says otherwise.
-var DefaultProposalSettings = ProposalSettings{MinAddresses: 8, MinNetworks: 8, Window: 10 * time.Minute}
+var DefaultProposalSettings = ProposalSettings{MinAddresses: 8, MinNetworks: 8, MinOffences: 2, MinRefused: 0.2, Window: 10 * time.Minute}
+
+// MinDerivedMembers is the least number of members with refused checks for which a range
+// is proposed that a policy counts as a further key.
+const MinDerivedMembers = 4
 
 // WithDefaults replaces fields that are not set.
 func (s ProposalSettings) WithDefaults() ProposalSettings {
@@ -27,6 +34,12 @@ func (s ProposalSettings) WithDefaults() ProposalSettings {
 	}
 	if s.MinNetworks <= 0 {
 		s.MinNetworks = DefaultProposalSettings.MinNetworks
+	}
+	if s.MinOffences <= 0 {
+		s.MinOffences = DefaultProposalSettings.MinOffences
+	}
+	if s.MinRefused <= 0 {
+		s.MinRefused = DefaultProposalSettings.MinRefused
 	}
 	if s.Window < time.Minute {
 		s.Window = DefaultProposalSettings.Window
@@ -70,6 +83,10 @@ type Evidence struct {
 	// the first did, and Allowed of what the second were allowed.
 	OffendedCount, SeenCount int64
 	Offences, Allowed        int64
+	// MinOffences is how many offences each of OffendedCount had at least, and Refused the
+	// number of Checked, all checks of the range in the time, that were refused; 0 in
+	// proposals of earlier versions.
+	MinOffences, Refused, Checked int64
 	// Size is how many addresses, or /64s, the range has.
 	Size int64
 }
@@ -83,7 +100,32 @@ func (e *Evidence) String() string {
 	if e.Size == NetworksInRange {
 		unit = "/64s"
 	}
-	return fmt.Sprintf("%d of its %d %s offended within %s", e.OffendedCount, e.Size, unit, rules.FormatDuration(e.To.Sub(e.From)))
+	text := fmt.Sprintf("%d of its %d %s offended within %s", e.OffendedCount, e.Size, unit, rules.FormatDuration(e.To.Sub(e.From)))
+	if e.Checked == 0 {
+		return text
+	}
+	return text + ", " + e.Figures()
+}
+
+// Figures says how often they offended and what part of the checks of the range was
+// refused, "" where that is not known.
+func (e *Evidence) Figures() string {
+	if e.Checked == 0 {
+		return ""
+	}
+	times := "once"
+	if e.MinOffences > 1 {
+		times = fmt.Sprintf("%d times", e.MinOffences)
+	}
+	return fmt.Sprintf("each at least %s; %.0f %% of the checks of the range were refused", times, 100*e.RefusedRatio())
+}
+
+// RefusedRatio returns the part of the checks of the range that was refused, 0 to 1.
+func (e *Evidence) RefusedRatio() float64 {
+	if e.Checked == 0 {
+		return 0
+	}
+	return float64(e.Refused) / float64(e.Checked)
 }
 
 // The sizes of ranges: the addresses of an IPv4 /24, the /64s of an IPv6 /48.

@@ -217,7 +217,10 @@ type Evidence struct {
 	To   Time `json:"to"`
 	// Size is how many addresses, or IPv6 /64s, the range has.
 	Size          int64     `json:"size"`
-	OffendedCount int64     `json:"offended_count"` // keys that offended
+	OffendedCount int64     `json:"offended_count"` // keys that offended, MinOffences times each
+	MinOffences   int64     `json:"min_offences"`   // 0 in proposals of earlier versions
+	Refused       int64     `json:"refused"`        // of the checks of the range in the time
+	Checked       int64     `json:"checked"`        // all of them
 	Offences      int64     `json:"offences"`
 	SeenCount     int64     `json:"seen_count"` // seen in the last day and clean
 	Allowed       int64     `json:"allowed"`    // of the clean ones

@@ -292,8 +292,8 @@ func TestAWiderRangeIsProposedAndBlockedOnlyByAPerson(t *testing.T) {
 		n.must(201, post, wire.PathExemptions, `{"pattern":"ip:198.51.100.99","reason":"ours"}`)
 		n.about("ip:198.51.100.99")
 		for i := range 8 {
-			n.attack(fmt.Sprintf("ip:198.51.100.%d", i), 2)
-			n.attack(fmt.Sprintf("ip:203.0.113.%d", i), 2)
+			n.attack(fmt.Sprintf("ip:198.51.100.%d", i), 3)
+			n.attack(fmt.Sprintf("ip:203.0.113.%d", i), 3)
 		}
 		open := func() map[string]wire.Proposal {
 			all := map[string]wire.Proposal{}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -13,18 +14,21 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
 const (
 	crowdedIPv4 = `
-SELECT substr(place, 1, 15) AS network FROM offences
+SELECT network FROM (SELECT substr(place, 1, 15) AS network, place FROM offences
 WHERE span = 1 AND start >= $1 AND start < $2 AND kind < 2 AND place >= $3 AND place <= $4
-GROUP BY network HAVING count(DISTINCT place) >= $5 ORDER BY network`
+GROUP BY place HAVING sum(offences) >= $6) AS members GROUP BY network HAVING count(*) >= $5 ORDER BY network`
 	crowdedIPv6 = `
-SELECT substr(place, 1, 6) AS network FROM offences
+SELECT network FROM (SELECT substr(substr(place, 1, 8), 1, 6) AS network, substr(place, 1, 8) AS member FROM offences
 WHERE span = 1 AND start >= $1 AND start < $2 AND kind < 2 AND NOT (place >= $3 AND place <= $4)
-GROUP BY network HAVING count(DISTINCT substr(place, 1, 8)) >= $5 ORDER BY network`
+GROUP BY substr(place, 1, 8) HAVING sum(offences) >= $6) AS members GROUP BY network HAVING count(*) >= $5 ORDER BY network`
+	derivedNetworks = `
+SELECT DISTINCT key FROM offences WHERE span = 1 AND start >= $1 AND start < $2 AND kind < 2 AND key >= 'net:' AND key < 'net;' ORDER BY key`
 
 	proposalColumns = `id, pattern, created_at, updated_at, evidence, decision, decided_at, decided_by, reason, block_id`
 	dismissedLately = `SELECT count(*) FROM proposals WHERE pattern = $1 AND decision = 'dismissed' AND decided_at > $2`
@@ -42,7 +46,7 @@ type Proposals struct{ db *db.DB }
 func NewProposals(d *db.DB) *Proposals { return &Proposals{d} }
 
 // CrowdedRanges implements admin.ProposalStore.
-func (s *Proposals) CrowdedRanges(ctx context.Context, from, to time.Time, addresses, networks int) (all []netip.Prefix, err error) {
+func (s *Proposals) CrowdedRanges(ctx context.Context, from, to time.Time, settings offences.ProposalSettings) (all []netip.Prefix, err error) {
 	minute := spanMS(minuteSpan)
 	low := from.UnixMilli() - from.UnixMilli()%minute
 	err = s.db.View(ctx, func(t *db.Tx) error {
@@ -51,20 +55,37 @@ func (s *Proposals) CrowdedRanges(ctx context.Context, from, to time.Time, addre
 			query string
 			least int
 			bits  int
-		}{{crowdedIPv4, addresses, 120}, {crowdedIPv6, networks, 48}} {
+		}{{crowdedIPv4, settings.MinAddresses, 120}, {crowdedIPv6, settings.MinNetworks, 48}} {
 			found, err := db.Each(t, func(r db.Row) (netip.Prefix, error) {
 				var head []byte
 				if err := r.Scan(&head); err != nil {
 					return netip.Prefix{}, err
 				}
 				return networkOf(head, kind.bits), nil
-			}, kind.query, low, to.UnixMilli(), db.MappedLow, db.MappedHigh, kind.least)
+			}, kind.query, low, to.UnixMilli(), db.MappedLow, db.MappedHigh, kind.least, settings.MinOffences)
 			if err != nil {
 				return err
 			}
 			all = append(all, found...)
 		}
 		return nil
+	})
+	return all, err
+}
+
+// OffendingNetworks implements admin.ProposalStore.
+func (s *Proposals) OffendingNetworks(ctx context.Context, from, to time.Time) (all []netip.Prefix, err error) {
+	low := from.UnixMilli() - from.UnixMilli()%spanMS(minuteSpan)
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		all = nil
+		found, err := db.Each(t, db.ScanText, derivedNetworks, low, to.UnixMilli())
+		for _, key := range found {
+			network, err := netip.ParsePrefix(strings.TrimPrefix(key, rules.Network+":"))
+			if err == nil && (network.Addr().Is4() && network.Bits() == 24 || network.Addr().Is6() && network.Bits() == 48) {
+				all = append(all, network)
+			}
+		}
+		return err
 	})
 	return all, err
 }

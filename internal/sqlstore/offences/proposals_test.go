@@ -2,6 +2,7 @@ package offences_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +21,8 @@ func TestCrowdedRangesAreProposedAndNeverBlockedByThemselves(t *testing.T) {
 		s := service(f, n.policy)
 		for i := range 9 {
 			n.limited(fmt.Sprintf("ip:203.0.113.%d", i), 2+i)
-			n.limited(fmt.Sprintf("ip:2001:db8:7:%x::1", i), 1)
+			n.limited(fmt.Sprintf("ip:2001:db8:7:%x::1", i), 2)
+			n.limited(fmt.Sprintf("ip:192.0.2.%d", i), 1) // too few each
 		}
 		for i := range 7 { // too few
 			n.limited(fmt.Sprintf("ip:198.51.100.%d", i), 50)
@@ -40,7 +42,7 @@ func TestCrowdedRangesAreProposedAndNeverBlockedByThemselves(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := p.Evidence
-		if p.Pattern.String() != "ip:203.0.113.0/24" || e.OffendedCount != 9 || e.Offences != 54 || e.SeenCount != 1 || e.Allowed != 4 ||
+		if p.Pattern.String() != "ip:203.0.113.0/24" || e.OffendedCount != 9 || e.Offences != 54 || e.SeenCount != 1 || e.Allowed != 4 || e.MinOffences != 2 || e.Refused != 54 || e.Checked != 58 ||
 			len(e.Exempt) != 1 || e.Exempt[0] != "ip:203.0.113.250" || e.Offended[0].Key != "ip:203.0.113.8" || e.Size != 256 {
 			t.Errorf("got %+v", p)
 		}
@@ -73,8 +75,33 @@ func TestCrowdedRangesAreProposedAndNeverBlockedByThemselves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := impact.Counted; c.Keys != 10 || c.Offenders != 9 || c.Allowed != 4 || c.AllAllowed != 4 || c.AllKeys != 26 || !c.IsExact {
+		if c := impact.Counted; c.Keys != 10 || c.Offenders != 9 || c.Allowed != 4 || c.AllAllowed != 4 || c.AllKeys != 35 || !c.IsExact {
 			t.Errorf("the impact is %+v", c)
+		}
+	})
+}
+
+func TestNetworksThatPoliciesCountAreProposedByTheirMembers(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n := newCounting(t, f.Offences, f.Clock, "a", nil)
+		s := service(f, n.policy)
+		n.limited("net:203.0.113.0/24", 9)
+		n.limited("net:198.51.100.0/24", 9)
+		n.limited("net:192.0.2.0/24", 9)
+		for i := range 4 {
+			n.limited(fmt.Sprintf("ip:203.0.113.%d", i), 1)
+			n.limited(fmt.Sprintf("ip:192.0.2.%d", i), 1)
+			n.allowed(fmt.Sprintf("ip:192.0.2.%d", i), 10) // nearly all of it is allowed
+		}
+		n.limited("ip:198.51.100.7", 3)
+		f.Clock.Advance(2 * time.Minute)
+		n.flush()
+		made, err := s.Proposals.Propose(t.Context())
+		if err != nil || len(made) != 1 || made[0].Pattern.String() != "ip:203.0.113.0/24" || made[0].Evidence.OffendedCount != 4 {
+			t.Fatalf("proposed %+v, %v", made, err)
+		}
+		if got, want := made[0].Evidence.String(), "each at least once; 100 % of the checks of the range were refused"; !strings.HasSuffix(got, want) {
+			t.Errorf("the evidence is %s", got)
 		}
 	})
 }
