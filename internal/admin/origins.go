@@ -89,7 +89,7 @@ func originWarnings(kind blocks.Kind, p keys.Pattern) (all []string) {
 		all = append(all, "The files of this node have no address of "+p.String()+".")
 	}
 	if kind == blocks.Exemption {
-		return append(all, "Bouncers and nftables are not sent this exemption: where they block a range, they block its addresses too.")
+		return append(all, "Bouncers are not sent this exemption: where they block a range, they block its addresses too. nftables gets it with --geoip-dir only.")
 	}
-	return append(all, "Bouncers and nftables are not sent this block: it refuses what asks Stint.")
+	return append(all, "Bouncers are not sent this block: it refuses what asks Stint. nftables gets it with --geoip-dir only.")
 }

@@ -51,7 +51,7 @@ func TestThePagesSayWhoseAddressesKeysAre(t *testing.T) {
 	v.get("/settings").is(http.StatusOK).holds("asn.mmdb").holds("GeoLite2-ASN")
 
 	preview := o.post("/blocks/new", url.Values{"pattern": {"asn:64500"}, "for": {"1h"}})
-	preview.is(http.StatusOK).holds("128 IPv4 addresses in 1 range").holds("Bouncers and nftables are not sent this block")
+	preview.is(http.StatusOK).holds("128 IPv4 addresses in 1 range").holds("Bouncers are not sent this block")
 	o.post("/blocks/new", url.Values{"pattern": {"country:NL"}, "for": {"1h"}}).is(http.StatusOK).holds("every address of the country NL")
 }
 

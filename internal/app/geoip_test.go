@@ -74,7 +74,7 @@ func TestANodeKnowsWhoseAddressesKeysAre(t *testing.T) {
 	const first, second, third, stranger = "ip:203.0.113.9", "ip:198.51.100.9", "ip:198.51.100.200", "ip:192.0.2.1"
 
 	preview := n.do("POST", "/v1/blocks/preview", `{"pattern":"asn:AS64501"}`, 200)
-	n.holds(preview, `"pattern":"asn:64501"`, `"extent":{"ranges":2,"addresses":256,"ipv6_networks":0}`, "Bouncers and nftables are not sent this block", `"confirm":null`)
+	n.holds(preview, `"pattern":"asn:64501"`, `"extent":{"ranges":2,"addresses":256,"ipv6_networks":0}`, "Bouncers are not sent this block", `"confirm":null`)
 	n.holds(n.do("POST", "/v1/blocks/preview", `{"pattern":"country:nl"}`, 200), `"confirm":"country:NL"`, "every address of the country NL")
 	n.holds(n.do("POST", "/v1/blocks/preview", `{"pattern":"asn:1"}`, 200), "have no address of asn:1")
 	n.holds(n.do("POST", "/v1/blocks/preview", `{"pattern":"country:Holland"}`, 422), "its code of two letters")

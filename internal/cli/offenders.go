@@ -156,8 +156,8 @@ func printOrigins(con *console.Console, r *wire.OriginReport, limit int) error {
 	if err := output.List(p, r.Items, originColumns); err != nil {
 		return err
 	}
-	con.Notef("%s of %s from %s to %s; %d of %d origins shown.", output.Amount(r.Offences, "refusal", "refusals"), output.Amount(r.Keys, "key", "keys"),
-		r.From, r.To, len(r.Items), r.Total)
+	con.Notef("%s of %s from %s to %s; %d of %s shown.", output.Amount(r.Offences, "refusal", "refusals"), output.Amount(r.Keys, "key", "keys"),
+		r.From, r.To, len(r.Items), output.Amount(r.Total, "origin", "origins"))
 	return nil
 }
 

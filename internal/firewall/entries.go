@@ -1,6 +1,7 @@
 package firewall
 
 import (
+	"math"
 	"net/netip"
 	"time"
 
@@ -93,12 +94,15 @@ type Summary struct {
 	// NotAddresses counts blocks of other keys than addresses, and EveryAddress blocks
 	// of all addresses. Neither are put in.
 	NotAddresses, EveryAddress int
-	IPv4, IPv6                 int // ranges
+	// Origins counts blocks and exemptions of asn: and country: whose networks are not
+	// known, and such blocks of too many networks. They are not put in.
+	Origins    int
+	IPv4, IPv6 int // ranges
 }
 
 // wanted returns what the sets must contain at a time, and when an exemption expires
 // next, zero for never. It forgets what has expired.
-func (s entries) wanted(now time.Time, never []netip.Prefix) (ranges []Range, next time.Time, sum Summary) {
+func (s entries) wanted(now time.Time, never []netip.Prefix, origins NetworksOf) (ranges []Range, next time.Time, sum Summary) {
 	var networks []network
 	for _, list := range [][]netip.Prefix{neverRefused, never} {
 		for _, p := range list {
@@ -118,7 +122,7 @@ func (s entries) wanted(now time.Time, never []netip.Prefix) (ranges []Range, ne
 		} else {
 			sum.Blocks++
 		}
-		networks = append(networks, e.networks(now, &sum)...)
+		networks = append(networks, e.networks(now, origins, &sum)...)
 	}
 	ranges = rangesOf(networks)
 	sum.IPv4 = len(ranges)
@@ -131,8 +135,22 @@ func (s entries) wanted(now time.Time, never []netip.Prefix) (ranges []Range, ne
 	return ranges, next, sum
 }
 
+// maxOriginNetworks is how many networks a block of an origin may have that is put in.
+const maxOriginNetworks = 20_000
+
+// NetworksOf returns the networks of an origin, false where they are more than limit or
+// not known.
+type NetworksOf func(o keys.Origin, limit int) ([]netip.Prefix, bool)
+
 // networks returns the networks that e blocks or exempts.
-func (e *entry) networks(now time.Time, sum *Summary) []network {
+func (e *entry) networks(now time.Time, origins NetworksOf, sum *Summary) []network {
+	expires := e.expires
+	if expires.Sub(now) > farFuture {
+		expires = time.Time{}
+	}
+	if o, is := e.pattern.Origin(); is {
+		return e.originNetworks(o, expires, origins, sum)
+	}
 	p, isNetwork := e.pattern.Network()
 	every := !isNetwork && e.pattern.Covers(everyAddress) || isNetwork && p.Bits() == 0
 	switch {
@@ -149,11 +167,32 @@ func (e *entry) networks(now time.Time, sum *Summary) []network {
 		sum.NotAddresses++
 		return nil
 	}
-	expires := e.expires
-	if expires.Sub(now) > farFuture {
-		expires = time.Time{}
-	}
 	return []network{{prefix: p, expires: expires}}
+}
+
+// originNetworks returns the networks of an origin that e blocks or exempts. An exemption
+// may have any number: what is exempt must not be refused.
+func (e *entry) originNetworks(o keys.Origin, expires time.Time, origins NetworksOf, sum *Summary) (all []network) {
+	limit := maxOriginNetworks
+	if e.exempt {
+		limit = math.MaxInt
+	}
+	var known bool
+	var prefixes []netip.Prefix
+	if origins != nil {
+		prefixes, known = origins(o, limit)
+	}
+	if !known {
+		sum.Origins++
+	}
+	for _, p := range prefixes {
+		n := network{prefix: p, exempt: e.exempt}
+		if !e.exempt {
+			n.expires = expires
+		}
+		all = append(all, n)
+	}
+	return all
 }
 
 var (

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -148,11 +149,23 @@ func ranges(text string) (all []Range) {
 	return all
 }
 
+// originsOf knows two origins.
+func originsOf(o keys.Origin, limit int) ([]netip.Prefix, bool) {
+	switch {
+	case o.ASN == 64500 && limit == maxOriginNetworks:
+		return []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}, true
+	case o.Country.String() == "NL" && limit > maxOriginNetworks:
+		return []netip.Prefix{netip.MustParsePrefix("198.51.100.0/25")}, true
+	}
+	return nil, false
+}
+
 func TestWhatIsPutIn(t *testing.T) {
 	for name, row := range map[string]struct {
 		blocks, exemptions, never string
 		want                      string
 		notAddresses, every       int
+		origins                   int
 	}{
 		"addresses and networks":   {blocks: "ip:203.0.113.7 ip:198.51.100.0/24 ip:2001:db8::/126", want: "198.51.100.0-198.51.100.255 203.0.113.7 2001:db8::-2001:db8::3"},
 		"an exemption inside":      {blocks: "ip:203.0.113.0/29", exemptions: "ip:203.0.113.3", want: "203.0.113.0-203.0.113.2 203.0.113.4-203.0.113.7"},
@@ -164,6 +177,8 @@ func TestWhatIsPutIn(t *testing.T) {
 		"loopback":                 {blocks: "ip:127.0.0.1 ip:::1/128 ip:126.0.0.0/7", want: "126.0.0.0-126.255.255.255"},
 		"neighbours of IPv6":       {blocks: "ip:fe80::1/128 ip:::/128"},
 		"other keys":               {blocks: "token:abc token:* plain host:203.0.113.7", notAddresses: 4},
+		"origins":                  {blocks: "asn:64500 ip:198.51.100.0/24", exemptions: "country:NL", want: "198.51.100.128-198.51.100.255 203.0.113.0-203.0.113.255"},
+		"origins not known":        {blocks: "asn:1 ip:203.0.113.7", exemptions: "country:XX", want: "203.0.113.7", origins: 2},
 		"every address":            {blocks: "* ip:* ip:0.0.0.0/0 ip:::/0", every: 4},
 		"not patterns of a server": {blocks: "ip:203.0.113.7;flush ip:1.2.3.4/33 ip:203.0.113.7/24 ip:fe80::1%lo"},
 	} {
@@ -180,11 +195,11 @@ func TestWhatIsPutIn(t *testing.T) {
 			for _, text := range strings.Fields(row.never) {
 				never = append(never, netip.MustParsePrefix(text))
 			}
-			got, _, sum := known.wanted(start, never)
+			got, _, sum := known.wanted(start, never, originsOf)
 			if !slices.Equal(got, ranges(row.want)) {
 				t.Errorf("got %v, want %s", got, row.want)
 			}
-			if sum.NotAddresses != row.notAddresses || sum.EveryAddress != row.every || sum.IPv4+sum.IPv6 != len(got) {
+			if sum.NotAddresses != row.notAddresses || sum.EveryAddress != row.every || sum.Origins != row.origins || sum.IPv4+sum.IPv6 != len(got) {
 				t.Errorf("got %+v", sum)
 			}
 		})
@@ -212,7 +227,7 @@ func TestChangesAreApplied(t *testing.T) {
 		{"no JSON", "block", `{`, `[]`, 14, false, "203.0.113.5"},
 	} {
 		complete := known.apply(&wire.AuditEntry{Object: step.object, Before: jsontext.Value(step.before), After: jsontext.Value(step.after), Revision: step.revision})
-		got, _, _ := known.wanted(start, nil)
+		got, _, _ := known.wanted(start, nil, nil)
 		if complete != step.complete || !slices.Equal(got, ranges(step.want)) {
 			t.Errorf("%s: got %v, %v; want %v, %s", step.name, complete, got, step.complete, step.want)
 		}
@@ -271,7 +286,7 @@ func BenchmarkWanted(b *testing.B) {
 		known.put(&wire.Entry{ID: a.String(), Kind: "block", Pattern: "ip:" + a.String(), ExpiresAt: wire.At(start.Add(time.Duration(i) * time.Minute))}, 1)
 	}
 	for b.Loop() {
-		ranges, _, _ := known.wanted(start.Add(-time.Hour), nil)
+		ranges, _, _ := known.wanted(start.Add(-time.Hour), nil, nil)
 		if len(ranges) != 20_000 {
 			b.Fatal(len(ranges))
 		}

@@ -29,6 +29,8 @@ type Source interface {
 type Options struct {
 	Layout Layout
 	Never  []netip.Prefix // networks that are never refused
+	// Origins knows the networks of asn: and country:, nil if nothing does.
+	Origins NetworksOf
 	// CompareEvery is how often everything is read again, from the server and from the
 	// kernel, and compared.
 	CompareEvery time.Duration
@@ -162,7 +164,7 @@ func (s *Sync) replace(found listing, since []*wire.AuditEntry) (current bool) {
 // wanted returns what the sets must contain now.
 func (s *Sync) wanted(now time.Time) ([]Range, Summary) {
 	never := append(append([]netip.Prefix{}, s.o.Never...), s.own...)
-	ranges, next, sum := s.known.wanted(now, never)
+	ranges, next, sum := s.known.wanted(now, never, s.o.Origins)
 	s.next = next
 	return ranges, sum
 }
@@ -255,9 +257,13 @@ func (s *Sync) comparison(current *state, now time.Time, rebuild bool) (found co
 
 // String returns a line for people.
 func (c *comparison) String() string {
-	return fmt.Sprintf("Compared: %s and %s are %s of IPv4 and %d of IPv6; put in %d, took out %d. Left out: %s of other keys, %d of every address.",
+	line := fmt.Sprintf("Compared: %s and %s are %s of IPv4 and %d of IPv6; put in %d, took out %d. Left out: %s of other keys, %d of every address.",
 		plural(c.sum.Blocks, "block"), plural(c.sum.Exemptions, "exemption"), plural(c.sum.IPv4, "range"), c.sum.IPv6, c.added, c.removed,
 		plural(c.sum.NotAddresses, "block"), c.sum.EveryAddress)
+	if c.sum.Origins > 0 {
+		line += fmt.Sprintf(" Not put in, for want of --geoip-dir or for their size: %s and exemptions of asn: or country:.", plural(c.sum.Origins, "block"))
+	}
+	return line
 }
 
 func plural(n int, noun string) string {

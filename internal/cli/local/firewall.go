@@ -16,6 +16,8 @@ import (
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/firewall"
+	"github.com/stint-dev/stint/internal/geoip"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -25,6 +27,7 @@ type firewallFlags struct {
 	table        string
 	drop         bool
 	never        []string
+	geoipDir     string
 	compareEvery time.Duration
 	dryRun       bool
 	remove       bool
@@ -54,6 +57,10 @@ applied within a second. Everything is compared at the start and every --compare
 that a table that was flushed or deleted is restored. While the server is unreachable the
 sets stay, and their elements time out.
 
+Blocks and exemptions of asn: and country: are put in by the files that --geoip-dir names,
+blocks of up to 20,000 networks. Without it they are left out and counted: an exempt address
+is dropped then where a range around it is blocked.
+
 Never put in: loopback, the addresses of the server, those that --never names, and blocks of
 every address. The command needs the program nft, the capability CAP_NET_ADMIN, and a token
 with the scope read.
@@ -63,6 +70,7 @@ created.`,
 		Example: `admin firewall nftables --never 198.51.100.0/24
 admin firewall nftables --hook forward --reject
 admin firewall nftables --table filter --sets-only
+admin firewall nftables --geoip-dir /var/lib/stint/geoip
 admin firewall nftables --dry-run
 admin firewall nftables --remove`,
 		Args: cobra.NoArgs,
@@ -77,6 +85,7 @@ admin firewall nftables --remove`,
 	flags.BoolVar(&f.layout.Reject, "reject", false, "answer refused packets with an ICMP error")
 	flags.BoolVar(&f.layout.SetsOnly, "sets-only", false, "only keep the sets, for rules of your own in the same table")
 	flags.StringArrayVar(&f.never, "never", nil, "an address or network that is never put in; may be repeated")
+	flags.StringVar(&f.geoipDir, "geoip-dir", "", "put in blocks of asn: and country: by the *.mmdb files of this directory, as the server does")
 	flags.DurationVar(&f.compareEvery, "compare-every", 5*time.Minute, "how often everything is compared, at least 1s")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the commands for nft instead of executing them")
 	flags.BoolVar(&f.remove, "remove", false, "remove what was created under the same --table and --chain, and end")
@@ -116,7 +125,31 @@ func (f *firewallFlags) options(con *console.Console) (firewall.Options, error) 
 		}
 		o.Never = append(o.Never, network)
 	}
+	files, err := geoip.Open(f.geoipDir)
+	if err != nil {
+		return o, console.Usagef("--geoip-dir: %w", err)
+	}
+	if files != nil {
+		o.Origins = networksOf(files, o.Logf)
+	}
 	return o, nil
+}
+
+// networksOf reads changed files before it answers by them. Those before stay in effect
+// where any is not usable, which is logged once.
+func networksOf(files *geoip.Database, logf func(format string, args ...any)) firewall.NetworksOf {
+	failed := false
+	return func(o keys.Origin, limit int) ([]netip.Prefix, bool) {
+		_, err := files.Reload()
+		if err != nil && !failed {
+			logf("The GeoIP files could not be read again, those before stay in effect: %v", err)
+		}
+		failed = err != nil
+		if _, known := files.Extent(o); !known {
+			return nil, false
+		}
+		return files.Networks(o, limit)
+	}
 }
 
 func parseNetwork(text string) (netip.Prefix, error) {

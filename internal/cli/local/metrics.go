@@ -96,6 +96,7 @@ func firewallMetrics(p *firewall.Progress) list {
 	add(prometheus.GaugeValue, "stint_firewall_blocks", "Active blocks of the server.", nil, func(s *firewall.Snapshot) int { return s.Blocks })
 	for reason, n := range map[string]func(*firewall.Snapshot) int{
 		"not_an_address": func(s *firewall.Snapshot) int { return s.NotAddresses },
+		"origin":         func(s *firewall.Snapshot) int { return s.Origins },
 		"every_address":  func(s *firewall.Snapshot) int { return s.EveryAddress },
 	} {
 		add(prometheus.GaugeValue, "stint_firewall_blocks_left_out", "Active blocks that are not put in, by the reason.", prometheus.Labels{"reason": reason}, n)
