@@ -168,6 +168,18 @@ func (r *importRun) checkConfirmed(ctx context.Context) error {
 
 // count counts a row and reports whether it is valid. Its error ends the import.
 func (r *importRun) count(row blocklist.Row, err error) (isValid bool, _ error) {
+	if err == nil {
+		r.judge.add(row)
+		if r.exempt.covers(row.Pattern) {
+			r.result.Exempt++
+		}
+	}
+	return r.countRow(err)
+}
+
+// countRow counts a row of any file, of which err is what is wrong, and reports whether it
+// is valid. Its error ends the import.
+func (r *importRun) countRow(err error) (isValid bool, _ error) {
 	var bad *blocklist.RowError
 	var file *blocklist.FileError
 	switch {
@@ -180,11 +192,6 @@ func (r *importRun) count(row blocklist.Row, err error) (isValid bool, _ error) 
 		return false, fault.New(fault.Malformed, "The file cannot be read: %s.", file)
 	case err != nil:
 		return false, &fault.Error{Code: fault.Malformed, Message: "The file ended early or could not be read.", Err: err}
-	default:
-		r.judge.add(row)
-		if r.exempt.covers(row.Pattern) {
-			r.result.Exempt++
-		}
 	}
 	r.result.Rows++
 	if r.result.Rows > maxRows {

@@ -30,12 +30,12 @@ type RecordReader interface {
 	FindRecordByID(ctx context.Context, id int64) (*audit.Record, error)
 }
 
-// MayUndo reports whether a caller may undo a recorded change: blocks and
-// exemptions are for operators, everything else for administrators.
+// MayUndo reports whether a caller may undo a recorded change: blocks,
+// exemptions and profiles are for operators, everything else for administrators.
 func (c Caller) MayUndo(r *audit.Record) bool { return c.May(accessToUndo(r)) }
 
 func accessToUndo(r *audit.Record) identity.Access {
-	if r.Object == string(blocks.Block) || r.Object == string(blocks.Exemption) {
+	if r.Object == string(blocks.Block) || r.Object == string(blocks.Exemption) || r.Object == "profile" {
 		return identity.Operate
 	}
 	return identity.Admin

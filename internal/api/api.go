@@ -40,6 +40,7 @@ type Deps struct {
 	Gate     *gate.Gate
 	Catalog  View
 	Keys     *admin.Keys
+	Profiles *admin.Profiles
 	Policies *admin.Policies
 	Entries  *admin.Entries
 	Tokens   *identities.Tokens
@@ -87,6 +88,7 @@ func New(d Deps) *API {
 		entries.routes(),
 		(&keyHandler{common: c, keys: d.Keys, origins: &d.Origins}).routes(),
 		(&noteHandler{keys: d.Keys}).routes(),
+		(&profileHandler{common: c, profiles: d.Profiles}).routes(),
 		tokens.routes(),
 		(&connectHandler{tokens: tokens, connect: d.Connect}).routes(),
 		(&userHandler{users: d.Users}).routes(),

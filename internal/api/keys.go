@@ -86,6 +86,7 @@ func fromExplanation(x *admin.KeyExplanation, policyName func(id int64) string) 
 		Key: x.Key.String(), At: wire.At(x.At), Decision: string(x.Outcome), NextAllowedAt: wire.At(x.NextAllowed),
 		Degraded: x.Degraded != "", DegradedReason: x.Degraded, Crawler: x.Crawler,
 		Exemptions: []wire.Entry{}, Blocks: []wire.Entry{}, Conditional: []wire.KeyPolicy{}, Warnings: []string{},
+		Plan: wire.NullString(x.Plan), OwnLimit: fromOwnLimit(x.OwnLimit, true),
 		Policy: fromKeyPolicy(x.Enforcing), Shadow: fromKeyPolicy(x.Shadow),
 		Escalation: fromEscalationStatus(x.Escalation), ShadowEscalation: fromEscalationStatus(x.ShadowEscalation),
 	}

@@ -275,6 +275,8 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 		d.do("deleteNote", del, "/v1/keys/notes/"+note.ID, "", 204)
 		d.do("deleteNote", del, "/v1/keys/notes/"+note.ID, "", 404)
 
+		d.describeProfiles()
+
 		d.do("listGateways", get, "/v1/connect", "", 200)
 		d.do("getGuide", get, "/v1/connect/nginx", "", 200)
 		d.do("getGuide", get, "/v1/connect/nothing", "", 404)

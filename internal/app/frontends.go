@@ -85,7 +85,7 @@ func (a *App) observe(of *httpserver.Answered) {
 func (a *App) apiDeps(use useCases) api.Deps {
 	store := a.backends.store
 	return api.Deps{
-		Gate: a.gate, Catalog: a.catalog, Keys: use.keys, Jobs: use.jobs, Backups: use.backups, Reports: use.reports,
+		Gate: a.gate, Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Backups: use.backups, Reports: use.reports,
 		Policies: use.policies, Entries: a.entries, Tokens: use.tokens, Connect: connectOf(a, use.tokens), Users: use.users, Audit: use.audit,
 		Detection: a.detection,
 		Bouncers:  a.bouncers,
@@ -148,6 +148,7 @@ type useCases struct {
 	policies *admin.Policies
 	undo     *admin.Undo
 	keys     *admin.Keys
+	profiles *admin.Profiles
 	jobs     *operations.Jobs
 	backups  *operations.Backups
 	reports  *operations.Reports
@@ -166,12 +167,13 @@ func (a *App) useCases() useCases {
 		keys: &admin.Keys{
 			View: a.catalog, Gate: a.gate, Escalations: a.detection, Logs: a.logs(), Notes: store.Notes, Recorder: store.Audit,
 		},
-		jobs:    &operations.Jobs{Runner: a.jobs, Recorder: store.Audit},
-		backups: &operations.Backups{Recorder: store.Audit, Now: time.Now},
-		reports: &operations.Reports{Builder: a.reports, Recorder: store.Audit, Now: time.Now},
-		tokens:  &identities.Tokens{Store: store.Identities, Now: time.Now},
-		users:   &identities.Users{Store: store.Identities},
-		audit:   &operations.Audit{Store: store.Audit},
+		profiles: &admin.Profiles{View: a.catalog, Store: store.Profiles, Now: time.Now},
+		jobs:     &operations.Jobs{Runner: a.jobs, Recorder: store.Audit},
+		backups:  &operations.Backups{Recorder: store.Audit, Now: time.Now},
+		reports:  &operations.Reports{Builder: a.reports, Recorder: store.Audit, Now: time.Now},
+		tokens:   &identities.Tokens{Store: store.Identities, Now: time.Now},
+		users:    &identities.Users{Store: store.Identities},
+		audit:    &operations.Audit{Store: store.Audit},
 	}
 	if a.backends.dir != nil {
 		use.backups.Store = newBackups(a)

@@ -18,10 +18,11 @@ import (
 func newKey(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "key",
-		Short:   "Explain a key, reset its counts, or keep notes about it",
-		Example: "admin key show ip:203.0.113.7\nadmin key reset token:abc",
+		Short:   "Explain a key, set its plan or a limit of its own, reset its counts",
+		Example: "admin key show ip:203.0.113.7\nadmin key set token:abc --plan gold\nadmin key limit token:abc 5/s --for 2d --reason launch\nadmin key reset token:abc",
 	}
-	c.AddCommand(newKeyShow(con), newKeyReset(con), newKeyNote(con))
+	c.AddCommand(newKeyShow(con), newKeySet(con), newKeyDelete(con), newKeyLimit(con), newKeyList(con), newKeyPlans(con), newKeyImport(con), newKeyExport(con),
+		newKeyReset(con), newKeyNote(con))
 	return c
 }
 
@@ -120,6 +121,12 @@ func printExplanation(p *output.Printer, k *wire.KeyExplanation, times bool) err
 	if k.Crawler != "" {
 		p.Sayf("Verified crawler of %s: its missing pages do not count.", output.Escape(k.Crawler))
 	}
+	if k.Plan != "" {
+		p.Sayf("Plan %s", output.Escape(string(k.Plan)))
+	}
+	if l := k.OwnLimit; l != nil {
+		p.Sayf("A limit of its own, %s, %s, in place of the rules of its policy: %s (%s)", output.Escape(strings.Join(l.Rules, " ")), limitEnds(l.ExpiresAt.Time, p.Now), output.Escape(l.Reason), output.Escape(l.Author))
+	}
 	for _, w := range k.Warnings {
 		p.Sayf("Note: %s", output.Escape(w))
 	}
@@ -201,6 +208,14 @@ func limitingPolicy(k *wire.KeyExplanation) (worst *wire.KeyPolicy) {
 		}
 	}
 	return worst
+}
+
+// limitEnds says until when a key's own limit holds.
+func limitEnds(at, now time.Time) string {
+	if at.IsZero() {
+		return "until it is ended"
+	}
+	return "until " + output.When(at, now)
 }
 
 func ends(at, now time.Time) string {

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"strconv"
+
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/cli/client"
@@ -69,4 +71,66 @@ var ruleTotalColumns = []output.Column[wire.RuleTotal]{
 	{Name: "refused", Head: "Refused", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Number(r.Refused) }},
 	{Name: "ratio", Head: "Ratio", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Ratio(r.Ratio) }},
 	{Name: "keys", Head: "Keys", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Number(r.Keys) }},
+}
+
+func newAttack(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:   "attack",
+		Short: "Show whether there is an attack now, and its source",
+		Long: `Compare the requests refused per second now with the baseline, which is the median of the
+hours of the last day. Three times the baseline, and at least half a request per second
+more, is an attack. The source is the range with at least half of the offences since it
+began, or the key with at least a third of them.`,
+		Example: "admin attack\nadmin attack -o json",
+		Args:    cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			attack, err := server.Attack(c.Context())
+			if err != nil {
+				return err
+			}
+			return output.One(con.Printer(), *attack, attackColumns)
+		}),
+	}
+}
+
+var attackColumns = []output.Column[wire.Attack]{
+	{Name: "active", Head: "Attack", Cell: func(t wire.Attack) output.Cell { return output.YesNo(t.Active) }},
+	{Name: "since", Head: "Since", Cell: func(t wire.Attack) output.Cell { return output.TimeOr(t.Since.Time, "") }},
+	{Name: "refused", Head: "Refused per second", Right: true, Cell: func(t wire.Attack) output.Cell { return perSecond(refusedRate(&t.Now)) }},
+	{Name: "baseline", Head: "Baseline", Right: true, Cell: func(t wire.Attack) output.Cell { return perSecond(refusedRate(t.Baseline)) }},
+	{Name: "allowed", Head: "Allowed per second", Right: true, Cell: func(t wire.Attack) output.Cell { return perSecond(&t.Now.Allowed) }},
+	{Name: "source", Head: "Source", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Text(s.Pattern) })},
+	{Name: "ratio", Head: "Of all offences", Right: true, Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Ratio(s.Ratio) })},
+	{Name: "keys", Head: "Keys", Right: true, Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Number(max(1, s.Keys)) })},
+	{Name: "policy", Head: "Policy", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Text(string(s.Policy)) })},
+	{Name: "rule", Head: "Rule", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Text(string(s.Rule)) })},
+	{Name: "blocked", Head: "Blocked", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.YesNo(s.Blocked) })},
+	{Name: "exempt", Head: "Exempt", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.YesNo(s.Exempt) })},
+}
+
+// attackSource returns the cell of a source, an empty one where there is none.
+func attackSource(cell func(*wire.AttackSource) output.Cell) func(wire.Attack) output.Cell {
+	return func(t wire.Attack) output.Cell {
+		if t.Source == nil {
+			return output.Text("")
+		}
+		return cell(t.Source)
+	}
+}
+
+// refusedRate returns the refused checks per second, nil for nil.
+func refusedRate(r *wire.Rates) *float64 {
+	if r == nil {
+		return nil
+	}
+	refused := r.Limited + r.Blocked
+	return &refused
+}
+
+func perSecond(rate *float64) output.Cell {
+	if rate == nil {
+		return output.Text("")
+	}
+	text := strconv.FormatFloat(*rate, 'f', 1, 64)
+	return output.Words(text, text)
 }

@@ -42,6 +42,9 @@ func PlanOf(m keys.Pattern) (plan string, is bool) {
 	return "", false
 }
 
+// IsPlan reports whether a pattern of a policy selects keys by their plan.
+func IsPlan(m keys.Pattern) bool { _, is := PlanOf(m); return is }
+
 func checkPlanPattern(m keys.Pattern) error {
 	plan, is := PlanOf(m)
 	if !is || plan == "*" {
@@ -71,7 +74,7 @@ func (p *Policy) Matches(s Subject) bool { return !MatchedBy(p, s).IsZero() }
 
 // SelectsByPlan reports whether one of a policy's patterns selects keys by their plan.
 func SelectsByPlan(p *Policy) bool {
-	return slices.ContainsFunc(p.Match, func(m keys.Pattern) bool { _, is := PlanOf(m); return is })
+	return slices.ContainsFunc(p.Match, IsPlan)
 }
 
 // role is the policies of one role: that decide, or that only watch.

@@ -83,7 +83,10 @@ type Decision struct {
 	// DerivedKey is the further key of the request, by the also of the policy, that the
 	// answer is about; omitted where it is about the key itself.
 	DerivedKey string `json:"derived_key,omitzero"`
-	Degraded   bool   `json:"degraded"`
+	// OwnLimit is omitted unless the key has a limit of its own: the rules are then its own
+	// and not those of the policy.
+	OwnLimit bool `json:"own_limit,omitzero"`
+	Degraded bool `json:"degraded"`
 	// DegradedReason is omitted unless Degraded is true.
 	DegradedReason string `json:"degraded_reason,omitzero"`
 	// RetryAfterMS and RetryAt say when to ask again: 0 and null where the

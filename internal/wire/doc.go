@@ -21,6 +21,8 @@ const (
 	PathExemptions   = "/v1/exemptions"
 	PathNotes        = "/v1/keys/notes"
 	PathKeys         = "/v1/keys"
+	PathProfiles     = "/v1/profiles"
+	PathPlans        = "/v1/plans"
 	PathTokens       = "/v1/tokens"
 	PathConnect      = "/v1/connect"
 	PathPresets      = "/v1/presets"

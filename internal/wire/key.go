@@ -11,6 +11,11 @@ type KeyExplanation struct {
 	NextAllowedAt  Time   `json:"next_allowed_at"`
 	Degraded       bool   `json:"degraded"`
 	DegradedReason string `json:"degraded_reason,omitzero"` // why it is degraded; omitted otherwise
+	// Plan is the key's plan, null for none.
+	Plan NullString `json:"plan"`
+	// OwnLimit is the key's own limit that holds now, whose rules Policy then has in place
+	// of its own; null for none.
+	OwnLimit *OwnLimit `json:"own_limit"`
 	// Exemptions and Blocks stand and select the key, the most specific first.
 	// Any exemption hides every block.
 	Exemptions []Entry `json:"exemptions"`
@@ -105,4 +110,65 @@ type LogReset struct {
 	Policy string `json:"policy"`
 	// Existed says whether there was anything to forget.
 	Existed bool `json:"existed"`
+}
+
+// Profile is what is kept about a key.
+type Profile struct {
+	Key       string     `json:"key"`
+	Plan      NullString `json:"plan"`   // null for none
+	Labels    []string   `json:"labels"` // sorted
+	Note      string     `json:"note"`   // empty for none
+	Limit     *OwnLimit  `json:"limit"`  // the key's own limit, null for none
+	UpdatedAt Time       `json:"updated_at"`
+	UpdatedBy string     `json:"updated_by"`
+}
+
+// ProfileRequest replaces the plan, the labels and the note of a key. What is left out is
+// removed; the key's own limit stays.
+type ProfileRequest struct {
+	// Plan is 1 to 64 of a-z, 0-9, dot, underscore and dash.
+	Plan string `json:"plan,omitzero"`
+	// Labels are at most 16, each 1 to 64 of a-z, 0-9 and . _ - = : / @.
+	Labels []string `json:"labels,omitzero"`
+	Note   string   `json:"note,omitzero"` // at most 500 bytes
+}
+
+// OwnLimit is a limit of one key's own: while it is active, its rules replace those of the
+// key's policy.
+type OwnLimit struct {
+	Rules     []string `json:"rules"` // for example 5/1s
+	Reason    string   `json:"reason"`
+	Author    string   `json:"author"`
+	Active    bool     `json:"active"` // whether it has not expired
+	CreatedAt Time     `json:"created_at"`
+	ExpiresAt Time     `json:"expires_at"` // null: until it is ended
+}
+
+// OwnLimitRequest gives a key a limit of its own. With neither ExpiresIn nor ExpiresAt it
+// is active until it is ended.
+type OwnLimitRequest struct {
+	Rules     []string `json:"rules"` // 1 to 8, for example 5/s
+	Reason    string   `json:"reason"`
+	ExpiresIn Duration `json:"expires_in,omitzero"`
+	ExpiresAt Time     `json:"expires_at,omitzero"`
+}
+
+// ProfileImport is what an import of profiles did.
+type ProfileImport struct {
+	Rows      int `json:"rows"`      // valid and invalid
+	Created   int `json:"created"`   // keys of which nothing was kept
+	Replaced  int `json:"replaced"`  // keys of which something else was kept
+	Unchanged int `json:"unchanged"` // keys of which the same was kept
+	Invalid   int `json:"invalid"`   // rows that cannot be imported
+	// InvalidRows are the first of the invalid rows.
+	InvalidRows []BadRow `json:"invalid_rows"`
+}
+
+// PlanCount is how many keys have a plan.
+type PlanCount struct {
+	Plan string `json:"plan"` // the name of the plan
+	Keys int    `json:"keys"` // the number of keys that have it
+	// Policy is the enforcing policy that selects keys of the plan, null for none: their
+	// plan then changes nothing.
+	Policy NullString `json:"policy"`
 }

@@ -39,6 +39,9 @@ func AppendDecision(b []byte, d *gate.Decision) []byte {
 		}
 	}
 	b = appendDerived(b, &d.Answer)
+	if d.OwnLimit != nil {
+		b = append(b, `,"own_limit":true`...)
+	}
 	b = append(b, `,"degraded":`...)
 	b = strconv.AppendBool(b, d.Degraded != "")
 	if d.Degraded != "" {

@@ -18,6 +18,7 @@ func wireDecision(d *gate.Decision) wire.Decision {
 	}
 	if d.Policy != nil {
 		out.Conditional = d.Policy.IsConditional()
+		out.OwnLimit = d.OwnLimit != nil
 		out.Policy, out.Mode = wire.NullString(d.Policy.Name), wire.NullString(d.Policy.Mode)
 	}
 	if d.Shadow != nil {

@@ -10,7 +10,7 @@ var tags = map[string]string{
 	"policies":      "The policies, whose rules limit keys.",
 	"blocks":        "Entries that refuse the keys of a pattern.",
 	"exemptions":    "Entries that allow the keys of a pattern, whatever rules and blocks say.",
-	"keys":          "What applies to one key, and notes about it.",
+	"keys":          "What applies to one key, what is kept about it, and notes.",
 	"identities":    "Tokens and users.",
 	"audit":         "The record of all changes.",
 	"offenders":     "Who was refused, how often, and what was done about it.",
@@ -26,6 +26,7 @@ var pathNames = map[string]string{
 	"id":     "The id, as lists give it.",
 	"name":   "The name.",
 	"policy": "The name of the policy.",
+	"key":    "The key, percent encoded, for example token:abc or ip:2001:db8::%2F64.",
 	"handle": "The handle that the check's answer gave.",
 }
 

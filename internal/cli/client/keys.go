@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"net/url"
 
 	"github.com/stint-dev/stint/internal/wire"
@@ -27,4 +29,57 @@ func keyQuery(key, policy string) url.Values {
 		query.Set("policy", policy)
 	}
 	return query
+}
+
+// profilePath returns the path of what is kept about a key.
+func profilePath(key string) string { return wire.PathKeys + "/" + url.PathEscape(key) }
+
+// Profile returns what is kept about a key.
+func (k Keys) Profile(ctx context.Context, key string) (*wire.Profile, error) {
+	return call[wire.Profile](ctx, k.conn, get(profilePath(key)))
+}
+
+// PutProfile sets the plan, the labels and the note of a key.
+func (k Keys) PutProfile(ctx context.Context, key string, p wire.ProfileRequest) (*wire.Profile, error) {
+	return call[wire.Profile](ctx, k.conn, request{method: http.MethodPut, path: profilePath(key), body: p})
+}
+
+// DeleteProfile deletes all that is kept about a key.
+func (k Keys) DeleteProfile(ctx context.Context, key string) error {
+	return k.conn.do(ctx, remove(profilePath(key), nil), nil)
+}
+
+// PutLimit gives a key a limit of its own.
+func (k Keys) PutLimit(ctx context.Context, key string, l wire.OwnLimitRequest) (*wire.Profile, error) {
+	return call[wire.Profile](ctx, k.conn, request{method: http.MethodPut, path: profilePath(key) + "/limit", body: l})
+}
+
+// EndLimit ends a key's own limit. The reason may be empty.
+func (k Keys) EndLimit(ctx context.Context, key, reason string) (*wire.Profile, error) {
+	return call[wire.Profile](ctx, k.conn, remove(profilePath(key)+"/limit", nil).with(param("reason", reason)))
+}
+
+// Profiles returns what is kept about the keys that filter selects, at most limit, all for 0.
+func (k Keys) Profiles(ctx context.Context, filter url.Values, limit int) (Listing[wire.Profile], error) {
+	return list[wire.Profile](ctx, k.conn, wire.PathProfiles, filter, limit)
+}
+
+// Plans returns how many keys each plan has.
+func (k Keys) Plans(ctx context.Context) ([]wire.PlanCount, error) {
+	return items[wire.PlanCount](ctx, k.conn, get(wire.PathPlans))
+}
+
+// ImportProfiles sets the plans, labels and notes of the keys of a file of a media type.
+func (k Keys) ImportProfiles(ctx context.Context, file io.Reader, media string, skipBad bool) (*wire.ProfileImport, error) {
+	options := url.Values{}
+	if skipBad {
+		options.Set("skip_bad", "true")
+	}
+	return call[wire.ProfileImport](ctx, k.conn, request{method: http.MethodPost, path: wire.PathProfiles + "/import", query: options, stream: file, media: media, slow: true})
+}
+
+// ExportProfiles opens what is kept about the keys that filter selects as a file. The
+// caller closes it. A read error means that the file is incomplete.
+func (k Keys) ExportProfiles(ctx context.Context, filter url.Values) (io.ReadCloser, error) {
+	return k.conn.openBody(ctx, get(wire.PathProfiles+"/export").with(filter))
 }

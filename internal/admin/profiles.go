@@ -1,0 +1,231 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/profilelist"
+	"github.com/stint-dev/stint/internal/profiles"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// Profiles is the use case of what is kept about keys: plans, labels, notes and limits of
+// their own.
+type Profiles struct {
+	View  ProfileView
+	Store profiles.Store
+	Now   func() time.Time
+}
+
+// ProfileView is the node's copy of the policies and of the settings that keys are read by.
+type ProfileView interface {
+	Parser() keys.Parser
+	Selector() *rules.Selector
+}
+
+// ProfileFormat is how a file holds profiles.
+type ProfileFormat = profilelist.Format
+
+// The formats.
+const (
+	ProfilesCSV  = profilelist.CSV
+	ProfilesJSON = profilelist.JSON
+)
+
+// SplitLabels returns the labels of a text, which spaces, commas or semicolons separate.
+func SplitLabels(text string) []string { return profilelist.SplitLabels(text) }
+
+// ProfileChange is what is kept of a key from now on, beside its limit.
+type ProfileChange struct {
+	Plan   string // "" for none
+	Labels []string
+	Note   string
+}
+
+// OwnLimit is a limit that a key gets of its own.
+type OwnLimit struct {
+	Rules  []string
+	Reason string
+	Expiry blocks.Expiry // neither For nor Until: until it is ended
+}
+
+func (u *Profiles) parse(text string) (string, error) {
+	k, err := u.View.Parser().Key(text)
+	if err != nil {
+		return "", fault.Field("key", "%s", strings.TrimPrefix(err.Error(), "the key "))
+	}
+	return k.String(), nil
+}
+
+// profileFault makes a fault of a field of a profile.
+func profileFault(err error) error {
+	var wrong *profiles.FieldError
+	if errors.As(err, &wrong) {
+		return fault.Field(wrong.Field, "%s", wrong.Problem)
+	}
+	return err
+}
+
+// Find returns what is kept of a key; a NotFound fault if nothing is.
+func (u *Profiles) Find(ctx context.Context, key string) (*profiles.Profile, error) {
+	parsed, err := u.parse(key)
+	if err != nil {
+		return nil, err
+	}
+	p, err := u.Store.FindProfile(ctx, parsed)
+	if err == nil && p == nil {
+		err = fault.New(fault.NotFound, "Nothing is kept of the key %q.", parsed)
+	}
+	return p, err
+}
+
+// FindByKeys returns what is kept of those of the canonical keys of which anything is.
+func (u *Profiles) FindByKeys(ctx context.Context, all []string) (map[string]*profiles.Profile, error) {
+	found, err := u.Store.FindProfilesByKey(ctx, all)
+	byKey := make(map[string]*profiles.Profile, len(found))
+	for _, p := range found {
+		byKey[p.Key] = p
+	}
+	return byKey, err
+}
+
+// List returns one page of profiles.
+func (u *Profiles) List(ctx context.Context, f profiles.Filter) (profiles.Page, error) {
+	f.At = u.Now()
+	return u.Store.FindProfiles(ctx, f)
+}
+
+// Plans returns how many keys each plan has.
+func (u *Profiles) Plans(ctx context.Context) ([]profiles.PlanCount, error) {
+	return u.Store.CountPlans(ctx)
+}
+
+// Put replaces the plan, the labels and the note of a key. Its limit stays.
+func (u *Profiles) Put(ctx context.Context, by Caller, key string, c ProfileChange) (*profiles.Profile, error) {
+	parsed, err := u.parse(key)
+	if err != nil {
+		return nil, err
+	}
+	p := profiles.Profile{Key: parsed, Plan: c.Plan, Labels: c.Labels, Note: c.Note}
+	if err := p.Normalize(); err != nil {
+		return nil, profileFault(err)
+	}
+	if p.IsZero() {
+		return nil, fault.Field("plan", "is missing, and so are labels and note; name one of them, or delete what is kept of the key")
+	}
+	return u.Store.PutProfile(ctx, by.Actor, p)
+}
+
+// Delete deletes all that is kept of a key, its limit included.
+func (u *Profiles) Delete(ctx context.Context, by Caller, key string) (*profiles.Profile, error) {
+	parsed, err := u.parse(key)
+	if err != nil {
+		return nil, err
+	}
+	return u.Store.DeleteProfile(ctx, by.Actor, parsed)
+}
+
+// SetLimit gives a key a limit of its own, in place of one that it has: until it expires or
+// is ended, its rules replace those of the key's policy.
+func (u *Profiles) SetLimit(ctx context.Context, by Caller, key string, o OwnLimit) (*profiles.Profile, error) {
+	parsed, err := u.parse(key)
+	if err != nil {
+		return nil, err
+	}
+	now := u.Now()
+	l := &profiles.Limit{Reason: o.Reason}
+	if l.Expires, err = o.Expiry.At(now); err != nil {
+		return nil, err
+	}
+	if l.Rules, err = rules.ParseStack(o.Rules); err != nil {
+		return nil, fault.Field("rules", "are wrong: %s", err)
+	}
+	if err := l.Check(now); err != nil {
+		return nil, profileFault(err)
+	}
+	return u.Store.PutLimit(ctx, by.Actor, parsed, l)
+}
+
+// EndLimit ends a key's own limit.
+func (u *Profiles) EndLimit(ctx context.Context, by Caller, key, reason string) (*profiles.Profile, error) {
+	parsed, err := u.parse(key)
+	if err != nil {
+		return nil, err
+	}
+	if err := fault.CheckLine("reason", reason, profiles.MaxReason); err != nil {
+		return nil, err
+	}
+	return u.Store.EndLimit(ctx, by.Actor, parsed, strings.TrimSpace(reason))
+}
+
+// Export writes the profiles that a filter selects as Import reads them, page by page, so
+// that a slow reader holds no transaction open.
+func (u *Profiles) Export(ctx context.Context, w io.Writer, f profiles.Filter, format ProfileFormat) error {
+	out := profilelist.NewWriter(w, format)
+	f.Limit, f.Cursor = 1000, ""
+	for {
+		page, err := u.List(ctx, f)
+		if err != nil {
+			return err
+		}
+		for _, p := range page.Items {
+			if err := out.Write(p, u.Now()); err != nil {
+				return err
+			}
+		}
+		if f.Cursor = page.Next; f.Cursor == "" {
+			return out.Close()
+		}
+	}
+}
+
+// ProfileImport says how to import a file of profiles.
+type ProfileImport struct {
+	Format ProfileFormat
+	// SkipBad leaves invalid rows out instead of importing nothing.
+	SkipBad bool
+}
+
+// ProfileImportResult is what an import did.
+type ProfileImportResult struct {
+	Rows int // valid and invalid
+	profiles.ImportResult
+	Invalid int
+	Bad     []blocklist.RowError // the first of the invalid rows
+}
+
+// Import reads a file of profiles and replaces the plan, the labels and the note of each
+// key that it names; limits stay. Mistakes are faults as those of an import of blocks.
+func (u *Profiles) Import(ctx context.Context, by Caller, file io.Reader, o ProfileImport) (*ProfileImportResult, error) {
+	result := &ProfileImportResult{}
+	var err error
+	result.ImportResult, err = u.Store.ImportProfiles(ctx, by.Actor, func(yield func(*profiles.Profile, error) bool) {
+		counted := &ImportResult{}
+		run := &importRun{options: ImportOptions{SkipBad: o.SkipBad}, result: counted}
+		defer func() { result.Rows, result.Invalid, result.Bad = counted.Rows, counted.Invalid, counted.Bad }()
+		for p, err := range profilelist.Read(file, o.Format, u.View.Parser()) {
+			isValid, err := run.countRow(err)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if isValid && (counted.Invalid == 0 || o.SkipBad) && !yield(p, nil) {
+				return
+			}
+		}
+		if err := run.invalidRows(); err != nil {
+			yield(nil, err)
+		}
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return result, nil
+}

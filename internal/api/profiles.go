@@ -1,0 +1,253 @@
+package api
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/api/routes"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/profiles"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// profileHandler serves what is kept about keys.
+type profileHandler struct {
+	common
+	profiles *admin.Profiles
+}
+
+func (h *profileHandler) routes() []route {
+	const key = wire.PathKeys + "/:key"
+	return []route{
+		onAdmin(get, wire.PathProfiles, identity.Read, h.listProfiles, opListProfiles),
+		streamed(post, wire.PathProfiles+"/import", identity.Operate, h.importProfiles, opImportProfiles),
+		onAdmin(get, wire.PathProfiles+"/export", identity.Read, h.exportProfiles, opExportProfiles),
+		onAdmin(get, wire.PathPlans, identity.Read, h.listPlans, opListPlans),
+		onAdmin(get, key, identity.Read, h.getProfile, opGetProfile),
+		onAdmin(put, key, identity.Operate, h.putProfile, opPutProfile),
+		onAdmin(del, key, identity.Operate, h.deleteProfile, opDeleteProfile),
+		onAdmin(put, key+"/limit", identity.Operate, h.putLimit, opPutLimit),
+		onAdmin(del, key+"/limit", identity.Operate, h.endLimit, opEndLimit),
+	}
+}
+
+var (
+	profileParams = []openapi.Param{
+		{Name: "plan", Doc: "Only keys of this plan."},
+		{Name: "label", Doc: "Only keys with this label."},
+		{Name: "search", Doc: "Only keys or notes that hold this text, without case."},
+		{Name: "limited", Doc: "Only keys with a limit of their own that is active.", Boolean: true},
+	}
+	opListProfiles = &openapi.Operation{
+		ID: "listProfiles", Tag: "keys", Summary: "List what is kept about keys: plans, labels, notes and limits of their own.",
+		Query: append(profileParams[:4:4], cursorParam, limitParam), Answers: ok("A page of them, by key.", wire.Page[wire.Profile]{}),
+	}
+	opImportProfiles = &openapi.Operation{
+		ID: "importProfiles", Tag: "keys", Summary: "Set the plans, labels and notes of up to 1,000,000 keys from CSV or JSON lines, all or nothing.",
+		Doc:       "A CSV names its columns: key, plan, labels (separated by spaces) and note. What a row leaves out is removed from its key; other keys and limits stay.",
+		BodyTypes: []string{"text/csv", "application/x-ndjson"},
+		Query:     []openapi.Param{{Name: "skip_bad", Doc: "Leave invalid rows out instead of importing nothing.", Boolean: true}},
+		Answers:   ok("What was done.", wire.ProfileImport{}),
+	}
+	opExportProfiles = &openapi.Operation{
+		ID: "exportProfiles", Tag: "keys", Summary: "Export what is kept about keys as an import reads it.",
+		Query:   append([]openapi.Param{{Name: "format", Doc: "csv where it is left out.", Enum: []string{"csv", "json"}}}, profileParams...),
+		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The file.", Types: []string{"text/csv", "application/x-ndjson"}, Headers: file}},
+	}
+	opListPlans     = &openapi.Operation{ID: "listPlans", Tag: "keys", Summary: "How many keys has each plan, and which policy selects them?", Answers: ok("The plans, the most keys first, at most 1,000.", wire.Page[wire.PlanCount]{})}
+	opGetProfile    = &openapi.Operation{ID: "getProfile", Tag: "keys", Summary: "What is kept about a key?", Answers: ok("Its plan, labels, note and limit.", wire.Profile{})}
+	opPutProfile    = &openapi.Operation{ID: "putProfile", Tag: "keys", Summary: "Set the plan, the labels and the note of a key.", Body: wire.ProfileRequest{}, Answers: ok("What is kept now.", wire.Profile{})}
+	opDeleteProfile = &openapi.Operation{ID: "deleteProfile", Tag: "keys", Summary: "Delete all that is kept about a key, its limit included.", Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "It is deleted."}}}
+	opPutLimit      = &openapi.Operation{
+		ID: "putLimit", Tag: "keys", Summary: "Give a key a limit of its own, in place of one that it has.",
+		Doc: "Until it expires or is ended, its rules replace those of the key's policy. What was counted goes on counting. Blocks, exemptions, policies with conditions or an outcome, and policies that a check names still apply.", Body: wire.OwnLimitRequest{},
+		Answers: ok("What is kept now.", wire.Profile{}),
+	}
+	opEndLimit = &openapi.Operation{ID: "endLimit", Tag: "keys", Summary: "End a key's own limit.", Query: []openapi.Param{{Name: "reason", Doc: "Why, for the audit."}}, Answers: ok("What is still kept.", wire.Profile{})}
+)
+
+// keyParam returns the key of the path, unescaped.
+func keyParam(c *httpserver.Call) (string, error) {
+	text, err := url.PathUnescape(c.Params("key"))
+	if err != nil || len(text) > keys.MaxLength {
+		return "", fault.Field("key", "is no percent encoded key of at most %d bytes", keys.MaxLength)
+	}
+	return strings.Clone(text), nil
+}
+
+func (h *profileHandler) fromProfile(p *profiles.Profile) wire.Profile {
+	out := wire.Profile{Key: p.Key, Plan: wire.NullString(p.Plan), Labels: notNil(p.Labels), Note: p.Note, UpdatedAt: wire.At(p.Updated), UpdatedBy: p.UpdatedBy}
+	out.Limit = fromOwnLimit(p.Limit, p.LimitAt(h.now()) != nil)
+	return out
+}
+
+func fromOwnLimit(l *profiles.Limit, isActive bool) *wire.OwnLimit {
+	if l == nil {
+		return nil
+	}
+	return &wire.OwnLimit{Rules: l.Rules.Strings(), Reason: l.Reason, Author: l.Author, Active: isActive, CreatedAt: wire.At(l.Created), ExpiresAt: wire.At(l.Expires)}
+}
+
+// sendProfile answers with a profile or the error.
+func (h *profileHandler) sendProfile(c *httpserver.Call, p *profiles.Profile, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.SendJSON(http.StatusOK, h.fromProfile(p))
+}
+
+func (h *profileHandler) getProfile(c *httpserver.Call) error {
+	key, err := keyParam(c)
+	if err != nil {
+		return err
+	}
+	p, err := h.profiles.Find(c.Context(), key)
+	return h.sendProfile(c, p, err)
+}
+
+func (h *profileHandler) putProfile(c *httpserver.Call) error {
+	key, err := keyParam(c)
+	if err != nil {
+		return err
+	}
+	var request wire.ProfileRequest
+	if err := c.DecodeJSON(&request); err != nil {
+		return err
+	}
+	p, err := h.profiles.Put(c.Context(), callerOf(c), key, admin.ProfileChange{Plan: request.Plan, Labels: request.Labels, Note: request.Note})
+	return h.sendProfile(c, p, err)
+}
+
+func (h *profileHandler) deleteProfile(c *httpserver.Call) error {
+	key, err := keyParam(c)
+	if err != nil {
+		return err
+	}
+	if _, err := h.profiles.Delete(c.Context(), callerOf(c), key); err != nil {
+		return err
+	}
+	return c.SendStatus(http.StatusNoContent)
+}
+
+func (h *profileHandler) putLimit(c *httpserver.Call) error {
+	key, err := keyParam(c)
+	if err != nil {
+		return err
+	}
+	var request wire.OwnLimitRequest
+	if err := c.DecodeJSON(&request); err != nil {
+		return err
+	}
+	p, err := h.profiles.SetLimit(c.Context(), callerOf(c), key, admin.OwnLimit{
+		Rules: request.Rules, Reason: request.Reason, Expiry: expiryOf(request.ExpiresIn, request.ExpiresAt),
+	})
+	return h.sendProfile(c, p, err)
+}
+
+func (h *profileHandler) endLimit(c *httpserver.Call) error {
+	key, err := keyParam(c)
+	if err != nil {
+		return err
+	}
+	q := c.ParseQuery("reason")
+	reason := q.Line("reason")
+	if q.Err() != nil {
+		return q.Err()
+	}
+	p, err := h.profiles.EndLimit(c.Context(), callerOf(c), key, reason)
+	return h.sendProfile(c, p, err)
+}
+
+// profileFilter reads the parameters that select profiles.
+func profileFilter(q *httpserver.Query) profiles.Filter {
+	return profiles.Filter{Plan: q.Line("plan"), Label: q.Line("label"), Search: q.Line("search"), Limited: q.Flag("limited")}
+}
+
+func (h *profileHandler) listProfiles(c *httpserver.Call) error {
+	q := c.ParseQuery("plan", "label", "search", "limited", "cursor", "limit")
+	f := profileFilter(q)
+	f.Cursor, f.Limit = q.Raw("cursor"), q.Limit()
+	if q.Err() != nil {
+		return q.Err()
+	}
+	page, err := h.profiles.List(c.Context(), f)
+	if err != nil {
+		return err
+	}
+	out := singlePage(page.Items, h.fromProfile)
+	out.NextCursor, out.Total = wire.NullString(page.Next), &page.Total
+	return c.SendJSON(http.StatusOK, out)
+}
+
+func (h *profileHandler) listPlans(c *httpserver.Call) error {
+	if err := c.ParseQuery().Err(); err != nil {
+		return err
+	}
+	all, err := h.profiles.Plans(c.Context())
+	if err != nil {
+		return err
+	}
+	selector := h.catalog.Selector()
+	return c.SendJSON(http.StatusOK, singlePage(all, func(p profiles.PlanCount) wire.PlanCount {
+		out := wire.PlanCount{Plan: p.Plan, Keys: p.Keys}
+		who := rules.Subject{Plan: p.Plan}
+		by, _ := selector.Matched(who)
+		if policy, _ := selector.Select(who); policy != nil && rules.IsPlan(by) {
+			out.Policy = wire.NullString(policy.Name)
+		}
+		return out
+	}))
+}
+
+func (h *profileHandler) importProfiles(c *httpserver.Call) error {
+	format, err := sentFormat(c)
+	if err != nil {
+		return err
+	}
+	if format == admin.BlocksPlain {
+		return fault.New(fault.Unsupported, "Send the header Content-Type: text/csv or application/x-ndjson; the body must be UTF-8.")
+	}
+	q := c.ParseQuery("skip_bad")
+	o := admin.ProfileImport{Format: admin.ProfileFormat(format), SkipBad: q.Flag("skip_bad")}
+	if q.Err() != nil {
+		return q.Err()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), importTimeout)
+	defer cancel()
+	did, err := h.profiles.Import(ctx, callerOf(c), routes.BodyReader(c), o)
+	if err != nil {
+		return err
+	}
+	answer := wire.ProfileImport{Rows: did.Rows, Created: did.Created, Replaced: did.Replaced, Unchanged: did.Unchanged, Invalid: did.Invalid, InvalidRows: []wire.BadRow{}}
+	for _, bad := range did.Bad {
+		answer.InvalidRows = append(answer.InvalidRows, wire.BadRow(bad))
+	}
+	return c.SendJSON(http.StatusOK, answer)
+}
+
+func (h *profileHandler) exportProfiles(c *httpserver.Call) error {
+	q := c.ParseQuery("format", "plan", "label", "search", "limited")
+	f, format := profileFilter(q), admin.ProfilesCSV
+	if q.OneOf("format", string(admin.ProfilesCSV), string(admin.ProfilesJSON)) == string(admin.ProfilesJSON) {
+		format = admin.ProfilesJSON
+	}
+	if q.Err() != nil {
+		return q.Err()
+	}
+	media, name := "text/csv; charset=utf-8", "keys.csv"
+	if format == admin.ProfilesJSON {
+		media, name = "application/x-ndjson", "keys.jsonl"
+	}
+	return httpserver.Stream(c, media, name, func(ctx context.Context, w io.Writer) error {
+		return h.profiles.Export(ctx, w, f, format)
+	})
+}

@@ -1,0 +1,293 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+func newKeySet(con *console.Console) *cobra.Command {
+	var plan, note string
+	var labels []string
+	c := &cobra.Command{
+		Use:   "set KEY",
+		Short: "Set the plan, the labels and the note of a key",
+		Long: `Set the plan, the labels and the note of a key. What is not named stays as it is; an empty
+value removes it. Policies select the keys of a plan by the pattern plan:NAME, which comes
+before their other patterns and after a pattern of the key alone.`,
+		Example: `admin key set token:abc --plan gold --label region=eu --note "Contract 17"
+admin key set token:abc --plan=`,
+		Args: cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			kept, err := server.Keys.Profile(c.Context(), args[0])
+			var problem *wire.Problem
+			if errors.As(err, &problem) && problem.Status == http.StatusNotFound {
+				kept, err = &wire.Profile{}, nil
+			}
+			if err != nil {
+				return err
+			}
+			next := wire.ProfileRequest{Plan: string(kept.Plan), Labels: kept.Labels, Note: kept.Note}
+			given := c.Flags().Changed
+			if given("plan") {
+				next.Plan = plan
+			}
+			if given("label") {
+				next.Labels = nil
+				for _, label := range labels {
+					if label != "" {
+						next.Labels = append(next.Labels, label)
+					}
+				}
+			}
+			if given("note") {
+				next.Note = note
+			}
+			return printProfile(con)(server.Keys.PutProfile(c.Context(), args[0], next))
+		}),
+	}
+	flags := c.Flags()
+	flags.StringVar(&plan, "plan", "", "the plan")
+	flags.StringArrayVar(&labels, "label", nil, "a label, may be repeated; all labels are replaced")
+	flags.StringVar(&note, "note", "", "a note, at most 500 bytes")
+	c.MarkFlagsOneRequired("plan", "label", "note")
+	return c
+}
+
+func newKeyDelete(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:     "delete KEY",
+		Short:   "Delete the plan, the labels, the note and the limit of a key",
+		Example: "admin key delete token:abc",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			if err := server.Keys.DeleteProfile(c.Context(), args[0]); err != nil {
+				return err
+			}
+			con.Notef("Deleted what was kept of %s. Its counts stay; see 'key reset'.", output.Escape(args[0]))
+			return nil
+		}),
+	}
+}
+
+func newKeyLimit(con *console.Console) *cobra.Command {
+	var end bool
+	var reason string
+	var expiry endFlags
+	c := &cobra.Command{
+		Use:   "limit KEY [RULE]...",
+		Short: "Give a key a limit of its own, or end it",
+		Long: `Give a key a limit of its own: until it expires or is ended, its rules replace those of the
+key's policy. What was counted goes on counting. Blocks and exemptions still hold, and so
+do policies with conditions or an outcome and those that a check names.`,
+		Example: `admin key limit token:abc 5/s 1000/d --until 2026-12-31T18:00:00Z --reason "product launch"
+admin key limit token:abc --end --reason "the launch is over"`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			switch {
+			case end && len(args) > 1:
+				return console.Usagef("--end takes no rules")
+			case end:
+				return printProfile(con)(server.Keys.EndLimit(c.Context(), args[0], reason))
+			case len(args) == 1:
+				return console.Usagef("name at least one rule, for example 5/s, or --end")
+			}
+			return printProfile(con)(server.Keys.PutLimit(c.Context(), args[0], wire.OwnLimitRequest{
+				Rules: args[1:], Reason: reason, ExpiresIn: expiry.in.Duration, ExpiresAt: expiry.at.Time,
+			}))
+		}),
+	}
+	c.Flags().BoolVar(&end, "end", false, "end the key's own limit")
+	c.Flags().StringVar(&reason, "reason", "", "why; required for a limit")
+	expiry.add(c, "the limit holds")
+	c.MarkFlagsMutuallyExclusive("end", "for")
+	c.MarkFlagsMutuallyExclusive("end", "until")
+	return c
+}
+
+// profileFlags select keys by what is kept about them.
+type profileFlags struct {
+	plan, label, search string
+	limited             bool
+}
+
+func (f *profileFlags) add(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&f.plan, "plan", "", "only keys of this plan")
+	flags.StringVar(&f.label, "label", "", "only keys with this label")
+	flags.StringVar(&f.search, "search", "", "only keys or notes that contain this text")
+	flags.BoolVar(&f.limited, "limited", false, "only keys with a limit of their own")
+}
+
+func (f *profileFlags) query() url.Values {
+	query := url.Values{}
+	setIf(query, "plan", f.plan)
+	setIf(query, "label", f.label)
+	setIf(query, "search", f.search)
+	if f.limited {
+		query.Set("limited", "true")
+	}
+	return query
+}
+
+func newKeyList(con *console.Console) *cobra.Command {
+	var f profileFlags
+	var limit int
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List keys with a plan, labels, a note or a limit of their own",
+		Example: "admin key list --plan gold\nadmin key list --limited\nadmin key list --label region=eu --limit 0 -o csv",
+		Args:    cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			found, err := server.Keys.Profiles(c.Context(), f.query(), limit)
+			if err != nil {
+				return err
+			}
+			return printListing(con, found, profileColumns)
+		}),
+	}
+	f.add(c)
+	limitFlag(c, &limit)
+	return c
+}
+
+func newKeyPlans(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:     "plans",
+		Short:   "List the plans, how many keys each has, and the policy that selects them",
+		Example: "admin key plans",
+		Args:    cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			found, err := server.Keys.Plans(c.Context())
+			if err != nil {
+				return err
+			}
+			return printItems(con, found, planColumns)
+		}),
+	}
+}
+
+func newKeyImport(con *console.Console) *cobra.Command {
+	var format string
+	var skipBad bool
+	c := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Set the plans, labels and notes of many keys from a file",
+		Long: `Set the plans, labels and notes of up to a million keys from a file, - for standard input:
+all or nothing, or with --skip-bad only the valid rows. A file is CSV with named columns
+(key, plan, labels separated by spaces, note), or JSON lines. What a row leaves out is
+removed from its key. Other keys, and limits of keys, stay as they are.`,
+		Example: "admin key import customers.csv\nadmin key export | admin key import - --format csv",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			media, err := (&importFlags{format: format}).media(args[0])
+			switch {
+			case err != nil || media == "text/plain":
+				return console.Usagef("the format of %q is unknown; set --format to csv or json", args[0])
+			case media == "application/json":
+				media = "application/x-ndjson"
+			}
+			file := con.Stdin
+			if args[0] != "-" {
+				if file, err = os.Open(args[0]); err != nil {
+					return err
+				}
+				defer file.Close()
+			}
+			did, err := server.Keys.ImportProfiles(c.Context(), file, media, skipBad)
+			if err != nil {
+				return err
+			}
+			p := con.Printer()
+			if err := output.One(p, *did, profileImportColumns); err != nil || p.Format != output.Table {
+				return err
+			}
+			for _, bad := range did.InvalidRows {
+				p.Sayf("  line %d: %s", bad.Line, output.Escape(bad.Problem))
+			}
+			return nil
+		}),
+	}
+	c.Flags().StringVar(&format, "format", "", "csv or json (lines); by the file's extension if omitted")
+	c.Flags().BoolVar(&skipBad, "skip-bad", false, "skip invalid rows instead of importing nothing")
+	return c
+}
+
+func newKeyExport(con *console.Console) *cobra.Command {
+	var f profileFlags
+	c := &cobra.Command{
+		Use:     "export",
+		Short:   "Write plans, labels and notes of keys as a file that import reads",
+		Long:    "Write what is kept about keys as a file that 'key import' reads: CSV, or JSON lines with -o json.",
+		Example: "admin key export > customers.csv\nadmin key export --plan gold -o json > gold.jsonl",
+		Args:    cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			filter := f.query()
+			if con.Format == string(output.JSON) {
+				filter.Set("format", "json")
+			}
+			file, err := server.Keys.ExportProfiles(c.Context(), filter)
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			_, err = io.Copy(con.Stdout, file)
+			return err
+		}),
+	}
+	f.add(c)
+	return c
+}
+
+// printProfile returns a function that prints the answer to a change.
+func printProfile(con *console.Console) func(*wire.Profile, error) error {
+	return func(p *wire.Profile, err error) error {
+		if err != nil {
+			return err
+		}
+		return output.One(con.Printer(), *p, profileColumns)
+	}
+}
+
+var profileColumns = []output.Column[wire.Profile]{
+	{Name: "key", Head: "Key", Cell: func(p wire.Profile) output.Cell { return output.Text(p.Key) }},
+	{Name: "plan", Head: "Plan", Cell: func(p wire.Profile) output.Cell { return output.Text(string(p.Plan)) }},
+	{Name: "labels", Head: "Labels", Cell: func(p wire.Profile) output.Cell { return output.Text(strings.Join(p.Labels, " ")) }},
+	{Name: "limit", Head: "Own limit", Cell: func(p wire.Profile) output.Cell {
+		if p.Limit == nil || !p.Limit.Active {
+			return output.Cell{}
+		}
+		return output.Text(strings.Join(p.Limit.Rules, " "))
+	}},
+	{Name: "limit_expires_at", Head: "Until", Cell: func(p wire.Profile) output.Cell {
+		if p.Limit == nil || !p.Limit.Active {
+			return output.Cell{}
+		}
+		return output.Time(p.Limit.ExpiresAt.Time)
+	}},
+	{Name: "note", Head: "Note", Drop: 1, Cell: func(p wire.Profile) output.Cell { return output.Text(p.Note) }},
+}
+
+var planColumns = []output.Column[wire.PlanCount]{
+	{Name: "plan", Head: "Plan", Cell: func(p wire.PlanCount) output.Cell { return output.Text(p.Plan) }},
+	{Name: "keys", Head: "Keys", Right: true, Cell: func(p wire.PlanCount) output.Cell { return output.Number(p.Keys) }},
+	{Name: "policy", Head: "Policy", Cell: func(p wire.PlanCount) output.Cell { return output.Text(string(p.Policy)) }},
+}
+
+var profileImportColumns = []output.Column[wire.ProfileImport]{
+	{Name: "rows", Head: "Rows", Cell: func(i wire.ProfileImport) output.Cell { return output.Number(i.Rows) }},
+	{Name: "created", Head: "New", Cell: func(i wire.ProfileImport) output.Cell { return output.Number(i.Created) }},
+	{Name: "replaced", Head: "Replaced", Cell: func(i wire.ProfileImport) output.Cell { return output.Number(i.Replaced) }},
+	{Name: "unchanged", Head: "Unchanged", Cell: func(i wire.ProfileImport) output.Cell { return output.Number(i.Unchanged) }},
+	{Name: "invalid", Head: "Invalid", Cell: func(i wire.ProfileImport) output.Cell { return output.Number(i.Invalid) }},
+}
