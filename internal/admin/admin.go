@@ -18,6 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 // Caller is the operator who asks for something.
@@ -45,6 +46,9 @@ func parsePattern(view View, field, text string) (keys.Pattern, error) {
 	p, err := view.Parser().Pattern(text)
 	if err != nil {
 		return p, fault.Field(field, "%s", strings.TrimPrefix(err.Error(), "the pattern "))
+	}
+	if rules.IsPlan(p) {
+		return p, fault.Field(field, "names a plan; only policies select keys by their plan")
 	}
 	return p, nil
 }

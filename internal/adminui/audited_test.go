@@ -120,6 +120,9 @@ func (w *walk) acts() {
 	}
 	w.press(pressed{route: "/key/reset", form: url.Values{"key": {"token:b"}}, action: "key.reset"})
 	note := w.press(pressed{route: "/key/note", form: url.Values{"key": {"token:b"}, "text": {"ours"}}, action: "note.add", after: true})
+	w.press(pressed{route: "/key/profile", form: url.Values{"key": {"token:b"}, "plan": {"gold"}, "labels": {"a b"}}, action: "profile.set", after: true})
+	w.press(pressed{route: "/key/limit", form: url.Values{"key": {"token:b"}, "rules": {"5/s"}, "for": {"24h"}, "reason": {"launch"}}, action: "profile.limit", before: true, after: true})
+	w.press(pressed{route: "/key/limit/end", form: url.Values{"key": {"token:b"}}, action: "profile.end_limit", before: true, after: true})
 	w.press(pressed{route: "/key/note/delete", form: url.Values{"id": {note.ObjectID}}, action: "note.delete", before: true})
 	for range 3 {
 		w.node.ask(w, "token:noisy")

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -79,6 +80,13 @@ func (n *node) fill(t testing.TB) {
 	for i, text := range hostile {
 		n.block(t, "token:"+strings.ReplaceAll(text, "*", ""), text, hostile[(i+1)%len(hostile)], blocks.Manual, time.Duration(i+1)*time.Hour)
 	}
+	for _, text := range hostile {
+		key := "token:" + strings.ReplaceAll(text, "*", "")
+		_, err := n.store.Profiles.PutProfile(context.Background(), audit.Actor{Kind: audit.User, Name: "jo"}, profiles.Profile{Key: key, Plan: "gold", Labels: []string{"region=eu", "vip"}, Note: text})
+		must(t, err)
+		_, err = n.store.Profiles.PutLimit(context.Background(), audit.Actor{Kind: audit.User, Name: text}, key, &profiles.Limit{Rules: stack(t, "5/s", "1000/d"), Reason: text, Expires: n.clock.Now().Add(time.Hour)})
+		must(t, err)
+	}
 	n.clock.advance(time.Minute)
 	n.block(t, "ip:203.0.113.94", "Refused 25,000 times in 10 min by 20/1m", "escalation", blocks.Automatic, 3*time.Hour+52*time.Minute)
 	n.block(t, "ip:203.0.113.12", "Refused 25,000 times in 10 min by 20/1m", "escalation", blocks.Automatic, 3*time.Hour+49*time.Minute)
@@ -144,7 +152,7 @@ func (n *node) pages(t testing.TB) map[string]string {
 	return map[string]string{
 		"login": "/login", "start": "/start", "blocks": "/blocks", "blocks-edit": "/blocks?edit=" + found.Items[0].ID, "blocks-empty": "/blocks?q=nothing+like+it",
 		"blocks-add": "/blocks/new?pattern=ip:198.51.0.0/16&reason=" + "hosting", "blocks-import": "/blocks/import", "exemptions": "/exemptions", "exemptions-add": "/exemptions/new",
-		"audit": "/audit", "audit-open": "/audit?object=policy&open=" + n.lastEntry(t), "jobs": "/jobs", "bouncers": "/bouncers", "origins": "/offenders/origins?by=country", "origins-key": "/key?key=ip:203.0.113.2", "tokens": "/tokens", "connect": "/connect", "connect-node": "/connect/node", "users": "/users?edit=" + n.userID(t, "olu"),
+		"audit": "/audit", "audit-open": "/audit?object=policy&open=" + n.lastEntry(t), "jobs": "/jobs", "bouncers": "/bouncers", "keys": "/keys?plan=gold", "origins": "/offenders/origins?by=country", "origins-key": "/key?key=ip:203.0.113.2", "tokens": "/tokens", "connect": "/connect", "connect-node": "/connect/node", "users": "/users?edit=" + n.userID(t, "olu"),
 		"policies": "/policies", "policy": "/policies/default?compare=1", "policy-new": "/new-policy", "presets": "/presets/website", "presets-traps": "/presets/traps?mode=shadow", "policy-queue": "/policies/login", "settings": "/settings",
 	}
 }

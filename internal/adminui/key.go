@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/profiles"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/blocks"
@@ -43,10 +44,11 @@ type keyPage struct {
 	Escalations []*escalationView
 	Earlier     []*blocks.Entry
 	Notes       []*notes.Note
-	HasNotes    bool     // notes are kept
-	NeverSeen   bool     // nothing is known of any check
-	Ask         string   // the open question: "reset" or empty
-	Resettable  []string // the policies under which it can be reset, if Ask is "reset"
+	Kept        *profiles.Panel // nil on a node that keeps no profiles
+	HasNotes    bool            // notes are kept
+	NeverSeen   bool            // nothing is known of any check
+	Ask         string          // the open question: "reset" or empty
+	Resettable  []string        // the policies under which it can be reset, if Ask is "reset"
 }
 
 // keyPolicy is one policy's part.
@@ -101,15 +103,6 @@ type keyRefusal struct {
 	Rule string
 }
 
-// KindName returns the decision's kind.
-func (r keyRefusal) KindName() string { return r.Offence.Kind.String() }
-
-// escalationView is the state of the key in an escalation, with the levels.
-type escalationView struct {
-	*offences.EscalationStatus
-	Levels []level
-}
-
 type level struct {
 	Length string
 	State  string // done, next or later
@@ -121,6 +114,7 @@ type keyHandler struct {
 	keys      *admin.Keys
 	detection *admin.Detection // nil if offences are not counted
 	blocks    *admin.Entries
+	profiles  *admin.Profiles // nil on a node that keeps none
 	toasts    *toasts
 	origins   *operations.Origins
 }
@@ -169,7 +163,7 @@ func (h *keyHandler) showKey(c *httpserver.Call) error {
 	about := func(part func(context.Context, *keyPage, keys.Key) error) func(context.Context, *keyPage) error {
 		return func(ctx context.Context, page *keyPage) error { return part(ctx, page, key) }
 	}
-	err = together(ctx, page, about(h.addRanges), about(h.addOffences), about(h.addEscalations), about(h.addEarlier), about(h.addNotes))
+	err = together(ctx, page, about(h.addRanges), about(h.addOffences), about(h.addEscalations), about(h.addEarlier), about(h.addNotes), about(h.addProfile))
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,9 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/profiles"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
@@ -181,6 +183,18 @@ func (h *keyHandler) addNotes(ctx context.Context, page *keyPage, key keys.Key) 
 	return err
 }
 
+func (h *keyHandler) addProfile(ctx context.Context, page *keyPage, key keys.Key) error {
+	if h.profiles == nil {
+		return nil
+	}
+	p, err := h.profiles.Find(ctx, key.String())
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	page.Kept = profiles.NewPanel(p, lengthChoices, h.Now())
+	return nil
+}
+
 // Lasted returns how long an ended block stood.
 func (p *keyPage) Lasted(b *blocks.Entry) string {
 	end := b.Expires
@@ -226,4 +240,13 @@ func (h *keyHandler) addNeverSeen(ctx context.Context, page *keyPage, key keys.K
 	seen, err := h.detection.Seen(ctx, keys.PatternOf(key), h.Now().Add(-seenLately), h.Now())
 	page.NeverSeen = seen.Allowed+seen.Refused == 0
 	return err
+}
+
+// KindName returns the decision's kind.
+func (r keyRefusal) KindName() string { return r.Offence.Kind.String() }
+
+// escalationView is the state of the key in an escalation, with the levels.
+type escalationView struct {
+	*offences.EscalationStatus
+	Levels []level
 }

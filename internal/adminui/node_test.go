@@ -142,6 +142,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	must(t, err)
 	adminAt, checksAt := listener(t), listener(t)
 	n.url, n.checks = "http://"+adminAt.Addr().String(), "http://"+checksAt.Addr().String()
+	profileUse := &admin.Profiles{View: n.catalog, Store: n.store.Profiles, Now: n.clock.Now}
 	keyUse := &admin.Keys{
 		View: n.catalog, Gate: g, Escalations: n.detection, Logs: []timestamplog.Log{log}, Notes: n.store.Notes, Recorder: n.store.Audit,
 	}
@@ -153,7 +154,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	}
 	deps := adminui.Deps{
 		Policies: admin.NewPolicies(n.store.Policies, admin.PolicyOptions{View: n.catalog, Now: n.clock.Now}), Logins: logins, Tokens: tokens, Connect: connect, Users: users, Entries: entries, Audit: &operations.Audit{Store: n.store.Audit}, Catalog: n.catalog,
-		Detection: n.detection, Keys: keyUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries, Policies: n.store.Policies}, Events: n.events,
+		Detection: n.detection, Keys: keyUse, Profiles: profileUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries, Policies: n.store.Policies}, Events: n.events,
 		Bouncers: &admin.Bouncers{Store: n.store.Bouncers, Now: n.clock.Now},
 		Jobs:     &operations.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &operations.Reports{Builder: &reports.Builder{
 			Store: n.store.Reports, Counts: n.store.Offences, Detection: n.detection, Proposals: n.detection.Proposals, View: n.catalog, Now: n.clock.Now,
@@ -169,7 +170,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	must(t, err)
 	n.routes = ui.Routes()
 	rest := api.New(api.Deps{
-		Gate: g, Catalog: n.catalog, Keys: keyUse, Policies: deps.Policies, Entries: entries, Tokens: tokens, Connect: connect, Users: users,
+		Gate: g, Catalog: n.catalog, Keys: keyUse, Profiles: profileUse, Policies: deps.Policies, Entries: entries, Tokens: tokens, Connect: connect, Users: users,
 		Audit: deps.Audit, Jobs: &operations.Jobs{}, Backups: &operations.Backups{}, Reports: &operations.Reports{}, Notifications: &operations.Notifications{}, Detection: n.detection, Events: n.events, Now: n.clock.Now,
 	})
 	server := httpserver.New(httpserver.Options{

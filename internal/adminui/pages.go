@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/administration"
 	"github.com/stint-dev/stint/internal/adminui/policies"
+	"github.com/stint-dev/stint/internal/adminui/profiles"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/events"
@@ -34,6 +35,7 @@ type Deps struct {
 	// Offenders counts what was refused; nil leaves those figures out.
 	Detection *admin.Detection
 	Keys      *admin.Keys
+	Profiles  *admin.Profiles
 	Reports   *operations.Reports
 	// Events are what the live page shows; nil where nobody gathers them.
 	Events *events.Hub
@@ -111,7 +113,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&offendersHandler{Site: s, detection: d.Detection, toasts: toasts, origins: &d.Origins},
 		&originsHandler{Site: s, detection: d.Detection, origins: &d.Origins},
 		&keyHandler{
-			Site: s, keys: d.Keys, detection: d.Detection, blocks: d.Entries, toasts: toasts, origins: &d.Origins,
+			Site: s, keys: d.Keys, profiles: d.Profiles, detection: d.Detection, blocks: d.Entries, toasts: toasts, origins: &d.Origins,
 		},
 		&proposalsHandler{Site: s, detection: d.Detection, toasts: toasts, entries: d.Entries},
 		&liveHandler{Site: s, events: d.Events, isShared: isShared},
@@ -122,6 +124,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 	}
 	policies := &policies.Handler{Site: s, Policies: d.Policies, Detection: d.Detection, IsShared: isShared}
 	all := append(s.StaticRoutes(), policies.Routes()...)
+	all = append(all, (&profiles.Handler{Site: s, Profiles: d.Profiles}).Routes()...)
 	all = append(all, administration.Routes(s, administration.Deps{
 		Bouncers: d.Bouncers, Reports: d.Reports, Jobs: d.Jobs, Connect: d.Connect, Tokens: d.Tokens, Users: d.Users,
 		Settings: d.Settings, Build: d.Build, Crawlers: d.Crawlers, Origins: d.Origins,

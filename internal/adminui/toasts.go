@@ -21,16 +21,20 @@ var toastTexts = map[string]struct {
 	undo         string // the action that undoes it, "" for none
 	exempt       bool
 }{
-	"blocked":     {"Blocked", "Blocked", "/bulk/end", false},
-	"exempted":    {"Exempted", "Exempted", "/bulk/end", true},
-	"unblocked":   {"Ended the block of", "Ended the blocks of", "/bulk/restore", false},
-	"unexempted":  {"Ended the exemption of", "Ended the exemptions of", "/bulk/restore", true},
-	"reset":       {"Counts reset. All limits start from zero.", "", "", false},
-	"noted":       {"The note is saved.", "", "", false},
-	"notedeleted": {"The note is deleted.", "", "", false},
-	"resumed":     {"Automatic blocks are resumed.", "", "", false},
-	"unchanged":   {"Nothing was changed: each of them has a block of its own.", "", "", false},
-	"dismissed":   {"Dismissed. The range is not proposed again for a day.", "", "", false},
+	"blocked":       {"Blocked", "Blocked", "/bulk/end", false},
+	"exempted":      {"Exempted", "Exempted", "/bulk/end", true},
+	"unblocked":     {"Ended the block of", "Ended the blocks of", "/bulk/restore", false},
+	"unexempted":    {"Ended the exemption of", "Ended the exemptions of", "/bulk/restore", true},
+	"reset":         {"Counts reset. All limits start from zero.", "", "", false},
+	"noted":         {"The note is saved.", "", "", false},
+	"profiled":      {"Saved. The audit can undo it.", "", "", false},
+	"unprofiled":    {"The plan, the labels and the note are removed. The audit can undo it.", "", "", false},
+	"ownlimit":      {"The key has a limit of its own now. The audit can undo it.", "", "", false},
+	"ownlimitended": {"The limit is ended: the rules of its policy limit the key again. The audit can undo it.", "", "", false},
+	"notedeleted":   {"The note is deleted.", "", "", false},
+	"resumed":       {"Automatic blocks are resumed.", "", "", false},
+	"unchanged":     {"Nothing was changed: each of them has a block of its own.", "", "", false},
+	"dismissed":     {"Dismissed. The range is not proposed again for a day.", "", "", false},
 }
 
 // toastTime is how long after a change its toast is shown, so that a copied

@@ -100,7 +100,7 @@ func (a *App) apiDeps(use useCases) api.Deps {
 func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pages, error) {
 	d := adminui.Deps{
 		Policies: use.policies, Entries: a.entries, Logins: loginsOf(a, throttle), Tokens: use.tokens, Connect: connectOf(a, use.tokens), Users: use.users, Audit: use.audit,
-		Catalog: a.catalog, Keys: use.keys, Jobs: use.jobs, Reports: use.reports,
+		Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Reports: use.reports,
 		Detection: a.detection, Events: a.events, Health: a.status.health,
 		Undo: use.undo, Bouncers: a.bouncers, Crawlers: operations.Crawlers{Verifier: a.crawlers}, Origins: originsOf(a),
 		Checked: use.recorded.hasChecks, Ready: a.status.ready,

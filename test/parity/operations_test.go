@@ -31,6 +31,41 @@ var keyChanges = []change{
 		pages: []form{{path: "/key/reset", fields: []string{"key", "key$N:1", "policy", "none"}}}, cli: command{args: []string{"key", "reset", "key$N:1", "--policy", "none"}},
 	},
 	{
+		name: "profile: set", rest: request{"PUT", "/v1/keys/key$N:4", `{"plan":"gold","labels":["a","b"],"note":"pays"}`},
+		cli:   command{args: []string{"key", "set", "key$N:4", "--plan", "gold", "--label", "b", "--label", "a", "--note", "pays"}},
+		pages: []form{{path: "/key/profile", fields: []string{"key", "key$N:4", "plan", "gold", "labels", "b a", "note", "pays"}}}, result: "/v1/keys/key$N:4",
+	},
+	{
+		name: "profile: set a bad plan", want: fault{"invalid", "plan"}, rest: request{"PUT", "/v1/keys/key$N:4", `{"plan":"Gold"}`},
+		cli:   command{args: []string{"key", "set", "key$N:4", "--plan", "Gold"}},
+		pages: []form{{path: "/key/profile", fields: []string{"key", "key$N:4", "plan", "Gold"}}},
+	},
+	{
+		name: "profile: delete", setup: []step{{request: request{"PUT", "/v1/keys/key$N:5", `{"plan":"gold"}`}}}, rest: request{"DELETE", "/v1/keys/key$N:5", ""},
+		cli:   command{args: []string{"key", "delete", "key$N:5"}},
+		pages: []form{{path: "/key/profile", fields: []string{"key", "key$N:5", "plan", "", "delete", "1"}}}, result: "/v1/keys?key=key$N:5",
+	},
+	{
+		name: "own limit: set", rest: request{"PUT", "/v1/keys/key$N:6/limit", `{"rules":["5/s"],"reason":"launch"}`},
+		cli:   command{args: []string{"key", "limit", "key$N:6", "5/s", "--reason", "launch"}},
+		pages: []form{{path: "/key/limit", fields: []string{"key", "key$N:6", "rules", "5/s", "for", "good", "reason", "launch"}}}, result: "/v1/keys/key$N:6",
+	},
+	{
+		name: "own limit: set without a reason", want: fault{"invalid", "reason"}, rest: request{"PUT", "/v1/keys/key$N:6/limit", `{"rules":["5/s"],"reason":""}`},
+		cli:   command{args: []string{"key", "limit", "key$N:6", "5/s"}},
+		pages: []form{{path: "/key/limit", fields: []string{"key", "key$N:6", "rules", "5/s", "for", "good", "reason", ""}}},
+	},
+	{
+		name: "own limit: end", setup: []step{{request: request{"PUT", "/v1/keys/key$N:7/limit", `{"rules":["5/s"],"reason":"launch"}`}}}, rest: request{"DELETE", "/v1/keys/key$N:7/limit?reason=over", ""},
+		cli:   command{args: []string{"key", "limit", "key$N:7", "--end", "--reason", "over"}},
+		pages: []form{{path: "/key/limit/end", fields: []string{"key", "key$N:7", "reason", "over"}}}, result: "/v1/keys?key=key$N:7",
+	},
+	{
+		name: "own limit: end none", want: fault{"not_found", ""}, rest: request{"DELETE", "/v1/keys/key$N:8/limit", ""},
+		cli:   command{args: []string{"key", "limit", "key$N:8", "--end"}},
+		pages: []form{{path: "/key/limit/end", fields: []string{"key", "key$N:8"}}},
+	},
+	{
 		name: "note: add", rest: request{"POST", "/v1/keys/notes", `{"key":"key$N:1","text":"a customer"}`}, cli: command{args: []string{"key", "note", "add", "key$N:1", "a customer"}},
 		pages: []form{{path: "/key/note", fields: []string{"key", "key$N:1", "text", "a customer"}}}, result: "/v1/keys/notes?key=key$N:1",
 	},

@@ -36,6 +36,7 @@ var sections = []navGroup{
 		{Path: "/blocks", Name: "Blocks", Access: identity.Read},
 		{Path: "/exemptions", Name: "Exemptions", Access: identity.Read},
 		{Path: "/policies", Name: "Policies", Access: identity.Read},
+		{Path: "/keys", Name: "Keys", Access: identity.Read},
 	}},
 	{Name: "Administration", Items: []navItem{
 		{Path: "/jobs", Name: "Jobs", Access: identity.Read},

@@ -1,0 +1,186 @@
+// Package profiles is the page of the keys of which something is kept, plans, labels, notes
+// and limits of their own, and the actions of these on the page of a key.
+package profiles
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/profiles"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// Path is the path of the page.
+const Path = "/keys"
+
+// Handler shows and changes what is kept about keys.
+type Handler struct {
+	*site.Site
+	Profiles *admin.Profiles
+}
+
+// Routes returns the page and its actions.
+func (h *Handler) Routes() []httpserver.Route {
+	return []httpserver.Route{
+		h.Get(Path, identity.Read, h.showKeys),
+		h.Post(site.KeyPath+"/profile", identity.Operate, h.setProfile),
+		h.Post(site.KeyPath+"/limit", identity.Operate, h.setLimit),
+		h.Post(site.KeyPath+"/limit/end", identity.Operate, h.endLimit),
+	}
+}
+
+// keysPage lists the keys of which something is kept.
+type keysPage struct {
+	site.Frame
+	Plan, Label, Search string
+	Limited             bool
+	Plans               []plan
+	Keys                []Row
+	Total               int
+	Next                string // the address of the page after, "" on the last
+}
+
+// plan is one plan of the filter.
+type plan struct {
+	profiles.PlanCount
+	Policy  string // that selects it, "" for none
+	Address string
+	Current bool
+}
+
+// Row is one key.
+type Row struct {
+	*profiles.Profile
+	// Own is the key's own limit that holds now, nil for none.
+	Own *profiles.Limit
+}
+
+func (h *Handler) showKeys(c *httpserver.Call) error {
+	q, err := site.ReadQuery(c, "plan", "label", "search", "limited", "cursor")
+	if err != nil {
+		return err
+	}
+	page := keysPage{
+		Frame: h.NewFrame(c, "Keys", Path),
+		Plan:  q.Get("plan"), Label: q.Get("label"), Search: q.Get("search"), Limited: q.Get("limited") != "",
+	}
+	found, err := h.Profiles.List(c.Context(), profiles.Filter{
+		Plan: page.Plan, Label: page.Label, Search: page.Search, Limited: page.Limited, Cursor: q.Get("cursor"), Limit: site.RowsPerPage,
+	})
+	if err != nil {
+		return err
+	}
+	page.Total = found.Total
+	for _, p := range found.Items {
+		page.Keys = append(page.Keys, Row{p, p.LimitAt(h.Now())})
+	}
+	if found.Next != "" {
+		page.Next = page.address("cursor", found.Next)
+	}
+	counts, err := h.Profiles.Plans(c.Context())
+	if err != nil {
+		return err
+	}
+	selector := h.Catalog.Selector()
+	for _, count := range counts {
+		p := plan{PlanCount: count, Current: count.Plan == page.Plan, Address: Path + "?" + url.Values{"plan": {count.Plan}}.Encode()}
+		who := rules.Subject{Plan: count.Plan}
+		by, _ := selector.Matched(who)
+		if policy, _ := selector.Select(who); policy != nil && rules.IsPlan(by) {
+			p.Policy = policy.Name
+		}
+		page.Plans = append(page.Plans, p)
+	}
+	return h.Render(c, http.StatusOK, "keys", page)
+}
+
+// address returns the address of the page with its filter and one more parameter.
+func (p *keysPage) address(name, value string) string {
+	q := url.Values{name: {value}}
+	for name, value := range map[string]string{"plan": p.Plan, "label": p.Label, "search": p.Search} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if p.Limited {
+		q.Set("limited", "1")
+	}
+	return Path + "?" + q.Encode()
+}
+
+// Filtered reports whether the list shows only some keys.
+func (p keysPage) Filtered() bool {
+	return p.Plan != "" || p.Label != "" || p.Search != "" || p.Limited
+}
+
+// setProfile sets the plan, the labels and the note of a key; with all three empty it
+// deletes what is kept, unless the key has a limit of its own.
+func (h *Handler) setProfile(c *httpserver.Call) error {
+	values, err := form.Read(c)
+	if err != nil {
+		return err
+	}
+	by, key := site.CallerOf(c), values.Get("key")
+	change := admin.ProfileChange{Plan: strings.TrimSpace(values.Get("plan")), Labels: admin.SplitLabels(values.Get("labels")), Note: values.Get("note")}
+	if change.Plan == "" && len(change.Labels) == 0 && strings.TrimSpace(change.Note) == "" && values.Get("delete") != "" {
+		if _, err := h.Profiles.Delete(c.Context(), by, key); err != nil {
+			return err
+		}
+		return h.ReturnTo(c, values.Get("back"), "unprofiled", nil)
+	}
+	if _, err := h.Profiles.Put(c.Context(), by, key, change); err != nil {
+		return err
+	}
+	return h.ReturnTo(c, values.Get("back"), "profiled", nil)
+}
+
+func (h *Handler) setLimit(c *httpserver.Call) error {
+	values, err := form.Read(c)
+	if err != nil {
+		return err
+	}
+	o := admin.OwnLimit{Rules: rules.SplitRules(values.Get("rules")), Reason: values.Get("reason")}
+	if o.Expiry, err = site.ExpiryOf(values.Get("for"), values.Get("until"), h.Now()); err != nil {
+		return err
+	}
+	if _, err := h.Profiles.SetLimit(c.Context(), site.CallerOf(c), values.Get("key"), o); err != nil {
+		return err
+	}
+	return h.ReturnTo(c, values.Get("back"), "ownlimit", nil)
+}
+
+func (h *Handler) endLimit(c *httpserver.Call) error {
+	values, err := form.Read(c)
+	if err != nil {
+		return err
+	}
+	if _, err := h.Profiles.EndLimit(c.Context(), site.CallerOf(c), values.Get("key"), values.Get("reason")); err != nil {
+		return err
+	}
+	return h.ReturnTo(c, values.Get("back"), "ownlimitended", nil)
+}
+
+// Panel is what the page of a key shows of what is kept about it.
+type Panel struct {
+	Kept    *profiles.Profile // empty if nothing is kept
+	Own     *profiles.Limit   // the limit that holds now, nil for none
+	Choices []form.Choice
+}
+
+// NewPanel returns the panel of a key of which p, nil for nothing, is kept.
+func NewPanel(p *profiles.Profile, choices []form.Choice, now time.Time) *Panel {
+	if p == nil {
+		p = &profiles.Profile{}
+	}
+	return &Panel{Kept: p, Own: p.LimitAt(now), Choices: choices}
+}
+
+// Labels returns the labels as the form shows them.
+func (p *Panel) Labels() string { return strings.Join(p.Kept.Labels, " ") }
