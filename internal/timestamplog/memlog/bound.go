@@ -41,7 +41,7 @@ const (
 // What a log takes besides its key and its entries, as BenchmarkMemory finds: the
 // struct, its place in the index, and rounding.
 const (
-	logBytes     = 136
+	logBytes     = 120
 	counterBytes = 200
 	valuesBytes  = 64
 	// knownBytes is what a log with IDs takes besides its key, and idBytes what each
@@ -185,12 +185,12 @@ func mustKeep(s *shard, hash uint64, now int64, k *keyLog) bool {
 	if s.bound.describe == nil {
 		return false
 	}
-	p, isKept := s.bound.describe(k.id)
+	p, isKept := s.bound.describe(idOf(k))
 	if isKept || p == nil {
 		return isKept
 	}
-	q := timestamplog.RequestOf(p, k.id.Key, 1)
-	if q.LogID != k.id || len(q.Rules) == 0 || isCounter(&q) != k.isCounter() || q.IsDistinct() != k.isDistinct() {
+	q := timestamplog.RequestOf(p, k.key, 1)
+	if !hasID(k, &q.LogID) || len(q.Rules) == 0 || isCounter(&q) != k.isCounter() || q.IsDistinct() != k.isDistinct() {
 		return false // no check reads it any more
 	}
 	q.Peek = true
@@ -224,7 +224,7 @@ func (s *shard) publish() {
 
 // size is what k takes: all that remove takes away.
 func (s *shard) size(k *keyLog) int {
-	size := logBytes + (len(k.id.Key)+7)&^7 + 4*len(k.ring)
+	size := logBytes + (len(k.key)+7)&^7 + 4*int(k.room)
 	switch {
 	case k.isCounter():
 		if state := s.counters[k]; state != nil {

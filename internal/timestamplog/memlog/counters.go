@@ -26,7 +26,7 @@ func (k *keyLog) isCounter() bool { return k.reserved == isCounterMark }
 func counterHash(hash uint64) uint64 { return hash ^ 1<<63 }
 
 func (k *keyLog) hash(seed maphash.Seed) uint64 {
-	hash := hashOf(seed, k.id)
+	hash := hashOf(seed, idOf(k))
 	switch {
 	case k.isCounter():
 		return counterHash(hash)

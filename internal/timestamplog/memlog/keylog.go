@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"unique"
+	"unsafe"
 
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -19,17 +21,42 @@ import (
 // most 31 days, so the distances of up to 49 days that 32 bits distinguish always
 // suffice.
 //
-// Its fields fill the 96 bytes that the allocator allocates for it.
+// Fast path. Plain version: a timestamplog.LogID and a []uint32 in their place, 96 bytes
+// instead of 80. Benchmark: BenchmarkMemory/1_entries, 127 bytes a key instead of 143,
+// 23 November 2026. What a policy's logs share is there once, and the ring has one length.
 type keyLog struct {
-	id         timestamplog.LogID
+	owner      unique.Handle[owner]
+	key        string
 	nextInSlot *keyLog  // in the wheel
 	link       **keyLog // what points to it there; nil outside the wheel
-	ring       []uint32
-	oldest     uint32 // index of the oldest entry in ring
+	first      *uint32  // of the ring, nil for none
+	newest     int64    // time of the newest entry, Unix milliseconds
+	room       uint32   // how many entries the ring has room for
+	oldest     uint32   // index of the oldest entry in the ring
 	count      uint32
-	newest     int64  // time of the newest entry, Unix milliseconds
 	window     uint32 // milliseconds after which the log expires
 	reserved   uint32 // how many of the newest entries were made for reservations
+}
+
+// owner is what all logs of one generation of a policy have in common.
+type owner struct{ policy, generation int64 }
+
+// idOf returns the name of a log.
+func idOf(k *keyLog) timestamplog.LogID {
+	o := k.owner.Value()
+	return timestamplog.LogID{Policy: o.policy, Generation: o.generation, Key: k.key}
+}
+
+// hasID reports whether id is the name of a log.
+func hasID(k *keyLog, id *timestamplog.LogID) bool {
+	return k.key == id.Key && k.owner.Value() == owner{id.Policy, id.Generation}
+}
+
+// ringOf returns the memory of the entries of a log.
+func ringOf(k *keyLog) []uint32 { return unsafe.Slice(k.first, k.room) } //nolint:gosec // setRing stores both
+
+func setRing(k *keyLog, ring []uint32) {
+	k.first, k.room = unsafe.SliceData(ring), uint32(len(ring)) //nolint:gosec // ringOf reads both
 }
 
 // maxWindow is the longest distance that stamps distinguish.
@@ -38,8 +65,7 @@ const maxWindow = math.MaxUint32
 // newKeyLog returns a log without entries, which is to be pushed to before it
 // is added to a shard. The key is copied: it may be part of a larger text.
 func newKeyLog(id timestamplog.LogID) *keyLog {
-	id.Key = strings.Clone(id.Key)
-	return &keyLog{id: id}
+	return &keyLog{owner: unique.Make(owner{id.Policy, id.Generation}), key: strings.Clone(id.Key)}
 }
 
 // expiresAt is when the log expires.
@@ -48,13 +74,13 @@ func (k *keyLog) expiresAt() int64 { return k.newest + int64(k.window) }
 func (k *keyLog) expired(now int64) bool { return now >= k.expiresAt() }
 
 // stamp returns the i-th newest stamp; 0 is the newest.
-func (k *keyLog) stamp(i int) uint32 { return k.ring[k.place(i)] }
+func (k *keyLog) stamp(i int) uint32 { return ringOf(k)[k.place(i)] }
 
 // place returns where the i-th newest stamp lies in the ring.
 func (k *keyLog) place(i int) int {
 	at := int(k.oldest) + int(k.count) - 1 - i
-	if at >= len(k.ring) {
-		at -= len(k.ring)
+	if at >= int(k.room) {
+		at -= int(k.room)
 	}
 	return at
 }
@@ -86,12 +112,13 @@ func (k *keyLog) append(at int64, cost int) {
 	if k.count > 0 {
 		stamp = k.stamp(0) + uint32(at-k.newest)
 	}
+	ring := ringOf(k)
 	for range cost {
 		end := int(k.oldest) + int(k.count)
-		if end >= len(k.ring) {
-			end -= len(k.ring)
+		if end >= len(ring) {
+			end -= len(ring)
 		}
-		k.ring[end] = stamp
+		ring[end] = stamp
 		k.count++
 	}
 	k.newest = at
@@ -116,7 +143,7 @@ func windowOf(keep rules.Retention) uint32 {
 
 func (k *keyLog) dropOldest() {
 	k.oldest++
-	if int(k.oldest) == len(k.ring) {
+	if k.oldest == k.room {
 		k.oldest = 0
 	}
 	k.count--
@@ -125,27 +152,31 @@ func (k *keyLog) dropOldest() {
 // makeRoom grows the ring for need entries: by doubling, so that pushes stay
 // cheap, but to no more than most, so that a full log wastes nothing.
 func (k *keyLog) makeRoom(need, most int) {
-	if need > len(k.ring) {
-		k.resize(max(need, min(2*len(k.ring), most)))
+	if room := int(k.room); need > room {
+		k.resize(max(need, min(2*room, most)))
 	}
 }
 
 // shrink replaces a ring that has become much too large.
 func (k *keyLog) shrink() {
-	if 4*int(k.count) <= len(k.ring) {
+	if 4*int(k.count) <= int(k.room) {
 		k.resize(2 * int(k.count))
 	}
 }
 
 func (k *keyLog) resize(size int) {
-	ring := make([]uint32, size)
-	n := copy(ring, k.ring[k.oldest:min(int(k.oldest+k.count), len(k.ring))])
-	copy(ring[n:], k.ring[:int(k.count)-n])
-	k.ring, k.oldest = ring, 0
+	ring, old := make([]uint32, size), ringOf(k)
+	n := copy(ring, old[k.oldest:min(int(k.oldest+k.count), len(old))])
+	copy(ring[n:], old[:int(k.count)-n])
+	setRing(k, ring)
+	k.oldest = 0
 }
 
 // clear drops every entry.
-func (k *keyLog) clear() { k.ring, k.oldest, k.count = nil, 0, 0 }
+func (k *keyLog) clear() {
+	setRing(k, nil)
+	k.oldest, k.count = 0, 0
+}
 
 // times returns the times of the entries younger than the log's window, the
 // newest first, at most limit.

@@ -66,7 +66,8 @@ func newLogs(n int, now int64) []*keyLog {
 	logs := make([]*keyLog, n)
 	for i := range logs {
 		logs[i] = newKeyLog(timestamplog.LogID{Policy: 1, Key: fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255)})
-		logs[i].ring, logs[i].count, logs[i].newest = make([]uint32, 1), 1, now
+		setRing(logs[i], make([]uint32, 1))
+		logs[i].count, logs[i].newest = 1, now
 		logs[i].window = uint32(time.Second.Milliseconds() << random.IntN(17))
 	}
 	return logs
@@ -188,22 +189,22 @@ func TestTheIndexFindsTheLogsThatAMapDoes(t *testing.T) {
 	var s shard
 	s.seed = maphash.MakeSeed()
 	s.clear()
-	hashOf := func(k *keyLog) uint64 { return hashOf(s.seed, k.id) % 7 }
+	hashOf := func(k *keyLog) uint64 { return hashOf(s.seed, idOf(k)) % 7 }
 	plain := map[timestamplog.LogID]*keyLog{}
 	for step := range 20_000 {
 		k := logs[random.IntN(len(logs))]
-		if plain[k.id] == nil {
-			plain[k.id] = k
+		if plain[idOf(k)] == nil {
+			plain[idOf(k)] = k
 			s.add(hashOf(k), k, now)
 		} else {
-			delete(plain, k.id)
+			delete(plain, idOf(k))
 			s.remove(hashOf(k), k)
 		}
 		if s.len() != len(plain) {
 			t.Fatalf("step %d: the index has %d logs, want %d", step, s.len(), len(plain))
 		}
 		for _, k := range logs {
-			if got, want := s.find(hashOf(k), k.id), plain[k.id]; got != want {
+			if got, want := s.find(hashOf(k), idOf(k)), plain[idOf(k)]; got != want {
 				t.Fatalf("step %d: find returns %v, want %v", step, got, want)
 			}
 		}
@@ -218,7 +219,7 @@ func BenchmarkIndex(b *testing.B) {
 	all := newLogs(logs, 0)
 	ids := make([]timestamplog.LogID, logs) // in random order
 	for i, n := range rand.New(rand.NewPCG(7, 8)).Perm(logs) {
-		ids[i] = all[n].id
+		ids[i] = idOf(all[n])
 		ids[i].Key = strings.Clone(ids[i].Key)
 	}
 	measure := func(build func() (find func(timestamplog.LogID) *keyLog)) func(*testing.B) {
@@ -240,14 +241,14 @@ func BenchmarkIndex(b *testing.B) {
 		s := &shard{seed: maphash.MakeSeed()}
 		s.clear()
 		for _, k := range all {
-			s.logs[hashOf(s.seed, k.id)] = k
+			s.logs[hashOf(s.seed, idOf(k))] = k
 		}
 		return func(id timestamplog.LogID) *keyLog { return s.find(hashOf(s.seed, id), id) }
 	}))
 	b.Run("map", measure(func() func(timestamplog.LogID) *keyLog {
 		byID := map[timestamplog.LogID]*keyLog{}
 		for _, k := range all {
-			byID[k.id] = k
+			byID[idOf(k)] = k
 		}
 		seed := maphash.MakeSeed()
 		return func(id timestamplog.LogID) *keyLog {

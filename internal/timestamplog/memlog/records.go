@@ -40,7 +40,7 @@ func appendNumbers(b []byte, numbers []int64) []byte {
 }
 
 func appendLog(b []byte, k *keyLog) []byte {
-	b = appendLogID(b, logKind, k.id)
+	b = appendLogID(b, logKind, idOf(k))
 	b = binary.AppendVarint(b, k.newest)
 	b = binary.AppendUvarint(b, uint64(k.window))
 	b = binary.AppendUvarint(b, uint64(k.count))
@@ -51,7 +51,7 @@ func appendLog(b []byte, k *keyLog) []byte {
 }
 
 func appendCounter(b []byte, k *keyLog, state *algorithms.State) []byte {
-	b = appendLogID(b, counterKind, k.id)
+	b = appendLogID(b, counterKind, idOf(k))
 	b = binary.AppendVarint(b, k.expiresAt())
 	b = appendNumbers(b, state.Numbers)
 	reservations := state.Reservations
@@ -66,7 +66,7 @@ func appendCounter(b []byte, k *keyLog, state *algorithms.State) []byte {
 }
 
 func appendDistinct(b []byte, k *keyLog, values []valueTime) []byte {
-	b = appendLogID(b, distinctKind, k.id)
+	b = appendLogID(b, distinctKind, idOf(k))
 	b = binary.AppendUvarint(b, uint64(k.window))
 	b = binary.AppendUvarint(b, uint64(len(values)))
 	for _, v := range values {
@@ -103,7 +103,7 @@ type record interface {
 
 type logRecord struct{ *keyLog }
 
-func (r logRecord) id() timestamplog.LogID { return r.keyLog.id }
+func (r logRecord) id() timestamplog.LogID { return idOf(r.keyLog) }
 
 func (r logRecord) addTo(s *shard, hash uint64, now int64) {
 	if !r.expired(now) && s.find(hash, r.id()) == nil {
@@ -116,7 +116,7 @@ type counterRecord struct {
 	state algorithms.State
 }
 
-func (r counterRecord) id() timestamplog.LogID { return r.keyLog.id }
+func (r counterRecord) id() timestamplog.LogID { return idOf(r.keyLog) }
 
 func (r counterRecord) addTo(s *shard, hash uint64, now int64) {
 	hash = counterHash(hash)
@@ -131,7 +131,7 @@ type distinctRecord struct {
 	values []valueTime
 }
 
-func (r distinctRecord) id() timestamplog.LogID { return r.keyLog.id }
+func (r distinctRecord) id() timestamplog.LogID { return idOf(r.keyLog) }
 
 func (r distinctRecord) addTo(s *shard, hash uint64, now int64) {
 	hash = distinctHash(hash)
@@ -177,7 +177,8 @@ func (d *decoder) record() record {
 }
 
 func (d *decoder) keyLog(id timestamplog.LogID) record {
-	k := &keyLog{id: id, newest: d.varint(), window: uint32(d.uvarint(maxWindow, "a window"))}
+	k := newKeyLog(id)
+	k.newest, k.window = d.varint(), uint32(d.uvarint(maxWindow, "a window"))
 	// Each entry but the newest takes a byte or more.
 	count := d.number(1, "a number of entries")
 	if d.problem == "" && count == 0 {
@@ -186,14 +187,16 @@ func (d *decoder) keyLog(id timestamplog.LogID) record {
 	if d.problem != "" {
 		return nil
 	}
-	k.ring, k.count = make([]uint32, count), uint32(count)
+	ring := make([]uint32, count)
+	setRing(k, ring)
+	k.count = uint32(count)
 	behind := uint64(0)
 	for i := count - 2; i >= 0 && d.problem == ""; i-- {
 		behind += d.uvarint(maxWindow, "an entry's age")
 		if behind > maxWindow {
 			d.problem = "entries further apart than any window"
 		}
-		k.ring[i] = uint32(-int64(behind))
+		ring[i] = uint32(-int64(behind))
 	}
 	k.reserved = uint32(d.uvarint(uint64(count), "a number of reservations"))
 	return logRecord{k}

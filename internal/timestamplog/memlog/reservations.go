@@ -63,7 +63,7 @@ func (k *keyLog) cancelReservation(reservation int64, cost int) bool {
 }
 
 // set sets the i-th newest stamp.
-func (k *keyLog) set(i int, stamp uint32) { k.ring[k.place(i)] = stamp }
+func (k *keyLog) set(i int, stamp uint32) { ringOf(k)[k.place(i)] = stamp }
 
 // makeWait fills in the verdict on a request whose reservation, r.Reservation, lies ahead:
 // whether it is near enough and few enough entries lie before it, and if not,

@@ -112,7 +112,7 @@ func (s *shard) log(hash uint64, k *keyLog, now, reservation int64, q *timestamp
 		}
 		k = newKeyLog(q.LogID)
 	}
-	before := len(k.ring)
+	before := int(k.room)
 	if reservation > now {
 		k.reserve(now, reservation, q.Cost, q.Retention)
 	} else {
@@ -121,7 +121,7 @@ func (s *shard) log(hash uint64, k *keyLog, now, reservation int64, q *timestamp
 	if isNew {
 		s.add(hash, k, now)
 	} else {
-		s.bytes += 4 * (len(k.ring) - before)
+		s.bytes += 4 * (int(k.room) - before)
 	}
 	if q.ID != "" {
 		s.ids.add(q.LogID, q.ID, reservation, q.Cost, now)
@@ -143,9 +143,9 @@ func (s *shard) sweep(now int64, budget int) (more bool) {
 		case k.expired(now):
 			s.delete(k.hash(s.seed), k)
 		default:
-			before := len(k.ring)
+			before := int(k.room)
 			k.shrink()
-			s.bytes += 4 * (len(k.ring) - before)
+			s.bytes += 4 * (int(k.room) - before)
 			s.wheel.add(k, now)
 		}
 	}

@@ -62,8 +62,8 @@ func TestRingsAreBoundedByWhatIsLive(t *testing.T) {
 		k.push(now, 1, keep)
 		now++
 	}
-	if len(k.ring) != 800 || k.count != 800 {
-		t.Fatalf("a full log has %d entries in room for %d, want 800", k.count, len(k.ring))
+	if k.room != 800 || k.count != 800 {
+		t.Fatalf("a full log has %d entries in room for %d, want 800", k.count, k.room)
 	}
 	now += time.Hour.Milliseconds() - 10
 	k.push(now, 1, keep)
@@ -72,8 +72,8 @@ func TestRingsAreBoundedByWhatIsLive(t *testing.T) {
 	}
 	before := k.times(now, 1000)
 	k.shrink()
-	if len(k.ring) != 20 {
-		t.Errorf("10 entries take room for %d", len(k.ring))
+	if k.room != 20 {
+		t.Errorf("10 entries take room for %d", k.room)
 	}
 	after := k.times(now, 1000)
 	for i := range before {
