@@ -96,6 +96,10 @@ test-dist: ## Build the release of the last commit twice, compare, and install i
 bench: setup ## Run the benchmarks and write docs/BENCHMARKS.md
 	bash scripts/bench.sh
 
+.PHONY: bench-peers
+bench-peers: setup ## Measure envoyproxy/ratelimit and redis_rate beside Stint and write docs/BENCHMARKS_PEERS.md
+	STINT_BENCH_REPORT="$(CURDIR)/docs/BENCHMARKS_PEERS.md" $(GO) test -run '^$$' -bench '^BenchmarkPeers$$' -benchtime 1x -timeout 30m -v ./test/bench
+
 .PHONY: bench-detection
 bench-detection: setup ## Measure the presets beside fail2ban and CrowdSec and write docs/DETECTION_QUALITY.md
 	@echo "Replaying the day through CrowdSec takes some five minutes."

@@ -20,7 +20,7 @@ func BenchmarkStint(b *testing.B) {
 		b.Run(part.name, func(b *testing.B) { part.measure(b, r) })
 	}
 	if len(r.Sections) == allSections {
-		r.write()
+		r.write(reportText)
 	}
 }
 

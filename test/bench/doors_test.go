@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,9 +21,6 @@ import (
 
 	"github.com/stint-dev/stint/test/servers"
 )
-
-// envoyPeer is Envoy's own rate limit server. go builds it once and caches it.
-const envoyPeer = "github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.20260122083618-3fb702589d36"
 
 // throughDoors measures what gateways ask: forward auth beside a check of the same
 // addresses, and Envoy's Rate Limit Service beside Envoy's own server.
@@ -62,7 +58,7 @@ func besideEnvoys(b *testing.B, r *report, p programs) {
 	// The deadline is long, so that every answer is from Redis.
 	n := startNode(b, p, "--redis-url", redis.URL, "--database-url", servers.Postgres(b).URL, "--grpc-listen", address, "--grpc-deadline", "5s", "--check-deadline", "5s")
 	n.admit(b, http.MethodPut, "/v1/policies/bench", `{"match":["envoy:bench:*"],"rules":["1000/m"]}`)
-	peer, pid := startEnvoyPeer(b, redis.Addr)
+	_, peer, pid := startEnvoyPeer(b, redis.Addr)
 	ours, theirs := newRateLimited(b, address, n.pid), newRateLimited(b, peer, pid)
 	ours.ask(b, reservation) // warm up
 	theirs.ask(b, reservation)
@@ -92,16 +88,12 @@ func besideEnvoys(b *testing.B, r *report, p programs) {
 	r.atMost("p99", median(latencies), 0.5, "%.2f", fmt.Sprintf("times the other's (%.2f of %.2f ms)", of(own, p99), of(other, p99)))
 }
 
-// startEnvoyPeer runs Envoy's rate limit server on a Redis and returns its address and
-// its process id.
-func startEnvoyPeer(b *testing.B, redis string) (address string, pid int) {
+// startEnvoyPeer runs Envoy's rate limit server on a Redis and returns its addresses, for
+// HTTP and for gRPC, and its process id.
+func startEnvoyPeer(b *testing.B, redis string) (overHTTP, address string, pid int) {
 	b.Helper()
 	dir := b.TempDir()
-	install := exec.CommandContext(b.Context(), "go", "install", envoyPeer)
-	install.Env = append(os.Environ(), "GOBIN="+dir)
-	if text, err := install.CombinedOutput(); err != nil {
-		b.Fatalf("%v: %s", err, text)
-	}
+	buildPeer(b, filepath.Join(dir, "service_cmd"), "github.com/envoyproxy/ratelimit/src/service_cmd")
 	config := filepath.Join(dir, "runtime", "ratelimit", "config")
 	if err := os.MkdirAll(config, 0o700); err != nil {
 		b.Fatal(err)
@@ -111,10 +103,10 @@ func startEnvoyPeer(b *testing.B, redis string) (address string, pid int) {
 		b.Fatal(err)
 	}
 	port := func(address string) string { return address[strings.LastIndex(address, ":")+1:] }
-	address = freeAddress(b)
+	overHTTP, address = freeAddress(b), freeAddress(b)
 	for name, value := range map[string]string{
 		"RUNTIME_ROOT": filepath.Join(dir, "runtime"), "RUNTIME_SUBDIRECTORY": "ratelimit", "RUNTIME_WATCH_ROOT": "false", "USE_STATSD": "false", "LOG_LEVEL": "error",
-		"HOST": "127.0.0.1", "GRPC_HOST": "127.0.0.1", "DEBUG_HOST": "127.0.0.1", "PORT": port(freeAddress(b)), "GRPC_PORT": port(address), "DEBUG_PORT": port(freeAddress(b)),
+		"HOST": "127.0.0.1", "GRPC_HOST": "127.0.0.1", "DEBUG_HOST": "127.0.0.1", "PORT": port(overHTTP), "GRPC_PORT": port(address), "DEBUG_PORT": port(freeAddress(b)),
 		"REDIS_SOCKET_TYPE": "tcp", "REDIS_URL": redis,
 	} {
 		b.Setenv(name, value)
@@ -127,7 +119,7 @@ func startEnvoyPeer(b *testing.B, redis string) (address string, pid int) {
 		}
 		return err == nil
 	})
-	return address, pid
+	return overHTTP, address, pid
 }
 
 // rateLimited is a server of the Rate Limit Service with connections to it.

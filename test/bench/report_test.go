@@ -95,7 +95,7 @@ func (r *report) row(one row) {
 var reportText string
 
 // write writes the report to the file that STINT_BENCH_REPORT names.
-func (r *report) write() {
+func (r *report) write(text string) {
 	path := os.Getenv("STINT_BENCH_REPORT")
 	if path == "" {
 		return
@@ -105,7 +105,7 @@ func (r *report) write() {
 		r.b.Fatal(err)
 	}
 	defer file.Close()
-	if err := template.Must(template.New("report").Parse(reportText)).Execute(file, r); err != nil {
+	if err := template.Must(template.New("report").Parse(text)).Execute(file, r); err != nil {
 		r.b.Fatal(err)
 	}
 }

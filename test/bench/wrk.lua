@@ -1,7 +1,8 @@
 -- What wrk asks. Arguments: what keys begin with, how many keys there are,
 -- "none" or "rules" for what a check says of its rules, and how many checks go
 -- into one request; "forward" behind that asks /v1/forward as a gateway does, about
--- addresses, which are also what the prefix "ip:" is followed by. All requests are made up before the clock starts, in an
+-- addresses, which are also what the prefix "ip:" is followed by; "ratelimit" asks
+-- envoyproxy/ratelimit in its JSON. All requests are made up before the clock starts, in an
 -- order of each thread's own.
 
 local threads = 0
@@ -35,6 +36,10 @@ function init(args)
       body, path = '{"checks":[' .. table.concat(checks, ",") .. "]}", "/v1/check/batch"
     end
     requests[i] = wrk.format("POST", path, headers, body)
+    if args[5] == "ratelimit" then
+      body = string.format('{"domain":"bench","descriptors":[{"entries":[{"key":"user","value":"%d"}]}]}', math.random(keys))
+      requests[i] = wrk.format("POST", "/json", headers, body)
+    end
     if args[5] == "forward" then
       requests[i] = wrk.format("GET", "/v1/forward", { ["X-Forwarded-For"] = address(math.random(keys)) })
     end
