@@ -90,11 +90,17 @@ func run(p Process) error {
 }
 
 // limitHeap has the garbage collector work harder before the process takes more memory
-// than it may, unless GOMEMLIMIT says what it shall do.
+// than it may, and less while it takes little, unless GOMEMLIMIT and GOGC say what it
+// shall do.
 func limitHeap(environ []string) {
-	isSet := slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, "GOMEMLIMIT=") })
-	if limit := machine.Memory(); limit > 0 && !isSet {
+	isSet := func(name string) bool {
+		return slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+	}
+	if limit := machine.Memory(); limit > 0 && !isSet("GOMEMLIMIT") {
 		debug.SetMemoryLimit(limit / 10 * 9)
+	}
+	if !isSet("GOGC") {
+		machine.PaceCollector()
 	}
 }
 

@@ -1,0 +1,71 @@
+package machine
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+)
+
+func TestASmallHeapGrowsFurtherBeforeACollection(t *testing.T) {
+	for live, want := range map[uint64]int{0: 6400, 1 << 20: 6400, 16 << 20: 400, 64 << 20: 100, 10 << 30: 100} {
+		if got := percentFor(live); got != want {
+			t.Errorf("with %d bytes alive %d %%, want %d %%", live, got, want)
+		}
+	}
+}
+
+var kept []byte
+
+func TestTheCollectorIsPacedAfterEveryCollection(t *testing.T) {
+	before := debug.SetGCPercent(usualPercent)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+	PaceCollector()
+	kept = make([]byte, 2*smallHeap)
+	t.Cleanup(func() { kept = nil })
+	await := func(what string, is func(percent int) bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			runtime.GC()
+			percent := debug.SetGCPercent(usualPercent)
+			debug.SetGCPercent(percent)
+			if is(percent) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s never: %d %%", what, percent)
+			}
+		}
+	}
+	await("a large heap is collected as usual,", func(percent int) bool { return percent == usualPercent })
+	kept = nil
+	await("a small one less often,", func(percent int) bool { return percent > usualPercent })
+}
+
+// BenchmarkCollector allocates as calls do, on a heap that keeps 10 MB.
+func BenchmarkCollector(b *testing.B) {
+	kept = make([]byte, 0)
+	b.Cleanup(func() { kept = nil })
+	live := make([]*[64]*byte, 0, 20_000)
+	for range cap(live) {
+		live = append(live, new([64]*byte))
+	}
+	for _, mode := range []string{"usual", "paced"} {
+		b.Run(mode, func(b *testing.B) {
+			before := debug.SetGCPercent(usualPercent)
+			defer debug.SetGCPercent(before)
+			if mode == "paced" {
+				debug.SetGCPercent(percentFor(10 << 20))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				call := make([]*byte, 128) // some kilobytes a call
+				for i := range call {
+					call[i] = new(byte)
+				}
+				live[0][0] = call[0]
+			}
+		})
+	}
+	runtime.KeepAlive(live)
+}
