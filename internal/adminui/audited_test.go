@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,13 +75,16 @@ func (w *walk) press(p pressed) *audit.Record {
 }
 
 func TestEveryButtonThatChangesSomethingLeavesAnEntryInTheAudit(t *testing.T) {
-	n := newNode(t)
+	status := &atomic.Int32{}
+	status.Store(http.StatusOK)
+	n, _ := webhookNode(t, status)
 	w := &walk{T: t, node: n, who: n.as(t, "maria"), seen: map[string]bool{}}
 	w.entries()
 	w.acts()
 	w.decisions()
 	w.policies()
 	w.identities()
+	w.press(pressed{route: "/notifications/test", path: "/notifications/test", form: url.Values{"channel": {"webhook"}}, action: "notification.test"})
 	w.press(pressed{route: "/jobs/:name/run", path: "/jobs/archive-blocks/run", action: "job.run"})
 	for _, r := range n.routes {
 		if r.Method == http.MethodPost && !w.seen[r.Path] && !slices.Contains(leavesNothing, r.Path) {

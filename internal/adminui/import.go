@@ -100,7 +100,7 @@ func (p *importPage) ImpactText(f admin.Finding) string {
 	if f.Impact == nil || f.Impact.Traffic == nil {
 		return ""
 	}
-	return ratioWithError(f.Impact.Traffic) + " points of the last day’s traffic"
+	return "about " + ratioWithError(f.Impact.Traffic) + " of the last day’s traffic"
 }
 
 // importHandler imports blocks.

@@ -106,7 +106,7 @@ func TestAnImportOfWhatIsBroadIsTypedToBeConfirmed(t *testing.T) {
 	n := newNode(t, func(d *adminui.Deps) { d.Entries.Traffic = trafficOf{"ip:203.0.113.1": 0.125, "ip:192.0.2.1": 0.875} })
 	olu := n.as(t, "olu")
 	for name, c := range map[string]struct{ list, shows, says, typed string }{
-		"every address":       {"198.51.100.1\n0.0.0.0/0\n", "<bdi>ip:0.0.0.0/0</bdi>", "100.0% ± 0.4 points", "ip:0.0.0.0/0"},
+		"every address":       {"198.51.100.1\n0.0.0.0/0\n", "<bdi>ip:0.0.0.0/0</bdi>", "about 100% (99.6 to 100%) of", "ip:0.0.0.0/0"},
 		"two halves":          {"0.0.0.0/1\n128.0.0.0/1\n", "2 rows", "every IPv4 address", "confirm 3"},
 		"one's own":           {"127.0.0.1\n", "<bdi>ip:127.0.0.1</bdi>", "your own address", "ip:127.0.0.1"},
 		"behind a bad row":    {"*\ntoken:bad*bad\n", "<bdi>*</bdi>", "every key", "*"},
@@ -212,7 +212,7 @@ func (s trafficOf) EstimateTraffic(_ context.Context, from, to time.Time, select
 func TestAnImportSaysHowMuchOfTheTrafficItWouldHaveRefused(t *testing.T) {
 	n := newNode(t, func(d *adminui.Deps) { d.Entries.Traffic = trafficOf{"ip:203.0.113.1": 0.125, "ip:192.0.2.1": 0.875} })
 	n.as(t, "olu").upload("/blocks/import", "list.txt", mixed, importFields).is(http.StatusOK).
-		holds("<b>12.5% ± 0.4</b> points, an estimate from a sample")
+		holds("About <b>12.5% (12.1 to 12.9%)</b>, an estimate from a sample")
 }
 
 func TestHostileRowsAreShownAndImportedAsTextInABrowser(t *testing.T) {

@@ -30,6 +30,7 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/reports"
@@ -155,8 +156,9 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	deps := adminui.Deps{
 		Policies: admin.NewPolicies(n.store.Policies, admin.PolicyOptions{View: n.catalog, Now: n.clock.Now}), Logins: logins, Tokens: tokens, Connect: connect, Users: users, Entries: entries, Audit: &operations.Audit{Store: n.store.Audit}, Catalog: n.catalog,
 		Detection: n.detection, Keys: keyUse, Profiles: profileUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries, Policies: n.store.Policies}, Events: n.events,
-		Bouncers: &admin.Bouncers{Store: n.store.Bouncers, Now: n.clock.Now},
-		Jobs:     &operations.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &operations.Reports{Builder: &reports.Builder{
+		Bouncers:      &admin.Bouncers{Store: n.store.Bouncers, Now: n.clock.Now},
+		Notifications: &operations.Notifications{Notifier: notify.New(notify.Options{Store: n.store.Outbox, Node: "a", Now: n.clock.Now}), Outbox: n.store.Outbox, Recorder: n.store.Audit},
+		Jobs:          &operations.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &operations.Reports{Builder: &reports.Builder{
 			Store: n.store.Reports, Counts: n.store.Offences, Detection: n.detection, Proposals: n.detection.Proposals, View: n.catalog, Now: n.clock.Now,
 		}},
 		Settings: func() []administration.Setting { return someSettings }, Node: "a", Build: buildinfo.Info{Version: "v0.4.1", Commit: "3f2a9c41d07b", Date: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), Go: "go1.26"}, CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",

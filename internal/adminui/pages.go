@@ -40,8 +40,9 @@ type Deps struct {
 	// Events are what the live page shows; nil where nobody gathers them.
 	Events *events.Hub
 	// Health says how the parts of the node do; nil shows what Ready says.
-	Health func(ctx context.Context) []Part
-	Jobs   *operations.Jobs
+	Health        func(ctx context.Context) []Part
+	Jobs          *operations.Jobs
+	Notifications *operations.Notifications
 	// Settings are shown as they are: secrets must be hidden in them already.
 	Settings func() []administration.Setting
 	// Crawlers are those that the node has verified by DNS.
@@ -126,7 +127,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 	all := append(s.StaticRoutes(), policies.Routes()...)
 	all = append(all, (&profiles.Handler{Site: s, Profiles: d.Profiles}).Routes()...)
 	all = append(all, administration.Routes(s, administration.Deps{
-		Bouncers: d.Bouncers, Reports: d.Reports, Jobs: d.Jobs, Connect: d.Connect, Tokens: d.Tokens, Users: d.Users,
+		Bouncers: d.Bouncers, Reports: d.Reports, Jobs: d.Jobs, Notifications: d.Notifications, Connect: d.Connect, Tokens: d.Tokens, Users: d.Users,
 		Settings: d.Settings, Build: d.Build, Crawlers: d.Crawlers, Origins: d.Origins,
 	})...)
 	for _, h := range handlers {

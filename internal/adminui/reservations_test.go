@@ -88,7 +88,7 @@ func TestTheKeyPageShowsReservationsThatLieAhead(t *testing.T) {
 	b.look("key-reservations")
 	b.do(chromedp.Click(chromedp.CSS(`.latest-refusals a, a[href*="refusal="]`)))
 	b.waitFor(`location.search.includes("refusal=")`)
-	b.shows("waited for the reservation made for " + start.Add(20*time.Second).Format("2 Jan, 15:04:05.000") + " to age out")
+	b.shows("when the reservation made for " + start.Add(20*time.Second).Format("2 Jan, 15:04:05.000") + " no longer counted")
 	b.consoleIsClean()
 }
 

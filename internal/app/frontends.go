@@ -92,7 +92,7 @@ func (a *App) apiDeps(use useCases) api.Deps {
 		Undo:      use.undo, Nodes: &operations.Nodes{Store: store.Nodes, Now: time.Now}, Crawlers: operations.Crawlers{Verifier: a.crawlers},
 		Origins:       originsOf(a),
 		Events:        a.events,
-		Notifications: &operations.Notifications{Notifier: a.notifier.dispatcher, Outbox: store.Outbox, Recorder: store.Audit},
+		Notifications: notificationsOf(a),
 		Ready:         a.status.ready, Now: time.Now, Build: buildinfo.Read(),
 	}
 }
@@ -100,7 +100,7 @@ func (a *App) apiDeps(use useCases) api.Deps {
 func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pages, error) {
 	d := adminui.Deps{
 		Policies: use.policies, Entries: a.entries, Logins: loginsOf(a, throttle), Tokens: use.tokens, Connect: connectOf(a, use.tokens), Users: use.users, Audit: use.audit,
-		Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Reports: use.reports,
+		Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Reports: use.reports, Notifications: notificationsOf(a),
 		Detection: a.detection, Events: a.events, Health: a.status.health,
 		Undo: use.undo, Bouncers: a.bouncers, Crawlers: operations.Crawlers{Verifier: a.crawlers}, Origins: originsOf(a),
 		Checked: use.recorded.hasChecks, Ready: a.status.ready,
@@ -118,6 +118,12 @@ func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pa
 		d.DataDir = a.backends.dir.path
 	}
 	return adminui.New(d)
+}
+
+// notificationsOf returns the use case of showing and testing notifications.
+func notificationsOf(a *App) *operations.Notifications {
+	store := a.backends.store
+	return &operations.Notifications{Notifier: a.notifier.dispatcher, Outbox: store.Outbox, Recorder: store.Audit}
 }
 
 // originsOf returns the use case of telling whose addresses keys are.

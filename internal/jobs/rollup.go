@@ -14,11 +14,14 @@ type RollUper interface {
 // RollUp returns the job that keeps reports over long spans quick.
 func RollUp(store RollUper, now func() time.Time) Job {
 	return Job{
-		Name: "roll-up", Help: "Rolls the offences and traffic of finished hours and days up.",
+		Name: "roll-up", Help: "Summarizes the offences and traffic of finished hours and days.",
 		Schedule: "2,17,32,47 * * * *",
 		Run: func(ctx context.Context, _ time.Time) (string, error) {
 			done, err := store.RollUp(ctx, now())
-			return fmt.Sprintf("rolled up %d hours and days", done), err
+			if done == 0 {
+				return "nothing to summarize", err
+			}
+			return fmt.Sprintf("summarized %d hours and days", done), err
 		},
 	}
 }

@@ -15,7 +15,7 @@ type SessionDeleter interface {
 // while and go with DeletePast.
 func ExpireSessions(store SessionDeleter, now func() time.Time) Job {
 	return Job{
-		Name: "expire-sessions", Help: "Forgets logins that have ended.",
+		Name: "expire-sessions", Help: "Deletes logins that have ended.",
 		Schedule: "12 * * * *",
 		Run: func(ctx context.Context, _ time.Time) (string, error) {
 			return "forgot the ended logins", store.DeleteExpiredSessions(ctx, now())

@@ -5,7 +5,6 @@ import "strings"
 const (
 	noBackup  = "a backup is a file of gigabytes; the pages write none"
 	noReports = "the pages show the reports that the job wrote"
-	noMessage = "the pages show no channels"
 	noSession = "a token has no session; it is revoked"
 )
 
@@ -220,11 +219,11 @@ var operationChanges = []change{
 	},
 	{
 		name: "notification: test", rest: request{"POST", "/v1/notifications/test", `{"channel":"webhook"}`}, cli: command{args: []string{"notify", "test", "webhook"}},
-		lacks: map[string]string{pages: noMessage},
+		pages: []form{{path: "/notifications/test", fields: []string{"channel", "webhook"}}},
 	},
 	{
 		name: "notification: test an unknown channel", want: fault{"invalid", "channel"}, rest: request{"POST", "/v1/notifications/test", `{"channel":"pigeon"}`},
-		cli: command{args: []string{"notify", "test", "pigeon"}}, lacks: map[string]string{pages: noMessage},
+		cli: command{args: []string{"notify", "test", "pigeon"}}, pages: []form{{path: "/notifications/test", fields: []string{"channel", "pigeon"}}},
 	},
 	{
 		name: "log out", pages: []form{{path: "/logout"}}, lacks: map[string]string{rest: noSession, cmd: noSession},

@@ -13,12 +13,13 @@ import (
 
 // Deps are the use cases that the pages call. All are needed.
 type Deps struct {
-	Bouncers *admin.Bouncers
-	Reports  *operations.Reports
-	Jobs     *operations.Jobs
-	Connect  *operations.Connect
-	Tokens   *identities.Tokens
-	Users    *identities.Users
+	Bouncers      *admin.Bouncers
+	Reports       *operations.Reports
+	Jobs          *operations.Jobs
+	Notifications *operations.Notifications
+	Connect       *operations.Connect
+	Tokens        *identities.Tokens
+	Users         *identities.Users
 	// Settings are shown as they are: secrets must be hidden in them already.
 	Settings func() []Setting
 	Build    buildinfo.Info
@@ -35,6 +36,7 @@ func Routes(s *site.Site, d Deps) []httpserver.Route {
 		&reportsHandler{Site: s, reports: d.Reports},
 		&bouncersHandler{Site: s, bouncers: d.Bouncers},
 		&jobsHandler{Site: s, jobs: d.Jobs},
+		&notificationsHandler{Site: s, notifications: d.Notifications},
 		&connectHandler{Site: s, connect: d.Connect},
 		&tokensHandler{Site: s, tokens: d.Tokens},
 		&usersHandler{Site: s, users: d.Users},

@@ -41,6 +41,7 @@ var sections = []navGroup{
 	{Name: "Administration", Items: []navItem{
 		{Path: "/jobs", Name: "Jobs", Access: identity.Read},
 		{Path: "/bouncers", Name: "Bouncers", Access: identity.Read},
+		{Path: "/notifications", Name: "Notifications", Access: identity.Read},
 		{Path: "/audit", Name: "Audit", Access: identity.Read},
 		{Path: "/connect", Name: "Connect", Access: identity.Read},
 		{Path: "/tokens", Name: "Tokens", Access: identity.Admin},
