@@ -48,6 +48,11 @@ func TestThePagesSayWhoseAddressesKeysAre(t *testing.T) {
 	v.get("/offenders/origins").is(http.StatusOK).holds("asn:64500").lacks(hostile[0]).lacks("Block…")
 	v.get("/offenders/origins?by=country").is(http.StatusOK).holds("country:NL").lacks("asn:64500")
 	v.get("/offenders/origins?by=city").is(http.StatusUnprocessableEntity).holds("must be asn or country")
+	for text, want := range map[string]string{"country:nl": "/offenders?pattern=country%3ANL", "asn:AS64500": "/offenders?pattern=asn%3A64500"} {
+		if at := v.get("/go?q=" + text).is(http.StatusSeeOther).header.Get("Location"); at != want {
+			t.Errorf("%s leads to %s", text, at)
+		}
+	}
 	v.get("/settings").is(http.StatusOK).holds("asn.mmdb").holds("GeoLite2-ASN")
 
 	preview := o.post("/blocks/new", url.Values{"pattern": {"asn:64500"}, "for": {"1h"}})

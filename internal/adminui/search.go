@@ -143,7 +143,9 @@ func (h *searchHandler) goTo(c *httpserver.Call) error {
 	if _, err := netip.ParseAddr(text); err == nil {
 		text = "ip:" + text
 	}
-	if _, err := netip.ParsePrefix(strings.TrimPrefix(text, "ip:")); err == nil || strings.HasSuffix(text, "*") {
+	p, _ := h.ParsePattern(text) // the zero pattern, which is of no origin, for what is none
+	_, isOrigin := p.Origin()
+	if _, err := netip.ParsePrefix(strings.TrimPrefix(text, "ip:")); err == nil || isOrigin || strings.HasSuffix(text, "*") {
 		pattern, err := h.ParsePattern(text)
 		if err != nil {
 			return err

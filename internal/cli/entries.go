@@ -12,7 +12,8 @@ import (
 )
 
 const patternHelp = `A pattern is an exact key (token:abc), a prefix (token:test_*), an address or CIDR
-(ip:203.0.113.0/24), ip:* or *. A bare IPv6 address means the network that its client is
+(ip:203.0.113.0/24), ip:* or *, or with --geoip-dir of the server the addresses of a network
+(asn:64500) or country (country:NL). A bare IPv6 address means the network that its client is
 counted by; write /128 for the one address.`
 
 // entryCommand creates the commands of one kind of entries: blocks or exemptions.
