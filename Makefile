@@ -61,6 +61,10 @@ test-upgrade: setup ## Build the last released version and run it beside this on
 test-clients: ## Generate clients for Go and TypeScript from openapi.json and call a node with each; needs npm
 	GO="$(GO)" bash scripts/test-clients.sh
 
+.PHONY: test-compose
+test-compose: setup ## Check deploy/compose by the schema of compose files, nginx and promtool, without containers
+	$(GO) test -C tools/compose -count 1 .
+
 .PHONY: faults
 faults: setup ## Inject faults into Redis, Postgres and nodes, and write docs/RELIABILITY.md
 	@echo "The table of faults takes up to ten minutes."

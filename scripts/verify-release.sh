@@ -9,7 +9,8 @@ if [ "${1:-}" != --only-vulnerabilities ]; then
   bash scripts/verify.sh
   bash scripts/lint-openapi.sh
   bash scripts/verify-helm.sh
-  for module in tools/dist tools/helm tools/peers tools/clients/go; do "$go" mod verify -C "$module"; done
+  "$go" test -C tools/compose -count 1 .
+  for module in tools/dist tools/helm tools/peers tools/clients/go tools/compose; do "$go" mod verify -C "$module"; done
 fi
 
 db=${GOVULNDB:-https://vuln.go.dev}
