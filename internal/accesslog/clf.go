@@ -37,8 +37,11 @@ var clfFields = map[string]clfField{
 // key that it has seen lately.
 type clfParser struct {
 	field clfField
-	keys  *keyCache
-	texts textCache
+	// account is the field with the account, hasAccount whether there is one.
+	account    clfField
+	hasAccount bool
+	keys       *keyCache
+	texts      textCache
 }
 
 func newCLFParser(o Options) (*clfParser, error) {
@@ -50,11 +53,17 @@ func newCLFParser(o Options) (*clfParser, error) {
 	if !known {
 		return nil, fmt.Errorf("the field %q is none of Common Log Format; make the key of host, user, referer, user_agent or x_forwarded_for", clip(name))
 	}
+	var account clfField
+	if o.Account != "" {
+		if account, known = clfFields[o.Account]; !known {
+			return nil, fmt.Errorf("the field %q is none of Common Log Format; the account is in user, referer, user_agent or x_forwarded_for", clip(o.Account))
+		}
+	}
 	kind := o.Kind
 	if kind == "" {
 		kind = []string{"ip", "user", "referer", "user_agent", "ip"}[field]
 	}
-	return &clfParser{field: field, keys: newKeyCache(o.Keys, kind)}, nil
+	return &clfParser{field: field, account: account, hasAccount: o.Account != "", keys: newKeyCache(o.Keys, kind)}, nil
 }
 
 func (p *clfParser) parse(line []byte) (Record, error) {
@@ -77,6 +86,11 @@ func (p *clfParser) parse(line []byte) (Record, error) {
 	r.Status, _ = digits(after[1:4])
 	if agent, err := quotedOf(after, 1); err == nil {
 		r.Agent = p.texts.of(agent)
+	}
+	if p.hasAccount {
+		if account, _, err := splitCLF(line, p.account); err == nil {
+			r.Account = p.texts.of(account)
+		}
 	}
 	return r, nil
 }

@@ -53,6 +53,13 @@ func newCSVParser(header []byte, o Options) (*csvParser, error) {
 			p.request[i] = -1
 		}
 	}
+	if o.Account != "" {
+		account, err := mustColumn(names, "account", o.Account, nil)
+		if err != nil {
+			return nil, err
+		}
+		p.request[len(p.request)-1] = account
+	}
 	p.status = column(names, "", statusNames)
 	if o.Cost != "" && p.cost < 0 {
 		_, err = mustColumn(names, "cost", o.Cost, costNames)

@@ -33,6 +33,7 @@ const (
 	forMethod
 	forAgent
 	forHost
+	forAccount
 	forStatus
 	forLine // the request line, of which the method and the path are parts
 	fieldUses
@@ -68,6 +69,9 @@ func newJSONParser(o Options) (*jsonParser, error) {
 	p.want(forCost, o.Cost, costNames)
 	for i, names := range requestNames {
 		p.want(forPath+i, "", names)
+	}
+	if o.Account != "" {
+		p.want(forAccount, o.Account, nil)
 	}
 	p.want(forStatus, "", statusNames)
 	p.want(forLine, "", []string{"request", "request_line"})

@@ -19,7 +19,7 @@ func appendRecord(b []byte, r Record) []byte {
 	b = binary.AppendVarint(b, r.Time)
 	b = binary.AppendUvarint(b, uint64(r.Cost))
 	b = binary.AppendUvarint(b, uint64(r.Status))
-	for _, text := range [...]string{key, r.Path, r.Method, r.Agent, r.Host} {
+	for _, text := range [...]string{key, r.Path, r.Method, r.Agent, r.Host, r.Account} {
 		b = binary.AppendUvarint(b, uint64(len(text)))
 		b = append(b, text...)
 	}

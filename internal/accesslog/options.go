@@ -22,6 +22,10 @@ type Options struct {
 	// counts, which the nearest proxy has added.
 	Time, Key, Cost string
 
+	// Account names the column or the field with the account that the request is about, as
+	// Key does; "" for none. It is never looked for by well-known names.
+	Account string
+
 	// Kind is put before what Key names to make the key: "token" makes
 	// "token:abc". Empty means ip for the well-known names of addresses, no
 	// kind (the text is the whole key) for a column called "key", and otherwise the
@@ -74,12 +78,14 @@ var (
 	statusNames    = []string{
 		"status", "status_code", "response_code", "response_status", "http_status", "response.status_code", "httprequest.status", "downstreamstatus",
 	}
-	// requestNames are those of the path, the method, the agent and the host.
+	// requestNames are those of the path, the method, the agent, the host and the account,
+	// which only Options.Account names.
 	requestNames = [...][]string{
 		{"path", "uri", "request_uri", "url", "request.uri", "request.path", "httprequest.requesturl", "requestpath"},
 		{"method", "request_method", "request.method", "httprequest.requestmethod", "requestmethod"},
 		{"agent", "user_agent", "http_user_agent", "useragent", "request.user_agent", "httprequest.useragent", "request.headers.user-agent", "request_user-agent"},
 		{"server_name", "http_host", "vhost", "virtual_host", "authority", "request.host", "requesthost", "host"},
+		{},
 	}
 )
 

@@ -20,13 +20,15 @@ type Record struct {
 	// Path, Method, Agent and Host are those of the request, "" where the log has none.
 	// The path may be a whole target with its query.
 	Path, Method, Agent, Host string
+	// Account is the text of Options.Account, "" where the log has none.
+	Account string
 	// Status is that of the answer, 0 where the log has none.
 	Status int
 }
 
 // texts returns the texts of requestNames, in their order.
 func (r *Record) texts() [len(requestNames)]*string {
-	return [...]*string{&r.Path, &r.Method, &r.Agent, &r.Host}
+	return [...]*string{&r.Path, &r.Method, &r.Agent, &r.Host, &r.Account}
 }
 
 // Source yields requests one after another. The error after the last one is

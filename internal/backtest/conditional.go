@@ -149,10 +149,13 @@ func withDerived(policies []*rules.Policy, selector *rules.Selector) []*rules.Po
 
 // said returns the values that the caller says of a record.
 func (t *trial) said(record accesslog.Record) map[string]string {
-	if t.values == nil {
-		return nil
+	switch {
+	case t.values != nil:
+		return t.values(record)
+	case record.Account != "":
+		return map[string]string{"account": record.Account}
 	}
-	return t.values(record)
+	return nil
 }
 
 func attributesOf(record accesslog.Record) *conditions.Request {

@@ -33,7 +33,7 @@ type Options struct {
 	Crawlers []keys.Pattern
 	// Plans, if not nil, returns the plan of a key, "" for none.
 	Plans func(keys.Key) string
-	// Values, if not nil, returns the values that the caller says of a record, as account.
+	// Values returns the values that the caller says of a record; nil for its account.
 	Values func(accesslog.Record) map[string]string
 	// Decided, if not nil, is called with each record and whether Plan refused it.
 	Decided func(record accesslog.Record, isRefused bool)

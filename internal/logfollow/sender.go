@@ -48,7 +48,7 @@ type pendingCheck struct {
 
 // report returns the report of the outcome.
 func (c *pendingCheck) report() client.Report {
-	return client.Report{Key: c.check.Key, Outcome: c.outcome, Request: c.check.Request, Source: source, ID: c.check.IdempotencyKey}
+	return client.Report{Key: c.check.Key, Outcome: c.outcome, Request: c.check.Request, Values: c.check.Values, Source: source, ID: c.check.IdempotencyKey}
 }
 
 var seed = maphash.MakeSeed()
@@ -56,13 +56,16 @@ var seed = maphash.MakeSeed()
 // add appends the check of a line, and the reports of its outcomes, to f.pending.
 func (f *follower) add(t *tail, r *accesslog.Record, line pendingLine) {
 	key := accesslog.FullKey(r.Key)
-	size := len(key) + len(r.Path) + len(r.Agent) + len(r.Host) + 200
+	size := len(key) + len(r.Path) + len(r.Agent) + len(r.Host) + len(r.Account) + 200
 	c := pendingCheck{
 		check: client.Check{
 			Key: key, Policy: f.o.Policy, Cost: r.Cost, Source: source, IdempotencyKey: t.lineKey(line.Start), Fresh: true,
 			Request: client.Request{Path: r.Path, Method: r.Method, Agent: r.Agent, Host: r.Host},
 		},
 		at: r.Time, tail: t, start: line.Start, share: uint8(maphash.String(seed, r.Key.String()) % shares), size: size, sentAt: line.SentAt,
+	}
+	if r.Account != "" {
+		c.check.Values = map[string]string{"account": r.Account}
 	}
 	if !line.IsChecked {
 		f.pending = append(f.pending, c)

@@ -26,6 +26,16 @@ type question struct {
 	Source string `json:"source"`
 	// Request is what the log says of the request.
 	Request wire.RequestAttributes `json:"request,omitzero"`
+	// Values are the account that the log names.
+	Values map[string]string `json:"values,omitempty"`
+}
+
+// valuesOf returns what a record says beside its request, nil for nothing.
+func valuesOf(r accesslog.Record) map[string]string {
+	if r.Account == "" {
+		return nil
+	}
+	return map[string]string{"account": strings.ToValidUTF8(r.Account, "\uFFFD")}
 }
 
 // attributesOf returns what a record says of its request, as a server takes it.
@@ -65,7 +75,7 @@ const maxAnswer = 64 << 10
 // it was a refusal of the token.
 func (c *caller) check(ctx context.Context, record accesslog.Record) (answer, error) {
 	body, err := json.Marshal(question{
-		Key: accesslog.FullKey(record.Key), Policy: c.options.Policy, Cost: record.Cost, Detail: "none", Source: "replay", Request: attributesOf(record),
+		Key: accesslog.FullKey(record.Key), Policy: c.options.Policy, Cost: record.Cost, Detail: "none", Source: "replay", Request: attributesOf(record), Values: valuesOf(record),
 	})
 	if err != nil {
 		return answer{}, err
@@ -112,7 +122,7 @@ func (c *caller) reportOutcomes(ctx context.Context, record accesslog.Record) {
 	c.names = c.options.Outcomes.Append(c.names[:0], &record)
 	for _, outcome := range c.names {
 		body, err := json.Marshal(wire.OutcomeReport{
-			Key: accesslog.FullKey(record.Key), Outcome: outcome, Source: "replay", Request: attributesOf(record),
+			Key: accesslog.FullKey(record.Key), Outcome: outcome, Source: "replay", Request: attributesOf(record), Values: valuesOf(record),
 		})
 		status := 0
 		if err == nil {

@@ -30,6 +30,7 @@ type logFlags struct {
 	keyColumn  string
 	timeColumn string
 	costColumn string
+	account    string
 	kind       string
 }
 
@@ -38,6 +39,7 @@ func (f *logFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.keyColumn, "key-column", "", "the column or field with the key; the client's address if omitted")
 	c.Flags().StringVar(&f.timeColumn, "time-column", "", "the column or field with the time")
 	c.Flags().StringVar(&f.costColumn, "cost-column", "", "the column or field with the cost; 1 per request if omitted")
+	c.Flags().StringVar(&f.account, "account-column", "", "the column or field with the account, as user in Common Log Format, for rules and further keys that count accounts")
 	c.Flags().StringVar(&f.kind, "kind", "", "the kind of the column's keys, as token for token:...")
 }
 
@@ -46,7 +48,7 @@ func (f *logFlags) options() (accesslog.Options, error) {
 	if err != nil {
 		return accesslog.Options{}, console.Usagef("--format: %w", err)
 	}
-	return accesslog.Options{Format: format, Key: f.keyColumn, Time: f.timeColumn, Cost: f.costColumn, Kind: f.kind}, nil
+	return accesslog.Options{Format: format, Key: f.keyColumn, Time: f.timeColumn, Cost: f.costColumn, Account: f.account, Kind: f.kind}, nil
 }
 
 const logHelp = `Logs are in Common or Combined Log Format, JSON lines, or CSV with a line of column names;
