@@ -96,8 +96,8 @@ func (t tx) seenOrigin(seen *offences.Seen, p keys.Pattern, segments []segment, 
 	c := &conditions{}
 	c.selects(p)
 	q := &db.Selection{}
-	text := "SELECT key, CAST(sum(allowed) AS BIGINT) AS a, CAST(sum(refused) AS BIGINT) AS r FROM (" +
-		union(q, "key, allowed, refused", "key_traffic", segments, c.text, c.args...) + ") AS counted GROUP BY key ORDER BY a + r DESC, key"
+	text := "SELECT key, a, r FROM (SELECT key, CAST(sum(allowed) AS BIGINT) AS a, CAST(sum(refused) AS BIGINT) AS r FROM (" +
+		union(q, "key, allowed, refused", "key_traffic", segments, c.text, c.args...) + ") AS counted GROUP BY key) AS seen ORDER BY a + r DESC, key"
 	return db.Stream(t.Tx, func(r db.Row) (k offences.SeenKey, err error) {
 		return k, r.Scan(&k.Key, &k.Allowed, &k.Refused)
 	}, text, q.Args, func(k offences.SeenKey) error {
