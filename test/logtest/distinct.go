@@ -307,7 +307,7 @@ func (m *distinctModel) charge(now, _ int64, q timestamplog.Request) {
 		}
 		return int(a.value) - int(b.value)
 	})
-	m.values[q.LogID] = values[max(0, len(values)-q.Retention.Entries):]
+	m.values[q.LogID] = values[max(0, len(values)-q.Retention.Entries-1):]
 	m.all[q.LogID] = append(m.all[q.LogID], modelValue{q.Value, now, q.Version})
 	// When the log expires, and how far it is moved, follows from its newest entry.
 	m.logs[q.LogID] = &modelLog{entries: []modelEntry{{at: now}}, window: window, pushed: now}

@@ -145,7 +145,9 @@ func (s *shard) chargeDistinct(hash uint64, v *distinctView, q *timestamplog.Req
 	// Those of one instant are in the order of their hashes, as on Redis.
 	place := sort.Search(len(kept), func(i int) bool { return kept[i].at == v.now && kept[i].value > q.Value })
 	kept = slices.Insert(kept, place, valueTime{q.Value, v.now})
-	kept = slices.Delete(kept, 0, max(0, len(kept)-q.Retention.Entries))
+	// One more than the largest limit, since the value that is asked about may be one of
+	// them: a stricter policy in between lets more values into a window than that.
+	kept = slices.Delete(kept, 0, max(0, len(kept)-q.Retention.Entries-1))
 	s.values[v.log], v.values = kept, kept
 	v.log.newest, v.log.window = v.now, uint32(window)
 	if isNew {

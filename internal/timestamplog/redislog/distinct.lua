@@ -50,9 +50,12 @@ function distinct.charge(v)
   call('ZREMRANGEBYSCORE', v.name, '-inf', number(now - v.stack.window))
   call('ZADD', v.name, number(now), v.value)
   v.length, v.newest_time = call('ZCARD', v.name), now
-  if v.length > v.stack.keep then
-    call('ZREMRANGEBYRANK', v.name, '0', v.length - v.stack.keep - 1)
-    v.length = v.stack.keep
+  -- One more than the largest limit, since the value that is asked about may be one of
+  -- them: a stricter policy in between lets more values into a window than that.
+  local keep = v.stack.keep + 1
+  if v.length > keep then
+    call('ZREMRANGEBYRANK', v.name, '0', v.length - keep - 1)
+    v.length = keep
   end
   call('PEXPIREAT', v.name, number(now + v.stack.window))
 end
