@@ -65,6 +65,10 @@ test-clients: ## Generate clients for Go and TypeScript from openapi.json and ca
 test-compose: setup ## Check deploy/compose by the schema of compose files, nginx and promtool, without containers
 	$(GO) test -C tools/compose -count 1 .
 
+.PHONY: docs-api
+docs-api: ## Render openapi.json as a page in bin/api; needs npm
+	GO="$(GO)" bash scripts/render-api.sh
+
 .PHONY: faults
 faults: setup ## Inject faults into Redis, Postgres and nodes, and write docs/RELIABILITY.md
 	@echo "The table of faults takes up to ten minutes."
