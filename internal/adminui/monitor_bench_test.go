@@ -18,9 +18,13 @@ import (
 
 // BenchmarkWatch shows the pages about what happened among a million offences
 // of the last day by 20,000 keys, in 200,000 rows, and 100,000 blocks, over
-// HTTP.
+// HTTP, from each database. kB is what a browser receives of a page, compressed.
 func BenchmarkWatch(b *testing.B) {
-	n := newNode(b)
+	b.Run("SQLite", func(b *testing.B) { benchmarkWatch(b, newNode(b)) })
+	b.Run("Postgres", func(b *testing.B) { benchmarkWatch(b, newNodeOn(b, migrated.Postgres(b).URL)) })
+}
+
+func benchmarkWatch(b *testing.B, n *node) {
 	ctx := context.Background()
 	_, err := n.store.Entries.Import(ctx, audit.SystemActor("test"), manyBlocks(b, 100_000, n.clock.Now().Add(time.Hour)), blocks.Keep, nil)
 	must(b, err)
@@ -31,12 +35,15 @@ func BenchmarkWatch(b *testing.B) {
 		{"offenders, 1 h", "/offenders"}, {"offenders, 24 h", "/offenders?last=24h"},
 		{"offenders, 24 h, by rule", "/offenders?last=24h&rule=20/1m"}, {"offenders, 24 h, newest", "/offenders?last=24h&sort=last"},
 		{"offenders, 24 h, search", "/offenders?last=24h&search=172.16.1"},
-		{"key", "/key?key=ip:172.16.0.0"}, {"live", "/live"}, {"proposals", "/proposals"},
+		{"key", "/key?key=ip:172.16.0.0"}, {"live", "/live"}, {"proposals", "/proposals"}, {"offenders, open", "/offenders?state=open"}, {"blocks", "/blocks"},
+		{"policy", "/policies/default"}, {"use of a policy", "/policies/default/usage"}, {"today so far", "/reports/today"}, {"audit", "/audit"},
 	} {
 		b.Run(page.name, func(b *testing.B) {
+			size := 0
 			for b.Loop() {
-				v.get(page.path).is(http.StatusOK)
+				size = len(v.do(http.MethodGet, page.path, nil, http.Header{"Accept-Encoding": {"gzip"}}).is(http.StatusOK).body)
 			}
+			b.ReportMetric(float64(size)/1000, "kB")
 		})
 	}
 }

@@ -106,10 +106,16 @@ var migrated = servers.Template{Prepare: db.Migrate}
 
 func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	t.Helper()
+	return newNodeOn(t, migrated.SQLite(t), change...)
+}
+
+// newNodeOn returns a node with the database at a URL.
+func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *node {
+	t.Helper()
 	n := &node{clock: &clock{now: start}, logs: &bytes.Buffer{}}
 	ctx := context.Background()
 	var err error
-	n.store, err = sqlstore.Open(ctx, migrated.SQLite(t), sqlstore.Options{
+	n.store, err = sqlstore.Open(ctx, database, sqlstore.Options{
 		Now: n.clock.Now,
 		AfterChange: func(ctx context.Context) error {
 			if n.catalog == nil { // the seed comes before it

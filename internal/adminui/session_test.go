@@ -120,7 +120,7 @@ func TestASessionIsGoodForTheAPIOnlyWithItsToken(t *testing.T) {
 	v := n.as(t, "maria")
 	v.get("/v1/policies").is(http.StatusOK)
 	v.do(http.MethodDelete, "/v1/policies/default", nil, http.Header{"If-Match": {"*"}}).is(http.StatusUnsupportedMediaType)
-	v.do(http.MethodDelete, "/v1/policies/default", nil, http.Header{"If-Match": {"*"}, "X-Csrf-Token": {v.csrf}}).is(http.StatusNoContent)
+	v.do(http.MethodDelete, "/v1/policies/default?confirm=default", nil, http.Header{"If-Match": {"*"}, "X-Csrf-Token": {v.csrf}}).is(http.StatusNoContent)
 }
 
 func TestEveryPageForbidsForeignCodeAndFrames(t *testing.T) {
