@@ -1,23 +1,13 @@
 package bench_test
 
 import (
-	"context"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
-
-	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
-	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/stint-dev/stint/test/servers"
 )
@@ -52,7 +42,7 @@ func throughDoors(b *testing.B, r *report) {
 
 // besideEnvoys measures the Rate Limit Service and Envoy's own server on one Redis.
 func besideEnvoys(b *testing.B, r *report, p programs) {
-	r.begin("Envoy's Rate Limit Service, beside envoyproxy/ratelimit", fmt.Sprintf("One descriptor of %d, a limit of 1,000 a minute, over gRPC on 8 connections with 64 callers, both servers on one Redis; "+
+	r.begin("Envoy's Rate Limit Service, beside envoyproxy/ratelimit", fmt.Sprintf("One descriptor of %d, a limit of 1,000 a minute, over gRPC on 8 connections with 64 callers whose client takes little of the machine, both servers on one Redis; "+
 		"Stint's exact log against the fixed windows of the other. Each runs %d times for %s, one after the other; the medians are given.", manyKeys, minPairs, reservation))
 	redis, address := servers.DedicatedRedis(b), freeAddress(b)
 	// The deadline is long, so that every answer is from Redis.
@@ -120,72 +110,4 @@ func startEnvoyPeer(b *testing.B, redis string) (overHTTP, address string, pid i
 		return err == nil
 	})
 	return overHTTP, address, pid
-}
-
-// rateLimited is a server of the Rate Limit Service with connections to it.
-type rateLimited struct {
-	pid     int
-	clients []ratelimitv3.RateLimitServiceClient
-}
-
-// rated is what came of asking it.
-type rated struct {
-	rate float64 // answers per second
-	p99  time.Duration
-	cost time.Duration // processor time of the server for each answer
-}
-
-func newRateLimited(b *testing.B, address string, pid int) rateLimited {
-	b.Helper()
-	s := rateLimited{pid: pid}
-	for range 8 {
-		conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { conn.Close() })
-		s.clients = append(s.clients, ratelimitv3.NewRateLimitServiceClient(conn))
-	}
-	return s
-}
-
-// ask has 64 callers ask for a time. An answer without the limit is none of the service.
-func (s rateLimited) ask(b *testing.B, lasting time.Duration) rated {
-	b.Helper()
-	var (
-		mu    sync.Mutex
-		all   []time.Duration
-		group sync.WaitGroup
-	)
-	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
-	defer cancel()
-	began, before := time.Now(), processorTime(b, s.pid)
-	for caller := range 64 {
-		group.Go(func() {
-			client := s.clients[caller%len(s.clients)]
-			var took []time.Duration
-			for time.Since(began) < lasting {
-				q := &ratelimitv3.RateLimitRequest{Domain: "bench", Descriptors: []*commonv3.RateLimitDescriptor{{
-					Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: "user", Value: fmt.Sprint(rand.IntN(manyKeys))}},
-				}}}
-				at := time.Now()
-				answer, err := client.ShouldRateLimit(ctx, q)
-				if err != nil || len(answer.GetStatuses()) != 1 || answer.GetStatuses()[0].GetCurrentLimit().GetRequestsPerUnit() != 1000 {
-					b.Errorf("%v, %v", answer, err)
-					return
-				}
-				took = append(took, time.Since(at))
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, took...)
-		})
-	}
-	group.Wait()
-	if b.Failed() {
-		b.FailNow()
-	}
-	took := time.Since(began)
-	slices.Sort(all)
-	return rated{float64(len(all)) / took.Seconds(), percentile(all, 99), (processorTime(b, s.pid) - before) / time.Duration(len(all))}
 }
