@@ -7,6 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -15,6 +16,7 @@ type DetectionView interface {
 	Selector() *rules.Selector
 	Blocks() *blocks.Set
 	Subject(k keys.Key) rules.Subject
+	Profiles() *profiles.Set
 }
 
 // Detection holds the use cases of offences, attacks and escalations: it
@@ -81,6 +83,8 @@ func (d *Detection) Offenders(ctx context.Context, q offences.Query) (*offences.
 		if k, err := offences.ParseKey(row.Key); err == nil {
 			verdict := d.View.Blocks().Match(k, now)
 			row.Block, row.Exemption = verdict.Block, verdict.Exemption
+			member := d.View.Profiles().Find(k)
+			row.Plan, row.OwnLimit = d.View.Subject(k).Plan, member.LimitAt(now)
 		}
 	}
 	return r, nil

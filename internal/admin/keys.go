@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/notes"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -33,6 +34,7 @@ type Keys struct {
 type KeyView interface {
 	Parser() keys.Parser
 	Selector() *rules.Selector
+	Profiles() *profiles.Set
 }
 
 // KeyExplainer explains what applies to a key now, as *gate.Gate does.
@@ -128,7 +130,32 @@ func (k *Keys) Reset(ctx context.Context, by Caller, key, policy string) (*KeyRe
 		}
 		reset.Logs = append(reset.Logs, LogReset{Policy: p.Name, Existed: existed})
 	}
-	return reset, nil
+	return reset, k.resetOwnLimit(ctx, reset, parsed, policies, policy == "")
+}
+
+// resetOwnLimit resets the logs that a limit of the key's own has beside those of its
+// policies: under a counter with other windows, and without a policy.
+func (k *Keys) resetOwnLimit(ctx context.Context, reset *KeyReset, key keys.Key, policies []*rules.Policy, all bool) error {
+	member := k.View.Profiles().Find(key)
+	if member == nil || member.Limit == nil {
+		return nil
+	}
+	for i, p := range policies {
+		id := timestamplog.LogIDOf(member.Limit.Apply(p), key.String())
+		if id == timestamplog.LogIDOf(p, key.String()) {
+			continue
+		}
+		existed, err := k.resetLogs(ctx, id)
+		if err != nil {
+			return err
+		}
+		reset.Logs[i].Existed = reset.Logs[i].Existed || existed
+	}
+	if !all {
+		return nil
+	}
+	_, err := k.resetLogs(ctx, timestamplog.LogIDOf(member.Limit.Apply(nil), key.String()))
+	return err
 }
 
 func (k *Keys) policiesToReset(name string) ([]*rules.Policy, error) {

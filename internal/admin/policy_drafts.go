@@ -13,6 +13,8 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -231,7 +233,12 @@ func (p *Policies) replay(ctx context.Context, draft *rules.Policy, open func(co
 		defer closer.Close()
 	}
 	plan, against := p.trialPlans(draft)
-	return backtest.Run(ctx, source, backtest.Options{Plan: plan, Against: &against, Estimate: estimate})
+	return backtest.Run(ctx, source, backtest.Options{Plan: plan, Against: &against, Estimate: estimate, Plans: p.planOf})
+}
+
+// planOf returns the plan that a key has now.
+func (p *Policies) planOf(k keys.Key) string {
+	return profiles.Subject(k, p.View.Profiles().Find(k)).Plan
 }
 
 // trialPlans returns the policies with the draft, and as they are. A draft in shadow is

@@ -16,6 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
 )
@@ -65,6 +66,12 @@ func savedFrom(t testing.TB) *catalog.Saved {
 	}, rules.ExpectNew); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := store.Profiles.PutProfile(t.Context(), by, profiles.Profile{Key: "token:a", Plan: "gold", Labels: []string{"vip"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Profiles.PutLimit(t.Context(), by, "token:b", &profiles.Limit{Rules: rules.Stack{{Limit: 5, Window: time.Second}}, Reason: "launch", Expires: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
 	c := catalog.New(store, time.Now)
 	if c.Snapshot() != nil {
 		t.Fatal("a catalog that has read nothing has something to keep")
@@ -90,6 +97,14 @@ func TestWhatIsSavedIsReadBackWhole(t *testing.T) {
 	read, err := catalog.ReadSaved(&file, "here")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(read.Profiles) != 2 {
+		t.Fatalf("profiles %+v", read.Profiles)
+	}
+	for i, p := range read.Profiles {
+		if want := saved.Profiles[i]; p.Key != want.Key || p.Plan != want.Plan || !p.Limit.Equal(want.Limit) {
+			t.Errorf("the profile %+v, want %+v", p, want)
+		}
 	}
 	// Policies go by way of JSON, which knows no monotonic clock or time zone.
 	if len(read.Policies) != 2 || !reflect.DeepEqual(*read.Policies[0], *saved.Policies[0]) || !reflect.DeepEqual(*read.Policies[1], *saved.Policies[1]) {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/profiles"
 )
 
 // Offender is one offender of a report.
@@ -22,6 +23,10 @@ type Offender struct {
 	// Block is active, or hidden by Exemption; nil if none.
 	Block     *blocks.Entry
 	Exemption *blocks.Entry
+	// Plan is the key's plan, "" for none, and OwnLimit its own limit that holds now, nil for
+	// none.
+	Plan     string
+	OwnLimit *profiles.Limit
 	// Escalation is the state of the key, nil where its policy has none.
 	Escalation *EscalationStatus
 	// Trend is the offences in equal parts of the span.

@@ -16,6 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
@@ -31,6 +32,7 @@ type view struct{ selector *rules.Selector }
 
 func (v view) Selector() *rules.Selector        { return v.selector }
 func (v view) Blocks() *blocks.Set              { return blocks.NewSet() }
+func (v view) Profiles() *profiles.Set          { return profiles.NewSet() }
 func (v view) Subject(k keys.Key) rules.Subject { return rules.Subject{Key: k} }
 
 // migrated makes databases with the present schema, yet to be seeded.

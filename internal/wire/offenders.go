@@ -21,6 +21,8 @@ type Offender struct {
 	// Block is active now; an Exemption hides it.
 	Block      *Entry            `json:"block"`
 	Exemption  *Entry            `json:"exemption"`
+	Plan       NullString        `json:"plan"`       // the key's plan, null for none
+	OwnLimit   *OwnLimit         `json:"own_limit"`  // the key's own limit that holds now, null for none
 	Escalation *EscalationStatus `json:"escalation"` // the key's escalation, null without one
 	// Trend has the offences of each part of the span where points were asked.
 	Trend []int64 `json:"trend,omitzero"`

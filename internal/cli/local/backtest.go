@@ -18,8 +18,10 @@ import (
 	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/policyfile"
 	"github.com/stint-dev/stint/internal/presets"
+	"github.com/stint-dev/stint/internal/profilelist"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -63,6 +65,7 @@ type backtestFlags struct {
 	policies, against       string
 	truth                   string
 	crawlers                []string
+	keysFile                string
 	algorithm               string
 	options, againstOptions []string
 	out, html               string
@@ -110,6 +113,7 @@ admin backtest api.csv --key-column token --rule 100/h --out report.json`,
 	flags.StringVarP(&f.policies, "file", "f", "", "test the policies of this file instead, as written by 'export'")
 	flags.StringSliceVar(&f.presets, "preset", nil, "test a policy file that Stint ships, alone or with others: "+strings.Join(presets.Names(), ", "))
 	flags.StringSliceVar(&f.againstPresets, "against-preset", nil, "compare with a policy file that Stint ships; may be repeated")
+	flags.StringVar(&f.keysFile, "keys", "", "a file of the plans of keys, as 'key export' writes it, for policies that match plan:NAME")
 	flags.StringSliceVar(&f.crawlers, "crawler", nil, "a pattern of verified crawlers, as ip:66.249.64.0/19, whose missing pages do not count; may be repeated")
 	flags.StringVar(&f.truth, "truth", "", "score the rules by this file, which says who the attackers are")
 	flags.StringSliceVar(&f.againstRules, "against-rule", nil, "a rule of the stack to compare with; may be repeated")
@@ -142,6 +146,11 @@ func runBacktest(ctx context.Context, con *console.Console, paths []string, f *b
 	read, err := f.logFlags.options()
 	if err != nil {
 		return err
+	}
+	if f.keysFile != "" {
+		if options.Plans, err = readPlans(f.keysFile, read.Keys); err != nil {
+			return err
+		}
 	}
 	for _, text := range f.crawlers {
 		pattern, err := read.Keys.Pattern(text)
@@ -363,4 +372,25 @@ func writeReport(flag, path string, write func(io.Writer) error) (err error) {
 		return err
 	}
 	return os.Rename(file.Name(), path)
+}
+
+// readPlans reads the plans of a file of keys.
+func readPlans(path string, parser keys.Parser) (func(keys.Key) string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	format := profilelist.CSV
+	if ext := strings.ToLower(filepath.Ext(path)); ext == ".jsonl" || ext == ".ndjson" || ext == ".json" {
+		format = profilelist.JSON
+	}
+	plans := map[string]string{}
+	for p, err := range profilelist.Read(file, format, parser) {
+		if err != nil {
+			return nil, console.Usagef("--keys %q: %w", path, err)
+		}
+		plans[p.Key] = p.Plan
+	}
+	return func(k keys.Key) string { return plans[k.String()] }, nil
 }

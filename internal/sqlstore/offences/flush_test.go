@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
@@ -29,6 +30,7 @@ type fixedView struct {
 func (v *fixedView) Selector() *rules.Selector        { return v.selector }
 func (v *fixedView) Blocks() *blocks.Set              { return v.set }
 func (v *fixedView) Subject(k keys.Key) rules.Subject { return rules.Subject{Key: k} }
+func (v *fixedView) Profiles() *profiles.Set          { return profiles.NewSet() }
 func (v *fixedView) Parser() keys.Parser              { return keys.Parser{} }
 
 // counting is one node that counts into a store.
