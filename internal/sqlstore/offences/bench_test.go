@@ -10,8 +10,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stint-dev/stint/internal/geoip"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	sqloffences "github.com/stint-dev/stint/internal/sqlstore/offences"
+	"github.com/stint-dev/stint/test/geofiles"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -54,12 +57,18 @@ func BenchmarkReportOfTheLastDay(b *testing.B) {
 	if _, err := connection.Exec(b.Context(), "VACUUM ANALYZE"); err != nil {
 		b.Fatal(err)
 	}
+	files, err := geoip.Open(geofiles.Dir(b, geofiles.Row{Network: "10.0.3.0/24", Country: "NL", ASN: 64500}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer keys.LocateBy(files)()
 	s := service(f)
 	for name, q := range map[string]offences.Query{
 		"last day":            {From: now.AddDate(0, 0, -1), To: now, Points: 48},
 		"last hour":           {From: now.Add(-time.Hour), To: now, Points: 30},
 		"all days":            {From: now.AddDate(0, 0, -days), To: now, Points: 48},
 		"last day by network": {From: now.AddDate(0, 0, -1), To: now, Pattern: storetest.Pattern(b, "ip:10.0.3.0/24")},
+		"last day by country": {From: now.AddDate(0, 0, -1), To: now, Pattern: storetest.Pattern(b, "country:NL")},
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
