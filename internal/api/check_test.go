@@ -62,7 +62,7 @@ func TestTheDetailNoneLeavesTheRulesOut(t *testing.T) {
 
 func TestWhereNoPolicyMatchesACheckIsAllowed(t *testing.T) {
 	n := startNode(t)
-	n.must(n.as(identity.Admin, http.MethodDelete, "/v1/policies/default", "", "If-Match: *"), http.StatusNoContent)
+	n.must(n.as(identity.Admin, http.MethodDelete, "/v1/policies/default?confirm=default", "", "If-Match: *"), http.StatusNoContent)
 	a := n.must(n.ask(`{"key":"nobody"}`), http.StatusOK)
 	if !strings.Contains(a.body, `"policy":null,"mode":null`) {
 		t.Fatalf("got %s", a.body)
