@@ -22,8 +22,14 @@ type topk[K comparable, V any] struct {
 	free       []*entry[K, V]
 	// slots holds each entry in the first slot from its hash on that was empty;
 	// at least half are.
-	slots  []*entry[K, V]
+	slots  []slot[K, V]
 	uppers []int64 // working memory of trim
+}
+
+// slot has its entry's hash, so that a look-up reads no entry but the one it is for.
+type slot[K comparable, V any] struct {
+	hash  uint64
+	entry *entry[K, V] // nil for none
 }
 
 type entry[K comparable, V any] struct {
@@ -42,7 +48,7 @@ func (e *entry[K, V]) upper() int64 { return e.certain + e.over }
 const minSlots = 16
 
 func newTopk[K comparable, V any](most int) *topk[K, V] {
-	return &topk[K, V]{maxEntries: most, slots: make([]*entry[K, V], minSlots)}
+	return &topk[K, V]{maxEntries: most, slots: make([]slot[K, V], minSlots)}
 }
 
 // find returns the entry of a key, nil if it has none. Equal keys must come
@@ -50,8 +56,8 @@ func newTopk[K comparable, V any](most int) *topk[K, V] {
 func (t *topk[K, V]) find(hash uint64, k *K) *entry[K, V] {
 	mask := uint64(len(t.slots) - 1)
 	for at := hash & mask; ; at = (at + 1) & mask {
-		if e := t.slots[at]; e == nil || e.hash == hash && e.key == *k {
-			return e
+		if s := &t.slots[at]; s.entry == nil || s.hash == hash && s.entry.key == *k {
+			return s.entry
 		}
 	}
 }
@@ -71,7 +77,7 @@ func (t *topk[K, V]) make(hash uint64, k K, evict func(*entry[K, V]), reset func
 	e.key, e.hash = k, hash
 	t.entries = append(t.entries, e)
 	if 2*len(t.entries) > len(t.slots) {
-		t.slots = make([]*entry[K, V], 2*len(t.slots))
+		t.slots = make([]slot[K, V], 2*len(t.slots))
 		t.lay()
 	} else {
 		t.put(e)
@@ -90,10 +96,10 @@ func (t *topk[K, V]) lay() {
 func (t *topk[K, V]) put(e *entry[K, V]) {
 	mask := uint64(len(t.slots) - 1)
 	at := e.hash & mask
-	for t.slots[at] != nil {
+	for t.slots[at].entry != nil {
 		at = (at + 1) & mask
 	}
-	t.slots[at] = e
+	t.slots[at] = slot[K, V]{e.hash, e}
 }
 
 // drop forgets every entry that gone says, whose memory may be used for other
