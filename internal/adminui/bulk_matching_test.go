@@ -117,7 +117,7 @@ func TestTheColumnsOfTheReportAreChosenInItsAddress(t *testing.T) {
 	vic.get(at).is(http.StatusOK).lacks(rule).holds(policy).lacks(`<th class="c-sparkline">`).holds(`value="policy" checked`).
 		holds("columns=policy%2Cstate&amp;min_offences=2&amp;sort=last") // links keep the choice
 	at = vic.get("/offenders?column=").is(http.StatusSeeOther).header.Get("Location")
-	vic.get(at).is(http.StatusOK).lacks(rule).lacks(policy).lacks(`<th class="c-state">`).holds(">Offences</th>")
+	vic.get(at).is(http.StatusOK).lacks(rule).lacks(policy).lacks(`<th class="c-state">`).holds(">Offences</a></th>")
 	usual := "/offenders?columns=none"
 	for _, name := range []string{"allowed", "refused", "rule", "first", "last", "trend", "state"} {
 		usual += "&column=" + name

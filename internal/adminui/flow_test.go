@@ -47,7 +47,8 @@ func TestABlockIsAddedLiftedAndRestoredInABrowser(t *testing.T) {
 	b.write("#edit-reason", "scraping")
 	b.press(`button[form="edit-form"]`, "[data-toast]")
 	b.waitFor(`document.querySelector("#list").innerText.includes("scraping") && !document.querySelector("#edit-reason")`)
-	b.press(`button[name="only"]`, "[data-toast] button")
+	b.do(chromedp.Click(chromedp.CSS(`button[name="only"]`)))
+	b.waitFor(`document.querySelector("[data-toast]")?.innerText.includes("Ended")`)
 	if status := n.ask(t, "ip:203.0.113.7"); status != http.StatusOK {
 		t.Fatalf("a lifted key is answered %d", status)
 	}
