@@ -8,5 +8,5 @@ func installed() int64 {
 	if unix.Sysinfo(&info) != nil {
 		return 0
 	}
-	return int64(uint64(info.Totalram) * uint64(info.Unit)) //nolint:gosec // no machine has so much
+	return int64(info.Totalram * uint64(info.Unit)) //nolint:gosec // no machine has so much
 }

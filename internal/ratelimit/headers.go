@@ -71,12 +71,13 @@ func (h *Headers) Append(b []byte, d *gate.Decision, selector *rules.Selector) [
 		return b
 	}
 	const name = "RateLimit: "
-	line := append(b, name...)
-	list := appendRemaining(line[len(line):], p.Rules, d.States, d.Allowed())
+	before := len(b)
+	b = append(b, name...)
+	list := appendRemaining(b[len(b):], p.Rules, d.States, d.Allowed())
 	if len(list) == 0 {
-		return b
+		return b[:before]
 	}
-	return append(append(line, list...), "\r\n"...)
+	return append(append(b, list...), "\r\n"...)
 }
 
 // Summary returns several decisions as one: with the policy and the rules of the first

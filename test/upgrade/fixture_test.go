@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -273,7 +274,7 @@ func unpack(t *testing.T, path string) (dir string) {
 	archive := tar.NewReader(bytes.NewReader(readGzip(t, path)))
 	for {
 		header, err := archive.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return dir
 		}
 		if err != nil {

@@ -2,6 +2,7 @@
 package profiles
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -82,7 +83,7 @@ func (t Tx) Changes(since, count int64) iter.Seq2[*profiles.Profile, error] {
 			}
 			return nil
 		})
-		if err != nil && err != errStopped {
+		if err != nil && !errors.Is(err, errStopped) {
 			yield(nil, err)
 		}
 	}
