@@ -86,10 +86,19 @@ func TestTheOverviewSaysWhatHappensToWhomSinceWhenAndWhatToPress(t *testing.T) {
 	page.holds("Refusing ").holds(" requests a second since ").holds(start.Add((quietMinutes+1)*time.Minute).Format("15:04") + ", 21 minutes ago.") // before midnight with its day
 	page.holds(`come from <a class="plain" href="/offenders?pattern=ip%3A203.0.113.0%2F24">`).holds("61 of 256 addresses")
 	page.holds("of policy <a href=\"/policies/default\">").holds(`href="/blocks/new?pattern=ip%3A203.0.113.0%2F24&amp;reason=`)
-	page.holds("61 of its 256 addresses offended in 11 min.").holds("Rules that refuse most")
+	page.holds("61 of its 256 addresses offended in 11 min, each at least ").holds("of the checks of the range were refused.").
+		holds("Rules that refuse most")
 	page.holds(`href="/?last=24h"`).holds("Zoom in</a>").holds(`name="id"`)
 	v.get("/v1/attack").is(http.StatusOK).holds(`"active":true`).holds(`"pattern":"ip:203.0.113.0/24"`).holds(`"keys":61`).holds(`"policy":"default"`).
-		holds(`"rule":"`).holds(`"blocked":false`).holds(`"baseline":null`)
+		holds(`"rule":"`).holds(`"blocked":false`)
+	// Without two whole hours that had checks there is no baseline. The checks of an hour
+	// and two minutes fill two only where they begin in the last minute of one.
+	second := start.Add(time.Minute).Truncate(time.Hour).Add(2 * time.Hour)
+	if attack := v.get("/v1/attack"); n.clock.Now().Before(second) {
+		attack.holds(`"baseline":null`)
+	} else {
+		attack.holds(`"baseline":{`)
+	}
 	v.get("/?last=24h").is(http.StatusOK).holds(`href="/offenders?last=24h"`).holds(`href="/blocks?last=24h"`)
 	n.as(t, "vic").get("/").is(http.StatusOK).lacks("Block…").lacks(">Unblock<").lacks("Dismiss").lacks(`id="block-source"`)
 }
