@@ -274,6 +274,11 @@ func (p *keyPage) DecidingRule() string {
 	return ""
 }
 
+// HasOwnRules reports whether a limit of the key's own replaces the rules of its policy.
+func (p *keyPage) HasOwnRules() bool {
+	return p.Explained.OwnLimit != nil && p.Explained.Enforcing != nil
+}
+
 // Reservations are those that lie ahead under the enforcing policy, nil for none.
 func (p *keyPage) Reservations() *chart.Reservations {
 	for _, policy := range p.Policies {

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/events"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/reports"
 )
 
@@ -33,7 +34,7 @@ func (n *node) watchPages(t testing.TB) map[string]string {
 		"key": "/key?key=ip:203.0.113.6", "key-limited": "/key?key=ip:203.0.113.150", "key-clean": "/key?key=token:client3", "key-unknown": "/key?key=user:nobody",
 		"key-hostile": "/key?" + url.Values{"key": {"token:" + hostile[0]}}.Encode(), "key-reset": "/key?key=ip:203.0.113.6&ask=reset",
 		"live": "/live", "proposals": "/proposals", "proposal": "/proposals/" + open[0].ID,
-		"reports": "/reports", "policy-usage": "/policies/default/usage", "report": "/reports/" + documents[0].ID, "refusal": "/key?refusal=" + n.refusalOf(t, "ip:203.0.113.150"),
+		"reports": "/reports", "today": "/reports/today", "policy-usage": "/policies/default/usage", "report": "/reports/" + documents[0].ID, "refusal": "/key?refusal=" + n.refusalOf(t, "ip:203.0.113.150"),
 	}
 }
 
@@ -60,8 +61,13 @@ func (n *node) fillWatch(t testing.TB) {
 		_, err := n.store.Notes.AddNote(ctx, audit.Actor{Kind: audit.User, Name: hostile[1]}, "ip:203.0.113.6", text)
 		must(t, err)
 	}
+	olu := audit.Actor{Kind: audit.User, Name: "olu"}
+	_, err := n.store.Profiles.PutProfile(ctx, olu, profiles.Profile{Key: "ip:203.0.113.6", Plan: "gold", Labels: []string{"region=eu", "vip"}, Note: hostile[0]})
+	must(t, err)
+	_, err = n.store.Profiles.PutLimit(ctx, olu, "ip:203.0.113.6", &profiles.Limit{Rules: stack(t, "5/s", "1000/d"), Reason: hostile[1], Expires: n.clock.Now().Add(48 * time.Hour)})
+	must(t, err)
 	builder := reports.Builder{Store: n.store.Reports, Counts: n.store.Offences, Detection: n.detection, Proposals: n.detection.Proposals, View: n.catalog, Now: n.clock.Now}
-	_, err := builder.Build(ctx, reports.Daily, reportedDay().Add(24*time.Hour))
+	_, err = builder.Build(ctx, reports.Daily, reportedDay().Add(24*time.Hour))
 	must(t, err)
 }
 

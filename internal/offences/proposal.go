@@ -117,7 +117,7 @@ func (e *Evidence) Figures() string {
 	if e.MinOffences > 1 {
 		times = fmt.Sprintf("%d times", e.MinOffences)
 	}
-	return fmt.Sprintf("each at least %s; %.0f %% of the checks of the range were refused", times, 100*e.RefusedRatio())
+	return fmt.Sprintf("each at least %s; %.0f%% of the checks of the range were refused", times, 100*e.RefusedRatio())
 }
 
 // RefusedRatio returns the part of the checks of the range that was refused, 0 to 1.

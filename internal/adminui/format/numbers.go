@@ -111,6 +111,15 @@ func Rule(r rules.Rule) string {
 	return text
 }
 
+// Rules writes all rules of a stack.
+func Rules(s rules.Stack) string {
+	texts := make([]string, len(s))
+	for i, r := range s {
+		texts[i] = Rule(r)
+	}
+	return strings.Join(texts, ", ")
+}
+
 func Window(w time.Duration) string {
 	if word, known := wordsOfWindow[w]; known {
 		return word

@@ -49,7 +49,7 @@ func (s *Site) funcs() template.FuncMap {
 			return format.Number(whole), err
 		},
 		"compact": format.Compact, "ratio": format.Ratio, "plural": format.Plural[int],
-		"dur": format.Duration, "rule": format.Rule, "ruletext": format.RuleText, "window": format.Window,
+		"dur": format.Duration, "rule": format.Rule, "rules": format.Rules, "ruletext": format.RuleText, "window": format.Window,
 		"when":      func(t time.Time) format.TimeView { return format.When(t, s.Now()) },
 		"ago":       func(t time.Time) string { return format.When(t, s.Now()).Relative },
 		"fulltime":  func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05.000") },
