@@ -33,6 +33,8 @@ type Options struct {
 	Policy string
 	// Outcomes says which outcomes are reported; nil for none.
 	Outcomes accesslog.Outcomes
+	// OutcomesOnly sends reports and no checks, where somebody else asks about each request.
+	OutcomesOnly bool
 	// State is the path of the state file.
 	State string
 	// FromStart reads a log without a saved position from its beginning, with the

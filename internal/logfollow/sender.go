@@ -67,7 +67,7 @@ func (f *follower) add(t *tail, r *accesslog.Record, line pendingLine) {
 	if r.Account != "" {
 		c.check.Values = map[string]string{"account": r.Account}
 	}
-	if !line.IsChecked {
+	if !line.IsChecked && !f.o.OutcomesOnly {
 		f.pending = append(f.pending, c)
 		f.size += size
 	}

@@ -60,9 +60,9 @@ type site struct {
 	out     *testnode.Output
 }
 
-func newSite(t *testing.T) *site {
+func newSite(t *testing.T, flags ...string) *site {
 	t.Helper()
-	s := &site{T: t, node: testnode.Start(t)}
+	s := &site{T: t, node: testnode.Start(t, flags...)}
 	var token struct{ Secret string }
 	if err := json.Unmarshal(s.node.Do(t, http.MethodPost, "/v1/tokens", `{"name":"firewall","scopes":["read"]}`, http.StatusCreated), &token); err != nil {
 		t.Fatal(err)

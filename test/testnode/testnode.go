@@ -27,7 +27,8 @@ const CheckURL = "STINT_CHECK_URL"
 // waitTimeout bounds every wait for something that must happen.
 const waitTimeout = time.Minute
 
-const adminToken = "c1e47adca9f5c1b7d2830694ef1a5c3d"
+// AdminToken is the admin token of every node.
+const AdminToken = "c1e47adca9f5c1b7d2830694ef1a5c3d"
 
 // policies are what every node knows, as docs/CLIENT.md has them made.
 var policies = map[string]string{
@@ -131,7 +132,7 @@ func (n *Node) launch() error {
 	n.exited = make(chan struct{})
 	n.cmd = exec.CommandContext(context.Background(), filepath.Join(built.dir, "server"), n.flags...)
 	n.cmd.Dir, n.cmd.Stdout, n.cmd.Stderr = n.dir, &n.out, &n.out
-	n.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir, "STINT_ADMIN_TOKEN=" + adminToken}
+	n.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir, "STINT_ADMIN_TOKEN=" + AdminToken}
 	seen := len(n.out.String())
 	if err := n.cmd.Start(); err != nil {
 		close(n.exited)
@@ -217,7 +218,7 @@ func (n *Node) try(method, path, body string, status int) ([]byte, error) {
 }
 
 // Authorize adds the admin token to a request.
-func (n *Node) Authorize(r *http.Request) { r.Header.Set("Authorization", "Bearer "+adminToken) }
+func (n *Node) Authorize(r *http.Request) { r.Header.Set("Authorization", "Bearer "+AdminToken) }
 
 // Output returns what the node has written so far.
 func (n *Node) Output() string { return n.out.String() }

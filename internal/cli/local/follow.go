@@ -25,6 +25,7 @@ type followFlags struct {
 	policy       string
 	outcomes     []string
 	noOutcomes   bool
+	outcomesOnly bool
 	state        string
 	fromStart    bool
 	fromEnd      bool
@@ -46,7 +47,8 @@ server, so that clients who exceed limits are counted and blocked without a chan
 site. What an answer means is reported for policies with an outcome, as --outcome says; a
 missing asset, favicon or robots.txt means nothing. The requests were answered already: a
 block takes effect where Stint is asked, or by 'firewall nftables'. The listener is named
-by --check-url or STINT_CHECK_URL.
+by --check-url or STINT_CHECK_URL. Where a gateway asks Stint about each request already,
+--outcomes-only reports what came of them and charges no request twice.
 
 Rotation is followed: by renaming, by copying and truncating, and while the command does not
 run, also to predecessors compressed with gzip. The position in each log is saved in the file
@@ -62,6 +64,7 @@ client's address with --key-column, also if these are clients. Other logs only g
 Logs are in Common or Combined Log Format, JSON lines, or CSV with a line of column names.
 Lines without a request are counted, and the first are shown.`,
 		Example: `admin follow /var/log/nginx/access.log
+admin follow /var/log/nginx/access.log --outcomes-only
 admin follow /var/log/nginx/access.log --key-column x_forwarded_for
 admin follow /var/log/caddy/*.json --policy website --state /var/lib/stint/follow.json
 admin follow access.log --from-start --once --dry-run`,
@@ -72,6 +75,7 @@ admin follow access.log --from-start --once --dry-run`,
 	flags.StringVar(&f.policy, "policy", "", "the policy to check; the most specific match if omitted")
 	flags.StringArrayVar(&f.outcomes, "outcome", nil, "what answers mean, as 404=not_found or 'POST 401,403=login_failed', which are the defaults; may be repeated")
 	flags.BoolVar(&f.noOutcomes, "no-outcomes", false, "report no outcomes")
+	flags.BoolVar(&f.outcomesOnly, "outcomes-only", false, "report outcomes and send no checks, where a gateway asks Stint about each request before it is answered")
 	flags.StringVar(&f.state, "state", "", "the file with the positions; by default follow.json in $STATE_DIRECTORY, or in stint in the user's folder for state")
 	flags.BoolVar(&f.fromStart, "from-start", false, "read a log without a saved position from its beginning, and its predecessors")
 	flags.BoolVar(&f.fromEnd, "from-end", false, "read a log without a saved position from its end (the default)")
@@ -83,6 +87,7 @@ admin follow access.log --from-start --once --dry-run`,
 	c.MarkFlagsMutuallyExclusive("dry-run", "metrics-listen")
 	c.MarkFlagsMutuallyExclusive("from-start", "from-end")
 	c.MarkFlagsMutuallyExclusive("outcome", "no-outcomes")
+	c.MarkFlagsMutuallyExclusive("outcomes-only", "no-outcomes")
 	f.logFlags.add(c)
 	return c
 }
@@ -146,7 +151,7 @@ func (f *followFlags) options(con *console.Console) (logfollow.Options, error) {
 		outcomes = nil
 	}
 	return logfollow.Options{
-		Read: read, Policy: f.policy, Outcomes: outcomes, State: f.state, FromStart: f.fromStart, MaxAge: f.maxAge, Once: f.once, SummaryEvery: f.summaryEvery,
+		Read: read, Policy: f.policy, Outcomes: outcomes, OutcomesOnly: f.outcomesOnly, State: f.state, FromStart: f.fromStart, MaxAge: f.maxAge, Once: f.once, SummaryEvery: f.summaryEvery,
 		Now: con.Now, Logf: func(format string, args ...any) { con.Notef("%s", output.Escape(fmt.Sprintf(format, args...))) },
 	}, nil
 }
