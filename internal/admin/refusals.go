@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/profiles"
 )
 
 // RecordStatus says what became of the record that a refusal's id names.
@@ -33,6 +34,9 @@ type RefusalExplanation struct {
 	Key      string // "" where it is not known
 	Policy   string // name, "" for none or deleted
 	Offences []offences.Offence
+	// OwnLimit is the key's own limit, if that refused; nil if it did not, or has ended or
+	// been replaced since.
+	OwnLimit *profiles.Limit
 	// Escalation is the present state of the key, nil where its policy has none.
 	Escalation *offences.EscalationStatus
 	// Other is what was aggregated in that minute, of any key.
@@ -140,7 +144,12 @@ func (d *Detection) describe(ctx context.Context, e *RefusalExplanation) error {
 		o := &e.Offences[i]
 		sum.Merge(o)
 		shadow = shadow && o.Kind == offences.Shadow
-		by = append(by, fmt.Sprintf("%d by the %s", o.Count, what(o)))
+		refusedBy := what(o)
+		if limit := d.ownLimitOf(o); limit != nil {
+			e.OwnLimit = limit
+			refusedBy += " of a limit of the key's own"
+		}
+		by = append(by, fmt.Sprintf("%d by the %s", o.Count, refusedBy))
 	}
 	e.Key = sum.Key
 	under := "no policy"
@@ -161,6 +170,21 @@ func (d *Detection) describe(ctx context.Context, e *RefusalExplanation) error {
 	statuses, err := d.escalationStatuses(ctx, []string{e.Key}, shadow)
 	e.Escalation = statuses[e.Key]
 	return err
+}
+
+// ownLimitOf returns the key's own limit if that is what made an offence: it has the rule and
+// held from before the offence until after it. nil where another did, or where it is not known
+// any more.
+func (d *Detection) ownLimitOf(o *offences.Offence) *profiles.Limit {
+	k, err := offences.ParseKey(o.Key)
+	if err != nil || o.Kind != offences.Limited {
+		return nil
+	}
+	limit := d.View.Profiles().Find(k).LimitAt(time.UnixMilli(o.Last.At))
+	if limit == nil || limit.Created.After(time.UnixMilli(o.Last.At)) || !slices.Contains(limit.Rules.Strings(), o.RefusedBy) {
+		return nil
+	}
+	return limit
 }
 
 func what(o *offences.Offence) string {

@@ -148,6 +148,7 @@ var undoneChanges = []string{
 	"block.add", "block.extend", "block.update", "block.replace", "block.end", "block.restore", "block.import",
 	"exemption.add", "exemption.extend", "exemption.update", "exemption.replace", "exemption.end", "exemption.restore",
 	"policy.create", "policy.replace", "policy.delete",
+	"profile.set", "profile.delete", "profile.limit", "profile.end_limit", "profile.restore", "profile.import",
 }
 
 // undoable returns which of the entries, the newest first, the user may
@@ -177,6 +178,9 @@ func (h *auditHandler) undoEntry(c *httpserver.Call) error {
 	made, err := h.undo.Undo(c.Context(), site.CallerOf(c), id, values.Get("confirm"))
 	if err != nil {
 		return h.askUndo(c, id, values.Get("confirm"), err)
+	}
+	if back := values.Get("back"); back != "" {
+		return h.ReturnTo(c, back, "undone", nil)
 	}
 	return h.Redirect(c, "/audit?done="+strconv.FormatInt(made.ID, 10))
 }

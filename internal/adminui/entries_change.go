@@ -169,7 +169,7 @@ func (h *entriesHandler) entriesToast(ctx context.Context, s *kindTexts, q site.
 		t.Text = "Replaced the " + s.Noun + " of"
 	case "changed":
 		t.Text = "Changed the " + s.Noun + " of"
-		if t.Undo, t.Fields, err = h.toasts.undoChange(ctx, s, first.ID); err != nil {
+		if t.Undo, t.Fields, err = h.toasts.undoChange(ctx, string(s.Kind), first.ID, []string{"update"}); err != nil {
 			return nil, err
 		}
 	case "restored":

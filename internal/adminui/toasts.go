@@ -2,6 +2,7 @@ package adminui
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,10 +28,11 @@ var toastTexts = map[string]struct {
 	"unexempted":    {"Ended the exemption of", "Ended the exemptions of", "/bulk/restore", true},
 	"reset":         {"Counts reset. All limits start from zero.", "", "", false},
 	"noted":         {"The note is saved.", "", "", false},
-	"profiled":      {"Saved. The audit can undo it.", "", "", false},
-	"unprofiled":    {"The plan, the labels and the note are removed. The audit can undo it.", "", "", false},
-	"ownlimit":      {"The key has a limit of its own now. The audit can undo it.", "", "", false},
-	"ownlimitended": {"The limit is ended: the rules of its policy limit the key again. The audit can undo it.", "", "", false},
+	"profiled":      {"Saved.", "", "/audit/undo", false},
+	"unprofiled":    {"The plan, the labels and the note are removed.", "", "/audit/undo", false},
+	"ownlimit":      {"The key has a limit of its own now.", "", "/audit/undo", false},
+	"ownlimitended": {"The limit is ended: the rules of its policy limit the key again.", "", "/audit/undo", false},
+	"undone":        {"Undone.", "", "", false},
 	"notedeleted":   {"The note is deleted.", "", "", false},
 	"resumed":       {"Automatic blocks are resumed.", "", "", false},
 	"unchanged":     {"Nothing was changed: each of them has a block of its own.", "", "", false},
@@ -66,7 +68,14 @@ func (t *toasts) find(ctx context.Context, w *site.MonitorPage) (*site.Toast, er
 	}
 	w.Here = w.With()
 	if text.plural == "" {
-		return &site.Toast{Text: text.text}, nil
+		toast := &site.Toast{Text: text.text}
+		if text.undo != "" {
+			var err error
+			toast.Undo, toast.Fields, err = t.undoChange(ctx, "profile", w.Query.Get("key"), profileChanges)
+			toast.Fields = append(toast.Fields, site.HiddenFields("back", w.Here)...)
+			return toast, err
+		}
+		return toast, nil
 	}
 	if len(ids) == 0 {
 		return nil, nil
@@ -97,18 +106,21 @@ func (t *toasts) find(ctx context.Context, w *site.MonitorPage) (*site.Toast, er
 	return toast, nil
 }
 
-// undoChange returns the action that undoes the latest change of an entry, with its
-// fields, and "" if that cannot be undone or was not made just now.
-func (t *toasts) undoChange(ctx context.Context, s *kindTexts, id string) (string, []site.Field, error) {
+// profileChanges are the changes of what is kept of a key that a toast undoes.
+var profileChanges = []string{"set", "delete", "limit", "end_limit"}
+
+// undoChange returns the action that undoes the latest change of an object, with its
+// fields, and "" if that is none of the actions or was not made just now.
+func (t *toasts) undoChange(ctx context.Context, object, id string, actions []string) (string, []site.Field, error) {
 	if !t.canUndo {
 		return "", nil, nil
 	}
-	found, err := t.audit.Find(ctx, audit.Filter{Object: string(s.Kind), ObjectID: id, Limit: 1})
+	found, err := t.audit.Find(ctx, audit.Filter{Object: object, ObjectID: id, Limit: 1})
 	if err != nil || len(found.Records) == 0 {
 		return "", nil, err
 	}
 	latest := found.Records[0]
-	if latest.Action != string(s.Kind)+".update" || t.now().Sub(latest.At) > toastTime {
+	if _, action, _ := strings.Cut(latest.Action, "."); !slices.Contains(actions, action) || t.now().Sub(latest.At) > toastTime {
 		return "", nil, nil
 	}
 	return "/audit/undo", site.HiddenFields("id", strconv.FormatInt(latest.ID, 10)), nil

@@ -85,6 +85,9 @@ func (d *Defaults) row(line int, f fields) (Row, error) {
 	if err != nil {
 		return wrong(err.Error())
 	}
+	if rules.IsPlan(pattern) {
+		return wrong("the pattern names a plan; only policies select keys by their plan, so block the keys themselves")
+	}
 	row := Row{Line: line, Pattern: pattern, Reason: f.reason, Expires: d.Expires}
 	if row.Scope = f.scope; row.Scope != "" && conditions.CheckScope(row.Scope) != nil {
 		return wrong("the scope " + conditions.CheckScope(row.Scope).Error())

@@ -71,6 +71,7 @@ func TestReadingGivesEveryRowWithItsLine(t *testing.T) {
 		"a list of a feed":                 {blocklist.Plain, "; Spamhaus\n# list\n\n1.10.16.0/20 ; SBL256894\n203.0.113.7\n2001:db8::1\n  token:a\t# why # so\n", []string{"4 ip:1.10.16.0/20 (SBL256894) permanent", "5 ip:203.0.113.7 (imported) permanent", "6 ip:2001:db8::/64 (imported) permanent", "7 token:a (why # so) permanent"}},
 		"quoted patterns":                  {blocklist.Plain, "\"token:a # b\" # c\n\"#x\"\n\"token:a\n\"token:a\" b\n", []string{"1 token:a # b (c) permanent", "2 #x (imported) permanent", `line 3: it begins with a quote and is no JSON text; write for example "token:a # b"`, `line 4: it begins with a quote and is no JSON text; write for example "token:a # b"`}},
 		"a slip in an address":             {blocklist.Plain, "10.9.0.999\n\"user-1\"\n*\n", []string{`line 1: the pattern has a bad address after "ip:"`, "2 user-1 (imported) permanent", "3 * (imported) permanent"}},
+		"a plan":                           {blocklist.Plain, "plan:gold\n", []string{`line 1: the pattern names a plan; only policies select keys by their plan, so block the keys themselves`}},
 		"bits of the hosts":                {blocklist.Plain, "203.0.113.7/24\n", []string{`line 1: the pattern has bits set behind its /24; write ip:203.0.113.0/24 `}},
 	} {
 		got, err := read(c.text, c.format, defaults)

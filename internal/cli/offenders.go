@@ -127,6 +127,13 @@ var offenderColumns = []output.Column[wire.Offender]{
 	{Name: "last_at", Head: "Last", Drop: 5, Cell: func(o wire.Offender) output.Cell { return output.Time(o.LastAt.Time) }},
 	{Name: "state", Head: "Now", Cell: offenderState},
 	{Name: "origin", Head: "From", Cut: true, Drop: 8, Cell: func(o wire.Offender) output.Cell { return output.Text(originText(o.Origin)) }},
+	{Name: "plan", Head: "Plan", Drop: 10, Cell: func(o wire.Offender) output.Cell { return output.Text(string(o.Plan)) }},
+	{Name: "own_limit", Head: "Own limit", Drop: 9, Cell: func(o wire.Offender) output.Cell {
+		if o.OwnLimit == nil {
+			return output.Cell{}
+		}
+		return output.Text(strings.Join(o.OwnLimit.Rules, " "))
+	}},
 	{Name: "escalation_level", Head: "Level", Right: true, Drop: 1, Cell: func(o wire.Offender) output.Cell {
 		if o.Escalation == nil {
 			return output.Cell{}

@@ -217,6 +217,27 @@ func (d *draft) takePaste() bool {
 	return true
 }
 
+// matchMeans says in words whom a pattern of a policy selects.
+func matchMeans(p keys.Pattern) string {
+	if plan, is := rules.PlanOf(p); is && plan == "*" {
+		return "every key that has a plan"
+	} else if is {
+		return "every key of the plan " + format.VisibleText(plan)
+	}
+	if p.Kind() != keys.FromOrigin {
+		return format.PatternSize(p)
+	}
+	from := "the network AS"
+	kind, name, _ := strings.Cut(p.String(), ":")
+	if kind == "country" {
+		from = "the country "
+	}
+	if _, known := keys.ExtentOf(p); !known {
+		return "addresses of " + from + name
+	}
+	return "addresses of " + from + name + ": " + format.PatternSize(p)
+}
+
 func (d *draft) readMatch(parser keys.Parser, p *rules.Policy) bool {
 	good := true
 	for i := range d.Match {
@@ -229,7 +250,7 @@ func (d *draft) readMatch(parser keys.Parser, p *rules.Policy) bool {
 			row.Error, good = format.Capital(err.Error()), false
 			continue
 		}
-		row.Means = format.PatternSize(pattern)
+		row.Means = matchMeans(pattern)
 		p.Match = append(p.Match, pattern)
 	}
 	return good

@@ -1,0 +1,88 @@
+package adminui_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// undoFields are the fields of the form that undoes what the toast of a page says.
+func (a *answer) undoFields() url.Values {
+	a.t.Helper()
+	form := regexp.MustCompile(`(?s)data-toast>.*?action="/audit/undo">(.*?)</form>`).FindStringSubmatch(a.body)
+	if form == nil {
+		a.t.Fatalf("the toast offers no undo: %s", a.shown())
+	}
+	fields := url.Values{}
+	for _, field := range regexp.MustCompile(`name="(id|back)" value="([^"]*)"`).FindAllStringSubmatch(oneLine(form[1]), -1) {
+		fields.Set(field[1], field[2])
+	}
+	return fields
+}
+
+func TestAPlanAndALimitOfAKeyAreUndoneFromTheirToast(t *testing.T) {
+	n := newNode(t)
+	const key, back = "user:anna", "/key?key=user%3Aanna"
+	olu := n.as(t, "olu")
+	post := func(path string, fields url.Values) *answer {
+		t.Helper()
+		fields.Set("key", key)
+		fields.Set("back", back)
+		at := olu.post(path, fields).is(http.StatusSeeOther).header.Get("Location")
+		return olu.get(at).is(http.StatusOK)
+	}
+	undo := func(page *answer, without string) {
+		t.Helper()
+		at := olu.post("/audit/undo", page.undoFields()).is(http.StatusSeeOther).header.Get("Location")
+		olu.get(at).is(http.StatusOK).holds("Undone.").lacks(without)
+	}
+	saved := post("/key/profile", url.Values{"plan": {"gold"}, "labels": {"vip"}}).holds("Saved.").holds("<b>gold</b>")
+	undo(saved, "<b>gold</b>")
+	limited := post("/key/limit", url.Values{"rules": {"7/h"}, "for": {"24h"}, "reason": {"a trial"}}).holds("The key has a limit of its own now.").
+		holds("<b>7/h</b>").holds("Allowed</b></span> under a limit of its own")
+	olu.get("/audit").is(http.StatusOK).holds(undoButton(n.entries(t, audit.Filter{Object: "profile", Limit: 1})[0].ID))
+	undo(limited, "<b>7/h</b>")
+	post("/key/limit", url.Values{"rules": {"7/h"}, "for": {"24h"}, "reason": {"a trial"}})
+	ended := post("/key/limit/end", url.Values{}).holds("The limit is ended")
+	at := olu.post("/audit/undo", ended.undoFields()).is(http.StatusSeeOther).header.Get("Location")
+	olu.get(at).is(http.StatusOK).holds("<b>7/h</b>")
+	// A toast whose change is over for long, or that somebody made up, offers nothing.
+	n.clock.advance(2 * time.Minute)
+	if page := olu.get(back + "&done=ownlimit").is(http.StatusOK); regexp.MustCompile(`action="/audit/undo"`).MatchString(page.body) {
+		t.Errorf("an old change can be undone from a toast: %s", page.shown())
+	}
+}
+
+func TestARefusalSaysThatTheKeysOwnLimitRefused(t *testing.T) {
+	n := newNode(t)
+	olu := n.as(t, "olu")
+	olu.post("/key/limit", url.Values{"key": {"user:anna"}, "rules": {"1/h"}, "for": {"24h"}, "reason": {"a trial"}, "back": {"/"}}).is(http.StatusSeeOther)
+	n.send(t, "user:anna", "user:anna", "user:ben", "user:ben")
+	n.flush(t)
+	olu.get("/key?refusal=" + n.refusalOf(t, "user:anna")).is(http.StatusOK).holds("A limit of the key’s own refused it, 1/h").holds("a trial")
+	olu.get("/key?refusal=" + n.refusalOf(t, "user:ben")).is(http.StatusOK).lacks("limit of the key’s own")
+	x, err := n.detection.ExplainRefusal(t.Context(), n.refusalOf(t, "user:anna"))
+	must(t, err)
+	if want := "1 by the rule 1/1h of a limit of the key's own."; !regexp.MustCompile(regexp.QuoteMeta(want)).MatchString(x.Text) {
+		t.Errorf("%q is not in %q", want, x.Text)
+	}
+}
+
+func TestThePolicyEditorSaysWhomPlansAndOriginsSelect(t *testing.T) {
+	n := newNode(t)
+	p := rules.Policy{Name: "gold", Rules: stack(t, "5/s"), Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog}
+	for _, text := range []string{"plan:gold", "plan:*", "asn:64500", "country:NL"} {
+		p.Match = append(p.Match, pattern(t, text))
+	}
+	_, err := n.store.Policies.PutPolicy(context.Background(), audit.SystemActor("test"), &p, rules.ExpectNew)
+	must(t, err)
+	n.as(t, "vic").get("/policies/gold").is(http.StatusOK).holds("every key of the plan gold").holds("every key that has a plan").
+		holds("addresses of the network AS64500: 128 IPv4 addresses in 1 range").holds("addresses of the country NL: 128 IPv4 addresses in 1 range")
+}
