@@ -9,6 +9,19 @@ const noFilter = "REST and the commands block the patterns that they name; they 
 
 var entryChanges = slices.Concat(entriesOf("block"), entriesOf("exemption"), []change{
 	{
+		name:   "block: add with a scope",
+		rest:   request{"POST", "/v1/blocks", `{"pattern":"ip:198.18.$O.95","reason":"guesses","scope":"login","expires_in":"24h"}`},
+		pages:  []form{{path: "/blocks", fields: []string{"pattern", "198.18.$O.95", "reason", "guesses", "scope", "login", "for", "24h"}}},
+		cli:    command{args: []string{"block", "add", "ip:198.18.$O.95", "--reason", "guesses", "--scope", "login", "--for", "24h"}},
+		result: "/v1/blocks?key=ip:198.18.$O.95",
+	},
+	{
+		name: "block: add with a bad scope", want: fault{"invalid", "scope"},
+		rest:  request{"POST", "/v1/blocks", `{"pattern":"ip:198.18.$O.96","reason":"guesses","scope":"The login"}`},
+		pages: []form{{path: "/blocks", fields: []string{"pattern", "198.18.$O.96", "reason", "guesses", "scope", "The login", "for", "24h"}}},
+		cli:   command{args: []string{"block", "add", "ip:198.18.$O.96", "--reason", "guesses", "--scope", "The login"}},
+	},
+	{
 		name: "undo the end of a block", want: fault{},
 		setup: []step{
 			addStep("blocks", "ip:198.18.$O.90", "id=id"), {request: request{"DELETE", "/v1/blocks/{id}", ""}},
@@ -151,6 +164,16 @@ func entriesOf(kind string) []change {
 			name: "add a broad one", rest: request{"POST", all, `{"pattern":"$N:*","reason":"all","expires_at":"2099-01-01T00:00:00Z","confirm":"$N:*"}`},
 			pages: add("$N:*", "all", "confirm", "$N:*"), cli: command(append([]string{"add", "$N:*", "--reason", "all", "--yes"}, until...)...),
 			result: all + "?key=$N:1",
+		},
+		{
+			name: "add of an autonomous system without a confirmation", want: fault{"confirmation_required", "confirm"},
+			rest:  request{"POST", all, `{"pattern":"asn:64$O","reason":"hosting"}`},
+			pages: add("asn:64$O", "hosting"), cli: command("add", "asn:64$O", "--reason", "hosting"),
+		},
+		{
+			name: "add of an autonomous system", rest: request{"POST", all, `{"pattern":"asn:64$O","reason":"hosting","expires_at":"2099-01-01T00:00:00Z","confirm":"asn:64$O"}`},
+			pages: add("asn:64$O", "hosting", "confirm", "asn:64$O"), cli: command(append([]string{"add", "asn:64$O", "--reason", "hosting", "--yes"}, until...)...),
+			result: all + "?search=asn:64$O",
 		},
 		{
 			name: "update", setup: withRevision(addStep(kind+"s", "ip:198.18.$O.10", "id=id")),

@@ -88,6 +88,8 @@ func (n *node) rest(t *testing.T, r request, token string) *answer {
 	switch {
 	case strings.HasPrefix(r.path, wire.PathBlockImport):
 		header.Set("Content-Type", "text/plain")
+	case strings.HasPrefix(r.path, wire.PathProfiles+"/import"):
+		header.Set("Content-Type", "text/csv")
 	case r.body != "":
 		header.Set("Content-Type", "application/json")
 	}

@@ -45,6 +45,21 @@ var keyChanges = []change{
 		pages: []form{{path: "/key/profile", fields: []string{"key", "key$N:5", "plan", "", "delete", "1"}}}, result: "/v1/keys?key=key$N:5",
 	},
 	{
+		name: "profiles: import", rest: request{"POST", "/v1/profiles/import", "key,plan\nkey$N:9,gold\n"},
+		cli:    command{args: []string{"key", "import", "{file:key,plan\nkey$N:9,gold\n}", "--format", "csv"}},
+		result: "/v1/keys/key$N:9", lacks: map[string]string{pages: noProfileFile},
+	},
+	{
+		name: "profiles: import a bad row", want: fault{"invalid", ""}, rest: request{"POST", "/v1/profiles/import", "key,plan\nkey$N:9,Gold\n"},
+		cli:   command{args: []string{"key", "import", "{file:key,plan\nkey$N:9,Gold\n}", "--format", "csv"}},
+		lacks: map[string]string{pages: noProfileFile},
+	},
+	{
+		name: "own limit: set a bad rule", want: fault{"invalid", "rules"}, rest: request{"PUT", "/v1/keys/key$N:6/limit", `{"rules":["5/x"],"reason":"launch"}`},
+		cli:   command{args: []string{"key", "limit", "key$N:6", "5/x", "--reason", "launch"}},
+		pages: []form{{path: "/key/limit", fields: []string{"key", "key$N:6", "rules", "5/x", "for", "good", "reason", "launch"}}},
+	},
+	{
 		name: "own limit: set", rest: request{"PUT", "/v1/keys/key$N:6/limit", `{"rules":["5/s"],"reason":"launch"}`},
 		cli:   command{args: []string{"key", "limit", "key$N:6", "5/s", "--reason", "launch"}},
 		pages: []form{{path: "/key/limit", fields: []string{"key", "key$N:6", "rules", "5/s", "for", "good", "reason", "launch"}}}, result: "/v1/keys/key$N:6",
@@ -157,6 +172,8 @@ var detectionChanges = []change{
 }
 
 var limitAddresses = step{request: request{"PUT", "/v1/policies/addresses?confirm=addresses if *", policyBody("ip:198.48.0.0/12", "1/1h")}}
+
+const noProfileFile = "the page Keys exports a file; files are imported by REST and the command"
 
 // imported are the two forms of an import on a page.
 func imported(list string, more ...string) []form {

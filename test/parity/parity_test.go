@@ -295,7 +295,7 @@ func (v *vars) fill(text string) string {
 
 // anonymous is the reverse of fill.
 func (v *vars) anonymous(text string) string {
-	pairs := []string{"via" + v.front, "$N", "." + octets[v.front], ".$O"}
+	pairs := []string{"via" + v.front, "$N", "." + octets[v.front], ".$O", "asn:64" + octets[v.front], "asn:64$O"}
 	for _, name := range slices.Sorted(maps.Keys(v.of)) {
 		pairs = append(pairs, v.of[name], "{"+name+"}")
 	}

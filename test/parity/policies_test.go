@@ -66,6 +66,38 @@ var policyChanges = []change{
 		cli:   command{args: []string{"policy", "set", "q-$N", "--match", "out$N:x*", "--outcome", "Login failed", "--rule", "5/1m"}},
 	},
 	{
+		name:   "policy: create with a scope",
+		rest:   request{"PUT", "/v1/policies/sc-$N", `{"match":["sco$N:*"],"outcome":"login_failed","scope":"login","rules":["5/1m"]}`},
+		pages:  []form{{path: "/new-policy", fields: editor("0", "sco$N:*", "5", "name", "sc-$N", "outcome", "login_failed", "scope", "login")}},
+		cli:    command{args: []string{"policy", "set", "sc-$N", "--match", "sco$N:*", "--outcome", "login_failed", "--scope", "login", "--rule", "5/1m"}},
+		result: "/v1/policies/sc-$N",
+	},
+	{
+		name: "policy: create with a bad scope", want: fault{"invalid", "scope"},
+		rest:  request{"PUT", "/v1/policies/q-$N", `{"match":["sco$N:x*"],"outcome":"login_failed","scope":"The login","rules":["5/1m"]}`},
+		pages: []form{{path: "/new-policy", fields: editor("0", "sco$N:x*", "5", "name", "q-$N", "outcome", "login_failed", "scope", "The login")}},
+		cli:   command{args: []string{"policy", "set", "q-$N", "--match", "sco$N:x*", "--outcome", "login_failed", "--scope", "The login", "--rule", "5/1m"}},
+	},
+	{
+		name: "policy: create with a scope but no outcome", want: fault{"invalid", "scope"},
+		rest:  request{"PUT", "/v1/policies/q-$N", `{"match":["sco$N:x*"],"scope":"login","rules":["5/1m"]}`},
+		pages: []form{{path: "/new-policy", fields: editor("0", "sco$N:x*", "5", "name", "q-$N", "scope", "login")}},
+		cli:   command{args: []string{"policy", "set", "q-$N", "--match", "sco$N:x*", "--scope", "login", "--rule", "5/1m"}},
+	},
+	{
+		name:   "policy: create with further keys",
+		rest:   request{"PUT", "/v1/policies/al-$N", `{"match":["also$N:*"],"rules":["5/1m"],"also":["account 10/1h","net:/24"]}`},
+		pages:  []form{{path: "/new-policy", fields: editor("0", "also$N:*", "5", "name", "al-$N", "also", "account 10/1h\r\nnet:/24")}},
+		cli:    command{args: []string{"policy", "set", "al-$N", "--match", "also$N:*", "--rule", "5/1m", "--also", "account 10/1h", "--also", "net:/24"}},
+		result: "/v1/policies/al-$N",
+	},
+	{
+		name: "policy: create with a bad further key", want: fault{"invalid", "also[0]"},
+		rest:  request{"PUT", "/v1/policies/q-$N", `{"match":["also$N:x*"],"rules":["5/1m"],"also":["net:/99"]}`},
+		pages: []form{{path: "/new-policy", fields: editor("0", "also$N:x*", "5", "name", "q-$N", "also", "net:/99")}},
+		cli:   command{args: []string{"policy", "set", "q-$N", "--match", "also$N:x*", "--rule", "5/1m", "--also", "net:/99"}},
+	},
+	{
 		name: "policy: create with a bad rule", want: fault{"invalid", "rules[0]"}, words: map[string]string{pages: `This rule has the count "-5"`}, rest: request{"PUT", "/v1/policies/q-$N", policyBody("pol$N:z*", "-5/1m")},
 		pages: []form{{path: "/new-policy", fields: editor("0", "pol$N:z*", "-5", "name", "q-$N")}},
 		cli:   command{args: []string{"policy", "set", "q-$N", "--match", "pol$N:z*", "--rule", "-5/1m"}},
