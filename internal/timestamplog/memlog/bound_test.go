@@ -144,6 +144,28 @@ func TestABoundedLogAnswersExactlyForTheKeysThatItKeeps(t *testing.T) {
 	}
 }
 
+// Whoever reserves and cancels again and again must not fill the bound with bytes that
+// nothing takes.
+func TestCancelledReservationsAreAccountedFor(t *testing.T) {
+	for _, algorithm := range algorithms.All() {
+		t.Run(algorithm.Name, func(t *testing.T) {
+			p := policyOf(t, 1, "1/s", "20/m")
+			p.Algorithm = algorithm.Name
+			b := newBounded(t, 0, p)
+			for i := range 40 {
+				q := timestamplog.RequestOf(p, fmt.Sprint("token:", i%4), 1)
+				q.ID, q.MaxWait = fmt.Sprint("id", i), timestamplog.MaxWait
+				results := make([]timestamplog.Result, 1)
+				b.log.Decide(t.Context(), []timestamplog.Request{q}, results)
+				if _, err := b.log.Cancel(t.Context(), timestamplog.Reservation{LogID: q.LogID, At: results[0].ReservedAt, Cost: 1, ID: q.ID}); err != nil {
+					t.Fatal(err)
+				}
+				b.mustBeAccounted()
+			}
+		})
+	}
+}
+
 // An attacker's keys, each asked about once, neither grow the log nor lift the limit of a
 // key that is refused, and those that come later are served and counted too.
 func TestAFloodOfKeysTakesNoMoreThanTheBound(t *testing.T) {

@@ -155,7 +155,9 @@ func (s *shard) cancelReservation(hash uint64, now int64, reservation timestampl
 	}
 	made := s.cancelEntries(hash, now, reservation)
 	if k := s.find(counterHash(hash), reservation.LogID); k != nil && !made {
+		before := s.size(k)
 		made = s.counters[k].Cancel(now, reservation.At, reservation.ID)
+		s.bytes += s.size(k) - before
 	}
 	if made {
 		s.ids.drop(reservation)
