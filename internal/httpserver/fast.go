@@ -2,10 +2,15 @@ package httpserver
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"runtime/debug"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -50,6 +55,9 @@ type fastServer struct {
 	hosts  *AllowedHosts
 	date   atomic.Pointer[httpDate]
 	closed atomic.Bool // the listener, and with it the server
+
+	mu   sync.Mutex
+	open map[*conn]struct{} // the connections that have not been closed
 }
 
 // httpDate is the header Date of one second.
@@ -72,7 +80,7 @@ func (s *Server) CheckListener(l net.Listener) net.Listener {
 func newFastServer(s *Server) *fastServer {
 	for i := range s.routes {
 		if r := &s.routes[i]; r.Fast != nil && r.Listener == Checks && s.o.Tracer == nil {
-			return &fastServer{server: s, route: r, line: []byte(r.Method + " " + r.Path + " HTTP/1.1\r\n"), hosts: s.hostsOf(r)}
+			return &fastServer{server: s, route: r, line: []byte(r.Method + " " + r.Path + " HTTP/1.1\r\n"), hosts: s.hostsOf(r), open: map[*conn]struct{}{}}
 		}
 	}
 	return nil
@@ -92,21 +100,48 @@ func (l *fastListener) Accept() (net.Conn, error) {
 	return l.shared.conn(c), nil
 }
 
-// Close closes the listener. Its connections leave their next request to the plain version,
-// which ends them.
+// Close closes the listener, and its connections that wait for a request after an answer of
+// the fast path: fasthttp, which has not seen that answer, takes them for busy ones. The
+// others leave their next request to the plain version, which ends them.
 func (l *fastListener) Close() error {
 	l.shared.closed.Store(true)
-	return l.Listener.Close()
+	err := l.Listener.Close()
+	for _, c := range l.shared.connections() {
+		if c.fast.state.CompareAndSwap(connWaits, connClosed) {
+			l.shared.forget(c)
+			_ = c.Conn.Close() // nobody waits for anything on it
+		}
+	}
+	return err
+}
+
+func (f *fastServer) connections() []*conn {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Keys(f.open))
+}
+
+func (f *fastServer) forget(c *conn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.open, c)
 }
 
 // conn has a connection of FramingConn answer the usual requests.
 func (f *fastServer) conn(c net.Conn) net.Conn {
+	var inner *conn
 	switch c := c.(type) {
 	case *conn:
-		c.fast.shared = f
+		inner = c
 	case *tlsConn:
-		c.fast.shared = f
+		inner = c.conn
+	default:
+		return c
 	}
+	inner.fast.shared = f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.open[inner] = struct{}{}
 	return c
 }
 
@@ -119,14 +154,17 @@ type fastConn struct {
 	timed  time.Time // when the deadlines were set last
 	call   FastCall
 	id     [requestIDLength]byte
+	// charging says that the handler was called and its answer is not complete.
+	charging bool
 
 	answered Answered
 }
 
 // States of a connection: one that answers is closed by the goroutine that answers.
 const (
-	connReads int32 = iota
+	connReads int32 = iota // for the plain version, which may be answering
 	connAnswers
+	connWaits  // for a request, after an answer of the fast path
 	connEnds   // is to be closed after the answer
 	connClosed // is being closed, or is
 )
@@ -139,28 +177,59 @@ const deadlineSlack = time.Second
 // what is for the plain version: the beginning of p.
 func (c *conn) answerFast(p []byte, n int) (int, error) {
 	f := &c.fast
-	for !f.shared.closed.Load() {
-		if !f.state.CompareAndSwap(connReads, connAnswers) {
+	if f.shared.closed.Load() {
+		return n, nil
+	}
+	from := connReads
+	for {
+		if !f.state.CompareAndSwap(from, connAnswers) {
 			return 0, io.EOF
 		}
-		used := f.answerAll(c, p[:n])
+		used, whole := f.answerAll(c, p[:n])
 		err := c.sendAnswers()
-		if !f.state.CompareAndSwap(connAnswers, connReads) {
-			f.state.Store(connClosed)
-			_ = c.Conn.Close() // as Close was asked to
-			return 0, io.EOF
+		to := connReads
+		if from = connWaits; used == n && err == nil && whole {
+			to = connWaits
+		}
+		if !whole || !f.state.CompareAndSwap(connAnswers, to) {
+			return 0, c.endFast() // as Close was asked to, or after a panic
 		}
 		if err != nil {
 			return 0, err
 		}
 		if used < n {
-			return copy(p, p[used:n]), nil
+			return copy(p, p[used:n]), c.leaveToPlain()
 		}
-		if n, err = c.Conn.Read(p); err != nil || n == 0 {
+		if f.shared.closed.Load() && f.state.CompareAndSwap(connWaits, connAnswers) {
+			return 0, c.endFast() // the listener may have looked for those that wait before
+		}
+		if n, err = c.Conn.Read(p); err != nil || n == 0 || f.shared.closed.Load() {
+			if !f.state.CompareAndSwap(connWaits, connReads) {
+				return 0, io.EOF
+			}
+			if err == nil {
+				err = c.leaveToPlain()
+			}
 			return n, err
 		}
 	}
-	return n, nil
+}
+
+// endFast closes a connection that answers.
+func (c *conn) endFast() error {
+	c.fast.state.Store(connClosed)
+	c.fast.shared.forget(c)
+	_ = c.Conn.Close() // nothing more is to be sent
+	return io.EOF
+}
+
+// leaveToPlain gives a request that goes on to the plain version as long as every other. Of
+// the first that fasthttp sees it has set the deadline before the fast path moved it.
+func (c *conn) leaveToPlain() error {
+	if c.fast.timed.IsZero() {
+		return nil
+	}
+	return c.SetReadDeadline(time.Now().Add(ReadTimeout))
 }
 
 // sendAnswers sends what has been answered in one piece.
@@ -198,11 +267,18 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 }
 
 // answerAll appends the answers to the requests that p begins with, up to the first that
-// is not for the fast path, and returns how many bytes of p they have.
-func (f *fastConn) answerAll(c *conn, p []byte) (used int) {
+// is not for the fast path, and returns how many bytes of p they have. whole is false after
+// a panic in or after the handler: the request may have been charged, and the plain version
+// would charge it again, so that the connection is to be closed. A panic before is the plain
+// version's, which fails at the request again, logs it and answers.
+func (f *fastConn) answerAll(c *conn, p []byte) (used int, whole bool) {
+	whole = true
 	defer func() {
-		// The plain version fails at the request again: it logs the panic and answers.
-		_ = recover()
+		if cause := recover(); cause != nil && f.charging {
+			whole = false
+			f.shared.server.o.Logger.Error("panic in handler", "path", f.shared.route.Path, "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
+		}
+		f.charging = false
 	}()
 	for used < len(p) {
 		request, size := parseFast(f.shared.line, p[used:])
@@ -211,7 +287,7 @@ func (f *fastConn) answerAll(c *conn, p []byte) (used int) {
 		}
 		used += size
 	}
-	return used
+	return used, whole
 }
 
 // answer appends the answer to one request, or returns false if it is the plain version's.
@@ -235,7 +311,9 @@ func (f *fastConn) answer(c *conn, request *fastRequest) bool {
 	if f.shared.hosts != nil && principal == nil && !f.shared.hosts.allows(request.host) {
 		return false
 	}
+	f.charging = true
 	if !r.Fast(call) {
+		f.charging = false
 		return false
 	}
 	id := request.id
@@ -259,6 +337,7 @@ func (f *fastConn) answer(c *conn, request *fastRequest) bool {
 		line.write(ctx, s, slog.LevelInfo)
 	}
 	f.out = f.shared.appendAnswer(f.out, f.read, id, call)
+	f.charging = false
 	return true
 }
 

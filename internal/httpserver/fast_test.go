@@ -3,7 +3,9 @@ package httpserver
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -57,9 +59,9 @@ func FuzzParseFast(f *testing.F) {
 
 // fastPair returns the server's and the client's end of a connection to a server whose one
 // route is answered by fast, or by its plain handler with "plain".
-func fastPair(t *testing.T, fast FastHandler) (s *Server, here, there net.Conn) {
+func fastPair(t *testing.T, o Options, fast FastHandler) (s *Server, checks net.Listener, here, there net.Conn) {
 	t.Helper()
-	s = New(Options{}, []Route{{
+	s = New(o, []Route{{
 		Listener: Checks, Method: "POST", Path: "/v1/check", Access: identity.Check, Door: "check", Fast: fast,
 		Handler: func(c *Call) error { return c.SendString("plain") },
 	}})
@@ -67,7 +69,7 @@ func fastPair(t *testing.T, fast FastHandler) (s *Server, here, there net.Conn) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	checks := s.CheckListener(FramingListener(l))
+	checks = s.CheckListener(FramingListener(l))
 	if there, err = net.Dial("tcp", l.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +80,7 @@ func fastPair(t *testing.T, fast FastHandler) (s *Server, here, there net.Conn) 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = there.Close(); _ = checks.Close() })
-	return s, here, there
+	return s, checks, here, there
 }
 
 const fastRequestText = fastLine + fastHeaders + "\r\n{}"
@@ -90,7 +92,7 @@ func answerFast(c *FastCall) bool {
 
 func TestAConnectionThatIsClosedWhileItAnswersSendsItsAnswerFirst(t *testing.T) {
 	answering, goOn := make(chan bool), make(chan bool)
-	s, here, there := fastPair(t, func(c *FastCall) bool {
+	s, _, here, there := fastPair(t, Options{}, func(c *FastCall) bool {
 		answering <- true
 		<-goOn
 		return answerFast(c)
@@ -117,34 +119,76 @@ func TestAConnectionThatIsClosedWhileItAnswersSendsItsAnswerFirst(t *testing.T) 
 	}
 }
 
-func TestAConnectionOfAClosedListenerLeavesItsRequestsToThePlainVersion(t *testing.T) {
-	s, here, there := fastPair(t, answerFast)
-	fast, _ := here.(*conn)
-	_ = s.CheckApp().Handler()
-	go func() { _ = s.CheckApp().Server().ServeConn(here) }()
-	from := bufio.NewReader(there)
-	for _, want := range []string{"fast", "fast", "plain"} {
-		fast.fast.shared.closed.Store(want == "plain")
-		if _, err := io.WriteString(there, fastRequestText); err != nil {
-			t.Fatal(err)
-		}
-		var got fasthttp.Response
-		if err := got.Read(from); err != nil || string(got.Body()) != want {
-			t.Fatalf("got %q, %v; want %q", got.Body(), err, want)
-		}
-	}
-}
-
-func TestAPanicOnTheFastPathIsThePlainVersions(t *testing.T) {
-	s, here, there := fastPair(t, func(*FastCall) bool { panic("broken") })
-	_ = s.CheckApp().Handler()
-	go func() { _ = s.CheckApp().Server().ServeConn(here) }()
+// ask sends one request, and returns the body of the answer.
+func ask(t *testing.T, there net.Conn, from *bufio.Reader) string {
+	t.Helper()
 	if _, err := io.WriteString(there, fastRequestText); err != nil {
 		t.Fatal(err)
 	}
 	var got fasthttp.Response
-	if err := got.Read(bufio.NewReader(there)); err != nil || string(got.Body()) != "plain" {
-		t.Fatalf("got %q, %v", got.Body(), err)
+	if err := got.Read(from); err != nil {
+		t.Fatal(err)
+	}
+	return string(got.Body())
+}
+
+func TestAClosedListenerEndsTheConnectionsThatWaitAndLeavesRequestsToThePlainVersion(t *testing.T) {
+	s, checks, here, there := fastPair(t, Options{}, answerFast)
+	fast, _ := here.(*conn)
+	_ = s.CheckApp().Handler()
+	served := make(chan error, 1)
+	go func() { served <- s.CheckApp().Server().ServeConn(here) }()
+	from := bufio.NewReader(there)
+	for _, want := range []string{"plain", "fast", "fast"} {
+		fast.fast.shared.closed.Store(want == "plain")
+		if got := ask(t, there, from); got != want {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+	}
+	_ = checks.Close()
+	if _, err := from.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("the connection still waits: %v", err)
+	}
+	if err := <-served; err != nil && !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	if open := fast.fast.shared.connections(); len(open) > 0 {
+		t.Errorf("%d connections are kept", len(open))
+	}
+}
+
+func TestAPanicBeforeTheFastHandlerIsThePlainVersions(t *testing.T) {
+	var asked atomic.Int64
+	s, _, here, there := fastPair(t, Options{Now: func() time.Time {
+		if asked.Add(1) == 1 {
+			panic("broken")
+		}
+		return time.Now()
+	}}, answerFast)
+	_ = s.CheckApp().Handler()
+	go func() { _ = s.CheckApp().Server().ServeConn(here) }()
+	if got := ask(t, there, bufio.NewReader(there)); got != "plain" {
+		t.Fatalf("got %q", got)
+	}
+}
+
+func TestAPanicAfterTheFastHandlerChargedEndsTheConnection(t *testing.T) {
+	var log bytes.Buffer
+	s, _, here, there := fastPair(t, Options{
+		Logger: slog.New(slog.NewTextHandler(&log, nil)), Observe: func(*Answered) { panic("broken") },
+	}, answerFast)
+	_ = s.CheckApp().Handler()
+	served := make(chan error, 1)
+	go func() { served <- s.CheckApp().Server().ServeConn(here) }()
+	if _, err := io.WriteString(there, fastRequestText); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := io.ReadAll(there); err != nil || len(all) > 0 {
+		t.Errorf("got %q, %v", all, err)
+	}
+	<-served
+	if !strings.Contains(log.String(), "cause=broken") {
+		t.Errorf("the log has %q", &log)
 	}
 }
 
@@ -153,11 +197,15 @@ type timedConn struct {
 	net.Conn
 	set         atomic.Int64
 	read, write time.Time
+	furthest    time.Time // of the read deadlines
 }
 
 func (c *timedConn) SetReadDeadline(t time.Time) error {
 	c.set.Add(1)
 	c.read = t
+	if t.After(c.furthest) {
+		c.furthest = t
+	}
 	return nil
 }
 
@@ -187,8 +235,11 @@ func TestABusyConnectionKeepsItsDeadlinesAheadWithoutSettingThemEachTime(t *test
 	if n, err := c.Read(make([]byte, 4096)); n != len(fastRequestText) || err != nil {
 		t.Fatalf("read %d, %v", n, err)
 	}
-	if plain.read.Before(before.Add(idleTimeout)) || plain.write.Before(before.Add(WriteTimeout)) {
-		t.Errorf("the deadlines are %s and %s from the beginning", plain.read.Sub(before), plain.write.Sub(before))
+	if plain.furthest.Before(before.Add(idleTimeout)) || plain.write.Before(before.Add(WriteTimeout)) {
+		t.Errorf("the deadlines are %s and %s from the beginning", plain.furthest.Sub(before), plain.write.Sub(before))
+	}
+	if plain.read.After(time.Now().Add(ReadTimeout)) {
+		t.Errorf("the plain version's request has %s", time.Until(plain.read))
 	}
 	if set := plain.set.Load(); set >= 1000 {
 		t.Errorf("they were set %d times", set)

@@ -99,10 +99,13 @@ const (
 // Close closes the connection, and waits for a client that still sends. What is being
 // answered on the fast path is answered before.
 func (c *conn) Close() error {
-	for !c.fast.state.CompareAndSwap(connReads, connClosed) {
+	for !c.fast.state.CompareAndSwap(connReads, connClosed) && !c.fast.state.CompareAndSwap(connWaits, connClosed) {
 		if c.fast.state.CompareAndSwap(connAnswers, connEnds) || c.fast.state.Load() >= connEnds {
 			return nil // it is closed after the answer, or already
 		}
+	}
+	if c.fast.shared != nil {
+		c.fast.shared.forget(c)
 	}
 	if c.sending.Load() {
 		if half, can := c.Conn.(interface{ CloseWrite() error }); can && half.CloseWrite() == nil &&
