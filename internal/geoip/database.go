@@ -12,6 +12,7 @@ import (
 	"sort"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
@@ -24,6 +25,13 @@ var _ keys.Locator = (*Database)(nil)
 type Database struct {
 	dir    string
 	loaded atomic.Pointer[tables]
+	failed atomic.Pointer[failedRead] // the newest read, nil unless it failed
+}
+
+// failedRead is files that could not be read.
+type failedRead struct {
+	stamp string
+	err   error
 }
 
 // tables are the files as they were read.
@@ -58,7 +66,8 @@ func Open(dir string) (*Database, error) {
 }
 
 // Reload reads the files again if they have changed, and reports whether it did. After an
-// error those read before stay in effect.
+// error those read before stay in effect, and the error is returned without reading again
+// until a file changes.
 func (d *Database) Reload() (changed bool, err error) {
 	if d == nil {
 		return false, nil
@@ -76,18 +85,27 @@ func (d *Database) Reload() (changed bool, err error) {
 	sort.Strings(paths)
 	before := stampOf(paths)
 	if known := d.loaded.Load(); known != nil && known.stamp == before {
+		d.failed.Store(nil)
 		return false, nil
+	}
+	if failed := d.failed.Load(); failed != nil && failed.stamp == before {
+		return false, failed.err // as they would fail again
 	}
 	t := &tables{stamp: before, extents: map[keys.Origin]keys.Extent{}, names: map[uint32]string{}}
 	for _, path := range paths {
 		f, err := readFile(path, filepath.Base(path))
 		if err != nil {
-			return false, fmt.Errorf("%s %w", path, err)
+			err = fmt.Errorf("%s %w", path, err)
+			if !errors.As(err, new(syscall.Errno)) { // permissions change without the file
+				d.failed.Store(&failedRead{before, err})
+			}
+			return false, err
 		}
 		t.add(f)
 	}
 	t.measure()
 	d.loaded.Store(t)
+	d.failed.Store(nil)
 	return true, nil
 }
 
@@ -164,7 +182,7 @@ func (d *Database) Overlaps(o keys.Origin, network netip.Prefix) bool {
 	family, within := spanOf(network)
 	spans := d.loaded.Load().spans[family]
 	for i := find(spans, within.start); i < len(spans) && spans[i].start <= within.end; i++ {
-		if selects(o, spans[i].origin) {
+		if o.Selects(spans[i].origin) {
 			return true
 		}
 	}
@@ -179,7 +197,7 @@ func (d *Database) Networks(o keys.Origin, limit int) (all []netip.Prefix, isAll
 	}
 	for family, spans := range d.loaded.Load().spans {
 		for _, s := range spans {
-			if selects(o, s.origin) && !s.networks(family, func(p netip.Prefix) bool {
+			if o.Selects(s.origin) && !s.networks(family, func(p netip.Prefix) bool {
 				if len(all) < limit {
 					all = append(all, p)
 					return true

@@ -1,6 +1,7 @@
 package geoip_test
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -94,8 +95,12 @@ func TestChangedFilesAreReadAgainAndCorruptOnesAreNot(t *testing.T) {
 		t.Fatalf("a new file: %t, %v, %v", changed, err, d.Locate(address))
 	}
 	geofiles.Write(t, dir, "asn.mmdb", []byte("half"))
-	if changed, err := d.Reload(); changed || err == nil || d.Locate(address).ASN != 64500 {
-		t.Fatalf("a corrupt file: %t, %v, %v", changed, err, d.Locate(address))
+	changed, corrupt := d.Reload()
+	if changed || corrupt == nil || d.Locate(address).ASN != 64500 {
+		t.Fatalf("a corrupt file: %t, %v, %v", changed, corrupt, d.Locate(address))
+	}
+	if _, again := d.Reload(); !errors.Is(again, corrupt) { // another error of the same text is another read
+		t.Errorf("a corrupt file that has not changed is read again: %v", again)
 	}
 	if err := os.Remove(filepath.Join(dir, "asn.mmdb")); err != nil {
 		t.Fatal(err)

@@ -117,11 +117,6 @@ func find(all []span, at uint64) int {
 	return i
 }
 
-// selects reports whether an origin of which one part is set selects another.
-func selects(o, other keys.Origin) bool {
-	return o.ASN != 0 && o.ASN == other.ASN || o.Country != (keys.Country{}) && o.Country == other.Country
-}
-
 // networks calls do with the networks that a span consists of, until it returns false.
 func (s span) networks(family int, do func(netip.Prefix) bool) bool {
 	for at, width := s.start, widthOf(family); ; {

@@ -159,8 +159,8 @@ func refuseOriginKey(text, kind string) error {
 	return refuse("key", text, "has the kind %q, which only patterns have; a key names one caller, for example ip:203.0.113.7", kind)
 }
 
-// selects reports whether an origin of which one part is set selects another.
-func (o Origin) selects(other Origin) bool {
+// Selects reports whether an origin of which one part is set selects another.
+func (o Origin) Selects(other Origin) bool {
 	return o.ASN != 0 && o.ASN == other.ASN || o.Country != (Country{}) && o.Country == other.Country
 }
 

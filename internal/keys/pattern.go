@@ -257,7 +257,7 @@ func (p Pattern) Matches(k Key) bool {
 	case Network:
 		return k.network.IsValid() && p.network.Bits() <= k.network.Bits() && p.network.Contains(k.network.Addr())
 	case FromOrigin:
-		return p.origin.selects(OriginOf(k))
+		return p.origin.Selects(OriginOf(k))
 	case Any:
 		return !k.IsZero()
 	}
@@ -274,7 +274,7 @@ func (p Pattern) Covers(q Pattern) bool {
 		return true
 	case p.kind == FromOrigin && q.kind == Network:
 		// Of a range of several clients only a part may be of the origin.
-		return isOneClient(q.network) && p.origin.selects(OriginOf(Key{network: q.network}))
+		return isOneClient(q.network) && p.origin.Selects(OriginOf(Key{network: q.network}))
 	case p.kind == FromOrigin || q.kind == FromOrigin && p.kind != Prefix:
 		return p == q
 	case p.kind == Prefix && (q.kind == Network || q.kind == FromOrigin):

@@ -207,7 +207,13 @@ func TestBothVersionsSideBySide(t *testing.T) {
 			}
 		})
 	}
-	<-half
+	ended := make(chan struct{})
+	go func() { defer close(ended); group.Wait() }()
+	select {
+	case <-half:
+	case <-ended: // each has reported why
+		t.FailNow()
+	}
 	upgraded := start(t, newProgram(t), args...) // it migrates while the old ones answer
 	nodes.Store(1, upgraded)
 	group.Wait()
