@@ -66,7 +66,9 @@ func (s *scratch) isOfOneCheck() bool {
 
 // askApart asks the requests of one check whose further keys lie in other slots of a Redis
 // Cluster, each on its own: first without charging, then, if none refuses, charging each.
-// Another request may use up a limit in between, as under DecideAllOrApart.
+// Another request may use up a limit in between, as under DecideAllOrApart. A peek finds no
+// replay, so that what refuses a check with an ID is charged first: if it replays, or has
+// room by now, the others are charged too.
 func (s *scratch) askApart(ctx context.Context, g *Gate) {
 	charges := make([]bool, len(s.requests))
 	for i := range s.requests {
@@ -75,20 +77,34 @@ func (s *scratch) askApart(ctx context.Context, g *Gate) {
 		r.Peek, r.Uncharged = r.Peek || !r.ChargeAlways, false
 	}
 	g.askLog(ctx, s)
-	for _, a := range s.asked {
-		if outcome, _ := a.answer(); *outcome != Allowed {
-			return
+	refusing, rest := scratch{until: s.until}, scratch{until: s.until}
+	for i, a := range s.asked {
+		outcome, _ := a.answer()
+		into := &rest
+		if *outcome != Allowed {
+			if !charges[i] || s.requests[i].ID == "" || a.decision.Degraded != "" {
+				return
+			}
+			into = &refusing
 		}
-	}
-	var charged scratch
-	for i, charge := range charges {
-		if charge {
+		if charges[i] {
 			s.requests[i].Peek = false
-			charged.requests, charged.asked = append(charged.requests, s.requests[i]), append(charged.asked, s.asked[i])
+			into.requests, into.asked = append(into.requests, s.requests[i]), append(into.asked, a)
 		}
 	}
-	charged.until = s.until
-	g.askLog(ctx, &charged)
+	for _, a := range refusing.asked {
+		outcome, _ := a.answer()
+		*outcome = Allowed
+	}
+	if g.askLog(ctx, &refusing); refusing.allows() {
+		rest.until = refusing.until
+		g.askLog(ctx, &rest)
+	}
+}
+
+// allows reports whether no request of s was refused.
+func (s *scratch) allows() bool {
+	return !slices.ContainsFunc(s.asked, func(a asked) bool { outcome, _ := a.answer(); return *outcome != Allowed })
 }
 
 // decideApart decides each check on its own; the first error is that of all.

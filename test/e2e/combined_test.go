@@ -1,7 +1,9 @@
 package e2e_test
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -167,4 +169,98 @@ func TestOnAClusterKeysOfDifferentSlotsAreRefusedWithTheReason(t *testing.T) {
 	if len(n.logged("token:2")) > 0 {
 		t.Error("what was not decided is charged")
 	}
+	t.Run("further keys are asked first and then charged each", func(t *testing.T) { furtherKeysOnACluster(t, n) })
+}
+
+// The address, its network and the account lie in different slots.
+func furtherKeysOnACluster(t *testing.T, n *node) {
+	n.put("derived", `{"match":["ip:*"],"rules":["5/h"],"also":["net:/24 3/h","account 2/h"]}`)
+	n.put("guessing", `{"match":["ip:*"],"outcome":"login_failed","rules":["9/h"],"also":["account 1/h"]}`)
+	check := func(fields string) wire.Decision {
+		t.Helper()
+		a := n.send(post, n.check+wire.PathCheck, `{`+fields+`}`)
+		d := read[wire.Decision](t, a)
+		if d.Degraded || a.status != statuses[d.Decision] {
+			t.Fatalf("got %d: %s", a.status, a.body)
+		}
+		return d
+	}
+	used := func(key string, want ...int) {
+		t.Helper()
+		var got []int
+		x := n.explain(key)
+		if x.Policy != nil && x.Policy.Name == "derived" {
+			got = append(got, x.Policy.Rules[0].Used)
+		}
+		for _, p := range x.Conditional {
+			got = append(got, p.Rules[0].Used)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s has used %d, want %d", key, got, want)
+		}
+	}
+
+	// The last that the network has room for is answered the same when it comes again.
+	for i, fields := range []string{`"key":"ip:203.0.113.1"`, `"key":"ip:203.0.113.2"`, `"key":"ip:203.0.113.3","idempotency_key":"one"`, `"key":"ip:203.0.113.3","idempotency_key":"one"`} {
+		if d := check(fields); !d.Allowed || d.Replayed != (i == 3) {
+			t.Errorf("check %d: %+v", i, d)
+		}
+	}
+	for range 2 {
+		if d := check(`"key":"ip:203.0.113.4"`); d.Decision != "limited" || d.DerivedKey != "net:203.0.113.0/24" || d.ID == "" {
+			t.Errorf("the fourth of the network: %+v", d)
+		}
+	}
+	used("net:203.0.113.0/24", 3)
+	if logged := n.logged("ip:203.0.113.4"); len(logged) > 0 {
+		t.Errorf("the refused check is charged: %s", logged)
+	}
+
+	const alice = `,"values":{"account":"alice"}`
+	for _, address := range []string{"198.51.100.1", "192.0.2.1"} {
+		if d := check(`"key":"ip:` + address + `","peek":true` + alice); !d.Allowed {
+			t.Errorf("a peek: %+v", d)
+		}
+		if d := check(`"key":"ip:` + address + `"` + alice); !d.Allowed {
+			t.Errorf("%s: %+v", address, d)
+		}
+	}
+	if d := check(`"key":"ip:192.0.2.2"` + alice); d.Allowed || d.DerivedKey != "account:alice" {
+		t.Errorf("the third of the account: %+v", d)
+	}
+	used("net:192.0.2.0/24", 1)
+	used("account:alice", 2, 0)
+
+	// A report charges each key that has room.
+	for range 2 {
+		if a := n.send(post, n.check+wire.PathReport, `{"key":"ip:192.0.2.7","outcome":"login_failed","values":{"account":"bob"}}`); a.status != http.StatusOK {
+			t.Errorf("got %d: %s", a.status, a.body)
+		}
+	}
+	used("account:bob", 0, 1)
+	if d := check(`"key":"ip:192.0.2.8","values":{"account":"bob"}`); d.Allowed || d.DerivedKey != "account:bob" {
+		t.Errorf("a check of the account: %+v", d)
+	}
+
+	// Under concurrency no limit is exceeded, and what is allowed is charged to each key.
+	var mu sync.Mutex
+	var clients sync.WaitGroup
+	allowed := 0
+	for i := range 8 {
+		clients.Go(func() {
+			a, err := try(post, n.check+wire.PathCheck, fmt.Sprintf(`{"key":"ip:198.18.0.%d","detail":"none"}`, i))
+			if err != nil {
+				t.Error(err)
+			} else if a.status == http.StatusOK {
+				mu.Lock()
+				allowed++
+				mu.Unlock()
+			}
+		})
+	}
+	clients.Wait()
+	if allowed != 3 {
+		t.Errorf("%d of the network are allowed, and its limit is 3", allowed)
+	}
+	used("net:198.18.0.0/24", 3)
 }
