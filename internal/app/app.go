@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -143,7 +144,9 @@ func (a *App) build(ctx context.Context) (err error) {
 	if a.jobs, err = a.newJobs(); err != nil {
 		return err
 	}
-	a.crawlers = crawlers.New(crawlers.Options{Operators: a.settings.VerifiedCrawlers})
+	a.crawlers = crawlers.New(crawlers.Options{
+		Operators: a.settings.VerifiedCrawlers, File: filepath.Join(a.settings.DataDir, "crawlers.json"), Log: a.log,
+	})
 	a.gate = newGate(a, a.settings.CheckDeadline)
 	if err := a.grpc.build(a); err != nil {
 		return err

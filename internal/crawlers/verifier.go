@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"net"
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
@@ -43,6 +45,10 @@ type Options struct {
 	Operators []Operator // whose crawlers are recognised; none if empty
 	Resolver  Resolver   // nil means the system's
 	Now       func() time.Time
+	// File keeps the verified crawlers, so that a restart does not count their misses; ""
+	// for none. Log receives what is wrong with it; nil for nobody.
+	File string
+	Log  *slog.Logger
 }
 
 // Crawler is a verified address.
@@ -62,6 +68,8 @@ type Verifier struct {
 
 	mu    sync.RWMutex
 	known map[netip.Addr]answer
+
+	changed, broken atomic.Bool // since the file was written; it could not be written
 }
 
 // answer is what is known of an address. Operator is "" for a stranger's, and while it is
@@ -74,7 +82,7 @@ type answer struct {
 
 func (a answer) believed(now time.Time) bool { return a.waiting || now.Before(a.until) }
 
-// New returns a Verifier, nil without operators.
+// New returns a Verifier that knows what the file says, nil without operators.
 func New(o Options) *Verifier {
 	if len(o.Operators) == 0 {
 		return nil
@@ -85,7 +93,14 @@ func New(o Options) *Verifier {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Verifier{o: o, waiting: make(chan netip.Addr, maxWaiting), known: map[netip.Addr]answer{}}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	v := &Verifier{o: o, waiting: make(chan netip.Addr, maxWaiting), known: map[netip.Addr]answer{}}
+	if o.File != "" {
+		v.load()
+	}
+	return v
 }
 
 // Operators returns those whose crawlers are recognised.
@@ -159,7 +174,7 @@ func (v *Verifier) forget(now time.Time) bool {
 	return len(v.known) < maxKnown
 }
 
-// Run looks up what was noticed until ctx is done.
+// Run looks up what was noticed until ctx is done, and then writes the file.
 func (v *Verifier) Run(ctx context.Context) {
 	if v == nil {
 		return
@@ -179,6 +194,10 @@ func (v *Verifier) Run(ctx context.Context) {
 			})
 		})
 	}
+	if v.o.File != "" {
+		defer v.save()
+		running.Go(func() { supervise.Run(ctx, "crawlers' file", v.keep) })
+	}
 	running.Wait()
 }
 
@@ -197,9 +216,13 @@ func (v *Verifier) lookUp(ctx context.Context, address netip.Addr) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	// A crawler that DNS does not answer about now stays one for the time of a failure.
-	if before, known := v.known[address]; err != nil && known && before.Operator != "" {
+	before := v.known[address]
+	if err != nil && before.Operator != "" {
 		before.until, before.waiting = found.until, false
 		found = before
+	}
+	if before.Operator != "" || found.Operator != "" {
+		v.changed.Store(true)
 	}
 	v.known[address] = found
 }
