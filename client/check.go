@@ -48,7 +48,8 @@ type Check struct {
 	// conditions. Values are cut and cleaned as those of Meta are, at their own lengths.
 	Request Request
 	// Values are further values of the request by their names, as "account", which
-	// distinct rules count. Up to 8 are sent.
+	// distinct rules count: at most 8, or the server refuses the check with a *Problem.
+	// Their names are those of outcomes; a value is cut to 2048 bytes.
 	Values map[string]string
 	// MaxWait makes a reservation within so long, up to MaxWait, where the request
 	// is not allowed at once; the Decision has Wait and Reservation then. 0 reserves

@@ -28,7 +28,8 @@ type Report struct {
 	// cut and cleaned as those of a Check.
 	Request Request
 	// Values are further values of the request by their names, as "account", of which
-	// distinct rules count the different ones. Stint keeps a hash of them only.
+	// distinct rules count the different ones: at most 8, as those of a Check. Stint keeps
+	// a hash of them only.
 	Values map[string]string
 	// At is when it happened, zero for now. What is more than ten minutes late is not
 	// counted, and what is counted counts from now.
@@ -155,7 +156,7 @@ func (c *Client) wireReport(r *Report) *wireReport {
 }
 
 // cleanValues returns values that JSON can hold: clients choose them, and none must have
-// its check or report refused by them.
+// its check or report refused by them. Names and how many there are the program chooses.
 func cleanValues(values map[string]string) map[string]string {
 	if len(values) == 0 {
 		return nil

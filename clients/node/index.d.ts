@@ -33,7 +33,7 @@ export interface Check extends Partial<Key> {
   meta?: Record<string, string>
   /** What is said of the request, for policies with conditions; the guards fill it in. */
   request?: { path?: string, method?: string, agent?: string, host?: string, scope?: string }
-  /** Further values of the request, as {account: 'alice'}, which distinct rules count. Stint keeps a hash only. */
+  /** Further values of the request, as {account: 'alice'}, which distinct rules count: at most 8, or the check is refused with a StintError. Stint keeps a hash only. */
   values?: Record<string, string>
   /** Charges once for all checks with this text; a random one by default. */
   idempotency_key?: string
@@ -70,7 +70,7 @@ export interface Report {
   outcome: string
   /** What is said of the request, for policies with conditions. */
   request?: { path?: string, method?: string, agent?: string, host?: string, scope?: string }
-  /** Further values of the request, as {account: 'alice'}, of which distinct rules count the different ones. Stint keeps a hash only. */
+  /** Further values of the request, as {account: 'alice'}, of which distinct rules count the different ones: at most 8, or the report is refused with a StintError. Stint keeps a hash only. */
   values?: Record<string, string>
   /** When it happened, in RFC 3339; now by default. What is more than ten minutes late is not counted. */
   at?: string
