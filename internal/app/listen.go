@@ -31,7 +31,11 @@ func listen(name, address string, c *certificate) (net.Listener, error) {
 // bind binds an address, unless systemd has passed a socket under the name of the setting.
 // Its error names the setting.
 func bind(name, address string) (net.Listener, error) {
-	if fd := passedSocket(name, os.Getenv); fd > 0 {
+	fd, err := passedSocket(name, os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if fd > 0 {
 		return inherit(name, address, fd)
 	}
 	listener, err := net.Listen("tcp", address) //nolint:noctx // binds at once or fails at once
@@ -45,17 +49,23 @@ func bind(name, address string) (net.Listener, error) {
 const firstSocket = 3
 
 // passedSocket returns the descriptor of the socket that systemd has passed to this process
-// under a name, which FileDescriptorName= of its unit says, or 0.
-func passedSocket(name string, getenv func(string) string) int {
+// under a name, which FileDescriptorName= of its unit says, or 0. Clients of a second socket
+// of the name would wait for ever, so that it is an error.
+func passedSocket(name string, getenv func(string) string) (fd int, err error) {
 	count, err := strconv.Atoi(getenv("LISTEN_FDS"))
 	if err != nil || getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
-		return 0
+		return 0, nil
 	}
-	i := slices.Index(strings.Split(getenv("LISTEN_FDNAMES"), ":"), name)
-	if i < 0 || i >= count {
-		return 0
+	for i, passed := range strings.Split(getenv("LISTEN_FDNAMES"), ":") {
+		switch {
+		case passed != name || i >= count:
+		case fd > 0:
+			return 0, fmt.Errorf("--%s: systemd passes more than one socket with FileDescriptorName=%s, and one is used; keep one ListenStream= (ListenStream=[::]:PORT takes IPv4 too)", name, name)
+		default:
+			fd = firstSocket + i
+		}
 	}
-	return firstSocket + i
+	return fd, nil
 }
 
 // inherit listens on a socket that another process has opened and keeps open: connections
