@@ -118,7 +118,7 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 		jobs.DeleteCounts(store.Offences, a.settings.Counts, time.Now),
 	}
 	if a.settings.BackupDir != "" {
-		list = append(list, jobs.BackUp(newBackups(a), a.settings.BackupDir, a.settings.BackupKeep))
+		list = append(list, jobs.BackUp(newBackups(a), a.settings.NodeName, a.settings.BackupDir, a.settings.BackupKeep))
 	}
 	for i := range list {
 		run := list[i].Run

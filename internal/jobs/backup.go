@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -16,23 +17,58 @@ type Backupper interface {
 	Backup(ctx context.Context, w io.Writer) error
 }
 
-// backupFile matches the names of the backups that the job writes, which are in the
-// order of their times. It deletes no other file.
-var backupFile = regexp.MustCompile(`^stint-[0-9]{8}T[0-9]{6}Z\.backup$`)
+// backupNames are the names of the files of one node. The nodes of several installations may
+// share a folder: each deletes only what is its own.
+type backupNames struct {
+	node     string
+	whole    *regexp.Regexp // in the order of their times
+	leftover *regexp.Regexp // of incomplete ones
+}
 
-// BackUp returns the job that writes a backup into folder and then deletes its oldest
-// ones, so that keep are left. A backup has its name only once it is whole.
-func BackUp(data Backupper, folder string, keep int) Job {
+// maxNodeInFile is how much of the name of a node the names of files have, in bytes.
+const maxNodeInFile = 64
+
+func newBackupNames(node string) backupNames {
+	node = strings.Map(func(r rune) rune {
+		if r == '.' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, node)
+	node = node[:min(len(node), maxNodeInFile)]
+	return backupNames{
+		node:     node,
+		whole:    regexp.MustCompile(`^stint-` + regexp.QuoteMeta(node) + `-[0-9]{8}T[0-9]{6}Z\.backup$`),
+		leftover: regexp.MustCompile(`^\.stint-backup-` + regexp.QuoteMeta(node) + `-[0-9]+$`),
+	}
+}
+
+// at returns the name of a backup.
+func (n backupNames) at(due time.Time) string {
+	return "stint-" + n.node + "-" + due.UTC().Format("20060102T150405Z") + ".backup"
+}
+
+// in returns the files of a folder that a pattern matches, by name.
+func (n backupNames) in(folder string, pattern *regexp.Regexp) ([]os.DirEntry, error) {
+	files, err := os.ReadDir(folder)
+	return slices.DeleteFunc(files, func(f os.DirEntry) bool { return !f.Type().IsRegular() || !pattern.MatchString(f.Name()) }), err
+}
+
+// BackUp returns the job that writes a backup of a node into folder and then deletes the
+// oldest ones of this node, so that keep are left. A backup has its name only once it is
+// whole.
+func BackUp(data Backupper, node, folder string, keep int) Job {
+	names := newBackupNames(node)
 	return Job{
 		Name: "back-up", Help: "Writes a backup of the embedded data into --backup-dir and deletes all but the newest of its backups there.",
 		Schedule: "30 2 * * *", MakeUp: true,
 		Run: func(ctx context.Context, due time.Time) (string, error) {
-			name := "stint-" + due.UTC().Format("20060102T150405Z") + ".backup"
-			size, err := writeBackup(ctx, data, folder, name)
+			name := names.at(due)
+			size, err := writeBackup(ctx, data, folder, name, names)
 			if err != nil {
 				return "", fmt.Errorf("write a backup into --backup-dir: %w", err)
 			}
-			deleted, err := deleteBackups(folder, keep)
+			deleted, err := deleteBackups(folder, keep, names)
 			did := fmt.Sprintf("wrote %s, %d bytes, and deleted %d older ones", name, size, deleted)
 			if err != nil {
 				return did, fmt.Errorf("delete old backups: %w", err)
@@ -43,15 +79,16 @@ func BackUp(data Backupper, folder string, keep int) Job {
 }
 
 // writeBackup writes one backup, which other users cannot read.
-func writeBackup(ctx context.Context, data Backupper, folder, name string) (size int64, err error) {
+func writeBackup(ctx context.Context, data Backupper, folder, name string, names backupNames) (size int64, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return 0, err
 	}
 	// What a process that was killed left behind; one node at a time runs the job.
-	for _, left := range leftovers(folder) {
-		_ = os.Remove(left)
+	left, _ := names.in(folder, names.leftover) // an unreadable folder fails below, where it matters
+	for _, f := range left {
+		_ = os.Remove(filepath.Join(folder, f.Name()))
 	}
-	file, err := os.CreateTemp(folder, ".stint-backup-*")
+	file, err := os.CreateTemp(folder, ".stint-backup-"+names.node+"-*")
 	if err != nil {
 		return 0, err
 	}
@@ -70,19 +107,12 @@ func writeBackup(ctx context.Context, data Backupper, folder, name string) (size
 	return info.Size(), os.Rename(file.Name(), filepath.Join(folder, name))
 }
 
-// leftovers returns the incomplete backups of a folder, none where it cannot be read.
-func leftovers(folder string) []string {
-	found, _ := filepath.Glob(filepath.Join(folder, ".stint-backup-*"))
-	return found
-}
-
-// deleteBackups deletes all but the newest keep backups of a folder.
-func deleteBackups(folder string, keep int) (deleted int, err error) {
-	files, err := os.ReadDir(folder) // sorted by name, and so by time
+// deleteBackups deletes all but the newest keep backups of a node.
+func deleteBackups(folder string, keep int, names backupNames) (deleted int, err error) {
+	files, err := names.in(folder, names.whole)
 	if err != nil {
 		return 0, err
 	}
-	files = slices.DeleteFunc(files, func(f os.DirEntry) bool { return !f.Type().IsRegular() || !backupFile.MatchString(f.Name()) })
 	for len(files) > keep {
 		if err := os.Remove(filepath.Join(folder, files[0].Name())); err != nil {
 			return deleted, err

@@ -22,8 +22,8 @@ func (w writer) Backup(_ context.Context, to io.Writer) error {
 }
 
 func TestBackUp_keeps_the_newest_and_no_incomplete_one(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "new")
-	job := jobs.BackUp(writer{}, folder, 2)
+	folder := filepath.Join(t.TempDir(), "new [1]*")
+	job := jobs.BackUp(writer{}, "eu/1", folder, 2)
 	start := time.Unix(1_800_000_000, 0)
 	names := func() (all []string) {
 		files, err := os.ReadDir(folder)
@@ -45,7 +45,15 @@ func TestBackUp_keeps_the_newest_and_no_incomplete_one(t *testing.T) {
 			}
 		}
 	}
-	want := []string{"stint-20270117T080000Z.backup", "stint-20270118T080000Z.backup", "stint-by-hand.backup"}
+	// Another installation shares the folder.
+	if _, err := jobs.BackUp(writer{}, "eu", folder, 1).Run(t.Context(), start.Add(3*24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	others := ".stint-backup-eu-7"
+	if err := os.WriteFile(filepath.Join(folder, others), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{others, "stint-by-hand.backup", "stint-eu-1-20270117T080000Z.backup", "stint-eu-1-20270118T080000Z.backup", "stint-eu-20270118T080000Z.backup"}
 	if got := names(); !slices.Equal(got, want) {
 		t.Errorf("the folder holds %q, want %q", got, want)
 	}
@@ -53,17 +61,17 @@ func TestBackUp_keeps_the_newest_and_no_incomplete_one(t *testing.T) {
 	if _, err := job.Run(t.Context(), start.Add(3*24*time.Hour)); err != nil || !slices.Equal(names(), want) {
 		t.Errorf("after a repeated run: %q, %v", names(), err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, ".stint-backup-left"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, ".stint-backup-eu-1-5"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	full := errors.New("no space left")
-	if _, err := jobs.BackUp(writer{full}, folder, 2).Run(t.Context(), start.Add(9*24*time.Hour)); !errors.Is(err, full) {
+	if _, err := jobs.BackUp(writer{full}, "eu/1", folder, 2).Run(t.Context(), start.Add(9*24*time.Hour)); !errors.Is(err, full) {
 		t.Errorf("a backup that cannot be written: %v", err)
 	}
 	if got := names(); !slices.Equal(got, want) {
 		t.Errorf("after a failure the folder holds %q, want %q", got, want)
 	}
-	info, err := os.Stat(filepath.Join(folder, want[0]))
+	info, err := os.Stat(filepath.Join(folder, want[2]))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the mode is %v, %v", info.Mode(), err)
 	}
