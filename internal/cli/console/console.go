@@ -73,6 +73,9 @@ func (c *Console) AddFlags(root *cobra.Command) {
 	CompleteFlag(root, "output", string(output.Table), string(output.JSON), string(output.YAML), string(output.CSV))
 }
 
+// endpoint is the address of a listener and the file with its token, as one source says.
+type endpoint struct{ url, tokenFile string }
+
 // AdminListener returns the address of the admin listener and its token, which is empty
 // if none is set.
 func (c *Console) AdminListener() (base, token string, err error) {
@@ -80,8 +83,8 @@ func (c *Console) AdminListener() (base, token string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	token, err = c.token("--token-file", EnvToken, c.tokenFile, named.TokenFile, current.TokenFile)
-	return FirstOf(c.url, named.URL, c.Getenv(EnvURL), current.URL, "http://127.0.0.1:8081"), token, err
+	return c.listener(listenerNames{"--token-file", "token_file", EnvURL, EnvToken, "http://127.0.0.1:8081"},
+		endpoint{c.url, c.tokenFile}, endpoint{named.URL, named.TokenFile}, endpoint{current.URL, current.TokenFile})
 }
 
 // CheckListener returns the address of the check listener and its token, which is empty
@@ -91,30 +94,47 @@ func (c *Console) CheckListener() (base, token string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	token, err = c.token("--check-token-file", EnvCheckToken, c.checkTokenFile, named.CheckTokenFile, current.CheckTokenFile)
-	return FirstOf(c.checkURL, named.CheckURL, c.Getenv(EnvCheckURL), current.CheckURL, "http://127.0.0.1:8080"), token, err
+	return c.listener(listenerNames{"--check-token-file", "check_token_file", EnvCheckURL, EnvCheckToken, "http://127.0.0.1:8080"},
+		endpoint{c.checkURL, c.checkTokenFile}, endpoint{named.CheckURL, named.CheckTokenFile}, endpoint{current.CheckURL, current.CheckTokenFile})
 }
 
-// token reads a token from the file of a flag or of a named context, if set, or from the
-// environment, or from the file of the current context.
-func (c *Console) token(flag, env, given, named, current string) (string, error) {
-	file := FirstOf(given, named)
-	if text := strings.TrimSpace(c.Getenv(env)); file == "" && (text != "" || current == "") {
-		return text, nil
+// listenerNames are what flags, the file of contexts and the environment call the address and
+// the token of a listener.
+type listenerNames struct{ tokenFile, field, envURL, envToken, fallback string }
+
+// listener chooses the address of a listener and its token, so that no token reaches another
+// host than it is for: that of a context goes only to the address of the context, and that of
+// the environment to none that only a context says.
+func (c *Console) listener(is listenerNames, given, named, current endpoint) (base, token string, err error) {
+	fromEnv := c.Getenv(is.envURL)
+	base = FirstOf(given.url, named.url, fromEnv, current.url, is.fallback)
+	isOf := func(url string) bool { return strings.TrimSuffix(base, "/") == strings.TrimSuffix(url, "/") }
+	token = strings.TrimSpace(c.Getenv(is.envToken))
+	switch {
+	case given.tokenFile != "":
+		token, err = c.readToken(is.tokenFile, given.tokenFile)
+	case named.tokenFile != "" && isOf(FirstOf(named.url, is.fallback)):
+		token, err = c.readToken("the "+is.field+" of the context", named.tokenFile)
+	case token != "" && given.url == "" && FirstOf(named.url, current.url) != "" && !isOf(fromEnv) && !isOf(is.fallback):
+		err = Usagef("%s is set, but the address %s is that of a context, for which the token may not be; set %s too, or give %s, or unset %s",
+			is.envToken, base, is.envURL, is.tokenFile, is.envToken)
+	case token == "" && current.tokenFile != "" && isOf(FirstOf(current.url, is.fallback)):
+		token, err = c.readToken("the "+is.field+" of the context", current.tokenFile)
 	}
-	file = FirstOf(file, current)
-	if file != given {
-		flag = "the token_file of the context"
-		if env == EnvCheckToken {
-			flag = "the check_token_file of the context"
-		}
+	if err != nil {
+		return "", "", err
 	}
+	return base, token, nil
+}
+
+// readToken reads a token from a file; source says in messages who named it.
+func (c *Console) readToken(source, file string) (string, error) {
 	if rest, inHome := strings.CutPrefix(file, "~/"); inHome {
 		file = filepath.Join(c.Getenv("HOME"), rest)
 	}
 	text, err := readSecretFile(file)
 	if err != nil {
-		return "", Usagef("%s: %w", flag, err)
+		return "", Usagef("%s: %w", source, err)
 	}
 	return strings.TrimSpace(text), nil
 }

@@ -107,9 +107,19 @@ func (c *Console) WriteContexts(all *Contexts) error {
 	return os.Rename(file.Name(), path)
 }
 
-// GivenContext returns what the global flags say.
-func (c *Console) GivenContext() Context {
-	return Context{URL: c.url, CheckURL: c.checkURL, TokenFile: c.tokenFile, CheckTokenFile: c.checkTokenFile}
+// GivenContext returns what the global flags say, with the paths of files as they are from
+// every folder.
+func (c *Console) GivenContext() (given Context, err error) {
+	given = Context{URL: c.url, CheckURL: c.checkURL, TokenFile: c.tokenFile, CheckTokenFile: c.checkTokenFile}
+	for _, file := range []*string{&given.TokenFile, &given.CheckTokenFile} {
+		if *file == "" || strings.HasPrefix(*file, "~/") {
+			continue
+		}
+		if *file, err = filepath.Abs(*file); err != nil {
+			return given, err
+		}
+	}
+	return given, nil
 }
 
 // contexts returns the context that --context or STINT_CONTEXT names, which precedes the

@@ -17,7 +17,9 @@ an installation's listeners and the names of the files with its tokens, no token
 are kept in ~/.config/stint/contexts.yaml (or below XDG_CONFIG_HOME).
 
 What is used is, in this order: a flag, the context that --context or STINT_CONTEXT names, the
-other environment variables, the context that 'context use' chose, the default.`,
+other environment variables, the context that 'context use' chose, the default. The token of a
+context is sent only to the address of that context, and STINT_ADMIN_TOKEN to no address that only
+a context says: set STINT_ADMIN_URL with it. --token-file is for whatever address is used.`,
 		Example: "admin context set production --url https://stint.example.com:8081 --token-file ~/.stint-production\nadmin context use production\n" +
 			"admin whoami --context staging",
 	}
@@ -99,7 +101,10 @@ those of an existing one that are given.`,
 			if err := console.CheckContextName(args[0]); err != nil {
 				return err
 			}
-			given := con.GivenContext()
+			given, err := con.GivenContext()
+			if err != nil {
+				return err
+			}
 			if given == (console.Context{}) {
 				return console.Usagef("give what the context has: --url, --check-url, --token-file or --check-token-file")
 			}
