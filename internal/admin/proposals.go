@@ -223,10 +223,12 @@ func (p *Proposals) ByID(ctx context.Context, id string) (*offences.Proposal, er
 type AcceptProposal struct {
 	Reason string // "" means the evidence
 	Expiry blocks.Expiry
+	// Confirm repeats the range where a block of it needs a confirmation.
+	Confirm string
 }
 
 // Accept blocks the range of an open proposal. An active block of the range
-// is extended. Accepting confirms the range, so that it needs no other confirmation.
+// is extended. It needs the confirmation that a block of the range by hand needs.
 func (p *Proposals) Accept(ctx context.Context, c Caller, id string, a AcceptProposal) (*offences.Proposal, error) {
 	found, err := p.Store.FindProposalByID(ctx, id)
 	if err != nil {
@@ -239,9 +241,8 @@ func (p *Proposals) Accept(ctx context.Context, c Caller, id string, a AcceptPro
 	if reason == "" {
 		reason = found.Evidence.String()
 	}
-	pattern := found.Pattern.String()
 	added, err := p.Entries.Add(ctx, c, AddEntries{
-		Kind: blocks.Block, Patterns: []string{pattern}, Reason: reason, Expiry: a.Expiry, OnConflict: blocks.Extend, Confirm: pattern,
+		Kind: blocks.Block, Patterns: []string{found.Pattern.String()}, Reason: reason, Expiry: a.Expiry, OnConflict: blocks.Extend, Confirm: a.Confirm,
 	})
 	if err != nil {
 		return nil, err

@@ -276,27 +276,6 @@ func TestARefusalsIdOpensItsStory(t *testing.T) {
 	v.get("/key?refusal=nonsense").is(http.StatusUnprocessableEntity)
 }
 
-func TestAProposalIsAcceptedOrDismissed(t *testing.T) {
-	n := newNode(t)
-	n.attack(t)
-	open, err := n.store.Proposals.FindProposals(context.Background(), true, 10)
-	must(t, err)
-	if len(open) != 1 {
-		t.Fatalf("%d proposals are open", len(open))
-	}
-	v := n.as(t, "olu")
-	path := "/proposals/" + open[0].ID
-	v.get(path).is(http.StatusOK).holds("Block 256 addresses")
-	v.post(path+"/accept", url.Values{"for": {"until"}}).is(http.StatusUnprocessableEntity)
-	done := v.post(path+"/accept", url.Values{"for": {"24h"}}).is(http.StatusSeeOther)
-	v.get(done.header.Get("Location")).is(http.StatusOK).holds("Blocked").holds("203.0.113.0/24").holds("Undo").holds("Decided")
-	if got := n.decisionOn(t, "ip:203.0.113.201"); got != "blocked" {
-		t.Errorf("an address of the range is %s", got)
-	}
-	v.get(path).is(http.StatusOK).holds("olu").holds("blocked")
-	v.post(path+"/dismiss", nil).is(http.StatusConflict)
-}
-
 func TestLiveShowsWhatHappensNewestFirstAndFiltered(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "vic")

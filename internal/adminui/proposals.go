@@ -32,8 +32,8 @@ type proposalPage struct {
 	Until       string
 	Reason      string
 	FieldErrors form.FieldErrors
-	Own         bool   // the range contains the caller's address
-	Warn        string // what else to know before it is blocked, "" for nothing
+	Confirm     string
+	Preview     *preview // what a block of the range would do; nil once it is decided
 }
 
 // Choices returns the lengths that the form offers.
@@ -219,11 +219,11 @@ func (h *proposalsHandler) findProposal(c *httpserver.Call) (*proposalPage, erro
 	}
 	page := &proposalPage{MonitorPage: w, Proposal: viewProposal(p), For: "24h", FieldErrors: form.FieldErrors{}}
 	if p.Decision == offences.Open {
-		r, err := h.entries.Preview(ctx, site.CallerOf(c), blocks.Block, p.Pattern.String())
+		i, err := h.entries.Preview(ctx, site.CallerOf(c), blocks.Block, p.Pattern.String())
 		if err != nil {
 			return nil, err
 		}
-		page.Own, page.Warn = r.BlocksCaller, r.ConfirmReason
+		page.Preview = &preview{Impact: i, Covers: format.PatternSize(i.Pattern), blocks: true}
 	}
 	return page, nil
 }
@@ -245,7 +245,7 @@ func (h *proposalsHandler) acceptProposal(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	page.For, page.Until = values.Get("for"), values.Get("until")
+	page.For, page.Until, page.Confirm = values.Get("for"), values.Get("until"), values.Get("confirm")
 	if page.Reason, err = form.Line(values, "reason", blocks.MaxReason); err != nil {
 		if err = page.FieldErrors.Add(err); err != nil {
 			return err
@@ -261,9 +261,12 @@ func (h *proposalsHandler) acceptProposal(c *httpserver.Call) error {
 		return h.Render(c, site.StatusInvalidForm, "proposal", page)
 	}
 	ctx := c.Context()
-	accepted, err := h.detection.Proposals.Accept(ctx, site.CallerOf(c), page.Proposal.ID, admin.AcceptProposal{Reason: page.Reason, Expiry: blocks.Expiry{Until: ends}})
+	accepted, err := h.detection.Proposals.Accept(ctx, site.CallerOf(c), page.Proposal.ID, admin.AcceptProposal{Reason: page.Reason, Expiry: blocks.Expiry{Until: ends}, Confirm: page.Confirm})
 	if err != nil {
-		return err
+		if err = page.FieldErrors.Add(err); err != nil {
+			return err
+		}
+		return h.Render(c, site.StatusInvalidForm, "proposal", page)
 	}
 	return h.ReturnTo(c, backOf(values.Get("back")), "blocked", []string{accepted.BlockID})
 }

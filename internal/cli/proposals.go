@@ -89,6 +89,7 @@ var seenKeyColumns = []output.Column[wire.SeenKey]{
 func newProposalAccept(con *console.Console) *cobra.Command {
 	var r wire.AcceptProposalRequest
 	var end endFlags
+	var yes bool
 	c := &cobra.Command{
 		Use:     "accept ID",
 		Short:   "Block the proposed range",
@@ -96,7 +97,11 @@ func newProposalAccept(con *console.Console) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			r.ExpiresIn, r.ExpiresAt = end.in.Duration, end.at.Time
-			p, err := server.Proposals.Accept(c.Context(), args[0], r)
+			impact := func(pattern string) error { return showImpact(c.Context(), con, server, pattern) }
+			p, err := confirmEntry(con, yes, impact, func(confirm string) (*wire.Proposal, error) {
+				r.Confirm = confirm
+				return server.Proposals.Accept(c.Context(), args[0], r)
+			})
 			if err != nil {
 				return err
 			}
@@ -104,6 +109,7 @@ func newProposalAccept(con *console.Console) *cobra.Command {
 		}),
 	}
 	c.Flags().StringVar(&r.Reason, "reason", "", "the block's reason; the evidence if omitted")
+	yesFlag(c, &yes)
 	end.add(c, "the block is active")
 	return c
 }

@@ -244,4 +244,6 @@ type AcceptProposalRequest struct {
 	Reason    string   `json:"reason,omitzero"`
 	ExpiresIn Duration `json:"expires_in,omitzero"`
 	ExpiresAt Time     `json:"expires_at,omitzero"`
+	// Confirm is the range, which a broad one, or one with much of the traffic, needs.
+	Confirm string `json:"confirm,omitzero"`
 }

@@ -1,0 +1,139 @@
+package adminui_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+const (
+	taskMinutes  = 20
+	taskRequests = 5000 // a minute
+	worstKey     = "ip:192.0.2.77"
+	busyKey      = "user:importer"
+)
+
+// tasks counts what an operator clicks.
+type tasks struct {
+	*browser
+	clicks int
+}
+
+// begin is at the overview, where an operator begins.
+func (b *tasks) begin() {
+	b.t.Helper()
+	b.show(1440, "/")
+	b.waitFor(`document.querySelector("table.offenders td.first")`)
+	b.clicks = 0
+}
+
+// click clicks and waits until an expression is true.
+func (b *tasks) click(selector, then string) {
+	b.t.Helper()
+	b.clicks++
+	b.do(chromedp.Click(chromedp.CSS(selector)))
+	b.waitFor(then)
+}
+
+// took fails unless so many clicks were enough.
+func (b *tasks) took(clicks int) {
+	b.t.Helper()
+	if b.clicks != clicks {
+		b.t.Errorf("it took %d clicks, want %d", b.clicks, clicks)
+	}
+}
+
+// TestTheTasksOfAnOperatorTakeFewClicks does what operators do most, on a node that has
+// recorded 100,000 checks.
+func TestTheTasksOfAnOperatorTakeFewClicks(t *testing.T) {
+	var recorded []accesslog.Record
+	n := newNode(t, func(d *adminui.Deps) {
+		d.Policies.Traffic = func(_ context.Context, from, to time.Time) (accesslog.Source, bool, error) {
+			all := slices.DeleteFunc(slices.Clone(recorded), func(r accesslog.Record) bool { return r.Time < from.UnixMilli() || r.Time >= to.UnixMilli() })
+			return accesslog.Slice(all), false, nil
+		}
+	})
+	var parser keys.Parser
+	for minute := range taskMinutes {
+		n.clock.advance(time.Minute)
+		all := make([]string, taskRequests)
+		for i := range all {
+			switch {
+			case i%10 == 0:
+				all[i] = worstKey
+			case i%250 == 1:
+				all[i] = busyKey
+			default:
+				all[i] = fmt.Sprintf("token:client%d", minute*taskRequests+i)
+			}
+			key, err := parser.Key(all[i])
+			must(t, err)
+			recorded = append(recorded, accesslog.Record{Time: n.clock.Now().UnixMilli(), Key: key, Cost: 1})
+		}
+		n.send(t, all...)
+		n.flush(t)
+	}
+	n.clock.advance(2 * time.Minute) // the minute must be over
+	n.flush(t)
+	b := &tasks{browser: newBrowser(t, n)}
+	b.logIn("maria")
+
+	t.Run("block the worst offender", func(t *testing.T) {
+		b.t = t
+		b.begin()
+		b.click(`table.offenders tbody tr:first-child a.act`, `document.querySelector("#block-key")`)
+		b.click("#block-key", `document.querySelector("[data-toast]")?.innerText.includes("Blocked")`)
+		b.took(2)
+		if got := n.decisionOn(t, worstKey); got != "blocked" {
+			t.Errorf("the worst offender is %s", got)
+		}
+	})
+	t.Run("why was this id refused", func(t *testing.T) {
+		b.t = t
+		id := n.refusalOf(t, busyKey)
+		b.begin()
+		b.write("[data-goto]", id+"\r") // pasted
+		b.waitFor(`document.querySelector("h1").innerText.includes(` + strconv.Quote(id) + `)`)
+		b.says(busyKey+" was refused", "Limited by 1/s", "Under the rule 1/s the next slot was free at")
+		b.took(0)
+	})
+	t.Run("exempt a key", func(t *testing.T) {
+		b.t = t
+		b.begin()
+		b.click(`table.offenders a[href*="importer"]`, `document.querySelector('a[href^="/exemptions/new"]')`)
+		b.click(`a[href^="/exemptions/new"]`, `document.querySelector("#add-button")`)
+		b.click("#add-button", `document.querySelector("[data-toast]")`)
+		b.took(3)
+		if got := n.send(t, busyKey, busyKey, busyKey); slices.Contains(got, "limited") {
+			t.Errorf("the exempt key is %q", got)
+		}
+	})
+	t.Run("a checked change of a policy", func(t *testing.T) {
+		b.t = t
+		b.begin()
+		b.click(`.nav a[href="/policies"]`, `document.querySelector('td.first a[href="/policies/default"]')`)
+		b.click(`td.first a[href="/policies/default"]`, `document.querySelector('input[name="limit"]')`)
+		b.write(`input[name="limit"]`, "2")
+		b.waitFor(`document.querySelector("#rule-note-0").innerText.includes("was 1")`)
+		b.click(`button[value="try-1h"]`, `document.querySelector("#try")?.innerText.includes("On the last hour")`)
+		b.says("of 100,000 requests", "refused less")
+		b.click(`button[value="save"]`, `document.querySelector("[data-toast]")`)
+		b.took(4)
+		p, err := n.store.Policies.FindPolicyByName(t.Context(), "default")
+		must(t, err)
+		if p.Version != 2 || p.Rules[0].Limit != 2 {
+			t.Errorf("got version %d: %s", p.Version, p.Rules)
+		}
+	})
+	b.t = t
+	b.consoleIsClean()
+}
