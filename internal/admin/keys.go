@@ -128,6 +128,16 @@ func (k *Keys) Reset(ctx context.Context, by Caller, key, policy string) (*KeyRe
 		if err != nil {
 			return nil, err
 		}
+		for _, part := range k.View.Selector().DerivedOf(p) {
+			if !part.Derived.Makes(parsed) {
+				continue
+			}
+			asFurther, err := k.resetLogs(ctx, timestamplog.LogIDOf(part, parsed.String()))
+			if err != nil {
+				return nil, err
+			}
+			existed = existed || asFurther
+		}
 		reset.Logs = append(reset.Logs, LogReset{Policy: p.Name, Existed: existed})
 	}
 	return reset, k.resetOwnLimit(ctx, reset, parsed, policies, policy == "")

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
@@ -91,6 +92,44 @@ func TestAResetIsRecordedBeforeItHappens(t *testing.T) {
 			t.Errorf("the record is %+v", r)
 		}
 	})
+}
+
+func TestAResetIncludesWhatCountsForTheKeyAsAFurtherKey(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		p := policyWith(t, "guessing", "ip:*", "9/1h")
+		also, err := rules.ParseAlso([]string{"net:/24 5/1h"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Also = also
+		if _, err := f.policies().Put(t.Context(), ann, p, rules.ExpectNew, ""); err != nil {
+			t.Fatal(err)
+		}
+		use, _, _ := keyFixture(t, f)
+		used := func() int {
+			x, err := use.Explain(t.Context(), mustParse(t, use, "net:192.0.2.0/24"), "")
+			if err != nil || len(x.Conditional) != 1 {
+				t.Fatal(x, err)
+			}
+			return x.Conditional[0].Rules[0].Used
+		}
+		if _, err := use.Gate.(*gate.Gate).Check(t.Context(), gate.Check{Key: mustParse(t, use, "ip:192.0.2.7"), Cost: 1}); err != nil || used() != 1 {
+			t.Fatalf("the network has used %d, %v", used(), err)
+		}
+		reset, err := use.Reset(t.Context(), ann, "net:192.0.2.0/24", "guessing")
+		if err != nil || !slices.Equal(reset.Logs, []admin.LogReset{{Policy: "guessing", Existed: true}}) || used() != 0 {
+			t.Errorf("%v, %v, and the network has used %d", reset, err, used())
+		}
+	})
+}
+
+func mustParse(t *testing.T, use *admin.Keys, text string) keys.Key {
+	t.Helper()
+	k, err := use.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
 }
 
 func TestMistakesInAResetNameTheFieldAndAreNotRecorded(t *testing.T) {

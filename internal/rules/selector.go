@@ -111,7 +111,7 @@ func (s *Selector) HasDerived() bool { return len(s.derived) > 0 }
 // DerivedOf returns the parts of p that limit the further keys of requests that p
 // counts. Each has Derived set, and p's id, name and mode.
 func (s *Selector) DerivedOf(p *Policy) []*Policy {
-	if len(p.Also) == 0 {
+	if p == nil || len(p.Also) == 0 {
 		return nil
 	}
 	return s.derived[p.ID]

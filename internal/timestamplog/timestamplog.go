@@ -209,13 +209,22 @@ type Log interface {
 // the old log is no longer read and expires.
 type LogID struct {
 	Policy     int64
-	Generation int64
+	Generation int64  // of the policy; with the bit furtherKey for its further keys
 	Key        string // canonical
 }
 
+// furtherKey is a bit of the generations of the logs of further keys. A key may be both a
+// further key of a policy and one that it selects: these count apart, each with the
+// retention of its own rules. Two further keys of one policy never have the same key.
+const furtherKey = 1 << 62
+
 // LogIDOf returns the ID of key's log under p.
 func LogIDOf(p *rules.Policy, key string) LogID {
-	return LogID{Policy: p.ID, Generation: p.Generation, Key: key}
+	id := LogID{Policy: p.ID, Generation: p.Generation, Key: key}
+	if p.Derived != nil {
+		id.Generation ^= furtherKey
+	}
+	return id
 }
 
 // Reservation is a granted request whose time may be ahead. See Log.Cancel.
