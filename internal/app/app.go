@@ -109,7 +109,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	}
 	if a.backends, err = openBackends(a.settings, backendOptions{
 		log: a.log, metrics: a.metrics, tracer: a.tracer, refresh: refresh, secret: a.secret, onOutage: a.outages.redis,
-		describe: describeLogs(a),
+		describe: describeLogs(func() *catalog.Catalog { return a.catalog }),
 	}); err != nil {
 		return err
 	}

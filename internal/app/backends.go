@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/machine"
 	"github.com/stint-dev/stint/internal/metrics"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -44,7 +46,7 @@ type backendOptions struct {
 	secret   func() []byte
 	onOutage func(timestamplog.OutageEvent)
 	// describe is memlog.Options.Describe.
-	describe func(timestamplog.LogID) (*rules.Policy, bool)
+	describe func(timestamplog.LogID) ([]*rules.Policy, bool)
 }
 
 // unknownMemory is how much memory the logs may take on a machine that does not say how
@@ -63,20 +65,36 @@ func newMemoryLog(s Settings, o backendOptions) *memlog.Log {
 	return memlog.New(memlog.Options{MaxBytes: limit, Describe: o.describe})
 }
 
-// describeLogs returns what says which policy reads a log, and whether it must be kept when
+// describeLogs returns what says which policies may read a log, and whether it must be kept when
 // memory is short: those of blocked keys, those that limit the guessing of passwords, of
 // which there is a fixed number, and all while the policies are not known.
-func describeLogs(a *App) func(timestamplog.LogID) (*rules.Policy, bool) {
-	return func(id timestamplog.LogID) (*rules.Policy, bool) {
-		if id.Policy < 0 || a.catalog == nil || !a.catalog.Loaded() {
+func describeLogs(current func() *catalog.Catalog) func(timestamplog.LogID) ([]*rules.Policy, bool) {
+	return func(id timestamplog.LogID) (reading []*rules.Policy, isKept bool) {
+		c := current()
+		if id.Policy < 0 || c == nil || !c.Loaded() {
 			return nil, true
 		}
-		p, found := a.catalog.Selector().ByID(id.Policy)
-		if !found {
-			return nil, false
+		selector, now := c.Selector(), time.Now()
+		p, found := selector.ByID(id.Policy)
+		if found {
+			reading = append(reading, p)
 		}
 		k, err := offences.ParseKey(id.Key)
-		return p, err == nil && a.catalog.Blocks().Match(k, time.Now()).Refuses()
+		if err != nil {
+			return reading, false
+		}
+		for _, part := range selector.DerivedOf(p) {
+			if part.Derived.Makes(k) {
+				reading = append(reading, part)
+			}
+		}
+		if member := c.Profiles().Find(k); member.LimitAt(now) != nil {
+			// The limit replaces the rules of the policy that selects the key, of no other.
+			if own, _ := selector.Select(profiles.Subject(k, member)); own == p {
+				reading = append(reading, member.Limit.Apply(own))
+			}
+		}
+		return reading, len(reading) > 0 && c.Blocks().Match(k, now).Refuses()
 	}
 }
 

@@ -1,13 +1,21 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/profiles"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
 
 // An attacker's keys reach the bound on memory. The node goes on, keeps the log of a
@@ -76,5 +84,61 @@ func TestANodeSaysThatItForgetsKeys(t *testing.T) {
 	}
 	if _, text := send(http.MethodGet, admin+"/metrics", ""); !strings.Contains(text, "stint_local_logs_max_bytes 1.6777216e+07") || strings.Contains(text, "stint_local_logs_forgotten_total 0\n") {
 		t.Error("the metrics do not show the bound or what was forgotten")
+	}
+}
+
+// Neither a further key nor one with a limit of its own is forgotten while it is refused,
+// although the rules of the plain policy would allow it.
+func TestRefusedFurtherKeysAndOwnLimitsOutlastAFlood(t *testing.T) {
+	parse := func(texts ...string) rules.Stack {
+		stack, err := rules.ParseStack(texts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stack
+	}
+	also, err := rules.ParseAlso([]string{"account 1/h"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	match, err := keys.Parser{}.Pattern("ip:*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &rules.Policy{
+		ID: 1, Name: "addresses", Version: 1, Generation: 1, Match: []keys.Pattern{match}, Rules: parse("100/h"), Also: also,
+		Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog,
+	}
+	own := func() *profiles.Limit { return &profiles.Limit{Rules: parse("1/h"), Reason: "test"} }
+	known := catalog.New(nil, time.Now)
+	known.Adopt(&catalog.Saved{
+		Policies: []*rules.Policy{p},
+		Profiles: []*profiles.Profile{{Key: "ip:192.0.2.1", Limit: own()}, {Key: "token:own", Limit: own()}},
+	}, time.Now(), errors.New("no database"))
+	log := memlog.New(memlog.Options{MaxBytes: 256 << 10, Describe: describeLogs(func() *catalog.Catalog { return known })})
+	part := known.Selector().DerivedOf(p)[0]
+	refused := []timestamplog.Request{
+		timestamplog.RequestOf(part, "account:alice", 1),
+		timestamplog.RequestOf(own().Apply(p), "ip:192.0.2.1", 1),
+		timestamplog.RequestOf(own().Apply(nil), "token:own", 1),
+	}
+	results := make([]timestamplog.Result, len(refused))
+	log.Decide(t.Context(), refused, results)
+	flood, answers := make([]timestamplog.Request, 1), make([]timestamplog.Result, 1)
+	for i := range 10_000 {
+		if i == 5000 { // their times are compared in whole milliseconds
+			time.Sleep(2 * time.Millisecond)
+		}
+		flood[0] = timestamplog.RequestOf(p, fmt.Sprintf("ip:10.0.%d.%d", i/250, i%250), 1)
+		log.Decide(t.Context(), flood, answers)
+	}
+	log.Decide(t.Context(), refused, results)
+	for i, r := range results {
+		if r.Allowed {
+			t.Errorf("%s was forgotten while it was refused", refused[i].Key)
+		}
+	}
+	if log.Memory().Forgotten == 0 {
+		t.Error("nothing was forgotten")
 	}
 }

@@ -15,7 +15,7 @@ import (
 // to stay below it.
 type bound struct {
 	max      int64 // bytes; 0 for no bound
-	describe func(timestamplog.LogID) (policy *rules.Policy, isKept bool)
+	describe func(timestamplog.LogID) (policies []*rules.Policy, isKept bool)
 	used     atomic.Int64 // bytes, as accounted for
 	// failedAt is when no log was found last that may go, in Unix milliseconds. Until
 	// it has passed by retryInterval none is looked for, so that a full node does not
@@ -185,10 +185,12 @@ func mustKeep(s *shard, hash uint64, now int64, k *keyLog) bool {
 	if s.bound.describe == nil {
 		return false
 	}
-	p, isKept := s.bound.describe(idOf(k))
-	if isKept || p == nil {
-		return isKept
-	}
+	policies, isKept := s.bound.describe(idOf(k))
+	return isKept || slices.ContainsFunc(policies, func(p *rules.Policy) bool { return isRefused(s, hash, now, k, p) })
+}
+
+// isRefused reports whether p would refuse k's key now.
+func isRefused(s *shard, hash uint64, now int64, k *keyLog, p *rules.Policy) bool {
 	q := timestamplog.RequestOf(p, k.key, 1)
 	if !hasID(k, &q.LogID) || len(q.Rules) == 0 || isCounter(&q) != k.isCounter() || q.IsDistinct() != k.isDistinct() {
 		return false // no check reads it any more

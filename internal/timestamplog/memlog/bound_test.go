@@ -28,7 +28,10 @@ type bounded struct {
 
 func newBounded(t *testing.T, maxBytes int64, policies ...*rules.Policy) *bounded {
 	b := &bounded{t: t, clock: logtest.NewClock(), policies: policies, kept: map[timestamplog.LogID]bool{}, has: map[timestamplog.LogID]bool{}}
-	b.log = memlog.New(memlog.Options{Now: b.clock.Now, MaxBytes: maxBytes, Describe: b.describe})
+	b.log = memlog.New(memlog.Options{Now: b.clock.Now, MaxBytes: maxBytes, Describe: func(id timestamplog.LogID) ([]*rules.Policy, bool) {
+		p, isKept := b.describe(id)
+		return []*rules.Policy{p}, isKept
+	}})
 	b.oracle = memlog.New(memlog.Options{Now: b.clock.Now})
 	return b
 }
@@ -40,6 +43,11 @@ func (b *bounded) describe(id timestamplog.LogID) (*rules.Policy, bool) {
 		}
 	}
 	return nil, b.kept[id]
+}
+
+// alwaysDescribe describes every log as one that p reads.
+func alwaysDescribe(p *rules.Policy) func(timestamplog.LogID) ([]*rules.Policy, bool) {
+	return func(timestamplog.LogID) ([]*rules.Policy, bool) { return []*rules.Policy{p}, false }
 }
 
 func (b *bounded) know(p *rules.Policy, key string) {
@@ -171,8 +179,8 @@ func TestCancelledReservationsAreAccountedFor(t *testing.T) {
 func TestAFloodOfKeysTakesNoMoreThanTheBound(t *testing.T) {
 	p := policyOf(t, 1, "1/s", "5/h")
 	clock := logtest.NewClock()
-	log := memlog.New(memlog.Options{Now: clock.Now, MaxBytes: 4 << 20, Describe: func(id timestamplog.LogID) (*rules.Policy, bool) {
-		return p, id.Key == "blocked"
+	log := memlog.New(memlog.Options{Now: clock.Now, MaxBytes: 4 << 20, Describe: func(id timestamplog.LogID) ([]*rules.Policy, bool) {
+		return []*rules.Policy{p}, id.Key == "blocked"
 	}})
 	for range 5 {
 		ask(t, log, p, "refused", 1)
@@ -212,7 +220,7 @@ func TestAFloodOfKeysTakesNoMoreThanTheBound(t *testing.T) {
 func TestRefusedKeysOutlastAFloodOfRefusedKeys(t *testing.T) {
 	p := policyOf(t, 1, "1/h")
 	clock := logtest.NewClock()
-	log := memlog.New(memlog.Options{Now: clock.Now, MaxBytes: 1 << 20, Describe: func(timestamplog.LogID) (*rules.Policy, bool) { return p, false }})
+	log := memlog.New(memlog.Options{Now: clock.Now, MaxBytes: 1 << 20, Describe: alwaysDescribe(p)})
 	for i := range 20_000 {
 		if !ask(t, log, p, fmt.Sprint("token:", i), 1).Allowed {
 			t.Fatalf("newcomer %d is refused", i)
@@ -238,10 +246,36 @@ func TestRefusedKeysOutlastAFloodOfRefusedKeys(t *testing.T) {
 	}
 }
 
+// A request that was not counted for lack of room is not known by its ID either, so that a
+// retry counts once there is room.
+func TestTheIDOfARequestThatIsNotCountedIsNotKnown(t *testing.T) {
+	for _, algorithm := range algorithms.All() {
+		t.Run(algorithm.Name, func(t *testing.T) {
+			p := policyOf(t, 1, "1/h")
+			p.Algorithm = algorithm.Name
+			clock := logtest.NewClock()
+			log := memlog.New(memlog.Options{Now: clock.Now, MaxBytes: 1, Describe: func(timestamplog.LogID) ([]*rules.Policy, bool) { return nil, true }})
+			ask(t, log, p, "first", 1)
+			q := timestamplog.RequestOf(p, "later", 1)
+			q.ID = "id"
+			results := make([]timestamplog.Result, 1)
+			for range 2 {
+				log.Decide(t.Context(), []timestamplog.Request{q}, results)
+				if r := results[0]; !r.Allowed || r.Replayed || log.KnownIDs() != 0 {
+					t.Fatalf("%+v, and %d IDs are known", r, log.KnownIDs())
+				}
+			}
+			if unkept := log.Memory().Unkept; unkept != 2 {
+				t.Errorf("%d requests were not counted", unkept)
+			}
+		})
+	}
+}
+
 func TestIDsOfAFloodAreBounded(t *testing.T) {
 	p := policyOf(t, 1, "100/s")
 	clock := logtest.NewClock()
-	log := memlog.New(memlog.Options{Now: clock.Now, MaxBytes: 2 << 20, Describe: func(timestamplog.LogID) (*rules.Policy, bool) { return p, false }})
+	log := memlog.New(memlog.Options{Now: clock.Now, MaxBytes: 2 << 20, Describe: alwaysDescribe(p)})
 	requests, results := make([]timestamplog.Request, 1), make([]timestamplog.Result, 1)
 	for i := range 50_000 {
 		requests[0] = timestamplog.RequestOf(p, fmt.Sprint("token:", i), 1)

@@ -135,21 +135,23 @@ func question(now int64, q *timestamplog.Request) algorithms.Query {
 	return algorithms.Query{Now: now, Cost: int64(q.Cost), MaxWait: q.MaxWait, Peek: q.Peek, ID: q.ID}
 }
 
-// take counts q for a reservation.
+// addCounted counts q for a reservation. Where there is no room for a new counter the ID is
+// not known either: a retry is decided as a request of its own, as that of a log is.
 func (s *shard) addCounted(c *counting, hash uint64, now, reservation int64, q *timestamplog.Request) {
 	c.stack.Add(&c.state, question(now, q), reservation)
-	s.keep(c, hash, now, q)
-	if q.ID != "" {
+	if isKept := s.keep(c, hash, now, q); isKept && q.ID != "" {
 		s.ids.add(q.LogID, q.ID, reservation, q.Cost, now)
 	}
 }
 
-// keep keeps c's state for as long as it means something.
-func (s *shard) keep(c *counting, hash uint64, now int64, q *timestamplog.Request) {
+// keep keeps c's state for as long as it means something, and reports whether there was
+// room for it.
+func (s *shard) keep(c *counting, hash uint64, now int64, q *timestamplog.Request) (isKept bool) {
 	lasts := c.stack.TTL(&c.state, now)
 	switch {
 	case lasts > 0 && c.log == nil && s.isFull:
 		s.bound.unkept.add(now)
+		return false
 	case lasts > 0 && c.log == nil:
 		c.log = newCounter(q.LogID, now, now+lasts)
 		s.counters[c.log] = &algorithms.State{Numbers: slices.Clone(c.state.Numbers), Reservations: c.state.Reservations}
@@ -164,6 +166,7 @@ func (s *shard) keep(c *counting, hash uint64, now int64, q *timestamplog.Reques
 		s.delete(counterHash(hash), c.log)
 		c.log = nil
 	}
+	return true
 }
 
 // describe fills in what each rule has left.

@@ -30,10 +30,10 @@ type Options struct {
 	// count on exactly. IDs count too, and the oldest go where they take much: a request
 	// whose ID was forgotten is charged again.
 	MaxBytes int64
-	// Describe returns the policy that reads a log at present, nil for none, and whether
-	// the log must be kept whatever its entries are. It is called while a shard is
+	// Describe returns the policies that may read a log at present, and whether the log
+	// must be kept whatever its entries are. Those that read another log are ignored. It is called while a shard is
 	// locked, so it must be fast and must not call the Log. nil protects no log.
-	Describe func(timestamplog.LogID) (policy *rules.Policy, isKept bool)
+	Describe func(timestamplog.LogID) (policies []*rules.Policy, isKept bool)
 }
 
 // Log is a timestamplog.Log in memory. It starts no goroutine: each check sweeps a
