@@ -39,7 +39,7 @@ func (h *Headers) Set(header *fasthttp.ResponseHeader, d *gate.Decision, selecto
 	if p == nil || p.Mode == rules.Off || d.Exemption != nil || d.Block != nil {
 		return
 	}
-	if list := h.quotas.of(p, selector); len(list) > 0 {
+	if list := h.quotas.of(d, selector); len(list) > 0 {
 		header.SetCanonical(policyHeader, list)
 	}
 	if len(d.States) != len(p.Rules) {
@@ -62,7 +62,7 @@ func (h *Headers) Append(b []byte, d *gate.Decision, selector *rules.Selector) [
 	if p == nil || p.Mode == rules.Off || d.Exemption != nil || d.Block != nil {
 		return b
 	}
-	if list := h.quotas.of(p, selector); len(list) > 0 {
+	if list := h.quotas.of(d, selector); len(list) > 0 {
 		b = append(b, "RateLimit-Policy: "...)
 		b = append(b, list...)
 		b = append(b, "\r\n"...)
@@ -201,9 +201,14 @@ type quotasUnder struct {
 	byPolicy sync.Map // of []byte, by *rules.Policy
 }
 
-// of returns the header of p, empty where there is nothing to say. It must not
-// be changed.
-func (q *quotas) of(p *rules.Policy, selector *rules.Selector) []byte {
+// of returns the header of d's policy, empty where there is nothing to say. It must not
+// be changed. The rules of a key's own limit are no policy of the selector, and there may
+// be as many as keys: their header is not kept.
+func (q *quotas) of(d *gate.Decision, selector *rules.Selector) []byte {
+	p := d.Policy
+	if d.OwnLimit != nil {
+		return appendQuotas(nil, p.Rules)
+	}
 	last := q.last.Load()
 	if last == nil || last.selector != selector {
 		last = &quotasUnder{selector: selector}

@@ -1,8 +1,11 @@
 package ratelimit
 
 import (
+	"fmt"
 	"testing"
 
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -33,5 +36,25 @@ func TestTheTOfRateLimitDoesNotMisleadAClientThatPacesItself(t *testing.T) {
 		if got := string(appendRemaining(nil, stack, []timestamplog.RuleState{c.state}, c.allowed)); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.what, got, c.want)
 		}
+	}
+}
+
+// Every key may have a limit of its own, and each change makes another.
+func TestTheHeadersOfOwnLimitsAreNotKept(t *testing.T) {
+	selector := rules.NewSelector(nil)
+	var h Headers
+	for i := range 3 {
+		stack, err := rules.ParseStack([]string{fmt.Sprint(i+1, "/m")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		limit := &profiles.Limit{Rules: stack}
+		d := &gate.Decision{Outcome: gate.Allowed, Policy: limit.Apply(nil), OwnLimit: limit}
+		if got, want := string(h.Append(nil, d, selector)), fmt.Sprintf("RateLimit-Policy: \"%d/1m\";q=%[1]d;w=60\r\n", i+1); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if last := h.quotas.last.Load(); last != nil {
+		last.byPolicy.Range(func(p, _ any) bool { t.Errorf("the header of %+v is kept", p); return true })
 	}
 }
