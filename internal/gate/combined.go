@@ -123,10 +123,14 @@ func dropRepeated(decisions []Decision) {
 	var seen map[log]bool
 	for i := range decisions {
 		decisions[i].Additional = slices.DeleteFunc(decisions[i].Additional, func(a Decision) bool {
-			if a.Policy == nil || a.Derived == nil {
+			p, derived := a.Policy, a.Derived
+			if a.Shadow != nil {
+				p, derived = a.Shadow.Policy, a.Shadow.Derived
+			}
+			if p == nil || derived == nil {
 				return false
 			}
-			about := log{a.Policy.ID, *a.Derived}
+			about := log{p.ID, *derived}
 			isRepeated := seen[about]
 			if seen == nil {
 				seen = map[log]bool{}

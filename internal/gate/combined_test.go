@@ -190,6 +190,27 @@ func TestKeysOfDifferentSlotsAreAMistakeAndNoOutage(t *testing.T) {
 	}
 }
 
+// A request that is sent again under its ID was charged, although its key has no room left.
+func TestARequestWhoseFurtherKeysLieInOtherSlotsIsReplayed(t *testing.T) {
+	for _, also := range []func(*rules.Policy){also(t, "account 1/h"), also(t, "account 9/h")} {
+		n, _ := newRemoteNode(t, policy(t, 1, "default", "*", "2/m", also))
+		n.Gate = New(Options{View: n, Log: apartLog{n.log}, Local: n.local, Now: n.clock})
+		n.check(t, "ip:192.0.2.1", withAccount("bob"))
+		named := func(id string) func(*Check) { return func(c *Check) { c.ID = id } }
+		for range 3 {
+			if d := n.check(t, "ip:192.0.2.1", withAccount("alice"), named("a")); d.Outcome != Allowed {
+				t.Fatalf("the request is %s by %v", d.Outcome, d.Derived)
+			}
+		}
+		if d := n.check(t, "ip:192.0.2.1", withAccount("alice"), named("b")); d.Outcome != Limited {
+			t.Errorf("another request is %s", d.Outcome)
+		}
+		if used := n.used(t, "ip:192.0.2.1"); used != 2 {
+			t.Errorf("the address was charged %d", used)
+		}
+	}
+}
+
 func TestWhatIsWrongWithOneKeyIsToldWithItsPlace(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "3/m"), policy(t, 2, "counting", "c:*", "3/m", countRefused))
 	for name, test := range map[string]struct {

@@ -258,6 +258,7 @@ func (d *Decision) settle() {
 		d.Outcome, a.Outcome = a.Outcome, d.Outcome
 		d.Answer, a.Answer = a.Answer, d.Answer
 		d.Block, a.Block = a.Block, d.Block
+		d.OwnLimit, a.OwnLimit = a.OwnLimit, d.OwnLimit
 		d.describeRequest()
 	}
 	d.Additional = slices.DeleteFunc(d.Additional, func(a Decision) bool { return a.Policy == nil && a.Shadow == nil })

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -70,6 +71,60 @@ func TestChecksAlsoCountForFurtherKeys(t *testing.T) {
 			t.Errorf("a check that waits: %v", err)
 		}
 	}, policy(t, 1, "default", "*", "10/m", also(t, "net:/24 3/m", "net:/48 3/m")))
+}
+
+// A key may be a further key of a policy and one that the policy selects: a check of the
+// latter must not drop, as its shorter rule would, what the longer rule of the former needs.
+func TestAFurtherKeyCountsApartFromTheSameKeyOfItsOwn(t *testing.T) {
+	onEveryLog(t, func(t *testing.T, n *node) {
+		for range 3 {
+			if d := n.check(t, "ip:203.0.113.1", withAccount("alice")); d.Outcome != Allowed {
+				t.Fatalf("a check of the account is %s", d.Outcome)
+			}
+			n.advance(2 * time.Second)
+			n.check(t, "account:alice")
+			n.advance(2 * time.Second)
+		}
+		if d := n.check(t, "ip:203.0.113.1", withAccount("alice")); d.Outcome != Limited || d.Derived == nil {
+			t.Errorf("the fourth of the account is %s", d.Outcome)
+		}
+		// The key itself, whose request says the same value, and beside an address.
+		if d := n.check(t, "account:bob", withAccount("bob")); d.Outcome != Allowed {
+			t.Errorf("account:bob is %s", d.Outcome)
+		}
+		n.advance(2 * time.Second)
+		if j := n.together(t, []string{"ip:203.0.113.1", "account:bob"}, withAccount("bob")); j.Outcome != Allowed {
+			t.Errorf("both are %s", j.Outcome)
+		}
+		x, err := n.Explain(t.Context(), key(t, "account:bob"), "")
+		if err != nil || len(x.Conditional) != 1 || x.Conditional[0].Rules[0].Used != 2 || x.Enforcing.Rules[0].Used != 1 {
+			t.Errorf("the explanation of account:bob: %+v, %v", x, err)
+		}
+	}, policy(t, 1, "default", "*", "1/s", also(t, "account 3/d")))
+}
+
+func TestAWatchingPolicyCountsAFurtherKeyOfSeveralKeysOnce(t *testing.T) {
+	n := newNode(t, policy(t, 1, "watching", "ip:*", "9/m", also(t, "net:/24"), mode(rules.Shadow)))
+	n.together(t, []string{"ip:192.0.2.1", "ip:192.0.2.2"})
+	x, err := n.Explain(t.Context(), key(t, "net:192.0.2.0/24"), "")
+	if err != nil || len(x.Conditional) != 1 || x.Conditional[0].Rules[0].Used != 1 {
+		t.Errorf("the explanation of the network: %+v, %v", x, err)
+	}
+}
+
+func TestARefusalByAnotherPolicyIsNoneOfTheOwnLimit(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "9/m", also(t, "account 1/h")))
+	n.put(t, &profiles.Profile{Key: "user:x", Limit: &profiles.Limit{Rules: stack(t, "2/h"), Reason: "launch"}})
+	if d := n.check(t, "user:x", withAccount("alice")); d.Outcome != Allowed || d.OwnLimit == nil {
+		t.Fatalf("the first is %s, its own limit %v", d.Outcome, d.OwnLimit)
+	}
+	if d := n.check(t, "user:x", withAccount("alice")); d.Outcome != Limited || d.Derived == nil || d.OwnLimit != nil {
+		t.Errorf("the second of the account is %s by %v, its own limit %v", d.Outcome, d.Derived, d.OwnLimit)
+	}
+	n.check(t, "user:x")
+	if d := n.check(t, "user:x"); d.Outcome != Limited || d.OwnLimit == nil {
+		t.Errorf("the third of the key is %s, its own limit %v", d.Outcome, d.OwnLimit)
+	}
 }
 
 func TestReportsAlsoCountForFurtherKeys(t *testing.T) {
