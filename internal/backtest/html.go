@@ -40,6 +40,7 @@ type htmlPage struct {
 	Chart         *timelineChart
 	Attackers     []labelled[AttackerScore]
 	Benign        []labelled[BenignScore]
+	Ranges        []*RangeScore // of each plan
 	Stacks        []stackTable
 	Offenders     []Offender
 	MoreOffenders int64
@@ -97,6 +98,9 @@ func (r *Report) WriteHTML(w io.Writer, top int) error {
 		}
 		page.Attackers = addLabels(page.Attackers, s.Attackers, func(a AttackerScore) string { return a.Label })
 		page.Benign = addLabels(page.Benign, s.Benign, func(b BenignScore) string { return b.Label })
+		if s.Ranges != nil {
+			page.Ranges = append(page.Ranges, s.Ranges)
+		}
 	}
 	return htmlTemplate.Execute(w, page)
 }

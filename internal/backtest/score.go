@@ -2,6 +2,7 @@ package backtest
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"time"
 )
@@ -10,6 +11,8 @@ import (
 type Score struct {
 	Attackers []AttackerScore `json:"attackers"` // by label
 	Benign    []BenignScore   `json:"benign"`    // by label
+	// Ranges is nil if no client has an address.
+	Ranges *RangeScore `json:"ranges,omitzero"`
 	// Absent are the keys of the truth without a request.
 	Absent int64 `json:"absent"`
 }
@@ -44,6 +47,7 @@ type BenignScore struct {
 type Scorer struct {
 	truth   *Truth
 	clients map[string]*client
+	ranges  map[netip.Prefix]*addressRange
 }
 
 // client is what was decided about one key.
@@ -54,21 +58,25 @@ type client struct {
 	requests, served, before int64 // before: served until caught
 	isCaught                 bool
 	caught                   time.Duration
+	within                   netip.Prefix // its range, the zero Prefix without one
 }
 
 // NewScorer returns a Scorer without decisions.
-func NewScorer(t *Truth) *Scorer { return &Scorer{truth: t, clients: map[string]*client{}} }
+func NewScorer(t *Truth) *Scorer {
+	return &Scorer{truth: t, clients: map[string]*client{}, ranges: map[netip.Prefix]*addressRange{}}
+}
 
 // Count counts one request of a canonical key, in the order of the requests' times.
 func (s *Scorer) Count(key string, at time.Time, isRefused bool) {
 	c := s.clients[key]
 	if c == nil {
-		c = &client{}
+		c = &client{within: rangeOf(key)}
 		if c.truth, c.isListed = s.truth.keys[key]; !c.isListed {
 			c.label = unlisted
 		}
 		s.clients[key] = c
 	}
+	s.countRange(key, c, at, isRefused)
 	if c.attack.IsZero() || at.Before(c.attack) {
 		c.benign++
 		if isRefused {
@@ -89,7 +97,7 @@ func (s *Scorer) Count(key string, at time.Time, isRefused bool) {
 
 // Score returns the result so far.
 func (s *Scorer) Score() *Score {
-	score := &Score{}
+	score := &Score{Ranges: s.rangeScore()}
 	attackers, benign := map[string][]*client{}, map[string]*BenignScore{}
 	listed := 0
 	for _, c := range s.clients {

@@ -104,7 +104,7 @@ func TestAPlanIsScoredByTheTruth(t *testing.T) {
 	if err := report.WriteText(&out, backtest.TextOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"\nscanner  ", "1 of 2", "2 keys of the truth made no request", "ATTACKERS AGAINST", "25.00 %"} {
+	for _, want := range []string{"\nscanner  ", "1 of 2", "2 keys of the truth made no request", "ATTACKERS AGAINST", "RANGES PROPOSED  ATTACKERS IN THEM", "0 of 2", "25.00 %"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the text lacks %q:\n%s", want, out.String())
 		}
@@ -158,5 +158,50 @@ func TestTheTimelineIsBoundedAndLosesNothing(t *testing.T) {
 	}
 	if n := len(report.Timeline.Points); n > 240 || n < 120 || sum != report.Requests || refused != report.Refused {
 		t.Errorf("%d points, %d requests, %d refused; want %d and %d", n, sum, refused, report.Requests, report.Refused)
+	}
+}
+
+// Ten addresses of a network each are refused three times, of another network seven, and
+// of a third eight whose network asks for much more that is allowed.
+func TestRangesAreProposedAsInTheService(t *testing.T) {
+	truth := backtest.NewTruth()
+	scorer := backtest.NewScorer(truth)
+	begin := time.Unix(1_790_000_000, 0)
+	count := func(n int, format string, label string, refused int, every time.Duration) {
+		t.Helper()
+		attack := time.Time{}
+		if label == "botnet" {
+			attack = begin
+		}
+		for j := range 3 {
+			for i := range n {
+				k, err := keys.Parser{}.Key(fmt.Sprintf(format, i))
+				if err == nil && j == 0 {
+					err = truth.Add(k, label, attack)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				scorer.Count(k.String(), begin.Add(time.Duration(j)*every), j < refused)
+			}
+		}
+	}
+	count(5, "ip:203.0.113.10%d", "neighbour", 0, time.Second)
+	count(10, "ip:203.0.113.%d", "botnet", 3, time.Second)
+	count(7, "ip:198.51.100.%d", "botnet", 3, time.Second)            // too few
+	count(9, "ip:198.18.1.%d", "botnet", 1, time.Second)              // each once
+	count(9, "ip:198.18.2.%d", "botnet", 3, 11*time.Minute)           // never two within the window
+	count(8, "ip:2001:db8:1:%d::1", "botnet", 2, time.Second)         // proposed
+	count(8, "token:%d", "visitor", 3, time.Second)                   // no addresses
+	count(90, "ip:192.0.2.1%02d", "visitor", 0, 100*time.Millisecond) // of an office
+	count(8, "ip:192.0.2.%d", "botnet", 2, time.Second)
+	got := scorer.Score().Ranges
+	if want := (backtest.RangeScore{Proposed: 2, Attackers: 51, AttackersCovered: 18, Benign: 103, BenignCovered: 5}); got == nil || *got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	scorer = backtest.NewScorer(truth)
+	scorer.Count("token:1", begin, true)
+	if got := scorer.Score().Ranges; got != nil {
+		t.Errorf("without addresses: %+v", got)
 	}
 }

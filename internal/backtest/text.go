@@ -124,7 +124,7 @@ func writeEscalations(out io.Writer, o TextOptions, counts []EscalationCount, ti
 	t.write(out, o.Width)
 }
 
-// writeText writes both tables of a score, nothing for nil. plan is added to their titles.
+// writeText writes the tables of a score, nothing for nil. plan is added to their titles.
 func (s *Score) writeText(out io.Writer, o TextOptions, plan string) {
 	if s == nil {
 		return
@@ -151,6 +151,12 @@ func (s *Score) writeText(out io.Writer, o TextOptions, plan string) {
 		t.add(printable(b.Label), humanize.Comma(b.Clients), humanize.Comma(b.ClientsRefused), humanize.Comma(b.Requests), humanize.Comma(b.Refused), percent(b.Refused, b.Requests))
 	}
 	if len(s.Benign) > 0 {
+		t.write(out, o.Width)
+	}
+	if r := s.Ranges; r != nil {
+		t = table{columns: []column{{title: "RANGES PROPOSED" + plan, wide: true}, {title: "ATTACKERS IN THEM"}, {title: "BENIGN IN THEM"}}}
+		t.add(humanize.Comma(r.Proposed), fmt.Sprintf("%s of %s", humanize.Comma(r.AttackersCovered), humanize.Comma(r.Attackers)),
+			fmt.Sprintf("%s of %s", humanize.Comma(r.BenignCovered), humanize.Comma(r.Benign)))
 		t.write(out, o.Width)
 	}
 	if s.Absent > 0 && plan == "" {

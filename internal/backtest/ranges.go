@@ -1,0 +1,148 @@
+package backtest
+
+import (
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/offences"
+)
+
+// RangeScore is about the ranges that the service would have proposed to block by its
+// default settings, as if no proposal were accepted. Those of networks that policies count
+// as further keys are left out. A client is covered if its range was ever proposed.
+type RangeScore struct {
+	Proposed         int64 `json:"proposed"`
+	Attackers        int64 `json:"attackers"` // of all kinds
+	AttackersCovered int64 `json:"attackers_covered"`
+	Benign           int64 `json:"benign"` // clients that never attack
+	BenignCovered    int64 `json:"benign_covered"`
+}
+
+// addressRange is what happened lately in a /24 or a /48.
+type addressRange struct {
+	isProposed bool
+	// minutes are the checks and the refusals of the minutes of the window, by their
+	// numbers modulo its length.
+	minutes []minuteOfRange
+	// offended are the times of the last offences of each member, the oldest first, as
+	// many as a member must have.
+	offended map[string][]time.Time
+}
+
+type minuteOfRange struct{ minute, checked, refused int64 }
+
+// rangeOf returns the range that an address is proposed with, the zero Prefix for other
+// keys.
+func rangeOf(key string) netip.Prefix {
+	text, isAddress := strings.CutPrefix(key, "ip:")
+	if !isAddress {
+		return netip.Prefix{}
+	}
+	network, err := netip.ParsePrefix(text)
+	if err != nil {
+		address, err := netip.ParseAddr(text)
+		if err != nil {
+			return netip.Prefix{}
+		}
+		network = netip.PrefixFrom(address, address.BitLen())
+	}
+	bits := 24
+	if network.Addr().Is6() {
+		bits = 48
+	}
+	if network.Bits() < bits {
+		return netip.Prefix{}
+	}
+	return netip.PrefixFrom(network.Addr(), bits).Masked()
+}
+
+// count counts one request of a member of the range.
+func (r *addressRange) count(member string, at time.Time, isRefused, isIPv6 bool) {
+	if r.isProposed {
+		return
+	}
+	s := offences.DefaultProposalSettings
+	length := int64(s.Window / time.Minute)
+	if r.minutes == nil {
+		r.minutes, r.offended = make([]minuteOfRange, length), map[string][]time.Time{}
+	}
+	minute := at.Unix() / 60
+	m := &r.minutes[(minute%length+length)%length]
+	if m.minute != minute {
+		*m = minuteOfRange{minute: minute}
+	}
+	m.checked++
+	if !isRefused {
+		return
+	}
+	m.refused++
+	times := append(r.offended[member], at)
+	r.offended[member] = times[max(0, len(times)-s.MinOffences):]
+
+	oldest, members := at.Add(-s.Window), 0
+	for member, times := range r.offended {
+		switch {
+		case times[len(times)-1].Before(oldest):
+			delete(r.offended, member)
+		case len(times) == s.MinOffences && !times[0].Before(oldest):
+			members++
+		}
+	}
+	least := s.MinAddresses
+	if isIPv6 {
+		least = s.MinNetworks
+	}
+	if members < least {
+		return
+	}
+	var checked, refused int64
+	for _, m := range r.minutes {
+		if m.minute > minute-length {
+			checked, refused = checked+m.checked, refused+m.refused
+		}
+	}
+	if r.isProposed = float64(refused) >= s.MinRefused*float64(checked); r.isProposed {
+		r.minutes, r.offended = nil, nil
+	}
+}
+
+// countRange counts one request of a client in its range.
+func (s *Scorer) countRange(key string, c *client, at time.Time, isRefused bool) {
+	if !c.within.IsValid() {
+		return
+	}
+	r := s.ranges[c.within]
+	if r == nil {
+		r = &addressRange{}
+		s.ranges[c.within] = r
+	}
+	r.count(key, at, isRefused, c.within.Addr().Is6())
+}
+
+// rangeScore returns nil if no client has an address.
+func (s *Scorer) rangeScore() *RangeScore {
+	if len(s.ranges) == 0 {
+		return nil
+	}
+	score := &RangeScore{}
+	for _, r := range s.ranges {
+		if r.isProposed {
+			score.Proposed++
+		}
+	}
+	for _, c := range s.clients {
+		covered := int64(0)
+		if c.within.IsValid() && s.ranges[c.within].isProposed {
+			covered = 1
+		}
+		if c.requests > 0 {
+			score.Attackers++
+			score.AttackersCovered += covered
+		} else if c.attack.IsZero() {
+			score.Benign++
+			score.BenignCovered += covered
+		}
+	}
+	return score
+}
