@@ -102,9 +102,29 @@ func (u *Profiles) List(ctx context.Context, f profiles.Filter) (profiles.Page, 
 	return u.Store.FindProfiles(ctx, f)
 }
 
-// Plans returns how many keys each plan has.
-func (u *Profiles) Plans(ctx context.Context) ([]profiles.PlanCount, error) {
-	return u.Store.CountPlans(ctx)
+// PlanUse is how many keys have a plan, and the policy that selects them by it.
+type PlanUse struct {
+	profiles.PlanCount
+	Policy string // "" for none
+}
+
+// Plans returns how each plan is used, the one with the most keys first.
+func (u *Profiles) Plans(ctx context.Context) ([]PlanUse, error) {
+	counts, err := u.Store.CountPlans(ctx)
+	if err != nil {
+		return nil, err
+	}
+	selector := u.View.Selector()
+	all := make([]PlanUse, len(counts))
+	for i, count := range counts {
+		all[i].PlanCount = count
+		who := rules.Subject{Plan: count.Plan}
+		by, _ := selector.Matched(who)
+		if policy, _ := selector.Select(who); policy != nil && rules.IsPlan(by) {
+			all[i].Policy = policy.Name
+		}
+	}
+	return all, nil
 }
 
 // Put replaces the plan, the labels and the note of a key. Its limit stays.

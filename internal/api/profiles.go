@@ -15,7 +15,6 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
-	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -196,15 +195,8 @@ func (h *profileHandler) listPlans(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	selector := h.catalog.Selector()
-	return c.SendJSON(http.StatusOK, singlePage(all, func(p profiles.PlanCount) wire.PlanCount {
-		out := wire.PlanCount{Plan: p.Plan, Keys: p.Keys}
-		who := rules.Subject{Plan: p.Plan}
-		by, _ := selector.Matched(who)
-		if policy, _ := selector.Select(who); policy != nil && rules.IsPlan(by) {
-			out.Policy = wire.NullString(policy.Name)
-		}
-		return out
+	return c.SendJSON(http.StatusOK, singlePage(all, func(p admin.PlanUse) wire.PlanCount {
+		return wire.PlanCount{Plan: p.Plan, Keys: p.Keys, Policy: wire.NullString(p.Policy)}
 	}))
 }
 

@@ -22,8 +22,14 @@ type Set struct {
 	limits atomic.Int64 // how many keys have a limit of their own, expired or not
 	size   atomic.Int64
 
-	mu    sync.Mutex         // held while it changes
-	plans map[string]*Member // the members with a plan and no limit, which keys share
+	mu    sync.Mutex // held while it changes
+	plans map[string]*sharedMember
+}
+
+// sharedMember is the member with a plan and no limit, which the keys of the plan share.
+type sharedMember struct {
+	Member
+	keys int // that have it; it is forgotten with the last
 }
 
 // Member is what decides of one profile. A nil Member has no plan and no limit.
@@ -41,7 +47,7 @@ func (m *Member) LimitAt(now time.Time) *Limit {
 }
 
 // NewSet returns an empty set.
-func NewSet() *Set { return &Set{seed: maphash.MakeSeed(), plans: map[string]*Member{}} }
+func NewSet() *Set { return &Set{seed: maphash.MakeSeed(), plans: map[string]*sharedMember{}} }
 
 func (s *Set) shardOf(key string) *atomic.Pointer[map[string]*Member] {
 	return &s.shards[maphash.String(s.seed, key)%shards]
@@ -101,6 +107,9 @@ func (s *Set) put(next map[string]*Member, p *Profile) {
 		s.limits.Add(-1)
 	}
 	m := s.memberOf(p)
+	if had && old.Limit == nil {
+		s.release(old.Plan)
+	}
 	switch {
 	case m == nil && had:
 		delete(next, p.Key)
@@ -116,7 +125,8 @@ func (s *Set) put(next map[string]*Member, p *Profile) {
 	}
 }
 
-// memberOf returns what decides of p, nil for nothing. Keys of one plan share it.
+// memberOf returns what decides of p, nil for nothing. Keys of one plan share it, each until
+// release.
 func (s *Set) memberOf(p *Profile) *Member {
 	switch {
 	case p.Limit != nil:
@@ -126,10 +136,19 @@ func (s *Set) memberOf(p *Profile) *Member {
 	}
 	m, known := s.plans[p.Plan]
 	if !known {
-		m = &Member{Plan: p.Plan}
+		m = &sharedMember{Member: Member{Plan: p.Plan}}
 		s.plans[p.Plan] = m
 	}
-	return m
+	m.keys++
+	return &m.Member
+}
+
+// release takes a shared member from one key.
+func (s *Set) release(plan string) {
+	m := s.plans[plan]
+	if m.keys--; m.keys == 0 {
+		delete(s.plans, plan)
+	}
 }
 
 // All returns every key with a plan or a limit of its own, in no particular order.

@@ -49,8 +49,7 @@ type keysPage struct {
 
 // plan is one plan of the filter.
 type plan struct {
-	profiles.PlanCount
-	Policy  string // that selects it, "" for none
+	admin.PlanUse
 	Address string
 	Current bool
 }
@@ -84,19 +83,12 @@ func (h *Handler) showKeys(c *httpserver.Call) error {
 	if found.Next != "" {
 		page.Next = page.address("cursor", found.Next)
 	}
-	counts, err := h.Profiles.Plans(c.Context())
+	plans, err := h.Profiles.Plans(c.Context())
 	if err != nil {
 		return err
 	}
-	selector := h.Catalog.Selector()
-	for _, count := range counts {
-		p := plan{PlanCount: count, Current: count.Plan == page.Plan, Address: Path + "?" + url.Values{"plan": {count.Plan}}.Encode()}
-		who := rules.Subject{Plan: count.Plan}
-		by, _ := selector.Matched(who)
-		if policy, _ := selector.Select(who); policy != nil && rules.IsPlan(by) {
-			p.Policy = policy.Name
-		}
-		page.Plans = append(page.Plans, p)
+	for _, p := range plans {
+		page.Plans = append(page.Plans, plan{p, Path + "?" + url.Values{"plan": {p.Plan}}.Encode(), p.Plan == page.Plan})
 	}
 	return h.Render(c, http.StatusOK, "keys", page)
 }

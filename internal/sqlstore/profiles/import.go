@@ -49,8 +49,19 @@ func (s *Store) ImportProfiles(ctx context.Context, by audit.Actor, all iter.Seq
 			return err
 		}
 		run := &importRun{Tx: In(t), places: map[string]int{}, progress: progress}
+		before, err := run.countDifferentPlans()
+		if err != nil {
+			return err
+		}
 		if err := run.all(gob.NewDecoder(bufio.NewReaderSize(file, 1<<20))); err != nil {
 			return err
+		}
+		after, err := run.countDifferentPlans()
+		if err != nil {
+			return err
+		}
+		if after > profiles.MaxPlans && after > before {
+			return fault.New(fault.Invalid, "With this file keys would have %d different plans; at most %d are allowed.", after, profiles.MaxPlans)
 		}
 		if result = run.result; result.Created+result.Replaced == 0 {
 			return db.ErrUnchanged

@@ -133,6 +133,30 @@ func TestChangesAndTheirUndoing(t *testing.T) {
 	})
 }
 
+func TestDifferentPlansAreBounded(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx, s := t.Context(), f.Profiles
+		var all []profiles.Profile
+		for i := range profiles.MaxPlans + 1 {
+			all = append(all, profiles.Profile{Key: fmt.Sprintf("k:%04d", i), Plan: fmt.Sprintf("p%d", i)})
+		}
+		if _, err := s.ImportProfiles(ctx, storetest.Operator, rows(all...), nil); !fault.Is(err, fault.Invalid) {
+			t.Fatalf("one plan too many in a file: %v", err)
+		}
+		if _, err := s.ImportProfiles(ctx, storetest.Operator, rows(all[1:]...), nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.PutProfile(ctx, storetest.Operator, all[0]); !fault.Is(err, fault.Invalid) {
+			t.Errorf("one plan too many: %v", err)
+		}
+		for _, known := range []profiles.Profile{{Key: "k:0000", Plan: "p7"}, {Key: "k:0000", Note: "no plan"}} {
+			if _, err := s.PutProfile(ctx, storetest.Operator, known); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 func TestImportAndFind(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx, s := t.Context(), f.Profiles

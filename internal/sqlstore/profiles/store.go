@@ -84,10 +84,41 @@ func (t Tx) change(key, action, summary string, next func(p *profiles.Profile) e
 	if isSame(before, after) {
 		return after, db.ErrUnchanged
 	}
+	if before == nil || before.Plan != after.Plan {
+		if err := t.checkPlan(after.Plan); err != nil {
+			return nil, err
+		}
+	}
 	if err := t.write(after); err != nil {
 		return nil, err
 	}
 	return after, t.Record("profile."+action, "profile", key, summary, snapshotOf(before), snapshotOf(after))
+}
+
+const (
+	findPlan       = `SELECT plan FROM profiles WHERE plan = $1 AND plan <> '' LIMIT 1`
+	countDifferent = `SELECT count(DISTINCT plan) FROM profiles WHERE plan <> ''`
+)
+
+// checkPlan returns a fault where a plan would be one more than there may be.
+func (t Tx) checkPlan(plan string) error {
+	if plan == "" {
+		return nil
+	}
+	var known string
+	if found, err := t.One(findPlan, []any{plan}, &known); err != nil || found {
+		return err
+	}
+	count, err := t.countDifferentPlans()
+	if err == nil && count >= profiles.MaxPlans {
+		err = fault.Field("plan", "is a new plan, and keys have %d different ones already, of at most %d; use one of these", count, profiles.MaxPlans)
+	}
+	return err
+}
+
+func (t Tx) countDifferentPlans() (count int, err error) {
+	_, err = t.One(countDifferent, nil, &count)
+	return count, err
 }
 
 // PutProfile implements profiles.Store.
