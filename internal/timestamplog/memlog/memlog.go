@@ -156,9 +156,9 @@ func (l *Log) Len() int {
 // sweepBatch is how many logs Sweep examines before it unlocks the shard for checks.
 const sweepBatch = 256
 
-// Sweep drops every log whose longest window ended a second or more ago. Checks do
-// so too, a few logs each, so Sweep matters when checks are rare; calling it every
-// few seconds is enough.
+// Sweep drops every log whose longest window ended a second or more ago, and where all
+// take more than Options.MaxBytes, some that may go. Checks do so too, a few logs each, so
+// Sweep matters when checks are rare; calling it every few seconds is enough.
 func (l *Log) Sweep() {
 	for i := range l.shards {
 		s := &l.shards[i]
@@ -171,6 +171,23 @@ func (l *Log) Sweep() {
 			s.mu.Unlock()
 		}
 	}
+	for l.bound.isExceeded() && l.forgetSome() {
+	}
+}
+
+// forgetSome deletes a few logs of each shard, until the bound is kept, and reports whether
+// there were any that may go.
+func (l *Log) forgetSome() (found bool) {
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		found = s.forgetIdle(l.now().UnixMilli()) || found
+		s.mu.Unlock()
+		if !l.bound.isExceeded() {
+			break
+		}
+	}
+	return found
 }
 
 // Close deletes every log. It never fails; the Log is empty afterwards.

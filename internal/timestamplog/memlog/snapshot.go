@@ -199,8 +199,9 @@ func writeChunk(w io.Writer, content []byte) error {
 }
 
 // Load adds what a snapshot holds, except what has expired since and logs and
-// counters of which the Log already holds one, and what Options.MaxBytes leaves no room
-// for. A snapshot that is not whole and
+// counters of which the Log already holds one. It may exceed Options.MaxBytes, since
+// nothing says yet which logs must stay; checks and Sweep then forget the others and count
+// them. A snapshot that is not whole and
 // sound loads nothing; the error then matches ErrSnapshot and says what is
 // wrong.
 func (l *Log) Load(r io.Reader) error {
@@ -214,11 +215,8 @@ func (l *Log) Load(r io.Reader) error {
 		hash := hashOf(l.seed, record.id())
 		s := l.shard(hash)
 		s.mu.Lock()
-		now := l.now().UnixMilli()
-		if l.makeRoom(s, now); !s.isFull {
-			record.addTo(s, hash, now)
-			s.publish()
-		}
+		record.addTo(s, hash, l.now().UnixMilli())
+		s.publish()
 		s.mu.Unlock()
 	}
 	return nil

@@ -89,6 +89,51 @@ func fillCounters(t testing.TB, log *memlog.Log) {
 	}
 }
 
+// While nothing is known of the policies every log must stay, also where all take more than
+// the bound; then those that may go do.
+func TestASnapshotBeyondTheBoundIsLoadedAndThenReduced(t *testing.T) {
+	clock := logtest.NewClock()
+	p := policyOf(t, 1, "1/s", "2/h")
+	log := memlog.New(memlog.Options{Now: clock.Now})
+	for i := range 2000 {
+		ask(t, log, p, fmt.Sprint("token:", i), 1)
+	}
+	for range 2 {
+		clock.Advance(time.Second)
+		ask(t, log, p, "refused", 1)
+	}
+	clock.Advance(time.Second)
+	q, results := timestamplog.RequestOf(p, "token:7", 1), make([]timestamplog.Result, 1)
+	q.ID = "id"
+	log.Decide(t.Context(), []timestamplog.Request{q}, results)
+	var saved bytes.Buffer
+	if err := log.Save(&saved); err != nil {
+		t.Fatal(err)
+	}
+	isKnown := false
+	restarted := memlog.New(memlog.Options{Now: clock.Now, MaxBytes: 64 << 10, Describe: func(timestamplog.LogID) ([]*rules.Policy, bool) {
+		return []*rules.Policy{p}, !isKnown
+	}})
+	if err := restarted.Load(&saved); err != nil {
+		t.Fatal(err)
+	}
+	if restarted.Len() != log.Len() || restarted.KnownIDs() != 1 {
+		t.Errorf("%d logs and %d IDs were loaded, want %d and 1", restarted.Len(), restarted.KnownIDs(), log.Len())
+	}
+	restarted.Sweep()
+	if stats := restarted.Memory(); stats.Forgotten != 0 {
+		t.Errorf("before the policies are known: %+v", stats)
+	}
+	isKnown = true
+	restarted.Sweep()
+	if stats := restarted.Memory(); stats.Used > stats.Max || stats.Forgotten != int64(log.Len()-restarted.Len()) {
+		t.Errorf("%+v, and %d of %d logs are left", stats, restarted.Len(), log.Len())
+	}
+	if ask(t, restarted, p, "refused", 1).Allowed {
+		t.Error("a refused key was forgotten")
+	}
+}
+
 func TestRestartForgetsNothingThatWasSaved(t *testing.T) {
 	clock := logtest.NewClock()
 	log, keys := filled(t, clock)
