@@ -227,13 +227,17 @@ func PatternOf(k Key) Pattern {
 	return networkPattern(counted, false)
 }
 
+// Unreadable returns a pattern that selects no key and has the text of a stored one that
+// Parser refuses by now.
+func Unreadable(text string) Pattern { return Pattern{text: text} }
+
 // String returns the canonical spelling.
 func (p Pattern) String() string { return p.text }
 
-// IsZero reports whether p is no pattern.
+// IsZero reports whether p is no pattern, or one that is Unreadable.
 func (p Pattern) IsZero() bool { return p.kind == 0 }
 
-// Kind says how p selects keys, 0 for the zero value.
+// Kind says how p selects keys, 0 for the zero value and an Unreadable one.
 func (p Pattern) Kind() PatternKind { return p.kind }
 
 // Network returns the network of a Network pattern.

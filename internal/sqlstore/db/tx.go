@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -36,6 +37,9 @@ type Tx struct {
 	recorded bool            // audit records were written that are not in the chain yet
 	records  []*audit.Record // those records, as they were written
 }
+
+// LogOf returns where the store of a transaction logs, never nil.
+func LogOf(t *Tx) *slog.Logger { return t.store.log }
 
 // Change runs do in a transaction that takes the next revision, with the
 // revision row locked, so that no other change runs beside it on any node. do

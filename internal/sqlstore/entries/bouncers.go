@@ -37,6 +37,9 @@ func (s *Store) BouncerChanges(ctx context.Context, since int64, from, to time.T
 		}
 		byID := make(map[string]*blocks.History, len(all))
 		for _, e := range all {
+			if e.Pattern.IsZero() { // as on the nodes, it selects no key
+				continue
+			}
 			h := &blocks.History{Entry: e}
 			byID[e.ID] = h
 			ch.Entries = append(ch.Entries, h)

@@ -73,8 +73,9 @@ func (s *EntryScanner) into(e *blocks.Entry, r db.Row) error {
 		return fmt.Errorf("row %s: %w", e.ID, err)
 	}
 	// A stored pattern is canonical: it reads alike under every setting.
+	// One that an earlier version took and this one refuses can be listed and ended.
 	if e.Pattern, err = (keys.Parser{}).Pattern(s.pattern); err != nil {
-		return fmt.Errorf("row %s: %w", e.ID, err)
+		e.Pattern = keys.Unreadable(s.pattern)
 	}
 	e.Created, e.Expires, e.Ended = db.FromMS(s.created), db.ExpiryFromMS(s.expires), db.FromMS(s.ended)
 	s.known = share(s.scope, s.known)

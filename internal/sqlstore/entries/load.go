@@ -127,6 +127,17 @@ func gather(ctx context.Context, parts []part, yield func(*blocks.Entry, error) 
 	}
 }
 
+// reported are the ids of the unreadable entries that were logged.
+var reported sync.Map
+
+// reportUnreadable logs, once in a process, that an active entry has no effect: its pattern is
+// one that this version refuses. The others must not be lost with it.
+func (p part) reportUnreadable(e *blocks.Entry) {
+	if _, before := reported.LoadOrStore(e.ID, true); !before && e.Ended.IsZero() {
+		db.LogOf(p.Tx).Error("an entry has no effect, since its pattern cannot be read; end it and add another", "kind", e.Kind, "id", e.ID, "pattern", e.Pattern.String())
+	}
+}
+
 // loadBatch is how many rows are handed over at once.
 const loadBatch = 256
 
@@ -157,6 +168,10 @@ func (p part) read(ctx context.Context, into chan<- []blocks.Entry, used <-chan 
 		batch = append(batch, blocks.Entry{})
 		if err := scanner.into(&batch[len(batch)-1], rows); err != nil {
 			return err
+		}
+		if last := &batch[len(batch)-1]; last.Pattern.IsZero() {
+			p.reportUnreadable(last)
+			batch = batch[:len(batch)-1]
 		}
 		if len(batch) == loadBatch {
 			if err := hand(); err != nil {

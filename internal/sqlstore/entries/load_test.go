@@ -59,6 +59,26 @@ func TestALoadInHalvesBringsEveryBlockThatStandsOnceAndNoOther(t *testing.T) {
 	})
 }
 
+func TestAnEntryThatCannotBeReadLosesNoOther(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		old := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:old", time.Time{}), blocks.Fail)
+		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:active", time.Time{}), blocks.Fail)
+		f.Exec(t, `UPDATE entries SET pattern = 'asn:corp-12' WHERE pattern = 'token:old'`)
+		if all := loaded(t, f); len(all) != 1 || all["token:active"] != 1 {
+			t.Errorf("loaded %v", all)
+		}
+		if read, err := f.Entries.ByID(t.Context(), blocks.Block, old.Entry.ID); err != nil || read.Pattern.String() != "asn:corp-12" {
+			t.Errorf("%+v, %v", read, err)
+		}
+		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", old.Entry.ID); err != nil {
+			t.Error(err)
+		}
+		if all := loaded(t, f); len(all) != 1 {
+			t.Errorf("after its end %v are loaded", all)
+		}
+	})
+}
+
 func TestALoadInHalvesSeesOneStateOfTheDatabaseWhileItChanges(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, many), blocks.Keep, nil); err != nil {
