@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -84,7 +85,7 @@ func (s *Store) readAll(ctx context.Context) error {
 		return err
 	}
 	return s.View(ctx, func(t *db.Tx) error {
-		if err := db.Stream(t, new(entries.EntryScanner).Scan, `SELECT `+entries.EntryFields+` FROM entries`, nil, func(*blocks.Entry) error { return nil }); err != nil {
+		if err := db.Stream(t, new(entries.EntryScanner).Scan, `SELECT `+entries.EntryFields+` FROM entries`, nil, readablePattern); err != nil {
 			return err
 		}
 		if err := db.Stream(t, sqlprofiles.Scan, `SELECT `+sqlprofiles.Fields+` FROM profiles`, nil, func(*profiles.Profile) error { return nil }); err != nil {
@@ -132,4 +133,13 @@ func checkToken(t *identity.Token) error {
 		return fmt.Errorf("the hash of the token %s is not a SHA-256", db.Quote(t.ID))
 	}
 	return nil
+}
+
+// readablePattern returns an error for an entry whose pattern is refused.
+func readablePattern(e *blocks.Entry) error {
+	if !e.Pattern.IsZero() {
+		return nil
+	}
+	_, err := keys.Parser{}.Pattern(e.Pattern.String())
+	return fmt.Errorf("entry %s: %w", e.ID, err)
 }
