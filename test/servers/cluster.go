@@ -146,9 +146,42 @@ func (o *OpenSlot) Close() {
 	for o.MoveOne() {
 		time.Sleep(5 * time.Millisecond) // the slot lies open for a while
 	}
+	c.lead(o.To)
 	for _, i := range []int{o.To, o.From, (o.From + 2) % Primaries} {
 		c.must(c.Clients[i].Do(c.t.Context(), "CLUSTER", "SETSLOT", o.Slot, "NODE", c.ids[o.To]).Err())
 	}
+}
+
+// lead waits until a primary has a greater epoch than the others. It could otherwise give
+// the slot back when it hears once more from the one that had it, which by then has given
+// it away, and both would point to each other for good.
+func (c *RedisCluster) lead(primary int) {
+	c.t.Helper()
+	c.await("the primary has the greatest epoch", func() bool {
+		greatest := 0
+		for i := range Primaries {
+			if i != primary {
+				greatest = max(greatest, c.epoch(i))
+			}
+		}
+		if c.epoch(primary) > greatest {
+			return true
+		}
+		c.must(c.Clients[primary].Do(c.t.Context(), "CLUSTER", "BUMPEPOCH").Err())
+		return false
+	})
+}
+
+// epoch returns the epoch of a primary's own slots.
+func (c *RedisCluster) epoch(primary int) (epoch int) {
+	c.t.Helper()
+	info, err := c.Clients[primary].ClusterInfo(c.t.Context()).Result()
+	c.must(err)
+	_, rest, _ := strings.Cut(info, "cluster_my_epoch:")
+	if _, err := fmt.Sscan(rest, &epoch); err != nil {
+		c.t.Fatalf("the cluster says %q", info)
+	}
+	return epoch
 }
 
 // ErrorsSaid returns how many errors that begin with a word the servers have

@@ -3,6 +3,7 @@ package redislog
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -254,9 +255,9 @@ func TestACallerWhoGivesUpWhileItsCallIsMadeIsNotSent(t *testing.T) {
 func TestStalledCallsHoldUpNoLaterCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, tr := newBatcher()
-		judged, dropped := 0, 0
-		l.judge = func([]*item, error) { judged++ }
-		l.dropped = func(requests int) { dropped += requests }
+		var judged, dropped atomic.Int64 // of several senders
+		l.judge = func([]*item, error) { judged.Add(1) }
+		l.dropped = func(requests int) { dropped.Add(int64(requests)) }
 		hurry := func(n int) <-chan error {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			t.Cleanup(cancel)
@@ -272,8 +273,8 @@ func TestStalledCallsHoldUpNoLaterCallers(t *testing.T) {
 		wantSizes(t, tr)
 		later := hurry(1)
 		wantSizes(t, tr, 1)
-		if dropped != 3 {
-			t.Errorf("%d requests were dropped, want 3", dropped)
+		if dropped.Load() != 3 {
+			t.Errorf("%d requests were dropped, want 3", dropped.Load())
 		}
 		tr.answer <- nil // to any of the three
 		tr.answer <- nil
@@ -287,8 +288,8 @@ func TestStalledCallsHoldUpNoLaterCallers(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if l.inFlight != 0 || len(l.awaited) != 0 || judged != 3 {
-			t.Errorf("%d calls are in flight, %d are awaited, %d were judged", l.inFlight, len(l.awaited), judged)
+		if l.inFlight != 0 || len(l.awaited) != 0 || judged.Load() != 3 {
+			t.Errorf("%d calls are in flight, %d are awaited, %d were judged", l.inFlight, len(l.awaited), judged.Load())
 		}
 		// Where the primary itself stalls, no more than so many are in flight.
 		for range 10 {

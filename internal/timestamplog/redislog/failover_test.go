@@ -52,7 +52,16 @@ func gather(t *testing.T, p *rules.Policy, count int, nodes ...timestamplog.Log)
 	for caller := range 8 {
 		c.group.Go(func() { c.ask(ctx, nodes[caller%len(nodes)], caller) })
 	}
-	t.Cleanup(func() { stop(); c.group.Wait() })
+	t.Cleanup(func() {
+		stop()
+		c.group.Wait()
+		if t.Failed() {
+			t.Logf("%d answers came too late, %d failed: %v", c.late, len(c.failed), c.failed[:min(3, len(c.failed))])
+			for i, key := range c.keys {
+				t.Logf("%s was allowed %d times and answered %d times", key, c.allowed[i].Load(), len(c.said[key]))
+			}
+		}
+	})
 	return c
 }
 
