@@ -154,7 +154,7 @@ func (o *OpenSlot) Close() {
 
 // lead waits until a primary has a greater epoch than the others. It could otherwise give
 // the slot back when it hears once more from the one that had it, which by then has given
-// it away, and both would point to each other for good.
+// it away, and both would always point to each other.
 func (c *RedisCluster) lead(primary int) {
 	c.t.Helper()
 	c.await("the primary has the greatest epoch", func() bool {
