@@ -52,9 +52,12 @@ const firstSocket = 3
 // under a name, which FileDescriptorName= of its unit says, or 0. Clients of a second socket
 // of the name would wait for ever, so that it is an error.
 func passedSocket(name string, getenv func(string) string) (fd int, err error) {
-	count, err := strconv.Atoi(getenv("LISTEN_FDS"))
-	if err != nil || getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
+	if getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
 		return 0, nil
+	}
+	count, err := strconv.Atoi(getenv("LISTEN_FDS"))
+	if err != nil {
+		return 0, fmt.Errorf("--%s: LISTEN_FDS is %q, which is no number of sockets", name, getenv("LISTEN_FDS"))
 	}
 	for i, passed := range strings.Split(getenv("LISTEN_FDNAMES"), ":") {
 		switch {

@@ -77,8 +77,10 @@ func (r *addressRange) count(member string, at time.Time, isRefused, isIPv6 bool
 		return
 	}
 	m.refused++
-	times := append(r.offended[member], at)
-	r.offended[member] = times[max(0, len(times)-s.MinOffences):]
+	r.offended[member] = append(r.offended[member], at)
+	if more := len(r.offended[member]) - s.MinOffences; more > 0 {
+		r.offended[member] = r.offended[member][more:]
+	}
 
 	oldest, members := at.Add(-s.Window), 0
 	for member, times := range r.offended {
