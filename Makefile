@@ -19,7 +19,8 @@ undebugged := -ldflags='-s -w'
 # The packages whose tests take longest. They are started first, so that none
 # runs alone at the end. test-short omits both lists.
 longest := ./test/e2e ./test/doors ./internal/adminui ./test/firewall ./internal/timestamplog/redislog ./internal/logfollow ./internal/sqlstore ./internal/sqlstore/offences ./internal/sqlstore/db ./internal/api
-long := ./internal/app ./internal/cli ./test/bench ./test/compare ./client ./client/fibermw ./test/parity
+long := ./internal/app ./internal/cli ./test/bench ./test/compare ./client ./client/fibermw ./test/parity ./test/upgrade ./test/servers ./test/detection \
+	$(addprefix ./internal/sqlstore/,entries identities operations policies profiles)
 # Two more than the processors, because most tests wait for servers half of the time.
 packages = $$(($$(getconf _NPROCESSORS_ONLN) + 2))
 space := $(subst ,, )
@@ -44,21 +45,27 @@ test: setup ## Run all tests with the race detector, on real servers
 	$(GO) test -trimpath $(undebugged) -vet=off -run Contract ./internal/timestamplog/...
 
 .PHONY: test-short
-test-short: setup ## Run the packages whose tests start no node, browser or cluster, in about a minute
-	$(GO) test $$($(GO) list ./... | grep -vE '$(subst $(space),|,$(strip $(longest:.%=%$$) $(long:.%=%$$)))')
+test-short: setup ## Run the packages whose tests start no node, database server or browser of their own, in about a minute
+	$(GO) test -trimpath $(undebugged) -vet=off $$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '$(subst $(space),|,$(strip $(longest:.%=%$$) $(long:.%=%$$)))')
 
 .PHONY: test-doors
 test-doors: setup ## Build Caddy 2.11 and Traefik 3.6 once, which takes ten minutes, and run the doors' tests with them
 	$(GO) test ./test/doors -count 1 -timeout 30m -args -built-gateways "$$(GO="$(GO)" bash scripts/build-gateways.sh)"
 
+.PHONY: test-openid
+test-openid: ## Build dex, which takes a minute the first time, and log in to a node with it
+	$(GO) mod verify -C tools/dex
+	$(GO) build -C tools/dex -trimpath -o ../../bin/dex .
+	$(GO) test -tags dex ./test/dex -count 1 -args -dex "$(CURDIR)/bin/dex"
+
 # The last released version, of which test/upgrade has the fixture.
 released := 60b28a8
 .PHONY: test-upgrade
 test-upgrade: setup ## Build the last released version and run it beside this one on the same stores
-	$(GO) test ./test/upgrade -count 1 -timeout 15m -args -old "$$(GO="$(GO)" bash scripts/build-version.sh $(released))"
+	$(GO) test ./test/upgrade -count 1 -bench SideBySide -benchtime 1x -timeout 15m -args -old "$$(GO="$(GO)" bash scripts/build-version.sh $(released))"
 
 .PHONY: test-clients
-test-clients: ## Generate clients for Go and TypeScript from openapi.json and call a node with each; needs npm
+test-clients: ## Try the middleware with chi, echo and gin, generate clients for Go and TypeScript from openapi.json and call a node with each; needs npm
 	GO="$(GO)" bash scripts/test-clients.sh
 
 .PHONY: test-compose
@@ -81,11 +88,11 @@ lint: ## Run the pinned golangci-lint, including the import rules, and the ratch
 	$(TOOL) golangci-lint run ./...
 
 .PHONY: verify
-verify: ## Verify the modules, lint, and write the bills of materials to bin/sbom
+verify: ## Verify the modules and workflows, lint, and write the bills of materials to bin/sbom
 	GO="$(GO)" bash scripts/verify.sh
 
 .PHONY: verify-release
-verify-release: ## Run verify, lint the OpenAPI document and run govulncheck; needs npm and the vulnerability database
+verify-release: test-upgrade test-clients test-openid ## Run them, verify, lint the OpenAPI document and the chart, and run govulncheck; needs npm and the vulnerability database
 	GO="$(GO)" bash scripts/verify-release.sh
 
 .PHONY: build
@@ -107,6 +114,10 @@ bench: setup ## Run the benchmarks and write docs/BENCHMARKS.md
 .PHONY: bench-peers
 bench-peers: setup ## Measure envoyproxy/ratelimit and redis_rate beside Stint and write docs/BENCHMARKS_PEERS.md
 	STINT_BENCH_REPORT="$(CURDIR)/docs/BENCHMARKS_PEERS.md" $(GO) test -run '^$$' -bench '^BenchmarkPeers$$' -benchtime 1x -timeout 30m -v ./test/bench
+
+.PHONY: bench-tracing
+bench-tracing: ## Measure what tracing costs a check while it is off
+	GO="$(GO)" bash scripts/bench-tracing.sh
 
 .PHONY: bench-detection
 bench-detection: setup ## Measure the presets beside fail2ban and CrowdSec and write docs/DETECTION_QUALITY.md

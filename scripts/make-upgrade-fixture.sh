@@ -9,5 +9,5 @@ cd "$(dirname "$0")/.."
 GO="${GO:-go}"
 program=$(bash scripts/build-version.sh "$1")
 rm -rf test/upgrade/testdata
-"$GO" test ./test/upgrade -run '^TestMakeFixture$' -count 1 -v -args -old "$program" -version "$1" -make "$PWD/test/upgrade/testdata/$1"
+"$GO" test ./test/upgrade -run '^$' -bench '^BenchmarkMakeFixture$' -benchtime 1x -count 1 -v -args -old "$program" -version "$1" -make "$PWD/test/upgrade/testdata/$1"
 ls -l "test/upgrade/testdata/$1"

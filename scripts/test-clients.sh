@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Generates clients from a node's openapi.json by oapi-codegen, openapi-typescript and
+# Tries our client's middleware with net/http, chi, echo and gin, generates clients from a
+# node's openapi.json by oapi-codegen, openapi-typescript and
 # @hey-api/openapi-ts, compiles them, and runs the same script of calls with each. It needs
 # Node.js, the npm registry and the Go module proxy.
 set -euo pipefail
@@ -8,6 +9,9 @@ go=${GO:-go}
 dir=$(mktemp -d)
 node=
 trap '[ -z "$node" ] || { kill "$node"; wait "$node" || true; }; rm -rf "$dir"' EXIT
+
+echo "test-clients: net/http, chi, echo and gin"
+"$go" test -C tools/frameworks -count 1 .
 
 echo "test-clients: a node"
 "$go" build -o "$dir/stint-server" ./cmd/server

@@ -11,10 +11,14 @@ helm lint --strict "$chart" --set existingSecret=stint
 helm template stint "$chart" --set existingSecret=stint >/dev/null
 all=$(helm template stint "$chart" --set existingSecret=stint --set autoscaling.enabled=true \
   --set serviceMonitor.enabled=true --set serviceMonitor.tokenSecret.name=token \
-  --set tls.checkSecret=checks --set tls.adminSecret=admin \
+  --set tls.checkSecret=checks --set tls.adminSecret=admin --set grpc=true \
+  --set-json 'settings={"max-memory":100000000000,"trusted-proxies":["10.0.0.0/8","192.0.2.1"]}' \
   --set-json 'networkPolicy.adminFrom=[{"podSelector":{}}]')
 for kind in Deployment Service PodDisruptionBudget NetworkPolicy HorizontalPodAutoscaler ServiceMonitor; do
   grep -q "^kind: $kind\$" <<<"$all" || { echo "verify-helm: no $kind is rendered" >&2; exit 1; }
+done
+for text in 'STINT_MAX_MEMORY, value: "100000000000"' 'STINT_TRUSTED_PROXIES, value: "10.0.0.0/8,192.0.2.1"' 'STINT_GRPC_LISTEN' 'name: grpc, port: 8082' '{port: checks}, {port: grpc}'; do
+  grep -qF "$text" <<<"$all" || { echo "verify-helm: the chart renders no $text" >&2; exit 1; }
 done
 if helm template stint "$chart" >/dev/null 2>&1; then
   echo "verify-helm: the chart renders without existingSecret" >&2

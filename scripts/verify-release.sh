@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The checks before a release: verify.sh, lint-openapi.sh, verify-helm.sh, the modules of the release tools and govulncheck. It fails if the
-# vulnerability database is unreachable, because the release is unchecked then.
+# The checks before a release: verify.sh, lint-openapi.sh, verify-helm.sh, the test of deploy/compose, the modules of the release tools and
+# govulncheck. It fails if the vulnerability database is unreachable, because the release is unchecked then.
 # GOVULNDB names a mirror of the database.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,7 +10,7 @@ if [ "${1:-}" != --only-vulnerabilities ]; then
   bash scripts/lint-openapi.sh
   bash scripts/verify-helm.sh
   "$go" test -C tools/compose -count 1 .
-  for module in tools/dist tools/helm tools/peers tools/clients/go tools/compose; do "$go" mod verify -C "$module"; done
+  for module in tools/dist tools/helm tools/peers tools/h2spec tools/clients/go tools/compose tools/actionlint tools/frameworks; do "$go" mod verify -C "$module"; done
 fi
 
 db=${GOVULNDB:-https://vuln.go.dev}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The checks that need no network except the module proxy: the modules match
-# go.sum, the ratchets for sizes and words hold, and the linter finds nothing. It
+# go.sum, the ratchets for sizes and words hold, the workflows are valid, and the linter
+# finds nothing. It
 # also writes a CycloneDX bill of materials for each program to bin/sbom/. The
 # tools are those that tools/go.mod pins.
 set -euo pipefail
@@ -16,6 +17,9 @@ echo "verify: sizes and words"
 "$go" test -C tools ./shape
 bash scripts/shape.sh
 bash scripts/words.sh
+
+echo "verify: workflows"
+GO="$go" bash scripts/verify-workflows.sh
 
 echo "verify: lint"
 tool golangci-lint run ./...

@@ -19,12 +19,12 @@ const (
 // what its source is.
 func (d *Detection) Attack(ctx context.Context) (*offences.Attack, error) {
 	now := d.now().UTC()
-	recent, err := d.Traffic(ctx, 0, now.Add(-offences.AttackSpan), now, time.Minute)
+	recent, err := d.TrafficCounts(ctx, 0, now.Add(-offences.AttackSpan), now, time.Minute)
 	if err != nil {
 		return nil, err
 	}
 	hour := now.Truncate(time.Hour)
-	past, err := d.Traffic(ctx, 0, hour.Add(-offences.BaselineSpan), hour, time.Hour)
+	past, err := d.TrafficCounts(ctx, 0, hour.Add(-offences.BaselineSpan), hour, time.Hour)
 	if err != nil {
 		return nil, err
 	}

@@ -37,11 +37,6 @@ func (d *Detection) now() time.Time {
 	return d.Now()
 }
 
-// Rank ranks the offenders of a span by their offences alone.
-func (d *Detection) Rank(ctx context.Context, q offences.Query) (offences.Ranking, error) {
-	return d.Store.Rank(ctx, q)
-}
-
 // Seen sums what the keys that a pattern selects were seen doing.
 func (d *Detection) Seen(ctx context.Context, p keys.Pattern, from, to time.Time) (offences.Seen, error) {
 	return d.Store.Seen(ctx, p, from, to, 1)
@@ -110,7 +105,7 @@ func (d *Detection) addDetails(ctx context.Context, q offences.Query, span offen
 		policy    int64
 		kind      offences.Kind
 	}
-	sums, most := map[refuser]int64{}, map[string]int64{}
+	sums, largest := map[refuser]int64{}, map[string]int64{}
 	for _, d := range details {
 		row := at[d.Key]
 		if q.Points > 0 {
@@ -121,8 +116,8 @@ func (d *Detection) addDetails(ctx context.Context, q offences.Query, span offen
 		}
 		id := refuser{d.Key, d.RefusedBy, d.Policy, d.Kind}
 		sums[id] += d.Count
-		if sums[id] > most[d.Key] {
-			most[d.Key] = sums[id]
+		if sums[id] > largest[d.Key] {
+			largest[d.Key] = sums[id]
 			row.Policy, row.Kind, row.RefusedBy = d.Policy, d.Kind, d.RefusedBy
 		}
 	}
@@ -150,11 +145,23 @@ func (d *Detection) addTraffic(ctx context.Context, policy int64, r *offences.Of
 // midnight, the first one perhaps before from. Steps without a check are left
 // out.
 func (d *Detection) Traffic(ctx context.Context, policy int64, from, to time.Time, resolution time.Duration) ([]offences.TrafficPoint, error) {
+	from, step := firstStep(from, resolution)
+	return d.Store.Traffic(ctx, policy, from, to, step)
+}
+
+// TrafficCounts is Traffic without the numbers of distinct keys, in less time.
+func (d *Detection) TrafficCounts(ctx context.Context, policy int64, from, to time.Time, resolution time.Duration) ([]offences.TrafficPoint, error) {
+	from, step := firstStep(from, resolution)
+	return d.Store.TrafficCounts(ctx, policy, from, to, step)
+}
+
+// firstStep returns where the first step begins, and how long steps are.
+func firstStep(from time.Time, resolution time.Duration) (time.Time, time.Duration) {
 	step := max(time.Minute, resolution.Truncate(time.Minute))
 	if step <= 24*time.Hour {
 		from = from.UTC().Truncate(step)
 	}
-	return d.Store.Traffic(ctx, policy, from, to, step)
+	return from, step
 }
 
 // TrafficTotal returns the traffic of a policy, 0 for all, over a whole span,

@@ -28,6 +28,8 @@ type DetectionStore interface {
 	KeyTotals(ctx context.Context, policy int64, keys []string, span offences.Span) ([]offences.KeyTotal, error)
 	// Traffic reads a span in steps from from on; a step of 0 is all of it.
 	Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) ([]offences.TrafficPoint, error)
+	// TrafficCounts is Traffic without Keys, which take most of its time.
+	TrafficCounts(ctx context.Context, policy int64, from, to time.Time, step time.Duration) ([]offences.TrafficPoint, error)
 	RuleTotals(ctx context.Context, span offences.Span) ([]offences.RuleTotal, error)
 	// Seen reads the heaviest keys that p selects, at most limit of them, and
 	// the sums over all of them.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
@@ -34,6 +35,7 @@ type Keys struct {
 type KeyView interface {
 	Parser() keys.Parser
 	Selector() *rules.Selector
+	Blocks() *blocks.Set
 	Profiles() *profiles.Set
 }
 

@@ -67,7 +67,7 @@ func (e *Entries) BlockMatching(ctx context.Context, c Caller, b BlockMatching) 
 		return blocks.ImportResult{}, err
 	}
 	if len(patterns) != b.Count {
-		return blocks.ImportResult{}, fault.Field("count", "Nothing was changed: %d keys match by now. Look at them once more.", len(patterns))
+		return blocks.ImportResult{}, fault.Field("count", "Nothing was changed: %d keys match now. Check them again.", len(patterns))
 	}
 	if err := fault.CheckLine("reason", b.Reason, blocks.MaxReason); err != nil {
 		return blocks.ImportResult{}, err

@@ -20,13 +20,15 @@ type Policies struct {
 	store rules.Store
 	PolicyOptions
 
-	trying sync.Mutex // held by a trial, which takes time and memory
+	trying     sync.Mutex // held by a trial, which takes time and memory
+	previewing sync.Mutex // held by a preview, likewise
 }
 
 // PolicyOptions are what trials of policies need.
 type PolicyOptions struct {
 	View    KeyView
 	Traffic TrafficSource // nil on a node that records none
+	Paths   PathSource    // nil likewise
 	Now     func() time.Time
 }
 

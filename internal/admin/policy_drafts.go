@@ -99,7 +99,8 @@ type PolicyTrial struct {
 	// refused at all by the active policies; refused more often; less often; by the active
 	// policies only.
 	NewlyRefused, MoreRefused, LessRefused, NewlyAllowed TriedKeys
-	Log                                                  *TriedLog // nil for recorded traffic
+	Trap                                                 *TrapPreview // of a draft that is a trap; nil for others, for a log, and while another caller previews traps
+	Log                                                  *TriedLog    // nil for recorded traffic
 }
 
 // TriedRule is how many requests a rule of the draft, or of the active version,
@@ -157,10 +158,21 @@ func (p *Policies) Try(ctx context.Context, draft *rules.Policy, span time.Durat
 	if span < time.Minute || span > maxTrialSpan {
 		return nil, fault.Field("last", "must be 1m to 31d")
 	}
-	return p.try(ctx, draft, func(ctx context.Context) (accesslog.Source, bool, error) {
+	trial, err := p.try(ctx, draft, func(ctx context.Context) (accesslog.Source, bool, error) {
 		now := p.Now()
 		return p.Traffic(ctx, now.Add(-span), now)
 	})
+	if err != nil || p.Paths == nil {
+		return trial, err
+	}
+	previews, err := p.PreviewTraps(ctx, []*rules.Policy{draft}, span)
+	if fault.Is(err, fault.Conflict) {
+		return trial, nil // another caller previews traps: what was tried is no less true
+	}
+	if len(previews) > 0 {
+		trial.Trap = &previews[0]
+	}
+	return trial, err
 }
 
 // Backtest is Try with the requests of an access log in any format that package
@@ -275,12 +287,12 @@ func newPolicyTrial(r *backtest.Report, name string) *PolicyTrial {
 	}
 	for _, counted := range r.Rules {
 		if counted.Policy == name {
-			rule(counted.Rule).Draft = &counted.Failed
+			rule(counted.Text()).Draft = &counted.Failed
 		}
 	}
 	for _, counted := range c.Rules {
 		if counted.Policy == name {
-			rule(counted.Rule).Active = &counted.Failed
+			rule(counted.Text()).Active = &counted.Failed
 		}
 	}
 	return t

@@ -243,7 +243,7 @@ func (u *Profiles) Import(ctx context.Context, by Caller, file io.Reader, o Prof
 		if err := run.invalidRows(); err != nil {
 			yield(nil, err)
 		}
-	}, nil)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -146,9 +146,9 @@ func (p *Proposals) evidence(ctx context.Context, pattern keys.Pattern, network 
 	}
 	e.Refused, e.Checked = lately.Refused, lately.Allowed+lately.Refused
 	e.MinOffences = int64(s.MinOffences)
-	frequent, least := int64(0), s.MinAddresses
+	frequent, minMembers := int64(0), s.MinAddresses
 	if network.Addr().Is6() {
-		least = s.MinNetworks
+		minMembers = s.MinNetworks
 	}
 	for _, r := range ranking.Rows {
 		if r.Offences >= e.MinOffences {
@@ -156,7 +156,7 @@ func (p *Proposals) evidence(ctx context.Context, pattern keys.Pattern, network 
 		}
 	}
 	switch isWhole := ranking.Keys <= int64(len(ranking.Rows)); {
-	case isWhole && frequent >= int64(least):
+	case isWhole && frequent >= int64(minMembers):
 		e.OffendedCount = frequent
 	case isWhole: // the range itself offended, as a further key: its members are those with refused checks
 		e.OffendedCount, e.MinOffences = max(ranking.Keys, lately.Offenders), 1

@@ -173,7 +173,7 @@ func (h *auditHandler) undoEntry(c *httpserver.Call) error {
 	}
 	id, err := strconv.ParseInt(values.Get("id"), 10, 64)
 	if err != nil || h.undo == nil {
-		return fault.New(fault.NotFound, "There is no such entry that could be undone.")
+		return fault.New(fault.NotFound, "There is no such record, or it cannot be undone.")
 	}
 	made, err := h.undo.Undo(c.Context(), site.CallerOf(c), id, values.Get("confirm"))
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 // leavesNothing are the routes of forms that change nothing anybody answers
@@ -21,7 +22,7 @@ import (
 // changes. The last one's entry is held by the tests of package sqlstore, which
 // can stop an escalation.
 var leavesNothing = []string{
-	"/login", "/logout", "/theme", "/blocks/new", "/exemptions/new", "/blocks/import",
+	"/login", "/login/code", "/logout", "/theme", "/account/totp/start", "/blocks/new", "/exemptions/new", "/blocks/import",
 	"/new-policy/draft", "/new-policy/try", "/policies/:name/draft", "/policies/:name/try",
 	"/escalations/resume",
 }
@@ -84,7 +85,10 @@ func TestEveryButtonThatChangesSomethingLeavesAnEntryInTheAudit(t *testing.T) {
 	w.decisions()
 	w.policies()
 	w.identities()
+	w.account()
 	w.press(pressed{route: "/notifications/test", path: "/notifications/test", form: url.Values{"channel": {"webhook"}}, action: "notification.test"})
+	w.notifications()
+	w.views()
 	w.press(pressed{route: "/jobs/:name/run", path: "/jobs/archive-blocks/run", action: "job.run"})
 	for _, r := range n.routes {
 		if r.Method == http.MethodPost && !w.seen[r.Path] && !slices.Contains(leavesNothing, r.Path) {
@@ -170,7 +174,7 @@ func (w *walk) identities() {
 	token := w.press(pressed{route: "/tokens", form: url.Values{"name": {"ci"}, "scopes": {string(identity.Read)}, "for": {"30d"}}, action: "token.add", after: true}).ObjectID
 	w.press(pressed{route: "/tokens/:id/rotate", path: "/tokens/" + token + "/rotate", action: "token.update", before: true, after: true})
 	w.press(pressed{route: "/connect/:name/token", path: "/connect/nginx/token", action: "token.add", after: true})
-	w.press(pressed{route: "/tokens/:id/revoke", path: "/tokens/" + token + "/revoke", action: "token.revoke", before: true, after: true})
+	w.press(pressed{route: "/tokens/:id/delete", path: "/tokens/" + token + "/delete", action: "token.revoke", before: true, after: true})
 	user := w.press(pressed{route: "/users", form: url.Values{"name": {"ada"}, "role": {string(identity.Viewer)}, "password": {password}}, action: "user.add", after: true}).ObjectID
 	for does, form := range map[string]url.Values{"role": {"role": {string(identity.Operator)}}, "password": {"password": {"another " + password}}} {
 		w.press(pressed{route: "/users/:id/" + does, path: "/users/" + user + "/" + does, form: form, action: "user.update", before: true, after: true})
@@ -178,5 +182,45 @@ func (w *walk) identities() {
 	for _, does := range []string{"disable", "enable"} {
 		w.press(pressed{route: "/users/:id/" + does, path: "/users/" + user + "/" + does, action: "user.update", before: true, after: true})
 	}
+	storetest.SetUpTOTP(w, w.node.store.Factors, user)
+	w.press(pressed{route: "/users/:id/totp/reset", path: "/users/" + user + "/totp/reset", action: "user.reset_totp", before: true, after: true})
 	w.press(pressed{route: "/users/:id/delete", path: "/users/" + user + "/delete", action: "user.delete", before: true})
+}
+
+func (w *walk) notifications() {
+	w.Helper()
+	const list, one = "/notifications/channels", "/notifications/channels/:name"
+	fields := url.Values{"name": {"phone"}, "type": {"ntfy"}, "url_secret": {"ntfy://ntfy.example.com/topic"}, "enabled": {"yes"}}
+	w.press(pressed{route: list, form: fields, action: "channel.add", after: true})
+	w.press(pressed{route: one, path: list + "/phone", form: url.Values{"type": {"ntfy"}, "kinds": {"outage"}, "enabled": {"yes"}}, action: "channel.update", before: true, after: true})
+	for _, verb := range []string{"disable", "enable"} {
+		w.press(pressed{route: one + "/" + verb, path: list + "/phone/" + verb, action: "channel.update", before: true, after: true})
+	}
+	w.press(pressed{route: one + "/delete", path: list + "/phone/delete", action: "channel.delete", before: true})
+	const silences = "/notifications/silences"
+	id := w.press(pressed{route: silences, form: url.Values{"for": {"1h"}, "reason": {"maintenance"}}, action: "silence.add", after: true}).ObjectID
+	w.press(pressed{route: silences + "/:id/end", path: silences + "/" + id + "/end", action: "silence.end", before: true})
+}
+
+// views has maria save, rename and delete a view of the offenders.
+func (w *walk) views() {
+	w.Helper()
+	const list = "/offenders/views"
+	id := w.press(pressed{route: list, form: url.Values{"name": {"Open"}, "query": {"state=open"}}, action: "view.add", after: true}).ObjectID
+	w.press(pressed{route: list + "/:id", path: list + "/" + id, form: url.Values{"name": {"Still open"}}, action: "view.update", before: true, after: true})
+	w.press(pressed{route: list + "/:id/delete", path: list + "/" + id + "/delete", action: "view.delete", before: true})
+}
+
+// account has maria set up her own second factor and disable it.
+func (w *walk) account() {
+	w.Helper()
+	secret := w.who.startTOTP()
+	confirm := url.Values{"code": {w.node.code(w, secret)}, "password": {password}}
+	w.press(pressed{route: "/account/totp", form: confirm, action: "user.enable_totp", before: true, after: true})
+	w.node.clock.advance(time.Minute) // no code works twice
+	renew := url.Values{"code": {w.node.code(w, secret)}}
+	w.press(pressed{route: "/account/totp/recovery", form: renew, action: "user.renew_recovery_codes", before: true, after: true})
+	w.node.clock.advance(time.Minute)
+	disable := url.Values{"password": {password}, "code": {w.node.code(w, secret)}}
+	w.press(pressed{route: "/account/totp/disable", form: disable, action: "user.disable_totp", before: true, after: true})
 }

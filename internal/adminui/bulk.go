@@ -77,7 +77,7 @@ func (p *bulkPage) What() string {
 	return verb + " " + format.Plural(p.Count(), "key")
 }
 
-var lengthChoices = form.Choices("1h", "1 h", "4h", "4 h", "24h", "24 h", "7d", "7 days", "30d", "30 days", "good", "Permanent", "until", "Until")
+var lengthChoices = form.Choices("1h", "1 h", "4h", "4 h", "24h", "24 h", "7d", "7 days", "30d", "30 days", "good", "Permanent", "until", "Until (UTC)")
 
 // Conflicts returns what may become of the keys that have an active entry.
 func (p *bulkPage) Conflicts() []form.Choice { return conflictChoices }
@@ -85,7 +85,7 @@ func (p *bulkPage) Conflicts() []form.Choice { return conflictChoices }
 // IsConflict reports whether a choice of Conflicts is chosen.
 func (p *bulkPage) IsConflict(value string) bool { return p.OnConflict == blocks.Conflict(value) }
 
-var conflictChoices = form.Choices(string(blocks.Keep), "Stay as they are", string(blocks.Extend), "Last longer", string(blocks.Replace), "Are replaced")
+var conflictChoices = form.Choices(string(blocks.Keep), "Keep them", string(blocks.Extend), "Extend them", string(blocks.Replace), "Replace them")
 
 // maxBulk bounds the keys of one form.
 const maxBulk = 200

@@ -49,7 +49,7 @@ func TestAllKeysThatMatchAreBlockedAtOnceAndUndoneAtOnce(t *testing.T) {
 	ask.Set("for", "4h")
 	ask.Set("reason", hostile[0])
 	ask.Set("count", "60")
-	olu.post("/bulk/add", ask).is(http.StatusUnprocessableEntity).holds("Nothing was changed: 61 keys match by now.")
+	olu.post("/bulk/add", ask).is(http.StatusUnprocessableEntity).holds("Nothing was changed: 61 keys match now.")
 	ask.Set("count", "61")
 	done := olu.post("/bulk/add", ask).is(http.StatusSeeOther).header.Get("Location")
 	if got := n.countBlocks(t); got != before+60 { // the escalation had blocked one of them

@@ -68,6 +68,6 @@ func TestConnectShowsATokenOnce(t *testing.T) {
 	maria.post("/connect/fail2ban/token", nil).is(http.StatusOK).holds("stint_operate_")
 	maria.post("/connect/nothing/token", nil).is(http.StatusNotFound)
 
-	vic.get("/connect/nginx").is(http.StatusOK).holds("an administrator").lacks("Create token")
+	vic.get("/connect/nginx").is(http.StatusOK).holds("an admin").lacks("Create token")
 	vic.post("/connect/nginx/token", nil).is(http.StatusForbidden)
 }

@@ -38,7 +38,7 @@ type addPage struct {
 
 // Choices returns the lengths that the form offers.
 func (p *addPage) Choices() []form.Choice {
-	return form.Choices("1h", "1 h", "4h", "4 h", "24h", "24 h", "7d", "7 days", "30d", "30 days", "good", "Permanent", "until", "Until")
+	return form.Choices("1h", "1 h", "4h", "4 h", "24h", "24 h", "7d", "7 days", "30d", "30 days", "good", "Permanent", "until", "Until (UTC)")
 }
 
 // preview is the impact of a pattern as the page shows it.

@@ -38,7 +38,7 @@ func editOf(i *blocks.Entry) *edit {
 
 // EditChoices returns the ends that an open row offers.
 func (e *edit) EditChoices() []form.Choice {
-	return form.Choices("1h", "+ 1 h", "24h", "+ 24 h", "7d", "+ 7 days", "good", "Permanent", "until", "Until")
+	return form.Choices("1h", "+ 1 h", "24h", "+ 24 h", "7d", "+ 7 days", "good", "Permanent", "until", "Until (UTC)")
 }
 
 // updateEntry saves an open row.
@@ -57,7 +57,7 @@ func (h *entriesHandler) updateEntry(c *httpserver.Call, s *kindTexts) error {
 	}
 	e := &edit{ID: before.ID, Reason: strings.TrimSpace(values.Get("reason")), For: values.Get("for"), Until: values.Get("until"), FieldErrors: form.FieldErrors{}}
 	if e.Revision, err = strconv.ParseInt(values.Get("revision"), 10, 64); err != nil || e.Revision < 1 {
-		return fault.Field("revision", "is not one that the page had")
+		return fault.Field("revision", "must be the revision that the page showed")
 	}
 	from := before.Expires
 	if from.IsZero() {
@@ -133,7 +133,7 @@ func (h *entriesHandler) done(c *httpserver.Call, s *kindTexts, back, what strin
 	}
 	at, err := url.Parse(target)
 	if err != nil {
-		return fault.Field("back", "is no address")
+		return fault.Field("back", "is not an address")
 	}
 	q := at.Query()
 	q.Del("edit")

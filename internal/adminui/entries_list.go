@@ -84,12 +84,21 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 	delete(q, "done")
 	delete(q, "ids")
 	page.Query = q
+	if s.Blocks {
+		page.Sources = h.sources(s, f, q)
+	}
+	// What the chip of the list says is counted already.
+	chip := slices.IndexFunc(page.Sources, func(c sourceCount) bool { return c.Current && c.Counted })
+	f.Uncounted = chip >= 0
 	found, err := h.entries.Find(ctx, f)
 	if err != nil {
 		return err
 	}
 	items := found.Items
 	page.Total = found.Total
+	if f.Uncounted {
+		page.Total = page.Sources[chip].Count
+	}
 	if open != nil && !slices.ContainsFunc(items, func(i *blocks.Entry) bool { return i.ID == open.ID }) {
 		// The open row must be seen, on whatever page of the list it is.
 		i, err := h.entries.ByID(ctx, s.Kind, open.ID)
@@ -111,7 +120,6 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 			return err
 		}
 		page.Counted = h.detection != nil
-		page.Sources = h.sources(s, f, q)
 	}
 	for _, e := range items {
 		i := h.rowOf(e, refused)
@@ -149,7 +157,7 @@ func (h *entriesHandler) sources(s *kindTexts, f blocks.Filter, q site.Query) []
 	counted := f.State == "" && f.Search == "" && f.Author == "" && f.Within.IsZero()
 	counts := map[blocks.Source]int{}
 	if counted {
-		for source, n := range h.Catalog.Blocks().CountBySource(blocks.Block, h.Now()) {
+		for source, n := range h.Catalog.Blocks().CountBySource(h.Now()) {
 			counts[source] = n
 			counts[""] += n
 		}

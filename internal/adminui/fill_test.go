@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 // hostile are texts that attackers would like to see run, or break a page.
@@ -140,6 +141,7 @@ func (n *node) crowd(t testing.TB) {
 		}
 	}
 	n.send(t, all...)
+	n.wander(t, 0)
 	n.clock.advance(2 * time.Minute) // the minute must be over
 	n.flush(t)
 }
@@ -149,10 +151,14 @@ func (n *node) pages(t testing.TB) map[string]string {
 	t.Helper()
 	found, err := n.store.Entries.Find(context.Background(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now(), Search: "Hosting"})
 	must(t, err)
+	for name, query := range map[string]string{"Open scrapers": "last=24h&pattern=ip%3A198.51.0.0%2F16&state=open", "<b>Many</b> offences": "last=1h&min_offences=100"} {
+		_, err := n.store.Views.AddView(context.Background(), storetest.Operator, name, query)
+		must(t, err)
+	}
 	return map[string]string{
 		"login": "/login", "start": "/start", "blocks": "/blocks", "blocks-edit": "/blocks?edit=" + found.Items[0].ID, "blocks-empty": "/blocks?q=nothing+like+it",
 		"blocks-add": "/blocks/new?pattern=ip:198.51.0.0/16&reason=" + "hosting", "blocks-import": "/blocks/import", "exemptions": "/exemptions", "exemptions-add": "/exemptions/new",
-		"audit": "/audit", "audit-open": "/audit?object=policy&open=" + n.lastEntry(t), "jobs": "/jobs", "notifications": "/notifications", "bouncers": "/bouncers", "keys": "/keys?plan=gold", "origins": "/offenders/origins?by=country", "origins-key": "/key?key=ip:203.0.113.2", "tokens": "/tokens", "connect": "/connect", "connect-node": "/connect/node", "users": "/users?edit=" + n.userID(t, "olu"),
+		"audit": "/audit", "audit-open": "/audit?object=policy&open=" + n.lastEntry(t), "jobs": "/jobs", "channel": "/notifications/channels", "notifications": "/notifications", "bouncers": "/bouncers", "keys": "/keys?plan=gold", "origins": "/offenders/origins?by=country", "views": "/offenders/views?query=state%3Dopen%26last%3D24h", "origins-key": "/key?key=ip:203.0.113.2", "tokens": "/tokens", "connect": "/connect", "connect-node": "/connect/node", "users": "/users?edit=" + n.userID(t, "olu"),
 		"policies": "/policies", "policy": "/policies/default?compare=1", "policy-new": "/new-policy", "presets": "/presets/website", "presets-traps": "/presets/traps?mode=shadow", "policy-queue": "/policies/login", "settings": "/settings",
 	}
 }

@@ -18,7 +18,17 @@ import (
 // ask returns the status of a check.
 func (n *node) ask(t testing.TB, key string) int {
 	t.Helper()
-	body, err := json.Marshal(map[string]string{"key": key})
+	return n.askFor(t, key, "")
+}
+
+// askFor is ask about a request for a path.
+func (n *node) askFor(t testing.TB, key, path string) int {
+	t.Helper()
+	check := map[string]any{"key": key}
+	if path != "" {
+		check["request"] = map[string]string{"path": path}
+	}
+	body, err := json.Marshal(check)
 	must(t, err)
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, n.checks+"/v1/check", strings.NewReader(string(body)))
 	must(t, err)
@@ -69,7 +79,7 @@ func TestAWideRangeMustBeTypedBeforeItIsBlocked(t *testing.T) {
 		chromedp.Navigate(n.url+"/blocks/new?pattern=ip:127.0.0.0/8"),
 		chromedp.WaitVisible(chromedp.CSS("#confirm")),
 	)
-	if text := b.text(); !strings.Contains(text, "You would block yourself") || !strings.Contains(text, "16,777,216 addresses") {
+	if text := b.text(); !strings.Contains(text, "You would block your own address") || !strings.Contains(text, "16,777,216 addresses") {
 		t.Errorf("the preview says %s", text)
 	}
 	b.write("#confirm", "ip:127.0.0.0/9")

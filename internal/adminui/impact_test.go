@@ -66,7 +66,7 @@ func TestTheConfirmationDrawsWhoElseAWideBlockHits(t *testing.T) {
 	for address, parts := range map[string][]string{
 		"ip:198.51.0.0/16": {
 			"Its 256 ranges of 256 addresses: 1 offend, 1 were only allowed, 254 were not seen in the last day.",
-			"Of 2 keys seen in the last day, <b>1 never offended</b>", "198.51.100.0/24: 29 offences, 1 allowed", "198.51.3.0/24: 0 offences, 1 allowed",
+			"Of 2 keys seen in the last day, <b>1 had no offence</b>", "198.51.100.0/24: 29 offences, 1 allowed", "198.51.3.0/24: 0 offences, 1 allowed",
 			`class="grid-marked" x="80" y="120"`, // 198.51.100.0/24 is the fifth of the seventh row
 		},
 		"ip:198.51.100.0/24":   {"Its 256 addresses: 1 offend, 0 were only allowed, 255 were not seen in the last day."},

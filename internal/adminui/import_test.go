@@ -81,8 +81,8 @@ func TestAnImportIsTriedAndThenDoneWithoutSendingItAgain(t *testing.T) {
 	olu.get("/blocks").holds(`href="/blocks/import"`)
 	tried := olu.upload("/blocks/import", "list.txt", mixed, importFields).is(http.StatusOK).
 		holds("5 rows of <bdi>list.txt</bdi>, as a plain list").holds("<dt>New</dt><dd><b>3</b>").
-		holds("Known, stay as they are</dt><dd>1<").holds("Exempt, refuse nobody</dt><dd>1<").
-		holds(`<td class="num fit">5</td>`).holds("Leave 1 bad row out and block 3 patterns").lacks("traffic they would have refused</dt>")
+		holds("Unchanged</dt><dd>1<").holds("Exempt, so without effect</dt><dd>1<").
+		holds(`<td class="num fit">5</td>`).holds("Skip 1 invalid row and block 3 patterns").lacks("traffic they would have refused</dt>")
 	if got := len(n.activeBlocks(t)); got != 1 {
 		t.Fatalf("the dry run left %d blocks", got)
 	}
@@ -234,7 +234,7 @@ func TestHostileRowsAreShownAndImportedAsTextInABrowser(t *testing.T) {
 		chromedp.SetUploadFiles(chromedp.CSS("#file"), []string{file}),
 	)
 	b.press("#try", "#confirm")
-	b.waitFor(`document.querySelector("#result").innerText.includes("Leave 8 bad rows out and block 8 patterns")`)
+	b.waitFor(`document.querySelector("#result").innerText.includes("Skip 8 invalid rows and block 8 patterns")`)
 	b.waitFor(`document.querySelectorAll("main img, main script").length === 0`)
 	for _, width := range []int64{1440, 390} {
 		b.do(chromedp.EmulateViewport(width, 900))

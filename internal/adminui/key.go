@@ -71,11 +71,11 @@ type keyRule struct {
 	Decides bool
 	Cells   []keyCell // one for each request, up to maxCells; then none
 	Used    int
-	Most    int    // that may come at once: the limit, or a bucket's burst
-	Width   string // of the used part of the one bar, percent
-	Free    string // "Free now", "In 12.4 s", "Never"
-	More    string // ", 14:03:27.0"
-	Address string // that draws this rule
+	Most    int             // that may come at once: the limit, or a bucket's burst
+	Width   string          // of the used part of the one bar, percent
+	Free    string          // "Free now", "In 12.4 s", "Never"
+	More    format.Sentence // ", 14:03:27.0 UTC"
+	Address string          // that draws this rule
 	Drawn   bool
 }
 
@@ -236,20 +236,20 @@ func (p *keyPage) ruleOf(px *gate.PolicyExplanation, i int, r gate.RuleExplanati
 	case r.Never:
 		row.Free = "Never"
 	case r.RetryAt.After(at):
-		row.Free, row.More = "In "+format.Duration(r.RetryAt.Sub(at)), ", "+format.Instant(r.RetryAt, at)
+		row.Free, row.More = "In "+format.Duration(r.RetryAt.Sub(at)), format.Sentence{format.Plain(", "), format.Instant(r.RetryAt, at).WithZone()}
 	default:
 		row.Free = "Free now"
 		if !r.NextExpiry.IsZero() {
-			row.More = ", 1 more at " + format.Instant(r.NextExpiry, at)
+			row.More = format.Sentence{format.Plain(", 1 more at "), format.Instant(r.NextExpiry, at).WithZone()}
 		} else if len(px.Timestamps) > 0 && r.Used == 0 && !px.Timestamps[0].After(at) {
-			row.More = ", last request " + format.Duration(at.Sub(px.Timestamps[0])) + " ago"
+			row.More = format.Sentence{format.Plain(", last request " + format.Duration(at.Sub(px.Timestamps[0])) + " ago")}
 		}
 	}
 	return row
 }
 
 // Instant writes a time of this page.
-func (p *keyPage) Instant(t time.Time) string { return format.Instant(t, p.Explained.At) }
+func (p *keyPage) Instant(t time.Time) format.Moment { return format.Instant(t, p.Explained.At) }
 
 // Until writes how long it is to a time.
 func (p *keyPage) Until(t time.Time) string { return format.Duration(t.Sub(p.Explained.At)) }

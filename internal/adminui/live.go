@@ -79,7 +79,7 @@ func (h *liveHandler) showLive(c *httpserver.Call) error {
 	}
 	w.Refresh = liveRefresh
 	if h.events == nil {
-		return fault.New(fault.NotFound, "This node does not gather events.")
+		return fault.New(fault.NotFound, "Live events are disabled on this node.")
 	}
 	after, err := h.eventAfter(&w)
 	if err != nil {

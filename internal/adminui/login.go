@@ -3,6 +3,7 @@ package adminui
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -32,66 +33,152 @@ type loginHandler struct {
 	*site.Site
 	sessions *sessions
 	logins   *identities.Logins
+	openID   *identities.OpenIDLogins // nil without a provider
 }
 
 func (h *loginHandler) routes() []httpserver.Route {
-	return []httpserver.Route{
+	return append(h.openIDRoutes(), []httpserver.Route{
 		h.Get("/login", identity.Public, h.showLogin),
 		h.Post("/login", identity.Public, h.logIn),
-		h.Post("/logout", identity.Read, h.logOut),
+		h.Get("/login/code", identity.Public, h.showCode),
+		h.Post("/login/code", identity.Public, h.confirmLogin),
+		h.Post("/logout", identity.Account, h.logOut),
 		h.Post("/theme", identity.Public, h.setTheme),
-	}
+	}...)
 }
 
 func (h *loginHandler) showLogin(c *httpserver.Call) error {
-	return h.renderLogin(c, http.StatusOK, site.LoginPage{Next: site.OwnPath(c.Query("next", "/")), Ended: c.Query("ended") != ""})
+	page := site.LoginPage{Next: site.OwnPath(c.Query("next", "/")), Ended: c.Query("ended") != "", AskPassword: c.Query("password") != ""}
+	if c.Query("out") != "" && h.openID != nil {
+		page.LoggedOut, page.LogoutURL = true, h.openID.Provider.LogoutURL("/login")
+	}
+	return h.renderLogin(c, http.StatusOK, page)
 }
 
 func (h *loginHandler) renderLogin(c *httpserver.Call, status int, page site.LoginPage) error {
-	page.Frame = h.NewFrame(c, "Log in", "")
+	page.Frame, page.OpenID = h.NewFrame(c, "Log in", ""), h.openIDChoice(page.Next)
 	return h.Render(c, status, "login", page)
 }
 
-func (h *loginHandler) logIn(c *httpserver.Call) error {
+// readLogin returns the fields of the login's form, and the page that shows it again.
+func (h *loginHandler) readLogin(c *httpserver.Call) (values url.Values, page site.LoginPage, err error) {
 	if !fromHere(c.Ctx) {
-		return errForged
+		return nil, page, errForged
 	}
 	if _, err := httpserver.ReadBody(c.Ctx.Context(), maxLogin); err != nil {
-		return fault.New(fault.TooLarge, "Nobody was logged in: the form has more than %d bytes.", maxLogin)
+		return nil, page, fault.New(fault.TooLarge, "Nobody was logged in: the form has more than %d bytes.", maxLogin)
 	}
-	values, err := form.Read(c)
+	if values, err = form.Read(c); err != nil {
+		return nil, page, err
+	}
+	return values, site.LoginPage{
+		AskPassword: true,
+		Next:        site.OwnPath(values.Get("next")), Name: format.ClipLine(strings.TrimSpace(values.Get("name")), 64), Unsent: site.ReadUnsent(values),
+	}, nil
+}
+
+func (h *loginHandler) logIn(c *httpserver.Call) error {
+	values, page, err := h.readLogin(c)
 	if err != nil {
 		return err
 	}
-	page := site.LoginPage{
-		Next: site.OwnPath(values.Get("next")), Name: format.ClipLine(strings.TrimSpace(values.Get("name")), 64), Unsent: site.ReadUnsent(values),
-	}
-	ctx := c.Context()
-	secret, err := h.logins.LogIn(ctx, identities.LogIn{
+	in, err := h.logins.LogIn(c.Context(), identities.LogIn{
 		Name: page.Name, Password: values.Get("password"), Address: c.Address,
 		Agent: format.ClipLine(c.Get(fiber.HeaderUserAgent), 200), Former: h.sessions.cookie(c.Ctx),
 	})
-	var throttled *identities.ThrottledLogin
 	var wrong *identities.WrongPassword
 	switch {
-	case errors.As(err, &throttled):
-		page.Problem, page.Advice = "Too many attempts.", "Wait "+format.Duration(format.RoundUp(throttled.Wait))+", then try again. The right password will not be looked at before."
-		c.Set("Retry-After", format.Seconds(throttled.Wait))
-		return h.renderLogin(c, http.StatusTooManyRequests, page)
 	case errors.As(err, &wrong):
 		page.Problem, page.Advice = "Name and password do not match.", triesLeft(wrong.Left)
 		return h.renderLogin(c, http.StatusUnprocessableEntity, page)
+	case err != nil:
+		return h.refuseLogin(c, err, page, h.renderLogin)
+	case in.Pending != "":
+		h.sessions.setPendingCookie(c.Ctx, in.Pending, identity.PendingLoginLifetime)
+		return h.renderCode(c, http.StatusOK, page)
+	}
+	return h.finishLogin(c, in.Session, page)
+}
+
+// refuseLogin shows the form again for the refusals that both steps of a login have.
+func (h *loginHandler) refuseLogin(c *httpserver.Call, err error, page site.LoginPage, render func(*httpserver.Call, int, site.LoginPage) error) error {
+	var throttled *identities.ThrottledLogin
+	switch {
+	case errors.As(err, &throttled):
+		page.Problem, page.Advice = "Too many attempts.", "Wait "+format.Duration(format.RoundUp(throttled.Wait))+", then try again. Until then no password is read."
+		c.Set("Retry-After", format.Seconds(throttled.Wait))
+		return render(c, http.StatusTooManyRequests, page)
 	case fault.Is(err, fault.Conflict): // the user was changed a moment ago
 		page.Problem, page.Advice = "You are not logged in.", err.Error()
 		return h.renderLogin(c, http.StatusConflict, page)
-	case err != nil:
-		return err
 	}
+	return err
+}
+
+// finishLogin has the browser keep the session, and goes on to what was asked for.
+func (h *loginHandler) finishLogin(c *httpserver.Call, secret string, page site.LoginPage) error {
 	h.sessions.setCookie(c.Ctx, secret, h.sessions.Lifetime)
 	if page.Unsent != nil {
 		return h.offerUnsent(c, secret, page.Unsent)
 	}
 	return h.Redirect(c, page.Next)
+}
+
+// showCode shows the second step of a login again, for a browser that loads its address.
+func (h *loginHandler) showCode(c *httpserver.Call) error {
+	page := site.LoginPage{Next: site.OwnPath(c.Query("next", "/"))}
+	secret := h.sessions.pendingCookie(c.Ctx)
+	if secret == "" {
+		return h.Redirect(c, "/login")
+	}
+	if _, err := h.logins.Awaits(c.Context(), secret); err != nil {
+		if fault.Is(err, fault.NotFound) {
+			return h.Redirect(c, "/login")
+		}
+		return err
+	}
+	return h.renderCode(c, http.StatusOK, page)
+}
+
+func (h *loginHandler) renderCode(c *httpserver.Call, status int, page site.LoginPage) error {
+	page.Frame = h.NewFrame(c, "Log in", "")
+	return h.Render(c, status, "login-code", page)
+}
+
+// confirmLogin is the second step of a login.
+func (h *loginHandler) confirmLogin(c *httpserver.Call) error {
+	values, page, err := h.readLogin(c)
+	if err != nil {
+		return err
+	}
+	session, err := h.logins.Confirm(c.Context(), identities.ConfirmLogin{
+		Pending: h.sessions.pendingCookie(c.Ctx), Code: format.ClipLine(values.Get("code"), 64), Address: c.Address,
+		Agent: format.ClipLine(c.Get(fiber.HeaderUserAgent), 200), Former: h.sessions.cookie(c.Ctx),
+	})
+	var wrong *identities.WrongCode
+	switch {
+	case errors.As(err, &wrong):
+		page.Problem, page.Advice = "The code was not accepted.", wrong.Reason+" "+codesLeft(wrong.Left)
+		return h.renderCode(c, http.StatusUnprocessableEntity, page)
+	case fault.Is(err, fault.NotFound):
+		h.sessions.setPendingCookie(c.Ctx, "", -1)
+		page.Problem, page.Advice = "You are not logged in yet.", "A code is accepted for five minutes and five tries. Enter your name and password again."
+		return h.renderLogin(c, http.StatusUnprocessableEntity, page)
+	case err != nil:
+		return h.refuseLogin(c, err, page, h.renderCode)
+	}
+	h.sessions.setPendingCookie(c.Ctx, "", -1)
+	return h.finishLogin(c, session, page)
+}
+
+func codesLeft(n int) string {
+	switch n {
+	case 0:
+		return "That was the last try; log in again for more."
+	case 1:
+		return "1 more try."
+	}
+	return format.Number(int64(n)) + " more tries."
 }
 
 // offerUnsent shows what was not sent, to be sent now by the user who has logged in.
@@ -122,6 +209,9 @@ func (h *loginHandler) logOut(c *httpserver.Call) error {
 	ctx := c.Context()
 	if err := h.sessions.end(ctx, c); err != nil {
 		return err
+	}
+	if l := loginOf(c); l != nil && l.User.Source() == identity.OpenID {
+		return h.Redirect(c, "/login?out=yes")
 	}
 	return h.Redirect(c, "/login")
 }

@@ -63,7 +63,7 @@ func TestThePageOfEventsListensToTheStreamAndKeepsFocus(t *testing.T) {
 	b.do(chromedp.EmulateViewport(1440, 900))
 	b.logIn("vic")
 	b.do(chromedp.Navigate(n.url + "/live"))
-	b.waitFor(`document.body.innerText.includes("Nothing yet.")`)
+	b.waitFor(`document.body.innerText.includes("No events yet.")`)
 	b.waitFor(`document.querySelector("[data-age-text]").innerText === "Live"`)
 	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#live").dataset.refresh = 1e9`)) // only the stream brings news
 	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("[name=policy]").focus()`))

@@ -84,12 +84,23 @@ func (n *node) fillLive(t testing.TB) {
 	n.send(t, "token:"+hostile[4])
 }
 
+var tags = regexp.MustCompile(`<[^>]*>`)
+
+// says checks that the page holds text when its tags are left out.
+func (a *answer) says(text string) *answer {
+	a.t.Helper()
+	if !strings.Contains(oneLine(tags.ReplaceAllString(a.body, "")), text) {
+		a.t.Errorf("%q is not in the words of %s", text, a.shown())
+	}
+	return a
+}
+
 func TestTheOverviewSaysWhatHappensToWhomSinceWhenAndWhatToPress(t *testing.T) {
 	n := newNode(t)
 	n.attack(t)
 	v := n.as(t, "olu")
 	page := v.get("/").is(http.StatusOK)
-	page.holds("Refusing ").holds(" requests a second since ").holds(start.Add((quietMinutes+1)*time.Minute).Format("15:04") + ", 21 minutes ago.") // before midnight with its day
+	page.holds("Refusing ").holds(" requests a second since ").holds(start.Add((quietMinutes+1)*time.Minute).Format("15:04") + " UTC</time>, 21 minutes ago.") // before midnight with its day
 	page.holds(`come from <a class="plain" href="/offenders?pattern=ip%3A203.0.113.0%2F24">`).holds("61 of 256 addresses")
 	page.holds("of policy <a href=\"/policies/default\">").holds(`href="/blocks/new?pattern=ip%3A203.0.113.0%2F24&amp;reason=`)
 	page.holds("61 of its 256 addresses offended in 11 min, each at least ").holds("of the checks of the range were refused.").
@@ -127,11 +138,11 @@ func TestASpanThatIsNoneSaysWhatWouldBeRight(t *testing.T) {
 	minute := func(d time.Duration) string { return noon.Add(d).Format("2006-01-02T15:04") }
 	for query, says := range map[string]string{
 		"last=nonsense": "must be a length of time", "last=1s": "from 1m to 400d", "since=yesterday": "must be a day and a time",
-		"since=" + minute(0) + "&until=" + minute(-time.Hour): "must lie after since", "since=1990-01-01T00:00": "more than 400 days",
+		"since=" + minute(0) + "&until=" + minute(-time.Hour): "must be after since", "since=1990-01-01T00:00": "more than 400 days",
 	} {
 		v.get("/offenders?" + query).is(http.StatusUnprocessableEntity).holds(says)
 	}
-	v.get("/offenders?since=" + minute(0) + "&until=" + minute(30*time.Minute)).is(http.StatusOK).holds("12:00 to 12:30")
+	v.get("/offenders?since=" + minute(0) + "&until=" + minute(30*time.Minute)).is(http.StatusOK).says("12:00 to 12:30 UTC")
 }
 
 func TestOffendersAreFilteredByTheAddress(t *testing.T) {
@@ -167,7 +178,7 @@ func TestBlockingFromTheOffendersRefusesTheNextCheckAndCanBeUndone(t *testing.T)
 	if got := n.decisionOn(t, keys[0]); got == "blocked" {
 		t.Fatal("the question alone has blocked")
 	}
-	v.post("/bulk/add", url.Values{"key": keys, "back": {back}, "for": {"until"}, "until": {"soon"}}).is(http.StatusUnprocessableEntity).holds("Give a day and a time")
+	v.post("/bulk/add", url.Values{"key": keys, "back": {back}, "for": {"until"}, "until": {"soon"}}).is(http.StatusUnprocessableEntity).holds("Enter a day and a time")
 	done := v.post("/bulk/add", url.Values{"key": keys, "back": {back}, "for": {"24h"}, "reason": {"test"}}).is(http.StatusSeeOther)
 	if got := n.decisionOn(t, keys[0]); got != "blocked" {
 		t.Fatalf("after the block it is %s", got)
@@ -220,8 +231,8 @@ func TestAKeysPageSaysWhenItIsAllowedAgainAndWhy(t *testing.T) {
 	}
 	n.flush(t)
 	page := v.get("/key?key=token:busy").is(http.StatusOK)
-	page.holds("<b>Limited</b></span> by <b>1/s</b>").holds("in <b>0.1 s</b>, at <b>" + clockAt(time.Second) + "</b> UTC").holds("limiting now")
-	page.holds("Oldest, " + clockAt(0)).holds("Next allowed, " + clockAt(time.Second)).holds("Latest refusals")
+	page.holds("<b>Limited</b></span> by <b>1/s</b>").holds("in <b>0.1 s</b>, at").holds(">" + clockAt(time.Second) + " UTC</time></b>").holds("limiting now")
+	page.says("Oldest, " + clockAt(0)).says("Next allowed, " + clockAt(time.Second)).holds("Latest refusals")
 	v.get("/key?key=token:busy&rule=default+20/1m").is(http.StatusOK).holds("The last minute: 1 of 20")
 	n.clock.advance(time.Second)
 	v.get("/key?key=token:busy").is(http.StatusOK).holds("<b>Allowed</b>")
@@ -272,14 +283,14 @@ func TestARefusalsIdOpensItsStory(t *testing.T) {
 	page.holds("was refused 2 times").holds("Limited by 1/s").holds("edge-1").holds("/search").holds(`href="/key?key=token%3Aa"`)
 	other := id[:25] + map[bool]string{true: "Z", false: "Y"}[id[25] != 'Z']
 	n.clock.advance(2 * time.Minute)
-	v.get("/key?refusal=" + other).is(http.StatusOK).holds("There is no record of it.")
+	v.get("/key?refusal=" + other).is(http.StatusOK).holds("There is no record of this refusal.")
 	v.get("/key?refusal=nonsense").is(http.StatusUnprocessableEntity)
 }
 
 func TestLiveShowsWhatHappensNewestFirstAndFiltered(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "vic")
-	v.get("/live").is(http.StatusOK).holds("Nothing yet.")
+	v.get("/live").is(http.StatusOK).holds("No events yet.")
 	n.send(t, "token:alpha", "token:beta", "token:beta")
 	page := v.get("/live").is(http.StatusOK).body
 	if first, second := strings.Index(page, "alpha"), strings.Index(page, "Limited"); first < 0 || second < 0 || first < second {
@@ -313,9 +324,9 @@ func TestLiveNamesTheStreamOfWhatItShows(t *testing.T) {
 func TestTheUseOfAPolicyIsShown(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "vic")
-	v.get("/policies/default/usage").is(http.StatusOK).holds("No request fell under this policy")
+	v.get("/policies/default/usage").is(http.StatusOK).holds("This policy applied to no request")
 	n.fillWatch(t)
-	v.get("/policies/default/usage").is(http.StatusOK).holds("How close keys came to each rule").holds("Worst keys").holds("203.0.113.2<").
+	v.get("/policies/default/usage").is(http.StatusOK).holds("How close keys came to each rule").holds("Top offenders").holds("203.0.113.2<").
 		holds("Busiest keys under").lacks("No key of this policy")
 	v.get("/policies/nothing/usage").is(http.StatusNotFound)
 	v.get("/policies/default").holds(`href="/policies/default/usage"`)
@@ -355,7 +366,7 @@ func TestLiveIgnoresTheEventsOfAnotherRun(t *testing.T) {
 	v.get("/live").is(http.StatusOK)
 	n.send(t, "token:alpha", "token:beta")
 	newest := n.events.Newest(events.Filter{}, 1)[0]
-	v.get("/live?after=" + n.events.Token(&newest)).is(http.StatusOK).holds("Nothing yet.").holds(`data-run="` + n.events.Run() + `"`)
+	v.get("/live?after=" + n.events.Token(&newest)).is(http.StatusOK).holds("No events yet.").holds(`data-run="` + n.events.Run() + `"`)
 	before := events.New(events.Options{})
 	v.get("/live?after=" + before.Token(&events.Event{ID: 5000})).is(http.StatusOK).holds("alpha").holds("beta")
 	v.get("/live?after=5000").is(http.StatusUnprocessableEntity)

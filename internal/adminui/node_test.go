@@ -31,6 +31,8 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/notify/channels"
+	"github.com/stint-dev/stint/internal/notify/egress"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/reports"
@@ -62,6 +64,7 @@ func (c *clock) advance(d time.Duration) {
 // node is a real node in this process: SQLite, the log in memory, the gate, the
 // API and the pages.
 type node struct {
+	follow  func(*notify.Dispatcher) // has a dispatcher use the channels that operators set up
 	store   *sqlstore.Store
 	catalog *catalog.Catalog
 	clock   *clock
@@ -74,6 +77,7 @@ type node struct {
 	flusher   *recorder.Flusher
 	events    *events.Hub
 	failed    *identities.FailedLogins
+	throttle  *httpserver.Throttle
 }
 
 // flush writes what was counted, as a node does each second.
@@ -141,9 +145,9 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 	n.detection = &admin.Detection{Store: n.store.Offences, View: n.catalog, Now: n.clock.Now,
 		Proposals: &admin.Proposals{Store: n.store.Proposals, Offences: n.store.Offences, Entries: entries, View: n.catalog, Now: n.clock.Now},
 		Secret:    func() []byte { return n.catalog.Settings().Secret }}
-	g := gate.New(gate.Options{View: n.catalog, Log: log, Now: n.clock.Now, Recorder: gate.Recorders{counter, n.events}})
+	g := gate.New(gate.Options{View: n.catalog, Log: log, Now: n.clock.Now, Recorder: gate.Recorders{counter, n.events}, Reports: counter})
 	throttle := httpserver.NewThrottle(httpserver.ThrottleOptions{Shared: memlog.New(memlog.Options{Now: n.clock.Now}), Known: n.catalog.KnownLogin})
-	n.failed = &identities.FailedLogins{}
+	n.failed, n.throttle = &identities.FailedLogins{}, throttle
 	logger := slog.New(slog.NewTextHandler(&locked{w: n.logs}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	runner, err := jobs.New(jobs.Options{Store: n.store.Jobs, Node: "a", Now: n.clock.Now, Log: logger}, someJobs()...)
 	must(t, err)
@@ -156,14 +160,16 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 	tokens, users := &identities.Tokens{Store: n.store.Identities, Now: n.clock.Now}, &identities.Users{Store: n.store.Identities}
 	connect := &operations.Connect{Tokens: tokens, CheckURL: n.checks, TokenHeader: "X-Stint-Token", NeedsToken: true}
 	logins := &identities.Logins{
-		Users: n.store.Identities, Throttle: throttle, Failed: n.failed, Now: n.clock.Now,
-		Sessions: identities.NewSessions(identities.SessionOptions{Store: n.store.Identities, UsersRevision: n.catalog.UsersRevision, Now: n.clock.Now}),
+		Users: n.store.Identities, Factors: n.store.Factors, Throttle: throttle, Failed: n.failed, Now: n.clock.Now,
+		Sessions: identities.NewSessions(identities.SessionOptions{Store: n.store.Identities, Pending: n.store.Factors, UsersRevision: n.catalog.UsersRevision, Now: n.clock.Now}),
 	}
 	deps := adminui.Deps{
-		Policies: admin.NewPolicies(n.store.Policies, admin.PolicyOptions{View: n.catalog, Now: n.clock.Now}), Logins: logins, Tokens: tokens, Connect: connect, Users: users, Entries: entries, Audit: &operations.Audit{Store: n.store.Audit}, Catalog: n.catalog,
-		Detection: n.detection, Keys: keyUse, Profiles: profileUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries, Policies: n.store.Policies}, Events: n.events,
+		Policies: admin.NewPolicies(n.store.Policies, admin.PolicyOptions{View: n.catalog, Now: n.clock.Now, Paths: func(ctx context.Context, from, to time.Time) (*admin.PathSample, error) {
+			return admin.ReadPathSample(ctx, n.store.Offences, secret(), from, to)
+		}}), Logins: logins, TwoFactor: &identities.TwoFactor{Store: n.store.Factors, Throttle: throttle, Failed: n.failed, Now: n.clock.Now}, Tokens: tokens, Connect: connect, Users: users, Entries: entries, Audit: &operations.Audit{Store: n.store.Audit}, Catalog: n.catalog,
+		Detection: n.detection, Views: &admin.Views{Store: n.store.Views, Catalog: n.catalog}, Keys: keyUse, Profiles: profileUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries, Policies: n.store.Policies}, Events: n.events,
 		Bouncers:      &admin.Bouncers{Store: n.store.Bouncers, Now: n.clock.Now},
-		Notifications: &operations.Notifications{Notifier: notify.New(notify.Options{Store: n.store.Outbox, Node: "a", Now: n.clock.Now}), Outbox: n.store.Outbox, Recorder: n.store.Audit},
+		Notifications: someNotifications(n),
 		Jobs:          &operations.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &operations.Reports{Builder: &reports.Builder{
 			Store: n.store.Reports, Counts: n.store.Offences, Detection: n.detection, Proposals: n.detection.Proposals, View: n.catalog, Now: n.clock.Now,
 		}},
@@ -179,7 +185,7 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 	n.routes = ui.Routes()
 	rest := api.New(api.Deps{
 		Gate: g, Catalog: n.catalog, Keys: keyUse, Profiles: profileUse, Policies: deps.Policies, Entries: entries, Tokens: tokens, Connect: connect, Users: users,
-		Audit: deps.Audit, Jobs: &operations.Jobs{}, Backups: &operations.Backups{}, Reports: &operations.Reports{}, Notifications: &operations.Notifications{}, Detection: n.detection, Events: n.events, Now: n.clock.Now,
+		Audit: deps.Audit, Jobs: &operations.Jobs{}, Backups: &operations.Backups{}, Reports: &operations.Reports{}, Notifications: &operations.Notifications{}, Detection: n.detection, Views: deps.Views, Events: n.events, Now: n.clock.Now,
 	})
 	server := httpserver.New(httpserver.Options{
 		Credentials: n.catalog, Tokens: n.store.Identities, Throttle: throttle, Sessions: ui.Sessions(), MissingPage: ui.MissingPage, Logger: logger, Now: n.clock.Now,
@@ -362,4 +368,29 @@ func (v *visitor) send(r *http.Request) *answer {
 		v.csrf = m[1]
 	}
 	return a
+}
+
+// someNotifications are over channels that operators set up, which the node follows as
+// package app does.
+func someNotifications(n *node) *operations.Notifications {
+	builder := channels.Builder{Client: egress.New(egress.Options{AllowPrivate: true})}
+	dispatcher := notify.New(notify.Options{Store: n.store.Outbox, Node: "a", Now: n.clock.Now})
+	n.follow = func(dispatcher *notify.Dispatcher) {
+		n.catalog.OnChange(func(catalog.Changed) {
+			stored, err := n.store.Channels.LoadChannels(context.Background())
+			if err != nil {
+				return // the test fails by what is not sent
+			}
+			silences, _ := n.store.Channels.FindSilences(context.Background())
+			var all []notify.Outlet
+			for _, c := range stored {
+				if made, _, err := builder.Build(c); err == nil && !c.Disabled {
+					all = append(all, notify.Outlet{Channel: made, Kinds: c.Kinds, UrgentOnly: c.UrgentOnly})
+				}
+			}
+			dispatcher.Configure(all, silences)
+		})
+	}
+	n.follow(dispatcher)
+	return &operations.Notifications{Notifier: dispatcher, Outbox: n.store.Outbox, Channels: n.store.Channels, Builder: builder, Recorder: n.store.Audit}
 }

@@ -1,12 +1,18 @@
 package adminui_test
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/chromedp/chromedp"
+
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/notify"
@@ -25,6 +31,9 @@ func webhookNode(t *testing.T, status *atomic.Int32) (n *node, received *atomic.
 	n = newNode(t, func(d *adminui.Deps) {
 		channel := webhook.New(receiver.URL+"/hook-of-a-secret", "signing-secret", egress.New(egress.Options{AllowPrivate: true}), d.Now)
 		d.Notifications.Notifier = notify.New(notify.Options{Channels: []notify.Channel{channel}, Node: "a", Now: d.Now})
+		d.Notifications.Preset = []operations.Channel{{Preset: true, Settings: []string{"STINT_NOTIFY_WEBHOOK_URL"}, Config: notify.Config{
+			Name: "webhook", Type: notify.Webhook, Host: "hooks.example.com",
+		}}}
 	})
 	return n, received
 }
@@ -34,8 +43,8 @@ func TestChannelsAreShownAndTestedWithoutTheirSecrets(t *testing.T) {
 	status.Store(http.StatusOK)
 	n, received := webhookNode(t, status)
 	admin := n.as(t, "maria")
-	admin.get("/notifications").is(http.StatusOK).holds("Send a test message over webhook").lacks("test message over slack").holds("STINT_NOTIFY_SLACK_URL").
-		lacks("hook-of-a-secret").lacks("signing-secret").holds("Nothing was sent yet.")
+	admin.get("/notifications").is(http.StatusOK).holds("Send a test message over webhook").lacks("test message over slack").holds("STINT_NOTIFY_WEBHOOK_URL").
+		lacks("hook-of-a-secret").lacks("signing-secret").holds("No message has been sent yet.")
 	test := url.Values{"channel": {"webhook"}}
 	admin.post("/notifications/test", test).is(http.StatusOK).holds("The test message was sent over webhook.")
 	if received.Load() != 1 {
@@ -53,4 +62,83 @@ func TestChannelsAreShownAndTestedWithoutTheirSecrets(t *testing.T) {
 	if received.Load() != 2 {
 		t.Errorf("%d messages arrived", received.Load())
 	}
+}
+
+func TestAChannelIsSetUpTriedAndSilencedOnThePage(t *testing.T) {
+	var arrived atomic.Int32
+	var path, title atomic.Value
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		arrived.Add(1)
+		path.Store(r.URL.Path)
+		title.Store(r.Header.Get("Title"))
+		w.Write([]byte(`{"id":"1","event":"message"}`))
+	}))
+	t.Cleanup(receiver.Close)
+	n := newNode(t)
+	admin := n.as(t, "maria")
+	target := strings.Replace(receiver.URL, "http://", "ntfy://me:hunter2@", 1) + "/topic-of-a-secret?disabletls=yes"
+	fields := url.Values{"name": {"phone"}, "type": {"ntfy"}, "url_secret": {target}, "kinds": {"outage", "recovery"}, "enabled": {"yes"}}
+	lacks := func(a *answer) *answer { return a.lacks("hunter2").lacks("topic-of-a-secret") }
+	admin.get("/notifications/channels").is(http.StatusOK).holds("Add the channel")
+	for field, value := range map[string]string{"name": "No Name", "url_secret": "https://topic-of-a-secret/hunter2", "kinds": "weather", "type": "pigeon"} {
+		wrong := maps.Clone(fields)
+		wrong[field] = []string{value}
+		lacks(admin.post("/notifications/channels", wrong)).is(http.StatusUnprocessableEntity).holds(`class="field-error"`)
+	}
+	admin.post("/notifications/channels", fields).is(http.StatusSeeOther)
+	lacks(admin.get("/notifications")).is(http.StatusOK).holds("Send a test message over phone").holds("outage, recovery").holds("127.0.0.1")
+	lacks(admin.get("/notifications/channels/phone")).is(http.StatusOK).holds(`name="url_secret" type="password"`)
+	lacks(admin.post("/notifications/test", url.Values{"channel": {"phone"}})).is(http.StatusOK).holds("The test message was sent over phone.")
+	if arrived.Load() != 1 || path.Load() != "/topic-of-a-secret" || title.Load() != "Test of Stint's notifications" {
+		t.Errorf("%d messages arrived, the last at %v titled %v", arrived.Load(), path.Load(), title.Load())
+	}
+	// What is changed without a URL goes on with the one that is kept.
+	changed := url.Values{"type": {"ntfy"}, "urgent_only": {"yes"}, "enabled": {"yes"}}
+	lacks(admin.post("/notifications/channels/phone", changed)).is(http.StatusSeeOther)
+	admin.get("/notifications").holds("all kinds, only urgent")
+	admin.post("/notifications/test", url.Values{"channel": {"phone"}}).holds("The test message was sent")
+	admin.post("/notifications/channels/phone/disable", nil).is(http.StatusSeeOther)
+	admin.post("/notifications/test", url.Values{"channel": {"phone"}}).is(http.StatusUnprocessableEntity)
+	admin.post("/notifications/channels/phone/enable", nil).is(http.StatusSeeOther)
+
+	operator, viewer := n.as(t, "olu"), n.as(t, "vic")
+	operator.post("/notifications/channels", fields).is(http.StatusForbidden)
+	operator.post("/notifications/silences", url.Values{"channel": {"phone"}, "for": {"1h"}}).is(http.StatusUnprocessableEntity).holds("say why")
+	operator.post("/notifications/silences", url.Values{"channel": {"phone"}, "for": {"1h"}, "reason": {"the <rack> moves"}}).is(http.StatusSeeOther)
+	for _, page := range []string{"/", "/audit", "/notifications", "/blocks"} {
+		viewer.get(page).is(http.StatusOK).holds("Silenced: all notifications over phone").holds("the &lt;rack&gt; moves").holds("olu")
+	}
+	viewer.post("/notifications/silences", url.Values{"for": {"1h"}, "reason": {"none"}}).is(http.StatusForbidden)
+	n.clock.advance(61 * time.Minute)
+	viewer = n.as(t, "vic")
+	viewer.get("/").is(http.StatusOK).lacks("the &lt;rack&gt; moves")
+	n.as(t, "maria").post("/notifications/channels/phone/delete", nil).is(http.StatusSeeOther)
+	viewer.get("/notifications").is(http.StatusOK).lacks(">phone<")
+	for _, e := range n.entries(t, audit.Filter{Limit: 1000}) {
+		if text := e.Summary + string(e.Before) + string(e.After); strings.Contains(text, "hunter2") || strings.Contains(text, "topic-of-a") {
+			t.Errorf("the entry of %s holds a secret: %s", e.Action, text)
+		}
+	}
+	if logged := n.logs.String(); strings.Contains(logged, "hunter2") {
+		t.Errorf("the log holds a secret: %s", logged)
+	}
+}
+
+// TestASilenceIsAccessible looks at the notice of a silence, which all pages have.
+func TestASilenceIsAccessible(t *testing.T) {
+	n := newNode(t)
+	admin := n.as(t, "maria")
+	for _, kind := range []string{"outage", "report"} {
+		admin.post("/notifications/silences", url.Values{"kind": {kind}, "for": {"1h"}, "reason": {"The rack moves to another room"}}).is(http.StatusSeeOther)
+	}
+	b := newBrowser(t, n)
+	b.withAxe()
+	b.do(chromedp.EmulateViewport(390, 900), chromedp.Navigate(n.url+"/login"))
+	b.logIn("maria")
+	b.do(chromedp.Navigate(n.url + "/notifications"))
+	b.audit("notifications")
+	if over := run(b, chromedp.Evaluate[int]("document.documentElement.scrollWidth - innerWidth")); over > 0 {
+		t.Errorf("the page is %d pixels too wide", over)
+	}
+	b.consoleIsClean()
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/rules"
 )
 
 const offendersPage = 50
@@ -37,6 +36,7 @@ type offendersPageData struct {
 	Columns []reportColumn
 	// HasOrigins says that there are files that know where addresses come from.
 	HasOrigins bool
+	Views      []viewLink
 }
 
 // Last returns the number of the last row shown.
@@ -95,6 +95,8 @@ func (r offenderRow) Max() int64 { return r.Offences + r.Overcount }
 type stateView struct {
 	Kind string // blocked, exempt, shadow, or "" for neither
 	Text string
+	// Since follows Text; without ISO there is none.
+	Since format.Moment
 	// BlockID is of the one block of this very key that can be lifted here.
 	BlockID string
 	// By is the pattern of a block that is not of this very key, for a title; "" for none.
@@ -127,7 +129,7 @@ func offenderRows(s *site.Site, r *offences.OffenderReport, span format.TimeRang
 func stateOf(r *offences.Offender, now time.Time) stateView {
 	switch l := r.Escalation; {
 	case r.Exemption != nil:
-		return stateView{Kind: "exempt", Text: "since " + format.ShortTime(r.Exemption.Created.UTC(), now.UTC())}
+		return stateView{Kind: "exempt", Text: "since", Since: format.Short(r.Exemption.Created, now)}
 	case r.Block != nil:
 		v := stateView{Kind: "blocked", Text: "permanent"}
 		if !r.Block.Expires.IsZero() {
@@ -141,7 +143,7 @@ func stateOf(r *offences.Offender, now time.Time) stateView {
 		}
 		return v
 	case r.Kind == offences.Shadow:
-		return stateView{Kind: "shadow", Text: "let through"}
+		return stateView{Kind: "shadow", Text: "not refused"}
 	case l == nil:
 		return stateView{Text: "No automatic blocks"}
 	case l.Paused:
@@ -186,6 +188,7 @@ type offendersHandler struct {
 	detection *admin.Detection // nil where offences are not counted
 	toasts    *toasts
 	origins   *operations.Origins
+	views     *admin.Views
 }
 
 func (h *offendersHandler) routes() []httpserver.Route {
@@ -225,15 +228,18 @@ func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
 		page.Rows[i].From = h.origins.Known(page.Rows[i].Key).String()
 	}
 	page.HasOrigins = h.origins.IsOn()
+	if err := page.addViews(ctx, h.views); err != nil {
+		return err
+	}
 	if at, err := strconv.Atoi(page.Query.Get("at")); err == nil && at > 0 && q.Cursor != "" {
 		page.First, page.Refresh = at, 0
 	}
 	if page.Report.Next != "" {
 		page.Next = page.With("cursor", page.Report.Next, "at", strconv.Itoa(page.First+len(page.Rows)))
 	}
-	page.Filters = h.filterChips(&page.MonitorPage)
+	page.Filters = filterChips(&page.MonitorPage)
 	if page.Of = page.Report.Keys; len(page.Filters) > 0 && len(page.Rows) == 0 {
-		all, err := h.detection.Rank(ctx, offences.Query{From: page.Range.From, To: page.Range.To, Limit: 1})
+		all, err := h.detection.Store.Rank(ctx, offences.Query{From: page.Range.From, To: page.Range.To, Limit: 1})
 		if err != nil {
 			return err
 		}
@@ -252,40 +258,30 @@ func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
 var errNotCounted = fault.New(fault.NotFound, "This node does not count offences.")
 
 func offenderQuery(s *site.Site, w *site.MonitorPage) (offences.Query, error) {
-	q := w.Query
-	o := offences.Query{
-		From: w.Range.From, To: w.Range.To, Search: q.Get("search"), Rule: canonicalRule(q.Get("rule")), NotRule: canonicalRule(q.Get("not_rule")),
-		Source: q.Get("source"), Shadow: q.Get("shadow") == "true", Sort: offences.Sort(q.Get("sort")), Cursor: q.Get("cursor"),
-		State: offences.Triage(q.Get("state")), Limit: offendersPage, Points: chart.SparklinePoints,
+	values := url.Values{}
+	for name, all := range w.Query {
+		values[name] = all
 	}
-	var err error
-	if text := q.Get("min_offences"); text != "" {
-		if o.MinOffences, err = strconv.ParseInt(text, 10, 64); err != nil || o.MinOffences < 1 {
-			return o, fault.Field("min_offences", "must be a whole number from 1 on")
+	if text := values.Get("pattern"); text != "" {
+		p, err := s.ParsePattern(text)
+		if err != nil {
+			return offences.Query{}, err
 		}
+		values.Set("pattern", p.String())
 	}
-	if text := q.Get("pattern"); text != "" {
-		if o.Pattern, err = s.ParsePattern(text); err != nil {
-			return o, err
-		}
-	}
-	if name := q.Get("policy"); name != "" {
-		p, found := s.Catalog.Selector().ByName(name)
-		if !found {
-			return o, fault.Field("policy", "names no policy")
-		}
-		o.Policy = p.ID
-	}
-	return o, nil
+	q, err := admin.ParseOffenderFilter(s.Catalog, values)
+	q.From, q.To, q.Cursor, q.Limit, q.Points = w.Range.From, w.Range.To, w.Query.Get("cursor"), offendersPage, chart.SparklinePoints
+	return q, err
 }
 
-func (h *offendersHandler) filterChips(w *site.MonitorPage) []filterChip {
+// filterChips returns the filters that a page's address sets.
+func filterChips(w *site.MonitorPage) []filterChip {
 	var all []filterChip
 	for _, f := range []struct {
 		param, name string
 		show        func(string) string
 	}{
-		{"search", "Key holds", nil}, {"min_offences", "Offences", func(v string) string { return v + " or more" }},
+		{"search", "Key contains", nil}, {"min_offences", "Offences", func(v string) string { return v + " or more" }},
 		{"pattern", "Key is", nil}, {"rule", "Rule is", format.RuleText}, {"not_rule", "Rule is not", format.RuleText},
 		{"policy", "Policy is", nil}, {"source", "Client", nil}, {"shadow", "Shadow policies", func(string) string { return "included" }},
 	} {
@@ -299,15 +295,6 @@ func (h *offendersHandler) filterChips(w *site.MonitorPage) []filterChip {
 		all = append(all, filterChip{Name: f.name, Value: value, Key: f.param == "pattern", Without: w.With(f.param, "")})
 	}
 	return all
-}
-
-// canonicalRule reads a rule as people write it; what is none is taken as it
-// is, for it may be the id of a block.
-func canonicalRule(text string) string {
-	if r, err := rules.ParseRule(text); err == nil {
-		return r.String()
-	}
-	return text
 }
 
 // reportColumn is one of the columns of the report that may be left out. The

@@ -45,7 +45,7 @@ func (h *originsHandler) showOrigins(c *httpserver.Call) error {
 	if h.detection == nil {
 		return errNotCounted
 	}
-	w, err := h.NewMonitorPage(c, "Where offenders come from", "/offenders", append([]string{"by"}, offenderParams...)...)
+	w, err := h.NewMonitorPage(c, "Origins of offenders", "/offenders", append([]string{"by"}, offenderParams...)...)
 	if err != nil {
 		return err
 	}

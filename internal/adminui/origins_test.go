@@ -42,7 +42,7 @@ func TestThePagesSayWhoseAddressesKeysAre(t *testing.T) {
 	v.get("/key?key=ip:203.0.113.2").is(http.StatusOK).holds("From <b>NL</b>").holds("<b>AS64500</b>").holds("Offenders of asn:64500").lacks(hostile[0]).lacks("Block asn:64500")
 	o.get("/key?key=ip:203.0.113.2").is(http.StatusOK).holds(`href="/blocks/new?pattern=asn%3a64500"`)
 	v.get("/key?key=token:abc").is(http.StatusOK).lacks("AS64500")
-	v.get("/offenders").is(http.StatusOK).holds("NL, AS64500").holds("Where they come from").lacks(hostile[0])
+	v.get("/offenders").is(http.StatusOK).holds("NL, AS64500").holds("Origins").lacks(hostile[0])
 	v.get("/offenders?pattern=country:NL").is(http.StatusOK).holds("203.0.113.2<").lacks("DE, AS64501")
 	v.get("/offenders?pattern=country:DE").is(http.StatusOK).holds("DE, AS64501").lacks("203.0.113.2<")
 	v.get("/offenders/origins").is(http.StatusOK).holds("asn:64500").lacks(hostile[0]).lacks("Block…")
@@ -65,7 +65,7 @@ func TestThePagesWorkWithoutOrigins(t *testing.T) {
 	n.attack(t)
 	v := n.as(t, "vic")
 	v.get("/key?key=ip:203.0.113.2").is(http.StatusOK).lacks("AS64500")
-	v.get("/offenders").is(http.StatusOK).lacks("Where they come from").lacks("AS64500")
+	v.get("/offenders").is(http.StatusOK).lacks("Origins").lacks("AS64500")
 	v.get("/offenders/origins").is(http.StatusOK).holds("--geoip-dir")
 	v.get("/settings").is(http.StatusOK).holds("Start the node with <code>--geoip-dir</code>")
 }

@@ -2,6 +2,7 @@ package adminui
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -116,7 +117,7 @@ func (h *overviewHandler) addTraffic(ctx context.Context, page *overviewPage) er
 		page.SourcePolicy = h.PolicyName(source.Policy)
 	}
 	s, step := page.Range, chart.Step(page.Range.Length())
-	traffic, err := h.detection.Traffic(ctx, 0, s.From, s.To, step)
+	traffic, err := h.detection.TrafficCounts(ctx, 0, s.From, s.To, step)
 	if err != nil {
 		return err
 	}
@@ -140,15 +141,15 @@ func (p *overviewPage) brush() {
 	if since.IsZero() || !since.After(p.Range.From.Add(p.Range.Length()/20)) || p.Range.To.Sub(since) < 2*time.Minute || p.Range.Last == 0 {
 		return
 	}
-	p.Chart.Mark(since, "Begins "+since.Format("15:04"))
+	p.Chart.Mark(since, format.Sentence{format.Plain("Begins "), format.Clock(since).WithZone()})
 	p.Chart.SelectTime(since, p.Range.To, site.WithRange("/", format.TimeRange{From: since, To: p.Range.To}))
 }
 
 func (p *overviewPage) chartSentence() string {
-	text := "In " + p.Range.Name() + ", of " + format.Compact(p.Checks) + " checks " + format.Compact(p.Sum.Allowed) + " were allowed, " +
+	text := "In " + p.Range.Name().String() + ", of " + format.Compact(p.Checks) + " checks " + format.Compact(p.Sum.Allowed) + " were allowed, " +
 		format.Compact(p.Sum.Limited) + " limited by a rule and " + format.Compact(p.Sum.Blocked) + " blocked."
 	if !p.Attack.Since.IsZero() {
-		text += " An attack began at " + p.Attack.Since.Format("15:04") + "."
+		text += " An attack began at " + format.Clock(p.Attack.Since).WithZone().Text + "."
 	}
 	return text
 }
@@ -209,26 +210,28 @@ func (h *overviewHandler) addRules(ctx context.Context, page *overviewPage) erro
 }
 
 // Headline returns the sentence at the head.
-func (p *overviewPage) Headline() string {
+func (p *overviewPage) Headline() format.Sentence {
 	now, baseline := p.Attack.Now, p.Attack.Baseline
 	switch {
 	case !p.Attack.Since.IsZero():
-		text := "Refusing " + requests(now.Refused()) + " a second since " + format.ShortTime(p.Attack.Since, p.Now)
+		text := ""
 		if ago := p.Now.Sub(p.Attack.Since); ago >= time.Minute {
-			text += ", " + minutesAgo(ago) + " ago"
+			text = ", " + minutesAgo(ago) + " ago"
 		}
+		text += "."
 		if p.Attack.HasBaseline {
-			return text + ". Normal is " + format.PerSecond(baseline.Refused()) + "."
+			text += " Normal is " + format.PerSecond(baseline.Refused()) + "."
 		}
-		return text + "."
+		return format.Sentence{format.Plain("Refusing " + requests(now.Refused()) + " a second since "),
+			format.Short(p.Attack.Since, p.Now).WithZone(), format.Plain(text)}
 	case now.Refused() > 0:
-		return "No attack. Refusing " + requests(now.Refused()) + " a second."
+		return format.Sentence{format.Plain("No attack. Refusing " + requests(now.Refused()) + " a second.")}
 	case now.Allowed > 0:
-		return "No request is being refused."
+		return format.Sentence{format.Plain("No request is being refused.")}
 	case p.Checks > 0:
-		return "No checks at the moment."
+		return format.Sentence{format.Plain("No checks at the moment.")}
 	}
-	return "No checks in " + p.Range.Name() + "."
+	return slices.Concat(format.Sentence{format.Plain("No checks in ")}, p.Range.Name(), format.Sentence{format.Plain(".")})
 }
 
 func requests(perSec float64) string {
@@ -292,7 +295,7 @@ func (p *overviewPage) SourceLink() string {
 
 // SourceBlockLink leads to the form that blocks the source.
 func (p *overviewPage) SourceBlockLink() string {
-	reason := format.WholePercent(p.Attack.Source.Ratio) + " of what was refused since " + p.Attack.Since.Format("2 Jan, 15:04")
+	reason := format.WholePercent(p.Attack.Source.Ratio) + " of what was refused since " + p.Attack.Since.UTC().Format("2 Jan, 15:04 UTC")
 	return site.WithRange("/blocks/new", p.Range, "pattern", p.Attack.Source.Pattern.String(), "reason", reason)
 }
 

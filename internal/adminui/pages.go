@@ -25,15 +25,19 @@ type Deps struct {
 	Policies *admin.Policies
 	Entries  *admin.Entries
 	Logins   *identities.Logins
-	Tokens   *identities.Tokens
-	Connect  *operations.Connect
-	Users    *identities.Users
-	Audit    *operations.Audit
-	Bouncers *admin.Bouncers
-	Catalog  site.View
+	OpenID   *identities.OpenIDLogins // nil without an OpenID provider
+	// TwoFactor sets up the second factor of the user who asks.
+	TwoFactor *identities.TwoFactor
+	Tokens    *identities.Tokens
+	Connect   *operations.Connect
+	Users     *identities.Users
+	Audit     *operations.Audit
+	Bouncers  *admin.Bouncers
+	Catalog   site.View
 
 	// Offenders counts what was refused; nil leaves those figures out.
 	Detection *admin.Detection
+	Views     *admin.Views
 	Keys      *admin.Keys
 	Profiles  *admin.Profiles
 	Reports   *operations.Reports
@@ -87,6 +91,9 @@ func New(d Deps) (*Pages, error) {
 	o := site.Options{
 		Catalog: d.Catalog, Ready: d.Ready, Node: d.Node, Version: d.Build.Version, Logger: d.Logger, Now: d.Now, HasJobs: d.Jobs.Available(),
 	}
+	if d.Notifications != nil {
+		o.Silences = d.Notifications.ActiveSilences
+	}
 	if d.Detection != nil {
 		o.OpenProposals = d.Detection.Proposals.CountOpen
 	}
@@ -107,11 +114,12 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		Site: s, checked: d.Checked, settings: d.Settings, checkURL: d.CheckURL, adminURL: d.AdminURL, dataDir: d.DataDir,
 	}
 	handlers := []interface{ routes() []httpserver.Route }{
-		&loginHandler{Site: s, sessions: sessions, logins: d.Logins},
+		&loginHandler{Site: s, sessions: sessions, logins: d.Logins, openID: d.OpenID},
 		&searchHandler{Site: s, detection: d.Detection, entries: d.Entries},
 		firstRun,
 		&overviewHandler{Site: s, detection: d.Detection, blocks: d.Entries, parts: d.Health, firstRun: firstRun, toasts: toasts},
-		&offendersHandler{Site: s, detection: d.Detection, toasts: toasts, origins: &d.Origins},
+		&offendersHandler{Site: s, detection: d.Detection, toasts: toasts, origins: &d.Origins, views: d.Views},
+		&viewsHandler{Site: s, views: d.Views},
 		&originsHandler{Site: s, detection: d.Detection, origins: &d.Origins},
 		&keyHandler{
 			Site: s, keys: d.Keys, profiles: d.Profiles, detection: d.Detection, blocks: d.Entries, toasts: toasts, origins: &d.Origins,
@@ -127,7 +135,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 	all := append(s.StaticRoutes(), policies.Routes()...)
 	all = append(all, (&profiles.Handler{Site: s, Profiles: d.Profiles}).Routes()...)
 	all = append(all, administration.Routes(s, administration.Deps{
-		Bouncers: d.Bouncers, Reports: d.Reports, Jobs: d.Jobs, Notifications: d.Notifications, Connect: d.Connect, Tokens: d.Tokens, Users: d.Users,
+		Bouncers: d.Bouncers, Reports: d.Reports, Jobs: d.Jobs, Notifications: d.Notifications, Connect: d.Connect, Tokens: d.Tokens, Users: d.Users, TwoFactor: d.TwoFactor,
 		Settings: d.Settings, Build: d.Build, Crawlers: d.Crawlers, Origins: d.Origins,
 	})...)
 	for _, h := range handlers {

@@ -73,7 +73,7 @@ func TestEveryAlgorithmIsChosenInTheEditorWithoutJavaScript(t *testing.T) {
 	} {
 		name := a.sent.Get("algorithm")
 		v.post("/policies/default/draft", editorForm(fmt.Sprint(i+1), a.sent)).is(http.StatusOK).
-			holds("resets the counts").holds("resets its counts").holds("Counts by").holds("has used is forgotten")
+			holds("resets the counts").holds("resets its counts").holds("Algorithm").holds("The counts of every key are reset")
 		v.post("/policies/default", editorForm(fmt.Sprint(i+1), a.sent)).is(http.StatusSeeOther)
 		if p := n.policy(t); p.Algorithm != name || p.Options != a.want {
 			t.Fatalf("%s was saved as %s with %+v, want %+v", a.sent, p.Algorithm, p.Options, a.want)

@@ -3,7 +3,9 @@ package adminui_test
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -27,7 +29,7 @@ func TestAPresetIsShownAppliedAndWatched(t *testing.T) {
 	if p := found(); p.Mode != rules.Shadow || !p.IsTrap() || p.Escalation == nil {
 		t.Fatalf("the shadow of the traps is %+v", p)
 	}
-	maria.get("/presets/traps").is(http.StatusOK).holds("replaces version 1").holds("What changes of traps")
+	maria.get("/presets/traps").is(http.StatusOK).holds("replaces version 1").holds("Changes to traps")
 	maria.post("/presets/traps", url.Values{"mode": {"enforce"}}).is(http.StatusPreconditionRequired) // without what the page showed
 	for _, wrong := range []string{"traps", "x traps", "0 traps", "-1 traps"} {
 		maria.post("/presets/traps", url.Values{"mode": {"enforce"}, "expect": {wrong}}).is(http.StatusUnprocessableEntity)
@@ -40,9 +42,9 @@ func TestAPresetIsShownAppliedAndWatched(t *testing.T) {
 	if p := found(); p.Mode != rules.Enforce || p.Version != 2 {
 		t.Fatalf("the traps are %+v", p)
 	}
-	maria.get("/presets/traps").is(http.StatusOK).holds("as the preset says already").lacks("Apply the preset")
+	maria.get("/presets/traps").is(http.StatusOK).holds("already match the preset").lacks("Apply the preset")
 
-	n.as(t, "olu").get("/presets/traps").is(http.StatusOK).holds("An administrator applies presets").lacks("Apply the preset")
+	n.as(t, "olu").get("/presets/traps").is(http.StatusOK).holds("Only admins can apply presets").lacks("Apply the preset")
 	n.as(t, "olu").post("/presets/scraper", nil).is(http.StatusForbidden)
 }
 
@@ -56,4 +58,39 @@ func TestAConflictKeepsTheOutcomeThatWasTyped(t *testing.T) {
 	maria.post("/new-policy", draft("20", "0")).is(http.StatusSeeOther)
 	maria.post("/policies/guessing", draft("30", "1")).is(http.StatusSeeOther)
 	maria.post("/policies/guessing", draft("40", "1")).is(http.StatusPreconditionFailed).holds(`name="outcome" value="login_failed"`)
+}
+
+// wander has scanners ask for what only scanners ask for, and one person by mistake, with
+// a pause after each request.
+func (n *node) wander(t testing.TB, pause time.Duration) {
+	t.Helper()
+	for key, paths := range map[string]string{
+		"ip:203.0.113.66":   "/.env /.git/config /.aws/credentials /backup.sql /actuator/env",
+		"ip:203.0.113.67":   "/.env /api/.env /.git/HEAD /",
+		"ip:2001:db8:9::77": "/ /news /news/1 /old/.htaccess /news/2 /about",
+	} {
+		for path := range strings.FieldsSeq(paths) {
+			n.askFor(t, key, path)
+			n.clock.advance(pause)
+		}
+	}
+}
+
+func TestAPresetShowsWhatItsTrapsWouldHaveCaught(t *testing.T) {
+	n := newNode(t)
+	maria := n.as(t, "maria")
+	maria.get("/presets/traps").is(http.StatusOK).holds("What it would have caught").holds("No traffic was recorded in this time.")
+	maria.get("/presets/website").lacks("What it would have caught")
+	n.send(t, "ip:192.0.2.1", "ip:192.0.2.2")
+	n.clock.advance(2 * time.Minute)
+	n.flush(t)
+	maria.get("/presets/traps").holds("None of the 2 recorded requests says its path").lacks("would have refused<")
+	n.wander(t, 2*time.Second)
+	n.clock.advance(2 * time.Minute)
+	n.flush(t)
+	maria.get("/presets/traps?last=1h").is(http.StatusOK).holds("<b>9</b> of 17 requests, of <b>3</b> of 5 keys, and blocked <b>2</b> of these keys").
+		holds("2 of the caught keys also had 6 other requests that Stint allowed").holds("*/.htaccess").holds("2001:db8:9::").holds("more paths would have caught nothing").lacks("<bdi>/GponForm")
+	maria.get("/presets/traps?last=99y").is(http.StatusOK).holds("<b>9</b> of 17")
+	maria.get("/presets/traps?mode=shadow").holds(`href="?last=1h&amp;mode=shadow"`)
+	n.as(t, "olu").get("/presets/traps").is(http.StatusOK).lacks("What it would have caught")
 }

@@ -77,7 +77,7 @@ func TestTheKeyPageShowsReservationsThatLieAhead(t *testing.T) {
 	n.ask(t, turned) // refused: it would come before those who wait
 	n.flush(t)
 	b.do(chromedp.EmulateViewport(1440, 900), chromedp.Navigate(n.url+"/key?key="+turned))
-	b.shows("Limited by 1/10 s", "2 reservations lie ahead, the last at "+clockAt(20*time.Second)+". The next request that does not wait is allowed in 28 s, at "+clockAt(30*time.Second)+" UTC",
+	b.shows("Limited by 1/10 s", "2 reservations lie ahead, the last at "+clockAt(20*time.Second)+" UTC. The next request that does not wait is allowed in 28 s, at "+clockAt(30*time.Second)+" UTC",
 		"reservation made ahead", "Next without waiting, "+clockAt(30*time.Second))
 	if ahead := run(b, chromedp.Evaluate[int](`document.querySelectorAll(".timeline > svg .ahead").length`)); ahead != 2 {
 		t.Errorf("%d reservations are drawn ahead, want 2", ahead)
@@ -105,7 +105,7 @@ func TestWhereOnlyReservationsMakeItWaitNoRuleIsNamed(t *testing.T) {
 	n.ask(t, turned)
 	n.flush(t)
 	page := v.get("/key?key=" + turned).is(http.StatusOK)
-	page.holds("by the reservations of policy").holds("<b>1 reservation</b> lies ahead, the last at <b>" + clockAt(10*time.Second) + "</b>").holds("in <b>8 s</b>").lacks("decides now")
+	page.holds("by the reservations of policy").holds("<b>1 reservation</b> lies ahead, the last at <b>").holds(">" + clockAt(10*time.Second) + " UTC</time></b>").holds("in <b>8 s</b>").lacks("decides now")
 }
 
 func TestTheKeyPageUnderACounterSaysWhatIsLeftAndThatNoTimesAreKept(t *testing.T) {
@@ -119,7 +119,7 @@ func TestTheKeyPageUnderACounterSaysWhatIsLeftAndThatNoTimesAreKept(t *testing.T
 	}
 	b.do(chromedp.Navigate(n.url + "/key?key=" + turned))
 	b.shows("1 request allowed now", "counted by generic cell rate algorithm, burst 3", "2 of 3 1 Free now",
-		"The policy default keeps counts and not the times of requests, so there is no time line of them.")
+		"The policy default keeps counts and not the times of requests, so there is no timeline.")
 	for range 3 {
 		n.ask(t, turned)
 	}
@@ -132,7 +132,7 @@ func TestTheKeyPageUnderACounterSaysWhatIsLeftAndThatNoTimesAreKept(t *testing.T
 	b.look("key-gcra")
 	b.do(chromedp.Click(chromedp.CSS(`a[href*="refusal="]`)))
 	b.waitFor(`location.search.includes("refusal=")`)
-	b.shows("The rule 800/day waited for no single request")
+	b.shows("The retry time under the rule 800/day comes from no single request")
 	b.audit("a refusal under a counter")
 	b.consoleIsClean()
 }

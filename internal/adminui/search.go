@@ -58,7 +58,7 @@ func (h *searchHandler) suggestKeys(c *httpserver.Call) error {
 	if h.detection != nil && len(text) >= minText {
 		ctx := c.Context()
 		now := h.Now()
-		ranking, err := h.detection.Rank(ctx, offences.Query{From: now.Add(-format.DefaultTimeRange), To: now, Search: text, Limit: suggested})
+		ranking, err := h.detection.Store.Rank(ctx, offences.Query{From: now.Add(-format.DefaultTimeRange), To: now, Search: text, Limit: suggested})
 		if err != nil {
 			return err
 		}

@@ -25,6 +25,12 @@ const (
 	plainCookie  = "stint_session"
 )
 
+// The cookie of a login that awaits its code. It gives access to nothing.
+const (
+	securePendingCookie = "__Host-stint-code"
+	plainPendingCookie  = "stint_code"
+)
+
 const storeTimeout = 10 * time.Second
 
 // sessions finds the session of a request by its cookie, and sets the cookie.
@@ -64,9 +70,13 @@ func (s *sessions) SessionOf(c *fiber.Ctx) (*httpserver.Principal, error) {
 	}
 	c.Locals(loginLocal, l)
 	c.Locals(site.CSRFLocal, l.Session.CSRF)
+	access := []identity.Access{l.User.Role.Access(), identity.Account}
+	if l.MustSetUpTOTP {
+		access = []identity.Access{identity.Account}
+	}
 	return &httpserver.Principal{
 		Kind: audit.User, ID: l.User.ID, Name: l.User.Name,
-		Role: l.User.Role, Access: []identity.Access{l.User.Role.Access()}, Proof: hash,
+		Role: l.User.Role, Access: access, Proof: hash, MustSetUpTOTP: l.MustSetUpTOTP, LoggedIn: l.Session.Created,
 	}, nil
 }
 
@@ -75,11 +85,17 @@ func (s *sessions) SessionHolds(ctx context.Context, p *httpserver.Principal) (b
 	return s.IsActive(ctx, p.Proof, p.Role)
 }
 
-func (s *sessions) cookie(c *fiber.Ctx) string {
-	if secret := c.Cookies(secureCookie); secret != "" || s.secure {
+func (s *sessions) cookie(c *fiber.Ctx) string { return s.readCookie(c, secureCookie, plainCookie) }
+
+func (s *sessions) pendingCookie(c *fiber.Ctx) string {
+	return s.readCookie(c, securePendingCookie, plainPendingCookie)
+}
+
+func (s *sessions) readCookie(c *fiber.Ctx, secure, plain string) string {
+	if secret := c.Cookies(secure); secret != "" || s.secure {
 		return secret
 	}
-	return c.Cookies(plainCookie)
+	return c.Cookies(plain)
 }
 
 // end ends the session of a request, if it has one, and deletes its cookie.
@@ -96,16 +112,30 @@ func (s *sessions) end(ctx context.Context, c *httpserver.Call) error {
 // delete it where lifetime is negative. It says how long, not until when: the
 // browser's clock may be wrong.
 func (s *sessions) setCookie(c *fiber.Ctx, value string, lifetime time.Duration) {
+	s.writeCookie(c, secureCookie, plainCookie, value, lifetime, s.overTLS(c))
+}
+
+// setCookieOver is setCookie where it is known whether the browser came by TLS.
+func (s *sessions) setCookieOver(c *fiber.Ctx, value string, lifetime time.Duration, overTLS bool) {
+	s.writeCookie(c, secureCookie, plainCookie, value, lifetime, overTLS)
+}
+
+// setPendingCookie is setCookie for a login that awaits its code.
+func (s *sessions) setPendingCookie(c *fiber.Ctx, value string, lifetime time.Duration) {
+	s.writeCookie(c, securePendingCookie, plainPendingCookie, value, lifetime, s.overTLS(c))
+}
+
+func (s *sessions) writeCookie(c *fiber.Ctx, secure, plain, value string, lifetime time.Duration, overTLS bool) {
 	maxAge := -1
 	if lifetime >= 0 {
 		maxAge = max(1, int(lifetime/time.Second))
 	}
 	cookie := fiber.Cookie{
-		Name: plainCookie, Value: value, Path: "/", MaxAge: maxAge,
+		Name: plain, Value: value, Path: "/", MaxAge: maxAge,
 		HTTPOnly: true, SameSite: fiber.CookieSameSiteStrictMode,
 	}
-	if s.overTLS(c) {
-		cookie.Name, cookie.Secure = secureCookie, true
+	if overTLS {
+		cookie.Name, cookie.Secure = secure, true
 	}
 	c.Cookie(&cookie)
 }

@@ -122,3 +122,24 @@ func (b *browser) picture(name string, width int64, theme string) {
 	picture := run(b, chromedp.FullScreenshot(100))
 	must(b.t, os.WriteFile(filepath.Join(*shots, fmt.Sprintf("%s-%d-%s.png", name, width, theme)), picture, 0o644))
 }
+
+// inspect looks at a page in both themes, narrow and wide, without loading it again; path is
+// "" for the page that is shown.
+func (b *browser) inspect(name, path string) {
+	b.t.Helper()
+	if path != "" {
+		b.do(chromedp.Navigate(b.node.url + path))
+	}
+	for _, width := range []int64{390, 768, 1440, 1920} {
+		for _, theme := range []string{"light", "dark"} {
+			b.do(chromedp.EmulateViewport(width, 900), chromedp.Func(emulate(theme)))
+			if over := run(b, chromedp.Evaluate[int]("document.documentElement.scrollWidth - innerWidth")); over > 0 {
+				b.t.Errorf("%s at %d: the page is %d pixels too wide", name, width, over)
+			}
+			if width == 1440 {
+				b.audit(name + ", " + theme)
+			}
+			b.picture(name, width, theme)
+		}
+	}
+}

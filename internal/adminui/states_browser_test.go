@@ -255,7 +255,7 @@ func TestSearchSuggestsAndSmallThingsAreRight(t *testing.T) {
 	b.says("203.0.113.0/24")
 	n.block(t, "ip:203.0.113.0/24", "the range", "maria", blocks.Manual, time.Hour)
 	b.show(1440, "/")
-	b.says("No range is proposed for a block.")
+	b.says("No open proposals.")
 	b.show(1440, "/blocks?state=ended")
 	b.saysNot("requests in the last hour")
 }
@@ -265,7 +265,7 @@ func TestThePageOfEventsFetchesOnlyWhatIsNewAndStaysUnderThePointer(t *testing.T
 	b := newBrowser(t, n)
 	b.logIn("vic")
 	b.show(1440, "/live")
-	b.waitFor(`document.body.innerText.includes("Nothing yet.") && document.querySelector("[data-age-text]").innerText === "Live"`)
+	b.waitFor(`document.body.innerText.includes("No events yet.") && document.querySelector("[data-age-text]").innerText === "Live"`)
 	n.send(t, "token:first")
 	b.waitFor(`document.querySelectorAll("table.events tbody tr").length === 1`)
 	b.do(chromedp.Evaluate[chromedp.Void](`window.asked = []; document.addEventListener("htmx:afterRequest",

@@ -36,6 +36,7 @@ var toastTexts = map[string]struct {
 	"notedeleted":   {"The note is deleted.", "", "", false},
 	"resumed":       {"Automatic blocks are resumed.", "", "", false},
 	"unchanged":     {"Nothing was changed: each of them has a block of its own.", "", "", false},
+	"viewsaved":     {"The view is saved.", "", "", false},
 	"dismissed":     {"Dismissed. The range is not proposed again for a day.", "", "", false},
 }
 

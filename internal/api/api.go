@@ -49,6 +49,7 @@ type Deps struct {
 	Audit    *use.Audit
 
 	Detection     *admin.Detection
+	Views         *admin.Views
 	Reports       *use.Reports
 	Nodes         *use.Nodes
 	Crawlers      use.Crawlers
@@ -93,9 +94,10 @@ func New(d Deps) *API {
 		(&connectHandler{tokens: tokens, connect: d.Connect}).routes(),
 		(&userHandler{users: d.Users}).routes(),
 		operations.Routes(operations.Deps{
-			Audit: d.Audit, Undo: d.Undo, Reports: d.Reports, Jobs: d.Jobs, Notifications: d.Notifications, Backups: d.Backups,
+			Audit: d.Audit, Undo: d.Undo, Reports: d.Reports, Jobs: d.Jobs, Notifications: d.Notifications, Backups: d.Backups, Now: d.Now,
 		}),
 		(&offenderHandler{common: c, detection: d.Detection, origins: &d.Origins}).routes(),
+		(&viewHandler{views: d.Views}).routes(),
 		(&trafficHandler{common: c, detection: d.Detection}).routes(),
 		(&escalationHandler{common: c, detection: d.Detection}).routes(),
 		(&proposalHandler{common: c, detection: d.Detection}).routes(),

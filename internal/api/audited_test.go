@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 // change is a request that changes something, and the entry that it must leave.
@@ -82,6 +83,8 @@ func TestEveryOperationThatChangesSomethingLeavesAnEntryInTheAudit(t *testing.T)
 		d.do(change{operation: "endLimit", method: del, path: "/v1/keys/token:a/limit", action: "profile.end_limit", before: true, after: true})
 		d.do(change{operation: "deleteProfile", method: del, path: "/v1/keys/token:a", action: "profile.delete", before: true})
 		d.do(change{operation: "importProfiles", method: post, path: "/v1/profiles/import", body: "key,plan\ntoken:b,gold\n", headers: []string{"Content-Type: text/csv"}, action: "profile.import", after: true})
+		d.changeChannels()
+		d.changeViews()
 		d.do(change{operation: "runJob", method: post, path: "/v1/jobs/good/run", action: "job.run"})
 		d.do(change{operation: "writeReport", method: post, path: wire.PathReports, body: `{"kind":"daily"}`, action: "report.write"})
 		d.do(change{operation: "backup", method: get, path: wire.PathBackup, action: "backup.read"})
@@ -97,6 +100,23 @@ func TestEveryOperationThatChangesSomethingLeavesAnEntryInTheAudit(t *testing.T)
 			}
 		}
 	}, func(d *nodeParts) { d.Backups.Store = &memoryBackups{held: []byte("data")} })
+}
+
+func (d *audited) changeChannels() {
+	d.Helper()
+	const phone, body = wire.PathChannels + "/phone", `{"name":"phone","type":"ntfy","url":"ntfy://ntfy.example.com/topic"}`
+	d.do(change{operation: "addChannel", method: post, path: wire.PathChannels, body: body, action: "channel.add", after: true})
+	d.do(change{operation: "changeChannel", method: patch, path: phone, body: `{"url":"ntfy://ntfy.example.com/other"}`, action: "channel.update", before: true, after: true})
+	d.do(change{operation: "deleteChannel", method: del, path: phone, action: "channel.delete", before: true})
+	s := read[wire.Silence](d, d.do(change{operation: "addSilence", method: post, path: wire.PathSilences, body: `{"reason":"ours","expires_in":"1h"}`, action: "silence.add", after: true}))
+	d.do(change{operation: "endSilence", method: del, path: wire.PathSilences + "/" + s.ID, action: "silence.end", before: true})
+}
+
+func (d *audited) changeViews() {
+	d.Helper()
+	v := read[wire.View](d, d.do(change{operation: "addView", method: post, path: wire.PathViews, body: `{"name":"Open","query":"state=open"}`, action: "view.add", after: true}))
+	d.do(change{operation: "changeView", method: patch, path: wire.PathViews + "/" + v.ID, body: `{"name":"Still open"}`, action: "view.update", before: true, after: true})
+	d.do(change{operation: "deleteView", method: del, path: wire.PathViews + "/" + v.ID, action: "view.delete", before: true})
 }
 
 func (d *audited) changePolicies() {
@@ -137,7 +157,15 @@ func (d *audited) changeIdentities() {
 	path = "/v1/users/" + user.ID
 	d.do(change{operation: "changeUser", method: patch, path: path, body: `{"disabled":true}`, action: "user.update", before: true, after: true})
 	d.do(change{operation: "setPassword", method: put, path: path + "/password", body: `{"password":"battery staple"}`, action: "user.update", before: true, after: true})
+	d.setUpTOTP(user.ID)
+	d.do(change{operation: "resetTOTP", method: del, path: path + "/totp", action: "user.reset_totp", before: true, after: true})
 	d.do(change{operation: "deleteUser", method: del, path: path, action: "user.delete", before: true})
+}
+
+// setUpTOTP gives a user a second factor, which only the user can do, on the pages.
+func (d *audited) setUpTOTP(user string) {
+	d.Helper()
+	storetest.SetUpTOTP(d, d.store.Factors, user)
 }
 
 func (d *audited) decideProposals() {

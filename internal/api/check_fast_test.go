@@ -112,28 +112,104 @@ func masked(text string) string {
 	})
 }
 
-// talk sends bytes in pieces on one connection and returns all that is answered.
-func talk(t *testing.T, base string, pieces ...string) string {
+// talk sends bytes in pieces on one connection, each once the server has read those before it,
+// and returns all that is answered.
+func (r *recorded) talk(t *testing.T, pieces ...string) string {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	r.received.begin()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(r.check, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	for _, piece := range pieces {
-		if _, err := io.WriteString(conn, piece); err != nil {
+	sent := 0
+	for i, piece := range pieces {
+		n, err := io.WriteString(conn, piece)
+		if err != nil {
 			t.Logf("the server hung up while it was written to: %v", err)
 		}
-		time.Sleep(time.Millisecond) // so that it is read in pieces, most of the time
+		if sent += n; i < len(pieces)-1 && err == nil {
+			r.received.await(t, sent)
+		}
 	}
 	_ = conn.(*net.TCPConn).CloseWrite()
 	all, _ := io.ReadAll(conn) // what came before it was cut off counts
 	return string(all)
 }
 
+// received counts what the first connection of a listener since begin has read.
+type received struct {
+	net.Listener
+	mu    sync.Mutex
+	conn  *receivedConn // nil until it is accepted
+	bytes int
+	ended bool // the server closed it
+}
+
+func (r *received) listen(l net.Listener) net.Listener {
+	r.Listener = l
+	return r
+}
+
+func (r *received) Accept() (net.Conn, error) {
+	accepted, err := r.Listener.Accept()
+	c := &receivedConn{accepted, r}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.conn == nil && err == nil {
+		r.conn = c
+	}
+	return c, err
+}
+
+type receivedConn struct {
+	net.Conn
+	counted *received
+}
+
+func (c *receivedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.counted.mu.Lock()
+	defer c.counted.mu.Unlock()
+	if c.counted.conn == c {
+		c.counted.bytes += n
+	}
+	return n, err
+}
+
+func (c *receivedConn) Close() error {
+	c.counted.mu.Lock()
+	defer c.counted.mu.Unlock()
+	c.counted.ended = c.counted.ended || c.counted.conn == c
+	return c.Conn.Close()
+}
+
+func (r *received) begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.conn, r.bytes, r.ended = nil, 0, false
+}
+
+// await waits until so many bytes were read, or none will be.
+func (r *received) await(t *testing.T, bytes int) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Microsecond) {
+		r.mu.Lock()
+		done := r.bytes >= bytes || r.ended
+		r.mu.Unlock()
+		if done {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the server has not read %d bytes", bytes)
+		}
+	}
+}
+
 // recorded is a node and what it measured of its requests.
 type recorded struct {
 	*testNode
+	received received
 	mu       sync.Mutex
 	observed []string
 	fast     atomic.Int64
@@ -156,7 +232,7 @@ func startPair(t *testing.T, change func(*nodeParts)) (fast, plain *recorded) {
 	for i := range both {
 		r := &recorded{}
 		r.testNode = startNode(t, func(p *nodeParts) {
-			p.Plain = i == 1
+			p.Plain, p.Listen = i == 1, r.received.listen
 			p.Server.Observe = func(a *httpserver.Answered) {
 				r.mu.Lock()
 				defer r.mu.Unlock()
@@ -230,7 +306,7 @@ func compare(t *testing.T, what string, fast, plain *recorded, pieces ...string)
 		for j, piece := range pieces {
 			filled[j] = strings.NewReplacer("{token}", n.tokens[identity.Check], "{read}", n.tokens[identity.Read]).Replace(piece)
 		}
-		got[i] = masked(talk(t, n.check, filled...))
+		got[i] = masked(n.talk(t, filled...))
 	}
 	for i, n := range []*recorded{fast, plain} {
 		got[i] += "\n" + n.reset()

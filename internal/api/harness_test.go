@@ -25,6 +25,8 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/notify/channels"
+	"github.com/stint-dev/stint/internal/notify/egress"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -81,6 +83,8 @@ type nodeParts struct {
 	Extra  []httpserver.Route
 	Change func(*httpserver.Route) // of each route of the API; nil for none
 	Plain  bool                    // no fast path
+	// Listen changes the check listener before anything reads from it; nil for none.
+	Listen func(net.Listener) net.Listener
 }
 
 // migrated makes databases with the present schema, yet to be seeded.
@@ -141,13 +145,15 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 			Users:    &identities.Users{Store: store.Identities},
 			Policies: admin.NewPolicies(store.Policies, admin.PolicyOptions{View: known, Now: n.clock.Now}), Entries: entries, Audit: &operations.Audit{Store: store.Audit}, Nodes: &operations.Nodes{Store: store.Nodes, Now: n.clock.Now},
 			Bouncers:  &admin.Bouncers{Store: store.Bouncers, Entries: store.Entries, View: known, Now: n.clock.Now},
-			Detection: counted, Reports: &operations.Reports{
+			Detection: counted, Views: &admin.Views{Store: store.Views, Catalog: known}, Reports: &operations.Reports{
 				Builder: &reports.Builder{Store: store.Reports, Counts: store.Offences, Detection: counted, Proposals: counted.Proposals, View: known, Now: n.clock.Now}, Recorder: store.Audit, Now: n.clock.Now,
 			},
 			Undo: &admin.Undo{Records: store.Audit, Store: store, Entries: entries, Policies: store.Policies}, Events: n.events,
 			Notifications: &operations.Notifications{
 				Notifier: notify.New(notify.Options{Store: store.Outbox, Channels: []notify.Channel{&n.channel}, Now: n.clock.Now}),
-				Outbox:   store.Outbox, Recorder: store.Audit,
+				Outbox:   store.Outbox, Recorder: store.Audit, Channels: store.Channels,
+				Builder: channels.Builder{Client: egress.New(egress.Options{})},
+				Preset:  []operations.Channel{{Preset: true, Config: notify.Config{Name: "desk", Type: notify.Webhook}}},
 			},
 			Now: n.clock.Now,
 		},
@@ -169,12 +175,15 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 	}
 	n.server = httpserver.New(d.Server, routes, d.Extra)
 	n.Cleanup(n.events.Close) // after which no stream keeps a listener open
-	n.admin = n.serve(n.server.AdminApp())
-	if d.Plain {
-		n.check = n.serve(n.server.CheckApp())
-	} else {
-		n.check = n.serve(n.server.CheckApp(), n.server.CheckListener)
+	n.admin = n.serve(n.server.AdminApp(), httpserver.FramingListener)
+	wraps := []func(net.Listener) net.Listener{httpserver.FramingListener}
+	if d.Listen != nil {
+		wraps = append([]func(net.Listener) net.Listener{d.Listen}, wraps...)
 	}
+	if !d.Plain {
+		wraps = append(wraps, n.server.CheckListener)
+	}
+	n.check = n.serve(n.server.CheckApp(), wraps...)
 	t.Cleanup(func() { _ = store.Close() })
 	for _, scope := range []identity.Access{identity.Check, identity.Read, identity.Operate, identity.Admin} {
 		n.tokens[scope] = n.makeToken(identity.Token{Name: "test-" + string(scope), Scopes: []identity.Access{scope}})
@@ -200,8 +209,6 @@ func (n *testNode) serve(app *fiber.App, wraps ...func(net.Listener) net.Listene
 		n.Fatal(err)
 	}
 	done := make(chan error, 1)
-
-	listener = httpserver.FramingListener(listener)
 	for _, wrap := range wraps {
 		listener = wrap(listener)
 	}
@@ -210,6 +217,7 @@ func (n *testNode) serve(app *fiber.App, wraps ...func(net.Listener) net.Listene
 		if err := app.ShutdownWithTimeout(time.Second); err != nil {
 			n.Logf("shutdown: %v", err)
 		}
+		_ = listener.Close() // a server that was shut down before it served would go on
 		<-done
 	})
 	return "http://" + listener.Addr().String()

@@ -115,10 +115,17 @@ func (h *healthHandler) listNodes(c *httpserver.Call) error {
 
 // fromNode shows one node.
 func fromNode(n operations.Node) wire.Node {
-	return wire.Node{
+	node := wire.Node{
 		ID: n.ID, Name: n.Name, Version: n.Version, StartedAt: wire.At(n.Started), SeenAt: wire.At(n.Seen),
 		RequestsPerSecond: n.PerSecond, P99MS: float64(n.P99.Microseconds()) / 1000, Degraded: n.Degraded, Revision: n.Revision,
 	}
+	if m := n.Memory; m.MaxBytes > 0 {
+		node.Memory = &wire.NodeMemory{
+			Bytes: m.Bytes, MaxBytes: m.MaxBytes, Forgetting: n.Forgetting(), ForgottenKeys: m.Forgotten,
+			LastForgottenAt: wire.At(m.LastForgotten), UncountedRequests: m.Unkept,
+		}
+	}
+	return node
 }
 
 // bouncerHandler lists the bouncers.

@@ -22,6 +22,7 @@ import (
 	"github.com/stint-dev/stint/internal/bouncers"
 	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 // described sends requests and holds each, and its answer, to openapi.json.
@@ -294,6 +295,8 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 		d.do("getUser", get, "/v1/users/"+user.ID, "", 200)
 		d.do("changeUser", patch, "/v1/users/"+user.ID, `{"disabled":true}`, 200)
 		d.do("setPassword", put, "/v1/users/"+user.ID+"/password", `{"password":"battery staple"}`, 200)
+		storetest.SetUpTOTP(t, d.store.Factors, user.ID)
+		d.do("resetTOTP", del, "/v1/users/"+user.ID+"/totp", "", 200)
 		d.do("deleteUser", del, "/v1/users/"+user.ID, "", 204)
 
 		d.do("listOffenders", get, "/v1/offenders?last=24h&sort=last&points=4&limit=10", "", 200)

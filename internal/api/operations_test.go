@@ -82,6 +82,7 @@ func describeOperations(d *described) {
 	d.do("rollBackPolicy", post, "/v1/policies/compared/rollback", `{"version":-1}`, 422, `If-Match: "2"`)
 	d.do("rollBackPolicy", post, "/v1/policies/compared/rollback", `{"version":1}`, 200, `If-Match: "2"`)
 	d.do("listPresets", get, "/v1/presets", "", 200)
+	d.do("previewPreset", get, "/v1/presets/traps/preview?last=1h", "", 404) // no traffic is recorded here
 	d.do("exportPolicies", get, "/v1/policy-set", "", 200)
 	d.do("exportPolicies", get, "/v1/policy-set?format=yaml", "", 200)
 	d.do("planPolicies", post, "/v1/policy-set/plan?prune=true", `{"policies":[],"expect":{"compared":3,"default":1}}`, 200)
@@ -97,6 +98,8 @@ func describeOperations(d *described) {
 	d.do("listNotifications", get, "/v1/notifications", "", 200)
 	d.do("testNotification", post, "/v1/notifications/test", `{"channel":"desk"}`, 200)
 	d.do("testNotification", post, "/v1/notifications/test", `{"channel":"nobody"}`, 422)
+	d.callChannels()
+	d.callViews()
 	d.do("streamEvents", get, "/v1/events?kind=nothing", "", 422)
 }
 

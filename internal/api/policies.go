@@ -40,6 +40,7 @@ func (h *policyHandler) routes() []route {
 		onAdmin(del, policy, identity.Admin, h.deletePolicy, opDeletePolicy),
 		onAdmin(post, policy+"/rollback", identity.Admin, h.rollBackPolicy, opRollBackPolicy),
 		onAdmin(get, wire.PathPresets, identity.Read, h.listPresets, opListPresets),
+		onAdmin(get, wire.PathPresets+"/:name/preview", identity.Admin, h.previewPreset, opPreviewPreset),
 		onAdmin(get, wire.PathPolicySet, identity.Read, h.exportPolicies, opExportPolicies),
 		onAdmin(post, wire.PathPolicySet+"/plan", identity.Read, h.planPolicies, opPlanPolicies),
 		onAdmin(post, wire.PathPolicySet, identity.Admin, h.applyPolicies, opApplyPolicies),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"mime"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -13,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -26,6 +28,11 @@ var (
 		ID: "backtestPolicy", Tag: "policies", Summary: "Replay an access log of at most 64 MB through a policy that is not saved, and compare it with the active policies: a form with the field policy, a JSON document, and after it the file log.",
 		BodyTypes: []string{fiber.MIMEMultipartForm}, Answers: ok("What it would have done.", wire.PolicyTrial{}),
 	}
+	opPreviewPreset = &openapi.Operation{
+		ID: "previewPreset", Tag: "policies", Summary: "Show what each path of the traps of a preset would have caught in the recorded traffic, and which keys. Nothing is saved or refused.",
+		Query:   []openapi.Param{{Name: "last", Doc: "How far back, 1m to 31d; 24h where it is left out."}},
+		Answers: ok("What they would have caught.", wire.PresetPreview{}),
+	}
 )
 
 // defaultTrialSpan is how far back a trial looks unless the request says so.
@@ -33,13 +40,9 @@ const defaultTrialSpan = 24 * time.Hour
 
 // tryPolicy tries a policy on the recorded traffic.
 func (h *policyHandler) tryPolicy(c *httpserver.Call) error {
-	q := c.ParseQuery("last")
-	last := q.Duration("last")
-	if q.Err() != nil {
-		return q.Err()
-	}
-	if last == 0 {
-		last = defaultTrialSpan
+	last, err := trialSpan(c)
+	if err != nil {
+		return err
 	}
 	draft, err := h.readDraft(c)
 	if err != nil {
@@ -50,6 +53,63 @@ func (h *policyHandler) tryPolicy(c *httpserver.Call) error {
 		return err
 	}
 	return c.SendJSON(http.StatusOK, fromPolicyTrial(draft.Name, trial))
+}
+
+// trialSpan reads how far back to look.
+func trialSpan(c *httpserver.Call) (time.Duration, error) {
+	q := c.ParseQuery("last")
+	last := q.Duration("last")
+	if last == 0 {
+		last = defaultTrialSpan
+	}
+	return last, q.Err()
+}
+
+// previewPreset answers what the traps of a preset would have caught.
+func (h *policyHandler) previewPreset(c *httpserver.Call) error {
+	last, err := trialSpan(c)
+	if err != nil {
+		return err
+	}
+	name, err := c.PathParam("name")
+	if err != nil {
+		return err
+	}
+	preset, found := presets.Find(name)
+	if !found {
+		return fault.New(fault.NotFound, "There is no preset %q; there are %s.", name, strings.Join(presets.Names(), ", "))
+	}
+	previews, err := h.policies.PreviewTraps(c.Context(), preset.Policies, last)
+	if err != nil {
+		return err
+	}
+	out := wire.PresetPreview{Name: name, Traps: make([]wire.TrapPreview, len(previews))}
+	for i := range previews {
+		out.Traps[i] = fromTrapPreview(&previews[i])
+	}
+	return c.SendJSON(http.StatusOK, out)
+}
+
+// fromTrapPreview returns a preview as the API shows it.
+func fromTrapPreview(t *admin.TrapPreview) wire.TrapPreview {
+	out := wire.TrapPreview{
+		Policy: t.Policy, FirstAt: wire.At(t.First), LastAt: wire.At(t.Last), SampleRatio: t.Ratio,
+		Keys: t.Keys, Requests: t.Requests, WithPath: t.WithPath, LeftOut: t.LeftOut,
+		Caught: t.Caught, CaughtKeys: t.CaughtKeys, RefusedNow: t.RefusedNow, Other: t.Other, OtherKeys: t.OtherKeys, BlockedKeys: t.BlockedKeys,
+		Entries: make([]wire.TrapEntry, len(t.Entries)), Top: fromTrappedKeys(t.Top), TopOther: fromTrappedKeys(t.TopOther), Note: wire.NullString(t.Note),
+	}
+	for i, e := range t.Entries {
+		out.Entries[i] = wire.TrapEntry(e)
+	}
+	return out
+}
+
+func fromTrappedKeys(all []admin.TrappedKey) []wire.TrappedKey {
+	out := make([]wire.TrappedKey, len(all))
+	for i, k := range all {
+		out[i] = wire.TrappedKey{Key: k.Key, Caught: k.Caught, Other: k.Other, Blocked: k.IsBlocked}
+	}
+	return out
 }
 
 // backtestPolicy tries a policy on an access log.
@@ -100,6 +160,10 @@ func fromPolicyTrial(name string, t *admin.PolicyTrial) wire.PolicyTrial {
 	}
 	for _, r := range t.Rules {
 		out.Rules = append(out.Rules, wire.TriedRule(r))
+	}
+	if t.Trap != nil {
+		preview := fromTrapPreview(t.Trap)
+		out.Trap = &preview
 	}
 	if t.Log != nil {
 		log := wire.TriedLog(*t.Log)

@@ -2,13 +2,16 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -59,6 +62,9 @@ func TestADraftIsTriedOnRecordedTrafficAndOnALog(t *testing.T) {
 		t.Errorf("got %+v, %+v", trial, trial.Log)
 	}
 	n.must(n.as(reader, get, "/v1/policies/draft", ""), http.StatusNotFound)
+	if trial.Trap != nil {
+		t.Errorf("a log has the preview %+v", trial.Trap)
+	}
 
 	for last, field := range map[string]string{"1s": "last", "90d": "last", "soon": "last"} {
 		n.wantProblem(n.as(administer, post, try+"?last="+last, draftOf1), http.StatusUnprocessableEntity, field)
@@ -86,4 +92,50 @@ func TestADraftIsTriedOnRecordedTrafficAndOnALog(t *testing.T) {
 		t.Logf("%s: %d %s", name, a.status, a.body)
 		n.wantProblem(a, bad.status, bad.field)
 	}
+}
+
+func TestTrapsArePreviewedOnRecordedTraffic(t *testing.T) {
+	n := startNode(t, func(d *nodeParts) {
+		d.Policies.Traffic = func(context.Context, time.Time, time.Time) (accesslog.Source, bool, error) {
+			return accesslog.Slice(nil), false, nil
+		}
+		d.Policies.Paths = func(_ context.Context, from, to time.Time) (*admin.PathSample, error) {
+			if from.Equal(to.Add(-2 * time.Hour)) {
+				return nil, errors.New("no database")
+			}
+			key := func(path string) *admin.SampledKey {
+				return &admin.SampledKey{Checks: 2, Paths: []offences.PathPoint{{Minute: from.UnixMilli(), Path: path, Allowed: 2}}}
+			}
+			return &admin.PathSample{
+				Keys: map[string]*admin.SampledKey{"ip:203.0.113.7": key("/.env"), "ip:203.0.113.8": key("/")}, First: from.UnixMilli(), Last: to.UnixMilli(), Ratio: 0.5,
+			}, nil
+		}
+	})
+	const path = "/v1/presets/traps/preview"
+	preview := read[wire.PresetPreview](t, n.must(n.as(administer, get, path+"?last=7d", ""), http.StatusOK))
+	if preview.Name != "traps" || len(preview.Traps) != 1 {
+		t.Fatalf("got %+v", preview)
+	}
+	trap := preview.Traps[0]
+	if trap.Policy != "traps" || trap.SampleRatio != 0.5 || trap.Keys != 2 || trap.Requests != 4 || trap.Caught != 2 || trap.CaughtKeys != 1 || trap.OtherKeys != 0 ||
+		len(trap.Entries) < 50 || len(trap.Top) != 1 || trap.Top[0] != (wire.TrappedKey{Key: "ip:203.0.113.7", Caught: 2}) || len(trap.TopOther) != 0 || trap.Note != "" {
+		t.Errorf("got %+v", trap)
+	}
+	if preview := read[wire.PresetPreview](t, n.must(n.as(administer, get, "/v1/presets/api/preview", ""), http.StatusOK)); preview.Traps == nil || len(preview.Traps) != 0 {
+		t.Errorf("a preset without traps: %+v", preview)
+	}
+	trial := read[wire.PolicyTrial](t, n.must(n.as(administer, post, "/v1/policies/mine/try", `{"match":["ip:*"],"when":{"path":["/.env"]},"rules":["0/1s"]}`), http.StatusOK))
+	if trial.Trap == nil || trial.Trap.Caught != 2 || len(trial.Trap.Entries) != 1 || trial.Trap.Entries[0] != (wire.TrapEntry{Path: "/.env", Requests: 2, Keys: 1}) {
+		t.Errorf("a draft has the preview %+v", trial.Trap)
+	}
+	if trial := read[wire.PolicyTrial](t, n.must(n.as(administer, post, "/v1/policies/mine/try", draftOf1), http.StatusOK)); trial.Trap != nil {
+		t.Errorf("a draft that is no trap has the preview %+v", trial.Trap)
+	}
+	for last, field := range map[string]string{"1s": "last", "90d": "last", "soon": "last"} {
+		n.wantProblem(n.as(administer, get, path+"?last="+last, ""), http.StatusUnprocessableEntity, field)
+	}
+	n.wantProblem(n.as(administer, get, path+"?first=1h", ""), http.StatusUnprocessableEntity, "first")
+	n.wantProblem(n.as(administer, get, "/v1/presets/none/preview", ""), http.StatusNotFound, "")
+	n.wantProblem(n.as(operate, get, path, ""), http.StatusForbidden, "")
+	n.must(n.as(administer, get, path+"?last=2h", ""), http.StatusInternalServerError)
 }

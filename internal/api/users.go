@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -25,6 +26,7 @@ func (h *userHandler) routes() []route {
 		onAdmin(get, user, identity.Admin, h.getUser, opGetUser),
 		onAdmin(patch, user, identity.Admin, h.changeUser, opChangeUser),
 		onAdmin(put, user+"/password", identity.Admin, h.setPassword, opSetPassword),
+		onAdmin(del, user+"/totp", identity.Admin, h.resetTOTP, opResetTOTP),
 		onAdmin(del, user, identity.Admin, h.deleteUser, opDeleteUser),
 		onAdmin(get, wire.PathWhoami, identity.Read, handleWhoami, opWhoami),
 	}
@@ -36,6 +38,7 @@ var (
 	opGetUser     = &openapi.Operation{ID: "getUser", Tag: "identities", Summary: "Show a user.", Answers: ok("The user.", wire.User{})}
 	opChangeUser  = &openapi.Operation{ID: "changeUser", Tag: "identities", Summary: "Change a user's role, or disable or enable the user.", Body: wire.UserPatch{}, Answers: ok("The user.", wire.User{})}
 	opSetPassword = &openapi.Operation{ID: "setPassword", Tag: "identities", Summary: "Set a user's password and end the user's sessions.", Body: wire.PasswordRequest{}, Answers: ok("The user.", wire.User{})}
+	opResetTOTP   = &openapi.Operation{ID: "resetTOTP", Tag: "identities", Summary: "Take a user's two-factor sign-in away and end the user's sessions.", Answers: ok("The user.", wire.User{})}
 	opDeleteUser  = &openapi.Operation{ID: "deleteUser", Tag: "identities", Summary: "Delete a user.", Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "Deleted."}}}
 	opWhoami      = &openapi.Operation{
 		ID: "whoami", Tag: "identities", Summary: "Whose credential is this and what may it do?", Answers: ok("Its holder.", wire.Whoami{}),
@@ -118,6 +121,19 @@ func (h *userHandler) setPassword(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, fromUser(changed))
 }
 
+// resetTOTP also ends the sessions of the user.
+func (h *userHandler) resetTOTP(c *httpserver.Call) error {
+	id, err := c.PathParam("id")
+	if err != nil {
+		return err
+	}
+	changed, err := h.users.ResetTOTP(c.Context(), callerOf(c), id)
+	if err != nil {
+		return err
+	}
+	return c.SendJSON(http.StatusOK, fromUser(changed))
+}
+
 func (h *userHandler) deleteUser(c *httpserver.Call) error {
 	id, err := c.PathParam("id")
 	if err != nil {
@@ -133,8 +149,15 @@ func (h *userHandler) deleteUser(c *httpserver.Call) error {
 func fromUser(u *identity.User) wire.User {
 	return wire.User{
 		ID: u.ID, Name: u.Name, Role: string(u.Role), Disabled: !u.Disabled.IsZero(),
+		Source: string(u.Source()), Issuer: u.Issuer, Subject: u.Subject,
 		CreatedAt: wire.At(u.Created), LastLoginAt: wire.At(u.LastLogin), DisabledAt: wire.At(u.Disabled),
+		TOTPSince: wire.At(u.TOTPSince),
 	}
+}
+
+// scopesOf returns what a token needs to do the same as p.
+func scopesOf(p *httpserver.Principal) []identity.Access {
+	return slices.DeleteFunc(slices.Clone(p.Access), func(a identity.Access) bool { return a == identity.Account })
 }
 
 func handleWhoami(c *httpserver.Call) error {
@@ -143,7 +166,7 @@ func handleWhoami(c *httpserver.Call) error {
 	}
 	p := c.Principal
 	who := wire.Whoami{
-		Kind: string(p.Kind), ID: p.ID, Name: p.Name, Scopes: fromAccess(p.Access),
+		Kind: string(p.Kind), ID: p.ID, Name: p.Name, Scopes: fromAccess(scopesOf(p)),
 		ExpiresAt: wire.At(p.Expires), Address: c.Address.String(),
 	}
 	if p.Role != "" {

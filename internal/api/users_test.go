@@ -48,3 +48,87 @@ func TestAUserIsMadeChangedAndDeleted(t *testing.T) {
 		n.wantProblem(n.as(administer, get, path, ""), http.StatusNotFound, "")
 	})
 }
+
+// callChannels sets up, changes and silences notification channels.
+func (d *described) callChannels() {
+	const channels, silences = "/v1/notifications/channels", "/v1/notifications/silences"
+	const phone = `{"name":"phone","type":"ntfy","url":"ntfy://me:hunter2@ntfy.example.com/topic"}`
+	for _, bad := range []string{
+		`{"name":"phone","type":"ntfy","url":"ntfy://me:hunter2@host/topic","kinds":["weather"]}`, `{"name":"webhook","type":"ntfy","url":"ntfy://me:hunter2@host/topic"}`,
+		`{"name":"No Name","type":"ntfy","url":"ntfy://me:hunter2@host/topic"}`, `{"name":"phone","type":"pigeon","url":"ntfy://me:hunter2@host/topic"}`,
+		`{"name":"phone","type":"ntfy","url":"hunter2"}`, `{"name":"phone","type":"ntfy","url":"ntfy://hunter2"}`, `{"name":"phone","type":"gotify","url":"ntfy://me:hunter2@host/topic"}`,
+		`{"name":"phone","type":"ntfy"}`, `{"name":"phone","type":"ntfy","url":"ntfy://me:hunter2@host/topic","to":["a@example.com"]}`,
+		`{"name":"phone","type":"ntfy","url":"ntfy://me:hunter2@host/topic","signing_secret":"hunter2"}`, `{"name":"phone","type":"webhook","url":"file:///hunter2"}`,
+		`{"name":"phone","type":"ntfy","url":"ntfy://me:hunter2@host/topic","urgent_only":true,"kinds":["report"]}`,
+		`{"name":"phone","type":"email","url":"smtp://me:hunter2@host","from":"nobody","to":["a@example.com"]}`, `{"name":"phone","type":"email","url":"smtp://me:hunter2@host","from":"a@example.com"}`,
+	} {
+		if a := d.do("addChannel", post, channels, bad, 422); strings.Contains(a.body, "hunter2") {
+			d.Errorf("%s: the answer repeats the secret: %s", bad, a.body)
+		}
+	}
+	d.do("addChannel", post, channels, phone, 201)
+	d.do("addChannel", post, channels, phone, 409)
+	for _, a := range []answer{
+		d.do("listChannels", get, channels, "", 200), d.do("getChannel", get, channels+"/phone", "", 200),
+		d.do("changeChannel", patch, channels+"/phone", `{"kinds":["outage"],"enabled":false}`, 200),
+	} {
+		if strings.Contains(a.body, "hunter2") {
+			d.Errorf("the answer has the secret: %s", a.body)
+		}
+	}
+	d.do("getChannel", get, channels+"/nobody", "", 404)
+	d.do("changeChannel", patch, channels+"/phone", `{"type":"email"}`, 422)
+	d.do("changeChannel", patch, channels+"/desk", `{"enabled":false}`, 409)
+	d.do("deleteChannel", del, channels+"/desk", "", 409)
+	d.do("deleteChannel", del, channels+"/nobody", "", 404)
+	for _, bad := range []string{
+		`{"reason":"x"}`, `{"reason":"x","expires_in":"31d"}`, `{"expires_in":"1h"}`, `{"reason":"x","expires_in":"1h","kind":"weather"}`,
+		`{"reason":"x","expires_in":"1h","channel":"nobody"}`,
+	} {
+		d.do("addSilence", post, silences, bad, 422)
+	}
+	made := read[wire.Silence](d, d.do("addSilence", post, silences, `{"reason":"maintenance","expires_in":"1h","channel":"phone"}`, 201))
+	d.do("listSilences", get, silences, "", 200)
+	d.do("endSilence", del, silences+"/"+made.ID, "", 204)
+	d.do("endSilence", del, silences+"/"+made.ID, "", 404)
+	d.do("deleteChannel", del, channels+"/phone", "", 204)
+}
+
+// callViews saves, changes and deletes views of the offenders.
+func (d *described) callViews() {
+	const views = "/v1/views"
+	for _, bad := range []string{
+		`{"name":"","query":""}`, `{"name":" ","query":""}`, `{"name":"a\u0000b","query":""}`, `{"name":"a\nb","query":""}`, `{"name":"` + strings.Repeat("é", 61) + `","query":""}`,
+		`{"name":"x","query":"cursor=a"}`, `{"name":"x","query":"back=/"}`, `{"name":"x","query":"state=open&state=blocked"}`, `{"name":"x","query":"state=none"}`,
+		`{"name":"x","query":"sort=size"}`, `{"name":"x","query":"min_offences=0"}`, `{"name":"x","query":"pattern=ip:300.1.1.1"}`, `{"name":"x","query":"policy=nobody"}`,
+		`{"name":"x","query":"last=1h&from=2026-01-01T00:00:00Z"}`, `{"name":"x","query":"last=9999d"}`, `{"name":"x","query":"to=2026-01-01T00:00:00Z"}`,
+		`{"name":"x","query":"from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z"}`, `{"name":"x","query":"from=yesterday"}`, `{"name":"x","query":"%zz"}`,
+		`{"name":"x","query":"search=%00"}`, `{"name":"x","query":"search=%FF"}`, `{"name":"x","query":"search=` + strings.Repeat("a", 1025) + `"}`,
+		`{"name":"x","query":"search=` + strings.Repeat("a", 5000) + `"}`,
+	} {
+		d.do("addView", post, views, bad, 422)
+	}
+	const body = `{"name":"<b>Öffnen</b> / ../","query":"?state=open&sort=offences&rule=20/m&shadow=false&search=&pattern=ip:203.0.113.0/24"}`
+	made := read[wire.View](d, d.do("addView", post, views, body, 201))
+	if want := "last=1h&pattern=ip%3A203.0.113.0%2F24&rule=20%2F1m&state=open"; made.Query != want || made.Name != "<b>Öffnen</b> / ../" || made.Author == "" {
+		d.Errorf("saved as %+v; want the query %s", made, want)
+	}
+	d.do("addView", post, views, body, 409)
+	if all := read[wire.Page[wire.View]](d, d.do("listViews", get, views, "", 200)); len(all.Items) != 1 || all.Items[0] != made {
+		d.Errorf("listed %+v; want %+v", all.Items, made)
+	}
+	one := views + "/" + made.ID
+	d.do("getView", get, one, "", 200)
+	d.do("changeView", patch, one, `{}`, 422)
+	d.do("changeView", patch, one, `{"query":"cursor=a"}`, 422)
+	changed := read[wire.View](d, d.do("changeView", patch, one, `{"name":"Open"}`, 200))
+	if changed.Name != "Open" || changed.Query != made.Query {
+		d.Errorf("renamed to %+v", changed)
+	}
+	changed = read[wire.View](d, d.do("changeView", patch, one, `{"query":"sort=key&last=24h&min_offences=3"}`, 200))
+	d.do("listOffenders", get, "/v1/offenders?"+changed.Query, "", 200)
+	d.do("deleteView", del, one, "", 204)
+	d.do("deleteView", del, one, "", 404)
+	d.do("getView", get, one, "", 404)
+	d.do("changeView", patch, one, `{"name":"Open"}`, 404)
+}

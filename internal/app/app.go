@@ -28,6 +28,7 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/metrics"
+	"github.com/stint-dev/stint/internal/openid"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/supervise"
@@ -69,6 +70,7 @@ type App struct {
 	follower  *events.Follower
 	failed    identities.FailedLogins
 
+	openID   *openid.Provider // nil without one
 	gate     *gate.Gate
 	crawlers *crawlers.Verifier // nil without operators
 	geo      *geoip.Follower
@@ -118,9 +120,10 @@ func (a *App) build(ctx context.Context) (err error) {
 	}
 	a.catalog = catalog.New(a.backends.store, time.Now)
 	a.catalog.OnOutage(a.outages.database)
-	if a.notifier, err = newNotifier(a.settings, a.backends.store.Outbox, a.log); err != nil {
+	if a.notifier, err = newNotifier(a.settings, a.backends.store, a.log); err != nil {
 		return err
 	}
+	a.catalog.OnChange(a.notifier.changed)
 	if err := a.buildWatch(ctx); err != nil {
 		return err
 	}
@@ -145,9 +148,9 @@ func (a *App) build(ctx context.Context) (err error) {
 		return err
 	}
 	a.crawlers = crawlers.New(crawlers.Options{
-		Operators: a.settings.VerifiedCrawlers, File: filepath.Join(a.settings.DataDir, "crawlers.json"), Log: a.log,
+		Operators: a.settings.VerifiedCrawlers, File: filepath.Join(a.settings.DataDir, "crawlers.json"), Log: a.log, Store: a.backends.store.Crawlers, AwaitStore: a.preparer.wait,
 	})
-	a.gate = newGate(a, a.settings.CheckDeadline)
+	a.gate = newGate(a, a.settings.CheckDeadline, false)
 	if err := a.grpc.build(a); err != nil {
 		return err
 	}
@@ -155,6 +158,7 @@ func (a *App) build(ctx context.Context) (err error) {
 		node: a.settings.NodeName, backends: a.backends, watch: a.watch, catalog: a.catalog, gate: a.gate,
 		flusher: a.flusher, jobs: a.jobs, redisTimeout: a.settings.ReadyRedisTimeout, draining: &a.draining, geo: a.geo,
 	}
+	a.openID = openid.New(openid.Options{Settings: a.settings.OpenID, Secret: a.secret, Log: a.log, Now: time.Now})
 	a.server, err = a.newServer()
 	return err
 }

@@ -79,6 +79,11 @@ func (t *traffic) sample(ctx context.Context, from, to time.Time) (accesslog.Sou
 	return accesslog.Slice(records), sample.Ratio < 1, nil
 }
 
+// paths is an admin.PathSource.
+func (t *traffic) paths(ctx context.Context, from, to time.Time) (*admin.PathSample, error) {
+	return admin.ReadPathSample(ctx, t.store.Offences, t.catalog.Settings().Secret, from, to)
+}
+
 // hasChecks reports whether any check was ever answered.
 func (t *traffic) hasChecks(ctx context.Context) (bool, error) {
 	total, err := t.detection.TrafficTotal(ctx, 0, time.Now().AddDate(-5, 0, 0), time.Now().Add(time.Minute))

@@ -87,9 +87,9 @@ func (a *App) apiDeps(use useCases) api.Deps {
 	return api.Deps{
 		Gate: a.gate, Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Backups: use.backups, Reports: use.reports,
 		Policies: use.policies, Entries: a.entries, Tokens: use.tokens, Connect: connectOf(a, use.tokens), Users: use.users, Audit: use.audit,
-		Detection: a.detection,
-		Bouncers:  a.bouncers,
-		Undo:      use.undo, Nodes: &operations.Nodes{Store: store.Nodes, Now: time.Now}, Crawlers: operations.Crawlers{Verifier: a.crawlers},
+		Detection: a.detection, Views: use.views,
+		Bouncers: a.bouncers,
+		Undo:     use.undo, Nodes: &operations.Nodes{Store: store.Nodes, Now: time.Now}, Crawlers: operations.Crawlers{Verifier: a.crawlers},
 		Origins:       originsOf(a),
 		Events:        a.events,
 		Notifications: notificationsOf(a),
@@ -98,10 +98,11 @@ func (a *App) apiDeps(use useCases) api.Deps {
 }
 
 func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pages, error) {
+	logins := loginsOf(a, throttle)
 	d := adminui.Deps{
-		Policies: use.policies, Entries: a.entries, Logins: loginsOf(a, throttle), Tokens: use.tokens, Connect: connectOf(a, use.tokens), Users: use.users, Audit: use.audit,
+		Policies: use.policies, Entries: a.entries, Logins: logins, OpenID: openIDOf(a, logins, throttle), TwoFactor: twoFactorOf(a, throttle), Tokens: use.tokens, Connect: connectOf(a, use.tokens), Users: use.users, Audit: use.audit,
 		Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Reports: use.reports, Notifications: notificationsOf(a),
-		Detection: a.detection, Events: a.events, Health: a.status.health,
+		Detection: a.detection, Views: use.views, Events: a.events, Health: a.status.health,
 		Undo: use.undo, Bouncers: a.bouncers, Crawlers: operations.Crawlers{Verifier: a.crawlers}, Origins: originsOf(a),
 		Checked: use.recorded.hasChecks, Ready: a.status.ready,
 		Node: a.settings.NodeName, Build: buildinfo.Read(),
@@ -120,10 +121,13 @@ func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pa
 	return adminui.New(d)
 }
 
-// notificationsOf returns the use case of showing and testing notifications.
+// notificationsOf returns the use case of showing, setting up, testing and silencing notifications.
 func notificationsOf(a *App) *operations.Notifications {
 	store := a.backends.store
-	return &operations.Notifications{Notifier: a.notifier.dispatcher, Outbox: store.Outbox, Recorder: store.Audit}
+	return &operations.Notifications{
+		Notifier: a.notifier.dispatcher, Outbox: store.Outbox, Recorder: store.Audit,
+		Channels: store.Channels, Builder: a.notifier.builder, Preset: presetChannels(a.settings.Notify),
+	}
 }
 
 // originsOf returns the use case of telling whose addresses keys are.
@@ -133,11 +137,29 @@ func originsOf(a *App) operations.Origins {
 
 // loginsOf returns the use case of logging in.
 func loginsOf(a *App, throttle *httpserver.Throttle) *identities.Logins {
-	store := a.backends.store.Identities
+	store := a.backends.store
 	return &identities.Logins{
-		Users: store, Throttle: throttle, Failed: &a.failed, Now: time.Now,
-		Sessions: identities.NewSessions(identities.SessionOptions{Store: store, UsersRevision: a.catalog.UsersRevision, Now: time.Now}),
+		Users: store.Identities, Factors: store.Factors, Throttle: throttle, Failed: &a.failed, PasswordUsers: a.settings.PasswordUsers, Now: time.Now,
+		Sessions: identities.NewSessions(identities.SessionOptions{
+			Store: store.Identities, Pending: store.Factors, UsersRevision: a.catalog.UsersRevision, RequireTOTP: a.live.requireTOTP, Now: time.Now,
+		}),
 	}
+}
+
+// openIDOf returns the use case of logging in with an OpenID provider, nil without one.
+func openIDOf(a *App, logins *identities.Logins, throttle *httpserver.Throttle) *identities.OpenIDLogins {
+	if a.openID == nil {
+		return nil
+	}
+	return &identities.OpenIDLogins{
+		Provider: a.openID, Users: a.backends.store.Identities, Sessions: logins.Sessions, Throttle: throttle, Failed: &a.failed,
+		Reserved: a.settings.PasswordUsers, Now: time.Now,
+	}
+}
+
+// twoFactorOf returns the use cases of a user's own second factor.
+func twoFactorOf(a *App, throttle *httpserver.Throttle) *identities.TwoFactor {
+	return &identities.TwoFactor{Store: a.backends.store.Factors, Throttle: throttle, Failed: &a.failed, Now: time.Now}
 }
 
 // connectOf returns the use cases of connecting gateways to this node.
@@ -155,6 +177,7 @@ type useCases struct {
 	undo     *admin.Undo
 	keys     *admin.Keys
 	profiles *admin.Profiles
+	views    *admin.Views
 	jobs     *operations.Jobs
 	backups  *operations.Backups
 	reports  *operations.Reports
@@ -168,12 +191,13 @@ func (a *App) useCases() useCases {
 	recorded := &traffic{store, a.detection, a.catalog}
 	use := useCases{
 		recorded: recorded,
-		policies: admin.NewPolicies(store.Policies, admin.PolicyOptions{View: a.catalog, Traffic: recorded.sample, Now: time.Now}),
+		policies: admin.NewPolicies(store.Policies, admin.PolicyOptions{View: a.catalog, Traffic: recorded.sample, Paths: recorded.paths, Now: time.Now}),
 		undo:     &admin.Undo{Records: store.Audit, Store: store, Entries: a.entries, Policies: store.Policies},
 		keys: &admin.Keys{
 			View: a.catalog, Gate: a.gate, Escalations: a.detection, Logs: a.logs(), Notes: store.Notes, Recorder: store.Audit,
 		},
 		profiles: &admin.Profiles{View: a.catalog, Store: store.Profiles, Now: time.Now},
+		views:    &admin.Views{Store: store.Views, Catalog: a.catalog},
 		jobs:     &operations.Jobs{Runner: a.jobs, Recorder: store.Audit},
 		backups:  &operations.Backups{Recorder: store.Audit, Now: time.Now},
 		reports:  &operations.Reports{Builder: a.reports, Recorder: store.Audit, Now: time.Now},

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/metrics"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 	"github.com/stint-dev/stint/internal/timestamplog/tracedlog"
 )
 
@@ -40,10 +41,16 @@ func (g *grpcDoor) build(a *App) error {
 	if g.listener == nil {
 		return nil
 	}
+	maxBatch := 0
+	if redislog.IsCluster(a.settings.RedisURL) {
+		maxBatch = 1
+	}
 	g.server = envoy.New(envoy.Options{
-		Gate: a.gate, Limits: newGate(a, a.settings.GRPCDeadline), View: a.catalog,
+		MaxBatch: maxBatch,
+		Gate:     a.gate, Limits: newGate(a, a.settings.GRPCDeadline, true), View: a.catalog,
 		Clients:   a.live.clients,
 		Authorize: func(address netip.Addr, token string) error { return a.server.AuthorizeCheck(address, token) },
+		Knows:     func(token string) bool { return httpserver.KnowsCheckToken(a.server, token) },
 		TLS:       a.live.checkCert.config(), Logger: a.log,
 		Tracer: a.tracer,
 		Observe: func(status int, took time.Duration, traceID string) {
@@ -53,10 +60,11 @@ func (g *grpcDoor) build(a *App) error {
 	return nil
 }
 
-// newGate returns a gate that waits for the log as long as said.
-func newGate(a *App, deadline time.Duration) *gate.Gate {
+// newGate returns a gate that waits for the log as long as said, for a batch as a whole where
+// it is strict.
+func newGate(a *App, deadline time.Duration, isStrict bool) *gate.Gate {
 	return gate.New(gate.Options{
-		View: a.catalog, Log: tracedlog.New(a.backends.log, a.tracer), Local: a.backends.local, Deadline: deadline,
-		Recorder: gate.Recorders{a.recorder, a.metrics, a.events}, Crawlers: a.crawlers,
+		View: a.catalog, Log: tracedlog.New(a.backends.log, a.tracer), Local: a.backends.local, Deadline: deadline, DeadlineOfAll: isStrict,
+		Recorder: gate.Recorders{a.recorder, a.metrics, a.events}, Reports: a.recorder, Crawlers: a.crawlers,
 	})
 }

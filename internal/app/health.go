@@ -34,11 +34,19 @@ func (s *status) nodesHealth(ctx context.Context) []adminui.Part {
 		if n.P99 > 0 {
 			p.Text += fmt.Sprintf(", 99%% under %.1f ms", float64(n.P99.Microseconds())/1000)
 		}
+		if m := n.Memory; m.MaxBytes > 0 {
+			p.Text += fmt.Sprintf(", logs %d of %d MiB", m.Bytes>>20, m.MaxBytes>>20)
+			if m.Forgotten > 0 {
+				p.Text += fmt.Sprintf(", %d idle keys forgotten", m.Forgotten)
+			}
+		}
 		switch {
 		case time.Since(n.Seen) > 3*nodes.Beat:
 			p.Trouble, p.Text = "silent", fmt.Sprintf("No heartbeat for %.0f s.", time.Since(n.Seen).Seconds())
 		case n.Degraded:
 			p.Trouble = "degraded"
+		case n.Forgetting():
+			p.Trouble = "forgets keys"
 		}
 		parts = append(parts, p)
 	}
@@ -55,12 +63,12 @@ func (s *status) logHealth(ctx context.Context) adminui.Part {
 		for _, o := range outage.Servers {
 			servers = append(servers, fmt.Sprintf("%s since %s UTC", o.Server, o.Since.UTC().Format("15:04:05")))
 		}
-		p.Trouble, p.Text = "unreachable", redislog.Cause(outage.Reason)+": "+strings.Join(servers, ", ")+". Each policy does what it says for an outage. Blocks go on refusing."
+		p.Trouble, p.Text = "unreachable", redislog.Cause(outage.Reason)+": "+strings.Join(servers, ", ")+". Each policy acts as it is set for an outage. Blocks still apply."
 		return p
 	}
 	state := s.watch.state()
 	if state.Problem != "" {
-		p.Trouble, p.Text = "set up wrongly", state.Problem
+		p.Trouble, p.Text = "misconfigured", state.Problem
 		return p
 	}
 	began := time.Now()
@@ -107,12 +115,12 @@ func (s *status) databaseHealth() adminui.Part {
 	switch {
 	case failing != nil:
 		p.Trouble = "unreachable"
-		p.Text = fmt.Sprintf("Since %s UTC. Checks go on with the last policies and blocks known.", since.UTC().Format("15:04"))
+		p.Text = fmt.Sprintf("Since %s UTC. Checks continue with the last policies and blocks known.", since.UTC().Format("15:04"))
 		if old := s.lastKnownAge(); old != "" {
-			p.Text = "Since this node started. Checks go on with " + old + "; changes are refused."
+			p.Text = "Since this node started. Checks continue with " + old + "; changes are refused."
 		}
 	case stats.Failing != nil && time.Since(stats.Since) > maxCountDelay:
-		p.Trouble, p.Text = "slow", fmt.Sprintf("Counts arrive %.0f s late. Checks go on as usual.", time.Since(stats.Since).Seconds())
+		p.Trouble, p.Text = "slow", fmt.Sprintf("Counts arrive %.0f s late. Checks continue as usual.", time.Since(stats.Since).Seconds())
 	}
 	return p
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/metrics"
 	"github.com/stint-dev/stint/internal/nodes"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
 
 // heartbeat writes this node's state to the database every few seconds, for the
@@ -17,6 +18,7 @@ type heartbeat struct {
 	prepared func() bool // the database has its tables
 	degraded func() bool
 	revision func() int64
+	memory   func() memlog.MemoryStats
 	last     time.Time
 }
 
@@ -33,6 +35,8 @@ func (h *heartbeat) beat(ctx context.Context) {
 	n, now := h.node, time.Now()
 	n.Seen, n.PerSecond, n.P99 = now, float64(answers)/now.Sub(h.last).Seconds(), p99
 	n.Degraded, n.Revision = h.degraded(), h.revision()
+	m := h.memory()
+	n.Memory = nodes.Memory{Bytes: m.Used, MaxBytes: m.Max, Forgotten: m.Forgotten, LastForgotten: m.LastForgotten, Unkept: m.Unkept}
 	_ = h.store.PutNode(ctx, n) // the catalog reports an outage of the database
 	h.last = now
 }

@@ -82,6 +82,13 @@ func TestANodeSaysThatItForgetsKeys(t *testing.T) {
 	if p := a.status.memoryHealth(); p.Trouble == "" {
 		t.Errorf("the overview shows %+v", p)
 	}
+	until(t, "its heartbeat reports that it forgets keys", func() bool {
+		_, text := send(http.MethodGet, admin+"/v1/nodes", "")
+		return strings.Contains(text, `"max_bytes":16777216,"forgetting":true,"forgotten_keys":`)
+	})
+	if parts := a.status.nodesHealth(t.Context()); len(parts) != 1 || parts[0].Trouble != "forgets keys" || !strings.Contains(parts[0].Text, " of 16 MiB, ") {
+		t.Errorf("the overview shows of the nodes %+v", parts)
+	}
 	if _, text := send(http.MethodGet, admin+"/metrics", ""); !strings.Contains(text, "stint_local_logs_max_bytes 1.6777216e+07") || strings.Contains(text, "stint_local_logs_forgotten_total 0\n") {
 		t.Error("the metrics do not show the bound or what was forgotten")
 	}

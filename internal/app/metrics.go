@@ -45,7 +45,7 @@ func registerMetrics(a *App) {
 		})
 	})
 	m.Registry().MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_reload_failed", Help: "1 if the settings, a certificate or a GeoIP file could not be read again; those before are in effect."},
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_reload_failed", Help: "1 if the settings, a certificate or a GeoIP file could not be read again; the earlier ones are in effect."},
 			func() float64 { return one(a.live.failed() || a.geo.Failed()) }))
 	for _, c := range []*certificate{a.live.checkCert, a.live.adminCert} {
 		if c != nil {

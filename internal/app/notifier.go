@@ -7,13 +7,20 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/notify/channels"
+	"github.com/stint-dev/stint/internal/notify/egress"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // outboxTimeout bounds writing notifications to the outbox.
@@ -22,18 +29,93 @@ const outboxTimeout = 10 * time.Second
 // notifier notifies people of what the parts of a node report.
 type notifier struct {
 	dispatcher *notify.Dispatcher
+	store      channelLoader
+	builder    channels.Builder
 	log        *slog.Logger
 	node       string
+	// outdated says that the channels could not be read since they were changed.
+	outdated atomic.Bool
+	loading  sync.Mutex // so that what was read first is not used last
 }
 
-func newNotifier(s Settings, store notify.Store, log *slog.Logger) (*notifier, error) {
-	all, err := channels(s.Notify)
+// channelLoader reads the channels that operators set up, with their secrets.
+type channelLoader interface {
+	LoadChannels(ctx context.Context) ([]notify.Config, error)
+	FindSilences(ctx context.Context) ([]notify.Silence, error)
+}
+
+func newNotifier(s Settings, store *sqlstore.Store, log *slog.Logger) (*notifier, error) {
+	client := egress.New(egress.Options{AllowPrivate: s.Notify.AllowPrivate})
+	preset, err := settingsChannels(s.Notify, client)
 	if err != nil {
 		return nil, err
 	}
-	return &notifier{log: log, node: s.NodeName, dispatcher: notify.New(notify.Options{
-		Store: store, Channels: all, Node: s.NodeName, Pages: s.Notify.Pages, Log: log,
+	return &notifier{log: log, node: s.NodeName, store: store.Channels, builder: channels.Builder{Client: client}, dispatcher: notify.New(notify.Options{
+		Store: store.Outbox, Channels: preset, Node: s.NodeName, Pages: s.Notify.Pages, Log: log,
 	})}, nil
+}
+
+// changed has the dispatcher use the channels and silences as they are now.
+func (n *notifier) changed(what catalog.Changed) {
+	if what.Channels {
+		n.load(context.Background())
+	}
+}
+
+// load reads the channels; run tries again where it fails.
+func (n *notifier) load(ctx context.Context) {
+	n.loading.Lock()
+	defer n.loading.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, outboxTimeout)
+	defer cancel()
+	stored, err := n.store.LoadChannels(ctx)
+	var silences []notify.Silence
+	if err == nil {
+		silences, err = n.store.FindSilences(ctx)
+	}
+	if n.outdated.Store(err != nil); err != nil {
+		n.log.Warn("the notification channels could not be read; it is tried again", "error", err)
+		return
+	}
+	var all []notify.Outlet
+	for _, c := range stored {
+		if c.Disabled {
+			continue
+		}
+		made, _, err := n.builder.Build(c)
+		if c.Broken != "" {
+			err = errors.New(c.Broken)
+		}
+		if err != nil {
+			n.log.Error("a notification channel cannot be used; set its URL again", "channel", c.Name, "error", err)
+			continue
+		}
+		all = append(all, notify.Outlet{Channel: made, Kinds: c.Kinds, UrgentOnly: c.UrgentOnly})
+	}
+	n.dispatcher.Configure(all, silences)
+}
+
+// run sends notifications until ctx ends.
+func (n *notifier) run(ctx context.Context) {
+	var retrying sync.WaitGroup
+	defer retrying.Wait()
+	retrying.Go(func() {
+		supervise.Run(ctx, "notification channels", func(ctx context.Context) {
+			tick := time.NewTicker(time.Second)
+			defer tick.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+				}
+				if n.outdated.Load() {
+					n.load(ctx)
+				}
+			}
+		})
+	})
+	n.dispatcher.Run(ctx)
 }
 
 // notify puts notifications of one kind into the outbox. If the outbox is

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
 )
 
 // live is what changes while the node runs, when it is asked to read its settings
@@ -31,7 +32,7 @@ func (l *live) failed() bool { return l.reloadFailed.Load() || l.certificateFail
 
 // liveSettings are those that apply puts into effect.
 var liveSettings = map[string]bool{
-	"log-level": true, "trusted-proxies": true, "client-address-header": true, "allowed-hosts": true,
+	"log-level": true, "trusted-proxies": true, "client-address-header": true, "allowed-hosts": true, "require-totp": true,
 	"tls-cert": true, "tls-key": true, "admin-tls-cert": true, "admin-tls-key": true,
 }
 
@@ -60,6 +61,8 @@ func (l *live) clients() httpserver.ClientAddresses {
 	return httpserver.ClientAddresses{Proxies: s.TrustedProxies, Header: s.ClientAddressHeader}
 }
 
+func (l *live) requireTOTP() identity.TOTPRoles { return l.settings.Load().RequireTOTP }
+
 func (l *live) allowedHosts() *httpserver.AllowedHosts { return &l.settings.Load().AllowedHosts }
 
 // reload reads the settings again and puts into effect those that may change while the
@@ -86,6 +89,7 @@ func (l *live) reload(load func() (Settings, error)) {
 	// What needs a restart keeps being shown as it is in effect.
 	now := *l.settings.Load()
 	now.LogLevel, now.TrustedProxies, now.ClientAddressHeader, now.AllowedHosts = s.LogLevel, s.TrustedProxies, s.ClientAddressHeader, s.AllowedHosts
+	now.RequireTOTP = s.RequireTOTP
 	now.TLS, now.AdminTLS = pathsOf(now.TLS, s.TLS), pathsOf(now.AdminTLS, s.AdminTLS)
 	l.settings.Store(&now)
 	l.log.Info("the settings were read again", "changed", strings.Join(changed, " "))

@@ -8,7 +8,9 @@ import (
 	"github.com/stint-dev/stint/internal/doors/envoy"
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/openid"
 )
 
 // Settings are the settings of one node; see Load. Settings that all nodes share are
@@ -28,7 +30,11 @@ type Settings struct {
 
 	AdminToken    string // the bootstrap admin token, "" to generate one
 	AdminPassword string // of the first user, "" to generate one
+	OpenID        openid.Settings
+	// PasswordUsers are the only users who may log in with a password, nil for all.
+	PasswordUsers []string
 	CheckAuth     string // "off" or "token"; "" is off, and only for loopback
+	RequireTOTP   identity.TOTPRoles
 
 	TLS      TLSFiles // of the check listener and of gRPC
 	AdminTLS TLSFiles
@@ -128,7 +134,7 @@ func (o *option) label() string {
 // options returns every setting, in the order of the help, with the field of s that
 // it sets.
 func (s *Settings) options() []option {
-	n := &s.Notify
+	n, o := &s.Notify, &s.OpenID
 	return []option{
 		{name: "listen", preset: "127.0.0.1:8080", value: text(&s.Listen), help: "where checks are answered"},
 		{name: "admin-listen", preset: "127.0.0.1:8081", value: text(&s.AdminListen), help: "where the admin API, the pages and the metrics are"},
@@ -142,6 +148,17 @@ func (s *Settings) options() []option {
 		{name: "max-memory", preset: "auto", value: memory(&s.MaxMemory), help: "how much memory the logs of keys may take on this node, as 512MiB or 4GiB; beyond it the keys that were idle longest are forgotten, but none that is refused or blocked; auto is a third of what the machine or the container has"},
 		{name: "admin-token", secret: true, value: text(&s.AdminToken), help: "the bootstrap admin token; without it one is generated on the first start and printed once"},
 		{name: "admin-password", secret: true, value: text(&s.AdminPassword), help: "the password of the user admin, who is added on the first start; without it one is generated and printed once"},
+		{name: "oidc-issuer", value: text(&o.Issuer), help: "the OpenID Connect provider that people log in with, exactly as its metadata write it, for example https://id.example.com; off when empty; see docs/OIDC.md"},
+		{name: "oidc-client-id", value: text(&o.ClientID), help: "the id that the provider gave this client"},
+		{name: "oidc-client-secret", secret: true, value: text(&o.ClientSecret), help: "the secret that the provider gave this client"},
+		{name: "oidc-redirect-url", value: text(&o.RedirectURL), help: "where the provider sends browsers back to, https://NAME" + openid.CallbackPath + "; that path below --notify-pages-url when empty"},
+		{name: "oidc-scopes", preset: "openid,profile,email", value: list(&o.Scopes), help: "what the provider is asked for, with commas between; some send groups only with a scope groups"},
+		{name: "oidc-groups-claim", preset: "groups", value: text(&o.GroupsClaim), help: "the claim with the groups of a user, with a dot for one within another: realm_access.roles"},
+		{name: "oidc-name-claim", preset: "preferred_username", value: text(&o.NameClaim), help: "the claim with the name of a user; without it the e-mail address or the name"},
+		{name: "oidc-roles", value: parsed(&o.Roles, openid.ParseRoleMap), help: "the role of each group, group=role with semicolons between: stint-admins=admin; staff=viewer; the highest role of the groups holds, and who has none is refused"},
+		{name: "oidc-label", preset: "Log in with single sign-on", value: text(&o.Label), help: "the label of the button on the login page"},
+		{name: "password-login", preset: "all", value: passwordUsers(&s.PasswordUsers), help: "all, or the names of the only users, with commas between, who may log in with a password beside --oidc-issuer: one for emergencies"},
+		{name: "require-totp", preset: "none", value: parsed(&s.RequireTOTP, identity.ParseTOTPRoles), help: "which users of the pages must have two-factor sign-in: none, admin, operator for operators and admins, or all; who has none may only set it up"},
 		{name: "check-auth", value: text(&s.CheckAuth), help: "off or token: whether checks need a bearer token; required to listen on anything but loopback"},
 		{name: "tls-cert", value: text(&s.TLS.Cert), help: "certificate of the check listener and of --grpc-listen, PEM"},
 		{name: "tls-key", value: text(&s.TLS.Key), help: "its key, PEM"},

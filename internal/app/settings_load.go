@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stint-dev/stint/internal/buildinfo"
+	"github.com/stint-dev/stint/internal/openid"
 )
 
 // ErrHelp is returned by Load when the usage or the version was requested and
@@ -61,6 +62,9 @@ func load(args, environ []string) (Settings, []error) {
 	s.Notify.Pages = strings.TrimRight(s.Notify.Pages, "/")
 	if s.NodeName == "" {
 		s.NodeName, _ = os.Hostname()
+	}
+	if s.OpenID.Enabled() && s.OpenID.RedirectURL == "" && s.Notify.Pages != "" {
+		s.OpenID.RedirectURL = s.Notify.Pages + openid.CallbackPath
 	}
 	if err := s.validate(); err != nil {
 		return Settings{Hints: s.Hints}, []error{err}

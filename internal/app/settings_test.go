@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -321,7 +322,16 @@ func TestTheUnitOfSystemdIsValidAndHardened(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(unit), "/usr/bin/stint-server", os.Args[0])), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := exec.Command(analyze, "verify", "--man=no", path).CombinedOutput(); err != nil || len(text) > 0 {
+	// With the socket that starts it beside it.
+	socket, err := os.ReadFile("../../deploy/systemd/stint.socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	socketPath := filepath.Join(filepath.Dir(path), "stint.socket")
+	if err := os.WriteFile(socketPath, socket, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := exec.Command(analyze, "verify", "--man=no", path, socketPath).CombinedOutput(); err != nil || len(text) > 0 {
 		t.Errorf("systemd-analyze verify: %v: %s", err, text)
 	}
 	if text, err := exec.Command(analyze, "security", "--offline=true", "--threshold=20", "--no-pager", path).CombinedOutput(); err != nil {
@@ -336,4 +346,41 @@ func writeFile(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+func TestSettingsOfOpenIDConnect(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("of the client\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	good := []string{
+		"--oidc-issuer", "https://id.example.com", "--oidc-client-id", "stint", "--oidc-client-secret-file", secret,
+		"--notify-pages-url", "https://stint.example.com/", "--oidc-roles", "ops=operator; cn=a,ou=b=admin", "--allowed-hosts", "stint.example.com",
+		"--password-login", "admin, jo",
+	}
+	s, err := Load(good, nil)
+	if err != nil || s.OpenID.RedirectURL != "https://stint.example.com/login/oidc/callback" || s.OpenID.ClientSecret != "of the client" ||
+		len(s.OpenID.Roles) != 2 || len(s.PasswordUsers) != 2 || len(s.OpenID.Scopes) != 3 {
+		t.Fatalf("%+v, %v, %v", s.OpenID, s.PasswordUsers, err)
+	}
+	for _, shown := range s.Shown() {
+		if strings.Contains(shown.Value, "of the client") {
+			t.Errorf("%s shows the secret", shown.Name)
+		}
+	}
+	if s, err = Load(nil, nil); err != nil || s.OpenID.Enabled() || s.PasswordUsers != nil {
+		t.Errorf("without settings: %+v, %v", s.OpenID, err)
+	}
+	for want, args := range map[string][]string{
+		"--oidc-roles":      append(slices.Clone(good), "--oidc-roles", "ops=boss"),
+		"--oidc-issuer":     append(slices.Clone(good), "--oidc-issuer", "http://id.example.com"),
+		"--allowed-hosts":   append(slices.Clone(good), "--allowed-hosts", "other.example.com"),
+		"--password-login":  {"--password-login", "admin"},
+		"--oidc-client-id":  append(slices.Clone(good), "--oidc-client-id", ""),
+		"--oidc-redirect-u": append(slices.Clone(good), "--oidc-redirect-url", "https://stint.example.com/other"),
+	} {
+		if _, err := Load(args, nil); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
 }

@@ -15,7 +15,7 @@ import (
 // validate checks the settings that depend on each other. Its errors are one line
 // each.
 func (s Settings) validate() error {
-	for _, check := range []func(Settings) error{validateListeners, validateBackends, validateTLS, validateCredentials} {
+	for _, check := range []func(Settings) error{validateListeners, validateBackends, validateTLS, validateCredentials, validateOpenID} {
 		if err := check(s); err != nil {
 			return err
 		}
@@ -97,6 +97,26 @@ func validateTLS(s Settings) error {
 		if (files.Cert == "") != (files.Key == "") {
 			return fmt.Errorf("%s-cert and %s-key belong together: give both or neither", prefix, prefix)
 		}
+	}
+	return nil
+}
+
+func validateOpenID(s Settings) error {
+	if err := s.OpenID.Validate(); err != nil {
+		return err
+	}
+	if !s.OpenID.Enabled() {
+		if s.PasswordUsers != nil {
+			return errors.New("--password-login names users, but the others have no other way in: give --oidc-issuer, or leave it at all")
+		}
+		return nil
+	}
+	u, err := url.Parse(s.OpenID.RedirectURL)
+	if err != nil {
+		return err
+	}
+	if !s.AdminTLS.Enabled() && !s.AllowedHosts.AllowsHost(u.Host) {
+		return fmt.Errorf("--oidc-redirect-url: this node does not answer under the host name %s; add it to --allowed-hosts", u.Hostname())
 	}
 	return nil
 }

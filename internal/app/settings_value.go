@@ -232,6 +232,29 @@ func list(field *[]string) value {
 	}
 }
 
+// passwordUsers is names with commas between, or all for nil.
+func passwordUsers(field *[]string) value {
+	some := list(field)
+	return value{
+		set: func(s string) error {
+			if s == "all" {
+				*field = nil
+				return nil
+			}
+			if err := some.set(s); err != nil || len(*field) == 0 {
+				return mustBe("all, or names with commas between", s)
+			}
+			return nil
+		},
+		show: func() string {
+			if *field == nil {
+				return "all"
+			}
+			return some.show()
+		},
+	}
+}
+
 // schedules are the schedules of jobs by name.
 func schedules(field *map[string]string) value {
 	return value{

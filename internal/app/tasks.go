@@ -23,6 +23,8 @@ const (
 	// the rows of the database. An idle node would collect it within minutes, and return
 	// it within many more.
 	settlingTime = 5 * time.Second
+	// countsInterval is how often the offences that pages show first are read into memory.
+	countsInterval = 5 * time.Minute
 	// certificateInterval is how often the files of certificates are read, and those of
 	// origins looked at.
 	certificateInterval = 10 * time.Second
@@ -44,7 +46,7 @@ func (a *App) tasks() []task {
 		{"preparing", a.preparer.run},
 		{"catalog", a.catalog.Run},
 		{"server", a.server.Run},
-		{"notifications", a.notifier.dispatcher.Run},
+		{"notifications", a.notifier.run},
 		{"flusher", a.flusher.Run},
 		{"jobs", func(ctx context.Context) {
 			a.preparer.wait(ctx)
@@ -53,9 +55,11 @@ func (a *App) tasks() []task {
 		{"follower of changes", a.follower.Run},
 		{"crawlers", a.crawlers.Run},
 		{"reverse DNS", a.names.Run},
+		{"OpenID provider", a.openID.Run},
 		{"heartbeat", (&heartbeat{
 			store: a.backends.store.Nodes, node: nodes.Node{ID: a.id, Name: a.settings.NodeName, Version: buildinfo.Read().Version},
 			checks: a.metrics.CheckReader(), prepared: a.preparer.done.Load, degraded: a.status.degraded, revision: a.catalog.Revision,
+			memory: a.backends.memory.Memory,
 		}).run},
 		{"outage watcher", watchOutages(a.settings.NodeName, a.gate, a.catalog, a.notifier)},
 		{"first clock check", a.checkClocks},
@@ -63,6 +67,13 @@ func (a *App) tasks() []task {
 			a.preparer.wait(ctx)
 			if pause(ctx, settlingTime) {
 				debug.FreeOSMemory()
+			}
+		}},
+		{"counts in memory", func(ctx context.Context) {
+			a.preparer.wait(ctx)
+			for ok := true; ok; ok = pause(ctx, countsInterval) {
+				// A page reads itself what is not there.
+				_ = a.backends.store.Offences.KeepInMemory(db.AllowLong(ctx), time.Now())
 			}
 		}},
 		{"sweeper", every(sweepInterval, func(context.Context) {

@@ -11,7 +11,7 @@ type ActorKind string
 const (
 	User   ActorKind = "user"
 	Token  ActorKind = "token"
-	System ActorKind = "system" // Stint itself: an escalation, a job, the seed
+	System ActorKind = "system" // Stint itself: an escalation, a job, what is built in
 )
 
 // Actor is who makes a change. Every store method that changes something takes

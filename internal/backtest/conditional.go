@@ -18,15 +18,46 @@ func (t *trial) applying(record accesslog.Record) []*rules.Policy {
 	if !t.selector.HasConditional() && !t.selector.HasReported() {
 		return nil
 	}
-	t.found = t.selector.AppendConditional(t.found[:0], t.subject(record.Key), attributesOf(record).WithValues(t.said(record)))
+	about := t.requestOf(record)
+	t.found = t.selector.AppendConditional(t.found[:0], t.subject(record.Key), about)
 	t.found = t.selector.AppendReported(t.found, t.subject(record.Key))
 	kept := t.found[:0]
 	for _, p := range t.found {
-		if p.Mode == rules.Enforce && p.Scope == "" && len(p.Rules) > 0 && !t.isExempt(p, record) {
+		if p.Mode == rules.Enforce && about.IsInScope(p.Scope) && len(p.Rules) > 0 && !t.isExempt(p, record) {
 			kept = append(kept, p)
 		}
 	}
 	return kept
+}
+
+// counting is what one log counts of a record: a policy for the key, or its part for a
+// further key.
+type counting struct {
+	*lane
+	key string
+}
+
+// countings returns what the logs of the policies count of a record, those of their
+// further keys included.
+func (t *trial) countings(l *lane, applying []*rules.Policy, key string, record accesslog.Record) []counting {
+	var all []counting
+	add := func(l *lane) {
+		all = append(all, counting{l, key})
+		for _, part := range t.selector.DerivedOf(l.policy) {
+			if derived, found := part.Derived.KeyOf(record.Key, attributesOf(record), t.said(record)); found {
+				all = append(all, counting{t.byPolicy[part], derived.String()})
+			}
+		}
+	}
+	if l != nil {
+		add(l)
+	}
+	for _, p := range applying {
+		if !p.IsTrap() {
+			add(t.byPolicy[p])
+		}
+	}
+	return all
 }
 
 // decideConditional answers a record that several policies decide, all or nothing, as
@@ -35,29 +66,29 @@ func (t *trial) applying(record accesslog.Record) []*rules.Policy {
 func (t *trial) decideConditional(ctx context.Context, l *lane, applying []*rules.Policy, key string, record accesslog.Record) (by *RuleCount, err error) {
 	for _, p := range applying {
 		if p.IsTrap() {
-			t.refused++
 			trap := t.byPolicy[p]
 			trap.count(func(i int) bool { return p.Rules[i].Limit == 0 })
-			return trap.firstZero(), nil
-		}
-	}
-	lanes, about := []*lane{}, []string{}
-	add := func(l *lane) {
-		lanes, about = append(lanes, l), append(about, key)
-		for _, part := range t.selector.DerivedOf(l.policy) {
-			if derived, found := part.Derived.KeyOf(record.Key, attributesOf(record), t.said(record)); found {
-				lanes, about = append(lanes, t.byPolicy[part]), append(about, derived.String())
+			t.offend(trap, key)
+			if by == nil {
+				by = trap.firstZero()
 			}
 		}
 	}
-	if l != nil {
-		add(l)
+	all := t.countings(l, applying, key, record)
+	for _, c := range all {
+		if c.policy.Derived == nil {
+			continue
+		}
+		if blocked := t.blockedBy(c.key, t.scopeOf(record)); blocked != nil {
+			return t.refuseBlocked(blocked), nil
+		}
 	}
-	for _, p := range applying {
-		add(t.byPolicy[p])
+	if by != nil {
+		t.refused++
+		return by, nil
 	}
-	requests, results := make([]timestamplog.Request, len(lanes)), make([]timestamplog.Result, len(lanes))
-	for i, each := range lanes {
+	requests, results := make([]timestamplog.Request, len(all)), make([]timestamplog.Result, len(all))
+	for i, each := range all {
 		isReported := each.policy.IsReported()
 		if !isReported && record.Cost > each.policy.LargestCost() {
 			t.tooCostly++
@@ -65,7 +96,7 @@ func (t *trial) decideConditional(ctx context.Context, l *lane, applying []*rule
 			return each.refuseCost(record.Cost), nil
 		}
 		requests[i] = each.request
-		requests[i].Key, requests[i].Cost, requests[i].Detail = about[i], record.Cost, true
+		requests[i].Key, requests[i].Cost, requests[i].Detail = each.key, record.Cost, true
 		if isReported {
 			requests[i].Cost, requests[i].Uncharged = 1, true
 		} else if !t.charge(&requests[i], each.policy, record) {
@@ -80,9 +111,11 @@ func (t *trial) decideConditional(ctx context.Context, l *lane, applying []*rule
 		if r.Allowed {
 			continue
 		}
-		if lanes[i].count(func(rule int) bool { return r.States[rule].RetryAfterMS > 0 }); r.RetryAt >= latest {
-			latest, by = r.RetryAt, &lanes[i].counts[r.Rule]
+		each := all[i]
+		if each.count(func(rule int) bool { return r.States[rule].RetryAfterMS > 0 }); r.RetryAt >= latest {
+			latest, by = r.RetryAt, &each.counts[r.Rule]
 		}
+		t.offend(each.lane, each.key)
 	}
 	if by == nil {
 		t.allowed++
@@ -111,6 +144,7 @@ func (t *trial) report(ctx context.Context, key string, record accesslog.Record)
 		for _, part := range t.selector.DerivedOf(p) {
 			derived, found := part.Derived.KeyOf(record.Key, attributes, t.said(record))
 			if !found {
+				t.byPolicy[part].reports.Unsaid++
 				continue
 			}
 			if err := t.reportTo(ctx, part, derived.String(), record); err != nil {
@@ -123,18 +157,23 @@ func (t *trial) report(ctx context.Context, key string, record accesslog.Record)
 
 // reportTo charges one policy, or the part of one for a further key.
 func (t *trial) reportTo(ctx context.Context, p *rules.Policy, key string, record accesslog.Record) error {
-	t.requests[0] = t.byPolicy[p].request
+	l := t.byPolicy[p]
+	t.requests[0] = l.request
 	t.requests[0].Key, t.requests[0].Cost, t.requests[0].ChargeAlways = key, 1, true
 	if !t.charge(&t.requests[0], p, record) {
+		l.reports.Unsaid++
 		return nil
 	}
 	t.log.Decide(ctx, t.requests[:], t.results[:])
 	if err := t.results[0].Err; err != nil {
 		return err
 	}
-	if !t.results[0].Allowed && p.Derived == nil && p.Scope == "" { // logs say no scope that its block could refuse
-		t.offend(t.byPolicy[p], key)
+	if t.results[0].Allowed {
+		l.reports.Charged++
+		return nil
 	}
+	l.reports.Full++
+	t.offend(l, key)
 	return nil
 }
 
@@ -156,6 +195,19 @@ func (t *trial) said(record accesslog.Record) map[string]string {
 		return map[string]string{"account": record.Account}
 	}
 	return nil
+}
+
+// scopeOf returns the scope that the caller says of a record, "" for none.
+func (t *trial) scopeOf(record accesslog.Record) string {
+	if len(t.scopes) == 0 {
+		return ""
+	}
+	return t.scopes.Of(&record, attributesOf(record))
+}
+
+// requestOf returns all that the caller says of a record, nil for nothing.
+func (t *trial) requestOf(record accesslog.Record) *conditions.Request {
+	return attributesOf(record).WithValues(t.said(record)).InScope(t.scopeOf(record))
 }
 
 func attributesOf(record accesslog.Record) *conditions.Request {

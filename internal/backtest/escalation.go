@@ -3,10 +3,13 @@ package backtest
 import (
 	"cmp"
 	"math"
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 // blockDelay is how long after the offence that reaches the threshold its block begins:
@@ -15,15 +18,20 @@ const blockDelay = 3 * time.Second
 
 // EscalationCount is what the escalation of one policy did.
 type EscalationCount struct {
-	Policy  string `json:"policy"`
-	Keys    int64  `json:"keys"`    // that were blocked, each once
-	Blocks  int64  `json:"blocks"`  // a key may be blocked several times
-	Refused int64  `json:"refused"` // by these blocks
+	Policy string `json:"policy"`
+	// Scope is that of the blocks, "" for those of every check.
+	Scope string `json:"scope,omitzero"`
+	Keys  int64  `json:"keys"` // that were blocked, each once
+	// DerivedKeys are those of Keys that the policy counts as further keys.
+	DerivedKeys int64 `json:"derived_keys,omitzero"`
+	Blocks      int64 `json:"blocks"`  // a key may be blocked several times
+	Refused     int64 `json:"refused"` // by these blocks
 }
 
 // escalation is that of one policy of a trial.
 type escalation struct {
 	policy offences.EscalationPolicy
+	of     *lane // of the policy itself
 	states map[string]*escalated
 	count  EscalationCount
 }
@@ -37,18 +45,26 @@ type escalated struct {
 
 type minuteCount struct{ minute, offences int64 }
 
+// blockedKey is what a block is about: a key, in a scope or in all of them.
+type blockedKey struct{ key, scope string }
+
 // block is the newest automatic block of a key, in Unix milliseconds.
 type block struct {
 	from, until int64
-	by          *lane
+	by          *escalation
 }
 
-// offend counts an offence of a key under the policy of l at the time of the record at
-// hand, and blocks the key where that reaches the threshold. The safety limit is left
-// out: it is about how many keys a whole site has.
+// offend counts an offence of a key, or of a further key, under the policy of l at the
+// time of the record at hand, and blocks the key where that reaches the threshold. The
+// safety limit is left out: it is about how many keys a whole site has.
 func (t *trial) offend(l *lane, key string) {
+	if text, found := strings.CutPrefix(key, rules.Network+":"); found && l.policy.Derived != nil {
+		if network, err := netip.ParsePrefix(text); err == nil {
+			t.networks = append(t.networks, network)
+		}
+	}
 	e := l.escalation
-	if e == nil {
+	if e == nil || e.policy.NeverBlocks(key) {
 		return
 	}
 	of := e.states[key]
@@ -63,10 +79,10 @@ func (t *trial) offend(l *lane, key string) {
 	}
 	of.minutes[len(of.minutes)-1].offences++
 	others := int64(0)
-	before, wasBlocked := t.blocks[key]
-	if wasBlocked && before.by != l {
-		others = before.until
+	if other, found := t.blocks[blockedKey{key, ""}]; found && other.by != e {
+		others = other.until
 	}
+	before, wasBlocked := t.blocks[blockedKey{key, e.policy.Scope}]
 	candidate := offences.Candidate{State: of.state, First: t.now, Last: t.now}
 	candidate.From = e.policy.CountFrom(of.state, others, t.now)
 	for _, m := range of.minutes {
@@ -79,25 +95,28 @@ func (t *trial) offend(l *lane, key string) {
 	for _, b := range result.Blocks {
 		if of.minutes = nil; !of.wasBlocked {
 			of.wasBlocked = true
-			e.count.Keys++
+			if e.count.Keys++; l.policy.Derived != nil {
+				e.count.DerivedKeys++
+			}
 		}
 		e.count.Blocks++
-		next := block{from: t.now + blockDelay.Milliseconds(), until: b.Until.UnixMilli(), by: l}
+		next := block{from: t.now + blockDelay.Milliseconds(), until: b.Until.UnixMilli(), by: e}
 		if wasBlocked && before.until > next.from {
 			next.from, next.until = min(before.from, next.from), max(before.until, next.until)
 		}
-		t.blocks[key] = next
+		t.blocks[blockedKey{key, e.policy.Scope}] = next
 	}
 }
 
-// blockedBy returns the policy whose automatic block refuses a key at the time of the
-// record at hand, nil for none.
-func (t *trial) blockedBy(key string) *lane {
-	if len(t.blocks) == 0 {
-		return nil
+// blockedBy returns the policy whose automatic block refuses a key in a scope, "" for
+// none, at the time of the record at hand; nil for no block.
+func (t *trial) blockedBy(key, scope string) *lane {
+	b, found := t.blocks[blockedKey{key, ""}]
+	if (!found || b.from > t.now || t.now >= b.until) && scope != "" {
+		b, found = t.blocks[blockedKey{key, scope}]
 	}
-	if b, found := t.blocks[key]; found && b.from <= t.now && t.now < b.until {
-		return b.by
+	if found && b.from <= t.now && t.now < b.until {
+		return b.by.of
 	}
 	return nil
 }
@@ -105,7 +124,7 @@ func (t *trial) blockedBy(key string) *lane {
 func (t *trial) escalationCounts() []EscalationCount {
 	var all []EscalationCount
 	for _, l := range t.lanes {
-		if l.escalation != nil {
+		if l.escalation != nil && l.policy.Derived == nil {
 			all = append(all, l.escalation.count)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // RangeScore is about the ranges that the service would have proposed to block by its
-// default settings, as if no proposal were accepted. Those of networks that policies count
-// as further keys are left out. A client is covered if its range was ever proposed.
+// default settings, as if no proposal were accepted. A client is covered if its range was
+// ever proposed.
 type RangeScore struct {
 	Proposed         int64 `json:"proposed"`
 	Attackers        int64 `json:"attackers"` // of all kinds
@@ -28,6 +28,8 @@ type addressRange struct {
 	// offended are the times of the last offences of each member, the oldest first, as
 	// many as a member must have.
 	offended map[string][]time.Time
+	// lately is when the range itself last offended, as a further key of its members.
+	lately time.Time
 }
 
 type minuteOfRange struct{ minute, checked, refused int64 }
@@ -73,29 +75,34 @@ func (r *addressRange) count(member string, at time.Time, isRefused, isIPv6 bool
 		*m = minuteOfRange{minute: minute}
 	}
 	m.checked++
-	if !isRefused {
+	if isRefused {
+		m.refused++
+		r.offended[member] = append(r.offended[member], at)
+		if more := len(r.offended[member]) - s.MinOffences; more > 0 {
+			r.offended[member] = r.offended[member][more:]
+		}
+	}
+	if !isRefused && r.lately != at {
 		return
 	}
-	m.refused++
-	r.offended[member] = append(r.offended[member], at)
-	if more := len(r.offended[member]) - s.MinOffences; more > 0 {
-		r.offended[member] = r.offended[member][more:]
-	}
 
-	oldest, members := at.Add(-s.Window), 0
+	oldest, members, frequent := at.Add(-s.Window), 0, 0
 	for member, times := range r.offended {
 		switch {
 		case times[len(times)-1].Before(oldest):
 			delete(r.offended, member)
 		case len(times) == s.MinOffences && !times[0].Before(oldest):
+			frequent++
+			members++
+		default:
 			members++
 		}
 	}
-	least := s.MinAddresses
+	minMembers := s.MinAddresses
 	if isIPv6 {
-		least = s.MinNetworks
+		minMembers = s.MinNetworks
 	}
-	if members < least {
+	if frequent < minMembers && (r.lately.IsZero() || r.lately.Before(oldest) || members < offences.MinDerivedMembers) {
 		return
 	}
 	var checked, refused int64
@@ -109,17 +116,36 @@ func (r *addressRange) count(member string, at time.Time, isRefused, isIPv6 bool
 	}
 }
 
+// countOffending says which networks offended as further keys at the request that is
+// counted next.
+func (s *Scorer) countOffending(networks []netip.Prefix, at time.Time) {
+	for _, network := range networks {
+		if within := rangeOf("ip:" + network.String()); within == network {
+			s.rangeAt(within).lately = at
+		}
+	}
+}
+
+func (s *Scorer) rangeAt(within netip.Prefix) *addressRange {
+	r := s.ranges[within]
+	if r == nil {
+		r = &addressRange{}
+		s.ranges[within] = r
+	}
+	return r
+}
+
 // countRange counts one request of a client in its range.
 func (s *Scorer) countRange(key string, c *client, at time.Time, isRefused bool) {
 	if !c.within.IsValid() {
 		return
 	}
-	r := s.ranges[c.within]
-	if r == nil {
-		r = &addressRange{}
-		s.ranges[c.within] = r
-	}
-	r.count(key, at, isRefused, c.within.Addr().Is6())
+	s.rangeAt(c.within).count(key, at, isRefused, c.within.Addr().Is6())
+}
+
+// isInRange reports whether the range of a client would have been proposed.
+func (s *Scorer) isInRange(c *client) bool {
+	return c.within.IsValid() && s.ranges[c.within].isProposed
 }
 
 // rangeScore returns nil if no client has an address.
@@ -135,7 +161,7 @@ func (s *Scorer) rangeScore() *RangeScore {
 	}
 	for _, c := range s.clients {
 		covered := int64(0)
-		if c.within.IsValid() && s.ranges[c.within].isProposed {
+		if s.isInRange(c) {
 			covered = 1
 		}
 		if c.requests > 0 {

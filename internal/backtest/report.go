@@ -3,6 +3,7 @@ package backtest
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/accesslog"
@@ -30,6 +31,8 @@ type Report struct {
 	First time.Time   `json:"first,omitzero"`
 	Last  time.Time   `json:"last,omitzero"`
 	Rules []RuleCount `json:"rules"`
+	// Reports are of the policies with an outcome.
+	Reports []ReportCount `json:"reports"`
 	// Escalations are of the policies that have one, that with the most blocks first. The
 	// safety limit of a server is left out.
 	Escalations []EscalationCount `json:"escalations"`
@@ -47,8 +50,25 @@ type Report struct {
 type RuleCount struct {
 	Policy string `json:"policy,omitzero"` // "" for the rules of a StackPlan
 	Rule   string `json:"rule"`
-	Failed int64  `json:"failed"`
-	Alone  int64  `json:"alone"` // while every other rule allowed it
+	// DerivedKey is the further key that the rule limits, as "account" or "net:/24"; "" for
+	// the key itself.
+	DerivedKey string `json:"derived_key,omitzero"`
+	Outcome    string `json:"outcome,omitzero"` // whose reports it counts, "" for checks
+	Scope      string `json:"scope,omitzero"`   // in which it refuses, "" for every check
+	Trap       bool   `json:"trap,omitzero"`
+	Failed     int64  `json:"failed"`
+	Alone      int64  `json:"alone"` // while every other rule allowed it
+}
+
+// ReportCount is what came of the reports of an outcome under one policy, or for a further
+// key of it. Requests that were refused had no outcome.
+type ReportCount struct {
+	Policy     string `json:"policy"`
+	DerivedKey string `json:"derived_key,omitzero"` // as in RuleCount
+	Outcome    string `json:"outcome"`
+	Charged    int64  `json:"charged"`
+	Full       int64  `json:"full"`   // into a full limit: offences
+	Unsaid     int64  `json:"unsaid"` // without the value or the address that is counted
 }
 
 // Offender is a key that was refused.
@@ -60,7 +80,8 @@ type Offender struct {
 	Ratio    float64   `json:"ratio"` // of all refusals, 0 to 1
 	First    time.Time `json:"first_refusal"`
 	Last     time.Time `json:"last_refusal"`
-	// FirstPolicy and FirstRule made the first refused request wait longest.
+	// FirstPolicy and FirstRule made the first refused request wait longest. The rule is as of
+	// RuleCount.Text.
 	FirstPolicy string `json:"first_policy,omitzero"`
 	FirstRule   string `json:"first_rule"`
 }
@@ -72,6 +93,7 @@ type Comparison struct {
 	Refused     int64             `json:"refused"`        // by the second plan
 	Blocked     int64             `json:"blocked"`        // those of Refused that its automatic blocks refused
 	Rules       []RuleCount       `json:"rules"`          // of the second plan
+	Reports     []ReportCount     `json:"reports"`        // of the second plan
 	Escalations []EscalationCount `json:"escalations"`    // of the second plan
 	Score       *Score            `json:"score,omitzero"` // of the second plan, nil without a truth
 	// NewlyRefused are the requests that only the first plan refuses and
@@ -99,13 +121,48 @@ type Input struct {
 	OutOfOrder       int64 `json:"out_of_order"` // older than the one before them
 }
 
+// Text returns the rule, behind the further key that it limits, if any.
+func (c *RuleCount) Text() string { return strings.TrimSpace(c.DerivedKey + " " + c.Rule) }
+
+// name returns the policy and the rule, and in brackets what it counts and refuses.
+func (c *RuleCount) name() string {
+	var notes []string
+	if c.Trap {
+		notes = append(notes, "trap")
+	}
+	if c.Outcome != "" {
+		notes = append(notes, c.Outcome)
+	}
+	if c.Scope != "" {
+		notes = append(notes, "scope "+c.Scope)
+	}
+	name := ruleName(c.Policy, c.Text())
+	if len(notes) > 0 {
+		name += " (" + strings.Join(notes, ", ") + ")"
+	}
+	return name
+}
+
+// name returns the policy and the outcome, and the further key if it is about one.
+func (c *ReportCount) name() string {
+	return strings.TrimSpace(printable(c.Policy)+" "+c.DerivedKey) + " (" + c.Outcome + ")"
+}
+
+// name returns the policy, and the scope of its blocks.
+func (c *EscalationCount) name() string {
+	if c.Scope == "" {
+		return printable(c.Policy)
+	}
+	return printable(c.Policy) + " (scope " + c.Scope + ")"
+}
+
 func (r *run) report() *Report {
 	t := r.plan
 	report := &Report{
 		Plan: r.options.Plan.String(), Estimate: r.options.Estimate,
 		Requests: r.records, Allowed: t.allowed, Refused: t.refused,
 		TooCostly: t.tooCostly, Unlimited: t.unlimited, Blocked: t.blocked,
-		Keys: int64(len(r.keys)), Rules: t.ruleCounts(), Escalations: t.escalationCounts(), Timeline: r.timeline.result(),
+		Keys: int64(len(r.keys)), Rules: t.ruleCounts(), Reports: t.reportCounts(), Escalations: t.escalationCounts(), Timeline: r.timeline.result(),
 	}
 	if r.score != nil {
 		report.Score = r.score.Score()
@@ -132,14 +189,14 @@ func (h *history) offender(refused int64) Offender {
 		Key: h.key, Requests: h.requests, Allowed: h.requests - h.refused, Refused: h.refused,
 		Ratio: float64(h.refused) / float64(refused),
 		First: timeOf(h.firstRefusal), Last: timeOf(h.lastRefusal),
-		FirstPolicy: h.firstRule.Policy, FirstRule: h.firstRule.Rule,
+		FirstPolicy: h.firstRule.Policy, FirstRule: h.firstRule.Text(),
 	}
 }
 
 func (r *run) comparison() *Comparison {
 	t := r.against
 	c := &Comparison{Against: r.options.Against.String(), Allowed: t.allowed, Refused: t.refused, Blocked: t.blocked,
-		Rules: t.ruleCounts(), Escalations: t.escalationCounts()}
+		Rules: t.ruleCounts(), Reports: t.reportCounts(), Escalations: t.escalationCounts()}
 	if r.scoreAgainst != nil {
 		c.Score = r.scoreAgainst.Score()
 	}

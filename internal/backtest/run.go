@@ -24,6 +24,9 @@ type Options struct {
 	// Outcomes says what came of the requests, for policies with an outcome; nil means
 	// accesslog.DefaultOutcomes.
 	Outcomes accesslog.Outcomes
+	// Scopes says which scopes the callers would have said, for policies with a scope; nil
+	// for none, so that such policies refuse nothing.
+	Scopes accesslog.Scopes
 	// Truth, if not nil, says who is an attacker, so that the plans are scored.
 	Truth *Truth
 	// Estimate marks a source that holds only some of the requests.
@@ -152,6 +155,7 @@ func (r *run) take(ctx context.Context, record accesslog.Record) error {
 		r.options.Decided(record, by != nil)
 	}
 	if r.score != nil {
+		r.score.countOffending(r.plan.networks, timeOf(record.Time))
 		r.score.Count(h.key, timeOf(record.Time), by != nil)
 	}
 	if r.against == nil {
@@ -165,6 +169,7 @@ func (r *run) take(ctx context.Context, record accesslog.Record) error {
 	h.compare(record.Time, by != nil, other != nil)
 	r.timeline.count(record.Time, by != nil, other != nil)
 	if r.scoreAgainst != nil {
+		r.scoreAgainst.countOffending(r.against.networks, timeOf(record.Time))
 		r.scoreAgainst.Count(h.key, timeOf(record.Time), other != nil)
 	}
 	return nil

@@ -117,7 +117,7 @@ func TestEachKeyIsLimitedByThePolicyThatSelectsIt(t *testing.T) {
 	if report.Allowed != 3 || report.Refused != 2 || report.Unlimited != 2 {
 		t.Errorf("allowed %d, refused %d, unlimited %d; want 3, 2, 2", report.Allowed, report.Refused, report.Unlimited)
 	}
-	want := []backtest.RuleCount{{"default", "1/1m", 1, 1}, {"strict", "0/1s", 1, 1}}
+	want := []backtest.RuleCount{{Policy: "default", Rule: "1/1m", Failed: 1, Alone: 1}, {Policy: "strict", Rule: "0/1s", Failed: 1, Alone: 1}}
 	if !reflect.DeepEqual(report.Rules, want) {
 		t.Errorf("rules are %+v, want %+v", report.Rules, want)
 	}

@@ -31,6 +31,8 @@ type AttackerScore struct {
 	ServedMax    int64   `json:"served_until_caught_max"`
 	TimeMedian   float64 `json:"seconds_until_caught_median"`
 	TimeMax      float64 `json:"seconds_until_caught_max"`
+	// InRanges are the attackers in ranges that would have been proposed; see RangeScore.
+	InRanges int64 `json:"in_proposed_ranges"`
 }
 
 // BenignScore is about the benign clients of one kind.
@@ -41,6 +43,9 @@ type BenignScore struct {
 	Requests       int64   `json:"requests"`
 	Refused        int64   `json:"refused"`
 	Ratio          float64 `json:"refused_ratio"` // Refused of Requests
+	// InRanges are the clients in ranges that would have been proposed, of those that never
+	// attack; see RangeScore.
+	InRanges int64 `json:"in_proposed_ranges"`
 }
 
 // Scorer compares decisions with a truth: of a backtest, or of any other system.
@@ -121,10 +126,19 @@ func (s *Scorer) Score() *Score {
 		if c.benignRefused > 0 {
 			b.ClientsRefused++
 		}
+		if c.attack.IsZero() && s.isInRange(c) {
+			b.InRanges++
+		}
 	}
 	score.Absent = int64(len(s.truth.keys) - listed)
 	for label, clients := range attackers {
-		score.Attackers = append(score.Attackers, attackerScore(label, clients))
+		a := attackerScore(label, clients)
+		for _, c := range clients {
+			if s.isInRange(c) {
+				a.InRanges++
+			}
+		}
+		score.Attackers = append(score.Attackers, a)
 	}
 	for _, b := range benign {
 		b.Ratio = float64(b.Refused) / float64(b.Requests)

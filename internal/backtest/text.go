@@ -41,6 +41,7 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 	r.writeInput(out)
 	r.writeTotals(out)
 	writeRules(out, o, r.Rules, r.Refused, "RULE")
+	writeReports(out, o, r.Reports, "REPORTS TO")
 	writeEscalations(out, o, r.Escalations, "ESCALATION")
 	r.Score.writeText(out, o, "")
 	r.writeOffenders(out, o)
@@ -48,6 +49,7 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 		fmt.Fprintf(out, "\nAgainst    %s\n", printable(c.Against))
 		fmt.Fprintf(out, "Allowed    %s\nRefused    %s\n", withRatio(c.Allowed, r.Requests), withRatio(c.Refused, r.Requests))
 		writeRules(out, o, c.Rules, c.Refused, "RULE AGAINST")
+		writeReports(out, o, c.Reports, "REPORTS AGAINST")
 		writeEscalations(out, o, c.Escalations, "ESCALATION AGAINST")
 		c.Score.writeText(out, o, " AGAINST")
 		writeChanges(out, o, "newly refused", "NEWLY REFUSED", c.NewlyRefused, c.NewlyRefusedKeys)
@@ -108,7 +110,18 @@ func writeRules(out io.Writer, o TextOptions, counts []RuleCount, refused int64,
 	}
 	t := table{columns: []column{{title: title, wide: true}, {title: "FAILED"}, {title: "OF REFUSALS"}, {title: "ALONE"}}}
 	for _, c := range counts {
-		t.add(ruleName(c.Policy, c.Rule), humanize.Comma(c.Failed), percent(c.Failed, refused), humanize.Comma(c.Alone))
+		t.add(c.name(), humanize.Comma(c.Failed), percent(c.Failed, refused), humanize.Comma(c.Alone))
+	}
+	t.write(out, o.Width)
+}
+
+func writeReports(out io.Writer, o TextOptions, counts []ReportCount, title string) {
+	if len(counts) == 0 {
+		return
+	}
+	t := table{columns: []column{{title: title, wide: true}, {title: "CHARGED"}, {title: "INTO A FULL LIMIT"}, {title: "VALUE NOT SAID"}}}
+	for _, c := range counts {
+		t.add(c.name(), humanize.Comma(c.Charged), humanize.Comma(c.Full), humanize.Comma(c.Unsaid))
 	}
 	t.write(out, o.Width)
 }
@@ -117,9 +130,9 @@ func writeEscalations(out io.Writer, o TextOptions, counts []EscalationCount, ti
 	if len(counts) == 0 {
 		return
 	}
-	t := table{columns: []column{{title: title, wide: true}, {title: "KEYS BLOCKED"}, {title: "BLOCKS"}, {title: "REFUSED"}}}
+	t := table{columns: []column{{title: title, wide: true}, {title: "KEYS BLOCKED"}, {title: "FURTHER KEYS"}, {title: "BLOCKS"}, {title: "REFUSED"}}}
 	for _, c := range counts {
-		t.add(printable(c.Policy), humanize.Comma(c.Keys), humanize.Comma(c.Blocks), humanize.Comma(c.Refused))
+		t.add(c.name(), humanize.Comma(c.Keys), humanize.Comma(c.DerivedKeys), humanize.Comma(c.Blocks), humanize.Comma(c.Refused))
 	}
 	t.write(out, o.Width)
 }
@@ -130,25 +143,25 @@ func (s *Score) writeText(out io.Writer, o TextOptions, plan string) {
 		return
 	}
 	t := table{columns: []column{
-		{title: "ATTACKERS" + plan, wide: true}, {title: "CAUGHT"}, {title: "SERVED UNTIL"}, {title: "MOST"}, {title: "TIME UNTIL"}, {title: "MOST"}, {title: "REQUESTS SERVED"},
+		{title: "ATTACKERS" + plan, wide: true}, {title: "CAUGHT"}, {title: "SERVED UNTIL"}, {title: "MOST"}, {title: "TIME UNTIL"}, {title: "MOST"}, {title: "SERVED"}, {title: "RANGES"},
 	}}
 	for _, a := range s.Attackers {
 		caught := fmt.Sprintf("%s of %s", humanize.Comma(a.Caught), humanize.Comma(a.Attackers))
 		served := percent(a.Served, a.Requests)
 		if a.Caught == 0 {
-			t.add(printable(a.Label), caught, "-", "-", "-", "-", served)
+			t.add(printable(a.Label), caught, "-", "-", "-", "-", served, humanize.Comma(a.InRanges))
 			continue
 		}
-		t.add(printable(a.Label), caught, humanize.Comma(a.ServedMedian), humanize.Comma(a.ServedMax), Seconds(a.TimeMedian), Seconds(a.TimeMax), served)
+		t.add(printable(a.Label), caught, humanize.Comma(a.ServedMedian), humanize.Comma(a.ServedMax), Seconds(a.TimeMedian), Seconds(a.TimeMax), served, humanize.Comma(a.InRanges))
 	}
 	if len(s.Attackers) > 0 {
 		t.write(out, o.Width)
 	}
 	t = table{columns: []column{
-		{title: "BENIGN" + plan, wide: true}, {title: "CLIENTS"}, {title: "EVER REFUSED"}, {title: "REQUESTS"}, {title: "REFUSED"}, {title: "SHARE"},
+		{title: "BENIGN" + plan, wide: true}, {title: "CLIENTS"}, {title: "EVER REFUSED"}, {title: "REQUESTS"}, {title: "REFUSED"}, {title: "SHARE"}, {title: "RANGES"},
 	}}
 	for _, b := range s.Benign {
-		t.add(printable(b.Label), humanize.Comma(b.Clients), humanize.Comma(b.ClientsRefused), humanize.Comma(b.Requests), humanize.Comma(b.Refused), percent(b.Refused, b.Requests))
+		t.add(printable(b.Label), humanize.Comma(b.Clients), humanize.Comma(b.ClientsRefused), humanize.Comma(b.Requests), humanize.Comma(b.Refused), percent(b.Refused, b.Requests), humanize.Comma(b.InRanges))
 	}
 	if len(s.Benign) > 0 {
 		t.write(out, o.Width)
@@ -213,11 +226,11 @@ func writeMore(out io.Writer, more int, what string) {
 	}
 }
 
-func topOf[T any](all []T, most int) []T {
-	if most < 0 || len(all) < most {
+func topOf[T any](all []T, maxRows int) []T {
+	if maxRows < 0 || len(all) < maxRows {
 		return all
 	}
-	return all[:most]
+	return all[:maxRows]
 }
 
 func counted(n int64, what string) string {

@@ -2,6 +2,7 @@ package backtest
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"github.com/stint-dev/stint/internal/accesslog"
@@ -27,8 +28,10 @@ type trial struct {
 	plans    func(keys.Key) string // nil for none
 	values   func(accesslog.Record) map[string]string
 	names    []string // reused by report
-	blocks   map[string]block
-	owners   map[*RuleCount]*lane
+	scopes   accesslog.Scopes
+	blocks   map[blockedKey]block
+	// networks are those that offended as further keys at the record at hand.
+	networks []netip.Prefix
 
 	allowed, refused, tooCostly, unlimited, blocked int64
 }
@@ -38,13 +41,14 @@ type lane struct {
 	policy  *rules.Policy
 	request timestamplog.Request // for a key that is still to be named
 	counts  []RuleCount
-	// most is the largest cost that each rule can ever allow.
-	most       []int
-	escalation *escalation // nil for none
+	reports ReportCount // of a policy with an outcome
+	// maxCosts is the largest cost that each rule can ever allow.
+	maxCosts   []int
+	escalation *escalation // nil for none; a policy and its parts share one
 }
 
 func newTrial(plan Plan, o *Options) *trial {
-	t := &trial{selector: plan.selector, outcomes: o.Outcomes, crawlers: o.Crawlers, plans: o.Plans, values: o.Values, byPolicy: map[*rules.Policy]*lane{}, blocks: map[string]block{}, owners: map[*RuleCount]*lane{}}
+	t := &trial{selector: plan.selector, outcomes: o.Outcomes, crawlers: o.Crawlers, plans: o.Plans, values: o.Values, scopes: o.Scopes, byPolicy: map[*rules.Policy]*lane{}, blocks: map[blockedKey]block{}}
 	escalations := offences.EscalationsOf(plan.policies)
 	if t.selector == nil {
 		t.selector = rules.NewSelector(nil)
@@ -52,20 +56,20 @@ func newTrial(plan Plan, o *Options) *trial {
 	t.log = memlog.New(memlog.Options{Now: func() time.Time { return time.UnixMilli(t.now) }})
 	for _, p := range withDerived(plan.policies, t.selector) {
 		l := &lane{policy: p, request: timestamplog.RequestOf(p, "", 1)}
-		name := p.Name
+		derived := ""
 		if p.Derived != nil {
-			name += " " + p.Derived.Label()
+			derived = p.Derived.Label()
 		}
+		l.reports = ReportCount{Policy: p.Name, DerivedKey: derived, Outcome: p.Outcome}
 		if p.Mode == rules.Enforce {
 			for i, rule := range p.Rules.Counted(p.Options) {
-				l.counts = append(l.counts, RuleCount{Policy: name, Rule: p.Rules[i].String()})
-				l.most = append(l.most, int(min(rule.Limit, rule.Capacity())))
-			}
-			for i := range l.counts {
-				t.owners[&l.counts[i]] = l
+				l.counts = append(l.counts, RuleCount{Policy: p.Name, DerivedKey: derived, Rule: p.Rules[i].String(), Outcome: p.Outcome, Scope: p.Scope, Trap: p.IsTrap()})
+				l.maxCosts = append(l.maxCosts, int(min(rule.Limit, rule.Capacity())))
 			}
 			if policy, found := escalations[p.ID]; found && p.Derived == nil {
-				l.escalation = &escalation{policy: policy, states: map[string]*escalated{}, count: EscalationCount{Policy: p.Name}}
+				l.escalation = &escalation{policy: policy, of: l, states: map[string]*escalated{}, count: EscalationCount{Policy: p.Name, Scope: p.Scope}}
+			} else if found {
+				l.escalation = t.lanes[len(t.lanes)-p.Part].escalation // the policy is before its parts
 			}
 		}
 		t.lanes = append(t.lanes, l)
@@ -96,28 +100,30 @@ func (t *trial) laneOf(k keys.Key) *lane {
 // it; nil for an allowed one.
 func (t *trial) decide(ctx context.Context, l *lane, key string, record accesslog.Record) (by *RuleCount, err error) {
 	t.now = record.Time
-	if blocked := t.blockedBy(key); blocked != nil {
-		blocked.escalation.count.Refused++
-		t.blocked++
-		t.refused++
-		return &blocked.counts[0], nil
+	t.networks = t.networks[:0]
+	if len(t.blocks) > 0 {
+		if blocked := t.blockedBy(key, t.scopeOf(record)); blocked != nil {
+			return t.refuseBlocked(blocked), nil
+		}
 	}
-	tooCostly := t.tooCostly
-	by, err = t.ask(ctx, l, key, record)
-	// What could never be allowed is an error in the service, and no offence.
-	if by != nil && t.tooCostly == tooCostly {
-		t.offend(t.owners[by], key)
+	if by, err = t.ask(ctx, l, key, record); by == nil && err == nil && t.selector.HasReported() {
+		err = t.report(ctx, key, record)
 	}
 	return by, err
+}
+
+// refuseBlocked counts a refusal by an automatic block of l's policy.
+func (t *trial) refuseBlocked(l *lane) *RuleCount {
+	l.escalation.count.Refused++
+	t.blocked++
+	t.refused++
+	return &l.counts[0]
 }
 
 // ask answers one record of a key that is not blocked.
 func (t *trial) ask(ctx context.Context, l *lane, key string, record accesslog.Record) (by *RuleCount, err error) {
 	if applying := t.applying(record); len(applying) > 0 || l != nil && len(l.policy.Also) > 0 {
-		if by, err = t.decideConditional(ctx, l, applying, key, record); by != nil || err != nil {
-			return by, err
-		}
-		return nil, t.report(ctx, key, record)
+		return t.decideConditional(ctx, l, applying, key, record)
 	}
 	if l == nil {
 		t.unlimited++
@@ -144,6 +150,7 @@ func (t *trial) ask(ctx context.Context, l *lane, key string, record accesslog.R
 	}
 	t.refused++
 	by = &l.counts[result.Rule]
+	t.offend(l, key)
 	return by, t.countRules(ctx, l)
 }
 
@@ -172,9 +179,9 @@ func (t *trial) countRules(ctx context.Context, l *lane) error {
 // refuseCost counts the rules that could never allow so large a cost, which
 // the service refuses before it asks any log.
 func (l *lane) refuseCost(cost int) *RuleCount {
-	l.count(func(i int) bool { return cost > l.most[i] })
+	l.count(func(i int) bool { return cost > l.maxCosts[i] })
 	for i := range l.counts {
-		if cost > l.most[i] {
+		if cost > l.maxCosts[i] {
 			return &l.counts[i]
 		}
 	}
@@ -199,6 +206,17 @@ func (t *trial) ruleCounts() []RuleCount {
 	var all []RuleCount
 	for _, l := range t.lanes {
 		all = append(all, l.counts...)
+	}
+	return all
+}
+
+// reportCounts returns those of the policies with an outcome and their parts.
+func (t *trial) reportCounts() []ReportCount {
+	var all []ReportCount
+	for _, l := range t.lanes {
+		if l.policy.IsReported() && l.policy.Mode == rules.Enforce {
+			all = append(all, l.reports)
+		}
 	}
 	return all
 }

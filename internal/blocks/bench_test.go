@@ -3,6 +3,7 @@ package blocks_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
 )
@@ -33,4 +34,18 @@ func networks(n int) (all []string) {
 		all = append(all, fmt.Sprintf("ip:10.%d.%d.0/24", i/256%256, i%256))
 	}
 	return all
+}
+
+// BenchmarkCountBySource counts 60,000 blocks by their source.
+func BenchmarkCountBySource(b *testing.B) {
+	s := blocks.NewSet()
+	for i := range 60000 {
+		n := fmt.Sprintf("ip:10.%d.%d.1", i/256, i%256)
+		s.Apply(block(b, n, n, int64(i+1), time.Hour), noon)
+	}
+	for b.Loop() {
+		if s.CountBySource(noon)[""] != 60000 {
+			b.Fatal("the count is wrong")
+		}
+	}
 }

@@ -101,17 +101,40 @@ func (s *Set) Overlapping(kind Kind, p keys.Pattern, now time.Time, limit int) [
 // by their origin.
 func (s *Set) Origins() int { return s.index.Origins() }
 
-// CountBySource returns how many entries of a kind are active at now, by their
-// source. It looks at every entry, so it is for operators and not for checks.
-func (s *Set) CountBySource(kind Kind, now time.Time) map[Source]int {
-	counts := map[Source]int{}
-	for e := range s.All(kind, now) {
-		counts[e.Source]++
+// CountBySource returns how many blocks are active at now, those with a scope included, by
+// their source. Its cost grows with the blocks that have expired since Sweep, not with all.
+func (s *Set) CountBySource(now time.Time) map[Source]int {
+	s.mu.Lock()
+	counts := maps.Clone(s.bySource)
+	for b := range s.expiredBlocks(now) {
+		counts[b.Source]--
 	}
+	s.mu.Unlock()
 	for _, scoped := range s.Scopes() {
-		for source, n := range scoped.CountBySource(kind, now) {
+		for source, n := range scoped.CountBySource(now) {
 			counts[source] += n
 		}
 	}
+	maps.DeleteFunc(counts, func(_ Source, n int) bool { return n == 0 })
 	return counts
+}
+
+// expiredBlocks returns the blocks that are kept although they have expired at now. The
+// caller holds s.mu.
+func (s *Set) expiredBlocks(now time.Time) map[*Entry]bool {
+	found := map[*Entry]bool{}
+	// In a heap, what has expired lies below nothing that has not.
+	for next := []int{0}; len(next) > 0; {
+		i := next[len(next)-1]
+		next = next[:len(next)-1]
+		if i >= len(s.expiring) || !s.expiring[i].ExpiredAt(now) {
+			continue
+		}
+		e := s.expiring[i]
+		if at, _ := s.index.Get(e.Pattern); at.block == e {
+			found[e] = true
+		}
+		next = append(next, 2*i+1, 2*i+2)
+	}
+	return found
 }

@@ -19,6 +19,8 @@ type Set struct {
 
 	mu     sync.Mutex // held while index changes, never by a look-up
 	blocks int        // in index
+	// bySource are the numbers of those blocks by their source.
+	bySource map[Source]int
 	// exemptions are those in index, to range over them without looking at all
 	// blocks.
 	exemptions map[keys.Pattern]*Entry
@@ -61,7 +63,7 @@ const maxDelay = time.Minute
 
 // NewSet returns an empty set.
 func NewSet() *Set {
-	return &Set{index: keys.NewIndex[slot](), exemptions: map[keys.Pattern]*Entry{}, ended: map[string]ending{}}
+	return &Set{index: keys.NewIndex[slot](), bySource: map[Source]int{}, exemptions: map[keys.Pattern]*Entry{}, ended: map[string]ending{}}
 }
 
 // Apply takes over the newest state of an entry: it is kept while it is active
@@ -139,15 +141,22 @@ func (s *Set) put(at slot, e, next *Entry) {
 		delete(s.exemptions, e.Pattern)
 	case e.Kind == Exemption:
 		s.exemptions[e.Pattern] = next
-	case next == nil:
-		s.blocks--
-	case at.block == nil:
-		s.blocks++
+	default:
+		s.count(at.block, -1)
+		s.count(next, 1)
 	}
 	if at = at.with(e.Kind, next); at == (slot{}) {
 		s.index.Delete(e.Pattern)
 	} else {
 		s.index.Set(e.Pattern, at)
+	}
+}
+
+// count adds n for a block, which may be nil.
+func (s *Set) count(b *Entry, n int) {
+	if b != nil {
+		s.blocks += n
+		s.bySource[b.Source] += n
 	}
 }
 

@@ -2,6 +2,7 @@ package blocks_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -291,4 +292,48 @@ func BenchmarkSweepOfAMillionBlocksOfWhichNoneHasExpired(b *testing.B) {
 	for b.Loop() {
 		s.Sweep(noon)
 	}
+}
+
+// The counts by source are those of a walk over every block, through replaced, ended,
+// expired and swept blocks and those of a scope.
+func TestTheCountsBySourceAreThoseOfAllBlocks(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		s, now, revision := blocks.NewSet(), noon, int64(0)
+		for range rapid.IntRange(1, 60).Draw(r, "steps") {
+			switch rapid.IntRange(0, 5).Draw(r, "step") {
+			case 0:
+				now = now.Add(time.Duration(rapid.IntRange(1, 90).Draw(r, "minutes")) * time.Minute)
+			case 1:
+				s.Sweep(now)
+			default:
+				revision++
+				e := block(t, fmt.Sprint("id", rapid.IntRange(0, 6).Draw(r, "id")), rapid.SampledFrom([]string{"ip:10.0.0.1", "ip:10.0.0.0/24", "token:a", "*"}).Draw(r, "pattern"), revision, 0)
+				e.Source = rapid.SampledFrom([]blocks.Source{blocks.Manual, blocks.Automatic, blocks.Imported}).Draw(r, "source")
+				e.Scope = rapid.SampledFrom([]string{"", "", "login"}).Draw(r, "scope")
+				if minutes := rapid.IntRange(0, 120).Draw(r, "lasts"); minutes > 0 {
+					e.Expires = now.Add(time.Duration(minutes) * time.Minute)
+				}
+				switch {
+				case rapid.IntRange(0, 4).Draw(r, "ended") == 0:
+					e = ended(e, revision)
+				case e.Scope == "" && rapid.IntRange(0, 4).Draw(r, "exempt") == 0:
+					e.Kind = blocks.Exemption
+				}
+				s.Apply(e, now)
+				if rapid.Bool().Draw(r, "twice") {
+					s.Apply(e, now)
+				}
+			}
+			want := map[blocks.Source]int{}
+			for b := range s.All(blocks.Block, now) {
+				want[b.Source]++
+			}
+			for b := range s.AllScoped(now) {
+				want[b.Source]++
+			}
+			if got := s.CountBySource(now); !maps.Equal(got, want) {
+				r.Fatalf("counted %v of %v", got, want)
+			}
+		}
+	})
 }

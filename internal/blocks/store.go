@@ -38,6 +38,8 @@ type Filter struct {
 	Cursor string // from the page before, empty for the first
 	Limit  int    // 1 to 1000, 0 means 100
 	At     time.Time
+	// Uncounted leaves Page.Total 0: to count all takes longer than to list a few.
+	Uncounted bool
 }
 
 // Page is one page of a listing. Next is the cursor of the page after, empty

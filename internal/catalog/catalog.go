@@ -43,6 +43,9 @@ type Changes struct {
 	Tokens  []*identity.Token
 	// UsersChanged says that a user was changed or deleted, or a session ended.
 	UsersChanged bool
+	// ChannelsChanged says that notification channels or silences were changed, which the
+	// catalog does not hold.
+	ChannelsChanged bool
 	// KnownLogins holds all of them where KnownLoginsChanged is set.
 	KnownLoginsChanged bool
 	KnownLogins        []identity.KnownLogin
@@ -104,6 +107,7 @@ type Changed struct {
 	Blocks   int
 	Tokens   int
 	Profiles int
+	Channels bool // notification channels or silences
 }
 
 // New returns a catalog that has loaded nothing yet; see Refresh and Run.
@@ -232,14 +236,15 @@ type view struct {
 	blocks   *blocks.Set
 	tokens   map[[32]byte]*identity.Token
 	profiles *profiles.Set
+	unused   bool // no check uses them yet
 }
 
 func (c *Catalog) follow(ctx context.Context) error {
-	since, v := c.revision.Load(), view{c.blocks.Load(), *c.tokens.Load(), c.profiles.Load()}
+	since, v := c.revision.Load(), view{c.blocks.Load(), *c.tokens.Load(), c.profiles.Load(), false}
 	if !c.known {
 		// Into an empty set: what an attempt that broke off had read may have
 		// ended since, and reading everything does not return what has ended.
-		since, v = 0, view{blocks.NewSet(), nil, profiles.NewSet()}
+		since, v = 0, view{blocks.NewSet(), nil, profiles.NewSet(), true}
 	}
 	var changed *Changed
 	err := c.source.EachChange(ctx, since, func(ch Changes) error {
@@ -282,13 +287,13 @@ func (c *Catalog) follow(ctx context.Context) error {
 }
 
 func (c *Catalog) apply(ch Changes, v view) (*Changed, error) {
-	what := &Changed{Revision: ch.Revision, Policies: ch.PoliciesChanged, Tokens: len(ch.Tokens)}
+	what := &Changed{Revision: ch.Revision, Policies: ch.PoliciesChanged, Tokens: len(ch.Tokens), Channels: ch.ChannelsChanged}
 	now := c.now()
 	if ch.Settings != nil {
 		c.takeSettings(*ch.Settings)
 	}
 	var err error
-	if what.Blocks, err = applyEntries(v.blocks, ch.Entries, now); err != nil {
+	if what.Blocks, err = applyEntries(v, ch.Entries, now); err != nil {
 		return nil, err
 	}
 	// Before the policies: a plan that both bring must not be unknown in between.
@@ -318,14 +323,15 @@ func (c *Catalog) takeSettings(s Settings) {
 	c.parser.Store(&keys.Parser{IPv6Bits: s.IPv6Bits})
 }
 
-// applyEntries applies all to set and returns how many there were. all may be
-// nil. Checks use set concurrently. Exemptions come first: a pattern exempted and
+// applyEntries applies all to the blocks of v and returns how many there were. all may be
+// nil. Checks use the blocks concurrently unless v is unused. Exemptions come first: a pattern exempted and
 // blocked by one change must not be refused in between. Ended entries come last: a
 // pattern whose block is replaced must not get through in between.
-func applyEntries(set *blocks.Set, all iter.Seq2[*blocks.Entry, error], now time.Time) (count int, err error) {
+func applyEntries(v view, all iter.Seq2[*blocks.Entry, error], now time.Time) (count int, err error) {
 	if all == nil {
 		return 0, nil
 	}
+	set := v.blocks
 	var active, ended []*blocks.Entry // to be applied after the exemptions
 	for e, err := range all {
 		if err != nil {
@@ -333,6 +339,8 @@ func applyEntries(set *blocks.Set, all iter.Seq2[*blocks.Entry, error], now time
 		}
 		count++
 		switch {
+		case v.unused: // at once, while the next are read
+			set.Apply(e, now)
 		case !e.ActiveAt(now):
 			ended = append(ended, e)
 		case e.Kind == blocks.Exemption:

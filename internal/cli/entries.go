@@ -78,7 +78,7 @@ func (e *entryCommand) newAdd() *cobra.Command {
 		Short: "Add " + e.article,
 		Long:  e.add + "\n\n" + patternHelp,
 		Example: "admin " + e.noun + " add " + e.example + " --reason " + e.reason + " --for 24h\n" +
-			"admin " + e.noun + " add 'token:test_*' --reason " + e.reason + " --until 2026-12-31T18:00:00Z\n" +
+			"admin " + e.noun + " add 'token:test_*' --reason " + e.reason + " --for 30d\n" +
 			"admin " + e.noun + " add " + e.example + " --reason " + e.reason + " --for 7d --on-conflict extend",
 		Args: cobra.ExactArgs(1),
 		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, args []string) error {

@@ -61,7 +61,7 @@ type editFlags struct {
 func (f *editFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.reason, "reason", "", "the new reason")
 	c.Flags().Var(&f.end.in, "for", "expires after this time from now, for example 24h or 7d")
-	c.Flags().Var(&f.end.at, "until", "expires at this time, for example 2026-12-31T18:00:00Z")
+	c.Flags().Var(&f.end.at, "until", "expires at this time, as YYYY-MM-DDThh:mm:ssZ")
 	c.Flags().BoolVar(&f.permanent, "permanent", false, "never expires")
 	yesFlag(c, &f.yes)
 	c.MarkFlagsMutuallyExclusive("for", "until", "permanent")

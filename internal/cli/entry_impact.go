@@ -75,9 +75,9 @@ func impactLines(b *wire.Impact) []string {
 		say("It would have refused %s", estimateSentence(b.Estimate))
 	}
 	if c := b.Counted; c != nil && c.Keys > 0 {
-		atLeast := "It selects"
+		atLeast := "It covers"
 		if !c.Exact {
-			atLeast = "It selects at least"
+			atLeast = "It covers at least"
 		}
 		say("%s %s of the last day, of which %d offended: %s allowed, %d refused.",
 			atLeast, output.Amount(c.Keys, "key", "keys"), c.Offenders, output.Amount(c.Allowed, "check was", "checks were"), c.Refused)

@@ -14,7 +14,7 @@ func TestThePreviewSuggestsANarrowerPattern(t *testing.T) {
 		Suggested: &wire.SuggestedPattern{Pattern: "ip:203.0.113.64/28", Refused: 38},
 	})
 	for _, want := range []string{
-		"It selects at least 12 keys of the last day, of which 3 offended: 1 check was allowed, 40 refused.",
+		"It covers at least 12 keys of the last day, of which 3 offended: 1 check was allowed, 40 refused.",
 		"Consider ip:203.0.113.64/28 instead, a narrower pattern with most of the offences: 38 refused and 0 allowed.",
 	} {
 		if !slices.Contains(got, want) {

@@ -76,7 +76,7 @@ type endFlags struct {
 
 func (f *endFlags) add(c *cobra.Command, what string) {
 	c.Flags().Var(&f.in, "for", "how long "+what+", for example 24h or 7d; permanent if omitted")
-	c.Flags().Var(&f.at, "until", "until when "+what+", for example 2026-12-31T18:00:00Z")
+	c.Flags().Var(&f.at, "until", "until when "+what+", as YYYY-MM-DDThh:mm:ssZ")
 	c.MarkFlagsMutuallyExclusive("for", "until")
 }
 
@@ -89,7 +89,7 @@ type spanFlags struct {
 
 func (f *spanFlags) add(c *cobra.Command) {
 	c.Flags().Var(&f.last, "last", "the time up to now, for example 15m, 24h or 7d")
-	c.Flags().Var(&f.from, "from", "the start, for example 2026-12-31T18:00:00Z")
+	c.Flags().Var(&f.from, "from", "the start, as YYYY-MM-DDThh:mm:ssZ")
 	c.Flags().Var(&f.to, "to", "the end, exclusive")
 	c.MarkFlagsMutuallyExclusive("last", "from")
 }

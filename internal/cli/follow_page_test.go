@@ -108,4 +108,7 @@ func TestTheUnitOfFollowIsValid(t *testing.T) {
 	if text, err := exec.Command(analyze, "verify", path).CombinedOutput(); err != nil || len(text) > 0 {
 		t.Errorf("systemd-analyze verify: %v: %s", err, text)
 	}
+	if text, err := exec.Command(analyze, "security", "--offline=true", "--threshold=20", "--no-pager", path).CombinedOutput(); err != nil {
+		t.Errorf("the exposure is more than 2.0: %v: %s", err, text)
+	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -47,6 +48,22 @@ var nodeColumns = []output.Column[wire.Node]{
 		return output.Text(time.Duration(n.P99MS * float64(time.Millisecond)).String())
 	}},
 	{Name: "degraded", Head: "Degraded", Cell: func(n wire.Node) output.Cell { return output.YesNo(n.Degraded) }},
+	{Name: "memory", Head: "Memory of logs", Right: true, Drop: 1, Cell: func(n wire.Node) output.Cell {
+		if n.Memory == nil {
+			return output.Cell{}
+		}
+		return output.Text(fmt.Sprintf("%d of %d MiB", n.Memory.Bytes>>20, n.Memory.MaxBytes>>20))
+	}},
+	{Name: "forgotten_keys", Head: "Forgotten keys", Right: true, Drop: 1, Cell: func(n wire.Node) output.Cell {
+		switch m := n.Memory; {
+		case m == nil:
+			return output.Cell{}
+		case m.Forgetting:
+			return output.Text(strconv.FormatInt(m.ForgottenKeys, 10) + ", rising")
+		default:
+			return output.Text(strconv.FormatInt(m.ForgottenKeys, 10))
+		}
+	}},
 	{Name: "seen_at", Head: "Last seen", Cell: func(n wire.Node) output.Cell { return output.Time(n.SeenAt.Time) }},
 	{Name: "started_at", Head: "Started", Drop: 1, Cell: func(n wire.Node) output.Cell { return output.Time(n.StartedAt.Time) }},
 	{Name: "revision", Head: "Revision", Right: true, Drop: 2, Cell: func(n wire.Node) output.Cell {
@@ -132,7 +149,7 @@ func newCrawler(con *console.Console) *cobra.Command {
 		Use:   "list",
 		Short: "List the verified crawlers",
 		Long: `List the addresses that the node has verified to be crawlers of the operators that its
-setting verified-crawlers names. Each node verifies those whose misses are reported to it.`,
+setting verified-crawlers names, and those that other nodes of the database have.`,
 		Example: "admin crawler list",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {

@@ -15,10 +15,10 @@ import (
 func newNotify(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "notify",
-		Short:   "Show the notifications, or test a channel",
-		Example: "admin notify list\nadmin notify test webhook",
+		Short:   "Show the notifications; set up, test or silence their channels",
+		Example: "admin notify list\nadmin notify test webhook\nadmin notify channel list\nadmin notify silence add --for 1h --reason maintenance",
 	}
-	c.AddCommand(newNotifyList(con), newNotifyTest(con))
+	c.AddCommand(newNotifyList(con), newNotifyTest(con), newNotifyChannel(con), newNotifySilence(con))
 	return c
 }
 
@@ -51,7 +51,7 @@ func newNotifyList(con *console.Console) *cobra.Command {
 
 func channels(names []string) string {
 	if len(names) == 0 {
-		return "none; the server's settings enable them"
+		return "none; admin notify channel add sets one up, or the settings of the server"
 	}
 	return output.Escape(strings.Join(names, ", "))
 }
@@ -100,4 +100,278 @@ func deliveryState(d wire.Delivery) output.Cell {
 	default:
 		return output.Words("waiting", "waiting")
 	}
+}
+
+func newNotifyChannel(con *console.Console) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "channel",
+		Short:   "Manage the notification channels",
+		Example: "admin notify channel list\nadmin notify channel add phone --type ntfy < url.txt\nadmin notify channel set phone --urgent-only",
+	}
+	c.AddCommand(newChannelAdd(con), newChannelList(con), newChannelSet(con), newChannelEnable(con, true), newChannelEnable(con, false), newChannelDelete(con))
+	return c
+}
+
+// channelFlags are what add and set have in common.
+type channelFlags struct {
+	kind, from string
+	to, kinds  []string
+	urgent     bool
+	signed     bool
+}
+
+const secretsHelp = `The URL is read from the terminal without echo, or from the first line of standard input; with
+--signing-secret the next line is the secret that signs what a webhook is sent. Neither is
+shown again. docs/NOTIFICATIONS.md has the form of the URL of each type.`
+
+func (f *channelFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.kind, "type", "", "webhook, slack, email, ntfy, gotify, discord, telegram or pushover")
+	c.Flags().StringVar(&f.from, "from", "", "the sender of mail")
+	c.Flags().StringSliceVar(&f.to, "to", nil, "the recipients of mail; may be repeated")
+	c.Flags().StringSliceVar(&f.kinds, "kind", nil, "send this kind of notification only, for example outage; may be repeated; all if empty")
+	c.Flags().BoolVar(&f.urgent, "urgent-only", false, "send only what is urgent")
+	c.Flags().BoolVar(&f.signed, "signing-secret", false, "read the secret that signs a webhook too")
+	console.CompleteFlag(c, "type", "webhook", "slack", "email", "ntfy", "gotify", "discord", "telegram", "pushover")
+}
+
+func newChannelAdd(con *console.Console) *cobra.Command {
+	var f channelFlags
+	c := &cobra.Command{
+		Use:     "add NAME",
+		Short:   "Add a channel; its URL is read from standard input",
+		Long:    "Add a notification channel beside those of the settings.\n" + secretsHelp,
+		Example: "admin notify channel add phone --type ntfy --urgent-only < url.txt\nadmin notify channel add ops --type email --from stint@example.com --to ops@example.com < url.txt",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			request := wire.ChannelRequest{Name: args[0], Type: f.kind, From: f.from, To: f.to, Kinds: f.kinds, UrgentOnly: f.urgent}
+			var err error
+			if request.URL, err = con.Secret("URL"); err != nil {
+				return err
+			}
+			if f.signed {
+				if request.SigningSecret, err = con.Secret("Signing secret"); err != nil {
+					return err
+				}
+			}
+			added, err := server.Notifications.AddChannel(c.Context(), request)
+			return printChannel(con, "Added", added, err)
+		}),
+	}
+	f.add(c)
+	requireFlag(c, "type")
+	return c
+}
+
+func newChannelSet(con *console.Console) *cobra.Command {
+	var f channelFlags
+	var newURL, unsigned bool
+	c := &cobra.Command{
+		Use:     "set NAME",
+		Short:   "Change a channel; what no flag names stays as it is",
+		Long:    "Change a notification channel. With --url, a new URL is read.\n" + secretsHelp,
+		Example: "admin notify channel set phone --kind outage,recovery\nadmin notify channel set phone --url < url.txt",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			patch, given := wire.ChannelPatch{}, c.Flags().Changed
+			if given("type") {
+				patch.Type = wire.To(f.kind)
+			}
+			if given("from") {
+				patch.From = wire.To(f.from)
+			}
+			if given("to") {
+				patch.To = wire.To(f.to)
+			}
+			if given("kind") {
+				patch.Kinds = wire.To(f.kinds)
+			}
+			if given("urgent-only") {
+				patch.UrgentOnly = wire.To(f.urgent)
+			}
+			if newURL {
+				text, err := con.Secret("URL")
+				if err != nil {
+					return err
+				}
+				patch.URL = wire.To(text)
+			}
+			if f.signed {
+				text, err := con.Secret("Signing secret")
+				if err != nil {
+					return err
+				}
+				patch.SigningSecret = wire.To(&text)
+			}
+			if unsigned {
+				patch.SigningSecret = wire.To[*string](nil)
+			}
+			changed, err := server.Notifications.ChangeChannel(c.Context(), args[0], patch)
+			return printChannel(con, "Changed", changed, err)
+		}),
+	}
+	f.add(c)
+	c.Flags().BoolVar(&newURL, "url", false, "read a new URL")
+	c.Flags().BoolVar(&unsigned, "no-signing-secret", false, "no longer sign what the webhook is sent")
+	c.MarkFlagsOneRequired("type", "from", "to", "kind", "urgent-only", "signing-secret", "url", "no-signing-secret")
+	c.MarkFlagsMutuallyExclusive("signing-secret", "no-signing-secret")
+	return c
+}
+
+func newChannelEnable(con *console.Console, enable bool) *cobra.Command {
+	verb, short, did := "disable", "Send nothing over a channel until it is enabled", "Disabled"
+	if enable {
+		verb, short, did = "enable", "Send over a channel again", "Enabled"
+	}
+	return &cobra.Command{
+		Use: verb + " NAME", Short: short, Example: "admin notify channel " + verb + " phone", Args: cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			changed, err := server.Notifications.ChangeChannel(c.Context(), args[0], wire.ChannelPatch{Enabled: wire.To(enable)})
+			return printChannel(con, did, changed, err)
+		}),
+	}
+}
+
+func newChannelDelete(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME", Short: "Delete a channel; what waits for it is not sent", Example: "admin notify channel delete phone", Args: cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			if err := server.Notifications.DeleteChannel(c.Context(), args[0]); err != nil {
+				return err
+			}
+			con.Notef("Deleted the channel %s.", output.Escape(args[0]))
+			return nil
+		}),
+	}
+}
+
+func newChannelList(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the channels, without their secrets", Example: "admin notify channel list", Args: cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			all, err := server.Notifications.Channels(c.Context())
+			if err != nil {
+				return err
+			}
+			return output.List(con.Printer(), all, channelColumns)
+		}),
+	}
+}
+
+func printChannel(con *console.Console, did string, c *wire.Channel, err error) error {
+	if err != nil {
+		return err
+	}
+	if p := con.Printer(); p.Format != output.Table {
+		return output.One(p, *c, channelColumns)
+	}
+	con.Notef("%s the channel %s, which sends to %s.", did, output.Escape(c.Name), output.Escape(c.Host))
+	return nil
+}
+
+var channelColumns = []output.Column[wire.Channel]{
+	{Name: "name", Head: "Name", Cell: func(c wire.Channel) output.Cell { return output.Text(c.Name) }},
+	{Name: "type", Head: "Type", Cell: func(c wire.Channel) output.Cell { return output.Text(c.Type) }},
+	{Name: "host", Head: "Sends to", Cut: true, Cell: func(c wire.Channel) output.Cell { return output.Text(c.Host) }},
+	{Name: "state", Head: "State", Cell: func(c wire.Channel) output.Cell {
+		if c.Enabled {
+			return output.Words("enabled", "enabled")
+		}
+		return output.Words("disabled", "disabled")
+	}},
+	{Name: "kinds", Head: "Kinds", Drop: 2, Cell: func(c wire.Channel) output.Cell {
+		kinds := c.Kinds
+		if len(kinds) == 0 {
+			kinds = []string{"all"}
+		}
+		if c.UrgentOnly {
+			kinds = append(kinds, "(urgent only)")
+		}
+		return output.Texts(kinds)
+	}},
+	{Name: "source", Head: "Set up by", Drop: 1, Cell: func(c wire.Channel) output.Cell { return output.Text(c.Source) }},
+}
+
+func newNotifySilence(con *console.Console) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "silence",
+		Short:   "Keep notifications from being sent for a time",
+		Example: "admin notify silence add --for 1h --reason maintenance\nadmin notify silence list",
+	}
+	c.AddCommand(newSilenceAdd(con), newSilenceList(con), newSilenceDelete(con))
+	return c
+}
+
+func newSilenceAdd(con *console.Console) *cobra.Command {
+	var request wire.SilenceRequest
+	var end endFlags
+	c := &cobra.Command{
+		Use:     "add",
+		Short:   "Silence all notifications, or one channel or kind",
+		Long:    "Silence notifications for at most 30 days. What happens in between is listed as silenced and\nnever sent. All pages show the silence and its reason.",
+		Example: "admin notify silence add --for 1h --reason maintenance\nadmin notify silence add --channel phone --kind outage --for 30m --reason \"Redis moves\"",
+		Args:    cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			request.ExpiresIn, request.ExpiresAt = end.in.Duration, end.at.Time
+			made, err := server.Notifications.AddSilence(c.Context(), request)
+			if err != nil {
+				return err
+			}
+			if p := con.Printer(); p.Format != output.Table {
+				return output.One(p, *made, silenceColumns)
+			}
+			con.Notef("Silenced until %s. To end it: admin notify silence delete %s", output.When(made.ExpiresAt.Time, con.Printer().Now), made.ID)
+			return nil
+		}),
+	}
+	c.Flags().StringVar(&request.Channel, "channel", "", "this channel only")
+	c.Flags().StringVar(&request.Kind, "kind", "", "this kind of notification only")
+	c.Flags().StringVar(&request.Reason, "reason", "", "why, for all who see the pages")
+	c.Flags().Var(&end.in, "for", "how long, for example 1h; at most 30d")
+	c.Flags().Var(&end.at, "until", "until when, as YYYY-MM-DDThh:mm:ssZ")
+	c.MarkFlagsMutuallyExclusive("for", "until")
+	c.MarkFlagsOneRequired("for", "until")
+	requireFlag(c, "reason")
+	return c
+}
+
+func newSilenceList(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the silences that apply now", Example: "admin notify silence list", Args: cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			all, err := server.Notifications.Silences(c.Context())
+			if err != nil {
+				return err
+			}
+			return output.List(con.Printer(), all, silenceColumns)
+		}),
+	}
+}
+
+func newSilenceDelete(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use: "delete ID", Short: "Delete a silence: notifications are sent again", Example: "admin notify silence delete 01980a6f-7f1e-7c62-8c30-0c5c4f2a9b11", Args: cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			if err := server.Notifications.EndSilence(c.Context(), args[0]); err != nil {
+				return err
+			}
+			con.Notef("Deleted the silence.")
+			return nil
+		}),
+	}
+}
+
+var silenceColumns = []output.Column[wire.Silence]{
+	{Name: "channel", Head: "Channel", Cell: func(s wire.Silence) output.Cell { return output.Text(orAll(s.Channel)) }},
+	{Name: "kind", Head: "Kind", Cell: func(s wire.Silence) output.Cell { return output.Text(orAll(s.Kind)) }},
+	{Name: "expires_at", Head: "Until", Cell: func(s wire.Silence) output.Cell { return output.Time(s.ExpiresAt.Time) }},
+	{Name: "reason", Head: "Reason", Cut: true, Cell: func(s wire.Silence) output.Cell { return output.Text(s.Reason) }},
+	{Name: "author", Head: "By", Drop: 1, Cell: func(s wire.Silence) output.Cell { return output.Text(s.Author) }},
+	{Name: "id", Head: "Id", Cell: func(s wire.Silence) output.Cell { return output.Text(s.ID) }},
+}
+
+func orAll(text string) string {
+	if text == "" {
+		return "all"
+	}
+	return text
 }

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -16,11 +18,55 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+// offenderFlags select offenders.
+type offenderFlags struct {
+	span                                                         spanFlags
+	policy, pattern, source, search, rule, notRule, state, order string
+	shadow                                                       bool
+	minOffences                                                  int
+}
+
+func (f *offenderFlags) add(c *cobra.Command) {
+	f.span.add(c)
+	flags := c.Flags()
+	flags.StringVar(&f.policy, "policy", "", "only by this policy")
+	flags.StringVar(&f.pattern, "pattern", "", "only keys that this pattern selects")
+	flags.StringVar(&f.source, "source", "", "only checks from this source")
+	flags.StringVar(&f.search, "search", "", "only keys that contain this text")
+	flags.StringVar(&f.rule, "rule", "", "only by this rule, as 20/1m")
+	flags.StringVar(&f.notRule, "not-rule", "", "not by this rule")
+	flags.BoolVar(&f.shadow, "shadow", false, "what shadow policies would have refused")
+	flags.IntVar(&f.minOffences, "min-offences", 0, "only keys with at least this many offences")
+	flags.StringVar(&f.state, "state", "", "open (neither blocked nor exempt), blocked or exempt")
+	flags.StringVar(&f.order, "sort", "", "offences (default), last, first or key")
+}
+
+// addTo sets the parameters that the flags name in query; the time range replaces that of
+// query.
+func (f *offenderFlags) addTo(query url.Values) {
+	if span := f.span.query(); len(span) > 0 {
+		for _, name := range []string{"last", "from", "to"} {
+			query.Del(name)
+		}
+		maps.Copy(query, span)
+	}
+	for name, value := range map[string]string{
+		"policy": f.policy, "pattern": f.pattern, "source": f.source, "search": f.search, "rule": f.rule, "not_rule": f.notRule, "state": f.state, "sort": f.order,
+	} {
+		setIf(query, name, value)
+	}
+	if f.shadow {
+		query.Set("shadow", "true")
+	}
+	if f.minOffences > 0 {
+		query.Set("min_offences", strconv.Itoa(f.minOffences))
+	}
+}
+
 func newOffenders(con *console.Console) *cobra.Command {
-	var span spanFlags
-	var policy, pattern, source, search, rule, state, order, by string
-	var shadow bool
-	var minOffences, limit int
+	var selected offenderFlags
+	var by, view string
+	var limit int
 	c := &cobra.Command{
 		Use:   "offenders",
 		Short: "List who was refused, how often and by what",
@@ -29,29 +75,28 @@ first, by which rule or block, and their state now: a block, an exemption, or a 
 the policy's escalation.
 
 With --by asn or --by country, list where they come from instead: the offences of each
-autonomous system or country.`,
+autonomous system or country. With --view, list what a saved view shows; other flags
+replace what it sets.`,
 		Example: `admin offenders
 admin offenders --state open
+admin offenders --view "Open scrapers" --last 24h
 admin offenders --last 24h --pattern ip:203.0.113.0/24
 admin offenders --last 24h --by asn
 admin offenders --pattern country:NL
 admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 		Args: cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			filter := span.query()
-			setIf(filter, "policy", policy)
-			setIf(filter, "pattern", pattern)
-			setIf(filter, "source", source)
-			setIf(filter, "search", search)
-			setIf(filter, "rule", rule)
-			setIf(filter, "state", state)
-			setIf(filter, "sort", order)
-			if shadow {
-				filter.Set("shadow", "true")
+			filter := url.Values{}
+			if view != "" {
+				saved, err := findView(c.Context(), server, view)
+				if err != nil {
+					return err
+				}
+				if filter, err = url.ParseQuery(saved.Query); err != nil {
+					return fmt.Errorf("the view %q cannot be read: %w", view, err)
+				}
 			}
-			if minOffences > 0 {
-				filter.Set("min_offences", strconv.Itoa(minOffences))
-			}
+			selected.addTo(filter)
 			if by != "" {
 				filter.Set("by", by)
 				origins, err := server.Offenders.Origins(c.Context(), filter)
@@ -67,18 +112,9 @@ admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 			return printOffenders(con, report)
 		}),
 	}
-	span.add(c)
-	flags := c.Flags()
-	flags.StringVar(&policy, "policy", "", "only by this policy")
-	flags.StringVar(&pattern, "pattern", "", "only keys that this pattern selects")
-	flags.StringVar(&source, "source", "", "only checks from this source")
-	flags.StringVar(&search, "search", "", "only keys that contain this text")
-	flags.StringVar(&rule, "rule", "", "only by this rule, as 20/1m")
-	flags.BoolVar(&shadow, "shadow", false, "what shadow policies would have refused")
-	flags.IntVar(&minOffences, "min-offences", 0, "only keys with at least this many offences")
-	flags.StringVar(&state, "state", "", "open (neither blocked nor exempt), blocked or exempt")
-	flags.StringVar(&order, "sort", "", "offences (default), last, first or key")
-	flags.StringVar(&by, "by", "", "sum by asn or country instead of by key")
+	selected.add(c)
+	c.Flags().StringVar(&by, "by", "", "sum by asn or country instead of by key")
+	c.Flags().StringVar(&view, "view", "", "what the saved view of this name shows")
 	limitFlag(c, &limit)
 	return c
 }
@@ -199,64 +235,113 @@ func offenderState(o wire.Offender) output.Cell {
 	}
 }
 
-func newExplain(con *console.Console) *cobra.Command {
+func newView(con *console.Console) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "view",
+		Short:   "Save filters of the offenders under a name, for all users",
+		Example: "admin view list\nadmin view save \"Open scrapers\" --state open --policy scraper --last 24h\nadmin offenders --view \"Open scrapers\"",
+	}
+	c.AddCommand(newViewList(con), newViewSave(con), newViewRename(con), newViewDelete(con))
+	return c
+}
+
+// findView returns the saved view of a name.
+func findView(ctx context.Context, server *client.Client, name string) (*wire.View, error) {
+	all, err := server.Views.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(all, func(v wire.View) bool { return v.Name == name })
+	if at < 0 {
+		return nil, console.NotFoundf("there is no saved view %q; see 'view list'", name)
+	}
+	return &all[at], nil
+}
+
+func newViewList(con *console.Console) *cobra.Command {
 	return &cobra.Command{
-		Use:   "explain ID",
-		Short: "Explain a refusal by its id",
-		Long: `Explain a refusal by its id. Refusals of one key under one policy
-within one minute share an id.`,
-		Example: "admin explain 01KAH3E6C0QJ7V5N2RWZB48T9D",
-		Args:    cobra.ExactArgs(1),
-		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			record, err := server.Offenders.Offence(c.Context(), args[0])
+		Use: "list", Short: "List the saved views", Example: "admin view list", Args: cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			all, err := server.Views.List(c.Context())
 			if err != nil {
 				return err
 			}
-			return printOffence(con.Printer(), record)
+			return output.List(con.Printer(), all, viewColumns)
 		}),
 	}
 }
 
-func printOffence(p *output.Printer, r *wire.OffenceRecord) error {
-	if p.Format == output.JSON {
-		return p.JSON(r)
+func newViewSave(con *console.Console) *cobra.Command {
+	var selected offenderFlags
+	var replace bool
+	c := &cobra.Command{
+		Use:   "save NAME",
+		Short: "Save a filter of the offenders, its order and time range under a name",
+		Long: `Save a filter of the offenders, its order and time range under a name, for all users. The
+flags are those of the command offenders. A time range by --last moves with the clock.`,
+		Example: "admin view save \"Open scrapers\" --state open --policy scraper --last 24h\nadmin view save \"Open scrapers\" --state open --replace",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			query := url.Values{}
+			selected.addTo(query)
+			var saved *wire.View
+			var err error
+			if replace {
+				if saved, err = findView(c.Context(), server, args[0]); err == nil {
+					saved, err = server.Views.Change(c.Context(), saved.ID, wire.ViewPatch{Query: wire.To(query.Encode())})
+				}
+			} else {
+				saved, err = server.Views.Add(c.Context(), wire.ViewRequest{Name: args[0], Query: query.Encode()})
+			}
+			if err != nil {
+				return err
+			}
+			return output.One(con.Printer(), *saved, viewColumns)
+		}),
 	}
-	p.Sayf("%s", output.Escape(r.Explanation))
-	sayEscalation(p, r.Escalation)
-	for _, of := range []struct {
-		title string
-		all   []wire.Offence
-	}{{"Refused by", r.Offences}, {"Counted in that minute without keys", r.Other}} {
-		if len(of.all) == 0 {
-			continue
-		}
-		p.Sayf("\n%s", of.title)
-		if err := output.List(p, of.all, offenceColumns); err != nil {
-			return err
-		}
-	}
-	return nil
+	selected.add(c)
+	c.Flags().BoolVar(&replace, "replace", false, "replace what the view of this name shows")
+	return c
 }
 
-var offenceColumns = []output.Column[wire.Offence]{
-	{Name: "decision", Head: "Decision", Cell: func(o wire.Offence) output.Cell { return output.Text(o.Decision) }},
-	{Name: "refused_by", Head: "By", Cut: true, Cell: func(o wire.Offence) output.Cell { return output.Text(o.RefusedBy) }},
-	{Name: "count", Head: "Times", Right: true, Cell: func(o wire.Offence) output.Cell { return output.Number(o.Count) }},
-	{Name: "count_max", Cell: func(o wire.Offence) output.Cell { return output.Number(o.CountMax) }},
-	{Name: "first_at", Head: "First", Cell: func(o wire.Offence) output.Cell { return output.Time(o.First.At.Time) }},
-	{Name: "first_boundary_at", Head: "Waited for", Drop: 1, Cell: func(o wire.Offence) output.Cell { return output.Time(o.First.BoundaryAt.Time) }},
-	{Name: "first_retry_at", Head: "Retry at", Drop: 2, Cell: func(o wire.Offence) output.Cell { return output.Time(o.First.RetryAt.Time) }},
-	{Name: "last_at", Head: "Last", Drop: 3, Cell: func(o wire.Offence) output.Cell { return output.Time(o.Last.At.Time) }},
-	{Name: "source", Head: "Source", Drop: 4, Cell: func(o wire.Offence) output.Cell { return output.Text(string(o.Last.Source)) }},
-	{Name: "meta", Head: "Metadata", Cut: true, Drop: 5, Cell: func(o wire.Offence) output.Cell { return metaCell(o.Last.Meta) }},
+func newViewRename(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use: "rename NAME NEW-NAME", Short: "Rename a saved view", Example: "admin view rename \"Open scrapers\" Scrapers", Args: cobra.ExactArgs(2),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			found, err := findView(c.Context(), server, args[0])
+			if err != nil {
+				return err
+			}
+			renamed, err := server.Views.Change(c.Context(), found.ID, wire.ViewPatch{Name: wire.To(args[1])})
+			if err != nil {
+				return err
+			}
+			return output.One(con.Printer(), *renamed, viewColumns)
+		}),
+	}
 }
 
-// metaCell formats a check's metadata, sorted by name.
-func metaCell(meta map[string]string) output.Cell {
-	var all []string
-	for name, value := range meta {
-		all = append(all, name+"="+value)
+func newViewDelete(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME", Short: "Delete a saved view", Example: "admin view delete \"Open scrapers\"", Args: cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			found, err := findView(c.Context(), server, args[0])
+			if err != nil {
+				return err
+			}
+			if err := server.Views.Delete(c.Context(), found.ID); err != nil {
+				return err
+			}
+			con.Notef("Deleted the view.")
+			return nil
+		}),
 	}
-	slices.Sort(all)
-	return output.Text(strings.Join(all, " "))
+}
+
+var viewColumns = []output.Column[wire.View]{
+	{Name: "name", Head: "Name", Cell: func(v wire.View) output.Cell { return output.Text(v.Name) }},
+	{Name: "query", Head: "Shows", Cut: true, Cell: func(v wire.View) output.Cell { return output.Text(v.Query) }},
+	{Name: "author", Head: "Saved by", Drop: 1, Cell: func(v wire.View) output.Cell { return output.Text(v.Author) }},
+	{Name: "updated_at", Head: "Changed", Drop: 2, Cell: func(v wire.View) output.Cell { return output.Time(v.UpdatedAt.Time) }},
+	{Name: "id", Cell: func(v wire.View) output.Cell { return output.Text(v.ID) }},
 }

@@ -149,6 +149,8 @@ var (
 	}, func(t wire.Token) string { return t.Name })
 	jobNames = collect(func(ctx context.Context, server *client.Client) ([]wire.Job, error) { return server.Jobs.List(ctx) },
 		func(j wire.Job) string { return j.Name })
+	viewNames = collect(func(ctx context.Context, server *client.Client) ([]wire.View, error) { return server.Views.List(ctx) },
+		func(v wire.View) string { return v.Name })
 	reportIDs = collect(func(ctx context.Context, server *client.Client) ([]wire.Report, error) {
 		return server.Reports.List(ctx, "")
 	},
@@ -173,6 +175,7 @@ var argumentNames = map[string]namesOf{
 	"policy versions": namesOfPolicies, "policy diff": namesOfPolicies, "policy rollback": namesOfPolicies, "escalation resume": namesOfPolicies,
 	"user set-role": userNames, "user disable": userNames, "user enable": userNames, "user set-password": userNames, "user delete": userNames,
 	"token rotate": tokenNames, "token delete": tokenNames, "job run": jobNames, "job runs": jobNames, "report show": reportIDs,
+	"view rename": viewNames, "view delete": viewNames,
 	"block show": blockPatterns, "block edit": blockPatterns, "block delete": blockPatterns,
 	"exemption show": exemptionPatterns, "exemption edit": exemptionPatterns, "exemption delete": exemptionPatterns,
 }

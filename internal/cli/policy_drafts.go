@@ -206,6 +206,11 @@ func printTrial(con *console.Console, p *output.Printer, t wire.PolicyTrial) err
 			return err
 		}
 	}
+	if t.Trap != nil {
+		if err := printTrap(con, p, *t.Trap); err != nil {
+			return err
+		}
+	}
 	if t.Log != nil && t.Log.Invalid > 0 {
 		con.Notef("%d of %d lines hold no request that can be read.", t.Log.Invalid, t.Log.Lines)
 	}

@@ -125,8 +125,97 @@ deleted as all others.`,
 			_, err = con.Printer().Out.Write(p.Text)
 			return err
 		},
-	})
+	}, newPresetPreview(con))
 	return c
+}
+
+func newPresetPreview(con *console.Console) *cobra.Command {
+	var last durationFlag
+	c := &cobra.Command{
+		Use:   "preview NAME",
+		Short: "Show what the traps of one would have caught",
+		Long: `Show what each path of the traps of a preset would have caught in the traffic that the
+server recorded, which keys sent it, and how many of these keys also had other requests
+that were allowed, as people have. Nothing is changed and no request is refused.
+'policy try -f' says the same of a list of your own, and 'backtest' replays a log.`,
+		Example: "admin preset preview traps\nadmin preset preview traps-php --last 1h",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			preview, err := server.Policies.PreviewPreset(c.Context(), args[0], last.String())
+			if err != nil {
+				return err
+			}
+			if len(preview.Traps) == 0 {
+				con.Notef("The preset %s has no trap.", output.Escape(preview.Name))
+			}
+			return printEach(con, preview.Traps, trapColumns, printTrap)
+		}),
+	}
+	c.Flags().Var(&last, "last", "how much of the recorded traffic to look at, as 1h; 24h if omitted")
+	return c
+}
+
+func printTrap(con *console.Console, p *output.Printer, t wire.TrapPreview) error {
+	if t.FirstAt.IsZero() {
+		p.Sayf("trap %s", output.Escape(t.Policy))
+	} else {
+		p.Sayf("trap %s, of what was recorded from %s to %s:", output.Escape(t.Policy), t.FirstAt, t.LastAt)
+	}
+	if t.WithPath > 0 {
+		p.Sayf("It would have refused %d of %d requests, of %d of %d keys, and blocked %d of these keys. %d of the requests were refused anyway.", t.Caught, t.Requests, t.CaughtKeys, t.Keys, t.BlockedKeys, t.RefusedNow)
+	}
+	if t.Caught > 0 {
+		p.Sayf("Other requests of the caught keys that were allowed: %d, of %d keys.", t.Other, t.OtherKeys)
+		caught := slices.DeleteFunc(slices.Clone(t.Entries), func(e wire.TrapEntry) bool { return e.Requests == 0 })
+		if err := output.List(p, caught, trapEntryColumns); err != nil {
+			return err
+		}
+		p.Sayf("Paths that would have caught nothing: %d.", len(t.Entries)-len(caught))
+	}
+	for _, part := range []struct {
+		text string
+		keys []wire.TrappedKey
+	}{{"Caught most:", t.Top}, {"Look at these first, most other requests:", t.TopOther}} {
+		if len(part.keys) == 0 {
+			continue
+		}
+		p.Sayf("%s", part.text)
+		if err := output.List(p, part.keys, trappedKeyColumns); err != nil {
+			return err
+		}
+	}
+	if t.Note != "" {
+		con.Notef("%s", output.Escape(string(t.Note)))
+	}
+	if t.SampleRatio < 1 {
+		con.Notef("This is an estimate: the requests of %.1f%% of the keys were recorded.", 100*t.SampleRatio)
+	}
+	return nil
+}
+
+var trapColumns = []output.Column[wire.TrapPreview]{
+	{Name: "policy", Cell: func(t wire.TrapPreview) output.Cell { return output.Text(t.Policy) }},
+	{Name: "requests", Cell: func(t wire.TrapPreview) output.Cell { return output.Number(t.Requests) }},
+	{Name: "with_path", Cell: func(t wire.TrapPreview) output.Cell { return output.Number(t.WithPath) }},
+	{Name: "caught", Cell: func(t wire.TrapPreview) output.Cell { return output.Number(t.Caught) }},
+	{Name: "caught_keys", Cell: func(t wire.TrapPreview) output.Cell { return output.Number(t.CaughtKeys) }},
+	{Name: "other_keys", Cell: func(t wire.TrapPreview) output.Cell { return output.Number(t.OtherKeys) }},
+	{Name: "blocked_keys", Cell: func(t wire.TrapPreview) output.Cell { return output.Number(t.BlockedKeys) }},
+	{Name: "note", Cell: func(t wire.TrapPreview) output.Cell { return output.Text(string(t.Note)) }},
+}
+
+var trapEntryColumns = []output.Column[wire.TrapEntry]{
+	{Name: "path", Head: "Path", Cell: func(e wire.TrapEntry) output.Cell { return output.Text(e.Path) }},
+	{Name: "requests", Head: "Requests", Right: true, Cell: func(e wire.TrapEntry) output.Cell { return output.Number(e.Requests) }},
+	{Name: "keys", Head: "Keys", Right: true, Cell: func(e wire.TrapEntry) output.Cell { return output.Number(e.Keys) }},
+	{Name: "other_keys", Head: "With others", Right: true, Cell: func(e wire.TrapEntry) output.Cell { return output.Number(e.OtherKeys) }},
+}
+
+var trappedKeyColumns = []output.Column[wire.TrappedKey]{
+	{Name: "key", Head: "Key", Cut: true, Cell: func(k wire.TrappedKey) output.Cell { return output.Text(k.Key) }},
+	{Name: "caught", Head: "Caught", Right: true, Cell: func(k wire.TrappedKey) output.Cell { return output.Number(k.Caught) }},
+	{Name: "other", Head: "Other", Right: true, Cell: func(k wire.TrappedKey) output.Cell { return output.Number(k.Other) }},
+	{Name: "blocked", Head: "Blocked", Cell: func(k wire.TrappedKey) output.Cell { return output.YesNo(k.Blocked) }},
 }
 
 func policyNames(all []wire.PolicyRequest) string {

@@ -90,7 +90,7 @@ func newKeyLimit(con *console.Console) *cobra.Command {
 		Long: `Give a key a limit of its own: until it expires or is ended, its rules replace those of the
 key's policy. What was counted goes on counting. Blocks and exemptions still hold, and so
 do policies with conditions or an outcome and those that a check names.`,
-		Example: `admin key limit token:abc 5/s 1000/d --until 2026-12-31T18:00:00Z --reason "product launch"
+		Example: `admin key limit token:abc 5/s 1000/d --for 30d --reason "product launch"
 admin key limit token:abc --end --reason "the launch is over"`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {

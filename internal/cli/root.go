@@ -50,7 +50,7 @@ accepted as arguments, where other users of the machine could read them.
 Several installations get names by 'context set'; --context or 'context use' chooses one.
 
 Times are UTC. Durations are written 90s, 15m, 24h, 7d or 1h30m; times
-2026-12-31T18:00:00Z.
+YYYY-MM-DDThh:mm:ssZ.
 
 ` + exitHelp
 
@@ -100,7 +100,7 @@ var groups = []struct {
 	id, title string
 	commands  []func(*console.Console) *cobra.Command
 }{
-	{"monitor", "Monitor:", []func(*console.Console) *cobra.Command{newCheck, newRun, newKey, newExplain, newOffenders, newTraffic, newAttack, newReport, newEvents}},
+	{"monitor", "Monitor:", []func(*console.Console) *cobra.Command{newCheck, newRun, newKey, newExplain, newOffenders, newView, newTraffic, newAttack, newReport, newEvents}},
 	{"enforce", "Enforce:", []func(*console.Console) *cobra.Command{newPolicy, newApply, newPreset, newExport, newBlock, newExemption, newProposal, newEscalation, local.NewFirewall, local.NewFollow}},
 	{"try", "Test rules on recorded traffic:", []func(*console.Console) *cobra.Command{local.NewBacktest, local.NewReplay}},
 	{"administration", "Administration:", []func(*console.Console) *cobra.Command{newAudit, newNode, newBouncer, newCrawler, newJob, newNotify, newConnect, newToken, newUser, newWhoami, newVersion, local.NewContext, newBackup, newRestore, local.NewMigrate, local.NewRecoverAdmin}},

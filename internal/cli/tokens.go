@@ -112,7 +112,7 @@ func newTokenDelete(con *console.Console) *cobra.Command {
 			if err := server.Tokens.Revoke(c.Context(), token.ID); err != nil {
 				return err
 			}
-			con.Notef("Revoked the token %s (%s…).", output.Escape(token.Name), output.Escape(token.Hint))
+			con.Notef("Deleted the token %s (%s…).", output.Escape(token.Name), output.Escape(token.Hint))
 			return nil
 		}),
 	}

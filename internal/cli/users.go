@@ -20,7 +20,7 @@ func newUser(con *console.Console) *cobra.Command {
 	c.AddCommand(newUserAdd(con), newUserList(con), newUserSetRole(con), newUserSetPassword(con),
 		newUserSwitch(con, "disable", "Keep a user from logging in, and end the user's sessions", true),
 		newUserSwitch(con, "enable", "Let a disabled user log in again", false),
-		newUserDelete(con))
+		newUserTOTP(con), newUserDelete(con))
 	return c
 }
 
@@ -136,6 +136,34 @@ func newUserSetPassword(con *console.Console) *cobra.Command {
 	}
 }
 
+func newUserTOTP(con *console.Console) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "totp",
+		Short:   "Manage the two-factor sign-in of users",
+		Example: "admin user totp reset maria",
+	}
+	c.AddCommand(&cobra.Command{
+		Use:   "reset NAME",
+		Short: "Take a user's two-factor sign-in away, and end the user's sessions",
+		Long: `Take a user's two-factor sign-in away, if the phone and the recovery codes are lost, and end
+the user's sessions. The user logs in with the password alone then and, where --require-totp
+names the role, sets it up again before anything else.`,
+		Example: "admin user totp reset maria",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			user, err := findUser(c, server, args[0])
+			if err != nil {
+				return err
+			}
+			if user, err = server.Users.ResetTOTP(c.Context(), user.ID); err != nil {
+				return err
+			}
+			return output.One(con.Printer(), *user, userColumns)
+		}),
+	})
+	return c
+}
+
 func newUserDelete(con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:     "delete NAME",
@@ -160,7 +188,9 @@ var userColumns = []output.Column[wire.User]{
 	{Name: "name", Head: "Name", Cut: true, Cell: func(u wire.User) output.Cell { return output.Text(u.Name) }},
 	{Name: "role", Head: "Role", Cell: func(u wire.User) output.Cell { return output.Text(u.Role) }},
 	{Name: "disabled", Head: "Disabled", Cell: func(u wire.User) output.Cell { return output.YesNo(u.Disabled) }},
+	{Name: "totp", Head: "Two-factor", Cell: func(u wire.User) output.Cell { return output.YesNo(!u.TOTPSince.IsZero()) }},
 	{Name: "last_login_at", Head: "Last login", Cell: func(u wire.User) output.Cell { return output.TimeOr(u.LastLoginAt.Time, "never") }},
+	{Name: "source", Head: "Source", Cell: func(u wire.User) output.Cell { return output.Text(u.Source) }},
 	{Name: "created_at", Head: "Added", Drop: 1, Cell: func(u wire.User) output.Cell { return output.Time(u.CreatedAt.Time) }},
 	{Name: "id", Head: "Id", Drop: 2, Cell: func(u wire.User) output.Cell { return output.Text(u.ID) }},
 }

@@ -199,3 +199,13 @@ func (w When) Describe() string {
 	}
 	return "if " + strings.Join(parts, ", and ")
 }
+
+// Each returns the patterns of an attribute as conditions of their own, in the order of
+// Texts. An index of them finds the patterns that match a value.
+func (w When) Each(a Attribute) []When {
+	each := make([]When, len(w[a]))
+	for i, p := range w[a] {
+		each[i][a] = []Pattern{p}
+	}
+	return each
+}

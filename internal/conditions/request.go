@@ -34,10 +34,18 @@ func NewRequest(path, method, agent, host string) *Request {
 		r.values[Path] = NormalizePath(path)
 	}
 	for a := range r.values {
-		if most := maxLength[a]; len(r.values[a]) > most {
-			r.values[a] = r.values[a][:most]
+		if maxBytes := maxLength[a]; len(r.values[a]) > maxBytes {
+			r.values[a] = r.values[a][:maxBytes]
 		}
 	}
+	return r
+}
+
+// RequestOf returns a request of which one attribute is known, in the spelling that Value
+// returns.
+func RequestOf(a Attribute, value string) *Request {
+	r := &Request{}
+	r.values[a] = value
 	return r
 }
 

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 )
@@ -54,17 +53,12 @@ func (v *Verifier) load() {
 		}
 		return
 	}
-	now := v.o.Now()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, c := range all[:min(len(all), maxKnown)] {
-		i := slices.IndexFunc(v.o.Operators, func(o Operator) bool { return o.Name == c.Operator })
-		until := c.Verified.Add(verifiedFor)
-		if _, known := v.known[c.Address]; known || i < 0 || !v.o.Operators[i].has(c.Name) || !isPublic(c.Address) || c.Verified.After(now) || !now.Before(until) {
-			continue
-		}
-		v.known[c.Address] = answer{Crawler: Crawler(c), until: until}
+	known := make([]Crawler, len(all))
+	for i, c := range all {
+		known[i] = Crawler(c)
 	}
+	v.take(known)
+	v.changed.Store(false)
 }
 
 // readFile reads a file that only this user can have written.

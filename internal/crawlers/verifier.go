@@ -49,6 +49,11 @@ type Options struct {
 	// for none. Log receives what is wrong with it; nil for nobody.
 	File string
 	Log  *slog.Logger
+	// Store shares the verified crawlers with the other nodes; nil for a node that shares
+	// none.
+	Store Store
+	// AwaitStore returns when Store can be used, or ctx is done; nil for at once.
+	AwaitStore func(ctx context.Context)
 }
 
 // Crawler is a verified address.
@@ -68,8 +73,11 @@ type Verifier struct {
 
 	mu    sync.RWMutex
 	known map[netip.Addr]answer
+	fresh map[netip.Addr]Crawler // verified here and not in the store yet; nil for none
 
 	changed, broken atomic.Bool // since the file was written; it could not be written
+	unshared        atomic.Bool // the store could not be read or written
+	received        time.Time   // when the store was read, by the one goroutine that does
 }
 
 // answer is what is known of an address. Operator is "" for a stranger's, and while it is
@@ -77,6 +85,7 @@ type Verifier struct {
 type answer struct {
 	Crawler
 	until   time.Time
+	failed  bool // DNS did not answer
 	waiting bool // in the queue or being looked up, and believed until that is over
 }
 
@@ -198,6 +207,9 @@ func (v *Verifier) Run(ctx context.Context) {
 		defer v.save()
 		running.Go(func() { supervise.Run(ctx, "crawlers' file", v.keep) })
 	}
+	if v.o.Store != nil {
+		running.Go(func() { supervise.Run(ctx, "sharing crawlers", v.share) })
+	}
 	running.Wait()
 }
 
@@ -207,11 +219,12 @@ func (v *Verifier) lookUp(ctx context.Context, address netip.Addr) {
 	operator, name, err := v.verify(ctx, address)
 	now := v.o.Now()
 	found := answer{Crawler: Crawler{Address: address, Operator: operator, Name: name, Verified: now}, until: now.Add(strangerFor)}
+	isFresh := false
 	switch {
 	case operator != "":
-		found.until = now.Add(verifiedFor)
+		found.until, isFresh = now.Add(verifiedFor), true
 	case err != nil:
-		found.until = now.Add(failureFor)
+		found.until, found.failed = now.Add(failureFor), true
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -223,6 +236,9 @@ func (v *Verifier) lookUp(ctx context.Context, address netip.Addr) {
 	}
 	if before.Operator != "" || found.Operator != "" {
 		v.changed.Store(true)
+	}
+	if isFresh {
+		v.addFresh(found.Crawler)
 	}
 	v.known[address] = found
 }

@@ -2,7 +2,11 @@
 // written: keys, reasons and user agents come from attackers.
 package escape
 
-import "unicode"
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
 
 // unseen are the characters that count as printable and show nothing.
 var unseen = &unicode.RangeTable{
@@ -22,3 +26,17 @@ var unseen = &unicode.RangeTable{
 // IsHidden reports whether a character cannot be seen, moves a cursor or
 // changes the direction of text. The space is not hidden.
 func IsHidden(r rune) bool { return !unicode.IsPrint(r) || unicode.Is(unseen, r) }
+
+// Visible returns text with each hidden character but the line feed drawn as its code
+// point, U+202E for example.
+func Visible(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r != '\n' && IsHidden(r) {
+			fmt.Fprintf(&b, "U+%04X", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

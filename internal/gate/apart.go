@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -64,16 +65,67 @@ func (s *scratch) isOfOneCheck() bool {
 	return true
 }
 
+// reservesFurther reports whether s is of one check that waits, and charges a further key.
+func (s *scratch) reservesFurther() bool {
+	return s.isOfOneCheck() && s.asked[0].decision.Check.MaxWait > 0 && slices.ContainsFunc(s.asked, asked.chargesFurther)
+}
+
+// waits reports whether s is of one check that waits, and has a further key to leave out.
+func (s *scratch) waits() bool {
+	return s.isOfOneCheck() && s.asked[0].decision.Check.MaxWait > 0 &&
+		slices.ContainsFunc(s.asked, func(a asked) bool { return a.policy.Derived != nil })
+}
+
+// reserveOwn asks the requests of one check that waits, of which those about further keys
+// lie in other slots of a Redis Cluster and charge nothing: these first, each on its own
+// and without waiting for it, then those of the check's own key as one, so that they are
+// reserved for one instant or not at all.
+func (s *scratch) reserveOwn(ctx context.Context, g *Gate, refused bool) error {
+	further, own := scratch{until: s.until}, scratch{until: s.until}
+	for i, a := range s.asked {
+		into := &own
+		if a.policy.Derived != nil {
+			into = &further
+		}
+		into.requests, into.asked = append(into.requests, s.requests[i]), append(into.asked, a)
+	}
+	g.askLog(ctx, &further)
+	own.until = further.until
+	return g.askAll(ctx, &own, refused || !further.allows())
+}
+
+func (a asked) chargesFurther() bool { return a.policy.Derived != nil && !a.policy.IsReported() }
+
+// checkReservable returns an error if the further keys of checks that wait are more than a
+// handle holds.
+func (s *scratch) checkReservable() error {
+	size := 0
+	for i, a := range s.asked {
+		if a.decision.Check.MaxWait > 0 && a.chargesFurther() {
+			size += len(s.requests[i].Key)
+		}
+	}
+	if size > maxDerivedBytes {
+		return fault.Field("max_wait", "cannot be granted: the further keys of the request have %d bytes, and those of a reservation may have %d", size, maxDerivedBytes)
+	}
+	return nil
+}
+
 // askApart asks the requests of one check whose further keys lie in other slots of a Redis
 // Cluster, each on its own: first without charging, then, if none refuses, charging each.
 // Another request may use up a limit in between, as under DecideAllOrApart. A peek finds no
 // replay, so that what refuses a check with an ID is charged first: if it replays, or has
-// room by now, the others are charged too.
+// room by now, the others are charged too. No refusal is counted, as under Log.DecideAll,
+// whatever the policies' count_refused says: a request that is sent again would be counted
+// each time.
 func (s *scratch) askApart(ctx context.Context, g *Gate) {
 	charges := make([]bool, len(s.requests))
 	for i := range s.requests {
 		r := &s.requests[i]
 		charges[i] = !r.Peek && !r.Uncharged && !r.ChargeAlways
+		if r.Uncharged && s.asked[i].policy.Derived != nil {
+			r.MaxWait = 0 // the others are not reserved for its time
+		}
 		r.Peek, r.Uncharged = r.Peek || !r.ChargeAlways, false
 	}
 	g.askLog(ctx, s)
@@ -88,7 +140,7 @@ func (s *scratch) askApart(ctx context.Context, g *Gate) {
 			into = &refusing
 		}
 		if charges[i] {
-			s.requests[i].Peek = false
+			s.requests[i].Peek, s.requests[i].Options.CountRefused = false, false
 			into.requests, into.asked = append(into.requests, s.requests[i]), append(into.asked, a)
 		}
 	}

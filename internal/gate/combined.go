@@ -169,6 +169,9 @@ func (g *Gate) decideAsOne(ctx context.Context, s *scratch, decisions []Decision
 	if len(s.requests) > timestamplog.MaxCombined {
 		return "", fault.Field("keys", "are decided by %d policies; the most in one check is %d", len(s.requests), timestamplog.MaxCombined)
 	}
+	if err := s.checkReservable(); err != nil {
+		return "", err
+	}
 	if err := g.askAll(ctx, s, refused); err != nil {
 		return "", err
 	}
@@ -237,6 +240,13 @@ func (g *Gate) askAll(ctx context.Context, s *scratch, refused bool) error {
 		for i := range s.results {
 			s.asked[i].fill(&s.results[i])
 		}
+	case errors.Is(err, timestamplog.ErrCrossSlot) && s.reservesFurther():
+		mistake := fault.Field("max_wait", "cannot be granted: the policy counts further keys of the request, which lie in other slots of the Redis Cluster, so that "+
+			"they cannot be reserved as one; send it without max_wait, or run Stint on a Redis that is no Cluster")
+		mistake.Err = err
+		return mistake
+	case errors.Is(err, timestamplog.ErrCrossSlot) && s.waits():
+		return s.reserveOwn(ctx, g, refused)
 	case errors.Is(err, timestamplog.ErrCrossSlot) && s.isOfOneCheck():
 		s.askApart(ctx, g)
 	case errors.Is(err, timestamplog.ErrCrossSlot):

@@ -211,6 +211,31 @@ func TestARequestWhoseFurtherKeysLieInOtherSlotsIsReplayed(t *testing.T) {
 	}
 }
 
+// What is decided by several policies counts no refusal, on a Redis Cluster neither: not
+// under the ID of the request, and not each time that it is sent again.
+func TestARefusalOfSeveralPoliciesInOtherSlotsIsNotCounted(t *testing.T) {
+	for _, id := range []string{"", "b"} {
+		n, _ := newRemoteNode(t, policy(t, 1, "counting", "*", "1/m", countRefused), policy(t, 2, "logins", "ip:*", "9/m", when(t, "/login", "POST"), also(t, "account 9/h")))
+		n.Gate = New(Options{View: n, Log: apartLog{n.log}, Local: n.local, Now: n.clock})
+		named := func(id string) func(*Check) { return func(c *Check) { c.ID = id } }
+		for range 3 { // the first is charged, the others are the same request
+			if d := n.check(t, "ip:192.0.2.1", withAccount("alice"), named("a")); d.Outcome != Allowed {
+				t.Fatalf("the request is %s", d.Outcome)
+			}
+		}
+		n.advance(59 * time.Second)
+		for range 4 {
+			if d := n.check(t, "ip:192.0.2.1", withAccount("alice"), named(id)); d.Outcome != Limited {
+				t.Fatalf("another request is %s", d.Outcome)
+			}
+		}
+		n.advance(time.Second) // until the charged one has left the minute
+		if d := n.check(t, "ip:192.0.2.1", withAccount("alice")); d.Outcome != Allowed {
+			t.Errorf("after refusals under the id %q a request is %s", id, d.Outcome)
+		}
+	}
+}
+
 func TestWhatIsWrongWithOneKeyIsToldWithItsPlace(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "3/m"), policy(t, 2, "counting", "c:*", "3/m", countRefused))
 	for name, test := range map[string]struct {

@@ -189,10 +189,10 @@ const maxParallel = 64
 // decideEach decides each of the checks whose indexes are in batch.combined, which
 // several policies decide. With a remote log it decides several checks at a time, so that
 // checks of one key may be decided in any order. Each has a deadline of its own, unless
-// that of batch has passed.
+// that of batch has passed or is that of all.
 func (g *Gate) decideEach(ctx context.Context, batch *scratch, decisions []Decision, errs []error) {
 	which, late := batch.combined, time.Time{}
-	if g.local != nil && batch.isLate(g) {
+	if g.local != nil && (batch.isLate(g) || g.ofAll) {
 		late = batch.until
 	}
 	decide := func(i int) {

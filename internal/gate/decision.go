@@ -185,11 +185,20 @@ type Recorder interface {
 	Record(d *Decision)
 }
 
+// ReportRecorder hears of every report, whether or not a policy counts it, under the
+// same conditions as a Recorder.
+type ReportRecorder interface {
+	RecordReport(a *Reported)
+}
+
 // Discard is a Recorder that does nothing.
 type Discard struct{}
 
 // Record does nothing.
 func (Discard) Record(*Decision) {}
+
+// RecordReport does nothing.
+func (Discard) RecordReport(*Reported) {}
 
 // Recorders are several Recorders as one.
 type Recorders []Recorder

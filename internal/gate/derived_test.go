@@ -1,13 +1,15 @@
 package gate
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stint-dev/stint/internal/conditions"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
 // also makes a policy count further keys.
@@ -66,11 +68,136 @@ func TestChecksAlsoCountForFurtherKeys(t *testing.T) {
 		if d := n.check(t, "ip:192.0.2.3"); d.Outcome != Blocked || d.Block == nil || d.Derived == nil {
 			t.Errorf("under a block of the network: %s", d.Outcome)
 		}
-		_, err = n.Check(t.Context(), Check{Key: key(t, "ip:192.0.2.9"), Cost: 1, MaxWait: time.Second})
-		if !fault.Is(err, fault.Invalid) {
-			t.Errorf("a check that waits: %v", err)
-		}
 	}, policy(t, 1, "default", "*", "10/m", also(t, "net:/24 3/m", "net:/48 3/m")))
+}
+
+func TestAReservationIsOfTheFurtherKeysToo(t *testing.T) {
+	onEveryLog(t, func(t *testing.T, n *node) {
+		n.check(t, "ip:203.0.113.1")
+		n.check(t, "ip:203.0.113.2") // the network is full
+		first := n.check(t, "ip:203.0.113.3", waits(5*time.Minute), named("first"))
+		if first.Outcome != Allowed || first.Delay != time.Minute || first.Handle == "" || n.used(t, "ip:203.0.113.3") != 1 {
+			t.Fatalf("the third of the network: %s in %s, handle %q, used %d", first.Outcome, first.Delay, first.Handle, n.used(t, "ip:203.0.113.3"))
+		}
+		again := n.check(t, "ip:203.0.113.3", waits(5*time.Minute), named("first"))
+		if !again.Replayed || !again.ReservedAt.Equal(first.ReservedAt) || again.Handle != first.Handle {
+			t.Errorf("the same again: replayed %v, in %s", again.Replayed, again.Delay)
+		}
+		second := n.check(t, "ip:203.0.113.4", waits(5*time.Minute))
+		third := n.check(t, "ip:203.0.113.5", waits(5*time.Minute))
+		if second.Delay != time.Minute || third.Delay != 2*time.Minute {
+			t.Fatalf("then %s and %s", second.Delay, third.Delay)
+		}
+		if d := n.check(t, "ip:203.0.113.6", waits(time.Second)); d.Outcome != Limited || d.Derived == nil || n.used(t, "ip:203.0.113.6") != 0 {
+			t.Errorf("whose time is too far ahead is %s by %v", d.Outcome, d.Derived)
+		}
+		n.wantGivenBack(t, third.Handle, true)
+		n.wantGivenBack(t, third.Handle, false)
+		if used := n.used(t, "ip:203.0.113.5"); used != 0 {
+			t.Errorf("the address has %d after its reservation was cancelled", used)
+		}
+		if d := n.check(t, "ip:203.0.113.7", waits(5*time.Minute), peeks); d.Delay != 2*time.Minute {
+			t.Errorf("the network has room again in %s", d.Delay)
+		}
+	}, policy(t, 1, "default", "*", "10/h", also(t, "net:/24 2/m")))
+}
+
+func TestOnAClusterFurtherKeysCannotBeReserved(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "10/h", also(t, "net:/24 2/m")), policy(t, 2, "guessing", "user:*", "9/h", counts("login_failed"), also(t, "account 9/h")))
+	n.Gate = New(Options{View: n, Log: slotLog{n.log}, Now: n.clock})
+	if _, err := n.Check(t.Context(), Check{Key: key(t, "ip:203.0.113.1"), Cost: 1, MaxWait: time.Second}); fieldOf(err) != "max_wait" || !strings.Contains(err.Error(), "Cluster") {
+		t.Errorf("a check that waits: %v", err)
+	}
+	if d := n.check(t, "ip:203.0.113.1"); d.Outcome != Allowed || n.used(t, "ip:203.0.113.1") != 1 {
+		t.Errorf("one that does not is %s, used %d", d.Outcome, n.used(t, "ip:203.0.113.1"))
+	}
+	// Reports charge the account, and a check nothing.
+	if d := n.check(t, "user:x", withAccount("alice"), waits(time.Second)); d.Outcome != Allowed {
+		t.Errorf("beside a policy with an outcome: %s", d.Outcome)
+	}
+}
+
+// slotLog is a log whose keys lie in different slots, those of policies of one key in one.
+type slotLog struct{ timestamplog.Log }
+
+func (l slotLog) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
+	for i := range requests {
+		if requests[i].Key != requests[0].Key {
+			return timestamplog.ErrCrossSlot
+		}
+	}
+	return l.Log.DecideAll(ctx, requests, results)
+}
+
+func TestOnAClusterTheOwnPoliciesAreReservedAsOne(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "1/m"), policy(t, 2, "posts", "*", "5/30s", when(t, "", "POST")),
+		policy(t, 3, "guessing", "user:*", "1/h", counts("login_failed"), also(t, "account 1/h")))
+	n.Gate = New(Options{View: n, Log: slotLog{n.log}, Now: n.clock})
+	posts := func(account string) func(*Check) {
+		return func(c *Check) {
+			c.Request = conditions.NewRequest("/login", "POST", "", "").WithValues(map[string]string{"account": account})
+		}
+	}
+	usedPosts := func() int {
+		t.Helper()
+		x, err := n.Explain(t.Context(), key(t, "user:x"), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range x.Conditional {
+			if part.Policy.Name == "posts" {
+				return part.Rules[0].Used
+			}
+		}
+		t.Fatal("no policy posts")
+		return 0
+	}
+	n.check(t, "user:x") // the key is full
+	d := n.check(t, "user:x", posts("alice"), waits(2*time.Minute))
+	if d.Outcome != Allowed || d.Delay != time.Minute || d.Handle == "" {
+		t.Fatalf("the second is %s in %s, handle %q", d.Outcome, d.Delay, d.Handle)
+	}
+	n.wantGivenBack(t, d.Handle, true)
+	if used := usedPosts(); used != 0 {
+		t.Errorf("posts has %d after the reservation was cancelled", used)
+	}
+	d = n.check(t, "user:x", posts("alice"), waits(2*time.Minute))
+	for _, a := range d.Additional {
+		if a.Policy != nil && a.Policy.Name == "posts" && !a.ReservedAt.Equal(d.ReservedAt) {
+			t.Errorf("posts is reserved for %s, the key for %s", a.ReservedAt, d.ReservedAt)
+		}
+	}
+	n.wantGivenBack(t, d.Handle, true)
+	// What refuses by a further key charges nothing.
+	n.report(t, "user:y", "login_failed", said("account", "alice"))
+	if d := n.check(t, "user:x", posts("alice"), waits(2*time.Minute)); d.Outcome != Limited || d.Derived == nil || d.Handle != "" {
+		t.Errorf("of the full account: %s by %v, handle %q", d.Outcome, d.Derived, d.Handle)
+	}
+	if n.used(t, "user:x") != 1 || usedPosts() != 0 {
+		t.Errorf("a refused check charged: %d and %d", n.used(t, "user:x"), usedPosts())
+	}
+	if d := n.check(t, "user:x", posts("bob"), waits(2*time.Minute)); d.Outcome != Allowed || d.Delay != time.Minute {
+		t.Errorf("of another account: %s in %s", d.Outcome, d.Delay)
+	}
+}
+
+func TestAHandleHoldsSoManyFurtherKeys(t *testing.T) {
+	values := map[string]string{}
+	var texts []string
+	for i := range 4 {
+		name := strings.Repeat("v", 63) + string(rune('a'+i))
+		values[name] = strings.Repeat("x", 128)
+		texts = append(texts, name)
+	}
+	n := newNode(t, policy(t, 1, "default", "*", "1/m", also(t, texts...)), policy(t, 2, "posts", "*", "9/m", when(t, "", "POST"), also(t, texts[0])))
+	request := conditions.NewRequest("/", "POST", "", "").WithValues(values)
+	_, err := n.Check(t.Context(), Check{Key: key(t, "token:a"), Cost: 1, MaxWait: time.Second, Request: request})
+	if fieldOf(err) != "max_wait" {
+		t.Errorf("965 bytes of further keys: %v", err)
+	}
+	if d := n.check(t, "token:a", func(c *Check) { c.Request = request }); d.Outcome != Allowed {
+		t.Errorf("without a wait it is %s", d.Outcome)
+	}
 }
 
 // A key may be a further key of a policy and one that the policy selects: a check of the

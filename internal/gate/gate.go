@@ -35,8 +35,11 @@ type Options struct {
 	// that asks more than one call can carry, it bounds each call. Zero means
 	// DefaultDeadline. It is not used if Local is nil.
 	Deadline time.Duration
-	Recorder Recorder         // nil means Discard
-	Now      func() time.Time // nil means time.Now
+	// DeadlineOfAll has Deadline bound a batch as a whole.
+	DeadlineOfAll bool
+	Recorder      Recorder         // nil means Discard
+	Reports       ReportRecorder   // nil means Discard
+	Now           func() time.Time // nil means time.Now
 	// Crawlers are exempt from policies with the outcome conditions.NotFound; nil for none.
 	Crawlers *crawlers.Verifier
 }
@@ -51,7 +54,9 @@ type Gate struct {
 	log      timestamplog.Log
 	local    timestamplog.Log
 	deadline time.Duration
+	ofAll    bool // the deadline is that of a batch
 	recorder Recorder
+	reports  ReportRecorder
 	now      func() time.Time
 	scratch  sync.Pool
 	ids      signers
@@ -61,12 +66,15 @@ type Gate struct {
 
 // New returns a gate.
 func New(o Options) *Gate {
-	g := &Gate{view: o.View, log: o.Log, local: o.Local, deadline: o.Deadline, recorder: o.Recorder, now: o.Now, crawlers: o.Crawlers}
+	g := &Gate{view: o.View, log: o.Log, local: o.Local, deadline: o.Deadline, ofAll: o.DeadlineOfAll, recorder: o.Recorder, reports: o.Reports, now: o.Now, crawlers: o.Crawlers}
 	if g.deadline <= 0 {
 		g.deadline = DefaultDeadline
 	}
 	if g.recorder == nil {
 		g.recorder = Discard{}
+	}
+	if g.reports == nil {
+		g.reports = Discard{}
 	}
 	if g.now == nil {
 		g.now = time.Now
@@ -210,9 +218,6 @@ func (d *Decision) checkAskable() error {
 	if d.Check.MaxWait > 0 && d.Policy.Rules.Distinct() != "" {
 		return fault.Field("max_wait", "cannot be granted: the policy %s counts different values, for which nothing is reserved", d.Policy.Name)
 	}
-	if d.Check.MaxWait > 0 && (d.Policy.Derived != nil || len(d.Policy.Also) > 0) {
-		return fault.Field("max_wait", "cannot be granted: the policy %s counts further keys of the request, for which nothing is reserved", d.Policy.Name)
-	}
 	if d.Check.MaxWait > 0 && d.Policy.Options.CountRefused {
 		return fault.Field("max_wait", "cannot be granted: the policy %s counts refused requests too, so no reservation can be kept", d.Policy.Name)
 	}
@@ -273,7 +278,7 @@ func (s *scratch) ask(d *Decision, p *rules.Policy, shadow bool) {
 	if isCharged {
 		s.nameValue(r, p.Rules.ValueOf(d.Check.Request, nil))
 	}
-	if !p.Options.CountRefused && !isCharged && p.Derived == nil { // no reservation is possible there; a shadow policy then decides at once
+	if !p.Options.CountRefused && !isCharged && (p.Derived == nil || !shadow) { // no reservation is possible there; a shadow policy then decides at once
 		r.MaxWait = d.Check.MaxWait.Milliseconds()
 	}
 	s.asked = append(s.asked, a)

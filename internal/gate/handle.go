@@ -15,17 +15,22 @@ import (
 // stored for it: base64url without padding of a version, the request's ID, one entry
 // for each log that has the reservation, and the HMAC-SHA256 of all before it. An entry
 // is the policy's id, the generation, the instant in Unix milliseconds and the cost as
-// uvarints, then the key, preceded by its length; the entry of a further policy of the
-// same check, a shadow or one with conditions, has no key and follows that check's own.
+// uvarints, then the key, preceded by its length; the entry of another policy of the same
+// key, a shadow or one with conditions, has no key and follows that of the key.
 const (
 	handleVersion = 1
 	maxEntry      = 3*binary.MaxVarintLen64 + 2 + 2 + keys.MaxLength
 	maxShadow     = 3*binary.MaxVarintLen64 + 2 + 1
 	maxHandleKeys = 16
-	maxRawHandle  = 1 + 1 + timestamplog.MaxID + maxHandleKeys*maxEntry + timestamplog.MaxCombined*maxShadow + sha256.Size
+	// maxDerivedBytes is how many bytes the further keys of a check that waits may have, so
+	// that a handle fits into the line of a request.
+	maxDerivedBytes = 800
+	maxRawHandle    = 1 + 1 + timestamplog.MaxID + maxHandleKeys*maxEntry + maxDerivedBytes +
+		(2*timestamplog.MaxCombined-maxHandleKeys)*maxShadow + sha256.Size
 
 	// MaxHandle is the length of the longest handle: that of 16 keys of 512
-	// bytes, each under a shadow policy or one with conditions as well.
+	// bytes, each under a shadow policy or one with conditions as well, and with further
+	// keys.
 	MaxHandle = (maxRawHandle*8 + 5) / 6
 )
 
@@ -35,19 +40,26 @@ var handleText = base64.RawURLEncoding.Strict()
 // reserved is one reservation of a handle.
 type reserved struct {
 	timestamplog.Reservation
-	further bool // of a further policy of the check before it
+	further bool // of another policy of the key before it
 }
 
 // reservationsOf returns the reservations that were made for a decision, the additional
-// ones included.
+// ones included: those of its key, then those of further keys.
 func reservationsOf(d *Decision) []reserved {
-	var all []reserved
+	var all, derived []reserved
 	add := func(p *rules.Policy, a *Answer) {
-		if !a.ReservedAt.IsZero() {
-			all = append(all, reserved{further: len(all) > 0, Reservation: timestamplog.Reservation{
-				LogID: timestamplog.LogIDOf(p, d.Check.Key.String()), At: a.ReservedAt.UnixMilli(), Cost: d.Check.Cost, ID: d.Check.ID,
-			}})
+		if a.ReservedAt.IsZero() {
+			return
 		}
+		r := reserved{Reservation: timestamplog.Reservation{
+			LogID: timestamplog.LogIDOf(p, a.countedKey(&d.Check).String()), At: a.ReservedAt.UnixMilli(), Cost: d.Check.Cost, ID: d.Check.ID,
+		}}
+		if a.Derived != nil {
+			derived = append(derived, r)
+			return
+		}
+		r.further = len(all) > 0
+		all = append(all, r)
 	}
 	addBoth := func(d *Decision) {
 		add(d.Policy, &d.Answer)
@@ -59,7 +71,7 @@ func reservationsOf(d *Decision) []reserved {
 	for i := range d.Additional {
 		addBoth(&d.Additional[i])
 	}
-	return all
+	return append(all, derived...)
 }
 
 // handle returns the handle of reservations that one request reserved.

@@ -35,10 +35,10 @@ const maxAsked = 128
 
 // decideRemotely asks the log, about maxAsked requests at a time. The first of them have
 // until the deadline of s; more come from batches only, and each maxAsked have a deadline
-// of their own. After a deadline that has passed, the log is not asked again.
+// of their own, unless the gate's is that of all. After a deadline that has passed, the log is not asked again.
 func (s *scratch) decideRemotely(ctx context.Context, g *Gate) {
 	for from := 0; from < len(s.requests); from += maxAsked {
-		if from > 0 && !s.isLate(g) {
+		if from > 0 && !g.ofAll && !s.isLate(g) {
 			s.until = time.Time{}
 		}
 		if s.isLate(g) || from > 0 && ctx.Err() != nil {

@@ -241,6 +241,25 @@ func TestManyReportsAreSentInCallsWithADeadlineEach(t *testing.T) {
 	}, all...)
 }
 
+// Where the deadline is that of all, no part of a batch has another.
+func TestABatchMayHaveOneDeadline(t *testing.T) {
+	n, _ := newRemoteNode(t, policy(t, 1, "default", "*", "9/m"), policy(t, 2, "login", "token:*", "2/m", when(t, "/login", "")))
+	n.deadline, n.ofAll = time.Hour, true
+	log := n.noteAsked()
+	batch := make([]Check, 2*maxAsked+6)
+	for i := range batch {
+		batch[i] = Check{Key: key(t, fmt.Sprintf("ip:203.0.113.%d", i%250)), Cost: 1}
+		if i < 3 {
+			batch[i].Key = key(t, fmt.Sprintf("token:%d", i))
+			asks("POST", "/login")(&batch[i])
+		}
+	}
+	n.Decide(t.Context(), batch, make([]Decision, len(batch)), make([]error, len(batch)))
+	if len(log.sizes) != 3+3 || len(slices.Compact(log.deadlines)) != 1 {
+		t.Errorf("calls of %v requests until %v", log.sizes, log.deadlines)
+	}
+}
+
 func TestTheRefusalsOfAFullOutcomeAreRemembered(t *testing.T) {
 	n, _ := newRemoteNode(t, policy(t, 1, "default", "*", "9/m"), policy(t, 2, "guessing", "*", "1/m", counts("login_failed")))
 	n.deadline = time.Hour

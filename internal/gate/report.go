@@ -110,6 +110,7 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 		for j := range decisions[i] {
 			g.finishReport(&answers[i], j, &decisions[i][j], signer)
 		}
+		g.reports.RecordReport(&answers[i])
 	}
 	return nil
 }

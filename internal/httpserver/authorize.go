@@ -32,11 +32,17 @@ func (s *Server) authorize(c *Call, r *Route) error {
 	if principal.May(r.Access) {
 		return nil
 	}
+	if principal.MustSetUpTOTP {
+		return fault.New(fault.Forbidden, "Your role needs two-factor sign-in: set it up on the page /account first.")
+	}
 	code := fault.Forbidden
 	if r.Listener == Checks {
 		code = fault.Unauthorized
 	}
-	return fault.New(code, "This needs the access %q; the credential gives %s.", r.Access, AccessList(principal.Access))
+	if principal.Role != "" {
+		return fault.New(code, "This needs the access %q; your role %s has %s.", r.Access, principal.Role, AccessList(principal.Access))
+	}
+	return fault.New(code, "This needs the access %q; the token has %s.", r.Access, AccessList(principal.Access))
 }
 
 // AccessList returns accesses as messages list them.
@@ -84,9 +90,19 @@ func (s *Server) AuthorizeCheck(address netip.Addr, secret string) error {
 	}
 	principal, err := s.holder(address, secret)
 	if err == nil && !principal.May(identity.Check) {
-		err = fault.New(fault.Unauthorized, "This needs the access %q; the credential gives %s.", identity.Check, AccessList(principal.Access))
+		err = fault.New(fault.Unauthorized, "This needs the access %q; the token has %s.", identity.Check, AccessList(principal.Access))
 	}
 	return err
+}
+
+// KnowsCheckToken reports whether AuthorizeCheck of s answers about a secret at once. About a wrong
+// one it asks the throttle of all nodes.
+func KnowsCheckToken(s *Server, secret string) bool {
+	if !s.o.CheckAuth || secret == "" {
+		return true
+	}
+	token, found := s.o.Credentials.TokenByHash(identity.HashSecret(secret))
+	return found && token.ActiveAt(s.o.Now())
 }
 
 // holder returns who a token that came from an address belongs to.

@@ -22,8 +22,8 @@ import (
 
 // Fast path. Plain version: fasthttp, fiber and Server.handle, which the tests of
 // internal/api compare with byte for byte. Benchmark: BenchmarkServed, 1.7 times as
-// fast where a check is allowed or blocked and 1.4 times where it is limited, the least processor time of 15 alternating runs,
-// 23 November 2026.
+// fast where a check is allowed or blocked and 1.4 times where it is limited, the least
+// processor time of 15 alternating runs.
 //
 // A connection of the check listener answers the usual request of a route that has a
 // FastHandler from the bytes that it has read, before fasthttp sees them. It does so only

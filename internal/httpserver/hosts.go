@@ -68,6 +68,9 @@ func (h AllowedHosts) String() string {
 // names. A request of HTTP/1.0 without one comes from no browser.
 func (h AllowedHosts) Allows(rc *fasthttp.RequestCtx) bool { return h.allows(rc.Request.Host()) }
 
+// AllowsHost is Allows for a host, with or without a port.
+func (h AllowedHosts) AllowsHost(host string) bool { return h.allows([]byte(host)) }
+
 func (h AllowedHosts) allows(host []byte) bool {
 	if isLocalOrAddress(host) || h.any {
 		return true

@@ -21,6 +21,11 @@ const (
 	logPairs
 	logAccounts
 	logKnown
+	logCallbacks
+	logFlows
+	logCodes
+	logCodeAccounts
+	logKnownCodes
 )
 
 func stack(texts ...string) rules.Stack {
@@ -38,6 +43,11 @@ var (
 	pairStack    = stack("5/m", "30/h")   // logins as one account from one address
 	accountStack = stack("30/m", "300/h") // logins as one account from anywhere
 	knownStack   = stack("10/m")          // logins as one account from where it has logged in before
+	flowStack    = stack("1/15m")         // one login with an OpenID provider, which has ended by then
+	// Codes have six digits and so few values that a month of guesses must stay few: these
+	// hold beside those of logins, which the codes count against too.
+	codeStack        = stack("10/10m", "50/d") // codes of one account from one address
+	codeAccountStack = stack("100/d")          // codes of one account from anywhere new
 )
 
 const (
@@ -63,7 +73,7 @@ type ThrottleOptions struct {
 	Known func(user string, address identity.KnownAddress) bool
 }
 
-// Throttle limits the guessing of passwords and tokens with Stint's own
+// Throttle limits the guessing of passwords, codes and tokens with Stint's own
 // limiter, over all nodes.
 //
 // Nobody can lock somebody else out: a good token always passes; what is counted
@@ -114,10 +124,8 @@ func (t *Throttle) bucketed(policy int64, s rules.Stack, texts ...string) limit 
 // limits returns what an attempt to log in has to pass, in the order in which
 // it is counted: one that is refused is not counted further on.
 func (t *Throttle) limits(from netip.Addr, account string) []limit {
-	for _, address := range identity.KnownAddressesOf(from) {
-		if t.o.Known(account, address) {
-			return []limit{t.known(address, account)}
-		}
+	if address, known := t.knownAddress(from, account); known {
+		return []limit{t.known(address, account)}
 	}
 	address := identity.KnownAddressOf(from)
 	all := []limit{
@@ -128,6 +136,32 @@ func (t *Throttle) limits(from netip.Addr, account string) []limit {
 		all = append(all, t.bucketed(logAccounts, accountStack, account))
 	}
 	return all
+}
+
+// knownAddress returns what an account is known by to have logged in from an address.
+func (t *Throttle) knownAddress(from netip.Addr, account string) (identity.KnownAddress, bool) {
+	for _, address := range identity.KnownAddressesOf(from) {
+		if t.o.Known(account, address) {
+			return address, true
+		}
+	}
+	return "", false
+}
+
+// codeLimits returns what a code has to pass beside limits.
+func (t *Throttle) codeLimits(from netip.Addr, account string) []limit {
+	if address, known := t.knownAddress(from, account); known {
+		return []limit{t.knownCodes(address, account)}
+	}
+	all := []limit{t.bucketed(logCodes, codeStack, string(identity.KnownAddressOf(from)), account)}
+	if !from.IsLoopback() {
+		all = append(all, t.bucketed(logCodeAccounts, codeAccountStack, account))
+	}
+	return all
+}
+
+func (t *Throttle) knownCodes(address identity.KnownAddress, account string) limit {
+	return limit{logKnownCodes, string(address) + " " + account, codeStack}
 }
 
 // known is the limit of a known pair. There are few of them, so that each has
@@ -157,7 +191,18 @@ func (t *Throttle) BadToken(ctx context.Context, from netip.Addr) time.Duration 
 // Login counts an attempt to log in, before the password is looked at, and
 // returns how long to wait instead, 0 to go on.
 func (t *Throttle) Login(ctx context.Context, from netip.Addr, account string) time.Duration {
-	for _, l := range t.limits(from, account) {
+	return t.count(ctx, t.limits(from, account))
+}
+
+// Code counts a code that somebody gives as the second factor of an account, before it is
+// looked at, and returns how long to wait instead, 0 to go on. It counts as an attempt to
+// log in too.
+func (t *Throttle) Code(ctx context.Context, from netip.Addr, account string) time.Duration {
+	return t.count(ctx, append(t.limits(from, account), t.codeLimits(from, account)...))
+}
+
+func (t *Throttle) count(ctx context.Context, limits []limit) time.Duration {
+	for _, l := range limits {
 		if wait := waitOf(t.decide(ctx, l.request())); wait > 0 {
 			return wait
 		}
@@ -186,13 +231,21 @@ func (t *Throttle) LoginsLeft(ctx context.Context, from netip.Addr, account stri
 // LoggedIn says that the login that was counted last was a good one: what was
 // counted against it is forgotten, as far as the logs can be reached.
 func (t *Throttle) LoggedIn(ctx context.Context, from netip.Addr, account string) {
+	address := identity.KnownAddressOf(from)
+	all := []limit{
+		t.bucketed(logAddresses, addressStack, string(address)), t.bucketed(logPairs, pairStack, string(address), account),
+		t.bucketed(logCodes, codeStack, string(address), account),
+	}
+	for _, known := range identity.KnownAddressesOf(from) {
+		all = append(all, t.known(known, account), t.knownCodes(known, account))
+	}
+	t.forget(ctx, all...)
+}
+
+// forget resets limits as far as the logs can be reached.
+func (t *Throttle) forget(ctx context.Context, all ...limit) {
 	ctx, cancel := context.WithTimeout(ctx, throttleTimeout)
 	defer cancel()
-	address := identity.KnownAddressOf(from)
-	all := []limit{t.bucketed(logAddresses, addressStack, string(address)), t.bucketed(logPairs, pairStack, string(address), account)}
-	for _, known := range identity.KnownAddressesOf(from) {
-		all = append(all, t.known(known, account))
-	}
 	for _, l := range all {
 		for _, log := range []timestamplog.Log{t.o.Local, t.o.Shared} {
 			if log != nil {
@@ -200,6 +253,28 @@ func (t *Throttle) LoggedIn(ctx context.Context, from netip.Addr, account string
 			}
 		}
 	}
+}
+
+func (t *Throttle) callbacks(from netip.Addr) limit {
+	return t.bucketed(logCallbacks, addressStack, string(identity.KnownAddressOf(from)))
+}
+
+// Callback counts an answer of an OpenID provider that belongs to a login of the browser,
+// before the provider is asked, and returns how long to wait instead, 0 to go on.
+func (t *Throttle) Callback(ctx context.Context, from netip.Addr) time.Duration {
+	return waitOf(t.decide(ctx, t.callbacks(from).request()))
+}
+
+// CallbackDone says that the answer that was counted last was a good one.
+func (t *Throttle) CallbackDone(ctx context.Context, from netip.Addr) {
+	t.forget(ctx, t.callbacks(from))
+}
+
+// FinishFlow reports whether a login with an OpenID provider is finished for the first
+// time. Only what the provider has confirmed may come here: each has a log of its own.
+func (t *Throttle) FinishFlow(ctx context.Context, state string) bool {
+	r := t.decide(ctx, limit{logFlows, "flow:" + state, flowStack}.request())
+	return r.Err == nil && r.Allowed
 }
 
 // decide counts in both logs and goes by the shared one while it answers.

@@ -290,3 +290,37 @@ func TestAttemptsAreLimitedWhileTheSharedLogIsAway(t *testing.T) {
 		t.Errorf("in an outage %d of 40 bad tokens are refused, want 20", refused)
 	}
 }
+
+func TestCodesAreLimitedForADayAndLockNobodyOut(t *testing.T) {
+	l, ctx := newLimiter(), context.Background()
+	tried := 0
+	for range 24 * 60 { // as somebody who knows the password and has many addresses
+		for i := range 20 {
+			if l.Code(ctx, address(i), "ada") == 0 {
+				tried++
+			}
+		}
+		l.now = l.now.Add(time.Minute)
+	}
+	if tried == 0 || tried > 2*100 { // the day's limit slides
+		t.Errorf("%d codes were let through in a day", tried)
+	}
+	l.knows("ada", address(500))
+	if wait := l.Code(ctx, address(500), "ada"); wait != 0 {
+		t.Errorf("the known address has to wait %v", wait)
+	}
+	tried = 0
+	for range 24 * 60 {
+		if l.Code(ctx, address(500), "ada") == 0 {
+			tried++
+		}
+		l.now = l.now.Add(time.Minute)
+	}
+	if tried > 2*50 {
+		t.Errorf("%d codes were let through in a day from the known address", tried)
+	}
+	l.LoggedIn(ctx, address(500), "ada")
+	if wait := l.Code(ctx, address(500), "ada"); wait != 0 {
+		t.Errorf("after a good login the known address has to wait %v", wait)
+	}
+}

@@ -12,7 +12,8 @@ type Access string
 
 // The accesses. Read, Operate and Admin each include the one before. Check and Bouncer
 // are apart: Check lets a client ask, and see nothing; Bouncer lets a program fetch the
-// active blocks, to enforce them elsewhere.
+// active blocks, to enforce them elsewhere. Account is what every login of a user gives,
+// and no token: to look after one's own sign-in.
 const (
 	Public  Access = "public" // no credential needed
 	Check   Access = "check"
@@ -20,6 +21,7 @@ const (
 	Read    Access = "read"
 	Operate Access = "operate"
 	Admin   Access = "admin"
+	Account Access = "account"
 )
 
 // Scopes are the accesses that a token may have.
@@ -92,11 +94,32 @@ type User struct {
 	ID           string // UUIDv7
 	Name         string
 	Role         Role
-	PasswordHash string // argon2id in PHC form
-	Created      time.Time
-	LastLogin    time.Time // zero: never
-	Disabled     time.Time // zero: enabled
-	Revision     int64
+	PasswordHash string // argon2id in PHC form, "" for a user of an OpenID provider
+	// Issuer and Subject are who this is at an OpenID provider; both are "" for a user
+	// with a password.
+	Issuer, Subject string
+	Created         time.Time
+	LastLogin       time.Time // zero: never
+	Disabled        time.Time // zero: enabled
+	TOTPSince       time.Time // since when logins need a code too; zero: they do not
+	Revision        int64
+}
+
+// Source is where a user comes from.
+type Source string
+
+// The sources.
+const (
+	Local  Source = "local" // made here, with a password
+	OpenID Source = "oidc"  // logs in with an OpenID provider, which has no password here
+)
+
+// Source returns where u comes from.
+func (u *User) Source() Source {
+	if u.Subject != "" {
+		return OpenID
+	}
+	return Local
 }
 
 // Session is one login of a user.
@@ -122,4 +145,5 @@ type UserUpdate struct {
 	Role         *Role
 	PasswordHash *string
 	Disabled     *bool
+	RemoveTOTP   bool // takes the second factor away
 }

@@ -16,11 +16,11 @@ type CountsDeleter interface {
 // DeleteCounts returns the job that forgets old offences, traffic and traces.
 func DeleteCounts(store CountsDeleter, keep offences.Retention, now func() time.Time) Job {
 	return Job{
-		Name: "delete-counts", Help: "Deletes offences, traffic and traces older than the retention period.",
+		Name: "delete-counts", Help: "Deletes offences, traffic and traffic samples older than the retention period.",
 		Schedule: "22 * * * *", MakeUp: true,
 		Run: func(ctx context.Context, _ time.Time) (string, error) {
 			deleted, err := store.DeleteOlder(ctx, now(), keep)
-			return fmt.Sprintf("forgot %d rows", deleted), err
+			return fmt.Sprintf("deleted %d rows", deleted), err
 		},
 	}
 }

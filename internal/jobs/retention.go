@@ -51,7 +51,7 @@ func DeletePast(store PastDeleter, keep Retention, now func() time.Time) Job {
 			if err != nil {
 				return "", err
 			}
-			did := fmt.Sprintf("forgot %d changes", entries)
+			did := fmt.Sprintf("deleted %d changes", entries)
 			for _, part := range []struct {
 				what   string
 				keep   time.Duration

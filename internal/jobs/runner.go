@@ -221,7 +221,7 @@ func (r *Runner) RunNow(ctx context.Context, name string, record func(context.Co
 		}
 		run, err := r.run(ctx, j.Job, r.o.Now().UTC(), record)
 		if run == nil && err == nil {
-			return nil, fault.New(fault.Conflict, "The job %s is running already.", name)
+			return nil, fault.New(fault.Conflict, "The job %s is already running.", name)
 		}
 		return run, err
 	}

@@ -18,7 +18,7 @@ func ExpireSessions(store SessionDeleter, now func() time.Time) Job {
 		Name: "expire-sessions", Help: "Deletes logins that have ended.",
 		Schedule: "12 * * * *",
 		Run: func(ctx context.Context, _ time.Time) (string, error) {
-			return "forgot the ended logins", store.DeleteExpiredSessions(ctx, now())
+			return "deleted the ended logins", store.DeleteExpiredSessions(ctx, now())
 		},
 	}
 }

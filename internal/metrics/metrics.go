@@ -64,7 +64,7 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 			Name: "stint_checks_total", Help: "Checks answered, peeks left out.",
 		}, []string{"policy", "decision"}),
 		shadow: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stint_shadow_checks_total", Help: "Checks that a shadow policy watched.",
+			Name: "stint_shadow_checks_total", Help: "Checks that a shadow policy decided on.",
 		}, []string{"policy", "decision"}),
 		reservations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stint_reservations_total", Help: "Reservations ahead that were reserved for checks that wait, those cancelled included.",

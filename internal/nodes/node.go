@@ -26,6 +26,28 @@ type Node struct {
 	// Degraded reports whether it decides without the shared log.
 	Degraded bool
 	Revision int64 // of the newest change that it applies
+	Memory   Memory
+}
+
+// Memory is what the logs of keys in a node's memory take, and what it forgot to stay
+// within the bound since it started. It is zero of a node that does not report it, as those of
+// the release before do not.
+type Memory struct {
+	Bytes, MaxBytes int64
+	// Forgotten is how many keys were forgotten before their windows ended, and
+	// LastForgotten when that happened last, zero for never.
+	Forgotten     int64
+	LastForgotten time.Time
+	// Unkept is how many allowed requests were not counted, since no key could be forgotten.
+	Unkept int64
+}
+
+// forgettingShown is how long after the last forgotten key a node is said to forget keys.
+const forgettingShown = time.Minute
+
+// Forgetting reports whether n was forgetting keys at its last heartbeat.
+func (n Node) Forgetting() bool {
+	return !n.Memory.LastForgotten.IsZero() && n.Seen.Sub(n.Memory.LastForgotten) < forgettingShown
 }
 
 // Store keeps the nodes' state.

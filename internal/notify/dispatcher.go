@@ -9,8 +9,10 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/supervise"
 )
@@ -37,21 +39,23 @@ const (
 
 // Options make a Dispatcher.
 type Options struct {
-	Store    Store
+	Store Store
+	// Channels are those of the settings, which send everything; see Configure.
 	Channels []Channel
 	Node     string
 	// Pages is the URL of the admin pages, which messages link to; "" for no
 	// links.
 	Pages string
 	Now   func() time.Time // nil means time.Now
-	Log   *slog.Logger
+	Log   *slog.Logger     // nil for nobody
 }
 
 // Dispatcher sends the notifications in the outbox. It is safe for concurrent use.
 type Dispatcher struct {
 	o Options
 	// holder has the leases: two nodes may have been given one name.
-	holder string
+	holder  string
+	current atomic.Pointer[outlets]
 }
 
 // New returns a dispatcher over channels with different names.
@@ -59,11 +63,36 @@ func New(o Options) *Dispatcher {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Dispatcher{o, o.Node + "-" + crand.Text()[:8]}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	d := &Dispatcher{o: o, holder: o.Node + "-" + crand.Text()[:8]}
+	d.Configure(nil, nil)
+	return d
 }
 
-// Channels returns the names of the channels, in order.
-func (d *Dispatcher) Channels() []string {
+// Configure replaces the channels beside those of the settings, and the silences. One with
+// the name of a channel of the settings is left out. It may be called at any time.
+func (d *Dispatcher) Configure(more []Outlet, silences []Silence) {
+	next := &outlets{silences: slices.Clone(silences)}
+	for _, c := range d.o.Channels {
+		next.all = append(next.all, Outlet{Channel: c})
+	}
+	for _, one := range more {
+		if _, taken := next.find(one.Name()); !taken {
+			next.all = append(next.all, one)
+		}
+	}
+	d.current.Store(next)
+}
+
+// Silences returns the silences that apply now.
+func (d *Dispatcher) Silences() []Silence {
+	return slices.DeleteFunc(slices.Clone(d.current.Load().silences), func(s Silence) bool { return !s.ActiveAt(d.o.Now()) })
+}
+
+// Preset returns the names of the channels of the settings, in order.
+func (d *Dispatcher) Preset() []string {
 	names := make([]string, len(d.o.Channels))
 	for i, c := range d.o.Channels {
 		names[i] = c.Name()
@@ -71,12 +100,45 @@ func (d *Dispatcher) Channels() []string {
 	return names
 }
 
-// Notify puts all into the outbox. With no channel it does nothing.
-func (d *Dispatcher) Notify(ctx context.Context, all ...Notification) error {
-	if len(d.o.Channels) == 0 || len(all) == 0 {
-		return nil
+// Channels returns the names of the channels that are enabled, those of the settings first.
+func (d *Dispatcher) Channels() []string {
+	all := d.current.Load().all
+	names := make([]string, len(all))
+	for i, c := range all {
+		names[i] = c.Name()
 	}
-	return d.o.Store.AddNotifications(ctx, d.dated(all), d.Channels())
+	return names
+}
+
+// Notify puts all into the outbox of each channel that sends their kinds. With no such
+// channel it does nothing. Those of one kind are put there together or not at all.
+func (d *Dispatcher) Notify(ctx context.Context, all ...Notification) error {
+	current := d.current.Load()
+	for _, group := range byKind(d.dated(all)) {
+		channels := current.takers(group[0].Kind)
+		if len(channels) == 0 {
+			continue
+		}
+		if err := d.o.Store.AddNotifications(ctx, group, channels); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// byKind returns all in groups of one kind, in order.
+func byKind(all []Notification) (groups [][]Notification) {
+	at := map[Kind]int{}
+	for _, n := range all {
+		i, known := at[n.Kind]
+		if !known {
+			i = len(groups)
+			at[n.Kind] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], n)
+	}
+	return groups
 }
 
 // dated returns all with their times filled in.
@@ -90,8 +152,8 @@ func (d *Dispatcher) dated(all []Notification) []Notification {
 	return all
 }
 
-// SendNow sends all, which are of one kind, as one message over every channel
-// now, once and past the outbox: for when the outbox is unreachable.
+// SendNow sends all, which are of one kind, as one message over every channel for it
+// that is not silenced, now, once and past the outbox: for when the outbox is unreachable.
 func (d *Dispatcher) SendNow(ctx context.Context, all ...Notification) error {
 	if len(all) == 0 {
 		return nil
@@ -104,9 +166,18 @@ func (d *Dispatcher) SendNow(ctx context.Context, all ...Notification) error {
 		total += max(n.Happenings, 1)
 	}
 	message := d.message(all[0].Kind, total, all)
-	problems := make([]error, len(d.o.Channels))
+	current := d.current.Load()
+	problems := make([]error, len(current.all))
 	var sending sync.WaitGroup
-	for i, c := range d.o.Channels {
+	for i, c := range current.all {
+		if !c.Takes(message.Kind) {
+			continue
+		}
+		if silence := current.silenced(c.Name(), message.Kind, d.o.Now()); silence != nil {
+			// The outbox, which lists what is silenced, is unreachable.
+			d.o.Log.Warn("notification silenced", "channel", c.Name(), "kind", message.Kind, "subject", escape.Visible(message.Subject), "silenced_by", silence.Author)
+			continue
+		}
 		sending.Go(func() {
 			problems[i] = supervise.Call("notifications", func() error { return c.Send(ctx, message) })
 		})
@@ -115,37 +186,60 @@ func (d *Dispatcher) SendNow(ctx context.Context, all ...Notification) error {
 	return errors.Join(problems...)
 }
 
-// Test sends a message over one channel now, past the outbox, and returns what
-// came of it; a *fault.Error where there is no such channel.
+// Test sends a message over one channel now, past the outbox and whatever is silenced,
+// and returns what came of it; a *fault.Error where there is no such channel.
 func (d *Dispatcher) Test(ctx context.Context, channel string) error {
-	at := slices.Index(d.Channels(), channel)
-	if at < 0 {
+	c, found := d.current.Load().find(channel)
+	if !found {
 		return fault.New(fault.NotFound, "There is no notification channel %q.", channel)
 	}
 	n := Notification{Kind: Test, At: d.o.Now(), Subject: "Test of Stint's notifications",
 		Text: "If you can read this, the channel works."}
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	return d.o.Channels[at].Send(ctx, d.message(Test, 1, []Notification{n}))
+	return c.Send(ctx, d.message(Test, 1, []Notification{n}))
 }
 
 // Run sends until ctx ends. Each channel sends what is urgent and what is not
 // beside each other, so that neither a slow receiver nor a message that is
-// tried again holds up what is urgent.
+// tried again holds up what is urgent. It follows Configure within a Tick.
 func (d *Dispatcher) Run(ctx context.Context) {
-	var channels sync.WaitGroup
-	for _, c := range d.o.Channels {
-		for _, urgent := range []bool{true, false} {
-			channels.Go(func() {
-				supervise.Run(ctx, "notifications", func(ctx context.Context) { d.follow(ctx, lane{c, urgent}) })
-			})
+	var lanes sync.WaitGroup
+	defer lanes.Wait()
+	running := map[string]context.CancelFunc{}
+	tick := time.NewTicker(Tick)
+	defer tick.Stop()
+	for {
+		names := d.Channels()
+		for _, name := range names {
+			if running[name] != nil {
+				continue
+			}
+			following, end := context.WithCancel(ctx)
+			defer end()
+			running[name] = end
+			for _, urgent := range []bool{true, false} {
+				lanes.Go(func() {
+					supervise.Run(following, "notifications", func(ctx context.Context) { d.follow(ctx, name, urgent) })
+				})
+			}
+		}
+		for name, end := range running {
+			if !slices.Contains(names, name) {
+				end()
+				delete(running, name)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
 		}
 	}
-	channels.Wait()
 }
 
-// follow sends over one lane until ctx ends.
-func (d *Dispatcher) follow(ctx context.Context, l lane) {
+// follow sends over one lane of a channel until ctx ends.
+func (d *Dispatcher) follow(ctx context.Context, name string, urgent bool) {
 	tick := time.NewTicker(Tick)
 	defer tick.Stop()
 	for {
@@ -154,8 +248,12 @@ func (d *Dispatcher) follow(ctx context.Context, l lane) {
 			return
 		case <-tick.C:
 		}
-		if err := d.flush(ctx, l); err != nil && ctx.Err() == nil {
-			d.o.Log.Warn("notifications wait", "channel", l.Name(), "error", err)
+		c, found := d.current.Load().find(name)
+		if !found {
+			continue
+		}
+		if err := d.flush(ctx, lane{c.Channel, urgent}); err != nil && ctx.Err() == nil {
+			d.o.Log.Warn("notifications wait", "channel", name, "error", err)
 		}
 	}
 }
@@ -202,6 +300,14 @@ func (d *Dispatcher) hold(ctx context.Context, l lane) (bool, error) {
 
 func (d *Dispatcher) flushGroup(ctx context.Context, l lane, group []Due, now time.Time) error {
 	kind, oldest := group[0].Kind, group[0]
+	if silence := d.current.Load().silenced(l.Name(), kind, now); silence != nil {
+		ids := make([]int64, len(group))
+		for i, item := range group {
+			ids[i] = item.ID
+		}
+		return d.o.Store.MarkFailed(ctx, l.Name(), ids, now, fmt.Sprintf("silenced by %s until %s UTC: %s",
+			silence.Author, silence.Until.UTC().Format("2006-01-02 15:04"), silence.Reason))
+	}
 	if oldest.Attempts == 0 {
 		if now.Sub(oldest.At) < kind.groupWait() {
 			return nil

@@ -1,6 +1,7 @@
 package notify_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
@@ -167,7 +169,7 @@ func TestWhatIsNotWorthAnotherTryIsGivenUpAndSaid(t *testing.T) {
 
 func TestTheOutboxOutlivesTheNodeThatFilledIt(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
-		f.notify(notify.EscalationPaused, "The escalation of default has stopped")
+		f.notify(notify.EscalationPaused, "The escalation of default is paused")
 		f.advance(notify.GroupWait)
 		f.Dispatcher = f.dispatcher("b")
 		f.flush()
@@ -180,7 +182,7 @@ func TestTheOutboxOutlivesTheNodeThatFilledIt(t *testing.T) {
 func TestTwoNodesOfOneNameSendEachMessageOnce(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		f.notify(notify.Outage, "Redis is unreachable")
-		f.notify(notify.EscalationPaused, "The escalation of default has stopped")
+		f.notify(notify.EscalationPaused, "The escalation of default is paused")
 		f.advance(notify.GroupWait)
 		other := f.dispatcher("a")
 		sending := 0
@@ -227,6 +229,21 @@ func TestSendNowGoesPastTheOutboxAndSaysWhatFailed(t *testing.T) {
 	}
 }
 
+func TestWhatIsSilencedPastTheOutboxIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	channel := &recorder{}
+	d := notify.New(notify.Options{Channels: []notify.Channel{channel}, Node: "a", Log: slog.New(slog.NewTextHandler(&log, nil))})
+	d.Configure(nil, []notify.Silence{{Author: "olu", Until: time.Now().Add(time.Hour)}})
+	if err := d.SendNow(t.Context(), notify.Notification{Kind: notify.Outage, Subject: "The database is unreachable"}); err != nil || len(channel.sent) != 0 {
+		t.Fatalf("sent %+v, %v", channel.sent, err)
+	}
+	for _, part := range []string{"notification silenced", "The database is unreachable", "olu", "channel=recorder"} {
+		if !strings.Contains(log.String(), part) {
+			t.Errorf("the log has no %q: %s", part, &log)
+		}
+	}
+}
+
 // panicking is a channel with a bug.
 type panicking struct{}
 
@@ -259,4 +276,109 @@ func TestAChannelThatPanicsIsTriedAgainLikeOneThatFails(t *testing.T) {
 			f.t.Errorf("sent at once: %v, %d messages", err, len(f.channel.sent))
 		}
 	})
+}
+
+// phone is a channel of another name.
+type phone struct{ *recorder }
+
+func (phone) Name() string { return "phone" }
+
+func TestAChannelSendsTheKindsThatItIsFor(t *testing.T) {
+	bothDatabases(t, func(f *fixture) {
+		for name, one := range map[string]struct {
+			outlet notify.Outlet
+			want   int
+		}{
+			"all": {notify.Outlet{}, 3}, "two kinds": {notify.Outlet{Kinds: []notify.Kind{notify.Outage, notify.Report}}, 2},
+			"urgent ones": {notify.Outlet{UrgentOnly: true}, 1}, "urgent ones of a kind that is not": {notify.Outlet{UrgentOnly: true, Kinds: []notify.Kind{notify.Report}}, 0},
+		} {
+			receiver := &recorder{}
+			one.outlet.Channel = phone{receiver}
+			f.Configure([]notify.Outlet{one.outlet}, nil)
+			for _, kind := range []notify.Kind{notify.Outage, notify.Report, notify.Proposal} {
+				f.notify(kind, "x")
+			}
+			f.advance(notify.GroupInterval)
+			if err := f.Flush(f.t.Context(), one.outlet); err != nil {
+				f.t.Fatal(err)
+			}
+			if len(receiver.sent) != one.want {
+				f.t.Errorf("%s: %d messages, want %d", name, len(receiver.sent), one.want)
+			}
+		}
+	})
+}
+
+func TestASilenceKeepsBackAndEnds(t *testing.T) {
+	bothDatabases(t, func(f *fixture) {
+		until := f.now().Add(time.Hour)
+		f.Configure(nil, []notify.Silence{{Channel: "recorder", Kind: notify.Outage, Reason: "a move", Author: "olu", Until: until}})
+		f.notify(notify.Outage, "silenced")
+		f.notify(notify.JobFailed, "of another kind")
+		f.advance(notify.UrgentWait)
+		f.flush()
+		if len(f.channel.sent) != 1 || f.channel.sent[0].Kind != notify.JobFailed {
+			f.t.Fatalf("sent %+v", f.channel.sent)
+		}
+		if err := f.SendNow(f.t.Context(), notify.Notification{Kind: notify.Outage, Subject: "past the outbox"}); err != nil || len(f.channel.sent) != 1 {
+			f.t.Fatalf("sent past the outbox: %v, %v", f.channel.sent, err)
+		}
+		if err := f.Test(f.t.Context(), "recorder"); err != nil || len(f.channel.sent) != 2 {
+			f.t.Fatalf("a test is silenced: %v", err)
+		}
+		all, err := f.store.Outbox.Deliveries(f.t.Context(), 10)
+		if err != nil || len(all) != 2 || !strings.HasPrefix(all[1].Err, "silenced by olu until ") || !strings.HasSuffix(all[1].Err, "a move") {
+			f.t.Fatalf("got %+v, %v", all, err)
+		}
+		f.advance(time.Hour)
+		if len(f.Silences()) != 0 {
+			f.t.Error("it goes on after its end")
+		}
+		f.notify(notify.Outage, "later")
+		f.advance(notify.UrgentWait)
+		f.flush()
+		if len(f.channel.sent) != 3 || f.channel.sent[2].Subject != "later" {
+			f.t.Fatalf("sent %+v", f.channel.sent)
+		}
+	})
+}
+
+// TestRunFollowsTheChannels sends over a channel that is set up while it runs.
+func TestRunFollowsTheChannels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithCancel(t.Context())
+		outbox := &memoryOutbox{}
+		d := notify.New(notify.Options{Store: outbox, Node: "a", Log: slog.New(slog.DiscardHandler)})
+		ended := make(chan struct{})
+		go func() {
+			d.Run(ctx)
+			close(ended)
+		}()
+		time.Sleep(3 * notify.Tick)
+		d.Configure([]notify.Outlet{{Channel: phone{&recorder{}}}}, nil)
+		time.Sleep(3 * notify.Tick)
+		if outbox.asked.Load() == 0 {
+			t.Error("the outbox of a new channel is not looked at")
+		}
+		d.Configure(nil, nil)
+		time.Sleep(3 * notify.Tick)
+		before := outbox.asked.Load()
+		time.Sleep(5 * notify.Tick)
+		if outbox.asked.Load() != before {
+			t.Error("the outbox of a channel that is gone is looked at")
+		}
+		end()
+		<-ended
+	})
+}
+
+// memoryOutbox counts how often it is asked for what is due, which is nothing.
+type memoryOutbox struct {
+	notify.Store
+	asked atomic.Int64
+}
+
+func (m *memoryOutbox) Due(context.Context, string, time.Time) ([]notify.Due, error) {
+	m.asked.Add(1)
+	return nil, nil
 }

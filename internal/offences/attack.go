@@ -196,14 +196,14 @@ func (s *AttackSource) SetRule(details []Detail) {
 		policy int64
 		text   string
 	}
-	sums, most := map[rule]int64{}, int64(0)
+	sums, largest := map[rule]int64{}, int64(0)
 	for _, d := range details {
 		if d.Kind != Limited {
 			continue
 		}
 		id := rule{d.Policy, d.RefusedBy}
-		if sums[id] += d.Count; sums[id] > most {
-			most, s.Policy, s.Rule = sums[id], d.Policy, d.RefusedBy
+		if sums[id] += d.Count; sums[id] > largest {
+			largest, s.Policy, s.Rule = sums[id], d.Policy, d.RefusedBy
 		}
 	}
 }

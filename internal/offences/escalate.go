@@ -97,7 +97,7 @@ func Escalate(l EscalationPolicy, candidates []Candidate, limit SafetyLimit, now
 }
 
 func (r *Result) pause(l *EscalationPolicy, limit SafetyLimit, wanted int64, now time.Time) {
-	detail := fmt.Sprintf("The escalation of policy %s has stopped: within an hour it would block %d of about %d keys, and %d are allowed; it waits for a person to resume it.",
+	detail := fmt.Sprintf("The escalation of policy %s is paused: within an hour it would block %d of about %d keys, and %d are allowed; it waits for a person to resume it.",
 		l.Name, wanted, limit.Seen, limit.Allowed)
 	r.Paused = &EscalationPause{Policy: l.Policy, Name: l.Name, At: now, WouldBlock: wanted, Allowed: limit.Allowed, Seen: limit.Seen, Detail: detail}
 	r.Events = append(r.Events, EscalationEvent{At: now, Policy: l.Policy, Name: l.Name, Kind: EscalationPaused, Detail: detail})
@@ -107,7 +107,7 @@ func (r *Result) escalate(l *EscalationPolicy, s *State, offences int64, now tim
 	length := l.BlockAfter(s.Level)
 	until := time.UnixMilli(s.Escalate(l, now.UnixMilli())).UTC()
 	s.CountsFrom = MinuteOf(now.UnixMilli())
-	detail := fmt.Sprintf("%d offences within %s under policy %s: step %d, %s.",
+	detail := fmt.Sprintf("%d offences within %s under policy %s: level %d, %s.",
 		offences, rules.FormatWindow(l.Window), l.Name, s.Level, rules.FormatWindow(length))
 	r.Events = append(r.Events, EscalationEvent{At: now, Policy: l.Policy, Name: l.Name, Key: s.Key, Kind: l.EventKind(), Level: s.Level,
 		Offences: offences, Length: length, Detail: detail})

@@ -27,6 +27,7 @@ type SampleChunk struct {
 	Node   string
 	Level  int
 	Points []byte // as AppendSample writes them
+	Paths  []byte // of the same keys, as AppendPaths writes them; empty for none
 }
 
 // AppendSample appends the points of one key in the minute that begins at

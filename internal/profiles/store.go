@@ -26,8 +26,8 @@ type Store interface {
 	// EndLimit ends a key's own limit.
 	EndLimit(ctx context.Context, by audit.Actor, key, reason string) (*Profile, error)
 	// ImportProfiles replaces the plans, labels and notes of many keys, all or nothing.
-	// The rows are normalized and have different keys. progress may be nil.
-	ImportProfiles(ctx context.Context, by audit.Actor, all iter.Seq2[*Profile, error], progress func(done int)) (ImportResult, error)
+	// The rows are normalized and have different keys.
+	ImportProfiles(ctx context.Context, by audit.Actor, all iter.Seq2[*Profile, error]) (ImportResult, error)
 	// CountPlans returns how many keys each plan has, the most first, at most MaxPlans.
 	CountPlans(ctx context.Context) ([]PlanCount, error)
 }

@@ -31,9 +31,9 @@ type offenceID struct {
 
 type totalsID struct{ minute, policy int64 }
 
-func newPendingBatch(most int) *pendingBatch {
+func newPendingBatch(maxRows int) *pendingBatch {
 	return &pendingBatch{
-		maxRows: most, offences: map[offenceID]*offences.Offence{}, totals: map[totalsID]*offences.Totals{},
+		maxRows: maxRows, offences: map[offenceID]*offences.Offence{}, totals: map[totalsID]*offences.Totals{},
 		keys: map[trafficKey]*offences.KeyTraffic{}, distinct: map[totalsID]offences.DistinctKeys{},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keyhash"
 	"github.com/stint-dev/stint/internal/offences"
@@ -67,7 +68,10 @@ type Recorder struct {
 	overflow *overflow
 }
 
-var _ gate.Recorder = (*Recorder)(nil)
+var (
+	_ gate.Recorder       = (*Recorder)(nil)
+	_ gate.ReportRecorder = (*Recorder)(nil)
+)
 
 // NewRecorder returns an empty recorder.
 func NewRecorder(o Options) *Recorder {
@@ -131,7 +135,18 @@ func (r *Recorder) Record(d *gate.Decision) {
 	if d.Shadow != nil {
 		r.distinct.add(offences.MinuteOf(d.Shadow.At.UnixMilli()), d.Shadow.Policy.ID, hash)
 	}
-	r.sampler.add(at, hash, key, d.Check.Cost)
+	r.sampler.add(at, hash, key, d.Check.Cost, d.Check.Request.Value(conditions.Path), d.Outcome == gate.Allowed)
+}
+
+// RecordReport adds the path that a report says to the traffic sample. What policies
+// decided about it is recorded by Record.
+func (r *Recorder) RecordReport(a *gate.Reported) {
+	path := a.Report.Request.Value(conditions.Path)
+	if path == "" || a.IsLate {
+		return
+	}
+	key := a.Report.Key.String()
+	r.sampler.addReport(a.At.UnixMilli(), r.hash(key), key, path)
 }
 
 // additionalKey returns the key that the policy of an additional decision counts.

@@ -37,33 +37,33 @@ type sampleMinute struct {
 	level  int
 	points int
 	keys   map[string]*sampleKey
+	paths  pathBudget
 }
 
 type sampleKey struct {
 	hash   uint64
 	points []offences.SamplePoint
+	paths  []offences.PathPoint // without Minute and Key
 }
 
-func (t *trafficSampler) add(at int64, hash uint64, key string, cost int) {
+// add records a check and its path, "" for a check that says none.
+func (t *trafficSampler) add(at int64, hash uint64, key string, cost int, path string, isAllowed bool) {
 	start := offences.MinuteOf(at)
-	if n := t.newest.Load(); n != nil && n.minute == start && !offences.Sampled(hash, n.level) {
+	if t.leavesOut(start, hash) {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	m, known := t.minutes[start]
-	if !known {
-		m = &sampleMinute{level: t.start, keys: map[string]*sampleKey{}}
-		t.minutes[start] = m
-		t.newest.Store(&sampleLevel{start, m.level})
-	}
-	if !offences.Sampled(hash, m.level) {
+	m, k := t.sampled(start, hash, key)
+	if k == nil {
 		return
 	}
-	k, known := m.keys[key]
-	if !known {
-		k = &sampleKey{hash: hash}
-		m.keys[string([]byte(key))] = k
+	if path != "" {
+		if p := m.path(k, path, t.maxPoints); isAllowed {
+			p.Allowed++
+		} else {
+			p.Refused++
+		}
 	}
 	if n := len(k.points); n >= maxApart && k.points[n-1].At/1000 == at/1000 && k.points[n-1].Cost == cost {
 		k.points[n-1].Count++
@@ -76,9 +76,35 @@ func (t *trafficSampler) add(at int64, hash uint64, key string, cost int) {
 	}
 }
 
-// thin raises the level until the points fit.
+// leavesOut reports without the lock that a key is not sampled in a minute. It may report
+// false for one that is not.
+func (t *trafficSampler) leavesOut(start int64, hash uint64) bool {
+	n := t.newest.Load()
+	return n != nil && n.minute == start && !offences.Sampled(hash, n.level)
+}
+
+// sampled returns the minute and the key in it, nil if it is not sampled.
+func (t *trafficSampler) sampled(start int64, hash uint64, key string) (*sampleMinute, *sampleKey) {
+	m, known := t.minutes[start]
+	if !known {
+		m = &sampleMinute{level: t.start, keys: map[string]*sampleKey{}}
+		t.minutes[start] = m
+		t.newest.Store(&sampleLevel{start, m.level})
+	}
+	if !offences.Sampled(hash, m.level) {
+		return m, nil
+	}
+	k, known := m.keys[key]
+	if !known {
+		k = &sampleKey{hash: hash}
+		m.keys[string([]byte(key))] = k
+	}
+	return m, k
+}
+
+// thin raises the level until the points and the keys fit.
 func (m *sampleMinute) thin(most int) {
-	for m.points > most && m.level < 63 {
+	for (m.points > most || len(m.keys) > most) && m.level < 63 {
 		m.level++
 		for key, k := range m.keys {
 			if !offences.Sampled(k.hash, m.level) {
@@ -87,6 +113,7 @@ func (m *sampleMinute) thin(most int) {
 			}
 		}
 	}
+	m.recountPaths()
 }
 
 func (t *trafficSampler) drain(g *pendingBatch, node string, closed int64) {
@@ -96,8 +123,8 @@ func (t *trafficSampler) drain(g *pendingBatch, node string, closed int64) {
 		if start >= closed {
 			continue
 		}
-		if m.points > 0 {
-			g.addSample(offences.SampleChunk{Minute: start, Node: node, Level: m.level, Points: m.encode(start)})
+		if len(m.keys) > 0 {
+			g.addSample(offences.SampleChunk{Minute: start, Node: node, Level: m.level, Points: m.encode(start), Paths: m.encodePaths()})
 		}
 		t.start = max(0, m.level-1)
 		delete(t.minutes, start)
@@ -107,7 +134,9 @@ func (t *trafficSampler) drain(g *pendingBatch, node string, closed int64) {
 func (m *sampleMinute) encode(start int64) []byte {
 	var to []byte
 	for key, k := range m.keys {
-		to = offences.AppendSample(to, start, key, k.points)
+		if len(k.points) > 0 {
+			to = offences.AppendSample(to, start, key, k.points)
+		}
 	}
 	return to
 }

@@ -92,7 +92,7 @@ func (b *Builder) traffic(ctx context.Context, d *Document) error {
 	if d.Kind == Weekly {
 		step = 6 * time.Hour
 	}
-	points, err := b.Detection.Traffic(ctx, 0, d.From, d.To, step)
+	points, err := b.Detection.TrafficCounts(ctx, 0, d.From, d.To, step)
 	if err != nil {
 		return err
 	}
@@ -175,9 +175,9 @@ func (b *Builder) attention(ctx context.Context, d *Document) error {
 	}
 	switch n := len(open); {
 	case n == 1:
-		d.Attention = append(d.Attention, "1 proposal to block a wider range waits for a decision.")
+		d.Attention = append(d.Attention, "1 proposal to block a range waits for a decision.")
 	case n > 1:
-		d.Attention = append(d.Attention, fmt.Sprintf("%d proposals to block a wider range wait for a decision.", n))
+		d.Attention = append(d.Attention, fmt.Sprintf("%d proposals to block a range wait for a decision.", n))
 	}
 	if n := d.Totals.Unavailable; n > 0 {
 		d.Attention = append(d.Attention, fmt.Sprintf("%d checks could not be answered because the timestamp log was unreachable.", n))
@@ -188,7 +188,7 @@ func (b *Builder) attention(ctx context.Context, d *Document) error {
 	}
 	for _, p := range b.View.Selector().Policies() {
 		if p.Mode == rules.Shadow && d.To.Sub(p.Updated) > 14*24*time.Hour {
-			d.Attention = append(d.Attention, fmt.Sprintf("The policy %s has only watched for %d days.", p.Name, int(d.To.Sub(p.Updated).Hours()/24)))
+			d.Attention = append(d.Attention, fmt.Sprintf("The policy %s has been in shadow mode for %d days.", p.Name, int(d.To.Sub(p.Updated).Hours()/24)))
 		}
 	}
 	return nil

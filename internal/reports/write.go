@@ -76,7 +76,7 @@ func (d *Document) rows() []totalRow {
 	figures := func(t *Totals) []int64 {
 		return []int64{t.Allowed, t.Limited, t.Blocked, t.Unavailable, t.ShadowLimited, t.Offenders, t.Keys}
 	}
-	names := []string{"Allowed", "Limited by a rule", "Blocked", "Not answered", "Would be limited (shadow)", "Offenders", "Keys (estimated)"}
+	names := []string{"Allowed", "Limited by a rule", "Blocked", "Errors", "Would be limited (shadow)", "Keys with offences", "Keys seen, estimated"}
 	rows := make([]totalRow, len(names))
 	for i, value := range figures(&d.Totals) {
 		rows[i] = totalRow{Name: names[i], Value: value}

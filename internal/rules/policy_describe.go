@@ -15,7 +15,7 @@ func (p *Policy) Describe() string {
 	if a == nil || a.IsLog() {
 		text := p.Rules.Describe()
 		if p.Options.CountRefused {
-			text += " Refused requests count too: who goes on asking is not let in again."
+			text += " Refused requests count too: a client that keeps sending requests is refused until it pauses."
 		}
 		return text
 	}
@@ -90,8 +90,8 @@ func describeLeakyBucket(p *Policy, s Stack) string {
 			slowest = r
 		}
 	}
-	return "One request after the other: " + evenly(slowest) + ". Who waits gets the next reservation, at most " + lengthInWords(p.queue(s)) +
-		" ahead; who does not wait is refused until the one before has gone through."
+	return "One request after the other: " + evenly(slowest) + ". A request that waits gets the next reservation, at most " + lengthInWords(p.queue(s)) +
+		" ahead; one that does not wait is refused until the one before has been allowed."
 }
 
 // capacity returns how much a bucket of r holds, or how many its queue.
@@ -196,5 +196,5 @@ func (p *Policy) DescribeReset(next *Policy) string {
 	} else if p.Algorithm == next.Algorithm && p.Options == next.Options {
 		what = "Another window under a counter"
 	}
-	return what + " cannot go on from what was counted. What every key has used is forgotten: it may at once do as much as one that was never seen, on top of what it has just done."
+	return what + " cannot go on from what was counted. The counts of every key are reset: it may at once make as many requests as a new key, in addition to those it has just made."
 }

@@ -21,7 +21,7 @@ func TestAPolicyIsDescribedAsItsAlgorithmCounts(t *testing.T) {
 	}{
 		{"timestamp_log", "20/m", algorithms.Options{}, "At most 20 in any minute."},
 		{"sorted_set_log", "20/m", algorithms.Options{CountRefused: true},
-			"At most 20 in any minute. Refused requests count too: who goes on asking is not let in again."},
+			"At most 20 in any minute. Refused requests count too: a client that keeps sending requests is refused until it pauses."},
 		{"fixed_window", "20/m 800/d", algorithms.Options{},
 			"At most 20 in each minute of the clock and 800 in each day of the clock. Across the end of one up to twice as many come: 40 in a minute and 1,600 in a day."},
 		{"fixed_window", "20/m", algorithms.Options{WindowStart: algorithms.WindowFirst},
@@ -39,7 +39,7 @@ func TestAPolicyIsDescribedAsItsAlgorithmCounts(t *testing.T) {
 		{"gcra", "5000/s", algorithms.Options{}, "At most 5,000 at once, then 5,000 every second, evenly. So never more than 10,000 in any second."},
 		{"leaky_bucket", "20/m", algorithms.Options{}, "At most 20 at once, then one every 3 seconds. So never more than 40 in any minute."},
 		{"leaky_bucket", "20/m 200/h", algorithms.Options{Variant: algorithms.VariantQueue, Burst: 10},
-			"One request after the other: one every 18 seconds. Who waits gets the next reservation, at most 30 seconds ahead; who does not wait is refused until the one before has gone through."},
+			"One request after the other: one every 18 seconds. A request that waits gets the next reservation, at most 30 seconds ahead; one that does not wait is refused until the one before has been allowed."},
 		{"gcra", "7/m", algorithms.Options{Burst: 1}, "At most 1 at once, then one every 8.6 seconds. So never more than 8 in any minute."},
 		{"token_bucket", "0/s 20/m", algorithms.Options{}, "No request is allowed."},
 		{"token_bucket", "", algorithms.Options{}, "Every request is allowed: there are no rules."},

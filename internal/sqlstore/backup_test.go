@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/test/storetest"
@@ -175,6 +176,53 @@ func TestRestore_revives_no_credential_that_was_taken_away_since(t *testing.T) {
 	}
 }
 
+func TestRestore_revives_no_second_factor_and_no_used_code(t *testing.T) {
+	f := storetest.OpenSQLite(t)
+	ctx := t.Context()
+	own := storetest.AddToken(t, f, "own", identity.Admin)
+	kept, reset, later, foreign := storetest.AddUser(t, f, "kept", identity.Viewer), storetest.AddUser(t, f, "reset", identity.Viewer),
+		storetest.AddUser(t, f, "later", identity.Viewer), storetest.AddUser(t, f, "foreign", identity.Viewer)
+	secret, codes := storetest.SetUpTOTP(t, f.Factors, kept.ID)
+	storetest.SetUpTOTP(t, f.Factors, reset.ID)
+	storetest.SetUpTOTP(t, f.Factors, foreign.ID)
+	path := storetest.Backup(t, f)
+
+	used, _ := identity.SecondFactorOf(codes[0], secret, f.Clock.Now())
+	step := identity.SecondFactor{Step: identity.TOTPStepAt(f.Clock.Now())}
+	_, others := identity.NewRecoveryCodes()
+	if err := f.Factors.RenewRecoveryCodes(ctx, storetest.Operator, kept.ID, step, others); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Identities.ResetTOTP(ctx, storetest.Operator, reset.ID); err != nil {
+		t.Fatal(err)
+	}
+	storetest.SetUpTOTP(t, f.Factors, later.ID)
+	// A user whom this database never had, as on a new machine.
+	f.Exec(t, "DELETE FROM users WHERE name = 'foreign'")
+	f.Exec(t, "DELETE FROM totp WHERE user_id = '"+foreign.ID+"'")
+	if err := f.Restore(ctx, audit.Actor{Kind: audit.Token, ID: own.ID, Name: "own"}, path); err != nil {
+		t.Fatal(err)
+	}
+	for _, factor := range []identity.SecondFactor{used, step} {
+		storetest.WantFault(t, f.Factors.RenewRecoveryCodes(ctx, storetest.Operator, kept.ID, factor, others), fault.Conflict)
+	}
+	for u, has := range map[*identity.User]bool{kept: true, reset: false, later: true, foreign: true} {
+		found, err := f.Factors.FindTOTP(ctx, u.ID)
+		if err != nil || (found != nil) != has {
+			t.Errorf("%s: %+v, %v", u.Name, found, err)
+		}
+		if found != nil && found.RecoveryLeft != identity.RecoveryCodeCount {
+			t.Errorf("%s has %d recovery codes", u.Name, found.RecoveryLeft)
+		}
+	}
+	for _, recent := range []int64{step.Step, step.Step + 1} {
+		storetest.WantFault(t, f.Factors.RenewRecoveryCodes(ctx, storetest.Operator, foreign.ID, identity.SecondFactor{Step: recent}, others), fault.Conflict)
+	}
+	if err := f.Factors.RenewRecoveryCodes(ctx, storetest.Operator, foreign.ID, identity.SecondFactor{Step: step.Step + 2}, others); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRestore_refuses_what_is_no_whole_backup_and_changes_nothing(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:kept", time.Time{}), blocks.Fail)
@@ -225,6 +273,48 @@ func TestBackup_and_Restore_send_users_of_Postgres_to_its_tools(t *testing.T) {
 		storetest.WantFault(t, err, fault.Conflict)
 		if !strings.Contains(err.Error(), "pg_dump") {
 			t.Errorf("it names no tool: %v", err)
+		}
+	}
+}
+
+// A new machine shows pages before the backup is restored, and keeps in
+// memory that it has no offences. The rows of a backup may have no marks.
+func TestRestore_replaces_the_offences_in_memory(t *testing.T) {
+	f := storetest.OpenSQLite(t)
+	ctx, now := t.Context(), f.Clock.Now()
+	flushed := offences.Batch{ID: "counted-before", Offences: []offences.Offence{{
+		Minute: now.Truncate(time.Minute).UnixMilli(), Policy: 1, Key: "token:a", Kind: offences.Limited, RefusedBy: "1/1s", Count: 3,
+		First: offences.Refusal{At: now.UnixMilli()}, Last: offences.Refusal{At: now.UnixMilli()},
+	}}}
+	if _, err := f.Offences.Flush(ctx, &flushed, storetest.EvaluationAt(f)); err != nil {
+		t.Fatal(err)
+	}
+	f.Exec(t, `DELETE FROM count_marks`)
+	path := storetest.Backup(t, f)
+
+	empty := storetest.OpenSQLite(t)
+	nodes := []*sqlstore.Store{empty.Store, empty.Another(t)}
+	ranked := func(s *sqlstore.Store) int {
+		t.Helper()
+		r, err := s.Offences.Rank(ctx, offences.Query{From: now.Add(-time.Hour), To: now.Add(time.Minute), Limit: 9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(r.Rows)
+	}
+	for i, n := range nodes {
+		if got := ranked(n); got != 0 {
+			t.Fatalf("node %d of an empty database ranks %d keys", i, got)
+		}
+	}
+	for range 2 {
+		if err := empty.Restore(ctx, storetest.Operator, path); err != nil {
+			t.Fatal(err)
+		}
+		for i, n := range nodes {
+			if got := ranked(n); got != 1 {
+				t.Errorf("after the restore node %d ranks %d keys, want 1", i, got)
+			}
 		}
 	}
 }

@@ -22,11 +22,12 @@ const whatChanged = `SELECT value,
 	(SELECT count(*) FROM users WHERE revision > $1) + (SELECT count(*) FROM ended_credentials WHERE revision > $1),
 	(SELECT count(*) FROM known_logins WHERE revision > $1),
 	(SELECT count(*) FROM entries WHERE revision > $1),
-	(SELECT count(*) FROM profiles WHERE revision > $1)
+	(SELECT count(*) FROM profiles WHERE revision > $1),
+	(SELECT count(*) FROM channels_changed WHERE revision > $1)
 FROM revision WHERE id = 1`
 
 // touched says how many rows of each kind have changed.
-type touched struct{ settings, policies, tokens, users, knownLogins, entries, profiles int64 }
+type touched struct{ settings, policies, tokens, users, knownLogins, entries, profiles, channels int64 }
 
 // EachChange implements catalog.Source. One transaction reads everything, so
 // that what apply gets is the database as it was at Changes.Revision.
@@ -58,7 +59,7 @@ func (s *Store) EachChange(ctx context.Context, since int64, apply func(catalog.
 				return err
 			}
 		}
-		ch.UsersChanged = what.users > 0
+		ch.UsersChanged, ch.ChannelsChanged = what.users > 0, what.channels > 0
 		if ch.KnownLoginsChanged = what.knownLogins > 0; ch.KnownLoginsChanged {
 			if ch.KnownLogins, err = identities.In(t).KnownLogins(); err != nil {
 				return err
@@ -75,8 +76,8 @@ func (s *Store) EachChange(ctx context.Context, since int64, apply func(catalog.
 func readTouched(t *db.Tx, since int64) (ch catalog.Changes, what touched, err error) {
 	if since == 0 {
 		_, err = t.One(db.ReadRevision, nil, &ch.Revision)
-		return ch, touched{1, 1, 1, 1, 1, 1, 1}, err
+		return ch, touched{1, 1, 1, 1, 1, 1, 1, 1}, err
 	}
-	_, err = t.One(whatChanged, []any{since}, &ch.Revision, &what.settings, &what.policies, &what.tokens, &what.users, &what.knownLogins, &what.entries, &what.profiles)
+	_, err = t.One(whatChanged, []any{since}, &ch.Revision, &what.settings, &what.policies, &what.tokens, &what.users, &what.knownLogins, &what.entries, &what.profiles, &what.channels)
 	return ch, what, err
 }

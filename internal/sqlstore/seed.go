@@ -41,7 +41,7 @@ func (s *Store) seed(ctx context.Context) error {
 		return err
 	}
 	seeded := false
-	err := s.Change(ctx, audit.SystemActor("seed"), func(t *db.Tx) error {
+	err := s.Change(ctx, audit.SystemActor("built-in"), func(t *db.Tx) error {
 		seeded = false
 		if _, err := t.One(readSeeded, nil, &done); err != nil {
 			return err

@@ -36,10 +36,13 @@ type Store struct {
 	Entries    *entries.Store
 	Policies   *policies.Store
 	Identities *identities.Store
+	Factors    *identities.Factors
 	Offences   *sqloffences.Store
 	Proposals  *sqloffences.Proposals
 	Audit      *operations.Audit
 	Bouncers   *operations.Bouncers
+	Channels   *operations.Channels
+	Crawlers   *operations.Crawlers
 	Jobs       *operations.Jobs
 	Nodes      *operations.Nodes
 	Notes      *operations.Notes
@@ -47,6 +50,7 @@ type Store struct {
 	Profiles   *sqlprofiles.Store
 	Reports    *operations.Reports
 	Retention  *operations.Retention
+	Views      *operations.Views
 
 	// Seeded reports whether Prepare found a new database and filled it: the
 	// caller is then the one node that makes the first credentials.
@@ -78,10 +82,10 @@ func New(url string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	return &Store{
-		DB: d, Entries: entries.New(d), Policies: policies.New(d), Identities: identities.New(d),
+		DB: d, Entries: entries.New(d), Policies: policies.New(d), Identities: identities.New(d), Factors: identities.NewFactors(d),
 		Offences: sqloffences.New(d), Proposals: sqloffences.NewProposals(d),
-		Audit: operations.NewAudit(d), Bouncers: operations.NewBouncers(d), Jobs: operations.NewJobs(d), Nodes: operations.NewNodes(d), Notes: operations.NewNotes(d),
-		Outbox: operations.NewOutbox(d), Profiles: sqlprofiles.New(d), Reports: operations.NewReports(d), Retention: operations.NewRetention(d),
+		Audit: operations.NewAudit(d), Bouncers: operations.NewBouncers(d), Channels: operations.NewChannels(d), Crawlers: operations.NewCrawlers(d), Jobs: operations.NewJobs(d), Nodes: operations.NewNodes(d), Notes: operations.NewNotes(d),
+		Outbox: operations.NewOutbox(d), Profiles: sqlprofiles.New(d), Reports: operations.NewReports(d), Retention: operations.NewRetention(d), Views: operations.NewViews(d),
 	}, nil
 }
 

@@ -51,9 +51,13 @@ type User struct {
 	Name        string `json:"name"`
 	Role        string `json:"role" enum:"viewer,operator,admin"` // viewer, operator or admin
 	Disabled    bool   `json:"disabled"`
+	Source      string `json:"source" enum:"local,oidc"` // local with a password, oidc for a user of the OpenID provider
+	Issuer      string `json:"issuer"`                   // the OpenID provider, "" for a local user
+	Subject     string `json:"subject"`                  // who this is there, "" for a local user
 	CreatedAt   Time   `json:"created_at"`
 	LastLoginAt Time   `json:"last_login_at"` // null: never
 	DisabledAt  Time   `json:"disabled_at"`   // null where the user is let in
+	TOTPSince   Time   `json:"totp_since"`    // since when logins need a code of an app too, null where they do not
 }
 
 // UserRequest makes a user.

@@ -26,6 +26,25 @@ type Node struct {
 	// Degraded says that it decides without the shared log.
 	Degraded bool  `json:"degraded"`
 	Revision int64 `json:"revision"` // the newest change that governs it
+	// Memory is null of a node of a release that does not report it.
+	Memory *NodeMemory `json:"memory"`
+}
+
+// NodeMemory is what the logs of keys in a node's memory take, and what the node forgot
+// since it started to stay within its bound.
+type NodeMemory struct {
+	Bytes int64 `json:"bytes"` // that the logs take
+	// MaxBytes is what they may take, the setting max-memory.
+	MaxBytes int64 `json:"max_bytes"`
+	// Forgetting says that keys were forgotten in the minute before its last report.
+	Forgetting bool `json:"forgetting"`
+	// ForgottenKeys were idle longest, and none of them was refused or blocked.
+	ForgottenKeys int64 `json:"forgotten_keys"`
+	// LastForgottenAt is null if no key was forgotten.
+	LastForgottenAt Time `json:"last_forgotten_at"`
+	// UncountedRequests were allowed and not counted, since every key that was kept was
+	// refused or blocked.
+	UncountedRequests int64 `json:"uncounted_requests"`
 }
 
 // Crawler is an address that a node has verified to be a search engine's, by its name in

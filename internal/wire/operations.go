@@ -9,6 +9,8 @@ const (
 	PathEvents        = "/v1/events"
 	PathJobs          = "/v1/jobs"
 	PathNotifications = "/v1/notifications"
+	PathChannels      = "/v1/notifications/channels"
+	PathSilences      = "/v1/notifications/silences"
 )
 
 // TrafficEstimate is how much of the traffic of a span some keys make up. It
@@ -202,7 +204,7 @@ type JobRun struct {
 
 // Notifications are the newest deliveries, and the channels that there are.
 type Notifications struct {
-	Channels []string   `json:"channels"` // their names
+	Channels []string   `json:"channels"` // the names of those that are enabled
 	Items    []Delivery `json:"items"`    // the newest first
 }
 
@@ -233,4 +235,75 @@ type TestAnswer struct {
 	Sent    bool   `json:"sent"` // whether the message was sent
 	// Error is why it was not sent.
 	Error NullString `json:"error"`
+}
+
+// Channel is one notification channel. No answer contains its URL or signing secret.
+type Channel struct {
+	Name string `json:"name"`
+	Type string `json:"type" enum:"webhook,slack,email,ntfy,gotify,discord,telegram,pushover"` // how it sends
+	// Host is where it sends to: the part of its URL that is no secret.
+	Host string   `json:"host"`
+	From string   `json:"from"` // the sender of mail, otherwise empty
+	To   []string `json:"to"`   // the recipients of mail
+	// Kinds are the kinds of notifications that it sends; empty: all.
+	Kinds      []string `json:"kinds"`
+	UrgentOnly bool     `json:"urgent_only"` // of these, only urgent ones
+	Enabled    bool     `json:"enabled"`     // false: nothing is sent over it
+	// Source is settings for one that the settings of the nodes set up, which only they change.
+	Source    string `json:"source" enum:"settings,operator"`
+	Author    string `json:"author"` // who created it; empty for one of the settings
+	CreatedAt Time   `json:"created_at"`
+	UpdatedAt Time   `json:"updated_at"`
+	UpdatedBy string `json:"updated_by"`
+}
+
+// ChannelRequest sets up a notification channel.
+type ChannelRequest struct {
+	// Name identifies it and never changes: 1 to 32 lower-case letters, digits and hyphens.
+	Name string `json:"name"`
+	Type string `json:"type"` // of Channel.type
+	// URL is where it sends to, with its credentials. It is never shown again.
+	URL string `json:"url"`
+	// SigningSecret signs what a webhook is sent. It is never shown again.
+	SigningSecret string   `json:"signing_secret,omitzero"`
+	From          string   `json:"from,omitzero"`        // the sender of mail
+	To            []string `json:"to,omitzero"`          // the recipients of mail
+	Kinds         []string `json:"kinds,omitzero"`       // the kinds of notifications that it sends; empty: all
+	UrgentOnly    bool     `json:"urgent_only,omitzero"` // of these, only urgent ones
+	Disabled      bool     `json:"disabled,omitzero"`    // sends nothing until it is enabled
+}
+
+// ChannelPatch changes a notification channel.
+type ChannelPatch struct {
+	Type Change[string] `json:"type,omitzero"` // of Channel.type; another needs a URL
+	// URL replaces the one that is kept; empty keeps it.
+	URL Change[string] `json:"url,omitzero"`
+	// SigningSecret replaces the one that is kept; empty keeps it, and null removes it.
+	SigningSecret Change[*string]  `json:"signing_secret,omitzero"`
+	From          Change[string]   `json:"from,omitzero"`        // the sender of mail
+	To            Change[[]string] `json:"to,omitzero"`          // the recipients of mail
+	Kinds         Change[[]string] `json:"kinds,omitzero"`       // empty: all
+	UrgentOnly    Change[bool]     `json:"urgent_only,omitzero"` // of these, only urgent ones
+	Enabled       Change[bool]     `json:"enabled,omitzero"`     // false: nothing is sent over it
+}
+
+// Silence keeps notifications from being sent for a time.
+type Silence struct {
+	ID        string `json:"id"`
+	Channel   string `json:"channel"` // empty: all
+	Kind      string `json:"kind"`    // empty: all
+	Reason    string `json:"reason"`
+	Author    string `json:"author"`
+	CreatedAt Time   `json:"created_at"`
+	ExpiresAt Time   `json:"expires_at"`
+}
+
+// SilenceRequest silences notifications. One of expires_in and expires_at is needed, at
+// most 30 days ahead.
+type SilenceRequest struct {
+	Channel   string   `json:"channel,omitzero"` // left out: all
+	Kind      string   `json:"kind,omitzero"`    // left out: all
+	Reason    string   `json:"reason"`           // shown on every page while it lasts
+	ExpiresIn Duration `json:"expires_in,omitzero"`
+	ExpiresAt Time     `json:"expires_at,omitzero"`
 }

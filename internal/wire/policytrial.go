@@ -27,6 +27,9 @@ type PolicyTrial struct {
 	LessRefused TriedKeys `json:"less_refused"`
 	// NewlyAllowed are the keys of which the active policies refuse something and the draft nothing.
 	NewlyAllowed TriedKeys `json:"newly_allowed"`
+	// Trap is what each path of a trap would have caught of the recorded traffic, null for
+	// other policies and for a log.
+	Trap *TrapPreview `json:"trap"`
 	// Log counts the lines that were read, null for recorded traffic.
 	Log *TriedLog `json:"log"`
 }

@@ -18,7 +18,7 @@ type Waiting struct {
 // Reservation is an instant that was reserved.
 type Reservation struct {
 	At Time `json:"at"` // when the request may be done
-	// Handle cancels it by DELETE /v1/reservations/{handle}. It has at most 13,187
+	// Handle cancels it by DELETE /v1/reservations/{handle}. It has at most 14,958
 	// characters, for one key of usual length about 120.
 	Handle string `json:"handle"`
 }

@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -22,8 +23,8 @@ import (
 )
 
 // rateLimited is a server of the Rate Limit Service that is asked over connections whose
-// client does little but write and read frames: that of grpc-go would take more of the
-// machine than the servers that are compared.
+// client does little but write and read frames, together those that come together: that of
+// grpc-go would take more of the machine than the servers that are compared.
 type rateLimited struct {
 	pid   int
 	conns []*rateLimitConn
@@ -40,6 +41,7 @@ type rated struct {
 // is as wide as all that it will send.
 type rateLimitConn struct {
 	conn    net.Conn
+	in      *bufio.Reader
 	out     bytes.Buffer // frames that are to be written together
 	framer  *http2.Framer
 	headers []byte // of every request
@@ -62,8 +64,8 @@ func newRateLimited(b *testing.B, address string, pid int) rateLimited {
 			b.Fatal(err)
 		}
 		b.Cleanup(func() { conn.Close() })
-		c := &rateLimitConn{conn: conn, next: 1, asked: map[uint32]time.Time{}, answers: map[uint32][]byte{}}
-		c.framer = http2.NewFramer(&c.out, conn)
+		c := &rateLimitConn{conn: conn, in: bufio.NewReader(conn), next: 1, asked: map[uint32]time.Time{}, answers: map[uint32][]byte{}}
+		c.framer = http2.NewFramer(&c.out, c.in)
 		c.decoder = hpack.NewDecoder(4096, func(f hpack.HeaderField) {
 			if f.Name == "grpc-status" {
 				c.status = f.Value
@@ -134,7 +136,7 @@ func (c *rateLimitConn) load(ctx context.Context, callers int, until time.Time) 
 		}
 	}
 	for len(c.asked) > 0 {
-		if c.out.Len() > 0 {
+		if c.out.Len() > 0 && c.in.Buffered() == 0 {
 			if _, err := io.Copy(c.conn, &c.out); err != nil {
 				return took, err
 			}

@@ -87,4 +87,14 @@ func inParts(b *testing.B, r *report) {
 	for _, database := range []string{"sqlite", "postgres"} {
 		r.atMost("loaded from "+database, load.of(b, "BenchmarkCatalogLoad/"+database, "ns/op")*1e6/1e9, 2, "%.2f", "s")
 	}
+
+	r.begin("The pages with a million offences", "Of the last day, by 20,000 keys, beside 100,000 blocks; the quickest of 8 answers over HTTP, and what a browser receives, compressed.")
+	pages := run(b, "adminui", "BenchmarkWatch", "8x")
+	for _, database := range []string{"SQLite", "Postgres"} {
+		for _, page := range []string{"overview,_1_h", "overview,_24_h", "overview,_7_d", "offenders,_1_h", "offenders,_24_h", "offenders,_24_h,_newest", "key", "blocks", "today_so_far"} {
+			name := "BenchmarkWatch/" + database + "/" + page
+			rest := fmt.Sprintf("ms (%.0f ms of the node's processor time, %.0f kB)", pages.of(b, name, "cpu-ms"), pages.of(b, name, "kB"))
+			r.atMost(strings.ReplaceAll(page, "_", " ")+", "+database, pages.of(b, name, "least-ms"), 100, "%.0f", rest)
+		}
+	}
 }

@@ -2,11 +2,15 @@ package detection
 
 import (
 	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // document is written by "make bench-detection".
@@ -41,13 +45,19 @@ func BenchmarkQuality(b *testing.B) {
 	}
 }
 
-// TestPresetsCatchAttackersAndSpareOthers tries the presets on a part of the day.
+// TestPresetsCatchAttackersAndSpareOthers tries the presets on a part of the day, also of
+// seeds on which they were not tuned.
 func TestPresetsCatchAttackersAndSpareOthers(t *testing.T) {
-	day := Generate(1, 0.1)
-	if again := Generate(1, 0.1); !slices.Equal(day.Requests, again.Requests) {
+	if day := Generate(1, 0.1); !slices.Equal(day.Requests, Generate(1, 0.1).Requests) {
 		t.Error("the same seed makes another day")
 	}
-	refused, err := systems[0].decide(t.Context(), day)
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint("seed ", seed+1), func(t *testing.T) { tryPresets(t, Generate(seed+1, 0.1)) })
+	}
+}
+
+func tryPresets(t *testing.T, day *Traffic) {
+	refused, ranges, err := systems[0].decide(t.Context(), day)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +65,7 @@ func TestPresetsCatchAttackersAndSpareOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Attackers) != 13 || len(s.Benign) != 7 {
+	if len(s.Attackers) != 14 || len(s.Benign) != 8 {
 		t.Errorf("there are %d kinds of attack and %d of benign clients", len(s.Attackers), len(s.Benign))
 	}
 	for _, a := range s.Attackers {
@@ -71,5 +81,38 @@ func TestPresetsCatchAttackersAndSpareOthers(t *testing.T) {
 		if b.Ratio > allowance(b.Label) {
 			t.Errorf("%s: %d of %d requests are refused", b.Label, b.Refused, b.Requests)
 		}
+		if in := benignOf(ranges, b.Label).InRanges; in > 0 {
+			t.Errorf("%s: %d clients are in proposed ranges", b.Label, in)
+		}
+	}
+}
+
+// TestASprayedNetworkIsRefusedAndProposed tries the spray of a whole network, of which the
+// other clients are left alone.
+func TestASprayedNetworkIsRefusedAndProposed(t *testing.T) {
+	day := &generator{Rand: rand.New(rand.NewPCG(1, 1)), share: 1, t: &Traffic{Label: map[netip.Addr]string{}, Attack: map[netip.Addr]time.Time{}}}
+	for _, part := range []struct {
+		kind string
+		make func()
+	}{{"spray from one /24", day.spray}, {"subscribers of one /24", day.subscribers}, {"scanner, shared by one /24", day.sharedScan}} {
+		day.kind = Kinds[slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == part.kind })]
+		part.make()
+	}
+	slices.SortStableFunc(day.t.Requests, func(a, b Request) int { return a.At.Compare(b.At) })
+	refused, ranges, err := systems[0].decide(t.Context(), day.t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := score(day.t, refused)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"spray from one /24", "scanner, shared by one /24"} {
+		if a, r := attackersOf(s, kind), attackersOf(ranges, kind); a.Caught != 40 || r.InRanges != 40 {
+			t.Errorf("%s: %d are caught, and %d in proposed ranges", kind, a.Caught, r.InRanges)
+		}
+	}
+	if b := benignOf(s, "subscribers of one /24"); b.Clients != 200 || b.Refused != 0 || benignOf(ranges, b.Label).InRanges != 0 {
+		t.Errorf("the subscribers are %+v", b)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/stint-dev/stint/internal/backtest"
 )
 
 //go:embed jails.py
@@ -36,14 +38,14 @@ func clean(text string) string {
 }
 
 // fail2ban has the filters and the failure counts of the installed fail2ban decide.
-func fail2ban(ctx context.Context, t *Traffic) ([]bool, error) {
+func fail2ban(ctx context.Context, t *Traffic) ([]bool, *backtest.Score, error) {
 	const python = "/usr/bin/python3"
 	if err := exec.CommandContext(ctx, python, "-c", "import fail2ban").Run(); err != nil {
-		return nil, fmt.Errorf("fail2ban: %w", errNotInstalled)
+		return nil, nil, fmt.Errorf("fail2ban: %w", errNotInstalled)
 	}
 	script, err := files.ReadFile("jails.py")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var in, out, said bytes.Buffer
 	for _, r := range t.Requests {
@@ -56,17 +58,17 @@ func fail2ban(ctx context.Context, t *Traffic) ([]bool, error) {
 	command := exec.CommandContext(ctx, python, "-c", string(script))
 	command.Stdin, command.Stdout, command.Stderr = &in, &out, &said
 	if err := command.Run(); err != nil {
-		return nil, fmt.Errorf("fail2ban: %w: %s", err, said.String())
+		return nil, nil, fmt.Errorf("fail2ban: %w: %s", err, said.String())
 	}
 	lines := strings.Fields(out.String())
 	if len(lines) != len(t.Requests) {
-		return nil, fmt.Errorf("fail2ban decided %d of %d requests: %s", len(lines), len(t.Requests), said.String())
+		return nil, nil, fmt.Errorf("fail2ban decided %d of %d requests: %s", len(lines), len(t.Requests), said.String())
 	}
 	refused := make([]bool, len(lines))
 	for i, l := range lines {
 		refused[i] = l == "1"
 	}
-	return refused, nil
+	return refused, nil, nil
 }
 
 // crowdSecBan is how long CrowdSec's own profile bans.
@@ -86,29 +88,29 @@ var (
 // crowdSec has the installed CrowdSec replay the requests as a log, and refuses what its
 // decisions would have. CrowdSec reads what it would have refused too: an alert about
 // requests within a ban begins no other.
-func crowdSec(ctx context.Context, t *Traffic) (refused []bool, err error) {
+func crowdSec(ctx context.Context, t *Traffic) (refused []bool, _ *backtest.Score, err error) {
 	root := os.Getenv("STINT_CROWDSEC")
 	if root == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		root = filepath.Join(cache, "stint-crowdsec")
 	}
 	program := filepath.Join(root, "usr/bin/crowdsec")
 	if _, err := os.Stat(program); err != nil {
-		return nil, fmt.Errorf("CrowdSec: %w", errNotInstalled)
+		return nil, nil, fmt.Errorf("CrowdSec: %w", errNotInstalled)
 	}
 	dir, err := os.MkdirTemp("", "stint-detection-")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer os.RemoveAll(dir)
 	if err := configureCrowdSec(root, dir); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := writeLog(filepath.Join(dir, "access.log"), t); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	config := filepath.Join(dir, "config.yaml")
 	cscli := func(args ...string) ([]byte, error) {
@@ -119,30 +121,31 @@ func crowdSec(ctx context.Context, t *Traffic) (refused []bool, err error) {
 		return out, nil
 	}
 	if _, err := cscli("machines", "add", "test", "--auto", "--force", "-f", filepath.Join(dir, "credentials.yaml")); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	server := exec.CommandContext(ctx, program, "-c", config, "-no-cs")
 	server.Dir = dir
 	if err := server.Start(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() {
 		_ = server.Process.Kill()
 		_ = server.Wait()
 	}()
 	if err := awaitFile(ctx, config); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	replay := exec.CommandContext(ctx, program, "-c", config, "-no-api", "-type", "nginx", "-dsn", "file://"+filepath.Join(dir, "access.log"))
 	replay.Dir = dir
 	if err := replay.Run(); err != nil {
-		return nil, fmt.Errorf("crowdsec: %w", err)
+		return nil, nil, fmt.Errorf("crowdsec: %w", err)
 	}
 	out, err := cscli("alerts", "list", "-o", "json", "-l", "0")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return banned(t, out)
+	refused, err = banned(t, out)
+	return refused, nil, err
 }
 
 // configureCrowdSec writes a configuration with the hub that the packages have.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/backtest"
@@ -12,20 +13,21 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// system decides a day: it returns, for each request of a traffic, whether it was refused.
-type system func(context.Context, *Traffic) ([]bool, error)
+// system decides a day: it returns, for each request of a traffic, whether it was refused,
+// and the score of the ranges that it proposes to block, nil for a system that proposes none.
+type system func(context.Context, *Traffic) (refused []bool, ranges *backtest.Score, err error)
 
 // stint returns what presets decide: those of the site about each request by its
 // address; and where the preset login is among them, that about logins, first by their
 // address and then by their account, as an application does with one check of two keys.
-// Requests that one refuses do not reach the next.
+// Requests that one refuses do not reach the next. Those of logins say the scope login.
 func stint(names ...string) system {
-	return func(ctx context.Context, t *Traffic) ([]bool, error) {
+	return func(ctx context.Context, t *Traffic) (refused []bool, ranges *backtest.Score, err error) {
 		var site, login []*rules.Policy
 		for _, name := range names {
 			preset, found := presets.Find(name)
 			if !found {
-				return nil, fmt.Errorf("there is no preset %s", name)
+				return nil, nil, fmt.Errorf("there is no preset %s", name)
 			}
 			if name == "login" {
 				login = preset.Policies
@@ -33,7 +35,7 @@ func stint(names ...string) system {
 				site = append(site, preset.Policies...)
 			}
 		}
-		refused := make([]bool, len(t.Requests))
+		refused = make([]bool, len(t.Requests))
 		steps := []struct {
 			policies []*rules.Policy
 			key      func(Request) string
@@ -42,15 +44,19 @@ func stint(names ...string) system {
 			{login, func(r Request) string { return r.loginKey("login:", r.Address.String()) }},
 			{login, func(r Request) string { return r.loginKey("account:", r.Account) }},
 		}
-		for _, step := range steps {
+		for i, step := range steps {
 			if len(step.policies) == 0 {
 				continue
 			}
-			if err := decide(ctx, t, step.policies, step.key, refused); err != nil {
-				return nil, err
+			report, err := decide(ctx, t, step.policies, step.key, refused)
+			if err != nil {
+				return nil, nil, err
+			}
+			if i == 0 { // only addresses are in ranges
+				ranges = report.Score
 			}
 		}
-		return refused, nil
+		return refused, ranges, nil
 	}
 }
 
@@ -63,7 +69,7 @@ func (r Request) loginKey(kind, value string) string {
 }
 
 // decide has policies decide the requests that have a key and are not refused yet.
-func decide(ctx context.Context, t *Traffic, policies []*rules.Policy, keyOf func(Request) string, refused []bool) error {
+func decide(ctx context.Context, t *Traffic, policies []*rules.Policy, keyOf func(Request) string, refused []bool) (*backtest.Report, error) {
 	var records []accesslog.Record
 	var indexes []int
 	for i, r := range t.Requests {
@@ -73,23 +79,30 @@ func decide(ctx context.Context, t *Traffic, policies []*rules.Policy, keyOf fun
 		}
 		key, err := keys.Parser{}.Key(text)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		records = append(records, accesslog.Record{Time: r.At.UnixMilli(), Key: key, Cost: 1, Path: r.Path, Method: r.Method, Agent: r.Agent, Status: r.Status})
 		indexes = append(indexes, i)
 	}
 	crawlers, err := crawlersOf(t)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	scopes, err := accesslog.ParseScopes([]string{"POST /login=login"})
+	if err != nil {
+		return nil, err
+	}
+	truth, _, err := truthOf(t)
+	if err != nil {
+		return nil, err
 	}
 	n := 0
-	_, err = backtest.Run(ctx, accesslog.Slice(records), backtest.Options{Plan: backtest.PoliciesPlan(policies), Crawlers: crawlers, Values: func(accesslog.Record) map[string]string {
+	return backtest.Run(ctx, accesslog.Slice(records), backtest.Options{Plan: backtest.PoliciesPlan(policies), Crawlers: crawlers, Scopes: scopes, Truth: truth, Values: func(accesslog.Record) map[string]string {
 		return map[string]string{"account": t.Requests[indexes[n]].Account}
 	}, Decided: func(_ accesslog.Record, isRefused bool) {
 		refused[indexes[n]] = isRefused
 		n++
 	}})
-	return err
 }
 
 // crawlersOf returns the patterns of the crawlers that DNS would verify.
@@ -108,16 +121,28 @@ func crawlersOf(t *Traffic) ([]keys.Pattern, error) {
 	return all, nil
 }
 
-// score compares decisions with the truth.
-func score(t *Traffic, refused []bool) (*backtest.Score, error) {
-	truth := backtest.NewTruth()
-	named := map[netip.Addr]string{}
+// truthOf returns the truth about a traffic, and the key of each address in it.
+func truthOf(t *Traffic) (*backtest.Truth, map[netip.Addr]string, error) {
+	truth, named := backtest.NewTruth(), map[netip.Addr]string{}
 	for address, label := range t.Label {
 		key := keys.Parser{}.AddressKey(address)
 		named[address] = key.String()
-		if err := truth.Add(key, label, t.Attack[address]); err != nil {
-			return nil, err
+		attack := t.Attack[address]
+		if !attack.IsZero() {
+			attack = attack.Truncate(time.Millisecond) // as the times of records
 		}
+		if err := truth.Add(key, label, attack); err != nil {
+			return nil, nil, err
+		}
+	}
+	return truth, named, nil
+}
+
+// score compares decisions with the truth.
+func score(t *Traffic, refused []bool) (*backtest.Score, error) {
+	truth, named, err := truthOf(t)
+	if err != nil {
+		return nil, err
 	}
 	scorer := backtest.NewScorer(truth)
 	for i, r := range t.Requests {

@@ -54,6 +54,8 @@ var Kinds = []Kind{
 	{"stuffing from one address", true, "3 addresses, one account after the other, one in 20 s"},
 	{"botnet at one account", true, "300 addresses, two passwords each for the same account"},
 	{"botnet, three tries each", true, "500 addresses, three accounts each"},
+	{"subscribers of one /24", false, "200 addresses of one network, who read some pages and log in, one in twelve with a wrong password first"},
+	{"scanner, shared by one /24", true, "40 addresses of one network ask for 600 paths, one after the other, one in 2 s"},
 }
 
 // Traffic is a day of requests, in the order of their times.
@@ -86,7 +88,7 @@ func Generate(seed uint64, share float64) *Traffic {
 		func() { g.scanners(4*time.Minute, true) }, func() { g.scanners(20*time.Minute, true) },
 		func() { g.scanners(6*time.Second, false) }, func() { g.scanners(20*time.Minute, false) },
 		g.exploits, func() { g.guessers(time.Second, 300) }, func() { g.guessers(3*time.Minute, 300) },
-		g.spray, g.stuffing, g.botnet, g.wideBotnet,
+		g.spray, g.stuffing, g.botnet, g.wideBotnet, g.subscribers, g.sharedScan,
 	} {
 		g.kind = Kinds[i]
 		make()
@@ -265,6 +267,15 @@ var holes = []string{
 // commonNames are what lists of paths begin with, and is on no list of traps.
 var commonNames = []string{"admin", "test", "old", "backup", "dev", "private", "tmp", "data", "config", "upload", "portal", "staging", "db", "secret", "include"}
 
+// scanned returns path number i of a list.
+func scanned(i int) string {
+	path := fmt.Sprintf("/%s%s", commonNames[i%len(commonNames)], strings.Repeat("-"+commonNames[i/len(commonNames)%len(commonNames)], min(1, i/len(commonNames))))
+	if i >= len(commonNames)*len(commonNames) {
+		path = fmt.Sprintf("%s-%d", path, i)
+	}
+	return path
+}
+
 // scanners has ten addresses ask for paths that are not there, one in each interval until
 // the day ends. Those of a list ask for a known hole each thirty paths.
 func (g *generator) scanners(interval time.Duration, list bool) {
@@ -272,10 +283,7 @@ func (g *generator) scanners(interval time.Duration, list bool) {
 		a, at := g.client(), g.between(0, 4)
 		firstHole := g.IntN(30)
 		for i := 0; i < 300 && at.Sub(day) < 24*time.Hour; i++ {
-			path := fmt.Sprintf("/%s%s", commonNames[i%len(commonNames)], strings.Repeat("-"+commonNames[i/len(commonNames)%len(commonNames)], min(1, i/len(commonNames))))
-			if i >= len(commonNames)*len(commonNames) {
-				path = fmt.Sprintf("%s-%d", path, i)
-			}
+			path := scanned(i)
 			switch {
 			case !list:
 				path = fmt.Sprintf("/x%08x", g.Uint32())
@@ -346,5 +354,33 @@ func (g *generator) wideBotnet() {
 		for range 3 {
 			g.login(g.between(0, 24), a, fmt.Sprintf("wide-%d", g.IntN(9000)), false, scanner)
 		}
+	}
+}
+
+func (g *generator) subscribers() {
+	for i := range g.count(200) {
+		a, at := g.named(netip.AddrFrom4([4]byte{198, 19, 78, byte(10 + i)})), g.between(6, 22)
+		g.reads(at, a, 2)
+		at = at.Add(3 * time.Minute)
+		if g.IntN(12) == 0 {
+			for range 1 + g.IntN(2) {
+				g.login(at, a, fmt.Sprintf("subscriber-%d", i), false, browser)
+				at = at.Add(8*time.Second + g.upTo(10*time.Second))
+			}
+		}
+		g.login(at, a, fmt.Sprintf("subscriber-%d", i), true, browser)
+		g.reads(at.Add(10*time.Second), a, 3)
+	}
+}
+
+func (g *generator) sharedScan() {
+	members, at := g.count(40), g.between(2, 6)
+	for i := range 15 * members {
+		path := scanned(i)
+		if i%30 == 0 {
+			path = holes[i/30%len(holes)]
+		}
+		g.add(at, g.named(netip.AddrFrom4([4]byte{198, 19, 79, byte(10 + i%members)})), "GET", path, 404, scanner)
+		at = at.Add(2*time.Second + g.upTo(200*time.Millisecond))
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var quoted = regexp.MustCompile("`((?:internal|cmd|client|migrations|web|test|scripts)(?:/[A-Za-z0-9_.-]+)*)`")
+var quoted = regexp.MustCompile("`((?:internal|cmd|client|migrations|web|test|tools|scripts)(?:/[A-Za-z0-9_.-]+)*)`")
 
 // TestEveryPathOfTheArchitectureExists looks up every path that ARCHITECTURE.md
 // quotes.
@@ -44,6 +44,37 @@ func TestEveryPackageIsInTheArchitecture(t *testing.T) {
 	for _, p := range packages {
 		if p.IsDir() && !strings.Contains(string(text), "`internal/"+p.Name()+"`") {
 			t.Errorf("ARCHITECTURE.md does not name internal/%s", p.Name())
+		}
+	}
+}
+
+// TestEveryTestPackageAndToolIsInTheArchitecture looks for every folder of test and of tools.
+func TestEveryTestPackageAndToolIsInTheArchitecture(t *testing.T) {
+	text := repositoryFile(t, "ARCHITECTURE.md")
+	for _, parent := range []string{"test", "tools"} {
+		folders, err := os.ReadDir(filepath.Join("..", "..", parent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range folders {
+			if f.IsDir() && !strings.Contains(text, "`"+parent+"/"+f.Name()+"`") {
+				t.Errorf("ARCHITECTURE.md does not name %s/%s", parent, f.Name())
+			}
+		}
+	}
+}
+
+// TestEveryTargetIsInContributing looks for every target of make that explains itself, except
+// those that only start or build something.
+func TestEveryTargetIsInContributing(t *testing.T) {
+	text := repositoryFile(t, "CONTRIBUTING.md")
+	for _, found := range regexp.MustCompile(`(?m)^([a-z-]+):.*## `).FindAllStringSubmatch(repositoryFile(t, "Makefile"), -1) {
+		switch target := found[1]; target {
+		case "help", "run", "setup", "build":
+		default:
+			if !strings.Contains(text, "| `make "+target+"` |") {
+				t.Errorf("CONTRIBUTING.md does not explain make %s", target)
+			}
 		}
 	}
 }

@@ -181,7 +181,7 @@ func TestAEscalationThatWouldBlockTooManyStopsUntilAPersonResumesIt(t *testing.T
 		if got := automatic(); got != before {
 			t.Errorf("a paused escalation made %d blocks", got-before)
 		}
-		if out := n.succeed("escalation", "paused"); !strings.Contains(out, "The escalation of policy escalating has stopped") {
+		if out := n.succeed("escalation", "paused"); !strings.Contains(out, "The escalation of policy escalating is paused") {
 			t.Errorf("the command line says %q", out)
 		}
 		n.succeed("escalation", "resume", "escalating")

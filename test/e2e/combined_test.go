@@ -185,6 +185,10 @@ func furtherKeysOnACluster(t *testing.T, n *node) {
 		}
 		return d
 	}
+	p := problem(t, n.send(post, n.check+wire.PathCheck, `{"key":"ip:203.0.113.200","max_wait":"1s","values":{"account":"zoe"}}`), http.StatusUnprocessableEntity)
+	if p.Field != "max_wait" || !strings.Contains(p.Detail, "Cluster") {
+		t.Errorf("a check that waits: got %+v", p)
+	}
 	used := func(key string, want ...int) {
 		t.Helper()
 		var got []int

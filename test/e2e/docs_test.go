@@ -46,9 +46,9 @@ func documents(t *testing.T) []string {
 
 // TestEveryCommandOfTheDocumentsWorksAsWritten runs the sh blocks in order, in the
 // root of the checkout. Only addresses and the token are those of the test's
-// own node.
+// own node and receiver.
 func TestEveryCommandOfTheDocumentsWorksAsWritten(t *testing.T) {
-	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }))
 	defer receiver.Close()
 	n := launch(t, []string{
 		"STINT_NOTIFY_WEBHOOK_URL=" + receiver.URL, "STINT_NOTIFY_ALLOW_PRIVATE=true",
@@ -57,6 +57,7 @@ func TestEveryCommandOfTheDocumentsWorksAsWritten(t *testing.T) {
 	n.token = regexp.MustCompile(`stint_admin_\w+`).FindString(n.out.String())
 	own := strings.NewReplacer(
 		"http://127.0.0.1:8080", n.check, "http://127.0.0.1:8081", n.admin, "stint_admin_...", n.token,
+		"@ntfy.example.com/stint", "@"+receiver.Listener.Addr().String()+"/stint?scheme=http",
 	)
 	for _, path := range documents(t) {
 		all := blocksOf(t, path)

@@ -39,6 +39,14 @@ func (n *node) lines(parts ...string) []string {
 	return found
 }
 
+// loggedLines waits until the node's log has a line with all of the parts beyond the
+// first, and returns those lines. /readyz may know of an event before the log does.
+func (n *node) loggedLines(t *testing.T, first int, parts ...string) []string {
+	t.Helper()
+	await(t, fmt.Sprintf("the log has a line with %q", parts), func() bool { return len(n.lines(parts...)) > first })
+	return n.lines(parts...)[first:]
+}
+
 // A Redis that answers and decides nothing is an outage like one that is gone,
 // logged once at its beginning and once at its end.
 func TestWhateverKeepsRedisFromDecidingIsAnOutageToldOfTwice(t *testing.T) {
@@ -122,7 +130,7 @@ func TestWhateverKeepsRedisFromDecidingIsAnOutageToldOfTwice(t *testing.T) {
 				return ready && !n.part("log").OK && strings.Contains(n.part("log").Detail, test.cause)
 			})
 			time.Sleep(3 * time.Second / 2) // several probes, which must not end it
-			began := n.lines("level=ERROR", begins)[stalls:]
+			began := n.loggedLines(t, stalls, "level=ERROR", begins)
 			if len(began) != 1 || !strings.Contains(began[0], cmp.Or(test.other, test.cause)) || !strings.Contains(began[0], s.redis.Addr) {
 				t.Errorf("its beginning is logged as %q, want one line with %q and the server", began, test.cause)
 			}
@@ -133,7 +141,7 @@ func TestWhateverKeepsRedisFromDecidingIsAnOutageToldOfTwice(t *testing.T) {
 			l.awaitMore(false, aWhile)
 			await(t, "the outage is over in /readyz", func() bool { return n.part("log").OK })
 			l.end()
-			ended := n.lines("level=INFO", ends, "outage=", "degraded=")[stalls:]
+			ended := n.loggedLines(t, stalls, "level=INFO", ends, "outage=", "degraded=")
 			if len(ended) != 1 || strings.Contains(ended[0], "degraded=0") {
 				t.Errorf("its end is logged as %q, want one line with its length and how much it degraded", ended)
 			}
@@ -190,7 +198,7 @@ func TestEvictedKeysAreTold(t *testing.T) {
 	await(t, "/readyz reports that keys may be evicted now", func() bool {
 		return strings.Contains(n.part("eviction").Detail, "may evict") && !n.part("log").OK
 	})
-	if lines := n.lines("level=ERROR", "not set up as it must be", "allkeys-random"); len(lines) != 1 {
+	if lines := n.loggedLines(t, 0, "level=ERROR", "not set up as it must be", "allkeys-random"); len(lines) != 1 {
 		t.Errorf("the change is logged as %q", lines)
 	}
 	for i := range 200 {
@@ -206,7 +214,7 @@ func TestEvictedKeysAreTold(t *testing.T) {
 		_, ready := n.ready()
 		return ready && !n.part("eviction").OK && strings.Contains(n.part("eviction").Detail, "evicted")
 	})
-	if lines := n.lines("level=ERROR", "Redis has evicted keys"); len(lines) != 1 {
+	if lines := n.loggedLines(t, 0, "level=ERROR", "Redis has evicted keys"); len(lines) != 1 {
 		t.Errorf("the eviction is logged as %q", lines)
 	}
 	metrics := n.must(http.StatusOK, get, "/metrics", "").body
@@ -231,11 +239,11 @@ func TestAnOutageOfTheDatabaseIsLoggedTwice(t *testing.T) {
 	}
 	s.postgres.Restart(false)
 	await(t, "the database is back", func() bool { return n.part("database").OK })
-	if began := n.lines("level=ERROR", "the database is unreachable"); len(began) != 1 {
+	if began := n.loggedLines(t, 0, "level=ERROR", "the database is unreachable"); len(began) != 1 {
 		t.Errorf("its beginning is logged as %q", began)
 	}
-	if ended := n.lines("the database answers again", "outage=", "degraded=3"); len(ended) != 1 {
-		t.Errorf("its end is logged as %q", n.lines("the database answers again"))
+	if ended := n.loggedLines(t, 0, "the database answers again", "outage=", "degraded=3"); len(ended) != 1 {
+		t.Errorf("its end is logged as %q", ended)
 	}
 	if code := n.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("it ends with %d", code)

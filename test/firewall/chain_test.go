@@ -74,6 +74,7 @@ func TestAScannerEndsInTheFirewall(t *testing.T) {
 			offended = time.UnixMicro(int64(seconds * 1e6))
 		}
 	}
+	delete(count, "403") // the answers between the block and its arrival in the set, none on most machines
 	if count["401"] != 2 || count["404"] < 8 || count["429"] == 0 || len(count) != 3 {
 		t.Errorf("the scanner was answered %v; the preset tolerates 8 missing pages", count)
 	}
@@ -91,7 +92,7 @@ func TestAScannerEndsInTheFirewall(t *testing.T) {
 	if err := json.Unmarshal(s.node.Do(t, http.MethodGet, "/v1/keys?key=ip:"+peerIPv4, "", http.StatusOK), &explained); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]int64{"website": count["401"] + count["404"], "missing-pages": 8, "failed-logins": 2}
+	want := map[string]int64{"website": count["401"] + count["404"], "missing-pages": 8, "failed-logins": 2, "failed-logins-of-a-network": 2}
 	got := map[string]int64{}
 	for _, p := range append(explained.Conditional, explained.Policy) {
 		got[p.Name] = p.Rules[len(p.Rules)-1].Used

@@ -128,7 +128,7 @@ func entriesOf(kind string) []change {
 		},
 		{
 			name: "add where one is active", want: fault{"conflict", ""}, setup: existing("ip:198.18.$O.2"),
-			words: map[string]string{pages: "It has " + map[string]string{"block": "a block", "exemption": "an exemption"}[kind] + " already."},
+			words: map[string]string{pages: "The pattern already has " + map[string]string{"block": "a block", "exemption": "an exemption"}[kind] + "."},
 			rest:  request{"POST", all, `{"pattern":"ip:198.18.$O.2","reason":"again"}`},
 			pages: add("198.18.$O.2", "again"), cli: command("add", "ip:198.18.$O.2", "--reason", "again"),
 		},

@@ -69,11 +69,11 @@ var identityChanges = []change{
 	},
 	{
 		name: "token: revoke", setup: []step{tokenStep("a-$N")}, rest: request{"DELETE", "/v1/tokens/{id}", ""},
-		pages: []form{{path: "/tokens/{id}/revoke"}}, cli: command{args: []string{"token", "delete", "a-$N"}}, result: "/v1/tokens/{id}",
+		pages: []form{{path: "/tokens/{id}/delete"}}, cli: command{args: []string{"token", "delete", "a-$N"}}, result: "/v1/tokens/{id}",
 	},
 	{
 		name: "token: revoke an unknown one", want: fault{"not_found", ""}, rest: request{"DELETE", "/v1/tokens/" + gone, ""},
-		pages: []form{{path: "/tokens/" + gone + "/revoke"}}, cli: command{args: []string{"token", "delete", gone}, usage: "there is no active token"},
+		pages: []form{{path: "/tokens/" + gone + "/delete"}}, cli: command{args: []string{"token", "delete", gone}, usage: "there is no active token"},
 	},
 	{
 		name: "user: create", rest: request{"POST", "/v1/users", `{"name":"u-$N","role":"operator","password":"` + password + `"}`},
@@ -130,6 +130,18 @@ var identityChanges = []change{
 		name: "user: set a short password", want: fault{"invalid", "password"}, setup: []step{userStep("f-$N")},
 		rest: request{"PUT", "/v1/users/{id}/password", `{"password":"short"}`}, pages: []form{{path: "/users/{id}/password", fields: []string{"password", "short"}}},
 		cli: command{args: []string{"user", "set-password", "f-$N"}, stdin: "short\n"},
+	},
+	{
+		name: "user: reset the two-factor sign-in of one without it", want: fault{"conflict", ""}, setup: []step{userStep("h-$N")},
+		rest: request{"DELETE", "/v1/users/{id}/totp", ""}, pages: []form{{path: "/users/{id}/totp/reset"}}, cli: command{args: []string{"user", "totp", "reset", "h-$N"}},
+	},
+	{
+		name: "user: reset the two-factor sign-in", setup: []step{userStep("i-$N"), {request: request{"TOTP", "i-$N", ""}}},
+		rest: request{"DELETE", "/v1/users/{id}/totp", ""}, pages: []form{{path: "/users/{id}/totp/reset"}}, cli: command{args: []string{"user", "totp", "reset", "i-$N"}}, result: "/v1/users/{id}",
+	},
+	{
+		name: "user: reset the two-factor sign-in of an unknown one", want: fault{"not_found", ""}, rest: request{"DELETE", "/v1/users/" + gone + "/totp", ""},
+		pages: []form{{path: "/users/" + gone + "/totp/reset"}}, cli: command{args: []string{"user", "totp", "reset", gone}, usage: "there is no user"},
 	},
 	{
 		name: "user: delete", setup: []step{userStep("g-$N")}, rest: request{"DELETE", "/v1/users/{id}", ""},

@@ -9,8 +9,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
 
 	"github.com/stint-dev/stint/internal/app"
 	"github.com/stint-dev/stint/internal/wire"
@@ -79,6 +83,26 @@ func (n *node) logIn(t *testing.T) {
 	page := n.send(t, n.pages, request{"GET", "/blocks", ""}, nil)
 	page.wants(t, http.StatusOK)
 	n.csrf = page.hidden(t, "csrf")
+}
+
+// setUpTOTP logs a user in, who sets up two-factor sign-in on the own page. Nobody else
+// can: no other front end has it.
+func (n *node) setUpTOTP(t *testing.T, user string) {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	must(t, err)
+	own := &node{admin: n.admin, pages: &http.Client{Jar: jar, CheckRedirect: n.pages.CheckRedirect}}
+	own.submit(t, form{path: "/login", fields: []string{"name", user, "password", password}}).wants(t, http.StatusSeeOther)
+	own.csrf = own.send(t, own.pages, request{"GET", "/account", ""}, nil).hidden(t, "csrf")
+	page := own.submit(t, form{path: "/account/totp/start"})
+	page.wants(t, http.StatusOK)
+	secret := regexp.MustCompile(`aria-label="The secret">([A-Z2-7\s]+)<`).FindStringSubmatch(page.body)
+	if secret == nil {
+		t.Fatalf("no secret is shown: %s", pageText(page.body))
+	}
+	code, err := totp.GenerateCode(strings.Join(strings.Fields(secret[1]), ""), time.Now())
+	must(t, err)
+	own.submit(t, form{path: "/account/totp", fields: []string{"code", code, "password", password}}).wants(t, http.StatusOK)
 }
 
 // rest sends a request with a token.

@@ -1,6 +1,10 @@
 package parity
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
 
 const (
 	noBackup  = "a backup is a file of gigabytes; the pages write none"
@@ -131,12 +135,38 @@ func paused() []step {
 	return append(all, step{request: request{"GET", "/v1/escalations/paused", ""}, keep: "paused=items.0.policy"})
 }
 
+// broadRange is the beginning of the ranges that have much of the traffic.
+const broadRange = "198.55."
+
+// checkMembers asks about so many members of a /24 once.
+func (n *node) checkMembers(t *testing.T, network string, count int) {
+	for i := range count {
+		n.check(t, fmt.Sprintf("ip:%s.%d", network, 100+i))
+	}
+}
+
+// lateChanges are those that need traffic of a minute that is over.
+var lateChanges = []change{
+	{
+		name: "proposal: accept a broad one without a confirmation", want: fault{"confirmation_required", "confirm"},
+		setup: append(proposed(broadRange+"$O"), step{request: request{"POST", "/v1/blocks/preview", `{"pattern":"ip:` + broadRange + `$O.0/24"}`}, until: "of the last day's checks"}),
+		rest:  request{"POST", "/v1/proposals/{id}/accept", `{"reason":"a botnet"}`},
+		pages: []form{{path: "/proposals/{id}/accept", fields: []string{"reason", "a botnet", "for", "good"}}},
+		cli:   command{args: []string{"proposal", "accept", "{id}", "--reason", "a botnet"}},
+		words: map[string]string{pages: broadShare, cmd: broadShare},
+	},
+}
+
+// broadShare is what all front ends say of a broad range; each range has a share of its own.
+const broadShare = "of the last day's checks"
+
 var detectionChanges = []change{
 	{
 		name: "proposal: accept", setup: append([]step{limitAddresses}, proposed("198.51.$O")...),
-		rest:  request{"POST", "/v1/proposals/{id}/accept", `{"reason":"a botnet","expires_at":"2099-01-01T00:00:00Z"}`},
-		pages: []form{{path: "/proposals/{id}/accept", fields: []string{"reason", "a botnet", "for", "until", "until", "2099-01-01 00:00"}}},
-		cli:   command{args: []string{"proposal", "accept", "{id}", "--reason", "a botnet", "--until", "2099-01-01T00:00:00Z"}}, result: "/v1/blocks?key=ip:198.51.$O.9",
+		// Its range may be broad by now: it is, once the minute of its checks is over.
+		rest:  request{"POST", "/v1/proposals/{id}/accept", `{"reason":"a botnet","expires_at":"2099-01-01T00:00:00Z","confirm":"ip:198.51.$O.0/24"}`},
+		pages: []form{{path: "/proposals/{id}/accept", fields: []string{"reason", "a botnet", "for", "until", "until", "2099-01-01 00:00", "confirm", "ip:198.51.$O.0/24"}}},
+		cli:   command{args: []string{"proposal", "accept", "{id}", "--reason", "a botnet", "--until", "2099-01-01T00:00:00Z", "--yes"}}, result: "/v1/blocks?key=ip:198.51.$O.9",
 	},
 	{
 		name: "proposal: accept with a bad reason", want: fault{"invalid", "reason"}, setup: proposed("198.52.$O"),
@@ -243,6 +273,95 @@ var operationChanges = []change{
 		cli: command{args: []string{"notify", "test", "pigeon"}}, pages: []form{{path: "/notifications/test", fields: []string{"channel", "pigeon"}}},
 	},
 	{
+		name: "channel: add", rest: request{"POST", "/v1/notifications/channels", phone("phone-$N")}, cli: command{args: append([]string{"notify", "channel", "add", "phone-$N"}, phoneFlags...), stdin: phoneURL + "\n"},
+		pages: []form{{path: "/notifications/channels", fields: append([]string{"name", "phone-$N"}, phoneFields...)}}, result: "/v1/notifications/channels/phone-$N",
+	},
+	{
+		name: "channel: add one of a bad name", want: fault{"invalid", "name"}, rest: request{"POST", "/v1/notifications/channels", `{"name":"Phone","type":"ntfy","url":"` + phoneURL + `"}`},
+		cli:   command{args: append([]string{"notify", "channel", "add", "Phone"}, phoneFlags...), stdin: phoneURL + "\n"},
+		pages: []form{{path: "/notifications/channels", fields: append([]string{"name", "Phone"}, phoneFields...)}},
+	},
+	{
+		name: "channel: change", setup: withPhone("chg-$N"), rest: request{"PATCH", "/v1/notifications/channels/chg-$N", `{"type":"ntfy","kinds":["recovery"],"urgent_only":false,"enabled":true}`},
+		cli:    command{args: []string{"notify", "channel", "set", "chg-$N", "--kind", "recovery"}},
+		pages:  []form{{path: "/notifications/channels/chg-$N", fields: []string{"type", "ntfy", "kinds", "recovery", "enabled", "yes"}}},
+		result: "/v1/notifications/channels/chg-$N",
+	},
+	{
+		name: "channel: change one of the settings", want: fault{"conflict", ""}, rest: request{"PATCH", "/v1/notifications/channels/webhook", `{"enabled":false}`},
+		cli: command{args: []string{"notify", "channel", "disable", "webhook"}}, pages: []form{{path: "/notifications/channels/webhook/disable"}},
+	},
+	{
+		name: "channel: disable", setup: withPhone("dis-$N"), rest: request{"PATCH", "/v1/notifications/channels/dis-$N", `{"enabled":false}`},
+		cli: command{args: []string{"notify", "channel", "disable", "dis-$N"}}, pages: []form{{path: "/notifications/channels/dis-$N/disable"}},
+		result: "/v1/notifications/channels/dis-$N",
+	},
+	{
+		name: "channel: enable", setup: append(withPhone("ena-$N"), step{request: request{"PATCH", "/v1/notifications/channels/ena-$N", `{"enabled":false}`}}),
+		rest: request{"PATCH", "/v1/notifications/channels/ena-$N", `{"enabled":true}`}, cli: command{args: []string{"notify", "channel", "enable", "ena-$N"}},
+		pages: []form{{path: "/notifications/channels/ena-$N/enable"}}, result: "/v1/notifications/channels/ena-$N",
+	},
+	{
+		name: "channel: delete", setup: withPhone("del-$N"), rest: request{"DELETE", "/v1/notifications/channels/del-$N", ""},
+		cli: command{args: []string{"notify", "channel", "delete", "del-$N"}}, pages: []form{{path: "/notifications/channels/del-$N/delete"}},
+	},
+	{
+		name: "silence: add", rest: request{"POST", "/v1/notifications/silences", `{"kind":"report","reason":"a move","expires_in":"1h"}`},
+		cli:   command{args: []string{"notify", "silence", "add", "--kind", "report", "--reason", "a move", "--for", "1h"}},
+		pages: []form{{path: "/notifications/silences", fields: []string{"kind", "report", "reason", "a move", "for", "1h"}}},
+	},
+	{
+		name: "silence: add one without a reason", want: fault{"invalid", "reason"}, rest: request{"POST", "/v1/notifications/silences", `{"reason":"","expires_in":"1h"}`},
+		cli:   command{args: []string{"notify", "silence", "add", "--reason", "", "--for", "1h"}},
+		pages: []form{{path: "/notifications/silences", fields: []string{"reason", "", "for", "1h"}}},
+	},
+	{
+		name: "silence: end", setup: []step{{request: request{"POST", "/v1/notifications/silences", `{"kind":"report","reason":"a move","expires_in":"1h"}`}, keep: "silence=id"}},
+		rest: request{"DELETE", "/v1/notifications/silences/{silence}", ""}, cli: command{args: []string{"notify", "silence", "delete", "{silence}"}},
+		pages: []form{{path: "/notifications/silences/{silence}/end"}},
+	},
+	{
+		name: "view: save", rest: request{"POST", "/v1/views", `{"name":"Open $N","query":"state=open&last=24h"}`},
+		cli:   command{args: []string{"view", "save", "Open $N", "--state", "open", "--last", "24h"}},
+		pages: []form{{path: "/offenders/views", fields: []string{"name", "Open $N", "query", "state=open&last=24h"}}},
+	},
+	{
+		name: "view: save one with a pattern that is none", want: fault{"invalid", "query"}, rest: request{"POST", "/v1/views", `{"name":"Bad $N","query":"pattern=ip:300.1.1.1"}`},
+		cli:   command{args: []string{"view", "save", "Bad $N", "--pattern", "ip:300.1.1.1"}},
+		pages: []form{{path: "/offenders/views", fields: []string{"name", "Bad $N", "query", "pattern=ip:300.1.1.1"}}},
+	},
+	{
+		name: "view: replace", setup: []step{{request: request{"POST", "/v1/views", `{"name":"Rep $N","query":"state=open"}`}, keep: "view=id"}},
+		rest: request{"PATCH", "/v1/views/{view}", `{"query":"sort=last"}`}, cli: command{args: []string{"view", "save", "Rep $N", "--replace", "--sort", "last"}},
+		pages: []form{{path: "/offenders/views/{view}", fields: []string{"query", "sort=last"}}}, result: "/v1/views/{view}",
+	},
+	{
+		name: "view: rename", setup: []step{{request: request{"POST", "/v1/views", `{"name":"Old $N","query":"state=open"}`}, keep: "view=id"}},
+		rest: request{"PATCH", "/v1/views/{view}", `{"name":"New $N"}`}, cli: command{args: []string{"view", "rename", "Old $N", "New $N"}},
+		pages: []form{{path: "/offenders/views/{view}", fields: []string{"name", "New $N"}}}, result: "/v1/views/{view}",
+	},
+	{
+		name: "view: delete", setup: []step{{request: request{"POST", "/v1/views", `{"name":"Del $N","query":""}`}, keep: "view=id"}},
+		rest: request{"DELETE", "/v1/views/{view}", ""}, cli: command{args: []string{"view", "delete", "Del $N"}},
+		pages: []form{{path: "/offenders/views/{view}/delete"}},
+	},
+	{
 		name: "log out", pages: []form{{path: "/logout"}}, lacks: map[string]string{rest: noSession, cmd: noSession},
 	},
+}
+
+// phoneURL is where a channel sends that every front end sets up alike.
+const phoneURL = "ntfy://ntfy.example.com/topic"
+
+var (
+	phoneFlags  = []string{"--type", "ntfy", "--kind", "outage"}
+	phoneFields = []string{"type", "ntfy", "url_secret", phoneURL, "kinds", "outage", "enabled", "yes"}
+)
+
+func phone(name string) string {
+	return `{"name":"` + name + `","type":"ntfy","url":"` + phoneURL + `","kinds":["outage"]}`
+}
+
+func withPhone(name string) []step {
+	return []step{{request: request{"POST", "/v1/notifications/channels", phone(name)}}}
 }

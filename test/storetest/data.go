@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"iter"
@@ -273,4 +274,26 @@ func NewestRecord(t testing.TB, f *Fixture) *audit.Record {
 		t.Fatalf("the newest entry: %v, %v", page.Records, err)
 	}
 	return page.Records[0]
+}
+
+// TwoFactorStore is what SetUpTOTP needs of a store.
+type TwoFactorStore interface {
+	StartTOTP(ctx context.Context, user string, session []byte, fresh identity.TOTPSecret) (identity.TOTPSecret, error)
+	EnableTOTP(ctx context.Context, by audit.Actor, user string, session []byte, secret identity.TOTPSecret, step int64, codes [][]byte) error
+}
+
+// SetUpTOTP gives a user a second factor that has accepted no code yet, in a session that
+// nobody has, and returns its secret and recovery codes.
+func SetUpTOTP(t testing.TB, store TwoFactorStore, user string) (identity.TOTPSecret, []string) {
+	t.Helper()
+	session := identity.HashSecret("set-up")
+	secret, err := store.StartTOTP(t.Context(), user, session[:], identity.NewTOTPSecret())
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes, hashes := identity.NewRecoveryCodes()
+	if err := store.EnableTOTP(t.Context(), Operator, user, session[:], secret, 0, hashes); err != nil {
+		t.Fatal(err)
+	}
+	return secret, codes
 }

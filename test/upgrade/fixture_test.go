@@ -75,11 +75,13 @@ func (n *node) offenders(at time.Time) (keys []string) {
 	return keys
 }
 
-// TestMakeFixture writes a fixture; scripts/make-upgrade-fixture.sh runs it.
-func TestMakeFixture(t *testing.T) {
-	if *makeFixture == "" {
-		return
+// BenchmarkMakeFixture writes a fixture and measures nothing: scripts/make-upgrade-fixture.sh
+// runs it, and go test without -bench does not.
+func BenchmarkMakeFixture(t *testing.B) {
+	if *oldProgram == "" || *makeFixture == "" {
+		t.Fatal("it needs -old and -make; run scripts/make-upgrade-fixture.sh VERSION")
 	}
+	t.ReportMetric(0, "ns/op") // which would say nothing
 	if err := os.MkdirAll(*makeFixture, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +111,7 @@ func TestMakeFixture(t *testing.T) {
 }
 
 // readFixture reads the fixture of the last released version: the only folder of testdata.
-func readFixture(t *testing.T) (dir string, f fixture) {
+func readFixture(t testing.TB) (dir string, f fixture) {
 	t.Helper()
 	found, err := filepath.Glob("testdata/*/fixture.json")
 	if err != nil || len(found) != 1 {
@@ -126,7 +128,7 @@ func readFixture(t *testing.T) (dir string, f fixture) {
 }
 
 // snapshotOf has Redis write a snapshot and returns it.
-func snapshotOf(t *testing.T, s *servers.RedisServer) []byte {
+func snapshotOf(t testing.TB, s *servers.RedisServer) []byte {
 	t.Helper()
 	options, err := redis.ParseURL(s.URL)
 	if err != nil {
@@ -145,7 +147,7 @@ func snapshotOf(t *testing.T, s *servers.RedisServer) []byte {
 }
 
 // redisSnapshot returns the path of a server's snapshot.
-func redisSnapshot(t *testing.T, c *redis.Client) string {
+func redisSnapshot(t testing.TB, c *redis.Client) string {
 	t.Helper()
 	dir, err := c.ConfigGet(t.Context(), "dir").Result()
 	if err != nil {
@@ -160,7 +162,7 @@ func redisSnapshot(t *testing.T, c *redis.Client) string {
 
 // redisFrom returns a Redis that has loaded a snapshot, with its clock at the time at which
 // the snapshot was made: the windows of the logs in it have not ended.
-func redisFrom(t *testing.T, snapshot []byte, madeAt time.Time) *servers.RedisServer {
+func redisFrom(t testing.TB, snapshot []byte, madeAt time.Time) *servers.RedisServer {
 	t.Helper()
 	s := servers.RedisWithClock(t, "--enable-debug-command", "yes")
 	s.StepClock(time.Until(madeAt))
@@ -183,14 +185,14 @@ func redisFrom(t *testing.T, snapshot []byte, madeAt time.Time) *servers.RedisSe
 }
 
 // postgresFrom returns a database that a dump was restored into.
-func postgresFrom(t *testing.T, dump string) *servers.PostgresServer {
+func postgresFrom(t testing.TB, dump string) *servers.PostgresServer {
 	t.Helper()
 	s := servers.Postgres(t)
 	run(t, "pg_restore", "--no-owner", "--exit-on-error", "--dbname", s.URL, dump)
 	return s
 }
 
-func schemaOf(t *testing.T, databaseURL string) uint {
+func schemaOf(t testing.TB, databaseURL string) uint {
 	t.Helper()
 	text := run(t, "psql", "--no-psqlrc", "-At", "-c", "SELECT version FROM schema_migrations", databaseURL)
 	version, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 32)
@@ -201,7 +203,7 @@ func schemaOf(t *testing.T, databaseURL string) uint {
 }
 
 // run runs a program that must succeed and returns its output.
-func run(t *testing.T, program string, args ...string) []byte {
+func run(t testing.TB, program string, args ...string) []byte {
 	t.Helper()
 	output, err := exec.Command(program, args...).CombinedOutput()
 	if err != nil {
@@ -210,7 +212,7 @@ func run(t *testing.T, program string, args ...string) []byte {
 	return output
 }
 
-func writeGzip(t *testing.T, path string, content []byte) {
+func writeGzip(t testing.TB, path string, content []byte) {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -225,7 +227,7 @@ func writeGzip(t *testing.T, path string, content []byte) {
 	}
 }
 
-func readGzip(t *testing.T, path string) []byte {
+func readGzip(t testing.TB, path string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -242,7 +244,7 @@ func readGzip(t *testing.T, path string) []byte {
 	return content
 }
 
-func writeArchive(t *testing.T, path, dir string, names ...string) {
+func writeArchive(t testing.TB, path, dir string, names ...string) {
 	t.Helper()
 	var b bytes.Buffer
 	archive := tar.NewWriter(&b)
@@ -265,7 +267,7 @@ func writeArchive(t *testing.T, path, dir string, names ...string) {
 }
 
 // unpack unpacks an archive into a new folder of the node's own.
-func unpack(t *testing.T, path string) (dir string) {
+func unpack(t testing.TB, path string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
 	if err := os.Mkdir(dir, 0o700); err != nil {

@@ -41,7 +41,7 @@ var built struct {
 }
 
 // newProgram builds the server of this version once.
-func newProgram(t *testing.T) string {
+func newProgram(t testing.TB) string {
 	t.Helper()
 	built.Do(func() {
 		dir, err := os.MkdirTemp("", "stint-upgrade-")
@@ -63,7 +63,7 @@ func newProgram(t *testing.T) string {
 
 // node is a running server of either version.
 type node struct {
-	t            *testing.T
+	t            testing.TB
 	check, admin string // base URLs
 	cmd          *exec.Cmd
 	out          testnode.Output
@@ -73,7 +73,7 @@ type node struct {
 var announced = regexp.MustCompile(`checks +(https?://\S+)[^\n]*\n +admin +(https?://\S+)`)
 
 // start starts a program and waits until it has said where it listens.
-func start(t *testing.T, program string, args ...string) *node {
+func start(t testing.TB, program string, args ...string) *node {
 	t.Helper()
 	dir := t.TempDir()
 	n := &node{t: t, exited: make(chan struct{})}
@@ -121,7 +121,7 @@ func (n *node) end() {
 	<-n.exited
 }
 
-func await(t *testing.T, what string, done func() bool) {
+func await(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(waitTimeout); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {

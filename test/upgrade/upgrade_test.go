@@ -76,7 +76,7 @@ func (n *node) wantLimits() {
 
 // wantDownAndUp undoes the migrations that the old version does not know, or one where
 // there is none, and runs them again.
-func wantDownAndUp(t *testing.T, database string, f fixture) {
+func wantDownAndUp(t testing.TB, database string, f fixture) {
 	t.Helper()
 	state, err := db.MigrationStatus(t.Context(), database)
 	if err != nil || state.Version != state.Latest {
@@ -163,12 +163,15 @@ func TestSharedDataOfTheLastVersionIsKept(t *testing.T) {
 	after.wantLimits()
 }
 
-// TestBothVersionsSideBySide upgrades one node of two while both answer checks: together
-// they allow exactly what the policies say. make test-upgrade runs it.
-func TestBothVersionsSideBySide(t *testing.T) {
+// BenchmarkBothVersionsSideBySide upgrades one node of two while both answer checks: together
+// they allow exactly what the policies say. It fails otherwise, and measures nothing: make
+// test-upgrade runs it, which builds the last released version, and go test without -bench
+// does not.
+func BenchmarkBothVersionsSideBySide(t *testing.B) {
 	if *oldProgram == "" {
-		return
+		t.Fatal("it needs -old; run make test-upgrade")
 	}
+	t.ReportMetric(0, "ns/op") // which would say nothing
 	cache, database := servers.Redis(t), servers.Postgres(t)
 	args := []string{"--redis-url", cache.URL, "--redis-prefix", cache.Prefix, "--database-url", database.URL, "--check-deadline", "10s"}
 	old := []*node{start(t, *oldProgram, args...), start(t, *oldProgram, args...)}

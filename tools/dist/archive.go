@@ -9,9 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/goreleaser/nfpm/v2"
 	_ "github.com/goreleaser/nfpm/v2/deb"
@@ -50,24 +54,71 @@ func (r *release) tarOf(entries []entry) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// archive writes the programs with their license, changes and examples.
+// deployed returns the files below deploy that a release has, by their paths below it in
+// order: all but what only builds packages.
+func (r *release) deployed() (names []string, err error) {
+	root := r.path("deploy")
+	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(root, file)
+		if name = filepath.ToSlash(name); !strings.HasPrefix(name, "packages/") {
+			names = append(names, name)
+		}
+		return err
+	})
+	return names, err
+}
+
+// modeOf returns the mode of a file of the checkout in a release, whatever the builder's
+// umask is.
+func modeOf(file string) (fs.FileMode, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return 0, err
+	}
+	if info.Mode()&0o100 != 0 {
+		return 0o755, nil
+	}
+	return 0o644, nil
+}
+
+// archive writes the programs with their license, changes and what deploy has.
 func (r *release) archive(p platform, dir string) error {
 	name := fmt.Sprintf("stint_%s_%s_%s", r.version, p.os, p.arch)
 	entries := []entry{{name: name + "/", mode: 0o755}}
-	sources := []struct {
+	type source struct {
 		from, to string
-		mode     int64
-	}{
-		{filepath.Join(dir, "stint-server"), "stint-server", 0o755}, {filepath.Join(dir, "stint-admin"), "stint-admin", 0o755},
-		{r.path("LICENSE"), "LICENSE", 0o644}, {r.path("README.md"), "README.md", 0o644}, {r.path("CHANGELOG.md"), "CHANGELOG.md", 0o644},
-		{r.path("deploy/stint.example.yaml"), "stint.example.yaml", 0o644}, {r.path("deploy/systemd/stint.service"), "stint.service", 0o644}, {r.path("deploy/systemd/stint.socket"), "stint.socket", 0o644},
 	}
+	sources := []source{
+		{filepath.Join(dir, "stint-server"), "stint-server"}, {filepath.Join(dir, "stint-admin"), "stint-admin"},
+		{r.path("LICENSE"), "LICENSE"}, {r.path("README.md"), "README.md"}, {r.path("CHANGELOG.md"), "CHANGELOG.md"},
+	}
+	deployed, err := r.deployed()
+	if err != nil {
+		return err
+	}
+	for _, file := range deployed {
+		sources = append(sources, source{r.path("deploy/" + file), "deploy/" + file})
+	}
+	folders := map[string]bool{".": true}
 	for _, s := range sources {
 		content, err := os.ReadFile(s.from)
 		if err != nil {
 			return err
 		}
-		entries = append(entries, entry{name: name + "/" + s.to, mode: s.mode, content: content})
+		mode, err := modeOf(s.from)
+		if err != nil {
+			return err
+		}
+		var missing []entry
+		for folder := path.Dir(s.to); !folders[folder]; folder = path.Dir(folder) {
+			folders[folder] = true
+			missing = append(missing, entry{name: name + "/" + folder + "/", mode: 0o755})
+		}
+		slices.Reverse(missing)
+		entries = append(append(entries, missing...), entry{name: name + "/" + s.to, mode: int64(mode), content: content})
 	}
 	text, err := r.tarOf(entries)
 	if err != nil {
@@ -90,6 +141,10 @@ func (r *release) packages(p platform, dir string) error {
 	if err != nil {
 		return err
 	}
+	shared, err := r.sharedFiles(dir)
+	if err != nil {
+		return err
+	}
 	file := func(from, to, kind string, mode os.FileMode) *files.Content {
 		return &files.Content{Source: from, Destination: to, Type: kind, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: mode, MTime: r.date}}
 	}
@@ -102,7 +157,7 @@ func (r *release) packages(p platform, dir string) error {
 			Overridables: nfpm.Overridables{
 				Umask: 0o022, RPM: nfpm.RPM{BuildHost: "stint"},
 				Scripts: nfpm.Scripts{PostInstall: r.path("deploy/packages/postinst"), PreRemove: r.path("deploy/packages/prerm")},
-				Contents: files.Contents{
+				Contents: append(files.Contents{
 					file(filepath.Join(dir, "stint-server"), "/usr/bin/stint-server", "", 0o755),
 					file(filepath.Join(dir, "stint-admin"), "/usr/bin/stint-admin", "", 0o755),
 					file(config, "/etc/stint/stint.yaml", "config|noreplace", 0o640),
@@ -111,7 +166,8 @@ func (r *release) packages(p platform, dir string) error {
 					file(r.path("deploy/systemd/sysusers.conf"), "/usr/lib/sysusers.d/stint.conf", "", 0o644),
 					file(r.path("LICENSE"), "/usr/share/doc/stint/copyright", "", 0o644),
 					file(r.path("CHANGELOG.md"), "/usr/share/doc/stint/CHANGELOG.md", "", 0o644),
-				},
+					file(r.path("deploy/backup/stint-backup"), "/usr/bin/stint-backup", "", 0o755),
+				}, shared...),
 			},
 		})
 		packager, err := nfpm.Get(format)
@@ -143,8 +199,45 @@ func (r *release) packageConfig(dir string) (string, error) {
 	if !bytes.Contains(example, []byte(line)) {
 		return "", errors.New("deploy/stint.example.yaml has no data-dir")
 	}
-	path := filepath.Join(dir, "stint.yaml")
-	return path, os.WriteFile(path, bytes.Replace(example, []byte(line), []byte("\ndata-dir: /var/lib/stint\n"), 1), 0o644)
+	config := filepath.Join(dir, "stint.yaml")
+	return config, os.WriteFile(config, bytes.Replace(example, []byte(line), []byte("\ndata-dir: /var/lib/stint\n"), 1), 0o644)
+}
+
+// sharedFiles returns what deploy has for other programs, below /usr/share/stint, and the units
+// of follow and firewall, which start the program where the packages have it.
+func (r *release) sharedFiles(dir string) (shared files.Contents, err error) {
+	deployed, err := r.deployed()
+	if err != nil {
+		return nil, err
+	}
+	add := func(from, to string) error {
+		mode, err := modeOf(from)
+		shared = append(shared, &files.Content{Source: from, Destination: to, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: mode, MTime: r.date}})
+		return err
+	}
+	for _, name := range deployed {
+		folder, _, below := strings.Cut(name, "/")
+		switch from := r.path("deploy/" + name); {
+		case !below || folder == "systemd" || folder == "backup": // packages has these
+		case folder == "follow" || folder == "nftables":
+			unit, err := os.ReadFile(from)
+			if err != nil {
+				return nil, err
+			}
+			changed := filepath.Join(dir, path.Base(name))
+			if err := os.WriteFile(changed, bytes.ReplaceAll(unit, []byte("/usr/local/bin/"), []byte("/usr/bin/")), 0o644); err != nil {
+				return nil, err
+			}
+			if err := add(changed, "/usr/lib/systemd/system/"+path.Base(name)); err != nil {
+				return nil, err
+			}
+		default:
+			if err := add(from, "/usr/share/stint/"+name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return shared, nil
 }
 
 // billsOfMaterials writes a CycloneDX document for each program: exactly the modules

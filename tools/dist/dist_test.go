@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"flag"
 	"io"
 	"net"
@@ -50,6 +51,10 @@ func TestRelease(t *testing.T) {
 		t.Fatal("run it as root: dpkg and chroot need it")
 	}
 	outs := [2]string{*built, *built}
+	document, err := os.ReadFile("../../docs/INSTALL.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range outs {
 		if *built != "" {
 			break
@@ -65,6 +70,14 @@ func TestRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	t.Run("the document names the files", func(t *testing.T) {
+		for _, end := range []string{"_linux_amd64.tar.gz", "-1_amd64.deb", "-1.x86_64.rpm", "_oci.tar"} {
+			find(t, outs[0], end)
+			if !bytes.Contains(document, []byte("1.2.3"+end+"`")) {
+				t.Errorf("docs/INSTALL.md has no file whose name ends with %s", end)
+			}
+		}
+	})
 	t.Run("two builds are equal", func(t *testing.T) { compare(t, outs[0], outs[1]) })
 	t.Run("archive", func(t *testing.T) { testArchive(t, outs[0]) })
 	t.Run("deb", func(t *testing.T) { testDeb(t, outs[0]) })
@@ -76,6 +89,27 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%v: %s", err, text)
 		}
 	})
+}
+
+func TestATagNeedsASectionInTheChangelogAndAChart(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "CHANGELOG.md"), []byte("# Changelog\n\n## [1.2.3] - 2026-11-23\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	chart := filepath.Join(root, "deploy/helm/stint")
+	if err := os.MkdirAll(chart, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(chart, "Chart.yaml"), []byte("version: 1.0.0\nappVersion: \"1.2.3\"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for version, has := range map[string]bool{
+		"1.2.3": true, "1.2": false, "1.2.4": false, "1.3.0-rc.1": false, "0.0.0-20261123035500-60b28a85b85d": true, "1.2.4-0.20261120100000-3f2a9c41d07b+dirty": true,
+	} {
+		if err := (&release{root: root, version: version}).checkNamed(); (err == nil) != has {
+			t.Errorf("%s: %v", version, err)
+		}
+	}
 }
 
 func compare(t *testing.T, a, b string) {
@@ -133,6 +167,19 @@ func unpack(t *testing.T, from io.Reader, to string) {
 	}
 }
 
+// wantProgram fails the test unless a script is there for everybody to run, and says how it is
+// used.
+func wantProgram(t *testing.T, path string) {
+	t.Helper()
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o755 {
+		t.Fatalf("%s: %v, %v", path, info, err)
+	}
+	text, err := exec.Command(path).CombinedOutput()
+	if code := (*exec.ExitError)(nil); !errors.As(err, &code) || code.ExitCode() != 2 || !strings.HasPrefix(string(text), "usage: ") {
+		t.Errorf("%s ends with %v: %s", path, err, text)
+	}
+}
+
 func testArchive(t *testing.T, out string) {
 	file, err := os.Open(find(t, out, "_linux_amd64.tar.gz"))
 	if err != nil {
@@ -146,6 +193,12 @@ func testArchive(t *testing.T, out string) {
 	dir := t.TempDir()
 	unpack(t, text, dir)
 	top := find(t, dir, "_linux_amd64")
+	for _, name := range []string{"deploy/stint.example.yaml", "deploy/systemd/stint.socket", "deploy/prometheus/stint.rules.yaml", "deploy/haproxy/stint.lua"} {
+		if _, err := os.Stat(filepath.Join(top, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	wantProgram(t, filepath.Join(top, "deploy/backup/stint-backup"))
 	head := strings.TrimSpace(output(t, "git", "rev-parse", "--short=12", "HEAD"))
 	if got := output(t, filepath.Join(top, "stint-server"), "--version"); !strings.Contains(got, head) || !strings.HasPrefix(got, "stint v") {
 		t.Errorf("got %s, want commit %s", got, head)
@@ -206,9 +259,30 @@ func testDeb(t *testing.T, out string) {
 	if text, err := os.ReadFile(config); err != nil || string(text) != "log-level: debug\n" {
 		t.Errorf("the settings are %s, %v", text, err)
 	}
-	unit := filepath.Join(root, "usr/lib/systemd/system/stint.service")
-	if _, err := exec.LookPath("systemd-analyze"); err == nil {
-		output(t, "systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", unit)
+	wantProgram(t, filepath.Join(root, "usr/bin/stint-backup"))
+	for _, name := range []string{"haproxy/stint.lua", "fail2ban/stint.conf", "prometheus/stint.rules.yaml", "grafana/stint.json"} {
+		if _, err := os.Stat(filepath.Join(root, "usr/share/stint", name)); err != nil {
+			t.Error(err)
+		}
+	}
+	// With the programs where they are in this test; all else is the machine's.
+	units, verify := t.TempDir(), []string{"verify", "--man=no"}
+	for _, name := range []string{"stint.socket", "stint.service", "stint-follow.service", "stint-firewall.service"} {
+		unit := filepath.Join(root, "usr/lib/systemd/system", name)
+		text, err := os.ReadFile(unit)
+		if err != nil || bytes.Contains(text, []byte("/usr/local")) {
+			t.Errorf("%s: %v: %s", name, err, text)
+		}
+		if strings.HasSuffix(name, ".service") {
+			output(t, "systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", unit)
+		}
+		verify = append(verify, filepath.Join(units, name))
+		if err := os.WriteFile(filepath.Join(units, name), bytes.ReplaceAll(text, []byte("/usr/bin/"), []byte(root+"/usr/bin/")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text := output(t, "systemd-analyze", verify...); text != "" {
+		t.Errorf("systemd-analyze verify: %s", text)
 	}
 	output(t, "dpkg", append(dpkg, "--remove", "stint")...)
 	if _, err := os.Stat(filepath.Join(root, "usr/bin/stint-server")); !os.IsNotExist(err) {

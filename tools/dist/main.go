@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -15,6 +16,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -82,6 +84,9 @@ func (r *release) build(ctx context.Context, names []string) error {
 				return err
 			}
 			fmt.Printf("Stint %s, commit %s of %s\n", r.version, r.commit, r.date.Format(time.DateOnly))
+			if err := r.checkNamed(); err != nil {
+				return err
+			}
 			if err := r.billsOfMaterials(ctx, dir); err != nil {
 				return err
 			}
@@ -157,6 +162,27 @@ func (r *release) readBuild(program string) error {
 		return errors.New("the Go command read no commit from git")
 	}
 	r.date = r.date.UTC()
+	return nil
+}
+
+// untagged are the ends of versions that the Go command makes of commits without a tag.
+var untagged = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}(\+dirty)?$`)
+
+// checkNamed fails unless the changelog has a section of the version, and the chart takes its
+// image, if the version is a tag's.
+func (r *release) checkNamed() error {
+	if untagged.MatchString(r.version) {
+		return nil
+	}
+	for file, line := range map[string]string{"CHANGELOG.md": "## [" + r.version + "] - ", "deploy/helm/stint/Chart.yaml": "appVersion: \"" + r.version + "\"\n"} {
+		text, err := os.ReadFile(r.path(file))
+		if err != nil {
+			return err
+		}
+		if !bytes.Contains(text, []byte("\n"+line)) {
+			return fmt.Errorf("%s has no line that begins with %s", file, line)
+		}
+	}
 	return nil
 }
 

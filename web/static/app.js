@@ -154,7 +154,7 @@
     document.documentElement.toggleAttribute("data-lost", connection.lost);
     place.hidden = !connection.lost && !connection.ended;
     const seconds = Math.round((Date.now() - age.loaded) / 1000);
-    const text = connection.lost ? "The server does not answer. Nothing is sent; what you typed stays."
+    const text = connection.lost ? "The server does not answer. Nothing was sent; what you typed stays."
       : connection.ended ? "Your session has ended. Nothing was changed; what you typed stays." : "";
     const shown = place.querySelector("[data-connection-text]");
     if (shown.textContent !== text) shown.textContent = text; // it is read out when it changes
@@ -235,7 +235,7 @@
     followStream();
     for (const button of document.querySelectorAll("[data-pause]")) {
       button.setAttribute("aria-pressed", String(paused));
-      button.setAttribute("aria-label", paused ? "Go on" : "Pause");
+      button.setAttribute("aria-label", paused ? "Resume" : "Pause");
     }
     showAge();
   }
@@ -304,6 +304,7 @@
     if (event.detail.xhr.status !== 200) return; // the old figures stay, and say how old they are
     const fresh = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html").getElementById(part.id);
     if (!fresh) return;
+    times.show(fresh); // as the page has them, so that what is equal is left alone
     age.loaded = Date.now();
     // Another run of the node counts its events from 1: its answer holds all of them.
     if (newestRow(part) && part.dataset.run === fresh.dataset.run) { addRows(part, fresh); return; }
@@ -389,7 +390,6 @@
     return percent < 0.1 ? "<0.1%" : percent.toFixed(1) + "%";
   }
 
-  const clock = (ms) => new Date(ms).toISOString().slice(11, 16);
   const minute = (ms) => new Date(ms).toISOString().slice(0, 16);
 
   function drawSelection() {
@@ -411,7 +411,7 @@
       handle.setAttribute("aria-valuemin", String(c.from));
       handle.setAttribute("aria-valuemax", String(c.to));
       handle.setAttribute("aria-valuenow", String(Math.round(at)));
-      handle.setAttribute("aria-valuetext", clock(at));
+      handle.setAttribute("aria-valuetext", times.clock(at, true));
     }
     if (!own) return;
     let refused = 0, all = 0;
@@ -423,7 +423,7 @@
     }
     const text = c.place.querySelector("[data-selection-text]");
     text.hidden = false;
-    text.textContent = clock(s.from) + " to " + clock(s.to) + " selected: " + refused.toLocaleString("en") + " refused, " +
+    text.textContent = times.clock(s.from) + " to " + times.clock(s.to, true) + " selected: " + refused.toLocaleString("en") + " refused, " +
       ratio(refused, all) + " of checks";
     const address = new URL(location.href);
     for (const name of ["last", "cursor", "at"]) address.searchParams.delete(name);
@@ -488,6 +488,8 @@
     if (next.to > next.from) Object.assign(chosenSpan, next);
     drawSelection();
   });
+
+  document.addEventListener("times", drawSelection);
 
   // A toast counts down, waits while it is looked at, and goes.
   function runToast(toast) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/openid"
 )
 
 // failedKinds is how many pairs of user and address are kept apart between two
@@ -37,14 +38,18 @@ type FailedLogins struct {
 type failedLogin struct {
 	id, name string
 	address  identity.KnownAddress
+	reason   openid.Reason // of a login with an OpenID provider, "" for one with a password
 }
 
 // failedCount is what the audit keeps of them.
 type failedCount struct {
-	Wrong   int64     `json:"wrong"`   // name or password were wrong
-	Refused int64     `json:"refused"` // too many before it; nothing was looked at
-	First   time.Time `json:"first_at"`
-	Last    time.Time `json:"last_at"`
+	Wrong     int64     `json:"wrong"`               // name or password were wrong, or the provider's answer
+	WrongCode int64     `json:"wrong_code,omitzero"` // the password was right, the code was not
+	Refused   int64     `json:"refused"`             // too many before it; nothing was looked at
+	First     time.Time `json:"first_at"`
+	Last      time.Time `json:"last_at"`
+	// Reason is why a login with an OpenID provider failed.
+	Reason openid.Reason `json:"reason,omitzero"`
 }
 
 // Wrong counts a login whose name or password was wrong; user is nil where there
@@ -55,6 +60,18 @@ func (f *FailedLogins) Wrong(user *identity.User, from netip.Addr, at time.Time)
 		what.id, what.name = user.ID, user.Name
 	}
 	f.note(what, at, func(c *failedCount) { c.Wrong++ })
+}
+
+// OpenID counts a login with an OpenID provider that failed. name is that of a person
+// whom the provider has confirmed, "" where it has not.
+func (f *FailedLogins) OpenID(reason openid.Reason, name string, from netip.Addr, at time.Time) {
+	f.note(failedLogin{name: name, address: identity.KnownAddressOf(from), reason: reason}, at, func(c *failedCount) { c.Wrong++ })
+}
+
+// WrongCode counts a login whose password was right and whose code was not.
+func (f *FailedLogins) WrongCode(user *identity.User, from netip.Addr, at time.Time) {
+	what := failedLogin{id: user.ID, name: user.Name, address: identity.KnownAddressOf(from)}
+	f.note(what, at, func(c *failedCount) { c.WrongCode++ })
 }
 
 // Refused counts a login that had to wait instead.
@@ -72,7 +89,7 @@ func (f *FailedLogins) note(what failedLogin, at time.Time, add func(*failedCoun
 		if f.counts == nil {
 			f.counts = map[failedLogin]*failedCount{}
 		}
-		count = &failedCount{First: at}
+		count = &failedCount{First: at, Reason: what.reason}
 		f.counts[what] = count
 	default:
 		if f.others == nil {
@@ -96,7 +113,7 @@ func (f *FailedLogins) Flush(ctx context.Context, to audit.Recorder) error {
 		kinds = append(kinds, what)
 	}
 	slices.SortFunc(kinds, func(a, b failedLogin) int {
-		return cmp.Or(counts[a].First.Compare(counts[b].First), cmp.Compare(b.name, a.name))
+		return cmp.Or(counts[a].First.Compare(counts[b].First), cmp.Compare(b.name, a.name), cmp.Compare(a.reason, b.reason))
 	})
 	for i, what := range kinds {
 		if err := record(ctx, to, what, "", counts[what]); err != nil {
@@ -134,7 +151,7 @@ func (f *FailedLogins) add(what failedLogin, before *failedCount) {
 }
 
 func (c *failedCount) merge(before *failedCount) {
-	c.Wrong, c.Refused = c.Wrong+before.Wrong, c.Refused+before.Refused
+	c.Wrong, c.WrongCode, c.Refused = c.Wrong+before.Wrong, c.WrongCode+before.WrongCode, c.Refused+before.Refused
 	if before.First.Before(c.First) {
 		c.First = before.First
 	}
@@ -152,6 +169,9 @@ func record(ctx context.Context, to audit.Recorder, what failedLogin, suffix str
 	if what.name != "" {
 		as = fmt.Sprintf(" as %q", what.name)
 	}
+	if what.reason != "" {
+		as += fmt.Sprintf(" with the OpenID provider: %s", what.reason)
+	}
 	by := audit.SystemActor("login")
 	by.Address = strings.TrimPrefix(string(what.address), "ip:")
 	return to.AddRecord(ctx, audit.Record{
@@ -161,10 +181,13 @@ func record(ctx context.Context, to audit.Recorder, what failedLogin, suffix str
 }
 
 func counted(c *failedCount) string {
-	n := c.Wrong + c.Refused
+	n := c.Wrong + c.WrongCode + c.Refused
 	text := strconv.FormatInt(n, 10) + " failed logins"
 	if n == 1 {
 		text = "1 failed login"
+	}
+	if c.WrongCode > 0 {
+		text += fmt.Sprintf(", %d of them with the right password and a wrong code", c.WrongCode)
 	}
 	if c.Refused > 0 {
 		text += fmt.Sprintf(", %d of them refused unread", c.Refused)

@@ -3,6 +3,7 @@ package identities
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
@@ -14,9 +15,13 @@ import (
 type Logins struct {
 	Users    UserNames
 	Sessions *Sessions
+	Factors  FactorFinder
 	Throttle LoginThrottle
 	Failed   *FailedLogins // nil: failures are not recorded
-	Now      func() time.Time
+	// PasswordUsers are the names of the only users who may log in with a password, nil
+	// for all.
+	PasswordUsers []string
+	Now           func() time.Time
 }
 
 // UserNames finds users by their names.
@@ -25,10 +30,18 @@ type UserNames interface {
 	FindUserByName(ctx context.Context, name string) (*identity.User, error)
 }
 
-// LoginThrottle limits the guessing of passwords.
+// FactorFinder finds second factors.
+type FactorFinder interface {
+	// FindTOTP returns the second factor of a user, nil for none.
+	FindTOTP(ctx context.Context, user string) (*identity.TOTP, error)
+}
+
+// LoginThrottle limits the guessing of passwords and codes.
 type LoginThrottle interface {
 	// Login counts an attempt and returns how long to wait instead, 0 to go on.
 	Login(ctx context.Context, from netip.Addr, account string) time.Duration
+	// Code is Login for a code of the app, whose limits are lower beside those of Login.
+	Code(ctx context.Context, from netip.Addr, account string) time.Duration
 	// LoginsLeft returns how many more attempts are let through. It counts nothing.
 	LoginsLeft(ctx context.Context, from netip.Addr, account string) int
 	// LoggedIn forgets the attempts before a successful one.
@@ -59,20 +72,24 @@ type WrongPassword struct {
 // Error says that name and password do not match.
 func (e *WrongPassword) Error() string { return "name and password do not match" }
 
-// LogIn begins a session and returns its secret. The attempt is counted before the
-// password is looked at, and takes as long for a name that no user has. The error is a
-// *ThrottledLogin or a *WrongPassword, or a fault.Conflict if the user was changed while
-// the password was verified.
-func (l *Logins) LogIn(ctx context.Context, r LogIn) (secret string, err error) {
+// LoggedIn is what a login came to: the secret of a session, or of a login that awaits
+// its code, for Logins.Confirm. The other one is "".
+type LoggedIn struct{ Session, Pending string }
+
+// LogIn begins a session, or a login that awaits its code for a user with a second
+// factor. The attempt is counted before the password is looked at, and takes as long for
+// a name that no user has. The error is a *ThrottledLogin or a *WrongPassword, or a
+// fault.Conflict if the user was changed while the password was verified.
+func (l *Logins) LogIn(ctx context.Context, r LogIn) (in LoggedIn, err error) {
 	if wait := l.Throttle.Login(ctx, r.Address, r.Name); wait > 0 {
-		if l.Failed != nil {
-			l.Failed.Refused(r.Address, l.Now())
-		}
-		return "", &ThrottledLogin{wait}
+		return in, l.throttled(r.Address, wait)
 	}
 	user, err := l.Users.FindUserByName(ctx, r.Name)
 	if err != nil && !fault.Is(err, fault.NotFound) {
-		return "", err
+		return in, err
+	}
+	if l.PasswordUsers != nil && !slices.Contains(l.PasswordUsers, r.Name) {
+		user = nil
 	}
 	phc := "" // of nobody: takes as long and never matches
 	if user != nil {
@@ -82,16 +99,109 @@ func (l *Logins) LogIn(ctx context.Context, r LogIn) (secret string, err error) 
 		if l.Failed != nil {
 			l.Failed.Wrong(user, r.Address, l.Now())
 		}
-		return "", &WrongPassword{l.Throttle.LoginsLeft(ctx, r.Address, r.Name)}
+		return in, &WrongPassword{l.Throttle.LoginsLeft(ctx, r.Address, r.Name)}
 	}
-	if r.Former != "" {
-		if err := l.Sessions.End(ctx, r.Former, r.Address); err != nil {
-			return "", err
-		}
+	if !user.TOTPSince.IsZero() {
+		// What was counted stays so until the code is right: else a known password would
+		// restart the counting of codes.
+		in.Pending, err = l.Sessions.BeginPending(ctx, user, r.Address)
+		return in, err
 	}
-	if secret, err = l.Sessions.Begin(ctx, user, r.Address, r.Agent); err != nil {
-		return "", err
+	if err := l.endFormer(ctx, r.Former, r.Address); err != nil {
+		return in, err
+	}
+	if in.Session, err = l.Sessions.Begin(ctx, user, r.Address, r.Agent); err != nil {
+		return LoggedIn{}, err
 	}
 	l.Throttle.LoggedIn(ctx, r.Address, r.Name)
-	return secret, nil
+	return in, nil
+}
+
+func (l *Logins) throttled(from netip.Addr, wait time.Duration) error {
+	if l.Failed != nil {
+		l.Failed.Refused(from, l.Now())
+	}
+	return &ThrottledLogin{wait}
+}
+
+func (l *Logins) endFormer(ctx context.Context, secret string, from netip.Addr) error {
+	if secret == "" {
+		return nil
+	}
+	return l.Sessions.End(ctx, secret, from)
+}
+
+// ConfirmLogin gives the code that a login awaits.
+type ConfirmLogin struct {
+	Pending string // of LoggedIn
+	Code    string // of the app, or a recovery code
+	Address netip.Addr
+	Agent   string // the browser
+	Former  string // as in LogIn
+}
+
+// WrongCode is the error of a login whose password was right and whose code was wrong or
+// was used before.
+type WrongCode struct {
+	Left   int    // more codes, before the password is asked for again
+	Reason string // a sentence
+}
+
+// Error returns the reason.
+func (e *WrongCode) Error() string { return e.Reason }
+
+// countCode counts what somebody typed as a second factor, before it is looked at, and
+// returns how long to wait instead. The limits of codes do not hold for what has the form of
+// a recovery code, which nobody guesses: they can be used up by others who know the
+// password. Only the form decides, which the sender knows.
+func countCode(ctx context.Context, throttle LoginThrottle, typed string, from netip.Addr, account string) time.Duration {
+	if identity.IsRecoveryCode(typed) {
+		return throttle.Login(ctx, from, account)
+	}
+	return throttle.Code(ctx, from, account)
+}
+
+// Awaits returns the name of the user whose login awaits its code. The error is a
+// fault.NotFound where it has ended.
+func (l *Logins) Awaits(ctx context.Context, pending string) (name string, err error) {
+	hash := identity.HashSecret(pending)
+	user, err := l.Sessions.Pending.FindPendingLogin(ctx, hash[:])
+	if err != nil {
+		return "", err
+	}
+	return user.Name, nil
+}
+
+// Confirm begins the session of a login that awaits its code, and returns its secret. The
+// attempt is counted before the code is looked at. The error is a *ThrottledLogin or a
+// *WrongCode, a fault.NotFound where the login has ended, or a fault.Conflict if the user
+// was changed.
+func (l *Logins) Confirm(ctx context.Context, r ConfirmLogin) (secret string, err error) {
+	pending := identity.HashSecret(r.Pending)
+	user, err := l.Sessions.Pending.FindPendingLogin(ctx, pending[:])
+	if err != nil {
+		return "", err
+	}
+	if wait := countCode(ctx, l.Throttle, r.Code, r.Address, user.Name); wait > 0 {
+		return "", l.throttled(r.Address, wait)
+	}
+	left, err := l.Sessions.Pending.CountPendingAttempt(ctx, pending[:])
+	if err != nil {
+		return "", err
+	}
+	factor, err := findFactor(ctx, l.Factors, user.ID, r.Code, l.Now())
+	if err == nil {
+		secret, err = l.Sessions.BeginWithCode(ctx, user, pending, factor, r.Address, r.Agent)
+	}
+	if mistake := codeFault(err); mistake != nil {
+		if l.Failed != nil {
+			l.Failed.WrongCode(user, r.Address, l.Now())
+		}
+		return "", &WrongCode{Left: left, Reason: mistake.Message}
+	}
+	if err != nil {
+		return "", err
+	}
+	l.Throttle.LoggedIn(ctx, r.Address, user.Name)
+	return secret, l.endFormer(ctx, r.Former, r.Address)
 }

@@ -26,14 +26,17 @@ type Sessions struct {
 
 // SessionOptions are the parts of Sessions.
 type SessionOptions struct {
-	Store SessionStore
+	Store   SessionStore
+	Pending PendingLogins
 	// UsersRevision is the revision of the newest change of a user that this node
 	// knows.
 	UsersRevision func() int64
 	// A session ends after IdleTimeout without a request, and Lifetime after the
 	// login. Zero means 2 and 24 hours.
 	IdleTimeout, Lifetime time.Duration
-	Now                   func() time.Time
+	// RequireTOTP are the roles that must have a second factor; nil for none.
+	RequireTOTP func() identity.TOTPRoles
+	Now         func() time.Time
 }
 
 // SessionStore keeps sessions by the hash of their secret.
@@ -42,6 +45,7 @@ type SessionStore interface {
 	// password hash that the password was verified against: where it is no longer
 	// the user's, or the user is disabled or deleted, it is a Conflict and nothing
 	// is added. The addresses become known for their user.
+	// It is also a Conflict where the user has a second factor.
 	BeginSession(ctx context.Context, by audit.Actor, s identity.Session, verified string, known ...identity.KnownAddress) error
 	FindSession(ctx context.Context, hash []byte) (*identity.Session, *identity.User, error)
 	TouchSession(ctx context.Context, hash []byte, at time.Time) error
@@ -52,6 +56,23 @@ type SessionStore interface {
 	DeleteSession(ctx context.Context, hash []byte) error
 }
 
+// PendingLogins keeps logins that await a second factor, by the hash of their secret.
+type PendingLogins interface {
+	// AddPendingLogin adds a login that awaits its code. Where the user is no longer as
+	// verified, it is a Conflict.
+	AddPendingLogin(ctx context.Context, by audit.Actor, p identity.PendingLogin, verified string) error
+	// FindPendingLogin returns the user of a login that awaits its code and may still
+	// be tried, else NotFound.
+	FindPendingLogin(ctx context.Context, hash []byte) (*identity.User, error)
+	// CountPendingAttempt counts a code for a pending login and returns how many more it
+	// may have; NotFound if it had all.
+	CountPendingAttempt(ctx context.Context, hash []byte) (left int, err error)
+	// BeginSessionWithCode is BeginSession of a pending login, which ends, with a second
+	// factor, which is used up. A factor that was used before is a Conflict of the field
+	// "code", and the login goes on waiting.
+	BeginSessionWithCode(ctx context.Context, by audit.Actor, s identity.Session, pending []byte, factor identity.SecondFactor, u *identity.User, known ...identity.KnownAddress) error
+}
+
 // Login is an active session and its user.
 type Login struct {
 	Session identity.Session
@@ -59,6 +80,9 @@ type Login struct {
 	// users is UsersRevision before the session was read: once that moves, the
 	// session may have ended.
 	users int64
+	// MustSetUpTOTP says that the user's role must have a second factor and the user has
+	// none: the session gives access to nothing but setting it up.
+	MustSetUpTOTP bool
 }
 
 // NewSessions returns sessions over a store.
@@ -87,9 +111,10 @@ func (s *Sessions) Find(ctx context.Context, hash [32]byte) (*Login, error) {
 		if !known || l.users != users || !s.isActive(&l) {
 			return nil, err
 		}
+		l.MustSetUpTOTP = s.mustSetUpTOTP(&l.User)
 		return &l, nil
 	}
-	l := Login{*session, *user, users}
+	l := Login{*session, *user, users, s.mustSetUpTOTP(user)}
 	if !s.isActive(&l) {
 		s.forget(hash)
 		return nil, s.Store.DeleteSession(ctx, hash[:])
@@ -104,8 +129,14 @@ func (s *Sessions) Find(ctx context.Context, hash [32]byte) (*Login, error) {
 	return &l, nil
 }
 
+// mustSetUpTOTP reports whether a user must set up a second factor first. Whether those of an
+// OpenID provider need one, the provider decides.
+func (s *Sessions) mustSetUpTOTP(u *identity.User) bool {
+	return s.RequireTOTP != nil && u.TOTPSince.IsZero() && u.Source() == identity.Local && s.RequireTOTP().Include(u.Role)
+}
+
 // IsActive reports whether a session is still active for a user with this role, as
-// the database says now.
+// the database says now, and gives access to more than setting up a second factor.
 func (s *Sessions) IsActive(ctx context.Context, hash [32]byte, role identity.Role) (bool, error) {
 	session, user, err := s.Store.FindSession(ctx, hash[:])
 	if fault.Is(err, fault.NotFound) {
@@ -114,20 +145,38 @@ func (s *Sessions) IsActive(ctx context.Context, hash [32]byte, role identity.Ro
 	if err != nil {
 		return false, err
 	}
-	return user.Role == role && s.isActive(&Login{Session: *session, User: *user}), nil
+	return user.Role == role && !s.mustSetUpTOTP(user) && s.isActive(&Login{Session: *session, User: *user}), nil
 }
 
 // Begin begins a session and returns its secret. user is as the password was
 // verified against; where the user was changed since, it is a Conflict.
 func (s *Sessions) Begin(ctx context.Context, user *identity.User, address netip.Addr, agent string) (string, error) {
-	now := s.Now()
+	secret, session := s.newSession(user, address, agent)
+	return secret, s.Store.BeginSession(ctx, actorOf(user, address), session, user.PasswordHash, identity.KnownAddressesOf(address)...)
+}
+
+// BeginPending begins a login that awaits its code, and returns its secret, which gives
+// access to nothing. user is as in Begin.
+func (s *Sessions) BeginPending(ctx context.Context, user *identity.User, address netip.Addr) (string, error) {
 	secret := rand.Text() + rand.Text()
 	hash := identity.HashSecret(secret)
-	err := s.Store.BeginSession(ctx, actorOf(user, address), identity.Session{
+	return secret, s.Pending.AddPendingLogin(ctx, actorOf(user, address), identity.PendingLogin{Hash: hash[:], UserID: user.ID, Address: identity.KnownAddressOf(address)}, user.PasswordHash)
+}
+
+// BeginWithCode is Begin for the pending login with this hash and a second factor.
+func (s *Sessions) BeginWithCode(ctx context.Context, user *identity.User, pending [32]byte, factor identity.SecondFactor, address netip.Addr, agent string) (string, error) {
+	secret, session := s.newSession(user, address, agent)
+	return secret, s.Pending.BeginSessionWithCode(ctx, actorOf(user, address), session, pending[:], factor, user, identity.KnownAddressesOf(address)...)
+}
+
+func (s *Sessions) newSession(user *identity.User, address netip.Addr, agent string) (secret string, session identity.Session) {
+	now := s.Now()
+	secret = rand.Text() + rand.Text()
+	hash := identity.HashSecret(secret)
+	return secret, identity.Session{
 		Hash: hash[:], UserID: user.ID, CSRF: rand.Text(), Created: now, LastSeen: now,
 		Expires: now.Add(s.Lifetime), Address: address.String(), Agent: agent,
-	}, user.PasswordHash, identity.KnownAddressesOf(address)...)
-	return secret, err
+	}
 }
 
 // End ends the session of a secret, if there is one.

@@ -25,6 +25,9 @@ type UserStore interface {
 	// UpdateUser changes a user and ends the user's sessions in the same
 	// transaction, because their role or the password may have changed.
 	UpdateUser(ctx context.Context, by audit.Actor, id string, u identity.UserUpdate) (*identity.User, error)
+	// ResetTOTP takes the second factor of a user away and ends the user's sessions. It
+	// is a Conflict where the user has none.
+	ResetTOTP(ctx context.Context, by audit.Actor, id string) (*identity.User, error)
 	// DeleteUser deletes a user and the user's sessions.
 	DeleteUser(ctx context.Context, by audit.Actor, id string) error
 }
@@ -67,8 +70,12 @@ func (u *Users) Create(ctx context.Context, c admin.Caller, r CreateUser) (*iden
 func (u *Users) Update(ctx context.Context, c admin.Caller, id string, r UpdateUser) (*identity.User, error) {
 	change := identity.UserUpdate{Disabled: r.Disabled}
 	if r.Role != nil {
+
 		role, err := parseRole(*r.Role)
 		if err != nil {
+			return nil, err
+		}
+		if err := u.checkLocal(ctx, id); err != nil {
 			return nil, err
 		}
 		change.Role = &role
@@ -79,6 +86,18 @@ func (u *Users) Update(ctx context.Context, c admin.Caller, id string, r UpdateU
 	return u.Store.UpdateUser(ctx, c.Actor, id, change)
 }
 
+// checkLocal refuses to set the role of a user whose groups at the OpenID provider
+// decide it: the next login would set it back.
+func (u *Users) checkLocal(ctx context.Context, id string) error {
+	user, err := u.Store.FindUserByID(ctx, id)
+	if err != nil || user.Source() == identity.Local {
+		return err
+	}
+	e := fault.New(fault.Conflict, "The groups of %q at the OpenID provider decide the role; change them there, or disable the user.", user.Name)
+	e.Field = "role"
+	return e
+}
+
 // SetPassword changes the password of a user and ends the user's sessions.
 func (u *Users) SetPassword(ctx context.Context, c admin.Caller, id, password string) (*identity.User, error) {
 	hash, err := hashPassword(password)
@@ -86,6 +105,16 @@ func (u *Users) SetPassword(ctx context.Context, c admin.Caller, id, password st
 		return nil, err
 	}
 	return u.Store.UpdateUser(ctx, c.Actor, id, identity.UserUpdate{PasswordHash: &hash})
+}
+
+// ResetTOTP takes the second factor of a user away, who can then log in by password
+// alone or, where the role must have one, set it up again. It ends the user's sessions.
+// A user cannot reset the own one, which TwoFactor.Disable does with password and code.
+func (u *Users) ResetTOTP(ctx context.Context, c admin.Caller, id string) (*identity.User, error) {
+	if c.Actor.Kind == audit.User && c.Actor.ID == id {
+		return nil, fault.New(fault.Forbidden, "You cannot reset your own two-factor sign-in: disable it on the page of your account, with your password and a code.")
+	}
+	return u.Store.ResetTOTP(ctx, c.Actor, id)
 }
 
 // Delete deletes a user and ends the user's sessions.

@@ -16,7 +16,7 @@ func (f *fixture) users() *identities.Users { return &identities.Users{Store: f.
 // sessions are of this node; its own memory of them is separate from other calls'.
 func (f *fixture) sessions() *identities.Sessions {
 	return identities.NewSessions(identities.SessionOptions{
-		Store: f.store.Identities, UsersRevision: f.catalog.UsersRevision, IdleTimeout: time.Hour, Lifetime: 24 * time.Hour,
+		Store: f.store.Identities, Pending: f.store.Factors, UsersRevision: f.catalog.UsersRevision, IdleTimeout: time.Hour, Lifetime: 24 * time.Hour,
 		Now: func() time.Time { return f.now },
 	})
 }
@@ -134,6 +134,26 @@ func TestASessionIsRecalledWhileTheDatabaseIsUnreachable(t *testing.T) {
 		f.now = f.now.Add(time.Hour)
 		if l, err := s.Find(t.Context(), hash); err == nil || l != nil {
 			t.Errorf("after the idle timeout it found %+v, %v", l, err)
+		}
+	})
+}
+
+func TestAUserOfAnOpenIDProviderHasNoPasswordAndNoRoleOfOurs(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.addUser(t, "root", "admin")
+		u, err := f.store.Identities.AddUser(t.Context(), ann.Actor, identity.User{Name: "kim", Role: identity.Viewer, Issuer: "https://id.example.com", Subject: "1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		users, role, disabled := f.users(), "admin", true
+		if _, err := users.SetPassword(t.Context(), ann, u.ID, password); !fault.Is(err, fault.Conflict) || !isField(err, "password") {
+			t.Errorf("a password: %v", err)
+		}
+		if _, err := users.Update(t.Context(), ann, u.ID, identities.UpdateUser{Role: &role, Disabled: &disabled}); !fault.Is(err, fault.Conflict) || !isField(err, "role") {
+			t.Errorf("a role: %v", err)
+		}
+		if changed, err := users.Update(t.Context(), ann, u.ID, identities.UpdateUser{Disabled: &disabled}); err != nil || changed.Disabled.IsZero() || changed.Role != identity.Viewer {
+			t.Errorf("disabled: %+v, %v", changed, err)
 		}
 	})
 }

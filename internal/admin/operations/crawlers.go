@@ -3,7 +3,7 @@ package operations
 import "github.com/stint-dev/stint/internal/crawlers"
 
 // Crawlers is the use case of showing the verified crawlers. Each node verifies those
-// whose misses are reported to it. The zero value has none.
+// whose misses are reported to it, and shares them with the others. The zero value has none.
 type Crawlers struct{ Verifier *crawlers.Verifier }
 
 // Crawler is a verified address.
@@ -15,5 +15,5 @@ type CrawlerOperator = crawlers.Operator
 // Operators returns those that the setting names.
 func (c *Crawlers) Operators() []CrawlerOperator { return c.Verifier.Operators() }
 
-// List returns the addresses that this node has verified, by operator and address.
+// List returns the addresses that this node or another has verified, by operator and address.
 func (c *Crawlers) List() []Crawler { return c.Verifier.Verified() }

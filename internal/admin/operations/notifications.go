@@ -10,11 +10,15 @@ import (
 	"github.com/stint-dev/stint/internal/notify"
 )
 
-// Notifications is the use case of showing the notifications and of testing their
-// channels.
+// Notifications is the use case of showing the notifications, and of setting up, testing
+// and silencing their channels.
 type Notifications struct {
 	Outbox   Outbox
+	Channels ChannelStore
 	Notifier Notifier // nil on a node that sends no notifications
+	Builder  ChannelBuilder
+	// Preset are the channels of the settings, which nobody can change but there.
+	Preset   []Channel
 	Recorder audit.Recorder
 }
 
@@ -26,7 +30,10 @@ type Outbox interface {
 
 // Notifier sends messages over its channels.
 type Notifier interface {
+	// Channels returns the names of the enabled channels.
 	Channels() []string
+	// Silences returns the silences that apply now, as this node knows them.
+	Silences() []notify.Silence
 	// Test sends a message over one channel now, and returns the error if it did not
 	// arrive.
 	Test(ctx context.Context, channel string) error
@@ -37,7 +44,7 @@ type Delivery = notify.Delivery
 
 var errNoNotifications = fault.New(fault.NotFound, "This node sends no notifications.")
 
-// List returns the channels and the newest deliveries, at most limit.
+// List returns the names of the enabled channels and the newest deliveries, at most limit.
 func (n *Notifications) List(ctx context.Context, limit int) (channels []string, newest []Delivery, err error) {
 	if n.Notifier == nil {
 		return nil, nil, errNoNotifications
@@ -46,14 +53,14 @@ func (n *Notifications) List(ctx context.Context, limit int) (channels []string,
 	return n.Notifier.Channels(), newest, err
 }
 
-// Test records the test of a channel and sends a message over it. unsent is why the
-// message did not arrive, nil if it did.
+// Test records the test of a channel and sends a message over it, silenced or not. unsent
+// is why the message did not arrive, nil if it did.
 func (n *Notifications) Test(ctx context.Context, by admin.Caller, channel string) (unsent, err error) {
 	if n.Notifier == nil {
 		return nil, errNoNotifications
 	}
 	if !slices.Contains(n.Notifier.Channels(), channel) {
-		return nil, fault.Field("channel", "there is no channel of that name; the list of the notifications names them")
+		return nil, fault.Field("channel", "there is no enabled channel of that name; the list of the notifications names them")
 	}
 	if err := n.Recorder.AddRecord(ctx, audit.Record{
 		Actor: by.Actor, Action: "notification.test", Object: "notification", ObjectID: channel, Summary: "Sent a test message over the channel " + channel + ".",

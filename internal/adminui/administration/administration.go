@@ -20,6 +20,7 @@ type Deps struct {
 	Connect       *operations.Connect
 	Tokens        *identities.Tokens
 	Users         *identities.Users
+	TwoFactor     *identities.TwoFactor
 	// Settings are shown as they are: secrets must be hidden in them already.
 	Settings func() []Setting
 	Build    buildinfo.Info
@@ -37,9 +38,11 @@ func Routes(s *site.Site, d Deps) []httpserver.Route {
 		&bouncersHandler{Site: s, bouncers: d.Bouncers},
 		&jobsHandler{Site: s, jobs: d.Jobs},
 		&notificationsHandler{Site: s, notifications: d.Notifications},
+		&channelsHandler{Site: s, notifications: d.Notifications},
 		&connectHandler{Site: s, connect: d.Connect},
 		&tokensHandler{Site: s, tokens: d.Tokens},
 		&usersHandler{Site: s, users: d.Users},
+		&accountHandler{Site: s, factors: d.TwoFactor},
 		&settingsHandler{Site: s, settings: d.Settings, build: d.Build, crawlers: d.Crawlers, origins: d.Origins},
 	}
 	var all []httpserver.Route

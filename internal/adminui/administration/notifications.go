@@ -7,6 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
@@ -21,25 +22,40 @@ type notificationsPage struct {
 	// Tested is the channel that was just tried, "" for none, and Unsent why its message did
 	// not arrive, "" if it did.
 	Tested, Unsent string
+	// The form that silences, as it was sent.
+	Silence     operations.AddSilence
+	For, Until  string
+	FieldErrors form.FieldErrors
 }
 
-// channelRow is one channel over which notifications can be sent.
+// channelRow is one channel over which notifications are sent.
 type channelRow struct {
-	Name     string
-	Receives string
-	Settings []string // that set it up
-	On       bool
-	Last     *operations.Delivery // its newest delivery among those shown, nil for none
+	operations.Channel
+	Last *operations.Delivery // its newest delivery among those shown, nil for none
 }
 
-// channelRows are the channels of this release.
-var channelRows = []channelRow{
-	{Name: "webhook", Receives: "JSON by POST, signed with the secret", Settings: []string{"STINT_NOTIFY_WEBHOOK_URL", "STINT_NOTIFY_WEBHOOK_SECRET"}},
-	{Name: "slack", Receives: "Slack, Mattermost, Rocket.Chat, or Discord’s /slack", Settings: []string{"STINT_NOTIFY_SLACK_URL"}},
-	{Name: "email", Receives: "mail over SMTP", Settings: []string{"STINT_NOTIFY_SMTP_URL", "STINT_NOTIFY_EMAIL_FROM", "STINT_NOTIFY_EMAIL_TO"}},
+// Kinds are what the silence's form offers.
+func (notificationsPage) Kinds() []form.Choice { return kindChoices() }
+
+// Lengths are how long the silence's form offers.
+func (notificationsPage) Lengths() []form.Choice {
+	return form.Choices("30m", "30 min", "1h", "1 hour", "4h", "4 hours", "24h", "1 day", "until", "Until (UTC)")
 }
 
-// notificationsHandler shows the notifications and tests their channels.
+var kindNames = map[operations.NotificationKind]string{
+	"outage": "Outages", "redis.eviction": "Keys that Redis evicted", "escalation.paused": "Paused escalations", "recovery": "Ends of outages",
+	"job.failed": "Failed jobs", "proposal": "Proposals", "block.automatic": "Automatic blocks", "report": "Reports",
+}
+
+func kindChoices() []form.Choice {
+	var all []form.Choice
+	for _, k := range operations.NotificationKinds() {
+		all = append(all, form.Choice{Value: string(k), Word: kindNames[k]})
+	}
+	return all
+}
+
+// notificationsHandler shows the notifications; it tests and silences their channels.
 type notificationsHandler struct {
 	*site.Site
 	notifications *operations.Notifications
@@ -49,28 +65,44 @@ func (h *notificationsHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
 		h.Get("/notifications", identity.Read, h.showNotifications),
 		h.Post("/notifications/test", identity.Admin, h.testChannel),
+		h.Post("/notifications/silences", identity.Operate, h.addSilence),
+		h.Post("/notifications/silences/:id/end", identity.Operate, h.endSilence),
 	}
+}
+
+// notificationsDone is what the page says after a change, by the parameter done.
+var notificationsDone = map[string]string{
+	"added": "The channel is added. Send a test to try it.", "changed": "The channel is changed.", "deleted": "The channel is deleted.",
+	"silenced": "Silenced: every page says so until it ends.", "ended": "The silence is ended.",
 }
 
 func (h *notificationsHandler) showNotifications(c *httpserver.Call) error {
-	return h.renderNotifications(c, &notificationsPage{})
+	page := &notificationsPage{For: "1h"}
+	return h.renderNotifications(c, http.StatusOK, page)
 }
 
-func (h *notificationsHandler) renderNotifications(c *httpserver.Call, page *notificationsPage) error {
+func (h *notificationsHandler) renderNotifications(c *httpserver.Call, status int, page *notificationsPage) error {
 	page.Frame = h.NewFrame(c, "Notifications", "/notifications")
-	on, newest, err := h.notifications.List(c.Context(), shownDeliveries)
+	if text := notificationsDone[c.Query("done")]; c.Method() == http.MethodGet && text != "" {
+		page.Toast = &site.Toast{Text: text}
+	}
+	_, newest, err := h.notifications.List(c.Context(), shownDeliveries)
 	if err != nil {
 		return err
 	}
-	page.Channels, page.Deliveries = slices.Clone(channelRows), newest
-	for i := range page.Channels {
-		row := &page.Channels[i]
-		row.On = slices.Contains(on, row.Name)
+	channels, err := h.notifications.ListChannels(c.Context())
+	if err != nil {
+		return err
+	}
+	page.Deliveries = newest
+	for _, channel := range channels {
+		row := channelRow{Channel: channel}
 		if at := slices.IndexFunc(newest, func(d operations.Delivery) bool { return d.Channel == row.Name }); at >= 0 {
 			row.Last = &newest[at]
 		}
+		page.Channels = append(page.Channels, row)
 	}
-	return h.Render(c, http.StatusOK, "notifications", page)
+	return h.Render(c, status, "notifications", page)
 }
 
 // testChannel sends a message over one channel, and shows what came of it.
@@ -79,7 +111,7 @@ func (h *notificationsHandler) testChannel(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	page := &notificationsPage{Tested: values.Get("channel")}
+	page := &notificationsPage{Tested: values.Get("channel"), For: "1h"}
 	unsent, err := h.notifications.Test(c.Context(), site.CallerOf(c), page.Tested)
 	if err != nil {
 		return err
@@ -87,5 +119,38 @@ func (h *notificationsHandler) testChannel(c *httpserver.Call) error {
 	if unsent != nil {
 		page.Unsent = unsent.Error()
 	}
-	return h.renderNotifications(c, page)
+	return h.renderNotifications(c, http.StatusOK, page)
+}
+
+func (h *notificationsHandler) addSilence(c *httpserver.Call) error {
+	values, err := form.Read(c)
+	if err != nil {
+		return err
+	}
+	page := &notificationsPage{For: values.Get("for"), Until: values.Get("until"), FieldErrors: form.FieldErrors{}}
+	page.Silence = operations.AddSilence{Channel: values.Get("channel"), Kind: values.Get("kind"), Reason: values.Get("reason")}
+	until, err := h.ParseExpiry(page.For, page.Until, h.Now())
+	if err == nil {
+		page.Silence.Expiry = blocks.Expiry{Until: until}
+		_, err = h.notifications.AddSilence(c.Context(), site.CallerOf(c), h.Now(), page.Silence)
+	}
+	if err != nil {
+		status := httpserver.StatusOf(err)
+		if err := page.FieldErrors.Add(err); err != nil {
+			return err
+		}
+		return h.renderNotifications(c, status, page)
+	}
+	return h.Redirect(c, "/notifications?done=silenced")
+}
+
+func (h *notificationsHandler) endSilence(c *httpserver.Call) error {
+	id, err := site.PathParam(c, "id")
+	if err != nil {
+		return err
+	}
+	if _, err := h.notifications.EndSilence(c.Context(), site.CallerOf(c), id); err != nil {
+		return err
+	}
+	return h.Redirect(c, "/notifications?done=ended")
 }

@@ -47,7 +47,7 @@ func (p tokensPage) ScopeChoices() []scopeChoice {
 
 // Choices returns the lengths of life that the form offers.
 func (p tokensPage) Choices() []form.Choice {
-	return form.Choices("30d", "30 days", "90d", "90 days", "365d", "1 year", "good", "Permanent", "until", "Until")
+	return form.Choices("30d", "30 days", "90d", "90 days", "365d", "1 year", "good", "Permanent", "until", "Until (UTC)")
 }
 
 // newTokensPage returns the page with an empty form.
@@ -55,7 +55,7 @@ func newTokensPage(created *identities.CreatedToken) tokensPage {
 	return tokensPage{For: "90d", Scopes: map[string]bool{"check": true}, FieldErrors: form.FieldErrors{}, Created: created}
 }
 
-// tokensHandler lists, creates, rotates and revokes tokens.
+// tokensHandler lists, creates, rotates and deletes tokens.
 type tokensHandler struct {
 	*site.Site
 	tokens *identities.Tokens
@@ -65,7 +65,7 @@ func (h *tokensHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
 		h.Get("/tokens", identity.Admin, h.showTokens),
 		h.Post("/tokens", identity.Admin, h.addToken),
-		h.Post("/tokens/:id/revoke", identity.Admin, h.revokeToken),
+		h.Post("/tokens/:id/delete", identity.Admin, h.deleteToken),
 		h.Post("/tokens/:id/rotate", identity.Admin, h.rotateToken),
 	}
 }
@@ -76,8 +76,8 @@ func (h *tokensHandler) showTokens(c *httpserver.Call) error {
 
 func (h *tokensHandler) renderTokens(c *httpserver.Call, status int, page tokensPage) error {
 	page.Frame = h.NewFrame(c, "Tokens", "/tokens")
-	if c.Method() == http.MethodGet && c.Query("done") == "revoked" {
-		page.Toast = &site.Toast{Text: "The token is revoked: it is refused from now on."}
+	if c.Method() == http.MethodGet && c.Query("done") == "deleted" {
+		page.Toast = &site.Toast{Text: "The token is deleted: it is refused from now on."}
 	}
 	ctx := c.Context()
 	all, err := h.tokens.List(ctx)
@@ -124,7 +124,7 @@ func (h *tokensHandler) addToken(c *httpserver.Call) error {
 	return h.renderTokens(c, http.StatusOK, newTokensPage(page.Created))
 }
 
-func (h *tokensHandler) revokeToken(c *httpserver.Call) error {
+func (h *tokensHandler) deleteToken(c *httpserver.Call) error {
 	id, err := site.PathParam(c, "id")
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (h *tokensHandler) revokeToken(c *httpserver.Call) error {
 	if _, err := h.tokens.Revoke(ctx, site.CallerOf(c), id); err != nil {
 		return err
 	}
-	return h.Redirect(c, "/tokens?done=revoked")
+	return h.Redirect(c, "/tokens?done=deleted")
 }
 
 // rotateToken ends a token a day after its successor is made.

@@ -3,6 +3,7 @@ package administration
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/stint-dev/stint/internal/admin/identities"
@@ -33,6 +34,11 @@ func (p usersPage) RoleChoices() []roleChoice {
 	}
 }
 
+// HasOpenID reports whether any user comes from an OpenID provider.
+func (p usersPage) HasOpenID() bool {
+	return slices.ContainsFunc(p.Users, func(u *identity.User) bool { return u.Source() == identity.OpenID })
+}
+
 // usersHandler lists and changes users.
 type usersHandler struct {
 	*site.Site
@@ -47,6 +53,7 @@ func (h *usersHandler) routes() []httpserver.Route {
 		h.Post("/users/:id/password", identity.Admin, h.setPassword),
 		h.Post("/users/:id/disable", identity.Admin, h.disable(true)),
 		h.Post("/users/:id/enable", identity.Admin, h.disable(false)),
+		h.Post("/users/:id/totp/reset", identity.Admin, h.resetTOTP),
 		h.Post("/users/:id/delete", identity.Admin, h.deleteUser),
 	}
 }
@@ -55,6 +62,7 @@ var userToasts = map[string]string{
 	"added": "The user can log in now.", "role": "The role is changed, and their sessions are ended.",
 	"password": "The password is changed, and their sessions are ended.", "disabled": "The user is disabled and logged out.",
 	"enabled": "The user can log in again.", "deleted": "The user is deleted.",
+	"totp": "Two-factor sign-in is reset, and their sessions are ended.",
 }
 
 func (h *usersHandler) showUsers(c *httpserver.Call) error {
@@ -137,6 +145,13 @@ func (h *usersHandler) disable(disabled bool) httpserver.Handler {
 func (h *usersHandler) updateUser(c *httpserver.Call, done string, change identities.UpdateUser) error {
 	return h.withUser(c, done, func(ctx context.Context, id string) error {
 		_, err := h.users.Update(ctx, site.CallerOf(c), id, change)
+		return err
+	})
+}
+
+func (h *usersHandler) resetTOTP(c *httpserver.Call) error {
+	return h.withUser(c, "totp", func(ctx context.Context, id string) error {
+		_, err := h.users.ResetTOTP(ctx, site.CallerOf(c), id)
 		return err
 	})
 }

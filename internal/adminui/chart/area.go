@@ -28,16 +28,22 @@ type Area struct {
 }
 
 // square marks an automatic block.
-type square struct{ X, Title string }
+type square struct {
+	X     string
+	Title format.Moment
+}
 
-type mark struct{ X, Label, Anchor string }
+type mark struct {
+	X, Anchor string
+	Label     format.Sentence
+}
 
 // selection is a part of the chart that is selected.
 type selection struct {
 	From, To       time.Time
 	X, Width, EndX string
 	Rest           string // what follows it
-	Sentence       string
+	Sentence       format.Sentence
 	Address        string
 }
 
@@ -102,13 +108,13 @@ func (a *Area) placeOf(t time.Time) float64 {
 func (a *Area) AddSquares(events []offences.EscalationEvent) {
 	for _, e := range events {
 		if e.Kind == offences.EscalationBlocked && !e.At.Before(a.From) && e.At.Before(a.To) {
-			a.Squares = append(a.Squares, square{Percent(a.placeOf(e.At)), e.At.UTC().Format("15:04:05")})
+			a.Squares = append(a.Squares, square{Percent(a.placeOf(e.At)), format.Second(e.At)})
 		}
 	}
 }
 
 // Mark draws a line at an instant.
-func (a *Area) Mark(at time.Time, label string) {
+func (a *Area) Mark(at time.Time, label format.Sentence) {
 	x := a.placeOf(at)
 	m := &mark{X: Percent(x), Label: label, Anchor: "end"}
 	if x < 0.35 {
@@ -156,8 +162,9 @@ func (a *Area) SelectTime(from, to time.Time, address string) {
 	x, end := a.placeOf(from), a.placeOf(to)
 	a.Brush = &selection{
 		From: from, To: to, X: Percent(x), Width: Percent(end - x), EndX: Percent(end), Rest: Percent(1 - end),
-		Sentence: from.Format("15:04") + " to " + to.Format("15:04") + ", " + format.Duration(to.Sub(from)) + " selected: " +
-			format.Compact(sum.Refused()) + " refused, " + format.Ratio(sum.Refused(), sum.Allowed+sum.Refused()) + " of checks",
+		Sentence: format.Sentence{format.Clock(from), format.Plain(" to "), format.Clock(to).WithZone(), format.Plain(", " +
+			format.Duration(to.Sub(from)) + " selected: " + format.Compact(sum.Refused()) + " refused, " +
+			format.Ratio(sum.Refused(), sum.Allowed+sum.Refused()) + " of checks")},
 		Address: address,
 	}
 }

@@ -61,9 +61,12 @@ func ticksOf(s format.TimeRange) []timeTick {
 	if i := slices.IndexFunc(tickSteps, func(d time.Duration) bool { return length/d <= 8 }); i >= 0 {
 		each = tickSteps[i]
 	}
-	format := "15:04"
-	if each >= 24*time.Hour {
-		format = "2 Jan"
+	label := format.Clock
+	switch {
+	case each >= 24*time.Hour:
+		label = format.Day
+	case length > 26*time.Hour:
+		label = format.Weekday
 	}
 	var all []timeTick
 	for at := s.From.Truncate(each).Add(each); !at.After(s.To); at = at.Add(each) {
@@ -71,11 +74,7 @@ func ticksOf(s format.TimeRange) []timeTick {
 		if x < 0.03 || x > 0.97 {
 			continue
 		}
-		label := at.Format(format)
-		if each < 24*time.Hour && length > 26*time.Hour {
-			label = at.Format("Mon 15:04")
-		}
-		all = append(all, timeTick{X: Percent(x), Label: label, Minor: len(all)%2 == 1})
+		all = append(all, timeTick{X: Percent(x), Label: label(at), Minor: len(all)%2 == 1})
 	}
 	return all
 }
@@ -87,7 +86,7 @@ type gridLine struct {
 
 type timeTick struct {
 	X     string // percent
-	Label string
+	Label format.Moment
 	Minor bool // left out where there is little room
 	End   string
 }

@@ -74,7 +74,7 @@ func DrawBars(t *offences.Timeline, s format.TimeRange, stood []*blocks.Entry, n
 	for _, block := range stood {
 		b.addBlock(block, now)
 	}
-	b.Sentence = format.Number(b.Total) + " offences in " + s.Name() + ", " + format.Number(b.LastHour) + " of them in its last hour."
+	b.Sentence = format.Number(b.Total) + " offences in " + s.Name().String() + ", " + format.Number(b.LastHour) + " of them in its last hour."
 	return b
 }
 

@@ -18,7 +18,7 @@ type Timeline struct {
 	Used, Limit int
 	Box, BoxW   string // the window
 	NowX        string
-	Now         string
+	Now         format.Moment
 	Counting    []timeMark
 	AgedOut     []timeMark
 	Refused     []timeMark
@@ -29,12 +29,12 @@ type Timeline struct {
 	// Oldest is the request that the next one waits for, or the oldest that
 	// counts; nil for none.
 	Oldest   *timeMark
-	OldestAt string
-	NextX    string // where it ages out
-	NextAt   string
+	OldestAt format.Moment
+	NextX    string        // where it ages out
+	NextAt   format.Moment // without ISO: none
 	NextIn   string
 	Limited  bool
-	Sentence string
+	Sentence format.Sentence
 	More     int // that count and are not drawn
 }
 
@@ -94,7 +94,7 @@ func DrawTimeline(px *gate.PolicyExplanation, rule rules.Rule, used int, decides
 		return l
 	}
 	if len(l.Counting) == 0 {
-		l.Sentence = "No request counts for " + format.Rule(rule) + " at the moment."
+		l.Sentence = format.Sentence{format.Plain("No request counts for " + format.Rule(rule) + " at the moment.")}
 		return l
 	}
 	if l.Limited && !px.Answer.Boundary.IsZero() {
@@ -125,13 +125,13 @@ func farEnough(to, next, now time.Time, w time.Duration) time.Time {
 // comeAfter draws when a request is allowed that does not wait while reservations are
 // reserved.
 func (l *Timeline) comeAfter(reservations *Reservations, next, now time.Time, place func(time.Time) string) {
-	l.Sentence = "In the last " + l.Window + " " + format.Plural(l.Used, "request") + " went through, and " + reservations.Text() + " " + reservations.Verb() +
-		" ahead, the last at " + format.Instant(reservations.Last, now) + "."
+	l.Sentence = format.Sentence{format.Plain("In the last " + l.Window + " " + format.Plural(l.Used, "request") + " were allowed, and " +
+		reservations.Text() + " " + reservations.Verb() + " ahead, the last at "), format.Instant(reservations.Last, now).WithZone(), format.Plain(".")}
 	if next.IsZero() {
 		return
 	}
 	l.NextX, l.NextAt, l.NextIn = place(next), format.Instant(next, now), format.Duration(next.Sub(now))
-	l.Sentence += " A request that does not wait is allowed at " + l.NextAt + ", in " + l.NextIn + "."
+	l.Sentence = append(l.Sentence, format.Plain(" A request that does not wait is allowed at "), l.NextAt.WithZone(), format.Plain(", in "+l.NextIn+"."))
 }
 
 // wait draws how the oldest request ages out.
@@ -140,8 +140,9 @@ func (l *Timeline) wait(oldest, now time.Time, w time.Duration, place func(time.
 	l.OldestAt = format.Instant(oldest, now)
 	next := oldest.Add(w)
 	l.NextX, l.NextAt, l.NextIn = place(next), format.Instant(next, now), format.Duration(next.Sub(now))
-	l.Sentence = "In the last " + l.Window + " " + format.Plural(l.Used, "request") + " count of " + format.Number(int64(l.Limit)) + " that are allowed. The oldest, of " +
-		l.OldestAt + ", ages out at " + l.NextAt + ", in " + l.NextIn + "."
+	l.Sentence = format.Sentence{format.Plain("In the last " + l.Window + " " + format.Plural(l.Used, "request") + " count of " +
+		format.Number(int64(l.Limit)) + " that are allowed. The oldest, of "), l.OldestAt.WithZone(), format.Plain(", ages out at "),
+		l.NextAt.WithZone(), format.Plain(", in " + l.NextIn + ".")}
 }
 
 // NearLabel says on which side of its mark a label has room.

@@ -19,9 +19,9 @@ func PatternSize(p keys.Pattern) string {
 		if extent, known := keys.ExtentOf(p); known {
 			return Number(int64(extent.Addresses)) + " IPv4 addresses in " + ranges(extent.Ranges)
 		}
-		return "all addresses from there"
+		return "all its addresses"
 	case p.Kind() == keys.Prefix:
-		return "every key that begins so"
+		return "every key with this beginning"
 	case !ok:
 		return "1 key"
 	case network.IsSingleIP():

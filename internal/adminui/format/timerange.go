@@ -64,9 +64,9 @@ func FixedTimeRange(since, until string, now time.Time) (TimeRange, error) {
 	}
 	switch {
 	case !s.From.Before(s.To):
-		return s, fault.Field("until", "must lie after since")
+		return s, fault.Field("until", "must be after since")
 	case s.To.Sub(s.From) > MaxTimeRange:
-		return s, fault.Field("since", "lies more than 400 days before until")
+		return s, fault.Field("since", "is more than 400 days before until")
 	}
 	return s, nil
 }
@@ -99,17 +99,17 @@ func (s TimeRange) text() string {
 	return rules.FormatDuration(s.Last)
 }
 
-// Name returns s as a part of a sentence: "the last hour", "13:41 to 14:03".
-func (s TimeRange) Name() string {
+// Name returns s as a part of a sentence: "the last hour", "13:41 to 14:03 UTC".
+func (s TimeRange) Name() Sentence {
 	switch s.Last {
 	case 0:
 		return s.Between()
 	case time.Hour:
-		return "the last hour"
+		return Sentence{Plain("the last hour")}
 	case 24 * time.Hour:
-		return "the last day"
+		return Sentence{Plain("the last day")}
 	}
-	return "the last " + Duration(s.Last)
+	return Sentence{Plain("the last " + Duration(s.Last))}
 }
 
 // Head returns s as the head of a column that draws it.
@@ -125,8 +125,17 @@ func (s TimeRange) Head() string {
 	return "Last " + Duration(s.Last)
 }
 
-// Between returns the two ends: "13:03 and 14:03", with days where they differ.
-func (s TimeRange) Between() string { return ShortTime(s.From, s.To) + " to " + ShortTime(s.To, s.To) }
+// Between returns the two ends: "13:03 to 14:03 UTC", with days where they differ.
+func (s TimeRange) Between() Sentence {
+	ends := s.Ends()
+	ends[2] = ends[2].WithZone()
+	return ends
+}
+
+// Ends returns Between without its zone, for where there is little room.
+func (s TimeRange) Ends() Sentence {
+	return Sentence{Short(s.From, s.To).relativeTo(s.To), Plain(" to "), Short(s.To, s.To).relativeTo(s.To)}
+}
 
 // Length returns how long s is.
 func (s TimeRange) Length() time.Duration { return s.To.Sub(s.From) }

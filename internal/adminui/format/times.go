@@ -2,8 +2,74 @@ package format
 
 import (
 	"strconv"
+	"strings"
 	"time"
 )
+
+// Moment is an instant as the template "at" draws it: a text in UTC, and what
+// times.js needs to write it in the browser's time zone. Without ISO it is
+// plain text.
+type Moment struct {
+	Text string // "15:04"
+	Full string // Fri 20 Nov 2026, 17:55:12 UTC, for the title
+	ISO  string // with milliseconds
+	// Style says how Text is written: one of the styles of times.js.
+	Style string
+	Now   string // the instant that Text is relative to, as ISO; "" for the present
+	Zoned bool   // Text ends with its zone
+}
+
+// Sentence is a text with instants in it.
+type Sentence []Moment
+
+// Plain returns text as a part of a sentence.
+func Plain(text string) Moment { return Moment{Text: text} }
+
+// String returns s in UTC.
+func (s Sentence) String() string {
+	var b strings.Builder
+	for _, m := range s {
+		b.WriteString(m.Text)
+	}
+	return b.String()
+}
+
+const isoMilli = "2006-01-02T15:04:05.000Z07:00"
+
+func momentOf(t time.Time, style, text string) Moment {
+	return Moment{Text: text, Full: t.UTC().Format(fullTime), ISO: t.UTC().Format(isoMilli), Style: style}
+}
+
+// Clock, Second, Milli, DayMilli and DateMilli write an instant with a fixed
+// precision.
+func Clock(t time.Time) Moment  { return momentOf(t, "clock", t.UTC().Format("15:04")) }
+func Second(t time.Time) Moment { return momentOf(t, "second", t.UTC().Format("15:04:05")) }
+func Milli(t time.Time) Moment  { return momentOf(t, "milli", t.UTC().Format("15:04:05.000")) }
+func DayMilli(t time.Time) Moment {
+	return momentOf(t, "day-milli", t.UTC().Format("2 Jan, 15:04:05.000"))
+}
+func DateMilli(t time.Time) Moment {
+	return momentOf(t, "date-milli", t.UTC().Format("2 Jan 2006, 15:04:05.000"))
+}
+
+// Weekday and Day label an axis that is longer than a day.
+func Weekday(t time.Time) Moment { return momentOf(t, "weekday", t.UTC().Format("Mon 15:04")) }
+func Day(t time.Time) Moment     { return momentOf(t, "day", t.UTC().Format("2 Jan")) }
+
+// Short is ShortTime as a Moment.
+func Short(t, now time.Time) Moment { return momentOf(t, "short", ShortTime(t.UTC(), now.UTC())) }
+
+// WithZone returns m with its zone behind it.
+func (m Moment) WithZone() Moment {
+	m.Text, m.Zoned = m.Text+" UTC", true
+	return m
+}
+
+// relativeTo has times.js compare m with now instead of the present.
+func (m Moment) relativeTo(now time.Time) Moment {
+	m.Now = now.UTC().Format(isoMilli)
+	return m
+}
 
 // TimeView is an instant as the template "when" draws it.
 type TimeView struct {
@@ -51,15 +117,16 @@ func dayOf(t time.Time) time.Time { return t.Truncate(24 * time.Hour) }
 
 // Instant writes a time to a tenth of a second where it is near, and with its
 // day where that is another.
-func Instant(t, now time.Time) string {
+func Instant(t, now time.Time) Moment {
 	t, now = t.UTC(), now.UTC()
+	text := ShortTime(t, now)
 	switch away := t.Sub(now).Abs(); {
 	case away < 10*time.Minute:
-		return t.Format("15:04:05") + "." + strconv.Itoa(t.Nanosecond()/100_000_000)
+		text = t.Format("15:04:05") + "." + strconv.Itoa(t.Nanosecond()/100_000_000)
 	case dayOf(t) == dayOf(now):
-		return t.Format("15:04:05")
+		text = t.Format("15:04:05")
 	}
-	return ShortTime(t, now)
+	return momentOf(t, "instant", text).relativeTo(now)
 }
 
 const DateField = "2006-01-02 15:04"

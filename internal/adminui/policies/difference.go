@@ -31,7 +31,7 @@ func differences(was, now *rules.Policy) []difference {
 }
 
 var modeWords = map[rules.Mode]string{
-	rules.Enforce: "enforce: it refuses", rules.Shadow: "shadow: it only counts whom it would refuse", rules.Off: "off: it allows what it selects",
+	rules.Enforce: "enforce: it refuses requests", rules.Shadow: "shadow: it only counts what it would refuse", rules.Off: "off: it refuses and counts nothing",
 }
 
 var failureWords = map[rules.OnFailure]string{
@@ -53,7 +53,7 @@ func linesOf(p *rules.Policy) []line {
 	}
 	return []line{
 		{"rules", "Rules", strings.Join(stack, "  ")},
-		{"algorithm", "Counts by", p.DescribeCounting()},
+		{"algorithm", "Algorithm", p.DescribeCounting()},
 		{"match", "Applies to", strings.Join(patterns, "  ")},
 		{"when", "Conditions", whenWords(p)},
 		{"outcome", "Counts", countedWords(p)},
@@ -109,5 +109,5 @@ func escalationWords(e *rules.Escalation) string {
 	}
 	return "after " + format.Number(int64(e.Threshold)) + " offences within " + format.Duration(e.Window) + " block for " + format.Duration(e.Duration) +
 		", each time " + strconv.FormatFloat(e.Factor, 'g', -1, 64) + " times longer, at most " + format.Duration(e.MaxDuration) +
-		"; forget one step after " + format.Duration(e.DecayAfter) + " without an offence"
+		"; lower the level by one after " + format.Duration(e.DecayAfter) + " without an offence"
 }

@@ -132,7 +132,7 @@ func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 	}
 	var err error
 	if d.Expect, err = strconv.ParseInt(values.Get("expect"), 10, 64); err != nil || d.Expect < 0 {
-		return nil, fault.Field("expect", "is not a version that the page had")
+		return nil, fault.Field("expect", "must be the version that the page showed")
 	}
 	limits, windows, match := values["limit"], values["window"], values["match"]
 	if len(limits) != len(windows) || len(limits) > maxRows || len(match) > maxRows {
@@ -348,10 +348,10 @@ func (d *draft) readEscalation(p *rules.Policy) bool {
 	}
 	var err error
 	if e.Threshold, err = strconv.Atoi(strings.ReplaceAll(l.Threshold, ",", "")); err != nil {
-		wrong("threshold", "Write a whole number of offences.")
+		wrong("threshold", "Enter a whole number of offences, for example 5.")
 	}
 	if e.Factor, err = strconv.ParseFloat(l.Factor, 64); err != nil {
-		wrong("factor", "Write how many times longer, such as 2.")
+		wrong("factor", "Enter how many times longer, for example 2.")
 	}
 	for _, f := range []struct {
 		name, text string

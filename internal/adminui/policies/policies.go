@@ -81,7 +81,7 @@ func (h *Handler) listPolicies(c *httpserver.Call) error {
 	case "deleted":
 		page.Toast = &site.Toast{Text: "The policy is deleted. Its versions stay in the audit."}
 	case "applied":
-		page.Toast = &site.Toast{Text: "The policies are as the preset says."}
+		page.Toast = &site.Toast{Text: "The preset is applied."}
 	}
 	return h.Render(c, http.StatusOK, "policies", page)
 }
@@ -95,7 +95,7 @@ func (h *Handler) addSparklines(ctx context.Context, rows []policyRow) error {
 	to := h.Now().UTC()
 	from := to.Add(-time.Hour).Truncate(step)
 	for i := range rows {
-		points, err := h.Detection.Traffic(ctx, rows[i].ID, from, to, step)
+		points, err := h.Detection.TrafficCounts(ctx, rows[i].ID, from, to, step)
 		if err != nil {
 			return err
 		}

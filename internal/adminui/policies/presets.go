@@ -1,13 +1,17 @@
 package policies
 
 import (
+	"cmp"
+	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -25,6 +29,11 @@ type presetsPage struct {
 	Changes []presetChange
 	Changed int  // of them, how many change something
 	Shadow  bool // the policies only count whom they would refuse
+	// Traps are what the traps of the preset would have caught, none for a preset without
+	// and for those who do not apply presets. TrapProblem is why it is not known, "" if it is.
+	Traps       []trapPreview
+	TrapProblem string
+	Last        string // of the recorded traffic, a name of spans
 	// Confirm is what has to be typed and ConfirmReason why; Error is what was wrong
 	// with what was typed.
 	Confirm, ConfirmReason, Error string
@@ -125,7 +134,7 @@ func expectedVersions(values url.Values) (map[string]int64, error) {
 		version, name, found := strings.Cut(text, " ")
 		n, err := strconv.ParseInt(version, 10, 64)
 		if !found || err != nil || n < 1 {
-			return nil, fault.Field("expect", "is not a version that the page had")
+			return nil, fault.Field("expect", "must be the version that the page showed")
 		}
 		expect[name] = n
 	}
@@ -137,6 +146,9 @@ func (h *Handler) renderPreset(c *httpserver.Call, status int, preset presets.Pr
 		Frame: h.NewFrame(c, "Presets", "/policies"), Presets: presets.All(), Preset: preset, Changed: len(plan.Changed()), Shadow: shadow,
 		Confirm: plan.Confirm, ConfirmReason: plan.ConfirmReason, Error: wrong,
 	}
+	if err := previewTraps(h, c, &page, preset); err != nil {
+		return err
+	}
 	for i := range plan.Changes {
 		planned := &plan.Changes[i]
 		change := presetChange{Policy: planned.After, Same: len(planned.Fields) == 0}
@@ -147,3 +159,42 @@ func (h *Handler) renderPreset(c *httpserver.Call, status int, preset presets.Pr
 	}
 	return h.Render(c, status, "presets", page)
 }
+
+// previewTraps fills in what the traps of a preset would have caught. A preview that is not
+// possible does not keep the page from being shown.
+func previewTraps(h *Handler, c *httpserver.Call, page *presetsPage, preset presets.Preset) error {
+	if !page.May("admin") || !admin.CanPreview(preset.Policies) {
+		return nil
+	}
+	if page.Last = c.Query("last"); spans[page.Last].length == 0 {
+		page.Last = "24h"
+	}
+	previews, err := h.Policies.PreviewTraps(c.Context(), preset.Policies, spans[page.Last].length)
+	var known *fault.Error
+	if errors.As(err, &known) {
+		page.TrapProblem = known.Message
+		return nil
+	}
+	for _, t := range previews {
+		page.Traps = append(page.Traps, trapPreview{t})
+	}
+	return err
+}
+
+// trapPreview is a preview as the pages show it.
+type trapPreview struct{ admin.TrapPreview }
+
+// Between returns the two ends of what was recorded.
+func (t trapPreview) Between() format.Sentence {
+	return format.TimeRange{From: t.First, To: t.Last}.Between()
+}
+
+// Catching returns the entries that would have caught something, the most first.
+func (t trapPreview) Catching() []admin.TrapEntry {
+	entries := slices.DeleteFunc(slices.Clone(t.Entries), func(e admin.TrapEntry) bool { return e.Requests == 0 })
+	slices.SortStableFunc(entries, func(a, b admin.TrapEntry) int { return cmp.Compare(b.Requests, a.Requests) })
+	return entries
+}
+
+// Idle returns how many entries would have caught nothing.
+func (t trapPreview) Idle() int { return len(t.Entries) - len(t.Catching()) }

@@ -133,7 +133,7 @@ func (h *Handler) returnToVersion(c *httpserver.Call) error {
 	}
 	expect, err := strconv.ParseInt(values.Get("expect"), 10, 64)
 	if err != nil || expect < 1 {
-		return fault.Field("expect", "is not a version that the page had")
+		return fault.Field("expect", "must be the version that the page showed")
 	}
 	ctx := c.Context()
 	all, err := h.Policies.PolicyVersions(ctx, name)
@@ -171,7 +171,7 @@ func (h *Handler) deletePolicy(c *httpserver.Call) error {
 	}
 	expect, err := strconv.ParseInt(values.Get("expect"), 10, 64)
 	if err != nil || expect < 1 {
-		return fault.Field("expect", "is not a version that the page had")
+		return fault.Field("expect", "must be the version that the page showed")
 	}
 	if err := h.Policies.Delete(c.Context(), site.CallerOf(c), name, expect, name); err != nil {
 		return err

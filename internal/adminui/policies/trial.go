@@ -63,6 +63,14 @@ func (t *trial) Bars() []triedRule {
 	return all
 }
 
+// Preview returns what a trap would have caught, nil for other drafts and for a log.
+func (t *trial) Preview() *trapPreview {
+	if t.Trap == nil {
+		return nil
+	}
+	return &trapPreview{*t.Trap}
+}
+
 // spans are the lengths of recorded traffic that the page offers.
 var spans = map[string]struct {
 	length time.Duration

@@ -76,7 +76,7 @@ func (h *Handler) showUsage(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	w, err := h.NewMonitorPage(c, "Use of "+name, "/policies")
+	w, err := h.NewMonitorPage(c, "Usage of "+name, "/policies")
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (p *usagePage) draw(ctx context.Context, detection *admin.Detection) error 
 		return nil
 	}
 	step := chart.Step(p.Range.Length())
-	points, err := detection.Traffic(ctx, p.Policy.ID, p.Range.From, p.Range.To, step)
+	points, err := detection.TrafficCounts(ctx, p.Policy.ID, p.Range.From, p.Range.To, step)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,11 @@ func (s *Site) failed(c *httpserver.Call, err error) error {
 	if fault.Is(err, fault.Unauthorized) {
 		return s.askLogin(c)
 	}
-	page := errorPage{Frame: s.NewFrame(c, "Not done", ""), Status: httpserver.StatusOf(err)}
+	if c.Principal != nil && c.Principal.MustSetUpTOTP && fault.Is(err, fault.Forbidden) && c.Method() == http.MethodGet {
+		setHeaders(c.Ctx)
+		return s.Redirect(c, "/account?"+url.Values{"next": {c.OriginalURL()}}.Encode())
+	}
+	page := errorPage{Frame: s.NewFrame(c, "Not saved", ""), Status: httpserver.StatusOf(err)}
 	var invalid *fault.Error
 	if errors.As(err, &invalid) {
 		page.Text = invalid.Error()

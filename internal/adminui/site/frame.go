@@ -8,9 +8,11 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/openid"
 )
 
 // Frame is what every page has around it. A page's struct embeds it; get one
@@ -30,6 +32,8 @@ type Frame struct {
 	Now     time.Time
 	// Degraded names the parts that fail, for the side bar's foot.
 	Degraded []string
+	// Silences are those of notifications that apply now.
+	Silences []operations.Silence
 	// Toast says what was just changed, nil for nothing.
 	Toast *Toast
 
@@ -66,6 +70,9 @@ func (s *Site) NewFrame(c *httpserver.Call, title, section string) Frame {
 		Title: title, Theme: themeOf(c.Ctx), Here: c.OriginalURL(), Address: c.Address.String(),
 		Node: s.Node, Version: s.Version, Now: s.Now().UTC(), Principal: c.Principal,
 	}
+	if c.Path() == openid.CallbackPath { // its address holds a code, and is good for one request
+		f.Here = "/login"
+	}
 	if c.Principal == nil {
 		return f
 	}
@@ -77,8 +84,13 @@ func (s *Site) NewFrame(c *httpserver.Call, title, section string) Frame {
 	for _, name := range sortedNames(carried.Params()) {
 		f.Carry = append(f.Carry, Field{name, carried.Params().Get(name)})
 	}
-	f.Nav = s.nav(c.Principal, section, carried)
-	f.Degraded = s.degraded(c)
+	if !c.Principal.MustSetUpTOTP { // who must has access to nothing else, and sees nothing of the node
+		f.Nav = s.nav(c.Principal, section, carried)
+		f.Degraded = s.degraded(c)
+		if s.Silences != nil {
+			f.Silences = s.Silences()
+		}
+	}
 	token, _ := c.Locals(CSRFLocal).(string)
 	f.CSRF = MaskCSRF(token)
 	return f

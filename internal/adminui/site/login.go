@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
@@ -22,6 +23,28 @@ type LoginPage struct {
 	// form, nil where it could not be kept.
 	Ended  bool
 	Unsent *UnsentForm
+
+	OpenID *OpenIDChoice // nil without a provider
+	// AskPassword opens the form of the password where it is folded away.
+	AskPassword bool
+	// LoggedOut says that the session here has ended. That of the provider goes on, and
+	// is ended at LogoutURL, "" where that is not known.
+	LoggedOut bool
+	LogoutURL string
+}
+
+// OpenIDChoice leads from the login page to the OpenID provider.
+type OpenIDChoice struct {
+	Label, Start string
+	Failing      time.Time // since when the provider cannot be reached, zero where it can
+	// NoPasswords says that few users may log in with a password, and folds the form away.
+	NoPasswords bool
+}
+
+// LoginDone leads on to the page that was asked for before the login.
+type LoginDone struct {
+	Frame
+	Next string
 }
 
 // UnsentForm is a form that was sent after its session had ended, so that it can be sent
@@ -45,7 +68,7 @@ const (
 
 // notKept are the fields that a form has for its session, and those that no page may show.
 func notKept(name string) bool {
-	return name == "csrf" || strings.Contains(name, "password") || strings.Contains(name, "secret")
+	return name == "csrf" || name == "code" || strings.Contains(name, "password") || strings.Contains(name, "secret")
 }
 
 // unsentOf returns the form of a request without a session, nil where it has none that

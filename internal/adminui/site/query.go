@@ -57,7 +57,7 @@ func ReadQuery(c *httpserver.Call, names ...string) (Query, error) {
 			continue
 		}
 		if len(value) > 1200 || format.ClipLine(value, len(value)) != value {
-			return nil, fault.Field(name, "is too long or holds what is no text")
+			return nil, fault.Field(name, "is too long or contains control characters")
 		}
 		q[name] = []string{value}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/blocks"
@@ -47,7 +48,9 @@ type Options struct {
 	// where none are made.
 	OpenProposals func(context.Context) (int, error)
 	HasJobs       bool
-	Ready         func(context.Context) wire.Readiness // nil where nothing is reported
+	// Silences returns the silences of notifications that apply; nil for none.
+	Silences func() []operations.Silence
+	Ready    func(context.Context) wire.Readiness // nil where nothing is reported
 
 	Node, Version string
 	Logger        *slog.Logger
@@ -110,13 +113,13 @@ func ExpiryOf(length, until string, from time.Time) (blocks.Expiry, error) {
 	case "until":
 		end, err := time.Parse(format.DateField, strings.Replace(strings.TrimSpace(until), "T", " ", 1))
 		if err != nil {
-			return blocks.Expiry{}, fault.Field("expires_at", "Give a day and a time, UTC, such as 2026-12-31 23:59.")
+			return blocks.Expiry{}, fault.Field("expires_at", "Enter a day and a time in UTC as YYYY-MM-DD hh:mm.")
 		}
 		return blocks.Expiry{Until: end}, nil
 	}
 	d, err := rules.ParseDuration(length)
 	if err != nil {
-		return blocks.Expiry{}, fault.Field("expires_at", "Choose how long.")
+		return blocks.Expiry{}, fault.Field("expires_at", "Choose a duration.")
 	}
 	return blocks.Expiry{Until: from.Add(d)}, nil
 }

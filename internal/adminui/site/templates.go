@@ -14,7 +14,7 @@ import (
 )
 
 // shared are the templates that every page may use.
-var shared = []string{"templates/base.html", "templates/parts.html", "templates/icons.html", "templates/monitor.html"}
+var shared = []string{"templates/base.html", "templates/parts.html", "templates/icons.html", "templates/monitor.html", "templates/traps.html"}
 
 // parseTemplates returns every page's templates by the name of its file.
 func (s *Site) parseTemplates() (map[string]*template.Template, error) {
@@ -48,13 +48,17 @@ func (s *Site) funcs() template.FuncMap {
 			whole, err := toInt64(n)
 			return format.Number(whole), err
 		},
-		"compact": format.Compact, "ratio": format.Ratio, "plural": format.Plural[int],
+		"compact": format.Compact, "ratio": format.Ratio,
+		"plural": func(n any, word string) (string, error) {
+			whole, err := toInt64(n)
+			return format.Plural(whole, word), err
+		},
 		"dur": format.Duration, "rule": format.Rule, "rules": format.Rules, "ruletext": format.RuleText, "window": format.Window,
 		"when":      func(t time.Time) format.TimeView { return format.When(t, s.Now()) },
 		"ago":       func(t time.Time) string { return format.When(t, s.Now()).Relative },
-		"fulltime":  func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05.000") },
-		"clocktime": func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
-		"clockof":   func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2 Jan, 15:04:05.000") },
+		"fulltime":  format.DateMilli,
+		"clocktime": format.Milli,
+		"clockof":   func(ms int64) format.Moment { return format.DayMilli(time.UnixMilli(ms)) },
 		"refusedby": refusedByText, "barekey": format.BareKey, "plural64": format.Plural[int64], "patternof": PatternText,
 		"decision": decisionOf,
 		"pace":     format.Pace,

@@ -32,6 +32,7 @@ type Client struct {
 	Reports       Reports
 	Tokens        Tokens
 	Users         Users
+	Views         Views
 
 	conn *conn
 }
@@ -76,6 +77,7 @@ func New(base, token string) (*Client, error) {
 		Reports:       Reports{c},
 		Tokens:        Tokens{c},
 		Users:         Users{c},
+		Views:         Views{c},
 		conn:          c,
 	}, nil
 }

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"net/http"
+	"net/url"
 	"strconv"
 
 	"github.com/stint-dev/stint/internal/wire"
@@ -18,4 +20,39 @@ func (n Notifications) List(ctx context.Context, limit int) (*wire.Notifications
 // Test sends a message over one channel.
 func (n Notifications) Test(ctx context.Context, channel string) (*wire.TestAnswer, error) {
 	return call[wire.TestAnswer](ctx, n.conn, post(wire.PathNotifications+"/test", wire.TestRequest{Channel: channel}))
+}
+
+// Channels returns all channels, without their secrets.
+func (n Notifications) Channels(ctx context.Context) ([]wire.Channel, error) {
+	return items[wire.Channel](ctx, n.conn, get(wire.PathChannels))
+}
+
+// AddChannel sets up a channel.
+func (n Notifications) AddChannel(ctx context.Context, c wire.ChannelRequest) (*wire.Channel, error) {
+	return call[wire.Channel](ctx, n.conn, post(wire.PathChannels, c))
+}
+
+// ChangeChannel changes a channel.
+func (n Notifications) ChangeChannel(ctx context.Context, name string, p wire.ChannelPatch) (*wire.Channel, error) {
+	return call[wire.Channel](ctx, n.conn, request{method: http.MethodPatch, path: wire.PathChannels + "/" + url.PathEscape(name), body: p})
+}
+
+// DeleteChannel deletes a channel.
+func (n Notifications) DeleteChannel(ctx context.Context, name string) error {
+	return n.conn.do(ctx, remove(wire.PathChannels+"/"+url.PathEscape(name), nil), nil)
+}
+
+// Silences returns the silences that apply.
+func (n Notifications) Silences(ctx context.Context) ([]wire.Silence, error) {
+	return items[wire.Silence](ctx, n.conn, get(wire.PathSilences))
+}
+
+// AddSilence silences notifications.
+func (n Notifications) AddSilence(ctx context.Context, s wire.SilenceRequest) (*wire.Silence, error) {
+	return call[wire.Silence](ctx, n.conn, post(wire.PathSilences, s))
+}
+
+// EndSilence ends a silence before its time.
+func (n Notifications) EndSilence(ctx context.Context, id string) error {
+	return n.conn.do(ctx, remove(wire.PathSilences+"/"+url.PathEscape(id), nil), nil)
 }

@@ -29,6 +29,14 @@ func (p Policies) Presets(ctx context.Context) ([]wire.Preset, error) {
 	return items[wire.Preset](ctx, p.conn, get(wire.PathPresets))
 }
 
+// PreviewPreset returns what the traps of a preset would have caught. last is how far back,
+// the server's default if it is empty.
+func (p Policies) PreviewPreset(ctx context.Context, name, last string) (*wire.PresetPreview, error) {
+	r := get(wire.PathPresets + "/" + url.PathEscape(name) + "/preview").with(param("last", last))
+	r.slow = true
+	return call[wire.PresetPreview](ctx, p.conn, r)
+}
+
 // List returns all policies.
 func (p Policies) List(ctx context.Context) ([]wire.Policy, error) {
 	return items[wire.Policy](ctx, p.conn, get(wire.PathPolicies))

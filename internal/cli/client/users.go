@@ -31,6 +31,11 @@ func (u Users) SetPassword(ctx context.Context, id, password string) error {
 	return u.conn.do(ctx, request{method: http.MethodPut, path: userPath(id) + "/password", body: wire.PasswordRequest{Password: password}}, nil)
 }
 
+// ResetTOTP takes a user's two-factor sign-in away and ends the user's sessions.
+func (u Users) ResetTOTP(ctx context.Context, id string) (*wire.User, error) {
+	return call[wire.User](ctx, u.conn, remove(userPath(id)+"/totp", nil))
+}
+
 // Delete deletes a user.
 func (u Users) Delete(ctx context.Context, id string) error {
 	return u.conn.do(ctx, remove(userPath(id), nil), nil)

@@ -25,6 +25,10 @@ func (c *Console) NewPassword() (string, error) {
 	return password, err
 }
 
+// Secret reads a secret that is not chosen here, for example a URL with a token: from the
+// terminal without echo, or the next line of standard input.
+func (c *Console) Secret(prompt string) (string, error) { return c.secret(prompt) }
+
 // PrintToken prints a new token: only the secret to standard output, so that it can be
 // redirected to a file, and the rest to standard error.
 func (c *Console) PrintToken(t *wire.CreatedToken) error {

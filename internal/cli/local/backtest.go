@@ -70,7 +70,7 @@ type backtestFlags struct {
 	options, againstOptions []string
 	out, html               string
 	limit                   int
-	outcomes                []string
+	outcomes, scopes        []string
 }
 
 func NewBacktest(con *console.Console) *cobra.Command {
@@ -82,10 +82,9 @@ func NewBacktest(con *console.Console) *cobra.Command {
 report who would have been refused and by which rule. No server is needed and nothing is
 changed. With --against a second stack is tried beside the first, and the report says who
 would be newly refused and newly allowed. --against also takes the name of an algorithm: the
-same rules are then tried under both, so that the report shows which keys they treat
-differently. Policies with an outcome count what the status of an answer means, as --outcome
-says. A missing asset, favicon or robots.txt means nothing. Escalations block as they would in
-the service, without its safety limit.
+same rules are then tried under both. Policies with an outcome count what the status of an
+answer means, as --outcome says; a missing asset, favicon or robots.txt means nothing. Policies
+with a scope refuse only what --scope says is in it. Escalations have no safety limit here.
 
 --truth names a file that says who the attackers are: CSV with the columns key, label and
 first_attack, or JSON lines with these fields; first_attack is a time, and empty for a benign
@@ -101,6 +100,7 @@ which needs no server and makes no request.`,
 		Example: `admin backtest access.log.gz --rule 1/s --rule 20/m --rule 200/h --rule 800/d
 admin backtest access.log.gz -f policies.yaml --against-rule 20/m
 admin backtest access.log.gz --preset website --preset traps --truth truth.csv --against-preset api --html report.html
+admin backtest access.log.gz --preset website --scope 'POST /login=login'
 admin backtest access.log.gz --rule 20/m --algorithm sorted_set_log --option count_refused --against timestamp_log
 admin backtest api.csv --key-column token --rule 100/h --out report.json`,
 		Args: cobra.MinimumNArgs(1),
@@ -125,6 +125,7 @@ admin backtest api.csv --key-column token --rule 100/h --out report.json`,
 	flags.StringVar(&f.html, "html", "", "also write the report as a page with charts to this file")
 	flags.IntVar(&f.limit, "limit", 20, "the most keys in a table, 0 for all")
 	flags.StringArrayVar(&f.outcomes, "outcome", nil, "what answers mean, as 404=not_found or 'POST 401,403=login_failed', which are the defaults; may be repeated")
+	flags.StringArrayVar(&f.scopes, "scope", nil, "which requests say a scope, as /login=login or 'POST /session*=login': a method if only it counts, a pattern of the path, and the scope; may be repeated")
 	c.MarkFlagsMutuallyExclusive("rule", "file")
 	c.MarkFlagsMutuallyExclusive("rule", "preset")
 	c.MarkFlagsMutuallyExclusive("against", "against-rule", "against-preset")
@@ -196,6 +197,9 @@ func backtestOptions(con *console.Console, f *backtestFlags) (backtest.Options, 
 		return backtest.Options{}, err
 	}
 	options := backtest.Options{Plan: plan}
+	if options.Scopes, err = accesslog.ParseScopes(f.scopes); err != nil {
+		return options, console.Usagef("--scope: %w", err)
+	}
 	if len(f.outcomes) > 0 {
 		if options.Outcomes, err = accesslog.ParseOutcomes(f.outcomes); err != nil {
 			return backtest.Options{}, console.Usagef("--outcome: %w", err)

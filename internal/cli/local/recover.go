@@ -26,7 +26,8 @@ can write to the database can do this. The token is printed once; running server
 within seconds. It is recorded in the audit log.
 
 With --user a user becomes (again) an enabled admin with a new password, which is asked for
-on a terminal and elsewhere is the first line of standard input.`,
+on a terminal and elsewhere is the first line of standard input. The user's two-factor sign-in
+is taken away.`,
 		Example: "admin recover-admin --data-dir ./data\nSTINT_DATABASE_URL=postgres://stint@db/stint admin recover-admin\nadmin recover-admin --user maria",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
@@ -87,11 +88,12 @@ func recoverUser(ctx context.Context, con *console.Console, store *sqlstore.Stor
 		_, err = store.Identities.AddUser(ctx, recovery, identity.User{Name: name, Role: identity.Administrator, PasswordHash: hash})
 	case err == nil:
 		role, disabled := identity.Administrator, false
-		_, err = store.Identities.UpdateUser(ctx, recovery, user.ID, identity.UserUpdate{Role: &role, PasswordHash: &hash, Disabled: &disabled})
+		_, err = store.Identities.UpdateUser(ctx, recovery, user.ID, identity.UserUpdate{Role: &role, PasswordHash: &hash, Disabled: &disabled, RemoveTOTP: true})
 	}
 	if err != nil {
 		return err
 	}
-	con.Notef("User %s is now an enabled admin with the new password.", output.Escape(name))
+	con.Notef("User %s is now an enabled admin with the new password and without two-factor sign-in.", output.Escape(name))
+	con.Notef("Servers with --password-login let in only the users that it names; add this one there if it is missing.")
 	return nil
 }

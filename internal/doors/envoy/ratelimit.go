@@ -10,7 +10,6 @@ import (
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"github.com/valyala/fasthttp"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -128,17 +127,22 @@ func (s *Server) ShouldRateLimit(ctx context.Context, q *ratelimitv3.RateLimitRe
 	if err != nil {
 		return nil, err
 	}
-	answer := &ratelimitv3.RateLimitResponse{OverallCode: codeOK, Statuses: make([]*ratelimitv3.RateLimitResponse_DescriptorStatus, len(l.of))}
+	return s.limitAnswer(l.of, &all), nil
+}
+
+// limitAnswer writes a decision; of has the check of each descriptor.
+func (s *Server) limitAnswer(of []int, all *gate.Combined) *ratelimitv3.RateLimitResponse {
+	answer := &ratelimitv3.RateLimitResponse{OverallCode: codeOK, Statuses: make([]*ratelimitv3.RateLimitResponse_DescriptorStatus, len(of))}
 	if !all.Allowed() {
 		answer.OverallCode = codeOver
 	}
-	for i, at := range l.of {
+	for i, at := range of {
 		answer.Statuses[i] = statusOfDescriptor(&all.Decisions[at])
 	}
-	shown := ratelimit.Summary(&all)
+	shown := ratelimit.Summary(all)
 	answer.ResponseHeadersToAdd = s.headersOf(&shown)
 	answer.DynamicMetadata = metadataOf(&shown)
-	return answer, nil
+	return answer
 }
 
 // decide asks the gate about checks of different keys as one. The gate has its own
@@ -209,9 +213,11 @@ func (s *Server) ask(ctx context.Context, checks []gate.Check) (gate.Combined, e
 		return s.o.Limits.DecideAllOrApart(ctx, checks)
 	}
 	d, err := s.o.Limits.Check(ctx, checks[0])
-	return gate.Combined{
-		Outcome: d.Outcome, ID: d.ID, Answer: d.Answer, Degraded: d.Degraded, Decisions: []gate.Decision{d},
-	}, err
+	return *combinedOf(d), err
+}
+
+func combinedOf(d gate.Decision) *gate.Combined {
+	return &gate.Combined{Outcome: d.Outcome, ID: d.ID, Answer: d.Answer, Degraded: d.Degraded, Decisions: []gate.Decision{d}}
 }
 
 // statusOfDescriptor describes the rule that refuses or, if none does, the one that
@@ -247,12 +253,13 @@ func statusOfDescriptor(d *gate.Decision) *ratelimitv3.RateLimitResponse_Descrip
 // headersOf returns the headers for the client: Retry-After, RateLimit,
 // RateLimit-Policy and, of a refusal, its id.
 func (s *Server) headersOf(d *gate.Decision) []*corev3.HeaderValue {
-	var header fasthttp.ResponseHeader
-	header.SetNoDefaultContentType(true)
-	s.headers.Set(&header, d, s.o.View.Selector())
-	var list []*corev3.HeaderValue
-	for name, value := range header.All() {
-		list = append(list, &corev3.HeaderValue{Key: string(name), Value: string(value)})
+	var space [512]byte
+	lines := string(s.headers.Append(space[:0], d, s.o.View.Selector()))
+	list := make([]*corev3.HeaderValue, 0, 4)
+	for line := range strings.SplitSeq(lines, "\r\n") {
+		if name, value, found := strings.Cut(line, ": "); found {
+			list = append(list, &corev3.HeaderValue{Key: name, Value: value})
+		}
 	}
 	if !d.Allowed() && d.ID != "" {
 		list = append(list, &corev3.HeaderValue{Key: "X-Stint-Refusal-Id", Value: d.ID})

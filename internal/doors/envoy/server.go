@@ -11,7 +11,9 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,15 +21,14 @@ import (
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
+	"github.com/stint-dev/stint/internal/doors/envoy/grpcserver"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -48,12 +49,11 @@ const (
 	maxHeaders         = 16 << 10  // bytes of a call's own metadata
 	maxStreams         = 1000      // calls under way on one connection
 	handshakeTime      = 10 * time.Second
+	requestTime        = 10 * time.Second
 	maxConnectionAge   = 5 * time.Minute
 	connectionAgeGrace = 10 * time.Second
 	minPing            = 10 * time.Second
-	// workers are the goroutines that answer calls. Each call beyond them has one of its
-	// own, whose stack has to grow first: a fifth of the time of a call.
-	workers = 256
+	maxBatch           = 64
 )
 
 // HealthService is what Envoy's health checks may ask about, besides "" for the node.
@@ -77,11 +77,17 @@ type Options struct {
 	Clients func() httpserver.ClientAddresses
 	// Authorize refuses a call from an address with that token, "" for none.
 	Authorize func(address netip.Addr, token string) error
-	TLS       *tls.Config // nil for none
+	// Knows reports whether a token, "" for none, is one about which Authorize asks nobody;
+	// nil means that all are. Calls with others do not hold up those that come with them.
+	Knows func(token string) bool
+	TLS   *tls.Config // nil for none
 	// MaxConnectionAge is how long a connection is kept; 0 means five minutes. Envoy keeps
 	// one for each worker, and finds new nodes only where it makes new ones. gRPC spreads
 	// it by a tenth.
 	MaxConnectionAge time.Duration
+	// MaxBatch is how many calls that come together are one question to the log; 0 means 64.
+	// It is 1 where the log has several servers: one that is slow holds up its own calls only.
+	MaxBatch int
 	// Observe is called for every check with the HTTP status that it amounts to, and the
 	// id of its trace if it has a span; nil for none.
 	Observe func(status int, took time.Duration, traceID string)
@@ -95,7 +101,8 @@ type Server struct {
 	ratelimitv3.UnimplementedRateLimitServiceServer
 	o       Options
 	headers ratelimit.Headers
-	grpc    *grpc.Server
+	calls   *grpcserver.Server
+	grpc    *grpc.Server // answers what calls leaves to it
 	health  *health.Server
 }
 
@@ -107,29 +114,62 @@ func New(o Options) *Server {
 	if o.MaxConnectionAge == 0 {
 		o.MaxConnectionAge = maxConnectionAge
 	}
+	if o.MaxBatch == 0 {
+		o.MaxBatch = maxBatch
+	}
 	if o.Clients == nil {
 		o.Clients = func() httpserver.ClientAddresses { return httpserver.ClientAddresses{} }
+	}
+	if o.Knows == nil {
+		o.Knows = func(string) bool { return true }
 	}
 	if o.Observe == nil {
 		o.Observe = func(int, time.Duration, string) {}
 	}
 	s := &Server{o: o, health: health.NewServer()}
-	options := []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders), grpc.MaxConcurrentStreams(maxStreams),
-		grpc.ConnectionTimeout(handshakeTime),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: o.MaxConnectionAge, MaxConnectionAgeGrace: connectionAgeGrace}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
-		grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream), grpc.NumStreamWorkers(workers),
-	}
-	if o.TLS != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(o.TLS)))
-	}
-	s.grpc = grpc.NewServer(options...)
+	s.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream))
 	ratelimitv3.RegisterRateLimitServiceServer(s.grpc, s)
 	authv3.RegisterAuthorizationServer(s.grpc, s)
 	healthv1.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
+	s.calls = grpcserver.New(grpcserver.Options{
+		Methods: methods, Metadata: readMetadata, Answer: together{s}.answerAll, MaxBatch: o.MaxBatch, MaxMessage: maxMessage,
+		Plain: plain{s}, Whole: s.wholeMethods(), TLS: o.TLS, RequestTime: requestTime,
+		MaxHeaders: maxHeaders, MaxStreams: maxStreams, HandshakeTime: handshakeTime,
+		MaxAge: o.MaxConnectionAge, Grace: connectionAgeGrace, MinPing: minPing,
+	})
 	return s
+}
+
+// wholeMethods returns the paths of the methods that take one message.
+func (s *Server) wholeMethods() (paths []string) {
+	for service, info := range s.grpc.GetServiceInfo() {
+		for _, m := range info.Methods {
+			if !m.IsClientStream {
+				paths = append(paths, "/"+service+"/"+m.Name)
+			}
+		}
+	}
+	return paths
+}
+
+// plain is the gRPC server. It reads nothing of a reflection before its token is checked:
+// grpc-go reads messages before it calls a method.
+type plain struct{ *Server }
+
+// ServeHTTP implements http.Handler.
+func (p plain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/grpc.reflection.") {
+		token := tokenOf(metadata.MD{authorizationMetadata: r.Header.Values(authorizationMetadata), tokenMetadata: r.Header.Values(tokenMetadata)})
+		if err := p.o.Authorize(socketAddress(r.RemoteAddr), token); err != nil {
+			refusal := status.Convert(p.callError(err))
+			w.Header().Set("Content-Type", "application/grpc")
+			w.Header().Set(http.TrailerPrefix+"Grpc-Status", strconv.Itoa(int(refusal.Code())))
+			w.Header().Set(http.TrailerPrefix+"Grpc-Message", grpcserver.Escaped(refusal.Message()))
+			return
+		}
+	}
+	p.grpc.ServeHTTP(w, r)
 }
 
 // Serve answers on l until Stop. It returns nil after Stop.
@@ -138,10 +178,7 @@ func (s *Server) Serve(l net.Listener) error {
 	defer cancel()
 	s.setHealth()
 	go supervise.Run(ctx, "grpc health", s.watchHealth)
-	if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-		return err
-	}
-	return nil
+	return s.calls.Serve(l)
 }
 
 // watchHealth reports whether the node can decide.
@@ -171,9 +208,9 @@ func (s *Server) setHealth() {
 // way, for at most the time given. It reports whether all of them ended.
 func (s *Server) Stop(within time.Duration) bool {
 	s.health.Shutdown()
-	cut := time.AfterFunc(within, func() { supervise.Do("grpc stop", s.grpc.Stop) })
-	s.grpc.GracefulStop()
-	return cut.Stop()
+	all := s.calls.Stop(within)
+	s.grpc.Stop()
+	return all
 }
 
 // unary authorizes a call, and recovers a panic in it.
@@ -222,25 +259,39 @@ func (s *Server) authorize(ctx context.Context, method string) error {
 		return nil
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
-	token := ""
+	return s.o.Authorize(peerOf(ctx), tokenOf(md))
+}
+
+// tokenOf returns the token of a call, "" for none.
+func tokenOf(md metadata.MD) string {
+	if len(md) == 0 {
+		return ""
+	}
 	if lines := md.Get(tokenMetadata); len(lines) == 1 {
-		token = strings.TrimSpace(lines[0])
+		return strings.TrimSpace(lines[0])
 	} else if lines := md.Get(authorizationMetadata); len(lines) == 1 {
 		if scheme, secret, found := strings.Cut(lines[0], " "); found && strings.EqualFold(scheme, "Bearer") {
-			token = strings.TrimSpace(secret)
+			return strings.TrimSpace(secret)
 		}
 	}
-	return s.o.Authorize(peerOf(ctx), token)
+	return ""
 }
 
 // peerOf returns the other end of a call, the unspecified address where it has none.
 func peerOf(ctx context.Context) netip.Addr {
 	if p, found := peer.FromContext(ctx); found {
-		if tcp, isTCP := p.Addr.(*net.TCPAddr); isTCP {
-			return tcp.AddrPort().Addr().Unmap().WithZone("")
-		}
+		return socketAddress(p.Addr.String())
 	}
 	return netip.IPv6Unspecified()
+}
+
+// socketAddress returns the address of an address and port.
+func socketAddress(text string) netip.Addr {
+	address, err := netip.ParseAddrPort(text)
+	if err != nil {
+		return netip.IPv6Unspecified()
+	}
+	return address.Addr().Unmap().WithZone("")
 }
 
 // codeOf is what a mistake of the caller is called in gRPC.

@@ -22,10 +22,8 @@ type traceIDKey struct{}
 // asked of the gate. That has no end, as the gate has a deadline of its own and a caller
 // who has gone is charged all the same.
 func (s *Server) trace(call context.Context, method string, began time.Time) (context.Context, *tracing.Span) {
-	var parent tracing.Parent
-	if lines := metadata.ValueFromIncomingContext(call, traceparentMetadata); len(lines) == 1 {
-		parent = tracing.ParseParent([]byte(lines[0]))
-	}
+	md, _ := metadata.FromIncomingContext(call)
+	parent := parentOf(md)
 	ctx, span := s.o.Tracer.Request(parent, strings.TrimPrefix(method, "/"), began)
 	if span != nil {
 		parent = span.Parent()
@@ -35,6 +33,14 @@ func (s *Server) trace(call context.Context, method string, began time.Time) (co
 		ctx = context.WithValue(ctx, traceIDKey{}, parent.TraceID())
 	}
 	return ctx, span
+}
+
+// parentOf returns the trace that a call names, the zero Parent for none.
+func parentOf(md metadata.MD) tracing.Parent {
+	if lines := md[traceparentMetadata]; len(lines) == 1 {
+		return tracing.ParseParent([]byte(lines[0]))
+	}
+	return tracing.Parent{}
 }
 
 // endTrace ends the span of a call that is answered as an HTTP status would.
@@ -64,8 +70,12 @@ func contextOf(c *httpserver.Call) context.Context {
 
 // metaOf returns what is shown with the offence of a call: the id of its trace.
 func metaOf(ctx context.Context) map[string]string {
-	id, isTraced := ctx.Value(traceIDKey{}).(string)
-	if !isTraced {
+	id, _ := ctx.Value(traceIDKey{}).(string)
+	return metaOfTrace(id)
+}
+
+func metaOfTrace(id string) map[string]string {
+	if id == "" {
 		return nil
 	}
 	return map[string]string{httpserver.TraceKey: id}

@@ -27,7 +27,10 @@ type Options struct {
 }
 
 // Client posts bodies.
-type Client struct{ http *http.Client }
+type Client struct {
+	http   *http.Client
+	dialer *net.Dialer
+}
 
 // New returns a client.
 func New(o Options) *Client {
@@ -36,7 +39,7 @@ func New(o Options) *Client {
 		// Checked on the address that is dialled, after any name was resolved.
 		dialer.Control = func(_, address string, _ syscall.RawConn) error { return refusePrivate(address) }
 	}
-	return &Client{&http.Client{
+	return &Client{dialer: dialer, http: &http.Client{
 		Transport: &http.Transport{DialContext: dialer.DialContext, Proxy: nil, MaxIdleConns: 4, IdleConnTimeout: time.Minute},
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
@@ -45,15 +48,23 @@ func New(o Options) *Client {
 	}}
 }
 
+// DialContext dials what the client may reach, for protocols other than HTTP.
+func (c *Client) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return c.dialer.DialContext(ctx, network, address)
+}
+
 var errPrivate = errors.New("the address is private; allow private addresses in the settings to reach it")
 
 // special are the networks that are neither private nor public: shared and
-// documentation space, benchmarks, and IPv4 inside IPv6.
+// documentation space, benchmarks, IPv4 inside IPv6, and the address at which Azure
+// answers its machines.
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"),
 	netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
 	netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
 	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"),
+	netip.MustParsePrefix("168.63.129.16/32"), netip.MustParsePrefix("2001::/32"),
+	netip.MustParsePrefix("::/96"), netip.MustParsePrefix("fec0::/10"),
 }
 
 func refusePrivate(address string) error {
@@ -85,24 +96,36 @@ func (c *Client) Post(ctx context.Context, target, contentType string, body []by
 	}
 	request.Header.Set("Content-Type", contentType)
 	request.Header.Set("User-Agent", "Stint")
-	response, err := c.http.Do(request)
+	response, err := c.Do(request)
 	if err != nil {
-		var inside *url.Error
-		if errors.As(err, &inside) {
-			err = inside.Err
-		}
-		if errors.Is(err, errPrivate) {
-			return notify.Permanent(errPrivate)
-		}
 		return err
 	}
 	defer response.Body.Close()
 	// Read a little, so that the connection can be used again.
 	_, _ = io.CopyN(io.Discard, response.Body, 4096)
-	return verdict(response.StatusCode)
+	return CheckStatus(response.StatusCode)
 }
 
-func verdict(status int) error {
+// Do sends a request. That its address may not be reached is a permanent error. Errors
+// never hold the URL.
+func (c *Client) Do(request *http.Request) (*http.Response, error) {
+	response, err := c.http.Do(request)
+	if err == nil {
+		return response, nil
+	}
+	var inside *url.Error
+	if errors.As(err, &inside) {
+		err = inside.Err
+	}
+	if errors.Is(err, errPrivate) {
+		return nil, notify.Permanent(errPrivate)
+	}
+	return nil, err
+}
+
+// CheckStatus returns what a status says of a message: nil for any 2xx, an error for others,
+// which is permanent for a 3xx and for another 4xx than 408, 425 and 429.
+func CheckStatus(status int) error {
 	switch {
 	case status >= 200 && status < 300:
 		return nil

@@ -15,12 +15,13 @@ func TestPrivateAndSpecialAddressesAreNotReachedUnlessAllowed(t *testing.T) {
 		"127.0.0.1:80", "10.1.2.3:80", "172.16.0.1:80", "192.168.1.1:80", "169.254.169.254:80", "0.0.0.0:80",
 		"100.64.0.1:80", "198.18.0.1:80", "224.0.0.1:80", "255.255.255.255:80",
 		"[::1]:80", "[::]:80", "[fe80::1]:80", "[fd00::1]:80", "[::ffff:10.0.0.1]:80", "[64:ff9b::a00:1]:80", "[2002:a00:1::]:80",
+		"168.63.129.16:80", "[2001:0:a00:1::1]:80", "[::a00:1]:80", "[fec0::1]:80",
 	} {
 		if refusePrivate(address) == nil {
 			t.Errorf("%s is reached", address)
 		}
 	}
-	for _, address := range []string{"203.0.113.7:443", "[2600::1]:443"} {
+	for _, address := range []string{"203.0.113.7:443", "[2600::1]:443", "168.63.129.17:443", "[2001:4860::1]:443"} {
 		if err := refusePrivate(address); err != nil {
 			t.Errorf("%s: %v", address, err)
 		}

@@ -4,16 +4,19 @@ package email
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/wneessen/go-mail"
 
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/notify"
 )
 
@@ -28,14 +31,22 @@ type Options struct {
 	URL  string
 	From string
 	To   []string
+	// DialContext connects to the server; nil for any address.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }
+
+// The errors of New for a bad sender and for bad recipients.
+var (
+	ErrSender     = errors.New("the sender is not a mail address")
+	ErrRecipients = errors.New("name one or more recipients, each by a mail address")
+)
 
 // Channel sends mail.
 type Channel struct {
-	client   *mail.Client
-	from     string
-	to       []string
-	password string
+	client  *mail.Client
+	from    string
+	to      []string
+	secrets *strings.Replacer // hides the password in errors, nil without one
 }
 
 // New returns the channel, or an error in one line that holds no secret.
@@ -49,11 +60,23 @@ func New(o Options) (*Channel, error) {
 	case "smtp":
 		options = append(options, mail.WithTLSPolicy(mail.TLSMandatory), mail.WithPort(587))
 	case "smtps":
-		options = append(options, mail.WithSSL(), mail.WithPort(465))
+		options = append(options, mail.WithPort(465))
+		if o.DialContext == nil {
+			options = append(options, mail.WithSSL())
+		}
 	case "smtp+plain":
 		options = append(options, mail.WithTLSPolicy(mail.NoTLS), mail.WithPort(25))
 	default:
 		return nil, errors.New("the SMTP URL must begin with smtp://, smtps:// or smtp+plain://")
+	}
+	if o.DialContext != nil {
+		dial := o.DialContext
+		if u.Scheme == "smtps" {
+			// The library leaves TLS to the function, and then learns of it by this policy.
+			dial = overTLS(dial, u.Hostname())
+			options = append(options, mail.WithTLSPolicy(mail.TLSOpportunistic))
+		}
+		options = append(options, mail.WithDialContextFunc(dial))
 	}
 	if u.Port() != "" {
 		port, err := strconv.Atoi(u.Port())
@@ -64,8 +87,9 @@ func New(o Options) (*Channel, error) {
 	}
 	c := &Channel{from: o.From, to: o.To}
 	if u.User != nil {
-		c.password, _ = u.User.Password()
-		options = append(options, mail.WithUsername(u.User.Username()), mail.WithPassword(c.password),
+		password, _ := u.User.Password()
+		c.secrets = hiding(u.User.Username(), password)
+		options = append(options, mail.WithUsername(u.User.Username()), mail.WithPassword(password),
 			mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover))
 	}
 	if c.client, err = mail.NewClient(u.Hostname(), options...); err != nil {
@@ -76,6 +100,37 @@ func New(o Options) (*Channel, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// hiding returns what hides a password in the forms in which it is sent, which a server
+// may repeat: as it is, as LOGIN and as PLAIN send it, and a user's with it. nil for none.
+func hiding(user, password string) *strings.Replacer {
+	if password == "" {
+		return nil
+	}
+	var pairs []string
+	for _, plain := range []string{"\x00" + user + "\x00" + password, user + "\x00" + user + "\x00" + password, password} {
+		for _, form := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding} {
+			pairs = append(pairs, form.EncodeToString([]byte(plain)), "xxxxx")
+		}
+	}
+	return strings.NewReplacer(append(pairs, password, "xxxxx")...)
+}
+
+// overTLS returns dial with TLS from the start.
+func overTLS(dial mail.DialContextFunc, host string) mail.DialContextFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		plain, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		secured := tls.Client(plain, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12})
+		if err := secured.HandshakeContext(ctx); err != nil {
+			_ = plain.Close() // the error that matters is the handshake's
+			return nil, err
+		}
+		return secured, nil
+	}
 }
 
 // Name returns "email".
@@ -93,8 +148,8 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 	}
 	var refused *mail.SendError
 	permanent := errors.As(err, &refused) && !refused.IsTemp() && refused.Reason != mail.ErrConnCheck
-	if c.password != "" {
-		err = errors.New(strings.ReplaceAll(err.Error(), c.password, "xxxxx"))
+	if c.secrets != nil {
+		err = errors.New(c.secrets.Replace(err.Error()))
 	}
 	if permanent {
 		return notify.Permanent(err)
@@ -105,13 +160,13 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 func (c *Channel) compose(m notify.Message) (*mail.Msg, error) {
 	message := mail.NewMsg()
 	if err := message.From(c.from); err != nil {
-		return nil, fmt.Errorf("the sender %q is no address of mail", c.from)
+		return nil, fmt.Errorf("%w: %q", ErrSender, c.from)
 	}
 	if len(c.to) == 0 {
-		return nil, errors.New("no receiver of mail is named")
+		return nil, ErrRecipients
 	}
 	if err := message.To(c.to...); err != nil {
-		return nil, fmt.Errorf("a receiver among %q is no address of mail", c.to)
+		return nil, fmt.Errorf("%w: %q", ErrRecipients, c.to)
 	}
 	message.Subject("[Stint] " + oneLine(m.Subject))
 	message.SetDate()
@@ -130,7 +185,7 @@ func (c *Channel) compose(m notify.Message) (*mail.Msg, error) {
 func body(m notify.Message) string {
 	var b strings.Builder
 	for _, n := range m.Items {
-		fmt.Fprintf(&b, "%s\n%s\n%s\n\n", oneLine(n.Subject), n.At.UTC().Format("Mon 2 Jan 2006, 15:04:05 UTC"), printable(n.Text))
+		fmt.Fprintf(&b, "%s\n%s\n%s\n\n", oneLine(n.Subject), n.At.UTC().Format("Mon 2 Jan 2006, 15:04:05 UTC"), escape.Visible(n.Text))
 	}
 	if m.Total > len(m.Items) {
 		fmt.Fprintf(&b, "and %d more like these.\n\n", m.Total-len(m.Items))
@@ -142,18 +197,4 @@ func body(m notify.Message) string {
 	return b.String()
 }
 
-// printable draws what cannot be seen or changes direction as its code point,
-// U+202E for example.
-func printable(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if r != '\n' && !unicode.IsPrint(r) {
-			fmt.Fprintf(&b, "U+%04X", r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-func oneLine(s string) string { return printable(strings.ReplaceAll(s, "\n", " ")) }
+func oneLine(s string) string { return escape.Visible(strings.ReplaceAll(s, "\n", " ")) }

@@ -143,3 +143,11 @@ func TestWrongSettingsAreFoundAtTheStartAndHoldNoSecret(t *testing.T) {
 		}
 	}
 }
+
+func TestAnErrorHidesThePasswordInEveryFormThatIsSent(t *testing.T) {
+	for _, sent := range []string{"pass", "cGFzcw==", "AG1lAHBhc3M=", "bWUAbWUAcGFzcw=="} {
+		if got := hiding("me", "pass").Replace("535 no " + sent + " here"); got != "535 no xxxxx here" {
+			t.Errorf("%s: %s", sent, got)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
@@ -75,9 +76,11 @@ type CheckContents func(ctx context.Context, path string) error
 // taken, a token revoked since stays revoked, and the token that asks for the
 // restoring goes on working. No credential comes back that was taken away since:
 // a token ends when it would have ended, or earlier, and a user keeps the present
-// password and stays disabled or deleted. Sessions end. A node's catalog must be
-// reloaded whole afterwards. On Postgres it is a Conflict that names pg_restore.
-func (s *DB) Restore(ctx context.Context, by audit.Actor, path string, check CheckContents) error {
+// password and second factor, or none, and stays disabled or deleted. Sessions end. A
+// node's catalog must be reloaded whole afterwards. totpStep returns the step of an
+// instant: no code up to the one after the present step is accepted for a user that the
+// present database lacks. On Postgres it is a Conflict that names pg_restore.
+func (s *DB) Restore(ctx context.Context, by audit.Actor, path string, check CheckContents, totpStep func(time.Time) int64) error {
 	if s.place.dialect != &sqlite {
 		return errPostgresBackup()
 	}
@@ -96,7 +99,7 @@ func (s *DB) Restore(ctx context.Context, by audit.Actor, path string, check Che
 	}
 	// Whatever ctx says by then: the connection goes back to the pool.
 	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "DETACH DATABASE restored") }()
-	return s.changeOn(ctx, conn, by, func(t *Tx) error { return t.restore(path, columns) })
+	return s.changeOn(ctx, conn, by, func(t *Tx) error { return t.restore(path, columns, totpStep(t.Now)) })
 }
 
 // VerifyBackup checks the backup at path as Restore does and changes nothing. check gets
@@ -195,6 +198,8 @@ CREATE TEMP TABLE kept_tokens AS SELECT * FROM main.tokens WHERE id = $1 OR revo
 	// What ends or was changed of the credentials that both hold.
 	keepExpiries  = `CREATE TEMP TABLE kept_expiries AS SELECT id, expires_at FROM main.tokens`
 	keepUsers     = `CREATE TEMP TABLE kept_users AS SELECT id, password_hash, disabled_at FROM main.users`
+	keepTOTP      = `CREATE TEMP TABLE kept_totp AS SELECT * FROM main.totp`
+	keepCodes     = `CREATE TEMP TABLE kept_codes AS SELECT * FROM main.recovery_codes`
 	keepEnded     = `CREATE TEMP TABLE kept_ended AS SELECT id FROM main.ended_credentials`
 	returnEnded   = `INSERT OR IGNORE INTO main.ended_credentials (id, revision) SELECT id, 0 FROM temp.kept_ended`
 	endTokens     = `DELETE FROM main.tokens WHERE id IN (SELECT id FROM main.ended_credentials)`
@@ -206,14 +211,30 @@ UPDATE main.users SET
 	password_hash = (SELECT k.password_hash FROM temp.kept_users k WHERE k.id = users.id),
 	disabled_at = max(disabled_at, (SELECT k.disabled_at FROM temp.kept_users k WHERE k.id = users.id))
 WHERE id IN (SELECT id FROM temp.kept_users)`
+	// A user of both keeps the present second factor, or none. That of any other user comes
+	// back, and accepts no code that may have been used: those of the present steps.
+	forgetTOTP  = `DELETE FROM main.totp WHERE user_id IN (SELECT id FROM temp.kept_users) OR user_id NOT IN (SELECT id FROM main.users)`
+	forgetCodes = `
+DELETE FROM main.recovery_codes WHERE user_id IN (SELECT id FROM temp.kept_users) OR user_id NOT IN (SELECT id FROM main.users)`
+	skipSteps   = `UPDATE main.totp SET last_step = max(last_step, $1)`
+	returnTOTP  = `INSERT INTO main.totp SELECT * FROM temp.kept_totp WHERE user_id IN (SELECT u.id FROM main.users u JOIN temp.kept_users k ON k.id = u.id)`
+	returnCodes = `
+INSERT INTO main.recovery_codes SELECT * FROM temp.kept_codes WHERE user_id IN (SELECT u.id FROM main.users u JOIN temp.kept_users k ON k.id = u.id)`
+
+	// What a node has in memory of the counts of before is of no use afterwards, whatever the
+	// marks of the backup say: package offences reads this mark with them.
+	forgetRestoring = `DELETE FROM main.count_marks WHERE span = -1`
+	markRestoring   = `INSERT INTO main.count_marks (span, start, mark) VALUES (-1, 0, $1)`
+
 	deleteKept     = `UPDATE temp.kept_policies SET deleted_at = $1 WHERE deleted_at = 0`
 	returnPolicies = `INSERT INTO main.policies SELECT * FROM temp.kept_policies`
 	returnVersions = `INSERT INTO main.policy_versions SELECT * FROM temp.kept_versions`
 	returnTokens   = `INSERT OR REPLACE INTO main.tokens SELECT * FROM temp.kept_tokens`
 )
 
-// restore runs with the backup attached as "restored", which has these columns.
-func (t *Tx) restore(path string, columns map[string][]string) error {
+// restore runs with the backup attached as "restored", which has these columns, during
+// the step of time-based codes totpStep.
+func (t *Tx) restore(path string, columns map[string][]string, totpStep int64) error {
 	head, err := t.chainHead()
 	if err != nil {
 		return err
@@ -226,6 +247,7 @@ func (t *Tx) restore(path string, columns map[string][]string) error {
 		statement{keepPolicies, nil}, statement{keepVersions, nil}, statement{keepTokens, []any{t.By.ID}},
 		statement{deleteKept, []any{ToMS(t.Now)}},
 		statement{keepExpiries, nil}, statement{keepUsers, nil}, statement{keepEnded, nil},
+		statement{keepTOTP, nil}, statement{keepCodes, nil},
 	); err != nil {
 		return err
 	}
@@ -242,8 +264,18 @@ func (t *Tx) restore(path string, columns map[string][]string) error {
 		statement{"DROP TABLE temp.kept_policies", nil}, statement{"DROP TABLE temp.kept_versions", nil}, statement{"DROP TABLE temp.kept_tokens", nil},
 		statement{returnEnded, nil}, statement{limitExpiries, nil}, statement{returnUsers, nil},
 		statement{endTokens, nil}, statement{endUsers, nil},
+		statement{forgetTOTP, nil}, statement{forgetCodes, nil},
+		statement{skipSteps, []any{totpStep + 1}}, statement{returnTOTP, nil}, statement{returnCodes, nil},
+		statement{"DROP TABLE temp.kept_totp", nil}, statement{"DROP TABLE temp.kept_codes", nil},
 		statement{"DROP TABLE temp.kept_expiries", nil}, statement{"DROP TABLE temp.kept_users", nil}, statement{"DROP TABLE temp.kept_ended", nil},
 	); err != nil {
+		return err
+	}
+	restoring, err := NewID()
+	if err != nil {
+		return err
+	}
+	if err := t.execAll(statement{forgetRestoring, nil}, statement{markRestoring, []any{restoring}}); err != nil {
 		return err
 	}
 	summary := fmt.Sprintf("Restored the database from %q.", filepath.Base(path))
@@ -273,13 +305,16 @@ func (t *Tx) execAll(statements ...statement) error {
 // describe the database itself, and those that nodes use to agree at this moment.
 var notRestored = []string{"schema_migrations", "revision", "leases", "nodes"}
 
+// emptied are the tables that nothing is taken over into.
+var emptied = []string{"sessions", "pending_logins", "totp_setups", "bouncers"}
+
 // replaceTable takes the rows of one table over from the backup. Sessions end,
 // and bouncers are sent everything again: what they were sent is no state of the backup.
 func (t *Tx) replaceTable(table string, columns []string) error {
 	if slices.Contains(notRestored, table) {
 		return nil
 	}
-	if _, err := t.Exec("DELETE FROM main." + quoted(table)); err != nil || table == "sessions" || table == "bouncers" {
+	if _, err := t.Exec("DELETE FROM main." + quoted(table)); err != nil || slices.Contains(emptied, table) {
 		return err
 	}
 	list := quotedList(columns)

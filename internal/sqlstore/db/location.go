@@ -34,6 +34,11 @@ type dialect struct {
 	importBatch int
 	// beforeMigration begins the transaction of a migration, "" for nothing.
 	beforeMigration string
+	// using begins the clause after a table that names the index to read it by, "" where
+	// the planner knows which rows a table has.
+	using string
+	// rowNumber names the number in whose order a table's rows lie, "" where they have none.
+	rowNumber string
 	// longStatements lets the statements of a transaction take longer than
 	// others, "" where none is limited.
 	longStatements string

@@ -71,11 +71,11 @@ func (s schema) difference(found schema) string {
 func Quote(name string) string { return fmt.Sprintf("%q", Clip(name)) }
 
 func Clip(text string) string {
-	const most = 80
-	if len(text) <= most {
+	const maxBytes = 80
+	if len(text) <= maxBytes {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "") + "..."
+	return strings.ToValidUTF8(text[:maxBytes], "") + "..."
 }
 
 // reference is what the migrations of this program make of an empty database.

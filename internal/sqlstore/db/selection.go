@@ -54,13 +54,17 @@ func PageLimit(limit int) (int, error) {
 // LikeContaining returns the LIKE pattern for text inside a text, without the case of
 // ASCII letters, which is all that both databases fold alike.
 func LikeContaining(text string) string {
-	lower := strings.Map(func(r rune) rune {
+	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(Fold(text)) + "%"
+}
+
+// Fold returns a text with its ASCII letters in lower case.
+func Fold(text string) string {
+	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {
 			return r + 'a' - 'A'
 		}
 		return r
 	}, text)
-	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(lower) + "%"
 }
 
 // Fill numbers each ? of a clause and takes its argument over.

@@ -20,6 +20,8 @@ var sqlite = dialect{
 	// SQLite finds a numbered parameter by walking over all before it, so that
 	// a long statement costs by the square.
 	importBatch: 16,
+	using:       " INDEXED BY ",
+	rowNumber:   "rowid",
 	open:        openSQLite,
 	classify:    classifySQLite,
 	migrator:    sqliteMigrator,

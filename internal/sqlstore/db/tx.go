@@ -112,6 +112,19 @@ func (t *Tx) BecomeChange(by audit.Actor) error {
 	return err
 }
 
+// Using returns the clause after a table by which SQLite reads it by an index; without
+// statistics it expects a few keys to have more rows than a day. Postgres gets none.
+func Using(t *Tx, index string) string {
+	if t.store.place.dialect.using == "" {
+		return ""
+	}
+	return t.store.place.dialect.using + index
+}
+
+// RowNumber returns the name of the number in whose order the rows of a table lie, so that a
+// range of it is read without an index; "" on Postgres.
+func RowNumber(t *Tx) string { return t.store.place.dialect.rowNumber }
+
 // ImportBatch returns how many rows one statement of an import should insert.
 func (t *Tx) ImportBatch() int { return t.store.place.dialect.importBatch }
 

@@ -51,6 +51,7 @@ type EntryScanner struct {
 	kind, source, pattern   string
 	scope                   string
 	created, expires, ended int64
+	level                   int64
 }
 
 func (s *EntryScanner) Scan(r db.Row) (*blocks.Entry, error) {
@@ -59,7 +60,7 @@ func (s *EntryScanner) Scan(r db.Row) (*blocks.Entry, error) {
 }
 
 func (s *EntryScanner) into(e *blocks.Entry, r db.Row) error {
-	columns := [...]any{&e.ID, &s.kind, &s.pattern, &e.Reason, &e.Author, &s.source, &e.PolicyID, &e.Level,
+	columns := [...]any{&e.ID, &s.kind, &s.pattern, &e.Reason, &e.Author, &s.source, &e.PolicyID, &s.level,
 		&s.created, &s.expires, &e.Revision, &s.scope, &s.ended, &e.EndedBy}
 	wanted := columns[:]
 	if s.active {
@@ -78,6 +79,7 @@ func (s *EntryScanner) into(e *blocks.Entry, r db.Row) error {
 		e.Pattern = keys.Unreadable(s.pattern)
 	}
 	e.Created, e.Expires, e.Ended = db.FromMS(s.created), db.ExpiryFromMS(s.expires), db.FromMS(s.ended)
+	e.Level = int(s.level)
 	s.known = share(s.scope, s.known)
 	e.Scope = s.known
 	s.reason, s.author = share(e.Reason, s.reason), share(e.Author, s.author)

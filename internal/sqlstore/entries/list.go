@@ -29,9 +29,15 @@ func filterSelection(f blocks.Filter) (*db.Selection, error) {
 		return nil, fault.Field("kind", "must be block or exemption")
 	}
 	at := db.ToMS(f.At)
+	expiry := "expires_at"
+	if f.Order != blocks.ByExpiry && f.Within.IsZero() {
+		// The plus keeps SQLite from sorting all active entries by their age where the
+		// newest are asked for.
+		expiry = "+" + expiry
+	}
 	switch f.State {
 	case "", "active":
-		q.And("ended_at = 0 AND expires_at > ?", at)
+		q.And("place = scope AND ended_at = 0 AND "+expiry+" > ?", at)
 	case "ended":
 		q.And("(ended_at <> 0 OR expires_at <= ?)", at)
 	case "all":
@@ -43,7 +49,11 @@ func filterSelection(f blocks.Filter) (*db.Selection, error) {
 			return nil, err
 		}
 	}
-	if f.Source != "" {
+	switch f.Source {
+	case "":
+	case blocks.Automatic: // a literal as well
+		q.And("source = 'automatic'")
+	default:
 		q.And("source = ?", string(f.Source))
 	}
 	if f.Author != "" {
@@ -117,7 +127,8 @@ func (t Tx) page(f blocks.Filter, limit int, counted bool) (page blocks.Page, er
 	if err != nil {
 		return page, err
 	}
-	selected, selectedBy := q.String(), q.Args // without the cursor
+	// Without the cursor, and by whichever index finds all soonest.
+	selected, selectedBy := strings.Replace(q.String(), "+expires_at", "expires_at", 1), q.Args
 	if f.Order == "" {
 		f.Order = blocks.ByCreated
 	}
@@ -125,8 +136,12 @@ func (t Tx) page(f blocks.Filter, limit int, counted bool) (page blocks.Page, er
 	if err != nil {
 		return page, err
 	}
+	using := ""
+	if !f.Key.IsZero() {
+		using = db.Using(t.Tx, "entries_pattern")
+	}
 	// One more than the page shows whether there is another.
-	page.Items, err = db.Each(t.Tx, new(EntryScanner).Scan, `SELECT `+EntryFields+` FROM entries WHERE `+q.String()+order+" LIMIT "+strconv.Itoa(limit+1), q.Args...)
+	page.Items, err = db.Each(t.Tx, new(EntryScanner).Scan, `SELECT `+EntryFields+` FROM entries`+using+` WHERE `+q.String()+order+" LIMIT "+strconv.Itoa(limit+1), q.Args...)
 	if err == nil && len(page.Items) > limit {
 		page.Items = page.Items[:limit]
 		last := page.Items[limit-1]
@@ -139,7 +154,7 @@ func (t Tx) page(f blocks.Filter, limit int, counted bool) (page blocks.Page, er
 		// every row a second time.
 		page.Total = len(page.Items)
 	default:
-		_, err = t.One(`SELECT count(*) FROM entries WHERE `+selected, selectedBy, &page.Total)
+		_, err = t.One(`SELECT count(*) FROM entries`+using+` WHERE `+selected, selectedBy, &page.Total)
 	}
 	return page, err
 }
@@ -174,7 +189,7 @@ func (s *Store) Find(ctx context.Context, f blocks.Filter) (page blocks.Page, er
 		return page, err
 	}
 	err = s.db.View(ctx, func(t *db.Tx) error {
-		page, err = In(t).page(f, limit, true)
+		page, err = In(t).page(f, limit, !f.Uncounted)
 		return err
 	})
 	return page, err

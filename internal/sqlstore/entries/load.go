@@ -2,6 +2,7 @@ package entries
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"sync"
 
@@ -16,12 +17,13 @@ import (
 const splitFrom = 1000
 
 const (
-	// The plus keeps the index of expiries out: nearly every row is wanted, and
-	// in the order of ids they lie together.
+	// The plus keeps the index of expiries out: nearly every row is wanted.
 	loadActive     = `SELECT ` + activeFields + ` FROM entries WHERE place = scope AND +expires_at > $1`
 	loadSince      = `SELECT ` + EntryFields + ` FROM entries WHERE revision > $1`
 	countEntries   = `SELECT count(*) FROM entries`
 	findMiddleOfID = `SELECT id FROM entries ORDER BY id LIMIT 1 OFFSET $1`
+	// findNumbers are two queries, since each alone is answered without a search.
+	findNumbers = `SELECT coalesce((SELECT min(%[1]s) FROM entries), 0), coalesce((SELECT max(%[1]s) FROM entries), 0)`
 )
 
 // Changes ranges over all active entries for since 0, and else over all
@@ -42,7 +44,7 @@ func (t Tx) Changes(since, count int64) iter.Seq2[*blocks.Entry, error] {
 // loadActive yields every active entry.
 func (t Tx) loadActive(yield func(*blocks.Entry, error) bool) {
 	whole := part{t.Tx, loadActive, []any{db.ToMS(t.Now)}, true}
-	second, middle, err := t.halves()
+	second, column, middle, err := t.halves()
 	if err != nil {
 		yield(nil, err)
 		return
@@ -53,24 +55,43 @@ func (t Tx) loadActive(yield func(*blocks.Entry, error) bool) {
 	}
 	defer second.Rollback()
 	gather(t.Context(), []part{
-		{t.Tx, loadActive + ` AND id < $2`, []any{db.ToMS(t.Now), middle}, true},
-		{second, loadActive + ` AND id >= $2`, []any{db.ToMS(t.Now), middle}, true},
+		{t.Tx, loadActive + ` AND ` + column + ` < $2`, []any{db.ToMS(t.Now), middle}, true},
+		{second, loadActive + ` AND ` + column + ` >= $2`, []any{db.ToMS(t.Now), middle}, true},
 	}, yield)
 }
 
 // halves returns a second transaction that sees the database as t does, and the
-// id in the middle; nil where it is not worth it, or where a change came in
-// between.
-func (t Tx) halves() (second *db.Tx, middle string, err error) {
-	var rows int64
-	if _, err := t.One(countEntries, nil, &rows); err != nil || rows < splitFrom {
-		return nil, "", err
-	}
-	if _, err := t.One(findMiddleOfID, []any{rows / 2}, &middle); err != nil {
-		return nil, "", err
+// value of a column that divides the rows; nil where it is not worth it, or where a change
+// came in between.
+func (t Tx) halves() (second *db.Tx, column string, middle any, err error) {
+	if column, middle, err = t.middle(); err != nil || middle == nil {
+		return nil, "", nil, err
 	}
 	second, err = t.Twin()
-	return second, middle, err
+	return second, column, middle, err
+}
+
+// middle returns the column in whose order the rows are read quickest and its value in the
+// middle, nil where there are few rows.
+func (t Tx) middle() (column string, middle any, err error) {
+	if number := db.RowNumber(t.Tx); number != "" {
+		var first, last int64
+		if _, err := t.One(fmt.Sprintf(findNumbers, number), nil, &first, &last); err != nil || last-first < splitFrom {
+			return "", nil, err
+		}
+		return number, first + (last-first)/2, nil
+	}
+	var (
+		rows int64
+		id   string
+	)
+	if _, err := t.One(countEntries, nil, &rows); err != nil || rows < splitFrom {
+		return "", nil, err
+	}
+	if _, err := t.One(findMiddleOfID, []any{rows / 2}, &id); err != nil {
+		return "", nil, err
+	}
+	return "id", id, nil
 }
 
 // part is a query for entries; active where it selects only the columns of
@@ -86,8 +107,8 @@ type part struct {
 func gather(ctx context.Context, parts []part, yield func(*blocks.Entry, error) bool) {
 	ctx, stop := context.WithCancel(ctx)
 	var (
-		batches = make(chan []blocks.Entry, 4)
-		used    = make(chan []blocks.Entry, 4) // to be filled again
+		batches = make(chan []*blocks.Entry, 4)
+		used    = make(chan []*blocks.Entry, 4) // to be filled again
 		readers sync.WaitGroup
 		once    sync.Once
 		failed  error
@@ -111,9 +132,8 @@ func gather(ctx context.Context, parts []part, yield func(*blocks.Entry, error) 
 		}
 	}()
 	for batch := range batches {
-		for n := range batch {
-			e := batch[n] // batches are filled again
-			if !yield(&e, nil) {
+		for _, e := range batch {
+			if !yield(e, nil) {
 				return
 			}
 		}
@@ -142,14 +162,14 @@ func (p part) reportUnreadable(e *blocks.Entry) {
 const loadBatch = 256
 
 // read reads rows while those before are taken over elsewhere.
-func (p part) read(ctx context.Context, into chan<- []blocks.Entry, used <-chan []blocks.Entry) error {
+func (p part) read(ctx context.Context, into chan<- []*blocks.Entry, used <-chan []*blocks.Entry) error {
 	rows, err := p.Tx.Query(ctx, p.text, p.args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	scanner := EntryScanner{active: p.active}
-	batch := make([]blocks.Entry, 0, loadBatch)
+	batch := make([]*blocks.Entry, 0, loadBatch)
 	hand := func() error {
 		select {
 		case into <- batch:
@@ -160,19 +180,20 @@ func (p part) read(ctx context.Context, into chan<- []blocks.Entry, used <-chan 
 		case batch = <-used:
 			batch = batch[:0]
 		default:
-			batch = make([]blocks.Entry, 0, loadBatch)
+			batch = make([]*blocks.Entry, 0, loadBatch)
 		}
 		return nil
 	}
 	for rows.Next() {
-		batch = append(batch, blocks.Entry{})
-		if err := scanner.into(&batch[len(batch)-1], rows); err != nil {
+		e, err := scanner.Scan(rows)
+		if err != nil {
 			return err
 		}
-		if last := &batch[len(batch)-1]; last.Pattern.IsZero() {
-			p.reportUnreadable(last)
-			batch = batch[:len(batch)-1]
+		if e.Pattern.IsZero() {
+			p.reportUnreadable(e)
+			continue
 		}
+		batch = append(batch, e)
 		if len(batch) == loadBatch {
 			if err := hand(); err != nil {
 				return err

@@ -187,3 +187,37 @@ func TestSessions_live_from_login_to_logout(t *testing.T) {
 		storetest.WantFault(t, f.Identities.BeginSession(ctx, storetest.Operator, identity.Session{Hash: third, UserID: "nobody"}, ann.PasswordHash), fault.Conflict)
 	})
 }
+
+func TestA_user_of_an_OpenID_provider_is_found_by_subject_has_no_password_and_is_no_last_admin(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx := t.Context()
+		local := storetest.AddUser(t, f, "ann", identity.Administrator)
+		made, err := f.Identities.AddUser(ctx, storetest.Operator, identity.User{
+			Name: "maria", Role: identity.Administrator, Issuer: "https://id.example.com", Subject: "42",
+		})
+		if err != nil || made.Source() != identity.OpenID || local.Source() != identity.Local {
+			t.Fatalf("%+v, %v", made, err)
+		}
+		read, err := f.Identities.FindUserBySubject(ctx, made.Issuer, made.Subject)
+		if err != nil || read.ID != made.ID || read.Issuer != made.Issuer || read.PasswordHash != "" {
+			t.Fatalf("%+v, %v", read, err)
+		}
+		for _, other := range [][2]string{{made.Issuer, "43"}, {"https://other.example.com", "42"}, {"", ""}, {made.Issuer, "\x00"}} {
+			_, err := f.Identities.FindUserBySubject(ctx, other[0], other[1])
+			storetest.WantFault(t, err, fault.NotFound)
+		}
+		_, err = f.Identities.AddUser(ctx, storetest.Operator, identity.User{Name: "maria-2", Role: identity.Viewer, Issuer: made.Issuer, Subject: made.Subject})
+		storetest.WantFault(t, err, fault.Conflict)
+		hash := "$argon2id$other"
+		_, err = f.Identities.UpdateUser(ctx, storetest.Operator, made.ID, identity.UserUpdate{PasswordHash: &hash})
+		storetest.WantFault(t, err, fault.Conflict)
+		storetest.WantFault(t, f.Identities.DeleteUser(ctx, storetest.Operator, local.ID), fault.Conflict)
+		role := identity.Viewer
+		if changed, err := f.Identities.UpdateUser(ctx, storetest.Operator, made.ID, identity.UserUpdate{Role: &role}); err != nil || changed.Role != role {
+			t.Fatalf("%+v, %v", changed, err)
+		}
+		if err := f.Identities.DeleteUser(ctx, storetest.Operator, made.ID); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -25,6 +25,9 @@ FROM sessions WHERE hash = $1 AND expires_at > $2`
 	stampUser        = `UPDATE users SET revision = $2 WHERE id = $1`
 	deleteExpired    = `DELETE FROM sessions WHERE expires_at <= $1`
 
+	deleteExpiredPending = `DELETE FROM pending_logins WHERE expires_at <= $1`
+	deleteExpiredSetups  = `DELETE FROM totp_setups WHERE expires_at <= $1`
+
 	addKnownLogin = `
 INSERT INTO known_logins (user_id, address, last_at, revision) VALUES ($1, $2, $3, $4)
 ON CONFLICT (user_id, address) DO UPDATE SET last_at = excluded.last_at, revision = excluded.revision`
@@ -44,6 +47,19 @@ func errRaced() error {
 // revision row too: it either comes first, and its hash is not the verified
 // one, or comes after, and ends this session.
 func (s *Store) BeginSession(ctx context.Context, by audit.Actor, session identity.Session, verified string, known ...identity.KnownAddress) error {
+	return beginSession(ctx, s.db, by, session, verified, known, func(t Tx, u *identity.User) (with string, err error) {
+		if !u.TOTPSince.IsZero() { // it was set up since the password was verified
+			return "", errRaced()
+		}
+		return "", nil
+	})
+}
+
+// beginSession begins the session of a user who is still as verified. prove checks what
+// else the login needs, and returns what the audit says of it.
+func beginSession(ctx context.Context, d *db.DB, by audit.Actor, session identity.Session, verified string, known []identity.KnownAddress,
+	prove func(Tx, *identity.User) (with string, err error),
+) error {
 	for field, text := range map[string]string{
 		"csrf": session.CSRF, "address": session.Address, "agent": session.Agent,
 	} {
@@ -51,7 +67,7 @@ func (s *Store) BeginSession(ctx context.Context, by audit.Actor, session identi
 			return err
 		}
 	}
-	return s.db.ChangeWithoutRefresh(ctx, by, func(t *db.Tx) error {
+	return d.ChangeWithoutRefresh(ctx, by, func(t *db.Tx) error {
 		u, err := In(t).user(readUserByID, "id", session.UserID)
 		if fault.Is(err, fault.NotFound) {
 			return errRaced()
@@ -61,6 +77,10 @@ func (s *Store) BeginSession(ctx context.Context, by audit.Actor, session identi
 		}
 		if u.PasswordHash != verified || !u.Disabled.IsZero() {
 			return errRaced()
+		}
+		with, err := prove(In(t), u)
+		if err != nil {
+			return err
 		}
 		if _, err := t.Exec(addSession, session.Hash, u.ID, session.CSRF, db.ToMS(session.Created),
 			db.ToMS(session.LastSeen), db.ExpiryToMS(session.Expires), session.Address, session.Agent); err != nil {
@@ -74,7 +94,10 @@ func (s *Store) BeginSession(ctx context.Context, by audit.Actor, session identi
 				return err
 			}
 		}
-		return t.Record("session.login", "user", u.ID, fmt.Sprintf("%q logged in.", u.Name), nil, nil)
+		if u.Source() == identity.OpenID {
+			with = " with the OpenID provider " + u.Issuer
+		}
+		return t.Record("session.login", "user", u.ID, fmt.Sprintf("%q logged in%s.", u.Name, with), nil, nil)
 	})
 }
 
@@ -129,6 +152,42 @@ func (s *Store) EndSession(ctx context.Context, by audit.Actor, hash []byte) err
 	return err
 }
 
+// EndSessionsOfSubject implements identities.OpenIDStore. The user's revision moves, so that
+// every node ends the user's event streams.
+func (s *Store) EndSessionsOfSubject(ctx context.Context, by audit.Actor, issuer, subject, reason string) error {
+	found, err := s.FindUserBySubject(ctx, issuer, subject)
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = s.db.ChangeWithoutRefresh(ctx, by, func(t *db.Tx) error {
+		u, err := In(t).user(readUserByID, "id", found.ID)
+		if fault.Is(err, fault.NotFound) {
+			return db.ErrUnchanged
+		}
+		if err != nil {
+			return err
+		}
+		ended, err := t.Exec(deleteSessionsOf, u.ID)
+		if err != nil {
+			return err
+		}
+		if ended == 0 {
+			return db.ErrUnchanged
+		}
+		if _, err := t.Exec(stampUser, u.ID, t.Revision); err != nil {
+			return err
+		}
+		return t.Record("session.end_all", "user", u.ID, fmt.Sprintf("Ended the sessions of the user %q: %s.", u.Name, reason), nil, nil)
+	})
+	if errors.Is(err, db.ErrUnchanged) {
+		return nil
+	}
+	return err
+}
+
 // FindSession implements identities.SessionStore. An expired session is NotFound.
 func (s *Store) FindSession(ctx context.Context, hash []byte) (session *identity.Session, u *identity.User, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
@@ -170,9 +229,16 @@ func (s *Store) DeleteSession(ctx context.Context, hash []byte) error {
 }
 
 // DeleteExpiredSessions deletes the sessions that ended before
-// at. Nothing depends on it.
+// at, and what was begun and not finished by then. Nothing depends on it.
 func (s *Store) DeleteExpiredSessions(ctx context.Context, at time.Time) error {
-	return s.run(ctx, deleteExpired, db.ToMS(at))
+	return s.db.Write(ctx, func(t *db.Tx) error {
+		for _, statement := range []string{deleteExpired, deleteExpiredPending, deleteExpiredSetups} {
+			if _, err := t.Exec(statement, db.ToMS(at)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // run runs one statement that is no change of the catalog.

@@ -43,7 +43,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
 	touchToken  = `UPDATE tokens SET last_used_at = $2 WHERE id = $1 AND last_used_at < $2`
 
 	countAdmins = `
-SELECT (SELECT count(*) FROM users WHERE role = 'admin' AND disabled_at = 0)
+SELECT (SELECT count(*) FROM users WHERE role = 'admin' AND disabled_at = 0 AND subject = '')
      + (SELECT count(*) FROM tokens WHERE revoked_at = 0 AND expires_at > $1 AND ' ' || scopes || ' ' LIKE '% admin %')`
 )
 
@@ -249,7 +249,7 @@ func (t Tx) keepAdmin(tookAdmin bool) error {
 		return err
 	}
 	if admins == 0 {
-		return fault.New(fault.Conflict, "This would leave no enabled admin and no active admin token; make another first.")
+		return fault.New(fault.Conflict, "This would leave no enabled admin with a password and no active admin token; make another first.")
 	}
 	return nil
 }

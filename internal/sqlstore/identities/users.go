@@ -13,14 +13,18 @@ import (
 )
 
 const (
-	userColumns    = `SELECT id, name, role, password_hash, created_at, last_login_at, disabled_at, revision FROM users `
+	userColumns = `
+SELECT id, name, role, password_hash, created_at, last_login_at, disabled_at,
+	coalesce((SELECT confirmed_at FROM totp WHERE totp.user_id = users.id), 0), revision, issuer, subject
+FROM users `
 	readUsers      = userColumns + `ORDER BY name`
 	readUserByID   = userColumns + `WHERE id = $1`
 	readUserByName = userColumns + `WHERE name = $1`
+	readUserBySub  = userColumns + `WHERE issuer = $1 AND subject = $2 AND subject <> ''`
 
 	addUser = `
-INSERT INTO users (id, name, role, password_hash, created_at, revision) VALUES ($1, $2, $3, $4, $5, $6)
-ON CONFLICT (name) DO NOTHING`
+INSERT INTO users (id, name, role, password_hash, created_at, revision, issuer, subject) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT DO NOTHING`
 	updateUser = `UPDATE users SET role = $2, password_hash = $3, disabled_at = $4, revision = $5 WHERE id = $1`
 	deleteUser = `DELETE FROM users WHERE id = $1`
 	noteLogin  = `UPDATE users SET last_login_at = $2 WHERE id = $1 AND last_login_at < $2`
@@ -30,11 +34,11 @@ ON CONFLICT (name) DO NOTHING`
 
 func scanUser(r db.Row) (*identity.User, error) {
 	u := &identity.User{}
-	var created, login, disabled int64
-	if err := r.Scan(&u.ID, &u.Name, &u.Role, &u.PasswordHash, &created, &login, &disabled, &u.Revision); err != nil {
+	var created, login, disabled, totp int64
+	if err := r.Scan(&u.ID, &u.Name, &u.Role, &u.PasswordHash, &created, &login, &disabled, &totp, &u.Revision, &u.Issuer, &u.Subject); err != nil {
 		return nil, err
 	}
-	u.Created, u.LastLogin, u.Disabled = db.FromMS(created), db.FromMS(login), db.FromMS(disabled)
+	u.Created, u.LastLogin, u.Disabled, u.TOTPSince = db.FromMS(created), db.FromMS(login), db.FromMS(disabled), db.FromMS(totp)
 	return u, nil
 }
 
@@ -72,6 +76,26 @@ func (s *Store) FindUserByName(ctx context.Context, name string) (u *identity.Us
 	return u, err
 }
 
+// FindUserBySubject implements identities.OpenIDStore.
+func (s *Store) FindUserBySubject(ctx context.Context, issuer, subject string) (u *identity.User, err error) {
+	none := fault.New(fault.NotFound, "There is no user with this subject of the OpenID provider.")
+	if db.CheckText("issuer", issuer) != nil || db.CheckText("subject", subject) != nil {
+		return nil, none
+	}
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		all, err := db.Each(t, scanUser, readUserBySub, issuer, subject)
+		if err == nil && len(all) == 0 {
+			err = none
+		}
+		if err != nil {
+			return err
+		}
+		u = all[0]
+		return nil
+	})
+	return u, err
+}
+
 // FindUserByID implements identities.UserStore.
 func (s *Store) FindUserByID(ctx context.Context, id string) (u *identity.User, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
@@ -93,12 +117,20 @@ func (s *Store) AddUser(ctx context.Context, by audit.Actor, u identity.User) (m
 	if u.Role.Access() == "" {
 		return nil, fault.Field("role", "must be viewer, operator or admin")
 	}
+	for field, text := range map[string]string{"issuer": u.Issuer, "subject": u.Subject} {
+		if err := db.CheckText(field, text); err != nil {
+			return nil, err
+		}
+	}
 	err = s.db.Change(ctx, by, func(t *db.Tx) error {
-		made = &identity.User{Name: u.Name, Role: u.Role, PasswordHash: u.PasswordHash, Created: t.Now, Revision: t.Revision}
+		made = &identity.User{
+			Name: u.Name, Role: u.Role, PasswordHash: u.PasswordHash, Created: t.Now, Revision: t.Revision,
+			Issuer: u.Issuer, Subject: u.Subject,
+		}
 		if made.ID, err = db.NewID(); err != nil {
 			return err
 		}
-		added, err := t.Exec(addUser, made.ID, made.Name, made.Role, made.PasswordHash, db.ToMS(made.Created), made.Revision)
+		added, err := t.Exec(addUser, made.ID, made.Name, made.Role, made.PasswordHash, db.ToMS(made.Created), made.Revision, made.Issuer, made.Subject)
 		if err != nil {
 			return err
 		}
@@ -125,6 +157,9 @@ func (s *Store) UpdateUser(ctx context.Context, by audit.Actor, id string, u ide
 		if err != nil {
 			return err
 		}
+		if u.PasswordHash != nil && before.Source() != identity.Local {
+			return errNoPassword(before)
+		}
 		var changed []string
 		after, changed = In(t).updated(before, u)
 		if len(changed) == 0 {
@@ -133,8 +168,13 @@ func (s *Store) UpdateUser(ctx context.Context, by audit.Actor, id string, u ide
 		if _, err := t.Exec(updateUser, id, after.Role, after.PasswordHash, db.ToMS(after.Disabled), after.Revision); err != nil {
 			return err
 		}
-		if _, err := t.Exec(deleteSessionsOf, id); err != nil {
+		if err := In(t).endLogins(id); err != nil {
 			return err
+		}
+		if u.RemoveTOTP {
+			if err := In(t).removeTOTP(id); err != nil {
+				return err
+			}
 		}
 		summary := fmt.Sprintf("Changed the user %q: %s.", after.Name, strings.Join(changed, ", "))
 		if err := In(t).recordUser("update", summary, before, after); err != nil {
@@ -148,8 +188,16 @@ func (s *Store) UpdateUser(ctx context.Context, by audit.Actor, id string, u ide
 	return after, nil
 }
 
+// isAdmin reports whether a user is one that keepAdmin counts. Users of an OpenID
+// provider do not count: it may be unreachable, and its groups decide their role.
 func isAdmin(u *identity.User) bool {
-	return u.Role == identity.Administrator && u.Disabled.IsZero()
+	return u.Role == identity.Administrator && u.Disabled.IsZero() && u.Source() == identity.Local
+}
+
+func errNoPassword(u *identity.User) error {
+	e := fault.New(fault.Conflict, "%q logs in with the OpenID provider and has no password here.", u.Name)
+	e.Field = "password"
+	return e
 }
 
 // updated returns the user that u makes of before, and what it changes.
@@ -162,6 +210,10 @@ func (t Tx) updated(before *identity.User, u identity.UserUpdate) (*identity.Use
 	if u.PasswordHash != nil && *u.PasswordHash != before.PasswordHash {
 		after.PasswordHash = *u.PasswordHash
 		changed = append(changed, "new password")
+	}
+	if u.RemoveTOTP && !before.TOTPSince.IsZero() {
+		after.TOTPSince = time.Time{}
+		changed = append(changed, "no two-factor sign-in")
 	}
 	switch {
 	case u.Disabled == nil || *u.Disabled == !before.Disabled.IsZero():
@@ -185,7 +237,10 @@ func (s *Store) DeleteUser(ctx context.Context, by audit.Actor, id string) error
 		if err != nil {
 			return err
 		}
-		for _, statement := range []string{deleteSessionsOf, deleteKnownLogins, deleteUser} {
+		if err := In(t).endLogins(id); err != nil {
+			return err
+		}
+		for _, statement := range []string{deleteTOTP, deleteRecoveryCodes, deleteKnownLogins, deleteUser} {
 			if _, err := t.Exec(statement, id); err != nil {
 				return err
 			}
@@ -207,6 +262,9 @@ func (t Tx) recordUser(action, summary string, before, after *identity.User) err
 		Role     identity.Role `json:"role"`
 		Created  time.Time     `json:"created_at"`
 		Disabled time.Time     `json:"disabled_at,omitzero"`
+		Issuer   string        `json:"issuer,omitzero"`
+		Subject  string        `json:"subject,omitzero"`
+		TOTP     time.Time     `json:"totp_since,omitzero"`
 	}
 	id := ""
 	viewOf := func(u *identity.User) any {
@@ -214,7 +272,7 @@ func (t Tx) recordUser(action, summary string, before, after *identity.User) err
 			return nil
 		}
 		id = u.ID
-		return view{u.ID, u.Name, u.Role, u.Created, u.Disabled}
+		return view{u.ID, u.Name, u.Role, u.Created, u.Disabled, u.Issuer, u.Subject, u.TOTPSince}
 	}
 	beforeView, afterView := viewOf(before), viewOf(after)
 	return t.Record("user."+action, "user", id, summary, beforeView, afterView)

@@ -107,7 +107,7 @@ func (s *Store) ResumeEscalation(ctx context.Context, by audit.Actor, policy int
 			return err
 		}
 		if !stopped {
-			return fault.New(fault.NotFound, "The escalation of this policy has not stopped.")
+			return fault.New(fault.NotFound, "The escalation of this policy is not paused.")
 		}
 		detail := fmt.Sprintf("Resumed the escalation of policy %s.", name)
 		if err := t.Record("escalation.resume", "policy", name, detail, nil, nil); err != nil {

@@ -2,9 +2,11 @@ package offences
 
 import (
 	"context"
+	"time"
 
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/sqlstore/offences/memory"
 )
 
 // RankStatement returns the query that Rank sends, for tests of its plan.
@@ -20,8 +22,22 @@ func RankStatement(s *Store, ctx context.Context, query offences.Query) (text st
 			return err
 		}
 		span, segments := cover(query.From, query.To, 0, rollups)
-		text, args = (&ranker{query, rankCursor{}, 100, span, segments, rollups, more}).statement()
+		text, args = (&ranker{query: query, limit: 100, span: span, segments: segments, rollups: rollups, more: more}).statement()
 		return nil
 	})
 	return text, args, err
 }
+
+// Memory counts the parts of a span that a store would read from memory, and those that it
+// would not.
+func Memory(s *Store, ctx context.Context, from, to time.Time) (held, missing int, err error) {
+	err = s.read(ctx, from, to, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
+		found, lacking, _, err := s.held.look(t, slotsOf(segments), segments, map[memory.Slot]string{})
+		held, missing = len(found), len(lacking)
+		return err
+	})
+	return held, missing, err
+}
+
+// ForgetMemory has a store keep at most so many rows in memory, and none yet.
+func ForgetMemory(s *Store, most int) { s.held = newHeld(most) }

@@ -13,10 +13,15 @@ import (
 var _ recorder.Sink = (*Store)(nil)
 
 // Store keeps offences, traffic and escalations.
-type Store struct{ db *db.DB }
+type Store struct {
+	db   *db.DB
+	held *held
+}
 
 // New returns the store of what is counted in a database.
-func New(d *db.DB) *Store { return &Store{d} }
+func New(d *db.DB) *Store {
+	return &Store{d, newHeld(maxHeldRows)}
+}
 
 // tx is a transaction on offences, traffic and escalations.
 type tx struct{ *db.Tx }
@@ -96,7 +101,7 @@ func (t tx) addCounts(b *offences.Batch) error {
 	}
 	traces := make([][]any, len(b.Samples))
 	for i, c := range b.Samples {
-		traces[i] = []any{c.Minute, c.Node, b.ID + ":" + strconv.Itoa(i), c.Level, c.Points}
+		traces[i] = []any{c.Minute, c.Node, b.ID + ":" + strconv.Itoa(i), c.Level, append([]byte{}, c.Points...), append([]byte{}, c.Paths...)} // nil is NULL
 	}
 	if err := t.Upsert(addTraceChunk, "", traceColumns, traces); err != nil {
 		return err
@@ -188,12 +193,18 @@ func (t tx) addCountsTo(b *offences.Batch, span, length, before int64) error {
 		}
 	}
 	if span != minuteSpan {
-		return t.mergeDistinctInto(b.Distinct, span, wanted, start)
+		if err := t.mergeDistinctInto(b.Distinct, span, wanted, start); err != nil {
+			return err
+		}
+		return t.mark(span, b, wanted, start)
 	}
 	for _, d := range b.Distinct {
 		distinct = append(distinct, []any{span, d.Minute, d.Policy, d.Node, d.Sketch})
 	}
-	return t.Upsert(addDistinct, mergeDistinct, distinctColumns, distinct)
+	if err := t.Upsert(addDistinct, mergeDistinct, distinctColumns, distinct); err != nil {
+		return err
+	}
+	return t.mark(span, b, wanted, start)
 }
 
 // merged adds up the rows that fall into one row of a longer span: one

@@ -24,14 +24,11 @@ func selects(p keys.Pattern, key string) bool {
 // rankOrigin is Rank for the pattern of an origin.
 func (t tx) rankOrigin(ranking *offences.Ranking, r *ranker) error {
 	var last int64 // the value that ranks the last row of the page
-	isBehind := func(value int64, key string) bool {
-		return r.query.Cursor == "" || value < r.at.value || value == r.at.value && key > r.at.key
-	}
 	err := t.eachRanked(r, func(row offences.Ranked, value int64) error {
 		ranking.Keys++
 		ranking.Offences += row.Offences
 		switch {
-		case !isBehind(value, row.Key):
+		case !r.isBehind(value, row.Key):
 		case len(ranking.Rows) < r.limit:
 			ranking.Rows = append(ranking.Rows, row)
 			last = value
@@ -40,18 +37,22 @@ func (t tx) rankOrigin(ranking *offences.Ranking, r *ranker) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	if err := t.firstAndLast(ranking, r.segments, r.more); err != nil {
-		return err
-	}
-	return t.other(ranking, r.query, r.segments)
+	return err
 }
 
 // eachRanked calls do with all keys that a ranking selects, in its order, and the value
 // that ranks each.
 func (t tx) eachRanked(r *ranker, do func(row offences.Ranked, value int64) error) error {
+	if r.held != nil {
+		for i := range r.held {
+			if s := &r.held[i]; r.keeps(s.Key) {
+				if err := do(offences.Ranked{Key: s.Key, Offences: s.Offences}, r.valueOf(s)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
 	whole := *r
 	whole.query.Cursor, whole.limit = "", unlimited
 	text, args := whole.statement()
@@ -62,11 +63,16 @@ func (t tx) eachRanked(r *ranker, do func(row offences.Ranked, value int64) erro
 	return db.Stream(t.Tx, func(row db.Row) (k ranked, err error) {
 		return k, row.Scan(&k.Key, &k.Offences, &k.value)
 	}, text, args, func(k ranked) error {
-		if !selects(r.query.Pattern, k.Key) || r.query.Keep != nil && !r.query.Keep(k.Key) {
+		if !r.keeps(k.Key) {
 			return nil
 		}
 		return do(k.Ranked, k.value)
 	})
+}
+
+// keeps reports whether what the database does not know selects a key.
+func (r *ranker) keeps(key string) bool {
+	return selects(r.query.Pattern, key) && (r.query.Keep == nil || r.query.Keep(key))
 }
 
 // EachRanked implements admin.DetectionStore.
@@ -86,6 +92,13 @@ func (s *Store) EachRanked(ctx context.Context, query offences.Query, do func(of
 		r := &ranker{query: query, rollups: rollups, more: more}
 		r.span, r.segments = cover(query.From, query.To, 0, rollups)
 		span = r.span
+		held, isHeld, err := s.held.read(t, r.segments)
+		if err != nil {
+			return err
+		}
+		if isHeld {
+			r.rank(held)
+		}
 		return in(t).eachRanked(r, func(row offences.Ranked, _ int64) error { return do(row) })
 	})
 	return span, err

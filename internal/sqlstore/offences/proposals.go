@@ -52,9 +52,9 @@ func (s *Proposals) CrowdedRanges(ctx context.Context, from, to time.Time, setti
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all = nil
 		for _, kind := range []struct {
-			query string
-			least int
-			bits  int
+			query      string
+			minMembers int
+			bits       int
 		}{{crowdedIPv4, settings.MinAddresses, 120}, {crowdedIPv6, settings.MinNetworks, 48}} {
 			found, err := db.Each(t, func(r db.Row) (netip.Prefix, error) {
 				var head []byte
@@ -62,7 +62,7 @@ func (s *Proposals) CrowdedRanges(ctx context.Context, from, to time.Time, setti
 					return netip.Prefix{}, err
 				}
 				return networkOf(head, kind.bits), nil
-			}, kind.query, low, to.UnixMilli(), db.MappedLow, db.MappedHigh, kind.least, settings.MinOffences)
+			}, kind.query, low, to.UnixMilli(), db.MappedLow, db.MappedHigh, kind.minMembers, settings.MinOffences)
 			if err != nil {
 				return err
 			}

@@ -1,22 +1,62 @@
 package offences
 
 import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/sqlstore/offences/memory"
 )
+
+// rankCursor is where a page of a ranking ended: its span stays that of the
+// first page, so that pages fit together.
+type rankCursor struct {
+	sort     offences.Sort
+	from, to int64
+	value    int64
+	key      string
+}
+
+func (c rankCursor) String() string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %d %d %d %s", c.sort, c.from, c.to, c.value, c.key))
+}
+
+func parseRankCursor(text string, sort offences.Sort) (c rankCursor, err error) {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	parts := strings.SplitN(string(raw), " ", 5)
+	if err != nil || len(parts) != 5 || parts[0] != string(sort) || db.CheckText("cursor", string(raw)) != nil {
+		return c, fault.Field("cursor", db.BadCursor)
+	}
+	c.sort, c.key = sort, parts[4]
+	for i, into := range []*int64{&c.from, &c.to, &c.value} {
+		if *into, err = strconv.ParseInt(parts[i+1], 10, 64); err != nil {
+			return c, fault.Field("cursor", db.BadCursor)
+		}
+	}
+	return c, nil
+}
+
+// rankedRow is a row of a ranking with the value that ranks it.
+type rankedRow struct {
+	offences.Ranked
+	value int64
+}
 
 // rows reads the rows of a page and the first one behind it, and returns the values that
 // rank them.
-func (r *ranker) rows(t *db.Tx, ranking *offences.Ranking, text string, args []any) (values []int64, err error) {
-	type row struct {
-		offences.Ranked
-		value int64
-	}
-	var read int64
-	var kept, keptOffences int64
-	err = db.Stream(t, func(from db.Row) (k row, err error) {
-		return k, from.Scan(&k.Key, &k.Offences, &k.value, &ranking.Keys, &ranking.Offences)
-	}, text, args, func(k row) error {
+func (r *ranker) rows(t *db.Tx, ranking *offences.Ranking) (values []int64, err error) {
+	var read, kept, keptOffences int64
+	err = r.each(t, ranking, func(k rankedRow) error {
 		read++
 		if r.query.Keep != nil {
 			if read > offences.MaxKept || !r.query.Keep(k.Key) {
@@ -24,8 +64,7 @@ func (r *ranker) rows(t *db.Tx, ranking *offences.Ranking, text string, args []a
 			}
 			kept++
 			keptOffences += k.Offences
-			behind := k.value < r.at.value || k.value == r.at.value && k.Key > r.at.key
-			if r.query.Cursor != "" && !behind || len(values) > r.limit {
+			if !r.isBehind(k.value, k.Key) || len(values) > r.limit {
 				return nil
 			}
 		}
@@ -37,4 +76,184 @@ func (r *ranker) rows(t *db.Tx, ranking *offences.Ranking, text string, args []a
 		ranking.Keys, ranking.Offences = kept, keptOffences
 	}
 	return values, err
+}
+
+// isBehind reports whether a row comes after the page before.
+func (r *ranker) isBehind(value int64, key string) bool {
+	return r.query.Cursor == "" || value < r.at.value || value == r.at.value && key > r.at.key
+}
+
+// each hands over the rows that a page may show, and counts all that are ranked.
+func (r *ranker) each(t *db.Tx, ranking *offences.Ranking, do func(rankedRow) error) error {
+	if r.held == nil {
+		text, args := r.statement()
+		return db.Stream(t, func(from db.Row) (k rankedRow, err error) {
+			return k, from.Scan(&k.Key, &k.Offences, &k.value, &ranking.Keys, &ranking.Offences)
+		}, text, args, do)
+	}
+	ranking.Keys = int64(len(r.held))
+	given := 0
+	for i := range r.held {
+		s := &r.held[i]
+		ranking.Offences += s.Offences
+		value := r.valueOf(s)
+		if r.query.Keep == nil && (given > r.limit || !r.isBehind(value, s.Key)) {
+			continue
+		}
+		given++
+		if err := do(rankedRow{offences.Ranked{Key: s.Key, Offences: s.Offences}, value}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// valueOf returns the value that ranks a key.
+func (r *ranker) valueOf(s *memory.Sum) int64 {
+	switch r.query.Sort {
+	case offences.ByLast:
+		return s.Last
+	case offences.ByFirst:
+		return s.First
+	case offences.ByKey:
+		return 0
+	}
+	return s.Offences
+}
+
+// rank ranks all keys of what is in memory.
+func (r *ranker) rank(held []memory.Part) {
+	least := max(1, r.query.MinOffences)
+	r.sort(slices.DeleteFunc(memory.ByKey(held, filterOf(r.query)), func(s memory.Sum) bool { return s.Offences < least }))
+}
+
+// sort takes over the sums that are ranked.
+func (r *ranker) sort(sums []memory.Sum) {
+	if r.held = sums; sums == nil {
+		r.held = []memory.Sum{}
+	}
+	order := func(a, b memory.Sum) int {
+		if c := cmp.Compare(r.valueOf(&b), r.valueOf(&a)); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.Key, b.Key)
+	}
+	if _, isOrigin := r.query.Pattern.Origin(); r.limit <= 0 || isOrigin || r.query.Keep != nil || r.query.Cursor != "" {
+		slices.SortFunc(r.held, order)
+		return
+	}
+	// A first page needs no more than its rows in their order.
+	page := min(len(r.held), r.limit+1)
+	slices.SortFunc(r.held[:page], order)
+	for i := page; i < len(r.held); i++ {
+		if order(r.held[i], r.held[page-1]) < 0 {
+			r.held[i], r.held[page-1] = r.held[page-1], r.held[i]
+			for at := page - 1; at > 0 && order(r.held[at], r.held[at-1]) < 0; at-- {
+				r.held[at], r.held[at-1] = r.held[at-1], r.held[at]
+			}
+		}
+	}
+}
+
+// fill fills in what is known of the rows of a page, and what lost its key.
+func (r *ranker) fill(ranking *offences.Ranking, held []memory.Part) {
+	at := make(map[string]*offences.Ranked, len(ranking.Rows))
+	for i := range ranking.Rows {
+		at[ranking.Rows[i].Key] = &ranking.Rows[i]
+	}
+	for i := range r.held {
+		if row, is := at[r.held[i].Key]; is {
+			row.Overcount = r.held[i].Overcount
+			row.First, row.Last = db.FromMS(r.held[i].First), db.FromMS(r.held[i].Last)
+		}
+	}
+	other := memory.WithoutKey(held, r.query.Policy, r.query.Shadow)
+	ranking.Other, ranking.OtherOvercount = other.Offences, other.Overcount
+}
+
+// filterOf returns what a query selects; rankConditions is the same for the database.
+func filterOf(query offences.Query) memory.Filter {
+	f := memory.Filter{Shadow: query.Shadow, Policy: query.Policy, Source: query.Source, Rule: query.Rule, NotRule: query.NotRule}
+	search := db.Fold(query.Search)
+	pattern := patternSelects(query.Pattern)
+	if search != "" || pattern != nil {
+		f.Key = func(key string) bool {
+			return (pattern == nil || pattern(key)) && (search == "" || strings.Contains(db.Fold(key), search))
+		}
+	}
+	return f
+}
+
+// patternSelects is conditions.selects in memory, nil where all are selected.
+func patternSelects(p keys.Pattern) func(key string) bool {
+	switch p.Kind() {
+	case keys.Exact:
+		literal := p.Literal()
+		return func(key string) bool { return key == literal }
+	case keys.Prefix:
+		literal := p.Literal()
+		return func(key string) bool { return strings.HasPrefix(key, literal) }
+	case keys.FromOrigin:
+		return func(key string) bool { return strings.HasPrefix(key, "ip:") }
+	case keys.Network:
+		low, high := db.NetworkBounds(p)
+		network, _ := p.Network()
+		is6 := network.Addr().Is6()
+		return func(key string) bool {
+			place := placeOf(key)
+			return place != nil && bytes.Compare(place, low) >= 0 && bytes.Compare(place, high) <= 0 &&
+				!(is6 && bytes.Compare(place, db.MappedLow) >= 0 && bytes.Compare(place, db.MappedHigh) <= 0)
+		}
+	}
+	return nil
+}
+
+// NewOffenders implements reports.Counts.
+func (s *Store) NewOffenders(ctx context.Context, since, from, to time.Time, limit int) (all []offences.Ranked, n int64, err error) {
+	err = s.read(ctx, from, to, 0, func(t *db.Tx, span offences.Span, segments []segment) error {
+		n = 0
+		var is bool
+		if all, n, is, err = s.held.newOffenders(t, since, span, segments, max(1, limit)); err != nil || is {
+			return err
+		}
+		c := &conditions{}
+		c.and("kind < ? AND key <> ?", int64(offences.Shadow), "")
+		q := &db.Selection{}
+		text := "WITH counted AS (SELECT key, CAST(sum(offences) AS BIGINT) AS n, min(first_at) AS f, max(last_at) AS l FROM (" +
+			union(q, "key, offences, first_at, last_at", "offences", segments, c.text, c.args...) + ") AS rows_of_it GROUP BY key), " +
+			"fresh AS (SELECT key, n, f, l FROM counted WHERE NOT EXISTS (SELECT 1 FROM offences AS earlier WHERE earlier.key = counted.key AND " +
+			q.Fill("earlier.span IN (1, 2, 3) AND earlier.start >= ? AND earlier.start < ? AND earlier.kind < ?", db.ToMS(since), span.From.UnixMilli(), int64(offences.Shadow)) +
+			")) SELECT key, n, f, l, (SELECT count(*) FROM fresh) FROM fresh ORDER BY n DESC, key LIMIT " + strconv.Itoa(max(1, limit))
+		all, err = db.Each(t, func(r db.Row) (k offences.Ranked, err error) {
+			var first, last int64
+			err = r.Scan(&k.Key, &k.Offences, &first, &last, &n)
+			k.First, k.Last = db.FromMS(first), db.FromMS(last)
+			return k, err
+		}, text, q.Args...)
+		return err
+	})
+	return all, n, err
+}
+
+// newOffenders is NewOffenders for rows that are in memory.
+func (h *held) newOffenders(t *db.Tx, since time.Time, span offences.Span, segments []segment, limit int) (all []offences.Ranked, n int64, is bool, err error) {
+	rows, is, err := h.read(t, segments)
+	if err != nil || !is {
+		return nil, 0, false, err
+	}
+	rollups, err := in(t).rollups()
+	if err != nil {
+		return nil, 0, false, err
+	}
+	_, before := cover(since, span.From, 0, rollups)
+	earlier, is, err := h.read(t, before)
+	if err != nil || !is {
+		return nil, 0, false, err
+	}
+	r := &ranker{query: offences.Query{Sort: offences.ByOffences}, limit: limit}
+	r.sort(memory.New(memory.ByKey(rows, memory.Filter{}), earlier))
+	for _, sum := range r.held[:min(len(r.held), limit)] {
+		all = append(all, offences.Ranked{Key: sum.Key, Offences: sum.Offences, First: db.FromMS(sum.First), Last: db.FromMS(sum.Last)})
+	}
+	return all, int64(len(r.held)), true, nil
 }

@@ -3,45 +3,15 @@ package offences
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
-	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/sqlstore/offences/memory"
 )
-
-// rankCursor is where a page of a ranking ended: its span stays that of the
-// first page, so that pages fit together.
-type rankCursor struct {
-	sort     offences.Sort
-	from, to int64
-	value    int64
-	key      string
-}
-
-func (c rankCursor) String() string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %d %d %d %s", c.sort, c.from, c.to, c.value, c.key))
-}
-
-func parseRankCursor(text string, sort offences.Sort) (c rankCursor, err error) {
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	parts := strings.SplitN(string(raw), " ", 5)
-	if err != nil || len(parts) != 5 || parts[0] != string(sort) || db.CheckText("cursor", string(raw)) != nil {
-		return c, fault.Field("cursor", db.BadCursor)
-	}
-	c.sort, c.key = sort, parts[4]
-	for i, into := range []*int64{&c.from, &c.to, &c.value} {
-		if *into, err = strconv.ParseInt(parts[i+1], 10, 64); err != nil {
-			return c, fault.Field("cursor", db.BadCursor)
-		}
-	}
-	return c, nil
-}
 
 // rankOrders is how rows are sorted: the value that ranks them, and what follows a cursor.
 var rankOrders = map[offences.Sort]struct{ value, order, behind string }{
@@ -82,18 +52,25 @@ func (s *Store) Rank(ctx context.Context, query offences.Query) (ranking offence
 		var segments []segment
 		ranking = offences.Ranking{}
 		ranking.Span, segments = cover(query.From, query.To, 0, rollups)
-		r := &ranker{query, at, limit, ranking.Span, segments, rollups, more}
-		if _, is := query.Pattern.Origin(); is {
-			return in(t).rankOrigin(&ranking, r)
-		}
-		text, args := r.statement()
-		values, err := r.rows(t, &ranking, text, args)
+		r := &ranker{query: query, at: at, limit: limit, span: ranking.Span, segments: segments, rollups: rollups, more: more}
+		held, isHeld, err := s.held.read(t, segments)
 		if err != nil {
 			return err
 		}
-		if len(ranking.Rows) > limit {
-			ranking.Rows = ranking.Rows[:limit]
-			ranking.Next = rankCursor{query.Sort, ranking.From.UnixMilli(), ranking.To.UnixMilli(), values[limit-1], ranking.Rows[limit-1].Key}.String()
+		if isHeld {
+			r.rank(held)
+		}
+		if _, is := query.Pattern.Origin(); is {
+			err = in(t).rankOrigin(&ranking, r)
+		} else {
+			err = in(t).rankPage(&ranking, r)
+		}
+		if err != nil {
+			return err
+		}
+		if isHeld {
+			r.fill(&ranking, held)
+			return in(t).untracked(&ranking, segments)
 		}
 		if err := in(t).firstAndLast(&ranking, segments, more); err != nil {
 			return err
@@ -101,6 +78,17 @@ func (s *Store) Rank(ctx context.Context, query offences.Query) (ranking offence
 		return in(t).other(&ranking, query, segments)
 	})
 	return ranking, err
+}
+
+// rankPage ranks the keys of a page.
+func (t tx) rankPage(ranking *offences.Ranking, r *ranker) error {
+	values, err := r.rows(t.Tx, ranking)
+	if err == nil && len(ranking.Rows) > r.limit {
+		last := r.limit - 1
+		ranking.Rows = ranking.Rows[:r.limit]
+		ranking.Next = rankCursor{r.query.Sort, ranking.From.UnixMilli(), ranking.To.UnixMilli(), values[last], ranking.Rows[last].Key}.String()
+	}
+	return err
 }
 
 // ranker is what a ranking is made from.
@@ -112,6 +100,9 @@ type ranker struct {
 	segments []segment
 	rollups  map[int64]rollup
 	more     *conditions
+	// held are the sums of all keys in their order, where they come from memory; nil
+	// where the database ranks.
+	held []memory.Sum
 }
 
 // unlimited is the limit of a ranker that reads all keys.
@@ -196,7 +187,7 @@ func (t tx) firstAndLast(ranking *offences.Ranking, segments []segment, more *co
 	narrow.keyIn(page)
 	q := &db.Selection{}
 	text := "SELECT key, min(first_at), max(last_at), CAST(sum(overcount) AS BIGINT) FROM (" +
-		union(q, "key, first_at, last_at, overcount", "offences", segments, narrow.text, narrow.args...) + ") AS counted GROUP BY key"
+		union(q, "key, first_at, last_at, overcount", "offences"+db.Using(t.Tx, "offences_key"), segments, narrow.text, narrow.args...) + ") AS counted GROUP BY key"
 	return db.Stream(t.Tx, func(r db.Row) (key string, err error) {
 		var first, last, over int64
 		if err := r.Scan(&key, &first, &last, &over); err != nil {
@@ -208,7 +199,7 @@ func (t tx) firstAndLast(ranking *offences.Ranking, segments []segment, more *co
 	}, text, q.Args, func(string) error { return nil })
 }
 
-// other fills in what lost its key, and what of the traffic has no row.
+// other fills in what lost its key, and what untracked does.
 func (t tx) other(ranking *offences.Ranking, query offences.Query, segments []segment) error {
 	c := &conditions{}
 	c.and("key = ?", "")
@@ -226,8 +217,13 @@ func (t tx) other(ranking *offences.Ranking, query offences.Query, segments []se
 	if _, err := t.One(text, q.Args, &ranking.Other, &ranking.OtherOvercount); err != nil {
 		return err
 	}
-	q = &db.Selection{}
-	text = "SELECT COALESCE(CAST(sum(untracked) AS BIGINT), 0) FROM (" + union(q, "untracked", "traffic", segments, "") + ") AS counted"
+	return t.untracked(ranking, segments)
+}
+
+// untracked fills in what of the traffic has no row.
+func (t tx) untracked(ranking *offences.Ranking, segments []segment) error {
+	q := &db.Selection{}
+	text := "SELECT COALESCE(CAST(sum(untracked) AS BIGINT), 0) FROM (" + union(q, "untracked", "traffic", segments, "") + ") AS counted"
 	_, err := t.One(text, q.Args, &ranking.Untracked)
 	return err
 }
@@ -258,10 +254,18 @@ func (s *Store) Details(ctx context.Context, query offences.Query, page []string
 	points = max(1, points)
 	err = s.read(ctx, span.From, span.To, span.To.Sub(span.From)/time.Duration(points), func(t *db.Tx, span offences.Span, segments []segment) error {
 		width := max(1, (span.To.UnixMilli()-span.From.UnixMilli()+int64(points)-1)/int64(points))
+		held, isHeld, err := s.held.find(t, segments) // few keys' rows are read sooner than all
+		if err != nil {
+			return err
+		}
+		if isHeld {
+			all = memory.ByPoint(held, filterOf(query), page, span.From.UnixMilli(), width)
+			return nil
+		}
 		q := &db.Selection{}
 		point := q.Fill("(start - ?) / ?", span.From.UnixMilli(), width)
 		text := "SELECT key, policy_id, kind, refused_by, point, CAST(sum(offences) AS BIGINT) FROM (SELECT key, policy_id, kind, refused_by, " +
-			point + " AS point, offences FROM (" + union(q, "key, policy_id, kind, refused_by, start, offences", "offences", segments, c.text, c.args...) +
+			point + " AS point, offences FROM (" + union(q, "key, policy_id, kind, refused_by, start, offences", "offences"+db.Using(t, "offences_key"), segments, c.text, c.args...) +
 			") AS counted) AS placed GROUP BY key, policy_id, kind, refused_by, point ORDER BY key, point, policy_id, kind, refused_by"
 		all, err = db.Each(t, func(r db.Row) (d offences.Detail, err error) {
 			return d, r.Scan(&d.Key, &d.Policy, &d.Kind, &d.RefusedBy, &d.Point, &d.Count)
@@ -284,7 +288,7 @@ func (s *Store) KeyTotals(ctx context.Context, policy int64, page []string, span
 		}
 		q := &db.Selection{}
 		text := "SELECT key, CAST(sum(allowed) AS BIGINT), CAST(sum(refused) AS BIGINT), CAST(sum(overcount) AS BIGINT) FROM (" +
-			union(q, "key, allowed, refused, overcount", "key_traffic", segments, c.text, c.args...) + ") AS counted GROUP BY key"
+			union(q, "key, allowed, refused, overcount", "key_traffic"+db.Using(t, "key_traffic_key"), segments, c.text, c.args...) + ") AS counted GROUP BY key"
 		all, err = db.Each(t, func(r db.Row) (k offences.KeyTotal, err error) {
 			return k, r.Scan(&k.Key, &k.Allowed, &k.Refused, &k.Overcount)
 		}, text, q.Args...)
@@ -296,6 +300,14 @@ func (s *Store) KeyTotals(ctx context.Context, policy int64, page []string, span
 // RuleTotals implements admin.DetectionStore.
 func (s *Store) RuleTotals(ctx context.Context, span offences.Span) (all []offences.RuleTotal, err error) {
 	err = s.read(ctx, span.From, span.To, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
+		held, isHeld, err := s.held.read(t, segments)
+		if err != nil {
+			return err
+		}
+		if isHeld {
+			all = memory.ByRule(held)
+			return nil
+		}
 		q := &db.Selection{}
 		// By key first, so that what is sorted to count keys is sorted once: on
 		// SQLite a third less than count(DISTINCT key) among 120,000 rows, and on
@@ -317,7 +329,7 @@ const offenceFields = `policy_id, mac, kind, refused_by, source, key, start, off
 const (
 	findOffences   = `SELECT ` + offenceFields + ` FROM offences WHERE span = 1 AND start = $1 AND mac = $2 ORDER BY kind, refused_by, source`
 	findAggregated = `SELECT ` + offenceFields + ` FROM offences WHERE span = 1 AND start = $1 AND mac = $2 AND key = '' ORDER BY policy_id, kind`
-	readTrace      = `SELECT start, node, level, points FROM trace WHERE start >= $1 AND start < $2 ORDER BY start, node, id`
+	readTrace      = `SELECT start, node, level, points, paths FROM trace WHERE start >= $1 AND start < $2 ORDER BY start, node, id`
 )
 
 func scanOffence(r db.Row) (o offences.Offence, err error) {
@@ -374,7 +386,7 @@ func (s *Store) TrafficSamples(ctx context.Context, from, to time.Time, do func(
 	return s.db.View(ctx, func(t *db.Tx) error {
 		return db.Stream(t, func(r db.Row) (*offences.SampleChunk, error) {
 			c := &offences.SampleChunk{}
-			return c, r.Scan(&c.Minute, &c.Node, &c.Level, &c.Points)
+			return c, r.Scan(&c.Minute, &c.Node, &c.Level, &c.Points, &c.Paths)
 		}, readTrace, []any{from.UnixMilli(), to.UnixMilli()}, do)
 	})
 }

@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+	sqloffences "github.com/stint-dev/stint/internal/sqlstore/offences"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -170,5 +173,132 @@ func TestAReportIsPagedFilteredAndSorted(t *testing.T) {
 		if _, err := f.Offences.Rank(t.Context(), offences.Query{Cursor: "bad"}); err == nil {
 			t.Error("a bad cursor is taken")
 		}
+	})
+}
+
+// TestMemoryHasWhatTheDatabaseHas asks two stores on one database the same questions while
+// batches come, late ones too, and hours and days are added up and deleted: one store
+// answers from memory, the other has no room for a row.
+func TestMemoryHasWhatTheDatabaseHas(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		random := rand.New(rand.NewPCG(3, 4))
+		plain, writer := f.Another(t).Offences, f.Another(t).Offences
+		sqloffences.ForgetMemory(plain, 0)
+		start := f.Clock.Now().Truncate(time.Minute)
+		pattern := func(text string) keys.Pattern { return storetest.Pattern(t, text) }
+		patterns := []keys.Pattern{{}, {}, {}, pattern("ip:198.51.100.3"), pattern("ip:198.51.100.0/29"), pattern("ip:2001:db8::/33"), pattern("token:*"), pattern("ip:*")}
+		one := func(of ...string) string { return of[random.IntN(len(of))] }
+		key := func() string {
+			n := random.IntN(12)
+			return one("", fmt.Sprintf("ip:198.51.100.%d", n), fmt.Sprintf("ip:2001:db8:%d::/64", n<<12), fmt.Sprintf("token:%c", 'A'+n), fmt.Sprintf("k:%d", n))
+		}
+		flush := func(to time.Time) {
+			b := &offences.Batch{ID: strconv.FormatUint(random.Uint64(), 36), Node: "b"}
+			for range 1 + random.IntN(8) {
+				at := to.Add(-time.Duration(random.IntN(3)) * time.Minute).Truncate(time.Minute).UnixMilli()
+				first := at + random.Int64N(30_000)
+				o := offences.Offence{Minute: at, Policy: 1 + random.Int64N(2), Key: key(), Kind: offences.Kind(random.IntN(offences.KindCount)), RefusedBy: one("1/1s", "20/1m"),
+					Source: one("", "edge-1"), Count: 1 + random.Int64N(9), Overcount: random.Int64N(3), First: offences.Refusal{At: first}, Last: offences.Refusal{At: first + 9_000}}
+				if o.Key != "" {
+					o.MAC = offences.NewRefusalIDMaker(offenceSecret).MAC(o.Policy, o.Key)
+				}
+				if !slices.ContainsFunc(b.Offences, func(p offences.Offence) bool {
+					return p.Minute == o.Minute && p.Policy == o.Policy && p.Key == o.Key && p.Kind == o.Kind && p.RefusedBy == o.RefusedBy && p.Source == o.Source
+				}) {
+					b.Offences = append(b.Offences, o)
+				}
+			}
+			b.Totals = []offences.Totals{{Minute: to.Truncate(time.Minute).UnixMilli(), Policy: 1, Counts: offences.Counts{Allowed: 3, Untracked: random.Int64N(2)}}}
+			if _, err := writer.Flush(t.Context(), b, offences.Evaluation{Now: f.Clock.Now()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fromMemory := 0
+		compare := func() {
+			t.Helper()
+			passed := f.Clock.Now().Sub(start)
+			from := start.Add(time.Duration(random.Int64N(int64(passed)))).Truncate(time.Minute)
+			to := from.Add(time.Duration(random.Int64N(int64(passed)))).Truncate(time.Minute).Add(time.Minute)
+			q := offences.Query{From: from, To: to, Policy: random.Int64N(3), Pattern: patterns[random.IntN(len(patterns))], Source: one("", "", "edge-1"), Search: one("", "", "TOKEN:b", "1"),
+				Rule: one("", "", "20/1m"), NotRule: one("", "", "1/1s"), MinOffences: random.Int64N(6), Shadow: random.IntN(3) == 0, Limit: 1 + random.IntN(9),
+				Sort: offences.Sort(one("", "last", "first", "key", "offences"))}
+			if random.IntN(3) == 0 {
+				q.Keep = func(key string) bool { return key[len(key)-1]%2 == 0 }
+			}
+			answers := func(s *sqloffences.Store) (all []any) {
+				add := func(answer any, err error) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, answer)
+				}
+				page := q
+				var named []string
+				for more := true; more; more = page.Cursor != "" {
+					r, err := s.Rank(t.Context(), page)
+					add(r, err)
+					for _, row := range r.Rows {
+						named = append(named, row.Key)
+					}
+					page.Cursor = r.Next
+				}
+				span := offences.Span{From: from, To: to}
+				details, err := s.Details(t.Context(), q, named, span, 8)
+				add(details, err)
+				rules, err := s.RuleTotals(t.Context(), span)
+				add(rules, err)
+				fresh, n, err := s.NewOffenders(t.Context(), start.Truncate(24*time.Hour), from.Truncate(24*time.Hour), to, 4) // as reports ask
+				add(fmt.Sprint(len(fresh), fresh, n), err)
+				var each []offences.Ranked
+				read, err := s.EachRanked(t.Context(), q, func(r offences.Ranked) error { each = append(each, r); return nil })
+				add(read, err)
+				add(each, nil)
+				return all
+			}
+			got, want := answers(f.Offences), answers(plain)
+			for i := range want {
+				if fmt.Sprintf("%+v", got[i]) != fmt.Sprintf("%+v", want[i]) {
+					t.Fatalf("answer %d to %+v:\n%+v\nfrom the database\n%+v", i, q, got[i], want[i])
+				}
+			}
+			held, missing, err := sqloffences.Memory(f.Offences, t.Context(), from, to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if missing == 0 {
+				fromMemory += held
+			}
+		}
+		for i := range 60 {
+			f.Clock.Advance(time.Duration(1+random.IntN(90)) * time.Minute)
+			flush(f.Clock.Now())
+			switch {
+			case i%7 == 3: // a node that was cut off brings old counts
+				flush(start.Add(time.Duration(random.Int64N(int64(f.Clock.Now().Sub(start))))))
+			case i%10 == 9:
+				if _, err := writer.RollUp(t.Context(), f.Clock.Now()); err != nil {
+					t.Fatal(err)
+				}
+			case i%20 == 15:
+				if _, err := writer.DeleteOlder(t.Context(), f.Clock.Now(), offences.Retention{Minutes: 12 * time.Hour}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			compare()
+		}
+		if fromMemory == 0 {
+			t.Error("nothing was answered from memory")
+		}
+		// While a node of the release before writes, nothing is.
+		if err := f.Store.Write(t.Context(), func(tx *db.Tx) error {
+			_, err := tx.Exec(`INSERT INTO flushed_batches (id, at) VALUES ('of an older node', 1)`)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if held, missing, err := sqloffences.Memory(f.Offences, t.Context(), start, f.Clock.Now()); err != nil || held+missing != 0 {
+			t.Errorf("with a batch that left no marks: %d held, %d missing, %v", held, missing, err)
+		}
+		compare()
 	})
 }

@@ -46,7 +46,7 @@ func (s *Store) RollUp(ctx context.Context, now time.Time) (done int, err error)
 	ripe := now.Add(-rollUpGrace).UnixMilli()
 	for _, span := range []int64{hourSpan, daySpan} {
 		for {
-			more, err := s.rollUpNext(ctx, span, ripe)
+			more, err := rollUpNext(ctx, s.db, span, ripe)
 			if err != nil {
 				return done, err
 			}
@@ -61,9 +61,9 @@ func (s *Store) RollUp(ctx context.Context, now time.Time) (done int, err error)
 
 // rollUpNext adds up the next hour or day that ended before ripe and reports
 // whether there was one.
-func (s *Store) rollUpNext(ctx context.Context, span, ripe int64) (more bool, err error) {
+func rollUpNext(ctx context.Context, d *db.DB, span, ripe int64) (more bool, err error) {
 	length := spanMS(span)
-	err = s.db.Write(ctx, func(t *db.Tx) error {
+	err = d.Write(ctx, func(t *db.Tx) error {
 		more = false
 		if _, err := t.Exec(lockRollups); err != nil {
 			return err
@@ -96,6 +96,9 @@ func (t tx) rollUp(span, start, end int64) error {
 		if _, err := t.Exec(statement, span, start, span-1, end); err != nil {
 			return err
 		}
+	}
+	if err := t.markRollUp(span, start); err != nil {
+		return err
 	}
 	type part struct {
 		policy int64
@@ -146,7 +149,7 @@ const (
 func (s *Store) DeleteOlder(ctx context.Context, now time.Time, keep offences.Retention) (deleted int64, err error) {
 	keep = keep.WithDefaults()
 	for span, age := range map[int64]time.Duration{minuteSpan: keep.Minutes, hourSpan: keep.Hours, daySpan: keep.Days} {
-		n, err := s.deleteSpanBefore(ctx, span, now.Add(-age).UnixMilli())
+		n, err := deleteSpanBefore(ctx, s.db, span, now.Add(-age).UnixMilli())
 		deleted += n
 		if err != nil {
 			return deleted, err
@@ -166,9 +169,9 @@ func (s *Store) DeleteOlder(ctx context.Context, now time.Time, keep offences.Re
 	return deleted, err
 }
 
-func (s *Store) deleteSpanBefore(ctx context.Context, span, before int64) (deleted int64, err error) {
+func deleteSpanBefore(ctx context.Context, d *db.DB, span, before int64) (deleted int64, err error) {
 	for more := true; more; {
-		err := s.db.Write(ctx, func(t *db.Tx) error {
+		err := d.Write(ctx, func(t *db.Tx) error {
 			more = false
 			all, err := in(t).rollups()
 			if err != nil {
@@ -202,7 +205,7 @@ func (s *Store) deleteSpanBefore(ctx context.Context, span, before int64) (delet
 }
 
 func (t tx) deleteSpan(span, until int64) (deleted int64, err error) {
-	for _, table := range []string{"offences", "traffic", "key_traffic", "distinct_keys"} {
+	for _, table := range []string{"offences", "traffic", "key_traffic", "distinct_keys", "count_marks"} {
 		n, err := t.Exec("DELETE FROM "+table+" WHERE span = $1 AND start < $2", span, until)
 		if err != nil {
 			return deleted, err

@@ -57,8 +57,10 @@ ON CONFLICT (span, start, policy_id, key) DO UPDATE SET
 
 	addDistinct      = `INSERT INTO distinct_keys (span, start, policy_id, node, sketch) `
 	mergeDistinct    = ` ON CONFLICT (span, start, policy_id, node) DO UPDATE SET sketch = excluded.sketch`
-	addTraceChunk    = `INSERT INTO trace (start, node, id, level, points) `
-	addFlushedBatch  = `INSERT INTO flushed_batches (id, at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`
+	addTraceChunk    = `INSERT INTO trace (start, node, id, level, points, paths) `
+	addMark          = `INSERT INTO count_marks (span, start, mark) `
+	mergeMark        = ` ON CONFLICT (span, start) DO UPDATE SET mark = excluded.mark`
+	addFlushedBatch  = `INSERT INTO flushed_batches (id, at, marked) VALUES ($1, $2, 1) ON CONFLICT (id) DO NOTHING`
 	findFlushedBatch = `SELECT at FROM flushed_batches WHERE id = $1`
 	readRollups      = `SELECT span, through, gone FROM rollups ORDER BY span`
 	lockRollups      = `UPDATE rollups SET gone = gone WHERE span = 2`
@@ -72,7 +74,8 @@ var (
 	trafficColumns    = slices.Repeat([]string{db.IntColumn}, 11)
 	keyTrafficColumns = []string{db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.BytesColumn, db.IntColumn, db.IntColumn, db.IntColumn, db.IntColumn}
 	distinctColumns   = []string{db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.BytesColumn}
-	traceColumns      = []string{db.IntColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.BytesColumn}
+	markColumns       = []string{db.IntColumn, db.IntColumn, db.TextColumn}
+	traceColumns      = []string{db.IntColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.BytesColumn, db.BytesColumn}
 )
 
 func offenceRow(span, start int64, o *offences.Offence) ([]any, error) {

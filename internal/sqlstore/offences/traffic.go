@@ -16,7 +16,16 @@ const trafficSums = `CAST(sum(allowed) AS BIGINT), CAST(sum(limited) AS BIGINT),
 const trafficAmounts = `start, allowed, limited, blocked, unavailable, shadow_allowed, shadow_limited, cost_allowed, untracked`
 
 // Traffic implements admin.DetectionStore.
-func (s *Store) Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) (points []offences.TrafficPoint, err error) {
+func (s *Store) Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) ([]offences.TrafficPoint, error) {
+	return readTraffic(ctx, s, policy, from, to, step, true)
+}
+
+// TrafficCounts implements admin.DetectionStore.
+func (s *Store) TrafficCounts(ctx context.Context, policy int64, from, to time.Time, step time.Duration) ([]offences.TrafficPoint, error) {
+	return readTraffic(ctx, s, policy, from, to, step, false)
+}
+
+func readTraffic(ctx context.Context, s *Store, policy int64, from, to time.Time, step time.Duration, withKeys bool) (points []offences.TrafficPoint, err error) {
 	longest := dividing(step)
 	if step <= 0 {
 		longest, step = 0, wholeSpan
@@ -37,7 +46,7 @@ func (s *Store) Traffic(ctx context.Context, policy int64, from, to time.Time, s
 			p.At = time.UnixMilli(low + n*width).UTC()
 			return p, err
 		}, text, q.Args...)
-		if err != nil {
+		if err != nil || !withKeys {
 			return err
 		}
 		return in(t).distinctOfPoints(points, policy, low, width, segments)
@@ -116,9 +125,13 @@ func (s *Store) Seen(ctx context.Context, p keys.Pattern, from, to time.Time, li
 		}
 		c := &conditions{}
 		c.selects(p)
+		table := "key_traffic"
+		if p.Kind() == keys.Exact {
+			table += db.Using(t, "key_traffic_key")
+		}
 		q := &db.Selection{}
 		text := "WITH seen AS (SELECT key, CAST(sum(allowed) AS BIGINT) AS a, CAST(sum(refused) AS BIGINT) AS r FROM (" +
-			union(q, "key, allowed, refused", "key_traffic", segments, c.text, c.args...) + ") AS counted GROUP BY key) " +
+			union(q, "key, allowed, refused", table, segments, c.text, c.args...) + ") AS counted GROUP BY key) " +
 			"SELECT key, a, r, (SELECT count(*) FROM seen), (SELECT count(*) FROM seen WHERE r > 0), " +
 			"(SELECT CAST(sum(a) AS BIGINT) FROM seen), (SELECT CAST(sum(r) AS BIGINT) FROM seen) FROM seen " +
 			"ORDER BY a + r DESC, key LIMIT " + strconv.Itoa(max(1, limit))

@@ -10,12 +10,16 @@ import (
 
 const (
 	putNode = `
-INSERT INTO nodes (id, name, version, started_at, seen_at, per_second, p99_us, degraded, revision)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+INSERT INTO nodes (id, name, version, started_at, seen_at, per_second, p99_us, degraded, revision,
+    log_bytes, max_log_bytes, forgotten, forgotten_at, unkept)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, per_second = excluded.per_second,
-    p99_us = excluded.p99_us, degraded = excluded.degraded, revision = excluded.revision`
+    p99_us = excluded.p99_us, degraded = excluded.degraded, revision = excluded.revision, log_bytes = excluded.log_bytes,
+    max_log_bytes = excluded.max_log_bytes, forgotten = excluded.forgotten, forgotten_at = excluded.forgotten_at,
+    unkept = excluded.unkept`
 	selectNodes = `
-SELECT id, name, version, started_at, seen_at, per_second, p99_us, degraded, revision
+SELECT id, name, version, started_at, seen_at, per_second, p99_us, degraded, revision,
+    log_bytes, max_log_bytes, forgotten, forgotten_at, unkept
 FROM nodes WHERE seen_at >= $1 ORDER BY name, id`
 	deleteNode  = `DELETE FROM nodes WHERE id = $1`
 	deleteNodes = `DELETE FROM nodes WHERE seen_at < $1`
@@ -36,7 +40,8 @@ func (s *Nodes) PutNode(ctx context.Context, n nodes.Node) error {
 		if n.Degraded {
 			degraded = 1
 		}
-		_, err := t.Exec(putNode, n.ID, n.Name, n.Version, db.ToMS(n.Started), db.ToMS(n.Seen), n.PerSecond, n.P99.Microseconds(), degraded, n.Revision)
+		_, err := t.Exec(putNode, n.ID, n.Name, n.Version, db.ToMS(n.Started), db.ToMS(n.Seen), n.PerSecond, n.P99.Microseconds(), degraded, n.Revision,
+			n.Memory.Bytes, n.Memory.MaxBytes, n.Memory.Forgotten, db.ToMS(n.Memory.LastForgotten), n.Memory.Unkept)
 		return err
 	})
 }
@@ -55,8 +60,11 @@ func scanNode(r db.Row) (nodes.Node, error) {
 		n                   nodes.Node
 		started, seen, slow int64
 		degraded            int
+		forgotten           int64
 	)
-	err := r.Scan(&n.ID, &n.Name, &n.Version, &started, &seen, &n.PerSecond, &slow, &degraded, &n.Revision)
+	err := r.Scan(&n.ID, &n.Name, &n.Version, &started, &seen, &n.PerSecond, &slow, &degraded, &n.Revision,
+		&n.Memory.Bytes, &n.Memory.MaxBytes, &n.Memory.Forgotten, &forgotten, &n.Memory.Unkept)
+	n.Memory.LastForgotten = db.FromMS(forgotten)
 	n.Started, n.Seen, n.P99, n.Degraded = db.FromMS(started), db.FromMS(seen), time.Duration(slow)*time.Microsecond, degraded != 0
 	return n, err
 }

@@ -11,7 +11,8 @@ import (
 func TestNodes_are_shown_while_they_are_heard_of(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		now := f.Clock.Now().UTC().Truncate(time.Millisecond)
-		a := nodes.Node{ID: "a-1", Name: "a", Version: "v1", Started: now, Seen: now, PerSecond: 760.5, P99: 1100 * time.Microsecond, Revision: 3}
+		a := nodes.Node{ID: "a-1", Name: "a", Version: "v1", Started: now, Seen: now, PerSecond: 760.5, P99: 1100 * time.Microsecond, Revision: 3,
+			Memory: nodes.Memory{Bytes: 5, MaxBytes: 6, Forgotten: 7, LastForgotten: now.Add(-time.Second), Unkept: 8}}
 		b := nodes.Node{ID: "b-1", Name: "b", Version: "v1", Started: now, Seen: now.Add(-time.Hour), Degraded: true}
 		for _, n := range []nodes.Node{b, a} {
 			if err := f.Nodes.PutNode(t.Context(), n); err != nil {

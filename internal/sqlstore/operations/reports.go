@@ -26,11 +26,10 @@ INSERT INTO documents (id, kind, start, ends, created_at, body) VALUES ($1, $2, 
 ON CONFLICT (kind, start) DO UPDATE SET id = excluded.id, ends = excluded.ends, created_at = excluded.created_at, body = excluded.body`
 	findDocuments     = `SELECT body FROM documents WHERE `
 	countBlockChanges = `
-SELECT COALESCE(sum(CASE WHEN created_at >= $1 AND created_at < $2 THEN 1 ELSE 0 END), 0),
-    COALESCE(sum(CASE WHEN created_at >= $1 AND created_at < $2 AND source = 'automatic' THEN 1 ELSE 0 END), 0),
-    COALESCE(sum(CASE WHEN ended_at >= $1 AND ended_at < $2 THEN 1 ELSE 0 END), 0),
-    COALESCE(sum(CASE WHEN ended_at = 0 AND expires_at >= $1 AND expires_at < $2 THEN 1 ELSE 0 END), 0)
-FROM entries WHERE kind = 'block' AND created_at < $2 AND expires_at >= $1`
+SELECT (SELECT count(*) FROM entries WHERE kind = 'block' AND created_at >= $1 AND created_at < $2),
+    (SELECT count(*) FROM entries WHERE kind = 'block' AND created_at >= $1 AND created_at < $2 AND source = 'automatic'),
+    (SELECT count(*) FROM entries WHERE kind = 'block' AND ended_at > 0 AND ended_at >= $1 AND ended_at < $2 AND +expires_at >= $1),
+    (SELECT count(*) FROM entries WHERE kind = 'block' AND ended_at = 0 AND expires_at >= $1 AND expires_at < $2)`
 )
 
 // PutDocument implements reports.Store. It gives d its id.

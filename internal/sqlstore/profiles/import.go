@@ -32,7 +32,7 @@ type importCounts struct {
 // ImportProfiles implements profiles.Store. The rows are written to a temporary file
 // first: their reader may be slow, and no other change can be made while the transaction
 // is open. Of rows of one key the last counts.
-func (s *Store) ImportProfiles(ctx context.Context, by audit.Actor, all iter.Seq2[*profiles.Profile, error], progress func(done int)) (result profiles.ImportResult, err error) {
+func (s *Store) ImportProfiles(ctx context.Context, by audit.Actor, all iter.Seq2[*profiles.Profile, error]) (result profiles.ImportResult, err error) {
 	file, err := os.CreateTemp("", "stint-import-*")
 	if err != nil {
 		return result, fmt.Errorf("make room for the import: %w", err)
@@ -48,7 +48,7 @@ func (s *Store) ImportProfiles(ctx context.Context, by audit.Actor, all iter.Seq
 		if _, err := file.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		run := &importRun{Tx: In(t), places: map[string]int{}, progress: progress}
+		run := &importRun{Tx: In(t), places: map[string]int{}}
 		before, err := run.countDifferentPlans()
 		if err != nil {
 			return err
@@ -98,11 +98,9 @@ func writeRows(ctx context.Context, file io.Writer, all iter.Seq2[*profiles.Prof
 // importRun is one attempt at an import inside its transaction.
 type importRun struct {
 	Tx
-	piece    []*profiles.Profile
-	places   map[string]int // in piece by key
-	result   profiles.ImportResult
-	done     int
-	progress func(done int)
+	piece  []*profiles.Profile
+	places map[string]int // in piece by key
+	result profiles.ImportResult
 }
 
 func (r *importRun) all(rows *gob.Decoder) error {
@@ -122,7 +120,7 @@ func (r *importRun) all(rows *gob.Decoder) error {
 			r.places[p.Key] = len(r.piece)
 			r.piece = append(r.piece, p)
 		}
-		if r.done++; len(r.piece) == importPiece {
+		if len(r.piece) == importPiece {
 			if err := r.flush(); err != nil {
 				return err
 			}
@@ -170,9 +168,6 @@ func (r *importRun) flush() error {
 	}
 	r.piece = r.piece[:0]
 	clear(r.places)
-	if r.progress != nil {
-		r.progress(r.done)
-	}
 	return nil
 }
 

@@ -140,10 +140,10 @@ func TestDifferentPlansAreBounded(t *testing.T) {
 		for i := range profiles.MaxPlans + 1 {
 			all = append(all, profiles.Profile{Key: fmt.Sprintf("k:%04d", i), Plan: fmt.Sprintf("p%d", i)})
 		}
-		if _, err := s.ImportProfiles(ctx, storetest.Operator, rows(all...), nil); !fault.Is(err, fault.Invalid) {
+		if _, err := s.ImportProfiles(ctx, storetest.Operator, rows(all...)); !fault.Is(err, fault.Invalid) {
 			t.Fatalf("one plan too many in a file: %v", err)
 		}
-		if _, err := s.ImportProfiles(ctx, storetest.Operator, rows(all[1:]...), nil); err != nil {
+		if _, err := s.ImportProfiles(ctx, storetest.Operator, rows(all[1:]...)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.PutProfile(ctx, storetest.Operator, all[0]); !fault.Is(err, fault.Invalid) {
@@ -171,11 +171,11 @@ func TestImportAndFind(t *testing.T) {
 			all = append(all, profiles.Profile{Key: fmt.Sprintf("k:%04d", i), Plan: []string{"free", "gold"}[i%2], Labels: []string{fmt.Sprint("n", i%3)}})
 		}
 		all = append(all, profiles.Profile{Key: "k:4499", Plan: "gold", Labels: []string{"last"}})
-		got, err := s.ImportProfiles(ctx, storetest.Operator, rows(all...), nil)
+		got, err := s.ImportProfiles(ctx, storetest.Operator, rows(all...))
 		if err != nil || got != (profiles.ImportResult{Created: 4499, Replaced: 1}) {
 			t.Fatalf("%+v, %v", got, err)
 		}
-		if again, err := s.ImportProfiles(ctx, storetest.Operator, rows(all...), nil); err != nil || again != (profiles.ImportResult{Unchanged: 4500}) {
+		if again, err := s.ImportProfiles(ctx, storetest.Operator, rows(all...)); err != nil || again != (profiles.ImportResult{Unchanged: 4500}) {
 			t.Errorf("again: %+v, %v", again, err)
 		}
 		if p, _ := s.FindProfile(ctx, "k:0000"); show(p) != "free n0  5/1s" {
@@ -219,7 +219,7 @@ func TestImportAndFind(t *testing.T) {
 		if _, err := f.Undo(ctx, storetest.Operator, storetest.NewestRecord(t, f).ID); !fault.Is(err, fault.Conflict) {
 			t.Errorf("an import that replaced something was undone: %v", err)
 		}
-		if _, err := s.ImportProfiles(ctx, storetest.Operator, rows(profiles.Profile{Key: "new:1", Plan: "gold", Labels: []string{"x"}}), nil); err != nil {
+		if _, err := s.ImportProfiles(ctx, storetest.Operator, rows(profiles.Profile{Key: "new:1", Plan: "gold", Labels: []string{"x"}})); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := f.Undo(ctx, storetest.Operator, storetest.NewestRecord(t, f).ID); err != nil {
@@ -248,7 +248,7 @@ func BenchmarkImport(b *testing.B) {
 					return
 				}
 			}
-		}, nil)
+		})
 		if err != nil || got.Created != 100_000 {
 			b.Fatal(got, err)
 		}

@@ -3,6 +3,7 @@ package memlog_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
@@ -285,4 +286,39 @@ func TestIDsOfAFloodAreBounded(t *testing.T) {
 	if n, stats := log.KnownIDs(), log.Memory(); n > 4000 || n < 100 || stats.Used > stats.Max+10_000 {
 		t.Errorf("%d IDs are known, %+v", n, stats)
 	}
+}
+
+// An attacker who chooses what a rule counts fills the memory of its limit and no more:
+// also of the key that is asked with a new value each time.
+func TestTenThousandDifferentValuesTakeTheMemoryOfTheLimit(t *testing.T) {
+	const keys, values, limit = 100, 10_000, 15
+	clock := logtest.NewClock()
+	p := policyOf(t, 1, "15/1d distinct path")
+	log := memlog.New(memlog.Options{Now: clock.Now})
+	defer log.Close()
+	requests, results := make([]timestamplog.Request, keys), make([]timestamplog.Result, keys)
+	for i := range requests {
+		requests[i] = timestamplog.RequestOf(p, fmt.Sprint("ip:192.0.2.", i), 1)
+	}
+	ask := func(from, to int) {
+		for value := from; value < to; value++ {
+			for i := range requests {
+				requests[i].Value = uint64(1 + value*keys + i)
+			}
+			log.Decide(t.Context(), requests, results)
+		}
+	}
+	ask(0, limit)
+	full := heap()
+	ask(limit, values)
+	for i, r := range results {
+		if r.Err != nil || r.Allowed {
+			t.Fatalf("key %d: value %d is allowed: %v, %v", i, values, r.Allowed, r.Err)
+		}
+	}
+	// A byte for each ten values would show.
+	if more := heap() - full; more > keys*values/10 {
+		t.Errorf("%d keys with %d values each take %d bytes more than with %d", keys, values, more, limit)
+	}
+	runtime.KeepAlive(log)
 }

@@ -129,11 +129,11 @@ func (s *ids) forget(log timestamplog.LogID) {
 	}
 }
 
-// forgetOldest forgets the IDs of up to most logs, those that were queued first, and
+// forgetOldest forgets the IDs of up to maxForgotten logs, those that were queued first, and
 // reports whether there were any.
-func (s *ids) forgetOldest(most int) bool {
+func (s *ids) forgetOldest(maxForgotten int) bool {
 	forgotten := 0
-	for forgotten < most && len(s.queue) > 0 {
+	for forgotten < maxForgotten && len(s.queue) > 0 {
 		oldest := s.queue[0]
 		s.queue[0] = expiringIDs{}
 		if s.queue = s.queue[1:]; s.logs[oldest.log] == oldest.logIDs {

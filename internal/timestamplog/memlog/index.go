@@ -9,7 +9,7 @@ import (
 
 // Fast path. Plain version: map[timestamplog.LogID]*keyLog, in plain_test.go.
 // Benchmark: BenchmarkIndex, 2.7 times less memory for a key (24 bytes instead of 63)
-// and not faster, 22 November 2026. It saves a quarter of the memory of a log with one
+// and not faster. It saves a quarter of the memory of a log with one
 // entry, which is 127 bytes in all by BenchmarkMemory.
 //
 // The index finds a log by the hash of its LogID, which is needed to choose the shard

@@ -22,8 +22,8 @@ import (
 // suffice.
 //
 // Fast path. Plain version: a timestamplog.LogID and a []uint32 in their place, 96 bytes
-// instead of 80. Benchmark: BenchmarkMemory/1_entries, 127 bytes a key instead of 143,
-// 23 November 2026. What a policy's logs share is there once, and the ring has one length.
+// instead of 80. Benchmark: BenchmarkMemory/1_entries, 127 bytes a key instead of 143.
+// What a policy's logs share is there once, and the ring has one length.
 type keyLog struct {
 	owner      unique.Handle[owner]
 	key        string
@@ -125,14 +125,14 @@ func (k *keyLog) append(at int64, cost int) {
 }
 
 // drop drops the entries that are as old as window at now, all of them where
-// the log has expired, and all but the newest most.
-func (k *keyLog) drop(now, window int64, most int) {
+// the log has expired, and all but the newest maxCount.
+func (k *keyLog) drop(now, window int64, maxCount int) {
 	if k.count == 0 || k.expired(now) {
 		k.count = 0
 		return
 	}
 	age := now - k.newest // the age of the newest
-	for k.count > 0 && (int(k.count) > most || age+k.behind(int(k.count)-1) >= window) {
+	for k.count > 0 && (int(k.count) > maxCount || age+k.behind(int(k.count)-1) >= window) {
 		k.dropOldest()
 	}
 }
@@ -150,10 +150,10 @@ func (k *keyLog) dropOldest() {
 }
 
 // makeRoom grows the ring for need entries: by doubling, so that pushes stay
-// cheap, but to no more than most, so that a full log wastes nothing.
-func (k *keyLog) makeRoom(need, most int) {
+// cheap, but to no more than maxRoom, so that a full log wastes nothing.
+func (k *keyLog) makeRoom(need, maxRoom int) {
 	if room := int(k.room); need > room {
-		k.resize(max(need, min(2*room, most)))
+		k.resize(max(need, min(2*room, maxRoom)))
 	}
 }
 
@@ -220,9 +220,9 @@ func (k *keyLog) viewAt(now int64) view {
 func (v *view) at(i int) int64 { return v.newest - int64(v.stamp-v.log.stamp(i)) }
 
 // younger counts the entries younger than window at an instant, of which there
-// are known to be least or more.
-func (v *view) younger(at, window int64, least int) int {
-	return least + sort.Search(v.count-least, func(i int) bool { return v.at(least+i)+window <= at })
+// are known to be from or more.
+func (v *view) younger(at, window int64, from int) int {
+	return from + sort.Search(v.count-from, func(i int) bool { return v.at(from+i)+window <= at })
 }
 
 // judge fills in the verdict, and in r.Reservation when the request may be done.

@@ -1,8 +1,7 @@
 package memlog
 
 // Fast path. Plain version: container/heap, in plain_test.go. Benchmark:
-// BenchmarkExpiry, 6 times faster or more, 22 November 2026, on a machine with other
-// load.
+// BenchmarkExpiry, 6 times faster or more.
 
 // wheel is a hierarchical timer wheel that pops logs when they may have expired. A
 // push postpones the expiry of its log but does not change the wheel: the wheel pops

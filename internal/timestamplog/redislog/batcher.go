@@ -14,7 +14,7 @@ import (
 
 // Fast path. Plain version: a call for each request, DecidePlain in
 // export_test.go. Benchmark: BenchmarkDecide, 4.1 times as many checks a second
-// with 64 callers, November 2026.
+// with 64 callers.
 //
 // One call with many requests costs Redis and the network a fraction of as many
 // calls, so requests that arrive while calls are in flight are sent together in

@@ -188,10 +188,10 @@ func rootText(err error) string {
 
 // clip makes a text that a server sent one line of at most 200 bytes.
 func clip(text string) string {
-	const most = 200
+	const maxBytes = 200
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "..."
+	if len(text) > maxBytes {
+		text = strings.ToValidUTF8(text[:maxBytes], "") + "..."
 	}
 	return text
 }

@@ -26,6 +26,9 @@ type target struct {
 	addrs []string // host:port; of the Sentinels where there are any; none for a socket
 }
 
+// IsCluster reports whether a URL that Connect takes is that of a Redis Cluster.
+func IsCluster(rawURL string) bool { return targetOf(rawURL).kind == cluster }
+
 // targetOf reads a URL that Connect has taken.
 func targetOf(rawURL string) target {
 	u, err := url.Parse(rawURL)

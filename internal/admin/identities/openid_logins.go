@@ -1,0 +1,191 @@
+package identities
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/openid"
+)
+
+// OpenIDLogins is the use case of logging in with an OpenID provider. It is safe for use
+// by many goroutines.
+type OpenIDLogins struct {
+	Provider *openid.Provider
+	Users    OpenIDStore
+	Sessions *Sessions
+	Throttle OpenIDThrottle
+	Failed   *FailedLogins // nil: failures are not recorded
+	// Reserved are names that no user of the provider gets.
+	Reserved []string
+	Now      func() time.Time
+}
+
+// OpenIDStore keeps the users of a provider. Errors are as those of UserStore.
+type OpenIDStore interface {
+	// FindUserBySubject returns a user, or a *fault.Error NotFound.
+	FindUserBySubject(ctx context.Context, issuer, subject string) (*identity.User, error)
+	AddUser(ctx context.Context, by audit.Actor, u identity.User) (*identity.User, error)
+	UpdateUser(ctx context.Context, by audit.Actor, id string, u identity.UserUpdate) (*identity.User, error)
+	// EndSessionsOfSubject ends the sessions of a user, if there are any, and records it
+	// with the reason.
+	EndSessionsOfSubject(ctx context.Context, by audit.Actor, issuer, subject, reason string) error
+}
+
+// OpenIDThrottle limits what is asked of the provider.
+type OpenIDThrottle interface {
+	// Callback counts an answer from an address and returns how long to wait instead of
+	// asking the provider about it, 0 to go on.
+	Callback(ctx context.Context, from netip.Addr) time.Duration
+	// CallbackDone forgets the answers before a good one.
+	CallbackDone(ctx context.Context, from netip.Addr)
+	// FinishFlow reports whether a login is finished for the first time, on any node.
+	FinishFlow(ctx context.Context, state string) bool
+}
+
+// FinishOpenID is the answer of the provider, by way of a browser.
+type FinishOpenID struct {
+	openid.Callback
+	Address netip.Addr
+	Agent   string // the browser
+}
+
+// OpenIDSession is a session that a login with the provider began.
+type OpenIDSession struct {
+	Secret string
+	Next   string // the page that was asked for before the login
+}
+
+// openIDActor adds users and changes their roles by what the provider says.
+var openIDActor = audit.SystemActor("openid")
+
+// Finish begins a session. A user whom the provider names for the first time is added;
+// the role is always that of the groups, and who has none any more loses all sessions. The
+// error is a *ThrottledLogin, an *openid.Failure, or a fault.Conflict if the user was
+// changed in between.
+func (l *OpenIDLogins) Finish(ctx context.Context, r FinishOpenID) (*OpenIDSession, error) {
+	session, err := l.finish(ctx, r)
+	var failure *openid.Failure
+	if errors.As(err, &failure) && l.Failed != nil {
+		name := ""
+		if failure.Person != nil {
+			name = LoginName(failure.Person.Name)
+		}
+		l.Failed.OpenID(failure.Reason, name, r.Address, l.Now())
+	}
+	if err == nil {
+		l.Throttle.CallbackDone(ctx, r.Address)
+	}
+	return session, err
+}
+
+func (l *OpenIDLogins) finish(ctx context.Context, r FinishOpenID) (*OpenIDSession, error) {
+	// Answers that belong to no login of the browser are not counted: any page on the web
+	// can have its visitors' browsers send them.
+	flow, err := l.Provider.Match(r.Callback)
+	if err != nil {
+		return nil, err
+	}
+	if wait := l.Throttle.Callback(ctx, r.Address); wait > 0 {
+		if l.Failed != nil {
+			l.Failed.Refused(r.Address, l.Now())
+		}
+		return nil, &ThrottledLogin{wait}
+	}
+	person, err := l.Provider.Finish(ctx, flow, r.Callback)
+	if err != nil {
+		if failed := l.endSessions(ctx, err); failed != nil {
+			return nil, failed
+		}
+		return nil, err
+	}
+	if !l.Throttle.FinishFlow(ctx, flow.State) {
+		return nil, &openid.Failure{Reason: openid.Replayed, Person: person}
+	}
+	user, err := l.userOf(ctx, person)
+	if err != nil {
+		return nil, err
+	}
+	if !user.Disabled.IsZero() {
+		return nil, &openid.Failure{Reason: openid.Disabled, Person: person}
+	}
+	if user.Role != person.Role { // which ends the sessions that have the former role
+		if user, err = l.Users.UpdateUser(ctx, openIDActor, user.ID, identity.UserUpdate{Role: &person.Role}); err != nil {
+			return nil, err
+		}
+	}
+	if flow.Former != "" {
+		if err := l.Sessions.End(ctx, flow.Former, r.Address); err != nil {
+			return nil, err
+		}
+	}
+	secret, err := l.Sessions.Begin(ctx, user, r.Address, r.Agent)
+	if err != nil {
+		return nil, err
+	}
+	return &OpenIDSession{Secret: secret, Next: flow.Next}, nil
+}
+
+// endSessions ends the sessions of a person who has no role any more, as the provider has
+// just said.
+func (l *OpenIDLogins) endSessions(ctx context.Context, err error) error {
+	var failure *openid.Failure
+	if !errors.As(err, &failure) || failure.Person == nil || failure.Reason != openid.NoRole && failure.Reason != openid.NoGroups {
+		return nil
+	}
+	return l.Users.EndSessionsOfSubject(ctx, openIDActor, failure.Person.Issuer, failure.Person.Subject, string(failure.Reason))
+}
+
+// userOf returns the user of a person, added now if there is none. It is found by issuer
+// and subject only: names can be chosen at the provider, and one that another user has
+// gets a suffix.
+func (l *OpenIDLogins) userOf(ctx context.Context, p *openid.Person) (*identity.User, error) {
+	user, err := l.Users.FindUserBySubject(ctx, p.Issuer, p.Subject)
+	if !fault.Is(err, fault.NotFound) {
+		return user, err
+	}
+	name := LoginName(p.Name)
+	sum := sha256.Sum256([]byte(p.Issuer + "\x00" + p.Subject))
+	suffix := hex.EncodeToString(sum[:])
+	for _, try := range []string{name, name + "-" + suffix[:6], "user-" + suffix[:32]} {
+		if slices.Contains(l.Reserved, try) {
+			continue
+		}
+		user, err = l.Users.AddUser(ctx, openIDActor, identity.User{Name: try, Role: p.Role, Issuer: p.Issuer, Subject: p.Subject})
+		if !fault.Is(err, fault.Conflict) {
+			return user, err
+		}
+		// Another login of the same person may have added it.
+		if user, err := l.Users.FindUserBySubject(ctx, p.Issuer, p.Subject); !fault.Is(err, fault.NotFound) {
+			return user, err
+		}
+	}
+	return nil, err
+}
+
+// maxLoginName leaves room for a suffix in the longest name that a user may have.
+const maxLoginName = 56
+
+// LoginName returns the name of a user as near to what a provider calls a person as names
+// may be.
+func LoginName(text string) string {
+	name := strings.Map(func(r rune) rune {
+		if userName.MatchString("a" + string(r)) {
+			return r
+		}
+		return '-'
+	}, text)
+	name = strings.TrimLeft(name[:min(len(name), maxLoginName)], "._@+-")
+	if name = strings.TrimRight(name, "-"); name == "" {
+		return "user"
+	}
+	return name
+}

@@ -1,0 +1,212 @@
+package identities
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// TwoFactor are the use cases of a user's own second factor: codes of an authenticator
+// app (TOTP), and recovery codes. An admin takes that of another user away with
+// Users.ResetTOTP. The callers are users, never tokens.
+type TwoFactor struct {
+	Store    TwoFactorStore
+	Throttle LoginThrottle
+	Failed   *FailedLogins // nil: failures are not recorded
+	Now      func() time.Time
+}
+
+// TwoFactorStore keeps second factors. Errors that a caller can fix are *fault.Error: a
+// factor that was used before, or a recovery code that the user does not have, is a
+// Conflict of the field "code".
+type TwoFactorStore interface {
+	FactorFinder
+	FindUserByID(ctx context.Context, id string) (*identity.User, error)
+	// StartTOTP keeps a secret until the user confirms it in the same session, and
+	// returns it; the one before where it is still kept. It is a Conflict where the user
+	// has a second factor.
+	StartTOTP(ctx context.Context, user string, session []byte, fresh identity.TOTPSecret) (identity.TOTPSecret, error)
+	// FindTOTPSetup returns the secret that StartTOTP keeps, nil for none.
+	FindTOTPSetup(ctx context.Context, user string, session []byte) (identity.TOTPSecret, error)
+	// EnableTOTP makes a kept secret the second factor and ends the user's other
+	// sessions. No code up to the step is accepted afterwards.
+	EnableTOTP(ctx context.Context, by audit.Actor, user string, session []byte, secret identity.TOTPSecret, step int64, codes [][]byte) error
+	// RenewRecoveryCodes uses a factor up and replaces all recovery codes.
+	RenewRecoveryCodes(ctx context.Context, by audit.Actor, user string, factor identity.SecondFactor, codes [][]byte) error
+	// DisableTOTP uses a factor up and removes secret and recovery codes. verified is
+	// the password hash that the password was verified against.
+	DisableTOTP(ctx context.Context, by audit.Actor, user string, verified string, factor identity.SecondFactor) error
+}
+
+// errWrongCode is the fault of a code that is neither of the app nor of the form of a
+// recovery code.
+func errWrongCode() error {
+	return fault.Field("code", "This is not the code that the app shows now. Check that the clock of the phone is right.")
+}
+
+// codeFault returns the fault of an error that is about the code that was typed, else nil.
+func codeFault(err error) *fault.Error {
+	var mistake *fault.Error
+	if errors.As(err, &mistake) && mistake.Field == "code" {
+		return mistake
+	}
+	return nil
+}
+
+// findFactor returns the second factor of a user that was typed, or a fault of the field
+// "code". Whether it was used before, the store knows.
+func findFactor(ctx context.Context, store FactorFinder, user, typed string, at time.Time) (identity.SecondFactor, error) {
+	totp, err := store.FindTOTP(ctx, user)
+	if err != nil {
+		return identity.SecondFactor{}, err
+	}
+	if totp == nil {
+		return identity.SecondFactor{}, fault.New(fault.Conflict, "This account was changed a moment ago; log in again.")
+	}
+	factor, found := identity.SecondFactorOf(typed, totp.Secret, at)
+	if !found {
+		return identity.SecondFactor{}, errWrongCode()
+	}
+	return factor, nil
+}
+
+// Find returns the second factor of the caller, nil for none. Its secret is left out.
+func (t *TwoFactor) Find(ctx context.Context, c admin.Caller) (*identity.TOTP, error) {
+	found, err := t.Store.FindTOTP(ctx, c.Actor.ID)
+	if found != nil {
+		found.Secret = nil
+	}
+	return found, err
+}
+
+// Start returns the secret of a second factor that the caller sets up in a session. It is
+// in force once Confirm has seen a code.
+func (t *TwoFactor) Start(ctx context.Context, c admin.Caller, session [32]byte) (identity.TOTPSecret, error) {
+	return t.Store.StartTOTP(ctx, c.Actor.ID, session[:], identity.NewTOTPSecret())
+}
+
+// ConfirmTOTP asks to put a second factor in force.
+type ConfirmTOTP struct {
+	Session        [32]byte // hash of the session's secret
+	Password, Code string
+	// LoggedIn says that the caller must set it up and has given the password just now, see
+	// IsFreshLogin: Password is not needed.
+	LoggedIn bool
+}
+
+// IsFreshLogin reports whether a session began so lately that the password need not be asked
+// for again.
+func (t *TwoFactor) IsFreshLogin(began time.Time) bool {
+	return t.Now().Sub(began) < identity.TOTPSetupLifetime
+}
+
+// Confirm puts the second factor in force that Start began in this session, and returns
+// the recovery codes, which are shown once. The caller's other sessions end. The error is a
+// *ThrottledLogin or a fault.
+func (t *TwoFactor) Confirm(ctx context.Context, c admin.Caller, r ConfirmTOTP) ([]string, error) {
+	if !r.LoggedIn {
+		if wait := t.Throttle.Login(ctx, c.Address, c.Actor.Name); wait > 0 {
+			return nil, t.throttled(c, wait)
+		}
+		if _, err := t.verifyPassword(ctx, c, r.Password); err != nil {
+			return nil, err
+		}
+	}
+	secret, err := t.Store.FindTOTPSetup(ctx, c.Actor.ID, r.Session[:])
+	if err != nil {
+		return nil, err
+	}
+	if secret == nil {
+		return nil, fault.New(fault.Conflict, "The set-up has ended; start it again.")
+	}
+	factor, found := identity.SecondFactorOf(r.Code, secret, t.Now())
+	if !found || factor.IsRecovery() {
+		return nil, errWrongCode()
+	}
+	codes, hashes := identity.NewRecoveryCodes()
+	if err := t.Store.EnableTOTP(ctx, c.Actor, c.Actor.ID, r.Session[:], secret, factor.Step, hashes); err != nil {
+		return nil, err
+	}
+	if !r.LoggedIn {
+		t.Throttle.LoggedIn(ctx, c.Address, c.Actor.Name)
+	}
+	return codes, nil
+}
+
+// RenewRecoveryCodes replaces the caller's recovery codes and returns the new ones, which
+// are shown once. The error is a *ThrottledLogin or a fault.
+func (t *TwoFactor) RenewRecoveryCodes(ctx context.Context, c admin.Caller, code string) ([]string, error) {
+	factor, err := t.factor(ctx, c, code)
+	if err != nil {
+		return nil, err
+	}
+	codes, hashes := identity.NewRecoveryCodes()
+	if err := t.Store.RenewRecoveryCodes(ctx, c.Actor, c.Actor.ID, factor, hashes); err != nil {
+		return nil, t.failed(c, err)
+	}
+	t.Throttle.LoggedIn(ctx, c.Address, c.Actor.Name)
+	return codes, nil
+}
+
+// Disable removes the caller's second factor. The error is a *ThrottledLogin or a fault.
+func (t *TwoFactor) Disable(ctx context.Context, c admin.Caller, password, code string) error {
+	// Counted first: the password is as hard to guess here as at the login.
+	factor, err := t.factor(ctx, c, code)
+	if err != nil {
+		return err
+	}
+	user, err := t.verifyPassword(ctx, c, password)
+	if err != nil {
+		return err
+	}
+	if err := t.Store.DisableTOTP(ctx, c.Actor, user.ID, user.PasswordHash, factor); err != nil {
+		return t.failed(c, err)
+	}
+	t.Throttle.LoggedIn(ctx, c.Address, c.Actor.Name)
+	return nil
+}
+
+// verifyPassword returns the caller as the password was verified against. The attempt was
+// counted before.
+func (t *TwoFactor) verifyPassword(ctx context.Context, c admin.Caller, password string) (*identity.User, error) {
+	user, err := t.Store.FindUserByID(ctx, c.Actor.ID)
+	if err != nil {
+		return nil, err
+	}
+	if !identity.VerifyPassword(user.PasswordHash, password) {
+		if t.Failed != nil {
+			t.Failed.Wrong(user, c.Address, t.Now())
+		}
+		return nil, fault.Field("password", "is wrong")
+	}
+	return user, nil
+}
+
+func (t *TwoFactor) throttled(c admin.Caller, wait time.Duration) error {
+	if t.Failed != nil {
+		t.Failed.Refused(c.Address, t.Now())
+	}
+	return &ThrottledLogin{wait}
+}
+
+// factor counts an attempt and returns the factor that was typed.
+func (t *TwoFactor) factor(ctx context.Context, c admin.Caller, typed string) (identity.SecondFactor, error) {
+	if wait := countCode(ctx, t.Throttle, typed, c.Address, c.Actor.Name); wait > 0 {
+		return identity.SecondFactor{}, t.throttled(c, wait)
+	}
+	factor, err := findFactor(ctx, t.Store, c.Actor.ID, typed, t.Now())
+	return factor, t.failed(c, err)
+}
+
+// failed counts a wrong code and returns its error.
+func (t *TwoFactor) failed(c admin.Caller, err error) error {
+	if codeFault(err) != nil && t.Failed != nil {
+		t.Failed.WrongCode(&identity.User{ID: c.Actor.ID, Name: c.Actor.Name}, c.Address, t.Now())
+	}
+	return err
+}

@@ -1,0 +1,318 @@
+package operations
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/notify"
+)
+
+// Channel is a notification channel as front ends show it.
+type Channel struct {
+	notify.Config
+	// Preset says that it is one of the settings, which only these change.
+	Preset bool
+	// Settings are the variables that set a preset one up.
+	Settings []string
+}
+
+// The types of package notify that front ends name.
+type (
+	// NotificationKind is what a notification is about.
+	NotificationKind = notify.Kind
+	// ChannelType says how a channel sends.
+	ChannelType = notify.Type
+	// Silence keeps messages from being sent for a time.
+	Silence = notify.Silence
+)
+
+// ChannelStore keeps the channels that operators set up, and the silences. Changes are
+// recorded in the audit by the store, and known to this node when it returns.
+type ChannelStore interface {
+	FindChannels(ctx context.Context) ([]notify.Config, error)
+	FindChannel(ctx context.Context, name string) (notify.Config, error)
+	AddChannel(ctx context.Context, by audit.Actor, c notify.Config) (notify.Config, error)
+	ChangeChannel(ctx context.Context, by audit.Actor, name string, change func(*notify.Config) error) (notify.Config, error)
+	DeleteChannel(ctx context.Context, by audit.Actor, name string) error
+	FindSilences(ctx context.Context) ([]notify.Silence, error)
+	AddSilence(ctx context.Context, by audit.Actor, s notify.Silence) (notify.Silence, error)
+	EndSilence(ctx context.Context, by audit.Actor, id string) (notify.Silence, error)
+}
+
+// ChannelBuilder makes what sends over a channel.
+type ChannelBuilder interface {
+	// Build returns it and the host that it sends to; its errors are *fault.Error and hold
+	// no secret.
+	Build(c notify.Config) (notify.Channel, string, error)
+}
+
+// ChannelChange is what an operator sets of a channel; what is nil stays as it is, and is
+// empty in a new channel.
+type ChannelChange struct {
+	Type *string
+	// URL and Signing are secrets. An empty one stays as it is, except that an empty
+	// Signing that RemoveSigning accompanies removes it.
+	URL, Signing  string
+	RemoveSigning bool
+	From          *string
+	To            *[]string
+	Kinds         *[]string
+	UrgentOnly    *bool
+	Enabled       *bool
+}
+
+// Bounds of what operators write.
+const (
+	maxURL        = 2000
+	maxRecipients = 20
+	maxSilence    = 30 * 24 * time.Hour
+)
+
+var channelName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+
+// ChannelTypes returns all types of channels.
+func ChannelTypes() []ChannelType { return notify.Types() }
+
+// NotificationKinds returns all kinds of notifications.
+func NotificationKinds() []NotificationKind { return notify.Kinds() }
+
+// ListChannels returns the channels of the settings and then the others by name, without
+// secrets.
+func (n *Notifications) ListChannels(ctx context.Context) ([]Channel, error) {
+	stored, err := n.Channels.FindChannels(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Clone(n.Preset)
+	for _, c := range stored {
+		all = append(all, Channel{Config: c})
+	}
+	return all, nil
+}
+
+// FindChannel returns a channel without its secrets.
+func (n *Notifications) FindChannel(ctx context.Context, name string) (Channel, error) {
+	if preset := n.preset(name); preset != nil {
+		return *preset, nil
+	}
+	c, err := n.Channels.FindChannel(ctx, name)
+	c.Secrets = notify.Secrets{}
+	return Channel{Config: c}, err
+}
+
+func (n *Notifications) preset(name string) *Channel {
+	at := slices.IndexFunc(n.Preset, func(c Channel) bool { return c.Name == name })
+	if at < 0 {
+		return nil
+	}
+	return &n.Preset[at]
+}
+
+// changeable returns an error for a channel of the settings.
+func (n *Notifications) changeable(name string) error {
+	if n.preset(name) != nil {
+		return &fault.Error{Code: fault.Conflict, Message: fmt.Sprintf("The channel %s is set up by the settings of the nodes; change it there.", name)}
+	}
+	return nil
+}
+
+// AddChannel sets up a channel.
+func (n *Notifications) AddChannel(ctx context.Context, by admin.Caller, name string, set ChannelChange) (Channel, error) {
+	if !channelName.MatchString(name) {
+		return Channel{}, fault.Field("name", "must have 1 to 32 lower-case letters, digits and hyphens, and begin with none of the latter")
+	}
+	// These are the names of the settings' channels, on this node or on another.
+	if slices.Contains([]string{"webhook", "slack", "email"}, name) {
+		return Channel{}, fault.Field("name", "is kept for the channel of the settings; choose another")
+	}
+	c := notify.Config{Name: name}
+	if err := n.apply(&c, set); err != nil {
+		return Channel{}, err
+	}
+	c, err := n.Channels.AddChannel(ctx, by.Actor, c)
+	c.Secrets = notify.Secrets{}
+	return Channel{Config: c}, err
+}
+
+// ChangeChannel changes a channel.
+func (n *Notifications) ChangeChannel(ctx context.Context, by admin.Caller, name string, set ChannelChange) (Channel, error) {
+	if err := n.changeable(name); err != nil {
+		return Channel{}, err
+	}
+	c, err := n.Channels.ChangeChannel(ctx, by.Actor, name, func(c *notify.Config) error { return n.apply(c, set) })
+	c.Secrets = notify.Secrets{}
+	return Channel{Config: c}, err
+}
+
+// DeleteChannel deletes a channel; what waits for it is not sent.
+func (n *Notifications) DeleteChannel(ctx context.Context, by admin.Caller, name string) error {
+	if err := n.changeable(name); err != nil {
+		return err
+	}
+	return n.Channels.DeleteChannel(ctx, by.Actor, name)
+}
+
+// apply sets what set holds and checks the result.
+func (n *Notifications) apply(c *notify.Config, set ChannelChange) error {
+	former := c.Type
+	if set.Type != nil {
+		c.Type = notify.Type(*set.Type)
+	}
+	if !slices.Contains(notify.Types(), c.Type) {
+		return fault.Field("type", "must be one of %s", join(notify.Types()))
+	}
+	if err := setSecrets(c, former, set); err != nil {
+		return err
+	}
+	if c.Type != notify.Email {
+		c.From, c.To = "", nil
+	}
+	if set.From != nil {
+		c.From = strings.TrimSpace(*set.From)
+	}
+	if set.To != nil {
+		c.To = cleaned(*set.To)
+	}
+	if len(c.To) > maxRecipients {
+		return fault.Field("to", "has %d recipients; at most %d are allowed", len(c.To), maxRecipients)
+	}
+	for _, line := range append([]string{c.From}, c.To...) {
+		if err := fault.CheckLine("to", line, 320); err != nil {
+			return err
+		}
+	}
+	if set.Kinds != nil {
+		c.Kinds = nil
+		for _, k := range cleaned(*set.Kinds) {
+			if !slices.Contains(notify.Kinds(), notify.Kind(k)) {
+				return fault.Field("kinds", "may have %s; none means all", join(notify.Kinds()))
+			}
+			if !slices.Contains(c.Kinds, notify.Kind(k)) {
+				c.Kinds = append(c.Kinds, notify.Kind(k))
+			}
+		}
+	}
+	if set.UrgentOnly != nil {
+		c.UrgentOnly = *set.UrgentOnly
+	}
+	if len(c.Kinds) > 0 && c.UrgentOnly && !slices.ContainsFunc(c.Kinds, notify.Kind.Urgent) {
+		return fault.Field("kinds", "has no urgent kind, so that nothing would be sent; choose one or send what is not urgent too")
+	}
+	if set.Enabled != nil {
+		c.Disabled = !*set.Enabled
+	}
+	_, host, err := n.Builder.Build(*c)
+	c.Host = host
+	return err
+}
+
+// setSecrets takes new secrets over. A channel of another type needs a new URL.
+func setSecrets(c *notify.Config, former notify.Type, set ChannelChange) error {
+	for field, secret := range map[string]string{"url": set.URL, "signing_secret": set.Signing} {
+		if err := fault.CheckLine(field, secret, maxURL); err != nil {
+			return err
+		}
+	}
+	if c.Type != former {
+		c.Secrets = notify.Secrets{}
+	}
+	if set.URL != "" {
+		c.Secrets.URL = strings.TrimSpace(set.URL)
+	}
+	switch {
+	case set.Signing != "":
+		c.Secrets.Signing = set.Signing
+	case set.RemoveSigning:
+		c.Secrets.Signing = ""
+	}
+	if c.Secrets.URL == "" {
+		return fault.Field("url", "is missing; a channel of another type or with unreadable secrets needs it again")
+	}
+	return nil
+}
+
+// cleaned returns what is not empty of all.
+func cleaned(all []string) []string {
+	var kept []string
+	for _, one := range all {
+		if one = strings.TrimSpace(one); one != "" {
+			kept = append(kept, one)
+		}
+	}
+	return kept
+}
+
+func join[T ~string](all []T) string {
+	texts := make([]string, len(all))
+	for i, one := range all {
+		texts[i] = string(one)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// AddSilence is what to silence: everything, or one channel or kind.
+type AddSilence struct {
+	Channel, Kind string // "" for all
+	Reason        string
+	Expiry        blocks.Expiry // one of both is needed
+}
+
+// Silences returns the silences that apply, the first to end first.
+func (n *Notifications) Silences(ctx context.Context) ([]Silence, error) {
+	return n.Channels.FindSilences(ctx)
+}
+
+// ActiveSilences returns the silences that apply as this node knows them, without asking
+// the database.
+func (n *Notifications) ActiveSilences() []Silence {
+	if n.Notifier == nil {
+		return nil
+	}
+	return n.Notifier.Silences()
+}
+
+// AddSilence silences notifications until a time. What happens in between is listed as
+// silenced and never sent.
+func (n *Notifications) AddSilence(ctx context.Context, by admin.Caller, now time.Time, add AddSilence) (Silence, error) {
+	s := notify.Silence{Channel: add.Channel, Kind: notify.Kind(add.Kind), Reason: strings.TrimSpace(add.Reason)}
+	if s.Kind != "" && !slices.Contains(notify.Kinds(), s.Kind) {
+		return s, fault.Field("kind", "must be one of %s, or empty for all", join(notify.Kinds()))
+	}
+	if s.Reason == "" {
+		return s, fault.Field("reason", "is empty; say why, for all who see the pages")
+	}
+	if err := fault.CheckLine("reason", s.Reason, 200); err != nil {
+		return s, err
+	}
+	until, err := add.Expiry.At(now)
+	if err != nil {
+		return s, err
+	}
+	if until.IsZero() || until.Sub(now) > maxSilence {
+		return s, fault.Field("expires_in", "must end within 30 days; a channel that is not needed can be disabled")
+	}
+	s.Until = until.UTC().Truncate(time.Millisecond)
+	if s.Channel != "" {
+		all, err := n.ListChannels(ctx)
+		if err != nil {
+			return s, err
+		}
+		if !slices.ContainsFunc(all, func(c Channel) bool { return c.Name == s.Channel }) {
+			return s, fault.Field("channel", "there is no channel of that name; leave it empty for all")
+		}
+	}
+	return n.Channels.AddSilence(ctx, by.Actor, s)
+}
+
+// EndSilence ends a silence before its time.
+func (n *Notifications) EndSilence(ctx context.Context, by admin.Caller, id string) (Silence, error) {
+	return n.Channels.EndSilence(ctx, by.Actor, id)
+}

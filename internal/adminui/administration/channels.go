@@ -1,0 +1,188 @@
+package administration
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/admin/operations"
+	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// channelPage is the form of one notification channel. It never contains a secret: these
+// fields are empty whenever the page is shown.
+type channelPage struct {
+	site.Frame
+	Name        string
+	Is          string // the name of the channel that is changed, "" for a new one
+	Host        string // where it sends to today
+	Type        string
+	From, To    string
+	Kinds       map[string]bool
+	Urgent      bool
+	Enabled     bool
+	FieldErrors form.FieldErrors
+}
+
+// channelType is a type of channel as the form offers it.
+type channelType struct{ Value, Word, Form string }
+
+// Types are the types that the form offers, each with the form of its URL.
+func (channelPage) Types() []channelType {
+	return []channelType{
+		{"webhook", "Webhook: JSON by POST", "https://host/path"},
+		{"slack", "Slack, Mattermost, Rocket.Chat, or Discord’s /slack", "https://hooks.slack.com/services/…"},
+		{"email", "Mail over SMTP", "smtp://user:password@host:587"},
+		{"ntfy", "ntfy", "ntfy://user:password@host/topic"},
+		{"gotify", "Gotify", "gotify://host/token"},
+		{"discord", "Discord", "discord://token@webhook-id"},
+		{"telegram", "Telegram", "telegram://token@telegram?chats=@channel"},
+		{"pushover", "Pushover", "pushover://shoutrrr:token@user-key"},
+	}
+}
+
+// KindChoices are the kinds that the form offers.
+func (channelPage) KindChoices() []form.Choice { return kindChoices() }
+
+// channelsHandler adds, changes and deletes notification channels.
+type channelsHandler struct {
+	*site.Site
+	notifications *operations.Notifications
+}
+
+func (h *channelsHandler) routes() []httpserver.Route {
+	const channel = "/notifications/channels/:name"
+	return []httpserver.Route{
+		h.Get("/notifications/channels", identity.Admin, h.newChannel),
+		h.Post("/notifications/channels", identity.Admin, h.addChannel),
+		h.Get(channel, identity.Admin, h.editChannel),
+		h.Post(channel, identity.Admin, h.changeChannel),
+		h.Post(channel+"/enable", identity.Admin, h.enable(true)),
+		h.Post(channel+"/disable", identity.Admin, h.enable(false)),
+		h.Post(channel+"/delete", identity.Admin, h.deleteChannel),
+	}
+}
+
+func (h *channelsHandler) render(c *httpserver.Call, status int, page *channelPage) error {
+	title := "Add a channel"
+	if page.Is != "" {
+		title = "Channel " + page.Is
+	}
+	page.Frame = h.NewFrame(c, title, "/notifications")
+	return h.Render(c, status, "channel", page)
+}
+
+func (h *channelsHandler) newChannel(c *httpserver.Call) error {
+	return h.render(c, http.StatusOK, &channelPage{Type: "webhook", Enabled: true})
+}
+
+func (h *channelsHandler) editChannel(c *httpserver.Call) error {
+	name, err := site.PathParam(c, "name")
+	if err != nil {
+		return err
+	}
+	found, err := h.notifications.FindChannel(c.Context(), name)
+	if err != nil {
+		return err
+	}
+	if found.Preset {
+		return h.Redirect(c, "/notifications")
+	}
+	page := &channelPage{
+		Name: found.Name, Is: found.Name, Host: found.Host, Type: string(found.Type), From: found.From, To: strings.Join(found.To, ", "),
+		Kinds: map[string]bool{}, Urgent: found.UrgentOnly, Enabled: !found.Disabled,
+	}
+	for _, k := range found.Kinds {
+		page.Kinds[string(k)] = true
+	}
+	return h.render(c, http.StatusOK, page)
+}
+
+// sentChannel reads the form.
+func sentChannel(c *httpserver.Call) (page *channelPage, set operations.ChannelChange, err error) {
+	values, err := form.Read(c)
+	if err != nil {
+		return nil, set, err
+	}
+	page = &channelPage{
+		Name: strings.TrimSpace(values.Get("name")), Type: values.Get("type"), From: values.Get("from"), To: values.Get("to"),
+		Kinds: map[string]bool{}, Urgent: values.Get("urgent_only") != "", Enabled: values.Get("enabled") != "", FieldErrors: form.FieldErrors{},
+	}
+	to, kinds := strings.FieldsFunc(page.To, func(r rune) bool { return r == ',' || r == ' ' }), values["kinds"]
+	for _, k := range kinds {
+		page.Kinds[k] = true
+	}
+	if page.Type != "email" { // the fields of mail stay in the form when another type is chosen
+		page.From, to = "", nil
+	}
+	return page, operations.ChannelChange{
+		Type: &page.Type, URL: strings.TrimSpace(values.Get("url_secret")), Signing: values.Get("signing_secret"),
+		RemoveSigning: values.Get("unsigned") != "", From: &page.From, To: &to, Kinds: &kinds, UrgentOnly: &page.Urgent, Enabled: &page.Enabled,
+	}, nil
+}
+
+func (h *channelsHandler) addChannel(c *httpserver.Call) error {
+	page, set, err := sentChannel(c)
+	if err != nil {
+		return err
+	}
+	_, err = h.notifications.AddChannel(c.Context(), site.CallerOf(c), page.Name, set)
+	return h.answer(c, page, "added", err)
+}
+
+func (h *channelsHandler) changeChannel(c *httpserver.Call) error {
+	name, err := site.PathParam(c, "name")
+	if err != nil {
+		return err
+	}
+	page, set, err := sentChannel(c)
+	if err != nil {
+		return err
+	}
+	page.Name, page.Is = name, name
+	_, err = h.notifications.ChangeChannel(c.Context(), site.CallerOf(c), name, set)
+	return h.answer(c, page, "changed", err)
+}
+
+// answer goes back to the list, or shows the form again with what is wrong.
+func (h *channelsHandler) answer(c *httpserver.Call, page *channelPage, done string, err error) error {
+	if err == nil {
+		return h.Redirect(c, "/notifications?done="+done)
+	}
+	status := httpserver.StatusOf(err)
+	if err := page.FieldErrors.Add(err); err != nil {
+		return err
+	}
+	if page.Is != "" {
+		if found, err := h.notifications.FindChannel(c.Context(), page.Is); err == nil {
+			page.Host = found.Host
+		}
+	}
+	return h.render(c, status, page)
+}
+
+func (h *channelsHandler) enable(enabled bool) httpserver.Handler {
+	return func(c *httpserver.Call) error {
+		name, err := site.PathParam(c, "name")
+		if err != nil {
+			return err
+		}
+		if _, err := h.notifications.ChangeChannel(c.Context(), site.CallerOf(c), name, operations.ChannelChange{Enabled: &enabled}); err != nil {
+			return err
+		}
+		return h.Redirect(c, "/notifications?done=changed")
+	}
+}
+
+func (h *channelsHandler) deleteChannel(c *httpserver.Call) error {
+	name, err := site.PathParam(c, "name")
+	if err != nil {
+		return err
+	}
+	if err := h.notifications.DeleteChannel(c.Context(), site.CallerOf(c), name); err != nil {
+		return err
+	}
+	return h.Redirect(c, "/notifications?done=deleted")
+}

@@ -1,0 +1,28 @@
+package crawlers
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// A stranger that another node says is a crawler is looked up again; what DNS did not
+// answer about is believed.
+func TestWhatThisNodeFoundIsNotOverridden(t *testing.T) {
+	operators, err := ParseOperators("google")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	v := New(Options{Operators: operators, Now: func() time.Time { return now }})
+	stranger, unknown := netip.MustParseAddr("66.249.64.9"), netip.MustParseAddr("66.249.64.10")
+	before := now.Add(-time.Minute)
+	v.known[stranger] = answer{Crawler: Crawler{Address: stranger, Verified: before}, until: before.Add(strangerFor)}
+	v.known[unknown] = answer{Crawler: Crawler{Address: unknown, Verified: before}, until: before.Add(failureFor), failed: true}
+	for range 2 {
+		v.take([]Crawler{{stranger, "google", "crawl.googlebot.com.", now}, {unknown, "google", "crawl.googlebot.com.", now}})
+	}
+	if got := v.Verified(); len(got) != 1 || got[0].Address != unknown || v.Waiting() != 1 {
+		t.Errorf("verified are %+v, %d wait", got, v.Waiting())
+	}
+}

@@ -1,0 +1,310 @@
+package grpcserver
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/stint-dev/stint/internal/supervise"
+)
+
+// Bounds of a connection.
+const (
+	readBuffer = 16 << 10
+	maxFrame   = 16 << 10 // of a frame that is read, the least that HTTP/2 allows
+	// streamWindow is how much a client may send of one call ahead of what is read of it, and
+	// connWindow of all calls.
+	streamWindow = 64<<10 - 1
+	connWindow   = 1 << 20
+	// maxUnsent is how much may wait to be sent before nothing more is read, and writeTime
+	// how long a client may take to accept some of it.
+	maxUnsent = 256 << 10
+	writeTime = 20 * time.Second
+	// deadlineSlack is how much earlier than said the write deadline may come, so that a busy
+	// connection does not set it again with each write.
+	deadlineSlack = time.Second
+	// lingerTime is how long a connection is read after its last GOAWAY, which the client
+	// might lose otherwise.
+	lingerTime = 250 * time.Millisecond
+	// A connection has maxCredit for frames that do nothing for a call. Each answer gives
+	// answerCredit back.
+	maxCredit    = 10_000
+	answerCredit = 8
+	maxStrikes   = 2 // PINGs that come too early
+	maxSettings  = 32
+	// maxRead is how much a frame may have, with those that go on its header block.
+	maxRead = 128 << 10
+)
+
+// conn is one connection. The goroutine in serve reads; what is below mu belongs to all.
+type conn struct {
+	server *Server
+	raw    net.Conn // is only closed
+	net    net.Conn // raw or TLS over it
+	in     *bufio.Reader
+	frame  frameReader
+	framer *http2.Framer // reads; and writes to out, under mu
+	peer   netip.Addr
+	secure *tls.ConnectionState
+	ctx    context.Context // ends with the connection
+
+	// Of the goroutine that reads.
+	batch    []*Call
+	isSet    bool // the client's first SETTINGS came
+	credit   credit
+	strikes  int
+	lastPing time.Time
+	received int // bytes of DATA that the window was not opened for again
+	wasReset recent
+
+	mu       sync.Mutex
+	written  sync.Cond // less is unsent, or the end
+	streams  map[uint32]*stream
+	lastID   uint32    // of the streams that the client opened
+	window   int64     // what may be sent of all streams
+	initial  int64     // of a new stream
+	blocked  []*stream // the oldest first
+	buffered int       // bytes of requests that did not come in one piece
+	out      outBuffer
+	spare    []byte
+	timed    time.Time // when the write deadline was set
+	started  bool
+	writing  bool
+	sweeping bool // sweeper will call sweep
+	sweeper  *time.Timer
+	answered bool // something was sent for a call since the last PING
+	draining bool
+	isFinal  bool // no stream after lastID is answered
+	last     bool // what is written now is the last
+	closed   bool // nothing more is sent,
+	ended    bool // because all was
+}
+
+// outBuffer collects frames that are to be written together.
+type outBuffer []byte
+
+// Write implements io.Writer.
+func (b *outBuffer) Write(p []byte) (int, error) {
+	*b = append(*b, p...)
+	return len(p), nil
+}
+
+// drainPing is the PING whose answer says that the client knows that the connection ends.
+var drainPing = [8]byte{'s', 't', 'i', 'n', 't', 'e', 'n', 'd'}
+
+// serveConn serves one connection until it ends.
+func (s *Server) serveConn(raw net.Conn) {
+	c := &conn{server: s, raw: raw, net: raw, streams: map[uint32]*stream{}, window: 65535, initial: 65535, credit: maxCredit}
+	c.written.L = &c.mu
+	if !s.add(c) {
+		_ = raw.Close() // nothing was said
+		return
+	}
+	defer s.remove(c)
+	ctx, cancel := context.WithCancel(context.Background())
+	c.ctx = ctx
+	defer c.close(cancel)
+	if err := c.start(); err != nil {
+		return // a client that never was one
+	}
+	age := time.AfterFunc(s.age(), func() {
+		supervise.Do("grpc connection", func() {
+			c.drain("max_age")
+			closeAfter(c, s.o.Grace)
+		})
+	})
+	defer age.Stop()
+	defer c.sweeper.Stop()
+	err := supervise.Call("grpc connection", c.serve)
+	if broken, is := errors.AsType[http2.ConnectionError](err); is {
+		c.sayGoodbye(http2.ErrCode(broken))
+	}
+	if c.waitForEnd() {
+		_, _ = io.CopyN(io.Discard, c.net, 4*connWindow) // it is closed either way
+	}
+}
+
+// start reads the beginning of a connection.
+func (c *conn) start() error {
+	if tcp, is := c.net.RemoteAddr().(*net.TCPAddr); is {
+		c.peer = tcp.AddrPort().Addr().Unmap().WithZone("")
+	} else {
+		c.peer = netip.IPv6Unspecified()
+	}
+	if err := c.net.SetDeadline(time.Now().Add(c.server.o.HandshakeTime)); err != nil {
+		return err
+	}
+	if c.server.o.TLS != nil {
+		secured := tls.Server(c.net, c.server.o.TLS)
+		if err := secured.HandshakeContext(c.ctx); err != nil {
+			return err
+		}
+		state := secured.ConnectionState()
+		if state.NegotiatedProtocol != http2.NextProtoTLS {
+			return errors.New("the client does not speak HTTP/2")
+		}
+		c.net, c.secure = secured, &state
+	}
+	c.in = bufio.NewReaderSize(c.net, readBuffer)
+	var preface [len(http2.ClientPreface)]byte
+	if _, err := io.ReadFull(c.in, preface[:]); err != nil || string(preface[:]) != http2.ClientPreface {
+		return errors.New("the client does not speak HTTP/2")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frame.in = c.in
+	c.framer = http2.NewFramer(&c.out, &c.frame)
+	c.framer.SetReuseFrames()
+	c.framer.SetMaxReadFrameSize(maxFrame)
+	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	c.framer.MaxHeaderListSize = c.server.o.MaxHeaders
+	c.started = true
+	c.sweeper = time.AfterFunc(time.Hour, func() { supervise.Do("grpc connection", func() { sweep(c) }) })
+	c.sweeper.Stop() // until there is a stream
+	if c.server.isStopped() {
+		return net.ErrClosed // drain did not find it started
+	}
+	err := errors.Join(
+		c.framer.WriteSettings(
+			http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: uint32(c.server.o.MaxStreams)}, //nolint:gosec // a thousand
+			http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: c.server.o.MaxHeaders},
+		),
+		c.framer.WriteWindowUpdate(0, connWindow-65535))
+	c.flush()
+	return err
+}
+
+// serve reads frames until the connection ends. A http2.ConnectionError is the client's.
+func (c *conn) serve() error {
+	for {
+		c.frame.left = maxRead
+		frame, err := c.framer.ReadFrame()
+		if err = c.take(frame, err); err != nil {
+			return err
+		}
+		if hasFrame(c.in) {
+			if len(c.batch) >= c.server.o.MaxBatch {
+				c.dispatch()
+			}
+			continue
+		}
+		c.dispatch()
+		if err := c.sendAndWait(); err != nil {
+			return err
+		}
+	}
+}
+
+// frameReader reads one frame. A header block that does not end, although nothing is in it,
+// ends the connection.
+type frameReader struct {
+	in   *bufio.Reader
+	left int // bytes that may be read
+}
+
+// Read implements io.Reader.
+func (r *frameReader) Read(p []byte) (int, error) {
+	if r.left <= 0 {
+		return 0, http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
+	}
+	n, err := r.in.Read(p)
+	r.left -= n
+	return n, err
+}
+
+// hasFrame reports whether the next frame can be read without waiting.
+func hasFrame(in *bufio.Reader) bool {
+	const header = 9
+	if in.Buffered() < header {
+		return false
+	}
+	next, err := in.Peek(header)
+	if err != nil || http2.FrameType(next[3]) == http2.FrameHeaders && !http2.Flags(next[4]).Has(http2.FlagHeadersEndHeaders) {
+		return false // it is read together with what follows it
+	}
+	return in.Buffered() >= header+int(next[0])<<16+int(next[1])<<8+int(next[2])
+}
+
+// sendAndWait sends what has been written and waits for a client that does not read.
+func (c *conn) sendAndWait() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flush()
+	c.endIfDrained()
+	if !c.sweeping && len(c.streams) > 0 {
+		c.sweeping = true
+		c.sweeper.Reset(c.server.o.RequestTime)
+	}
+	for len(c.out) > maxUnsent && !c.closed {
+		c.written.Wait()
+	}
+	if c.closed {
+		return net.ErrClosed
+	}
+	return nil
+}
+
+// flush sends what has been written, unless another goroutine does: that one sends it, too.
+// The caller holds mu, which is free while it sends.
+func (c *conn) flush() {
+	if c.writing || c.closed || len(c.out) == 0 {
+		return
+	}
+	c.writing = true
+	for len(c.out) > 0 && !c.closed {
+		send := c.out
+		c.out = c.spare[:0]
+		c.mu.Unlock()
+		err := c.write(send)
+		c.mu.Lock()
+		if c.spare = send[:0]; cap(send) > 2*maxUnsent {
+			c.spare = nil
+		}
+		if err != nil {
+			c.closed = true
+			_ = c.raw.Close() // the goroutine that reads ends, too
+		}
+		if c.closed || len(c.out) <= maxUnsent {
+			c.written.Broadcast()
+		}
+	}
+	c.writing = false
+	if c.last {
+		c.finishSending()
+	}
+	c.endIfDrained()
+}
+
+// write sends b. Only one goroutine at a time does.
+func (c *conn) write(b []byte) error {
+	if now := time.Now(); now.Sub(c.timed) > deadlineSlack {
+		c.timed = now
+		if err := c.net.SetWriteDeadline(now.Add(writeTime + deadlineSlack)); err != nil {
+			return err
+		}
+	}
+	_, err := c.net.Write(b)
+	return err
+}
+
+// close ends all that belongs to the connection.
+func (c *conn) close(cancel context.CancelFunc) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	cancel()
+	for _, s := range c.streams {
+		s.end(net.ErrClosed)
+	}
+	c.written.Broadcast()
+	_ = c.raw.Close() // nothing more is sent
+}

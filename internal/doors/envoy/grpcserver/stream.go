@@ -1,0 +1,359 @@
+package grpcserver
+
+import (
+	"context"
+	"encoding/binary"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// Bounds of the requests of a connection that do not come in one piece.
+const (
+	maxBody     = 512 << 10 // bytes of one
+	maxBuffered = 16 << 20  // bytes of all
+)
+
+// stream is one call. The connection's mu guards it, but for what only the one that answers
+// has.
+type stream struct {
+	conn   *conn
+	id     uint32
+	window int64 // what may be sent
+	// requested says that the request is whole, busy that it is being answered, and gone that
+	// no answer is wanted any more.
+	requested, busy, gone bool
+	isOld                 bool // was there at the last sweep
+	isGRPC                bool
+	usual                 bool // a call that Answer answers
+	streaming             bool // a call that reads messages as they come
+	call                  Call
+
+	body []byte // of the request: what came in several pieces and was not read
+	got  int64
+	room int // what the client may still send
+	owed int // by what room has not been opened again
+	kept int // bytes that count in conn.buffered
+
+	pending   []byte // of the answer, not sent yet
+	trailers  []byte // their header block, nil for none
+	ending    bool   // nothing comes after pending and trailers
+	isBlocked bool   // is in conn.blocked
+
+	// Of the plain version.
+	fields  []hpack.HeaderField
+	length  int64 // of the request as its header says, -1 where it does not
+	bodyErr error
+	reads   int   // since an answer was written
+	unread  int64 // bytes of a message of which some were read
+	plain   bool
+	changed sync.Cond // the request, what is pending, or the end
+	cancel  context.CancelFunc
+}
+
+var streams = sync.Pool{New: func() any { return new(stream) }}
+
+// newStream returns an open stream.
+func newStream(c *conn, id uint32) *stream {
+	s := streams.Get().(*stream)
+	s.conn, s.id, s.window, s.length, s.room = c, id, c.initial, -1, streamWindow
+	s.call.stream = s
+	return s
+}
+
+// recycle lets a stream be used again that nobody has any more.
+func (s *stream) recycle() {
+	if s.plain || s.isBlocked {
+		return
+	}
+	message, answer, pending := s.call.Message[:0], s.call.Answer[:0], s.pending[:0]
+	*s = stream{pending: pending}
+	s.call.Message, s.call.Answer = message, answer
+	if cap(message)+cap(answer)+cap(pending) < maxFrame {
+		streams.Put(s)
+	}
+}
+
+// readHeaders reads the header of a request, and reports whether it is one.
+func (s *stream) readHeaders(f *http2.MetaHeadersFrame) bool {
+	s.fields = f.Fields
+	var method, scheme, path, contentType string
+	usual := true
+	for i := range f.Fields {
+		switch name, value := f.Fields[i].Name, f.Fields[i].Value; name {
+		case ":method":
+			method = value
+		case ":scheme":
+			scheme = value
+		case ":path":
+			path = value
+		case "content-type":
+			contentType = value
+		case "te":
+			if value != "trailers" {
+				return false
+			}
+		case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade":
+			return false
+		case "content-length":
+			length, err := strconv.ParseUint(value, 10, 62)
+			if err != nil {
+				return false
+			}
+			s.length = int64(length) //nolint:gosec // at most 62 bits
+		case "grpc-encoding":
+			usual = usual && value == "identity"
+		case "grpc-timeout":
+			usual = usual && isTimeout(value)
+		default:
+			s.call.addMetadata(name, value)
+		}
+	}
+	s.isGRPC = method == http.MethodPost && strings.HasPrefix(contentType, "application/grpc")
+	at := slices.Index(s.conn.server.o.Methods, path)
+	s.usual = usual && at >= 0 && s.isGRPC && (contentType == "application/grpc" || contentType == "application/grpc+proto")
+	if at >= 0 {
+		s.call.Method = s.conn.server.o.Methods[at]
+	}
+	s.streaming = s.isGRPC && at < 0 && !slices.Contains(s.conn.server.o.Whole, path)
+	return method != "" && scheme != "" && path != "" && method != http.MethodConnect
+}
+
+// isTimeout reports whether text is a grpc-timeout. The gate has a deadline of its own, and
+// who has gone is charged all the same, so that nothing is done by it.
+func isTimeout(text string) bool {
+	last := len(text) - 1
+	if last < 1 || last > 8 || !slices.Contains([]byte("HMSmun"), text[last]) {
+		return false
+	}
+	for i := range last {
+		if text[i] < '0' || text[i] > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// messagePrefix is the length of what is before a message: whether it is compressed, and its
+// length.
+const messagePrefix = 5
+
+// takeData takes a part of the request, which was so large with its padding.
+func (s *stream) takeData(f *http2.DataFrame, size int) error {
+	c, data := s.conn, f.Data()
+	isFirst := s.got == 0
+	s.got += int64(len(data))
+	if f.StreamEnded() && isFirst && s.isUsual(data) {
+		s.requested = true
+		s.startUsual(append(s.call.Message[:0], data[messagePrefix:]...))
+		return nil
+	}
+	mistake := http2.StreamError{StreamID: s.id, Code: http2.ErrCodeFlowControl}
+	if s.room -= size; s.room < 0 {
+		return mistake
+	}
+	s.owed += size - len(data)
+	s.kept += len(data)
+	c.buffered += len(data)
+	if s.kept > maxBody || c.buffered > maxBuffered {
+		mistake.Code = http2.ErrCodeEnhanceYourCalm
+		return mistake
+	}
+	s.body = append(s.body, data...)
+	switch {
+	case f.StreamEnded():
+		return s.finishRequest()
+	case s.length >= 0 && s.got > s.length:
+		mistake.Code = http2.ErrCodeProtocol
+		return mistake
+	case s.plain:
+		s.changed.Broadcast()
+		return nil
+	case s.streaming && (s.length < 0 || s.got > streamWindow-maxFrame), s.isGRPC && messageLength(s.body) > int64(c.server.o.MaxMessage):
+		return s.startPlain() // which says that a message is too long as soon as it can
+	}
+	// It is answered when it is whole, so that what is wrong with it is seen.
+	s.owed += len(data)
+	return s.openWindow()
+}
+
+// openWindow lets the client send as much again as was taken, when that is worth a frame.
+func (s *stream) openWindow() error {
+	if s.owed <= streamWindow/2 {
+		return nil
+	}
+	more := s.owed
+	s.room += more
+	s.owed = 0
+	return s.conn.framer.WriteWindowUpdate(s.id, uint32(more)) //nolint:gosec // at most the window
+}
+
+// messageLength returns how long the first message of body says that it is, -1 for what is
+// too short to say it.
+func messageLength(body []byte) int64 {
+	if len(body) < messagePrefix {
+		return -1
+	}
+	return int64(binary.BigEndian.Uint32(body[1:]))
+}
+
+// isUsual reports whether the request is a call that Answer answers, and body is its one
+// message.
+func (s *stream) isUsual(body []byte) bool {
+	return s.usual && !s.plain && len(body) >= messagePrefix && body[0] == 0 && messageLength(body) == int64(len(body)-messagePrefix) &&
+		len(body)-messagePrefix <= s.conn.server.o.MaxMessage && (s.length < 0 || s.length == s.got)
+}
+
+// startUsual has a call answered together with others.
+func (s *stream) startUsual(message []byte) {
+	s.busy = true
+	s.call.Message = message
+	s.conn.batch = append(s.conn.batch, &s.call)
+}
+
+// finishRequest is called when the client has sent all of the request.
+func (s *stream) finishRequest() error {
+	s.requested = true
+	if s.length >= 0 && s.length != s.got {
+		return http2.StreamError{StreamID: s.id, Code: http2.ErrCodeProtocol}
+	}
+	if s.isUsual(s.body) {
+		s.startUsual(s.body[messagePrefix:])
+		s.body = nil
+		return nil
+	}
+	return s.startPlain()
+}
+
+// takeTrailers takes what the client sends after the messages, which nobody reads.
+func (s *stream) takeTrailers(f *http2.MetaHeadersFrame) error {
+	mistake := http2.StreamError{StreamID: s.id, Code: http2.ErrCodeProtocol}
+	switch {
+	case s.gone:
+		return s.conn.credit.spend()
+	case s.requested:
+		mistake.Code = http2.ErrCodeStreamClosed
+		return mistake
+	case !f.StreamEnded() || len(f.PseudoFields()) > 0:
+		return mistake
+	}
+	return s.finishRequest()
+}
+
+// startPlain has the plain version answer, if it does not yet.
+func (s *stream) startPlain() error {
+	c := s.conn
+	if s.plain {
+		s.changed.Broadcast() // to who reads the request
+		return nil
+	}
+	s.changed.L = &c.mu
+	var ctx context.Context
+	ctx, s.cancel = context.WithCancel(context.WithValue(c.ctx, http.LocalAddrContextKey, c.net.LocalAddr()))
+	s.plain, s.busy = true, true
+	c.server.HandOver(func() { s.servePlain(ctx) })
+	return nil
+}
+
+// end says that the client gets no answer any more.
+func (s *stream) end(why error) {
+	if s.gone {
+		return
+	}
+	s.gone = true
+	if s.bodyErr == nil {
+		s.bodyErr = why
+	}
+	if s.cancel != nil {
+		s.cancel()
+	}
+	if s.plain {
+		s.changed.Broadcast()
+	}
+	if !s.busy {
+		s.forget()
+	}
+}
+
+// forget closes a stream that nobody answers any more.
+func (s *stream) forget() {
+	delete(s.conn.streams, s.id)
+	s.conn.buffered -= s.kept
+	if s.isBlocked {
+		s.unblock()
+	}
+	s.recycle()
+}
+
+// unblock takes a stream out of conn.blocked.
+func (s *stream) unblock() {
+	s.isBlocked = false
+	c := s.conn
+	at := slices.Index(c.blocked, s)
+	c.blocked = slices.Delete(c.blocked, at, at+1)
+}
+
+// send sends what the client allows of the answer, and the rest when it allows more.
+func (s *stream) send() {
+	c := s.conn
+	for len(s.pending) > 0 {
+		n := min(int64(len(s.pending)), s.window, c.window, maxFrame)
+		if n <= 0 {
+			if !s.isBlocked {
+				s.isBlocked = true
+				c.blocked = append(c.blocked, s)
+			}
+			s.busy = s.busy && !s.ending
+			return
+		}
+		_ = c.framer.WriteData(s.id, s.ending && s.trailers == nil && int(n) == len(s.pending), s.pending[:n]) // to a buffer
+		c.answered = true
+		s.window -= n
+		c.window -= n
+		s.pending = s.pending[:copy(s.pending, s.pending[n:])]
+	}
+	if !s.ending {
+		s.changed.Broadcast() // only the plain version writes in parts
+		return
+	}
+	if s.trailers != nil {
+		c.writeHeaders(s.id, s.trailers, true)
+	}
+	if s.busy = true; !s.requested { // busy, so that the reset does not forget it
+		_ = c.reset(s.id, http2.ErrCodeNo) // what is still to come is not read; to a buffer
+	}
+	s.busy = false
+	s.forget()
+}
+
+// sendBlocked sends what the client allows now.
+func (c *conn) sendBlocked() {
+	if len(c.blocked) == 0 || c.window <= 0 {
+		return
+	}
+	blocked := c.blocked
+	c.blocked = blocked[:0] // which send appends to, behind what is read
+	for _, s := range blocked {
+		s.isBlocked = false
+		if !s.gone {
+			s.send()
+		}
+	}
+	clear(blocked[len(c.blocked):])
+}
+
+// writeHeaders writes a header block, in several frames if it is large.
+func (c *conn) writeHeaders(id uint32, block []byte, isLast bool) {
+	c.answered = true
+	n := min(len(block), maxFrame)
+	_ = c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block[:n], EndHeaders: n == len(block), EndStream: isLast}) // to a buffer
+	for block = block[n:]; len(block) > 0; block = block[n:] {
+		n = min(len(block), maxFrame)
+		_ = c.framer.WriteContinuation(id, n == len(block), block[:n]) // to a buffer
+	}
+}

@@ -1,0 +1,94 @@
+// Package channels makes the channels that operators set up.
+package channels
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/notify/egress"
+	"github.com/stint-dev/stint/internal/notify/email"
+	"github.com/stint-dev/stint/internal/notify/services"
+	"github.com/stint-dev/stint/internal/notify/slack"
+	"github.com/stint-dev/stint/internal/notify/webhook"
+)
+
+// Builder makes channels that reach what its client may reach.
+type Builder struct{ Client *egress.Client }
+
+// named is a channel under the name that operators gave it.
+type named struct {
+	notify.Channel
+	name string
+}
+
+// Name returns that name.
+func (n named) Name() string { return n.name }
+
+// Build returns the channel of c and the host that it sends to, or a *fault.Error that
+// names the field. No error holds a secret.
+func (b Builder) Build(c notify.Config) (notify.Channel, string, error) {
+	if c.Secrets.Signing != "" && c.Type != notify.Webhook {
+		return nil, "", fault.Field("signing_secret", "signs webhooks only; leave it empty")
+	}
+	if c.Type != notify.Email && (c.From != "" || len(c.To) > 0) {
+		return nil, "", fault.Field("to", "is for channels of the type email only")
+	}
+	u, err := url.Parse(c.Secrets.URL)
+	if err != nil || u.Scheme == "" || u.Host == "" {
+		return nil, "", fault.Field("url", "is not a URL; %s", form(c.Type))
+	}
+	switch c.Type {
+	case notify.Webhook, notify.Slack:
+		if u.Scheme != "https" && u.Scheme != "http" {
+			return nil, "", fault.Field("url", "must begin with https:// or http://")
+		}
+		if c.Type == notify.Slack {
+			return named{slack.New(c.Secrets.URL, b.Client), c.Name}, u.Host, nil
+		}
+		return named{webhook.New(c.Secrets.URL, c.Secrets.Signing, b.Client, time.Now), c.Name}, u.Host, nil
+	case notify.Email:
+		made, err := email.New(email.Options{URL: c.Secrets.URL, From: c.From, To: c.To, DialContext: b.Client.DialContext})
+		if err != nil {
+			return nil, "", emailFault(err)
+		}
+		return named{made, c.Name}, u.Host, nil
+	case notify.Ntfy, notify.Gotify, notify.Discord, notify.Telegram, notify.Pushover:
+		if u.Scheme != string(c.Type) {
+			return nil, "", fault.Field("url", "does not fit the type; %s", form(c.Type))
+		}
+		made, err := services.New(c.Name, c.Secrets.URL, b.Client)
+		if err != nil {
+			return nil, "", fault.Field("url", "is refused: %s; %s", err, form(c.Type))
+		}
+		return made, services.Host(u), nil
+	}
+	return nil, "", fault.Field("type", "must be one of %s", fmt.Sprint(notify.Types()))
+}
+
+// emailFault names the field that a channel of mail is refused for.
+func emailFault(err error) error {
+	field := "url"
+	switch {
+	case errors.Is(err, email.ErrSender):
+		field = "from"
+	case errors.Is(err, email.ErrRecipients):
+		field = "to"
+	}
+	return fault.Field(field, "is refused: %s", err)
+}
+
+// form says how the URL of a type is written.
+func form(t notify.Type) string { return "write " + Form(t) }
+
+// Form returns the form of a type's URL, as an example.
+func Form(t notify.Type) string {
+	return map[notify.Type]string{
+		notify.Webhook: "https://host/path", notify.Slack: "https://hooks.slack.com/services/...", notify.Email: "smtp://user:password@host:587",
+		notify.Ntfy: "ntfy://user:password@host/topic", notify.Gotify: "gotify://host/token", notify.Discord: "discord://token@webhook-id",
+		notify.Telegram: "telegram://token@telegram?chats=@channel", notify.Pushover: "pushover://shoutrrr:token@user-key",
+	}[t]
+}

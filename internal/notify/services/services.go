@@ -1,0 +1,243 @@
+// Package services sends notifications to services of push messages and of chats:
+// ntfy, Gotify, Discord, Telegram and Pushover. The library shoutrrr knows their
+// protocols and the form of their URLs; what it sends goes through the client of
+// package egress, which refuses private addresses and redirects, checks certificates
+// whatever the URL says, and decides by the status of the answer.
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nicholas-fedor/shoutrrr/pkg/services/chat/discord"
+	"github.com/nicholas-fedor/shoutrrr/pkg/services/chat/telegram"
+	"github.com/nicholas-fedor/shoutrrr/pkg/services/push/gotify"
+	"github.com/nicholas-fedor/shoutrrr/pkg/services/push/ntfy"
+	"github.com/nicholas-fedor/shoutrrr/pkg/services/push/pushover"
+	"github.com/nicholas-fedor/shoutrrr/pkg/types"
+	"github.com/nicholas-fedor/shoutrrr/pkg/util/jsonclient"
+
+	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/notify/egress"
+)
+
+// Channel sends to one service.
+type Channel struct {
+	name   string
+	url    *url.URL
+	client *egress.Client
+}
+
+// hosts are where the services are that are always in one place; "" where the URL
+// names the server.
+var hosts = map[string]string{
+	ntfy.Scheme: "", gotify.Scheme: "", discord.Scheme: "discord.com", telegram.Scheme: "api.telegram.org", pushover.Scheme: "api.pushover.net",
+}
+
+// New returns the channel of a URL in the form of shoutrrr, for example
+// ntfy://user:password@host/topic. Its error holds no part of the URL.
+func New(name, target string, client *egress.Client) (*Channel, error) {
+	u, err := url.Parse(target)
+	if err != nil {
+		return nil, errors.New("this is not a URL")
+	}
+	c := &Channel{name: name, url: u, client: client}
+	if _, known := hosts[u.Scheme]; !known {
+		return nil, errors.New("the URL must begin with ntfy://, gotify://, discord://, telegram:// or pushover://")
+	}
+	if _, err := c.service(http.DefaultClient); err != nil {
+		// The library's error repeats the token.
+		return nil, fmt.Errorf("the URL has not the form that %s needs", u.Scheme)
+	}
+	return c, nil
+}
+
+// Host returns the host that a valid URL of a service is sent to.
+func Host(u *url.URL) string {
+	if host := hosts[u.Scheme]; host != "" {
+		return host
+	}
+	return u.Host
+}
+
+// Name returns the name that operators gave the channel.
+func (c *Channel) Name() string { return c.name }
+
+// maxText keeps a message within what every service shows.
+const maxText = 3000
+
+// Send sends m as a title and plain text.
+func (c *Channel) Send(ctx context.Context, m notify.Message) error {
+	sent := &transport{ctx: ctx, client: c.client}
+	client := &http.Client{Transport: sent}
+	if c.url.Scheme == telegram.Scheme {
+		// It has no client of its own; the library shares one among all.
+		select {
+		case shared <- struct{}{}:
+			defer func() { <-shared }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		defer func(before jsonclient.Client) { jsonclient.DefaultClient = before }(jsonclient.DefaultClient)
+		jsonclient.DefaultClient = jsonclient.NewWithHTTPClient(client)
+	}
+	// A new one for each message: the library's services keep what the last one set.
+	service, err := c.service(client)
+	if err != nil {
+		return notify.Permanent(errors.New("the URL has not the form that the service needs"))
+	}
+	m = asText(m, c.url.Scheme == discord.Scheme)
+	text := textOf(m)
+	params := &types.Params{}
+	if c.url.Scheme == telegram.Scheme {
+		text = m.Subject + "\n" + text // a title would make it HTML
+	} else {
+		params.SetTitle(m.Subject)
+	}
+	err = service.Send(text, params)
+	switch {
+	case sent.failed != nil:
+		return sent.failed
+	case err != nil && sent.answers > 0:
+		return notify.Permanent(errors.New("the receiver answered, but not as " + c.url.Scheme + " does"))
+	case err != nil || sent.answers == 0:
+		// The library's error may repeat the URL, and it reports no error for some failures.
+		return notify.Permanent(errors.New("the message could not be made for " + c.url.Scheme))
+	}
+	return nil
+}
+
+// shared is held by who uses the library's shared client.
+var shared = make(chan struct{}, 1)
+
+// service returns the library's service over client. Its error may hold the URL.
+func (c *Channel) service(client *http.Client) (types.Service, error) {
+	u := *c.url // the library writes to it
+	switch u.Scheme {
+	case ntfy.Scheme:
+		s := &ntfy.Service{}
+		err := s.Initialize(&u, nil)
+		s.SetHTTPClient(client)
+		return s, err
+	case gotify.Scheme:
+		s := &gotify.Service{}
+		if err := s.Initialize(&u, nil); err != nil {
+			return nil, err
+		}
+		*s.GetHTTPClient() = http.Client{Transport: client.Transport}
+		return s, nil
+	case discord.Scheme:
+		s := &discord.Service{}
+		err := s.Initialize(&u, nil)
+		s.HTTPClient, s.Sleeper = client, noSleep{}
+		if err == nil && s.Config.JSON {
+			err = errors.New("it takes text, not JSON")
+		}
+		return s, err
+	case telegram.Scheme:
+		s := &telegram.Service{}
+		err := s.Initialize(&u, nil)
+		if err == nil && s.Config.ParseMode != telegram.ParseModes.None {
+			err = errors.New("it takes text without markup")
+		}
+		return s, err
+	default:
+		s := &pushover.Service{}
+		err := s.Initialize(&u, nil)
+		s.Client = client
+		return s, err
+	}
+}
+
+// noSleep keeps the library from trying again by itself: the outbox does, and survives a
+// restart.
+type noSleep struct{}
+
+func (noSleep) Sleep(time.Duration) {}
+
+// maxAnswer bounds what is read of an answer.
+const maxAnswer = 64 << 10
+
+// transport sends the requests of one message and keeps the first failure, which ends the
+// others.
+type transport struct {
+	ctx     context.Context
+	client  *egress.Client
+	answers int
+	failed  error
+}
+
+var errEnded = errors.New("the message has failed")
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.failed != nil {
+		return nil, errEnded
+	}
+	response, err := t.client.Do(r.WithContext(t.ctx))
+	if err != nil {
+		t.failed = err
+		return nil, errEnded
+	}
+	if t.failed = egress.CheckStatus(response.StatusCode); t.failed != nil {
+		response.Body.Close()
+		return nil, errEnded
+	}
+	t.answers++
+	response.Body = limited{io.LimitReader(response.Body, maxAnswer), response.Body}
+	return response, nil
+}
+
+type limited struct {
+	io.Reader
+	io.Closer
+}
+
+// discordSigns are what Discord reads as markup, and sets a mention or a link apart.
+var discordSigns = strings.NewReplacer("\\", "\\\\", "*", "\\*", "_", "\\_", "~", "\\~", "`", "\\`", "|", "\\|", ">", "\\>", "<", "\\<",
+	"#", "\\#", "-", "\\-", "[", "\\[", "]", "\\]", "(", "\\(", ")", "\\)", "@", "@\u200b")
+
+// asText returns m with what cannot be seen drawn as code points, and, where the receiver
+// is Discord, its markup escaped: keys in it are chosen by attackers.
+func asText(m notify.Message, isDiscord bool) notify.Message {
+	text := func(s string) string {
+		if s = escape.Visible(s); isDiscord {
+			s = discordSigns.Replace(s)
+		}
+		return s
+	}
+	m.Subject, m.Items = strings.ReplaceAll(text(m.Subject), "\n", " "), slices.Clone(m.Items)
+	for i := range m.Items {
+		m.Items[i].Subject, m.Items[i].Text = text(m.Items[i].Subject), text(m.Items[i].Text)
+	}
+	return m
+}
+
+func textOf(m notify.Message) string {
+	var text strings.Builder
+	for _, n := range m.Items {
+		line := n.Text
+		if m.Total > 1 || line == "" {
+			line = n.Subject
+		}
+		if text.Len()+len(line) > maxText {
+			break
+		}
+		text.WriteString(line + "\n")
+	}
+	if m.Total > len(m.Items) {
+		fmt.Fprintf(&text, "and %d more\n", m.Total-len(m.Items))
+	}
+	if m.Link != "" {
+		text.WriteString(m.Link + "\n")
+	}
+	return strings.TrimSpace(text.String())
+}

@@ -1,0 +1,225 @@
+package offences
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+	"unique"
+
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/sqlstore/offences/memory"
+)
+
+// Fast path. Plain version: the queries of ranking.go and report.go, which answer where rows
+// cannot be kept. Benchmark: BenchmarkWatch.
+//
+// Rows that pages read again and again are kept in memory, by slot: a minute, an hour or a
+// day. Each slot has a mark in the database. A transaction that changes rows of a slot also
+// writes a new mark of it, so rows in memory are valid for a transaction that finds the mark
+// that they were read with. A restore leaves a mark that all others are read with.
+
+const (
+	// maxHeldRows are some 50 MB: a day of a million offences has 200,000.
+	maxHeldRows = 1_000_000
+	// maxHeldSlots is more than the minutes of 30 days.
+	maxHeldSlots = 50_000
+
+	// findUnmarked finds a batch of a node that leaves no marks.
+	findUnmarked = `SELECT 1 FROM flushed_batches WHERE marked = 0 LIMIT 1`
+	// findRestoring finds the mark that the last restore left.
+	findRestoring = `SELECT mark FROM count_marks WHERE span = -1 AND start = 0`
+	readHeld      = `SELECT start, policy_id, kind, refused_by, source, key, offences, overcount, first_at, last_at FROM offences
+WHERE span = $1 AND start >= $2 AND start < $3 ORDER BY start`
+)
+
+// mark leaves a new mark of the slots of a span that a batch adds to.
+func (t tx) mark(span int64, b *offences.Batch, wanted func(int64) bool, start func(int64) int64) error {
+	var rows [][]any
+	seen := map[int64]bool{}
+	for _, o := range b.Offences {
+		if at := start(o.Minute); wanted(o.Minute) && !seen[at] {
+			seen[at] = true
+			rows = append(rows, []any{span, at, b.ID})
+		}
+	}
+	// All batches touch the marks in one order, so that none waits for another crosswise.
+	slices.SortFunc(rows, func(a, b []any) int { return cmp.Compare(a[1].(int64), b[1].(int64)) })
+	return t.Upsert(addMark, mergeMark, markColumns, rows)
+}
+
+// markRollUp leaves a new mark of a slot that was added up.
+func (t tx) markRollUp(span, start int64) error {
+	id, err := db.NewID()
+	if err != nil {
+		return err
+	}
+	return t.Upsert(addMark, mergeMark, markColumns, [][]any{{span, start, id}})
+}
+
+// held keeps rows of a store in memory.
+type held struct {
+	rows    *memory.Cache
+	loading chan struct{} // held by who fills it
+}
+
+func newHeld(most int) *held { return &held{memory.NewCache(most), make(chan struct{}, 1)} }
+
+// find returns the rows of segments from memory. is is false where some are not there.
+func (h *held) find(t *db.Tx, segments []segment) (parts []memory.Part, is bool, err error) {
+	parts, missing, fits, err := h.look(t, slotsOf(segments), segments, map[memory.Slot]string{})
+	return parts, fits && len(missing) == 0, err
+}
+
+// look returns the parts of slots that are in memory as a transaction would read them, and
+// the slots that are not. It fills marks. fits is false where memory is of no use.
+func (h *held) look(t *db.Tx, slots []memory.Slot, segments []segment, marks map[memory.Slot]string) (parts []memory.Part, missing []memory.Slot, fits bool, err error) {
+	if slots == nil {
+		return nil, nil, false, nil
+	}
+	if unmarked, err := t.One(findUnmarked, nil, new(int64)); err != nil || unmarked {
+		return nil, nil, false, err
+	}
+	if err := in(t).marks(segments, marks); err != nil {
+		return nil, nil, false, err
+	}
+	var restoring string
+	if isRestored, err := t.One(findRestoring, nil, &restoring); err != nil {
+		return nil, nil, false, err
+	} else if isRestored {
+		for _, slot := range slots {
+			marks[slot] = restoring + marks[slot]
+		}
+	}
+	parts, missing, fits = h.rows.Find(slots, marks)
+	return parts, missing, fits, nil
+}
+
+// read returns the rows of segments from memory, and brings those there that are not. is
+// is false where the database has to be asked instead.
+func (h *held) read(t *db.Tx, segments []segment) (parts []memory.Part, is bool, err error) {
+	slots, marks := slotsOf(segments), map[memory.Slot]string{}
+	parts, missing, fits, err := h.look(t, slots, segments, marks)
+	if err != nil || !fits || len(missing) == 0 {
+		return parts, fits, err
+	}
+	// A page asks for the same rows several times at once: one reads them for all.
+	select {
+	case h.loading <- struct{}{}:
+		defer func() { <-h.loading }()
+	case <-t.Context().Done():
+		return nil, false, t.Context().Err()
+	}
+	if parts, missing, fits = h.rows.Find(slots, marks); !fits {
+		return nil, false, nil
+	}
+	room := h.rows.MaxRows() - len(slots)
+	for _, p := range parts {
+		room -= len(p.Rows)
+	}
+	loaded, fits, err := in(t).load(missing, room)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, p := range loaded {
+		if fits {
+			h.rows.Put(p, marks[p.Slot])
+		} else {
+			h.rows.PutCount(p.Slot, marks[p.Slot], len(p.Rows))
+		}
+	}
+	return append(parts, loaded...), fits, nil
+}
+
+// slotsOf returns the slots of segments, nil where they are too many.
+func slotsOf(segments []segment) []memory.Slot {
+	slots := make([]memory.Slot, 0, len(segments))
+	for _, s := range segments {
+		length := spanMS(s.span)
+		if (s.to-s.from)/length > maxHeldSlots-int64(len(slots)) {
+			return nil
+		}
+		for start := s.from; start < s.to; start += length {
+			slots = append(slots, memory.Slot{Span: s.span, Start: start})
+		}
+	}
+	return slots
+}
+
+// marks reads the marks of segments.
+func (t tx) marks(segments []segment, all map[memory.Slot]string) error {
+	q := &db.Selection{}
+	text := union(q, "span, start, mark", "count_marks", segments, "")
+	return db.Stream(t.Tx, func(r db.Row) (slot memory.Slot, err error) {
+		var mark string
+		err = r.Scan(&slot.Span, &slot.Start, &mark)
+		all[slot] = mark
+		return slot, err
+	}, text, q.Args, func(memory.Slot) error { return nil })
+}
+
+var errTooMany = errors.New("more rows than fit")
+
+// load reads the rows of slots. It stops where there are more than most, with what it
+// has read by then.
+func (t tx) load(slots []memory.Slot, most int) (parts []memory.Part, fits bool, err error) {
+	slices.SortFunc(slots, func(a, b memory.Slot) int { return cmp.Or(cmp.Compare(a.Span, b.Span), cmp.Compare(a.Start, b.Start)) })
+	groups := map[memory.Group]unique.Handle[memory.Group]{}
+	for len(slots) > 0 {
+		n := 1 // slots that follow each other are read together
+		for n < len(slots) && slots[n] == (memory.Slot{Span: slots[0].Span, Start: slots[n-1].Start + spanMS(slots[0].Span)}) {
+			n++
+		}
+		first := len(parts)
+		for _, slot := range slots[:n] {
+			parts = append(parts, memory.Part{Slot: slot})
+		}
+		length := spanMS(slots[0].Span)
+		read, at := 0, first
+		err := db.Stream(t.Tx, func(r db.Row) (row memory.Row, err error) {
+			var g memory.Group
+			var start int64
+			var key string
+			err = r.Scan(&start, &g.Policy, &g.Kind, &g.RefusedBy, &g.Source, &key, &row.Offences, &row.Overcount, &row.First, &row.Last)
+			at = first + int((start-slots[0].Start)/length)
+			row.Key = unique.Make(key)
+			handle, known := groups[g]
+			if !known {
+				handle = unique.Make(g)
+				groups[g] = handle
+			}
+			row.Group = handle
+			return row, err
+		}, readHeld, []any{slots[0].Span, slots[0].Start, slots[n-1].Start + length}, func(row memory.Row) error {
+			parts[at].Rows = append(parts[at].Rows, row)
+			if read++; read > most {
+				return errTooMany
+			}
+			return nil
+		})
+		if errors.Is(err, errTooMany) {
+			return parts[:at+1], false, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		most -= read
+		slots = slots[n:]
+	}
+	return parts, true, nil
+}
+
+// heldSpan is what KeepInMemory reads: what the pages show where nothing else is asked for,
+// and the present day.
+const heldSpan = 24 * time.Hour
+
+// KeepInMemory brings the offences of the last day into memory, so that the first page that
+// shows them is answered as quickly as the next.
+func (s *Store) KeepInMemory(ctx context.Context, now time.Time) error {
+	return s.read(ctx, now.Add(-heldSpan), now, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
+		_, _, err := s.held.read(t, segments)
+		return err
+	})
+}

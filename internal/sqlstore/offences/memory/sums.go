@@ -1,0 +1,216 @@
+package memory
+
+import (
+	"cmp"
+	"slices"
+	"unique"
+
+	"github.com/stint-dev/stint/internal/offences"
+)
+
+// Filter selects rows. The zero value selects all limited and blocked checks.
+type Filter struct {
+	Shadow bool  // what shadow policies would have refused, and nothing else
+	Policy int64 // 0 for all
+	Source string
+	// Rule and NotRule are a rule or the id of a block; "" for all.
+	Rule, NotRule string
+	Key           func(key string) bool // nil selects all
+}
+
+func (f *Filter) selects(g Group) bool {
+	return (g.Kind >= offences.Shadow) == f.Shadow && (f.Policy == 0 || g.Policy == f.Policy) && (f.Source == "" || g.Source == f.Source) &&
+		(f.Rule == "" || g.RefusedBy == f.Rule) && (f.NotRule == "" || g.RefusedBy != f.NotRule)
+}
+
+// groups remembers an answer for each group, of which there are few beside rows.
+type groups[T any] struct {
+	known  map[unique.Handle[Group]]T
+	answer func(Group) T
+}
+
+func groupsOf[T any](answer func(Group) T) groups[T] {
+	return groups[T]{map[unique.Handle[Group]]T{}, answer}
+}
+
+func (g groups[T]) of(h unique.Handle[Group]) T {
+	known, is := g.known[h]
+	if !is {
+		known = g.answer(h.Value())
+		g.known[h] = known
+	}
+	return known
+}
+
+var noKey = unique.Make("")
+
+// Sum is what one key did.
+type Sum struct {
+	Key                 string
+	Offences, Overcount int64
+	First, Last         int64
+}
+
+func (s *Sum) add(r *Row) {
+	s.Offences += r.Offences
+	s.Overcount += r.Overcount
+	s.First = min(s.First, r.First)
+	s.Last = max(s.Last, r.Last)
+}
+
+// ByKey adds up the selected offences of each key that has any, in no order.
+func ByKey(parts []Part, f Filter) []Sum {
+	var sums []Sum
+	at := map[unique.Handle[string]]int{} // where a key's sum is, -1 where it is not selected
+	selected := groupsOf(f.selects)
+	for _, p := range parts {
+		for i := range p.Rows {
+			r := &p.Rows[i]
+			if r.Key == noKey || !selected.of(r.Group) {
+				continue
+			}
+			place, is := at[r.Key]
+			if !is {
+				place = -1
+				if key := r.Key.Value(); f.Key == nil || f.Key(key) {
+					place = len(sums)
+					sums = append(sums, Sum{Key: key, First: r.First, Last: r.Last})
+				}
+				at[r.Key] = place
+			}
+			if place >= 0 {
+				sums[place].add(r)
+			}
+		}
+	}
+	return sums
+}
+
+// WithoutKey adds up the offences of a policy, 0 for all, that lost their key.
+func WithoutKey(parts []Part, policy int64, shadow bool) (sum Sum) {
+	selected := groupsOf((&Filter{Policy: policy, Shadow: shadow}).selects)
+	for _, p := range parts {
+		for i := range p.Rows {
+			if r := &p.Rows[i]; r.Key == noKey && selected.of(r.Group) {
+				sum.add(r)
+			}
+		}
+	}
+	return sum
+}
+
+// New returns the sums of the keys that have no offence in earlier parts, but what shadow
+// policies would have refused.
+func New(sums []Sum, earlier []Part) []Sum {
+	at := make(map[unique.Handle[string]]int, len(sums)) // of those that have none
+	for i := range sums {
+		at[unique.Make(sums[i].Key)] = i
+	}
+	isKnown := make([]bool, len(sums))
+	selected := groupsOf((&Filter{}).selects)
+	for _, p := range earlier {
+		for i := range p.Rows {
+			r := &p.Rows[i]
+			if place, is := at[r.Key]; is && selected.of(r.Group) {
+				isKnown[place] = true
+				delete(at, r.Key)
+			}
+		}
+	}
+	fresh := make([]Sum, 0, len(at))
+	for i, known := range isKnown {
+		if !known {
+			fresh = append(fresh, sums[i])
+		}
+	}
+	return fresh
+}
+
+// ByRule adds up what each rule and block refused, those that refused most first.
+func ByRule(parts []Part) []offences.RuleTotal {
+	type refuser struct {
+		policy int64
+		kind   offences.Kind
+		name   string
+	}
+	var totals []offences.RuleTotal
+	at := map[refuser]int{}
+	total := groupsOf(func(g Group) int {
+		id := refuser{g.Policy, g.Kind, g.RefusedBy}
+		place, is := at[id]
+		if !is {
+			place = len(totals)
+			at[id] = place
+			totals = append(totals, offences.RuleTotal{Policy: g.Policy, Kind: g.Kind, RefusedBy: g.RefusedBy})
+		}
+		return place
+	})
+	number := map[unique.Handle[string]]uint64{}
+	seen := map[uint64]struct{}{} // a key's number and a total's place
+	for _, p := range parts {
+		for i := range p.Rows {
+			r := &p.Rows[i]
+			place := total.of(r.Group)
+			totals[place].Refused += r.Offences
+			if r.Key == noKey {
+				continue
+			}
+			n, is := number[r.Key]
+			if !is {
+				n = uint64(len(number))
+				number[r.Key] = n
+			}
+			id := n<<32 | uint64(place)
+			if _, is := seen[id]; !is {
+				seen[id] = struct{}{}
+				totals[place].Keys++
+			}
+		}
+	}
+	slices.SortFunc(totals, func(a, b offences.RuleTotal) int {
+		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.RefusedBy, b.RefusedBy))
+	})
+	return totals
+}
+
+// ByPoint adds up the selected offences of some keys by what refused them and by the parts
+// of a time, of width milliseconds each from low on.
+func ByPoint(parts []Part, f Filter, keys []string, low, width int64) []offences.Detail {
+	wanted := make(map[unique.Handle[string]]bool, len(keys))
+	for _, key := range keys {
+		if f.Key == nil || f.Key(key) {
+			wanted[unique.Make(key)] = true
+		}
+	}
+	type id struct {
+		key, refusedBy string
+		policy         int64
+		kind           offences.Kind
+		point          int
+	}
+	var all []offences.Detail
+	at := map[id]int{}
+	selected := groupsOf(f.selects)
+	for _, p := range parts {
+		point := int((p.Start - low) / width)
+		for i := range p.Rows {
+			r := &p.Rows[i]
+			if !wanted[r.Key] || !selected.of(r.Group) {
+				continue
+			}
+			g := r.Group.Value()
+			d := id{r.Key.Value(), g.RefusedBy, g.Policy, g.Kind, point}
+			place, is := at[d]
+			if !is {
+				place = len(all)
+				at[d] = place
+				all = append(all, offences.Detail{Key: d.key, Policy: d.policy, Kind: d.kind, RefusedBy: d.refusedBy, Point: point})
+			}
+			all[place].Count += r.Offences
+		}
+	}
+	slices.SortFunc(all, func(a, b offences.Detail) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Point, b.Point), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.RefusedBy, b.RefusedBy))
+	})
+	return all
+}

@@ -1,0 +1,126 @@
+package operations_test
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+func TestChannelsKeepTheirSecretsSealed(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, s *storetest.Fixture) {
+		ctx, by := t.Context(), storetest.Operator
+		secrets := notify.Secrets{URL: "ntfy://me:hunter2@host/topic", Signing: "signing"}
+		c := notify.Config{
+			Name: "phone", Type: notify.Ntfy, Host: "host", To: []string{"a@example.com", "b@example.com"}, From: "c@example.com",
+			Kinds: []notify.Kind{notify.Outage, notify.Recovery}, UrgentOnly: true, Secrets: secrets,
+		}
+		added, err := s.Channels.AddChannel(ctx, by, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Author, c.UpdatedBy, c.Created, c.Updated = added.Author, added.UpdatedBy, added.Created, added.Updated
+		all, err := s.Channels.LoadChannels(ctx)
+		if err != nil || len(all) != 1 || !reflect.DeepEqual(all[0], c) {
+			t.Fatalf("got %+v, %v; want %+v", all, err, c)
+		}
+		all, err = s.Channels.FindChannels(ctx)
+		if err != nil || len(all) != 1 || all[0].Secrets != (notify.Secrets{}) {
+			t.Fatalf("a list has the secrets: %+v, %v", all, err)
+		}
+		err = s.View(ctx, func(tx *db.Tx) error {
+			var sealed []byte
+			_, err := tx.One(`SELECT sealed FROM channels`, nil, &sealed)
+			if bytes.Contains(sealed, []byte("hunter2")) || len(sealed) < 40 {
+				t.Errorf("stored as %q", sealed)
+			}
+			if _, err := db.Unseal(tx, "notification channel other", sealed); !errors.Is(err, db.ErrUnsealable) {
+				t.Errorf("it opens under another label: %v", err)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Channels.AddChannel(ctx, by, c); !fault.Is(err, fault.Conflict) {
+			t.Errorf("a second of the same name: %v", err)
+		}
+		// What waits for it is given up when it is disabled.
+		if err := s.Outbox.AddNotifications(ctx, []notify.Notification{{Kind: notify.Outage, At: s.LocalNow()}}, []string{"phone"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Channels.ChangeChannel(ctx, by, "phone", func(c *notify.Config) error {
+			if c.Secrets != secrets {
+				t.Errorf("changed with the secrets %+v", c.Secrets)
+			}
+			c.Disabled = true
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		sent, err := s.Outbox.Deliveries(ctx, 10)
+		if err != nil || len(sent) != 1 || sent[0].Failed.IsZero() || sent[0].Err != "the channel was disabled" {
+			t.Errorf("got %+v, %v", sent, err)
+		}
+		if err := s.Channels.DeleteChannel(ctx, by, "phone"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Channels.DeleteChannel(ctx, by, "phone"); !fault.Is(err, fault.NotFound) {
+			t.Errorf("deleted twice: %v", err)
+		}
+	})
+}
+
+func TestAChannelWithDamagedSecretsIsBrokenAlone(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, s *storetest.Fixture) {
+		for _, name := range []string{"desk", "phone"} {
+			c := notify.Config{Name: name, Type: notify.Ntfy, Host: "host", Secrets: notify.Secrets{URL: "ntfy://host/topic"}}
+			if _, err := s.Channels.AddChannel(t.Context(), storetest.Operator, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Write(t.Context(), func(tx *db.Tx) error {
+			sealed, err := db.Seal(tx, "notification channel desk", []byte("{"))
+			if err != nil {
+				return err
+			}
+			_, err = tx.Exec(`UPDATE channels SET sealed = $1 WHERE name = 'desk'`, sealed)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		all, err := s.Channels.LoadChannels(t.Context())
+		if err != nil || len(all) != 2 || all[0].Broken == "" || all[1].Broken != "" || all[1].Secrets.URL == "" {
+			t.Errorf("got %+v, %v", all, err)
+		}
+	})
+}
+
+func TestSilencesEnd(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, s *storetest.Fixture) {
+		ctx, by := t.Context(), storetest.Operator
+		made, err := s.Channels.AddSilence(ctx, by, notify.Silence{Kind: notify.Outage, Reason: "maintenance", Until: s.LocalNow().Add(time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := s.Channels.FindSilences(ctx)
+		if err != nil || len(all) != 1 || all[0] != made {
+			t.Fatalf("got %+v, %v; want %+v", all, err, made)
+		}
+		if _, err := s.Channels.EndSilence(ctx, by, made.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Channels.EndSilence(ctx, by, made.ID); !fault.Is(err, fault.NotFound) {
+			t.Errorf("ended twice: %v", err)
+		}
+		if all, err := s.Channels.FindSilences(ctx); err != nil || len(all) != 0 {
+			t.Errorf("got %+v, %v", all, err)
+		}
+	})
+}

@@ -1,0 +1,68 @@
+package operations
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/stint-dev/stint/internal/crawlers"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+const (
+	putCrawlers     = `INSERT INTO verified_crawlers (address, operator, name, verified_at, written_at) `
+	replaceCrawlers = `
+ON CONFLICT (address) DO UPDATE SET operator = excluded.operator, name = excluded.name, verified_at = excluded.verified_at, written_at = excluded.written_at
+WHERE excluded.verified_at > verified_crawlers.verified_at`
+	forgetCrawlers = `DELETE FROM verified_crawlers WHERE verified_at < $1`
+	boundCrawlers  = `
+DELETE FROM verified_crawlers WHERE address IN (SELECT address FROM verified_crawlers ORDER BY verified_at DESC, address LIMIT 1000000 OFFSET $1)`
+	selectCrawlers = `
+SELECT address, operator, name, verified_at FROM verified_crawlers WHERE written_at >= $1 ORDER BY verified_at DESC, address LIMIT $2`
+)
+
+var crawlerColumns = []string{db.TextColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.IntColumn}
+
+var _ crawlers.Store = (*Crawlers)(nil)
+
+// Crawlers implements crawlers.Store.
+type Crawlers struct{ db *db.DB }
+
+// NewCrawlers returns the store of the verified crawlers on a database.
+func NewCrawlers(d *db.DB) *Crawlers { return &Crawlers{d} }
+
+// PutCrawlers implements crawlers.Store.
+func (s *Crawlers) PutCrawlers(ctx context.Context, all []crawlers.Crawler, forget time.Time) error {
+	return s.db.Write(ctx, func(t *db.Tx) error {
+		rows := make([][]any, len(all))
+		for i, c := range all {
+			rows[i] = []any{c.Address.String(), c.Operator, c.Name, db.ToMS(c.Verified), db.ToMS(t.Now)}
+		}
+		if err := t.Upsert(putCrawlers, replaceCrawlers, crawlerColumns, rows); err != nil {
+			return err
+		}
+		if _, err := t.Exec(forgetCrawlers, db.ToMS(forget)); err != nil {
+			return err
+		}
+		_, err := t.Exec(boundCrawlers, int64(crawlers.MaxShared))
+		return err
+	})
+}
+
+// Crawlers implements crawlers.Store. A row that is no address is left out.
+func (s *Crawlers) Crawlers(ctx context.Context, since time.Time) (all []crawlers.Crawler, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		all, err = db.Each(t, scanCrawler, selectCrawlers, db.ToMS(since), int64(crawlers.MaxShared))
+		return err
+	})
+	return all, err
+}
+
+func scanCrawler(r db.Row) (c crawlers.Crawler, err error) {
+	var address string
+	var verified int64
+	err = r.Scan(&address, &c.Operator, &c.Name, &verified)
+	c.Address, _ = netip.ParseAddr(address) // the zero one is not public, and so not believed
+	c.Verified = db.FromMS(verified)
+	return c, err
+}

@@ -1,0 +1,2 @@
+-- What the keys of the traffic sample asked for, empty for a node of the release before.
+ALTER TABLE trace ADD COLUMN paths BYTEA NOT NULL DEFAULT '';

@@ -1,0 +1,1 @@
+ALTER TABLE trace DROP COLUMN paths;

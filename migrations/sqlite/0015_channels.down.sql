@@ -1,0 +1,3 @@
+DROP TABLE channels_changed;
+DROP TABLE silences;
+DROP TABLE channels;
