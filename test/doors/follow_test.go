@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -185,12 +186,7 @@ func TestFollowKeepsUpWithNginxAndLogrotate(t *testing.T) {
 	f.follow()
 	f.awaitAll()
 
-	metrics := f.metrics()
-	for _, want := range []string{`stint_follow_checks_total{decision="allowed"} 42`, "stint_follow_lines_total 42", "stint_follow_unread_bytes 0"} {
-		if !strings.Contains(metrics, want+"\n") {
-			t.Errorf("the metrics lack %q:\n%s", want, metrics)
-		}
-	}
+	f.awaitMetrics(`stint_follow_checks_total{decision="allowed"} 42`, "stint_follow_lines_total 42", "stint_follow_unread_bytes 0")
 	f.terminate()
 	if !strings.Contains(f.out.String(), "42 lines: 42 checked, 42 allowed") {
 		t.Errorf("its last words:\n%s", f.out.String())
@@ -208,14 +204,15 @@ func (f *followed) awaitNothingOf(address string) {
 
 var metricsAt = regexp.MustCompile(`Metrics: (http://\S+)`)
 
-// metrics returns the metrics of the command once they count all lines.
-func (f *followed) metrics() (text string) {
+// awaitMetrics waits until the command's metrics have all of some lines. It counts a batch
+// once that is answered, a moment after the server has charged it.
+func (f *followed) awaitMetrics(want ...string) {
 	f.Helper()
 	found := metricsAt.FindAllStringSubmatch(f.out.String(), -1)
 	if len(found) == 0 {
 		f.Fatalf("it does not say where its metrics are:\n%s", f.out.String())
 	}
-	f.until("the metrics are of all lines", func() bool {
+	f.until(fmt.Sprintf("the metrics have %q", want), func() bool {
 		response, err := http.Get(found[len(found)-1][1])
 		if err != nil {
 			f.Fatal(err)
@@ -225,8 +222,6 @@ func (f *followed) metrics() (text string) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		text = string(all)
-		return strings.Contains(text, "stint_follow_unread_bytes 0\n")
+		return !slices.ContainsFunc(want, func(line string) bool { return !strings.Contains(string(all), line+"\n") })
 	})
-	return text
 }
