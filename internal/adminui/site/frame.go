@@ -135,8 +135,12 @@ func (s *Site) RenderPart(c *httpserver.Call, name, template string, page any) e
 // write executes a template into memory first, so that a failing template is an error
 // page and not half a page. The server compresses it.
 func (s *Site) write(c *fiber.Ctx, status int, name, template string, page any) error {
+	templates, err := s.pages.named(name)
+	if err != nil {
+		return err
+	}
 	var buffer bytes.Buffer
-	if err := s.pages[name].ExecuteTemplate(&buffer, template, page); err != nil {
+	if err := templates.ExecuteTemplate(&buffer, template, page); err != nil {
 		return err
 	}
 	setHeaders(c)

@@ -2,7 +2,6 @@ package site
 
 import (
 	"context"
-	"html/template"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -29,7 +28,7 @@ import (
 // the error pages. See newSite.
 type Site struct {
 	Options
-	pages map[string]*template.Template
+	pages *pages
 }
 
 // View is what the pages read of the node's copy of the policies and entries.
@@ -57,11 +56,11 @@ type Options struct {
 	Now           func() time.Time
 }
 
-// New returns a site, or the first error in a template.
+// New returns a site, or the first error in a template that all pages share.
 func New(o Options) (*Site, error) {
 	s := &Site{Options: o}
 	var err error
-	s.pages, err = s.parseTemplates()
+	s.pages, err = newPages(s.funcs())
 	return s, err
 }
 

@@ -3,9 +3,7 @@ package site
 import (
 	"fmt"
 	"html/template"
-	"io/fs"
-	"path"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
@@ -16,28 +14,37 @@ import (
 // shared are the templates that every page may use.
 var shared = []string{"templates/base.html", "templates/parts.html", "templates/icons.html", "templates/monitor.html", "templates/traps.html"}
 
-// parseTemplates returns every page's templates by the name of its file.
-func (s *Site) parseTemplates() (map[string]*template.Template, error) {
-	common, err := template.New("").Funcs(s.funcs()).ParseFS(web.Templates, shared...)
+// pages are the templates of each page, parsed when it is first shown: all of them together
+// would be a quarter of an idle node's memory, since each page has a copy of what all share.
+type pages struct {
+	common *template.Template // is never executed, so that it can be cloned
+
+	mu     sync.Mutex
+	parsed map[string]*template.Template
+}
+
+// newPages parses what all pages share.
+func newPages(funcs template.FuncMap) (*pages, error) {
+	common, err := template.New("").Funcs(funcs).ParseFS(web.Templates, shared...)
+	return &pages{common: common, parsed: map[string]*template.Template{}}, err
+}
+
+// named returns the templates of the page that the file of a name has.
+func (p *pages) named(name string) (*template.Template, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if page, found := p.parsed[name]; found {
+		return page, nil
+	}
+	page, err := p.common.Clone()
 	if err != nil {
 		return nil, err
 	}
-	files, err := fs.Glob(web.Templates, "templates/*.html")
-	if err != nil {
+	if page, err = page.ParseFS(web.Templates, "templates/"+name+".html"); err != nil {
 		return nil, err
 	}
-	pages := map[string]*template.Template{}
-	for _, file := range files {
-		page, err := common.Clone()
-		if err != nil {
-			return nil, err
-		}
-		if page, err = page.ParseFS(web.Templates, file); err != nil {
-			return nil, err
-		}
-		pages[strings.TrimSuffix(path.Base(file), ".html")] = page
-	}
-	return pages, nil
+	p.parsed[name] = page
+	return page, nil
 }
 
 func (s *Site) funcs() template.FuncMap {

@@ -1,0 +1,38 @@
+package site
+
+import (
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/stint-dev/stint/web"
+)
+
+// A page's templates are parsed when it is first shown, so that a node would start with a
+// page that has a mistake.
+func TestEveryPageParses(t *testing.T) {
+	s, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := fs.Glob(web.Templates, "templates/*.html")
+	if err != nil || len(files) < 30 {
+		t.Fatal(len(files), err)
+	}
+	for _, file := range files {
+		page, err := s.pages.named(strings.TrimSuffix(path.Base(file), ".html"))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		// What has no data fails at its first field; contexts are escaped before that.
+		if err := page.ExecuteTemplate(io.Discard, "base", nil); err != nil && strings.Contains(err.Error(), "html/template:") {
+			t.Error(err)
+		}
+	}
+	if _, err := s.pages.named("no-such-page"); err == nil {
+		t.Error("a page that has no file parses")
+	}
+}
