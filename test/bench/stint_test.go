@@ -23,11 +23,14 @@ func TestMain(m *testing.M) { servers.Main(m) }
 // programs are what is measured, built from this tree.
 type programs struct{ server, empty string }
 
+// serverCommand is the server as it is released.
+const serverCommand = "../../cmd/stint-server"
+
 func build(b *testing.B) programs {
 	b.Helper()
 	dir := b.TempDir()
 	p := programs{filepath.Join(dir, "server"), filepath.Join(dir, "empty")}
-	for to, from := range map[string]string{p.server: "../../cmd/server", p.empty: "./empty"} {
+	for to, from := range map[string]string{p.server: serverCommand, p.empty: "./empty"} {
 		if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", to, from).CombinedOutput(); err != nil {
 			b.Fatalf("%v: %s", err, out)
 		}
