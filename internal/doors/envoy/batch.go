@@ -26,8 +26,8 @@ var methods = []string{ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodNa
 // readMetadata are the names of what is read of a call's metadata.
 var readMetadata = []string{authorizationMetadata, tokenMetadata, traceparentMetadata}
 
-// together answers the calls that come together.
-type together struct{ *Server }
+// batchHandler answers the calls that come together.
+type batchHandler struct{ *Server }
 
 // batch is the working memory for calls that are answered together.
 type batch struct {
@@ -48,40 +48,40 @@ var batches = sync.Pool{New: func() any { return new(batch) }}
 // answerAll answers calls that were read together. Those of one check each are decided
 // together; the others, those that fail and, where each may have a span, all as they would be
 // alone, without waiting for these.
-func (t together) answerAll(calls []*grpcserver.Call) {
+func (h batchHandler) answerAll(calls []*grpcserver.Call) {
 	b := batches.Get().(*batch)
 	defer b.release()
 	for _, c := range calls {
 		isAdded := false
 		err := supervise.Call("grpc call", func() (err error) {
-			isAdded, err = t.add(b, c)
+			isAdded, err = h.add(b, c)
 			return err
 		})
 		switch {
 		case err != nil:
-			t.refuse(c, err)
+			h.refuse(c, err)
 		case !isAdded:
 			b.alone = append(b.alone, c)
 		}
 	}
-	t.answerEach(b.alone, len(b.limits.calls)+len(b.checks.calls) == 0)
+	h.answerEach(b.alone, len(b.limits.calls)+len(b.checks.calls) == 0)
 	if len(b.limits.calls) > 0 && len(b.checks.calls) > 0 { // each has a deadline of its own
 		checks := new(questions)
 		*checks, b.checks = b.checks, questions{}
-		t.calls.HandOver(func() { t.checkAll(checks) })
+		h.calls.HandOver(func() { h.checkAll(checks) })
 	}
-	t.limitAll(&b.limits)
-	t.checkAll(&b.checks)
+	h.limitAll(&b.limits)
+	h.checkAll(&b.checks)
 }
 
 // answerEach answers calls alone, without waiting for one another. here says that this
 // goroutine has nothing else to do, and answers the last.
-func (t together) answerEach(calls []*grpcserver.Call, here bool) {
+func (h batchHandler) answerEach(calls []*grpcserver.Call, here bool) {
 	for i, c := range calls {
 		if here && i == len(calls)-1 {
-			t.answerAlone(c)
+			h.answerAlone(c)
 		} else {
-			t.calls.HandOver(func() { t.answerAlone(c) })
+			h.calls.HandOver(func() { h.answerAlone(c) })
 		}
 	}
 }
@@ -105,11 +105,11 @@ func (q *questions) clear() {
 // add notes the one check that a call asks, or returns false where the call is to be answered
 // alone: it makes several, has a mistake or a token that may have to be counted as wrong. An
 // error is the call's answer.
-func (t together) add(b *batch, c *grpcserver.Call) (bool, error) {
-	if t.o.Tracer != nil || !t.o.Knows(tokenOf(c.Metadata)) {
+func (h batchHandler) add(b *batch, c *grpcserver.Call) (bool, error) {
+	if h.o.Tracer != nil || !h.o.Knows(tokenOf(c.Metadata)) {
 		return false, nil
 	}
-	if err := t.o.Authorize(c.Peer(), tokenOf(c.Metadata)); err != nil {
+	if err := h.o.Authorize(c.Peer(), tokenOf(c.Metadata)); err != nil {
 		return false, err
 	}
 	if c.Method == ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName {
@@ -117,14 +117,14 @@ func (t together) add(b *batch, c *grpcserver.Call) (bool, error) {
 		if proto.Unmarshal(c.Message, q) != nil {
 			return false, nil //nolint:nilerr // the plain version says what is wrong with it
 		}
-		l, err := t.readLimits(q)
+		l, err := h.readLimits(q)
 		return err == nil && len(l.of) == 1 && b.limits.add(c, l.checks), nil
 	}
 	q := new(authv3.CheckRequest)
 	if proto.Unmarshal(c.Message, q) != nil {
 		return false, nil //nolint:nilerr // as above
 	}
-	checks, err := t.readCheck(q.GetAttributes())
+	checks, err := h.readCheck(q.GetAttributes())
 	return err == nil && b.checks.add(c, checks), nil
 }
 
@@ -138,21 +138,21 @@ func (q *questions) add(c *grpcserver.Call, checks []gate.Check) bool {
 }
 
 // limitAll answers calls of ShouldRateLimit.
-func (t together) limitAll(q *questions) {
+func (h batchHandler) limitAll(q *questions) {
 	one := []int{0}
-	t.decideAll(q, t.o.Limits, func(d *gate.Decision) (proto.Message, error) {
-		return t.limitAnswer(one, combinedOf(*d)), nil
+	h.decideAll(q, h.o.Limits, func(d *gate.Decision) (proto.Message, error) {
+		return h.limitAnswer(one, combinedOf(*d)), nil
 	})
 }
 
 // checkAll answers calls of Check.
-func (t together) checkAll(q *questions) {
-	t.decideAll(q, t.o.Gate, func(d *gate.Decision) (proto.Message, error) { return t.answer(d) })
+func (h batchHandler) checkAll(q *questions) {
+	h.decideAll(q, h.o.Gate, func(d *gate.Decision) (proto.Message, error) { return h.answer(d) })
 }
 
 // decideAll asks the gate and sends the answers together. The calls that fail, of which
 // nothing was charged, are answered alone.
-func (t together) decideAll(q *questions, g *gate.Gate, answer func(*gate.Decision) (proto.Message, error)) {
+func (h batchHandler) decideAll(q *questions, g *gate.Gate, answer func(*gate.Decision) (proto.Message, error)) {
 	if len(q.calls) == 0 {
 		return
 	}
@@ -163,7 +163,7 @@ func (t together) decideAll(q *questions, g *gate.Gate, answer func(*gate.Decisi
 		return nil
 	}); panicked != nil {
 		for _, c := range q.calls { // what was charged is not known
-			t.refuse(c, panicked)
+			h.refuse(c, panicked)
 		}
 		return
 	}
@@ -180,60 +180,60 @@ func (t together) decideAll(q *questions, g *gate.Gate, answer func(*gate.Decisi
 			m, err = answer(&q.decisions[i])
 			return err
 		})
-		t.encode(c, m, err)
-		t.o.Observe(statusOf(m, err), now.Sub(c.Read), "")
+		h.encode(c, m, err)
+		h.o.Observe(statusOf(m, err), now.Sub(c.Read), "")
 		done = append(done, c)
 	}
 	if len(done) > 0 {
 		grpcserver.Finish(done...)
 	}
-	t.answerEach(failed, true)
+	h.answerEach(failed, true)
 }
 
 // refuse answers a call with an error.
-func (t together) refuse(c *grpcserver.Call, err error) {
-	t.encode(c, nil, err)
-	t.o.Observe(statusOf(nil, err), time.Since(c.Read), "")
+func (h batchHandler) refuse(c *grpcserver.Call, err error) {
+	h.encode(c, nil, err)
+	h.o.Observe(statusOf(nil, err), time.Since(c.Read), "")
 	grpcserver.Finish(c)
 }
 
 // encode sets the answer of a call.
-func (t together) encode(c *grpcserver.Call, m proto.Message, err error) {
+func (h batchHandler) encode(c *grpcserver.Call, m proto.Message, err error) {
 	if err == nil {
 		c.Answer, err = proto.MarshalOptions{}.MarshalAppend(c.Answer[:0], m)
 	}
 	if err != nil {
-		c.Err = status.Convert(t.callError(err))
+		c.Err = status.Convert(h.callError(err))
 	}
 }
 
 // answerAlone answers a call as grpc-go's server does.
-func (t together) answerAlone(c *grpcserver.Call) {
+func (h batchHandler) answerAlone(c *grpcserver.Call) {
 	var m proto.Message
 	err := supervise.Call("grpc call", func() (err error) {
-		m, err = t.callAlone(c)
+		m, err = h.callAlone(c)
 		return err
 	})
-	t.encode(c, m, err)
+	h.encode(c, m, err)
 	grpcserver.Finish(c)
 }
 
-func (t together) callAlone(c *grpcserver.Call) (proto.Message, error) {
+func (h batchHandler) callAlone(c *grpcserver.Call) (proto.Message, error) {
 	ctx := peer.NewContext(metadata.NewIncomingContext(context.Background(), c.Metadata), &peer.Peer{Addr: c.RemoteAddr()})
 	var (
 		q      proto.Message = new(authv3.CheckRequest)
-		handle               = func(ctx context.Context, q any) (any, error) { return t.Check(ctx, q.(*authv3.CheckRequest)) }
+		handle               = func(ctx context.Context, q any) (any, error) { return h.Check(ctx, q.(*authv3.CheckRequest)) }
 	)
 	if c.Method == ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName {
 		q = new(ratelimitv3.RateLimitRequest)
 		handle = func(ctx context.Context, q any) (any, error) {
-			return t.ShouldRateLimit(ctx, q.(*ratelimitv3.RateLimitRequest))
+			return h.ShouldRateLimit(ctx, q.(*ratelimitv3.RateLimitRequest))
 		}
 	}
 	if err := proto.Unmarshal(c.Message, q); err != nil {
 		return nil, status.Errorf(codes.Internal, "grpc: failed to unmarshal the received message: %v", err)
 	}
-	answer, err := t.unary(ctx, q, &grpc.UnaryServerInfo{Server: t.Server, FullMethod: c.Method}, handle)
+	answer, err := h.unary(ctx, q, &grpc.UnaryServerInfo{Server: h.Server, FullMethod: c.Method}, handle)
 	m, _ := answer.(proto.Message)
 	return m, err
 }

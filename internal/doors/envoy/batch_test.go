@@ -1,12 +1,11 @@
 package envoy
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,8 +15,6 @@ import (
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding/gzip"
@@ -29,6 +26,7 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -76,10 +74,48 @@ func (l heldLog) Decide(ctx context.Context, requests []timestamplog.Request, re
 	l.Log.Decide(ctx, requests, results)
 }
 
-const rightToken = "right"
+// unreachableLog answers nothing about keys with "down" in them.
+type unreachableLog struct{ timestamplog.Log }
 
-// newNode starts a door. checks is the log of ext_authz, nil for that of the Rate Limit Service.
-func newNode(t *testing.T, checks func(timestamplog.Log) timestamplog.Log) *node {
+func (l unreachableLog) Decide(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
+	l.Log.Decide(ctx, requests, results)
+	for i := range requests {
+		if strings.Contains(requests[i].Key, "down") {
+			results[i] = timestamplog.Result{Err: timestamplog.ErrUnreachable}
+		}
+	}
+}
+
+func (l unreachableLog) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
+	for i := range requests {
+		if strings.Contains(requests[i].Key, "down") {
+			return timestamplog.ErrUnreachable
+		}
+	}
+	return l.Log.DecideAll(ctx, requests, results)
+}
+
+const (
+	rightToken     = "right"
+	panickingToken = "panics" // Authorize panics about it
+)
+
+// logs are what each service asks in place of the node's log, nil for that log.
+type logs struct {
+	limits, checks func(timestamplog.Log) timestamplog.Log
+}
+
+// sorted returns what was observed and charged, in no order of time.
+func (n *node) sorted() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	slices.Sort(n.observed)
+	slices.Sort(n.charged)
+	return fmt.Sprint(n.observed, strings.Join(n.charged, "\n"))
+}
+
+// newNode starts a door.
+func newNode(t *testing.T, logs logs) *node {
 	t.Helper()
 	policyOf := func(id int64, name, match, stack string) *rules.Policy {
 		rs, err := rules.ParseStack(strings.Fields(stack))
@@ -95,9 +131,15 @@ func newNode(t *testing.T, checks func(timestamplog.Log) timestamplog.Log) *node
 	}
 	reported := policyOf(3, "logins", "envoy:site:*", "2/d")
 	reported.Outcome = "login_failed"
+	denying, allowing, trap := policyOf(4, "deny", "envoy:site:user=down-deny*", "1/d"), policyOf(5, "allow", "envoy:site:user=down-allow*", "1/d"), policyOf(6, "trap", "ip:*", "1/d")
+	denying.OnFailure, allowing.OnFailure = rules.FailDeny, rules.FailAllow
+	var err error
+	if trap.When, err = conditions.Parse([...][]string{conditions.Path: {"/trap*"}, conditions.Host: nil}); err != nil {
+		t.Fatal(err)
+	}
 	now := time.UnixMilli(1_790_000_000_000)
 	clock := func() time.Time { return now }
-	n := &node{selector: rules.NewSelector([]*rules.Policy{policyOf(1, "site", "envoy:site:*", "3/d"), policyOf(2, "clients", "ip:*", "2/d"), reported}),
+	n := &node{selector: rules.NewSelector([]*rules.Policy{policyOf(1, "site", "envoy:site:*", "3/d"), policyOf(2, "clients", "ip:*", "2/d"), reported, denying, allowing, trap}),
 		set: blocks.NewSet(), profiles: profiles.NewSet()}
 	for kind, text := range map[blocks.Kind]string{blocks.Block: "ip:198.51.100.66", blocks.Exemption: "ip:198.51.100.77"} {
 		pattern, err := keys.Parser{}.Pattern(text)
@@ -106,16 +148,24 @@ func newNode(t *testing.T, checks func(timestamplog.Log) timestamplog.Log) *node
 		}
 		n.set.Apply(&blocks.Entry{Kind: kind, ID: text, Pattern: pattern}, now)
 	}
-	var log timestamplog.Log = memlog.New(memlog.Options{Now: clock})
-	t.Cleanup(func() { log.(interface{ Close() error }).Close() })
-	gateOf := func(log timestamplog.Log) *gate.Gate {
-		return gate.New(gate.Options{View: n, Log: log, Recorder: n, Now: clock})
+	newLog := func() timestamplog.Log {
+		log := memlog.New(memlog.Options{Now: clock})
+		t.Cleanup(func() { log.Close() })
+		return log
 	}
-	o := Options{View: n, Limits: gateOf(log), Gate: gateOf(log)}
-	if checks != nil {
-		o.Gate = gateOf(checks(log))
+	log, local := unreachableLog{newLog()}, newLog()
+	gateOf := func(change func(timestamplog.Log) timestamplog.Log) *gate.Gate {
+		o := gate.Options{View: n, Log: log, Local: local, Deadline: time.Minute, Recorder: n, Now: clock}
+		if change != nil {
+			o.Log = change(log)
+		}
+		return gate.New(o)
 	}
+	o := Options{View: n, Limits: gateOf(logs.limits), Gate: gateOf(logs.checks)}
 	o.Authorize = func(_ netip.Addr, token string) error {
+		if token == panickingToken {
+			panic("a bug about tokens")
+		}
 		if token != rightToken {
 			return fault.New(fault.Unauthorized, "There is no such token.")
 		}
@@ -184,6 +234,17 @@ func checkRequest(t *testing.T, address string, extensions map[string]string) []
 	}})
 }
 
+// requestTo is a check about a client's request of a path.
+func requestTo(t *testing.T, address, path string) []byte {
+	t.Helper()
+	q := new(authv3.CheckRequest)
+	if err := proto.Unmarshal(checkRequest(t, address, nil), q); err != nil {
+		t.Fatal(err)
+	}
+	q.Attributes.Request = &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{Method: "GET", Path: path, Host: "shop.example"}}
+	return bytesOf(t, q)
+}
+
 // The fast path and grpc-go give the same answers, charge the same and observe the same.
 func TestBothVersionsOfTheDoorAnswerAlike(t *testing.T) {
 	limit, check := methods[0], methods[1]
@@ -191,7 +252,7 @@ func TestBothVersionsOfTheDoorAnswerAlike(t *testing.T) {
 	withCost.HitsAddend = wrapperspb.UInt64(2)
 	asking := user("asking")
 	asking.HitsAddend = wrapperspb.UInt64(0)
-	fast, plain := newNode(t, nil), newNode(t, nil)
+	fast, plain := newNode(t, logs{}), newNode(t, logs{})
 	for name, row := range map[string]struct {
 		method string
 		ask    []byte
@@ -214,6 +275,13 @@ func TestBothVersionsOfTheDoorAnswerAlike(t *testing.T) {
 		"no such policy":      {check, checkRequest(t, "198.51.100.3", map[string]string{"policy": "none"}), nil},
 		"no address":          {check, checkRequest(t, "", nil), nil},
 		"a cost too large":    {check, checkRequest(t, "198.51.100.4", map[string]string{"cost": "9"}), nil},
+		"log down, local":     {limit, limitRequest(t, 0, user("down")), nil},
+		"log down, denied":    {limit, limitRequest(t, 0, user("down-deny")), nil},
+		"log down, allowed":   {limit, limitRequest(t, 0, user("down-allow")), nil},
+		"log down, several":   {limit, limitRequest(t, 0, user("down-allow-one"), user("down-deny-one")), nil},
+		"log down for a part": {limit, limitRequest(t, 0, user("up"), user("down-part")), nil},
+		"conditions":          {check, requestTo(t, "198.51.100.6", "/trap.php?a=b"), nil},
+		"other conditions":    {check, requestTo(t, "198.51.100.7", "/"), nil},
 		"a malformed check":   {check, []byte{0xff, 0xff}, nil},
 		"a traced check":      {check, checkRequest(t, "198.51.100.5", nil), []string{traceparentMetadata, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}},
 	} {
@@ -259,60 +327,4 @@ func shown(t *testing.T, method string, answer []byte) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprintf("%q ", b)
-}
-
-// Calls that come together do not wait for those of the other service, nor do those that
-// fail.
-func TestCallsDoNotWaitForAnotherService(t *testing.T) {
-	released := make(chan struct{})
-	n := newNode(t, func(log timestamplog.Log) timestamplog.Log { return heldLog{log, released} })
-	c, err := net.Dial("tcp", n.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	var out, header bytes.Buffer
-	framer := http2.NewFramer(&out, c)
-	out.WriteString(http2.ClientPreface)
-	if err := framer.WriteSettings(); err != nil {
-		t.Fatal(err)
-	}
-	encoder := hpack.NewEncoder(&header)
-	call := func(id uint32, method string, message []byte) {
-		header.Reset()
-		for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "x"},
-			{"content-type", "application/grpc"}, {"te", "trailers"}, {tokenMetadata, rightToken}} {
-			if err := encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: header.Bytes(), EndHeaders: true}); err != nil {
-			t.Fatal(err)
-		}
-		if err := framer.WriteData(id, true, append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	call(1, methods[1], checkRequest(t, "198.51.100.1", nil))
-	call(3, methods[0], limitRequest(t, 0, user("one")))
-	call(5, methods[0], limitRequest(t, 4, user("fails")))
-	call(7, methods[0], limitRequest(t, 0, user("several"), user("others")))
-	if _, err := c.Write(out.Bytes()); err != nil {
-		t.Fatal(err)
-	}
-	ended := map[uint32]bool{}
-	for len(ended) < 4 {
-		frame, err := framer.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f, is := frame.(*http2.HeadersFrame); is && f.StreamEnded() {
-			if ended[f.StreamID] = true; len(ended) == 3 {
-				if ended[1] {
-					t.Error("the check is answered, whose log is held")
-				}
-				close(released)
-			}
-		}
-	}
 }

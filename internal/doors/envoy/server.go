@@ -133,16 +133,16 @@ func New(o Options) *Server {
 	healthv1.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	s.calls = grpcserver.New(grpcserver.Options{
-		Methods: methods, Metadata: readMetadata, Answer: together{s}.answerAll, MaxBatch: o.MaxBatch, MaxMessage: maxMessage,
-		Plain: plain{s}, Whole: s.wholeMethods(), TLS: o.TLS, RequestTime: requestTime,
+		Methods: methods, Metadata: readMetadata, Answer: batchHandler{s}.answerAll, MaxBatch: o.MaxBatch, MaxMessage: maxMessage,
+		Plain: plain{s}, SingleRequest: s.singleRequestMethods(), TLS: o.TLS, RequestTime: requestTime,
 		MaxHeaders: maxHeaders, MaxStreams: maxStreams, HandshakeTime: handshakeTime,
 		MaxAge: o.MaxConnectionAge, Grace: connectionAgeGrace, MinPing: minPing,
 	})
 	return s
 }
 
-// wholeMethods returns the paths of the methods that take one message.
-func (s *Server) wholeMethods() (paths []string) {
+// singleRequestMethods returns the paths of the methods that take one message.
+func (s *Server) singleRequestMethods() (paths []string) {
 	for service, info := range s.grpc.GetServiceInfo() {
 		for _, m := range info.Methods {
 			if !m.IsClientStream {

@@ -62,14 +62,14 @@ func (c *conn) dispatch() {
 // answer closes the connection if the answers fail by a panic: nobody knows which calls have
 // been answered.
 func (s *Server) answer(c *conn, calls []*Call) {
-	whole := false
+	completed := false
 	defer func() {
-		if !whole {
+		if !completed {
 			_ = c.raw.Close() // the goroutine that reads ends
 		}
 	}()
 	s.o.Answer(calls)
-	whole = true
+	completed = true
 }
 
 // The header blocks of answers. Each begins with a dynamic table of size 0, so that none

@@ -75,7 +75,7 @@ type conn struct {
 	blocked  []*stream // the oldest first
 	buffered int       // bytes of requests that did not come in one piece
 	out      outBuffer
-	spare    []byte
+	freeOut  []byte
 	timed    time.Time // when the write deadline was set
 	started  bool
 	writing  bool
@@ -126,7 +126,7 @@ func (s *Server) serveConn(raw net.Conn) {
 	defer c.sweeper.Stop()
 	err := supervise.Call("grpc connection", c.serve)
 	if broken, is := errors.AsType[http2.ConnectionError](err); is {
-		c.sayGoodbye(http2.ErrCode(broken))
+		c.goAway(http2.ErrCode(broken))
 	}
 	if c.waitForEnd() {
 		_, _ = io.CopyN(io.Discard, c.net, 4*connWindow) // it is closed either way
@@ -262,12 +262,12 @@ func (c *conn) flush() {
 	c.writing = true
 	for len(c.out) > 0 && !c.closed {
 		send := c.out
-		c.out = c.spare[:0]
+		c.out = c.freeOut[:0]
 		c.mu.Unlock()
 		err := c.write(send)
 		c.mu.Lock()
-		if c.spare = send[:0]; cap(send) > 2*maxUnsent {
-			c.spare = nil
+		if c.freeOut = send[:0]; cap(send) > 2*maxUnsent {
+			c.freeOut = nil
 		}
 		if err != nil {
 			c.closed = true

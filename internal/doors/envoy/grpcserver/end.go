@@ -18,8 +18,8 @@ func closeAfter(c *conn, grace time.Duration) {
 	}
 }
 
-// sayGoodbye says why the connection is closed, and waits a moment for the client to read it.
-func (c *conn) sayGoodbye(code http2.ErrCode) {
+// goAway says why the connection is closed, and waits a moment for the client to read it.
+func (c *conn) goAway(code http2.ErrCode) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_ = c.framer.WriteGoAway(c.lastID, code, nil) // to a buffer

@@ -20,8 +20,8 @@ import (
 )
 
 // Fast path. Plain version: Options.Plain, grpc-go behind an http.Handler, which answers the
-// same calls where they are not of the usual form. Benchmark: BenchmarkStint/doors, Envoy's
-// Rate Limit Service beside envoyproxy/ratelimit. docs/BENCHMARKS.md has the ratio.
+// same calls where they are not of the usual form. Benchmark: BenchmarkStint/doors, the part
+// doors of "make bench": Envoy's Rate Limit Service beside envoyproxy/ratelimit.
 //
 // The frames and the header compression are those of golang.org/x/net/http2. What grpc-go's
 // own transport costs is a goroutine, a context and several wakings for each call; here a
@@ -43,11 +43,11 @@ type Options struct {
 	MaxMessage int
 	// Plain answers everything else.
 	Plain http.Handler
-	// Whole are the paths of the methods of Plain that take one message. As those of Methods,
+	// SingleRequest are the paths of the methods of Plain that take one message. As those of Methods,
 	// they are called when the request is whole. Other methods read messages as they come; they
 	// answer each, or end.
-	Whole []string
-	TLS   *tls.Config // nil for none
+	SingleRequest []string
+	TLS           *tls.Config // nil for none
 
 	MaxHeaders    uint32 // bytes of a call's metadata
 	MaxStreams    int    // calls under way on one connection

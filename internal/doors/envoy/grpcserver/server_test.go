@@ -75,7 +75,7 @@ func options(answer func([]*Call), plain http.HandlerFunc) Options {
 	return Options{
 		Methods: []string{method}, Answer: answer, MaxBatch: 8, Plain: plain, MaxHeaders: 8 << 10, MaxStreams: 20,
 		HandshakeTime: 10 * time.Second, MaxAge: 5 * time.Minute, Grace: 10 * time.Second, MinPing: 10 * time.Second,
-		MaxMessage: 64 << 10, Whole: []string{plainMethod}, RequestTime: 10 * time.Second,
+		MaxMessage: 64 << 10, SingleRequest: []string{plainMethod}, RequestTime: 10 * time.Second,
 	}
 }
 

@@ -120,7 +120,7 @@ func (s *stream) readHeaders(f *http2.MetaHeadersFrame) bool {
 	if at >= 0 {
 		s.call.Method = s.conn.server.o.Methods[at]
 	}
-	s.streaming = s.isGRPC && at < 0 && !slices.Contains(s.conn.server.o.Whole, path)
+	s.streaming = s.isGRPC && at < 0 && !slices.Contains(s.conn.server.o.SingleRequest, path)
 	return method != "" && scheme != "" && path != "" && method != http.MethodConnect
 }
 
