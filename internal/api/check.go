@@ -141,7 +141,7 @@ func (h *checkHandler) fastCheck(c *httpserver.FastCall) bool {
 		return false
 	}
 	d := &k.decisions[0]
-	c.Answer = checkjson.AppendDecision(c.Answer, d)
+	c.Answer, c.ContentType = checkjson.AppendDecision(c.Answer, d), fiber.MIMEApplicationJSON
 	c.Head = h.headers.Append(c.Head, d, h.catalog.Selector())
 	c.Status, c.Outcome, c.Key = statusOfOutcome[d.Outcome], string(d.Outcome), d.Check.Key.String()
 	if d.Policy != nil {

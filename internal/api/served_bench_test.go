@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -20,6 +21,7 @@ import (
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -33,8 +35,8 @@ import (
 
 // BenchmarkServed is one check from the bytes of a request to those of its
 // answer, over a connection in memory and with all that counts it, beside an
-// empty fiber handler. The plain ones are not on the fast path, as are those of gateways and
-// those that say more than the usual. Keys are drawn from 100,000.
+// empty fiber handler. The plain ones are not on the fast path, as are those that say more
+// than the usual. Keys are drawn from 100,000.
 func BenchmarkServed(b *testing.B) {
 	empty := fiber.New(fiber.Config{DisableStartupMessage: true})
 	empty.Post("/v1/check", func(c *fiber.Ctx) error {
@@ -136,6 +138,63 @@ func BenchmarkServedConditions(b *testing.B) {
 	b.ReportMetric(ratios[len(ratios)/2], "ratio")
 }
 
+// BenchmarkServedForward reports what a gateway's request costs, about as many addresses,
+// beside a check of the same addresses that answers the same of its rules: parts of both
+// alternate. The ratio is that of the rates, the median of all pairs.
+func BenchmarkServedForward(b *testing.B) {
+	stack, err := rules.ParseStack([]string{"10/s", "100/m", "400/h", "800/d"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	address := func() string {
+		return netip.AddrFrom4([4]byte{10, byte(rand.IntN(16)), byte(rand.IntN(256)), byte(rand.IntN(256))}).String()
+	}
+	check, few, many := &asker{}, &asker{}, &asker{}
+	for range 20_000 {
+		body := fmt.Sprintf(`{"key":"ip:%s","detail":"rules"}`, address())
+		check.requests = append(check.requests, []byte(checkOf(body)))
+		few.requests = append(few.requests, []byte(forwarded("", "X-Forwarded-For: "+address())))
+		many.requests = append(many.requests, []byte(forwarded("?policy=ip&refuse=403", append(browser[2:], "X-Forwarded-For: "+address())...)))
+	}
+	for _, one := range []struct {
+		name   string
+		asks   *asker
+		isFast bool
+	}{{"few_headers", few, true}, {"browser", many, true}, {"few_headers_plain", few, false}, {"browser_plain", many, false}} {
+		b.Run(one.name, func(b *testing.B) {
+			server := countingServer(b, &rules.Policy{
+				Name: "ip", Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog, Match: []keys.Pattern{patternOf(b, "ip:*")}, Rules: stack,
+			})
+			_ = server.CheckApp().Handler() // fiber gets ready
+			const part = 1000
+			serve := func(c *asker, isFast bool) float64 {
+				c.left = part
+				var conn net.Conn = c
+				if isFast {
+					conn = acceptOne(b, server, c)
+				}
+				began := processorTime(b)
+				if err := server.CheckApp().Server().ServeConn(conn); err != nil {
+					b.Fatal(err)
+				}
+				return float64(processorTime(b)-began) / part
+			}
+			var checks, forwards, ratios []float64
+			for b.Loop() {
+				a, z := serve(check, true), serve(one.asks, one.isFast)
+				checks, forwards, ratios = append(checks, a), append(forwards, z), append(ratios, a/z)
+			}
+			for name, all := range map[string][]float64{"check": checks, "forward": forwards} {
+				slices.Sort(all)
+				b.ReportMetric(all[0], name+"-least-ns")
+				b.ReportMetric(all[len(all)/2], name+"-median-ns")
+			}
+			slices.Sort(ratios)
+			b.ReportMetric(ratios[len(ratios)/2], "ratio")
+		})
+	}
+}
+
 // acceptOne returns a connection as a node's listener of checks does.
 func acceptOne(b *testing.B, server *httpserver.Server, c net.Conn) net.Conn {
 	accepted, err := server.CheckListener(httpserver.FramingListener(&oneConn{conn: c})).Accept()
@@ -198,21 +257,24 @@ func countingServer(b *testing.B, more ...*rules.Policy) *httpserver.Server {
 		b.Fatal(err)
 	}
 	counted := metrics.New(buildinfo.Info{}, "bench", metrics.Gauges{})
-	rest := New(Deps{
-		Catalog: known,
-		Gate: gate.New(gate.Options{View: known, Log: memlog.New(memlog.Options{}), Recorder: gate.Recorders{
-			recorder.NewRecorder(recorder.Options{Secret: func() []byte { return known.Settings().Secret }}),
-			counted, events.New(events.Options{Parser: known.Parser}),
-		}}),
-	})
+	g := gate.New(gate.Options{View: known, Log: memlog.New(memlog.Options{}), Recorder: gate.Recorders{
+		recorder.NewRecorder(recorder.Options{Secret: func() []byte { return known.Settings().Secret }}),
+		counted, events.New(events.Options{Parser: known.Parser}),
+	}})
+	rest := New(Deps{Catalog: known, Gate: g})
+	var forward []httpserver.Route
+	for _, r := range forwardauth.New(forwardauth.Options{Gate: g, View: known}).Routes() {
+		forward = append(forward, r.Route)
+	}
 	return httpserver.New(httpserver.Options{
 		Credentials: known,
+		Clients:     func() httpserver.ClientAddresses { return httpserver.ClientAddresses{Proxies: gateways[:1]} },
 		Observe: func(a *httpserver.Answered) { // as a node does
 			counted.Check(&metrics.CheckAnswer{
 				Door: a.Route.Door, Outcome: gate.Outcome(a.Outcome), Status: a.Status, Took: a.Took, At: a.Read.Add(a.Took), IDs: metrics.IDs{Request: a.RequestID, Trace: a.TraceID},
 			})
 		},
-	}, rest.Routes())
+	}, rest.Routes(), forward)
 }
 
 func patternOf(b *testing.B, text string) keys.Pattern {

@@ -85,7 +85,8 @@ func (a ClientAddresses) HeaderName() string {
 // walk returns the last hop that can be believed, beginning with the peer.
 func (a ClientAddresses) walk(peer netip.Addr, lines [][]byte) netip.Addr {
 	client := peer
-	hops := a.hops(lines)
+	var few [8]string
+	hops := a.appendHops(few[:0], lines)
 	for i := len(hops) - 1; i >= 0; i-- {
 		addr, valid := parseHop(hops[i])
 		if !valid || addr.IsUnspecified() {
@@ -107,11 +108,10 @@ func (a ClientAddresses) walk(peer netip.Addr, lines [][]byte) netip.Addr {
 	return client
 }
 
-// hops returns the addresses that the proxies wrote, the client's own claims
+// appendHops appends the addresses that the proxies wrote, the client's own claims
 // first. A list in several lines is one list; a single value that
 // does is none.
-func (a ClientAddresses) hops(lines [][]byte) []string {
-	var hops []string
+func (a ClientAddresses) appendHops(hops []string, lines [][]byte) []string {
 	switch a.HeaderName() {
 	case string(Forwarded):
 		for _, line := range lines {
@@ -126,7 +126,9 @@ func (a ClientAddresses) hops(lines [][]byte) []string {
 		}
 	case string(XForwardedFor):
 		for _, line := range lines {
-			hops = append(hops, strings.Split(string(line), ",")...)
+			for hop := range strings.SplitSeq(string(line), ",") {
+				hops = append(hops, hop)
+			}
 		}
 	default:
 		if len(lines) == 1 {

@@ -156,24 +156,27 @@ func (h TokenHeader) String() string { return string(h) }
 
 // token returns the token of a request to a route.
 func token(c *fiber.Ctx, r *Route) (string, bool) {
+	return secretIn(c.Request().Header.PeekAll(r.headerOfToken()), r)
+}
+
+// headerOfToken returns the name of the header that holds the token.
+func (r *Route) headerOfToken() string {
 	if r.TokenHeader == "" {
-		return bearer(c)
+		return fiber.HeaderAuthorization
 	}
-	lines := c.Request().Header.PeekAll(string(r.TokenHeader))
+	return string(r.TokenHeader)
+}
+
+// secretIn returns the token in the lines of that header. Two lines have none.
+func secretIn(lines [][]byte, r *Route) (string, bool) {
 	if len(lines) != 1 {
 		return "", false
+	}
+	if r.TokenHeader == "" {
+		return bearerOf(lines[0])
 	}
 	secret := strings.TrimSpace(string(lines[0]))
 	return secret, secret != ""
-}
-
-// bearer returns the token of a request. Two Authorization headers are none.
-func bearer(c *fiber.Ctx) (string, bool) {
-	lines := c.Request().Header.PeekAll(fiber.HeaderAuthorization)
-	if len(lines) != 1 {
-		return "", false
-	}
-	return bearerOf(lines[0])
 }
 
 // bearerOf returns the token of the header Authorization.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -25,34 +26,16 @@ import (
 // fast where a check is allowed or blocked and 1.4 times where it is limited, the least
 // processor time of 15 alternating runs.
 //
-// A connection of the check listener answers the usual request of a route that has a
+// A connection of the check listener answers the usual requests of the routes that have a
 // FastHandler from the bytes that it has read, before fasthttp sees them. It does so only
-// where one read brought whole requests of the form that parseFast knows, and where nothing
+// where one read brought whole requests of the form that fastRequest knows, and where nothing
 // but a good answer is due: everything else, each problem and each refused token among it,
 // goes on to the plain version as it came, before anything was decided.
-
-// FastHandler answers one request of its route, or returns false if the plain handler must,
-// as it must for every error. Nothing may have been charged or counted then.
-type FastHandler func(c *FastCall) bool
-
-// FastCall is one request on the fast path. It must not be kept after the handler.
-type FastCall struct {
-	Body []byte    // JSON, as the header says
-	Now  time.Time // when it was read
-
-	// What the handler answers: Head are further header lines, each with its CRLF.
-	Status       int
-	Head, Answer []byte
-	// As in Call.
-	Outcome, Key, Policy string
-}
 
 // fastServer is what the connections of a listener share.
 type fastServer struct {
 	server *Server
-	route  *Route
-	line   []byte // the request line with its CRLF
-	hosts  *AllowedHosts
+	routes []fastRoute
 	date   atomic.Pointer[httpDate]
 	closed atomic.Bool // the listener, and with it the server
 
@@ -67,7 +50,7 @@ type httpDate struct {
 }
 
 // CheckListener returns l, which FramingListener made, as one whose connections also answer
-// the usual checks. It must serve CheckApp.
+// the usual requests. It must serve CheckApp.
 func (s *Server) CheckListener(l net.Listener) net.Listener {
 	if f := newFastServer(s); f != nil {
 		return &fastListener{l, f}
@@ -78,12 +61,16 @@ func (s *Server) CheckListener(l net.Listener) net.Listener {
 // newFastServer returns nil where no request is to be answered on the fast path: there is
 // no route for it, or each request may begin a trace.
 func newFastServer(s *Server) *fastServer {
+	f := &fastServer{server: s, open: map[*conn]struct{}{}}
 	for i := range s.routes {
-		if r := &s.routes[i]; r.Fast != nil && r.Listener == Checks && s.o.Tracer == nil {
-			return &fastServer{server: s, route: r, line: []byte(r.Method + " " + r.Path + " HTTP/1.1\r\n"), hosts: s.hostsOf(r), open: map[*conn]struct{}{}}
+		if r := &s.routes[i]; r.Fast != nil && r.Listener == Checks {
+			f.routes = append(f.routes, newFastRoute(r, s.hostsOf(r)))
 		}
 	}
-	return nil
+	if len(f.routes) == 0 || s.o.Tracer != nil {
+		return nil
+	}
+	return f
 }
 
 type fastListener struct {
@@ -138,7 +125,7 @@ func (f *fastServer) conn(c net.Conn) net.Conn {
 	default:
 		return c
 	}
-	inner.fast.shared = f
+	inner.fast.shared, inner.fast.peer = f, peerOf(c.RemoteAddr())
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.open[inner] = struct{}{}
@@ -152,8 +139,11 @@ type fastConn struct {
 	out    []byte    // answers that have not been sent
 	read   time.Time // when the request was read
 	timed  time.Time // when the deadlines were set last
+	peer   netip.Addr
 	call   FastCall
 	id     [requestIDLength]byte
+	// request is the one that is being answered.
+	request fastRequest
 	// charging says that the handler was called and its answer is not complete.
 	charging bool
 
@@ -276,13 +266,13 @@ func (f *fastConn) answerAll(c *conn, p []byte) (used int, whole bool) {
 	defer func() {
 		if cause := recover(); cause != nil && f.charging {
 			whole = false
-			f.shared.server.o.Logger.Error("panic in handler", "path", f.shared.route.Path, "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			f.shared.server.o.Logger.Error("panic in handler", "path", f.request.route.Path, "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
 		}
 		f.charging = false
 	}()
 	for used < len(p) {
-		request, size := parseFast(f.shared.line, p[used:])
-		if size == 0 || !f.answer(c, &request) {
+		size := f.request.parse(f.shared.routes, p[used:])
+		if size == 0 || !f.answer() {
 			break
 		}
 		used += size
@@ -290,90 +280,99 @@ func (f *fastConn) answerAll(c *conn, p []byte) (used int, whole bool) {
 	return used, whole
 }
 
-// answer appends the answer to one request, or returns false if it is the plain version's.
-func (f *fastConn) answer(c *conn, request *fastRequest) bool {
-	s, r, call := f.shared.server, f.shared.route, &f.call
+// answer appends the answer to f.request, or returns false if it is the plain version's.
+func (f *fastConn) answer() bool {
+	s, request, call := f.shared.server, &f.request, &f.call
+	r := request.route
 	ctx := context.Background()
 	if s.o.Logger.Enabled(ctx, slog.LevelDebug) {
 		return false
 	}
 	f.read = time.Now()
-	*call = FastCall{Body: request.body, Now: f.read, Head: call.Head[:0], Answer: call.Answer[:0]}
-	if !s.isRealTime {
-		call.Now = s.o.Now()
-	}
+	call.begin(s, request, f.peer, f.read)
 	var principal *identity.Token
 	if s.o.CheckAuth {
-		if principal = f.shared.token(request.authorization, call.Now); principal == nil {
+		if principal = f.token(); principal == nil {
 			return false
 		}
 	}
-	if f.shared.hosts != nil && principal == nil && !f.shared.hosts.allows(request.host) {
+	if r.hosts != nil && principal == nil && !r.hosts.allows(request.host) {
 		return false
+	}
+	if call.RequestID = request.id; call.RequestID == nil {
+		call.RequestID = appendRequestID(f.id[:0])
 	}
 	f.charging = true
 	if !r.Fast(call) {
 		f.charging = false
 		return false
 	}
-	id := request.id
-	if id == nil {
-		id = appendRequestID(f.id[:0])
-	}
 	if principal != nil {
 		s.tokens.note(principal.ID, call.Now)
 	}
 	took := time.Since(f.read)
 	if s.o.Observe != nil {
-		f.answered = Answered{Route: r, Status: call.Status, Outcome: call.Outcome, Read: f.read, Took: took, RequestID: id}
+		f.answered = Answered{Route: r.Route, Status: call.Status, Outcome: call.Outcome, Read: f.read, Took: took, RequestID: call.RequestID}
 		s.o.Observe(&f.answered)
 	}
 	if s.o.isSampled() && s.o.Logger.Enabled(ctx, slog.LevelInfo) {
-		line := accessLine{route: r, id: string(id), path: r.Path, status: call.Status, took: took, outcome: call.Outcome, key: call.Key, policy: call.Policy}
-		line.address = s.o.Clients().From(peerOf(c.RemoteAddr()), nil)
+		line := accessLine{
+			route: r.Route, id: string(call.RequestID), path: r.Path, status: call.Status, took: took, address: call.ClientAddress(),
+			outcome: call.Outcome, key: call.Key, policy: call.Policy,
+		}
 		if principal != nil {
 			line.who = string(audit.Token) + ":" + principal.Name
 		}
 		line.write(ctx, s, slog.LevelInfo)
 	}
-	f.out = f.shared.appendAnswer(f.out, f.read, id, call)
+	f.out = f.shared.appendAnswer(f.out, f.read, call)
 	f.charging = false
 	return true
 }
 
-// token returns the token that the header Authorization holds if it gives access, nil
-// if the plain version must say what is wrong.
-func (f *fastServer) token(authorization []byte, now time.Time) *identity.Token {
-	secret, given := bearerOf(authorization)
-	credentials := f.server.o.Credentials
+// token returns the token of the request if it gives access, nil if the plain version must
+// say what is wrong.
+func (f *fastConn) token() *identity.Token {
+	secret, given := f.call.secret()
+	credentials := f.shared.server.o.Credentials
 	if !given || !credentials.Loaded() {
 		return nil
 	}
 	token, found := credentials.TokenByHash(identity.HashSecret(secret))
-	if !found || !token.ActiveAt(now) {
+	if !found || !token.ActiveAt(f.call.Now) {
 		return nil
 	}
-	if holder := (Principal{Access: token.Scopes}); !holder.May(f.route.Access) {
+	if holder := (Principal{Access: token.Scopes}); !holder.May(f.request.route.Access) {
 		return nil
 	}
 	return token
 }
 
 // appendAnswer appends an answer as the plain version writes it.
-func (f *fastServer) appendAnswer(b []byte, now time.Time, id []byte, c *FastCall) []byte {
+func (f *fastServer) appendAnswer(b []byte, now time.Time, c *FastCall) []byte {
 	b = append(b, "HTTP/1.1 "...)
 	b = appendNumber(b, c.Status)
 	b = append(b, ' ')
 	b = append(b, http.StatusText(c.Status)...)
 	b = append(b, "\r\nDate: "...)
 	b = append(b, f.dateAt(now)...)
-	b = append(b, "\r\nContent-Type: application/json\r\nContent-Length: "...)
-	b = appendNumber(b, len(c.Answer))
+	if c.ContentType != "" {
+		b = append(b, "\r\nContent-Type: "...)
+		b = append(b, c.ContentType...)
+	}
+	isHead := c.isHead()
+	if len(c.Answer) > 0 || !isHead {
+		b = append(b, "\r\nContent-Length: "...)
+		b = appendNumber(b, len(c.Answer))
+	}
 	b = append(b, "\r\nX-Request-Id: "...)
-	b = append(b, id...)
+	b = append(b, c.RequestID...)
 	b = append(b, "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"...)
 	b = append(b, c.Head...)
 	b = append(b, "\r\n"...)
+	if isHead {
+		return b
+	}
 	return append(b, c.Answer...)
 }
 

@@ -1,17 +1,46 @@
 package httpserver
 
-import "bytes"
+import (
+	"bytes"
+	"net/http"
+)
 
 // What the fast path of fast.go reads.
 
-// fastRequest is a request that parseFast has read; its parts are in the bytes read.
+// fastRoute is a route whose usual requests are answered on the fast path. Those of a route
+// of one method have a body of JSON and few headers. Those of a route of every method are of
+// gateways: they have no body, may have a query, and have the headers of the gateway's client.
+type fastRoute struct {
+	*Route
+	line  []byte        // the request line with its CRLF; of a route of every method, its path with a space before
+	hosts *AllowedHosts // as Server.hostsOf returns them
+}
+
+func newFastRoute(r *Route, hosts *AllowedHosts) fastRoute {
+	f := fastRoute{Route: r, line: []byte(r.Method + " " + r.Path + " HTTP/1.1\r\n"), hosts: hosts}
+	if f.isForwarded() {
+		f.line = []byte(" " + r.Path)
+	}
+	return f
+}
+
+// isForwarded reports whether the route is asked by gateways.
+func (r *fastRoute) isForwarded() bool { return r.Method == AnyMethod }
+
+// fastRequest is a request that parse has read; its parts are in the bytes read.
 type fastRequest struct {
+	route                   *fastRoute
+	method, query           []byte // of a route of every method
 	body                    []byte
 	host, authorization, id []byte
+	headers                 []headerLine // all, of a route of every method
 	seen                    fastHeader
 }
 
-// fastHeader is a set of the headers that mean something to a check.
+// headerLine is one line of a header.
+type headerLine struct{ name, value []byte }
+
+// fastHeader is a set of the headers that mean something to the server.
 type fastHeader uint8
 
 const (
@@ -20,21 +49,38 @@ const (
 	seenType
 	seenAuthorization
 	seenID
+	seenAgent
+	seenConnection
 )
 
-// parseFast reads the request that p begins with and returns how many bytes it has, 0 if it
-// is not one of the usual form: the given request line, headers that are known to mean
-// nothing to a check or are given once in their plainest spelling, of printable ASCII, and a
-// body that has come whole.
-func parseFast(line, p []byte) (r fastRequest, size int) {
-	if len(p) < len(line) || string(p[:len(line)]) != string(line) {
-		return r, 0
+var noLength = []byte("0")
+
+const (
+	maxFastMethod  = 16 // bytes
+	maxFastHeaders = 64 // lines of a request to a route of every method
+)
+
+// parse reads the request that p begins with and returns how many bytes it has, 0 if it
+// is not one of the usual form: the request line of a route, headers in their plainest
+// spelling, of printable ASCII, those with a meaning to the server given once, and a body
+// that has come whole.
+func (r *fastRequest) parse(routes []fastRoute, p []byte) (size int) {
+	*r = fastRequest{headers: r.headers[:0]}
+	at := 0
+	for i := range routes {
+		if at = r.requestLine(&routes[i], p); at > 0 {
+			r.route = &routes[i]
+			break
+		}
 	}
-	length, at := 0, len(line)
+	if at == 0 {
+		return 0
+	}
+	length, isForwarded := 0, r.route.isForwarded()
 	for {
 		end := bytes.IndexByte(p[at:], '\n') - 1
 		if end < 0 || p[at+end] != '\r' {
-			return r, 0
+			return 0
 		}
 		header := p[at : at+end]
 		at += end + 2
@@ -43,22 +89,114 @@ func parseFast(line, p []byte) (r fastRequest, size int) {
 		}
 		colon := bytes.IndexByte(header, ':')
 		if colon < 0 || len(header) < colon+3 || header[colon+1] != ' ' || !isPrintable(header) {
-			return r, 0
+			return 0
 		}
-		value := header[colon+2:]
+		name, value := header[:colon], header[colon+2:]
 		if value[0] == ' ' || value[len(value)-1] == ' ' {
-			return r, 0
+			return 0
 		}
-		if valid := r.header(header[:colon], value, &length); !valid {
-			return r, 0
+		isValid := false
+		if isForwarded {
+			isValid = r.forwardedHeader(name, value)
+		} else {
+			isValid = r.header(name, value, &length)
+		}
+		if !isValid {
+			return 0
 		}
 	}
-	const needed = seenHost | seenLength | seenType
+	needed := seenHost | seenLength | seenType
+	if isForwarded {
+		needed = seenHost
+		if method := string(r.method); r.seen&seenLength == 0 && method != http.MethodGet && method != http.MethodHead {
+			r.headers = append(r.headers, headerLine{contentLength, noLength}) // as fasthttp does
+		}
+	}
 	if r.seen&needed != needed || len(p)-at < length {
-		return r, 0
+		return 0
 	}
 	r.body = p[at : at+length]
-	return r, at + length
+	return at + length
+}
+
+// requestLine reads the request line that p begins with and returns its length with the CRLF,
+// 0 if it is not one of the route's.
+func (r *fastRequest) requestLine(route *fastRoute, p []byte) int {
+	if !route.isForwarded() {
+		if !bytes.HasPrefix(p, route.line) {
+			return 0
+		}
+		return len(route.line)
+	}
+	at := bytes.IndexByte(p[:min(len(p), maxFastMethod+1)], ' ')
+	if at < 0 || !isPlainMethod(p[:at]) || !bytes.HasPrefix(p[at:], route.line) {
+		return 0
+	}
+	r.method = p[:at]
+	at += len(route.line)
+	if at < len(p) && p[at] == '?' {
+		at++
+		end := bytes.IndexByte(p[at:], ' ')
+		if end < 0 || !isPlainQuery(p[at:at+end]) {
+			return 0
+		}
+		r.query = p[at : at+end]
+		at += end
+	}
+	const version = " HTTP/1.1\r\n"
+	if !bytes.HasPrefix(p[at:], []byte(version)) {
+		return 0
+	}
+	return at + len(version)
+}
+
+// forwardedHeader takes one header of a gateway's request, or returns false if the plain
+// version must. Any header may come, also more than once, unless HTTP gives it a meaning for
+// the connection or the message: those are known here, as is each of which fasthttp keeps one
+// line only. A name that somebody may read as another's spelling, as one with "_", is
+// the plain version's.
+func (r *fastRequest) forwardedHeader(name, value []byte) bool {
+	isValid := true
+	switch len(name) {
+	case len("TE"):
+		isValid = !equalFold(name, "te")
+	case len("Host"):
+		if equalFold(name, "host") {
+			r.host = value
+			isValid = r.once(seenHost) && isPlainHost(value)
+		}
+	case len("Expect"):
+		isValid = !equalFold(name, "expect")
+	case len("Trailer"): // and Upgrade
+		isValid = !equalFold(name, "trailer") && !equalFold(name, "upgrade")
+	case len("Connection"): // and User-Agent, Keep-Alive
+		switch {
+		case equalFold(name, "connection"):
+			isValid = r.once(seenConnection) && equalFold(value, "keep-alive")
+		case equalFold(name, "user-agent"):
+			isValid = r.once(seenAgent)
+		case equalFold(name, "keep-alive"):
+			isValid = false
+		}
+	case len("Traceparent"):
+		isValid = !equalFold(name, "traceparent")
+	case len("Content-Type"): // and X-Request-Id
+		switch {
+		case equalFold(name, "content-type"):
+			isValid = r.once(seenType)
+		case equalFold(name, "x-request-id"):
+			r.id = value
+			isValid = r.once(seenID) && isPlainID(value)
+		}
+	case len("Content-Length"):
+		if equalFold(name, "content-length") {
+			isValid = r.once(seenLength) && string(value) == "0"
+		}
+	case len("Transfer-Encoding"):
+		isValid = !equalFold(name, "transfer-encoding")
+	}
+	r.headers = append(r.headers, headerLine{name, value})
+	return isValid && isPlainName(name) && len(r.headers) <= maxFastHeaders
 }
 
 // header takes one header, or returns false if the plain version must.
@@ -132,9 +270,54 @@ func equalFold(text []byte, lower string) bool {
 	return true
 }
 
+// isNamed reports whether a plain name of a header is that name but for the case of its
+// letters. name has letters, digits, "-" and "_".
+func isNamed(plain []byte, name string) bool {
+	if len(plain) != len(name) {
+		return false
+	}
+	for i, c := range plain {
+		if c|0x20 != name[i]|0x20 {
+			return false
+		}
+	}
+	return true
+}
+
+// isPlainName reports whether the name of a header has only letters, digits and "-".
+func isPlainName(name []byte) bool {
+	for _, c := range name {
+		if lower := c | 0x20; (lower < 'a' || lower > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return len(name) > 0
+}
+
+// isPlainMethod reports whether a method has only capital letters.
+func isPlainMethod(text []byte) bool {
+	for _, c := range text {
+		if c < 'A' || c > 'Z' {
+			return false
+		}
+	}
+	return len(text) > 0
+}
+
+// isPlainQuery reports whether a query has only printable ASCII and can be neither the
+// fragment nor the scheme of a URL.
+func isPlainQuery(text []byte) bool {
+	for _, c := range text {
+		if c <= ' ' || c > '~' || c == '#' {
+			return false
+		}
+	}
+	return !bytes.Contains(text, []byte("://"))
+}
+
 func isPrintable(text []byte) bool {
 	for _, c := range text {
-		if c < ' ' || c > '~' {
+		if c-' ' > '~'-' ' {
 			return false
 		}
 	}

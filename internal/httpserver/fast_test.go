@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -17,54 +18,15 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-const fastLine = "POST /v1/check HTTP/1.1\r\n"
-
-const fastHeaders = "Host: a.example:80\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
-
-// FuzzParseFast asserts that what parseFast takes is one request for the framer too, and
-// that fasthttp reads the same from it.
-func FuzzParseFast(f *testing.F) {
-	for _, headers := range []string{
-		fastHeaders, fastHeaders + "Authorization: Bearer abc\r\nX-Request-Id: 12345678\r\n", "HOST: a\r\ncontent-type: application/json; Charset=utf-8\r\nCONTENT-LENGTH: 2\r\n",
-		fastHeaders + "Connection: keep-alive\r\nAccept: */*\r\nAccept-Encoding: gzip\r\nAccept-Language: *\r\nSec-Fetch-Mode: cors\r\nUser-Agent: x\r\n",
-		fastHeaders + "Host: b\r\n", fastHeaders + "Accept:  a\r\n", fastHeaders + "Accept: a \r\n", fastHeaders + "Accept: a\tb\r\n", fastHeaders + " Accept: a\r\n",
-		fastHeaders + "Expect: 100-continue\r\n", fastHeaders + "Transfer-Encoding: chunked\r\n", "Host: a..b:0\r\n" + fastHeaders[20:], "Host: -:99999\r\n" + fastHeaders[20:],
-	} {
-		f.Add([]byte(headers + "\r\n{}"))
-		f.Add([]byte(headers + "\r\n{}" + fastLine))
-	}
-	f.Fuzz(func(t *testing.T, rest []byte) {
-		p := append([]byte(fastLine), rest...)
-		got, size := parseFast([]byte(fastLine), p)
-		if size == 0 {
-			return
-		}
-		framed := framer{length: -1}
-		if n := framed.follow(p[:size]); n != size || framed.err != nil || !framed.isBetween() {
-			t.Fatalf("the framer follows %d of %d bytes: %v", n, size, framed.err)
-		}
-		var want fasthttp.RequestCtx
-		from := bufio.NewReaderSize(bytes.NewReader(p[:size]), headerBytes)
-		if err := want.Request.Read(from); err != nil {
-			t.Fatalf("fasthttp fails: %v", err)
-		}
-		h := &want.Request.Header
-		if from.Buffered() > 0 || !bytes.Equal(got.body, want.Request.Body()) || !bytes.Equal(got.host, want.Request.Host()) || string(want.Path()) != "/v1/check" ||
-			!bytes.Equal(got.authorization, h.Peek("Authorization")) || !bytes.Equal(got.id, h.Peek("X-Request-Id")) || h.ConnectionClose() || want.Request.MayContinue() ||
-			len(h.PeekAll("Authorization")) > 1 || len(h.ContentEncoding()) > 0 || len(h.Peek("Traceparent")) > 0 {
-			t.Fatalf("fasthttp reads another request:\n%s\nparseFast: %q of %q", &want.Request, got.body, got.host)
-		}
-	})
-}
-
-// fastPair returns the server's and the client's end of a connection to a server whose one
-// route is answered by fast, or by its plain handler with "plain".
+// fastPair returns the server's and the client's end of a connection to a server whose
+// routes are answered by fast, or by their plain handlers with "plain".
 func fastPair(t *testing.T, o Options, fast FastHandler) (s *Server, checks net.Listener, here, there net.Conn) {
 	t.Helper()
-	s = New(o, []Route{{
-		Listener: Checks, Method: "POST", Path: "/v1/check", Access: identity.Check, Door: "check", Fast: fast,
-		Handler: func(c *Call) error { return c.SendString("plain") },
-	}})
+	plain := func(c *Call) error { return c.SendString("plain") }
+	s = New(o, []Route{
+		{Listener: Checks, Method: "POST", Path: "/v1/check", Access: identity.Check, Door: "check", Fast: fast, Handler: plain},
+		{Listener: Checks, Method: AnyMethod, Path: "/v1/forward", Access: identity.Check, Door: "forward", AnyHost: true, TokenHeader: "X-Token", Fast: fast, Handler: plain},
+	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -85,44 +47,55 @@ func fastPair(t *testing.T, o Options, fast FastHandler) (s *Server, checks net.
 
 const fastRequestText = fastLine + fastHeaders + "\r\n{}"
 
+// onEachRoute runs a test with a usual request of each route.
+func onEachRoute(t *testing.T, test func(t *testing.T, request string)) {
+	for name, request := range map[string]string{
+		"check": fastRequestText, "forward": "GET /v1/forward?policy=a HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 198.51.100.1\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) { test(t, request) })
+	}
+}
+
 func answerFast(c *FastCall) bool {
 	c.Status, c.Answer = 200, append(c.Answer, "fast"...)
 	return true
 }
 
 func TestAConnectionThatIsClosedWhileItAnswersSendsItsAnswerFirst(t *testing.T) {
-	answering, goOn := make(chan bool), make(chan bool)
-	s, _, here, there := fastPair(t, Options{}, func(c *FastCall) bool {
-		answering <- true
-		<-goOn
-		return answerFast(c)
-	})
-	served := make(chan error, 1)
-	_ = s.CheckApp().Handler()
-	go func() { served <- s.CheckApp().Server().ServeConn(here) }()
-	if _, err := io.WriteString(there, fastRequestText); err != nil {
-		t.Fatal(err)
-	}
-	<-answering
-	for range 2 {
-		if err := here.Close(); err != nil {
+	onEachRoute(t, func(t *testing.T, request string) {
+		answering, goOn := make(chan bool), make(chan bool)
+		s, _, here, there := fastPair(t, Options{}, func(c *FastCall) bool {
+			answering <- true
+			<-goOn
+			return answerFast(c)
+		})
+		served := make(chan error, 1)
+		_ = s.CheckApp().Handler()
+		go func() { served <- s.CheckApp().Server().ServeConn(here) }()
+		if _, err := io.WriteString(there, request); err != nil {
 			t.Fatal(err)
 		}
-	}
-	close(goOn)
-	all, err := io.ReadAll(there)
-	if err != nil || !strings.HasSuffix(string(all), "\r\n\r\nfast") {
-		t.Errorf("got %q, %v", all, err)
-	}
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+		<-answering
+		for range 2 {
+			if err := here.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(goOn)
+		all, err := io.ReadAll(there)
+		if err != nil || !strings.HasSuffix(string(all), "\r\n\r\nfast") {
+			t.Errorf("got %q, %v", all, err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // ask sends one request, and returns the body of the answer.
-func ask(t *testing.T, there net.Conn, from *bufio.Reader) string {
+func ask(t *testing.T, there net.Conn, from *bufio.Reader, request string) string {
 	t.Helper()
-	if _, err := io.WriteString(there, fastRequestText); err != nil {
+	if _, err := io.WriteString(there, request); err != nil {
 		t.Fatal(err)
 	}
 	var got fasthttp.Response
@@ -133,63 +106,69 @@ func ask(t *testing.T, there net.Conn, from *bufio.Reader) string {
 }
 
 func TestAClosedListenerEndsTheConnectionsThatWaitAndLeavesRequestsToThePlainVersion(t *testing.T) {
-	s, checks, here, there := fastPair(t, Options{}, answerFast)
-	fast, _ := here.(*conn)
-	_ = s.CheckApp().Handler()
-	served := make(chan error, 1)
-	go func() { served <- s.CheckApp().Server().ServeConn(here) }()
-	from := bufio.NewReader(there)
-	for _, want := range []string{"plain", "fast", "fast"} {
-		fast.fast.shared.closed.Store(want == "plain")
-		if got := ask(t, there, from); got != want {
-			t.Fatalf("got %q, want %q", got, want)
+	onEachRoute(t, func(t *testing.T, request string) {
+		s, checks, here, there := fastPair(t, Options{}, answerFast)
+		fast, _ := here.(*conn)
+		_ = s.CheckApp().Handler()
+		served := make(chan error, 1)
+		go func() { served <- s.CheckApp().Server().ServeConn(here) }()
+		from := bufio.NewReader(there)
+		for _, want := range []string{"plain", "fast", "fast"} {
+			fast.fast.shared.closed.Store(want == "plain")
+			if got := ask(t, there, from, request); got != want {
+				t.Fatalf("got %q, want %q", got, want)
+			}
 		}
-	}
-	_ = checks.Close()
-	if _, err := from.ReadByte(); !errors.Is(err, io.EOF) {
-		t.Errorf("the connection still waits: %v", err)
-	}
-	if err := <-served; err != nil && !errors.Is(err, io.EOF) {
-		t.Error(err)
-	}
-	if open := fast.fast.shared.connections(); len(open) > 0 {
-		t.Errorf("%d connections are kept", len(open))
-	}
+		_ = checks.Close()
+		if _, err := from.ReadByte(); !errors.Is(err, io.EOF) {
+			t.Errorf("the connection still waits: %v", err)
+		}
+		if err := <-served; err != nil && !errors.Is(err, io.EOF) {
+			t.Error(err)
+		}
+		if open := fast.fast.shared.connections(); len(open) > 0 {
+			t.Errorf("%d connections are kept", len(open))
+		}
+	})
 }
 
 func TestAPanicBeforeTheFastHandlerIsThePlainVersions(t *testing.T) {
-	var asked atomic.Int64
-	s, _, here, there := fastPair(t, Options{Now: func() time.Time {
-		if asked.Add(1) == 1 {
-			panic("broken")
+	onEachRoute(t, func(t *testing.T, request string) {
+		var asked atomic.Int64
+		s, _, here, there := fastPair(t, Options{Now: func() time.Time {
+			if asked.Add(1) == 1 {
+				panic("broken")
+			}
+			return time.Now()
+		}}, answerFast)
+		_ = s.CheckApp().Handler()
+		go func() { _ = s.CheckApp().Server().ServeConn(here) }()
+		if got := ask(t, there, bufio.NewReader(there), request); got != "plain" {
+			t.Fatalf("got %q", got)
 		}
-		return time.Now()
-	}}, answerFast)
-	_ = s.CheckApp().Handler()
-	go func() { _ = s.CheckApp().Server().ServeConn(here) }()
-	if got := ask(t, there, bufio.NewReader(there)); got != "plain" {
-		t.Fatalf("got %q", got)
-	}
+	})
 }
 
 func TestAPanicAfterTheFastHandlerChargedEndsTheConnection(t *testing.T) {
-	var log bytes.Buffer
-	s, _, here, there := fastPair(t, Options{
-		Logger: slog.New(slog.NewTextHandler(&log, nil)), Observe: func(*Answered) { panic("broken") },
-	}, answerFast)
-	_ = s.CheckApp().Handler()
-	served := make(chan error, 1)
-	go func() { served <- s.CheckApp().Server().ServeConn(here) }()
-	if _, err := io.WriteString(there, fastRequestText); err != nil {
-		t.Fatal(err)
-	}
-	if all, err := io.ReadAll(there); err != nil || len(all) > 0 {
-		t.Errorf("got %q, %v", all, err)
-	}
-	<-served
-	if !strings.Contains(log.String(), "cause=broken") {
-		t.Errorf("the log has %q", &log)
-	}
+	onEachRoute(t, func(t *testing.T, request string) {
+		var log bytes.Buffer
+		s, _, here, there := fastPair(t, Options{
+			Logger: slog.New(slog.NewTextHandler(&log, nil)), Observe: func(*Answered) { panic("broken") },
+		}, answerFast)
+		_ = s.CheckApp().Handler()
+		served := make(chan error, 1)
+		go func() { served <- s.CheckApp().Server().ServeConn(here) }()
+		if _, err := io.WriteString(there, request); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := io.ReadAll(there); err != nil || len(all) > 0 {
+			t.Errorf("got %q, %v", all, err)
+		}
+		<-served
+		if path := strings.SplitAfter(t.Name(), "/")[1]; !strings.Contains(log.String(), "cause=broken") || !strings.Contains(log.String(), "path=/v1/"+path) {
+			t.Errorf("the log has %q", &log)
+		}
+	})
 }
 
 // timedConn counts how often its deadlines are set, and remembers them.
@@ -243,5 +222,35 @@ func TestABusyConnectionKeepsItsDeadlinesAheadWithoutSettingThemEachTime(t *test
 	}
 	if set := plain.set.Load(); set >= 1000 {
 		t.Errorf("they were set %d times", set)
+	}
+}
+
+// Requests of both routes that come in one piece are answered in order, and what follows one
+// that is the plain version's goes to that version, too.
+func TestRequestsOfSeveralRoutesInOnePieceAreAnsweredInOrder(t *testing.T) {
+	const forward = "POST /v1/forward HTTP/1.1\r\nHost: a\r\n"
+	s, _, here, there := fastPair(t, Options{}, func(c *FastCall) bool {
+		c.Status, c.Answer = 200, append(c.Answer, "fast "+c.request.route.Path...)
+		return true
+	})
+	_ = s.CheckApp().Handler()
+	go func() { _ = s.CheckApp().Server().ServeConn(here) }()
+	sent := forward + "\r\n" + fastRequestText + forward + "Content-Length: 0\r\n\r\n" + // fast
+		forward + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(forward)) + forward + fastRequestText + forward + "\r\n"
+	if _, err := io.WriteString(there, sent); err != nil {
+		t.Fatal(err)
+	}
+	from := bufio.NewReader(there)
+	for i, want := range []string{"fast /v1/forward", "fast /v1/check", "fast /v1/forward", "plain", "plain", "plain"} {
+		var got fasthttp.Response
+		if err := got.Read(from); err != nil {
+			t.Fatal(err)
+		}
+		if string(got.Body()) != want {
+			t.Errorf("answer %d is %q, want %q", i, got.Body(), want)
+		}
+	}
+	if got := ask(t, there, from, forward+"\r\n"); got != "fast /v1/forward" {
+		t.Errorf("got %q after the plain version's", got)
 	}
 }

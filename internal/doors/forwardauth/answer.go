@@ -49,7 +49,7 @@ func (d *Door) answer(c *httpserver.Call, q *Query, decision *gate.Decision) err
 	}
 	problem := &wire.Problem{
 		Type: "about:blank", Title: http.StatusText(status), Status: shown, Code: string(decision.Outcome),
-		Detail: detail(decision), RequestID: c.RequestID, TraceID: c.TraceID(),
+		Detail: string(appendDetail(nil, decision)), RequestID: c.RequestID, TraceID: c.TraceID(),
 	}
 	body, err := json.Marshal(problem)
 	if err != nil {
@@ -61,19 +61,63 @@ func (d *Door) answer(c *httpserver.Call, q *Query, decision *gate.Decision) err
 	return nil
 }
 
-func detail(d *gate.Decision) string {
+// answerFast is answer on the fast path.
+func (d *Door) answerFast(c *httpserver.FastCall, q *Query, decision *gate.Decision) {
+	status := statusOf[decision.Outcome]
+	c.Status, c.Outcome, c.Key = status, string(decision.Outcome), decision.Check.Key.String()
+	if decision.Policy != nil {
+		c.Policy = decision.Policy.Name
+	}
+	c.Head = d.headers.Append(c.Head, decision, d.o.View.Selector())
+	c.Head = appendHeader(c.Head, decisionHeader, decision.Outcome)
+	c.Head = append(append(c.Head, statusHeader...), ": "...)
+	c.Head = append(strconv.AppendInt(c.Head, int64(status), 10), "\r\n"...)
+	if decision.Degraded != "" {
+		c.Head = appendHeader(c.Head, degradedHeader, decision.Degraded)
+	}
+	if decision.Allowed() {
+		return
+	}
+	if decision.ID != "" {
+		c.Head = appendHeader(c.Head, refusalHeader, decision.ID)
+	}
+	if q.Refuse403 {
+		c.Status = http.StatusForbidden
+	}
+	c.ContentType = wire.ProblemType
+	b := append(c.Answer, `{"type":"about:blank","title":"`...)
+	b = append(b, http.StatusText(status)...)
+	b = append(b, `","status":`...)
+	b = strconv.AppendInt(b, int64(c.Status), 10)
+	b = append(b, `,"detail":"`...)
+	b = appendDetail(b, decision)
+	b = append(b, `","code":"`...)
+	b = append(b, decision.Outcome...)
+	b = append(b, `","request_id":"`...)
+	b = append(b, c.RequestID...)
+	c.Answer = append(b, `"}`...)
+}
+
+func appendHeader[T ~string](b, name []byte, value T) []byte {
+	b = append(append(b, name...), ": "...)
+	return append(append(b, value...), "\r\n"...)
+}
+
+// appendDetail appends the detail of a refusal's problem. Nothing of it has to be escaped.
+func appendDetail(b []byte, d *gate.Decision) []byte {
 	wait := ratelimit.RetryAfterSeconds(&d.Answer)
 	switch {
 	case d.Outcome == gate.Blocked && d.Block != nil && d.Block.Expires.IsZero():
-		return "This client is blocked."
+		return append(b, "This client is blocked."...)
 	case d.Outcome == gate.Blocked:
-		return "This client is blocked for a time. Try again later."
+		return append(b, "This client is blocked for a time. Try again later."...)
 	case d.Outcome == gate.Unavailable:
-		return "The service cannot decide at the moment. Try again later."
+		return append(b, "The service cannot decide at the moment. Try again later."...)
 	case d.Never || wait == 0:
-		return "Too many requests."
+		return append(b, "Too many requests."...)
 	case wait == 1:
-		return "Too many requests. Try again in 1 second."
+		return append(b, "Too many requests. Try again in 1 second."...)
 	}
-	return "Too many requests. Try again in " + strconv.FormatInt(wait, 10) + " seconds."
+	b = append(b, "Too many requests. Try again in "...)
+	return append(strconv.AppendInt(b, wait, 10), " seconds."...)
 }

@@ -6,6 +6,8 @@
 package forwardauth
 
 import (
+	"context"
+	"hash/maphash"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -46,14 +48,23 @@ type Options struct {
 type Door struct {
 	o       Options
 	headers ratelimit.Headers
+	queries queries
 	warned  sync.Once // of a proxy that is not trusted
 	scratch sync.Pool // of *scratch
 }
 
 // scratch is the working memory of one request.
 type scratch struct {
-	query  Query
 	checks []gate.Check
+	// Of the one check of a request on the fast path.
+	decision [1]gate.Decision
+	err      [1]error
+}
+
+func (d *Door) release(k *scratch) {
+	clear(k.checks)
+	k.checks, k.decision, k.err = k.checks[:0], [1]gate.Decision{}, [1]error{}
+	d.scratch.Put(k)
 }
 
 // New returns the door.
@@ -65,6 +76,7 @@ func New(o Options) *Door {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	d := &Door{o: o}
+	d.queries.seed = maphash.MakeSeed()
 	d.scratch.New = func() any { return new(scratch) }
 	return d
 }
@@ -78,28 +90,26 @@ func (d *Door) Routes() []openapi.Route {
 	}
 	below := r
 	below.Path = Path + "/*"
+	r.Fast = d.handleFast
 	return []openapi.Route{{Route: r, Operation: opForward}, {Route: below}}
 }
 
 func (d *Door) handle(c *httpserver.Call) error {
 	k := d.scratch.Get().(*scratch)
-	defer func() {
-		clear(k.checks)
-		k.checks = k.checks[:0]
-		d.scratch.Put(k)
-	}()
-	d.warnOfProxy(c)
+	defer d.release(k)
+	r := plainRequest{c}
+	d.warnOfProxy(r)
 	// A gateway that appends the client's path to ours appends its query too, which
 	// then is not the operator's.
-	query := ""
-	if string(c.Request().URI().Path()) == Path {
-		query = string(c.Request().URI().QueryString())
+	var raw []byte
+	if r.Path() == Path {
+		raw = c.Request().URI().QueryString()
 	}
-	if err := k.query.parse(query); err != nil {
+	query, err := d.queries.parse(raw)
+	if err != nil {
 		return err
 	}
-	var err error
-	if k.checks, err = k.query.appendChecks(k.checks, c, d.o.View.Parser(), d.o.View.Selector().HasConditional()); err != nil {
+	if k.checks, err = query.appendChecks(k.checks, r, d.o.View.Parser(), d.o.View.Selector().HasConditional()); err != nil {
 		return err
 	}
 	for i := range k.checks {
@@ -110,25 +120,46 @@ func (d *Door) handle(c *httpserver.Call) error {
 		if err != nil {
 			return err
 		}
-		return d.answer(c, &k.query, &decision)
+		return d.answer(c, &query, &decision)
 	}
 	combined, err := d.o.Gate.DecideAllOrApart(c.DecisionContext(), k.checks)
 	if err != nil {
 		return err
 	}
 	all := ratelimit.Summary(&combined)
-	return d.answer(c, &k.query, &all)
+	return d.answer(c, &query, &all)
+}
+
+// handleFast is handle for the usual request, about one key, that is decided; see
+// httpserver.FastHandler.
+func (d *Door) handleFast(c *httpserver.FastCall) bool {
+	k := d.scratch.Get().(*scratch)
+	defer d.release(k)
+	d.warnOfProxy(c)
+	query, err := d.queries.parse(c.Query)
+	if err != nil || len(query.By) > 1 {
+		return false
+	}
+	if k.checks, err = query.appendChecks(k.checks, c, d.o.View.Parser(), d.o.View.Selector().HasConditional()); err != nil {
+		return false
+	}
+	d.o.Gate.DecideAt(context.Background(), c.Now, k.checks, k.decision[:], k.err[:])
+	if k.err[0] != nil {
+		return false
+	}
+	d.answerFast(c, &query, &k.decision[0])
+	return true
 }
 
 // warnOfProxy logs, once, that a proxy names its client but is not trusted: all its
 // clients then count as one.
-func (d *Door) warnOfProxy(c *httpserver.Call) {
-	if c.FromTrustedProxy() || len(c.Request().Header.Peek("X-Forwarded-For")) == 0 {
+func (d *Door) warnOfProxy(r request) {
+	if r.FromTrustedProxy() || r.Get(string(httpserver.XForwardedFor)) == "" {
 		return
 	}
 	d.warned.Do(func() {
 		d.o.Logger.Warn("a proxy that is not among --trusted-proxies asks "+Path+": all its clients are counted under its own address",
-			"proxy", c.Address.String())
+			"proxy", r.ClientAddress().String())
 	})
 }
 

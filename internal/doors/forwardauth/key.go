@@ -13,7 +13,6 @@ import (
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
-	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 )
 
@@ -33,17 +32,17 @@ const maxPlain = 256
 // that the request does not have gives the address's key in its place, so that
 // leaving it out lifts no limit. hasConditional reports whether policies ask about the
 // request itself.
-func (q *Query) appendChecks(checks []gate.Check, c *httpserver.Call, parser keys.Parser, hasConditional bool) ([]gate.Check, error) {
-	check := gate.Check{Policy: q.Policy, Cost: max(q.Cost, 1), Detail: true, Source: q.Source, ID: q.id(c)}
+func (q *Query) appendChecks(checks []gate.Check, r request, parser keys.Parser, hasConditional bool) ([]gate.Check, error) {
+	check := gate.Check{Policy: q.Policy, Cost: max(q.Cost, 1), Detail: true, Source: q.Source, ID: q.id(r)}
 	if hasConditional || q.Scope != "" {
-		check.Request = q.request(c)
+		check.Request = q.clientRequest(r)
 	}
 	by := q.By
 	if len(by) == 0 {
 		by = onlyIP
 	}
 	for _, b := range by {
-		key, err := b.key(c, parser, q.Target)
+		key, err := b.key(r, parser, q.Target)
 		if err != nil {
 			return checks, err
 		}
@@ -58,25 +57,25 @@ func (q *Query) appendChecks(checks []gate.Check, c *httpserver.Call, parser key
 
 var onlyIP = []By{{Kind: ByIP}}
 
-// request returns what is known of the client's request, with the query's scope. The
+// clientRequest returns what is known of the client's request, with the query's scope. The
 // headers of a proxy that is not trusted say nothing of it.
-func (q *Query) request(c *httpserver.Call) *conditions.Request {
+func (q *Query) clientRequest(r request) *conditions.Request {
 	by := By{Kind: ByPath}
 	for _, b := range q.By {
 		if b.Kind == ByPath {
 			by = b
 		}
 	}
-	return conditions.NewRequest(by.targetOf(c, q.Target), methodOf(c), c.Get("User-Agent"), hostOf(c)).InScope(q.Scope)
+	return conditions.NewRequest(by.targetOf(r, q.Target), methodOf(r), r.Get("User-Agent"), hostOf(r)).InScope(q.Scope)
 }
 
 // id returns the id that the proxy gave the request, "" for none. One that is too
 // long is hashed, since two requests must not share one.
-func (q *Query) id(c *httpserver.Call) string {
-	if q.IDHeader == "" || !c.FromTrustedProxy() {
+func (q *Query) id(r request) string {
+	if q.IDHeader == "" || !r.FromTrustedProxy() {
 		return ""
 	}
-	id := c.Get(q.IDHeader)
+	id := r.Get(q.IDHeader)
 	if id == "" {
 		return ""
 	}
@@ -84,28 +83,28 @@ func (q *Query) id(c *httpserver.Call) string {
 }
 
 // key returns the key of one part of the request.
-func (b By) key(c *httpserver.Call, parser keys.Parser, target string) (keys.Key, error) {
+func (b By) key(r request, parser keys.Parser, target string) (keys.Key, error) {
 	switch b.Kind {
 	case ByHeader:
-		if value := c.Get(b.Name); value != "" {
+		if value := r.Get(b.Name); value != "" {
 			return parser.Key("header:" + strings.ToLower(b.Name) + ":" + hash(value))
 		}
 	case ByPlainHeader:
-		if value := c.Get(b.Name); value != "" {
+		if value := r.Get(b.Name); value != "" {
 			return parser.Key("header:" + strings.ToLower(b.Name) + ":" + plain(value))
 		}
 	case ByCookie:
-		if value := c.Cookies(b.Name); value != "" {
+		if value := r.Cookie(b.Name); value != "" {
 			return parser.Key("cookie:" + b.Name + ":" + hash(value))
 		}
 	case ByHost:
-		return parser.Key("host:" + plain(hostOf(c)))
+		return parser.Key("host:" + plain(hostOf(r)))
 	case ByPath:
-		return parser.Key("path:" + plain(b.pathOf(c, target)))
+		return parser.Key("path:" + plain(b.pathOf(r, target)))
 	case ByMethod:
-		return parser.Key("method:" + plain(methodOf(c)))
+		return parser.Key("method:" + plain(methodOf(r)))
 	}
-	key := parser.AddressKey(c.Address)
+	key := parser.AddressKey(r.ClientAddress())
 	if key.IsZero() {
 		return key, fault.New(fault.Invalid, "The address of the client is not known.")
 	}
@@ -131,13 +130,13 @@ func plain(text string) string {
 
 // hostOf returns the host name that the client asked for, in lower case and
 // without a port.
-func hostOf(c *httpserver.Call) string {
+func hostOf(r request) string {
 	host := ""
-	if c.FromTrustedProxy() {
-		host = c.Get(forwardedHost)
+	if r.FromTrustedProxy() {
+		host = r.Get(forwardedHost)
 	}
 	if host == "" {
-		host = string(c.Request().Host())
+		host = r.Host()
 	}
 	host = strings.ToLower(host)
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
@@ -148,8 +147,8 @@ func hostOf(c *httpserver.Call) string {
 
 // pathOf returns the path of the client's request in one spelling: without the
 // query, decoded, and without "//", "." and "..".
-func (b By) pathOf(c *httpserver.Call, target string) string {
-	target, _, _ = strings.Cut(b.targetOf(c, target), "?")
+func (b By) pathOf(r request, target string) string {
+	target, _, _ = strings.Cut(b.targetOf(r, target), "?")
 	if decoded, err := url.PathUnescape(target); err == nil {
 		target = decoded
 	}
@@ -159,27 +158,27 @@ func (b By) pathOf(c *httpserver.Call, target string) string {
 // targetOf returns the target of the client's request: that of the named header or,
 // without one, of the query's target, what follows Path, or that of X-Forwarded-Uri. It
 // is "" if none is known.
-func (b By) targetOf(c *httpserver.Call, target string) string {
+func (b By) targetOf(r request, target string) string {
 	if b.Name == "" && target == "" {
-		if below := strings.TrimPrefix(string(c.Request().URI().Path()), Path); below != "" {
+		if below := strings.TrimPrefix(r.Path(), Path); below != "" {
 			return (&url.URL{Path: below}).EscapedPath()
 		}
 	}
 	if b.Name == "" && target != "" {
 		return target
 	}
-	if !c.FromTrustedProxy() {
+	if !r.FromTrustedProxy() {
 		return ""
 	}
-	return c.Get(cmp.Or(b.Name, forwardedURI))
+	return r.Get(cmp.Or(b.Name, forwardedURI))
 }
 
 // methodOf returns the method of the client's request.
-func methodOf(c *httpserver.Call) string {
-	if c.FromTrustedProxy() {
-		if method := c.Get(forwardedMethod); method != "" {
+func methodOf(r request) string {
+	if r.FromTrustedProxy() {
+		if method := r.Get(forwardedMethod); method != "" {
 			return method
 		}
 	}
-	return c.OriginalMethod()
+	return r.OriginalMethod()
 }

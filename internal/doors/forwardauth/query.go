@@ -79,33 +79,30 @@ const (
 	maxName = 64 // bytes of a header's or cookie's name
 )
 
-// parse reads the query of a request, still encoded. An error is a *fault.Error that
-// names the parameter.
+// singleParams are the parameters that may be sent once, each a bit of a set.
+var singleParams = []string{paramPolicy, paramCost, paramRefuse, paramSource, paramScope, paramID}
+
+// parse reads the parameters of a query, still encoded, into the zero Query. An error is a
+// *fault.Error that names the parameter.
 func (q *Query) parse(raw string) error {
-	*q = Query{By: q.By[:0]}
-	seen := map[string]bool{}
-	for raw != "" {
-		var pair string
-		if target, found := strings.CutPrefix(raw, paramPath+"="); found {
-			q.Target = target
-			return nil
-		}
-		pair, raw, _ = strings.Cut(raw, "&")
+	seen := 0
+	for pair := range strings.SplitSeq(raw, "&") {
 		if pair == "" {
 			continue
 		}
 		name, value, _ := strings.Cut(pair, "=")
 		name, nameErr := url.QueryUnescape(name)
 		value, err := url.QueryUnescape(value)
+		bit := 1 << (1 + slices.Index(singleParams, name)) &^ 1 // none for the others
 		switch {
 		case nameErr != nil || err != nil:
 			return fault.Field(escape.Log(name), "is not well encoded: write %%25 for a percent sign")
-		case seen[name] && name != paramBy:
+		case seen&bit != 0:
 			return fault.Field(escape.Log(name), "is sent twice; send it once")
 		case !utf8.ValidString(value):
 			return fault.Field(escape.Log(name), "is not valid UTF-8")
 		}
-		seen[name] = true
+		seen |= bit
 		if err := q.set(name, value); err != nil {
 			return err
 		}

@@ -1,0 +1,61 @@
+package forwardauth
+
+import (
+	"fmt"
+	"hash/maphash"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// FuzzQueriesAreRemembered asserts that a query says the same whether it was sent before or not,
+// and among others.
+func FuzzQueriesAreRemembered(f *testing.F) {
+	for _, raw := range []string{
+		"", "&", "policy=a&by=ip&by=header:X-Api-Key&cost=3&refuse=403&source=b&scope=c&id=header:X-Id", "policy=a&policy=b", "cost=0", "by=", "a=b", "policy=%zz", "source=%ff",
+		"path=/a?policy=b&cost=0", "policy=a&path=/b&path=c", "&&path=", "path", "by=path&path", "xpath=/a", "policy=path=/a", "by=ip&by=ip", "policy=" + strings.Repeat("a", 2*maxKnownQuery),
+	} {
+		f.Add([]byte(raw))
+	}
+	known := queries{seed: maphash.MakeSeed()}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		fresh := queries{seed: known.seed}
+		want, wantErr := fresh.parse(raw)
+		for range 2 {
+			got, err := known.parse(raw)
+			if fmt.Sprint(err) != fmt.Sprint(wantErr) || err == nil && !reflect.DeepEqual(got, want) {
+				t.Fatalf("%q: got %+v, %v, want %+v, %v", raw, got, err, want, wantErr)
+			}
+		}
+	})
+}
+
+func TestTheTargetOfAQueryIsAllBehindThePath(t *testing.T) {
+	known := queries{seed: maphash.MakeSeed()}
+	for raw, want := range map[string]string{
+		"path=/a?path=/b&by=host": "/a?path=/b&by=host", "by=path&path=/a&path=/b": "/a&path=/b", "&path=": "", "policy=a": "", "policy=a&&path=%zz": "%zz",
+	} {
+		for range 2 {
+			if got, err := known.parse([]byte(raw)); err != nil || got.Target != want {
+				t.Errorf("%s: the target is %q, %v, want %q", raw, got.Target, err, want)
+			}
+		}
+	}
+}
+
+func TestManyQueriesAreReadAtOnce(t *testing.T) {
+	known := queries{seed: maphash.MakeSeed()}
+	var wait sync.WaitGroup
+	for range 4 {
+		wait.Go(func() {
+			for i := range 20 * querySlots {
+				name := fmt.Sprint("policy-", i%(3*querySlots))
+				if got, err := known.parse([]byte("policy=" + name)); err != nil || got.Policy != name {
+					t.Errorf("%s was read as %+v, %v", name, got, err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+}

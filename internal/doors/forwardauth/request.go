@@ -1,0 +1,39 @@
+package forwardauth
+
+import (
+	"net/netip"
+
+	"github.com/stint-dev/stint/internal/httpserver"
+)
+
+// request is what was read of a gateway's request: a plainRequest or, on the fast path, a
+// httpserver.FastCall. What its methods return must not be kept after the handler.
+type request interface {
+	// Get returns the first line of a header, "" where there is none.
+	Get(header string) string
+	// Cookie returns the value of a cookie, "" where there is none.
+	Cookie(name string) string
+	Path() string
+	Host() string
+	OriginalMethod() string
+	ClientAddress() netip.Addr
+	FromTrustedProxy() bool
+}
+
+// plainRequest is the request of a call.
+type plainRequest struct{ *httpserver.Call }
+
+// Get implements request.
+func (r plainRequest) Get(header string) string { return r.Call.Get(header) }
+
+// Cookie implements request.
+func (r plainRequest) Cookie(name string) string { return r.Cookies(name) }
+
+// Path implements request.
+func (r plainRequest) Path() string { return string(r.Request().URI().Path()) }
+
+// Host implements request.
+func (r plainRequest) Host() string { return string(r.Request().Host()) }
+
+// ClientAddress implements request.
+func (r plainRequest) ClientAddress() netip.Addr { return r.Address }
