@@ -26,6 +26,9 @@ import (
 // outboxTimeout bounds writing notifications to the outbox.
 const outboxTimeout = 10 * time.Second
 
+// channelsRetryInterval is how often the channels are read again after that failed.
+const channelsRetryInterval = time.Second
+
 // notifier notifies people of what the parts of a node report.
 type notifier struct {
 	dispatcher *notify.Dispatcher
@@ -100,20 +103,11 @@ func (n *notifier) run(ctx context.Context) {
 	var retrying sync.WaitGroup
 	defer retrying.Wait()
 	retrying.Go(func() {
-		supervise.Run(ctx, "notification channels", func(ctx context.Context) {
-			tick := time.NewTicker(time.Second)
-			defer tick.Stop()
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-				}
-				if n.outdated.Load() {
-					n.load(ctx)
-				}
+		supervise.Run(ctx, "notification channels", every(channelsRetryInterval, func(ctx context.Context) {
+			if n.outdated.Load() {
+				n.load(ctx)
 			}
-		})
+		}))
 	})
 	n.dispatcher.Run(ctx)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -125,13 +126,13 @@ const secretsHelp = `The URL is read from the terminal without echo, or from the
 shown again. docs/NOTIFICATIONS.md has the form of the URL of each type.`
 
 func (f *channelFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.kind, "type", "", "webhook, slack, email, ntfy, gotify, discord, telegram or pushover")
+	c.Flags().StringVar(&f.kind, "type", "", "one of "+strings.Join(notify.TypeNames(), ", "))
 	c.Flags().StringVar(&f.from, "from", "", "the sender of mail")
 	c.Flags().StringSliceVar(&f.to, "to", nil, "the recipients of mail; may be repeated")
 	c.Flags().StringSliceVar(&f.kinds, "kind", nil, "send this kind of notification only, for example outage; may be repeated; all if empty")
 	c.Flags().BoolVar(&f.urgent, "urgent-only", false, "send only what is urgent")
 	c.Flags().BoolVar(&f.signed, "signing-secret", false, "read the secret that signs a webhook too")
-	console.CompleteFlag(c, "type", "webhook", "slack", "email", "ntfy", "gotify", "discord", "telegram", "pushover")
+	console.CompleteFlag(c, "type", notify.TypeNames()...)
 }
 
 func newChannelAdd(con *console.Console) *cobra.Command {

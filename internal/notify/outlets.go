@@ -44,26 +44,6 @@ type Secrets struct {
 	Signing string `json:"signing,omitempty"`
 }
 
-// Type says how a channel sends.
-type Type string
-
-// The types of channels. Those from Ntfy on have URLs in the form of shoutrrr.
-const (
-	Webhook  Type = "webhook"
-	Slack    Type = "slack"
-	Email    Type = "email"
-	Ntfy     Type = "ntfy"
-	Gotify   Type = "gotify"
-	Discord  Type = "discord"
-	Telegram Type = "telegram"
-	Pushover Type = "pushover"
-)
-
-// Types are all types, in the order in which they are offered.
-func Types() []Type {
-	return []Type{Webhook, Slack, Email, Ntfy, Gotify, Discord, Telegram, Pushover}
-}
-
 // Silence keeps messages from being sent for a time.
 type Silence struct {
 	ID string

@@ -240,7 +240,7 @@ type TestAnswer struct {
 // Channel is one notification channel. No answer contains its URL or signing secret.
 type Channel struct {
 	Name string `json:"name"`
-	Type string `json:"type" enum:"webhook,slack,email,ntfy,gotify,discord,telegram,pushover"` // how it sends
+	Type string `json:"type"` // how it sends
 	// Host is where it sends to: the part of its URL that is no secret.
 	Host string   `json:"host"`
 	From string   `json:"from"` // the sender of mail, otherwise empty

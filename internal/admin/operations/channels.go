@@ -28,8 +28,8 @@ type Channel struct {
 type (
 	// NotificationKind is what a notification is about.
 	NotificationKind = notify.Kind
-	// ChannelType says how a channel sends.
-	ChannelType = notify.Type
+	// ChannelType is a way in which a channel sends.
+	ChannelType = notify.TypeInfo
 	// Silence keeps messages from being sent for a time.
 	Silence = notify.Silence
 )
@@ -78,8 +78,11 @@ const (
 
 var channelName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
 
-// ChannelTypes returns all types of channels.
+// ChannelTypes returns all types of channels, with what people read of them.
 func ChannelTypes() []ChannelType { return notify.Types() }
+
+// ChannelTypeNames returns all types of channels as requests name them.
+func ChannelTypeNames() []string { return notify.TypeNames() }
 
 // NotificationKinds returns all kinds of notifications.
 func NotificationKinds() []NotificationKind { return notify.Kinds() }
@@ -166,8 +169,8 @@ func (n *Notifications) apply(c *notify.Config, set ChannelChange) error {
 	if set.Type != nil {
 		c.Type = notify.Type(*set.Type)
 	}
-	if !slices.Contains(notify.Types(), c.Type) {
-		return fault.Field("type", "must be one of %s", join(notify.Types()))
+	if _, known := notify.FindType(c.Type); !known {
+		return fault.Field("type", "must be one of %s", strings.Join(ChannelTypeNames(), ", "))
 	}
 	if err := setSecrets(c, former, set); err != nil {
 		return err

@@ -26,22 +26,8 @@ type channelPage struct {
 	FieldErrors form.FieldErrors
 }
 
-// channelType is a type of channel as the form offers it.
-type channelType struct{ Value, Word, Form string }
-
 // Types are the types that the form offers, each with the form of its URL.
-func (channelPage) Types() []channelType {
-	return []channelType{
-		{"webhook", "Webhook: JSON by POST", "https://host/path"},
-		{"slack", "Slack, Mattermost, Rocket.Chat, or Discord’s /slack", "https://hooks.slack.com/services/…"},
-		{"email", "Mail over SMTP", "smtp://user:password@host:587"},
-		{"ntfy", "ntfy", "ntfy://user:password@host/topic"},
-		{"gotify", "Gotify", "gotify://host/token"},
-		{"discord", "Discord", "discord://token@webhook-id"},
-		{"telegram", "Telegram", "telegram://token@telegram?chats=@channel"},
-		{"pushover", "Pushover", "pushover://shoutrrr:token@user-key"},
-	}
-}
+func (channelPage) Types() []operations.ChannelType { return operations.ChannelTypes() }
 
 // KindChoices are the kinds that the form offers.
 func (channelPage) KindChoices() []form.Choice { return kindChoices() }

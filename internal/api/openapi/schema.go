@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/swaggest/jsonschema-go"
 
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -159,8 +160,11 @@ func (s *schemas) interceptField(p jsonschema.InterceptPropParams) error {
 	if all := p.PropertySchema.AnyOf; len(all) > 0 { // null or a reference, which has the type
 		p.PropertySchema.Type, all[len(all)-1].TypeObject.Type = nil, nil
 	}
-	if p.Name == "algorithm" {
+	switch {
+	case p.Name == "algorithm":
 		p.PropertySchema.WithEnum(anyOf(algorithms.Names())...)
+	case owner == reflect.TypeFor[wire.Channel]() && p.Name == "type":
+		p.PropertySchema.WithEnum(anyOf(operations.ChannelTypeNames())...)
 	}
 	if p.PropertySchema.Enum != nil && p.PropertySchema.HasType(jsonschema.Null) {
 		p.PropertySchema.Enum = append(p.PropertySchema.Enum, nil)

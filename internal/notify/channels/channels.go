@@ -3,8 +3,8 @@ package channels
 
 import (
 	"errors"
-	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
@@ -31,6 +31,10 @@ func (n named) Name() string { return n.name }
 // Build returns the channel of c and the host that it sends to, or a *fault.Error that
 // names the field. No error holds a secret.
 func (b Builder) Build(c notify.Config) (notify.Channel, string, error) {
+	t, known := notify.FindType(c.Type)
+	if !known {
+		return nil, "", fault.Field("type", "must be one of %s", strings.Join(notify.TypeNames(), ", "))
+	}
 	if c.Secrets.Signing != "" && c.Type != notify.Webhook {
 		return nil, "", fault.Field("signing_secret", "signs webhooks only; leave it empty")
 	}
@@ -39,7 +43,7 @@ func (b Builder) Build(c notify.Config) (notify.Channel, string, error) {
 	}
 	u, err := url.Parse(c.Secrets.URL)
 	if err != nil || u.Scheme == "" || u.Host == "" {
-		return nil, "", fault.Field("url", "is not a URL; %s", form(c.Type))
+		return nil, "", fault.Field("url", "is not a URL; write %s", t.URL)
 	}
 	switch c.Type {
 	case notify.Webhook, notify.Slack:
@@ -56,17 +60,16 @@ func (b Builder) Build(c notify.Config) (notify.Channel, string, error) {
 			return nil, "", emailFault(err)
 		}
 		return named{made, c.Name}, u.Host, nil
-	case notify.Ntfy, notify.Gotify, notify.Discord, notify.Telegram, notify.Pushover:
+	default:
 		if u.Scheme != string(c.Type) {
-			return nil, "", fault.Field("url", "does not fit the type; %s", form(c.Type))
+			return nil, "", fault.Field("url", "does not fit the type; write %s", t.URL)
 		}
 		made, err := services.New(c.Name, c.Secrets.URL, b.Client)
 		if err != nil {
-			return nil, "", fault.Field("url", "is refused: %s; %s", err, form(c.Type))
+			return nil, "", fault.Field("url", "is refused: %s; write %s", err, t.URL)
 		}
 		return made, services.Host(u), nil
 	}
-	return nil, "", fault.Field("type", "must be one of %s", fmt.Sprint(notify.Types()))
 }
 
 // emailFault names the field that a channel of mail is refused for.
@@ -79,16 +82,4 @@ func emailFault(err error) error {
 		field = "to"
 	}
 	return fault.Field(field, "is refused: %s", err)
-}
-
-// form says how the URL of a type is written.
-func form(t notify.Type) string { return "write " + Form(t) }
-
-// Form returns the form of a type's URL, as an example.
-func Form(t notify.Type) string {
-	return map[notify.Type]string{
-		notify.Webhook: "https://host/path", notify.Slack: "https://hooks.slack.com/services/...", notify.Email: "smtp://user:password@host:587",
-		notify.Ntfy: "ntfy://user:password@host/topic", notify.Gotify: "gotify://host/token", notify.Discord: "discord://token@webhook-id",
-		notify.Telegram: "telegram://token@telegram?chats=@channel", notify.Pushover: "pushover://shoutrrr:token@user-key",
-	}[t]
 }

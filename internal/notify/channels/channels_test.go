@@ -68,9 +68,10 @@ func TestTheFormOfEachTypeIsOneThatIsAccepted(t *testing.T) {
 	examples := map[notify.Type]string{
 		notify.Gotify: "gotify://host/AzyoeNS.D4iJLVa", notify.Telegram: "telegram://110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw@telegram?chats=@channel",
 	}
-	for _, kind := range notify.Types() {
+	for _, of := range notify.Types() {
+		kind := of.Type
 		t.Run(string(kind), func(t *testing.T) {
-			form := channels.Form(kind)
+			form := of.URL
 			scheme, _, _ := strings.Cut(form, "://")
 			config := notify.Config{Name: "ops", Type: kind, Secrets: notify.Secrets{URL: form}}
 			if example, is := examples[kind]; is { // tokens have a form of their own

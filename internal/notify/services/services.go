@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -51,7 +52,7 @@ func New(name, target string, client *egress.Client) (*Channel, error) {
 	}
 	c := &Channel{name: name, url: u, client: client}
 	if _, known := hosts[u.Scheme]; !known {
-		return nil, errors.New("the URL must begin with ntfy://, gotify://, discord://, telegram:// or pushover://")
+		return nil, fmt.Errorf("the URL must begin with the name of a service, one of %s", strings.Join(slices.Sorted(maps.Keys(hosts)), ", "))
 	}
 	if _, err := c.service(http.DefaultClient); err != nil {
 		// The library's error repeats the token.
