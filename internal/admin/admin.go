@@ -10,7 +10,6 @@ package admin
 import (
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
@@ -43,9 +42,9 @@ type View interface {
 const day = 24 * time.Hour
 
 func parsePattern(view View, field, text string) (keys.Pattern, error) {
-	p, err := view.Parser().Pattern(text)
+	p, err := fault.ParsePattern(view.Parser(), field, text)
 	if err != nil {
-		return p, fault.Field(field, "%s", strings.TrimPrefix(err.Error(), "the pattern "))
+		return p, err
 	}
 	if rules.IsPlan(p) {
 		return p, fault.Field(field, "names a plan; only policies select keys by their plan")

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"io"
 	"iter"
 	"time"
@@ -13,16 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// maxRows is the most that one import takes.
-const maxRows = 1_000_000
-
-// maxShown is how many invalid rows, and how many findings, are named one by one.
-const maxShown = 20
-
-// BlockFormat is how a file holds blocks.
-type BlockFormat = blocklist.Format
-
-// The formats.
+// The formats of files of blocks.
 const (
 	BlocksCSV   = blocklist.CSV
 	BlocksJSON  = blocklist.JSON
@@ -31,10 +21,10 @@ const (
 
 // DetectFormat returns a file's format by its name or, where the name does not say, by
 // its first bytes.
-func DetectFormat(name string, head []byte) BlockFormat { return blocklist.Detect(name, head) }
+func DetectFormat(name string, head []byte) FileFormat { return blocklist.Detect(name, head) }
 
 // Export writes the entries that a filter selects as Import reads them.
-func (e *Entries) Export(ctx context.Context, w io.Writer, f blocks.Filter, format BlockFormat) error {
+func (e *Entries) Export(ctx context.Context, w io.Writer, f blocks.Filter, format FileFormat) error {
 	out := blocklist.NewWriter(w, format)
 	for b, err := range e.Each(ctx, f) {
 		if err != nil {
@@ -50,7 +40,7 @@ func (e *Entries) Export(ctx context.Context, w io.Writer, f blocks.Filter, form
 // ImportOptions say how to import a file of blocks. The zero value imports a CSV,
 // all or nothing, and keeps the active blocks as they are.
 type ImportOptions struct {
-	Format BlockFormat
+	Format FileFormat
 	// Reason and Expiry are for the rows that name none.
 	Reason     string
 	Expiry     blocks.Expiry
@@ -77,10 +67,8 @@ func (o *ImportOptions) Check(now time.Time) error {
 // ImportResult is what an import did, or a dry run would do.
 type ImportResult struct {
 	DryRun bool
-	Rows   int // valid and invalid
+	ImportRows
 	blocks.ImportResult
-	Invalid int
-	Bad     []blocklist.RowError // the first of the invalid rows
 	// Exempt counts the valid rows that an exemption covers.
 	Exempt int
 	// Confirmation is what of a dry run's file must be confirmed, nil for
@@ -132,26 +120,21 @@ type importRun struct {
 	result  *ImportResult
 }
 
-// blocks yields the valid rows. The first invalid row without SkipBad ends them
-// once the rest of the file has been read, so that all of them are named. What
-// must be confirmed and is not ends them too, before the store changes anything.
+// blocks yields the valid rows. What must be confirmed and is not ends them before the
+// store changes anything.
 func (r *importRun) blocks(ctx context.Context, rows iter.Seq2[blocklist.Row, error]) iter.Seq2[blocks.Entry, error] {
 	return func(yield func(blocks.Entry, error) bool) {
-		for row, err := range rows {
-			isValid, err := r.count(row, err)
+		for row, err := range Valid(rows, &r.result.ImportRows, r.options.SkipBad) {
 			if err != nil {
 				yield(blocks.Entry{}, err)
 				return
 			}
-			if isValid && (r.result.Invalid == 0 || r.options.SkipBad) && !yield(row.Block(), nil) {
+			r.look(row)
+			if !yield(row.Block(), nil) {
 				return
 			}
 		}
-		err := r.invalidRows()
-		if err == nil {
-			err = r.checkConfirmed(ctx)
-		}
-		if err != nil {
+		if err := r.checkConfirmed(ctx); err != nil {
 			yield(blocks.Entry{}, err)
 		}
 	}
@@ -166,76 +149,26 @@ func (r *importRun) checkConfirmed(ctx context.Context) error {
 	return needsConfirmation(c)
 }
 
-// count counts a row and reports whether it is valid. Its error ends the import.
-func (r *importRun) count(row blocklist.Row, err error) (isValid bool, _ error) {
-	if err == nil {
-		r.judge.add(row)
-		if r.exempt.covers(row.Pattern) {
-			r.result.Exempt++
-		}
+// look has the cover and the judge look at a valid row.
+func (r *importRun) look(row blocklist.Row) {
+	r.judge.add(row)
+	if r.exempt.covers(row.Pattern) {
+		r.result.Exempt++
 	}
-	return r.countRow(err)
-}
-
-// countRow counts a row of any file, of which err is what is wrong, and reports whether it
-// is valid. Its error ends the import.
-func (r *importRun) countRow(err error) (isValid bool, _ error) {
-	var bad *blocklist.RowError
-	var file *blocklist.FileError
-	switch {
-	case errors.As(err, &bad):
-		r.result.Invalid++
-		if len(r.result.Bad) < maxShown {
-			r.result.Bad = append(r.result.Bad, *bad)
-		}
-	case errors.As(err, &file):
-		return false, fault.New(fault.Malformed, "The file cannot be read: %s.", file)
-	case err != nil:
-		return false, &fault.Error{Code: fault.Malformed, Message: "The file ended early or could not be read.", Err: err}
-	}
-	r.result.Rows++
-	if r.result.Rows > maxRows {
-		return false, fault.New(fault.TooLarge, "The file has more than %d rows; split it.", maxRows)
-	}
-	return err == nil, nil
-}
-
-// invalidRows is the error of invalid rows that end an import, nil where none do.
-func (r *importRun) invalidRows() error {
-	if r.result.Invalid == 0 || r.options.SkipBad {
-		return nil
-	}
-	e := fault.New(fault.Invalid, "%d of the %d rows are invalid, the first in %s. Nothing was imported; correct them, or leave them out (skip_bad, --skip-bad on the command line).",
-		r.result.Invalid, r.result.Rows, r.result.Bad[0].Error())
-	rows := make([]InvalidRow, len(r.result.Bad))
-	for n, bad := range r.result.Bad {
-		rows[n] = InvalidRow(bad)
-	}
-	e.Detail = map[string]any{"rows": r.result.Rows, "invalid": r.result.Invalid, "invalid_rows": rows}
-	return e
-}
-
-// InvalidRow is an invalid row in the details of an error.
-type InvalidRow struct {
-	Line    int    `json:"line"`
-	Problem string `json:"problem"`
 }
 
 // dryRun does what the store would do, by this node's copy.
 func (r *importRun) dryRun(ctx context.Context, rows iter.Seq2[blocklist.Row, error]) (*ImportResult, error) {
 	active := r.View.Blocks()
 	index := keys.NewIndex[time.Time]() // the expiry of each pattern of the file
-	for row, err := range rows {
-		isValid, err := r.count(row, err)
+	for row, err := range Valid(rows, &r.result.ImportRows, true) {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
 			return nil, err
 		}
-		if !isValid {
-			continue
-		}
+		r.look(row)
 		if row.Scope != "" { // it refuses no check that says no scope: the traffic estimates none
 			scoped := active.Scopes()[row.Scope]
 			var known *blocks.Entry

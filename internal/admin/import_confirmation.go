@@ -105,7 +105,7 @@ func (j *judge) add(row blocklist.Row) {
 	reason := BroadReason(p)
 	if reason != "" {
 		j.broadCount++
-		if len(j.broad) < maxShown {
+		if len(j.broad) < MaxShown {
 			j.broad = append(j.broad, Finding{Line: row.Line, Rows: 1, Pattern: p, Reason: reason})
 		}
 	} else if j.entries.blocksCaller(j.address, p) {
@@ -157,7 +157,7 @@ func (j *judge) confirmation(ctx context.Context) (*Confirmation, error) {
 		fmt.Fprintf(j.rows, "%d %d %s\n", f.Line, f.Rows, f.Pattern)
 	}
 	c.Digest = hex.EncodeToString(j.rows.Sum(nil)[:16])
-	c.Findings = all[:min(len(all), maxShown)]
+	c.Findings = all[:min(len(all), MaxShown)]
 	for n := range c.Findings {
 		f := &c.Findings[n]
 		if f.Pattern.IsZero() {

@@ -65,11 +65,7 @@ type KeyExplanation struct {
 
 // Parse parses a key. The error is a *fault.Error of the field key.
 func (k *Keys) Parse(text string) (keys.Key, error) {
-	key, err := k.View.Parser().Key(text)
-	if err != nil {
-		return key, fault.Field("key", "%s", strings.TrimPrefix(err.Error(), "the key "))
-	}
-	return key, nil
+	return fault.ParseKey(k.View.Parser(), "key", text)
 }
 
 // Explain returns what applies to a key now, under a policy, or under its own policies if

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 )
@@ -31,16 +32,27 @@ type OriginReport struct {
 // maxOrigins is how many origins a report names.
 const maxOrigins = 1000
 
-// Origins sums the offences that a query selects by autonomous system or by country. It
+// By which origins offences are summed.
+const (
+	ByASN     = "asn"
+	ByCountry = "country"
+)
+
+// Origins sums the offences that a query selects by autonomous system or by country; by is
+// ByASN, which "" means too, or ByCountry. It
 // reads all of the keys: its time grows with their number.
-func (d *Detection) Origins(ctx context.Context, q offences.Query, byCountry bool) (*OriginReport, error) {
+func (d *Detection) Origins(ctx context.Context, q offences.Query, by string) (*OriginReport, error) {
+	if by != "" && by != ByASN && by != ByCountry {
+		return nil, fault.Field("by", "must be one of %s, %s", ByASN, ByCountry)
+	}
+
 	r := &OriginReport{}
 	sums := map[keys.Origin]*OriginOffences{}
 	var err error
 	r.Span, err = d.Store.EachRanked(ctx, q, func(row offences.Ranked) error {
 		var o keys.Origin
 		if k, err := offences.ParseKey(row.Key); err == nil {
-			if o = keys.OriginOf(k); byCountry {
+			if o = keys.OriginOf(k); by == ByCountry {
 				o.ASN = 0
 			} else {
 				o.Country = keys.Country{}

@@ -189,8 +189,8 @@ func ParseOffenderFilter(known FilterCatalog, values url.Values) (offences.Query
 		}
 	}
 	if text := values.Get("pattern"); text != "" {
-		if q.Pattern, err = known.Parser().Pattern(text); err != nil {
-			return q, fault.Field("pattern", "%s", strings.TrimPrefix(err.Error(), "the pattern "))
+		if q.Pattern, err = fault.ParsePattern(known.Parser(), "pattern", text); err != nil {
+			return q, err
 		}
 	}
 	if name := values.Get("policy"); name != "" {

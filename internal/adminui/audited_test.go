@@ -22,7 +22,7 @@ import (
 // changes. The last one's entry is held by the tests of package sqlstore, which
 // can stop an escalation.
 var leavesNothing = []string{
-	"/login", "/login/code", "/logout", "/theme", "/account/totp/start", "/blocks/new", "/exemptions/new", "/blocks/import",
+	"/login", "/login/code", "/logout", "/theme", "/account/totp/start", "/blocks/new", "/exemptions/new", "/blocks/import", "/keys/import",
 	"/new-policy/draft", "/new-policy/try", "/policies/:name/draft", "/policies/:name/try",
 	"/escalations/resume",
 }
@@ -131,6 +131,9 @@ func (w *walk) acts() {
 	w.press(pressed{route: "/key/profile", form: url.Values{"key": {"token:b"}, "plan": {"gold"}, "labels": {"a b"}}, action: "profile.set", after: true})
 	w.press(pressed{route: "/key/limit", form: url.Values{"key": {"token:b"}, "rules": {"5/s"}, "for": {"24h"}, "reason": {"launch"}}, action: "profile.limit", before: true, after: true})
 	w.press(pressed{route: "/key/limit/end", form: url.Values{"key": {"token:b"}}, action: "profile.end_limit", before: true, after: true})
+	held := w.who.upload("/keys/import", "keys.csv", "key,plan\ntoken:c,gold\n", nil).held()
+	imported := w.press(pressed{route: "/keys/import/confirm", form: url.Values{"file": {held}}, action: "profile.import", after: true})
+	w.press(pressed{route: "/audit/undo", form: undo(imported.ID), action: "profile.end_import", before: true})
 	w.press(pressed{route: "/key/note/delete", form: url.Values{"id": {note.ObjectID}}, action: "note.delete", before: true})
 	for range 3 {
 		w.node.ask(w, "token:noisy")

@@ -2,10 +2,8 @@ package adminui
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -14,13 +12,9 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
-
-// importTime bounds a dry run and an import, without their upload.
-const importTime = 5 * time.Minute
 
 // importForm is what the form says beside the file.
 type importForm struct {
@@ -37,21 +31,10 @@ func (f *importForm) options(now time.Time) (admin.ImportOptions, error) {
 	return admin.ImportOptions{Reason: f.Reason, Expiry: expiry, OnConflict: f.On}, err
 }
 
-// heldImport is what is remembered with a file that waits for its import.
-type heldImport struct {
-	importForm
-	report *admin.ImportResult // of the dry run, nil before it
-}
-
 // importPage imports blocks in two steps: a dry run, and the import.
 type importPage struct {
 	site.Frame
-	importForm
-	FieldErrors form.FieldErrors
-	Problem     string // why there is no report, "" where there is one or none was asked for
-	Held        *form.HeldFile[heldImport]
-	Report      *admin.ImportResult // nil before the first step
-	Done        bool                // it was imported
+	form.Import[importForm, admin.ImportResult]
 }
 
 // Choices returns the lengths that the form offers.
@@ -62,9 +45,13 @@ func (p *importPage) Conflicts() []form.Choice {
 	return conflictChoices
 }
 
+func (p *importPage) format() admin.FileFormat {
+	return admin.DetectFormat(p.Held.Name(), p.Held.Head())
+}
+
 // FormatWord names what the file was read as.
 func (p *importPage) FormatWord() string {
-	return map[admin.BlockFormat]string{admin.BlocksCSV: "CSV", admin.BlocksJSON: "JSON", admin.BlocksPlain: "a plain list"}[admin.DetectFormat(p.Held.Name(), p.Held.Head())]
+	return map[admin.FileFormat]string{admin.BlocksCSV: "CSV", admin.BlocksJSON: "JSON", admin.BlocksPlain: "a plain list"}[p.format()]
 }
 
 // Changes is how many blocks the import makes or changes.
@@ -75,9 +62,6 @@ func (p *importPage) Changes() int {
 // Ratio writes how much of the last day's traffic the new blocks would have
 // refused, with its error.
 func (p *importPage) Ratio() string { return ratioWithError(p.Report.Traffic) }
-
-// MoreBad is how many bad rows are not shown one by one.
-func (p *importPage) MoreBad() int { return p.Report.Invalid - len(p.Report.Bad) }
 
 // MoreBroad is how many reasons for a confirmation are not shown one by one.
 func (p *importPage) MoreBroad() int {
@@ -107,19 +91,21 @@ func (p *importPage) ImpactText(f admin.Finding) string {
 type importHandler struct {
 	*site.Site
 	entries *admin.Entries
-	held    form.HeldFiles[heldImport]
+	imports form.Imports[importForm, admin.ImportResult]
 }
 
 func (h *importHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.Get(form.ImportPath, identity.Operate, h.showImport),
-		h.Post(form.ImportPath, identity.Operate, h.tryImport),
-		h.Post(form.ImportPath+"/confirm", identity.Operate, h.confirmImport),
+		h.Get(form.ImportBlocksPath, identity.Operate, h.showImport),
+		h.Post(form.ImportBlocksPath, identity.Operate, h.tryImport),
+		h.Post(form.ImportBlocksPath+"/confirm", identity.Operate, h.confirmImport),
 	}
 }
 
 func (h *importHandler) newPage(c *httpserver.Call) *importPage {
-	return &importPage{Frame: h.NewFrame(c, "Import blocks", "/blocks"), importForm: importForm{For: "7d", On: blocks.Keep}, FieldErrors: form.FieldErrors{}}
+	page := &importPage{Frame: h.NewFrame(c, "Import blocks", "/blocks")}
+	page.Options, page.FieldErrors = importForm{For: "7d", On: blocks.Keep}, form.FieldErrors{}
+	return page
 }
 
 func (h *importHandler) showImport(c *httpserver.Call) error {
@@ -130,33 +116,13 @@ func (h *importHandler) showImport(c *httpserver.Call) error {
 func (h *importHandler) tryImport(c *httpserver.Call) error {
 	page := h.newPage(c)
 	err := h.readImport(c, page)
-	if err == nil && len(page.FieldErrors) == 0 {
-		err = h.dryRun(c, page)
+	if err == nil && page.Held != nil {
+		err = h.imports.Try(&page.Import, h.run(c, page, admin.ImportOptions{SkipBad: true, DryRun: true}))
 	}
-	if err != nil {
-		if err = page.addError(err); err != nil {
-			return err
-		}
-	}
-	status := http.StatusOK
-	if page.Report == nil {
-		status = site.StatusInvalidForm
-	}
-	return h.Render(c, status, "import", page)
-}
-
-// addError shows an error that the caller can fix on the page; other errors are
-// returned.
-func (p *importPage) addError(err error) error {
-	if err = p.FieldErrors.Add(err); err == nil {
-		return nil
-	}
-	var invalid *fault.Error
-	if !errors.As(err, &invalid) || httpserver.StatusOf(err) >= http.StatusInternalServerError {
+	if err := page.AddError(err); err != nil {
 		return err
 	}
-	p.Problem = invalid.Message
-	return nil
+	return h.Render(c, page.Status(), "import", page)
 }
 
 // readImport reads the form and keeps its file.
@@ -165,70 +131,31 @@ func (h *importHandler) readImport(c *httpserver.Call, page *importPage) error {
 	if err != nil {
 		return err
 	}
-	page.For, page.Until, page.SkipBad = values.Get("for"), values.Get("until"), values.Get("skip_bad") == "yes"
-	page.Reason, page.On = strings.TrimSpace(values.Get("reason")), blocks.Conflict(values.Get("on_conflict"))
-	options, err := page.options(h.Now())
+	page.Options = importForm{
+		Reason: strings.TrimSpace(values.Get("reason")), For: values.Get("for"), Until: values.Get("until"),
+		On: blocks.Conflict(values.Get("on_conflict")), SkipBad: values.Get("skip_bad") == "yes",
+	}
+	options, err := page.Options.options(h.Now())
 	if err == nil {
 		err = options.Check(h.Now())
 	}
 	if err != nil {
-		if err = page.FieldErrors.Add(err); err != nil {
-			return err
-		}
-	}
-	if len(page.FieldErrors) > 0 {
 		c.Ctx.Context().SetConnectionClose() // the file is not read
-		return nil
-	}
-	page.Held, err = h.holdUpload(c, values, page.importForm)
-	return err
-}
-
-// holdUpload holds the file of a form, or the pasted list.
-func (h *importHandler) holdUpload(c *httpserver.Call, values url.Values, options importForm) (*form.HeldFile[heldImport], error) {
-	var from io.Reader = strings.NewReader(values.Get("list"))
-	name := ""
-	if up := form.UploadOf(c); up != nil {
-		if strings.TrimSpace(values.Get("list")) != "" {
-			return nil, fault.Field("file", "Choose a file or paste a list, not both.")
-		}
-		from, name = up, up.Name
-	}
-	return h.held.Hold(ownerOf(c), name, from, heldImport{importForm: options}, h.Now())
-}
-
-// ownerOf identifies the session of a request, "" for none.
-func ownerOf(c *httpserver.Call) string {
-	if l := loginOf(c); l != nil {
-		return string(l.Session.Hash)
-	}
-	return ""
-}
-
-// dryRun reports what the import would do.
-func (h *importHandler) dryRun(c *httpserver.Call, page *importPage) (err error) {
-	page.Report, err = h.run(c, page.Held, admin.ImportOptions{OnConflict: page.On, SkipBad: true, DryRun: true})
-	if err != nil {
-		h.held.Drop(page.Held)
-	}
-	page.Held.SetNote(heldImport{page.importForm, page.Report})
-	return err
-}
-
-func (h *importHandler) run(c *httpserver.Call, file *form.HeldFile[heldImport], o admin.ImportOptions) (result *admin.ImportResult, err error) {
-	note := file.Note()
-	chosen, err := note.options(h.Now())
-	if err != nil {
-		return nil, err
-	}
-	o.Format, o.Reason, o.Expiry = admin.DetectFormat(file.Name(), file.Head()), chosen.Reason, chosen.Expiry
-	err = file.Read(func(from io.Reader) error {
-		ctx, cancel := context.WithTimeout(context.Background(), importTime)
-		defer cancel()
-		result, err = h.entries.Import(ctx, site.CallerOf(c), from, o)
 		return err
-	})
-	return result, err
+	}
+	return h.imports.Hold(c, values, &page.Import, h.Now())
+}
+
+// run imports the file of a page with the options of its form, and with o.
+func (h *importHandler) run(c *httpserver.Call, page *importPage, o admin.ImportOptions) form.RunImport[admin.ImportResult] {
+	return func(ctx context.Context, from io.Reader) (*admin.ImportResult, error) {
+		chosen, err := page.Options.options(h.Now())
+		if err != nil {
+			return nil, err
+		}
+		o.Format, o.Reason, o.Expiry, o.OnConflict = page.format(), chosen.Reason, chosen.Expiry, chosen.OnConflict
+		return h.entries.Import(ctx, site.CallerOf(c), from, o)
+	}
 }
 
 // confirmImport imports the file of the dry run with the options of the dry run.
@@ -238,12 +165,10 @@ func (h *importHandler) confirmImport(c *httpserver.Call) error {
 		return err
 	}
 	page := h.newPage(c)
-	if page.Held = h.held.Find(ownerOf(c), values.Get("file"), h.Now()); page.Held == nil {
-		return form.ErrNotHeld
+	if err := h.imports.Find(c, values, &page.Import, h.Now()); err != nil {
+		return err
 	}
-	tried := page.Held.Note()
-	page.importForm, page.Report = tried.importForm, tried.report
-	o := admin.ImportOptions{OnConflict: page.On, SkipBad: page.SkipBad || values.Get("skip_bad") == "yes"}
+	o := admin.ImportOptions{SkipBad: page.Options.SkipBad || values.Get("skip_bad") == "yes"}
 	if page.Report != nil && page.Report.Confirmation != nil {
 		if strings.TrimSpace(values.Get("confirm")) != page.ConfirmText() {
 			page.FieldErrors["confirm"] = "Nothing was imported. To import also what is broad, type " + page.ConfirmText() + "."
@@ -251,10 +176,8 @@ func (h *importHandler) confirmImport(c *httpserver.Call) error {
 		}
 		o.Confirm = page.Report.Confirmation.Digest
 	}
-	if page.Report, err = h.run(c, page.Held, o); err != nil {
+	if err := h.imports.Finish(&page.Import, h.run(c, page, o)); err != nil {
 		return err
 	}
-	h.held.Drop(page.Held)
-	page.Done = true
 	return h.Render(c, http.StatusOK, "import", page)
 }

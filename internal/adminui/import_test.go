@@ -82,7 +82,7 @@ func TestAnImportIsTriedAndThenDoneWithoutSendingItAgain(t *testing.T) {
 	tried := olu.upload("/blocks/import", "list.txt", mixed, importFields).is(http.StatusOK).
 		holds("5 rows of <bdi>list.txt</bdi>, as a plain list").holds("<dt>New</dt><dd><b>3</b>").
 		holds("Unchanged</dt><dd>1<").holds("Exempt, so without effect</dt><dd>1<").
-		holds(`<td class="num fit">5</td>`).holds("Skip 1 invalid row and block 3 patterns").lacks("traffic they would have refused</dt>")
+		holds(`<td class="num fit" data-label="Line">5</td>`).holds("Skip 1 invalid row and block 3 patterns").lacks("traffic they would have refused</dt>")
 	if got := len(n.activeBlocks(t)); got != 1 {
 		t.Fatalf("the dry run left %d blocks", got)
 	}
@@ -282,6 +282,7 @@ func TestAFormWithoutEndIsReadToABoundByWhoeverItIsSent(t *testing.T) {
 	}
 	olu := n.as(t, "olu")
 	send(olu, "/blocks/import", multipartForm, fields).is(http.StatusRequestEntityTooLarge)
+	send(olu, "/keys/import", multipartForm, fields).is(http.StatusRequestEntityTooLarge)
 	maria := n.as(t, "maria")
 	send(maria, "/new-policy/try", multipartForm, fields).is(http.StatusRequestEntityTooLarge)
 	send(maria, "/policies/default/try", multipartForm, fields).is(http.StatusRequestEntityTooLarge)

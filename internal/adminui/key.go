@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/operations"
+	use "github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
@@ -114,7 +115,7 @@ type keyHandler struct {
 	keys      *admin.Keys
 	detection *admin.Detection // nil if offences are not counted
 	blocks    *admin.Entries
-	profiles  *admin.Profiles // nil on a node that keeps none
+	profiles  *use.Profiles // nil on a node that keeps none
 	toasts    *toasts
 	origins   *operations.Origins
 }

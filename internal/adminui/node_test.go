@@ -19,6 +19,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/admin/operations"
+	"github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/adminui/administration"
 	"github.com/stint-dev/stint/internal/api"
@@ -153,7 +154,7 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 	must(t, err)
 	adminAt, checksAt := listener(t), listener(t)
 	n.url, n.checks = "http://"+adminAt.Addr().String(), "http://"+checksAt.Addr().String()
-	profileUse := &admin.Profiles{View: n.catalog, Store: n.store.Profiles, Now: n.clock.Now}
+	profileUse := &profiles.Profiles{View: n.catalog, Store: n.store.Profiles, Now: n.clock.Now}
 	keyUse := &admin.Keys{
 		View: n.catalog, Gate: g, Escalations: n.detection, Logs: []timestamplog.Log{log}, Notes: n.store.Notes, Recorder: n.store.Audit,
 	}

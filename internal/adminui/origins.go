@@ -5,7 +5,6 @@ import (
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
@@ -51,13 +50,8 @@ func (h *originsHandler) showOrigins(c *httpserver.Call) error {
 	}
 	w.Path = originsPath
 	page := &originsPage{MonitorPage: w, IsOn: h.origins.IsOn()}
-	switch by := page.Query.Get("by"); by {
-	case "", "asn":
-	case "country":
-		page.ByCountry = true
-	default:
-		return fault.Field("by", "must be asn or country")
-	}
+	by := page.Query.Get("by")
+	page.ByCountry = by == admin.ByCountry
 	if !page.IsOn {
 		return h.RenderLive(c, "origins", page)
 	}
@@ -65,7 +59,7 @@ func (h *originsHandler) showOrigins(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	if page.Report, err = h.detection.Origins(c.Context(), q, page.ByCountry); err != nil {
+	if page.Report, err = h.detection.Origins(c.Context(), q, by); err != nil {
 		return err
 	}
 	for _, row := range page.Report.Rows[:min(len(page.Report.Rows), offendersPage)] {

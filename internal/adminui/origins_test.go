@@ -47,7 +47,7 @@ func TestThePagesSayWhoseAddressesKeysAre(t *testing.T) {
 	v.get("/offenders?pattern=country:DE").is(http.StatusOK).holds("DE, AS64501").lacks("203.0.113.2<")
 	v.get("/offenders/origins").is(http.StatusOK).holds("asn:64500").lacks(hostile[0]).lacks("Block…")
 	v.get("/offenders/origins?by=country").is(http.StatusOK).holds("country:NL").lacks("asn:64500")
-	v.get("/offenders/origins?by=city").is(http.StatusUnprocessableEntity).holds("must be asn or country")
+	v.get("/offenders/origins?by=city").is(http.StatusUnprocessableEntity).holds("ust be one of asn, country")
 	for text, want := range map[string]string{"country:nl": "/offenders?pattern=country%3ANL", "asn:AS64500": "/offenders?pattern=asn%3A64500"} {
 		if at := v.get("/go?q=" + text).is(http.StatusSeeOther).header.Get("Location"); at != want {
 			t.Errorf("%s leads to %s", text, at)

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/admin/operations"
+	use "github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/adminui/administration"
 	"github.com/stint-dev/stint/internal/adminui/policies"
 	"github.com/stint-dev/stint/internal/adminui/profiles"
@@ -39,7 +40,7 @@ type Deps struct {
 	Detection *admin.Detection
 	Views     *admin.Views
 	Keys      *admin.Keys
-	Profiles  *admin.Profiles
+	Profiles  *use.Profiles
 	Reports   *operations.Reports
 	// Events are what the live page shows; nil where nobody gathers them.
 	Events *events.Hub

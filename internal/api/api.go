@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/identities"
 	use "github.com/stint-dev/stint/internal/admin/operations"
+	"github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/api/operations"
 	"github.com/stint-dev/stint/internal/api/outcomes"
@@ -40,7 +41,7 @@ type Deps struct {
 	Gate     *gate.Gate
 	Catalog  View
 	Keys     *admin.Keys
-	Profiles *admin.Profiles
+	Profiles *profiles.Profiles
 	Policies *admin.Policies
 	Entries  *admin.Entries
 	Tokens   *identities.Tokens

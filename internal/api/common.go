@@ -1,7 +1,6 @@
 package api
 
 import (
-	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
@@ -20,20 +19,12 @@ type common struct {
 
 // key parses a key. The error is a *fault.Error.
 func (h *common) key(text string) (keys.Key, error) {
-	key, err := h.catalog.Parser().Key(text)
-	if err != nil {
-		return key, fault.Field("key", "%s", strings.TrimPrefix(err.Error(), "the key "))
-	}
-	return key, nil
+	return fault.ParseKey(h.catalog.Parser(), "key", text)
 }
 
 // pattern parses the pattern of a field. The error is a *fault.Error.
 func (h *common) pattern(field, text string) (keys.Pattern, error) {
-	pattern, err := h.catalog.Parser().Pattern(text)
-	if err != nil {
-		return pattern, fault.Field(field, "%s", strings.TrimPrefix(err.Error(), "the pattern "))
-	}
-	return pattern, nil
+	return fault.ParsePattern(h.catalog.Parser(), field, text)
 }
 
 // policyName returns the name of a policy, "" if it does not exist.

@@ -3,7 +3,6 @@ package api
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/conditions"
@@ -73,9 +72,9 @@ func policyOf(r *wire.PolicyRequest, parser keys.Parser, name string) (*rules.Po
 		Options: algorithms.Options(r.Options),
 	}
 	for i, text := range r.Match {
-		pattern, err := parser.Pattern(text)
+		pattern, err := fault.ParsePattern(parser, fmt.Sprintf("match[%d]", i), text)
 		if err != nil {
-			return nil, fault.Field(fmt.Sprintf("match[%d]", i), "%s", strings.TrimPrefix(err.Error(), "the pattern "))
+			return nil, err
 		}
 		p.Match = append(p.Match, pattern)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,10 +23,10 @@ import (
 // importTimeout bounds one import, its upload included.
 const importTimeout = 15 * time.Minute
 
-// blockFormats are the media types of the formats; the first of each is what an
-// export says.
-var blockFormats = []struct {
-	format    admin.BlockFormat
+// fileFormats are the media types of the formats of files; the first of each is what an
+// export of blocks says.
+var fileFormats = []struct {
+	format    admin.FileFormat
 	media     []string
 	extension string
 }{
@@ -34,23 +35,26 @@ var blockFormats = []struct {
 	{admin.BlocksPlain, []string{"text/plain"}, ".txt"},
 }
 
-// sentFormat returns the format that a request's body says it has.
-func sentFormat(c *httpserver.Call) (admin.BlockFormat, error) {
+// sentFormat returns the format that a request's body says it has, which is one of allowed.
+func sentFormat(c *httpserver.Call, allowed ...admin.FileFormat) (admin.FileFormat, error) {
 	if coding := c.Get(fiber.HeaderContentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
 		return "", fault.New(fault.Unsupported, "Send the body as it is, without a Content-Encoding.")
 	}
 	given, params, err := mime.ParseMediaType(string(c.Request().Header.ContentType()))
 	charset, stated := params["charset"]
-	if err == nil && (!stated || strings.EqualFold(charset, "utf-8")) {
-		for _, f := range blockFormats {
-			for _, media := range f.media {
-				if given == media {
-					return f.format, nil
-				}
-			}
+	isText := err == nil && (!stated || strings.EqualFold(charset, "utf-8"))
+	var known []string
+	for _, f := range fileFormats {
+		if !slices.Contains(allowed, f.format) {
+			continue
 		}
+		if isText && slices.Contains(f.media, given) {
+			return f.format, nil
+		}
+		known = append(known, f.media...)
 	}
-	return "", fault.New(fault.Unsupported, "Send the header Content-Type: text/csv, application/json, application/x-ndjson or text/plain; the body must be UTF-8.")
+	last := len(known) - 1
+	return "", fault.New(fault.Unsupported, "Send the header Content-Type: %s or %s; the body must be UTF-8.", strings.Join(known[:last], ", "), known[last])
 }
 
 func (h *entryHandler) importBlocks(c *httpserver.Call) error {
@@ -62,7 +66,7 @@ func (h *entryHandler) importBlocks(c *httpserver.Call) error {
 }
 
 func (h *entryHandler) runImport(c *httpserver.Call) (*wire.ImportAnswer, error) {
-	format, err := sentFormat(c)
+	format, err := sentFormat(c, admin.BlocksCSV, admin.BlocksJSON, admin.BlocksPlain)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +110,7 @@ func (h *entryHandler) exportBlocks(c *httpserver.Call) error {
 		return err
 	}
 	q := c.ParseQuery(exportParams...)
-	wanted := admin.BlockFormat(q.OneOf("format", string(admin.BlocksCSV), string(admin.BlocksJSON), string(admin.BlocksPlain)))
+	wanted := admin.FileFormat(q.OneOf("format", string(admin.BlocksCSV), string(admin.BlocksJSON), string(admin.BlocksPlain)))
 	if q.Err() != nil {
 		return q.Err()
 	}
@@ -114,7 +118,7 @@ func (h *entryHandler) exportBlocks(c *httpserver.Call) error {
 		wanted = admin.BlocksCSV
 	}
 	media, extension := "", ""
-	for _, known := range blockFormats {
+	for _, known := range fileFormats {
 		if known.format == wanted {
 			media, extension = known.media[0], known.extension
 		}
@@ -131,16 +135,22 @@ func (h *entryHandler) exportBlocks(c *httpserver.Call) error {
 func fromImport(r *admin.ImportResult) wire.ImportAnswer {
 	out := wire.ImportAnswer{
 		DryRun: r.DryRun, Rows: r.Rows, Created: r.Created, Extended: r.Extended, Replaced: r.Replaced, Unchanged: r.Unchanged,
-		Invalid: r.Invalid, Exempt: r.Exempt, InvalidRows: []wire.BadRow{}, Estimate: fromTraffic(r.Traffic),
-	}
-	for _, bad := range r.Bad {
-		out.InvalidRows = append(out.InvalidRows, wire.BadRow(bad))
+		Invalid: r.Invalid, Exempt: r.Exempt, InvalidRows: fromBadRows(r.Bad), Estimate: fromTraffic(r.Traffic),
 	}
 	out.Broad = []wire.BroadRow{}
 	if c := r.Confirmation; c != nil {
 		out.Confirm, out.BroadCount, out.Broad = wire.NullString(c.Digest), c.Count, fromFindings(c.Findings)
 	}
 	return out
+}
+
+// fromBadRows returns the invalid rows of a file as the API shows them.
+func fromBadRows(all []admin.BadRow) []wire.BadRow {
+	rows := make([]wire.BadRow, len(all))
+	for i, bad := range all {
+		rows[i] = wire.BadRow(bad)
+	}
+	return rows
 }
 
 // fromFindings returns why a file needs a confirmation as the API shows it.

@@ -18,6 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/admin/operations"
+	"github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
@@ -135,7 +136,7 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 	d := nodeParts{
 		Deps: Deps{
 			Gate: g, Catalog: known,
-			Profiles: &admin.Profiles{View: known, Store: store.Profiles, Now: n.clock.Now},
+			Profiles: &profiles.Profiles{View: known, Store: store.Profiles, Now: n.clock.Now},
 			Keys:     &admin.Keys{View: known, Gate: g, Escalations: counted, Logs: []timestamplog.Log{log}, Notes: store.Notes, Recorder: store.Audit},
 			Jobs:     &operations.Jobs{Runner: n.newJobs(store.Jobs), Recorder: store.Audit}, Backups: &operations.Backups{Recorder: store.Audit, Now: n.clock.Now},
 			Tokens: &identities.Tokens{Store: store.Identities, Now: n.clock.Now},

@@ -65,7 +65,7 @@ var (
 	}
 	opListOrigins = &openapi.Operation{
 		ID: "listOrigins", Tag: "offenders", Summary: "Where the offenders come from: their offences by autonomous system or country.",
-		Query:   append([]openapi.Param{{Name: "by", Doc: "asn where it is left out.", Enum: []string{"asn", "country"}}}, offenderQuery...),
+		Query:   append([]openapi.Param{{Name: "by", Doc: "asn where it is left out.", Enum: []string{admin.ByASN, admin.ByCountry}}}, offenderQuery...),
 		Answers: ok("The origins with most offences first.", wire.OriginReport{}),
 	}
 	opKeyTimeline = &openapi.Operation{
@@ -234,12 +234,11 @@ func (h *offenderHandler) writeOffendersCSV(ctx context.Context, w io.Writer, o 
 
 func (h *offenderHandler) listOrigins(c *httpserver.Call) error {
 	q := c.ParseQuery(append([]string{"by"}, offenderParams...)...)
-	by := q.OneOf("by", "asn", "country")
 	o, err := h.offenderQuery(q)
 	if err != nil {
 		return err
 	}
-	r, err := h.detection.Origins(c.Context(), o, by == "country")
+	r, err := h.detection.Origins(c.Context(), o, q.Raw("by"))
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/stint-dev/stint/internal/admin"
+	use "github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/fault"
@@ -21,7 +21,7 @@ import (
 // profileHandler serves what is kept about keys.
 type profileHandler struct {
 	common
-	profiles *admin.Profiles
+	profiles *use.Profiles
 }
 
 func (h *profileHandler) routes() []route {
@@ -51,11 +51,15 @@ var (
 		Query: append(profileParams[:4:4], cursorParam, limitParam), Answers: ok("A page of them, by key.", wire.Page[wire.Profile]{}),
 	}
 	opImportProfiles = &openapi.Operation{
-		ID: "importProfiles", Tag: "keys", Summary: "Set the plans, labels and notes of up to 1,000,000 keys from CSV or JSON lines, all or nothing.",
-		Doc:       "A CSV names its columns: key, plan, labels (separated by spaces) and note. What a row leaves out is removed from its key; other keys and limits stay.",
-		BodyTypes: []string{"text/csv", "application/x-ndjson"},
-		Query:     []openapi.Param{{Name: "skip_bad", Doc: "Leave invalid rows out instead of importing nothing.", Boolean: true}},
-		Answers:   ok("What was done.", wire.ProfileImport{}),
+		ID: "importProfiles", Tag: "keys", Summary: "Set the plans, labels and notes of up to 1,000,000 keys from CSV or JSON, all or nothing.",
+		Doc: "A CSV names its columns: key, plan, labels (separated by spaces) and note. JSON is a list of objects, or one object on each line. " +
+			"What a row leaves out is removed from its key; other keys and limits stay. A key that the file names twice is an invalid row.",
+		BodyTypes: []string{"text/csv", "application/json", "application/x-ndjson"},
+		Query: []openapi.Param{
+			{Name: "skip_bad", Doc: "Leave invalid rows out instead of importing nothing.", Boolean: true},
+			{Name: "dry_run", Doc: "Change nothing, and answer with what would be done, invalid rows included.", Boolean: true},
+		},
+		Answers: ok("What was done.", wire.ProfileImport{}),
 	}
 	opExportProfiles = &openapi.Operation{
 		ID: "exportProfiles", Tag: "keys", Summary: "Export what is kept about keys as an import reads it.",
@@ -122,7 +126,7 @@ func (h *profileHandler) putProfile(c *httpserver.Call) error {
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
-	p, err := h.profiles.Put(c.Context(), callerOf(c), key, admin.ProfileChange{Plan: request.Plan, Labels: request.Labels, Note: request.Note})
+	p, err := h.profiles.Put(c.Context(), callerOf(c), key, use.Change{Plan: request.Plan, Labels: request.Labels, Note: request.Note})
 	return h.sendProfile(c, p, err)
 }
 
@@ -146,7 +150,7 @@ func (h *profileHandler) putLimit(c *httpserver.Call) error {
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
-	p, err := h.profiles.SetLimit(c.Context(), callerOf(c), key, admin.OwnLimit{
+	p, err := h.profiles.SetLimit(c.Context(), callerOf(c), key, use.OwnLimit{
 		Rules: request.Rules, Reason: request.Reason, Expiry: expiryOf(request.ExpiresIn, request.ExpiresAt),
 	})
 	return h.sendProfile(c, p, err)
@@ -195,21 +199,18 @@ func (h *profileHandler) listPlans(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, singlePage(all, func(p admin.PlanUse) wire.PlanCount {
+	return c.SendJSON(http.StatusOK, singlePage(all, func(p use.PlanUse) wire.PlanCount {
 		return wire.PlanCount{Plan: p.Plan, Keys: p.Keys, Policy: wire.NullString(p.Policy)}
 	}))
 }
 
 func (h *profileHandler) importProfiles(c *httpserver.Call) error {
-	format, err := sentFormat(c)
+	format, err := sentFormat(c, use.CSV, use.JSON)
 	if err != nil {
 		return err
 	}
-	if format == admin.BlocksPlain {
-		return fault.New(fault.Unsupported, "Send the header Content-Type: text/csv or application/x-ndjson; the body must be UTF-8.")
-	}
-	q := c.ParseQuery("skip_bad")
-	o := admin.ProfileImport{Format: admin.ProfileFormat(format), SkipBad: q.Flag("skip_bad")}
+	q := c.ParseQuery("skip_bad", "dry_run")
+	o := use.ImportOptions{Format: format, SkipBad: q.Flag("skip_bad"), DryRun: q.Flag("dry_run")}
 	if q.Err() != nil {
 		return q.Err()
 	}
@@ -219,25 +220,38 @@ func (h *profileHandler) importProfiles(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	answer := wire.ProfileImport{Rows: did.Rows, Created: did.Created, Replaced: did.Replaced, Unchanged: did.Unchanged, Invalid: did.Invalid, InvalidRows: []wire.BadRow{}}
-	for _, bad := range did.Bad {
-		answer.InvalidRows = append(answer.InvalidRows, wire.BadRow(bad))
+	return c.SendJSON(http.StatusOK, h.fromImport(did))
+}
+
+// fromImport returns what an import of keys did as the API shows it.
+func (h *profileHandler) fromImport(did *use.ImportResult) wire.ProfileImport {
+	out := wire.ProfileImport{
+		DryRun: did.DryRun, Rows: did.Rows, Created: did.Created, Replaced: did.Replaced, Unchanged: did.Unchanged,
+		Invalid: did.Invalid, InvalidRows: fromBadRows(did.Bad), Plans: []wire.ImportedPlan{}, Changes: []wire.ProfileImportChange{},
 	}
-	return c.SendJSON(http.StatusOK, answer)
+	for _, p := range did.Plans {
+		out.Plans = append(out.Plans, wire.ImportedPlan{Plan: p.Plan, Rows: p.Rows, Policy: wire.NullString(p.Policy)})
+	}
+	for _, change := range did.Changes {
+		after := change.After
+		shown := wire.ProfileImportChange{Line: change.Line, Key: after.Key, After: wire.ProfileRequest{Plan: after.Plan, Labels: after.Labels, Note: after.Note}}
+		if was := change.Before; was != nil {
+			shown.Before = &wire.ProfileRequest{Plan: was.Plan, Labels: was.Labels, Note: was.Note}
+		}
+		out.Changes = append(out.Changes, shown)
+	}
+	return out
 }
 
 func (h *profileHandler) exportProfiles(c *httpserver.Call) error {
 	q := c.ParseQuery("format", "plan", "label", "search", "limited")
-	f, format := profileFilter(q), admin.ProfilesCSV
-	if q.OneOf("format", string(admin.ProfilesCSV), string(admin.ProfilesJSON)) == string(admin.ProfilesJSON) {
-		format = admin.ProfilesJSON
-	}
+	f, wanted := profileFilter(q), q.OneOf("format", string(use.CSV), string(use.JSON))
 	if q.Err() != nil {
 		return q.Err()
 	}
-	media, name := "text/csv; charset=utf-8", "keys.csv"
-	if format == admin.ProfilesJSON {
-		media, name = "application/x-ndjson", "keys.jsonl"
+	format, media, name := use.CSV, "text/csv; charset=utf-8", "keys.csv"
+	if wanted == string(use.JSON) {
+		format, media, name = use.JSON, "application/x-ndjson", "keys.jsonl"
 	}
 	return httpserver.Stream(c, media, name, func(ctx context.Context, w io.Writer) error {
 		return h.profiles.Export(ctx, w, f, format)

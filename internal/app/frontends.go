@@ -8,6 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/admin/operations"
+	"github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/adminui/administration"
 	"github.com/stint-dev/stint/internal/api"
@@ -176,7 +177,7 @@ type useCases struct {
 	policies *admin.Policies
 	undo     *admin.Undo
 	keys     *admin.Keys
-	profiles *admin.Profiles
+	profiles *profiles.Profiles
 	views    *admin.Views
 	jobs     *operations.Jobs
 	backups  *operations.Backups
@@ -196,7 +197,7 @@ func (a *App) useCases() useCases {
 		keys: &admin.Keys{
 			View: a.catalog, Gate: a.gate, Escalations: a.detection, Logs: a.logs(), Notes: store.Notes, Recorder: store.Audit,
 		},
-		profiles: &admin.Profiles{View: a.catalog, Store: store.Profiles, Now: time.Now},
+		profiles: &profiles.Profiles{View: a.catalog, Store: store.Profiles, Now: time.Now},
 		views:    &admin.Views{Store: store.Views, Catalog: a.catalog},
 		jobs:     &operations.Jobs{Runner: a.jobs, Recorder: store.Audit},
 		backups:  &operations.Backups{Recorder: store.Audit, Now: time.Now},

@@ -4,23 +4,23 @@ package blocklist
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rowfile"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
 // Format is how a file holds blocks.
-type Format string
+type Format = rowfile.Format
 
 // The formats.
 const (
-	CSV   Format = "csv"   // a header, then a block a line
-	JSON  Format = "json"  // a list of objects, or an object a line
-	Plain Format = "plain" // a pattern, address or CIDR a line, # and ; comments
+	CSV   = rowfile.CSV     // a header, then a block a line
+	JSON  = rowfile.JSON    // a list of objects, or an object a line
+	Plain = Format("plain") // a pattern, address or CIDR a line, # and ; comments
 )
 
 // Row is one block of a file.
@@ -35,30 +35,6 @@ type Row struct {
 // Block returns the row as an imported block.
 func (r Row) Block() blocks.Entry {
 	return blocks.Entry{Kind: blocks.Block, Pattern: r.Pattern, Scope: r.Scope, Reason: r.Reason, Source: blocks.Imported, Expires: r.Expires}
-}
-
-// RowError says what is wrong with one row; the rows after it can still be
-// read.
-type RowError struct {
-	Line    int
-	Problem string // one clause, safe to print
-}
-
-// Error names the line and the problem.
-func (e *RowError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Problem) }
-
-// FileError says why a file cannot be read any further.
-type FileError struct {
-	Line    int // 0 where no line is to blame
-	Problem string
-}
-
-// Error names the line, where there is one, and the problem.
-func (e *FileError) Error() string {
-	if e.Line == 0 {
-		return e.Problem
-	}
-	return fmt.Sprintf("line %d: %s", e.Line, e.Problem)
 }
 
 // Defaults are for what rows leave out.
@@ -78,9 +54,9 @@ type fields struct {
 	pattern, reason, expiresAt, expiresIn, scope string
 }
 
-// row reads the fields of one row. The error is a *RowError.
+// row reads the fields of one row. The error is a *rowfile.RowError.
 func (d *Defaults) row(line int, f fields) (Row, error) {
-	wrong := func(problem string) (Row, error) { return Row{}, &RowError{line, problem} }
+	wrong := func(problem string) (Row, error) { return Row{}, &rowfile.RowError{Line: line, Problem: problem} }
 	pattern, err := d.Parser.Pattern(f.pattern)
 	if err != nil {
 		return wrong(err.Error())
@@ -104,7 +80,7 @@ func (d *Defaults) row(line int, f fields) (Row, error) {
 	case f.expiresAt != "":
 		row.Expires, err = time.Parse(time.RFC3339, f.expiresAt)
 		if err != nil {
-			return wrong(fmt.Sprintf("expires_at is %q; write an RFC 3339 time such as 2026-01-31T12:00:00Z", clip(f.expiresAt)))
+			return wrong(fmt.Sprintf("expires_at is %q; write an RFC 3339 time such as 2026-01-31T12:00:00Z", rowfile.Clip(f.expiresAt)))
 		}
 	case f.expiresIn != "":
 		length, err := rules.ParseDuration(f.expiresIn)
@@ -127,13 +103,4 @@ func checkReason(reason string) string {
 		return "the reason holds a control character or is not valid UTF-8"
 	}
 	return ""
-}
-
-// clip shortens what a message repeats.
-func clip(text string) string {
-	const most = 80
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "..."
-	}
-	return text
 }

@@ -3,35 +3,43 @@ package blocklist
 import (
 	"bufio"
 	"errors"
+	"io"
+	"iter"
 	"net/netip"
 	"strings"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/stint-dev/stint/internal/rowfile"
 )
 
-func readPlain(from *bufio.Reader, d Defaults, yield func(Row, error) bool) {
-	lines := bufio.NewScanner(from)
-	lines.Buffer(make([]byte, 0, 4096), maxRow/2)
-	line := 0
-	for lines.Scan() {
-		line++
-		f, any, err := plainFields(line, strings.TrimSpace(lines.Text()))
-		if !any {
-			continue
+func readPlain(from io.Reader, d Defaults) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		r := rowfile.NewReader(from)
+		lines := bufio.NewScanner(r)
+		lines.Buffer(make([]byte, 0, 4096), rowfile.MaxRow/2)
+		line := 0
+		for lines.Scan() {
+			line++
+			r.NextRow()
+			f, any, err := plainFields(line, strings.TrimSpace(lines.Text()))
+			if !any {
+				continue
+			}
+			var row Row
+			if err == nil {
+				row, err = d.row(line, f)
+			}
+			if !yield(row, err) {
+				return
+			}
 		}
-		var row Row
-		if err == nil {
-			row, err = d.row(line, f)
+		if err := lines.Err(); err != nil {
+			if errors.Is(err, bufio.ErrTooLong) {
+				err = rowfile.ErrRowTooLong
+			}
+			yield(Row{}, rowfile.Unreadable(line+1, err))
 		}
-		if !yield(row, err) {
-			return
-		}
-	}
-	if err := lines.Err(); err != nil {
-		if errors.Is(err, bufio.ErrTooLong) {
-			err = errRowTooLong
-		}
-		yield(Row{}, unreadable(line+1, err))
 	}
 }
 
@@ -68,7 +76,7 @@ func quotedFields(line int, text string) (f fields, any bool, err error) {
 	}
 	rest := strings.TrimSpace(text[end:])
 	if err := json.Unmarshal([]byte(text[:end]), &f.pattern); err != nil || rest != "" && rest[0] != '#' && rest[0] != ';' {
-		return f, true, &RowError{line, `it begins with a quote and is no JSON text; write for example "token:a # b"`}
+		return f, true, &rowfile.RowError{Line: line, Problem: `it begins with a quote and is no JSON text; write for example "token:a # b"`}
 	}
 	f.reason = strings.TrimSpace(strings.TrimLeft(rest, "#;"))
 	return f, true, nil

@@ -1,86 +1,72 @@
 package blocklist
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/csv"
-	"errors"
 	"io"
 	"iter"
-	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/stint-dev/stint/internal/rowfile"
 )
 
-// maxRow bounds what is held in memory of a file at any time, in bytes: an open
-// quote must not swallow the rest.
-const maxRow = 1 << 20
-
-// Read yields the rows of a file as it comes. A *RowError is about one row,
-// which is left out; any other error ends the rows: a *FileError, or what the
-// reader failed with.
+// Read yields the rows of a file as it comes. A *rowfile.RowError is about one row, which
+// is left out; any other error ends the rows: a *rowfile.FileError, or what the reader
+// failed with.
 func Read(from io.Reader, format Format, d Defaults) iter.Seq2[Row, error] {
-	return func(yield func(Row, error) bool) {
-		bounded := &boundedReader{from: from, left: maxRow}
-		buffer := bufio.NewReaderSize(bounded, 1<<16)
-		if mark, _ := buffer.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
-			_, _ = buffer.Discard(3) // what was peeked can be discarded
-		}
-		next := func(row Row, err error) bool {
-			bounded.left = maxRow
-			return yield(row, err)
-		}
-		switch format {
-		case CSV:
-			readCSV(buffer, d, next)
-		case JSON:
-			readJSON(buffer, d, next)
-		default:
-			readPlain(buffer, d, next)
-		}
+	if format == Plain {
+		return readPlain(from, d)
 	}
+	return rowfile.Read(from, format, rowfile.Schema[Row]{
+		Columns: columns, Usual: "pattern, reason, expires_at, expires_in and scope", Header: "pattern,reason,expires_at",
+		FromCSV: func(line int, cell func(int) string) (Row, error) {
+			return d.row(line, fields{cell(0), cell(1), cell(2), cell(3), cell(4)})
+		},
+		FromJSON: func(line int, value jsontext.Value) (Row, error) {
+			r, err := rowfile.Unmarshal[jsonRow](line, value, "block", `{"pattern":"ip:203.0.113.7","reason":"scraping"}`)
+			if err != nil {
+				return Row{}, err
+			}
+			return d.row(line, fields{r.Pattern, r.Reason, r.ExpiresAt, r.ExpiresIn, r.Scope})
+		},
+	})
 }
 
-var errRowTooLong = errors.New("the row is longer than 1 MiB; is a quote or brace left open?")
+// columns are those that an export has. The reader takes them in any order and
+// looks at the first five.
+var columns = []string{"pattern", "reason", "expires_at", "expires_in", "scope",
+	"id", "author", "source", "policy", "level", "active", "created_at", "ended_at", "ended_by", "revision"}
 
-// boundedReader fails once a row has taken more than it may.
-type boundedReader struct {
-	from io.Reader
-	left int
-}
-
-func (b *boundedReader) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, errRowTooLong
-	}
-	n, err := b.from.Read(p)
-	b.left -= n
-	return n, err
-}
-
-// unreadable says why a file cannot be read on; what the reader beneath failed
-// with stays as it is.
-func unreadable(line int, err error) error {
-	if errors.Is(err, errRowTooLong) {
-		return &FileError{line, errRowTooLong.Error()}
-	}
-	return err
+// jsonRow is a block as JSON. The fields behind the first five are those of an
+// export, which an import takes and leaves.
+type jsonRow struct {
+	Pattern   string         `json:"pattern"`
+	Reason    string         `json:"reason"`
+	ExpiresAt string         `json:"expires_at"`
+	ExpiresIn string         `json:"expires_in"`
+	Scope     string         `json:"scope"`
+	ID        jsontext.Value `json:"id"`
+	Author    jsontext.Value `json:"author"`
+	Source    jsontext.Value `json:"source"`
+	Policy    jsontext.Value `json:"policy"`
+	Level     jsontext.Value `json:"level"`
+	Active    jsontext.Value `json:"active"`
+	CreatedAt jsontext.Value `json:"created_at"`
+	EndedAt   jsontext.Value `json:"ended_at"`
+	EndedBy   jsontext.Value `json:"ended_by"`
+	Revision  jsontext.Value `json:"revision"`
 }
 
 // Detect returns a file's format by its name, or by its first bytes where the
 // name does not say.
 func Detect(name string, head []byte) Format {
-	switch strings.ToLower(filepath.Ext(name)) {
-	case ".csv":
-		return CSV
-	case ".json", ".jsonl", ".ndjson":
-		return JSON
+	if format := rowfile.Detect(name, head); format != "" {
+		return format
 	}
-	head = bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
-	if len(head) > 0 && (head[0] == '{' || head[0] == '[') {
-		return JSON
-	}
-	first, _, _ := bytes.Cut(head, []byte("\n"))
+	first, _, _ := bytes.Cut(bytes.TrimSpace(rowfile.WithoutMark(head)), []byte("\n"))
 	cells, err := csv.NewReader(bytes.NewReader(first)).Read()
 	if err == nil && slices.ContainsFunc(cells, func(cell string) bool { return strings.EqualFold(strings.TrimSpace(cell), "pattern") }) {
 		return CSV

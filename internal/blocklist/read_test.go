@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rowfile"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -24,7 +25,7 @@ var defaults = blocklist.Defaults{Now: noon, Reason: "imported"}
 // "line: problem", and the error that ended them.
 func read(text string, format blocklist.Format, d blocklist.Defaults) (rows []string, end error) {
 	for row, err := range blocklist.Read(strings.NewReader(text), format, d) {
-		var bad *blocklist.RowError
+		var bad *rowfile.RowError
 		switch {
 		case errors.As(err, &bad):
 			rows = append(rows, bad.Error())
@@ -110,7 +111,7 @@ func TestWhatCannotBeReadOnEndsTheRowsAndSaysWhere(t *testing.T) {
 		"a line without an end":         {blocklist.Plain, "token:a\n" + long, "line 2: the row is longer than 1 MiB"},
 	} {
 		_, err := read(c.text, c.format, defaults)
-		var file *blocklist.FileError
+		var file *rowfile.FileError
 		if !errors.As(err, &file) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}

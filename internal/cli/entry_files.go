@@ -124,7 +124,9 @@ func importBlocks(ctx context.Context, con *console.Console, server *client.Clie
 	if file != con.Stdin {
 		defer file.Close()
 	}
-	answer, err := sendImport(ctx, con, server, file, media, f.options())
+	answer, err := sendFile(con, file, func(from io.Reader) (*wire.ImportAnswer, error) {
+		return server.Blocks.Import(ctx, from, media, f.options())
+	})
 	broad := broadOf(err)
 	if broad == nil {
 		return answer, err
@@ -138,7 +140,10 @@ func importBlocks(ctx context.Context, con *console.Console, server *client.Clie
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	if answer, err = sendImport(ctx, con, server, file, media, options); broadOf(err) != nil {
+	answer, err = sendFile(con, file, func(from io.Reader) (*wire.ImportAnswer, error) {
+		return server.Blocks.Import(ctx, from, media, options)
+	})
+	if broadOf(err) != nil {
 		return nil, &console.ExitError{Code: console.Unconfirmed, Err: fmt.Errorf("%w Blocks or traffic changed since the first answer; repeat the command", err)}
 	}
 	return answer, err
@@ -218,15 +223,15 @@ func printBroad(con *console.Console, all []wire.BroadRow, count int) {
 	}
 }
 
-func sendImport(ctx context.Context, con *console.Console, server *client.Client, file *os.File, media string, options url.Values) (*wire.ImportAnswer, error) {
+// sendFile sends a file and shows how much of it is sent.
+func sendFile[T any](con *console.Console, file *os.File, send func(io.Reader) (T, error)) (T, error) {
 	size := int64(0)
 	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
 		size = info.Size()
 	}
 	bar := con.Progress()
 	defer bar.End()
-	sent := &countingReader{from: file, report: func(done int64) { bar.Show("sending", done, size, true) }}
-	return server.Blocks.Import(ctx, sent, media, options)
+	return send(&countingReader{from: file, report: func(done int64) { bar.Show("sending", done, size, true) }})
 }
 
 // countingReader reports how many bytes were read.
@@ -248,14 +253,8 @@ func printImport(con *console.Console, i *wire.ImportAnswer) error {
 	if p.Format != output.Table {
 		return output.One(p, i, importColumns)
 	}
-	if i.DryRun {
-		p.Sayf("This is a dry run: nothing was changed.")
-	}
-	if err := output.One(p, i, importColumns); err != nil {
+	if err := printRows(p, i, importColumns, i.DryRun, i.InvalidRows, i.Invalid); err != nil {
 		return err
-	}
-	for _, bad := range i.InvalidRows {
-		p.Sayf("  line %d: %s", bad.Line, output.Escape(bad.Problem))
 	}
 	if i.Estimate != nil {
 		p.Sayf("They would have refused %s", estimateSentence(i.Estimate))
@@ -263,6 +262,23 @@ func printImport(con *console.Console, i *wire.ImportAnswer) error {
 	if i.Confirm != "" {
 		printBroad(con, i.Broad, i.BroadCount)
 		con.Notef("The import needs --yes.")
+	}
+	return nil
+}
+
+// printRows prints what an import did, or would do, and the invalid rows.
+func printRows[T any](p *output.Printer, i T, columns []output.Column[T], isDryRun bool, bad []wire.BadRow, invalid int) error {
+	if isDryRun {
+		p.Sayf("This is a dry run: nothing was changed.")
+	}
+	if err := output.One(p, i, columns); err != nil {
+		return err
+	}
+	for _, row := range bad {
+		p.Sayf("  line %d: %s", row.Line, output.Escape(row.Problem))
+	}
+	if more := invalid - len(bad); more > 0 {
+		p.Sayf("  And %d more.", more)
 	}
 	return nil
 }

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -179,23 +181,23 @@ func newKeyPlans(con *console.Console) *cobra.Command {
 
 func newKeyImport(con *console.Console) *cobra.Command {
 	var format string
-	var skipBad bool
+	var skipBad, dryRun bool
 	c := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Set the plans, labels and notes of many keys from a file",
 		Long: `Set the plans, labels and notes of up to a million keys from a file, - for standard input:
 all or nothing, or with --skip-bad only the valid rows. A file is CSV with named columns
-(key, plan, labels separated by spaces, note), or JSON lines. What a row leaves out is
-removed from its key. Other keys, and limits of keys, stay as they are.`,
-		Example: "admin key import customers.csv\nadmin key export | admin key import - --format csv",
+(key, plan, labels separated by spaces, note), or JSON. What a row leaves out is removed
+from its key. Other keys, and limits of keys, stay as they are. A key may be in one row only.
+
+--dry-run changes nothing and prints how many keys are new, replaced and unchanged, the
+first of them, and the invalid rows. Plans that no policy applies to are named.`,
+		Example: "admin key import customers.csv --dry-run\nadmin key import customers.csv\nadmin key export | admin key import - --format csv",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			media, err := (&importFlags{format: format}).media(args[0])
-			switch {
-			case err != nil || media == "text/plain":
+			if err != nil || media == "text/plain" {
 				return console.Usagef("the format of %q is unknown; set --format to csv or json", args[0])
-			case media == "application/json":
-				media = "application/x-ndjson"
 			}
 			file := con.Stdin
 			if args[0] != "-" {
@@ -204,23 +206,66 @@ removed from its key. Other keys, and limits of keys, stay as they are.`,
 				}
 				defer file.Close()
 			}
-			did, err := server.Keys.ImportProfiles(c.Context(), file, media, skipBad)
+			options := url.Values{}
+			if skipBad {
+				options.Set("skip_bad", "true")
+			}
+			if dryRun {
+				options.Set("dry_run", "true")
+			}
+			did, err := sendFile(con, file, func(from io.Reader) (*wire.ProfileImport, error) {
+				return server.Keys.ImportProfiles(c.Context(), from, media, options)
+			})
 			if err != nil {
 				return err
 			}
-			p := con.Printer()
-			if err := output.One(p, *did, profileImportColumns); err != nil || p.Format != output.Table {
-				return err
-			}
-			for _, bad := range did.InvalidRows {
-				p.Sayf("  line %d: %s", bad.Line, output.Escape(bad.Problem))
-			}
-			return nil
+			return printProfileImport(con.Printer(), *did)
 		}),
 	}
-	c.Flags().StringVar(&format, "format", "", "csv or json (lines); by the file's extension if omitted")
+	c.Flags().StringVar(&format, "format", "", "csv or json; by the file's extension if omitted")
 	c.Flags().BoolVar(&skipBad, "skip-bad", false, "skip invalid rows instead of importing nothing")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would change without changing it")
 	return c
+}
+
+func printProfileImport(p *output.Printer, did wire.ProfileImport) error {
+	if p.Format != output.Table {
+		return output.One(p, did, profileImportColumns)
+	}
+	if err := printRows(p, did, profileImportColumns, did.DryRun, did.InvalidRows, did.Invalid); err != nil {
+		return err
+	}
+	for _, plan := range did.Plans {
+		if plan.Policy == "" {
+			p.Sayf("No policy applies to plan:%s, which %s: such a plan changes nothing.", output.Escape(plan.Plan), rowsText(plan.Rows))
+		}
+	}
+	if len(did.Changes) > 0 {
+		p.Sayf("The keys that would change:")
+	}
+	for _, change := range did.Changes {
+		was := "nothing"
+		if change.Before != nil {
+			was = profileText(change.Before)
+		}
+		p.Sayf("  line %d, %s: %s, now %s", change.Line, output.Escape(change.Key), profileText(&change.After), was)
+	}
+	if more := did.Created + did.Replaced - len(did.Changes); len(did.Changes) > 0 && more > 0 {
+		p.Sayf("  And %d more.", more)
+	}
+	return nil
+}
+
+func rowsText(n int) string {
+	if n == 1 {
+		return "1 row has"
+	}
+	return fmt.Sprintf("%d rows have", n)
+}
+
+// profileText writes what is kept of a key on one line.
+func profileText(p *wire.ProfileRequest) string {
+	return output.Escape(strings.Join(slices.DeleteFunc([]string{p.Plan, strings.Join(p.Labels, " "), p.Note}, func(part string) bool { return part == "" }), ", "))
 }
 
 func newKeyExport(con *console.Console) *cobra.Command {
@@ -290,4 +335,5 @@ var profileImportColumns = []output.Column[wire.ProfileImport]{
 	{Name: "replaced", Head: "Replaced", Cell: func(i wire.ProfileImport) output.Cell { return output.Number(i.Replaced) }},
 	{Name: "unchanged", Head: "Unchanged", Cell: func(i wire.ProfileImport) output.Cell { return output.Number(i.Unchanged) }},
 	{Name: "invalid", Head: "Invalid", Cell: func(i wire.ProfileImport) output.Cell { return output.Number(i.Invalid) }},
+	{Name: "dry_run", Cell: func(i wire.ProfileImport) output.Cell { return output.YesNo(i.DryRun) }},
 }

@@ -54,6 +54,17 @@ func (p *Profile) LimitAt(now time.Time) *Limit {
 	return p.Limit
 }
 
+// Same reports whether both say the same of a key; nil says nothing.
+func Same(a, b *Profile) bool {
+	if a == nil {
+		a = &Profile{}
+	}
+	if b == nil {
+		b = &Profile{}
+	}
+	return a.Plan == b.Plan && a.Note == b.Note && slices.Equal(a.Labels, b.Labels) && a.Limit.Equal(b.Limit)
+}
+
 // FieldError says which field of a profile is wrong and what would be right.
 type FieldError struct {
 	Field   string // as in the API, for example "labels[2]"

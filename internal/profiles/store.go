@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
 )
 
 // Store keeps profiles. Each change is recorded in the audit. Errors that an operator can
@@ -53,6 +54,30 @@ type Page struct {
 // ImportResult counts what an import did.
 type ImportResult struct {
 	Created, Replaced, Unchanged int
+}
+
+// Count counts a row that makes after of what was kept of its key, nil for nothing, and
+// reports whether they are the same.
+func (r *ImportResult) Count(before, after *Profile) (isSame bool) {
+	switch {
+	case Same(before, after):
+		r.Unchanged++
+		return true
+	case before == nil || before.IsZero():
+		r.Created++
+	default:
+		r.Replaced++
+	}
+	return false
+}
+
+// CheckPlanCount returns a fault where a file of keys makes more different plans than there
+// may be.
+func CheckPlanCount(before, after int) error {
+	if after > MaxPlans && after > before {
+		return fault.New(fault.Invalid, "With this file keys would have %d different plans; at most %d are allowed.", after, MaxPlans)
+	}
+	return nil
 }
 
 // PlanCount is how many keys have a plan.

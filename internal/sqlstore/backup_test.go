@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/test/storetest"
@@ -103,6 +104,79 @@ func TestRestore_brings_the_old_state_back_while_running(t *testing.T) {
 	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:after", time.Time{}), blocks.Fail)
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(f.URL), ".stint-*")); err != nil || len(left) != 0 {
 		t.Errorf("temporary files are left: %q, %v", left, err)
+	}
+}
+
+// TestRestore_brings_profiles_and_saved_views_back changes, deletes and adds some of both
+// after the backup, and looks at them in the database and in a node's copy.
+func TestRestore_brings_profiles_and_saved_views_back(t *testing.T) {
+	f := storetest.OpenSQLite(t)
+	ctx := t.Context()
+	put := func(p profiles.Profile) {
+		t.Helper()
+		if _, err := f.Profiles.PutProfile(ctx, storetest.Operator, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stack, err := rules.ParseStack([]string{"5/s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(profiles.Profile{Key: "token:changed", Plan: "gold", Labels: []string{"region=eu", "vip"}, Note: "Contract 17"})
+	put(profiles.Profile{Key: "token:deleted", Plan: "silver"})
+	limit := &profiles.Limit{Rules: stack, Reason: "launch", Expires: f.Clock.Now().Add(time.Hour)}
+	if _, err := f.Profiles.PutLimit(ctx, storetest.Operator, "token:deleted", limit); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := f.Views.AddView(ctx, storetest.Operator, "Open scrapers", "last=24h&state=open")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Views.AddView(ctx, storetest.Operator, "Worst", "min_offences=100"); err != nil {
+		t.Fatal(err)
+	}
+	path := storetest.Backup(t, f)
+
+	put(profiles.Profile{Key: "token:changed", Plan: "free"})
+	put(profiles.Profile{Key: "token:later", Plan: "gold"})
+	if _, err := f.Profiles.DeleteProfile(ctx, storetest.Operator, "token:deleted"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Views.AddView(ctx, storetest.Operator, "Later", "last=1h"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Views.DeleteView(ctx, storetest.Operator, kept.ID); err != nil {
+		t.Fatal(err)
+	}
+	c := catalog.New(f, f.Clock.Now)
+	if err := c.Refresh(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Restore(ctx, storetest.Operator, path); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Reload(ctx); err != nil {
+		t.Fatal(err)
+	}
+	page, err := f.Profiles.FindProfiles(ctx, profiles.Filter{})
+	if err != nil || page.Total != 2 {
+		t.Fatalf("%d keys are kept, %v", page.Total, err)
+	}
+	changed, deleted := page.Items[0], page.Items[1]
+	if changed.Plan != "gold" || strings.Join(changed.Labels, " ") != "region=eu vip" || changed.Note != "Contract 17" || deleted.Plan != "silver" || deleted.Limit == nil || deleted.Limit.Rules.String() != stack.String() {
+		t.Errorf("kept are %+v and %+v", changed, deleted)
+	}
+	if found, err := f.Profiles.FindProfiles(ctx, profiles.Filter{Label: "vip"}); err != nil || found.Total != 1 {
+		t.Errorf("%d keys have the label, %v", found.Total, err)
+	}
+	for key, plan := range map[string]string{"token:changed": "gold", "token:deleted": "silver", "token:later": ""} {
+		if got := profiles.Subject(storetest.Key(t, key), c.Profiles().Find(storetest.Key(t, key))).Plan; got != plan {
+			t.Errorf("a node counts %s under the plan %q, want %q", key, got, plan)
+		}
+	}
+	views, err := f.Views.FindViews(ctx)
+	if err != nil || len(views) != 2 || views[0].ID != kept.ID || views[0].Name != "Open scrapers" || views[0].Query != kept.Query || views[1].Name != "Worst" {
+		t.Errorf("the views are %+v, %v", views, err)
 	}
 }
 

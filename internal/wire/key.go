@@ -153,15 +153,38 @@ type OwnLimitRequest struct {
 	ExpiresAt Time     `json:"expires_at,omitzero"`
 }
 
-// ProfileImport is what an import of profiles did.
+// ProfileImport is what an import of profiles did, or a dry run would do.
 type ProfileImport struct {
-	Rows      int `json:"rows"`      // valid and invalid
-	Created   int `json:"created"`   // keys of which nothing was kept
-	Replaced  int `json:"replaced"`  // keys of which something else was kept
-	Unchanged int `json:"unchanged"` // keys of which the same was kept
-	Invalid   int `json:"invalid"`   // rows that cannot be imported
+	DryRun    bool `json:"dry_run"`   // nothing was changed; the counts are what an import would do
+	Rows      int  `json:"rows"`      // valid and invalid
+	Created   int  `json:"created"`   // keys of which nothing was kept
+	Replaced  int  `json:"replaced"`  // keys of which something else was kept
+	Unchanged int  `json:"unchanged"` // keys of which the same was kept
+	Invalid   int  `json:"invalid"`   // rows that cannot be imported
 	// InvalidRows are the first of the invalid rows.
 	InvalidRows []BadRow `json:"invalid_rows"`
+	// Plans are those that the valid rows name, the one of most rows first.
+	Plans []ImportedPlan `json:"plans"`
+	// Changes are the first of the keys that a dry run would create or replace, in the
+	// order of the file; empty after an import.
+	Changes []ProfileImportChange `json:"changes"`
+}
+
+// ImportedPlan is a plan that a file of keys names.
+type ImportedPlan struct {
+	Plan string `json:"plan"` // the name of the plan
+	Rows int    `json:"rows"` // the number of rows that name it
+	// Policy is the enforcing policy that selects keys of the plan, null for none: their
+	// plan then changes nothing.
+	Policy NullString `json:"policy"`
+}
+
+// ProfileImportChange is what a file changes of one key.
+type ProfileImportChange struct {
+	Line   int             `json:"line"`   // of the file, from 1
+	Key    string          `json:"key"`    // the key
+	Before *ProfileRequest `json:"before"` // what is kept of the key now, null for nothing
+	After  ProfileRequest  `json:"after"`  // what would be kept
 }
 
 // PlanCount is how many keys have a plan.

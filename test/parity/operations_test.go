@@ -50,13 +50,16 @@ var keyChanges = []change{
 	},
 	{
 		name: "profiles: import", rest: request{"POST", "/v1/profiles/import", "key,plan\nkey$N:9,gold\n"},
-		cli:    command{args: []string{"key", "import", "{file:key,plan\nkey$N:9,gold\n}", "--format", "csv"}},
-		result: "/v1/keys/key$N:9", lacks: map[string]string{pages: noProfileFile},
+		cli: command{args: []string{"key", "import", "{file:key,plan\nkey$N:9,gold\n}", "--format", "csv"}},
+		pages: []form{
+			{path: "/keys/import", upload: "key,plan\nkey$N:9,gold\n"}, {path: "/keys/import/confirm", fields: []string{"file", "{field:file}"}},
+		},
+		result: "/v1/keys/key$N:9",
 	},
 	{
 		name: "profiles: import a bad row", want: fault{"invalid", ""}, rest: request{"POST", "/v1/profiles/import", "key,plan\nkey$N:9,Gold\n"},
 		cli:   command{args: []string{"key", "import", "{file:key,plan\nkey$N:9,Gold\n}", "--format", "csv"}},
-		lacks: map[string]string{pages: noProfileFile},
+		lacks: map[string]string{pages: noBadRows},
 	},
 	{
 		name: "own limit: set a bad rule", want: fault{"invalid", "rules"}, rest: request{"PUT", "/v1/keys/key$N:6/limit", `{"rules":["5/x"],"reason":"launch"}`},
@@ -203,7 +206,7 @@ var detectionChanges = []change{
 
 var limitAddresses = step{request: request{"PUT", "/v1/policies/addresses?confirm=addresses if *", policyBody("ip:198.48.0.0/12", "1/1h")}}
 
-const noProfileFile = "the page Keys exports a file; files are imported by REST and the command"
+const noBadRows = "its dry run lists the rows, and offers to import the others"
 
 // imported are the two forms of an import on a page.
 func imported(list string, more ...string) []form {
@@ -226,7 +229,7 @@ var bulkChanges = []change{
 	},
 	{
 		name: "import a bad row", want: fault{"invalid", ""}, rest: request{"POST", importQuery, "198.19.$O.300\n"}, cli: importCommand("198.19.$O.300\n"),
-		lacks: map[string]string{pages: "its dry run lists the rows, and offers to import the others"},
+		lacks: map[string]string{pages: noBadRows},
 	},
 	{
 		name: "import a broad row without a confirmation", want: fault{"confirmation_required", "confirm"}, rest: request{"POST", importQuery, "\"imp$N:*\"\n"},

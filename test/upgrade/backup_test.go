@@ -2,12 +2,15 @@ package upgrade_test
 
 import (
 	"bytes"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -16,6 +19,9 @@ func TestSharedDataIsBackedUpAndRestored(t *testing.T) {
 	n := start(t, newProgram(t), "--redis-url", cache.URL, "--database-url", database.URL)
 	f := fixture{MadeAt: time.Now().UnixMilli()}
 	token := n.fill()
+	do[wire.Profile](n, http.MethodPut, wire.PathKeys+"/token:customer", `{"plan":"gold","labels":["region=eu","vip"],"note":"Contract 17"}`)
+	do[wire.Profile](n, http.MethodPut, wire.PathKeys+"/token:customer/limit", `{"rules":["5/s"],"reason":"launch","expires_in":"30d"}`)
+	view := do[wire.View](n, http.MethodPost, wire.PathViews, `{"name":"Open scrapers","query":"last=24h&state=open"}`)
 
 	folder := filepath.Join(t.TempDir(), "backups")
 	command := exec.Command("../../deploy/backup/stint-backup", folder)
@@ -43,6 +49,13 @@ func TestSharedDataIsBackedUpAndRestored(t *testing.T) {
 		"--database-url", postgresFrom(t, filepath.Join(backup, "postgres.dump")).URL, "--check-deadline", "10s")
 	restored.wantKept(f, token)
 	restored.wantLimits()
+	kept := do[wire.Profile](restored, http.MethodGet, wire.PathKeys+"/token:customer", "")
+	if kept.Plan != "gold" || strings.Join(kept.Labels, " ") != "region=eu vip" || kept.Note != "Contract 17" || kept.Limit == nil || !kept.Limit.Active {
+		t.Errorf("kept of the customer is %+v", kept)
+	}
+	if views := do[wire.Page[wire.View]](restored, http.MethodGet, wire.PathViews, ""); len(views.Items) != 1 || views.Items[0] != view {
+		t.Errorf("the views are %+v, want %+v", views.Items, view)
+	}
 
 	// A backup that fails leaves no folder that looks like one.
 	cache.Kill()

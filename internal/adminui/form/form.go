@@ -4,8 +4,8 @@ import (
 	"errors"
 	"mime"
 	"net/url"
+	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
@@ -19,9 +19,10 @@ const maxForm = 1 << 20
 
 // The routes whose forms may contain a file.
 const (
-	ImportPath    = "/blocks/import"
-	TryNewPath    = "/new-policy/try"
-	TryPolicyPath = "/policies/:name/try"
+	ImportBlocksPath = "/blocks/import"
+	ImportKeysPath   = "/keys/import"
+	TryNewPath       = "/new-policy/try"
+	TryPolicyPath    = "/policies/:name/try"
 )
 
 type requestKey string
@@ -71,7 +72,7 @@ func Fields(c *fiber.Ctx) (url.Values, error) {
 
 // HasUpload reports whether the form of a route may contain a file.
 func HasUpload(path string) bool {
-	return path == ImportPath || path == TryNewPath || path == TryPolicyPath
+	return slices.Contains([]string{ImportBlocksPath, ImportKeysPath, TryNewPath, TryPolicyPath}, path)
 }
 
 var ErrMalformed = fault.New(fault.Malformed, "Nothing was changed: the form ended early or cannot be read.")
@@ -110,13 +111,7 @@ func Read(c *httpserver.Call) (url.Values, error) {
 // Line returns a field of one line, without spaces around it.
 func Line(values url.Values, name string, maxBytes int) (string, error) {
 	value := strings.TrimSpace(values.Get(name))
-	switch {
-	case len(value) > maxBytes:
-		return value, fault.Field(name, "has %d bytes; at most %d are allowed", len(value), maxBytes)
-	case strings.ContainsFunc(value, unicode.IsControl):
-		return value, fault.Field(name, "holds a control character, such as a line break; remove it")
-	}
-	return value, nil
+	return value, fault.CheckLine(name, value, maxBytes)
 }
 
 // Choice is one option of a field.

@@ -133,7 +133,7 @@ func (h *HeldFile[T]) fill(from io.Reader) error {
 	case err != nil:
 		return uploadError(err)
 	case size > maxHeldBytes:
-		return fault.New(fault.TooLarge, "The file has more than %d MB. Split it, or use the command line: admin block import.", maxHeldBytes>>20)
+		return fault.New(fault.TooLarge, "The file has more than %d MB. Split it, or import it by the command line.", maxHeldBytes>>20)
 	case size == 0:
 		return fault.Field("file", "Choose a file or paste a list; this one is empty.")
 	}

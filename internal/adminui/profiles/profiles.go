@@ -1,5 +1,6 @@
 // Package profiles is the page of the keys of which something is kept, plans, labels, notes
-// and limits of their own, and the actions of these on the page of a key.
+// and limits of their own, the page that imports them, and the actions of these on the page
+// of a key.
 package profiles
 
 import (
@@ -8,13 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-dev/stint/internal/admin"
+	use "github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Path is the path of the page.
@@ -23,17 +25,18 @@ const Path = "/keys"
 // Handler shows and changes what is kept about keys.
 type Handler struct {
 	*site.Site
-	Profiles *admin.Profiles
+	Profiles *use.Profiles
 }
 
 // Routes returns the page and its actions.
 func (h *Handler) Routes() []httpserver.Route {
-	return []httpserver.Route{
+	imports := &importHandler{Site: h.Site, profiles: h.Profiles}
+	return append(imports.routes(), []httpserver.Route{
 		h.Get(Path, identity.Read, h.showKeys),
 		h.Post(site.KeyPath+"/profile", identity.Operate, h.setProfile),
 		h.Post(site.KeyPath+"/limit", identity.Operate, h.setLimit),
 		h.Post(site.KeyPath+"/limit/end", identity.Operate, h.endLimit),
-	}
+	}...)
 }
 
 // keysPage lists the keys of which something is kept.
@@ -49,7 +52,7 @@ type keysPage struct {
 
 // plan is one plan of the filter.
 type plan struct {
-	admin.PlanUse
+	use.PlanUse
 	Address string
 	Current bool
 }
@@ -95,16 +98,26 @@ func (h *Handler) showKeys(c *httpserver.Call) error {
 
 // address returns the address of the page with its filter and one more parameter.
 func (p *keysPage) address(name, value string) string {
-	q := url.Values{name: {value}}
+	q := p.filter()
+	q.Set(name, value)
+	return Path + "?" + q.Encode()
+}
+
+// Export returns the address of what the filter selects as a CSV.
+func (p keysPage) Export() string { return wire.PathProfiles + "/export?" + p.filter().Encode() }
+
+// filter returns the filter as the parameters of the page and of the API.
+func (p *keysPage) filter() url.Values {
+	q := url.Values{}
 	for name, value := range map[string]string{"plan": p.Plan, "label": p.Label, "search": p.Search} {
 		if value != "" {
 			q.Set(name, value)
 		}
 	}
 	if p.Limited {
-		q.Set("limited", "1")
+		q.Set("limited", "true")
 	}
-	return Path + "?" + q.Encode()
+	return q
 }
 
 // Filtered reports whether the list shows only some keys.
@@ -120,7 +133,7 @@ func (h *Handler) setProfile(c *httpserver.Call) error {
 		return err
 	}
 	by, key := site.CallerOf(c), values.Get("key")
-	change := admin.ProfileChange{Plan: strings.TrimSpace(values.Get("plan")), Labels: admin.SplitLabels(values.Get("labels")), Note: values.Get("note")}
+	change := use.Change{Plan: strings.TrimSpace(values.Get("plan")), Labels: use.SplitLabels(values.Get("labels")), Note: values.Get("note")}
 	if change.Plan == "" && len(change.Labels) == 0 && strings.TrimSpace(change.Note) == "" && values.Get("delete") != "" {
 		if _, err := h.Profiles.Delete(c.Context(), by, key); err != nil {
 			return err
@@ -138,7 +151,7 @@ func (h *Handler) setLimit(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	o := admin.OwnLimit{Rules: rules.SplitRules(values.Get("rules")), Reason: values.Get("reason")}
+	o := use.OwnLimit{Rules: rules.SplitRules(values.Get("rules")), Reason: values.Get("reason")}
 	if o.Expiry, err = site.ExpiryOf(values.Get("for"), values.Get("until"), h.Now()); err != nil {
 		return err
 	}

@@ -15,9 +15,9 @@ import (
 // GateCheck validates the values of a check of one key. detail is the default of
 // c.Detail. An error is a *fault.Error.
 func (c *Check) GateCheck(parser keys.Parser, detail string) (gate.Check, error) {
-	key, err := parser.Key(c.Key)
+	key, err := fault.ParseKey(parser, "key", c.Key)
 	if err != nil {
-		return gate.Check{}, fault.Field("key", "%s", strings.TrimPrefix(err.Error(), "the key "))
+		return gate.Check{}, err
 	}
 	if c.Policy != "" {
 		if err := rules.CheckName(c.Policy); err != nil {

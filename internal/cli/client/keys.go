@@ -70,11 +70,8 @@ func (k Keys) Plans(ctx context.Context) ([]wire.PlanCount, error) {
 }
 
 // ImportProfiles sets the plans, labels and notes of the keys of a file of a media type.
-func (k Keys) ImportProfiles(ctx context.Context, file io.Reader, media string, skipBad bool) (*wire.ProfileImport, error) {
-	options := url.Values{}
-	if skipBad {
-		options.Set("skip_bad", "true")
-	}
+// options holds the API's query parameters.
+func (k Keys) ImportProfiles(ctx context.Context, file io.Reader, media string, options url.Values) (*wire.ProfileImport, error) {
 	return call[wire.ProfileImport](ctx, k.conn, request{method: http.MethodPost, path: wire.PathProfiles + "/import", query: options, stream: file, media: media, slow: true})
 }
 

@@ -385,12 +385,8 @@ func readPlans(path string, parser keys.Parser) (func(keys.Key) string, error) {
 		return nil, err
 	}
 	defer file.Close()
-	format := profilelist.CSV
-	if ext := strings.ToLower(filepath.Ext(path)); ext == ".jsonl" || ext == ".ndjson" || ext == ".json" {
-		format = profilelist.JSON
-	}
 	plans := map[string]string{}
-	for p, err := range profilelist.Read(file, format, parser) {
+	for p, err := range profilelist.Read(file, profilelist.Detect(path, nil), parser) {
 		if err != nil {
 			return nil, console.Usagef("--keys %q: %w", path, err)
 		}

@@ -60,7 +60,7 @@ func TestAPatternOfAnOriginSelectsCountedKeys(t *testing.T) {
 		if err != nil || seen.Keys != 8 || seen.Offenders != 8 || seen.Refused != 68 || seen.Allowed != 5 || len(seen.Samples) != 2 || seen.Samples[0].Key != "ip:203.0.113.6" || seen.AllRefused != 68+7*20+30 {
 			t.Errorf("seen: %+v, %v", seen, err)
 		}
-		report, err := service(f).Origins(t.Context(), offences.Query{From: q.From, To: q.To}, false)
+		report, err := service(f).Origins(t.Context(), offences.Query{From: q.From, To: q.To}, "asn")
 		if err != nil || report.Total != 3 || report.Rows[0].Pattern.String() != "asn:64501" || report.Rows[0].Offences != 140 || report.Rows[1].Keys != 8 || !report.Rows[2].Pattern.IsZero() {
 			t.Errorf("by network: %+v, %v", report, err)
 		}

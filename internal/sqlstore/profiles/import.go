@@ -31,7 +31,7 @@ type importCounts struct {
 
 // ImportProfiles implements profiles.Store. The rows are written to a temporary file
 // first: their reader may be slow, and no other change can be made while the transaction
-// is open. Of rows of one key the last counts.
+// is open.
 func (s *Store) ImportProfiles(ctx context.Context, by audit.Actor, all iter.Seq2[*profiles.Profile, error]) (result profiles.ImportResult, err error) {
 	file, err := os.CreateTemp("", "stint-import-*")
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Store) ImportProfiles(ctx context.Context, by audit.Actor, all iter.Seq
 		if _, err := file.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		run := &importRun{Tx: In(t), places: map[string]int{}}
+		run := &importRun{Tx: In(t)}
 		before, err := run.countDifferentPlans()
 		if err != nil {
 			return err
@@ -57,11 +57,11 @@ func (s *Store) ImportProfiles(ctx context.Context, by audit.Actor, all iter.Seq
 			return err
 		}
 		after, err := run.countDifferentPlans()
+		if err == nil {
+			err = profiles.CheckPlanCount(before, after)
+		}
 		if err != nil {
 			return err
-		}
-		if after > profiles.MaxPlans && after > before {
-			return fault.New(fault.Invalid, "With this file keys would have %d different plans; at most %d are allowed.", after, profiles.MaxPlans)
 		}
 		if result = run.result; result.Created+result.Replaced == 0 {
 			return db.ErrUnchanged
@@ -99,7 +99,6 @@ func writeRows(ctx context.Context, file io.Writer, all iter.Seq2[*profiles.Prof
 type importRun struct {
 	Tx
 	piece  []*profiles.Profile
-	places map[string]int // in piece by key
 	result profiles.ImportResult
 }
 
@@ -113,13 +112,7 @@ func (r *importRun) all(rows *gob.Decoder) error {
 		if err != nil {
 			return err
 		}
-		p := &profiles.Profile{Key: row.Key, Plan: row.Plan, Labels: row.Labels, Note: row.Note}
-		if at, twice := r.places[p.Key]; twice {
-			r.piece[at] = p
-		} else {
-			r.places[p.Key] = len(r.piece)
-			r.piece = append(r.piece, p)
-		}
+		r.piece = append(r.piece, &profiles.Profile{Key: row.Key, Plan: row.Plan, Labels: row.Labels, Note: row.Note})
 		if len(r.piece) == importPiece {
 			if err := r.flush(); err != nil {
 				return err
@@ -150,16 +143,9 @@ func (r *importRun) flush() error {
 		if was != nil {
 			p.Limit = was.Limit
 		}
-		switch {
-		case isSame(was, p):
-			r.result.Unchanged++
-			continue
-		case was == nil || was.IsZero():
-			r.result.Created++
-		default:
-			r.result.Replaced++
+		if !r.result.Count(was, p) {
+			changed = append(changed, p)
 		}
-		changed = append(changed, p)
 	}
 	if len(changed) > 0 {
 		if err := r.write(changed...); err != nil {
@@ -167,7 +153,6 @@ func (r *importRun) flush() error {
 		}
 	}
 	r.piece = r.piece[:0]
-	clear(r.places)
 	return nil
 }
 

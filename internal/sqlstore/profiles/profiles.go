@@ -182,14 +182,3 @@ func (s *snapshot) profile() (*profiles.Profile, error) {
 	p.Limit = &profiles.Limit{Rules: stack, Reason: s.Limit.Reason, Author: s.Limit.Author, Created: s.Limit.Created, Expires: s.Limit.Expires}
 	return p, nil
 }
-
-// isSame reports whether both say the same; either may be nil.
-func isSame(a, b *profiles.Profile) bool {
-	if a == nil {
-		a = &profiles.Profile{}
-	}
-	if b == nil {
-		b = &profiles.Profile{}
-	}
-	return a.Plan == b.Plan && a.Note == b.Note && slices.Equal(a.Labels, b.Labels) && a.Limit.Equal(b.Limit)
-}

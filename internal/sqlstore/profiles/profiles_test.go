@@ -170,7 +170,7 @@ func TestImportAndFind(t *testing.T) {
 		for i := range 4500 { // more than two pieces
 			all = append(all, profiles.Profile{Key: fmt.Sprintf("k:%04d", i), Plan: []string{"free", "gold"}[i%2], Labels: []string{fmt.Sprint("n", i%3)}})
 		}
-		all = append(all, profiles.Profile{Key: "k:4499", Plan: "gold", Labels: []string{"last"}})
+		all[4499].Labels = []string{"last"}
 		got, err := s.ImportProfiles(ctx, storetest.Operator, rows(all...))
 		if err != nil || got != (profiles.ImportResult{Created: 4499, Replaced: 1}) {
 			t.Fatalf("%+v, %v", got, err)

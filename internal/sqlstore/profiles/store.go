@@ -81,7 +81,7 @@ func (t Tx) change(key, action, summary string, next func(p *profiles.Profile) e
 	if err := next(after); err != nil {
 		return nil, err
 	}
-	if isSame(before, after) {
+	if profiles.Same(before, after) {
 		return after, db.ErrUnchanged
 	}
 	if before == nil || before.Plan != after.Plan {

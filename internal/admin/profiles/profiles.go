@@ -1,4 +1,6 @@
-package admin
+// Package profiles holds the use cases of what is kept about keys: plans, labels, notes and
+// limits of their own, one by one and from files.
+package profiles
 
 import (
 	"context"
@@ -7,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
@@ -19,31 +21,32 @@ import (
 // Profiles is the use case of what is kept about keys: plans, labels, notes and limits of
 // their own.
 type Profiles struct {
-	View  ProfileView
+	View  View
 	Store profiles.Store
 	Now   func() time.Time
 }
 
-// ProfileView is the node's copy of the policies and of the settings that keys are read by.
-type ProfileView interface {
+// View is the node's copy of the policies and of the settings that keys are read by.
+type View interface {
 	Parser() keys.Parser
 	Selector() *rules.Selector
 }
 
-// ProfileFormat is how a file holds profiles.
-type ProfileFormat = profilelist.Format
-
-// The formats.
+// The formats of files of keys.
 const (
-	ProfilesCSV  = profilelist.CSV
-	ProfilesJSON = profilelist.JSON
+	CSV  = profilelist.CSV
+	JSON = profilelist.JSON
 )
+
+// DetectFormat returns a file's format by its name or, where the name does not say, by its
+// first bytes.
+func DetectFormat(name string, head []byte) admin.FileFormat { return profilelist.Detect(name, head) }
 
 // SplitLabels returns the labels of a text, which spaces, commas or semicolons separate.
 func SplitLabels(text string) []string { return profilelist.SplitLabels(text) }
 
-// ProfileChange is what is kept of a key from now on, beside its limit.
-type ProfileChange struct {
+// Change is what is kept of a key from now on, beside its limit.
+type Change struct {
 	Plan   string // "" for none
 	Labels []string
 	Note   string
@@ -57,11 +60,8 @@ type OwnLimit struct {
 }
 
 func (u *Profiles) parse(text string) (string, error) {
-	k, err := u.View.Parser().Key(text)
-	if err != nil {
-		return "", fault.Field("key", "%s", strings.TrimPrefix(err.Error(), "the key "))
-	}
-	return k.String(), nil
+	k, err := fault.ParseKey(u.View.Parser(), "key", text)
+	return k.String(), err
 }
 
 // profileFault makes a fault of a field of a profile.
@@ -118,17 +118,23 @@ func (u *Profiles) Plans(ctx context.Context) ([]PlanUse, error) {
 	all := make([]PlanUse, len(counts))
 	for i, count := range counts {
 		all[i].PlanCount = count
-		who := rules.Subject{Plan: count.Plan}
-		by, _ := selector.Matched(who)
-		if policy, _ := selector.Select(who); policy != nil && rules.IsPlan(by) {
-			all[i].Policy = policy.Name
-		}
+		all[i].Policy = policyOf(selector, count.Plan)
 	}
 	return all, nil
 }
 
+// policyOf returns the policy that selects the keys of a plan by it, "" for none.
+func policyOf(selector *rules.Selector, plan string) string {
+	who := rules.Subject{Plan: plan}
+	by, _ := selector.Matched(who)
+	if policy, _ := selector.Select(who); policy != nil && rules.IsPlan(by) {
+		return policy.Name
+	}
+	return ""
+}
+
 // Put replaces the plan, the labels and the note of a key. Its limit stays.
-func (u *Profiles) Put(ctx context.Context, by Caller, key string, c ProfileChange) (*profiles.Profile, error) {
+func (u *Profiles) Put(ctx context.Context, by admin.Caller, key string, c Change) (*profiles.Profile, error) {
 	parsed, err := u.parse(key)
 	if err != nil {
 		return nil, err
@@ -144,7 +150,7 @@ func (u *Profiles) Put(ctx context.Context, by Caller, key string, c ProfileChan
 }
 
 // Delete deletes all that is kept of a key, its limit included.
-func (u *Profiles) Delete(ctx context.Context, by Caller, key string) (*profiles.Profile, error) {
+func (u *Profiles) Delete(ctx context.Context, by admin.Caller, key string) (*profiles.Profile, error) {
 	parsed, err := u.parse(key)
 	if err != nil {
 		return nil, err
@@ -154,7 +160,7 @@ func (u *Profiles) Delete(ctx context.Context, by Caller, key string) (*profiles
 
 // SetLimit gives a key a limit of its own, in place of one that it has: until it expires or
 // is ended, its rules replace those of the key's policy.
-func (u *Profiles) SetLimit(ctx context.Context, by Caller, key string, o OwnLimit) (*profiles.Profile, error) {
+func (u *Profiles) SetLimit(ctx context.Context, by admin.Caller, key string, o OwnLimit) (*profiles.Profile, error) {
 	parsed, err := u.parse(key)
 	if err != nil {
 		return nil, err
@@ -174,7 +180,7 @@ func (u *Profiles) SetLimit(ctx context.Context, by Caller, key string, o OwnLim
 }
 
 // EndLimit ends a key's own limit.
-func (u *Profiles) EndLimit(ctx context.Context, by Caller, key, reason string) (*profiles.Profile, error) {
+func (u *Profiles) EndLimit(ctx context.Context, by admin.Caller, key, reason string) (*profiles.Profile, error) {
 	parsed, err := u.parse(key)
 	if err != nil {
 		return nil, err
@@ -187,7 +193,7 @@ func (u *Profiles) EndLimit(ctx context.Context, by Caller, key, reason string) 
 
 // Export writes the profiles that a filter selects as Import reads them, page by page, so
 // that a slow reader holds no transaction open.
-func (u *Profiles) Export(ctx context.Context, w io.Writer, f profiles.Filter, format ProfileFormat) error {
+func (u *Profiles) Export(ctx context.Context, w io.Writer, f profiles.Filter, format admin.FileFormat) error {
 	out := profilelist.NewWriter(w, format)
 	f.Limit, f.Cursor = 1000, ""
 	for {
@@ -204,48 +210,4 @@ func (u *Profiles) Export(ctx context.Context, w io.Writer, f profiles.Filter, f
 			return out.Close()
 		}
 	}
-}
-
-// ProfileImport says how to import a file of profiles.
-type ProfileImport struct {
-	Format ProfileFormat
-	// SkipBad leaves invalid rows out instead of importing nothing.
-	SkipBad bool
-}
-
-// ProfileImportResult is what an import did.
-type ProfileImportResult struct {
-	Rows int // valid and invalid
-	profiles.ImportResult
-	Invalid int
-	Bad     []blocklist.RowError // the first of the invalid rows
-}
-
-// Import reads a file of profiles and replaces the plan, the labels and the note of each
-// key that it names; limits stay. Mistakes are faults as those of an import of blocks.
-func (u *Profiles) Import(ctx context.Context, by Caller, file io.Reader, o ProfileImport) (*ProfileImportResult, error) {
-	result := &ProfileImportResult{}
-	var err error
-	result.ImportResult, err = u.Store.ImportProfiles(ctx, by.Actor, func(yield func(*profiles.Profile, error) bool) {
-		counted := &ImportResult{}
-		run := &importRun{options: ImportOptions{SkipBad: o.SkipBad}, result: counted}
-		defer func() { result.Rows, result.Invalid, result.Bad = counted.Rows, counted.Invalid, counted.Bad }()
-		for p, err := range profilelist.Read(file, o.Format, u.View.Parser()) {
-			isValid, err := run.countRow(err)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if isValid && (counted.Invalid == 0 || o.SkipBad) && !yield(p, nil) {
-				return
-			}
-		}
-		if err := run.invalidRows(); err != nil {
-			yield(nil, err)
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	return result, nil
 }

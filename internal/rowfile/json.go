@@ -1,47 +1,31 @@
-package blocklist
+package rowfile
 
 import (
-	"bufio"
 	"errors"
 	"io"
+	"reflect"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// jsonRow is a block as JSON. The fields behind the first five are those of an
-// export, which an import takes and leaves.
-type jsonRow struct {
-	Pattern   string         `json:"pattern"`
-	Reason    string         `json:"reason"`
-	ExpiresAt string         `json:"expires_at"`
-	ExpiresIn string         `json:"expires_in"`
-	Scope     string         `json:"scope"`
-	ID        jsontext.Value `json:"id"`
-	Author    jsontext.Value `json:"author"`
-	Source    jsontext.Value `json:"source"`
-	Policy    jsontext.Value `json:"policy"`
-	Level     jsontext.Value `json:"level"`
-	Active    jsontext.Value `json:"active"`
-	CreatedAt jsontext.Value `json:"created_at"`
-	EndedAt   jsontext.Value `json:"ended_at"`
-	EndedBy   jsontext.Value `json:"ended_by"`
-	Revision  jsontext.Value `json:"revision"`
-}
-
-func readJSON(from *bufio.Reader, d Defaults, yield func(Row, error) bool) {
+func readJSON[T any](from *Reader, s *Schema[T], yield func(T, error) bool) {
+	var none T
 	lines := &lineCounter{from: from}
 	decoder := jsontext.NewDecoder(lines)
 	list := decoder.PeekKind() == '['
 	if list {
 		if _, err := decoder.ReadToken(); err != nil {
-			yield(Row{}, badJSON(lines, decoder, err))
+			yield(none, badJSON(lines, decoder, err))
 			return
 		}
 	}
 	for {
 		if list && decoder.PeekKind() == ']' {
-			readEnd(lines, decoder, yield)
+			if err := readEnd(lines, decoder); err != nil {
+				yield(none, err)
+			}
 			return
 		}
 		decoder.PeekKind() // goes to where the row begins
@@ -50,11 +34,10 @@ func readJSON(from *bufio.Reader, d Defaults, yield func(Row, error) bool) {
 			return
 		}
 		if err != nil {
-			yield(Row{}, badJSON(lines, decoder, err))
+			yield(none, badJSON(lines, decoder, err))
 			return
 		}
-		line := lines.at(decoder.InputOffset() - int64(len(value)))
-		row, err := d.jsonRow(line, value)
+		row, err := s.FromJSON(lines.at(decoder.InputOffset()-int64(len(value))), value)
 		if !yield(row, err) {
 			return
 		}
@@ -62,31 +45,38 @@ func readJSON(from *bufio.Reader, d Defaults, yield func(Row, error) bool) {
 }
 
 // readEnd reads the end of a list and refuses what follows it.
-func readEnd(lines *lineCounter, decoder *jsontext.Decoder, yield func(Row, error) bool) {
+func readEnd(lines *lineCounter, decoder *jsontext.Decoder) error {
 	_, err := decoder.ReadToken()
 	if err == nil {
 		_, err = decoder.ReadToken()
 	}
-	if err == nil {
-		yield(Row{}, &FileError{lines.at(decoder.InputOffset()), "something follows the list"})
-	} else if !errors.Is(err, io.EOF) {
-		yield(Row{}, badJSON(lines, decoder, err))
+	switch {
+	case err == nil:
+		return &FileError{lines.at(decoder.InputOffset()), "something follows the list"}
+	case !errors.Is(err, io.EOF):
+		return badJSON(lines, decoder, err)
 	}
+	return nil
 }
 
-func (d *Defaults) jsonRow(line int, value jsontext.Value) (Row, error) {
-	var r jsonRow
-	err := json.Unmarshal(value, &r, json.RejectUnknownMembers(true))
+// Unmarshal reads an object of a file strictly into a struct R. noun and example are for
+// its error, a *RowError: what a row is, and how one is written.
+func Unmarshal[R any](line int, value jsontext.Value, noun, example string) (row R, err error) {
+	err = json.Unmarshal(value, &row, json.RejectUnknownMembers(true))
 	var semantic *json.SemanticError
 	switch {
 	case err == nil && value.Kind() == '{':
-		return d.row(line, fields{r.Pattern, r.Reason, r.ExpiresAt, r.ExpiresIn, r.Scope})
+		return row, nil
 	case errors.Is(err, json.ErrUnknownName) && errors.As(err, &semantic):
-		return Row{}, &RowError{line, "it has a field that no block has: " + clip(semantic.JSONPointer.LastToken())}
+		return row, &RowError{line, "it has a field that no " + noun + " has: " + Clip(semantic.JSONPointer.LastToken())}
 	case errors.As(err, &semantic) && semantic.JSONPointer != "":
-		return Row{}, &RowError{line, "the field " + clip(semantic.JSONPointer.LastToken()) + " must be a text"}
+		needed := "a text"
+		if semantic.GoType != nil && semantic.GoType.Kind() == reflect.Slice {
+			needed = "a list of texts"
+		}
+		return row, &RowError{line, "the field " + Clip(strings.TrimPrefix(string(semantic.JSONPointer), "/")) + " must be " + needed}
 	}
-	return Row{}, &RowError{line, `it is no block; write for example {"pattern":"ip:203.0.113.7","reason":"scraping"}`}
+	return row, &RowError{line, "it is no " + noun + "; write for example " + example}
 }
 
 func badJSON(lines *lineCounter, decoder *jsontext.Decoder, err error) error {
@@ -94,8 +84,8 @@ func badJSON(lines *lineCounter, decoder *jsontext.Decoder, err error) error {
 	at := decoder.InputOffset()
 	problem := "it is no JSON"
 	switch {
-	case errors.Is(err, errRowTooLong):
-		return unreadable(lines.at(at), err)
+	case errors.Is(err, ErrRowTooLong):
+		return Unreadable(lines.at(at), err)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return &FileError{lines.at(lines.read), "the file ends in the middle of its JSON"}
 	case !errors.As(err, &syntax):

@@ -1,0 +1,193 @@
+package profiles
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/profilelist"
+	"github.com/stint-dev/stint/internal/profiles"
+	"github.com/stint-dev/stint/internal/rowfile"
+)
+
+// previewPiece is how many rows of a dry run are looked up at once.
+const previewPiece = 2000
+
+// ImportOptions say how to import a file of keys. The zero value imports a CSV, all or
+// nothing.
+type ImportOptions struct {
+	Format admin.FileFormat
+	// SkipBad leaves invalid rows out instead of importing nothing.
+	SkipBad bool
+	// DryRun changes nothing and says what would be done. It counts invalid rows and goes
+	// on.
+	DryRun bool
+}
+
+// ImportResult is what an import did, or a dry run would do.
+type ImportResult struct {
+	DryRun bool
+	admin.ImportRows
+	profiles.ImportResult
+	// Plans are those that the valid rows name, the one of most rows first.
+	Plans []ImportedPlan
+	// Changes are the first of the keys that a dry run would create or replace, in the
+	// order of the file.
+	Changes []ImportChange
+}
+
+// UnusedPlans are those of Plans that no policy selects keys by.
+func (r *ImportResult) UnusedPlans() []ImportedPlan {
+	return slices.DeleteFunc(slices.Clone(r.Plans), func(p ImportedPlan) bool { return p.Policy != "" })
+}
+
+// ImportedPlan is a plan that a file names.
+type ImportedPlan struct {
+	Plan   string
+	Rows   int
+	Policy string // that selects keys by the plan, "" for none
+}
+
+// ImportChange is what a file changes of one key.
+type ImportChange struct {
+	Line   int
+	Before *profiles.Profile // nil if nothing is kept of the key
+	After  *profiles.Profile
+}
+
+// Import reads a file of keys and replaces the plan, the labels and the note of each; limits
+// stay. Mistakes are faults as those of admin.Valid; a key that the file names again is one.
+func (u *Profiles) Import(ctx context.Context, by admin.Caller, file io.Reader, o ImportOptions) (*ImportResult, error) {
+	result, plans := &ImportResult{DryRun: o.DryRun}, map[string]int{}
+	rows := countPlans(admin.Valid(once(profilelist.Read(file, o.Format, u.View.Parser())), &result.ImportRows, o.SkipBad || o.DryRun), plans)
+	var err error
+	if o.DryRun {
+		err = u.preview(ctx, rows, result)
+	} else {
+		result.ImportResult, err = u.Store.ImportProfiles(ctx, by.Actor, func(yield func(*profiles.Profile, error) bool) {
+			for row, err := range rows {
+				if !yield(row.Profile, err) {
+					return
+				}
+			}
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	selector := u.View.Selector()
+	for plan, rows := range plans {
+		result.Plans = append(result.Plans, ImportedPlan{plan, rows, policyOf(selector, plan)})
+	}
+	slices.SortFunc(result.Plans, func(a, b ImportedPlan) int {
+		if a.Rows != b.Rows {
+			return b.Rows - a.Rows
+		}
+		return strings.Compare(a.Plan, b.Plan)
+	})
+	return result, nil
+}
+
+// once makes a row whose key an earlier one has invalid: which of them is meant, nobody can
+// say.
+func once(rows iter.Seq2[profilelist.Row, error]) iter.Seq2[profilelist.Row, error] {
+	return func(yield func(profilelist.Row, error) bool) {
+		lines := map[[16]byte]int32{} // by a hash of the key: a million keys have a hundred megabytes
+		for row, err := range rows {
+			if err == nil {
+				sum := sha256.Sum256([]byte(row.Key))
+				if first, twice := lines[[16]byte(sum[:])]; twice {
+					err = &rowfile.RowError{Line: row.Line, Problem: "it has the key of line " + strconv.Itoa(int(first)) + "; leave one of the two"}
+				} else {
+					lines[[16]byte(sum[:])] = int32(row.Line)
+				}
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+// countPlans counts the rows of each plan.
+func countPlans(rows iter.Seq2[profilelist.Row, error], plans map[string]int) iter.Seq2[profilelist.Row, error] {
+	return func(yield func(profilelist.Row, error) bool) {
+		for row, err := range rows {
+			if err == nil && row.Plan != "" {
+				plans[row.Plan]++
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+// preview counts what the store would do with the rows, a piece at a time.
+func (u *Profiles) preview(ctx context.Context, rows iter.Seq2[profilelist.Row, error], result *ImportResult) error {
+	counts, err := u.Store.CountPlans(ctx)
+	if err != nil {
+		return err
+	}
+	keysOf := make(map[string]int, len(counts)) // how many keys each plan has after the import
+	for _, c := range counts {
+		keysOf[c.Plan] = c.Keys
+	}
+	var piece []profilelist.Row
+	flush := func() error {
+		err := u.previewPiece(ctx, piece, keysOf, result)
+		piece = piece[:0]
+		return err
+	}
+	for row, err := range rows {
+		if err == nil {
+			if piece = append(piece, row); len(piece) == previewPiece {
+				err = flush()
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	after := 0
+	for plan, keys := range keysOf {
+		if plan != "" && keys > 0 {
+			after++
+		}
+	}
+	return profiles.CheckPlanCount(len(counts), after)
+}
+
+func (u *Profiles) previewPiece(ctx context.Context, piece []profilelist.Row, keysOf map[string]int, result *ImportResult) error {
+	if len(piece) == 0 {
+		return nil
+	}
+	names := make([]string, len(piece))
+	for i, row := range piece {
+		names[i] = row.Key
+	}
+	known, err := u.FindByKeys(ctx, names)
+	if err != nil {
+		return err
+	}
+	for _, row := range piece {
+		was := known[row.Key]
+		if was != nil {
+			row.Limit = was.Limit // which an import leaves
+			keysOf[was.Plan]--
+		}
+		keysOf[row.Plan]++
+		if !result.Count(was, row.Profile) && len(result.Changes) < admin.MaxShown {
+			result.Changes = append(result.Changes, ImportChange{row.Line, was, row.Profile})
+		}
+	}
+	return nil
+}

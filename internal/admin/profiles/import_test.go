@@ -1,0 +1,286 @@
+package profiles_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/admin"
+	use "github.com/stint-dev/stint/internal/admin/profiles"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/profiles"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/servers"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+var olu = admin.Caller{Actor: storetest.Operator}
+
+// onBoth runs a test of the use case on both databases.
+func onBoth(t *testing.T, test func(t *testing.T, f *storetest.Fixture, u *use.Profiles)) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		known := catalog.New(f.Store, f.Clock.Now)
+		if err := known.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		test(t, f, &use.Profiles{View: known, Store: f.Profiles, Now: f.Clock.Now})
+	})
+}
+
+// run imports a CSV.
+func run(t *testing.T, u *use.Profiles, file string, o use.ImportOptions) (*use.ImportResult, error) {
+	t.Helper()
+	return u.Import(t.Context(), olu, strings.NewReader(file), o)
+}
+
+// TestADryRunForetellsTheImport tries files that create, replace and leave keys, with and
+// without limits, over more than one piece, and then imports them.
+func TestADryRunForetellsTheImport(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *storetest.Fixture, u *use.Profiles) {
+		random := rand.New(rand.NewPCG(1, 2))
+		for round := range 4 {
+			var file strings.Builder
+			file.WriteString("key,plan,labels,note\n")
+			for i := range 2500 {
+				if random.IntN(3) > 0 {
+					fmt.Fprintf(&file, "token:%d,%s,%s,%s\n", i, []string{"", "gold", "free"}[random.IntN(3)], []string{"", "a b", "vip"}[random.IntN(3)], "n")
+				}
+			}
+			for range 20 {
+				key := fmt.Sprintf("token:%d", random.IntN(2500))
+				if _, err := u.SetLimit(t.Context(), olu, key, use.OwnLimit{Rules: []string{"5/s"}, Reason: "launch"}); err != nil {
+					t.Fatal(err)
+				}
+				if random.IntN(2) == 0 {
+					if _, err := u.Delete(t.Context(), olu, key); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			newest := storetest.NewestRecord(t, f).ID
+			tried, err := run(t, u, file.String(), use.ImportOptions{DryRun: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if storetest.NewestRecord(t, f).ID != newest || !tried.DryRun {
+				t.Fatal("the dry run changed something")
+			}
+			did, err := run(t, u, file.String(), use.ImportOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tried.ImportResult != did.ImportResult || tried.Rows != did.Rows || fmt.Sprint(tried.Plans) != fmt.Sprint(did.Plans) {
+				t.Errorf("round %d: foretold %+v of %d rows with %v, done %+v of %d with %v", round, tried.ImportResult, tried.Rows, tried.Plans, did.ImportResult, did.Rows, did.Plans)
+			}
+			if changes := tried.Created + tried.Replaced; len(tried.Changes) != min(changes, admin.MaxShown) || len(did.Changes) != 0 {
+				t.Errorf("round %d: %d of %d changes are shown, %d after the import", round, len(tried.Changes), changes, len(did.Changes))
+			}
+			for _, change := range tried.Changes {
+				if kept, err := u.Find(t.Context(), change.After.Key); err != nil || !profiles.Same(kept, change.After) {
+					t.Errorf("line %d: foretold %+v, kept %+v, %v", change.Line, change.After, kept, err)
+				}
+				if profiles.Same(change.Before, change.After) {
+					t.Errorf("line %d changes nothing", change.Line)
+				}
+			}
+		}
+	})
+}
+
+func TestFaultyRowsAreNamedByLineAndReason(t *testing.T) {
+	onBoth(t, func(t *testing.T, _ *storetest.Fixture, u *use.Profiles) {
+		const file = "key,plan\ntoken:a,gold\nip:300.1.1.1,gold\ntoken:b,Gold\ntoken:a,free\ntoken:c,\nip:2001:db8::1,gold\nip:2001:db8::2,gold\n"
+		want := []string{
+			"line 3: the key has a bad address", "line 4: plan must be", "line 5: it has the key of line 2; leave one of the two",
+			"line 6: it has neither a plan nor labels nor a note", "line 8: it has the key of line 7; leave one of the two",
+		}
+		tried, err := run(t, u, file, use.ImportOptions{DryRun: true})
+		if err != nil || tried.Rows != 7 || tried.Created != 2 || tried.Invalid != len(want) || len(tried.Bad) != len(want) {
+			t.Fatalf("%+v, %v", tried, err)
+		}
+		for i, bad := range tried.Bad {
+			if !strings.HasPrefix(bad.Error(), want[i]) {
+				t.Errorf("%s, want %s", bad.Error(), want[i])
+			}
+		}
+		if _, err := run(t, u, file, use.ImportOptions{}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "5 of the 7 rows") {
+			t.Errorf("imported with faulty rows: %v", err)
+		}
+		if page, err := u.List(t.Context(), profiles.Filter{}); err != nil || page.Total != 0 {
+			t.Errorf("%d keys are kept, %v", page.Total, err)
+		}
+		if did, err := run(t, u, file, use.ImportOptions{SkipBad: true}); err != nil || did.Created != 2 || did.Invalid != len(want) {
+			t.Errorf("%+v, %v", did, err)
+		}
+		if kept, err := u.Find(t.Context(), "token:a"); err != nil || kept.Plan != "gold" {
+			t.Errorf("of a key in two rows the first counts: %+v, %v", kept, err)
+		}
+	})
+}
+
+// TestPlansThatNoPolicyNamesAreSaid compares the plans of a file with the policies.
+func TestPlansThatNoPolicyNamesAreSaid(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *storetest.Fixture, u *use.Profiles) {
+		gold, err := keys.Parser{}.Pattern("plan:gold")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stack, err := rules.ParseStack([]string{"5/s"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &rules.Policy{Name: "gold", Match: []keys.Pattern{gold}, Rules: stack, Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: "timestamp_log"}
+		if _, err := f.Policies.PutPolicy(t.Context(), storetest.Operator, p, rules.ExpectNew); err != nil {
+			t.Fatal(err)
+		}
+		if err := u.View.(*catalog.Catalog).Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		const file = "key,plan\ntoken:a,gold\ntoken:b,glod\ntoken:c,gold\ntoken:d,glod2\n"
+		for _, isDryRun := range []bool{true, false} {
+			got, err := run(t, u, file, use.ImportOptions{DryRun: isDryRun})
+			if err != nil || fmt.Sprint(got.Plans) != "[{gold 2 gold} {glod 1 } {glod2 1 }]" || fmt.Sprint(got.UnusedPlans()) != "[{glod 1 } {glod2 1 }]" {
+				t.Errorf("%+v, %v", got, err)
+			}
+		}
+	})
+}
+
+// TestADryRunRefusesTooManyPlansAsTheImport counts the plans that keys would have.
+func TestADryRunRefusesTooManyPlansAsTheImport(t *testing.T) {
+	onBoth(t, func(t *testing.T, _ *storetest.Fixture, u *use.Profiles) {
+		file := func(from, to int) string {
+			var rows strings.Builder
+			rows.WriteString("key,plan\n")
+			for i := range to - from {
+				fmt.Fprintf(&rows, "token:%d,p%d\n", i, from+i)
+			}
+			return rows.String()
+		}
+		for _, c := range []struct {
+			file  string
+			fails bool
+		}{
+			{file(0, profiles.MaxPlans+1), true}, {file(0, profiles.MaxPlans), false},
+			{file(500, profiles.MaxPlans+500), false},                         // every key has another plan
+			{"key,plan\ntoken:further,new\n", true},                           // one more
+			{"key,plan,note\ntoken:0,,none\ntoken:further,new,\n", false},     // one goes for it
+			{"key,plan,note\ntoken:1,,none\ntoken:further,other,\n", false},   // and one for another
+			{"key,plan,note\ntoken:2,gold,\ntoken:further,new,more\n", false}, // replaced by another
+		} {
+			_, foretold := run(t, u, c.file, use.ImportOptions{DryRun: true})
+			did, err := run(t, u, c.file, use.ImportOptions{})
+			if (foretold != nil) != c.fails || fmt.Sprint(foretold) != fmt.Sprint(err) {
+				t.Errorf("foretold %v, done %+v, %v", foretold, did, err)
+			}
+		}
+	})
+}
+
+func TestAFileThatCannotBeReadIsRefused(t *testing.T) {
+	onBoth(t, func(t *testing.T, _ *storetest.Fixture, u *use.Profiles) {
+		for _, isDryRun := range []bool{true, false} {
+			for file, code := range map[string]fault.Code{"": fault.Malformed, "plan\ngold\n": fault.Malformed} {
+				if _, err := run(t, u, file, use.ImportOptions{DryRun: isDryRun}); !fault.Is(err, code) {
+					t.Errorf("%q: %v", file, err)
+				}
+			}
+			broken, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := u.Import(broken, olu, strings.NewReader("key,plan\ntoken:a,gold\n"), use.ImportOptions{DryRun: isDryRun}); err == nil {
+				t.Error("a request that ended was answered")
+			}
+		}
+		if page, err := u.List(t.Context(), profiles.Filter{}); err != nil || page.Total != 0 {
+			t.Errorf("%d keys are kept, %v", page.Total, err)
+		}
+	})
+}
+
+func TestAFileWithoutEndIsReadToABound(t *testing.T) {
+	f := storetest.OpenSQLite(t)
+	u := &use.Profiles{View: catalog.New(f.Store, f.Clock.Now), Store: f.Profiles, Now: f.Clock.Now}
+	many := io.MultiReader(strings.NewReader("key,plan\n"), &endless{line: "token:a,gold\n"})
+	if _, err := u.Import(t.Context(), olu, many, use.ImportOptions{DryRun: true}); !fault.Is(err, fault.TooLarge) {
+		t.Errorf("a file without end: %v", err)
+	}
+}
+
+// endless repeats a line.
+type endless struct {
+	line string
+	at   int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = e.line[e.at]
+		e.at = (e.at + 1) % len(e.line)
+	}
+	return len(p), nil
+}
+
+// TestHostileKeysAreKeptAsTheyAre exports and imports keys that attackers chose.
+func TestHostileKeysAreKeptAsTheyAre(t *testing.T) {
+	onBoth(t, func(t *testing.T, _ *storetest.Fixture, u *use.Profiles) {
+		hostile := []string{`token:"><script>alert(1)</script>`, `=cmd|' /C calc'!A0`, "+1,2", "@sum(1)", "token:a\u202eb", "token:; DROP TABLE profiles"}
+		var file strings.Builder
+		file.WriteString("key,plan\n")
+		for _, key := range hostile {
+			file.WriteString(`"` + strings.ReplaceAll(escape.CSV(key), `"`, `""`) + "\",gold\n")
+		}
+		if did, err := run(t, u, file.String(), use.ImportOptions{}); err != nil || did.Created != len(hostile) {
+			t.Fatalf("%+v, %v", did, err)
+		}
+		for _, format := range []admin.FileFormat{use.CSV, use.JSON} {
+			var out strings.Builder
+			if err := u.Export(t.Context(), &out, profiles.Filter{}, format); err != nil {
+				t.Fatal(err)
+			}
+			again, err := run(t, u, out.String(), use.ImportOptions{Format: format, DryRun: true})
+			if err != nil || again.Unchanged != len(hostile) || again.Invalid != 0 {
+				t.Errorf("%s: %+v, %v", format, again, err)
+			}
+		}
+	})
+}
+
+// BenchmarkImport tries and imports a file of a hundred thousand keys on SQLite: new ones,
+// and the same again.
+func BenchmarkImport(b *testing.B) {
+	var file strings.Builder
+	file.WriteString("key,plan,labels,note\n")
+	for i := range 100_000 {
+		fmt.Fprintf(&file, "token:customer-%d,%s,region=eu,Contract %d\n", i, []string{"gold", "silver", "free"}[i%3], i)
+	}
+	for b.Loop() {
+		b.StopTimer()
+		f := storetest.OpenSQLite(b)
+		u := &use.Profiles{View: catalog.New(f.Store, f.Clock.Now), Store: f.Profiles, Now: f.Clock.Now}
+		b.StartTimer()
+		for _, step := range []struct {
+			name     string
+			isDryRun bool
+			want     profiles.ImportResult
+		}{
+			{"try-new", true, profiles.ImportResult{Created: 100_000}}, {"import-new", false, profiles.ImportResult{Created: 100_000}},
+			{"try-known", true, profiles.ImportResult{Unchanged: 100_000}}, {"import-known", false, profiles.ImportResult{Unchanged: 100_000}},
+		} {
+			before := time.Now()
+			got, err := u.Import(b.Context(), olu, strings.NewReader(file.String()), use.ImportOptions{DryRun: step.isDryRun})
+			if err != nil || got.ImportResult != step.want {
+				b.Fatalf("%s: %+v, %v", step.name, got, err)
+			}
+			b.ReportMetric(time.Since(before).Seconds(), step.name+"-s")
+		}
+	}
+}

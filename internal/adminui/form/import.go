@@ -1,0 +1,130 @@
+package form
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
+)
+
+// importTime bounds a dry run and an import, without their upload.
+const importTime = 5 * time.Minute
+
+// Import is what the page of an import shows: in the first step the dry run of a file, in
+// the second what was done with the same file. O is what the form says beside the file, R
+// what the use case reports.
+type Import[O, R any] struct {
+	Options     O
+	FieldErrors FieldErrors
+	Problem     string // why there is no report, "" where there is one or none was asked for
+	Held        *HeldFile[Tried[O, R]]
+	Report      *R   // nil before the first step
+	Done        bool // it was imported
+}
+
+// Tried is what is remembered with a file that waits for its import.
+type Tried[O, R any] struct {
+	options O
+	report  *R // of the dry run, nil before it
+}
+
+// Imports holds the files between the two steps of an import. The zero value is ready for
+// use and safe for concurrent use.
+type Imports[O, R any] struct{ held HeldFiles[Tried[O, R]] }
+
+// RunImport reads a file to its end.
+type RunImport[R any] func(ctx context.Context, from io.Reader) (*R, error)
+
+// Hold keeps the file of a form, or the pasted list, with the options of p.
+func (i *Imports[O, R]) Hold(c *httpserver.Call, values url.Values, p *Import[O, R], now time.Time) (err error) {
+	var from io.Reader = strings.NewReader(values.Get("list"))
+	name := ""
+	if up := UploadOf(c); up != nil {
+		if strings.TrimSpace(values.Get("list")) != "" {
+			return fault.Field("file", "Choose a file or paste a list, not both.")
+		}
+		from, name = up, up.Name
+	}
+	p.Held, err = i.held.Hold(ownerOf(c), name, from, Tried[O, R]{options: p.Options}, now)
+	return err
+}
+
+// Try shows on p what run, a dry run, reports of the held file.
+func (i *Imports[O, R]) Try(p *Import[O, R], run RunImport[R]) (err error) {
+	if p.Report, err = p.read(run); err != nil {
+		i.held.Drop(p.Held)
+		return err
+	}
+	p.Held.SetNote(Tried[O, R]{p.Options, p.Report})
+	return nil
+}
+
+// Find shows on p the file that the form of the second step names, with the options and the
+// report of its dry run. Its error is ErrNotHeld.
+func (i *Imports[O, R]) Find(c *httpserver.Call, values url.Values, p *Import[O, R], now time.Time) error {
+	if p.Held = i.held.Find(ownerOf(c), values.Get("file"), now); p.Held == nil {
+		return ErrNotHeld
+	}
+	tried := p.Held.Note()
+	p.Options, p.Report = tried.options, tried.report
+	return nil
+}
+
+// Finish shows on p what run, an import, reports of the held file, and stops holding it.
+func (i *Imports[O, R]) Finish(p *Import[O, R], run RunImport[R]) error {
+	report, err := p.read(run)
+	if err != nil {
+		return err
+	}
+	i.held.Drop(p.Held)
+	p.Report, p.Done = report, true
+	return nil
+}
+
+func (p *Import[O, R]) read(run RunImport[R]) (report *R, err error) {
+	err = p.Held.Read(func(from io.Reader) error {
+		ctx, cancel := context.WithTimeout(context.Background(), importTime)
+		defer cancel()
+		report, err = run(ctx, from)
+		return err
+	})
+	return report, err
+}
+
+// Status is that of the answer to the first step.
+func (p *Import[O, R]) Status() int {
+	if p.Report == nil {
+		return http.StatusUnprocessableEntity
+	}
+	return http.StatusOK
+}
+
+// AddError shows an error that the caller can fix on the page; other errors are returned.
+func (p *Import[O, R]) AddError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if err = p.FieldErrors.Add(err); err == nil {
+		return nil
+	}
+	var invalid *fault.Error
+	if !errors.As(err, &invalid) || httpserver.StatusOf(err) >= http.StatusInternalServerError {
+		return err
+	}
+	p.Problem = invalid.Message
+	return nil
+}
+
+// ownerOf identifies the session of a request, "" for none.
+func ownerOf(c *httpserver.Call) string {
+	if c.Principal == nil {
+		return ""
+	}
+	return string(c.Principal.Proof[:])
+}

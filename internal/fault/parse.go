@@ -1,0 +1,32 @@
+package fault
+
+import (
+	"errors"
+
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// ParseKey parses the key that a field holds. Its error is an Invalid one about the field.
+func ParseKey(parser keys.Parser, field, text string) (keys.Key, error) {
+	key, err := parser.Key(text)
+	return key, ofField(field, err)
+}
+
+// ParsePattern parses the pattern that a field holds. Its error is an Invalid one about the
+// field.
+func ParsePattern(parser keys.Parser, field, text string) (keys.Pattern, error) {
+	pattern, err := parser.Pattern(text)
+	return pattern, ofField(field, err)
+}
+
+// ofField makes an error of package keys one about a field, and leaves nil.
+func ofField(field string, err error) error {
+	var wrong *keys.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &wrong):
+		return Field(field, "%s", wrong.Problem)
+	}
+	return Field(field, "%s", err)
+}

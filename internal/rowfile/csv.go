@@ -1,0 +1,108 @@
+package rowfile
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/escape"
+)
+
+func readCSV[T any](from *Reader, s *Schema[T], yield func(T, error) bool) {
+	var none T
+	rows := csv.NewReader(from)
+	rows.Comma = separator(from)
+	rows.FieldsPerRecord = -1
+	rows.ReuseRecord = true
+	header, err := rows.Read()
+	if err != nil {
+		yield(none, badHeader(err, s.Header))
+		return
+	}
+	at, err := places(header, s.Columns, s.Usual)
+	if err != nil {
+		yield(none, err)
+		return
+	}
+	var record []string
+	cell := func(column int) string {
+		if at[column] < 0 {
+			return ""
+		}
+		// A clone keeps the row's other cells from staying in memory with this one.
+		return strings.Clone(strings.TrimSpace(escape.FromCSV(record[at[column]])))
+	}
+	wide, line := len(header), 1
+	for {
+		record, err = rows.Read()
+		var syntax *csv.ParseError
+		switch {
+		case errors.Is(err, io.EOF):
+			return
+		case errors.As(err, &syntax):
+			if !yield(none, &RowError{syntax.StartLine, "it is no CSV: " + strings.TrimPrefix(syntax.Err.Error(), "csv: ")}) {
+				return
+			}
+			continue
+		case err != nil:
+			yield(none, Unreadable(line+1, err))
+			return
+		}
+		line, _ = rows.FieldPos(0)
+		row, err := none, error(nil)
+		if len(record) != wide {
+			err = &RowError{line, "it has " + strconv.Itoa(len(record)) + " cells, and the header has " + strconv.Itoa(wide)}
+		} else {
+			row, err = s.FromCSV(line, cell)
+		}
+		if !yield(row, err) {
+			return
+		}
+	}
+}
+
+// separator guesses between the comma and the semicolon of some spreadsheets from the
+// header.
+func separator(from *Reader) rune {
+	start, _ := from.Peek(512) // a short file has less
+	header, _, _ := bytes.Cut(start, []byte("\n"))
+	if bytes.ContainsRune(header, ';') && !bytes.ContainsRune(header, ',') {
+		return ';'
+	}
+	return ','
+}
+
+func badHeader(err error, example string) error {
+	var syntax *csv.ParseError
+	if errors.Is(err, io.EOF) || errors.As(err, &syntax) {
+		return &FileError{1, "there is no header; the first line must name the columns, for example " + example}
+	}
+	return Unreadable(1, err)
+}
+
+// places returns where the header has each column, -1 for one that it has not.
+func places(header, columns []string, usual string) ([]int, error) {
+	named := make([]string, len(header))
+	for i, cell := range header {
+		name := strings.ToLower(strings.TrimSpace(escape.FromCSV(cell)))
+		switch {
+		case !slices.Contains(columns, name):
+			return nil, &FileError{1, "the header has the column " + strconv.Quote(Clip(cell)) + "; the columns are " + usual + ", beside those of an export"}
+		case slices.Contains(named[:i], name):
+			return nil, &FileError{1, "the header has the column " + name + " twice"}
+		}
+		named[i] = name
+	}
+	if !slices.Contains(named, columns[0]) {
+		return nil, &FileError{1, "the header has no column " + columns[0]}
+	}
+	at := make([]int, len(columns))
+	for i, name := range columns {
+		at[i] = slices.Index(named, name)
+	}
+	return at, nil
+}
