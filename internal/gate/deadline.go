@@ -29,6 +29,9 @@ type lazyDeadline struct {
 // that is no failure of the log.
 func (w *lazyDeadline) Deadline() (time.Time, bool) { return w.until, true }
 
+// EndsAtDeadline is for timestamplog.EndsAtDeadline: a log then need not wait for Done.
+func (w *lazyDeadline) EndsAtDeadline() bool { return w.Context.Done() == nil }
+
 // Done returns the channel that is closed at the deadline.
 func (w *lazyDeadline) Done() <-chan struct{} {
 	switch {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
 // Whatever is called at whatever instant, a lazyDeadline answers as its plain version,
@@ -109,5 +111,24 @@ func TestALazyDeadlineReturnsCanceledWhenItsParentEnds(t *testing.T) {
 				t.Errorf("when its parent had ended: %v", w.Err())
 			}
 		})
+	}
+}
+
+// A log may end the wait by itself only where nothing but the deadline ends it.
+func TestALazyDeadlineSaysWhetherItEndsAtItsDeadlineOnly(t *testing.T) {
+	parent, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, c := range []struct {
+		name   string
+		parent context.Context
+		want   bool
+	}{{"whose parent never ends", context.Background(), true}, {"whose parent may end", parent, false}} {
+		w := &lazyDeadline{Context: c.parent, until: time.Now().Add(time.Second)}
+		if got := timestamplog.EndsAtDeadline(w); got != c.want {
+			t.Errorf("one %s: %v", c.name, got)
+		}
+		if timestamplog.EndsAtDeadline(context.WithValue(w, struct{}{}, nil)) {
+			t.Errorf("one %s is recognised behind another context, which may end", c.name)
+		}
 	}
 }

@@ -63,6 +63,7 @@ type batcher struct {
 	dropped func(requests int)
 
 	mu         sync.Mutex
+	deadlines  deadlines
 	queue      []*group
 	queued     int // requests in queue
 	inFlight   int
@@ -76,7 +77,11 @@ type batcher struct {
 // submit queues g and sees to it that it is sent. ctx is its caller's.
 func (b *batcher) submit(ctx context.Context, g *group) {
 	g.until, _ = ctx.Deadline()
+	g.watched = timestamplog.EndsAtDeadline(ctx)
 	b.mu.Lock()
+	if g.watched {
+		b.watch(g)
+	}
 	b.queue = append(b.queue, g)
 	b.queued += len(g.items)
 	start := b.canSend()
@@ -207,14 +212,16 @@ func (b *batcher) flush(batch []*group) {
 		items, until = b.stillWaiting(items[:0], batch, true)
 	}
 	var redirected []*group
+	answered := batch[:0]
 	for _, g := range batch {
 		if b.resend != nil && g.hasElsewhere() {
 			g.redirected.Store(true)
 			redirected = append(redirected, g)
 			continue
 		}
-		g.done <- struct{}{}
+		answered = append(answered, g)
 	}
+	b.finish(answered)
 	if len(redirected) == 0 {
 		cancel()
 		return
@@ -232,9 +239,7 @@ func (b *batcher) flush(batch []*group) {
 		if err := supervise.Call("redis batcher", func() error { b.resend(ctx, items); return nil }); err != nil {
 			fail(items, failure(err))
 		}
-		for _, g := range redirected {
-			g.done <- struct{}{}
-		}
+		b.finish(redirected)
 	}()
 }
 

@@ -45,6 +45,10 @@ type group struct {
 	done   chan struct{} // takes one value when the items have their results
 	until  time.Time     // when its caller gives up; zero for never
 	home   *groups
+	// watched says that a deadlines ends the wait of its caller, at until. The others are
+	// that deadlines' own.
+	watched, expired bool
+	at               int // its place in the list of deadlines, -1 when it has left it
 }
 
 // The states of a group. A caller who gives up cancels it: one that is waiting is
@@ -72,12 +76,19 @@ func (gs *groups) get(n int) *group {
 	g.state.Store(waiting)
 	g.redirected.Store(false)
 	g.partly.Store(false)
+	g.watched, g.expired = false, false
 	return g
 }
 
 // wait returns nil once the items have their results, or why the caller no
 // longer waits.
 func (g *group) wait(ctx context.Context) error {
+	if g.watched {
+		if <-g.done; g.expired {
+			return unreachable(context.DeadlineExceeded)
+		}
+		return nil
+	}
 	select {
 	case <-g.done:
 		return nil

@@ -1,0 +1,86 @@
+package redislog
+
+import (
+	"context"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// BenchmarkWait measures a check of one of 64 callers with a deadline, by a primary that
+// answers at once: where the batcher watches the deadlines, and where each caller has a
+// timer, which is reused, and waits for that too.
+func BenchmarkWait(b *testing.B) {
+	for _, way := range []string{"watched", "timer"} {
+		b.Run(way, func(b *testing.B) {
+			batcher := &batcher{timeout: time.Second, send: func(_ context.Context, items []*item, _ time.Time) error {
+				for _, it := range items {
+					it.result = timestamplog.Result{Allowed: true}
+				}
+				return nil
+			}}
+			var all groups
+			b.SetParallelism(32) // GOMAXPROCS is a factor of it
+			b.ReportAllocs()
+			var before, after syscall.Rusage
+			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &before)
+			b.RunParallel(func(pb *testing.PB) {
+				timed := timedContext{Context: context.Background()}
+				for pb.Next() {
+					until := time.Now().Add(10 * time.Second)
+					var ctx context.Context = &watchedContext{context.Background(), until}
+					if way == "timer" {
+						timed.start(until)
+						ctx = &timed
+					}
+					g := all.get(1)
+					batcher.submit(ctx, g)
+					if err := g.wait(ctx); err != nil {
+						b.Error(err)
+						return
+					}
+					g.release(nil)
+					if way == "timer" {
+						timed.timer.Stop()
+					}
+				}
+			})
+			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &after)
+			used := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()
+			b.ReportMetric(float64(used)/float64(b.N), "own-ns/check")
+		})
+	}
+}
+
+// timedContext is a context with a timer that is reused.
+type timedContext struct {
+	context.Context
+	until time.Time
+	timer *time.Timer
+	fired chan struct{}
+	once  sync.Once
+}
+
+func (c *timedContext) start(until time.Time) {
+	c.until = until
+	if c.timer == nil {
+		c.fired = make(chan struct{})
+		c.timer = time.AfterFunc(time.Until(until), func() { c.once.Do(func() { close(c.fired) }) })
+		return
+	}
+	c.timer.Reset(time.Until(until))
+}
+
+func (c *timedContext) Deadline() (time.Time, bool) { return c.until, true }
+
+func (c *timedContext) Done() <-chan struct{} { return c.fired }
+
+func (c *timedContext) Err() error {
+	if time.Now().Before(c.until) {
+		return nil
+	}
+	return context.DeadlineExceeded
+}
