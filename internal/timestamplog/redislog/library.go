@@ -94,7 +94,7 @@ const tries = 3
 // call calls a function and loads the library first where it is missing. args
 // are the function's keys and arguments.
 func (l *library) call(ctx context.Context, client redis.UniversalClient, function string, keys int, args ...any) (any, error) {
-	whole := append([]any{"fcall", function, keys}, args...)
+	whole := append(append(make([]any, 0, 3+len(args)), "fcall", function, keys), args...)
 	for try := 1; ; try++ {
 		cmd := onceCall{redis.NewCmd(ctx, whole...)}
 		cmd.SetFirstKeyPos(3)

@@ -30,16 +30,17 @@ const Shards = 256
 
 // logName returns the name of a log: prefix:{shard}:policy.generation:key.
 func logName(prefix string, shard int, id timestamplog.LogID) string {
-	name := make([]byte, 0, len(prefix)+len(id.Key)+32)
-	name = append(name, prefix...)
-	name = append(name, ":{"...)
-	name = strconv.AppendInt(name, int64(shard), 10)
-	name = append(name, "}:"...)
-	name = strconv.AppendInt(name, id.Policy, 10)
-	name = append(name, '.')
-	name = strconv.AppendInt(name, id.Generation, 10)
-	name = append(name, ':')
-	return string(append(name, id.Key...))
+	var text [48]byte
+	middle := strconv.AppendInt(append(text[:0], ":{"...), int64(shard), 10)
+	middle = strconv.AppendInt(append(middle, "}:"...), id.Policy, 10)
+	middle = strconv.AppendInt(append(middle, '.'), id.Generation, 10)
+	var name strings.Builder // whose string is not copied
+	name.Grow(len(prefix) + len(middle) + 1 + len(id.Key))
+	name.WriteString(prefix)
+	name.Write(middle)
+	name.WriteByte(':')
+	name.WriteString(id.Key)
+	return name.String()
 }
 
 // idsName returns the name of what is known of the IDs of the log of a name:

@@ -17,15 +17,15 @@ import (
 // arguments returns how many keys a call of stint_decide has, and its keys and
 // arguments.
 func arguments(now string, items []*item) (keys int, args []any) {
-	args = make([]any, len(items)+2, len(items)+3)
+	args = make([]any, len(items)+2, len(items)+6)
 	packed := make([]byte, 0, 4*len(items))
 	var stacks stackList
 	for i, it := range items {
-		args[i] = it.name
+		args[i] = &it.name // a pointer needs no memory of its own
 		packed = append(packed, stacks.number(it), byte(it.cost>>8), byte(it.cost), flags(it))
 	}
 	args[len(items)], args[len(items)+1] = now, packed
-	return len(items), append(args, stacks...)
+	return len(items), stacks.append(args)
 }
 
 // reservationsArguments does so for a call of stint_reserve. together says that all are to
@@ -35,7 +35,7 @@ func reservationsArguments(now string, items []*item, together bool) (keys int, 
 	var packed []byte
 	var stacks stackList
 	for _, it := range items {
-		args = append(args, it.name)
+		args = append(args, &it.name)
 		if it.id != "" {
 			args = append(args, idsName(it.name))
 		}
@@ -50,20 +50,29 @@ func reservationsArguments(now string, items []*item, together bool) (keys int, 
 	if together {
 		mode = "together"
 	}
-	return len(args), append(append(args, now, mode, packed), stacks...)
+	return len(args), stacks.append(append(args, now, mode, packed))
 }
 
 // stackList has the stacks of a call, each once.
-type stackList []any
+type stackList []*string
 
 // number returns which of the stacks is that of it, counted from 1.
 func (s *stackList) number(it *item) byte {
-	at := slices.Index(*s, any(it.stack))
-	if at < 0 {
-		at = len(*s)
-		*s = append(*s, it.stack)
+	for i, stack := range *s {
+		if *stack == it.stack {
+			return byte(i + 1)
+		}
 	}
-	return byte(at + 1)
+	*s = append(*s, &it.stack)
+	return byte(len(*s))
+}
+
+// append appends the stacks to arguments.
+func (s stackList) append(args []any) []any {
+	for _, stack := range s {
+		args = append(args, stack)
+	}
+	return args
 }
 
 func flags(it *item) byte {
@@ -245,13 +254,15 @@ func (r *reader) wait() int64 {
 // stackTexts remembers how stacks are written for the function library. The
 // zero value is ready, and safe for use by many goroutines.
 type stackTexts struct {
-	known sync.Map // of policyVersion to *stackText
+	last  atomic.Pointer[stackText] // that was asked for; mostly the next is the same
+	known sync.Map                  // of policyVersion to *stackText
 	count atomic.Int64
 }
 
 type policyVersion struct{ policy, version int64 }
 
 type stackText struct {
+	policyVersion
 	rules     rules.Stack
 	retention rules.Retention
 	algorithm *algorithms.Algorithm
@@ -261,7 +272,7 @@ type stackText struct {
 
 // is reports whether the stack is q's.
 func (s *stackText) is(q *timestamplog.Request) bool {
-	return s.retention == q.Retention && s.algorithm == q.Algorithm && s.options == q.Options && s.rules.Equal(q.Rules)
+	return s.policy == q.Policy && s.version == q.Version && s.retention == q.Retention && s.algorithm == q.Algorithm && s.options == q.Options && s.rules.Equal(q.Rules)
 }
 
 // maxStacks bounds what is remembered; those in use are soon known again.
@@ -270,15 +281,20 @@ const maxStacks = 4096
 // text returns how q's stack is written: what is kept, in entries and
 // milliseconds, and each rule's limit and window.
 func (s *stackTexts) text(q *timestamplog.Request) string {
+	if last := s.last.Load(); last != nil && last.is(q) {
+		return last.text
+	}
 	id := policyVersion{q.Policy, q.Version}
 	if found, ok := s.known.Load(id); ok {
 		// The retention shrinks with time although the version stays.
 		if known := found.(*stackText); known.is(q) {
+			s.last.Store(known)
 			return known.text
 		}
 	}
 	known := &stackText{
-		rules: slices.Clone(q.Rules), retention: q.Retention, algorithm: q.Algorithm, options: q.Options,
+		policyVersion: id,
+		rules:         slices.Clone(q.Rules), retention: q.Retention, algorithm: q.Algorithm, options: q.Options,
 		text: writeAlgorithm(q.Algorithm, q.Options) + writeStack(q.Rules, q.Retention),
 	}
 	if q.IsDistinct() {
@@ -289,6 +305,7 @@ func (s *stackTexts) text(q *timestamplog.Request) string {
 		s.count.Store(1)
 	}
 	s.known.Store(id, known)
+	s.last.Store(known)
 	return known.text
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -83,4 +85,25 @@ func (c *timedContext) Err() error {
 		return nil
 	}
 	return context.DeadlineExceeded
+}
+
+// BenchmarkArguments measures what a call of 32 checks is made of, before it is sent.
+func BenchmarkArguments(b *testing.B) {
+	const checks = 32
+	l := New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), Options{}) // asked nothing
+	defer l.Close()
+	q := timestamplog.Request{LogID: timestamplog.LogID{Policy: 1, Key: "ip:203.0.113.7"}, Version: 1, Rules: testStack, Cost: 1}
+	items := make([]*item, checks)
+	for i := range items {
+		items[i] = new(item)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, it := range items {
+			l.fill(it, &q)
+		}
+		if keys, _ := arguments("", items); keys != checks {
+			b.Fatal(keys)
+		}
+	}
 }
