@@ -47,7 +47,7 @@ func benchmarkWatch(b *testing.B, n *node, settle func()) {
 	must(b, err)
 	n.manyOffences(b, 24*time.Hour, 200_000, 20_000)
 	settle()
-	must(b, n.store.Offences.KeepInMemory(ctx, n.clock.Now())) // as a node does beside its checks
+	must(b, n.store.Offences.WarmCache(ctx, n.clock.Now())) // as a node does beside its checks
 	v := n.as(b, "olu")
 	for _, page := range []struct{ name, path string }{
 		{"overview, 1 h", "/"}, {"overview, 24 h", "/?last=24h"}, {"overview, 7 d", "/?last=7d"},

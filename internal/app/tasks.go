@@ -73,7 +73,7 @@ func (a *App) tasks() []task {
 			a.preparer.wait(ctx)
 			for ok := true; ok; ok = pause(ctx, countsInterval) {
 				// A page reads itself what is not there.
-				_ = a.backends.store.Offences.KeepInMemory(db.AllowLong(ctx), time.Now())
+				_ = a.backends.store.Offences.WarmCache(db.AllowLong(ctx), time.Now())
 			}
 		}},
 		{"sweeper", every(sweepInterval, func(context.Context) {

@@ -33,18 +33,18 @@ func (t *trial) applying(record accesslog.Record) []*rules.Policy {
 // counting is what one log counts of a record: a policy for the key, or its part for a
 // further key.
 type counting struct {
-	*lane
+	*triedPolicy
 	key string
 }
 
 // countings returns what the logs of the policies count of a record, those of their
 // further keys included.
-func (t *trial) countings(l *lane, applying []*rules.Policy, key string, record accesslog.Record) []counting {
+func (t *trial) countings(l *triedPolicy, applying []*rules.Policy, key string, record accesslog.Record) []counting {
 	var all []counting
-	add := func(l *lane) {
+	add := func(l *triedPolicy) {
 		all = append(all, counting{l, key})
 		for _, part := range t.selector.DerivedOf(l.policy) {
-			if derived, found := part.Derived.KeyOf(record.Key, attributesOf(record), t.said(record)); found {
+			if derived, found := part.Derived.KeyOf(record.Key, attributesOf(record), t.valuesOf(record)); found {
 				all = append(all, counting{t.byPolicy[part], derived.String()})
 			}
 		}
@@ -63,12 +63,12 @@ func (t *trial) countings(l *lane, applying []*rules.Policy, key string, record 
 // decideConditional answers a record that several policies decide, all or nothing, as
 // the service does. by is the rule that makes it wait longest. A rule counts as having
 // refused if it does; one alone if no other does.
-func (t *trial) decideConditional(ctx context.Context, l *lane, applying []*rules.Policy, key string, record accesslog.Record) (by *RuleCount, err error) {
+func (t *trial) decideConditional(ctx context.Context, l *triedPolicy, applying []*rules.Policy, key string, record accesslog.Record) (by *RuleCount, err error) {
 	for _, p := range applying {
 		if p.IsTrap() {
 			trap := t.byPolicy[p]
 			trap.count(func(i int) bool { return p.Rules[i].Limit == 0 })
-			t.offend(trap, key)
+			t.countOffence(trap, key)
 			if by == nil {
 				by = trap.firstZero()
 			}
@@ -115,7 +115,7 @@ func (t *trial) decideConditional(ctx context.Context, l *lane, applying []*rule
 		if each.count(func(rule int) bool { return r.States[rule].RetryAfterMS > 0 }); r.RetryAt >= latest {
 			latest, by = r.RetryAt, &each.counts[r.Rule]
 		}
-		t.offend(each.lane, each.key)
+		t.countOffence(each.triedPolicy, each.key)
 	}
 	if by == nil {
 		t.allowed++
@@ -142,7 +142,7 @@ func (t *trial) report(ctx context.Context, key string, record accesslog.Record)
 			return err
 		}
 		for _, part := range t.selector.DerivedOf(p) {
-			derived, found := part.Derived.KeyOf(record.Key, attributes, t.said(record))
+			derived, found := part.Derived.KeyOf(record.Key, attributes, t.valuesOf(record))
 			if !found {
 				t.byPolicy[part].reports.Unsaid++
 				continue
@@ -173,7 +173,7 @@ func (t *trial) reportTo(ctx context.Context, p *rules.Policy, key string, recor
 		return nil
 	}
 	l.reports.Full++
-	t.offend(l, key)
+	t.countOffence(l, key)
 	return nil
 }
 
@@ -186,8 +186,8 @@ func withDerived(policies []*rules.Policy, selector *rules.Selector) []*rules.Po
 	return all
 }
 
-// said returns the values that the caller says of a record.
-func (t *trial) said(record accesslog.Record) map[string]string {
+// valuesOf returns the values of a record, as a caller would send them.
+func (t *trial) valuesOf(record accesslog.Record) map[string]string {
 	switch {
 	case t.values != nil:
 		return t.values(record)
@@ -207,7 +207,7 @@ func (t *trial) scopeOf(record accesslog.Record) string {
 
 // requestOf returns all that the caller says of a record, nil for nothing.
 func (t *trial) requestOf(record accesslog.Record) *conditions.Request {
-	return attributesOf(record).WithValues(t.said(record)).InScope(t.scopeOf(record))
+	return attributesOf(record).WithValues(t.valuesOf(record)).InScope(t.scopeOf(record))
 }
 
 func attributesOf(record accesslog.Record) *conditions.Request {
@@ -220,13 +220,13 @@ func (t *trial) charge(q *timestamplog.Request, p *rules.Policy, record accesslo
 	if p.Rules.Distinct() == "" {
 		return true
 	}
-	value := p.Rules.ValueOf(attributesOf(record), t.said(record))
+	value := p.Rules.ValueOf(attributesOf(record), t.valuesOf(record))
 	q.Cost, q.Value = 1, max(1, keyhash.Hash{}.Sum64(value))
 	return value != ""
 }
 
 // firstZero returns the count of the first rule that always refuses.
-func (l *lane) firstZero() *RuleCount {
+func (l *triedPolicy) firstZero() *RuleCount {
 	for i, r := range l.policy.Rules {
 		if r.Limit == 0 {
 			return &l.counts[i]

@@ -31,7 +31,7 @@ type EscalationCount struct {
 // escalation is that of one policy of a trial.
 type escalation struct {
 	policy offences.EscalationPolicy
-	of     *lane // of the policy itself
+	of     *triedPolicy // of the policy itself
 	states map[string]*escalated
 	count  EscalationCount
 }
@@ -54,10 +54,10 @@ type block struct {
 	by          *escalation
 }
 
-// offend counts an offence of a key, or of a further key, under the policy of l at the
+// countOffence counts an offence of a key, or of a further key, under the policy of l at the
 // time of the record at hand, and blocks the key where that reaches the threshold. The
 // safety limit is left out: it is about how many keys a whole site has.
-func (t *trial) offend(l *lane, key string) {
+func (t *trial) countOffence(l *triedPolicy, key string) {
 	if text, found := strings.CutPrefix(key, rules.Network+":"); found && l.policy.Derived != nil {
 		if network, err := netip.ParsePrefix(text); err == nil {
 			t.networks = append(t.networks, network)
@@ -110,7 +110,7 @@ func (t *trial) offend(l *lane, key string) {
 
 // blockedBy returns the policy whose automatic block refuses a key in a scope, "" for
 // none, at the time of the record at hand; nil for no block.
-func (t *trial) blockedBy(key, scope string) *lane {
+func (t *trial) blockedBy(key, scope string) *triedPolicy {
 	b, found := t.blocks[blockedKey{key, ""}]
 	if (!found || b.from > t.now || t.now >= b.until) && scope != "" {
 		b, found = t.blocks[blockedKey{key, scope}]
@@ -123,7 +123,7 @@ func (t *trial) blockedBy(key, scope string) *lane {
 
 func (t *trial) escalationCounts() []EscalationCount {
 	var all []EscalationCount
-	for _, l := range t.lanes {
+	for _, l := range t.triedPolicies {
 		if l.escalation != nil && l.policy.Derived == nil {
 			all = append(all, l.escalation.count)
 		}

@@ -56,25 +56,25 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	return out.Error()
 }
 
-// both are the changes of one key.
-type both struct{ refused, allowed Change }
+// keyChanges are the changes of one key.
+type keyChanges struct{ refused, allowed Change }
 
 // byKey returns the changes by key; none of a nil comparison.
-func (c *Comparison) byKey() map[string]both {
-	changes := map[string]both{}
+func (c *Comparison) byKey() map[string]keyChanges {
+	changes := map[string]keyChanges{}
 	if c == nil {
 		return changes
 	}
 	for _, change := range c.NewlyRefusedKeys {
-		changes[change.Key] = both{refused: change}
+		changes[change.Key] = keyChanges{refused: change}
 	}
 	for _, change := range c.NewlyAllowedKeys {
-		changes[change.Key] = both{refused: changes[change.Key].refused, allowed: change}
+		changes[change.Key] = keyChanges{refused: changes[change.Key].refused, allowed: change}
 	}
 	return changes
 }
 
-func (r *Report) offenderRow(o Offender, changes map[string]both) []string {
+func (r *Report) offenderRow(o Offender, changes map[string]keyChanges) []string {
 	row := []string{
 		escape.CSV(o.Key), number(o.Requests), number(o.Allowed), number(o.Refused),
 		strconv.FormatFloat(o.Ratio, 'f', 6, 64), o.First.Format(time.RFC3339Nano), o.Last.Format(time.RFC3339Nano),

@@ -35,7 +35,7 @@ func RunFiles(ctx context.Context, paths []string, f FileOptions, o Options) (re
 	}
 	defer func() { err = errors.Join(err, files.Close()) }()
 	f.Sort.Keys = f.Read.Keys
-	sorted, err := accesslog.Sort(ctx, &watched{files: files, progress: f.Progress}, f.Sort)
+	sorted, err := accesslog.Sort(ctx, &progressSource{files: files, progress: f.Progress}, f.Sort)
 	if err != nil {
 		return nil, err
 	}
@@ -50,14 +50,14 @@ func RunFiles(ctx context.Context, paths []string, f FileOptions, o Options) (re
 	return report, nil
 }
 
-// watched reports the progress of reading.
-type watched struct {
+// progressSource reads records and reports the progress.
+type progressSource struct {
 	files    *accesslog.Files
 	progress func(Stage, int64, int64)
 	records  int64
 }
 
-func (w *watched) Next() (accesslog.Record, error) {
+func (w *progressSource) Next() (accesslog.Record, error) {
 	record, err := w.files.Next()
 	if w.records++; w.progress != nil && (w.records%reportEvery == 0 || err != nil) {
 		done, total := w.files.Progress()

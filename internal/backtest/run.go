@@ -94,16 +94,16 @@ type run struct {
 
 // history is what happened to one key.
 type history struct {
-	key          string
-	lane         *lane // by which Plan limits the key, when laneKnown
-	againstLane  *lane
-	laneKnown    bool
-	requests     int64
-	refused      int64
-	firstRefusal int64
-	lastRefusal  int64
-	firstRule    *RuleCount
-	*difference  // nil without a comparison
+	key           string
+	triedPolicy   *triedPolicy // by which Plan limits the key, when policyKnown
+	againstPolicy *triedPolicy
+	policyKnown   bool
+	requests      int64
+	refused       int64
+	firstRefusal  int64
+	lastRefusal   int64
+	firstRule     *RuleCount
+	*difference   // nil without a comparison
 }
 
 // difference is how two plans differ about one key.
@@ -144,7 +144,7 @@ func (r *run) take(ctx context.Context, record accesslog.Record) error {
 	r.records++
 	h := r.historyOf(record.Key)
 	h.requests++
-	by, err := r.plan.decide(ctx, h.lane, h.key, record)
+	by, err := r.plan.decide(ctx, h.triedPolicy, h.key, record)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (r *run) take(ctx context.Context, record accesslog.Record) error {
 		r.timeline.count(record.Time, by != nil, false)
 		return nil
 	}
-	other, err := r.against.decide(ctx, h.againstLane, h.key, record)
+	other, err := r.against.decide(ctx, h.againstPolicy, h.key, record)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (r *run) take(ctx context.Context, record accesslog.Record) error {
 	return nil
 }
 
-// historyOf returns the history of k with the lanes that limit it now. Only an
+// historyOf returns the history of k with the policies that limit it now. Only an
 // IPv6 client is looked up each time: one key counts a whole network, but
 // policies match the address.
 func (r *run) historyOf(k keys.Key) *history {
@@ -187,12 +187,12 @@ func (r *run) historyOf(k keys.Key) *history {
 		}
 		r.keys[h.key] = h
 	}
-	if !h.laneKnown {
+	if !h.policyKnown {
 		network, isAddress := k.Network()
-		h.laneKnown = !isAddress || network.Addr().Is4()
-		h.lane = r.plan.laneOf(k)
+		h.policyKnown = !isAddress || network.Addr().Is4()
+		h.triedPolicy = r.plan.triedPolicyOf(k)
 		if r.against != nil {
-			h.againstLane = r.against.laneOf(k)
+			h.againstPolicy = r.against.triedPolicyOf(k)
 		}
 	}
 	return h

@@ -15,29 +15,29 @@ import (
 
 // trial is one plan being tried.
 type trial struct {
-	selector *rules.Selector
-	log      timestamplog.Log
-	now      int64 // Unix milliseconds, the time of the record at hand
-	lanes    []*lane
-	byPolicy map[*rules.Policy]*lane
-	requests [1]timestamplog.Request // reused, so that a decision allocates nothing
-	results  [1]timestamplog.Result
-	found    []*rules.Policy // reused by applying
-	outcomes accesslog.Outcomes
-	crawlers []keys.Pattern
-	plans    func(keys.Key) string // nil for none
-	values   func(accesslog.Record) map[string]string
-	names    []string // reused by report
-	scopes   accesslog.Scopes
-	blocks   map[blockedKey]block
+	selector      *rules.Selector
+	log           timestamplog.Log
+	now           int64 // Unix milliseconds, the time of the record at hand
+	triedPolicies []*triedPolicy
+	byPolicy      map[*rules.Policy]*triedPolicy
+	requests      [1]timestamplog.Request // reused, so that a decision allocates nothing
+	results       [1]timestamplog.Result
+	found         []*rules.Policy // reused by applying
+	outcomes      accesslog.Outcomes
+	crawlers      []keys.Pattern
+	plans         func(keys.Key) string // nil for none
+	values        func(accesslog.Record) map[string]string
+	names         []string // reused by report
+	scopes        accesslog.Scopes
+	blocks        map[blockedKey]block
 	// networks are those that offended as further keys at the record at hand.
 	networks []netip.Prefix
 
 	allowed, refused, tooCostly, unlimited, blocked int64
 }
 
-// lane is one policy of a trial.
-type lane struct {
+// triedPolicy is one policy of a trial.
+type triedPolicy struct {
 	policy  *rules.Policy
 	request timestamplog.Request // for a key that is still to be named
 	counts  []RuleCount
@@ -48,14 +48,14 @@ type lane struct {
 }
 
 func newTrial(plan Plan, o *Options) *trial {
-	t := &trial{selector: plan.selector, outcomes: o.Outcomes, crawlers: o.Crawlers, plans: o.Plans, values: o.Values, scopes: o.Scopes, byPolicy: map[*rules.Policy]*lane{}, blocks: map[blockedKey]block{}}
+	t := &trial{selector: plan.selector, outcomes: o.Outcomes, crawlers: o.Crawlers, plans: o.Plans, values: o.Values, scopes: o.Scopes, byPolicy: map[*rules.Policy]*triedPolicy{}, blocks: map[blockedKey]block{}}
 	escalations := offences.EscalationsOf(plan.policies)
 	if t.selector == nil {
 		t.selector = rules.NewSelector(nil)
 	}
 	t.log = memlog.New(memlog.Options{Now: func() time.Time { return time.UnixMilli(t.now) }})
 	for _, p := range withDerived(plan.policies, t.selector) {
-		l := &lane{policy: p, request: timestamplog.RequestOf(p, "", 1)}
+		l := &triedPolicy{policy: p, request: timestamplog.RequestOf(p, "", 1)}
 		derived := ""
 		if p.Derived != nil {
 			derived = p.Derived.Label()
@@ -69,10 +69,10 @@ func newTrial(plan Plan, o *Options) *trial {
 			if policy, found := escalations[p.ID]; found && p.Derived == nil {
 				l.escalation = &escalation{policy: policy, of: l, states: map[string]*escalated{}, count: EscalationCount{Policy: p.Name, Scope: p.Scope}}
 			} else if found {
-				l.escalation = t.lanes[len(t.lanes)-p.Part].escalation // the policy is before its parts
+				l.escalation = t.triedPolicies[len(t.triedPolicies)-p.Part].escalation // the policy is before its parts
 			}
 		}
-		t.lanes = append(t.lanes, l)
+		t.triedPolicies = append(t.triedPolicies, l)
 		t.byPolicy[p] = l
 	}
 	return t
@@ -86,8 +86,8 @@ func (t *trial) subject(k keys.Key) rules.Subject {
 	return rules.Subject{Key: k, Plan: t.plans(k)}
 }
 
-// laneOf returns the lane that limits k, nil when none does.
-func (t *trial) laneOf(k keys.Key) *lane {
+// triedPolicyOf returns the triedPolicy that limits k, nil when none does.
+func (t *trial) triedPolicyOf(k keys.Key) *triedPolicy {
 	policy, _ := t.selector.Select(t.subject(k))
 	if policy == nil || policy.Mode != rules.Enforce || len(policy.Rules) == 0 {
 		return nil
@@ -98,7 +98,7 @@ func (t *trial) laneOf(k keys.Key) *lane {
 // decide answers one record. by is the rule that
 // makes a refused one wait longest, or for a blocked one a rule of the policy that blocked
 // it; nil for an allowed one.
-func (t *trial) decide(ctx context.Context, l *lane, key string, record accesslog.Record) (by *RuleCount, err error) {
+func (t *trial) decide(ctx context.Context, l *triedPolicy, key string, record accesslog.Record) (by *RuleCount, err error) {
 	t.now = record.Time
 	t.networks = t.networks[:0]
 	if len(t.blocks) > 0 {
@@ -113,7 +113,7 @@ func (t *trial) decide(ctx context.Context, l *lane, key string, record accesslo
 }
 
 // refuseBlocked counts a refusal by an automatic block of l's policy.
-func (t *trial) refuseBlocked(l *lane) *RuleCount {
+func (t *trial) refuseBlocked(l *triedPolicy) *RuleCount {
 	l.escalation.count.Refused++
 	t.blocked++
 	t.refused++
@@ -121,7 +121,7 @@ func (t *trial) refuseBlocked(l *lane) *RuleCount {
 }
 
 // ask answers one record of a key that is not blocked.
-func (t *trial) ask(ctx context.Context, l *lane, key string, record accesslog.Record) (by *RuleCount, err error) {
+func (t *trial) ask(ctx context.Context, l *triedPolicy, key string, record accesslog.Record) (by *RuleCount, err error) {
 	if applying := t.applying(record); len(applying) > 0 || l != nil && len(l.policy.Also) > 0 {
 		return t.decideConditional(ctx, l, applying, key, record)
 	}
@@ -150,7 +150,7 @@ func (t *trial) ask(ctx context.Context, l *lane, key string, record accesslog.R
 	}
 	t.refused++
 	by = &l.counts[result.Rule]
-	t.offend(l, key)
+	t.countOffence(l, key)
 	return by, t.countRules(ctx, l)
 }
 
@@ -158,7 +158,7 @@ func (t *trial) ask(ctx context.Context, l *lane, key string, record accesslog.R
 // are allowed and need no detail, so only the refused ones are asked again; as
 // a refusal logs nothing, the answer is the same. Where refusals count, the
 // rules are those that refuse after it.
-func (t *trial) countRules(ctx context.Context, l *lane) error {
+func (t *trial) countRules(ctx context.Context, l *triedPolicy) error {
 	if len(l.counts) == 1 {
 		l.counts[0].Failed++
 		l.counts[0].Alone++
@@ -178,7 +178,7 @@ func (t *trial) countRules(ctx context.Context, l *lane) error {
 
 // refuseCost counts the rules that could never allow so large a cost, which
 // the service refuses before it asks any log.
-func (l *lane) refuseCost(cost int) *RuleCount {
+func (l *triedPolicy) refuseCost(cost int) *RuleCount {
 	l.count(func(i int) bool { return cost > l.maxCosts[i] })
 	for i := range l.counts {
 		if cost > l.maxCosts[i] {
@@ -188,7 +188,7 @@ func (l *lane) refuseCost(cost int) *RuleCount {
 	return nil
 }
 
-func (l *lane) count(failed func(rule int) bool) {
+func (l *triedPolicy) count(failed func(rule int) bool) {
 	failures, last := 0, 0
 	for i := range l.counts {
 		if failed(i) {
@@ -204,7 +204,7 @@ func (l *lane) count(failed func(rule int) bool) {
 
 func (t *trial) ruleCounts() []RuleCount {
 	var all []RuleCount
-	for _, l := range t.lanes {
+	for _, l := range t.triedPolicies {
 		all = append(all, l.counts...)
 	}
 	return all
@@ -213,7 +213,7 @@ func (t *trial) ruleCounts() []RuleCount {
 // reportCounts returns those of the policies with an outcome and their parts.
 func (t *trial) reportCounts() []ReportCount {
 	var all []ReportCount
-	for _, l := range t.lanes {
+	for _, l := range t.triedPolicies {
 		if l.policy.IsReported() && l.policy.Mode == rules.Enforce {
 			all = append(all, l.reports)
 		}

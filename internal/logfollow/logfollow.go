@@ -121,13 +121,13 @@ func (f *follower) open(paths []string) (err error) {
 		if err := f.checkPath(path); err != nil {
 			return err
 		}
-		l := &rotatedLog{path: path, read: f.o.Read, logf: f.o.Logf}
+		l := &rotatedLog{path: path, read: f.o.Read, isOnce: f.o.Once, logf: f.o.Logf}
 		f.logs = append(f.logs, l)
 		if saved := f.saved.Logs[path]; saved != nil && len(saved.Files) > 0 {
 			if err := l.resume(saved, f.saved.SavedAt); err != nil {
 				return err
 			}
-			f.o.Logf("Following %q from where it was left.", path)
+			f.o.Logf("Following %q from the saved position.", path)
 		} else {
 			if err := l.start(f.o.FromStart, f.oldest()); err != nil {
 				return err
@@ -159,9 +159,9 @@ func (f *follower) checkPath(path string) error {
 			return fmt.Errorf("%q and %q are the same file; name it once", l.path, path)
 		case filepath.Dir(l.path) != filepath.Dir(path):
 		case isPredecessor(filepath.Base(path), filepath.Base(l.path)):
-			return fmt.Errorf("%q is a predecessor of %q, and found without being named", path, l.path)
+			return fmt.Errorf("%q is a rotated file of %q, and is found without being named", path, l.path)
 		case isPredecessor(filepath.Base(l.path), filepath.Base(path)):
-			return fmt.Errorf("%q is a predecessor of %q, and found without being named", l.path, path)
+			return fmt.Errorf("%q is a rotated file of %q, and is found without being named", l.path, path)
 		}
 	}
 	return nil
@@ -190,6 +190,9 @@ func (f *follower) run(ctx context.Context) error {
 		}
 		f.logSummary(time.Now())
 		f.o.Progress.publish(f, time.Time{}, false)
+		if err := unknownFormat(f.logs); err != nil && f.o.Once {
+			return err
+		}
 		if isFull && ctx.Err() == nil {
 			continue
 		}
@@ -207,6 +210,17 @@ func (f *follower) run(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// unknownFormat returns the error of a log whose lines have no known format, nil if there
+// is none. Only new lines can end it.
+func unknownFormat(logs []*rotatedLog) error {
+	for _, l := range logs {
+		if unknown := (*formatError)(nil); errors.As(l.err, &unknown) {
+			return l.err
+		}
+	}
+	return nil
 }
 
 // isAtEnd reports whether everything was read. The last lines of rotated files are read
@@ -239,7 +253,7 @@ func (f *follower) collect(now time.Time) (isFull bool) {
 			switch {
 			case err == nil, errors.Is(err, errTruncated): // the next poll deals with it
 			case t.unpacked != nil:
-				f.o.Logf("%v: the rest of it is not read.", err)
+				f.o.Logf("%v: the rest of the file is not read.", err)
 				t.abandon()
 			default:
 				l.err = err
@@ -265,7 +279,7 @@ func (f *follower) collectFrom(l *rotatedLog, t *tail) (n int, err error) {
 		if parser.IsBlank(line.text) {
 			continue
 		}
-		pending, isPending := t.doubt.lineAt(line.start)
+		pending, isPending := t.uncertain.lineAt(line.start)
 		if !isPending {
 			continue // an earlier process had its answer
 		}
@@ -304,8 +318,8 @@ func (f *follower) accept() {
 	for _, l := range f.logs {
 		for _, t := range l.tails() {
 			t.done = t.offset
-			if t.doubt.to <= t.done {
-				t.doubt = doubt{}
+			if t.uncertain.to <= t.done {
+				t.uncertain = uncertainLines{}
 			}
 		}
 	}

@@ -280,7 +280,7 @@ func TestAStateFileThatDoesNotFitIsRefused(t *testing.T) {
 	if summary, err := s.once(); err != nil || summary.Checked != 7 {
 		t.Errorf("%v, %s", err, summary)
 	}
-	s.awaitLog("is gone: no predecessor begins as it did")
+	s.awaitLog("are lost: no rotated file has the same beginning")
 }
 
 func TestAPathThatCannotBeFollowedIsRefused(t *testing.T) {
@@ -300,13 +300,13 @@ func TestAPathThatCannotBeFollowedIsRefused(t *testing.T) {
 	garbage := filepath.Join(dir, "garbage.log")
 	s.append(garbage, strings.Repeat("what is this?\n", 30))
 	for want, paths := range map[string][]string{
-		"are the same file":   {s.path, filepath.Join(dir, "link.log")},
-		"is a predecessor of": {s.path, s.path + ".1"},
-		"is compressed":       {filepath.Join(dir, "packed.log.gz")},
-		"no such file":        {filepath.Join(dir, "nothing.log")},
-		"not a regular file":  {dir},
-		"pipe.log\" is not":   {pipe},
-		"the first lines are": {garbage},
+		"are the same file":    {s.path, filepath.Join(dir, "link.log")},
+		"is a rotated file of": {s.path, s.path + ".1"},
+		"is compressed":        {filepath.Join(dir, "packed.log.gz")},
+		"no such file":         {filepath.Join(dir, "nothing.log")},
+		"not a regular file":   {dir},
+		"pipe.log\" is not":    {pipe},
+		"the first lines are":  {garbage},
 	} {
 		if _, err := logfollow.Run(context.Background(), paths, s.options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: the error is %v, want %q", paths, err, want)

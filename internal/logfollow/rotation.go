@@ -23,6 +23,7 @@ const drainTime = time.Minute
 type rotatedLog struct {
 	path     string // absolute
 	read     accesslog.Options
+	isOnce   bool // the log is read to its end and not followed
 	logf     func(format string, args ...any)
 	current  *tail // at the path; nil while nothing is there
 	old      []*tail
@@ -48,7 +49,7 @@ func (l *rotatedLog) start(fromStart bool, oldest time.Time) error {
 	}
 	if t.unpacked != nil {
 		t.close()
-		return fmt.Errorf("%q is compressed and does not grow; name the log itself, whose compressed predecessors are found", l.path)
+		return fmt.Errorf("%q is compressed and does not grow; name the log itself, whose compressed rotated files are found", l.path)
 	}
 	l.current = t
 	if fromStart {
@@ -119,7 +120,7 @@ func (l *rotatedLog) resume(saved *logState, savedAt time.Time) error {
 func (l *rotatedLog) logLost(files []*fileState) {
 	for _, file := range files {
 		if file.HeadLength > 0 && (l.current == nil || l.current.id != file.ID) {
-			l.logf("What %q held after byte %d of its former file is gone: no predecessor begins as it did.", l.path, file.Offset)
+			l.logf("The lines of %q after byte %d of its former file are lost: no rotated file has the same beginning.", l.path, file.Offset)
 		}
 	}
 }
@@ -152,14 +153,14 @@ func (l *rotatedLog) resumeCurrent(file *fileState) (bool, error) {
 	}
 	t.offset, t.done = file.Offset, file.Offset
 	t.restore(file)
-	t.doubt.end(size) // a crash of the machine may have undone the last lines
+	t.uncertain.end(size) // a crash of the machine may have undone the last lines
 	l.current = t
 	return true, t.startAtLine()
 }
 
 // restore takes over what was saved beside the offset.
 func (t *tail) restore(saved *fileState) {
-	t.doubt.restore(saved)
+	t.uncertain.restore(saved)
 	t.retiredAt = time.Now()
 	if !saved.LastTime.IsZero() {
 		t.lastTime = saved.LastTime.UnixMilli()
@@ -206,7 +207,7 @@ func (l *rotatedLog) openPredecessors(after time.Time) {
 			return
 		}
 		if err != nil {
-			l.logf("%v: this predecessor is not read.", err)
+			l.logf("%v: this rotated file is not read.", err)
 			continue
 		}
 		t.retiredAt = time.Now()
@@ -321,13 +322,18 @@ func (l *rotatedLog) parserOf(t *tail) (*accesslog.LineParser, error) {
 		l.parser = t.parser
 	case l.parser != nil:
 		t.parser = l.parser // a CSV that was truncated has no header
-	case bytes.Count(head, []byte{'\n'}) < minFormatLines:
+	case !l.isOnce && bytes.Count(head, []byte{'\n'}) < minFormatLines:
 		return nil, nil // the next lines may show the format
 	default:
-		return nil, fmt.Errorf("%q: %w", t.name, err)
+		return nil, &formatError{fmt.Errorf("%q: %w", t.name, err)}
 	}
 	return t.parser, nil
 }
+
+// formatError says that the lines of a file have no known format.
+type formatError struct{ error }
+
+func (e *formatError) Unwrap() error { return e.error }
 
 // minFormatLines is how many lines without a known format are an error.
 const minFormatLines = 19

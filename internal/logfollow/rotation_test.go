@@ -227,7 +227,7 @@ func TestABrokenPredecessorIsReadAsFarAsItGoes(t *testing.T) {
 	if err != nil || summary.Checked < 100 || summary.Checked > 4900 {
 		t.Fatalf("%v, %s", err, summary)
 	}
-	s.awaitLog("the rest of it is not read")
+	s.awaitLog("the rest of the file is not read")
 	if again, err := s.once(); err != nil || again.Lines > 0 {
 		t.Errorf("again: %v, %s", err, again)
 	}

@@ -86,7 +86,7 @@ func (l *rotatedLog) judge() error {
 	}
 	if before := predecessorsOf(l.path); len(before) > 0 && s.lines < minSample {
 		if err := l.sampleFile(&s, before[len(before)-1].path); err != nil {
-			l.logf("%v: this predecessor is not looked at.", err)
+			l.logf("%v: this rotated file is not examined.", err)
 		}
 	}
 	if l.read.Key != "" {

@@ -51,9 +51,9 @@ type tail struct {
 	offset     int64 // in the file, of buffer[start]
 	skipping   bool  // until the end of a line that is too long
 
-	done     int64 // where the first line begins that was not checked
-	lastTime int64 // Unix milliseconds in the last line that was checked
-	doubt    doubt
+	done      int64 // where the first line begins that was not checked
+	lastTime  int64 // Unix milliseconds in the last line that was checked
+	uncertain uncertainLines
 
 	isFinal   bool      // it grows no more
 	retiredAt time.Time // since when another file is at its path, or when it grew last
@@ -331,13 +331,13 @@ func (t *tail) abandon() {
 func (t *tail) lineKey(start int64) string { return t.id + "." + strconv.FormatInt(start, 36) }
 
 // save returns the position for the state file, with what an earlier process left in
-// doubt.
+// uncertain lines.
 func (t *tail) save() fileState {
 	s := fileState{
 		Device: t.identity.device, Inode: t.identity.inode, fileHead: headOf(t.head),
 		ID: t.id, Offset: t.done,
 	}
-	t.doubt.save(&s)
+	t.uncertain.save(&s)
 	if t.lastTime > 0 {
 		s.LastTime = time.UnixMilli(t.lastTime).UTC()
 	}

@@ -171,7 +171,7 @@ func (s *shard) countTraffic(m *minute, policy int64, hash uint64, key string, c
 	e := s.traffic.find(hash, &k)
 	if fresh = e == nil; fresh {
 		k.key = strings.Clone(key)
-		e = s.traffic.make(hash, k, s.evictTraffic, (*trafficValue).reset)
+		e = s.traffic.insert(hash, k, s.evictTraffic, (*trafficValue).reset)
 		e.over = m.trafficFloor
 	}
 	e.certain++
@@ -219,7 +219,7 @@ func (s *shard) countOffence(m *minute, hash uint64, k offenceKey, at, boundary,
 	hash = k.mix(hash)
 	e := s.offences.find(hash, &k)
 	if e == nil {
-		e = s.offences.make(hash, k, s.evictOffence, (*offenceValue).reset)
+		e = s.offences.insert(hash, k, s.evictOffence, (*offenceValue).reset)
 		e.over = m.offenceFloor
 	}
 	// After a drain first begins again: an escalation has to know how old the oldest
@@ -238,7 +238,7 @@ func (s *shard) evictOffence(e *offenceEntry) {
 	m := s.minute(e.key.minute)
 	m.offenceFloor = max(m.offenceFloor, e.upper())
 	if e.row && e.pending > 0 {
-		s.carried = append(s.carried, take(e))
+		s.carried = append(s.carried, takeOffence(e))
 	}
 	m.aggregate(e)
 }
@@ -299,7 +299,7 @@ func (s *shard) drainOffences(g *pendingBatch, closed int64) {
 	for _, e := range s.offences.entries {
 		if e.pending > 0 {
 			if e.row {
-				g.addOffence(take(e))
+				g.addOffence(takeOffence(e))
 			} else {
 				queue = append(queue, e)
 			}
@@ -328,14 +328,14 @@ func (s *shard) admit(g *pendingBatch, queue []*offenceEntry) {
 		}
 		m.rows++
 		e.row = true
-		o := take(e)
+		o := takeOffence(e)
 		o.Overcount = e.over
 		g.addOffence(o)
 	}
 }
 
-// take returns what e has not drained.
-func take(e *offenceEntry) offences.Offence {
+// takeOffence returns what of e was not drained yet, and resets it.
+func takeOffence(e *offenceEntry) offences.Offence {
 	source := clean(e.key.source)
 	o := offences.Offence{Minute: e.key.minute, Policy: e.key.policy, Key: e.key.key, Kind: e.key.kind, RefusedBy: e.key.refusedBy(), Source: source,
 		Count: e.pending, First: e.value.first.refusal(source), Last: e.value.last.refusal(source)}

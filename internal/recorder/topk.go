@@ -47,8 +47,8 @@ func (e *entry[K, V]) upper() int64 { return e.certain + e.over }
 // minSlots is how many slots the smallest table has, a power of two.
 const minSlots = 16
 
-func newTopk[K comparable, V any](most int) *topk[K, V] {
-	return &topk[K, V]{maxEntries: most, slots: make([]slot[K, V], minSlots)}
+func newTopk[K comparable, V any](maxEntries int) *topk[K, V] {
+	return &topk[K, V]{maxEntries: maxEntries, slots: make([]slot[K, V], minSlots)}
 }
 
 // find returns the entry of a key, nil if it has none. Equal keys must come
@@ -62,9 +62,9 @@ func (t *topk[K, V]) find(hash uint64, k *K) *entry[K, V] {
 	}
 }
 
-// make returns a new entry for k, which must have none. Where there is no room
+// insert returns a new entry for k, which must have none. Where there is no room
 // it first evicts, through evict.
-func (t *topk[K, V]) make(hash uint64, k K, evict func(*entry[K, V]), reset func(*V)) *entry[K, V] {
+func (t *topk[K, V]) insert(hash uint64, k K, evict func(*entry[K, V]), reset func(*V)) *entry[K, V] {
 	if len(t.entries) >= t.maxEntries {
 		t.trim(evict, reset)
 	}
@@ -78,15 +78,15 @@ func (t *topk[K, V]) make(hash uint64, k K, evict func(*entry[K, V]), reset func
 	t.entries = append(t.entries, e)
 	if 2*len(t.entries) > len(t.slots) {
 		t.slots = make([]slot[K, V], 2*len(t.slots))
-		t.lay()
+		t.rebuild()
 	} else {
 		t.put(e)
 	}
 	return e
 }
 
-// lay fills the slots again.
-func (t *topk[K, V]) lay() {
+// rebuild fills the slots again.
+func (t *topk[K, V]) rebuild() {
 	clear(t.slots)
 	for _, e := range t.entries {
 		t.put(e)
@@ -122,7 +122,7 @@ func (t *topk[K, V]) drop(gone func(*entry[K, V]) bool, reset func(*V)) {
 	}
 	clear(t.entries[len(kept):])
 	t.entries = kept
-	t.lay()
+	t.rebuild()
 }
 
 // trim evicts the lighter half.

@@ -16,7 +16,7 @@ import (
 // those of one second are counted together.
 const maxApart = 100
 
-// traceRecorder samples checks.
+// trafficSampler samples the checks of some keys.
 type trafficSampler struct {
 	// newest is the newest minute and its level, so that nearly every check
 	// that is not sampled goes by without the lock.
@@ -103,8 +103,8 @@ func (t *trafficSampler) sampled(start int64, hash uint64, key string) (*sampleM
 }
 
 // thin raises the level until the points and the keys fit.
-func (m *sampleMinute) thin(most int) {
-	for (m.points > most || len(m.keys) > most) && m.level < 63 {
+func (m *sampleMinute) thin(maxPoints int) {
+	for (m.points > maxPoints || len(m.keys) > maxPoints) && m.level < 63 {
 		m.level++
 		for key, k := range m.keys {
 			if !offences.Sampled(k.hash, m.level) {

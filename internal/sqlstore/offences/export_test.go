@@ -30,14 +30,14 @@ func RankStatement(s *Store, ctx context.Context, query offences.Query) (text st
 
 // Memory counts the parts of a span that a store would read from memory, and those that it
 // would not.
-func Memory(s *Store, ctx context.Context, from, to time.Time) (held, missing int, err error) {
+func Memory(s *Store, ctx context.Context, from, to time.Time) (cached, missing int, err error) {
 	err = s.read(ctx, from, to, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
-		found, lacking, _, err := s.held.look(t, slotsOf(segments), segments, map[memory.Slot]string{})
-		held, missing = len(found), len(lacking)
+		found, lacking, _, err := s.cache.lookup(t, slotsOf(segments), segments, map[memory.Slot]string{})
+		cached, missing = len(found), len(lacking)
 		return err
 	})
-	return held, missing, err
+	return cached, missing, err
 }
 
 // ForgetMemory has a store keep at most so many rows in memory, and none yet.
-func ForgetMemory(s *Store, most int) { s.held = newHeld(most) }
+func ForgetMemory(s *Store, maxRows int) { s.cache = newRowCache(maxRows) }

@@ -14,13 +14,13 @@ var _ recorder.Sink = (*Store)(nil)
 
 // Store keeps offences, traffic and escalations.
 type Store struct {
-	db   *db.DB
-	held *held
+	db    *db.DB
+	cache *rowCache
 }
 
 // New returns the store of what is counted in a database.
 func New(d *db.DB) *Store {
-	return &Store{d, newHeld(maxHeldRows)}
+	return &Store{d, newRowCache(maxCachedRows)}
 }
 
 // tx is a transaction on offences, traffic and escalations.

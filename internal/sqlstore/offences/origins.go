@@ -43,9 +43,9 @@ func (t tx) rankOrigin(ranking *offences.Ranking, r *ranker) error {
 // eachRanked calls do with all keys that a ranking selects, in its order, and the value
 // that ranks each.
 func (t tx) eachRanked(r *ranker, do func(row offences.Ranked, value int64) error) error {
-	if r.held != nil {
-		for i := range r.held {
-			if s := &r.held[i]; r.keeps(s.Key) {
+	if r.sums != nil {
+		for i := range r.sums {
+			if s := &r.sums[i]; r.keeps(s.Key) {
 				if err := do(offences.Ranked{Key: s.Key, Offences: s.Offences}, r.valueOf(s)); err != nil {
 					return err
 				}
@@ -92,12 +92,12 @@ func (s *Store) EachRanked(ctx context.Context, query offences.Query, do func(of
 		r := &ranker{query: query, rollups: rollups, more: more}
 		r.span, r.segments = cover(query.From, query.To, 0, rollups)
 		span = r.span
-		held, isHeld, err := s.held.read(t, r.segments)
+		parts, isCached, err := s.cache.load(t, r.segments)
 		if err != nil {
 			return err
 		}
-		if isHeld {
-			r.rank(held)
+		if isCached {
+			r.rank(parts)
 		}
 		return in(t).eachRanked(r, func(row offences.Ranked, _ int64) error { return do(row) })
 	})

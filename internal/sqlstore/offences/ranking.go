@@ -85,16 +85,16 @@ func (r *ranker) isBehind(value int64, key string) bool {
 
 // each hands over the rows that a page may show, and counts all that are ranked.
 func (r *ranker) each(t *db.Tx, ranking *offences.Ranking, do func(rankedRow) error) error {
-	if r.held == nil {
+	if r.sums == nil {
 		text, args := r.statement()
 		return db.Stream(t, func(from db.Row) (k rankedRow, err error) {
 			return k, from.Scan(&k.Key, &k.Offences, &k.value, &ranking.Keys, &ranking.Offences)
 		}, text, args, do)
 	}
-	ranking.Keys = int64(len(r.held))
+	ranking.Keys = int64(len(r.sums))
 	given := 0
-	for i := range r.held {
-		s := &r.held[i]
+	for i := range r.sums {
+		s := &r.sums[i]
 		ranking.Offences += s.Offences
 		value := r.valueOf(s)
 		if r.query.Keep == nil && (given > r.limit || !r.isBehind(value, s.Key)) {
@@ -122,15 +122,15 @@ func (r *ranker) valueOf(s *memory.Sum) int64 {
 }
 
 // rank ranks all keys of what is in memory.
-func (r *ranker) rank(held []memory.Part) {
+func (r *ranker) rank(parts []memory.Part) {
 	least := max(1, r.query.MinOffences)
-	r.sort(slices.DeleteFunc(memory.ByKey(held, filterOf(r.query)), func(s memory.Sum) bool { return s.Offences < least }))
+	r.sort(slices.DeleteFunc(memory.ByKey(parts, filterOf(r.query)), func(s memory.Sum) bool { return s.Offences < least }))
 }
 
 // sort takes over the sums that are ranked.
 func (r *ranker) sort(sums []memory.Sum) {
-	if r.held = sums; sums == nil {
-		r.held = []memory.Sum{}
+	if r.sums = sums; sums == nil {
+		r.sums = []memory.Sum{}
 	}
 	order := func(a, b memory.Sum) int {
 		if c := cmp.Compare(r.valueOf(&b), r.valueOf(&a)); c != 0 {
@@ -139,35 +139,35 @@ func (r *ranker) sort(sums []memory.Sum) {
 		return cmp.Compare(a.Key, b.Key)
 	}
 	if _, isOrigin := r.query.Pattern.Origin(); r.limit <= 0 || isOrigin || r.query.Keep != nil || r.query.Cursor != "" {
-		slices.SortFunc(r.held, order)
+		slices.SortFunc(r.sums, order)
 		return
 	}
 	// A first page needs no more than its rows in their order.
-	page := min(len(r.held), r.limit+1)
-	slices.SortFunc(r.held[:page], order)
-	for i := page; i < len(r.held); i++ {
-		if order(r.held[i], r.held[page-1]) < 0 {
-			r.held[i], r.held[page-1] = r.held[page-1], r.held[i]
-			for at := page - 1; at > 0 && order(r.held[at], r.held[at-1]) < 0; at-- {
-				r.held[at], r.held[at-1] = r.held[at-1], r.held[at]
+	page := min(len(r.sums), r.limit+1)
+	slices.SortFunc(r.sums[:page], order)
+	for i := page; i < len(r.sums); i++ {
+		if order(r.sums[i], r.sums[page-1]) < 0 {
+			r.sums[i], r.sums[page-1] = r.sums[page-1], r.sums[i]
+			for at := page - 1; at > 0 && order(r.sums[at], r.sums[at-1]) < 0; at-- {
+				r.sums[at], r.sums[at-1] = r.sums[at-1], r.sums[at]
 			}
 		}
 	}
 }
 
 // fill fills in what is known of the rows of a page, and what lost its key.
-func (r *ranker) fill(ranking *offences.Ranking, held []memory.Part) {
+func (r *ranker) fill(ranking *offences.Ranking, parts []memory.Part) {
 	at := make(map[string]*offences.Ranked, len(ranking.Rows))
 	for i := range ranking.Rows {
 		at[ranking.Rows[i].Key] = &ranking.Rows[i]
 	}
-	for i := range r.held {
-		if row, is := at[r.held[i].Key]; is {
-			row.Overcount = r.held[i].Overcount
-			row.First, row.Last = db.FromMS(r.held[i].First), db.FromMS(r.held[i].Last)
+	for i := range r.sums {
+		if row, is := at[r.sums[i].Key]; is {
+			row.Overcount = r.sums[i].Overcount
+			row.First, row.Last = db.FromMS(r.sums[i].First), db.FromMS(r.sums[i].Last)
 		}
 	}
-	other := memory.WithoutKey(held, r.query.Policy, r.query.Shadow)
+	other := memory.WithoutKey(parts, r.query.Policy, r.query.Shadow)
 	ranking.Other, ranking.OtherOvercount = other.Offences, other.Overcount
 }
 
@@ -213,7 +213,7 @@ func (s *Store) NewOffenders(ctx context.Context, since, from, to time.Time, lim
 	err = s.read(ctx, from, to, 0, func(t *db.Tx, span offences.Span, segments []segment) error {
 		n = 0
 		var is bool
-		if all, n, is, err = s.held.newOffenders(t, since, span, segments, max(1, limit)); err != nil || is {
+		if all, n, is, err = s.cache.newOffenders(t, since, span, segments, max(1, limit)); err != nil || is {
 			return err
 		}
 		c := &conditions{}
@@ -236,8 +236,8 @@ func (s *Store) NewOffenders(ctx context.Context, since, from, to time.Time, lim
 }
 
 // newOffenders is NewOffenders for rows that are in memory.
-func (h *held) newOffenders(t *db.Tx, since time.Time, span offences.Span, segments []segment, limit int) (all []offences.Ranked, n int64, is bool, err error) {
-	rows, is, err := h.read(t, segments)
+func (c *rowCache) newOffenders(t *db.Tx, since time.Time, span offences.Span, segments []segment, limit int) (all []offences.Ranked, n int64, is bool, err error) {
+	rows, is, err := c.load(t, segments)
 	if err != nil || !is {
 		return nil, 0, false, err
 	}
@@ -246,14 +246,14 @@ func (h *held) newOffenders(t *db.Tx, since time.Time, span offences.Span, segme
 		return nil, 0, false, err
 	}
 	_, before := cover(since, span.From, 0, rollups)
-	earlier, is, err := h.read(t, before)
+	earlier, is, err := c.load(t, before)
 	if err != nil || !is {
 		return nil, 0, false, err
 	}
 	r := &ranker{query: offences.Query{Sort: offences.ByOffences}, limit: limit}
 	r.sort(memory.New(memory.ByKey(rows, memory.Filter{}), earlier))
-	for _, sum := range r.held[:min(len(r.held), limit)] {
+	for _, sum := range r.sums[:min(len(r.sums), limit)] {
 		all = append(all, offences.Ranked{Key: sum.Key, Offences: sum.Offences, First: db.FromMS(sum.First), Last: db.FromMS(sum.Last)})
 	}
-	return all, int64(len(r.held)), true, nil
+	return all, int64(len(r.sums)), true, nil
 }

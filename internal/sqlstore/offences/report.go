@@ -53,12 +53,12 @@ func (s *Store) Rank(ctx context.Context, query offences.Query) (ranking offence
 		ranking = offences.Ranking{}
 		ranking.Span, segments = cover(query.From, query.To, 0, rollups)
 		r := &ranker{query: query, at: at, limit: limit, span: ranking.Span, segments: segments, rollups: rollups, more: more}
-		held, isHeld, err := s.held.read(t, segments)
+		parts, isCached, err := s.cache.load(t, segments)
 		if err != nil {
 			return err
 		}
-		if isHeld {
-			r.rank(held)
+		if isCached {
+			r.rank(parts)
 		}
 		if _, is := query.Pattern.Origin(); is {
 			err = in(t).rankOrigin(&ranking, r)
@@ -68,8 +68,8 @@ func (s *Store) Rank(ctx context.Context, query offences.Query) (ranking offence
 		if err != nil {
 			return err
 		}
-		if isHeld {
-			r.fill(&ranking, held)
+		if isCached {
+			r.fill(&ranking, parts)
 			return in(t).untracked(&ranking, segments)
 		}
 		if err := in(t).firstAndLast(&ranking, segments, more); err != nil {
@@ -100,9 +100,9 @@ type ranker struct {
 	segments []segment
 	rollups  map[int64]rollup
 	more     *conditions
-	// held are the sums of all keys in their order, where they come from memory; nil
+	// sums are the sums of all keys in their order, where they come from memory; nil
 	// where the database ranks.
-	held []memory.Sum
+	sums []memory.Sum
 }
 
 // unlimited is the limit of a ranker that reads all keys.
@@ -254,12 +254,12 @@ func (s *Store) Details(ctx context.Context, query offences.Query, page []string
 	points = max(1, points)
 	err = s.read(ctx, span.From, span.To, span.To.Sub(span.From)/time.Duration(points), func(t *db.Tx, span offences.Span, segments []segment) error {
 		width := max(1, (span.To.UnixMilli()-span.From.UnixMilli()+int64(points)-1)/int64(points))
-		held, isHeld, err := s.held.find(t, segments) // few keys' rows are read sooner than all
+		parts, isCached, err := s.cache.find(t, segments) // few keys' rows are read sooner than all
 		if err != nil {
 			return err
 		}
-		if isHeld {
-			all = memory.ByPoint(held, filterOf(query), page, span.From.UnixMilli(), width)
+		if isCached {
+			all = memory.ByPoint(parts, filterOf(query), page, span.From.UnixMilli(), width)
 			return nil
 		}
 		q := &db.Selection{}
@@ -300,12 +300,12 @@ func (s *Store) KeyTotals(ctx context.Context, policy int64, page []string, span
 // RuleTotals implements admin.DetectionStore.
 func (s *Store) RuleTotals(ctx context.Context, span offences.Span) (all []offences.RuleTotal, err error) {
 	err = s.read(ctx, span.From, span.To, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
-		held, isHeld, err := s.held.read(t, segments)
+		parts, isCached, err := s.cache.load(t, segments)
 		if err != nil {
 			return err
 		}
-		if isHeld {
-			all = memory.ByRule(held)
+		if isCached {
+			all = memory.ByRule(parts)
 			return nil
 		}
 		q := &db.Selection{}

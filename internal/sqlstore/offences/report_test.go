@@ -261,12 +261,12 @@ func TestMemoryHasWhatTheDatabaseHas(t *testing.T) {
 					t.Fatalf("answer %d to %+v:\n%+v\nfrom the database\n%+v", i, q, got[i], want[i])
 				}
 			}
-			held, missing, err := sqloffences.Memory(f.Offences, t.Context(), from, to)
+			cached, missing, err := sqloffences.Memory(f.Offences, t.Context(), from, to)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if missing == 0 {
-				fromMemory += held
+				fromMemory += cached
 			}
 		}
 		for i := range 60 {
@@ -296,8 +296,8 @@ func TestMemoryHasWhatTheDatabaseHas(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if held, missing, err := sqloffences.Memory(f.Offences, t.Context(), start, f.Clock.Now()); err != nil || held+missing != 0 {
-			t.Errorf("with a batch that left no marks: %d held, %d missing, %v", held, missing, err)
+		if cached, missing, err := sqloffences.Memory(f.Offences, t.Context(), start, f.Clock.Now()); err != nil || cached+missing != 0 {
+			t.Errorf("with a batch that left no marks: %d cached, %d missing, %v", cached, missing, err)
 		}
 		compare()
 	})

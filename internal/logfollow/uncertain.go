@@ -10,10 +10,10 @@ import (
 	"github.com/stint-dev/stint/client"
 )
 
-// doubt is what an earlier process left of a round: lines that it may have sent, and lines
-// that are to be sent though others behind them were answered. It belongs to the offsets of
-// lines, so that it does not matter when they are read. The zero value is none.
-type doubt struct {
+// uncertainLines are what an earlier process left of a round: lines that it may have sent, and
+// lines that are to be sent though others behind them were answered. They belong to offsets, so
+// that it does not matter when they are read. The zero value is none.
+type uncertainLines struct {
 	to int64 // where those lines end
 	// listedTo is the offset before which only lines are left. The other lines before to
 	// may have been sent at sentAt.
@@ -22,27 +22,27 @@ type doubt struct {
 	sentAt   time.Time
 }
 
-func (d *doubt) restore(saved *fileState) {
-	*d = doubt{}
+func (d *uncertainLines) restore(saved *fileState) {
+	*d = uncertainLines{}
 	if saved.SendingTo > saved.Offset {
-		*d = doubt{to: saved.SendingTo, listedTo: saved.ListedTo, lines: saved.Pending, sentAt: saved.SentAt}
+		*d = uncertainLines{to: saved.SendingTo, listedTo: saved.ListedTo, lines: saved.Pending, sentAt: saved.SentAt}
 	}
 }
 
 // end forgets what is behind an offset.
-func (d *doubt) end(offset int64) {
+func (d *uncertainLines) end(offset int64) {
 	d.to, d.listedTo = min(d.to, offset), min(d.listedTo, offset)
 	d.lines = d.lines[:len(d.lines)-len(d.from(offset))]
 }
 
 // from returns the lines that are left behind an offset.
-func (d *doubt) from(offset int64) []pendingLine {
+func (d *uncertainLines) from(offset int64) []pendingLine {
 	at, _ := slices.BinarySearchFunc(d.lines, pendingLine{Start: offset}, comparePending)
 	return d.lines[at:]
 }
 
 // save writes what is behind the offset of s.
-func (d *doubt) save(s *fileState) {
+func (d *uncertainLines) save(s *fileState) {
 	if d.to > s.Offset {
 		s.SendingTo, s.SentAt, s.ListedTo, s.Pending = d.to, d.sentAt, d.listedTo, d.from(s.Offset)
 	}
@@ -50,7 +50,7 @@ func (d *doubt) save(s *fileState) {
 
 // lineAt returns what is known of the line at an offset. isPending is false for one that is
 // settled.
-func (d *doubt) lineAt(start int64) (line pendingLine, isPending bool) {
+func (d *uncertainLines) lineAt(start int64) (line pendingLine, isPending bool) {
 	switch {
 	case start >= d.to:
 		return pendingLine{Start: start}, true
@@ -68,7 +68,7 @@ func (d *doubt) lineAt(start int64) (line pendingLine, isPending bool) {
 func (f *follower) mustListPending() bool {
 	for _, l := range f.logs {
 		for _, t := range l.tails() {
-			if t.doubt.to > t.done && t.offset > t.done {
+			if t.uncertain.to > t.done && t.offset > t.done {
 				return true
 			}
 		}
@@ -109,8 +109,8 @@ func (t *tail) listPending(s *fileState, pending []pendingCheck, sendingAt time.
 			lines = append(lines, line)
 		}
 	}
-	s.SendingTo, s.SentAt = max(t.offset, t.doubt.to), t.doubt.sentAt
-	s.ListedTo, s.Pending = max(t.offset, t.doubt.listedTo), slices.Concat(lines, t.doubt.from(t.offset))
+	s.SendingTo, s.SentAt = max(t.offset, t.uncertain.to), t.uncertain.sentAt
+	s.ListedTo, s.Pending = max(t.offset, t.uncertain.listedTo), slices.Concat(lines, t.uncertain.from(t.offset))
 }
 
 // settleUncertain settles what may have been charged so long ago that the server may have

@@ -22,16 +22,16 @@ import (
 // that they were read with. A restore leaves a mark that all others are read with.
 
 const (
-	// maxHeldRows are some 50 MB: a day of a million offences has 200,000.
-	maxHeldRows = 1_000_000
-	// maxHeldSlots is more than the minutes of 30 days.
-	maxHeldSlots = 50_000
+	// maxCachedRows are some 50 MB: a day of a million offences has 200,000.
+	maxCachedRows = 1_000_000
+	// maxCachedSlots is more than the minutes of 30 days.
+	maxCachedSlots = 50_000
 
 	// findUnmarked finds a batch of a node that leaves no marks.
 	findUnmarked = `SELECT 1 FROM flushed_batches WHERE marked = 0 LIMIT 1`
 	// findRestoring finds the mark that the last restore left.
 	findRestoring = `SELECT mark FROM count_marks WHERE span = -1 AND start = 0`
-	readHeld      = `SELECT start, policy_id, kind, refused_by, source, key, offences, overcount, first_at, last_at FROM offences
+	selectCached  = `SELECT start, policy_id, kind, refused_by, source, key, offences, overcount, first_at, last_at FROM offences
 WHERE span = $1 AND start >= $2 AND start < $3 ORDER BY start`
 )
 
@@ -59,23 +59,26 @@ func (t tx) markRollUp(span, start int64) error {
 	return t.Upsert(addMark, mergeMark, markColumns, [][]any{{span, start, id}})
 }
 
-// held keeps rows of a store in memory.
-type held struct {
+// rowCache keeps rows of a store in memory. It is safe for concurrent use.
+type rowCache struct {
 	rows    *memory.Cache
-	loading chan struct{} // held by who fills it
+	loading chan struct{} // contains a value while a caller loads rows
 }
 
-func newHeld(most int) *held { return &held{memory.NewCache(most), make(chan struct{}, 1)} }
+func newRowCache(maxRows int) *rowCache {
+	return &rowCache{memory.NewCache(maxRows), make(chan struct{}, 1)}
+}
 
-// find returns the rows of segments from memory. is is false where some are not there.
-func (h *held) find(t *db.Tx, segments []segment) (parts []memory.Part, is bool, err error) {
-	parts, missing, fits, err := h.look(t, slotsOf(segments), segments, map[memory.Slot]string{})
+// find returns the rows of segments from memory. ok is false if some are not there.
+func (c *rowCache) find(t *db.Tx, segments []segment) (parts []memory.Part, ok bool, err error) {
+	parts, missing, fits, err := c.lookup(t, slotsOf(segments), segments, map[memory.Slot]string{})
 	return parts, fits && len(missing) == 0, err
 }
 
-// look returns the parts of slots that are in memory as a transaction would read them, and
-// the slots that are not. It fills marks. fits is false where memory is of no use.
-func (h *held) look(t *db.Tx, slots []memory.Slot, segments []segment, marks map[memory.Slot]string) (parts []memory.Part, missing []memory.Slot, fits bool, err error) {
+// lookup returns the parts of slots that are in memory and valid for a transaction, and the
+// slots that are not. It sets their marks. fits is false if the rows do not fit into memory,
+// or if a node leaves no marks.
+func (c *rowCache) lookup(t *db.Tx, slots []memory.Slot, segments []segment, marks map[memory.Slot]string) (parts []memory.Part, missing []memory.Slot, fits bool, err error) {
 	if slots == nil {
 		return nil, nil, false, nil
 	}
@@ -93,41 +96,41 @@ func (h *held) look(t *db.Tx, slots []memory.Slot, segments []segment, marks map
 			marks[slot] = restoring + marks[slot]
 		}
 	}
-	parts, missing, fits = h.rows.Find(slots, marks)
+	parts, missing, fits = c.rows.Find(slots, marks)
 	return parts, missing, fits, nil
 }
 
-// read returns the rows of segments from memory, and brings those there that are not. is
-// is false where the database has to be asked instead.
-func (h *held) read(t *db.Tx, segments []segment) (parts []memory.Part, is bool, err error) {
+// load returns the rows of segments from memory, and reads those from the database that are
+// not there yet. ok is false if they do not fit: the caller then queries the database.
+func (c *rowCache) load(t *db.Tx, segments []segment) (parts []memory.Part, ok bool, err error) {
 	slots, marks := slotsOf(segments), map[memory.Slot]string{}
-	parts, missing, fits, err := h.look(t, slots, segments, marks)
+	parts, missing, fits, err := c.lookup(t, slots, segments, marks)
 	if err != nil || !fits || len(missing) == 0 {
 		return parts, fits, err
 	}
 	// A page asks for the same rows several times at once: one reads them for all.
 	select {
-	case h.loading <- struct{}{}:
-		defer func() { <-h.loading }()
+	case c.loading <- struct{}{}:
+		defer func() { <-c.loading }()
 	case <-t.Context().Done():
 		return nil, false, t.Context().Err()
 	}
-	if parts, missing, fits = h.rows.Find(slots, marks); !fits {
+	if parts, missing, fits = c.rows.Find(slots, marks); !fits {
 		return nil, false, nil
 	}
-	room := h.rows.MaxRows() - len(slots)
+	room := c.rows.MaxRows() - len(slots)
 	for _, p := range parts {
 		room -= len(p.Rows)
 	}
-	loaded, fits, err := in(t).load(missing, room)
+	loaded, fits, err := in(t).selectSlots(missing, room)
 	if err != nil {
 		return nil, false, err
 	}
 	for _, p := range loaded {
 		if fits {
-			h.rows.Put(p, marks[p.Slot])
+			c.rows.Put(p, marks[p.Slot])
 		} else {
-			h.rows.PutCount(p.Slot, marks[p.Slot], len(p.Rows))
+			c.rows.PutCount(p.Slot, marks[p.Slot], len(p.Rows))
 		}
 	}
 	return append(parts, loaded...), fits, nil
@@ -138,7 +141,7 @@ func slotsOf(segments []segment) []memory.Slot {
 	slots := make([]memory.Slot, 0, len(segments))
 	for _, s := range segments {
 		length := spanMS(s.span)
-		if (s.to-s.from)/length > maxHeldSlots-int64(len(slots)) {
+		if (s.to-s.from)/length > maxCachedSlots-int64(len(slots)) {
 			return nil
 		}
 		for start := s.from; start < s.to; start += length {
@@ -162,9 +165,9 @@ func (t tx) marks(segments []segment, all map[memory.Slot]string) error {
 
 var errTooMany = errors.New("more rows than fit")
 
-// load reads the rows of slots. It stops where there are more than most, with what it
-// has read by then.
-func (t tx) load(slots []memory.Slot, most int) (parts []memory.Part, fits bool, err error) {
+// selectSlots reads the rows of slots. If there are more than maxRows it stops, and returns
+// what it has read and fits as false.
+func (t tx) selectSlots(slots []memory.Slot, maxRows int) (parts []memory.Part, fits bool, err error) {
 	slices.SortFunc(slots, func(a, b memory.Slot) int { return cmp.Or(cmp.Compare(a.Span, b.Span), cmp.Compare(a.Start, b.Start)) })
 	groups := map[memory.Group]unique.Handle[memory.Group]{}
 	for len(slots) > 0 {
@@ -192,9 +195,9 @@ func (t tx) load(slots []memory.Slot, most int) (parts []memory.Part, fits bool,
 			}
 			row.Group = handle
 			return row, err
-		}, readHeld, []any{slots[0].Span, slots[0].Start, slots[n-1].Start + length}, func(row memory.Row) error {
+		}, selectCached, []any{slots[0].Span, slots[0].Start, slots[n-1].Start + length}, func(row memory.Row) error {
 			parts[at].Rows = append(parts[at].Rows, row)
-			if read++; read > most {
+			if read++; read > maxRows {
 				return errTooMany
 			}
 			return nil
@@ -205,21 +208,21 @@ func (t tx) load(slots []memory.Slot, most int) (parts []memory.Part, fits bool,
 		if err != nil {
 			return nil, false, err
 		}
-		most -= read
+		maxRows -= read
 		slots = slots[n:]
 	}
 	return parts, true, nil
 }
 
-// heldSpan is what KeepInMemory reads: what the pages show where nothing else is asked for,
+// warmSpan is what WarmCache reads: what the pages show where nothing else is asked for,
 // and the present day.
-const heldSpan = 24 * time.Hour
+const warmSpan = 24 * time.Hour
 
-// KeepInMemory brings the offences of the last day into memory, so that the first page that
+// WarmCache brings the offences of the last day into memory, so that the first page that
 // shows them is answered as quickly as the next.
-func (s *Store) KeepInMemory(ctx context.Context, now time.Time) error {
-	return s.read(ctx, now.Add(-heldSpan), now, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
-		_, _, err := s.held.read(t, segments)
+func (s *Store) WarmCache(ctx context.Context, now time.Time) error {
+	return s.read(ctx, now.Add(-warmSpan), now, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
+		_, _, err := s.cache.load(t, segments)
 		return err
 	})
 }
