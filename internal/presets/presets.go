@@ -74,7 +74,7 @@ func load(names ...string) []Preset {
 			p.Policies = append(p.Policies, policy)
 		}
 		if p.Title, p.Summary = describe(string(text)); p.Title == "" || p.Summary == "" {
-			panic(fmt.Sprintf("%s begins with no title and summary", file))
+			panic(fmt.Sprintf("%s does not begin with a title and a summary", file))
 		}
 		all = append(all, p)
 	}
