@@ -41,7 +41,7 @@ func (h *checkHandler) routes() []route {
 
 var (
 	opCheck = &openapi.Operation{
-		ID: "check", Tag: "checks", Summary: "May this key, or may all of these keys, do one more request?",
+		ID: "check", Tag: "checks", Summary: "Check whether a key, or several keys as one, may make one more request.",
 		Body: openapi.Union{Name: "CheckBody", Doc: "A check of one key, or of several as one.", Of: []any{wire.CheckRequest{}, wire.KeysRequest{}}},
 		Answers: []openapi.Answer{
 			{Status: http.StatusOK, Doc: "Allowed.", Body: decided, Headers: quota},
@@ -51,12 +51,12 @@ var (
 		},
 	}
 	opBatch = &openapi.Operation{
-		ID: "checkBatch", Tag: "checks", Summary: "Ask up to 1,000 checks, each on its own.",
-		Body: wire.BatchRequest{}, Answers: ok("The answers in order, a problem in the place of each bad check.", wire.BatchAnswer{}),
+		ID: "checkBatch", Tag: "checks", Summary: "Make up to 1,000 checks in one request, each on its own.",
+		Body: wire.BatchRequest{}, Answers: ok("The decisions in the order of the checks, with a problem in place of each invalid check.", wire.BatchAnswer{}),
 	}
 	opCancelReservation = &openapi.Operation{
-		ID: "cancelReservation", Tag: "checks", Summary: "Give back a reservation that was reserved, before its time.",
-		Answers: ok("Whether that freed room for others.", wire.Cancelled{}),
+		ID: "cancelReservation", Tag: "checks", Summary: "Cancel a reservation before its time.",
+		Answers: ok("Whether the cancellation freed room for other requests.", wire.Cancelled{}),
 	}
 )
 

@@ -26,10 +26,10 @@ func (h *connectHandler) routes() []route {
 }
 
 var (
-	opListGateways    = &openapi.Operation{ID: "listGateways", Tag: "identities", Summary: "List the gateways that Stint has a configuration for.", Answers: ok("All of them.", wire.Page[wire.Gateway]{})}
+	opListGateways    = &openapi.Operation{ID: "listGateways", Tag: "identities", Summary: "List the gateways that Stint has a configuration for.", Answers: ok("The gateways.", wire.Page[wire.Gateway]{})}
 	opGetGuide        = &openapi.Operation{ID: "getGuide", Tag: "identities", Summary: "Show how a gateway is connected to this installation.", Answers: ok("The configuration, without a token.", wire.Guide{})}
 	opAddGatewayToken = &openapi.Operation{
-		ID: "addGatewayToken", Tag: "identities", Summary: "Make a token for a gateway, with the least scope; its secret is shown this once.",
+		ID: "addGatewayToken", Tag: "identities", Summary: "Create a token for a gateway, with the least scope; its secret is shown only once.",
 		Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "The configuration with the token.", Body: wire.Guide{}}},
 	}
 )

@@ -9,12 +9,12 @@ import (
 
 var (
 	endedParams = []openapi.Param{
-		{Name: "state", Doc: "Which to list; active where it is left out.", Enum: []string{"active", "ended", "all"}},
-		{Name: "author", Doc: "Only what this author made."},
-		{Name: "search", Doc: "Only patterns or reasons that hold this text, without case."},
-		{Name: "key", Doc: "Only what selects this key."},
-		{Name: "within", Doc: "Only patterns that this pattern covers."},
-		{Name: "order", Doc: "The newest first, or what ends soonest first.", Enum: []string{"created", "expiry"}},
+		{Name: "state", Doc: "The state of the entries; active where it is left out.", Enum: []string{"active", "ended", "all"}},
+		{Name: "author", Doc: "Only entries that this author made."},
+		{Name: "search", Doc: "Only entries whose pattern or reason contains this text, case-insensitive."},
+		{Name: "key", Doc: "Only entries whose pattern covers this key."},
+		{Name: "within", Doc: "Only entries whose pattern is covered by this pattern."},
+		{Name: "order", Doc: "created: the newest first; expiry: what ends soonest first.", Enum: []string{"created", "expiry"}},
 		cursorParam, limitParam,
 	}
 	// selectionParams are endedParams without what pages and orders.
@@ -49,7 +49,7 @@ var (
 		Body: wire.RestoreRequest{}, BodyOptional: true, Answers: ok("The exemption.", wire.Entry{}),
 	}
 	opPreviewBlock = &openapi.Operation{
-		ID: "previewBlock", Tag: "blocks", Summary: "Whom would a block of this pattern hit, and does it need a confirmation?",
+		ID: "previewBlock", Tag: "blocks", Summary: "Show the impact of a block before it is added, and whether it needs a confirmation.",
 		Body: wire.PreviewRequest{}, Answers: ok("Its impact.", wire.Impact{}),
 	}
 	opImportBlocks = &openapi.Operation{
@@ -57,17 +57,17 @@ var (
 		BodyTypes: []string{"text/csv", "application/json", "application/x-ndjson", "text/plain"},
 		Query: []openapi.Param{
 			{Name: "on_conflict", Doc: "What to do with a pattern that is blocked already; keep, the default, leaves it as it is.", Enum: []string{wire.ConflictKeep, wire.ConflictExtend, wire.ConflictReplace}},
-			{Name: "skip_bad", Doc: "Leave invalid rows out instead of importing nothing.", Boolean: true},
+			{Name: "skip_bad", Doc: "Skip invalid rows instead of importing nothing.", Boolean: true},
 			{Name: "dry_run", Doc: "Change nothing and say what would be done.", Boolean: true},
-			{Name: "reason", Doc: "For the rows that name none."},
-			{Name: "expires_in", Doc: "For the rows that name no end, for example 7d."},
-			{Name: "expires_at", Doc: "The same as an RFC 3339 time."},
-			{Name: "confirm", Doc: "What a dry run of the same file, or the answer 409 confirmation_required, gave as confirm: its broad rows are meant."},
+			{Name: "reason", Doc: "The reason of rows without one."},
+			{Name: "expires_in", Doc: "The expiry of rows without one, from now, for example 7d."},
+			{Name: "expires_at", Doc: "The expiry of rows without one, as an RFC 3339 time."},
+			{Name: "confirm", Doc: "Imports broad rows too: the value of confirm in a dry run of the same file, or in the answer 409 confirmation_required."},
 		},
 		Answers: ok("What was done.", wire.ImportAnswer{}),
 	}
 	opExportBlocks = &openapi.Operation{
-		ID: "exportBlocks", Tag: "blocks", Summary: "Export blocks as an import reads them.",
+		ID: "exportBlocks", Tag: "blocks", Summary: "Export blocks in the format that an import reads.",
 		Query: append([]openapi.Param{{Name: "format", Doc: "csv where it is left out.", Enum: []string{"csv", "json", "plain"}},
 			{Name: "source", Doc: "Only blocks of this source.", Enum: []string{"manual", "automatic", "imported"}}}, selectionParams...),
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The file.", Types: []string{"text/csv", "application/json", "text/plain"}, Headers: file}},

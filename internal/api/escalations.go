@@ -27,17 +27,17 @@ func (h *escalationHandler) routes() []route {
 
 var (
 	opEscalationEvents = &openapi.Operation{
-		ID: "listEscalationEvents", Tag: "offenders", Summary: "What escalations did: automatic blocks, and those that a shadow policy would have made.",
+		ID: "listEscalationEvents", Tag: "offenders", Summary: "List what escalation did: automatic blocks, and those that a shadow policy would have made.",
 		Query:   append([]openapi.Param{policyParam, {Name: "key", Doc: "Only about this key."}, limitParam}, timeRangeQuery...),
 		Answers: ok("The events, the newest first.", wire.Page[wire.EscalationEvent]{}),
 	}
 	opEscalationPauses = &openapi.Operation{
-		ID: "listPausedEscalations", Tag: "offenders", Summary: "Escalations that stopped because they would have blocked too many.",
+		ID: "listPausedEscalations", Tag: "offenders", Summary: "List the paused escalations, which would have blocked too many keys.",
 		Answers: ok("The paused escalations.", wire.Page[wire.EscalationPause]{}),
 	}
 	opResumeEscalation = &openapi.Operation{
-		ID: "resumeEscalation", Tag: "offenders", Summary: "Let the paused escalation of a policy go on.",
-		Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "It goes on."}},
+		ID: "resumeEscalation", Tag: "offenders", Summary: "Resume the paused escalation of a policy.",
+		Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "It is resumed."}},
 	}
 )
 

@@ -31,12 +31,12 @@ func (h *eventHandler) routes() []route {
 
 var (
 	opEvents = &openapi.Operation{
-		ID: "streamEvents", Tag: "events", Summary: "Hear what happens as server-sent events; send Last-Event-ID to go on after a break.",
+		ID: "streamEvents", Tag: "events", Summary: "Stream decisions and changes as server-sent events; send Last-Event-ID to resume after a break.",
 		Query: []openapi.Param{
 			{Name: "kind", Doc: "Only these kinds: decision, block and change, with commas between."},
 			{Name: "decision", Doc: "Only these decisions: allowed, limited, blocked and unavailable, with commas between."},
 			{Name: "policy", Doc: "Only decisions by this policy, and its changes."},
-			{Name: "pattern", Doc: "Only decisions on keys that it selects, and changes of blocks and exemptions that share a key with it."},
+			{Name: "pattern", Doc: "Only decisions on keys that this pattern covers, and changes of blocks and exemptions that share a key with it."},
 		},
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "Events whose data is an Event.", Types: []string{eventType}}},
 	}
@@ -48,7 +48,7 @@ const eventType = "text/event-stream"
 // streamEvents answers with events as they happen, until the client goes.
 func (h *eventHandler) streamEvents(c *httpserver.Call) error {
 	if h.events == nil {
-		return fault.New(fault.NotFound, "This node sends no events.")
+		return fault.New(fault.NotFound, "Live events are disabled on this node.")
 	}
 	filter, err := h.eventFilter(c)
 	if err != nil {

@@ -39,24 +39,24 @@ func (h *healthHandler) routes() []route {
 
 var (
 	opLive = &openapi.Operation{
-		ID: "live", Tag: "health", Summary: "Is the process alive?",
-		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "It is.", Types: []string{"text/plain"}}},
+		ID: "live", Tag: "health", Summary: "Check that the process is alive.",
+		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The process is alive.", Types: []string{"text/plain"}}},
 	}
 	opReady = &openapi.Operation{
-		ID: "ready", Tag: "health", Summary: "Can this node answer, and which part cannot?",
-		Answers: append(ok("It can.", wire.Readiness{}), openapi.Answer{Status: http.StatusServiceUnavailable, Doc: "It cannot.", Body: wire.Readiness{}}),
+		ID: "ready", Tag: "health", Summary: "Show whether this node can answer checks, and which part fails.",
+		Answers: append(ok("The node is ready.", wire.Readiness{}), openapi.Answer{Status: http.StatusServiceUnavailable, Doc: "The node is not ready.", Body: wire.Readiness{}}),
 	}
 	opVersion = &openapi.Operation{
-		ID: "version", Tag: "health", Summary: "Which build is this node?", Answers: ok("The build.", wire.Build{}),
+		ID: "version", Tag: "health", Summary: "Show the version and build of this node.", Answers: ok("The build.", wire.Build{}),
 	}
 	opListNodes = &openapi.Operation{
-		ID: "listNodes", Tag: "health", Summary: "The nodes that were heard of lately, and how they do.",
+		ID: "listNodes", Tag: "health", Summary: "List the nodes seen lately, with their load.",
 		Answers: ok("The nodes by name.", wire.Page[wire.Node]{}),
 	}
 )
 
 var opListCrawlers = &openapi.Operation{
-	ID: "listCrawlers", Tag: "health", Summary: "The crawlers that this node has verified by DNS; none unless the setting verified-crawlers names operators.",
+	ID: "listCrawlers", Tag: "health", Summary: "List the crawlers that this node has verified by DNS; none unless the setting verified-crawlers names operators.",
 	Answers: ok("The crawlers by operator and address.", wire.Page[wire.Crawler]{}),
 }
 

@@ -28,8 +28,8 @@ func (h *keyHandler) routes() []route {
 }
 
 var (
-	opExplainKey = &openapi.Operation{ID: "explainKey", Tag: "keys", Summary: "What applies to a key now, and why?", Query: keyParams, Answers: ok("The explanation.", wire.KeyExplanation{})}
-	opResetKey   = &openapi.Operation{ID: "resetKey", Tag: "keys", Summary: "Forget what a key has used, under one policy or all.", Query: keyParams, Answers: ok("What was forgotten.", wire.KeyReset{})}
+	opExplainKey = &openapi.Operation{ID: "explainKey", Tag: "keys", Summary: "Explain what applies to a key now and why.", Query: keyParams, Answers: ok("The explanation.", wire.KeyExplanation{})}
+	opResetKey   = &openapi.Operation{ID: "resetKey", Tag: "keys", Summary: "Reset the counts of a key, under one policy or all.", Query: keyParams, Answers: ok("What was reset.", wire.KeyReset{})}
 )
 
 // keyQuery reads ?key= and ?policy= of the routes about one key.
@@ -90,6 +90,9 @@ func fromExplanation(x *admin.KeyExplanation, policyName func(id int64) string) 
 		Policy: fromKeyPolicy(x.Enforcing), Shadow: fromKeyPolicy(x.Shadow),
 		Escalation: fromEscalationStatus(x.Escalation), ShadowEscalation: fromEscalationStatus(x.ShadowEscalation),
 	}
+	if x.OwnLimit != nil && out.Policy != nil {
+		out.Policy.Version = x.OwnLimit.PolicyVersion(x.Enforcing.Policy)
+	}
 	for _, px := range x.Conditional {
 		policy := fromKeyPolicy(px)
 		if px.Derived == nil {
@@ -104,7 +107,7 @@ func fromExplanation(x *admin.KeyExplanation, policyName func(id int64) string) 
 		out.Blocks = append(out.Blocks, fromEntry(b, policyName(b.PolicyID), x.At))
 		if len(x.Exemptions) > 0 {
 			out.Warnings = append(out.Warnings, "The block "+b.ID+" of "+b.Pattern.String()+
-				" would refuse this key, but the exemption "+x.Exemptions[0].ID+" of "+x.Exemptions[0].Pattern.String()+" hides it.")
+				" would refuse this key, but the exemption "+x.Exemptions[0].ID+" of "+x.Exemptions[0].Pattern.String()+" takes precedence.")
 		}
 	}
 	if x.EscalationErr != nil {

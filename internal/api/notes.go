@@ -26,16 +26,16 @@ func (h *noteHandler) routes() []route {
 
 var (
 	opListNotes = &openapi.Operation{
-		ID: "listNotes", Tag: "keys", Summary: "What operators wrote about a key.",
+		ID: "listNotes", Tag: "keys", Summary: "List the notes about a key.",
 		Query:   []openapi.Param{{Name: "key", Doc: "The key, for example ip:203.0.113.7.", Required: true}, limitParam},
 		Answers: ok("The notes, the newest first.", wire.Page[wire.Note]{}),
 	}
 	opAddNote = &openapi.Operation{
-		ID: "addNote", Tag: "keys", Summary: "Write a note about a key, for others to read.", Body: wire.NoteRequest{},
+		ID: "addNote", Tag: "keys", Summary: "Add a note about a key, for other operators.", Body: wire.NoteRequest{},
 		Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "The note.", Body: wire.Note{}}},
 	}
 	opDeleteNote = &openapi.Operation{
-		ID: "deleteNote", Tag: "keys", Summary: "Delete a note. The audit keeps what it said.",
+		ID: "deleteNote", Tag: "keys", Summary: "Delete a note. The audit keeps its text.",
 		Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "It is deleted."}},
 	}
 )

@@ -41,25 +41,25 @@ func (h *offenderHandler) routes() []route {
 var (
 	offenderQuery = append([]openapi.Param{
 		policyParam,
-		{Name: "pattern", Doc: "Only keys that this pattern selects."},
-		{Name: "source", Doc: "Only keys refused for this source."},
-		{Name: "search", Doc: "Only keys that hold this text, without case."},
+		{Name: "pattern", Doc: "Only keys that this pattern covers."},
+		{Name: "source", Doc: "Only keys that were refused in checks from this source."},
+		{Name: "search", Doc: "Only keys that contain this text, case-insensitive."},
 		{Name: "rule", Doc: "Only offences by this rule or block."},
 		{Name: "not_rule", Doc: "No offences by this rule or block."},
-		{Name: "min_offences", Doc: "Only keys with at least so many offences.", Integer: true},
-		{Name: "shadow", Doc: "true asks for what shadow policies would have refused.", Boolean: true},
+		{Name: "min_offences", Doc: "Only keys with at least this many offences.", Integer: true},
+		{Name: "shadow", Doc: "true for what shadow policies would have refused.", Boolean: true},
 		{Name: "state", Doc: "Only keys that are open (neither blocked nor exempt), blocked or exempt now, of the first 20,000 in the order.",
 			Enum: []string{"open", "blocked", "exempt"}},
 		{Name: "sort", Doc: "The order; most offences first where it is left out.", Enum: []string{"offences", "last", "first", "key"}},
 	}, timeRangeQuery...)
 	opListOffenders = &openapi.Operation{
-		ID: "listOffenders", Tag: "offenders", Summary: "Who offended, how often, and whether it is dealt with.",
+		ID: "listOffenders", Tag: "offenders", Summary: "List the offenders: how often each was refused, and its state now.",
 		Query: append([]openapi.Param{cursorParam, limitParam,
-			{Name: "points", Doc: "Divide the span into so many parts and give the offences of each, 1 to 120.", Integer: true}}, offenderQuery...),
+			{Name: "points", Doc: "Include the offences of each of this many parts of the time range, 1 to 120.", Integer: true}}, offenderQuery...),
 		Answers: ok("One page of the report.", wire.OffenderReport{}),
 	}
 	opExportOffenders = &openapi.Operation{
-		ID: "exportOffenders", Tag: "offenders", Summary: "The whole report as a file.",
+		ID: "exportOffenders", Tag: "offenders", Summary: "Export all offenders as a file.",
 		Query:   append([]openapi.Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "csv"}}}, offenderQuery...),
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "Every row.", Types: []string{"application/json", "text/csv"}, Headers: file}},
 	}
@@ -69,19 +69,19 @@ var (
 		Answers: ok("The origins with most offences first.", wire.OriginReport{}),
 	}
 	opKeyTimeline = &openapi.Operation{
-		ID: "keyTimeline", Tag: "offenders", Summary: "What one key did over a span.",
+		ID: "keyTimeline", Tag: "offenders", Summary: "Show what one key did over a time range.",
 		Query: append([]openapi.Param{
 			{Name: "key", Doc: "The key, for example ip:203.0.113.7.", Required: true},
-			{Name: "points", Doc: "How many parts the span is divided into, 1 to 1440; 60 where it is left out.", Integer: true},
+			{Name: "points", Doc: "How many parts the time range is divided into, 1 to 1440; 60 where it is left out.", Integer: true},
 		}, timeRangeQuery...),
 		Answers: ok("Its offences over time and what its escalation did.", wire.Timeline{}),
 	}
 	opGetOffence = &openapi.Operation{
-		ID: "getOffence", Tag: "offenders", Summary: "What is known under the id that a refused answer carried.",
-		Answers: ok("The story in one sentence, then in detail.", wire.OffenceRecord{}),
+		ID: "getOffence", Tag: "offenders", Summary: "Explain a refusal by the id that its answer carried.",
+		Answers: ok("The explanation in one sentence, then in detail.", wire.OffenceRecord{}),
 	}
 	opGetAttack = &openapi.Operation{
-		ID: "getAttack", Tag: "offenders", Summary: "Whether there is an attack now, since when, and from where.",
+		ID: "getAttack", Tag: "offenders", Summary: "Show whether there is an attack now, since when, and from where.",
 		Answers: ok("The rates of now and of the baseline, and the source of an attack.", wire.Attack{}),
 	}
 )

@@ -48,10 +48,10 @@ func (h *policyHandler) routes() []route {
 }
 
 var (
-	opListAlgorithms = &openapi.Operation{ID: "listAlgorithms", Tag: "policies", Summary: "List the ways to count that a policy may name.", Answers: ok("All of them, the default first.", wire.Page[wire.Algorithm]{})}
-	opListPolicies   = &openapi.Operation{ID: "listPolicies", Tag: "policies", Summary: "List the policies.", Answers: ok("All of them.", wire.Page[wire.Policy]{})}
+	opListAlgorithms = &openapi.Operation{ID: "listAlgorithms", Tag: "policies", Summary: "List the algorithms that a policy may use.", Answers: ok("The algorithms, the default first.", wire.Page[wire.Algorithm]{})}
+	opListPolicies   = &openapi.Operation{ID: "listPolicies", Tag: "policies", Summary: "List the policies.", Answers: ok("The policies.", wire.Page[wire.Policy]{})}
 	opGetPolicy      = &openapi.Operation{ID: "getPolicy", Tag: "policies", Summary: "Show a policy; its ETag is the version.", Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The policy.", Body: wire.Policy{}, Headers: []openapi.Header{openapi.ETag}}}}
-	opPolicyVersions = &openapi.Operation{ID: "listPolicyVersions", Tag: "policies", Summary: "List the versions of a policy, the newest first.", Answers: ok("All of them.", wire.Page[wire.Policy]{})}
+	opPolicyVersions = &openapi.Operation{ID: "listPolicyVersions", Tag: "policies", Summary: "List the versions of a policy, the newest first.", Answers: ok("The versions.", wire.Page[wire.Policy]{})}
 	opDiffPolicy     = &openapi.Operation{
 		ID: "diffPolicy", Tag: "policies", Summary: "Compare two versions of a policy.",
 		Query: []openapi.Param{

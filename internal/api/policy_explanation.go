@@ -12,11 +12,11 @@ import (
 
 var (
 	opExplainPolicy = &openapi.Operation{
-		ID: "explainPolicy", Tag: "policies", Summary: "Say in words what a policy does, and how soon its limits are used up at full speed.",
+		ID: "explainPolicy", Tag: "policies", Summary: "Explain in words what a policy does, and how soon its limits are used up at full speed.",
 		Answers: ok("The explanation.", wire.PolicyExplanation{}),
 	}
 	opExplainDraft = &openapi.Operation{
-		ID: "explainDraft", Tag: "policies", Summary: "Say in words what a policy would do, what it changes of the active version, and whether saving it needs a confirmation. Nothing is saved.",
+		ID: "explainDraft", Tag: "policies", Summary: "Explain in words what a policy would do, what it changes in the active version, and whether saving it needs a confirmation. Nothing is saved.",
 		Body: wire.PolicyRequest{}, Answers: ok("The explanation.", wire.PolicyExplanation{}),
 	}
 )

@@ -22,8 +22,8 @@ import (
 
 var (
 	opListPresets = &openapi.Operation{
-		ID: "listPresets", Tag: "policies", Summary: "List the policy files that Stint ships. To apply one, send its policies to /v1/policy-set.",
-		Answers: ok("All of them.", wire.Page[wire.Preset]{}),
+		ID: "listPresets", Tag: "policies", Summary: "List the presets: policy files that Stint ships. To apply one, send its policies to /v1/policy-set.",
+		Answers: ok("The presets.", wire.Page[wire.Preset]{}),
 	}
 	opExportPolicies = &openapi.Operation{
 		ID: "exportPolicies", Tag: "policies", Summary: "Export all policies as one document.",

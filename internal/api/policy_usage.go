@@ -9,7 +9,7 @@ import (
 )
 
 var opPolicyUsage = &openapi.Operation{
-	ID: "getPolicyUsage", Tag: "policies", Summary: "What a policy allowed and refused, and how close its keys came to each rule.",
+	ID: "getPolicyUsage", Tag: "policies", Summary: "Show what a policy allowed and refused, and how close its keys came to each rule.",
 	Query: timeRangeQuery, Answers: ok("The figures; those of the rules are of the keys in the traffic sample.", wire.PolicyUsage{}),
 }
 

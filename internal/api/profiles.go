@@ -43,11 +43,11 @@ var (
 	profileParams = []openapi.Param{
 		{Name: "plan", Doc: "Only keys of this plan."},
 		{Name: "label", Doc: "Only keys with this label."},
-		{Name: "search", Doc: "Only keys or notes that hold this text, without case."},
+		{Name: "search", Doc: "Only keys whose name or note contains this text, case-insensitive."},
 		{Name: "limited", Doc: "Only keys with a limit of their own that is active.", Boolean: true},
 	}
 	opListProfiles = &openapi.Operation{
-		ID: "listProfiles", Tag: "keys", Summary: "List what is kept about keys: plans, labels, notes and limits of their own.",
+		ID: "listProfiles", Tag: "keys", Summary: "List the keys that have a plan, labels, a note or a limit of their own.",
 		Query: append(profileParams[:4:4], cursorParam, limitParam), Answers: ok("A page of them, by key.", wire.Page[wire.Profile]{}),
 	}
 	opImportProfiles = &openapi.Operation{
@@ -62,27 +62,27 @@ var (
 		Answers: ok("What was done.", wire.ProfileImport{}),
 	}
 	opExportProfiles = &openapi.Operation{
-		ID: "exportProfiles", Tag: "keys", Summary: "Export what is kept about keys as an import reads it.",
+		ID: "exportProfiles", Tag: "keys", Summary: "Export the plans, labels and notes of keys in the format that an import reads.",
 		Query:   append([]openapi.Param{{Name: "format", Doc: "csv where it is left out.", Enum: []string{"csv", "json"}}}, profileParams...),
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The file.", Types: []string{"text/csv", "application/x-ndjson"}, Headers: file}},
 	}
-	opListPlans     = &openapi.Operation{ID: "listPlans", Tag: "keys", Summary: "How many keys has each plan, and which policy selects them?", Answers: ok("The plans, the most keys first, at most 1,000.", wire.Page[wire.PlanCount]{})}
-	opGetProfile    = &openapi.Operation{ID: "getProfile", Tag: "keys", Summary: "What is kept about a key?", Answers: ok("Its plan, labels, note and limit.", wire.Profile{})}
-	opPutProfile    = &openapi.Operation{ID: "putProfile", Tag: "keys", Summary: "Set the plan, the labels and the note of a key.", Body: wire.ProfileRequest{}, Answers: ok("What is kept now.", wire.Profile{})}
-	opDeleteProfile = &openapi.Operation{ID: "deleteProfile", Tag: "keys", Summary: "Delete all that is kept about a key, its limit included.", Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "It is deleted."}}}
+	opListPlans     = &openapi.Operation{ID: "listPlans", Tag: "keys", Summary: "List the plans, with the number of keys of each and the policy that applies to them.", Answers: ok("The plans, the most keys first, at most 1,000.", wire.Page[wire.PlanCount]{})}
+	opGetProfile    = &openapi.Operation{ID: "getProfile", Tag: "keys", Summary: "Show the plan, the labels, the note and the limit of a key.", Answers: ok("Its plan, labels, note and limit.", wire.Profile{})}
+	opPutProfile    = &openapi.Operation{ID: "putProfile", Tag: "keys", Summary: "Set the plan, the labels and the note of a key.", Body: wire.ProfileRequest{}, Answers: ok("The plan, labels, note and limit of the key now.", wire.Profile{})}
+	opDeleteProfile = &openapi.Operation{ID: "deleteProfile", Tag: "keys", Summary: "Delete the plan, the labels, the note and the limit of a key.", Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "It is deleted."}}}
 	opPutLimit      = &openapi.Operation{
-		ID: "putLimit", Tag: "keys", Summary: "Give a key a limit of its own, in place of one that it has.",
-		Doc: "Until it expires or is ended, its rules replace those of the key's policy. What was counted goes on counting. Blocks, exemptions, policies with conditions or an outcome, and policies that a check names still apply.", Body: wire.OwnLimitRequest{},
-		Answers: ok("What is kept now.", wire.Profile{}),
+		ID: "putLimit", Tag: "keys", Summary: "Give a key a limit of its own, which replaces an earlier one.",
+		Doc: "Until it expires or is ended, its rules replace those of the key's policy. Requests that were counted before still count. Blocks, exemptions, policies with conditions or an outcome, and policies that a check names still apply.", Body: wire.OwnLimitRequest{},
+		Answers: ok("The plan, labels, note and limit of the key now.", wire.Profile{}),
 	}
-	opEndLimit = &openapi.Operation{ID: "endLimit", Tag: "keys", Summary: "End a key's own limit.", Query: []openapi.Param{{Name: "reason", Doc: "Why, for the audit."}}, Answers: ok("What is still kept.", wire.Profile{})}
+	opEndLimit = &openapi.Operation{ID: "endLimit", Tag: "keys", Summary: "End a key's own limit.", Query: []openapi.Param{{Name: "reason", Doc: "Why, for the audit."}}, Answers: ok("What the key still has.", wire.Profile{})}
 )
 
 // keyParam returns the key of the path, unescaped.
 func keyParam(c *httpserver.Call) (string, error) {
 	text, err := url.PathUnescape(c.Params("key"))
 	if err != nil || len(text) > keys.MaxLength {
-		return "", fault.Field("key", "is no percent encoded key of at most %d bytes", keys.MaxLength)
+		return "", fault.Field("key", "must be a percent-encoded key of at most %d bytes", keys.MaxLength)
 	}
 	return strings.Clone(text), nil
 }

@@ -28,12 +28,12 @@ func (h *proposalHandler) routes() []route {
 
 var (
 	opListProposals = &openapi.Operation{
-		ID: "listProposals", Tag: "offenders", Summary: "Ranges in which many offended, waiting for a decision.",
-		Query:   []openapi.Param{{Name: "state", Doc: "Which to list; open where it is left out.", Enum: []string{"open", "all"}}, limitParam},
+		ID: "listProposals", Tag: "offenders", Summary: "List the proposals to block a range in which many keys offended.",
+		Query:   []openapi.Param{{Name: "state", Doc: "The state of the proposals; open where it is left out.", Enum: []string{"open", "all"}}, limitParam},
 		Answers: ok("The proposals, the newest first.", wire.Page[wire.Proposal]{}),
 	}
 	opGetProposal = &openapi.Operation{
-		ID: "getProposal", Tag: "offenders", Summary: "One proposal with its evidence.",
+		ID: "getProposal", Tag: "offenders", Summary: "Show a proposal with its evidence.",
 		Answers: ok("The proposal.", wire.Proposal{}),
 	}
 	opAcceptProposal = &openapi.Operation{

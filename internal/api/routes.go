@@ -41,11 +41,11 @@ var (
 		{Name: "key", Doc: "The key, for example ip:203.0.113.7.", Required: true},
 		{Name: "policy", Doc: "The policy to ask by name instead of the key's own."},
 	}
-	reasonParam    = []openapi.Param{{Name: "reason", Doc: "Why, where the body does not say it."}}
+	reasonParam    = []openapi.Param{{Name: "reason", Doc: "The reason, where the body has none."}}
 	timeRangeQuery = []openapi.Param{
-		{Name: "last", Doc: "The span that ends now, for example 15m, 24h or 7d; 1h where no span is named."},
-		{Name: "from", Doc: "RFC 3339; the span begins here."},
-		{Name: "to", Doc: "RFC 3339; the span ends before this; now where it is left out."},
+		{Name: "last", Doc: "The time up to now, for example 15m, 24h or 7d; 1h where no time range is given."},
+		{Name: "from", Doc: "RFC 3339; the start of the time range."},
+		{Name: "to", Doc: "RFC 3339; the end of the time range, exclusive; now where it is left out."},
 	}
 	policyParam = openapi.Param{Name: "policy", Doc: "Only under the policy of this name."}
 )

@@ -32,12 +32,12 @@ func (h *tokenHandler) routes() []route {
 }
 
 var (
-	opListTokens  = &openapi.Operation{ID: "listTokens", Tag: "identities", Summary: "List the tokens, ended ones included.", Answers: ok("All of them.", wire.Page[wire.Token]{})}
-	opAddToken    = &openapi.Operation{ID: "addToken", Tag: "identities", Summary: "Make a token; its secret is shown this once.", Body: wire.TokenRequest{}, Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "Created.", Body: wire.CreatedToken{}, Headers: location}}}
+	opListTokens  = &openapi.Operation{ID: "listTokens", Tag: "identities", Summary: "List the tokens, ended ones included.", Answers: ok("The tokens.", wire.Page[wire.Token]{})}
+	opAddToken    = &openapi.Operation{ID: "addToken", Tag: "identities", Summary: "Create a token; its secret is shown only once.", Body: wire.TokenRequest{}, Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "Created.", Body: wire.CreatedToken{}, Headers: location}}}
 	opGetToken    = &openapi.Operation{ID: "getToken", Tag: "identities", Summary: "Show a token.", Answers: ok("The token.", wire.Token{})}
 	opChangeToken = &openapi.Operation{ID: "changeToken", Tag: "identities", Summary: "Change a token's name or end.", Body: wire.TokenPatch{}, Answers: ok("The token.", wire.Token{})}
 	opRotateToken = &openapi.Operation{
-		ID: "rotateToken", Tag: "identities", Summary: "Replace a token by a new one; the old one goes on for the overlap.",
+		ID: "rotateToken", Tag: "identities", Summary: "Replace a token with a new one; the old one stays valid for the overlap.",
 		Body: wire.RotateRequest{}, BodyOptional: true, Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "Created.", Body: wire.CreatedToken{}, Headers: location}},
 	}
 	opRevokeToken = &openapi.Operation{ID: "revokeToken", Tag: "identities", Summary: "Revoke a token on every node.", Answers: ok("The token.", wire.Token{})}

@@ -28,12 +28,12 @@ func (h *trafficHandler) routes() []route {
 
 var (
 	opGetTraffic = &openapi.Operation{
-		ID: "getTraffic", Tag: "offenders", Summary: "Checks over time, allowed and refused.",
+		ID: "getTraffic", Tag: "offenders", Summary: "Show how many checks were allowed and refused over time.",
 		Query:   append([]openapi.Param{policyParam, {Name: "step", Doc: "How long each part is, whole minutes such as 1m or 1h."}}, timeRangeQuery...),
-		Answers: ok("The traffic of each part of the span.", wire.Traffic{}),
+		Answers: ok("The traffic of each part of the time range.", wire.Traffic{}),
 	}
 	opRuleTotals = &openapi.Operation{
-		ID: "ruleTotals", Tag: "offenders", Summary: "Which rules refused most, and which refused nobody.",
+		ID: "ruleTotals", Tag: "offenders", Summary: "List how much each rule and block refused, also the rules that refused nobody.",
 		Query: timeRangeQuery, Answers: ok("Every rule and block that refused, and the rules that did not.", wire.Page[wire.RuleTotal]{}),
 	}
 )
@@ -75,7 +75,7 @@ func (h *trafficHandler) step(q *httpserver.Query, span time.Duration) time.Dura
 		}
 	}
 	if q.Err() == nil && span/step > maxPoints {
-		q.Fail("step", "divides the span into too many parts; make it longer")
+		q.Fail("step", "divides the time range into too many parts; make it longer")
 	}
 	return step
 }

@@ -33,15 +33,15 @@ func (h *userHandler) routes() []route {
 }
 
 var (
-	opListUsers   = &openapi.Operation{ID: "listUsers", Tag: "identities", Summary: "List the users.", Answers: ok("All of them.", wire.Page[wire.User]{})}
-	opAddUser     = &openapi.Operation{ID: "addUser", Tag: "identities", Summary: "Make a user.", Body: wire.UserRequest{}, Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "Created.", Body: wire.User{}, Headers: location}}}
+	opListUsers   = &openapi.Operation{ID: "listUsers", Tag: "identities", Summary: "List the users.", Answers: ok("The users.", wire.Page[wire.User]{})}
+	opAddUser     = &openapi.Operation{ID: "addUser", Tag: "identities", Summary: "Create a user.", Body: wire.UserRequest{}, Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "Created.", Body: wire.User{}, Headers: location}}}
 	opGetUser     = &openapi.Operation{ID: "getUser", Tag: "identities", Summary: "Show a user.", Answers: ok("The user.", wire.User{})}
 	opChangeUser  = &openapi.Operation{ID: "changeUser", Tag: "identities", Summary: "Change a user's role, or disable or enable the user.", Body: wire.UserPatch{}, Answers: ok("The user.", wire.User{})}
 	opSetPassword = &openapi.Operation{ID: "setPassword", Tag: "identities", Summary: "Set a user's password and end the user's sessions.", Body: wire.PasswordRequest{}, Answers: ok("The user.", wire.User{})}
-	opResetTOTP   = &openapi.Operation{ID: "resetTOTP", Tag: "identities", Summary: "Take a user's two-factor sign-in away and end the user's sessions.", Answers: ok("The user.", wire.User{})}
+	opResetTOTP   = &openapi.Operation{ID: "resetTOTP", Tag: "identities", Summary: "Reset a user's two-factor authentication and end the user's sessions.", Answers: ok("The user.", wire.User{})}
 	opDeleteUser  = &openapi.Operation{ID: "deleteUser", Tag: "identities", Summary: "Delete a user.", Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "Deleted."}}}
 	opWhoami      = &openapi.Operation{
-		ID: "whoami", Tag: "identities", Summary: "Whose credential is this and what may it do?", Answers: ok("Its holder.", wire.Whoami{}),
+		ID: "whoami", Tag: "identities", Summary: "Show whose credential is used and what it may do.", Answers: ok("The user or token.", wire.Whoami{}),
 	}
 )
 

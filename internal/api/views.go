@@ -31,7 +31,7 @@ func (h *viewHandler) routes() []route {
 var (
 	opListViews = &openapi.Operation{
 		ID: "listViews", Tag: "offenders", Summary: "List the saved views of the offenders.",
-		Answers: ok("All of them, by name.", wire.Page[wire.View]{}),
+		Answers: ok("The views, by name.", wire.Page[wire.View]{}),
 	}
 	opAddView = &openapi.Operation{
 		ID: "addView", Tag: "offenders", Summary: "Save a filter of the offenders, its order and time range under a name, for all users.", Body: wire.ViewRequest{},

@@ -92,6 +92,16 @@ func (l *Limit) Apply(base *rules.Policy) *rules.Policy {
 	return &made
 }
 
+// PolicyVersion returns the version of the policy that Apply has made a policy from: that of
+// the latter says nothing to people. It is 0 if there was none, or if Apply has been called
+// with another one since.
+func (l *Limit) PolicyVersion(made *rules.Policy) int64 {
+	if a := l.applied.Load(); a != nil && a.made == made && a.base != nil {
+		return a.base.Version
+	}
+	return 0
+}
+
 // Equal reports whether both limits say the same; either may be nil.
 func (l *Limit) Equal(other *Limit) bool {
 	if l == nil || other == nil {

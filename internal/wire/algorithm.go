@@ -67,7 +67,7 @@ func (o *PolicyOptions) set(name, value string, given bool) (err error) {
 	case optionVariant:
 		o.Variant = value
 	default:
-		return fmt.Errorf("%q is no option; the options are %s", name, strings.Join(OptionNames(), ", "))
+		return fmt.Errorf("%q is not an option; the options are %s", name, strings.Join(OptionNames(), ", "))
 	}
 	return nil
 }

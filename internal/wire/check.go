@@ -17,7 +17,7 @@ const (
 // The details that a check may ask for.
 const (
 	DetailRules = "rules" // what each rule has left; the default of one check
-	DetailNone  = "none"  // the verdict only, which is cheaper; the default in a batch
+	DetailNone  = "none"  // the decision only, which is cheaper; the default in a batch
 )
 
 // ChargeAlways charges a refused check too, as far as its cost fits.
@@ -49,11 +49,11 @@ type CheckRequest struct {
 	Source string `json:"source,omitzero"`                   // who asks, shown with an offence
 	// Meta is shown with an offence and never trusted.
 	Meta map[string]string `json:"meta,omitzero"`
-	// Request is what the caller says of the request, for policies with conditions.
+	// Request has the attributes of the request, for policies with conditions.
 	Request RequestAttributes `json:"request,omitzero"`
 	// Values are further values of the request by their names, as {"account":"alice"}, which
 	// distinct rules count and by which policies count further keys. Up to MaxValues, the
-	// names as those of outcomes; "" is not said.
+	// names as those of outcomes; "" counts as absent.
 	Values map[string]string `json:"values,omitzero"`
 	// MaxWait is how long the caller would wait for its reservation, up to MaxWait; one
 	// that comes within it is reserved. Nothing where it is left out.

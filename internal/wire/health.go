@@ -19,7 +19,7 @@ type Part struct {
 	Since  Time   `json:"since,omitzero"` // it fails since then
 }
 
-// RestoreAnswer says what a restored backup held.
+// RestoreAnswer says what a restored backup contains.
 type RestoreAnswer struct {
 	RestoredAt Time `json:"restored_at,omitzero"` // when the data was replaced; missing in a dry run
 	// DryRun says that the backup was only checked.

@@ -39,7 +39,7 @@ type TokenPatch struct {
 }
 
 // RotateRequest replaces a token by a new one of the same scopes and lifetime;
-// the old one goes on for the overlap.
+// the old one stays valid for the overlap.
 type RotateRequest struct {
 	// Overlap is 24h where it is left out; "0s" ends the old token at once.
 	Overlap Change[Duration] `json:"overlap,omitzero"`
@@ -53,10 +53,10 @@ type User struct {
 	Disabled    bool   `json:"disabled"`
 	Source      string `json:"source" enum:"local,oidc"` // local with a password, oidc for a user of the OpenID provider
 	Issuer      string `json:"issuer"`                   // the OpenID provider, "" for a local user
-	Subject     string `json:"subject"`                  // who this is there, "" for a local user
+	Subject     string `json:"subject"`                  // the id of the user at the provider, "" for a local user
 	CreatedAt   Time   `json:"created_at"`
 	LastLoginAt Time   `json:"last_login_at"` // null: never
-	DisabledAt  Time   `json:"disabled_at"`   // null where the user is let in
+	DisabledAt  Time   `json:"disabled_at"`   // null where the user can log in
 	TOTPSince   Time   `json:"totp_since"`    // since when logins need a code of an app too, null where they do not
 }
 

@@ -13,14 +13,14 @@ type KeyExplanation struct {
 	DegradedReason string `json:"degraded_reason,omitzero"` // why it is degraded; omitted otherwise
 	// Plan is the key's plan, null for none.
 	Plan NullString `json:"plan"`
-	// OwnLimit is the key's own limit that holds now, whose rules Policy then has in place
-	// of its own; null for none.
+	// OwnLimit is the key's own limit that is active now, whose rules Policy then has in
+	// place of its own; null for none.
 	OwnLimit *OwnLimit `json:"own_limit"`
-	// Exemptions and Blocks stand and select the key, the most specific first.
+	// Exemptions and Blocks are active and cover the key, the most specific first.
 	// Any exemption hides every block.
 	Exemptions []Entry `json:"exemptions"`
 	Blocks     []Entry `json:"blocks"`
-	// Policy is the enforcing policy and Shadow the one that only watches.
+	// Policy is the enforcing policy and Shadow the one in shadow mode.
 	Policy *KeyPolicy `json:"policy"`
 	Shadow *KeyPolicy `json:"shadow"`
 	// Conditional are the policies with conditions or an outcome, which apply in addition.
@@ -51,7 +51,7 @@ type Origin struct {
 // KeyPolicy is one policy's part of an explanation.
 type KeyPolicy struct {
 	Name    string `json:"name"`
-	Version int64  `json:"version"`
+	Version int64  `json:"version"` // 0 for an own limit without a policy
 	Mode    string `json:"mode" enum:"enforce,shadow,off"`
 	// Algorithm is how the policy counts, with its options where they are not
 	// default.
@@ -99,7 +99,7 @@ type KeyRule struct {
 	NextExpiryAt Time `json:"next_expiry_at"`
 }
 
-// KeyReset says which logs of a key were forgotten.
+// KeyReset says which logs of a key were reset.
 type KeyReset struct {
 	Key      string     `json:"key"`
 	Policies []LogReset `json:"policies"` // the logs that were asked for, one of each policy
@@ -108,11 +108,11 @@ type KeyReset struct {
 // LogReset is the log of one policy.
 type LogReset struct {
 	Policy string `json:"policy"`
-	// Existed says whether there was anything to forget.
+	// Existed says whether there was a log to delete.
 	Existed bool `json:"existed"`
 }
 
-// Profile is what is kept about a key.
+// Profile is the plan, the labels, the note and the limit of a key.
 type Profile struct {
 	Key       string     `json:"key"`
 	Plan      NullString `json:"plan"`   // null for none

@@ -12,7 +12,7 @@ type Build struct {
 	Go string `json:"go"`
 }
 
-// Node is one node's last word about itself.
+// Node is what one node last reported about itself.
 type Node struct {
 	ID        string `json:"id"` // of this run of it
 	Name      string `json:"name"`

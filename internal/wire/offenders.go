@@ -22,9 +22,9 @@ type Offender struct {
 	Block      *Entry            `json:"block"`
 	Exemption  *Entry            `json:"exemption"`
 	Plan       NullString        `json:"plan"`       // the key's plan, null for none
-	OwnLimit   *OwnLimit         `json:"own_limit"`  // the key's own limit that holds now, null for none
+	OwnLimit   *OwnLimit         `json:"own_limit"`  // the key's own limit that is active now, null for none
 	Escalation *EscalationStatus `json:"escalation"` // the key's escalation, null without one
-	// Trend has the offences of each part of the span where points were asked.
+	// Trend has the offences of each part of the time range where points was sent.
 	Trend []int64 `json:"trend,omitzero"`
 	// Origin says whose address the key is; omitted where nothing is known.
 	Origin *Origin `json:"origin,omitzero"`
@@ -55,7 +55,7 @@ type OriginOffences struct {
 
 // OffenderReport is one page of who offended.
 type OffenderReport struct {
-	// From and To are the span as it was read: whole minutes, or hours or days
+	// From and To are the time range that was read: whole minutes, or hours or days
 	// where minutes are no longer kept.
 	From Time `json:"from"`
 	To   Time `json:"to"`
@@ -66,7 +66,7 @@ type OffenderReport struct {
 	// Other are offences that were counted together without their keys.
 	Other int64 `json:"other"`
 	// AllowedExact says that every Allowed is exact; otherwise at most
-	// Untracked allowed checks of the span are missing from them.
+	// Untracked allowed checks of the time range are missing from them.
 	AllowedExact bool  `json:"allowed_exact"`
 	Untracked    int64 `json:"untracked"`
 }
@@ -74,20 +74,20 @@ type OffenderReport struct {
 // EscalationStatus is a key's level under its policy's escalation, and the next block.
 type EscalationStatus struct {
 	Policy string `json:"policy"`
-	Shadow bool   `json:"shadow"` // it only says whom it would block
-	Level  int    `json:"level"`  // blocks earned and not forgotten
-	Levels int    `json:"levels"` // until the longest block
-	// Count of Threshold offences within Window are there for the next step.
+	Shadow bool   `json:"shadow"` // the policy is in shadow mode: the key is not blocked
+	Level  int    `json:"level"`  // automatic blocks so far, less what has decayed
+	Levels int    `json:"levels"` // the level of the longest block
+	// Count is the number of offences within Window; Threshold of them lead to the next block.
 	Count     int64    `json:"count"`
 	Threshold int64    `json:"threshold"`
 	Window    Duration `json:"window"`
 	// NextBlock is how long the next block is.
 	NextBlock Duration `json:"next_block"`
-	DecaysAt  Time     `json:"decays_at"` // one level, if it stays quiet
-	Paused    bool     `json:"paused"`    // by the safety limit; it waits for a person
+	DecaysAt  Time     `json:"decays_at"` // when the level falls by one if there is no offence until then
+	Paused    bool     `json:"paused"`    // by the safety limit, until an operator resumes it
 }
 
-// Timeline is what one key did over a span.
+// Timeline is what one key did over a time range.
 type Timeline struct {
 	Key     string            `json:"key"`
 	From    Time              `json:"from"`
@@ -97,7 +97,7 @@ type Timeline struct {
 	Events  []EscalationEvent `json:"events"` // the newest first
 }
 
-// TimelinePoint holds the offences of one part of the span.
+// TimelinePoint is the offences of one part of the time range.
 type TimelinePoint struct {
 	At      Time  `json:"at"`
 	Limited int64 `json:"limited"`
@@ -120,14 +120,15 @@ type EscalationEvent struct {
 	Detail  string     `json:"detail"`
 }
 
-// EscalationPause is an escalation that the guard stopped and that waits for a person.
+// EscalationPause is an escalation that the safety limit has paused until an operator
+// resumes it.
 type EscalationPause struct {
 	Policy string `json:"policy"`
 	At     Time   `json:"at"`
 	Detail string `json:"detail"`
 }
 
-// OffenceRecord is what is known under a refusal's id.
+// OffenceRecord is what is recorded under a refusal's id.
 type OffenceRecord struct {
 	ID     string `json:"id"`
 	Minute Time   `json:"minute"` // the minute of the refusal
@@ -165,7 +166,7 @@ type Refused struct {
 	Meta       map[string]string `json:"meta"` // what the check's caller sent as meta
 }
 
-// Traffic is what was asked over a span, exact for all checks.
+// Traffic is the checks of a time range; the counts are exact.
 type Traffic struct {
 	From   Time           `json:"from"`
 	To     Time           `json:"to"`
@@ -173,7 +174,7 @@ type Traffic struct {
 	Points []TrafficPoint `json:"points"`
 }
 
-// TrafficPoint is the traffic of one part of the span.
+// TrafficPoint is the traffic of one part of the time range.
 type TrafficPoint struct {
 	At          Time  `json:"at"`
 	Allowed     int64 `json:"allowed"`
@@ -188,7 +189,7 @@ type TrafficPoint struct {
 	KeysError    float64 `json:"keys_error"`
 }
 
-// RuleTotal is what one rule or block refused over a span.
+// RuleTotal is what one rule or block refused over a time range.
 type RuleTotal struct {
 	Policy    NullString `json:"policy"`
 	Decision  string     `json:"decision" enum:"limited,blocked,shadow"`
@@ -198,7 +199,7 @@ type RuleTotal struct {
 	Ratio     float64    `json:"ratio"` // of all that was refused, 0 to 1
 }
 
-// Proposal asks a person to look at a range in which many offended.
+// Proposal proposes to block a range in which many keys offended.
 type Proposal struct {
 	ID        string     `json:"id"`
 	Pattern   string     `json:"pattern"`
@@ -212,8 +213,8 @@ type Proposal struct {
 	Evidence  Evidence   `json:"evidence"` // what it is based on
 }
 
-// Evidence is what a proposal rests on. Lists hold the heaviest keys; counts
-// are of all.
+// Evidence is what a proposal is based on. Lists have the keys with the most offences or
+// checks; counts are of all.
 type Evidence struct {
 	From Time `json:"from"`
 	To   Time `json:"to"`
@@ -224,11 +225,11 @@ type Evidence struct {
 	Refused       int64     `json:"refused"`        // of the checks of the range in the time
 	Checked       int64     `json:"checked"`        // all of them
 	Offences      int64     `json:"offences"`
-	SeenCount     int64     `json:"seen_count"` // seen in the last day and clean
-	Allowed       int64     `json:"allowed"`    // of the clean ones
+	SeenCount     int64     `json:"seen_count"` // keys seen in the last day without an offence
+	Allowed       int64     `json:"allowed"`    // their allowed checks
 	Offended      []SeenKey `json:"offended"`   // the keys with most offences
-	Seen          []SeenKey `json:"seen"`       // the clean keys with most checks
-	Exempt        []string  `json:"exempt"`     // stay open whatever is blocked
+	Seen          []SeenKey `json:"seen"`       // of the keys without an offence those with the most checks
+	Exempt        []string  `json:"exempt"`     // patterns in the range that stay exempt
 }
 
 // SeenKey is one key and what it did.

@@ -13,7 +13,7 @@ const (
 	PathSilences      = "/v1/notifications/silences"
 )
 
-// TrafficEstimate is how much of the traffic of a span some keys make up. It
+// TrafficEstimate is how much of the traffic of a time range some keys make up. It
 // is an estimate from a sample of all keys, never a count.
 type TrafficEstimate struct {
 	From      Time  `json:"from"`
@@ -22,18 +22,18 @@ type TrafficEstimate struct {
 	AllKeys   int64 `json:"all_keys"`   // those of all traffic
 	Checks    int64 `json:"checks"`     // of the selected keys
 	AllChecks int64 `json:"all_checks"` // of all keys
-	// Ratio is the part of all checks, 0 to 1, and RatioError what to add and
-	// subtract for 19 in 20 such estimates to hold the truth.
+	// Ratio is the part of all checks, 0 to 1. It is within RatioError of the true value
+	// in 19 of 20 estimates.
 	Ratio      float64 `json:"ratio"`
 	RatioError float64 `json:"ratio_error"`
 }
 
-// PreviewRequest asks what a block would hit.
+// PreviewRequest asks for the impact of a block.
 type PreviewRequest struct {
 	Pattern string `json:"pattern"`
 }
 
-// Impact is whom a block would hit.
+// Impact is what a block would refuse, and what it overlaps with.
 type Impact struct {
 	Pattern string `json:"pattern"` // canonical
 	// Estimate is its part of the last day's traffic, null where none is
@@ -100,13 +100,13 @@ type SuggestedPattern struct {
 // ImportAnswer is what an import did, or a dry run would do.
 type ImportAnswer struct {
 	DryRun    bool `json:"dry_run"`   // nothing was changed
-	Rows      int  `json:"rows"`      // good and bad
+	Rows      int  `json:"rows"`      // valid and invalid
 	Created   int  `json:"created"`   // new blocks
 	Extended  int  `json:"extended"`  // blocks whose expiry was moved
 	Replaced  int  `json:"replaced"`  // blocks that were ended and added again
 	Unchanged int  `json:"unchanged"` // patterns with an active block, left as they were
 	Invalid   int  `json:"invalid"`   // rows that cannot be imported
-	// Exempt counts the good rows that an exemption hides whole.
+	// Exempt counts the valid rows that an exemption covers entirely.
 	Exempt int `json:"exempt"`
 	// InvalidRows are the first of the invalid rows.
 	InvalidRows []BadRow `json:"invalid_rows"`
@@ -130,14 +130,14 @@ type BroadRow struct {
 	// where they make no one network.
 	Pattern       NullString `json:"pattern"`
 	ConfirmReason string     `json:"confirm_reason"` // why a confirmation is needed
-	// What a block of Pattern would hit, as the preview of a block says it;
+	// The impact of a block of Pattern, as the preview of a block has it;
 	// null without a pattern, or where no traffic is recorded.
 	Estimate *TrafficEstimate `json:"estimate"`
-	// Hidden says that an exemption hides all of it, and BlocksCaller that it
+	// Hidden says that an exemption covers all of it, and BlocksCaller that it
 	// refuses the address that asked.
 	Hidden       bool `json:"hidden"`
 	BlocksCaller bool `json:"blocks_caller"`
-	// Exemptions are the patterns of exemptions that hide it or a part.
+	// Exemptions are the patterns of exemptions that cover it or a part.
 	Exemptions []string `json:"exemptions"`
 }
 
@@ -177,12 +177,12 @@ type Event struct {
 	Skipped int64  `json:"skipped,omitzero"`
 }
 
-// Job is one piece of periodic work.
+// Job is one periodic job.
 type Job struct {
 	Name     string `json:"name"`
 	Help     string `json:"help"`     // what it does, in one sentence
-	Schedule string `json:"schedule"` // cron, in UTC; off: never by itself
-	NextAt   Time   `json:"next_at"`  // null: never by itself
+	Schedule string `json:"schedule"` // cron, in UTC; off: not scheduled
+	NextAt   Time   `json:"next_at"`  // null: not scheduled
 	// Last is its newest run, null where there is none.
 	Last *JobRun `json:"last"`
 }
@@ -194,7 +194,7 @@ type JobRun struct {
 	Node      string `json:"node"`   // the node that ran it
 	DueAt     Time   `json:"due_at"` // when it was to start
 	StartedAt Time   `json:"started_at"`
-	// FinishedAt is null while it runs, and for ever where its node died.
+	// FinishedAt is null while it runs, and stays null where its node died.
 	FinishedAt Time       `json:"finished_at"`
 	Result     string     `json:"result"` // what it did, for people
 	Error      NullString `json:"error"`  // null unless it failed
@@ -229,7 +229,7 @@ type TestRequest struct {
 	Channel string `json:"channel"`
 }
 
-// TestAnswer says what came of a test message.
+// TestAnswer is the result of a test message.
 type TestAnswer struct {
 	Channel string `json:"channel"`
 	Sent    bool   `json:"sent"` // whether the message was sent

@@ -16,17 +16,17 @@ const MaxValues = 8
 // MaxOutcome is the longest name of an outcome, in bytes.
 const MaxOutcome = 64
 
-// OutcomeReport says what came of a request of a key, whether or not it was checked.
+// OutcomeReport reports the outcome of a request of a key, whether or not it was checked.
 type OutcomeReport struct {
 	Key string `json:"key"`
 	// Outcome is 1 to MaxOutcome of a-z, 0-9 and underscore, beginning with a letter.
 	Outcome string `json:"outcome"`
-	// Request is what is said of the request. Policies with conditions count the report
+	// Request has the attributes of the request. Policies with conditions count the report
 	// only if it meets them.
 	Request RequestAttributes `json:"request,omitzero"`
 	// Values are further values of the request by their names, as {"account":"alice"}, of
 	// which distinct rules count the different ones. Only a keyed hash of them is kept. Up
-	// to MaxValues, the names as those of outcomes; "" is not said.
+	// to MaxValues, the names as those of outcomes; "" counts as absent.
 	Values map[string]string `json:"values,omitzero"`
 	// At is when it happened; now where it is left out or ahead. A report that is more
 	// than ten minutes late is accepted and not counted, and the answer says so.
@@ -48,7 +48,7 @@ type ReportedOutcome struct {
 	// but off.
 	Policies []ReportedPolicy `json:"policies"`
 	// Note says why no policy counted the report: none counts the outcome, none for this
-	// key and request, the report does not say the value that is counted, the key is
+	// key and request, the report has no value that is counted, the key is
 	// exempt, or the report is too late. Omitted otherwise.
 	Note     string `json:"note,omitzero"`
 	Degraded bool   `json:"degraded"`

@@ -38,7 +38,7 @@ type Escalation struct {
 	Duration    Duration `json:"duration"`
 	Factor      float64  `json:"factor"`       // each block is as many times longer than the one before
 	MaxDuration Duration `json:"max_duration"` // of the longest block
-	DecayAfter  Duration `json:"decay_after"`  // quiet time after which one level is forgotten
+	DecayAfter  Duration `json:"decay_after"`  // the time without offences after which the level falls by one
 }
 
 // Policy is one version of a policy. Its ETag is the version.

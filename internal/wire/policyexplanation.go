@@ -22,7 +22,7 @@ type PolicyExplanation struct {
 	Warnings []string     `json:"warnings"`
 	// Changes are what differs from the active version.
 	Changes []FieldChange `json:"changes"`
-	// ResetsCounts says what becomes of the counts when it is saved; null if they stay.
+	// ResetsCounts says how saving it resets the counts; null if they stay.
 	ResetsCounts NullString `json:"resets_counts"`
 	// ConfirmReason is why saving it needs a confirmation; null if it needs none.
 	ConfirmReason NullString `json:"confirm_reason"`

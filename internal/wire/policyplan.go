@@ -75,7 +75,7 @@ type PolicyDiff struct {
 	From   int64         `json:"from"` // 0: before there was a policy
 	To     int64         `json:"to"`   // the later version
 	Fields []FieldChange `json:"fields"`
-	// Text is the same for people: lines that begin with "- " or "+ ".
+	// Text is the same as lines that begin with "- " or "+ ".
 	Text string `json:"text"`
 }
 

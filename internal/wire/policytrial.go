@@ -70,6 +70,6 @@ type TriedKey struct {
 type TriedLog struct {
 	// Lines is how many lines the log has.
 	Lines int64 `json:"lines"`
-	// Invalid is how many of them hold no request that can be read.
+	// Invalid is how many of them contain no readable request.
 	Invalid int64 `json:"invalid"`
 }

@@ -5,7 +5,7 @@ import "github.com/go-json-experiment/json/jsontext"
 // ProblemType is the media type of a Problem.
 const ProblemType = "application/problem+json"
 
-// Problem is the answer wherever there is no other: RFC 9457.
+// Problem is the answer to every request that fails: RFC 9457.
 type Problem struct {
 	// Type is a URI that names the kind of problem, "about:blank" where the
 	// status says it all.
@@ -28,7 +28,7 @@ type Problem struct {
 	RequestID string `json:"request_id,omitzero"`
 	// TraceID is the id of the trace that the request belongs to, left out for none.
 	TraceID string `json:"trace_id,omitzero"`
-	// More holds the members that only this problem has, for example the id of the
+	// More has the members that only this problem has, for example the id of the
 	// block in conflict.
 	More map[string]jsontext.Value `json:",embed"`
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Waiting is what an answer says of the caller's reservation.
+// Waiting is the part of an answer about the caller's reservation.
 type Waiting struct {
 	// DelayMS is how long to wait before the request is done; 0 where it may be
 	// done at once, and where it was refused. A peek says what it would be.
@@ -23,16 +23,16 @@ type Reservation struct {
 	Handle string `json:"handle"`
 }
 
-// Cancelled answers who cancels a reservation.
+// Cancelled is the answer to cancelling a reservation.
 type Cancelled struct {
-	// Freed says that others may come earlier for it: false where its time
+	// Freed says that other requests may come earlier now: false where its time
 	// has come, it was cancelled before, or others were reserved behind it in
 	// a way that its algorithm cannot undo.
 	Freed bool `json:"freed"`
 }
 
 // KeysRequest asks whether one request may be done that several keys must all
-// allow. It is sent where a CheckRequest is.
+// allow. It is sent in place of a CheckRequest.
 type KeysRequest struct {
 	// Keys are 1 to MaxKeys, no two of them the same under the same policy.
 	Keys   []KeyPart `json:"keys"`
@@ -41,7 +41,7 @@ type KeysRequest struct {
 	Source string    `json:"source,omitzero"`
 	// Meta and what follows are as in a CheckRequest: Charge, MaxWait and IdempotencyKey.
 	Meta           map[string]string `json:"meta,omitzero"`
-	Request        RequestAttributes `json:"request,omitzero"` // what is said of the request, for policies with conditions
+	Request        RequestAttributes `json:"request,omitzero"` // the attributes of the request, for policies with conditions
 	Values         map[string]string `json:"values,omitzero"`  // as in a CheckRequest
 	MaxWait        Duration          `json:"max_wait,omitzero"`
 	Charge         string            `json:"charge,omitzero" enum:"always"`
@@ -55,7 +55,7 @@ type KeyPart struct {
 	Cost   int    `json:"cost,omitzero"`   // as in a CheckRequest; 1 where it is left out
 }
 
-// MarshalJSON writes the key alone where nothing else is said.
+// MarshalJSON writes the key alone where the rest is zero.
 func (p KeyPart) MarshalJSON() ([]byte, error) {
 	if p.Policy == "" && p.Cost == 0 {
 		return json.Marshal(p.Key)
@@ -79,8 +79,8 @@ func (p *KeyPart) UnmarshalJSON(text []byte) error {
 type KeysDecision struct {
 	// ID opens the record of the first part that refuses; null where none does.
 	ID NullString `json:"id"`
-	// Decision is the gravest of the parts': blocked, unavailable, limited, and
-	// allowed only where all are.
+	// Decision is the most severe of the parts, in the order blocked, unavailable, limited,
+	// allowed.
 	Decision string `json:"decision" enum:"allowed,limited,blocked,unavailable"`
 	Allowed  bool   `json:"allowed"`  // whether the request may be done
 	Degraded bool   `json:"degraded"` // whether an outage limited what could be decided
@@ -93,6 +93,6 @@ type KeysDecision struct {
 	*Waiting
 	Replayed bool `json:"replayed,omitzero"` // the idempotency_key was charged before
 	// Decisions are those about each key, in the order of the keys. The reservation
-	// is the whole's.
+	// is one for all keys.
 	Decisions []Decision `json:"decisions"`
 }

@@ -5,12 +5,12 @@ import "slices"
 // PolicyWhen is the conditions of a policy: patterns of each attribute of a request. A
 // request meets them if, for each attribute with patterns, one of these matches it. A
 // star matches any run of characters, "\*" is a literal star. Paths are compared with their
-// case and without the query; the other attributes without case.
+// case and without the query; the other attributes are case-insensitive.
 type PolicyWhen struct {
-	Path   []string `json:"path,omitempty"`   // with their case, without the query
-	Method []string `json:"method,omitempty"` // without case
-	Agent  []string `json:"agent,omitempty"`  // of the header User-Agent, without case
-	Host   []string `json:"host,omitempty"`   // without case, port and final dot
+	Path   []string `json:"path,omitempty"`   // case-sensitive, without the query
+	Method []string `json:"method,omitempty"` // case-insensitive
+	Agent  []string `json:"agent,omitempty"`  // of the header User-Agent, case-insensitive
+	Host   []string `json:"host,omitempty"`   // case-insensitive, without port and final dot
 }
 
 // IsZero reports whether there are no conditions.
@@ -31,8 +31,8 @@ func WhenOf(lists [4][]string) PolicyWhen {
 // WhenNames returns the names of the attributes.
 func WhenNames() []string { return []string{"path", "method", "agent", "host"} }
 
-// RequestAttributes is what a caller says of the request that it checks. Policies with
-// conditions apply by it. All are optional.
+// RequestAttributes are the attributes of the request that is checked, by which policies
+// with conditions apply. All are optional.
 type RequestAttributes struct {
 	Path   string `json:"path,omitzero"`   // or the whole target; the query is not looked at
 	Method string `json:"method,omitzero"` // as GET

@@ -41,7 +41,7 @@ func readRequest(d *jsontext.Decoder, in *wire.RequestAttributes) error {
 		field := "request." + escape.Log(name)
 		into := requestField(in, name)
 		if into == nil {
-			return fault.Field(field, "is not said of a request; the fields are %s", strings.Join(conditions.Names(), ", ")+", scope")
+			return fault.Field(field, "is not a field of a request; the fields are %s", strings.Join(conditions.Names(), ", ")+", scope")
 		}
 		*into, err = readString(d, field)
 		return err
@@ -79,7 +79,7 @@ func CheckValues(values map[string]string) error {
 	}
 	for name := range values {
 		if err := conditions.CheckValueName(name); err != nil {
-			return fault.Field("values", "has a name that is none: it %s", err)
+			return fault.Field("values", "has an invalid name: it %s", err)
 		}
 	}
 	return nil

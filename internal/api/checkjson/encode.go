@@ -206,7 +206,7 @@ func appendExemption(b []byte, d *gate.Decision) []byte {
 	if d.Block != nil {
 		b = append(b, `,"warnings":[`...)
 		b = appendString(b, "The block "+d.Block.ID+" of "+d.Block.Pattern.String()+" would refuse this key, but the exemption "+
-			d.Exemption.ID+" of "+d.Exemption.Pattern.String()+" hides it.")
+			d.Exemption.ID+" of "+d.Exemption.Pattern.String()+" takes precedence.")
 		b = append(b, ']')
 	}
 	return b

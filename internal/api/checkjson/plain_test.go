@@ -39,7 +39,7 @@ func wireDecision(d *gate.Decision) wire.Decision {
 		out.Block = &wire.DecidedBlock{ID: b.ID, Pattern: b.Pattern.String(), Reason: b.Reason, Source: string(b.Source), ExpiresAt: wire.At(b.Expires)}
 	case b != nil:
 		out.Warnings = []string{"The block " + b.ID + " of " + b.Pattern.String() + " would refuse this key, but the exemption " +
-			e.ID + " of " + e.Pattern.String() + " hides it."}
+			e.ID + " of " + e.Pattern.String() + " takes precedence."}
 	}
 	if e != nil {
 		out.Exemption = &wire.DecidedExemption{ID: e.ID, Pattern: e.Pattern.String(), Reason: e.Reason, ExpiresAt: wire.At(e.Expires)}

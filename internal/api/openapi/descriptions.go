@@ -16,8 +16,8 @@ var tags = map[string]string{
 	"offenders":     "Who was refused, how often, and what was done about it.",
 	"reports":       "Daily and weekly reports.",
 	"events":        "Decisions and changes as they happen.",
-	"jobs":          "Periodic work.",
-	"notifications": "Messages to people.",
+	"jobs":          "The periodic jobs.",
+	"notifications": "Notifications, their channels and silences.",
 	"backup":        "Backups of the embedded data.",
 }
 
@@ -35,7 +35,7 @@ var problems = map[int]string{
 	http.StatusBadRequest:            "The request is not well formed.",
 	http.StatusUnauthorized:          "The token is missing, unknown or no longer valid.",
 	http.StatusForbidden:             "The credential does not give the access that this needs.",
-	http.StatusNotFound:              "There is no such thing.",
+	http.StatusNotFound:              "It does not exist.",
 	http.StatusConflict:              "The present state does not allow it, or it needs a confirmation: see code.",
 	http.StatusPreconditionFailed:    "The present version is not the one that the request expects.",
 	http.StatusRequestEntityTooLarge: "The body is too large.",
@@ -51,11 +51,11 @@ var problems = map[int]string{
 // commonFields describe the fields that mean the same in every type, and have no
 // comment of their own.
 var commonFields = map[string]string{
-	"active":         "Whether it has effect now.",
+	"active":         "Whether it is active now.",
 	"actor":          "Who did it.",
 	"algorithm":      "How requests are counted; see listAlgorithms.",
 	"allowed":        "The number of allowed checks.",
-	"at":             "The instant that this is about.",
+	"at":             "The time of what is described.",
 	"author":         "Who made it.",
 	"block_id":       "The id of the block, null without one.",
 	"blocked":        "The number of checks that a block refused.",
@@ -64,7 +64,7 @@ var commonFields = map[string]string{
 	"decision":       "What was decided.",
 	"degraded":       "Whether an outage limited what could be decided.",
 	"detail":         "An explanation for people.",
-	"disabled":       "Whether the user is not let in.",
+	"disabled":       "Whether the user is disabled and cannot log in.",
 	"duration":       "How long the first block lasts.",
 	"escalation":     "The policy's escalation, null without one.",
 	"expires_at":     "When it ends by itself; null or left out means never.",
@@ -101,7 +101,7 @@ var commonFields = map[string]string{
 	"rules":          "The rules, all of which must allow a request.",
 	"source":         "Where it comes from.",
 	"started_at":     "When it started.",
-	"title":          "What people call it.",
+	"title":          "The title to show to people.",
 	"to":             "The end of the time range.",
 	"updated_at":     "When it was changed last.",
 	"updated_by":     "Who changed it last.",

@@ -42,7 +42,7 @@ var (
 		{Name: "action", Doc: "An action such as block.end, or the part before the dot."},
 		{Name: "object", Doc: "Only changes of this kind of thing."},
 		{Name: "object_id", Doc: "Only changes of the thing with this id."},
-		{Name: "search", Doc: "Only entries whose summary or object id holds this text, without case."},
+		{Name: "search", Doc: "Only entries whose summary or object id contains this text, case-insensitive."},
 	}
 	opListAudit   = &openapi.Operation{ID: "listAudit", Tag: "audit", Summary: "List changes, the newest first.", Query: append([]openapi.Param{routes.Cursor, routes.Limit}, auditQuery...), Answers: routes.OK("A page of them.", wire.Page[wire.AuditEntry]{})}
 	opGetAudit    = &openapi.Operation{ID: "getAuditEntry", Tag: "audit", Summary: "Show a change.", Answers: routes.OK("The change.", wire.AuditEntry{})}
@@ -55,10 +55,10 @@ var (
 	opExportAudit = &openapi.Operation{
 		ID: "exportAudit", Tag: "audit", Summary: "Export changes as JSON or CSV.",
 		Query:   append([]openapi.Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "csv"}}}, auditQuery...),
-		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "All of them.", Body: []wire.AuditEntry{}, Types: []string{"text/csv"}, Headers: routes.File}},
+		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The changes.", Body: []wire.AuditEntry{}, Types: []string{"text/csv"}, Headers: routes.File}},
 	}
 	opUndo = &openapi.Operation{
-		ID: "undoEntry", Tag: "audit", Summary: "Bring back what stood before a change, as a new change.",
+		ID: "undoEntry", Tag: "audit", Summary: "Undo a change by a new change.",
 		Body: wire.UndoRequest{}, BodyOptional: true,
 		Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "The new change.", Body: wire.AuditEntry{}}},
 	}

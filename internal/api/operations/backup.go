@@ -27,13 +27,13 @@ func (h *backupHandler) routes() []openapi.Route {
 
 var (
 	opBackup = &openapi.Operation{
-		ID: "backup", Tag: "backup", Summary: "Read a backup of the embedded data.",
+		ID: "backup", Tag: "backup", Summary: "Download a backup of the embedded data.",
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The backup.", Types: []string{backupType}, Headers: routes.File}}, Conflict: true,
 	}
 	opRestore = &openapi.Operation{
-		ID: "restore", Tag: "backup", Summary: "Replace the embedded data by a backup.",
-		Query:     []openapi.Param{{Name: "dry_run", Doc: "Check the whole backup, say what it holds and change nothing.", Boolean: true}},
-		BodyTypes: []string{backupType}, Answers: routes.OK("What the backup held.", wire.RestoreAnswer{}),
+		ID: "restore", Tag: "backup", Summary: "Replace the embedded data with a backup.",
+		Query:     []openapi.Param{{Name: "dry_run", Doc: "Check the whole backup and say what it contains; nothing is changed.", Boolean: true}},
+		BodyTypes: []string{backupType}, Answers: routes.OK("What the backup contains.", wire.RestoreAnswer{}),
 	}
 )
 

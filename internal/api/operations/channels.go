@@ -36,7 +36,7 @@ func (h *channelHandler) routes() []openapi.Route {
 var (
 	opListChannels = &openapi.Operation{
 		ID: "listChannels", Tag: "notifications", Summary: "List the notification channels, without their secrets.",
-		Answers: routes.OK("All of them, those of the settings first.", wire.Page[wire.Channel]{}),
+		Answers: routes.OK("The channels, those of the settings first.", wire.Page[wire.Channel]{}),
 	}
 	opAddChannel = &openapi.Operation{
 		ID: "addChannel", Tag: "notifications", Summary: "Set up a notification channel.", Body: wire.ChannelRequest{},
@@ -51,7 +51,7 @@ var (
 		ID: "deleteChannel", Tag: "notifications", Summary: "Delete a notification channel that the settings do not set up. What waits for it is not sent.",
 		Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "It is deleted."}},
 	}
-	opListSilences = &openapi.Operation{ID: "listSilences", Tag: "notifications", Summary: "List the silences that apply now.", Answers: routes.OK("All of them.", wire.Page[wire.Silence]{})}
+	opListSilences = &openapi.Operation{ID: "listSilences", Tag: "notifications", Summary: "List the silences that apply now.", Answers: routes.OK("The silences.", wire.Page[wire.Silence]{})}
 	opAddSilence   = &openapi.Operation{
 		ID: "addSilence", Tag: "notifications", Summary: "Silence notifications until a time; what happens in between is never sent.", Body: wire.SilenceRequest{},
 		Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "The silence.", Body: wire.Silence{}}},

@@ -25,7 +25,7 @@ func (h *jobHandler) routes() []openapi.Route {
 }
 
 var (
-	opListJobs = &openapi.Operation{ID: "listJobs", Tag: "jobs", Summary: "List the periodic work with its newest runs.", Answers: routes.OK("All of it.", wire.Page[wire.Job]{})}
+	opListJobs = &openapi.Operation{ID: "listJobs", Tag: "jobs", Summary: "List the jobs with their newest runs.", Answers: routes.OK("The jobs.", wire.Page[wire.Job]{})}
 	opListRuns = &openapi.Operation{
 		ID: "listRuns", Tag: "jobs", Summary: "List the newest runs.",
 		Query: []openapi.Param{{Name: "job", Doc: "Only runs of this job."}, routes.Limit}, Answers: routes.OK("The runs.", wire.Page[wire.JobRun]{}),

@@ -26,12 +26,12 @@ func (h *notificationHandler) routes() []openapi.Route {
 
 var (
 	opListNotifications = &openapi.Operation{
-		ID: "listNotifications", Tag: "notifications", Summary: "List the notifications that were sent, or wait to be.",
+		ID: "listNotifications", Tag: "notifications", Summary: "List the notifications that were sent or are waiting.",
 		Query: []openapi.Param{routes.Limit}, Answers: routes.OK("The newest.", wire.Notifications{}),
 	}
 	opTestNotification = &openapi.Operation{
 		ID: "testNotification", Tag: "notifications", Summary: "Send a test message over one channel.",
-		Body: wire.TestRequest{}, Answers: routes.OK("What came of it.", wire.TestAnswer{}),
+		Body: wire.TestRequest{}, Answers: routes.OK("The result.", wire.TestAnswer{}),
 	}
 )
 

@@ -27,16 +27,16 @@ func (h *reportHandler) routes() []openapi.Route {
 
 var (
 	opListReports = &openapi.Operation{
-		ID: "listReports", Tag: "reports", Summary: "The daily and weekly reports.",
+		ID: "listReports", Tag: "reports", Summary: "List the daily and weekly reports.",
 		Query:   []openapi.Param{{Name: "kind", Doc: "Only reports of this kind.", Enum: []string{"daily", "weekly"}}, routes.Limit},
 		Answers: routes.OK("The reports, the newest period first.", wire.Page[wire.Report]{}),
 	}
 	opWriteReport = &openapi.Operation{
-		ID: "writeReport", Tag: "reports", Summary: "Write the report of the last whole day or week now.", Body: wire.ReportRequest{},
-		Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "The report that was written.", Body: wire.Report{}}},
+		ID: "writeReport", Tag: "reports", Summary: "Create the report of the last whole day or week now.", Body: wire.ReportRequest{},
+		Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "The report that was created.", Body: wire.Report{}}},
 	}
 	opGetReport = &openapi.Operation{
-		ID: "getReport", Tag: "reports", Summary: "One report as JSON, CSV or a page that can be mailed or printed; the id today is the report of today so far.",
+		ID: "getReport", Tag: "reports", Summary: "Show a report as JSON, CSV or a page that can be mailed or printed; the id today is the report of today so far.",
 		Query:   []openapi.Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "csv", "html"}}},
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The report.", Types: []string{"application/json", "text/csv", "text/html"}}},
 	}

@@ -57,14 +57,14 @@ func route(path string, handle httpserver.Handler, o *openapi.Operation) openapi
 
 var (
 	opReport = &openapi.Operation{
-		ID: "reportOutcome", Tag: "checks", Summary: "Report what came of a request, for the policies with that outcome.",
+		ID: "reportOutcome", Tag: "checks", Summary: "Report the outcome of a request, for the policies with that outcome.",
 		Doc: "A report charges the policies whose outcome it names, whether or not the request was checked before, and is never refused because " +
 			"a limit is reached: it charges what fits. It counts from when it comes. A report that no policy counts is accepted, and the answer says why.",
 		Body: wire.OutcomeReport{}, Answers: ok("What each policy did with it.", wire.ReportedOutcome{}),
 	}
 	opReportBatch = &openapi.Operation{
 		ID: "reportOutcomes", Tag: "checks", Summary: "Report up to 1,000 outcomes in order.",
-		Body: wire.OutcomeBatch{}, Answers: ok("The answers in order, a problem in the place of each bad report.", wire.OutcomeBatchAnswer{}),
+		Body: wire.OutcomeBatch{}, Answers: ok("The answers in the order of the reports, with a problem in place of each invalid report.", wire.OutcomeBatchAnswer{}),
 	}
 )
 
@@ -211,7 +211,7 @@ func noteOf(r *gate.Reported) string {
 	case len(r.Policies) > 0:
 		return ""
 	case r.Unsaid != "":
-		return "Not counted: the policy counts different values of " + r.Unsaid + ", and the report says none."
+		return "Not counted: the policy counts different values of " + r.Unsaid + ", and the report has none."
 	case r.IsCounted:
 		return "Not counted: no policy that counts " + r.Report.Outcome + " applies to this key and request."
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 var opForward = &openapi.Operation{
-	ID: "forwardAuth", Tag: "checks", Summary: "May the request that a proxy forwards be done?",
+	ID: "forwardAuth", Tag: "checks", Summary: "Check a request that a proxy forwards.",
 	Doc: "Reverse proxies ask it: nginx auth_request, Traefik ForwardAuth, Caddy forward_auth, HAProxy and Envoy. " +
 		"Every method and every path below it is answered in the same way; the body is not read. " +
 		"The query string is what the operator writes into the proxy's configuration. " +
@@ -19,7 +19,7 @@ var opForward = &openapi.Operation{
 		{Name: paramBy, Doc: "A part of the request that becomes a key: ip, header:NAME, plain-header:NAME, cookie:NAME, host, path, path:HEADER or method. " +
 			"ip where it is left out. Several are checked as one: all are charged, or none.", Repeated: true},
 		{Name: paramRefuse, Doc: "403 answers every refusal with that status, for proxies that know no other.", Enum: []string{"403"}},
-		{Name: paramSource, Doc: "Who asks, shown with an offence."},
+		{Name: paramSource, Doc: "The caller, shown with an offence."},
 		{Name: paramScope, Doc: "What part of the application the request is for, as login: policies with a scope refuse only checks of theirs."},
 		{Name: paramID, Doc: "header:NAME, the header with an id of the request, which is then charged once however often the proxy asks about it."},
 		{Name: paramPath, Doc: "The target of the client's request. It must be the last parameter: everything behind it belongs to the target."},
