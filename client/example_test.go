@@ -214,7 +214,7 @@ func ExampleClient_Wait() {
 }
 
 func ExampleWithOutage() {
-	stint, err := client.New("http://127.0.0.1:1", client.WithOutage(client.FailOpen)) // nobody is there
+	stint, err := client.New("http://127.0.0.1:1", client.WithOutage(client.FailOpen)) // no server listens there
 	if err != nil {
 		log.Fatal(err)
 	}

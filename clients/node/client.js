@@ -59,7 +59,7 @@ export class Stint {
     return this.#outage(cause)
   }
 
-  /** Reports what came of a request. See index.d.ts. */
+  /** Reports the outcome of a request. See index.d.ts. */
   async report(report) {
     // The id makes it safe to send the report again: it is counted once.
     const body = JSON.stringify({ ...report, id: report.id ?? randomUUID() })

@@ -27,11 +27,11 @@ export interface Check extends Partial<Key> {
   /** Answers and charges nothing. */
   peek?: boolean
   detail?: 'rules' | 'none'
-  /** Who asks; shown to operators. */
+  /** The caller; shown to operators. */
   source?: string
   /** Shown to operators and never trusted. */
   meta?: Record<string, string>
-  /** What is said of the request, for policies with conditions; the guards fill it in. */
+  /** The attributes of the request, for policies with conditions; the guards fill them in. */
   request?: { path?: string, method?: string, agent?: string, host?: string, scope?: string }
   /** Further values of the request, as {account: 'alice'}, which distinct rules count: at most 8, or the check is refused with a StintError. Stint keeps a hash only. */
   values?: Record<string, string>
@@ -63,12 +63,12 @@ export interface Decision {
   [other: string]: unknown
 }
 
-/** What came of a request of a key, whether or not it was checked. */
+/** The outcome of a request of a key, whether or not it was checked. */
 export interface Report {
   key: string
   /** 1 to 64 of a-z, 0-9 and _, beginning with a letter, as login_failed. */
   outcome: string
-  /** What is said of the request, for policies with conditions. */
+  /** The attributes of the request, for policies with conditions. */
   request?: { path?: string, method?: string, agent?: string, host?: string, scope?: string }
   /** Further values of the request, as {account: 'alice'}, of which distinct rules count the different ones: at most 8, or the report is refused with a StintError. Stint keeps a hash only. */
   values?: Record<string, string>
@@ -110,7 +110,7 @@ export class Stint {
   constructor(url: string | URL, options?: StintOptions)
   /** Resolves to a decision, also during an outage, which onOutage decides. Rejects with a StintError where the check is wrong. */
   check(check: Check): Promise<Decision>
-  /** Reports what came of a request, for policies with an outcome. Rejects with a StintError where the report is wrong or its
+  /** Reports the outcome of a request, for policies with an outcome. Rejects with a StintError where the report is wrong or its
    * token is refused, and with another error while Stint cannot be reached. */
   report(report: Report): Promise<Reported>
   /** Closes the idle connections. */
@@ -155,5 +155,5 @@ export function addressKey(...trusted: string[]): (request: IncomingMessage) => 
 /** Returns the decision by which a request was let through. */
 export function decisionOf(request: object): Decision | undefined
 
-/** Returns the hash that keys hold in place of a secret: 32 hexadecimal digits of SHA-256, as /v1/forward makes them. */
+/** Returns the hash that keys contain in place of a secret: 32 hexadecimal digits of SHA-256, as /v1/forward makes them. */
 export function hashOf(secret: string): string

@@ -10,7 +10,7 @@ const decisions = new WeakMap()
 /** Returns the decision by which a request was let through, undefined for none. */
 export const decisionOf = (request) => decisions.get(request)
 
-/** Returns the hash that keys hold in place of a secret: 32 hexadecimal digits, as /v1/forward makes them. */
+/** Returns the hash that keys contain in place of a secret: 32 hexadecimal digits, as /v1/forward makes them. */
 export const hashOf = (secret) => createHash('sha256').update(secret).digest('hex').slice(0, 32)
 
 /** Returns a key function for the address of the connection, whatever the headers are. With trusted

@@ -73,7 +73,7 @@ func (r *runReader) readText(most uint64) error {
 		return fmt.Errorf("read the temporary file: %w", err)
 	}
 	if length > most {
-		return fmt.Errorf("the temporary file was changed by somebody else: it holds a text of %d bytes", length)
+		return fmt.Errorf("the temporary file was changed by somebody else: it has a string of %d bytes", length)
 	}
 	r.text = slices.Grow(r.text[:0], int(length))[:length]
 	if _, err := io.ReadFull(r.in, r.text); err != nil {

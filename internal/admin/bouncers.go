@@ -118,7 +118,7 @@ func (b *Bouncers) OfRange(network netip.Prefix, f bouncers.Filter) []bouncers.B
 func (b *Bouncers) OfKey(scope, value string, f bouncers.Filter) ([]bouncers.Ban, error) {
 	key, err := b.View.Parser().Key(scope + ":" + value)
 	if err != nil {
-		return nil, fault.Field("value", "is no key of the scope %q", scope)
+		return nil, fault.Field("value", "is not a key of the scope %q", scope)
 	}
 	f.Scopes = append([]string{scope}, f.Scopes...)
 	return selected(bouncers.OfKey(b.View.Blocks(), key, b.Now()), f), nil

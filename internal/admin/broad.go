@@ -38,10 +38,10 @@ func isSingle(p keys.Pattern) bool {
 func BroadReason(p keys.Pattern) string {
 	switch p.Kind() {
 	case keys.Any:
-		return "it selects every key"
+		return "it covers every key"
 	case keys.Prefix:
 		if kind, rest, _ := strings.Cut(p.Literal(), ":"); rest == "" {
-			return fmt.Sprintf("it selects every key of the kind %q", kind)
+			return fmt.Sprintf("it covers every key of the kind %q", kind)
 		}
 	case keys.FromOrigin:
 		return broadOrigin(p)
@@ -49,9 +49,9 @@ func BroadReason(p keys.Pattern) string {
 		network, _ := p.Network()
 		switch {
 		case network.Bits() == 0 && network.Addr().Is4():
-			return "it selects every IPv4 address"
+			return "it covers every IPv4 address"
 		case network.Bits() == 0:
-			return "it selects every IPv6 address"
+			return "it covers every IPv6 address"
 		case network.Addr().Is4() && network.Bits() < broadBits4:
 			return fmt.Sprintf("it is wider than a /%d", broadBits4)
 		case network.Addr().Is6() && network.Bits() < broadBits6:
@@ -66,16 +66,16 @@ func BroadReason(p keys.Pattern) string {
 func broadOrigin(p keys.Pattern) string {
 	origin, _ := p.Origin()
 	if origin.ASN == 0 {
-		return "it selects every address of the country " + origin.Country.String()
+		return "it covers every address of the country " + origin.Country.String()
 	}
 	extent, known := keys.ExtentOf(p)
 	switch {
 	case !known:
 		return "its size is not known, since this node has no file of autonomous systems"
 	case extent.Addresses > 1<<(32-broadBits4):
-		return fmt.Sprintf("it selects %d IPv4 addresses, more than a /%d", extent.Addresses, broadBits4)
+		return fmt.Sprintf("it covers %d IPv4 addresses, more than a /%d", extent.Addresses, broadBits4)
 	case extent.Networks6 > 1:
-		return fmt.Sprintf("it selects more of IPv6 than a /%d", broadBits6)
+		return fmt.Sprintf("it covers more of IPv6 than a /%d", broadBits6)
 	}
 	return ""
 }

@@ -177,7 +177,7 @@ func (e *Entries) warnings(c Caller, kind blocks.Kind, p keys.Pattern) (all []st
 			if p.Covers(b.Pattern) {
 				all = append(all, "This exemption covers the block "+b.ID+" of "+b.Pattern.String()+", which now refuses no request.")
 			} else {
-				all = append(all, "This exemption allows "+p.String()+" in spite of the block "+b.ID+" of "+b.Pattern.String()+".")
+				all = append(all, "This exemption allows "+p.String()+" despite the block "+b.ID+" of "+b.Pattern.String()+".")
 			}
 		}
 		return all
@@ -186,7 +186,7 @@ func (e *Entries) warnings(c Caller, kind blocks.Kind, p keys.Pattern) (all []st
 		if x.Pattern.Covers(p) {
 			all = append(all, "The exemption "+x.ID+" of "+x.Pattern.String()+" covers this block: it refuses no request while that is active.")
 		} else {
-			all = append(all, "The exemption "+x.ID+" allows "+x.Pattern.String()+" in spite of this block.")
+			all = append(all, "The exemption "+x.ID+" allows "+x.Pattern.String()+" despite this block.")
 		}
 	}
 	if e.blocksCaller(c.Address, p) {

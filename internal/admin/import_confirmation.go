@@ -141,7 +141,7 @@ func (j *judge) confirmation(ctx context.Context) (*Confirmation, error) {
 	all = append(all, j.together(&j.v4, "IPv4", broadSum4)...)
 	all = append(all, j.together(&j.v6, "IPv6", broadSum6)...)
 	if j.origins > 1<<(32-broadSum4) {
-		all = append(all, Finding{Line: j.originLine, Rows: j.originRows, Reason: fmt.Sprintf("together they select %d IPv4 addresses, more than a /%d", j.origins, broadSum4)})
+		all = append(all, Finding{Line: j.originLine, Rows: j.originRows, Reason: fmt.Sprintf("together they cover %d IPv4 addresses, more than a /%d", j.origins, broadSum4)})
 	}
 	all = append(all, j.traffic(ctx)...)
 	if j.own.Rows > 0 {
@@ -192,7 +192,7 @@ func (j *judge) together(u *union, family string, sum int) []Finding {
 		}
 	}
 	if total > math.Ldexp(1, -sum) {
-		rest.Reason = fmt.Sprintf("together they select %.1f %% of all %s addresses, more than a /%d", max(total*100, 0.1), family, sum)
+		rest.Reason = fmt.Sprintf("together they cover %.1f %% of all %s addresses, more than a /%d", max(total*100, 0.1), family, sum)
 		found = append(found, rest)
 	}
 	return found

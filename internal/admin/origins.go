@@ -96,7 +96,7 @@ func originWarnings(kind blocks.Kind, p keys.Pattern) (all []string) {
 	}
 	switch extent, known := keys.ExtentOf(p); {
 	case !known:
-		all = append(all, "This node has no file that knows the addresses of "+p.String()+": it selects none until --geoip-dir names one. See docs/GEOIP.md.")
+		all = append(all, "This node has no file that knows the addresses of "+p.String()+": it covers none until --geoip-dir names one. See docs/GEOIP.md.")
 	case extent.Ranges == 0:
 		all = append(all, "The files of this node have no address of "+p.String()+".")
 	}

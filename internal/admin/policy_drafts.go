@@ -192,7 +192,7 @@ func (p *Policies) Backtest(ctx context.Context, draft *rules.Policy, name strin
 		}
 		if sorted.Len() == 0 {
 			sorted.Close()
-			return nil, false, fault.New(fault.Invalid, "Nothing was tried: none of the %d lines holds a request that can be read.", reader.Counts().Lines)
+			return nil, false, fault.New(fault.Invalid, "Nothing was tried: none of the %d lines contains a readable request.", reader.Counts().Lines)
 		}
 		return sorted, false, nil
 	})

@@ -350,18 +350,18 @@ func (t *trap) note(isRecorded bool) string {
 	case t.Keys == 0:
 		return "None of the recorded keys is of this policy."
 	case t.WithPath == 0 && t.LeftOut == 0:
-		return fmt.Sprintf("None of the %d recorded requests says its path, so that nothing is known of what these entries would catch. "+
+		return fmt.Sprintf("None of the %d recorded requests has its path, so it is not known what these entries would refuse. "+
 			"Send the path with each check: the configurations on the page Connect do so, an application sends request.path. Or try the file on an access log: admin backtest.", t.Requests)
 	case !t.check:
-		notes = append(notes, "The paths are those of reported outcomes only: of requests that succeeded nothing is known.")
+		notes = append(notes, "The paths are those of reported outcomes only: the paths of requests that succeeded are not known.")
 	case t.Requests > t.WithPath+t.LeftOut:
-		notes = append(notes, fmt.Sprintf("Of %d requests the path was not said.", t.Requests-t.WithPath-t.LeftOut))
+		notes = append(notes, fmt.Sprintf("%d requests came without their path.", t.Requests-t.WithPath-t.LeftOut))
 	}
 	if t.LeftOut > 0 {
-		notes = append(notes, fmt.Sprintf("Of %d requests the path was not kept: it was longer than %d bytes, or there were too many different ones in a minute.", t.LeftOut, offences.MaxSamplePath))
+		notes = append(notes, fmt.Sprintf("The path of %d requests was not recorded: it was longer than %d bytes, or there were too many different ones in a minute.", t.LeftOut, offences.MaxSamplePath))
 	}
 	if others := t.otherConditions(); others != "" {
-		notes = append(notes, "The conditions on "+others+" are left out, as only paths are recorded: the policy may catch less.")
+		notes = append(notes, "The conditions on "+others+" are left out, as only paths are recorded: the policy may refuse less.")
 	}
 	return strings.Join(notes, " ")
 }

@@ -109,7 +109,7 @@ func TestATrapIsPreviewedOnWhatWasAskedFor(t *testing.T) {
 			Entries:  []admin.TrapEntry{{Path: "*/.env", Requests: 3, Keys: 2, OtherKeys: 1}, {Path: "*/.git/*", Requests: 2, Keys: 2}, {Path: "/never"}},
 			Top:      []admin.TrappedKey{{Key: scanner, Caught: 3, IsBlocked: true}, {Key: person, Caught: 1, Other: 5}, {Key: once, Caught: 1}},
 			TopOther: []admin.TrappedKey{{Key: person, Caught: 1, Other: 5}},
-			Note:     "Of 2 requests the path was not said. Of 1 requests the path was not kept: it was longer than 256 bytes, or there were too many different ones in a minute.",
+			Note:     "2 requests came without their path. The path of 1 requests was not recorded: it was longer than 256 bytes, or there were too many different ones in a minute.",
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("got\n%+v, want\n%+v", got, want)
@@ -131,8 +131,8 @@ func TestAPreviewSaysWhatIsNotKnown(t *testing.T) {
 	}{
 		"nothing recorded": {trap, nil, "No traffic was recorded in this time."},
 		"other keys":       {trap, []asked{{key: "token:abc", path: "/.env", times: 1}}, "None of the recorded keys is of this policy."},
-		"no paths":         {trap, []asked{{key: "ip:203.0.113.1", times: 7}}, "None of the 7 recorded requests says its path"},
-		"only reports":     {trap, []asked{{key: "ip:203.0.113.1", times: 7}, {key: "ip:203.0.113.1", path: "/.env", times: 1, reported: true}}, "of requests that succeeded nothing is known"},
+		"no paths":         {trap, []asked{{key: "ip:203.0.113.1", times: 7}}, "None of the 7 recorded requests has its path"},
+		"only reports":     {trap, []asked{{key: "ip:203.0.113.1", times: 7}, {key: "ip:203.0.113.1", path: "/.env", times: 1, reported: true}}, "the paths of requests that succeeded are not known"},
 		"an agent":         {withAgent, []asked{{key: "ip:203.0.113.1", path: "/", times: 1}}, "The conditions on agent are left out"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -238,7 +238,7 @@ func checkTimeRange(values url.Values) error {
 	last := time.Hour
 	if text := values.Get("last"); text != "" {
 		if last, err = rules.ParseDuration(text); err != nil || last < time.Minute || last > maxViewSpan {
-			return fault.Field("last", "must be a length of time from 1m to 400d, for example 24h")
+			return fault.Field("last", "must be a duration from 1m to 400d, for example 24h")
 		}
 	}
 	values.Set("last", rules.FormatDuration(last))

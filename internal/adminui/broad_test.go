@@ -32,7 +32,7 @@ func TestABroadEntryIsTypedToLastLonger(t *testing.T) {
 	} {
 		for _, length := range []string{"1h", "good"} {
 			form := url.Values{"reason": {"later"}, "for": {length}, "revision": {strconv.FormatInt(e.revision, 10)}}
-			olu.post(path+"/"+e.id, form).is(http.StatusUnprocessableEntity).holds(`id="edit-confirm"`).holds("Nothing was changed: it selects every").holds(`value="later"`)
+			olu.post(path+"/"+e.id, form).is(http.StatusUnprocessableEntity).holds(`id="edit-confirm"`).holds("Nothing was changed: it covers every").holds(`value="later"`)
 			form.Set("confirm", "yes")
 			olu.post(path+"/"+e.id, form).is(http.StatusUnprocessableEntity).holds(`id="edit-confirm"`)
 		}
@@ -77,7 +77,7 @@ func TestABroadEntryIsTypedToBeBroughtBack(t *testing.T) {
 		}
 		olu.get(at).is(http.StatusOK).holds(`id="confirm"`).holds(`value="an attack"`)
 		undoEnd := undo(n.entries(t, audit.Filter{Object: "block", Limit: 1})[0].ID)
-		olu.post("/audit/undo", undoEnd).is(http.StatusOK).holds("To undo it, type").holds("it selects every key")
+		olu.post("/audit/undo", undoEnd).is(http.StatusOK).holds("To undo it, type").holds("it covers every key")
 		undoEnd.Set("confirm", "yes")
 		olu.post("/audit/undo", undoEnd).is(http.StatusUnprocessableEntity).holds("Nothing was changed")
 		if len(n.activeBlocks(t)) != 0 {

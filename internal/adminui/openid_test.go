@@ -117,7 +117,7 @@ func TestALoginWithTheProviderLeadsToThePageThatWasAskedFor(t *testing.T) {
 	n.as(t, "maria").get("/users").is(http.StatusOK).holds("single sign-on").holds("kim")
 	wants(t, n.summaries(t, "session.login"), `"kim" logged in with the OpenID provider `+p.URL)
 	wants(t, n.summaries(t, "user.add"), `Added the user "kim"`)
-	wants(t, n.summaries(t, "session.login_failed"), "the answer belongs to no login of this browser")
+	wants(t, n.summaries(t, "session.login_failed"), "the answer does not belong to a login of this browser")
 	v.post("/logout", nil).is(http.StatusSeeOther)
 	v.get("/login?out=yes").is(http.StatusOK).holds("You are logged out of Stint").holds(p.URL + "/logout?")
 }
@@ -297,8 +297,8 @@ func TestTheCallbackIsThrottledAndFillsNoAudit(t *testing.T) {
 		v.get(openid.CallbackPath + "?error=access_denied&state=" + to.Query().Get("state")).is(want)
 	}
 	text := n.summaries(t, "session.login_failed")
-	wants(t, text, "50 failed logins with the OpenID provider: the answer belongs to no login", "20 failed logins with the OpenID provider",
-		"5 failed logins, 5 of them refused unread")
+	wants(t, text, "50 failed logins with the OpenID provider: the answer does not belong to a login", "20 failed logins with the OpenID provider",
+		"5 failed logins, 5 of them throttled")
 	if lines := strings.Count(text, "\n"); lines != 2 {
 		t.Errorf("%d records: %s", lines+1, text)
 	}

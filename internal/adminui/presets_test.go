@@ -79,18 +79,18 @@ func (n *node) wander(t testing.TB, pause time.Duration) {
 func TestAPresetShowsWhatItsTrapsWouldHaveCaught(t *testing.T) {
 	n := newNode(t)
 	maria := n.as(t, "maria")
-	maria.get("/presets/traps").is(http.StatusOK).holds("What it would have caught").holds("No traffic was recorded in this time.")
-	maria.get("/presets/website").lacks("What it would have caught")
+	maria.get("/presets/traps").is(http.StatusOK).holds("What it would have refused").holds("No traffic was recorded in this time.")
+	maria.get("/presets/website").lacks("What it would have refused")
 	n.send(t, "ip:192.0.2.1", "ip:192.0.2.2")
 	n.clock.advance(2 * time.Minute)
 	n.flush(t)
-	maria.get("/presets/traps").holds("None of the 2 recorded requests says its path").lacks("would have refused<")
+	maria.get("/presets/traps").holds("None of the 2 recorded requests has its path").lacks("traps would have refused")
 	n.wander(t, 2*time.Second)
 	n.clock.advance(2 * time.Minute)
 	n.flush(t)
 	maria.get("/presets/traps?last=1h").is(http.StatusOK).holds("<b>9</b> of 17 requests, of <b>3</b> of 5 keys, and blocked <b>2</b> of these keys").
-		holds("2 of the caught keys also had 6 other requests that Stint allowed").holds("*/.htaccess").holds("2001:db8:9::").holds("more paths would have caught nothing").lacks("<bdi>/GponForm")
+		holds("2 of the refused keys also had 6 other requests that Stint allowed").holds("*/.htaccess").holds("2001:db8:9::").holds("more paths would have refused nothing").lacks("<bdi>/GponForm")
 	maria.get("/presets/traps?last=99y").is(http.StatusOK).holds("<b>9</b> of 17")
 	maria.get("/presets/traps?mode=shadow").holds(`href="?last=1h&amp;mode=shadow"`)
-	n.as(t, "olu").get("/presets/traps").is(http.StatusOK).lacks("What it would have caught")
+	n.as(t, "olu").get("/presets/traps").is(http.StatusOK).lacks("What it would have refused")
 }

@@ -117,7 +117,7 @@ func TestALoginWithASecondFactorNeedsBothAndReturns(t *testing.T) {
 	}
 	third := n.visitor(t)
 	third.post("/login", mariasLogin).is(http.StatusOK)
-	third.post("/login/code", url.Values{"code": {recovery[3]}}).is(http.StatusUnprocessableEntity).holds("none of the recovery codes")
+	third.post("/login/code", url.Values{"code": {recovery[3]}}).is(http.StatusUnprocessableEntity).holds("not one of the remaining recovery codes")
 }
 
 func TestTheHalfOfALoginEnds(t *testing.T) {
@@ -173,7 +173,7 @@ func TestGuessingCodesIsThrottledAndAKnownPasswordResetsNothing(t *testing.T) {
 func TestASecondFactorIsSetUpUsedRenewedAndDisabled(t *testing.T) {
 	n := newNode(t)
 	v, elsewhere := n.as(t, "vic"), n.as(t, "vic")
-	v.get("/account").is(http.StatusOK).holds("Set up two-factor sign-in")
+	v.get("/account").is(http.StatusOK).holds("Set up two-factor authentication")
 	start := v.post("/account/totp/start", nil).is(http.StatusOK).holds(`<svg class="qr"`)
 	secret := start.secret()
 	if start.header.Get("Cache-Control") != "no-store" || start.header.Get("Content-Encoding") != "" {
@@ -199,7 +199,7 @@ func TestASecondFactorIsSetUpUsedRenewedAndDisabled(t *testing.T) {
 	v.post("/account/totp/start", nil).is(http.StatusConflict)
 
 	renewed := v.post("/account/totp/recovery", url.Values{"code": {codes[0]}}).is(http.StatusOK).recoveryCodes()
-	v.post("/account/totp/recovery", url.Values{"code": {codes[1]}}).is(http.StatusConflict).holds("none of the recovery codes")
+	v.post("/account/totp/recovery", url.Values{"code": {codes[1]}}).is(http.StatusConflict).holds("not one of the remaining recovery codes")
 	v.post("/account/totp/disable", url.Values{"password": {"wrong"}, "code": {renewed[0]}}).is(http.StatusUnprocessableEntity).holds("Is wrong")
 	v.post("/account/totp/disable", url.Values{"password": {password}, "code": {"123"}}).is(http.StatusUnprocessableEntity)
 	v.post("/account/totp/disable", url.Values{"password": {password}, "code": {renewed[0]}}).is(http.StatusSeeOther)
@@ -307,7 +307,7 @@ func TestARoleThatMustHaveASecondFactorMayOnlySetItUp(t *testing.T) {
 	if to != "/account?next=%2Fsettings%3Fa%3Db" {
 		t.Fatalf("sent to %s", to)
 	}
-	v.get(to).is(http.StatusOK).holds("Your role needs two-factor sign-in").lacks(`href="/blocks"`)
+	v.get(to).is(http.StatusOK).holds("Your role needs two-factor authentication").lacks(`href="/blocks"`)
 	for _, r := range n.routes {
 		if r.Access == identity.Public || r.Access == identity.Account {
 			continue
@@ -342,7 +342,7 @@ func TestAnAdminSeesAndResetsTheSecondFactorOfAnother(t *testing.T) {
 	maria.post("/users/"+id+"/totp/reset", nil).is(http.StatusConflict)
 	n.withTOTP(t, "olu")
 	n.visitor(t).post("/login", url.Values{"name": {"olu"}, "password": {password}}).is(http.StatusOK)
-	maria.get("/users?edit=" + id).is(http.StatusOK).holds("Reset two-factor sign-in").holds(">on<")
+	maria.get("/users?edit=" + id).is(http.StatusOK).holds("Reset two-factor authentication").holds(">on<")
 	olu.post("/users/"+id+"/totp/reset", nil).is(http.StatusSeeOther) // setting it up has ended the session
 	maria.post("/users/"+id+"/totp/reset", nil).is(http.StatusSeeOther)
 	n.as(t, "olu")

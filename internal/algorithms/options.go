@@ -43,9 +43,9 @@ func (a *Algorithm) Check(o Options) error {
 
 func (a *Algorithm) takesInstead() string {
 	if len(a.Options) == 0 {
-		return "is no option of " + a.Name + ", which takes none"
+		return "is not an option of " + a.Name + ", which takes none"
 	}
-	return "is no option of " + a.Name + ", which takes " + strings.Join(a.Options, " and ")
+	return "is not an option of " + a.Name + ", which takes " + strings.Join(a.Options, " and ")
 }
 
 // Canonical returns o with defaults that were written out left out, so that

@@ -64,7 +64,7 @@ var (
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "Every row.", Types: []string{"application/json", "text/csv"}, Headers: file}},
 	}
 	opListOrigins = &openapi.Operation{
-		ID: "listOrigins", Tag: "offenders", Summary: "Where the offenders come from: their offences by autonomous system or country.",
+		ID: "listOrigins", Tag: "offenders", Summary: "List where the offenders come from: their offences by autonomous system or country.",
 		Query:   append([]openapi.Param{{Name: "by", Doc: "asn where it is left out.", Enum: []string{admin.ByASN, admin.ByCountry}}}, offenderQuery...),
 		Answers: ok("The origins with most offences first.", wire.OriginReport{}),
 	}

@@ -91,7 +91,7 @@ func (b *backups) Verify(ctx context.Context, r io.Reader) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("The backup is whole and this node can restore it. It holds policies: %d, active blocks: %d, active exemptions: %d, users: %d, tokens: %d. Nothing was changed.",
+	return fmt.Sprintf("The backup is complete and this node can restore it. It contains policies: %d, active blocks: %d, active exemptions: %d, users: %d, tokens: %d. Nothing was changed.",
 		held.Policies, held.Blocks, held.Exemptions, held.Users, held.Tokens), nil
 }
 

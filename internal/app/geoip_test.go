@@ -87,7 +87,7 @@ func TestANodeKnowsWhoseAddressesKeysAre(t *testing.T) {
 		t.Errorf("with a block and an exemption: %s", got)
 	}
 	n.holds(n.do("GET", "/v1/keys?key="+second, "", 200), `"pattern":"asn:64501"`, `"origin":{"country":"DE","asn":64501,"network":"Beispiel GmbH"}`)
-	n.holds(n.do("GET", "/v1/keys?key="+third, "", 200), `"pattern":"country:NL"`, "hides it")
+	n.holds(n.do("GET", "/v1/keys?key="+third, "", 200), `"pattern":"country:NL"`, "takes precedence")
 
 	n.do("DELETE", "/v1/exemptions/"+id[:36], "", 200)
 	n.do("PUT", "/v1/policies/abroad?confirm=abroad", `{"match":["country:NL"],"rules":["1/1m"]}`, 201)
@@ -104,7 +104,7 @@ func TestANodeKnowsWhoseAddressesKeysAre(t *testing.T) {
 	geofiles.Write(t, dir, "asn.mmdb", []byte("half a file"))
 	n.geo.Follow(t.Context())
 	n.geo.Follow(t.Context())
-	if got := strings.Count(logs.String(), "those before stay in effect"); got != 1 || n.decisions(second) != "blocked" {
+	if got := strings.Count(logs.String(), "the earlier ones stay in effect"); got != 1 || n.decisions(second) != "blocked" {
 		t.Errorf("a corrupt file: %d lines in the log, %s", got, n.decisions(second))
 	}
 	n.holds(n.do("GET", "/readyz", "", 200), `"name":"geoip","ok":false`)
@@ -153,7 +153,7 @@ func TestGeoIPFilesThatAreNotUsableEndTheStartWithOneLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = New(context.Background(), s, io.Discard, io.Discard); err == nil || !strings.HasPrefix(err.Error(), "--geoip-dir: "+dir+"/asn.mmdb is no MaxMind DB file") || strings.Contains(err.Error(), "\n") {
+	if _, err = New(context.Background(), s, io.Discard, io.Discard); err == nil || !strings.HasPrefix(err.Error(), "--geoip-dir: "+dir+"/asn.mmdb is not a MaxMind DB file") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -309,8 +309,8 @@ func TestALastKnownStateThatCannotBeUsedIsIgnoredAndSaid(t *testing.T) {
 		mode    os.FileMode
 		want    string
 	}{
-		"cut": {content[:len(content)-9], 0o600, "cut off"}, "flipped": {flipped, 0o600, "damaged"}, "empty": {nil, 0o600, "no file of this kind"},
-		"text":   {[]byte("hello, this is some text that is no such file at all"), 0o600, "no file of this kind"},
+		"cut": {content[:len(content)-9], 0o600, "cut off"}, "flipped": {flipped, 0o600, "damaged"}, "empty": {nil, 0o600, "not a file of this kind"},
+		"text":   {[]byte("hello, this is some text that is no such file at all"), 0o600, "not a file of this kind"},
 		"longer": {append(bytes.Clone(content), 'x'), 0o600, "follows its end"},
 		"newer":  {newer, 0o600, "format"}, "foreign": {foreign, 0o600, "another database"}, "open to others": {content, 0o644, "only this user"},
 	} {

@@ -57,7 +57,7 @@ func passedSocket(name string, getenv func(string) string) (fd int, err error) {
 	}
 	count, err := strconv.Atoi(getenv("LISTEN_FDS"))
 	if err != nil {
-		return 0, fmt.Errorf("--%s: LISTEN_FDS is %q, which is no number of sockets", name, getenv("LISTEN_FDS"))
+		return 0, fmt.Errorf("--%s: LISTEN_FDS is %q, which is not a number of sockets", name, getenv("LISTEN_FDS"))
 	}
 	for i, passed := range strings.Split(getenv("LISTEN_FDNAMES"), ":") {
 		switch {

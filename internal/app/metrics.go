@@ -93,9 +93,9 @@ func redisMetrics(w *redisWatch, o *outageLog) []prometheus.Collector {
 			func() float64 { return float64(w.state().Evicted) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_redis_outages_total", Help: "Outages of Redis servers that have begun."},
 			func() float64 { return float64(o.redisOutages.Load()) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_redis_servers_unreachable", Help: "Redis servers that do not decide at present."},
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_redis_servers_unreachable", Help: "Redis servers that are unreachable at present."},
 			func() float64 { return float64(len(w.redis.Outages())) }),
-		gauge("stint_redis_misconfigured", "1 while Redis cannot hold logs as it is set up.", func(s redisState) float64 { return one(s.Problem != "") }),
+		gauge("stint_redis_misconfigured", "1 while the configuration of Redis does not allow logs.", func(s redisState) float64 { return one(s.Problem != "") }),
 		gauge("stint_redis_may_evict", "Redis servers whose maxmemory-policy lets them evict logs.", func(s redisState) float64 { return float64(len(s.MayEvict)) }),
 		gauge("stint_redis_info_unreadable", "Redis servers whose evictions cannot be read from INFO.", func(s redisState) float64 { return float64(len(s.Unread)) }),
 	}

@@ -138,7 +138,7 @@ func (n *notifier) escalations(all []offences.EscalationEvent) {
 	for _, e := range all {
 		switch e.Kind {
 		case offences.EscalationPaused:
-			n.log.Error("an escalation is paused and waits for a person", "policy", e.Name, "why", e.Detail)
+			n.log.Error("an escalation is paused until an operator resumes it", "policy", e.Name, "why", e.Detail)
 			paused = append(paused, ofEscalation(notify.EscalationPaused, "The automatic blocks of policy "+e.Name+" have stopped", &e))
 		case offences.EscalationBlocked:
 			if len(blocked) == notify.MaxItems {

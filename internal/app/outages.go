@@ -29,7 +29,7 @@ func (o *outageLog) redis(e timestamplog.OutageEvent) {
 		o.log.Error("Redis "+redislog.Cause(e.Reason)+"; each policy does what its on_failure says", "server", e.Server, "error", e.Reason)
 		return
 	}
-	o.log.Info("Redis decides again", "server", e.Server, "outage", e.Ended.Sub(e.Since).Round(time.Millisecond), "degraded", e.Requests, "error", e.Reason)
+	o.log.Info("Redis is reachable again", "server", e.Server, "outage", e.Ended.Sub(e.Since).Round(time.Millisecond), "degraded", e.Requests, "error", e.Reason)
 }
 
 // database is called when an outage of the database begins and when it ends.

@@ -83,10 +83,10 @@ func (p *preparer) adoptLastKnown(err error) {
 	saved, asOf, problem := p.lastKnown.load()
 	switch {
 	case errors.Is(problem, fs.ErrNotExist):
-		p.log.Warn("the database is unreachable and no policies and blocks are kept in the data directory; this node answers 503 until it is there",
+		p.log.Warn("the database is unreachable and no policies and blocks are kept in the data directory; this node answers 503 until the database is reachable",
 			"file", p.lastKnown.path, "error", oneLine(err))
 	case problem != nil:
-		p.log.Warn("the database is unreachable and the policies and blocks kept in the data directory are ignored; this node answers 503 until it is there",
+		p.log.Warn("the database is unreachable and the policies and blocks kept in the data directory are ignored; this node answers 503 until the database is reachable",
 			"file", p.lastKnown.path, "reason", oneLine(problem), "error", oneLine(err))
 	default:
 		p.catalog.Adopt(saved, asOf, err)
@@ -104,9 +104,9 @@ func (p *preparer) run(ctx context.Context) {
 		err := p.prepare(attempt)
 		cancel()
 		if err == nil {
-			p.log.Info("the database is there; this node is ready")
+			p.log.Info("the database is reachable; this node is ready")
 		} else if !isOutage(err) && ctx.Err() == nil {
-			p.log.Error("the database is there and cannot be used", "error", err)
+			p.log.Error("the database is reachable and cannot be used", "error", err)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (s *status) geoPart() (p wire.Part, has bool) {
 	case problem != "":
 		p.Detail = "patterns of asn: or country: are active, but " + problem
 	case s.geo.Failed():
-		p.Detail = "the files could not be read again, those before stay in effect; the log of this node says why"
+		p.Detail = "the files could not be read again, the earlier ones stay in effect; the log of this node says why"
 	}
 	return p, s.geo.Database != nil || problem != ""
 }

@@ -77,7 +77,7 @@ func (l *live) reload(load func() (Settings, error)) {
 	}
 	l.reloadFailed.Store(err != nil)
 	if err != nil {
-		l.log.Error("the settings were not read again, those before stay in effect", "error", oneLine(err))
+		l.log.Error("the settings were not read again, the earlier ones stay in effect", "error", oneLine(err))
 		return
 	}
 	l.certificateFailed.Store(false) // they were read with the settings
@@ -140,7 +140,7 @@ func (l *live) followCertificates(context.Context) {
 	if err != nil {
 		// Written once: a pair that is half replaced is whole a moment later.
 		if !l.certificateFailed.Swap(true) {
-			l.log.Error("a certificate could not be read again, the one before stays in effect", "error", oneLine(err))
+			l.log.Error("a certificate could not be read again, the earlier one stays in effect", "error", oneLine(err))
 		}
 		return
 	}

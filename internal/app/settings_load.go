@@ -37,7 +37,7 @@ func load(args, environ []string) (Settings, []error) {
 	options := s.options()
 	flags := newFlags(options)
 	if err := flags.Parse(args); err != nil {
-		return Settings{}, []error{err}
+		return Settings{}, []error{fmt.Errorf("%w; see --help", err)}
 	}
 	if version, _ := flags.GetBool("version"); version {
 		fmt.Fprintln(os.Stdout, buildinfo.Read())
@@ -83,7 +83,7 @@ func newFlags(options []option) *pflag.FlagSet {
 			flags.String(o.name, o.preset, o.help+" ("+o.variable()+")")
 		}
 		if o.readsFile() {
-			flags.String(o.name+fileSuffix, "", "a file that holds "+o.label()+" ("+o.variable()+"_FILE)")
+			flags.String(o.name+fileSuffix, "", "a file that contains "+o.label()+" ("+o.variable()+"_FILE)")
 		}
 	}
 	flags.String("config", "", "a YAML file of settings (STINT_CONFIG)")
@@ -94,12 +94,12 @@ func newFlags(options []option) *pflag.FlagSet {
 	return flags
 }
 
-const usage = `Stint answers whether a key may do one more request, and keeps abusers out.
+const usage = `Stint answers whether a key may make one more request, and blocks repeat offenders.
 
-Usage: server [flags]
-       server config check FILE   validate a settings file, with the environment
-       server config example      print a settings file with every setting and its default
-       server health              ask the node with these settings whether it is ready
+Usage: stint-server [flags]
+       stint-server config check FILE   validate a settings file, with the environment
+       stint-server config example      print a settings file with every setting and its default
+       stint-server health              ask the node with these settings whether it is ready
 
 With no flags it runs on this machine alone: logs in memory, SQLite in ./data.
 

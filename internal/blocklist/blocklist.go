@@ -76,7 +76,7 @@ func (d *Defaults) row(line int, f fields) (Row, error) {
 	}
 	switch {
 	case f.expiresAt != "" && f.expiresIn != "":
-		return wrong("expires_at and expires_in stand side by side; write one of them")
+		return wrong("expires_at and expires_in cannot be combined; write one of them")
 	case f.expiresAt != "":
 		row.Expires, err = time.Parse(time.RFC3339, f.expiresAt)
 		if err != nil {

@@ -76,7 +76,7 @@ func quotedFields(line int, text string) (f fields, any bool, err error) {
 	}
 	rest := strings.TrimSpace(text[end:])
 	if err := json.Unmarshal([]byte(text[:end]), &f.pattern); err != nil || rest != "" && rest[0] != '#' && rest[0] != ';' {
-		return f, true, &rowfile.RowError{Line: line, Problem: `it begins with a quote and is no JSON text; write for example "token:a # b"`}
+		return f, true, &rowfile.RowError{Line: line, Problem: `it begins with a quote and is not a JSON string; write for example "token:a # b"`}
 	}
 	f.reason = strings.TrimSpace(strings.TrimLeft(rest, "#;"))
 	return f, true, nil

@@ -190,7 +190,7 @@ func (e *savedWriter) entry(x *blocks.Entry) {
 func ReadSaved(r io.Reader, source string) (*Saved, error) {
 	d := &savedReader{in: bufio.NewReaderSize(r, 1<<16), sum: crc32.New(crc32.MakeTable(crc32.Castagnoli))}
 	if string(d.bytes(len(savedMagic))) != savedMagic {
-		return nil, badSaved("it is no file of this kind")
+		return nil, badSaved("it is not a file of this kind")
 	}
 	version := binary.LittleEndian.Uint32(d.bytes(4))
 	d.version = version
@@ -273,7 +273,7 @@ func (d *savedReader) number() int64 {
 func (d *savedReader) text() string {
 	n := d.number()
 	if n < 0 || n > maxSavedText {
-		d.fail("it is damaged: a text of %d bytes", n)
+		d.fail("it is damaged: a string of %d bytes", n)
 	}
 	if d.err != nil {
 		return ""

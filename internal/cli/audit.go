@@ -144,7 +144,7 @@ func undo(c *cobra.Command, con *console.Console, server *client.Client, e *wire
 func auditID(text string) (int64, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 1 {
-		return 0, console.Usagef("%q is no id of a change; 'audit list' shows them", text)
+		return 0, console.Usagef("%q is not the id of a change; 'audit list' shows the ids", text)
 	}
 	return id, nil
 }

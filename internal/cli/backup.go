@@ -79,7 +79,7 @@ With --dry-run the server checks the whole backup and says what it holds; nothin
 			}
 			defer file.Close()
 			if !yes && !dryRun {
-				if err := con.Confirm("This replaces everything that the server keeps by "+output.Escape(args[0])+".", "--yes"); err != nil {
+				if err := con.Confirm("This replaces all data of the server with "+output.Escape(args[0])+".", "--yes"); err != nil {
 					return err
 				}
 			}

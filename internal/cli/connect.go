@@ -28,7 +28,7 @@ printed: its secret is shown once.`,
 				if err != nil {
 					return err
 				}
-				return output.List(con.Printer(), all, gatewayColumns)
+				return printItems(con, all, gatewayColumns)
 			}
 			ask := server.Connect.Guide
 			if createToken {

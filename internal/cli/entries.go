@@ -34,7 +34,7 @@ type entryCommand struct {
 func newBlock(con *console.Console) *cobra.Command {
 	e := &entryCommand{Console: con, noun: "block", head: "Block", article: "a block", arg: "BLOCK",
 		entries: func(server *client.Client) client.Entries { return server.Blocks.Entries },
-		add:     "Block every key that a pattern selects, for a while or permanently.", none: "is not blocked",
+		add:     "Block every key that a pattern covers, for a time or permanently.", none: "is not blocked",
 		example: "ip:203.0.113.7", reason: "scraping", readers: "for the other operators and the client that is refused", showsImpact: true}
 	c := e.command("Refuse keys until a block expires or is ended")
 	c.AddCommand(newBlockPreview(con), newBlockImport(con), newBlockExport(con))
@@ -44,7 +44,7 @@ func newBlock(con *console.Console) *cobra.Command {
 func newExemption(con *console.Console) *cobra.Command {
 	e := &entryCommand{Console: con, noun: "exemption", head: "Exemption", article: "an exemption", arg: "EXEMPTION",
 		entries: func(server *client.Client) client.Entries { return server.Exemptions },
-		add:     "Exempt every key that a pattern selects: no rule and no block applies to it.", none: "is not exempt",
+		add:     "Exempt every key that a pattern covers: no rule and no block applies to it.", none: "is not exempt",
 		example: "ip:198.51.100.7", reason: "\"our monitoring\"", readers: "for the other operators"}
 	return e.command("Allow keys whatever rules and blocks say")
 }

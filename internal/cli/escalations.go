@@ -37,7 +37,7 @@ func newEscalationEvents(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return output.List(con.Printer(), events, escalationEventColumns)
+			return printItems(con, events, escalationEventColumns)
 		}),
 	}
 	span.add(c)

@@ -47,8 +47,8 @@ With -o json each event is one line of JSON.`,
 	c.Flags().StringSliceVar(&kind, "kind", nil, "only decision, block or change; may be repeated")
 	c.Flags().StringSliceVar(&decision, "decision", nil, "only allowed, limited, blocked or unavailable; may be repeated")
 	c.Flags().StringVar(&policy, "policy", "", "only of this policy")
-	c.Flags().StringVar(&pattern, "pattern", "", "only keys that this pattern selects")
-	c.Flags().IntVar(&count, "count", 0, "end after so many events, 0 for never")
+	c.Flags().StringVar(&pattern, "pattern", "", "only keys that this pattern covers")
+	c.Flags().IntVar(&count, "count", 0, "end after this many events, 0 for never")
 	return c
 }
 
@@ -147,7 +147,7 @@ func newExplain(con *console.Console) *cobra.Command {
 		Short: "Explain a refusal by its id",
 		Long: `Explain a refusal by its id. Refusals of one key under one policy
 within one minute share an id.`,
-		Example: "admin explain 01KAH3E6C0QJ7V5N2RWZB48T9D",
+		Example: "admin explain 01M84HRKV0XB90539ZDAXJCCYG",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			record, err := server.Offenders.Offence(c.Context(), args[0])

@@ -32,7 +32,7 @@ func newJobList(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return output.List(con.Printer(), all, jobColumns)
+			return printItems(con, all, jobColumns)
 		}),
 	}
 }
@@ -53,7 +53,7 @@ func newJobRuns(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return output.List(con.Printer(), runs, runColumns)
+			return printItems(con, runs, runColumns)
 		}),
 	}
 	c.Flags().IntVar(&limit, "limit", 20, "how many to show at most, 1 to 1000")
@@ -85,14 +85,14 @@ func newJobRun(con *console.Console) *cobra.Command {
 var jobColumns = []output.Column[wire.Job]{
 	{Name: "name", Head: "Job", Cell: func(j wire.Job) output.Cell { return output.Text(j.Name) }},
 	{Name: "schedule", Head: "Schedule", Drop: 2, Cell: func(j wire.Job) output.Cell { return output.Text(j.Schedule) }},
-	{Name: "next_at", Head: "Next", Cell: func(j wire.Job) output.Cell { return output.TimeOr(j.NextAt.Time, "never by itself") }},
+	{Name: "next_at", Head: "Next", Cell: func(j wire.Job) output.Cell { return output.TimeOr(j.NextAt.Time, "not scheduled") }},
 	{Name: "last_at", Head: "Last", Cell: func(j wire.Job) output.Cell {
 		if j.Last == nil {
 			return output.Words("never", "")
 		}
 		return output.Time(j.Last.StartedAt.Time)
 	}},
-	{Name: "last_did", Head: "Which", Cut: true, Cell: lastResult},
+	{Name: "last_did", Head: "Result", Cut: true, Cell: lastResult},
 	{Name: "help", Head: "What it does", Cut: true, Drop: 1, Cell: func(j wire.Job) output.Cell { return output.Text(j.Help) }},
 }
 

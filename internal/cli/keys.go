@@ -32,7 +32,7 @@ func newKeyShow(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show KEY",
 		Short: "Explain what applies to a key now and why",
-		Long: `Explain what applies to a key now and why: the exemptions and blocks that select it, the
+		Long: `Explain what applies to a key now and why: the exemptions and blocks that cover it, the
 policy and the pattern that chose it, what each rule has used and left, and when the next
 request would be allowed. Nothing is counted.`,
 		Example: "admin key show ip:203.0.113.7\nadmin key show ip:2001:db8::7 --times\nadmin key show token:abc --policy search -o json",
@@ -234,7 +234,11 @@ func printKeyPolicy(p *output.Printer, k *wire.KeyPolicy, at time.Time, times bo
 	if k.Algorithm != algorithms.TimestampLog {
 		how = ", by " + output.Escape(strings.Join(append([]string{k.Algorithm}, k.Options.Texts()...), " "))
 	}
-	p.Sayf("\nPolicy %s, version %d, mode %s%s%s", output.Escape(k.Name), k.Version, output.Escape(k.Mode), how, by)
+	version := ""
+	if k.Version > 0 {
+		version = fmt.Sprintf(", version %d", k.Version)
+	}
+	p.Sayf("\nPolicy %s%s, mode %s%s%s", output.Escape(k.Name), version, output.Escape(k.Mode), how, by)
 	if k.DerivedKey != "" {
 		p.Sayf("Counts for %s, a further key of requests", output.Escape(k.DerivedKey))
 	}

@@ -30,7 +30,7 @@ func newNode(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return output.List(con.Printer(), all, nodeColumns)
+			return printItems(con, all, nodeColumns)
 		}),
 	})
 	return c
@@ -88,7 +88,7 @@ func newBouncer(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return output.List(con.Printer(), all, bouncerColumns)
+			return printItems(con, all, bouncerColumns)
 		}),
 	})
 	return c
@@ -157,7 +157,7 @@ setting verified-crawlers names, and those that other nodes of the database have
 			if err != nil {
 				return err
 			}
-			return output.List(con.Printer(), all, crawlerColumns)
+			return printItems(con, all, crawlerColumns)
 		}),
 	})
 	return c

@@ -52,7 +52,7 @@ func newNotifyList(con *console.Console) *cobra.Command {
 
 func channels(names []string) string {
 	if len(names) == 0 {
-		return "none; admin notify channel add sets one up, or the settings of the server"
+		return "none; set one up with 'notify channel add' or in the settings of the server"
 	}
 	return output.Escape(strings.Join(names, ", "))
 }
@@ -253,7 +253,7 @@ func newChannelList(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return output.List(con.Printer(), all, channelColumns)
+			return printItems(con, all, channelColumns)
 		}),
 	}
 }
@@ -343,7 +343,7 @@ func newSilenceList(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return output.List(con.Printer(), all, silenceColumns)
+			return printItems(con, all, silenceColumns)
 		}),
 	}
 }

@@ -30,7 +30,7 @@ func (f *offenderFlags) add(c *cobra.Command) {
 	f.span.add(c)
 	flags := c.Flags()
 	flags.StringVar(&f.policy, "policy", "", "only by this policy")
-	flags.StringVar(&f.pattern, "pattern", "", "only keys that this pattern selects")
+	flags.StringVar(&f.pattern, "pattern", "", "only keys that this pattern covers")
 	flags.StringVar(&f.source, "source", "", "only checks from this source")
 	flags.StringVar(&f.search, "search", "", "only keys that contain this text")
 	flags.StringVar(&f.rule, "rule", "", "only by this rule, as 20/1m")
@@ -156,7 +156,7 @@ var offenderColumns = []output.Column[wire.Offender]{
 	{Name: "offences", Head: "Refused", Right: true, Cell: func(o wire.Offender) output.Cell { return output.Number(o.Offences) }},
 	{Name: "offences_max", Cell: func(o wire.Offender) output.Cell { return output.Number(o.OffencesMax) }},
 	{Name: "allowed", Head: "Allowed", Right: true, Drop: 4, Cell: func(o wire.Offender) output.Cell { return output.Number(o.Allowed) }},
-	{Name: "refused_ratio", Head: "Refused", Right: true, Drop: 3, Cell: func(o wire.Offender) output.Cell { return output.Ratio(o.RefusedRatio) }},
+	{Name: "refused_ratio", Head: "Ratio", Right: true, Drop: 3, Cell: func(o wire.Offender) output.Cell { return output.Ratio(o.RefusedRatio) }},
 	{Name: "refused_by", Head: "Mostly by", Cut: true, Cell: func(o wire.Offender) output.Cell { return output.Text(o.RefusedBy) }},
 	{Name: "policy", Head: "Policy", Drop: 2, Cell: func(o wire.Offender) output.Cell { return output.Text(string(o.Policy)) }},
 	{Name: "first_at", Head: "First", Drop: 6, Cell: func(o wire.Offender) output.Cell { return output.Time(o.FirstAt.Time) }},
@@ -266,7 +266,7 @@ func newViewList(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return output.List(con.Printer(), all, viewColumns)
+			return printItems(con, all, viewColumns)
 		}),
 	}
 }

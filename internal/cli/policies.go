@@ -19,7 +19,7 @@ func newPolicy(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "policy",
 		Short: "Show and change policies and their versions",
-		Long: `Show and change policies. A policy is a stack of rules that must all hold, written
+		Long: `Show and change policies. A policy is a stack of rules that must all allow a request, written
 count/window as in 20/1m, and the patterns of the keys that it applies to. To keep all
 policies in a file under version control, see 'apply' and 'export'.`,
 		Example: "admin policy list\nadmin policy set default --rule 1/s --rule 20/m",
@@ -40,7 +40,7 @@ func newPolicyList(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return output.List(con.Printer(), policies, policyColumns)
+			return printItems(con, policies, policyColumns)
 		}),
 	}
 }
@@ -387,7 +387,7 @@ func newPolicyAlgorithms(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return output.List(con.Printer(), algorithms, algorithmColumns)
+			return printItems(con, algorithms, algorithmColumns)
 		}),
 	}
 }

@@ -185,6 +185,10 @@ func tryPolicy(ctx context.Context, con *console.Console, server *client.Client,
 }
 
 func printTrial(con *console.Console, p *output.Printer, t wire.PolicyTrial) error {
+	if t.Requests == 0 {
+		p.Sayf("policy %s: there were no requests to try it on", output.Escape(t.Name))
+		return nil
+	}
 	p.Sayf("policy %s: would have refused %d of %d requests instead of %d", output.Escape(t.Name), t.Refused, t.Requests, t.RefusedNow)
 	if len(t.Rules) > 0 {
 		if err := output.List(p, t.Rules, triedRuleColumns); err != nil {
@@ -212,7 +216,7 @@ func printTrial(con *console.Console, p *output.Printer, t wire.PolicyTrial) err
 		}
 	}
 	if t.Log != nil && t.Log.Invalid > 0 {
-		con.Notef("%d of %d lines hold no request that can be read.", t.Log.Invalid, t.Log.Lines)
+		con.Notef("%d of %d lines contain no readable request.", t.Log.Invalid, t.Log.Lines)
 	}
 	if t.Estimate {
 		con.Notef("This is an estimate: only a sample of the traffic is recorded.")

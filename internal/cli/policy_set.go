@@ -25,7 +25,7 @@ func newApply(con *console.Console) *cobra.Command {
 	var dryRun, shadow, prune, yes bool
 	c := &cobra.Command{
 		Use:   "apply {-f FILE | --preset NAME}",
-		Short: "Apply a policy file, or one that Stint ships",
+		Short: "Apply a policy file or a preset",
 		Long: `Apply a policy file. The difference is shown first. Policies that
 already equal the file are not changed, so a second run changes nothing. Policies that are
 not in the file stay, unless --prune deletes them. The file is YAML or JSON, as
@@ -50,8 +50,8 @@ not in the file stay, unless --prune deletes them. The file is YAML or JSON, as
         max_duration: 1d
         decay_after: 7d
 
-With --preset it applies a file that Stint ships, see 'preset list'; with --shadow its
-policies only count whom they would refuse.
+With --preset it applies a preset, see 'preset list'; with --shadow its policies only count
+what they would refuse.
 
 The exit code is 0 when everything is as the file says, also when it had to be changed;
 with --dry-run it is 5 if there are changes to apply, so that CI can react.`,
@@ -76,7 +76,7 @@ with --dry-run it is 5 if there are changes to apply, so that CI can react.`,
 		}),
 	}
 	c.Flags().StringVarP(&path, "file", "f", "", "the policy file, - for standard input")
-	c.Flags().StringVar(&preset, "preset", "", "a policy file that Stint ships: "+strings.Join(presets.Names(), ", "))
+	c.Flags().StringVar(&preset, "preset", "", "the preset: "+strings.Join(presets.Names(), ", "))
 	c.Flags().BoolVar(&shadow, "shadow", false, "apply all policies in shadow mode: they refuse nobody")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "print the changes without applying them")
 	c.Flags().BoolVar(&prune, "prune", false, "delete policies that are not in the file")
@@ -89,15 +89,15 @@ with --dry-run it is 5 if there are changes to apply, so that CI can react.`,
 func newPreset(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "preset",
-		Short: "Show the policy files that Stint ships",
-		Long: `Show the policy files that Stint ships: policies for common cases, and lists of paths that
-only scanners ask for. 'apply --preset NAME' applies one. Its policies are then edited and
-deleted as all others.`,
+		Short: "Show the presets, which are policy files that Stint ships",
+		Long: `Show the presets: policy files that Stint ships, with policies for common cases and lists of
+paths that only scanners request. 'apply --preset NAME' applies one. Its policies are then
+edited and deleted like all others.`,
 		Example: "admin preset show website\nadmin apply --preset website --dry-run",
 	}
 	c.AddCommand(&cobra.Command{
 		Use:     "list",
-		Short:   "List them",
+		Short:   "List the presets",
 		Example: "admin preset list",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
@@ -113,8 +113,8 @@ deleted as all others.`,
 		}),
 	}, &cobra.Command{
 		Use:     "show NAME",
-		Short:   "Print one as a file for apply",
-		Long:    "Print a policy file that Stint ships, with its comments, to be changed and given to 'apply -f'.",
+		Short:   "Print a preset as a policy file",
+		Long:    "Print a preset with its comments as a policy file, to be changed and given to 'apply -f'.",
 		Example: "admin preset show website > policies.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -133,11 +133,11 @@ func newPresetPreview(con *console.Console) *cobra.Command {
 	var last durationFlag
 	c := &cobra.Command{
 		Use:   "preview NAME",
-		Short: "Show what the traps of one would have caught",
-		Long: `Show what each path of the traps of a preset would have caught in the traffic that the
+		Short: "Show what the traps of a preset would have refused",
+		Long: `Show what each path of the traps of a preset would have refused in the traffic that the
 server recorded, which keys sent it, and how many of these keys also had other requests
 that were allowed, as people have. Nothing is changed and no request is refused.
-'policy try -f' says the same of a list of your own, and 'backtest' replays a log.`,
+'policy try -f' shows the same for a list of your own, and 'backtest' replays a log.`,
 		Example: "admin preset preview traps\nadmin preset preview traps-php --last 1h",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
@@ -165,17 +165,17 @@ func printTrap(con *console.Console, p *output.Printer, t wire.TrapPreview) erro
 		p.Sayf("It would have refused %d of %d requests, of %d of %d keys, and blocked %d of these keys. %d of the requests were refused anyway.", t.Caught, t.Requests, t.CaughtKeys, t.Keys, t.BlockedKeys, t.RefusedNow)
 	}
 	if t.Caught > 0 {
-		p.Sayf("Other requests of the caught keys that were allowed: %d, of %d keys.", t.Other, t.OtherKeys)
+		p.Sayf("Other requests of the refused keys that were allowed: %d, of %d keys.", t.Other, t.OtherKeys)
 		caught := slices.DeleteFunc(slices.Clone(t.Entries), func(e wire.TrapEntry) bool { return e.Requests == 0 })
 		if err := output.List(p, caught, trapEntryColumns); err != nil {
 			return err
 		}
-		p.Sayf("Paths that would have caught nothing: %d.", len(t.Entries)-len(caught))
+		p.Sayf("Paths that would have refused nothing: %d.", len(t.Entries)-len(caught))
 	}
 	for _, part := range []struct {
 		text string
 		keys []wire.TrappedKey
-	}{{"Caught most:", t.Top}, {"Look at these first, most other requests:", t.TopOther}} {
+	}{{"Refused most:", t.Top}, {"Look at these first, most other requests:", t.TopOther}} {
 		if len(part.keys) == 0 {
 			continue
 		}
@@ -354,7 +354,7 @@ func parseWhen(texts []string) (wire.PolicyWhen, error) {
 		name, pattern, found := strings.Cut(text, "=")
 		at := slices.Index(wire.WhenNames(), name)
 		if !found || at < 0 {
-			return wire.PolicyWhen{}, console.Usagef("--when %q is no condition; write one of %s, an equals sign and a pattern, for example path=/login*",
+			return wire.PolicyWhen{}, console.Usagef("--when %q is not a condition; write one of %s, an equals sign and a pattern, for example path=/login*",
 				text, strings.Join(wire.WhenNames(), ", "))
 		}
 		lists[at] = append(lists[at], pattern)

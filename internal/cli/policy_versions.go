@@ -22,7 +22,7 @@ func newPolicyVersions(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return output.List(con.Printer(), versions, versionColumns)
+			return printItems(con, versions, versionColumns)
 		}),
 	}
 }

@@ -76,7 +76,7 @@ func newKeyDelete(con *console.Console) *cobra.Command {
 			if err := server.Keys.DeleteProfile(c.Context(), args[0]); err != nil {
 				return err
 			}
-			con.Notef("Deleted what was kept of %s. Its counts stay; see 'key reset'.", output.Escape(args[0]))
+			con.Notef("Deleted the plan, labels, note and limit of %s. Its counts stay; see 'key reset'.", output.Escape(args[0]))
 			return nil
 		}),
 	}
@@ -90,8 +90,8 @@ func newKeyLimit(con *console.Console) *cobra.Command {
 		Use:   "limit KEY [RULE]...",
 		Short: "Give a key a limit of its own, or end it",
 		Long: `Give a key a limit of its own: until it expires or is ended, its rules replace those of the
-key's policy. What was counted goes on counting. Blocks and exemptions still hold, and so
-do policies with conditions or an outcome and those that a check names.`,
+key's policy. Requests that were counted before still count. Blocks and exemptions still
+apply, and so do policies with conditions or an outcome and those that a check names.`,
 		Example: `admin key limit token:abc 5/s 1000/d --for 30d --reason "product launch"
 admin key limit token:abc --end --reason "the launch is over"`,
 		Args: cobra.MinimumNArgs(1),
@@ -111,7 +111,7 @@ admin key limit token:abc --end --reason "the launch is over"`,
 	}
 	c.Flags().BoolVar(&end, "end", false, "end the key's own limit")
 	c.Flags().StringVar(&reason, "reason", "", "why; required for a limit")
-	expiry.add(c, "the limit holds")
+	expiry.add(c, "the limit is active")
 	c.MarkFlagsMutuallyExclusive("end", "for")
 	c.MarkFlagsMutuallyExclusive("end", "until")
 	return c
@@ -271,9 +271,10 @@ func profileText(p *wire.ProfileRequest) string {
 func newKeyExport(con *console.Console) *cobra.Command {
 	var f profileFlags
 	c := &cobra.Command{
-		Use:     "export",
-		Short:   "Write plans, labels and notes of keys as a file that import reads",
-		Long:    "Write what is kept about keys as a file that 'key import' reads: CSV, or JSON lines with -o json.",
+		Use:   "export",
+		Short: "Write plans, labels and notes of keys as a file that import reads",
+		Long: `Write the plans, labels and notes of keys as a file that 'key import' reads: CSV, or JSON
+lines with -o json.`,
 		Example: "admin key export > customers.csv\nadmin key export --plan gold -o json > gold.jsonl",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {

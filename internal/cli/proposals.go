@@ -65,7 +65,7 @@ func printEvidence(p *output.Printer, e *wire.Evidence) error {
 	for _, of := range []struct {
 		title string
 		keys  []wire.SeenKey
-	}{{"Offended", e.Offended}, {"Seen and clean", e.Seen}} {
+	}{{"Offended", e.Offended}, {"Seen, no offence", e.Seen}} {
 		if len(of.keys) == 0 {
 			continue
 		}
@@ -139,7 +139,7 @@ var proposalColumns = []output.Column[wire.Proposal]{
 	{Name: "offended_count", Head: "Offended", Right: true, Cell: func(p wire.Proposal) output.Cell { return output.Number(p.Evidence.OffendedCount) }},
 	{Name: "size", Head: "Of", Right: true, Cell: func(p wire.Proposal) output.Cell { return output.Number(p.Evidence.Size) }},
 	{Name: "offences", Head: "Refused", Right: true, Cell: func(p wire.Proposal) output.Cell { return output.Number(p.Evidence.Offences) }},
-	{Name: "seen_count", Head: "Seen and clean", Right: true, Cell: func(p wire.Proposal) output.Cell { return output.Number(p.Evidence.SeenCount) }},
+	{Name: "seen_count", Head: "Seen, no offence", Right: true, Cell: func(p wire.Proposal) output.Cell { return output.Number(p.Evidence.SeenCount) }},
 	{Name: "exempt", Head: "Exempt", Right: true, Cell: func(p wire.Proposal) output.Cell { return output.Number(len(p.Evidence.Exempt)) }},
 	{Name: "created_at", Head: "Since", Drop: 1, Cell: func(p wire.Proposal) output.Cell { return output.Time(p.CreatedAt.Time) }},
 	{Name: "decided_by", Head: "Decided by", Drop: 3, Cell: func(p wire.Proposal) output.Cell { return output.Text(string(p.DecidedBy)) }},

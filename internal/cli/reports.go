@@ -18,8 +18,8 @@ func newReport(con *console.Console) *cobra.Command {
 	var values []string
 	c := &cobra.Command{
 		Use:   "report [KEY OUTCOME]",
-		Short: "Report what came of a request, or show the daily and weekly reports",
-		Long: `With a key and an outcome, report what came of a request of the key, as an application
+		Short: "Report the outcome of a request, or show the daily and weekly reports",
+		Long: `With a key and an outcome, report the outcome of a request of the key, as an application
 does after a failed login: the policies with that outcome count it, whether or not the
 request was checked. The answer says which did, and whether they refuse the key from now on.
 The subcommands show the daily and weekly reports.`,

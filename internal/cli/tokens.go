@@ -64,7 +64,7 @@ func newTokenList(con *console.Console) *cobra.Command {
 			if !all {
 				tokens = slices.DeleteFunc(tokens, func(t wire.Token) bool { return !t.Active })
 			}
-			return output.List(con.Printer(), tokens, tokenColumns)
+			return printItems(con, tokens, tokenColumns)
 		}),
 	}
 	c.Flags().BoolVar(&all, "all", false, "include revoked and expired tokens")
@@ -76,8 +76,9 @@ func newTokenRotate(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rotate TOKEN",
 		Short: "Replace a token's secret; the old one works for an overlap",
-		Long: `Create a new token with the same name, scopes and lifetime. The old secret keeps working
-for the overlap, so that nothing stops while it is replaced.
+		Long: `Create a new token with the same scopes and lifetime, and with the next number in its name:
+edge-2 after edge or edge-1. The old secret keeps working for the overlap, so that nothing
+stops while it is replaced.
 TOKEN is a token's id or, if only one active token has it, its name.`,
 		Example: "admin token rotate edge-1 --overlap 2h",
 		Args:    cobra.ExactArgs(1),

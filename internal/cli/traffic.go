@@ -31,7 +31,7 @@ each rule and block refused, including those that never did.`,
 				if err != nil {
 					return err
 				}
-				return output.List(con.Printer(), totals, ruleTotalColumns)
+				return printItems(con, totals, ruleTotalColumns)
 			}
 			setIf(filter, "policy", policy)
 			setIf(filter, "step", step.String())
@@ -42,7 +42,7 @@ each rule and block refused, including those that never did.`,
 			if p := con.Printer(); p.Format == output.JSON {
 				return p.JSON(traffic)
 			}
-			return output.List(con.Printer(), traffic.Points, trafficColumns)
+			return printItems(con, traffic.Points, trafficColumns)
 		}),
 	}
 	span.add(c)

@@ -71,7 +71,7 @@ func newUserList(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return output.List(con.Printer(), users, userColumns)
+			return printItems(con, users, userColumns)
 		}),
 	}
 }
@@ -139,14 +139,14 @@ func newUserSetPassword(con *console.Console) *cobra.Command {
 func newUserTOTP(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "totp",
-		Short:   "Manage the two-factor sign-in of users",
+		Short:   "Manage the two-factor authentication of users",
 		Example: "admin user totp reset maria",
 	}
 	c.AddCommand(&cobra.Command{
 		Use:   "reset NAME",
-		Short: "Take a user's two-factor sign-in away, and end the user's sessions",
-		Long: `Take a user's two-factor sign-in away, if the phone and the recovery codes are lost, and end
-the user's sessions. The user logs in with the password alone then and, where --require-totp
+		Short: "Reset a user's two-factor authentication, and end the user's sessions",
+		Long: `Reset a user's two-factor authentication, if the phone and the recovery codes are lost, and
+end the user's sessions. The user logs in with the password alone then and, where --require-totp
 names the role, sets it up again before anything else.`,
 		Example: "admin user totp reset maria",
 		Args:    cobra.ExactArgs(1),

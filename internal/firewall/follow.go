@@ -122,7 +122,7 @@ func (f *follower) take(ctx context.Context, m message) (changed bool) {
 	switch {
 	case m.err != nil:
 		if !f.outage {
-			f.o.Logf("%v; the sets stay and time out. Connecting again.", m.err)
+			f.o.Logf("%v; the sets stay and their elements time out. Reconnecting.", m.err)
 		}
 		f.outage = true
 		f.o.Progress.connected(false)

@@ -188,7 +188,7 @@ func (s *Sync) update(ctx context.Context) error {
 		return s.compare(ctx, false)
 	}
 	s.o.Progress.written(sum, len(add), len(remove), false)
-	s.o.Logf("Put in %s, took out %d.", plural(len(add), "range"), len(remove))
+	s.o.Logf("Added %s, removed %d.", plural(len(add), "range"), len(remove))
 	return nil
 }
 
@@ -257,11 +257,11 @@ func (s *Sync) comparison(current *state, now time.Time, rebuild bool) (found co
 
 // String returns a line for people.
 func (c *comparison) String() string {
-	line := fmt.Sprintf("Compared: %s and %s are %s of IPv4 and %d of IPv6; put in %d, took out %d. Left out: %s of other keys, %d of every address.",
+	line := fmt.Sprintf("Compared: %s and %s are %s of IPv4 and %d of IPv6; added %d, removed %d. Left out: %s of other keys, %d of every address.",
 		plural(c.sum.Blocks, "block"), plural(c.sum.Exemptions, "exemption"), plural(c.sum.IPv4, "range"), c.sum.IPv6, c.added, c.removed,
 		plural(c.sum.NotAddresses, "block"), c.sum.EveryAddress)
 	if c.sum.Origins > 0 {
-		line += fmt.Sprintf(" Not put in, for want of --geoip-dir or for their size: %s and exemptions of asn: or country:.", plural(c.sum.Origins, "block"))
+		line += fmt.Sprintf(" Not added, because --geoip-dir is missing or they are too large: %s and exemptions of asn: or country:.", plural(c.sum.Origins, "block"))
 	}
 	return line
 }

@@ -62,9 +62,9 @@ func TestTheLayoutsOfAllVendorsAreUnderstood(t *testing.T) {
 func TestFilesThatAreNotUsableAreRefusedByName(t *testing.T) {
 	whole := geofiles.Bytes(t, geofiles.IPinfo, geofiles.Rows...)
 	for name, data := range map[string][]byte{
-		"is no MaxMind DB file": []byte("<html>Too many downloads</html>"),
-		"truncated.mmdb is":     whole[:len(whole)/3],
-		"has neither countries": geofiles.Bytes(t, geofiles.GeoLiteASN, geofiles.Row{Network: "192.0.2.0/24"}),
+		"is not a MaxMind DB file": []byte("<html>Too many downloads</html>"),
+		"truncated.mmdb is":        whole[:len(whole)/3],
+		"has neither countries":    geofiles.Bytes(t, geofiles.GeoLiteASN, geofiles.Row{Network: "192.0.2.0/24"}),
 	} {
 		dir := t.TempDir()
 		geofiles.Write(t, dir, "truncated.mmdb", data)

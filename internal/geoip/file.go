@@ -93,7 +93,7 @@ func readFile(path, name string) (*file, error) {
 	}
 	reader, err := maxminddb.OpenBytes(data)
 	if err != nil {
-		return nil, fmt.Errorf("is no MaxMind DB file: %s", clean(err.Error()))
+		return nil, fmt.Errorf("is not a MaxMind DB file: %s", clean(err.Error()))
 	}
 	f := &file{
 		FileInfo: FileInfo{Name: name, Kind: clean(reader.Metadata.DatabaseType), Built: reader.Metadata.BuildTime().UTC()},
@@ -128,7 +128,7 @@ func readBounded(path string) ([]byte, error) {
 	case err != nil:
 		return nil, errors.Unwrap(err)
 	case !info.Mode().IsRegular():
-		return nil, errors.New("is no regular file")
+		return nil, errors.New("is not a regular file")
 	case info.Size() > maxFileSize:
 		return nil, fmt.Errorf("has more than %d MiB", maxFileSize>>20)
 	}

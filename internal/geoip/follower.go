@@ -38,18 +38,18 @@ func (f *Follower) Follow(ctx context.Context) {
 	f.unserved = problem != ""
 	if f.unserved {
 		f.Log.Error("patterns of asn: or country: are active, but "+problem, "patterns", f.Patterns())
-		f.Notify(ctx, true, "Patterns of asn: or country: select no address", "They are active, but "+problem+".")
+		f.Notify(ctx, true, "Patterns of asn: or country: match no address", "They are active, but "+problem+".")
 		return
 	}
-	f.Log.Info("patterns of asn: and country: are served, or gone")
-	f.Notify(ctx, false, "Patterns of asn: and country: are served, or gone", "")
+	f.Log.Info("patterns of asn: and country: match again, or have ended")
+	f.Notify(ctx, false, "Patterns of asn: and country: match again, or have ended", "")
 }
 
 // Problem says why active patterns of origins select nothing, "" if there are none or they
 // do select.
 func (f *Follower) Problem() string {
 	if f.Database == nil && f.Patterns() > 0 {
-		return "this node has no --geoip-dir, so that they select no address"
+		return "this node has no --geoip-dir, so that they match no address"
 	}
 	return ""
 }
@@ -62,8 +62,8 @@ func (f *Follower) Reload(ctx context.Context) {
 	changed, err := f.Database.Reload()
 	switch {
 	case err != nil && !f.failed.Swap(true):
-		f.Log.Error("the GeoIP files could not be read again, those before stay in effect", "error", err)
-		f.Notify(ctx, true, "The GeoIP files could not be read again", "Those before stay in effect: "+err.Error()+".")
+		f.Log.Error("the GeoIP files could not be read again, the earlier ones stay in effect", "error", err)
+		f.Notify(ctx, true, "The GeoIP files could not be read again", "The earlier ones stay in effect: "+err.Error()+".")
 	case err == nil && f.failed.Swap(false):
 		f.Log.Info("the GeoIP files can be read again")
 		f.Notify(ctx, false, "The GeoIP files can be read again", "")

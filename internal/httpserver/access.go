@@ -21,7 +21,7 @@ const (
 )
 
 // ErrAccessEnded ends an answer whose credential gives no access any more.
-var ErrAccessEnded = fault.New(fault.Unauthorized, "The credential of this request gives no access any more.")
+var ErrAccessEnded = fault.New(fault.Unauthorized, "The credential of this request no longer gives access.")
 
 // AccessWatch reports when the credential of a long answer stops giving access. It is
 // for one goroutine. See Call.WatchAccess.

@@ -33,7 +33,7 @@ func (s *Server) authorize(c *Call, r *Route) error {
 		return nil
 	}
 	if principal.MustSetUpTOTP {
-		return fault.New(fault.Forbidden, "Your role needs two-factor sign-in: set it up on the page /account first.")
+		return fault.New(fault.Forbidden, "Your role needs two-factor authentication: set it up on the page /account first.")
 	}
 	code := fault.Forbidden
 	if r.Listener == Checks {

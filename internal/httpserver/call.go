@@ -56,7 +56,7 @@ type Principal struct {
 	// Proof is the hash of the token's secret or of the session's.
 	Proof [32]byte
 	// MustSetUpTOTP says that Access is that of a user who must set up two-factor
-	// sign-in before anything else.
+	// authentication before anything else.
 	MustSetUpTOTP bool
 	LoggedIn      time.Time // when the session began; zero of a token
 }

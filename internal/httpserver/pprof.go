@@ -45,7 +45,7 @@ func bounded(running *sync.Mutex, answer fiber.Handler) Handler {
 			}
 		}
 		if !running.TryLock() {
-			return fault.New(fault.Conflict, "Another profile is under way; wait until it ends.")
+			return fault.New(fault.Conflict, "Another profile is running; wait until it ends.")
 		}
 		defer running.Unlock()
 		return answer(c.Ctx)

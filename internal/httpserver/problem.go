@@ -77,7 +77,7 @@ func ProblemOf(err error) *wire.Problem {
 		}
 		return newProblem(raised.Code, code, detail)
 	}
-	return newProblem(http.StatusInternalServerError, "internal", "Something broke here, not in the request; the log says what under this request_id.")
+	return newProblem(http.StatusInternalServerError, "internal", "An internal error; the log of the server has its cause under this request_id.")
 }
 
 func problemOfMistake(mistake *fault.Error) *wire.Problem {

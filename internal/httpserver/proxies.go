@@ -62,7 +62,7 @@ func parseProxy(text string) (netip.Prefix, error) {
 		widest = widestIPv4
 	}
 	if network.Bits() < widest || network.Addr().Is4In6() {
-		return netip.Prefix{}, fmt.Errorf("the trusted proxy %s holds strangers, who could then choose their own address; name the proxies' networks, at the widest /%d", network, widest)
+		return netip.Prefix{}, fmt.Errorf("the trusted proxy %s is too wide: clients in it could choose their own address; name the networks of the proxies, each a /%d or smaller", network, widest)
 	}
 	return network.Masked(), nil
 }

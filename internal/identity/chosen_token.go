@@ -24,7 +24,7 @@ const (
 func CheckChosenToken(token string) error {
 	for i := range len(token) {
 		if token[i] <= ' ' || token[i] > '~' {
-			return errors.New("it may hold printable ASCII without spaces only, since it is sent in a header")
+			return errors.New("it may contain printable ASCII without spaces only, since it is sent in a header")
 		}
 	}
 	bits := chosenBits(token)

@@ -13,7 +13,7 @@ type Access string
 // The accesses. Read, Operate and Admin each include the one before. Check and Bouncer
 // are apart: Check lets a client ask, and see nothing; Bouncer lets a program fetch the
 // active blocks, to enforce them elsewhere. Account is what every login of a user gives,
-// and no token: to look after one's own sign-in.
+// and no token: to look after one's own login.
 const (
 	Public  Access = "public" // no credential needed
 	Check   Access = "check"

@@ -89,7 +89,7 @@ func argonKey(password string, salt []byte, p argonParams, size uint32) []byte {
 	return argon2.IDKey([]byte(password), salt, p.passes, p.memory, p.lanes, size)
 }
 
-var errPHC = errors.New("is no argon2id hash in PHC form")
+var errPHC = errors.New("is not an argon2id hash in PHC form")
 
 // parsePHC reads what HashPassword writes. It refuses costs beyond reason: a
 // hash is data and must not be able to exhaust the memory.

@@ -15,10 +15,10 @@ type SessionDeleter interface {
 // while and go with DeletePast.
 func ExpireSessions(store SessionDeleter, now func() time.Time) Job {
 	return Job{
-		Name: "expire-sessions", Help: "Deletes logins that have ended.",
+		Name: "expire-sessions", Help: "Deletes sessions that have ended.",
 		Schedule: "12 * * * *",
 		Run: func(ctx context.Context, _ time.Time) (string, error) {
-			return "deleted the ended logins", store.DeleteExpiredSessions(ctx, now())
+			return "deleted the ended sessions", store.DeleteExpiredSessions(ctx, now())
 		},
 	}
 }

@@ -61,28 +61,28 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stint_checks_total", Help: "Checks answered, peeks left out.",
+			Name: "stint_checks_total", Help: "Checks answered, without peeks.",
 		}, []string{"policy", "decision"}),
 		shadow: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stint_shadow_checks_total", Help: "Checks that a shadow policy decided on.",
 		}, []string{"policy", "decision"}),
 		reservations: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stint_reservations_total", Help: "Reservations ahead that were reserved for checks that wait, those cancelled included.",
+			Name: "stint_reservations_total", Help: "Reservations that were made for checks that wait, including cancelled ones.",
 		}, []string{"policy"}),
 		reports: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stint_reports_total", Help: "Reports of outcomes that a policy of any mode counted: charged, or full where it had no room.",
+			Name: "stint_reports_total", Help: "Reports of outcomes that a policy of any mode counted, by result: charged, or full if its limit was reached.",
 		}, []string{"policy", "result"}),
 		degraded: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "stint_degraded_checks_total", Help: "Checks answered under an outage of the log.",
 		}),
 		requests: newDurations("stint_http_request_duration_seconds",
-			"Time to answer a request that is no check, by listener (checks, admin; bouncers for what they fetch on the listener of checks) and status class.", "listener", "code"),
+			"Time to answer a request that is not a check, by listener (checks, admin; bouncers for what they fetch on the listener of checks) and status class.", "listener", "code"),
 		checkTimes: newDurations("stint_check_duration_seconds",
 			"Time to answer what a door asks the gate, since the request was read, by door (check, batch, report, reservation, forward, envoy) and outcome: that of the decision, "+
-				"answered for what has none of its own, invalid for what the caller must correct, failed for what broke here.", "door", "outcome"),
+				"answered for what has none, invalid for an error of the caller, failed for an error of this node.", "door", "outcome"),
 		calls: newCalls(),
 		jobs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "stint_job_last_success_timestamp_seconds", Help: "When a job last succeeded on this node; only jobs that did.",
+			Name: "stint_job_last_success_timestamp_seconds", Help: "When a job last succeeded on this node; absent for jobs that never did.",
 		}, []string{"task"}),
 		jobRuns: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stint_job_runs_total", Help: "Runs of a job on this node, by result: succeeded or failed.",
@@ -98,10 +98,10 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 	m.registry.MustRegister(panics{})
 	m.gauge("stint_log_outage", "1 while the timestamp log is unreachable.", boolean(g.Outage))
 	m.gauge("stint_database_outage", "1 while the database is unreachable.", boolean(g.Failing))
-	m.gauge("stint_catalog_revision", "The newest change that governs this node.", func() float64 { return float64(g.Revision()) })
-	m.gauge("stint_blocks", "Blocks held by this node.", func() float64 { return float64(g.Blocks()) })
-	m.gauge("stint_exemptions", "Exemptions held by this node.", func() float64 { return float64(g.Exemptions()) })
-	m.gauge("stint_local_logs", "Logs held in this node's memory.", func() float64 { return float64(g.LocalKeys()) })
+	m.gauge("stint_catalog_revision", "The revision of the newest change that is in effect on this node.", func() float64 { return float64(g.Revision()) })
+	m.gauge("stint_blocks", "Active blocks in the memory of this node.", func() float64 { return float64(g.Blocks()) })
+	m.gauge("stint_exemptions", "Active exemptions in the memory of this node.", func() float64 { return float64(g.Exemptions()) })
+	m.gauge("stint_local_logs", "Logs of keys in the memory of this node.", func() float64 { return float64(g.LocalKeys()) })
 	return m
 }
 

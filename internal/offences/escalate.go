@@ -97,7 +97,7 @@ func Escalate(l EscalationPolicy, candidates []Candidate, limit SafetyLimit, now
 }
 
 func (r *Result) pause(l *EscalationPolicy, limit SafetyLimit, wanted int64, now time.Time) {
-	detail := fmt.Sprintf("The escalation of policy %s is paused: within an hour it would block %d of about %d keys, and %d are allowed; it waits for a person to resume it.",
+	detail := fmt.Sprintf("The escalation of policy %s is paused: within an hour it would block %d of about %d keys, and %d are allowed; it stays paused until an operator resumes it.",
 		l.Name, wanted, limit.Seen, limit.Allowed)
 	r.Paused = &EscalationPause{Policy: l.Policy, Name: l.Name, At: now, WouldBlock: wanted, Allowed: limit.Allowed, Seen: limit.Seen, Detail: detail}
 	r.Events = append(r.Events, EscalationEvent{At: now, Policy: l.Policy, Name: l.Name, Kind: EscalationPaused, Detail: detail})

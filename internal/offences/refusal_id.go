@@ -80,7 +80,7 @@ func (id RefusalID) String() string {
 }
 
 // ErrBadRefusalID is returned for text that is no refusal id.
-var ErrBadRefusalID = errors.New("a refusal's id has 26 letters and digits, for example 01KAH3E6C0QJ7V5N2RWZB48T9D")
+var ErrBadRefusalID = errors.New("a refusal's id has 26 letters and digits, for example 01M84HRKV0XB90539ZDAXJCCYG")
 
 // ParseRefusalID reads an id as String writes it, in either case, taking I and L for 1
 // and O for 0 as people do.

@@ -8,7 +8,7 @@ type Reason string
 
 // The reasons.
 const (
-	WrongState   Reason = "the answer belongs to no login of this browser"
+	WrongState   Reason = "the answer does not belong to a login of this browser"
 	FlowExpired  Reason = "the login took too long"
 	WrongIssuer  Reason = "the answer names another provider"
 	NoCode       Reason = "the answer has no code"
@@ -19,7 +19,7 @@ const (
 	TokenExpired Reason = "the ID token has expired"
 	WrongNonce   Reason = "the ID token belongs to another login"
 	WrongParty   Reason = "the ID token is for another client"
-	NoSubject    Reason = "the ID token names no subject that can be kept"
+	NoSubject    Reason = "the ID token has no valid subject"
 	NoGroups     Reason = "the provider sent no groups"
 	NoRole       Reason = "no group has a role here"
 	Replayed     Reason = "this login was finished before"

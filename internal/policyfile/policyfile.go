@@ -110,11 +110,11 @@ func parse(text []byte) (all []policy, lines []int, err error) {
 		return nil, nil, plainError(err)
 	}
 	if err := documents.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, nil, errors.New("the file holds more than one YAML document; put all policies into one")
+		return nil, nil, errors.New("the file has more than one YAML document; put all policies into one")
 	}
 	top := root.Content[0]
 	if top.Kind != yaml.MappingNode {
-		return nil, nil, fmt.Errorf("line %d: the file begins with no mapping; write policies: with a list below it", top.Line)
+		return nil, nil, fmt.Errorf("line %d: the file must begin with policies: and a list below it", top.Line)
 	}
 	list := valueOf(top, "policies")
 	if list == nil {
@@ -158,15 +158,15 @@ func plainError(err error) error {
 	}
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	text = strings.NewReplacer(
-		" not found in type policyfile.policy", " is no field of a policy",
-		" not found in type policyfile.file", " is not known beside policies",
-		" not found in type policyfile.escalation", " is no field of an escalation",
-		" not found in type policyfile.options", " is no option of an algorithm",
+		" not found in type policyfile.policy", " is not a field of a policy",
+		" not found in type policyfile.file", " is not a field of a policy file; the only one is policies",
+		" not found in type policyfile.escalation", " is not a field of an escalation",
+		" not found in type policyfile.options", " is not an option of an algorithm",
 		"into policyfile.policy", "into a policy",
 		"into policyfile.escalation", "into an escalation",
 		"into policyfile.options", "into options",
 		"into []policyfile.policy", "into a list of policies",
-		"into []string", "into a list of texts",
+		"into []string", "into a list of strings",
 		"!!", "",
 	).Replace(text)
 	return errors.New(text)

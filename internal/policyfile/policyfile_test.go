@@ -80,11 +80,11 @@ func TestEverySpellingOfAPolicyIsEqual(t *testing.T) {
 func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"an empty file":       {"", "p.yaml: the file is empty"},
-		"a list at the top":   {"- name: x\n", "p.yaml: line 1: the file begins with no mapping"},
-		"an unknown field":    {"policies:\n  - name: x\n    rule: [1/s]\n", "p.yaml: line 3: field rule is no field of a policy"},
+		"a list at the top":   {"- name: x\n", "p.yaml: line 1: the file must begin with policies:"},
+		"an unknown field":    {"policies:\n  - name: x\n    rule: [1/s]\n", "p.yaml: line 3: field rule is not a field of a policy"},
 		"a field given twice": {"name: x\nname: y\n", "p.yaml: line 2: mapping key \"name\" already defined at line 1"},
-		"a second document":   {"name: x\n---\nname: y\n", "p.yaml: the file holds more than one YAML document"},
-		"a wrong type":        {"name: x\nmatch: 5\n", "p.yaml: line 2: cannot unmarshal int `5` into a list of texts"},
+		"a second document":   {"name: x\n---\nname: y\n", "p.yaml: the file has more than one YAML document"},
+		"a wrong type":        {"name: x\nmatch: 5\n", "p.yaml: line 2: cannot unmarshal int `5` into a list of strings"},
 		"a bad rule":          {"policies:\n  - name: a\n    match: ['*']\n    rules: [1/s, 20/x]\n", `p.yaml:2: policy "a": rules[1]: the rule "20/x" has the unit "x"`},
 		"a bad pattern":       {"name: a\nmatch: ['ip:10.1*']\nrules: [1/s]\n", `p.yaml:1: policy "a": match[0]: the pattern is not a network`},
 		"a bare IPv6 address": {"name: a\nmatch: ['ip:2001:db8::1']\nrules: [1/s]\n", "match[0]: a bare IPv6 address means a network"},
@@ -94,8 +94,8 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		"a bad duration":      {"name: a\nmatch: ['*']\nescalation: {threshold: 1, window: soon}\n", "escalation.window must be a length of time"},
 		"a name given twice":  {"policies:\n  - {name: a, match: ['*']}\n  - {name: a, match: ['*']}\n", `p.yaml:3: policy "a": name occurs a second time`},
 		"no such algorithm":   {"name: a\nmatch: ['*']\nalgorithm: guess\n", "algorithm must be one of timestamp_log, "},
-		"no such option":      {"name: a\nmatch: ['*']\noptions: {brust: 5}\n", "p.yaml: line 3: field brust is no option of an algorithm"},
-		"another's option":    {"name: a\nmatch: ['*']\noptions: {burst: 5}\n", "options.burst is no option of timestamp_log, which takes none"},
+		"no such option":      {"name: a\nmatch: ['*']\noptions: {brust: 5}\n", "p.yaml: line 3: field brust is not an option of an algorithm"},
+		"another's option":    {"name: a\nmatch: ['*']\noptions: {burst: 5}\n", "options.burst is not an option of timestamp_log, which takes none"},
 		"a bad option":        {"name: a\nmatch: ['*']\noptions: {burst: lots}\n", "p.yaml: line 3: cannot unmarshal"},
 		"no YAML":             {"policies: [\n", "p.yaml: line"},
 	} {

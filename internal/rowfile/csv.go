@@ -44,7 +44,7 @@ func readCSV[T any](from *Reader, s *Schema[T], yield func(T, error) bool) {
 		case errors.Is(err, io.EOF):
 			return
 		case errors.As(err, &syntax):
-			if !yield(none, &RowError{syntax.StartLine, "it is no CSV: " + strings.TrimPrefix(syntax.Err.Error(), "csv: ")}) {
+			if !yield(none, &RowError{syntax.StartLine, "it is not valid CSV: " + strings.TrimPrefix(syntax.Err.Error(), "csv: ")}) {
 				return
 			}
 			continue

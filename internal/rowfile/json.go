@@ -68,21 +68,21 @@ func Unmarshal[R any](line int, value jsontext.Value, noun, example string) (row
 	case err == nil && value.Kind() == '{':
 		return row, nil
 	case errors.Is(err, json.ErrUnknownName) && errors.As(err, &semantic):
-		return row, &RowError{line, "it has a field that no " + noun + " has: " + Clip(semantic.JSONPointer.LastToken())}
+		return row, &RowError{line, "it has a field that a " + noun + " does not have: " + Clip(semantic.JSONPointer.LastToken())}
 	case errors.As(err, &semantic) && semantic.JSONPointer != "":
-		needed := "a text"
+		needed := "a string"
 		if semantic.GoType != nil && semantic.GoType.Kind() == reflect.Slice {
-			needed = "a list of texts"
+			needed = "a list of strings"
 		}
 		return row, &RowError{line, "the field " + Clip(strings.TrimPrefix(string(semantic.JSONPointer), "/")) + " must be " + needed}
 	}
-	return row, &RowError{line, "it is no " + noun + "; write for example " + example}
+	return row, &RowError{line, "it is not a " + noun + "; write for example " + example}
 }
 
 func badJSON(lines *lineCounter, decoder *jsontext.Decoder, err error) error {
 	var syntax *jsontext.SyntacticError
 	at := decoder.InputOffset()
-	problem := "it is no JSON"
+	problem := "it is not valid JSON"
 	switch {
 	case errors.Is(err, ErrRowTooLong):
 		return Unreadable(lines.at(at), err)

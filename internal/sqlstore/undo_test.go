@@ -220,7 +220,7 @@ func TestUndoEntry_refuses_what_has_changed_since(t *testing.T) {
 		if err := f.Audit.AddRecord(ctx, audit.Record{Actor: storetest.Operator, Action: "key.reset", Object: "key", ObjectID: "token:a", Summary: "Reset"}); err != nil {
 			t.Fatal(err)
 		}
-		refused(storetest.NewestRecord(t, f).ID, "no change that can be undone")
+		refused(storetest.NewestRecord(t, f).ID, "cannot be undone")
 		_, err := f.Undo(ctx, storetest.Operator, 1<<40)
 		storetest.WantFault(t, err, fault.NotFound)
 	})

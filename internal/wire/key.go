@@ -157,9 +157,9 @@ type OwnLimitRequest struct {
 type ProfileImport struct {
 	DryRun    bool `json:"dry_run"`   // nothing was changed; the counts are what an import would do
 	Rows      int  `json:"rows"`      // valid and invalid
-	Created   int  `json:"created"`   // keys of which nothing was kept
-	Replaced  int  `json:"replaced"`  // keys of which something else was kept
-	Unchanged int  `json:"unchanged"` // keys of which the same was kept
+	Created   int  `json:"created"`   // keys that had no profile
+	Replaced  int  `json:"replaced"`  // keys that had another profile
+	Unchanged int  `json:"unchanged"` // keys that had the same profile
 	Invalid   int  `json:"invalid"`   // rows that cannot be imported
 	// InvalidRows are the first of the invalid rows.
 	InvalidRows []BadRow `json:"invalid_rows"`

@@ -121,7 +121,7 @@ func TestWhateverKeepsRedisFromDecidingIsAnOutageToldOfTwice(t *testing.T) {
 			l.awaitMore(false, aWhile)
 			// A stall of the whole machine is an outage too, and not the one meant here.
 			await(t, "no outage has begun yet", func() bool { return n.part("log").OK })
-			const begins, ends = "each policy does what its on_failure says", "Redis decides again"
+			const begins, ends = "each policy does what its on_failure says", "Redis is reachable again"
 			stalls := len(n.lines("level=ERROR", begins))
 			test.disturb(t, s)
 			l.awaitMore(true, aWhile)
@@ -155,10 +155,10 @@ func TestARedisThatCannotHoldLogsIsRefusedBeforeAnythingListens(t *testing.T) {
 	backends{redis: locked}.do(t, "config", "set", "requirepass", "secret")
 	database := servers.Postgres(t).URL
 	for name, test := range map[string]struct{ url, want string }{
-		"no password":              {"redis://" + locked.Addr, "wants a password"},
+		"no password":              {"redis://" + locked.Addr, "requires a password"},
 		"a wrong password":         {"redis://:hunter2@" + locked.Addr, "refuses the user or the password"},
 		"a database too many":      {"redis://" + plain.Addr + "/99", "no database"},
-		"no cluster":               {"redis+cluster://" + plain.Addr, "belongs to no Cluster"},
+		"no cluster":               {"redis+cluster://" + plain.Addr, "does not belong to a Cluster"},
 		"no tls":                   {"rediss://" + plain.Addr + "?dial_timeout=2s", "speaks no TLS"},
 		"a redis that evicts logs": {"redis://" + evicting.Addr, "--allow-redis-eviction"},
 	} {

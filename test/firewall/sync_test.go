@@ -170,7 +170,7 @@ func TestRestartsAndOutages(t *testing.T) {
 	s.await("203.0.113.3 203.0.113.5+ 203.0.113.7+")
 
 	s.node.Crash()
-	s.awaitLine("the sets stay and time out", 1)
+	s.awaitLine("the sets stay and their elements time out", 1)
 	s.await("203.0.113.3 203.0.113.5+")
 	s.nft("delete table inet stint") // it is restored from what is known
 	s.await("203.0.113.3 203.0.113.5+")
@@ -362,7 +362,7 @@ func TestTwentyThousandBlocks(t *testing.T) {
 	t.Logf("one more block was applied after %s", time.Since(began))
 	s.stop()
 	s.start() // with everything as it should be
-	if !strings.Contains(s.out.String(), "put in 0, took out 0") {
+	if !strings.Contains(s.out.String(), "added 0, removed 0") {
 		t.Errorf("after a restart: %s", s.out.String())
 	}
 }

@@ -132,15 +132,15 @@ var identityChanges = []change{
 		cli: command{args: []string{"user", "set-password", "f-$N"}, stdin: "short\n"},
 	},
 	{
-		name: "user: reset the two-factor sign-in of one without it", want: fault{"conflict", ""}, setup: []step{userStep("h-$N")},
+		name: "user: reset the two-factor authentication of one without it", want: fault{"conflict", ""}, setup: []step{userStep("h-$N")},
 		rest: request{"DELETE", "/v1/users/{id}/totp", ""}, pages: []form{{path: "/users/{id}/totp/reset"}}, cli: command{args: []string{"user", "totp", "reset", "h-$N"}},
 	},
 	{
-		name: "user: reset the two-factor sign-in", setup: []step{userStep("i-$N"), {request: request{"TOTP", "i-$N", ""}}},
+		name: "user: reset the two-factor authentication", setup: []step{userStep("i-$N"), {request: request{"TOTP", "i-$N", ""}}},
 		rest: request{"DELETE", "/v1/users/{id}/totp", ""}, pages: []form{{path: "/users/{id}/totp/reset"}}, cli: command{args: []string{"user", "totp", "reset", "i-$N"}}, result: "/v1/users/{id}",
 	},
 	{
-		name: "user: reset the two-factor sign-in of an unknown one", want: fault{"not_found", ""}, rest: request{"DELETE", "/v1/users/" + gone + "/totp", ""},
+		name: "user: reset the two-factor authentication of an unknown one", want: fault{"not_found", ""}, rest: request{"DELETE", "/v1/users/" + gone + "/totp", ""},
 		pages: []form{{path: "/users/" + gone + "/totp/reset"}}, cli: command{args: []string{"user", "totp", "reset", gone}, usage: "there is no user"},
 	},
 	{

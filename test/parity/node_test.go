@@ -85,7 +85,7 @@ func (n *node) logIn(t *testing.T) {
 	n.csrf = page.hidden(t, "csrf")
 }
 
-// setUpTOTP logs a user in, who sets up two-factor sign-in on the own page. Nobody else
+// setUpTOTP logs a user in, who sets up two-factor authentication on the own page. Nobody else
 // can: no other front end has it.
 func (n *node) setUpTOTP(t *testing.T, user string) {
 	t.Helper()

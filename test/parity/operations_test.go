@@ -234,7 +234,7 @@ var bulkChanges = []change{
 	{
 		name: "import a broad row without a confirmation", want: fault{"confirmation_required", "confirm"}, rest: request{"POST", importQuery, "\"imp$N:*\"\n"},
 		cli: importCommand("\"imp$N:*\"\n"), pages: imported("\"imp$N:*\"\n"),
-		words: map[string]string{cmd: `it selects every key of the kind "imp$N"`, pages: "To import also what is broad, type imp$N:*."},
+		words: map[string]string{cmd: `it covers every key of the kind "imp$N"`, pages: "To import also what is broad, type imp$N:*."},
 	},
 	{
 		name:  "import a broad row",

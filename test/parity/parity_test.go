@@ -42,7 +42,7 @@ type change struct {
 }
 
 // step prepares a change over REST, by another operator than the change's. The method CHECK
-// makes a check of a key, TOTP has a user set up two-factor sign-in.
+// makes a check of a key, TOTP has a user set up two-factor authentication.
 type step struct {
 	request
 	keep string // NAME=PATH: keeps a member of the answer as a variable

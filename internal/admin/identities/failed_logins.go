@@ -190,7 +190,7 @@ func counted(c *failedCount) string {
 		text += fmt.Sprintf(", %d of them with the right password and a wrong code", c.WrongCode)
 	}
 	if c.Refused > 0 {
-		text += fmt.Sprintf(", %d of them refused unread", c.Refused)
+		text += fmt.Sprintf(", %d of them throttled", c.Refused)
 	}
 	return text
 }

@@ -51,7 +51,7 @@ func TestFailedLoginsAreRecordedTogetherAndBounded(t *testing.T) {
 		first.Summary != `4 failed logins as "ada".` || !strings.Contains(string(first.After), `"last_at":"2026-01-01T01:00:00Z"`) {
 		t.Errorf("recorded %+v %s", first, first.After)
 	}
-	if second.ObjectID != "" || second.Actor.Address != "2001:db8::/64" || second.Summary != "2 failed logins, 1 of them refused unread." {
+	if second.ObjectID != "" || second.Actor.Address != "2001:db8::/64" || second.Summary != "2 failed logins, 1 of them throttled." {
 		t.Errorf("recorded %+v", second)
 	}
 

@@ -122,7 +122,7 @@ func (t *TwoFactor) Confirm(ctx context.Context, c admin.Caller, r ConfirmTOTP) 
 		return nil, err
 	}
 	if secret == nil {
-		return nil, fault.New(fault.Conflict, "The set-up has ended; start it again.")
+		return nil, fault.New(fault.Conflict, "The setup has expired; start again.")
 	}
 	factor, found := identity.SecondFactorOf(r.Code, secret, t.Now())
 	if !found || factor.IsRecovery() {

@@ -112,7 +112,7 @@ func (u *Users) SetPassword(ctx context.Context, c admin.Caller, id, password st
 // A user cannot reset the own one, which TwoFactor.Disable does with password and code.
 func (u *Users) ResetTOTP(ctx context.Context, c admin.Caller, id string) (*identity.User, error) {
 	if c.Actor.Kind == audit.User && c.Actor.ID == id {
-		return nil, fault.New(fault.Forbidden, "You cannot reset your own two-factor sign-in: disable it on the page of your account, with your password and a code.")
+		return nil, fault.New(fault.Forbidden, "You cannot reset your own two-factor authentication: disable it on the page of your account, with your password and a code.")
 	}
 	return u.Store.ResetTOTP(ctx, c.Actor, id)
 }

@@ -130,11 +130,11 @@ func (n *Notifications) changeable(name string) error {
 // AddChannel sets up a channel.
 func (n *Notifications) AddChannel(ctx context.Context, by admin.Caller, name string, set ChannelChange) (Channel, error) {
 	if !channelName.MatchString(name) {
-		return Channel{}, fault.Field("name", "must have 1 to 32 lower-case letters, digits and hyphens, and begin with none of the latter")
+		return Channel{}, fault.Field("name", "must be 1 to 32 lower-case letters, digits and hyphens, and cannot begin with a hyphen")
 	}
 	// These are the names of the settings' channels, on this node or on another.
 	if slices.Contains([]string{"webhook", "slack", "email"}, name) {
-		return Channel{}, fault.Field("name", "is kept for the channel of the settings; choose another")
+		return Channel{}, fault.Field("name", "is reserved for a channel of the settings; choose another")
 	}
 	c := notify.Config{Name: name}
 	if err := n.apply(&c, set); err != nil {

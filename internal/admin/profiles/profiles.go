@@ -81,7 +81,7 @@ func (u *Profiles) Find(ctx context.Context, key string) (*profiles.Profile, err
 	}
 	p, err := u.Store.FindProfile(ctx, parsed)
 	if err == nil && p == nil {
-		err = fault.New(fault.NotFound, "Nothing is kept of the key %q.", parsed)
+		err = fault.New(fault.NotFound, "The key %q has no plan, labels, note or limit.", parsed)
 	}
 	return p, err
 }
@@ -144,7 +144,7 @@ func (u *Profiles) Put(ctx context.Context, by admin.Caller, key string, c Chang
 		return nil, profileFault(err)
 	}
 	if p.IsZero() {
-		return nil, fault.Field("plan", "is missing, and so are labels and note; name one of them, or delete what is kept of the key")
+		return nil, fault.Field("plan", "is missing, and so are labels and note; send one of them, or delete the profile of the key")
 	}
 	return u.Store.PutProfile(ctx, by.Actor, p)
 }

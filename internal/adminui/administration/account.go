@@ -16,13 +16,13 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// accountPage is the page of a user's own sign-in. One of SetUp and Codes is shown, else
+// accountPage is the page of a user's own login. One of SetUp and Codes is shown, else
 // TOTP.
 type accountPage struct {
 	site.Frame
 	MustSetUp   bool
 	Next        string         // where the user was going
-	TOTP        *identity.TOTP // nil: sign-in is by password alone
+	TOTP        *identity.TOTP // nil: login is by password alone
 	SetUp       *totpSetUp
 	Codes       []string // recovery codes, shown once
 	Renewed     bool     // the codes replace others
@@ -41,7 +41,7 @@ type totpSetUp struct {
 // CodesText returns the recovery codes, one a line.
 func (p accountPage) CodesText() string { return strings.Join(p.Codes, "\n") }
 
-// accountHandler has users look after their own sign-in.
+// accountHandler has users look after their own login.
 type accountHandler struct {
 	*site.Site
 	factors *identities.TwoFactor
@@ -66,7 +66,7 @@ func (h *accountHandler) newPage(c *httpserver.Call, next string) accountPage {
 func (h *accountHandler) showAccount(c *httpserver.Call) error {
 	page := h.newPage(c, c.Query("next"))
 	if c.Query("done") == "off" {
-		page.Toast = &site.Toast{Text: "Two-factor sign-in is disabled."}
+		page.Toast = &site.Toast{Text: "Two-factor authentication is disabled."}
 	}
 	return h.render(c, http.StatusOK, page)
 }

@@ -62,7 +62,7 @@ var userToasts = map[string]string{
 	"added": "The user can log in now.", "role": "The role is changed, and their sessions are ended.",
 	"password": "The password is changed, and their sessions are ended.", "disabled": "The user is disabled and logged out.",
 	"enabled": "The user can log in again.", "deleted": "The user is deleted.",
-	"totp": "Two-factor sign-in is reset, and their sessions are ended.",
+	"totp": "Two-factor authentication is reset, and their sessions are ended.",
 }
 
 func (h *usersHandler) showUsers(c *httpserver.Call) error {

@@ -44,7 +44,7 @@ func ParseTimeRange(last, since, until string, now time.Time) (TimeRange, error)
 	if last != "" {
 		length, err := rules.ParseDuration(last)
 		if err != nil || length < time.Minute || length > MaxTimeRange {
-			return s, fault.Field("last", "must be a length of time from 1m to 400d, for example 24h")
+			return s, fault.Field("last", "must be a duration from 1m to 400d, for example 24h")
 		}
 		s.Last, s.From = length, now.Add(-length)
 	}

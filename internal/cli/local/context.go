@@ -87,7 +87,7 @@ func newContextShow(con *console.Console) *cobra.Command {
 func newContextSet(con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "set NAME",
-		Short: "Create a context, or change what the flags name",
+		Short: "Create a context, or change the fields that the flags name",
 		Long: `Create a context from --url, --check-url, --token-file and --check-token-file, or change
 those of an existing one that are given.`,
 		Example:           "admin context set production --url https://stint.example.com:8081 --check-url https://stint.example.com:8080 --token-file ~/.stint-production",
@@ -124,7 +124,7 @@ those of an existing one that are given.`,
 
 func newContextUse(con *console.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "use NAME", Short: "Choose the context that commands use where none is named", Example: "admin context use production",
+		Use: "use NAME", Short: "Choose the context that commands use by default", Example: "admin context use production",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts(con),
 		RunE: withContext(con, func(all *console.Contexts, name string) error {
 			all.Current = name

@@ -57,11 +57,11 @@ applied within a second. Everything is compared at the start and every --compare
 that a table that was flushed or deleted is restored. While the server is unreachable the
 sets stay, and their elements time out.
 
-Blocks and exemptions of asn: and country: are put in by the files that --geoip-dir names,
+Blocks and exemptions of asn: and country: are added by the files that --geoip-dir names,
 blocks of up to 20,000 networks. Without it they are left out and counted: an exempt address
 is dropped then where a range around it is blocked.
 
-Never put in: loopback, the addresses of the server, those that --never names, and blocks of
+Never added: loopback, the addresses of the server, those that --never names, and blocks of
 every address. The command needs the program nft, the capability CAP_NET_ADMIN, and a token
 with the scope read.
 
@@ -84,8 +84,8 @@ admin firewall nftables --remove`,
 	flags.BoolVar(&f.drop, "drop", false, "drop refused packets (the default)")
 	flags.BoolVar(&f.layout.Reject, "reject", false, "answer refused packets with an ICMP error")
 	flags.BoolVar(&f.layout.SetsOnly, "sets-only", false, "only keep the sets, for rules of your own in the same table")
-	flags.StringArrayVar(&f.never, "never", nil, "an address or network that is never put in; may be repeated")
-	flags.StringVar(&f.geoipDir, "geoip-dir", "", "put in blocks of asn: and country: by the *.mmdb files of this directory, as the server does")
+	flags.StringArrayVar(&f.never, "never", nil, "an address or network that is never added; may be repeated")
+	flags.StringVar(&f.geoipDir, "geoip-dir", "", "add blocks of asn: and country: by the *.mmdb files of this directory, as the server does")
 	flags.DurationVar(&f.compareEvery, "compare-every", 5*time.Minute, "how often everything is compared, at least 1s")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the commands for nft instead of executing them")
 	flags.BoolVar(&f.remove, "remove", false, "remove what was created under the same --table and --chain, and end")
@@ -142,7 +142,7 @@ func networksOf(files *geoip.Database, logf func(format string, args ...any)) fi
 	return func(o keys.Origin, limit int) ([]netip.Prefix, bool) {
 		_, err := files.Reload()
 		if err != nil && !failed {
-			logf("The GeoIP files could not be read again, those before stay in effect: %v", err)
+			logf("The GeoIP files could not be read again, the earlier ones stay in effect: %v", err)
 		}
 		failed = err != nil
 		if _, known := files.Extent(o); !known {

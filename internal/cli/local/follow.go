@@ -48,10 +48,10 @@ site. What an answer means is reported for policies with an outcome, as --outcom
 missing asset, favicon or robots.txt means nothing. The requests were answered already: a
 block takes effect where Stint is asked, or by 'firewall nftables'. The listener is named
 by --check-url or STINT_CHECK_URL. Where a gateway asks Stint about each request already,
---outcomes-only reports what came of them and charges no request twice.
+--outcomes-only reports their outcomes and charges no request twice.
 
 Rotation is followed: by renaming, by copying and truncating, and while the command does not
-run, also to predecessors compressed with gzip. The position in each log is saved in the file
+run, also to rotated files compressed with gzip. The position in each log is saved in the file
 that --state names, so that no line is charged twice. A log without a saved position is read
 from its end, or with --from-start from its beginning. A line older than --max-age is not
 checked, because it would be counted as if it came now. While the server does not answer,
@@ -77,7 +77,7 @@ admin follow access.log --from-start --once --dry-run`,
 	flags.BoolVar(&f.noOutcomes, "no-outcomes", false, "report no outcomes")
 	flags.BoolVar(&f.outcomesOnly, "outcomes-only", false, "report outcomes and send no checks, where a gateway asks Stint about each request before it is answered")
 	flags.StringVar(&f.state, "state", "", "the file with the positions; by default follow.json in $STATE_DIRECTORY, or in stint in the user's folder for state")
-	flags.BoolVar(&f.fromStart, "from-start", false, "read a log without a saved position from its beginning, and its predecessors")
+	flags.BoolVar(&f.fromStart, "from-start", false, "read a log without a saved position from its beginning, and its rotated files")
 	flags.BoolVar(&f.fromEnd, "from-end", false, "read a log without a saved position from its end (the default)")
 	flags.DurationVar(&f.maxAge, "max-age", 10*time.Minute, "how old a line may be to be checked, 0 for any age")
 	flags.BoolVar(&f.once, "once", false, "end when the logs are read to their ends")

@@ -68,7 +68,7 @@ func followMetrics(p *logfollow.Progress) list {
 	} {
 		count("stint_follow_checks_total", "Checks that the server has answered, by its decision.", prometheus.Labels{"decision": decision}, n)
 	}
-	count("stint_follow_reports_total", "Outcomes that the server has taken.", nil, func(s *logfollow.Snapshot) int64 { return s.Reported })
+	count("stint_follow_reports_total", "Outcomes that the server has accepted.", nil, func(s *logfollow.Snapshot) int64 { return s.Reported })
 	for reason, n := range map[string]func(*logfollow.Snapshot) int64{
 		"late":       func(s *logfollow.Snapshot) int64 { return s.Late },
 		"no_request": func(s *logfollow.Snapshot) int64 { return s.Bad },
@@ -99,12 +99,12 @@ func firewallMetrics(p *firewall.Progress) list {
 		"origin":         func(s *firewall.Snapshot) int { return s.Origins },
 		"every_address":  func(s *firewall.Snapshot) int { return s.EveryAddress },
 	} {
-		add(prometheus.GaugeValue, "stint_firewall_blocks_left_out", "Active blocks that are not put in, by the reason.", prometheus.Labels{"reason": reason}, n)
+		add(prometheus.GaugeValue, "stint_firewall_blocks_left_out", "Active blocks that are not added, by the reason.", prometheus.Labels{"reason": reason}, n)
 	}
 	add(prometheus.GaugeValue, "stint_firewall_ranges", "Ranges in the sets.", prometheus.Labels{"family": "ipv4"}, func(s *firewall.Snapshot) int { return s.IPv4 })
 	add(prometheus.GaugeValue, "stint_firewall_ranges", "Ranges in the sets.", prometheus.Labels{"family": "ipv6"}, func(s *firewall.Snapshot) int { return s.IPv6 })
-	add(prometheus.CounterValue, "stint_firewall_ranges_changed_total", "Ranges put in and taken out.", prometheus.Labels{"change": "added"}, func(s *firewall.Snapshot) int { return s.Added })
-	add(prometheus.CounterValue, "stint_firewall_ranges_changed_total", "Ranges put in and taken out.", prometheus.Labels{"change": "removed"}, func(s *firewall.Snapshot) int { return s.Removed })
+	add(prometheus.CounterValue, "stint_firewall_ranges_changed_total", "Ranges added and removed.", prometheus.Labels{"change": "added"}, func(s *firewall.Snapshot) int { return s.Added })
+	add(prometheus.CounterValue, "stint_firewall_ranges_changed_total", "Ranges added and removed.", prometheus.Labels{"change": "removed"}, func(s *firewall.Snapshot) int { return s.Removed })
 	add(prometheus.CounterValue, "stint_firewall_comparisons_total", "Comparisons of the sets with all blocks.", nil, func(s *firewall.Snapshot) int { return s.Comparisons })
 	add(prometheus.CounterValue, "stint_firewall_failures_total", "Attempts to read the server or to write the sets that failed and are repeated.", nil, func(s *firewall.Snapshot) int { return s.Failures })
 	add(prometheus.GaugeValue, "stint_firewall_connected", "1 while the changes of the server are followed.", nil, func(s *firewall.Snapshot) int {

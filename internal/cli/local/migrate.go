@@ -51,7 +51,7 @@ func newMigrateUp(con *console.Console) *cobra.Command {
 		Use:   "up",
 		Short: "Run the pending migrations",
 		Long: `Run the pending migrations, each completely or not at all. Other nodes that do the
-same wait for each other. Servers of the version before go on working.`,
+same wait for each other. Servers of the version before keep working.`,
 		Example: "admin migrate up --data-dir ./data\nSTINT_DATABASE_URL=postgres://stint@db/stint admin migrate up",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -81,7 +81,7 @@ func newMigrateDown(con *console.Console) *cobra.Command {
 		Use:   "down",
 		Short: "Undo the newest migrations, to go back to an older release",
 		Long: `Undo the migrations that are newer than a version, so that an older release can use the
-database. What only the newer schema holds is lost, so it asks first. Stop every server of
+database. Data that only the newer schema can store is lost, so it asks first. Stop every server of
 this version before, and use the program of the newer release, which knows its migrations.
 docs/UPGRADING.md says which release has which version.`,
 		Example: "admin migrate down --to 10 --data-dir ./data --yes\nSTINT_DATABASE_URL=postgres://stint@db/stint admin migrate down --to 10",
@@ -99,7 +99,7 @@ docs/UPGRADING.md says which release has which version.`,
 				return console.Usagef("--to must be from 1 to %d; the database has version %d", before.Version-1, before.Version)
 			}
 			if !yes {
-				question := fmt.Sprintf("This undoes the migrations %d to %d, with what only they can hold.", to+1, before.Version)
+				question := fmt.Sprintf("This undoes the migrations %d to %d and deletes the data that only they can store.", to+1, before.Version)
 				if err := con.Confirm(question, "--yes"); err != nil {
 					return err
 				}

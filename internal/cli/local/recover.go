@@ -26,8 +26,8 @@ can write to the database can do this. The token is printed once; running server
 within seconds. It is recorded in the audit log.
 
 With --user a user becomes (again) an enabled admin with a new password, which is asked for
-on a terminal and elsewhere is the first line of standard input. The user's two-factor sign-in
-is taken away.`,
+on a terminal and elsewhere is the first line of standard input. The user's two-factor
+authentication is disabled.`,
 		Example: "admin recover-admin --data-dir ./data\nSTINT_DATABASE_URL=postgres://stint@db/stint admin recover-admin\nadmin recover-admin --user maria",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
@@ -93,7 +93,7 @@ func recoverUser(ctx context.Context, con *console.Console, store *sqlstore.Stor
 	if err != nil {
 		return err
 	}
-	con.Notef("User %s is now an enabled admin with the new password and without two-factor sign-in.", output.Escape(name))
+	con.Notef("User %s is now an enabled admin with the new password and without two-factor authentication.", output.Escape(name))
 	con.Notef("Servers with --password-login let in only the users that it names; add this one there if it is missing.")
 	return nil
 }

@@ -31,8 +31,8 @@ func NewReplay(con *console.Console) *cobra.Command {
 		Short: "Replay access logs against a running server",
 		Long: `Send the requests of access logs to the check listener of a running server, at the pace at
 which they came or a multiple of it, and report what it answered. They count there like
-any others. What came of the allowed ones is reported, for policies with an outcome, by their
-status in the log. The listener is named by --check-url or STINT_CHECK_URL.
+any others. The outcomes of the allowed ones are reported by their status in the log, for policies
+with an outcome. The listener is named by --check-url or STINT_CHECK_URL.
 
 ` + logHelp,
 		Example: `admin replay access.log.gz --speed 60

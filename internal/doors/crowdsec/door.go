@@ -124,7 +124,7 @@ func (d *Door) handleStream(c *httpserver.Call) error {
 // refuse is no traffic of Stint's.
 func handleMetrics(c *httpserver.Call) error {
 	if !jsontext.Value(c.Body()).IsValid() {
-		return fault.New(fault.Malformed, "The body is no JSON.")
+		return fault.New(fault.Malformed, "The body is not valid JSON.")
 	}
 	c.Status(http.StatusCreated)
 	return nil

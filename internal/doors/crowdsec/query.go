@@ -44,13 +44,13 @@ func parseQuery(c *httpserver.Call) (*query, error) {
 	}
 	if address != "" {
 		if q.address, err = netip.ParseAddr(address); err != nil {
-			return nil, fault.Field("ip", "is no address")
+			return nil, fault.Field("ip", "is not an IP address")
 		}
 		q.address = q.address.Unmap().WithZone("")
 	}
 	if network != "" {
 		if q.network, err = netip.ParsePrefix(network); err != nil || q.network.Addr().Is4In6() {
-			return nil, fault.Field("range", "is no range, for example 192.0.2.0/24")
+			return nil, fault.Field("range", "is not a range, for example 192.0.2.0/24")
 		}
 		q.network = q.network.Masked()
 	}

@@ -120,7 +120,7 @@ func (s *Server) keyBy(a *authv3.AttributeContext, part string) (string, error) 
 	}
 	source, err := netip.ParseAddr(a.GetSource().GetAddress().GetSocketAddress().GetAddress())
 	if err != nil {
-		return "", fault.Field("attributes.source.address", "is no address of a socket, so the client is not known")
+		return "", fault.Field("attributes.source.address", "is not the address of a socket, so the client is not known")
 	}
 	clients := s.o.Clients()
 	client := clients.From(source.Unmap().WithZone(""), linesOf(a, strings.ToLower(clients.HeaderName())))

@@ -85,7 +85,7 @@ func (s *Server) domainPolicy(domain string) string {
 // reports after the fact, as with apply_on_stream_done; 0 only asks.
 func readDescriptor(q *ratelimitv3.RateLimitRequest, d *commonv3.RateLimitDescriptor) (gate.Check, error) {
 	if d.GetIsNegativeHits() {
-		return gate.Check{}, fault.Field("descriptors", "has negative hits: Stint gives nothing back, since what was charged is not known any more")
+		return gate.Check{}, fault.Field("descriptors", "has negative hits: Stint does not credit hits, since it no longer knows what was charged")
 	}
 	hits := max(1, uint64(q.GetHitsAddend()))
 	own := d.GetHitsAddend()

@@ -317,5 +317,5 @@ func (s *Server) callError(err error) error {
 		return err
 	}
 	s.o.Logger.Error("a gRPC call failed", "error", err)
-	return status.Error(codes.Internal, "This node could not answer; its log says why.")
+	return status.Error(codes.Internal, "This node could not answer; its log has the cause.")
 }

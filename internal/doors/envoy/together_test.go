@@ -237,7 +237,7 @@ func (l panickingLog) panicAbout(requests []timestamplog.Request) {
 // A panic fails the calls that it is about. The others that came with them are answered, and so
 // is what comes later on the connection.
 func TestAPanicFailsItsOwnCallsOnly(t *testing.T) {
-	const internal = "13 This node could not answer; its log says why."
+	const internal = "13 This node could not answer; its log has the cause."
 	type call struct {
 		method string
 		ask    []byte

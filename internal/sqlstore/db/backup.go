@@ -163,7 +163,7 @@ func copyDatabase(path, folder string) (copied string, err error) {
 	defer from.Close()
 	header := make([]byte, len(sqliteHeader))
 	if _, err := io.ReadFull(from, header); err != nil || !bytes.Equal(header, []byte(sqliteHeader)) {
-		return "", NotABackup(err, "it is no SQLite database")
+		return "", NotABackup(err, "it is not an SQLite database")
 	}
 	to, err := os.CreateTemp(folder, ".stint-restore-*")
 	if err != nil {

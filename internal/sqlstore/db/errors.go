@@ -77,7 +77,7 @@ func unavailable(err error, what string) error {
 	outcome := "nothing was changed"
 	var saving commitError
 	if errors.As(err, &saving) {
-		outcome = "whether the change was saved is not known; look before you repeat it"
+		outcome = "whether the change was saved is not known; check before you repeat it"
 	}
 	return &fault.Error{Code: fault.Unavailable, Message: "The database " + what + "; " + outcome + ".", Err: err}
 }

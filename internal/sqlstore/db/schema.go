@@ -133,7 +133,7 @@ func quotedList(names []string) string {
 
 // NotABackup is Invalid: the file was not written by Backup.
 func NotABackup(err error, format string, args ...any) error {
-	message := "names a file that is no backup of Stint"
+	message := "names a file that is not a backup of Stint"
 	if format != "" {
 		message += ": " + fmt.Sprintf(format, args...)
 	}

@@ -64,7 +64,7 @@ func (s *DB) changeOn(ctx context.Context, db beginner, by audit.Actor, do func(
 	// What is as wanted already may have become so on another node a moment
 	// ago, and what is acknowledged here must govern here.
 	if err := s.Refresh(ctx); err != nil {
-		return &fault.Error{Code: fault.Unavailable, Err: err, Message: "The change is kept, and does not govern this node yet: the database became unreachable behind it. It will as soon as the database is back; do not repeat it."}
+		return &fault.Error{Code: fault.Unavailable, Err: err, Message: "The change is saved and not in effect on this node yet, because the database became unreachable. It takes effect as soon as the database is back; do not repeat it."}
 	}
 	return nil
 }

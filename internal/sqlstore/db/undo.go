@@ -7,7 +7,7 @@ import (
 
 // NotUndoable says that no change of this kind can be undone.
 func NotUndoable(e *audit.Record) error {
-	return fault.New(fault.Conflict, "Entry %d, %q, is no change that can be undone.", e.ID, e.Action)
+	return fault.New(fault.Conflict, "Entry %d, %q, cannot be undone.", e.ID, e.Action)
 }
 
 // ChangedSince says that what a record changed was changed again.

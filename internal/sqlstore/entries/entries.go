@@ -93,7 +93,7 @@ func kindOf(text string) (blocks.Kind, error) {
 			return kind, nil
 		}
 	}
-	return "", fmt.Errorf("%q is no kind of entry", db.Clip(text))
+	return "", fmt.Errorf("%q is not a kind of entry", db.Clip(text))
 }
 
 // sourceOf returns the constant of a source, to keep no copy for each row.

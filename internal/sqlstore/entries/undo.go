@@ -102,7 +102,7 @@ func (t Tx) undoImport(e *audit.Record) error {
 		return fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}
 	if did.Extended+did.Replaced > 0 {
-		return fault.New(fault.Conflict, "The import of entry %d extended or replaced %d blocks, whose former ends are not kept; it cannot be undone.",
+		return fault.New(fault.Conflict, "The import of entry %d extended or replaced %d blocks, whose former expiry is not kept; it cannot be undone.",
 			e.ID, did.Extended+did.Replaced)
 	}
 	ended, err := t.Exec(endImported, e.Revision, db.ToMS(t.Now), t.By.Name, t.Revision)

@@ -32,7 +32,7 @@ func (s *Store) RotateToken(ctx context.Context, by audit.Actor, id string, succ
 			return err
 		}
 		if !old.ActiveAt(t.Now) {
-			return fault.New(fault.Conflict, "This token has ended; make a new one instead.")
+			return fault.New(fault.Conflict, "This token is no longer valid; create a new one instead.")
 		}
 		if made, err = In(t).addSuccessor(old, successor); err != nil {
 			return err

@@ -173,7 +173,7 @@ func (t Tx) checkToken(token *identity.Token) error {
 		return err
 	}
 	if others > 0 {
-		e := fault.New(fault.Conflict, "There is another token named %q.", token.Name)
+		e := fault.New(fault.Conflict, "There is already a token named %q.", token.Name)
 		e.Field = "name"
 		return e
 	}
@@ -249,7 +249,7 @@ func (t Tx) keepAdmin(tookAdmin bool) error {
 		return err
 	}
 	if admins == 0 {
-		return fault.New(fault.Conflict, "This would leave no enabled admin with a password and no active admin token; make another first.")
+		return fault.New(fault.Conflict, "This would leave no enabled admin with a password and no active admin token; create another first.")
 	}
 	return nil
 }

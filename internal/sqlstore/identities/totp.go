@@ -53,18 +53,18 @@ func (s *Store) ResetTOTP(ctx context.Context, by audit.Actor, user string) (*id
 func errUsed(f identity.SecondFactor) error {
 	e := fault.New(fault.Conflict, "This code was used already; wait for the next one.")
 	if f.IsRecovery() {
-		e.Message = "This is none of the recovery codes that are left."
+		e.Message = "This is not one of the remaining recovery codes."
 	}
 	e.Field = "code"
 	return e
 }
 
 func errNoTOTP(name string) error {
-	return fault.New(fault.Conflict, "The user %q has no two-factor sign-in.", name)
+	return fault.New(fault.Conflict, "The user %q has no two-factor authentication.", name)
 }
 
 func errHasTOTP() error {
-	return fault.New(fault.Conflict, "Two-factor sign-in is on already; disable it before you set it up again.")
+	return fault.New(fault.Conflict, "Two-factor authentication is on already; disable it before you set it up again.")
 }
 
 // useFactor uses a second factor up, or refuses it.
@@ -186,7 +186,7 @@ func (s *Factors) FindTOTPSetup(ctx context.Context, user string, session []byte
 
 // EnableTOTP implements identities.TwoFactorStore.
 func (s *Factors) EnableTOTP(ctx context.Context, by audit.Actor, user string, session []byte, secret identity.TOTPSecret, step int64, codes [][]byte) error {
-	return s.changeTOTP(ctx, by, user, "enable_totp", "Enabled two-factor sign-in of the user %q.", func(t Tx, before *identity.User) error {
+	return s.changeTOTP(ctx, by, user, "enable_totp", "Enabled two-factor authentication of the user %q.", func(t Tx, before *identity.User) error {
 		if !before.TOTPSince.IsZero() {
 			return errHasTOTP()
 		}
@@ -195,7 +195,7 @@ func (s *Factors) EnableTOTP(ctx context.Context, by audit.Actor, user string, s
 			return err
 		}
 		if !bytes.Equal(shown, secret) {
-			return fault.New(fault.Conflict, "The set-up has ended; start it again.")
+			return fault.New(fault.Conflict, "The setup has expired; start again.")
 		}
 		if _, err := t.Exec(addTOTP, user, []byte(secret), db.ToMS(t.Now), step); err != nil {
 			return err
@@ -214,7 +214,7 @@ func (s *Factors) EnableTOTP(ctx context.Context, by audit.Actor, user string, s
 
 // RenewRecoveryCodes implements identities.TwoFactorStore.
 func (s *Factors) RenewRecoveryCodes(ctx context.Context, by audit.Actor, user string, factor identity.SecondFactor, codes [][]byte) error {
-	return s.changeTOTP(ctx, by, user, "renew_recovery_codes", "Made new recovery codes of the user %q.", func(t Tx, before *identity.User) error {
+	return s.changeTOTP(ctx, by, user, "renew_recovery_codes", "Created new recovery codes for the user %q.", func(t Tx, before *identity.User) error {
 		if before.TOTPSince.IsZero() {
 			return errNoTOTP(before.Name)
 		}
@@ -227,7 +227,7 @@ func (s *Factors) RenewRecoveryCodes(ctx context.Context, by audit.Actor, user s
 
 // DisableTOTP implements identities.TwoFactorStore.
 func (s *Factors) DisableTOTP(ctx context.Context, by audit.Actor, user string, verified string, factor identity.SecondFactor) error {
-	return s.changeTOTP(ctx, by, user, "disable_totp", "Disabled two-factor sign-in of the user %q.", func(t Tx, before *identity.User) error {
+	return s.changeTOTP(ctx, by, user, "disable_totp", "Disabled two-factor authentication of the user %q.", func(t Tx, before *identity.User) error {
 		if before.TOTPSince.IsZero() {
 			return errNoTOTP(before.Name)
 		}
@@ -242,7 +242,7 @@ func (s *Factors) DisableTOTP(ctx context.Context, by audit.Actor, user string, 
 }
 
 func (s *Factors) reset(ctx context.Context, by audit.Actor, user string) (after *identity.User, err error) {
-	err = s.changeTOTP(ctx, by, user, "reset_totp", "Reset two-factor sign-in of the user %q and ended the sessions.", func(t Tx, before *identity.User) error {
+	err = s.changeTOTP(ctx, by, user, "reset_totp", "Reset two-factor authentication of the user %q and ended the sessions.", func(t Tx, before *identity.User) error {
 		if before.TOTPSince.IsZero() {
 			return errNoTOTP(before.Name)
 		}

@@ -135,7 +135,7 @@ func (s *Store) AddUser(ctx context.Context, by audit.Actor, u identity.User) (m
 			return err
 		}
 		if added == 0 {
-			e := fault.New(fault.Conflict, "There is another user named %q.", u.Name)
+			e := fault.New(fault.Conflict, "There is already a user named %q.", u.Name)
 			e.Field = "name"
 			return e
 		}
@@ -213,7 +213,7 @@ func (t Tx) updated(before *identity.User, u identity.UserUpdate) (*identity.Use
 	}
 	if u.RemoveTOTP && !before.TOTPSince.IsZero() {
 		after.TOTPSince = time.Time{}
-		changed = append(changed, "no two-factor sign-in")
+		changed = append(changed, "no two-factor authentication")
 	}
 	switch {
 	case u.Disabled == nil || *u.Disabled == !before.Disabled.IsZero():

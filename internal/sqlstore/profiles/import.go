@@ -185,7 +185,7 @@ func (t Tx) Undo(e *audit.Record, action string) error {
 	if former.Limit != nil && !former.Limit.ActiveAt(t.Now) && now.LimitAt(t.Now) == nil && action == "end_limit" {
 		return fault.New(fault.Conflict, "The limit of %q has expired since; set a new one.", e.ObjectID)
 	}
-	_, err = t.change(e.ObjectID, "restore", fmt.Sprintf("Restored what was kept of %q.", e.ObjectID), func(p *profiles.Profile) error {
+	_, err = t.change(e.ObjectID, "restore", fmt.Sprintf("Restored the plan, labels, note and limit of %q.", e.ObjectID), func(p *profiles.Profile) error {
 		p.Plan, p.Labels, p.Note, p.Limit = former.Plan, former.Labels, former.Note, former.Limit
 		return nil
 	})
@@ -207,7 +207,7 @@ func (t Tx) undoImport(e *audit.Record) error {
 		return fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}
 	if did.Replaced > 0 {
-		return fault.New(fault.Conflict, "The import of entry %d replaced what was kept of %d keys, which is not known any more; it cannot be undone.", e.ID, did.Replaced)
+		return fault.New(fault.Conflict, "The import of entry %d replaced the plans, labels and notes of %d keys, which are no longer known; it cannot be undone.", e.ID, did.Replaced)
 	}
 	if _, err := t.Exec(deleteImportedLabels, e.Revision); err != nil {
 		return err
@@ -220,5 +220,5 @@ func (t Tx) undoImport(e *audit.Record) error {
 		return db.ErrUnchanged
 	}
 	return t.Record("profile.end_import", "profile", strconv.FormatInt(t.Revision, 10),
-		fmt.Sprintf("Deleted what an import kept of %d of %d keys.", deleted, did.Created), did, nil)
+		fmt.Sprintf("Deleted the plans, labels and notes that an import set for %d of %d keys.", deleted, did.Created), did, nil)
 }

@@ -123,7 +123,7 @@ func (t Tx) countDifferentPlans() (count int, err error) {
 
 // PutProfile implements profiles.Store.
 func (s *Store) PutProfile(ctx context.Context, by audit.Actor, p profiles.Profile) (*profiles.Profile, error) {
-	summary := fmt.Sprintf("Set what is kept of %q: %s.", p.Key, describe(&p))
+	summary := fmt.Sprintf("Set the plan, labels and note of %q: %s.", p.Key, describe(&p))
 	return s.change(ctx, by, p.Key, "set", summary, func(_ *db.Tx, next *profiles.Profile) error {
 		next.Plan, next.Labels, next.Note = p.Plan, p.Labels, p.Note
 		return nil
@@ -146,9 +146,9 @@ func describe(p *profiles.Profile) string {
 
 // DeleteProfile implements profiles.Store.
 func (s *Store) DeleteProfile(ctx context.Context, by audit.Actor, key string) (before *profiles.Profile, err error) {
-	_, err = s.change(ctx, by, key, "delete", fmt.Sprintf("Deleted what was kept of %q.", key), func(_ *db.Tx, next *profiles.Profile) error {
+	_, err = s.change(ctx, by, key, "delete", fmt.Sprintf("Deleted the plan, labels, note and limit of %q.", key), func(_ *db.Tx, next *profiles.Profile) error {
 		if next.IsZero() {
-			return fault.New(fault.NotFound, "Nothing is kept of the key %q.", key)
+			return fault.New(fault.NotFound, "The key %q has no plan, labels, note or limit.", key)
 		}
 		copied := *next
 		before = &copied
@@ -177,9 +177,9 @@ func (s *Store) PutLimit(ctx context.Context, by audit.Actor, key string, l *pro
 
 // EndLimit implements profiles.Store.
 func (s *Store) EndLimit(ctx context.Context, by audit.Actor, key, reason string) (*profiles.Profile, error) {
-	summary := fmt.Sprintf("Ended the limit of %q of its own.", key)
+	summary := fmt.Sprintf("Ended the own limit of %q.", key)
 	if reason != "" {
-		summary = fmt.Sprintf("Ended the limit of %q of its own: %s", key, reason)
+		summary = fmt.Sprintf("Ended the own limit of %q: %s", key, reason)
 	}
 	return s.change(ctx, by, key, "end_limit", summary, func(t *db.Tx, next *profiles.Profile) error {
 		if !next.Limit.ActiveAt(t.Now) {

@@ -228,7 +228,7 @@ func readSnapshot(r *bufio.Reader) ([]record, error) {
 		return nil, cut(err, "in its first line")
 	}
 	if string(header[:len(snapshotMagic)]) != snapshotMagic {
-		return nil, badSnapshot("it does not begin with %q; it is no snapshot", snapshotMagic)
+		return nil, badSnapshot("it does not begin with %q; it is not a snapshot", snapshotMagic)
 	}
 	version := binary.LittleEndian.Uint32(header[len(snapshotMagic):])
 	if version < oldestVersion || version > snapshotVersion {

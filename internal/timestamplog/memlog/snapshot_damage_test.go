@@ -66,7 +66,7 @@ func TestWhatIsNoSnapshotIsSaidToBeNone(t *testing.T) {
 		name, reason string
 		content      []byte
 	}{
-		{"a text", "it is no snapshot", []byte(strings.Repeat("something else\n", 10))},
+		{"a text", "it is not a snapshot", []byte(strings.Repeat("something else\n", 10))},
 		{"an empty file", "cut off", nil},
 		{"a later format", "the format 9; this program reads 2", version},
 		{"a wrong number of logs", "it says that it holds", fewer},

@@ -144,7 +144,7 @@ func configError(err error, t target) *ConfigError {
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case says("NOAUTH"):
-		return wrong("%s wants a password (%s); write it into the URL, %suser:password@host", byRedis, clip("NOAUTH"), t.scheme(t.tls))
+		return wrong("%s requires a password (%s); write it into the URL, %suser:password@host", byRedis, clip("NOAUTH"), t.scheme(t.tls))
 	case redis.IsAuthError(err), says("WRONGPASS"), says("ERR AUTH"), says("ERR invalid password"), says("ERR Client sent AUTH"):
 		return wrong("%s refuses the user or the password of the URL (%s)", byRedis, clip(text))
 	case says("DENIED "):
@@ -156,11 +156,11 @@ func configError(err error, t target) *ConfigError {
 	case says("SELECT is not allowed in cluster mode"):
 		return wrong("the server belongs to a Cluster, which has no numbered databases; write %s without a path", target{kind: cluster}.scheme(t.tls))
 	case says("cluster support disabled"):
-		return wrong("the server belongs to no Cluster; write %s", target{kind: standalone}.scheme(t.tls))
+		return wrong("the server does not belong to a Cluster; write %s", target{kind: standalone}.scheme(t.tls))
 	case fromSentinels(err) && errors.Is(err, redis.Nil):
-		return wrong("the Sentinels watch no primary of the URL's master_name")
+		return wrong("the Sentinels know no primary by the master_name of the URL")
 	case says("unknown command 'sentinel'"), says("unknown command 'SENTINEL'"), says("unknown command `sentinel`"):
-		return wrong("the server is no Sentinel; write %s, or name the port of a Sentinel", target{kind: standalone}.scheme(t.tls))
+		return wrong("the server is not a Sentinel; write %s, or name the port of a Sentinel", target{kind: standalone}.scheme(t.tls))
 	case says("unknown command"), says("unknown subcommand"):
 		return wrong("the server is not Redis 7 or newer, nor Valkey (%s)", clip(text))
 	case errors.As(err, &certificate):
@@ -170,7 +170,7 @@ func configError(err error, t target) *ConfigError {
 	case errors.As(err, new(tls.RecordHeaderError)):
 		return wrong("it speaks no TLS; write %s, or name its TLS port", t.scheme(false))
 	case says("redis: can't parse"), says("redis: invalid reply"), says("redis: unexpected"):
-		return wrong("what answers there is no Redis (%s)", clip(text))
+		return wrong("what answers there is not Redis (%s)", clip(text))
 	}
 	return nil
 }

@@ -44,17 +44,17 @@ func TestAMistakeInTheURLOrTheServerIsToldAtOnce(t *testing.T) {
 	watching := servers.Sentinels(t, "m", server)[0]
 	withTLS, wantsCertificate := overTLS(t, "--tls-auth-clients", "no"), overTLS(t)
 	for name, test := range map[string]struct{ url, want string }{
-		"no password":                       {"redis://" + locked.Addr, "wants a password"},
+		"no password":                       {"redis://" + locked.Addr, "requires a password"},
 		"a wrong password":                  {"redis://:secret@" + locked.Addr, "user or the password"},
 		"a user that does not exist":        {"redis://nobody:secret@" + server.Addr, "user or the password"},
-		"no password, in a cluster":         {"redis+cluster://" + locked.Addr, "wants a password"},
+		"no password, in a cluster":         {"redis+cluster://" + locked.Addr, "requires a password"},
 		"a wrong password, in a cluster":    {"redis+cluster://:secret@" + locked.Addr, "user or the password"},
 		"a wrong password for the sentinel": {"redis+sentinel://u:secret@" + watching + "?master_name=m", "Sentinels'"},
 		"a database that does not exist":    {"redis://" + server.Addr + "/99", "no database"},
 		"the same behind a sentinel":        {"redis+sentinel://" + watching + "/99?master_name=m", "no database"},
 		"a database of a cluster":           {"redis://" + member.Addr + "/3", "redis+cluster://"},
 		"a cluster":                         {"redis://" + member.Addr, "redis+cluster://"},
-		"no cluster":                        {"redis+cluster://" + server.Addr, "belongs to no Cluster"},
+		"no cluster":                        {"redis+cluster://" + server.Addr, "does not belong to a Cluster"},
 		"a sentinel":                        {"redis://" + watching, "Sentinel"},
 		"no sentinel":                       {"redis+sentinel://" + server.Addr + "?master_name=m", "no Sentinel"},
 		"another primary's name":            {"redis+sentinel://" + watching + "?master_name=other", "master_name"},

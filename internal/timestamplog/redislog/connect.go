@@ -51,7 +51,7 @@ var (
 	errURL      = errors.New("the Redis URL must begin with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, for example redis://127.0.0.1:6379/0")
 	errDatabase = errors.New("the Redis URL's path must be the number of a database, for example redis://127.0.0.1:6379/0")
 	errOption   = errors.New("the Redis URL has an option that does not exist or whose value does not fit; see redis://host:6379/0?read_timeout=1s for the form")
-	errMaster   = errors.New("the Redis URL names Sentinels but not whom they watch; add ?master_name= and the name")
+	errMaster   = errors.New("the Redis URL names Sentinels but no primary; add ?master_name= and its name")
 	errCluster  = errors.New("the Redis URL names a Cluster, which has no numbered databases; remove the path")
 )
 

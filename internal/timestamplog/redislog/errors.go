@@ -97,7 +97,7 @@ func Cause(reason string) string {
 		{"MASTERDOWN", "is a replica that has lost its primary (MASTERDOWN)"},
 		{"NOREPLICAS", "takes no writes since it has too few replicas (NOREPLICAS)"},
 		{"CLUSTERDOWN", "is part of a Cluster that is down (CLUSTERDOWN)"},
-		{"NOAUTH", "wants a password (NOAUTH)"},
+		{"NOAUTH", "requires a password (NOAUTH)"},
 		{"WRONGPASS", "refuses the user or the password (WRONGPASS)"},
 		{"NOPERM", "refuses the user a command (NOPERM)"},
 		{"max number of clients", "has too many clients"},
