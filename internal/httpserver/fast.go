@@ -24,7 +24,9 @@ import (
 // Fast path. Plain version: fasthttp, fiber and Server.handle, which the tests of
 // internal/api compare with byte for byte. Benchmark: BenchmarkServed, 1.7 times as
 // fast where a check is allowed or blocked and 1.4 times where it is limited, the least
-// processor time of 15 alternating runs.
+// processor time of 15 alternating runs. BenchmarkServedForward: a gateway asks 1.16 times for
+// each check, 0.96 times with the headers of a browser; by the plain version 0.55 and 0.45
+// times, the medians of 150 alternating parts.
 //
 // A connection of the check listener answers the usual requests of the routes that have a
 // FastHandler from the bytes that it has read, before fasthttp sees them. It does so only

@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"bytes"
+	"encoding/binary"
 	"net/http"
 )
 
@@ -63,7 +64,8 @@ const (
 // parse reads the request that p begins with and returns how many bytes it has, 0 if it
 // is not one of the usual form: the request line of a route, headers in their plainest
 // spelling, of printable ASCII, those with a meaning to the server given once, and a body
-// that has come whole.
+// that has come whole. A name that somebody may read as another's spelling, as one with "_",
+// is not plain.
 func (r *fastRequest) parse(routes []fastRoute, p []byte) (size int) {
 	*r = fastRequest{headers: r.headers[:0]}
 	at := 0
@@ -87,12 +89,12 @@ func (r *fastRequest) parse(routes []fastRoute, p []byte) (size int) {
 		if end == 0 {
 			break
 		}
-		colon := bytes.IndexByte(header, ':')
-		if colon < 0 || len(header) < colon+3 || header[colon+1] != ' ' || !isPrintable(header) {
+		colon := plainName(header)
+		if colon == 0 || len(header) < colon+3 || header[colon] != ':' || header[colon+1] != ' ' {
 			return 0
 		}
 		name, value := header[:colon], header[colon+2:]
-		if value[0] == ' ' || value[len(value)-1] == ' ' {
+		if value[0] == ' ' || value[len(value)-1] == ' ' || !isPrintable(value) {
 			return 0
 		}
 		isValid := false
@@ -153,8 +155,7 @@ func (r *fastRequest) requestLine(route *fastRoute, p []byte) int {
 // forwardedHeader takes one header of a gateway's request, or returns false if the plain
 // version must. Any header may come, also more than once, unless HTTP gives it a meaning for
 // the connection or the message: those are known here, as is each of which fasthttp keeps one
-// line only. A name that somebody may read as another's spelling, as one with "_", is
-// the plain version's.
+// line only.
 func (r *fastRequest) forwardedHeader(name, value []byte) bool {
 	isValid := true
 	switch len(name) {
@@ -196,7 +197,7 @@ func (r *fastRequest) forwardedHeader(name, value []byte) bool {
 		isValid = !equalFold(name, "transfer-encoding")
 	}
 	r.headers = append(r.headers, headerLine{name, value})
-	return isValid && isPlainName(name) && len(r.headers) <= maxFastHeaders
+	return isValid && len(r.headers) <= maxFastHeaders
 }
 
 // header takes one header, or returns false if the plain version must.
@@ -284,15 +285,23 @@ func isNamed(plain []byte, name string) bool {
 	return true
 }
 
-// isPlainName reports whether the name of a header has only letters, digits and "-".
-func isPlainName(name []byte) bool {
-	for _, c := range name {
-		if lower := c | 0x20; (lower < 'a' || lower > 'z') && (c < '0' || c > '9') && c != '-' {
-			return false
+// plainName returns the length of the name that a header begins with, which has only letters,
+// digits and "-".
+func plainName(header []byte) int {
+	for i, c := range header {
+		if !inPlainName[c] {
+			return i
 		}
 	}
-	return len(name) > 0
+	return len(header)
 }
+
+var inPlainName = func() (in [256]bool) {
+	for _, c := range "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" {
+		in[c] = true
+	}
+	return in
+}()
 
 // isPlainMethod reports whether a method has only capital letters.
 func isPlainMethod(text []byte) bool {
@@ -315,7 +324,15 @@ func isPlainQuery(text []byte) bool {
 	return !bytes.Contains(text, []byte("://"))
 }
 
+// isPrintable reports whether text has only printable ASCII, eight bytes at a time.
 func isPrintable(text []byte) bool {
+	const each = 0x0101010101010101
+	for ; len(text) >= 8; text = text[8:] {
+		// The highest bit of a byte is set in one of these if it is above '~' or below ' '.
+		if x := binary.LittleEndian.Uint64(text); (x|(x+each)|(x-each*' '))&(each<<7) != 0 {
+			return false
+		}
+	}
 	for _, c := range text {
 		if c-' ' > '~'-' ' {
 			return false

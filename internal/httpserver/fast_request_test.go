@@ -240,3 +240,22 @@ func FuzzParseForwarded(f *testing.F) {
 		}
 	})
 }
+
+func TestEachByteIsPrintableOrNotWhereverItIs(t *testing.T) {
+	for c := range 256 {
+		for _, size := range []int{1, 8, 15, 16} {
+			for at := range size {
+				text := []byte(strings.Repeat("~", size))
+				text[at] = byte(c)
+				if got, want := isPrintable(text), c >= ' ' && c <= '~'; got != want {
+					t.Errorf("%q: got %t", text, got)
+				}
+				text = []byte(strings.Repeat(" ", size))
+				text[at] = byte(c)
+				if got, want := isPrintable(text), c >= ' ' && c <= '~'; got != want {
+					t.Errorf("%q: got %t", text, got)
+				}
+			}
+		}
+	}
+}
