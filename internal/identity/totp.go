@@ -56,8 +56,11 @@ func (s TOTPSecret) URL(account string) string {
 
 // Step returns the step whose code this is: the present one, or one before or after it.
 // It takes as long for a wrong code as for a right one. A step must be accepted once
-// only, which the store sees to.
+// only, which the store sees to. A secret that could not be read has no codes.
 func (s TOTPSecret) Step(code string, at time.Time) (step int64, found bool) {
+	if len(s) == 0 {
+		return 0, false
+	}
 	now := TOTPStepAt(at)
 	for candidate := now - totpSkew; candidate <= now+totpSkew; candidate++ {
 		right, err := hotp.ValidateCustom(code, uint64(candidate), s.Text(), totpOptions) //nolint:gosec // times are after 1970
@@ -73,7 +76,7 @@ func TOTPStepAt(at time.Time) int64 { return at.Unix() / totpStep }
 
 // TOTP is the second factor of a user.
 type TOTP struct {
-	Secret       TOTPSecret
+	Secret       TOTPSecret // nil where it cannot be read
 	Since        time.Time
 	RecoveryLeft int // recovery codes that were not used yet
 }

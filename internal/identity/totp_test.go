@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pquerna/otp"
+	"github.com/pquerna/otp/hotp"
 	"github.com/pquerna/otp/totp"
 )
 
@@ -42,6 +43,14 @@ func TestACodeIsRightForItsStepAndOneBesideIt(t *testing.T) {
 		if _, found := SecondFactorOf(wrong, secret, at); found {
 			t.Errorf("%q was accepted", wrong)
 		}
+	}
+	// The codes of an empty key can be computed by anybody.
+	empty, err := hotp.GenerateCode("", uint64(TOTPStepAt(at)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, found := SecondFactorOf(empty, nil, at); found {
+		t.Error("a secret that could not be read accepts the codes of an empty key")
 	}
 	if factor, found := SecondFactorOf(" "+code[:3]+" "+code[3:], secret, at); !found || factor.IsRecovery() {
 		t.Errorf("the code with spaces gave %+v, %v", factor, found)

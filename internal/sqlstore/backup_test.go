@@ -1,6 +1,8 @@
 package sqlstore_test
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -294,6 +296,34 @@ func TestRestore_revives_no_second_factor_and_no_used_code(t *testing.T) {
 	}
 	if err := f.Factors.RenewRecoveryCodes(ctx, storetest.Operator, foreign.ID, identity.SecondFactor{Step: step.Step + 2}, others); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestRestore_seals_second_factors_under_the_secret_that_it_brings(t *testing.T) {
+	f := storetest.OpenSQLite(t)
+	ctx := t.Context()
+	kept, early := storetest.AddUser(t, f, "kept", identity.Viewer), storetest.AddUser(t, f, "early", identity.Viewer)
+	keptSecret, _ := storetest.SetUpTOTP(t, f.Factors, kept.ID)
+	earlySecret, _ := storetest.SetUpTOTP(t, f.Factors, early.ID)
+	path := storetest.Backup(t, f)
+	// The backup has another secret of all nodes, and stores a second factor as early builds did.
+	backup := &storetest.Fixture{URL: path}
+	backup.Exec(t, "UPDATE settings SET value = '"+strings.Repeat("ab", 32)+"' WHERE name = 'secret'")
+	backup.Exec(t, fmt.Sprintf("UPDATE totp SET secret = x'%x' WHERE user_id = '%s'", []byte(earlySecret), early.ID))
+	f.Exec(t, "DELETE FROM users WHERE name = 'early'") // as on a new machine
+	f.Exec(t, "DELETE FROM totp WHERE user_id = '"+early.ID+"'")
+	if err := f.Restore(ctx, storetest.Operator, path); err != nil {
+		t.Fatal(err)
+	}
+	for u, secret := range map[*identity.User]identity.TOTPSecret{kept: keptSecret, early: earlySecret} {
+		found, err := f.Factors.FindTOTP(ctx, u.ID)
+		if err != nil || found == nil || !bytes.Equal(found.Secret, secret) {
+			t.Errorf("the app of %s gives other codes: %v", u.Name, err)
+		}
+		var stored []byte
+		if err := f.Raw(t).QueryRowContext(ctx, "SELECT secret FROM totp WHERE user_id = $1", u.ID).Scan(&stored); err != nil || bytes.Contains(stored, secret) {
+			t.Errorf("%s: stored as %x, %v", u.Name, stored, err)
+		}
 	}
 }
 

@@ -95,5 +95,20 @@ func (s *Store) Prepare(ctx context.Context) error {
 	if err := s.DB.Prepare(ctx); err != nil {
 		return err
 	}
-	return s.seed(ctx)
+	if err := s.seed(ctx); err != nil {
+		return err
+	}
+	return s.sealTOTP(ctx)
+}
+
+// sealTOTP seals the second factors that a build of before stored as they are.
+func (s *Store) sealTOTP(ctx context.Context) error {
+	var plain bool
+	if err := s.View(ctx, func(t *db.Tx) (err error) {
+		plain, err = db.HasPlainTOTP(t)
+		return err
+	}); err != nil || !plain {
+		return err
+	}
+	return s.Write(ctx, db.SealPlainTOTP)
 }

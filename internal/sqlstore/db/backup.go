@@ -239,6 +239,10 @@ func (t *Tx) restore(path string, columns map[string][]string, totpStep int64) e
 	if err != nil {
 		return err
 	}
+	secondFactors, err := unsealAllTOTP(t)
+	if err != nil {
+		return err
+	}
 	// Rows refer to each other and are replaced table by table.
 	if _, err := t.Exec("PRAGMA defer_foreign_keys = ON"); err != nil {
 		return err
@@ -269,6 +273,9 @@ func (t *Tx) restore(path string, columns map[string][]string, totpStep int64) e
 		statement{"DROP TABLE temp.kept_totp", nil}, statement{"DROP TABLE temp.kept_codes", nil},
 		statement{"DROP TABLE temp.kept_expiries", nil}, statement{"DROP TABLE temp.kept_users", nil}, statement{"DROP TABLE temp.kept_ended", nil},
 	); err != nil {
+		return err
+	}
+	if err := sealRestoredTOTP(t, secondFactors); err != nil {
 		return err
 	}
 	restoring, err := NewID()

@@ -15,6 +15,9 @@ const readSecret = `SELECT value FROM settings WHERE name = 'secret'`
 // ErrUnsealable is returned for what was not sealed in this database under this label.
 var ErrUnsealable = errors.New("it was sealed in another database, or is damaged")
 
+// errNoSecret is the ErrUnsealable of a database that lacks the secret all nodes share.
+var errNoSecret = fmt.Errorf("the secret that all nodes share cannot be read: %w", ErrUnsealable)
+
 // Seal encrypts secret by AES-256-GCM under a key derived from the secret that all nodes
 // of the database share. label binds it to its row, so that it opens nowhere else. This
 // hides it from a reader of a row or a query's log; a reader of the whole database, or of
@@ -47,7 +50,7 @@ func sealer(t *Tx, label string) (cipher.AEAD, error) {
 	}
 	secret, err := hex.DecodeString(text)
 	if err != nil || len(secret) == 0 {
-		return nil, errors.New("the secret that all nodes share cannot be read")
+		return nil, errNoSecret
 	}
 	key, err := hkdf.Key(sha256.New, secret, nil, "stint seal "+label, 32)
 	if err != nil {

@@ -3,6 +3,7 @@ package identities
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/stint-dev/stint/internal/audit"
@@ -123,6 +124,11 @@ func (s *Factors) FindTOTP(ctx context.Context, user string) (found *identity.TO
 			return err
 		}
 		found = all[0]
+		secret, err := db.UnsealTOTP(t, user, found.Secret)
+		if err != nil && !errors.Is(err, db.ErrUnsealable) {
+			return err
+		}
+		found.Secret = secret
 		found.RecoveryLeft, err = In(t).recoveryCodesLeft(user)
 		return err
 	})
@@ -154,7 +160,11 @@ func (s *Factors) StartTOTP(ctx context.Context, user string, session []byte, fr
 			return nil
 		}
 		secret = fresh
-		_, err = t.Exec(putSetup, user, session, []byte(fresh), db.ToMS(t.Now.Add(identity.TOTPSetupLifetime)))
+		sealed, err := db.Seal(t, setupLabel(user), fresh)
+		if err != nil {
+			return err
+		}
+		_, err = t.Exec(putSetup, user, session, sealed, db.ToMS(t.Now.Add(identity.TOTPSetupLifetime)))
 		return err
 	})
 	if err != nil {
@@ -163,16 +173,21 @@ func (s *Factors) StartTOTP(ctx context.Context, user string, session []byte, fr
 	return secret, nil
 }
 
+// setupLabel binds a secret that was not confirmed yet to its user.
+func setupLabel(user string) string { return "totp setup " + user }
+
 // setup returns the secret that a session was shown, nil for none.
 func (t Tx) setup(user string, session []byte) (identity.TOTPSecret, error) {
-	all, err := db.Each(t.Tx, func(r db.Row) (secret identity.TOTPSecret, err error) {
-		err = r.Scan((*[]byte)(&secret))
-		return secret, err
-	}, readSetup, user, session, db.ToMS(t.Now))
-	if err != nil || len(all) == 0 {
+	var sealed []byte
+	found, err := t.One(readSetup, []any{user, session, db.ToMS(t.Now)}, &sealed)
+	if err != nil || !found {
 		return nil, err
 	}
-	return all[0], nil
+	secret, err := db.Unseal(t.Tx, setupLabel(user), sealed)
+	if errors.Is(err, db.ErrUnsealable) {
+		err = nil // it is set up again
+	}
+	return secret, err
 }
 
 // FindTOTPSetup implements identities.TwoFactorStore.
@@ -197,7 +212,11 @@ func (s *Factors) EnableTOTP(ctx context.Context, by audit.Actor, user string, s
 		if !bytes.Equal(shown, secret) {
 			return fault.New(fault.Conflict, "The setup has expired; start again.")
 		}
-		if _, err := t.Exec(addTOTP, user, []byte(secret), db.ToMS(t.Now), step); err != nil {
+		sealed, err := db.Seal(t.Tx, db.TOTPLabel(user), secret)
+		if err != nil {
+			return err
+		}
+		if _, err := t.Exec(addTOTP, user, sealed, db.ToMS(t.Now), step); err != nil {
 			return err
 		}
 		for _, statement := range []string{deletePendingOf, deleteSetup} {
