@@ -393,5 +393,5 @@ func someNotifications(n *node) *operations.Notifications {
 		})
 	}
 	n.follow(dispatcher)
-	return &operations.Notifications{Notifier: dispatcher, Outbox: n.store.Outbox, Channels: n.store.Channels, Builder: builder, Recorder: n.store.Audit}
+	return &operations.Notifications{Notifier: dispatcher, Outbox: n.store.Outbox, Channels: n.store.Channels, Builder: builder, Recorder: n.store.Audit, Now: n.clock.Now}
 }

@@ -103,6 +103,11 @@ func TestAChannelIsSetUpTriedAndSilencedOnThePage(t *testing.T) {
 
 	operator, viewer := n.as(t, "olu"), n.as(t, "vic")
 	operator.post("/notifications/channels", fields).is(http.StatusForbidden)
+	// With one channel, its silence is one of everything.
+	desk := maps.Clone(fields)
+	desk["name"] = []string{"desk"}
+	operator.post("/notifications/silences", url.Values{"channel": {"phone"}, "for": {"1h"}, "reason": {"quiet"}}).is(http.StatusForbidden).holds("nothing that would still be sent")
+	admin.post("/notifications/channels", desk).is(http.StatusSeeOther)
 	operator.post("/notifications/silences", url.Values{"channel": {"phone"}, "for": {"1h"}}).is(http.StatusUnprocessableEntity).holds("say why")
 	operator.post("/notifications/silences", url.Values{"channel": {"phone"}, "for": {"1h"}, "reason": {"the <rack> moves"}}).is(http.StatusSeeOther)
 	for _, page := range []string{"/", "/audit", "/notifications", "/blocks"} {
@@ -122,6 +127,28 @@ func TestAChannelIsSetUpTriedAndSilencedOnThePage(t *testing.T) {
 	if logged := n.logs.String(); strings.Contains(logged, "hunter2") {
 		t.Errorf("the log holds a secret: %s", logged)
 	}
+}
+
+// TestOnlyAnAdminSilencesEverything shows what an operator is offered, and what the server
+// refuses all the same.
+func TestOnlyAnAdminSilencesEverything(t *testing.T) {
+	n := newNode(t)
+	admin, operator, viewer := n.as(t, "maria"), n.as(t, "olu"), n.as(t, "vic")
+	const silences, sentence = "/notifications/silences", "only an admin can silence everything"
+	all := func() url.Values { return url.Values{"for": {"1h"}, "reason": {"The node moves"}} }
+	operator.get("/notifications").is(http.StatusOK).holds(sentence)
+	admin.get("/notifications").is(http.StatusOK).lacks(sentence)
+	operator.post(silences, all()).is(http.StatusForbidden).holds("only an admin silences everything").holds("The node moves")
+	admin.post(silences, all()).is(http.StatusSeeOther)
+	end := silences + "/" + n.entries(t, audit.Filter{Action: "silence.add"})[0].ObjectID + "/end"
+	operator.get("/").is(http.StatusOK).holds("Silenced: all notifications").holds("Only an admin can end").lacks("End the silence")
+	viewer.get("/").is(http.StatusOK).holds("Silenced: all notifications").lacks("Only an admin can end").lacks("End the silence")
+	operator.post(end, nil).is(http.StatusForbidden)
+	admin.get("/").is(http.StatusOK).holds("Silenced: all notifications").holds("End the silence")
+	admin.post(end, nil).is(http.StatusSeeOther)
+	admin.get("/").is(http.StatusOK).lacks("Silenced: all notifications")
+	operator.post(silences, url.Values{"kind": {"report"}, "for": {"1h"}, "reason": {"The node moves"}}).is(http.StatusSeeOther)
+	operator.get("/").is(http.StatusOK).holds("End the silence")
 }
 
 // TestASilenceIsAccessible looks at the notice of a silence, which all pages have.

@@ -95,7 +95,7 @@ func New(d Deps) *API {
 		(&connectHandler{tokens: tokens, connect: d.Connect}).routes(),
 		(&userHandler{users: d.Users}).routes(),
 		operations.Routes(operations.Deps{
-			Audit: d.Audit, Undo: d.Undo, Reports: d.Reports, Jobs: d.Jobs, Notifications: d.Notifications, Backups: d.Backups, Now: d.Now,
+			Audit: d.Audit, Undo: d.Undo, Reports: d.Reports, Jobs: d.Jobs, Notifications: d.Notifications, Backups: d.Backups,
 		}),
 		(&offenderHandler{common: c, detection: d.Detection, origins: &d.Origins}).routes(),
 		(&viewHandler{views: d.Views}).routes(),

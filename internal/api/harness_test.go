@@ -155,6 +155,7 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 				Outbox:   store.Outbox, Recorder: store.Audit, Channels: store.Channels,
 				Builder: channels.Builder{Client: egress.New(egress.Options{})},
 				Preset:  []operations.Channel{{Preset: true, Config: notify.Config{Name: "desk", Type: notify.Webhook}}},
+				Now:     n.clock.Now,
 			},
 			Now: n.clock.Now,
 		},

@@ -127,7 +127,7 @@ func notificationsOf(a *App) *operations.Notifications {
 	store := a.backends.store
 	return &operations.Notifications{
 		Notifier: a.notifier.dispatcher, Outbox: store.Outbox, Recorder: store.Audit,
-		Channels: store.Channels, Builder: a.notifier.builder, Preset: presetChannels(a.settings.Notify),
+		Channels: store.Channels, Builder: a.notifier.builder, Preset: presetChannels(a.settings.Notify), Now: time.Now,
 	}
 }
 

@@ -36,6 +36,13 @@ type Config struct {
 	Broken string
 }
 
+// Takes reports whether notifications of a kind are sent over it while it is enabled.
+func (c *Config) Takes(k Kind) bool { return takes(c.Kinds, c.UrgentOnly, k) }
+
+func takes(kinds []Kind, urgentOnly bool, k Kind) bool {
+	return (len(kinds) == 0 || slices.Contains(kinds, k)) && (!urgentOnly || k.Urgent())
+}
+
 // Secrets are what no front end shows again.
 type Secrets struct {
 	// URL is where messages are sent, with the credentials for it.
@@ -56,6 +63,9 @@ type Silence struct {
 	Until   time.Time
 }
 
+// CoversEverything reports whether no channel sends anything while it applies.
+func (s *Silence) CoversEverything() bool { return s.Channel == "" && s.Kind == "" }
+
 // ActiveAt reports whether it still applies.
 func (s *Silence) ActiveAt(now time.Time) bool { return now.Before(s.Until) }
 
@@ -72,9 +82,7 @@ type Outlet struct {
 }
 
 // Takes reports whether notifications of a kind are sent over it.
-func (o Outlet) Takes(k Kind) bool {
-	return (len(o.Kinds) == 0 || slices.Contains(o.Kinds, k)) && (!o.UrgentOnly || k.Urgent())
-}
+func (o Outlet) Takes(k Kind) bool { return takes(o.Kinds, o.UrgentOnly, k) }
 
 // outlets are what a dispatcher sends over at one time.
 type outlets struct {

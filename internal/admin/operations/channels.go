@@ -6,11 +6,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/notify"
 )
@@ -43,8 +41,10 @@ type ChannelStore interface {
 	ChangeChannel(ctx context.Context, by audit.Actor, name string, change func(*notify.Config) error) (notify.Config, error)
 	DeleteChannel(ctx context.Context, by audit.Actor, name string) error
 	FindSilences(ctx context.Context) ([]notify.Silence, error)
-	AddSilence(ctx context.Context, by audit.Actor, s notify.Silence) (notify.Silence, error)
-	EndSilence(ctx context.Context, by audit.Actor, id string) (notify.Silence, error)
+	// AddSilence stores a silence unless check, which gets those that apply now, refuses it.
+	AddSilence(ctx context.Context, by audit.Actor, s notify.Silence, check func(active []notify.Silence) error) (notify.Silence, error)
+	// EndSilence ends a silence unless check refuses it.
+	EndSilence(ctx context.Context, by audit.Actor, id string, check func(notify.Silence) error) (notify.Silence, error)
 }
 
 // ChannelBuilder makes what sends over a channel.
@@ -73,7 +73,6 @@ type ChannelChange struct {
 const (
 	maxURL        = 2000
 	maxRecipients = 20
-	maxSilence    = 30 * 24 * time.Hour
 )
 
 var channelName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
@@ -259,63 +258,4 @@ func join[T ~string](all []T) string {
 		texts[i] = string(one)
 	}
 	return strings.Join(texts, ", ")
-}
-
-// AddSilence is what to silence: everything, or one channel or kind.
-type AddSilence struct {
-	Channel, Kind string // "" for all
-	Reason        string
-	Expiry        blocks.Expiry // one of both is needed
-}
-
-// Silences returns the silences that apply, the first to end first.
-func (n *Notifications) Silences(ctx context.Context) ([]Silence, error) {
-	return n.Channels.FindSilences(ctx)
-}
-
-// ActiveSilences returns the silences that apply as this node knows them, without asking
-// the database.
-func (n *Notifications) ActiveSilences() []Silence {
-	if n.Notifier == nil {
-		return nil
-	}
-	return n.Notifier.Silences()
-}
-
-// AddSilence silences notifications until a time. What happens in between is listed as
-// silenced and never sent.
-func (n *Notifications) AddSilence(ctx context.Context, by admin.Caller, now time.Time, add AddSilence) (Silence, error) {
-	s := notify.Silence{Channel: add.Channel, Kind: notify.Kind(add.Kind), Reason: strings.TrimSpace(add.Reason)}
-	if s.Kind != "" && !slices.Contains(notify.Kinds(), s.Kind) {
-		return s, fault.Field("kind", "must be one of %s, or empty for all", join(notify.Kinds()))
-	}
-	if s.Reason == "" {
-		return s, fault.Field("reason", "is empty; say why, for all who see the pages")
-	}
-	if err := fault.CheckLine("reason", s.Reason, 200); err != nil {
-		return s, err
-	}
-	until, err := add.Expiry.At(now)
-	if err != nil {
-		return s, err
-	}
-	if until.IsZero() || until.Sub(now) > maxSilence {
-		return s, fault.Field("expires_in", "must end within 30 days; a channel that is not needed can be disabled")
-	}
-	s.Until = until.UTC().Truncate(time.Millisecond)
-	if s.Channel != "" {
-		all, err := n.ListChannels(ctx)
-		if err != nil {
-			return s, err
-		}
-		if !slices.ContainsFunc(all, func(c Channel) bool { return c.Name == s.Channel }) {
-			return s, fault.Field("channel", "there is no channel of that name; leave it empty for all")
-		}
-	}
-	return n.Channels.AddSilence(ctx, by.Actor, s)
-}
-
-// EndSilence ends a silence before its time.
-func (n *Notifications) EndSilence(ctx context.Context, by admin.Caller, id string) (Silence, error) {
-	return n.Channels.EndSilence(ctx, by.Actor, id)
 }

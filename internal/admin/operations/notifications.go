@@ -3,6 +3,7 @@ package operations
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/audit"
@@ -20,6 +21,7 @@ type Notifications struct {
 	// Preset are the channels of the settings, which nobody can change but there.
 	Preset   []Channel
 	Recorder audit.Recorder
+	Now      func() time.Time
 }
 
 // Outbox keeps the notifications on their way to people.

@@ -132,7 +132,7 @@ func (h *notificationsHandler) addSilence(c *httpserver.Call) error {
 	until, err := h.ParseExpiry(page.For, page.Until, h.Now())
 	if err == nil {
 		page.Silence.Expiry = blocks.Expiry{Until: until}
-		_, err = h.notifications.AddSilence(c.Context(), site.CallerOf(c), h.Now(), page.Silence)
+		_, err = h.notifications.AddSilence(c.Context(), site.CallerOf(c), page.Silence)
 	}
 	if err != nil {
 		status := httpserver.StatusOf(err)

@@ -96,6 +96,11 @@ func (s *Site) NewFrame(c *httpserver.Call, title, section string) Frame {
 	return f
 }
 
+// MayEndSilence reports whether the user may end a silence that applies.
+func (f Frame) MayEndSilence(s operations.Silence) bool {
+	return f.Principal != nil && f.Principal.May(operations.AccessToEndSilence(s))
+}
+
 // partNames are the node's parts in the words of the pages.
 var partNames = map[string]string{
 	"database": "The database is unreachable", "log": "The timestamp log is unreachable",

@@ -2,7 +2,6 @@ package operations
 
 import (
 	"net/http"
-	"time"
 
 	use "github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/api/openapi"
@@ -16,7 +15,6 @@ import (
 // channelHandler serves the notification channels and the silences.
 type channelHandler struct {
 	notifications *use.Notifications
-	now           func() time.Time
 }
 
 func (h *channelHandler) routes() []openapi.Route {
@@ -53,11 +51,11 @@ var (
 	}
 	opListSilences = &openapi.Operation{ID: "listSilences", Tag: "notifications", Summary: "List the silences that apply now.", Answers: routes.OK("The silences.", wire.Page[wire.Silence]{})}
 	opAddSilence   = &openapi.Operation{
-		ID: "addSilence", Tag: "notifications", Summary: "Silence notifications until a time; what happens in between is never sent.", Body: wire.SilenceRequest{},
+		ID: "addSilence", Tag: "notifications", Summary: "Silence notifications until a time; what happens in between is never sent. Silencing everything needs the access admin.", Body: wire.SilenceRequest{},
 		Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "The silence.", Body: wire.Silence{}}},
 	}
 	opEndSilence = &openapi.Operation{
-		ID: "endSilence", Tag: "notifications", Summary: "End a silence before its time.",
+		ID: "endSilence", Tag: "notifications", Summary: "End a silence before its time. Ending one of everything needs the access admin.",
 		Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "It is ended."}},
 	}
 )
@@ -161,7 +159,7 @@ func (h *channelHandler) addSilence(c *httpserver.Call) error {
 	if err := c.DecodeJSON(&r); err != nil {
 		return err
 	}
-	made, err := h.notifications.AddSilence(c.Context(), routes.CallerOf(c), h.now(), use.AddSilence{
+	made, err := h.notifications.AddSilence(c.Context(), routes.CallerOf(c), use.AddSilence{
 		Channel: r.Channel, Kind: r.Kind, Reason: r.Reason, Expiry: blocks.Expiry{For: r.ExpiresIn.Std(), Until: r.ExpiresAt.Time},
 	})
 	if err != nil {

@@ -4,7 +4,6 @@ package operations
 
 import (
 	"slices"
-	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
 	use "github.com/stint-dev/stint/internal/admin/operations"
@@ -19,7 +18,6 @@ type Deps struct {
 	Jobs          *use.Jobs
 	Notifications *use.Notifications
 	Backups       *use.Backups
-	Now           func() time.Time
 }
 
 // Routes returns the routes over d.
@@ -29,7 +27,7 @@ func Routes(d Deps) []openapi.Route {
 		(&reportHandler{reports: d.Reports}).routes(),
 		(&jobHandler{jobs: d.Jobs}).routes(),
 		(&notificationHandler{notifications: d.Notifications}).routes(),
-		(&channelHandler{notifications: d.Notifications, now: d.Now}).routes(),
+		(&channelHandler{notifications: d.Notifications}).routes(),
 		(&backupHandler{backups: d.Backups}).routes(),
 	)
 }

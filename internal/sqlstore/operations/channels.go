@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -34,22 +33,12 @@ WHERE name = $1`
 	countChannels  = `SELECT count(*) FROM channels`
 	channelChanged = `UPDATE channels_changed SET revision = $1 WHERE id = 1`
 	// endDeliveries ends what waits for a channel over which nothing is sent any more.
-	endDeliveries = `UPDATE deliveries SET failed_at = $2, problem = $3 WHERE channel = $1 AND sent_at = 0 AND failed_at = 0`
-
-	silenceColumns  = `id, channel, kind, reason, author, created_at, until_at`
-	readSilences    = `SELECT ` + silenceColumns + ` FROM silences `
-	insertSilence   = `INSERT INTO silences (` + silenceColumns + `, revision) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
-	deleteSilence   = `DELETE FROM silences WHERE id = $1`
-	deleteOver      = `DELETE FROM silences WHERE until_at <= $1`
-	countSilences   = `SELECT count(*) FROM silences WHERE until_at > $1`
+	endDeliveries   = `UPDATE deliveries SET failed_at = $2, problem = $3 WHERE channel = $1 AND sent_at = 0 AND failed_at = 0`
 	countReferences = `SELECT count(*) FROM channels WHERE name = $1`
 )
 
-// MaxChannels and MaxSilences bound how many there may be.
-const (
-	MaxChannels = 50
-	MaxSilences = 100
-)
+// MaxChannels bounds how many there may be.
+const MaxChannels = 50
 
 // storedChannel is a channel with its secrets as they are stored.
 type storedChannel struct {
@@ -312,83 +301,4 @@ func changed(t *db.Tx, action, id, summary string, before, after any) error {
 	}
 	object, _, _ := strings.Cut(action, ".")
 	return t.Record(action, object, id, summary, before, after)
-}
-
-func scanSilence(r db.Row) (s notify.Silence, err error) {
-	var created, until int64
-	err = r.Scan(&s.ID, &s.Channel, &s.Kind, &s.Reason, &s.Author, &created, &until)
-	s.Created, s.Until = db.FromMS(created), db.FromMS(until)
-	return s, err
-}
-
-// silenceSnapshot is what the audit keeps of a silence.
-type silenceSnapshot struct {
-	Channel string      `json:"channel"`
-	Kind    notify.Kind `json:"kind"`
-	Reason  string      `json:"reason"`
-	Author  string      `json:"author"`
-	Until   time.Time   `json:"until"`
-}
-
-func silenceSnapshotOf(s *notify.Silence) silenceSnapshot {
-	return silenceSnapshot{s.Channel, s.Kind, s.Reason, s.Author, s.Until}
-}
-
-// FindSilences returns the silences that apply, the first to end first.
-func (s *Channels) FindSilences(ctx context.Context) (all []notify.Silence, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err = db.Each(t, scanSilence, readSilences+`WHERE until_at > $1 ORDER BY until_at, id`, db.ToMS(t.Now))
-		return err
-	})
-	return all, err
-}
-
-// AddSilence stores a silence, with an id, and forgets those that are over.
-func (s *Channels) AddSilence(ctx context.Context, by audit.Actor, n notify.Silence) (notify.Silence, error) {
-	id, err := db.NewID()
-	if err != nil {
-		return n, err
-	}
-	err = s.db.Change(ctx, by, func(t *db.Tx) error {
-		if _, err := t.Exec(deleteOver, db.ToMS(t.Now)); err != nil {
-			return err
-		}
-		var all int64
-		if _, err := t.One(countSilences, []any{db.ToMS(t.Now)}, &all); err != nil {
-			return err
-		}
-		if all >= MaxSilences {
-			return fault.New(fault.Conflict, "There are %d silences; no more are allowed.", all)
-		}
-		n.ID, n.Author, n.Created = id, by.Name, t.Now
-		if _, err := t.Exec(insertSilence, n.ID, n.Channel, string(n.Kind), n.Reason, n.Author, db.ToMS(n.Created), db.ToMS(n.Until), t.Revision); err != nil {
-			return err
-		}
-		summary := "Silenced " + n.Subject() + " until " + n.Until.UTC().Format("2006-01-02 15:04") + " UTC."
-		return changed(t, "silence.add", n.ID, summary, nil, silenceSnapshotOf(&n))
-	})
-	return n, err
-}
-
-// EndSilence ends a silence before its time.
-func (s *Channels) EndSilence(ctx context.Context, by audit.Actor, id string) (n notify.Silence, err error) {
-	none := fault.New(fault.NotFound, "There is no silence with the id %q; it may be over.", db.Clip(id))
-	if db.CheckText("id", id) != nil {
-		return n, none
-	}
-	err = s.db.Change(ctx, by, func(t *db.Tx) error {
-		all, err := db.Each(t, scanSilence, readSilences+`WHERE id = $1 AND until_at > $2`, id, db.ToMS(t.Now))
-		if err != nil {
-			return err
-		}
-		if len(all) == 0 {
-			return none
-		}
-		n = all[0]
-		if _, err := t.Exec(deleteSilence, id); err != nil {
-			return err
-		}
-		return changed(t, "silence.end", id, "Ended the silence of "+n.Subject()+".", silenceSnapshotOf(&n), nil)
-	})
-	return n, err
 }

@@ -105,7 +105,7 @@ func TestAChannelWithDamagedSecretsIsBrokenAlone(t *testing.T) {
 func TestSilencesEnd(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, s *storetest.Fixture) {
 		ctx, by := t.Context(), storetest.Operator
-		made, err := s.Channels.AddSilence(ctx, by, notify.Silence{Kind: notify.Outage, Reason: "maintenance", Until: s.LocalNow().Add(time.Hour)})
+		made, err := s.Channels.AddSilence(ctx, by, notify.Silence{Kind: notify.Outage, Reason: "maintenance", Until: s.LocalNow().Add(time.Hour)}, func([]notify.Silence) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,10 +113,10 @@ func TestSilencesEnd(t *testing.T) {
 		if err != nil || len(all) != 1 || all[0] != made {
 			t.Fatalf("got %+v, %v; want %+v", all, err, made)
 		}
-		if _, err := s.Channels.EndSilence(ctx, by, made.ID); err != nil {
+		if _, err := s.Channels.EndSilence(ctx, by, made.ID, func(notify.Silence) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Channels.EndSilence(ctx, by, made.ID); !fault.Is(err, fault.NotFound) {
+		if _, err := s.Channels.EndSilence(ctx, by, made.ID, func(notify.Silence) error { return nil }); !fault.Is(err, fault.NotFound) {
 			t.Errorf("ended twice: %v", err)
 		}
 		if all, err := s.Channels.FindSilences(ctx); err != nil || len(all) != 0 {

@@ -1,0 +1,112 @@
+package operations
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+const (
+	silenceColumns = `id, channel, kind, reason, author, created_at, until_at`
+	readSilences   = `SELECT ` + silenceColumns + ` FROM silences `
+	insertSilence  = `INSERT INTO silences (` + silenceColumns + `, revision) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
+	deleteSilence  = `DELETE FROM silences WHERE id = $1`
+	deleteOver     = `DELETE FROM silences WHERE until_at <= $1`
+)
+
+// MaxSilences bounds how many there may be.
+const MaxSilences = 100
+
+func scanSilence(r db.Row) (s notify.Silence, err error) {
+	var created, until int64
+	err = r.Scan(&s.ID, &s.Channel, &s.Kind, &s.Reason, &s.Author, &created, &until)
+	s.Created, s.Until = db.FromMS(created), db.FromMS(until)
+	return s, err
+}
+
+// silenceSnapshot is what the audit keeps of a silence.
+type silenceSnapshot struct {
+	Channel string      `json:"channel"`
+	Kind    notify.Kind `json:"kind"`
+	Reason  string      `json:"reason"`
+	Author  string      `json:"author"`
+	Until   time.Time   `json:"until"`
+}
+
+func silenceSnapshotOf(s *notify.Silence) silenceSnapshot {
+	return silenceSnapshot{s.Channel, s.Kind, s.Reason, s.Author, s.Until}
+}
+
+// FindSilences returns the silences that apply, the first to end first.
+func (s *Channels) FindSilences(ctx context.Context) (all []notify.Silence, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		all, err = silences(t)
+		return err
+	})
+	return all, err
+}
+
+func silences(t *db.Tx) ([]notify.Silence, error) {
+	return db.Each(t, scanSilence, readSilences+`WHERE until_at > $1 ORDER BY until_at, id`, db.ToMS(t.Now))
+}
+
+// AddSilence stores a silence, with an id, unless check refuses it beside those that apply
+// now. It forgets those that are over.
+func (s *Channels) AddSilence(ctx context.Context, by audit.Actor, n notify.Silence, check func(active []notify.Silence) error) (notify.Silence, error) {
+	id, err := db.NewID()
+	if err != nil {
+		return n, err
+	}
+	err = s.db.Change(ctx, by, func(t *db.Tx) error {
+		if _, err := t.Exec(deleteOver, db.ToMS(t.Now)); err != nil {
+			return err
+		}
+		active, err := silences(t)
+		if err != nil {
+			return err
+		}
+		if len(active) >= MaxSilences {
+			return fault.New(fault.Conflict, "There are %d silences; no more are allowed.", len(active))
+		}
+		if err := check(active); err != nil {
+			return err
+		}
+		n.ID, n.Author, n.Created = id, by.Name, t.Now
+		if _, err := t.Exec(insertSilence, n.ID, n.Channel, string(n.Kind), n.Reason, n.Author, db.ToMS(n.Created), db.ToMS(n.Until), t.Revision); err != nil {
+			return err
+		}
+		summary := "Silenced " + n.Subject() + " until " + n.Until.UTC().Format("2006-01-02 15:04") + " UTC."
+		return changed(t, "silence.add", n.ID, summary, nil, silenceSnapshotOf(&n))
+	})
+	return n, err
+}
+
+// EndSilence ends a silence before its time, unless check refuses it.
+func (s *Channels) EndSilence(ctx context.Context, by audit.Actor, id string, check func(notify.Silence) error) (n notify.Silence, err error) {
+	none := fault.New(fault.NotFound, "There is no silence with the id %q; it may be over.", db.Clip(id))
+	if db.CheckText("id", id) != nil {
+		return n, none
+	}
+	err = s.db.Change(ctx, by, func(t *db.Tx) error {
+		all, err := db.Each(t, scanSilence, readSilences+`WHERE id = $1 AND until_at > $2`, id, db.ToMS(t.Now))
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			return none
+		}
+		n = all[0]
+		if err := check(n); err != nil {
+			return err
+		}
+		if _, err := t.Exec(deleteSilence, id); err != nil {
+			return err
+		}
+		return changed(t, "silence.end", id, "Ended the silence of "+n.Subject()+".", silenceSnapshotOf(&n), nil)
+	})
+	return n, err
+}
