@@ -50,7 +50,7 @@ func (h *loginHandler) routes() []httpserver.Route {
 func (h *loginHandler) showLogin(c *httpserver.Call) error {
 	page := site.LoginPage{Next: site.OwnPath(c.Query("next", "/")), Ended: c.Query("ended") != "", AskPassword: c.Query("password") != ""}
 	if c.Query("out") != "" && h.openID != nil {
-		page.LoggedOut, page.LogoutURL = true, h.openID.Provider.LogoutURL("/login")
+		page.LoggedOut, page.LogoutURL = true, h.openID.LogoutURL("/login")
 	}
 	return h.renderLogin(c, http.StatusOK, page)
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/openid"
 )
 
 // The cookie of a login that is under way. It is sent along when the provider leads the
@@ -33,7 +32,7 @@ func (h *loginHandler) openIDRoutes() []httpserver.Route {
 	}
 	return []httpserver.Route{
 		h.Get(startPath, identity.Public, h.startOpenID),
-		h.Get(openid.CallbackPath, identity.Public, h.finishOpenID),
+		h.Get(identities.OpenIDCallbackPath, identity.Public, h.finishOpenID),
 	}
 }
 
@@ -43,7 +42,7 @@ func (h *loginHandler) openIDChoice(next string) *site.OpenIDChoice {
 		return nil
 	}
 	choice := &site.OpenIDChoice{
-		Label: h.openID.Provider.Label(), Start: startPath, Failing: h.openID.Provider.Failing(), NoPasswords: h.logins.PasswordUsers != nil,
+		Label: h.openID.Label(), Start: startPath, Failing: h.openID.Failing(), NoPasswords: h.logins.PasswordUsers != nil,
 	}
 	if next != "/" {
 		choice.Start += "?" + url.Values{"next": {next}}.Encode()
@@ -58,27 +57,27 @@ func (h *loginHandler) startOpenID(c *httpserver.Call) error {
 	if !fromHere(c.Ctx) {
 		return h.Redirect(c, "/login?"+url.Values{"next": {next}}.Encode())
 	}
-	started, err := h.openID.Provider.Start(c.Context(), next, h.sessions.cookie(c.Ctx))
-	var failure *openid.Failure
+	started, err := h.openID.Start(c.Context(), next, h.sessions.cookie(c.Ctx))
+	var failure *identities.OpenIDFailure
 	if errors.As(err, &failure) {
 		return h.showOpenIDFailure(c, failure, next)
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, "This node cannot log you in yet: %s.", err)
+		return err
 	}
-	h.setFlowCookie(c.Ctx, started.Cookie, openid.FlowLifetime)
+	h.setFlowCookie(c.Ctx, started.Cookie, identities.OpenIDFlowLifetime)
 	return c.Redirect(started.URL, http.StatusSeeOther)
 }
 
 // finishOpenID logs in whom the provider sends back.
 func (h *loginHandler) finishOpenID(c *httpserver.Call) error {
 	session, err := h.openID.Finish(c.Context(), identities.FinishOpenID{
-		Callback: openid.Callback{
+		Callback: identities.OpenIDCallback{
 			Cookie: c.Cookies(h.flowCookie()), State: c.Query("state"), Code: c.Query("code"), Issuer: c.Query("iss"), Error: c.Query("error"),
 		},
 		Address: c.Address, Agent: format.ClipLine(c.Get(fiber.HeaderUserAgent), 200),
 	})
-	var failure *openid.Failure
+	var failure *identities.OpenIDFailure
 	var throttled *identities.ThrottledLogin
 	switch {
 	case errors.As(err, &throttled):
@@ -87,7 +86,7 @@ func (h *loginHandler) finishOpenID(c *httpserver.Call) error {
 			Next: "/", Problem: "Too many attempts.", Advice: "Wait " + format.Duration(format.RoundUp(throttled.Wait)) + ", then log in again.",
 		})
 	case errors.As(err, &failure):
-		if failure.Reason != openid.WrongState { // another page may have led here: the login itself goes on
+		if failure.Reason != identities.OpenIDWrongState { // another page may have led here: the login itself goes on
 			h.setFlowCookie(c.Ctx, "", -1)
 		}
 		return h.showOpenIDFailure(c, failure, "/")
@@ -97,29 +96,29 @@ func (h *loginHandler) finishOpenID(c *httpserver.Call) error {
 		return err
 	}
 	h.setFlowCookie(c.Ctx, "", -1)
-	h.sessions.setCookieOver(c.Ctx, session.Secret, h.sessions.Lifetime, h.openID.Provider.Secure())
+	h.sessions.setCookieOver(c.Ctx, session.Secret, h.sessions.Lifetime, h.openID.IsOverTLS())
 	// Browsers send no strict cookie with a redirect that began at the provider.
 	page := site.LoginDone{Frame: h.NewFrame(c, "Logged in", ""), Next: site.OwnPath(session.Next)}
 	return h.Render(c, http.StatusOK, "login-done", page)
 }
 
 // showOpenIDFailure says why nobody was logged in, and what helps.
-func (h *loginHandler) showOpenIDFailure(c *httpserver.Call, f *openid.Failure, next string) error {
+func (h *loginHandler) showOpenIDFailure(c *httpserver.Call, f *identities.OpenIDFailure, next string) error {
 	page := site.LoginPage{Next: next, Problem: "You are not logged in.", Advice: format.Capital(string(f.Reason)) + ". Try again."}
 	status := http.StatusForbidden
 	switch f.Reason {
-	case openid.NoRole, openid.NoGroups:
+	case identities.OpenIDNoRole, identities.OpenIDNoGroups:
 		page.Problem = "You have no access to Stint."
 		who := "You are"
 		if f.Person != nil {
 			who = "The provider knows you as " + identities.LoginName(f.Person.Name) + ", but you are"
 		}
 		page.Advice = who + " in no group that has a role here. Ask an admin of Stint to give one of your groups a role."
-	case openid.Disabled:
+	case identities.OpenIDDisabled:
 		page.Problem, page.Advice = "Your user is disabled.", "Ask an admin of Stint to enable it."
-	case openid.WrongState, openid.FlowExpired, openid.Replayed:
+	case identities.OpenIDWrongState, identities.OpenIDFlowExpired, identities.OpenIDReplayed:
 		page.Advice = "This login was started in another browser, took more than ten minutes, or was finished before. Start again."
-	case openid.Unreachable:
+	case identities.OpenIDUnreachable:
 		status = http.StatusServiceUnavailable
 		page.Problem, page.Advice = "Single sign-on cannot be reached.", "Try again in a moment. Users with a password can still log in with it."
 	}
@@ -127,7 +126,7 @@ func (h *loginHandler) showOpenIDFailure(c *httpserver.Call, f *openid.Failure, 
 }
 
 func (h *loginHandler) flowCookie() string {
-	if h.openID.Provider.Secure() {
+	if h.openID.IsOverTLS() {
 		return secureFlowCookie
 	}
 	return plainFlowCookie
@@ -138,6 +137,6 @@ func (h *loginHandler) flowCookie() string {
 func (h *loginHandler) setFlowCookie(c *fiber.Ctx, value string, lifetime time.Duration) {
 	c.Cookie(&fiber.Cookie{
 		Name: h.flowCookie(), Value: value, Path: "/", MaxAge: max(-1, int(lifetime/time.Second)), HTTPOnly: true,
-		SameSite: fiber.CookieSameSiteLaxMode, Secure: h.openID.Provider.Secure(),
+		SameSite: fiber.CookieSameSiteLaxMode, Secure: h.openID.IsOverTLS(),
 	})
 }

@@ -52,6 +52,58 @@ type OpenIDThrottle interface {
 }
 
 // FinishOpenID is the answer of the provider, by way of a browser.
+// What package openid and front ends name.
+type (
+	// OpenIDFailure is why a login with a provider failed.
+	OpenIDFailure = openid.Failure
+	// OpenIDCallback is what a browser brings back from the provider.
+	OpenIDCallback = openid.Callback
+	// OpenIDStart is where to send a browser to, and what it has to bring back.
+	OpenIDStart = openid.Started
+)
+
+// The reasons of failures that front ends explain.
+const (
+	OpenIDNoRole      = openid.NoRole
+	OpenIDNoGroups    = openid.NoGroups
+	OpenIDDisabled    = openid.Disabled
+	OpenIDWrongState  = openid.WrongState
+	OpenIDFlowExpired = openid.FlowExpired
+	OpenIDReplayed    = openid.Replayed
+	OpenIDUnreachable = openid.Unreachable
+)
+
+const (
+	// OpenIDCallbackPath is the path that the provider sends browsers back to.
+	OpenIDCallbackPath = openid.CallbackPath
+	// OpenIDFlowLifetime is how long a login at the provider may take.
+	OpenIDFlowLifetime = openid.FlowLifetime
+)
+
+// Label returns the label of the button that leads to the provider.
+func (l *OpenIDLogins) Label() string { return l.Provider.Label() }
+
+// Failing returns since when the provider cannot be reached, zero where it can.
+func (l *OpenIDLogins) Failing() time.Time { return l.Provider.Failing() }
+
+// IsOverTLS reports whether browsers come back from the provider over TLS.
+func (l *OpenIDLogins) IsOverTLS() bool { return l.Provider.Secure() }
+
+// LogoutURL returns where the session at the provider is ended, "" where that is not known.
+// back is the page of this server to come back to.
+func (l *OpenIDLogins) LogoutURL(back string) string { return l.Provider.LogoutURL(back) }
+
+// Start begins a login that leads to the page next. former is the secret of the session that
+// the browser has, "" for none. The error is an *OpenIDFailure or a fault.Unavailable.
+func (l *OpenIDLogins) Start(ctx context.Context, next, former string) (*OpenIDStart, error) {
+	started, err := l.Provider.Start(ctx, next, former)
+	var failure *openid.Failure
+	if err == nil || errors.As(err, &failure) {
+		return started, err
+	}
+	return nil, fault.New(fault.Unavailable, "This node cannot log you in yet: %s.", err)
+}
+
 type FinishOpenID struct {
 	openid.Callback
 	Address netip.Addr

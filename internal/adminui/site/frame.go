@@ -8,11 +8,11 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/openid"
 )
 
 // Frame is what every page has around it. A page's struct embeds it; get one
@@ -70,7 +70,7 @@ func (s *Site) NewFrame(c *httpserver.Call, title, section string) Frame {
 		Title: title, Theme: themeOf(c.Ctx), Here: c.OriginalURL(), Address: c.Address.String(),
 		Node: s.Node, Version: s.Version, Now: s.Now().UTC(), Principal: c.Principal,
 	}
-	if c.Path() == openid.CallbackPath { // its address holds a code, and is good for one request
+	if c.Path() == identities.OpenIDCallbackPath { // its address holds a code, and is good for one request
 		f.Here = "/login"
 	}
 	if c.Principal == nil {
