@@ -49,6 +49,7 @@ func (a *App) serverOptions() httpserver.Options {
 		Clients:     a.live.clients,
 		SecretPaths: api.SecretPaths(),
 		Logger:      a.log,
+		CountToken:  func(o identity.LoginOutcome) { a.metrics.CountLogin(identity.ByToken, o) },
 		Observe:     a.observe, Tracer: a.tracer, CheckLogRatio: a.settings.CheckLogRatio,
 	}
 	// The host is not checked where DNS rebinding cannot work: with TLS, because the
@@ -140,7 +141,8 @@ func originsOf(a *App) operations.Origins {
 func loginsOf(a *App, throttle *httpserver.Throttle) *identities.Logins {
 	store := a.backends.store
 	return &identities.Logins{
-		Users: store.Identities, Factors: store.Factors, Throttle: throttle, Failed: &a.failed, PasswordUsers: a.settings.PasswordUsers, Now: time.Now,
+		Users: store.Identities, Factors: store.Factors, Throttle: throttle, Failed: &a.failed, Counter: a.metrics,
+		PasswordUsers: a.settings.PasswordUsers, Now: time.Now,
 		Sessions: identities.NewSessions(identities.SessionOptions{
 			Store: store.Identities, Pending: store.Factors, UsersRevision: a.catalog.UsersRevision, RequireTOTP: a.live.requireTOTP, Now: time.Now,
 		}),
@@ -153,14 +155,14 @@ func openIDOf(a *App, logins *identities.Logins, throttle *httpserver.Throttle) 
 		return nil
 	}
 	return &identities.OpenIDLogins{
-		Provider: a.openID, Users: a.backends.store.Identities, Sessions: logins.Sessions, Throttle: throttle, Failed: &a.failed,
+		Provider: a.openID, Users: a.backends.store.Identities, Sessions: logins.Sessions, Throttle: throttle, Failed: &a.failed, Counter: a.metrics,
 		Reserved: a.settings.PasswordUsers, Now: time.Now,
 	}
 }
 
 // twoFactorOf returns the use cases of a user's own second factor.
 func twoFactorOf(a *App, throttle *httpserver.Throttle) *identities.TwoFactor {
-	return &identities.TwoFactor{Store: a.backends.store.Factors, Throttle: throttle, Failed: &a.failed, Now: time.Now}
+	return &identities.TwoFactor{Store: a.backends.store.Factors, Throttle: throttle, Failed: &a.failed, Counter: a.metrics, Now: time.Now}
 }
 
 // connectOf returns the use cases of connecting gateways to this node.

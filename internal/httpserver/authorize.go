@@ -125,7 +125,15 @@ func (s *Server) holder(address netip.Addr, secret string) (*Principal, error) {
 // badToken counts a guess and says what is wrong. Only the holder of a secret
 // is informed that it was revoked or has expired.
 func (s *Server) badToken(address netip.Addr, secret string, found bool, token *identity.Token) error {
-	if wait := s.o.Throttle.BadToken(context.Background(), address); wait > 0 {
+	wait := s.o.Throttle.BadToken(context.Background(), address)
+	if s.o.CountToken != nil {
+		outcome := identity.LoginRefused
+		if wait > 0 {
+			outcome = identity.LoginThrottled
+		}
+		s.o.CountToken(outcome)
+	}
+	if wait > 0 {
 		return &RetryError{fault.New(fault.TooMany, "Too many wrong tokens came from this address; wait before you try another."), wait}
 	}
 	switch {

@@ -53,6 +53,8 @@ type Options struct {
 	Sessions Sessions
 	// Observe is called for every answer of a route; nil for none. It must not keep a.
 	Observe func(a *Answered)
+	// CountToken is called for every wrong token with what came of it; nil for none.
+	CountToken func(identity.LoginOutcome)
 	// Tracer makes the spans of requests; nil for none.
 	Tracer *tracing.Tracer
 	// CheckLogRatio is how many of the requests of doors are in the access log, 0 to 1.

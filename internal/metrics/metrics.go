@@ -29,6 +29,7 @@ type Metrics struct {
 	calls        Calls
 	jobs         *prometheus.GaugeVec
 	jobRuns      *prometheus.CounterVec
+	logins       *prometheus.CounterVec
 
 	// byPolicy keeps the counters of each policy by name, so that counting a
 	// check builds no label.
@@ -87,13 +88,14 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 		jobRuns: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stint_job_runs_total", Help: "Runs of a job on this node, by result: succeeded or failed.",
 		}, []string{"task", "result"}),
+		logins: newLogins(),
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "stint_build_info", Help: "1, with the build and the node as labels.",
 		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Commit, "goversion": build.Go, "node": node},
 	})
 	info.Set(1)
-	m.registry.MustRegister(m.checks, m.shadow, m.reservations, m.reports, m.degraded, m.requests, m.checkTimes, m.calls.redis, m.calls.database, m.jobs, m.jobRuns, info,
+	m.registry.MustRegister(m.checks, m.shadow, m.reservations, m.reports, m.degraded, m.requests, m.checkTimes, m.calls.redis, m.calls.database, m.jobs, m.jobRuns, m.logins, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(panics{})
 	m.gauge("stint_log_outage", "1 while the timestamp log is unreachable.", boolean(g.Outage))

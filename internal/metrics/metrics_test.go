@@ -14,6 +14,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -66,6 +67,8 @@ func TestDecisionsAreCountedByPolicyAndNeverByKey(t *testing.T) {
 	m.DatabaseCall("read", time.Millisecond, errors.New("away"))
 	m.JobRun("daily-report", time.Unix(1_700_000_000, 0), true)
 	m.JobRun("daily-report", time.Now(), false)
+	m.CountLogin(identity.ByPassword, identity.LoginRefused)
+	m.CountLogin(identity.ByToken, identity.LoginThrottled)
 	text := scrape(t, m)
 	for _, want := range []string{
 		`stint_checks_total{decision="allowed",policy="default"} 4`,
@@ -91,6 +94,8 @@ func TestDecisionsAreCountedByPolicyAndNeverByKey(t *testing.T) {
 		`stint_database_transaction_duration_seconds_count{kind="read",result="error"} 1`,
 		`stint_job_last_success_timestamp_seconds{task="daily-report"} 1.7e+09`,
 		`stint_job_runs_total{result="failed",task="daily-report"} 1`,
+		`stint_logins_total{method="password",outcome="refused"} 1`, `stint_logins_total{method="token",outcome="throttled"} 1`,
+		`stint_logins_total{method="openid",outcome="failed"} 0`, `stint_logins_total{method="password",outcome="pending"} 0`,
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("missing: %s", want)

@@ -18,6 +18,7 @@ type Logins struct {
 	Factors  FactorFinder
 	Throttle LoginThrottle
 	Failed   *FailedLogins // nil: failures are not recorded
+	Counter  LoginCounter  // nil: attempts are not counted
 	// PasswordUsers are the names of the only users who may log in with a password, nil
 	// for all.
 	PasswordUsers []string
@@ -80,7 +81,17 @@ type LoggedIn struct{ Session, Pending string }
 // factor. The attempt is counted before the password is looked at, and takes as long for
 // a name that no user has. The error is a *ThrottledLogin or a *WrongPassword, or a
 // fault.Conflict if the user was changed while the password was verified.
-func (l *Logins) LogIn(ctx context.Context, r LogIn) (in LoggedIn, err error) {
+func (l *Logins) LogIn(ctx context.Context, r LogIn) (LoggedIn, error) {
+	in, err := l.logIn(ctx, r)
+	outcome := outcomeOf(err)
+	if err == nil && in.Pending != "" {
+		outcome = identity.LoginPending
+	}
+	count(l.Counter, identity.ByPassword, outcome)
+	return in, err
+}
+
+func (l *Logins) logIn(ctx context.Context, r LogIn) (in LoggedIn, err error) {
 	if wait := l.Throttle.Login(ctx, r.Address, r.Name); wait > 0 {
 		return in, l.throttled(r.Address, wait)
 	}
@@ -177,6 +188,12 @@ func (l *Logins) Awaits(ctx context.Context, pending string) (name string, err e
 // *WrongCode, a fault.NotFound where the login has ended, or a fault.Conflict if the user
 // was changed.
 func (l *Logins) Confirm(ctx context.Context, r ConfirmLogin) (secret string, err error) {
+	secret, err = l.confirm(ctx, r)
+	count(l.Counter, identity.LoginMethodOfCode(r.Code), outcomeOf(err))
+	return secret, err
+}
+
+func (l *Logins) confirm(ctx context.Context, r ConfirmLogin) (secret string, err error) {
 	pending := identity.HashSecret(r.Pending)
 	user, err := l.Sessions.Pending.FindPendingLogin(ctx, pending[:])
 	if err != nil {

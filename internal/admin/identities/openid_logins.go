@@ -24,6 +24,7 @@ type OpenIDLogins struct {
 	Sessions *Sessions
 	Throttle OpenIDThrottle
 	Failed   *FailedLogins // nil: failures are not recorded
+	Counter  LoginCounter  // nil: attempts are not counted
 	// Reserved are names that no user of the provider gets.
 	Reserved []string
 	Now      func() time.Time
@@ -51,7 +52,6 @@ type OpenIDThrottle interface {
 	FinishFlow(ctx context.Context, state string) bool
 }
 
-// FinishOpenID is the answer of the provider, by way of a browser.
 // What package openid and front ends name.
 type (
 	// OpenIDFailure is why a login with a provider failed.
@@ -104,6 +104,7 @@ func (l *OpenIDLogins) Start(ctx context.Context, next, former string) (*OpenIDS
 	return nil, fault.New(fault.Unavailable, "This node cannot log you in yet: %s.", err)
 }
 
+// FinishOpenID is the answer of the provider, by way of a browser.
 type FinishOpenID struct {
 	openid.Callback
 	Address netip.Addr
@@ -125,6 +126,7 @@ var openIDActor = audit.SystemActor("openid")
 // changed in between.
 func (l *OpenIDLogins) Finish(ctx context.Context, r FinishOpenID) (*OpenIDSession, error) {
 	session, err := l.finish(ctx, r)
+	count(l.Counter, identity.ByOpenID, outcomeOf(err))
 	var failure *openid.Failure
 	if errors.As(err, &failure) && l.Failed != nil {
 		name := ""

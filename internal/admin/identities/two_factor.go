@@ -18,6 +18,7 @@ type TwoFactor struct {
 	Store    TwoFactorStore
 	Throttle LoginThrottle
 	Failed   *FailedLogins // nil: failures are not recorded
+	Counter  LoginCounter  // nil: attempts are not counted
 	Now      func() time.Time
 }
 
@@ -114,7 +115,7 @@ func (t *TwoFactor) IsFreshLogin(began time.Time) bool {
 func (t *TwoFactor) Confirm(ctx context.Context, c admin.Caller, r ConfirmTOTP) ([]string, error) {
 	if !r.LoggedIn {
 		if wait := t.Throttle.Login(ctx, c.Address, c.Actor.Name); wait > 0 {
-			return nil, t.throttled(c, wait)
+			return nil, t.throttled(c, identity.ByPassword, wait)
 		}
 		if _, err := t.verifyPassword(ctx, c, r.Password); err != nil {
 			return nil, err
@@ -149,8 +150,9 @@ func (t *TwoFactor) RenewRecoveryCodes(ctx context.Context, c admin.Caller, code
 		return nil, err
 	}
 	codes, hashes := identity.NewRecoveryCodes()
-	if err := t.Store.RenewRecoveryCodes(ctx, c.Actor, c.Actor.ID, factor, hashes); err != nil {
-		return nil, t.failed(c, err)
+	err = t.Store.RenewRecoveryCodes(ctx, c.Actor, c.Actor.ID, factor, hashes)
+	if err := t.used(c, code, err); err != nil {
+		return nil, err
 	}
 	t.Throttle.LoggedIn(ctx, c.Address, c.Actor.Name)
 	return codes, nil
@@ -167,8 +169,9 @@ func (t *TwoFactor) Disable(ctx context.Context, c admin.Caller, password, code 
 	if err != nil {
 		return err
 	}
-	if err := t.Store.DisableTOTP(ctx, c.Actor, user.ID, user.PasswordHash, factor); err != nil {
-		return t.failed(c, err)
+	err = t.Store.DisableTOTP(ctx, c.Actor, user.ID, user.PasswordHash, factor)
+	if err := t.used(c, code, err); err != nil {
+		return err
 	}
 	t.Throttle.LoggedIn(ctx, c.Address, c.Actor.Name)
 	return nil
@@ -182,32 +185,39 @@ func (t *TwoFactor) verifyPassword(ctx context.Context, c admin.Caller, password
 		return nil, err
 	}
 	if !identity.VerifyPassword(user.PasswordHash, password) {
+		count(t.Counter, identity.ByPassword, identity.LoginRefused)
 		if t.Failed != nil {
 			t.Failed.Wrong(user, c.Address, t.Now())
 		}
 		return nil, fault.Field("password", "is wrong")
 	}
+	count(t.Counter, identity.ByPassword, identity.LoginOK)
 	return user, nil
 }
 
-func (t *TwoFactor) throttled(c admin.Caller, wait time.Duration) error {
+func (t *TwoFactor) throttled(c admin.Caller, by identity.LoginMethod, wait time.Duration) error {
+	count(t.Counter, by, identity.LoginThrottled)
 	if t.Failed != nil {
 		t.Failed.Refused(c.Address, t.Now())
 	}
 	return &ThrottledLogin{wait}
 }
 
-// factor counts an attempt and returns the factor that was typed.
+// factor counts an attempt in the limits and returns the factor that was typed.
 func (t *TwoFactor) factor(ctx context.Context, c admin.Caller, typed string) (identity.SecondFactor, error) {
 	if wait := countCode(ctx, t.Throttle, typed, c.Address, c.Actor.Name); wait > 0 {
-		return identity.SecondFactor{}, t.throttled(c, wait)
+		return identity.SecondFactor{}, t.throttled(c, identity.LoginMethodOfCode(typed), wait)
 	}
 	factor, err := findFactor(ctx, t.Store, c.Actor.ID, typed, t.Now())
-	return factor, t.failed(c, err)
+	if err != nil {
+		err = t.used(c, typed, err)
+	}
+	return factor, err
 }
 
-// failed counts a wrong code and returns its error.
-func (t *TwoFactor) failed(c admin.Caller, err error) error {
+// used counts what came of a code, and returns err.
+func (t *TwoFactor) used(c admin.Caller, typed string, err error) error {
+	count(t.Counter, identity.LoginMethodOfCode(typed), outcomeOf(err))
 	if codeFault(err) != nil && t.Failed != nil {
 		t.Failed.WrongCode(&identity.User{ID: c.Actor.ID, Name: c.Actor.Name}, c.Address, t.Now())
 	}

@@ -1,0 +1,43 @@
+package identity
+
+// LoginMethod is what somebody proves to be a user by, or the holder of a token.
+type LoginMethod string
+
+// The methods.
+const (
+	ByPassword     LoginMethod = "password"
+	ByTOTP         LoginMethod = "totp" // a code of an authenticator app
+	ByRecoveryCode LoginMethod = "recovery_code"
+	ByOpenID       LoginMethod = "openid"
+	ByToken        LoginMethod = "token"
+)
+
+// LoginOutcome is what came of an attempt.
+type LoginOutcome string
+
+// The outcomes.
+const (
+	LoginOK        LoginOutcome = "ok"
+	LoginPending   LoginOutcome = "pending" // the password was right, a code is awaited
+	LoginRefused   LoginOutcome = "refused"
+	LoginThrottled LoginOutcome = "throttled" // too many before it; nothing was looked at
+	LoginFailed    LoginOutcome = "failed"    // the database or the provider did not answer
+)
+
+// LoginOutcomes returns what may come of each method. A right token is none: it comes with
+// every request.
+func LoginOutcomes() map[LoginMethod][]LoginOutcome {
+	all := []LoginOutcome{LoginOK, LoginRefused, LoginThrottled, LoginFailed}
+	return map[LoginMethod][]LoginOutcome{
+		ByPassword: append([]LoginOutcome{LoginPending}, all...), ByTOTP: all, ByRecoveryCode: all, ByOpenID: all,
+		ByToken: {LoginRefused, LoginThrottled},
+	}
+}
+
+// LoginMethodOfCode returns the method of what somebody typed as a second factor.
+func LoginMethodOfCode(typed string) LoginMethod {
+	if IsRecoveryCode(typed) {
+		return ByRecoveryCode
+	}
+	return ByTOTP
+}
