@@ -90,6 +90,8 @@ func TestEveryButtonThatChangesSomethingLeavesAnEntryInTheAudit(t *testing.T) {
 	w.notifications()
 	w.views()
 	w.press(pressed{route: "/jobs/:name/run", path: "/jobs/archive-blocks/run", action: "job.run"})
+	own := url.Values{"current_password": {password}, "password": {"another horse battery"}} // which ends the session
+	w.press(pressed{route: "/account/password", form: own, action: "user.update", before: true, after: true})
 	for _, r := range n.routes {
 		if r.Method == http.MethodPost && !w.seen[r.Path] && !slices.Contains(leavesNothing, r.Path) {
 			t.Errorf("whether %s leaves an entry in the audit is not tested", r.Path)

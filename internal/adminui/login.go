@@ -48,7 +48,7 @@ func (h *loginHandler) routes() []httpserver.Route {
 }
 
 func (h *loginHandler) showLogin(c *httpserver.Call) error {
-	page := site.LoginPage{Next: site.OwnPath(c.Query("next", "/")), Ended: c.Query("ended") != "", AskPassword: c.Query("password") != ""}
+	page := site.LoginPage{Next: site.OwnPath(c.Query("next", "/")), Ended: c.Query("ended") != "", AskPassword: c.Query("password") != "" || c.Query("changed") != "", Changed: c.Query("changed") != ""}
 	if c.Query("out") != "" && h.openID != nil {
 		page.LoggedOut, page.LogoutURL = true, h.openID.LogoutURL("/login")
 	}

@@ -278,6 +278,8 @@ func TestOnlyNamedUsersLogInWithAPassword(t *testing.T) {
 func TestTheCallbackIsThrottledAndFillsNoAudit(t *testing.T) {
 	p := openidprovider.New(t)
 	n := openIDNode(t, p, nil)
+	v.get("/account").is(http.StatusOK).lacks("Current password")
+	v.post("/account/password", url.Values{"current_password": {""}, "password": {"another good password"}}).is(http.StatusConflict)
 	n.logsInAs(p, map[string]any{"groups": "staff"})
 	v := n.visitor(t)
 	answer := v.callback("/login/oidc")

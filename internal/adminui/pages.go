@@ -29,12 +29,14 @@ type Deps struct {
 	OpenID   *identities.OpenIDLogins // nil without an OpenID provider
 	// TwoFactor sets up the second factor of the user who asks.
 	TwoFactor *identities.TwoFactor
-	Tokens    *identities.Tokens
-	Connect   *operations.Connect
-	Users     *identities.Users
-	Audit     *operations.Audit
-	Bouncers  *admin.Bouncers
-	Catalog   site.View
+	// OwnPassword changes the password of the user who asks.
+	OwnPassword *identities.OwnPassword
+	Tokens      *identities.Tokens
+	Connect     *operations.Connect
+	Users       *identities.Users
+	Audit       *operations.Audit
+	Bouncers    *admin.Bouncers
+	Catalog     site.View
 
 	// Offenders counts what was refused; nil leaves those figures out.
 	Detection *admin.Detection
@@ -136,7 +138,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 	all := append(s.StaticRoutes(), policies.Routes()...)
 	all = append(all, (&profiles.Handler{Site: s, Profiles: d.Profiles}).Routes()...)
 	all = append(all, administration.Routes(s, administration.Deps{
-		Bouncers: d.Bouncers, Reports: d.Reports, Jobs: d.Jobs, Notifications: d.Notifications, Connect: d.Connect, Tokens: d.Tokens, Users: d.Users, TwoFactor: d.TwoFactor,
+		Bouncers: d.Bouncers, Reports: d.Reports, Jobs: d.Jobs, Notifications: d.Notifications, Connect: d.Connect, Tokens: d.Tokens, Users: d.Users, TwoFactor: d.TwoFactor, OwnPassword: d.OwnPassword,
 		Settings: d.Settings, Build: d.Build, Crawlers: d.Crawlers, Origins: d.Origins,
 	})...)
 	for _, h := range handlers {

@@ -102,7 +102,8 @@ func (a *App) apiDeps(use useCases) api.Deps {
 func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pages, error) {
 	logins := loginsOf(a, throttle)
 	d := adminui.Deps{
-		Policies: use.policies, Entries: a.entries, Logins: logins, OpenID: openIDOf(a, logins, throttle), TwoFactor: twoFactorOf(a, throttle), Tokens: use.tokens, Connect: connectOf(a, use.tokens), Users: use.users, Audit: use.audit,
+		Policies: use.policies, Entries: a.entries, Logins: logins, OpenID: openIDOf(a, logins, throttle), TwoFactor: twoFactorOf(a, throttle), OwnPassword: ownPasswordOf(a, throttle),
+		Tokens: use.tokens, Connect: connectOf(a, use.tokens), Users: use.users, Audit: use.audit,
 		Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Reports: use.reports, Notifications: notificationsOf(a),
 		Detection: a.detection, Views: use.views, Events: a.events, Health: a.status.health,
 		Undo: use.undo, Bouncers: a.bouncers, Crawlers: operations.Crawlers{Verifier: a.crawlers}, Origins: originsOf(a),
@@ -163,6 +164,11 @@ func openIDOf(a *App, logins *identities.Logins, throttle *httpserver.Throttle) 
 // twoFactorOf returns the use cases of a user's own second factor.
 func twoFactorOf(a *App, throttle *httpserver.Throttle) *identities.TwoFactor {
 	return &identities.TwoFactor{Store: a.backends.store.Factors, Throttle: throttle, Failed: &a.failed, Counter: a.metrics, Now: time.Now}
+}
+
+// ownPasswordOf returns the use case of changing one's own password.
+func ownPasswordOf(a *App, throttle *httpserver.Throttle) *identities.OwnPassword {
+	return &identities.OwnPassword{Store: a.backends.store.Identities, Throttle: throttle, Failed: &a.failed, Counter: a.metrics, Now: time.Now}
 }
 
 // connectOf returns the use cases of connecting gateways to this node.

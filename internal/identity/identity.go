@@ -146,4 +146,7 @@ type UserUpdate struct {
 	PasswordHash *string
 	Disabled     *bool
 	RemoveTOTP   bool // takes the second factor away
+	// Verified is the password hash that the present password was verified against; where it
+	// is no longer the user's, nothing is changed. Empty where nobody gave a password.
+	Verified string
 }

@@ -98,8 +98,12 @@ func (u *Users) checkLocal(ctx context.Context, id string) error {
 	return e
 }
 
-// SetPassword changes the password of a user and ends the user's sessions.
+// SetPassword changes the password of another user and ends the user's sessions. The own one
+// is changed by OwnPassword, which asks for the present one.
 func (u *Users) SetPassword(ctx context.Context, c admin.Caller, id, password string) (*identity.User, error) {
+	if c.Actor.Kind == audit.User && c.Actor.ID == id {
+		return nil, fault.New(fault.Forbidden, "You cannot set your own password here: change it on the page of your account, with the present one.")
+	}
 	hash, err := hashPassword(password)
 	if err != nil {
 		return nil, err

@@ -27,8 +27,9 @@ type accountPage struct {
 	Codes       []string // recovery codes, shown once
 	Renewed     bool     // the codes replace others
 	FieldErrors form.FieldErrors
-	Failed      string // the form whose fields are wrong: setup, renew or disable
+	Failed      string // the form whose fields are wrong: setup, renew, disable or password
 	AskPassword bool   // of the set-up
+	HasPassword bool   // false for users of an OpenID provider
 }
 
 // totpSetUp is a secret as an app reads it.
@@ -44,7 +45,8 @@ func (p accountPage) CodesText() string { return strings.Join(p.Codes, "\n") }
 // accountHandler has users look after their own login.
 type accountHandler struct {
 	*site.Site
-	factors *identities.TwoFactor
+	factors  *identities.TwoFactor
+	password *identities.OwnPassword
 }
 
 func (h *accountHandler) routes() []httpserver.Route {
@@ -54,6 +56,7 @@ func (h *accountHandler) routes() []httpserver.Route {
 		h.Post("/account/totp", identity.Account, h.confirmTOTP),
 		h.Post("/account/totp/recovery", identity.Account, h.renewCodes),
 		h.Post("/account/totp/disable", identity.Account, h.disableTOTP),
+		h.Post("/account/password", identity.Account, h.changePassword),
 	}
 }
 
@@ -73,6 +76,9 @@ func (h *accountHandler) showAccount(c *httpserver.Call) error {
 
 func (h *accountHandler) render(c *httpserver.Call, status int, page accountPage) (err error) {
 	if page.TOTP, err = h.factors.Find(c.Context(), site.CallerOf(c)); err != nil {
+		return err
+	}
+	if page.HasPassword, err = h.password.Has(c.Context(), site.CallerOf(c)); err != nil {
 		return err
 	}
 	return h.Render(c, status, "account", page)
@@ -184,6 +190,21 @@ func (h *accountHandler) disableTOTP(c *httpserver.Call) error {
 		return h.refuse(c, err, "disable", h.newPage(c, ""))
 	}
 	return h.Redirect(c, "/account?done=off")
+}
+
+// changePassword ends all sessions of the user, this one too.
+func (h *accountHandler) changePassword(c *httpserver.Call) error {
+	values, err := form.Read(c)
+	if err != nil {
+		return err
+	}
+	err = h.password.Change(c.Context(), site.CallerOf(c), identities.ChangePassword{
+		Current: values.Get("current_password"), Password: values.Get("password"),
+	})
+	if err != nil {
+		return h.refuse(c, err, "password", h.newPage(c, ""))
+	}
+	return h.Redirect(c, "/login?changed=yes")
 }
 
 // refuse shows the page again with what is wrong in one of its forms.

@@ -21,6 +21,7 @@ type Deps struct {
 	Tokens        *identities.Tokens
 	Users         *identities.Users
 	TwoFactor     *identities.TwoFactor
+	OwnPassword   *identities.OwnPassword
 	// Settings are shown as they are: secrets must be hidden in them already.
 	Settings func() []Setting
 	Build    buildinfo.Info
@@ -42,7 +43,7 @@ func Routes(s *site.Site, d Deps) []httpserver.Route {
 		&connectHandler{Site: s, connect: d.Connect},
 		&tokensHandler{Site: s, tokens: d.Tokens},
 		&usersHandler{Site: s, users: d.Users},
-		&accountHandler{Site: s, factors: d.TwoFactor},
+		&accountHandler{Site: s, factors: d.TwoFactor, password: d.OwnPassword},
 		&settingsHandler{Site: s, settings: d.Settings, build: d.Build, crawlers: d.Crawlers, origins: d.Origins},
 	}
 	var all []httpserver.Route

@@ -120,7 +120,7 @@ func (h *usersHandler) setPassword(c *httpserver.Call) error {
 		return err
 	}
 	if _, err := h.users.SetPassword(c.Context(), site.CallerOf(c), id, values.Get("password")); err != nil {
-		page := usersPage{NewRole: string(identity.Operator), FieldErrors: form.FieldErrors{}, Edit: id}
+		page := usersPage{NewRole: string(identity.Viewer), FieldErrors: form.FieldErrors{}, Edit: id}
 		if err := page.FieldErrors.Add(err); err != nil {
 			return err
 		}

@@ -31,6 +31,8 @@ type LoginPage struct {
 	// is ended at LogoutURL, "" where that is not known.
 	LoggedOut bool
 	LogoutURL string
+	// Changed says that the password was changed, which ended all sessions.
+	Changed bool
 }
 
 // OpenIDChoice leads from the login page to the OpenID provider.

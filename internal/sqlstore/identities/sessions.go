@@ -38,7 +38,7 @@ DELETE FROM known_logins WHERE user_id = $1 AND (last_at < $2 OR address NOT IN
 	readKnownLogins   = `SELECT u.name, k.address, k.last_at FROM known_logins k JOIN users u ON u.id = k.user_id`
 )
 
-// errRaced refuses a login whose password was right a moment ago.
+// errRaced refuses what a password was right for a moment ago.
 func errRaced() error {
 	return fault.New(fault.Conflict, "This account was changed while you logged in; log in again.")
 }

@@ -160,6 +160,9 @@ func (s *Store) UpdateUser(ctx context.Context, by audit.Actor, id string, u ide
 		if u.PasswordHash != nil && before.Source() != identity.Local {
 			return errNoPassword(before)
 		}
+		if u.Verified != "" && u.Verified != before.PasswordHash {
+			return errRaced()
+		}
 		var changed []string
 		after, changed = In(t).updated(before, u)
 		if len(changed) == 0 {

@@ -1,0 +1,173 @@
+package identities_test
+
+import (
+	"errors"
+	"maps"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/identities"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+// tally counts logins by method and outcome.
+type tally map[string]int
+
+func (c tally) CountLogin(by identity.LoginMethod, outcome identity.LoginOutcome) {
+	c[string(by)+" "+string(outcome)]++
+}
+
+// is checks what was counted since the last call.
+func (c tally) is(t *testing.T, what string, want tally) {
+	t.Helper()
+	if !maps.Equal(c, want) {
+		t.Errorf("%s: counted %v, want %v", what, c, want)
+	}
+	clear(c)
+}
+
+func (f *fixture) throttle() *httpserver.Throttle {
+	now := func() time.Time { return f.now }
+	return httpserver.NewThrottle(httpserver.ThrottleOptions{Shared: memlog.New(memlog.Options{Now: now}), Known: f.catalog.KnownLogin})
+}
+
+func (f *fixture) code(t *testing.T, secret identity.TOTPSecret) string {
+	t.Helper()
+	code, err := totp.GenerateCode(secret.Text(), f.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code
+}
+
+func TestLoginsAreCountedByMethodAndOutcome(t *testing.T) {
+	f := newFixture(t, migrated.SQLite(t))
+	counted, now, ctx := tally{}, func() time.Time { return f.now }, t.Context()
+	logins := &identities.Logins{
+		Users: f.store.Identities, Sessions: f.sessions(), Factors: f.store.Factors, Throttle: f.throttle(), Counter: counted, Now: now,
+	}
+	bob := f.addUser(t, "bob", "admin")
+	from := netip.MustParseAddr("203.0.113.7")
+	logIn := func(name, typed string) identities.LoggedIn {
+		in, _ := logins.LogIn(ctx, identities.LogIn{Name: name, Password: typed, Address: from})
+		return in
+	}
+	logIn("bob", "wrong")
+	logIn("nobody", password)
+	logIn("bob", password)
+	counted.is(t, "by password", tally{"password refused": 2, "password ok": 1})
+
+	secret, codes := storetest.SetUpTOTP(t, f.store.Factors, bob.ID)
+	confirm := func(pending, typed string) {
+		_, _ = logins.Confirm(ctx, identities.ConfirmLogin{Pending: pending, Code: typed, Address: from})
+	}
+	pending := logIn("bob", password).Pending
+	confirm(pending, "12345")
+	confirm(pending, f.code(t, secret))
+	confirm(pending, f.code(t, secret)) // it has ended
+	confirm(logIn("bob", password).Pending, codes[0])
+	counted.is(t, "by code", tally{"password pending": 2, "totp refused": 2, "totp ok": 1, "recovery_code ok": 1})
+
+	for range 12 {
+		logIn("bob", "wrong")
+	}
+	if counted["password throttled"] == 0 || counted["password refused"]+counted["password throttled"] != 12 {
+		t.Errorf("of 12 wrong passwords counted %v", counted)
+	}
+	clear(counted)
+	f.now = f.now.Add(25 * time.Hour)
+	f.store.Close()
+	logIn("bob", password)
+	counted.is(t, "without a database", tally{"password failed": 1})
+}
+
+func TestOnesOwnPasswordIsChangedWithThePresentOneAlone(t *testing.T) {
+	const next = "another horse battery"
+	onBoth(t, func(t *testing.T, f *fixture) {
+		ctx, counted, failed := t.Context(), tally{}, &identities.FailedLogins{}
+		own := &identities.OwnPassword{
+			Store: f.store.Identities, Throttle: f.throttle(), Failed: failed, Counter: counted, Now: func() time.Time { return f.now },
+		}
+		bob := f.addUser(t, "bob", "admin")
+		caller := admin.Caller{Actor: audit.Actor{Kind: audit.User, ID: bob.ID, Name: bob.Name}, Address: netip.MustParseAddr("203.0.113.7"), Access: []identity.Access{identity.Admin}}
+		sessions := f.sessions()
+		secret, err := sessions.Begin(ctx, bob, caller.Address, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		// Neither an admin's session nor a session of any role gets around it.
+		if _, err := f.users().SetPassword(ctx, caller, bob.ID, next); !fault.Is(err, fault.Forbidden) {
+			t.Errorf("an admin sets the own password without the present one: %v", err)
+		}
+		for field, r := range map[string]identities.ChangePassword{
+			"current_password": {Current: "wrong", Password: next}, "password": {Current: password, Password: "short"},
+		} {
+			if err := own.Change(ctx, caller, r); !isField(err, field) {
+				t.Errorf("%+v: got %v, want the field %s", r, err, field)
+			}
+		}
+		if err := own.Change(ctx, caller, identities.ChangePassword{Current: password, Password: password}); !isField(err, "password") {
+			t.Errorf("the present password again: %v", err)
+		}
+		counted.is(t, "refused and not changed", tally{"password refused": 1, "password ok": 1})
+		if l, err := sessions.Find(ctx, identity.HashSecret(secret)); err != nil || l == nil {
+			t.Fatalf("what failed ended the session: %v, %v", l, err)
+		}
+
+		var throttled *identities.ThrottledLogin
+		for range 20 {
+			if err = own.Change(ctx, caller, identities.ChangePassword{Current: "wrong", Password: next}); errors.As(err, &throttled) {
+				break
+			}
+		}
+		if throttled == nil || counted["password throttled"] != 1 {
+			t.Errorf("guessing is not limited: %v, %v", err, counted)
+		}
+		f.now = f.now.Add(2 * time.Hour)
+		if err := own.Change(ctx, caller, identities.ChangePassword{Current: password, Password: next}); err != nil {
+			t.Fatal(err)
+		}
+		if l, err := sessions.Find(ctx, identity.HashSecret(secret)); err != nil || l != nil {
+			t.Errorf("the session goes on: %v, %v", l, err)
+		}
+		u, err := f.store.Identities.FindUserByID(ctx, bob.ID)
+		if err != nil || !identity.VerifyPassword(u.PasswordHash, next) {
+			t.Errorf("the password is not the new one: %v", err)
+		}
+		r := &records{}
+		if err := failed.Flush(ctx, r); err != nil || len(r.all) == 0 || r.all[0].ObjectID != bob.ID {
+			t.Errorf("the audit has %+v, %v", r.all, err)
+		}
+	})
+}
+
+func TestWhoHasNoPasswordCannotChangeIt(t *testing.T) {
+	f := newFixture(t, migrated.SQLite(t))
+	own := &identities.OwnPassword{Store: f.store.Identities, Throttle: f.throttle(), Now: func() time.Time { return f.now }}
+	u, err := f.store.Identities.AddUser(t.Context(), ann.Actor, identity.User{Name: "kim", Role: identity.Viewer, Issuer: "https://id.example.com", Subject: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kim := admin.Caller{Actor: audit.Actor{Kind: audit.User, ID: u.ID, Name: u.Name}}
+	change := identities.ChangePassword{Password: "another horse battery"}
+	if err := own.Change(t.Context(), kim, change); !fault.Is(err, fault.Conflict) {
+		t.Errorf("a user of a provider gets a password: %v", err)
+	}
+	if has, err := own.Has(t.Context(), kim); err != nil || has {
+		t.Errorf("a user of a provider has a password: %v, %v", has, err)
+	}
+	token := admin.Caller{Actor: audit.Actor{Kind: audit.Token, ID: u.ID}}
+	if err := own.Change(t.Context(), token, change); !fault.Is(err, fault.Forbidden) {
+		t.Errorf("a token changes a password: %v", err)
+	}
+}

@@ -1,0 +1,84 @@
+package identities
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// OwnPassword is the use case of changing one's own password, which needs the present one:
+// whoever has borrowed a session must not be able to keep the account. The callers are
+// users, never tokens. Users.SetPassword sets those of others.
+type OwnPassword struct {
+	Store    OwnPasswordStore
+	Throttle LoginThrottle
+	Failed   *FailedLogins // nil: failures are not recorded
+	Counter  LoginCounter  // nil: attempts are not counted
+	Now      func() time.Time
+}
+
+// OwnPasswordStore keeps the passwords of users.
+type OwnPasswordStore interface {
+	FindUserByID(ctx context.Context, id string) (*identity.User, error)
+	// UpdateUser is as in UserStore. Where the password is no longer the verified one, it is
+	// a Conflict.
+	UpdateUser(ctx context.Context, by audit.Actor, id string, u identity.UserUpdate) (*identity.User, error)
+}
+
+// Has reports whether the caller has a password: a user of an OpenID provider has none, and no
+// token does.
+func (p *OwnPassword) Has(ctx context.Context, c admin.Caller) (bool, error) {
+	if c.Actor.Kind != audit.User {
+		return false, nil
+	}
+	user, err := p.Store.FindUserByID(ctx, c.Actor.ID)
+	return err == nil && user.Source() == identity.Local, err
+}
+
+// ChangePassword asks for another password of one's own.
+type ChangePassword struct{ Current, Password string }
+
+// Change replaces the caller's password and ends all sessions of the caller, this one too.
+// The attempt counts as a login does. The error is a *ThrottledLogin or a fault: of the field
+// "current_password" where that is wrong, of "password" where the new one cannot be taken.
+func (p *OwnPassword) Change(ctx context.Context, c admin.Caller, r ChangePassword) error {
+	if c.Actor.Kind != audit.User {
+		return fault.New(fault.Forbidden, "A token has no password; set that of a user.")
+	}
+	user, err := p.Store.FindUserByID(ctx, c.Actor.ID)
+	if err != nil {
+		return err
+	}
+	if user.Source() != identity.Local {
+		return fault.New(fault.Conflict, "You log in with an OpenID provider: change your password there.")
+	}
+	if err := identity.CheckPassword(r.Password); err != nil {
+		return fault.Field("password", "%s", err.Error())
+	}
+	if wait := p.Throttle.Login(ctx, c.Address, c.Actor.Name); wait > 0 {
+		count(p.Counter, identity.ByPassword, identity.LoginThrottled)
+		if p.Failed != nil {
+			p.Failed.Refused(c.Address, p.Now())
+		}
+		return &ThrottledLogin{wait}
+	}
+	if !identity.VerifyPassword(user.PasswordHash, r.Current) {
+		count(p.Counter, identity.ByPassword, identity.LoginRefused)
+		if p.Failed != nil {
+			p.Failed.Wrong(user, c.Address, p.Now())
+		}
+		return fault.Field("current_password", "is wrong")
+	}
+	count(p.Counter, identity.ByPassword, identity.LoginOK)
+	p.Throttle.LoggedIn(ctx, c.Address, c.Actor.Name)
+	if r.Password == r.Current {
+		return fault.Field("password", "is the present one; choose another")
+	}
+	hash := identity.HashPassword(r.Password)
+	_, err = p.Store.UpdateUser(ctx, c.Actor, user.ID, identity.UserUpdate{PasswordHash: &hash, Verified: user.PasswordHash})
+	return err
+}
