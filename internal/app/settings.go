@@ -53,6 +53,7 @@ type Settings struct {
 	LogLevel           string
 	LogFormat          string
 	CheckLogRatio      float64 // of the requests of doors
+	RecordPaths        bool    // of requests, in the database
 	Trace              TraceSettings
 	NodeName           string
 
@@ -177,6 +178,7 @@ func (s *Settings) options() []option {
 		{name: "log-level", preset: "info", value: oneOf(&s.LogLevel, "debug", "info", "warn", "error"), help: "debug, info, warn or error"},
 		{name: "log-format", preset: "text", value: oneOf(&s.LogFormat, "text", "json"), help: "text or json"},
 		{name: "check-log-ratio", preset: "off", value: ratio(&s.CheckLogRatio), help: "how many of the requests that ask for checks are in the log, with their keys: off or a share such as 1%"},
+		{name: "record-paths", preset: "true", value: flag(&s.RecordPaths), help: "false keeps the paths of requests out of the database: the traffic sample and refusals are recorded without them, and the preview of traps has nothing to show"},
 		{name: "trace-endpoint", value: hook(&s.Trace.Endpoint), help: "the URL that takes spans over OTLP as protobuf over HTTP, for example http://127.0.0.1:4318/v1/traces; off when empty"},
 		{name: "trace-ratio", preset: "1%", value: ratio(&s.Trace.Ratio), help: "how many of the requests that bring no traceparent are traced: off or a share such as 1%"},
 		{name: "notify-webhook-url", secret: true, value: hook(&n.WebhookURL), help: "a webhook that receives automatic blocks, proposals, outages and reports"},

@@ -36,6 +36,9 @@ type Options struct {
 	// TracePoints bounds the points that a minute adds to the traffic sample. Zero
 	// means 1,000.
 	SamplePoints int
+	// OmitPaths keeps the paths of requests out of what is written: those that checks and
+	// reports say, and the entry "path" of their meta.
+	OmitPaths bool
 }
 
 const shardCount = 32
@@ -58,11 +61,12 @@ func defaultTo(value *int, standard int) {
 // gate.Recorder, safe for use by many goroutines, and never waits for anything
 // but another Record of the same thirty-second of the keys.
 type Recorder struct {
-	node     string
-	sampling func() keyhash.Hash
-	shards   [shardCount]shard
-	distinct distinctMinutes
-	sampler  trafficSampler
+	node      string
+	omitPaths bool
+	sampling  func() keyhash.Hash
+	shards    [shardCount]shard
+	distinct  distinctMinutes
+	sampler   trafficSampler
 
 	draining sync.Mutex
 	overflow *overflow
@@ -77,7 +81,7 @@ var (
 func NewRecorder(o Options) *Recorder {
 	o = o.withDefaults()
 	r := &Recorder{
-		node: o.Node, overflow: newOverflow(),
+		node: o.Node, omitPaths: o.OmitPaths, overflow: newOverflow(),
 		sampling: sync.OnceValue(func() keyhash.Hash { return offences.SamplingHash(o.Secret()) }),
 		distinct: distinctMinutes{minutes: map[totalsID]*sketch{}},
 		sampler:  trafficSampler{maxPoints: o.SamplePoints, minutes: map[int64]*sampleMinute{}},
@@ -88,7 +92,7 @@ func NewRecorder(o Options) *Recorder {
 	}
 	for i := range r.shards {
 		r.shards[i] = shard{
-			limits: limits, minutes: map[int64]*minute{},
+			limits: limits, omitPaths: o.OmitPaths, minutes: map[int64]*minute{},
 			offences: newTopk[offenceKey, offenceValue](limits.keys),
 			traffic:  newTopk[trafficKey, trafficValue](limits.keys),
 		}
@@ -135,18 +139,26 @@ func (r *Recorder) Record(d *gate.Decision) {
 	if d.Shadow != nil {
 		r.distinct.add(offences.MinuteOf(d.Shadow.At.UnixMilli()), d.Shadow.Policy.ID, hash)
 	}
-	r.sampler.add(at, hash, key, d.Check.Cost, d.Check.Request.Value(conditions.Path), d.Outcome == gate.Allowed)
+	r.sampler.add(at, hash, key, d.Check.Cost, r.pathOf(d.Check.Request), d.Outcome == gate.Allowed)
 }
 
 // RecordReport adds the path that a report says to the traffic sample. What policies
 // decided about it is recorded by Record.
 func (r *Recorder) RecordReport(a *gate.Reported) {
-	path := a.Report.Request.Value(conditions.Path)
+	path := r.pathOf(a.Report.Request)
 	if path == "" || a.IsLate {
 		return
 	}
 	key := a.Report.Key.String()
 	r.sampler.addReport(a.At.UnixMilli(), r.hash(key), key, path)
+}
+
+// pathOf returns the path of a request that is recorded, "" for none.
+func (r *Recorder) pathOf(request *conditions.Request) string {
+	if r.omitPaths {
+		return ""
+	}
+	return request.Value(conditions.Path)
 }
 
 // additionalKey returns the key that the policy of an additional decision counts.

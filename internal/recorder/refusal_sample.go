@@ -2,9 +2,11 @@ package recorder
 
 import (
 	"encoding/binary"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/offences"
 )
 
@@ -34,6 +36,17 @@ func (i *refusalSample) reset() {
 // refusal returns a copy that shares no memory with i.
 func (i *refusalSample) refusal(source string) offences.Refusal {
 	return offences.Refusal{At: i.at, Boundary: i.boundary, RetryAt: i.retryAt, Source: source, Meta: unpackMeta(i.meta)}
+}
+
+// withoutPath returns meta, which is not changed, without the path of the request.
+func withoutPath(meta map[string]string) map[string]string {
+	name := conditions.Path.String()
+	if _, has := meta[name]; !has {
+		return meta
+	}
+	rest := maps.Clone(meta)
+	delete(rest, name)
+	return rest
 }
 
 // packMeta appends the pairs, by name, as many as there is room for.

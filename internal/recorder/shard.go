@@ -15,13 +15,15 @@ import (
 
 // shard counts the keys whose hash falls to it.
 type shard struct {
-	mu       sync.Mutex
-	limits   shardLimits
-	minutes  map[int64]*minute
-	newest   *minute // the one that nearly every check falls into
-	offences *topk[offenceKey, offenceValue]
-	carried  []offences.Offence // evicted with a row in the database, to which they belong
-	traffic  *topk[trafficKey, trafficValue]
+	mu     sync.Mutex
+	limits shardLimits
+	// omitPaths leaves the path out of what is kept of a refusal.
+	omitPaths bool
+	minutes   map[int64]*minute
+	newest    *minute // the one that nearly every check falls into
+	offences  *topk[offenceKey, offenceValue]
+	carried   []offences.Offence // evicted with a row in the database, to which they belong
+	traffic   *topk[trafficKey, trafficValue]
 }
 
 // shardLimits are the recorder's limits divided by the number of shards.
@@ -216,6 +218,9 @@ func (m *minute) source(text string) string {
 // countOffence counts one refusal. The key in k may be kept.
 func (s *shard) countOffence(m *minute, hash uint64, k offenceKey, at, boundary, retryAt int64, meta map[string]string) {
 	k.source = m.source(k.source[:min(len(k.source), maxSource)])
+	if s.omitPaths {
+		meta = withoutPath(meta)
+	}
 	hash = k.mix(hash)
 	e := s.offences.find(hash, &k)
 	if e == nil {

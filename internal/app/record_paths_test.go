@@ -1,0 +1,89 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// recordedPaths runs a node that is told paths in every way, stops it, and returns those
+// that its data directory holds.
+func recordedPaths(t *testing.T, args ...string) map[string]bool {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "data")
+	s, err := Load(append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", folder, "--drain-timeout", "1s"}, args...),
+		[]string{"STINT_ADMIN_TOKEN=" + edgeToken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	a, err := New(ctx, s, io.Discard, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	send := func(address, method, path, body string, want int) {
+		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+edgeToken)
+		request.Header.Set("Content-Type", "application/json")
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		said, _ := io.ReadAll(answer.Body)
+		if answer.StatusCode != want {
+			t.Fatalf("%s %s: got %d, want %d: %s", method, path, answer.StatusCode, want, said)
+		}
+	}
+	admin, checks := a.AdminAddr().String(), a.CheckAddr().String()
+	send(admin, http.MethodPut, "/v1/policies/trap", `{"match":["ip:*"],"when":{"path":["/trap*"]},"rules":["1/h"]}`, http.StatusCreated)
+	send(checks, http.MethodPost, "/v1/check", `{"key":"ip:203.0.113.1","request":{"path":"/checked-4711"}}`, http.StatusOK)
+	send(checks, http.MethodPost, "/v1/check", `{"key":"ip:203.0.113.2","request":{"path":"/trapped-4711"}}`, http.StatusOK)
+	send(checks, http.MethodPost, "/v1/check", `{"key":"ip:203.0.113.2","request":{"path":"/trapped-4711","agent":"agent-4711"}}`, http.StatusTooManyRequests)
+	send(checks, http.MethodPost, "/v1/report", `{"key":"ip:203.0.113.3","outcome":"not_found","request":{"path":"/reported-4711"}}`, http.StatusOK)
+	send(checks, http.MethodPost, "/v1/check", `{"key":"ip:203.0.113.4","cost":20,"charge":"always","meta":{"path":"/meta-4711","job":"job-4711"}}`, http.StatusTooManyRequests)
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		for _, text := range []string{"checked-4711", "trapped-4711", "agent-4711", "reported-4711", "meta-4711", "job-4711"} {
+			found[text] = found[text] || bytes.Contains(content, []byte(text))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestPathsAreKeptOutOfTheDatabase(t *testing.T) {
+	for text, recorded := range recordedPaths(t) {
+		if !recorded {
+			t.Errorf("by default %s is not recorded, so that the test would find nothing", text)
+		}
+	}
+	for text, recorded := range recordedPaths(t, "--record-paths", "false") {
+		if kept := text == "agent-4711" || text == "job-4711"; recorded != kept {
+			t.Errorf("without paths: %s is recorded: %v", text, recorded)
+		}
+	}
+}
