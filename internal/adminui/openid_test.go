@@ -2,7 +2,9 @@ package adminui_test
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -232,6 +234,37 @@ func TestALoginWithoutARoleEndsTheFormerSessions(t *testing.T) {
 	}
 }
 
+// Who has no role any more sees no further event: neither by the stream, which ends, nor by
+// the page, which asks for what is new.
+func TestALoginWithoutARoleEndsTheStreamOfEvents(t *testing.T) {
+	p := openidprovider.New(t)
+	n := openIDNode(t, p, nil)
+	n.logsInAs(p, map[string]any{"groups": "staff"})
+	before := n.visitor(t)
+	before.get(before.callback("/login/oidc")).is(http.StatusOK)
+	before.get("/live").is(http.StatusOK).holds(`data-stream="/v1/events"`)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.url+"/v1/events", nil)
+	must(t, err)
+	stream, err := before.http.Do(request)
+	must(t, err)
+	defer stream.Body.Close()
+	if stream.StatusCode != http.StatusOK || stream.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("the stream began with %d %s", stream.StatusCode, stream.Header.Get("Content-Type"))
+	}
+	n.logsInAs(p, map[string]any{"groups": "others"})
+	v := n.visitor(t)
+	v.get(v.callback("/login/oidc")).is(http.StatusForbidden)
+	must(t, n.catalog.Refresh(t.Context()))
+	if sent, err := io.ReadAll(stream.Body); err != nil {
+		t.Errorf("the stream goes on: %v; it sent %q", err, sent)
+	}
+	before.get("/live").is(http.StatusSeeOther)
+	before.do(http.MethodGet, "/live", nil, http.Header{"HX-Request": {"true"}}).lacks("data-stream")
+	before.do(http.MethodHead, "/v1/events", nil, nil).is(http.StatusUnauthorized)
+}
+
 func TestAUserOfTheProviderIsManagedLikeOthersButForThePassword(t *testing.T) {
 	p := openidprovider.New(t)
 	n := openIDNode(t, p, nil)
@@ -245,6 +278,8 @@ func TestAUserOfTheProviderIsManagedLikeOthersButForThePassword(t *testing.T) {
 	if maria := n.userNamed(t, "maria"); maria.Role != identity.Administrator || maria.Source() != identity.Local || !strings.HasPrefix(u.Name, "maria-") {
 		t.Errorf("%+v beside %+v", u, maria)
 	}
+	v.get("/account").is(http.StatusOK).lacks("Current password")
+	v.post("/account/password", url.Values{"current_password": {""}, "password": {"another good password"}}).is(http.StatusConflict)
 	admin := n.as(t, "maria")
 	admin.get("/users?edit=" + u.ID).is(http.StatusOK).holds("subject-1").lacks("Change password")
 	admin.post("/users/"+u.ID+"/password", url.Values{"password": {"another good password"}}).holds("have no password here")
@@ -278,8 +313,6 @@ func TestOnlyNamedUsersLogInWithAPassword(t *testing.T) {
 func TestTheCallbackIsThrottledAndFillsNoAudit(t *testing.T) {
 	p := openidprovider.New(t)
 	n := openIDNode(t, p, nil)
-	v.get("/account").is(http.StatusOK).lacks("Current password")
-	v.post("/account/password", url.Values{"current_password": {""}, "password": {"another good password"}}).is(http.StatusConflict)
 	n.logsInAs(p, map[string]any{"groups": "staff"})
 	v := n.visitor(t)
 	answer := v.callback("/login/oidc")

@@ -27,7 +27,7 @@ within seconds. It is recorded in the audit log.
 
 With --user a user becomes (again) an enabled admin with a new password, which is asked for
 on a terminal and elsewhere is the first line of standard input. The user's two-factor
-authentication is disabled.`,
+authentication is disabled, and the user's sessions end.`,
 		Example: "admin recover-admin --data-dir ./data\nSTINT_DATABASE_URL=postgres://stint@db/stint admin recover-admin\nadmin recover-admin --user maria",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
@@ -93,7 +93,13 @@ func recoverUser(ctx context.Context, con *console.Console, store *sqlstore.Stor
 	if err != nil {
 		return err
 	}
-	con.Notef("User %s is now an enabled admin with the new password and without two-factor authentication.", output.Escape(name))
+	con.Notef("User %s is now an enabled admin with the new password.", output.Escape(name))
+	if user != nil {
+		con.Notef("All sessions of the user are ended.")
+	}
+	if user != nil && !user.TOTPSince.IsZero() {
+		con.Notef("Two-factor authentication of the user is removed, with its recovery codes.")
+	}
 	con.Notef("Servers with --password-login let in only the users that it names; add this one there if it is missing.")
 	return nil
 }

@@ -1,0 +1,79 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/presets"
+)
+
+// TestThePresetOfFailedLoginsBlocksAtItsThreshold reports failed logins of two addresses: 20
+// fill the limit, and the 20th that does not fit blocks the address, the 19th does not.
+func TestThePresetOfFailedLoginsBlocksAtItsThreshold(t *testing.T) {
+	a := startApp(t)
+	preset, found := presets.Find("website")
+	if !found {
+		t.Fatal("there is no preset website")
+	}
+	for _, p := range preset.Policies {
+		if p.Name != "failed-logins" {
+			continue
+		}
+		if p.Escalation == nil || p.Escalation.Threshold != 20 {
+			t.Fatalf("the preset escalates by %+v", p.Escalation)
+		}
+		if _, err := a.backends.store.Policies.PutPolicy(t.Context(), audit.SystemActor("test"), p, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report := func(key string, times int) {
+		t.Helper()
+		for range times {
+			answer, err := http.Post("http://"+a.CheckAddr().String()+"/v1/report", "application/json",
+				strings.NewReader(fmt.Sprintf(`{"key":%q,"outcome":"login_failed"}`, key)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			if answer.StatusCode != http.StatusOK {
+				t.Fatalf("a report: got %d", answer.StatusCode)
+			}
+		}
+	}
+	blockOf := func(text string) *blocks.Entry {
+		t.Helper()
+		if err := a.flusher.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.catalog.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		k, err := keys.Parser{}.Key(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.catalog.Blocks().Match(k, time.Now()).Block
+	}
+	const people, guesser = "ip:203.0.113.1", "ip:203.0.113.2"
+	report(people, 39)
+	report(guesser, 39)
+	for _, key := range []string{people, guesser} {
+		if b := blockOf(key); b != nil {
+			t.Fatalf("%s is blocked after 19 reports that did not fit: %+v", key, b)
+		}
+	}
+	report(guesser, 1)
+	until(t, "the guesser is blocked", func() bool { return blockOf(guesser) != nil })
+	if b := blockOf(guesser); b.Source != blocks.Automatic || b.Expires.Sub(b.Created) != time.Hour {
+		t.Errorf("blocked by %+v", b)
+	}
+	if b := blockOf(people); b != nil {
+		t.Errorf("%s is blocked too: %+v", people, b)
+	}
+}

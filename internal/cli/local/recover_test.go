@@ -1,0 +1,120 @@
+package local
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/test/servers"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+// recoverAs runs recover-admin on a database, beside the store that is open, and returns
+// what it says.
+func recoverAs(t *testing.T, f *storetest.Fixture, name, password string) string {
+	t.Helper()
+	stdin, typed, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	if _, err := io.WriteString(typed, password+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	typed.Close()
+	said, stderr, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	con := &console.Console{System: console.System{
+		Name: "admin", Stdin: stdin, Stdout: stderr, Stderr: stderr, Now: f.Clock.Now,
+		Getenv: func(variable string) string { return map[string]string{"STINT_DATABASE_URL": f.URL}[variable] },
+	}}
+	c := NewRecoverAdmin(con)
+	c.SetArgs([]string{"--user", name})
+	err = c.ExecuteContext(t.Context())
+	stderr.Close()
+	text := &bytes.Buffer{}
+	if _, copied := io.Copy(text, said); copied != nil || err != nil {
+		t.Fatalf("%v, %v: %s", err, copied, text)
+	}
+	return text.String()
+}
+
+func TestARecoveredAdminHasNoSecondFactorAndNoSessions(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx := t.Context()
+		maria := storetest.AddUser(t, f, "maria", identity.Viewer)
+		storetest.SetUpTOTP(t, f.Factors, maria.ID)
+		session, finished, pending := identity.HashSecret("of before"), identity.HashSecret("finished"), identity.HashSecret("awaits its code")
+		for _, hash := range [][]byte{finished[:], pending[:]} {
+			if err := f.Factors.AddPendingLogin(ctx, storetest.Operator, identity.PendingLogin{Hash: hash, UserID: maria.ID}, maria.PasswordHash); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now := f.Clock.Now()
+		if err := f.Factors.BeginSessionWithCode(ctx, storetest.Operator, identity.Session{
+			Hash: session[:], UserID: maria.ID, Created: now, LastSeen: now, Expires: now.Add(time.Hour),
+		}, finished[:], identity.SecondFactor{Step: 1}, maria); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := f.Identities.FindSession(ctx, session[:]); err != nil {
+			t.Fatal(err)
+		}
+		off := true
+		if _, err := f.Identities.UpdateUser(ctx, storetest.Operator, storetest.AddUser(t, f, "olu", identity.Operator).ID, identity.UserUpdate{Disabled: &off}); err != nil {
+			t.Fatal(err)
+		}
+		const password = "a recovered password"
+		said := recoverAs(t, f, "maria", password)
+		for _, want := range []string{"maria is now an enabled admin", "All sessions of the user are ended.", "Two-factor sign-in of the user is removed"} {
+			if !strings.Contains(said, want) {
+				t.Errorf("it does not say %q: %s", want, said)
+			}
+		}
+		if strings.Contains(said, password) {
+			t.Errorf("it prints the password: %s", said)
+		}
+		u, err := f.Identities.FindUserByName(ctx, "maria")
+		if err != nil || u.Role != identity.Administrator || !u.TOTPSince.IsZero() || !identity.VerifyPassword(u.PasswordHash, password) {
+			t.Fatalf("recovered %+v, %v", u, err)
+		}
+		if factor, err := f.Factors.FindTOTP(ctx, u.ID); err != nil || factor != nil {
+			t.Errorf("a second factor is left: %+v, %v", factor, err)
+		}
+		_, _, err = f.Identities.FindSession(ctx, session[:])
+		storetest.WantFault(t, err, fault.NotFound)
+		_, err = f.Factors.FindPendingLogin(ctx, pending[:])
+		storetest.WantFault(t, err, fault.NotFound)
+		var left int
+		if err := f.Raw(t).QueryRowContext(ctx, "SELECT count(*) FROM recovery_codes").Scan(&left); err != nil || left != 0 {
+			t.Errorf("%d recovery codes are left, %v", left, err)
+		}
+		entry := storetest.NewestRecord(t, f)
+		if entry.Actor.Name != "recover-admin" || !strings.Contains(entry.Summary, "no two-factor sign-in") {
+			t.Errorf("the audit has %+v", entry)
+		}
+		// The password alone begins a session now.
+		storetest.BeginSession(t, f, u, "of now")
+
+		// Who had no second factor is told nothing of one, and a disabled user is enabled.
+		if said := recoverAs(t, f, "olu", password); strings.Contains(said, "Two-factor") || !strings.Contains(said, "All sessions") {
+			t.Errorf("of a user without a second factor: %s", said)
+		}
+		if olu, err := f.Identities.FindUserByName(ctx, "olu"); err != nil || !olu.Disabled.IsZero() || olu.Role != identity.Administrator {
+			t.Errorf("recovered %+v, %v", olu, err)
+		}
+		if said := recoverAs(t, f, "new", password); strings.Contains(said, "sessions") || !strings.Contains(said, "new is now an enabled admin") {
+			t.Errorf("of a new user: %s", said)
+		}
+	})
+}
