@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// recordedPaths runs a node that is told paths in every way, stops it, and returns those
+// recordedPaths runs a node that gets paths in every way, stops it, and returns those
 // that its data directory holds.
 func recordedPaths(t *testing.T, args ...string) map[string]bool {
 	t.Helper()

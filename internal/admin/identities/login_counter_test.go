@@ -19,15 +19,15 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// tally counts logins by method and outcome.
-type tally map[string]int
+// outcomes are how many logins there were by method and outcome.
+type outcomes map[string]int
 
-func (c tally) CountLogin(by identity.LoginMethod, outcome identity.LoginOutcome) {
+func (c outcomes) CountLogin(by identity.LoginMethod, outcome identity.LoginOutcome) {
 	c[string(by)+" "+string(outcome)]++
 }
 
 // is checks what was counted since the last call.
-func (c tally) is(t *testing.T, what string, want tally) {
+func (c outcomes) is(t *testing.T, what string, want outcomes) {
 	t.Helper()
 	if !maps.Equal(c, want) {
 		t.Errorf("%s: counted %v, want %v", what, c, want)
@@ -51,7 +51,7 @@ func (f *fixture) code(t *testing.T, secret identity.TOTPSecret) string {
 
 func TestLoginsAreCountedByMethodAndOutcome(t *testing.T) {
 	f := newFixture(t, migrated.SQLite(t))
-	counted, now, ctx := tally{}, func() time.Time { return f.now }, t.Context()
+	counted, now, ctx := outcomes{}, func() time.Time { return f.now }, t.Context()
 	logins := &identities.Logins{
 		Users: f.store.Identities, Sessions: f.sessions(), Factors: f.store.Factors, Throttle: f.throttle(), Counter: counted, Now: now,
 	}
@@ -64,7 +64,7 @@ func TestLoginsAreCountedByMethodAndOutcome(t *testing.T) {
 	logIn("bob", "wrong")
 	logIn("nobody", password)
 	logIn("bob", password)
-	counted.is(t, "by password", tally{"password refused": 2, "password ok": 1})
+	counted.is(t, "by password", outcomes{"password refused": 2, "password ok": 1})
 
 	secret, codes := storetest.SetUpTOTP(t, f.store.Factors, bob.ID)
 	confirm := func(pending, typed string) {
@@ -75,7 +75,7 @@ func TestLoginsAreCountedByMethodAndOutcome(t *testing.T) {
 	confirm(pending, f.code(t, secret))
 	confirm(pending, f.code(t, secret)) // it has ended
 	confirm(logIn("bob", password).Pending, codes[0])
-	counted.is(t, "by code", tally{"password pending": 2, "totp refused": 2, "totp ok": 1, "recovery_code ok": 1})
+	counted.is(t, "by code", outcomes{"password pending": 2, "totp refused": 2, "totp ok": 1, "recovery_code ok": 1})
 
 	for range 12 {
 		logIn("bob", "wrong")
@@ -87,13 +87,13 @@ func TestLoginsAreCountedByMethodAndOutcome(t *testing.T) {
 	f.now = f.now.Add(25 * time.Hour)
 	f.store.Close()
 	logIn("bob", password)
-	counted.is(t, "without a database", tally{"password failed": 1})
+	counted.is(t, "without a database", outcomes{"password failed": 1})
 }
 
 func TestOnesOwnPasswordIsChangedWithThePresentOneAlone(t *testing.T) {
 	const next = "another horse battery"
 	onBoth(t, func(t *testing.T, f *fixture) {
-		ctx, counted, failed := t.Context(), tally{}, &identities.FailedLogins{}
+		ctx, counted, failed := t.Context(), outcomes{}, &identities.FailedLogins{}
 		own := &identities.OwnPassword{
 			Store: f.store.Identities, Throttle: f.throttle(), Failed: failed, Counter: counted, Now: func() time.Time { return f.now },
 		}
@@ -119,7 +119,7 @@ func TestOnesOwnPasswordIsChangedWithThePresentOneAlone(t *testing.T) {
 		if err := own.Change(ctx, caller, identities.ChangePassword{Current: password, Password: password}); !isField(err, "password") {
 			t.Errorf("the present password again: %v", err)
 		}
-		counted.is(t, "refused and not changed", tally{"password refused": 1, "password ok": 1})
+		counted.is(t, "refused and not changed", outcomes{"password refused": 1, "password ok": 1})
 		if l, err := sessions.Find(ctx, identity.HashSecret(secret)); err != nil || l == nil {
 			t.Fatalf("what failed ended the session: %v, %v", l, err)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // OwnPassword is the use case of changing one's own password, which needs the present one:
-// whoever has borrowed a session must not be able to keep the account. The callers are
+// a borrowed session must not be enough to keep the account. The callers are
 // users, never tokens. Users.SetPassword sets those of others.
 type OwnPassword struct {
 	Store    OwnPasswordStore

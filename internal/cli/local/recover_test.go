@@ -106,7 +106,7 @@ func TestARecoveredAdminHasNoSecondFactorAndNoSessions(t *testing.T) {
 		// The password alone begins a session now.
 		storetest.BeginSession(t, f, u, "of now")
 
-		// Who had no second factor is told nothing of one, and a disabled user is enabled.
+		// Of a user without a second factor it says nothing of one; a disabled user is enabled.
 		if said := recoverAs(t, f, "olu", password); strings.Contains(said, "Two-factor") || !strings.Contains(said, "All sessions") {
 			t.Errorf("of a user without a second factor: %s", said)
 		}
