@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/openid"
 )
 
-// LoginCounter counts attempts to log in, and to confirm a change of the own sign-in with
+// LoginCounter counts attempts to log in, and to confirm a change of one's own account with
 // its password or code, for metrics.
 type LoginCounter interface {
 	CountLogin(by identity.LoginMethod, outcome identity.LoginOutcome)

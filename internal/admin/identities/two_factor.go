@@ -70,7 +70,7 @@ func findFactor(ctx context.Context, store FactorFinder, user, typed string, at 
 		return identity.SecondFactor{}, fault.New(fault.Conflict, "This account was changed a moment ago; log in again.")
 	}
 	if totp.Secret == nil && !identity.IsRecoveryCode(typed) {
-		return identity.SecondFactor{}, fault.Field("code", "Codes of the app cannot be checked: its secret cannot be read from the database. Use a recovery code, or ask an admin to reset your two-factor sign-in.")
+		return identity.SecondFactor{}, fault.Field("code", "Codes of the app cannot be checked: its secret cannot be read from the database. Use a recovery code, or ask an admin to reset your two-factor authentication.")
 	}
 	factor, found := identity.SecondFactorOf(typed, totp.Secret, at)
 	if !found {

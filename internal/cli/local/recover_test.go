@@ -76,7 +76,7 @@ func TestARecoveredAdminHasNoSecondFactorAndNoSessions(t *testing.T) {
 		}
 		const password = "a recovered password"
 		said := recoverAs(t, f, "maria", password)
-		for _, want := range []string{"maria is now an enabled admin", "All sessions of the user are ended.", "Two-factor sign-in of the user is removed"} {
+		for _, want := range []string{"maria is now an enabled admin", "All sessions of the user are ended.", "Two-factor authentication of the user is removed"} {
 			if !strings.Contains(said, want) {
 				t.Errorf("it does not say %q: %s", want, said)
 			}
@@ -100,7 +100,7 @@ func TestARecoveredAdminHasNoSecondFactorAndNoSessions(t *testing.T) {
 			t.Errorf("%d recovery codes are left, %v", left, err)
 		}
 		entry := storetest.NewestRecord(t, f)
-		if entry.Actor.Name != "recover-admin" || !strings.Contains(entry.Summary, "no two-factor sign-in") {
+		if entry.Actor.Name != "recover-admin" || !strings.Contains(entry.Summary, "no two-factor authentication") {
 			t.Errorf("the audit has %+v", entry)
 		}
 		// The password alone begins a session now.
