@@ -177,7 +177,7 @@ func (c *conn) answerFast(p []byte, n int) (int, error) {
 		if !f.state.CompareAndSwap(from, connAnswers) {
 			return 0, io.EOF
 		}
-		used, whole := f.answerAll(c, p[:n])
+		used, whole := f.answerAll(p[:n])
 		err := c.sendAnswers()
 		to := connReads
 		if from = connWaits; used == n && err == nil && whole {
@@ -263,7 +263,7 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 // a panic in or after the handler: the request may have been charged, and the plain version
 // would charge it again, so that the connection is to be closed. A panic before is the plain
 // version's, which fails at the request again, logs it and answers.
-func (f *fastConn) answerAll(c *conn, p []byte) (used int, whole bool) {
+func (f *fastConn) answerAll(p []byte) (used int, whole bool) {
 	whole = true
 	defer func() {
 		if cause := recover(); cause != nil && f.charging {

@@ -85,7 +85,8 @@ func (d *Door) answerFast(c *httpserver.FastCall, q *Query, decision *gate.Decis
 		c.Status = http.StatusForbidden
 	}
 	c.ContentType = wire.ProblemType
-	b := append(c.Answer, `{"type":"about:blank","title":"`...)
+	b := c.Answer
+	b = append(b, `{"type":"about:blank","title":"`...)
 	b = append(b, http.StatusText(status)...)
 	b = append(b, `","status":`...)
 	b = strconv.AppendInt(b, int64(c.Status), 10)
@@ -95,7 +96,8 @@ func (d *Door) answerFast(c *httpserver.FastCall, q *Query, decision *gate.Decis
 	b = append(b, decision.Outcome...)
 	b = append(b, `","request_id":"`...)
 	b = append(b, c.RequestID...)
-	c.Answer = append(b, `"}`...)
+	b = append(b, `"}`...)
+	c.Answer = b
 }
 
 func appendHeader[T ~string](b, name []byte, value T) []byte {
