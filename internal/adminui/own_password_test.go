@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/stint-dev/stint/internal/audit"
 )
 
@@ -62,4 +64,23 @@ func TestGuessingThePresentPasswordIsLimited(t *testing.T) {
 		got.is(http.StatusUnprocessableEntity)
 	}
 	t.Error("guessing has no limit")
+}
+
+func TestABrowserChangesTheOwnPassword(t *testing.T) {
+	n := newNode(t)
+	b := newBrowser(t, n)
+	b.withAxe()
+	b.logIn("vic")
+	b.do(chromedp.Navigate(n.url + "/account"))
+	b.write("#current-password", "a wrong password")
+	b.write("#new-password", "another horse battery\r")
+	b.waitFor(`document.querySelector("#current-password[aria-invalid]")`)
+	b.inspect("account-password-wrong", "")
+	b.write("#current-password", password)
+	b.write("#new-password", "another horse battery\r")
+	b.waitFor(`document.body.textContent.includes("Your password is changed.")`)
+	b.inspect("account-password-changed", "")
+	b.write("#name", "vic")
+	b.write("#password", "another horse battery\r")
+	b.waitFor(`document.querySelector("nav")`)
 }
