@@ -12,7 +12,7 @@
 // is false. An error means that there is no decision. Where it is Stint that
 // could not be had, WithOutage chooses what happens in its place.
 //
-// A Client asks (Check, CheckAll, Batch), reports what came of requests (Report,
+// A Client asks (Check, CheckAll, Batch), reports the outcomes of requests (Report,
 // ReportBatch), waits for its reservation (Wait, WaitAll, Do)
 // and gives reservations back (Cancel). With a token of the scope operate it holds keys
 // (Hold). Transport makes an http.Client wait before

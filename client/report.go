@@ -16,7 +16,7 @@ const (
 	pathReportBatch = "/v1/report/batch"
 )
 
-// Report says what came of a request of a key, whether or not it was checked: a login
+// Report is the outcome of a request of a key, whether or not it was checked: a login
 // that failed, a page that was not found. The policies with that outcome count it.
 type Report struct {
 	// Key is the key that was or would be checked.
@@ -97,7 +97,7 @@ type ReportItem struct {
 	Err error
 }
 
-// Report reports what came of a request. A report that no policy counts is no error. The
+// Report reports the outcome of a request. A report that no policy counts is no error. The
 // error is a *Problem where the report is wrong, an *OutageError whatever WithOutage
 // says, or the context's.
 func (c *Client) Report(ctx context.Context, r Report) (*Reported, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 )
 
-// Outcomes says what came of the requests of a log, by their status and method. A request
+// Outcomes derives the outcomes of the requests of a log, by their status and method. A request
 // may have several outcomes, each once.
 type Outcomes []Outcome
 

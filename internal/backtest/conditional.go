@@ -125,7 +125,7 @@ func (t *trial) decideConditional(ctx context.Context, l *triedPolicy, applying 
 	return by, nil
 }
 
-// report charges the policies with an outcome for what came of a record that was
+// report charges the policies with an outcome for the outcome of a record that was
 // allowed. One that is refused would have had no outcome.
 func (t *trial) report(ctx context.Context, key string, record accesslog.Record) error {
 	t.names = t.outcomes.Append(t.names[:0], &record)

@@ -60,7 +60,7 @@ type RuleCount struct {
 	Alone      int64  `json:"alone"` // while every other rule allowed it
 }
 
-// ReportCount is what came of the reports of an outcome under one policy, or for a further
+// ReportCount has the results of the reports of an outcome under one policy, or for a further
 // key of it. Requests that were refused had no outcome.
 type ReportCount struct {
 	Policy     string `json:"policy"`

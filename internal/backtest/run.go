@@ -21,7 +21,7 @@ type Options struct {
 	// Against is a second plan that the first is compared with, nil for none:
 	// what Plan refuses and Against allows is newly refused.
 	Against *Plan
-	// Outcomes says what came of the requests, for policies with an outcome; nil means
+	// Outcomes derives the outcomes of the requests, for policies with an outcome; nil means
 	// accesslog.DefaultOutcomes.
 	Outcomes accesslog.Outcomes
 	// Scopes says which scopes the callers would have said, for policies with a scope; nil

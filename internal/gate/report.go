@@ -17,7 +17,7 @@ import (
 // when it happened, so that an older one would be counted in the wrong window.
 const MaxReportAge = 10 * time.Minute
 
-// Report says what came of a request of a key, whether or not it was checked.
+// Report is the outcome of a request of a key, whether or not it was checked.
 type Report struct {
 	Key     keys.Key
 	Outcome string // valid; see conditions.CheckOutcome

@@ -31,7 +31,7 @@ const (
 	maxPause = 5 * time.Second
 )
 
-// pendingCheck is a line that was read, or what came of its request.
+// pendingCheck is a line that was read, or an outcome of its request.
 type pendingCheck struct {
 	check   client.Check
 	outcome string // to be reported; "" for a check
@@ -214,7 +214,7 @@ type answers struct {
 	err     error
 }
 
-// askShare sends the checks, and then what came of them.
+// askShare sends the checks, and then the reports of the outcomes.
 func (f *follower) askShare(ctx context.Context, checks, reports []*pendingCheck) (a answers) {
 	if f.askBatches(&a, checks, func(batch []*pendingCheck) error { return f.check(ctx, &a, batch) }) {
 		f.askBatches(&a, reports, func(batch []*pendingCheck) error { return f.report(ctx, &a, batch) })

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/accesslog"
 )
 
-// Beside a gateway that asks about each request, only what came of them is sent.
+// Beside a gateway that asks about each request, only their outcomes are sent.
 func TestOutcomesOnlyChargesNoRequest(t *testing.T) {
 	s := newSite(t)
 	s.do(http.MethodPut, "/v1/policies/missing", fmt.Sprintf(`{"match":["ip:198.51.100.0/24"],"outcome":"not_found","rules":["%d/1d"]}`, limit), http.StatusCreated)

@@ -187,7 +187,7 @@ func (d *Dispatcher) SendNow(ctx context.Context, all ...Notification) error {
 }
 
 // Test sends a message over one channel now, past the outbox and whatever is silenced,
-// and returns what came of it; a *fault.Error where there is no such channel.
+// and returns its result; a *fault.Error where there is no such channel.
 func (d *Dispatcher) Test(ctx context.Context, channel string) error {
 	c, found := d.current.Load().find(channel)
 	if !found {

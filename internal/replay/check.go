@@ -117,7 +117,7 @@ func (c *caller) post(ctx context.Context, to string, body []byte) (status int, 
 	return response.StatusCode, text, nil
 }
 
-// reportOutcomes reports what came of a request, by its status in the log.
+// reportOutcomes reports the outcome of a request, by its status in the log.
 func (c *caller) reportOutcomes(ctx context.Context, record accesslog.Record) {
 	c.names = c.options.Outcomes.Append(c.names[:0], &record)
 	for _, outcome := range c.names {

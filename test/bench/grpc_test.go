@@ -30,7 +30,7 @@ type rateLimited struct {
 	conns []*rateLimitConn
 }
 
-// rated is what came of asking it.
+// rated is its answer.
 type rated struct {
 	rate float64 // answers per second
 	p99  time.Duration

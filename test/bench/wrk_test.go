@@ -26,7 +26,7 @@ type load struct {
 
 const manyKeys = 100_000
 
-// asked is what came of a load.
+// asked is the result of a load.
 type asked struct {
 	rate    float64       // checks per second
 	refused float64       // share of the answers that were not 2xx

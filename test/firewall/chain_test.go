@@ -80,7 +80,7 @@ func TestAScannerEndsInTheFirewall(t *testing.T) {
 	}
 	t.Logf("answered %v; in the set %s after the first refusal", count, blocked.Sub(offended).Round(time.Millisecond))
 
-	// Each allowed request was charged once, and what came of it was reported.
+	// Each allowed request was charged once, and its outcome was reported.
 	type policy struct {
 		Name  string
 		Rules []struct{ Used int64 }

@@ -105,7 +105,7 @@ func (h *notificationsHandler) renderNotifications(c *httpserver.Call, status in
 	return h.Render(c, status, "notifications", page)
 }
 
-// testChannel sends a message over one channel, and shows what came of it.
+// testChannel sends a message over one channel, and shows the result.
 func (h *notificationsHandler) testChannel(c *httpserver.Call) error {
 	values, err := form.Read(c)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package outcomes is the part of the REST API that receives what came of requests, on
+// Package outcomes is the part of the REST API that receives the outcomes of requests, on
 // the listener for checks.
 package outcomes
 

@@ -39,7 +39,7 @@ func (c Checks) decide(ctx context.Context, check, decision any) error {
 	return decode(answer, decision)
 }
 
-// Report reports what came of a request.
+// Report reports the outcome of a request.
 func (c Checks) Report(ctx context.Context, report wire.OutcomeReport) (*wire.ReportedOutcome, error) {
 	return call[wire.ReportedOutcome](ctx, c.conn, request{method: http.MethodPost, path: wire.PathReport, body: report})
 }

@@ -55,7 +55,7 @@ type batcher struct {
 	// resend fills in the results of those; nil where no other has a log.
 	resend  func(ctx context.Context, items []*item)
 	timeout time.Duration // bounds each call
-	// judge records what came of a call to the primary; nil where the callers do. With
+	// judge records the result of a call to the primary; nil where the callers do. With
 	// it calls go on when their callers have given up, until timeout.
 	judge func(items []*item, err error)
 	// dropped records requests whose callers' deadlines passed before they were sent;
