@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui/chart"
@@ -157,7 +158,7 @@ func viewEscalation(s *offences.EscalationStatus, p *rules.Policy) *escalationVi
 	v := &escalationView{EscalationStatus: s}
 	l := offences.EscalationsOf([]*rules.Policy{p})[p.ID]
 	for step := range min(s.Levels, maxLevels) {
-		one := level{Length: format.Duration(l.BlockAfter(step)), State: "later"}
+		one := level{Length: levelLength(l.BlockAfter(step)), State: "later"}
 		switch {
 		case step < s.Level && (step < s.Levels-1 || s.Level > s.Levels):
 			one.State = "done"
@@ -167,6 +168,16 @@ func viewEscalation(s *offences.EscalationStatus, p *rules.Policy) *escalationVi
 		v.Levels = append(v.Levels, one)
 	}
 	return v
+}
+
+// levelLength returns the length of a level's block in one unit where it can, as 32 h for
+// 1 d 8 h: the levels stand side by side, and a longer text would be cut.
+func levelLength(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d > day && d < 10*day && d%time.Hour == 0 && d%day != 0 {
+		return strconv.Itoa(int(d/time.Hour)) + " h"
+	}
+	return format.Duration(d)
 }
 
 func (h *keyHandler) addEarlier(ctx context.Context, page *keyPage, key keys.Key) error {
