@@ -53,7 +53,7 @@ type Options struct {
 	Sessions Sessions
 	// Observe is called for every answer of a route; nil for none. It must not keep a.
 	Observe func(a *Answered)
-	// CountToken is called for every wrong token with what came of it; nil for none.
+	// CountToken is called for every wrong token with the outcome; nil for none.
 	CountToken func(identity.LoginOutcome)
 	// Tracer makes the spans of requests; nil for none.
 	Tracer *tracing.Tracer

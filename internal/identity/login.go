@@ -12,7 +12,7 @@ const (
 	ByToken        LoginMethod = "token"
 )
 
-// LoginOutcome is what came of an attempt.
+// LoginOutcome is the outcome of an attempt.
 type LoginOutcome string
 
 // The outcomes.

@@ -14,7 +14,7 @@ type LoginCounter interface {
 	CountLogin(by identity.LoginMethod, outcome identity.LoginOutcome)
 }
 
-// count counts what came of an attempt, unless to is nil.
+// count counts the outcome of an attempt, unless to is nil.
 func count(to LoginCounter, by identity.LoginMethod, outcome identity.LoginOutcome) {
 	if to != nil {
 		to.CountLogin(by, outcome)

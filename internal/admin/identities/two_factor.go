@@ -215,7 +215,7 @@ func (t *TwoFactor) factor(ctx context.Context, c admin.Caller, typed string) (i
 	return factor, err
 }
 
-// used counts what came of a code, and returns err.
+// used counts the outcome of a code, and returns err.
 func (t *TwoFactor) used(c admin.Caller, typed string, err error) error {
 	count(t.Counter, identity.LoginMethodOfCode(typed), outcomeOf(err))
 	if codeFault(err) != nil && t.Failed != nil {

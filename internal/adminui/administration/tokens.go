@@ -37,7 +37,7 @@ type scopeChoice struct{ Value, Means string }
 // ScopeChoices returns the scopes, each with what it lets somebody do.
 func (p tokensPage) ScopeChoices() []scopeChoice {
 	return []scopeChoice{
-		{"check", "asks whether a key may go on, and sees nothing else"},
+		{"check", "makes checks, and sees nothing else"},
 		{"bouncer", "fetches the active blocks, as CrowdSec bouncers do"},
 		{"read", "sees everything"},
 		{"operate", "also blocks, exempts and resets"},
