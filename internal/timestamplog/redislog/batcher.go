@@ -14,7 +14,8 @@ import (
 
 // Fast path. Plain version: a call for each request, DecidePlain in
 // export_test.go. Benchmark: BenchmarkDecide, 4.1 times as many checks a second
-// with 64 callers.
+// with 64 callers. The pipelines of go-redis take 1.6 times the node's processor time
+// and 1.3 times Redis's, in full duplex 2.3 and 1.3 times (BenchmarkAutoPipeline).
 //
 // One call with many requests costs Redis and the network a fraction of as many
 // calls, so requests that arrive while calls are in flight are sent together in
