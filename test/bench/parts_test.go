@@ -49,8 +49,8 @@ func (m metrics) of(b *testing.B, name, unit string) float64 {
 func inParts(b *testing.B, r *report) {
 	r.begin("The log in memory", "One goroutine, the clock read for each check; cold means 100,000 logs of 60 entries asked in random order.")
 	memory := run(b, "timestamplog/memlog", "BenchmarkDecide|BenchmarkMemory", "1s")
-	r.atMost("a check, hot, allowed", memory.of(b, "BenchmarkDecide/hot,_allowed", "ns/op"), 120, "%.0f", "ns")
-	r.atMost("a check, cold, allowed", memory.of(b, "BenchmarkDecide/cold,_allowed", "ns/op"), 500, "%.0f", "ns")
+	r.atMost("a check, hot, allowed", memory.of(b, "BenchmarkDecide/hot,_allowed", "ns/op"), 110, "%.0f", "ns")
+	r.atMost("a check, cold, allowed", memory.of(b, "BenchmarkDecide/cold,_allowed", "ns/op"), 450, "%.0f", "ns")
 	r.atMost("allocations of either", math.Max(memory.of(b, "BenchmarkDecide/hot,_allowed", "allocs/op"), memory.of(b, "BenchmarkDecide/cold,_allowed", "allocs/op")), 0, "%.0f", "")
 	r.atMost("bytes an entry, 60 a key", memory.of(b, "BenchmarkMemory/60_entries", "B/entry"), 7, "%.2f", "")
 	r.atMost("bytes an entry, 800 a key", memory.of(b, "BenchmarkMemory/800_entries", "B/entry"), 4.2, "%.2f", "")
