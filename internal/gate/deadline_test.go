@@ -127,7 +127,8 @@ func TestALazyDeadlineSaysWhetherItEndsAtItsDeadlineOnly(t *testing.T) {
 		if got := timestamplog.EndsAtDeadline(w); got != c.want {
 			t.Errorf("one %s: %v", c.name, got)
 		}
-		if timestamplog.EndsAtDeadline(context.WithValue(w, struct{}{}, nil)) {
+		type anyKey struct{}
+		if timestamplog.EndsAtDeadline(context.WithValue(w, anyKey{}, nil)) {
 			t.Errorf("one %s is recognised behind another context, which may end", c.name)
 		}
 	}
