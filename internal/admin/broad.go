@@ -92,7 +92,7 @@ func trafficReason(t *TrafficEstimate) string {
 	if t == nil || t.Ratio <= confirmRatio {
 		return ""
 	}
-	return fmt.Sprintf("would have refused about %.1f %% of the last day's checks", t.Ratio*100)
+	return fmt.Sprintf("would have refused about %.1f%% of the last day's checks", t.Ratio*100)
 }
 
 // needConfirm is the error of a pattern that must be confirmed by repeating it,

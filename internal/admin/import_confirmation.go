@@ -192,7 +192,7 @@ func (j *judge) together(u *union, family string, sum int) []Finding {
 		}
 	}
 	if total > math.Ldexp(1, -sum) {
-		rest.Reason = fmt.Sprintf("together they cover %.1f %% of all %s addresses, more than a /%d", max(total*100, 0.1), family, sum)
+		rest.Reason = fmt.Sprintf("together they cover %.1f%% of all %s addresses, more than a /%d", max(total*100, 0.1), family, sum)
 		found = append(found, rest)
 	}
 	return found

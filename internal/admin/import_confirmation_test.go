@@ -36,7 +36,7 @@ func TestAnImportOfWhatIsBroadMustBeConfirmed(t *testing.T) {
 		"quarters of IPv6":           {"::/2\n4000::/2\n8000::/2\nc000::/2\n", []string{"together it covers every IPv6", "wider", "wider", "wider", "wider"}},
 		"neighbours":                 {"10.0.0.0/16\n192.0.2.1\n10.1.0.0/16\n", []string{"together it is wider than a /16"}},
 		"neighbours of neighbours":   {"10.0.0.0/17\n10.1.0.0/16\n10.0.128.0/18\n10.0.192.0/18\n", []string{"together it is wider than a /16"}},
-		"many that are no neighbour": {scattered(257), []string{"0.4 % of all IPv4 addresses"}},
+		"many that are no neighbour": {scattered(257), []string{"0.4% of all IPv4 addresses"}},
 		"the caller's own address":   {"203.0.113.9\n", []string{"your own address, 203.0.113.9"}},
 		"the caller's own network":   {"203.0.113.0/24\n203.0.113.9\n", []string{"your own address, 203.0.113.9"}},
 		"what is not broad":          {"10.0.0.0/16\n10.2.0.0/16\n2001:db8::/32\ntoken:test_*\n203.0.113.1\n", nil},

@@ -137,7 +137,7 @@ func TestASpanThatIsNoneSaysWhatWouldBeRight(t *testing.T) {
 	noon := start.Truncate(24 * time.Hour).Add(-12 * time.Hour)
 	minute := func(d time.Duration) string { return noon.Add(d).Format("2006-01-02T15:04") }
 	for query, says := range map[string]string{
-		"last=nonsense": "must be a length of time", "last=1s": "from 1m to 400d", "since=yesterday": "must be a day and a time",
+		"last=nonsense": "must be a duration", "last=1s": "from 1m to 400d", "since=yesterday": "must be a day and a time",
 		"since=" + minute(0) + "&until=" + minute(-time.Hour): "must be after since", "since=1990-01-01T00:00": "more than 400 days",
 	} {
 		v.get("/offenders?" + query).is(http.StatusUnprocessableEntity).holds(says)

@@ -43,7 +43,7 @@ and an estimate of how much of the last day's traffic they would have refused.
 
 Broad blocks need a confirmation: every key (*, 0.0.0.0/0, ip:*), all keys of a kind,
 networks larger than a /16 or an IPv6 /32, also if several rows add up to one, rows that
-together refuse more than 1 % of the last day's checks or cover as much as a /8 or an IPv6
+together refuse more than 1% of the last day's checks or cover as much as a /8 or an IPv6
 /24, and your own address. They are listed with their impact and the exit code is 6;
 --yes imports them.`,
 		Example: `admin block import scrapers.csv --dry-run

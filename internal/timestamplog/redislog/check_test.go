@@ -56,7 +56,7 @@ func TestAMistakeInTheURLOrTheServerIsToldAtOnce(t *testing.T) {
 		"a cluster":                         {"redis://" + member.Addr, "redis+cluster://"},
 		"no cluster":                        {"redis+cluster://" + server.Addr, "does not belong to a Cluster"},
 		"a sentinel":                        {"redis://" + watching, "Sentinel"},
-		"no sentinel":                       {"redis+sentinel://" + server.Addr + "?master_name=m", "no Sentinel"},
+		"no sentinel":                       {"redis+sentinel://" + server.Addr + "?master_name=m", "is not a Sentinel"},
 		"another primary's name":            {"redis+sentinel://" + watching + "?master_name=other", "master_name"},
 		"tls where there is none":           {"rediss://" + server.Addr + "?dial_timeout=2s", "speaks no TLS; write redis://"},
 		"tls where the cluster has none":    {"rediss+cluster://" + member.Addr + "?dial_timeout=2s", "speaks no TLS; write redis+cluster://"},
@@ -65,7 +65,7 @@ func TestAMistakeInTheURLOrTheServerIsToldAtOnce(t *testing.T) {
 		"the same, wanting a certificate":   {"redis://" + wantsCertificate, "speaks TLS; write rediss://"},
 		"a certificate nobody vouches for":  {"rediss://" + withTLS, "certificate cannot be verified"},
 		"no certificate of the client's":    {"rediss://" + wantsCertificate + "?skip_verify=true", "certificate required"},
-		"something that is no redis":        {"redis://" + webServer(t), "no Redis"},
+		"something that is no redis":        {"redis://" + webServer(t), "is not Redis"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := check(t, test.url, redislog.CheckOptions{})
