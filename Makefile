@@ -115,10 +115,6 @@ bench: setup ## Run the benchmarks and write docs/BENCHMARKS.md
 bench-peers: setup ## Measure envoyproxy/ratelimit and redis_rate beside Stint and write docs/BENCHMARKS_PEERS.md
 	STINT_BENCH_REPORT="$(CURDIR)/docs/BENCHMARKS_PEERS.md" $(GO) test -run '^$$' -bench '^BenchmarkPeers$$' -benchtime 1x -timeout 30m -v ./test/bench
 
-.PHONY: pgo
-pgo: setup ## Take the profile by which cmd/stint-server is built from nodes under load, in two minutes
-	STINT_BENCH_PROFILE="$(CURDIR)/cmd/stint-server/default.pgo" $(GO) test -run '^$$' -bench '^BenchmarkProfile$$' -benchtime 1x -timeout 10m -v ./test/bench
-
 .PHONY: bench-tracing
 bench-tracing: ## Measure what tracing costs a check while it is off
 	GO="$(GO)" bash scripts/bench-tracing.sh

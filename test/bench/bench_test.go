@@ -15,7 +15,7 @@ func BenchmarkStint(b *testing.B) {
 	parts := []struct {
 		name    string
 		measure func(*testing.B, *report)
-	}{{"http", overHTTP}, {"redis", overRedis}, {"parts", inParts}, {"number", byNumber}, {"redis-number", byNumberInRedis}, {"kinds", byKind}, {"doors", throughDoors}, {"guided", guided}}
+	}{{"http", overHTTP}, {"redis", overRedis}, {"parts", inParts}, {"number", byNumber}, {"redis-number", byNumberInRedis}, {"kinds", byKind}, {"doors", throughDoors}}
 	for _, part := range parts {
 		b.Run(part.name, func(b *testing.B) { part.measure(b, r) })
 	}
@@ -25,7 +25,7 @@ func BenchmarkStint(b *testing.B) {
 }
 
 // allSections is how many sections a whole report has.
-const allSections = 15
+const allSections = 14
 
 // shares measures loads on a node, each as a share of what the empty handler
 // does with it.

@@ -31,7 +31,7 @@ func build(b *testing.B) programs {
 	dir := b.TempDir()
 	p := programs{filepath.Join(dir, "server"), filepath.Join(dir, "empty")}
 	for to, from := range map[string]string{p.server: serverCommand, p.empty: "./empty"} {
-		if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", to, from).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(b.Context(), "go", "build", "-trimpath", "-o", to, from).CombinedOutput(); err != nil {
 			b.Fatalf("%v: %s", err, out)
 		}
 	}
