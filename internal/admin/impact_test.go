@@ -48,8 +48,8 @@ func TestTheImpactOfABlockNamesWhatItTouches(t *testing.T) {
 		if !i.BlocksCaller || i.IsExempt || len(i.Exemptions) != 1 || len(i.CoveredBy) != 1 || len(i.Covers) != 1 || i.Covers[0].ID != inner.ID || i.Traffic.Ratio != 0.03 {
 			t.Fatalf("got %+v", i)
 		}
-		if !strings.Contains(i.ConfirmReason, "3.0 %") {
-			t.Errorf("a block of 3 %% of the traffic says %q", i.ConfirmReason)
+		if !strings.Contains(i.ConfirmReason, "3.0%") {
+			t.Errorf("a block of 3%% of the traffic says %q", i.ConfirmReason)
 		}
 		if len(i.Warnings) != 2 || !strings.Contains(i.Warnings[0], exempt.ID) || !strings.Contains(i.Warnings[1], "your own address, 203.0.113.9") {
 			t.Errorf("warnings %q", i.Warnings)

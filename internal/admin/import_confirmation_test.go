@@ -94,7 +94,7 @@ func TestRowsThatRefuseMuchOfTheTrafficMustBeConfirmed(t *testing.T) {
 		f.Traffic = recorded{"ip:203.0.113.1": 1, "ip:198.51.100.1": 1, "ip:192.0.2.1": 98}
 		_, err := f.run(t, "203.0.113.0/24\n198.51.100.0/24\n", admin.ImportOptions{})
 		var needs *admin.NeedsConfirmation
-		if !errors.As(err, &needs) || needs.Count != 1 || needs.Findings[0].Rows != 2 || !strings.Contains(needs.Findings[0].Reason, "2.0 %") {
+		if !errors.As(err, &needs) || needs.Count != 1 || needs.Findings[0].Rows != 2 || !strings.Contains(needs.Findings[0].Reason, "2.0%") {
 			t.Fatalf("got %v", err)
 		}
 		// One client at a time is what blocks are for.
