@@ -110,7 +110,7 @@ func TestAnImportOfWhatIsBroadIsTypedToBeConfirmed(t *testing.T) {
 		"two halves":          {"0.0.0.0/1\n128.0.0.0/1\n", "2 rows", "every IPv4 address", "confirm 3"},
 		"one's own":           {"127.0.0.1\n", "<bdi>ip:127.0.0.1</bdi>", "your own address", "ip:127.0.0.1"},
 		"behind a bad row":    {"*\ntoken:bad*bad\n", "<bdi>*</bdi>", "every key", "*"},
-		"much of the traffic": {"203.0.113.0/25\n203.0.112.0/25\n", "2 rows", "about 12.5 %", "confirm 1"},
+		"much of the traffic": {"203.0.113.0/25\n203.0.112.0/25\n", "2 rows", "about 12.5%", "confirm 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			olu.t = t
