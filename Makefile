@@ -40,7 +40,7 @@ setup: ## Install what the tests need: redis-server, Postgres, Chromium, gateway
 # golangci-lint vets, in lint and verify.
 .PHONY: test
 test: setup ## Run all tests with the race detector, on real servers
-	@echo "The tests take some twelve minutes on two cores, more at the first time."
+	@echo "The tests take some sixteen minutes on two cores, more at the first time."
 	$(GO) test $(race) $(undebugged) -vet=off -timeout 30m -p $(packages) $(longest) ./...
 	$(GO) test -trimpath $(undebugged) -vet=off -run Contract ./internal/timestamplog/...
 

@@ -49,6 +49,33 @@ func startLogged(t *testing.T, logs io.Writer, args ...string) *App {
 	return a
 }
 
+// bearer is the header of a token.
+func bearer(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
+
+// send sends JSON to a listener of a node and returns the answer and its body.
+func send(t *testing.T, to net.Addr, header http.Header, method, path, body string) (*http.Response, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+to.String()+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = header.Clone()
+	if request.Header == nil {
+		request.Header = http.Header{}
+	}
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer, string(text)
+}
+
 // exchange sends bytes on one connection and returns all that is answered.
 func exchange(t *testing.T, address net.Addr, text string) []*http.Response {
 	t.Helper()

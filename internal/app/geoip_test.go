@@ -24,27 +24,18 @@ func (n *geoNode) do(method, path, body string, status int) string {
 	if path == "/v1/check" {
 		at = n.CheckAddr()
 	}
-	request, err := http.NewRequestWithContext(n.t.Context(), method, "http://"+at.String()+path, strings.NewReader(body))
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	if method == http.MethodDelete {
-		request.Header.Set("If-Match", "*")
-	}
+	header := http.Header{}
 	if at == n.AdminAddr() {
-		request.Header.Set("Authorization", "Bearer "+edgeToken)
+		header = bearer(edgeToken)
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		n.t.Fatal(err)
+	if method == http.MethodDelete {
+		header.Set("If-Match", "*")
 	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil || status != 0 && response.StatusCode != status {
-		n.t.Fatalf("%s %s: %d, want %d, %v: %s", method, path, response.StatusCode, status, err, text)
+	answer, text := send(n.t, at, header, method, path, body)
+	if status != 0 && answer.StatusCode != status {
+		n.t.Fatalf("%s %s: %d, want %d: %s", method, path, answer.StatusCode, status, text)
 	}
-	return string(text)
+	return text
 }
 
 func (n *geoNode) holds(text string, parts ...string) {

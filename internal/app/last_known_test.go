@@ -87,24 +87,12 @@ func (n *testNode) ask(t *testing.T, admin bool, method, path, body, token strin
 	if admin {
 		address = n.AdminAddr()
 	}
-	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+address.String()+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
+	header := http.Header{}
 	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
+		header = bearer(token)
 	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer.StatusCode, string(text)
+	answer, text := send(t, address, header, method, path, body)
+	return answer.StatusCode, text
 }
 
 func (n *testNode) check(t *testing.T, key string) int {

@@ -3,7 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
-	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -22,37 +22,23 @@ import (
 // blocked key and says on /readyz, on the overview and in its metrics that it forgets.
 func TestANodeSaysThatItForgetsKeys(t *testing.T) {
 	a := startApp(t, "--max-memory", "16MiB")
-	send := func(method, url, body string) (int, string) {
+	checks, admin := a.CheckAddr(), a.AdminAddr()
+	ask := func(to net.Addr, method, path, body string) (int, string) {
 		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Authorization", "Bearer "+edgeToken)
-		request.Header.Set("Content-Type", "application/json")
-		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return answer.StatusCode, string(text)
+		answer, text := send(t, to, bearer(edgeToken), method, path, body)
+		return answer.StatusCode, text
 	}
-	checks, admin := "http://"+a.CheckAddr().String(), "http://"+a.AdminAddr().String()
 	check := func(key string) int {
-		status, _ := send(http.MethodPost, checks+"/v1/check", `{"key":"`+key+`"}`)
+		status, _ := ask(checks, http.MethodPost, "/v1/check", `{"key":"`+key+`"}`)
 		return status
 	}
 	if got := check("token:blocked"); got != http.StatusOK {
 		t.Fatalf("the first check: %d", got)
 	}
-	if status, text := send(http.MethodPost, admin+"/v1/blocks", `{"pattern":"token:blocked","reason":"test"}`); status != http.StatusCreated {
+	if status, text := ask(admin, http.MethodPost, "/v1/blocks", `{"pattern":"token:blocked","reason":"test"}`); status != http.StatusCreated {
 		t.Fatalf("the block: %d %s", status, text)
 	}
-	if _, text := send(http.MethodGet, checks+"/readyz", ""); strings.Contains(text, `"memory"`) {
+	if _, text := ask(checks, http.MethodGet, "/readyz", ""); strings.Contains(text, `"memory"`) {
 		t.Errorf("before the flood /readyz answers %s", text)
 	}
 	policy, _ := a.catalog.Selector().ByName("default")
@@ -76,20 +62,20 @@ func TestANodeSaysThatItForgetsKeys(t *testing.T) {
 	if got := check("token:newcomer"); got != http.StatusOK {
 		t.Errorf("a newcomer is answered %d", got)
 	}
-	if status, text := send(http.MethodGet, checks+"/readyz", ""); status != http.StatusOK || !strings.Contains(text, "idle longest were forgotten") {
+	if status, text := ask(checks, http.MethodGet, "/readyz", ""); status != http.StatusOK || !strings.Contains(text, "idle longest were forgotten") {
 		t.Errorf("/readyz answers %d %s", status, text)
 	}
 	if p := a.status.memoryHealth(); p.Trouble == "" {
 		t.Errorf("the overview shows %+v", p)
 	}
 	until(t, "its heartbeat reports that it forgets keys", func() bool {
-		_, text := send(http.MethodGet, admin+"/v1/nodes", "")
+		_, text := ask(admin, http.MethodGet, "/v1/nodes", "")
 		return strings.Contains(text, `"max_bytes":16777216,"forgetting":true,"forgotten_keys":`)
 	})
 	if parts := a.status.nodesHealth(t.Context()); len(parts) != 1 || parts[0].Trouble != "forgets keys" || !strings.Contains(parts[0].Text, " of 16 MiB, ") {
 		t.Errorf("the overview shows of the nodes %+v", parts)
 	}
-	if _, text := send(http.MethodGet, admin+"/metrics", ""); !strings.Contains(text, "stint_local_logs_max_bytes 1.6777216e+07") || strings.Contains(text, "stint_local_logs_forgotten_total 0\n") {
+	if _, text := ask(admin, http.MethodGet, "/metrics", ""); !strings.Contains(text, "stint_local_logs_max_bytes 1.6777216e+07") || strings.Contains(text, "stint_local_logs_forgotten_total 0\n") {
 		t.Error("the metrics do not show the bound or what was forgotten")
 	}
 }

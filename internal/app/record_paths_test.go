@@ -5,10 +5,10 @@ import (
 	"context"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -30,30 +30,18 @@ func recordedPaths(t *testing.T, args ...string) map[string]bool {
 	}
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
-	send := func(address, method, path, body string, want int) {
-		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Authorization", "Bearer "+edgeToken)
-		request.Header.Set("Content-Type", "application/json")
-		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		said, _ := io.ReadAll(answer.Body)
-		if answer.StatusCode != want {
-			t.Fatalf("%s %s: got %d, want %d: %s", method, path, answer.StatusCode, want, said)
+	want := func(status int, to net.Addr, method, path, body string) {
+		if answer, text := send(t, to, bearer(edgeToken), method, path, body); answer.StatusCode != status {
+			t.Fatalf("%s %s: got %d, want %d: %s", method, path, answer.StatusCode, status, text)
 		}
 	}
-	admin, checks := a.AdminAddr().String(), a.CheckAddr().String()
-	send(admin, http.MethodPut, "/v1/policies/trap", `{"match":["ip:*"],"when":{"path":["/trap*"]},"rules":["1/h"]}`, http.StatusCreated)
-	send(checks, http.MethodPost, "/v1/check", `{"key":"ip:203.0.113.1","request":{"path":"/checked-4711"}}`, http.StatusOK)
-	send(checks, http.MethodPost, "/v1/check", `{"key":"ip:203.0.113.2","request":{"path":"/trapped-4711"}}`, http.StatusOK)
-	send(checks, http.MethodPost, "/v1/check", `{"key":"ip:203.0.113.2","request":{"path":"/trapped-4711","agent":"agent-4711"}}`, http.StatusTooManyRequests)
-	send(checks, http.MethodPost, "/v1/report", `{"key":"ip:203.0.113.3","outcome":"not_found","request":{"path":"/reported-4711"}}`, http.StatusOK)
-	send(checks, http.MethodPost, "/v1/check", `{"key":"ip:203.0.113.4","cost":20,"charge":"always","meta":{"path":"/meta-4711","job":"job-4711"}}`, http.StatusTooManyRequests)
+	admin, checks := a.AdminAddr(), a.CheckAddr()
+	want(http.StatusCreated, admin, http.MethodPut, "/v1/policies/trap", `{"match":["ip:*"],"when":{"path":["/trap*"]},"rules":["1/h"]}`)
+	want(http.StatusOK, checks, http.MethodPost, "/v1/check", `{"key":"ip:203.0.113.1","request":{"path":"/checked-4711"}}`)
+	want(http.StatusOK, checks, http.MethodPost, "/v1/check", `{"key":"ip:203.0.113.2","request":{"path":"/trapped-4711"}}`)
+	want(http.StatusTooManyRequests, checks, http.MethodPost, "/v1/check", `{"key":"ip:203.0.113.2","request":{"path":"/trapped-4711","agent":"agent-4711"}}`)
+	want(http.StatusOK, checks, http.MethodPost, "/v1/report", `{"key":"ip:203.0.113.3","outcome":"not_found","request":{"path":"/reported-4711"}}`)
+	want(http.StatusTooManyRequests, checks, http.MethodPost, "/v1/check", `{"key":"ip:203.0.113.4","cost":20,"charge":"always","meta":{"path":"/meta-4711","job":"job-4711"}}`)
 	stop()
 	if err := <-done; err != nil {
 		t.Fatal(err)

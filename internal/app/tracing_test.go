@@ -69,23 +69,9 @@ func TestATraceGoesThroughChecksLogsProblemsAndOffences(t *testing.T) {
 		if admin {
 			address = n.AdminAddr()
 		}
-		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+address.String()+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Content-Type", "application/json")
-		request.Header.Set("Authorization", "Bearer "+testToken)
-		request.Header.Set("Traceparent", "00-"+id+"-00f067aa0ba902b7-01")
-		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return answer, string(text)
+		header := bearer(testToken)
+		header.Set("Traceparent", "00-"+id+"-00f067aa0ba902b7-01")
+		return send(t, address, header, method, path, body)
 	}
 	if answer, text := ask(true, "PUT", "/v1/policies/traced", `{"match":["traced:*","envoy:traced:*"],"rules":["1/h"]}`); answer.StatusCode != http.StatusCreated {
 		t.Fatal(text)

@@ -11,7 +11,7 @@ func newLogins() *prometheus.CounterVec {
 	v := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "stint_logins_total",
 		Help: "Attempts to log in, and to confirm a change of one's own account, by method (password, totp, recovery_code, openid, token) and " +
-			"outcome: ok, pending for a right password whose code is awaited, refused, throttled for what was not looked at, failed for what broke here. " +
+			"outcome: ok, pending for a right password whose code is awaited, refused, throttled for an attempt above the guessing limits, failed for an error of this node. " +
 			"Right tokens, which come with every request, are not counted.",
 	}, []string{"method", "outcome"})
 	for method, outcomes := range identity.LoginOutcomes() {

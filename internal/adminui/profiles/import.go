@@ -40,10 +40,10 @@ func (p *importPage) MoreChanges() int { return p.Changes() - len(p.Report.Chang
 
 // UnusedNames names the first of the plans that no policy applies to.
 func (p *importPage) UnusedNames() string {
-	const most = 5
+	const maxNames = 5
 	all := p.Report.UnusedPlans()
 	var names []string
-	for _, one := range all[:min(len(all), most)] {
+	for _, one := range all[:min(len(all), maxNames)] {
 		names = append(names, "plan:"+one.Plan)
 	}
 	if more := len(all) - len(names); more > 0 {
