@@ -18,11 +18,16 @@ undebugged := -ldflags='-s -w'
 
 # The packages whose tests take longest. They are started first, so that none
 # runs alone at the end. test-short omits both lists.
-longest := ./test/e2e ./test/doors ./internal/adminui ./test/firewall ./internal/timestamplog/redislog ./internal/logfollow ./internal/sqlstore ./internal/sqlstore/offences ./internal/sqlstore/db ./internal/api
+longest := ./test/e2e ./test/firewall ./internal/timestamplog/redislog ./internal/logfollow ./internal/sqlstore ./internal/sqlstore/offences ./internal/sqlstore/db ./internal/api
 long := ./internal/app ./internal/cli ./test/bench ./test/compare ./client ./client/fibermw ./test/parity ./test/upgrade ./test/servers ./test/detection \
 	$(addprefix ./internal/sqlstore/,entries identities operations policies profiles)
-# Two more than the processors, because most tests wait for servers half of the time.
-packages = $$(($$(getconf _NPROCESSORS_ONLN) + 2))
+# These look from outside, with a browser or a gateway, at one thing after another: the
+# race detector would see little of them and double their time. It watches the pages in
+# TestPagesAtOnce, and the doors in the tests of internal/doors.
+outside := ./internal/adminui ./test/doors
+# One more than the processors beside the tests from outside, because most tests wait
+# for servers half of the time.
+packages = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 space := $(subst ,, )
 
 .PHONY: help
@@ -41,12 +46,16 @@ setup: ## Install what the tests need: redis-server, Postgres, Chromium, gateway
 .PHONY: test
 test: setup ## Run all tests with the race detector, on real servers
 	@echo "The tests take some sixteen minutes on two cores, more at the first time."
-	$(GO) test $(race) $(undebugged) -vet=off -timeout 30m -p $(packages) $(longest) ./...
+	$(GO) test -trimpath $(undebugged) -vet=off -timeout 30m -p 1 $(outside) & outside=$$!; \
+	$(GO) test $(race) $(undebugged) -vet=off -timeout 30m -p $(packages) $(longest) \
+		$$($(GO) list ./... | grep -vE '$(subst $(space),|,$(strip $(outside:.%=%$$)))') && \
+	$(GO) test $(race) $(undebugged) -vet=off -parallel 8 -run '^TestPagesAtOnce$$' ./internal/adminui; \
+	inside=$$?; wait $$outside && exit $$inside
 	$(GO) test -trimpath $(undebugged) -vet=off -run Contract ./internal/timestamplog/...
 
 .PHONY: test-short
 test-short: setup ## Run the packages whose tests start no node, database server or browser of their own, in about a minute
-	$(GO) test -trimpath $(undebugged) -vet=off $$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '$(subst $(space),|,$(strip $(longest:.%=%$$) $(long:.%=%$$)))')
+	$(GO) test -trimpath $(undebugged) -vet=off $$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '$(subst $(space),|,$(strip $(outside:.%=%$$) $(longest:.%=%$$) $(long:.%=%$$)))')
 
 .PHONY: test-doors
 test-doors: setup ## Build Caddy 2.11 and Traefik 3.6 once, which takes ten minutes, and run the doors' tests with them

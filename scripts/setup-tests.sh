@@ -18,7 +18,7 @@ have_postgres() {
 }
 
 have_chromium() {
-	have chromium || have chromium-browser || have google-chrome || have google-chrome-stable || have chrome ||
+	have chromium-headless-shell || have chromium || have chromium-browser || have google-chrome || have google-chrome-stable || have chrome ||
 		[ -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ]
 }
 
@@ -108,6 +108,10 @@ if have apt-get && [ "$(id -u)" -eq 0 ]; then
 		trap 'rm -f /usr/sbin/policy-rc.d' EXIT
 	fi
 	apt-get -qq update
+	# Debian's Chromium without windows shows pages for half of the processor time.
+	if apt-cache show chromium-headless-shell >/dev/null 2>&1; then
+		missing=("${missing[@]/%chromium/chromium-headless-shell}")
+	fi
 	apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
 	check_node
 	install_frameworks

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
@@ -18,10 +19,23 @@ func paste(ctx context.Context, t *chromedp.Target) error {
 	return err
 }
 
+// mayCopy lets pages write to the clipboard, as a browser with windows does of
+// itself after a click.
+func (b *browser) mayCopy() {
+	b.t.Helper()
+	_, err := chromedp.CallBrowser(b.ctx, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
+		Permission:       &cdpbrowser.PermissionDescriptor{Name: "clipboard-write"},
+		Setting:          cdpbrowser.PermissionSettingGranted,
+		BrowserContextID: chromedp.FromContext(b.ctx).BrowserContextID,
+	})
+	must(b.t, err)
+}
+
 func TestAConfigurationIsCopiedInABrowser(t *testing.T) {
 	b := newBrowser(t, newNode(t))
 	b.do(chromedp.EmulateViewport(1440, 900))
 	b.logIn("maria")
+	b.mayCopy()
 	b.do(chromedp.Navigate(b.node.url + "/connect/nginx"))
 	b.press(`form[action="/connect/nginx/token"] button`, "section.secret")
 	for _, what := range []string{".secret", "section.section"} {

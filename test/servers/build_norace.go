@@ -2,7 +2,7 @@
 
 package servers
 
-// buildFlags are flags of go build by which tests build programs of ours as they
-// are built themselves. Without debug information, which stack traces do not
-// need, programs are linked sooner.
-var buildFlags = []string{"-ldflags=-s -w"}
+// buildFlags are flags of go build by which tests build programs of ours as the
+// Makefile builds the tests. What is built so is compiled once for all. Without debug
+// information, which stack traces do not need, programs are linked sooner.
+var buildFlags = []string{"-ldflags=-s -w", "-trimpath"}
