@@ -44,8 +44,8 @@ setup: ## Install what the tests need: redis-server, Postgres, Chromium, gateway
 
 # golangci-lint vets, in lint and verify.
 .PHONY: test
-test: setup ## Run all tests with the race detector, on real servers
-	@echo "The tests take some sixteen minutes on two cores, more at the first time."
+test: setup ## Run all tests on real servers, with the race detector but for those with a browser or a gateway
+	@echo "The tests take some twelve minutes on two cores, more at the first time."
 	$(GO) test -trimpath $(undebugged) -vet=off -timeout 30m -p 1 $(outside) & outside=$$!; \
 	$(GO) test $(race) $(undebugged) -vet=off -timeout 30m -p $(packages) $(longest) \
 		$$($(GO) list ./... | grep -vE '$(subst $(space),|,$(strip $(outside:.%=%$$)))') && \
