@@ -19,12 +19,12 @@ undebugged := -ldflags='-s -w'
 # The packages whose tests take longest. They are started first, so that none
 # runs alone at the end. test-short omits both lists.
 longest := ./test/e2e ./test/firewall ./internal/timestamplog/redislog ./internal/logfollow ./internal/sqlstore ./internal/sqlstore/offences ./internal/sqlstore/db ./internal/api
-long := ./internal/app ./internal/cli ./test/bench ./test/compare ./client ./client/fibermw ./test/parity ./test/upgrade ./test/servers ./test/detection \
+long := ./internal/app ./test/bench ./test/compare ./client ./client/fibermw ./test/parity ./test/upgrade ./test/servers ./test/detection \
 	$(addprefix ./internal/sqlstore/,entries identities operations policies profiles)
-# These look from outside, with a browser or a gateway, at one thing after another: the
-# race detector would see little of them and double their time. It watches the pages in
-# TestPagesAtOnce, and the doors in the tests of internal/doors.
-outside := ./internal/adminui ./test/doors
+# These look from outside, with a browser, a gateway or a command, at one thing after
+# another: the race detector would see little of them and double their time. It watches
+# the pages in TestPagesAtOnce, and the doors in the tests of internal/doors.
+outside := ./internal/adminui ./test/doors ./internal/cli
 # One more than the processors beside the tests from outside, because most tests wait
 # for servers half of the time.
 packages = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
@@ -44,9 +44,9 @@ setup: ## Install what the tests need: redis-server, Postgres, Chromium, gateway
 
 # golangci-lint vets, in lint and verify.
 .PHONY: test
-test: setup ## Run all tests on real servers, with the race detector but for those with a browser or a gateway
+test: setup ## Run all tests on real servers, with the race detector but for those with a browser, a gateway or a command
 	@echo "The tests take some twelve minutes on two cores, more at the first time."
-	$(GO) test -trimpath $(undebugged) -vet=off -timeout 30m -p 1 $(outside) & outside=$$!; \
+	$(GO) test -trimpath $(undebugged) -vet=off -timeout 30m -p 2 $(outside) & outside=$$!; \
 	$(GO) test $(race) $(undebugged) -vet=off -timeout 30m -p $(packages) $(longest) \
 		$$($(GO) list ./... | grep -vE '$(subst $(space),|,$(strip $(outside:.%=%$$)))') && \
 	$(GO) test $(race) $(undebugged) -vet=off -parallel 8 -run '^TestPagesAtOnce$$' ./internal/adminui; \
