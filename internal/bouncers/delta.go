@@ -44,7 +44,8 @@ type Delta struct {
 //
 // A block that lasts longer than the bouncer was sent is announced at once, and again
 // once the old end has passed, because nftables ignores an address that it has. One
-// that lasts shorter is deleted, and announced in the next pull.
+// that lasts shorter is deleted, and announced in the next pull in which it does not
+// last shorter still.
 func Compute(set *blocks.Set, ch Changes, p Pull) Delta {
 	here := Position{ch.Revision, p.Now}
 	now := momentAt(set, ch.Entries, here)
@@ -170,13 +171,17 @@ func (c *comparison) target(t target, p keys.Pattern, again bool) {
 	before, wasBefore := c.selected(c.before, t, p)
 	last, was := c.selected(c.last, t, p)
 	now, is := c.selected(c.now, t, p)
+	isShorter := was && is && last.outlasts(now) && !c.pull.Startup
 	if wasBefore && was && before.outlasts(last) {
 		was = false // it was deleted in the last pull, to be announced now
 	}
 	switch {
-	case was && (!is || last.outlasts(now) && !c.pull.Startup):
+	case was && (!is || isShorter):
 		c.deleted[t] = true
 		c.gone = append(c.gone, last)
+	case isShorter:
+		// The next pull takes it for deleted in this one, so it must not be announced.
+		c.deleted[t] = true
 	case is && (!was || again || now.outlasts(last)):
 		c.fresh = append(c.fresh, now)
 	}

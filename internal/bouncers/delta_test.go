@@ -158,6 +158,19 @@ func TestAShorterBlockIsDeletedAndThenSent(t *testing.T) {
 	w.pull("")
 }
 
+func TestABlockThatBecomesShorterAgainIsDeletedOnce(t *testing.T) {
+	w := newWorld(t)
+	block := w.add(blocks.Block, "ip:192.0.2.1", time.Hour)
+	w.pull("+192.0.2.1")
+	w.expire(block, 10*time.Minute)
+	w.pull("-192.0.2.1")
+	w.expire(block, 5*time.Minute)
+	w.pull("")
+	w.pull("+192.0.2.1")
+	w.end(block)
+	w.pull("-192.0.2.1")
+}
+
 func TestABlockThatIsPermanentBecomesShorter(t *testing.T) {
 	w := newWorld(t)
 	block := w.add(blocks.Block, "ip:192.0.2.1", 0)
