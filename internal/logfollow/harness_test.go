@@ -108,6 +108,7 @@ func (n *node) charged(ip string) int {
 type site struct {
 	*node
 	path, state string
+	path2       string         // of another log that is followed, "" for none
 	wrote       map[string]int // lines by address
 	lines       int
 	logged      log
@@ -187,13 +188,19 @@ func (s *site) follow() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel, s.ended = cancel, make(chan error, 1)
 	started := strings.Count(s.logged.String(), "Following")
+	paths := []string{s.path}
+	if s.path2 != "" {
+		paths = append(paths, s.path2)
+	}
 	go func() {
-		summary, err := logfollow.Run(ctx, []string{s.path}, s.options)
+		summary, err := logfollow.Run(ctx, paths, s.options)
 		s.summary = summary
 		s.ended <- err
 	}()
 	s.Cleanup(cancel)
-	s.await("it follows", func() bool { return strings.Count(s.logged.String(), "Following") > started || len(s.ended) > 0 })
+	s.await("it follows", func() bool {
+		return strings.Count(s.logged.String(), "Following") >= started+len(paths) || len(s.ended) > 0
+	})
 }
 
 // leave ends following and returns its error.

@@ -340,7 +340,7 @@ func (f *follower) save() error {
 	f.saved.SavedAt = f.o.Now().UTC()
 	lists := f.mustListPending()
 	for _, l := range f.logs {
-		saved := &logState{Finished: l.finished}
+		saved := &logState{LookedAt: l.lookedAt.UTC(), Finished: l.finished}
 		for _, t := range l.tails() {
 			file := t.save()
 			if lists {

@@ -2,6 +2,7 @@ package logfollow
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -27,6 +28,7 @@ type rotatedLog struct {
 	logf     func(format string, args ...any)
 	current  *tail // at the path; nil while nothing is there
 	old      []*tail
+	lookedAt time.Time             // when it was last seen which files there are
 	parser   *accesslog.LineParser // the last one
 	sample   sample
 	err      error       // that the last round met
@@ -43,6 +45,7 @@ func (l *rotatedLog) tails() []*tail {
 
 // start opens a log that no state knows.
 func (l *rotatedLog) start(fromStart bool, oldest time.Time) error {
+	l.lookedAt = time.Now()
 	t, err := openTail(l.path, "", 0)
 	if err != nil {
 		return err
@@ -77,12 +80,13 @@ func (t *tail) skipToEnd() error {
 
 // resume opens a log where an earlier process left it.
 func (l *rotatedLog) resume(saved *logState, savedAt time.Time) error {
+	l.lookedAt = time.Now()
 	info, err := os.Stat(l.path)
 	if err != nil && !isMissing(err) {
 		return err
 	}
 	l.finished = saved.Finished
-	after := savedAt.Add(-clockGrain)
+	after := cmp.Or(saved.LookedAt, savedAt).Add(-clockGrain)
 	var lost []*fileState
 	for i := range saved.Files {
 		file := &saved.Files[i]
@@ -218,9 +222,11 @@ func (l *rotatedLog) openPredecessors(after time.Time) {
 // poll notices truncation, rotation, and files that have been read to their ends.
 func (l *rotatedLog) poll(now time.Time) error {
 	l.closeDrained(now)
+	lookedAt := l.lookedAt
+	l.lookedAt = now
 	if l.current != nil {
 		if err := l.current.checkHead(); errors.Is(err, errTruncated) {
-			if err := l.restart(); err != nil {
+			if err := l.restart(lookedAt); err != nil {
 				return err
 			}
 		} else if err != nil {
@@ -260,22 +266,27 @@ func (l *rotatedLog) retire(t *tail, now time.Time) {
 }
 
 // restart reads a file that was truncated from its beginning, and what was not read of it
-// from the copy that was made before, if there is one.
-func (l *rotatedLog) restart() error {
+// from the copy that was made before, if there is one. It may have been truncated more than
+// once since it was last looked at, so that further copies are read too.
+func (l *rotatedLog) restart(lookedAt time.Time) error {
 	t := l.current
 	l.logf("%q was truncated after byte %d: reading it from its beginning.", l.path, t.offset)
 	saved := t.save()
-	rest, _, err := l.openSaved(&saved, 3)
+	after := lookedAt.Add(-clockGrain)
+	rest, modified, err := l.openSaved(&saved, 3)
 	if err != nil {
 		l.logf("%v: the lines of the copy are not read.", err)
 	} else if rest != nil {
+		after = modified
 		rest.parser = t.parser
 		rest.restore(&saved)
 		l.old = append(l.old, rest)
 	}
 	t.close()
 	l.current = nil
-	return l.openCurrent()
+	err = l.openCurrent()
+	l.openPredecessors(after)
+	return err
 }
 
 // closeDrained closes rotated files that were read to their ends.

@@ -1,0 +1,112 @@
+package logfollow_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/client"
+)
+
+// stall keeps the server from answering from the next lines on, so that the follower does
+// not look at the files, and returns what ends that.
+func (s *site) stall() (resume func()) {
+	s.Helper()
+	server := &unreachable{Server: s.options.Server, loses: true}
+	s.options.Server = server
+	s.follow()
+	s.write(5)
+	s.await("it waits for the server", func() bool { _, probed := server.count(); return probed > 0 })
+	return func() {
+		server.set(false)
+		s.options.Server = server.Server
+	}
+}
+
+// rotateByCopy copies the log and truncates it, behind those that were rotated before.
+func (s *site) rotateByCopy() {
+	s.Helper()
+	s.rotateFiles()
+	s.copy(s.path, s.path+".1")
+	s.truncate(s.path)
+}
+
+// While the server does not answer, the files may be rotated more than once.
+func TestALogThatIsRotatedTwiceDuringAnOutageIsReadCompletely(t *testing.T) {
+	rename := func(s *site) {
+		s.rotateFiles()
+		s.rename(s.path, s.path+".1")
+		s.append(s.path, "")
+	}
+	rotations := map[string]func(*site){"copied": (*site).rotateByCopy, "renamed": rename}
+	for first, rotate := range rotations {
+		for second, rotateAgain := range rotations {
+			for _, restarts := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s and %s, restart %t", first, second, restarts), func(t *testing.T) {
+					s := newSite(t)
+					resume := s.stall()
+					s.write(5)
+					rotate(s)
+					s.write(5)
+					rotateAgain(s)
+					s.write(5)
+					if restarts {
+						s.leave()
+						resume()
+						s.follow()
+					}
+					resume()
+					s.awaitCharges()
+					s.leave()
+					if strings.Contains(s.logged.String(), "are lost") || s.summary.Bad > 0 {
+						t.Errorf("lines were lost: %s", s.summary)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A log that was empty when it was last looked at is rotated while the lines of another one
+// are being sent, and the follower ends. What was written since it looked is read, though
+// the state was saved later.
+func TestAnEmptyLogThatIsRotatedDuringAnOutageIsReadCompletely(t *testing.T) {
+	s := newSite(t)
+	s.path2 = s.path + "-errors"
+	s.append(s.path2, "")
+	server := &slow{unreachable: &unreachable{Server: s.options.Server, loses: true}, asked: make(chan struct{}), goOn: make(chan struct{})}
+	s.options.Server = server
+	s.follow()
+	s.write(5)
+	<-server.asked
+	s.append(s.path2, s.more(5))
+	s.copy(s.path2, s.path2+".1")
+	s.truncate(s.path2)
+	s.append(s.path2, s.more(5))
+	time.Sleep(200 * time.Millisecond) // for a later time of the state
+	close(server.goOn)
+	s.await("it waits for the server", func() bool { _, probed := server.count(); return probed > 0 })
+	s.leave()
+	s.options.Server = server.Server
+	s.follow()
+	s.awaitCharges()
+	s.leave()
+}
+
+// slow is a server that answers no batch before goOn is closed.
+type slow struct {
+	*unreachable
+	once        sync.Once
+	asked, goOn chan struct{}
+}
+
+func (s *slow) Batch(ctx context.Context, checks []client.Check) ([]client.BatchItem, error) {
+	if !checks[0].Peek {
+		s.once.Do(func() { close(s.asked) })
+		<-s.goOn
+	}
+	return s.unreachable.Batch(ctx, checks)
+}
