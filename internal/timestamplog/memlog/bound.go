@@ -123,7 +123,7 @@ func (l *Log) forgetElsewhere(own *shard, now int64) bool {
 		if s == own || !s.mu.TryLock() {
 			continue
 		}
-		isEmpty, found := len(s.logs) == 0, s.forgetIdle(now)
+		isEmpty, found := s.logs.count == 0, s.forgetIdle(now)
 		s.mu.Unlock()
 		if !isEmpty {
 			tried++
@@ -147,7 +147,7 @@ func (s *shard) forgetIdle(now int64) bool {
 	forgotIDs := 4*s.ids.bytes > s.bytes && s.ids.forgetOldest(maxForgotten)
 	var room [sampleSize]idleLog
 	sample := room[:0]
-	for hash, k := range s.logs { // begins anywhere
+	for hash, k := range s.logs.fromAnywhere() {
 		if sample = append(sample, idleLog{k, hash}); len(sample) == sampleSize {
 			break
 		}

@@ -154,7 +154,7 @@ func (s *shard) cancelReservation(hash uint64, now int64, reservation timestampl
 		return false
 	}
 	made := s.cancelEntries(hash, now, reservation)
-	if k := s.find(counterHash(hash), reservation.LogID); k != nil && !made {
+	if k := s.logs.find(counterHash(hash), reservation.LogID); k != nil && !made {
 		before := s.size(k)
 		made = s.counters[k].Cancel(now, reservation.At, reservation.ID)
 		s.bytes += s.size(k) - before
@@ -166,7 +166,7 @@ func (s *shard) cancelReservation(hash uint64, now int64, reservation timestampl
 }
 
 func (s *shard) cancelEntries(hash uint64, now int64, reservation timestamplog.Reservation) bool {
-	k := s.find(hash, reservation.LogID)
+	k := s.logs.find(hash, reservation.LogID)
 	if k == nil || k.clockSkew(now) > 0 || !k.cancelReservation(reservation.At, reservation.Cost) {
 		return false
 	}

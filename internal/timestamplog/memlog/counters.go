@@ -87,7 +87,7 @@ func (s *shard) judgeCounter(c *counting, hash uint64, now int64, q *timestamplo
 		return
 	}
 	c.stack = s.stacks.of(q)
-	if k := s.find(counterHash(hash), q.LogID); k != nil {
+	if k := s.logs.find(counterHash(hash), q.LogID); k != nil {
 		c.log = k
 		if !k.expired(now) {
 			kept := s.counters[k]

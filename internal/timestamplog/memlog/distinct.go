@@ -44,7 +44,7 @@ type distinctView struct {
 
 // viewDistinct returns the log of q as of now.
 func (s *shard) viewDistinct(hash uint64, now int64, id timestamplog.LogID) distinctView {
-	v := distinctView{log: s.find(distinctHash(hash), id), now: now}
+	v := distinctView{log: s.logs.find(distinctHash(hash), id), now: now}
 	if v.log != nil && !v.log.expired(now) {
 		v.values, v.behind = s.values[v.log], max(0, v.log.newest-now)
 	}

@@ -21,11 +21,8 @@ func (l *Log) Accounted() (counted, kept int64) {
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
-		for hash, k := range s.logs {
+		for _, k := range s.logs.from(0) {
 			counted += int64(s.size(k))
-			for _, k := range s.twins[hash] {
-				counted += int64(s.size(k))
-			}
 		}
 		for _, known := range s.ids.logs {
 			counted += int64(known.size())
@@ -42,7 +39,7 @@ func (l *Log) Has(id timestamplog.LogID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, hash := range []uint64{hash, counterHash(hash), distinctHash(hash)} {
-		if k := s.find(hash, id); k != nil && !k.expired(l.now().UnixMilli()) {
+		if k := s.logs.find(hash, id); k != nil && !k.expired(l.now().UnixMilli()) {
 			return true
 		}
 	}

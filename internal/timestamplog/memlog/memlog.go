@@ -108,7 +108,7 @@ func (l *Log) Timestamps(_ context.Context, id timestamplog.LogID, limit int) ([
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := l.now().UnixMilli()
-	k := s.find(hash, id)
+	k := s.logs.find(hash, id)
 	if k == nil || k.expired(now) {
 		v := s.viewDistinct(hash, now, id)
 		return v.times(limit), now, nil
@@ -125,7 +125,7 @@ func (l *Log) Reset(_ context.Context, id timestamplog.LogID) (bool, error) {
 	s.ids.forget(id)
 	now, existed := l.now().UnixMilli(), false
 	for _, hash := range []uint64{hash, counterHash(hash), distinctHash(hash)} {
-		if k := s.find(hash, id); k != nil {
+		if k := s.logs.find(hash, id); k != nil {
 			existed = existed || !k.expired(now)
 			s.delete(hash, k)
 		}
@@ -147,7 +147,7 @@ func (l *Log) Len() int {
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
-		n += s.len()
+		n += s.logs.count
 		s.mu.Unlock()
 	}
 	return n

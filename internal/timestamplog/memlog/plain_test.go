@@ -4,6 +4,9 @@ import (
 	"container/heap"
 	"fmt"
 	"hash/maphash"
+	"iter"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -181,38 +184,116 @@ func BenchmarkExpiry(b *testing.B) {
 }
 
 // The index finds the logs that a map by LogID does, also where many logs have one
-// hash.
+// hash or hashes near each other, or the greatest ones.
 func TestTheIndexFindsTheLogsThatAMapDoes(t *testing.T) {
-	const now = 1_790_000_000_000
-	logs := newLogs(60, now)
-	random := rand.New(rand.NewPCG(9, 10))
-	var s shard
-	s.seed = maphash.MakeSeed()
-	s.clear()
-	hashOf := func(k *keyLog) uint64 { return hashOf(s.seed, idOf(k)) % 7 }
-	plain := map[timestamplog.LogID]*keyLog{}
-	for step := range 20_000 {
-		k := logs[random.IntN(len(logs))]
-		if plain[idOf(k)] == nil {
-			plain[idOf(k)] = k
-			s.add(hashOf(k), k, now)
-		} else {
-			delete(plain, idOf(k))
-			s.remove(hashOf(k), k)
-		}
-		if s.len() != len(plain) {
-			t.Fatalf("step %d: the index has %d logs, want %d", step, s.len(), len(plain))
-		}
-		for _, k := range logs {
-			if got, want := s.find(hashOf(k), idOf(k)), plain[idOf(k)]; got != want {
-				t.Fatalf("step %d: find returns %v, want %v", step, got, want)
+	hashes := map[string]func(uint64) uint64{
+		"apart":    func(hash uint64) uint64 { return hash },
+		"the same": func(hash uint64) uint64 { return hash % 7 },
+		"near":     func(hash uint64) uint64 { return hash%7 + hash%3<<62 },
+		"great":    func(hash uint64) uint64 { return math.MaxUint64 - hash%5 },
+	}
+	for name, change := range hashes {
+		t.Run(name, func(t *testing.T) {
+			logs := newLogs(60, 0)
+			random := rand.New(rand.NewPCG(9, 10))
+			seed := maphash.MakeSeed()
+			hashOf := func(k *keyLog) uint64 { return change(hashOf(seed, idOf(k))) }
+			var x index
+			x.clear()
+			plain := map[timestamplog.LogID]*keyLog{}
+			for step := range 20_000 {
+				adds := step/1000%4 < 2 // more than are removed, and then fewer
+				k := logs[random.IntN(len(logs))]
+				switch isIn := plain[idOf(k)] != nil; {
+				case !isIn && (adds || random.IntN(4) == 0):
+					plain[idOf(k)] = k
+					x.add(hashOf(k), k)
+				case isIn && (!adds || random.IntN(4) == 0):
+					delete(plain, idOf(k))
+					x.remove(hashOf(k), k)
+				}
+				if x.count != len(plain) {
+					t.Fatalf("step %d: the index has %d logs, want %d", step, x.count, len(plain))
+				}
+				for _, k := range logs {
+					if got, want := x.find(hashOf(k), idOf(k)), plain[idOf(k)]; got != want {
+						t.Fatalf("step %d: find returns %v, want %v", step, got, want)
+					}
+				}
+				if step%100 == 0 {
+					for name, all := range map[string]iter.Seq2[uint64, *keyLog]{"from": x.from(0), "fromAnywhere": x.fromAnywhere()} {
+						yielded := maps.Clone(plain)
+						for hash, k := range all {
+							if hash != hashOf(k) || yielded[idOf(k)] != k {
+								t.Fatalf("step %d: %s yields %v, which is not in the index or was yielded before", step, name, idOf(k))
+							}
+							delete(yielded, idOf(k))
+						}
+						if len(yielded) > 0 {
+							t.Fatalf("step %d: %s leaves out %d logs", step, name, len(yielded))
+						}
+					}
+				}
 			}
+		})
+	}
+}
+
+// A walk through the index yields once what is there throughout, however the index grows
+// and shrinks during it.
+func TestAWalkThroughAnIndexThatChanges(t *testing.T) {
+	random := rand.New(rand.NewPCG(11, 12))
+	logs := newLogs(4000, 0)
+	hashes := map[*keyLog]uint64{}
+	var x index
+	x.clear()
+	for i, k := range logs {
+		hashes[k] = random.Uint64() >> (i % 2 * 3) // half of them together, for some that have to be moved
+		x.add(hashes[k], k)
+	}
+	stays, others := logs[:1000], logs[1000:]
+	isIn := map[*keyLog]bool{}
+	for _, k := range others {
+		isIn[k] = true
+	}
+	yielded := map[*keyLog]int{}
+	for _, k := range x.from(0) {
+		yielded[k]++
+		removes := len(yielded)/100%2 == 0
+		for range 20 {
+			if k := others[random.IntN(len(others))]; isIn[k] == removes {
+				if isIn[k] = !removes; removes {
+					x.remove(hashes[k], k)
+				} else {
+					x.add(hashes[k], k)
+				}
+			}
+		}
+	}
+	for _, k := range stays {
+		if yielded[k] != 1 {
+			t.Fatalf("a log that was there throughout was yielded %d times", yielded[k])
 		}
 	}
 }
 
-// BenchmarkIndex compares the map by hash, as shard.find reads it, with a map by
-// LogID: the time to find the shard and then the log, and the memory of the index.
+// An index of which most was removed gives memory back.
+func TestTheIndexShrinks(t *testing.T) {
+	logs := newLogs(10_000, 0)
+	var x index
+	x.clear()
+	for i, k := range logs {
+		x.add(uint64(i)*0x9e3779b97f4a7c15, k)
+	}
+	for i, k := range logs[:9_990] {
+		x.remove(uint64(i)*0x9e3779b97f4a7c15, k)
+	}
+	if n := len(x.slots); n > 60 {
+		t.Errorf("10 logs take %d slots", n)
+	}
+}
+
+// BenchmarkIndex compares the index by hash with a map by LogID: the time to find the shard and then the log, and the memory of the index.
 // Both need the hash, which chooses the shard.
 func BenchmarkIndex(b *testing.B) {
 	const logs = 100_000
@@ -241,9 +322,9 @@ func BenchmarkIndex(b *testing.B) {
 		s := &shard{seed: maphash.MakeSeed()}
 		s.clear()
 		for _, k := range all {
-			s.logs[hashOf(s.seed, idOf(k))] = k
+			s.logs.add(hashOf(s.seed, idOf(k)), k)
 		}
-		return func(id timestamplog.LogID) *keyLog { return s.find(hashOf(s.seed, id), id) }
+		return func(id timestamplog.LogID) *keyLog { return s.logs.find(hashOf(s.seed, id), id) }
 	}))
 	b.Run("map", measure(func() func(timestamplog.LogID) *keyLog {
 		byID := map[timestamplog.LogID]*keyLog{}

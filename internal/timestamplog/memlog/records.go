@@ -106,7 +106,7 @@ type logRecord struct{ *keyLog }
 func (r logRecord) id() timestamplog.LogID { return idOf(r.keyLog) }
 
 func (r logRecord) addTo(s *shard, hash uint64, now int64) {
-	if !r.expired(now) && s.find(hash, r.id()) == nil {
+	if !r.expired(now) && s.logs.find(hash, r.id()) == nil {
 		s.add(hash, r.keyLog, now)
 	}
 }
@@ -120,7 +120,7 @@ func (r counterRecord) id() timestamplog.LogID { return idOf(r.keyLog) }
 
 func (r counterRecord) addTo(s *shard, hash uint64, now int64) {
 	hash = counterHash(hash)
-	if !r.expired(now) && s.find(hash, r.id()) == nil {
+	if !r.expired(now) && s.logs.find(hash, r.id()) == nil {
 		s.counters[r.keyLog] = &r.state
 		s.add(hash, r.keyLog, now)
 	}
@@ -135,7 +135,7 @@ func (r distinctRecord) id() timestamplog.LogID { return idOf(r.keyLog) }
 
 func (r distinctRecord) addTo(s *shard, hash uint64, now int64) {
 	hash = distinctHash(hash)
-	if !r.expired(now) && s.find(hash, r.id()) == nil {
+	if !r.expired(now) && s.logs.find(hash, r.id()) == nil {
 		s.values[r.keyLog] = r.values
 		s.add(hash, r.keyLog, now)
 	}

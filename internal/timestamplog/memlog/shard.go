@@ -10,11 +10,9 @@ import (
 
 // shard is one part of the logs under one lock.
 type shard struct {
-	mu   sync.Mutex
-	seed maphash.Seed
-	// logs is the index of index.go. A log in it has at least one entry.
-	logs  map[uint64]*keyLog
-	twins map[uint64][]*keyLog // those that are not the first of their hash; nil for none
+	mu    sync.Mutex
+	seed  maphash.Seed
+	logs  index // logs with at least one entry, counters and distinct logs
 	wheel wheel
 	ids   ids
 	// counters has the states of those logs that are counters.
@@ -31,13 +29,32 @@ type shard struct {
 }
 
 func (s *shard) clear() {
-	s.logs = make(map[uint64]*keyLog)
-	s.twins = nil
+	s.logs.clear()
 	s.wheel = wheel{}
 	s.ids = ids{}
 	s.bytes = 0
 	s.counters = make(map[*keyLog]*algorithms.State)
 	s.values = make(map[*keyLog][]valueTime)
+}
+
+// add adds k to the index and the wheel.
+func (s *shard) add(hash uint64, k *keyLog, now int64) {
+	s.logs.add(hash, k)
+	s.wheel.add(k, now)
+	s.bytes += s.size(k)
+}
+
+// remove takes k out of the index and the wheel.
+func (s *shard) remove(hash uint64, k *keyLog) {
+	s.bytes -= s.size(k)
+	s.wheel.remove(k)
+	s.logs.remove(hash, k)
+	switch {
+	case k.isCounter():
+		delete(s.counters, k)
+	case k.isDistinct():
+		delete(s.values, k)
+	}
 }
 
 // decide answers q, and logs it where it is allowed and no peek.
@@ -84,7 +101,7 @@ func (s *shard) judge(hash uint64, now int64, q *timestamplog.Request, r *timest
 	if len(q.Rules) == 0 {
 		return nil, view{now: now, end: now}
 	}
-	k := s.find(hash, q.LogID)
+	k := s.logs.find(hash, q.LogID)
 	v := k.viewAt(now)
 	if v.behind > 0 && !q.Peek {
 		k.shiftTimes(v.behind, q.Retention)

@@ -31,11 +31,11 @@ func TestLogsOfOneHashStayApart(t *testing.T) {
 				}
 			}
 		}
-		if n := s.len(); n != len(keys) {
+		if n := s.logs.count; n != len(keys) {
 			t.Fatalf("%d logs are held", n)
 		}
-		s.remove(hash, s.find(hash, timestamplog.LogIDOf(policy, removed)))
-		if n := s.len(); n != len(keys)-1 || s.find(hash, timestamplog.LogIDOf(policy, removed)) != nil {
+		s.remove(hash, s.logs.find(hash, timestamplog.LogIDOf(policy, removed)))
+		if n := s.logs.count; n != len(keys)-1 || s.logs.find(hash, timestamplog.LogIDOf(policy, removed)) != nil {
 			t.Fatalf("%d logs are held after %q was removed", n, removed)
 		}
 		for _, key := range keys {
@@ -44,10 +44,10 @@ func TestLogsOfOneHashStayApart(t *testing.T) {
 			}
 		}
 		for _, key := range keys {
-			s.remove(hash, s.find(hash, timestamplog.LogIDOf(policy, key)))
+			s.remove(hash, s.logs.find(hash, timestamplog.LogIDOf(policy, key)))
 		}
-		if s.len() != 0 || len(s.logs) != 0 {
-			t.Fatalf("%d logs are left", s.len())
+		if s.logs.count != 0 {
+			t.Fatalf("%d logs are left", s.logs.count)
 		}
 	}
 }

@@ -119,8 +119,8 @@ type saver struct {
 	saved uint64
 }
 
-// save writes the records of s, which is not locked while it writes. Its maps may
-// change during that: what is in a map throughout is saved once, what is added may be
+// save writes the records of s, which is not locked while it writes. Its map and its
+// index may change during that: what is in them throughout is saved once, what is added may be
 // saved or not.
 func (v *saver) save(s *shard, now int64) error {
 	s.mu.Lock()
@@ -133,15 +133,9 @@ func (v *saver) save(s *shard, now int64) error {
 			return err
 		}
 	}
-	for hash, k := range s.logs {
-		twins := slices.Clone(s.twins[hash]) // they may change while the chunk is written
+	for _, k := range s.logs.from(0) {
 		if err := v.saveLog(s, k, now); err != nil {
 			return err
-		}
-		for _, k := range twins {
-			if err := v.saveLog(s, k, now); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
