@@ -34,8 +34,8 @@ func (h *profileHandler) routes() []route {
 		onAdmin(get, key, identity.Read, h.getProfile, opGetProfile),
 		onAdmin(put, key, identity.Operate, h.putProfile, opPutProfile),
 		onAdmin(del, key, identity.Operate, h.deleteProfile, opDeleteProfile),
-		onAdmin(put, key+"/limit", identity.Operate, h.putLimit, opPutLimit),
-		onAdmin(del, key+"/limit", identity.Operate, h.endLimit, opEndLimit),
+		onAdmin(put, wire.PathLimits+"/:key", identity.Operate, h.putLimit, opPutLimit),
+		onAdmin(del, wire.PathLimits+"/:key", identity.Operate, h.endLimit, opEndLimit),
 	}
 }
 

@@ -4,15 +4,19 @@ import "github.com/stint-dev/stint/internal/wire"
 
 func (d *described) describeProfiles() {
 	d.Helper()
-	const odd = "/v1/keys/token:%22%3E%3Cscript%3E%2F..%2F%3F"
+	const (
+		oddKey = "token:%22%3E%3Cscript%3E%2F..%2F%3F"
+		odd    = "/v1/keys/" + oddKey
+		limit  = "/v1/keys/limits/" + oddKey
+	)
 	d.do("getProfile", get, odd, "", 404)
 	d.do("putProfile", put, odd, `{"plan":"gold","labels":["vip","region=eu"],"note":"pays late"}`, 200)
 	d.do("putProfile", put, odd, `{"plan":"Gold"}`, 422)
 	d.do("putProfile", put, odd, `{}`, 422)
 	d.do("putProfile", put, "/v1/keys/ip:300.1.1.1", `{"plan":"gold"}`, 422)
-	d.do("putLimit", put, odd+"/limit", `{"rules":["5/s"],"reason":"launch","expires_in":"2d"}`, 200)
-	d.do("putLimit", put, odd+"/limit", `{"rules":["0/s"],"reason":"launch"}`, 422)
-	d.do("putLimit", put, odd+"/limit", `{"rules":["5/s"],"reason":""}`, 422)
+	d.do("putLimit", put, limit, `{"rules":["5/s"],"reason":"launch","expires_in":"2d"}`, 200)
+	d.do("putLimit", put, limit, `{"rules":["0/s"],"reason":"launch"}`, 422)
+	d.do("putLimit", put, limit, `{"rules":["5/s"],"reason":""}`, 422)
 	profile := read[wire.Profile](d.T, d.do("getProfile", get, odd, "", 200))
 	if profile.Key != "token:\"><script>/../?" || profile.Plan != "gold" || len(profile.Labels) != 2 || profile.Limit == nil || !profile.Limit.Active || profile.Limit.Author == "" {
 		d.Errorf("the profile is %+v", profile)
@@ -32,8 +36,8 @@ func (d *described) describeProfiles() {
 	d.do("importProfiles", post, "/v1/profiles/import?skip_bad=true", "key,plan\ntoken:b,gold\nip:300.1.1.1,gold\n", 200, "Content-Type: text/csv")
 	d.do("importProfiles", post, "/v1/profiles/import", "key,plan\nip:300.1.1.1,gold\n", 422, "Content-Type: text/csv")
 	d.do("importProfiles", post, "/v1/profiles/import", "ip:203.0.113.7", 415, "Content-Type: text/plain")
-	d.do("endLimit", del, odd+"/limit?reason=over", "", 200)
-	d.do("endLimit", del, odd+"/limit", "", 404)
+	d.do("endLimit", del, limit+"?reason=over", "", 200)
+	d.do("endLimit", del, limit, "", 404)
 	d.do("deleteProfile", del, odd, "", 204)
 	d.do("deleteProfile", del, odd, "", 404)
 }

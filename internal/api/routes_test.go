@@ -46,6 +46,40 @@ func TestEveryRouteStandsInTheTable(t *testing.T) {
 	}
 }
 
+// A path that two routes may mean, as /v1/keys/notes/{id} and /v1/keys/{key}/limit, is no
+// good description of either.
+func TestNoPathIsAmbiguous(t *testing.T) {
+	var paths [][]string
+	for _, r := range startNode(t).server.Routes() {
+		paths = append(paths, strings.Split(r.Path, "/"))
+	}
+	for i, a := range paths {
+		for _, b := range paths[:i] {
+			if len(a) == len(b) && areAmbiguous(a, b) {
+				t.Errorf("%s and %s", strings.Join(b, "/"), strings.Join(a, "/"))
+			}
+		}
+	}
+}
+
+// areAmbiguous reports whether a path may be of both, and neither says more of it in each
+// segment in which they differ.
+func areAmbiguous(a, b []string) bool {
+	aSaysMore, bSaysMore := false, false
+	for i := range a {
+		aVaries, bVaries := strings.HasPrefix(a[i], ":"), strings.HasPrefix(b[i], ":")
+		switch {
+		case aVaries && !bVaries:
+			bSaysMore = true
+		case bVaries && !aVaries:
+			aSaysMore = true
+		case !aVaries && a[i] != b[i]:
+			return false
+		}
+	}
+	return aSaysMore && bSaysMore
+}
+
 // bearerOf is one way to come with a credential, and what it gives.
 type bearerOf struct {
 	name   string

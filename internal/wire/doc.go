@@ -20,6 +20,7 @@ const (
 	PathBlocks       = "/v1/blocks"
 	PathExemptions   = "/v1/exemptions"
 	PathNotes        = "/v1/keys/notes"
+	PathLimits       = "/v1/keys/limits"
 	PathKeys         = "/v1/keys"
 	PathProfiles     = "/v1/profiles"
 	PathPlans        = "/v1/plans"

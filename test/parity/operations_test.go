@@ -62,27 +62,27 @@ var keyChanges = []change{
 		lacks: map[string]string{pages: noBadRows},
 	},
 	{
-		name: "own limit: set a bad rule", want: fault{"invalid", "rules"}, rest: request{"PUT", "/v1/keys/key$N:6/limit", `{"rules":["5/x"],"reason":"launch"}`},
+		name: "own limit: set a bad rule", want: fault{"invalid", "rules"}, rest: request{"PUT", "/v1/keys/limits/key$N:6", `{"rules":["5/x"],"reason":"launch"}`},
 		cli:   command{args: []string{"key", "limit", "key$N:6", "5/x", "--reason", "launch"}},
 		pages: []form{{path: "/key/limit", fields: []string{"key", "key$N:6", "rules", "5/x", "for", "good", "reason", "launch"}}},
 	},
 	{
-		name: "own limit: set", rest: request{"PUT", "/v1/keys/key$N:6/limit", `{"rules":["5/s"],"reason":"launch"}`},
+		name: "own limit: set", rest: request{"PUT", "/v1/keys/limits/key$N:6", `{"rules":["5/s"],"reason":"launch"}`},
 		cli:   command{args: []string{"key", "limit", "key$N:6", "5/s", "--reason", "launch"}},
 		pages: []form{{path: "/key/limit", fields: []string{"key", "key$N:6", "rules", "5/s", "for", "good", "reason", "launch"}}}, result: "/v1/keys/key$N:6",
 	},
 	{
-		name: "own limit: set without a reason", want: fault{"invalid", "reason"}, rest: request{"PUT", "/v1/keys/key$N:6/limit", `{"rules":["5/s"],"reason":""}`},
+		name: "own limit: set without a reason", want: fault{"invalid", "reason"}, rest: request{"PUT", "/v1/keys/limits/key$N:6", `{"rules":["5/s"],"reason":""}`},
 		cli:   command{args: []string{"key", "limit", "key$N:6", "5/s"}},
 		pages: []form{{path: "/key/limit", fields: []string{"key", "key$N:6", "rules", "5/s", "for", "good", "reason", ""}}},
 	},
 	{
-		name: "own limit: end", setup: []step{{request: request{"PUT", "/v1/keys/key$N:7/limit", `{"rules":["5/s"],"reason":"launch"}`}}}, rest: request{"DELETE", "/v1/keys/key$N:7/limit?reason=over", ""},
+		name: "own limit: end", setup: []step{{request: request{"PUT", "/v1/keys/limits/key$N:7", `{"rules":["5/s"],"reason":"launch"}`}}}, rest: request{"DELETE", "/v1/keys/limits/key$N:7?reason=over", ""},
 		cli:   command{args: []string{"key", "limit", "key$N:7", "--end", "--reason", "over"}},
 		pages: []form{{path: "/key/limit/end", fields: []string{"key", "key$N:7", "reason", "over"}}}, result: "/v1/keys?key=key$N:7",
 	},
 	{
-		name: "own limit: end none", want: fault{"not_found", ""}, rest: request{"DELETE", "/v1/keys/key$N:8/limit", ""},
+		name: "own limit: end none", want: fault{"not_found", ""}, rest: request{"DELETE", "/v1/keys/limits/key$N:8", ""},
 		cli:   command{args: []string{"key", "limit", "key$N:8", "--end"}},
 		pages: []form{{path: "/key/limit/end", fields: []string{"key", "key$N:8"}}},
 	},

@@ -20,7 +20,7 @@ func TestSharedDataIsBackedUpAndRestored(t *testing.T) {
 	f := fixture{MadeAt: time.Now().UnixMilli()}
 	token := n.fill()
 	do[wire.Profile](n, http.MethodPut, wire.PathKeys+"/token:customer", `{"plan":"gold","labels":["region=eu","vip"],"note":"Contract 17"}`)
-	do[wire.Profile](n, http.MethodPut, wire.PathKeys+"/token:customer/limit", `{"rules":["5/s"],"reason":"launch","expires_in":"30d"}`)
+	do[wire.Profile](n, http.MethodPut, wire.PathLimits+"/token:customer", `{"rules":["5/s"],"reason":"launch","expires_in":"30d"}`)
 	view := do[wire.View](n, http.MethodPost, wire.PathViews, `{"name":"Open scrapers","query":"last=24h&state=open"}`)
 
 	folder := filepath.Join(t.TempDir(), "backups")

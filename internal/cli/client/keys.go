@@ -34,6 +34,9 @@ func keyQuery(key, policy string) url.Values {
 // profilePath returns the path of what is kept about a key.
 func profilePath(key string) string { return wire.PathKeys + "/" + url.PathEscape(key) }
 
+// limitPath returns the path of a key's own limit.
+func limitPath(key string) string { return wire.PathLimits + "/" + url.PathEscape(key) }
+
 // Profile returns what is kept about a key.
 func (k Keys) Profile(ctx context.Context, key string) (*wire.Profile, error) {
 	return call[wire.Profile](ctx, k.conn, get(profilePath(key)))
@@ -51,12 +54,12 @@ func (k Keys) DeleteProfile(ctx context.Context, key string) error {
 
 // PutLimit gives a key a limit of its own.
 func (k Keys) PutLimit(ctx context.Context, key string, l wire.OwnLimitRequest) (*wire.Profile, error) {
-	return call[wire.Profile](ctx, k.conn, request{method: http.MethodPut, path: profilePath(key) + "/limit", body: l})
+	return call[wire.Profile](ctx, k.conn, request{method: http.MethodPut, path: limitPath(key), body: l})
 }
 
 // EndLimit ends a key's own limit. The reason may be empty.
 func (k Keys) EndLimit(ctx context.Context, key, reason string) (*wire.Profile, error) {
-	return call[wire.Profile](ctx, k.conn, remove(profilePath(key)+"/limit", nil).with(param("reason", reason)))
+	return call[wire.Profile](ctx, k.conn, remove(limitPath(key), nil).with(param("reason", reason)))
 }
 
 // Profiles returns what is kept about the keys that filter selects, at most limit, all for 0.
