@@ -21,7 +21,7 @@ func (l *Log) Accounted() (counted, kept int64) {
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
-		for _, k := range s.logs.from(0) {
+		for _, k := range s.logs.all() {
 			counted += int64(s.size(k))
 		}
 		for _, known := range s.ids.logs {

@@ -123,11 +123,11 @@ func (x *index) resize(places uint64) {
 	}
 }
 
-// from yields the logs with that hash or a greater one, in the order of their hashes. A
-// log that is in the index throughout is yielded, and once, also where the index changes
-// between two of them.
-func (x *index) from(hash uint64) iter.Seq2[uint64, *keyLog] {
+// all yields the logs in the order of their hashes. A log that is in the index throughout is
+// yielded, and once, also where the index changes between two of them.
+func (x *index) all() iter.Seq2[uint64, *keyLog] {
 	return func(yield func(uint64, *keyLog) bool) {
+		hash := uint64(0)  // of the next log, or smaller
 		var same []*keyLog // hardly ever more than one
 		for {
 			at := x.place(hash)

@@ -133,7 +133,7 @@ func (v *saver) save(s *shard, now int64) error {
 			return err
 		}
 	}
-	for _, k := range s.logs.from(0) {
+	for _, k := range s.logs.all() {
 		if err := v.saveLog(s, k, now); err != nil {
 			return err
 		}
