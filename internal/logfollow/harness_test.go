@@ -108,7 +108,7 @@ func (n *node) charged(ip string) int {
 type site struct {
 	*node
 	path, state string
-	path2       string         // of another log that is followed, "" for none
+	path2       string         // of a second log that is followed, "" for none
 	wrote       map[string]int // lines by address
 	lines       int
 	logged      log

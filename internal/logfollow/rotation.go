@@ -28,7 +28,7 @@ type rotatedLog struct {
 	logf     func(format string, args ...any)
 	current  *tail // at the path; nil while nothing is there
 	old      []*tail
-	lookedAt time.Time             // when it was last seen which files there are
+	lookedAt time.Time             // when the last look at which files there are began
 	parser   *accesslog.LineParser // the last one
 	sample   sample
 	err      error       // that the last round met
@@ -222,11 +222,18 @@ func (l *rotatedLog) openPredecessors(after time.Time) {
 // poll notices truncation, rotation, and files that have been read to their ends.
 func (l *rotatedLog) poll(now time.Time) error {
 	l.closeDrained(now)
-	lookedAt := l.lookedAt
+	if err := l.look(now); err != nil {
+		return err
+	}
 	l.lookedAt = now
+	return nil
+}
+
+// look notices truncation and rotation.
+func (l *rotatedLog) look(now time.Time) error {
 	if l.current != nil {
 		if err := l.current.checkHead(); errors.Is(err, errTruncated) {
-			if err := l.restart(lookedAt); err != nil {
+			if err := l.restart(); err != nil {
 				return err
 			}
 		} else if err != nil {
@@ -268,11 +275,11 @@ func (l *rotatedLog) retire(t *tail, now time.Time) {
 // restart reads a file that was truncated from its beginning, and what was not read of it
 // from the copy that was made before, if there is one. It may have been truncated more than
 // once since it was last looked at, so that further copies are read too.
-func (l *rotatedLog) restart(lookedAt time.Time) error {
+func (l *rotatedLog) restart() error {
 	t := l.current
 	l.logf("%q was truncated after byte %d: reading it from its beginning.", l.path, t.offset)
 	saved := t.save()
-	after := lookedAt.Add(-clockGrain)
+	after := l.lookedAt.Add(-clockGrain)
 	rest, modified, err := l.openSaved(&saved, 3)
 	if err != nil {
 		l.logf("%v: the lines of the copy are not read.", err)

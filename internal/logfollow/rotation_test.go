@@ -261,6 +261,22 @@ func (s *site) rotateFiles() {
 	}
 }
 
+// rotateByRename renames the log and creates another one.
+func (s *site) rotateByRename() {
+	s.Helper()
+	s.rotateFiles()
+	s.rename(s.path, s.path+".1")
+	s.append(s.path, "")
+}
+
+// rotateByCopy copies the log and truncates it.
+func (s *site) rotateByCopy() {
+	s.Helper()
+	s.rotateFiles()
+	s.copy(s.path, s.path+".1")
+	s.truncate(s.path)
+}
+
 // A server writes without a pause, its log is rotated in both ways, and the process that
 // follows is started again and again.
 func TestEachLineIsChargedOnceWhileTheLogIsWrittenAndRotated(t *testing.T) {
@@ -282,15 +298,11 @@ func TestEachLineIsChargedOnceWhileTheLogIsWrittenAndRotated(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			switch n % 300 {
 			case 100:
-				s.rotateFiles()
-				s.rename(s.path, s.path+".1") // and the server writes on
-				s.append(s.path, "")
+				s.rotateByRename() // and the server writes on
 			case 105:
 				file = s.reopen(file)
 			case 250:
-				s.rotateFiles()
-				s.copy(s.path, s.path+".1")
-				s.truncate(s.path)
+				s.rotateByCopy()
 			}
 		}
 		file.Close()

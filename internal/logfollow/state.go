@@ -28,8 +28,9 @@ type state struct {
 // logState is the position in one log, with the files that it was rotated to and that
 // were not read to their ends.
 type logState struct {
-	// LookedAt is when it was last seen which files there are. Those that were written
-	// since may have come and gone. Zero in states of older versions, of which SavedAt is used.
+	// LookedAt is when the last look at which files there are began: those that were written
+	// since may have come and gone. It is zero where an older version has saved the
+	// state; SavedAt is used then.
 	LookedAt time.Time   `json:"looked_at,omitzero"`
 	Files    []fileState `json:"files"` // the last one is at the path
 	// Finished are the files that were read to their ends last, which must not be read

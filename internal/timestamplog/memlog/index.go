@@ -11,20 +11,20 @@ import (
 )
 
 // index finds a log by the hash of its LogID, which is needed to choose the shard
-// anyway. It is a hash table with linear probing whose slots are in the order of their
-// hashes: a log lies at the place that its hash has among all that there can be, or
-// after it, where logs with smaller hashes or the same need that place. So looking for
-// a log that is not there ends early, and who walks through the index can go on from a
-// hash after it has changed. The zero index must be cleared before use.
+// anyway. It is a hash table with linear probing whose logs are sorted by hash: the hash
+// gives the first slot in which its log may be, in proportion to its size, and logs that
+// need the same slot follow each other. So a search for a log that is not there ends
+// early, and a walk through the index can go on at a hash after the index has changed.
+// Call clear before use.
 //
 // Fast path. Plain version: map[timestamplog.LogID]*keyLog, in plain_test.go.
-// Benchmark: BenchmarkIndex, in half of the time and with 19 to 27 bytes for a key instead
+// Benchmark: BenchmarkIndex, half of the time or less, and 19 to 24 bytes for a key instead
 // of 63. They are a fifth of what a log with one entry takes, which is 125 bytes by
 // BenchmarkMemory.
 type index struct {
 	slots []slot // the last one is empty
-	// places is how many places hashes have. There are some more slots for those that the
-	// last ones have no room for.
+	// places is how many slots hashes lead to. Some more follow for the logs of the last
+	// hashes.
 	places uint64
 	count  int
 }
@@ -36,7 +36,7 @@ type slot struct {
 
 const (
 	firstPlaces  = 8
-	furtherSlots = 8
+	furtherSlots = 8 // behind the places, for what hardly ever needs more
 )
 
 // hashOf returns a hash that nobody outside can choose: of the key under a secret
@@ -49,7 +49,7 @@ func hashOf(seed maphash.Seed, id timestamplog.LogID) uint64 {
 
 func (x *index) clear() { *x = index{slots: make([]slot, 1)} }
 
-// place returns where a log with that hash lies at the earliest.
+// place returns the first slot in which a log with that hash may be.
 func (x *index) place(hash uint64) int {
 	place, _ := bits.Mul64(hash, x.places)
 	return int(place)
@@ -107,6 +107,7 @@ func (x *index) remove(hash uint64, k *keyLog) {
 	}
 }
 
+// resize gives the index that many places. The order of the logs stays.
 func (x *index) resize(places uint64) {
 	old := x.slots
 	x.slots, x.places = make([]slot, places+furtherSlots), places
@@ -154,7 +155,7 @@ func (x *index) all() iter.Seq2[uint64, *keyLog] {
 	}
 }
 
-// fromAnywhere yields the logs, each of them once, beginning with any. The index must not change
+// fromAnywhere yields each log once, beginning with a random one. The index must not change
 // between two of them.
 func (x *index) fromAnywhere() iter.Seq2[uint64, *keyLog] {
 	return func(yield func(uint64, *keyLog) bool) {

@@ -293,8 +293,8 @@ func TestTheIndexShrinks(t *testing.T) {
 	}
 }
 
-// BenchmarkIndex compares the index by hash with a map by LogID: the time to find the shard and then the log, and the memory of the index.
-// Both need the hash, which chooses the shard.
+// BenchmarkIndex compares the index with a map by LogID: the time to find the shard and
+// then the log, and the memory of the index. Both need the hash, which chooses the shard.
 func BenchmarkIndex(b *testing.B) {
 	const logs = 100_000
 	all := newLogs(logs, 0)
