@@ -68,24 +68,11 @@ func (b *bounded) isRefused(id timestamplog.LogID) bool {
 // ask asks both logs, whose answers must be the same.
 func (b *bounded) ask(q timestamplog.Request) timestamplog.Result {
 	b.t.Helper()
-	refused := map[timestamplog.LogID]bool{}
-	for _, id := range b.ids {
-		refused[id] = b.has[id] && b.isRefused(id)
-	}
-	forgotten := b.log.Memory().Forgotten
 	got, want := make([]timestamplog.Result, 1), make([]timestamplog.Result, 1)
-	b.log.Decide(b.t.Context(), []timestamplog.Request{q}, got)
-	forgotten = b.log.Memory().Forgotten - forgotten
-	for _, id := range b.ids {
-		has := b.log.Has(id)
-		if b.has[id] && !has && id != q.LogID && b.oracle.Has(id) {
-			b.forget(id, refused[id])
-			forgotten--
-		}
-		b.has[id] = has
-	}
+	wasRefused := b.has[q.LogID] && b.isRefused(q.LogID)
+	forgotten := b.forgets(&q.LogID, func() { b.log.Decide(b.t.Context(), []timestamplog.Request{q}, got) })
 	if forgotten > 0 { // the log of this key, which starts from zero
-		b.forget(q.LogID, refused[q.LogID])
+		b.forget(q.LogID, wasRefused)
 	}
 	b.oracle.Decide(b.t.Context(), []timestamplog.Request{q}, want)
 	if got[0].Allowed != want[0].Allowed || got[0].RetryAt != want[0].RetryAt {
@@ -95,6 +82,34 @@ func (b *bounded) ask(q timestamplog.Request) timestamplog.Result {
 		b.forget(q.LogID, false)
 	}
 	return got[0]
+}
+
+// sweep sweeps the bounded log.
+func (b *bounded) sweep() {
+	b.t.Helper()
+	b.forgets(nil, b.log.Sweep)
+}
+
+// forgets does something and resets, in the oracle, what the bounded log has forgotten by
+// it, but the log of asked. It returns how many more were forgotten.
+func (b *bounded) forgets(asked *timestamplog.LogID, do func()) (more int64) {
+	b.t.Helper()
+	refused := map[timestamplog.LogID]bool{}
+	for _, id := range b.ids {
+		refused[id] = b.has[id] && b.isRefused(id)
+	}
+	before := b.log.Memory().Forgotten
+	do()
+	more = b.log.Memory().Forgotten - before
+	for _, id := range b.ids {
+		has := b.log.Has(id)
+		if b.has[id] && !has && (asked == nil || id != *asked) && b.oracle.Has(id) {
+			b.forget(id, refused[id])
+			more--
+		}
+		b.has[id] = has
+	}
+	return more
 }
 
 func (b *bounded) forget(id timestamplog.LogID, wasRefused bool) {
@@ -140,7 +155,7 @@ func TestABoundedLogAnswersExactlyForTheKeysThatItKeeps(t *testing.T) {
 					b.clock.Advance(time.Duration(random.IntN(2500)) * time.Millisecond)
 				}
 				if random.IntN(400) == 0 {
-					b.log.Sweep()
+					b.sweep()
 				}
 				if step%50 == 0 {
 					b.mustBeAccounted()
