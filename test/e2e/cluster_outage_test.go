@@ -39,7 +39,8 @@ func TestAPrimaryOfAClusterThatStallsDegradesItsOwnKeysOnly(t *testing.T) {
 	}
 	var all []*watched
 	its := 0
-	for i := range 12 {
+	// The names in Redis, and so the slots, differ from run to run.
+	for i := 0; i < 12 || i < 100 && (its == 0 || its == len(all)); i++ {
 		w := &watched{key: fmt.Sprintf("k:%d", i)}
 		for _, n := range nodes {
 			await(t, "the policy governs every node", func() bool { return n.about(w.key).Policy == "cluster" })
