@@ -269,18 +269,20 @@ func (a *App) Run(ctx context.Context) error {
 	return nil
 }
 
-// announce prints the addresses of the node and where it keeps its data.
+// announce prints the addresses of the node and where it keeps its data, in one
+// write: a program that reads the first line can read the others too.
 func (a *App) announce() {
-	fmt.Fprintf(a.out, "Stint %s is running.\n  checks  %s  POST /v1/check\n  admin   %s  pages and API\n",
+	text := fmt.Appendf(nil, "Stint %s is running.\n  checks  %s  POST /v1/check\n  admin   %s  pages and API\n",
 		buildinfo.Read().Version, urlOf(a.settings.TLS, a.checks), urlOf(a.settings.AdminTLS, a.admin))
 	if l := a.grpc.listener; l != nil {
-		fmt.Fprintf(a.out, "  grpc    %s  Envoy's services\n", l.Addr())
+		text = fmt.Appendf(text, "  grpc    %s  Envoy's services\n", l.Addr())
 	}
 	if a.backends.dir != nil {
-		fmt.Fprintf(a.out, "  data    %s\n", a.backends.dir.path)
+		text = fmt.Appendf(text, "  data    %s\n", a.backends.dir.path)
 	} else {
-		fmt.Fprintf(a.out, "  data    %s and %s\n", redact(a.settings.RedisURL), redact(a.settings.DatabaseURL))
+		text = fmt.Appendf(text, "  data    %s and %s\n", redact(a.settings.RedisURL), redact(a.settings.DatabaseURL))
 	}
+	_, _ = a.out.Write(text)
 }
 
 // drain accepts no more requests and waits for the open ones.

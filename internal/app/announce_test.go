@@ -1,0 +1,37 @@
+package app
+
+import (
+	"net"
+	"strings"
+	"testing"
+)
+
+// writes keeps each write apart, as a program at the other end of a pipe may read them.
+type writes []string
+
+func (w *writes) Write(p []byte) (int, error) {
+	*w = append(*w, string(p))
+	return len(p), nil
+}
+
+func TestTheAddressesOfANodeAreReadAsAWhole(t *testing.T) {
+	listen := func() net.Listener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		return l
+	}
+	var out writes
+	a := &App{out: &out, checks: listen(), admin: listen(), grpc: grpcDoor{listener: listen()}, backends: &backends{dir: &dataDir{path: "/the/data"}}}
+	a.announce()
+	if len(out) != 1 {
+		t.Fatalf("%d writes, want one: %q", len(out), out)
+	}
+	for _, want := range []string{a.checks.Addr().String(), a.admin.Addr().String(), a.grpc.listener.Addr().String(), "/the/data"} {
+		if !strings.Contains(out[0], want) {
+			t.Errorf("%s is missing in %s", want, out[0])
+		}
+	}
+}
