@@ -32,14 +32,14 @@ type wire struct {
 type fault int
 
 const (
-	none         fault = iota
-	cutBefore          // the connection is cut before the server sees the call
-	cutAfter           // the server has answered, and the connection is cut
-	cutWithin          // half of the answer arrives
-	badGateway         // a proxy's own 502
-	unready            // 503 of a node that has not loaded
-	garbage            // 200 with a page
-	otherVerdict       // a decision with the status of a block
+	none          fault = iota
+	cutBefore           // the connection is cut before the server sees the call
+	cutAfter            // the server has answered, and the connection is cut
+	cutWithin           // half of the answer arrives
+	badGateway          // a proxy's own 502
+	unready             // 503 of a node that has not loaded
+	garbage             // 200 with a page
+	otherDecision       // a decision with the status of a block
 	redirect
 )
 
@@ -90,7 +90,7 @@ func (w *wire) serve(proxy http.Handler, rw http.ResponseWriter, r *http.Request
 	answer := httptest.NewRecorder()
 	proxy.ServeHTTP(answer, r)
 	switch what {
-	case otherVerdict:
+	case otherDecision:
 		rw.Header().Set("Content-Type", "application/json")
 		rw.WriteHeader(http.StatusForbidden)
 		_, _ = rw.Write(answer.Body.Bytes())
@@ -159,7 +159,7 @@ func TestATaskThatIsDoneAgainUnderItsOwnKeyIsChargedOnce(t *testing.T) {
 	}
 }
 
-func TestAVerdictIsNeverAskedForAgain(t *testing.T) {
+func TestADecisionIsNeverAskedForAgain(t *testing.T) {
 	w, key := lossy(t, first(0, none)), fresh("never")
 	if d := ask(t, connectTo(t, w.URL), client.Check{Key: key}); d.Allowed || w.calls.Load() != 1 {
 		t.Errorf("%d calls for %+v", w.calls.Load(), d)
@@ -178,7 +178,7 @@ func TestWhatIsNoDecisionIsAnOutage(t *testing.T) {
 		"502":        {badGateway, 3},
 		"503":        {unready, 3},
 		"a page":     {garbage, 1},
-		"not fit":    {otherVerdict, 1},
+		"not fit":    {otherDecision, 1},
 		"redirected": {redirect, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/test/testnode"
 )
 
-func TestATurnIsReservedAndComes(t *testing.T) {
+func TestAReservationIsMadeAndComes(t *testing.T) {
 	c, key := connect(t), fresh("soon")
 	var reservations []time.Time
 	for range 1000 { // on a loaded machine not every call comes within 100 ms of the last
@@ -37,7 +37,7 @@ func TestATurnIsReservedAndComes(t *testing.T) {
 	}
 }
 
-func TestACheckReservesATurnThatCanBeGivenBack(t *testing.T) {
+func TestACheckMakesAReservationThatCanBeCancelled(t *testing.T) {
 	c, key := connect(t), fresh("far")
 	ask(t, c, client.Check{Key: key})
 	if d := ask(t, c, client.Check{Key: key, MaxWait: time.Minute}); d.Allowed || d.Reservation != nil {
@@ -78,7 +78,7 @@ func TestAReservationWhoseAnswerWasLostIsMadeOnce(t *testing.T) {
 	}
 }
 
-func TestATurnThatComesTooLateIsRefusedAtOnce(t *testing.T) {
+func TestAReservationThatComesTooLateIsRefusedAtOnce(t *testing.T) {
 	c, key := connect(t), fresh("far")
 	ask(t, c, client.Check{Key: key})
 	// Within 40 minutes RetryAfter is 20, and the reservation comes in 60 all the same.
@@ -125,7 +125,7 @@ func wantRoom(t *testing.T, c *client.Client, key string) {
 	}
 }
 
-func TestATurnIsGivenBackWhereTheContextEndsWhileWaiting(t *testing.T) {
+func TestAReservationIsCancelledWhereTheContextEndsWhileWaiting(t *testing.T) {
 	c, key := connect(t), fresh("far")
 	ask(t, c, client.Check{Key: key})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -147,7 +147,7 @@ func TestATurnIsGivenBackWhereTheContextEndsWhileWaiting(t *testing.T) {
 	wantRoom(t, c, key)
 }
 
-func TestATurnIsGivenBackWhereTheContextEndsBeforeItsAnswer(t *testing.T) {
+func TestAReservationIsCancelledWhereTheContextEndsBeforeItsAnswer(t *testing.T) {
 	key := fresh("far")
 	ask(t, connect(t), client.Check{Key: key})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -178,7 +178,7 @@ func TestABlocksEndIsWaitedFor(t *testing.T) {
 }
 
 // The reservation is a second further ahead than one check may reserve.
-func TestATurnFurtherAheadThanOneCheckMayReserveIsAskedForAgain(t *testing.T) {
+func TestAReservationFurtherAheadThanOneCheckMayReserveIsAskedForAgain(t *testing.T) {
 	for range 100 { // on a loaded machine the second may have passed before it waits
 		w, key := lossy(t, first(0, none)), fresh("farther")
 		c := connectTo(t, w.URL)

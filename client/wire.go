@@ -239,7 +239,7 @@ func readItem(text jsontext.Value) (*Decision, error) {
 	return d.decision(), nil
 }
 
-// wireGivenBack is the answer to a reservation is cancelled.
+// wireCancelled is the answer to the cancellation of a reservation.
 type wireCancelled struct {
 	Freed bool `json:"freed"`
 }
@@ -247,7 +247,7 @@ type wireCancelled struct {
 // fits returns an error unless it was cancelled.
 func (*wireCancelled) fits(status int) error {
 	if status != http.StatusOK {
-		return fmt.Errorf("an answer with status %d to a reservation cancelled", status)
+		return fmt.Errorf("an answer with status %d to the cancellation of a reservation", status)
 	}
 	return nil
 }

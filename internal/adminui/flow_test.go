@@ -39,7 +39,7 @@ func (n *node) askFor(t testing.TB, key, path string) int {
 	return response.StatusCode
 }
 
-func TestABlockIsAddedLiftedAndRestoredInABrowser(t *testing.T) {
+func TestABlockIsAddedUnblockedAndRestoredInABrowser(t *testing.T) {
 	n := newNode(t)
 	b := newBrowser(t, n)
 	b.do(chromedp.EmulateViewport(1440, 900))

@@ -21,7 +21,7 @@ func TestWatchScreens(t *testing.T) {
 	b.consoleIsClean()
 }
 
-func TestAnAttackIsSeenBlockedLiftedAndUndoneInABrowser(t *testing.T) {
+func TestAnAttackIsSeenBlockedUnblockedAndUndoneInABrowser(t *testing.T) {
 	n := newNode(t)
 	n.attack(t)
 	b := newBrowser(t, n)

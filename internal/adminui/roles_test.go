@@ -63,7 +63,7 @@ func TestWhatARoleMayNotDoIsNotOffered(t *testing.T) {
 	n.as(t, "olu").get("/blocks").holds("Add a block").holds(">Unblock<")
 }
 
-func TestManyBlocksAreLiftedAtOnceAndRestored(t *testing.T) {
+func TestManyBlocksAreEndedAtOnceAndRestored(t *testing.T) {
 	n := newNode(t)
 	olu := n.as(t, "olu")
 	var ids []string

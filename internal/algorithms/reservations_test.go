@@ -96,7 +96,7 @@ func TestReservationsComeInOrder(t *testing.T) {
 
 // The newest reservation can be cancelled, which leaves what was there before; one
 // behind which another was reserved lapses, and so does one whose time has come.
-func TestGiveBack(t *testing.T) {
+func TestCancelEndsTheNewestReservationOnly(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		var state algorithms.State
 		stack := v.stack(1, 10_000)

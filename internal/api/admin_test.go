@@ -13,7 +13,7 @@ import (
 
 const operate, administer, reader = identity.Operate, identity.Admin, identity.Read
 
-func TestAPolicyOfABareIPv6AddressSaysWhichNetworkItStandsFor(t *testing.T) {
+func TestAPolicyOfABareIPv6AddressSaysWhichNetworkItMeans(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		a := n.must(n.as(administer, put, "/v1/policies/six", `{"match":["ip:2001:db8::5","ip:2001:db8:1::5/128"],"rules":["10/min"]}`), http.StatusCreated)
 		p := read[wire.Policy](t, a)

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func TestATurnIsReservedShownAndGivenBack(t *testing.T) {
+func TestAReservationIsMadeShownAndCancelled(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "default", `{"match":["*"],"rules":["1/10s"]}`, "If-Match: *")
 	const ask = `{"key":"host:a","detail":"none","max_wait":"1m"%s}`
@@ -68,7 +68,7 @@ func TestAHandleThatIsNotOursIsNotFound(t *testing.T) {
 	n.must(n.send(del, n.check+wire.PathReservations+"/"+handle, ""), http.StatusOK)
 }
 
-func TestAHandleStandsInNoLog(t *testing.T) {
+func TestAHandleIsInNoLog(t *testing.T) {
 	var logged bytes.Buffer
 	n := startNode(t, func(d *nodeParts) {
 		d.Server.Logger = slog.New(slog.NewTextHandler(&lockedWriter{w: &logged}, &slog.HandlerOptions{Level: slog.LevelDebug}))

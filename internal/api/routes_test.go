@@ -16,7 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func TestEveryRouteStandsInTheTable(t *testing.T) {
+func TestEveryRouteIsInTheTable(t *testing.T) {
 	n := startNode(t)
 	inTable := func(listener httpserver.Listener, method, path string) bool {
 		if method == http.MethodHead {

@@ -63,7 +63,7 @@ func TestABlockEndsAtTheVeryInstantOfItsExpiry(t *testing.T) {
 	}
 }
 
-func TestTheBlockThatStandsLongestIsTheAnswer(t *testing.T) {
+func TestTheBlockThatExpiresLastIsTheAnswer(t *testing.T) {
 	s := blocks.NewSet()
 	s.Apply(block(t, "wide", "ip:*", 1, 2*time.Hour), noon)
 	s.Apply(block(t, "network", "ip:10.0.0.0/8", 2, 3*time.Hour), noon)

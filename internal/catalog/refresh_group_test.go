@@ -59,7 +59,7 @@ func TestCallersDuringARefreshShareTheNextOne(t *testing.T) {
 	})
 }
 
-func TestAnErrorIsToldToAllWhoShareATurn(t *testing.T) {
+func TestAnErrorIsToldToAllWhoShareARefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all sync.WaitGroup
 		shared, w := &refreshGroup{}, newWork(func(_ context.Context, attempt int32) error {
@@ -107,7 +107,7 @@ func TestWhoHasMorePatienceThanTheOneWhoDoesTheWorkDoesItAgain(t *testing.T) {
 	})
 }
 
-func TestWhoeverSharesATurnThatPanicsIsNotToldThatItWasDone(t *testing.T) {
+func TestWhoeverSharesARefreshThatPanicsIsNotToldThatItWasDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all sync.WaitGroup
 		shared := &refreshGroup{}

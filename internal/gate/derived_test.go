@@ -91,8 +91,8 @@ func TestAReservationIsOfTheFurtherKeysToo(t *testing.T) {
 		if d := n.check(t, "ip:203.0.113.6", waits(time.Second)); d.Outcome != Limited || d.Derived == nil || n.used(t, "ip:203.0.113.6") != 0 {
 			t.Errorf("whose time is too far ahead is %s by %v", d.Outcome, d.Derived)
 		}
-		n.wantGivenBack(t, third.Handle, true)
-		n.wantGivenBack(t, third.Handle, false)
+		n.wantCancelled(t, third.Handle, true)
+		n.wantCancelled(t, third.Handle, false)
 		if used := n.used(t, "ip:203.0.113.5"); used != 0 {
 			t.Errorf("the address has %d after its reservation was cancelled", used)
 		}
@@ -157,7 +157,7 @@ func TestOnAClusterTheOwnPoliciesAreReservedAsOne(t *testing.T) {
 	if d.Outcome != Allowed || d.Delay != time.Minute || d.Handle == "" {
 		t.Fatalf("the second is %s in %s, handle %q", d.Outcome, d.Delay, d.Handle)
 	}
-	n.wantGivenBack(t, d.Handle, true)
+	n.wantCancelled(t, d.Handle, true)
 	if used := usedPosts(); used != 0 {
 		t.Errorf("posts has %d after the reservation was cancelled", used)
 	}
@@ -167,7 +167,7 @@ func TestOnAClusterTheOwnPoliciesAreReservedAsOne(t *testing.T) {
 			t.Errorf("posts is reserved for %s, the key for %s", a.ReservedAt, d.ReservedAt)
 		}
 	}
-	n.wantGivenBack(t, d.Handle, true)
+	n.wantCancelled(t, d.Handle, true)
 	// What refuses by a further key charges nothing.
 	n.report(t, "user:y", "login_failed", said("account", "alice"))
 	if d := n.check(t, "user:x", posts("alice"), waits(2*time.Minute)); d.Outcome != Limited || d.Derived == nil || d.Handle != "" {

@@ -50,7 +50,7 @@ func TestWhatIsUsedOfABucketIsOfItsBurst(t *testing.T) {
 	}
 }
 
-func TestATurnAheadIsAmongTheTimes(t *testing.T) {
+func TestAReservationAheadIsAmongTheTimes(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/m"))
 	n.check(t, "token:a")
 	d := n.check(t, "token:a", waits(time.Hour))

@@ -40,13 +40,13 @@ func TestWhoWaitsIsGivenTheNextReservationAndAHandleToGiveItBack(t *testing.T) {
 		t.Errorf("who does not wait comes before a reservation: %s", d.Outcome)
 	}
 	third := n.check(t, "token:a", waits(time.Minute))
-	n.wantGivenBack(t, third.Handle, true)
-	n.wantGivenBack(t, third.Handle, false)
+	n.wantCancelled(t, third.Handle, true)
+	n.wantCancelled(t, third.Handle, false)
 	n.advance(10 * time.Second)
-	n.wantGivenBack(t, second.Handle, false) // its time has come
+	n.wantCancelled(t, second.Handle, false) // its time has come
 }
 
-func (n *node) wantGivenBack(t *testing.T, handle string, want bool) {
+func (n *node) wantCancelled(t *testing.T, handle string, want bool) {
 	t.Helper()
 	if made, err := n.Cancel(t.Context(), handle); err != nil || made != want {
 		t.Errorf("giving back: freed room %v, %v; want %v", made, err, want)
@@ -54,14 +54,14 @@ func (n *node) wantGivenBack(t *testing.T, handle string, want bool) {
 }
 
 // The issue's own example: a reservation is cancelled must not bring back room.
-func TestATurnGivenBackNeverLetsMoreIntoAWindow(t *testing.T) {
+func TestAReservationCancelledNeverLetsMoreIntoAWindow(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"))
 	n.check(t, "token:a") // at 0
 	first, second := n.check(t, "token:a", waits(time.Minute)), n.check(t, "token:a", waits(time.Minute))
 	if first.Delay != 10*time.Second || second.Delay != 20*time.Second {
 		t.Fatalf("reserved in %s and %s", first.Delay, second.Delay)
 	}
-	n.wantGivenBack(t, second.Handle, true)
+	n.wantCancelled(t, second.Handle, true)
 	n.advance(2 * time.Second)
 	if d := n.check(t, "token:a"); d.Outcome != Limited || d.RetryAfter() != 18*time.Second {
 		t.Errorf("at 2 it is %s, to ask again in %s; want limited, 18s", d.Outcome, d.RetryAfter())
@@ -85,14 +85,14 @@ func TestARequestThatComesAgainIsChargedOnceAndKeepsItsReservation(t *testing.T)
 	}
 }
 
-func TestATurnIsGivenBackInTheShadowsLogToo(t *testing.T) {
+func TestAReservationIsCancelledInTheShadowsLogToo(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"), policy(t, 2, "trial", "*", "1/10s", mode(rules.Shadow)))
 	n.check(t, "token:a")
 	reserved := n.check(t, "token:a", waits(time.Minute))
 	if reserved.Shadow.Outcome != Allowed || reserved.Shadow.Delay != 10*time.Second {
 		t.Fatalf("the shadow: %s in %s", reserved.Shadow.Outcome, reserved.Shadow.Delay)
 	}
-	n.wantGivenBack(t, reserved.Handle, true)
+	n.wantCancelled(t, reserved.Handle, true)
 	if d := n.check(t, "token:a", waits(time.Minute), peeks); d.Delay != 10*time.Second || d.Shadow.Delay != 10*time.Second {
 		t.Errorf("then a reservation is %s and %s away", d.Delay, d.Shadow.Delay)
 	}
@@ -119,7 +119,7 @@ func fieldOf(err error) string {
 	return ""
 }
 
-func TestInAnOutageATurnHasNoHandleAndNoneIsGivenBack(t *testing.T) {
+func TestInAnOutageAReservationHasNoHandleAndNoneIsCancelled(t *testing.T) {
 	n, log := newRemoteNode(t, policy(t, 1, "default", "*", "1/10s"))
 	n.check(t, "token:a")
 	reserved := n.check(t, "token:a", waits(time.Minute))
@@ -158,7 +158,7 @@ func TestAHandleThatWasNotMadeHereGivesNothingBack(t *testing.T) {
 			}
 		}
 	}
-	n.wantGivenBack(t, good, true)
+	n.wantCancelled(t, good, true)
 }
 
 func TestTheLongestHandleIsAsLongAsIsSaid(t *testing.T) {

@@ -114,7 +114,7 @@ func TestAnAddressGivesTheSameKeyAsItsText(t *testing.T) {
 	}
 }
 
-func TestKindIsWhatStandsBeforeTheFirstColon(t *testing.T) {
+func TestKindIsWhatComesBeforeTheFirstColon(t *testing.T) {
 	for text, want := range map[string]string{"token:a:b": "token", "batch": "", "ip:2001:db8::1": "ip"} {
 		if got := mustKey(t, text).Kind(); got != want {
 			t.Errorf("the kind of %s is %q, want %q", text, got, want)

@@ -130,7 +130,7 @@ func TestADatabaseThatTakesNothingLosesNoRows(t *testing.T) {
 	}
 }
 
-func TestAEscalationsBlocksGrowToTheCapWithoutOverflow(t *testing.T) {
+func TestAnEscalationsBlocksGrowToTheCapWithoutOverflow(t *testing.T) {
 	l := offences.EscalationPolicy{Escalation: *withEscalation()}
 	for step, want := range map[int]time.Duration{0: time.Minute, 1: 100 * time.Minute, 2: 24 * time.Hour, 300: 24 * time.Hour, 1 << 40: 24 * time.Hour} {
 		if got := l.BlockAfter(step); got != want {

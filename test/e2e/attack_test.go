@@ -151,7 +151,7 @@ func TestAnAttackIsCountedThoughTheDatabaseIsKilledAndEveryNodeRestarted(t *test
 	}
 }
 
-func TestAEscalationThatWouldBlockTooManyStopsUntilAPersonResumesIt(t *testing.T) {
+func TestAnEscalationThatWouldBlockTooManyStopsUntilAPersonResumesIt(t *testing.T) {
 	everyBackend(t, func(t *testing.T, nodes []*node) {
 		n := nodes[len(nodes)-1]
 		n.put("escalating", escalating)

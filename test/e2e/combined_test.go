@@ -55,7 +55,7 @@ func TestSeveralKeysAreAllChargedOrNoneUnderConcurrency(t *testing.T) {
 	})
 }
 
-func TestSeveralKeysWaitForOneReservationThatIsGivenBackWhole(t *testing.T) {
+func TestSeveralKeysWaitForOneReservationThatIsCancelledWhole(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
 		policy(t, nodes, "slow", `{"match":["slow:*"],"rules":["1/20m"]}`)
 		policy(t, nodes, "fast", `{"match":["fast:*"],"rules":["1/5m"]}`)

@@ -176,7 +176,7 @@ func TestARefusalsIDOpensItsRecordOnEveryNode(t *testing.T) {
 
 const escalating = `{"match":["token:*"],"rules":["1/h"],"mode":"enforce","escalation":{"threshold":5,"window":"10m","duration":"1h","factor":2,"max_duration":"8h","decay_after":"7d"}}`
 
-func TestAEscalationBlocksARepeatOffenderOnceAndSaysWhatComesNext(t *testing.T) {
+func TestAnEscalationBlocksARepeatOffenderOnceAndSaysWhatComesNext(t *testing.T) {
 	everyBackend(t, func(t *testing.T, nodes []*node) {
 		nodes[0].put("escalating", escalating)
 		const key = "token:repeat"
@@ -216,7 +216,7 @@ func TestAEscalationBlocksARepeatOffenderOnceAndSaysWhatComesNext(t *testing.T) 
 	})
 }
 
-func TestAnExemptKeyNeverClimbs(t *testing.T) {
+func TestAnExemptKeyIsNeverEscalated(t *testing.T) {
 	n := startNode(t)
 	n.put("escalating", escalating)
 	n.must(201, post, wire.PathExemptions, `{"pattern":"token:friend","reason":"ours"}`)

@@ -168,7 +168,7 @@ func targetIsThere(t *testing.T, command string) {
 	}
 }
 
-func TestEverySettingStandsInTheReadme(t *testing.T) {
+func TestEverySettingIsInTheReadme(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -66,7 +66,7 @@ func TestALengthStatedTwiceHidesNoSecondRequest(t *testing.T) {
 	}
 }
 
-func TestASlowBodyIsNotWaitedForForGood(t *testing.T) {
+func TestASlowBodyIsNotWaitedForWithoutEnd(t *testing.T) {
 	t.Parallel() // it waits for the node to time out
 	n := startNode(t)
 	var both sync.WaitGroup

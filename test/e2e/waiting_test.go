@@ -97,9 +97,9 @@ func TestReservationsNeverHoldMoreThanTheLimitAndComeInTheOrderOfAsking(t *testi
 	})
 }
 
-// Requests reserved at 1 and 2 windows after one at 0; with the second given
-// back, nobody may come before the first one's own window has passed.
-func TestATurnGivenBackLetsNoMoreIntoAWindow(t *testing.T) {
+// Requests reserved at 1 and 2 windows after one at 0; with the second
+// cancelled, nobody may come before the first one's own window has passed.
+func TestAReservationCancelledLetsNoMoreIntoAWindow(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
 		policy(t, nodes, "back", `{"match":["back:*"],"rules":["1/20m"]}`)
 		const waits = `{"key":"back:a","max_wait":"1h"}`
@@ -127,7 +127,7 @@ func TestATurnGivenBackLetsNoMoreIntoAWindow(t *testing.T) {
 	})
 }
 
-func TestATurnIsThere(t *testing.T) {
+func TestReservationsAreAWindowApart(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
 		policy(t, nodes, "soon", `{"match":["soon:*"],"rules":["1/300ms"]}`)
 		for i := range 4 { // each may go when its wait is over, and the next one not before

@@ -28,7 +28,7 @@ func TestPrivateAndSpecialAddressesAreNotReachedUnlessAllowed(t *testing.T) {
 	}
 }
 
-func TestALoopbackReceiverIsRefusedForGoodUnlessAllowed(t *testing.T) {
+func TestALoopbackReceiverIsAPermanentErrorUnlessAllowed(t *testing.T) {
 	called := false
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }))
 	defer receiver.Close()
@@ -42,7 +42,7 @@ func TestALoopbackReceiverIsRefusedForGoodUnlessAllowed(t *testing.T) {
 }
 
 func TestAnAnswerSaysWhetherToTryAgain(t *testing.T) {
-	for status, want := range map[int]struct{ fails, forGood bool }{
+	for status, want := range map[int]struct{ fails, permanent bool }{
 		200: {false, false}, 204: {false, false},
 		302: {true, true}, 404: {true, true}, 401: {true, true},
 		408: {true, false}, 429: {true, false}, 500: {true, false}, 503: {true, false},
@@ -52,7 +52,7 @@ func TestAnAnswerSaysWhetherToTryAgain(t *testing.T) {
 			w.WriteHeader(status)
 		}))
 		err := New(Options{AllowPrivate: true}).Post(t.Context(), receiver.URL, "text/plain", nil, nil)
-		if (err != nil) != want.fails || notify.IsPermanent(err) != want.forGood {
+		if (err != nil) != want.fails || notify.IsPermanent(err) != want.permanent {
 			t.Errorf("%d: got %v", status, err)
 		}
 		receiver.Close()

@@ -112,10 +112,10 @@ func TestAMessageArrivesWithItsReportAttached(t *testing.T) {
 	}
 }
 
-func TestARefusalForGoodIsPermanentAndAnotherIsNot(t *testing.T) {
-	for answer, forGood := range map[string]bool{"550 no such user": true, "451 try later": false} {
+func TestAnErrorIsPermanentAsTheServerSays(t *testing.T) {
+	for answer, permanent := range map[string]bool{"550 no such user": true, "451 try later": false} {
 		err := startMailServer(t, answer).channel(t).Send(t.Context(), notify.Message{Subject: "x"})
-		if err == nil || notify.IsPermanent(err) != forGood {
+		if err == nil || notify.IsPermanent(err) != permanent {
 			t.Errorf("%s: got %v, permanent %v", answer, err, notify.IsPermanent(err))
 		}
 	}

@@ -153,16 +153,16 @@ func TestAddBlock_of_two_nodes_at_once_makes_one(t *testing.T) {
 	})
 }
 
-func TestUpdateBlock_and_LiftBlock(t *testing.T) {
+func TestUpdateBlock_and_EndBlock(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx, now := t.Context(), f.Clock.Now()
 		b := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", now.Add(time.Hour)), blocks.Fail).Entry
-		reason, forGood, past := "worse", time.Time{}, now
+		reason, permanent, past := "worse", time.Time{}, now
 		_, err := f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, blocks.Update{Reason: &reason, Revision: b.Revision + 1})
 		storetest.WantFault(t, err, fault.Outdated)
 		_, err = f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, blocks.Update{Expires: &past})
 		storetest.WantFault(t, err, fault.Invalid)
-		changed, err := f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, blocks.Update{Reason: &reason, Expires: &forGood, Revision: b.Revision})
+		changed, err := f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, blocks.Update{Reason: &reason, Expires: &permanent, Revision: b.Revision})
 		if err != nil || changed.Reason != "worse" || !changed.Expires.IsZero() || changed.Revision <= b.Revision {
 			t.Fatalf("changed to %+v, %v", changed, err)
 		}

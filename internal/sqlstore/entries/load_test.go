@@ -35,7 +35,7 @@ func loaded(t *testing.T, f *storetest.Fixture) map[string]int {
 // many is enough for a table to be read in halves.
 const many = 3000
 
-func TestALoadInHalvesBringsEveryBlockThatStandsOnceAndNoOther(t *testing.T) {
+func TestALoadInHalvesBringsEveryActiveBlockOnceAndNoOther(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, many), blocks.Keep, nil); err != nil {
 			t.Fatal(err)

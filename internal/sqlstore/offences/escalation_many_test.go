@@ -132,7 +132,7 @@ func TestManyKeysCrossAtOnceOverADistance(t *testing.T) {
 	}
 }
 
-func TestAbandonSettlesABatchForGood(t *testing.T) {
+func TestAnAbandonedBatchIsNeverWritten(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		abandon := func(id string) bool {
 			t.Helper()

@@ -12,18 +12,18 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// TestAnyHistoryClimbsAsTheModelSays plays random offences, waits and lifts
+// TestAnyHistoryEscalatesAsTheModelSays plays random offences, waits and unblocks
 // against a plain model of the escalation.
-func TestAnyHistoryClimbsAsTheModelSays(t *testing.T) {
+func TestAnyHistoryEscalatesAsTheModelSays(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		for seed := range uint64(6) {
-			climbAtRandom(t, f, seed)
+			escalateAtRandom(t, f, seed)
 			f.Clock.Advance(24 * time.Hour)
 		}
 	})
 }
 
-func climbAtRandom(t *testing.T, f *storetest.Fixture, seed uint64) {
+func escalateAtRandom(t *testing.T, f *storetest.Fixture, seed uint64) {
 	n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
 	m := &escalationModel{Escalation: TestEscalation, counts: map[time.Time]int{}}
 	random := newRandom(seed)

@@ -201,7 +201,7 @@ func TestTheWindowIsWholeMinutesAndAtMostOneMore(t *testing.T) {
 	})
 }
 
-func TestOnlyWhatIsCertainAndNotExemptClimbs(t *testing.T) {
+func TestOnlyWhatIsCertainAndNotExemptIsEscalated(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
 		n.exempt["k:exempt"] = true
@@ -239,7 +239,7 @@ func TestAShadowPolicySaysWhomItWouldHaveBlocked(t *testing.T) {
 	})
 }
 
-func TestAEscalationThatWouldBlockTooManyStopsAndWaitsForAPerson(t *testing.T) {
+func TestAnEscalationThatWouldBlockTooManyStopsAndWaitsForAPerson(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
 		n.guard = offences.SafetyLimitSettings{Ratio: 0.1, MinKeys: 3}

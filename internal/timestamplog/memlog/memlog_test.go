@@ -76,7 +76,7 @@ func TestChecksSweepAsTheyGo(t *testing.T) {
 	}
 }
 
-func TestJumpsOfTheClockDoNotKeepLogsForGood(t *testing.T) {
+func TestJumpsOfTheClockDoNotKeepLogsForEver(t *testing.T) {
 	clock := logtest.NewClock()
 	log := memlog.New(memlog.Options{Now: clock.Now})
 	p := policyOf(t, 1, "5/s", "50/h")

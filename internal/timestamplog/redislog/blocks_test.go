@@ -27,7 +27,7 @@ func TestLongLogsAnswerAsInMemory(t *testing.T) {
 			stacks := [][]string{{"150/1s", "400/1m"}, {"70/1s", "900/1h"}, {"100/1m"}}
 			p := policy(t, int64(100+seed), stacks[0]...)
 			var reservations []timestamplog.Reservation
-			givenBack := 0
+			cancelled := 0
 			for step := range 1500 {
 				switch random.IntN(150) {
 				case 0:
@@ -45,7 +45,7 @@ func TestLongLogsAnswerAsInMemory(t *testing.T) {
 					if want, _ := here.Cancel(t.Context(), reservation); err != nil || got != want {
 						t.Fatalf("step %d: Cancel(%+v): %v, %v, want %v", step, reservation, got, err, want)
 					} else if want {
-						givenBack++
+						cancelled++
 					}
 				default:
 					clock.Advance(time.Duration(random.IntN(60)) * time.Millisecond)
@@ -78,7 +78,7 @@ func TestLongLogsAnswerAsInMemory(t *testing.T) {
 					t.Fatalf("step %d: the log holds\n%v, %v, want\n%v", step, times, err, inMemory)
 				}
 			}
-			if givenBack == 0 {
+			if cancelled == 0 {
 				t.Error("no reservation was cancelled: it was not tried")
 			}
 		})

@@ -52,7 +52,7 @@ func newLibrary(text string) library {
 	head := fmt.Sprintf("#!lua name=%s%s\nlocal suffix = '%s'\n", libraryName, suffix, suffix)
 	return library{
 		text: head + text, decide: decideFunction + suffix, reservations: reservationsFunction + suffix,
-		cancelReservation: giveBackFunction + suffix, times: timesFunction + suffix, reset: resetFunction + suffix,
+		cancelReservation: cancelFunction + suffix, times: timesFunction + suffix, reset: resetFunction + suffix,
 	}
 }
 

@@ -54,7 +54,7 @@ const (
 	libraryName          = "stint_"
 	decideFunction       = "stint_decide_"
 	reservationsFunction = "stint_reserve_"
-	giveBackFunction     = "stint_cancel_"
+	cancelFunction       = "stint_cancel_"
 	timesFunction        = "stint_times_"
 	resetFunction        = "stint_reset_"
 )

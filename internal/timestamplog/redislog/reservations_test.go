@@ -124,7 +124,7 @@ func TestSlotsThatMoveChargeARequestWithAnIDOnce(t *testing.T) {
 }
 
 // What another node remembers of refusals no longer holds then.
-func TestATurnThatIsGivenBackIsToldToEveryNode(t *testing.T) {
+func TestAReservationThatIsCancelledIsToldToEveryNode(t *testing.T) {
 	server := servers.Redis(t)
 	here, there := open(t, server, redislog.Options{}), open(t, server, redislog.Options{})
 	p := policy(t, 1, "1/10s")

@@ -147,7 +147,7 @@ func TestOnlyWhatIsKnownExactlyIsAnsweredFromMemory(t *testing.T) {
 	}
 }
 
-func TestALargerCostIsRememberedWhileTheLogStandsStill(t *testing.T) {
+func TestALargerCostIsRememberedWhileTheLogDoesNotChange(t *testing.T) {
 	one, three := request(t, 1, "4/10s"), request(t, 3, "4/10s")
 	n := full(t, one)
 	asked := n.fromMemory(false, three)
@@ -159,7 +159,7 @@ func TestALargerCostIsRememberedWhileTheLogStandsStill(t *testing.T) {
 	n.fromMemory(false, three)
 }
 
-func TestWhatIsReservedOrGivenBackIsKnownAtOnce(t *testing.T) {
+func TestWhatIsReservedOrCancelledIsKnownAtOnce(t *testing.T) {
 	q := request(t, 1, "2/1m")
 	waits := q
 	waits.MaxWait, waits.ID = timestamplog.MaxWait, "a"
@@ -196,7 +196,7 @@ func TestWhatIsReservedOrGivenBackIsKnownAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatFollowsATurnInABatchIsNotAnsweredFromMemory(t *testing.T) {
+func TestWhatFollowsAReservationInABatchIsNotAnsweredFromMemory(t *testing.T) {
 	q := request(t, 1, "2/1m")
 	waits := q
 	waits.MaxWait, waits.ID = timestamplog.MaxWait, "a"
