@@ -3,12 +3,10 @@ package httpserver
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
 	"net/http"
-	"net/netip"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/socket"
 )
 
 // Fast path. Plain version: fasthttp, fiber and Server.handle, which the tests of
@@ -127,135 +126,11 @@ func (f *fastServer) conn(c net.Conn) net.Conn {
 	default:
 		return c
 	}
-	inner.fast.shared, inner.fast.peer = f, peerOf(c.RemoteAddr())
+	inner.fast.shared, inner.fast.peer, inner.fast.socket = f, peerOf(c.RemoteAddr()), socket.Of(inner.Conn)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.open[inner] = struct{}{}
 	return c
-}
-
-// fastConn is the part of a connection that answers the usual requests.
-type fastConn struct {
-	shared *fastServer // nil for none
-	state  atomic.Int32
-	out    []byte    // answers that have not been sent
-	read   time.Time // when the request was read
-	timed  time.Time // when the deadlines were set last
-	peer   netip.Addr
-	call   FastCall
-	id     [requestIDLength]byte
-	// request is the one that is being answered.
-	request fastRequest
-	// charging says that the handler was called and its answer is not complete.
-	charging bool
-
-	answered Answered
-}
-
-// States of a connection: one that answers is closed by the goroutine that answers.
-const (
-	connReads int32 = iota // for the plain version, which may be answering
-	connAnswers
-	connWaits  // for a request, after an answer of the fast path
-	connEnds   // is to be closed after the answer
-	connClosed // is being closed, or is
-)
-
-// deadlineSlack is how much earlier than said a deadline may come, so that a busy
-// connection does not set it again with each request.
-const deadlineSlack = time.Second
-
-// answerFast answers what it can of p[:n], which was just read, and reads on. It returns
-// what is for the plain version: the beginning of p.
-func (c *conn) answerFast(p []byte, n int) (int, error) {
-	f := &c.fast
-	if f.shared.closed.Load() {
-		return n, nil
-	}
-	from := connReads
-	for {
-		if !f.state.CompareAndSwap(from, connAnswers) {
-			return 0, io.EOF
-		}
-		used, whole := f.answerAll(p[:n])
-		err := c.sendAnswers()
-		to := connReads
-		if from = connWaits; used == n && err == nil && whole {
-			to = connWaits
-		}
-		if !whole || !f.state.CompareAndSwap(connAnswers, to) {
-			return 0, c.endFast() // as Close was asked to, or after a panic
-		}
-		if err != nil {
-			return 0, err
-		}
-		if used < n {
-			return copy(p, p[used:n]), c.leaveToPlain()
-		}
-		if f.shared.closed.Load() && f.state.CompareAndSwap(connWaits, connAnswers) {
-			return 0, c.endFast() // the listener may have looked for those that wait before
-		}
-		if n, err = c.Conn.Read(p); err != nil || n == 0 || f.shared.closed.Load() {
-			if !f.state.CompareAndSwap(connWaits, connReads) {
-				return 0, io.EOF
-			}
-			if err == nil {
-				err = c.leaveToPlain()
-			}
-			return n, err
-		}
-	}
-}
-
-// endFast closes a connection that answers.
-func (c *conn) endFast() error {
-	c.fast.state.Store(connClosed)
-	c.fast.shared.forget(c)
-	_ = c.Conn.Close() // nothing more is to be sent
-	return io.EOF
-}
-
-// leaveToPlain gives a request that goes on to the plain version as long as every other. Of
-// the first that fasthttp sees it has set the deadline before the fast path moved it.
-func (c *conn) leaveToPlain() error {
-	if c.fast.timed.IsZero() {
-		return nil
-	}
-	return c.SetReadDeadline(time.Now().Add(ReadTimeout))
-}
-
-// sendAnswers sends what has been answered in one piece.
-func (c *conn) sendAnswers() error {
-	f := &c.fast
-	if len(f.out) == 0 {
-		return nil
-	}
-	if f.read.Sub(f.timed) > deadlineSlack {
-		f.timed = f.read
-		if err := c.Conn.SetReadDeadline(f.timed.Add(idleTimeout)); err != nil {
-			return err
-		}
-		if err := c.Conn.SetWriteDeadline(f.timed.Add(WriteTimeout + deadlineSlack)); err != nil {
-			return err
-		}
-	}
-	_, err := c.Conn.Write(f.out)
-	if f.out = f.out[:0]; cap(f.out) > headerBytes {
-		f.out = nil
-	}
-	return err
-}
-
-// SetReadDeadline sets the deadline of the plain version.
-func (c *conn) SetReadDeadline(t time.Time) error {
-	c.fast.timed = time.Time{}
-	return c.Conn.SetReadDeadline(t)
-}
-
-// SetWriteDeadline sets the deadline of the plain version.
-func (c *conn) SetWriteDeadline(t time.Time) error {
-	c.fast.timed = time.Time{}
-	return c.Conn.SetWriteDeadline(t)
 }
 
 // answerAll appends the answers to the requests that p begins with, up to the first that

@@ -22,16 +22,23 @@ import (
 // routes are answered by fast, or by their plain handlers with "plain".
 func fastPair(t *testing.T, o Options, fast FastHandler) (s *Server, checks net.Listener, here, there net.Conn) {
 	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fastPairOn(t, l, o, fast)
+}
+
+// fastPairOn is fastPair on a listener.
+func fastPairOn(t *testing.T, l net.Listener, o Options, fast FastHandler) (s *Server, checks net.Listener, here, there net.Conn) {
+	t.Helper()
 	plain := func(c *Call) error { return c.SendString("plain") }
 	s = New(o, []Route{
 		{Listener: Checks, Method: "POST", Path: "/v1/check", Access: identity.Check, Door: "check", Fast: fast, Handler: plain},
 		{Listener: Checks, Method: AnyMethod, Path: "/v1/forward", Access: identity.Check, Door: "forward", AnyHost: true, TokenHeader: "X-Token", Fast: fast, Handler: plain},
 	})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	checks = s.CheckListener(FramingListener(l))
+	var err error
 	if there, err = net.Dial("tcp", l.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
