@@ -24,6 +24,7 @@ type checkHandler struct {
 	catalog View
 	scratch sync.Pool // of *checkScratch
 	headers ratelimit.Headers
+	encoder checkjson.Encoder
 }
 
 func (h *checkHandler) routes() []route {
@@ -111,8 +112,9 @@ func (h *checkHandler) handleCheck(c *httpserver.Call) error {
 		return k.errs[0]
 	}
 	d := &k.decisions[0]
-	k.buffer = checkjson.AppendDecision(k.buffer, d)
-	h.headers.Set(&c.Response().Header, d, h.catalog.Selector())
+	selector := h.catalog.Selector()
+	k.buffer = h.encoder.AppendDecision(k.buffer, d, selector)
+	h.headers.Set(&c.Response().Header, d, selector)
 	c.Outcome, c.Key = string(d.Outcome), d.Check.Key.String()
 	if d.Policy != nil {
 		c.Policy = d.Policy.Name
@@ -141,8 +143,9 @@ func (h *checkHandler) fastCheck(c *httpserver.FastCall) bool {
 		return false
 	}
 	d := &k.decisions[0]
-	c.Answer, c.ContentType = checkjson.AppendDecision(c.Answer, d), fiber.MIMEApplicationJSON
-	c.Head = h.headers.Append(c.Head, d, h.catalog.Selector())
+	selector := h.catalog.Selector()
+	c.Answer, c.ContentType = h.encoder.AppendDecision(c.Answer, d, selector), fiber.MIMEApplicationJSON
+	c.Head = h.headers.Append(c.Head, d, selector)
 	c.Status, c.Outcome, c.Key = statusOfOutcome[d.Outcome], string(d.Outcome), d.Check.Key.String()
 	if d.Policy != nil {
 		c.Policy = d.Policy.Name
@@ -165,12 +168,13 @@ func (h *checkHandler) checkKeys(c *httpserver.Call, in *checkjson.Check) error 
 	if err != nil {
 		return err
 	}
-	k.buffer = checkjson.AppendCombined(k.buffer, &j, in.MaxWait > 0)
+	selector := h.catalog.Selector()
+	k.buffer = h.encoder.AppendCombined(k.buffer, &j, in.MaxWait > 0, selector)
 	shown := j.Refused()
 	if shown == nil {
 		shown = ratelimit.Scarcest(j.Decisions)
 	}
-	h.headers.Set(&c.Response().Header, shown, h.catalog.Selector())
+	h.headers.Set(&c.Response().Header, shown, selector)
 	ratelimit.SetRetryAfter(&c.Response().Header, &j.Answer)
 	c.Outcome = string(j.Outcome)
 	return k.send(c, statusOfOutcome[j.Outcome])
@@ -216,7 +220,7 @@ func (h *checkHandler) handleBatch(c *httpserver.Call) error {
 		return k.errs[0]
 	}
 	k.buffer = append(k.buffer, `{"decisions":[`...)
-	asked := 0
+	asked, selector := 0, h.catalog.Selector()
 	for i, problem := range k.problems {
 		if i > 0 {
 			k.buffer = append(k.buffer, ',')
@@ -224,7 +228,7 @@ func (h *checkHandler) handleBatch(c *httpserver.Call) error {
 		if problem == nil {
 			problem = k.errs[asked]
 			if problem == nil {
-				k.buffer = checkjson.AppendDecision(k.buffer, &k.decisions[asked])
+				k.buffer = h.encoder.AppendDecision(k.buffer, &k.decisions[asked], selector)
 			}
 			asked++
 		}

@@ -21,11 +21,10 @@ func ParsePattern(parser keys.Parser, field, text string) (keys.Pattern, error) 
 
 // ofField makes an error of package keys one about a field, and leaves nil.
 func ofField(field string, err error) error {
-	var wrong *keys.Error
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.As(err, &wrong):
+	}
+	if wrong, isOfKey := errors.AsType[*keys.Error](err); isOfKey {
 		return Field(field, "%s", wrong.Problem)
 	}
 	return Field(field, "%s", err)

@@ -52,7 +52,7 @@ func (c *conn) answerFast(p []byte, n int) (int, error) {
 	var err error
 	for from := connReads; ; from = connWaits {
 		then, left, failed := c.answerRead(p, n, err, from)
-		if then == readOn {
+		if then == readOn && c.fast.socket != nil {
 			then, left, failed = c.answerOnSocket(p)
 		}
 		switch then {
@@ -69,9 +69,6 @@ func (c *conn) answerFast(p []byte, n int) (int, error) {
 // answerOnSocket answers requests that are read from the connection's socket, as long as it
 // can. It returns readOn where the connection is to be read by its own Read.
 func (c *conn) answerOnSocket(p []byte) (then afterRead, left int, failed error) {
-	if c.fast.socket == nil {
-		return readOn, 0, nil
-	}
 	c.fast.socket.ReadEach(p, func(n int) bool {
 		then, left, failed = c.answerRead(p, n, nil, connWaits)
 		return then == readOn

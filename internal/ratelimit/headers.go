@@ -5,8 +5,6 @@ package ratelimit
 
 import (
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -26,7 +24,7 @@ var (
 
 // Headers writes the headers of answers. The zero value is ready for use, by many
 // goroutines.
-type Headers struct{ quotas quotas }
+type Headers struct{ texts rules.PerPolicy[*texts] }
 
 // Set sets the headers of the answer with a decision; selector holds its policy.
 // They can hold only rules of whole seconds, and what remains only if the check
@@ -39,14 +37,15 @@ func (h *Headers) Set(header *fasthttp.ResponseHeader, d *gate.Decision, selecto
 	if p == nil || p.Mode == rules.Off || d.Exemption != nil || d.Block != nil {
 		return
 	}
-	if list := h.quotas.of(d, selector); len(list) > 0 {
-		header.SetCanonical(policyHeader, list)
+	t := h.textsOf(d, selector)
+	if len(t.quotas) > 0 {
+		header.SetCanonical(policyHeader, t.quotas)
 	}
 	if len(d.States) != len(p.Rules) {
 		return
 	}
 	var space [256]byte
-	if list := appendRemaining(space[:0], p.Rules, d.States, d.Allowed()); len(list) > 0 {
+	if list := t.appendRemaining(space[:0], p.Rules, d.States, d.Allowed()); len(list) > 0 {
 		header.SetCanonical(limitHeader, list)
 	}
 }
@@ -62,9 +61,10 @@ func (h *Headers) Append(b []byte, d *gate.Decision, selector *rules.Selector) [
 	if p == nil || p.Mode == rules.Off || d.Exemption != nil || d.Block != nil {
 		return b
 	}
-	if list := h.quotas.of(d, selector); len(list) > 0 {
+	t := h.textsOf(d, selector)
+	if len(t.quotas) > 0 {
 		b = append(b, "RateLimit-Policy: "...)
-		b = append(b, list...)
+		b = append(b, t.quotas...)
 		b = append(b, "\r\n"...)
 	}
 	if len(d.States) != len(p.Rules) {
@@ -73,7 +73,7 @@ func (h *Headers) Append(b []byte, d *gate.Decision, selector *rules.Selector) [
 	const name = "RateLimit: "
 	before := len(b)
 	b = append(b, name...)
-	list := appendRemaining(b[len(b):], p.Rules, d.States, d.Allowed())
+	list := t.appendRemaining(b[len(b):], p.Rules, d.States, d.Allowed())
 	if len(list) == 0 {
 		return b[:before]
 	}
@@ -132,34 +132,59 @@ func RetryAfterSeconds(a *gate.Answer) int64 {
 // requests, since what remains of different values is no number of requests.
 func isQuota(r rules.Rule) bool { return r.Window%time.Second == 0 && r.Distinct == "" }
 
-// appendQuotas writes "5/1m";q=5;w=60 for each rule.
-func appendQuotas(b []byte, stack rules.Stack) []byte {
-	for _, r := range stack {
+// texts are what the headers of a policy's answers have in common.
+type texts struct {
+	// quotas is RateLimit-Policy: "5/1m";q=5;w=60 for each rule, "" where no rule is a quota.
+	quotas []byte
+	// remaining is what RateLimit says of each rule before its number, "5/1m";r= and nil for
+	// a rule that is no quota.
+	remaining [][]byte
+}
+
+func textsOf(p *rules.Policy) *texts {
+	t := &texts{remaining: make([][]byte, len(p.Rules))}
+	for i, r := range p.Rules {
 		if !isQuota(r) {
 			continue
 		}
-		b = appendName(b, r)
-		b = append(b, ";q="...)
-		b = strconv.AppendInt(b, int64(r.Limit), 10)
-		b = append(b, ";w="...)
-		b = strconv.AppendInt(b, int64(r.Window/time.Second), 10)
+		name := r.AppendJSON(nil)
+		t.remaining[i] = append(name, ";r="...)
+		if len(t.quotas) > 0 {
+			t.quotas = append(t.quotas, ", "...)
+		}
+		t.quotas = append(t.quotas, name...)
+		t.quotas = append(t.quotas, ";q="...)
+		t.quotas = strconv.AppendInt(t.quotas, int64(r.Limit), 10)
+		t.quotas = append(t.quotas, ";w="...)
+		t.quotas = strconv.AppendInt(t.quotas, int64(r.Window/time.Second), 10)
 	}
-	return b
+	return t
+}
+
+// textsOf returns those of d's policy. The rules of a key's own limit are no policy of the
+// selector, and there may be as many as keys: theirs are not kept.
+func (h *Headers) textsOf(d *gate.Decision, selector *rules.Selector) *texts {
+	if d.OwnLimit != nil {
+		return textsOf(d.Policy)
+	}
+	return h.texts.Of(d.Policy, selector, textsOf)
 }
 
 // appendRemaining writes "5/1m";r=0;t=4 for each rule. allowed reports whether
 // the check was.
-func appendRemaining(b []byte, stack rules.Stack, states []timestamplog.RuleState, allowed bool) []byte {
+func (t *texts) appendRemaining(b []byte, stack rules.Stack, states []timestamplog.RuleState, allowed bool) []byte {
 	for i, r := range stack {
-		if !isQuota(r) {
+		if t.remaining[i] == nil {
 			continue
 		}
-		b = appendName(b, r)
-		b = append(b, ";r="...)
+		if len(b) > 0 {
+			b = append(b, ", "...)
+		}
+		b = append(b, t.remaining[i]...)
 		b = strconv.AppendInt(b, int64(states[i].Remaining), 10)
-		if t := quotaResetMS(r, &states[i], allowed); t != timestamplog.Never {
+		if reset := quotaResetMS(r, &states[i], allowed); reset != timestamplog.Never {
 			b = append(b, ";t="...)
-			b = strconv.AppendInt(b, (t+999)/1000, 10)
+			b = strconv.AppendInt(b, (reset+999)/1000, 10)
 		}
 	}
 	return b
@@ -181,43 +206,4 @@ func quotaResetMS(r rules.Rule, state *timestamplog.RuleState, allowed bool) int
 		return state.ResetAfterMS
 	}
 	return r.WindowMS()
-}
-
-func appendName(b []byte, r rules.Rule) []byte {
-	if len(b) > 0 {
-		b = append(b, ", "...)
-	}
-	return r.AppendJSON(b)
-}
-
-// quotas keep the header RateLimit-Policy of each policy, which is written out
-// once for each version. They are forgotten with the selector that holds the
-// policies, so that they are never more than its policies and those of checks
-// that are under way. The zero value is ready for use.
-type quotas struct{ last atomic.Pointer[quotasUnder] }
-
-type quotasUnder struct {
-	selector *rules.Selector
-	byPolicy sync.Map // of []byte, by *rules.Policy
-}
-
-// of returns the header of d's policy, empty where there is nothing to say. It must not
-// be changed. The rules of a key's own limit are no policy of the selector, and there may
-// be as many as keys: their header is not kept.
-func (q *quotas) of(d *gate.Decision, selector *rules.Selector) []byte {
-	p := d.Policy
-	if d.OwnLimit != nil {
-		return appendQuotas(nil, p.Rules)
-	}
-	last := q.last.Load()
-	if last == nil || last.selector != selector {
-		last = &quotasUnder{selector: selector}
-		q.last.Store(last)
-	}
-	if known, found := last.byPolicy.Load(p); found {
-		return known.([]byte)
-	}
-	list := appendQuotas(nil, p.Rules)
-	last.byPolicy.Store(p, list)
-	return list
 }

@@ -33,7 +33,7 @@ func TestTheTOfRateLimitDoesNotMisleadAClientThatPacesItself(t *testing.T) {
 		{"refused by another rule", timestamplog.RuleState{Remaining: 5, ResetAfterMS: 50_000}, false, `"20/1m";r=5;t=50`},
 		{"refused for ever", timestamplog.RuleState{RetryAfterMS: timestamplog.Never}, false, `"20/1m";r=0`},
 	} {
-		if got := string(appendRemaining(nil, stack, []timestamplog.RuleState{c.state}, c.allowed)); got != c.want {
+		if got := string(textsOf(&rules.Policy{Rules: stack}).appendRemaining(nil, stack, []timestamplog.RuleState{c.state}, c.allowed)); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.what, got, c.want)
 		}
 	}
@@ -54,7 +54,11 @@ func TestTheHeadersOfOwnLimitsAreNotKept(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	if last := h.quotas.last.Load(); last != nil {
-		last.byPolicy.Range(func(p, _ any) bool { t.Errorf("the header of %+v is kept", p); return true })
+	d := &gate.Decision{Policy: &rules.Policy{}, OwnLimit: &profiles.Limit{}}
+	if h.textsOf(d, selector) == h.textsOf(d, selector) {
+		t.Error("the headers of an own limit are kept")
+	}
+	if d.OwnLimit = nil; h.textsOf(d, selector) != h.textsOf(d, selector) {
+		t.Error("the headers of a policy are not kept")
 	}
 }

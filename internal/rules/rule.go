@@ -180,12 +180,20 @@ func (r Rule) AppendJSON(b []byte) []byte {
 	return append(r.append(append(b, '"')), '"')
 }
 
-// AppendWindow appends what FormatWindow writes, for those who write much.
+// AppendWindow appends what FormatWindow writes, for those who write much: each check writes
+// its rules twice. The units are those that findUnit knows; divisions by constants are the
+// cheap ones.
 func AppendWindow(b []byte, d time.Duration) []byte {
-	for _, u := range units {
-		if u.writes && d%u.length == 0 {
-			return append(strconv.AppendInt(b, int64(d/u.length), 10), u.names[0]...)
-		}
+	const day = 24 * time.Hour
+	switch {
+	case d%day == 0:
+		return append(strconv.AppendInt(b, int64(d/day), 10), 'd')
+	case d%time.Hour == 0:
+		return append(strconv.AppendInt(b, int64(d/time.Hour), 10), 'h')
+	case d%time.Minute == 0:
+		return append(strconv.AppendInt(b, int64(d/time.Minute), 10), 'm')
+	case d%time.Second == 0:
+		return append(strconv.AppendInt(b, int64(d/time.Second), 10), 's')
 	}
 	return append(strconv.AppendInt(b, d.Milliseconds(), 10), "ms"...)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/wire"
@@ -81,6 +82,11 @@ func TestFastReaderReadsUsualChecks(t *testing.T) {
 	}
 }
 
+var (
+	encoder  Encoder
+	selector = rules.NewSelector(nil)
+)
+
 // decisions are one decision of each kind.
 func decisions(t testing.TB) map[string]gate.Decision {
 	t.Helper()
@@ -116,6 +122,7 @@ func decisions(t testing.TB) map[string]gate.Decision {
 		"allowed without a policy":  {Check: odd, Outcome: gate.Allowed, Answer: quiet},
 		"allowed with rules":        {Check: check, Outcome: gate.Allowed, Policy: policy, Answer: gate.Answer{At: now, Rule: -1, States: states}},
 		"limited":                   {Check: check, Outcome: gate.Limited, ID: "01", Policy: policy, Answer: gate.Answer{At: now, RetryAt: now.Add(4 * time.Second), Rule: 2, States: states}},
+		"limited by its own limit":  {Check: check, Outcome: gate.Limited, ID: "01", Policy: trial, OwnLimit: &profiles.Limit{}, Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: 1, States: states[1:]}},
 		"limited for ever":          {Check: check, Outcome: gate.Limited, ID: "01", Policy: policy, Answer: gate.Answer{At: now, Never: true, Rule: 0}},
 		"blocked":                   {Check: check, Outcome: gate.Blocked, ID: "01", Policy: policy, Block: block, Answer: gate.Answer{At: now.Add(time.Nanosecond), RetryAt: block.Expires, Rule: -1}},
 		"unavailable":               {Check: check, Outcome: gate.Unavailable, Policy: policy, Degraded: "The log is unreachable.", Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: -1}},
@@ -134,7 +141,7 @@ func decisions(t testing.TB) map[string]gate.Decision {
 func TestAppendDecisionWritesWireDecision(t *testing.T) {
 	for name, d := range decisions(t) {
 		t.Run(name, func(t *testing.T) {
-			text := AppendDecision(nil, &d)
+			text := encoder.AppendDecision(nil, &d, selector)
 			var back wire.Decision
 			if err := json.Unmarshal(text, &back, json.RejectUnknownMembers(true)); err != nil {
 				t.Fatalf("%v\n%s", err, text)
@@ -163,6 +170,17 @@ func TestAppendDecisionWritesWireDecision(t *testing.T) {
 	}
 }
 
+func TestTheTextsOfOwnLimitsAreNotKept(t *testing.T) {
+	var e Encoder
+	policy, answer := &rules.Policy{Rules: rules.Stack{{Limit: 1, Window: time.Second}}}, gate.Answer{Rule: 0}
+	isSame := func(isOwn bool) bool {
+		return &e.textsOf(policy, &answer, isOwn, selector)[0] == &e.textsOf(policy, &answer, isOwn, selector)[0]
+	}
+	if isSame(true) || !isSame(false) {
+		t.Errorf("those of an own limit are kept: %t, and of a policy: %t", isSame(true), isSame(false))
+	}
+}
+
 func TestAppendCombinedWritesWireKeysDecision(t *testing.T) {
 	all := decisions(t)
 	quiet := gate.Answer{At: start, Rule: -1}
@@ -175,7 +193,7 @@ func TestAppendCombinedWritesWireKeysDecision(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			canWait := j.Decisions[0].Check.MaxWait > 0
-			text := AppendCombined(nil, &j, canWait)
+			text := encoder.AppendCombined(nil, &j, canWait, selector)
 			var back wire.KeysDecision
 			if err := json.Unmarshal(text, &back, json.RejectUnknownMembers(true)); err != nil {
 				t.Fatalf("%v\n%s", err, text)
@@ -225,7 +243,7 @@ func BenchmarkEncodeDecision(b *testing.B) {
 		buffer := make([]byte, 0, 4096)
 		b.ReportAllocs()
 		for b.Loop() {
-			buffer = AppendDecision(buffer[:0], &d)
+			buffer = encoder.AppendDecision(buffer[:0], &d, selector)
 		}
 	})
 	b.Run("plain", func(b *testing.B) {

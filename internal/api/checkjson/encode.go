@@ -14,8 +14,45 @@ import (
 // Fast path. Plain version: json.Marshal of a wire.Decision, in plain_test.go.
 // Benchmark: BenchmarkEncodeDecision, 15 times faster.
 
-// AppendDecision appends a decision as the JSON of a wire.Decision.
-func AppendDecision(b []byte, d *gate.Decision) []byte {
+// Encoder writes decisions. The zero value is ready for use, by many goroutines.
+type Encoder struct{ texts rules.PerPolicy[[]ruleText] }
+
+// ruleText is how a rule is written, with every decision.
+type ruleText struct {
+	rule  []byte // "5/1m", with the quotes
+	state []byte // its wire.RuleState, up to the number that remains
+}
+
+func textsOf(p *rules.Policy) []ruleText {
+	all := make([]ruleText, len(p.Rules))
+	for i, rule := range p.Rules {
+		t := &all[i]
+		t.rule = rule.AppendJSON(nil)
+		t.state = append(append(t.state, `{"rule":`...), t.rule...)
+		t.state = append(t.state, `,"limit":`...)
+		t.state = strconv.AppendInt(t.state, int64(rule.Limit), 10)
+		t.state = append(t.state, `,"window_ms":`...)
+		t.state = strconv.AppendInt(t.state, rule.WindowMS(), 10)
+		t.state = append(t.state, `,"remaining":`...)
+	}
+	return all
+}
+
+// textsOf returns the texts that an answer of p needs, nil for none. The rules of a key's own
+// limit are no policy of the selector, and there may be as many as keys: theirs are not kept.
+func (e *Encoder) textsOf(p *rules.Policy, a *gate.Answer, isOwn bool, selector *rules.Selector) []ruleText {
+	switch {
+	case p == nil || a.States == nil && a.Rule < 0:
+		return nil
+	case isOwn:
+		return textsOf(p)
+	}
+	return e.texts.Of(p, selector, textsOf)
+}
+
+// AppendDecision appends a decision as the JSON of a wire.Decision. The selector holds its
+// policies.
+func (e *Encoder) AppendDecision(b []byte, d *gate.Decision, selector *rules.Selector) []byte {
 	b = append(b, `{"id":`...)
 	b = appendNullString(b, d.ID)
 	b = append(b, `,"decision":"`...)
@@ -48,10 +85,10 @@ func AppendDecision(b []byte, d *gate.Decision) []byte {
 		b = append(b, `,"degraded_reason":`...)
 		b = appendString(b, d.Degraded)
 	}
-	b = appendAnswer(b, d.Policy, &d.Answer)
+	b = appendAnswer(b, e.textsOf(d.Policy, &d.Answer, d.OwnLimit != nil, selector), &d.Answer)
 	b = appendBlock(b, d)
 	b = append(b, `,"shadow":`...)
-	b = appendShadow(b, d.Shadow)
+	b = e.appendShadow(b, d.Shadow, selector)
 	if d.Check.MaxWait > 0 || d.Delay > 0 {
 		b = appendReservation(b, &d.Answer, d.Handle)
 	}
@@ -79,16 +116,16 @@ func appendDerived(b []byte, a *gate.Answer) []byte {
 }
 
 // appendAnswer appends the members that a decision and a shadow share.
-func appendAnswer(b []byte, p *rules.Policy, a *gate.Answer) []byte {
+func appendAnswer(b []byte, texts []ruleText, a *gate.Answer) []byte {
 	b = appendRetry(b, a)
 	b = append(b, `,"rule":`...)
-	if p != nil && a.Rule >= 0 && a.Rule < len(p.Rules) {
-		b = p.Rules[a.Rule].AppendJSON(b)
+	if a.Rule >= 0 && a.Rule < len(texts) {
+		b = append(b, texts[a.Rule].rule...)
 	} else {
 		b = append(b, "null"...)
 	}
 	b = append(b, `,"rules":`...)
-	return appendStates(b, p, a.States)
+	return appendStates(b, texts, a.States)
 }
 
 // appendRetry appends the wait of a refusal.
@@ -122,8 +159,8 @@ func RetryAfterMS(a *gate.Answer) int64 {
 	return int64((a.RetryAfter() + time.Millisecond - 1) / time.Millisecond)
 }
 
-func appendStates(b []byte, p *rules.Policy, states []gate.RuleState) []byte {
-	if p == nil || states == nil || len(states) != len(p.Rules) {
+func appendStates(b []byte, texts []ruleText, states []gate.RuleState) []byte {
+	if texts == nil || states == nil || len(states) != len(texts) {
 		return append(b, "null"...)
 	}
 	b = append(b, '[')
@@ -131,14 +168,7 @@ func appendStates(b []byte, p *rules.Policy, states []gate.RuleState) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		rule := p.Rules[i]
-		b = append(b, `{"rule":`...)
-		b = rule.AppendJSON(b)
-		b = append(b, `,"limit":`...)
-		b = strconv.AppendInt(b, int64(rule.Limit), 10)
-		b = append(b, `,"window_ms":`...)
-		b = strconv.AppendInt(b, rule.WindowMS(), 10)
-		b = append(b, `,"remaining":`...)
+		b = append(b, texts[i].state...)
 		b = strconv.AppendInt(b, int64(state.Remaining), 10)
 		b = append(b, `,"retry_after_ms":`...)
 		if state.RetryAfterMS == gate.Never {
@@ -176,7 +206,7 @@ func appendBlock(b []byte, d *gate.Decision) []byte {
 	return append(b, '}')
 }
 
-func appendShadow(b []byte, s *gate.Shadow) []byte {
+func (e *Encoder) appendShadow(b []byte, s *gate.Shadow, selector *rules.Selector) []byte {
 	if s == nil {
 		return append(b, "null"...)
 	}
@@ -189,7 +219,7 @@ func appendShadow(b []byte, s *gate.Shadow) []byte {
 	b = append(b, `,"policy":`...)
 	b = appendString(b, s.Policy.Name)
 	b = appendDerived(b, &s.Answer)
-	b = appendAnswer(b, s.Policy, &s.Answer)
+	b = appendAnswer(b, e.textsOf(s.Policy, &s.Answer, false, selector), &s.Answer)
 	return append(b, '}')
 }
 
@@ -235,8 +265,9 @@ func appendString(b []byte, text string) []byte {
 
 // AppendCombined appends the decision about several keys as the JSON of a
 // wire.KeysDecision. The reservation belongs to the whole, so the decisions about
-// single keys do not show it. canWait reports whether the check had a max_wait.
-func AppendCombined(b []byte, all *gate.Combined, canWait bool) []byte {
+// single keys do not show it. canWait reports whether the check had a max_wait. The selector
+// holds the policies.
+func (e *Encoder) AppendCombined(b []byte, all *gate.Combined, canWait bool, selector *rules.Selector) []byte {
 	b = append(b, `{"id":`...)
 	b = appendNullString(b, all.ID)
 	b = append(b, `,"decision":"`...)
@@ -263,7 +294,7 @@ func AppendCombined(b []byte, all *gate.Combined, canWait bool) []byte {
 		}
 		single := all.Decisions[i]
 		single.Check.MaxWait, single.Delay = 0, 0
-		b = AppendDecision(b, &single)
+		b = e.AppendDecision(b, &single, selector)
 	}
 	return append(b, "]}"...)
 }
