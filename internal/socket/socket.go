@@ -6,7 +6,7 @@
 // the plain version has 0.77 and 0.80, medians of 7 alternating runs.
 //
 // Package net asks the socket for more before it waits, though all that came was read, and it
-// tells the scheduler of each system call, which then often hands the processor to another
+// announces each system call to the scheduler, which then often starts another
 // thread in the middle of an answer. Neither is needed: a read that did not fill the buffer has
 // emptied the socket, and a thread that makes calls that never wait needs no replacement.
 package socket
