@@ -174,7 +174,8 @@ func TestTheTextsOfOwnLimitsAreNotKept(t *testing.T) {
 	var e Encoder
 	policy, answer := &rules.Policy{Rules: rules.Stack{{Limit: 1, Window: time.Second}}}, gate.Answer{Rule: 0}
 	isSame := func(isOwn bool) bool {
-		return &e.textsOf(policy, &answer, isOwn, selector)[0] == &e.textsOf(policy, &answer, isOwn, selector)[0]
+		first := e.textsOf(policy, &answer, isOwn, selector)
+		return &first[0] == &e.textsOf(policy, &answer, isOwn, selector)[0]
 	}
 	if isSame(true) || !isSame(false) {
 		t.Errorf("those of an own limit are kept: %t, and of a policy: %t", isSame(true), isSame(false))
