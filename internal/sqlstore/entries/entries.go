@@ -2,6 +2,7 @@ package entries
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
@@ -66,10 +67,14 @@ func (s *EntryScanner) into(e *blocks.Entry, r db.Row) error {
 	if s.active {
 		wanted = columns[:len(columns)-2]
 	}
-	err := r.Scan(wanted...)
-	if err != nil {
+	if err := r.Scan(wanted...); err != nil {
 		return err
 	}
+	return s.fill(e)
+}
+
+// fill completes e with what was read into s.
+func (s *EntryScanner) fill(e *blocks.Entry) (err error) {
 	if e.Kind, err = kindOf(s.kind); err != nil {
 		return fmt.Errorf("row %s: %w", e.ID, err)
 	}
@@ -103,7 +108,7 @@ func sourceOf(text string) blocks.Source {
 			return source
 		}
 	}
-	return blocks.Source(text)
+	return blocks.Source(strings.Clone(text))
 }
 
 func share(text, known string) string {

@@ -18,7 +18,7 @@ const splitFrom = 1000
 
 const (
 	// The plus keeps the index of expiries out: nearly every row is wanted.
-	loadActive     = `SELECT ` + activeFields + ` FROM entries WHERE place = scope AND +expires_at > $1`
+	loadActive     = `SELECT %s FROM entries WHERE place = scope AND +expires_at > $1`
 	loadSince      = `SELECT ` + EntryFields + ` FROM entries WHERE revision > $1`
 	countEntries   = `SELECT count(*) FROM entries`
 	findMiddleOfID = `SELECT id FROM entries ORDER BY id LIMIT 1 OFFSET $1`
@@ -34,7 +34,7 @@ func (t Tx) Changes(since, count int64) iter.Seq2[*blocks.Entry, error] {
 		switch {
 		case count == 0:
 		case since > 0:
-			gather(t.Context(), []part{{t.Tx, loadSince, []any{since}, false}}, yield)
+			gather(t.Context(), []part{{t.Tx, loadSince, []any{since}, new(EntryScanner)}}, yield)
 		default:
 			t.loadActive(yield)
 		}
@@ -43,20 +43,24 @@ func (t Tx) Changes(since, count int64) iter.Seq2[*blocks.Entry, error] {
 
 // loadActive yields every active entry.
 func (t Tx) loadActive(yield func(*blocks.Entry, error) bool) {
-	whole := part{t.Tx, loadActive, []any{db.ToMS(t.Now)}, true}
+	fields, newScanner := activeFields, func() scanner { return &EntryScanner{active: true} }
+	if db.RowNumber(t.Tx) != "" {
+		fields, newScanner = packedFields, func() scanner { return new(packedScanner) }
+	}
+	query := fmt.Sprintf(loadActive, fields)
 	second, column, middle, err := t.halves()
 	if err != nil {
 		yield(nil, err)
 		return
 	}
 	if second == nil {
-		gather(t.Context(), []part{whole}, yield)
+		gather(t.Context(), []part{{t.Tx, query, []any{db.ToMS(t.Now)}, newScanner()}}, yield)
 		return
 	}
 	defer second.Rollback()
 	gather(t.Context(), []part{
-		{t.Tx, loadActive + ` AND ` + column + ` < $2`, []any{db.ToMS(t.Now), middle}, true},
-		{second, loadActive + ` AND ` + column + ` >= $2`, []any{db.ToMS(t.Now), middle}, true},
+		{t.Tx, query + ` AND ` + column + ` < $2`, []any{db.ToMS(t.Now), middle}, newScanner()},
+		{second, query + ` AND ` + column + ` >= $2`, []any{db.ToMS(t.Now), middle}, newScanner()},
 	}, yield)
 }
 
@@ -94,13 +98,17 @@ func (t Tx) middle() (column string, middle any, err error) {
 	return "id", id, nil
 }
 
-// part is a query for entries; active where it selects only the columns of
-// entries that have not ended.
+// part is a query for entries, and what reads its rows.
 type part struct {
 	*db.Tx
-	text   string
-	args   []any
-	active bool
+	text    string
+	args    []any
+	scanner scanner
+}
+
+// scanner makes entries of rows.
+type scanner interface {
+	Scan(r db.Row) (*blocks.Entry, error)
 }
 
 // gather reads all parts at once and yields their entries.
@@ -168,7 +176,6 @@ func (p part) read(ctx context.Context, into chan<- []*blocks.Entry, used <-chan
 		return err
 	}
 	defer rows.Close()
-	scanner := EntryScanner{active: p.active}
 	batch := make([]*blocks.Entry, 0, loadBatch)
 	hand := func() error {
 		select {
@@ -185,7 +192,7 @@ func (p part) read(ctx context.Context, into chan<- []*blocks.Entry, used <-chan
 		return nil
 	}
 	for rows.Next() {
-		e, err := scanner.Scan(rows)
+		e, err := p.scanner.Scan(rows)
 		if err != nil {
 			return err
 		}

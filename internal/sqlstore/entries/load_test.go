@@ -3,6 +3,8 @@ package entries_test
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -55,6 +57,47 @@ func TestALoadInHalvesBringsEveryActiveBlockOnceAndNoOther(t *testing.T) {
 		}
 		if len(all) != many+1 || all["token:active"] != 1 {
 			t.Errorf("%d patterns came, want %d and token:active, which came %d times", len(all), many+1, all["token:active"])
+		}
+	})
+}
+
+// A single entry is read column by column everywhere.
+func TestAPackedRowIsReadLikeItsColumns(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		var ids []string
+		for i, reason := range []string{"", " ", "two  words ", "12 34", "ünï\u2028cödé", "\"quoted\" 'twice', and \\", strings.Repeat("long ", 150), "with a NUL"} {
+			b := storetest.NewBlock(t, fmt.Sprintf("user:%d &ünï", i), time.Time{})
+			if b.Reason = reason; i%2 == 1 {
+				b.Expires, b.Scope = f.Clock.Now().Add(time.Hour), "login"
+			}
+			ids = append(ids, storetest.AddEntry(t, f, b, blocks.Fail).Entry.ID)
+		}
+		f.Exec(t, `UPDATE entries SET policy_id = 7, level = 3, source = 'automatic', author = '' WHERE scope <> ''`)
+		f.Exec(t, `UPDATE entries SET source = 'another', author = 'a  b ' WHERE reason = ' '`)
+		if !strings.HasPrefix(f.URL, "postgres") { // which keeps no NUL
+			f.Exec(t, `UPDATE entries SET reason = 'a' || char(0) || 'b' WHERE reason = 'with a NUL'`)
+		}
+		got := map[string]*blocks.Entry{}
+		err := f.EachChange(t.Context(), 0, func(ch catalog.Changes) error {
+			for b, err := range ch.Entries {
+				if err != nil {
+					return err
+				}
+				got[b.ID] = b
+			}
+			return nil
+		})
+		if err != nil || len(got) != len(ids) {
+			t.Fatalf("loaded %d entries, want %d: %v", len(got), len(ids), err)
+		}
+		for _, id := range ids {
+			want, err := f.Entries.ByID(t.Context(), blocks.Block, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got[id], want) {
+				t.Errorf("loaded %+v, want %+v", got[id], want)
+			}
 		}
 	})
 }
