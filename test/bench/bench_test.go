@@ -50,7 +50,7 @@ func (s shares) of(what string, l load, goal float64) compared {
 
 func micros(d time.Duration) float64 { return float64(d) / 1e3 }
 
-var method = fmt.Sprintf("wrk on the same machine, 2 threads, 4 rules, every feature on. Each load runs %d to %d times for %s, each time right after the same load on an empty fiber handler, until the shares spread by less than %.0f%%; the medians are given.", minPairs, maxPairs, reservation, 100*maxSpread)
+var method = fmt.Sprintf("wrk on the same machine, 2 threads, 4 rules, every feature on. Each load runs %d to %d times for %s, each time right after the same load on an empty fiber handler, until the shares spread by less than %.0f%%; the medians are given.", minPairs, maxPairs, runTime, 100*maxSpread)
 
 func overHTTP(b *testing.B, r *report) {
 	p := build(b)

@@ -17,7 +17,7 @@ import (
 func throughDoors(b *testing.B, r *report) {
 	p := build(b)
 	r.begin("Forward auth, as a share of a check", fmt.Sprintf("100,000 addresses, 64 connections, 4 rules; wrk on the same machine, 2 threads. Each load runs %d times for %s, each time right after "+
-		"a check of the same addresses with the detail rules, as both answer; the medians are given.", minPairs, reservation))
+		"a check of the same addresses with the detail rules, as both answer; the medians are given.", minPairs, runTime))
 	settings := []string{"--trusted-proxies", "127.0.0.1"}
 	for _, where := range []string{"embedded", "on Redis"} {
 		if where != "embedded" {
@@ -26,11 +26,11 @@ func throughDoors(b *testing.B, r *report) {
 		n := startNode(b, p, settings...)
 		n.policy(b, "ip", `"10/s","100/m","400/h","800/d"`)
 		check, forward := load{"ip:", manyKeys, "rules", 1, 64, ""}, load{"ip:", manyKeys, "rules", 1, 64, "forward"}
-		check.wrk(b, n, reservation) // warms up
+		check.wrk(b, n, runTime) // warms up
 		var checks, forwards []asked
 		var ratios []float64
 		for range minPairs {
-			one, other := check.wrk(b, n, reservation), forward.wrk(b, n, reservation)
+			one, other := check.wrk(b, n, runTime), forward.wrk(b, n, runTime)
 			checks, forwards, ratios = append(checks, one), append(forwards, other), append(ratios, other.rate/one.rate)
 		}
 		one, other := typical(checks), typical(forwards)
@@ -43,19 +43,19 @@ func throughDoors(b *testing.B, r *report) {
 // besideEnvoys measures the Rate Limit Service and Envoy's own server on one Redis.
 func besideEnvoys(b *testing.B, r *report, p programs) {
 	r.begin("Envoy's Rate Limit Service, beside envoyproxy/ratelimit", fmt.Sprintf("One descriptor of %d, a limit of 1,000 a minute, over gRPC on 8 connections with 64 callers whose client takes little of the machine, both servers on one Redis; "+
-		"Stint's exact log against the fixed windows of the other. Each runs %d times for %s, one after the other; the medians are given.", manyKeys, minPairs, reservation))
+		"Stint's exact log against the fixed windows of the other. Each runs %d times for %s, one after the other; the medians are given.", manyKeys, minPairs, runTime))
 	redis, address := servers.DedicatedRedis(b), freeAddress(b)
 	// The deadline is long, so that every answer is from Redis.
 	n := startNode(b, p, "--redis-url", redis.URL, "--database-url", servers.Postgres(b).URL, "--grpc-listen", address, "--grpc-deadline", "5s", "--check-deadline", "5s")
 	n.admit(b, http.MethodPut, "/v1/policies/bench", `{"match":["envoy:bench:*"],"rules":["1000/m"]}`)
 	_, peer, pid := startEnvoyPeer(b, redis.Addr)
 	ours, theirs := newRateLimited(b, address, n.pid), newRateLimited(b, peer, pid)
-	ours.ask(b, reservation) // warm up
-	theirs.ask(b, reservation)
+	ours.ask(b, runTime) // warm up
+	theirs.ask(b, runTime)
 	var rates, latencies []float64
 	var own, other []rated
 	for range minPairs {
-		a, z := ours.ask(b, reservation), theirs.ask(b, reservation)
+		a, z := ours.ask(b, runTime), theirs.ask(b, runTime)
 		own, other = append(own, a), append(other, z)
 		rates, latencies = append(rates, a.rate/z.rate), append(latencies, float64(a.p99)/float64(z.p99))
 	}

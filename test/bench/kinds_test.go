@@ -23,8 +23,8 @@ import (
 // byKind measures what else a log is asked than whether a timestamp log allows
 // one request now: other algorithms, IDs, reservations, several keys at once.
 func byKind(b *testing.B, r *report) {
-	explained := fmt.Sprintf(" %d keys in random order, 4 rules, no detail; a share is the rate as a part of the plain check's, measured just before, the median of %d reservations of %s. Several keys count as one check.",
-		kindKeys, kindReservations, kindReservation)
+	explained := fmt.Sprintf(" %d keys in random order, 4 rules, no detail; a share is the rate as a part of the plain check's, measured just before, the median of %d runs of %s. Several keys count as one check.",
+		kindKeys, kindRuns, kindRunTime)
 	r.begin("Every algorithm, IDs, reservations and several keys, in memory", "The log in memory, one goroutine."+explained)
 	memory := memlog.New(memlog.Options{})
 	defer memory.Close()
@@ -43,9 +43,9 @@ func byKind(b *testing.B, r *report) {
 }
 
 const (
-	kindKeys         = 50_000
-	kindReservations = 3
-	kindReservation  = 200 * time.Millisecond
+	kindKeys    = 50_000
+	kindRuns    = 3
+	kindRunTime = 200 * time.Millisecond
 	// fewReservationKeys have so many reservations ahead of them that few requests come when
 	// none is.
 	fewReservationKeys = 2_000
@@ -163,9 +163,9 @@ func (one kind) ask(ctx context.Context, log timestamplog.Log, random *rand.Rand
 	return one.wanted(results[0]), results[0].Err
 }
 
-// reservationOf asks for a while and returns the checks per second and Redis's
+// runOf asks for a while and returns the checks per second and Redis's
 // processor time for all of them.
-func (k kinds) reservationOf(one kind) (checks int64, rate float64, used time.Duration) {
+func (k kinds) runOf(one kind) (checks int64, rate float64, used time.Duration) {
 	k.b.Helper()
 	var asked, wanted atomic.Int64
 	var group sync.WaitGroup
@@ -178,7 +178,7 @@ func (k kinds) reservationOf(one kind) (checks int64, rate float64, used time.Du
 		group.Go(func() {
 			random := rand.New(rand.NewPCG(rand.Uint64(), uint64(caller)))
 			results := make([]timestamplog.Result, timestamplog.MaxCombined)
-			for time.Since(began) < kindReservation {
+			for time.Since(began) < kindRunTime {
 				as, err := one.ask(k.b.Context(), k.log, random, results)
 				if err != nil {
 					k.b.Error(err)
@@ -209,10 +209,10 @@ func (k kinds) compare(plain, one kind) {
 	var shares, rates []float64
 	var plainChecks, checks int64
 	var plainUsed, used time.Duration
-	for range kindReservations {
-		n, plainRate, its := k.reservationOf(plain)
+	for range kindRuns {
+		n, plainRate, its := k.runOf(plain)
 		plainChecks, plainUsed = plainChecks+n, plainUsed+its
-		n, rate, its := k.reservationOf(one)
+		n, rate, its := k.runOf(one)
 		checks, used = checks+n, used+its
 		shares, rates = append(shares, rate/plainRate), append(rates, rate)
 	}

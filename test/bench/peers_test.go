@@ -47,18 +47,18 @@ func BenchmarkPeers(b *testing.B) {
 		{name: "envoyproxy/ratelimit, fixed windows", node: node{checks: envoy, pid: pid}, load: judged},
 	}
 	for _, one := range peers {
-		one.load.wrk(b, one.node, reservation) // warms up
+		one.load.wrk(b, one.node, runTime) // warms up
 	}
 	var best []float64 // Stint's rate as a multiple of the fastest other's
 	for len(best) < minPairs || len(best) < maxPairs && spread(best) >= maxSpread {
 		for _, one := range peers {
-			one.all = append(one.all, one.load.wrk(b, one.node, reservation))
+			one.all = append(one.all, one.load.wrk(b, one.node, runTime))
 		}
 		last := func(i int) float64 { return peers[i].all[len(best)].rate }
 		best = append(best, last(1)/max(last(2), last(3)))
 	}
 	r.begin("Checks over HTTP on Redis", fmt.Sprintf("One limit of 1,000 a minute for each of %d keys, 64 connections, wrk on the same machine; all servers alternately, %d times for %s; the medians are given.",
-		manyKeys, len(best), reservation))
+		manyKeys, len(best), runTime))
 	empty := typical(peers[0].all)
 	for _, one := range peers {
 		of := typical(one.all)

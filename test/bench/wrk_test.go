@@ -111,16 +111,16 @@ func number(text []byte, pattern string) float64 {
 }
 
 // minPairs and maxPairs are how often each load is measured beside the empty handler, the
-// former if the shares then spread by less than maxSpread, and reservation how long each
+// former if the shares then spread by less than maxSpread, and runTime how long each
 // time; the median counts.
 const (
-	minPairs    = 5
-	maxPairs    = 15
-	maxSpread   = 0.05
-	reservation = 2 * time.Second
+	minPairs  = 5
+	maxPairs  = 15
+	maxSpread = 0.05
+	runTime   = 2 * time.Second
 )
 
-// compared is a load beside the empty handler, medians of all reservations.
+// compared is a load beside the empty handler, medians of all runs.
 type compared struct {
 	asked, empty asked
 	ratio        float64
@@ -137,14 +137,14 @@ func (c compared) unsteady() string {
 
 func (l load) compare(b *testing.B, n, empty node) compared {
 	b.Helper()
-	l.wrk(b, n, reservation) // warms up
+	l.wrk(b, n, runTime) // warms up
 	nothing := l
 	nothing.batch = 1
 	var here, there []asked
 	var ratios []float64
 	for len(ratios) < minPairs || len(ratios) < maxPairs && spread(ratios) >= maxSpread {
-		none := nothing.wrk(b, empty, reservation)
-		some := l.wrk(b, n, reservation)
+		none := nothing.wrk(b, empty, runTime)
+		some := l.wrk(b, n, runTime)
 		here, there, ratios = append(here, some), append(there, none), append(ratios, some.rate/none.rate)
 	}
 	return compared{typical(here), typical(there), median(ratios), spread(ratios)}
@@ -163,7 +163,7 @@ func typical(all []asked) asked {
 		rate:    of(func(a asked) float64 { return a.rate }),
 		refused: of(func(a asked) float64 { return a.refused }),
 		cost:    time.Duration(of(func(a asked) float64 { return float64(a.cost) })),
-		// One reservation without Redis is worth knowing of.
+		// One run without Redis is worth knowing of.
 		degraded: slices.MaxFunc(all, func(a, b asked) int { return cmp.Compare(a.degraded, b.degraded) }).degraded,
 	}
 }
