@@ -16,16 +16,19 @@ func BenchmarkStint(b *testing.B) {
 		name    string
 		measure func(*testing.B, *report)
 	}{{"http", overHTTP}, {"redis", overRedis}, {"parts", inParts}, {"number", byNumber}, {"redis-number", byNumberInRedis}, {"kinds", byKind}, {"doors", throughDoors}}
+	measured := 0
 	for _, part := range parts {
-		b.Run(part.name, func(b *testing.B) { part.measure(b, r) })
+		b.Run(part.name, func(b *testing.B) {
+			part.measure(b, r)
+			measured++
+		})
 	}
-	if len(r.Sections) == allSections {
-		r.write(reportText)
+	if measured < len(parts) {
+		b.Logf("The report is not written: %d of %d parts ran.", measured, len(parts))
+		return
 	}
+	r.write(reportText)
 }
-
-// allSections is how many sections a whole report has.
-const allSections = 14
 
 // shares measures loads on a node, each as a share of what the empty handler
 // does with it.
