@@ -24,6 +24,8 @@ type fastConn struct {
 	// request is the one that is being answered.
 	request fastRequest
 	socket  *socket.Socket // nil for none
+	// onSocket says that answerOnSocket reads the connection.
+	onSocket bool
 	// charging says that the handler was called and its answer is not complete.
 	charging bool
 
@@ -66,13 +68,26 @@ func (c *conn) answerFast(p []byte, n int) (int, error) {
 	}
 }
 
+// endSlack is how late the end of what a client sends may be noticed: ReadEach misses one that
+// comes together with a request, and the connection's own Read, which finds it, follows
+// where no request has come for so long.
+const endSlack = 2 * time.Second
+
 // answerOnSocket answers requests that are read from the connection's socket, as long as it
-// can. It returns readOn where the connection is to be read by its own Read.
+// can and they come. It returns readOn where the connection is to be read by its own Read.
 func (c *conn) answerOnSocket(p []byte) (then afterRead, left int, failed error) {
-	c.fast.socket.ReadEach(p, func(n int) bool {
+	f := &c.fast
+	if err := c.Conn.SetReadDeadline(f.read.Add(endSlack)); err != nil {
+		return readOn, 0, nil // reading finds what is wrong
+	}
+	f.onSocket = true
+	f.socket.ReadEach(p, func(n int) bool {
 		then, left, failed = c.answerRead(p, n, nil, connWaits)
 		return then == readOn
 	})
+	if f.onSocket = false; then == readOn {
+		_ = c.Conn.SetReadDeadline(f.read.Add(idleTimeout)) // reading finds what is wrong
+	}
 	return then, left, failed
 }
 
@@ -147,7 +162,11 @@ func (c *conn) sendAnswers() error {
 	}
 	if f.read.Sub(f.timed) > deadlineSlack {
 		f.timed = f.read
-		if err := c.Conn.SetReadDeadline(f.timed.Add(idleTimeout)); err != nil {
+		wait := idleTimeout
+		if f.onSocket {
+			wait = endSlack + deadlineSlack
+		}
+		if err := c.Conn.SetReadDeadline(f.timed.Add(wait)); err != nil {
 			return err
 		}
 		if err := c.Conn.SetWriteDeadline(f.timed.Add(WriteTimeout + deadlineSlack)); err != nil {

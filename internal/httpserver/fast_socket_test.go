@@ -119,6 +119,23 @@ func TestAClientThatEndsItsHalfIsAnsweredAndTheConnectionEnds(t *testing.T) {
 			t.Errorf("got %q, %v", all, err)
 		}
 	})
+	onSocketAndPlain(t, answerFast, func(t *testing.T, there *net.TCPConn) {
+		from := bufio.NewReader(there)
+		for range 5 {
+			if got := ask(t, there, from, fastRequestText); got != "fast" {
+				t.Fatalf("got %q", got)
+			}
+		}
+		if _, err := io.WriteString(there, fastRequestText); err != nil {
+			t.Fatal(err)
+		}
+		if err := there.CloseWrite(); err != nil { // most likely before the request is read
+			t.Fatal(err)
+		}
+		if all, err := io.ReadAll(from); err != nil || !bytes.HasSuffix(all, []byte("\r\n\r\nfast")) {
+			t.Errorf("got %q, %v", all, err)
+		}
+	})
 }
 
 func TestAConnectionGoesBackToTheFastPathAfterARequestInTwoPieces(t *testing.T) {

@@ -46,7 +46,7 @@ func Of(c net.Conn) *Socket {
 // What the peer sends is announced once for each time that something comes. Its end, if it comes
 // together with bytes, is therefore found by a second read only, which is made before the
 // first wait and after a read that filled p. A peer that ends its half later, together with
-// bytes, is noticed at the read deadline.
+// bytes, is found by the connection's Read after the read deadline.
 func (s *Socket) ReadEach(p []byte, take func(n int) bool) {
 	_ = s.raw.Read(func(fd uintptr) (isDone bool) { // the connection's Read finds the error
 		s.fd, s.held = fd, true
