@@ -37,8 +37,10 @@ type dialect struct {
 	// using begins the clause after a table that names the index to read it by, "" where
 	// the planner knows which rows a table has.
 	using string
-	// rowNumber names the number in whose order a table's rows lie, "" where they have none.
-	rowNumber string
+	// middle is Middle.
+	middle func(t *Tx, table string) (column string, middle any, err error)
+	// hasDearColumns says that a row is read quicker as one text than by its columns.
+	hasDearColumns bool
 	// longStatements lets the statements of a transaction take longer than
 	// others, "" where none is limited.
 	longStatements string

@@ -25,6 +25,7 @@ var postgres = dialect{
 	importBatch:     500, // of 65,535 parameters at most, 13 a row
 	beforeMigration: "SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '30s', true)",
 	longStatements:  "SELECT set_config('statement_timeout', '15min', true)",
+	middle:          postgresMiddle,
 	open:            openPostgres,
 	classify:        classifyPostgres,
 	migrator:        postgresMigrator,

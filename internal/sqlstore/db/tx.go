@@ -121,9 +121,8 @@ func Using(t *Tx, index string) string {
 	return t.store.place.dialect.using + index
 }
 
-// RowNumber returns the name of the number in whose order the rows of a table lie, so that a
-// range of it is read without an index; "" on Postgres.
-func RowNumber(t *Tx) string { return t.store.place.dialect.rowNumber }
+// HasDearColumns reports whether a row is read quicker as one text than by its columns.
+func HasDearColumns(t *Tx) bool { return t.store.place.dialect.hasDearColumns }
 
 // ImportBatch returns how many rows one statement of an import should insert.
 func (t *Tx) ImportBatch() int { return t.store.place.dialect.importBatch }

@@ -11,19 +11,10 @@ import (
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
-// splitFrom is the number of rows from which entries are loaded in two halves at once: a
-// node that starts is not ready before it has read them all, and most of the
-// time goes into making Go's values of the database's.
-const splitFrom = 1000
-
 const (
-	// The plus keeps the index of expiries out: nearly every row is wanted.
-	loadActive     = `SELECT %s FROM entries WHERE place = scope AND +expires_at > $1`
-	loadSince      = `SELECT ` + EntryFields + ` FROM entries WHERE revision > $1`
-	countEntries   = `SELECT count(*) FROM entries`
-	findMiddleOfID = `SELECT id FROM entries ORDER BY id LIMIT 1 OFFSET $1`
-	// findNumbers are two queries, since each alone is answered without a search.
-	findNumbers = `SELECT coalesce((SELECT min(%[1]s) FROM entries), 0), coalesce((SELECT max(%[1]s) FROM entries), 0)`
+	// The plus, and the text that is appended, keep indexes out: nearly every row is wanted.
+	loadActive = `SELECT %s FROM entries WHERE place || '' = scope AND +expires_at > $1`
+	loadSince  = `SELECT ` + EntryFields + ` FROM entries WHERE revision > $1`
 )
 
 // Changes ranges over all active entries for since 0, and else over all
@@ -41,10 +32,12 @@ func (t Tx) Changes(since, count int64) iter.Seq2[*blocks.Entry, error] {
 	}
 }
 
-// loadActive yields every active entry.
+// loadActive yields every active entry. It reads them in two halves at once: a
+// node that starts is not ready before it has read them all, and most of the
+// time goes into making Go's values of the database's.
 func (t Tx) loadActive(yield func(*blocks.Entry, error) bool) {
 	fields, newScanner := activeFields, func() scanner { return &EntryScanner{active: true} }
-	if db.RowNumber(t.Tx) != "" {
+	if db.HasDearColumns(t.Tx) {
 		fields, newScanner = packedFields, func() scanner { return new(packedScanner) }
 	}
 	query := fmt.Sprintf(loadActive, fields)
@@ -68,34 +61,11 @@ func (t Tx) loadActive(yield func(*blocks.Entry, error) bool) {
 // value of a column that divides the rows; nil where it is not worth it, or where a change
 // came in between.
 func (t Tx) halves() (second *db.Tx, column string, middle any, err error) {
-	if column, middle, err = t.middle(); err != nil || middle == nil {
+	if column, middle, err = db.Middle(t.Tx, "entries"); err != nil || middle == nil {
 		return nil, "", nil, err
 	}
 	second, err = t.Twin()
 	return second, column, middle, err
-}
-
-// middle returns the column in whose order the rows are read quickest and its value in the
-// middle, nil where there are few rows.
-func (t Tx) middle() (column string, middle any, err error) {
-	if number := db.RowNumber(t.Tx); number != "" {
-		var first, last int64
-		if _, err := t.One(fmt.Sprintf(findNumbers, number), nil, &first, &last); err != nil || last-first < splitFrom {
-			return "", nil, err
-		}
-		return number, first + (last-first)/2, nil
-	}
-	var (
-		rows int64
-		id   string
-	)
-	if _, err := t.One(countEntries, nil, &rows); err != nil || rows < splitFrom {
-		return "", nil, err
-	}
-	if _, err := t.One(findMiddleOfID, []any{rows / 2}, &id); err != nil {
-		return "", nil, err
-	}
-	return "id", id, nil
 }
 
 // part is a query for entries, and what reads its rows.

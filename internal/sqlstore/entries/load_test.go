@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -57,6 +58,60 @@ func TestALoadInHalvesBringsEveryActiveBlockOnceAndNoOther(t *testing.T) {
 		}
 		if len(all) != many+1 || all["token:active"] != 1 {
 			t.Errorf("%d patterns came, want %d and token:active, which came %d times", len(all), many+1, all["token:active"])
+		}
+	})
+}
+
+func TestATableIsDividedByHowItsRowsLie(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		view := func(do func(tx *db.Tx) error) {
+			t.Helper()
+			if err := f.View(t.Context(), do); err != nil {
+				t.Fatal(err)
+			}
+		}
+		view(func(tx *db.Tx) error {
+			if _, middle, err := db.Middle(tx, "entries"); err != nil || middle != nil {
+				t.Errorf("an empty table is divided at %v, %v", middle, err)
+			}
+			return nil
+		})
+		if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, many), blocks.Keep, nil); err != nil {
+			t.Fatal(err)
+		}
+		view(func(tx *db.Tx) error {
+			column, middle, err := db.Middle(tx, "entries")
+			if err != nil || middle == nil {
+				t.Fatalf("a table of %d rows is divided at %v, %v", many, middle, err)
+			}
+			var below, above int
+			_, err = tx.One("SELECT count(*) FROM entries WHERE "+column+" < $1", []any{middle}, &below)
+			if err != nil {
+				return err
+			}
+			_, err = tx.One("SELECT count(*) FROM entries WHERE "+column+" >= $1", []any{middle}, &above)
+			if below+above != many || min(below, above) < many/3 {
+				t.Errorf("%d and %d rows of %d", below, above, many)
+			}
+			return err
+		})
+		if f.Postgres() {
+			// Nothing may move the rows between the readings of both halves.
+			view(func(tx *db.Tx) error {
+				if _, _, err := db.Middle(tx, "entries"); err != nil {
+					return err
+				}
+				raw := f.Raw(t)
+				raw.SetMaxOpenConns(1) // for the setting
+				if _, err := raw.ExecContext(t.Context(), "SET lock_timeout = '50ms'"); err != nil {
+					return err
+				}
+				_, err := raw.ExecContext(t.Context(), "VACUUM FULL entries")
+				if err == nil || !strings.Contains(err.Error(), "lock timeout") {
+					t.Errorf("the table was rewritten while it was read: %v", err)
+				}
+				return nil
+			})
 		}
 	})
 }
