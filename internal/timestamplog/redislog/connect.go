@@ -1,7 +1,10 @@
 package redislog
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -9,6 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/stint-dev/stint/internal/socket"
 )
 
 // dialTimeout is how long a connection may take to stand, where the URL does
@@ -85,6 +90,7 @@ func connectStandalone(rawURL string, u *url.URL) (redis.UniversalClient, error)
 	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
 	o.DialTimeout = orDefault(o.DialTimeout)
 	o.MaintNotificationsConfig = noMaintenance()
+	o.Dialer = dialer(o.DialTimeout, o.TLSConfig)
 	return redis.NewClient(o), nil
 }
 
@@ -106,6 +112,7 @@ func connectSentinel(u *url.URL) (redis.UniversalClient, error) {
 	o.DialTimeout = orDefault(o.DialTimeout)
 	// Limits are decided by the primary alone.
 	o.ReplicaOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
+	o.Dialer = dialer(o.DialTimeout, o.TLSConfig)
 	return redis.NewFailoverClient(o), nil
 }
 
@@ -121,7 +128,14 @@ func connectCluster(u *url.URL) (redis.UniversalClient, error) {
 	o.DialTimeout = orDefault(o.DialTimeout)
 	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
 	o.MaintNotificationsConfig = noMaintenance()
+	o.Dialer = dialer(o.DialTimeout, o.TLSConfig)
 	return redis.NewClusterClient(o), nil
+}
+
+// dialer returns go-redis's own, whose connections without TLS are read and written by package
+// socket.
+func dialer(timeout time.Duration, secured *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return socket.Dialer(redis.NewDialer(&redis.Options{DialTimeout: timeout, TLSConfig: secured}))
 }
 
 func orDefault(timeout time.Duration) time.Duration {
