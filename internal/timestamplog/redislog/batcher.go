@@ -97,11 +97,15 @@ func (b *batcher) submit(ctx context.Context, g *group) {
 
 // canSend reports whether another call is to be sent.
 func (b *batcher) canSend() bool {
-	inFlight := b.inFlight - b.stalled(time.Now())
+	if b.inFlight <= 0 {
+		return true
+	}
+	now := time.Now()
+	inFlight := b.inFlight - b.stalled(now)
 	if inFlight <= 0 || inFlight >= maxInFlight {
 		return inFlight <= 0
 	}
-	return b.lastBatch < smallBatch || b.queued >= maxBatch || time.Since(b.lastSentAt) > slowCall
+	return b.lastBatch < smallBatch || b.queued >= maxBatch || now.Sub(b.lastSentAt) > slowCall
 }
 
 // stalled returns how many of the calls in flight no caller waits for, at most

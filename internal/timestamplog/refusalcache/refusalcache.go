@@ -127,8 +127,14 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 			results[i] = c.results[n]
 		}
 	}
-	came := l.now()
+	var came time.Time
 	for n, i := range c.places {
+		if !isRefusal(&results[i]) {
+			continue
+		}
+		if came.IsZero() {
+			came = l.now()
+		}
 		l.store(&c.requests[n], &results[i], c.epochs[n], sent, came)
 	}
 	l.forgetReservedLogs(c.requests, c.places, results)
@@ -245,9 +251,11 @@ func (l *Log) lookup(q *timestamplog.Request, now time.Time, r *timestamplog.Res
 	return a != nil && a.fill(q.Detail, now, r), s.epoch
 }
 
-// store caches the answer to q if it is a refusal that may be served again.
+func isRefusal(r *timestamplog.Result) bool { return r.Err == nil && !r.Allowed }
+
+// store caches the answer to q, which is a refusal, if it may be served again.
 func (l *Log) store(q *timestamplog.Request, r *timestamplog.Result, epoch uint64, sent, came time.Time) {
-	if r.Err != nil || r.Allowed || !isCacheable(q) {
+	if !isCacheable(q) {
 		return
 	}
 	hash, s := l.shard(q.LogID)
