@@ -105,6 +105,9 @@ const (
 	saysWaits       = 5
 )
 
+// saysWritten precedes states; a log that is sent in their place begins with logMagic.
+const saysWritten = 0
+
 // Waits without end in a reply, in 4 bytes and in 8.
 const (
 	never   = 1<<32 - 1
@@ -179,19 +182,32 @@ func (r *reader) result(now int64, it *item) timestamplog.Result {
 	}
 	if it.detail && len(it.rules) > 0 {
 		result.States = make([]timestamplog.RuleState, len(it.rules))
-		for i := range result.States {
-			result.States[i].Remaining = int(binary.BigEndian.Uint32(r.next(4)))
-			result.States[i].RetryAfterMS = r.waitOf(it.counted)
-			if it.counted {
-				result.States[i].ResetAfterMS = int64(binary.BigEndian.Uint64(r.next(8)))
-			}
-		}
-		result.StatesValidUntil = after(now, r.wait())
-		if !it.counted {
-			setResets(result.States, it.rules, now, int64(binary.BigEndian.Uint64(r.next(8))))
+		if log := r.sentLog(now); log.count > 0 {
+			log.describe(it, &result)
+		} else {
+			r.states(it, &result)
 		}
 	}
 	return result
+}
+
+// states reads the states that the function library has written.
+func (r *reader) states(it *item, result *timestamplog.Result) {
+	if r.next(1)[0] != saysWritten {
+		r.short = true
+		return
+	}
+	for i := range result.States {
+		result.States[i].Remaining = int(binary.BigEndian.Uint32(r.next(4)))
+		result.States[i].RetryAfterMS = r.waitOf(it.counted)
+		if it.counted {
+			result.States[i].ResetAfterMS = int64(binary.BigEndian.Uint64(r.next(8)))
+		}
+	}
+	result.StatesValidUntil = after(result.Now, r.wait())
+	if !it.counted {
+		setResets(result.States, it.rules, result.Now, int64(binary.BigEndian.Uint64(r.next(8))))
+	}
 }
 
 // setResets fills in when each rule of a log is fully restored: when the newest

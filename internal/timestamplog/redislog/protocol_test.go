@@ -26,8 +26,16 @@ func TestAnswersThatAreNotTheLibrarysAreErrors(t *testing.T) {
 		"a careful refusal cut short":   head + "\x05\x01" + strings.Repeat("\x00", 23),
 		"a reservation cut short":       head + "\x04\x00\x00\x00",
 		"a rule that the stack has not": head + "\x01\x02\x00\x00\x00\x01\x00\x00\x00\x01" + strings.Repeat("\x00", 20),
-		"too few states":                head + "\x00" + strings.Repeat("\x00", 19),
-		"more than was asked":           head + "\x00" + strings.Repeat("\x00", 21),
+		"too few states":                head + "\x00" + strings.Repeat("\x00", 28),
+		"more than was asked":           head + "\x00" + strings.Repeat("\x00", 30),
+		"neither states nor a log":      head + "\x00" + "\x01" + strings.Repeat("\x00", 28),
+		"a log without entries":         head + "\x00" + sentHead(0, 0, 0, 0),
+		"a log cut short":               head + "\x00" + sentHead(3, 0, 0, 0) + strings.Repeat("\x00", 11),
+		"a log with more behind it":     head + "\x00" + sentHead(3, 0, 0, 0) + strings.Repeat("\x00", 13),
+		"more recent entries than fit":  head + "\x00" + sentHead(65, 0, 0, 0) + strings.Repeat("\x00", 260),
+		"more entries than blocks hold": head + "\x00" + sentHead(64, 0, 1, 33) + strings.Repeat("\x00", 4*96),
+		"a block that is not there":     head + "\x00" + sentHead(64, 1, 1, 3) + strings.Repeat("\x00", 4*96),
+		"no blocks for old entries":     head + "\x00" + sentHead(64, 0, 0, 3) + strings.Repeat("\x00", 4*64),
 	}
 	for name, reply := range replies {
 		t.Run(name, func(t *testing.T) {
@@ -36,6 +44,19 @@ func TestAnswersThatAreNotTheLibrarysAreErrors(t *testing.T) {
 				t.Errorf("got %+v and the error %v, want errReply", it.result, err)
 			}
 		})
+	}
+}
+
+// sentHead is the head of a log that is sent in place of states.
+func sentHead(recent, top, room, old byte) string {
+	return "S" + string([]byte{recent}) + strings.Repeat("\x00", 18) + string([]byte{0, top, 0, room, 0, 0, 0, old})
+}
+
+func TestASentLogIsReadWhole(t *testing.T) {
+	it := item{rules: testStack, detail: true, cost: 1}
+	reply := "\x00\x00\x00\x00\x00\x00\x10\x00" + "\x00" + sentHead(64, 0, 1, 32) + strings.Repeat("\x00", 4*96)
+	if err := readReply(reply, []*item{&it}, new(serverClock)); err != nil || len(it.result.States) != 2 {
+		t.Errorf("got %+v, %v", it.result, err)
 	}
 }
 

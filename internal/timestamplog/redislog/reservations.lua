@@ -210,7 +210,7 @@ local function reply(v, at, held)
     answer = RESERVED_FOR .. pack('>I8', at)
   end
   if not v.detail or #v.stack.rules == 0 then return answer end
-  return answer .. v.engine.states(v, v.lift > 0 and 0 or min(ttl, NEVER))
+  return answer .. WRITTEN .. v.engine.states(v, v.lift > 0 and 0 or min(ttl, NEVER))
 end
 
 -- decide_alone answers the request of a view.

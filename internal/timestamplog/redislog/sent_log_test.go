@@ -1,0 +1,121 @@
+package redislog_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/logtest"
+	"github.com/stint-dev/stint/test/servers"
+)
+
+// Redis writes the states of several requests that are decided as one itself. A short log is
+// sent in place of those of one that is decided alone, so that both must say the same of it: of logs of
+// recent entries only, of logs with blocks, in which the ring has turned, and of those that are
+// too long to be sent.
+func TestASentLogSaysWhatItsStatesSay(t *testing.T) {
+	server := servers.Redis(t)
+	clock := logtest.NewClock()
+	log := open(t, server, redislog.Options{Clock: clock.Now, Timeout: time.Minute})
+	written := func(q timestamplog.Request) timestamplog.Result {
+		t.Helper()
+		q.Peek = true
+		results := make([]timestamplog.Result, 1)
+		if err := log.DecideAll(t.Context(), []timestamplog.Request{q}, results); err != nil || results[0].Err != nil {
+			t.Fatal(err, results[0].Err)
+		}
+		return results[0]
+	}
+	for id, stack := range [][]string{
+		{"1/s"},
+		{"3/s", "9/10s", "30/m"},
+		{"2/s", "1/2s", "100/m"}, // the second rule is the stricter one
+		{"50/10s", "90/m", "150/10m"},
+		{"300/m", "320/2m", "0/1h"},
+		{"20/s", "200/m", "1000/h"},
+		{"8/s", "220/m"}, // whose ring turns
+		{"400/m", "700/1h"},
+	} {
+		p := policy(t, int64(id)+1, stack...)
+		t.Run(fmt.Sprint(p.Rules), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(uint64(id), 2))
+			refused := 0
+			for range 1500 {
+				clock.Advance(time.Duration(random.IntN(1+random.IntN(1200))) * time.Millisecond)
+				q := timestamplog.RequestOf(p, "ip:192.0.2.7", 1+random.IntN(3)*random.IntN(2))
+				q.Detail, q.Peek = true, random.IntN(4) == 0
+				if slices.Contains(stack, "0/1h") {
+					q.ChargeAlways = !q.Peek && random.IntN(2) == 0 // nothing else would be logged
+				}
+				results := make([]timestamplog.Result, 1)
+				log.Decide(t.Context(), []timestamplog.Request{q}, results)
+				got := results[0]
+				if got.Err != nil {
+					t.Fatal(got.Err)
+				}
+				want := written(q)
+				if !reflect.DeepEqual(got.States, want.States) {
+					t.Fatalf("%+v:\n got %+v\nwant %+v", q, got.States, want.States)
+				}
+				if !got.Allowed && !q.Peek && !q.ChargeAlways {
+					refused++
+					holdsUntil(t, clock, got, func() []timestamplog.RuleState { return written(q).States })
+				}
+			}
+			if refused == 0 {
+				t.Error("nothing was refused")
+			}
+		})
+	}
+}
+
+// A log that a stack with a shorter window has left expires before its entries leave the
+// windows of a longer one.
+func TestTheStatesOfALogThatExpiresEarlyAreValidUntilThen(t *testing.T) {
+	server := servers.Redis(t)
+	clock := logtest.NewClock()
+	log := open(t, server, redislog.Options{Clock: clock.Now, Timeout: time.Minute})
+	short, long := policy(t, 1, "3/m"), policy(t, 1, "2/1h")
+	long.Version = 2
+	for range 3 {
+		if r := ask(t.Context(), log, short, address, 1); !r.Allowed {
+			t.Fatalf("got %+v", r)
+		}
+	}
+	clock.Advance(10 * time.Second)
+	q := timestamplog.RequestOf(long, address, 1)
+	q.Detail = true
+	results := make([]timestamplog.Result, 1)
+	log.Decide(t.Context(), []timestamplog.Request{q}, results)
+	if r := results[0]; r.Allowed || r.StatesValidUntil != r.Now+50_000 || r.RefusalValidUntil != r.StatesValidUntil {
+		t.Errorf("got %+v, want a refusal and states that are valid for 50 s", r)
+	}
+}
+
+// holdsUntil fails the test unless a refusal's states hold until it says, but for waits that
+// run down.
+func holdsUntil(t *testing.T, clock *logtest.Clock, r timestamplog.Result, states func() []timestamplog.RuleState) {
+	t.Helper()
+	now := clock.NowMS()
+	passed := r.StatesValidUntil - 1 - now
+	if passed < 0 {
+		t.Fatalf("states of %d are valid until %d", now, r.StatesValidUntil)
+	}
+	clock.Set(now + passed)
+	for i, later := range states() {
+		want := r.States[i]
+		if want.RetryAfterMS != 0 && want.RetryAfterMS != timestamplog.Never {
+			want.RetryAfterMS -= passed
+		}
+		want.ResetAfterMS = max(0, want.ResetAfterMS-passed)
+		if later != want {
+			t.Fatalf("%d ms later, at the end of what was said to hold, rule %d has %+v, want %+v", passed, i, later, want)
+		}
+	}
+	clock.Set(now)
+}
