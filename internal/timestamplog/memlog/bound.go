@@ -38,10 +38,11 @@ const (
 	retryInterval = 10 // milliseconds
 )
 
-// What a log takes besides its key and its entries, as BenchmarkMemory finds: the
+// What a log takes besides the memory of its key and its ring, as BenchmarkMemory finds: the
 // struct, its place in the index, and rounding.
 const (
-	logBytes     = 120
+	logBytes     = 88
+	longBytes    = 16
 	counterBytes = 200
 	valuesBytes  = 64
 	// knownBytes is what a log with IDs takes besides its key, and idBytes what each
@@ -191,7 +192,7 @@ func mustKeep(s *shard, hash uint64, now int64, k *keyLog) bool {
 
 // isRefused reports whether p would refuse k's key now.
 func isRefused(s *shard, hash uint64, now int64, k *keyLog, p *rules.Policy) bool {
-	q := timestamplog.RequestOf(p, k.key, 1)
+	q := timestamplog.RequestOf(p, keyOf(k), 1)
 	if !hasID(k, &q.LogID) || len(q.Rules) == 0 || isCounter(&q) != k.isCounter() || q.IsDistinct() != k.isDistinct() {
 		return false // no check reads it any more
 	}
@@ -210,12 +211,6 @@ func isRefused(s *shard, hash uint64, now int64, k *keyLog, p *rules.Policy) boo
 	return !r.Allowed
 }
 
-// delete removes k from the index and the wheel.
-func (s *shard) delete(hash uint64, k *keyLog) {
-	s.remove(hash, k)
-	k.clear()
-}
-
 // publish adds to the bound what the shard's memory has changed by since the last call.
 func (s *shard) publish() {
 	if bytes := s.bytes + s.ids.bytes; bytes != s.published {
@@ -224,10 +219,12 @@ func (s *shard) publish() {
 	}
 }
 
-// size is what k takes: all that remove takes away.
+// size is what k takes: all that delete takes away.
 func (s *shard) size(k *keyLog) int {
-	size := logBytes + (len(k.key)+7)&^7 + 4*int(k.room)
+	size := logBytes + 4*int(k.room) + 4*keyWords(k)
 	switch {
+	case k.keyBytes == isLong:
+		size += longBytes + (len(keyOf(k))+7)&^7
 	case k.isCounter():
 		if state := s.counters[k]; state != nil {
 			size += counterBytes + 8*cap(state.Numbers)

@@ -140,7 +140,7 @@ func TestABoundedLogAnswersExactlyForTheKeysThatItKeeps(t *testing.T) {
 				policies[i] = policyOf(t, int64(i+1), stack...)
 				policies[i].Algorithm = algorithm.Name
 			}
-			b := newBounded(t, 12_000, policies...)
+			b := newBounded(t, 8_000, policies...)
 			for i := range 90 {
 				b.know(policies[i%len(policies)], fmt.Sprint("token:", i))
 				b.kept[b.ids[i]] = i%17 == 0

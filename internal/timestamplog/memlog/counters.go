@@ -38,7 +38,7 @@ func (k *keyLog) hash(seed maphash.Seed) uint64 {
 
 // newCounter returns a counter that is charged now and expires at an instant.
 func newCounter(id timestamplog.LogID, now, expires int64) *keyLog {
-	k := newKeyLog(id)
+	k := newKeyLog(id, 0)
 	k.count, k.reserved = 1, isCounterMark
 	k.expireAt(now, expires)
 	return k
@@ -82,7 +82,7 @@ func (s *shard) count(hash uint64, now int64, q *timestamplog.Request, r *timest
 // moved, unless q is a peek. It fills in c, whose state may have numbers to be
 // written over.
 func (s *shard) judgeCounter(c *counting, hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
-	*r = timestamplog.Result{Allowed: true, Now: now, ReservedAt: now, Rule: -1, States: r.States[:0]}
+	allow(r, now)
 	if len(q.Rules) == 0 {
 		return
 	}

@@ -29,7 +29,7 @@ type valueTime struct {
 
 // newDistinct returns a distinct log that is to be charged before it is added to a shard.
 func newDistinct(id timestamplog.LogID) *keyLog {
-	k := newKeyLog(id)
+	k := newKeyLog(id, 0)
 	k.count, k.reserved = 1, isDistinctMark
 	return k
 }
@@ -78,7 +78,7 @@ func (s *shard) decideDistinct(hash uint64, now int64, q *timestamplog.Request, 
 // judgeDistinct answers q and charges nothing; a log that lies ahead is moved, unless q is
 // a peek.
 func (s *shard) judgeDistinct(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) distinctView {
-	*r = timestamplog.Result{Allowed: true, Now: now, ReservedAt: now, Rule: -1, States: r.States[:0]}
+	allow(r, now)
 	v := s.viewDistinct(hash, now, q.LogID)
 	if v.behind > 0 && !q.Peek {
 		for i := range v.values {

@@ -68,8 +68,7 @@ func newLogs(n int, now int64) []*keyLog {
 	random := rand.New(rand.NewPCG(1, 2))
 	logs := make([]*keyLog, n)
 	for i := range logs {
-		logs[i] = newKeyLog(timestamplog.LogID{Policy: 1, Key: fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255)})
-		setRing(logs[i], make([]uint32, 1))
+		logs[i] = newKeyLog(timestamplog.LogID{Policy: 1, Key: fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255)}, 1)
 		logs[i].count, logs[i].newest = 1, now
 		logs[i].window = uint32(time.Second.Milliseconds() << random.IntN(17))
 	}

@@ -177,8 +177,7 @@ func (d *decoder) record() record {
 }
 
 func (d *decoder) keyLog(id timestamplog.LogID) record {
-	k := newKeyLog(id)
-	k.newest, k.window = d.varint(), uint32(d.uvarint(maxWindow, "a window"))
+	newest, window := d.varint(), uint32(d.uvarint(maxWindow, "a window"))
 	// Each entry but the newest takes a byte or more.
 	count := d.number(1, "a number of entries")
 	if d.problem == "" && count == 0 {
@@ -187,9 +186,9 @@ func (d *decoder) keyLog(id timestamplog.LogID) record {
 	if d.problem != "" {
 		return nil
 	}
-	ring := make([]uint32, count)
-	setRing(k, ring)
-	k.count = uint32(count)
+	k := newKeyLog(id, count)
+	k.newest, k.window, k.count = newest, window, uint32(count)
+	ring := ringOf(k)
 	behind := uint64(0)
 	for i := count - 2; i >= 0 && d.problem == ""; i-- {
 		behind += d.uvarint(maxWindow, "an entry's age")

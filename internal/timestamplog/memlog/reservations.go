@@ -9,14 +9,16 @@ import (
 
 // reserve logs cost entries for a reservation ahead of now that is not before the
 // newest. What lies ahead stays, and what does not is dropped as keep says,
-// whether the reservation is taken or cancelled.
-func (k *keyLog) reserve(now, reservation int64, cost int, keep rules.Retention) {
+// whether the reservation is taken or cancelled. It returns the log that has them: k, or a
+// larger one.
+func (k *keyLog) reserve(now, reservation int64, cost int, keep rules.Retention) *keyLog {
 	window := windowOf(keep)
 	k.drop(now, int64(window), keep.Entries+k.ahead(now))
-	k.makeRoom(int(k.count)+cost, keep.Entries+timestamplog.MaxReserved)
+	k = k.withRoom(int(k.count)+cost, keep.Entries+timestamplog.MaxReserved)
 	k.reserved = min(k.reserved, k.count) + uint32(cost)
 	k.append(reservation, cost)
 	k.window = window
+	return k
 }
 
 // ahead counts the entries that lie ahead of now.

@@ -44,8 +44,8 @@ func (s *shard) add(hash uint64, k *keyLog, now int64) {
 	s.bytes += s.size(k)
 }
 
-// remove takes k out of the index and the wheel.
-func (s *shard) remove(hash uint64, k *keyLog) {
+// delete takes k out of the index and the wheel.
+func (s *shard) delete(hash uint64, k *keyLog) {
 	s.bytes -= s.size(k)
 	s.wheel.remove(k)
 	s.logs.remove(hash, k)
@@ -97,7 +97,7 @@ func (s *shard) chargeRefused(hash uint64, k *keyLog, v view, q *timestamplog.Re
 // unless q is a peek. It returns the log, nil where there is none, and how it
 // looks.
 func (s *shard) judge(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) (*keyLog, view) {
-	*r = timestamplog.Result{Allowed: true, Now: now, ReservedAt: now, Rule: -1, States: r.States[:0]}
+	allow(r, now)
 	if len(q.Rules) == 0 {
 		return nil, view{now: now, end: now}
 	}
@@ -118,6 +118,14 @@ func (s *shard) judge(hash uint64, now int64, q *timestamplog.Request, r *timest
 	return k, v
 }
 
+// allow makes r the answer to a request that nothing refuses. It sets the fields one by one
+// because a Result is large and would be copied.
+func allow(r *timestamplog.Result, now int64) {
+	states := r.States[:0]
+	*r = timestamplog.Result{}
+	r.Allowed, r.Now, r.ReservedAt, r.Rule, r.States = true, now, now, -1, states
+}
+
 // log logs q for a reservation, which is now or ahead, in k, or in a new log where k
 // is nil. It returns the log, nil where there is no room for a new one.
 func (s *shard) log(hash uint64, k *keyLog, now, reservation int64, q *timestamplog.Request) *keyLog {
@@ -127,23 +135,31 @@ func (s *shard) log(hash uint64, k *keyLog, now, reservation int64, q *timestamp
 			s.bound.unkept.add(now)
 			return nil
 		}
-		k = newKeyLog(q.LogID)
+		k = newKeyLog(q.LogID, q.Cost)
 	}
-	before := int(k.room)
+	before := k
 	if reservation > now {
-		k.reserve(now, reservation, q.Cost, q.Retention)
+		k = k.reserve(now, reservation, q.Cost, q.Retention)
 	} else {
-		k.push(now, q.Cost, q.Retention)
+		k = k.push(now, q.Cost, q.Retention)
 	}
-	if isNew {
+	switch {
+	case isNew:
 		s.add(hash, k, now)
-	} else {
-		s.bytes += 4 * (int(k.room) - before)
+	case k != before:
+		s.replace(hash, before, k)
 	}
 	if q.ID != "" {
 		s.ids.add(q.LogID, q.ID, reservation, q.Cost, now)
 	}
 	return k
+}
+
+// replace puts a log in the place of k, which has another size.
+func (s *shard) replace(hash uint64, k, with *keyLog) {
+	s.logs.replace(hash, k, with)
+	s.wheel.replace(k, with)
+	s.bytes += s.size(with) - s.size(k)
 }
 
 // sweep drops up to budget logs whose time has come and reports whether there
@@ -160,9 +176,10 @@ func (s *shard) sweep(now int64, budget int) (more bool) {
 		case k.expired(now):
 			s.delete(k.hash(s.seed), k)
 		default:
-			before := int(k.room)
-			k.shrink()
-			s.bytes += 4 * (int(k.room) - before)
+			if smaller := k.shrunk(); smaller != k {
+				s.replace(k.hash(s.seed), k, smaller)
+				k = smaller
+			}
 			s.wheel.add(k, now)
 		}
 	}

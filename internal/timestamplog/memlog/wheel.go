@@ -64,6 +64,18 @@ func (w *wheel) remove(k *keyLog) {
 	k.nextInSlot, k.link = nil, nil
 }
 
+// replace puts a log in the place of k, where that is in the wheel.
+func (w *wheel) replace(k, with *keyLog) {
+	if k.link == nil {
+		return
+	}
+	with.nextInSlot, with.link = k.nextInSlot, k.link
+	if *k.link = with; k.nextInSlot != nil {
+		k.nextInSlot.link = &with.nextInSlot
+	}
+	k.nextInSlot, k.link = nil, nil
+}
+
 // idle reports, at less cost than next, that there is nothing to pop.
 func (w *wheel) idle(now int64) bool { return w.popped == nil && w.upTo == tickOf(now, 0) }
 

@@ -362,7 +362,7 @@ end
 local PEEK, DETAIL = 1, 2
 local ALLOWED, REFUSED, FOREIGN, REPEATED = '\0', '\1', '\2', '\3'
 
--- What states are preceded by. In their place stands the log itself, which begins with MAGIC,
+-- WRITTEN precedes states. The log itself, which begins with MAGIC, is sent in their place
 -- where no more than SENT of its entries lie in blocks: the node then works out what each rule
 -- has left, which costs Redis about as much again as the decision.
 local WRITTEN, SENT = '\0', 256

@@ -16,7 +16,7 @@ import (
 
 // Redis writes the states of several requests that are decided as one itself. A short log is
 // sent in place of those of one that is decided alone, so that both must say the same of it: of logs of
-// recent entries only, of logs with blocks, in which the ring has turned, and of those that are
+// recent entries only, of logs with blocks, in which the oldest was used again, and of those that are
 // too long to be sent.
 func TestASentLogSaysWhatItsStatesSay(t *testing.T) {
 	server := servers.Redis(t)
@@ -38,7 +38,7 @@ func TestASentLogSaysWhatItsStatesSay(t *testing.T) {
 		{"50/10s", "90/m", "150/10m"},
 		{"300/m", "320/2m", "0/1h"},
 		{"20/s", "200/m", "1000/h"},
-		{"8/s", "220/m"}, // whose ring turns
+		{"8/s", "220/m"}, // whose blocks are used again
 		{"400/m", "700/1h"},
 	} {
 		p := policy(t, int64(id)+1, stack...)
