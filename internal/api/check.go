@@ -287,7 +287,9 @@ func (h *checkHandler) putScratch(k *checkScratch) {
 	clear(k.inputs)
 	clear(k.problems)
 	clear(k.checks)
-	clear(k.decisions)
+	for i := range k.decisions {
+		k.decisions[i].Reset()
+	}
 	clear(k.errs)
 	k.inputs, k.problems, k.checks = k.inputs[:0], k.problems[:0], k.checks[:0]
 	k.decisions, k.errs, k.buffer = k.decisions[:0], k.errs[:0], k.buffer[:0]

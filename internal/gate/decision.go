@@ -97,6 +97,16 @@ type Decision struct {
 	// Degraded says, where it is not "", which outage the decision was made
 	// under; the promises of exactness then do not hold.
 	Degraded string
+	// room is the memory for States.
+	room []RuleState
+}
+
+// Reset makes d empty and keeps the memory of its States, so that d can be used for another
+// check once nobody reads them any more.
+func (d *Decision) Reset() {
+	states := d.States[:0]
+	*d = Decision{}
+	d.States = states
 }
 
 // RuleState is what a rule has left; see timestamplog.RuleState.

@@ -93,7 +93,7 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 	who := profiles.Subject(k, member)
 	var d Decision
 	d.begin(&Check{Key: k, Policy: policy}, now)
-	enforcing, shadow, err := policiesOf(d.Check, selector, who)
+	enforcing, shadow, err := policiesOf(&d.Check, selector, who)
 	if err != nil {
 		return nil, err
 	}

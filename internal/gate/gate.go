@@ -103,7 +103,7 @@ type asked struct {
 }
 
 // Decide answers checks in order, each on its own; decisions and errs have the
-// length of checks. An error is a *fault.Error: the check is invalid (an unknown
+// length of checks, and the memory of the decisions' States is used again. An error is a *fault.Error: the check is invalid (an unknown
 // policy, a cost above the smallest limit), or the node has not loaded its policies
 // yet.
 func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision, errs []error) {
@@ -162,7 +162,8 @@ func (g *Gate) DecideAt(ctx context.Context, now time.Time, checks []Check, deci
 // begin makes d the answer to c if nothing refuses it. It sets the fields one by one
 // because a Decision is large and would be copied.
 func (d *Decision) begin(c *Check, now time.Time) {
-	*d = Decision{}
+	d.Reset()
+	d.room, d.States = d.States, nil
 	d.Check, d.Outcome = *c, Allowed
 	d.At, d.Rule = now, -1
 }
@@ -181,7 +182,7 @@ func (g *Gate) Check(ctx context.Context, c Check) (Decision, error) {
 func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) error {
 	member := memberOf(g.view, d.Check.Key, selector)
 	who := profiles.Subject(d.Check.Key, member)
-	enforcing, shadow, err := policiesOf(d.Check, selector, who)
+	enforcing, shadow, err := policiesOf(&d.Check, selector, who)
 	if err != nil {
 		return err
 	}
@@ -236,7 +237,7 @@ func (s *scratch) askEnforcing(d *Decision) {
 
 // policiesOf returns the policies that a check selects: the one that it names, as
 // enforcing or as shadow policy by its mode, and the best match for the other.
-func policiesOf(c Check, selector *rules.Selector, who rules.Subject) (enforcing, shadow *rules.Policy, err error) {
+func policiesOf(c *Check, selector *rules.Selector, who rules.Subject) (enforcing, shadow *rules.Policy, err error) {
 	enforcing, shadow = selector.Select(who)
 	if c.Specific {
 		byEnforcing, byShadow := selector.Matched(who)
@@ -315,12 +316,16 @@ func (g *Gate) askLog(ctx context.Context, s *scratch) {
 
 // startAsking prepares the requests for a Decide, and room for its results.
 func (s *scratch) startAsking() {
+	s.results = append(s.results[:0], make([]timestamplog.Result, len(s.requests))...)
 	for i := range s.requests {
-		if r := &s.requests[i]; r.Uncharged {
-			r.Uncharged, r.Peek, r.MaxWait = !s.asked[i].decision.Check.Peek, true, 0
+		r, a := &s.requests[i], s.asked[i]
+		if r.Uncharged {
+			r.Uncharged, r.Peek, r.MaxWait = !a.decision.Check.Peek, true, 0
+		}
+		if r.Detail && !a.shadow {
+			s.results[i].States = a.decision.room
 		}
 	}
-	s.results = append(s.results[:0], make([]timestamplog.Result, len(s.requests))...)
 }
 
 // fill sets the outcome and the answer from the log's result.

@@ -37,17 +37,18 @@ import (
 type fastServer struct {
 	server *Server
 	routes []fastRoute
-	date   atomic.Pointer[httpDate]
+	last   atomic.Pointer[second]
 	closed atomic.Bool // the listener, and with it the server
 
 	mu   sync.Mutex
 	open map[*conn]struct{} // the connections that have not been closed
 }
 
-// httpDate is the header Date of one second.
-type httpDate struct {
-	second int64
-	text   []byte
+// second is what the requests of one second share.
+type second struct {
+	unix    int64
+	date    []byte // the header Date
+	isDebug bool   // the logger wants every request
 }
 
 // CheckListener returns l, which FramingListener made, as one whose connections also answer
@@ -161,11 +162,11 @@ func (f *fastConn) answerAll(p []byte) (used int, whole bool) {
 func (f *fastConn) answer() bool {
 	s, request, call := f.shared.server, &f.request, &f.call
 	r := request.route
-	ctx := context.Background()
-	if s.o.Logger.Enabled(ctx, slog.LevelDebug) {
+	f.read = time.Now()
+	this := f.shared.secondOf(f.read)
+	if this.isDebug {
 		return false
 	}
-	f.read = time.Now()
 	call.begin(s, request, f.peer, f.read)
 	var principal *identity.Token
 	if s.o.CheckAuth {
@@ -192,7 +193,7 @@ func (f *fastConn) answer() bool {
 		f.answered = Answered{Route: r.Route, Status: call.Status, Outcome: call.Outcome, Read: f.read, Took: took, RequestID: call.RequestID}
 		s.o.Observe(&f.answered)
 	}
-	if s.o.isSampled() && s.o.Logger.Enabled(ctx, slog.LevelInfo) {
+	if ctx := context.Background(); s.o.isSampled() && s.o.Logger.Enabled(ctx, slog.LevelInfo) {
 		line := accessLine{
 			route: r.Route, id: string(call.RequestID), path: r.Path, status: call.Status, took: took, address: call.ClientAddress(),
 			outcome: call.Outcome, key: call.Key, policy: call.Policy,
@@ -202,7 +203,7 @@ func (f *fastConn) answer() bool {
 		}
 		line.write(ctx, s, slog.LevelInfo)
 	}
-	f.out = f.shared.appendAnswer(f.out, f.read, call)
+	f.out = appendAnswer(f.out, this.date, call)
 	f.charging = false
 	return true
 }
@@ -226,13 +227,13 @@ func (f *fastConn) token() *identity.Token {
 }
 
 // appendAnswer appends an answer as the plain version writes it.
-func (f *fastServer) appendAnswer(b []byte, now time.Time, c *FastCall) []byte {
+func appendAnswer(b, date []byte, c *FastCall) []byte {
 	b = append(b, "HTTP/1.1 "...)
 	b = appendNumber(b, c.Status)
 	b = append(b, ' ')
 	b = append(b, http.StatusText(c.Status)...)
 	b = append(b, "\r\nDate: "...)
-	b = append(b, f.dateAt(now)...)
+	b = append(b, date...)
 	if c.ContentType != "" {
 		b = append(b, "\r\nContent-Type: "...)
 		b = append(b, c.ContentType...)
@@ -253,13 +254,14 @@ func (f *fastServer) appendAnswer(b []byte, now time.Time, c *FastCall) []byte {
 	return append(b, c.Answer...)
 }
 
-// dateAt returns the header Date.
-func (f *fastServer) dateAt(now time.Time) []byte {
-	second := now.Unix()
-	if d := f.date.Load(); d != nil && d.second == second {
-		return d.text
+// secondOf returns what belongs to the second of now, in which the level of the logger may change
+// unnoticed.
+func (f *fastServer) secondOf(now time.Time) *second {
+	unix := now.Unix()
+	if last := f.last.Load(); last != nil && last.unix == unix {
+		return last
 	}
-	d := &httpDate{second, fasthttp.AppendHTTPDate(nil, now)}
-	f.date.Store(d)
-	return d.text
+	this := &second{unix, fasthttp.AppendHTTPDate(nil, now), f.server.o.Logger.Enabled(context.Background(), slog.LevelDebug)}
+	f.last.Store(this)
+	return this
 }

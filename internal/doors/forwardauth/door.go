@@ -63,7 +63,8 @@ type scratch struct {
 
 func (d *Door) release(k *scratch) {
 	clear(k.checks)
-	k.checks, k.decision, k.err = k.checks[:0], [1]gate.Decision{}, [1]error{}
+	k.decision[0].Reset()
+	k.checks, k.err = k.checks[:0], [1]error{}
 	d.scratch.Put(k)
 }
 
