@@ -85,7 +85,8 @@ func TestCallersOfALateCallWhoStillWaitAreAnswered(t *testing.T) {
 		for i := range 30 {
 			wait(i)
 			given.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(10+5*i)*time.Millisecond)
+				// Late enough for all to have asked: three that give up begin an outage.
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second+time.Duration(5*i)*time.Millisecond)
 				defer cancel()
 				_ = ask(ctx, log, p, fmt.Sprint("token:gone-", i), 1)
 			})
