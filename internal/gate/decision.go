@@ -97,7 +97,7 @@ type Decision struct {
 	// Degraded says, where it is not "", which outage the decision was made
 	// under; the promises of exactness then do not hold.
 	Degraded string
-	// room is the memory for States.
+	// room is memory for the States of the Decision itself; nil where it has none yet.
 	room []RuleState
 }
 

@@ -103,9 +103,9 @@ type asked struct {
 }
 
 // Decide answers checks in order, each on its own; decisions and errs have the
-// length of checks, and the memory of the decisions' States is used again. An error is a *fault.Error: the check is invalid (an unknown
-// policy, a cost above the smallest limit), or the node has not loaded its policies
-// yet.
+// length of checks, and the memory of the decisions' States is used again. An error is a
+// *fault.Error: the check is invalid (an unknown policy, a cost above the smallest limit), or
+// the node has not loaded its policies yet.
 func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision, errs []error) {
 	g.DecideAt(ctx, g.now(), checks, decisions, errs)
 }

@@ -163,8 +163,8 @@ func (f *fastConn) answer() bool {
 	s, request, call := f.shared.server, &f.request, &f.call
 	r := request.route
 	f.read = time.Now()
-	this := f.shared.secondOf(f.read)
-	if this.isDebug {
+	present := f.shared.secondOf(f.read)
+	if present.isDebug {
 		return false
 	}
 	call.begin(s, request, f.peer, f.read)
@@ -203,7 +203,7 @@ func (f *fastConn) answer() bool {
 		}
 		line.write(ctx, s, slog.LevelInfo)
 	}
-	f.out = appendAnswer(f.out, this.date, call)
+	f.out = appendAnswer(f.out, present.date, call)
 	f.charging = false
 	return true
 }
@@ -254,14 +254,14 @@ func appendAnswer(b, date []byte, c *FastCall) []byte {
 	return append(b, c.Answer...)
 }
 
-// secondOf returns what belongs to the second of now, in which the level of the logger may change
-// unnoticed.
+// secondOf returns what the requests of now share. A change of the logger's level is noticed
+// in the next second.
 func (f *fastServer) secondOf(now time.Time) *second {
 	unix := now.Unix()
 	if last := f.last.Load(); last != nil && last.unix == unix {
 		return last
 	}
-	this := &second{unix, fasthttp.AppendHTTPDate(nil, now), f.server.o.Logger.Enabled(context.Background(), slog.LevelDebug)}
-	f.last.Store(this)
-	return this
+	next := &second{unix, fasthttp.AppendHTTPDate(nil, now), f.server.o.Logger.Enabled(context.Background(), slog.LevelDebug)}
+	f.last.Store(next)
+	return next
 }

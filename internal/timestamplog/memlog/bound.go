@@ -39,7 +39,7 @@ const (
 )
 
 // What a log takes besides the memory of its key and its ring, as BenchmarkMemory finds: the
-// struct, its place in the index, and rounding.
+// struct, its place in the index, and rounding. A longLog takes longBytes more, and its key.
 const (
 	logBytes     = 88
 	longBytes    = 16
@@ -222,9 +222,10 @@ func (s *shard) publish() {
 // size is what k takes: all that delete takes away.
 func (s *shard) size(k *keyLog) int {
 	size := logBytes + 4*int(k.room) + 4*keyWords(k)
-	switch {
-	case k.keyBytes == isLong:
+	if k.keyBytes == isLong {
 		size += longBytes + (len(keyOf(k))+7)&^7
+	}
+	switch {
 	case k.isCounter():
 		if state := s.counters[k]; state != nil {
 			size += counterBytes + 8*cap(state.Numbers)

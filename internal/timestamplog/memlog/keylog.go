@@ -60,9 +60,9 @@ const isLong = math.MaxUint32
 // owner is what all logs of one generation of a policy have in common.
 type owner struct{ policy, generation int64 }
 
-// newKeyLog returns a log without entries and with room for so many or some more, which is
-// to be pushed to before it is added to a shard. The key is copied: it may be part of a
-// larger text.
+// newKeyLog returns a log without entries and with room for at least so many, which is to be
+// pushed to before it is added to a shard. The key is copied: it may be part of a larger
+// text.
 func newKeyLog(id timestamplog.LogID, room int) *keyLog {
 	return allocate(unique.Make(owner{id.Policy, id.Generation}), id.Key, room)
 }
@@ -244,9 +244,10 @@ func (k *keyLog) withRoom(need, maxRoom int) *keyLog {
 	return k
 }
 
-// shrunk returns k, or a smaller one in its place where its ring has become much too large.
+// shrunk returns k, or a smaller one in its place where its ring has become much too large. A
+// counter and a distinct log use no ring, and what lies beside them is found by k.
 func (k *keyLog) shrunk() *keyLog {
-	if 4*int(k.count) <= int(k.room) {
+	if 4*int(k.count) <= int(k.room) && !k.isCounter() && !k.isDistinct() {
 		if smaller := k.resized(2 * int(k.count)); smaller.room < k.room {
 			return smaller
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/test/logtest"
@@ -80,5 +82,44 @@ func TestLogsOfEverySizeKeepTheirKeysAndEntries(t *testing.T) {
 	log.Sweep()
 	if log.Len() != 0 || log.Memory().Used != 0 {
 		t.Errorf("%d logs that take %d bytes are left", log.Len(), log.Memory().Used)
+	}
+}
+
+// What lies beside a log is accounted for whatever its key's length is, and no longer once the
+// log is gone: whoever chooses long keys must neither take more than the bound nor fill it
+// with bytes that nothing takes.
+func TestWhatLiesBesideALogIsAccountedForAtEveryLengthOfItsKey(t *testing.T) {
+	counter, distinct := policyOf(t, 1, "20/m"), policyOf(t, 2, "20/m distinct path")
+	counter.Algorithm = algorithms.SlidingBuckets
+	for name, p := range map[string]*rules.Policy{"a counter": counter, "a distinct log": distinct} {
+		t.Run(name, func(t *testing.T) {
+			log := memlog.New(memlog.Options{MaxBytes: 1 << 30})
+			beside := map[int]int64{}
+			for _, length := range []int{8, 200, 384, 385, 512} {
+				q := timestamplog.RequestOf(p, strings.Repeat("k", length), 1)
+				for value := range uint64(10) {
+					q.Value = value + 1
+					results := make([]timestamplog.Result, 1)
+					log.Decide(t.Context(), []timestamplog.Request{q}, results)
+					if !results[0].Allowed {
+						t.Fatalf("got %+v", results[0])
+					}
+				}
+				counted, kept := log.Accounted()
+				if counted != kept {
+					t.Errorf("a key of %d bytes: %d bytes are taken, %d accounted for", length, counted, kept)
+				}
+				beside[length] = kept - int64(length)
+				if beside[length]+16 < beside[8] { // a short log has memory that no entry takes
+					t.Errorf("beside a key of %d bytes %d are accounted for, beside one of 8 bytes %d", length, beside[length], beside[8])
+				}
+				if _, err := log.Reset(t.Context(), q.LogID); err != nil {
+					t.Fatal(err)
+				}
+				if used := log.Memory().Used; used != 0 {
+					t.Errorf("after a key of %d bytes %d bytes are accounted for with nothing there", length, used)
+				}
+			}
+		})
 	}
 }

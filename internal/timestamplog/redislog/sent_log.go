@@ -8,8 +8,8 @@ import (
 )
 
 // Fast path. Plain version: states in library.lua, by which Redis works out what each rule
-// has left. It does so of logs that are too long to be sent, and of requests that stint_reserve answers;
-// TestASentLogSaysWhatItsStatesSay compares both. Benchmark: BenchmarkServer, 1.2 times as many
+// has left, as it does where a log is too long to be sent or not ordinary, and where
+// several requests are decided as one; TestASentLogSaysWhatItsStatesSay compares both. Benchmark: BenchmarkServer, 1.2 times as many
 // allowed checks with detail in the same time of Redis, and "mostly allowed, detail rules" of
 // make bench: 0.58 of the empty handler with 256 connections in place of 0.53.
 
