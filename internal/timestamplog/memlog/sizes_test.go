@@ -86,7 +86,7 @@ func TestLogsOfEverySizeKeepTheirKeysAndEntries(t *testing.T) {
 }
 
 // What lies beside a log is accounted for whatever its key's length is, and no longer once the
-// log is gone: whoever chooses long keys must neither take more than the bound nor fill it
+// log is gone: a caller who chooses long keys must neither take more than the bound nor fill it
 // with bytes that nothing takes.
 func TestWhatLiesBesideALogIsAccountedForAtEveryLengthOfItsKey(t *testing.T) {
 	counter, distinct := policyOf(t, 1, "20/m"), policyOf(t, 2, "20/m distinct path")
