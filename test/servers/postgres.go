@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -136,10 +135,20 @@ func (s *PostgresServer) Kill() {
 
 // Stop freezes the server: it takes connections and answers nothing, nor do
 // the connections that are open.
-func (s *PostgresServer) Stop() { s.t.Helper(); s.signal(syscall.SIGSTOP) }
+func (s *PostgresServer) Stop() {
+	s.t.Helper()
+	if _, err := s.own().process.freeze(); err != nil {
+		s.t.Fatalf("Postgres could not be stopped: %v", err)
+	}
+}
 
 // Continue ends what Stop began.
-func (s *PostgresServer) Continue() { s.t.Helper(); s.signal(syscall.SIGCONT) }
+func (s *PostgresServer) Continue() {
+	s.t.Helper()
+	if err := s.own().process.resume(); err != nil {
+		s.t.Fatalf("Postgres could not be continued: %v", err)
+	}
+}
 
 // Restart kills the server if it still runs and starts it again at the same
 // address, with all that was committed or, if empty, with an empty database.
@@ -161,13 +170,6 @@ func (s *PostgresServer) Restart(empty bool) {
 		if err := execute(s.own().url, statement); err != nil {
 			s.t.Fatalf("the database could not be emptied: %v", err)
 		}
-	}
-}
-
-func (s *PostgresServer) signal(sig syscall.Signal) {
-	s.t.Helper()
-	if err := s.own().process.signal(sig); err != nil {
-		s.t.Fatalf("Postgres did not take the signal %v: %v", sig, err)
 	}
 }
 

@@ -78,7 +78,7 @@ func (s *postgresProcess) start(port int) error {
 	return nil
 }
 
-// restart starts a killed server again. The children of the killed one may
+// restart starts a killed server again. The killed children of the old one may
 // hold its memory for a moment, in which the new one refuses to start.
 func (s *postgresProcess) restart(port int) error {
 	deadline := time.Now().Add(waitTimeout)
@@ -106,7 +106,7 @@ func postgresReady(dir string, pid int) bool {
 func (s *postgresProcess) remove() {
 	if s.process != nil && s.process.running() {
 		// An immediate shutdown gives its shared memory back; SIGKILL does not.
-		_ = s.process.signal(syscall.SIGCONT)
+		_ = s.process.resume()
 		_ = syscall.Kill(s.process.pid(), syscall.SIGQUIT)
 		select {
 		case <-s.process.exited:

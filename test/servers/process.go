@@ -80,41 +80,58 @@ func (p *process) running() bool {
 	}
 }
 
-// signal sends sig to the process and to its children: Postgres answers from
-// its children, each in a process group of its own.
-func (p *process) signal(sig syscall.Signal) error {
+// freeze stops the process, and then its children: Postgres answers from them,
+// each in a process group of its own. It returns the children, and none is
+// missing, since a stopped process forks no more.
+func (p *process) freeze() ([]int, error) {
+	if !p.running() {
+		return nil, errors.New("it is not running")
+	}
+	if err := syscall.Kill(p.pid(), syscall.SIGSTOP); err != nil {
+		return nil, err
+	}
+	for deadline := time.Now().Add(waitTimeout); !isStopped(p.pid()); time.Sleep(time.Millisecond) {
+		if !p.running() {
+			return nil, errors.New("it has ended")
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("process %d still runs %s after SIGSTOP", p.pid(), waitTimeout)
+		}
+	}
+	children := childrenOf(p.pid())
+	for _, child := range children {
+		_ = syscall.Kill(child, syscall.SIGSTOP) // a child may have ended by itself
+	}
+	return children, nil
+}
+
+// resume ends what freeze began.
+func (p *process) resume() error {
 	if !p.running() {
 		return errors.New("it is not running")
 	}
-	if err := syscall.Kill(p.pid(), sig); err != nil {
-		return err
+	for _, child := range childrenOf(p.pid()) {
+		_ = syscall.Kill(child, syscall.SIGCONT)
 	}
-	// A child forked while the first list was read is in the second one.
-	for signalled := map[int]bool{}; ; {
-		before := len(signalled)
-		for _, child := range childrenOf(p.pid()) {
-			if !signalled[child] {
-				signalled[child] = true
-				_ = syscall.Kill(child, sig) // a child may have ended by itself
-			}
-		}
-		if len(signalled) == before {
-			return nil
-		}
-	}
+	return syscall.Kill(p.pid(), syscall.SIGCONT)
 }
 
-// kill ends the process and its children at once and waits for it.
+// kill ends the process and its children at once and waits for it. It freezes
+// them first: a child of Postgres that was forked after the list was read may
+// wait for ever for a lock that a killed one has held, and no new server starts
+// until it has ended.
 func (p *process) kill() error {
 	if !p.running() {
 		return nil
 	}
-	children := childrenOf(p.pid())
-	if err := syscall.Kill(p.pid(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+	children, err := p.freeze()
+	if err != nil && p.running() {
 		return err
 	}
-	for _, child := range children {
-		_ = syscall.Kill(child, syscall.SIGKILL)
+	for _, pid := range append(children, p.pid()) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
 	}
 	select {
 	case <-p.exited:

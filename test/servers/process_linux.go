@@ -24,16 +24,30 @@ func childrenOf(pid int) []int {
 		if err != nil {
 			continue
 		}
-		stat, err := os.ReadFile("/proc/" + entry.Name() + "/stat")
-		if err != nil {
-			continue // it has ended
-		}
-		// The name is in parentheses and may contain anything; the state and
-		// the parent follow it.
-		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(pid) {
+		if _, parent := stateOf(candidate); parent == strconv.Itoa(pid) {
 			children = append(children, candidate)
 		}
 	}
 	return children
+}
+
+// isStopped reports whether SIGSTOP has taken effect on pid.
+func isStopped(pid int) bool {
+	state, _ := stateOf(pid)
+	return state == "T"
+}
+
+// stateOf returns the state of pid and its parent, both empty once it has ended.
+func stateOf(pid int) (state, parent string) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return "", ""
+	}
+	// The name is in parentheses and may contain anything; the state and the
+	// parent follow it.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 2 {
+		return "", ""
+	}
+	return string(fields[0]), string(fields[1])
 }

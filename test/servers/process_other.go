@@ -34,3 +34,9 @@ func childrenOf(pid int) []int {
 	}
 	return children
 }
+
+// isStopped reports whether SIGSTOP has taken effect on pid.
+func isStopped(pid int) bool {
+	output, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
+	return err == nil && bytes.HasPrefix(bytes.TrimSpace(output), []byte("T"))
+}

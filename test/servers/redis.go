@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -156,10 +155,20 @@ func (s *RedisServer) Kill() {
 }
 
 // Stop freezes the server: it takes connections and answers nothing.
-func (s *RedisServer) Stop() { s.t.Helper(); s.signal(syscall.SIGSTOP) }
+func (s *RedisServer) Stop() {
+	s.t.Helper()
+	if _, err := s.own().freeze(); err != nil {
+		s.t.Fatalf("redis-server could not be stopped: %v", err)
+	}
+}
 
 // Continue ends what Stop began.
-func (s *RedisServer) Continue() { s.t.Helper(); s.signal(syscall.SIGCONT) }
+func (s *RedisServer) Continue() {
+	s.t.Helper()
+	if err := s.own().resume(); err != nil {
+		s.t.Fatalf("redis-server could not be continued: %v", err)
+	}
+}
 
 // Restart kills the server if it still runs and starts it again at the same
 // address, with what it had on disk or, if empty, with nothing.
@@ -192,13 +201,6 @@ func (s *RedisServer) LoseFolder() {
 	s.own()
 	if err := os.RemoveAll(s.dir); err != nil {
 		s.t.Fatal(err)
-	}
-}
-
-func (s *RedisServer) signal(sig syscall.Signal) {
-	s.t.Helper()
-	if err := s.own().signal(sig); err != nil {
-		s.t.Fatalf("redis-server did not take the signal %v: %v", sig, err)
 	}
 }
 

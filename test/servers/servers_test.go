@@ -2,6 +2,7 @@ package servers_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -126,6 +127,38 @@ func TestPostgresStopsContinuesAndRestarts(t *testing.T) {
 	if _, err := empty.Exec(t.Context(), "SELECT n FROM kept"); err == nil {
 		t.Error("the table is still there after an empty restart")
 	}
+}
+
+// A child that was forked while the server was killed waited for the lock of
+// a killed one, held the shared memory, and no new server started.
+func TestPostgresRestartsWhileManyConnect(t *testing.T) {
+	server := servers.DedicatedPostgres(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var connecting sync.WaitGroup
+	for range 40 {
+		connecting.Go(func() {
+			for ctx.Err() == nil {
+				connection, err := pgx.Connect(ctx, server.URL)
+				if err != nil {
+					time.Sleep(time.Millisecond)
+					continue
+				}
+				_, _ = connection.Exec(ctx, "CREATE TEMPORARY TABLE gone (n BIGINT)")
+				connection.Close(ctx)
+			}
+		})
+	}
+	defer connecting.Wait()
+	defer cancel()
+	for range 12 {
+		time.Sleep(100 * time.Millisecond) // for some to be in the middle of it
+		server.Restart(false)
+	}
+	connection, err := pgx.Connect(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection.Close(t.Context())
 }
 
 func TestDatabasesOfATemplateBeginAsItWasPreparedAndShareNothing(t *testing.T) {
