@@ -16,7 +16,7 @@ type pendingBatch struct {
 	lost       int64 // rows of traffic, sketches and traces left out because of it
 	offences   map[offenceID]*offences.Offence
 	totals     map[totalsID]*offences.Totals
-	keys       map[trafficKey]*offences.KeyTraffic
+	keys       map[trafficID]*offences.KeyTraffic
 	distinct   map[totalsID]offences.DistinctKeys
 	samples    []offences.SampleChunk
 }
@@ -31,10 +31,15 @@ type offenceID struct {
 
 type totalsID struct{ minute, policy int64 }
 
+type trafficID struct {
+	minute, policy int64
+	key            string
+}
+
 func newPendingBatch(maxRows int) *pendingBatch {
 	return &pendingBatch{
 		maxRows: maxRows, offences: map[offenceID]*offences.Offence{}, totals: map[totalsID]*offences.Totals{},
-		keys: map[trafficKey]*offences.KeyTraffic{}, distinct: map[totalsID]offences.DistinctKeys{},
+		keys: map[trafficID]*offences.KeyTraffic{}, distinct: map[totalsID]offences.DistinctKeys{},
 	}
 }
 
@@ -73,7 +78,7 @@ func (g *pendingBatch) addTotals(t offences.Totals) {
 }
 
 func (g *pendingBatch) addKeyTraffic(k offences.KeyTraffic) {
-	id := trafficKey{k.Minute, k.Policy, k.Key}
+	id := trafficID{k.Minute, k.Policy, k.Key}
 	known, found := g.keys[id]
 	switch {
 	case found:

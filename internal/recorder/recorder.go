@@ -123,9 +123,10 @@ func (r *Recorder) Record(d *gate.Decision) {
 		r.addDistinct(d, id, hash)
 		return
 	}
-	fresh, kept := s.countTraffic(m, id, hash, key, d.Check.Cost, d.Outcome == gate.Limited || d.Outcome == gate.Blocked)
+	in := m.policy(id)
+	fresh, kept := s.countTraffic(in, hash, key, d.Check.Cost, d.Outcome == gate.Limited || d.Outcome == gate.Blocked)
 	if d.Derived == nil {
-		s.countDecision(m, id, hash, kept, at, d)
+		s.countDecision(in, hash, kept, at, d)
 	}
 	if d.Shadow != nil && d.Shadow.Derived == nil {
 		s.countShadow(hash, kept, d)
@@ -177,7 +178,7 @@ func (r *Recorder) recordDerived(d *gate.Decision, policy, at int64) {
 		hash := r.hash(key)
 		s := &r.shards[hash>>59]
 		s.mu.Lock()
-		s.countDecision(s.minute(offences.MinuteOf(at)), policy, hash, key, at, d)
+		s.countDecision(s.minute(offences.MinuteOf(at)).policy(policy), hash, key, at, d)
 		s.mu.Unlock()
 	}
 	if d.Shadow != nil && d.Shadow.Derived != nil {
@@ -201,9 +202,9 @@ func (r *Recorder) addDistinct(d *gate.Decision, policy int64, hash uint64) {
 	}
 }
 
-func (s *shard) countDecision(m *minute, policy int64, hash uint64, key string, at int64, d *gate.Decision) {
-	counts := &m.policy(policy).counts
-	k := offenceKey{minute: m.start, policy: policy, key: key, source: d.Check.Source}
+func (s *shard) countDecision(in *policyMinute, hash uint64, key string, at int64, d *gate.Decision) {
+	counts := &in.counts
+	k := offenceKey{in: in, key: key}
 	switch d.Outcome {
 	case gate.Allowed:
 		counts.Allowed++
@@ -220,14 +221,14 @@ func (s *shard) countDecision(m *minute, policy int64, hash uint64, key string, 
 		counts.Blocked++
 		k.kind, k.block = offences.Blocked, d.Block
 	}
-	s.countOffence(m, hash, k, at, unixMilli(d.Boundary), unixMilli(d.RetryAt), d.Check.Meta)
+	s.countOffence(hash, k, d.Check.Source, at, unixMilli(d.Boundary), unixMilli(d.RetryAt), d.Check.Meta)
 }
 
 // countAdditional counts the refusals of a policy with conditions or an outcome beside
 // the one that decided, and the reports that it had no room for. Its allowed checks are counted by the one that decided.
 func (s *shard) countAdditional(m *minute, policy int64, hash uint64, key string, at int64, d *gate.Decision) {
 	if d.Policy != nil && d.Outcome != gate.Allowed {
-		s.countDecision(m, policy, hash, key, at, d)
+		s.countDecision(m.policy(policy), hash, key, at, d)
 	}
 	if d.Shadow != nil && (d.Reported == "" || d.Shadow.Outcome == gate.Limited) {
 		s.countShadow(hash, key, d)
@@ -236,16 +237,16 @@ func (s *shard) countAdditional(m *minute, policy int64, hash uint64, key string
 
 func (s *shard) countShadow(hash uint64, key string, d *gate.Decision) {
 	at := d.Shadow.At.UnixMilli()
-	m := s.minute(offences.MinuteOf(at))
-	counts := &m.policy(d.Shadow.Policy.ID).counts
+	in := s.minute(offences.MinuteOf(at)).policy(d.Shadow.Policy.ID)
+	counts := &in.counts
 	if d.Shadow.Outcome != gate.Limited {
 		counts.ShadowAllowed++
 		return
 	}
 	counts.ShadowLimited++
-	k := offenceKey{minute: m.start, policy: d.Shadow.Policy.ID, key: key, source: d.Check.Source, kind: offences.Shadow}
+	k := offenceKey{in: in, key: key, kind: offences.Shadow}
 	k.rule, _ = d.Shadow.DecidingRule()
-	s.countOffence(m, hash, k, at, unixMilli(d.Shadow.Boundary), unixMilli(d.Shadow.RetryAt), d.Check.Meta)
+	s.countOffence(hash, k, d.Check.Source, at, unixMilli(d.Shadow.Boundary), unixMilli(d.Shadow.RetryAt), d.Check.Meta)
 }
 
 func unixMilli(t time.Time) int64 {

@@ -328,57 +328,33 @@ func TestAllowedChecksAreAllInRowsOrUntracked(t *testing.T) {
 	}
 }
 
-func BenchmarkRecord(b *testing.B) {
-	all := make([]keys.Key, 10_000)
-	for i := range all {
-		all[i] = key(b, "ip:10.0."+strconv.Itoa(i/250)+"."+strconv.Itoa(i%250))
+func TestEntriesOfAClosedMinuteHoldNothing(t *testing.T) {
+	r := testRecorder(Options{MaxKeys: 640})
+	for i := range 5_000 {
+		r.Record(limited(key(t, "k:"+strconv.Itoa(i)), noon, 1))
 	}
-	block := &blocks.Entry{Kind: blocks.Block, ID: "b1"}
-	for _, kind := range []struct {
-		name string
-		make func(keys.Key) *gate.Decision
-	}{
-		{"allowed", func(k keys.Key) *gate.Decision { return allowed(k, noon) }},
-		{"limited", func(k keys.Key) *gate.Decision { return limited(k, noon, 1) }},
-		{"blocked", func(k keys.Key) *gate.Decision {
-			d := limited(k, noon, -1)
-			d.Outcome, d.Block = gate.Blocked, block
-			return d
-		}},
-		{"limited with meta", func(k keys.Key) *gate.Decision {
-			d := limited(k, noon, 1)
-			d.Check.Source, d.Check.Meta = "edge-1", map[string]string{"path": "/search", "agent": "curl"}
-			return d
-		}},
-	} {
-		b.Run(kind.name, func(b *testing.B) {
-			r := testRecorder(Options{})
-			ready := make([]*gate.Decision, len(all))
-			for i, k := range all {
-				ready[i] = kind.make(k)
-				r.Record(ready[i])
+	drained(r)
+	unused := 0
+	for i := range r.shards {
+		s := &r.shards[i]
+		for _, e := range s.offences.free {
+			if unused++; e.key != (offenceKey{}) {
+				t.Fatalf("an entry that nothing uses holds %+v", e.key)
 			}
-			b.ReportAllocs()
-			b.ResetTimer()
-			b.RunParallel(func(p *testing.PB) {
-				i := rand.IntN(len(ready))
-				for p.Next() {
-					r.Record(ready[i%len(ready)])
-					i++
-				}
-			})
-		})
+		}
+		for _, e := range s.traffic.free {
+			if unused++; e.key != (trafficKey{}) {
+				t.Fatalf("an entry that nothing uses holds %+v", e.key)
+			}
+		}
 	}
-	b.Run("a new key each time", func(b *testing.B) {
-		r := testRecorder(Options{})
-		fresh := make([]*gate.Decision, b.N)
-		for i := range fresh {
-			fresh[i] = limited(key(b, "k:"+strconv.Itoa(i)), noon, 1)
-		}
-		b.ReportAllocs()
-		b.ResetTimer()
-		for _, d := range fresh {
-			r.Record(d)
-		}
-	})
+	if unused == 0 {
+		t.Error("no entry is kept for other keys")
+	}
+	// An entry that is used again shows nothing of the key before.
+	later := noon.Add(time.Minute)
+	r.Record(limited(key(t, "k:0"), later, 1))
+	if b := drained(r); len(b.Offences) != 1 || b.Offences[0].Count != 1 || b.Offences[0].Overcount != 0 || b.Offences[0].First.At != later.UnixMilli() {
+		t.Errorf("a minute later: %+v", b.Offences)
+	}
 }

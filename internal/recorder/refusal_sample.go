@@ -21,21 +21,34 @@ const (
 // counting a key that is known allocates nothing.
 type refusalSample struct {
 	at, boundary, retryAt int64
-	meta                  []byte // names and values, each behind its length
+	meta                  *[]byte // names and values, each behind its length; nil until a check had some
 }
 
 func (i *refusalSample) set(at, boundary, retryAt int64, meta map[string]string) {
 	i.at, i.boundary, i.retryAt = at, boundary, retryAt
-	i.meta = packMeta(i.meta[:0], meta)
+	if i.meta == nil {
+		if len(meta) == 0 {
+			return
+		}
+		i.meta = new([]byte)
+	}
+	*i.meta = packMeta((*i.meta)[:0], meta)
 }
 
 func (i *refusalSample) reset() {
-	*i = refusalSample{meta: i.meta[:0]}
+	i.at, i.boundary, i.retryAt = 0, 0, 0
+	if i.meta != nil {
+		*i.meta = (*i.meta)[:0]
+	}
 }
 
 // refusal returns a copy that shares no memory with i.
 func (i *refusalSample) refusal(source string) offences.Refusal {
-	return offences.Refusal{At: i.at, Boundary: i.boundary, RetryAt: i.retryAt, Source: source, Meta: unpackMeta(i.meta)}
+	r := offences.Refusal{At: i.at, Boundary: i.boundary, RetryAt: i.retryAt, Source: source}
+	if i.meta != nil {
+		r.Meta = unpackMeta(*i.meta)
+	}
+	return r
 }
 
 // withoutPath returns meta, which is not changed, without the path of the request.

@@ -2,15 +2,11 @@ package recorder
 
 import (
 	"cmp"
-	"hash/maphash"
-	"math/bits"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/rules"
 )
 
 // shard counts the keys whose hash falls to it.
@@ -43,13 +39,15 @@ type minute struct {
 	trafficFloor    int64 // the largest count of checks that was evicted
 	aggregatedFloor int64 // the largest count of a key that was aggregated instead of admitted
 	rows            int   // of offences in the database
-	sources         map[string]string
+	sources         map[string]*string
 }
 
 // bound is how many offences any one key may have that its rows do not show.
 func (m *minute) bound() int64 { return max(m.offenceFloor, m.aggregatedFloor) }
 
+// policyMinute is what one minute holds of one policy. Keys of entries name both by it.
 type policyMinute struct {
+	minute *minute
 	policy int64
 	counts offences.Counts                // not drained yet
 	other  [offences.KindCount]aggregated // not drained yet
@@ -60,71 +58,6 @@ type aggregated struct {
 	count       int64
 	first, last int64
 }
-
-type offenceKey struct {
-	minute, policy int64
-	key, source    string
-	kind           offences.Kind
-	rule           rules.Rule    // Limited and Shadow
-	block          *blocks.Entry // Blocked
-}
-
-// sourceSeed keeps who names the sources from choosing names that hash alike.
-var sourceSeed = maphash.MakeSeed()
-
-// mix returns the hash of k, given that of its key.
-func (k *offenceKey) mix(hash uint64) uint64 {
-	hash = mixIn(mixIn(hash, uint64(k.minute)), uint64(k.policy))
-	hash = mixIn(mixIn(hash, uint64(k.rule.Limit)<<2|uint64(k.kind)), uint64(k.rule.Window))
-	if k.block != nil {
-		hash = mixIn(hash, uint64(k.block.Revision))
-	}
-	if k.source != "" {
-		hash = mixIn(hash, maphash.String(sourceSeed, k.source))
-	}
-	return hash
-}
-
-// mixIn is the step of xxhash for eight more bytes.
-func mixIn(hash, more uint64) uint64 {
-	const prime1, prime2 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F
-	return bits.RotateLeft64(hash^more*prime2, 27) * prime1
-}
-
-func (k *offenceKey) refusedBy() string {
-	if k.block != nil {
-		return k.block.ID
-	}
-	return k.rule.String()
-}
-
-type offenceValue struct{ first, last refusalSample }
-
-func (v *offenceValue) reset() { v.first.reset(); v.last.reset() }
-
-type trafficKey struct {
-	minute, policy int64
-	key            string
-}
-
-// mix returns the hash of k, given that of its key.
-func (k *trafficKey) mix(hash uint64) uint64 {
-	return mixIn(mixIn(hash, uint64(k.minute)), uint64(k.policy))
-}
-
-// trafficValue is what has not been drained yet, and whether the key offended
-// in this minute.
-type trafficValue struct {
-	allowed, refused, cost int64
-	offends                bool
-}
-
-func (v *trafficValue) reset() { *v = trafficValue{} }
-
-type (
-	offenceEntry = entry[offenceKey, offenceValue]
-	trafficEntry = entry[trafficKey, trafficValue]
-)
 
 func (s *shard) minute(start int64) *minute {
 	if s.newest != nil && s.newest.start == start {
@@ -151,7 +84,7 @@ func (m *minute) policy(id int64) *policyMinute {
 			return p
 		}
 	}
-	p := &policyMinute{policy: id}
+	p := &policyMinute{minute: m, policy: id}
 	m.policies = append(m.policies, p)
 	m.last = p
 	return p
@@ -167,14 +100,14 @@ func (f *aggregated) add(count, first, last int64) {
 
 // countTraffic counts one check of a key. It reports whether the key is new to
 // the minute, or has been forgotten, and returns a copy of it that may be kept.
-func (s *shard) countTraffic(m *minute, policy int64, hash uint64, key string, cost int, refused bool) (fresh bool, kept string) {
-	k := trafficKey{m.start, policy, key}
-	hash = k.mix(hash)
+func (s *shard) countTraffic(in *policyMinute, hash uint64, key string, cost int, refused bool) (fresh bool, kept string) {
+	k := trafficKey{in, key}
+	hash = in.mix(hash)
 	e := s.traffic.find(hash, &k)
 	if fresh = e == nil; fresh {
 		k.key = strings.Clone(key)
 		e = s.traffic.insert(hash, k, s.evictTraffic, (*trafficValue).reset)
-		e.over = m.trafficFloor
+		e.over = in.minute.trafficFloor
 	}
 	e.certain++
 	e.pending++
@@ -189,9 +122,9 @@ func (s *shard) countTraffic(m *minute, policy int64, hash uint64, key string, c
 }
 
 func (s *shard) evictTraffic(e *trafficEntry) {
-	m := s.minute(e.key.minute)
-	m.trafficFloor = max(m.trafficFloor, e.upper())
-	m.policy(e.key.policy).counts.Untracked += e.value.allowed
+	in := e.key.in
+	in.minute.trafficFloor = max(in.minute.trafficFloor, e.upper())
+	in.counts.Untracked += e.value.allowed
 }
 
 // maxSources bounds the sources that a minute of a shard keeps apart; offences
@@ -199,25 +132,25 @@ func (s *shard) evictTraffic(e *trafficEntry) {
 // every request costs the keys nothing.
 const maxSources = 64
 
-// source returns what a source is kept as.
-func (m *minute) source(text string) string {
+// source returns what a source is kept as, nil for none.
+func (m *minute) source(text string) *string {
 	if text == "" {
-		return ""
+		return nil
 	}
 	kept, known := m.sources[text]
 	if !known && len(m.sources) < maxSources {
 		if m.sources == nil {
-			m.sources = map[string]string{}
+			m.sources = map[string]*string{}
 		}
-		kept = strings.Clone(text)
-		m.sources[kept] = kept
+		kept = new(strings.Clone(text))
+		m.sources[*kept] = kept
 	}
 	return kept
 }
 
-// countOffence counts one refusal. The key in k may be kept.
-func (s *shard) countOffence(m *minute, hash uint64, k offenceKey, at, boundary, retryAt int64, meta map[string]string) {
-	k.source = m.source(k.source[:min(len(k.source), maxSource)])
+// countOffence counts one refusal of a check from source. The key in k may be kept.
+func (s *shard) countOffence(hash uint64, k offenceKey, source string, at, boundary, retryAt int64, meta map[string]string) {
+	k.source = k.in.minute.source(source[:min(len(source), maxSource)])
 	if s.omitPaths {
 		meta = withoutPath(meta)
 	}
@@ -225,7 +158,7 @@ func (s *shard) countOffence(m *minute, hash uint64, k offenceKey, at, boundary,
 	e := s.offences.find(hash, &k)
 	if e == nil {
 		e = s.offences.insert(hash, k, s.evictOffence, (*offenceValue).reset)
-		e.over = m.offenceFloor
+		e.over = k.in.minute.offenceFloor
 	}
 	// After a drain first begins again: an escalation has to know how old the oldest
 	// of what it is given is.
@@ -240,20 +173,20 @@ func (s *shard) countOffence(m *minute, hash uint64, k offenceKey, at, boundary,
 }
 
 func (s *shard) evictOffence(e *offenceEntry) {
-	m := s.minute(e.key.minute)
+	m := e.key.in.minute
 	m.offenceFloor = max(m.offenceFloor, e.upper())
 	if e.row && e.pending > 0 {
 		s.carried = append(s.carried, takeOffence(e))
 	}
-	m.aggregate(e)
+	aggregate(e)
 }
 
-// fold moves what e has not drained to `other`.
-func (m *minute) aggregate(e *offenceEntry) {
+// aggregate moves what e has not drained to `other`.
+func aggregate(e *offenceEntry) {
 	if e.pending == 0 {
 		return
 	}
-	m.policy(e.key.policy).other[e.key.kind].add(e.pending, e.value.first.at, e.value.last.at)
+	e.key.in.other[e.key.kind].add(e.pending, e.value.first.at, e.value.last.at)
 	e.certain -= e.pending
 	e.over += e.pending
 	e.pending = 0
@@ -266,16 +199,22 @@ func (s *shard) drain(g *pendingBatch, others *overflow, closed int64) {
 	defer s.mu.Unlock()
 	s.drainOffences(g, closed)
 	s.drainTraffic(g, closed)
+	closes := false
 	for start, m := range s.minutes {
 		for _, p := range m.policies {
 			p.drain(g, others, start, m.bound())
 		}
 		if start < closed {
+			closes = true
 			delete(s.minutes, start)
 			if s.newest == m {
 				s.newest = nil
 			}
 		}
+	}
+	if closes {
+		s.offences.forget()
+		s.traffic.forget()
 	}
 }
 
@@ -311,7 +250,7 @@ func (s *shard) drainOffences(g *pendingBatch, closed int64) {
 		}
 	}
 	s.admit(g, queue)
-	s.offences.drop(func(e *offenceEntry) bool { return e.key.minute < closed }, (*offenceValue).reset)
+	s.offences.drop(func(e *offenceEntry) bool { return e.key.in.minute.start < closed })
 }
 
 // admit gives rows to those that wait for one, as long as the minute has room,
@@ -321,14 +260,14 @@ func (s *shard) admit(g *pendingBatch, queue []*offenceEntry) {
 	slices.SortFunc(queue, func(a, c *offenceEntry) int { return cmp.Compare(c.upper(), a.upper()) })
 	late := s.limits.late
 	for _, e := range queue {
-		m := s.minute(e.key.minute)
+		m := e.key.in.minute
 		switch {
 		case m.rows < s.limits.rows:
 		case late > 0:
 			late--
 		default:
 			m.aggregatedFloor = max(m.aggregatedFloor, e.upper())
-			m.aggregate(e)
+			aggregate(e)
 			continue
 		}
 		m.rows++
@@ -341,8 +280,11 @@ func (s *shard) admit(g *pendingBatch, queue []*offenceEntry) {
 
 // takeOffence returns what of e was not drained yet, and resets it.
 func takeOffence(e *offenceEntry) offences.Offence {
-	source := clean(e.key.source)
-	o := offences.Offence{Minute: e.key.minute, Policy: e.key.policy, Key: e.key.key, Kind: e.key.kind, RefusedBy: e.key.refusedBy(), Source: source,
+	source := ""
+	if e.key.source != nil {
+		source = clean(*e.key.source)
+	}
+	o := offences.Offence{Minute: e.key.in.minute.start, Policy: e.key.in.policy, Key: e.key.key, Kind: e.key.kind, RefusedBy: e.key.refusedBy(), Source: source,
 		Count: e.pending, First: e.value.first.refusal(source), Last: e.value.last.refusal(source)}
 	e.pending = 0
 	return o
@@ -354,9 +296,9 @@ func (s *shard) drainTraffic(g *pendingBatch, closed int64) {
 	var ending []*trafficEntry
 	for _, e := range s.traffic.entries {
 		switch {
-		case e.key.minute < closed:
+		case e.key.in.minute.start < closed:
 			ending = append(ending, e)
-		case e.value.offends && e.pending > 0 && (e.row || s.minute(e.key.minute).rows < s.limits.rows):
+		case e.value.offends && e.pending > 0 && (e.row || e.key.in.minute.rows < s.limits.rows):
 			emitTraffic(g, e)
 		}
 	}
@@ -373,9 +315,9 @@ func (s *shard) drainTraffic(g *pendingBatch, closed int64) {
 		if e.pending > 0 && (e.row || i < s.limits.kept) {
 			emitTraffic(g, e)
 		}
-		s.minute(e.key.minute).policy(e.key.policy).counts.Untracked += e.value.allowed
+		e.key.in.counts.Untracked += e.value.allowed
 	}
-	s.traffic.drop(func(e *trafficEntry) bool { return e.key.minute < closed }, (*trafficValue).reset)
+	s.traffic.drop(func(e *trafficEntry) bool { return e.key.in.minute.start < closed })
 }
 
 func emitTraffic(g *pendingBatch, e *trafficEntry) {
@@ -383,7 +325,7 @@ func emitTraffic(g *pendingBatch, e *trafficEntry) {
 	if e.row {
 		over = 0 // it has been said
 	}
-	g.addKeyTraffic(offences.KeyTraffic{Minute: e.key.minute, Policy: e.key.policy, Key: e.key.key,
+	g.addKeyTraffic(offences.KeyTraffic{Minute: e.key.in.minute.start, Policy: e.key.in.policy, Key: e.key.key,
 		Allowed: e.value.allowed, Refused: e.value.refused, Cost: e.value.cost, Overcount: over})
 	e.row, e.pending = true, 0
 	e.value = trafficValue{offends: e.value.offends}

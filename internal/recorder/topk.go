@@ -16,6 +16,10 @@ import "slices"
 // under a secret that nobody outside knows, and because entries leave only
 // many at a time: a table that is then rebuilt needs no marks where
 // something was.
+//
+// In a flood of new keys nearly every check makes an entry and evicts one, and
+// waits for the memory of both. So what an entry is evicted by comes first in it,
+// and what it held stays until another key needs it, or forget is called.
 type topk[K comparable, V any] struct {
 	maxEntries int
 	entries    []*entry[K, V]
@@ -33,12 +37,12 @@ type slot[K comparable, V any] struct {
 }
 
 type entry[K comparable, V any] struct {
-	key     K
 	hash    uint64
 	certain int64
 	over    int64
 	pending int64 // the part of certain that has not been drained
 	row     bool  // it has a row in the database
+	key     K
 	value   V
 }
 
@@ -66,7 +70,7 @@ func (t *topk[K, V]) find(hash uint64, k *K) *entry[K, V] {
 // it first evicts, through evict.
 func (t *topk[K, V]) insert(hash uint64, k K, evict func(*entry[K, V]), reset func(*V)) *entry[K, V] {
 	if len(t.entries) >= t.maxEntries {
-		t.trim(evict, reset)
+		t.trim(evict)
 	}
 	var e *entry[K, V]
 	if n := len(t.free); n > 0 {
@@ -74,7 +78,8 @@ func (t *topk[K, V]) insert(hash uint64, k K, evict func(*entry[K, V]), reset fu
 	} else {
 		e = new(entry[K, V])
 	}
-	e.key, e.hash = k, hash
+	e.hash, e.certain, e.over, e.pending, e.row, e.key = hash, 0, 0, 0, false, k
+	reset(&e.value)
 	t.entries = append(t.entries, e)
 	if 2*len(t.entries) > len(t.slots) {
 		t.slots = make([]slot[K, V], 2*len(t.slots))
@@ -102,17 +107,15 @@ func (t *topk[K, V]) put(e *entry[K, V]) {
 	t.slots[at] = slot[K, V]{e.hash, e}
 }
 
-// drop forgets every entry that gone says, whose memory may be used for other
+// drop removes every entry that gone says, whose memory may be used for other
 // keys.
-func (t *topk[K, V]) drop(gone func(*entry[K, V]) bool, reset func(*V)) {
+func (t *topk[K, V]) drop(gone func(*entry[K, V]) bool) {
 	kept := t.entries[:0]
 	for _, e := range t.entries {
 		if !gone(e) {
 			kept = append(kept, e)
 			continue
 		}
-		reset(&e.value)
-		*e = entry[K, V]{value: e.value}
 		if len(t.free) < t.maxEntries/2 {
 			t.free = append(t.free, e)
 		}
@@ -125,8 +128,17 @@ func (t *topk[K, V]) drop(gone func(*entry[K, V]) bool, reset func(*V)) {
 	t.rebuild()
 }
 
+// forget clears the keys of the entries that were dropped, and so all that is
+// reached through them.
+func (t *topk[K, V]) forget() {
+	var none K
+	for _, e := range t.free {
+		e.key = none
+	}
+}
+
 // trim evicts the lighter half.
-func (t *topk[K, V]) trim(evict func(*entry[K, V]), reset func(*V)) {
+func (t *topk[K, V]) trim(evict func(*entry[K, V])) {
 	t.uppers = t.uppers[:0]
 	for _, e := range t.entries {
 		t.uppers = append(t.uppers, e.upper())
@@ -147,5 +159,5 @@ func (t *topk[K, V]) trim(evict func(*entry[K, V]), reset func(*V)) {
 		}
 		evict(e)
 		return true
-	}, reset)
+	})
 }

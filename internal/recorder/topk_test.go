@@ -1,0 +1,20 @@
+package recorder
+
+import "testing"
+
+func TestAnEntryThatIsUsedAgainIsEmpty(t *testing.T) {
+	top := newTopk[int, int](8)
+	insert := func(k int) *entry[int, int] {
+		return top.insert(uint64(k), k, func(*entry[int, int]) {}, func(v *int) { *v = 0 })
+	}
+	for k := range 100 {
+		e := insert(k)
+		if want := (entry[int, int]{key: k, hash: uint64(k)}); *e != want {
+			t.Fatalf("the entry of key %d begins as %+v", k, *e)
+		}
+		e.certain, e.over, e.pending, e.row, e.value = int64(k), 1, 1, true, 1
+	}
+	if len(top.entries)+len(top.free) > 8 {
+		t.Errorf("there are %d entries and %d to be used again", len(top.entries), len(top.free))
+	}
+}
