@@ -82,7 +82,7 @@ func (b *budget) end(second int64) (count int64) {
 // used again.
 func (h *Hub) eventOf(d *gate.Decision) Event {
 	e := Event{
-		Kind: Decision, At: d.At, Key: h.copyOf(d.Check.Key), Outcome: d.Outcome, Refusal: d.ID, RetryAt: d.RetryAt,
+		Kind: Decision, At: d.At, Key: h.copyOf(d.Check.Key), Outcome: d.Outcome, Refusal: d.ID.String(), RetryAt: d.RetryAt,
 		Source: strings.Clone(d.Check.Source), Degraded: d.Degraded, Reported: strings.Clone(d.Reported),
 	}
 	if d.Policy != nil {

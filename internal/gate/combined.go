@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -18,8 +19,8 @@ type Combined struct {
 	// Outcome is the gravest of the decisions: blocked, unavailable, limited; allowed only
 	// if all are.
 	Outcome Outcome
-	// ID is that of the first decision with this outcome if it is a refusal, otherwise "".
-	ID string
+	// ID is that of the first decision with this outcome if it is a refusal, otherwise zero.
+	ID offences.RefusalID
 	Answer
 	// Handle cancels all reservations; "" if there is none.
 	Handle string

@@ -50,15 +50,15 @@ func (n *node) used(t *testing.T, text string) int {
 func TestSeveralKeysAreAllChargedOrNone(t *testing.T) {
 	n := newNode(t, policy(t, 1, "addresses", "ip:*", "3/m"), policy(t, 2, "tokens", "token:*", "1/m"))
 	both := []string{"ip:203.0.113.7", "token:a"}
-	if j := n.together(t, both); j.Outcome != Allowed || j.ID != "" || j.Refused() != nil {
+	if j := n.together(t, both); j.Outcome != Allowed || !j.ID.IsZero() || j.Refused() != nil {
 		t.Fatalf("the first: %s, id %q", j.Outcome, j.ID)
 	}
 	n.advance(time.Second)
 	j := n.together(t, both)
-	if j.Outcome != Limited || j.ID != j.Decisions[1].ID || j.ID == "" || j.RetryAfter() != 59*time.Second {
+	if j.Outcome != Limited || j.ID != j.Decisions[1].ID || j.ID.IsZero() || j.RetryAfter() != 59*time.Second {
 		t.Fatalf("the second: %s, id %q, wait %s", j.Outcome, j.ID, j.RetryAfter())
 	}
-	if j.Decisions[0].Outcome != Allowed || j.Decisions[0].ID != "" || j.Decisions[1].Outcome != Limited || len(j.Decisions[1].States) != 1 {
+	if j.Decisions[0].Outcome != Allowed || !j.Decisions[0].ID.IsZero() || j.Decisions[1].Outcome != Limited || len(j.Decisions[1].States) != 1 {
 		t.Errorf("its parts: %+v", j.Decisions)
 	}
 	if used := n.used(t, "ip:203.0.113.7"); used != 1 {

@@ -42,7 +42,7 @@ func TestAPolicyWithConditionsAppliesInAddition(t *testing.T) {
 		}
 	}
 	d := n.check(t, k, asks("POST", "/login"))
-	if d.Outcome != Limited || d.Policy.Name != "login" || d.RetryAfter() != time.Minute || d.ID == "" || len(d.Additional) != 0 {
+	if d.Outcome != Limited || d.Policy.Name != "login" || d.RetryAfter() != time.Minute || d.ID.IsZero() || len(d.Additional) != 0 {
 		t.Fatalf("the third: %s by %s, wait %s", d.Outcome, d.Policy.Name, d.RetryAfter())
 	}
 	if d.Check.Meta["path"] != "/login" || d.Check.Meta["method"] != "post" {
@@ -74,7 +74,7 @@ func TestATrapRefusesAndChargesNothing(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/m"), policy(t, 2, "trap", "*", "0/s", when(t, "/.env*", "")))
 	const k = "ip:203.0.113.7"
 	d := n.check(t, k, asks("GET", "/%2eenv.bak?x"))
-	if d.Outcome != Limited || d.Policy.Name != "trap" || !d.Never || d.ID == "" {
+	if d.Outcome != Limited || d.Policy.Name != "trap" || !d.Never || d.ID.IsZero() {
 		t.Fatalf("%s by %s, never %v", d.Outcome, d.Policy.Name, d.Never)
 	}
 	if rule, found := d.DecidingRule(); !found || rule.Limit != 0 {
@@ -98,7 +98,7 @@ func TestShadowPoliciesWithConditionsOnlyWatch(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "10/m"), policy(t, 2, "trap", "*", "0/s", when(t, "/.env", ""), mode(rules.Shadow)),
 		policy(t, 3, "few", "*", "1/m", when(t, "*", ""), mode(rules.Shadow)), policy(t, 4, "gone", "*", "0/s", when(t, "*", ""), mode(rules.Off)))
 	d := n.check(t, "token:a", asks("GET", "/.env"))
-	if d.Outcome != Allowed || d.Shadow == nil || d.Shadow.Policy.Name != "trap" || d.Shadow.Outcome != Limited || d.Shadow.ID == "" {
+	if d.Outcome != Allowed || d.Shadow == nil || d.Shadow.Policy.Name != "trap" || d.Shadow.Outcome != Limited || d.Shadow.ID.IsZero() {
 		t.Fatalf("%s, shadow %+v", d.Outcome, d.Shadow)
 	}
 	if d := n.check(t, "token:a", asks("GET", "/other")); d.Outcome != Allowed || d.Shadow.Policy.Name != "few" || d.Shadow.Outcome != Limited {

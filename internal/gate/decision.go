@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -64,9 +65,9 @@ func (c *Check) ensureID() {
 type Decision struct {
 	Check   Check
 	Outcome Outcome
-	// ID opens the record of a refusal; "" where nothing was refused. A peek
+	// ID opens the record of a refusal; zero where nothing was refused. A peek
 	// has one too, which opens what was counted for others.
-	ID string
+	ID offences.RefusalID
 	// Policy is the policy that was asked, nil where none applies.
 	Policy *rules.Policy
 	// OwnLimit is the key's own limit, whose rules Policy then has in place of its own; nil
@@ -173,7 +174,7 @@ func (a *Answer) RetryAfter() time.Duration {
 
 // Shadow is what a shadow policy would have decided.
 type Shadow struct {
-	ID      string // as Decision.ID, of the shadow policy's record
+	ID      offences.RefusalID // as Decision.ID, of the shadow policy's record
 	Outcome Outcome
 	Policy  *rules.Policy
 	Answer

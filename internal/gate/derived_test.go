@@ -40,7 +40,7 @@ func TestChecksAlsoCountForFurtherKeys(t *testing.T) {
 		if d.Outcome != Limited || d.Policy.Name != "default" || d.Derived == nil || d.Derived.String() != "net:203.0.113.0/24" || d.Policy.DependsOnRequest() {
 			t.Fatalf("the fourth of the network: %s of %v", d.Outcome, d.Derived)
 		}
-		if rule, _ := d.DecidingRule(); rule.String() != "3/1m" || d.RetryAfter() != time.Minute || d.ID == "" {
+		if rule, _ := d.DecidingRule(); rule.String() != "3/1m" || d.RetryAfter() != time.Minute || d.ID.IsZero() {
 			t.Errorf("refused by %s for %s, id %q", rule, d.RetryAfter(), d.ID)
 		}
 		if used := n.used(t, "ip:203.0.113.4"); used != 0 {
@@ -265,7 +265,7 @@ func TestReportsAlsoCountForFurtherKeys(t *testing.T) {
 		}
 		wantReported(t, n.report(t, "ip:192.0.2.1", "login_failed", account("alice")), Charged, Full)
 		d := n.check(t, "ip:192.0.2.77", withAccount("alice"))
-		if d.Outcome != Limited || d.Derived == nil || d.Derived.String() != "account:alice" || !d.Policy.DependsOnRequest() || d.ID == "" {
+		if d.Outcome != Limited || d.Derived == nil || d.Derived.String() != "account:alice" || !d.Policy.DependsOnRequest() || d.ID.IsZero() {
 			t.Errorf("a check of the account: %s of %v", d.Outcome, d.Derived)
 		}
 		for _, other := range []func(*Check){withAccount("bob"), func(*Check) {}} {

@@ -32,7 +32,7 @@ func TestReportsCountDifferentValues(t *testing.T) {
 		}
 		r := n.report(t, k, "login_failed", said("account", "bob"))
 		wantReported(t, r, Charged)
-		if p := r.Policies[0]; !p.IsFull() || p.ID != "" {
+		if p := r.Policies[0]; !p.IsFull() || !p.ID.IsZero() {
 			t.Errorf("after two accounts: %+v", p)
 		}
 		d := n.check(t, k)
@@ -41,7 +41,7 @@ func TestReportsCountDifferentValues(t *testing.T) {
 		}
 		n.advance(time.Hour)
 		r = n.report(t, k, "login_failed", said("account", "carol"))
-		if wantReported(t, r, Full); r.Policies[0].ID == "" {
+		if wantReported(t, r, Full); r.Policies[0].ID.IsZero() {
 			t.Error("a value that does not fit is no offence")
 		}
 		wantReported(t, n.report(t, k, "login_failed", said("account", "alice")), Charged) // it counts already

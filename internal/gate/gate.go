@@ -366,10 +366,10 @@ func (a asked) answer() (*Outcome, *Answer) {
 // finish gives a refusal its ID and records the decision.
 func (g *Gate) finish(d *Decision, signer *signer) {
 	if d.Outcome == Limited || d.Outcome == Blocked {
-		d.ID = signer.ID(policyID(d.Policy), d.CountedKey().String(), d.At).String()
+		d.ID = signer.ID(policyID(d.Policy), d.CountedKey().String(), d.At)
 	}
 	if d.Shadow != nil && d.Shadow.Outcome == Limited {
-		d.Shadow.ID = signer.ID(d.Shadow.Policy.ID, d.Shadow.countedKey(&d.Check).String(), d.Shadow.At).String()
+		d.Shadow.ID = signer.ID(d.Shadow.Policy.ID, d.Shadow.countedKey(&d.Check).String(), d.Shadow.At)
 	}
 	if !d.Check.Peek {
 		g.recorder.Record(d)

@@ -18,7 +18,7 @@ func TestARuleLimitsAndItsWaitIsExact(t *testing.T) {
 	n.advance(time.Second)
 	n.check(t, "ip:203.0.113.7")
 	d := n.check(t, "ip:203.0.113.7")
-	if d.Outcome != Limited || d.RetryAfter() != 9*time.Second || d.ID == "" {
+	if d.Outcome != Limited || d.RetryAfter() != 9*time.Second || d.ID.IsZero() {
 		t.Fatalf("got %s, wait %s, id %q", d.Outcome, d.RetryAfter(), d.ID)
 	}
 	if rule, found := d.DecidingRule(); !found || rule.String() != "2/10s" {
@@ -29,7 +29,7 @@ func TestARuleLimitsAndItsWaitIsExact(t *testing.T) {
 		t.Errorf("a millisecond early: %s", d.Outcome)
 	}
 	n.advance(time.Millisecond)
-	if d := n.check(t, "ip:203.0.113.7"); d.Outcome != Allowed || d.ID != "" {
+	if d := n.check(t, "ip:203.0.113.7"); d.Outcome != Allowed || !d.ID.IsZero() {
 		t.Errorf("at RetryAt: %s, id %q", d.Outcome, d.ID)
 	}
 }
@@ -137,7 +137,7 @@ func TestAShadowPolicyWatchesWithALogOfItsOwn(t *testing.T) {
 		if d.Outcome != w.real || d.Shadow == nil || d.Shadow.Outcome != w.shadow {
 			t.Errorf("check %d: %s and %+v, want %v", i+1, d.Outcome, d.Shadow, w)
 		}
-		if refused := d.Shadow.Outcome == Limited; refused != (d.Shadow.ID != "") {
+		if refused := d.Shadow.Outcome == Limited; refused == d.Shadow.ID.IsZero() {
 			t.Errorf("check %d: shadow id %q", i+1, d.Shadow.ID)
 		}
 	}

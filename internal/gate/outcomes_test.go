@@ -269,7 +269,7 @@ func TestTheRefusalsOfAFullOutcomeAreRemembered(t *testing.T) {
 	asked := func(change ...func(*Check)) int {
 		t.Helper()
 		log.sizes = nil
-		if d := n.check(t, "token:a", change...); d.Outcome != Limited || d.Policy.Name != "guessing" || d.RetryAfter() != time.Minute || d.ID == "" {
+		if d := n.check(t, "token:a", change...); d.Outcome != Limited || d.Policy.Name != "guessing" || d.RetryAfter() != time.Minute || d.ID.IsZero() {
 			t.Errorf("%s by %s, wait %s, id %q", d.Outcome, d.Policy.Name, d.RetryAfter(), d.ID)
 		}
 		return len(log.sizes)

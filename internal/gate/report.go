@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -79,7 +80,7 @@ type PolicyReport struct {
 	// Policy is the policy, or the part of it that limits the further key Answer.Derived.
 	Policy *rules.Policy
 	Result ReportResult
-	ID     string // opens the record of the offence, "" for none
+	ID     offences.RefusalID // opens the record of the offence, zero for none
 	Answer
 }
 

@@ -113,15 +113,15 @@ func TestReportsChargeAPolicyAndChecksOnlyAskIt(t *testing.T) {
 	}
 	r := n.report(t, k, "login_failed") // no check came before it that it knows of
 	wantReported(t, r, Charged)
-	if p := r.Policies[0]; p.IsFull() || p.States[0].Remaining != 1 || p.ID != "" {
+	if p := r.Policies[0]; p.IsFull() || p.States[0].Remaining != 1 || !p.ID.IsZero() {
 		t.Errorf("after one report: %+v", p)
 	}
 	n.advance(10 * time.Second)
-	if r = n.report(t, k, "login_failed"); !r.Policies[0].IsFull() || r.Policies[0].ID != "" {
+	if r = n.report(t, k, "login_failed"); !r.Policies[0].IsFull() || !r.Policies[0].ID.IsZero() {
 		t.Errorf("after the second: %+v", r.Policies[0])
 	}
 	d := n.check(t, k)
-	if d.Outcome != Limited || d.Policy.Name != "guessing" || d.RetryAfter() != 50*time.Second || d.ID == "" {
+	if d.Outcome != Limited || d.Policy.Name != "guessing" || d.RetryAfter() != 50*time.Second || d.ID.IsZero() {
 		t.Fatalf("%s by %v, wait %s", d.Outcome, d.Policy, d.RetryAfter())
 	}
 	if used := n.used(t, k); used != 5 {
@@ -205,7 +205,7 @@ func TestShadowPoliciesCountReportsAndRefuseNothing(t *testing.T) {
 		t.Errorf("%s, shadow %+v", d.Outcome, d.Shadow)
 	}
 	r := n.report(t, "token:a", "login_failed")
-	if wantReported(t, r, Full); r.Policies[0].ID == "" {
+	if wantReported(t, r, Full); r.Policies[0].ID.IsZero() {
 		t.Error("the offence under a shadow policy has no id")
 	}
 	if d := n.check(t, "token:b"); d.Shadow == nil || d.Shadow.Outcome != Allowed {

@@ -18,7 +18,7 @@ const MACSize = 10
 // written as 26 characters of Crockford's base 32, as a ULID: 48 bits of the
 // minute in milliseconds, then the 80 bits of the MAC of policy and key. So
 // every node gives the same id, nobody can guess another key's, and it leads to
-// the minute's record.
+// the minute's record. The zero value is the id of no refusal, written as "".
 type RefusalID struct {
 	Minute time.Time // UTC, whole minutes
 	MAC    [MACSize]byte
@@ -64,8 +64,17 @@ const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 // mistaken maps the letters that people read for digits.
 var mistaken = strings.NewReplacer("I", "1", "L", "1", "O", "0")
 
+// IsZero reports whether it is the id of no refusal.
+func (id RefusalID) IsZero() bool { return id.Minute.IsZero() }
+
 // String returns the 26 characters.
-func (id RefusalID) String() string {
+func (id RefusalID) String() string { return string(id.AppendTo(nil)) }
+
+// AppendTo appends the 26 characters.
+func (id RefusalID) AppendTo(b []byte) []byte {
+	if id.IsZero() {
+		return b
+	}
 	var raw [16]byte
 	binary.BigEndian.PutUint64(raw[:8], uint64(id.Minute.UnixMilli())<<16)
 	copy(raw[6:], id.MAC[:])
@@ -76,7 +85,7 @@ func (id RefusalID) String() string {
 		low = low>>5 | high<<59
 		high >>= 5
 	}
-	return string(text[:])
+	return append(b, text[:]...)
 }
 
 // ErrBadRefusalID is returned for text that is no refusal id.

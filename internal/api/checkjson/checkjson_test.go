@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -87,6 +88,12 @@ var (
 	selector = rules.NewSelector(nil)
 )
 
+// id and shadowID are ids of refusals.
+var (
+	id       = offences.NewRefusalIDMaker(nil).ID(1, "k", start)
+	shadowID = offences.NewRefusalIDMaker(nil).ID(2, "k", start)
+)
+
 // decisions are one decision of each kind.
 func decisions(t testing.TB) map[string]gate.Decision {
 	t.Helper()
@@ -121,19 +128,19 @@ func decisions(t testing.TB) map[string]gate.Decision {
 	return map[string]gate.Decision{
 		"allowed without a policy":  {Check: odd, Outcome: gate.Allowed, Answer: quiet},
 		"allowed with rules":        {Check: check, Outcome: gate.Allowed, Policy: policy, Answer: gate.Answer{At: now, Rule: -1, States: states}},
-		"limited":                   {Check: check, Outcome: gate.Limited, ID: "01", Policy: policy, Answer: gate.Answer{At: now, RetryAt: now.Add(4 * time.Second), Rule: 2, States: states}},
-		"limited by its own limit":  {Check: check, Outcome: gate.Limited, ID: "01", Policy: trial, OwnLimit: &profiles.Limit{}, Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: 1, States: states[1:]}},
-		"limited for ever":          {Check: check, Outcome: gate.Limited, ID: "01", Policy: policy, Answer: gate.Answer{At: now, Never: true, Rule: 0}},
-		"blocked":                   {Check: check, Outcome: gate.Blocked, ID: "01", Policy: policy, Block: block, Answer: gate.Answer{At: now.Add(time.Nanosecond), RetryAt: block.Expires, Rule: -1}},
+		"limited":                   {Check: check, Outcome: gate.Limited, ID: id, Policy: policy, Answer: gate.Answer{At: now, RetryAt: now.Add(4 * time.Second), Rule: 2, States: states}},
+		"limited by its own limit":  {Check: check, Outcome: gate.Limited, ID: id, Policy: trial, OwnLimit: &profiles.Limit{}, Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: 1, States: states[1:]}},
+		"limited for ever":          {Check: check, Outcome: gate.Limited, ID: id, Policy: policy, Answer: gate.Answer{At: now, Never: true, Rule: 0}},
+		"blocked":                   {Check: check, Outcome: gate.Blocked, ID: id, Policy: policy, Block: block, Answer: gate.Answer{At: now.Add(time.Nanosecond), RetryAt: block.Expires, Rule: -1}},
 		"unavailable":               {Check: check, Outcome: gate.Unavailable, Policy: policy, Degraded: "The log is unreachable.", Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: -1}},
 		"exempt":                    {Check: check, Outcome: gate.Allowed, Policy: policy, Exemption: exemption, Answer: quiet},
 		"exempt with a block":       {Check: check, Outcome: gate.Allowed, Exemption: exemption, Block: block, Answer: quiet},
 		"allowed for a reservation": {Check: waiting, Outcome: gate.Allowed, Policy: policy, Handle: "AQ-_", Answer: gate.Answer{At: now, Rule: -1, States: states, Delay: 4 * time.Second, ReservedAt: now.Add(4 * time.Second)}},
 		"allowed at once to wait":   {Check: waiting, Outcome: gate.Allowed, Policy: policy, Answer: quiet},
 		"repeated":                  {Check: waiting, Outcome: gate.Allowed, Policy: policy, Exemption: exemption, Answer: gate.Answer{At: now, Rule: -1, Replayed: true}},
-		"limited though it waits":   {Check: waiting, Outcome: gate.Limited, ID: "01", Policy: policy, Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: 1}},
+		"limited though it waits":   {Check: waiting, Outcome: gate.Limited, ID: id, Policy: policy, Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: 1}},
 		"with a shadow": {Check: check, Outcome: gate.Allowed, Policy: policy, Answer: quiet, Shadow: &gate.Shadow{
-			ID: "02", Outcome: gate.Limited, Policy: trial, Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: 0, States: states[1:]},
+			ID: shadowID, Outcome: gate.Limited, Policy: trial, Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: 0, States: states[1:]},
 		}},
 	}
 }
@@ -187,10 +194,10 @@ func TestAppendCombinedWritesWireKeysDecision(t *testing.T) {
 	quiet := gate.Answer{At: start, Rule: -1}
 	for name, j := range map[string]gate.Combined{
 		"allowed":                   {Outcome: gate.Allowed, Answer: quiet, Decisions: []gate.Decision{all["allowed with rules"], all["with a shadow"]}},
-		"blocked":                   {Outcome: gate.Blocked, ID: "01", Answer: gate.Answer{At: start, Never: true, Rule: -1}, Decisions: []gate.Decision{all["blocked"], all["limited for ever"]}},
+		"blocked":                   {Outcome: gate.Blocked, ID: id, Answer: gate.Answer{At: start, Never: true, Rule: -1}, Decisions: []gate.Decision{all["blocked"], all["limited for ever"]}},
 		"unavailable":               {Outcome: gate.Unavailable, Degraded: "The log is unreachable.", Answer: gate.Answer{At: start, RetryAt: start.Add(time.Second), Rule: -1}, Decisions: []gate.Decision{all["unavailable"]}},
 		"allowed for a reservation": {Outcome: gate.Allowed, Handle: "AQ", Answer: gate.Answer{At: start, Rule: -1, Delay: time.Second, ReservedAt: start.Add(time.Second), Replayed: true}, Decisions: []gate.Decision{all["allowed for a reservation"]}},
-		"limited, and waited":       {Outcome: gate.Limited, ID: "01", Answer: gate.Answer{At: start, RetryAt: start.Add(time.Second), Rule: -1}, Decisions: []gate.Decision{all["limited though it waits"]}},
+		"limited, and waited":       {Outcome: gate.Limited, ID: id, Answer: gate.Answer{At: start, RetryAt: start.Add(time.Second), Rule: -1}, Decisions: []gate.Decision{all["limited though it waits"]}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			canWait := j.Decisions[0].Check.MaxWait > 0

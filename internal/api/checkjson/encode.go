@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -54,7 +55,7 @@ func (e *Encoder) textsOf(p *rules.Policy, a *gate.Answer, isOwn bool, selector 
 // policies.
 func (e *Encoder) AppendDecision(b []byte, d *gate.Decision, selector *rules.Selector) []byte {
 	b = append(b, `{"id":`...)
-	b = appendNullString(b, d.ID)
+	b = appendRefusalID(b, d.ID)
 	b = append(b, `,"decision":"`...)
 	b = append(b, d.Outcome...)
 	b = append(b, `","allowed":`...)
@@ -211,7 +212,7 @@ func (e *Encoder) appendShadow(b []byte, s *gate.Shadow, selector *rules.Selecto
 		return append(b, "null"...)
 	}
 	b = append(b, `{"id":`...)
-	b = appendNullString(b, s.ID)
+	b = appendRefusalID(b, s.ID)
 	b = append(b, `,"decision":"`...)
 	b = append(b, s.Outcome...)
 	b = append(b, `","allowed":`...)
@@ -242,11 +243,11 @@ func appendExemption(b []byte, d *gate.Decision) []byte {
 	return b
 }
 
-func appendNullString(b []byte, text string) []byte {
-	if text == "" {
+func appendRefusalID(b []byte, id offences.RefusalID) []byte {
+	if id.IsZero() {
 		return append(b, "null"...)
 	}
-	return appendString(b, text)
+	return append(id.AppendTo(append(b, '"')), '"')
 }
 
 // appendString appends a JSON string. Most strings need no escape.
@@ -269,7 +270,7 @@ func appendString(b []byte, text string) []byte {
 // holds the policies.
 func (e *Encoder) AppendCombined(b []byte, all *gate.Combined, canWait bool, selector *rules.Selector) []byte {
 	b = append(b, `{"id":`...)
-	b = appendNullString(b, all.ID)
+	b = appendRefusalID(b, all.ID)
 	b = append(b, `,"decision":"`...)
 	b = append(b, all.Outcome...)
 	b = append(b, `","allowed":`...)

@@ -12,7 +12,7 @@ import (
 func wireDecision(d *gate.Decision) wire.Decision {
 	a := wireAnswer(d.Policy, &d.Answer)
 	out := wire.Decision{
-		ID: wire.NullString(d.ID), Decision: string(d.Outcome), Allowed: d.Outcome == gate.Allowed, Key: d.Check.Key.String(),
+		ID: wire.NullString(d.ID.String()), Decision: string(d.Outcome), Allowed: d.Outcome == gate.Allowed, Key: d.Check.Key.String(),
 		Degraded: d.Degraded != "", DegradedReason: d.Degraded, RetryAfterMS: a.RetryAfterMS, RetryAt: a.RetryAt, Rule: a.Rule, Rules: a.Rules,
 		Replayed: d.Replayed,
 	}
@@ -23,7 +23,7 @@ func wireDecision(d *gate.Decision) wire.Decision {
 	}
 	if d.Shadow != nil {
 		shadow := wireAnswer(d.Shadow.Policy, &d.Shadow.Answer)
-		shadow.ID, shadow.Decision, shadow.Policy = wire.NullString(d.Shadow.ID), string(d.Shadow.Outcome), d.Shadow.Policy.Name
+		shadow.ID, shadow.Decision, shadow.Policy = wire.NullString(d.Shadow.ID.String()), string(d.Shadow.Outcome), d.Shadow.Policy.Name
 		shadow.Allowed = d.Shadow.Outcome == gate.Allowed
 		out.Shadow = &shadow
 	}

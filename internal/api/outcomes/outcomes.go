@@ -180,7 +180,7 @@ func fromReported(r *gate.Reported) *wire.ReportedOutcome {
 		}
 		out.Policies[i] = wire.ReportedPolicy{
 			DerivedKey: derived,
-			Policy:     p.Policy.Name, Mode: string(p.Policy.Mode), Result: string(p.Result), ID: wire.NullString(p.ID),
+			Policy:     p.Policy.Name, Mode: string(p.Policy.Mode), Result: string(p.Result), ID: wire.NullString(p.ID.String()),
 			Refuses: p.IsFull(), RetryAt: wire.At(retryAt(p)), Rules: checkjson.RuleStates(p.Policy, p.States),
 		}
 	}

@@ -261,17 +261,17 @@ func (s *Server) headersOf(d *gate.Decision) []*corev3.HeaderValue {
 			list = append(list, &corev3.HeaderValue{Key: name, Value: value})
 		}
 	}
-	if !d.Allowed() && d.ID != "" {
-		list = append(list, &corev3.HeaderValue{Key: "X-Stint-Refusal-Id", Value: d.ID})
+	if !d.Allowed() && !d.ID.IsZero() {
+		list = append(list, &corev3.HeaderValue{Key: "X-Stint-Refusal-Id", Value: d.ID.String()})
 	}
 	return list
 }
 
 // metadataOf returns what Envoy may log: nothing of what is simply allowed.
 func metadataOf(d *gate.Decision) *structpb.Struct {
-	text := map[string]string{"degraded": d.Degraded, "refusal_id": d.ID}
-	if d.Shadow != nil && d.Shadow.ID != "" {
-		text["shadow_refusal_id"] = d.Shadow.ID
+	text := map[string]string{"degraded": d.Degraded, "refusal_id": d.ID.String()}
+	if d.Shadow != nil {
+		text["shadow_refusal_id"] = d.Shadow.ID.String()
 	}
 	fields := map[string]*structpb.Value{}
 	for name, value := range text {

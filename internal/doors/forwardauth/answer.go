@@ -40,8 +40,8 @@ func (d *Door) answer(c *httpserver.Call, q *Query, decision *gate.Decision) err
 		c.Status(http.StatusOK)
 		return nil
 	}
-	if decision.ID != "" {
-		c.SetHeader(refusalHeader, []byte(decision.ID))
+	if !decision.ID.IsZero() {
+		c.SetHeader(refusalHeader, decision.ID.AppendTo(nil))
 	}
 	shown := status
 	if q.Refuse403 {
@@ -78,8 +78,9 @@ func (d *Door) answerFast(c *httpserver.FastCall, q *Query, decision *gate.Decis
 	if decision.Allowed() {
 		return
 	}
-	if decision.ID != "" {
-		c.Head = appendHeader(c.Head, refusalHeader, decision.ID)
+	if !decision.ID.IsZero() {
+		c.Head = append(append(c.Head, refusalHeader...), ": "...)
+		c.Head = append(decision.ID.AppendTo(c.Head), "\r\n"...)
 	}
 	if q.Refuse403 {
 		c.Status = http.StatusForbidden
