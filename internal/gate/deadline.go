@@ -61,6 +61,9 @@ func (w *lazyDeadline) Err() error {
 	return context.DeadlineExceeded
 }
 
+// isWaitedFor reports whether Done was called.
+func (w *lazyDeadline) isWaitedFor() bool { return w.timer != nil || w.timed != nil }
+
 // release stops the timer and returns it to the pool.
 func (w *lazyDeadline) release() {
 	if w.cancel != nil {

@@ -91,6 +91,40 @@ func TestAReleasedLazyDeadlineDoesNotEnd(t *testing.T) {
 	})
 }
 
+// The memory of a deadline is used again only where nobody can still wait for its end.
+func TestADeadlineThatSomebodyWaitsForIsNotUsedAgain(t *testing.T) {
+	parent, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for name, c := range map[string]struct {
+		parent context.Context
+		wait   bool
+	}{"asked only": {context.Background(), false}, "waited for": {context.Background(), true}, "waited for with its parent": {parent, true}} {
+		t.Run(name, func(t *testing.T) {
+			g, s := new(Gate), &scratch{until: time.Now().Add(time.Hour)}
+			until := s.until
+			var first, second context.Context
+			s.withDeadline(c.parent, g, func(ctx context.Context) {
+				if first = ctx; c.wait {
+					ctx.Done()
+				}
+			})
+			s.until = s.until.Add(time.Hour)
+			s.withDeadline(context.Background(), g, func(ctx context.Context) {
+				second = ctx
+				if at, _ := ctx.Deadline(); !at.Equal(s.until) {
+					t.Errorf("the second ends at %v, want %v", at, s.until)
+				}
+			})
+			if isSame := first == second; isSame == c.wait {
+				t.Errorf("one serves both: %t", isSame)
+			}
+			if at, _ := first.Deadline(); c.wait && !at.Equal(until) {
+				t.Errorf("the first ended at %v, want %v", at, until)
+			}
+		})
+	}
+}
+
 // Unlike WithDeadline, a lazyDeadline keeps its own deadline and returns Canceled when
 // its parent ends before it: the caller has gone, which is no failure of the log.
 func TestALazyDeadlineReturnsCanceledWhenItsParentEnds(t *testing.T) {

@@ -93,6 +93,8 @@ type scratch struct {
 	preceded []int // checks whose policies with an outcome are asked first
 	// until is when the log is no longer waited for, zero while it has not been asked.
 	until time.Time
+	// limited is the context with that deadline, nil where there is none to be used again.
+	limited *lazyDeadline
 }
 
 // asked is what a request to the log was sent for.

@@ -66,9 +66,23 @@ func (s *scratch) isLate(g *Gate) bool {
 
 // withDeadline calls ask with the deadline of s.
 func (s *scratch) withDeadline(ctx context.Context, g *Gate, ask func(context.Context)) {
-	limited := lazyDeadline{Context: ctx, until: s.until, timers: &g.timers}
-	defer limited.release()
-	ask(&limited)
+	if s.limited == nil {
+		s.limited = new(lazyDeadline)
+	}
+	*s.limited = lazyDeadline{Context: ctx, until: s.until, timers: &g.timers}
+	defer s.endDeadline()
+	ask(s.limited)
+}
+
+// endDeadline releases the deadline. It keeps its memory for another only where nobody has
+// waited for its end.
+func (s *scratch) endDeadline() {
+	s.limited.release()
+	if s.limited.isWaitedFor() {
+		s.limited = nil
+		return
+	}
+	*s.limited = lazyDeadline{}
 }
 
 // failEach answers all requests as their policies' on_failure says, after the log failed

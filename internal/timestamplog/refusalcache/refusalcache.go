@@ -42,7 +42,6 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
-	"sync"
 	"time"
 
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -78,7 +77,6 @@ type Log struct {
 	now    func() time.Time
 	seed   maphash.Seed
 	shards [shardCount]shard
-	calls  sync.Pool // of *call
 }
 
 var _ timestamplog.Log = (*Log)(nil)
@@ -95,15 +93,21 @@ func New(log timestamplog.Log, o Options) *Log {
 	for i := range l.shards {
 		l.shards[i].max = max(1, o.Size/shardCount)
 	}
-	l.calls.New = func() any { return new(call) }
 	return l
 }
 
 // Decide answers each request from the cache or from the log.
 func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
-	c := l.calls.Get().(*call)
-	defer l.release(c)
-	sent := l.now()
+	if len(requests) == 1 {
+		l.decideOne(ctx, requests, results)
+		return
+	}
+	var (
+		sent   = l.now()
+		asked  = make([]timestamplog.Request, 0, len(requests)) // those that the cache does not answer,
+		places = make([]int, 0, len(requests))                  // their places among all,
+		epochs = make([]uint64, 0, len(requests))               // and the epochs of their shards
+	)
 	reserves := false // an earlier request may make a reservation
 	for i := range requests {
 		known, epoch := l.lookup(&requests[i], sent, &results[i], reserves)
@@ -111,61 +115,56 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 			continue
 		}
 		reserves = reserves || requests[i].MaxWait > 0
-		c.requests = append(c.requests, requests[i])
-		c.places = append(c.places, i)
-		c.epochs = append(c.epochs, epoch)
+		asked, places, epochs = append(asked, requests[i]), append(places, i), append(epochs, epoch)
 	}
-	if len(c.requests) == 0 {
+	switch len(asked) {
+	case 0:
 		return
-	}
-	if len(c.requests) == len(requests) {
+	case len(requests):
 		l.Log.Decide(ctx, requests, results)
-	} else {
-		c.results = append(c.results, make([]timestamplog.Result, len(c.requests))...)
-		l.Log.Decide(ctx, c.requests, c.results)
-		for n, i := range c.places {
-			results[i] = c.results[n]
+	default:
+		answers := make([]timestamplog.Result, len(asked))
+		l.Log.Decide(ctx, asked, answers)
+		for n, i := range places {
+			results[i] = answers[n]
 		}
 	}
 	var came time.Time
-	for n, i := range c.places {
+	for n, i := range places {
 		if !isRefusal(&results[i]) {
 			continue
 		}
 		if came.IsZero() {
 			came = l.now()
 		}
-		l.store(&c.requests[n], &results[i], c.epochs[n], sent, came)
+		l.store(&asked[n], &results[i], epochs[n], sent, came)
 	}
-	l.forgetReservedLogs(c.requests, c.places, results)
-}
-
-// forgetReservedLogs removes the entries of logs in which a reservation was made or a
-// value charged, or may have been.
-func (l *Log) forgetReservedLogs(requests []timestamplog.Request, places []int, results []timestamplog.Result) {
-	for n, i := range places {
-		q := &requests[n]
-		reserved := q.MaxWait > 0 && (results[i].ReservedAt > results[i].Now || results[i].Err != nil)
-		if !q.Peek && (reserved || q.Value != 0) {
-			l.Forget(q.LogID)
-		}
+	for n, i := range places { // after all, since it keeps what was asked before from being stored
+		l.forgetReserved(&asked[n], &results[i])
 	}
 }
 
-// call is the working memory of one Decide: the requests that the cache does not
-// answer, and their places among all.
-type call struct {
-	requests []timestamplog.Request
-	results  []timestamplog.Result
-	places   []int
-	epochs   []uint64 // of their shards, at the lookup
+// decideOne is Decide for one request, which needs no working memory.
+func (l *Log) decideOne(ctx context.Context, request []timestamplog.Request, result []timestamplog.Result) {
+	q, r, sent := &request[0], &result[0], l.now()
+	known, epoch := l.lookup(q, sent, r, false)
+	if known {
+		return
+	}
+	l.Log.Decide(ctx, request, result)
+	if isRefusal(r) {
+		l.store(q, r, epoch, sent, l.now())
+	}
+	l.forgetReserved(q, r)
 }
 
-func (l *Log) release(c *call) {
-	clear(c.requests)
-	clear(c.results)
-	c.requests, c.results, c.places, c.epochs = c.requests[:0], c.results[:0], c.places[:0], c.epochs[:0]
-	l.calls.Put(c)
+// forgetReserved removes the entry of the log of q if its answer says that a reservation was
+// made in it or a value charged, or may have been.
+func (l *Log) forgetReserved(q *timestamplog.Request, r *timestamplog.Result) {
+	reserved := q.MaxWait > 0 && (r.ReservedAt > r.Now || r.Err != nil)
+	if !q.Peek && (reserved || q.Value != 0) {
+		l.Forget(q.LogID)
+	}
 }
 
 // Reset deletes a log and its entry here.
