@@ -61,11 +61,10 @@ func (p *policyMinute) mix(hash uint64) uint64 {
 	return mixIn(mixIn(hash, uint64(p.minute.start)), uint64(p.policy))
 }
 
-// trafficValue is what has not been drained yet, and whether the key offended
-// in this minute.
+// trafficValue is what has not been drained yet.
 type trafficValue struct {
-	allowed, refused, cost int64
-	offends                bool
+	cost             int64
+	allowed, refused uint32
 }
 
 func (v *trafficValue) reset() { *v = trafficValue{} }

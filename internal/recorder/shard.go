@@ -107,13 +107,13 @@ func (s *shard) countTraffic(in *policyMinute, hash uint64, key string, cost int
 	if fresh = e == nil; fresh {
 		k.key = strings.Clone(key)
 		e = s.traffic.insert(hash, k, s.evictTraffic, (*trafficValue).reset)
-		e.over = in.minute.trafficFloor
+		e.over = uint32(in.minute.trafficFloor)
 	}
 	e.certain++
 	e.pending++
 	if refused {
 		e.value.refused++
-		e.value.offends = true
+		e.offends = true
 	} else {
 		e.value.allowed++
 		e.value.cost += int64(cost)
@@ -124,7 +124,7 @@ func (s *shard) countTraffic(in *policyMinute, hash uint64, key string, cost int
 func (s *shard) evictTraffic(e *trafficEntry) {
 	in := e.key.in
 	in.minute.trafficFloor = max(in.minute.trafficFloor, e.upper())
-	in.counts.Untracked += e.value.allowed
+	in.counts.Untracked += int64(e.value.allowed)
 }
 
 // maxSources bounds the sources that a minute of a shard keeps apart; offences
@@ -158,7 +158,7 @@ func (s *shard) countOffence(hash uint64, k offenceKey, source string, at, bound
 	e := s.offences.find(hash, &k)
 	if e == nil {
 		e = s.offences.insert(hash, k, s.evictOffence, (*offenceValue).reset)
-		e.over = k.in.minute.offenceFloor
+		e.over = uint32(k.in.minute.offenceFloor)
 	}
 	// After a drain first begins again: an escalation has to know how old the oldest
 	// of what it is given is.
@@ -186,7 +186,7 @@ func aggregate(e *offenceEntry) {
 	if e.pending == 0 {
 		return
 	}
-	e.key.in.other[e.key.kind].add(e.pending, e.value.first.at, e.value.last.at)
+	e.key.in.other[e.key.kind].add(int64(e.pending), e.value.first.at, e.value.last.at)
 	e.certain -= e.pending
 	e.over += e.pending
 	e.pending = 0
@@ -273,7 +273,7 @@ func (s *shard) admit(g *pendingBatch, queue []*offenceEntry) {
 		m.rows++
 		e.row = true
 		o := takeOffence(e)
-		o.Overcount = e.over
+		o.Overcount = int64(e.over)
 		g.addOffence(o)
 	}
 }
@@ -285,7 +285,7 @@ func takeOffence(e *offenceEntry) offences.Offence {
 		source = clean(*e.key.source)
 	}
 	o := offences.Offence{Minute: e.key.in.minute.start, Policy: e.key.in.policy, Key: e.key.key, Kind: e.key.kind, RefusedBy: e.key.refusedBy(), Source: source,
-		Count: e.pending, First: e.value.first.refusal(source), Last: e.value.last.refusal(source)}
+		Count: int64(e.pending), First: e.value.first.refusal(source), Last: e.value.last.refusal(source)}
 	e.pending = 0
 	return o
 }
@@ -298,13 +298,13 @@ func (s *shard) drainTraffic(g *pendingBatch, closed int64) {
 		switch {
 		case e.key.in.minute.start < closed:
 			ending = append(ending, e)
-		case e.value.offends && e.pending > 0 && (e.row || e.key.in.minute.rows < s.limits.rows):
+		case e.offends && e.pending > 0 && (e.row || e.key.in.minute.rows < s.limits.rows):
 			emitTraffic(g, e)
 		}
 	}
 	slices.SortFunc(ending, func(a, c *trafficEntry) int {
-		if a.value.offends != c.value.offends {
-			if a.value.offends {
+		if a.offends != c.offends {
+			if a.offends {
 				return -1
 			}
 			return 1
@@ -315,18 +315,18 @@ func (s *shard) drainTraffic(g *pendingBatch, closed int64) {
 		if e.pending > 0 && (e.row || i < s.limits.kept) {
 			emitTraffic(g, e)
 		}
-		e.key.in.counts.Untracked += e.value.allowed
+		e.key.in.counts.Untracked += int64(e.value.allowed)
 	}
 	s.traffic.drop(func(e *trafficEntry) bool { return e.key.in.minute.start < closed })
 }
 
 func emitTraffic(g *pendingBatch, e *trafficEntry) {
-	over := e.over
+	over := int64(e.over)
 	if e.row {
 		over = 0 // it has been said
 	}
 	g.addKeyTraffic(offences.KeyTraffic{Minute: e.key.in.minute.start, Policy: e.key.in.policy, Key: e.key.key,
-		Allowed: e.value.allowed, Refused: e.value.refused, Cost: e.value.cost, Overcount: over})
+		Allowed: int64(e.value.allowed), Refused: int64(e.value.refused), Cost: e.value.cost, Overcount: over})
 	e.row, e.pending = true, 0
-	e.value = trafficValue{offends: e.value.offends}
+	e.value = trafficValue{}
 }

@@ -36,17 +36,20 @@ type slot[K comparable, V any] struct {
 	entry *entry[K, V] // nil for none
 }
 
+// entry counts in 32 bits, so that an entry of traffic is one line of memory: a key would
+// need 70 million checks a second for a minute to exceed them.
 type entry[K comparable, V any] struct {
 	hash    uint64
-	certain int64
-	over    int64
-	pending int64 // the part of certain that has not been drained
-	row     bool  // it has a row in the database
+	certain uint32
+	over    uint32
+	pending uint32 // the part of certain that has not been drained
+	row     bool   // it has a row in the database
+	offends bool   // of traffic, the key was refused in its minute
 	key     K
 	value   V
 }
 
-func (e *entry[K, V]) upper() int64 { return e.certain + e.over }
+func (e *entry[K, V]) upper() int64 { return int64(e.certain) + int64(e.over) }
 
 // minSlots is how many slots the smallest table has, a power of two.
 const minSlots = 16
@@ -78,7 +81,7 @@ func (t *topk[K, V]) insert(hash uint64, k K, evict func(*entry[K, V]), reset fu
 	} else {
 		e = new(entry[K, V])
 	}
-	e.hash, e.certain, e.over, e.pending, e.row, e.key = hash, 0, 0, 0, false, k
+	e.hash, e.certain, e.over, e.pending, e.row, e.offends, e.key = hash, 0, 0, 0, false, false, k
 	reset(&e.value)
 	t.entries = append(t.entries, e)
 	if 2*len(t.entries) > len(t.slots) {

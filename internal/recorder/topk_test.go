@@ -1,6 +1,9 @@
 package recorder
 
-import "testing"
+import (
+	"testing"
+	"unsafe"
+)
 
 func TestAnEntryThatIsUsedAgainIsEmpty(t *testing.T) {
 	top := newTopk[int, int](8)
@@ -12,9 +15,16 @@ func TestAnEntryThatIsUsedAgainIsEmpty(t *testing.T) {
 		if want := (entry[int, int]{key: k, hash: uint64(k)}); *e != want {
 			t.Fatalf("the entry of key %d begins as %+v", k, *e)
 		}
-		e.certain, e.over, e.pending, e.row, e.value = int64(k), 1, 1, true, 1
+		e.certain, e.over, e.pending, e.row, e.offends, e.value = uint32(k), 1, 1, true, true, 1
 	}
 	if len(top.entries)+len(top.free) > 8 {
 		t.Errorf("there are %d entries and %d to be used again", len(top.entries), len(top.free))
+	}
+}
+
+// BenchmarkRecord: a flood of new keys waits for the memory of their entries.
+func TestAnEntryOfTrafficIsOneLineOfMemory(t *testing.T) {
+	if size := unsafe.Sizeof(trafficEntry{}); size != 64 {
+		t.Errorf("it has %d bytes, and a line 64", size)
 	}
 }
