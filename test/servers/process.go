@@ -125,7 +125,10 @@ func (p *process) kill() error {
 		return nil
 	}
 	children, err := p.freeze()
-	if err != nil && p.running() {
+	switch {
+	case !p.running():
+		return nil
+	case err != nil:
 		return err
 	}
 	for _, pid := range append(children, p.pid()) {
