@@ -1,6 +1,7 @@
 package site
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"io/fs"
@@ -9,7 +10,7 @@ import (
 	"regexp"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/valyala/fasthttp"
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -33,7 +34,7 @@ var assetKinds = map[string]string{
 var assets = readAssets()
 
 func readAssets() map[string]asset {
-	all := map[string]asset{}
+	all, compressor := map[string]asset{}, newCompressor()
 	entries, err := fs.ReadDir(web.Static, "static")
 	if err != nil {
 		panic(err) // the files are embedded
@@ -50,11 +51,33 @@ func readAssets() map[string]asset {
 		sum := sha256.Sum256(body)
 		a := asset{body: body, kind: kind, tag: hex.EncodeToString(sum[:8])}
 		if kind != "font/woff2" {
-			a.gzip = fasthttp.AppendGzipBytesLevel(nil, body, fasthttp.CompressBestCompression)
+			a.gzip = compressed(compressor, body)
 		}
 		all[entry.Name()] = a
 	}
 	return all
+}
+
+// newCompressor returns what compresses the files. It has more than a megabyte, which is let
+// go of: fasthttp keeps those of its own, one for each level.
+func newCompressor() *gzip.Writer {
+	w, err := gzip.NewWriterLevel(nil, gzip.BestCompression)
+	if err != nil {
+		panic(err) // there is such a level
+	}
+	return w
+}
+
+func compressed(w *gzip.Writer, body []byte) []byte {
+	var to bytes.Buffer
+	w.Reset(&to)
+	if _, err := w.Write(body); err != nil {
+		panic(err) // a buffer takes everything
+	}
+	if err := w.Close(); err != nil {
+		panic(err)
+	}
+	return to.Bytes()
 }
 
 // assetPath returns the address of a file, which changes with its content.
