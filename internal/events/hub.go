@@ -48,7 +48,7 @@ type Hub struct {
 
 	mu        sync.Mutex
 	last      uint64
-	ring      []Event // the newest, by id modulo its length
+	ring      []Event // the newest, at most o.Ring of them; see kept
 	listeners map[*Listener]struct{}
 	// decisions is the number of listeners whose filter may select decisions.
 	decisions int
@@ -73,7 +73,7 @@ func New(o Options) *Hub {
 	if o.Heartbeat <= 0 {
 		o.Heartbeat = DefaultHeartbeat
 	}
-	h := &Hub{o: o, run: strconv.FormatUint(rand.Uint64(), 36), ring: make([]Event, o.Ring), listeners: map[*Listener]struct{}{}}
+	h := &Hub{o: o, run: strconv.FormatUint(rand.Uint64(), 36), listeners: map[*Listener]struct{}{}}
 	h.allowed.what, h.refused.what = "allowed checks", "refused checks"
 	return h
 }
@@ -113,7 +113,11 @@ func (h *Hub) publish(e Event) {
 	}
 	h.last++
 	e.ID = h.last
-	h.ring[h.last%uint64(len(h.ring))] = e
+	if len(h.ring) < h.o.Ring {
+		h.ring = append(h.ring, e)
+	} else {
+		*h.kept(e.ID) = e
+	}
 	for l := range h.listeners {
 		if !l.filter.Selects(&e) {
 			continue
@@ -160,6 +164,10 @@ type Listener struct {
 	slow   atomic.Bool
 }
 
+// kept returns where the ring has the event of an id, which must be one of the newest. The
+// first event has the id 1.
+func (h *Hub) kept(id uint64) *Event { return &h.ring[(id-1)%uint64(len(h.ring))] }
+
 // Listen returns a listener and what it has missed since after, a Token from
 // before: "" for nothing. Where some of that is no longer known, a notice that
 // says so comes first. Stop it in the end.
@@ -200,8 +208,8 @@ func (h *Hub) missed(f Filter, after string) []Event {
 		seen = oldest - 1
 	}
 	for id := seen + 1; id <= h.last; id++ {
-		if e := h.ring[id%uint64(len(h.ring))]; f.Selects(&e) {
-			missed = append(missed, e)
+		if e := h.kept(id); f.Selects(e) {
+			missed = append(missed, *e)
 		}
 	}
 	return missed
@@ -218,8 +226,8 @@ func (h *Hub) Newest(f Filter, limit int) []Event {
 	}
 	var found []Event
 	for id := h.last; id > 0 && h.last-id < uint64(len(h.ring)) && len(found) < limit; id-- {
-		if e := h.ring[id%uint64(len(h.ring))]; f.Selects(&e) {
-			found = append(found, e)
+		if e := h.kept(id); f.Selects(e) {
+			found = append(found, *e)
 		}
 	}
 	return found
