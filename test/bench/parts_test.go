@@ -3,6 +3,7 @@ package bench_test
 import (
 	"fmt"
 	"math"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -12,10 +13,13 @@ import (
 // metrics are what `go test -bench` printed, by benchmark and unit.
 type metrics map[string]map[string]float64
 
-// run runs benchmarks of another package.
-func run(b *testing.B, folder, pattern, benchtime string) metrics {
+// run runs benchmarks of another package, which is built with the flags given.
+func run(b *testing.B, folder, pattern, benchtime string, flags ...string) metrics {
 	b.Helper()
-	out, err := exec.CommandContext(b.Context(), "go", "test", "-run", "^$", "-bench", pattern, "-benchtime", benchtime, "-benchmem", "-timeout", "20m", "../../internal/"+folder).CombinedOutput()
+	flags = append([]string{"test", "-trimpath", "-run", "^$", "-bench", pattern, "-benchtime", benchtime, "-benchmem", "-timeout", "20m"}, flags...)
+	cmd := exec.CommandContext(b.Context(), "go", append(flags, "../../internal/"+folder)...)
+	cmd.Env = append(os.Environ(), withoutC)
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		b.Fatalf("the benchmarks of %s: %v: %s", folder, err, out)
 	}

@@ -23,20 +23,30 @@ func TestMain(m *testing.M) { servers.Main(m) }
 // programs are what is measured, built from this tree.
 type programs struct{ server, empty string }
 
-// serverCommand is the server as it is released.
-const serverCommand = "../../cmd/stint-server"
+// serverCommand is the server as it is released, and releasedBy the profile that it is built by.
+const (
+	serverCommand = "../../cmd/stint-server"
+	releasedBy    = serverCommand + "/release.pgo"
+)
 
+// build builds the server as releases are, and the empty handler by the same flags but for
+// the profile, which is of Stint.
 func build(b *testing.B) programs {
 	b.Helper()
 	dir := b.TempDir()
 	p := programs{filepath.Join(dir, "server"), filepath.Join(dir, "empty")}
-	for to, from := range map[string]string{p.server: serverCommand, p.empty: "./empty"} {
-		if out, err := exec.CommandContext(b.Context(), "go", "build", "-trimpath", "-o", to, from).CombinedOutput(); err != nil {
+	for to, from := range map[string][]string{p.server: {"-pgo", releasedBy, serverCommand}, p.empty: {"./empty"}} {
+		cmd := exec.CommandContext(b.Context(), "go", append([]string{"build", "-trimpath", "-o", to}, from...)...)
+		cmd.Env = append(os.Environ(), withoutC)
+		if out, err := cmd.CombinedOutput(); err != nil {
 			b.Fatalf("%v: %s", err, out)
 		}
 	}
 	return p
 }
+
+// withoutC is how releases are built.
+const withoutC = "CGO_ENABLED=0"
 
 // start runs a program until the benchmark ends and returns its process id.
 func start(b *testing.B, program string, args ...string) (pid int) {

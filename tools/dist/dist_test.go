@@ -203,6 +203,9 @@ func testArchive(t *testing.T, out string) {
 	if got := output(t, filepath.Join(top, "stint-server"), "--version"); !strings.Contains(got, head) || !strings.HasPrefix(got, "stint v") {
 		t.Errorf("got %s, want commit %s", got, head)
 	}
+	if got := output(t, "go", "version", "-m", filepath.Join(top, "stint-server")); !strings.Contains(got, "\t-pgo=release.pgo\n") {
+		t.Errorf("it is built without the profile: %s", got)
+	}
 	if got := output(t, filepath.Join(top, "stint-admin"), "version"); !strings.Contains(got, head) {
 		t.Errorf("got %s, want commit %s", got, head)
 	}

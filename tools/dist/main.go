@@ -133,7 +133,7 @@ func (r *release) checkOut(ctx context.Context, to string) error {
 // compile builds both programs into a folder.
 func (r *release) compile(ctx context.Context, p platform, dir string) error {
 	// The version, the commit and its date are what the Go command takes from git.
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=true", "-trimpath", "-ldflags=-s -w -buildid=",
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=true", "-trimpath", "-ldflags=-s -w -buildid=", "-pgo=cmd/stint-server/release.pgo",
 		"-o", dir+string(filepath.Separator), "./cmd/stint-server", "./cmd/stint-admin")
 	build.Dir = r.root
 	build.Env = append(os.Environ(), "GOOS="+p.os, "GOARCH="+p.arch, "CGO_ENABLED=0", "GOWORK=off")
