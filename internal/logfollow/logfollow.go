@@ -123,16 +123,16 @@ func (f *follower) open(paths []string) (err error) {
 		}
 		l := &rotatedLog{path: path, read: f.o.Read, isOnce: f.o.Once, logf: f.o.Logf}
 		f.logs = append(f.logs, l)
+		from := "the saved position"
 		if saved := f.saved.Logs[path]; saved != nil && len(saved.Files) > 0 {
 			if err := l.resume(saved, f.saved.SavedAt); err != nil {
 				return err
 			}
-			f.o.Logf("Following %q from the saved position.", path)
 		} else {
 			if err := l.start(f.o.FromStart, f.oldest()); err != nil {
 				return err
 			}
-			f.o.Logf("Following %q from byte %d.", path, l.current.offset)
+			from = fmt.Sprintf("byte %d", l.current.offset)
 		}
 		// A log that is followed already is not judged: who sends most of the requests
 		// could keep it from being followed.
@@ -141,6 +141,7 @@ func (f *follower) open(paths []string) (err error) {
 		} else if err != nil {
 			f.o.Logf("Warning: %v.", err)
 		}
+		f.o.Logf("Following %q from %s.", path, from)
 	}
 	return f.save()
 }

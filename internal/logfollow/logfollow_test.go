@@ -216,6 +216,9 @@ func TestALogOfAProxyIsRefused(t *testing.T) {
 			if _, err := s.once(); !errors.As(err, &proxy) || !strings.Contains(err.Error(), test.want) && !strings.Contains(err.Error(), "ip:::/64") {
 				t.Fatalf("the error is %v", err)
 			}
+			if strings.Contains(s.logged.String(), "Following") {
+				t.Errorf("it is refused and said to be followed:\n%s", s.logged.String())
+			}
 			s.options.Read.Key = "host" // it is the client
 			if _, err := s.once(); err != nil {
 				t.Fatal(err)
