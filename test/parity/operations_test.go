@@ -135,7 +135,10 @@ func paused() []step {
 	for _, key := range strings.Split("abcdefghijklmnopqrstuvwxyz", "") {
 		all = append(all, checks("esc$N:"+key, 4)...)
 	}
-	return append(all, step{request: request{"GET", "/v1/escalations/paused", ""}, keep: "paused=items.0.policy"})
+	return append(all,
+		// What is flushed once an escalation is resumed would pause it again.
+		step{request: request{"GET", "/v1/offenders?pattern=esc$N:z", ""}, until: `"offences":3`},
+		step{request: request{"GET", "/v1/escalations/paused", ""}, until: `"esc-$N"`})
 }
 
 // broadRange is the beginning of the ranges that have much of the traffic.

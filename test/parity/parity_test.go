@@ -131,9 +131,10 @@ func (n *node) prepare(t *testing.T, v *vars, s step) {
 		token = n.token
 	}
 	var answer *answer
+	until := v.fill(s.until)
 	for range 900 {
 		answer = n.rest(t, request{s.method, v.fill(s.path), v.fill(s.body)}, token)
-		if (s.keep == "" || s.method != "GET" || !strings.Contains(answer.body, `"items":[]`)) && strings.Contains(answer.body, s.until) {
+		if (s.keep == "" || s.method != "GET" || !strings.Contains(answer.body, `"items":[]`)) && strings.Contains(answer.body, until) {
 			break
 		}
 		time.Sleep(100 * time.Millisecond) // until what was counted has been flushed
@@ -141,8 +142,8 @@ func (n *node) prepare(t *testing.T, v *vars, s step) {
 	if answer.status >= 300 {
 		t.Fatalf("%s: %s %s: %d %s", v.front, s.method, s.path, answer.status, answer.body)
 	}
-	if !strings.Contains(answer.body, s.until) {
-		t.Fatalf("%s: %s %s: the answer never had %q: %s", v.front, s.method, s.path, s.until, answer.body)
+	if !strings.Contains(answer.body, until) {
+		t.Fatalf("%s: %s %s: the answer never had %q: %s", v.front, s.method, s.path, until, answer.body)
 	}
 	if name, path, has := strings.Cut(s.keep, "="); has {
 		v.of[name] = answer.member(t, path)
