@@ -15,9 +15,10 @@ test: export GORACE ?= atexit_sleep_ms=10
 # time for. test/servers builds our programs with the same flags, and -trimpath lets
 # every clone of the repository use what another one has compiled.
 undebugged := -ldflags='-s -w'
-# What releases are built by, so that the compiler inlines what a check runs through. It is no
-# default.pgo, for which go would compile every package twice in most commands.
-guided := -pgo=cmd/stint-server/release.pgo
+# Releases are built by this profile of nodes under load, so that the compiler inlines what
+# every check calls. It is no default.pgo, for which go would compile every package twice in
+# most commands.
+profile := cmd/stint-server/release.pgo
 
 # The packages whose tests take longest. They are started first, so that none
 # runs alone at the end. test-short omits both lists.
@@ -109,7 +110,7 @@ verify-release: test-upgrade test-clients test-openid ## Run them, verify, lint 
 
 .PHONY: build
 build: ## Build bin/stint-server and bin/stint-admin
-	$(GO) build -trimpath $(undebugged) $(guided) -o bin/ ./cmd/stint-server ./cmd/stint-admin
+	$(GO) build -trimpath $(undebugged) -pgo=$(profile) -o bin/ ./cmd/stint-server ./cmd/stint-admin
 
 .PHONY: dist
 dist: ## Build archives, deb, rpm, an OCI image, bills of materials and checksums of the commit in bin/dist
@@ -129,7 +130,7 @@ bench-peers: setup ## Measure envoyproxy/ratelimit and redis_rate beside Stint a
 
 .PHONY: pgo
 pgo: setup ## Take the profile that releases are built by from nodes under load, in about five minutes
-	STINT_BENCH_PROFILE="$(CURDIR)/cmd/stint-server/release.pgo" $(GO) test -run '^$$' -bench '^BenchmarkProfile$$' -benchtime 1x -timeout 20m -v ./test/bench
+	STINT_BENCH_PROFILE="$(CURDIR)/$(profile)" $(GO) test -run '^$$' -bench '^BenchmarkProfile$$' -benchtime 1x -timeout 20m -v ./test/bench
 
 .PHONY: bench-tracing
 bench-tracing: ## Measure what tracing costs a check while it is off

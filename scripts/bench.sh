@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures Stint in comparison with an empty handler and an empty Redis script, and
-# writes docs/BENCHMARKS.md. It takes about thirteen minutes and needs an idle machine.
+# writes docs/BENCHMARKS.md. It takes about half an hour and needs an idle machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -130,6 +130,10 @@ func (h *Hub) publish(e Event) {
 	}
 }
 
+// kept returns where the ring has the event of an id, which must be one of the newest. The
+// first event has the id 1.
+func (h *Hub) kept(id uint64) *Event { return &h.ring[(id-1)%uint64(len(h.ring))] }
+
 // drop ends a listener, with mu held.
 func (h *Hub) drop(l *Listener, slow bool) {
 	if _, listening := h.listeners[l]; !listening {
@@ -163,10 +167,6 @@ type Listener struct {
 	queue  chan Event
 	slow   atomic.Bool
 }
-
-// kept returns where the ring has the event of an id, which must be one of the newest. The
-// first event has the id 1.
-func (h *Hub) kept(id uint64) *Event { return &h.ring[(id-1)%uint64(len(h.ring))] }
 
 // Listen returns a listener and what it has missed since after, a Token from
 // before: "" for nothing. Where some of that is no longer known, a notice that

@@ -3,7 +3,6 @@ package bench_test
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -41,10 +40,14 @@ func BenchmarkProfile(b *testing.B) {
 		n.policy(b, "ip", `"10/s","100/m","400/h","800/d"`)
 		for i, l := range of.loads {
 			file := filepath.Join(b.TempDir(), fmt.Sprintf("%d-%d.pprof", at, i))
-			done := make(chan error, 1)
-			go func() { done <- n.profile(b, file) }()
+			done := make(chan []byte, 1)
+			go func() { done <- n.profile(b) }()
 			l.wrk(b, n, watched+time.Second)
-			if err := <-done; err != nil {
+			profile := <-done
+			if profile == nil {
+				b.Fatalf("there is no profile of %+v", l)
+			}
+			if err := os.WriteFile(file, profile, 0o600); err != nil {
 				b.Fatal(err)
 			}
 			merge = append(merge, file)
@@ -55,27 +58,14 @@ func BenchmarkProfile(b *testing.B) {
 	}
 }
 
-// profile writes a profile of the processor time of the next seconds to a file.
-func (n node) profile(b *testing.B, to string) error {
-	address := "http://" + n.admin + "/debug/pprof/profile?seconds=" + strconv.Itoa(int(watched.Seconds()))
-	r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, address, http.NoBody)
-	if err != nil {
-		return err
+// profile returns a profile of the processor time of the next seconds, nil if n gives none.
+func (n node) profile(b *testing.B) []byte {
+	b.Helper()
+	status, profile := call(b, http.MethodGet, "http://"+n.admin+"/debug/pprof/profile?seconds="+strconv.Itoa(int(watched.Seconds())), "")
+	if status != http.StatusOK {
+		return nil
 	}
-	r.Header.Set("Authorization", "Bearer "+adminToken)
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", response.Status, text)
-	}
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, text, 0o600)
+	return profile
 }
 
 // guided measures what the profile saves: the path of a check without the network, built
@@ -83,18 +73,18 @@ func (n node) profile(b *testing.B, to string) error {
 func guided(b *testing.B, r *report) {
 	r.begin("The profile that releases are built by", fmt.Sprintf("Processor time of a request without the network, built with the profile, as a share of that without it; %d runs of each, alternating; the medians are given.", minPairs))
 	names := []string{"empty", "allowed", "limited", "blocked"}
-	with, without := map[string][]float64{}, map[string][]float64{}
+	costs := map[string]map[string][]float64{releasedBy: {}, "off": {}}
 	for range minPairs {
-		for into, flag := range map[*map[string][]float64]string{&with: releasedBy, &without: "off"} {
-			found := run(b, "api", "BenchmarkServed$/^(empty|allowed|limited|blocked)$", "0.3s", "-pgo", flag)
+		for _, by := range []string{releasedBy, "off"} {
+			found := run(b, "api", "BenchmarkServed$/^(empty|allowed|limited|blocked)$", "0.3s", "-pgo", by)
 			for _, name := range names {
-				(*into)[name] = append((*into)[name], found.of(b, "BenchmarkServed/"+name, "least-cpu-ns/op"))
+				costs[by][name] = append(costs[by][name], found.of(b, "BenchmarkServed/"+name, "least-cpu-ns/op"))
 			}
 		}
 	}
 	for _, name := range names {
-		one, other := median(with[name]), median(without[name])
-		r.add(name, fmt.Sprintf("%.2f (%.0f of %.0f ns)", one/other, one, other))
+		with, without := median(costs[releasedBy][name]), median(costs["off"][name])
+		r.add(name, fmt.Sprintf("%.2f (%.0f of %.0f ns)", with/without, with, without))
 	}
 }
 

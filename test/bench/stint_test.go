@@ -23,10 +23,11 @@ func TestMain(m *testing.M) { servers.Main(m) }
 // programs are what is measured, built from this tree.
 type programs struct{ server, empty string }
 
-// serverCommand is the server as it is released, and releasedBy the profile that it is built by.
+// How the server is released: its command, the profile that it is built by, and without C.
 const (
 	serverCommand = "../../cmd/stint-server"
 	releasedBy    = serverCommand + "/release.pgo"
+	withoutC      = "CGO_ENABLED=0"
 )
 
 // build builds the server as releases are, and the empty handler by the same flags but for
@@ -44,9 +45,6 @@ func build(b *testing.B) programs {
 	}
 	return p
 }
-
-// withoutC is how releases are built.
-const withoutC = "CGO_ENABLED=0"
 
 // start runs a program until the benchmark ends and returns its process id.
 func start(b *testing.B, program string, args ...string) (pid int) {

@@ -136,7 +136,7 @@ func paused() []step {
 		all = append(all, checks("esc$N:"+key, 4)...)
 	}
 	return append(all,
-		// What is flushed once an escalation is resumed would pause it again.
+		// Offences that are flushed after the escalation was resumed would pause it again.
 		step{request: request{"GET", "/v1/offenders?pattern=esc$N:z", ""}, until: `"offences":3`},
 		step{request: request{"GET", "/v1/escalations/paused", ""}, until: `"esc-$N"`})
 }

@@ -34,7 +34,10 @@ var assetKinds = map[string]string{
 var assets = readAssets()
 
 func readAssets() map[string]asset {
-	all, compressor := map[string]asset{}, newCompressor()
+	all := map[string]asset{}
+	// It takes more than a megabyte, which is free again once all are compressed. fasthttp
+	// would keep a writer of its own as long as the node runs.
+	compressor, _ := gzip.NewWriterLevel(nil, gzip.BestCompression) // the level is valid
 	entries, err := fs.ReadDir(web.Static, "static")
 	if err != nil {
 		panic(err) // the files are embedded
@@ -56,16 +59,6 @@ func readAssets() map[string]asset {
 		all[entry.Name()] = a
 	}
 	return all
-}
-
-// newCompressor returns what compresses the files. It has more than a megabyte, which is let
-// go of: fasthttp keeps those of its own, one for each level.
-func newCompressor() *gzip.Writer {
-	w, err := gzip.NewWriterLevel(nil, gzip.BestCompression)
-	if err != nil {
-		panic(err) // there is such a level
-	}
-	return w
 }
 
 func compressed(w *gzip.Writer, body []byte) []byte {

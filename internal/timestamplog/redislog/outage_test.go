@@ -16,7 +16,7 @@ import (
 const address = "ip:203.0.113.7"
 
 func TestAKilledRedisIsAnOutageUntilItIsBack(t *testing.T) {
-	// By default Redis answers while a slow disk has what it answered about still to come.
+	// With the default, everysec, Redis answers before it has written where the disk is slow.
 	server := servers.DedicatedRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	log, p := open(t, server, redislog.Options{}), policy(t, 1, "2/h")
 	if r := ask(t.Context(), log, p, address, 1); !r.Allowed {
