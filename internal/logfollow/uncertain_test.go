@@ -59,14 +59,15 @@ func (s *site) later(d time.Duration) {
 }
 
 // followUntilItFails writes lines and follows until a server that answers some batches has
-// failed.
+// failed. They are written before, since one round reads them all then: of a text that is
+// longer than a page of the file, a follower may see the first page only.
 func (s *site) followUntilItFails(lines, answered int, err error) {
 	s.Helper()
 	server := s.options.Server
 	broken := &failing{Server: server, left: answered, err: err}
-	s.options.Server = broken
-	s.follow()
+	s.options.Server, s.options.FromStart = broken, true
 	s.write(lines)
+	s.follow()
 	s.await("it has failed", broken.isProbed)
 	if err := s.leave(); err != nil {
 		s.Fatal(err)
@@ -121,9 +122,9 @@ func TestTheTimeOfTheFirstSendingIsKept(t *testing.T) {
 	s := newSite(t)
 	// The answers are lost, so that all were charged.
 	server := &unreachable{Server: s.options.Server, loses: true}
-	s.options.Server = server
+	s.options.Server, s.options.FromStart = server, true
+	s.write(50) // before it is followed, so that one round reads them all
 	s.follow()
-	s.write(50)
 	s.await("it probes", func() bool { _, probed := server.count(); return probed > 0 })
 	if err := s.leave(); err != nil {
 		t.Fatal(err)
