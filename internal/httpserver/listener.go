@@ -3,8 +3,10 @@ package httpserver
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,34 +19,55 @@ import (
 // wrong. With TLS, l must already speak it.
 //
 // A connection that is closed while its client still sends is closed for
-// writing first, so that the client can read the answer.
-func FramingListener(l net.Listener) net.Listener { return listener{l} }
+// writing first, so that the client can read the answer. Close also closes the
+// connections on which nothing has come.
+func FramingListener(l net.Listener) net.Listener {
+	return &listener{l, unusedConns{accepted: map[*conn]time.Time{}}}
+}
 
-type listener struct{ net.Listener }
+type listener struct {
+	net.Listener
+	unused unusedConns
+}
 
 // Accept waits for a connection.
-func (l listener) Accept() (net.Conn, error) {
+func (l *listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return FramingConn(c), nil
+	guarded := newConn(c)
+	l.unused.add(guarded)
+	return guarded.shown(), nil
+}
+
+// Close closes the listener.
+func (l *listener) Close() error {
+	err := l.Listener.Close()
+	l.unused.close()
+	return err
 }
 
 // FramingConn is FramingListener for one connection.
-func FramingConn(c net.Conn) net.Conn {
-	guarded := &conn{Conn: c, framer: framer{length: -1}}
-	if secured, isTLS := c.(*tls.Conn); isTLS {
-		return &tlsConn{guarded, secured}
+func FramingConn(c net.Conn) net.Conn { return newConn(c).shown() }
+
+func newConn(c net.Conn) *conn { return &conn{Conn: c, framer: framer{length: -1}} }
+
+// shown returns the connection as fasthttp is to see it.
+func (c *conn) shown() net.Conn {
+	if secured, isTLS := c.Conn.(*tls.Conn); isTLS {
+		return &tlsConn{c, secured}
 	}
-	return guarded
+	return c
 }
 
 type conn struct {
 	net.Conn
-	framer    framer // of the goroutine that reads
-	raised    bool   // the server has been given the error
-	isSending bool   // a copy of sending, for the goroutine that reads
+	unused    *unusedConns // where it is until something comes; nil for none
+	isUsed    bool         // of the goroutine that reads: something came
+	framer    framer       // of the goroutine that reads
+	raised    bool         // the server has been given the error
+	isSending bool         // a copy of sending, for the goroutine that reads
 	sending   atomic.Bool
 	fast      fastConn
 }
@@ -69,6 +92,14 @@ func (c *tlsConn) ConnectionState() tls.ConnectionState { return c.secured.Conne
 func (c *conn) Read(p []byte) (int, error) {
 	if c.framer.err == nil {
 		n, err := c.Conn.Read(p)
+		if n > 0 && !c.isUsed {
+			if c.isUsed = true; c.unused != nil && !c.unused.remove(c) {
+				return 0, io.EOF // it is being closed
+			}
+		}
+		if n == 0 && !c.isUsed && errors.Is(err, net.ErrClosed) {
+			err = io.EOF // it was closed without a request, which is no failure
+		}
 		if n > 0 && err == nil && c.fast.shared != nil && c.framer.isBetween() {
 			n, err = c.answerFast(p, n)
 		}
@@ -107,6 +138,9 @@ func (c *conn) Close() error {
 	if c.fast.shared != nil {
 		c.fast.shared.forget(c)
 	}
+	if c.unused != nil {
+		c.unused.remove(c)
+	}
 	if c.sending.Load() {
 		if half, can := c.Conn.(interface{ CloseWrite() error }); can && half.CloseWrite() == nil &&
 			c.Conn.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
@@ -131,4 +165,55 @@ func (c *conn) framingError() *FramingError {
 		return nil
 	}
 	return c.framer.err
+}
+
+// unusedGrace is for how long a connection on which nothing has come is left open once its
+// listener is closed, counted from when it was accepted: its first request may be on its way.
+const unusedGrace = 2 * time.Second
+
+// unusedConns are the connections of a listener on which nothing has come. Browsers and HTTP
+// clients open such ones ahead of time. fasthttp takes them for busy and would wait with a
+// shutdown until ReadTimeout ends them.
+type unusedConns struct {
+	mu       sync.Mutex
+	isClosed bool // the listener
+	accepted map[*conn]time.Time
+}
+
+// add takes a connection that was just accepted.
+func (u *unusedConns) add(c *conn) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	c.unused = u
+	u.accepted[c] = time.Now()
+	if u.isClosed {
+		u.closeLater(c, unusedGrace)
+	}
+}
+
+// remove reports whether the connection was still unused.
+func (u *unusedConns) remove(c *conn) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	_, was := u.accepted[c]
+	delete(u.accepted, c)
+	return was
+}
+
+// close has the connections closed that stay unused.
+func (u *unusedConns) close() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.isClosed = true
+	for c, at := range u.accepted {
+		u.closeLater(c, unusedGrace-time.Since(at))
+	}
+}
+
+func (u *unusedConns) closeLater(c *conn, after time.Duration) {
+	time.AfterFunc(after, func() {
+		if u.remove(c) {
+			_ = c.Close() // nobody waits for anything on it
+		}
+	})
 }

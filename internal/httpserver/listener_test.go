@@ -1,0 +1,156 @@
+package httpserver
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fasthttp/fasthttputil"
+)
+
+// A connection on which nothing comes ends a shutdown no later than the grace, and one whose
+// first request comes within the grace is answered.
+func TestAShutdownClosesConnectionsOnWhichNothingComes(t *testing.T) {
+	for name, test := range map[string]struct {
+		age, first time.Duration // of the connection, and when its request comes; 0 for none
+		takes      time.Duration // the shutdown, at most
+	}{
+		"long there":                          {6 * time.Second, 0, 0},
+		"just accepted":                       {time.Second / 2, 0, unusedGrace - time.Second/2},
+		"a request comes":                     {0, time.Second, time.Second},
+		"a request comes in the last instant": {0, unusedGrace - time.Millisecond, unusedGrace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inner := fasthttputil.NewInmemoryListener()
+				l := FramingListener(inner)
+				server := &fasthttp.Server{
+					ReadTimeout: ReadTimeout, IdleTimeout: idleTimeout, NoDefaultDate: true,
+					Handler:      func(rc *fasthttp.RequestCtx) { rc.SetBodyString("answer") },
+					ErrorHandler: func(_ *fasthttp.RequestCtx, err error) { t.Errorf("a request failed: %v", err) },
+				}
+				served := make(chan error, 1)
+				go func() { served <- server.Serve(l) }()
+				there, err := inner.Dial()
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				time.Sleep(test.age)
+				answered := make(chan string, 1)
+				go func() { answered <- firstAnswer(there, test.first) }()
+				began := time.Now()
+				if err := server.Shutdown(); err != nil {
+					t.Error(err)
+				}
+				// fasthttp looks ten times a second.
+				if took := time.Since(began); took > test.takes+time.Second/10 {
+					t.Errorf("it took %s", took)
+				}
+				if got, want := <-answered, map[bool]string{true: "answer"}[test.first > 0]; got != want {
+					t.Errorf("the client got %q, want %q", got, want)
+				}
+				if err := <-served; err != nil {
+					t.Error(err)
+				}
+				_ = there.Close()
+				time.Sleep(time.Minute) // fasthttp's workers end
+				unused := &l.(*listener).unused
+				unused.mu.Lock()
+				defer unused.mu.Unlock()
+				if len(unused.accepted) > 0 {
+					t.Errorf("%d connections are kept", len(unused.accepted))
+				}
+			})
+		})
+	}
+}
+
+// firstAnswer returns the answer to a request that is sent later, "" if the connection is
+// closed.
+func firstAnswer(c net.Conn, after time.Duration) string {
+	if after > 0 {
+		time.Sleep(after)
+		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+			return err.Error()
+		}
+	}
+	var answer fasthttp.Response
+	if err := answer.Read(bufio.NewReader(c)); err != nil {
+		if !errors.Is(err, io.EOF) {
+			return err.Error()
+		}
+		return ""
+	}
+	return string(answer.Body())
+}
+
+// Of a connection that is closed so, nothing is logged as a failed request.
+func TestAConnectionOnWhichNothingComesIsNoFailedRequest(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reading := make(chan bool, 1)
+	l := FramingListener(signalingListener{inner, reading})
+	failed := make(chan error, 1)
+	server := &fasthttp.Server{ReadTimeout: ReadTimeout, ErrorHandler: func(_ *fasthttp.RequestCtx, err error) { failed <- err }}
+	there, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	here, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.ServeConn(here) }()
+	<-reading
+	unused := &l.(*listener).unused
+	unused.mu.Lock()
+	for c := range unused.accepted {
+		unused.accepted[c] = time.Now().Add(-time.Minute)
+	}
+	unused.mu.Unlock()
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := firstAnswer(there, 0); got != "" {
+		t.Errorf("the client got %q", got)
+	}
+	if err := <-served; err != nil && !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	select {
+	case err := <-failed:
+		t.Errorf("a request failed: %v", err)
+	default:
+	}
+}
+
+// signalingListener is one of connections that say when they are read.
+type signalingListener struct {
+	net.Listener
+	reading chan<- bool
+}
+
+func (l signalingListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return signalingConn{c, l.reading}, err
+}
+
+type signalingConn struct {
+	net.Conn
+	reading chan<- bool
+}
+
+func (c signalingConn) Read(p []byte) (int, error) {
+	c.reading <- true
+	return c.Conn.Read(p)
+}
