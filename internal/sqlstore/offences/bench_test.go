@@ -81,6 +81,40 @@ func BenchmarkReportOfTheLastDay(b *testing.B) {
 	}
 }
 
+// BenchmarkFlush writes the offences that so many keys commit again and again within a minute,
+// as a node does each second.
+func BenchmarkFlush(b *testing.B) {
+	const refusedKeys = 8000
+	for name, open := range map[string]func(testing.TB) *storetest.Fixture{
+		"sqlite":   storetest.OpenSQLite,
+		"postgres": func(t testing.TB) *storetest.Fixture { return storetest.Open(t, servers.Postgres(t).URL) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			f := open(b)
+			n := newCounting(b, f.Offences, f.Clock, "a", nil)
+			refuse := func() {
+				for i := range refusedKeys {
+					n.limited("limited:"+strconv.Itoa(i), 1)
+				}
+			}
+			refuse()
+			if err := n.Flush(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			before := n.Stats().Flushed
+			for b.Loop() {
+				b.StopTimer()
+				refuse()
+				b.StartTimer()
+				if err := n.Flush(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n.Stats().Flushed-before), "ns/row")
+		})
+	}
+}
+
 func number(t testing.TB, variable string, standard int) int {
 	text := os.Getenv(variable)
 	if text == "" {

@@ -1,0 +1,1 @@
+DROP FUNCTION jsonb_each(TEXT);

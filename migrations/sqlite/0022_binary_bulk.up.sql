@@ -1,0 +1,1 @@
+-- SQLite has jsonb_each itself.
