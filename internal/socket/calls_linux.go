@@ -27,3 +27,10 @@ func send(fd uintptr, p []byte) int {
 	}
 	return int(sent)
 }
+
+// isEmpty reports that nothing has come, neither bytes nor the end nor an error.
+func isEmpty(fd uintptr) bool {
+	var p [1]byte
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&p)), uintptr(len(p)), syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
+	return errno == syscall.EAGAIN
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -96,4 +97,54 @@ func TestAWaitEndsAtTheDeadlineAndWhenTheConnectionIsClosed(t *testing.T) {
 		_ = here.Close()
 	}()
 	s.ReadEach(make([]byte, 8), never)
+}
+
+// A look at a dialled connection does not wait, and reaches the caller's system call only where
+// bytes or the end have come.
+func TestALookAtADialledConnectionCallsOnlyWhereSomethingHasCome(t *testing.T) {
+	here, there := dialled(t)
+	raw, err := here.(syscall.Conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func() (called bool, found int) {
+		err := raw.Read(func(fd uintptr) bool {
+			called = true
+			found, _, _ = syscall.Recvfrom(int(fd), make([]byte, 8), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+			return true
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return called, found
+	}
+	await := func(want int) {
+		t.Helper()
+		called, found := look()
+		for until := time.Now().Add(time.Minute); !called && time.Now().Before(until); called, found = look() {
+			time.Sleep(time.Millisecond)
+		}
+		if !called || found != want {
+			t.Errorf("called %v and found %d bytes, want %d", called, found, want)
+		}
+	}
+	if called, _ := look(); called {
+		t.Error("called though nothing has come")
+	}
+	if _, err := there.Write([]byte("abc")); err != nil {
+		t.Fatal(err)
+	}
+	await(3)
+	if _, err := io.ReadFull(here, make([]byte, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if called, _ := look(); called {
+		t.Error("called though everything was read")
+	}
+	_ = there.Close()
+	await(0)
+	_ = here.Close()
+	if err := raw.Read(func(uintptr) bool { return true }); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("of a closed connection: %v", err)
+	}
 }

@@ -7,3 +7,5 @@ const isSupported = false
 func receive(uintptr, []byte) (n int, isEmpty bool) { return 0, false }
 
 func send(uintptr, []byte) int { return 0 }
+
+func isEmpty(uintptr) bool { return false }
