@@ -56,23 +56,39 @@ func newLibrary(text string) library {
 	}
 }
 
-// load loads the library wherever client may need it. A library is never
-// replaced, so one that is there already is the right one.
-func (l *library) load(ctx context.Context, client redis.UniversalClient) error {
-	load := func(ctx context.Context, client redis.Cmdable) error {
-		err := client.FunctionLoad(ctx, l.text).Err()
-		if err != nil && strings.Contains(err.Error(), "already exists") {
-			return nil
+// loadEverywhere loads the library to every primary of a Cluster.
+func (l *library) loadEverywhere(ctx context.Context, cluster *redis.ClusterClient) error {
+	return cluster.ForEachMaster(ctx, func(ctx context.Context, server *redis.Client) error {
+		if err := server.FunctionLoad(ctx, l.text).Err(); err != nil && !isThere(err) {
+			return err
 		}
+		return nil
+	})
+}
+
+// loadAndCall loads the library to the server that has a key, and calls in the same piece: a
+// FUNCTION FLUSH hardly comes in between.
+func (l *library) loadAndCall(ctx context.Context, client redis.UniversalClient, key string, cmd onceCall) error {
+	server := client
+	if cluster, is := client.(*redis.ClusterClient); is {
+		var err error
+		if server, err = cluster.MasterForKey(ctx, key); err != nil {
+			return err
+		}
+	}
+	pipeline := server.Pipeline()
+	loaded := pipeline.FunctionLoad(ctx, l.text)
+	_ = pipeline.Process(ctx, cmd) // it only waits for Exec
+	_, _ = pipeline.Exec(ctx)      // each command has its own error
+	if err := loaded.Err(); err != nil && !isThere(err) {
 		return err
 	}
-	if cluster, ok := client.(*redis.ClusterClient); ok {
-		return cluster.ForEachMaster(ctx, func(ctx context.Context, client *redis.Client) error {
-			return load(ctx, client)
-		})
-	}
-	return load(ctx, client)
+	return cmd.Err()
 }
+
+// isThere reports whether err says that the library that was to be loaded is there. One is
+// never replaced, so it is the right one.
+func isThere(err error) bool { return err != nil && strings.Contains(err.Error(), "already exists") }
 
 // isMissing reports whether err says that the library is not loaded. Redis
 // then has done nothing.
@@ -92,21 +108,30 @@ func (onceCall) NoRetry() bool { return true }
 const tries = 3
 
 // call calls a function and loads the library first where it is missing. args
-// are the function's keys and arguments.
+// are the function's keys and arguments, at least one key.
 func (l *library) call(ctx context.Context, client redis.UniversalClient, function string, keys int, args ...any) (any, error) {
 	whole := append(append(make([]any, 0, 3+len(args)), "fcall", function, keys), args...)
-	for try := 1; ; try++ {
+	newCall := func() onceCall {
 		cmd := onceCall{redis.NewCmd(ctx, whole...)}
 		cmd.SetFirstKeyPos(3)
-		err := client.Process(ctx, cmd)
-		if err == nil {
-			return cmd.Val(), nil
-		}
-		if !isMissing(err) || try == tries {
-			return nil, err
-		}
-		if err := l.load(ctx, client); err != nil {
-			return nil, err
+		return cmd
+	}
+	cmd := newCall()
+	err := client.Process(ctx, cmd)
+	for try := 1; isMissing(err) && try < tries; try++ {
+		cmd = newCall()
+		err = l.loadAndCall(ctx, client, fmt.Sprint(args[0]), cmd)
+		if cluster, is := client.(*redis.ClusterClient); is && err != nil && wasNotDone(err) {
+			// A slot moves, and the server that answers now may lack the library too.
+			if err := l.loadEverywhere(ctx, cluster); err != nil {
+				return nil, err
+			}
+			cmd = newCall()
+			err = client.Process(ctx, cmd)
 		}
 	}
+	if err != nil {
+		return nil, err
+	}
+	return cmd.Val(), nil
 }

@@ -45,7 +45,15 @@ func (o observer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		began := time.Now()
 		err := next(ctx, cmds)
-		o(ctx, len(cmds) > 0 && cmds[0].Name() == "fcall", began, withoutNil(err))
+		failed, isDecision := err, false
+		if len(cmds) > 0 { // the library may be loaded before
+			last := cmds[len(cmds)-1]
+			isDecision = last.Name() == "fcall"
+			if isThere(err) {
+				failed = last.Err()
+			}
+		}
+		o(ctx, isDecision, began, withoutNil(failed))
 		return err
 	}
 }
