@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // FramingListener returns a listener whose connections pass only requests whose
@@ -212,8 +214,10 @@ func (u *unusedConns) close() {
 
 func (u *unusedConns) closeLater(c *conn, after time.Duration) {
 	time.AfterFunc(after, func() {
-		if u.remove(c) {
-			_ = c.Close() // nobody waits for anything on it
-		}
+		supervise.Do("unused connection", func() {
+			if u.remove(c) {
+				_ = c.Close() // nobody waits for anything on it
+			}
+		})
 	})
 }
