@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -133,5 +134,14 @@ func TestRefusedFurtherKeysAndOwnLimitsOutlastAFlood(t *testing.T) {
 	}
 	if log.Memory().Forgotten == 0 {
 		t.Error("nothing was forgotten")
+	}
+}
+
+func TestMemoryIsGatheredIntoHugePagesUnlessItIsNotToBe(t *testing.T) {
+	for value, want := range map[string]bool{"true": true, "false": false} {
+		a := startApp(t, "--huge-pages", value)
+		if got := slices.ContainsFunc(a.tasks(), func(t task) bool { return t.name == "huge pages" }); got != want {
+			t.Errorf("with %s the task is there: %v", value, got)
+		}
 	}
 }

@@ -2,12 +2,15 @@ package app
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"runtime/debug"
 	"time"
 
 	"github.com/stint-dev/stint/internal/bouncers"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/machine"
 	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -25,6 +28,8 @@ const (
 	settlingTime = 5 * time.Second
 	// countsInterval is how often the offences that pages show first are read into memory.
 	countsInterval = 5 * time.Minute
+	// hugePageInterval is how often the memory that has come into use is gathered into huge pages.
+	hugePageInterval = 10 * time.Second
 	// certificateInterval is how often the files of certificates are read, and those of
 	// origins looked at.
 	certificateInterval = 10 * time.Second
@@ -96,6 +101,9 @@ func (a *App) tasks() []task {
 		{"GeoIP files", every(certificateInterval, a.geo.Follow)},
 		{"catalog listener", func(ctx context.Context) { a.backends.store.Listen(ctx, a.catalog.Wake) }},
 	}
+	if a.settings.HugePages {
+		tasks = append(tasks, task{"huge pages", gatherHugePages(a.log)})
+	}
 	if a.watch != nil {
 		tasks = append(tasks, task{"redis watcher", a.watch.run})
 	}
@@ -109,6 +117,22 @@ func (a *App) tasks() []task {
 		tasks = append(tasks, task{"snapshots", every(snapshotInterval, func(context.Context) { a.snapshots.save() })})
 	}
 	return tasks
+}
+
+// gatherHugePages keeps the memory of a node with many keys in huge pages, until the system is
+// known to have none.
+func gatherHugePages(log *slog.Logger) func(context.Context) {
+	return func(ctx context.Context) {
+		for pause(ctx, hugePageInterval) {
+			switch err := machine.GatherHugePages(ctx); {
+			case errors.Is(err, machine.ErrNoHugePages):
+				log.Debug("memory stays in pages of the usual size", "reason", err)
+				return
+			case err != nil && ctx.Err() == nil:
+				log.Debug("not all memory was gathered into huge pages this time", "reason", err)
+			}
+		}
+	}
 }
 
 // newJobs returns every job, in the order that the pages show.

@@ -1,4 +1,4 @@
-// Package machine says how much memory the process may use.
+// Package machine says how much memory the process may use, and sees to how it is used.
 package machine
 
 import (

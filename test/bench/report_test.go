@@ -36,7 +36,7 @@ type report struct {
 }
 
 func newReport(b *testing.B) *report {
-	return &report{b: b, Date: time.Now().UTC().Format("2 January 2006"), Machine: machine(), Versions: versions(b), Load: loadAverage(), before: readReport(os.Getenv("STINT_BENCH_REPORT"))}
+	return &report{b: b, Date: time.Now().UTC().Format("2 January 2006"), Machine: thisMachine(), Versions: versions(b), Load: loadAverage(), before: readReport(os.Getenv("STINT_BENCH_REPORT"))}
 }
 
 // readReport returns the measurements of a report by section and row, without their
@@ -119,7 +119,7 @@ func loadAverage() string {
 	return strings.Fields(string(text))[0]
 }
 
-func machine() string {
+func thisMachine() string {
 	model := "a processor of unknown kind"
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(text)) {

@@ -1,0 +1,183 @@
+package machine
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrNoHugePages says that the system gathers no memory into huge pages: it cannot, or it is
+// set not to.
+var ErrNoHugePages = errors.New("no memory is gathered into huge pages")
+
+const (
+	// looseFrom is how much memory in usual pages is worth gathering, in bytes. A node with
+	// few keys has less, and is left alone.
+	looseFrom = 64 << 20
+	// gatheredAtOnce and gatherPause bound what gathering takes from the checks: some 3 ms of
+	// one core for each piece, during which only who reads a page of it waits, and less.
+	gatheredAtOnce = 16 << 20
+	gatherPause    = 20 * time.Millisecond
+	// maxHugePage is the largest size of a huge page that this is for. Where usual pages have
+	// 64 KiB, huge ones have half a gigabyte.
+	maxHugePage = 32 << 20
+)
+
+// GatherHugePages has the kernel gather memory of this process into huge pages, as far as at most
+// an eighth of each is not in use: so much more memory it takes. What cannot be gathered now may
+// be the next time. The error wraps ErrNoHugePages where there never will be any.
+//
+// The processor finds an address in a few thousand usual pages quickly, those of 8 MB, and looks
+// into the page tables for others: several reads from memory, on a virtual machine many; see
+// BenchmarkReads, and "10,000,000 keys" of make bench. A kernel whose setting is "always" gives a
+// process that grows huge pages by itself. Where it is "madvise" Go asks for none, since the
+// kernel then also fills those that are hardly in use.
+func GatherHugePages(ctx context.Context) error {
+	size, err := hugePageSize("/sys/kernel/mm/transparent_hugepage")
+	if err != nil {
+		return err
+	}
+	if err := canGather(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNoHugePages, err)
+	}
+	file, err := os.Open("/proc/self/smaps")
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNoHugePages, err)
+	}
+	defer file.Close()
+	regions, err := readRegions(file)
+	if err != nil {
+		return err
+	}
+	loose := int64(0)
+	for _, r := range regions {
+		loose += r.resident - r.huge
+	}
+	if loose < looseFrom {
+		return nil
+	}
+	for _, r := range regions {
+		if r.resident-r.huge < int64(size) {
+			continue
+		}
+		err := r.runs(size, uintptr(os.Getpagesize()), pagesInUse, func(start, length uintptr) error {
+			if err := gather(start, length); err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(gatherPause):
+				return nil
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hugePageSize returns the size of a huge page by the kernel's settings in a folder.
+func hugePageSize(settings string) (uintptr, error) {
+	enabled, err := os.ReadFile(settings + "/enabled")
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrNoHugePages, err)
+	}
+	if strings.Contains(string(enabled), "[never]") {
+		return 0, fmt.Errorf("%w: %s/enabled is never", ErrNoHugePages, settings)
+	}
+	text, err := os.ReadFile(settings + "/hpage_pmd_size")
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrNoHugePages, err)
+	}
+	size, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+	if err != nil || size == 0 || size > maxHugePage {
+		return 0, fmt.Errorf("%w: %s/hpage_pmd_size is %q", ErrNoHugePages, settings, text)
+	}
+	return uintptr(size), nil
+}
+
+// region is a piece of the process's own memory, as one with the heap.
+type region struct {
+	start, end     uintptr
+	resident, huge int64 // bytes, in all and in huge pages
+}
+
+// readRegions reads the private memory that belongs to no file from a list like
+// /proc/self/smaps.
+func readRegions(from io.Reader) ([]region, error) {
+	var all []region
+	isOwn := false
+	lines := bufio.NewScanner(from)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) >= 5 && strings.Contains(fields[0], "-") {
+			isOwn = fields[1] == "rw-p" && fields[4] == "0" && (len(fields) == 5 || strings.HasPrefix(fields[5], "[anon:"))
+			if isOwn {
+				var r region
+				if _, err := fmt.Sscanf(fields[0], "%x-%x", &r.start, &r.end); err != nil {
+					return nil, fmt.Errorf("a region of memory is %q: %w", fields[0], err)
+				}
+				all = append(all, r)
+			}
+			continue
+		}
+		if !isOwn || len(fields) < 2 {
+			continue
+		}
+		r := &all[len(all)-1]
+		for name, into := range map[string]*int64{"Rss:": &r.resident, "AnonHugePages:": &r.huge} {
+			if fields[0] != name {
+				continue
+			}
+			kB, err := strconv.ParseInt(fields[1], 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("%s %q: %w", name, fields[1], err)
+			}
+			*into = kB << 10
+		}
+	}
+	return all, lines.Err()
+}
+
+// runs calls gather with each stretch of huge pages that are worth it, at most gatheredAtOnce at
+// a time.
+func (r region) runs(size, page uintptr, inUse func(start uintptr, pages []byte) error, gather func(start, length uintptr) error) error {
+	pages := make([]byte, gatheredAtOnce/page)
+	for at := (r.start + size - 1) / size * size; at+size <= r.end; at += gatheredAtOnce {
+		length := min(gatheredAtOnce, (r.end-at)/size*size)
+		known := pages[:length/page]
+		if err := inUse(at, known); err != nil {
+			return err
+		}
+		from := uintptr(0)
+		for to := uintptr(0); to <= length; to += size {
+			if to < length && isWorthIt(known[to/page:(to+size)/page]) {
+				continue
+			}
+			if to > from {
+				if err := gather(at+from, to-from); err != nil {
+					return err
+				}
+			}
+			from = to + size
+		}
+	}
+	return nil
+}
+
+// isWorthIt reports whether at most an eighth of the pages are not in use, by their lowest bits.
+func isWorthIt(pages []byte) bool {
+	inUse := 0
+	for _, p := range pages {
+		inUse += int(p & 1)
+	}
+	return inUse >= len(pages)-len(pages)/8
+}

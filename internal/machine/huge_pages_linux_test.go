@@ -1,0 +1,109 @@
+package machine
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"testing"
+)
+
+// own returns how many bytes of the process's own memory there are, and in huge pages.
+func own(t *testing.T) (resident, huge int64) {
+	t.Helper()
+	file, err := os.Open("/proc/self/smaps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	regions, err := readRegions(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range regions {
+		resident, huge = resident+r.resident, huge+r.huge
+	}
+	return resident, huge
+}
+
+// gatherAll gathers, and reports false where the system has no huge pages.
+func gatherAll(t *testing.T) bool {
+	t.Helper()
+	err := GatherHugePages(t.Context())
+	if errors.Is(err, ErrNoHugePages) {
+		t.Logf("on this system %v", err)
+		return false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return true
+}
+
+func TestMemoryInUseIsGatheredAndKeepsItsContent(t *testing.T) {
+	data := make([]byte, 3*looseFrom)
+	for i := range data {
+		data[i] = byte(i * 31 >> 3)
+	}
+	are := gatherAll(t)
+	resident, huge := own(t)
+	if are && huge < 2*looseFrom {
+		t.Errorf("%d of %d MB are in huge pages", huge>>20, resident>>20)
+	}
+	for i := range data {
+		if data[i] != byte(i*31>>3) {
+			t.Fatalf("byte %d has changed", i)
+		}
+	}
+	gatherAll(t)
+	if _, again := own(t); again < huge {
+		t.Errorf("the second time %d MB are, and were %d", again>>20, huge>>20)
+	}
+}
+
+// Of memory that is in use by halves nothing more is taken.
+func TestMemoryThatIsNotInUseIsNotTaken(t *testing.T) {
+	const piece = 1 << 20
+	pieces := make([][]byte, 6*looseFrom/piece)
+	for i := range pieces {
+		pieces[i] = make([]byte, piece)
+		for at := 0; at < piece; at += 1 << 10 {
+			pieces[i][at] = 1
+		}
+	}
+	for i := 0; i < len(pieces); i += 2 {
+		pieces[i] = nil
+	}
+	debug.FreeOSMemory()
+	before, _ := own(t)
+	gatherAll(t)
+	if after, _ := own(t); after > before+8*piece {
+		t.Errorf("%d MB were in memory and are %d", before>>20, after>>20)
+	}
+	runtime.KeepAlive(pieces)
+}
+
+// BenchmarkReads reads a gigabyte at random, each time where the read before says, with its
+// memory in usual and in huge pages.
+func BenchmarkReads(b *testing.B) {
+	data := make([]uint32, 1<<28)
+	at := uint32(1)
+	for range data {
+		at = at*1664525 + 1013904223 // visits all of 2^32, and so each index 16 times
+		data[at>>4] = at
+	}
+	for _, pages := range []string{"usual", "huge"} {
+		b.Run(pages, func(b *testing.B) {
+			if pages == "huge" {
+				if err := GatherHugePages(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			at := uint32(1)
+			for b.Loop() {
+				at = at*1664525 + 1013904223 + data[at>>4]&1
+			}
+			data[0] = at
+		})
+	}
+}
