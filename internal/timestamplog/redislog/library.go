@@ -79,11 +79,22 @@ func (l *library) loadAndCall(ctx context.Context, client redis.UniversalClient,
 	pipeline := server.Pipeline()
 	loaded := pipeline.FunctionLoad(ctx, l.text)
 	_ = pipeline.Process(ctx, cmd) // it only waits for Exec
-	_, _ = pipeline.Exec(ctx)      // each command has its own error
-	if err := loaded.Err(); err != nil && !isThere(err) {
-		return err
+	_, err := pipeline.Exec(ctx)
+	switch notLoaded := loaded.Err(); {
+	case notLoaded == nil && cmd.Err() == nil:
+		return err // of a connection that was not made, which no command has
+	case notLoaded != nil && !isThere(notLoaded) && cmd.Err() != nil:
+		return notLoaded
 	}
-	return cmd.Err()
+	return cmd.Err() // nil where somebody else has loaded it: what was done must not be done again
+}
+
+// firstKey returns the first key of a call's arguments.
+func firstKey(args []any) string {
+	if name, is := args[0].(*string); is {
+		return *name
+	}
+	return fmt.Sprint(args[0])
 }
 
 // isThere reports whether err says that the library that was to be loaded is there. One is
@@ -120,7 +131,7 @@ func (l *library) call(ctx context.Context, client redis.UniversalClient, functi
 	err := client.Process(ctx, cmd)
 	for try := 1; isMissing(err) && try < tries; try++ {
 		cmd = newCall()
-		err = l.loadAndCall(ctx, client, fmt.Sprint(args[0]), cmd)
+		err = l.loadAndCall(ctx, client, firstKey(args), cmd)
 		if cluster, is := client.(*redis.ClusterClient); is && err != nil && wasNotDone(err) {
 			// A slot moves, and the server that answers now may lack the library too.
 			if err := l.loadEverywhere(ctx, cluster); err != nil {

@@ -137,3 +137,20 @@ func TestWhatACarefulAnswerSaysIsReadWhole(t *testing.T) {
 		})
 	}
 }
+
+// The library is loaded where the first key of a call is, however the call names it.
+func TestTheFirstKeyOfACallIsTheNameOfALog(t *testing.T) {
+	stack, err := rules.ParseStack([]string{"1/s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := []*item{{name: "stint:a", rules: stack, cost: 1}, {name: "stint:b", rules: stack, cost: 1}}
+	for form, call := range map[string]callForm{"decide": decideCall, "reserve": reserveCall} {
+		if _, args := call.arguments("", items); firstKey(args) != "stint:a" {
+			t.Errorf("%s: the first key is %q", form, firstKey(args))
+		}
+	}
+	if got := firstKey([]any{"stint:c", 1}); got != "stint:c" {
+		t.Errorf("the first key of a text is %q", got)
+	}
+}
