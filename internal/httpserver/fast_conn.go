@@ -1,7 +1,9 @@
 package httpserver
 
 import (
+	"errors"
 	"io"
+	"net"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -183,10 +185,15 @@ func (c *conn) sendAnswers() error {
 	return err
 }
 
-// SetReadDeadline sets the deadline of the plain version.
+// SetReadDeadline sets the deadline of the plain version. Where the connection was closed
+// before anything came, Read says so, and not as a failure.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.fast.timed = time.Time{}
-	return c.Conn.SetReadDeadline(t)
+	err := c.Conn.SetReadDeadline(t)
+	if !c.isUsed && errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
 }
 
 // SetWriteDeadline sets the deadline of the plain version.
