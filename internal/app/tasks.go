@@ -122,9 +122,10 @@ func (a *App) tasks() []task {
 // gatherHugePages keeps the memory of a node with many keys in huge pages, until the system is
 // known to have none.
 func gatherHugePages(log *slog.Logger) func(context.Context) {
+	var memory machine.HugePages
 	return func(ctx context.Context) {
 		for pause(ctx, hugePageInterval) {
-			switch err := machine.GatherHugePages(ctx); {
+			switch err := memory.Gather(ctx); {
 			case errors.Is(err, machine.ErrNoHugePages):
 				log.Debug("memory stays in pages of the usual size", "reason", err)
 				return

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"strings"
 	"time"
@@ -21,24 +23,31 @@ const (
 	// few keys has less, and is left alone.
 	looseFrom = 64 << 20
 	// gatheredAtOnce and gatherPause bound what gathering takes from the checks: some 3 ms of
-	// one core for each piece, during which only who reads a page of it waits, and less.
+	// one core for each piece, during which a new page waits for no more than one huge page.
 	gatheredAtOnce = 16 << 20
 	gatherPause    = 20 * time.Millisecond
-	// maxHugePage is the largest size of a huge page that this is for. Where usual pages have
-	// 64 KiB, huge ones have half a gigabyte.
+	// maxHugePage is the largest size of a huge page that this is for, that of a system whose
+	// usual ones have 16 KiB. Where these have 64 KiB, huge ones have half a gigabyte.
 	maxHugePage = 32 << 20
 )
 
-// GatherHugePages has the kernel gather memory of this process into huge pages, as far as at most
-// an eighth of each is not in use: so much more memory it takes. What cannot be gathered now may
-// be the next time. The error wraps ErrNoHugePages where there never will be any.
+// HugePages has the kernel gather memory of this process into huge pages. The zero value is
+// ready.
 //
 // The processor finds an address in a few thousand usual pages quickly, those of 8 MB, and looks
 // into the page tables for others: several reads from memory, on a virtual machine many; see
 // BenchmarkReads, and "10,000,000 keys" of make bench. A kernel whose setting is "always" gives a
 // process that grows huge pages by itself. Where it is "madvise" Go asks for none, since the
 // kernel then also fills those that are hardly in use.
-func GatherHugePages(ctx context.Context) error {
+type HugePages struct {
+	left int64 // what the last time left in usual pages, which is not tried again and again
+}
+
+// Gather gathers what is in usual pages and worth it, as far as at most an eighth of each huge
+// page is not in use: memory grows by a seventh at worst. It does nothing while Go's memory is
+// near its limit, and tries what it has left once more when looseFrom has come. The error wraps
+// ErrNoHugePages where there never will be any.
+func (h *HugePages) Gather(ctx context.Context) error {
 	size, err := hugePageSize("/sys/kernel/mm/transparent_hugepage")
 	if err != nil {
 		return err
@@ -46,22 +55,21 @@ func GatherHugePages(ctx context.Context) error {
 	if err := canGather(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNoHugePages, err)
 	}
-	file, err := os.Open("/proc/self/smaps")
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrNoHugePages, err)
-	}
-	defer file.Close()
-	regions, err := readRegions(file)
+	regions, loose, err := ownRegions()
 	if err != nil {
 		return err
 	}
-	loose := int64(0)
-	for _, r := range regions {
-		loose += r.resident - r.huge
-	}
-	if loose < looseFrom {
+	if h.left = min(h.left, loose); loose < h.left+looseFrom || isNearLimit() {
 		return nil
 	}
+	err = gatherIn(ctx, regions, size)
+	if _, left, unread := ownRegions(); unread == nil {
+		h.left = left
+	}
+	return err
+}
+
+func gatherIn(ctx context.Context, regions []region, size uintptr) error {
 	for _, r := range regions {
 		if r.resident-r.huge < int64(size) {
 			continue
@@ -82,6 +90,28 @@ func GatherHugePages(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// isNearLimit reports whether Go has taken three quarters of its memory limit. What the kernel
+// adds to huge pages does not count there.
+func isNearLimit() bool {
+	taken := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(taken)
+	return taken[0].Value.Uint64()-taken[1].Value.Uint64() > uint64(debug.SetMemoryLimit(-1))/4*3 //nolint:gosec // not negative
+}
+
+// ownRegions returns the regions of the process, and how much of them is in usual pages.
+func ownRegions() (regions []region, loose int64, err error) {
+	file, err := os.Open("/proc/self/smaps")
+	if err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", ErrNoHugePages, err)
+	}
+	defer file.Close()
+	regions, err = readRegions(file)
+	for _, r := range regions {
+		loose += r.resident - r.huge
+	}
+	return regions, loose, err
 }
 
 // hugePageSize returns the size of a huge page by the kernel's settings in a folder.
@@ -150,9 +180,10 @@ func readRegions(from io.Reader) ([]region, error) {
 // runs calls gather with each stretch of huge pages that are worth it, at most gatheredAtOnce at
 // a time.
 func (r region) runs(size, page uintptr, inUse func(start uintptr, pages []byte) error, gather func(start, length uintptr) error) error {
-	pages := make([]byte, gatheredAtOnce/page)
-	for at := (r.start + size - 1) / size * size; at+size <= r.end; at += gatheredAtOnce {
-		length := min(gatheredAtOnce, (r.end-at)/size*size)
+	piece := max(gatheredAtOnce, size)
+	pages := make([]byte, piece/page)
+	for at := (r.start + size - 1) / size * size; at+size <= r.end; at += piece {
+		length := min(piece, (r.end-at)/size*size)
 		known := pages[:length/page]
 		if err := inUse(at, known); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"runtime"
@@ -11,12 +12,7 @@ import (
 // own returns how many bytes of the process's own memory there are, and in huge pages.
 func own(t *testing.T) (resident, huge int64) {
 	t.Helper()
-	file, err := os.Open("/proc/self/smaps")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	regions, err := readRegions(file)
+	regions, _, err := ownRegions()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,18 +22,14 @@ func own(t *testing.T) (resident, huge int64) {
 	return resident, huge
 }
 
-// gatherAll gathers, and reports false where the system has no huge pages.
+// gatherAll gathers, and reports false where the system has no huge pages, or none to give now.
 func gatherAll(t *testing.T) bool {
 	t.Helper()
-	err := GatherHugePages(t.Context())
-	if errors.Is(err, ErrNoHugePages) {
-		t.Logf("on this system %v", err)
-		return false
-	}
+	err := new(HugePages).Gather(t.Context())
 	if err != nil {
-		t.Fatal(err)
+		t.Logf("on this system %v", err)
 	}
-	return true
+	return err == nil
 }
 
 func TestMemoryInUseIsGatheredAndKeepsItsContent(t *testing.T) {
@@ -83,6 +75,31 @@ func TestMemoryThatIsNotInUseIsNotTaken(t *testing.T) {
 	runtime.KeepAlive(pieces)
 }
 
+// What was left is not tried again, and near the limit of Go's memory nothing is.
+func TestGatheringEnds(t *testing.T) {
+	data := make([]byte, 3*looseFrom)
+	for i := range data {
+		data[i] = 1
+	}
+	_, before := own(t)
+	tried := HugePages{left: 1 << 50} // and so all that there is
+	if err := tried.Gather(t.Context()); err != nil && !errors.Is(err, ErrNoHugePages) {
+		t.Error(err)
+	}
+	limit := debug.SetMemoryLimit(4 * looseFrom)
+	if err := new(HugePages).Gather(t.Context()); err != nil && !errors.Is(err, ErrNoHugePages) {
+		t.Error(err)
+	}
+	debug.SetMemoryLimit(limit)
+	// Where the setting is always, the kernel gathers beside.
+	if enabled, _ := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled"); !bytes.Contains(enabled, []byte("[always]")) {
+		if _, after := own(t); after > before+8<<20 {
+			t.Errorf("%d MB were in huge pages and are %d", before>>20, after>>20)
+		}
+	}
+	runtime.KeepAlive(data)
+}
+
 // BenchmarkReads reads a gigabyte at random, each time where the read before says, with its
 // memory in usual and in huge pages.
 func BenchmarkReads(b *testing.B) {
@@ -95,7 +112,7 @@ func BenchmarkReads(b *testing.B) {
 	for _, pages := range []string{"usual", "huge"} {
 		b.Run(pages, func(b *testing.B) {
 			if pages == "huge" {
-				if err := GatherHugePages(b.Context()); err != nil {
+				if err := new(HugePages).Gather(b.Context()); err != nil {
 					b.Fatal(err)
 				}
 			}

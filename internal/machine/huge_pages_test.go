@@ -71,6 +71,16 @@ func TestTheKernelsSettingDecidesWhetherThereAreHugePages(t *testing.T) {
 // Only what is nearly whole is gathered, in pieces of a limited size.
 func TestOnlyHugePagesThatAreInUseAreGathered(t *testing.T) {
 	const size, page = 2 << 20, 4 << 10
+	calls := 0
+	all := func(_ uintptr, pages []byte) error {
+		for i := range pages {
+			pages[i] = 1
+		}
+		return nil
+	}
+	if err := (region{end: 96 << 20}).runs(32<<20, 16<<10, all, func(uintptr, uintptr) error { calls++; return nil }); err != nil || calls != 3 {
+		t.Errorf("three huge pages that are larger than a piece were gathered in %d, %v", calls, err)
+	}
 	for name, test := range map[string]struct {
 		start, end uintptr
 		missing    []uintptr // from these addresses on 65 pages are not in use

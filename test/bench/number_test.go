@@ -112,7 +112,7 @@ func checkCost(b *testing.B, number, policies, blocked int) (usual, huge float64
 		return least
 	}
 	usual = least()
-	if err := machine.GatherHugePages(b.Context()); err != nil && !errors.Is(err, machine.ErrNoHugePages) {
+	if err := new(machine.HugePages).Gather(b.Context()); err != nil && !errors.Is(err, machine.ErrNoHugePages) {
 		b.Logf("some memory stays in usual pages: %v", err)
 	}
 	return usual, least()
