@@ -137,7 +137,7 @@ func TestRefusedFurtherKeysAndOwnLimitsOutlastAFlood(t *testing.T) {
 	}
 }
 
-func TestMemoryIsGatheredIntoHugePagesUnlessItIsNotToBe(t *testing.T) {
+func TestHugePagesCanBeSwitchedOff(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, "false": false} {
 		a := startApp(t, "--huge-pages", value)
 		if got := slices.ContainsFunc(a.tasks(), func(t task) bool { return t.name == "huge pages" }); got != want {

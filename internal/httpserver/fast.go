@@ -116,7 +116,7 @@ func (f *fastServer) forget(c *conn) {
 	delete(f.open, c)
 }
 
-// conn has a connection of FramingConn answer the usual requests.
+// conn has a connection of FramingListener answer the usual requests.
 func (f *fastServer) conn(c net.Conn) net.Conn {
 	var inner *conn
 	switch c := c.(type) {

@@ -213,7 +213,7 @@ func TestABusyConnectionKeepsItsDeadlinesAheadWithoutSettingThemEachTime(t *test
 		return left > 0 && answerFast(c)
 	}}})
 	plain := &timedConn{}
-	c := newFastServer(s).conn(FramingConn(plain))
+	c := newFastServer(s).conn(newConn(plain))
 	before := time.Now()
 	if err := c.SetReadDeadline(before.Add(time.Millisecond)); err != nil { // as fasthttp does for the first request
 		t.Fatal(err)

@@ -50,9 +50,6 @@ func (l *listener) Close() error {
 	return err
 }
 
-// FramingConn is FramingListener for one connection.
-func FramingConn(c net.Conn) net.Conn { return newConn(c).shown() }
-
 func newConn(c net.Conn) *conn { return &conn{Conn: c, framer: framer{length: -1}} }
 
 // shown returns the connection as fasthttp is to see it.

@@ -2,9 +2,11 @@ package httpserver
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,47 +92,57 @@ func firstAnswer(c net.Conn, after time.Duration) string {
 	return string(answer.Body())
 }
 
-// Of a connection that is closed so, nothing is logged as a failed request.
+// Of a connection that is closed so, with TLS before it has spoken too, nothing is logged as a
+// failed request.
 func TestAConnectionOnWhichNothingComesIsNoFailedRequest(t *testing.T) {
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	reading := make(chan bool, 1)
-	l := FramingListener(signalingListener{inner, reading})
-	failed := make(chan error, 1)
-	server := &fasthttp.Server{ReadTimeout: ReadTimeout, ErrorHandler: func(_ *fasthttp.RequestCtx, err error) { failed <- err }}
-	there, err := net.Dial("tcp", inner.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer there.Close()
-	here, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.ServeConn(here) }()
-	<-reading
-	unused := &l.(*listener).unused
-	unused.mu.Lock()
-	for c := range unused.accepted {
-		unused.accepted[c] = time.Now().Add(-time.Minute)
-	}
-	unused.mu.Unlock()
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-	if got := firstAnswer(there, 0); got != "" {
-		t.Errorf("the client got %q", got)
-	}
-	if err := <-served; err != nil && !errors.Is(err, io.EOF) {
-		t.Error(err)
-	}
-	select {
-	case err := <-failed:
-		t.Errorf("a request failed: %v", err)
-	default:
+	secure := httptest.NewTLSServer(nil)
+	secure.Close()
+	for name, wrap := range map[string]func(net.Listener) net.Listener{
+		"plain": func(l net.Listener) net.Listener { return l },
+		"TLS":   func(l net.Listener) net.Listener { return tls.NewListener(l, secure.TLS) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inner, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			reading := make(chan bool, 1)
+			l := FramingListener(wrap(signalingListener{inner, reading}))
+			failed := make(chan error, 1)
+			server := &fasthttp.Server{ReadTimeout: ReadTimeout, ErrorHandler: func(_ *fasthttp.RequestCtx, err error) { failed <- err }}
+			there, err := net.Dial("tcp", inner.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer there.Close()
+			here, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			served := make(chan error, 1)
+			go func() { served <- server.ServeConn(here) }()
+			<-reading
+			unused := &l.(*listener).unused
+			unused.mu.Lock()
+			for c := range unused.accepted {
+				unused.accepted[c] = time.Now().Add(-time.Minute)
+			}
+			unused.mu.Unlock()
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			if got := firstAnswer(there, 0); got != "" {
+				t.Errorf("the client got %q", got)
+			}
+			if err := <-served; err != nil && !errors.Is(err, io.EOF) {
+				t.Error(err)
+			}
+			select {
+			case err := <-failed:
+				t.Errorf("a request failed: %v", err)
+			default:
+			}
+		})
 	}
 }
 
@@ -151,6 +163,9 @@ type signalingConn struct {
 }
 
 func (c signalingConn) Read(p []byte) (int, error) {
-	c.reading <- true
+	select {
+	case c.reading <- true:
+	default: // it has been said
+	}
 	return c.Conn.Read(p)
 }

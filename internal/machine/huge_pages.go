@@ -22,10 +22,10 @@ const (
 	// looseFrom is how much memory in usual pages is worth gathering, in bytes. A node with
 	// few keys has less, and is left alone.
 	looseFrom = 64 << 20
-	// gatheredAtOnce and gatherPause bound what gathering takes from the checks: some 3 ms of
-	// one core for each piece, during which a new page waits for no more than one huge page.
+	// gatheredAtOnce and gatherShare bound what gathering takes from the checks: one part in so
+	// many of one core, in pieces of 3 to 20 ms. A new page waits for one huge page at most.
 	gatheredAtOnce = 16 << 20
-	gatherPause    = 20 * time.Millisecond
+	gatherShare    = 8
 	// maxHugePage is the largest size of a huge page that this is for, that of a system whose
 	// usual ones have 16 KiB. Where these have 64 KiB, huge ones have half a gigabyte.
 	maxHugePage = 32 << 20
@@ -75,13 +75,14 @@ func gatherIn(ctx context.Context, regions []region, size uintptr) error {
 			continue
 		}
 		err := r.runs(size, uintptr(os.Getpagesize()), pagesInUse, func(start, length uintptr) error {
+			began := time.Now()
 			if err := gather(start, length); err != nil {
 				return err
 			}
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
-			case <-time.After(gatherPause):
+			case <-time.After((gatherShare - 1) * time.Since(began)):
 				return nil
 			}
 		})
@@ -162,17 +163,20 @@ func readRegions(from io.Reader) ([]region, error) {
 		if !isOwn || len(fields) < 2 {
 			continue
 		}
-		r := &all[len(all)-1]
-		for name, into := range map[string]*int64{"Rss:": &r.resident, "AnonHugePages:": &r.huge} {
-			if fields[0] != name {
-				continue
-			}
-			kB, err := strconv.ParseInt(fields[1], 10, 64)
-			if err != nil {
-				return nil, fmt.Errorf("%s %q: %w", name, fields[1], err)
-			}
-			*into = kB << 10
+		var into *int64
+		switch r := &all[len(all)-1]; fields[0] {
+		case "Rss:":
+			into = &r.resident
+		case "AnonHugePages:":
+			into = &r.huge
+		default:
+			continue
 		}
+		kB, err := strconv.ParseInt(fields[1], 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s %q: %w", fields[0], fields[1], err)
+		}
+		*into = kB << 10
 	}
 	return all, lines.Err()
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
@@ -58,5 +59,34 @@ func TestOnAClusterKeysOfOneSlotAreDecidedTogetherAndOthersAreNot(t *testing.T) 
 		if results[0].Allowed != want || results[1].Allowed != want {
 			t.Errorf("keys of one slot: got %+v, want them allowed: %v", results[:2], want)
 		}
+	}
+}
+
+// A Cluster that has lost its functions gets them where the keys are: no question goes to a
+// server that has to point to another one.
+func TestAClusterWithoutFunctionsGetsThemWhereTheKeysAre(t *testing.T) {
+	c := servers.Cluster(t)
+	log, err := redislog.Open(c.URL, redislog.Options{Timeout: 20 * time.Second})
+	must(t, err)
+	t.Cleanup(func() { log.Close() })
+	p := policy(t, 1, "100/1h")
+	askAll := func() {
+		t.Helper()
+		for i := range 20 {
+			if r := ask(t.Context(), log, p, fmt.Sprint("token:", i), 1); r.Err != nil || !r.Allowed {
+				t.Fatalf("key %d is answered %+v", i, r)
+			}
+		}
+	}
+	askAll()
+	moved := c.ErrorsSaid("MOVED")
+	for range 3 {
+		for _, client := range c.Clients[:servers.Primaries] {
+			must(t, client.FunctionFlush(t.Context()).Err())
+		}
+		askAll()
+	}
+	if more := c.ErrorsSaid("MOVED") - moved; more > 0 {
+		t.Errorf("%d questions went to a server that does not have the key", more)
 	}
 }
