@@ -19,6 +19,7 @@ type networkTree[V any] struct {
 type networkGroup[V any] struct {
 	bits    string // of each network, its bitsID
 	entries []*entry[V]
+	first   [1]*entry[V] // the memory of entries where there is one, as in most groups
 }
 
 // bitsID numbers the first n bits of b, n being 0 to 7, by a leading 1 and
@@ -80,11 +81,14 @@ func (t *networkTree[V]) set(e *entry[V]) {
 	}
 	at := placeOf(e.pattern.network)
 	if group == nil {
-		group = &networkGroup[V]{}
+		group = new(networkGroup[V])
+		group.entries = group.first[:0]
 		t.family(e.pattern.network).set(string(at.bytes[:at.whole]), group)
 	}
 	group.bits += string([]byte{at.id()})
-	group.entries = append(group.entries, e)
+	if group.entries = append(group.entries, e); len(group.entries) == 2 {
+		group.first[0] = nil // or it would keep what has been deleted
+	}
 	t.size++
 }
 

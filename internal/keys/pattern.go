@@ -119,7 +119,7 @@ func (p Parser) addressPattern(text, value string) (Pattern, error) {
 		if err := refuseHostBits("pattern", text, network); err != nil {
 			return Pattern{}, err
 		}
-		return networkPattern(network, false), nil
+		return networkPattern(text, network, false), nil
 	}
 	addr, err := parseAddr("pattern", text, value)
 	if err != nil {
@@ -127,13 +127,14 @@ func (p Parser) addressPattern(text, value string) (Pattern, error) {
 	}
 	if addr.Is6() && p.ipv6Bits() < 128 {
 		network, _ := addr.Prefix(p.ipv6Bits()) // 1 to 128 bits never fail
-		return networkPattern(network, true), nil
+		return networkPattern(text, network, true), nil
 	}
-	return networkPattern(netip.PrefixFrom(addr, addr.BitLen()), false), nil
+	return networkPattern(text, netip.PrefixFrom(addr, addr.BitLen()), false), nil
 }
 
-func networkPattern(network netip.Prefix, widened bool) Pattern {
-	// One allocation: a node that starts reads a million of these.
+// networkPattern returns the pattern of a network. given is how it may have been spelled, which
+// is kept if it is the canonical spelling: a node that starts reads a million of these.
+func networkPattern(given string, network netip.Prefix, widened bool) Pattern {
 	var buffer [64]byte
 	text := append(buffer[:0], "ip:"...)
 	if network.Addr().Is4() && network.IsSingleIP() {
@@ -141,7 +142,10 @@ func networkPattern(network netip.Prefix, widened bool) Pattern {
 	} else {
 		text = network.AppendTo(text)
 	}
-	return Pattern{kind: Network, text: string(text), network: network, widened: widened}
+	if string(text) != given {
+		given = string(text)
+	}
+	return Pattern{kind: Network, text: given, network: network, widened: widened}
 }
 
 // NetworkPattern returns the pattern of a network, host bits cleared and
@@ -150,7 +154,7 @@ func NetworkPattern(network netip.Prefix) Pattern {
 	if !network.IsValid() {
 		return Pattern{}
 	}
-	return networkPattern(unmapPrefix(network).Masked(), false)
+	return networkPattern("", unmapPrefix(network).Masked(), false)
 }
 
 // meantNetwork guesses the CIDR behind "10.1*", "10.1.*" or "2001:db8:*", for
@@ -222,9 +226,9 @@ func PatternOf(k Key) Pattern {
 	}
 	counted, err := netip.ParsePrefix(strings.TrimPrefix(k.text, "ip:"))
 	if err != nil { // an address: it is counted by itself
-		return networkPattern(k.network, false)
+		return networkPattern(k.text, k.network, false)
 	}
-	return networkPattern(counted, false)
+	return networkPattern(k.text, counted, false)
 }
 
 // Unreadable returns a pattern that selects no key and has the text of a stored one that

@@ -39,8 +39,6 @@ type dialect struct {
 	using string
 	// middle is Middle.
 	middle func(t *Tx, table string) (column string, middle any, err error)
-	// hasDearColumns says that a row is read quicker as one text than by its columns.
-	hasDearColumns bool
 	// longStatements lets the statements of a transaction take longer than
 	// others, "" where none is limited.
 	longStatements string

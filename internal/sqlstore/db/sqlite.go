@@ -19,13 +19,12 @@ var sqlite = dialect{
 	countTables: "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = $1",
 	// SQLite finds a numbered parameter by walking over all before it, so that
 	// a long statement costs by the square.
-	importBatch:    16,
-	using:          " INDEXED BY ",
-	middle:         sqliteMiddle,
-	hasDearColumns: true,
-	open:           openSQLite,
-	classify:       classifySQLite,
-	migrator:       sqliteMigrator,
+	importBatch: 16,
+	using:       " INDEXED BY ",
+	middle:      sqliteMiddle,
+	open:        openSQLite,
+	classify:    classifySQLite,
+	migrator:    sqliteMigrator,
 }
 
 // sqliteReaders is how many queries run beside the one writer.

@@ -121,9 +121,6 @@ func Using(t *Tx, index string) string {
 	return t.store.place.dialect.using + index
 }
 
-// HasDearColumns reports whether a row is read quicker as one text than by its columns.
-func HasDearColumns(t *Tx) bool { return t.store.place.dialect.hasDearColumns }
-
 // ImportBatch returns how many rows one statement of an import should insert.
 func (t *Tx) ImportBatch() int { return t.store.place.dialect.importBatch }
 

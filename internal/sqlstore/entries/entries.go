@@ -13,9 +13,7 @@ import (
 )
 
 const (
-	// activeFields are those of entries that have not ended.
-	activeFields = `id, kind, pattern, reason, author, source, policy_id, level, created_at, expires_at, revision, scope`
-	EntryFields  = activeFields + `, ended_at, ended_by`
+	EntryFields = `id, kind, pattern, reason, author, source, policy_id, level, created_at, expires_at, revision, scope, ended_at, ended_by`
 
 	intoEntries = `INSERT INTO entries (id, kind, pattern, low, high, reason, author, source, policy_id, level, created_at, expires_at, revision, scope, place) `
 	// entryInserts is the number of columns that intoEntries fills.
@@ -43,7 +41,6 @@ UPDATE entries SET place = id WHERE kind = 'block' AND place = scope AND expires
 // EntryScanner reads rows of entries. It keeps one copy of a text that many
 // rows in a row share, as the reasons and authors of an import do.
 type EntryScanner struct {
-	active         bool // the rows have activeFields only
 	reason, author string
 	known          string // the scope of the row before
 
@@ -61,13 +58,9 @@ func (s *EntryScanner) Scan(r db.Row) (*blocks.Entry, error) {
 }
 
 func (s *EntryScanner) into(e *blocks.Entry, r db.Row) error {
-	columns := [...]any{&e.ID, &s.kind, &s.pattern, &e.Reason, &e.Author, &s.source, &e.PolicyID, &s.level,
-		&s.created, &s.expires, &e.Revision, &s.scope, &s.ended, &e.EndedBy}
-	wanted := columns[:]
-	if s.active {
-		wanted = columns[:len(columns)-2]
-	}
-	if err := r.Scan(wanted...); err != nil {
+	err := r.Scan(&e.ID, &s.kind, &s.pattern, &e.Reason, &e.Author, &s.source, &e.PolicyID, &s.level,
+		&s.created, &s.expires, &e.Revision, &s.scope, &s.ended, &e.EndedBy)
+	if err != nil {
 		return err
 	}
 	return s.fill(e)

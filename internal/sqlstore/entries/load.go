@@ -2,7 +2,6 @@ package entries
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"sync"
 
@@ -13,7 +12,7 @@ import (
 
 const (
 	// The plus, and the text that is appended, keep indexes out: nearly every row is wanted.
-	loadActive = `SELECT %s FROM entries WHERE place || '' = scope AND +expires_at > $1`
+	loadActive = `SELECT ` + packedFields + ` FROM entries WHERE place || '' = scope AND +expires_at > $1`
 	loadSince  = `SELECT ` + EntryFields + ` FROM entries WHERE revision > $1`
 )
 
@@ -36,24 +35,19 @@ func (t Tx) Changes(since, count int64) iter.Seq2[*blocks.Entry, error] {
 // node that starts is not ready before it has read them all, and most of the
 // time goes into making Go's values of the database's.
 func (t Tx) loadActive(yield func(*blocks.Entry, error) bool) {
-	fields, newScanner := activeFields, func() scanner { return &EntryScanner{active: true} }
-	if db.HasDearColumns(t.Tx) {
-		fields, newScanner = packedFields, func() scanner { return new(packedScanner) }
-	}
-	query := fmt.Sprintf(loadActive, fields)
 	second, column, middle, err := t.halves()
 	if err != nil {
 		yield(nil, err)
 		return
 	}
 	if second == nil {
-		gather(t.Context(), []part{{t.Tx, query, []any{db.ToMS(t.Now)}, newScanner()}}, yield)
+		gather(t.Context(), []part{{t.Tx, loadActive, []any{db.ToMS(t.Now)}, new(packedScanner)}}, yield)
 		return
 	}
 	defer second.Rollback()
 	gather(t.Context(), []part{
-		{t.Tx, query + ` AND ` + column + ` < $2`, []any{db.ToMS(t.Now), middle}, newScanner()},
-		{second, query + ` AND ` + column + ` >= $2`, []any{db.ToMS(t.Now), middle}, newScanner()},
+		{t.Tx, loadActive + ` AND ` + column + ` < $2`, []any{db.ToMS(t.Now), middle}, new(packedScanner)},
+		{second, loadActive + ` AND ` + column + ` >= $2`, []any{db.ToMS(t.Now), middle}, new(packedScanner)},
 	}, yield)
 }
 

@@ -2,31 +2,32 @@ package entries
 
 import (
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// Fast path. Plain version: EntryScanner, which reads a row column by column, as it does on
-// Postgres; TestAPackedRowIsReadLikeItsColumns compares the two. Benchmark:
-// BenchmarkCatalogLoad/sqlite, 1.5 seconds for a million blocks in place of 2.1.
+// Fast path. Plain version: EntryScanner, which reads a row column by column, as every other
+// query does; TestAPackedRowIsReadLikeItsColumns compares the two. Benchmark:
+// BenchmarkCatalogLoad, 0.85 of the time on SQLite and 0.8 on Postgres.
 //
-// The driver of SQLite takes its locks and makes a value of Go's for each column of each row, so
-// that one text with all columns is cheaper than the columns.
+// The drivers make a value of Go's for each column of each row, the one of SQLite under its
+// locks, so that one text with all columns is cheaper than the columns.
 
-// packedFields is one text with activeFields: the numbers, the lengths of the texts in bytes, each
-// with a space behind it, and the texts.
-const packedFields = `concat_ws(' ', policy_id, level, created_at, expires_at, revision,
-	octet_length(id), octet_length(kind), octet_length(source), octet_length(scope), octet_length(pattern), octet_length(reason), octet_length(author), '')
-	|| id || kind || source || scope || pattern || reason || author`
+// packedFields is one text with the fields of an entry that has not ended, each with a space behind it: numbers, the lengths
+// in bytes of the texts that may have spaces themselves, and texts. The kind, the source and the
+// scope are single words. A length costs as much as a column, so the author, which is the last,
+// has none.
+const packedFields = `concat_ws(' ', policy_id, level, created_at, expires_at, revision, octet_length(id), octet_length(pattern), octet_length(reason),
+	kind, id, pattern, reason, source, scope, author)`
 
 // packedScanner reads rows of packedFields.
 type packedScanner struct {
 	EntryScanner
 	row  string
 	rest string // of the row
+	bad  bool   // the row is not of that form
 }
 
 var errPacked = errors.New("a row of entries has lengths that are not those of its texts")
@@ -36,37 +37,59 @@ func (s *packedScanner) Scan(r db.Row) (*blocks.Entry, error) {
 	if err := r.Scan(&s.row); err != nil {
 		return nil, err
 	}
-	var numbers [5 + 7]int64
-	s.rest = s.row
-	for i := range numbers {
-		text, rest, isNumber := strings.Cut(s.rest, " ")
-		n, err := strconv.ParseInt(text, 10, 64)
-		if !isNumber || err != nil {
-			return nil, errPacked
-		}
-		numbers[i], s.rest = n, rest
-	}
-	total := 0
-	for _, length := range numbers[5:] {
-		total += int(length)
-	}
-	if total != len(s.rest) {
+	s.rest, s.bad = s.row, false
+	e := &blocks.Entry{PolicyID: s.number()}
+	s.level, s.created, s.expires, e.Revision = s.number(), s.number(), s.number(), s.number()
+	id, pattern, reason := s.number(), s.number(), s.number()
+	s.kind = s.word()
+	// What an entry keeps must not keep the row, and these two are kept together.
+	kept := strings.Clone(s.text(id + 1 + pattern))
+	if s.bad || kept[id] != ' ' {
 		return nil, errPacked
 	}
-	e := &blocks.Entry{PolicyID: numbers[0], Revision: numbers[4]}
-	s.level, s.created, s.expires = numbers[1], numbers[2], numbers[3]
-	// What an entry keeps must not keep the row.
-	e.ID = strings.Clone(s.text(numbers[5]))
-	s.kind, s.source = s.text(numbers[6]), s.text(numbers[7])
-	s.scope = cloneUnless(s.known, s.text(numbers[8]))
-	s.pattern = strings.Clone(s.text(numbers[9]))
-	e.Reason, e.Author = cloneUnless(s.reason, s.text(numbers[10])), cloneUnless(s.author, s.text(numbers[11]))
+	e.ID, s.pattern = kept[:id], kept[id+1:]
+	e.Reason = cloneUnless(s.reason, s.text(reason))
+	s.source, s.scope = s.word(), cloneUnless(s.known, s.word())
+	e.Author = cloneUnless(s.author, s.rest)
+	if s.bad {
+		return nil, errPacked
+	}
 	return e, s.fill(e)
 }
 
-// text returns the next text of the row.
-func (s *packedScanner) text(length int64) (text string) {
-	text, s.rest = s.rest[:length], s.rest[length:]
+// number returns the next field of the row, a number of up to 19 digits.
+func (s *packedScanner) number() (n int64) {
+	for i := range min(len(s.rest), 20) {
+		digit := int64(s.rest[i]) - '0'
+		switch {
+		case digit >= 0 && digit <= 9:
+			n = 10*n + digit
+			continue
+		case digit == ' '-'0' && i > 0 && n >= 0: // below 0 after more than an int64 has
+			s.rest = s.rest[i+1:]
+			return n
+		}
+		break
+	}
+	s.bad = true
+	return 0
+}
+
+// word returns the next field of the row, which has no space.
+func (s *packedScanner) word() string {
+	word, rest, found := strings.Cut(s.rest, " ")
+	s.rest, s.bad = rest, s.bad || !found
+	return word
+}
+
+// text returns the next field of the row, of so many bytes; "" where the row is bad.
+func (s *packedScanner) text(length int64) string {
+	if s.bad || length < 0 || length >= int64(len(s.rest)) || s.rest[length] != ' ' {
+		s.bad = true
+		return ""
+	}
+	text := s.rest[:length]
+	s.rest = s.rest[length+1:]
 	return text
 }
 
