@@ -36,6 +36,7 @@ const maxPatternLength = 2*MaxLength + 1
 // "asn:64500" or "country:NL", or "*". In a prefix pattern "\*" is a
 // literal star. A bare IPv6 address means the network that its client is
 // counted by, and Widened then reports true; write /128 for the one address.
+// The pattern of a network keeps text where that is its canonical spelling.
 // The error is an *Error and says what would be right.
 func (p Parser) Pattern(text string) (Pattern, error) {
 	if err := checkText("pattern", text, maxPatternLength); err != nil {

@@ -129,6 +129,9 @@ func TestAPackedRowIsReadLikeItsColumns(t *testing.T) {
 		}
 		f.Exec(t, `UPDATE entries SET policy_id = 7, level = 3, source = 'automatic', author = '' WHERE scope <> ''`)
 		f.Exec(t, `UPDATE entries SET source = 'another', author = 'a  b ' WHERE reason = ' '`)
+		// As in a backup that somebody has made up.
+		f.Exec(t, `UPDATE entries SET created_at = -1, level = -2, source = 'manual login' WHERE reason = ''`)
+		f.Exec(t, `UPDATE entries SET scope = 'login x', place = 'login x' WHERE reason = '12 34'`)
 		if !strings.HasPrefix(f.URL, "postgres") { // which keeps no NUL
 			f.Exec(t, `UPDATE entries SET reason = 'a' || char(0) || 'b' WHERE reason = 'with a NUL'`)
 		}

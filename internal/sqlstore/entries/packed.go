@@ -15,11 +15,11 @@ import (
 // The drivers make a value of Go's for each column of each row, the one of SQLite under its
 // locks, so that one text with all columns is cheaper than the columns.
 
-// packedFields is one text with the fields of an entry that has not ended, each with a space behind it: numbers, the lengths
-// in bytes of the texts that may have spaces themselves, and texts. The kind, the source and the
-// scope are single words. A length costs as much as a column, so the author, which is the last,
-// has none.
-const packedFields = `concat_ws(' ', policy_id, level, created_at, expires_at, revision, octet_length(id), octet_length(pattern), octet_length(reason),
+// packedFields is one text with the fields of an entry that has not ended, with spaces between them:
+// numbers, the lengths in bytes of the texts but for the first and the last, and the texts. The
+// kind, which comes first, has no space.
+const packedFields = `concat_ws(' ', policy_id, level, created_at, expires_at, revision,
+	octet_length(id), octet_length(pattern), octet_length(reason), octet_length(source), octet_length(scope),
 	kind, id, pattern, reason, source, scope, author)`
 
 // packedScanner reads rows of packedFields.
@@ -40,33 +40,40 @@ func (s *packedScanner) Scan(r db.Row) (*blocks.Entry, error) {
 	s.rest, s.bad = s.row, false
 	e := &blocks.Entry{PolicyID: s.number()}
 	s.level, s.created, s.expires, e.Revision = s.number(), s.number(), s.number(), s.number()
-	id, pattern, reason := s.number(), s.number(), s.number()
+	id, pattern, reason, source, scope := s.number(), s.number(), s.number(), s.number(), s.number()
 	s.kind = s.word()
-	// What an entry keeps must not keep the row, and these two are kept together.
-	kept := strings.Clone(s.text(id + 1 + pattern))
-	if s.bad || kept[id] != ' ' {
-		return nil, errPacked
-	}
-	e.ID, s.pattern = kept[:id], kept[id+1:]
+	texts := s.rest
+	e.ID, s.pattern = s.text(id), s.text(pattern)
 	e.Reason = cloneUnless(s.reason, s.text(reason))
-	s.source, s.scope = s.word(), cloneUnless(s.known, s.word())
+	s.source, s.scope = s.text(source), cloneUnless(s.known, s.text(scope))
 	e.Author = cloneUnless(s.author, s.rest)
 	if s.bad {
 		return nil, errPacked
+	}
+	// What an entry keeps must not keep the row. The pattern of an address keeps its text, in one
+	// piece with the id; others have a text of their own.
+	if strings.HasPrefix(s.pattern, "ip:") {
+		kept := strings.Clone(texts[:id+1+pattern])
+		e.ID, s.pattern = kept[:id], kept[id+1:]
+	} else {
+		e.ID, s.pattern = strings.Clone(e.ID), strings.Clone(s.pattern)
 	}
 	return e, s.fill(e)
 }
 
 // number returns the next field of the row, a number of up to 19 digits.
 func (s *packedScanner) number() (n int64) {
-	for i := range min(len(s.rest), 20) {
-		digit := int64(s.rest[i]) - '0'
+	digits, isNegative := strings.CutPrefix(s.rest, "-")
+	for i := range min(len(digits), 20) {
+		digit := int64(digits[i]) - '0'
 		switch {
 		case digit >= 0 && digit <= 9:
 			n = 10*n + digit
 			continue
 		case digit == ' '-'0' && i > 0 && n >= 0: // below 0 after more than an int64 has
-			s.rest = s.rest[i+1:]
+			if s.rest = digits[i+1:]; isNegative {
+				return -n
+			}
 			return n
 		}
 		break
