@@ -39,6 +39,9 @@ type dialect struct {
 	using string
 	// middle is Middle.
 	middle func(t *Tx, table string) (column string, middle any, err error)
+	// lengthsHold is the query for whether octet_length counts the bytes as which this program
+	// gets a text: a database may keep it in another encoding.
+	lengthsHold string
 	// longStatements lets the statements of a transaction take longer than
 	// others, "" where none is limited.
 	longStatements string

@@ -26,9 +26,11 @@ var postgres = dialect{
 	beforeMigration: "SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '30s', true)",
 	longStatements:  "SELECT set_config('statement_timeout', '15min', true)",
 	middle:          postgresMiddle,
-	open:            openPostgres,
-	classify:        classifyPostgres,
-	migrator:        postgresMigrator,
+	// A server converts no text from or to SQL_ASCII.
+	lengthsHold: "SELECT current_setting('server_encoding') = current_setting('client_encoding') OR 'SQL_ASCII' IN (current_setting('server_encoding'), current_setting('client_encoding'))",
+	open:        openPostgres,
+	classify:    classifyPostgres,
+	migrator:    postgresMigrator,
 }
 
 // postgresConnections bounds what one node takes of the server's connections.

@@ -22,6 +22,7 @@ var sqlite = dialect{
 	importBatch: 16,
 	using:       " INDEXED BY ",
 	middle:      sqliteMiddle,
+	lengthsHold: "SELECT encoding = 'UTF-8' FROM pragma_encoding",
 	open:        openSQLite,
 	classify:    classifySQLite,
 	migrator:    sqliteMigrator,

@@ -121,6 +121,12 @@ func Using(t *Tx, index string) string {
 	return t.store.place.dialect.using + index
 }
 
+// LengthsHold reports whether octet_length counts the bytes as which this program gets a text.
+func LengthsHold(t *Tx) (holds bool, err error) {
+	_, err = t.One(t.store.place.dialect.lengthsHold, nil, &holds)
+	return holds, err
+}
+
 // ImportBatch returns how many rows one statement of an import should insert.
 func (t *Tx) ImportBatch() int { return t.store.place.dialect.importBatch }
 

@@ -2,6 +2,7 @@ package entries
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"sync"
 
@@ -12,7 +13,7 @@ import (
 
 const (
 	// The plus, and the text that is appended, keep indexes out: nearly every row is wanted.
-	loadActive = `SELECT ` + packedFields + ` FROM entries WHERE place || '' = scope AND +expires_at > $1`
+	loadActive = `SELECT %s FROM entries WHERE place || '' = scope AND +expires_at > $1`
 	loadSince  = `SELECT ` + EntryFields + ` FROM entries WHERE revision > $1`
 )
 
@@ -35,19 +36,29 @@ func (t Tx) Changes(since, count int64) iter.Seq2[*blocks.Entry, error] {
 // node that starts is not ready before it has read them all, and most of the
 // time goes into making Go's values of the database's.
 func (t Tx) loadActive(yield func(*blocks.Entry, error) bool) {
+	arePacked, err := db.LengthsHold(t.Tx)
+	if err != nil {
+		yield(nil, err)
+		return
+	}
+	fields, newScanner := EntryFields, func() scanner { return new(EntryScanner) }
+	if arePacked {
+		fields, newScanner = packedFields, func() scanner { return new(packedScanner) }
+	}
+	query := fmt.Sprintf(loadActive, fields)
 	second, column, middle, err := t.halves()
 	if err != nil {
 		yield(nil, err)
 		return
 	}
 	if second == nil {
-		gather(t.Context(), []part{{t.Tx, loadActive, []any{db.ToMS(t.Now)}, new(packedScanner)}}, yield)
+		gather(t.Context(), []part{{t.Tx, query, []any{db.ToMS(t.Now)}, newScanner()}}, yield)
 		return
 	}
 	defer second.Rollback()
 	gather(t.Context(), []part{
-		{t.Tx, loadActive + ` AND ` + column + ` < $2`, []any{db.ToMS(t.Now), middle}, new(packedScanner)},
-		{second, loadActive + ` AND ` + column + ` >= $2`, []any{db.ToMS(t.Now), middle}, new(packedScanner)},
+		{t.Tx, query + ` AND ` + column + ` < $2`, []any{db.ToMS(t.Now), middle}, newScanner()},
+		{second, query + ` AND ` + column + ` >= $2`, []any{db.ToMS(t.Now), middle}, newScanner()},
 	}, yield)
 }
 

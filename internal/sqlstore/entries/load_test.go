@@ -2,7 +2,11 @@ package entries_test
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"net/url"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -158,6 +162,65 @@ func TestAPackedRowIsReadLikeItsColumns(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A database may keep texts in another encoding, in which they have other lengths.
+func TestBlocksAreLoadedFromADatabaseInAnotherEncoding(t *testing.T) {
+	urls := map[string]func(t *testing.T) string{
+		"SQLite": func(t *testing.T) string {
+			path := filepath.Join(t.TempDir(), "stint.db")
+			file, err := sql.Open("sqlite", path)
+			if err == nil {
+				_, err = file.ExecContext(t.Context(), "PRAGMA encoding = 'UTF-16le'; CREATE TABLE other (a); DROP TABLE other")
+			}
+			if err := errors.Join(err, file.Close()); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		},
+		"Postgres": func(t *testing.T) string {
+			f := storetest.OpenPostgres(t)
+			u, err := url.Parse(f.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := strings.TrimPrefix(u.Path, "/") + "_latin1"
+			f.Exec(t, "CREATE DATABASE "+name+" ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+			raw := f.Raw(t)
+			t.Cleanup(func() {
+				if _, err := raw.ExecContext(context.Background(), "DROP DATABASE "+name); err != nil {
+					t.Error(err)
+				}
+			})
+			values := u.Query()
+			values.Set("client_encoding", "UTF8")
+			u.Path, u.RawQuery = "/"+name, values.Encode()
+			return u.String()
+		},
+	}
+	for database, urlOf := range urls {
+		t.Run(database, func(t *testing.T) {
+			f := storetest.Open(t, urlOf(t))
+			b := storetest.NewBlock(t, "user:zoë", time.Time{})
+			b.Reason = "für  immer"
+			want := storetest.AddEntry(t, f, b, blocks.Fail).Entry
+			count := 0
+			err := f.EachChange(t.Context(), 0, func(ch catalog.Changes) error {
+				for got, err := range ch.Entries {
+					if err != nil {
+						return err
+					}
+					if count++; got.ID != want.ID || got.Pattern != b.Pattern || got.Reason != b.Reason {
+						t.Errorf("loaded %+v, want %+v", got, want)
+					}
+				}
+				return nil
+			})
+			if err != nil || count != 1 {
+				t.Fatalf("loaded %d entries: %v", count, err)
+			}
+		})
+	}
 }
 
 func TestAnEntryThatCannotBeReadLosesNoOther(t *testing.T) {

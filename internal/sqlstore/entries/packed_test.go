@@ -2,6 +2,7 @@ package entries
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 )
 
@@ -38,6 +39,20 @@ func TestARowThatIsNotPackedIsRefusedAndNotGuessed(t *testing.T) {
 	} {
 		if e, err := new(packedScanner).Scan(row); !errors.Is(err, errPacked) {
 			t.Errorf("%s is read as %+v, %v", what, e, err)
+		}
+	}
+}
+
+func TestANumberOfAPackedRowIsReadLikeAnyOther(t *testing.T) {
+	for _, text := range []string{
+		"0", "7", "-1", "007", "9223372036854775807", "-9223372036854775808",
+		"", "-", "--1", "1-", "a", "9223372036854775808", "-9223372036854775809", "9999999999999999999", "18446744073709551617",
+	} {
+		s := packedScanner{rest: text + " rest"}
+		got := s.number()
+		want, err := strconv.ParseInt(text, 10, 64)
+		if s.bad != (err != nil) || !s.bad && (got != want || s.rest != "rest") {
+			t.Errorf("%q is read as %d, bad %v, before %q; strconv has %d, %v", text, got, s.bad, s.rest, want, err)
 		}
 	}
 }
