@@ -206,7 +206,7 @@ func isRefused(s *shard, hash uint64, now int64, k *keyLog, p *rules.Policy) boo
 	case k.isDistinct():
 		s.judgeDistinct(distinctHash(hash), now, &q, &r)
 	default:
-		s.judge(hash, now, &q, &r)
+		s.judge(hash, now, &q, &r, new(view))
 	}
 	return !r.Allowed
 }

@@ -68,7 +68,7 @@ func (t *combined) judge(now int64) {
 		*t.distinct = t.shard.judgeDistinct(t.hash, now, &t.q, t.r)
 		return
 	}
-	t.log, t.view = t.shard.judge(t.hash, now, &t.q, t.r)
+	t.log = t.shard.judge(t.hash, now, &t.q, t.r, &t.view)
 }
 
 func (t *combined) charge(now, reservation int64) {

@@ -2,6 +2,9 @@ package memlog
 
 import "github.com/stint-dev/stint/internal/timestamplog"
 
+// WallClock is the clock of a log that has been given none.
+var WallClock = wallClock
+
 // KnownIDs returns how many IDs are held.
 func (l *Log) KnownIDs() int {
 	n := 0

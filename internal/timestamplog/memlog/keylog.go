@@ -291,18 +291,25 @@ type view struct {
 
 // viewAt returns the log as of now, shifted back if it is ahead of the clock. A nil
 // log has no entries.
-func (k *keyLog) viewAt(now int64) view {
+func (k *keyLog) viewAt(now int64) (v view) {
+	v.look(k, now)
+	return v
+}
+
+// look makes v what viewAt returns of k, field by field, so that no view is copied.
+func (v *view) look(k *keyLog, now int64) {
+	v.now, v.end, v.behind = now, now, 0
 	if k == nil || k.expired(now) {
-		return view{now: now, end: now}
+		v.log, v.ring, v.count, v.stamp, v.newest = nil, nil, 0, 0, 0
+		return
 	}
-	v := view{log: k, ring: ringOf(k), count: int(k.count), now: now, newest: k.newest, end: now}
+	v.log, v.ring, v.count, v.newest = k, ringOf(k), int(k.count), k.newest
 	v.stamp = v.ring[k.place(0)]
 	if k.newest > now {
 		v.behind = k.clockSkew(now)
 		v.newest -= v.behind
 		v.end = v.newest
 	}
-	return v
 }
 
 // at returns the time of the i-th newest entry.

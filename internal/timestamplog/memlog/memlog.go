@@ -19,7 +19,7 @@ const shardCount = 256
 
 // Options are the settings of a Log. The zero value is valid.
 type Options struct {
-	// Now is the log's one clock; nil means time.Now. It is called while a shard is
+	// Now is the log's one clock; nil means the wall clock. It is called while a shard is
 	// locked, so it must be fast and must not call the Log.
 	Now func() time.Time
 	// MaxBytes is how much memory the logs may take, as accounted for; 0 for no bound.
@@ -52,7 +52,7 @@ var _ timestamplog.Log = (*Log)(nil)
 func New(options Options) *Log {
 	l := &Log{now: options.Now, seed: maphash.MakeSeed()}
 	if l.now == nil {
-		l.now = time.Now
+		l.now = wallClock
 	}
 	l.bound.max, l.bound.describe = options.MaxBytes, options.Describe
 	for i := range l.shards {

@@ -291,3 +291,15 @@ func TestCountersGoWhenTheyAreAsGoodAsNone(t *testing.T) {
 		})
 	}
 }
+
+// TestWallClock asks several times, since somebody may set the clock between two readings.
+func TestWallClock(t *testing.T) {
+	for range 100 {
+		before := time.Now().Truncate(time.Microsecond)
+		now := memlog.WallClock()
+		if after := time.Now(); !now.Before(before) && !now.After(after) {
+			return
+		}
+	}
+	t.Errorf("the clock is at %s when it is %s", memlog.WallClock(), time.Now())
+}

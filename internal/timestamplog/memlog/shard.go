@@ -59,13 +59,14 @@ func (s *shard) delete(hash uint64, k *keyLog) {
 
 // decide answers q, and logs it where it is allowed and no peek.
 func (s *shard) decide(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
-	k, v := s.judge(hash, now, q, r)
+	var v view
+	k := s.judge(hash, now, q, r, &v)
 	switch {
 	case q.Peek || r.Replayed || len(q.Rules) == 0:
 	case r.Allowed:
 		k = s.log(hash, k, now, r.ReservedAt, q)
 		if q.Detail {
-			v = k.viewAt(now)
+			v.look(k, now)
 		}
 	case q.Options.CountRefused || q.ChargeAlways:
 		v = s.chargeRefused(hash, k, v, q, r)
@@ -94,15 +95,16 @@ func (s *shard) chargeRefused(hash uint64, k *keyLog, v view, q *timestamplog.Re
 }
 
 // judge answers q and logs nothing; a log that lies too far ahead is moved,
-// unless q is a peek. It returns the log, nil where there is none, and how it
-// looks.
-func (s *shard) judge(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) (*keyLog, view) {
+// unless q is a peek. It returns the log, nil where there is none, and makes v how it
+// looks, which is not returned because a view is large and would be copied.
+func (s *shard) judge(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result, v *view) *keyLog {
 	allow(r, now)
 	if len(q.Rules) == 0 {
-		return nil, view{now: now, end: now}
+		v.look(nil, now)
+		return nil
 	}
 	k := s.logs.find(hash, q.LogID)
-	v := k.viewAt(now)
+	v.look(k, now)
 	if v.behind > 0 && !q.Peek {
 		k.shiftTimes(v.behind, q.Retention)
 		s.ids.shiftTimes(q.LogID, v.behind)
@@ -111,11 +113,11 @@ func (s *shard) judge(hash uint64, now int64, q *timestamplog.Request, r *timest
 	if q.ID != "" && !q.Peek {
 		if reservation, known := s.ids.reservationOf(q.LogID, q.ID, now); known {
 			r.ReservedAt, r.Replayed = reservation, true
-			return k, v
+			return k
 		}
 	}
 	v.judge(q, r)
-	return k, v
+	return k
 }
 
 // allow makes r the answer to a request that nothing refuses. It sets the fields one by one
