@@ -7,10 +7,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -113,15 +115,42 @@ func startNode(b *testing.B, p programs, settings ...string) node {
 	return n
 }
 
-func startEmpty(b *testing.B, p programs) node {
+// startEmpty runs the empty handler, or one that sends the answer in the file given.
+func startEmpty(b *testing.B, p programs, answer ...string) node {
 	b.Helper()
 	address := freeAddress(b)
-	n := node{checks: address, pid: start(b, p.empty, address)}
+	n := node{checks: address, pid: start(b, p.empty, append([]string{address}, answer...)...)}
 	eventually(b, "the empty handler answers", func() bool {
 		status, _ := call(b, http.MethodPost, "http://"+address+"/v1/check", "{}")
-		return status == http.StatusOK
+		return status != 0
 	})
 	return n
+}
+
+// startSame runs a handler that sends what n answers to a check of a load.
+func startSame(b *testing.B, p programs, n node, l load) node {
+	b.Helper()
+	body := fmt.Sprintf(`{"key":"%s1","detail":%q}`, l.prefix, l.detail)
+	call(b, http.MethodPost, "http://"+n.checks+"/v1/check", body) // after which a key of "limited:" is
+	r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, "http://"+n.checks+"/v1/check", strings.NewReader(body))
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := httputil.DumpResponse(response, true)
+	if err != nil {
+		b.Fatal(err)
+	}
+	file := filepath.Join(b.TempDir(), "answer")
+	if err := os.WriteFile(file, answer, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	return startEmpty(b, p, file)
 }
 
 func eventually(b *testing.B, what string, is func() bool) {

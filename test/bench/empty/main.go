@@ -1,9 +1,15 @@
 // Command empty answers every POST /v1/check with one small JSON body: the most
-// that HTTP and fiber give on a machine, beside which make bench puts Stint.
+// that HTTP and fiber give on a machine, beside which make bench puts Stint. With a
+// file that has an answer as HTTP writes it, it sends that answer's status, headers and body
+// instead.
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"io"
 	"log"
+	"net/http"
 	"os"
 
 	"github.com/gofiber/fiber/v2"
@@ -11,10 +17,51 @@ import (
 
 func main() {
 	app := fiber.New(fiber.Config{DisableStartupMessage: true})
-	body := []byte(`{"allowed":true}`)
-	app.Post("/v1/check", func(c *fiber.Ctx) error {
-		c.Response().Header.SetContentType(fiber.MIMEApplicationJSON)
-		return c.Send(body)
-	})
+	answer := fiber.Handler(answerLittle)
+	if len(os.Args) > 2 {
+		var err error
+		if answer, err = answerOf(os.Args[2]); err != nil {
+			log.Fatal(err)
+		}
+	}
+	app.Post("/v1/check", answer)
 	log.Fatal(app.Listen(os.Args[1]))
+}
+
+var little = []byte(`{"allowed":true}`)
+
+func answerLittle(c *fiber.Ctx) error {
+	c.Response().Header.SetContentType(fiber.MIMEApplicationJSON)
+	return c.Send(little)
+}
+
+// answerOf returns a handler that sends the answer in a file. Date and Content-Length are
+// fasthttp's.
+func answerOf(file string) (fiber.Handler, error) {
+	text, err := os.ReadFile(file) //nolint:gosec // the benchmark names it
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(text)), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return nil, err
+	}
+	contentType := answer.Header.Get(fiber.HeaderContentType)
+	for _, name := range []string{fiber.HeaderContentType, fiber.HeaderContentLength, fiber.HeaderDate} {
+		answer.Header.Del(name)
+	}
+	return func(c *fiber.Ctx) error {
+		r := c.Response()
+		r.SetStatusCode(answer.StatusCode)
+		r.Header.SetContentType(contentType)
+		for name, values := range answer.Header {
+			r.Header.Set(name, values[0])
+		}
+		return c.Send(body)
+	}, nil
 }
