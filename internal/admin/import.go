@@ -161,6 +161,7 @@ func (r *importRun) look(row blocklist.Row) {
 func (r *importRun) dryRun(ctx context.Context, rows iter.Seq2[blocklist.Row, error]) (*ImportResult, error) {
 	active := r.View.Blocks()
 	index := keys.NewIndex[time.Time]() // the expiry of each pattern of the file
+	scoped := map[string]*keys.Index[time.Time]{}
 	for row, err := range Valid(rows, &r.result.ImportRows, true) {
 		if err == nil {
 			err = ctx.Err()
@@ -169,30 +170,15 @@ func (r *importRun) dryRun(ctx context.Context, rows iter.Seq2[blocklist.Row, er
 			return nil, err
 		}
 		r.look(row)
-		if row.Scope != "" { // it refuses no check that says no scope: the traffic estimates none
-			scoped := active.Scopes()[row.Scope]
-			var known *blocks.Entry
-			if scoped != nil {
-				known = scoped.Of(blocks.Block, row.Pattern, r.now)
-			}
-			if known != nil {
-				r.predict(true, known.Expires, row.Expires)
-			} else {
-				r.predict(false, time.Time{}, row.Expires)
-			}
+		if row.Scope == "" {
+			r.predictRow(row, active, index)
 			continue
 		}
-		expires, exists := index.Get(row.Pattern)
-		if !exists {
-			if b := active.Of(blocks.Block, row.Pattern, r.now); b != nil {
-				exists, expires = true, b.Expires
-			}
+		// It refuses no check that says no scope: the traffic estimates none.
+		if scoped[row.Scope] == nil {
+			scoped[row.Scope] = keys.NewIndex[time.Time]()
 		}
-		r.predict(exists, expires, row.Expires)
-		if !exists || r.options.OnConflict == blocks.Replace || r.options.OnConflict == blocks.Extend && isLater(row.Expires, expires) {
-			expires = row.Expires
-		}
-		index.Set(row.Pattern, expires)
+		r.predictRow(row, active.Scopes()[row.Scope], scoped[row.Scope])
 	}
 	var err error
 	if r.result.Confirmation, err = r.judge.confirmation(ctx); err != nil {
@@ -206,6 +192,22 @@ func (r *importRun) dryRun(ctx context.Context, rows iter.Seq2[blocklist.Row, er
 		})
 	}
 	return r.result, err
+}
+
+// predictRow counts what the store would do with a row of a scope whose active entries are
+// given, nil for none, and notes it in the index of the scope's rows so far.
+func (r *importRun) predictRow(row blocklist.Row, active *blocks.Set, index *keys.Index[time.Time]) {
+	expires, exists := index.Get(row.Pattern)
+	if !exists && active != nil {
+		if b := active.Of(blocks.Block, row.Pattern, r.now); b != nil {
+			exists, expires = true, b.Expires
+		}
+	}
+	r.predict(exists, expires, row.Expires)
+	if !exists || r.options.OnConflict == blocks.Replace || r.options.OnConflict == blocks.Extend && isLater(row.Expires, expires) {
+		expires = row.Expires
+	}
+	index.Set(row.Pattern, expires)
 }
 
 // predict counts what the store would do with a row, whose pattern may have a

@@ -56,6 +56,29 @@ func TestADryRunPredictsTheImport(t *testing.T) {
 	}
 }
 
+// TestADryRunPredictsRowsThatRepeatInAScope also names a pattern in two scopes and in none.
+func TestADryRunPredictsRowsThatRepeatInAScope(t *testing.T) {
+	const file = "pattern,scope,expires_in\ntoken:a,login,1h\ntoken:a,login,2h\ntoken:a,search,1h\ntoken:a,,1h\ntoken:a,login,30m\n"
+	for _, on := range []blocks.Conflict{blocks.Keep, blocks.Extend, blocks.Replace} {
+		onBoth(t, func(t *testing.T, f *fixture) {
+			o := admin.ImportOptions{Format: blocklist.CSV, OnConflict: on, DryRun: true}
+			predicted, err := f.Import(t.Context(), ann, strings.NewReader(file), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.DryRun = false
+			did, err := f.Import(t.Context(), ann, strings.NewReader(file), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			predicted.RecordID = did.RecordID
+			if did.Created != 3 || did.ImportResult != predicted.ImportResult {
+				t.Errorf("%s: predicted %+v, did %+v", on, predicted.ImportResult, did.ImportResult)
+			}
+		})
+	}
+}
+
 func TestAnInvalidRowImportsNothingAndAllAreNamed(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		_, err := f.run(t, list+"bad:*:*\ntoken:good\n", admin.ImportOptions{})

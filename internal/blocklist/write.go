@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 
@@ -76,7 +77,7 @@ func (w *Writer) Write(b *blocks.Entry) error {
 // plainLine writes a pattern so that it is read back whatever it holds.
 func plainLine(pattern string) string {
 	kindless := pattern != "*" && !strings.Contains(pattern, ":")
-	if kindless || strings.ContainsAny(pattern[:1], `#;"`) || strings.ContainsAny(pattern, " \t") {
+	if kindless || strings.ContainsAny(pattern[:1], `#;"`) || strings.ContainsFunc(pattern, unicode.IsSpace) {
 		quoted, err := json.Marshal(pattern)
 		if err == nil { // a pattern is valid UTF-8
 			return string(quoted)

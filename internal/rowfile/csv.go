@@ -34,7 +34,7 @@ func readCSV[T any](from *Reader, s *Schema[T], yield func(T, error) bool) {
 			return ""
 		}
 		// A clone keeps the row's other cells from staying in memory with this one.
-		return strings.Clone(strings.TrimSpace(escape.FromCSV(record[at[column]])))
+		return strings.Clone(escape.FromCSV(record[at[column]]))
 	}
 	wide, line := len(header), 1
 	for {
@@ -88,7 +88,7 @@ func badHeader(err error, example string) error {
 func places(header, columns []string, usual string) ([]int, error) {
 	named := make([]string, len(header))
 	for i, cell := range header {
-		name := strings.ToLower(strings.TrimSpace(escape.FromCSV(cell)))
+		name := strings.ToLower(escape.FromCSV(cell))
 		switch {
 		case !slices.Contains(columns, name):
 			return nil, &FileError{1, "the header has the column " + strconv.Quote(Clip(cell)) + "; the columns are " + usual + ", beside those of an export"}
