@@ -123,14 +123,18 @@ func (b *backups) Restore(ctx context.Context, by audit.Actor, r io.Reader) (str
 		return "", err
 	}
 	// The catalog first: whatever fails afterwards, the restored policies and blocks
-	// apply.
-	if err := b.catalog.Reload(ctx); err != nil {
-		return "", err
+	// apply, where it could not be read as soon as it can.
+	err = b.catalog.Reload(ctx)
+	if err != nil {
+		err = &fault.Error{Code: fault.Unavailable, Err: err, Message: "The backup is restored and not in effect on this node yet, because the database could not be read. It takes effect as soon as it can; do not repeat it."}
 	}
 	// Entries since the backup are kept: without them the node would allow more than
 	// its rules do.
-	if err := b.memory.LoadFile(logs); err != nil {
-		return "", fmt.Errorf("the database is restored and the logs are not: %w", err)
+	if failed := b.memory.LoadFile(logs); failed != nil {
+		err = errors.Join(fmt.Errorf("the database is restored and the logs are not: %w", failed), err)
+	}
+	if err != nil {
+		return "", err
 	}
 	return "The database is that of the backup, and its logs are added to those of this node.", nil
 }

@@ -107,6 +107,45 @@ func TestRestore_brings_the_old_state_back_while_running(t *testing.T) {
 	}
 }
 
+func TestRestore_keeps_the_present_role_of_a_user(t *testing.T) {
+	f := storetest.OpenSQLite(t)
+	own := storetest.AddToken(t, f, "own", identity.Admin)
+	demoted := storetest.AddUser(t, f, "bob", identity.Administrator)
+	promoted := storetest.AddUser(t, f, "eve", identity.Viewer)
+	path := storetest.Backup(t, f)
+	for id, role := range map[string]identity.Role{demoted.ID: identity.Viewer, promoted.ID: identity.Operator} {
+		if _, err := f.Identities.UpdateUser(t.Context(), storetest.Operator, id, identity.UserUpdate{Role: &role}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Restore(t.Context(), audit.Actor{Kind: audit.Token, ID: own.ID, Name: "own"}, path); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]identity.Role{demoted.ID: identity.Viewer, promoted.ID: identity.Operator} {
+		if u, err := f.Identities.FindUserByID(t.Context(), id); err != nil || u.Role != want {
+			t.Errorf("got %+v, %v, want a %s", u, err, want)
+		}
+	}
+}
+
+func TestRestore_changes_nothing_where_nobody_could_administer_Stint_afterwards(t *testing.T) {
+	f := storetest.OpenSQLite(t)
+	old := storetest.AddUser(t, f, "old", identity.Administrator)
+	path := storetest.Backup(t, f)
+	next := storetest.AddUser(t, f, "next", identity.Administrator)
+	if err := f.Identities.DeleteUser(t.Context(), storetest.Operator, old.ID); err != nil {
+		t.Fatal(err)
+	}
+	storetest.WantFault(t, f.Restore(t.Context(), audit.Actor{Kind: audit.User, ID: next.ID, Name: "next"}, path), fault.Conflict)
+	if u, err := f.Identities.FindUserByID(t.Context(), next.ID); err != nil || u.Name != "next" {
+		t.Fatalf("got %+v, %v", u, err)
+	}
+	own := storetest.AddToken(t, f, "own", identity.Admin)
+	if err := f.Restore(t.Context(), audit.Actor{Kind: audit.Token, ID: own.ID, Name: "own"}, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestRestore_brings_profiles_and_saved_views_back changes, deletes and adds some of both
 // after the backup, and looks at them in the database and in a node's copy.
 func TestRestore_brings_profiles_and_saved_views_back(t *testing.T) {

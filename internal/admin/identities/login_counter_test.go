@@ -2,6 +2,7 @@ package identities_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"net/netip"
 	"testing"
@@ -170,4 +171,34 @@ func TestWhoHasNoPasswordCannotChangeIt(t *testing.T) {
 	if err := own.Change(t.Context(), token, change); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("a token changes a password: %v", err)
 	}
+}
+
+// TestAKnownPasswordDoesNotRestartTheLimitsOfCodes tries codes with a borrowed session while
+// the password, which is known too, is "changed" to itself.
+func TestAKnownPasswordDoesNotRestartTheLimitsOfCodes(t *testing.T) {
+	f := newFixture(t, migrated.SQLite(t))
+	throttle, now := f.throttle(), func() time.Time { return f.now }
+	codes := &identities.TwoFactor{Store: f.store.Factors, Throttle: throttle, Now: now}
+	own := &identities.OwnPassword{Store: f.store.Identities, Throttle: throttle, Now: now}
+	bob := f.addUser(t, "bob", "admin")
+	caller := admin.Caller{Actor: audit.Actor{Kind: audit.User, ID: bob.ID, Name: bob.Name}, Address: netip.MustParseAddr("203.0.113.7"), Access: []identity.Access{identity.Admin}}
+	if _, err := f.sessions().Begin(t.Context(), bob, caller.Address, ""); err != nil { // makes the address known
+		t.Fatal(err)
+	}
+	if err := f.catalog.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	storetest.SetUpTOTP(t, f.store.Factors, bob.ID)
+	for i := range 50 {
+		_, err := codes.RenewRecoveryCodes(t.Context(), caller, fmt.Sprintf("%06d", i))
+		if _, limited := errors.AsType[*identities.ThrottledLogin](err); limited {
+			return
+		}
+		if i%5 == 4 {
+			if err := own.Change(t.Context(), caller, identities.ChangePassword{Current: password, Password: password}); !isField(err, "password") {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Error("50 wrong codes were looked at")
 }

@@ -74,7 +74,9 @@ func (p *OwnPassword) Change(ctx context.Context, c admin.Caller, r ChangePasswo
 		return fault.Field("current_password", "is wrong")
 	}
 	count(p.Counter, identity.ByPassword, identity.LoginOK)
-	p.Throttle.LoggedIn(ctx, c.Address, c.Actor.Name)
+	if user.TOTPSince.IsZero() { // or the password alone would let somebody try codes again
+		p.Throttle.LoggedIn(ctx, c.Address, c.Actor.Name)
+	}
 	if r.Password == r.Current {
 		return fault.Field("password", "is the present one; choose another")
 	}

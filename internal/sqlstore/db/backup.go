@@ -69,22 +69,32 @@ func (s *DB) vacuumInto(ctx context.Context, path string) error {
 // program and that a node could not load.
 type CheckContents func(ctx context.Context, path string) error
 
+// RestoreOptions are what a restore has to know of other packages. All are required.
+type RestoreOptions struct {
+	Check CheckContents
+	// TOTPStep returns the step of an instant: no code up to the one after the present step
+	// is accepted for a user that the present database lacks.
+	TOTPStep func(time.Time) int64
+	// CountAdmins returns how many users and tokens can administer Stint.
+	CountAdmins func(t *Tx) (int, error)
+}
+
 // Restore replaces everything in the embedded database with what the backup at
 // path holds, in one transaction, while it is in use. A backup of an older
 // release is migrated on the way; a damaged, foreign or newer file is Invalid
 // and changes nothing. Three things outlive the old state: ids of policies stay
 // taken, a token revoked since stays revoked, and the token that asks for the
 // restoring goes on working. No credential comes back that was taken away since:
-// a token ends when it would have ended, or earlier, and a user keeps the present
+// a token ends when it would have ended, or earlier, and a user keeps the present role,
 // password and second factor, or none, and stays disabled or deleted. Sessions end. A
-// node's catalog must be reloaded whole afterwards. totpStep returns the step of an
-// instant: no code up to the one after the present step is accepted for a user that the
-// present database lacks. On Postgres it is a Conflict that names pg_restore.
-func (s *DB) Restore(ctx context.Context, by audit.Actor, path string, check CheckContents, totpStep func(time.Time) int64) error {
+// backup that would leave no admin is a Conflict. A node's catalog must be reloaded whole
+// afterwards, and governs nothing of the restored database before. On Postgres it is a
+// Conflict that names pg_restore.
+func (s *DB) Restore(ctx context.Context, by audit.Actor, path string, o RestoreOptions) error {
 	if s.place.dialect != &sqlite {
 		return errPostgresBackup()
 	}
-	checked, columns, err := s.checkedCopy(ctx, path, check)
+	checked, columns, err := s.checkedCopy(ctx, path, o.Check)
 	if err != nil {
 		return err
 	}
@@ -99,7 +109,8 @@ func (s *DB) Restore(ctx context.Context, by audit.Actor, path string, check Che
 	}
 	// Whatever ctx says by then: the connection goes back to the pool.
 	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "DETACH DATABASE restored") }()
-	return s.changeOn(ctx, conn, by, func(t *Tx) error { return t.restore(path, columns, totpStep(t.Now)) })
+	// A refresh would look for what is newer than the node's revision: the restored is older.
+	return s.commit(ctx, conn, by, func(t *Tx) error { return t.restore(path, columns, o) })
 }
 
 // VerifyBackup checks the backup at path as Restore does and changes nothing. check gets
@@ -197,7 +208,7 @@ CREATE TEMP TABLE kept_versions AS SELECT * FROM main.policy_versions WHERE poli
 CREATE TEMP TABLE kept_tokens AS SELECT * FROM main.tokens WHERE id = $1 OR revoked_at > 0`
 	// What ends or was changed of the credentials that both hold.
 	keepExpiries  = `CREATE TEMP TABLE kept_expiries AS SELECT id, expires_at FROM main.tokens`
-	keepUsers     = `CREATE TEMP TABLE kept_users AS SELECT id, password_hash, disabled_at FROM main.users`
+	keepUsers     = `CREATE TEMP TABLE kept_users AS SELECT id, role, password_hash, disabled_at FROM main.users`
 	keepTOTP      = `CREATE TEMP TABLE kept_totp AS SELECT * FROM main.totp`
 	keepCodes     = `CREATE TEMP TABLE kept_codes AS SELECT * FROM main.recovery_codes`
 	keepEnded     = `CREATE TEMP TABLE kept_ended AS SELECT id FROM main.ended_credentials`
@@ -208,6 +219,7 @@ CREATE TEMP TABLE kept_tokens AS SELECT * FROM main.tokens WHERE id = $1 OR revo
 UPDATE main.tokens SET expires_at = min(expires_at, coalesce((SELECT k.expires_at FROM temp.kept_expiries k WHERE k.id = tokens.id), expires_at))`
 	returnUsers = `
 UPDATE main.users SET
+	role = (SELECT k.role FROM temp.kept_users k WHERE k.id = users.id),
 	password_hash = (SELECT k.password_hash FROM temp.kept_users k WHERE k.id = users.id),
 	disabled_at = max(disabled_at, (SELECT k.disabled_at FROM temp.kept_users k WHERE k.id = users.id))
 WHERE id IN (SELECT id FROM temp.kept_users)`
@@ -232,10 +244,13 @@ INSERT INTO main.recovery_codes SELECT * FROM temp.kept_codes WHERE user_id IN (
 	returnTokens   = `INSERT OR REPLACE INTO main.tokens SELECT * FROM temp.kept_tokens`
 )
 
-// restore runs with the backup attached as "restored", which has these columns, during
-// the step of time-based codes totpStep.
-func (t *Tx) restore(path string, columns map[string][]string, totpStep int64) error {
+// restore runs with the backup attached as "restored", which has these columns.
+func (t *Tx) restore(path string, columns map[string][]string, o RestoreOptions) error {
 	head, err := t.chainHead()
+	if err != nil {
+		return err
+	}
+	adminsBefore, err := o.CountAdmins(t)
 	if err != nil {
 		return err
 	}
@@ -269,11 +284,16 @@ func (t *Tx) restore(path string, columns map[string][]string, totpStep int64) e
 		statement{returnEnded, nil}, statement{limitExpiries, nil}, statement{returnUsers, nil},
 		statement{endTokens, nil}, statement{endUsers, nil},
 		statement{forgetTOTP, nil}, statement{forgetCodes, nil},
-		statement{skipSteps, []any{totpStep + 1}}, statement{returnTOTP, nil}, statement{returnCodes, nil},
+		statement{skipSteps, []any{o.TOTPStep(t.Now) + 1}}, statement{returnTOTP, nil}, statement{returnCodes, nil},
 		statement{"DROP TABLE temp.kept_totp", nil}, statement{"DROP TABLE temp.kept_codes", nil},
 		statement{"DROP TABLE temp.kept_expiries", nil}, statement{"DROP TABLE temp.kept_users", nil}, statement{"DROP TABLE temp.kept_ended", nil},
 	); err != nil {
 		return err
+	}
+	if admins, err := o.CountAdmins(t); err != nil {
+		return err
+	} else if admins == 0 && adminsBefore > 0 {
+		return fault.New(fault.Conflict, "The backup has no user and no token that could administer Stint now; nothing was changed. Restore it with an admin token, which stays.")
 	}
 	if err := sealRestoredTOTP(t, secondFactors); err != nil {
 		return err

@@ -244,14 +244,21 @@ func (t Tx) keepAdmin(tookAdmin bool) error {
 	if !tookAdmin {
 		return nil
 	}
-	var admins int
-	if _, err := t.One(countAdmins, []any{db.ToMS(t.Now)}, &admins); err != nil {
+	admins, err := CountAdmins(t.Tx)
+	if err != nil {
 		return err
 	}
 	if admins == 0 {
 		return fault.New(fault.Conflict, "This would leave no enabled admin with a password and no active admin token; create another first.")
 	}
 	return nil
+}
+
+// CountAdmins returns how many can administer Stint: the enabled admins with a password and
+// the active admin tokens.
+func CountAdmins(t *db.Tx) (admins int, err error) {
+	_, err = t.One(countAdmins, []any{db.ToMS(t.Now)}, &admins)
+	return admins, err
 }
 
 // TouchTokens keeps when tokens were last used, which is no change to record.

@@ -27,6 +27,13 @@ type rankCursor struct {
 	key      string
 }
 
+// What a cursor may say, which callers can write: a span of at most the five years of a
+// query, rounded to days, before the year 10,000.
+const (
+	maxCursorSpan = (5*366 + 2) * 24 * 60 * 60 * 1000 // milliseconds
+	maxCursorTime = 253402300800000                   // Unix milliseconds
+)
+
 func (c rankCursor) String() string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %d %d %d %s", c.sort, c.from, c.to, c.value, c.key))
 }
@@ -42,6 +49,9 @@ func parseRankCursor(text string, sort offences.Sort) (c rankCursor, err error) 
 		if *into, err = strconv.ParseInt(parts[i+1], 10, 64); err != nil {
 			return c, fault.Field("cursor", db.BadCursor)
 		}
+	}
+	if c.from < 0 || c.to < c.from || c.to > maxCursorTime || c.to-c.from > maxCursorSpan {
+		return c, fault.Field("cursor", db.BadCursor)
 	}
 	return c, nil
 }

@@ -1,6 +1,7 @@
 package offences_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -170,8 +172,15 @@ func TestAReportIsPagedFilteredAndSorted(t *testing.T) {
 				t.Errorf("%s: %d rows, want %d, %v", name, len(r.Rows), c.want, err)
 			}
 		}
-		if _, err := f.Offences.Rank(t.Context(), offences.Query{Cursor: "bad"}); err == nil {
-			t.Error("a bad cursor is taken")
+		for _, text := range []string{
+			"bad", "offences 0 1 2", "last 0 60000 1 a", // another list's
+			"offences -60000 60000 100 a", "offences 60000 0 100 a", "offences -9223372036854775000 4102444800000 100 a",
+			"offences 0 4102444800000 100 a", "offences 9223372036854700000 9223372036854775807 100 a", // a span or time that no query has
+		} {
+			cursor := base64.RawURLEncoding.EncodeToString([]byte(text))
+			if _, err := f.Offences.Rank(t.Context(), offences.Query{Cursor: cursor}); !fault.Is(err, fault.Invalid) {
+				t.Errorf("the cursor %q: %v", text, err)
+			}
 		}
 	})
 }

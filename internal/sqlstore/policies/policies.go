@@ -285,7 +285,9 @@ func (t Tx) replacePolicy(current *Stored, p *rules.Policy) (*rules.Policy, erro
 	made := *p
 	made.ID, made.Version, made.Generation = current.ID, current.Version+1, current.Generation
 	if current.MovesGeneration(p) {
-		made.Generation++
+		// Beyond every generation that was given out: a restore brings that of the backup back,
+		// and the node's logs of later ones stay.
+		made.Generation = max(made.Generation+1, t.Revision)
 	}
 	made.Created, made.Updated, made.UpdatedBy, made.Revision = current.Created, t.Now, t.By.Name, t.Revision
 	made.Retention = current.Retention.Cover(made.Rules)

@@ -1,0 +1,174 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+)
+
+// restoring is an embedded node that backs up and restores.
+type restoring struct {
+	*backups
+	t     *testing.T
+	fails error // what the next refreshes fail with
+}
+
+var tester = audit.SystemActor("test")
+
+func newRestoring(t *testing.T) *restoring {
+	t.Helper()
+	folder := t.TempDir()
+	n := &restoring{t: t, backups: &backups{folder: folder, memory: memlog.New(memlog.Options{})}}
+	store, err := sqlstore.Open(t.Context(), filepath.Join(folder, "stint.db"), sqlstore.Options{AfterChange: func(ctx context.Context) error {
+		if n.catalog == nil || n.fails != nil {
+			return n.fails
+		}
+		return n.catalog.Refresh(ctx)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	n.store, n.catalog = store, catalog.New(store, time.Now)
+	if err := n.catalog.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func (n *restoring) backup() *bytes.Buffer {
+	n.t.Helper()
+	var file bytes.Buffer
+	if err := n.Backup(n.t.Context(), &file); err != nil {
+		n.t.Fatal(err)
+	}
+	return &file
+}
+
+func (n *restoring) key(text string) keys.Key {
+	n.t.Helper()
+	k, err := keys.Parser{}.Key(text)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return k
+}
+
+func (n *restoring) pattern(text string) keys.Pattern {
+	n.t.Helper()
+	p, err := keys.Parser{}.Pattern(text)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return p
+}
+
+func (n *restoring) block(text string) *blocks.Entry {
+	n.t.Helper()
+	made, err := n.store.Entries.Add(n.t.Context(), tester, blocks.Keep, blocks.Entry{Kind: blocks.Block, Pattern: n.pattern(text)})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return made[0].Entry
+}
+
+// policy puts the policy "p" of tokens, 5 an hour, and returns how the node knows it.
+func (n *restoring) policy(algorithm string) *rules.Policy {
+	n.t.Helper()
+	stack, err := rules.ParseStack([]string{"5/h"})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	put := &rules.Policy{Name: "p", Match: []keys.Pattern{n.pattern("token:*")}, Rules: stack, Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithm}
+	expect := rules.ExpectNew
+	if known := n.known(); known != nil {
+		expect = known.Version
+	}
+	if _, err := n.store.Policies.PutPolicy(n.t.Context(), tester, put, expect); err != nil {
+		n.t.Fatal(err)
+	}
+	return n.known()
+}
+
+func (n *restoring) known() *rules.Policy {
+	for _, p := range n.catalog.Selector().Policies() {
+		if p.Name == "p" {
+			return p
+		}
+	}
+	return nil
+}
+
+func (n *restoring) isAllowed(key string) bool {
+	p := n.known()
+	request := timestamplog.RequestOf(p, n.key(key).String(), 1)
+	request.Algorithm = algorithms.ByName(p.Algorithm)
+	results := make([]timestamplog.Result, 1)
+	n.memory.Decide(n.t.Context(), []timestamplog.Request{request}, results)
+	return results[0].Allowed
+}
+
+// TestALogIsReadAsItsOwnAlgorithmAfterARestore changes the algorithm after a backup and, once that is
+// restored, to another whose logs look alike: nothing may read what the first has counted.
+func TestALogIsReadAsItsOwnAlgorithmAfterARestore(t *testing.T) {
+	n := newRestoring(t)
+	n.policy(algorithms.TimestampLog)
+	file := n.backup()
+	tried := n.policy(algorithms.FixedWindow)
+	for range 5 {
+		if !n.isAllowed("token:a") {
+			t.Fatal("a request within the limit is refused")
+		}
+	}
+	if _, err := n.Restore(t.Context(), tester, file); err != nil {
+		t.Fatal(err)
+	}
+	if again := n.policy(algorithms.TokenBucket); again.Generation <= tried.Generation {
+		t.Errorf("the generation %d was given out again as %d", tried.Generation, again.Generation)
+	}
+	for range 5 {
+		if !n.isAllowed("token:a") {
+			t.Error("the log of another algorithm was read")
+		}
+	}
+	if n.isAllowed("token:a") {
+		t.Error("a sixth of five requests is allowed")
+	}
+}
+
+// TestARestoreIsInEffectOnceTheDatabaseCanBeRead restores while refreshes after changes fail.
+func TestARestoreIsInEffectOnceTheDatabaseCanBeRead(t *testing.T) {
+	n := newRestoring(t)
+	attacker := n.block("token:attacker")
+	file := n.backup()
+	if _, err := n.store.Entries.End(t.Context(), tester, blocks.Block, "", attacker.ID); err != nil {
+		t.Fatal(err)
+	}
+	n.block("token:customer")
+	n.fails = errors.New("the disk fails")
+	if _, err := n.Restore(t.Context(), tester, file); err != nil {
+		t.Fatal(err)
+	}
+	n.fails = nil
+	if err := n.catalog.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]bool{"token:attacker": true, "token:customer": false} {
+		if got := n.catalog.Blocks().Match(n.key(key), time.Now()).Block != nil; got != want {
+			t.Errorf("%s is blocked: %t", key, got)
+		}
+	}
+}
