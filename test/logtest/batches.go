@@ -26,7 +26,7 @@ func (f *fixture) decideAll(requests []timestamplog.Request) []timestamplog.Resu
 			f.t.Fatalf("request %d: %v", i, r.Err)
 		}
 	}
-	return results
+	return own(results)
 }
 
 func batchInOrder(t *testing.T, h Harness) {

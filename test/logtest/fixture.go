@@ -98,7 +98,21 @@ func (f *fixture) decide(q timestamplog.Request) timestamplog.Result {
 	if results[0].Now != f.Clock.NowMS() {
 		f.t.Fatalf("decided at %d, the clock says %d", results[0].Now, f.Clock.NowMS())
 	}
-	return results[0]
+	return own(results)[0]
+}
+
+// own returns a copy of results and writes over the memory of their states, as a caller does
+// that has it used again: a log may not rely on it.
+func own(results []timestamplog.Result) []timestamplog.Result {
+	copied := slices.Clone(results)
+	for i := range copied {
+		copied[i].States = slices.Clone(results[i].States)
+		states := results[i].States[:cap(results[i].States)]
+		for j := range states {
+			states[j] = timestamplog.RuleState{Remaining: -1, RetryAfterMS: -1, ResetAfterMS: -1}
+		}
+	}
+	return copied
 }
 
 func (f *fixture) ask(cost int) timestamplog.Result {

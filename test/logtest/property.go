@@ -305,6 +305,7 @@ func (s *simulation) decide() {
 	requests := rapid.SliceOfN(rapid.Custom(s.drawRequest), 1, 5).Draw(s.rt, "requests")
 	results := make([]timestamplog.Result, len(requests))
 	s.Log.Decide(s.t.Context(), requests, results)
+	results = own(results)
 	for i, q := range requests {
 		s.check(q, s.model.decide(s.Clock.NowMS(), q), results[i])
 	}
@@ -330,6 +331,7 @@ func (s *simulation) decideAll() {
 	if err != nil {
 		s.rt.Fatalf("DecideAll: %v", err)
 	}
+	results = own(results)
 	answers := decideAll(s.model, s.Clock.NowMS(), requests)
 	peek := slices.ContainsFunc(requests, func(q timestamplog.Request) bool { return q.Peek })
 	refused := slices.ContainsFunc(answers, func(a answer) bool { return !a.Allowed })

@@ -170,3 +170,36 @@ func ask(t *testing.T, log timestamplog.Log, p *rules.Policy, cost int) timestam
 	}
 	return results[0]
 }
+
+// TestStatesDoNotLieInTheMemoryOfACaller asks about two keys with one result, as the gate
+// does, which has the memory of states used again.
+func TestStatesDoNotLieInTheMemoryOfACaller(t *testing.T) {
+	server := servers.Redis(t)
+	clock := logtest.NewClock()
+	log := refusalcache.New(open(t, server, clock.Now), refusalcache.Options{Now: clock.Now})
+	requests := []timestamplog.Request{
+		timestamplog.RequestOf(policy(t, 1, "1/5s", "100/1h"), key, 1),
+		timestamplog.RequestOf(policy(t, 2, "1/5s", "50/1h"), key, 1),
+	}
+	results, cached := make([]timestamplog.Result, 1), 0
+	for range 8 {
+		for _, q := range requests {
+			q.Detail = true
+			log.Decide(t.Context(), []timestamplog.Request{q}, results)
+			r := results[0]
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			if r.FromCache {
+				cached++
+			}
+			if !r.Allowed && (len(r.States) != 2 || r.States[0].RetryAfterMS != r.RetryAt-r.Now || r.States[1].Remaining != q.Rules[1].Limit-1 || r.States[1].RetryAfterMS != 0) {
+				t.Errorf("the wait is %d, the states are %+v", r.RetryAt-r.Now, r.States)
+			}
+		}
+		clock.Advance(150 * time.Millisecond)
+	}
+	if cached < 4 {
+		t.Errorf("%d of the answers came from memory", cached)
+	}
+}

@@ -42,6 +42,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -264,6 +265,7 @@ func (l *Log) store(q *timestamplog.Request, r *timestamplog.Result, epoch uint6
 		return
 	}
 	a := answer{cost: q.Cost, sent: sent, came: came, result: *r}
+	a.result.States = slices.Clone(r.States) // the caller has the memory of these used again
 	f := s.find(hash)
 	isValid := f != nil && f.id == q.LogID && f.version == q.Version && f.full.isValidAt(came)
 	switch {
