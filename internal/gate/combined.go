@@ -114,31 +114,61 @@ func (g *Gate) prepareAll(checks []Check, decisions []Decision) error {
 	return nil
 }
 
-// dropRepeated removes the additional decisions about a further key that an earlier one of
-// the same policy is about: what several keys of a request derive counts once.
-func dropRepeated(decisions []Decision) {
-	type log struct {
-		policy int64
-		key    keys.Key
+// subject names the log that a decision is about.
+type subject struct {
+	policy    int64
+	key       keys.Key
+	isFurther bool
+}
+
+// additionalSubject returns what an additional decision is about; false for nothing.
+func (d *Decision) additionalSubject() (subject, bool) {
+	p, derived := d.Policy, d.Derived
+	if d.Shadow != nil {
+		p, derived = d.Shadow.Policy, d.Shadow.Derived
 	}
-	var seen map[log]bool
+	switch {
+	case p == nil:
+		return subject{}, false
+	case derived != nil:
+		return subject{p.ID, *derived, true}, true
+	}
+	return subject{p.ID, d.Check.Key, false}, true
+}
+
+// dropRepeated removes the additional decisions about a log that another decision of the
+// request is about: what several keys of a request derive counts once, and so does a policy
+// whose conditions are met by several checks of one key, or that one of them names. Of
+// several additional ones the one that stays has the largest cost.
+func dropRepeated(decisions []Decision) {
+	named := make(map[subject]bool, len(decisions))
+	costs := map[subject]int{}
 	for i := range decisions {
-		decisions[i].Additional = slices.DeleteFunc(decisions[i].Additional, func(a Decision) bool {
-			p, derived := a.Policy, a.Derived
-			if a.Shadow != nil {
-				p, derived = a.Shadow.Policy, a.Shadow.Derived
+		d := &decisions[i]
+		if d.Policy != nil {
+			named[subject{d.Policy.ID, d.Check.Key, false}] = true
+		}
+		for j := range d.Additional {
+			if about, found := d.Additional[j].additionalSubject(); found {
+				costs[about] = max(costs[about], d.Additional[j].Check.Cost)
 			}
-			if p == nil || derived == nil {
-				return false
+		}
+	}
+	for i := range decisions {
+		d := &decisions[i]
+		kept := d.Additional[:0]
+		for j := range d.Additional {
+			a := &d.Additional[j]
+			if about, found := a.additionalSubject(); found {
+				if named[about] || costs[about] == 0 {
+					continue
+				}
+				a.Check.Cost, costs[about] = costs[about], 0 // the first stays
 			}
-			about := log{p.ID, *derived}
-			isRepeated := seen[about]
-			if seen == nil {
-				seen = map[log]bool{}
-			}
-			seen[about] = true
-			return isRepeated
-		})
+			kept = append(kept, *a)
+		}
+		clear(d.Additional[len(kept):])
+		d.Additional = kept
 	}
 }
 

@@ -294,3 +294,37 @@ func TestManyAskAboutOverlappingKeysAndNoneIsChargedInVain(t *testing.T) {
 		}
 	}
 }
+
+// TestAPolicyIsAskedOnceForSeveralChecksOfOneKey has a policy with conditions apply to two
+// checks of one key, one under another policy, or named by one of them.
+func TestAPolicyIsAskedOnceForSeveralChecksOfOneKey(t *testing.T) {
+	const k = "ip:203.0.113.7"
+	for name, c := range map[string]struct {
+		named   string
+		costs   [2]int
+		charged int // of 3/m
+	}{
+		"by its conditions":                 {"other", [2]int{1, 1}, 1},
+		"by its conditions, costs differ":   {"other", [2]int{1, 2}, 2},
+		"costs differ the other way around": {"other", [2]int{2, 1}, 2},
+		"named too":                         {"login", [2]int{1, 3}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "other", "token:*", "100/m"), policy(t, 3, "login", "ip:*", "3/m", when(t, "/login", "POST")))
+			a, b := Check{Key: key(t, k), Cost: c.costs[0]}, Check{Key: key(t, k), Policy: c.named, Cost: c.costs[1]}
+			asks("POST", "/login")(&a)
+			asks("POST", "/login")(&b)
+			all, err := n.DecideAll(t.Context(), []Check{a, b})
+			if err != nil || !all.Allowed() {
+				t.Fatalf("got %+v, %v", all, err)
+			}
+			left := 0
+			for n.check(t, k, asks("POST", "/login")).Outcome == Allowed {
+				left++
+			}
+			if left != 3-c.charged {
+				t.Errorf("3/m has %d left after %d were charged", left, c.charged)
+			}
+		})
+	}
+}
