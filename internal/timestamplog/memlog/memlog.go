@@ -135,7 +135,9 @@ func (l *Log) Reset(_ context.Context, id timestamplog.LogID) (bool, error) {
 }
 
 // Now returns the time of the log's clock. It never fails.
-func (l *Log) Now(context.Context) (time.Time, error) { return l.now(), nil }
+func (l *Log) Now(context.Context) (time.Time, error) {
+	return l.now().Truncate(time.Millisecond), nil
+}
 
 // Outages returns none: memory is always reachable.
 func (l *Log) Outages() []timestamplog.Outage { return nil }

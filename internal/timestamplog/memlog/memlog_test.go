@@ -303,3 +303,10 @@ func TestWallClock(t *testing.T) {
 	}
 	t.Errorf("the clock is at %s when it is %s", memlog.WallClock(), time.Now())
 }
+
+func TestTheTimeOfALogHasWholeMilliseconds(t *testing.T) {
+	log := memlog.New(memlog.Options{})
+	if now, err := log.Now(t.Context()); err != nil || !now.Equal(now.Truncate(time.Millisecond)) {
+		t.Errorf("got %s, %v", now, err)
+	}
+}

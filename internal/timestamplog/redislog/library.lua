@@ -14,9 +14,9 @@
 --            each; the oldest block may hold fewer that still count
 --
 -- A push rewrites the head and the recent entries in place. When SLOTS are
--- full, the older of them become the ring's next block. Only growing writes the
--- whole string, for Redis would double it, and for a log as long as it may get
--- there is just the room it needs.
+-- full, the older of them become the ring's next block. Only growing, and shrinking where a
+-- quarter of a large ring would do, write the whole string, for Redis would double it, and for
+-- a log as long as it may get there is just the room it needs.
 --
 -- An entry is a stamp, the low 32 bits of a millisecond count that starts
 -- anywhere; only differences mean something. The head has the newest entry's
@@ -42,6 +42,7 @@ local SLOTS, BLOCK = 64, 32
 local RING = HEAD_SIZE + 4 * SLOTS  -- where the ring begins
 local FIRST_READ = '283'            -- RING - 1
 local WHOLE = 4096                  -- the entries up to which a log is read whole to be counted
+local SMALL = 16                    -- the blocks that a ring may have room for however few it holds
 
 -- Redis 7.0 knows no libraries while it loads functions, only when it calls one.
 -- Commands are given their numbers as texts where it matters, since Redis
@@ -166,9 +167,9 @@ local function age(i)
 end
 
 -- read_whole reads what the first reading of a long log left out, where more
--- than a few of its entries will be asked for.
+-- than a few of its entries will be asked for, and its ring is not much larger than they are.
 local function read_whole(most)
-  if old > 0 and old <= most then text = call('GETRANGE', key, '0', '-1') end
+  if old > 0 and old <= most and BLOCK * room <= 2 * most then text = call('GETRANGE', key, '0', '-1') end
 end
 
 -- entries returns the stamps of the n newest entries, as they are written.
@@ -285,8 +286,12 @@ local function enter(stack, cost, at)
   if count == 0 then oldest = its_stamp end
   local fresh = pack('>I4', its_stamp)
   if cost > 1 then fresh = rep(fresh, cost) end
-  local fits = room == 0 and HEAD_SIZE + 4 * (recent + cost) <= #text or room > 0 and recent + cost <= SLOTS
-  local reservations = room > 0 and not fits and recent + cost <= SLOTS + BLOCK and old <= BLOCK * (room - 1)
+  -- A log that grows is written whole, and so is one whose ring has become much too large.
+  local fits, reservations = false, false
+  if room <= SMALL or 4 * old >= BLOCK * room then
+    fits = room == 0 and HEAD_SIZE + 4 * (recent + cost) <= #text or room > 0 and recent + cost <= SLOTS
+    reservations = room > 0 and not fits and recent + cost <= SLOTS + BLOCK and old <= BLOCK * (room - 1)
+  end
   if not fits and not reservations then
     local stamps = fresh .. (count > 0 and entries(count) or '')
     last(stack, at)
@@ -363,13 +368,13 @@ local PEEK, DETAIL = 1, 2
 local ALLOWED, REFUSED, FOREIGN, REPEATED = '\0', '\1', '\2', '\3'
 
 -- WRITTEN precedes states. The log itself, which begins with MAGIC, is sent in their place
--- where no more than SENT of its entries lie in blocks: the node then works out what each rule
+-- where no more than SENT of its entries lie in blocks, of a ring that is not much larger: the node then works out what each rule
 -- has left, which costs Redis about as much again as the decision.
 local WRITTEN, SENT = '\0', 256
 
 -- sent returns the log at hand as it is stored, nil where its states are to be written.
 local function sent()
-  if count == 0 or old > SENT then return nil end
+  if count == 0 or old > SENT or BLOCK * room > 2 * SENT then return nil end
   if old > 0 then return call('GETRANGE', key, '0', '-1') end
   return sub(text, 1, HEAD_SIZE + 4 * recent)
 end

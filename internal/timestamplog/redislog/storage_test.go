@@ -2,6 +2,7 @@ package redislog_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,58 @@ func TestALogTakesLittleMoreThanFourBytesAnEntry(t *testing.T) {
 		if _, err := log.Reset(t.Context(), timestamplog.LogIDOf(p, address)); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestALogShrinksAfterABurst has a key go on slowly after a burst: neither its log nor what a
+// check reads of it may stay as large, also where it is refused and logs nothing.
+func TestALogShrinksAfterABurst(t *testing.T) {
+	server := servers.Redis(t)
+	clock := logtest.NewClock()
+	log, client := open(t, server, redislog.Options{Clock: clock.Now}), connect(t, server)
+	p := policy(t, 1, "30000/1h")
+	name := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.LogIDOf(p, address))
+	for range 29 {
+		if r := ask(t.Context(), log, p, address, 1000); !r.Allowed {
+			t.Fatalf("got %+v", r)
+		}
+	}
+	clock.Advance(time.Hour - time.Second)
+	for range 99 {
+		ask(t.Context(), log, p, address, 1)
+	}
+	clock.Advance(time.Minute) // the burst has left
+	read := func() int64 {
+		text, err := client.Info(t.Context(), "stats").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, number, _ := strings.Cut(text, "total_net_output_bytes:")
+		number, _, _ = strings.Cut(number, "\r")
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	large, before := client.StrLen(t.Context(), name).Val(), read()
+	q := timestamplog.RequestOf(p, address, 1000)
+	q.Peek, q.Detail = true, true
+	results := make([]timestamplog.Result, 1)
+	log.Decide(t.Context(), []timestamplog.Request{q}, results)
+	if r := results[0]; r.Err != nil || len(r.States) != 1 || r.States[0].Remaining != 30000-99 {
+		t.Fatalf("got %+v", r)
+	}
+	if sent := read() - before; large < 100_000 || sent > 20_000 {
+		t.Errorf("of %d bytes Redis has sent %d", large, sent)
+	}
+	ask(t.Context(), log, p, address, 1)
+	if size := client.StrLen(t.Context(), name).Val(); size > 1500 {
+		t.Errorf("100 entries take %d bytes", size)
+	}
+	times, _, err := log.Timestamps(t.Context(), timestamplog.LogIDOf(p, address), 1000)
+	if err != nil || len(times) != 100 {
+		t.Errorf("the log holds %d entries, %v", len(times), err)
 	}
 }
 
