@@ -124,7 +124,7 @@ func (r *Recorder) Record(d *gate.Decision) {
 		return
 	}
 	in := m.policy(id)
-	fresh, kept := s.countTraffic(in, hash, key, d.Check.Cost, d.Outcome == gate.Limited || d.Outcome == gate.Blocked)
+	fresh, kept := s.countTraffic(in, hash, key, d.Check.Cost, d.Outcome)
 	if d.Derived == nil {
 		s.countDecision(in, hash, kept, at, d)
 	}

@@ -305,6 +305,23 @@ func TestTotalsAreExactWhileManyRecordAndOneDrains(t *testing.T) {
 	}
 }
 
+func TestWhatCouldNotBeDecidedIsNoTrafficOfItsKey(t *testing.T) {
+	r := testRecorder(Options{})
+	k := key(t, "ip:203.0.113.7")
+	undecided := allowed(k, noon)
+	undecided.Outcome = gate.Unavailable
+	r.Record(undecided)
+	if b := drained(r); len(b.Keys) > 0 || len(b.Totals) != 1 || b.Totals[0].Unavailable != 1 || b.Totals[0].Untracked != 0 {
+		t.Errorf("keys %+v, totals %+v", b.Keys, b.Totals)
+	}
+	r.Record(undecided)
+	r.Record(limited(k, noon, 1))
+	r.Record(allowed(k, noon))
+	if b := drained(r); len(b.Keys) != 1 || b.Keys[0].Allowed != 1 || b.Keys[0].Cost != 2 || b.Keys[0].Refused != 1 {
+		t.Errorf("keys %+v", b.Keys)
+	}
+}
+
 func TestAllowedChecksAreAllInRowsOrUntracked(t *testing.T) {
 	r := testRecorder(Options{TrafficKeys: 32, MaxKeys: 640})
 	for i := range 5000 {

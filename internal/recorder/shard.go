@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/offences"
 )
 
@@ -100,7 +101,7 @@ func (f *aggregated) add(count, first, last int64) {
 
 // countTraffic counts one check of a key. It reports whether the key is new to
 // the minute, or has been forgotten, and returns a copy of it that may be kept.
-func (s *shard) countTraffic(in *policyMinute, hash uint64, key string, cost int, refused bool) (fresh bool, kept string) {
+func (s *shard) countTraffic(in *policyMinute, hash uint64, key string, cost int, outcome gate.Outcome) (fresh bool, kept string) {
 	k := trafficKey{in, key}
 	hash = in.mix(hash)
 	e := s.traffic.find(hash, &k)
@@ -109,14 +110,17 @@ func (s *shard) countTraffic(in *policyMinute, hash uint64, key string, cost int
 		e = s.traffic.insert(hash, k, s.evictTraffic, (*trafficValue).reset)
 		e.over = uint32(in.minute.trafficFloor)
 	}
+	if outcome == gate.Unavailable { // nothing was decided about the key
+		return fresh, e.key.key
+	}
 	e.certain++
 	e.pending++
-	if refused {
-		e.value.refused++
-		e.offends = true
-	} else {
+	if outcome == gate.Allowed {
 		e.value.allowed++
 		e.value.cost += int64(cost)
+	} else {
+		e.value.refused++
+		e.offends = true
 	}
 	return fresh, e.key.key
 }
