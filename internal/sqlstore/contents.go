@@ -81,7 +81,7 @@ func (s *Store) readAll(ctx context.Context) error {
 	if err := s.View(ctx, checkVersions); err != nil {
 		return err
 	}
-	if err := s.EachChange(ctx, 0, checkSettings); err != nil {
+	if err := s.EachChange(ctx, 0, checkChanges); err != nil {
 		return err
 	}
 	return s.View(ctx, func(t *db.Tx) error {
@@ -114,9 +114,16 @@ const countLostVersions = `
 SELECT count(*) FROM policies p
 WHERE NOT EXISTS (SELECT 1 FROM policy_versions v WHERE v.policy_id = p.id AND v.version = p.version)`
 
-func checkSettings(ch catalog.Changes) error {
+// checkChanges reads the entries as a node does, which is not as readAll reads those that have
+// ended too.
+func checkChanges(ch catalog.Changes) error {
 	if ch.Settings == nil || len(ch.Settings.Secret) < 16 || ch.Settings.IPv6Bits < 1 || ch.Settings.IPv6Bits > 128 {
 		return errors.New("the settings that all nodes share are missing or wrong")
+	}
+	for _, err := range ch.Entries {
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
