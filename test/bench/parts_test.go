@@ -51,8 +51,8 @@ func (m metrics) of(b *testing.B, name, unit string) float64 {
 
 // inParts measures the parts by their own benchmarks.
 func inParts(b *testing.B, r *report) {
-	r.begin("The log in memory", "One goroutine, the clock read for each check; cold means 100,000 logs of 60 entries asked in random order.")
-	memory := run(b, "timestamplog/memlog", "BenchmarkDecide|BenchmarkMemory", "1s")
+	r.begin("The log in memory", "One goroutine, the clock read for each check; cold means 100,000 logs of 60 entries asked in random order. Built with the profile of releases.")
+	memory := run(b, "timestamplog/memlog", "BenchmarkDecide|BenchmarkMemory", "1s", "-pgo", releasedBy)
 	r.atMost("a check, hot, allowed", memory.of(b, "BenchmarkDecide/hot,_allowed", "ns/op"), 110, "%.0f", "ns")
 	r.atMost("a check, cold, allowed", memory.of(b, "BenchmarkDecide/cold,_allowed", "ns/op"), 450, "%.0f", "ns")
 	r.atMost("allocations of either", math.Max(memory.of(b, "BenchmarkDecide/hot,_allowed", "allocs/op"), memory.of(b, "BenchmarkDecide/cold,_allowed", "allocs/op")), 0, "%.0f", "")
