@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/gate"
@@ -142,9 +143,11 @@ func withForward(p *nodeParts) {
 	if p.Server.Clients == nil {
 		p.Server.Clients = func() httpserver.ClientAddresses { return httpserver.ClientAddresses{Proxies: gateways} }
 	}
-	door := forwardauth.New(forwardauth.Options{Gate: p.Gate, View: p.Catalog, Logger: p.Server.Logger})
+	door := forwardauth.New(forwardauth.Options{Gate: p.Gate, View: p.Catalog, Logger: p.Server.Logger, Now: p.Server.Now})
 	for _, r := range door.Routes() {
-		p.Change(&r.Route)
+		if p.Change != nil {
+			p.Change(&r.Route)
+		}
 		p.Extra = append(p.Extra, r.Route)
 	}
 }
@@ -249,5 +252,23 @@ func TestTheFastPathNotesTheUseOfAGatewaysToken(t *testing.T) {
 		if token.Name == "test-check" && token.LastUsedAt.IsZero() {
 			t.Error("the token was not noted")
 		}
+	}
+}
+
+// TestAGatewayWithoutItsPolicyIsLoggedOnceAMinute also asks as nobody's gateway does.
+func TestAGatewayWithoutItsPolicyIsLoggedOnceAMinute(t *testing.T) {
+	n := startNode(t, withForward)
+	lines := func() int { return strings.Count(n.logged.String(), "with a query that cannot be answered") }
+	for i, query := range []string{"?policy=gone", "?policy=gone&by=ip&by=host", "?polizy=gone"} {
+		for range 3 {
+			n.must(n.send("GET", n.check+forwardauth.Path+query, ""), http.StatusUnprocessableEntity)
+		}
+		if got := lines(); got != i+1 {
+			t.Errorf("%s: %d lines in %d minutes: %s", query, got, i+1, n.logged)
+		}
+		n.clock.Add(time.Minute)
+	}
+	if n.must(n.send("GET", n.check+forwardauth.Path, ""), http.StatusOK); lines() != 3 {
+		t.Errorf("what is answered is logged: %s", n.logged)
 	}
 }

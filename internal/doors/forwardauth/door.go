@@ -11,8 +11,11 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -41,7 +44,8 @@ type Options struct {
 	// TokenHeader is the header that holds the check token, where checks need one;
 	// "" means DefaultTokenHeader.
 	TokenHeader httpserver.TokenHeader
-	Logger      *slog.Logger // nil discards
+	Logger      *slog.Logger     // nil discards
+	Now         func() time.Time // nil means time.Now
 }
 
 // Door is the front end for proxies. See New.
@@ -50,7 +54,9 @@ type Door struct {
 	headers ratelimit.Headers
 	queries queries
 	warned  sync.Once // of a proxy that is not trusted
-	scratch sync.Pool // of *scratch
+	// mistaken is the minute in which a query was logged last that cannot be answered.
+	mistaken atomic.Int64
+	scratch  sync.Pool // of *scratch
 }
 
 // scratch is the working memory of one request.
@@ -75,6 +81,9 @@ func New(o Options) *Door {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	d := &Door{o: o}
 	d.queries.seed = maphash.MakeSeed()
@@ -108,7 +117,7 @@ func (d *Door) handle(c *httpserver.Call) error {
 	}
 	query, err := d.queries.parse(raw)
 	if err != nil {
-		return err
+		return d.mistake(err)
 	}
 	if k.checks, err = query.appendChecks(k.checks, r, d.o.View.Parser(), d.o.View.Selector().HasConditional()); err != nil {
 		return err
@@ -119,13 +128,13 @@ func (d *Door) handle(c *httpserver.Call) error {
 	if len(k.checks) == 1 {
 		decision, err := d.o.Gate.Check(c.DecisionContext(), k.checks[0])
 		if err != nil {
-			return err
+			return d.mistake(err)
 		}
 		return d.answer(c, &query, &decision)
 	}
 	combined, err := d.o.Gate.DecideAllOrApart(c.DecisionContext(), k.checks)
 	if err != nil {
-		return err
+		return d.mistake(err)
 	}
 	all := ratelimit.Summary(&combined)
 	return d.answer(c, &query, &all)
@@ -162,6 +171,17 @@ func (d *Door) warnOfProxy(r request) {
 		d.o.Logger.Warn("a proxy that is not among --trusted-proxies asks "+Path+": all its clients are counted under its own address",
 			"proxy", r.ClientAddress().String())
 	})
+}
+
+// mistake returns err and logs, at most once a minute, one that the operator made in the
+// gateway's configuration or by deleting a policy: gateways take the answer for an outage, and
+// those that let requests pass in one let all pass.
+func (d *Door) mistake(err error) error {
+	minute := d.o.Now().Unix() / 60
+	if last := d.mistaken.Load(); fault.Is(err, fault.Invalid) && last != minute && d.mistaken.CompareAndSwap(last, minute) {
+		d.o.Logger.Warn("a gateway asks "+Path+" with a query that cannot be answered: it decides about its requests as if Stint were down", "error", err.Error())
+	}
+	return err
 }
 
 // statusOf is the true status of an outcome.
