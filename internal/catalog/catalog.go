@@ -30,7 +30,7 @@ type Settings struct {
 
 // Changes is what the database holds beyond a revision.
 type Changes struct {
-	Revision int64
+	Position
 	// Settings is nil where they have not changed.
 	Settings *Settings
 	// Policies holds every policy that exists; it is filled in only where
@@ -54,14 +54,6 @@ type Changes struct {
 	Profiles iter.Seq2[*profiles.Profile, error]
 }
 
-// Source is the database as the catalog reads it.
-type Source interface {
-	// EachChange calls apply with all that has changed beyond revision since,
-	// in one consistent view; since 0 is everything that is active. It does
-	// not call apply where nothing has changed.
-	EachChange(ctx context.Context, since int64, apply func(Changes) error) error
-}
-
 // PollInterval is how often a node asks for changes when nothing notifies it.
 // What is revoked must end open streams within a second of its revision.
 const PollInterval = 500 * time.Millisecond
@@ -75,6 +67,7 @@ type Catalog struct {
 	refreshes refreshGroup // what waits for it
 	known     bool         // under refresh: everything was taken over once, so changes suffice
 	revision  atomic.Int64
+	server    int64 // of the last position that was read
 	loaded    atomic.Bool
 	failing   atomic.Pointer[failure]
 	// unconfirmed is not nil from Adopt until the database was read.
@@ -240,18 +233,11 @@ type view struct {
 }
 
 func (c *Catalog) follow(ctx context.Context) error {
-	since, v := c.revision.Load(), view{c.blocks.Load(), *c.tokens.Load(), c.profiles.Load(), false}
-	if !c.known {
-		// Into an empty set: what an attempt that broke off had read may have
-		// ended since, and reading everything does not return what has ended.
-		since, v = 0, view{blocks.NewSet(), nil, profiles.NewSet(), true}
+	changed, err := read(ctx, c)
+	if errors.Is(err, ErrOtherHistory) {
+		c.known = false
+		changed, err = read(ctx, c)
 	}
-	var changed *Changed
-	err := c.source.EachChange(ctx, since, func(ch Changes) error {
-		what, err := c.apply(ch, v)
-		changed = what
-		return err
-	})
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("refresh from the database: %w", err) // which says nothing about the database
 	}

@@ -25,13 +25,13 @@ type step struct {
 	between  func() // called after each block was taken over
 }
 
-func (s *script) EachChange(_ context.Context, since int64, apply func(Changes) error) error {
-	s.since = append(s.since, since)
+func (s *script) EachChange(_ context.Context, since Position, apply func(Changes) error) error {
+	s.since = append(s.since, since.Revision)
 	now := s.steps[len(s.since)-1]
-	if now.revision == since {
+	if now.revision == since.Revision {
 		return now.breaks
 	}
-	return apply(Changes{Revision: now.revision, Entries: now.each()})
+	return apply(Changes{Position: Position{Revision: now.revision}, Entries: now.each()})
 }
 
 func (s step) each() iter.Seq2[*blocks.Entry, error] {

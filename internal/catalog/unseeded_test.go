@@ -11,7 +11,9 @@ import (
 // unseeded is a database that has its tables and nothing in them.
 type unseeded struct{}
 
-func (unseeded) EachChange(context.Context, int64, func(catalog.Changes) error) error { return nil }
+func (unseeded) EachChange(context.Context, catalog.Position, func(catalog.Changes) error) error {
+	return nil
+}
 
 func TestADatabaseThatIsNotSeededYetIsNotLoaded(t *testing.T) {
 	c := catalog.New(unseeded{}, time.Now)

@@ -15,7 +15,7 @@ var _ catalog.Source = (*Store)(nil)
 
 // whatChanged asks at once what else would be a question each, since nearly
 // every change touches one of these.
-const whatChanged = `SELECT value,
+const whatChanged = `
 	(SELECT count(*) FROM settings WHERE revision > $1),
 	(SELECT count(*) FROM policies WHERE revision > $1),
 	(SELECT count(*) FROM tokens WHERE revision > $1),
@@ -31,7 +31,8 @@ type touched struct{ settings, policies, tokens, users, knownLogins, entries, pr
 
 // EachChange implements catalog.Source. One transaction reads everything, so
 // that what apply gets is the database as it was at Changes.Revision.
-func (s *Store) EachChange(ctx context.Context, since int64, apply func(catalog.Changes) error) error {
+func (s *Store) EachChange(ctx context.Context, position catalog.Position, apply func(catalog.Changes) error) error {
+	since := position.Revision
 	return s.View(ctx, func(t *db.Tx) error {
 		if since == 0 {
 			if err := t.AllowLong(); err != nil {
@@ -39,8 +40,14 @@ func (s *Store) EachChange(ctx context.Context, since int64, apply func(catalog.
 			}
 		}
 		ch, what, err := readTouched(t, since)
-		if err != nil || ch.Revision == since {
+		if err != nil {
 			return err
+		}
+		if ch.Revision < since || since > 0 && position.Server != 0 && ch.Server != position.Server {
+			return catalog.ErrOtherHistory
+		}
+		if ch.Revision == since {
+			return nil
 		}
 		if what.settings > 0 {
 			if ch.Settings, err = settings(t); err != nil {
@@ -75,9 +82,9 @@ func (s *Store) EachChange(ctx context.Context, since int64, apply func(catalog.
 // everything.
 func readTouched(t *db.Tx, since int64) (ch catalog.Changes, what touched, err error) {
 	if since == 0 {
-		_, err = t.One(db.ReadRevision, nil, &ch.Revision)
+		_, err = t.One("SELECT value, "+db.Server(t)+" FROM revision WHERE id = 1", nil, &ch.Revision, &ch.Server)
 		return ch, touched{1, 1, 1, 1, 1, 1, 1, 1}, err
 	}
-	_, err = t.One(whatChanged, []any{since}, &ch.Revision, &what.settings, &what.policies, &what.tokens, &what.users, &what.knownLogins, &what.entries, &what.profiles, &what.channels)
+	_, err = t.One("SELECT value, "+db.Server(t)+","+whatChanged, []any{since}, &ch.Revision, &ch.Server, &what.settings, &what.policies, &what.tokens, &what.users, &what.knownLogins, &what.entries, &what.profiles, &what.channels)
 	return ch, what, err
 }

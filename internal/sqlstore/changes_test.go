@@ -309,3 +309,29 @@ func TestAfterChange_a_change_that_does_not_govern_here_is_kept_and_not_acknowle
 		}
 	})
 }
+
+// TestEachChange_says_that_the_database_has_another_history asks beyond revisions that it
+// lacks, as after a failover to a replica, and beyond those of another server.
+func TestEachChange_says_that_the_database_has_another_history(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		var at catalog.Position
+		read := func(since catalog.Position) error {
+			return f.EachChange(t.Context(), since, func(ch catalog.Changes) error { at = ch.Position; return nil })
+		}
+		if err := read(catalog.Position{}); err != nil || at.Revision == 0 {
+			t.Fatalf("got %+v, %v", at, err)
+		}
+		if err := read(at); err != nil {
+			t.Errorf("the same position: %v", err)
+		}
+		if err := read(catalog.Position{Revision: at.Revision + 1, Server: at.Server}); !errors.Is(err, catalog.ErrOtherHistory) {
+			t.Errorf("a revision that it lacks: %v", err)
+		}
+		if at.Server == 0 {
+			return // SQLite
+		}
+		if err := read(catalog.Position{Revision: at.Revision, Server: at.Server - 1}); !errors.Is(err, catalog.ErrOtherHistory) {
+			t.Errorf("another server: %v", err)
+		}
+	})
+}

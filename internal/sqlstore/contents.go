@@ -81,7 +81,7 @@ func (s *Store) readAll(ctx context.Context) error {
 	if err := s.View(ctx, checkVersions); err != nil {
 		return err
 	}
-	if err := s.EachChange(ctx, 0, checkChanges); err != nil {
+	if err := s.EachChange(ctx, catalog.Position{}, checkChanges); err != nil {
 		return err
 	}
 	return s.View(ctx, func(t *db.Tx) error {

@@ -23,7 +23,7 @@ func TestStore_says_so_when_Postgres_is_gone_and_goes_on_when_it_is_back(t *test
 	storetest.WantFault(t, f.Ping(t.Context()), fault.Unavailable)
 	_, err = f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block})
 	storetest.WantFault(t, err, fault.Unavailable)
-	err = f.EachChange(t.Context(), 0, func(catalog.Changes) error { return nil })
+	err = f.EachChange(t.Context(), catalog.Position{}, func(catalog.Changes) error { return nil })
 	storetest.WantFault(t, err, fault.Unavailable)
 
 	server.Restart(false)

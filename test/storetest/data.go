@@ -90,7 +90,7 @@ type Changes struct {
 func ChangesSince(t testing.TB, s catalog.Source, since int64) Changes {
 	t.Helper()
 	var got Changes
-	err := s.EachChange(t.Context(), since, func(ch catalog.Changes) (err error) {
+	err := s.EachChange(t.Context(), catalog.Position{Revision: since}, func(ch catalog.Changes) (err error) {
 		got.Changes, got.Called = ch, true
 		all, err := Collect(ch.Entries)
 		for _, e := range all {

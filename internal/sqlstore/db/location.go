@@ -34,6 +34,8 @@ type dialect struct {
 	importBatch int
 	// beforeMigration begins the transaction of a migration, "" for nothing.
 	beforeMigration string
+	// server is an expression that differs between a server and one that takes over from it.
+	server string
 	// using begins the clause after a table that names the index to read it by, "" where
 	// the planner knows which rows a table has.
 	using string

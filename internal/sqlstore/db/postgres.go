@@ -20,6 +20,7 @@ import (
 var postgres = dialect{
 	name:            "postgres",
 	clock:           "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+	server:          "CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000000 AS BIGINT)",
 	notify:          "SELECT pg_notify('" + changesChannel + "', CAST(CAST($1 AS BIGINT) AS TEXT))",
 	countTables:     "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = $1",
 	importBatch:     500, // of 65,535 parameters at most, 13 a row

@@ -20,6 +20,7 @@ var sqlite = dialect{
 	// SQLite finds a numbered parameter by walking over all before it, so that
 	// a long statement costs by the square.
 	importBatch: 16,
+	server:      "0",
 	using:       " INDEXED BY ",
 	middle:      sqliteMiddle,
 	lengthsHold: "SELECT encoding = 'UTF-8' FROM pragma_encoding",

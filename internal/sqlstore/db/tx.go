@@ -23,6 +23,9 @@ const (
 	ReadRevision = `SELECT value FROM revision WHERE id = 1`
 )
 
+// Server returns the expression of a catalog.Position's Server.
+func Server(t *Tx) string { return t.store.place.dialect.server }
+
 // Tx is one transaction as the store's methods see it.
 type Tx struct {
 	ctx   context.Context

@@ -24,7 +24,7 @@ import (
 func loaded(t *testing.T, f *storetest.Fixture) map[string]int {
 	t.Helper()
 	all := map[string]int{}
-	err := f.EachChange(t.Context(), 0, func(ch catalog.Changes) error {
+	err := f.EachChange(t.Context(), catalog.Position{}, func(ch catalog.Changes) error {
 		for b, err := range ch.Entries {
 			if err != nil {
 				return err
@@ -140,7 +140,7 @@ func TestAPackedRowIsReadLikeItsColumns(t *testing.T) {
 			f.Exec(t, `UPDATE entries SET reason = 'a' || char(0) || 'b' WHERE reason = 'with a NUL'`)
 		}
 		got := map[string]*blocks.Entry{}
-		err := f.EachChange(t.Context(), 0, func(ch catalog.Changes) error {
+		err := f.EachChange(t.Context(), catalog.Position{}, func(ch catalog.Changes) error {
 			for b, err := range ch.Entries {
 				if err != nil {
 					return err
@@ -205,7 +205,7 @@ func TestBlocksAreLoadedFromADatabaseInAnotherEncoding(t *testing.T) {
 			b.Reason = "für  immer"
 			want := storetest.AddEntry(t, f, b, blocks.Fail).Entry
 			count := 0
-			err := f.EachChange(t.Context(), 0, func(ch catalog.Changes) error {
+			err := f.EachChange(t.Context(), catalog.Position{}, func(ch catalog.Changes) error {
 				for got, err := range ch.Entries {
 					if err != nil {
 						return err
