@@ -150,10 +150,15 @@ func (k *lastKnown) write(saved *catalog.Saved) (err error) {
 }
 
 // confirm marks the file as current if the database answers: its modification time is
-// the last time at which its content was known to be current.
+// the last time at which its content was known to be current. A file that could not be
+// written is written again.
 func (k *lastKnown) confirm(c *catalog.Catalog) {
+	if k.broken {
+		k.changed()
+		return
+	}
 	_, unconfirmed := c.Unconfirmed()
-	if _, failing := c.Failing(); failing != nil || unconfirmed || !c.Loaded() || len(k.dirty) > 0 || k.broken {
+	if _, failing := c.Failing(); failing != nil || unconfirmed || !c.Loaded() || len(k.dirty) > 0 {
 		return
 	}
 	now := time.Now()

@@ -130,6 +130,9 @@ func (s *Settings) readValues(options []option, flags *pflag.FlagSet, environ []
 	}
 	ofFile, hints, faults := readSettingsFile(configPath(flags, variables), options)
 	s.Hints = hints
+	folder := variables["CREDENTIALS_DIRECTORY"]
+	plain, unreadable := plainCredentials(folder, options)
+	faults = append(faults, unreadable...)
 	layers := []layer{
 		func(name string) (string, bool) {
 			f := flags.Lookup(name)
@@ -139,7 +142,7 @@ func (s *Settings) readValues(options []option, flags *pflag.FlagSet, environ []
 			value, found := variables[variableOf(name)]
 			return value, found
 		},
-		credentialFiles(variables["CREDENTIALS_DIRECTORY"]),
+		credentialFiles(folder, plain),
 		func(name string) (string, bool) {
 			value, found := ofFile[name]
 			return value, found
@@ -165,10 +168,36 @@ func flagText(f *pflag.Flag) string {
 	return f.Value.String()
 }
 
+// plainCredentials returns the texts of those settings in a folder of credentials that are no
+// secrets, by name. A Secret of Kubernetes may have any setting.
+func plainCredentials(folder string, options []option) (texts map[string]string, faults []error) {
+	texts = map[string]string{}
+	for i := range options {
+		o := &options[i]
+		path := filepath.Join(folder, o.name)
+		if folder == "" || o.readsFile() {
+			continue
+		}
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		text, err := o.readFile(path)
+		if err != nil {
+			faults = append(faults, err)
+		}
+		texts[o.name] = text
+	}
+	return texts, faults
+}
+
 // credentialFiles returns the layer of a folder with a file for each setting, as systemd
-// makes it for LoadCredential=admin-token:/etc/stint/admin-token.
-func credentialFiles(folder string) layer {
+// makes it for LoadCredential=admin-token:/etc/stint/admin-token. plain are the texts in it of
+// settings that are no secrets.
+func credentialFiles(folder string, plain map[string]string) layer {
 	return func(name string) (string, bool) {
+		if text, found := plain[name]; found {
+			return text, true
+		}
 		path := filepath.Join(folder, strings.TrimSuffix(name, fileSuffix))
 		if folder == "" || !strings.HasSuffix(name, fileSuffix) {
 			return "", false
@@ -203,15 +232,19 @@ func (o *option) read(layers []layer) (string, error) {
 
 // readFile returns the text in a file, without the line break at its end.
 func (o *option) readFile(path string) (string, error) {
+	source := o.variable() + "_FILE"
+	if !o.readsFile() {
+		source = o.label()
+	}
 	content, err := os.ReadFile(path)
 	text := strings.TrimSpace(string(content))
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("%s_FILE: %s", o.variable(), oneLine(err))
+		return "", fmt.Errorf("%s: %s", source, oneLine(err))
 	case text == "":
-		return "", fmt.Errorf("%s_FILE: the file %s is empty", o.variable(), path)
+		return "", fmt.Errorf("%s: the file %s is empty", source, path)
 	case len(content) > maxSecretFile || bytes.ContainsAny([]byte(text), "\n\x00"):
-		return "", fmt.Errorf("%s_FILE: the file %s must hold one line", o.variable(), path)
+		return "", fmt.Errorf("%s: the file %s must hold one line", source, path)
 	}
 	return text, nil
 }

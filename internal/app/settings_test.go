@@ -216,44 +216,6 @@ func TestTheExampleFileHasEverySettingWithItsDefault(t *testing.T) {
 	}
 }
 
-func TestASecretIsReadFromItsFile(t *testing.T) {
-	const token, other = "9f5c1b7d2830694ef1a5c3d7e2b4a8f0", "0f5c1b7d2830694ef1a5c3d7e2b4a8f0"
-	path := writeFile(t, token+"\n")
-	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "admin-token"), []byte(other), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	credentials := "CREDENTIALS_DIRECTORY=" + folder
-	for name, test := range map[string]struct {
-		args, environ []string
-		want          string // or part of the error
-	}{
-		"variable":                    {nil, []string{"STINT_ADMIN_TOKEN_FILE=" + path}, token},
-		"flag":                        {[]string{"--admin-token-file", path}, nil, token},
-		"settings file":               {[]string{"--config", writeFile(t, "admin-token-file: "+path)}, nil, token},
-		"credential":                  {nil, []string{credentials}, other},
-		"variable before credential":  {nil, []string{credentials, "STINT_ADMIN_TOKEN=" + token}, token},
-		"credential before file":      {[]string{"--config", writeFile(t, "admin-token: "+token)}, []string{credentials}, other},
-		"flag before variable":        {[]string{"--admin-token-file", path}, []string{"STINT_ADMIN_TOKEN=" + other}, token},
-		"an empty variable":           {nil, []string{"STINT_ADMIN_TOKEN=", "STINT_ADMIN_TOKEN_FILE=" + path}, token},
-		"both":                        {nil, []string{"STINT_ADMIN_TOKEN=" + other, "STINT_ADMIN_TOKEN_FILE=" + path}, "STINT_ADMIN_TOKEN and STINT_ADMIN_TOKEN_FILE are both given"},
-		"no such file":                {nil, []string{"STINT_ADMIN_TOKEN_FILE=/nonexistent"}, "STINT_ADMIN_TOKEN_FILE: open /nonexistent"},
-		"an empty file":               {nil, []string{"STINT_ADMIN_TOKEN_FILE=" + writeFile(t, "\n")}, "is empty"},
-		"two lines":                   {nil, []string{"STINT_ADMIN_TOKEN_FILE=" + writeFile(t, token+"\nhunter2")}, "must hold one line"},
-		"a setting that is no secret": {[]string{"--config", writeFile(t, "log-level-file: "+path)}, nil, `no setting "log-level-file"`},
-	} {
-		s, err := Load(test.args, test.environ)
-		if err == nil && s.AdminToken != test.want || err != nil && (!strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2")) {
-			t.Errorf("%s: got %q, %v", name, s.AdminToken, err)
-		}
-	}
-	url := writeFile(t, "postgres://u:hunter2@h/db\n")
-	s, err := Load([]string{"--redis-url", "redis://h", "--database-url-file", url}, nil)
-	if err != nil || s.DatabaseURL != "postgres://u:hunter2@h/db" {
-		t.Errorf("got %q, %v", s.DatabaseURL, err)
-	}
-}
-
 func TestConfigCheckNamesAllThatIsWrong(t *testing.T) {
 	check := func(text string, environ ...string) (code int, out, wrong string) {
 		var o, e strings.Builder
