@@ -35,6 +35,8 @@ const (
 	// GiveUpAfter is how old a notification may become unsent.
 	GiveUpAfter = 24 * time.Hour
 	sendTimeout = 30 * time.Second
+	// markTimeout bounds recording that a message was sent.
+	markTimeout = 10 * time.Second
 )
 
 // Options make a Dispatcher.
@@ -298,6 +300,10 @@ func (d *Dispatcher) hold(ctx context.Context, l lane) (bool, error) {
 	return d.o.Store.AcquireLease(ctx, l.lease(), d.holder, now, now.Add(2*sendTimeout))
 }
 
+// isWithin reports whether less time has passed than that. What lies ahead is of a clock that
+// was wrong, and must not hold back what follows until then.
+func isWithin(passed, wait time.Duration) bool { return 0 <= passed && passed < wait }
+
 func (d *Dispatcher) flushGroup(ctx context.Context, l lane, group []Due, now time.Time) error {
 	kind, oldest := group[0].Kind, group[0]
 	if silence := d.current.Load().silenced(l.Name(), kind, now); silence != nil {
@@ -309,14 +315,14 @@ func (d *Dispatcher) flushGroup(ctx context.Context, l lane, group []Due, now ti
 			silence.Author, silence.Until.UTC().Format("2006-01-02 15:04"), silence.Reason))
 	}
 	if oldest.Attempts == 0 {
-		if now.Sub(oldest.At) < kind.groupWait() {
+		if isWithin(now.Sub(oldest.At), kind.groupWait()) {
 			return nil
 		}
 		last, err := d.o.Store.LastSent(ctx, l.Name(), kind)
 		if err != nil {
 			return err
 		}
-		if !last.IsZero() && now.Sub(last) < kind.groupInterval() {
+		if !last.IsZero() && isWithin(now.Sub(last), kind.groupInterval()) {
 			return nil
 		}
 	}
@@ -334,7 +340,10 @@ func (d *Dispatcher) flushGroup(ctx context.Context, l lane, group []Due, now ti
 	problem := supervise.Call("notifications", func() error { return l.Send(sending, d.message(kind, total, items)) })
 	switch {
 	case problem == nil:
-		return d.o.Store.MarkSent(ctx, l.Name(), ids, now)
+		// Also while the node is going down: the next start would send it again.
+		marking, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTimeout)
+		defer cancel()
+		return d.o.Store.MarkSent(marking, l.Name(), ids, now)
 	case ctx.Err() != nil: // going down: the next start sends it
 		return nil
 	case IsPermanent(problem) || now.Sub(oldest.At) > GiveUpAfter:

@@ -143,11 +143,10 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 		return notify.Permanent(err)
 	}
 	err = c.client.DialAndSendWithContext(ctx, message)
-	if err == nil {
+	if err == nil || message.IsDelivered() { // what failed then is only the end of the conversation
 		return nil
 	}
-	var refused *mail.SendError
-	permanent := errors.As(err, &refused) && !refused.IsTemp() && refused.Reason != mail.ErrConnCheck
+	permanent := isPermanent(err)
 	if c.secrets != nil {
 		err = errors.New(c.secrets.Replace(err.Error()))
 	}
@@ -155,6 +154,21 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 		return notify.Permanent(err)
 	}
 	return err
+}
+
+// isPermanent reports whether the server refuses a message whenever it comes, or the message is one that
+// it can never take. A connection that broke says neither, though go-mail takes every error
+// for permanent that does not begin with a 4.
+func isPermanent(err error) bool {
+	refused, is := errors.AsType[*mail.SendError](err)
+	if !is {
+		return false
+	}
+	switch refused.Reason {
+	case mail.ErrGetSender, mail.ErrGetRcpts, mail.ErrNoUnencoded:
+		return true
+	}
+	return refused.ErrorCode() >= 500
 }
 
 func (c *Channel) compose(m notify.Message) (*mail.Msg, error) {

@@ -16,6 +16,7 @@ import (
 type mailServer struct {
 	listener net.Listener
 	answer   string // to RCPT TO
+	breaksAt string // the command at which it closes the connection, BODY for the end of a message, "" for none
 	mu       sync.Mutex
 	messages []string
 }
@@ -52,10 +53,11 @@ func (s *mailServer) serve(conn net.Conn) {
 	_ = out.PrintfLine("220 test")
 	for {
 		line, err := in.ReadLine()
-		if err != nil {
+		verb := strings.ToUpper(strings.Fields(line + " x")[0])
+		if err != nil || verb == s.breaksAt {
 			return
 		}
-		switch verb := strings.ToUpper(strings.Fields(line + " x")[0]); verb {
+		switch verb {
 		case "EHLO", "HELO":
 			_ = out.PrintfLine("250 test")
 		case "RCPT":
@@ -63,7 +65,7 @@ func (s *mailServer) serve(conn net.Conn) {
 		case "DATA":
 			_ = out.PrintfLine("354 go on")
 			lines, err := in.ReadDotLines()
-			if err != nil {
+			if err != nil || s.breaksAt == "BODY" {
 				return
 			}
 			s.mu.Lock()
@@ -117,6 +119,18 @@ func TestAnErrorIsPermanentAsTheServerSays(t *testing.T) {
 		err := startMailServer(t, answer).channel(t).Send(t.Context(), notify.Message{Subject: "x"})
 		if err == nil || notify.IsPermanent(err) != permanent {
 			t.Errorf("%s: got %v, permanent %v", answer, err, notify.IsPermanent(err))
+		}
+	}
+}
+
+// TestAConnectionThatBreaksIsTriedAgainUnlessTheMailIsTaken breaks it at each step.
+func TestAConnectionThatBreaksIsTriedAgainUnlessTheMailIsTaken(t *testing.T) {
+	for step, isTaken := range map[string]bool{"EHLO": false, "MAIL": false, "RCPT": false, "DATA": false, "BODY": false, "RSET": true, "QUIT": true} {
+		s := startMailServer(t, "250 fine")
+		s.breaksAt = step
+		err := s.channel(t).Send(t.Context(), notify.Message{Subject: "x"})
+		if isTaken != (err == nil) || notify.IsPermanent(err) {
+			t.Errorf("at %s: %v, permanent %t", step, err, notify.IsPermanent(err))
 		}
 	}
 }

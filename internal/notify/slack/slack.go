@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/notify/egress"
 )
@@ -55,9 +56,10 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 	return c.client.Post(ctx, c.url, "application/json", body, nil)
 }
 
-// plain keeps text from being read as markup: Slack's three escapes, and its
-// formatting signs set apart by a zero-width space.
-func plain(s string) string {
-	s = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
-	return strings.NewReplacer("*", "*\u200b", "_", "_\u200b", "~", "~\u200b", "`", "`\u200b").Replace(s)
-}
+// plain draws what cannot be seen as code points, and keeps text from being read as markup:
+// Slack's three escapes, and formatting signs, mentions and the links of the others set apart
+// by a zero-width space.
+func plain(s string) string { return signs.Replace(escape.Visible(s)) }
+
+var signs = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;",
+	"*", "*\u200b", "_", "_\u200b", "~", "~\u200b", "`", "`\u200b", "@", "@\u200b", "[", "[\u200b", "|", "|\u200b")

@@ -21,7 +21,7 @@ func TestTextFromAnAttackerIsNoMarkup(t *testing.T) {
 	defer receiver.Close()
 	c := New(receiver.URL, egress.New(egress.Options{AllowPrivate: true}))
 	m := notify.Message{Subject: "Blocked", Total: 30, Items: []notify.Notification{
-		{Subject: "token:<!channel> *bold* <http://evil|click>"}, {Subject: strings.Repeat("x", 4000)},
+		{Subject: "token:<!channel> *bold* <http://evil|click> @everyone [ok](https://evil.example) a\u202eb"}, {Subject: strings.Repeat("x", 4000)},
 	}}
 	if err := c.Send(t.Context(), m); err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestTextFromAnAttackerIsNoMarkup(t *testing.T) {
 	if err := json.Unmarshal(text, &body); err != nil {
 		t.Fatal(err)
 	}
-	for _, markup := range []string{"<!channel>", "<http", "*bold*"} {
+	for _, markup := range []string{"<!channel>", "<http", "*bold*", "@everyone", "[ok]", "\u202e"} {
 		if strings.Contains(body.Text, markup) {
 			t.Errorf("%q arrives as markup: %s", markup, body.Text)
 		}

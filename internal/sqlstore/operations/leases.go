@@ -11,17 +11,21 @@ const (
 	insertLease = `
 INSERT INTO leases (name, holder, expires_at) VALUES ($1, $2, $3)
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
-WHERE leases.holder = excluded.holder OR leases.expires_at <= $4
+WHERE leases.holder = excluded.holder OR leases.expires_at <= $4 OR leases.expires_at > $5
 RETURNING holder`
 	deleteLease = `DELETE FROM leases WHERE name = $1 AND holder = $2`
 )
+
+// leaseSkew is how far the clocks of nodes may differ: a lease that ends later than any holder
+// would ask for now is of a clock that was wrong, and is free.
+const leaseSkew = 5 * time.Minute
 
 // takeLease gives the lease of name to holder until an instant, or renews
 // it, and reports false while another holder has it at now.
 func takeLease(ctx context.Context, d *db.DB, name, holder string, now, until time.Time) (held bool, err error) {
 	err = d.Write(ctx, func(t *db.Tx) error {
 		var who string
-		held, err = t.One(insertLease, []any{name, holder, db.ToMS(until), db.ToMS(now)}, &who)
+		held, err = t.One(insertLease, []any{name, holder, db.ToMS(until), db.ToMS(now), db.ToMS(until.Add(leaseSkew))}, &who)
 		return err
 	})
 	return held, err

@@ -18,12 +18,13 @@ INSERT INTO notifications (kind, at, subject, body, facts, page, happenings) `
 SELECT ` + notificationColumns + `,
        d.channel, d.attempts, d.next_at, d.sent_at, d.failed_at, d.problem
 FROM deliveries d JOIN notifications n ON n.id = d.notification_id `
-	// selectDue bounds each kind by itself, so that none hides another.
+	// selectDue bounds each kind by itself, so that none hides another. What would wait longer
+	// than anything does, or for its first attempt, is of a clock that was ahead.
 	selectDue = `
 SELECT id, kind, at, attempts, happenings FROM (
     SELECT n.id, n.kind, n.at, d.attempts, n.happenings, row_number() OVER (PARTITION BY n.kind ORDER BY n.id) AS place
     FROM deliveries d JOIN notifications n ON n.id = d.notification_id
-    WHERE d.channel = $1 AND d.next_at <= $2 AND d.sent_at = 0 AND d.failed_at = 0) AS due
+    WHERE d.channel = $1 AND (d.next_at <= $2 OR d.attempts = 0 OR d.next_at > $4) AND d.sent_at = 0 AND d.failed_at = 0) AS due
 WHERE place <= $3 ORDER BY id`
 	selectDeliveries = deliveryColumns + `ORDER BY n.id DESC, d.channel LIMIT $1`
 	selectLastSent   = `SELECT COALESCE(MAX(sent_at), 0) FROM deliveries WHERE channel = $1 AND kind = $2`
@@ -90,7 +91,7 @@ func (s *Outbox) Due(ctx context.Context, channel string, now time.Time) (all []
 			err = r.Scan(&d.ID, &d.Kind, &at, &d.Attempts, &d.Happenings)
 			d.At = db.FromMS(at)
 			return d, err
-		}, selectDue, channel, db.ToMS(now), notify.MaxDue)
+		}, selectDue, channel, db.ToMS(now), notify.MaxDue, db.ToMS(now.Add(2*notify.LongestRetry)))
 		return err
 	})
 	return all, err
