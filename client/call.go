@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"mime"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -125,7 +126,8 @@ func (c *Client) request(ctx context.Context, q call, body []byte) (*http.Reques
 	request.Header.Set("Accept", "application/json, application/problem+json")
 	request.Header.Set("User-Agent", "stint-client")
 	if c.traceparent != nil {
-		if parent := c.traceparent(ctx); parent != "" {
+		// One that no header can carry would keep the call from being made.
+		if parent := c.traceparent(ctx); parent != "" && !strings.ContainsFunc(parent, func(r rune) bool { return r < ' ' || r > '~' }) {
 			request.Header.Set("Traceparent", parent)
 		}
 	}

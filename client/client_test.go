@@ -226,7 +226,7 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 	}
 	for name, option := range map[string]client.Option{
 		"no time": client.WithTimeout(0), "negative retries": client.WithRetries(-1), "a negative memory": client.WithMemory(-1),
-		"an unknown choice": client.WithOutage(3), "no client": client.WithHTTPClient(nil), "a token of two lines": client.WithToken("a\nb"),
+		"an unknown choice": client.WithOutage(3), "no client": client.WithHTTPClient(nil), "a token of two lines": client.WithToken("a\nb"), "a token with a NUL": client.WithToken("a\x00b"),
 	} {
 		if _, err := client.New("http://127.0.0.1:8080", option); err == nil {
 			t.Errorf("%s was taken", name)

@@ -93,10 +93,20 @@ func (m *memory) find(key memoryKey, now time.Time) (refusal, bool) {
 	return r, found && now.Before(r.until)
 }
 
+// copied returns a copy, nil of nil.
+func copied(b *Block) *Block {
+	if b == nil {
+		return nil
+	}
+	own := *b
+	return &own
+}
+
 // at returns the refusal as a decision at now.
 func (r refusal) at(now time.Time) *Decision {
 	d := *r.decision
 	d.FromCache, d.Rules, d.Shadow = true, nil, nil
+	d.Block = copied(d.Block) // the caller may change it
 	if !r.end.IsZero() {
 		d.RetryAfter = r.end.Sub(now)
 	}
@@ -119,7 +129,9 @@ func (m *memory) remember(q *Check, d *Decision, sent time.Time, seen uint64) {
 		}
 		key.request = q.Request
 	}
-	r := refusal{decision: d, until: sent.Add(longestMemory)}
+	own := *d // the caller may change the one that it gets
+	own.Block = copied(d.Block)
+	r := refusal{decision: &own, until: sent.Add(longestMemory)}
 	if d.RetryAfter != Never {
 		r.end = time.Now().Add(d.RetryAfter)
 		if end := sent.Add(d.RetryAfter - memoryMargin); end.Before(r.until) {

@@ -55,6 +55,20 @@ func TestARefusalIsServedUntilItEndsAndNeverBeyondTwoSeconds(t *testing.T) {
 	}
 }
 
+func TestWhatACallerChangesInADecisionIsNotRemembered(t *testing.T) {
+	m, q, d := newMemory(10), Check{Key: "a"}, limitedFor(time.Hour)
+	d.Block = &Block{ID: "b"}
+	remember(m, &q, d)
+	d.Allowed, d.Block.ID = true, "changed"
+	for range 2 {
+		again := known(m, q)
+		if again == nil || again.Allowed || again.Block.ID != "b" {
+			t.Fatalf("got %+v", again)
+		}
+		again.Allowed, again.Block.ID = true, "changed"
+	}
+}
+
 // The answer took a second: the wait counts from its arrival, and
 // what is served from when the question was sent.
 func TestAnAnswerThatWasLongOnItsWayIsServedForLessAndTellsNoShorterWait(t *testing.T) {

@@ -22,8 +22,8 @@ type Option func(*Client) error
 // --check-auth token asks for. Without it none is sent.
 func WithToken(token string) Option {
 	return func(c *Client) error {
-		if strings.ContainsAny(token, " \t\r\n") {
-			return errors.New("client: the token holds white space, which no token does")
+		if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return errors.New("client: the token holds white space or another character that no token does")
 		}
 		c.token = token
 		return nil

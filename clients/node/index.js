@@ -36,7 +36,10 @@ export function addressKey(...trusted) {
   }
 }
 
-const plainAddress = (address = '') => address.replace(/%.*$/, '').replace(/^::ffff:(?=\d+\.)/i, '')
+// Returns an address without its port and zone, as proxies may write it: 192.0.2.1:80, [2001:db8::1] or [2001:db8::1]:80.
+const plainAddress = (address = '') => address
+  .replace(/^\[([^\]]*)\](:\d+)?$/, '$1').replace(/^(\d+(?:\.\d+){3}):\d+$/, '$1')
+  .replace(/%.*$/, '').replace(/^::ffff:(?=\d+\.)/i, '')
 
 /** Returns a middleware for express. */
 export function expressGuard(stint, options = {}) {
@@ -85,7 +88,7 @@ function asker(stint, { key, policy, cost, source, meta, skip, onError }) {
   const valueOf = (value, args) => (typeof value === 'function' ? value(...args) : value)
   return async (...args) => {
     if (skip && (await skip(...args))) return { headers: {} }
-    const question = { source, meta: valueOf(meta, args), request: attributesOf(args[0]) }
+    const question = { source, meta: shown(valueOf(meta, args)), request: attributesOf(args[0]) }
     const keys = await key(...args)
     const common = { policy: valueOf(policy, args), cost: valueOf(cost, args) }
     if (Array.isArray(keys)) {
@@ -115,6 +118,12 @@ function attributesOf(request) {
   const target = originalUrl ?? url
   const host = header('host') ?? (typeof headers.get === 'function' && URL.canParse(url) ? new URL(url).host : undefined)
   return { path: cut(target?.split('?', 1)[0], 8192), method: cut(method, 32), agent: cut(header('user-agent'), 2048), host: cut(host, 255) }
+}
+
+// Returns meta as the server takes it. Its values usually come from clients too.
+function shown(meta) {
+  if (meta === undefined || meta === null) return undefined
+  return Object.fromEntries(Object.entries(meta).map(([name, value]) => [name, cut(value, 256) ?? value]))
 }
 
 // Returns a text of at most so many bytes without control characters, undefined for none.

@@ -64,6 +64,35 @@ func TestHostileKeysAreAnswered400(t *testing.T) {
 	}
 }
 
+// asIs has the address that proxies write as the key, and shows the client's User-Agent.
+const asIs = `
+import express from 'express'
+import { Stint, addressKey, expressGuard } from 'stint'
+
+const app = express()
+app.use(expressGuard(new Stint('http://127.0.0.1:8080', { timeout: 60_000 }), {
+  key: addressKey('127.0.0.1', '::1'),
+  meta: (request) => ({ agent: request.get('User-Agent') }),
+}))
+app.use((request, response) => response.send('allowed'))
+app.listen(8000, '127.0.0.1')
+`
+
+func TestTheNodePackageReadsAddressesWithPortsAndSendsLongMeta(t *testing.T) {
+	s := &site{T: t, node: testnode.Start(t), app: new(application)}
+	s.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"ip:203.0.113.7","reason":"scraping"}`, http.StatusCreated)
+	s.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"ip:2001:db8::/64","reason":"scraping"}`, http.StatusCreated)
+	s.program(runNode("express"), asIs)
+	for address, want := range map[string]int{
+		"203.0.113.7": http.StatusForbidden, "203.0.113.7:5000": http.StatusForbidden, "203.0.113.8:5000": http.StatusOK,
+		"2001:db8::1": http.StatusForbidden, "[2001:db8::1]": http.StatusForbidden, "[2001:db8::1]:443": http.StatusForbidden, "[2001:db8:1::1]:443": http.StatusOK,
+	} {
+		if r := s.get("/", "X-Forwarded-For: "+address, "User-Agent: "+strings.Repeat("x", 300)); r.status != want {
+			t.Errorf("%s: got %d, want %d: %s", address, r.status, want, r.body)
+		}
+	}
+}
+
 // escaped writes every byte as %XX.
 func escaped(text string) string {
 	var b strings.Builder
