@@ -272,3 +272,32 @@ func TestAGatewayWithoutItsPolicyIsLoggedOnceAMinute(t *testing.T) {
 		t.Errorf("what is answered is logged: %s", n.logged)
 	}
 }
+
+// TestAPathThatLeadsBackIsNotTheOperatorsQuery asks as a gateway that appends the client's
+// target to ours, about a blocked client that would like to write the query itself.
+func TestAPathThatLeadsBackIsNotTheOperatorsQuery(t *testing.T) {
+	fast, plain := startForwardPair(t, func(*nodeParts) {})
+	for _, n := range []*recorded{fast, plain} {
+		for _, target := range []string{
+			"/v1/forward/x", "/v1/forward/x?by=method", "/v1/forward/../forward?by=method", "/v1/forward/%2e%2e/forward?by=method",
+			"/v1/forward/%2F../forward?by=method", "/v1/forward/a%2F..%2F..%2Fforward?by=method", "/v1/forward/./?by=method", "/v1/forward//?by=method",
+		} {
+			head, _, _ := strings.Cut(n.talk(t, "GET "+target+" HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: 203.0.113.1\r\n\r\n"), "\r\n")
+			if !strings.Contains(head, " 403 ") {
+				t.Errorf("%s: %s", target, head)
+			}
+		}
+	}
+}
+
+// TestAPathHasOneKeyHoweverItIsSpelled uses up the limit of a path in one spelling.
+func TestAPathHasOneKeyHoweverItIsSpelled(t *testing.T) {
+	n := startNode(t, withForward)
+	n.must(n.as(identity.Admin, "PUT", wire.PathPolicies+"/paths", `{"match":["path:*"],"rules":["1/1h"]}`), http.StatusCreated)
+	ask := func(uri string) answer { return n.send("GET", n.check+forwardauth.Path+"?policy=paths&by=path", "", "X-Forwarded-Uri: "+uri) }
+	n.must(ask("/login"), http.StatusOK)
+	for _, uri := range []string{"/login#1", "/login?a=b", "/%6cogin", "/./login", "//login", "/login/", "/x/../login", "http://shop.example/login", "http://shop.example/login#2"} {
+		n.must(ask(uri), http.StatusTooManyRequests)
+	}
+	n.must(ask("/logout"), http.StatusOK)
+}

@@ -110,7 +110,8 @@ func (d *Door) handle(c *httpserver.Call) error {
 	r := plainRequest{c}
 	d.warnOfProxy(r)
 	// A gateway that appends the client's path to ours appends its query too, which
-	// then is not the operator's.
+	// then is not the operator's. The path as it was sent counts: the client may have written
+	// one that leads back to ours.
 	var raw []byte
 	if r.Path() == Path {
 		raw = c.Request().URI().QueryString()

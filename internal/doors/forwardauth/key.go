@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -145,14 +144,10 @@ func hostOf(r request) string {
 	return strings.TrimSuffix(host, ".")
 }
 
-// pathOf returns the path of the client's request in one spelling: without the
-// query, decoded, and without "//", "." and "..".
+// pathOf returns the path of the client's request in one spelling, that of conditions but
+// without a slash at its end.
 func (b By) pathOf(r request, target string) string {
-	target, _, _ = strings.Cut(b.targetOf(r, target), "?")
-	if decoded, err := url.PathUnescape(target); err == nil {
-		target = decoded
-	}
-	return path.Clean("/" + target)
+	return path.Clean(conditions.NormalizePath(b.targetOf(r, target)))
 }
 
 // targetOf returns the target of the client's request: that of the named header or,
@@ -161,7 +156,7 @@ func (b By) pathOf(r request, target string) string {
 func (b By) targetOf(r request, target string) string {
 	if b.Name == "" && target == "" {
 		if below := strings.TrimPrefix(r.Path(), Path); below != "" {
-			return (&url.URL{Path: below}).EscapedPath()
+			return below
 		}
 	}
 	if b.Name == "" && target != "" {

@@ -13,6 +13,7 @@ type request interface {
 	Get(header string) string
 	// Cookie returns the value of a cookie, "" where there is none.
 	Cookie(name string) string
+	// Path returns the path as it was sent, escaped.
 	Path() string
 	Host() string
 	OriginalMethod() string
@@ -30,7 +31,7 @@ func (r plainRequest) Get(header string) string { return r.Call.Get(header) }
 func (r plainRequest) Cookie(name string) string { return r.Cookies(name) }
 
 // Path implements request.
-func (r plainRequest) Path() string { return string(r.Request().URI().Path()) }
+func (r plainRequest) Path() string { return string(r.Request().URI().PathOriginal()) }
 
 // Host implements request.
 func (r plainRequest) Host() string { return string(r.Request().Host()) }
