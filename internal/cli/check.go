@@ -36,7 +36,7 @@ The exit code is 0 if it is allowed and 3 if it is refused.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: checkOnline(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			// A cost of 0 would be left out of the request and count as 1.
-			if check.Cost < 1 {
+			if check.Cost < 1 || check.Cost > wire.MaxUsage || check.Cost > wire.MaxCost && !chargeAlways {
 				return console.Usagef("--cost is %d; it must be a whole number from 1 to 1000, or to 100000 with --charge-always", check.Cost)
 			}
 			if err := withinMaxWait(maxWait); err != nil {

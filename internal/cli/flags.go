@@ -3,7 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,7 +56,12 @@ func (f *overlapFlag) pointer() *wire.Duration {
 // timeFlag is a time in RFC 3339. The zero value is unset.
 type timeFlag struct{ wire.Time }
 
-func (f *timeFlag) Set(text string) error { return f.UnmarshalText([]byte(text)) }
+func (f *timeFlag) Set(text string) error {
+	if f.UnmarshalText([]byte(text)) != nil {
+		return errors.New("must be a time as YYYY-MM-DDThh:mm:ssZ, for example 2026-01-31T12:00:00Z")
+	}
+	return nil
+}
 
 func (*timeFlag) Type() string { return "time" }
 
@@ -66,6 +73,27 @@ func plainFlagError(err error) error {
 		return fmt.Errorf("--%s: %q is not a valid number", invalid.GetFlag().Name, invalid.GetValue())
 	}
 	return err
+}
+
+// exclusiveFlags matches cobra's text for flags of which only one may be given.
+var exclusiveFlags = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
+
+// plainGroupError replaces cobra's text for flags that were given although only one of them
+// may be.
+func plainGroupError(err error) error {
+	found := exclusiveFlags.FindStringSubmatch(err.Error())
+	if found == nil {
+		return err
+	}
+	names := strings.Fields(found[1])
+	for i := range names {
+		names[i] = "--" + names[i]
+	}
+	if len(names) == 2 {
+		return fmt.Errorf("give %s or %s, not both", names[0], names[1])
+	}
+	last := len(names) - 1
+	return fmt.Errorf("give only one of %s and %s", strings.Join(names[:last], ", "), names[last])
 }
 
 // endFlags set when something expires: after a duration, at a time, or never.

@@ -126,7 +126,6 @@ func finish(c *cobra.Command, con *console.Console) {
 			c.RunE = runGroup
 		}
 	}
-	c.SuggestionsMinimumDistance = 2
 	c.DisableFlagsInUseLine = true
 	for _, sub := range c.Commands() {
 		finish(sub, con)
@@ -148,6 +147,7 @@ func runGroup(c *cobra.Command, args []string) error {
 		return c.Help()
 	}
 	hint := ""
+	c.SuggestionsMinimumDistance = min(2, len(args[0])/2) // two changes of "foo" are another word
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = fmt.Sprintf("; did you mean %s?", strings.Join(near, " or "))
 	}
@@ -178,7 +178,7 @@ func checkFlags(c *cobra.Command, con *console.Console) error {
 		err = c.ValidateFlagGroups()
 	}
 	if err != nil {
-		return console.Usagef("%w; see '%s --help'", err, c.CommandPath())
+		return console.Usagef("%w; see '%s --help'", plainGroupError(err), c.CommandPath())
 	}
 	return nil
 }

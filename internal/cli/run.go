@@ -84,7 +84,7 @@ func find(command string) (string, error) {
 }
 
 func runWhenAllowed(ctx context.Context, con *console.Console, server *client.Client, command []string, f *runFlags) error {
-	if f.check.Cost < 1 {
+	if f.check.Cost < 1 || f.check.Cost > wire.MaxCost {
 		return console.Usagef("--cost is %d; it must be a whole number from 1 to 1000", f.check.Cost)
 	}
 	if err := withinMaxWait(f.maxWait); err != nil {

@@ -23,7 +23,10 @@ var writtenUnits = []string{"d", "h", "m", "s"}
 
 var errDuration = errors.New(`must be a length of time in whole units of ms, s, m, h, d or w, for example "90m", "24h" or "7d"`)
 
-var errNoDuration = errors.New("must be longer than 0")
+var (
+	errNoDuration   = errors.New("must be longer than 0")
+	errLongDuration = errors.New("must be at most 106751d")
+)
 
 // ParseDuration reads a length of time, the larger units first. There are no
 // signs, no fractions and no spaces.
@@ -36,8 +39,11 @@ func ParseDuration(text string) (time.Duration, error) {
 		letters := len(tail) - len(strings.TrimLeft(tail, "abcdefghijklmnopqrstuvwxyz"))
 		length, known := unitLengths[tail[:letters]]
 		count, err := strconv.ParseInt(rest[:digits], 10, 64)
-		if err != nil || !known || length >= last || count > (math.MaxInt64-total)/int64(length) {
+		switch {
+		case err != nil && !errors.Is(err, strconv.ErrRange), !known, length >= last:
 			return 0, errDuration
+		case err != nil, count > (math.MaxInt64-total)/int64(length):
+			return 0, errLongDuration
 		}
 		total += count * int64(length)
 		last, rest = length, tail[letters:]
@@ -70,9 +76,10 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 // UnmarshalText reads what ParseDuration does, but not 0: on the wire the zero
 // Duration means that there is none.
 func (d *Duration) UnmarshalText(text []byte) error {
-	parsed, err := ParseDuration(string(text))
-	if err == nil && parsed == 0 {
-		err = errNoDuration
+	unsigned, negative := strings.CutPrefix(string(text), "-")
+	parsed, err := ParseDuration(unsigned)
+	if !errors.Is(err, errDuration) && (negative || err == nil && parsed == 0) {
+		parsed, err = 0, errNoDuration
 	}
 	*d = Duration(parsed)
 	return err

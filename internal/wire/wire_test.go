@@ -51,6 +51,15 @@ func TestDurationsAreReadAsPeopleWriteThem(t *testing.T) {
 			t.Errorf("%q was read as %v", bad, d)
 		}
 	}
+	for text, want := range map[string]error{
+		"0s": errNoDuration, "-1h": errNoDuration, "-99999999d": errNoDuration, "--1h": errDuration, "-soon": errDuration,
+		"106751d": nil, "106752d": errLongDuration, "99999999999999999999d": errLongDuration, "99999999d": errLongDuration, "9y": errDuration,
+	} {
+		var d Duration
+		if err := d.UnmarshalText([]byte(text)); err != want { //nolint:errorlint // they are not wrapped
+			t.Errorf("%s: got %v, want %v", text, err, want)
+		}
+	}
 	if got := encode(t, Duration(36*time.Hour)); got != `"36h"` {
 		t.Errorf("got %s", got)
 	}

@@ -315,7 +315,7 @@ func TestWrongUse(t *testing.T) {
 	s := newSite(t)
 	for _, row := range []struct{ flags, text string }{
 		{"--table ip;x", "names of tables and chains"}, {"--table ip stint", "is not of the family inet"}, {"--hook output", `the hook "output" is unknown`},
-		{"--never example.org", "is not an address or network"}, {"--compare-every 10ms", "at least 1s"}, {"--drop --reject", "none of the others can be"},
+		{"--never example.org", "is not an address or network"}, {"--compare-every 10ms", "at least 1s"}, {"--drop --reject", "give --drop or --reject, not both"},
 	} {
 		flag, value, _ := strings.Cut(row.flags, " ")
 		flags := []string{flag, value}
