@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"strings"
@@ -26,6 +27,31 @@ const exitHelp = `Exit codes:
   8  the token is missing, unknown or may not do this
 
 run exits with its command's own code, and with one of these where the command was not run.`
+
+// listenerError is an error of a command that called a listener.
+type listenerError struct {
+	error
+	listener console.Listener
+}
+
+// Unwrap returns the error without its listener.
+func (e *listenerError) Unwrap() error { return e.error }
+
+// explainListener adds to an error of a command that it called a listener at base with a
+// token, "" for none. The error says so by itself where that is what is wrong.
+func explainListener(err error, is console.Listener, base, token string) error {
+	var problem *wire.Problem
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &problem):
+	case problem.Status == http.StatusUnauthorized && token == "":
+		return &console.ExitError{Code: console.Denied, Err: fmt.Errorf("no token: set %s or %s", is.EnvToken, is.TokenFlag)}
+	case problem.Detail == wire.DetailNoPath:
+		return console.Usagef("%s has nothing for this command, which needs the %s; set its address with %s or %s", base, is.Name, is.URLFlag, is.EnvURL)
+	}
+	return &listenerError{err, is}
+}
 
 // codeOf returns the exit code for an error.
 func codeOf(err error) console.Code {
@@ -101,11 +127,15 @@ func explain(err error) []string {
 func advice(err error) string {
 	var unreachable *client.Unreachable
 	var problem *wire.Problem
+	is := console.Admin
+	if of := (*listenerError)(nil); errors.As(err, &of) {
+		is = of.listener
+	}
 	switch {
 	case errors.As(err, &unreachable):
-		return "; start the server, or set another address with --url or STINT_ADMIN_URL (for check: --check-url or STINT_CHECK_URL)"
+		return fmt.Sprintf("; start the server, or set another address with %s or %s", is.URLFlag, is.EnvURL)
 	case errors.As(err, &problem) && problem.Status == 401:
-		return " (the token is read from STINT_ADMIN_TOKEN or --token-file)"
+		return fmt.Sprintf(" (the token is read from %s or %s)", is.EnvToken, is.TokenFlag)
 	case errors.As(err, &problem) && problem.Status == 412:
 		return " (read it again, then repeat the change)"
 	}

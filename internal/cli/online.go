@@ -22,25 +22,25 @@ type run func(c *cobra.Command, server *client.Client, args []string) error
 
 // online returns the RunE of a command that calls the admin listener.
 func online(con *console.Console, do run) func(*cobra.Command, []string) error {
-	return connected(con.AdminListener, do)
+	return connected(con.AdminListener, console.Admin, do)
 }
 
 // checkOnline returns the RunE of a command that calls the check listener.
 func checkOnline(con *console.Console, do run) func(*cobra.Command, []string) error {
-	return connected(con.CheckListener, do)
+	return connected(con.CheckListener, console.Checks, do)
 }
 
-func connected(listener func() (base, token string, err error), do run) func(*cobra.Command, []string) error {
+func connected(find func() (base, token string, err error), is console.Listener, do run) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
-		base, token, err := listener()
+		base, token, err := find()
 		if err != nil {
 			return err
 		}
-		server, err := client.New(base, token)
+		server, err := client.New(base, token, is.Default)
 		if err != nil {
 			return console.Usagef("%w", err)
 		}
-		return do(c, server, args)
+		return explainListener(do(c, server, args), is, base, token)
 	}
 }
 
@@ -207,7 +207,7 @@ func fromServer(con *console.Console, names namesOf) cobra.CompletionFunc {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 		defer cancel()
-		_ = connected(con.AdminListener, func(_ *cobra.Command, server *client.Client, _ []string) error {
+		_ = connected(con.AdminListener, console.Admin, func(_ *cobra.Command, server *client.Client, _ []string) error {
 			found, err := names(ctx, server)
 			for _, name := range found {
 				if strings.HasPrefix(name, typed) && output.Escape(name) == name {

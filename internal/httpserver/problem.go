@@ -39,7 +39,7 @@ var statusOf = map[fault.Code]int{
 // httpDetail says what would be right for the errors that HTTP itself raises.
 var httpDetail = map[int]string{
 	http.StatusBadRequest:                  "The request is not well-formed HTTP.",
-	http.StatusNotFound:                    "There is nothing at this path; paths are case sensitive and end without a slash.",
+	http.StatusNotFound:                    wire.DetailNoPath,
 	http.StatusMethodNotAllowed:            "This path does not take that method; the header Allow names those that it takes.",
 	http.StatusRequestTimeout:              "The request took too long to arrive.",
 	http.StatusRequestEntityTooLarge:       "The body is larger than this listener takes.",

@@ -5,6 +5,9 @@ import "github.com/go-json-experiment/json/jsontext"
 // ProblemType is the media type of a Problem.
 const ProblemType = "application/problem+json"
 
+// DetailNoPath is the detail of the Problem of a path that a listener does not have.
+const DetailNoPath = "There is nothing at this path; paths are case sensitive and end without a slash."
+
 // Problem is the answer to every request that fails: RFC 9457.
 type Problem struct {
 	// Type is a URI that names the kind of problem, "about:blank" where the

@@ -37,14 +37,13 @@ type Client struct {
 	conn *conn
 }
 
-// New returns a client of the listener at base, for example "http://127.0.0.1:8081".
-// token is sent as a bearer token unless it is empty. The error says what is wrong with
-// base or token.
-func New(base, token string) (*Client, error) {
+// New returns a client of the listener at base. token is sent as a bearer token unless it
+// is empty. The error says what is wrong with base or token; example is an address for it.
+func New(base, token, example string) (*Client, error) {
 	u, err := url.Parse(base)
 	switch {
 	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
-		return nil, fmt.Errorf("%q is not the address of a server; write for example http://127.0.0.1:8081", base)
+		return nil, fmt.Errorf("%q is not the address of a server; write for example %s", base, example)
 	case u.User != nil:
 		return nil, errors.New("the address of the server must not contain a password; set a token by STINT_ADMIN_TOKEN or --token-file")
 	}

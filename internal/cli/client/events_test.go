@@ -18,7 +18,7 @@ func TestASilentStreamEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, err := New("http://192.0.2.1:8081", "")
+				c, err := New("http://192.0.2.1:8081", "", "")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -73,6 +73,22 @@ func (c *Console) AddFlags(root *cobra.Command) {
 	CompleteFlag(root, "output", string(output.Table), string(output.JSON), string(output.YAML), string(output.CSV))
 }
 
+// Listener is what flags, the file of contexts and the environment call a listener of a
+// server, its address and its token.
+type Listener struct {
+	Name                string
+	URLFlag, EnvURL     string
+	TokenFlag, EnvToken string
+	tokenField          string
+	Default             string // its address where none is set
+}
+
+// The listeners of a server.
+var (
+	Admin  = Listener{"admin listener", "--url", EnvURL, "--token-file", EnvToken, "token_file", "http://127.0.0.1:8081"}
+	Checks = Listener{"check listener", "--check-url", EnvCheckURL, "--check-token-file", EnvCheckToken, "check_token_file", "http://127.0.0.1:8080"}
+)
+
 // endpoint is the address of a listener and the file with its token, as one source says.
 type endpoint struct{ url, tokenFile string }
 
@@ -83,7 +99,7 @@ func (c *Console) AdminListener() (base, token string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	return c.listener(listenerNames{"--token-file", "token_file", EnvURL, EnvToken, "http://127.0.0.1:8081"},
+	return c.listener(Admin,
 		endpoint{c.url, c.tokenFile}, endpoint{named.URL, named.TokenFile}, endpoint{current.URL, current.TokenFile})
 }
 
@@ -94,32 +110,28 @@ func (c *Console) CheckListener() (base, token string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	return c.listener(listenerNames{"--check-token-file", "check_token_file", EnvCheckURL, EnvCheckToken, "http://127.0.0.1:8080"},
+	return c.listener(Checks,
 		endpoint{c.checkURL, c.checkTokenFile}, endpoint{named.CheckURL, named.CheckTokenFile}, endpoint{current.CheckURL, current.CheckTokenFile})
 }
-
-// listenerNames are what flags, the file of contexts and the environment call the address and
-// the token of a listener.
-type listenerNames struct{ tokenFile, field, envURL, envToken, fallback string }
 
 // listener chooses the address of a listener and its token, so that no token reaches another
 // host than it is for: that of a context goes only to the address of the context, and that of
 // the environment to none that only a context says.
-func (c *Console) listener(is listenerNames, given, named, current endpoint) (base, token string, err error) {
-	fromEnv := c.Getenv(is.envURL)
-	base = FirstOf(given.url, named.url, fromEnv, current.url, is.fallback)
+func (c *Console) listener(is Listener, given, named, current endpoint) (base, token string, err error) {
+	fromEnv := c.Getenv(is.EnvURL)
+	base = FirstOf(given.url, named.url, fromEnv, current.url, is.Default)
 	isOf := func(url string) bool { return strings.TrimSuffix(base, "/") == strings.TrimSuffix(url, "/") }
-	token = strings.TrimSpace(c.Getenv(is.envToken))
+	token = strings.TrimSpace(c.Getenv(is.EnvToken))
 	switch {
 	case given.tokenFile != "":
-		token, err = c.readToken(is.tokenFile, given.tokenFile)
-	case named.tokenFile != "" && isOf(FirstOf(named.url, is.fallback)):
-		token, err = c.readToken("the "+is.field+" of the context", named.tokenFile)
-	case token != "" && given.url == "" && FirstOf(named.url, current.url) != "" && !isOf(fromEnv) && !isOf(is.fallback):
+		token, err = c.readToken(is.TokenFlag, given.tokenFile)
+	case named.tokenFile != "" && isOf(FirstOf(named.url, is.Default)):
+		token, err = c.readToken("the "+is.tokenField+" of the context", named.tokenFile)
+	case token != "" && given.url == "" && FirstOf(named.url, current.url) != "" && !isOf(fromEnv) && !isOf(is.Default):
 		err = Usagef("%s is set, but the address %s is that of a context, for which the token may not be; set %s too, or give %s, or unset %s",
-			is.envToken, base, is.envURL, is.tokenFile, is.envToken)
-	case token == "" && current.tokenFile != "" && isOf(FirstOf(current.url, is.fallback)):
-		token, err = c.readToken("the "+is.field+" of the context", current.tokenFile)
+			is.EnvToken, base, is.EnvURL, is.TokenFlag, is.EnvToken)
+	case token == "" && current.tokenFile != "" && isOf(FirstOf(current.url, is.Default)):
+		token, err = c.readToken("the "+is.tokenField+" of the context", current.tokenFile)
 	}
 	if err != nil {
 		return "", "", err

@@ -172,7 +172,7 @@ func runNftables(ctx context.Context, con *console.Console, f *firewallFlags) er
 	if err != nil {
 		return err
 	}
-	server, err := client.New(base, token)
+	server, err := client.New(base, token, console.Admin.Default)
 	if err != nil {
 		return console.Usagef("%w", err)
 	}
