@@ -55,7 +55,7 @@ func sizeOf(path string) (int64, error) {
 	case err != nil:
 		return 0, err
 	case info.IsDir():
-		return 0, fmt.Errorf("%q is a folder; name the log files in it", path)
+		return 0, &InputError{fmt.Errorf("%q is a folder; name the log files in it", path)}
 	case !info.Mode().IsRegular():
 		return 0, nil
 	}

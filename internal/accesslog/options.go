@@ -57,7 +57,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Kind != "" && o.Kind != wholeKey {
 		if _, err := o.Keys.Pattern(o.Kind + ":*"); err != nil {
-			return o, fmt.Errorf("the kind %q of key is bad; a kind starts with a-z and holds a-z, 0-9, _ and - only", o.Kind)
+			return o, &InputError{fmt.Errorf("the kind %q of key is bad; a kind starts with a-z and holds a-z, 0-9, _ and - only", o.Kind)}
 		}
 	}
 	return o, nil

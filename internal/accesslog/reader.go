@@ -8,6 +8,15 @@ import (
 
 var errNoHeader = errors.New("the CSV has no line of column names")
 
+// InputError is the error of a log, or of Options for it, that the caller must change.
+type InputError struct{ Err error }
+
+// Error returns the text of Err.
+func (e *InputError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *InputError) Unwrap() error { return e.Err }
+
 // Reader reads the requests of one log in the order of its lines. It is not
 // safe for concurrent use.
 type Reader struct {
@@ -21,7 +30,7 @@ type Reader struct {
 
 // NewReader returns a reader of the log r. Its bad lines and errors contain name. It reads
 // the beginning to detect gzip and, unless o names it, the format. The error says what a
-// log must look like.
+// log must look like; it is an *InputError unless reading failed.
 func NewReader(r io.Reader, name string, o Options) (*Reader, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -37,11 +46,11 @@ func NewReader(r io.Reader, name string, o Options) (*Reader, error) {
 			return nil, reader.wrap(err)
 		}
 		if reader.format, err = detect(head, o); err != nil {
-			return nil, reader.wrap(err)
+			return nil, &InputError{reader.wrap(err)}
 		}
 	}
 	if reader.parse, err = newParser(reader.format, o, reader.header); err != nil {
-		return nil, reader.wrap(err)
+		return nil, &InputError{reader.wrap(err)}
 	}
 	return reader, nil
 }

@@ -17,7 +17,7 @@ import (
 // exitHelp is the part of the root command's help that explains the codes.
 const exitHelp = `Exit codes:
   0  success, or the check was allowed
-  1  failure; nothing was changed unless the message says so
+  1  failure, or a conflict with what exists; nothing was changed unless the message says so
   2  the command, a flag, an argument or a file is wrong; nothing was changed
   3  check, run: the request was refused
   4  the server is unreachable

@@ -118,7 +118,7 @@ edited and deleted like all others.`,
 		Example: "admin preset show website > policies.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			p, err := findPreset(args[0])
+			p, err := local.FindPreset(args[0])
 			if err != nil {
 				return err
 			}
@@ -226,17 +226,9 @@ func policyNames(all []wire.PolicyRequest) string {
 	return strings.Join(names, " ")
 }
 
-func findPreset(name string) (presets.Preset, error) {
-	p, found := presets.Find(name)
-	if !found {
-		return p, console.Usagef("there is no preset %q; there are %s", name, strings.Join(presets.Names(), ", "))
-	}
-	return p, nil
-}
-
 // readPreset returns the policies of a file that Stint ships.
 func readPreset(name string) ([]wire.PolicyRequest, error) {
-	p, err := findPreset(name)
+	p, err := local.FindPreset(name)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"strings"
 
@@ -17,7 +16,7 @@ func newReport(con *console.Console) *cobra.Command {
 	var report wire.OutcomeReport
 	var values []string
 	c := &cobra.Command{
-		Use:   "report [KEY OUTCOME]",
+		Use:   "report KEY OUTCOME",
 		Short: "Report the outcome of a request, or show the daily and weekly reports",
 		Long: `With a key and an outcome, report the outcome of a request of the key, as an application
 does after a failed login: the policies with that outcome count it, whether or not the
@@ -26,7 +25,11 @@ The subcommands show the daily and weekly reports.`,
 		Example: "admin report ip:203.0.113.7 login_failed --path /login --value account=alice\nadmin report list\n" +
 			"admin report show 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --format html > report.html",
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) != 2 {
+			switch {
+			case len(args) == 2:
+			case len(args) > 0 && strings.Contains(args[0], ":"): // a key
+				return wrongArguments(c, len(args))
+			default:
 				return runGroup(c, args)
 			}
 			report.Key, report.Outcome = args[0], args[1]
@@ -56,7 +59,7 @@ func namedValues(pairs []string) (map[string]string, error) {
 	for _, pair := range pairs {
 		name, value, found := strings.Cut(pair, "=")
 		if !found {
-			return nil, fmt.Errorf("--value %q must be NAME=VALUE", pair)
+			return nil, console.Usagef("--value %q must be NAME=VALUE", pair)
 		}
 		if values == nil {
 			values = make(map[string]string, len(pairs))

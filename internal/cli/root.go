@@ -78,8 +78,8 @@ func newRoot(con *console.Console) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	// A group is runnable only to report an unknown subcommand.
-	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasSubCommands)}}", 1))
+	// A group is runnable only to report an unknown subcommand, unless it has arguments.
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (or (not .HasSubCommands) (ne .UseLine .CommandPath))}}", 1))
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
 	root.InitDefaultHelpCmd()
@@ -115,7 +115,7 @@ func finish(c *cobra.Command, con *console.Console) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if check(c, args) != nil {
-				return console.Usagef("usage: '%s', but %s; see '%s --help'", c.UseLine(), argumentsGiven(len(args)), c.CommandPath())
+				return wrongArguments(c, len(args))
 			}
 			return nil
 		}
@@ -130,6 +130,11 @@ func finish(c *cobra.Command, con *console.Console) {
 	for _, sub := range c.Commands() {
 		finish(sub, con)
 	}
+}
+
+// wrongArguments returns the usage error of a command for its number of arguments.
+func wrongArguments(c *cobra.Command, n int) error {
+	return console.Usagef("usage: '%s', but %s; see '%s --help'", c.UseLine(), argumentsGiven(n), c.CommandPath())
 }
 
 func argumentsGiven(n int) string {

@@ -26,37 +26,6 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// logFlags configure how access logs are read.
-type logFlags struct {
-	format     string
-	keyColumn  string
-	timeColumn string
-	costColumn string
-	account    string
-	kind       string
-}
-
-func (f *logFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.format, "format", "auto", "format of the logs: auto, common, combined, json or csv")
-	c.Flags().StringVar(&f.keyColumn, "key-column", "", "the column or field with the key; the client's address if omitted")
-	c.Flags().StringVar(&f.timeColumn, "time-column", "", "the column or field with the time")
-	c.Flags().StringVar(&f.costColumn, "cost-column", "", "the column or field with the cost; 1 per request if omitted")
-	c.Flags().StringVar(&f.account, "account-column", "", "the column or field with the account, as user in Common Log Format, for rules and further keys that count accounts")
-	c.Flags().StringVar(&f.kind, "kind", "", "the kind of the column's keys, as token for token:...")
-}
-
-func (f *logFlags) options() (accesslog.Options, error) {
-	format, err := accesslog.ParseFormat(f.format)
-	if err != nil {
-		return accesslog.Options{}, console.Usagef("--format: %w", err)
-	}
-	return accesslog.Options{Format: format, Key: f.keyColumn, Time: f.timeColumn, Cost: f.costColumn, Account: f.account, Kind: f.kind}, nil
-}
-
-const logHelp = `Logs are in Common or Combined Log Format, JSON lines, or CSV with a line of column names;
-plain or gzip. Lines out of order are sorted; lines without a request are counted and
-shown.`
-
 // backtestFlags are the flags of backtest.
 type backtestFlags struct {
 	logFlags
@@ -169,7 +138,7 @@ func runBacktest(ctx context.Context, con *console.Console, paths []string, f *b
 	}}, options)
 	bar.End()
 	if err != nil {
-		return err
+		return usageOfLog(err)
 	}
 	if f.out != "" {
 		write := report.WriteJSON
@@ -298,13 +267,22 @@ func readPlan(con *console.Console, flag string, texts []string, path string, sh
 		}
 	}
 	for _, name := range shipped {
-		preset, found := presets.Find(name)
-		if !found {
-			return backtest.Plan{}, console.Usagef("there is no preset %q; there are %s", name, strings.Join(presets.Names(), ", "))
+		preset, err := FindPreset(name)
+		if err != nil {
+			return backtest.Plan{}, err
 		}
 		policies = append(policies, preset.Policies...)
 	}
 	return backtest.PoliciesPlan(policies), nil
+}
+
+// FindPreset returns the preset of a name.
+func FindPreset(name string) (presets.Preset, error) {
+	p, found := presets.Find(name)
+	if !found {
+		return p, console.NotFoundf("there is no preset %q; there are %s", name, strings.Join(presets.Names(), ", "))
+	}
+	return p, nil
 }
 
 // ReadPolicies reads a policy file, or standard input for "-".

@@ -72,12 +72,12 @@ func runReplay(ctx context.Context, con *console.Console, paths []string, f *rep
 	}
 	files, err := accesslog.OpenFiles(paths, read)
 	if err != nil {
-		return err
+		return usageOfLog(err)
 	}
 	defer func() { err = errors.Join(err, files.Close()) }()
 	sorted, err := accesslog.Sort(ctx, files, accesslog.SortOptions{Keys: read.Keys})
 	if err != nil {
-		return err
+		return usageOfLog(err)
 	}
 	defer func() { err = errors.Join(err, sorted.Close()) }()
 	if t := files.Counts(); t.Bad > 0 {

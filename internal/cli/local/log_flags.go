@@ -1,0 +1,50 @@
+package local
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/cli/console"
+)
+
+// logFlags configure how access logs are read.
+type logFlags struct {
+	format     string
+	keyColumn  string
+	timeColumn string
+	costColumn string
+	account    string
+	kind       string
+}
+
+func (f *logFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.format, "format", "auto", "format of the logs: auto, common, combined, json or csv")
+	c.Flags().StringVar(&f.keyColumn, "key-column", "", "the column or field with the key; the client's address if omitted")
+	c.Flags().StringVar(&f.timeColumn, "time-column", "", "the column or field with the time")
+	c.Flags().StringVar(&f.costColumn, "cost-column", "", "the column or field with the cost; 1 per request if omitted")
+	c.Flags().StringVar(&f.account, "account-column", "", "the column or field with the account, as user in Common Log Format, for rules and further keys that count accounts")
+	c.Flags().StringVar(&f.kind, "kind", "", "the kind of the column's keys, as token for token:...")
+}
+
+func (f *logFlags) options() (accesslog.Options, error) {
+	format, err := accesslog.ParseFormat(f.format)
+	if err != nil {
+		return accesslog.Options{}, console.Usagef("--format: %w", err)
+	}
+	return accesslog.Options{Format: format, Key: f.keyColumn, Time: f.timeColumn, Cost: f.costColumn, Account: f.account, Kind: f.kind}, nil
+}
+
+// usageOfLog returns the usage error of a log, or of flags for it, that cannot be read by
+// them, and any other error as it is.
+func usageOfLog(err error) error {
+	if wrong := (*accesslog.InputError)(nil); errors.As(err, &wrong) {
+		return console.Usagef("%w", err)
+	}
+	return err
+}
+
+const logHelp = `Logs are in Common or Combined Log Format, JSON lines, or CSV with a line of column names;
+plain or gzip. Lines out of order are sorted; lines without a request are counted and
+shown.`
