@@ -135,6 +135,16 @@ func limitFlag(c *cobra.Command, limit *int) {
 	c.Flags().IntVar(limit, "limit", 100, "the most rows to show, 0 for all")
 }
 
+// checkRequiredTexts returns an error if a required flag was given an empty text.
+func checkRequiredTexts(c *cobra.Command) (err error) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if _, required := f.Annotations[cobra.BashCompOneRequiredFlag]; required && strings.TrimSpace(f.Value.String()) == "" && err == nil {
+			err = fmt.Errorf("--%s is required and must not be empty", f.Name)
+		}
+	})
+	return err
+}
+
 // requireFlag marks a required flag. It panics if there is no such flag.
 func requireFlag(c *cobra.Command, flag string) {
 	if err := c.MarkFlagRequired(flag); err != nil {

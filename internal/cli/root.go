@@ -180,6 +180,9 @@ func checkFlags(c *cobra.Command, con *console.Console) error {
 	}
 	err := c.ValidateRequiredFlags()
 	if err == nil {
+		err = checkRequiredTexts(c)
+	}
+	if err == nil {
 		err = c.ValidateFlagGroups()
 	}
 	if err != nil {

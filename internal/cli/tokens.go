@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -99,15 +100,21 @@ TOKEN is a token's id or, if only one active token has it, its name.`,
 }
 
 func newTokenDelete(con *console.Console) *cobra.Command {
-	return &cobra.Command{
-		Use:     "delete TOKEN",
-		Short:   "Delete a token: it is revoked now, on all nodes within seconds",
-		Long:    "Delete a token: it is revoked now, and stays in the list with --all.\nTOKEN is its id or, if only one active token has it, its name.",
+	var yes bool
+	c := &cobra.Command{
+		Use:   "delete TOKEN",
+		Short: "Delete a token: it is revoked now, on all nodes within seconds",
+		Long: `Delete a token: it is revoked now, and stays in the list with --all. The one that the command
+itself uses is confirmed.
+TOKEN is its id or, if only one active token has it, its name.`,
 		Example: "admin token delete edge-1",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			token, err := findToken(c, server, args[0])
 			if err != nil {
+				return err
+			}
+			if err := confirmOwnToken(c, con, server, token, yes); err != nil {
 				return err
 			}
 			if err := server.Tokens.Revoke(c.Context(), token.ID); err != nil {
@@ -117,6 +124,21 @@ func newTokenDelete(con *console.Console) *cobra.Command {
 			return nil
 		}),
 	}
+	c.Flags().BoolVar(&yes, "yes", false, "delete it without asking, also the one that this command uses")
+	return c
+}
+
+// confirmOwnToken asks on a terminal before the token that the command itself uses is
+// deleted, unless yes is set.
+func confirmOwnToken(c *cobra.Command, con *console.Console, server *client.Client, token *wire.Token, yes bool) error {
+	if yes {
+		return nil
+	}
+	caller, err := server.Whoami(c.Context())
+	if err != nil || caller.ID != token.ID {
+		return err
+	}
+	return con.Confirm(fmt.Sprintf("The token %s is the one that this command uses; no further command can.", output.Escape(token.Name)), "--yes")
 }
 
 var tokenColumns = []output.Column[wire.Token]{
