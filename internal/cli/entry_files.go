@@ -77,16 +77,21 @@ var importMedia = map[string]string{
 	".txt": "text/plain", ".list": "text/plain", ".netset": "text/plain", ".ipset": "text/plain",
 }
 
-func (f *importFlags) media(path string) (string, error) {
-	name := f.format
+// mediaOf returns the media type of a file: of a format, or by its extension for "". allowed
+// are the formats that it may have.
+func mediaOf(path, format, allowed string) (string, error) {
+	name := format
 	if name == "" {
 		name = strings.ToLower(filepath.Ext(path))
 	}
 	media, known := importMedia[name]
-	if !known {
-		return "", console.Usagef("the format of %q is unknown; set --format to csv, json or plain", path)
+	switch {
+	case known && (media != importMedia["plain"] || strings.Contains(allowed, "plain")):
+		return media, nil
+	case path == "-":
+		return "", console.Usagef("give --format for standard input: %s", allowed)
 	}
-	return media, nil
+	return "", console.Usagef("the format of %q is unknown; set --format to %s", path, allowed)
 }
 
 func (f *importFlags) options() url.Values {
@@ -105,7 +110,7 @@ func (f *importFlags) options() url.Values {
 }
 
 func importBlocks(ctx context.Context, con *console.Console, server *client.Client, path string, f *importFlags) (*wire.ImportAnswer, error) {
-	media, err := f.media(path)
+	media, err := mediaOf(path, f.format, "csv, json or plain")
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"errors"
-	"fmt"
-	"net/http"
 	"net/url"
 
 	"github.com/google/uuid"
@@ -179,10 +176,6 @@ func (e *entryCommand) findEnded(c *cobra.Command, server *client.Client, arg st
 func partly(con *console.Console, done, total int, what string, err error) error {
 	if done > 0 {
 		con.Notef("%d of %d were %s before the error.", done, total, what)
-	}
-	var problem *wire.Problem
-	if errors.As(err, &problem) && problem.Status == http.StatusNotFound {
-		return fmt.Errorf("no such id: %w", err)
 	}
 	return err
 }

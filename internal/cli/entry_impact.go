@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/cli/client"
@@ -125,5 +126,5 @@ var previewColumns = []output.Column[*wire.Impact]{
 func estimateSentence(e *wire.TrafficEstimate) string {
 	percent := func(part float64) string { return strconv.FormatFloat(part*100, 'f', 1, 64) }
 	return fmt.Sprintf("about %s of %s and %s ± %s %% of the checks from %s to %s (an estimate from a sample).",
-		output.Amount(e.Keys, "key", "keys"), output.Amount(e.AllKeys, "key", "keys"), percent(e.Ratio), percent(e.RatioError), e.From, e.To)
+		humanize.Comma(e.Keys), output.Amount(e.AllKeys, "key", "keys"), percent(e.Ratio), percent(e.RatioError), e.From, e.To)
 }

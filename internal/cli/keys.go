@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,7 +65,7 @@ zero. Blocks stay active; see 'block delete'.`,
 			if err != nil {
 				return err
 			}
-			return printReset(con.Printer(), reset)
+			return printReset(con.Printer(), reset, policy)
 		}),
 	}
 	c.Flags().StringVar(&policy, "policy", "", "only under this policy")
@@ -287,11 +288,20 @@ var resetColumns = []output.Column[wire.LogReset]{
 	{Name: "existed", Head: "Had counts", Cell: func(r wire.LogReset) output.Cell { return output.YesNo(r.Existed) }},
 }
 
-func printReset(p *output.Printer, reset *wire.KeyReset) error {
+// printReset prints the reset of a key under a policy, under all for "".
+func printReset(p *output.Printer, reset *wire.KeyReset, policy string) error {
 	if p.Format == output.JSON {
 		return p.JSON(reset)
 	}
-	p.Sayf("Reset the counts of %s. All limits start from zero.", output.Escape(reset.Key))
+	limits := "All limits"
+	if policy != "" {
+		limits = "The limits of policy " + output.Escape(policy)
+	}
+	if slices.ContainsFunc(reset.Policies, func(r wire.LogReset) bool { return r.Existed }) {
+		p.Sayf("Reset the counts of %s. %s start from zero.", output.Escape(reset.Key), limits)
+	} else {
+		p.Sayf("%s had no counts. %s start from zero, as before.", output.Escape(reset.Key), limits)
+	}
 	return output.List(p, reset.Policies, resetColumns)
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -135,6 +136,14 @@ func (f *channelFlags) add(c *cobra.Command) {
 	console.CompleteFlag(c, "type", notify.TypeNames()...)
 }
 
+// check rejects a type that no channel has, before a secret is read.
+func (f *channelFlags) check() error {
+	if f.kind != "" && !slices.Contains(notify.TypeNames(), f.kind) {
+		return console.Usagef("--type: %q is not a type of channel; use one of %s", f.kind, strings.Join(notify.TypeNames(), ", "))
+	}
+	return nil
+}
+
 func newChannelAdd(con *console.Console) *cobra.Command {
 	var f channelFlags
 	c := &cobra.Command{
@@ -145,7 +154,10 @@ func newChannelAdd(con *console.Console) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			request := wire.ChannelRequest{Name: args[0], Type: f.kind, From: f.from, To: f.to, Kinds: f.kinds, UrgentOnly: f.urgent}
-			var err error
+			err := f.check()
+			if err != nil {
+				return err
+			}
 			if request.URL, err = con.Secret("URL"); err != nil {
 				return err
 			}
@@ -173,6 +185,9 @@ func newChannelSet(con *console.Console) *cobra.Command {
 		Example: "admin notify channel set phone --kind outage,recovery\nadmin notify channel set phone --url < url.txt",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
 			patch, given := wire.ChannelPatch{}, c.Flags().Changed
 			if given("type") {
 				patch.Type = wire.To(f.kind)

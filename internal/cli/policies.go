@@ -332,8 +332,8 @@ func (f *policyChange) applyEscalation(c *cobra.Command, p *wire.PolicyRequest) 
 		return console.Usagef("--no-escalation takes the escalation away; leave out the flags that describe one")
 	}
 	isNew := p.Escalation == nil
-	if isNew && (!given("escalate") || !given("block-for") || !given("decay-after")) {
-		return console.Usagef("the policy has no escalation yet; a new one needs --escalate, --block-for and --decay-after")
+	if missing := slices.DeleteFunc([]string{"escalate", "block-for", "decay-after"}, given); isNew && len(missing) > 0 {
+		return console.Usagef("the policy has no escalation yet; a new one needs --%s too", strings.Join(missing, " and --"))
 	}
 	escalation := wire.Escalation{Factor: f.factor}
 	if !isNew {

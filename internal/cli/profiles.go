@@ -195,9 +195,9 @@ first of them, and the invalid rows. Plans that no policy applies to are named.`
 		Example: "admin key import customers.csv --dry-run\nadmin key import customers.csv\nadmin key export | admin key import - --format csv",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			media, err := (&importFlags{format: format}).media(args[0])
-			if err != nil || media == "text/plain" {
-				return console.Usagef("the format of %q is unknown; set --format to csv or json", args[0])
+			media, err := mediaOf(args[0], format, "csv or json")
+			if err != nil {
+				return err
 			}
 			file := con.Stdin
 			if args[0] != "-" {

@@ -63,8 +63,12 @@ func (c *Connect) Gateways() []Gateway {
 // Guide returns the guide of a gateway without a token. host is the name under which the
 // caller reached this node, with or without a port, for a check listener that listens on every address.
 func (c *Connect) Guide(name, host string) (*Guide, error) {
-	if !slices.ContainsFunc(c.Gateways(), func(g Gateway) bool { return g.Name == name }) {
-		return nil, fault.New(fault.NotFound, "There is no gateway of that name.")
+	var names []string
+	for _, g := range c.Gateways() {
+		names = append(names, g.Name)
+	}
+	if !slices.Contains(names, name) {
+		return nil, fault.New(fault.NotFound, "There is no gateway %q; there are %s.", name, strings.Join(names, ", "))
 	}
 	return c.guide(name, host, nil), nil
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -97,7 +98,7 @@ func readLine(in io.Reader) (string, error) {
 			break
 		}
 		line = append(line, one[:n]...)
-		if err != nil && len(line) == 0 {
+		if err != nil && len(line) == 0 && !errors.Is(err, io.EOF) {
 			return "", fmt.Errorf("reading standard input: %w", err)
 		}
 		if err != nil {
