@@ -178,6 +178,35 @@ func (roleSessions) SessionHolds(context.Context, *httpserver.Principal) (bool, 
 	return true, nil
 }
 
+func TestMessagesSayWhatWouldBeRight(t *testing.T) {
+	n := startNode(t)
+	admin := func(method, path, body string, headers ...string) answer {
+		return n.as(identity.Admin, method, path, body, headers...)
+	}
+	for _, c := range []struct {
+		a     answer
+		field string
+		want  string
+	}{
+		{n.ask(`[]`), "", "must be a JSON object, got an array."},
+		{n.ask(`"x"`), "", "must be a JSON object, got string."},
+		{n.ask(`{"key":{}}`), "key", "must be a string, got an object"},
+		{admin(http.MethodPost, wire.PathTokens, `[]`), "", "must be a JSON object, got an array."},
+		{admin(http.MethodPut, "/v1/policies/Bad%20Name", `{"name":"Bad Name","match":["q:*"],"rules":["1/s"]}`, "If-None-Match: *"), "name", "must be 1 to 64 of a-z"},
+		{admin(http.MethodPut, "/v1/policies/good", `{"name":"better","match":["q:*"],"rules":["1/s"]}`, "If-None-Match: *"), "name", `must be as in the path, "good", or be left out`},
+		{admin(http.MethodGet, wire.PathAttack+"?at=foo", ""), "at", "is not a parameter here; this path takes no parameters"},
+		{admin(http.MethodGet, wire.PathAudit+"?at=foo", ""), "at", "is not a parameter here; the parameters are "},
+	} {
+		if p := n.wantProblem(c.a, http.StatusUnprocessableEntity, c.field); !strings.Contains(p.Detail, c.want) {
+			t.Errorf("got %q, want it to say %q", p.Detail, c.want)
+		}
+	}
+	if p := n.wantProblem(admin(http.MethodGet, "/v1/policies/Bad%20Name", ""), http.StatusNotFound, ""); !strings.Contains(p.Detail, `"Bad Name"`) {
+		t.Errorf("got %q", p.Detail)
+	}
+	n.wantProblem(admin(http.MethodGet, "/v1/policies/bad%0Aname", ""), http.StatusNotFound, "")
+}
+
 func TestTwoAuthorizationHeadersAreNone(t *testing.T) {
 	n := startNode(t)
 	request := "GET /v1/policies HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + n.tokens[identity.Check] + "\r\nAuthorization: Bearer " + n.tokens[identity.Admin] + "\r\n\r\n"

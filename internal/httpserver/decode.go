@@ -93,7 +93,7 @@ func UnmarshalStrict(body []byte, into any) error {
 	}
 	err := json.Unmarshal(body, into, json.RejectUnknownMembers(true))
 	if err == nil && trimmed[0] != '{' { // null fits every type
-		return fault.New(fault.Invalid, "The body must be a JSON object, got %s.", jsontext.Kind(trimmed[0]))
+		return fault.New(fault.Invalid, "The body must be a JSON object, got %s.", NameJSONKind(jsontext.Kind(trimmed[0])))
 	}
 	return ExplainJSON(err, reflect.TypeOf(into).Elem())
 }
@@ -138,9 +138,20 @@ func ExplainJSON(err error, target reflect.Type) error {
 		known := strings.Join(membersAt(target, semantic.JSONPointer), ", ")
 		return fault.Field(field, "is not a field here; the fields are %s", known)
 	case field == "":
-		return fault.New(fault.Invalid, "The body must be a JSON object, got %s.", semantic.JSONKind)
+		return fault.New(fault.Invalid, "The body must be a JSON object, got %s.", NameJSONKind(semantic.JSONKind))
 	}
 	return fault.Field(field, "must be %s", wanted(semantic))
+}
+
+// NameJSONKind returns what messages call a kind of JSON value.
+func NameJSONKind(kind jsontext.Kind) string {
+	switch kind {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	}
+	return kind.String()
 }
 
 func explainSyntax(err *jsontext.SyntacticError) error {
@@ -181,7 +192,7 @@ func wanted(err *json.SemanticError) string {
 	if err.Err != nil && readsItself(err.GoType) {
 		return strings.TrimPrefix(err.Err.Error(), "must be ")
 	}
-	got := ", got " + err.JSONKind.String()
+	got := ", got " + NameJSONKind(err.JSONKind)
 	if err.JSONKind == 0 {
 		got = ""
 	}

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +30,7 @@ func (c *Call) ParseQuery(names ...string) *Query {
 	for name, value := range c.Ctx.Context().QueryArgs().All() {
 		switch _, twice := q.values[string(name)]; {
 		case !slices.Contains(names, string(name)):
-			q.Fail(escape.Log(string(name)), "is not a parameter here; the parameters are "+strings.Join(names, ", "))
+			q.Fail(escape.Log(string(name)), "is not a parameter here; "+describeParams(names))
 		case twice:
 			q.Fail(string(name), "is sent twice; send it once")
 		case len(value) > maxQueryValue:
@@ -40,6 +41,13 @@ func (c *Call) ParseQuery(names ...string) *Query {
 		q.values[string(name)] = string(value)
 	}
 	return q
+}
+
+func describeParams(names []string) string {
+	if len(names) == 0 {
+		return "this path takes no parameters"
+	}
+	return "the parameters are " + strings.Join(names, ", ")
 }
 
 // Fail records that a parameter is wrong, unless an error is recorded already.
@@ -108,11 +116,11 @@ func (q *Query) Time(name string) time.Time {
 	return t.UTC()
 }
 
-// PathParam returns a parameter of the path. A value that cannot be a name or an id
-// is refused without asking a database.
+// PathParam returns a parameter of the path, unescaped. A value that cannot be a name or
+// an id is refused without asking a database.
 func (c *Call) PathParam(name string) (string, error) {
-	value := c.Params(name)
-	if value == "" || len(value) > 128 || escape.Log(value) != value {
+	value, err := url.PathUnescape(c.Params(name))
+	if err != nil || value == "" || len(value) > 128 || escape.Log(value) != value {
 		return "", fault.New(fault.NotFound, "There is nothing of that name.")
 	}
 	return value, nil

@@ -119,7 +119,7 @@ func checkSyntax(body []byte) error {
 func readObject(text []byte, what string, member func(d *jsontext.Decoder, name string) error) error {
 	d := jsontext.NewDecoder(bytes.NewReader(text))
 	if kind := d.PeekKind(); kind != '{' {
-		return fault.New(fault.Invalid, "%s must be a JSON object, got %s.", what, kind)
+		return fault.New(fault.Invalid, "%s must be a JSON object, got %s.", what, httpserver.NameJSONKind(kind))
 	}
 	if _, err := d.ReadToken(); err != nil {
 		return err
@@ -144,7 +144,7 @@ func readBatch(body []byte, checks []Check, errs []error) ([]Check, []error, err
 		}
 		hasChecks = true
 		if kind := d.PeekKind(); kind != '[' {
-			return fault.Field("checks", "must be a list, got %s", kind)
+			return fault.Field("checks", "must be a list, got %s", httpserver.NameJSONKind(kind))
 		}
 		if _, err := d.ReadToken(); err != nil {
 			return err
@@ -233,7 +233,7 @@ func readCheck(text []byte) (Check, error) {
 
 func readString(d *jsontext.Decoder, field string) (string, error) {
 	if kind := d.PeekKind(); kind != '"' {
-		return "", fault.Field(field, "must be a string, got %s", kind)
+		return "", fault.Field(field, "must be a string, got %s", httpserver.NameJSONKind(kind))
 	}
 	token, err := d.ReadToken()
 	if err != nil {
@@ -253,7 +253,7 @@ func readNonEmpty(d *jsontext.Decoder, field string) (string, error) {
 func readBool(d *jsontext.Decoder, field string) (bool, error) {
 	kind := d.PeekKind()
 	if kind != 't' && kind != 'f' {
-		return false, fault.Field(field, "must be true or false, got %s", kind)
+		return false, fault.Field(field, "must be true or false, got %s", httpserver.NameJSONKind(kind))
 	}
 	_, err := d.ReadToken()
 	return kind == 't' && err == nil, err
@@ -262,7 +262,7 @@ func readBool(d *jsontext.Decoder, field string) (bool, error) {
 func readCost(d *jsontext.Decoder, field string) (int, error) {
 	kind := d.PeekKind()
 	if kind != '0' {
-		return 0, fault.Field(field, "must be a whole number from 1 to %d, got %s", wire.MaxCost, kind)
+		return 0, fault.Field(field, "must be a whole number from 1 to %d, got %s", wire.MaxCost, httpserver.NameJSONKind(kind))
 	}
 	text, err := d.ReadValue()
 	if err != nil {
@@ -278,7 +278,7 @@ func readCost(d *jsontext.Decoder, field string) (int, error) {
 // readTexts reads an object of at most that many strings.
 func readTexts(d *jsontext.Decoder, field string, most int) (map[string]string, error) {
 	if kind := d.PeekKind(); kind != '{' {
-		return nil, fault.Field(field, "must be an object of strings, got %s", kind)
+		return nil, fault.Field(field, "must be an object of strings, got %s", httpserver.NameJSONKind(kind))
 	}
 	text, err := d.ReadValue()
 	if err != nil {

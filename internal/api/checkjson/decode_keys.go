@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -83,7 +84,7 @@ func CheckID(field, text string) error {
 // readKeys reads the list of a check of several keys.
 func readKeys(d *jsontext.Decoder) ([]Key, error) {
 	if kind := d.PeekKind(); kind != '[' {
-		return nil, fault.Field("keys", "must be a list, got %s", kind)
+		return nil, fault.Field("keys", "must be a list, got %s", httpserver.NameJSONKind(kind))
 	}
 	if _, err := d.ReadToken(); err != nil {
 		return nil, err
@@ -115,7 +116,7 @@ func readKey(d *jsontext.Decoder, field string) (in Key, err error) {
 		return in, err
 	case '{':
 	default:
-		return in, fault.Field(field, `must be a key or an object such as {"key":"ip:203.0.113.7","cost":2}, got %s`, kind)
+		return in, fault.Field(field, `must be a key or an object such as {"key":"ip:203.0.113.7","cost":2}, got %s`, httpserver.NameJSONKind(kind))
 	}
 	text, err := d.ReadValue()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -31,7 +32,7 @@ func requestField(r *wire.RequestAttributes, name string) *string {
 // readRequest reads what is said of the request.
 func readRequest(d *jsontext.Decoder, in *wire.RequestAttributes) error {
 	if kind := d.PeekKind(); kind != '{' {
-		return fault.Field("request", "must be an object of strings, got %s", kind)
+		return fault.Field("request", "must be an object of strings, got %s", httpserver.NameJSONKind(kind))
 	}
 	text, err := d.ReadValue()
 	if err != nil {

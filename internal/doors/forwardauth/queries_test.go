@@ -44,6 +44,22 @@ func TestTheTargetOfAQueryIsAllBehindThePath(t *testing.T) {
 	}
 }
 
+func TestAWrongByIsNamed(t *testing.T) {
+	known := queries{seed: maphash.MakeSeed()}
+	for raw, want := range map[string]string{
+		"by=ip:X":         "by: ip takes no name behind a colon",
+		"by=header":       "by: header needs a name; write header:NAME",
+		"by=header:X%00":  "by: the name behind header: must be 1 to 64 letters, digits, - and _",
+		"by=path:":        "by: the name behind path: must be 1 to 64 letters, digits, - and _",
+		"by=cookies":      "by: must be ip, header:NAME, plain-header:NAME, cookie:NAME, host, path, path:HEADER or method",
+		"by=host&by=host": "by: names host twice",
+	} {
+		if _, err := known.parse([]byte(raw)); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", raw, err, want)
+		}
+	}
+}
+
 func TestManyQueriesAreReadAtOnce(t *testing.T) {
 	known := queries{seed: maphash.MakeSeed()}
 	var wait sync.WaitGroup

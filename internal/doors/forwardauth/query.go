@@ -167,8 +167,12 @@ func (q *Query) addBy(value string) error {
 	switch {
 	case !found:
 		return fault.Field(paramBy, "must be ip, header:NAME, plain-header:NAME, cookie:NAME, host, path, path:HEADER or method")
-	case named && !known.takes, !named && known.requires, named && !isName(name):
-		return fault.Field(paramBy, "%s has a name where it must have none, or none where it must have one of letters, digits, - and _", text)
+	case named && !known.takes:
+		return fault.Field(paramBy, "%s takes no name behind a colon", text)
+	case !named && known.requires:
+		return fault.Field(paramBy, "%[1]s needs a name; write %[1]s:NAME", text)
+	case named && !isName(name):
+		return fault.Field(paramBy, "the name behind %s: must be 1 to %d letters, digits, - and _", text, maxName)
 	case len(q.By) == wire.MaxKeys:
 		return fault.Field(paramBy, "is sent more than %d times", wire.MaxKeys)
 	}
