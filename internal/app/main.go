@@ -34,6 +34,11 @@ func ThisProcess() Process {
 	return Process{Args: os.Args[1:], Environ: os.Environ(), Out: os.Stdout, Logs: os.Stderr}
 }
 
+// complain prints a line that begins with the name of the program.
+func (p Process) complain(what ...any) {
+	fmt.Fprintln(p.Logs, append([]any{"stint-server:"}, what...)...)
+}
+
 // Main runs one node until a signal ends it, and returns the exit code.
 func Main(p Process) int {
 	if len(p.Args) > 0 && p.Args[0] == "config" {
@@ -42,13 +47,13 @@ func Main(p Process) int {
 	if len(p.Args) > 0 && p.Args[0] == "health" {
 		p.Args = p.Args[1:]
 		if err := askHealth(p); err != nil {
-			fmt.Fprintln(p.Logs, "stint:", err)
+			p.complain(err)
 			return 1
 		}
 		return 0
 	}
 	if err := run(p); err != nil {
-		fmt.Fprintln(p.Logs, "stint:", err)
+		p.complain(err)
 		return 1
 	}
 	return 0
@@ -68,7 +73,7 @@ func run(p Process) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for _, hint := range settings.Hints {
-		fmt.Fprintln(p.Logs, "stint: hint:", hint)
+		p.complain("hint:", hint)
 	}
 	limitHeap(p.Environ)
 	node, err := New(ctx, settings, p.Out, p.Logs)
@@ -116,7 +121,7 @@ func runConfig(p Process) int {
 		}
 		return 1
 	}
-	fmt.Fprintln(p.Logs, "stint: usage: config check FILE, or config example")
+	p.complain("usage: stint-server config check FILE, or stint-server config example")
 	return 2
 }
 

@@ -56,7 +56,7 @@ func refused(t *testing.T, environ []string, args ...string) string {
 		t.Error("the exit code is 0")
 	}
 	line := n.log.String()
-	if strings.Count(line, "\n") != 1 || !strings.HasPrefix(line, "stint: ") {
+	if strings.Count(line, "\n") != 1 || !strings.HasPrefix(line, "stint-server: ") {
 		t.Errorf("got %q, want one line", line)
 	}
 	if out := n.out.String(); out != "" {
