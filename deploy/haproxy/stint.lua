@@ -6,18 +6,46 @@
 --       http-request lua.stint http://127.0.0.1:8080/v1/forward?policy=site open
 --
 -- The first argument is the URL, the second is what happens while Stint cannot be
--- reached: "open" lets requests pass, "closed" refuses them with 503. The variables
+-- reached: "open" lets requests pass, "closed" refuses them with 503. What Stint
+-- refuses to read is refused with 503 either way: a client could cause it. The variables
 -- txn.stint_status (an integer, 200 for allowed), txn.stint_retry_after,
 -- txn.stint_ratelimit and txn.stint_refusal_id hold the answer.
 --
 -- It needs HAProxy 2.5 or newer and nothing else.
 
-local hop_by_hop = {
-    ["connection"] = true, ["keep-alive"] = true, ["transfer-encoding"] = true, ["te"] = true, ["trailer"] = true,
-    ["upgrade"] = true, ["proxy-connection"] = true, ["content-length"] = true, ["expect"] = true, ["host"] = true,
-    -- What only this script may set, whatever the client sent.
-    ["x-forwarded-for"] = true, ["x-forwarded-host"] = true, ["x-forwarded-uri"] = true, ["x-forwarded-method"] = true,
-}
+-- Of the client's headers only those are sent that Stint reads: some that it always does, and
+-- those that the URL names, as by=header:X-Api-Key does. So a client neither writes what only
+-- this script may, as X-Forwarded-For, nor sends more than HAProxy's client or Stint takes.
+local always = { "user-agent", "traceparent" }
+local max_lines, max_value, max_path, max_bytes = 2, 2048, 8000, 12000
+
+local function unescape(text)
+    return (text:gsub("%%(%x%x)", function(code) return string.char(tonumber(code, 16)) end))
+end
+
+-- Returns the names of the headers that a URL's query is about.
+local names_of = {}
+local function named(url)
+    if names_of[url] == nil then
+        local names = { "x-stint-token" }
+        for parameter, value in url:gmatch("[?&]([^=&]+)=([^&]*)") do
+            local kind, name = unescape(value):match("^([%a-]+):(.+)$")
+            if parameter == "by" and kind == "cookie" then
+                names[#names + 1] = "cookie"
+            elseif name ~= nil and (parameter == "by" or parameter == "id") then
+                names[#names + 1] = name:lower()
+            end
+        end
+        for _, name in ipairs(always) do names[#names + 1] = name end
+        names_of[url] = names
+    end
+    return names_of[url]
+end
+
+-- Returns a text that Stint reads whatever the client wrote.
+local function clean(text, most)
+    return (text:sub(1, most):gsub("[%z\1-\8\10-\31\127]", "?"))
+end
 
 local function first(values)
     if values == nil then return nil end
@@ -25,19 +53,26 @@ local function first(values)
 end
 
 local function ask(txn, url, failure)
-    local headers = {}
-    for name, values in pairs(txn.http:req_get_headers()) do
-        if not hop_by_hop[name] then
-            local list = {}
-            for _, value in pairs(values) do list[#list + 1] = value end
-            headers[name] = list
+    local path, host = clean(txn.f:path(), max_path), txn.f:req_hdr("host")
+    local headers = {
+        ["x-forwarded-for"] = { txn.f:src() },
+        ["x-forwarded-method"] = { clean(txn.f:method(), 32) },
+        ["x-forwarded-uri"] = { path },
+    }
+    if host ~= nil and host ~= "" then headers["x-forwarded-host"] = { clean(host, 255) } end
+    local sent, left = txn.http:req_get_headers(), max_bytes - #path
+    for _, name in ipairs(named(url)) do
+        local list = {}
+        for i = 0, max_lines - 1 do
+            local value = sent[name] and sent[name][i]
+            if value ~= nil then
+                value = clean(value, name == "cookie" and 4096 or max_value)
+                left = left - #name - #value
+                if left > 0 then list[#list + 1] = value end
+            end
         end
+        if #list > 0 and headers[name] == nil then headers[name] = list end
     end
-    headers["x-forwarded-for"] = { txn.f:src() }
-    headers["x-forwarded-method"] = { txn.f:method() }
-    headers["x-forwarded-uri"] = { txn.f:path() }
-    local host = txn.f:req_hdr("host")
-    if host ~= nil and host ~= "" then headers["x-forwarded-host"] = { host } end
 
     local answer = core.httpclient():get { url = url, headers = headers, timeout = 500 }
     local status = answer and answer.status or 0
@@ -45,7 +80,8 @@ local function ask(txn, url, failure)
     local decision = answer and answer.headers and first(answer.headers["x-stint-decision"])
     if decision == nil then
         core.Warning("stint: no decision, status " .. tostring(status))
-        txn:set_var("txn.stint_status", failure == "closed" and 503 or 200)
+        local is_down = status == 0 or status >= 500
+        txn:set_var("txn.stint_status", failure ~= "closed" and is_down and 200 or 503)
         return
     end
     txn:set_var("txn.stint_status", tonumber(first(answer.headers["x-stint-status"])) or status)

@@ -1,13 +1,17 @@
 package doors
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -101,6 +105,12 @@ func TestTheCompleteConfigurationDoesAllThatIsPromised(t *testing.T) {
 			s.expect("another address", s.get("/", other...), http.StatusOK)
 			s.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"ip:198.51.100.8","reason":"test","expires_in":"1h"}`, http.StatusCreated)
 			s.expect("blocked", s.get("/", other...), http.StatusForbidden)
+			for what, lines := range unreadable() {
+				if line := s.raw("GET / HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n" + strings.Join(other, "\r\n") + "\r\n" + lines + "\r\n"); strings.Contains(line, " 200 ") {
+					t.Errorf("blocked, with %s: %q", what, line)
+				}
+			}
+			s.expect("blocked again", s.get("/", other...), http.StatusForbidden)
 			s.node.Do(t, http.MethodPost, "/v1/exemptions", `{"pattern":"ip:198.51.100.8","reason":"test","expires_in":"1h"}`, http.StatusCreated)
 			for range 5 {
 				s.expect("exempt", s.get("/", other...), http.StatusOK)
@@ -110,6 +120,44 @@ func TestTheCompleteConfigurationDoesAllThatIsPromised(t *testing.T) {
 			s.expect("Stint is stopped", s.get("/", "X-Real-IP: 198.51.100.9", "X-Forwarded-For: 198.51.100.9"), g.down)
 		})
 	}
+}
+
+// unreadable are header lines by which a client may hope that Stint does not answer, or that
+// the gateway does not ask.
+func unreadable() map[string]string {
+	all := map[string]string{
+		"a control character":                   "X-A: a\x01b\r\n",
+		"a DEL":                                 "X-A: a\x7fb\r\n",
+		"a control character in the User-Agent": "User-Agent: a\x01b\r\n",
+		"a control character in the API key":    "X-Api-Key: a\x01b\r\n",
+		"large headers":                         strings.Repeat("X-B: "+strings.Repeat("b", 7000)+"\r\n", 3),
+		"a large User-Agent":                    "User-Agent: " + strings.Repeat("b", 9000) + "\r\n",
+	}
+	for n := 93; n <= 101; n++ {
+		all[fmt.Sprint(n, " headers")] = strings.Repeat("X-C: c\r\n", n)
+		var lines strings.Builder
+		for i := range n {
+			fmt.Fprintf(&lines, "X-%d: c\r\n", i)
+		}
+		all[fmt.Sprint(n, " names")] = lines.String()
+	}
+	return all
+}
+
+// raw sends what no HTTP client would and returns the first line of the answer, "" for none.
+func (s *site) raw(request string) string {
+	s.Helper()
+	c, err := net.DialTimeout("tcp", strings.TrimPrefix(s.url, "http://"), 10*time.Second)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		s.Fatal(err)
+	}
+	_, _ = io.WriteString(c, request) // a gateway that refuses may close it before
+	line, _ := bufio.NewReader(c).ReadString('\n')
+	return line
 }
 
 // While Redis is stopped, on_failure of the policy decides, and the gateway obeys.
