@@ -294,7 +294,9 @@ func TestAPathThatLeadsBackIsNotTheOperatorsQuery(t *testing.T) {
 func TestAPathHasOneKeyHoweverItIsSpelled(t *testing.T) {
 	n := startNode(t, withForward)
 	n.must(n.as(identity.Admin, "PUT", wire.PathPolicies+"/paths", `{"match":["path:*"],"rules":["1/1h"]}`), http.StatusCreated)
-	ask := func(uri string) answer { return n.send("GET", n.check+forwardauth.Path+"?policy=paths&by=path", "", "X-Forwarded-Uri: "+uri) }
+	ask := func(uri string) answer {
+		return n.send("GET", n.check+forwardauth.Path+"?policy=paths&by=path", "", "X-Forwarded-Uri: "+uri)
+	}
 	n.must(ask("/login"), http.StatusOK)
 	for _, uri := range []string{"/login#1", "/login?a=b", "/%6cogin", "/./login", "//login", "/login/", "/x/../login", "http://shop.example/login", "http://shop.example/login#2"} {
 		n.must(ask(uri), http.StatusTooManyRequests)

@@ -44,7 +44,10 @@ func (t *trial) countings(l *triedPolicy, applying []*rules.Policy, key string, 
 	add := func(l *triedPolicy) {
 		all = append(all, counting{l, key})
 		for _, part := range t.selector.DerivedOf(l.policy) {
-			if derived, found := part.Derived.KeyOf(record.Key, attributesOf(record), t.valuesOf(record)); found {
+			attributes, values := attributesOf(record), t.valuesOf(record)
+			derived, found := part.Derived.KeyOf(record.Key, attributes, values)
+			isSilent := part.Rules.Distinct() != "" && !part.IsReported() && part.Rules.ValueOf(attributes, values) == ""
+			if found && !isSilent {
 				all = append(all, counting{t.byPolicy[part], derived.String()})
 			}
 		}

@@ -77,7 +77,9 @@ func (t *trial) countOffence(l *triedPolicy, key string) {
 		of.minutes = slices.DeleteFunc(of.minutes, func(m minuteCount) bool { return m.minute < e.policy.WindowStart(t.now) })
 		of.minutes = append(of.minutes, minuteCount{minute: minute})
 	}
-	of.minutes[len(of.minutes)-1].offences++
+	if t.now >= of.state.Ended { // as the service: only what came after the last block counts
+		of.minutes[len(of.minutes)-1].offences++
+	}
 	others := int64(0)
 	if other, found := t.blocks[blockedKey{key, ""}]; found && other.by != e {
 		others = other.until
@@ -86,7 +88,7 @@ func (t *trial) countOffence(l *triedPolicy, key string) {
 	candidate := offences.Candidate{State: of.state, First: t.now, Last: t.now}
 	candidate.From = e.policy.CountFrom(of.state, others, t.now)
 	for _, m := range of.minutes {
-		if m.minute >= candidate.From {
+		if t.now >= of.state.Ended && m.minute >= candidate.From {
 			candidate.Offences += m.offences
 		}
 	}

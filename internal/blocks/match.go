@@ -36,14 +36,16 @@ func (s *Set) Match(k keys.Key, now time.Time) (m Match) {
 }
 
 // MatchIn looks up a key of a check that says a scope, "" for none: blocks of that scope
-// refuse it as well, where no other does.
+// refuse it as well, where no other does or theirs lasts longer.
 func (s *Set) MatchIn(k keys.Key, scope string, now time.Time) Match {
 	m := s.Match(k, now)
-	if scope == "" || m.Block != nil {
+	if scope == "" {
 		return m
 	}
 	if scoped := s.inScope(scope); scoped != nil {
-		m.Block = scoped.Match(k, now).Block
+		if b := scoped.Match(k, now).Block; b != nil && (m.Block == nil || outlasts(b, m.Block)) {
+			m.Block = b
+		}
 	}
 	return m
 }

@@ -104,8 +104,10 @@ func (r *Request) Named(name string, values map[string]string) string {
 		value = r.said[name]
 	}
 	if value != "" {
-		if attribute == int(Path) {
-			return NormalizePath(value)
+		if attribute >= 0 {
+			var said [attributeCount]string
+			said[attribute] = value
+			return NewRequest(said[Path], said[Method], said[Agent], said[Host]).values[attribute]
 		}
 		return value
 	}

@@ -27,24 +27,27 @@ func (g *Gate) DecideAllOrApart(ctx context.Context, checks []Check) (Combined, 
 	if err != nil {
 		return Combined{}, err
 	}
-	var again []int // those whose decision is not the one of the check itself yet
-	refused := gravest(decisions) != Allowed
-	for i := range checks {
-		// A refusal charges nothing; it is made again so that it is recorded.
-		if asked[i].Peek != checks[i].Peek && (!refused || decisions[i].Outcome != Allowed) {
-			again = append(again, i)
+	// A refusal charges nothing; those that refuse are made first, so that they are recorded.
+	// If all of them have room by now, the others are charged too.
+	for _, allowed := range []bool{false, true} {
+		if allowed && gravest(decisions) != Allowed {
+			break
 		}
-	}
-	some := make([]Check, 0, len(again))
-	for _, i := range again {
-		some = append(some, checks[i])
-	}
-	charged, err := g.decideApart(ctx, some)
-	if err != nil {
-		return Combined{}, err
-	}
-	for at, i := range again {
-		decisions[i] = charged[at]
+		var which []int
+		var some []Check
+		for i := range checks {
+			if asked[i].Peek != checks[i].Peek && (decisions[i].Outcome == Allowed) == allowed {
+				which, some = append(which, i), append(some, checks[i])
+				asked[i].Peek = checks[i].Peek
+			}
+		}
+		charged, err := g.decideApart(ctx, some)
+		if err != nil {
+			return Combined{}, err
+		}
+		for at, i := range which {
+			decisions[i] = charged[at]
+		}
 	}
 	c = Combined{Outcome: gravest(decisions), Decisions: decisions}
 	c.conclude(g.now())

@@ -82,7 +82,7 @@ func (d *Decision) addDerived(selector *rules.Selector, set *blocks.Set, p *rule
 	}
 	for _, part := range selector.DerivedOf(p) {
 		key, found := part.Derived.KeyOf(d.Check.Key, d.Check.Request, nil)
-		if !found {
+		if !found || !part.IsReported() && part.Rules.Distinct() != "" && part.Rules.ValueOf(d.Check.Request, nil) == "" {
 			continue
 		}
 		outcome, answer := Allowed, Answer{At: d.At, Rule: -1, Derived: &key}
@@ -259,6 +259,7 @@ func (d *Decision) settle() {
 		d.Answer, a.Answer = a.Answer, d.Answer
 		d.Block, a.Block = a.Block, d.Block
 		d.OwnLimit, a.OwnLimit = a.OwnLimit, d.OwnLimit
+		d.Check.Cost, a.Check.Cost = a.Check.Cost, d.Check.Cost
 		d.describeRequest()
 	}
 	d.Additional = slices.DeleteFunc(d.Additional, func(a Decision) bool { return a.Policy == nil && a.Shadow == nil })

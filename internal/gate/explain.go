@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
@@ -136,12 +137,20 @@ func (x *Explanation) addDerived(ctx context.Context, g *Gate, selector *rules.S
 	if !selector.HasDerived() {
 		return
 	}
+	set := g.view.Blocks()
 	add := func(part *rules.Policy, key keys.Key) {
+		match := set.Match(key, x.At)
+		if key != x.Key && match.Exemption != nil {
+			return // it is not counted
+		}
 		px, err := g.explainPolicy(ctx, rules.Subject{Key: key}, part, keys.Pattern{})
 		if err != nil {
 			x.Degraded = unreachable
 		}
 		px.Derived = &key
+		if key != x.Key && match.Block != nil && part.Mode == rules.Enforce && !part.DependsOnRequest() && !slices.Contains(x.Blocks, match.Block) {
+			x.Blocks = append(x.Blocks, match.Block)
+		}
 		x.Conditional = append(x.Conditional, px)
 	}
 	var counting []*rules.Policy

@@ -32,10 +32,13 @@ func TestABlockOfAScopeRefusesOnlyItsChecks(t *testing.T) {
 	if n.Blocks().Size(blocks.Block) != 1 || n.Blocks().Match(key(t, k), n.clock()).Refuses() {
 		t.Error("the block is not counted, or refuses every check")
 	}
-	// A block for every check wins over that of the scope, and both may be active.
+	// Of a block for every check and that of the scope the one that lasts longer is named.
 	all := &blocks.Entry{ID: "all", Kind: blocks.Block, Pattern: network, Expires: n.clock().Add(time.Hour), Revision: 2}
 	n.Blocks().Apply(all, n.clock())
-	if d := n.check(t, k, scope("login")); d.Block != all {
+	if d := n.check(t, k, scope("login")); d.Block != b {
+		t.Errorf("refused by %v", d.Block)
+	}
+	if d := n.check(t, k, scope("search")); d.Block != all {
 		t.Errorf("refused by %v", d.Block)
 	}
 	ended := *b

@@ -25,7 +25,7 @@ func (p *Policy) IsReported() bool { return p.Outcome != "" }
 // DependsOnRequest reports whether a check of a key that the policy matches is decided
 // by what is requested.
 func (p *Policy) DependsOnRequest() bool {
-	if p.Derived != nil && p.Derived.Name != Network {
+	if p.Derived != nil && (p.Derived.Name != Network || p.ofRequest) {
 		return true
 	}
 	return p.IsConditional() && (!p.IsReported() || p.Scope != "")

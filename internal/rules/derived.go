@@ -42,7 +42,7 @@ func ParseDerived(text string) (Derived, error) {
 			return d, refuseDerived(text, "names a network of a length outside 8 to 31, which are those of IPv4, and 32 to 63, which are those of IPv6")
 		}
 		d.Name, d.Bits = Network, length
-	} else if name == Network || name == "ip" || conditions.CheckValueName(name) != nil {
+	} else if _, err := (keys.Parser{}).Key(name + ":x"); name == Network || err != nil || conditions.CheckValueName(name) != nil {
 		return d, refuseDerived(text, "names no further key; write for example net:/24, net:/48 or account, the name of a value, and behind it its rules if they differ")
 	}
 	stack, err := ParseStack(SplitRules(rest))
@@ -159,6 +159,7 @@ func partOf(p *Policy, i int) *Policy {
 	part.Also, part.Escalation = nil, nil
 	part.Derived = &p.Also[i]
 	part.Part = i + 1
+	part.ofRequest = p.DependsOnRequest()
 	if len(part.Derived.Rules) > 0 {
 		part.Rules = part.Derived.Rules
 	}

@@ -66,7 +66,9 @@ type Policy struct {
 	Derived *Derived
 	// Part is the place of Derived in the policy's Also, from 1; 0 for a policy itself.
 	Part int
-	Mode Mode
+	// ofRequest reports of such a part that its policy depends on the request.
+	ofRequest bool
+	Mode      Mode
 	// OnFailure is what it does while the log is unreachable.
 	OnFailure OnFailure
 	// Algorithm is the name of one of package algorithms, and Options its settings.

@@ -1,0 +1,18 @@
+package rules
+
+import "testing"
+
+// TestAFurtherKeyOfAKindThatNoKeyHasIsRefused has kinds that are only patterns: nothing could
+// ever count for them.
+func TestAFurtherKeyOfAKindThatNoKeyHasIsRefused(t *testing.T) {
+	for _, text := range []string{"country 2/m", "asn 2/m", "ip 2/m", "net 2/m"} {
+		if d, err := ParseDerived(text); err == nil {
+			t.Errorf("%q is taken: %+v", text, d)
+		}
+	}
+	for _, text := range []string{"account 2/m", "host", "net:/24 2/m"} {
+		if _, err := ParseDerived(text); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
