@@ -2,6 +2,8 @@ package client
 
 import (
 	"net/http"
+	"net/url"
+	"path"
 	"strings"
 )
 
@@ -25,8 +27,22 @@ func RequestOf(r *http.Request) Request {
 // cut returns the request as the server takes it: clients choose its values, and none
 // must be able to have its check refused as invalid by them.
 func (r Request) cut() Request {
-	path, _, _ := strings.Cut(r.Path, "?")
-	return Request{Path: cutValue(path, 8192), Method: cutValue(r.Method, 32), Agent: cutValue(r.Agent, 2048), Host: cutValue(r.Host, 255), Scope: r.Scope}
+	target, _, _ := strings.Cut(r.Path, "?")
+	return Request{Path: cutPath(target), Method: cutValue(r.Method, 32), Agent: cutValue(r.Agent, 2048), Host: cutValue(r.Host, 255), Scope: r.Scope}
+}
+
+// maxPath is how much of a path the server takes, in bytes.
+const maxPath = 8192
+
+// cutPath cuts a long path once it is in its plain spelling, so that no padding of slashes and
+// dots hides what it leads to.
+func cutPath(text string) string {
+	if len(text) > maxPath {
+		if decoded, err := url.PathUnescape(text); err == nil {
+			text = (&url.URL{Path: path.Clean("/" + decoded)}).EscapedPath()
+		}
+	}
+	return cutValue(text, maxPath)
 }
 
 // clone returns r with strings of its own.

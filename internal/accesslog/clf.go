@@ -82,7 +82,7 @@ func (p *clfParser) parse(line []byte) (Record, error) {
 		return Record{}, err
 	}
 	method, target := requestLine(request[:len(request)-len(after)-1])
-	r.Method, r.Path = p.texts.of(method), p.texts.of(target)
+	r.Method, r.Path = p.texts.of(method), p.texts.ofPath(target)
 	r.Status, _ = digits(after[1:4])
 	if agent, err := quotedOf(after, 1); err == nil {
 		r.Agent = p.texts.of(agent)
@@ -151,6 +151,9 @@ func bareQuote(line []byte) int {
 // the rest. Some servers leave quotes within the request bare, so the closing
 // one is the first that a status follows.
 func pastRequest(rest []byte) ([]byte, error) {
+	if end := closingQuote(rest); end >= 0 && isStatus(rest[end+1:]) { // a server that escapes
+		return rest[end+1:], nil
+	}
 	for {
 		quote := bytes.IndexByte(rest, '"')
 		if quote < 0 {

@@ -137,7 +137,7 @@ func (p *csvParser) record(values []string) (Record, error) {
 	r := Record{Time: ms, Key: key, Cost: cost}
 	for i, into := range r.texts() {
 		if at := p.request[i]; at >= 0 {
-			*into = p.texts.of([]byte(values[at]))
+			*into = p.texts.ofPart(i, []byte(values[at]))
 		}
 	}
 	if p.status >= 0 {

@@ -154,7 +154,8 @@ func (p *jsonParser) field(path string) error {
 		return p.object(path)
 	}
 	want, isWanted := p.wanted[path]
-	if !isWanted || p.in.PeekKind() == 'n' { // null is as good as absent
+	kind := p.in.PeekKind()
+	if !isWanted || kind == 'n' || want.use == forKey && (kind == '{' || kind == '[') { // null is as good as absent, and so is what can be no key
 		return p.in.SkipValue()
 	}
 	value, err := p.in.ReadValue()
@@ -221,7 +222,7 @@ func (p *jsonParser) readRequest(r *Record, client string) {
 	for i, into := range r.texts() {
 		if f := &p.found[forPath+i]; f.rank >= 0 {
 			if text, err := textOf(firstOf(f.value)); err == nil && (i != forHost-forPath || text != client) {
-				*into = p.texts.of([]byte(text))
+				*into = p.texts.ofPart(i, []byte(text))
 			}
 		}
 	}
@@ -232,7 +233,7 @@ func (p *jsonParser) readRequest(r *Record, client string) {
 				r.Method = p.texts.of(method)
 			}
 			if r.Path == "" {
-				r.Path = p.texts.of(target)
+				r.Path = p.texts.ofPath(target)
 			}
 		}
 	}

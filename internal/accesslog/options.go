@@ -67,8 +67,9 @@ func (o Options) withDefaults() (Options, error) {
 var (
 	timeNames    = []string{"time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "datetime", "date", "msec"}
 	addressNames = []string{
-		"remote_addr", "client_ip", "clientip", "remote_ip", "ip", "client", "remote_host", "host",
+		"remote_addr", "client_ip", "clientip", "remote_ip", "ip", "client",
 		"request.client_ip", "request.remote_ip", "client.ip", "source.ip", "httprequest.remoteip", "clienthost",
+		"remote_host", "host", // last: they are often the host that was asked for
 	}
 	keyNames  = append(append([]string(nil), addressNames...), "key")
 	costNames = []string{"cost"}

@@ -98,6 +98,21 @@ var assets = map[string]bool{
 
 // isAsset reports whether a browser may ask for a target without its user.
 func isAsset(target string) bool {
-	p := conditions.NormalizePath(target)
-	return p == "/robots.txt" || assets[strings.ToLower(path.Ext(p))]
+	p := strings.ToLower(conditions.NormalizePath(target))
+	return p == "/robots.txt" || assets[path.Ext(p)] && !isDisguised(p)
+}
+
+// scripts are the extensions of programs, which some servers run whatever follows.
+var scripts = map[string]bool{".asp": true, ".aspx": true, ".cgi": true, ".jsp": true, ".php": true}
+
+// isDisguised reports whether a path with the extension of an asset leads to something else:
+// through a script or a hidden file, or behind a parameter of its last segment.
+func isDisguised(p string) bool {
+	folder, last := path.Split(p)
+	for segment := range strings.SplitSeq(folder, "/") {
+		if scripts[path.Ext(segment)] || strings.HasPrefix(segment, ".") && segment != ".well-known" {
+			return true
+		}
+	}
+	return strings.Contains(last, ";") || strings.HasPrefix(last, ".")
 }

@@ -1,6 +1,11 @@
 package accesslog
 
-import "bytes"
+import (
+	"bytes"
+	"net/url"
+
+	"github.com/stint-dev/stint/internal/conditions"
+)
 
 // maxText is how much of a path, method or agent is kept, in bytes.
 const maxText = 8 << 10
@@ -26,6 +31,23 @@ func (c *textCache) of(text []byte) string {
 	s := string(text)
 	c.known[s] = s
 	return s
+}
+
+// ofPath is of for a path. A long one is cut only once it is in its plain spelling, so that
+// no padding of slashes and dots hides what it leads to.
+func (c *textCache) ofPath(text []byte) string {
+	if len(text) > maxText {
+		text = []byte((&url.URL{Path: conditions.NormalizePath(string(text))}).EscapedPath())
+	}
+	return c.of(text)
+}
+
+// ofPart is of for one of Record.texts, of which the first is the path.
+func (c *textCache) ofPart(i int, text []byte) string {
+	if i == 0 {
+		return c.ofPath(text)
+	}
+	return c.of(text)
 }
 
 // requestLine returns the method and the target of a request line such as

@@ -12,7 +12,7 @@ import (
 )
 
 // rotated matches what rotation adds to a name: ".1", "-20260131", ".2026-01-31.gz".
-var rotated = regexp.MustCompile(`^[._-][0-9][0-9._:T-]*(\.gz)?$|^\.old$`)
+var rotated = regexp.MustCompile(`^(\.[0-9]{1,3}|[._-][0-9]{4}[0-9._:T-]{2,})(\.gz)?$|^\.old$`)
 
 // predecessor is a file beside a log that rotation may have made of it.
 type predecessor struct {

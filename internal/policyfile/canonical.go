@@ -35,7 +35,11 @@ func (p policy) request() (wire.PolicyRequest, error) {
 			}
 		}
 	}
-	return Canonical(request)
+	canonical, err := Canonical(request)
+	if err == nil && p.Rules == nil {
+		err = errors.New("rules is missing; write [] for a policy that allows everything")
+	}
+	return canonical, err
 }
 
 // Canonical returns p with its patterns and rules in canonical spelling and
