@@ -30,7 +30,7 @@ func TestABlockOfAScopeIsWaitedForWhereItLastsLonger(t *testing.T) {
 	n.advance(d.RetryAfter())
 	d = n.check(t, k, inScope("login"))
 	if d.Outcome == Blocked {
-		t.Errorf("after waiting as told: %s, retry after %s", d.Outcome, d.RetryAfter())
+		t.Errorf("after the wait that it says: %s, retry after %s", d.Outcome, d.RetryAfter())
 	}
 }
 
