@@ -185,11 +185,16 @@ func (c *conn) sendAnswers() error {
 	return err
 }
 
-// SetReadDeadline sets the deadline of the plain version. Where the connection was closed
-// before anything came, Read says so, and not as a failure.
+// SetReadDeadline sets the deadline of the plain version, and with it one of the answer to an
+// error and of "100 Continue", for which fasthttp sets none: that of the answer before may have
+// passed. Where the connection was closed before anything came, Read says so, and not as a
+// failure.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.fast.timed = time.Time{}
 	err := c.Conn.SetReadDeadline(t)
+	if err == nil && !t.IsZero() {
+		err = c.Conn.SetWriteDeadline(t.Add(WriteTimeout))
+	}
 	if !c.isUsed && errors.Is(err, net.ErrClosed) {
 		return nil
 	}

@@ -41,6 +41,8 @@ func (s *Server) newApp(name string, body int, stream, immutable bool) *fiber.Ap
 	})
 	server := app.Server()
 	server.Handler = s.guard(app, server.Handler)
+	// Or an answer is lost behind which more requests have come when the server stops.
+	server.CloseOnShutdown = true
 	return app
 }
 

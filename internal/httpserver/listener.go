@@ -96,11 +96,11 @@ func (c *conn) Read(p []byte) (int, error) {
 				return 0, io.EOF // it is being closed
 			}
 		}
-		if n == 0 && !c.isUsed && errors.Is(err, net.ErrClosed) {
-			err = io.EOF // it was closed without a request, which is no failure
-		}
 		if n > 0 && err == nil && c.fast.shared != nil && c.framer.isBetween() {
 			n, err = c.answerFast(p, n)
+		}
+		if n == 0 && c.isEnd(err) {
+			err = io.EOF
 		}
 		n = c.framer.follow(p[:n])
 		if now := c.framer.err != nil || c.framer.inRequest(); now != c.isSending {
@@ -117,6 +117,16 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 1, nil
 	}
 	return 0, c.framer.err
+}
+
+// isEnd reports whether an error of reading is the end of the connection, which is no failure:
+// fasthttp knows io.EOF alone for one while it has seen no request.
+func (c *conn) isEnd(err error) bool {
+	failed, is := errors.AsType[net.Error](err)
+	if !is {
+		return false
+	}
+	return !failed.Timeout() || c.isUsed && c.framer.isBetween()
 }
 
 // How long and how much a closed connection goes on being read. What arrives

@@ -1,0 +1,131 @@
+package httpserver
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// onBothPaths runs a test with connections whose usual requests are answered on the fast path,
+// and with ones on which all are the plain version's.
+func onBothPaths(t *testing.T, test func(t *testing.T, fast FastHandler)) {
+	t.Run("fast", func(t *testing.T) { test(t, answerFast) })
+	t.Run("plain", func(t *testing.T) { test(t, func(*FastCall) bool { return false }) })
+}
+
+// TestAConnectionThatWaitedForLongIsAnsweredErrorsAndContinue has the deadline of the answer
+// before passed, as that of a connection which has been idle for longer.
+func TestAConnectionThatWaitedForLongIsAnsweredErrorsAndContinue(t *testing.T) {
+	for sent, want := range map[string]string{
+		"GET / HTTP/1.1\nHost: a\n\n": " 400 ",
+		"POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n": " 100 ",
+	} {
+		onBothPaths(t, func(t *testing.T, fast FastHandler) {
+			s, _, here, there := fastPair(t, Options{}, fast)
+			app := s.CheckApp()
+			_ = app.Handler() // fiber gets ready
+			served := make(chan error, 1)
+			go func() { served <- app.Server().ServeConn(here) }()
+			from := bufio.NewReader(there)
+			ask(t, there, from, fastRequestText)
+			if err := here.(*conn).Conn.SetWriteDeadline(time.Now().Add(-time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.WriteString(there, sent); err != nil {
+				t.Fatal(err)
+			}
+			if line, err := from.ReadString('\n'); err != nil || !strings.Contains(line, want) {
+				t.Errorf("got %q, %v, want one of%s", line, err, want)
+			}
+			_ = there.Close()
+			<-served
+		})
+	}
+}
+
+// TestAResetConnectionIsNoFailedRequest has clients and health checks of load balancers reset
+// connections before, in and after a request.
+func TestAResetConnectionIsNoFailedRequest(t *testing.T) {
+	for what, sent := range map[string]string{"before a request": "", "in a request": fastRequestText[:20], "after a request": fastRequestText} {
+		onBothPaths(t, func(t *testing.T, fast FastHandler) {
+			var logged bytes.Buffer
+			s, _, here, there := fastPair(t, Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))}, fast)
+			app := s.CheckApp()
+			_ = app.Handler()
+			served := make(chan error, 1)
+			go func() { served <- app.Server().ServeConn(here) }()
+			if sent == fastRequestText {
+				ask(t, there, bufio.NewReader(there), sent)
+			} else if _, err := io.WriteString(there, sent); err != nil {
+				t.Fatal(err)
+			}
+			if err := there.(*net.TCPConn).SetLinger(0); err != nil {
+				t.Fatal(err)
+			}
+			_ = there.Close()
+			<-served
+			if logged.Len() > 0 {
+				t.Errorf("%s: %s", what, &logged)
+			}
+		})
+	}
+}
+
+// TestAnAnswerBehindWhichMoreHasComeIsSentWhenTheServerStops stops it while the first of two
+// requests is answered that have come together.
+func TestAnAnswerBehindWhichMoreHasComeIsSentWhenTheServerStops(t *testing.T) {
+	began, release := make(chan bool), make(chan bool)
+	s := New(Options{}, []Route{{Listener: Checks, Method: "POST", Path: "/v1/check", Access: identity.Check, Door: "check", Handler: func(c *Call) error {
+		began <- true
+		<-release
+		return c.SendString("plain")
+	}}})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	app := s.CheckApp()
+	served := make(chan error, 1)
+	go func() { served <- app.Listener(s.CheckListener(FramingListener(l))) }()
+	there, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	if _, err := io.WriteString(there, fastRequestText+fastRequestText); err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	stopped := make(chan error, 1)
+	go func() { stopped <- app.ShutdownWithTimeout(time.Minute) }()
+	for {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			break // it is stopping
+		}
+		_ = c.Close()
+	}
+	close(release)
+	go func() {
+		for range began { // the second one, where it is answered too
+		}
+	}()
+	var got fasthttp.Response
+	if err := got.Read(bufio.NewReader(there)); err != nil || string(got.Body()) != "plain" {
+		t.Errorf("got %q, %v", got.Body(), err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	<-served
+	close(began)
+}
