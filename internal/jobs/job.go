@@ -51,14 +51,16 @@ const (
 // Store keeps the leases and the runs.
 type Store interface {
 	// AcquireLease gives the lease of name to holder until an instant, and
-	// reports false while another holder has it.
+	// reports false while another holder has it. Leases that end more than
+	// MaxClockSkew after until count as abandoned.
 	AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error)
 	// ReleaseLease ends it early. One that holder lost is left alone.
 	ReleaseLease(ctx context.Context, name, holder string) error
 	BeginRun(ctx context.Context, r Run) (int64, error)
 	EndRun(ctx context.Context, id int64, finished time.Time, result, problem string) error
-	// LastRun returns the newest run of a job by its due time, nil if none.
-	LastRun(ctx context.Context, job string) (*Run, error)
+	// LastRun returns the newest run of a job by its due time, nil if none. Runs that are
+	// due after notAfter are left out: they are of a node whose clock was ahead.
+	LastRun(ctx context.Context, job string, notAfter time.Time) (*Run, error)
 	// Runs returns the newest runs of a job, of all jobs where it is "".
 	Runs(ctx context.Context, job string, limit int) ([]*Run, error)
 }

@@ -19,6 +19,10 @@ import (
 // dies delays the job by no more.
 const LeaseTime = 2 * time.Minute
 
+// MaxClockSkew is how far the clocks of nodes may be apart. What a clock that was further
+// ahead left behind, a lease or a run, is ignored.
+const MaxClockSkew = time.Minute
+
 // Options make a Runner.
 type Options struct {
 	Store Store
@@ -122,7 +126,7 @@ func (r *Runner) missed(ctx context.Context, j scheduled) time.Time {
 	if !j.MakeUp {
 		return time.Time{}
 	}
-	last, err := r.o.Store.LastRun(ctx, j.Name)
+	last, err := r.lastRun(ctx, j.Name)
 	if err != nil || last == nil {
 		return time.Time{}
 	}
@@ -132,6 +136,11 @@ func (r *Runner) missed(ctx context.Context, j scheduled) time.Time {
 		missed = due
 	}
 	return missed
+}
+
+// lastRun returns the newest run of a job that can be due by now, nil if none.
+func (r *Runner) lastRun(ctx context.Context, job string) (*Run, error) {
+	return r.o.Store.LastRun(ctx, job, r.o.Now().Add(MaxClockSkew))
 }
 
 // run runs a job once unless another node has its lease or has done this due time already;
@@ -149,7 +158,7 @@ func (r *Runner) run(ctx context.Context, j Job, due time.Time, record func(cont
 	}
 	defer l.release()
 	if record == nil {
-		last, err := r.o.Store.LastRun(ctx, j.Name)
+		last, err := r.lastRun(ctx, j.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -247,7 +256,7 @@ func (r *Runner) List(ctx context.Context) ([]Status, error) {
 			s.Next = j.schedule.Next(r.o.Now().UTC())
 		}
 		var err error
-		if s.Last, err = r.o.Store.LastRun(ctx, j.Name); err != nil {
+		if s.Last, err = r.lastRun(ctx, j.Name); err != nil {
 			problems = append(problems, err)
 		}
 		all = append(all, s)

@@ -109,7 +109,7 @@ func TestWhatTriggeredARunSurvivesTheMigration(t *testing.T) {
 			t.Fatalf("up: %v", err)
 		}
 		for job, want := range map[string]jobs.Trigger{"asked": jobs.BySchedule, "due": jobs.ByOperator} {
-			run, err := f.Jobs.LastRun(ctx, job)
+			run, err := f.Jobs.LastRun(ctx, job, at)
 			if err != nil || run == nil || run.TriggeredBy != want {
 				t.Errorf("%s: got %+v, %v, want %q", job, run, err, want)
 			}

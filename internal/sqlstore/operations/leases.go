@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
@@ -16,16 +17,15 @@ RETURNING holder`
 	deleteLease = `DELETE FROM leases WHERE name = $1 AND holder = $2`
 )
 
-// leaseSkew is how far the clocks of nodes may differ: a lease that ends later than any holder
-// would ask for now is of a clock that was wrong, and is free.
-const leaseSkew = 5 * time.Minute
-
 // takeLease gives the lease of name to holder until an instant, or renews
-// it, and reports false while another holder has it at now.
+// it, and reports false while another holder has it at now. A lease that ends later than a
+// holder could ask for at now is taken too: it is of a node whose clock was ahead, and if that
+// was killed, nobody else would have the lease until that time comes.
 func takeLease(ctx context.Context, d *db.DB, name, holder string, now, until time.Time) (held bool, err error) {
 	err = d.Write(ctx, func(t *db.Tx) error {
 		var who string
-		held, err = t.One(insertLease, []any{name, holder, db.ToMS(until), db.ToMS(now), db.ToMS(until.Add(leaseSkew))}, &who)
+		latest := until.Add(jobs.MaxClockSkew)
+		held, err = t.One(insertLease, []any{name, holder, db.ToMS(until), db.ToMS(now), db.ToMS(latest)}, &who)
 		return err
 	})
 	return held, err

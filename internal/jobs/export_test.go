@@ -1,0 +1,25 @@
+package jobs
+
+import (
+	"context"
+	"time"
+)
+
+// RunDue runs a job as its schedule does at a due time, and returns nil if it was not to run.
+func (r *Runner) RunDue(ctx context.Context, name string, due time.Time) (*Run, error) {
+	return r.run(ctx, r.named(name).Job, due, nil)
+}
+
+// Missed returns the due time that is to be made up for, zero if there is none.
+func (r *Runner) Missed(ctx context.Context, name string) time.Time {
+	return r.missed(ctx, r.named(name))
+}
+
+func (r *Runner) named(name string) scheduled {
+	for _, j := range r.jobs {
+		if j.Name == name {
+			return j
+		}
+	}
+	panic("there is no job " + name)
+}
