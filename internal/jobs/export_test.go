@@ -15,6 +15,12 @@ func (r *Runner) Missed(ctx context.Context, name string) time.Time {
 	return r.missed(ctx, r.named(name))
 }
 
+// Await waits as a schedule does for its next due time.
+func (r *Runner) Await(ctx context.Context, name string) time.Time {
+	j := r.named(name)
+	return r.await(ctx, j, j.schedule.Next(r.wallClock()))
+}
+
 func (r *Runner) named(name string) scheduled {
 	for _, j := range r.jobs {
 		if j.Name == name {

@@ -103,22 +103,48 @@ func (r *Runner) Run(ctx context.Context) {
 func (r *Runner) follow(ctx context.Context, j scheduled) {
 	due := r.missed(ctx, j)
 	if due.IsZero() {
-		due = j.schedule.Next(r.o.Now().UTC())
+		due = j.schedule.Next(r.wallClock())
 	}
 	for {
-		wait := time.NewTimer(due.Sub(r.o.Now()))
-		select {
-		case <-ctx.Done():
-			wait.Stop()
+		if due = r.await(ctx, j, due); due.IsZero() {
 			return
-		case <-wait.C:
 		}
 		if _, err := r.run(ctx, j.Job, due, nil); err != nil && ctx.Err() == nil {
 			r.o.Log.Warn("job not run", "job", j.Name, "error", err)
 		}
-		due = j.schedule.Next(r.o.Now().UTC())
+		due = j.schedule.Next(r.wallClock())
 	}
 }
+
+// maxWait is how late a run may be after the clock was set forward.
+const maxWait = time.Minute
+
+// await waits until the wall clock has reached due and returns it, or zero if ctx ended. Timers
+// do not follow a clock that is set, so the clock is read again after each. If it was set back
+// before an earlier time of the schedule, await waits for that one: due was perhaps reckoned
+// from a clock that was far ahead. Those that have been run are not run again.
+func (r *Runner) await(ctx context.Context, j scheduled, due time.Time) time.Time {
+	for {
+		now := r.wallClock()
+		if next := j.schedule.Next(now); next.Before(due) {
+			due = next
+		}
+		if !now.Before(due) {
+			return due
+		}
+		wait := time.NewTimer(min(due.Sub(now), maxWait))
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return time.Time{}
+		case <-wait.C:
+		}
+	}
+}
+
+// wallClock returns the time without its monotonic reading, which would hide that the clock was
+// set.
+func (r *Runner) wallClock() time.Time { return r.o.Now().UTC().Round(0) }
 
 // missed returns the latest due time that passed since the last run while no
 // node was up, zero where there is none to make up for.
@@ -131,7 +157,7 @@ func (r *Runner) missed(ctx context.Context, j scheduled) time.Time {
 		return time.Time{}
 	}
 	var missed time.Time
-	now := r.o.Now().UTC()
+	now := r.wallClock()
 	for due := j.schedule.Next(last.Due.UTC()); !due.After(now); due = j.schedule.Next(due) {
 		missed = due
 	}
