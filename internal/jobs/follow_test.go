@@ -2,6 +2,8 @@ package jobs_test
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,4 +112,180 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 	if due := r.Await(ctx, "report"); !due.IsZero() {
 		t.Errorf("waited for %s", due)
 	}
+}
+
+// begin records a run of the job daily that has not ended.
+func begin(t *testing.T, store jobs.Store, due time.Time) (id int64) {
+	t.Helper()
+	id, err := store.BeginRun(t.Context(), jobs.Run{Job: "daily", Node: "stopped", Due: due, Started: due})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestARunThatTheEndOfItsNodeBreaksOffIsNoFailureAndMadeUpFor(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		c := newClock("2026-11-20T01:00:30Z")
+		begin(t, store.Jobs, at("2026-11-20T01:00:00Z")) // its node was killed
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		entered := make(chan time.Time, 1)
+		r, err := jobs.New(jobs.Options{
+			Store: store.Jobs, Node: "a", Now: c.now, Log: slog.New(slog.DiscardHandler),
+			OnFailure: func(_ context.Context, run jobs.Run) { t.Errorf("people hear of %+v", run) },
+		}, jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true, Run: func(ctx context.Context, due time.Time) (string, error) {
+			entered <- due
+			<-ctx.Done()
+			return "", ctx.Err()
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() { defer close(ended); r.Run(ctx) }()
+		if due := <-entered; !due.Equal(at("2026-11-20T01:00:00Z")) {
+			t.Errorf("made up for %s", due)
+		}
+		stop() // the second node gets a signal
+		<-ended
+		all, err := r.Runs(t.Context(), "daily", 10)
+		if err != nil || len(all) != 2 || !all[0].Finished.IsZero() || all[0].Err != "" {
+			t.Fatalf("recorded %+v, %v", all[0], err)
+		}
+
+		c.set("2026-11-20T01:05:00Z")
+		made := make(chan time.Time, 1)
+		third := newRunner(t, store.Jobs, "b", c, jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true,
+			Run: func(_ context.Context, due time.Time) (string, error) { made <- due; return "done", nil }})
+		ctx, stop = context.WithCancel(t.Context())
+		defer stop()
+		ended = make(chan struct{})
+		go func() { defer close(ended); third.Run(ctx) }()
+		if due := <-made; !due.Equal(at("2026-11-20T01:00:00Z")) {
+			t.Errorf("made up for %s", due)
+		}
+		stop()
+		<-ended
+		if due := third.Missed(t.Context(), "daily"); !due.IsZero() {
+			t.Errorf("%s is still to be made up for", due)
+		}
+	})
+}
+
+func TestAJobThatEndsItsNodeIsNotMadeUpForAgainAndAgain(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		c := newClock("2026-11-20T02:00:00Z")
+		r := newRunner(t, store.Jobs, "a", c, jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true, Run: works})
+		due := at("2026-11-20T01:00:00Z")
+		for range 2 {
+			begin(t, store.Jobs, due)
+			if missed := r.Missed(t.Context(), "daily"); !missed.Equal(due) {
+				t.Errorf("missed %s", missed)
+			}
+		}
+		begin(t, store.Jobs, due)
+		if missed := r.Missed(t.Context(), "daily"); !missed.IsZero() {
+			t.Errorf("after three it is tried again: %s", missed)
+		}
+		c.set("2026-11-21T02:00:00Z")
+		if missed := r.Missed(t.Context(), "daily"); !missed.Equal(due.AddDate(0, 0, 1)) {
+			t.Errorf("the next is not made up for: %s", missed)
+		}
+	})
+}
+
+// refusals says when a lease was refused.
+type refusals struct {
+	jobs.Store
+	refused chan struct{}
+}
+
+func (s refusals) AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error) {
+	held, err := s.Store.AcquireLease(ctx, name, holder, now, until)
+	if err == nil && !held {
+		select {
+		case s.refused <- struct{}{}:
+		default:
+		}
+	}
+	return held, err
+}
+
+func TestARunOfAKilledNodeIsMadeUpForWhenItsLeaseEnds(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		c := newClock("2026-11-20T01:00:30Z")
+		due := at("2026-11-20T01:00:00Z")
+		begin(t, store.Jobs, due)
+		const length = 100 * time.Millisecond // of leases, so that it soon tries again
+		if held, err := store.Jobs.AcquireLease(t.Context(), "job:daily", "killed", c.now(), c.now().Add(length)); err != nil || !held {
+			t.Fatal(held, err)
+		}
+		made := make(chan time.Time, 1)
+		watched := refusals{store.Jobs, make(chan struct{}, 1)}
+		r, err := jobs.New(jobs.Options{Store: watched, Node: "a", Now: c.now, Log: slog.New(slog.DiscardHandler), LeaseTime: length},
+			jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true, Run: func(_ context.Context, due time.Time) (string, error) { made <- due; return "", nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); r.Run(ctx) }()
+		<-watched.refused
+		c.ms.Add(length.Milliseconds())
+		if got := <-made; !got.Equal(due) {
+			t.Errorf("made up for %s", got)
+		}
+		stop()
+		<-ended
+	})
+}
+
+func TestAFailureIsReportedByOneNode(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		c := newClock("2026-11-20T01:00:00Z")
+		heard, due := 0, c.now()
+		for _, node := range []string{"a", "b"} { // each comes to the due time by its own clock
+			r, err := jobs.New(jobs.Options{
+				Store: store.Jobs, Node: node, Now: c.now, Log: slog.New(slog.DiscardHandler),
+				OnFailure: func(context.Context, jobs.Run) { heard++ },
+			}, jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true,
+				Run: func(context.Context, time.Time) (string, error) { return "", errors.New("disk full") }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if run, err := r.RunDue(t.Context(), "daily", due); err != nil || (run != nil) != (node == "a") {
+				t.Errorf("%s: %+v, %v", node, run, err)
+			}
+			if missed := r.Missed(t.Context(), "daily"); !missed.IsZero() {
+				t.Errorf("%s makes up for %s", node, missed)
+			}
+			c.ms.Add(100)
+		}
+		if heard != 1 {
+			t.Errorf("people heard of it %d times", heard)
+		}
+	})
+}
+
+// withDeadline is a context whose end is its deadline.
+type withDeadline struct{ context.Context }
+
+func (c withDeadline) Err() error {
+	if c.Context.Err() != nil {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+func TestARequestThatTakesTooLongIsAFailure(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		ctx, expire := context.WithCancel(t.Context())
+		r := newRunner(t, store.Jobs, "a", newClock("2026-11-20T14:00:00Z"), jobs.Job{Name: "slow", Schedule: "@hourly",
+			Run: func(ctx context.Context, _ time.Time) (string, error) { expire(); <-ctx.Done(); return "", ctx.Err() }})
+		run, err := r.RunNow(withDeadline{ctx}, "slow", unrecorded)
+		if err != nil || run.Err == "" || run.Finished.IsZero() {
+			t.Errorf("got %+v, %v", run, err)
+		}
+	})
 }

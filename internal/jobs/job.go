@@ -19,7 +19,8 @@ type Job struct {
 	// Schedule is five cron fields or a descriptor such as "@hourly", in UTC;
 	// a setting may replace it.
 	Schedule string
-	// MakeUp says that a run missed in downtime is made up for, once.
+	// MakeUp says that a run missed in downtime is made up for, once, and so is one that was
+	// broken off by the end of its node.
 	MakeUp bool
 	// Run does the work and says in a clause what it did: "archived 12 blocks".
 	// due is the instant that it was scheduled for. Run must be idempotent.
@@ -33,7 +34,7 @@ type Run struct {
 	Node        string
 	Due         time.Time
 	Started     time.Time
-	Finished    time.Time // zero while it runs, and for ever if its node died
+	Finished    time.Time // zero while it runs, and for ever if its node died or stopped
 	Result      string
 	Err         string // "" when it worked
 	TriggeredBy Trigger

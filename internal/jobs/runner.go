@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -109,10 +110,18 @@ func (r *Runner) follow(ctx context.Context, j scheduled) {
 		if due = r.await(ctx, j, due); due.IsZero() {
 			return
 		}
-		if _, err := r.run(ctx, j.Job, due, nil); err != nil && ctx.Err() == nil {
+		run, err := r.run(ctx, j.Job, due, nil)
+		if err != nil && ctx.Err() == nil {
 			r.o.Log.Warn("job not run", "job", j.Name, "error", err)
 		}
-		due = j.schedule.Next(r.wallClock())
+		due = time.Time{}
+		if j.MakeUp && run == nil && err == nil {
+			// Another run did it, or holds the lease. One that is broken off is made up for here.
+			due = r.missedLater(ctx, j)
+		}
+		if due.IsZero() {
+			due = j.schedule.Next(r.wallClock())
+		}
 	}
 }
 
@@ -146,8 +155,25 @@ func (r *Runner) await(ctx context.Context, j scheduled, due time.Time) time.Tim
 // set.
 func (r *Runner) wallClock() time.Time { return r.o.Now().UTC().Round(0) }
 
+// maxTries is how many runs of one due time may be broken off. A job that ends its node, by
+// taking all memory for example, would otherwise end it again after each start.
+const maxTries = 3
+
+// missedLater waits for half a lease and returns what missed does, zero if ctx ended.
+func (r *Runner) missedLater(ctx context.Context, j scheduled) time.Time {
+	wait := time.NewTimer(r.o.LeaseTime / 2)
+	defer wait.Stop()
+	select {
+	case <-ctx.Done():
+		return time.Time{}
+	case <-wait.C:
+		return r.missed(ctx, j)
+	}
+}
+
 // missed returns the latest due time that passed since the last run while no
-// node was up, zero where there is none to make up for.
+// node was up, or that of the last run if it has not ended, zero where there is
+// none to make up for.
 func (r *Runner) missed(ctx context.Context, j scheduled) time.Time {
 	if !j.MakeUp {
 		return time.Time{}
@@ -157,6 +183,9 @@ func (r *Runner) missed(ctx context.Context, j scheduled) time.Time {
 		return time.Time{}
 	}
 	var missed time.Time
+	if last.Finished.IsZero() && r.mayTryAgain(ctx, last) {
+		missed = last.Due.UTC()
+	}
 	now := r.wallClock()
 	for due := j.schedule.Next(last.Due.UTC()); !due.After(now); due = j.schedule.Next(due) {
 		missed = due
@@ -164,14 +193,22 @@ func (r *Runner) missed(ctx context.Context, j scheduled) time.Time {
 	return missed
 }
 
+// mayTryAgain reports whether fewer than maxTries runs of the due time of one are unfinished.
+func (r *Runner) mayTryAgain(ctx context.Context, last *Run) bool {
+	newest, err := r.o.Store.Runs(ctx, last.Job, maxTries)
+	return err == nil && (len(newest) < maxTries || slices.ContainsFunc(newest, func(run *Run) bool {
+		return !run.Finished.IsZero() || !run.Due.Equal(last.Due)
+	}))
+}
+
 // lastRun returns the newest run of a job that can be due by now, nil if none.
 func (r *Runner) lastRun(ctx context.Context, job string) (*Run, error) {
 	return r.o.Store.LastRun(ctx, job, r.o.Now().Add(MaxClockSkew))
 }
 
-// run runs a job once unless another node has its lease or has done this due time already;
-// then it returns nil, nil. A run with a record is requested: record is called before the
-// job, which does not run if that fails.
+// run runs a job once unless another node has its lease or has done this due time already,
+// even if it failed; then it returns nil, nil. A run with a record is requested: record is
+// called before the job, which does not run if that fails.
 func (r *Runner) run(ctx context.Context, j Job, due time.Time, record func(context.Context) error) (*Run, error) {
 	now := r.o.Now()
 	l := lease{runner: r, job: j.Name, holder: r.o.Node + "/" + rand.Text()}
@@ -188,7 +225,7 @@ func (r *Runner) run(ctx context.Context, j Job, due time.Time, record func(cont
 		if err != nil {
 			return nil, err
 		}
-		if last != nil && !last.Due.Before(due) && last.Err == "" && !last.Finished.IsZero() {
+		if last != nil && !last.Due.Before(due) && !last.Finished.IsZero() {
 			return nil, nil
 		}
 	}
@@ -217,6 +254,11 @@ func (r *Runner) record(ctx context.Context, j Job, run Run, l *lease) (*Run, er
 	did, err := safely(working, j, run.Due)
 	stop()
 	<-kept
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		// The node is going down, which is no failure of the job. The run stays unfinished, as
+		// that of a node that died, so that it can be run again.
+		return nil, fmt.Errorf("broken off, since the node stops: %w", err)
+	}
 	run.Finished, run.Result = r.o.Now(), did
 	if err != nil {
 		run.Err = err.Error()

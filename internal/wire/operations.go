@@ -194,7 +194,7 @@ type JobRun struct {
 	Node      string `json:"node"`   // the node that ran it
 	DueAt     Time   `json:"due_at"` // when it was to start
 	StartedAt Time   `json:"started_at"`
-	// FinishedAt is null while it runs, and stays null where its node died.
+	// FinishedAt is null while it runs, and stays null where its node died or stopped.
 	FinishedAt Time       `json:"finished_at"`
 	Result     string     `json:"result"` // what it did, for people
 	Error      NullString `json:"error"`  // null unless it failed
