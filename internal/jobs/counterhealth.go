@@ -16,8 +16,8 @@ const staleCounts = 5 * time.Minute
 func CheckCounters(stats func() recorder.Stats, now func() time.Time) Job {
 	var last recorder.Stats // of the last run
 	return Job{
-		Name: "check-counters", Help: "Fails when counted offences do not reach the database.",
-		Schedule: "*/5 * * * *",
+		Name: "check-counters", Help: "Fails when the offences that a node counted do not reach the database. Each node runs it.",
+		Schedule: "*/5 * * * *", PerNode: true,
 		Run: func(context.Context, time.Time) (string, error) {
 			s := stats()
 			dropped := s.Aggregated - last.Aggregated + s.Lost - last.Lost + s.Poison - last.Poison

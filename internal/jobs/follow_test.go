@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/sqlstore"
 )
 
@@ -287,5 +290,54 @@ func TestARequestThatTakesTooLongIsAFailure(t *testing.T) {
 		if err != nil || run.Err == "" || run.Finished.IsZero() {
 			t.Errorf("got %+v, %v", run, err)
 		}
+	})
+}
+
+func TestEachNodeChecksItsOwnCounters(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		c := newClock("2026-11-20T01:05:00Z")
+		due := c.now()
+		for node, lost := range map[string]int64{"a": 0, "b": 1000, "c": 0} {
+			r := newRunner(t, store.Jobs, node, c, jobs.CheckCounters(func() recorder.Stats { return recorder.Stats{Lost: lost} }, c.now))
+			run, err := r.RunDue(t.Context(), "check-counters", due)
+			if err != nil || run == nil || (run.Err != "") != (lost > 0) {
+				t.Errorf("%s: %+v, %v", node, run, err)
+			}
+		}
+		r := newRunner(t, store.Jobs, "a", c, jobs.CheckCounters(func() recorder.Stats { return recorder.Stats{} }, c.now))
+		if all, err := r.Runs(t.Context(), "check-counters", 10); err != nil || len(all) != 3 {
+			t.Errorf("%d runs are recorded, %v", len(all), err)
+		}
+		list, err := r.List(t.Context())
+		if err != nil || list[0].Last.Node != "b" {
+			t.Errorf("the last run is %+v, %v: not the one that failed", list[0].Last, err)
+		}
+	})
+}
+
+func TestNodesRunAJobOfEachNodeAtOnceAndOneNodeNever(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		c := newClock("2026-11-20T01:05:00Z")
+		entered, leave := make(chan struct{}), make(chan struct{})
+		job := jobs.Job{Name: "own", Schedule: "@hourly", PerNode: true, Run: func(context.Context, time.Time) (string, error) {
+			entered <- struct{}{}
+			<-leave
+			return "done", nil
+		}}
+		a, b := newRunner(t, store.Jobs, "a", c, job), newRunner(t, store.Jobs, "b", c, job)
+		var running sync.WaitGroup
+		for _, r := range []*jobs.Runner{a, b} {
+			running.Go(func() {
+				if run, err := r.RunNow(t.Context(), "own", unrecorded); err != nil || run.Result != "done" {
+					t.Errorf("got %+v, %v", run, err)
+				}
+			})
+			<-entered
+		}
+		if _, err := a.RunNow(t.Context(), "own", unrecorded); !fault.Is(err, fault.Conflict) {
+			t.Errorf("a second on one node: %v", err)
+		}
+		close(leave)
+		running.Wait()
 	})
 }

@@ -1,6 +1,7 @@
 // Package jobs holds Stint's periodic work: one file per job, run on a UTC
-// schedule, in a cluster each by one node at a time, every run recorded. New
-// work is one file that returns a Job and one line where the app lists them.
+// schedule, in a cluster each by one node at a time unless it is PerNode, every
+// run recorded. New work is one file that returns a Job and one line where the
+// app lists them.
 package jobs
 
 import (
@@ -22,6 +23,9 @@ type Job struct {
 	// MakeUp says that a run missed in downtime is made up for, once, and so is one that was
 	// broken off by the end of its node.
 	MakeUp bool
+	// PerNode says that each node runs it, since it is about the node. Every node runs each
+	// due time, none makes up for one, and a request runs it on the node that received it.
+	PerNode bool
 	// Run does the work and says in a clause what it did: "archived 12 blocks".
 	// due is the instant that it was scheduled for. Run must be idempotent.
 	Run func(ctx context.Context, due time.Time) (result string, err error)
@@ -59,8 +63,9 @@ type Store interface {
 	ReleaseLease(ctx context.Context, name, holder string) error
 	BeginRun(ctx context.Context, r Run) (int64, error)
 	EndRun(ctx context.Context, id int64, finished time.Time, result, problem string) error
-	// LastRun returns the newest run of a job by its due time, nil if none. Runs that are
-	// due after notAfter are left out: they are of a node whose clock was ahead.
+	// LastRun returns the newest run of a job by its due time, of several at that time one
+	// that failed, nil if none. Runs that are due after notAfter are left out: they are of a
+	// node whose clock was ahead.
 	LastRun(ctx context.Context, job string, notAfter time.Time) (*Run, error)
 	// Runs returns the newest runs of a job, of all jobs where it is "".
 	Runs(ctx context.Context, job string, limit int) ([]*Run, error)

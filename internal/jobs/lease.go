@@ -2,15 +2,25 @@ package jobs
 
 import (
 	"context"
+	"crypto/rand"
 	"time"
 )
+
+// newLease returns the lease of one run of a job, not taken yet.
+func (r *Runner) newLease(j Job) *lease {
+	l := &lease{runner: r, name: "job:" + j.Name, holder: r.o.Node + "/" + rand.Text()}
+	if j.PerNode {
+		l.name += "@" + r.o.Node
+	}
+	return l
+}
 
 // lease is the right to run a job once. Its holder is that one run and not its
 // node, so that a node cannot begin a second run by renewing the lease of its
 // first.
 type lease struct {
 	runner *Runner
-	job    string
+	name   string
 	holder string
 	until  time.Time // it is held until then unless it is renewed
 }
@@ -19,7 +29,7 @@ type lease struct {
 // has it.
 func (l *lease) renew(ctx context.Context) (bool, error) {
 	now := l.runner.o.Now()
-	held, err := l.runner.o.Store.AcquireLease(ctx, "job:"+l.job, l.holder, now, now.Add(l.runner.o.LeaseTime))
+	held, err := l.runner.o.Store.AcquireLease(ctx, l.name, l.holder, now, now.Add(l.runner.o.LeaseTime))
 	if held && err == nil {
 		l.until = now.Add(l.runner.o.LeaseTime)
 	}
@@ -53,7 +63,7 @@ func (l *lease) keep(ctx context.Context, stop context.CancelFunc) {
 func (l *lease) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := l.runner.o.Store.ReleaseLease(ctx, "job:"+l.job, l.holder); err != nil {
-		l.runner.o.Log.Warn("lease not released; it expires by itself", "job", l.job, "error", err)
+	if err := l.runner.o.Store.ReleaseLease(ctx, l.name, l.holder); err != nil {
+		l.runner.o.Log.Warn("lease not released; it expires by itself", "lease", l.name, "error", err)
 	}
 }

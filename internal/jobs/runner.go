@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -175,7 +174,7 @@ func (r *Runner) missedLater(ctx context.Context, j scheduled) time.Time {
 // node was up, or that of the last run if it has not ended, zero where there is
 // none to make up for.
 func (r *Runner) missed(ctx context.Context, j scheduled) time.Time {
-	if !j.MakeUp {
+	if !j.MakeUp || j.PerNode {
 		return time.Time{}
 	}
 	last, err := r.lastRun(ctx, j.Name)
@@ -206,12 +205,12 @@ func (r *Runner) lastRun(ctx context.Context, job string) (*Run, error) {
 	return r.o.Store.LastRun(ctx, job, r.o.Now().Add(MaxClockSkew))
 }
 
-// run runs a job once unless another node has its lease or has done this due time already,
+// run runs a job once unless another run has its lease or has done this due time already,
 // even if it failed; then it returns nil, nil. A run with a record is requested: record is
 // called before the job, which does not run if that fails.
 func (r *Runner) run(ctx context.Context, j Job, due time.Time, record func(context.Context) error) (*Run, error) {
 	now := r.o.Now()
-	l := lease{runner: r, job: j.Name, holder: r.o.Node + "/" + rand.Text()}
+	l := r.newLease(j)
 	held, err := l.renew(ctx)
 	if err != nil {
 		return nil, err
@@ -220,7 +219,7 @@ func (r *Runner) run(ctx context.Context, j Job, due time.Time, record func(cont
 		return nil, nil
 	}
 	defer l.release()
-	if record == nil {
+	if record == nil && !j.PerNode {
 		last, err := r.lastRun(ctx, j.Name)
 		if err != nil {
 			return nil, err
@@ -241,7 +240,7 @@ func (r *Runner) run(ctx context.Context, j Job, due time.Time, record func(cont
 	if run.ID, err = r.o.Store.BeginRun(ctx, run); err != nil {
 		return nil, err
 	}
-	return r.record(ctx, j, run, &l)
+	return r.record(ctx, j, run, l)
 }
 
 func (r *Runner) record(ctx context.Context, j Job, run Run, l *lease) (*Run, error) {

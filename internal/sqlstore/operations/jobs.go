@@ -13,7 +13,7 @@ const (
 INSERT INTO job_runs (job, node, due_at, started_at, triggered_by) VALUES ($1, $2, $3, $4, $5) RETURNING id`
 	finishRun  = `UPDATE job_runs SET finished_at = $2, result = $3, problem = $4 WHERE id = $1`
 	runColumns = `SELECT id, job, node, due_at, started_at, finished_at, result, problem, triggered_by FROM job_runs `
-	selectLast = runColumns + `WHERE job = $1 AND due_at <= $2 ORDER BY due_at DESC, id DESC LIMIT 1`
+	selectLast = runColumns + `WHERE job = $1 AND due_at <= $2 ORDER BY due_at DESC, problem <> '' DESC, id DESC LIMIT 1`
 	selectRuns = runColumns + `WHERE $1 = '' OR job = $1 ORDER BY started_at DESC, id DESC LIMIT $2`
 )
 
