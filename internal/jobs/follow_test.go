@@ -297,7 +297,9 @@ func TestEachNodeChecksItsOwnCounters(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T01:05:00Z")
 		due := c.now()
-		for node, lost := range map[string]int64{"a": 0, "b": 1000, "c": 0} {
+		lostOf := map[string]int64{"b": 1000}
+		for _, node := range []string{"a", "b", "c"} { // the one that fails is not the newest
+			lost := lostOf[node]
 			r := newRunner(t, store.Jobs, node, c, jobs.CheckCounters(func() recorder.Stats { return recorder.Stats{Lost: lost} }, c.now))
 			run, err := r.RunDue(t.Context(), "check-counters", due)
 			if err != nil || run == nil || (run.Err != "") != (lost > 0) {
