@@ -107,7 +107,7 @@ func (e *entryCommand) newAdd() *cobra.Command {
 	}
 	yesFlag(c, &yes)
 	end.add(c, "it is active")
-	requireFlag(c, "reason")
+	requireText(c, "reason")
 	return c
 }
 

@@ -135,10 +135,20 @@ func limitFlag(c *cobra.Command, limit *int) {
 	c.Flags().IntVar(limit, "limit", 100, "the most rows to show, 0 for all")
 }
 
-// checkRequiredTexts returns an error if a required flag was given an empty text.
+// requiredText annotates the flags of requireText.
+const requiredText = "required_text"
+
+// requireText marks a required flag whose text must not be empty, which the server does not
+// check. It panics if there is no such flag.
+func requireText(c *cobra.Command, name string) {
+	requireFlag(c, name)
+	c.Flag(name).Annotations[requiredText] = []string{"true"}
+}
+
+// checkRequiredTexts returns an error if a flag of requireText was given an empty text.
 func checkRequiredTexts(c *cobra.Command) (err error) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if _, required := f.Annotations[cobra.BashCompOneRequiredFlag]; required && strings.TrimSpace(f.Value.String()) == "" && err == nil {
+		if _, required := f.Annotations[requiredText]; required && strings.TrimSpace(f.Value.String()) == "" && err == nil {
 			err = fmt.Errorf("--%s is required and must not be empty", f.Name)
 		}
 	})
