@@ -29,6 +29,12 @@ func TestAClockThatWasAheadHoldsNothingBack(t *testing.T) {
 		if len(f.channel.sent) != 3 {
 			f.t.Errorf("%d messages after the clock was set", len(f.channel.sent))
 		}
+		f.notify(notify.AutomaticBlock, "Blocked just after")
+		f.advance(notify.GroupWait)
+		f.flush()
+		if len(f.channel.sent) != 3 {
+			f.t.Error("no interval is kept while a message lies ahead")
+		}
 	})
 }
 

@@ -300,10 +300,6 @@ func (d *Dispatcher) hold(ctx context.Context, l lane) (bool, error) {
 	return d.o.Store.AcquireLease(ctx, l.lease(), d.holder, now, now.Add(2*sendTimeout))
 }
 
-// isWithin reports whether less time has passed than that. What lies ahead is of a clock that
-// was wrong, and must not hold back what follows until then.
-func isWithin(passed, wait time.Duration) bool { return 0 <= passed && passed < wait }
-
 func (d *Dispatcher) flushGroup(ctx context.Context, l lane, group []Due, now time.Time) error {
 	kind, oldest := group[0].Kind, group[0]
 	if silence := d.current.Load().silenced(l.Name(), kind, now); silence != nil {
@@ -315,14 +311,15 @@ func (d *Dispatcher) flushGroup(ctx context.Context, l lane, group []Due, now ti
 			silence.Author, silence.Until.UTC().Format("2006-01-02 15:04"), silence.Reason))
 	}
 	if oldest.Attempts == 0 {
-		if isWithin(now.Sub(oldest.At), kind.groupWait()) {
+		// One of a clock that is further ahead than those of nodes differ has waited for long enough.
+		if now.Sub(oldest.At).Abs() < kind.groupWait() {
 			return nil
 		}
-		last, err := d.o.Store.LastSent(ctx, l.Name(), kind)
+		last, err := d.o.Store.LastSent(ctx, l.Name(), kind, now)
 		if err != nil {
 			return err
 		}
-		if !last.IsZero() && isWithin(now.Sub(last), kind.groupInterval()) {
+		if !last.IsZero() && now.Sub(last) < kind.groupInterval() {
 			return nil
 		}
 	}

@@ -115,8 +115,9 @@ type Store interface {
 	// NotificationsOf returns notifications by their ids, the oldest first.
 	NotificationsOf(ctx context.Context, ids []int64) ([]Notification, error)
 	// LastSent returns when a channel last sent something of a kind, zero for
-	// never.
-	LastSent(ctx context.Context, channel string, kind Kind) (time.Time, error)
+	// never. What was sent after now, by a clock that was ahead, does not count: it
+	// would hold back all others until then.
+	LastSent(ctx context.Context, channel string, kind Kind, now time.Time) (time.Time, error)
 	MarkSent(ctx context.Context, channel string, ids []int64, at time.Time) error
 	MarkTried(ctx context.Context, channel string, ids []int64, next time.Time, problem string) error
 	MarkFailed(ctx context.Context, channel string, ids []int64, at time.Time, problem string) error

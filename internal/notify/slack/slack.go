@@ -62,4 +62,4 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 func plain(s string) string { return signs.Replace(escape.Visible(s)) }
 
 var signs = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;",
-	"*", "*\u200b", "_", "_\u200b", "~", "~\u200b", "`", "`\u200b", "@", "@\u200b", "[", "[\u200b", "|", "|\u200b")
+	"*", "*\u200b", "_", "_\u200b", "~", "~\u200b", "`", "`\u200b", "@", "@\u200b", "]", "]\u200b", "|", "|\u200b")

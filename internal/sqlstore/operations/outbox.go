@@ -27,7 +27,7 @@ SELECT id, kind, at, attempts, happenings FROM (
     WHERE d.channel = $1 AND (d.next_at <= $2 OR d.attempts = 0 OR d.next_at > $4) AND d.sent_at = 0 AND d.failed_at = 0) AS due
 WHERE place <= $3 ORDER BY id`
 	selectDeliveries = deliveryColumns + `ORDER BY n.id DESC, d.channel LIMIT $1`
-	selectLastSent   = `SELECT COALESCE(MAX(sent_at), 0) FROM deliveries WHERE channel = $1 AND kind = $2`
+	selectLastSent   = `SELECT COALESCE(MAX(sent_at), 0) FROM deliveries WHERE channel = $1 AND kind = $2 AND sent_at <= $3`
 	markedOnes       = ` WHERE channel = $2 AND notification_id IN (SELECT id FROM asked)`
 )
 
@@ -149,10 +149,10 @@ func scanDelivery(r db.Row) (d notify.Delivery, err error) {
 
 // LastSent returns when a channel last sent something of a kind, zero for
 // never.
-func (s *Outbox) LastSent(ctx context.Context, channel string, kind notify.Kind) (at time.Time, err error) {
+func (s *Outbox) LastSent(ctx context.Context, channel string, kind notify.Kind, now time.Time) (at time.Time, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		var ms int64
-		_, err := t.One(selectLastSent, []any{channel, string(kind)}, &ms)
+		_, err := t.One(selectLastSent, []any{channel, string(kind), db.ToMS(now)}, &ms)
 		at = db.FromMS(ms)
 		return err
 	})
