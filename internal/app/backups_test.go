@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -172,35 +170,5 @@ func TestARestoreIsInEffectOnceTheDatabaseCanBeRead(t *testing.T) {
 		if got := n.catalog.Blocks().Match(n.key(key), time.Now()).Block != nil; got != want {
 			t.Errorf("%s is blocked: %t", key, got)
 		}
-	}
-}
-
-// TestTheLastKnownStateIsWrittenAgainAfterAFailedWrite has something in the place of the data
-// directory for a while, in which the catalog changes.
-func TestTheLastKnownStateIsWrittenAgainAfterAFailedWrite(t *testing.T) {
-	n := newRestoring(t)
-	folder := filepath.Join(t.TempDir(), "data")
-	if err := os.WriteFile(folder, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	k := newLastKnown(folder, "db", slog.New(slog.DiscardHandler))
-	n.block("token:attacker")
-	k.changed()
-	<-k.dirty
-	if k.save(n.catalog); !k.broken {
-		t.Fatal("it was written into no folder")
-	}
-	if err := os.Remove(folder); err != nil {
-		t.Fatal(err)
-	}
-	k.confirm(n.catalog)
-	select {
-	case <-k.dirty:
-		k.save(n.catalog)
-	default:
-		t.Fatal("nothing writes it again")
-	}
-	if saved, _, err := k.load(); err != nil || len(saved.Entries) != 1 {
-		t.Errorf("got %+v, %v", saved, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -364,5 +365,35 @@ func TestTwoNodesShareAFolderAndAFileIsAlwaysWhole(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(folder, ".last-known-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("temporary files are left: %v, %v", left, err)
+	}
+}
+
+// TestTheLastKnownStateIsWrittenAgainAfterAFailedWrite has something in the place of the data
+// directory for a while, in which the catalog changes.
+func TestTheLastKnownStateIsWrittenAgainAfterAFailedWrite(t *testing.T) {
+	n := newRestoring(t)
+	folder := filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(folder, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k := newLastKnown(folder, "db", slog.New(slog.DiscardHandler))
+	n.block("token:attacker")
+	k.changed()
+	<-k.dirty
+	if k.save(n.catalog); !k.broken {
+		t.Fatal("it was written into no folder")
+	}
+	if err := os.Remove(folder); err != nil {
+		t.Fatal(err)
+	}
+	k.confirm(n.catalog)
+	select {
+	case <-k.dirty:
+		k.save(n.catalog)
+	default:
+		t.Fatal("nothing writes it again")
+	}
+	if saved, _, err := k.load(); err != nil || len(saved.Entries) != 1 {
+		t.Errorf("got %+v, %v", saved, err)
 	}
 }

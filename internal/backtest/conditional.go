@@ -46,8 +46,7 @@ func (t *trial) countings(l *triedPolicy, applying []*rules.Policy, key string, 
 		for _, part := range t.selector.DerivedOf(l.policy) {
 			attributes, values := attributesOf(record), t.valuesOf(record)
 			derived, found := part.Derived.KeyOf(record.Key, attributes, values)
-			isSilent := part.Rules.Distinct() != "" && !part.IsReported() && part.Rules.ValueOf(attributes, values) == ""
-			if found && !isSilent {
+			if found && (part.IsReported() || part.Rules.CanCount(attributes, values)) {
 				all = append(all, counting{t.byPolicy[part], derived.String()})
 			}
 		}

@@ -82,7 +82,7 @@ func (d *Decision) addDerived(selector *rules.Selector, set *blocks.Set, p *rule
 	}
 	for _, part := range selector.DerivedOf(p) {
 		key, found := part.Derived.KeyOf(d.Check.Key, d.Check.Request, nil)
-		if !found || !part.IsReported() && part.Rules.Distinct() != "" && part.Rules.ValueOf(d.Check.Request, nil) == "" {
+		if !found || !part.IsReported() && !part.Rules.CanCount(d.Check.Request, nil) {
 			continue
 		}
 		outcome, answer := Allowed, Answer{At: d.At, Rule: -1, Derived: &key}

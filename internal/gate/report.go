@@ -148,8 +148,8 @@ func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *
 // add adds a policy, or the part of one for a further key, unless its rules count a value
 // that is not said.
 func (a *Reported) add(p *rules.Policy, derived *keys.Key) {
-	if name := p.Rules.Distinct(); name != "" && p.Rules.ValueOf(a.Report.Request, a.Report.Values) == "" {
-		a.Unsaid = name
+	if !p.Rules.CanCount(a.Report.Request, a.Report.Values) {
+		a.Unsaid = p.Rules.Distinct()
 		return
 	}
 	a.Policies = append(a.Policies, PolicyReport{Policy: p, Answer: Answer{Derived: derived}})

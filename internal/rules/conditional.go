@@ -44,6 +44,12 @@ func (p *Policy) DescribeApplies() string {
 	return p.When.DescribeApplies(p.Outcome, p.Scope)
 }
 
+// CanCount reports whether the rules count r, of which the caller also says values: those that
+// count distinct values do so only where it has one.
+func (s Stack) CanCount(r *conditions.Request, values map[string]string) bool {
+	return s.Distinct() == "" || s.ValueOf(r, values) != ""
+}
+
 // ValueOf returns the value of r, of which the caller also says values, that distinct
 // rules count. It is "" where nothing is said of it: such a request is not counted.
 func (s Stack) ValueOf(r *conditions.Request, values map[string]string) string {

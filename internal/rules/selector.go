@@ -158,7 +158,7 @@ func (s *Selector) AppendConditional(policies []*Policy, who Subject, r *conditi
 		return policies
 	}
 	applies := func(p *Policy) bool {
-		return p.Matches(who) && (p.Rules.Distinct() == "" || p.Rules.ValueOf(r, nil) != "")
+		return p.Matches(who) && p.Rules.CanCount(r, nil)
 	}
 	s.met.Find(r, func(i int) {
 		if p := s.conditional[i]; applies(p) {

@@ -1,0 +1,73 @@
+package gate
+
+import "github.com/stint-dev/stint/internal/keys"
+
+// subject names the log that a decision is about.
+type subject struct {
+	policy    int64
+	key       keys.Key
+	isFurther bool
+}
+
+// additionalSubject returns what an additional decision is about; false for nothing.
+func (d *Decision) additionalSubject() (subject, bool) {
+	p, derived := d.Policy, d.Derived
+	if d.Shadow != nil {
+		p, derived = d.Shadow.Policy, d.Shadow.Derived
+	}
+	switch {
+	case p == nil:
+		return subject{}, false
+	case derived != nil:
+		return subject{p.ID, *derived, true}, true
+	}
+	return subject{p.ID, d.Check.Key, false}, true
+}
+
+// dropRepeated removes the additional decisions about a log that another decision of the
+// request is about: what several keys of a request derive counts once, and so does a policy
+// whose conditions are met by several checks of one key, or that one of them names. Of
+// several additional ones the one that stays has the largest cost.
+func dropRepeated(decisions []Decision) {
+	if !hasAdditional(decisions) {
+		return
+	}
+	named := make(map[subject]bool, len(decisions))
+	costs := map[subject]int{}
+	for i := range decisions {
+		d := &decisions[i]
+		if d.Policy != nil {
+			named[subject{d.Policy.ID, d.Check.Key, false}] = true
+		}
+		for j := range d.Additional {
+			if about, found := d.Additional[j].additionalSubject(); found {
+				costs[about] = max(costs[about], d.Additional[j].Check.Cost)
+			}
+		}
+	}
+	for i := range decisions {
+		d := &decisions[i]
+		kept := d.Additional[:0]
+		for j := range d.Additional {
+			a := &d.Additional[j]
+			if about, found := a.additionalSubject(); found {
+				if named[about] || costs[about] == 0 {
+					continue
+				}
+				a.Check.Cost, costs[about] = costs[about], 0 // the first stays
+			}
+			kept = append(kept, *a)
+		}
+		clear(d.Additional[len(kept):])
+		d.Additional = kept
+	}
+}
+
+func hasAdditional(decisions []Decision) bool {
+	for i := range decisions {
+		if len(decisions[i].Additional) > 0 {
+			return true
+		}
+	}
+	return false
+}
