@@ -45,7 +45,7 @@ func TestTheHostThatWasAskedForIsNotTheClient(t *testing.T) {
 }
 
 func TestWhatIsDisguisedAsAnAssetIsNone(t *testing.T) {
-	for _, target := range []string{"/wp-login.php/x.css", "/phpmyadmin/index.PHP/a.js", "/.env/.js", "/.git/config;.css", "/.git/a.png", "/cgi-bin/x.cgi/a.ico", "/a;b.css", "/.css"} {
+	for _, target := range []string{"/wp-login.php/x.css", "/phpmyadmin/index.PHP/a.js", "/.env/.js", "/.git/config;.css", "/.git/a.png", "/cgi-bin/x.cgi/a.ico", "/cgi-bin/status.sh/x.css", "/shell.phtml/x.css", "/login.action/x.js", "/a;b.css", "/.css"} {
 		if isAsset(target) {
 			t.Errorf("%s is taken for an asset", target)
 		}

@@ -103,7 +103,11 @@ func isAsset(target string) bool {
 }
 
 // scripts are the extensions of programs, which some servers run whatever follows.
-var scripts = map[string]bool{".asp": true, ".aspx": true, ".cgi": true, ".jsp": true, ".php": true}
+var scripts = map[string]bool{
+	".action": true, ".ashx": true, ".asmx": true, ".asp": true, ".aspx": true, ".cfm": true, ".cgi": true, ".do": true, ".fcgi": true, ".jsp": true,
+	".jspx": true, ".phar": true, ".php": true, ".php3": true, ".php4": true, ".php5": true, ".php7": true, ".php8": true, ".phtml": true, ".pl": true,
+	".py": true, ".rb": true, ".sh": true,
+}
 
 // isDisguised reports whether a path with the extension of an asset leads to something else:
 // through a script or a hidden file, or behind a parameter of its last segment.

@@ -312,7 +312,7 @@ func (f *follower) collectFrom(l *rotatedLog, t *tail) (n int, err error) {
 	return n, nil
 }
 
-var errLong = fmt.Errorf("the line is longer than %d bytes", accesslog.DefaultMaxLine)
+var errLong = fmt.Errorf("the line is longer than %d bytes", maxLine)
 
 // accept takes over that everything was checked that was read.
 func (f *follower) accept() {

@@ -159,8 +159,8 @@ func TestLinesWaitWhileTheServerIsDown(t *testing.T) {
 func TestWhatHoldsNoRequestIsCountedAndShown(t *testing.T) {
 	s := newSite(t)
 	s.follow()
-	s.append(s.path, "\n"+s.more(1)+"garbage\x1b[2J\n"+strings.Repeat("x", 300_000))
-	s.append(s.path, strings.Repeat("y", 300_000)+"\n"+strings.Repeat("\x00", 600_000)+s.more(2)+"\x00a\x00b\n\xff\xfe\n")
+	s.append(s.path, "\n"+s.more(1)+"garbage\x1b[2J\n"+strings.Repeat("x", 5_000_000))
+	s.append(s.path, strings.Repeat("y", 5_000_000)+"\n"+strings.Repeat("\x00", 600_000)+s.more(2)+"\x00a\x00b\n\xff\xfe\n")
 	for range 20 {
 		s.append(s.path, "more garbage\n")
 	}
@@ -174,7 +174,7 @@ func TestWhatHoldsNoRequestIsCountedAndShown(t *testing.T) {
 		t.Errorf("got %+v", s.summary)
 	}
 	logged := s.logged.String()
-	if strings.Contains(logged, "\x1b") || strings.Count(logged, "garbage") > 10 || !strings.Contains(logged, "longer than 65536 bytes") {
+	if strings.Contains(logged, "\x1b") || strings.Count(logged, "garbage") > 10 || !strings.Contains(logged, "longer than 8388608 bytes") {
 		t.Errorf("it logged %q", logged)
 	}
 }

@@ -26,8 +26,13 @@ const (
 	// maxFileID is the longest id of a file, so that an idempotency key has room for an
 	// offset behind it.
 	maxFileID = 32
-	// headBytes is how much of a file is looked at to find its format.
-	headBytes = accesslog.DefaultMaxLine
+	// headBytes is how much of a file is looked at to find its format, and more where its
+	// first line is longer.
+	headBytes = 64 << 10
+	// maxLine is the longest line read, in bytes. A server such as Caddy writes the headers of
+	// a request into its line, a megabyte of them by default, and six bytes for one: a client
+	// must not hide a request from the log by their length.
+	maxLine = 8 << 20
 )
 
 var (
@@ -197,7 +202,28 @@ func (t *tail) checkHead() error {
 
 // beginning returns the first lines, by which the format is recognised.
 func (t *tail) beginning() ([]byte, error) {
-	var text []byte
+	for size := headBytes; ; size = min(2*size, maxLine) {
+		text, err := t.firstBytes(size)
+		if err != nil {
+			return nil, err
+		}
+		isAll := len(text) < size
+		if end := bytes.LastIndexByte(text, '\n'); end >= 0 && (!t.isFinal || !isAll) {
+			return text[:end], nil
+		}
+		switch {
+		case isAll && t.isFinal:
+			return text, nil
+		case isAll:
+			return nil, nil // the first line is not complete
+		case size == maxLine:
+			return text, nil // it is too long
+		}
+	}
+}
+
+// firstBytes returns the first bytes of the file, so many at most.
+func (t *tail) firstBytes(size int) (text []byte, err error) {
 	if t.unpacked != nil {
 		again, err := os.Open(t.file.Name())
 		if err != nil {
@@ -211,23 +237,14 @@ func (t *tail) beginning() ([]byte, error) {
 		if _, err := io.CopyN(io.Discard, in, t.zeros); err != nil {
 			return nil, err
 		}
-		if text, err = io.ReadAll(io.LimitReader(in, headBytes)); err != nil {
-			return nil, err
-		}
-	} else {
-		text = make([]byte, headBytes)
-		n, err := t.file.ReadAt(text, t.zeros)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
-		text = text[:n]
+		return io.ReadAll(io.LimitReader(in, int64(size)))
 	}
-	if end := bytes.LastIndexByte(text, '\n'); end >= 0 && (!t.isFinal || len(text) == headBytes) {
-		text = text[:end]
-	} else if !t.isFinal {
-		return nil, nil // the first line is not complete
+	text = make([]byte, size)
+	n, err := t.file.ReadAt(text, t.zeros)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
 	}
-	return text, nil
+	return text[:n], nil
 }
 
 // next returns the next line; ok is false if there is none at present.
@@ -240,7 +257,7 @@ func (t *tail) next() (l line, ok bool, err error) {
 		unread := t.buffer[t.start:t.end]
 		if at := bytes.IndexByte(unread[scanned:], '\n'); at >= 0 {
 			l = t.take(scanned+at, 1)
-			if !t.skipping && len(l.text) > accesslog.DefaultMaxLine {
+			if !t.skipping && len(l.text) > maxLine {
 				l.isLong = true
 			}
 			if t.skipping {
@@ -250,7 +267,7 @@ func (t *tail) next() (l line, ok bool, err error) {
 			return l, true, nil
 		}
 		scanned = len(unread)
-		if scanned > accesslog.DefaultMaxLine {
+		if scanned > maxLine {
 			l = t.take(scanned, 0)
 			l.isLong, scanned = true, 0
 			if !t.skipping {
@@ -297,10 +314,14 @@ func (t *tail) fill() (int, error) {
 	if t.buffer == nil {
 		t.buffer = make([]byte, readSize)
 	}
-	if t.start > 0 {
-		t.end = copy(t.buffer, t.buffer[t.start:t.end])
-		t.start = 0
+	unread := t.buffer[t.start:t.end]
+	switch {
+	case len(unread) == len(t.buffer): // a long line
+		t.buffer = make([]byte, 2*len(t.buffer))
+	case len(t.buffer) > readSize && len(unread) < readSize/2:
+		t.buffer = make([]byte, readSize)
 	}
+	t.start, t.end = 0, copy(t.buffer, unread)
 	room := t.buffer[t.end:]
 	var n int
 	var err error
