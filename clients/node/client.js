@@ -30,7 +30,10 @@ export class Stint {
     const { Agent } = this.#url.protocol === 'https:' ? https : http
     this.#agent = agent ?? new Agent({ keepAlive: true, maxSockets: connections, scheduling: 'lifo' })
     this.#headers = { 'content-type': 'application/json' }
-    if (token !== undefined) this.#headers.authorization = `Bearer ${token}`
+    if (token !== undefined) {
+      if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token)) throw new TypeError('token must be printable ASCII without spaces; one that was read from a file may end in a line break')
+      this.#headers.authorization = `Bearer ${token}`
+    }
     this.#timeout = timeout
     this.#failOpen = onOutage === 'open'
   }

@@ -115,9 +115,22 @@ function asker(stint, { key, policy, cost, source, meta, skip, onError }) {
 function attributesOf(request) {
   const { headers = {}, method, originalUrl, url } = request
   const header = (name) => (typeof headers.get === 'function' ? headers.get(name) : headers[name])
-  const target = originalUrl ?? url
   const host = header('host') ?? (typeof headers.get === 'function' && URL.canParse(url) ? new URL(url).host : undefined)
-  return { path: cut(target?.split('?', 1)[0], 8192), method: cut(method, 32), agent: cut(header('user-agent'), 2048), host: cut(host, 255) }
+  return { path: cut(plainPath(originalUrl ?? url), 8192), method: cut(method, 32), agent: cut(header('user-agent'), 2048), host: cut(host, 255) }
+}
+
+// Returns the path of a target, in its plain spelling where it is long, so that no padding of slashes and dots
+// hides what it leads to.
+function plainPath(target) {
+  const text = target?.split('?', 1)[0]
+  if (typeof text !== 'string' || Buffer.byteLength(text) <= 8192) return text
+  const bytes = Buffer.from(text.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/]*/i, ''), 'utf8').toString('latin1')
+  const parts = []
+  for (const part of bytes.replace(/%([0-9a-f]{2})/gi, (_, code) => String.fromCharCode(parseInt(code, 16))).split('/')) {
+    if (part === '..') parts.pop()
+    else if (part !== '' && part !== '.') parts.push(part)
+  }
+  return `/${parts.join('/').replace(/[^\w.~/-]/g, (char) => `%${char.charCodeAt(0).toString(16).padStart(2, '0')}`)}`
 }
 
 // Returns meta as the server takes it. Its values usually come from clients too.

@@ -11,7 +11,13 @@
 -- txn.stint_status (an integer, 200 for allowed), txn.stint_retry_after,
 -- txn.stint_ratelimit and txn.stint_refusal_id hold the answer.
 --
+-- Where Stint runs with --forward-token-header, write the name before that:
+--
+--       setenv STINT_TOKEN_HEADER X-Gateway-Token
+--
 -- It needs HAProxy 2.5 or newer and nothing else.
+
+local token_header = (os.getenv("STINT_TOKEN_HEADER") or "X-Stint-Token"):lower()
 
 -- Of the client's headers only those are sent that Stint reads: some that it always does, and
 -- those that the URL names, as by=header:X-Api-Key does. So a client neither writes what only
@@ -27,7 +33,7 @@ end
 local names_of = {}
 local function named(url)
     if names_of[url] == nil then
-        local names = { "x-stint-token" }
+        local names = { token_header }
         for parameter, value in url:gmatch("[?&]([^=&]+)=([^&]*)") do
             local kind, name = unescape(value):match("^([%a-]+):(.+)$")
             if parameter == "by" and kind == "cookie" then
@@ -47,13 +53,28 @@ local function clean(text, most)
     return (text:sub(1, most):gsub("[%z\1-\8\10-\31\127]", "?"))
 end
 
+-- Returns a path, once it is in its plain spelling where it is long, so that no padding of
+-- slashes and dots hides what it leads to.
+local function plain(path)
+    if #path <= max_path then return path end
+    local parts = {}
+    for part in unescape(path):gmatch("[^/]+") do
+        if part == ".." then
+            parts[#parts] = nil
+        elseif part ~= "." then
+            parts[#parts + 1] = part
+        end
+    end
+    return ("/" .. table.concat(parts, "/")):gsub("[^%w%-._~/]", function(c) return string.format("%%%02X", c:byte()) end)
+end
+
 local function first(values)
     if values == nil then return nil end
     return values[0] or values[1]
 end
 
 local function ask(txn, url, failure)
-    local path, host = clean(txn.f:path(), max_path), txn.f:req_hdr("host")
+    local path, host = clean(plain(txn.f:path()), max_path), txn.f:req_hdr("host")
     local headers = {
         ["x-forwarded-for"] = { txn.f:src() },
         ["x-forwarded-method"] = { clean(txn.f:method(), 32) },

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/stint-dev/stint/test/testnode"
 )
 
 // gateway is one of the programs under test.
@@ -199,4 +201,19 @@ func runNode(express string) func(*site, string) {
 		}
 		execute(s.T, "node", path)
 	}
+}
+
+func TestHAProxySendsTheTokenInAnotherHeader(t *testing.T) {
+	s := &site{T: t, node: testnode.Start(t, "--trusted-proxies", "127.0.0.1", "--check-auth", "token", "--forward-token-header", "X-Gate"), app: new(application)}
+	s.remove("site")
+	s.put("site", `{"match":["ip:*"],"rules":["3/1d"]}`)
+	s.program(runHAProxy, strings.NewReplacer(
+		"lua-load", "setenv STINT_TOKEN_HEADER X-Gate\n    lua-load",
+		"set-header X-Stint-Token none", "set-header X-Gate "+s.token("check"),
+		"del-header X-Stint-Token", "del-header X-Gate",
+	).Replace(configuration(t, gateways[2], 0)))
+	for range 3 {
+		s.expect("within the limit", s.get("/", "X-Gate: of the client"), http.StatusOK)
+	}
+	s.expect("beyond it", s.get("/", "X-Gate: of the client"), http.StatusTooManyRequests)
 }

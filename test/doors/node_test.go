@@ -3,7 +3,9 @@ package doors
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -112,6 +114,7 @@ func TestTheNodePackageSendsWhatConditionsAsk(t *testing.T) {
 			s.put("site", `{"match":["ip:*"],"rules":["100/1d"]}`)
 			s.put("trap", `{"match":["ip:*"],"rules":["0/1s"],"when":{"path":["/.env*"],"agent":["*sqlmap*"],"method":["GET"],"host":["127.0.0.1"]}}`)
 			s.expect("the trap", s.get("/%2eenv?x=1", "User-Agent: sqlMap/1.8"), http.StatusTooManyRequests)
+			s.expect("a padded path", s.get("/"+strings.Repeat("./", 4500)+"x/%2e%2e/.env", "User-Agent: sqlMap/1.8"), http.StatusTooManyRequests)
 			s.expect("another path", s.get("/env?/.env", "User-Agent: sqlMap/1.8"), http.StatusOK)
 			s.expect("another agent", s.get("/.env", "User-Agent: curl"), http.StatusOK)
 			s.expect("long values", s.get("/"+strings.Repeat("a", 9000), "User-Agent: "+strings.Repeat("\xe9", 3000)), http.StatusOK)
@@ -189,5 +192,39 @@ func TestTheNodePackageSendsItsToken(t *testing.T) {
 			}
 			s.expect("the token", s.get("/"), http.StatusTooManyRequests)
 		})
+	}
+}
+
+// constructed writes what the constructor says to each token of a list.
+const constructed = `
+import { Stint } from 'stint'
+
+for (const token of [%s]) {
+  try {
+    new Stint('http://127.0.0.1:8080', { token })
+    console.log('made')
+  } catch (error) {
+    console.log(error.name + ': ' + error.message)
+  }
+}
+`
+
+func TestTheNodePackageRefusesATokenThatNoHeaderCarries(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "node_modules"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(repository(t, "clients/node"), filepath.Join(dir, "node_modules", "stint")); err != nil {
+		t.Fatal(err)
+	}
+	refused := []string{`''`, `'a b'`, `'secret\n'`, `'s\u00e9cret'`, `7`, `null`}
+	path := filepath.Join(dir, "program.mjs")
+	if err := os.WriteFile(path, fmt.Appendf(nil, constructed, strings.Join(append(refused, `undefined`, `'st_Az09-_~'`), ",")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, err := exec.Command("node", path).CombinedOutput()
+	want := strings.Repeat("TypeError: token must be printable ASCII without spaces; one that was read from a file may end in a line break\n", len(refused)) + "made\nmade\n"
+	if err != nil || string(text) != want {
+		t.Errorf("got %v and\n%swant\n%s", err, text, want)
 	}
 }
