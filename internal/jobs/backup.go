@@ -54,13 +54,16 @@ func (n backupNames) in(folder string, pattern *regexp.Regexp) ([]os.DirEntry, e
 	return slices.DeleteFunc(files, func(f os.DirEntry) bool { return !f.Type().IsRegular() || !pattern.MatchString(f.Name()) }), err
 }
 
+// BackUpJob is the name of the job that BackUp returns.
+const BackUpJob = "back-up"
+
 // BackUp returns the job that writes a backup of a node into folder and then deletes the
 // oldest ones of this node, so that keep are left. A backup has its name only once it is
 // whole.
 func BackUp(data Backupper, node, folder string, keep int) Job {
 	names := newBackupNames(node)
 	return Job{
-		Name: "back-up", Help: "Writes a backup of the embedded data into --backup-dir and deletes all but the newest of its backups there.",
+		Name: BackUpJob, Help: "Writes a backup of the embedded data into --backup-dir and deletes all but the newest of its backups there.",
 		Schedule: "30 2 * * *", MakeUp: true,
 		Run: func(ctx context.Context, due time.Time) (string, error) {
 			name := names.at(due)

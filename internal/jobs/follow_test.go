@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -274,11 +275,35 @@ func TestAFailureIsReportedByOneNode(t *testing.T) {
 // withDeadline is a context whose end is its deadline.
 type withDeadline struct{ context.Context }
 
+// Value hides the context within, whose end contexts made of this one would share.
+func (c withDeadline) Value(any) any { return nil }
+
 func (c withDeadline) Err() error {
 	if c.Context.Err() != nil {
 		return context.DeadlineExceeded
 	}
 	return nil
+}
+
+func TestTheEndOfANodeBreaksOffARequestedRun(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		r := newRunner(t, store.Jobs, "a", newClock("2026-11-20T14:00:00Z"), jobs.Job{Name: "slow", Schedule: "off",
+			Run: func(ctx context.Context, _ time.Time) (string, error) { stop(); <-ctx.Done(); return "", ctx.Err() }})
+		result := make(chan error, 1)
+		go func() {
+			_, err := r.RunNow(context.Background(), "slow", unrecorded)
+			result <- err
+		}()
+		r.Run(ctx)
+		if err := <-result; err == nil || !strings.Contains(err.Error(), "the node stops") {
+			t.Errorf("the run ended with %v", err)
+		}
+		if _, err := r.RunNow(t.Context(), "slow", unrecorded); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("a run on a node that stopped: %v", err)
+		}
+	})
 }
 
 func TestARequestThatTakesTooLongIsAFailure(t *testing.T) {

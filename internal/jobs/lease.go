@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"time"
 )
 
@@ -36,9 +37,15 @@ func (l *lease) renew(ctx context.Context) (bool, error) {
 	return held, err
 }
 
+// The causes for which keep stops a job.
+var (
+	errLeaseLost    = errors.New("stopped, since another run of this job has its lease")
+	errLeaseExpired = errors.New("stopped, since the database was unreachable until the lease of this run ended, and another node may run this job now")
+)
+
 // keep renews the lease while the job runs, and stops the job when another run
 // has it, or may have it because the database was unreachable for too long.
-func (l *lease) keep(ctx context.Context, stop context.CancelFunc) {
+func (l *lease) keep(ctx context.Context, stop context.CancelCauseFunc) {
 	tick := time.NewTicker(l.runner.o.LeaseTime / 4)
 	defer tick.Stop()
 	for {
@@ -50,10 +57,12 @@ func (l *lease) keep(ctx context.Context, stop context.CancelFunc) {
 		attempt, cancel := context.WithTimeout(ctx, l.runner.o.LeaseTime/4)
 		held, err := l.renew(attempt)
 		cancel()
-		lost := err == nil && !held
-		expired := err != nil && !l.runner.o.Now().Before(l.until)
-		if lost || expired {
-			stop()
+		switch {
+		case err == nil && !held:
+			stop(errLeaseLost)
+			return
+		case err != nil && !l.runner.o.Now().Before(l.until):
+			stop(errLeaseExpired)
 			return
 		}
 	}

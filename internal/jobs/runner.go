@@ -43,7 +43,11 @@ type Options struct {
 type Runner struct {
 	o       Options
 	jobs    []scheduled
-	running sync.WaitGroup
+	running sync.WaitGroup // the schedules and the requested runs
+
+	mu      sync.Mutex // held to add requested runs to running, and to end life
+	life    context.Context
+	endLife context.CancelFunc // ends life, which Run does before it waits for running
 }
 
 type scheduled struct {
@@ -61,6 +65,7 @@ func New(o Options, jobs ...Job) (*Runner, error) {
 		o.LeaseTime = LeaseTime
 	}
 	r := &Runner{o: o}
+	r.life, r.endLife = context.WithCancel(context.Background())
 	known := map[string]bool{}
 	for _, j := range jobs {
 		known[j.Name] = true
@@ -95,7 +100,29 @@ func (r *Runner) Run(ctx context.Context) {
 			supervise.Run(ctx, "schedule of "+j.Name, func(ctx context.Context) { r.follow(ctx, j) })
 		})
 	}
+	<-ctx.Done()
+	r.mu.Lock()
+	r.endLife()
+	r.mu.Unlock()
 	r.running.Wait()
+}
+
+// begin adds a requested run to those that Run waits for, and returns its context, which
+// also ends when Run does. ok is false if Run has ended already; else end must be called.
+func (r *Runner) begin(ctx context.Context) (running context.Context, end func(), ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.life.Err() != nil {
+		return nil, nil, false
+	}
+	r.running.Add(1)
+	running, cancel := context.WithCancel(ctx)
+	unlink := context.AfterFunc(r.life, func() { supervise.Do("requested job", cancel) })
+	return running, func() {
+		unlink()
+		cancel()
+		r.running.Done()
+	}, true
 }
 
 // follow waits for each due time of one job. A job that outlasts its interval
@@ -244,15 +271,18 @@ func (r *Runner) run(ctx context.Context, j Job, due time.Time, record func(cont
 }
 
 func (r *Runner) record(ctx context.Context, j Job, run Run, l *lease) (*Run, error) {
-	working, stop := context.WithCancel(ctx)
+	working, stop := context.WithCancelCause(ctx)
 	kept := make(chan struct{})
 	go func() {
 		defer close(kept)
 		supervise.Run(working, "lease of "+j.Name, func(ctx context.Context) { l.keep(ctx, stop) })
 	}()
 	did, err := safely(working, j, run.Due)
-	stop()
+	stop(nil)
 	<-kept
+	if cause := context.Cause(working); err != nil && (errors.Is(cause, errLeaseLost) || errors.Is(cause, errLeaseExpired)) {
+		err = cause // and not that a context was canceled
+	}
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		// The node is going down, which is no failure of the job. The run stays unfinished, as
 		// that of a node that died, so that it can be run again.
@@ -289,12 +319,17 @@ func safely(ctx context.Context, j Job, due time.Time) (did string, err error) {
 
 // RunNow runs a job because an operator requested it. record is called before the job, which
 // does not run if that fails. The errors are *fault.Error for an unknown name and for a job
-// that is running already; the failure of a job is in its Run.
+// that is running already; the failure of a job is in its Run. The end of Run breaks it off.
 func (r *Runner) RunNow(ctx context.Context, name string, record func(context.Context) error) (*Run, error) {
 	for _, j := range r.jobs {
 		if j.Name != name {
 			continue
 		}
+		ctx, end, ok := r.begin(ctx)
+		if !ok {
+			return nil, fault.New(fault.Unavailable, "The node stops; ask another one to run the job %s.", name)
+		}
+		defer end()
 		run, err := r.run(ctx, j.Job, r.o.Now().UTC(), record)
 		if run == nil && err == nil {
 			return nil, fault.New(fault.Conflict, "The job %s is already running.", name)

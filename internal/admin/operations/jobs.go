@@ -7,6 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/supervise"
 )
@@ -62,6 +63,9 @@ type JobResult struct {
 func (j *Jobs) Start(by admin.Caller, name string) (<-chan JobResult, error) {
 	if j.Runner == nil {
 		return nil, errNoJobs
+	}
+	if name == jobs.BackUpJob && !by.May(identity.Admin) {
+		return nil, fault.New(fault.Forbidden, "Only admins make backups, since the job deletes the oldest ones.")
 	}
 	record := func(ctx context.Context) error {
 		return j.Recorder.AddRecord(ctx, audit.Record{
