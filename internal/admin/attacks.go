@@ -40,7 +40,7 @@ func (d *Detection) attackSource(ctx context.Context, since, now time.Time) (*of
 	if err != nil {
 		return nil, err
 	}
-	source := offences.FindAttackSource(ranking.Rows, ranking.Offences)
+	source := offences.FindAttackSource(ranking.Rows, ranking.Offences+ranking.Other)
 	if source == nil {
 		return nil, nil
 	}

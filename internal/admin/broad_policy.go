@@ -40,7 +40,7 @@ func broadPolicyReason(all []*rules.Policy, before, after *rules.Policy) string 
 		return ""
 	}
 	for _, p := range before.Match {
-		if after != nil && after.Mode != rules.Shadow && slices.Contains(after.Match, p) {
+		if after != nil && after.Mode != rules.Shadow && !after.IsConditional() && slices.Contains(after.Match, p) {
 			continue
 		}
 		next, pattern := nextBroader(all, p)

@@ -45,7 +45,9 @@ func (d *Detection) Origins(ctx context.Context, q offences.Query, by string) (*
 	if by != "" && by != ByASN && by != ByCountry {
 		return nil, fault.Field("by", "must be one of %s, %s", ByASN, ByCountry)
 	}
-
+	if _, err := selectState(&q, d.View.Blocks(), d.now()); err != nil {
+		return nil, err
+	}
 	r := &OriginReport{}
 	sums := map[keys.Origin]*OriginOffences{}
 	var err error

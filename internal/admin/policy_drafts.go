@@ -228,7 +228,7 @@ func (p *Policies) try(ctx context.Context, draft *rules.Policy, open func(conte
 	defer cancel()
 	report, err := p.replay(ctx, draft, open)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fault.New(fault.TooLarge, "Nothing was tried: it took longer than %d s. The command line takes logs of any size: admin backtest.", int(maxTrialTime.Seconds()))
+		return nil, fault.New(fault.TooLarge, "Nothing was tried: it took longer than %d s. The command line takes logs of any size: stint-admin backtest.", int(maxTrialTime.Seconds()))
 	}
 	if err != nil {
 		return nil, err
@@ -345,7 +345,7 @@ func (b *boundedLog) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	if b.left <= 0 {
-		return 0, fault.New(fault.TooLarge, "Nothing was tried: the log has more than %d MB. The command line takes logs of any size: admin backtest.", maxTrialLog>>20)
+		return 0, fault.New(fault.TooLarge, "Nothing was tried: the log has more than %d MB. The command line takes logs of any size: stint-admin backtest.", maxTrialLog>>20)
 	}
 	n, err := b.from.Read(p[:min(len(p), b.left)])
 	b.left -= n
@@ -361,7 +361,7 @@ type boundedRecords struct {
 // Next returns the next record.
 func (b *boundedRecords) Next() (accesslog.Record, error) {
 	if b.read++; b.read > maxTrialRecords {
-		return accesslog.Record{}, fault.New(fault.TooLarge, "Nothing was tried: the log has more than 3,000,000 requests. The command line takes logs of any size: admin backtest.")
+		return accesslog.Record{}, fault.New(fault.TooLarge, "Nothing was tried: the log has more than 3,000,000 requests. The command line takes logs of any size: stint-admin backtest.")
 	}
 	return b.from.Next()
 }

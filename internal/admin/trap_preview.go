@@ -331,7 +331,7 @@ func (t *trap) matching(path string) []int {
 func escalates(e *rules.Escalation, minutes map[int64]int) bool {
 	starts, oldest, n := slices.Sorted(maps.Keys(minutes)), 0, 0
 	for _, at := range starts {
-		for n += minutes[at]; starts[oldest] <= at-e.Window.Milliseconds(); oldest++ {
+		for n += minutes[at]; starts[oldest] < at-e.Window.Milliseconds(); oldest++ {
 			n -= minutes[starts[oldest]]
 		}
 		if n >= e.Threshold {
@@ -351,7 +351,7 @@ func (t *trap) note(isRecorded bool) string {
 		return "None of the recorded keys is of this policy."
 	case t.WithPath == 0 && t.LeftOut == 0:
 		return fmt.Sprintf("None of the %d recorded requests has its path, so it is not known what these entries would refuse. "+
-			"Send the path with each check: the configurations on the page Connect do so, an application sends request.path; --record-paths false keeps none. Or try the file on an access log: admin backtest.", t.Requests)
+			"Send the path with each check: the configurations on the page Connect do so, an application sends request.path; --record-paths false keeps none. Or try the file on an access log: stint-admin backtest.", t.Requests)
 	case !t.check:
 		notes = append(notes, "The paths are those of reported outcomes only: the paths of requests that succeeded are not known.")
 	case t.Requests > t.WithPath+t.LeftOut:

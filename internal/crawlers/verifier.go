@@ -32,6 +32,9 @@ const (
 	strangerFor = 6 * time.Hour
 	failureFor  = 10 * time.Minute // of DNS
 	lookupTime  = 5 * time.Second
+	// believedAnew is how long a crawler is believed again whose answer is too old and for
+	// whose look-up there is no room.
+	believedAnew = time.Minute
 )
 
 // Resolver is what a Verifier asks; *net.Resolver implements it.
@@ -164,6 +167,11 @@ func (v *Verifier) Notice(k keys.Key) {
 		known.waiting = true
 		v.known[address] = known
 	default:
+		// Strangers keep the queue full: a crawler that was verified must not pay for it.
+		if known.Operator != "" {
+			known.until = now.Add(believedAnew)
+			v.known[address] = known
+		}
 	}
 }
 

@@ -246,6 +246,32 @@ func TestACrawlerStaysOneWhileItWaitsAndIsQueuedOnce(t *testing.T) {
 	}
 }
 
+// Strangers must not be able to end what a crawler was verified for.
+func TestACrawlerStaysOneWhileStrangersFillTheQueue(t *testing.T) {
+	s, c := startDNS(t, records), &clock{now: time.Now()}
+	named, _ := crawlers.ParseOperators("google")
+	v := crawlers.New(crawlers.Options{Operators: named, Resolver: s.resolver(), Now: c.Now})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { v.Run(ctx); close(ended) }()
+	google := key(t, "ip:66.249.64.1")
+	v.Notice(google)
+	await(t, "verifying", func() bool { return v.OperatorOf(google) == "google" })
+	stop()
+	<-ended
+	c.move(25 * time.Hour)
+	for i := range 2000 {
+		v.Notice(key(t, "ip:"+net.IPv4(20, 0, byte(i>>8), byte(i)).String()))
+	}
+	for range 3 {
+		v.Notice(google)
+		if got := v.OperatorOf(google); got != "google" {
+			t.Fatalf("it is a crawler of %q", got)
+		}
+		c.move(time.Hour)
+	}
+}
+
 func TestOperatorsAreNamed(t *testing.T) {
 	all, err := crawlers.ParseOperators(" Google, bing,google ")
 	if err != nil || len(all) != 2 || all[0].Name != "google" || all[1].Name != "bing" {

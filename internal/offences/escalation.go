@@ -123,12 +123,13 @@ func (s *State) Escalate(l *EscalationPolicy, now int64) (until int64) {
 }
 
 // DecaysAt returns when the level falls by one if there is no offence until
-// then, 0 at level 0.
+// then, 0 at level 0 and while the block that it is from is permanent.
 func (s *State) DecaysAt(l *EscalationPolicy) int64 {
-	if s.Level == 0 {
+	quiet, after := s.QuietSince(), l.DecayAfter.Milliseconds()
+	if s.Level == 0 || quiet > math.MaxInt64-after {
 		return 0
 	}
-	return s.QuietSince() + l.DecayAfter.Milliseconds()
+	return quiet + after
 }
 
 // SafetyLimitSettings bound automatic blocks: within an hour, one escalation may block

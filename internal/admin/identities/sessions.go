@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	touchEvery  = time.Minute // the accuracy of the idle time
-	maxRecalled = 1000
+	touchEvery = time.Minute // the accuracy of the idle time
+	// touchTimeout bounds what a page waits for the database to write.
+	touchTimeout = time.Second
+	maxRecalled  = 1000
 )
 
 // Sessions find, begin and end the sessions of users. See NewSessions.
@@ -115,14 +117,19 @@ func (s *Sessions) Find(ctx context.Context, hash [32]byte) (*Login, error) {
 		return &l, nil
 	}
 	l := Login{*session, *user, users, s.mustSetUpTOTP(user)}
+	if known, is := s.recall(hash); is && known.Session.LastSeen.After(l.Session.LastSeen) {
+		l.Session.LastSeen = known.Session.LastSeen
+	}
+	// Pages must be readable while the database cannot be written.
+	limited, cancel := context.WithTimeout(ctx, touchTimeout)
+	defer cancel()
 	if !s.isActive(&l) {
 		s.forget(hash)
-		return nil, s.Store.DeleteSession(ctx, hash[:])
+		_ = s.Store.DeleteSession(limited, hash[:]) // a job deletes those that are left
+		return nil, nil
 	}
 	if now := s.Now(); now.Sub(l.Session.LastSeen) >= touchEvery {
-		if err := s.Store.TouchSession(ctx, hash[:], now); err != nil {
-			return nil, err
-		}
+		_ = s.Store.TouchSession(limited, hash[:], now) // tried again after touchEvery
 		l.Session.LastSeen = now
 	}
 	s.remember(hash, l)

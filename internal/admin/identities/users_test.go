@@ -1,6 +1,7 @@
 package identities_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -133,6 +134,50 @@ func TestASessionIsRecalledWhileTheDatabaseIsUnreachable(t *testing.T) {
 		}
 		f.now = f.now.Add(time.Hour)
 		if l, err := s.Find(t.Context(), hash); err == nil || l != nil {
+			t.Errorf("after the idle timeout it found %+v, %v", l, err)
+		}
+	})
+}
+
+// readOnly is a store that can be read and not written, which takes long to say so.
+type readOnly struct {
+	identities.SessionStore
+	touched int
+}
+
+func (s *readOnly) TouchSession(context.Context, []byte, time.Time) error {
+	s.touched++
+	return fault.New(fault.Unavailable, "The database cannot be written.")
+}
+
+func (s *readOnly) DeleteSession(context.Context, []byte) error {
+	return fault.New(fault.Unavailable, "The database cannot be written.")
+}
+
+func TestASessionGoesOnWhileTheDatabaseCannotBeWritten(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		u := f.addUser(t, "bob", "viewer")
+		s := f.sessions()
+		secret, err := s.Begin(t.Context(), u, ann.Address, "firefox")
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := &readOnly{SessionStore: s.Store}
+		s.Store = store
+		hash := identity.HashSecret(secret)
+		for range 3 { // beyond the idle timeout in all
+			f.now = f.now.Add(50 * time.Minute)
+			for range 2 {
+				if l, err := s.Find(t.Context(), hash); err != nil || l == nil || !l.Session.LastSeen.Equal(f.now) {
+					t.Fatalf("found %+v, %v", l, err)
+				}
+			}
+		}
+		if store.touched != 3 {
+			t.Errorf("%d requests waited for the database, want one of each 50 minutes", store.touched)
+		}
+		f.now = f.now.Add(time.Hour)
+		if l, err := s.Find(t.Context(), hash); err != nil || l != nil {
 			t.Errorf("after the idle timeout it found %+v, %v", l, err)
 		}
 	})
