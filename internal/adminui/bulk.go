@@ -42,6 +42,7 @@ type bulkPage struct {
 	For         string
 	Until       string
 	Reason      string
+	Scope       string // of an ended block that is to be added again
 	Back        string
 	FieldErrors form.FieldErrors
 	// OnConflict says what becomes of the keys that have an active entry.
@@ -140,7 +141,9 @@ func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 	}
 	var ids []string
 	for _, one := range added {
-		ids = append(ids, one.Entry.ID)
+		if one.Outcome == blocks.Created { // undo must not end what somebody else had blocked before
+			ids = append(ids, one.Entry.ID)
+		}
 	}
 	return h.ReturnTo(c, page.Back, done, ids)
 }

@@ -23,7 +23,7 @@ func askBroad(s *site.Site, c *httpserver.Call, texts *kindTexts, page *bulkPage
 		return fault.New(fault.NeedConfirm, "Nothing was changed: %s is broad: %s. Add it alone on the page of %ss, which shows its impact.", pattern, reason, texts.Noun)
 	}
 	ask := url.Values{"pattern": {pattern}}
-	for name, value := range map[string]string{"reason": page.Reason, "for": page.For, "until": page.Until} {
+	for name, value := range map[string]string{"reason": page.Reason, "for": page.For, "until": page.Until, "scope": page.Scope} {
 		if value != "" {
 			ask.Set(name, value)
 		}
@@ -46,7 +46,7 @@ func askRestore(s *site.Site, c *httpserver.Call, entries *admin.Entries, texts 
 
 // pageOf returns the choices that add an ended entry again.
 func pageOf(e *blocks.Entry, ids []string) *bulkPage {
-	page := &bulkPage{Keys: ids, Reason: e.Reason}
+	page := &bulkPage{Keys: ids, Reason: e.Reason, Scope: e.Scope}
 	page.For, page.Until = site.ExpiryChoice(e.Expires)
 	return page
 }

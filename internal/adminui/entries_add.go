@@ -90,11 +90,11 @@ func all(covers string) string {
 }
 
 func (h *entriesHandler) showAdd(c *httpserver.Call, s *kindTexts) error {
-	q, err := site.ReadQuery(c, "pattern", "reason", "for", "until")
+	q, err := site.ReadQuery(c, "pattern", "reason", "for", "until", "scope")
 	if err != nil {
 		return err
 	}
-	page := &addPage{Pattern: q.Get("pattern"), Reason: q.Get("reason"), For: q.Get("for"), Until: q.Get("until"), FieldErrors: form.FieldErrors{}}
+	page := &addPage{Pattern: q.Get("pattern"), Reason: q.Get("reason"), For: q.Get("for"), Until: q.Get("until"), Scope: q.Get("scope"), FieldErrors: form.FieldErrors{}}
 	if page.For == "" {
 		page.For = "24h"
 	}

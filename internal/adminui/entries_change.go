@@ -63,11 +63,15 @@ func (h *entriesHandler) updateEntry(c *httpserver.Call, s *kindTexts) error {
 	if from.IsZero() {
 		from = h.Now()
 	}
-	expiry, err := site.ExpiryOf(e.For, e.Until, from)
+	update := admin.UpdateEntry{Reason: &e.Reason, Revision: e.Revision, Confirm: values.Get("confirm")}
+	// The form has the expiry to the minute: as it was it is not changed.
+	if length, until := site.ExpiryChoice(before.Expires); e.For != length || e.Until != until {
+		var expiry blocks.Expiry
+		expiry, err = site.ExpiryOf(e.For, e.Until, from)
+		update.Expiry = &expiry
+	}
 	if err == nil {
-		_, err = h.entries.Update(c.Context(), site.CallerOf(c), s.Kind, id, admin.UpdateEntry{
-			Reason: &e.Reason, Expiry: &expiry, Revision: e.Revision, Confirm: values.Get("confirm"),
-		})
+		_, err = h.entries.Update(c.Context(), site.CallerOf(c), s.Kind, id, update)
 	}
 	switch text, _, asks := site.NeededConfirmation(err); {
 	case err == nil:

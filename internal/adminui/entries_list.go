@@ -189,7 +189,7 @@ func (h *entriesHandler) refusedByBlocks(ctx context.Context) (map[string]int64,
 	return by, sum, nil
 }
 
-var csvHeader = []string{"id", "pattern", "reason", "author", "source", "created_at", "expires_at", "ended_at", "ended_by"}
+var csvHeader = []string{"id", "pattern", "reason", "author", "source", "created_at", "expires_at", "ended_at", "ended_by", "scope"}
 
 func (h *entriesHandler) exportEntries(c *httpserver.Call, s *kindTexts) error {
 	q, err := site.ReadQuery(c, entryParams...)
@@ -226,7 +226,7 @@ func cellsOf(i *blocks.Entry) []string {
 		}
 		return t.UTC().Format(time.RFC3339)
 	}
-	cells := []string{i.ID, i.Pattern.String(), i.Reason, i.Author, string(i.Source), stamp(i.Created), stamp(i.Expires), stamp(i.Ended), i.EndedBy}
+	cells := []string{i.ID, i.Pattern.String(), i.Reason, i.Author, string(i.Source), stamp(i.Created), stamp(i.Expires), stamp(i.Ended), i.EndedBy, i.Scope}
 	for n := range cells {
 		cells[n] = escape.CSV(cells[n])
 	}

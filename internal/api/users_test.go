@@ -34,6 +34,7 @@ func TestAUserIsMadeChangedAndDeleted(t *testing.T) {
 		if u = read[wire.User](t, n.must(n.as(administer, patch, path, `{"role":"operator","disabled":true}`), http.StatusOK)); u.Role != "operator" || !u.Disabled {
 			t.Fatalf("got %+v", u)
 		}
+		n.wantProblem(n.as(administer, patch, path, `{"disabled":null}`), http.StatusUnprocessableEntity, "disabled")
 		n.must(n.as(administer, put, path+"/password", `{"password":"battery staple"}`), http.StatusOK)
 		stored, err := n.store.Identities.FindUserByID(t.Context(), u.ID)
 		if err != nil || !identity.VerifyPassword(stored.PasswordHash, "battery staple") {

@@ -17,8 +17,11 @@ func (s NullString) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(s))
 }
 
+var errNullBool = errors.New("must be true or false; leave it out to keep it")
+
 // Change is a field of a PATCH: a field that is not sent stays as it is, and
-// null or the zero value clears it. The zero Change is not sent.
+// null or the zero value clears it; null is refused where the value is a bool. The zero
+// Change is not sent.
 type Change[T any] struct {
 	Given bool
 	Value T
@@ -36,6 +39,9 @@ func (c Change[T]) MarshalJSON() ([]byte, error) { return json.Marshal(c.Value) 
 // UnmarshalJSON reads a value, null being its zero.
 func (c *Change[T]) UnmarshalJSON(text []byte) error {
 	*c = Change[T]{Given: true}
+	if _, isBool := any(c.Value).(bool); isBool && string(text) == "null" {
+		return errNullBool // programs that write null for what they leave out must not disable anything
+	}
 	err := json.Unmarshal(text, &c.Value)
 	if errors.Is(err, errNoDuration) { // here 0 differs from not sent
 		return nil

@@ -48,6 +48,9 @@ func (q Query) With(name, value, page string) string {
 // Without returns the address of a page without one parameter.
 func (q Query) Without(name, page string) string { return q.With(name, "", page) }
 
+// maxValue is the longest value of a parameter: the ids of RowsPerPage entries.
+const maxValue = RowsPerPage * 40
+
 // ReadQuery returns the named parameters of a request; others are left out.
 func ReadQuery(c *httpserver.Call, names ...string) (Query, error) {
 	q := Query{}
@@ -56,7 +59,7 @@ func ReadQuery(c *httpserver.Call, names ...string) (Query, error) {
 		if value == "" {
 			continue
 		}
-		if len(value) > 1200 || format.ClipLine(value, len(value)) != value {
+		if len(value) > maxValue || format.ClipLine(value, len(value)) != value {
 			return nil, fault.Field(name, "is too long or contains control characters")
 		}
 		q[name] = []string{value}

@@ -107,7 +107,9 @@ func (s *schemas) interceptSchema(p jsonschema.InterceptSchemaParams) (stop bool
 		if err != nil {
 			return false, err
 		}
-		inner.AddType(jsonschema.Null)
+		if change.Type.Kind() != reflect.Bool { // of which null is refused
+			inner.AddType(jsonschema.Null)
+		}
 		*p.Schema = inner
 	}
 	s.reflector.InlineDefinition(reflect.Zero(t).Interface())
