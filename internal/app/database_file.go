@@ -47,5 +47,5 @@ func (d *dataDir) checkDatabase(ctx context.Context) error {
 }
 
 func (d *dataDir) restoreAdvice() string {
-	return fmt.Sprintf("to bring back a backup, move the files of %s elsewhere, start again and run: admin restore FILE", d.path)
+	return fmt.Sprintf("to bring back a backup, move the files of %s elsewhere, start again and run: stint-admin restore FILE", d.path)
 }

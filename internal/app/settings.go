@@ -69,7 +69,7 @@ type Settings struct {
 	ReverseDNS       bool                // look up the names of addresses that people look at
 	KeepAudit        time.Duration       // and runs, notifications, and blocks that ended
 
-	Hints []string // on how the settings file should be written, one line each
+	Hints []string // on the settings file and on variables that are no settings, one line each
 }
 
 // TraceSettings are where spans are sent, nowhere if Endpoint is "".

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/knadh/koanf/parsers/yaml"
@@ -129,7 +131,7 @@ func (s *Settings) readValues(options []option, flags *pflag.FlagSet, environ []
 		variables[name] = value
 	}
 	ofFile, hints, faults := readSettingsFile(configPath(flags, variables), options)
-	s.Hints = hints
+	s.Hints = slices.Concat(hints, unknownVariables(environ, options))
 	folder := variables["CREDENTIALS_DIRECTORY"]
 	plain, unreadable := plainCredentials(folder, options)
 	faults = append(faults, unreadable...)
@@ -293,6 +295,56 @@ func readSettingsFile(path string, options []option) (values map[string]string, 
 	return values, hints, faults
 }
 
+// otherVariables are those of the commands and of the packages' services, which one
+// environment file may hold beside the settings.
+var otherVariables = []string{
+	"STINT_CONFIG", "STINT_ADMIN_URL", "STINT_CHECK_URL", "STINT_CHECK_TOKEN", "STINT_CONTEXT",
+	"STINT_FOLLOW_LOGS", "STINT_FOLLOW_OPTIONS", "STINT_FIREWALL_OPTIONS",
+}
+
+// serviceLink matches what Kubernetes adds for every service whose name begins with stint.
+var serviceLink = regexp.MustCompile(`_SERVICE_(HOST|PORT)(_|$)|_PORT(_[0-9]+_|$)`)
+
+// unknownVariables returns a hint for each environment variable that is named as settings
+// are and is none: a misspelt one would otherwise leave the default, and nobody would know.
+func unknownVariables(environ []string, options []option) []string {
+	known := map[string]bool{}
+	for _, o := range options {
+		known[o.variable()] = true
+		known[o.variable()+"_FILE"] = o.readsFile()
+	}
+	var hints []string
+	for _, pair := range environ {
+		name, _, _ := strings.Cut(pair, "=")
+		if !strings.HasPrefix(name, "STINT_") || known[name] || slices.Contains(otherVariables, name) || serviceLink.MatchString(name) {
+			continue
+		}
+		hint := fmt.Sprintf("the environment variable %q is no setting", name)
+		if near := nearVariable(name, options); near != "" {
+			hint += "; did you mean " + near + "?"
+		}
+		hints = append(hints, hint)
+	}
+	slices.Sort(hints)
+	return hints
+}
+
+// nearVariable returns the variable of a setting that has the same letters in other words, or
+// one more or less at the end, "" for none.
+func nearVariable(name string, options []option) string {
+	joined := strings.NewReplacer("_", "", "IES", "Y").Replace
+	for _, o := range options {
+		long, short := joined(o.variable()), joined(name)
+		if len(long) < len(short) {
+			long, short = short, long
+		}
+		if len(long)-len(short) <= 1 && strings.HasPrefix(long, short) {
+			return o.variable()
+		}
+	}
+	return ""
+}
+
 // settingText returns a value of YAML as flags write it: a sequence with commas between.
 func settingText(value any) string {
 	switch v := value.(type) {
@@ -331,7 +383,7 @@ func CheckFile(path string, p Process) bool {
 		fmt.Fprintln(p.Out, "hint:", hint)
 	}
 	for _, fault := range faults {
-		fmt.Fprintln(p.Logs, "stint:", fault)
+		p.complain(fault)
 	}
 	if len(faults) == 0 {
 		fmt.Fprintf(p.Out, "The settings file %s is valid.\n", path)

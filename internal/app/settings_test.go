@@ -346,3 +346,24 @@ func TestSettingsOfOpenIDConnect(t *testing.T) {
 		}
 	}
 }
+
+func TestAMisspeltVariableIsNamed(t *testing.T) {
+	s, err := Load(nil, []string{
+		"STINT_LOG_LEVEL=warn", "STINT_ADMIN_TOKEN_FILE=", "STINT_CONFIG=", "STINT_CHECK_URL=http://127.0.0.1:8080", "PATH=/bin", "stint_listen=x",
+		"STINT_SERVICE_HOST=10.0.0.1", "STINT_SERVICE_PORT_HTTP=80", "STINT_PORT=tcp://10.0.0.1:80", "STINT_ADMIN_PORT_8081_TCP_ADDR=10.0.0.1",
+		"STINT_REDISURL=redis://h", "STINT_TRUSTED_PROXY=10.0.0.0/8", "STINT_LISTEN_FILE=x", "STINT_POSTGRES=hunter2", "STINT_A\nB=x",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`the environment variable "STINT_A\nB" is no setting`,
+		`the environment variable "STINT_LISTEN_FILE" is no setting`,
+		`the environment variable "STINT_POSTGRES" is no setting`,
+		`the environment variable "STINT_REDISURL" is no setting; did you mean STINT_REDIS_URL?`,
+		`the environment variable "STINT_TRUSTED_PROXY" is no setting; did you mean STINT_TRUSTED_PROXIES?`,
+	}
+	if !slices.Equal(s.Hints, want) {
+		t.Errorf("got %q, want %q", s.Hints, want)
+	}
+}

@@ -49,3 +49,16 @@ func TestADownloadEndsWithItsCredential(t *testing.T) {
 		t.Errorf("the download of a revoked token continues: %v", err)
 	}
 }
+
+func TestTheUseOfATokenIsKeptUntilItIsWritten(t *testing.T) {
+	first := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	u := tokenUse{used: map[string]time.Time{}}
+	u.note("a", first)
+	u.note("b", first)
+	failed := u.take()
+	u.note("b", first.Add(time.Minute)) // while it is written
+	u.putBack(failed)
+	if got := u.take(); len(got) != 2 || !got["a"].Equal(first) || !got["b"].Equal(first.Add(time.Minute)) {
+		t.Errorf("got %v", got)
+	}
+}

@@ -216,6 +216,17 @@ func (t *tokenUse) take() map[string]time.Time {
 	return used
 }
 
+// putBack keeps what take returned until the next time.
+func (t *tokenUse) putBack(used map[string]time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, at := range used {
+		if at.After(t.used[id]) {
+			t.used[id] = at
+		}
+	}
+}
+
 // FlushTokenUse records now which tokens were used since the last time.
 func (s *Server) FlushTokenUse(ctx context.Context) {
 	used := s.tokens.take()
@@ -223,7 +234,7 @@ func (s *Server) FlushTokenUse(ctx context.Context) {
 		return
 	}
 	if err := s.o.Tokens.TouchTokens(ctx, used); err != nil {
-		// Only the display of the last use is late until the next minute.
+		s.tokens.putBack(used) // only the display of the last use is late
 		s.o.Logger.WarnContext(ctx, "cannot note which tokens were used", "error", escape.Log(err.Error()))
 	}
 }

@@ -23,7 +23,8 @@ func NewReports(d *db.DB) *Reports { return &Reports{d} }
 const (
 	putDocument = `
 INSERT INTO documents (id, kind, start, ends, created_at, body) VALUES ($1, $2, $3, $4, $5, $6)
-ON CONFLICT (kind, start) DO UPDATE SET id = excluded.id, ends = excluded.ends, created_at = excluded.created_at, body = excluded.body`
+ON CONFLICT (kind, start) DO UPDATE SET ends = excluded.ends, created_at = excluded.created_at, body = excluded.body`
+	findDocumentID    = `SELECT id FROM documents WHERE kind = $1 AND start = $2`
 	findDocuments     = `SELECT body FROM documents WHERE `
 	countBlockChanges = `
 SELECT (SELECT count(*) FROM entries WHERE kind = 'block' AND created_at >= $1 AND created_at < $2),
@@ -32,17 +33,22 @@ SELECT (SELECT count(*) FROM entries WHERE kind = 'block' AND created_at >= $1 A
     (SELECT count(*) FROM entries WHERE kind = 'block' AND ended_at = 0 AND expires_at >= $1 AND expires_at < $2)`
 )
 
-// PutDocument implements reports.Store. It gives d its id.
-func (s *Reports) PutDocument(ctx context.Context, d *reports.Document) (err error) {
-	if d.ID, err = db.NewID(); err != nil {
-		return err
-	}
-	body, err := json.Marshal(d, json.FormatNilSliceAsNull(false))
-	if err != nil {
-		return err
-	}
+// PutDocument implements reports.Store. It gives d its id, which is that of the document
+// that it replaces: people have linked to it.
+func (s *Reports) PutDocument(ctx context.Context, d *reports.Document) error {
 	return s.db.Write(ctx, func(t *db.Tx) error {
-		_, err := t.Exec(putDocument, d.ID, string(d.Kind), db.ToMS(d.From), db.ToMS(d.To), db.ToMS(d.Created), string(body))
+		found, err := t.One(findDocumentID, []any{string(d.Kind), db.ToMS(d.From)}, &d.ID)
+		if err == nil && !found {
+			d.ID, err = db.NewID()
+		}
+		if err != nil {
+			return err
+		}
+		body, err := json.Marshal(d, json.FormatNilSliceAsNull(false))
+		if err != nil {
+			return err
+		}
+		_, err = t.Exec(putDocument, d.ID, string(d.Kind), db.ToMS(d.From), db.ToMS(d.To), db.ToMS(d.Created), string(body))
 		return err
 	})
 }
