@@ -65,3 +65,11 @@ func TestPaddingDoesNotHideAPath(t *testing.T) {
 		}
 	}
 }
+
+// nginx without escape=json.
+func TestAQuoteHidesNoRequestFromAJSONLog(t *testing.T) {
+	line := `{"time":"2025-10-10T13:55:36Z","remote_addr":"192.0.2.1","request":"GET /.env HTTP/1.1","http_user_agent":"\x22\x5Cu0041\xC3","status":404}`
+	if r := parseOne(t, Options{}, line); r.Key.String() != "ip:192.0.2.1" || r.Path != "/.env" {
+		t.Errorf("got %+v", r)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -110,6 +111,22 @@ func (p *jsonParser) want(use int, name string, wellKnown []string) []string {
 }
 
 func (p *jsonParser) parse(line []byte) (Record, error) {
+	r, err := p.parseObject(line)
+	if err != nil && bytes.Contains(line, hexEscape) {
+		return p.parseObject(hexEscapes.ReplaceAll(line, []byte(`\u00$1`)))
+	}
+	return r, err
+}
+
+// hexEscapes are what nginx writes for a quote, a backslash and what is no ASCII unless its
+// log_format has escape=json. They are no JSON, and clients choose the values: a quote in an
+// agent must not hide a request.
+var (
+	hexEscape  = []byte(`\x`)
+	hexEscapes = regexp.MustCompile(`\\x([0-9A-Fa-f]{2})`)
+)
+
+func (p *jsonParser) parseObject(line []byte) (Record, error) {
 	p.bytes.Reset(line)
 	p.in.Reset(&p.bytes, lenient)
 	for use := range p.found {
