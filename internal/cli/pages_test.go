@@ -10,7 +10,7 @@ import (
 	"github.com/stint-dev/stint/web"
 )
 
-var commandOfPage = regexp.MustCompile(`<code>admin ([^<{]*)`)
+var commandOfPage = regexp.MustCompile(`<code>stint-admin ([^<{]*)`)
 
 // A user who is locked out reads a command on a page and has nothing else.
 func TestEveryCommandThatAPageNamesExists(t *testing.T) {
@@ -28,7 +28,7 @@ func TestEveryCommandThatAPageNamesExists(t *testing.T) {
 			args := strings.Fields(html.UnescapeString(match[1]))
 			c, rest, err := testRoot().Find(args)
 			if err != nil || c.HasSubCommands() {
-				t.Errorf("%s: there is no command admin %s", path, match[1])
+				t.Errorf("%s: there is no command stint-admin %s", path, match[1])
 				continue
 			}
 			for _, arg := range rest {
