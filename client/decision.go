@@ -33,12 +33,12 @@ type Answer struct {
 	// Stint's clock, so that RetryAfter is the one to wait by.
 	RetryAfter time.Duration
 	RetryAt    time.Time
-	// Wait is how long after the answer the reservation comes that was reserved; 0
+	// Delay is how long after the answer the reservation comes that was reserved; 0
 	// where the request may be done at once.
 	Delay time.Duration
 	// Reservation is what was reserved; nil where nothing was.
 	Reservation *Reservation
-	// Repeated says that the idempotency key had been charged before, and
+	// Replayed says that the idempotency key had been charged before, and
 	// that nothing was charged now.
 	Replayed bool
 	// Outage says why this client decided in Stint's place, nil where Stint

@@ -65,7 +65,7 @@ func (leakyBucketCounter) TTL(r Rule, state []int64, now int64) int64 {
 	return bucket{}.TTL(r, state, now)
 }
 
-// Longest is the time in which the queue, when full, empties.
+// MaxDelay is the time in which the queue, when full, empties.
 func (leakyBucketCounter) MaxDelay(r Rule) int64 {
 	if r.Variant != VariantQueue || r.Limit == 0 {
 		return Never

@@ -139,7 +139,6 @@ func memory(field *int64) value {
 	}
 }
 
-// percentage is a ratio above 0 as a percentage.
 // ratio is percentage, or off for 0.
 func ratio(field *float64) value {
 	some := percentage(field)
@@ -163,6 +162,7 @@ func ratio(field *float64) value {
 	}
 }
 
+// percentage is a ratio above 0 as a percentage.
 func percentage(field *float64) value {
 	return value{
 		set: func(s string) error {

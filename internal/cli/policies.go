@@ -273,7 +273,7 @@ func (f *policyChange) add(c *cobra.Command) {
 	console.CompleteFlag(c, "algorithm", algorithms.Names()...)
 }
 
-// applyPolicies changes p as the flags say.
+// apply changes p as the flags say.
 func (f *policyChange) apply(c *cobra.Command, p *wire.PolicyRequest) error {
 	given := c.Flags().Changed
 	if given("match") {

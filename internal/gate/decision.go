@@ -53,7 +53,7 @@ type Check struct {
 	ID string
 }
 
-// nameReservation gives a check that may make a reservation an ID, by which the log knows
+// ensureID gives a check that may make a reservation an ID, by which the log knows
 // it again.
 func (c *Check) ensureID() {
 	if c.MaxWait > 0 && c.ID == "" && !c.Peek {
@@ -135,14 +135,14 @@ type Answer struct {
 	Boundary time.Time
 	// States says what each rule has left where Check.Detail asked for it.
 	States []RuleState
-	// Wait is how long to wait where the request was allowed for a reservation ahead;
+	// Delay is how long to wait where the request was allowed for a reservation ahead;
 	// a peek says what it would be.
 	Delay time.Duration
-	// Reservation is the instant that was reserved by the log's clock; zero where
+	// ReservedAt is the instant that was reserved by the log's clock; zero where
 	// nothing was: the request was allowed at once, refused, a peek, or
 	// answered under an outage.
 	ReservedAt time.Time
-	// Repeated says that the request's ID was charged before and that nothing
+	// Replayed says that the request's ID was charged before and that nothing
 	// was charged now.
 	Replayed bool
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// MaxTimes bounds how many logged times an explanation shows.
+// MaxTimestamps bounds how many logged times an explanation shows.
 const MaxTimestamps = 1000
 
 // Explanation says what applies to a key now and why.
@@ -25,8 +25,8 @@ type Explanation struct {
 	Plan string
 	// OwnLimit is the key's own limit, whose rules Enforcing then has; nil for none.
 	OwnLimit   *profiles.Limit
-	Exemptions []*blocks.Entry // that stand and select the key
-	Blocks     []*blocks.Entry // that stand and select the key, hidden or not; those of a scope last
+	Exemptions []*blocks.Entry // that are active and select the key
+	Blocks     []*blocks.Entry // that are active and select the key, hidden or not; those of a scope last
 	// Enforcing and Shadow are the policies that a check would ask; nil where
 	// none applies.
 	Enforcing *PolicyExplanation
@@ -61,8 +61,8 @@ type PolicyExplanation struct {
 	Answer  Answer
 	Allowed bool
 	Rules   []RuleExplanation
-	// Times are the logged times that count for some rule, the newest first and
-	// reservations that are reserved before all, at most MaxTimes of them; none where
+	// Timestamps are the logged times that count for some rule, the newest first and
+	// reservations that are reserved before all, at most MaxTimestamps of them; none where
 	// the policy's algorithm keeps counters and no times.
 	Timestamps []time.Time
 }
@@ -74,11 +74,11 @@ type RuleExplanation struct {
 	// limit, or of a bucket's burst. Remaining is the rest.
 	Used      int
 	Remaining int
-	// FreeAt is when this rule alone would allow one more request; zero with
+	// RetryAt is when this rule alone would allow one more request; zero with
 	// Never for a rule that refuses everything.
 	RetryAt time.Time
 	Never   bool
-	// NextFree is when the oldest request that counts ages out, zero where
+	// NextExpiry is when the oldest request that counts ages out, zero where
 	// none counts and where no times are kept.
 	NextExpiry time.Time
 }

@@ -13,7 +13,7 @@ type CountsDeleter interface {
 	DeleteOlder(ctx context.Context, now time.Time, keep offences.Retention) (deleted int64, err error)
 }
 
-// DeleteCounts returns the job that forgets old offences, traffic and traces.
+// DeleteCounts returns the job that deletes old offences, traffic and traffic samples.
 func DeleteCounts(store CountsDeleter, keep offences.Retention, now func() time.Time) Job {
 	return Job{
 		Name: "delete-counts", Help: "Deletes offences, traffic and traffic samples older than the retention period.",

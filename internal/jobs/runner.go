@@ -35,7 +35,7 @@ type Options struct {
 	// LeaseTime is how long a run holds its job without a sign of life, zero for
 	// the constant LeaseTime.
 	LeaseTime time.Duration
-	// OnFailure hears of a run that failed; nil for nobody.
+	// OnFailure is called with a run that failed; nil for nothing.
 	OnFailure func(ctx context.Context, r Run)
 }
 
@@ -270,6 +270,7 @@ func (r *Runner) run(ctx context.Context, j Job, due time.Time, record func(cont
 	return r.record(ctx, j, run, l)
 }
 
+// record executes a job whose run has begun and whose lease is l, and records how it ended.
 func (r *Runner) record(ctx context.Context, j Job, run Run, l *lease) (*Run, error) {
 	working, stop := context.WithCancelCause(ctx)
 	kept := make(chan struct{})

@@ -1,8 +1,8 @@
 // Package notify notifies people of what Stint did or needs: an automatic block, a
 // proposal, a paused escalation, an outage, a report. Notifications are first written
 // to a durable outbox; a dispatcher groups them, sends them and tries again.
-// A new channel is one folder that implements Channel and one line where the
-// app lists them.
+// A new type of channel is one Type in types.go, a package below services that implements
+// Channel, and one line in channels, which builds them.
 package notify
 
 import (

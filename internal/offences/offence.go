@@ -138,7 +138,7 @@ type DistinctKeys struct {
 	Sketch         []byte
 }
 
-// minuteOf returns the beginning of the minute of an instant.
+// MinuteOf returns the beginning of the minute of an instant.
 func MinuteOf(ms int64) int64 { return ms - mod(ms, MinuteMillis) }
 
 func mod(a, b int64) int64 { return ((a % b) + b) % b }

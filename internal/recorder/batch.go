@@ -13,7 +13,7 @@ import (
 type pendingBatch struct {
 	maxRows    int
 	aggregated int64 // offences that lost their row because of the bound
-	lost       int64 // rows of traffic, sketches and traces left out because of it
+	lost       int64 // rows of traffic, sketches and samples left out because of it
 	offences   map[offenceID]*offences.Offence
 	totals     map[totalsID]*offences.Totals
 	keys       map[trafficID]*offences.KeyTraffic

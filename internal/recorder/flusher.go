@@ -70,7 +70,7 @@ type Flusher struct {
 	slow  queue // pieces that timed out before, so that no other waits for them
 }
 
-// FlusherStats says how the flusher does.
+// Stats says how a flusher does.
 type Stats struct {
 	LastSuccess time.Time
 	Failing     error     // of the last attempt, nil when it worked
@@ -79,7 +79,7 @@ type Stats struct {
 	Slow        int       // rows of Waiting that timed out before and are tried apart
 	Flushed     int64     // rows
 	Aggregated  int64     // offences that lost their key because too much waited
-	Lost        int64     // rows of traffic, sketches and traces left out because of that
+	Lost        int64     // rows of traffic, sketches and samples left out because of that
 	Poison      int64     // rows that no database would take
 }
 

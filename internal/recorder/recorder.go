@@ -33,7 +33,7 @@ type Options struct {
 	// TrafficKeys is how many keys of a minute have their traffic kept,
 	// offending ones first, then the heaviest. Zero means 1,024.
 	TrafficKeys int
-	// TracePoints bounds the points that a minute adds to the traffic sample. Zero
+	// SamplePoints bounds the points that a minute adds to the traffic sample. Zero
 	// means 1,000.
 	SamplePoints int
 	// OmitPaths keeps the paths of requests out of what is written: those that checks and

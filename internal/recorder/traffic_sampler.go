@@ -7,7 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// The trace is a sample of all checks, by key: a key is in it at level n when
+// The traffic sample is of all checks, by key: a key is in it at level n when
 // the lowest n bits of its hash are zero, so level n holds all checks of about
 // one key in 2^n. A minute starts at the level that the one before could hold,
 // and goes up when it overflows.

@@ -1,7 +1,7 @@
 // Package supervise starts the work of goroutines, so that a panic in one of
 // them does not end the process: it is logged with its stack, counted, and
-// becomes an error or a restart. A goroutine of the service begins with Run or
-// Call and with nothing else; a test reads the source for others.
+// becomes an error or a restart. A goroutine of the service begins with Run,
+// Call or Do and with nothing else; a test reads the source for others.
 package supervise
 
 import (

@@ -28,7 +28,7 @@ const (
 // rows leave it out: an expression without them, a constant for example.
 func Same(expression string) string { return sameMark + expression }
 
-// Parameter is same for the statement's parameter of a number, from 2 on.
+// Parameter is Same for the statement's parameter of a number, from 2 on.
 func Parameter(number int, kind string) string {
 	return Same("CAST($" + strconv.Itoa(number) + " AS " + kind + ")")
 }

@@ -39,7 +39,7 @@ var messages = map[trouble]string{
 	readOnlyDatabase: "can only be read: its file, folder or server allows no changes",
 }
 
-// errUnchanged, returned inside change, undoes the transaction and gives its
+// ErrUnchanged, returned inside Change, undoes the transaction and gives its
 // revision back: there was nothing to change.
 var ErrUnchanged = errors.New("nothing to change")
 

@@ -62,7 +62,7 @@ func (t *Tx) AddRecord(e audit.Record) error {
 	return nil
 }
 
-// AddRecords is addRecord for many with one statement. No two may share their
+// AddRecords is AddRecord for many with one statement. No two may share their
 // ObjectID.
 func (t *Tx) AddRecords(all []*audit.Record) error {
 	rows := make([][]any, len(all))
@@ -92,6 +92,7 @@ func stamp(t *Tx, e *audit.Record) {
 	e.Actor, e.At, e.Revision = t.By, FromMS(ToMS(t.Now)), t.Revision
 }
 
+// Snapshot returns v as the JSON that the audit keeps of an object, "" for nil.
 func Snapshot(v any) (string, error) {
 	if v == nil {
 		return "", nil
@@ -104,11 +105,13 @@ func Snapshot(v any) (string, error) {
 }
 
 const (
+	// RecordColumns selects what ScanRecord reads; a condition follows.
 	RecordColumns = `
 SELECT id, at, actor_kind, actor_id, actor_name, actor_address, action, object, object_id, summary, before, after, revision
 FROM audit WHERE `
 )
 
+// ScanRecord reads a row that RecordColumns selected.
 func ScanRecord(r Row) (*audit.Record, error) {
 	e := &audit.Record{}
 	var at int64

@@ -70,6 +70,8 @@ func (s schema) difference(found schema) string {
 // Quote quotes a name that anybody may have chosen.
 func Quote(name string) string { return fmt.Sprintf("%q", Clip(name)) }
 
+// Clip returns a text of more than 80 bytes as its first 80 and "...", without characters that
+// are cut or no UTF-8.
 func Clip(text string) string {
 	const maxBytes = 80
 	if len(text) <= maxBytes {

@@ -38,9 +38,11 @@ func (q *Selection) String() string {
 
 const (
 	defaultLimit = 100
-	MaxLimit     = 1000
+	// MaxLimit is the largest number of rows on a page of a list.
+	MaxLimit = 1000
 )
 
+// PageLimit returns the number of rows on a page, 100 for 0. The error is of the field "limit".
 func PageLimit(limit int) (int, error) {
 	switch {
 	case limit == 0:

@@ -33,7 +33,7 @@ type Tx struct {
 	store *DB
 	Now   time.Time // one instant for the whole transaction
 
-	// Only inside change:
+	// Only inside Change:
 	By       audit.Actor
 	Revision int64
 	Undoing  int64           // the audit entry that this change undoes, 0 for none
@@ -46,8 +46,8 @@ func LogOf(t *Tx) *slog.Logger { return t.store.log }
 
 // Change runs do in a transaction that takes the next revision, with the
 // revision row locked, so that no other change runs beside it on any node. do
-// stamps what it writes with t.revision, calls t.record, and may be called
-// again when two transactions met. errUnchanged from do undoes all and is no
+// stamps what it writes with t.Revision, calls t.AddRecord, and may be called
+// again when two transactions met. ErrUnchanged from do undoes all and is no
 // error.
 func (s *DB) Change(ctx context.Context, by audit.Actor, do func(t *Tx) error) error {
 	return s.changeOn(ctx, s.writer, by, do)
@@ -75,7 +75,7 @@ func (s *DB) changeOn(ctx context.Context, db beginner, by audit.Actor, do func(
 // Refresh calls Options.AfterChange.
 func (s *DB) Refresh(ctx context.Context) error { return s.after(ctx) }
 
-// ChangeWithoutRefresh is change without waiting until the change governs this node, for
+// ChangeWithoutRefresh is Change without waiting until the change governs this node, for
 // what governs no check.
 func (s *DB) ChangeWithoutRefresh(ctx context.Context, by audit.Actor, do func(t *Tx) error) error {
 	return s.commit(ctx, s.writer, by, do)
@@ -135,7 +135,7 @@ func (t *Tx) ImportBatch() int { return t.store.place.dialect.importBatch }
 
 // Twin returns a second transaction that reads the database as t does, over
 // another connection; nil where a change was committed between their beginnings.
-// Call rollback when it has read.
+// Call Rollback when it has read.
 func (t *Tx) Twin() (second *Tx, err error) {
 	begun, err := t.store.reader.BeginTx(t.ctx, readOnly)
 	if err != nil {
@@ -156,7 +156,7 @@ func (t *Tx) Twin() (second *Tx, err error) {
 	return second, nil
 }
 
-// Rollback ends a transaction of twin.
+// Rollback ends a transaction of Twin.
 func (t *Tx) Rollback() { _ = t.sql.Rollback() } // it has only read
 
 // Context returns the context that the transaction runs under.
@@ -337,7 +337,7 @@ func ToMS(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// FromMS undoes toMS.
+// FromMS undoes ToMS.
 func FromMS(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
@@ -353,7 +353,7 @@ func ExpiryToMS(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// ExpiryFromMS undoes expiryToMS.
+// ExpiryFromMS undoes ExpiryToMS.
 func ExpiryFromMS(ms int64) time.Time {
 	if ms == forever {
 		return time.Time{}

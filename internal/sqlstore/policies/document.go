@@ -87,7 +87,7 @@ func (d policyDocument) text() (string, error) {
 	return string(text), err
 }
 
-// policyFrom reads what a version's row says into p.
+// parse reads what a version's row says into p.
 func (p *Stored) parse(text string) error {
 	var d policyDocument
 	if err := json.Unmarshal([]byte(text), &d); err != nil {

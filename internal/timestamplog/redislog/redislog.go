@@ -332,7 +332,7 @@ func (l *Log) override() string {
 	return strconv.FormatInt(l.clock().UnixMilli(), 10)
 }
 
-// Times implements timestamplog.Log.
+// Timestamps implements timestamplog.Log.
 func (l *Log) Timestamps(ctx context.Context, id timestamplog.LogID, limit int) ([]int64, int64, error) {
 	if err := l.shards.check(); err != nil {
 		return nil, 0, err
