@@ -33,8 +33,8 @@ type Answer struct {
 	// Stint's clock, so that RetryAfter is the one to wait by.
 	RetryAfter time.Duration
 	RetryAt    time.Time
-	// Delay is how long after the answer the reservation comes that was reserved; 0
-	// where the request may be done at once.
+	// Delay is how long after the answer the reserved request may be done; 0 where it may be
+	// done at once.
 	Delay time.Duration
 	// Reservation is what was reserved; nil where nothing was.
 	Reservation *Reservation
@@ -118,7 +118,7 @@ type Shadow struct {
 // each part was, and otherwise nothing was charged to any.
 type CombinedDecision struct {
 	Answer
-	// Parts answers each key, in the order in which they were asked. It is nil
+	// Decisions answers each key, in the order in which they were asked. It is nil
 	// where this client decided in Stint's place.
 	Decisions []Decision
 }

@@ -65,7 +65,8 @@ func (leakyBucketCounter) TTL(r Rule, state []int64, now int64) int64 {
 	return bucket{}.TTL(r, state, now)
 }
 
-// MaxDelay is the time in which the queue, when full, empties.
+// MaxDelay returns the milliseconds in which a full queue empties, Never where the bucket is no
+// queue or its limit is 0.
 func (leakyBucketCounter) MaxDelay(r Rule) int64 {
 	if r.Variant != VariantQueue || r.Limit == 0 {
 		return Never

@@ -61,8 +61,8 @@ type PolicyExplanation struct {
 	Answer  Answer
 	Allowed bool
 	Rules   []RuleExplanation
-	// Timestamps are the logged times that count for some rule, the newest first and
-	// reservations that are reserved before all, at most MaxTimestamps of them; none where
+	// Timestamps are the logged times that count for some rule, reservations ahead first and
+	// then the newest first, at most MaxTimestamps of them; none where
 	// the policy's algorithm keeps counters and no times.
 	Timestamps []time.Time
 }

@@ -143,4 +143,5 @@ func MinuteOf(ms int64) int64 { return ms - mod(ms, MinuteMillis) }
 
 func mod(a, b int64) int64 { return ((a % b) + b) % b }
 
+// MinuteMillis is the length of a minute in milliseconds.
 const MinuteMillis = int64(time.Minute / time.Millisecond)

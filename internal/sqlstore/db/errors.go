@@ -65,7 +65,7 @@ func (s *DB) explain(ctx context.Context, err error) error {
 	}
 	kind := s.place.dialect.classify(err)
 	if kind == again && s.place.dialect == &sqlite {
-		kind = locked // this node's own transactions queue for their reservation
+		kind = locked // this node's own transactions queue for the writer
 	}
 	if what, known := messages[kind]; known {
 		return unavailable(err, what)

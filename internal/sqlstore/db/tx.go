@@ -20,6 +20,7 @@ const (
 	// takeRevision locks the one row until the transaction ends, which makes
 	// every change wait for the one before and commits revisions in order.
 	takeRevision = `UPDATE revision SET value = value + 1 WHERE id = 1 RETURNING value`
+	// ReadRevision selects the revision of the newest committed change.
 	ReadRevision = `SELECT value FROM revision WHERE id = 1`
 )
 
@@ -33,7 +34,7 @@ type Tx struct {
 	store *DB
 	Now   time.Time // one instant for the whole transaction
 
-	// Only inside Change:
+	// By is who makes the change. It and the fields below are set only inside a change.
 	By       audit.Actor
 	Revision int64
 	Undoing  int64           // the audit entry that this change undoes, 0 for none

@@ -60,7 +60,7 @@ type Log struct {
 	timeout    time.Duration
 	maxLatency time.Duration
 	clock      func() time.Time // nil for Redis's own
-	// In a Cluster topology knows the primaries, and else there is a single one.
+	// single is the only primary, nil in a Cluster, where topology knows the primaries.
 	single   *primary
 	topology *topology
 	groups   groups
