@@ -65,7 +65,7 @@ local function plain(path)
             parts[#parts + 1] = part
         end
     end
-    return ("/" .. table.concat(parts, "/")):gsub("[^%w%-._~/]", function(c) return string.format("%%%02X", c:byte()) end)
+    return (("/" .. table.concat(parts, "/")):gsub("[^%w%-._~/]", function(c) return string.format("%%%02X", c:byte()) end))
 end
 
 local function first(values)

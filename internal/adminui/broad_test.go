@@ -138,3 +138,22 @@ func TestABroadPolicyIsTypedToBeSaved(t *testing.T) {
 	adm.post("/audit/undo", replaced).is(http.StatusSeeOther)
 	version(4)
 }
+
+// A block of one scope must not become one of every check where it is brought back.
+func TestABlockOfAScopeKeepsItOnItsWayBack(t *testing.T) {
+	n := newNode(t)
+	maria := n.as(t, "maria")
+	maria.post("/blocks", url.Values{"pattern": {"ip:*"}, "scope": {"login"}, "reason": {"stop logins"}, "for": {"24h"}, "confirm": {"ip:*"}}).is(http.StatusSeeOther)
+	active := n.activeBlocks(t)
+	if len(active) != 1 || active[0].Scope != "login" {
+		t.Fatalf("got %+v", active)
+	}
+	lines := strings.Split(maria.get("/blocks/export").is(http.StatusOK).body, "\n")
+	if !strings.HasSuffix(lines[0], ",scope") || !strings.HasSuffix(lines[1], ",login") {
+		t.Errorf("exported %q", lines)
+	}
+	id := active[0].ID
+	maria.post("/blocks/end", url.Values{"id": {id}}).is(http.StatusSeeOther)
+	asks := n.as(t, "olu").post("/blocks/restore", url.Values{"id": {id}}).is(http.StatusSeeOther)
+	maria.get(asks.header.Get("Location")).is(http.StatusOK).holds(`name="scope" value="login"`)
+}

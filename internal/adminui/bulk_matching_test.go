@@ -153,3 +153,17 @@ func TestAllThatMatchAreBlockedInABrowser(t *testing.T) {
 	}
 	b.consoleIsClean()
 }
+
+func TestUndoLeavesWhatWasBlockedBefore(t *testing.T) {
+	n := newNode(t)
+	n.block(t, "ip:192.0.2.9", "court order", "jo", blocks.Manual, time.Hour)
+	olu := n.as(t, "olu")
+	done := olu.post("/bulk/add", url.Values{"key": {"ip:192.0.2.8", "ip:192.0.2.9"}, "for": {"1h"}, "reason": {"x"}, "back": {"/offenders"}}).is(http.StatusSeeOther)
+	at, err := url.Parse(done.header.Get("Location"))
+	must(t, err)
+	undone := strings.Split(at.Query().Get("ids"), ",")
+	olu.post("/bulk/end", url.Values{"id": undone, "back": {"/offenders"}, "what": {"block"}}).is(http.StatusSeeOther)
+	if left := n.activeBlocks(t); len(undone) != 1 || len(left) != 1 || left[0].Pattern.String() != "ip:192.0.2.9" {
+		t.Errorf("undone %q, left %+v", undone, left)
+	}
+}

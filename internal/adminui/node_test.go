@@ -220,6 +220,8 @@ func someJobs() []jobs.Job {
 			Run: func(context.Context, time.Time) (string, error) { return "wrote 1 report", nil }},
 		{Name: "archive-blocks", Help: "Puts away blocks that ended long ago.", Schedule: "@hourly",
 			Run: func(context.Context, time.Time) (string, error) { return "archived 12 blocks", nil }},
+		{Name: jobs.BackUpJob, Help: "Writes a backup.", Schedule: "30 2 * * *",
+			Run: func(context.Context, time.Time) (string, error) { return "wrote 1 backup", nil }},
 	}
 }
 

@@ -260,3 +260,37 @@ func TestPagesStayReadableWhileTheDatabaseIsGone(t *testing.T) {
 	n.clock.advance(3 * time.Hour)
 	vic.get("/settings").is(http.StatusServiceUnavailable)
 }
+
+func TestAsManyRowsAsAPageHasAreChangedAtOnce(t *testing.T) {
+	n := newNode(t)
+	olu := n.as(t, "olu")
+	ids := url.Values{}
+	for i := range 50 {
+		ids.Add("id", n.block(t, "ip:203.0.113."+strconv.Itoa(i), "scraping", "jo", blocks.Manual, time.Hour).ID)
+	}
+	got := olu.post("/blocks/end", ids).is(http.StatusSeeOther)
+	olu.get(got.header.Get("Location")).is(http.StatusOK).holds("Ended 50 blocks.")
+}
+
+func TestAReasonIsEditedWithoutTheExpiry(t *testing.T) {
+	n := newNode(t)
+	b := n.block(t, "ip:203.0.113.1", "scraping", "jo", blocks.Manual, 90*time.Second+96*time.Millisecond)
+	n.as(t, "olu").post("/blocks/"+b.ID, url.Values{
+		"reason": {"scraping prices"}, "for": {"until"}, "until": {b.Expires.UTC().Format("2006-01-02 15:04")}, "revision": {strconv.FormatInt(b.Revision, 10)},
+	}).is(http.StatusSeeOther)
+	after, err := n.store.Entries.ByID(context.Background(), blocks.Block, b.ID)
+	must(t, err)
+	if after.Reason != "scraping prices" || !after.Expires.Equal(b.Expires) {
+		t.Errorf("got %+v", after)
+	}
+}
+
+func TestOnlyAdminsRunTheJobThatDeletesBackups(t *testing.T) {
+	n := newNode(t)
+	const button = `aria-label="Run now: back-up"`
+	olu, maria := n.as(t, "olu"), n.as(t, "maria")
+	olu.get("/jobs").is(http.StatusOK).lacks(button).holds(`aria-label="Run now: daily-report"`)
+	olu.post("/jobs/back-up/run", url.Values{}).is(http.StatusForbidden)
+	maria.get("/jobs").is(http.StatusOK).holds(button)
+	maria.post("/jobs/back-up/run", url.Values{}).is(http.StatusSeeOther)
+}

@@ -298,7 +298,7 @@ func readSettingsFile(path string, options []option) (values map[string]string, 
 // otherVariables are those of the commands and of the packages' services, which one
 // environment file may hold beside the settings.
 var otherVariables = []string{
-	"STINT_CONFIG", "STINT_ADMIN_URL", "STINT_CHECK_URL", "STINT_CHECK_TOKEN", "STINT_CONTEXT",
+	"STINT_ADMIN_URL", "STINT_CHECK_URL", "STINT_CHECK_TOKEN", "STINT_CONTEXT",
 	"STINT_FOLLOW_LOGS", "STINT_FOLLOW_OPTIONS", "STINT_FIREWALL_OPTIONS",
 }
 
@@ -308,7 +308,7 @@ var serviceLink = regexp.MustCompile(`_SERVICE_(HOST|PORT)(_|$)|_PORT(_[0-9]+_|$
 // unknownVariables returns a hint for each environment variable that is named as settings
 // are and is none: a misspelt one would otherwise leave the default, and nobody would know.
 func unknownVariables(environ []string, options []option) []string {
-	known := map[string]bool{}
+	known := map[string]bool{variableOf("config"): true}
 	for _, o := range options {
 		known[o.variable()] = true
 		known[o.variable()+"_FILE"] = o.readsFile()
@@ -319,7 +319,7 @@ func unknownVariables(environ []string, options []option) []string {
 		if !strings.HasPrefix(name, "STINT_") || known[name] || slices.Contains(otherVariables, name) || serviceLink.MatchString(name) {
 			continue
 		}
-		hint := fmt.Sprintf("the environment variable %q is no setting", name)
+		hint := fmt.Sprintf("the environment variable %q is not a setting", name)
 		if near := nearVariable(name, options); near != "" {
 			hint += "; did you mean " + near + "?"
 		}

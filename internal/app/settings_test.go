@@ -357,11 +357,11 @@ func TestAMisspeltVariableIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		`the environment variable "STINT_A\nB" is no setting`,
-		`the environment variable "STINT_LISTEN_FILE" is no setting`,
-		`the environment variable "STINT_POSTGRES" is no setting`,
-		`the environment variable "STINT_REDISURL" is no setting; did you mean STINT_REDIS_URL?`,
-		`the environment variable "STINT_TRUSTED_PROXY" is no setting; did you mean STINT_TRUSTED_PROXIES?`,
+		`the environment variable "STINT_A\nB" is not a setting`,
+		`the environment variable "STINT_LISTEN_FILE" is not a setting`,
+		`the environment variable "STINT_POSTGRES" is not a setting`,
+		`the environment variable "STINT_REDISURL" is not a setting; did you mean STINT_REDIS_URL?`,
+		`the environment variable "STINT_TRUSTED_PROXY" is not a setting; did you mean STINT_TRUSTED_PROXIES?`,
 	}
 	if !slices.Equal(s.Hints, want) {
 		t.Errorf("got %q, want %q", s.Hints, want)

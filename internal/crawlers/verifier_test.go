@@ -224,7 +224,10 @@ func TestAnswersAreKeptAndOutlastAFailureOfDNS(t *testing.T) {
 	await(t, "forgetting", func() bool { return v.OperatorOf(google) == "" && len(v.Verified()) == 0 })
 }
 
-func TestACrawlerStaysOneWhileItWaitsAndIsQueuedOnce(t *testing.T) {
+// outdated returns a verifier that looks nothing up any more, and the key of a crawler that it
+// verified more than a day ago.
+func outdated(t *testing.T) (*crawlers.Verifier, *clock, keys.Key) {
+	t.Helper()
 	s, c := startDNS(t, records), &clock{now: time.Now()}
 	named, _ := crawlers.ParseOperators("google")
 	v := crawlers.New(crawlers.Options{Operators: named, Resolver: s.resolver(), Now: c.Now})
@@ -237,6 +240,11 @@ func TestACrawlerStaysOneWhileItWaitsAndIsQueuedOnce(t *testing.T) {
 	stop()
 	<-ended
 	c.move(25 * time.Hour)
+	return v, c, google
+}
+
+func TestACrawlerStaysOneWhileItWaitsAndIsQueuedOnce(t *testing.T) {
+	v, c, google := outdated(t)
 	for range 3 {
 		v.Notice(google)
 		c.move(time.Hour)
@@ -248,18 +256,7 @@ func TestACrawlerStaysOneWhileItWaitsAndIsQueuedOnce(t *testing.T) {
 
 // Strangers must not be able to end what a crawler was verified for.
 func TestACrawlerStaysOneWhileStrangersFillTheQueue(t *testing.T) {
-	s, c := startDNS(t, records), &clock{now: time.Now()}
-	named, _ := crawlers.ParseOperators("google")
-	v := crawlers.New(crawlers.Options{Operators: named, Resolver: s.resolver(), Now: c.Now})
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { v.Run(ctx); close(ended) }()
-	google := key(t, "ip:66.249.64.1")
-	v.Notice(google)
-	await(t, "verifying", func() bool { return v.OperatorOf(google) == "google" })
-	stop()
-	<-ended
-	c.move(25 * time.Hour)
+	v, c, google := outdated(t)
 	for i := range 2000 {
 		v.Notice(key(t, "ip:"+net.IPv4(20, 0, byte(i>>8), byte(i)).String()))
 	}

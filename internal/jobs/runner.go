@@ -328,7 +328,7 @@ func (r *Runner) RunNow(ctx context.Context, name string, record func(context.Co
 		}
 		ctx, end, ok := r.begin(ctx)
 		if !ok {
-			return nil, fault.New(fault.Unavailable, "The node stops; ask another one to run the job %s.", name)
+			return nil, fault.New(fault.Unavailable, "This node is stopping; run the job %s on another one.", name)
 		}
 		defer end()
 		run, err := r.run(ctx, j.Job, r.o.Now().UTC(), record)

@@ -133,7 +133,7 @@ func (s *State) DecaysAt(l *EscalationPolicy) int64 {
 }
 
 // SafetyLimitSettings bound automatic blocks: within an hour, one escalation may block
-// Ratio of the keys that its policy saw in that hour, and always at least
+// the part Ratio of the keys that its policy saw in that hour, and always at least
 // MinKeys keys, so that small installations work. One that would block more
 // stops until a person resumes it. Zero fields mean DefaultSafetyLimit's.
 type SafetyLimitSettings struct {

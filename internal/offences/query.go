@@ -38,8 +38,8 @@ type Query struct {
 	// Keep is asked about the key of each of the first MaxKept ranked keys, in their order:
 	// the ranking has only those that it accepts. nil accepts all keys, of any number.
 	Keep func(key string) bool
-	// State selects the keys by what is done about them, "" for all. Only
-	// admin.Detection.Offenders knows it.
+	// State selects the keys by what is done about them, "" for all. Of admin.Detection only
+	// Offenders and Origins know it.
 	State Triage
 	// CountStates asks for OffenderReport.States without a State.
 	CountStates bool

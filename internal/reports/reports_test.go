@@ -164,6 +164,15 @@ func TestADailyReportHoldsTheDayAndTheOneBefore(t *testing.T) {
 		if err != nil || again.Totals != d.Totals || again.Top[0] != d.Top[0] {
 			t.Errorf("it reads back as %+v, %v", again, err)
 		}
+		// One that is made again replaces it, under the address that people have.
+		made := *d
+		made.ID, made.Attention = "", []string{"made again"}
+		if err := s.Reports.PutDocument(t.Context(), &made); err != nil || made.ID != d.ID {
+			t.Fatalf("made again as %s, was %s: %v", made.ID, d.ID, err)
+		}
+		if again, err := s.Reports.FindDocumentByID(t.Context(), d.ID); err != nil || again.ID != d.ID || again.Attention[0] != "made again" {
+			t.Errorf("made again it reads back as %+v, %v", again, err)
+		}
 	})
 }
 

@@ -217,3 +217,11 @@ func TestHAProxySendsTheTokenInAnotherHeader(t *testing.T) {
 	}
 	s.expect("beyond it", s.get("/", "X-Gate: of the client"), http.StatusTooManyRequests)
 }
+
+func TestHAProxyResolvesALongPathBeforeItCutsIt(t *testing.T) {
+	s := start(t, gateways[2], 0)
+	s.put("trap", `{"match":["ip:*"],"rules":["0/1s"],"when":{"path":["/.env*"]}}`)
+	long := "/" + strings.Repeat("./", 4500)
+	s.expect("a padded path", s.get(long+"x/%2e%2e/.env"), http.StatusTooManyRequests)
+	s.expect("another path", s.get(long+".environment%2f..%2fpage"), http.StatusOK)
+}

@@ -111,15 +111,20 @@ func TestAChangeOfAUserEndsTheSessionsOnEveryNode(t *testing.T) {
 	})
 }
 
+// loggedIn returns sessions with one of the user bob, and its hash.
+func (f *fixture) loggedIn(t *testing.T) (*identities.Sessions, [32]byte) {
+	t.Helper()
+	s := f.sessions()
+	secret, err := s.Begin(t.Context(), f.addUser(t, "bob", "viewer"), ann.Address, "firefox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, identity.HashSecret(secret)
+}
+
 func TestASessionIsRecalledWhileTheDatabaseIsUnreachable(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		u := f.addUser(t, "bob", "viewer")
-		s := f.sessions()
-		secret, err := s.Begin(t.Context(), u, ann.Address, "firefox")
-		if err != nil {
-			t.Fatal(err)
-		}
-		hash := identity.HashSecret(secret)
+		s, hash := f.loggedIn(t)
 		if l, err := s.Find(t.Context(), hash); err != nil || l == nil {
 			t.Fatalf("found %+v, %v", l, err)
 		}
@@ -156,15 +161,9 @@ func (s *readOnly) DeleteSession(context.Context, []byte) error {
 
 func TestASessionGoesOnWhileTheDatabaseCannotBeWritten(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		u := f.addUser(t, "bob", "viewer")
-		s := f.sessions()
-		secret, err := s.Begin(t.Context(), u, ann.Address, "firefox")
-		if err != nil {
-			t.Fatal(err)
-		}
+		s, hash := f.loggedIn(t)
 		store := &readOnly{SessionStore: s.Store}
 		s.Store = store
-		hash := identity.HashSecret(secret)
 		for range 3 { // beyond the idle timeout in all
 			f.now = f.now.Add(50 * time.Minute)
 			for range 2 {

@@ -58,14 +58,22 @@ type JobResult struct {
 	Err error
 }
 
+// AccessToRunJob returns the access that running a job of a name needs.
+func AccessToRunJob(name string) identity.Access {
+	if name == jobs.BackUpJob {
+		return identity.Admin
+	}
+	return identity.Operate
+}
+
 // Start starts a run of a job and sends its result when it has ended. The run is recorded
 // before it begins, and does not depend on a request.
 func (j *Jobs) Start(by admin.Caller, name string) (<-chan JobResult, error) {
 	if j.Runner == nil {
 		return nil, errNoJobs
 	}
-	if name == jobs.BackUpJob && !by.May(identity.Admin) {
-		return nil, fault.New(fault.Forbidden, "Only admins make backups, since the job deletes the oldest ones.")
+	if !by.May(AccessToRunJob(name)) {
+		return nil, fault.New(fault.Forbidden, "Only admins run the job %s, which deletes the oldest backups.", name)
 	}
 	record := func(ctx context.Context) error {
 		return j.Recorder.AddRecord(ctx, audit.Record{

@@ -19,6 +19,11 @@ type jobsPage struct {
 	Of   string // the job whose runs are shown, "" for all
 }
 
+// MayRun reports whether the user may run a job.
+func (p jobsPage) MayRun(name string) bool {
+	return p.May(string(operations.AccessToRunJob(name)))
+}
+
 // jobsHandler lists and runs jobs.
 type jobsHandler struct {
 	*site.Site

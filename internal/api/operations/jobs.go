@@ -30,7 +30,7 @@ var (
 		ID: "listRuns", Tag: "jobs", Summary: "List the newest runs.",
 		Query: []openapi.Param{{Name: "job", Doc: "Only runs of this job."}, routes.Limit}, Answers: routes.OK("The runs.", wire.Page[wire.JobRun]{}),
 	}
-	opRunJob = &openapi.Operation{ID: "runJob", Tag: "jobs", Summary: "Run a job now; the answer comes when it has ended.", Answers: routes.OK("The run.", wire.JobRun{})}
+	opRunJob = &openapi.Operation{ID: "runJob", Tag: "jobs", Summary: "Run a job now; the answer comes when it has ended. The job back-up needs the access admin.", Answers: routes.OK("The run.", wire.JobRun{})}
 )
 
 func (h *jobHandler) listJobs(c *httpserver.Call) error {

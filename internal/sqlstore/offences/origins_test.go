@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/geoip"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
@@ -63,6 +64,14 @@ func TestAPatternOfAnOriginSelectsCountedKeys(t *testing.T) {
 		report, err := service(f).Origins(t.Context(), offences.Query{From: q.From, To: q.To}, "asn")
 		if err != nil || report.Total != 3 || report.Rows[0].Pattern.String() != "asn:64501" || report.Rows[0].Offences != 140 || report.Rows[1].Keys != 8 || !report.Rows[2].Pattern.IsZero() {
 			t.Errorf("by network: %+v, %v", report, err)
+		}
+		d := service(f)
+		d.View.Blocks().Apply(&blocks.Entry{ID: "a", Kind: blocks.Block, Pattern: storetest.Pattern(t, "ip:203.0.113.0/24"), Revision: 1}, f.Clock.Now())
+		for state, want := range map[offences.Triage][2]int64{offences.TriageBlocked: {7, 30 + 27 + 8}, offences.TriageOpen: {9, 140 + 3 + 30}, offences.TriageExempt: {}} {
+			report, err := d.Origins(t.Context(), offences.Query{From: q.From, To: q.To, State: state}, "asn")
+			if err != nil || report.Keys != want[0] || report.Offences != want[1] {
+				t.Errorf("%s by network: %+v, %v", state, report, err)
+			}
 		}
 	})
 }

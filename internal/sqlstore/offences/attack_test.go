@@ -1,0 +1,49 @@
+package offences_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+// In a flood larger than the memory of a node most offences lose their key: who has most of
+// those that are left is not the source of the attack.
+func TestOffencesWithoutAKeyCountAgainstTheSourceOfAnAttack(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		f.Clock.Advance(50 * time.Second) // the minute has begun
+		now := f.Clock.Now()
+		minute := offences.MinuteOf(now.UnixMilli())
+		flush := func(id string, rows ...offences.Offence) {
+			t.Helper()
+			b := &offences.Batch{ID: id, Node: "a", Offences: rows}
+			for i := range rows {
+				o := &rows[i]
+				o.Minute, o.Policy, o.Kind = minute, 7, offences.Limited
+				o.First.At, o.Last.At = minute, minute
+				if o.Key != "" {
+					o.MAC, o.RefusedBy = offences.NewRefusalIDMaker(offenceSecret).MAC(7, o.Key), "20/1m"
+				}
+				b.Totals = append(b.Totals, offences.Totals{Minute: minute, Policy: 7, Counts: offences.Counts{Limited: o.Count}})
+			}
+			if _, err := f.Offences.Flush(t.Context(), b, offences.Evaluation{Now: now}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rows := []offences.Offence{{Key: "ip:198.51.100.7", Count: 1500}}
+		for i := range 10 {
+			rows = append(rows, offences.Offence{Key: fmt.Sprintf("token:t%d", i), Count: 100})
+		}
+		flush("keys", rows...)
+		a, err := service(f).Attack(t.Context())
+		if err != nil || a.Source == nil || a.Source.Pattern.String() != "ip:198.51.100.7" || a.Source.Ratio != 0.6 {
+			t.Fatalf("got %+v of %+v, %v", a.Source, a, err)
+		}
+		flush("flood", offences.Offence{RefusedBy: offences.Other, Count: 100_000})
+		if a, err = service(f).Attack(t.Context()); err != nil || !a.IsActive() || a.Source != nil {
+			t.Errorf("of a flood: %+v of %+v, %v", a.Source, a, err)
+		}
+	})
+}
