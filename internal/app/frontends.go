@@ -85,16 +85,14 @@ func (a *App) observe(of *httpserver.Answered) {
 }
 
 func (a *App) apiDeps(use useCases) api.Deps {
-	store := a.backends.store
 	return api.Deps{
 		Gate: a.gate, Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Backups: use.backups, Reports: use.reports,
-		Policies: use.policies, Entries: a.entries, Tokens: use.tokens, Connect: connectOf(a, use.tokens), Users: use.users, Audit: use.audit,
-		Detection: a.detection, Views: use.views,
-		Bouncers: a.bouncers,
-		Undo:     use.undo, Nodes: &operations.Nodes{Store: store.Nodes, Now: time.Now}, Crawlers: operations.Crawlers{Verifier: a.crawlers},
-		Origins:       originsOf(a),
+		Policies: use.policies, Entries: a.entries, Tokens: use.tokens, Connect: use.connect, Users: use.users, Audit: use.audit,
+		Detection: a.detection, Views: use.views, Bouncers: a.bouncers,
+		Undo: use.undo, Nodes: &operations.Nodes{Store: a.backends.store.Nodes, Now: time.Now}, Crawlers: use.crawlers,
+		Origins:       use.origins,
 		Events:        a.events,
-		Notifications: notificationsOf(a),
+		Notifications: use.notifications,
 		Ready:         a.status.ready, Now: time.Now, Build: buildinfo.Read(),
 	}
 }
@@ -103,10 +101,10 @@ func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pa
 	logins := loginsOf(a, throttle)
 	d := adminui.Deps{
 		Policies: use.policies, Entries: a.entries, Logins: logins, OpenID: openIDOf(a, logins, throttle), TwoFactor: twoFactorOf(a, throttle), OwnPassword: ownPasswordOf(a, throttle),
-		Tokens: use.tokens, Connect: connectOf(a, use.tokens), Users: use.users, Audit: use.audit,
-		Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Reports: use.reports, Notifications: notificationsOf(a),
+		Tokens: use.tokens, Connect: use.connect, Users: use.users, Audit: use.audit,
+		Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Reports: use.reports, Notifications: use.notifications,
 		Detection: a.detection, Views: use.views, Events: a.events, Health: a.status.health,
-		Undo: use.undo, Bouncers: a.bouncers, Crawlers: operations.Crawlers{Verifier: a.crawlers}, Origins: originsOf(a),
+		Undo: use.undo, Bouncers: a.bouncers, Crawlers: use.crawlers, Origins: use.origins,
 		Checked: use.recorded.hasChecks, Ready: a.status.ready,
 		Node: a.settings.NodeName, Build: buildinfo.Read(),
 		CheckURL: urlOf(a.settings.TLS, a.checks), AdminURL: urlOf(a.settings.AdminTLS, a.admin),
@@ -181,18 +179,22 @@ func connectOf(a *App, tokens *identities.Tokens) *operations.Connect {
 
 // useCases are what both front ends call.
 type useCases struct {
-	recorded *traffic
-	policies *admin.Policies
-	undo     *admin.Undo
-	keys     *admin.Keys
-	profiles *profiles.Profiles
-	views    *admin.Views
-	jobs     *operations.Jobs
-	backups  *operations.Backups
-	reports  *operations.Reports
-	tokens   *identities.Tokens
-	users    *identities.Users
-	audit    *operations.Audit
+	recorded      *traffic
+	policies      *admin.Policies
+	undo          *admin.Undo
+	keys          *admin.Keys
+	profiles      *profiles.Profiles
+	views         *admin.Views
+	jobs          *operations.Jobs
+	backups       *operations.Backups
+	reports       *operations.Reports
+	tokens        *identities.Tokens
+	users         *identities.Users
+	audit         *operations.Audit
+	connect       *operations.Connect
+	notifications *operations.Notifications
+	crawlers      operations.Crawlers
+	origins       operations.Origins
 }
 
 func (a *App) useCases() useCases {
@@ -205,15 +207,19 @@ func (a *App) useCases() useCases {
 		keys: &admin.Keys{
 			View: a.catalog, Gate: a.gate, Escalations: a.detection, Logs: a.logs(), Notes: store.Notes, Recorder: store.Audit,
 		},
-		profiles: &profiles.Profiles{View: a.catalog, Store: store.Profiles, Now: time.Now},
-		views:    &admin.Views{Store: store.Views, Catalog: a.catalog},
-		jobs:     &operations.Jobs{Runner: a.jobs, Recorder: store.Audit},
-		backups:  &operations.Backups{Recorder: store.Audit, Now: time.Now},
-		reports:  &operations.Reports{Builder: a.reports, Recorder: store.Audit, Now: time.Now},
-		tokens:   &identities.Tokens{Store: store.Identities, Now: time.Now},
-		users:    &identities.Users{Store: store.Identities},
-		audit:    &operations.Audit{Store: store.Audit},
+		profiles:      &profiles.Profiles{View: a.catalog, Store: store.Profiles, Now: time.Now},
+		views:         &admin.Views{Store: store.Views, Catalog: a.catalog},
+		jobs:          &operations.Jobs{Runner: a.jobs, Recorder: store.Audit},
+		backups:       &operations.Backups{Recorder: store.Audit, Now: time.Now},
+		reports:       &operations.Reports{Builder: a.reports, Recorder: store.Audit, Now: time.Now},
+		tokens:        &identities.Tokens{Store: store.Identities, Now: time.Now},
+		users:         &identities.Users{Store: store.Identities},
+		audit:         &operations.Audit{Store: store.Audit},
+		notifications: notificationsOf(a),
+		crawlers:      operations.Crawlers{Verifier: a.crawlers},
+		origins:       originsOf(a),
 	}
+	use.connect = connectOf(a, use.tokens)
 	if a.backends.dir != nil {
 		use.backups.Store = newBackups(a)
 	}

@@ -20,7 +20,7 @@ type live struct {
 	settings  atomic.Pointer[Settings]
 	checkCert *certificate // nil without TLS
 	adminCert *certificate
-	changing  sync.Mutex // held by apply
+	changing  sync.Mutex // held by reload and followCertificates
 
 	// Whether the last reading failed: of all on request, and of the certificates by
 	// their task. The task must not hide that the settings were refused.
@@ -30,11 +30,23 @@ type live struct {
 // failed reports whether what was read last is not in effect.
 func (l *live) failed() bool { return l.reloadFailed.Load() || l.certificateFailed.Load() }
 
-// liveSettings are those that apply puts into effect.
-var liveSettings = map[string]bool{
-	"log-level": true, "trusted-proxies": true, "client-address-header": true, "allowed-hosts": true, "require-totp": true,
-	"tls-cert": true, "tls-key": true, "admin-tls-cert": true, "admin-tls-key": true,
+// liveSettings are those that reload puts into effect, each with what copies it from the
+// settings that were read. All others need a restart.
+var liveSettings = map[string]func(now *Settings, read Settings){
+	"log-level":             func(now *Settings, read Settings) { now.LogLevel = read.LogLevel },
+	"trusted-proxies":       func(now *Settings, read Settings) { now.TrustedProxies = read.TrustedProxies },
+	"client-address-header": func(now *Settings, read Settings) { now.ClientAddressHeader = read.ClientAddressHeader },
+	"allowed-hosts":         func(now *Settings, read Settings) { now.AllowedHosts = read.AllowedHosts },
+	"require-totp":          func(now *Settings, read Settings) { now.RequireTOTP = read.RequireTOTP },
+	"tls-cert":              copyTLS,
+	"tls-key":               copyTLS,
+	"admin-tls-cert":        copyAdminTLS,
+	"admin-tls-key":         copyAdminTLS,
 }
+
+func copyTLS(now *Settings, read Settings) { now.TLS = pathsOf(now.TLS, read.TLS) }
+
+func copyAdminTLS(now *Settings, read Settings) { now.AdminTLS = pathsOf(now.AdminTLS, read.AdminTLS) }
 
 // newLogger returns the logger of the settings, whose level is live. Both formats
 // escape control characters, which an attacker may put into a key.
@@ -88,9 +100,9 @@ func (l *live) reload(load func() (Settings, error)) {
 	l.setLevel(s)
 	// What needs a restart keeps being shown as it is in effect.
 	now := *l.settings.Load()
-	now.LogLevel, now.TrustedProxies, now.ClientAddressHeader, now.AllowedHosts = s.LogLevel, s.TrustedProxies, s.ClientAddressHeader, s.AllowedHosts
-	now.RequireTOTP = s.RequireTOTP
-	now.TLS, now.AdminTLS = pathsOf(now.TLS, s.TLS), pathsOf(now.AdminTLS, s.AdminTLS)
+	for _, copySetting := range liveSettings {
+		copySetting(&now, s)
+	}
 	l.settings.Store(&now)
 	l.log.Info("the settings were read again", "changed", strings.Join(changed, " "))
 	if len(restart) > 0 {
@@ -161,7 +173,7 @@ func changedSettings(before, after Settings) (changed, restart []string) {
 			continue
 		}
 		changed = append(changed, o.name)
-		if !liveSettings[o.name] || strings.Contains(o.name, "tls-") && before.tlsToggles(after) {
+		if liveSettings[o.name] == nil || strings.Contains(o.name, "tls-") && before.tlsToggles(after) {
 			restart = append(restart, o.name)
 		}
 	}
