@@ -30,8 +30,6 @@ type dialect struct {
 	countTables string
 	open        func(target string) (writer, reader *sql.DB, err error)
 	classify    func(error) trouble
-	// importBatch is the number of rows that one statement inserts.
-	importBatch int
 	// beforeMigration begins the transaction of a migration, "" for nothing.
 	beforeMigration string
 	// server is an expression that differs between a server and one that takes over from it.

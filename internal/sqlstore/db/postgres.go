@@ -23,7 +23,6 @@ var postgres = dialect{
 	server:          "CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000000 AS BIGINT)",
 	notify:          "SELECT pg_notify('" + changesChannel + "', CAST(CAST($1 AS BIGINT) AS TEXT))",
 	countTables:     "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = $1",
-	importBatch:     500, // of 65,535 parameters at most, 13 a row
 	beforeMigration: "SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '30s', true)",
 	longStatements:  "SELECT set_config('statement_timeout', '15min', true)",
 	middle:          postgresMiddle,

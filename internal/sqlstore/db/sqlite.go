@@ -17,9 +17,6 @@ var sqlite = dialect{
 	name:        "sqlite",
 	clock:       "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)",
 	countTables: "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = $1",
-	// SQLite finds a numbered parameter by walking over all before it, so that
-	// a long statement costs by the square.
-	importBatch: 16,
 	server:      "0",
 	using:       " INDEXED BY ",
 	middle:      sqliteMiddle,

@@ -131,9 +131,6 @@ func LengthsHold(t *Tx) (holds bool, err error) {
 	return holds, err
 }
 
-// ImportBatch returns how many rows one statement of an import should insert.
-func (t *Tx) ImportBatch() int { return t.store.place.dialect.importBatch }
-
 // Twin returns a second transaction that reads the database as t does, over
 // another connection; nil where a change was committed between their beginnings.
 // Call Rollback when it has read.

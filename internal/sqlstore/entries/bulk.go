@@ -8,9 +8,15 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// blockTypes are those of intoEntries's columns.
-var blockTypes = []string{db.TextColumn, db.Same("'block'"), db.TextColumn, db.BytesColumn, db.BytesColumn, db.TextColumn, db.Parameter(2, db.TextColumn), db.TextColumn, db.IntColumn, db.IntColumn,
-	db.Parameter(3, db.IntColumn), db.IntColumn, db.Parameter(4, db.IntColumn), db.TextColumn, db.TextColumn}
+// blockTypes are those of intoEntries's columns, whose values in a row are blockRow's.
+var blockTypes = []string{db.TextColumn, db.Same("'block'"), db.TextColumn, db.BytesColumn, db.BytesColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.IntColumn,
+	db.Parameter(2, db.IntColumn), db.IntColumn, db.Parameter(3, db.IntColumn), db.TextColumn, db.TextColumn}
+
+// blockRow returns a block as a row of blockTypes.
+func blockRow(b *blocks.Entry, pattern string) []any {
+	low, high := db.NetworkBounds(b.Pattern)
+	return []any{b.ID, pattern, low, high, b.Reason, b.Author, string(b.Source), b.PolicyID, b.Level, db.ExpiryToMS(b.Expires), b.Scope, b.Scope}
+}
 
 // AddBlocks adds blocks with their audit records, and returns those that were
 // added: a pattern that has an active block keeps it. It fills in ID, Created,
@@ -27,15 +33,14 @@ func (t Tx) AddBlocks(all []*blocks.Entry) (made map[*blocks.Entry]bool, err err
 			return nil, err
 		}
 		pattern := b.Pattern.String()
-		low, high := db.NetworkBounds(b.Pattern)
-		rows[n] = []any{b.ID, pattern, low, high, b.Reason, string(b.Source), b.PolicyID, b.Level, db.ExpiryToMS(b.Expires), b.Scope, b.Scope}
+		rows[n] = blockRow(b, pattern)
 		patterns[n] = []any{pattern}
 		byID[b.ID] = b
 	}
 	if err := t.ExecOf(giveUpOf, patterns, db.ToMS(t.Now)); err != nil {
 		return nil, err
 	}
-	added, err := db.EachOf(t.Tx, db.ScanText, insertBlocks, rows, t.By.Name, db.ToMS(t.Now), t.Revision)
+	added, err := db.EachOf(t.Tx, db.ScanText, insertBlocks, rows, db.ToMS(t.Now), t.Revision)
 	if err != nil {
 		return nil, err
 	}

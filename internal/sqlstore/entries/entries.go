@@ -16,8 +16,6 @@ const (
 	EntryFields = `id, kind, pattern, reason, author, source, policy_id, level, created_at, expires_at, revision, scope, ended_at, ended_by`
 
 	intoEntries = `INSERT INTO entries (id, kind, pattern, low, high, reason, author, source, policy_id, level, created_at, expires_at, revision, scope, place) `
-	// entryInserts is the number of columns that intoEntries fills.
-	entryInserts = 15
 
 	findEntry   = `SELECT ` + EntryFields + ` FROM entries WHERE id = $1`
 	findHolder  = `SELECT ` + EntryFields + ` FROM entries WHERE kind = $1 AND pattern = $2 AND place = $3`
@@ -36,6 +34,11 @@ var (
 	giveUpOf = db.Asked([]string{db.TextColumn}, "pattern") + `
 UPDATE entries SET place = id WHERE kind = 'block' AND place = scope AND expires_at <= $2 AND pattern IN (SELECT pattern FROM asked)`
 	insertBlocks = intoEntries + db.BulkSelect(blockTypes) + ` ON CONFLICT (pattern, kind, place) DO NOTHING RETURNING id`
+	extendBlocks = intoEntries + db.BulkSelect(blockTypes) + `
+ON CONFLICT (pattern, kind, place) DO UPDATE SET expires_at = excluded.expires_at, revision = excluded.revision
+WHERE entries.expires_at < excluded.expires_at RETURNING id`
+	endBlocks = db.Asked([]string{db.TextColumn, db.TextColumn}, "pattern", "scope") + `
+UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4 WHERE kind = 'block' AND (pattern, place) IN (SELECT pattern, scope FROM asked)`
 )
 
 // EntryScanner reads rows of entries. It keeps one copy of a text that many
@@ -174,15 +177,10 @@ func checkEntry(e *blocks.Entry, now time.Time) error {
 }
 
 func (t Tx) insert(e *blocks.Entry) error {
-	_, err := t.Exec(insertEntry, insertColumns(e)...)
-	return err
-}
-
-// insertColumns returns what intoEntries inserts, in its order.
-func insertColumns(e *blocks.Entry) []any {
 	low, high := db.NetworkBounds(e.Pattern)
-	return []any{e.ID, string(e.Kind), e.Pattern.String(), low, high, e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level,
-		db.ToMS(e.Created), db.ExpiryToMS(e.Expires), e.Revision, e.Scope, e.Scope}
+	_, err := t.Exec(insertEntry, e.ID, string(e.Kind), e.Pattern.String(), low, high, e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level,
+		db.ToMS(e.Created), db.ExpiryToMS(e.Expires), e.Revision, e.Scope, e.Scope)
+	return err
 }
 
 // notActive says that an entry has ended or expired.

@@ -3,7 +3,6 @@ package entries
 import (
 	"bufio"
 	"context"
-	"database/sql"
 	"encoding/gob"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"iter"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
@@ -21,16 +19,9 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// progressStep is the number of rows after which an import reports its progress.
-const progressStep = 1000
-
-const (
-	importSkip    = ` ON CONFLICT (pattern, kind, place) DO NOTHING RETURNING id`
-	importExtend  = ` ON CONFLICT (pattern, kind, place) DO UPDATE SET expires_at = excluded.expires_at, revision = excluded.revision WHERE entries.expires_at < excluded.expires_at RETURNING id`
-	importReplace = `UPDATE entries SET ended_at = $1, ended_by = $2, place = id, revision = $3 WHERE kind = 'block' AND place = '' AND pattern IN `
-	// importReplaceScoped replaces one block that has a scope; such rows are few.
-	importReplaceScoped = `UPDATE entries SET ended_at = $1, ended_by = $2, place = id, revision = $3 WHERE kind = 'block' AND place = $4 AND pattern = $5`
-)
+// importBatch is the number of rows that one statement of an import writes, after which it
+// reports its progress.
+const importBatch = 1000
 
 // Import implements blocks.Store. The rows are written to a temporary
 // file first: their reader may be slow, and no other change can be made while
@@ -83,18 +74,14 @@ type importRun struct {
 	on       blocks.Conflict
 	progress func(done int)
 
-	result   blocks.ImportResult
-	done     int
-	reported int // of done, by progress
-	size     int // of a full batch
-	batch    []*blocks.Entry
-	places   map[string]int // index in batch by scope and pattern
-	full     *sql.Stmt      // inserts a full batch; nil until there is one
+	result blocks.ImportResult
+	done   int
+	batch  []*blocks.Entry
+	places map[string]int // index in batch by scope and pattern
 }
 
 func newImportRun(t *db.Tx, on blocks.Conflict, progress func(done int)) *importRun {
-	size := t.ImportBatch()
-	return &importRun{Tx: t, on: on, progress: progress, size: size, places: make(map[string]int, size)}
+	return &importRun{Tx: t, on: on, progress: progress, places: make(map[string]int, importBatch)}
 }
 
 func (r *importRun) all(rows iter.Seq2[*importRow, error]) error {
@@ -108,19 +95,13 @@ func (r *importRun) all(rows iter.Seq2[*importRow, error]) error {
 		if err := r.take(row); err != nil {
 			return err
 		}
-		if len(r.batch) == r.size {
+		if len(r.batch) == importBatch {
 			if err := r.flush(); err != nil {
 				return err
 			}
 		}
 	}
-	if err := r.flush(); err != nil {
-		return err
-	}
-	if r.progress != nil && r.reported < r.done {
-		r.progress(r.done)
-	}
-	return nil
+	return r.flush()
 }
 
 // take puts a row into the batch. A pattern that is in it already is settled
@@ -184,61 +165,42 @@ func (r *importRun) flush() error {
 	}
 	r.batch = r.batch[:0]
 	clear(r.places)
-	if r.progress != nil && r.done-r.reported >= progressStep {
-		r.reported = r.done
+	if r.progress != nil {
 		r.progress(r.done)
 	}
 	return nil
 }
 
-func (r *importRun) replaceArgs() []any {
-	args := []any{db.ToMS(r.Now), r.By.Name, r.Revision}
-	for _, e := range r.batch {
-		if e.Scope == "" {
-			args = append(args, e.Pattern.String())
-		}
-	}
-	return args
-}
-
 // replace ends the blocks that the batch replaces.
 func (r *importRun) replace() error {
-	ended := func(statement string, args ...any) error {
-		n, err := r.Exec(statement, args...)
-		r.result.Replaced += int(n)
-		r.result.Created -= int(n)
+	asked := make([][]any, len(r.batch))
+	for n, e := range r.batch {
+		asked[n] = []any{e.Pattern.String(), e.Scope}
+	}
+	text, err := db.BulkJSON(asked)
+	if err != nil {
 		return err
 	}
-	if args := r.replaceArgs(); len(args) > 3 {
-		if err := ended(importReplace+placeholders(4, len(args)-3), args...); err != nil {
-			return err
-		}
-	}
-	for _, e := range r.batch {
-		if e.Scope == "" {
-			continue
-		}
-		if err := ended(importReplaceScoped, db.ToMS(r.Now), r.By.Name, r.Revision, e.Scope, e.Pattern.String()); err != nil {
-			return err
-		}
-	}
-	return nil
+	n, err := r.Exec(endBlocks, text, db.ToMS(r.Now), r.By.Name, r.Revision)
+	r.result.Replaced += int(n)
+	r.result.Created -= int(n)
+	return err
 }
 
 // insert writes the batch and distinguishes new rows from those that were active
 // by the ids that come back.
 func (r *importRun) insert() error {
-	args := make([]any, 0, len(r.batch)*entryInserts)
+	rows := make([][]any, len(r.batch))
 	made := make(map[string]bool, len(r.batch))
-	for _, e := range r.batch {
-		args = append(args, insertColumns(e)...)
+	for n, e := range r.batch {
+		rows[n] = blockRow(e, e.Pattern.String())
 		made[e.ID] = true
 	}
-	rows, err := r.inserting(args)
-	if err != nil {
-		return err
+	statement := insertBlocks
+	if r.on == blocks.Extend {
+		statement = extendBlocks
 	}
-	touched, err := db.Collect(rows, db.ScanText)
+	touched, err := db.EachOf(r.Tx, db.ScanText, statement, rows, db.ToMS(r.Now), r.Revision)
 	if err != nil {
 		return err
 	}
@@ -251,53 +213,6 @@ func (r *importRun) insert() error {
 	}
 	r.result.Unchanged += len(r.batch) - len(touched)
 	return nil
-}
-
-// inserting runs the insertion of the batch. Full batches, nearly all, share
-// one prepared statement.
-func (r *importRun) inserting(args []any) (rows *sql.Rows, err error) {
-	if len(r.batch) < r.size {
-		return r.Tx.Query(r.Context(), r.insertion(), args...)
-	}
-	if r.full == nil {
-		// It ends with the transaction.
-		if r.full, err = r.Prepare(r.insertion()); err != nil {
-			return nil, err
-		}
-	}
-	return r.full.QueryContext(r.Context(), args...)
-}
-
-// insertion returns the statement for a batch of this length.
-func (r *importRun) insertion() string {
-	var text strings.Builder
-	text.WriteString(intoEntries + "VALUES ")
-	for n := range r.batch {
-		if n > 0 {
-			text.WriteByte(',')
-		}
-		text.WriteString(placeholders(n*entryInserts+1, entryInserts))
-	}
-	if r.on == blocks.Extend {
-		text.WriteString(importExtend)
-	} else {
-		text.WriteString(importSkip)
-	}
-	return text.String()
-}
-
-// placeholders returns "($first,...)" for n arguments.
-func placeholders(first, n int) string {
-	text := make([]byte, 0, n*6+2)
-	text = append(text, '(')
-	for i := range n {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = append(text, '$')
-		text = strconv.AppendInt(text, int64(first+i), 10)
-	}
-	return string(append(text, ')'))
 }
 
 // importRow is a row of an import in the temporary file.
