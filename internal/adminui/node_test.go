@@ -192,8 +192,8 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 	server := httpserver.New(httpserver.Options{
 		Credentials: n.catalog, Tokens: n.store.Identities, Throttle: throttle, Sessions: ui.Sessions(), MissingPage: ui.MissingPage, Logger: logger, Now: n.clock.Now,
 	}, rest.Routes(), ui.Routes())
-	go server.AdminApp().Listener(httpserver.FramingListener(adminAt))
-	go server.CheckApp().Listener(httpserver.FramingListener(checksAt))
+	go server.AdminApp().Listener(httpserver.FramingListener(adminAt, nil))
+	go server.CheckApp().Listener(httpserver.FramingListener(checksAt, nil))
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(n.logs.String())

@@ -73,7 +73,7 @@ var decided = openapi.Union{Name: "CheckAnswer", Doc: "The decision about one ke
 // Limits of the bodies of checks.
 const (
 	checkBody = 64 << 10
-	batchBody = httpserver.MaxCheckListenerBody
+	batchBody = httpserver.MaxBatchBody
 )
 
 // statusOfOutcome is the one place where a decision becomes HTTP.

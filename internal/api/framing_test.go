@@ -125,7 +125,7 @@ func TestWhatHTTPItselfRefusesIsAProblemToo(t *testing.T) {
 		"no method at all":            {n.check, "BREW /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 501},
 		"no HTTP":                     {n.check, "hello\r\n\r\n", 400},
 		"oversized headers":           {n.check, "GET /livez HTTP/1.1\r\nHost: x\r\nX-A: " + strings.Repeat("a", 20<<10) + "\r\n\r\n", 431},
-		"an oversized body":           {n.check, fmt.Sprintf("POST /v1/check/batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{", 5<<20), 413},
+		"an oversized body":           {n.check, fmt.Sprintf("POST /v1/check/batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{%s", 5<<20, strings.Repeat(" ", 8<<10)), 413},
 		"an unknown path with a name": {n.admin, "GET /v1/policies/a%00b/../../x HTTP/1.1\r\nHost: x\r\n\r\n", 404},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -177,8 +177,8 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 	}
 	n.server = httpserver.New(d.Server, routes, d.Extra)
 	n.Cleanup(n.events.Close) // after which no stream keeps a listener open
-	n.admin = n.serve(n.server.AdminApp(), httpserver.FramingListener)
-	wraps := []func(net.Listener) net.Listener{httpserver.FramingListener}
+	n.admin = n.serve(n.server.AdminApp(), framing)
+	wraps := []func(net.Listener) net.Listener{framing}
 	if d.Listen != nil {
 		wraps = append([]func(net.Listener) net.Listener{d.Listen}, wraps...)
 	}
@@ -192,6 +192,8 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 	}
 	return n
 }
+
+func framing(l net.Listener) net.Listener { return httpserver.FramingListener(l, nil) }
 
 type lockedWriter struct {
 	mu sync.Mutex

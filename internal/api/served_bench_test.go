@@ -197,7 +197,7 @@ func BenchmarkServedForward(b *testing.B) {
 
 // acceptOne returns a connection as a node's listener of checks does.
 func acceptOne(b *testing.B, server *httpserver.Server, c net.Conn) net.Conn {
-	accepted, err := server.CheckListener(httpserver.FramingListener(&oneConn{conn: c})).Accept()
+	accepted, err := server.CheckListener(httpserver.FramingListener(&oneConn{conn: c}, nil)).Accept()
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/stint-dev/stint/internal/geoip"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/machine"
 	"github.com/stint-dev/stint/internal/metrics"
 	"github.com/stint-dev/stint/internal/openid"
 	"github.com/stint-dev/stint/internal/recorder"
@@ -80,6 +81,7 @@ type App struct {
 	server   *httpserver.Server
 
 	checks, admin net.Listener
+	conns         connSets
 	grpc          grpcDoor
 	draining      atomic.Bool
 }
@@ -132,7 +134,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	if err := bindHTTP(a); err != nil {
 		return err
 	}
-	if err := a.grpc.listen(a.settings); err != nil {
+	if err := a.grpc.listen(a.settings, a.log); err != nil {
 		return err
 	}
 	if err := a.buildPreparer(ctx); err != nil {
@@ -171,10 +173,11 @@ func bindHTTP(a *App) (err error) {
 	if a.live.adminCert, err = newCertificate("admin-listen", a.settings.AdminTLS); err != nil {
 		return err
 	}
-	if a.checks, err = listen("listen", a.settings.Listen, a.live.checkCert); err != nil {
+	a.conns = newConnSets(machine.MaxFiles(), machine.Memory())
+	if a.checks, err = listen("listen", a.settings.Listen, a.live.checkCert, a.conns.checks, a.log); err != nil {
 		return err
 	}
-	a.admin, err = listen("admin-listen", a.settings.AdminListen, a.live.adminCert)
+	a.admin, err = listen("admin-listen", a.settings.AdminListen, a.live.adminCert, a.conns.admin, a.log)
 	return err
 }
 

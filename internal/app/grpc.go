@@ -1,6 +1,7 @@
 package app
 
 import (
+	"log/slog"
 	"net"
 	"net/netip"
 	"time"
@@ -20,9 +21,9 @@ type grpcDoor struct {
 }
 
 // listen binds the address, with TLS if the check listener has a certificate.
-func (g *grpcDoor) listen(s Settings) (err error) {
+func (g *grpcDoor) listen(s Settings, log *slog.Logger) (err error) {
 	if s.GRPCListen != "" {
-		g.listener, err = bind("grpc-listen", s.GRPCListen)
+		g.listener, err = bind("grpc-listen", s.GRPCListen, log)
 	}
 	return err
 }
@@ -52,7 +53,7 @@ func (g *grpcDoor) build(a *App) error {
 		Authorize: func(address netip.Addr, token string) error { return a.server.AuthorizeCheck(address, token) },
 		Knows:     func(token string) bool { return httpserver.KnowsCheckToken(a.server, token) },
 		TLS:       a.live.checkCert.config(), Logger: a.log,
-		Tracer: a.tracer,
+		Tracer: a.tracer, Conns: a.conns.grpc,
 		Observe: func(status int, took time.Duration, traceID string) {
 			a.metrics.Check(&metrics.CheckAnswer{Door: envoy.Door, Outcome: envoy.OutcomeOf(status), Status: status, Took: took, At: time.Now(), IDs: metrics.IDs{Trace: traceID}})
 		},

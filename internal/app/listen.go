@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -12,25 +13,34 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/stint-dev/stint/internal/connlimit"
 	"github.com/stint-dev/stint/internal/httpserver"
 )
 
 // listen binds an address, with TLS if there is a certificate. Its error is one line
 // and names the setting.
-func listen(name, address string, c *certificate) (net.Listener, error) {
-	listener, err := bind(name, address)
+func listen(name, address string, c *certificate, conns *connlimit.Set, log *slog.Logger) (net.Listener, error) {
+	listener, err := bind(name, address, log)
 	if err != nil {
 		return nil, err
 	}
 	if config := c.config(); config != nil {
 		listener = tls.NewListener(listener, config)
 	}
-	return httpserver.FramingListener(listener), nil
+	return httpserver.FramingListener(listener, conns), nil
 }
 
 // bind binds an address, unless systemd has passed a socket under the name of the setting.
-// Its error names the setting.
-func bind(name, address string) (net.Listener, error) {
+// Its Accept waits where a connection cannot be accepted now. Its error names the setting.
+func bind(name, address string, log *slog.Logger) (net.Listener, error) {
+	listener, err := open(name, address)
+	if err != nil {
+		return nil, err
+	}
+	return connlimit.Listener(listener, log), nil
+}
+
+func open(name, address string) (net.Listener, error) {
 	fd, err := passedSocket(name, os.Getenv)
 	if err != nil {
 		return nil, err
@@ -43,6 +53,31 @@ func bind(name, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("--%s: %s", name, oneLine(err))
 	}
 	return listener, nil
+}
+
+// connSets are the open connections of each listener.
+type connSets struct{ checks, admin, grpc *connlimit.Set }
+
+const (
+	// connMemory is what a connection takes, with its buffers and its goroutine.
+	connMemory = 32 << 10
+	// minConns is how many connections a listener may have at least.
+	minConns = 64
+)
+
+// newConnSets bounds the connections of the listeners by the files and the memory that the
+// process may use, 0 where that is not known: together they take at most seven eighths of
+// the files and an eighth of the memory, and none of them what another needs.
+func newConnSets(files int, memory int64) connSets {
+	most := 1 << 20
+	if files > 0 {
+		most = files
+	}
+	if memory > 0 {
+		most = min(most, int(memory/8/connMemory))
+	}
+	share := func(eighths int) *connlimit.Set { return connlimit.NewSet(max(minConns, most/8*eighths)) }
+	return connSets{checks: share(4), grpc: share(2), admin: share(1)}
 }
 
 // firstSocket is the descriptor of the first socket that systemd passes; see sd_listen_fds(3).

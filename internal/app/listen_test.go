@@ -22,3 +22,23 @@ func TestOneSocketOfANameIsTakenAndTwoAreAnError(t *testing.T) {
 		}
 	}
 }
+
+func TestListenersShareFilesAndMemory(t *testing.T) {
+	const gib = 1 << 30
+	for name, test := range map[string]struct {
+		files               int
+		memory              int64
+		checks, grpc, admin int
+	}{
+		"systemd's unit":      {65536, 24 * gib, 32768, 16384, 8192},
+		"little memory":       {65536, gib / 2, 1024, 512, 256},
+		"few files":           {256, 24 * gib, 128, 64, 64},
+		"nothing is known":    {0, 0, 524288, 262144, 131072},
+		"a container's shell": {1 << 30, gib, 2048, 1024, 512},
+	} {
+		got := newConnSets(test.files, test.memory)
+		if c, g, a := got.checks.Stats().Max, got.grpc.Stats().Max, got.admin.Stats().Max; c != test.checks || g != test.grpc || a != test.admin {
+			t.Errorf("%s: %d of checks, %d of gRPC, %d of the admin listener; want %d, %d, %d", name, c, g, a, test.checks, test.grpc, test.admin)
+		}
+	}
+}

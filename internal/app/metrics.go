@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/connlimit"
 	"github.com/stint-dev/stint/internal/metrics"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/internal/tracing"
@@ -55,6 +56,11 @@ func registerMetrics(a *App) {
 		}
 	}
 	m.Registry().MustRegister(memoryMetrics(a.backends.memory)...)
+	m.Registry().MustRegister(connMetrics("checks", a.conns.checks)...)
+	m.Registry().MustRegister(connMetrics("admin", a.conns.admin)...)
+	if a.grpc.listener != nil {
+		m.Registry().MustRegister(connMetrics("grpc", a.conns.grpc)...)
+	}
 	if a.watch != nil {
 		m.Registry().MustRegister(redisMetrics(a.watch, &a.outages)...)
 	}
@@ -62,6 +68,22 @@ func registerMetrics(a *App) {
 		m.Registry().MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_started_from_saved_state",
 			Help: "1 if the database was unreachable when this node started, so that it began with the policies and blocks saved in its data directory."},
 			func() float64 { return one(a.preparer.fromLastKnown.Load()) }))
+	}
+}
+
+// connMetrics returns the metrics of a listener's connections.
+func connMetrics(listener string, conns *connlimit.Set) []prometheus.Collector {
+	gauge := func(name, help string, read func(connlimit.Stats) int) prometheus.Collector {
+		o := prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{"listener": listener}}
+		return prometheus.NewGaugeFunc(o, func() float64 { return float64(read(conns.Stats())) })
+	}
+	return []prometheus.Collector{
+		gauge("stint_connections", "Open connections of a listener.", func(s connlimit.Stats) int { return s.Open }),
+		gauge("stint_connections_max", "Connections that a listener may have, by the files and the memory of the process.", func(s connlimit.Stats) int { return s.Max }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "stint_connections_cut_total", Help: "Connections that were closed or refused because their listener had as many as it may.",
+			ConstLabels: prometheus.Labels{"listener": listener},
+		}, func() float64 { return float64(conns.Stats().Cut) }),
 	}
 }
 

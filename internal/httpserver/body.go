@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -15,11 +16,60 @@ var (
 	ErrBodyTooLarge = errors.New("the body is larger than allowed")
 	ErrBodyTimeout  = errors.New("the body did not arrive in time")
 	ErrBodyBroken   = errors.New("the body ended early or could not be read")
+	ErrBodiesFull   = errors.New("too many large bodies are being read at the moment")
 )
+
+const (
+	// maxBodies bounds the bytes of the bodies that the requests of a listener hold at a time,
+	// but for smallBody of each: as many as connlimit allows have connections.
+	maxBodies = 64 << 20
+	smallBody = 8 << 10 // what fasthttp reads of a body before it is asked for
+	firstRoom = 512     // for a body whose length is not said
+)
+
+// bodyBudget is what the bodies of a listener hold.
+type bodyBudget struct{ held atomic.Int64 }
+
+// take reports whether there is room for more bytes, which are then held.
+func (b *bodyBudget) take(more int64) bool {
+	if b.held.Add(more) <= maxBodies {
+		return true
+	}
+	b.held.Add(-more)
+	return false
+}
+
+// bodyHolder is a connection whose requests' bodies are held.
+type bodyHolder interface {
+	holdBody(size int) bool
+	releaseBody()
+}
+
+// holdBody reports whether the body of the request may take so many bytes.
+func (c *conn) holdBody(size int) bool {
+	more := max(0, int64(size)-smallBody) - c.body
+	if more <= 0 {
+		return true
+	}
+	if !c.listener.bodies.take(more) {
+		return false
+	}
+	c.body += more
+	return true
+}
+
+// releaseBody says that the request's body is not needed any more.
+func (c *conn) releaseBody() {
+	if c.body > 0 {
+		c.listener.bodies.held.Add(-c.body)
+		c.body = 0
+	}
+}
 
 // ReadBody returns the whole body of a request, which may have at most max
 // bytes. It reads the connection once: later calls return the same bytes. After
-// an error the connection is closed.
+// an error the connection is closed. It makes room as the bytes come, whatever length was
+// announced.
 func ReadBody(rc *fasthttp.RequestCtx, max int) ([]byte, error) {
 	request := &rc.Request
 	if request.Header.ContentLength() > max {
@@ -33,21 +83,45 @@ func ReadBody(rc *fasthttp.RequestCtx, max int) ([]byte, error) {
 		}
 		return body, nil
 	}
-	body, err := io.ReadAll(io.LimitReader(request.BodyStream(), int64(max)+1))
-	var slow net.Error
-	switch {
-	case err == nil && len(body) <= max:
+	body, err := readBody(rc, max)
+	if err == nil {
 		request.SetBodyRaw(body) // it takes the place of the stream, which has ended
 		return body, nil
-	case err == nil:
-		err = ErrBodyTooLarge
-	case errors.As(err, &slow) && slow.Timeout():
-		err = ErrBodyTimeout
-	default:
-		err = ErrBodyBroken
 	}
 	rc.SetConnectionClose()
 	return nil, err
+}
+
+// readBody reads the stream of a body.
+func readBody(rc *fasthttp.RequestCtx, max int) ([]byte, error) {
+	holder, _ := rc.Conn().(bodyHolder)
+	room := firstRoom
+	if length := rc.Request.Header.ContentLength(); length >= 0 {
+		room = min(length, smallBody) + 1 // the last read finds the end
+	}
+	body := make([]byte, 0, room)
+	for from := rc.Request.BodyStream(); ; {
+		n, err := from.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		var slow net.Error
+		switch {
+		case len(body) > max:
+			return nil, ErrBodyTooLarge
+		case errors.Is(err, io.EOF):
+			return body, nil
+		case errors.As(err, &slow) && slow.Timeout():
+			return nil, ErrBodyTimeout
+		case err != nil:
+			return nil, ErrBodyBroken
+		}
+		if len(body) == cap(body) {
+			room := min(2*cap(body), max+1)
+			if holder != nil && !holder.holdBody(room) {
+				return nil, ErrBodiesFull
+			}
+			body = append(make([]byte, 0, room), body...)
+		}
+	}
 }
 
 // BodyReader returns the body of a request as it arrives. Each piece may take
@@ -74,14 +148,18 @@ func (b *bodyStream) Read(p []byte) (int, error) {
 }
 
 // maxUnread is how much of a body that its handler left unread is read all the
-// same, so that the connection can serve the next request.
-const maxUnread = 256 << 10
+// same, so that the connection can serve the next request: gateways send the bodies of their
+// requests along, of which an answer needs nothing.
+const maxUnread = MaxBatchBody
 
-// FinishBody must run after every handler of a server that streams bodies. It
-// reads what the handler left of the body, or has the connection closed after
+// FinishBody must run after every handler of a server that streams bodies, which needs the
+// body no longer. It reads what the handler left of the body, or has the connection closed after
 // the answer where that is much: else what is left would be taken for the next
 // request.
 func FinishBody(rc *fasthttp.RequestCtx) {
+	if holder, is := rc.Conn().(bodyHolder); is {
+		holder.releaseBody()
+	}
 	if !rc.Request.IsBodyStream() {
 		return
 	}

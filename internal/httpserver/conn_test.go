@@ -95,7 +95,7 @@ func TestAnAnswerBehindWhichMoreHasComeIsSentWhenTheServerStops(t *testing.T) {
 	}
 	app := s.CheckApp()
 	served := make(chan error, 1)
-	go func() { served <- app.Listener(s.CheckListener(FramingListener(l))) }()
+	go func() { served <- app.Listener(s.CheckListener(FramingListener(l, nil))) }()
 	there, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)

@@ -49,6 +49,8 @@ func (c *Call) ReadBody(limit int) ([]byte, error) {
 		return nil, tooLarge(limit)
 	case errors.Is(err, ErrBodyTimeout):
 		return nil, fiber.ErrRequestTimeout
+	case errors.Is(err, ErrBodiesFull):
+		return nil, fault.New(fault.Unavailable, "Too many large requests are being read at the moment; send it again.")
 	}
 	return nil, fault.New(fault.Malformed, "The body ended early or could not be read.")
 }

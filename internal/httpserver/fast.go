@@ -4,12 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
 	"runtime/debug"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,9 +36,6 @@ type fastServer struct {
 	routes []fastRoute
 	last   atomic.Pointer[second]
 	closed atomic.Bool // the listener, and with it the server
-
-	mu   sync.Mutex
-	open map[*conn]struct{} // the connections that have not been closed
 }
 
 // second is what the requests of one second share.
@@ -54,8 +48,9 @@ type second struct {
 // CheckListener returns l, which FramingListener made, as one whose connections also answer
 // the usual requests. It must serve CheckApp.
 func (s *Server) CheckListener(l net.Listener) net.Listener {
-	if f := newFastServer(s); f != nil {
-		return &fastListener{l, f}
+	framing, is := l.(*listener)
+	if f := newFastServer(s); f != nil && is {
+		return &fastListener{framing, f}
 	}
 	return l
 }
@@ -63,7 +58,7 @@ func (s *Server) CheckListener(l net.Listener) net.Listener {
 // newFastServer returns nil where no request is to be answered on the fast path: there is
 // no route for it, or each request may begin a trace.
 func newFastServer(s *Server) *fastServer {
-	f := &fastServer{server: s, open: map[*conn]struct{}{}}
+	f := &fastServer{server: s}
 	for i := range s.routes {
 		if r := &s.routes[i]; r.Fast != nil && r.Listener == Checks {
 			f.routes = append(f.routes, newFastRoute(r, s.hostsOf(r)))
@@ -76,13 +71,13 @@ func newFastServer(s *Server) *fastServer {
 }
 
 type fastListener struct {
-	net.Listener
+	*listener
 	shared *fastServer
 }
 
 // Accept waits for a connection.
 func (l *fastListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
+	c, err := l.listener.Accept()
 	if err != nil {
 		return nil, err
 	}
@@ -94,26 +89,14 @@ func (l *fastListener) Accept() (net.Conn, error) {
 // others leave their next request to the plain version, which ends them.
 func (l *fastListener) Close() error {
 	l.shared.closed.Store(true)
-	err := l.Listener.Close()
-	for _, c := range l.shared.connections() {
+	err := l.listener.Close()
+	for _, c := range l.open() {
 		if c.fast.state.CompareAndSwap(connWaits, connClosed) {
-			l.shared.forget(c)
+			l.conns.Remove(c)
 			_ = c.Conn.Close() // nobody waits for anything on it
 		}
 	}
 	return err
-}
-
-func (f *fastServer) connections() []*conn {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Collect(maps.Keys(f.open))
-}
-
-func (f *fastServer) forget(c *conn) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.open, c)
 }
 
 // conn has a connection of FramingListener answer the usual requests.
@@ -128,9 +111,6 @@ func (f *fastServer) conn(c net.Conn) net.Conn {
 		return c
 	}
 	inner.fast.shared, inner.fast.peer, inner.fast.socket = f, peerOf(c.RemoteAddr()), socket.Of(inner.Conn)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.open[inner] = struct{}{}
 	return c
 }
 

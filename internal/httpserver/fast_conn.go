@@ -119,6 +119,7 @@ func (c *conn) answerRead(p []byte, n int, err error, from int32) (then afterRea
 		return leave, 0, io.EOF
 	}
 	used, whole := f.answerAll(p[:n])
+	c.markUsed()
 	err = c.sendAnswers()
 	to := connReads
 	if used == n && err == nil && whole {
@@ -142,7 +143,7 @@ func (c *conn) answerRead(p []byte, n int, err error, from int32) (then afterRea
 // endFast closes a connection that answers.
 func (c *conn) endFast() error {
 	c.fast.state.Store(connClosed)
-	c.fast.shared.forget(c)
+	c.listener.conns.Remove(c)
 	_ = c.Conn.Close() // nothing more is to be sent
 	return io.EOF
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/stint-dev/stint/internal/connlimit"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
@@ -37,7 +38,7 @@ func fastPairOn(t *testing.T, l net.Listener, o Options, fast FastHandler) (s *S
 		{Listener: Checks, Method: "POST", Path: "/v1/check", Access: identity.Check, Door: "check", Fast: fast, Handler: plain},
 		{Listener: Checks, Method: AnyMethod, Path: "/v1/forward", Access: identity.Check, Door: "forward", AnyHost: true, TokenHeader: "X-Token", Fast: fast, Handler: plain},
 	})
-	checks = s.CheckListener(FramingListener(l))
+	checks = s.CheckListener(FramingListener(l, nil))
 	var err error
 	if there, err = net.Dial("tcp", l.Addr().String()); err != nil {
 		t.Fatal(err)
@@ -133,7 +134,7 @@ func TestAClosedListenerEndsTheConnectionsThatWaitAndLeavesRequestsToThePlainVer
 		if err := <-served; err != nil && !errors.Is(err, io.EOF) {
 			t.Error(err)
 		}
-		if open := fast.fast.shared.connections(); len(open) > 0 {
+		if open := fast.listener.open(); len(open) > 0 {
 			t.Errorf("%d connections are kept", len(open))
 		}
 	})
@@ -213,7 +214,7 @@ func TestABusyConnectionKeepsItsDeadlinesAheadWithoutSettingThemEachTime(t *test
 		return left > 0 && answerFast(c)
 	}}})
 	plain := &timedConn{}
-	c := newFastServer(s).conn(newConn(plain))
+	c := newFastServer(s).conn(newConn(plain, &listener{conns: connlimit.NewSet(0)}))
 	before := time.Now()
 	if err := c.SetReadDeadline(before.Add(time.Millisecond)); err != nil { // as fasthttp does for the first request
 		t.Fatal(err)

@@ -11,27 +11,27 @@ import (
 
 // Limits of what is read from a connection.
 const (
-	MaxCheckListenerBody = 4 << 20 // of any request on the check listener
-	MaxBody              = 1 << 20 // of an admin request, unless its route streams
-	headerBytes          = 16 << 10
-	ReadTimeout          = 10 * time.Second // of a whole request
-	WriteTimeout         = 30 * time.Second // of an answer, or of each piece of a stream
-	idleTimeout          = 75 * time.Second
+	MaxBody      = 1 << 20 // of a request whose route states no other limit
+	MaxBatchBody = 4 << 20 // of a batch of checks or reports
+	headerBytes  = 16 << 10
+	ReadTimeout  = 10 * time.Second // of a whole request
+	WriteTimeout = 30 * time.Second // of an answer, or of each piece of a stream
+	idleTimeout  = 75 * time.Second
 )
 
-// newApp returns an application with every limit that fiber leaves open. With
-// stream, bodies are read only after the request is authorized. With immutable,
+// newApp returns an application with every limit that fiber leaves open. Bodies are read
+// only after the request is authorized, by ReadBody, which bounds them. With immutable,
 // strings of the request may be kept after it; without, handlers must copy what they
 // keep, which saves four allocations for each check.
-func (s *Server) newApp(name string, body int, stream, immutable bool) *fiber.App {
+func (s *Server) newApp(name string, immutable bool) *fiber.App {
 	app := fiber.New(fiber.Config{
 		AppName:                      "stint " + name,
 		DisableStartupMessage:        true,
 		CaseSensitive:                true,
 		StrictRouting:                true,
 		Immutable:                    immutable,
-		BodyLimit:                    body,
-		StreamRequestBody:            stream,
+		BodyLimit:                    MaxBody,
+		StreamRequestBody:            true,
 		DisablePreParseMultipartForm: true,
 		ReadBufferSize:               headerBytes,
 		ReadTimeout:                  ReadTimeout,

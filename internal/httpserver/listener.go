@@ -6,51 +6,80 @@ import (
 	"errors"
 	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/stint-dev/stint/internal/connlimit"
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // FramingListener returns a listener whose connections pass only requests whose
 // framing is unambiguous. At the first byte of another kind the server behind
 // it reads an error, answers 400 and closes; FramingErrorOf says what was
-// wrong. With TLS, l must already speak it.
+// wrong. With TLS, l must already speak it. The open connections are in conns, which bounds
+// them; nil for any number.
 //
 // A connection that is closed while its client still sends is closed for
 // writing first, so that the client can read the answer. Close also closes the
 // connections on which nothing has come.
-func FramingListener(l net.Listener) net.Listener {
-	return &listener{l, unusedConns{accepted: map[*conn]time.Time{}}}
+func FramingListener(l net.Listener, conns *connlimit.Set) net.Listener {
+	if conns == nil {
+		conns = connlimit.NewSet(0)
+	}
+	return &listener{Listener: l, conns: conns}
 }
 
 type listener struct {
 	net.Listener
-	unused unusedConns
+	conns    *connlimit.Set
+	isClosed atomic.Bool
+	bodies   bodyBudget
 }
 
 // Accept waits for a connection.
 func (l *listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		guarded := newConn(c, l)
+		if !l.conns.Add(guarded) {
+			_ = c.Close() // nothing was said
+			continue
+		}
+		if l.isClosed.Load() {
+			guarded.closeUnused(unusedGrace)
+		}
+		return guarded.shown(), nil
 	}
-	guarded := newConn(c)
-	l.unused.add(guarded)
-	return guarded.shown(), nil
 }
 
 // Close closes the listener.
 func (l *listener) Close() error {
+	l.isClosed.Store(true)
 	err := l.Listener.Close()
-	l.unused.close()
+	for _, c := range l.open() {
+		if c.firstByte.Load() == notYet {
+			c.closeUnused(unusedGrace - time.Since(c.accepted))
+		}
+	}
 	return err
 }
 
-func newConn(c net.Conn) *conn { return &conn{Conn: c, framer: framer{length: -1}} }
+// open returns the open connections.
+func (l *listener) open() (all []*conn) {
+	for _, c := range l.conns.All() {
+		all = append(all, c.(*conn))
+	}
+	return all
+}
+
+func newConn(c net.Conn, of *listener) *conn {
+	return &conn{Conn: c, listener: of, accepted: time.Now(), framer: framer{length: -1}}
+}
 
 // shown returns the connection as fasthttp is to see it.
 func (c *conn) shown() net.Conn {
@@ -62,14 +91,26 @@ func (c *conn) shown() net.Conn {
 
 type conn struct {
 	net.Conn
-	unused    *unusedConns // where it is until something comes; nil for none
+	listener  *listener
+	accepted  time.Time
+	firstByte atomic.Int32 // notYet, came or neverComes
+	isReading atomic.Bool  // the server waits for what the client sends
+	wasUsed   atomic.Bool  // a whole request came since TakeUsed
 	isUsed    bool         // of the goroutine that reads: something came
 	framer    framer       // of the goroutine that reads
 	raised    bool         // the server has been given the error
 	isSending bool         // a copy of sending, for the goroutine that reads
 	sending   atomic.Bool
+	body      int64 // bytes of the request's body that count in listener.bodies
 	fast      fastConn
 }
+
+// Whether the first byte of a connection came, or the connection is closed since it did not.
+const (
+	notYet int32 = iota
+	came
+	neverComes
+)
 
 // tlsConn shows fasthttp that the connection is one of TLS.
 type tlsConn struct {
@@ -79,7 +120,11 @@ type tlsConn struct {
 
 // Handshake implements what fasthttp asks of a connection of TLS. The read
 // deadline that fasthttp sets before bounds it.
-func (c *tlsConn) Handshake() error { return c.secured.HandshakeContext(context.Background()) }
+func (c *tlsConn) Handshake() error {
+	c.isReading.Store(true)
+	defer c.isReading.Store(false)
+	return c.secured.HandshakeContext(context.Background())
+}
 
 // ConnectionState implements what fasthttp asks of a connection of TLS.
 func (c *tlsConn) ConnectionState() tls.ConnectionState { return c.secured.ConnectionState() }
@@ -90,9 +135,11 @@ func (c *tlsConn) ConnectionState() tls.ConnectionState { return c.secured.Conne
 // word where an error comes between two requests.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.framer.err == nil {
+		c.isReading.Store(true)
+		defer c.isReading.Store(false)
 		n, err := c.Conn.Read(p)
 		if n > 0 && !c.isUsed {
-			if c.isUsed = true; c.unused != nil && !c.unused.remove(c) {
+			if c.isUsed = true; !c.firstByte.CompareAndSwap(notYet, came) {
 				return 0, io.EOF // it is being closed
 			}
 		}
@@ -106,6 +153,9 @@ func (c *conn) Read(p []byte) (int, error) {
 		if now := c.framer.err != nil || c.framer.inRequest(); now != c.isSending {
 			c.isSending = now
 			c.sending.Store(now)
+		}
+		if n > 0 && !c.isSending {
+			c.markUsed()
 		}
 		if c.framer.err == nil || n > 0 {
 			return n, err
@@ -144,12 +194,7 @@ func (c *conn) Close() error {
 			return nil // it is closed after the answer, or already
 		}
 	}
-	if c.fast.shared != nil {
-		c.fast.shared.forget(c)
-	}
-	if c.unused != nil {
-		c.unused.remove(c)
-	}
+	c.listener.conns.Remove(c)
 	if c.sending.Load() {
 		if half, can := c.Conn.(interface{ CloseWrite() error }); can && half.CloseWrite() == nil &&
 			c.Conn.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
@@ -180,51 +225,51 @@ func (c *conn) framingError() *FramingError {
 // listener is closed, counted from when it was accepted: its first request may be on its way.
 const unusedGrace = 2 * time.Second
 
-// unusedConns are the connections of a listener on which nothing has come. Browsers and HTTP
-// clients open such ones ahead of time. fasthttp takes them for busy and would wait with a
-// shutdown until ReadTimeout ends them.
-type unusedConns struct {
-	mu       sync.Mutex
-	isClosed bool // the listener
-	accepted map[*conn]time.Time
-}
-
-// add takes a connection that was just accepted.
-func (u *unusedConns) add(c *conn) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	c.unused = u
-	u.accepted[c] = time.Now()
-	if u.isClosed {
-		u.closeLater(c, unusedGrace)
-	}
-}
-
-// remove reports whether the connection was still unused.
-func (u *unusedConns) remove(c *conn) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	_, was := u.accepted[c]
-	delete(u.accepted, c)
-	return was
-}
-
-// close has the connections closed that stay unused.
-func (u *unusedConns) close() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.isClosed = true
-	for c, at := range u.accepted {
-		u.closeLater(c, unusedGrace-time.Since(at))
-	}
-}
-
-func (u *unusedConns) closeLater(c *conn, after time.Duration) {
+// closeUnused closes a connection some time later unless something comes before. Browsers and
+// HTTP clients open such ones ahead of time. fasthttp takes them for busy and would wait with
+// a shutdown until ReadTimeout ends them.
+func (c *conn) closeUnused(after time.Duration) {
 	time.AfterFunc(after, func() {
 		supervise.Do("unused connection", func() {
-			if u.remove(c) {
+			if c.firstByte.CompareAndSwap(notYet, neverComes) {
 				_ = c.Close() // nobody waits for anything on it
 			}
 		})
+	})
+}
+
+// markUsed notes that a whole request came. It writes only where that is news, since it is
+// called for each.
+func (c *conn) markUsed() {
+	if !c.wasUsed.Load() {
+		c.wasUsed.Store(true)
+	}
+}
+
+// TakeUsed implements connlimit.Conn.
+func (c *conn) TakeUsed() bool { return c.wasUsed.Swap(false) }
+
+// Activity implements connlimit.Conn.
+func (c *conn) Activity() connlimit.Activity {
+	switch state := c.fast.state.Load(); {
+	case state == connWaits:
+		return connlimit.Idle
+	case state != connReads || !c.isReading.Load():
+		return connlimit.Answered
+	case c.sending.Load():
+		return connlimit.Sends
+	default:
+		return connlimit.Idle
+	}
+}
+
+// Cut implements connlimit.Conn. TLS says goodbye, which may take its time.
+func (c *conn) Cut() {
+	go supervise.Do("connection of a full listener", func() {
+		if c.sending.Load() {
+			_ = c.Conn.Close() // without waiting for the rest; who reads it finds it closed
+			return
+		}
+		_ = c.Close() // its client asks again on another
 	})
 }

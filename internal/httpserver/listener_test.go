@@ -30,7 +30,7 @@ func TestAShutdownClosesConnectionsOnWhichNothingComes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				inner := fasthttputil.NewInmemoryListener()
-				l := FramingListener(inner)
+				l := FramingListener(inner, nil)
 				server := &fasthttp.Server{
 					ReadTimeout: ReadTimeout, IdleTimeout: idleTimeout, NoDefaultDate: true,
 					Handler:      func(rc *fasthttp.RequestCtx) { rc.SetBodyString("answer") },
@@ -62,11 +62,8 @@ func TestAShutdownClosesConnectionsOnWhichNothingComes(t *testing.T) {
 				}
 				_ = there.Close()
 				time.Sleep(time.Minute) // fasthttp's workers end
-				unused := &l.(*listener).unused
-				unused.mu.Lock()
-				defer unused.mu.Unlock()
-				if len(unused.accepted) > 0 {
-					t.Errorf("%d connections are kept", len(unused.accepted))
+				if open := l.(*listener).open(); len(open) > 0 {
+					t.Errorf("%d connections are kept", len(open))
 				}
 			})
 		})
@@ -107,7 +104,7 @@ func TestAConnectionOnWhichNothingComesIsNoFailedRequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			reading := make(chan bool, 1)
-			l := FramingListener(wrap(signalingListener{inner, reading}))
+			l := FramingListener(wrap(signalingListener{inner, reading}), nil)
 			failed := make(chan error, 1)
 			server := &fasthttp.Server{ReadTimeout: ReadTimeout, ErrorHandler: func(_ *fasthttp.RequestCtx, err error) { failed <- err }}
 			there, err := net.Dial("tcp", inner.Addr().String())
@@ -122,12 +119,9 @@ func TestAConnectionOnWhichNothingComesIsNoFailedRequest(t *testing.T) {
 			served := make(chan error, 1)
 			go func() { served <- server.ServeConn(here) }()
 			<-reading
-			unused := &l.(*listener).unused
-			unused.mu.Lock()
-			for c := range unused.accepted {
-				unused.accepted[c] = time.Now().Add(-time.Minute)
+			for _, c := range l.(*listener).open() {
+				c.accepted = time.Now().Add(-time.Minute)
 			}
-			unused.mu.Unlock()
 			if err := l.Close(); err != nil {
 				t.Error(err)
 			}

@@ -107,7 +107,7 @@ func (s *Server) handle(r *Route) fiber.Handler {
 		if err != nil {
 			return err
 		}
-		if !r.Streams && fc.Request().IsBodyStream() {
+		if r.Listener == Admin && !r.Streams {
 			if _, err := c.ReadBody(MaxBody); err != nil {
 				return err
 			}

@@ -107,8 +107,8 @@ func New(o Options, routes ...[]Route) *Server {
 	}
 	s := &Server{o: o, isRealTime: isRealTime, tokens: newTokenUse(), routes: slices.Concat(routes...)}
 	s.calls.New = func() any { return new(Call) }
-	s.check = s.newApp("checks", MaxCheckListenerBody, false, false)
-	s.admin = s.newApp("admin", MaxBody, true, true)
+	s.check = s.newApp("checks", false)
+	s.admin = s.newApp("admin", true)
 	s.register()
 	return s
 }

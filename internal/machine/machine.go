@@ -1,4 +1,5 @@
-// Package machine says how much memory the process may use, and sees to how it is used.
+// Package machine says how much memory and how many files the process may use, and sees to
+// how memory is used.
 package machine
 
 import (

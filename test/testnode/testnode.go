@@ -234,6 +234,9 @@ func (n *Node) Crash() {
 	<-n.exited
 }
 
+// Pid returns the id of the node's process.
+func (n *Node) Pid() int { return n.cmd.Process.Pid }
+
 // Terminate asks the node to end, as an init system does, and waits until it has.
 func (n *Node) Terminate() {
 	_ = n.cmd.Process.Signal(syscall.SIGTERM) // it may have ended

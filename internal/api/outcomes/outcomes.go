@@ -101,7 +101,7 @@ func readBody(c *httpserver.Call, limit int) ([]byte, error) {
 }
 
 func (h *handler) reportBatch(c *httpserver.Call) error {
-	body, err := readBody(c, httpserver.MaxCheckListenerBody)
+	body, err := readBody(c, httpserver.MaxBatchBody)
 	if err != nil {
 		return err
 	}

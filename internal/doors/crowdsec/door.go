@@ -123,7 +123,11 @@ func (d *Door) handleStream(c *httpserver.Call) error {
 // handleMetrics accepts what a bouncer counts. Nothing is kept of it: what bouncers
 // refuse is no traffic of Stint's.
 func handleMetrics(c *httpserver.Call) error {
-	if !jsontext.Value(c.Body()).IsValid() {
+	body, err := c.ReadBody(httpserver.MaxBody)
+	if err != nil {
+		return err
+	}
+	if !jsontext.Value(body).IsValid() {
 		return fault.New(fault.Malformed, "The body is not valid JSON.")
 	}
 	c.Status(http.StatusCreated)

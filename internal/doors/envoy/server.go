@@ -28,6 +28,7 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
+	"github.com/stint-dev/stint/internal/connlimit"
 	"github.com/stint-dev/stint/internal/doors/envoy/grpcserver"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
@@ -92,7 +93,9 @@ type Options struct {
 	// id of its trace if it has a span; nil for none.
 	Observe func(status int, took time.Duration, traceID string)
 	Tracer  *tracing.Tracer // nil for none
-	Logger  *slog.Logger    // nil discards
+	// Conns are the open connections, which it bounds; nil means any number.
+	Conns  *connlimit.Set
+	Logger *slog.Logger // nil discards
 }
 
 // Server is the gRPC listener. See New.
@@ -136,7 +139,7 @@ func New(o Options) *Server {
 		Methods: methods, Metadata: readMetadata, Answer: batchHandler{s}.answerAll, MaxBatch: o.MaxBatch, MaxMessage: maxMessage,
 		Plain: plain{s}, SingleRequest: s.singleRequestMethods(), TLS: o.TLS, RequestTime: requestTime,
 		MaxHeaders: maxHeaders, MaxStreams: maxStreams, HandshakeTime: handshakeTime,
-		MaxAge: o.MaxConnectionAge, Grace: connectionAgeGrace, MinPing: minPing,
+		MaxAge: o.MaxConnectionAge, Grace: connectionAgeGrace, MinPing: minPing, Conns: o.Conns,
 	})
 	return s
 }

@@ -74,6 +74,7 @@ type conn struct {
 	initial  int64     // of a new stream
 	blocked  []*stream // the oldest first
 	buffered int       // bytes of requests that did not come in one piece
+	wasUsed  bool      // a call ended since TakeUsed
 	out      outBuffer
 	freeOut  []byte
 	timed    time.Time // when the write deadline was set

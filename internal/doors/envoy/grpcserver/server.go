@@ -6,16 +6,17 @@ package grpcserver
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
 
+	"github.com/stint-dev/stint/internal/connlimit"
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
@@ -60,6 +61,8 @@ type Options struct {
 	// RequestTime is how long a request may take to come that must be whole; it may be twice
 	// as long until it is noticed.
 	RequestTime time.Duration
+	// Conns are the open connections, which it bounds; nil means any number.
+	Conns *connlimit.Set
 }
 
 // Server serves connections. It is safe for concurrent use.
@@ -73,6 +76,8 @@ type Server struct {
 	conns     map[*conn]struct{}
 	listeners []net.Listener
 	stopped   bool
+
+	buffered atomic.Int64 // the sum of conn.buffered
 }
 
 // workers are the goroutines that wait for work. What comes beyond them has a goroutine of
@@ -84,6 +89,9 @@ func New(o Options) *Server {
 	if o.TLS != nil {
 		o.TLS = o.TLS.Clone()
 		o.TLS.NextProtos = []string{http2.NextProtoTLS}
+	}
+	if o.Conns == nil {
+		o.Conns = connlimit.NewSet(0)
 	}
 	s := &Server{o: o, work: make(chan func()), done: make(chan struct{}), conns: map[*conn]struct{}{}}
 	s.empty.L = &s.mu
@@ -104,34 +112,17 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 	s.listeners = append(s.listeners, l)
 	s.mu.Unlock()
-	pause := time.Duration(0)
 	for {
 		c, err := l.Accept()
-		if err == nil {
-			pause = 0
-			go supervise.Do("grpc connection", func() { s.serveConn(c) })
-			continue
-		}
-		if s.isStopped() {
+		if err != nil && s.isStopped() {
 			return nil
 		}
-		if timeout, is := errors.AsType[net.Error](err); !is || !timeout.Temporary() { //nolint:staticcheck // too many open files, for one
+		if err != nil {
 			return err
 		}
-		pause = min(max(2*pause, minPause), maxPause)
-		select {
-		case <-time.After(pause):
-		case <-s.done:
-			return nil
-		}
+		go supervise.Do("grpc connection", func() { s.serveConn(c) })
 	}
 }
-
-// How long Serve waits after a connection could not be accepted.
-const (
-	minPause = 5 * time.Millisecond
-	maxPause = time.Second
-)
 
 func (s *Server) isStopped() bool {
 	s.mu.Lock()
@@ -199,17 +190,23 @@ func (s *Server) closeAll() {
 	}
 }
 
-// add notes a connection, false after Stop.
+// add notes a connection, false after Stop and where there are too many.
 func (s *Server) add(c *conn) bool {
+	if !s.o.Conns.Add(heldConn{c}) {
+		return false
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.stopped {
-		s.conns[c] = struct{}{}
+	if s.stopped {
+		s.o.Conns.Remove(heldConn{c})
+		return false
 	}
-	return !s.stopped
+	s.conns[c] = struct{}{}
+	return true
 }
 
 func (s *Server) remove(c *conn) {
+	s.o.Conns.Remove(heldConn{c})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if delete(s.conns, c); len(s.conns) == 0 {

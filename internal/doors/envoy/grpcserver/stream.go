@@ -13,10 +13,12 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Bounds of the requests of a connection that do not come in one piece.
+// Bounds of the requests that do not come in one piece.
 const (
 	maxBody     = 512 << 10 // bytes of one
-	maxBuffered = 16 << 20  // bytes of all
+	maxBuffered = 16 << 20  // bytes of all of a connection
+	// maxOfServer bounds the bytes of all connections.
+	maxOfServer = 64 << 20
 )
 
 // stream is one call. The connection's mu guards it, but for what only the one that answers
@@ -160,7 +162,8 @@ func (s *stream) takeData(f *http2.DataFrame, size int) error {
 	s.owed += size - len(data)
 	s.kept += len(data)
 	c.buffered += len(data)
-	if s.kept > maxBody || c.buffered > maxBuffered {
+	ofServer := c.server.buffered.Add(int64(len(data)))
+	if s.kept > maxBody || c.buffered > maxBuffered || ofServer > maxOfServer {
 		mistake.Code = http2.ErrCodeEnhanceYourCalm
 		return mistake
 	}
@@ -284,6 +287,8 @@ func (s *stream) end(why error) {
 func (s *stream) forget() {
 	delete(s.conn.streams, s.id)
 	s.conn.buffered -= s.kept
+	s.conn.server.buffered.Add(-int64(s.kept))
+	s.conn.wasUsed = s.conn.wasUsed || s.requested
 	if s.isBlocked {
 		s.unblock()
 	}

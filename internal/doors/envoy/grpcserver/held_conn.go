@@ -1,0 +1,33 @@
+package grpcserver
+
+import "github.com/stint-dev/stint/internal/connlimit"
+
+// heldConn is a connection as connlimit sees it.
+type heldConn struct{ *conn }
+
+// Activity implements connlimit.Conn.
+func (h heldConn) Activity() connlimit.Activity {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.streams) == 0 {
+		return connlimit.Idle
+	}
+	for _, s := range h.streams {
+		if s.busy {
+			return connlimit.Answered
+		}
+	}
+	return connlimit.Sends
+}
+
+// TakeUsed implements connlimit.Conn.
+func (h heldConn) TakeUsed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	used := h.wasUsed
+	h.wasUsed = false
+	return used
+}
+
+// Cut implements connlimit.Conn.
+func (h heldConn) Cut() { _ = h.raw.Close() } // the goroutines that read or write end

@@ -1,0 +1,217 @@
+package httpserver
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/stint-dev/stint/internal/connlimit"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// serveChecks serves a route that reads its body, and one that answers on the fast path.
+func serveChecks(t *testing.T, conns *connlimit.Set) (checks *listener, dial func() net.Conn) {
+	t.Helper()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Options{}, []Route{
+		{Listener: Checks, Method: "POST", Path: "/v1/check", Access: identity.Check, Door: "check", Fast: answerFast, Handler: func(c *Call) error { return c.SendString("plain") }},
+		{Listener: Checks, Method: "POST", Path: "/read", Access: identity.Check, Handler: func(c *Call) error {
+			body, err := c.ReadBody(MaxBatchBody)
+			if err != nil {
+				return err
+			}
+			return c.SendString(fmt.Sprint(len(body)))
+		}},
+	})
+	checks = FramingListener(inner, conns).(*listener)
+	served := make(chan error, 1)
+	go func() { served <- s.CheckApp().Listener(s.CheckListener(checks)) }()
+	t.Cleanup(func() {
+		_ = s.CheckApp().ShutdownWithTimeout(time.Second)
+		<-served
+	})
+	return checks, func() net.Conn {
+		t.Helper()
+		c, err := net.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+}
+
+// answerOn sends a request on a connection and returns the answer's status and body.
+func answerOn(t *testing.T, c net.Conn, request string) (status int, body string) {
+	t.Helper()
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
+	}
+	var answer fasthttp.Response
+	if err := answer.Read(bufio.NewReader(c)); err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode(), string(answer.Body())
+}
+
+func bodyOf(path string, size int) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, size)
+}
+
+func heap() int64 {
+	runtime.GC()
+	var now runtime.MemStats
+	runtime.ReadMemStats(&now)
+	return int64(now.HeapAlloc) //nolint:gosec // no heap is so large
+}
+
+func TestAnAnnouncedBodyTakesNoMemoryBeforeItComes(t *testing.T) {
+	checks, dial := serveChecks(t, nil)
+	for _, path := range []string{"/nothing", "/read"} {
+		for what, sent := range map[string]int{"nothing": 0, "the beginning": 9 << 10} {
+			t.Run(path+" with "+what, func(t *testing.T) {
+				const clients = 50
+				answerOn(t, dial(), bodyOf("/v1/check", 2)+"{}")
+				before := heap()
+				for range clients {
+					if _, err := io.WriteString(dial(), bodyOf(path, MaxBatchBody)+strings.Repeat(" ", sent)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for reading := 0; reading < clients; time.Sleep(time.Millisecond) {
+					reading = 0
+					for _, c := range checks.open() {
+						if c.Activity() == connlimit.Sends {
+							reading++
+						}
+					}
+				}
+				if each := (heap() - before) / clients; each > 128<<10 {
+					t.Errorf("each of %d requests takes %d bytes", clients, each)
+				}
+				for _, c := range checks.open() {
+					c.Cut()
+				}
+			})
+		}
+	}
+}
+
+func TestLargeBodiesShareABudget(t *testing.T) {
+	checks, dial := serveChecks(t, nil)
+	size := 1 << 20
+	request := bodyOf("/read", size) + strings.Repeat(" ", size)
+	for range 3 { // what a request held is there for the next
+		if status, body := answerOn(t, dial(), request); status != 200 || body != fmt.Sprint(size) {
+			t.Fatalf("got %d %s", status, body)
+		}
+	}
+	if held := checks.bodies.held.Load(); held != 0 {
+		t.Errorf("%d bytes are held by nobody", held)
+	}
+	if !checks.bodies.take(maxBodies) {
+		t.Fatal("the budget is not free")
+	}
+	if status, body := answerOn(t, dial(), request); status != 503 || !strings.Contains(body, "Too many large requests") {
+		t.Errorf("got %d %s", status, body)
+	}
+	small := bodyOf("/read", smallBody) + strings.Repeat(" ", smallBody)
+	if status, body := answerOn(t, dial(), small); status != 200 {
+		t.Errorf("a small body: got %d %s", status, body)
+	}
+	chunked := "POST /read HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat(fmt.Sprintf("%x\r\n%s\r\n", 1000, strings.Repeat(" ", 1000)), 100) + "0\r\n\r\n"
+	if status, body := answerOn(t, dial(), chunked); status != 503 {
+		t.Errorf("a chunked one: got %d %s", status, body)
+	}
+	checks.bodies.held.Store(0)
+	if status, body := answerOn(t, dial(), chunked); status != 200 || body != "100000" {
+		t.Errorf("a chunked one: got %d %s", status, body)
+	}
+}
+
+// TestAFullListenerClosesIdleConnections has a regular client, whose connection is used
+// between any two of others that are used once.
+func TestAFullListenerClosesIdleConnections(t *testing.T) {
+	for name, request := range map[string]string{
+		"on the fast path": bodyOf("/v1/check", 2) + "{}",
+		"plain":            bodyOf("/read", 2) + "{}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			const most = 8
+			checks, dial := serveChecks(t, connlimit.NewSet(most))
+			regular := dial()
+			var others []net.Conn
+			for range 2 * most {
+				answerOn(t, regular, request)
+				fresh := dial()
+				if status, _ := answerOn(t, fresh, request); status != 200 {
+					t.Fatalf("a new one is answered %d", status)
+				}
+				others = append(others, fresh)
+				for _, c := range checks.open() {
+					for c.Activity() != connlimit.Idle {
+						time.Sleep(time.Millisecond)
+					}
+					if c.RemoteAddr().String() != regular.LocalAddr().String() {
+						c.TakeUsed() // it was used before and not since
+					}
+				}
+			}
+			if got := checks.conns.Stats(); got != (connlimit.Stats{Open: most, Max: most, Cut: most + 1}) {
+				t.Errorf("got %+v", got)
+			}
+			open := map[string]bool{}
+			for _, c := range checks.open() {
+				open[c.RemoteAddr().String()] = true
+			}
+			for _, c := range others {
+				if open[c.LocalAddr().String()] {
+					continue
+				}
+				if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+					t.Errorf("a connection that is not open any more says %v", err)
+				}
+			}
+			answerOn(t, regular, request)
+		})
+	}
+}
+
+// TestAConnectionIsNotClosedWhileItIsAnswered fills a listener with requests that are being
+// answered.
+func TestAConnectionIsNotClosedWhileItIsAnswered(t *testing.T) {
+	checks, dial := serveChecks(t, connlimit.NewSet(2))
+	var here []*conn
+	for range 2 {
+		answerOn(t, dial(), bodyOf("/v1/check", 2)+"{}")
+	}
+	for _, c := range checks.open() {
+		for !c.fast.state.CompareAndSwap(connWaits, connAnswers) {
+			time.Sleep(time.Millisecond)
+		}
+		here = append(here, c)
+	}
+	if _, err := dial().Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("a connection for which there is no room says %v", err)
+	}
+	for _, c := range here {
+		c.fast.state.Store(connWaits)
+	}
+	if status, _ := answerOn(t, dial(), bodyOf("/v1/check", 2)+"{}"); status != 200 {
+		t.Errorf("got %d", status)
+	}
+}
