@@ -26,6 +26,7 @@ const (
 	logCodes
 	logCodeAccounts
 	logKnownCodes
+	logNetworks
 )
 
 func stack(texts ...string) rules.Stack {
@@ -40,6 +41,7 @@ func stack(texts ...string) rules.Stack {
 var (
 	tokenStack   = stack("20/m", "200/h") // bad tokens from one address
 	addressStack = stack("20/m", "100/h") // logins from one address as anybody
+	networkStack = stack("60/m", "600/h") // logins from one IPv6 /48 as anybody: who has one has 65,536 addresses for addressStack
 	pairStack    = stack("5/m", "30/h")   // logins as one account from one address
 	accountStack = stack("30/m", "300/h") // logins as one account from anywhere
 	knownStack   = stack("10/m")          // logins as one account from where it has logged in before
@@ -132,6 +134,9 @@ func (t *Throttle) limits(from netip.Addr, account string) []limit {
 		t.bucketed(logAddresses, addressStack, string(address)),
 		t.bucketed(logPairs, pairStack, string(address), account),
 	}
+	if network, err := from.Unmap().Prefix(48); err == nil && from.Unmap().Is6() {
+		all = append(all, t.bucketed(logNetworks, networkStack, network.String()))
+	}
 	if !from.IsLoopback() {
 		all = append(all, t.bucketed(logAccounts, accountStack, account))
 	}
@@ -146,6 +151,12 @@ func (t *Throttle) knownAddress(from netip.Addr, account string) (identity.Known
 		}
 	}
 	return "", false
+}
+
+// IsKnown reports whether an account has logged in from an address before.
+func (t *Throttle) IsKnown(from netip.Addr, account string) bool {
+	_, known := t.knownAddress(from, account)
+	return known
 }
 
 // codeLimits returns what a code has to pass beside limits.
@@ -216,7 +227,7 @@ func (t *Throttle) count(ctx context.Context, limits []limit) time.Duration {
 func (t *Throttle) LoginsLeft(ctx context.Context, from netip.Addr, account string) int {
 	least := accountStack.LargestLimit()
 	for _, l := range t.limits(from, account) {
-		if l.policy == logAccounts {
+		if l.policy == logAccounts || l.policy == logNetworks {
 			continue
 		}
 		request := l.request()

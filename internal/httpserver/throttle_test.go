@@ -120,6 +120,29 @@ func TestAnIPv6GuesserIsCountedByItsNetwork(t *testing.T) {
 	}
 }
 
+func TestAnIPv6GuesserWithManyNetworksIsLimitedByTheLargerOne(t *testing.T) {
+	l, ctx := newLimiter(), t.Context()
+	of := func(network, subnet byte) netip.Addr {
+		return netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 0, network, 0, subnet, 15: 1})
+	}
+	l.knows("ada", of(1, 200))
+	refused := 0
+	for i := range byte(100) {
+		if l.Login(ctx, of(1, i), "user"+strconv.Itoa(int(i))) > 0 {
+			refused++
+		}
+	}
+	if refused != 40 {
+		t.Errorf("%d of 100 logins from one /48 have to wait, want 40", refused)
+	}
+	if wait := l.Login(ctx, of(1, 200), "ada"); wait != 0 || !l.IsKnown(of(1, 200), "ada") {
+		t.Errorf("who has logged in from there before has to wait %v", wait)
+	}
+	if wait := l.Login(ctx, of(2, 1), "bob"); wait != 0 || l.IsKnown(of(2, 1), "bob") {
+		t.Errorf("another /48 has to wait %v", wait)
+	}
+}
+
 func TestEachAttemptToLogInLeavesOneFewerUntilAWaitIsDue(t *testing.T) {
 	l, ctx := newLimiter(), t.Context()
 	for want := 5; want > 0; want-- {

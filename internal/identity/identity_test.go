@@ -1,6 +1,8 @@
 package identity
 
 import (
+	"context"
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -26,6 +28,27 @@ func TestAPasswordVerifiesOnlyAgainstItsOwnHash(t *testing.T) {
 		if VerifyPassword(try.phc, try.password) {
 			t.Errorf("%s was accepted", name)
 		}
+	}
+}
+
+// TestStrangersWaitForEachOtherAndNobodyForThem has a flood of strangers' passwords.
+func TestStrangersWaitForEachOtherAndNobodyForThem(t *testing.T) {
+	phc := HashPassword("correct horse battery")
+	if matches, err := VerifyStrangersPassword(t.Context(), phc, "correct horse battery"); !matches || err != nil {
+		t.Errorf("alone: %v, %v", matches, err)
+	}
+	strangers <- struct{}{} // one that takes for ever
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if matches, err := VerifyStrangersPassword(ctx, phc, "correct horse battery"); matches || !errors.Is(err, context.Canceled) {
+		t.Errorf("behind another: %v, %v", matches, err)
+	}
+	if !VerifyPassword(phc, "correct horse battery") {
+		t.Error("who is known was refused")
+	}
+	<-strangers
+	if cap(strangers) >= cap(hashing) {
+		t.Error("strangers leave no place")
 	}
 }
 

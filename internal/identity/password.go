@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
@@ -35,6 +36,10 @@ const (
 // hashing bounds how many passwords are hashed at once, so that a flood of
 // logins costs neither all memory nor all processors.
 var hashing = make(chan struct{}, 2)
+
+// strangers bounds how many of them are those of strangers, so that a flood of logins leaves
+// a place to those who are known.
+var strangers = make(chan struct{}, 1)
 
 // CheckPassword returns an error that says what would be right unless the
 // password may be used.
@@ -81,6 +86,19 @@ func VerifyPassword(phc, password string) bool {
 	}
 	got := argonKey(password, salt, p, uint32(len(want)))
 	return subtle.ConstantTimeCompare(got, want) == 1 && exists
+}
+
+// VerifyStrangersPassword is VerifyPassword for somebody who has not logged in from where the
+// attempt comes. Strangers wait for each other, and not longer than ctx, whose error is
+// returned if the password was not compared.
+func VerifyStrangersPassword(ctx context.Context, phc, password string) (matches bool, err error) {
+	select {
+	case strangers <- struct{}{}:
+		defer func() { <-strangers }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	return VerifyPassword(phc, password), nil
 }
 
 func argonKey(password string, salt []byte, p argonParams, size uint32) []byte {

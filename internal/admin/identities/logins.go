@@ -43,6 +43,8 @@ type LoginThrottle interface {
 	Login(ctx context.Context, from netip.Addr, account string) time.Duration
 	// Code is Login for a code of the app, whose limits are lower beside those of Login.
 	Code(ctx context.Context, from netip.Addr, account string) time.Duration
+	// IsKnown reports whether the account has logged in from there before.
+	IsKnown(from netip.Addr, account string) bool
 	// LoginsLeft returns how many more attempts are let through. It counts nothing.
 	LoginsLeft(ctx context.Context, from netip.Addr, account string) int
 	// LoggedIn forgets the attempts before a successful one.
@@ -106,7 +108,11 @@ func (l *Logins) logIn(ctx context.Context, r LogIn) (in LoggedIn, err error) {
 	if user != nil {
 		phc = user.PasswordHash
 	}
-	if !identity.VerifyPassword(phc, r.Password) || !user.Disabled.IsZero() {
+	matches, err := l.verify(ctx, r, phc)
+	if err != nil {
+		return in, l.throttled(r.Address, strangersWait)
+	}
+	if !matches || !user.Disabled.IsZero() {
 		if l.Failed != nil {
 			l.Failed.Wrong(user, r.Address, l.Now())
 		}
@@ -126,6 +132,21 @@ func (l *Logins) logIn(ctx context.Context, r LogIn) (in LoggedIn, err error) {
 	}
 	l.Throttle.LoggedIn(ctx, r.Address, r.Name)
 	return in, nil
+}
+
+// strangersWait is how long a password waits for others to be compared, where nobody knows
+// the address.
+const strangersWait = 5 * time.Second
+
+// verify compares the password. The error says that so many strangers try theirs that it was
+// not compared.
+func (l *Logins) verify(ctx context.Context, r LogIn, phc string) (matches bool, err error) {
+	if l.Throttle.IsKnown(r.Address, r.Name) {
+		return identity.VerifyPassword(phc, r.Password), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, strangersWait)
+	defer cancel()
+	return identity.VerifyStrangersPassword(ctx, phc, r.Password)
 }
 
 func (l *Logins) throttled(from netip.Addr, wait time.Duration) error {
