@@ -103,10 +103,10 @@ func TestAChannelIsSetUpTriedAndSilencedOnThePage(t *testing.T) {
 
 	operator, viewer := n.as(t, "olu"), n.as(t, "vic")
 	operator.post("/notifications/channels", fields).is(http.StatusForbidden)
-	// With one channel, its silence is one of everything.
+	// With one channel, its silence hides all alarms.
 	desk := maps.Clone(fields)
-	desk["name"] = []string{"desk"}
-	operator.post("/notifications/silences", url.Values{"channel": {"phone"}, "for": {"1h"}, "reason": {"quiet"}}).is(http.StatusForbidden).holds("nothing that would still be sent")
+	desk["name"], desk["kinds"] = []string{"desk"}, []string{"outage", "proposal"}
+	operator.post("/notifications/silences", url.Values{"channel": {"phone"}, "for": {"1h"}, "reason": {"quiet"}}).is(http.StatusForbidden).holds("leave no alarm of an attack that is still sent")
 	admin.post("/notifications/channels", desk).is(http.StatusSeeOther)
 	operator.post("/notifications/silences", url.Values{"channel": {"phone"}, "for": {"1h"}}).is(http.StatusUnprocessableEntity).holds("say why")
 	operator.post("/notifications/silences", url.Values{"channel": {"phone"}, "for": {"1h"}, "reason": {"the <rack> moves"}}).is(http.StatusSeeOther)

@@ -2,6 +2,7 @@ package operations
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -37,8 +38,8 @@ func (n *Notifications) ActiveSilences() []Silence {
 }
 
 // AddSilence silences notifications until a time. What happens in between is listed as
-// silenced and never sent. That nothing at all is sent any more, only an admin decides:
-// operators could hide an attack from everybody else.
+// silenced and never sent. Only an admin silences everything, or all alarms of an attack or
+// of a fault: operators could hide it from everybody else.
 func (n *Notifications) AddSilence(ctx context.Context, by admin.Caller, add AddSilence) (Silence, error) {
 	s := notify.Silence{Channel: add.Channel, Kind: notify.Kind(add.Kind), Reason: strings.TrimSpace(add.Reason)}
 	if s.Kind != "" && !slices.Contains(notify.Kinds(), s.Kind) {
@@ -73,29 +74,53 @@ func (n *Notifications) AddSilence(ctx context.Context, by admin.Caller, add Add
 		if s.CoversEverything() {
 			return &fault.Error{Code: fault.Forbidden, Field: "kind", Message: "choose one kind or one channel; only an admin silences everything"}
 		}
-		if leavesNothing(channels, append(active, s), now) {
-			return &fault.Error{Code: fault.Forbidden, Field: "kind", Message: "leaves nothing that would still be sent; only an admin silences everything"}
+		if lost := lostAlarms(channels, active, s, now); lost != nil {
+			return &fault.Error{Code: fault.Forbidden, Field: "kind", Message: fmt.Sprintf(
+				"would leave no alarm of %s that is still sent (%s); only an admin silences all of these", lost.about, join(lost.kinds))}
 		}
 		return nil
 	})
 }
 
-// leavesNothing reports whether silences keep everything from being sent that the enabled
-// channels send.
-func leavesNothing(channels []Channel, silences []notify.Silence, now time.Time) bool {
-	sends := false
+// alarm is a group of kinds of notification about one thing.
+type alarm struct {
+	about string
+	kinds []notify.Kind
+}
+
+// alarms are what operators cannot silence as a whole. Every kind is in one of them but those
+// that report that all is well, or what has passed.
+var alarms = []alarm{
+	{"an attack", []notify.Kind{notify.AutomaticBlock, notify.Proposal, notify.EscalationPaused}},
+	{"a fault", []notify.Kind{notify.Outage, notify.RedisEviction, notify.JobFailed}},
+}
+
+// lostAlarms returns an alarm of which nothing would be sent any more at some time before more
+// ends, though something is sent then without it; nil for none. Other silences may end earlier:
+// what is silent now by one of them would not become audible again.
+func lostAlarms(channels []Channel, active []notify.Silence, more notify.Silence, now time.Time) *alarm {
+	with := append(slices.Clone(active), more)
+	for i := range alarms {
+		lost := func(at time.Time) bool {
+			return !alarms[i].isSent(channels, with, at) && alarms[i].isSent(channels, active, at)
+		}
+		if lost(now) || slices.ContainsFunc(active, func(s notify.Silence) bool { return s.Until.Before(more.Until) && lost(s.Until) }) {
+			return &alarms[i]
+		}
+	}
+	return nil
+}
+
+// isSent reports whether an enabled channel sends any of the kinds in spite of silences.
+func (a *alarm) isSent(channels []Channel, silences []notify.Silence, at time.Time) bool {
 	for _, c := range channels {
-		for _, k := range notify.Kinds() {
-			if c.Disabled || !c.Takes(k) {
-				continue
-			}
-			sends = true
-			if !slices.ContainsFunc(silences, func(s notify.Silence) bool { return s.Silences(c.Name, k, now) }) {
-				return false
+		for _, k := range a.kinds {
+			if !c.Disabled && c.Takes(k) && !slices.ContainsFunc(silences, func(s notify.Silence) bool { return s.Silences(c.Name, k, at) }) {
+				return true
 			}
 		}
 	}
-	return sends
+	return false
 }
 
 // AccessToEndSilence returns the access that ending a silence needs: one of everything is an

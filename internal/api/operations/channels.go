@@ -51,7 +51,7 @@ var (
 	}
 	opListSilences = &openapi.Operation{ID: "listSilences", Tag: "notifications", Summary: "List the silences that apply now.", Answers: routes.OK("The silences.", wire.Page[wire.Silence]{})}
 	opAddSilence   = &openapi.Operation{
-		ID: "addSilence", Tag: "notifications", Summary: "Silence notifications until a time; what happens in between is never sent. Silencing everything needs the access admin.", Body: wire.SilenceRequest{},
+		ID: "addSilence", Tag: "notifications", Summary: "Silence notifications until a time; what happens in between is never sent. Silencing everything, or the last alarm of attacks or of faults that is still sent, needs the access admin.", Body: wire.SilenceRequest{},
 		Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "The silence.", Body: wire.Silence{}}},
 	}
 	opEndSilence = &openapi.Operation{
