@@ -2,10 +2,13 @@ package admin
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 const (
@@ -40,13 +43,13 @@ func (d *Detection) attackSource(ctx context.Context, since, now time.Time) (*of
 	if err != nil {
 		return nil, err
 	}
-	source := offences.FindAttackSource(ranking.Rows, ranking.Offences+ranking.Other)
+	source := offences.FindAttackSource(ranking.Rows, ranking.Offences+ranking.Other, isFurtherKey(d.View.Selector().Policies()))
 	if source == nil {
 		return nil, nil
 	}
 	within := make([]string, 0, detailedKeys)
 	for _, row := range ranking.Rows {
-		if k, err := offences.ParseKey(row.Key); err == nil && source.Pattern.Matches(k) && len(within) < detailedKeys {
+		if k, err := offences.ParseKey(row.Key); err == nil && (row.Key == source.Key || source.Pattern.Matches(k)) && len(within) < detailedKeys {
 			within = append(within, row.Key)
 		}
 	}
@@ -63,4 +66,14 @@ func (d *Detection) attackSource(ctx context.Context, since, now time.Time) (*of
 		source.IsExempt = source.IsExempt || e.Pattern.Covers(source.Pattern)
 	}
 	return source, nil
+}
+
+// isFurtherKey returns whether one of policies, also one that is off by now, counts a key
+// besides the keys of requests.
+func isFurtherKey(policies []*rules.Policy) func(keys.Key) bool {
+	return func(k keys.Key) bool {
+		return slices.ContainsFunc(policies, func(p *rules.Policy) bool {
+			return slices.ContainsFunc(p.Also, func(one rules.Derived) bool { return one.Makes(k) })
+		})
+	}
 }

@@ -170,14 +170,6 @@ func timeLeft(d time.Duration) string {
 	return format.Duration(d)
 }
 
-// keyOfPattern returns the key that a pattern of one key selects.
-func keyOfPattern(p keys.Pattern) string {
-	if p.Kind() == keys.Exact {
-		return p.Literal()
-	}
-	return p.String()
-}
-
 var offenderParams = []string{
 	"search", "min_offences", "pattern", "rule", "not_rule", "policy", "source", "shadow", "state", "sort", "columns", "cursor", "at", "done", "ids",
 }

@@ -287,8 +287,8 @@ func (p *overviewPage) SourceRatio() string { return format.WholePercent(p.Attac
 // within its range.
 func (p *overviewPage) SourceLink() string {
 	from := p.Attack.Source
-	if from.Keys == 0 {
-		return p.KeyLink(keyOfPattern(from.Pattern))
+	if from.Key != "" {
+		return p.KeyLink(from.Key)
 	}
 	return p.Link("/offenders", "pattern", from.Pattern.String())
 }

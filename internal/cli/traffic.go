@@ -80,7 +80,8 @@ func newAttack(con *console.Console) *cobra.Command {
 		Long: `Compare the requests refused per second now with the baseline, which is the median of the
 hours of the last day. Three times the baseline, and at least half a request per second
 more, is an attack. The source is the range with at least half of the offences since it
-began, or the key with at least a third of them.`,
+began, or the key with at least a third of them; of the further keys of policies only
+a network, since others may be what is attacked.`,
 		Example: "admin attack\nadmin attack -o json",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {

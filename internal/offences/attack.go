@@ -3,9 +3,11 @@ package offences
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 // What DetectAttack and FindAttackSource need.
@@ -57,6 +59,7 @@ func (a *Attack) IsActive() bool { return !a.Since.IsZero() }
 // AttackSource is the range or key that has most of the offences of an attack.
 type AttackSource struct {
 	Pattern keys.Pattern
+	Key     string  // the source, "" where that is a range; Pattern is its network where it is net:NETWORK
 	Ratio   float64 // of all offences since the attack began, 0 to 1
 	Keys    int     // that offended within the range; 0 where the source is one key
 	// Policy and Rule limit most of its requests; 0 and "" where all are blocked.
@@ -130,9 +133,11 @@ func (a *Attack) start(minutes []Interval) time.Time {
 
 // FindAttackSource returns the range or key that has most of the offences since
 // an attack began, nil for none. rows are the keys with the most offences, the
-// first has the most; total is the offences of all keys.
-func FindAttackSource(rows []Ranked, total int64) *AttackSource {
-	if total == 0 || len(rows) == 0 {
+// first has the most; total is the offences of all keys. Keys that isFurther selects
+// are not those of clients but what policies count besides: of these a network is a
+// source, and a value is not, since it may name who is attacked.
+func FindAttackSource(rows []Ranked, total int64, isFurther func(keys.Key) bool) *AttackSource {
+	if total == 0 {
 		return nil
 	}
 	type group struct {
@@ -140,16 +145,37 @@ func FindAttackSource(rows []Ranked, total int64) *AttackSource {
 		keys int
 	}
 	groups := map[netip.Prefix]*group{}
+	var first *AttackSource
+	hasEnough := false
 	for _, row := range rows {
-		network, is := neighbourhood(row.Key)
-		if !is {
+		k, err := ParseKey(row.Key)
+		if err != nil {
 			continue
 		}
-		if groups[network] == nil {
-			groups[network] = &group{}
+		pattern := keys.PatternOf(k)
+		network, isNetwork := k.Network()
+		further := isFurther(k)
+		if further {
+			if network, isNetwork = countedNetwork(k); !isNetwork {
+				continue
+			}
+			pattern = keys.NetworkPattern(network)
 		}
-		groups[network].sum += row.Offences
-		groups[network].keys++
+		if first == nil {
+			first = &AttackSource{Pattern: pattern, Key: row.Key, Ratio: float64(row.Offences) / float64(total)}
+			hasEnough = 3*row.Offences >= total
+		}
+		around, is := neighbourhood(network)
+		if !isNetwork || !is {
+			continue
+		}
+		if groups[around] == nil {
+			groups[around] = &group{}
+		}
+		groups[around].sum += row.Offences
+		if !further {
+			groups[around].keys++
+		}
 	}
 	var best *AttackSource
 	var bestSum int64
@@ -159,27 +185,25 @@ func FindAttackSource(rows []Ranked, total int64) *AttackSource {
 			bestSum = g.sum
 		}
 	}
-	if best != nil || 3*rows[0].Offences < total {
-		return best
+	if best == nil && hasEnough {
+		return first
 	}
-	k, err := ParseKey(rows[0].Key)
-	if err != nil {
-		return nil
-	}
-	return &AttackSource{Pattern: keys.PatternOf(k), Ratio: float64(rows[0].Offences) / float64(total)}
+	return best
 }
 
-// neighbourhood returns the /24 or /48 around an address, false for other keys
-// and for wider networks.
-func neighbourhood(key string) (netip.Prefix, bool) {
-	k, err := ParseKey(key)
-	if err != nil {
+// countedNetwork returns the network of a further key, false where that is a value.
+func countedNetwork(k keys.Key) (netip.Prefix, bool) {
+	text, is := strings.CutPrefix(k.String(), rules.Network+":")
+	if !is {
 		return netip.Prefix{}, false
 	}
-	network, is := k.Network()
-	if !is {
-		return network, false
-	}
+	network, err := netip.ParsePrefix(text)
+	return network, err == nil
+}
+
+// neighbourhood returns the /24 or /48 around an address or network, false for wider
+// networks and for none.
+func neighbourhood(network netip.Prefix) (netip.Prefix, bool) {
 	bits := 24
 	if network.Addr().Is6() {
 		bits = 48

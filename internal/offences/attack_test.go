@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 )
 
@@ -81,9 +82,13 @@ func TestTheSourceOfAnAttackIsTheRangeOrKeyWithMostOffences(t *testing.T) {
 		"an IPv6 range is a /48":       {spread("ip:2001:db8:7:%d::/64", 4, 10), 40, "ip:2001:db8:7::/48", 4, 1},
 		"many ranges, none with half":  {append(append(spread("ip:203.0.113.%d", 4, 10), spread("ip:198.51.100.%d", 4, 10)...), spread("ip:192.0.2.%d", 4, 10)...), 120, "", 0, 0},
 		"a range before a heavier key": {append(spread("token:a%d", 1, 50), spread("ip:203.0.113.%d", 5, 12)...), 110, "ip:203.0.113.0/24", 5, 60.0 / 110},
+		"an account is attacked":       {append(spread("account:a%d", 1, 100), spread("ip:203.0.113.%d", 1, 20)...), 120, "", 0, 0},
+		"who attacks an account":       {append(spread("account:a%d", 1, 70), spread("ip:203.0.113.%d", 1, 50)...), 120, "ip:203.0.113.1", 0, 50.0 / 120},
+		"a network that is counted":    {append(spread("net:203.0.%d.0/24", 1, 100), spread("ip:203.0.1.%d", 2, 10)...), 120, "ip:203.0.1.0/24", 0, 100.0 / 120},
+		"a network and its addresses":  {append(spread("net:203.0.%d.0/24", 1, 60), spread("ip:203.0.1.%d", 6, 10)...), 120, "ip:203.0.1.0/24", 6, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := offences.FindAttackSource(c.rows, c.total)
+			s := offences.FindAttackSource(c.rows, c.total, func(k keys.Key) bool { return k.Kind() == "account" || k.Kind() == "net" })
 			switch {
 			case s == nil && c.pattern == "":
 			case s == nil || s.Pattern.String() != c.pattern || s.Keys != c.keys || s.Ratio != c.ratio:

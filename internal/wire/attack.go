@@ -11,7 +11,8 @@ type Attack struct {
 	// is null where fewer than two of them had any check.
 	Baseline *Rates `json:"baseline"`
 	// Source is the range or key with most of the offences since then; null
-	// where there is no attack, or no range with half and no key with a third.
+	// where there is no attack, or no range with half and no key with a third. Of the
+	// further keys of policies only networks are sources.
 	Source *AttackSource `json:"source"`
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -44,6 +45,43 @@ func TestOffencesWithoutAKeyCountAgainstTheSourceOfAnAttack(t *testing.T) {
 		flush("flood", offences.Offence{RefusedBy: offences.Other, Count: 100_000})
 		if a, err = service(f).Attack(t.Context()); err != nil || !a.IsActive() || a.Source != nil {
 			t.Errorf("of a flood: %+v of %+v, %v", a.Source, a, err)
+		}
+	})
+}
+
+// What a policy counts besides the key of a request may be the victim: an account whose
+// password is guessed is never offered to be blocked.
+func TestAFurtherKeyIsNoSourceOfAnAttack(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		f.Clock.Advance(50 * time.Second)
+		n := newCounting(t, f.Offences, f.Clock, "a", nil)
+		n.limited("account:alice", 1000)
+		n.limited("ip:198.51.100.7", 600)
+		n.flush()
+		attack := func() *offences.AttackSource {
+			t.Helper()
+			a, err := service(f, n.policy).Attack(t.Context())
+			if err != nil || a.Source == nil {
+				t.Fatalf("%+v, %v", a, err)
+			}
+			return a.Source
+		}
+		if s := attack(); s.Key != "account:alice" {
+			t.Errorf("without further keys: %+v", s)
+		}
+		n.policy.Also = rules.Also{{Name: "account"}}
+		if s := attack(); s.Key != "ip:198.51.100.7" || s.Pattern.String() != s.Key || s.Ratio != 0.375 {
+			t.Errorf("got %+v", s)
+		}
+		n.policy.Also = append(n.policy.Also, rules.Derived{Name: rules.Network, Bits: 24})
+		n.limited("net:203.0.113.0/24", 2000)
+		n.flush()
+		if s := attack(); s.Key != "net:203.0.113.0/24" || s.Pattern.String() != "ip:203.0.113.0/24" || s.Keys != 0 || s.Rule != "20/1m" {
+			t.Errorf("got %+v", s)
+		}
+		n.policy.Mode = rules.Off
+		if s := attack(); s.Key != "net:203.0.113.0/24" {
+			t.Errorf("once the policy is off: %+v", s)
 		}
 	})
 }
