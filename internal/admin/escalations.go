@@ -124,9 +124,14 @@ func (d *Detection) EscalationEvents(ctx context.Context, f offences.EscalationF
 	return d.Store.EscalationEvents(ctx, f)
 }
 
-// EscalationPauses returns the escalations that are paused.
+// EscalationPauses returns the escalations that are paused, of policies that still have one.
 func (d *Detection) EscalationPauses(ctx context.Context) ([]offences.EscalationPause, error) {
-	return d.Store.EscalationPauses(ctx)
+	all, err := d.Store.EscalationPauses(ctx)
+	selector := d.View.Selector()
+	return slices.DeleteFunc(all, func(p offences.EscalationPause) bool {
+		policy, found := selector.ByID(p.Policy)
+		return !found || policy.Escalation == nil
+	}), err
 }
 
 // Resume lets the paused escalation of a policy go on; NotFound where there is no

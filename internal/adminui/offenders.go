@@ -37,6 +37,7 @@ type offendersPageData struct {
 	// HasOrigins says that there are files that know where addresses come from.
 	HasOrigins bool
 	Views      []viewLink
+	Pauses     []offences.EscalationPause
 }
 
 // Last returns the number of the last row shown.
@@ -220,6 +221,9 @@ func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
 		page.Rows[i].From = h.origins.Known(page.Rows[i].Key).String()
 	}
 	page.HasOrigins = h.origins.IsOn()
+	if page.Pauses, err = h.detection.EscalationPauses(ctx); err != nil {
+		return err
+	}
 	if err := page.addViews(ctx, h.views); err != nil {
 		return err
 	}

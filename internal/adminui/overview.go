@@ -28,6 +28,7 @@ type overviewPage struct {
 	Offenders []offenderRow
 	Report    *offences.OffenderReport
 	Proposals []*proposalView
+	Pauses    []offences.EscalationPause
 	Blocks    []*blocks.Entry // new automatic ones
 	NewBlocks int
 	Rules     []refusingRule
@@ -81,7 +82,7 @@ func (h *overviewHandler) show(c *httpserver.Call) error {
 		return err
 	}
 	page.Health = h.health(ctx)
-	err = together(ctx, page, h.addTraffic, h.addTopOffenders, h.addProposals, h.addNewBlocks, h.addRules)
+	err = together(ctx, page, h.addTraffic, h.addTopOffenders, h.addProposals, h.addPauses, h.addNewBlocks, h.addRules)
 	if err != nil {
 		return err
 	}
@@ -163,6 +164,11 @@ func (h *overviewHandler) addTopOffenders(ctx context.Context, page *overviewPag
 	}
 	page.Offenders = offenderRows(h.Site, page.Report, page.Range)
 	return nil
+}
+
+func (h *overviewHandler) addPauses(ctx context.Context, page *overviewPage) (err error) {
+	page.Pauses, err = h.detection.EscalationPauses(ctx)
+	return err
 }
 
 func (h *overviewHandler) addProposals(ctx context.Context, page *overviewPage) error {

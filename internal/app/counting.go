@@ -26,7 +26,7 @@ func (a *App) buildCounting() {
 			k, err := offences.ParseKey(key)
 			return err == nil && a.catalog.Blocks().Match(k, time.Now()).Exemption != nil
 		},
-		SafetyLimit:  func() offences.SafetyLimitSettings { return a.settings.SafetyLimit },
+		SafetyLimit:  func() float64 { return a.settings.SafetyLimit },
 		OnEscalation: a.escalated,
 		Log:          a.log,
 	})

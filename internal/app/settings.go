@@ -61,7 +61,7 @@ type Settings struct {
 	Notify    NotifySettings
 	Schedules map[string]string // of jobs, by name; "off" never runs one
 
-	SafetyLimit      offences.SafetyLimitSettings
+	SafetyLimit      float64 // see offences.AllowedBlocks
 	Proposals        offences.ProposalSettings
 	Counts           offences.Retention
 	VerifiedCrawlers []crawlers.Operator // whose misses do not count
@@ -195,7 +195,7 @@ func (s *Settings) options() []option {
 		{name: "verified-crawlers", value: crawlerOperators(&s.VerifiedCrawlers), help: "operators of search engines, as google,bing, whose crawlers may ask for missing pages; each is verified by the names of its addresses in DNS"},
 		{name: "geoip-dir", value: text(&s.GeoIPDir), help: "a directory with files of the MaxMind DB format, *.mmdb of GeoLite2, DB-IP or IPinfo, that know the country and the network of addresses; see docs/GEOIP.md"},
 		{name: "reverse-dns", preset: "false", value: flag(&s.ReverseDNS), help: "true looks up the names in DNS of the addresses that people look at; checks never wait for it"},
-		{name: "escalation-safety-limit", preset: "20%", value: percentage(&s.SafetyLimit.Ratio), help: "the share of the keys seen within an hour beyond which an escalation stops and waits for a person"},
+		{name: "escalation-safety-limit", preset: "20%", value: percentage(&s.SafetyLimit), help: "the share of the keys seen within an hour beyond which an escalation stops and waits for a person; at 100% none does"},
 		{name: "proposal-min-addresses", preset: "8", value: number(&s.Proposals.MinAddresses, 2, 256), help: "how many addresses of an IPv4 /24, or /64s of an IPv6 /48, must offend before a block of the range is proposed"},
 		{name: "proposal-min-offences", preset: "2", value: number(&s.Proposals.MinOffences, 1, 1000), help: "how many offences each of these addresses must have"},
 		{name: "proposal-min-refused", preset: "20%", value: percentage(&s.Proposals.MinRefused), help: "what part of the checks of the range must have been refused before a block of it is proposed"},

@@ -27,7 +27,8 @@ func (b *Batch) Rows() int {
 // Evaluation is what a flush evaluates escalations by.
 type Evaluation struct {
 	Escalations map[int64]EscalationPolicy // by policy
-	SafetyLimit SafetyLimitSettings
+	// SafetyLimit is the part that an escalation may block; see AllowedBlocks.
+	SafetyLimit float64
 	// Exempt reports keys that never escalate, nil for none.
 	Exempt func(key string) bool
 	Now    time.Time

@@ -18,15 +18,6 @@ type Candidate struct {
 	Offences, From int64
 }
 
-// SafetyLimit is how many keys a policy may block automatically, and how many
-// it has blocked.
-type SafetyLimit struct {
-	Paused  bool  // already: only a person resumes it
-	Blocked int64 // within SafetyLimitWindow and since it was resumed
-	Allowed int64 // within SafetyLimitWindow
-	Seen    int64 // keys seen within SafetyLimitWindow, estimated
-}
-
 // EarnedBlock is an automatic block to be made.
 type EarnedBlock struct {
 	Key    string
@@ -86,8 +77,8 @@ func Escalate(l EscalationPolicy, candidates []Candidate, limit SafetyLimit, now
 	if len(reached) == 0 || limit.Paused {
 		return r
 	}
-	if wanted := limit.Blocked + int64(len(reached)); wanted > limit.Allowed {
-		r.pause(&l, limit, wanted, now)
+	if limit.New > 0 && limit.Blocked+limit.New > limit.Allowed {
+		r.pause(&l, limit, now)
 		return r
 	}
 	for _, i := range reached {
@@ -96,8 +87,9 @@ func Escalate(l EscalationPolicy, candidates []Candidate, limit SafetyLimit, now
 	return r
 }
 
-func (r *Result) pause(l *EscalationPolicy, limit SafetyLimit, wanted int64, now time.Time) {
-	detail := fmt.Sprintf("The escalation of policy %s is paused: within an hour it would block %d of about %d keys, and %d are allowed; it stays paused until an operator resumes it.",
+func (r *Result) pause(l *EscalationPolicy, limit SafetyLimit, now time.Time) {
+	wanted := limit.Blocked + limit.New
+	detail := fmt.Sprintf("The escalation of policy %s is paused: within an hour it would block %d of about %d keys, and %d are allowed, where the addresses of one IPv4 /24 or IPv6 /48 count once; it stays paused until an operator has checked its rules and resumes it.",
 		l.Name, wanted, limit.Seen, limit.Allowed)
 	r.Paused = &EscalationPause{Policy: l.Policy, Name: l.Name, At: now, WouldBlock: wanted, Allowed: limit.Allowed, Seen: limit.Seen, Detail: detail}
 	r.Events = append(r.Events, EscalationEvent{At: now, Policy: l.Policy, Name: l.Name, Kind: EscalationPaused, Detail: detail})

@@ -98,8 +98,9 @@ func TestEscalate(t *testing.T) {
 		{"after two decay periods", escalated, unlimited, candidate(10, State{Level: 3, Last: at - 125*minutes}), 2, 20 * time.Minute, []EscalationEventKind{EscalationBlocked}},
 		{"quiet since its block ended", escalated, unlimited, candidate(1, State{Level: 3, Ended: at - 61*minutes}), 2, 0, nil},
 		{"a policy that watches", watching, unlimited, candidate(10, State{}), 1, 0, []EscalationEventKind{EscalationWouldBlock}},
-		{"the last that the limit allows", escalated, SafetyLimit{Blocked: 9, Allowed: 10}, candidate(10, State{}), 1, 10 * time.Minute, []EscalationEventKind{EscalationBlocked}},
-		{"one more than the limit allows", escalated, SafetyLimit{Blocked: 10, Allowed: 10}, candidate(10, State{}), 0, 0, []EscalationEventKind{EscalationPaused}},
+		{"the last that the limit allows", escalated, SafetyLimit{Blocked: 9, New: 1, Allowed: 10}, candidate(10, State{}), 1, 10 * time.Minute, []EscalationEventKind{EscalationBlocked}},
+		{"one more than the limit allows", escalated, SafetyLimit{Blocked: 10, New: 1, Allowed: 10}, candidate(10, State{}), 0, 0, []EscalationEventKind{EscalationPaused}},
+		{"of a network that is counted", escalated, SafetyLimit{Blocked: 12, Allowed: 10}, candidate(10, State{}), 1, 10 * time.Minute, []EscalationEventKind{EscalationBlocked}},
 		{"paused", escalated, SafetyLimit{Paused: true, Allowed: 10}, candidate(10, State{}), 0, 0, nil},
 	} {
 		r := Escalate(c.escalation, []Candidate{c.given}, c.limit, now)
@@ -133,7 +134,7 @@ func TestEscalateKeepsItsPromisesForAnyFlush(t *testing.T) {
 			Threshold: rapid.IntRange(1, 20).Draw(t, "threshold"), Window: time.Duration(rapid.IntRange(1, 60).Draw(t, "window")) * time.Minute,
 			Duration: block, MaxDuration: block * time.Duration(rapid.IntRange(1, 100).Draw(t, "cap")), Factor: rapid.Float64Range(1, 10).Draw(t, "factor"),
 			DecayAfter: time.Duration(rapid.IntRange(1, 10_000).Draw(t, "decay")) * time.Second}}
-		limit := SafetyLimit{Paused: rapid.Bool().Draw(t, "paused"), Blocked: rapid.Int64Range(0, 30).Draw(t, "blocked"), Allowed: rapid.Int64Range(0, 60).Draw(t, "allowed")}
+		limit := SafetyLimit{Paused: rapid.Bool().Draw(t, "paused"), Blocked: rapid.Int64Range(0, 30).Draw(t, "blocked"), New: rapid.Int64Range(0, 30).Draw(t, "new"), Allowed: rapid.Int64Range(0, 60).Draw(t, "allowed")}
 		given := make([]Candidate, rapid.IntRange(0, 30).Draw(t, "candidates"))
 		for i := range given {
 			last := rapid.Int64Range(0, at).Draw(t, "last")
@@ -153,7 +154,7 @@ func TestEscalateKeepsItsPromisesForAnyFlush(t *testing.T) {
 				reached++
 			}
 		}
-		goes := reached > 0 && !limit.Paused && limit.Blocked+int64(reached) <= limit.Allowed
+		goes := reached > 0 && !limit.Paused && (limit.New == 0 || limit.Blocked+limit.New <= limit.Allowed)
 		if (r.Paused != nil) != (reached > 0 && !limit.Paused && !goes) {
 			t.Fatalf("%d of %d reached the threshold under %+v: paused %+v", reached, len(given), limit, r.Paused)
 		}

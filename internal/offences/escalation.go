@@ -17,7 +17,7 @@ type EscalationPolicy struct {
 	// would have blocked.
 	Shadow bool
 	// IsTrap says that the policy refuses all that it applies to. Its safety limit is then
-	// a part of the keys that all policies saw: its own all offend.
+	// a part of what all policies saw: its own keys all offend.
 	IsTrap bool
 	// CountsNetworks says that the policy counts networks as further keys. These are never
 	// blocked by an escalation, but proposed.
@@ -132,33 +132,6 @@ func (s *State) DecaysAt(l *EscalationPolicy) int64 {
 	return quiet + after
 }
 
-// SafetyLimitSettings bound automatic blocks: within an hour, one escalation may block
-// the part Ratio of the keys that its policy saw in that hour, and always at least
-// MinKeys keys, so that small installations work. One that would block more
-// stops until a person resumes it. Zero fields mean DefaultSafetyLimit's.
-type SafetyLimitSettings struct {
-	Ratio   float64
-	MinKeys int
-}
-
-// DefaultSafetyLimit is the safety limit where no setting says otherwise.
-var DefaultSafetyLimit = SafetyLimitSettings{Ratio: 0.2, MinKeys: 10}
-
-// Allows returns how many keys may be blocked within an hour in which about
-// seen keys were seen. The estimate is taken low by three standard errors.
-func (g SafetyLimitSettings) Allows(seen int64) int64 {
-	if g.Ratio <= 0 {
-		g.Ratio = DefaultSafetyLimit.Ratio
-	}
-	if g.MinKeys <= 0 {
-		g.MinKeys = DefaultSafetyLimit.MinKeys
-	}
-	return max(int64(g.MinKeys), int64(g.Ratio*float64(seen)*(1-3*DistinctError)))
-}
-
-// SafetyLimitWindow is the time over which the safety limit counts blocked keys.
-const SafetyLimitWindow = time.Hour
-
 // EscalationEventKind says what an escalation did.
 type EscalationEventKind string
 
@@ -190,8 +163,8 @@ type EscalationPause struct {
 	Policy     int64
 	Name       string
 	At         time.Time
-	WouldBlock int64 // keys within an hour, those that it held back included
-	Allowed    int64 // by the guard
-	Seen       int64 // keys seen within that hour, estimated
+	WouldBlock int64 // within an hour, what it held back included; see SafetyUnit
+	Allowed    int64 // by the safety limit
+	Seen       int64 // within that hour, estimated
 	Detail     string
 }

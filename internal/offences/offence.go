@@ -130,12 +130,14 @@ func (k *KeyTraffic) Merge(more *KeyTraffic) {
 	k.Overcount += more.Overcount
 }
 
-// DistinctKeys is a sketch of the keys that one node saw in a minute under a
+// DistinctKeys are sketches of the keys that one node saw in a minute under a
 // policy. Sketches of several nodes and minutes merge.
 type DistinctKeys struct {
 	Minute, Policy int64
 	Node           string
 	Sketch         []byte
+	// Units is a sketch of the keys by SafetyUnit.
+	Units []byte
 }
 
 // MinuteOf returns the beginning of the minute of an instant.

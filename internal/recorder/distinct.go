@@ -26,8 +26,9 @@ const (
 
 type sketch struct {
 	*hyperloglog.Sketch
-	added int64 // keys since it was handed over, some perhaps twice
-	given int64 // keys before
+	units *hyperloglog.Sketch // of offences.SafetyUnit
+	added int64               // keys since it was handed over, some perhaps twice
+	given int64               // keys before
 }
 
 // due reports whether the sketch is worth handing over.
@@ -35,16 +36,18 @@ func (s *sketch) due(anyhow bool) bool {
 	return s.added > 0 && (anyhow || s.added*sketchGrowth >= s.given)
 }
 
-func (d *distinctMinutes) add(minute, policy int64, hash uint64) {
+// add counts a key, and what the safety limit counts it as, by their hashes.
+func (d *distinctMinutes) add(minute, policy int64, hash, unit uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	id := totalsID{minute, policy}
 	s, known := d.minutes[id]
 	if !known {
-		s = &sketch{Sketch: offences.NewSketch()}
+		s = &sketch{Sketch: offences.NewSketch(), units: offences.NewSketch()}
 		d.minutes[id] = s
 	}
 	s.InsertHash(hash)
+	s.units.InsertHash(unit)
 	s.added++
 }
 
@@ -57,8 +60,10 @@ func (d *distinctMinutes) drain(g *pendingBatch, node string, closed int64) {
 	reservation := d.drains%sketchEvery == 0
 	for id, s := range d.minutes {
 		if s.due(reservation || id.minute < closed) {
-			if data, err := s.MarshalBinary(); err == nil {
-				g.addDistinct(offences.DistinctKeys{Minute: id.minute, Policy: id.policy, Node: node, Sketch: data})
+			data, err := s.MarshalBinary()
+			units, unitsErr := s.units.MarshalBinary()
+			if err == nil && unitsErr == nil {
+				g.addDistinct(offences.DistinctKeys{Minute: id.minute, Policy: id.policy, Node: node, Sketch: data, Units: units})
 				s.given += s.added
 				s.added = 0
 			}

@@ -37,7 +37,7 @@ type FlusherOptions struct {
 	// through whatever it does.
 	Escalations func() map[int64]offences.EscalationPolicy
 	Exempt      func(key string) bool
-	SafetyLimit func() offences.SafetyLimitSettings // nil means DefaultSafetyLimit
+	SafetyLimit func() float64 // see offences.AllowedBlocks; nil means DefaultSafetyLimit
 	// OnEscalation hears what escalations of this node's flushes did, all of one batch at
 	// once; nil for nobody. The flusher waits for it.
 	OnEscalation func([]offences.EscalationEvent)
@@ -93,7 +93,7 @@ func NewFlusher(o FlusherOptions) *Flusher {
 		o.Log = slog.Default()
 	}
 	if o.SafetyLimit == nil {
-		o.SafetyLimit = func() offences.SafetyLimitSettings { return offences.DefaultSafetyLimit }
+		o.SafetyLimit = func() float64 { return offences.DefaultSafetyLimit }
 	}
 	return &Flusher{
 		FlusherOptions: o, waiting: newPendingBatch(o.MaxRows),

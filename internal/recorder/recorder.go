@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keyhash"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -106,10 +107,11 @@ func (r *Recorder) hash(key string) uint64 { return r.sampling().Sum64(key) }
 
 // Record counts d.
 func (r *Recorder) Record(d *gate.Decision) {
-	key := d.Check.Key.String()
+	counted := d.Check.Key
 	if d.IsAdditional {
-		key = additionalKey(d)
+		counted = additionalKey(d)
 	}
+	key := counted.String()
 	hash := r.hash(key)
 	at := d.At.UnixMilli()
 	id := policyID(d.Policy)
@@ -120,7 +122,7 @@ func (r *Recorder) Record(d *gate.Decision) {
 	if d.IsAdditional {
 		s.countAdditional(m, id, hash, strings.Clone(key), at, d)
 		s.mu.Unlock()
-		r.addDistinct(d, id, hash)
+		r.addDistinct(d, id, hash, counted)
 		return
 	}
 	in := m.policy(id)
@@ -134,11 +136,14 @@ func (r *Recorder) Record(d *gate.Decision) {
 	s.mu.Unlock()
 	r.recordDerived(d, id, at)
 
-	if fresh {
-		r.distinct.add(offences.MinuteOf(at), id, hash)
-	}
-	if d.Shadow != nil {
-		r.distinct.add(offences.MinuteOf(d.Shadow.At.UnixMilli()), d.Shadow.Policy.ID, hash)
+	if fresh || d.Shadow != nil {
+		unit := r.hash(offences.SafetyUnit(counted))
+		if fresh {
+			r.distinct.add(offences.MinuteOf(at), id, hash, unit)
+		}
+		if d.Shadow != nil {
+			r.distinct.add(offences.MinuteOf(d.Shadow.At.UnixMilli()), d.Shadow.Policy.ID, hash, unit)
+		}
 	}
 	r.sampler.add(at, hash, key, d.Check.Cost, r.pathOf(d.Check.Request), d.Outcome == gate.Allowed)
 }
@@ -163,11 +168,11 @@ func (r *Recorder) pathOf(request *conditions.Request) string {
 }
 
 // additionalKey returns the key that the policy of an additional decision counts.
-func additionalKey(d *gate.Decision) string {
+func additionalKey(d *gate.Decision) keys.Key {
 	if d.Policy == nil && d.Shadow != nil && d.Shadow.Derived != nil {
-		return d.Shadow.Derived.String()
+		return *d.Shadow.Derived
 	}
-	return d.CountedKey().String()
+	return d.CountedKey()
 }
 
 // recordDerived counts what was decided about a further key of the request under that
@@ -193,12 +198,13 @@ func (r *Recorder) recordDerived(d *gate.Decision, policy, at int64) {
 
 // addDistinct counts the key among those that the policies of an additional decision
 // have seen, of which an escalation may block only a part.
-func (r *Recorder) addDistinct(d *gate.Decision, policy int64, hash uint64) {
+func (r *Recorder) addDistinct(d *gate.Decision, policy int64, hash uint64, counted keys.Key) {
+	unit := r.hash(offences.SafetyUnit(counted))
 	if d.Policy != nil {
-		r.distinct.add(offences.MinuteOf(d.At.UnixMilli()), policy, hash)
+		r.distinct.add(offences.MinuteOf(d.At.UnixMilli()), policy, hash, unit)
 	}
 	if d.Shadow != nil {
-		r.distinct.add(offences.MinuteOf(d.Shadow.At.UnixMilli()), d.Shadow.Policy.ID, hash)
+		r.distinct.add(offences.MinuteOf(d.Shadow.At.UnixMilli()), d.Shadow.Policy.ID, hash, unit)
 	}
 }
 

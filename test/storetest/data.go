@@ -144,7 +144,7 @@ func CrossingBatch(set string, n int, at time.Time) *offences.Batch {
 // EvaluationAt evaluates the batches of CrossingBatch at the clock's time.
 func EvaluationAt(f *Fixture) offences.Evaluation {
 	policy := &rules.Policy{ID: 7, Name: "default", Mode: rules.Enforce, Escalation: Escalation()}
-	return offences.Evaluation{Escalations: offences.EscalationsOf([]*rules.Policy{policy}), SafetyLimit: offences.SafetyLimitSettings{MinKeys: 1_000_000}, Now: f.Clock.Now()}
+	return offences.Evaluation{Escalations: offences.EscalationsOf([]*rules.Policy{policy}), SafetyLimit: 1, Now: f.Clock.Now()}
 }
 
 // Escalation blocks a key for 10 minutes after 10 offences in 5 minutes.

@@ -102,7 +102,6 @@ func TestManyKeysCrossAtOnceOverADistance(t *testing.T) {
 	f := storetest.Open(t, server.url)
 	const attackers, innocents = 1_500, 50
 	n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
-	n.guard = offences.SafetyLimitSettings{MinKeys: 1_000_000}
 	for i := range attackers {
 		n.limited(fmt.Sprintf("ip:10.0.%d.%d", i>>8, i&255), 10)
 	}
@@ -184,7 +183,7 @@ func BenchmarkManyKeysCrossAtOnce(b *testing.B) {
 				f := storetest.Open(b, server.url)
 				n := newCounting(b, f.Offences, f.Clock, "a", storetest.Escalation())
 				n.recorder = recorder.NewRecorder(recorder.Options{Secret: func() []byte { return offenceSecret }, Node: "a", MaxKeys: 1 << 17, MaxRows: 1 << 17})
-				n.Recorder, n.guard, n.Log = n.recorder, offences.SafetyLimitSettings{MinKeys: 1_000_000}, slog.Default()
+				n.Recorder, n.Log = n.recorder, slog.Default()
 				for i := range c.keys {
 					n.limited(fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255), 10)
 				}

@@ -1,15 +1,12 @@
 package offences_test
 
 import (
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/conditions"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
@@ -235,123 +232,6 @@ func TestAShadowPolicySaysWhomItWouldHaveBlocked(t *testing.T) {
 		events, err := f.Offences.EscalationEvents(t.Context(), offences.EscalationFilter{Key: "k:x"})
 		if err != nil || len(events) != 1 || events[0].Kind != offences.EscalationWouldBlock || events[0].Length != 10*time.Minute || events[0].Offences != 25 {
 			t.Errorf("got %+v, %v", events, err)
-		}
-	})
-}
-
-func TestAnEscalationThatWouldBlockTooManyStopsAndWaitsForAPerson(t *testing.T) {
-	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
-		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
-		n.guard = offences.SafetyLimitSettings{Ratio: 0.1, MinKeys: 3}
-		for i := range 60 {
-			n.allowed("k:good"+strconv.Itoa(i), 1)
-		}
-		n.flush() // seen: 60 and what follows, so about 6 may be blocked
-		for i := range 4 {
-			n.limited("k:bad"+strconv.Itoa(i), 10)
-		}
-		n.flush()
-		if got := len(automatic(t, f.Store)); got != 4 {
-			t.Fatalf("%d of 4 were blocked", got)
-		}
-		for i := range 30 {
-			n.limited("k:worse"+strconv.Itoa(i), 10)
-		}
-		n.flush()
-		if got := len(automatic(t, f.Store)); got != 4 {
-			t.Fatalf("the escalation blocked %d in spite of its guard", got)
-		}
-		stops, err := f.Offences.EscalationPauses(t.Context())
-		if err != nil || len(stops) != 1 || stops[0].WouldBlock != 34 || stops[0].Name != "default" {
-			t.Fatalf("stops are %+v, %v", stops, err)
-		}
-		if last := n.events[len(n.events)-1]; last.Kind != offences.EscalationPaused || len(n.events) != 5 {
-			t.Errorf("events are %+v", n.events)
-		}
-		f.Clock.Advance(2 * time.Hour)
-		n.limited("k:new", 10)
-		n.flush()
-		if got := len(automatic(t, f.Store)); got != 4 {
-			t.Errorf("it went on by itself")
-		}
-		if err := f.Offences.ResumeEscalation(t.Context(), storetest.Operator, 7); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Offences.ResumeEscalation(t.Context(), storetest.Operator, 7); !fault.Is(err, fault.NotFound) {
-			t.Errorf("resumed a second time: %v", err)
-		}
-		entries, err := f.Audit.FindRecords(t.Context(), audit.Filter{Action: "escalation.resume"})
-		if err != nil || len(entries.Records) != 1 || entries.Records[0].Actor != storetest.Operator {
-			t.Errorf("the audit holds %+v, %v", entries, err)
-		}
-		n.limited("k:new", 1)
-		n.flush()
-		if got := automatic(t, f.Store); len(got) != 5 || got[0].Pattern.String() != "k:new" {
-			t.Errorf("after it was resumed there are %d blocks", len(got))
-		}
-	})
-}
-
-func TestTheSafetyLimitOfATrapIsAPartOfAllKeys(t *testing.T) {
-	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
-		others := newCounting(t, f.Offences, f.Clock, "a", nil)
-		for i := range 60 {
-			others.allowed("k:good"+strconv.Itoa(i), 1)
-		}
-		others.flush()
-		n := newCounting(t, f.Offences, f.Clock, "b", storetest.Escalation())
-		n.guard = offences.SafetyLimitSettings{Ratio: 0.1, MinKeys: 3}
-		when, err := conditions.Parse([4][]string{conditions.Path: {"/.env"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n.policy.ID, n.policy.When, n.policy.Rules = 8, when, rules.Stack{{Limit: 0, Window: time.Second}, {Limit: 0, Window: time.Minute}}
-		for i := range 5 {
-			n.limited("k:bad"+strconv.Itoa(i), 10)
-		}
-		n.flush()
-		if got := len(automatic(t, f.Store)); got != 5 {
-			stops, err := f.Offences.EscalationPauses(t.Context())
-			t.Errorf("%d of 5 were blocked; %+v, %v", got, stops, err)
-		}
-		for i := range 20 {
-			n.limited("k:worse"+strconv.Itoa(i), 10)
-		}
-		n.flush()
-		if got := len(automatic(t, f.Store)); got != 5 {
-			t.Errorf("the trap blocked %d in spite of its safety limit", got)
-		}
-	})
-}
-
-func TestTheGuardKnowsTheKeysOfTheRunningMinute(t *testing.T) {
-	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
-		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
-		n.guard = offences.SafetyLimitSettings{Ratio: 0.1, MinKeys: 3}
-		n.allowed("k:first", 1)
-		n.flush() // a node that has just begun, and has handed over a sketch
-		for i := range 60 {
-			n.allowed("k:good"+strconv.Itoa(i), 1)
-		}
-		for i := range 4 {
-			n.limited("k:bad"+strconv.Itoa(i), 10)
-		}
-		n.flush()
-		if got := len(automatic(t, f.Store)); got != 4 {
-			stops, err := f.Offences.EscalationPauses(t.Context())
-			t.Errorf("%d of 4 were blocked; %+v, %v", got, stops, err)
-		}
-		points, err := f.Offences.Traffic(t.Context(), 7, f.Clock.Now().Truncate(time.Minute), f.Clock.Now().Add(time.Minute), time.Minute)
-		if err != nil || len(points) != 1 || points[0].Keys < 60 || points[0].Keys > 70 {
-			t.Errorf("the running minute is %+v, %v", points, err)
-		}
-		m := newCounting(t, f.Offences, f.Clock, "b", nil) // the same node started again within the minute
-		for i := range 40 {
-			m.allowed("k:later"+strconv.Itoa(i), 1)
-		}
-		m.flush()
-		if points, err = f.Offences.Traffic(t.Context(), 7, f.Clock.Now().Truncate(time.Minute), f.Clock.Now().Add(time.Minute), time.Minute); err != nil || points[0].Keys < 100 || points[0].Keys > 110 {
-			t.Errorf("after another start it is %+v, %v", points, err)
 		}
 	})
 }

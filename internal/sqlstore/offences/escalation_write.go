@@ -11,18 +11,31 @@ import (
 
 const (
 	readEscalationPause  = `SELECT paused_at, resumed_at FROM escalation_pauses WHERE policy_id = $1`
-	countEscalated       = `SELECT count(DISTINCT key) FROM escalation_events WHERE policy_id = $1 AND kind = $2 AND at >= $3`
 	writeEscalationPause = `
 INSERT INTO escalation_pauses (policy_id, policy, paused_at, would_block, allowed, seen, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (policy_id) DO UPDATE SET policy = excluded.policy, paused_at = excluded.paused_at,
     would_block = excluded.would_block, allowed = excluded.allowed, seen = excluded.seen, detail = excluded.detail`
 	addEscalationEvents = `
-INSERT INTO escalation_events (id, at, policy_id, policy, key, kind, level, offences, length, block_id, detail) `
-	sketchesSince    = `SELECT sketch FROM distinct_keys WHERE span = 1 AND start >= $1 AND policy_id = $2`
-	allSketchesSince = `SELECT sketch FROM distinct_keys WHERE span = 1 AND start >= $1`
+INSERT INTO escalation_events (id, at, policy_id, policy, key, kind, level, offences, length, block_id, detail, counted_as) `
+	// Nodes of the release before know nothing of safety_units: what they saw counts by key.
+	unitsSince    = `SELECT sketch FROM safety_units WHERE start >= $1 AND policy_id = $2 UNION ALL ` + keysOnlySince + ` AND k.policy_id = $2`
+	allUnitsSince = `SELECT sketch FROM safety_units WHERE start >= $1 UNION ALL ` + keysOnlySince
+	keysOnlySince = `
+SELECT k.sketch FROM distinct_keys k WHERE k.span = 1 AND k.start >= $1
+AND NOT EXISTS (SELECT 1 FROM safety_units u WHERE u.start = k.start AND u.policy_id = k.policy_id AND u.node = k.node)`
 )
 
-var eventTypes = []string{db.TextColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.TextColumn}
+// countEscalated counts what was blocked and, of what is asked, what was not. Nodes of the
+// release before leave counted_as empty.
+var countEscalated = db.Asked([]string{db.TextColumn}, "unit") + `
+SELECT COALESCE(CAST(sum(blocked) AS BIGINT), 0), COALESCE(CAST(sum(1 - blocked) AS BIGINT), 0) FROM (
+    SELECT unit, max(blocked) AS blocked FROM (
+        SELECT CASE WHEN counted_as = '' THEN key ELSE counted_as END AS unit, 1 AS blocked FROM escalation_events
+        WHERE policy_id = $2 AND kind = $3 AND at >= $4
+        UNION ALL SELECT unit, 0 FROM asked) AS every_one
+    GROUP BY unit) AS units`
+
+var eventTypes = []string{db.TextColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.TextColumn, db.TextColumn}
 
 // escalationWriter gathers what the escalations of all policies decided, and saves it.
 type escalationWriter struct {
@@ -38,15 +51,17 @@ type escalationWriter struct {
 func (w *escalationWriter) decide(group []*candidate) error {
 	l := group[0].escalation
 	candidates := make([]offences.Candidate, len(group))
-	reached := false
+	var reached [][]any
 	for i, c := range group {
 		candidates[i] = c.Candidate
-		reached = reached || c.Offences >= int64(l.Threshold)
+		if c.Offences >= int64(l.Threshold) {
+			reached = append(reached, []any{offences.SafetyUnit(c.parsed)})
+		}
 	}
 	var limit offences.SafetyLimit
-	if reached {
+	if len(reached) > 0 {
 		var err error
-		if limit, err = w.safetyLimit(l); err != nil {
+		if limit, err = w.safetyLimit(l, reached); err != nil {
 			return err
 		}
 	}
@@ -69,8 +84,9 @@ func (w *escalationWriter) decide(group []*candidate) error {
 	return nil
 }
 
-// safetyLimit reads what a policy's escalation may do and has done.
-func (w *escalationWriter) safetyLimit(l offences.EscalationPolicy) (limit offences.SafetyLimit, err error) {
+// safetyLimit reads what a policy's escalation may do and has done. reached are the units of
+// the candidates that reach its threshold, as rows.
+func (w *escalationWriter) safetyLimit(l offences.EscalationPolicy, reached [][]any) (limit offences.SafetyLimit, err error) {
 	var stoppedAt, resumedAt int64
 	if _, err = w.One(readEscalationPause, []any{l.Policy}, &stoppedAt, &resumedAt); err != nil {
 		return limit, err
@@ -79,20 +95,24 @@ func (w *escalationWriter) safetyLimit(l offences.EscalationPolicy) (limit offen
 		return limit, nil
 	}
 	since := db.ToMS(w.Now.Add(-offences.SafetyLimitWindow))
-	if _, err = w.One(countEscalated, []any{l.Policy, string(l.EventKind()), max(since, resumedAt)}, &limit.Blocked); err != nil {
+	asked, err := db.BulkJSON(reached)
+	if err != nil {
+		return limit, err
+	}
+	if _, err = w.One(countEscalated, []any{asked, l.Policy, string(l.EventKind()), max(since, resumedAt)}, &limit.Blocked, &limit.New); err != nil {
 		return limit, err
 	}
 	if l.IsTrap {
-		limit.Seen, err = in(w.Tx).keysSeen(allSketchesSince, since)
+		limit.Seen, err = in(w.Tx).countSketches(allUnitsSince, since)
 	} else {
-		limit.Seen, err = in(w.Tx).keysSeen(sketchesSince, since, l.Policy)
+		limit.Seen, err = in(w.Tx).countSketches(unitsSince, since, l.Policy)
 	}
-	limit.Allowed = w.evaluation.SafetyLimit.Allows(limit.Seen)
+	limit.Allowed = offences.AllowedBlocks(w.evaluation.SafetyLimit, limit.Seen)
 	return limit, err
 }
 
-// keysSeen counts the keys of the sketches that a query selects.
-func (t tx) keysSeen(query string, args ...any) (int64, error) {
+// countSketches counts what the sketches have seen that a query selects.
+func (t tx) countSketches(query string, args ...any) (int64, error) {
 	sketches, err := db.Each(t.Tx, func(r db.Row) (s []byte, err error) { return s, r.Scan(&s) }, query, args...)
 	if err != nil {
 		return 0, err
@@ -217,7 +237,11 @@ func minuteOf(ms int64) int64 { return ms - ms%spanMS(minuteSpan) }
 func (t tx) insertEvents(all ...offences.EscalationEvent) error {
 	rows := make([][]any, len(all))
 	for i, e := range all {
-		rows[i] = []any{e.ID, db.ToMS(e.At), e.Policy, e.Name, e.Key, string(e.Kind), e.Level, e.Offences, e.Length.Milliseconds(), e.BlockID, e.Detail}
+		unit := e.Key
+		if k, err := offences.ParseKey(e.Key); err == nil {
+			unit = offences.SafetyUnit(k)
+		}
+		rows[i] = []any{e.ID, db.ToMS(e.At), e.Policy, e.Name, e.Key, string(e.Kind), e.Level, e.Offences, e.Length.Milliseconds(), e.BlockID, e.Detail, unit}
 	}
 	return t.Upsert(addEscalationEvents, "", eventTypes, rows)
 }

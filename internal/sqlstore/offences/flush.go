@@ -164,7 +164,7 @@ func spanMS(span int64) int64 {
 func (t tx) addCountsTo(b *offences.Batch, span, length, before int64) error {
 	wanted := func(minute int64) bool { return before < 0 || minute < before }
 	start := func(minute int64) int64 { return minute - minute%length }
-	var counted, traffic, keyTraffic, distinct [][]any
+	var counted, traffic, keyTraffic, distinct, units [][]any
 	for _, o := range mergedOffences(b.Offences, wanted, start) {
 		row, err := offenceRow(span, o.Minute, &o)
 		if err != nil {
@@ -200,6 +200,12 @@ func (t tx) addCountsTo(b *offences.Batch, span, length, before int64) error {
 	}
 	for _, d := range b.Distinct {
 		distinct = append(distinct, []any{span, d.Minute, d.Policy, d.Node, d.Sketch})
+		if len(d.Units) > 0 {
+			units = append(units, []any{d.Minute, d.Policy, d.Node, d.Units})
+		}
+	}
+	if err := t.Upsert(addUnits, mergeUnits, unitColumns, units); err != nil {
+		return err
 	}
 	if err := t.Upsert(addDistinct, mergeDistinct, distinctColumns, distinct); err != nil {
 		return err

@@ -141,6 +141,7 @@ const (
 	deleteCount = `DELETE FROM escalation_counts WHERE start < $1`
 	// A state at level 0 without recent offences is that of a new key.
 	deleteEscalations = `DELETE FROM escalations WHERE touched < $1 AND level = 0`
+	deleteUnits       = `DELETE FROM safety_units WHERE start < $1`
 	deleteEvents      = `DELETE FROM escalation_events WHERE at < $1`
 )
 
@@ -157,7 +158,7 @@ func (s *Store) DeleteOlder(ctx context.Context, now time.Time, keep offences.Re
 	}
 	err = s.db.Write(ctx, func(t *db.Tx) error {
 		for statement, age := range map[string]time.Duration{
-			deleteTrace: keep.Samples, deleteCount: 25 * time.Hour, deleteBatchesOld: 24 * time.Hour,
+			deleteTrace: keep.Samples, deleteCount: 25 * time.Hour, deleteUnits: 2 * offences.SafetyLimitWindow, deleteBatchesOld: 24 * time.Hour,
 			deleteDays: keep.Days, deleteEscalations: 30 * 24 * time.Hour, deleteEvents: keep.Days,
 		} {
 			if _, err := t.Exec(statement, now.Add(-age).UnixMilli()); err != nil {

@@ -57,6 +57,8 @@ ON CONFLICT (span, start, policy_id, key) DO UPDATE SET
 
 	addDistinct      = `INSERT INTO distinct_keys (span, start, policy_id, node, sketch) `
 	mergeDistinct    = ` ON CONFLICT (span, start, policy_id, node) DO UPDATE SET sketch = excluded.sketch`
+	addUnits         = `INSERT INTO safety_units (start, policy_id, node, sketch) `
+	mergeUnits       = ` ON CONFLICT (start, policy_id, node) DO UPDATE SET sketch = excluded.sketch`
 	addTraceChunk    = `INSERT INTO trace (start, node, id, level, points, paths) `
 	addMark          = `INSERT INTO count_marks (span, start, mark) `
 	mergeMark        = ` ON CONFLICT (span, start) DO UPDATE SET mark = excluded.mark`
@@ -74,6 +76,7 @@ var (
 	trafficColumns    = slices.Repeat([]string{db.IntColumn}, 11)
 	keyTrafficColumns = []string{db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.BytesColumn, db.IntColumn, db.IntColumn, db.IntColumn, db.IntColumn}
 	distinctColumns   = []string{db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.BytesColumn}
+	unitColumns       = []string{db.IntColumn, db.IntColumn, db.TextColumn, db.BytesColumn}
 	markColumns       = []string{db.IntColumn, db.IntColumn, db.TextColumn}
 	traceColumns      = []string{db.IntColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.BytesColumn, db.BytesColumn}
 )

@@ -1,0 +1,68 @@
+package offences
+
+import (
+	"math"
+	"net/netip"
+	"time"
+
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// The safety limit bounds automatic blocks, since an escalation that blocks much of the
+// traffic probably follows from a mistake in a rule: within SafetyLimitWindow, one
+// escalation may block a part of the keys that its policy saw, and always at least
+// MinSafetyLimit, so that small installations work. One that would block more stops until
+// a person resumes it. Keys count as SafetyUnit says.
+const (
+	// DefaultSafetyLimit is the part where no setting says otherwise.
+	DefaultSafetyLimit = 0.2
+	// MinSafetyLimit is what any site may block within an hour: a small site has some ten
+	// offenders of different networks in a day, and a mistake that blocks as many can be
+	// undone by hand.
+	MinSafetyLimit = 10
+	// SafetyLimitWindow is the time over which the safety limit counts.
+	SafetyLimitWindow = time.Hour
+)
+
+// SafetyLimit is how much a policy may block automatically, and what it has blocked.
+type SafetyLimit struct {
+	Paused  bool  // already: only a person resumes it
+	Blocked int64 // within SafetyLimitWindow and since it was resumed
+	New     int64 // of the candidates that reach the threshold, those not among Blocked
+	Allowed int64 // within SafetyLimitWindow
+	Seen    int64 // within SafetyLimitWindow, estimated
+}
+
+// AllowedBlocks returns how many may be blocked within an hour in which about seen were
+// seen, if ratio of them may; 1 or more is no limit. The estimate is taken low by three
+// standard errors.
+func AllowedBlocks(ratio float64, seen int64) int64 {
+	if ratio >= 1 {
+		return math.MaxInt64
+	}
+	return max(MinSafetyLimit, int64(ratio*float64(seen)*(1-3*DistinctError)))
+}
+
+// SafetyUnit returns what the safety limit counts a key as: the address of a client as its
+// IPv4 /24 or IPv6 /48, which one attacker may have as a whole, so that it pauses no
+// escalation by using many of its addresses; every other key as itself. The addresses of
+// private networks count each: they are the operator's own, and all of its clients may be
+// in one /24.
+func SafetyUnit(k keys.Key) string {
+	network, is := k.Network()
+	if !is || isInternal(network.Addr()) {
+		return k.String()
+	}
+	around, is := neighbourhood(network)
+	if !is {
+		return k.String()
+	}
+	return keys.NetworkPattern(around).String()
+}
+
+// carrierNAT is where carriers and overlay networks number their own clients.
+var carrierNAT = netip.MustParsePrefix("100.64.0.0/10")
+
+func isInternal(a netip.Addr) bool {
+	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || carrierNAT.Contains(a)
+}

@@ -1,0 +1,45 @@
+package offences
+
+import (
+	"math"
+	"testing"
+)
+
+func TestTheSafetyLimitCountsOneNetworkOnce(t *testing.T) {
+	for key, want := range map[string]string{
+		"ip:203.0.113.7":         "ip:203.0.113.0/24",
+		"ip:2001:db8:1:2::/64":   "ip:2001:db8:1::/48",
+		"ip:2001:db8:1:2::7/128": "ip:2001:db8:1::/48",
+		"ip:2001:db8::/32":       "ip:2001:db8::/32", // counted by a setting of then
+		"ip:10.0.0.7":            "ip:10.0.0.7",
+		"ip:192.168.1.7":         "ip:192.168.1.7",
+		"ip:100.64.1.7":          "ip:100.64.1.7",
+		"ip:127.0.0.1":           "ip:127.0.0.1",
+		"ip:fd00:1:2:3::/64":     "ip:fd00:1:2:3::/64",
+		"token:abc":              "token:abc",
+		"account:203.0.113.7":    "account:203.0.113.7",
+		"net:203.0.113.0/24":     "net:203.0.113.0/24",
+	} {
+		k, err := ParseKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := SafetyUnit(k); got != want {
+			t.Errorf("%s counts as %s, want %s", key, got, want)
+		}
+	}
+}
+
+func TestTheSafetyLimitIsAPartAndAtLeastTen(t *testing.T) {
+	for _, c := range []struct {
+		ratio float64
+		seen  int64
+		want  int64
+	}{
+		{DefaultSafetyLimit, 0, MinSafetyLimit}, {DefaultSafetyLimit, 52, MinSafetyLimit}, {DefaultSafetyLimit, 1000, 190}, {0.01, 10_000, 95}, {1, 0, math.MaxInt64},
+	} {
+		if got := AllowedBlocks(c.ratio, c.seen); got != c.want {
+			t.Errorf("%v of %d: %d, want %d", c.ratio, c.seen, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,2 @@
+ALTER TABLE escalation_events DROP COLUMN counted_as;
+DROP TABLE safety_units;
