@@ -95,11 +95,14 @@ func (p *Proposals) Propose(ctx context.Context) ([]offences.Proposal, error) {
 		if p.coveringBlock(pattern, now) != nil || isDerived && slices.Contains(crowded, network) {
 			continue
 		}
-		evidence, err := p.evidence(ctx, pattern, network, from, now, w)
+		evidence, activity, err := p.evidence(ctx, pattern, network, from, now, w)
 		if err != nil {
 			return fresh, err
 		}
-		if evidence.RefusedRatio() < w.MinRefused || isDerived && evidence.OffendedCount < offences.MinDerivedMembers {
+		if activity.HasOffended = isDerived; !isDerived { // the store counts /64s, which may be of several keys
+			activity.Frequent = max(activity.Frequent, w.MinMembers(activity.IsIPv6))
+		}
+		if !w.Propose(activity) {
 			continue
 		}
 		put, err := p.Store.PutProposal(ctx, offences.Proposal{Pattern: pattern, Created: now, Updated: now, Evidence: *evidence}, now.Add(-dismissedFor))
@@ -128,42 +131,41 @@ func (p *Proposals) coveringBlock(pattern keys.Pattern, now time.Time) *blocks.E
 	return nil
 }
 
-func (p *Proposals) evidence(ctx context.Context, pattern keys.Pattern, network netip.Prefix, from, now time.Time, s offences.ProposalSettings) (*offences.Evidence, error) {
+// evidence returns what a proposal to block a range would rest on, and what its members
+// did as the settings judge it, but for HasOffended.
+func (p *Proposals) evidence(ctx context.Context, pattern keys.Pattern, network netip.Prefix, from, now time.Time, s offences.ProposalSettings) (*offences.Evidence, offences.RangeActivity, error) {
+	activity := offences.RangeActivity{IsIPv6: network.Addr().Is6()}
 	ranking, err := p.Offences.Rank(ctx, offences.Query{From: from, To: now, Pattern: pattern, Limit: offences.MaxEvidenceKeys})
 	if err != nil {
-		return nil, err
+		return nil, activity, err
 	}
 	e := &offences.Evidence{From: ranking.From, To: ranking.To, OffendedCount: ranking.Keys, Offences: ranking.Offences, Size: offences.AddressesInRange}
-	if network.Addr().Is6() {
+	if activity.IsIPv6 {
 		e.Size = offences.NetworksInRange
 	}
+	e.MinOffences = int64(s.MinOffences)
 	for _, r := range ranking.Rows {
 		e.Offended = append(e.Offended, offences.SeenKey{Key: r.Key, Refused: r.Offences})
+		if r.Offences >= e.MinOffences {
+			activity.Frequent++
+		}
 	}
 	lately, err := p.Offences.Seen(ctx, pattern, from, now, offences.MaxEvidenceKeys)
 	if err != nil {
-		return nil, err
+		return nil, activity, err
 	}
 	e.Refused, e.Checked = lately.Refused, lately.Allowed+lately.Refused
-	e.MinOffences = int64(s.MinOffences)
-	frequent, minMembers := int64(0), s.MinAddresses
-	if network.Addr().Is6() {
-		minMembers = s.MinNetworks
-	}
-	for _, r := range ranking.Rows {
-		if r.Offences >= e.MinOffences {
-			frequent++
-		}
-	}
+	activity.RefusedChecks, activity.Checks = e.Refused, e.Checked
+	activity.Refused = max(ranking.Keys, lately.Offenders)
 	switch isWhole := ranking.Keys <= int64(len(ranking.Rows)); {
-	case isWhole && frequent >= int64(minMembers):
-		e.OffendedCount = frequent
+	case isWhole && activity.Frequent >= s.MinMembers(activity.IsIPv6):
+		e.OffendedCount = activity.Frequent
 	case isWhole: // the range itself offended, as a further key: its members are those with refused checks
-		e.OffendedCount, e.MinOffences = max(ranking.Keys, lately.Offenders), 1
+		e.OffendedCount, e.MinOffences = activity.Refused, 1
 	}
 	seen, err := p.Offences.Seen(ctx, pattern, now.Add(-24*time.Hour), now, offences.MaxEvidenceKeys)
 	if err != nil {
-		return nil, err
+		return nil, activity, err
 	}
 	e.SeenCount = seen.Keys - seen.Offenders
 	for _, k := range seen.Samples {
@@ -173,7 +175,7 @@ func (p *Proposals) evidence(ctx context.Context, pattern keys.Pattern, network 
 		}
 	}
 	e.Exempt, err = p.exemptWithin(ctx, pattern)
-	return e, err
+	return e, activity, err
 }
 
 const (

@@ -175,6 +175,7 @@ func (t *trial) reportTo(ctx context.Context, p *rules.Policy, key string, recor
 		return nil
 	}
 	l.reports.Full++
+	t.isReportFull = true
 	t.countOffence(l, key)
 	return nil
 }

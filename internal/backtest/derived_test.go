@@ -100,6 +100,29 @@ func TestANetworkIsNeverBlockedAndIsProposed(t *testing.T) {
 	}
 }
 
+func TestARangeIsProposedByReportsAlone(t *testing.T) {
+	var tries [][2]string
+	for i := range 60 {
+		tries = append(tries, [2]string{fmt.Sprintf("192.0.2.%d", 1+i%6), fmt.Sprint("account", i)})
+	}
+	truth := backtest.NewTruth()
+	for i := range 6 {
+		if err := truth.Add(key(t, fmt.Sprintf("ip:192.0.2.%d", 1+i)), "spray", time.Unix(0, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// No check says the scope, so that none is refused.
+	plan := backtest.PoliciesPlan([]*rules.Policy{guessing(t, "login", "100/h", "net:/24 10/1h")})
+	report := run(t, backtest.Options{Plan: plan, Truth: truth}, logins(t, tries...)...)
+	if s := report.Score; report.Refused != 0 || s.Ranges.Proposed != 1 || s.Ranges.AttackersCovered != 6 || s.Attackers[0].Caught != 0 {
+		t.Errorf("refused %d, the score is %+v, of the ranges %+v", report.Refused, s, s.Ranges)
+	}
+	report = run(t, backtest.Options{Plan: plan, Truth: truth}, logins(t, tries[:12]...)...)
+	if s := report.Score; s.Ranges.Proposed != 0 {
+		t.Errorf("two reports too many propose the range: %+v", s.Ranges)
+	}
+}
+
 func TestScopesAreTriedByMethodAndPath(t *testing.T) {
 	scopes, err := accesslog.ParseScopes([]string{"POST /login=login"})
 	if err != nil {

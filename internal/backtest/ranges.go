@@ -59,7 +59,8 @@ func rangeOf(key string) netip.Prefix {
 	return netip.PrefixFrom(network.Addr(), bits).Masked()
 }
 
-// count counts one request of a member of the range.
+// count counts one check of a member of the range, or one report that a policy had no room
+// for, which counts as a refused check.
 func (r *addressRange) count(member string, at time.Time, isRefused, isIPv6 bool) {
 	if r.isProposed {
 		return
@@ -86,32 +87,25 @@ func (r *addressRange) count(member string, at time.Time, isRefused, isIPv6 bool
 		return
 	}
 
-	oldest, members, frequent := at.Add(-s.Window), 0, 0
+	oldest := at.Add(-s.Window)
+	activity := offences.RangeActivity{IsIPv6: isIPv6, HasOffended: !r.lately.IsZero() && !r.lately.Before(oldest)}
 	for member, times := range r.offended {
 		switch {
 		case times[len(times)-1].Before(oldest):
 			delete(r.offended, member)
 		case len(times) == s.MinOffences && !times[0].Before(oldest):
-			frequent++
-			members++
+			activity.Frequent++
+			activity.Refused++
 		default:
-			members++
+			activity.Refused++
 		}
 	}
-	minMembers := s.MinAddresses
-	if isIPv6 {
-		minMembers = s.MinNetworks
-	}
-	if frequent < minMembers && (r.lately.IsZero() || r.lately.Before(oldest) || members < offences.MinDerivedMembers) {
-		return
-	}
-	var checked, refused int64
 	for _, m := range r.minutes {
 		if m.minute > minute-length {
-			checked, refused = checked+m.checked, refused+m.refused
+			activity.Checks, activity.RefusedChecks = activity.Checks+m.checked, activity.RefusedChecks+m.refused
 		}
 	}
-	if r.isProposed = float64(refused) >= s.MinRefused*float64(checked); r.isProposed {
+	if r.isProposed = s.Propose(activity); r.isProposed {
 		r.minutes, r.offended = nil, nil
 	}
 }
@@ -135,7 +129,13 @@ func (s *Scorer) rangeAt(within netip.Prefix) *addressRange {
 	return r
 }
 
-// countRange counts one request of a client in its range.
+// countReport counts a report of a canonical key that a policy had no room for, after the
+// request that it is about.
+func (s *Scorer) countReport(key string, at time.Time) {
+	s.countRange(key, s.client(key), at, true)
+}
+
+// countRange counts one check, or such a report, of a client in its range.
 func (s *Scorer) countRange(key string, c *client, at time.Time, isRefused bool) {
 	if !c.within.IsValid() {
 		return

@@ -155,8 +155,7 @@ func (r *run) take(ctx context.Context, record accesslog.Record) error {
 		r.options.Decided(record, by != nil)
 	}
 	if r.score != nil {
-		r.score.countOffending(r.plan.networks, timeOf(record.Time))
-		r.score.Count(h.key, timeOf(record.Time), by != nil)
+		r.score.countTried(r.plan, h.key, record.Time, by != nil)
 	}
 	if r.against == nil {
 		r.timeline.count(record.Time, by != nil, false)
@@ -169,10 +168,19 @@ func (r *run) take(ctx context.Context, record accesslog.Record) error {
 	h.compare(record.Time, by != nil, other != nil)
 	r.timeline.count(record.Time, by != nil, other != nil)
 	if r.scoreAgainst != nil {
-		r.scoreAgainst.countOffending(r.against.networks, timeOf(record.Time))
-		r.scoreAgainst.Count(h.key, timeOf(record.Time), other != nil)
+		r.scoreAgainst.countTried(r.against, h.key, record.Time, other != nil)
 	}
 	return nil
+}
+
+// countTried counts the record that a plan has just decided.
+func (s *Scorer) countTried(t *trial, key string, at int64, isRefused bool) {
+	when := timeOf(at)
+	s.countOffending(t.networks, when)
+	s.Count(key, when, isRefused)
+	if t.isReportFull {
+		s.countReport(key, when)
+	}
 }
 
 // historyOf returns the history of k with the policies that limit it now. Only an

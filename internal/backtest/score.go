@@ -73,14 +73,7 @@ func NewScorer(t *Truth) *Scorer {
 
 // Count counts one request of a canonical key, in the order of the requests' times.
 func (s *Scorer) Count(key string, at time.Time, isRefused bool) {
-	c := s.clients[key]
-	if c == nil {
-		c = &client{within: rangeOf(key)}
-		if c.truth, c.isListed = s.truth.keys[key]; !c.isListed {
-			c.label = unlisted
-		}
-		s.clients[key] = c
-	}
+	c := s.client(key)
 	s.countRange(key, c, at, isRefused)
 	if c.attack.IsZero() || at.Before(c.attack) {
 		c.benign++
@@ -98,6 +91,19 @@ func (s *Scorer) Count(key string, at time.Time, isRefused bool) {
 	case !c.isCaught:
 		c.isCaught, c.caught = true, at.Sub(c.attack)
 	}
+}
+
+// client returns what was decided about a key.
+func (s *Scorer) client(key string) *client {
+	c := s.clients[key]
+	if c == nil {
+		c = &client{within: rangeOf(key)}
+		if c.truth, c.isListed = s.truth.keys[key]; !c.isListed {
+			c.label = unlisted
+		}
+		s.clients[key] = c
+	}
+	return c
 }
 
 // Score returns the result so far.

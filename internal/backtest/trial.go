@@ -30,8 +30,10 @@ type trial struct {
 	names         []string // reused by report
 	scopes        accesslog.Scopes
 	blocks        map[blockedKey]block
-	// networks are those that offended as further keys at the record at hand.
-	networks []netip.Prefix
+	// networks are those that offended as further keys at the record at hand, and
+	// isReportFull whether a policy had no room for its report.
+	networks     []netip.Prefix
+	isReportFull bool
 
 	allowed, refused, tooCostly, unlimited, blocked int64
 }
@@ -100,7 +102,7 @@ func (t *trial) triedPolicyOf(k keys.Key) *triedPolicy {
 // it; nil for an allowed one.
 func (t *trial) decide(ctx context.Context, l *triedPolicy, key string, record accesslog.Record) (by *RuleCount, err error) {
 	t.now = record.Time
-	t.networks = t.networks[:0]
+	t.networks, t.isReportFull = t.networks[:0], false
 	if len(t.blocks) > 0 {
 		if blocked := t.blockedBy(key, t.scopeOf(record)); blocked != nil {
 			return t.refuseBlocked(blocked), nil

@@ -60,7 +60,7 @@ func newProposalShow(con *console.Console) *cobra.Command {
 
 func printEvidence(p *output.Printer, e *wire.Evidence) error {
 	if e.Checked > 0 {
-		p.Sayf("\nEach that offended did so at least %d times; %d of the %d checks of the range were refused.", e.MinOffences, e.Refused, e.Checked)
+		p.Sayf("\nEach that offended did so at least %d times; %d of the %d checks of the range were refused, reports over a limit included.", e.MinOffences, e.Refused, e.Checked)
 	}
 	for _, of := range []struct {
 		title string

@@ -15,7 +15,8 @@ type ProposalSettings struct {
 	MinAddresses int // offending addresses of one IPv4 /24
 	MinNetworks  int // offending /64s of one IPv6 /48
 	MinOffences  int // of each of these
-	// MinRefused is the least ratio of the checks of the range that were refused, up to 1.
+	// MinRefused is the least ratio of the checks of the range that were refused, up to 1. A
+	// report that a policy had no room for counts as a refused check.
 	MinRefused float64
 	Window     time.Duration // in which they offended, at least a minute
 }
@@ -45,6 +46,33 @@ func (s ProposalSettings) WithDefaults() ProposalSettings {
 		s.Window = DefaultProposalSettings.Window
 	}
 	return s
+}
+
+// MinMembers returns how many members of a range must have offended often.
+func (s ProposalSettings) MinMembers(isIPv6 bool) int64 {
+	if isIPv6 {
+		return int64(s.MinNetworks)
+	}
+	return int64(s.MinAddresses)
+}
+
+// RangeActivity is what the members of one range did within the window of the settings.
+type RangeActivity struct {
+	IsIPv6 bool
+	// Frequent are the members with at least MinOffences offences of their own, Refused
+	// those with a refused check.
+	Frequent, Refused int64
+	// HasOffended reports that the range itself offended, as a further key of a policy.
+	HasOffended bool
+	// Checks are all checks of the range, RefusedChecks those that were refused; a report
+	// that a policy had no room for is in both.
+	Checks, RefusedChecks int64
+}
+
+// Propose reports whether a block of the range is to be proposed.
+func (s ProposalSettings) Propose(a RangeActivity) bool {
+	isCrowded := a.Frequent >= s.MinMembers(a.IsIPv6) || a.HasOffended && a.Refused >= MinDerivedMembers
+	return isCrowded && a.RefusedChecks > 0 && float64(a.RefusedChecks) >= s.MinRefused*float64(a.Checks)
 }
 
 // Decision is what became of a proposal.
@@ -85,7 +113,7 @@ type Evidence struct {
 	Offences, Allowed        int64
 	// MinOffences is how many offences each of OffendedCount had at least, and Refused the
 	// number of Checked, all checks of the range in the time, that were refused; 0 in
-	// proposals of earlier versions.
+	// proposals of earlier versions. A report that a policy had no room for is in both.
 	MinOffences, Refused, Checked int64
 	// Size is how many addresses, or /64s, the range has.
 	Size int64
@@ -117,7 +145,7 @@ func (e *Evidence) Figures() string {
 	if e.MinOffences > 1 {
 		times = fmt.Sprintf("%d times", e.MinOffences)
 	}
-	return fmt.Sprintf("each at least %s; %.0f%% of the checks of the range were refused", times, 100*e.RefusedRatio())
+	return fmt.Sprintf("each at least %s; %.0f%% of the checks of the range were refused, reports over a limit included", times, 100*e.RefusedRatio())
 }
 
 // RefusedRatio returns the part of the checks of the range that was refused, 0 to 1.

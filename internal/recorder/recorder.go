@@ -148,15 +148,45 @@ func (r *Recorder) Record(d *gate.Decision) {
 	r.sampler.add(at, hash, key, d.Check.Cost, r.pathOf(d.Check.Request), d.Outcome == gate.Allowed)
 }
 
-// RecordReport adds the path that a report says to the traffic sample. What policies
-// decided about it is recorded by Record.
+// RecordReport counts a report that a policy had no room for as one refused request of the
+// key, however many policies had none, and adds the path that it says to the traffic sample.
+// What each policy decided about it is recorded by Record.
 func (r *Recorder) RecordReport(a *gate.Reported) {
-	path := r.pathOf(a.Report.Request)
-	if path == "" || a.IsLate {
+	path, refusing := r.pathOf(a.Report.Request), fullPolicy(a)
+	if refusing == nil && (path == "" || a.IsLate) {
 		return
 	}
 	key := a.Report.Key.String()
-	r.sampler.addReport(a.At.UnixMilli(), r.hash(key), key, path)
+	hash := r.hash(key)
+	if refusing != nil {
+		r.countReport(a, refusing.ID, hash, key)
+	}
+	if path != "" {
+		r.sampler.addReport(a.At.UnixMilli(), hash, key, path)
+	}
+}
+
+// fullPolicy returns the first enforcing policy that had no room for a report, nil for none.
+func fullPolicy(a *gate.Reported) *rules.Policy {
+	for i := range a.Policies {
+		if p := &a.Policies[i]; p.Result == gate.Full && p.Policy.Mode == rules.Enforce {
+			return p.Policy
+		}
+	}
+	return nil
+}
+
+// countReport counts a report among the traffic of the key that was reported, which is
+// not the one that offended where the policy limits a further key.
+func (r *Recorder) countReport(a *gate.Reported, policy int64, hash uint64, key string) {
+	at := offences.MinuteOf(a.At.UnixMilli())
+	s := &r.shards[hash>>59]
+	s.mu.Lock()
+	fresh, _ := s.countTraffic(s.minute(at).policy(policy), hash, key, 1, gate.Limited)
+	s.mu.Unlock()
+	if fresh {
+		r.distinct.add(at, policy, hash)
+	}
 }
 
 // pathOf returns the path of a request that is recorded, "" for none.

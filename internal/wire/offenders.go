@@ -222,8 +222,8 @@ type Evidence struct {
 	Size          int64     `json:"size"`
 	OffendedCount int64     `json:"offended_count"` // keys that offended, MinOffences times each
 	MinOffences   int64     `json:"min_offences"`   // 0 in proposals of earlier versions
-	Refused       int64     `json:"refused"`        // of the checks of the range in the time
-	Checked       int64     `json:"checked"`        // all of them
+	Refused       int64     `json:"refused"`        // of the checks of the range in the time, and the reports that a policy had no room for
+	Checked       int64     `json:"checked"`        // all of these checks and reports
 	Offences      int64     `json:"offences"`
 	SeenCount     int64     `json:"seen_count"` // keys seen in the last day without an offence
 	Allowed       int64     `json:"allowed"`    // their allowed checks

@@ -100,7 +100,7 @@ func TestNetworksThatPoliciesCountAreProposedByTheirMembers(t *testing.T) {
 		if err != nil || len(made) != 1 || made[0].Pattern.String() != "ip:203.0.113.0/24" || made[0].Evidence.OffendedCount != 4 {
 			t.Fatalf("proposed %+v, %v", made, err)
 		}
-		if got, want := made[0].Evidence.String(), "each at least once; 100% of the checks of the range were refused"; !strings.HasSuffix(got, want) {
+		if got, want := made[0].Evidence.String(), "each at least once; 100% of the checks of the range were refused, reports over a limit included"; !strings.HasSuffix(got, want) {
 			t.Errorf("the evidence is %s", got)
 		}
 	})
