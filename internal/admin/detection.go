@@ -52,7 +52,7 @@ func (d *Detection) Offenders(ctx context.Context, q offences.Query) (*offences.
 	if err != nil {
 		return nil, err
 	}
-	r := &offences.OffenderReport{Ranking: ranking, AllowedExact: ranking.Untracked == 0, States: states}
+	r := &offences.OffenderReport{Ranking: ranking, AllowedExact: ranking.Untracked == 0 && !isInAddition(d.View.Selector(), q.Policy), States: states}
 	page := make([]string, len(ranking.Rows))
 	at := make(map[string]*offences.Offender, len(page))
 	r.Rows = make([]offences.Offender, len(page))
@@ -67,14 +67,19 @@ func (d *Detection) Offenders(ctx context.Context, q offences.Query) (*offences.
 	if err := d.addTraffic(ctx, q.Policy, r, page, at); err != nil {
 		return nil, err
 	}
-	standings, err := d.escalationStatuses(ctx, page, q.Shadow)
+	statuses, err := d.mainStatuses(ctx, page, q.Shadow, func(key string) int64 {
+		if at[key].Kind == offences.Blocked { // under any policy, whichever one blocked it
+			return 0
+		}
+		return at[key].Policy
+	})
 	if err != nil {
 		return nil, err
 	}
 	now := d.now()
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		row.Escalation = standings[row.Key]
+		row.Escalation = statuses[row.Key]
 		if k, err := offences.ParseKey(row.Key); err == nil {
 			verdict := d.View.Blocks().Match(k, now)
 			row.Block, row.Exemption = verdict.Block, verdict.Exemption
@@ -83,6 +88,13 @@ func (d *Detection) Offenders(ctx context.Context, q offences.Query) (*offences.
 		}
 	}
 	return r, nil
+}
+
+// isInAddition reports whether a policy applies in addition to others, by which the checks
+// that it allows are counted.
+func isInAddition(selector *rules.Selector, policy int64) bool {
+	p, found := selector.ByID(policy)
+	return found && p.IsConditional()
 }
 
 // maxPoints bounds a trend.
@@ -131,6 +143,9 @@ func (d *Detection) addTraffic(ctx context.Context, policy int64, r *offences.Of
 	}
 	for _, t := range totals {
 		at[t.Key].Allowed = t.Allowed
+	}
+	if len(totals) < len(page) { // a further key has no traffic of its own, nor any key under a shadow policy
+		r.AllowedExact = false
 	}
 	for i := range r.Rows {
 		if all := r.Rows[i].Offences + r.Rows[i].Allowed; all > 0 {

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,49 +15,72 @@ import (
 // EscalationStatus returns the state of a key in the escalation of the policy that
 // limits it, and of its shadow policy; either may be nil.
 func (d *Detection) EscalationStatus(ctx context.Context, key keys.Key) (enforcing, shadow *offences.EscalationStatus, err error) {
-	for _, of := range []struct {
-		shadow bool
-		to     **offences.EscalationStatus
-	}{{false, &enforcing}, {true, &shadow}} {
-		all, err := d.escalationStatuses(ctx, []string{key.String()}, of.shadow)
-		if err != nil {
-			return nil, nil, err
-		}
-		*of.to = all[key.String()]
+	policy, shadowPolicy := d.View.Selector().Select(d.View.Subject(key))
+	all, err := d.statusesUnder(ctx, []string{key.String()}, func(keys.Key) []*rules.Policy { return []*rules.Policy{policy, shadowPolicy} })
+	of := all[key.String()]
+	return of[idOf(policy)], of[idOf(shadowPolicy)], err
+}
+
+// idOf returns the id of a policy, which may be nil: 0 then, the id of none.
+func idOf(p *rules.Policy) int64 {
+	if p == nil {
+		return 0
 	}
-	return enforcing, shadow, nil
+	return p.ID
 }
 
 // ConditionalEscalations returns the states of a key in the escalations of the policies
-// with conditions or an outcome that may apply to it, by their ids.
+// that may count it in addition, by their ids; see additionalPolicies.
 func (d *Detection) ConditionalEscalations(ctx context.Context, key keys.Key) (map[int64]*offences.EscalationStatus, error) {
-	selector := d.View.Selector()
-	conditional := func(k keys.Key) []*rules.Policy { return selector.Conditional(d.View.Subject(k)) }
-	if len(conditional(key)) == 0 {
+	additional := additionalPolicies(d.View, key)
+	if len(additional) == 0 {
 		return nil, nil
 	}
-	all, err := d.statusesUnder(ctx, []string{key.String()}, conditional)
+	all, err := d.statusesUnder(ctx, []string{key.String()}, func(keys.Key) []*rules.Policy { return additional })
 	return all[key.String()], err
 }
 
-// escalationStatuses returns the states of keys under the policies that limit them,
-// or under their shadow policies.
-func (d *Detection) escalationStatuses(ctx context.Context, page []string, shadow bool) (map[string]*offences.EscalationStatus, error) {
-	selector := d.View.Selector()
+// additionalPolicies returns the policies that may count a key beside the one that limits
+// it: those with conditions or an outcome, and those whose further key it may be.
+func additionalPolicies(view DetectionView, k keys.Key) []*rules.Policy {
+	selector := view.Selector()
+	all := selector.Conditional(view.Subject(k))
+	for _, part := range selector.Making(k) {
+		if p, found := selector.ByID(part.ID); found && !slices.Contains(all, p) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// mainStatuses returns the one state of each key that is shown beside what was refused of it,
+// enforcing or shadow: under the policy that refused most, by its id, which refusing returns;
+// where it returns 0, or a policy without an escalation, the highest one. Of several the first
+// is that under the policy that limits the key.
+func (d *Detection) mainStatuses(ctx context.Context, page []string, shadow bool, refusing func(key string) int64) (map[string]*offences.EscalationStatus, error) {
+	limiting := map[string]int64{}
 	found, err := d.statusesUnder(ctx, page, func(k keys.Key) []*rules.Policy {
-		policy, shadowPolicy := selector.Select(d.View.Subject(k))
+		policy, shadowPolicy := d.View.Selector().Select(d.View.Subject(k))
 		if shadow {
 			policy = shadowPolicy
 		}
-		return []*rules.Policy{policy}
+		limiting[k.String()] = idOf(policy)
+		additional := slices.DeleteFunc(additionalPolicies(d.View, k), func(p *rules.Policy) bool { return (p.Mode == rules.Shadow) != shadow })
+		return append(additional, policy)
 	})
 	if err != nil {
 		return nil, err
 	}
 	all := map[string]*offences.EscalationStatus{}
 	for key, byPolicy := range found {
-		for _, status := range byPolicy { // one
-			all[key] = status
+		if all[key] = byPolicy[refusing(key)]; all[key] != nil {
+			continue
+		}
+		all[key] = byPolicy[limiting[key]]
+		for _, id := range slices.Sorted(maps.Keys(byPolicy)) {
+			if all[key] == nil || byPolicy[id].Level > all[key].Level {
+				all[key] = byPolicy[id]
+			}
 		}
 	}
 	return all, nil
@@ -102,6 +126,9 @@ func (d *Detection) statusesUnder(ctx context.Context, page []string, policiesOf
 				continue
 			}
 			l := offences.EscalationsOf([]*rules.Policy{policy})[policy.ID]
+			if l.NeverBlocks(key) {
+				continue
+			}
 			status := l.Status(known[id{policy.ID, key}], counted[id{policy.ID, key}], now)
 			status.Paused = slices.ContainsFunc(pauses, func(p offences.EscalationPause) bool { return p.Policy == policy.ID })
 			all[key][policy.ID] = status

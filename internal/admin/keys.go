@@ -63,6 +63,15 @@ type KeyExplanation struct {
 	EscalationErr error
 }
 
+// EscalationUnder returns the state of the key under one of Conditional, nil for none: the
+// state of another key, which the requests of this one count for, is not that of this one.
+func (x *KeyExplanation) EscalationUnder(px *gate.PolicyExplanation) *offences.EscalationStatus {
+	if px.Derived != nil && *px.Derived != x.Key {
+		return nil
+	}
+	return x.ConditionalEscalations[px.Policy.ID]
+}
+
 // Parse parses a key. The error is a *fault.Error of the field key.
 func (k *Keys) Parse(text string) (keys.Key, error) {
 	return fault.ParseKey(k.View.Parser(), "key", text)

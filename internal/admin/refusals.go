@@ -37,7 +37,8 @@ type RefusalExplanation struct {
 	// OwnLimit is the key's own limit, if that refused; nil if it did not, or has ended or
 	// been replaced since.
 	OwnLimit *profiles.Limit
-	// Escalation is the present state of the key, nil where its policy has none.
+	// Escalation is the present state of the key under the policy that refused; nil where no
+	// policy that counts the key has an escalation.
 	Escalation *offences.EscalationStatus
 	// Other is what was aggregated in that minute, of any key.
 	Other []offences.Offence
@@ -167,7 +168,12 @@ func (d *Detection) describe(ctx context.Context, e *RefusalExplanation) error {
 	if sum.Last.RetryAt > 0 {
 		e.Text += fmt.Sprintf(" The last answer said to ask again at %s.", time.UnixMilli(sum.Last.RetryAt).UTC().Format("2006-01-02 15:04:05.000 UTC"))
 	}
-	statuses, err := d.escalationStatuses(ctx, []string{e.Key}, shadow)
+	statuses, err := d.mainStatuses(ctx, []string{e.Key}, shadow, func(string) int64 {
+		if e.Offences[0].Kind == offences.Blocked { // under any policy, whichever one blocked it
+			return 0
+		}
+		return sum.Policy
+	})
 	e.Escalation = statuses[e.Key]
 	return err
 }

@@ -136,13 +136,10 @@ func (h *keyHandler) addEscalations(ctx context.Context, page *keyPage, key keys
 	}
 	statuses := []*offences.EscalationStatus{page.Explained.Escalation, page.Explained.ShadowEscalation}
 	for _, px := range page.Explained.Conditional {
-		if px.Derived != nil {
-			continue
-		}
-		statuses = append(statuses, page.Explained.ConditionalEscalations[px.Policy.ID])
+		statuses = append(statuses, page.Explained.EscalationUnder(px))
 	}
 	for _, s := range statuses {
-		if s == nil {
+		if s == nil || slices.ContainsFunc(page.Escalations, func(v *escalationView) bool { return v.Policy == s.Policy }) {
 			continue
 		}
 		p, found := h.Catalog.Selector().ByName(s.Policy)

@@ -95,9 +95,7 @@ func fromExplanation(x *admin.KeyExplanation, policyName func(id int64) string) 
 	}
 	for _, px := range x.Conditional {
 		policy := fromKeyPolicy(px)
-		if px.Derived == nil {
-			policy.Escalation = fromEscalationStatus(x.ConditionalEscalations[px.Policy.ID])
-		}
+		policy.Escalation = fromEscalationStatus(x.EscalationUnder(px))
 		out.Conditional = append(out.Conditional, *policy)
 	}
 	for _, e := range x.Exemptions {

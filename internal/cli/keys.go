@@ -141,12 +141,16 @@ func printExplanation(p *output.Printer, k *wire.KeyExplanation, times bool) err
 		}
 		p.Sayf("%s by %s, %s: %s (%s, block %s)", what, output.Escape(b.Pattern), ends(b.ExpiresAt.Time, p.Now), output.Escape(b.Reason), output.Escape(b.Author), output.Escape(b.ID))
 	}
-	sayEscalation(p, k.Escalation)
-	sayEscalation(p, k.ShadowEscalation)
-	policies := []*wire.KeyPolicy{k.Policy, k.Shadow}
+	policies, escalations := []*wire.KeyPolicy{k.Policy, k.Shadow}, []*wire.EscalationStatus{k.Escalation, k.ShadowEscalation}
 	for i := range k.Conditional {
-		sayEscalation(p, k.Conditional[i].Escalation)
-		policies = append(policies, &k.Conditional[i])
+		policies, escalations = append(policies, &k.Conditional[i]), append(escalations, k.Conditional[i].Escalation)
+	}
+	said := map[string]bool{} // a policy that limits the key and whose further key it is, too, has one status
+	for _, e := range escalations {
+		if e != nil && !said[e.Policy] {
+			said[e.Policy] = true
+			sayEscalation(p, e)
+		}
 	}
 	for _, policy := range policies {
 		if policy == nil {

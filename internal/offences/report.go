@@ -27,7 +27,9 @@ type Offender struct {
 	// none.
 	Plan     string
 	OwnLimit *profiles.Limit
-	// Escalation is the state of the key, nil where its policy has none.
+	// Escalation is the state of the key under the policy that refused most of it; if that
+	// was a block, or the policy has no escalation, under the one with the highest level that
+	// may count the key; nil where none has one.
 	Escalation *EscalationStatus
 	// Trend is the offences in equal parts of the span.
 	Trend []int64
@@ -40,7 +42,10 @@ type OffenderReport struct {
 	// States counts the keys that the other filters select by their state, if it was asked
 	// for: of those before Unread.
 	States map[Triage]int64
-	// AllowedExact says that the traffic memory held every key of the span.
+	// AllowedExact says that the traffic memory held every key of the span, and that what the
+	// keys were allowed is counted for them and under the policy that was asked for. It is not
+	// for further keys, and not under shadow policies and policies that apply in addition to
+	// others.
 	AllowedExact bool
 }
 

@@ -261,7 +261,9 @@ func (s *shard) countDecision(in *policyMinute, hash uint64, key string, at int6
 }
 
 // countAdditional counts the refusals of a policy with conditions or an outcome beside
-// the one that decided, and the reports that it had no room for. Its allowed checks are counted by the one that decided.
+// the one that decided, and the reports that it had no room for. Its allowed checks are
+// counted under the one that decided, so that the sums over all policies count each check
+// once; OffenderReport.AllowedExact is false about such a policy.
 func (s *shard) countAdditional(m *minute, policy int64, hash uint64, key string, at int64, d *gate.Decision) {
 	if d.Policy != nil && d.Outcome != gate.Allowed {
 		s.countDecision(m.policy(policy), hash, key, at, d)

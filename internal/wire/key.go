@@ -67,8 +67,8 @@ type KeyPolicy struct {
 	// DerivedKey is the further key of the requests of the key that these limits are about, or
 	// the key itself where requests of others derive it; omitted for limits of the key.
 	DerivedKey string `json:"derived_key,omitzero"`
-	// Escalation is the key's status under a policy with conditions or an outcome; null
-	// without escalation, and for other policies, whose status is beside them.
+	// Escalation is the key's status under a policy with conditions or an outcome, or whose
+	// further key it is; null without escalation, and for other policies, whose status is beside them.
 	Escalation *EscalationStatus `json:"escalation"`
 	// Pattern selected the key, null where the policy was named.
 	Pattern NullString `json:"pattern"`

@@ -19,11 +19,13 @@ type Offender struct {
 	FirstAt   Time       `json:"first_at"`
 	LastAt    Time       `json:"last_at"`
 	// Block is active now; an Exemption hides it.
-	Block      *Entry            `json:"block"`
-	Exemption  *Entry            `json:"exemption"`
-	Plan       NullString        `json:"plan"`       // the key's plan, null for none
-	OwnLimit   *OwnLimit         `json:"own_limit"`  // the key's own limit that is active now, null for none
-	Escalation *EscalationStatus `json:"escalation"` // the key's escalation, null without one
+	Block     *Entry     `json:"block"`
+	Exemption *Entry     `json:"exemption"`
+	Plan      NullString `json:"plan"`      // the key's plan, null for none
+	OwnLimit  *OwnLimit  `json:"own_limit"` // the key's own limit that is active now, null for none
+	// Escalation is the key's status under the policy that refused most, or under another that
+	// counts the key; null without one.
+	Escalation *EscalationStatus `json:"escalation"`
 	// Trend has the offences of each part of the time range where points was sent.
 	Trend []int64 `json:"trend,omitzero"`
 	// Origin says whose address the key is; omitted where nothing is known.
@@ -65,8 +67,10 @@ type OffenderReport struct {
 	Offences int64 `json:"offences"`
 	// Other are offences that were counted together without their keys.
 	Other int64 `json:"other"`
-	// AllowedExact says that every Allowed is exact; otherwise at most
-	// Untracked allowed checks of the time range are missing from them.
+	// AllowedExact says that every Allowed is exact. Otherwise they are lower bounds, and the
+	// ratios upper ones: up to Untracked allowed checks of the time range are missing from
+	// them, and those of further keys, of shadow policies and of policies with conditions or
+	// an outcome, which are counted for the address and under the policy that limits it.
 	AllowedExact bool  `json:"allowed_exact"`
 	Untracked    int64 `json:"untracked"`
 }
@@ -140,7 +144,8 @@ type OffenceRecord struct {
 	Key         NullString `json:"key"`
 	Policy      NullString `json:"policy"`
 	Offences    []Offence  `json:"offences"` // of the key in that minute, by rule or block
-	// Escalation is the key's status now, null if its policy has no escalation.
+	// Escalation is the key's status now under the policy that refused; null if no policy that
+	// counts the key has an escalation.
 	Escalation *EscalationStatus `json:"escalation"`
 	// Other are the offences of the minute that were counted without a key.
 	Other []Offence `json:"other"`
