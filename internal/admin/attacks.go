@@ -31,7 +31,7 @@ func (d *Detection) Attack(ctx context.Context) (*offences.Attack, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := offences.DetectAttack(offences.Intervals(recent, now.Add(-offences.AttackSpan), now, time.Minute), offences.Intervals(past, hour.Add(-offences.BaselineSpan), hour, time.Hour))
+	a := offences.DetectAttack(offences.Intervals(recent.Points, now.Add(-offences.AttackSpan), now, time.Minute), offences.Intervals(past.Points, hour.Add(-offences.BaselineSpan), hour, time.Hour))
 	if a.IsActive() {
 		a.Source, err = d.attackSource(ctx, a.Since, now)
 	}
@@ -53,7 +53,7 @@ func (d *Detection) attackSource(ctx context.Context, since, now time.Time) (*of
 			within = append(within, row.Key)
 		}
 	}
-	details, err := d.Store.Details(ctx, offences.Query{}, within, ranking.Span, 1)
+	details, _, err := d.Store.Details(ctx, offences.Query{}, within, ranking.Span, 1)
 	if err != nil {
 		return nil, err
 	}

@@ -108,7 +108,7 @@ func (d *Detection) addDetails(ctx context.Context, q offences.Query, span offen
 	if span.To.Sub(span.From) > finelySpan { // parts of less than an hour would read all the minutes
 		points = min(points, int(span.To.Sub(span.From)/time.Hour))
 	}
-	details, err := d.Store.Details(ctx, q, page, span, points)
+	details, _, err := d.Store.Details(ctx, q, page, span, points)
 	if err != nil {
 		return err
 	}
@@ -158,14 +158,14 @@ func (d *Detection) addTraffic(ctx context.Context, policy int64, r *offences.Of
 // Traffic returns the traffic of a policy, 0 for all, in steps of a resolution
 // of whole minutes. Steps of up to a day begin where they would after
 // midnight, the first one perhaps before from. Steps without a check are left
-// out.
-func (d *Detection) Traffic(ctx context.Context, policy int64, from, to time.Time, resolution time.Duration) ([]offences.TrafficPoint, error) {
+// out. The answer says which span and steps were read.
+func (d *Detection) Traffic(ctx context.Context, policy int64, from, to time.Time, resolution time.Duration) (offences.TrafficSeries, error) {
 	from, step := firstStep(from, resolution)
 	return d.Store.Traffic(ctx, policy, from, to, step)
 }
 
 // TrafficCounts is Traffic without the numbers of distinct keys, in less time.
-func (d *Detection) TrafficCounts(ctx context.Context, policy int64, from, to time.Time, resolution time.Duration) ([]offences.TrafficPoint, error) {
+func (d *Detection) TrafficCounts(ctx context.Context, policy int64, from, to time.Time, resolution time.Duration) (offences.TrafficSeries, error) {
 	from, step := firstStep(from, resolution)
 	return d.Store.TrafficCounts(ctx, policy, from, to, step)
 }
@@ -183,8 +183,8 @@ func firstStep(from time.Time, resolution time.Duration) (time.Time, time.Durati
 // and the estimated number of distinct keys.
 func (d *Detection) TrafficTotal(ctx context.Context, policy int64, from, to time.Time) (offences.TrafficPoint, error) {
 	total := offences.TrafficPoint{At: from}
-	points, err := d.Store.Traffic(ctx, policy, from, to, 0)
-	for _, p := range points {
+	series, err := d.Store.Traffic(ctx, policy, from, to, 0)
+	for _, p := range series.Points {
 		total.Add(p.Counts)
 		total.Keys = p.Keys
 	}
@@ -235,32 +235,35 @@ func (d *Detection) Rules(ctx context.Context, from, to time.Time) ([]offences.R
 	return rows, nil
 }
 
-// Timeline returns what a key did, in so many equal parts of a span.
+// Timeline returns what a key did, in so many equal parts of a span, or in fewer where
+// shorter ones are no longer kept.
 func (d *Detection) Timeline(ctx context.Context, key keys.Key, from, to time.Time, points int) (*offences.Timeline, error) {
 	points = min(max(1, points), 1440)
-	t := &offences.Timeline{Key: key.String(), Points: make([]offences.TimelinePoint, points)}
-	from = from.UTC().Truncate(time.Minute)
-	width := to.Sub(from) / time.Duration(points)
-	for i := range t.Points {
-		t.Points[i].At = from.Add(time.Duration(i) * width)
-	}
-	page := []string{t.Key}
+	asked := offences.Span{From: from.UTC().Truncate(time.Minute), To: to}
+	t := &offences.Timeline{Key: key.String()}
 	for _, shadow := range []bool{false, true} {
-		details, err := d.Store.Details(ctx, offences.Query{Shadow: shadow}, page, offences.Span{From: from, To: to}, points)
+		details, reading, err := d.Store.Details(ctx, offences.Query{Shadow: shadow}, []string{t.Key}, asked, points)
+		if err == nil && reading.Row > reading.Part(points) {
+			points = max(1, int(reading.To.Sub(reading.From)/reading.Row))
+			details, reading, err = d.Store.Details(ctx, offences.Query{Shadow: shadow}, []string{t.Key}, asked, points)
+		}
 		if err != nil {
 			return nil, err
+		}
+		if t.Points == nil {
+			t.Divide(reading.Span, points)
 		}
 		for _, d := range details {
 			t.Points[min(d.Point, points-1)].Add(d.Kind, d.Count)
 		}
 	}
-	totals, err := d.Store.KeyTotals(ctx, 0, page, offences.Span{From: from, To: to})
+	totals, err := d.Store.KeyTotals(ctx, 0, []string{t.Key}, t.Span)
 	if err != nil {
 		return nil, err
 	}
 	for _, total := range totals {
 		t.Allowed += total.Allowed
 	}
-	t.Events, err = d.Store.EscalationEvents(ctx, offences.EscalationFilter{From: from, To: to, Key: t.Key})
+	t.Events, err = d.Store.EscalationEvents(ctx, offences.EscalationFilter{From: t.From, To: t.To, Key: t.Key})
 	return t, err
 }

@@ -22,14 +22,16 @@ type DetectionStore interface {
 	// Key and Offences only.
 	EachRanked(ctx context.Context, q offences.Query, do func(offences.Ranked) error) (offences.Span, error)
 	// Details reads up to points parts of a span for a page of keys, and of
-	// their offences those that q selects; its span and order do not matter.
-	Details(ctx context.Context, q offences.Query, keys []string, span offences.Span, points int) ([]offences.Detail, error)
+	// their offences those that q selects; its span and order do not matter. The answer
+	// says how the span was read, of which Reading.Part is the length of a part.
+	Details(ctx context.Context, q offences.Query, keys []string, span offences.Span, points int) ([]offences.Detail, offences.Reading, error)
 	// KeyTotals reads the traffic of keys under a policy, 0 for all.
 	KeyTotals(ctx context.Context, policy int64, keys []string, span offences.Span) ([]offences.KeyTotal, error)
-	// Traffic reads a span in steps from from on; a step of 0 is all of it.
-	Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) ([]offences.TrafficPoint, error)
+	// Traffic reads a span in steps from from on; a step of 0 is all of it. The answer says
+	// which span and steps were read.
+	Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) (offences.TrafficSeries, error)
 	// TrafficCounts is Traffic without Keys, which take most of its time.
-	TrafficCounts(ctx context.Context, policy int64, from, to time.Time, step time.Duration) ([]offences.TrafficPoint, error)
+	TrafficCounts(ctx context.Context, policy int64, from, to time.Time, step time.Duration) (offences.TrafficSeries, error)
 	RuleTotals(ctx context.Context, span offences.Span) ([]offences.RuleTotal, error)
 	// Seen reads the heaviest keys that p selects, at most limit of them, and
 	// the sums over all of them.

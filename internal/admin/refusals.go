@@ -96,13 +96,14 @@ func (d *Detection) RecentRefusals(ctx context.Context, key string, from, to tim
 		policy int64
 	}
 	var found []at
+	points := max(1, int(to.Sub(from)/time.Minute))
 	for _, shadow := range []bool{false, true} {
-		details, err := d.Store.Details(ctx, offences.Query{Shadow: shadow}, []string{key}, offences.Span{From: from, To: to}, int(to.Sub(from)/time.Minute))
+		details, reading, err := d.Store.Details(ctx, offences.Query{Shadow: shadow}, []string{key}, offences.Span{From: from, To: to}, points)
 		if err != nil {
 			return nil, err
 		}
 		for _, one := range details {
-			if m := (at{from.Add(time.Duration(one.Point) * time.Minute), one.Policy}); !slices.Contains(found, m) {
+			if m := (at{reading.From.Add(time.Duration(one.Point) * reading.Part(points)), one.Policy}); !slices.Contains(found, m) {
 				found = append(found, m)
 			}
 		}

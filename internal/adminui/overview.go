@@ -122,8 +122,8 @@ func (h *overviewHandler) addTraffic(ctx context.Context, page *overviewPage) er
 	if err != nil {
 		return err
 	}
-	intervals := offences.Intervals(traffic, s.From, s.To, step)
-	page.Chart = chart.DrawArea(intervals, s, step)
+	intervals := offences.Intervals(traffic.Points, s.From, s.To, traffic.Step)
+	page.Chart = chart.DrawArea(intervals, s, traffic.Step)
 	page.Sum = offences.Sum(intervals)
 	page.Checks = page.Sum.Allowed + page.Sum.Refused()
 	page.Chart.Sentence = page.chartSentence()

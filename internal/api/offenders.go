@@ -269,7 +269,7 @@ func (h *offenderHandler) keyTimeline(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	out := wire.Timeline{Key: t.Key, From: wire.At(from), To: wire.At(to), Allowed: t.Allowed,
+	out := wire.Timeline{Key: t.Key, From: wire.At(t.From), To: wire.At(t.To), StepMS: t.Step.Milliseconds(), Allowed: t.Allowed,
 		Points: make([]wire.TimelinePoint, 0, len(t.Points)), Events: make([]wire.EscalationEvent, 0, len(t.Events))}
 	for _, p := range t.Points {
 		out.Points = append(out.Points, wire.TimelinePoint{At: wire.At(p.At), Limited: p.Limited, Blocked: p.Blocked, Shadow: p.Shadow})

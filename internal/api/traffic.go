@@ -49,12 +49,12 @@ func (h *trafficHandler) getTraffic(c *httpserver.Call) error {
 	if q.Err() != nil {
 		return q.Err()
 	}
-	points, err := h.detection.Traffic(c.Context(), policy, from, to, step)
+	series, err := h.detection.Traffic(c.Context(), policy, from, to, step)
 	if err != nil {
 		return err
 	}
-	out := wire.Traffic{From: wire.At(from), To: wire.At(to), StepMS: step.Milliseconds(), Points: make([]wire.TrafficPoint, 0, len(points))}
-	for _, p := range points {
+	out := wire.Traffic{From: wire.At(series.From), To: wire.At(series.To), StepMS: series.Step.Milliseconds(), Points: make([]wire.TrafficPoint, 0, len(series.Points))}
+	for _, p := range series.Points {
 		out.Points = append(out.Points, wire.TrafficPoint{
 			At: wire.At(p.At), Allowed: p.Allowed, Limited: p.Limited, Blocked: p.Blocked, Unavailable: p.Unavailable,
 			ShadowLimited: p.ShadowLimited, KeysEstimate: p.Keys, KeysError: offences.DistinctError,

@@ -65,6 +65,29 @@ const MaxKept = 20_000
 // minutes are no longer kept, to whole hours or days.
 type Span struct{ From, To time.Time }
 
+// Part returns the length of each of so many equal parts of the span, at least a millisecond.
+func (s Span) Part(points int) time.Duration {
+	return time.Duration(max(1, (s.To.UnixMilli()-s.From.UnixMilli()+int64(points)-1)/int64(points))) * time.Millisecond
+}
+
+// Reading is how a span was read.
+type Reading struct {
+	Span
+	// Row is the longest time whose counts were read as one: an hour or a day where minutes
+	// are no longer kept, and where the parts that were asked for are as long; 0 for an empty
+	// span. Counts are placed where their row begins.
+	Row time.Duration
+}
+
+// TrafficSeries is the traffic of a span in steps.
+type TrafficSeries struct {
+	Span
+	// Step is the length of each point: what was asked for, or the next multiple of an hour
+	// or a day where no more is kept.
+	Step   time.Duration
+	Points []TrafficPoint // those with a check, in the order of time
+}
+
 // Ranked is one key of a ranking.
 type Ranked struct {
 	Key         string

@@ -63,12 +63,23 @@ type TimelinePoint struct {
 
 // Timeline is what one key did over a span.
 type Timeline struct {
-	Key    string
+	Key string
+	Span
+	// Step is the length of each point, not less than an hour or a day where no more is kept.
+	Step   time.Duration
 	Points []TimelinePoint
 	// Allowed is what the traffic memory knows, a lower bound where the key
 	// was not always among the heaviest.
 	Allowed int64
 	Events  []EscalationEvent
+}
+
+// Divide sets the span and so many empty points of it.
+func (t *Timeline) Divide(span Span, points int) {
+	t.Span, t.Step, t.Points = span, span.Part(points), make([]TimelinePoint, points)
+	for i := range t.Points {
+		t.Points[i].At = span.From.Add(time.Duration(i) * t.Step)
+	}
 }
 
 // Add adds n offences of a kind.

@@ -185,7 +185,7 @@ func (r *Recorder) countReport(a *gate.Reported, policy int64, hash uint64, key 
 	fresh, _ := s.countTraffic(s.minute(at).policy(policy), hash, key, 1, gate.Limited)
 	s.mu.Unlock()
 	if fresh {
-		r.distinct.add(at, policy, hash)
+		r.distinct.add(at, policy, hash, r.hash(offences.SafetyUnit(a.Report.Key)))
 	}
 }
 

@@ -92,15 +92,16 @@ func (b *Builder) traffic(ctx context.Context, d *Document) error {
 	if d.Kind == Weekly {
 		step = 6 * time.Hour
 	}
-	points, err := b.Detection.TrafficCounts(ctx, 0, d.From, d.To, step)
+	traffic, err := b.Detection.TrafficCounts(ctx, 0, d.From, d.To, step)
 	if err != nil {
 		return err
 	}
+	step = traffic.Step
 	d.Traffic = make([]Point, (d.To.Sub(d.From)+step-1)/step)
 	for i := range d.Traffic {
 		d.Traffic[i].At = d.From.Add(time.Duration(i) * step)
 	}
-	for _, p := range points {
+	for _, p := range traffic.Points {
 		at := &d.Traffic[p.At.Sub(d.From)/step]
 		at.Allowed, at.Limited, at.Blocked = p.Allowed, p.Limited, p.Blocked
 	}

@@ -119,7 +119,7 @@ type Counts interface {
 
 // Detection answers who offended and what refused them.
 type Detection interface {
-	TrafficCounts(ctx context.Context, policy int64, from, to time.Time, resolution time.Duration) ([]offences.TrafficPoint, error)
+	TrafficCounts(ctx context.Context, policy int64, from, to time.Time, resolution time.Duration) (offences.TrafficSeries, error)
 	TrafficTotal(ctx context.Context, policy int64, from, to time.Time) (offences.TrafficPoint, error)
 	Offenders(ctx context.Context, q offences.Query) (*offences.OffenderReport, error)
 	Rules(ctx context.Context, from, to time.Time) ([]offences.RuleRow, error)

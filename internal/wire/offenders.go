@@ -93,9 +93,14 @@ type EscalationStatus struct {
 
 // Timeline is what one key did over a time range.
 type Timeline struct {
-	Key     string            `json:"key"`
-	From    Time              `json:"from"`
-	To      Time              `json:"to"`
+	Key string `json:"key"`
+	// From and To are the time range that was read: whole minutes, or hours or days
+	// where minutes are no longer kept.
+	From Time `json:"from"`
+	To   Time `json:"to"`
+	// StepMS is the length of each point in milliseconds. Where no shorter ones are kept it is
+	// an hour or a day, and there are fewer points than were asked for.
+	StepMS  int64             `json:"step_ms"`
 	Allowed int64             `json:"allowed"` // at least
 	Points  []TimelinePoint   `json:"points"`
 	Events  []EscalationEvent `json:"events"` // the newest first
@@ -173,9 +178,13 @@ type Refused struct {
 
 // Traffic is the checks of a time range; the counts are exact.
 type Traffic struct {
-	From   Time           `json:"from"`
-	To     Time           `json:"to"`
-	StepMS int64          `json:"step_ms"` // the length of each part in milliseconds
+	// From and To are the time range that was read: it begins with a whole step, and has
+	// whole hours or days where minutes are no longer kept.
+	From Time `json:"from"`
+	To   Time `json:"to"`
+	// StepMS is the length of each part in milliseconds: what was asked for, or the next
+	// multiple of an hour or a day where no shorter parts are kept.
+	StepMS int64          `json:"step_ms"`
 	Points []TrafficPoint `json:"points"`
 }
 

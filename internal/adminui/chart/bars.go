@@ -37,10 +37,16 @@ type bar struct {
 // barBlock is the time for which a block stood.
 type barBlock struct{ X, W, Label, LabelX, Anchor string }
 
+// BarCount is how many bars a chart of bars is to have; where only hours or days are kept
+// there are fewer.
 const BarCount = 96
 
+// DrawBars draws what a key did in the time range that was read of s, and the blocks that
+// were active in it.
 func DrawBars(t *offences.Timeline, s format.TimeRange, stood []*blocks.Entry, now time.Time) *Bars {
-	b := &Bars{Range: s, Width: s.Length() / BarCount, Ticks: ticksOf(s)}
+	s.From, s.To = t.From, t.To
+	b := &Bars{Range: s, Width: t.Step, Ticks: ticksOf(s)}
+	place := func(d time.Duration) float64 { return float64(d) / float64(max(time.Millisecond, s.Length())) }
 	var most int64
 	for _, p := range t.Points {
 		n := p.Limited + p.Blocked
@@ -60,13 +66,13 @@ func DrawBars(t *offences.Timeline, s format.TimeRange, stood []*blocks.Entry, n
 		b.Rules = append(b.Rules, gridLine{Percent(1 - value/top), axisLabel(value) + " a minute"})
 	}
 	height := func(n int64) float64 { return float64(n) / minutes / top }
-	for i, p := range t.Points {
+	for _, p := range t.Points {
 		if p.Limited+p.Blocked+p.Shadow == 0 {
 			continue
 		}
 		low, mid, high := height(p.Limited), height(p.Limited+p.Blocked), height(p.Limited+p.Blocked+p.Shadow)
 		b.Bars = append(b.Bars, bar{
-			At: p.At, X: Percent(float64(i) / BarCount), W: Percent(0.86 / BarCount), Counts: p,
+			At: p.At, X: Percent(place(p.At.Sub(s.From))), W: Percent(0.86 * place(t.Step)), Counts: p,
 			Limited: Percent(low), LimitedY: Percent(1 - low), Blocked: Percent(mid - low), BlockedY: Percent(1 - mid),
 			Shadow: Percent(high - mid), ShadowY: Percent(1 - high),
 		})

@@ -95,12 +95,12 @@ func (h *Handler) addSparklines(ctx context.Context, rows []policyRow) error {
 	to := h.Now().UTC()
 	from := to.Add(-time.Hour).Truncate(step)
 	for i := range rows {
-		points, err := h.Detection.TrafficCounts(ctx, rows[i].ID, from, to, step)
+		traffic, err := h.Detection.TrafficCounts(ctx, rows[i].ID, from, to, step)
 		if err != nil {
 			return err
 		}
 		trend := make([]int64, chart.SparklinePoints+1) // the first and the last minutes are cut
-		for _, p := range points {
+		for _, p := range traffic.Points {
 			at := min(max(0, int(p.At.Sub(from)/step)), chart.SparklinePoints)
 			trend[at] += p.Limited
 			if rows[i].Mode == rules.Shadow {

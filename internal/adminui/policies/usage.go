@@ -103,17 +103,17 @@ func (p *usagePage) draw(ctx context.Context, detection *admin.Detection) error 
 	if p.Checks() == 0 {
 		return nil
 	}
-	step := chart.Step(p.Range.Length())
-	points, err := detection.TrafficCounts(ctx, p.Policy.ID, p.Range.From, p.Range.To, step)
+	traffic, err := detection.TrafficCounts(ctx, p.Policy.ID, p.Range.From, p.Range.To, chart.Step(p.Range.Length()))
 	if err != nil {
 		return err
 	}
 	if p.IsShadow() {
-		for i := range points {
-			points[i].Allowed, points[i].Limited, points[i].Blocked = points[i].ShadowAllowed, points[i].ShadowLimited, 0
+		for i := range traffic.Points {
+			point := &traffic.Points[i]
+			point.Allowed, point.Limited, point.Blocked = point.ShadowAllowed, point.ShadowLimited, 0
 		}
 	}
-	p.Chart = chart.DrawArea(offences.Intervals(points, p.Range.From, p.Range.To, step), p.Range, step)
+	p.Chart = chart.DrawArea(offences.Intervals(traffic.Points, p.Range.From, p.Range.To, traffic.Step), p.Range, traffic.Step)
 	p.Chart.Sentence = "Of " + format.Compact(p.Checks()) + " checks the policy refused " + format.Compact(p.Refused()) + "."
 	return nil
 }

@@ -59,6 +59,15 @@ func split(span, low, high int64, rollups map[int64]rollup) []segment {
 	return append(parts, split(span-1, last, high, rollups)...)
 }
 
+// longestRow returns the length of the longest rows of segments, 0 for none.
+func longestRow(segments []segment) time.Duration {
+	longest := int64(0)
+	for _, s := range segments {
+		longest = max(longest, spanMS(s.span))
+	}
+	return time.Duration(longest) * time.Millisecond
+}
+
 // union writes the rows of all segments of a table as one, with the columns
 // and the further clauses given; ? in more is the next of args.
 func union(q *db.Selection, columns, table string, segments []segment, more string, args ...any) string {

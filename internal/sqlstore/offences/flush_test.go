@@ -167,7 +167,7 @@ func TestTwoNodesCountIntoOneRowAndARefusalsIDOpensIt(t *testing.T) {
 			t.Errorf("got %+v", row)
 		}
 		traffic, err := s.Traffic(t.Context(), 7, f.Clock.Now().Add(-time.Minute), f.Clock.Now().Add(time.Minute), time.Minute)
-		if err != nil || len(traffic) != 1 || traffic[0].Limited != 8 || traffic[0].Allowed != 5 || traffic[0].Keys != 1 {
+		if err != nil || len(traffic.Points) != 1 || traffic.Points[0].Limited != 8 || traffic.Points[0].Allowed != 5 || traffic.Points[0].Keys != 1 {
 			t.Errorf("traffic is %+v, %v", traffic, err)
 		}
 	})

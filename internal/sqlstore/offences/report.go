@@ -242,18 +242,19 @@ func (s *Store) read(ctx context.Context, from, to time.Time, longest time.Durat
 }
 
 // Details implements admin.DetectionStore.
-func (s *Store) Details(ctx context.Context, query offences.Query, page []string, span offences.Span, points int) (all []offences.Detail, err error) {
+func (s *Store) Details(ctx context.Context, query offences.Query, page []string, span offences.Span, points int) (all []offences.Detail, reading offences.Reading, err error) {
 	if len(page) == 0 {
-		return nil, nil
+		return nil, offences.Reading{Span: span}, nil
 	}
 	c, err := rankConditions(query)
 	if err != nil {
-		return nil, err
+		return nil, reading, err
 	}
 	c.keyIn(page)
 	points = max(1, points)
 	err = s.read(ctx, span.From, span.To, span.To.Sub(span.From)/time.Duration(points), func(t *db.Tx, span offences.Span, segments []segment) error {
-		width := max(1, (span.To.UnixMilli()-span.From.UnixMilli()+int64(points)-1)/int64(points))
+		reading = offences.Reading{Span: span, Row: longestRow(segments)}
+		width := span.Part(points).Milliseconds()
 		parts, isCached, err := s.cache.find(t, segments) // few keys' rows are read sooner than all
 		if err != nil {
 			return err
@@ -272,7 +273,7 @@ func (s *Store) Details(ctx context.Context, query offences.Query, page []string
 		}, text, q.Args...)
 		return err
 	})
-	return all, err
+	return all, reading, err
 }
 
 // KeyTotals implements admin.DetectionStore.

@@ -252,8 +252,8 @@ func TestMemoryHasWhatTheDatabaseHas(t *testing.T) {
 					page.Cursor = r.Next
 				}
 				span := offences.Span{From: from, To: to}
-				details, err := s.Details(t.Context(), q, named, span, 8)
-				add(details, err)
+				details, reading, err := s.Details(t.Context(), q, named, span, 8)
+				add(fmt.Sprint(details, reading), err)
 				rules, err := s.RuleTotals(t.Context(), span)
 				add(rules, err)
 				fresh, n, err := s.NewOffenders(t.Context(), start.Truncate(24*time.Hour), from.Truncate(24*time.Hour), to, 4) // as reports ask

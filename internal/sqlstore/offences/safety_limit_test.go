@@ -117,7 +117,7 @@ func TestTheGuardKnowsTheKeysOfTheRunningMinute(t *testing.T) {
 			t.Errorf("%d of 15 were blocked; %+v, %v", got, stops, err)
 		}
 		points, err := f.Offences.Traffic(t.Context(), 7, f.Clock.Now().Truncate(time.Minute), f.Clock.Now().Add(time.Minute), time.Minute)
-		if err != nil || len(points) != 1 || points[0].Keys < 205 || points[0].Keys > 230 {
+		if err != nil || len(points.Points) != 1 || points.Points[0].Keys < 205 || points.Points[0].Keys > 230 {
 			t.Errorf("the running minute is %+v, %v", points, err)
 		}
 		m := newCounting(t, f.Offences, f.Clock, "b", nil) // the same node started again within the minute
@@ -125,7 +125,7 @@ func TestTheGuardKnowsTheKeysOfTheRunningMinute(t *testing.T) {
 			m.allowed("k:later"+strconv.Itoa(i), 1)
 		}
 		m.flush()
-		if points, err = f.Offences.Traffic(t.Context(), 7, f.Clock.Now().Truncate(time.Minute), f.Clock.Now().Add(time.Minute), time.Minute); err != nil || points[0].Keys < 245 || points[0].Keys > 270 {
+		if points, err = f.Offences.Traffic(t.Context(), 7, f.Clock.Now().Truncate(time.Minute), f.Clock.Now().Add(time.Minute), time.Minute); err != nil || points.Points[0].Keys < 245 || points.Points[0].Keys > 270 {
 			t.Errorf("after another start it is %+v, %v", points, err)
 		}
 	})

@@ -16,16 +16,16 @@ const trafficSums = `CAST(sum(allowed) AS BIGINT), CAST(sum(limited) AS BIGINT),
 const trafficAmounts = `start, allowed, limited, blocked, unavailable, shadow_allowed, shadow_limited, cost_allowed, untracked`
 
 // Traffic implements admin.DetectionStore.
-func (s *Store) Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) ([]offences.TrafficPoint, error) {
+func (s *Store) Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) (offences.TrafficSeries, error) {
 	return readTraffic(ctx, s, policy, from, to, step, true)
 }
 
 // TrafficCounts implements admin.DetectionStore.
-func (s *Store) TrafficCounts(ctx context.Context, policy int64, from, to time.Time, step time.Duration) ([]offences.TrafficPoint, error) {
+func (s *Store) TrafficCounts(ctx context.Context, policy int64, from, to time.Time, step time.Duration) (offences.TrafficSeries, error) {
 	return readTraffic(ctx, s, policy, from, to, step, false)
 }
 
-func readTraffic(ctx context.Context, s *Store, policy int64, from, to time.Time, step time.Duration, withKeys bool) (points []offences.TrafficPoint, err error) {
+func readTraffic(ctx context.Context, s *Store, policy int64, from, to time.Time, step time.Duration, withKeys bool) (series offences.TrafficSeries, err error) {
 	longest := dividing(step)
 	if step <= 0 {
 		longest, step = 0, wholeSpan
@@ -35,12 +35,16 @@ func readTraffic(ctx context.Context, s *Store, policy int64, from, to time.Time
 		if policy != 0 {
 			c.and("policy_id = ?", policy)
 		}
-		low, width := span.From.UnixMilli(), max(1, step.Milliseconds())
+		series = offences.TrafficSeries{Span: span, Step: step}
+		if row := longestRow(segments); row > 0 {
+			series.Step = (step + row - 1) / row * row
+		}
+		low, width := span.From.UnixMilli(), max(1, series.Step.Milliseconds())
 		q := &db.Selection{}
 		point := q.Fill("(start - ?) / ?", low, width)
 		text := "SELECT point, " + trafficSums + " FROM (SELECT " + point + " AS point, counted.* FROM (" +
 			union(q, trafficAmounts, "traffic", segments, c.text, c.args...) + ") AS counted) AS placed GROUP BY point ORDER BY point"
-		points, err = db.Each(t, func(r db.Row) (p offences.TrafficPoint, err error) {
+		series.Points, err = db.Each(t, func(r db.Row) (p offences.TrafficPoint, err error) {
 			var n int64
 			err = r.Scan(&n, &p.Allowed, &p.Limited, &p.Blocked, &p.Unavailable, &p.ShadowAllowed, &p.ShadowLimited, &p.CostAllowed, &p.Untracked)
 			p.At = time.UnixMilli(low + n*width).UTC()
@@ -49,9 +53,9 @@ func readTraffic(ctx context.Context, s *Store, policy int64, from, to time.Time
 		if err != nil || !withKeys {
 			return err
 		}
-		return in(t).distinctOfPoints(points, policy, low, width, segments)
+		return in(t).distinctOfPoints(series.Points, policy, low, width, segments)
 	})
-	return points, err
+	return series, err
 }
 
 // wholeSpan is longer than any span.
