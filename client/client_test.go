@@ -58,15 +58,6 @@ func charged(t testing.TB, key string) int {
 	return 3 - d.Rules[0].Remaining
 }
 
-func await(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(waitLimit); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("in vain: %s", what)
-		}
-	}
-}
-
 func TestADecisionSaysAllThatStintSays(t *testing.T) {
 	c, key := connect(t, client.WithMemory(0)), fresh("user")
 	d := ask(t, c, client.Check{Key: key, Cost: 2})

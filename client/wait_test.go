@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/client"
+	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/testnode"
 )
 
@@ -135,7 +136,7 @@ func TestAReservationIsCancelledWhereTheContextEndsWhileWaiting(t *testing.T) {
 		ended <- err
 	}()
 	// While the reservation is reserved, another is refused within the longest wait.
-	await(t, "the reservation is reserved", func() bool {
+	servers.Await(t, "the reservation is reserved", func() bool {
 		d := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait, Peek: true})
 		return !d.Allowed
 	})
@@ -189,7 +190,7 @@ func TestAReservationFurtherAheadThanOneCheckMayReserveIsAskedForAgain(t *testin
 			_, err := c.Wait(ctx, client.Check{Key: key})
 			ended <- err
 		}()
-		await(t, "a reservation is reserved", func() bool {
+		servers.Await(t, "a reservation is reserved", func() bool {
 			d := ask(t, connect(t), client.Check{Key: key, MaxWait: client.MaxWait, Peek: true})
 			return !d.Allowed && d.RetryAfter > 10*time.Minute // it would come after that reservation
 		})

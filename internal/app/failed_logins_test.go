@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/presets"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // TestThePresetOfFailedLoginsBlocksAtItsThreshold reports failed logins of two addresses: 20
@@ -69,7 +70,7 @@ func TestThePresetOfFailedLoginsBlocksAtItsThreshold(t *testing.T) {
 		}
 	}
 	report(guesser, 1)
-	until(t, "the guesser is blocked", func() bool { return blockOf(guesser) != nil })
+	servers.Await(t, "the guesser is blocked", func() bool { return blockOf(guesser) != nil })
 	if b := blockOf(guesser); b.Source != blocks.Automatic || b.Expires.Sub(b.Created) != time.Hour {
 		t.Errorf("blocked by %+v", b)
 	}

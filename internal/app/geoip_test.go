@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stint-dev/stint/test/geofiles"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // geoNode is a node and what its tests ask it.
@@ -84,8 +84,8 @@ func TestANodeKnowsWhoseAddressesKeysAre(t *testing.T) {
 	n.do("PUT", "/v1/policies/abroad?confirm=abroad", `{"match":["country:NL"],"rules":["1/1m"]}`, 201)
 	n.holds(n.do("GET", "/v1/keys?key="+first, "", 200), `"name":"abroad"`)
 	n.decisions(first, first, second, second)
-	waitFor(t, func() bool { return strings.Contains(n.do("GET", "/v1/offenders?pattern=asn:64501", "", 200), second) })
-	waitFor(t, func() bool { return strings.Contains(n.do("GET", "/v1/offenders?pattern=country:NL", "", 200), first) })
+	servers.Await(t, "the offender is listed", func() bool { return strings.Contains(n.do("GET", "/v1/offenders?pattern=asn:64501", "", 200), second) })
+	servers.Await(t, "the offender is listed", func() bool { return strings.Contains(n.do("GET", "/v1/offenders?pattern=country:NL", "", 200), first) })
 	n.holds(n.do("GET", "/v1/offenders?pattern=country:NL", "", 200), `"keys":1`, `"origin":{"country":"NL","asn":64500,`)
 	n.holds(n.do("GET", "/v1/offenders/origins?by=asn", "", 200), `{"pattern":"asn:64501","name":"Beispiel GmbH","keys":1,`, `"blocked":true`, `"total":2`)
 	n.holds(n.do("GET", "/v1/offenders/origins?by=country", "", 200), `"pattern":"country:DE"`)
@@ -103,15 +103,6 @@ func TestANodeKnowsWhoseAddressesKeysAre(t *testing.T) {
 	n.geo.Reload(t.Context())
 	if got := n.decisions(second, stranger); got != "allowed blocked" || !strings.Contains(logs.String(), "new GeoIP files are in effect") {
 		t.Errorf("with new files: %s", got)
-	}
-}
-
-func waitFor(t *testing.T, is func() bool) {
-	t.Helper()
-	for until := time.Now().Add(30 * time.Second); !is(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatal("what is waited for does not come")
-		}
 	}
 }
 

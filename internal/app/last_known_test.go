@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/servers"
@@ -153,20 +152,10 @@ func detail(r wire.Readiness, part string) string {
 	return ""
 }
 
-// until waits for something that comes by itself.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 // kept waits until the node has written the revision that it knows.
 func (n *testNode) kept(t *testing.T) {
 	t.Helper()
-	until(t, "the last known state is written", func() bool {
+	servers.Await(t, "the last known state is written", func() bool {
 		saved, _, err := n.lastKnown.load()
 		return err == nil && saved.Revision == n.catalog.Revision()
 	})
@@ -224,7 +213,7 @@ func TestANodeStartsWithoutItsDatabaseByWhatItLastKnew(t *testing.T) {
 	}
 
 	server.Restart(false)
-	until(t, "the node takes changes", func() bool { _, r := n.ready(t); return r.Changes })
+	servers.Await(t, "the node takes changes", func() bool { _, r := n.ready(t); return r.Changes })
 	if status, body := n.block(t, "ip:192.0.2.2"); status != http.StatusCreated {
 		t.Errorf("a change got %d %s", status, body)
 	}
@@ -331,12 +320,12 @@ func TestANodeGoesOnWithoutAFolderToKeepItsStateIn(t *testing.T) {
 	}
 	n := startNode(t, redis, database, filepath.Join(file, "data"))
 	const said = "cannot be written to the data directory"
-	until(t, "it is said", func() bool { return n.log.count(said) > 0 })
+	servers.Await(t, "it is said", func() bool { return n.log.count(said) > 0 })
 	for _, pattern := range []string{"ip:192.0.2.1", "ip:192.0.2.2", "ip:192.0.2.3"} {
 		if status, body := n.block(t, pattern); status != http.StatusCreated {
 			t.Fatalf("%d %s", status, body)
 		}
-		until(t, "another writing is tried", func() bool { return len(n.lastKnown.dirty) == 0 })
+		servers.Await(t, "another writing is tried", func() bool { return len(n.lastKnown.dirty) == 0 })
 	}
 	if got := n.log.count(said); got != 1 {
 		t.Errorf("it is said %d times", got)
@@ -356,7 +345,7 @@ func TestTwoNodesShareAFolderAndAFileIsAlwaysWhole(t *testing.T) {
 			t.Fatalf("between two writings: %v", err)
 		}
 	}
-	until(t, "the file holds the last change", func() bool {
+	servers.Await(t, "the file holds the last change", func() bool {
 		saved, _, err := a.lastKnown.load()
 		return err == nil && len(saved.Entries) == 8
 	})

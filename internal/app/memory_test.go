@@ -17,6 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // An attacker's keys reach the bound on memory. The node goes on, keeps the log of a
@@ -49,7 +50,7 @@ func TestANodeSaysThatItForgetsKeys(t *testing.T) {
 			requests[i] = timestamplog.RequestOf(policy, fmt.Sprintf("ip:10.%d.%d.%d", round, i/250, i%250), 1)
 		}
 		if round == 100 { // those before may ask again, and so may go
-			until(t, "the second of the first rule has passed", func() bool { return check("ip:10.99.3.249") == http.StatusOK })
+			servers.Await(t, "the second of the first rule has passed", func() bool { return check("ip:10.99.3.249") == http.StatusOK })
 		}
 		a.backends.memory.Decide(t.Context(), requests, results)
 	}
@@ -69,7 +70,7 @@ func TestANodeSaysThatItForgetsKeys(t *testing.T) {
 	if p := a.status.memoryHealth(); p.Trouble == "" {
 		t.Errorf("the overview shows %+v", p)
 	}
-	until(t, "its heartbeat reports that it forgets keys", func() bool {
+	servers.Await(t, "its heartbeat reports that it forgets keys", func() bool {
 		_, text := ask(admin, http.MethodGet, "/v1/nodes", "")
 		return strings.Contains(text, `"max_bytes":16777216,"forgetting":true,"forgotten_keys":`)
 	})

@@ -79,12 +79,12 @@ func TestEveryQueryOfTheDashboardIsAnswered(t *testing.T) {
 	for i := range 50 { // while it scrapes
 		n.check(t, fmt.Sprint("user:", i%2))
 	}
-	until(t, "a change of the counters was scraped", func() bool {
+	servers.Await(t, "a change of the counters was scraped", func() bool {
 		n.check(t, "user:0")
 		return len(query(t, prometheus, `sum(rate(stint_checks_total[10s])) > 0 and on () rate(stint_http_request_duration_seconds_count[10s])`)) > 0 &&
 			len(query(t, prometheus, `job_policy_decision:stint_checks:rate5m`)) > 0
 	})
-	until(t, "a native histogram was scraped", func() bool {
+	servers.Await(t, "a native histogram was scraped", func() bool {
 		return len(query(t, native, `histogram_count(stint_check_duration_seconds{door="check"}) > 0`)) > 0
 	})
 	text, err := os.ReadFile("../../deploy/grafana/stint.json")
@@ -171,7 +171,7 @@ scrape_configs:
 		}
 	})
 	base := "http://" + listen
-	until(t, "Prometheus answers", func() bool {
+	servers.Await(t, "Prometheus answers", func() bool {
 		answer, err := http.Get(base + "/-/ready")
 		if err != nil {
 			return false

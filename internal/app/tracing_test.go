@@ -81,7 +81,7 @@ func TestATraceGoesThroughChecksLogsProblemsAndOffences(t *testing.T) {
 		t.Errorf("the answer names the span %q", parent)
 	}
 	refused := ""
-	until(t, "a check is refused", func() bool { // the second, or a later one where a loaded machine decides without Redis
+	servers.Await(t, "a check is refused", func() bool { // the second, or a later one where a loaded machine decides without Redis
 		_, refused = ask(false, "POST", "/v1/check", `{"key":"traced:one"}`)
 		return strings.Contains(refused, `"allowed":false`)
 	})
@@ -92,12 +92,12 @@ func TestATraceGoesThroughChecksLogsProblemsAndOffences(t *testing.T) {
 		t.Errorf("the access log is %s", log)
 	}
 	refusal := strings.SplitN(strings.SplitN(refused, `"id":"`, 2)[1], `"`, 2)[0]
-	until(t, "the offence names the trace", func() bool {
+	servers.Await(t, "the offence names the trace", func() bool {
 		_, text := ask(true, "GET", "/v1/refusals/"+refusal, "")
 		return strings.Contains(text, id)
 	})
 	refusal = askEnvoy(t, n, "00-"+id+"-00f067aa0ba902b7-01")
-	until(t, "the offence of a call over gRPC names the trace", func() bool {
+	servers.Await(t, "the offence of a call over gRPC names the trace", func() bool {
 		_, text := ask(true, "GET", "/v1/refusals/"+refusal, "")
 		return strings.Contains(text, id)
 	})
@@ -137,7 +137,7 @@ func askEnvoy(t *testing.T, n *testNode, traceparent string) string {
 		Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: "user", Value: "a"}},
 	}}}
 	refusal := ""
-	until(t, "a call is refused", func() bool {
+	servers.Await(t, "a call is refused", func() bool {
 		answer, err := ratelimitv3.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, q, grpc.WaitForReady(true))
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/crawlers"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // known returns a verifier that knows only what its file says, and what it logged.
@@ -39,7 +40,7 @@ func TestVerifiedCrawlersSurviveARestart(t *testing.T) {
 	for _, k := range []string{"ip:66.249.64.1", "ip:5.249.64.4", "ip:5.249.64.2"} {
 		v.Notice(key(t, k))
 	}
-	await(t, "the crawlers are verified", func() bool { return len(v.Verified()) == 2 && s.count() >= 5 })
+	servers.Await(t, "the crawlers are verified", func() bool { return len(v.Verified()) == 2 && s.count() >= 5 })
 	stop()
 	<-ended
 

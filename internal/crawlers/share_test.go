@@ -46,13 +46,13 @@ func TestNodesShareVerifiedCrawlers(t *testing.T) {
 		for _, k := range []string{"ip:66.249.64.1", "ip:5.249.64.4", "ip:5.249.64.2"} { // the last is a stranger
 			first.Notice(key(t, k))
 		}
-		await(t, "the crawlers are verified", func() bool { return len(first.Verified()) == 2 && first.Waiting() == 0 })
+		servers.Await(t, "the crawlers are verified", func() bool { return len(first.Verified()) == 2 && first.Waiting() == 0 })
 		stop() // writes them
 
 		unasked := startDNS(t, records)
 		file := filepath.Join(t.TempDir(), "crawlers.json")
 		second, stop := sharing(t, unasked, f, crawlers.Options{Store: f.Another(t).Crawlers, File: file})
-		await(t, "another node knows them", func() bool { return len(second.Verified()) == 2 })
+		servers.Await(t, "another node knows them", func() bool { return len(second.Verified()) == 2 })
 		second.Notice(key(t, "ip:66.249.64.1"))
 		if got := second.OperatorOf(key(t, "ip:66.249.64.1")); got != "google" || second.Waiting() != 0 || unasked.count() != 0 {
 			t.Errorf("it knows %q, %d wait, DNS was asked %d times", got, second.Waiting(), unasked.count())
@@ -66,7 +66,7 @@ func TestNodesShareVerifiedCrawlers(t *testing.T) {
 			t.Fatal(err)
 		}
 		third, _ := sharing(t, s, f, crawlers.Options{Store: f.Crawlers, Operators: google})
-		await(t, "a node of one operator knows its crawler", func() bool { return len(third.Verified()) == 1 })
+		servers.Await(t, "a node of one operator knows its crawler", func() bool { return len(third.Verified()) == 1 })
 
 		f.Clock.Advance(25 * time.Hour)
 		if got := second.OperatorOf(key(t, "ip:66.249.64.1")); got != "" {
@@ -93,7 +93,7 @@ func TestWhatOtherNodesStoreIsNotBelievedBlindlyAndIsBounded(t *testing.T) {
 			crawler("66.249.64.13", "google", "crawl.googlebot.com.", now.Add(-25*time.Hour)))
 		put(crawler("66.249.64.9", "google", "older.googlebot.com.", now.Add(-time.Hour))) // is no news
 		v, _ := sharing(t, startDNS(t, records), f, crawlers.Options{Store: f.Crawlers})
-		await(t, "it knows one", func() bool { return len(v.Verified()) > 0 })
+		servers.Await(t, "it knows one", func() bool { return len(v.Verified()) > 0 })
 		if got := v.Verified(); len(got) != 1 || got[0] != good {
 			t.Errorf("it believes %+v", got)
 		}
@@ -117,7 +117,7 @@ func TestAVerifierGoesOnWithoutTheDatabase(t *testing.T) {
 	var log bytes.Buffer
 	v, stop := sharing(t, startDNS(t, records), f, crawlers.Options{Store: gone.Crawlers, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	v.Notice(key(t, "ip:66.249.64.1"))
-	await(t, "the crawler is verified", func() bool { return v.OperatorOf(key(t, "ip:66.249.64.1")) == "google" })
+	servers.Await(t, "the crawler is verified", func() bool { return v.OperatorOf(key(t, "ip:66.249.64.1")) == "google" })
 	stop()
 	if n := strings.Count(log.String(), "cannot be shared"); n != 1 {
 		t.Errorf("it was logged %d times: %s", n, &log)

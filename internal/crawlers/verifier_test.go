@@ -13,6 +13,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // dnsServer answers questions over UDP on loopback from its records.
@@ -143,15 +144,6 @@ func key(t *testing.T, text string) keys.Key {
 	return k
 }
 
-func await(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for until := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("%s never happened", what)
-		}
-	}
-}
-
 // records are those of a crawler by IPv4 and by IPv6, of one that only claims to be one, of
 // one below a name that only ends alike, and of an operator that no setting names.
 var records = map[string]string{
@@ -176,9 +168,9 @@ func TestACrawlerIsVerifiedByItsNameAndTheAddressOfThatName(t *testing.T) {
 		}
 		v.Notice(key(t, k))
 	}
-	await(t, "verifying both", func() bool { return len(v.Verified()) == 2 })
+	servers.Await(t, "verifying both", func() bool { return len(v.Verified()) == 2 })
 	// The queue is answered in its order, by several: the last has been asked for by now or soon.
-	await(t, "asking about all", func() bool { return s.count() >= 2+2+4 })
+	servers.Await(t, "asking about all", func() bool { return s.count() >= 2+2+4 })
 	for _, k := range []string{"ip:66.249.64.1", "ip:2001:4860::7"} {
 		if got := v.OperatorOf(key(t, k)); got != "google" {
 			t.Errorf("%s is a crawler of %q", k, got)
@@ -200,7 +192,7 @@ func TestAnswersAreKeptAndOutlastAFailureOfDNS(t *testing.T) {
 	google, stranger := key(t, "ip:66.249.64.1"), key(t, "ip:5.249.64.2")
 	v.Notice(google)
 	v.Notice(stranger)
-	await(t, "verifying", func() bool { return v.OperatorOf(google) == "google" && s.count() >= 4 })
+	servers.Await(t, "verifying", func() bool { return v.OperatorOf(google) == "google" && s.count() >= 4 })
 	// While an answer is believed nothing is asked.
 	c.move(5 * time.Hour)
 	before := s.count()
@@ -215,13 +207,13 @@ func TestAnswersAreKeptAndOutlastAFailureOfDNS(t *testing.T) {
 		t.Error("an answer is believed for ever")
 	}
 	v.Notice(google)
-	await(t, "asking again", func() bool { return s.count() > before })
-	await(t, "keeping the crawler", func() bool { return v.OperatorOf(google) == "google" })
+	servers.Await(t, "asking again", func() bool { return s.count() > before })
+	servers.Await(t, "keeping the crawler", func() bool { return v.OperatorOf(google) == "google" })
 	// What no longer belongs to the operator is no crawler after that.
 	s.set(func(s *dnsServer) { s.fails, s.records = false, map[string]string{} })
 	c.move(time.Hour)
 	v.Notice(google)
-	await(t, "forgetting", func() bool { return v.OperatorOf(google) == "" && len(v.Verified()) == 0 })
+	servers.Await(t, "forgetting", func() bool { return v.OperatorOf(google) == "" && len(v.Verified()) == 0 })
 }
 
 // outdated returns a verifier that looks nothing up any more, and the key of a crawler that it
@@ -236,7 +228,7 @@ func outdated(t *testing.T) (*crawlers.Verifier, *clock, keys.Key) {
 	go func() { v.Run(ctx); close(ended) }()
 	google := key(t, "ip:66.249.64.1")
 	v.Notice(google)
-	await(t, "verifying", func() bool { return v.OperatorOf(google) == "google" })
+	servers.Await(t, "verifying", func() bool { return v.OperatorOf(google) == "google" })
 	stop()
 	<-ended
 	c.move(25 * time.Hour)

@@ -102,7 +102,7 @@ func startEnvoyPeer(b *testing.B, redis string) (overHTTP, address string, pid i
 		b.Setenv(name, value)
 	}
 	pid = start(b, filepath.Join(dir, "service_cmd"))
-	eventually(b, "Envoy's rate limit server listens", func() bool {
+	servers.Await(b, "Envoy's rate limit server listens", func() bool {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
 			c.Close()

@@ -74,7 +74,7 @@ func startRedisRate(b *testing.B) node {
 	program, address := filepath.Join(b.TempDir(), "redisrate"), freeAddress(b)
 	buildPeer(b, program, "./redisrate")
 	n := node{checks: address, pid: start(b, program, address, servers.DedicatedRedis(b).Addr)}
-	eventually(b, "redis_rate answers", func() bool {
+	servers.Await(b, "redis_rate answers", func() bool {
 		status, _ := call(b, http.MethodPost, "http://"+address+"/v1/check", `{"key":"a"}`)
 		return status == http.StatusOK
 	})

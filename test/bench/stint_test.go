@@ -108,7 +108,7 @@ func startNode(b *testing.B, p programs, settings ...string) node {
 	n := node{checks: freeAddress(b), admin: freeAddress(b)}
 	args := []string{"--listen", n.checks, "--admin-listen", n.admin, "--data-dir", b.TempDir()}
 	n.pid = start(b, p.server, append(args, settings...)...)
-	eventually(b, "the node is ready", func() bool {
+	servers.Await(b, "the node is ready", func() bool {
 		status, _ := call(b, http.MethodGet, "http://"+n.admin+"/readyz", "")
 		return status == http.StatusOK
 	})
@@ -120,7 +120,7 @@ func startEmpty(b *testing.B, p programs, answer ...string) node {
 	b.Helper()
 	address := freeAddress(b)
 	n := node{checks: address, pid: start(b, p.empty, append([]string{address}, answer...)...)}
-	eventually(b, "the empty handler answers", func() bool {
+	servers.Await(b, "the empty handler answers", func() bool {
 		status, _ := call(b, http.MethodPost, "http://"+address+"/v1/check", "{}")
 		return status != 0
 	})
@@ -151,15 +151,6 @@ func startSame(b *testing.B, p programs, n node, l load) node {
 		b.Fatal(err)
 	}
 	return startEmpty(b, p, file)
-}
-
-func eventually(b *testing.B, what string, is func() bool) {
-	b.Helper()
-	for until := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(until) {
-			b.Fatalf("%s, never", what)
-		}
-	}
 }
 
 // call sends a request as the operator; status 0 says that nobody answered.

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/testnode"
 )
 
@@ -196,11 +197,7 @@ func (s *site) await() {
 // until waits until something is the case.
 func (s *site) until(what string, is func() bool) {
 	s.Helper()
-	for deadline := time.Now().Add(maxWait); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.Fatalf("%s, never", what)
-		}
-	}
+	servers.Await(s, what, is)
 }
 
 func (s *site) put(name, policy string) {

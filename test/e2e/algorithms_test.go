@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // Each change of the algorithm starts a log from zero, so that up to N more may be
@@ -18,7 +19,7 @@ func TestAnAlgorithmIsChangedWhileChecksRun(t *testing.T) {
 			nodes[0].put("moving", fmt.Sprintf(`{"match":["moving:*"],"rules":["%d/31d"],"algorithm":"%s"}`, limit, name))
 		}
 		change(all[0].Name)
-		await(t, "both nodes know the policy", func() bool {
+		servers.Await(t, "both nodes know the policy", func() bool {
 			x := nodes[1].explain("moving:nobody")
 			return x.Policy != nil && x.Policy.Name == "moving"
 		})
@@ -54,8 +55,8 @@ func TestAnAlgorithmIsChangedWhileChecksRun(t *testing.T) {
 			for _, a := range all[1:] {
 				change(a.Name)
 				changes++
-				await(t, "the other node counts by "+a.Name, func() bool { return nodes[1].explain("moving:a").Policy.Algorithm == a.Name })
-				await(t, a.Name+" refuses", func() bool { return !nodes[1].explain("moving:a").Policy.Allowed })
+				servers.Await(t, "the other node counts by "+a.Name, func() bool { return nodes[1].explain("moving:a").Policy.Algorithm == a.Name })
+				servers.Await(t, a.Name+" refuses", func() bool { return !nodes[1].explain("moving:a").Policy.Allowed })
 			}
 		}
 		close(stop)

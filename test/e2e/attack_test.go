@@ -19,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // strict refuses every check of a host but the first, however long a test lasts.
@@ -50,7 +51,7 @@ func (n *node) offencesOf(key string) (offences int64) {
 
 func (n *node) knows(t *testing.T, key, policy string) {
 	t.Helper()
-	await(t, "the node has the policy "+policy, func() bool {
+	servers.Await(t, "the node has the policy "+policy, func() bool {
 		return string(n.ask(fmt.Sprintf(`{"key":%q,"peek":true}`, key)).Policy) == policy
 	})
 }
@@ -89,17 +90,17 @@ func TestAKilledNodeLosesAtMostWhatItHadNotFlushed(t *testing.T) {
 			victim, next := start(t)
 			victim.put("strict", strict)
 			victim.put("escalating", escalating)
-			await(t, "an offender is blocked by itself", func() bool { return victim.about("token:repeat").Decision == wire.Blocked })
+			servers.Await(t, "an offender is blocked by itself", func() bool { return victim.about("token:repeat").Decision == wire.Blocked })
 			block := victim.escalated(t, "token:repeat")
 
 			flushed := victim.attack("host:attacker", 101)
-			await(t, "the first part is in the database", func() bool { return victim.offencesOf("host:attacker") == flushed })
+			servers.Await(t, "the first part is in the database", func() bool { return victim.offencesOf("host:attacker") == flushed })
 			unsure := victim.attack("host:attacker", 50)
 			victim.end(syscall.SIGKILL)
 			other := next()
 			other.knows(t, "host:attacker", "strict")
 			least := flushed + other.attack("host:attacker", 60)
-			await(t, "all that was flushed, and all that came later, is there", func() bool { return other.offencesOf("host:attacker") >= least })
+			servers.Await(t, "all that was flushed, and all that came later, is there", func() bool { return other.offencesOf("host:attacker") >= least })
 			if code := other.end(syscall.SIGTERM); code != 0 { // which writes what is left
 				t.Fatalf("ended with %d", code)
 			}
@@ -123,11 +124,11 @@ func TestAnAttackIsCountedThoughTheDatabaseIsKilledAndEveryNodeRestarted(t *test
 	for _, n := range nodes {
 		n.knows(t, "host:attacker", "strict")
 	}
-	await(t, "an offender is blocked by itself", func() bool { return nodes[1].about("token:repeat").Decision == wire.Blocked })
+	servers.Await(t, "an offender is blocked by itself", func() bool { return nodes[1].about("token:repeat").Decision == wire.Blocked })
 	block := nodes[1].escalated(t, "token:repeat")
 
 	want := nodes[0].attack("host:attacker", 51) + nodes[1].attack("host:attacker", 50)
-	await(t, "the first part is in the database", func() bool { return nodes[0].offencesOf("host:attacker") == want })
+	servers.Await(t, "the first part is in the database", func() bool { return nodes[0].offencesOf("host:attacker") == want })
 	s.postgres.Kill()
 	want += nodes[0].attack("host:attacker", 50)
 	lost := nodes[1].attack("host:attacker", 50)
@@ -135,8 +136,8 @@ func TestAnAttackIsCountedThoughTheDatabaseIsKilledAndEveryNodeRestarted(t *test
 	s.postgres.Restart(false)
 	nodes[1] = s.start(t, 1)[0]
 	want += nodes[1].attack("host:attacker", 50)
-	await(t, "the database is back", func() bool { return nodes[0].part("database").OK })
-	await(t, "everything is in but what the killed node held", func() bool { return nodes[0].offencesOf("host:attacker") >= want })
+	servers.Await(t, "the database is back", func() bool { return nodes[0].part("database").OK })
+	servers.Await(t, "everything is in but what the killed node held", func() bool { return nodes[0].offencesOf("host:attacker") >= want })
 	for i := range nodes {
 		if code := nodes[i].end(syscall.SIGTERM); code != 0 {
 			t.Fatalf("ended with %d", code)
@@ -164,7 +165,7 @@ func TestAnEscalationThatWouldBlockTooManyStopsUntilAPersonResumesIt(t *testing.
 		}
 		var stops wire.Page[wire.EscalationPause]
 		for _, n := range nodes {
-			await(t, "the escalation is paused", func() bool {
+			servers.Await(t, "the escalation is paused", func() bool {
 				stops = read[wire.Page[wire.EscalationPause]](n, n.must(200, get, wire.PathEscalations+"/paused", ""))
 				return len(stops.Items) == 1
 			})
@@ -177,7 +178,7 @@ func TestAnEscalationThatWouldBlockTooManyStopsUntilAPersonResumesIt(t *testing.
 			t.Errorf("%d were blocked, and it says %+v", before, stops.Items)
 		}
 		offended := n.attack("token:later", 8)
-		await(t, "the next one's offences are in", func() bool { return n.offencesOf("token:later") == offended })
+		servers.Await(t, "the next one's offences are in", func() bool { return n.offencesOf("token:later") == offended })
 		if got := automatic(); got != before {
 			t.Errorf("a paused escalation made %d blocks", got-before)
 		}
@@ -185,7 +186,7 @@ func TestAnEscalationThatWouldBlockTooManyStopsUntilAPersonResumesIt(t *testing.
 			t.Errorf("the command line says %q", out)
 		}
 		n.succeed("escalation", "resume", "escalating")
-		await(t, "the escalation goes on", func() bool { return n.about("token:later").Decision == wire.Blocked })
+		servers.Await(t, "the escalation goes on", func() bool { return n.about("token:later").Decision == wire.Blocked })
 		if _, code := n.run("escalation", "resume", "escalating"); code == 0 {
 			t.Error("an escalation that goes on was resumed")
 		}
@@ -232,7 +233,7 @@ func TestAutomaticBlocksAreToldTogetherInOneSignedMessage(t *testing.T) {
 	for _, key := range want {
 		n.attack(key, 7)
 	}
-	await(t, "the message has come", func() bool {
+	servers.Await(t, "the message has come", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(got) > 0
@@ -272,12 +273,12 @@ func TestAnOutageAndItsEndAreTold(t *testing.T) {
 			n.awaitRunning()
 			n.about("token:a")
 			of.stop(s)
-			await(t, "the outage is notified", func() bool {
+			servers.Await(t, "the outage is notified", func() bool {
 				n.about("token:a") // by which a node finds out
 				return strings.Contains(sent.String(), `"subject":"`+of.want+` unreachable from node edge"`)
 			})
 			of.goOn(s)
-			await(t, "its end is notified", func() bool {
+			servers.Await(t, "its end is notified", func() bool {
 				n.about("token:a")
 				return strings.Contains(sent.String(), `"subject":"`+of.want+` back for node edge"`)
 			})
@@ -303,7 +304,7 @@ func TestAWiderRangeIsProposedAndBlockedOnlyByAPerson(t *testing.T) {
 			return all
 		}
 		var found map[string]wire.Proposal
-		await(t, "both ranges are proposed", func() bool { // the job does it by itself too, each minute
+		servers.Await(t, "both ranges are proposed", func() bool { // the job does it by itself too, each minute
 			n.run("job", "run", "propose-ranges") // which may be running already
 			found = open()
 			return len(found) == 2
@@ -321,13 +322,13 @@ func TestAWiderRangeIsProposedAndBlockedOnlyByAPerson(t *testing.T) {
 		n.succeed("proposal", "accept", crowded.ID, "--for", "1h")
 		n.succeed("proposal", "dismiss", found["ip:203.0.113.0/24"].ID, "--reason", "a university")
 		for _, n := range nodes {
-			await(t, "the block governs every node", func() bool { return n.about("ip:198.51.100.201").Decision == wire.Blocked })
+			servers.Await(t, "the block governs every node", func() bool { return n.about("ip:198.51.100.201").Decision == wire.Blocked })
 			if d := n.about("ip:198.51.100.99"); d.Decision == wire.Blocked {
 				t.Error("an exempt address is blocked")
 			}
 		}
 		n.attack("ip:203.0.113.50", 2)
-		await(t, "the job has run once more", func() bool {
+		servers.Await(t, "the job has run once more", func() bool {
 			_, code := n.run("job", "run", "propose-ranges")
 			return code == 0
 		})

@@ -1,6 +1,10 @@
 package e2e_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stint-dev/stint/test/servers"
+)
 
 // onBothBackends runs a test on an embedded node, which is used twice where two
 // are wanted, and on two nodes that share Redis and Postgres.
@@ -22,14 +26,14 @@ func onBothBackends(t *testing.T, test func(t *testing.T, nodes [2]*node)) {
 // it may run before its database answers.
 func (n *node) awaitReady() {
 	n.Helper()
-	await(n, "the node is ready", func() bool { _, ready := n.ready(); return ready })
+	servers.Await(n, "the node is ready", func() bool { _, ready := n.ready(); return ready })
 }
 
 // policy makes a policy and waits until both nodes know it.
 func policy(t *testing.T, nodes [2]*node, name, text string) {
 	t.Helper()
 	version := nodes[0].put(name, text).Version
-	await(t, "both nodes know the policy", func() bool {
+	servers.Await(t, "both nodes know the policy", func() bool {
 		x := nodes[1].explain(name + ":nobody")
 		return x.Policy != nil && x.Policy.Name == name && x.Policy.Version == version
 	})

@@ -43,7 +43,7 @@ func TestAPrimaryOfAClusterThatStallsDegradesItsOwnKeysOnly(t *testing.T) {
 	for i := 0; i < 12 || i < 100 && (its == 0 || its == len(all)); i++ {
 		w := &watched{key: fmt.Sprintf("k:%d", i)}
 		for _, n := range nodes {
-			await(t, "the policy governs every node", func() bool { return n.about(w.key).Policy == "cluster" })
+			servers.Await(t, "the policy governs every node", func() bool { return n.about(w.key).Policy == "cluster" })
 			if d := n.about(w.key); d.Degraded {
 				t.Fatalf("before anything happened: %+v", d)
 			}
@@ -82,12 +82,12 @@ func TestAPrimaryOfAClusterThatStallsDegradesItsOwnKeysOnly(t *testing.T) {
 		answers[i], degrade[i] = w.answers.Load(), w.degrade.Load()
 	}
 	for i, w := range all {
-		await(t, "every key is answered, by its policy where its primary stalls", func() bool {
+		servers.Await(t, "every key is answered, by its policy where its primary stalls", func() bool {
 			return w.answers.Load() >= answers[i]+20 && (!w.its || w.degrade.Load() >= degrade[i]+10)
 		})
 	}
 	for _, n := range nodes {
-		await(t, "/readyz shows the outage and stays ready", func() bool {
+		servers.Await(t, "/readyz shows the outage and stays ready", func() bool {
 			_, ready := n.ready()
 			return ready && !n.part("log").OK
 		})
@@ -95,7 +95,7 @@ func TestAPrimaryOfAClusterThatStallsDegradesItsOwnKeysOnly(t *testing.T) {
 	<-held
 	c.Servers[stalled].Continue()
 	for _, n := range nodes {
-		await(t, "/readyz shows the end", func() bool { return n.part("log").OK })
+		servers.Await(t, "/readyz shows the end", func() bool { return n.part("log").OK })
 	}
 	close(stop)
 	asking.Wait()

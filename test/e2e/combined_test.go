@@ -96,7 +96,7 @@ func TestOfSeveralKeysOnlyWhoRefusesOffends(t *testing.T) {
 		t.Fatalf("got %s", a.body)
 	}
 	text := ""
-	await(t, "the refusal is in the report", func() bool {
+	servers.Await(t, "the refusal is in the report", func() bool {
 		text = string(n.must(http.StatusOK, get, wire.PathOffenders+"?last=24h", "").body)
 		return strings.Contains(text, "token:bad")
 	})
@@ -128,7 +128,7 @@ func TestWithRedisGoneSeveralKeysAreDecidedAsTheirPoliciesChose(t *testing.T) {
 		t.Fatalf("no reservation is reserved: %+v", reserved)
 	}
 	s.redis.Kill()
-	await(t, "the outage is noticed", func() bool { return n.about("allow:b").Degraded })
+	servers.Await(t, "the outage is noticed", func() bool { return n.about("allow:b").Degraded })
 	if d := ask(deny, ""); d.Decision != wire.Unavailable || !d.Degraded || !d.Decisions[0].Allowed {
 		t.Errorf("where one denies: %+v", d)
 	}
@@ -139,7 +139,7 @@ func TestWithRedisGoneSeveralKeysAreDecidedAsTheirPoliciesChose(t *testing.T) {
 	}
 	problem(t, n.send(del, n.check+wire.PathReservations+"/"+reserved.Reservation.Handle, ""), http.StatusServiceUnavailable)
 	s.redis.Restart(true)
-	await(t, "the outage is over", func() bool { return !n.about("allow:b").Degraded })
+	servers.Await(t, "the outage is over", func() bool { return !n.about("allow:b").Degraded })
 	if d := ask(deny, ""); !d.Allowed || d.Degraded {
 		t.Errorf("after the outage: %+v", d)
 	}
@@ -151,7 +151,7 @@ func TestOnAClusterKeysOfDifferentSlotsAreRefusedWithTheReason(t *testing.T) {
 	if err := redis.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the cluster is whole", func() bool { return strings.Contains(redis.ClusterInfo(t.Context()).Val(), "cluster_state:ok") })
+	servers.Await(t, "the cluster is whole", func() bool { return strings.Contains(redis.ClusterInfo(t.Context()).Val(), "cluster_state:ok") })
 	s.redis.URL = strings.TrimSuffix(strings.Replace(s.redis.URL, "redis://", "redis+cluster://", 1), "/0")
 	n := s.start(t, 1)[0]
 	n.awaitReady()

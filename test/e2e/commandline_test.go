@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // command returns the operators' command line against a node, not yet started.
@@ -47,7 +48,7 @@ func TestTheCommandLineWorksOnAnyNode(t *testing.T) {
 	s := shared(t)
 	nodes := s.start(t, 2)
 	nodes[0].succeed("block", "add", "ip:203.0.113.0/24", "--reason", "scraping", "--for", "24h")
-	await(t, "the other node refuses what was blocked", func() bool {
+	servers.Await(t, "the other node refuses what was blocked", func() bool {
 		output, code := nodes[1].run("check", "ip:203.0.113.7")
 		return code == 3 && strings.Contains(output, "scraping")
 	})

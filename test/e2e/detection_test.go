@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/replay"
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // everyBackend runs a test on one embedded node and on two that share servers.
@@ -28,7 +29,7 @@ func everyBackend(t *testing.T, test func(t *testing.T, nodes []*node)) {
 func (n *node) offenders(query string) wire.OffenderReport {
 	n.Helper()
 	var a answer
-	await(n, "the report can be read", func() bool {
+	servers.Await(n, "the report can be read", func() bool {
 		a = n.as(get, wire.PathOffenders+"?last=1d&limit=1000"+query, "")
 		return a.status != http.StatusServiceUnavailable
 	})
@@ -83,7 +84,7 @@ func TestTheReportOfRealTrafficNamesTheRightClientsWithTheRightCounts(t *testing
 	const limit = 60 // in a window that outlasts the test
 	everyBackend(t, func(t *testing.T, nodes []*node) {
 		nodes[0].put("default", fmt.Sprintf(`{"match":["*"],"rules":["%d/31d"],"mode":"enforce"}`, limit))
-		await(t, "every node has the policy", func() bool {
+		servers.Await(t, "every node has the policy", func() bool {
 			for _, n := range nodes {
 				if read[wire.Policy](n, n.must(200, get, wire.PathPolicies+"/default", "")).Rules[0] != fmt.Sprintf("%d/31d", limit) {
 					return false
@@ -122,7 +123,7 @@ func TestTheReportOfRealTrafficNamesTheRightClientsWithTheRightCounts(t *testing
 		}
 		n := nodes[0]
 		var got wire.OffenderReport
-		await(t, "every offence and every allowed request of an offender is in the database", func() bool {
+		servers.Await(t, "every offence and every allowed request of an offender is in the database", func() bool {
 			got = n.offenders("")
 			var requests int64 // allowed requests are written after the offences
 			for _, row := range got.Items {
@@ -150,13 +151,13 @@ func TestARefusalsIDOpensItsRecordOnEveryNode(t *testing.T) {
 		nodes[0].put("strict", `{"match":["token:*"],"rules":["1/h"],"mode":"enforce"}`)
 		body := fmt.Sprintf(`{"key":%q,"source":"edge-1","meta":{"path":"/search"}}`, key)
 		var refused wire.Decision
-		await(t, "the policy refuses", func() bool {
+		servers.Await(t, "the policy refuses", func() bool {
 			refused = nodes[len(nodes)-1].ask(body)
 			return refused.Decision == wire.Limited && refused.Policy == "strict"
 		})
 		for _, n := range nodes {
 			var record wire.OffenceRecord
-			await(t, "the record is there", func() bool {
+			servers.Await(t, "the record is there", func() bool {
 				record = read[wire.OffenceRecord](n, n.must(200, get, wire.PathOffences+"/"+string(refused.ID), ""))
 				return record.Found == "recorded"
 			})
@@ -180,7 +181,7 @@ func TestAnEscalationBlocksARepeatOffenderOnceAndSaysWhatComesNext(t *testing.T)
 	everyBackend(t, func(t *testing.T, nodes []*node) {
 		nodes[0].put("escalating", escalating)
 		const key = "token:repeat"
-		await(t, "the key is blocked by itself", func() bool {
+		servers.Await(t, "the key is blocked by itself", func() bool {
 			for _, n := range nodes { // spread over the nodes: they count together
 				if n.about(key).Decision == wire.Blocked {
 					return true
@@ -198,7 +199,7 @@ func TestAnEscalationBlocksARepeatOffenderOnceAndSaysWhatComesNext(t *testing.T)
 			t.Errorf("got %+v", b)
 		}
 		var x wire.KeyExplanation
-		await(t, "this node knows the block too, whichever made it", func() bool {
+		servers.Await(t, "this node knows the block too, whichever made it", func() bool {
 			x = n.explain(key)
 			return x.Decision == wire.Blocked
 		})
@@ -207,7 +208,7 @@ func TestAnEscalationBlocksARepeatOffenderOnceAndSaysWhatComesNext(t *testing.T)
 		}
 		n.must(200, del, wire.PathBlocks+"/"+b.ID, `{"reason":"a mistake"}`)
 		for _, n := range nodes {
-			await(t, "the lift governs every node", func() bool { return n.about(key).Decision != wire.Blocked })
+			servers.Await(t, "the lift governs every node", func() bool { return n.about(key).Decision != wire.Blocked })
 		}
 		again := read[wire.Page[wire.Entry]](n, n.must(200, get, wire.PathBlocks+"?key="+url.QueryEscape(key), ""))
 		if len(again.Items) != 0 {
@@ -229,7 +230,7 @@ func TestAnExemptKeyIsNeverEscalated(t *testing.T) {
 	for range 5 { // until the other's offences are in, the friend's would be too
 		n.about("token:other")
 	}
-	await(t, "the offences are in", func() bool { return n.offenders("").Offences >= 5 })
+	servers.Await(t, "the offences are in", func() bool { return n.offenders("").Offences >= 5 })
 	for _, row := range n.offenders("").Items {
 		if row.Key == "token:friend" {
 			t.Errorf("got %+v", row)
@@ -243,7 +244,7 @@ func TestNoOffenceIsLostWhenTheDatabaseStopsInTheMiddleOfAnAttack(t *testing.T) 
 	n := nodes[0]
 	n.put("strict", `{"match":["token:*"],"rules":["1/31d"],"mode":"enforce"}`)
 	for _, n := range nodes {
-		await(t, "every node has the policy", func() bool {
+		servers.Await(t, "every node has the policy", func() bool {
 			return string(n.ask(`{"key":"token:probe","peek":true}`).Policy) == "strict"
 		})
 	}
@@ -260,7 +261,7 @@ func TestNoOffenceIsLostWhenTheDatabaseStopsInTheMiddleOfAnAttack(t *testing.T) 
 	s.postgres.Continue()
 	attack(100)
 	const want = 300 // all but the first
-	await(t, "every offence is in", func() bool {
+	servers.Await(t, "every offence is in", func() bool {
 		report := n.offenders("")
 		return len(report.Items) == 1 && report.Items[0].Offences == want
 	})

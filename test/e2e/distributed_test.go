@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 func TestFiveNodesStartedAtOnceOnAnEmptyDatabaseAllComeUp(t *testing.T) {
@@ -32,7 +33,7 @@ func TestFiveNodesStartedAtOnceOnAnEmptyDatabaseAllComeUp(t *testing.T) {
 	}
 	for _, n := range nodes {
 		n.token = token
-		await(t, "every node is ready and knows the token", func() bool {
+		servers.Await(t, "every node is ready and knows the token", func() bool {
 			_, ready := n.ready()
 			return ready && n.as(get, wire.PathWhoami, "").status == http.StatusOK
 		})
@@ -62,7 +63,7 @@ func on(t *testing.T, nodes []*node, what string, change func(n *node), holds fu
 	if !holds(nodes[0]) {
 		t.Errorf("%s: the node that acknowledged it does not know it", what)
 	}
-	await(t, what+" reaches the other node", func() bool { return holds(nodes[1]) })
+	servers.Await(t, what+" reaches the other node", func() bool { return holds(nodes[1]) })
 }
 
 func TestAChangeGovernsTheNextCheckHereAndSoonEverywhere(t *testing.T) {
@@ -149,9 +150,9 @@ func TestANodeWithoutItsDatabaseAnswers503UntilItIsThere(t *testing.T) {
 		t.Errorf("/livez answers %d", a.status)
 	}
 	s.postgres.Restart(false)
-	await(t, "it is ready when the database is there", func() bool { _, ready := n.ready(); return ready })
+	servers.Await(t, "it is ready when the database is there", func() bool { _, ready := n.ready(); return ready })
 	if d := n.about("token:a"); !d.Allowed || d.Policy != "default" || d.Degraded {
 		t.Errorf("got %+v", d)
 	}
-	await(t, "its token is known", func() bool { return n.as(get, wire.PathPolicies, "").status == http.StatusOK })
+	servers.Await(t, "its token is known", func() bool { return n.as(get, wire.PathPolicies, "").status == http.StatusOK })
 }

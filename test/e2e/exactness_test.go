@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // refusal is what a limited answer says of itself: when it was decided, by the
@@ -55,7 +56,7 @@ func storm(t *testing.T, nodes []*node, key string, clients, each int) (allowed 
 func TestManyClientsOnTwoNodesAreAllowedExactlyTheLimit(t *testing.T) {
 	nodes := shared(t).start(t, 2)
 	nodes[0].put("exact", `{"match":["token:exact"],"rules":["100/h"]}`)
-	await(t, "both nodes know the policy", func() bool { return nodes[1].ask(`{"key":"token:exact","peek":true}`).Policy == "exact" })
+	servers.Await(t, "both nodes know the policy", func() bool { return nodes[1].ask(`{"key":"token:exact","peek":true}`).Policy == "exact" })
 	allowed, refusals := storm(t, nodes, "token:exact", 32, 10)
 	if allowed != 100 || len(refusals) != 220 {
 		t.Errorf("of 320 requests %d were allowed and %d refused, want exactly 100 allowed", allowed, len(refusals))
@@ -74,7 +75,7 @@ func TestNoWindowHoldsMoreThanItsLimitAndNoRefusalIsNeedless(t *testing.T) {
 		window time.Duration
 	}{"10/100ms": {10, 100 * time.Millisecond}, "30/1s": {30, time.Second}, "900/1h": {900, time.Hour}}
 	nodes[0].put("exact", `{"match":["token:exact"],"rules":["10/100ms","30/s","900/h"]}`)
-	await(t, "both nodes know the policy", func() bool { return nodes[1].ask(`{"key":"token:exact","peek":true}`).Policy == "exact" })
+	servers.Await(t, "both nodes know the policy", func() bool { return nodes[1].ask(`{"key":"token:exact","peek":true}`).Policy == "exact" })
 
 	allowed, refusals := storm(t, nodes, "token:exact", 16, 100)
 	logged := nodes[1].logged("token:exact")

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 const (
@@ -69,7 +70,7 @@ func startFaultLoad(w *world, row fault) *faultLoad {
 	for i, n := range w.nodes {
 		l.at[i].Store(&n.check)
 		l.counts, l.last = append(l.counts, map[string]int{}), append(l.last, time.Time{})
-		await(w, "every node knows the policies and the block", func() bool {
+		servers.Await(w, "every node knows the policies and the block", func() bool {
 			for _, name := range []string{"local", "allow", "deny", "slide"} {
 				if n.ask(`{"key":"`+name+`:nobody","peek":true}`).Policy != wire.NullString(name) {
 					return false
@@ -210,7 +211,7 @@ func (l *faultLoad) await(i int, degraded bool) {
 		want[name] = l.counts[i][name+kind] + answersOf
 	}
 	l.mu.Unlock()
-	await(l.w, fmt.Sprintf("node %d gives answers that are%s", i, kind), func() bool {
+	servers.Await(l.w, fmt.Sprintf("node %d gives answers that are%s", i, kind), func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for name, n := range want {
@@ -335,7 +336,7 @@ func (l *faultLoad) charged(keys []string) []int {
 		checks[i] = `{"key":"` + key + `","peek":true,"detail":"rules"}`
 	}
 	counts := make([]int, len(keys))
-	await(l.w, "the log answers for all keys", func() bool {
+	servers.Await(l.w, "the log answers for all keys", func() bool {
 		n := l.w.nodes[0]
 		a := n.send(post, n.check+wire.PathBatch, `{"checks":[`+strings.Join(checks, ",")+`]}`)
 		for i, item := range read[wire.BatchAnswer](l.w, a).Decisions {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 const goesOn = "no check is degraded; a block or a policy cannot be changed and the answer says so; nothing acknowledged is lost; it ends by itself"
@@ -52,7 +53,7 @@ func postgresFaults() []fault {
 					w.nodes[0].about("local:poison")
 					w.nodes[0].about("local:innocent")
 				}
-				await(w, "the offences of others are written", func() bool {
+				servers.Await(w, "the offences of others are written", func() bool {
 					return strings.Contains(string(w.nodes[0].as(get, wire.PathOffenders+"?last=1h&search=innocent", "").body), "local:innocent")
 				})
 			},
@@ -75,7 +76,7 @@ func (w *world) delayPostgres(d time.Duration) {
 // the answer must hold says.
 func (w *world) awaitWritesRefused(i int, says string) {
 	w.Helper()
-	await(w, "a change is refused", func() bool {
+	servers.Await(w, "a change is refused", func() bool {
 		a := w.nodes[i].as(post, wire.PathBlocks, `{"pattern":"token:during","on_conflict":"replace"}`)
 		if a.status == http.StatusCreated || a.status == http.StatusOK {
 			return false
@@ -91,11 +92,11 @@ func (w *world) awaitWritesRefused(i int, says string) {
 func (w *world) writes(i int) {
 	w.Helper()
 	pattern := fmt.Sprintf("token:written-%d-%d", i, time.Now().UnixNano())
-	await(w, fmt.Sprintf("node %d takes a block", i), func() bool {
+	servers.Await(w, fmt.Sprintf("node %d takes a block", i), func() bool {
 		return w.nodes[i].as(post, wire.PathBlocks, `{"pattern":"`+pattern+`","on_conflict":"replace"}`).status/100 == 2
 	})
 	for at, n := range w.nodes {
-		await(w, fmt.Sprintf("the block governs node %d", at), func() bool { return n.about(pattern).Decision == wire.Blocked })
+		servers.Await(w, fmt.Sprintf("the block governs node %d", at), func() bool { return n.about(pattern).Decision == wire.Blocked })
 	}
 }
 

@@ -45,7 +45,7 @@ func redisFaults() []fault {
 			restarting.Go(func() { w.redis.Restart(false) })
 		},
 		func(w *world) {
-			await(w, "it loads as fast as it can", func() bool {
+			servers.Await(w, "it loads as fast as it can", func() bool {
 				c := commandsOf(w.redis)
 				defer c.Close()
 				return c.ConfigSet(w.Context(), "key-load-delay", "0").Err() == nil
@@ -84,7 +84,7 @@ func redisFaults() []fault {
 				}()
 			},
 			func(w *world) {
-				await(w, "the script is killed", func() bool {
+				servers.Await(w, "the script is killed", func() bool {
 					c := commandsOf(w.redis)
 					defer c.Close()
 					return c.Do(w.Context(), "SCRIPT", "KILL").Err() == nil
@@ -134,7 +134,7 @@ func redisFaults() []fault {
 			inflict: evict,
 			during: func(w *world) {
 				for i, n := range w.nodes {
-					await(w, fmt.Sprintf("node %d reports the eviction and stays ready", i), func() bool {
+					servers.Await(w, fmt.Sprintf("node %d reports the eviction and stays ready", i), func() bool {
 						_, ready := n.ready()
 						return ready && !n.part("eviction").OK && len(n.lines("level=ERROR", "Redis has evicted keys")) > 0
 					})
@@ -171,7 +171,7 @@ func clockFault(name, done, promise string, step time.Duration, loses int) fault
 		inflict: func(w *world) {
 			before := w.redisTime()
 			w.redis.StepClock(step)
-			await(w, "its clock has stepped", func() bool { return (w.redisTime().Sub(before) - step).Abs() < step.Abs()/2 })
+			servers.Await(w, "its clock has stepped", func() bool { return (w.redisTime().Sub(before) - step).Abs() < step.Abs()/2 })
 		},
 	}
 }
@@ -213,7 +213,7 @@ func (w *world) command(s *servers.RedisServer, args ...any) any {
 func (w *world) showsOutage(nodes ...int) {
 	w.Helper()
 	for _, i := range nodes {
-		await(w, fmt.Sprintf("node %d says that its log is away and stays ready", i), func() bool {
+		servers.Await(w, fmt.Sprintf("node %d says that its log is away and stays ready", i), func() bool {
 			_, ready := w.nodes[i].ready()
 			return ready && !w.nodes[i].part("log").OK
 		})
@@ -223,7 +223,7 @@ func (w *world) showsOutage(nodes ...int) {
 func (w *world) showsNoOutage(nodes ...int) {
 	w.Helper()
 	for _, i := range nodes {
-		await(w, fmt.Sprintf("node %d says that its log is there", i), func() bool { return w.nodes[i].part("log").OK })
+		servers.Await(w, fmt.Sprintf("node %d says that its log is there", i), func() bool { return w.nodes[i].part("log").OK })
 	}
 }
 
@@ -260,7 +260,7 @@ func clusterFaults() []fault {
 			promise: "checks of its slots are degraded until then; what the replica had not received is lost: at most N more", start: start(), mayDegrade: true,
 			inflict: func(w *world) { w.cluster.Servers[0].Kill() },
 			heal: func(w *world) {
-				await(w, "all slots are served again", func() bool {
+				servers.Await(w, "all slots are served again", func() bool {
 					info := w.cluster.Clients[1].ClusterInfo(w.Context()).Val()
 					return strings.Contains(info, "cluster_slots_ok:16384") && strings.Contains(info, "cluster_state:ok") &&
 						strings.Contains(w.cluster.Clients[3].Info(w.Context(), "replication").Val(), "role:master")
@@ -281,7 +281,7 @@ func sentinelFault(deadline time.Duration) fault {
 			replica = servers.DedicatedRedis(t, "--repl-diskless-sync-delay", "0")
 			host, port, _ := strings.Cut(w.redis.Addr, ":")
 			w.command(replica, "REPLICAOF", host, port)
-			await(t, "the replica follows", func() bool {
+			servers.Await(t, "the replica follows", func() bool {
 				return strings.Contains(fmt.Sprint(w.command(replica, "INFO", "replication")), "master_link_status:up")
 			})
 			addresses := servers.Sentinels(t, "primary", w.redis)
@@ -297,7 +297,7 @@ func sentinelFault(deadline time.Duration) fault {
 		heal: func(w *world) {
 			c := commandsOf(replica)
 			defer c.Close()
-			await(w, "the replica is the primary", func() bool {
+			servers.Await(w, "the replica is the primary", func() bool {
 				return strings.Contains(c.Info(w.Context(), "replication").Val(), "role:master")
 			})
 			w.showsNoOutage(0, 1)

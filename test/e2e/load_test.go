@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // onFailures are what a policy may do in an outage, and the decision that a
@@ -113,7 +114,7 @@ func (l *load) awaitMore(degraded bool, more int) {
 		before[name] = counts[name]
 	}
 	l.mu.Unlock()
-	await(l.t, fmt.Sprintf("%d more answers of each policy, degraded %v", more, degraded), func() bool {
+	servers.Await(l.t, fmt.Sprintf("%d more answers of each policy, degraded %v", more, degraded), func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for name := range onFailures {
@@ -161,7 +162,7 @@ func (l *load) charged(keys []string) []int {
 		checks[i] = `{"key":"` + key + `","peek":true,"detail":"rules"}`
 	}
 	counts := make([]int, len(keys))
-	await(l.t, "the log answers for all keys", func() bool {
+	servers.Await(l.t, "the log answers for all keys", func() bool {
 		a := l.node.send(post, l.node.check+wire.PathBatch, `{"checks":[`+strings.Join(checks, ",")+`]}`)
 		for i, item := range read[wire.BatchAnswer](l.t, a).Decisions {
 			if item.Decision == nil || item.Decision.Degraded {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // adminToken is the bootstrap token of every node that is given one.
@@ -20,16 +22,6 @@ const adminToken = "e2e0adca9f5c1b7d2830694ef1a5c3d7"
 // waitTimeout bounds every wait for something that must happen; nothing is said
 // about how soon it does.
 const waitTimeout = time.Minute
-
-// await polls until done returns true.
-func await(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(waitTimeout); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("in vain: %s", what)
-		}
-	}
-}
 
 // text is output that is read while it is written.
 type text struct {
@@ -92,7 +84,7 @@ var announced = regexp.MustCompile(`checks +(https?://\S+)[^\n]*\n +admin +(http
 // awaitRunning waits until the node has said where it listens.
 func (n *node) awaitRunning() {
 	n.Helper()
-	await(n, "the node runs", func() bool {
+	servers.Await(n, "the node runs", func() bool {
 		if !n.running() {
 			n.Fatalf("the node ended: %s", n.log.String())
 		}

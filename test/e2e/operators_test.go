@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 func TestAnImportGoesOnBesideChecksAndGovernsEveryNode(t *testing.T) {
@@ -46,7 +47,7 @@ func TestAnImportGoesOnBesideChecksAndGovernsEveryNode(t *testing.T) {
 			t.Errorf("acknowledged and not in force: %s", d.Decision)
 		}
 		for _, n := range nodes {
-			await(t, "the last row governs every node", func() bool { return n.about("ip:10.0.18.31").Decision == wire.Blocked })
+			servers.Await(t, "the last row governs every node", func() bool { return n.about("ip:10.0.18.31").Decision == wire.Blocked })
 		}
 		again := read[wire.ImportAnswer](t, n.as(post, wire.PathBlocks+"/import", list.String(), "Content-Type: text/plain"))
 		if again.Created != 0 || again.Unchanged != rows {
@@ -67,7 +68,7 @@ func TestARevokedTokenIsRefusedOnEveryNode(t *testing.T) {
 		made := read[wire.CreatedToken](t, n.must(201, post, wire.PathTokens, `{"name":"ci","scopes":["read"]}`))
 		with := "Authorization: Bearer " + made.Secret
 		for _, n := range nodes {
-			await(t, "the token opens every node", func() bool { return n.send(get, n.admin+wire.PathWhoami, "", with).status == 200 })
+			servers.Await(t, "the token opens every node", func() bool { return n.send(get, n.admin+wire.PathWhoami, "", with).status == 200 })
 			if a := n.send(post, n.admin+wire.PathBlocks, `{"pattern":"token:x"}`, with); a.status != 403 {
 				t.Errorf("a reader who blocks is answered %d", a.status)
 			}
@@ -77,7 +78,7 @@ func TestARevokedTokenIsRefusedOnEveryNode(t *testing.T) {
 			t.Errorf("revoked here and answered %d", a.status)
 		}
 		for _, n := range nodes {
-			await(t, "it is refused on every node", func() bool { return n.send(get, n.admin+wire.PathWhoami, "", with).status == 401 })
+			servers.Await(t, "it is refused on every node", func() bool { return n.send(get, n.admin+wire.PathWhoami, "", with).status == 401 })
 		}
 	})
 }

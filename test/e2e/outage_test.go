@@ -52,7 +52,7 @@ func TestWithRedisGoneEachPolicyDoesWhatItsOperatorChose(t *testing.T) {
 			wantLocalLimit(t, n)
 			test.recover(s)
 			l.awaitMore(false, aWhile)
-			await(t, "the outage is over in /readyz", func() bool { return n.part("log").OK })
+			servers.Await(t, "the outage is over in /readyz", func() bool { return n.part("log").OK })
 			l.end()
 			l.wantChargedOnce(test.lost)
 		})
@@ -62,7 +62,7 @@ func TestWithRedisGoneEachPolicyDoesWhatItsOperatorChose(t *testing.T) {
 // wantOutageShown checks that the node goes on, and says what it lacks.
 func wantOutageShown(t *testing.T, n *node) {
 	t.Helper()
-	await(t, "/readyz shows the outage and stays ready", func() bool {
+	servers.Await(t, "/readyz shows the outage and stays ready", func() bool {
 		_, ready := n.ready()
 		return ready && !n.part("log").OK
 	})
@@ -123,14 +123,14 @@ func TestWithPostgresStoppedChecksAndBlocksGoOn(t *testing.T) {
 	if refused.Code != "unavailable" {
 		t.Errorf("the problem of a write is %+v", refused)
 	}
-	await(t, "/readyz says that the database is gone and stays ready", func() bool {
+	servers.Await(t, "/readyz says that the database is gone and stays ready", func() bool {
 		_, ready := n.ready()
 		return ready && !n.part("database").OK
 	})
 	l.awaitMore(false, aWhile)
 	s.postgres.Continue()
-	await(t, "the database is back", func() bool { return n.part("database").OK })
-	await(t, "writes are taken again", func() bool {
+	servers.Await(t, "the database is back", func() bool { return n.part("database").OK })
+	servers.Await(t, "writes are taken again", func() bool {
 		return n.as(post, wire.PathBlocks, `{"pattern":"local:after","on_conflict":"replace"}`).status == http.StatusCreated
 	})
 	if d := n.about("local:after"); d.Decision != wire.Blocked {
@@ -164,7 +164,7 @@ func TestPostgresKilledUnderWritesLosesNothingThatWasAcknowledged(t *testing.T) 
 	}
 	killing.Wait()
 	s.postgres.Restart(false)
-	await(t, "the database is back", func() bool { return n.part("database").OK })
+	servers.Await(t, "the database is back", func() bool { return n.part("database").OK })
 	fresh := s.start(t, 1)[0] // which has only the database to know from
 	for _, key := range kept {
 		for _, n := range []*node{n, fresh} {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // reported reports an outcome of a key.
@@ -24,7 +25,7 @@ func TestReportsOnOneNodeRefuseChecksOnTheOtherAndBlockWhoGoesOn(t *testing.T) {
 		nodes[0].put("users", `{"match":["user:*"],"rules":["1000/d"]}`)
 		nodes[0].put("guessing", `{"match":["user:*"],"when":{"path":["/login"]},"outcome":"login_failed","rules":["3/d"],
 			"escalation":{"threshold":2,"window":"10m","duration":"1h","factor":2,"max_duration":"1d","decay_after":"1d"}}`)
-		await(t, "both nodes know the policies", func() bool {
+		servers.Await(t, "both nodes know the policies", func() bool {
 			x := nodes[1].explain("user:nobody")
 			return x.Policy != nil && x.Policy.Name == "users" && len(x.Conditional) == 1
 		})
@@ -52,7 +53,7 @@ func TestReportsOnOneNodeRefuseChecksOnTheOtherAndBlockWhoGoesOn(t *testing.T) {
 			t.Errorf("a report into a full limit: %+v", r)
 		}
 		// A peek, since each refused check would be an offence.
-		await(t, "the block refuses checks", func() bool { return nodes[1].ask(`{"key":"user:a","peek":true}`).Decision == wire.Blocked })
+		servers.Await(t, "the block refuses checks", func() bool { return nodes[1].ask(`{"key":"user:a","peek":true}`).Decision == wire.Blocked })
 		x := nodes[1].explain("user:a")
 		if c := x.Conditional[0]; x.Decision != wire.Blocked || c.Outcome != "login_failed" || c.Rules[0].Used != 3 || c.Escalation == nil || c.Escalation.Level != 1 || len(x.Blocks) != 1 {
 			t.Errorf("the explanation: %+v", x)

@@ -126,7 +126,7 @@ func startNginx(t *testing.T, block string) {
 		}
 	})
 	port := strings.TrimRight(strings.Fields(block[strings.Index(block, "listen "):])[1], ";")
-	await(t, "nginx listens", func() bool {
+	servers.Await(t, "nginx listens", func() bool {
 		connection, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err != nil {
 			return false

@@ -43,7 +43,7 @@ func (n *node) lines(parts ...string) []string {
 // first, and returns those lines. /readyz may know of an event before the log does.
 func (n *node) loggedLines(t *testing.T, first int, parts ...string) []string {
 	t.Helper()
-	await(t, fmt.Sprintf("the log has a line with %q", parts), func() bool { return len(n.lines(parts...)) > first })
+	servers.Await(t, fmt.Sprintf("the log has a line with %q", parts), func() bool { return len(n.lines(parts...)) > first })
 	return n.lines(parts...)[first:]
 }
 
@@ -120,12 +120,12 @@ func TestWhateverKeepsRedisFromDecidingIsAnOutageToldOfTwice(t *testing.T) {
 			l := startLoad(t, n)
 			l.awaitMore(false, aWhile)
 			// A stall of the whole machine is an outage too, and not the one meant here.
-			await(t, "no outage has begun yet", func() bool { return n.part("log").OK })
+			servers.Await(t, "no outage has begun yet", func() bool { return n.part("log").OK })
 			const begins, ends = "each policy does what its on_failure says", "Redis is reachable again"
 			stalls := len(n.lines("level=ERROR", begins))
 			test.disturb(t, s)
 			l.awaitMore(true, aWhile)
-			await(t, "/readyz reports the outage and stays ready", func() bool {
+			servers.Await(t, "/readyz reports the outage and stays ready", func() bool {
 				_, ready := n.ready()
 				return ready && !n.part("log").OK && strings.Contains(n.part("log").Detail, test.cause)
 			})
@@ -139,7 +139,7 @@ func TestWhateverKeepsRedisFromDecidingIsAnOutageToldOfTwice(t *testing.T) {
 			}
 			test.recover(t, s)
 			l.awaitMore(false, aWhile)
-			await(t, "the outage is over in /readyz", func() bool { return n.part("log").OK })
+			servers.Await(t, "the outage is over in /readyz", func() bool { return n.part("log").OK })
 			l.end()
 			ended := n.loggedLines(t, stalls, "level=INFO", ends, "outage=", "degraded=")
 			if len(ended) != 1 || strings.Contains(ended[0], "degraded=0") {
@@ -177,12 +177,12 @@ func TestARedisThatComesLaterIsWaitedFor(t *testing.T) {
 	s.redis.Kill()
 	n := launch(t, []string{"STINT_ADMIN_TOKEN=" + adminToken}, append(s.args(), append(onFreePorts, "--ready-redis-timeout", "1s")...)...)
 	n.awaitRunning()
-	await(t, "/readyz reports it without a check and is not ready after a second", func() bool {
+	servers.Await(t, "/readyz reports it without a check and is not ready after a second", func() bool {
 		_, ready := n.ready()
 		return !ready && !n.part("log").OK && strings.Contains(n.part("log").Detail, "not ready")
 	})
 	s.redis.Restart(true)
-	await(t, "it is ready", func() bool { _, ready := n.ready(); return ready && n.part("log").OK })
+	servers.Await(t, "it is ready", func() bool { _, ready := n.ready(); return ready && n.part("log").OK })
 	if d := n.about("ip:203.0.113.7"); !d.Allowed || d.Degraded {
 		t.Errorf("the first check is answered %+v", d)
 	}
@@ -193,9 +193,9 @@ func TestEvictedKeysAreTold(t *testing.T) {
 	s := backends{servers.DedicatedRedis(t), servers.Postgres(t)}
 	n := s.start(t, 1)[0]
 	n.awaitReady()
-	await(t, "/readyz knows of no eviction", func() bool { p := n.part("eviction"); return p.OK && p.Detail == "" })
+	servers.Await(t, "/readyz knows of no eviction", func() bool { p := n.part("eviction"); return p.OK && p.Detail == "" })
 	s.do(t, "config", "set", "maxmemory-policy", "allkeys-random")
-	await(t, "/readyz reports that keys may be evicted now", func() bool {
+	servers.Await(t, "/readyz reports that keys may be evicted now", func() bool {
 		return strings.Contains(n.part("eviction").Detail, "may evict") && !n.part("log").OK
 	})
 	if lines := n.loggedLines(t, 0, "level=ERROR", "not set up as it must be", "allkeys-random"); len(lines) != 1 {
@@ -210,7 +210,7 @@ func TestEvictedKeysAreTold(t *testing.T) {
 	}
 	s.do(t, "config", "set", "maxmemory", fmt.Sprint(used-500_000))
 	s.do(t, "config", "set", "maxmemory", "0")
-	await(t, "/readyz reports the eviction", func() bool {
+	servers.Await(t, "/readyz reports the eviction", func() bool {
 		_, ready := n.ready()
 		return ready && !n.part("eviction").OK && strings.Contains(n.part("eviction").Detail, "evicted")
 	})
@@ -222,7 +222,7 @@ func TestEvictedKeysAreTold(t *testing.T) {
 		t.Errorf("the metrics do not show it: %s", text)
 	}
 	allowed := s.start(t, 1, "--allow-redis-eviction", "true")[0]
-	await(t, "a node with the setting starts on it", func() bool { return allowed.part("log").OK })
+	servers.Await(t, "a node with the setting starts on it", func() bool { return allowed.part("log").OK })
 	if code := allowed.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("it ends with %d", code)
 	}
@@ -233,12 +233,12 @@ func TestAnOutageOfTheDatabaseIsLoggedTwice(t *testing.T) {
 	n := s.start(t, 1)[0]
 	n.awaitReady()
 	s.postgres.Kill()
-	await(t, "/readyz reports the outage", func() bool { return !n.part("database").OK })
+	servers.Await(t, "/readyz reports the outage", func() bool { return !n.part("database").OK })
 	for range 3 {
 		n.about("token:a")
 	}
 	s.postgres.Restart(false)
-	await(t, "the database is back", func() bool { return n.part("database").OK })
+	servers.Await(t, "the database is back", func() bool { return n.part("database").OK })
 	if began := n.loggedLines(t, 0, "level=ERROR", "the database is unreachable"); len(began) != 1 {
 		t.Errorf("its beginning is logged as %q", began)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // restarted starts another node on the data of one that has ended.
@@ -60,7 +61,7 @@ func TestARestartBySIGKILLDecaysAtMostWhatTheLastSnapshotMissed(t *testing.T) {
 		return info
 	}
 	before := saved()
-	await(t, "a snapshot is saved without being asked for", func() bool {
+	servers.Await(t, "a snapshot is saved without being asked for", func() bool {
 		now := saved()
 		return now != nil && (before == nil || now.ModTime().After(before.ModTime()))
 	})
@@ -103,7 +104,7 @@ func TestSIGTERMUnderLoadCutsNoAnswerAndLosesNoAllowedRequest(t *testing.T) {
 			}
 		})
 	}
-	await(t, "the load is on", func() bool { return allowed.Load() > 500 })
+	servers.Await(t, "the load is on", func() bool { return allowed.Load() > 500 })
 	if code := n.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("SIGTERM under load ends it with %d", code)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // logIn returns the cookie of a new session.
@@ -88,7 +89,7 @@ func TestRevokingReachesTheStreamsOfEveryNode(t *testing.T) {
 	token := read[wire.CreatedToken](t, here.must(http.StatusCreated, post, wire.PathTokens, `{"name":"stream","scopes":["read"]}`))
 	var streams []<-chan struct{}
 	for _, n := range nodes {
-		await(t, "the node knows the token", func() bool {
+		servers.Await(t, "the node knows the token", func() bool {
 			return n.send(get, n.admin+wire.PathWhoami, "", "Authorization: Bearer "+token.Secret).status == http.StatusOK
 		})
 		streams = append(streams, n.stream(t, "Authorization", "Bearer "+token.Secret))

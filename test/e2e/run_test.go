@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stint-dev/stint/test/servers"
 )
 
 func TestCommandsRunInTheirReservationsOverTwoNodes(t *testing.T) {
@@ -44,7 +46,7 @@ func TestWhoIsInterruptedWhileItWaitsGivesItsReservationBack(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			await(t, "it has its reservation", func() bool { return len(nodes[1].logged("host:a")) == 2 })
+			servers.Await(t, "it has its reservation", func() bool { return len(nodes[1].logged("host:a")) == 2 })
 			if err := cmd.Process.Signal(stop); err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +68,7 @@ func TestACommandThatIsToEndIsToldAndItsCodeIsPassedOn(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the command runs", func() bool { _, err := os.Stat(started); return err == nil })
+	servers.Await(t, "the command runs", func() bool { _, err := os.Stat(started); return err == nil })
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

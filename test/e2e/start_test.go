@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 var printedToken = regexp.MustCompile(`admin token +(\S+)`)
@@ -34,7 +35,7 @@ func TestWithNothingConfiguredItSaysWhereItIsAndPrintsTheTokenOnce(t *testing.T)
 	if err := first.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "SIGHUP reads the settings again", func() bool { return strings.Contains(first.log.String(), "the settings were read again") })
+	servers.Await(t, "SIGHUP reads the settings again", func() bool { return strings.Contains(first.log.String(), "the settings were read again") })
 	if code := first.end(syscall.SIGTERM); code != 0 {
 		t.Fatalf("SIGTERM ends it with %d", code)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // asked is a check that waits: when it was sent and answered, and its reservation.
@@ -153,7 +154,7 @@ func TestARequestThatComesAgainAfterItsConnectionWasCutIsChargedOnce(t *testing.
 			body := fmt.Sprintf(`{"key":"cut:%d","cost":3,"idempotency_key":"request %d"}`, i, i)
 			sendAndCut(t, nodes[0], body)
 			if i%2 == 0 { // else the two may cross each other
-				await(t, "the request that nobody heard of is charged", func() bool {
+				servers.Await(t, "the request that nobody heard of is charged", func() bool {
 					return nodes[0].explain(fmt.Sprintf("cut:%d", i)).Policy.Rules[0].Used == 3
 				})
 			}

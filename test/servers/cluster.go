@@ -203,11 +203,7 @@ func (c *RedisCluster) ErrorsSaid(word string) (count int64) {
 
 func (c *RedisCluster) await(what string, is func() bool) {
 	c.t.Helper()
-	for deadline := time.Now().Add(waitTimeout); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			c.t.Fatalf("%s, never", what)
-		}
-	}
+	Await(c.t, what, is)
 }
 
 func (c *RedisCluster) must(err error) {

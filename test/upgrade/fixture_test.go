@@ -60,7 +60,7 @@ func (n *node) fill() (token string) {
 	for range 3 {
 		n.mustAsk(`{"key":"user:bob"}`)
 	}
-	await(n.t, "the offences are stored", func() bool { return len(n.offenders(time.Now())) >= 2 })
+	servers.Await(n.t, "the offences are stored", func() bool { return len(n.offenders(time.Now())) >= 2 })
 	return token
 }
 

@@ -94,7 +94,7 @@ func start(t testing.TB, program string, args ...string) *node {
 			t.Logf("the node's output:\n%s", n.out.String())
 		}
 	})
-	await(t, "the node runs", func() bool {
+	servers.Await(t, "the node runs", func() bool {
 		select {
 		case <-n.exited:
 			t.Fatalf("the node ended:\n%s", n.out.String())
@@ -119,15 +119,6 @@ func start(t testing.TB, program string, args ...string) *node {
 func (n *node) end() {
 	_ = n.cmd.Process.Signal(syscall.SIGTERM)
 	<-n.exited
-}
-
-func await(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(waitTimeout); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("in vain: %s", what)
-		}
-	}
 }
 
 // as sends a request with a token and returns the status and the body, or an error.

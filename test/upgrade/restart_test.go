@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/testnode"
 )
 
@@ -79,7 +80,7 @@ func TestARestartRefusesNoConnection(t *testing.T) {
 	}
 	for range 3 {
 		seen := answered.Load()
-		await(t, "checks are answered", func() bool { return t.Failed() || answered.Load() > seen+50 })
+		servers.Await(t, "checks are answered", func() bool { return t.Failed() || answered.Load() > seen+50 })
 		if err := node.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +90,7 @@ func TestARestartRefusesNoConnection(t *testing.T) {
 		node, _ = underSocket(t, socket, data, address)
 	}
 	seen := answered.Load()
-	await(t, "checks are answered after the last restart", func() bool { return t.Failed() || answered.Load() > seen+50 })
+	servers.Await(t, "checks are answered after the last restart", func() bool { return t.Failed() || answered.Load() > seen+50 })
 	close(stop)
 	group.Wait()
 }

@@ -180,7 +180,7 @@ func BenchmarkBothVersionsSideBySide(t *testing.B) {
 	} {
 		do[any](old[0], http.MethodPut, "/v1/policies/"+name, body)
 	}
-	await(t, "the second node knows the policies", func() bool { return old[1].mustAsk(`{"key":"user:x","peek":true}`).Policy == "fixed" })
+	servers.Await(t, "the second node knows the policies", func() bool { return old[1].mustAsk(`{"key":"user:x","peek":true}`).Policy == "fixed" })
 	var nodes sync.Map // those that are asked, by their number
 	nodes.Store(0, old[0])
 	nodes.Store(1, old[1])
@@ -227,7 +227,7 @@ func BenchmarkBothVersionsSideBySide(t *testing.B) {
 	}
 	// What either changes, the other knows.
 	do[any](upgraded, http.MethodPost, "/v1/blocks", `{"pattern":"host:new","reason":"by the new version"}`)
-	await(t, "the old node knows a block of the new one", func() bool { return old[0].mustAsk(`{"key":"host:new","peek":true}`).Decision == "blocked" })
+	servers.Await(t, "the old node knows a block of the new one", func() bool { return old[0].mustAsk(`{"key":"host:new","peek":true}`).Decision == "blocked" })
 	do[any](old[0], http.MethodPost, "/v1/blocks", `{"pattern":"host:old","reason":"by the old version"}`)
-	await(t, "the new node knows a block of the old one", func() bool { return upgraded.mustAsk(`{"key":"host:old","peek":true}`).Decision == "blocked" })
+	servers.Await(t, "the new node knows a block of the old one", func() bool { return upgraded.mustAsk(`{"key":"host:old","peek":true}`).Decision == "blocked" })
 }

@@ -38,7 +38,7 @@ func (o *outageEvents) list() []timestamplog.OutageEvent {
 // await waits for that many events, and returns all.
 func (o *outageEvents) await(t *testing.T, count int) []timestamplog.OutageEvent {
 	t.Helper()
-	eventually(t, "the outage is reported", func() bool { return len(o.list()) >= count })
+	servers.Await(t, "the outage is reported", func() bool { return len(o.list()) >= count })
 	return o.list()
 }
 
@@ -66,7 +66,7 @@ func TestAfterThreeFailuresNobodyWaitsForARedisThatHangs(t *testing.T) {
 	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
 		var events outageEvents
 		log, p := openWaiting(t, server, &events), policy(t, 1, "1000/h")
-		eventually(t, "a fresh Redis answers", func() bool { return answers(log, p) })
+		servers.Await(t, "a fresh Redis answers", func() bool { return answers(log, p) })
 		server.Stop()
 		for range redislog.FailureThreshold {
 			if away := log.Outages(); len(away) > 0 {
@@ -88,7 +88,7 @@ func TestAfterThreeFailuresNobodyWaitsForARedisThatHangs(t *testing.T) {
 			t.Errorf("the outages are %+v", away)
 		}
 		server.Continue()
-		eventually(t, "the outage is over", func() bool { return len(log.Outages()) == 0 })
+		servers.Await(t, "the outage is over", func() bool { return len(log.Outages()) == 0 })
 		if r := ask(t.Context(), log, p, address, 1); r.Err != nil {
 			t.Errorf("the first request after the outage: %v", r.Err)
 		}
@@ -180,7 +180,7 @@ func TestARedisThatCannotDecideStaysAnOutageThoughItAnswers(t *testing.T) {
 				t.Errorf("while it cannot decide the events are %+v", got)
 			}
 			must(t, admin.ConfigSet(t.Context(), set[0], set[1]).Err())
-			eventually(t, "the outage is over", func() bool { return len(log.Outages()) == 0 })
+			servers.Await(t, "the outage is over", func() bool { return len(log.Outages()) == 0 })
 			if got := events.await(t, 2); len(got) != 2 || got[1].Ended.IsZero() {
 				t.Errorf("in all the events are %+v", got)
 			}

@@ -198,7 +198,7 @@ func failToSave(t *testing.T, server *servers.RedisServer) {
 	must(t, admin.Set(t.Context(), "something", "x", 0).Err())
 	server.LoseFolder()
 	_ = admin.Do(t.Context(), "bgsave").Err()
-	eventually(t, "it cannot save", func() bool {
+	servers.Await(t, "it cannot save", func() bool {
 		return strings.Contains(admin.Set(t.Context(), "something", "y", 0).Val()+admin.Info(t.Context(), "persistence").Val(), "rdb_last_bgsave_status:err")
 	})
 }
@@ -210,6 +210,6 @@ func TestCheckLeavesNothingBehind(t *testing.T) {
 		}
 		admin := redis.NewClient(&redis.Options{Addr: server.Addr})
 		defer admin.Close()
-		eventually(t, "the log of the check is gone", func() bool { return admin.DBSize(t.Context()).Val() == 0 })
+		servers.Await(t, "the log of the check is gone", func() bool { return admin.DBSize(t.Context()).Val() == 0 })
 	}
 }

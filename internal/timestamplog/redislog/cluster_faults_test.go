@@ -140,7 +140,7 @@ func awaitMore(t *testing.T, what string, more int, some ...*subject) {
 		before[i], _ = s.counts()
 	}
 	for i, s := range some {
-		eventually(t, what, func() bool { answered, _ := s.counts(); return answered >= before[i]+more })
+		servers.Await(t, what, func() bool { answered, _ := s.counts(); return answered >= before[i]+more })
 	}
 }
 
@@ -240,7 +240,7 @@ func TestAPrimaryThatStallsDegradesNoKeyOfAnother(t *testing.T) {
 	}
 	c.Servers[stalled].Stop()
 	held := time.After(400 * time.Millisecond)
-	eventually(t, "the outage is noticed", func() bool { return len(log.Outages()) > 0 })
+	servers.Await(t, "the outage is noticed", func() bool { return len(log.Outages()) > 0 })
 	awaitMore(t, "the others are answered during the outage", 20, others...)
 	if away := log.Outages(); len(away) != 1 || away[0].Server != c.Servers[stalled].Addr {
 		t.Errorf("the outages are %+v, want that of %s alone", away, c.Servers[stalled].Addr)
@@ -248,7 +248,7 @@ func TestAPrimaryThatStallsDegradesNoKeyOfAnother(t *testing.T) {
 	<-held
 	c.Servers[stalled].Continue()
 	begun := time.Now()
-	eventually(t, "the primary is asked again", func() bool { return len(log.Outages()) == 0 })
+	servers.Await(t, "the primary is asked again", func() bool { return len(log.Outages()) == 0 })
 	t.Logf("it was asked again after %s", time.Since(begun).Round(time.Millisecond))
 	for _, s := range its {
 		s.timeout.Store(int64(longTimeout))
@@ -279,8 +279,8 @@ func TestASlotThatIsHeldOpenDegradesNoPlainRequest(t *testing.T) {
 		slot := c.Open(pair[0].slot)
 		held := time.After(300 * time.Millisecond)
 		slot.MoveOne() // the logs of the two now lie apart
-		eventually(t, "a call is sent to where a log is now", func() bool { return c.ErrorsSaid("ASK") > asks })
-		eventually(t, "a call finds its logs apart", func() bool { return c.ErrorsSaid("TRYAGAIN") > splits })
+		servers.Await(t, "a call is sent to where a log is now", func() bool { return c.ErrorsSaid("ASK") > asks })
+		servers.Await(t, "a call finds its logs apart", func() bool { return c.ErrorsSaid("TRYAGAIN") > splits })
 		// What cannot be taken apart fails, and never as the primary's outage.
 		together := []timestamplog.Request{timestamplog.RequestOf(p, pair[0].key, 1), timestamplog.RequestOf(p, pair[1].key, 1)}
 		together[0].Peek, together[1].Peek = true, true
@@ -324,8 +324,8 @@ func TestAPrimaryThatIsReplacedIsAnOutageNoLonger(t *testing.T) {
 		s.timeout.Store(int64(shortTimeout))
 	}
 	c.Servers[dies].Kill()
-	eventually(t, "the outage is noticed", func() bool { return len(events.list()) > 0 })
-	eventually(t, "nobody is away", func() bool { return len(log.Outages()) == 0 })
+	servers.Await(t, "the outage is noticed", func() bool { return len(events.list()) > 0 })
+	servers.Await(t, "nobody is away", func() bool { return len(log.Outages()) == 0 })
 	for _, s := range its {
 		s.timeout.Store(int64(longTimeout))
 	}

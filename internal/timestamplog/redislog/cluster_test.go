@@ -22,7 +22,7 @@ func clusterOfOne(t *testing.T) *servers.RedisServer {
 	if err := admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the cluster is whole", func() bool {
+	servers.Await(t, "the cluster is whole", func() bool {
 		return strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
 	})
 	server.URL = strings.Replace(server.URL, "redis://", "redis+cluster://", 1)

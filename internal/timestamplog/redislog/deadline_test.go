@@ -26,7 +26,7 @@ func TestWhatAStalledRedisCarriesOutLateIsNotCharged(t *testing.T) {
 		log, p := openWaiting(t, server, new(outageEvents)), policy(t, 1, "100/h")
 		for name, form := range requestForms {
 			t.Run(name, func(t *testing.T) {
-				eventually(t, "a Redis that goes on answers", func() bool { return answers(log, p) })
+				servers.Await(t, "a Redis that goes on answers", func() bool { return answers(log, p) })
 				server.Stop()
 				q := timestamplog.RequestOf(p, "token:late-"+name, 1)
 				form(&q)
@@ -36,7 +36,7 @@ func TestWhatAStalledRedisCarriesOutLateIsNotCharged(t *testing.T) {
 				log.Decide(ctx, []timestamplog.Request{q}, results)
 				wantOutage(t, results[0].Err)
 				server.Continue()
-				eventually(t, "a continued Redis answers", func() bool { return answers(log, p) })
+				servers.Await(t, "a continued Redis answers", func() bool { return answers(log, p) })
 				if got := entries(t, log, p, q.Key); got != 0 {
 					t.Errorf("the log has %d entries of a request that nobody waited for", got)
 				}
@@ -48,14 +48,14 @@ func TestWhatAStalledRedisCarriesOutLateIsNotCharged(t *testing.T) {
 func TestSeveralKeysThatAreDecidedLateAreNotCharged(t *testing.T) {
 	server := servers.DedicatedRedis(t)
 	log, p := openWaiting(t, server, new(outageEvents)), policy(t, 1, "100/h")
-	eventually(t, "a fresh Redis answers", func() bool { return answers(log, p) })
+	servers.Await(t, "a fresh Redis answers", func() bool { return answers(log, p) })
 	server.Stop()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
 	requests := []timestamplog.Request{timestamplog.RequestOf(p, "token:0", 1), timestamplog.RequestOf(p, "token:1", 1)}
 	wantOutage(t, log.DecideAll(ctx, requests, make([]timestamplog.Result, 2)))
 	server.Continue()
-	eventually(t, "a continued Redis answers", func() bool { return answers(log, p) })
+	servers.Await(t, "a continued Redis answers", func() bool { return answers(log, p) })
 	for _, q := range requests {
 		if got := entries(t, log, p, q.Key); got != 0 {
 			t.Errorf("the log of %s has %d entries of a request that nobody waited for", q.Key, got)
@@ -68,7 +68,7 @@ func TestSeveralKeysThatAreDecidedLateAreNotCharged(t *testing.T) {
 func TestCallersOfALateCallWhoStillWaitAreAnswered(t *testing.T) {
 	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
 		log, p := openWaiting(t, server, new(outageEvents)), policy(t, 1, "100/h")
-		eventually(t, "a fresh Redis answers", func() bool { return answers(log, p) })
+		servers.Await(t, "a fresh Redis answers", func() bool { return answers(log, p) })
 		server.Stop()
 		var group, given sync.WaitGroup
 		wait := func(i int) {
@@ -81,7 +81,7 @@ func TestCallersOfALateCallWhoStillWaitAreAnswered(t *testing.T) {
 		// On a busy machine calls of those alone who give up would begin an outage before
 		// anybody waits.
 		wait(-1)
-		eventually(t, "a call with a caller who waits is in flight", func() bool { return log.InFlight(address) > 0 })
+		servers.Await(t, "a call with a caller who waits is in flight", func() bool { return log.InFlight(address) > 0 })
 		for i := range 30 {
 			wait(i)
 			given.Go(func() {
@@ -93,7 +93,7 @@ func TestCallersOfALateCallWhoStillWaitAreAnswered(t *testing.T) {
 		}
 		given.Wait()
 		server.Continue()
-		eventually(t, "a continued Redis answers", func() bool { return answers(log, p) })
+		servers.Await(t, "a continued Redis answers", func() bool { return answers(log, p) })
 		group.Wait()
 		for i := range 30 {
 			if got := entries(t, log, p, fmt.Sprint("token:waits-", i)); got > 1 {
@@ -110,7 +110,7 @@ func TestCallersOfALateCallWhoStillWaitAreAnswered(t *testing.T) {
 func TestAClockThatWasSetFailsNobody(t *testing.T) {
 	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
 		log, p := open(t, server, redislog.Options{}), policy(t, 1, "1000/h")
-		eventually(t, "a fresh Redis answers", func() bool { return answers(log, p) })
+		servers.Await(t, "a fresh Redis answers", func() bool { return answers(log, p) })
 		for _, behind := range []time.Duration{time.Hour, -time.Hour} {
 			for name, form := range requestForms {
 				log.ForgetTime(behind)

@@ -104,7 +104,7 @@ func (c *crowd) awaitMore(t *testing.T, what string, times int64) {
 		before[i] = c.allowed[i].Load()
 	}
 	for i := range c.keys {
-		eventually(t, what, func() bool { return c.allowed[i].Load() >= before[i]+times })
+		servers.Await(t, what, func() bool { return c.allowed[i].Load() >= before[i]+times })
 	}
 }
 
@@ -168,7 +168,7 @@ func TestAPrimaryOfAClusterThatDiesLetsInAtMostTwiceTheLimit(t *testing.T) {
 	people := gather(t, p, 24, openURL(t, c.URL), openURL(t, c.URL))
 	people.awaitMore(t, "every key is allowed", 5)
 	c.Servers[0].Kill()
-	eventually(t, "its replica takes over", func() bool {
+	servers.Await(t, "its replica takes over", func() bool {
 		return strings.Contains(c.Clients[3].Info(t.Context(), "replication").Val(), "role:master")
 	})
 	people.awaitMore(t, "every key is allowed again", 10)
@@ -180,14 +180,14 @@ func TestAPrimaryUnderSentinelsThatDiesLetsInAtMostTwiceTheLimit(t *testing.T) {
 	host, port, err := net.SplitHostPort(primary.Addr)
 	must(t, err)
 	replica := connect(t, servers.DedicatedRedis(t, "--replicaof", host, port))
-	eventually(t, "the replica follows", func() bool {
+	servers.Await(t, "the replica follows", func() bool {
 		return strings.Contains(replica.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
 	sentinels := servers.Sentinels(t, "stint", primary)
 	for _, address := range sentinels {
 		sentinel := redis.NewSentinelClient(&redis.Options{Addr: address})
 		t.Cleanup(func() { sentinel.Close() })
-		eventually(t, "the Sentinels know the replica and each other", func() bool {
+		servers.Await(t, "the Sentinels know the replica and each other", func() bool {
 			replicas, _ := sentinel.Replicas(t.Context(), "stint").Result()
 			others, _ := sentinel.Sentinels(t.Context(), "stint").Result()
 			return len(replicas) == 1 && len(others) == 2

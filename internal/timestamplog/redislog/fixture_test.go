@@ -39,17 +39,6 @@ func entries(t *testing.T, log *redislog.Log, p *rules.Policy, key string) int {
 	return len(times)
 }
 
-// eventually fails the test unless it becomes true in a time that only a
-// defect exceeds.
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s, never", what)
-		}
-	}
-}
-
 // answers reports whether log answers a peek.
 func answers(log *redislog.Log, p *rules.Policy) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)

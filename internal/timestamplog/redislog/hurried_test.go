@@ -51,7 +51,7 @@ func TestCallersInAHurryBeginNoOutageOfASlowRedis(t *testing.T) {
 		var events outageEvents
 		log := open(t, server, redislog.Options{Timeout: time.Hour, MaxLatency: time.Minute, OnOutage: events.add})
 		p := policy(t, 2, "1000/h")
-		eventually(t, "a fresh Redis answers", func() bool { return answers(log, p) })
+		servers.Await(t, "a fresh Redis answers", func() bool { return answers(log, p) })
 		for name, way := range waysToAsk(log) {
 			server.Stop()
 			var group sync.WaitGroup
@@ -78,14 +78,14 @@ func TestCallersInAHurryNoticeARedisThatHangs(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				log := open(t, server, redislog.Options{MaxLatency: 100 * time.Millisecond})
 				p := policy(t, 2, "1000/h")
-				eventually(t, "Redis answers", func() bool { return answers(log, p) })
+				servers.Await(t, "Redis answers", func() bool { return answers(log, p) })
 				server.Stop()
-				eventually(t, "an outage begins", func() bool {
+				servers.Await(t, "an outage begins", func() bool {
 					wantOutage(t, hurried(t, 2, waysToAsk(log)[name]))
 					return len(log.Outages()) > 0
 				})
 				server.Continue()
-				eventually(t, "the outage ends", func() bool { return len(log.Outages()) == 0 })
+				servers.Await(t, "the outage ends", func() bool { return len(log.Outages()) == 0 })
 			})
 		}
 	})

@@ -34,7 +34,7 @@ func TestAKilledRedisIsAnOutageUntilItIsBack(t *testing.T) {
 	wantOutage(t, err)
 
 	server.Restart(false)
-	eventually(t, "a restarted Redis answers", func() bool { return answers(log, p) })
+	servers.Await(t, "a restarted Redis answers", func() bool { return answers(log, p) })
 	if got := entries(t, log, p, address); got != 1 {
 		t.Errorf("the log has %d entries after the restart, want the 1 it had", got)
 	}
@@ -45,7 +45,7 @@ func TestARedisRestartedEmptyForgetsAndGoesOn(t *testing.T) {
 	log, p := open(t, server, redislog.Options{}), policy(t, 1, "3/h")
 	ask(t.Context(), log, p, address, 3)
 	server.Restart(true)
-	eventually(t, "a Redis without the functions answers", func() bool { return answers(log, p) })
+	servers.Await(t, "a Redis without the functions answers", func() bool { return answers(log, p) })
 	allowed := 0
 	for range 10 {
 		if r := ask(t.Context(), log, p, address, 1); r.Allowed {
@@ -86,7 +86,7 @@ func aStoppedRedisChargesNobodyTwice(t *testing.T, id string) {
 	}
 	group.Wait()
 	server.Continue()
-	eventually(t, "a continued Redis answers", func() bool { return answers(log, p) })
+	servers.Await(t, "a continued Redis answers", func() bool { return answers(log, p) })
 	charged := 0
 	for caller := range callers {
 		switch got := entries(t, log, p, fmt.Sprintf("token:%d", caller)); got {
@@ -208,7 +208,7 @@ func TestAReplicaIsAnOutage(t *testing.T) {
 	if err := admin.SlaveOf(t.Context(), "NO", "ONE").Err(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a promoted replica answers", func() bool { return answers(log, p) })
+	servers.Await(t, "a promoted replica answers", func() bool { return answers(log, p) })
 }
 
 func TestAKeyOfAnotherKindSpoilsOnlyItsOwnRequest(t *testing.T) {

@@ -109,10 +109,10 @@ func TestSlotsThatMoveChargeARequestWithAnIDOnce(t *testing.T) {
 	}
 	for _, key := range keys {
 		name := redislog.LogName("stint", redislog.ShardOf(key), timestamplog.LogIDOf(p, key))
-		eventually(t, "the key is asked for", func() bool { return entries(t, nodes[0], p, key) > 3 })
+		servers.Await(t, "the key is asked for", func() bool { return entries(t, nodes[0], p, key) > 3 })
 		c.Open(c.Slot(name)).Close()
 		had := entries(t, nodes[0], p, key)
-		eventually(t, "the key is asked for where it is now", func() bool { return entries(t, nodes[0], p, key) > had })
+		servers.Await(t, "the key is asked for where it is now", func() bool { return entries(t, nodes[0], p, key) > had })
 	}
 	close(stop)
 	group.Wait()

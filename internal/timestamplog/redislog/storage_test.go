@@ -107,7 +107,7 @@ func TestALogExpiresWhenItsNewestEntryHasLeftTheLongestWindow(t *testing.T) {
 	short := policy(t, 2, "5/10ms")
 	ask(t.Context(), log, short, address, 1)
 	name = redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.LogIDOf(short, address))
-	eventually(t, "an idle log is gone", func() bool { return client.Exists(t.Context(), name).Val() == 0 })
+	servers.Await(t, "an idle log is gone", func() bool { return client.Exists(t.Context(), name).Val() == 0 })
 }
 
 func TestNoCallerChoosesAHashSlot(t *testing.T) {
