@@ -2,7 +2,8 @@ package accesslog
 
 import (
 	"strconv"
-	"strings"
+
+	"github.com/stint-dev/stint/internal/escape"
 )
 
 // BadLine is a line without a request.
@@ -32,12 +33,7 @@ func (t *Counts) addBad(limit int, line BadLine) {
 const maxShown = 120
 
 // clip shortens text of a log for a message, which must quote it.
-func clip(text string) string {
-	if len(text) <= maxShown {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxShown], "") + "..."
-}
+func clip(text string) string { return escape.Clip(text, maxShown) }
 
 func shown(line []byte) string {
 	if len(line) > maxShown {

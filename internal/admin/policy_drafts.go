@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/backtest"
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
@@ -211,11 +212,7 @@ func unreadableLog(err error) error {
 	if errors.As(err, &known) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	text := strings.TrimSuffix(err.Error(), ".")
-	if len(text) > 500 {
-		text = strings.ToValidUTF8(text[:500], "")
-	}
-	return fault.New(fault.Invalid, "Nothing was tried: %s.", text)
+	return fault.New(fault.Invalid, "Nothing was tried: %s.", escape.Clip(strings.TrimSuffix(err.Error(), "."), 500))
 }
 
 // try runs a trial of its own duration: it does not end with the request's deadline.

@@ -140,15 +140,12 @@ func (h *policyHandler) backtestPolicy(c *httpserver.Call) error {
 	if !form.HasFile() {
 		return fault.Field("log", "is missing; send the access log as a file, after the field policy")
 	}
-	trial, err := h.policies.Backtest(context.WithoutCancel(c.Context()), draft, escape.Log(clip(form.Name, 80)), form)
+	trial, err := h.policies.Backtest(context.WithoutCancel(c.Context()), draft, escape.Log(escape.Clip(form.Name, 80)), form)
 	if err != nil {
 		return err
 	}
 	return c.SendJSON(http.StatusOK, fromPolicyTrial(name, trial))
 }
-
-// clip returns at most so many bytes of text.
-func clip(text string, most int) string { return text[:min(len(text), most)] }
 
 // fromPolicyTrial returns a trial as the API shows it.
 func fromPolicyTrial(name string, t *admin.PolicyTrial) wire.PolicyTrial {

@@ -8,9 +8,6 @@ const maxLog = 300
 // Log returns text for a log line or a message: everything but printable ASCII is
 // escaped, and more than 300 bytes are cut.
 func Log(text string) string {
-	if len(text) > maxLog {
-		text = text[:maxLog] + "..."
-	}
-	quoted := strconv.QuoteToASCII(text)
+	quoted := strconv.QuoteToASCII(Clip(text, maxLog))
 	return quoted[1 : len(quoted)-1]
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/stint-dev/stint/internal/escape"
 )
 
 // nftTimeout bounds one call of nft; a million elements take seconds.
@@ -40,7 +42,7 @@ func nft(ctx context.Context, script string, args ...string) ([]byte, error) {
 		return nil, errors.New("the program nft is not installed; it is in the package nftables")
 	}
 	text := strings.Join(strings.Fields(problem.String()), " ")
-	return nil, fmt.Errorf("nft: %w: %s", err, text[:min(len(text), maxError)])
+	return nil, fmt.Errorf("nft: %w: %s", err, escape.Clip(text, maxError))
 }
 
 // run executes a script as one transaction: all of it or nothing.
@@ -192,5 +194,5 @@ func parseElement(text jsontext.Value, now time.Time) (Range, error) {
 	case e.Range != nil:
 		return Range{First: e.Range[0], Last: e.Range[1]}, nil
 	}
-	return Range{}, fmt.Errorf("the output of nft contains an unknown element: %s", text[:min(len(text), maxError)])
+	return Range{}, fmt.Errorf("the output of nft contains an unknown element: %s", escape.Clip(string(text), maxError))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oschwald/maxminddb-golang/v2"
 
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/keys"
 )
 
@@ -165,8 +166,5 @@ func clean(name string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(name, ""))
-	if len(name) > maxName {
-		name = strings.ToValidUTF8(name[:maxName], "") + "…"
-	}
-	return strings.TrimSpace(name)
+	return strings.TrimSpace(escape.Clip(name, maxName))
 }

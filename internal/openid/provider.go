@@ -302,6 +302,5 @@ func logText(err error) string {
 	if errors.As(err, &refused) {
 		return escape.Log("the token endpoint answered " + refused.Response.Status + " " + refused.ErrorCode)
 	}
-	text := err.Error()
-	return escape.Log(text[:min(len(text), 300)])
+	return escape.Log(err.Error())
 }

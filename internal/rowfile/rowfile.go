@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/stint-dev/stint/internal/escape"
 )
 
 // Format is how a file holds its rows.
@@ -94,10 +96,4 @@ func Detect(name string, head []byte) Format {
 }
 
 // Clip shortens what a message repeats of a file.
-func Clip(text string) string {
-	const most = 80
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "..."
-	}
-	return text
-}
+func Clip(text string) string { return escape.Clip(text, 80) }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/escape"
 )
 
 // Bounds of a rule. A log keeps one entry per allowed request, so the limit
@@ -245,10 +246,5 @@ func refuse(text, format string, args ...any) error {
 	return &Error{Text: text, Problem: fmt.Sprintf(format, args...)}
 }
 
-func clip(s string) string {
-	const most = 40
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
-}
+// clip shortens text that others chose for a message, which must quote it.
+func clip(s string) string { return escape.Clip(s, 40) }

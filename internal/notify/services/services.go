@@ -72,8 +72,12 @@ func Host(u *url.URL) string {
 // Name returns the name that operators gave the channel.
 func (c *Channel) Name() string { return c.name }
 
-// maxText keeps a message within what every service shows.
-const maxText = 3000
+// maxText keeps a message within what the services show, maxPushover within what Pushover
+// does.
+const (
+	maxText     = 3000
+	maxPushover = 900
+)
 
 // Send sends m as a title and plain text.
 func (c *Channel) Send(ctx context.Context, m notify.Message) error {
@@ -95,13 +99,16 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 	if err != nil {
 		return notify.Permanent(errors.New("the URL has not the form that the service needs"))
 	}
-	m = asText(m, c.url.Scheme == discord.Scheme)
-	text := textOf(m)
+	clean, most := cleaner(c.url.Scheme == discord.Scheme), maxText
+	if c.url.Scheme == pushover.Scheme {
+		most = maxPushover
+	}
+	subject, text := strings.ReplaceAll(clean(m.Subject), "\n", " "), m.Lines(most, clean)
 	params := &types.Params{}
 	if c.url.Scheme == telegram.Scheme {
-		text = m.Subject + "\n" + text // a title would make it HTML
+		text = subject + "\n" + text // a title would make it HTML
 	} else {
-		params.SetTitle(m.Subject)
+		params.SetTitle(subject)
 	}
 	err = service.Send(text, params)
 	switch {
@@ -206,39 +213,13 @@ type limited struct {
 var discordSigns = strings.NewReplacer("\\", "\\\\", "*", "\\*", "_", "\\_", "~", "\\~", "`", "\\`", "|", "\\|", ">", "\\>", "<", "\\<",
 	"#", "\\#", "-", "\\-", "[", "\\[", "]", "\\]", "(", "\\(", ")", "\\)", "@", "@\u200b")
 
-// asText returns m with what cannot be seen drawn as code points, and, where the receiver
-// is Discord, its markup escaped: keys in it are chosen by attackers.
-func asText(m notify.Message, isDiscord bool) notify.Message {
-	text := func(s string) string {
-		if s = escape.Visible(s); isDiscord {
-			s = discordSigns.Replace(s)
+// cleaner returns what draws what cannot be seen as code points, and, where the receiver is
+// Discord, escapes its markup: keys in a text are chosen by attackers.
+func cleaner(isDiscord bool) func(string) string {
+	return func(text string) string {
+		if text = escape.Visible(text); isDiscord {
+			text = discordSigns.Replace(text)
 		}
-		return s
+		return text
 	}
-	m.Subject, m.Items = strings.ReplaceAll(text(m.Subject), "\n", " "), slices.Clone(m.Items)
-	for i := range m.Items {
-		m.Items[i].Subject, m.Items[i].Text = text(m.Items[i].Subject), text(m.Items[i].Text)
-	}
-	return m
-}
-
-func textOf(m notify.Message) string {
-	var text strings.Builder
-	for _, n := range m.Items {
-		line := n.Text
-		if m.Total > 1 || line == "" {
-			line = n.Subject
-		}
-		if text.Len()+len(line) > maxText {
-			break
-		}
-		text.WriteString(line + "\n")
-	}
-	if m.Total > len(m.Items) {
-		fmt.Fprintf(&text, "and %d more\n", m.Total-len(m.Items))
-	}
-	if m.Link != "" {
-		text.WriteString(m.Link + "\n")
-	}
-	return strings.TrimSpace(text.String())
 }

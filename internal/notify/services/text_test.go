@@ -11,11 +11,11 @@ import (
 
 func TestKeysOfAttackersAreTextAndNoMarkup(t *testing.T) {
 	m := notify.Message{Subject: "user:\u202eevil", Total: 1, Items: []notify.Notification{{Text: "user:[x](https://evil.example) **a** @everyone <@1>\nip"}}}
-	if got := asText(m, false); got.Subject != "user:U+202Eevil" || textOf(got) != m.Items[0].Text {
-		t.Errorf("got %q, %q", got.Subject, textOf(got))
+	if subject, text := cleaner(false)(m.Subject), m.Lines(maxText, cleaner(false)); subject != "user:U+202Eevil" || text != m.Items[0].Text {
+		t.Errorf("got %q, %q", subject, text)
 	}
 	want := "user:\\[x\\]\\(https://evil.example\\) \\*\\*a\\*\\* @\u200beveryone \\<@\u200b1\\>\nip"
-	if got := textOf(asText(m, true)); got != want {
+	if got := m.Lines(maxText, cleaner(true)); got != want {
 		t.Errorf("Discord is sent %q, want %q", got, want)
 	}
 }

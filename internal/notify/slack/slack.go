@@ -33,22 +33,7 @@ const maxText = 3000
 func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "*%s*", plain(m.Subject))
-	for _, n := range m.Items {
-		line := plain(n.Text)
-		if m.Total > 1 {
-			line = plain(n.Subject)
-		}
-		if text.Len()+len(line) > maxText {
-			break
-		}
-		text.WriteString("\n" + line)
-	}
-	if m.Total > len(m.Items) {
-		fmt.Fprintf(&text, "\nand %d more", m.Total-len(m.Items))
-	}
-	if m.Link != "" {
-		text.WriteString("\n" + m.Link)
-	}
+	text.WriteString("\n" + m.Lines(maxText, plain))
 	body, err := json.Marshal(map[string]string{"text": text.String()})
 	if err != nil {
 		return notify.Permanent(fmt.Errorf("encode: %w", err))

@@ -37,7 +37,7 @@ func TestTextFromAnAttackerIsNoMarkup(t *testing.T) {
 			t.Errorf("%q arrives as markup: %s", markup, body.Text)
 		}
 	}
-	if len(body.Text) > maxText+100 || !strings.Contains(body.Text, "and 28 more") {
+	if len(body.Text) > maxText+100 || !strings.Contains(body.Text, "and 29 more") {
 		t.Errorf("%d bytes: %s", len(body.Text), body.Text)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 )
 
@@ -70,15 +71,8 @@ func (s schema) difference(found schema) string {
 // Quote quotes a name that anybody may have chosen.
 func Quote(name string) string { return fmt.Sprintf("%q", Clip(name)) }
 
-// Clip returns a text of more than 80 bytes as its first 80 and "...", without characters that
-// are cut or no UTF-8.
-func Clip(text string) string {
-	const maxBytes = 80
-	if len(text) <= maxBytes {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxBytes], "") + "..."
-}
+// Clip shortens what a message repeats of a text that anybody may have chosen.
+func Clip(text string) string { return escape.Clip(text, 80) }
 
 // reference is what the migrations of this program make of an empty database.
 type reference struct {

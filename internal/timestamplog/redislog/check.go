@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -144,15 +145,15 @@ func configError(err error, t target) *ConfigError {
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case says("NOAUTH"):
-		return wrong("%s requires a password (%s); write it into the URL, %suser:password@host", byRedis, clip("NOAUTH"), t.scheme(t.tls))
+		return wrong("%s requires a password (%s); write it into the URL, %suser:password@host", byRedis, oneLine("NOAUTH"), t.scheme(t.tls))
 	case redis.IsAuthError(err), says("WRONGPASS"), says("ERR AUTH"), says("ERR invalid password"), says("ERR Client sent AUTH"):
-		return wrong("%s refuses the user or the password of the URL (%s)", byRedis, clip(text))
+		return wrong("%s refuses the user or the password of the URL (%s)", byRedis, oneLine(text))
 	case says("DENIED "):
 		return wrong("%s runs in protected mode and refuses other machines; give it a password or bind it to the right address", asked)
 	case redis.IsPermissionError(err), says("NOPERM"), says("ACL failure"), says("can't run this command"):
-		return wrong("the user of the URL has too few rights (%s); docs/REDIS.md names all that are needed", clip(text))
+		return wrong("the user of the URL has too few rights (%s); docs/REDIS.md names all that are needed", oneLine(text))
 	case says("DB index is out of range"), says("invalid DB index"):
-		return wrong("Redis has no database of that number (%s); correct the path of the URL", clip(text))
+		return wrong("Redis has no database of that number (%s); correct the path of the URL", oneLine(text))
 	case says("SELECT is not allowed in cluster mode"):
 		return wrong("the server belongs to a Cluster, which has no numbered databases; write %s without a path", target{kind: cluster}.scheme(t.tls))
 	case says("cluster support disabled"):
@@ -162,15 +163,15 @@ func configError(err error, t target) *ConfigError {
 	case says("unknown command 'sentinel'"), says("unknown command 'SENTINEL'"), says("unknown command `sentinel`"):
 		return wrong("the server is not a Sentinel; write %s, or name the port of a Sentinel", target{kind: standalone}.scheme(t.tls))
 	case says("unknown command"), says("unknown subcommand"):
-		return wrong("the server is not Redis 7 or newer, nor Valkey (%s)", clip(text))
+		return wrong("the server is not Redis 7 or newer, nor Valkey (%s)", oneLine(text))
 	case errors.As(err, &certificate):
-		return wrong("its certificate cannot be verified (%s)", clip(certificate.Err.Error()))
+		return wrong("its certificate cannot be verified (%s)", oneLine(certificate.Err.Error()))
 	case says(tlsAlert):
-		return wrong("it refuses the TLS connection (%s)", clip(text))
+		return wrong("it refuses the TLS connection (%s)", oneLine(text))
 	case errors.As(err, new(tls.RecordHeaderError)):
 		return wrong("it speaks no TLS; write %s, or name its TLS port", t.scheme(false))
 	case says("redis: can't parse"), says("redis: invalid reply"), says("redis: unexpected"):
-		return wrong("what answers there is not Redis (%s)", clip(text))
+		return wrong("what answers there is not Redis (%s)", oneLine(text))
 	}
 	return nil
 }
@@ -180,18 +181,15 @@ func fromSentinels(err error) bool { return strings.Contains(err.Error(), "all s
 
 // Describe returns what an error of a Log says, in one line that is not long,
 // without the words of timestamplog.ErrUnreachable.
-func Describe(err error) string { return clip(rootText(err)) }
+func Describe(err error) string { return oneLine(rootText(err)) }
 
 func rootText(err error) string {
 	return strings.TrimPrefix(err.Error(), timestamplog.ErrUnreachable.Error()+": ")
 }
 
-// clip makes a text that a server sent one line of at most 200 bytes.
-func clip(text string) string {
+// oneLine makes a text that a server sent one line of at most 200 bytes.
+func oneLine(text string) string {
 	const maxBytes = 200
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
-	if len(text) > maxBytes {
-		text = strings.ToValidUTF8(text[:maxBytes], "") + "..."
-	}
-	return text
+	return escape.Clip(text, maxBytes)
 }

@@ -105,7 +105,7 @@ func nodeHealth(ctx context.Context, client *redis.Client) (NodeHealth, error) {
 	case err == nil:
 		n.read(parseInfo(text))
 	case isRefused(err):
-		n.NoInfo = clip(err.Error())
+		n.NoInfo = oneLine(err.Error())
 		n.readHello(ctx, client)
 	default:
 		return NodeHealth{}, err
