@@ -267,7 +267,10 @@ func (g *Gate) failAll(ctx context.Context, s *scratch, refused bool, err error)
 	local.peekAll(refused && !local.asked[0].decision.Check.ChargeAlways)
 	local.results = make([]timestamplog.Result, len(local.requests))
 	if err := g.local.DecideAll(ctx, local.requests, local.results); err != nil {
-		return // the caller has gone away; a log in memory has no other error
+		for _, a := range local.asked {
+			a.leaveUnanswered()
+		}
+		return
 	}
 	for i, a := range local.asked {
 		a.fill(&local.results[i])

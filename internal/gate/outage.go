@@ -102,7 +102,18 @@ func (g *Gate) fail(ctx context.Context, s *scratch, i int) {
 		return
 	}
 	g.local.Decide(ctx, s.requests[i:i+1], s.results[i:i+1])
+	if s.results[i].Err != nil {
+		a.leaveUnanswered()
+		return
+	}
 	a.fill(&s.results[i])
+}
+
+// leaveUnanswered gives the answer of a request that no log has answered: it is no refusal,
+// and so no offence. The local log fails only if the caller has gone away.
+func (a asked) leaveUnanswered() {
+	outcome, answer := a.answer()
+	*outcome, *answer = Unavailable, Answer{Derived: answer.Derived, At: a.decision.At, Rule: -1, RetryAt: a.decision.At.Add(time.Second)}
 }
 
 // decideWithoutLog gives the answer of a policy that needs no log, after the log
@@ -115,7 +126,7 @@ func (g *Gate) decideWithoutLog(a asked, err error) bool {
 	outcome, answer := a.answer()
 	switch {
 	case a.policy.OnFailure == rules.FailDeny:
-		*outcome, *answer = Unavailable, Answer{Derived: answer.Derived, At: a.decision.At, Rule: -1, RetryAt: a.decision.At.Add(time.Second)}
+		a.leaveUnanswered()
 	case a.policy.OnFailure == rules.FailAllow, g.local == nil: // a log in memory is always reachable
 		*outcome, *answer = Allowed, Answer{Derived: answer.Derived, At: a.decision.At, Rule: -1}
 	default:

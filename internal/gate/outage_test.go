@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
@@ -106,6 +107,34 @@ func awaitRecovery(t *testing.T, n *node) {
 	}
 	if d := n.check(t, "token:allow"); d.Degraded != "" {
 		t.Errorf("the first check after the outage is degraded: %s", d.Degraded)
+	}
+}
+
+func TestACallerThatHasGoneAwayIsNotRefused(t *testing.T) {
+	n, log := newRemoteNode(t, policy(t, 1, "local", "token:*", "5/m"), policy(t, 2, "guessing", "token:*", "5/m", counts("login_failed")))
+	log.down.Store(true)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	checks := []Check{{Key: key(t, "token:a"), Cost: 1}, {Key: key(t, "token:b"), Cost: 1}}
+	decisions, errs := make([]Decision, 2), make([]error, 2)
+	n.Decide(gone, checks, decisions, errs)
+	for i, d := range decisions {
+		if errs[i] != nil || d.Outcome != Unavailable || d.ID != (offences.RefusalID{}) || !d.At.Equal(n.clock()) || !d.RetryAt.After(d.At) {
+			t.Errorf("the check is %s at %s, id %s, %v", d.Outcome, d.At, d.ID, errs[i])
+		}
+	}
+	all, err := n.DecideAll(gone, checks)
+	if err != nil || all.Outcome != Unavailable {
+		t.Errorf("several as one: %+v, %v", all, err)
+	}
+	var answers [1]Reported
+	if err := n.Report(gone, []Report{{Key: key(t, "token:a"), Outcome: "login_failed"}}, answers[:]); err != nil {
+		t.Fatal(err)
+	}
+	wantReported(t, answers[0], Lost)
+	log.down.Store(false)
+	if d := n.check(t, "token:a"); d.Outcome != Allowed {
+		t.Errorf("afterwards it is %s", d.Outcome)
 	}
 }
 
