@@ -12,7 +12,8 @@ var leakyBucket = Algorithm{
 	Name:  LeakyBucket,
 	Title: "leaky bucket",
 	Summary: "As a meter, a bucket that each request fills by its cost, that drains at an even pace and must not run over; it decides as a token bucket does. " +
-		"As a queue, requests wait for their reservation and leave one after the other at an even pace, never more than N in any window.",
+		"As a queue, a check with max_wait is answered with the time at which its request may leave, and the caller waits until then: one after the other at an even pace, " +
+		"and of requests of cost 1 never more than N in any window. Without max_wait, a request that may not leave at once is refused.",
 	Options: []string{OptionBurst, OptionVariant},
 	Counter: leakyBucketCounter{},
 	Lua:     leakyBucketLua,

@@ -38,8 +38,10 @@ type FlusherOptions struct {
 	Escalations func() map[int64]offences.EscalationPolicy
 	Exempt      func(key string) bool
 	SafetyLimit func() float64 // see offences.AllowedBlocks; nil means DefaultSafetyLimit
-	// OnEscalation hears what escalations of this node's flushes did, all of one batch at
-	// once; nil for nobody. The flusher waits for it.
+	// OnEscalation is called after a batch of this node was written, with all that
+	// escalations did because of it; not where they did nothing. nil calls nothing. The flusher
+	// waits until it returns. New pieces and those that timed out before are written by a
+	// goroutine each, so that two calls may overlap.
 	OnEscalation func([]offences.EscalationEvent)
 	// MaxRows bounds what is kept while the database is unreachable. Beyond
 	// it offences go to `other` and lose their keys; totals are always kept.

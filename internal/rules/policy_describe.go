@@ -91,7 +91,7 @@ func describeLeakyBucket(p *Policy, s Stack) string {
 		}
 	}
 	return "One request after the other: " + evenly(slowest) + ". A request that waits gets the next reservation, at most " + lengthInWords(p.queue(s)) +
-		" ahead; one that does not wait is refused until the one before has been allowed."
+		" ahead; one that does not wait is refused unless it may leave at once."
 }
 
 // capacity returns how much a bucket of r holds, or how many its queue.

@@ -39,7 +39,7 @@ func TestAPolicyIsDescribedAsItsAlgorithmCounts(t *testing.T) {
 		{"gcra", "5000/s", algorithms.Options{}, "At most 5,000 at once, then 5,000 every second, evenly. So never more than 10,000 in any second."},
 		{"leaky_bucket", "20/m", algorithms.Options{}, "At most 20 at once, then one every 3 seconds. So never more than 40 in any minute."},
 		{"leaky_bucket", "20/m 200/h", algorithms.Options{Variant: algorithms.VariantQueue, Burst: 10},
-			"One request after the other: one every 18 seconds. A request that waits gets the next reservation, at most 30 seconds ahead; one that does not wait is refused until the one before has been allowed."},
+			"One request after the other: one every 18 seconds. A request that waits gets the next reservation, at most 30 seconds ahead; one that does not wait is refused unless it may leave at once."},
 		{"gcra", "7/m", algorithms.Options{Burst: 1}, "At most 1 at once, then one every 8.6 seconds. So never more than 8 in any minute."},
 		{"token_bucket", "0/s 20/m", algorithms.Options{}, "No request is allowed."},
 		{"token_bucket", "", algorithms.Options{}, "Every request is allowed: there are no rules."},
