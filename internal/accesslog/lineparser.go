@@ -5,8 +5,13 @@ import (
 	"fmt"
 )
 
-// DefaultMaxLine is Options.MaxLine where it is 0, in bytes.
-const DefaultMaxLine = 64 << 10
+// MaxLine is the longest line read, in bytes without its end. A server such as Caddy writes the
+// headers of a request into its line, a megabyte of them by default, and six bytes for one: a
+// client must not hide a request from the log by their length.
+const MaxLine = 8 << 20
+
+// ErrLongLine is why a longer line is bad.
+var ErrLongLine = fmt.Errorf("the line is longer than %d bytes", MaxLine)
 
 // LineParser parses the lines of a log one by one, for who reads them himself, as from a
 // log that grows. It is not safe for concurrent use.

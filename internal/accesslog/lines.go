@@ -13,16 +13,23 @@ import (
 // lines splits a log, plain or gzip, into lines of bounded length.
 type lines struct {
 	in   *bufio.Reader
-	read int64 // lines so far
+	read int64  // lines so far
+	long []byte // a line longer than the buffer, whose memory is used again
 }
+
+// bufferSize is what is read at once. Nearly every line is shorter.
+const bufferSize = 64 << 10
+
+// maxKept is how much memory of a long line is used again.
+const maxKept = 1 << 20
 
 var (
 	gzipMagic = []byte{0x1f, 0x8b}
 	byteOrder = []byte("\xef\xbb\xbf") // the mark that some editors put first
 )
 
-func newLines(r io.Reader, maxLine int) (*lines, error) {
-	plain := bufio.NewReaderSize(r, maxLine)
+func newLines(r io.Reader) (*lines, error) {
+	plain := bufio.NewReaderSize(r, bufferSize)
 	head, err := plain.Peek(len(gzipMagic))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -32,7 +39,7 @@ func newLines(r io.Reader, maxLine int) (*lines, error) {
 		if err != nil {
 			return nil, fmt.Errorf("unpack gzip: %w", err)
 		}
-		plain = bufio.NewReaderSize(unpacked, maxLine)
+		plain = bufio.NewReaderSize(unpacked, bufferSize)
 	}
 	if head, _ := plain.Peek(len(byteOrder)); bytes.Equal(head, byteOrder) {
 		if _, err := plain.Discard(len(byteOrder)); err != nil {
@@ -43,9 +50,13 @@ func newLines(r io.Reader, maxLine int) (*lines, error) {
 }
 
 // head returns the whole lines at the beginning, as far as the buffer reaches,
-// without consuming them.
+// without consuming them. The buffer grows where the first line is longer, to MaxLine.
 func (l *lines) head() ([][]byte, error) {
 	head, err := l.in.Peek(l.in.Size())
+	for err == nil && len(head) < MaxLine && bytes.IndexByte(head, '\n') < 0 {
+		l.in = bufio.NewReaderSize(l.in, 2*len(head))
+		head, err = l.in.Peek(l.in.Size())
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, l.unpackError(err)
 	}
@@ -58,22 +69,47 @@ func (l *lines) head() ([][]byte, error) {
 }
 
 // next returns the next line without its end, valid until the next call. Of a
-// line longer than the buffer it returns the beginning and long.
+// line longer than MaxLine it returns the beginning and long.
 func (l *lines) next() (line []byte, long bool, err error) {
+	if cap(l.long) > maxKept { // one of many logs that are open at a time
+		l.long = nil
+	}
 	line, err = l.in.ReadSlice('\n')
 	l.read++
+	if errors.Is(err, bufio.ErrBufferFull) {
+		line, err = l.gather(line)
+	}
 	switch {
-	case err == nil:
-		return trimEnd(line), false, nil
-	case errors.Is(err, io.EOF) && len(line) > 0:
-		return trimEnd(line), false, nil
 	case errors.Is(err, bufio.ErrBufferFull):
-		beginning := bytes.Clone(line[:maxShown])
-		return beginning, true, l.skipLine()
+		return bytes.Clone(line[:maxShown]), true, l.skipLine()
+	case err == nil || errors.Is(err, io.EOF) && len(line) > 0:
+		return trimEnd(line), len(withoutFeed(line)) > MaxLine, nil
 	default:
 		l.read--
 		return nil, false, l.unpackError(err)
 	}
+}
+
+// gather reads on a line that begins with what fills the buffer. Its error is
+// bufio.ErrBufferFull for one that is longer than MaxLine and does not end here.
+func (l *lines) gather(beginning []byte) (line []byte, err error) {
+	l.long = append(l.long[:0], beginning...)
+	for len(l.long) <= MaxLine {
+		var more []byte
+		more, err = l.in.ReadSlice('\n')
+		if l.long = append(l.long, more...); !errors.Is(err, bufio.ErrBufferFull) {
+			return l.long, err
+		}
+	}
+	return l.long, bufio.ErrBufferFull
+}
+
+// withoutFeed returns a line without the line feed that ends it.
+func withoutFeed(line []byte) []byte {
+	if n := len(line); n > 0 && line[n-1] == '\n' {
+		line = line[:n-1]
+	}
+	return line
 }
 
 func (l *lines) skipLine() error {
@@ -101,9 +137,7 @@ func (l *lines) unpackError(err error) error {
 }
 
 func trimEnd(line []byte) []byte {
-	if n := len(line); n > 0 && line[n-1] == '\n' {
-		line = line[:n-1]
-	}
+	line = withoutFeed(line)
 	if n := len(line); n > 0 && line[n-1] == '\r' {
 		line = line[:n-1]
 	}

@@ -35,10 +35,6 @@ type Options struct {
 	// Keys must be the parser of the policies that the records are tried on.
 	Keys keys.Parser
 
-	// MaxLine is the longest line read, in bytes; a longer one counts as bad.
-	// 0 means 64 KiB.
-	MaxLine int
-
 	// MaxBad is how many bad lines are kept to be shown. 0 means 10.
 	MaxBad int
 }
@@ -47,11 +43,6 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Format == "" {
 		o.Format = Auto
 	}
-	if o.MaxLine <= 0 {
-		o.MaxLine = DefaultMaxLine
-	}
-	// The line buffer also serves detection, which wants to see whole lines.
-	o.MaxLine = max(o.MaxLine, 1<<10)
 	if o.MaxBad <= 0 {
 		o.MaxBad = 10
 	}

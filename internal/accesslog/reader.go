@@ -37,7 +37,7 @@ func NewReader(r io.Reader, name string, o Options) (*Reader, error) {
 		return nil, err
 	}
 	reader := &Reader{name: name, format: o.Format, maxBad: o.MaxBad}
-	if reader.lines, err = newLines(r, o.MaxLine); err != nil {
+	if reader.lines, err = newLines(r); err != nil {
 		return nil, reader.wrap(err)
 	}
 	if o.Format == Auto {
@@ -65,7 +65,7 @@ func (r *Reader) header() ([]byte, error) {
 		case err != nil:
 			return nil, err
 		case long:
-			return nil, fmt.Errorf("the line of column names is longer than %d bytes", r.lines.in.Size())
+			return nil, fmt.Errorf("the line of column names is longer than %d bytes", MaxLine)
 		case len(line) > 0:
 			return line, nil
 		}
@@ -88,7 +88,7 @@ func (r *Reader) Next() (Record, error) {
 		}
 		r.counts.Lines++
 		if long {
-			r.bad(line, fmt.Errorf("the line is longer than %d bytes", r.lines.in.Size()))
+			r.bad(line, ErrLongLine)
 			continue
 		}
 		record, err := r.parse(line)

@@ -118,7 +118,7 @@ func TestABadLineIsCountedWithTheReason(t *testing.T) {
 		{"a torn line", common, common[:60], "no status"},
 		{"no status", common, strings.Replace(common, " 200", " OK", 1), "no status"},
 		{"a host name", common, strings.Replace(common, "192.0.2.1", "example.com", 1), "bad address"},
-		{"a line of a mebibyte", common, "192.0.2.1 " + strings.Repeat("x", 1<<20), "longer than 65536 bytes"},
+		{"a line without an end", common, "192.0.2.1 " + strings.Repeat("x", 9<<20), "longer than 8388608 bytes"},
 
 		{"no object", jsonLine, `[1]`, "not one JSON object"},
 		{"two objects", jsonLine, jsonLine + jsonLine, "not one JSON object"},

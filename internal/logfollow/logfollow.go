@@ -286,7 +286,7 @@ func (f *follower) collectFrom(l *rotatedLog, t *tail) (n int, err error) {
 		}
 		f.counts.Lines++
 		if line.isLong {
-			f.bad(t.name, line, errLong)
+			f.bad(t.name, line, accesslog.ErrLongLine)
 			continue
 		}
 		r, err := parser.Parse(line.text)
@@ -311,8 +311,6 @@ func (f *follower) collectFrom(l *rotatedLog, t *tail) (n int, err error) {
 	}
 	return n, nil
 }
-
-var errLong = fmt.Errorf("the line is longer than %d bytes", maxLine)
 
 // accept takes over that everything was checked that was read.
 func (f *follower) accept() {

@@ -68,7 +68,7 @@ func (t *tail) skipToEnd() error {
 	if err != nil {
 		return err
 	}
-	last := make([]byte, min(info.Size(), maxLine))
+	last := make([]byte, min(info.Size(), accesslog.MaxLine))
 	n, err := t.file.ReadAt(last, info.Size()-int64(len(last)))
 	if n < len(last) {
 		return fmt.Errorf("%q: %w", t.name, err)

@@ -29,10 +29,6 @@ const (
 	// headBytes is how much of a file is looked at to find its format, and more where its
 	// first line is longer.
 	headBytes = 64 << 10
-	// maxLine is the longest line read, in bytes. A server such as Caddy writes the headers of
-	// a request into its line, a megabyte of them by default, and six bytes for one: a client
-	// must not hide a request from the log by their length.
-	maxLine = 8 << 20
 )
 
 var (
@@ -202,7 +198,7 @@ func (t *tail) checkHead() error {
 
 // beginning returns the first lines, by which the format is recognised.
 func (t *tail) beginning() ([]byte, error) {
-	for size := headBytes; ; size = min(2*size, maxLine) {
+	for size := headBytes; ; size = min(2*size, accesslog.MaxLine) {
 		text, err := t.firstBytes(size)
 		if err != nil {
 			return nil, err
@@ -216,7 +212,7 @@ func (t *tail) beginning() ([]byte, error) {
 			return text, nil
 		case isAll:
 			return nil, nil // the first line is not complete
-		case size == maxLine:
+		case size == accesslog.MaxLine:
 			return text, nil // it is too long
 		}
 	}
@@ -257,7 +253,7 @@ func (t *tail) next() (l line, ok bool, err error) {
 		unread := t.buffer[t.start:t.end]
 		if at := bytes.IndexByte(unread[scanned:], '\n'); at >= 0 {
 			l = t.take(scanned+at, 1)
-			if !t.skipping && len(l.text) > maxLine {
+			if !t.skipping && len(l.text) > accesslog.MaxLine {
 				l.isLong = true
 			}
 			if t.skipping {
@@ -267,7 +263,7 @@ func (t *tail) next() (l line, ok bool, err error) {
 			return l, true, nil
 		}
 		scanned = len(unread)
-		if scanned > maxLine {
+		if scanned > accesslog.MaxLine {
 			l = t.take(scanned, 0)
 			l.isLong, scanned = true, 0
 			if !t.skipping {
