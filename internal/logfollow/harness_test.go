@@ -241,6 +241,19 @@ func (s *site) awaitCharges() {
 	})
 }
 
+// awaitRead waits until what was appended to the first log has been read, lines without an
+// end too: each round reads both logs, so that one that charges a second line of the second
+// log, after the first one was charged, has read all that was there before them. These lines
+// are of the addresses 198.51.100.1 and 198.51.100.2.
+func (s *site) awaitRead() {
+	s.Helper()
+	for i := range 2 {
+		ip := fmt.Sprintf("198.51.100.%d", i+1)
+		s.append(s.path2, lineOf(ip, time.Now(), i))
+		s.await("the second log is read", func() bool { return s.charged(ip) == 1 })
+	}
+}
+
 func (s *site) rename(from, to string) {
 	s.Helper()
 	if err := os.Rename(from, to); err != nil {

@@ -158,6 +158,8 @@ func TestLinesWaitWhileTheServerIsDown(t *testing.T) {
 
 func TestWhatHoldsNoRequestIsCountedAndShown(t *testing.T) {
 	s := newSite(t)
+	s.path2 = s.path + ".2nd"
+	s.append(s.path2, "")
 	s.follow()
 	s.append(s.path, "\n"+s.more(1)+"garbage\x1b[2J\n"+strings.Repeat("x", 5_000_000))
 	s.append(s.path, strings.Repeat("y", 5_000_000)+"\n"+strings.Repeat("\x00", 600_000)+s.more(2)+"\x00a\x00b\n\xff\xfe\n")
@@ -166,11 +168,11 @@ func TestWhatHoldsNoRequestIsCountedAndShown(t *testing.T) {
 	}
 	text := s.more(1)
 	s.append(s.path, text[:30])
-	time.Sleep(300 * time.Millisecond) // it looks at half a line
+	s.awaitRead() // half a line
 	s.append(s.path, text[30:]+s.more(1))
 	s.awaitCharges()
 	s.leave()
-	if s.summary.Bad != 24 || len(s.summary.FirstBad) != 10 || s.summary.Checked != 5 {
+	if s.summary.Bad != 24 || len(s.summary.FirstBad) != 10 || s.summary.Checked != 5+2 {
 		t.Errorf("got %+v", s.summary)
 	}
 	logged := s.logged.String()
