@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/jobs"
@@ -102,7 +103,7 @@ func TestAResetIncludesWhatCountsForTheKeyAsAFurtherKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.Also = also
-		if _, err := f.policies().Put(t.Context(), ann, p, rules.ExpectNew, ""); err != nil {
+		if _, err := f.policies().Put(t.Context(), ann, p, etag.New, ""); err != nil {
 			t.Fatal(err)
 		}
 		use, _, _ := keyFixture(t, f)

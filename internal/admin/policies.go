@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -45,9 +46,9 @@ func NewPolicies(store rules.Store, o PolicyOptions) *Policies {
 	return &Policies{PolicyReader: store, store: store, PolicyOptions: o}
 }
 
-// Put creates the policy of wanted.Name or replaces its version expect; see
+// Put creates the policy of wanted.Name or replaces its state expect; see
 // rules.Store.
-func (p *Policies) Put(ctx context.Context, c Caller, wanted *rules.Policy, expect int64, confirm string) (*rules.Policy, error) {
+func (p *Policies) Put(ctx context.Context, c Caller, wanted *rules.Policy, expect etag.Tag, confirm string) (*rules.Policy, error) {
 	expect, err := p.confirm(ctx, wanted.Name, wanted, expect, confirm)
 	if err != nil {
 		return nil, err
@@ -55,9 +56,9 @@ func (p *Policies) Put(ctx context.Context, c Caller, wanted *rules.Policy, expe
 	return p.store.PutPolicy(ctx, c.Actor, wanted, expect)
 }
 
-// Rollback replaces the version expect of a policy by an earlier version, or by the one
+// Rollback replaces the state expect of a policy by an earlier version, or by the one
 // before the newest if version is 0. It becomes a new version.
-func (p *Policies) Rollback(ctx context.Context, c Caller, name string, version, expect int64, confirm string) (*rules.Policy, error) {
+func (p *Policies) Rollback(ctx context.Context, c Caller, name string, version int64, expect etag.Tag, confirm string) (*rules.Policy, error) {
 	all, err := p.PolicyVersions(ctx, name)
 	if err != nil {
 		return nil, err
@@ -115,9 +116,9 @@ func (p *Policies) Diff(ctx context.Context, name string, from, to int64) (*Poli
 	return &PolicyDiff{From: from, To: to, Fields: rules.Diff(before, after)}, nil
 }
 
-// Delete deletes the version expect of a policy. Its keys then fall under the policy
+// Delete deletes a policy whose state is expect. Its keys then fall under the policy
 // with the next broader pattern.
-func (p *Policies) Delete(ctx context.Context, c Caller, name string, expect int64, confirm string) error {
+func (p *Policies) Delete(ctx context.Context, c Caller, name string, expect etag.Tag, confirm string) error {
 	expect, err := p.confirm(ctx, name, nil, expect, confirm)
 	if err != nil {
 		return err
@@ -130,7 +131,7 @@ type PlannedChange struct {
 	Before *rules.Policy       // nil for a policy that is created
 	After  *rules.Policy       // nil for one that is deleted
 	Fields []rules.FieldChange // what differs; empty if the policy is as wanted already
-	Expect int64               // see rules.PolicyChange
+	Expect etag.Tag            // see rules.PolicyChange
 }
 
 // Name returns the name of the policy.
@@ -162,9 +163,9 @@ func (p *PolicyPlan) Changed() []rules.PolicyChange {
 }
 
 // Plan returns what makes the policies equal to wanted, and changes nothing. Policies that are not wanted stay unless prune is set. expect is the required
-// version of each policy that is changed, 0 for those that it does not name; a nil map
-// takes the present versions.
-func (p *Policies) Plan(ctx context.Context, wanted []*rules.Policy, prune bool, expect map[string]int64) (*PolicyPlan, error) {
+// state of each policy that is changed, etag.New for those that it does not name; a nil
+// map takes the present states.
+func (p *Policies) Plan(ctx context.Context, wanted []*rules.Policy, prune bool, expect map[string]etag.Tag) (*PolicyPlan, error) {
 	all, err := p.Policies(ctx)
 	if err != nil {
 		return nil, err
@@ -185,11 +186,9 @@ func (p *Policies) Plan(ctx context.Context, wanted []*rules.Policy, prune bool,
 		c := &changes[i]
 		switch {
 		case expect != nil:
-			if c.Expect = expect[c.Name()]; c.Expect < 0 {
-				return nil, fault.Field("expect."+c.Name(), "must be the version that was seen")
-			}
+			c.Expect = expect[c.Name()]
 		case c.Before != nil:
-			c.Expect = c.Before.Version
+			c.Expect = rules.TagOf(c.Before)
 		}
 	}
 	plan := &PolicyPlan{Changes: changes}
@@ -230,27 +229,27 @@ func broadPoliciesReason(all []*rules.Policy, changes []rules.PolicyChange) (nam
 }
 
 // confirm returns an error if a change of one policy needs a confirmation and has
-// none. Otherwise it returns the version to expect: the one that it compared with,
+// none. Otherwise it returns the state to expect: the one that it compared with,
 // where any would do, so that no concurrent change goes unconfirmed.
-func (p *Policies) confirm(ctx context.Context, name string, wanted *rules.Policy, expect int64, confirm string) (int64, error) {
+func (p *Policies) confirm(ctx context.Context, name string, wanted *rules.Policy, expect etag.Tag, confirm string) (etag.Tag, error) {
 	if confirm == name {
 		return expect, nil
 	}
 	all, err := p.Policies(ctx)
 	if err != nil {
-		return 0, err
+		return etag.New, err
 	}
 	before := policyNamed(all, name)
 	after := policiesAfter(all, rules.PolicyChange{Name: name, Policy: wanted})
 	if err := needConfirmPolicy(name, broadPolicyReason(after, before, wanted)); err != nil {
-		return 0, err
+		return etag.New, err
 	}
 	switch {
-	case expect != rules.ExpectAny || !slices.ContainsFunc(after, refusesAll):
+	case expect != etag.Any || !slices.ContainsFunc(after, refusesAll):
 	case before != nil:
-		expect = before.Version
+		expect = rules.TagOf(before)
 	case wanted != nil:
-		expect = rules.ExpectNew
+		expect = etag.New
 	}
 	return expect, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -26,7 +27,7 @@ func policyWith(t *testing.T, name, match string, texts ...string) *rules.Policy
 func TestADraftIsExplainedBesideTheActivePolicy(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		policies := f.policies()
-		saved, err := policies.Put(t.Context(), ann, policyWith(t, "login", "login:*", "5/1m"), rules.ExpectNew, "")
+		saved, err := policies.Put(t.Context(), ann, policyWith(t, "login", "login:*", "5/1m"), etag.New, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,10 +73,13 @@ func TestADraftIsExplainedBesideTheActivePolicy(t *testing.T) {
 func TestVersionsOfAPolicyAreCompared(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		policies := f.policies()
-		for i, rule := range []string{"5/1m", "6/1m", "7/1m"} {
-			if _, err := policies.Put(t.Context(), ann, policyWith(t, "login", "login:*", rule), int64(i), ""); err != nil {
+		newest := etag.New
+		for _, rule := range []string{"5/1m", "6/1m", "7/1m"} {
+			put, err := policies.Put(t.Context(), ann, policyWith(t, "login", "login:*", rule), newest, "")
+			if err != nil {
 				t.Fatal(err)
 			}
+			newest = rules.TagOf(put)
 		}
 		for _, test := range []struct{ from, to, wantFrom, wantTo int64 }{{-1, 0, 2, 3}, {1, 0, 1, 3}, {0, 1, 0, 1}, {-1, 1, 0, 1}} {
 			d, err := policies.Diff(t.Context(), "login", test.from, test.to)
@@ -84,7 +88,7 @@ func TestVersionsOfAPolicyAreCompared(t *testing.T) {
 			}
 		}
 		for _, version := range []int64{-1, 4} {
-			if _, err := policies.Rollback(t.Context(), ann, "login", version, 3, ""); err == nil {
+			if _, err := policies.Rollback(t.Context(), ann, "login", version, newest, ""); err == nil {
 				t.Errorf("version %d was restored", version)
 			}
 		}
@@ -92,7 +96,7 @@ func TestVersionsOfAPolicyAreCompared(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		restored, err := policies.Rollback(t.Context(), ann, "login", 0, 3, "")
+		restored, err := policies.Rollback(t.Context(), ann, "login", 0, newest, "")
 		if err != nil || restored.Version != 4 || len(rules.Diff(restored, want[1])) != 0 {
 			t.Errorf("the version before the newest: %+v, %v", restored, err)
 		}

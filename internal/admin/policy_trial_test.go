@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -19,7 +20,7 @@ import (
 func TestAShadowDraftIsTriedAsIfItEnforced(t *testing.T) {
 	f := newFixture(t, migrated.SQLite(t))
 	policies := f.policies()
-	if _, err := policies.Put(t.Context(), ann, policyWith(t, "login", "ip:203.0.113.0/24", "2/1h"), rules.ExpectNew, ""); err != nil {
+	if _, err := policies.Put(t.Context(), ann, policyWith(t, "login", "ip:203.0.113.0/24", "2/1h"), etag.New, ""); err != nil {
 		t.Fatal(err)
 	}
 	draft := policyWith(t, "login", "ip:203.0.113.0/24", "1/1h", "3/1d")
@@ -43,7 +44,7 @@ func TestAShadowDraftIsTriedAsIfItEnforced(t *testing.T) {
 func TestATriedKeyIsInOneListByWhatChangesForItAsAWhole(t *testing.T) {
 	f := newFixture(t, migrated.SQLite(t))
 	policies := f.policies()
-	if _, err := policies.Put(t.Context(), ann, policyWith(t, "login", "ip:203.0.113.0/24", "2/1h"), rules.ExpectNew, ""); err != nil {
+	if _, err := policies.Put(t.Context(), ann, policyWith(t, "login", "ip:203.0.113.0/24", "2/1h"), etag.New, ""); err != nil {
 		t.Fatal(err)
 	}
 	var log strings.Builder

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -78,7 +79,7 @@ func (n *node) attack(t testing.TB) {
 	must(t, err)
 	changed := *before
 	changed.Escalation = &rules.Escalation{Threshold: 250, Window: 10 * time.Minute, Duration: time.Hour, Factor: 2, MaxDuration: 32 * time.Hour, DecayAfter: 48 * time.Hour}
-	_, err = n.store.Policies.PutPolicy(context.Background(), audit.SystemActor("test"), &changed, rules.ExpectAny)
+	_, err = n.store.Policies.PutPolicy(context.Background(), audit.SystemActor("test"), &changed, etag.Any)
 	must(t, err)
 	for minute := range quietMinutes + attackMinutes {
 		n.clock.advance(time.Minute)

@@ -167,11 +167,11 @@ func (w *walk) policies() {
 			"match": {"token:*"}, "expect": {expect}, "do": {"save"},
 		}
 	}
-	w.press(pressed{route: "/new-policy", form: form("5", "0"), action: "policy.create", after: true})
-	w.press(pressed{route: "/policies/:name", path: "/policies/search", form: form("6", "1"), action: "policy.replace", before: true, after: true})
-	w.press(pressed{route: "/policies/:name/return", path: "/policies/search/return", form: url.Values{"version": {"1"}, "expect": {"2"}}, action: "policy.replace", before: true, after: true})
+	w.press(pressed{route: "/new-policy", form: form("5", ""), action: "policy.create", after: true})
+	w.press(pressed{route: "/policies/:name", path: "/policies/search", form: form("6", w.node.tag(w, "search", 1)), action: "policy.replace", before: true, after: true})
+	w.press(pressed{route: "/policies/:name/return", path: "/policies/search/return", form: url.Values{"version": {"1"}, "expect": {w.node.tag(w, "search", 2)}}, action: "policy.replace", before: true, after: true})
 	w.press(pressed{route: "/presets/:name", path: "/presets/scraper", form: url.Values{"mode": {"enforce"}}, action: "policy.create", after: true})
-	w.press(pressed{route: "/policies/:name/delete", path: "/policies/search/delete", form: url.Values{"confirm": {"search"}, "expect": {"3"}}, action: "policy.delete", before: true})
+	w.press(pressed{route: "/policies/:name/delete", path: "/policies/search/delete", form: url.Values{"confirm": {"search"}, "expect": {w.node.tag(w, "search", 3)}}, action: "policy.delete", before: true})
 }
 
 func (w *walk) identities() {

@@ -106,9 +106,9 @@ func TestABroadEntryIsTypedToBeBroughtBack(t *testing.T) {
 func TestABroadPolicyIsTypedToBeSaved(t *testing.T) {
 	n := newNode(t)
 	adm := n.as(t, "maria")
-	form := func(version string, more ...string) url.Values {
+	form := func(version int64, more ...string) url.Values {
 		f := url.Values{
-			"expect": {version}, "mode": {"enforce"}, "limit": {"0"}, "window": {"1s"}, "match": {"*"},
+			"expect": {n.tag(t, "default", version)}, "mode": {"enforce"}, "limit": {"0"}, "window": {"1s"}, "match": {"*"},
 			"on_failure": {"local"}, "do": {"save"},
 		}
 		for i := 0; i < len(more); i += 2 {
@@ -122,14 +122,14 @@ func TestABroadPolicyIsTypedToBeSaved(t *testing.T) {
 			t.Fatalf("version %d decides, want %d: %v", p.Version, want, err)
 		}
 	}
-	adm.post("/policies/default", form("1")).is(http.StatusUnprocessableEntity).holds(`id="confirm-broad"`).holds("it refuses every request of *")
-	adm.post("/policies/default", form("1", "confirm", "yes")).is(http.StatusUnprocessableEntity)
+	adm.post("/policies/default", form(1)).is(http.StatusUnprocessableEntity).holds(`id="confirm-broad"`).holds("it refuses every request of *")
+	adm.post("/policies/default", form(1, "confirm", "yes")).is(http.StatusUnprocessableEntity)
 	version(1)
-	adm.post("/policies/default", form("1", "confirm", "default")).is(http.StatusSeeOther)
+	adm.post("/policies/default", form(1, "confirm", "default")).is(http.StatusSeeOther)
 	version(2)
-	adm.post("/policies/default", form("2", "limit", "5")).is(http.StatusSeeOther)
+	adm.post("/policies/default", form(2, "limit", "5")).is(http.StatusSeeOther)
 	version(3)
-	back := url.Values{"version": {"2"}, "expect": {"3"}}
+	back := url.Values{"version": {"2"}, "expect": {n.tag(t, "default", 3)}}
 	adm.post("/policies/default/return", back).is(http.StatusUnprocessableEntity).holds(`id="confirm-broad"`)
 	replaced := undo(n.entries(t, audit.Filter{Object: "policy", Limit: 1})[0].ID)
 	adm.post("/audit/undo", replaced).is(http.StatusOK).holds("To undo it, type <bdi>default</bdi>")

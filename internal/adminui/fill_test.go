@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
@@ -69,7 +70,7 @@ func (n *node) fill(t testing.TB) {
 		changed := *before
 		changed.Rules = stack(t, texts...)
 		changed.Escalation = &rules.Escalation{Threshold: 25000, Window: 10 * time.Minute, Duration: time.Hour, Factor: 2, MaxDuration: 72 * time.Hour, DecayAfter: 48 * time.Hour}
-		_, err = n.store.Policies.PutPolicy(ctx, maria, &changed, rules.ExpectAny)
+		_, err = n.store.Policies.PutPolicy(ctx, maria, &changed, etag.Any)
 		must(t, err)
 		n.clock.advance(26 * time.Hour)
 	}
@@ -106,7 +107,7 @@ func (n *node) fill(t testing.TB) {
 		if p.Algorithm == "" {
 			p.Algorithm = algorithms.TimestampLog
 		}
-		_, err = n.store.Policies.PutPolicy(ctx, maria, &p, rules.ExpectNew)
+		_, err = n.store.Policies.PutPolicy(ctx, maria, &p, etag.New)
 		must(t, err)
 	}
 	for name, scopes := range map[string][]identity.Access{"edge": {identity.Check}, hostile[0]: {identity.Read, identity.Operate}} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -81,7 +82,7 @@ func TestThePolicyEditorSaysWhomPlansAndOriginsSelect(t *testing.T) {
 	for _, text := range []string{"plan:gold", "plan:*", "asn:64500", "country:NL"} {
 		p.Match = append(p.Match, pattern(t, text))
 	}
-	_, err := n.store.Policies.PutPolicy(context.Background(), audit.SystemActor("test"), &p, rules.ExpectNew)
+	_, err := n.store.Policies.PutPolicy(context.Background(), audit.SystemActor("test"), &p, etag.New)
 	must(t, err)
 	n.as(t, "vic").get("/policies/gold").is(http.StatusOK).holds("every key of the plan gold").holds("every key that has a plan").
 		holds("addresses of the network AS64500: 128 IPv4 addresses in 1 range").holds("addresses of the country NL: 128 IPv4 addresses in 1 range")

@@ -17,15 +17,17 @@ import (
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// editorForm is what the editor sends of the policy default with some fields
+// editorForm is what the editor sends of a version of the policy default with some fields
 // changed.
-func editorForm(expect string, change url.Values) url.Values {
+func (n *node) editorForm(t testing.TB, version int64, change url.Values) url.Values {
+	t.Helper()
 	form := url.Values{
-		"expect": {expect}, "mode": {"enforce"}, "on_failure": {"local"}, "match": {"*"}, "limit": {"20", "800"}, "window": {"1m", "1d"},
+		"expect": {n.tag(t, "default", version)}, "mode": {"enforce"}, "on_failure": {"local"}, "match": {"*"}, "limit": {"20", "800"}, "window": {"1m", "1d"},
 		"algorithm": {"timestamp_log"}, "burst": {""}, "variant": {"meter"}, "window_start": {"clock"}, "do": {"save"},
 	}
 	for name, values := range change {
@@ -46,7 +48,7 @@ func (n *node) count(t testing.TB, algorithm string, o algorithms.Options, texts
 	t.Helper()
 	p := *n.policy(t)
 	p.Algorithm, p.Options, p.Rules = algorithm, o, stack(t, texts...)
-	_, err := n.store.Policies.PutPolicy(context.Background(), audit.Actor{Kind: audit.User, Name: "maria"}, &p, rules.ExpectAny)
+	_, err := n.store.Policies.PutPolicy(context.Background(), audit.Actor{Kind: audit.User, Name: "maria"}, &p, etag.Any)
 	must(t, err)
 }
 
@@ -72,9 +74,9 @@ func TestEveryAlgorithmIsChosenInTheEditorWithoutJavaScript(t *testing.T) {
 		{url.Values{"algorithm": {"timestamp_log"}, "burst": {"no number"}}, algorithms.Options{}, "used up after"},
 	} {
 		name := a.sent.Get("algorithm")
-		v.post("/policies/default/draft", editorForm(fmt.Sprint(i+1), a.sent)).is(http.StatusOK).
+		v.post("/policies/default/draft", n.editorForm(t, int64(i+1), a.sent)).is(http.StatusOK).
 			holds("resets the counts").holds("resets its counts").holds("Algorithm").holds("The counts of every key are reset")
-		v.post("/policies/default", editorForm(fmt.Sprint(i+1), a.sent)).is(http.StatusSeeOther)
+		v.post("/policies/default", n.editorForm(t, int64(i+1), a.sent)).is(http.StatusSeeOther)
 		if p := n.policy(t); p.Algorithm != name || p.Options != a.want {
 			t.Fatalf("%s was saved as %s with %+v, want %+v", a.sent, p.Algorithm, p.Options, a.want)
 		}
@@ -89,18 +91,18 @@ func TestAnOutcomeIsSetInTheEditorAndStays(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")
 	outcome := url.Values{"outcome": {" login_failed "}, "when_path": {"/login"}}
-	v.post("/policies/default/draft", editorForm("1", outcome)).is(http.StatusOK).
+	v.post("/policies/default/draft", n.editorForm(t, 1, outcome)).is(http.StatusOK).
 		holds("Counts reports of login_failed if the path is /login. Refuses every check of the key").holds("A policy that counts something else").holds("reports of login_failed")
-	v.post("/policies/default", editorForm("1", outcome)).is(http.StatusSeeOther)
+	v.post("/policies/default", n.editorForm(t, 1, outcome)).is(http.StatusSeeOther)
 	if p := n.policy(t); p.Outcome != "login_failed" || p.When.IsZero() {
 		t.Fatalf("saved %+v", p)
 	}
 	v.get("/policies/default").is(http.StatusOK).holds(`id="outcome" name="outcome" value="login_failed"`).holds("<details open>")
 	v.get("/policies").is(http.StatusOK).holds(`<span class="tag quiet">login_failed</span>`)
 	v.get("/key?key=ip:203.0.113.7").is(http.StatusOK).holds("reports of login_failed count; every request is refused while a rule is full")
-	v.post("/policies/default", editorForm("2", url.Values{"outcome": {hostile[0]}})).is(http.StatusUnprocessableEntity).holds("Must be 1 to 64 of a-z").holds(`aria-invalid="true"`)
-	v.post("/policies/default", editorForm("2", url.Values{"outcome": {"a"}, "limit": {"0", "800"}})).is(http.StatusUnprocessableEntity).holds("no limit of 0 beside outcome")
-	v.post("/policies/default", editorForm("2", nil)).is(http.StatusSeeOther)
+	v.post("/policies/default", n.editorForm(t, 2, url.Values{"outcome": {hostile[0]}})).is(http.StatusUnprocessableEntity).holds("Must be 1 to 64 of a-z").holds(`aria-invalid="true"`)
+	v.post("/policies/default", n.editorForm(t, 2, url.Values{"outcome": {"a"}, "limit": {"0", "800"}})).is(http.StatusUnprocessableEntity).holds("no limit of 0 beside outcome")
+	v.post("/policies/default", n.editorForm(t, 2, nil)).is(http.StatusSeeOther)
 	if p := n.policy(t); p.Outcome != "" || p.Version != 3 {
 		t.Errorf("the outcome was not removed: %+v", p)
 	}
@@ -110,28 +112,28 @@ func TestTheNameOfDifferentValuesIsSetInTheEditorAndStays(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")
 	distinct := url.Values{"outcome": {"not_found"}, "distinct": {" path "}, "limit": {"8", "15"}, "window": {"1h", "1d"}}
-	v.post("/policies/default/draft", editorForm("1", distinct)).is(http.StatusOK).
+	v.post("/policies/default/draft", n.editorForm(t, 1, distinct)).is(http.StatusOK).
 		holds("different values of path in any hour and ").holds("A policy that counts something else").
 		holds("the different values of path in reports of not_found")
-	v.post("/policies/default", editorForm("1", distinct)).is(http.StatusSeeOther)
+	v.post("/policies/default", n.editorForm(t, 1, distinct)).is(http.StatusSeeOther)
 	if p := n.policy(t); p.Rules.String() != "8/1h distinct path 15/1d distinct path" {
 		t.Fatalf("saved %+v", p)
 	}
 	v.get("/policies/default").is(http.StatusOK).holds(`name="distinct"` + "\n  " + `value="path"`)
 	v.get("/key?key=ip:203.0.113.7").is(http.StatusOK).holds("different values of path in reports of not_found count").holds("15/day distinct path")
 	wrong := func(name, outcome, says string) {
-		v.post("/policies/default", editorForm("2", url.Values{"distinct": {name}, "outcome": {outcome}})).is(http.StatusUnprocessableEntity).holds(says)
+		v.post("/policies/default", n.editorForm(t, 2, url.Values{"distinct": {name}, "outcome": {outcome}})).is(http.StatusUnprocessableEntity).holds(says)
 	}
 	wrong(hostile[0], "a", "Must be 1 to 64 of a-z")
 	further := url.Values{"also": {"net:/24 100/h\n account "}}
-	v.post("/policies/default/draft", editorForm("2", further)).is(http.StatusOK).
+	v.post("/policies/default/draft", n.editorForm(t, 2, further)).is(http.StatusOK).
 		holds("the IPv4 /24 of the address (100/1h) and the account that is said of it").holds("net:/24 100/1h,  account")
-	v.post("/policies/default", editorForm("2", url.Values{"also": {"net:/64"}})).is(http.StatusUnprocessableEntity).holds("names a network of a length outside")
-	v.post("/policies/default/draft", editorForm("2", url.Values{"outcome": {"a"}, "scope": {" login "}})).is(http.StatusOK).
+	v.post("/policies/default", n.editorForm(t, 2, url.Values{"also": {"net:/64"}})).is(http.StatusUnprocessableEntity).holds("names a network of a length outside")
+	v.post("/policies/default/draft", n.editorForm(t, 2, url.Values{"outcome": {"a"}, "scope": {" login "}})).is(http.StatusOK).
 		holds("Refuses the checks of the key in the scope login while").holds(`name="scope" value="login"`).holds("checks in the scope login")
-	v.post("/policies/default", editorForm("2", url.Values{"scope": {"login"}})).is(http.StatusUnprocessableEntity).holds("possible only beside outcome")
-	v.post("/policies/default/draft", editorForm("2", url.Values{"stack": {"3/h distinct host, 9/d distinct host"}})).is(http.StatusOK).holds(`value="host"`)
-	v.post("/policies/default", editorForm("2", nil)).is(http.StatusSeeOther)
+	v.post("/policies/default", n.editorForm(t, 2, url.Values{"scope": {"login"}})).is(http.StatusUnprocessableEntity).holds("possible only beside outcome")
+	v.post("/policies/default/draft", n.editorForm(t, 2, url.Values{"stack": {"3/h distinct host, 9/d distinct host"}})).is(http.StatusOK).holds(`value="host"`)
+	v.post("/policies/default", n.editorForm(t, 2, nil)).is(http.StatusSeeOther)
 	if p := n.policy(t); p.Rules.Distinct() != "" || p.Version != 3 {
 		t.Errorf("the name was not removed: %+v", p)
 	}
@@ -141,12 +143,12 @@ func TestAWrongOptionIsSaidBesideItsField(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")
 	for _, burst := range []string{"0", "-3", "many", "100001", "1.5"} {
-		v.post("/policies/default", editorForm("1", url.Values{"algorithm": {"gcra"}, "burst": {burst}})).is(http.StatusUnprocessableEntity).
+		v.post("/policies/default", n.editorForm(t, 1, url.Values{"algorithm": {"gcra"}, "burst": {burst}})).is(http.StatusUnprocessableEntity).
 			holds(`aria-describedby="burst-about burst-note" aria-invalid="true"`).holds(`value="` + burst + `"`).holds("100").holds("<details class=\"algorithms\" open>")
 	}
-	v.post("/policies/default", editorForm("1", url.Values{"algorithm": {"leaky_bucket"}, "variant": {"tap"}})).is(http.StatusUnprocessableEntity).holds("Must be meter or queue.")
-	v.post("/policies/default", editorForm("1", url.Values{"algorithm": {"fixed_window"}, "window_start": {"noon"}})).is(http.StatusUnprocessableEntity).holds("Must be clock or first_request.")
-	v.post("/policies/default", editorForm("1", url.Values{"algorithm": {hostile[0]}})).is(http.StatusUnprocessableEntity).holds("Must be one of timestamp_log").lacks(hostile[0])
+	v.post("/policies/default", n.editorForm(t, 1, url.Values{"algorithm": {"leaky_bucket"}, "variant": {"tap"}})).is(http.StatusUnprocessableEntity).holds("Must be meter or queue.")
+	v.post("/policies/default", n.editorForm(t, 1, url.Values{"algorithm": {"fixed_window"}, "window_start": {"noon"}})).is(http.StatusUnprocessableEntity).holds("Must be clock or first_request.")
+	v.post("/policies/default", n.editorForm(t, 1, url.Values{"algorithm": {hostile[0]}})).is(http.StatusUnprocessableEntity).holds("Must be one of timestamp_log").lacks(hostile[0])
 	if p := n.policy(t); p.Version != 1 {
 		t.Errorf("an invalid policy was saved as version %d", p.Version)
 	}
@@ -157,15 +159,15 @@ func TestAWindowUnderACounterStartsTheKeysAnewAndALimitDoesNot(t *testing.T) {
 	n.count(t, algorithms.GCRA, algorithms.Options{Burst: 7}, "20/m", "800/d")
 	v := n.as(t, "maria")
 	gcra := url.Values{"algorithm": {"gcra"}, "burst": {"7"}}
-	v.post("/policies/default/draft", editorForm("2", url.Values{"algorithm": {"gcra"}, "burst": {"7"}, "limit": {"30", "900"}})).is(http.StatusOK).lacks("resets the counts")
-	v.post("/policies/default/draft", editorForm("2", url.Values{"algorithm": {"gcra"}, "burst": {"7"}, "window": {"1h", "1d"}})).is(http.StatusOK).holds("Another window under a counter")
-	v.post("/policies/default", editorForm("2", gcra)).is(http.StatusSeeOther)
+	v.post("/policies/default/draft", n.editorForm(t, 2, url.Values{"algorithm": {"gcra"}, "burst": {"7"}, "limit": {"30", "900"}})).is(http.StatusOK).lacks("resets the counts")
+	v.post("/policies/default/draft", n.editorForm(t, 2, url.Values{"algorithm": {"gcra"}, "burst": {"7"}, "window": {"1h", "1d"}})).is(http.StatusOK).holds("Another window under a counter")
+	v.post("/policies/default", n.editorForm(t, 2, gcra)).is(http.StatusSeeOther)
 	if p := n.policy(t); p.Version != 2 {
 		t.Errorf("an unchanged policy was saved as version %d", p.Version)
 	}
 	v.get("/policies/default?compare=1").is(http.StatusOK).holds("generic cell rate algorithm, burst 7").holds("Restoring it resets the counts")
 	v.get("/policies").is(http.StatusOK).holds("generic cell rate algorithm, burst 7")
-	old := editorForm("2", url.Values{"limit": {"30", "900"}})
+	old := n.editorForm(t, 2, url.Values{"limit": {"30", "900"}})
 	for _, field := range []string{"algorithm", "burst", "variant", "window_start"} {
 		old.Del(field) // as a page of the version before sends it
 	}
@@ -180,12 +182,12 @@ func TestWhoWasOvertakenKeepsTheAlgorithmOfTheirDraft(t *testing.T) {
 	v := n.as(t, "maria")
 	n.count(t, algorithms.TimestampLog, algorithms.Options{}, "30/m") // version 2, while version 1 is edited
 	mine := url.Values{"algorithm": {"leaky_bucket"}, "variant": {"queue"}, "burst": {"6"}}
-	page := v.post("/policies/default", editorForm("1", mine)).is(http.StatusPreconditionFailed)
+	page := v.post("/policies/default", n.editorForm(t, 1, mine)).is(http.StatusPreconditionFailed)
 	page.holds("leaky bucket, burst 6, as a queue").holds("Saving yours resets the counts")
 	for name := range mine {
 		page.holds(`name="` + name + `" value="` + mine.Get(name) + `"`)
 	}
-	v.post("/policies/default", editorForm("2", mine)).is(http.StatusSeeOther)
+	v.post("/policies/default", n.editorForm(t, 2, mine)).is(http.StatusSeeOther)
 	if p := n.policy(t); p.Version != 3 || p.Options != (algorithms.Options{Burst: 6, Variant: algorithms.VariantQueue}) {
 		t.Errorf("version %d has the options %+v", p.Version, p.Options)
 	}
@@ -195,10 +197,10 @@ func TestACounterIsRecommendedForLimitsOfManyThousands(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")
 	many := url.Values{"limit": {"20", "50,000"}}
-	v.post("/policies/default/draft", editorForm("1", many)).is(http.StatusOK).holds("up to 50,000 times for each key")
+	v.post("/policies/default/draft", n.editorForm(t, 1, many)).is(http.StatusOK).holds("up to 50,000 times for each key")
 	many.Set("algorithm", "sliding_buckets")
-	v.post("/policies/default/draft", editorForm("1", many)).is(http.StatusOK).lacks("data-advice")
-	v.post("/policies/default/draft", editorForm("1", nil)).is(http.StatusOK).lacks("data-advice")
+	v.post("/policies/default/draft", n.editorForm(t, 1, many)).is(http.StatusOK).lacks("data-advice")
+	v.post("/policies/default/draft", n.editorForm(t, 1, nil)).is(http.StatusOK).lacks("data-advice")
 }
 
 // burstLog holds 30 requests of one client within a minute's end and the next

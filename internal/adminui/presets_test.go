@@ -31,14 +31,14 @@ func TestAPresetIsShownAppliedAndWatched(t *testing.T) {
 	}
 	maria.get("/presets/traps").is(http.StatusOK).holds("replaces version 1").holds("Changes to traps")
 	maria.post("/presets/traps", url.Values{"mode": {"enforce"}}).is(http.StatusPreconditionRequired) // without what the page showed
-	for _, wrong := range []string{"traps", "x traps", "0 traps", "-1 traps"} {
+	for _, wrong := range []string{"traps", "x traps", "0 traps", "1 traps", "* traps"} {
 		maria.post("/presets/traps", url.Values{"mode": {"enforce"}, "expect": {wrong}}).is(http.StatusUnprocessableEntity)
 	}
-	maria.post("/presets/traps", url.Values{"mode": {"enforce"}, "expect": {"9 traps"}}).is(http.StatusPreconditionFailed)
+	maria.post("/presets/traps", url.Values{"mode": {"enforce"}, "expect": {n.tag(t, "traps", 9) + " traps"}}).is(http.StatusPreconditionFailed)
 	if p := found(); p.Version != 1 {
 		t.Fatalf("what was refused made %+v", p)
 	}
-	maria.post("/presets/traps", url.Values{"mode": {"enforce"}, "expect": {"1 traps"}}).is(http.StatusSeeOther)
+	maria.post("/presets/traps", url.Values{"mode": {"enforce"}, "expect": {n.tag(t, "traps", 1) + " traps"}}).is(http.StatusSeeOther)
 	if p := found(); p.Mode != rules.Enforce || p.Version != 2 {
 		t.Fatalf("the traps are %+v", p)
 	}
@@ -55,9 +55,9 @@ func TestAConflictKeepsTheOutcomeThatWasTyped(t *testing.T) {
 		return url.Values{"name": {"guessing"}, "mode": {"enforce"}, "limit": {limit}, "window": {"1d"}, "match": {"ip:*"}, "outcome": {"login_failed"},
 			"algorithm": {"timestamp_log"}, "on_failure": {"local"}, "expect": {expect}}
 	}
-	maria.post("/new-policy", draft("20", "0")).is(http.StatusSeeOther)
-	maria.post("/policies/guessing", draft("30", "1")).is(http.StatusSeeOther)
-	maria.post("/policies/guessing", draft("40", "1")).is(http.StatusPreconditionFailed).holds(`name="outcome" value="login_failed"`)
+	maria.post("/new-policy", draft("20", "")).is(http.StatusSeeOther)
+	maria.post("/policies/guessing", draft("30", n.tag(t, "guessing", 1))).is(http.StatusSeeOther)
+	maria.post("/policies/guessing", draft("40", n.tag(t, "guessing", 1))).is(http.StatusPreconditionFailed).holds(`name="outcome" value="login_failed"`)
 }
 
 // wander has scanners ask for what only scanners ask for, and one person by mistake, with

@@ -190,7 +190,7 @@ func TestPoliciesArePagesWithoutJavaScriptToo(t *testing.T) {
 	n := newNode(t)
 	maria := n.as(t, "maria")
 	draft := url.Values{
-		"expect": {"0"}, "name": {"login"}, "mode": {"enforce"}, "on_failure": {"local"},
+		"expect": {""}, "name": {"login"}, "mode": {"enforce"}, "on_failure": {"local"},
 		"limit": {"10", "6000"}, "window": {"1m", "1h"}, "match": {"ip:10.1*"},
 	}
 	maria.post("/new-policy/draft", draft).is(http.StatusOK).holds("you probably mean ip:10.1.0.0/16")
@@ -220,8 +220,8 @@ func TestPoliciesArePagesWithoutJavaScriptToo(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 	maria.get("/policies/login").holds("can never refuse anyone")
-	maria.post("/policies/login/delete", url.Values{"expect": {"1"}, "confirm": {"logn"}}).is(http.StatusConflict)
-	maria.post("/policies/login/delete", url.Values{"expect": {"1"}, "confirm": {"login"}}).is(http.StatusSeeOther)
+	maria.post("/policies/login/delete", url.Values{"expect": {n.tag(t, "login", 1)}, "confirm": {"logn"}}).is(http.StatusConflict)
+	maria.post("/policies/login/delete", url.Values{"expect": {n.tag(t, "login", 1)}, "confirm": {"login"}}).is(http.StatusSeeOther)
 	maria.get("/policies/login").is(http.StatusNotFound)
 }
 

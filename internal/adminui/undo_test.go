@@ -13,7 +13,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/etag"
 )
 
 func (n *node) entries(t testing.TB, f audit.Filter) []*audit.Record {
@@ -54,7 +54,7 @@ func TestAPolicyIsUndoneByAdministratorsOnly(t *testing.T) {
 	must(t, err)
 	changed := *p
 	changed.Rules = stack(t, "5/s")
-	_, err = n.store.Policies.PutPolicy(context.Background(), audit.SystemActor("test"), &changed, rules.ExpectAny)
+	_, err = n.store.Policies.PutPolicy(context.Background(), audit.SystemActor("test"), &changed, etag.Any)
 	must(t, err)
 	replaced := n.entries(t, audit.Filter{Object: "policy", Limit: 1})[0]
 	olu := n.as(t, "olu")

@@ -123,11 +123,11 @@ func (d *audited) changePolicies() {
 	d.Helper()
 	const path, body = "/v1/policies/search", `{"match":["token:*"],"rules":["%d/s"]}`
 	d.do(change{operation: "putPolicy", method: put, path: path, body: fmt.Sprintf(body, 1), action: "policy.create", after: true})
-	d.do(change{operation: "putPolicy", method: put, path: path, body: fmt.Sprintf(body, 2), action: "policy.replace", before: true, after: true, headers: []string{`If-Match: "1"`}})
+	d.do(change{operation: "putPolicy", method: put, path: path, body: fmt.Sprintf(body, 2), action: "policy.replace", before: true, after: true, headers: []string{d.ifMatch(path)}})
 	undo := fmt.Sprintf("/v1/audit/%d/undo", d.entries()[0].ID)
 	d.do(change{operation: "undoEntry", method: post, path: undo, action: "policy.replace", before: true, after: true})
-	d.do(change{operation: "rollBackPolicy", method: post, path: path + "/rollback", body: `{"version":2}`, action: "policy.replace", before: true, after: true, headers: []string{`If-Match: "3"`}})
-	d.do(change{operation: "deletePolicy", method: del, path: path, action: "policy.delete", before: true, headers: []string{`If-Match: "4"`}})
+	d.do(change{operation: "rollBackPolicy", method: post, path: path + "/rollback", body: `{"version":2}`, action: "policy.replace", before: true, after: true, headers: []string{d.ifMatch(path)}})
+	d.do(change{operation: "deletePolicy", method: del, path: path, action: "policy.delete", before: true, headers: []string{d.ifMatch(path)}})
 	file := `{"policies":[{"name":"login","match":["token:*"],"rules":["5/m"]}]}`
 	d.do(change{operation: "applyPolicies", method: post, path: wire.PathPolicySet, body: file, action: "policy.create", after: true})
 }

@@ -24,7 +24,7 @@ func fromOptions(o algorithms.Options) wire.PolicyOptions { return wire.PolicyOp
 func fromPolicy(p *rules.Policy) wire.Policy {
 	out := wire.Policy{
 		Name: p.Name, Match: make([]string, len(p.Match)), When: fromWhen(p.When), Outcome: p.Outcome, Scope: p.Scope, Rules: p.Rules.Strings(), Also: p.Also.Strings(), Mode: string(p.Mode),
-		OnFailure: string(p.OnFailure), Algorithm: p.Algorithm, Options: fromOptions(p.Options), Version: p.Version,
+		OnFailure: string(p.OnFailure), Algorithm: p.Algorithm, Options: fromOptions(p.Options), Version: p.Version, ETag: string(rules.TagOf(p)),
 		CreatedAt: wire.At(p.Created), UpdatedAt: wire.At(p.Updated), UpdatedBy: p.UpdatedBy, Warnings: widenedWarnings(p.Match...),
 	}
 	for i, m := range p.Match {

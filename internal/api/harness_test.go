@@ -313,3 +313,9 @@ func (n *testNode) wantProblem(a answer, status int, field string) wire.Problem 
 	}
 	return p
 }
+
+// ifMatch returns the header that expects what a path answers now.
+func (n *testNode) ifMatch(path string) string {
+	n.Helper()
+	return "If-Match: " + n.must(n.as(reader, get, path, ""), http.StatusOK).header.Get("ETag")
+}

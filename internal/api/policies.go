@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -10,7 +9,9 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -50,7 +51,7 @@ func (h *policyHandler) routes() []route {
 var (
 	opListAlgorithms = &openapi.Operation{ID: "listAlgorithms", Tag: "policies", Summary: "List the algorithms that a policy may use.", Answers: ok("The algorithms, the default first.", wire.Page[wire.Algorithm]{})}
 	opListPolicies   = &openapi.Operation{ID: "listPolicies", Tag: "policies", Summary: "List the policies.", Answers: ok("The policies.", wire.Page[wire.Policy]{})}
-	opGetPolicy      = &openapi.Operation{ID: "getPolicy", Tag: "policies", Summary: "Show a policy; its ETag is the version.", Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The policy.", Body: wire.Policy{}, Headers: []openapi.Header{openapi.ETag}}}}
+	opGetPolicy      = &openapi.Operation{ID: "getPolicy", Tag: "policies", Summary: "Show a policy.", Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The policy.", Body: wire.Policy{}, Headers: []openapi.Header{openapi.ETag}}}}
 	opPolicyVersions = &openapi.Operation{ID: "listPolicyVersions", Tag: "policies", Summary: "List the versions of a policy, the newest first.", Answers: ok("The versions.", wire.Page[wire.Policy]{})}
 	opDiffPolicy     = &openapi.Operation{
 		ID: "diffPolicy", Tag: "policies", Summary: "Compare two versions of a policy.",
@@ -61,7 +62,7 @@ var (
 		Answers: ok("What differs.", wire.PolicyDiff{}),
 	}
 	opPutPolicy = &openapi.Operation{
-		ID: "putPolicy", Tag: "policies", Summary: "Create a policy, or replace the version that If-Match names.",
+		ID: "putPolicy", Tag: "policies", Summary: "Create a policy, or replace the one whose ETag If-Match has.",
 		IfMatch: true, Body: wire.PolicyRequest{},
 		Query: confirmPolicyParam,
 		Answers: []openapi.Answer{
@@ -70,12 +71,12 @@ var (
 		},
 	}
 	opRollBackPolicy = &openapi.Operation{
-		ID: "rollBackPolicy", Tag: "policies", Summary: "Restore an earlier version of a policy as a new version, in place of the version that If-Match names.",
+		ID: "rollBackPolicy", Tag: "policies", Summary: "Restore an earlier version of a policy as a new version, in place of the one whose ETag If-Match has.",
 		IfMatch: true, Query: confirmPolicyParam, Body: wire.PolicyRollback{}, BodyOptional: true,
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The new version.", Body: wire.Policy{}, Headers: []openapi.Header{openapi.ETag}}},
 	}
 	opDeletePolicy = &openapi.Operation{
-		ID: "deletePolicy", Tag: "policies", Summary: "Delete the version of a policy that If-Match names.",
+		ID: "deletePolicy", Tag: "policies", Summary: "Delete the policy whose ETag If-Match has.",
 		IfMatch: true, Query: confirmPolicyParam, Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "Deleted."}},
 	}
 )
@@ -121,8 +122,7 @@ func (h *policyHandler) getPolicy(c *httpserver.Call) error {
 }
 
 func sendPolicy(c *httpserver.Call, status int, p *rules.Policy) error {
-	c.Set(fiber.HeaderETag, `"`+strconv.FormatInt(p.Version, 10)+`"`)
-	return c.SendJSON(status, fromPolicy(p))
+	return routes.SendTagged(c, status, rules.TagOf(p), fromPolicy(p))
 }
 
 func (h *policyHandler) listPolicyVersions(c *httpserver.Call) error {
@@ -138,7 +138,7 @@ func (h *policyHandler) listPolicyVersions(c *httpserver.Call) error {
 }
 
 func (h *policyHandler) putPolicy(c *httpserver.Call) error {
-	expect, _, err := ifMatch(c)
+	expect, err := routes.IfMatch(c)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (h *policyHandler) putPolicy(c *httpserver.Call) error {
 
 // rollBackPolicy restores an earlier version of a policy.
 func (h *policyHandler) rollBackPolicy(c *httpserver.Call) error {
-	name, expect, confirm, err := readVersioned(c, "Rolling back")
+	name, expect, confirm, err := readTagged(c, "Rolling back a policy")
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (h *policyHandler) rollBackPolicy(c *httpserver.Call) error {
 }
 
 func (h *policyHandler) deletePolicy(c *httpserver.Call) error {
-	name, expect, confirm, err := readVersioned(c, "Deleting")
+	name, expect, confirm, err := readTagged(c, "Deleting a policy")
 	if err != nil {
 		return err
 	}
@@ -195,38 +195,17 @@ func (h *policyHandler) deletePolicy(c *httpserver.Call) error {
 	return c.SendStatus(http.StatusNoContent)
 }
 
-// readVersioned reads what a change of an existing policy names: the policy, the version
-// that it expects, and the confirmation. change begins the sentence that asks for the version.
-func readVersioned(c *httpserver.Call, change string) (name string, expect int64, confirm string, err error) {
+// readTagged reads what a change of an existing policy names: the policy, the state that it
+// expects, and the confirmation. change begins the sentence that asks for the state.
+func readTagged(c *httpserver.Call, change string) (name string, expect etag.Tag, confirm string, err error) {
 	if name, err = c.PathParam("name"); err != nil {
-		return "", 0, "", err
+		return "", "", "", err
 	}
-	expect, given, err := ifMatch(c)
-	if err != nil {
-		return "", 0, "", err
-	}
-	if !given {
-		return "", 0, "", fault.New(fault.NeedVersion, "%s a policy needs the header If-Match with the version that you have seen, or * for any.", change)
+	if expect, err = routes.NeedIfMatch(c, change); err != nil {
+		return "", "", "", err
 	}
 	q := c.ParseQuery("confirm")
 	return name, expect, q.Line("confirm"), q.Err()
-}
-
-// ifMatch returns the version that a change expects: rules.ExpectAny for "*",
-// rules.ExpectNew and false where the header is not there.
-func ifMatch(c *httpserver.Call) (expect int64, given bool, err error) {
-	text := strings.TrimSpace(c.Get(fiber.HeaderIfMatch))
-	switch text {
-	case "":
-		return rules.ExpectNew, false, nil
-	case "*":
-		return rules.ExpectAny, true, nil
-	}
-	version, err := strconv.ParseInt(strings.Trim(text, `"`), 10, 64)
-	if err != nil || version < 1 {
-		return 0, true, fault.Field(fiber.HeaderIfMatch, `must be one version in quotes, for example "3", or *`)
-	}
-	return version, true, nil
 }
 
 // diffPolicy compares two versions of a policy.

@@ -31,11 +31,11 @@ func TestARollbackRestoresAVersionAsANewOne(t *testing.T) {
 		const path = "/v1/policies/search"
 		putPolicy(n, "search", `{"match":["token:*"],"rules":["1/s"]}`)
 		n.wantProblem(n.as(administer, post, path+"/rollback", "", "If-Match: *"), http.StatusConflict, "")
-		putPolicy(n, "search", `{"match":["token:*"],"rules":["2/s"]}`, `If-Match: "1"`)
-		putPolicy(n, "search", `{"match":["token:*"],"rules":["3/s"]}`, `If-Match: "2"`)
+		putPolicy(n, "search", `{"match":["token:*"],"rules":["2/s"]}`, n.ifMatch(path))
+		putPolicy(n, "search", `{"match":["token:*"],"rules":["3/s"]}`, n.ifMatch(path))
 		// Without a version it is the one before the newest.
 		for i, c := range []struct{ body, rule string }{{"", "2/1s"}, {`{"version":1}`, "1/1s"}} {
-			p := read[wire.Policy](t, n.must(n.as(administer, post, path+"/rollback", c.body, fmt.Sprintf(`If-Match: "%d"`, 3+i)), http.StatusOK))
+			p := read[wire.Policy](t, n.must(n.as(administer, post, path+"/rollback", c.body, n.ifMatch(path)), http.StatusOK))
 			if p.Version != int64(4+i) || len(p.Rules) != 1 || p.Rules[0] != c.rule {
 				t.Errorf("%s restores %+v", c.body, p)
 			}
@@ -54,12 +54,13 @@ func TestPoliciesAreAppliedAllOrNothingAndOnce(t *testing.T) {
 			t.Fatalf("got %+v", plan)
 		}
 		n.wantProblem(n.as(reader, post, wire.PathPolicySet, plain), http.StatusForbidden, "")
-		n.wantProblem(n.as(administer, post, wire.PathPolicySet, fmt.Sprintf(file, `,"expect":{"default":9}`)), http.StatusPreconditionFailed, "")
+		n.wantProblem(n.as(administer, post, wire.PathPolicySet, fmt.Sprintf(file, `,"expect":{"default":"9-0123456789abcdef"}`)), http.StatusPreconditionFailed, "")
 		n.wantProblem(n.as(administer, post, wire.PathPolicySet, fmt.Sprintf(file, `,"expect":{}`)), http.StatusPreconditionRequired, "")
+		n.wantProblem(n.as(administer, post, wire.PathPolicySet, fmt.Sprintf(file, `,"expect":{"default":"1"}`)), http.StatusUnprocessableEntity, "expect.default")
 		if a := n.as(reader, get, "/v1/policies/search", ""); a.status != http.StatusNotFound {
 			t.Fatalf("half a plan was carried out: %s", a.body)
 		}
-		n.must(n.as(administer, post, wire.PathPolicySet, fmt.Sprintf(file, `,"expect":{"default":1}`)), http.StatusOK)
+		n.must(n.as(administer, post, wire.PathPolicySet, fmt.Sprintf(file, `,"expect":{"default":"`+string(plan.Changes[0].ETag)+`"}`)), http.StatusOK)
 		again := read[wire.PolicyPlan](t, n.must(n.as(administer, post, wire.PathPolicySet+"?prune=true", plain), http.StatusOK))
 		if again.Changed {
 			t.Fatalf("a second run changes %+v", again)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/policyfile"
@@ -130,7 +131,16 @@ func (h *policyHandler) readPlan(c *httpserver.Call, prune bool) (*admin.PolicyP
 	if err != nil {
 		return nil, err
 	}
-	return h.policies.Plan(c.Context(), wanted, prune, request.Expect)
+	var expect map[string]etag.Tag
+	if request.Expect != nil {
+		expect = map[string]etag.Tag{}
+	}
+	for name, text := range request.Expect {
+		if expect[name], err = etag.Parse("expect."+name, text); err != nil {
+			return nil, err
+		}
+	}
+	return h.policies.Plan(c.Context(), wanted, prune, expect)
 }
 
 // fromPlan returns a plan as the API shows it.
@@ -197,7 +207,7 @@ func fromPlannedChange(c *admin.PlannedChange) wire.PolicyChange {
 		out.Action = wire.PolicyKeep
 	}
 	if c.Before != nil {
-		out.Version = &c.Before.Version
+		out.Version, out.ETag = &c.Before.Version, wire.NullString(rules.TagOf(c.Before))
 	}
 	return out
 }

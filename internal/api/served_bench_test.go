@@ -22,6 +22,7 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -239,12 +240,12 @@ func countingServer(b *testing.B, more ...*rules.Policy) *httpserver.Server {
 			b.Fatal(err)
 		}
 		p := &rules.Policy{Name: name, Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog, Match: []keys.Pattern{patternOf(b, name+":*")}, Rules: parsed}
-		if _, err := store.Policies.PutPolicy(b.Context(), by, p, 0); err != nil {
+		if _, err := store.Policies.PutPolicy(b.Context(), by, p, etag.New); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for _, p := range more {
-		if _, err := store.Policies.PutPolicy(b.Context(), by, p, 0); err != nil {
+		if _, err := store.Policies.PutPolicy(b.Context(), by, p, etag.New); err != nil {
 			b.Fatal(err)
 		}
 	}

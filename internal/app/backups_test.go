@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
@@ -93,9 +94,9 @@ func (n *restoring) policy(algorithm string) *rules.Policy {
 		n.t.Fatal(err)
 	}
 	put := &rules.Policy{Name: "p", Match: []keys.Pattern{n.pattern("token:*")}, Rules: stack, Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithm}
-	expect := rules.ExpectNew
+	expect := etag.New
 	if known := n.known(); known != nil {
-		expect = known.Version
+		expect = rules.TagOf(known)
 	}
 	if _, err := n.store.Policies.PutPolicy(n.t.Context(), tester, put, expect); err != nil {
 		n.t.Fatal(err)

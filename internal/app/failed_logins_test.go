@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/test/servers"
@@ -29,7 +30,7 @@ func TestThePresetOfFailedLoginsBlocksAtItsThreshold(t *testing.T) {
 		if p.Escalation == nil || p.Escalation.Threshold != 20 {
 			t.Fatalf("the preset escalates by %+v", p.Escalation)
 		}
-		if _, err := a.backends.store.Policies.PutPolicy(t.Context(), audit.SystemActor("test"), p, 0); err != nil {
+		if _, err := a.backends.store.Policies.PutPolicy(t.Context(), audit.SystemActor("test"), p, etag.New); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
@@ -63,7 +64,7 @@ func savedFrom(t testing.TB) *catalog.Saved {
 	if _, err := store.Policies.PutPolicy(t.Context(), by, &rules.Policy{
 		Name: "guessing", Match: []keys.Pattern{every}, When: when, Outcome: "login_failed", Rules: rules.Stack{{Limit: 20, Window: 24 * time.Hour}},
 		Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog,
-	}, rules.ExpectNew); err != nil {
+	}, etag.New); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := store.Profiles.PutProfile(t.Context(), by, profiles.Profile{Key: "token:a", Plan: "gold", Labels: []string{"vip"}}); err != nil {

@@ -93,8 +93,15 @@ Where there is none, they would be allowed without a limit, which is asked for (
 		Example: "admin policy delete search\nadmin policy delete default --version 7 --yes",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			_, err := confirmPolicy(con, yes, func(confirm string) (struct{}, error) {
-				return struct{}{}, server.Policies.Delete(c.Context(), args[0], expected(version), confirm)
+			seen, err := server.Policies.Get(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if version != 0 && seen.Version != version {
+				return fmt.Errorf("nothing was changed: the policy %s is at version %d, not %d", output.Escape(args[0]), seen.Version, version)
+			}
+			_, err = confirmPolicy(con, yes, func(confirm string) (struct{}, error) {
+				return struct{}{}, server.Policies.Delete(c.Context(), args[0], seen.ETag, confirm)
 			})
 			if err != nil {
 				return err
@@ -106,14 +113,6 @@ Where there is none, they would be allowed without a limit, which is asked for (
 	c.Flags().Int64Var(&version, "version", 0, "only if this is still its version")
 	broadFlag(c, &yes)
 	return c
-}
-
-// expected returns the version to expect where one was given.
-func expected(version int64) int64 {
-	if version == 0 {
-		return client.AnyVersion
-	}
-	return version
 }
 
 func printPolicy(con *console.Console, policy *wire.Policy) error {
@@ -211,11 +210,12 @@ func setPolicy(c *cobra.Command, con *console.Console, server *client.Client, na
 		return err
 	}
 	var version int64
+	var seen string
 	if before != nil {
-		version = before.Version
+		version, seen = before.Version, before.ETag
 	}
 	stored, err := confirmPolicy(con, yes, func(confirm string) (*wire.Policy, error) {
-		return server.Policies.Put(c.Context(), next, version, confirm)
+		return server.Policies.Put(c.Context(), next, seen, confirm)
 	})
 	if err != nil {
 		return err

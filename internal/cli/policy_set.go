@@ -284,13 +284,13 @@ func applyPolicies(c *cobra.Command, con *console.Console, server *client.Client
 		return err
 	}
 	changes := 0
-	request.Expect = map[string]int64{} // what is applied is what was shown
+	request.Expect = map[string]string{} // what is applied is what was shown
 	for _, change := range plan.Changes {
 		if change.Action != wire.PolicyKeep {
 			changes++
 		}
-		if change.Version != nil {
-			request.Expect[change.Name] = *change.Version
+		if change.ETag != "" {
+			request.Expect[change.Name] = string(change.ETag)
 		}
 	}
 	switch {

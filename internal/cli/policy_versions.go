@@ -144,7 +144,7 @@ It becomes a new version, so that nothing is lost.`,
 				}
 			}
 			stored, err := confirmPolicy(con, yes, func(confirm string) (*wire.Policy, error) {
-				return server.Policies.Rollback(c.Context(), args[0], version, newest.Version, confirm)
+				return server.Policies.Rollback(c.Context(), args[0], version, newest.ETag, confirm)
 			})
 			if err != nil {
 				return err

@@ -3,10 +3,12 @@ package rules
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/keys"
 )
 
@@ -41,6 +43,13 @@ type Escalation struct {
 	Factor      float64 // 1 or more
 	MaxDuration time.Duration
 	DecayAfter  time.Duration
+}
+
+// TagOf names this version of this policy: a policy that is made again under the same name,
+// and a version whose number a restore gives out again, have others.
+func TagOf(p *Policy) etag.Tag {
+	state := etag.Of(p.ID, p.Version, p.Revision, p.Created.UnixMilli(), p.Updated.UnixMilli())
+	return etag.Tag(strconv.FormatInt(p.Version, 10)) + "-" + state
 }
 
 // Policy is a named stack of rules and the patterns of keys that it limits.

@@ -4,18 +4,13 @@ import (
 	"context"
 
 	"github.com/stint-dev/stint/internal/audit"
-)
-
-// The versions that a change may expect beside a number.
-const (
-	ExpectNew int64 = 0  // there is no such policy yet
-	ExpectAny int64 = -1 // any version, or none
+	"github.com/stint-dev/stint/internal/etag"
 )
 
 // Store keeps policies and their versions. Errors that an operator can fix
-// are *fault.Error: NotFound for a name that does not exist, NeedVersion for ExpectNew
-// if the policy exists, Outdated for another version than expected, Conflict (naming the other policy) for a pattern that belongs to
-// another policy of the same role.
+// are *fault.Error: NotFound for a name that does not exist, Conflict (naming the other
+// policy) for a pattern that belongs to another policy of the same role, and those of
+// etag.Check for another policy than expect.
 type Store interface {
 	// Policies returns the policies that exist, by name, with their Retention.
 	Policies(ctx context.Context) ([]*Policy, error)
@@ -26,9 +21,9 @@ type Store interface {
 	// PutPolicy creates or replaces the policy of p.Name whole, and returns it
 	// with its id, version, generation and retention. Replacing by an equal
 	// policy changes nothing and makes no version.
-	PutPolicy(ctx context.Context, by audit.Actor, p *Policy, expect int64) (*Policy, error)
+	PutPolicy(ctx context.Context, by audit.Actor, p *Policy, expect etag.Tag) (*Policy, error)
 	// DeletePolicy removes a policy; its id is never used again.
-	DeletePolicy(ctx context.Context, by audit.Actor, name string, expect int64) error
+	DeletePolicy(ctx context.Context, by audit.Actor, name string, expect etag.Tag) error
 	// ApplyPolicies makes several changes at once: all or nothing. Whom a
 	// pattern belongs to is asked of the end, so that two policies may swap
 	// theirs. It returns the policy after each change, nil after a deletion.
@@ -40,6 +35,6 @@ type PolicyChange struct {
 	Name string
 	// Policy is what the policy of that name becomes, nil to delete it.
 	Policy *Policy
-	// Expect is the version that the change expects; see PutPolicy.
-	Expect int64
+	// Expect is the state that the change expects; see PutPolicy.
+	Expect etag.Tag
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
@@ -48,8 +49,8 @@ func TestRestore_brings_the_old_state_back_while_running(t *testing.T) {
 	path := storetest.Backup(t, f)
 
 	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:later", time.Time{}), blocks.Fail)
-	later := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "later", "token:*", "1/s"), rules.ExpectNew)
-	storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "default", "*", "5/s"), 1)
+	later := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "later", "token:*", "1/s"), etag.New)
+	changed := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "default", "*", "5/s"), storetest.TagOf(t, f.Policies, "default"))
 	if _, err := f.Identities.RevokeToken(ctx, storetest.Operator, leaked.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +82,7 @@ func TestRestore_brings_the_old_state_back_while_running(t *testing.T) {
 	if err != nil || len(policies) != 1 || policies[0].Version != 1 || policies[0].Rules.LargestLimit() != 800 {
 		t.Fatalf("policies %+v, %v", policies, err)
 	}
-	if again := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "later", "token:*", "1/s"), rules.ExpectNew); again.ID <= later.ID {
+	if again := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "later", "token:*", "1/s"), etag.New); again.ID <= later.ID {
 		t.Errorf("the id %d of a policy made after the backup was used again as %d", later.ID, again.ID)
 	}
 	tokens, err := f.Identities.Tokens(ctx)
@@ -104,6 +105,10 @@ func TestRestore_brings_the_old_state_back_while_running(t *testing.T) {
 	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:after", time.Time{}), blocks.Fail)
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(f.URL), ".stint-*")); err != nil || len(left) != 0 {
 		t.Errorf("temporary files are left: %q, %v", left, err)
+	}
+	// The number of the version is given out again, what it names is not.
+	if again := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "default", "*", "6/s"), etag.Any); again.Version != changed.Version || rules.TagOf(again) == rules.TagOf(changed) {
+		t.Errorf("version %d is %s after the restore, and %d was %s before", again.Version, rules.TagOf(again), changed.Version, rules.TagOf(changed))
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -62,7 +62,7 @@ func TestEachChange_gives_what_changed_and_nothing_else(t *testing.T) {
 			t.Fatalf("a lifted block came as %+v", got.Blocks)
 		}
 		since = storetest.ChangesSince(t, f, since).Revision
-		if err := f.Policies.DeletePolicy(ctx, storetest.Operator, "default", rules.ExpectAny); err != nil {
+		if err := f.Policies.DeletePolicy(ctx, storetest.Operator, "default", etag.Any); err != nil {
 			t.Fatal(err)
 		}
 		if got := storetest.ChangesSince(t, f, since); !got.PoliciesChanged || len(got.Policies) != 0 {
@@ -274,7 +274,7 @@ func TestAfterChange_what_another_node_made_so_governs_here_once_acknowledged_he
 func TestStore_orders_text_bytewise(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		for _, name := range []string{"b", "a_b", "a-b", "a.b", "ab", "a0"} {
-			storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, name, "token:"+name, "1/s"), rules.ExpectNew)
+			storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, name, "token:"+name, "1/s"), etag.New)
 		}
 		all, err := f.Policies.Policies(t.Context())
 		if err != nil {

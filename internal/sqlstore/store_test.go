@@ -36,7 +36,7 @@ func TestOpen_seeds_a_new_database_once(t *testing.T) {
 
 func TestOpen_a_deleted_seed_does_not_come_back(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
-		if err := f.Policies.DeletePolicy(t.Context(), storetest.Operator, "default", 1); err != nil {
+		if err := f.Policies.DeletePolicy(t.Context(), storetest.Operator, "default", storetest.TagOf(t, f.Policies, "default")); err != nil {
 			t.Fatal(err)
 		}
 		policies, err := f.Another(t).Policies.Policies(t.Context())

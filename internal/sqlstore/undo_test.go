@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -145,19 +146,19 @@ func TestUndoEntry_brings_an_exemption_back(t *testing.T) {
 func TestUndoEntry_of_policies(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
-		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "5/10s"), 0)
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "5/10s"), etag.New)
 		undo(t, f)
 		if _, err := f.Policies.FindPolicyByName(ctx, "search"); !fault.Is(err, fault.NotFound) {
 			t.Fatalf("a created policy still exists: %v", err)
 		}
-		first := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "5/10s"), 0)
-		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "9/10s"), 1)
+		first := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "5/10s"), etag.New)
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "9/10s"), storetest.TagOf(t, f.Policies, "search"))
 		undo(t, f)
 		p, err := f.Policies.FindPolicyByName(ctx, "search")
 		if err != nil || p.Version != 3 || p.Rules.String() != "5/10s" || p.ID != first.ID {
 			t.Fatalf("got %+v, %v", p, err)
 		}
-		if err := f.Policies.DeletePolicy(ctx, storetest.Operator, "search", 3); err != nil {
+		if err := f.Policies.DeletePolicy(ctx, storetest.Operator, "search", storetest.TagOf(t, f.Policies, "search")); err != nil {
 			t.Fatal(err)
 		}
 		undo(t, f)
@@ -198,17 +199,17 @@ func TestUndoEntry_refuses_what_has_changed_since(t *testing.T) {
 		f.Clock.Advance(time.Hour)
 		refused(lifted, "would have ended")
 
-		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "5/10s"), 0)
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "5/10s"), etag.New)
 		created := storetest.NewestRecord(t, f).ID
-		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "9/10s"), 1)
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "9/10s"), storetest.TagOf(t, f.Policies, "search"))
 		refused(created, "has changed since")
-		if err := f.Policies.DeletePolicy(ctx, storetest.Operator, "search", 2); err != nil {
+		if err := f.Policies.DeletePolicy(ctx, storetest.Operator, "search", storetest.TagOf(t, f.Policies, "search")); err != nil {
 			t.Fatal(err)
 		}
 		deleted := storetest.NewestRecord(t, f).ID
-		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "other", "token:*", "5/10s"), 0)
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "other", "token:*", "5/10s"), etag.New)
 		refused(deleted, "belongs to the policy")
-		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "ip:*", "5/10s"), 0)
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "ip:*", "5/10s"), etag.New)
 		refused(deleted, "has changed since")
 
 		if _, err := f.Entries.Import(ctx, storetest.Operator, storetest.Sequence(storetest.NewBlock(t, "token:new", f.Clock.Now().Add(time.Second))), blocks.Keep, nil); err != nil {

@@ -1,7 +1,7 @@
 package wire
 
 // PolicyRequest is what PUT /v1/policies/{name} takes. Creating needs no
-// If-Match; replacing needs the version that it replaces, or *.
+// If-Match; replacing needs the ETag of what it replaces, or *.
 type PolicyRequest struct {
 	Name  string   `json:"name,omitzero"` // as in the path, or left out
 	Match []string `json:"match"`         // the patterns of the keys that the policy applies to
@@ -41,7 +41,7 @@ type Escalation struct {
 	DecayAfter  Duration `json:"decay_after"`  // the time without offences after which the level falls by one
 }
 
-// Policy is one version of a policy. Its ETag is the version.
+// Policy is one version of a policy.
 type Policy struct {
 	Name  string   `json:"name"`
 	Match []string `json:"match"` // the patterns of the keys that the policy applies to
@@ -61,9 +61,12 @@ type Policy struct {
 	Options    PolicyOptions `json:"options,omitzero"`
 	Escalation *Escalation   `json:"escalation"`
 	Version    int64         `json:"version"`
-	CreatedAt  Time          `json:"created_at"`
-	UpdatedAt  Time          `json:"updated_at"`
-	UpdatedBy  string        `json:"updated_by"`
+	// ETag names this version of this policy, for If-Match: a policy that is made again
+	// under the same name has other ones.
+	ETag      string `json:"etag"`
+	CreatedAt Time   `json:"created_at"`
+	UpdatedAt Time   `json:"updated_at"`
+	UpdatedBy string `json:"updated_by"`
 	// Warnings points out what is allowed and probably not meant.
 	Warnings []string `json:"warnings"`
 }

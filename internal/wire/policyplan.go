@@ -22,10 +22,10 @@ type PolicyFile struct {
 // PolicyFileRequest makes the policies what a file says, all or nothing.
 type PolicyFileRequest struct {
 	Policies []PolicyRequest `json:"policies"`
-	// Expect is the required version of each policy that is replaced or deleted, as a
-	// dry run showed it; a policy that is not named must not exist. If it is omitted,
-	// any version is replaced.
-	Expect map[string]int64 `json:"expect,omitzero"`
+	// Expect is the required etag of each policy that is replaced or deleted, as a dry
+	// run showed it, or * for any; a policy that is not named must not exist. If it is
+	// omitted, all are replaced as they are.
+	Expect map[string]string `json:"expect,omitzero"`
 }
 
 // PolicyPlan is what makes the policies what a file says.
@@ -48,6 +48,8 @@ type PolicyChange struct {
 	Action string `json:"action" enum:"create,replace,delete,none"` // what is done to it
 	// Version is the current version, null for a new policy.
 	Version *int64 `json:"version"`
+	// ETag names that version for expect, null for a new policy.
+	ETag NullString `json:"etag"`
 	// Before is null for a policy that is created, After for one that is
 	// deleted.
 	Before *PolicyRequest `json:"before"`

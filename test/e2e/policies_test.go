@@ -17,7 +17,7 @@ func TestTwoOperatorsDoNotOverwriteEachOther(t *testing.T) {
 
 	problem(t, nodes[0].as(put, path, stack("7/h")), http.StatusPreconditionRequired)
 	problem(t, nodes[0].as(del, path, ""), http.StatusPreconditionRequired)
-	problem(t, nodes[0].as(put, path, stack("7/h"), `If-Match: "999"`), http.StatusPreconditionFailed)
+	problem(t, nodes[0].as(put, path, stack("7/h"), `If-Match: "999-0123456789abcdef"`), http.StatusPreconditionFailed)
 
 	// Both have read the same version, and both write at once.
 	answers := make([]answer, 8)

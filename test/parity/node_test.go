@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +121,9 @@ func (n *node) rest(t *testing.T, r request, token string) *answer {
 	}
 	if path, version, has := strings.Cut(r.path, " if "); has {
 		r.path = path
+		if version != "*" {
+			version = strconv.Quote(n.tagOf(t, path, version))
+		}
 		header.Set("If-Match", version)
 	}
 	return n.send(t, http.DefaultClient, r, header)
@@ -127,6 +132,12 @@ func (n *node) rest(t *testing.T, r request, token string) *answer {
 // submit sends the form of a page.
 func (n *node) submit(t *testing.T, f form) *answer {
 	t.Helper()
+	f.fields = slices.Clone(f.fields)
+	for i := 0; i < len(f.fields); i += 2 {
+		if f.fields[i] == "expect" {
+			f.fields[i+1] = n.tagOf(t, f.path, f.fields[i+1])
+		}
+	}
 	body, mediaType := f.encode(t, n.csrf)
 	return n.send(t, n.pages, request{"POST", f.path, body}, http.Header{"Content-Type": {mediaType}})
 }

@@ -334,7 +334,7 @@ func (v *vars) normalize(t *testing.T, document string) string {
 func (v *vars) walk(value any, name string) any {
 	switch x := value.(type) {
 	case map[string]any:
-		for _, volatile := range []string{"revision", "hint", "last_used_at", "last_login_at", "request_id"} {
+		for _, volatile := range []string{"revision", "etag", "hint", "last_used_at", "last_login_at", "request_id"} {
 			delete(x, volatile)
 		}
 		for member, of := range x {

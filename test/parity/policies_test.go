@@ -166,7 +166,7 @@ var policyChanges = []change{
 	{
 		name: "policy: delete a version that was replaced", want: fault{"precondition_failed", ""},
 		rest: request{"DELETE", "/v1/policies/c-$N if 1", ""}, pages: []form{{path: "/policies/c-$N/delete", fields: []string{"expect", "1", "confirm", "c-$N"}}},
-		cli: command{args: []string{"policy", "delete", "c-$N", "--version", "1"}},
+		cli: command{args: []string{"policy", "delete", "c-$N", "--version", "1"}, usage: "is at version 2, not 1"},
 	},
 	{
 		name: "policy: delete an unknown one", want: fault{"not_found", ""}, rest: request{"DELETE", "/v1/policies/none-$N if *", ""},

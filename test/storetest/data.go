@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
@@ -249,13 +250,23 @@ func NewPolicy(t testing.TB, name, match string, stack ...string) *rules.Policy 
 }
 
 // PutPolicy stores a policy as Operator.
-func PutPolicy(t testing.TB, store rules.Store, p *rules.Policy, expect int64) *rules.Policy {
+func PutPolicy(t testing.TB, store rules.Store, p *rules.Policy, expect etag.Tag) *rules.Policy {
 	t.Helper()
 	made, err := store.PutPolicy(t.Context(), Operator, p, expect)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return made
+}
+
+// TagOf returns the tag of a policy as it is now.
+func TagOf(t testing.TB, store rules.Store, name string) etag.Tag {
+	t.Helper()
+	p, err := store.FindPolicyByName(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rules.TagOf(p)
 }
 
 // WantFault fails the test unless err is a fault of that code.

@@ -13,6 +13,7 @@ import (
 	use "github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
@@ -139,7 +140,7 @@ func TestPlansThatNoPolicyNamesAreSaid(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := &rules.Policy{Name: "gold", Match: []keys.Pattern{gold}, Rules: stack, Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: "timestamp_log"}
-		if _, err := f.Policies.PutPolicy(t.Context(), storetest.Operator, p, rules.ExpectNew); err != nil {
+		if _, err := f.Policies.PutPolicy(t.Context(), storetest.Operator, p, etag.New); err != nil {
 			t.Fatal(err)
 		}
 		if err := u.View.(*catalog.Catalog).Refresh(t.Context()); err != nil {

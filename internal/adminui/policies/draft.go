@@ -10,9 +10,10 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/conditions"
-	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -21,7 +22,7 @@ import (
 // wrong beside each.
 type draft struct {
 	Name        string
-	Expect      int64 // the version that was edited, rules.ExpectNew for a new policy
+	Expect      etag.Tag // the state that was edited, etag.New for a new policy
 	Mode        string
 	Rows        []ruleRow
 	Paste       string // a stack written in one line, taken instead of Rows
@@ -100,7 +101,7 @@ func (d *draft) addRule(r rules.Rule) {
 
 // draftOf returns the form of a policy as it is.
 func draftOf(p *rules.Policy) *draft {
-	d := &draft{Name: p.Name, Outcome: p.Outcome, Scope: p.Scope, Distinct: p.Rules.Distinct(), Expect: p.Version, Mode: string(p.Mode), OnFailure: string(p.OnFailure), Escalation: defaultEscalation, FieldErrors: form.FieldErrors{}}
+	d := &draft{Name: p.Name, Outcome: p.Outcome, Scope: p.Scope, Distinct: p.Rules.Distinct(), Expect: rules.TagOf(p), Mode: string(p.Mode), OnFailure: string(p.OnFailure), Escalation: defaultEscalation, FieldErrors: form.FieldErrors{}}
 	d.Algorithm = algorithmFieldsOf(p)
 	for _, r := range p.Rules {
 		d.addRule(r)
@@ -131,8 +132,8 @@ func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 		Paste: strings.TrimSpace(values.Get("stack")), Outcome: strings.TrimSpace(values.Get("outcome")), Distinct: strings.TrimSpace(values.Get("distinct")), Scope: strings.TrimSpace(values.Get("scope")), FieldErrors: form.FieldErrors{},
 	}
 	var err error
-	if d.Expect, err = strconv.ParseInt(values.Get("expect"), 10, 64); err != nil || d.Expect < 0 {
-		return nil, fault.Field("expect", "must be the version that the page showed")
+	if d.Expect, err = site.Expected(values); err != nil {
+		return nil, err
 	}
 	limits, windows, match := values["limit"], values["window"], values["match"]
 	if len(limits) != len(windows) || len(limits) > maxRows || len(match) > maxRows {

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -45,6 +46,9 @@ func (p *policyPage) Next() int64 {
 	}
 	return p.Policy.Version + 1
 }
+
+// Tag names what the page shows, for the forms that change it.
+func (p *policyPage) Tag() etag.Tag { return rules.TagOf(p.Policy) }
 
 // Changed reports whether the draft differs from what decides now.
 func (p *policyPage) Changed() bool { return p.Policy == nil || len(p.Changes) > 0 || p.Meaning == nil }
@@ -226,7 +230,7 @@ func (h *Handler) saveNewPolicy(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	d.Expect = rules.ExpectNew
+	d.Expect = etag.New
 	return h.save(c, nil, d)
 }
 

@@ -6,13 +6,13 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/presets"
@@ -42,8 +42,8 @@ type presetsPage struct {
 // presetChange is what a preset does to one policy.
 type presetChange struct {
 	*rules.Policy
-	Replaces int64 // the version that it takes the place of, 0 for none
-	Same     bool  // it is as the preset says already
+	Replaces etag.Tag // the state that it takes the place of, etag.New for none
+	Same     bool     // it is as the preset says already
 	// Differences is what changes of the policy that it takes the place of.
 	Differences []difference
 }
@@ -73,7 +73,7 @@ func (h *Handler) showPlan(c *httpserver.Call, name string) error {
 	return h.renderPreset(c, http.StatusOK, preset, shadow, plan, "")
 }
 
-// applyPreset makes the changes that the page showed: the form has the versions.
+// applyPreset makes the changes that the page showed: the form has their states.
 func (h *Handler) applyPreset(c *httpserver.Call) error {
 	values, err := form.Read(c)
 	if err != nil {
@@ -87,7 +87,7 @@ func (h *Handler) applyPreset(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	expect, err := expectedVersions(values)
+	expect, err := expectedTags(values)
 	if err != nil {
 		return err
 	}
@@ -127,16 +127,16 @@ func wantedOf(preset presets.Preset, shadow bool) []*rules.Policy {
 	return wanted
 }
 
-// expectedVersions reads the versions that the page showed, each as "version name".
-func expectedVersions(values url.Values) (map[string]int64, error) {
-	expect := map[string]int64{}
+// expectedTags reads the states that the page showed, each as "tag name".
+func expectedTags(values url.Values) (map[string]etag.Tag, error) {
+	expect := map[string]etag.Tag{}
 	for _, text := range values["expect"] {
-		version, name, found := strings.Cut(text, " ")
-		n, err := strconv.ParseInt(version, 10, 64)
-		if !found || err != nil || n < 1 {
-			return nil, fault.Field("expect", "must be the version that the page showed")
+		tag, name, found := strings.Cut(text, " ")
+		parsed, err := etag.Parse("expect", tag)
+		if !found || err != nil || parsed == etag.New || parsed == etag.Any {
+			return nil, fault.Field("expect", "must be what the page showed")
 		}
-		expect[name] = n
+		expect[name] = parsed
 	}
 	return expect, nil
 }
@@ -153,7 +153,7 @@ func (h *Handler) renderPreset(c *httpserver.Call, status int, preset presets.Pr
 		planned := &plan.Changes[i]
 		change := presetChange{Policy: planned.After, Same: len(planned.Fields) == 0}
 		if planned.Before != nil {
-			change.Replaces, change.Differences = planned.Before.Version, differences(planned.Before, planned.After)
+			change.Replaces, change.Differences = rules.TagOf(planned.Before), differences(planned.Before, planned.After)
 		}
 		page.Changes = append(page.Changes, change)
 	}

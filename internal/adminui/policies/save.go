@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/rules"
@@ -82,12 +83,15 @@ type conflictPage struct {
 	site.Frame
 	Base         string
 	Policy       *rules.Policy // what decides now: theirs
-	From         int64         // the version that both were made from
+	From         int64         // the version that both were made from, 0 if the policy was made again since
 	Theirs       []difference
 	Yours        []difference
 	ResetsCounts string       // as in policyPage, where yours takes the place of theirs
 	Fields       []site.Field // of yours, whole
 }
+
+// Tag names theirs, which saving yours takes the place of.
+func (p conflictPage) Tag() etag.Tag { return rules.TagOf(p.Policy) }
 
 // Next is the number of the version that saving yours makes.
 func (p conflictPage) Next() int64 { return p.Policy.Version + 1 }
@@ -98,12 +102,12 @@ func (h *Handler) renderConflict(c *httpserver.Call, now, wanted *rules.Policy, 
 	if err != nil {
 		return err
 	}
-	page := conflictPage{Frame: h.NewFrame(c, "Changed by someone else", "/policies"), Base: policyPath(now.Name), Policy: now, From: d.Expect}
-	at := slices.IndexFunc(all, func(v *rules.Policy) bool { return v.Version == d.Expect })
-	if at < 0 {
-		return fault.Field("expect", "is not a version of this policy")
+	page := conflictPage{Frame: h.NewFrame(c, "Changed by someone else", "/policies"), Base: policyPath(now.Name), Policy: now}
+	from := now
+	if at := slices.IndexFunc(all, func(v *rules.Policy) bool { return rules.TagOf(v) == d.Expect }); at >= 0 {
+		from, page.From = all[at], all[at].Version
 	}
-	page.Theirs, page.Yours = differences(all[at], now), differences(all[at], wanted)
+	page.Theirs, page.Yours = differences(from, now), differences(from, wanted)
 	page.ResetsCounts = now.DescribeReset(wanted)
 	values, err := form.Read(c)
 	if err != nil {
@@ -131,9 +135,9 @@ func (h *Handler) returnToVersion(c *httpserver.Call) error {
 	if err != nil {
 		return fault.Field("version", "is not a number")
 	}
-	expect, err := strconv.ParseInt(values.Get("expect"), 10, 64)
-	if err != nil || expect < 1 {
-		return fault.Field("expect", "must be the version that the page showed")
+	expect, err := site.Expected(values)
+	if err != nil {
+		return err
 	}
 	ctx := c.Context()
 	all, err := h.Policies.PolicyVersions(ctx, name)
@@ -169,9 +173,9 @@ func (h *Handler) deletePolicy(c *httpserver.Call) error {
 	if values.Get("confirm") != name {
 		return fault.New(fault.NeedConfirm, "Nothing was deleted. To delete the policy, type its name, %s.", name)
 	}
-	expect, err := strconv.ParseInt(values.Get("expect"), 10, 64)
-	if err != nil || expect < 1 {
-		return fault.Field("expect", "must be the version that the page showed")
+	expect, err := site.Expected(values)
+	if err != nil {
+		return err
 	}
 	if err := h.Policies.Delete(c.Context(), site.CallerOf(c), name, expect, name); err != nil {
 		return err

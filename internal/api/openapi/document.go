@@ -123,7 +123,7 @@ func (d *document) operation(r *Route, pathParams []string) node {
 		params = append(params, d.param("query", p))
 	}
 	if op.IfMatch {
-		params = append(params, d.param("header", Param{Name: "If-Match", Doc: "The version that is expected, in quotes, or * for any."}))
+		params = append(params, d.param("header", Param{Name: "If-Match", Doc: "The ETag of what the change expects, in quotes, or * for any."}))
 	}
 	for _, p := range op.RequestHeaders {
 		params = append(params, d.param("header", p))

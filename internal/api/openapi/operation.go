@@ -32,7 +32,7 @@ type Operation struct {
 	RequestHeaders []Param
 	// IfMatch reports whether the route reads that header.
 	IfMatch bool
-	// ExpectsVersions reports whether the body names the versions that are replaced.
+	// ExpectsVersions reports whether the body names the states that are replaced.
 	ExpectsVersions bool
 	// Body is a value of the type of the JSON body, nil if there is none.
 	Body         any
@@ -81,7 +81,7 @@ var (
 	RateLimit       = Header{Name: "RateLimit", Doc: "What each rule has left, as in draft-ietf-httpapi-ratelimit-headers-10: r is the number of requests, t the seconds until there are more."}
 	RateLimitPolicy = Header{Name: "RateLimit-Policy", Doc: "The rules of the policy, as in draft-ietf-httpapi-ratelimit-headers-10: q requests in w seconds."}
 	Location        = Header{Name: "Location", Doc: "The path of what was created."}
-	ETag            = Header{Name: "ETag", Doc: "The version in quotes, for If-Match."}
+	ETag            = Header{Name: "ETag", Doc: "The state of what is answered, in quotes, for If-Match."}
 	Disposition     = Header{Name: "Content-Disposition", Doc: "The name of the file."}
 	requestID       = Header{Name: "X-Request-Id", Doc: "The id of the request, which the log and problems name. It is the request's own X-Request-Id, if that is one."}
 	authenticate    = Header{Name: "WWW-Authenticate", Doc: "How to authenticate."}

@@ -13,8 +13,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// AnyVersion matches any version of a policy.
-const AnyVersion int64 = -1
+// AnyState is the ETag that a change expects of what may be in any state.
+const AnyState = "*"
 
 // Policies manages policies and their versions.
 type Policies struct{ conn *conn }
@@ -47,17 +47,17 @@ func (p Policies) Get(ctx context.Context, name string) (*wire.Policy, error) {
 	return call[wire.Policy](ctx, p.conn, get(policyPath(name)))
 }
 
-// Put creates a policy if expect is 0, or replaces version expect of it. A policy that
+// Put creates a policy if expect is empty, or replaces it if that is its ETag. A policy that
 // newly refuses every request of a broad pattern needs its name as confirm.
-func (p Policies) Put(ctx context.Context, policy wire.PolicyRequest, expect int64, confirm string) (*wire.Policy, error) {
+func (p Policies) Put(ctx context.Context, policy wire.PolicyRequest, expect string, confirm string) (*wire.Policy, error) {
 	return call[wire.Policy](ctx, p.conn, request{
 		method: http.MethodPut, path: policyPath(policy.Name), query: param("confirm", confirm), header: ifMatch(expect), body: policy,
 	})
 }
 
-// Delete deletes a policy if its version is expect. confirm is as in Put, about the
+// Delete deletes a policy if its ETag is expect. confirm is as in Put, about the
 // policy that the keys then fall under.
-func (p Policies) Delete(ctx context.Context, name string, expect int64, confirm string) error {
+func (p Policies) Delete(ctx context.Context, name string, expect string, confirm string) error {
 	return p.conn.do(ctx, request{method: http.MethodDelete, path: policyPath(name), query: param("confirm", confirm), header: ifMatch(expect)}, nil)
 }
 
@@ -71,9 +71,9 @@ func (p Policies) Versions(ctx context.Context, name string) ([]wire.Policy, err
 	return items[wire.Policy](ctx, p.conn, get(policyPath(name)+"/versions"))
 }
 
-// Rollback replaces version expect of a policy by an earlier version, the one before the
+// Rollback replaces a policy whose ETag is expect by an earlier version, the one before the
 // newest for 0. confirm is as in Put.
-func (p Policies) Rollback(ctx context.Context, name string, version, expect int64, confirm string) (*wire.Policy, error) {
+func (p Policies) Rollback(ctx context.Context, name string, version int64, expect string, confirm string) (*wire.Policy, error) {
 	return call[wire.Policy](ctx, p.conn, request{
 		method: http.MethodPost, path: policyPath(name) + "/rollback", query: param("confirm", confirm), header: ifMatch(expect), body: wire.PolicyRollback{Version: version},
 	})
@@ -155,14 +155,15 @@ func (p Policies) Apply(ctx context.Context, file wire.PolicyFileRequest, prune 
 
 func policyPath(name string) string { return wire.PathPolicies + "/" + url.PathEscape(name) }
 
-// ifMatch returns the header that names the version to replace.
-func ifMatch(expect int64) map[string]string {
+// ifMatch returns the header that names the state to replace: none for "", and any for
+// AnyState.
+func ifMatch(expect string) map[string]string {
 	switch expect {
-	case 0:
+	case "":
 		return nil
-	case AnyVersion:
-		return map[string]string{"If-Match": "*"}
+	case AnyState:
+		return map[string]string{"If-Match": AnyState}
 	default:
-		return map[string]string{"If-Match": strconv.Quote(strconv.FormatInt(expect, 10))}
+		return map[string]string{"If-Match": strconv.Quote(expect)}
 	}
 }

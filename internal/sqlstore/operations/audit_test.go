@@ -20,7 +20,7 @@ func TestAudit_records_every_change_with_its_maker_and_no_secret(t *testing.T) {
 		if _, err := f.Identities.UpdateUser(ctx, storetest.Operator, ann.ID, identity.UserUpdate{PasswordHash: &hash}); err != nil {
 			t.Fatal(err)
 		}
-		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "default", "*", "5/s"), 1)
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "default", "*", "5/s"), storetest.TagOf(t, f.Policies, "default"))
 		page, err := f.Audit.FindRecords(ctx, audit.Filter{Limit: 2})
 		if err != nil || len(page.Records) != 2 || page.Next == "" {
 			t.Fatalf("%+v, %v", page, err)

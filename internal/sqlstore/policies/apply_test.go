@@ -3,6 +3,7 @@ package policies_test
 import (
 	"testing"
 
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/test/storetest"
@@ -11,17 +12,17 @@ import (
 func TestApplyPolicies_makes_all_changes_in_one(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
-		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "a", "token:a*", "1/s"), 0)
-		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "b", "token:b*", "1/s"), 0)
-		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "gone", "token:c*", "1/s"), 0)
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "a", "token:a*", "1/s"), etag.New)
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "b", "token:b*", "1/s"), etag.New)
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "gone", "token:c*", "1/s"), etag.New)
 		revision := storetest.ChangesSince(t, f, 0).Revision
 
 		// a and b swap their patterns, c takes over that of the one that goes.
 		after, err := f.Policies.ApplyPolicies(ctx, storetest.Operator, []rules.PolicyChange{
-			{Name: "a", Policy: storetest.NewPolicy(t, "a", "token:b*", "1/s"), Expect: 1},
-			{Name: "b", Policy: storetest.NewPolicy(t, "b", "token:a*", "1/s"), Expect: 1},
+			{Name: "a", Policy: storetest.NewPolicy(t, "a", "token:b*", "1/s"), Expect: storetest.TagOf(t, f.Policies, "a")},
+			{Name: "b", Policy: storetest.NewPolicy(t, "b", "token:a*", "1/s"), Expect: storetest.TagOf(t, f.Policies, "b")},
 			{Name: "c", Policy: storetest.NewPolicy(t, "c", "token:c*", "2/s")},
-			{Name: "gone", Expect: 1},
+			{Name: "gone", Expect: storetest.TagOf(t, f.Policies, "gone")},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -44,20 +45,20 @@ func TestApplyPolicies_makes_all_changes_in_one(t *testing.T) {
 func TestApplyPolicies_is_all_or_nothing(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
-		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "a", "token:a*", "1/s"), 0)
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "a", "token:a*", "1/s"), etag.New)
 		revision := storetest.ChangesSince(t, f, 0).Revision
 		good := rules.PolicyChange{Name: "new", Policy: storetest.NewPolicy(t, "new", "token:n*", "1/s")}
 		for name, c := range map[string]struct {
 			bad  rules.PolicyChange
 			code fault.Code
 		}{
-			"another version":       {rules.PolicyChange{Name: "a", Policy: storetest.NewPolicy(t, "a", "token:a*", "9/s"), Expect: 7}, fault.Outdated},
+			"another version":       {rules.PolicyChange{Name: "a", Policy: storetest.NewPolicy(t, "a", "token:a*", "9/s"), Expect: etag.Of(7)}, fault.Outdated},
 			"no version":            {rules.PolicyChange{Name: "a", Policy: storetest.NewPolicy(t, "a", "token:a*", "9/s")}, fault.NeedVersion},
-			"a name that is not":    {rules.PolicyChange{Name: "nobody", Expect: rules.ExpectAny}, fault.NotFound},
+			"a name that is not":    {rules.PolicyChange{Name: "nobody", Expect: etag.Any}, fault.NotFound},
 			"a pattern of another":  {rules.PolicyChange{Name: "b", Policy: storetest.NewPolicy(t, "b", "token:a*", "9/s")}, fault.Conflict},
 			"a pattern twice":       {rules.PolicyChange{Name: "b", Policy: storetest.NewPolicy(t, "b", "token:n*", "9/s")}, fault.Conflict},
 			"one name twice":        {good, fault.Invalid},
-			"a version for nothing": {rules.PolicyChange{Name: "b", Policy: storetest.NewPolicy(t, "b", "token:b*", "9/s"), Expect: 1}, fault.NotFound},
+			"a version for nothing": {rules.PolicyChange{Name: "b", Policy: storetest.NewPolicy(t, "b", "token:b*", "9/s"), Expect: etag.Of(7)}, fault.NotFound},
 		} {
 			_, err := f.Policies.ApplyPolicies(ctx, storetest.Operator, []rules.PolicyChange{good, c.bad})
 			if !fault.Is(err, c.code) {
@@ -75,9 +76,9 @@ func TestApplyPolicies_is_all_or_nothing(t *testing.T) {
 
 func TestApplyPolicies_of_what_stands_is_no_change(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
-		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "a", "token:a*", "1/s"), 0)
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "a", "token:a*", "1/s"), etag.New)
 		revision := storetest.ChangesSince(t, f, 0).Revision
-		after, err := f.Policies.ApplyPolicies(t.Context(), storetest.Operator, []rules.PolicyChange{{Name: "a", Policy: storetest.NewPolicy(t, "a", "token:a*", "1/s"), Expect: 1}})
+		after, err := f.Policies.ApplyPolicies(t.Context(), storetest.Operator, []rules.PolicyChange{{Name: "a", Policy: storetest.NewPolicy(t, "a", "token:a*", "1/s"), Expect: storetest.TagOf(t, f.Policies, "a")}})
 		if err != nil || len(after) != 1 || after[0].Version != 1 {
 			t.Fatalf("got %+v, %v", after, err)
 		}

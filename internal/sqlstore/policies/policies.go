@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -154,7 +155,7 @@ func (s *Store) PolicyVersions(ctx context.Context, name string) (versions []*ru
 }
 
 // PutPolicy implements rules.Store.
-func (s *Store) PutPolicy(ctx context.Context, by audit.Actor, p *rules.Policy, expect int64) (put *rules.Policy, err error) {
+func (s *Store) PutPolicy(ctx context.Context, by audit.Actor, p *rules.Policy, expect etag.Tag) (put *rules.Policy, err error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -188,22 +189,12 @@ func (s *Store) PutPolicy(ctx context.Context, by audit.Actor, p *rules.Policy, 
 	return put, nil
 }
 
-func checkExpected(name string, current *Stored, expect int64) error {
-	switch {
-	case expect == rules.ExpectAny:
-		return nil
-	case current == nil && expect == rules.ExpectNew:
-		return nil
-	case current == nil:
-		return noPolicy(name)
-	case expect == rules.ExpectNew:
-		return fault.New(fault.NeedVersion, "There is a policy named %q; replacing it needs the version that it replaces, which is %d.", name, current.Version)
-	case expect != current.Version:
-		e := fault.New(fault.Outdated, "The policy %q is at version %d, not %d: it was changed since you read it; read it again.", name, current.Version, expect)
-		e.Detail = map[string]any{"version": current.Version}
-		return e
+func checkExpected(name string, current *Stored, expect etag.Tag) error {
+	now := etag.New
+	if current != nil {
+		now = rules.TagOf(current.Policy)
 	}
-	return nil
+	return etag.Check(fmt.Sprintf("policy %q", db.Clip(name)), now, expect)
 }
 
 // checkPatterns refuses a pattern that belongs to another policy of the same
@@ -339,7 +330,7 @@ func (t Tx) addVersion(p *rules.Policy) error {
 }
 
 // DeletePolicy implements rules.Store.
-func (s *Store) DeletePolicy(ctx context.Context, by audit.Actor, name string, expect int64) error {
+func (s *Store) DeletePolicy(ctx context.Context, by audit.Actor, name string, expect etag.Tag) error {
 	if db.CheckText("name", name) != nil {
 		return noPolicy(name)
 	}

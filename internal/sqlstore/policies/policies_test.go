@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/test/storetest"
@@ -20,7 +21,7 @@ func TestPutPolicy_keeps_every_field(t *testing.T) {
 		p.Escalation = &rules.Escalation{
 			Threshold: 50, Window: 10 * time.Minute, Duration: time.Hour, Factor: 2.5, MaxDuration: 366 * 24 * time.Hour, DecayAfter: 36 * time.Hour,
 		}
-		made := storetest.PutPolicy(t, f.Policies, p, rules.ExpectNew)
+		made := storetest.PutPolicy(t, f.Policies, p, etag.New)
 		read, err := f.Policies.FindPolicyByName(t.Context(), "api")
 		if err != nil {
 			t.Fatal(err)
@@ -45,19 +46,19 @@ func TestPutPolicy_keeps_every_field(t *testing.T) {
 func TestPutPolicy_versions(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
-		_, err := f.Policies.PutPolicy(ctx, storetest.Operator, storetest.NewPolicy(t, "api", "token:*", "1/s"), 1)
+		_, err := f.Policies.PutPolicy(ctx, storetest.Operator, storetest.NewPolicy(t, "api", "token:*", "1/s"), etag.Of(7))
 		storetest.WantFault(t, err, fault.NotFound)
-		first := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), rules.ExpectNew)
-		_, err = f.Policies.PutPolicy(ctx, storetest.Operator, storetest.NewPolicy(t, "api", "token:*", "2/s"), rules.ExpectNew)
+		first := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), etag.New)
+		_, err = f.Policies.PutPolicy(ctx, storetest.Operator, storetest.NewPolicy(t, "api", "token:*", "2/s"), etag.New)
 		storetest.WantFault(t, err, fault.NeedVersion)
-		_, err = f.Policies.PutPolicy(ctx, storetest.Operator, storetest.NewPolicy(t, "api", "token:*", "2/s"), 7)
+		_, err = f.Policies.PutPolicy(ctx, storetest.Operator, storetest.NewPolicy(t, "api", "token:*", "2/s"), etag.Of(7))
 		storetest.WantFault(t, err, fault.Outdated)
-		same := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), 1)
+		same := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), storetest.TagOf(t, f.Policies, "api"))
 		if same.Version != 1 || same.Revision != first.Revision {
 			t.Fatalf("an equal policy made %+v", same)
 		}
-		second := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "2/s"), 1)
-		third := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "3/s"), rules.ExpectAny)
+		second := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "2/s"), storetest.TagOf(t, f.Policies, "api"))
+		third := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "3/s"), etag.Any)
 		if second.Version != 2 || third.Version != 3 || third.ID != first.ID || third.Generation != 1 {
 			t.Fatalf("made %+v then %+v", second, third)
 		}
@@ -70,11 +71,11 @@ func TestPutPolicy_versions(t *testing.T) {
 
 func TestPutPolicy_one_pattern_belongs_to_one_policy_of_a_role(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
-		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), rules.ExpectNew)
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), etag.New)
 		for _, mode := range []rules.Mode{rules.Enforce, rules.Off} {
 			p := storetest.NewPolicy(t, "second", "token:*", "1/s")
 			p.Mode = mode
-			_, err := f.Policies.PutPolicy(t.Context(), storetest.Operator, p, rules.ExpectNew)
+			_, err := f.Policies.PutPolicy(t.Context(), storetest.Operator, p, etag.New)
 			storetest.WantFault(t, err, fault.Conflict)
 			var e *fault.Error
 			if errors.As(err, &e); e.Detail["policy"] != "api" {
@@ -83,9 +84,9 @@ func TestPutPolicy_one_pattern_belongs_to_one_policy_of_a_role(t *testing.T) {
 		}
 		watching := storetest.NewPolicy(t, "second", "token:*", "1/s")
 		watching.Mode = rules.Shadow
-		storetest.PutPolicy(t, f.Policies, watching, rules.ExpectNew)
+		storetest.PutPolicy(t, f.Policies, watching, etag.New)
 		watching.Name = "third"
-		_, err := f.Policies.PutPolicy(t.Context(), storetest.Operator, watching, rules.ExpectNew)
+		_, err := f.Policies.PutPolicy(t.Context(), storetest.Operator, watching, etag.New)
 		storetest.WantFault(t, err, fault.Conflict)
 	})
 }
@@ -94,8 +95,8 @@ func TestPutPolicy_retains_what_a_version_replaced_lately_could_still_refuse(t *
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		day := rules.Retention{Entries: 800, Window: 24 * time.Hour}
 		minute := rules.Retention{Entries: 20, Window: time.Minute}
-		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "800/d"), rules.ExpectNew)
-		if p := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "20/m"), 1); p.Retention != day {
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "800/d"), etag.New)
+		if p := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "20/m"), storetest.TagOf(t, f.Policies, "api")); p.Retention != day {
 			t.Fatalf("just replaced: %+v", p.Retention)
 		}
 		f.Clock.Advance(24*time.Hour - time.Millisecond)
@@ -112,28 +113,31 @@ func TestPutPolicy_retains_what_a_version_replaced_lately_could_still_refuse(t *
 func TestDeletePolicy_keeps_its_versions_and_never_reuses_its_id(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
-		first := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), rules.ExpectNew)
-		storetest.WantFault(t, f.Policies.DeletePolicy(ctx, storetest.Operator, "api", 2), fault.Outdated)
-		if err := f.Policies.DeletePolicy(ctx, storetest.Operator, "api", 1); err != nil {
+		first := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), etag.New)
+		storetest.WantFault(t, f.Policies.DeletePolicy(ctx, storetest.Operator, "api", etag.Of(7)), fault.Outdated)
+		if err := f.Policies.DeletePolicy(ctx, storetest.Operator, "api", storetest.TagOf(t, f.Policies, "api")); err != nil {
 			t.Fatal(err)
 		}
-		storetest.WantFault(t, f.Policies.DeletePolicy(ctx, storetest.Operator, "api", rules.ExpectAny), fault.NotFound)
+		storetest.WantFault(t, f.Policies.DeletePolicy(ctx, storetest.Operator, "api", etag.Any), fault.NotFound)
 		_, err := f.Policies.FindPolicyByName(ctx, "api")
 		storetest.WantFault(t, err, fault.NotFound)
 		versions, err := f.Policies.PolicyVersions(ctx, "api")
 		if err != nil || len(versions) != 1 || versions[0].ID != first.ID {
 			t.Fatalf("versions after deleting: %v, %v", versions, err)
 		}
-		again := storetest.PutPolicy(t, f.Policies, versions[0], rules.ExpectNew)
+		again := storetest.PutPolicy(t, f.Policies, versions[0], etag.New)
 		if again.ID == first.ID || again.Version != 1 {
 			t.Fatalf("made again as %+v", again)
 		}
+		_, err = f.Policies.PutPolicy(ctx, storetest.Operator, storetest.NewPolicy(t, "api", "token:*", "9/s"), rules.TagOf(first))
+		storetest.WantFault(t, err, fault.Outdated)
+		storetest.WantFault(t, f.Policies.DeletePolicy(ctx, storetest.Operator, "api", rules.TagOf(first)), fault.Outdated)
 	})
 }
 
 func TestPutPolicy_of_two_nodes_at_once_lets_one_win(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
-		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), rules.ExpectNew)
+		seen := rules.TagOf(storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), etag.New))
 		var stores []rules.Store
 		if f.Postgres() {
 			stores = []rules.Store{f.Policies, f.Another(t).Policies}
@@ -146,7 +150,7 @@ func TestPutPolicy_of_two_nodes_at_once_lets_one_win(t *testing.T) {
 			p := storetest.NewPolicy(t, "api", "token:*", "5/s")
 			p.Rules[0].Limit = n + 10
 			writers.Go(func() {
-				_, err := stores[n%2].PutPolicy(t.Context(), storetest.Operator, p, 1)
+				_, err := stores[n%2].PutPolicy(t.Context(), storetest.Operator, p, seen)
 				results <- err
 			})
 		}

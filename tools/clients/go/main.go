@@ -39,7 +39,7 @@ func run(ctx context.Context, checkURL, adminURL, token string) error {
 	if err != nil || created.JSON201 == nil {
 		return unexpected("create a policy", created.HTTPResponse, err)
 	}
-	version := fmt.Sprintf("%q", fmt.Sprint(created.JSON201.Version))
+	version := fmt.Sprintf("%q", created.JSON201.Etag)
 	wanted := stint.PolicyRequest{Match: []string{"oapi:*"}, Rules: []string{"1/1h"}}
 	replaced, err := admin.PutPolicyWithResponse(ctx, "oapi", &stint.PutPolicyParams{IfMatch: &version}, wanted)
 	if err != nil || replaced.JSON200 == nil {

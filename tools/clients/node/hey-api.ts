@@ -9,7 +9,7 @@ const admin = createClient({ baseUrl: STINT_ADMIN_URL, headers });
 const path = { name: "hey" };
 const created = await putPolicy({ client: admin, path, body: { match: ["hey:*"], rules: ["2/1h"] } });
 expect("create a policy", created.response, 201);
-const current = { "If-Match": `"${created.data!.version}"` };
+const current = { "If-Match": `"${created.data!.etag}"` };
 const wanted = { match: ["hey:*"], rules: ["1/1h"] };
 expect("replace the policy", (await putPolicy({ client: admin, path, headers: current, body: wanted })).response, 200);
 const outdated = await putPolicy({ client: admin, path, headers: current, body: wanted });

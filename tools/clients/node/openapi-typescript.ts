@@ -9,7 +9,7 @@ const admin = createClient<paths>({ baseUrl: STINT_ADMIN_URL, headers });
 const path = { name: "fetch" };
 const created = await admin.PUT("/v1/policies/{name}", { params: { path }, body: { match: ["fetch:*"], rules: ["2/1h"] } });
 expect("create a policy", created.response, 201);
-const header = { "If-Match": `"${created.data!.version}"` };
+const header = { "If-Match": `"${created.data!.etag}"` };
 const wanted = { match: ["fetch:*"], rules: ["1/1h"] };
 expect("replace the policy", (await admin.PUT("/v1/policies/{name}", { params: { path, header }, body: wanted })).response, 200);
 const outdated = await admin.PUT("/v1/policies/{name}", { params: { path, header }, body: wanted });
