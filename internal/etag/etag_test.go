@@ -7,7 +7,8 @@ import (
 )
 
 func TestATagIsOfOneState(t *testing.T) {
-	if Of(1, 23) == Of(12, 3) || Of(1, 2) != Of(1, 2) {
+	state := Of(1, 23)
+	if state == Of(12, 3) || state != Of(1, 23) {
 		t.Error("different parts have one tag")
 	}
 }

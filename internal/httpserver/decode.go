@@ -16,6 +16,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // maxDepth is how deep the JSON of a request may nest.
@@ -60,7 +61,8 @@ func tooLarge(limit int) error {
 }
 
 // DecodeJSON reads the body of an admin request into into, a pointer to a struct.
-// Unknown and duplicate members and values of another type are refused.
+// Unknown and duplicate members and values of another type are refused, and so is null
+// where it means nothing.
 func (c *Call) DecodeJSON(into any) error {
 	if err := c.RequireJSON(); err != nil {
 		return err
@@ -97,7 +99,36 @@ func UnmarshalStrict(body []byte, into any) error {
 	if err == nil && trimmed[0] != '{' { // null fits every type
 		return fault.New(fault.Invalid, "The body must be a JSON object, got %s.", NameJSONKind(jsontext.Kind(trimmed[0])))
 	}
+	if err == nil {
+		return refuseNull(body, reflect.TypeOf(into).Elem())
+	}
 	return ExplainJSON(err, reflect.TypeOf(into).Elem())
+}
+
+// refuseNull returns a fault for the first null in a body that was decoded into a type and
+// that says null of a field for which it means nothing. The decoder reads it as the zero
+// value, but programs write it for what they leave out, which may mean something else.
+func refuseNull(body []byte, t reflect.Type) error {
+	if !bytes.Contains(body, []byte("null")) {
+		return nil
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(body))
+	for {
+		token, err := d.ReadToken()
+		if err != nil { // the end: the body was decoded before
+			return nil
+		}
+		if token.Kind() != 'n' {
+			continue
+		}
+		of := t
+		for token := range d.StackPointer().Tokens() {
+			of = memberType(of, token)
+		}
+		if of != nil && !wire.TakesNull(of) {
+			return fault.Field(fieldName(d.StackPointer()), "cannot be null; send a value, or leave it out")
+		}
+	}
 }
 
 // CheckDepth refuses JSON that nests deeper than maxDepth, so that no parser
@@ -251,21 +282,26 @@ func membersAt(t reflect.Type, pointer jsontext.Pointer) []string {
 	return names
 }
 
+// memberType returns the type of a member of an object, or of an element of a list, of type
+// t; nil for one that t does not have.
 func memberType(t reflect.Type, token string) reflect.Type {
+	if t != nil {
+		t = wire.ValueType(t)
+	}
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	switch {
 	case t == nil:
 		return nil
-	case t.Kind() == reflect.Slice:
+	case t.Kind() == reflect.Slice, t.Kind() == reflect.Map:
 		return t.Elem()
 	case t.Kind() != reflect.Struct:
 		return nil
 	}
-	for i := range t.NumField() {
-		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name == token {
-			return t.Field(i).Type
+	for _, f := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name == token {
+			return f.Type
 		}
 	}
 	return nil

@@ -305,5 +305,5 @@ type SilenceRequest struct {
 	Kind      string   `json:"kind,omitzero"`    // left out: all
 	Reason    string   `json:"reason"`           // shown on every page while it lasts
 	ExpiresIn Duration `json:"expires_in,omitzero"`
-	ExpiresAt Time     `json:"expires_at,omitzero"`
+	ExpiresAt Time     `json:"expires_at,omitzero"` // null is as if it were left out
 }

@@ -27,8 +27,9 @@ type PolicyRequest struct {
 	// Algorithm is timestamp_log where it is left out.
 	Algorithm string `json:"algorithm,omitzero"`
 	// Options are those of the algorithm; omitted if all have their defaults.
-	Options    PolicyOptions `json:"options,omitzero"`
-	Escalation *Escalation   `json:"escalation,omitzero"`
+	Options PolicyOptions `json:"options,omitzero"`
+	// Escalation is null or left out for none.
+	Escalation *Escalation `json:"escalation,omitzero"`
 }
 
 // Escalation is a policy's escalation.

@@ -11,6 +11,9 @@ const TimeLayout = "2006-01-02T15:04:05.000Z"
 // Time is an instant on the wire. The zero value is null.
 type Time struct{ time.Time }
 
+// TakesNull reports that null is no instant.
+func (Time) TakesNull() bool { return true }
+
 // At returns an instant as the API writes it.
 func At(t time.Time) Time { return Time{t} }
 

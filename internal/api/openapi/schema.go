@@ -99,15 +99,15 @@ func (s *schemas) interceptSchema(p jsonschema.InterceptSchemaParams) (stop bool
 		p.Schema.WithType(orNull(jsonschema.String))
 	case reflect.TypeFor[jsontext.Value]():
 	default:
-		if t.Kind() != reflect.Struct || t.PkgPath() != reflect.TypeFor[wire.Time]().PkgPath() || goTypeName(t) != "Change" {
+		value := wire.ValueType(t)
+		if value == t {
 			return false, nil
 		}
-		change, _ := t.FieldByName("Value")
-		inner, err := s.reflector.Reflect(reflect.Zero(change.Type).Interface())
+		inner, err := s.reflector.Reflect(reflect.Zero(value).Interface())
 		if err != nil {
 			return false, err
 		}
-		if change.Type.Kind() != reflect.Bool { // of which null is refused
+		if wire.TakesNull(value) {
 			inner.AddType(jsonschema.Null)
 		}
 		*p.Schema = inner
