@@ -197,11 +197,11 @@ func (w *walk) notifications() {
 	const list, one = "/notifications/channels", "/notifications/channels/:name"
 	fields := url.Values{"name": {"phone"}, "type": {"ntfy"}, "url_secret": {"ntfy://ntfy.example.com/topic"}, "enabled": {"yes"}}
 	w.press(pressed{route: list, form: fields, action: "channel.add", after: true})
-	w.press(pressed{route: one, path: list + "/phone", form: url.Values{"type": {"ntfy"}, "kinds": {"outage"}, "enabled": {"yes"}}, action: "channel.update", before: true, after: true})
+	w.press(pressed{route: one, path: list + "/phone", form: url.Values{"type": {"ntfy"}, "kinds": {"outage"}, "enabled": {"yes"}, "expect": {w.who.get(list + "/phone").expects()}}, action: "channel.update", before: true, after: true})
 	for _, verb := range []string{"disable", "enable"} {
 		w.press(pressed{route: one + "/" + verb, path: list + "/phone/" + verb, action: "channel.update", before: true, after: true})
 	}
-	w.press(pressed{route: one + "/delete", path: list + "/phone/delete", action: "channel.delete", before: true})
+	w.press(pressed{route: one + "/delete", path: list + "/phone/delete", form: url.Values{"expect": {w.who.get(list + "/phone").expects()}}, action: "channel.delete", before: true})
 	const silences = "/notifications/silences"
 	id := w.press(pressed{route: silences, form: url.Values{"for": {"1h"}, "reason": {"maintenance"}}, action: "silence.add", after: true}).ObjectID
 	w.press(pressed{route: silences + "/:id/end", path: silences + "/" + id + "/end", action: "silence.end", before: true})

@@ -84,7 +84,7 @@ func (n *node) fill(t testing.TB) {
 	}
 	for _, text := range hostile {
 		key := "token:" + strings.ReplaceAll(text, "*", "")
-		_, err := n.store.Profiles.PutProfile(context.Background(), audit.Actor{Kind: audit.User, Name: "jo"}, profiles.Profile{Key: key, Plan: "gold", Labels: []string{"region=eu", "vip"}, Note: text})
+		_, err := n.store.Profiles.PutProfile(context.Background(), audit.Actor{Kind: audit.User, Name: "jo"}, profiles.Profile{Key: key, Plan: "gold", Labels: []string{"region=eu", "vip"}, Note: text}, etag.Any)
 		must(t, err)
 		_, err = n.store.Profiles.PutLimit(context.Background(), audit.Actor{Kind: audit.User, Name: text}, key, &profiles.Limit{Rules: stack(t, "5/s", "1000/d"), Reason: text, Expires: n.clock.Now().Add(time.Hour)})
 		must(t, err)

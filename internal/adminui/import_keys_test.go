@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -30,7 +31,7 @@ func (n *node) keptOf(t testing.TB, key string) *profiles.Profile {
 func TestKeysAreImportedInTwoSteps(t *testing.T) {
 	n := newNode(t)
 	for key, plan := range map[string]string{"token:known": "gold", "token:same": "free"} {
-		_, err := n.store.Profiles.PutProfile(t.Context(), storetest.Operator, profiles.Profile{Key: key, Plan: plan})
+		_, err := n.store.Profiles.PutProfile(t.Context(), storetest.Operator, profiles.Profile{Key: key, Plan: plan}, etag.Any)
 		must(t, err)
 	}
 	olu := n.as(t, "olu")

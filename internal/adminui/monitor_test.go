@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/reports"
@@ -62,7 +63,7 @@ func (n *node) fillWatch(t testing.TB) {
 		must(t, err)
 	}
 	olu := audit.Actor{Kind: audit.User, Name: "olu"}
-	_, err := n.store.Profiles.PutProfile(ctx, olu, profiles.Profile{Key: "ip:203.0.113.6", Plan: "gold", Labels: []string{"region=eu", "vip"}, Note: hostile[0]})
+	_, err := n.store.Profiles.PutProfile(ctx, olu, profiles.Profile{Key: "ip:203.0.113.6", Plan: "gold", Labels: []string{"region=eu", "vip"}, Note: hostile[0]}, etag.Any)
 	must(t, err)
 	_, err = n.store.Profiles.PutLimit(ctx, olu, "ip:203.0.113.6", &profiles.Limit{Rules: stack(t, "5/s", "1000/d"), Reason: hostile[1], Expires: n.clock.Now().Add(48 * time.Hour)})
 	must(t, err)

@@ -94,6 +94,9 @@ func TestAChannelIsSetUpTriedAndSilencedOnThePage(t *testing.T) {
 	}
 	// What is changed without a URL goes on with the one that is kept.
 	changed := url.Values{"type": {"ntfy"}, "urgent_only": {"yes"}, "enabled": {"yes"}}
+	admin.post("/notifications/channels/phone", changed).is(http.StatusPreconditionRequired)
+	seen := admin.get("/notifications/channels/phone").expects()
+	changed.Set("expect", seen)
 	lacks(admin.post("/notifications/channels/phone", changed)).is(http.StatusSeeOther)
 	admin.get("/notifications").holds("all kinds, only urgent")
 	admin.post("/notifications/test", url.Values{"channel": {"phone"}}).holds("The test message was sent")
@@ -117,7 +120,16 @@ func TestAChannelIsSetUpTriedAndSilencedOnThePage(t *testing.T) {
 	n.clock.advance(61 * time.Minute)
 	viewer = n.as(t, "vic")
 	viewer.get("/").is(http.StatusOK).lacks("the &lt;rack&gt; moves")
-	n.as(t, "maria").post("/notifications/channels/phone/delete", nil).is(http.StatusSeeOther)
+	// Who edited what somebody else has changed since sees both, and saves knowingly.
+	admin = n.as(t, "maria")
+	admin.post("/notifications/channels/phone/delete", url.Values{"expect": {seen}}).is(http.StatusPreconditionFailed)
+	late := url.Values{"type": {"ntfy"}, "kinds": {"recovery"}, "enabled": {"yes"}, "expect": {seen}}
+	conflict := lacks(admin.post("/notifications/channels/phone", late)).is(http.StatusPreconditionFailed).
+		holds("saved this channel").holds("all, urgent ones only").holds(`value="recovery" checked`)
+	admin.get("/notifications").holds("all kinds, only urgent")
+	late.Set("expect", conflict.expects())
+	admin.post("/notifications/channels/phone", late).is(http.StatusSeeOther)
+	admin.post("/notifications/channels/phone/delete", url.Values{"expect": {admin.get("/notifications/channels/phone").expects()}}).is(http.StatusSeeOther)
 	viewer.get("/notifications").is(http.StatusOK).lacks(">phone<")
 	for _, e := range n.entries(t, audit.Filter{Limit: 1000}) {
 		if text := e.Summary + string(e.Before) + string(e.After); strings.Contains(text, "hunter2") || strings.Contains(text, "topic-of-a") {

@@ -87,3 +87,23 @@ func TestThePolicyEditorSaysWhomPlansAndOriginsSelect(t *testing.T) {
 	n.as(t, "vic").get("/policies/gold").is(http.StatusOK).holds("every key of the plan gold").holds("every key that has a plan").
 		holds("addresses of the network AS64500: 128 IPv4 addresses in 1 range").holds("addresses of the country NL: 128 IPv4 addresses in 1 range")
 }
+
+func TestAPlanThatSomebodyElseChangedIsNotOverwrittenUnseen(t *testing.T) {
+	n := newNode(t)
+	const key, page = "user:anna", "/key?key=user%3Aanna"
+	olu, maria := n.as(t, "olu"), n.as(t, "maria")
+	form := func(plan, expect string) url.Values {
+		return url.Values{"key": {key}, "back": {page}, "plan": {plan}, "labels": {"vip"}, "note": {"a <b>"}, "delete": {"1"}, "expect": {expect}}
+	}
+	olu.post("/key/profile", form("gold", olu.get(page).expects())).is(http.StatusSeeOther)
+	maria.post("/key/profile", form("silver", "")).is(http.StatusPreconditionRequired).holds("olu").holds("changed this key").holds(`value="silver"`)
+	seen := maria.get(page).expects()
+	olu.post("/key/profile", form("bronze", seen)).is(http.StatusSeeOther)
+	conflict := maria.post("/key/profile", form("silver", seen)).is(http.StatusPreconditionFailed).
+		holds("<b>bronze</b>").holds(`value="silver"`).holds(`value="vip"`).holds(`value="a &lt;b&gt;"`)
+	emptied := url.Values{"key": {key}, "back": {page}, "delete": {"1"}, "expect": {seen}}
+	maria.post("/key/profile", emptied).is(http.StatusPreconditionFailed).holds("<b>bronze</b>")
+	olu.get(page).holds("<b>bronze</b>")
+	maria.post("/key/profile", form("silver", conflict.expects())).is(http.StatusSeeOther)
+	olu.get(page).holds("<b>silver</b>")
+}

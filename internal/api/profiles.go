@@ -67,15 +67,15 @@ var (
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The file.", Types: []string{"text/csv", "application/x-ndjson"}, Headers: file}},
 	}
 	opListPlans     = &openapi.Operation{ID: "listPlans", Tag: "keys", Summary: "List the plans, with the number of keys of each and the policy that applies to them.", Answers: ok("The plans, the most keys first, at most 1,000.", wire.Page[wire.PlanCount]{})}
-	opGetProfile    = &openapi.Operation{ID: "getProfile", Tag: "keys", Summary: "Show the plan, the labels, the note and the limit of a key.", Answers: ok("Its plan, labels, note and limit.", wire.Profile{})}
-	opPutProfile    = &openapi.Operation{ID: "putProfile", Tag: "keys", Summary: "Set the plan, the labels and the note of a key.", Body: wire.ProfileRequest{}, Answers: ok("The plan, labels, note and limit of the key now.", wire.Profile{})}
-	opDeleteProfile = &openapi.Operation{ID: "deleteProfile", Tag: "keys", Summary: "Delete the plan, the labels, the note and the limit of a key.", Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "It is deleted."}}}
+	opGetProfile    = &openapi.Operation{ID: "getProfile", Tag: "keys", Summary: "Show the plan, the labels, the note and the limit of a key.", Answers: routes.OKTagged("Its plan, labels, note and limit.", wire.Profile{})}
+	opPutProfile    = &openapi.Operation{ID: "putProfile", Tag: "keys", Summary: "Set the plan, the labels and the note of a key, or replace those whose ETag If-Match has.", IfMatch: true, Body: wire.ProfileRequest{}, Answers: routes.OKTagged("The plan, labels, note and limit of the key now.", wire.Profile{})}
+	opDeleteProfile = &openapi.Operation{ID: "deleteProfile", Tag: "keys", Summary: "Delete the plan, the labels, the note and the limit of a key, whose ETag If-Match has.", IfMatch: true, Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "It is deleted."}}}
 	opPutLimit      = &openapi.Operation{
 		ID: "putLimit", Tag: "keys", Summary: "Give a key a limit of its own, which replaces an earlier one.",
 		Doc: "Until it expires or is ended, its rules replace those of the key's policy. Requests that were counted before still count. Blocks, exemptions, policies with conditions or an outcome, and policies that a check names still apply.", Body: wire.OwnLimitRequest{},
-		Answers: ok("The plan, labels, note and limit of the key now.", wire.Profile{}),
+		Answers: routes.OKTagged("The plan, labels, note and limit of the key now.", wire.Profile{}),
 	}
-	opEndLimit = &openapi.Operation{ID: "endLimit", Tag: "keys", Summary: "End a key's own limit.", Query: []openapi.Param{{Name: "reason", Doc: "Why, for the audit."}}, Answers: ok("What the key still has.", wire.Profile{})}
+	opEndLimit = &openapi.Operation{ID: "endLimit", Tag: "keys", Summary: "End a key's own limit.", Query: []openapi.Param{{Name: "reason", Doc: "Why, for the audit."}}, Answers: routes.OKTagged("What the key still has.", wire.Profile{})}
 )
 
 // keyParam returns the key of the path, unescaped.
@@ -88,7 +88,7 @@ func keyParam(c *httpserver.Call) (string, error) {
 }
 
 func (h *profileHandler) fromProfile(p *profiles.Profile) wire.Profile {
-	out := wire.Profile{Key: p.Key, Plan: wire.NullString(p.Plan), Labels: notNil(p.Labels), Note: p.Note, UpdatedAt: wire.At(p.Updated), UpdatedBy: p.UpdatedBy}
+	out := wire.Profile{Key: p.Key, Plan: wire.NullString(p.Plan), Labels: notNil(p.Labels), Note: p.Note, UpdatedAt: wire.At(p.Updated), UpdatedBy: p.UpdatedBy, ETag: wire.NullString(profiles.TagOf(p))}
 	out.Limit = fromOwnLimit(p.Limit, p.LimitAt(h.now()) != nil)
 	return out
 }
@@ -105,7 +105,7 @@ func (h *profileHandler) sendProfile(c *httpserver.Call, p *profiles.Profile, er
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, h.fromProfile(p))
+	return routes.SendTagged(c, http.StatusOK, profiles.TagOf(p), h.fromProfile(p))
 }
 
 func (h *profileHandler) getProfile(c *httpserver.Call) error {
@@ -122,11 +122,15 @@ func (h *profileHandler) putProfile(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
+	expect, err := routes.IfMatch(c)
+	if err != nil {
+		return err
+	}
 	var request wire.ProfileRequest
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
-	p, err := h.profiles.Put(c.Context(), callerOf(c), key, use.Change{Plan: request.Plan, Labels: request.Labels, Note: request.Note})
+	p, err := h.profiles.Put(c.Context(), callerOf(c), key, use.Change{Plan: request.Plan, Labels: request.Labels, Note: request.Note}, expect)
 	return h.sendProfile(c, p, err)
 }
 
@@ -135,7 +139,11 @@ func (h *profileHandler) deleteProfile(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.profiles.Delete(c.Context(), callerOf(c), key); err != nil {
+	expect, err := routes.NeedIfMatch(c, "Deleting the profile of a key")
+	if err != nil {
+		return err
+	}
+	if _, err := h.profiles.Delete(c.Context(), callerOf(c), key, expect); err != nil {
 		return err
 	}
 	return c.SendStatus(http.StatusNoContent)

@@ -71,17 +71,20 @@ func (d *described) callChannels() {
 	d.do("addChannel", post, channels, phone, 409)
 	for _, a := range []answer{
 		d.do("listChannels", get, channels, "", 200), d.do("getChannel", get, channels+"/phone", "", 200),
-		d.do("changeChannel", patch, channels+"/phone", `{"kinds":["outage"],"enabled":false}`, 200),
+		d.do("changeChannel", patch, channels+"/phone", `{"kinds":["outage"],"enabled":false}`, 200, d.ifMatch(channels+"/phone")),
 	} {
 		if strings.Contains(a.body, "hunter2") {
 			d.Errorf("the answer has the secret: %s", a.body)
 		}
 	}
-	d.do("getChannel", get, channels+"/nobody", "", 404)
-	d.do("changeChannel", patch, channels+"/phone", `{"type":"email"}`, 422)
-	d.do("changeChannel", patch, channels+"/desk", `{"enabled":false}`, 409)
-	d.do("deleteChannel", del, channels+"/desk", "", 409)
-	d.do("deleteChannel", del, channels+"/nobody", "", 404)
+	d.do("getChannel", get, channels+"/nobody", "", 404, "If-Match: *")
+	d.do("changeChannel", patch, channels+"/phone", `{"type":"email"}`, 422, "If-Match: *")
+	d.do("changeChannel", patch, channels+"/phone", `{"enabled":true}`, 428)
+	d.do("changeChannel", patch, channels+"/phone", `{"enabled":true}`, 412, `If-Match: "0123456789abcdef"`)
+	d.do("deleteChannel", del, channels+"/phone", "", 412, `If-Match: "0123456789abcdef"`)
+	d.do("changeChannel", patch, channels+"/desk", `{"enabled":false}`, 409, "If-Match: *")
+	d.do("deleteChannel", del, channels+"/desk", "", 409, "If-Match: *")
+	d.do("deleteChannel", del, channels+"/nobody", "", 404, "If-Match: *")
 	for _, bad := range []string{
 		`{"reason":"x"}`, `{"reason":"x","expires_in":"31d"}`, `{"expires_in":"1h"}`, `{"reason":"x","expires_in":"1h","kind":"weather"}`,
 		`{"reason":"x","expires_in":"1h","channel":"nobody"}`,
@@ -92,7 +95,7 @@ func (d *described) callChannels() {
 	d.do("listSilences", get, silences, "", 200)
 	d.do("endSilence", del, silences+"/"+made.ID, "", 204)
 	d.do("endSilence", del, silences+"/"+made.ID, "", 404)
-	d.do("deleteChannel", del, channels+"/phone", "", 204)
+	d.do("deleteChannel", del, channels+"/phone", "", 204, d.ifMatch(channels+"/phone"))
 }
 
 // callViews saves, changes and deletes views of the offenders.

@@ -67,7 +67,7 @@ func savedFrom(t testing.TB) *catalog.Saved {
 	}, etag.New); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Profiles.PutProfile(t.Context(), by, profiles.Profile{Key: "token:a", Plan: "gold", Labels: []string{"vip"}}); err != nil {
+	if _, err := store.Profiles.PutProfile(t.Context(), by, profiles.Profile{Key: "token:a", Plan: "gold", Labels: []string{"vip"}}, etag.Any); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := store.Profiles.PutLimit(t.Context(), by, "token:b", &profiles.Limit{Rules: rules.Stack{{Limit: 5, Window: time.Second}}, Reason: "launch", Expires: time.Now().Add(time.Hour)}); err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -181,11 +182,15 @@ func newChannelSet(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "set NAME",
 		Short:   "Change a channel; what no flag names stays as it is",
-		Long:    "Change a notification channel. With --url, a new URL is read.\n" + secretsHelp,
+		Long:    "Change a notification channel. With --url, a new URL is read. A concurrent change by\nsomebody else is never overwritten.\n" + secretsHelp,
 		Example: "admin notify channel set phone --kind outage,recovery\nadmin notify channel set phone --url < url.txt",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			if err := f.check(); err != nil {
+				return err
+			}
+			seen, err := server.Notifications.Channel(c.Context(), args[0])
+			if err != nil {
 				return err
 			}
 			patch, given := wire.ChannelPatch{}, c.Flags().Changed
@@ -221,7 +226,7 @@ func newChannelSet(con *console.Console) *cobra.Command {
 			if unsigned {
 				patch.SigningSecret = wire.To[*string](nil)
 			}
-			changed, err := server.Notifications.ChangeChannel(c.Context(), args[0], patch)
+			changed, err := server.Notifications.ChangeChannel(c.Context(), args[0], cmp.Or(string(seen.ETag), client.AnyState), patch)
 			return printChannel(con, "Changed", changed, err)
 		}),
 	}
@@ -241,7 +246,7 @@ func newChannelEnable(con *console.Console, enable bool) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " NAME", Short: short, Example: "admin notify channel " + verb + " phone", Args: cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			changed, err := server.Notifications.ChangeChannel(c.Context(), args[0], wire.ChannelPatch{Enabled: wire.To(enable)})
+			changed, err := server.Notifications.ChangeChannel(c.Context(), args[0], client.AnyState, wire.ChannelPatch{Enabled: wire.To(enable)})
 			return printChannel(con, did, changed, err)
 		}),
 	}

@@ -26,7 +26,8 @@ func newKeySet(con *console.Console) *cobra.Command {
 		Short: "Set the plan, the labels and the note of a key",
 		Long: `Set the plan, the labels and the note of a key. What is not named stays as it is; an empty
 value removes it. Policies select the keys of a plan by the pattern plan:NAME, which comes
-before their other patterns and after a pattern of the key alone.`,
+before their other patterns and after a pattern of the key alone. A concurrent change by
+somebody else is never overwritten.`,
 		Example: `admin key set token:abc --plan gold --label region=eu --note "Contract 17"
 admin key set token:abc --plan=`,
 		Args: cobra.ExactArgs(1),
@@ -55,7 +56,7 @@ admin key set token:abc --plan=`,
 			if given("note") {
 				next.Note = note
 			}
-			return printProfile(con)(server.Keys.PutProfile(c.Context(), args[0], next))
+			return printProfile(con)(server.Keys.PutProfile(c.Context(), args[0], string(kept.ETag), next))
 		}),
 	}
 	flags := c.Flags()

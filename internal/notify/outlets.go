@@ -3,6 +3,8 @@ package notify
 import (
 	"slices"
 	"time"
+
+	"github.com/stint-dev/stint/internal/etag"
 )
 
 // Kinds are the kinds that a channel may be limited to, and that may be silenced.
@@ -30,6 +32,7 @@ type Config struct {
 	Created    time.Time
 	Updated    time.Time
 	UpdatedBy  string
+	Revision   int64 // of the change that made it as it is, 0 for one of the settings
 	// Secrets are read for sending only, empty everywhere else.
 	Secrets Secrets
 	// Broken is why the secrets cannot be read, "" if they can.
@@ -129,4 +132,10 @@ func (s *Silence) Subject() string {
 		subject += " over " + s.Channel
 	}
 	return subject
+}
+
+// TagOf names the state of a channel that operators set up: one that is set up again under
+// the same name has another.
+func TagOf(c *Config) etag.Tag {
+	return etag.Of(c.Name, c.Revision, c.Created.UnixMilli(), c.Updated.UnixMilli())
 }

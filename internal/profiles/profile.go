@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -39,6 +40,14 @@ type Profile struct {
 	Updated   time.Time
 	UpdatedBy string
 	Revision  int64
+}
+
+// TagOf names the state of a profile, etag.New for one of which nothing is kept, and nil.
+func TagOf(p *Profile) etag.Tag {
+	if p == nil || p.IsZero() {
+		return etag.New
+	}
+	return etag.Of(p.Key, p.Revision, p.Updated.UnixMilli())
 }
 
 // IsZero reports whether nothing is kept: no plan, label, note or limit.

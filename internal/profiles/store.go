@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 )
 
 // Store keeps profiles. Each change is recorded in the audit. Errors that an operator can
-// fix are *fault.Error: NotFound for a key of which nothing is kept.
+// fix are *fault.Error: NotFound for a key of which nothing is kept, and those of etag.Check
+// for another state than expect.
 type Store interface {
 	// FindProfile returns the profile of a key, nil if nothing is kept of it.
 	FindProfile(ctx context.Context, key string) (*Profile, error)
@@ -19,9 +21,9 @@ type Store interface {
 	// FindProfiles returns one page, by key.
 	FindProfiles(ctx context.Context, f Filter) (Page, error)
 	// PutProfile replaces the plan, the labels and the note of a key, and leaves its limit.
-	PutProfile(ctx context.Context, by audit.Actor, p Profile) (*Profile, error)
+	PutProfile(ctx context.Context, by audit.Actor, p Profile, expect etag.Tag) (*Profile, error)
 	// DeleteProfile deletes all that is kept of a key, its limit included.
-	DeleteProfile(ctx context.Context, by audit.Actor, key string) (*Profile, error)
+	DeleteProfile(ctx context.Context, by audit.Actor, key string, expect etag.Tag) (*Profile, error)
 	// PutLimit gives a key a limit of its own, in place of one that it has.
 	PutLimit(ctx context.Context, by audit.Actor, key string, l *Limit) (*Profile, error)
 	// EndLimit ends a key's own limit.

@@ -158,7 +158,7 @@ func TestRestore_brings_profiles_and_saved_views_back(t *testing.T) {
 	ctx := t.Context()
 	put := func(p profiles.Profile) {
 		t.Helper()
-		if _, err := f.Profiles.PutProfile(ctx, storetest.Operator, p); err != nil {
+		if _, err := f.Profiles.PutProfile(ctx, storetest.Operator, p, etag.Any); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -183,7 +183,7 @@ func TestRestore_brings_profiles_and_saved_views_back(t *testing.T) {
 
 	put(profiles.Profile{Key: "token:changed", Plan: "free"})
 	put(profiles.Profile{Key: "token:later", Plan: "gold"})
-	if _, err := f.Profiles.DeleteProfile(ctx, storetest.Operator, "token:deleted"); err != nil {
+	if _, err := f.Profiles.DeleteProfile(ctx, storetest.Operator, "token:deleted", etag.Any); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.Views.AddView(ctx, storetest.Operator, "Later", "last=1h"); err != nil {

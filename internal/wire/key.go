@@ -121,9 +121,12 @@ type Profile struct {
 	Limit     *OwnLimit  `json:"limit"`  // the key's own limit, null for none
 	UpdatedAt Time       `json:"updated_at"`
 	UpdatedBy string     `json:"updated_by"`
+	// ETag names all this as it is, for If-Match; null if nothing is kept.
+	ETag NullString `json:"etag"`
 }
 
-// ProfileRequest replaces the plan, the labels and the note of a key. What is left out is
+// ProfileRequest replaces the plan, the labels and the note of a key. Where the key has a
+// profile, this needs its ETag, or *. What is left out is
 // removed; the key's own limit stays.
 type ProfileRequest struct {
 	// Plan is 1 to 64 of a-z, 0-9, dot, underscore and dash.

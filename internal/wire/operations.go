@@ -255,6 +255,8 @@ type Channel struct {
 	CreatedAt Time   `json:"created_at"`
 	UpdatedAt Time   `json:"updated_at"`
 	UpdatedBy string `json:"updated_by"`
+	// ETag names the channel as it is, for If-Match; null for one of the settings.
+	ETag NullString `json:"etag"`
 }
 
 // ChannelRequest sets up a notification channel.

@@ -44,9 +44,15 @@ var keyChanges = []change{
 		pages: []form{{path: "/key/profile", fields: []string{"key", "key$N:4", "plan", "Gold"}}},
 	},
 	{
-		name: "profile: delete", setup: []step{{request: request{"PUT", "/v1/keys/key$N:5", `{"plan":"gold"}`}}}, rest: request{"DELETE", "/v1/keys/key$N:5", ""},
+		name: "profile: delete", setup: []step{{request: request{"PUT", "/v1/keys/key$N:5", `{"plan":"gold"}`}}}, rest: request{"DELETE", "/v1/keys/key$N:5 if now", ""},
 		cli:   command{args: []string{"key", "delete", "key$N:5"}},
-		pages: []form{{path: "/key/profile", fields: []string{"key", "key$N:5", "plan", "", "delete", "1"}}}, result: "/v1/keys?key=key$N:5",
+		pages: []form{{path: "/key/profile", fields: []string{"key", "key$N:5", "plan", "", "delete", "1", "expect", "now /v1/keys/key$N:5"}}}, result: "/v1/keys?key=key$N:5",
+	},
+	{
+		name: "profile: change what somebody else changed", want: fault{"precondition_failed", ""},
+		setup: []step{{request: request{"PUT", "/v1/keys/key$N:17", `{"plan":"gold"}`}}}, rest: request{"PUT", "/v1/keys/key$N:17 if other", `{"plan":"silver"}`},
+		pages: []form{{path: "/key/profile", fields: []string{"key", "key$N:17", "plan", "silver", "expect", "other"}}},
+		lacks: map[string]string{cmd: "it reads what it changes itself"}, words: map[string]string{pages: "changed this key while you were editing it"},
 	},
 	{
 		name: "profiles: import", rest: request{"POST", "/v1/profiles/import", "key,plan\nkey$N:9,gold\n"},
@@ -288,28 +294,34 @@ var operationChanges = []change{
 		pages: []form{{path: "/notifications/channels", fields: append([]string{"name", "Phone"}, phoneFields...)}},
 	},
 	{
-		name: "channel: change", setup: withPhone("chg-$N"), rest: request{"PATCH", "/v1/notifications/channels/chg-$N", `{"type":"ntfy","kinds":["recovery"],"urgent_only":false,"enabled":true}`},
+		name: "channel: change", setup: withPhone("chg-$N"), rest: request{"PATCH", "/v1/notifications/channels/chg-$N if now", `{"type":"ntfy","kinds":["recovery"],"urgent_only":false,"enabled":true}`},
 		cli:    command{args: []string{"notify", "channel", "set", "chg-$N", "--kind", "recovery"}},
-		pages:  []form{{path: "/notifications/channels/chg-$N", fields: []string{"type", "ntfy", "kinds", "recovery", "enabled", "yes"}}},
+		pages:  []form{{path: "/notifications/channels/chg-$N", fields: []string{"type", "ntfy", "kinds", "recovery", "enabled", "yes", "expect", "now /v1/notifications/channels/chg-$N"}}},
 		result: "/v1/notifications/channels/chg-$N",
 	},
 	{
-		name: "channel: change one of the settings", want: fault{"conflict", ""}, rest: request{"PATCH", "/v1/notifications/channels/webhook", `{"enabled":false}`},
+		name: "channel: change what somebody else changed", want: fault{"precondition_failed", ""}, setup: withPhone("late-$N"),
+		rest:  request{"PATCH", "/v1/notifications/channels/late-$N if other", `{"type":"ntfy","kinds":["recovery"]}`},
+		pages: []form{{path: "/notifications/channels/late-$N", fields: []string{"type", "ntfy", "kinds", "recovery", "enabled", "yes", "expect", "other"}}},
+		lacks: map[string]string{cmd: "it reads what it changes itself"}, words: map[string]string{pages: "saved this channel while you were editing it"},
+	},
+	{
+		name: "channel: change one of the settings", want: fault{"conflict", ""}, rest: request{"PATCH", "/v1/notifications/channels/webhook if *", `{"enabled":false}`},
 		cli: command{args: []string{"notify", "channel", "disable", "webhook"}}, pages: []form{{path: "/notifications/channels/webhook/disable"}},
 	},
 	{
-		name: "channel: disable", setup: withPhone("dis-$N"), rest: request{"PATCH", "/v1/notifications/channels/dis-$N", `{"enabled":false}`},
+		name: "channel: disable", setup: withPhone("dis-$N"), rest: request{"PATCH", "/v1/notifications/channels/dis-$N if *", `{"enabled":false}`},
 		cli: command{args: []string{"notify", "channel", "disable", "dis-$N"}}, pages: []form{{path: "/notifications/channels/dis-$N/disable"}},
 		result: "/v1/notifications/channels/dis-$N",
 	},
 	{
-		name: "channel: enable", setup: append(withPhone("ena-$N"), step{request: request{"PATCH", "/v1/notifications/channels/ena-$N", `{"enabled":false}`}}),
-		rest: request{"PATCH", "/v1/notifications/channels/ena-$N", `{"enabled":true}`}, cli: command{args: []string{"notify", "channel", "enable", "ena-$N"}},
+		name: "channel: enable", setup: append(withPhone("ena-$N"), step{request: request{"PATCH", "/v1/notifications/channels/ena-$N if *", `{"enabled":false}`}}),
+		rest: request{"PATCH", "/v1/notifications/channels/ena-$N if *", `{"enabled":true}`}, cli: command{args: []string{"notify", "channel", "enable", "ena-$N"}},
 		pages: []form{{path: "/notifications/channels/ena-$N/enable"}}, result: "/v1/notifications/channels/ena-$N",
 	},
 	{
-		name: "channel: delete", setup: withPhone("del-$N"), rest: request{"DELETE", "/v1/notifications/channels/del-$N", ""},
-		cli: command{args: []string{"notify", "channel", "delete", "del-$N"}}, pages: []form{{path: "/notifications/channels/del-$N/delete"}},
+		name: "channel: delete", setup: withPhone("del-$N"), rest: request{"DELETE", "/v1/notifications/channels/del-$N if now", ""},
+		cli: command{args: []string{"notify", "channel", "delete", "del-$N"}}, pages: []form{{path: "/notifications/channels/del-$N/delete", fields: []string{"expect", "now /v1/notifications/channels/del-$N"}}},
 	},
 	{
 		name: "silence: add", rest: request{"POST", "/v1/notifications/silences", `{"kind":"report","reason":"a move","expires_in":"1h"}`},

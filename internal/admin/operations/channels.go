@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/notify"
 )
@@ -33,13 +34,14 @@ type (
 )
 
 // ChannelStore keeps the channels that operators set up, and the silences. Changes are
-// recorded in the audit by the store, and known to this node when it returns.
+// recorded in the audit by the store, and known to this node when it returns; those that
+// expect another state of a channel fail as etag.Check does.
 type ChannelStore interface {
 	FindChannels(ctx context.Context) ([]notify.Config, error)
 	FindChannel(ctx context.Context, name string) (notify.Config, error)
 	AddChannel(ctx context.Context, by audit.Actor, c notify.Config) (notify.Config, error)
-	ChangeChannel(ctx context.Context, by audit.Actor, name string, change func(*notify.Config) error) (notify.Config, error)
-	DeleteChannel(ctx context.Context, by audit.Actor, name string) error
+	ChangeChannel(ctx context.Context, by audit.Actor, name string, expect etag.Tag, change func(*notify.Config) error) (notify.Config, error)
+	DeleteChannel(ctx context.Context, by audit.Actor, name string, expect etag.Tag) error
 	FindSilences(ctx context.Context) ([]notify.Silence, error)
 	// AddSilence stores a silence unless check, which gets those that apply now, refuses it.
 	AddSilence(ctx context.Context, by audit.Actor, s notify.Silence, check func(active []notify.Silence) error) (notify.Silence, error)
@@ -144,22 +146,30 @@ func (n *Notifications) AddChannel(ctx context.Context, by admin.Caller, name st
 	return Channel{Config: c}, err
 }
 
-// ChangeChannel changes a channel.
-func (n *Notifications) ChangeChannel(ctx context.Context, by admin.Caller, name string, set ChannelChange) (Channel, error) {
+// Tag names the state of a channel, etag.New for one of the settings.
+func (c *Channel) Tag() etag.Tag {
+	if c.Preset {
+		return etag.New
+	}
+	return notify.TagOf(&c.Config)
+}
+
+// ChangeChannel changes a channel whose state is expect.
+func (n *Notifications) ChangeChannel(ctx context.Context, by admin.Caller, name string, expect etag.Tag, set ChannelChange) (Channel, error) {
 	if err := n.changeable(name); err != nil {
 		return Channel{}, err
 	}
-	c, err := n.Channels.ChangeChannel(ctx, by.Actor, name, func(c *notify.Config) error { return n.apply(c, set) })
+	c, err := n.Channels.ChangeChannel(ctx, by.Actor, name, expect, func(c *notify.Config) error { return n.apply(c, set) })
 	c.Secrets = notify.Secrets{}
 	return Channel{Config: c}, err
 }
 
-// DeleteChannel deletes a channel; what waits for it is not sent.
-func (n *Notifications) DeleteChannel(ctx context.Context, by admin.Caller, name string) error {
+// DeleteChannel deletes a channel whose state is expect; what waits for it is not sent.
+func (n *Notifications) DeleteChannel(ctx context.Context, by admin.Caller, name string, expect etag.Tag) error {
 	if err := n.changeable(name); err != nil {
 		return err
 	}
-	return n.Channels.DeleteChannel(ctx, by.Actor, name)
+	return n.Channels.DeleteChannel(ctx, by.Actor, name, expect)
 }
 
 // apply sets what set holds and checks the result.

@@ -62,7 +62,7 @@ func TestADryRunForetellsTheImport(t *testing.T) {
 					t.Fatal(err)
 				}
 				if random.IntN(2) == 0 {
-					if _, err := u.Delete(t.Context(), olu, key); err != nil {
+					if _, err := u.Delete(t.Context(), olu, key, etag.Any); err != nil {
 						t.Fatal(err)
 					}
 				}

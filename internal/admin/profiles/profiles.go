@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profilelist"
@@ -133,8 +134,9 @@ func policyOf(selector *rules.Selector, plan string) string {
 	return ""
 }
 
-// Put replaces the plan, the labels and the note of a key. Its limit stays.
-func (u *Profiles) Put(ctx context.Context, by admin.Caller, key string, c Change) (*profiles.Profile, error) {
+// Put replaces the plan, the labels and the note of a key whose profile is in the state
+// expect. Its limit stays.
+func (u *Profiles) Put(ctx context.Context, by admin.Caller, key string, c Change, expect etag.Tag) (*profiles.Profile, error) {
 	parsed, err := u.parse(key)
 	if err != nil {
 		return nil, err
@@ -146,16 +148,17 @@ func (u *Profiles) Put(ctx context.Context, by admin.Caller, key string, c Chang
 	if p.IsZero() {
 		return nil, fault.Field("plan", "is missing, and so are labels and note; send one of them, or delete the profile of the key")
 	}
-	return u.Store.PutProfile(ctx, by.Actor, p)
+	return u.Store.PutProfile(ctx, by.Actor, p, expect)
 }
 
-// Delete deletes all that is kept of a key, its limit included.
-func (u *Profiles) Delete(ctx context.Context, by admin.Caller, key string) (*profiles.Profile, error) {
+// Delete deletes all that is kept of a key, its limit included, if its profile is in the
+// state expect.
+func (u *Profiles) Delete(ctx context.Context, by admin.Caller, key string, expect etag.Tag) (*profiles.Profile, error) {
 	parsed, err := u.parse(key)
 	if err != nil {
 		return nil, err
 	}
-	return u.Store.DeleteProfile(ctx, by.Actor, parsed)
+	return u.Store.DeleteProfile(ctx, by.Actor, parsed, expect)
 }
 
 // SetLimit gives a key a limit of its own, in place of one that it has: until it expires or

@@ -7,6 +7,8 @@ import (
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/etag"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
@@ -24,6 +26,8 @@ type channelPage struct {
 	Urgent      bool
 	Enabled     bool
 	FieldErrors form.FieldErrors
+	Expect      etag.Tag            // the state that the form changes
+	Theirs      *operations.Channel // what was saved while the form was edited, nil for nothing
 }
 
 // Types are the types that the form offers, each with the form of its URL.
@@ -78,7 +82,7 @@ func (h *channelsHandler) editChannel(c *httpserver.Call) error {
 	}
 	page := &channelPage{
 		Name: found.Name, Is: found.Name, Host: found.Host, Type: string(found.Type), From: found.From, To: strings.Join(found.To, ", "),
-		Kinds: map[string]bool{}, Urgent: found.UrgentOnly, Enabled: !found.Disabled,
+		Kinds: map[string]bool{}, Urgent: found.UrgentOnly, Enabled: !found.Disabled, Expect: found.Tag(),
 	}
 	for _, k := range found.Kinds {
 		page.Kinds[string(k)] = true
@@ -92,8 +96,13 @@ func sentChannel(c *httpserver.Call) (page *channelPage, set operations.ChannelC
 	if err != nil {
 		return nil, set, err
 	}
+	expect, err := site.Expected(values)
+	if err != nil {
+		return nil, set, err
+	}
 	page = &channelPage{
-		Name: strings.TrimSpace(values.Get("name")), Type: values.Get("type"), From: values.Get("from"), To: values.Get("to"),
+		Expect: expect,
+		Name:   strings.TrimSpace(values.Get("name")), Type: values.Get("type"), From: values.Get("from"), To: values.Get("to"),
 		Kinds: map[string]bool{}, Urgent: values.Get("urgent_only") != "", Enabled: values.Get("enabled") != "", FieldErrors: form.FieldErrors{},
 	}
 	to, kinds := strings.FieldsFunc(page.To, func(r rune) bool { return r == ',' || r == ' ' }), values["kinds"]
@@ -128,7 +137,7 @@ func (h *channelsHandler) changeChannel(c *httpserver.Call) error {
 		return err
 	}
 	page.Name, page.Is = name, name
-	_, err = h.notifications.ChangeChannel(c.Context(), site.CallerOf(c), name, set)
+	_, err = h.notifications.ChangeChannel(c.Context(), site.CallerOf(c), name, page.Expect, set)
 	return h.answer(c, page, "changed", err)
 }
 
@@ -138,6 +147,9 @@ func (h *channelsHandler) answer(c *httpserver.Call, page *channelPage, done str
 		return h.Redirect(c, "/notifications?done="+done)
 	}
 	status := httpserver.StatusOf(err)
+	if fault.Is(err, fault.Outdated) {
+		return h.showConflict(c, status, page)
+	}
 	if err := page.FieldErrors.Add(err); err != nil {
 		return err
 	}
@@ -149,13 +161,24 @@ func (h *channelsHandler) answer(c *httpserver.Call, page *channelPage, done str
 	return h.render(c, status, page)
 }
 
+// showConflict shows the form again with what was typed, and what somebody else saved in
+// the meantime. Saving it once more replaces that.
+func (h *channelsHandler) showConflict(c *httpserver.Call, status int, page *channelPage) error {
+	now, err := h.notifications.FindChannel(c.Context(), page.Is)
+	if err != nil {
+		return err
+	}
+	page.Host, page.Expect, page.Theirs = now.Host, now.Tag(), &now
+	return h.render(c, status, page)
+}
+
 func (h *channelsHandler) enable(enabled bool) httpserver.Handler {
 	return func(c *httpserver.Call) error {
 		name, err := site.PathParam(c, "name")
 		if err != nil {
 			return err
 		}
-		if _, err := h.notifications.ChangeChannel(c.Context(), site.CallerOf(c), name, operations.ChannelChange{Enabled: &enabled}); err != nil {
+		if _, err := h.notifications.ChangeChannel(c.Context(), site.CallerOf(c), name, etag.Any, operations.ChannelChange{Enabled: &enabled}); err != nil {
 			return err
 		}
 		return h.Redirect(c, "/notifications?done=changed")
@@ -167,7 +190,15 @@ func (h *channelsHandler) deleteChannel(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := h.notifications.DeleteChannel(c.Context(), site.CallerOf(c), name); err != nil {
+	values, err := form.Read(c)
+	if err != nil {
+		return err
+	}
+	expect, err := site.Expected(values)
+	if err != nil {
+		return err
+	}
+	if err := h.notifications.DeleteChannel(c.Context(), site.CallerOf(c), name, expect); err != nil {
 		return err
 	}
 	return h.Redirect(c, "/notifications?done=deleted")

@@ -12,6 +12,8 @@ import (
 	use "github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/etag"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/profiles"
@@ -132,18 +134,48 @@ func (h *Handler) setProfile(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
+	expect, err := site.Expected(values)
+	if err != nil {
+		return err
+	}
 	by, key := site.CallerOf(c), values.Get("key")
 	change := use.Change{Plan: strings.TrimSpace(values.Get("plan")), Labels: use.SplitLabels(values.Get("labels")), Note: values.Get("note")}
 	if change.Plan == "" && len(change.Labels) == 0 && strings.TrimSpace(change.Note) == "" && values.Get("delete") != "" {
-		if _, err := h.Profiles.Delete(c.Context(), by, key); err != nil {
-			return err
+		if _, err := h.Profiles.Delete(c.Context(), by, key, expect); err != nil {
+			return h.answerConflict(c, key, change, values.Get("back"), err)
 		}
 		return h.ReturnTo(c, values.Get("back"), "unprofiled", nil)
 	}
-	if _, err := h.Profiles.Put(c.Context(), by, key, change); err != nil {
-		return err
+	if _, err := h.Profiles.Put(c.Context(), by, key, change, expect); err != nil {
+		return h.answerConflict(c, key, change, values.Get("back"), err)
 	}
 	return h.ReturnTo(c, values.Get("back"), "profiled", nil)
+}
+
+// conflictPage shows what is kept of a key now beside what was typed in the meantime.
+type conflictPage struct {
+	site.Frame
+	Key    string
+	Theirs *Panel
+	Yours  use.Change
+	Labels string // of yours
+	Back   string
+}
+
+// answerConflict shows the conflict where somebody else saved in the meantime, and returns
+// every other error.
+func (h *Handler) answerConflict(c *httpserver.Call, key string, yours use.Change, back string, failed error) error {
+	if !fault.Is(failed, fault.Outdated) && !fault.Is(failed, fault.NeedVersion) {
+		return failed
+	}
+	now, err := h.Profiles.Find(c.Context(), key)
+	if err != nil {
+		return err
+	}
+	return h.Render(c, httpserver.StatusOf(failed), "profile-conflict", conflictPage{
+		Frame: h.NewFrame(c, "Changed by someone else", Path), Key: now.Key, Theirs: NewPanel(now, nil, h.Now()),
+		Yours: yours, Labels: strings.Join(yours.Labels, " "), Back: site.OwnPath(back),
+	})
 }
 
 func (h *Handler) setLimit(c *httpserver.Call) error {
@@ -186,6 +218,9 @@ func NewPanel(p *profiles.Profile, choices []form.Choice, now time.Time) *Panel 
 	}
 	return &Panel{Kept: p, Own: p.LimitAt(now), Choices: choices}
 }
+
+// Tag names what is kept, for the forms that change it.
+func (p *Panel) Tag() etag.Tag { return profiles.TagOf(p.Kept) }
 
 // Labels returns the labels as the form shows them.
 func (p *Panel) Labels() string { return strings.Join(p.Kept.Labels, " ") }

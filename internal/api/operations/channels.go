@@ -38,15 +38,18 @@ var (
 	}
 	opAddChannel = &openapi.Operation{
 		ID: "addChannel", Tag: "notifications", Summary: "Set up a notification channel.", Body: wire.ChannelRequest{},
-		Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "The channel.", Body: wire.Channel{}}},
+		Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "The channel.", Body: wire.Channel{}, Headers: []openapi.Header{openapi.ETag}}},
 	}
-	opGetChannel    = &openapi.Operation{ID: "getChannel", Tag: "notifications", Summary: "Show a notification channel, without its secrets.", Answers: routes.OK("The channel.", wire.Channel{})}
+	opGetChannel = &openapi.Operation{
+		ID: "getChannel", Tag: "notifications", Summary: "Show a notification channel, without its secrets.", Answers: routes.OKTagged("The channel.", wire.Channel{}),
+	}
 	opChangeChannel = &openapi.Operation{
-		ID: "changeChannel", Tag: "notifications", Summary: "Change a notification channel that the settings do not set up.", Body: wire.ChannelPatch{},
-		Answers: routes.OK("The channel.", wire.Channel{}),
+		ID: "changeChannel", Tag: "notifications", Summary: "Change a notification channel that the settings do not set up and whose ETag If-Match has.", Body: wire.ChannelPatch{},
+		IfMatch: true, Answers: routes.OKTagged("The channel.", wire.Channel{}),
 	}
 	opDeleteChannel = &openapi.Operation{
-		ID: "deleteChannel", Tag: "notifications", Summary: "Delete a notification channel that the settings do not set up. What waits for it is not sent.",
+		ID: "deleteChannel", Tag: "notifications", Summary: "Delete a notification channel that the settings do not set up and whose ETag If-Match has. What waits for it is not sent.",
+		IfMatch: true,
 		Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "It is deleted."}},
 	}
 	opListSilences = &openapi.Operation{ID: "listSilences", Tag: "notifications", Summary: "List the silences that apply now.", Answers: routes.OK("The silences.", wire.Page[wire.Silence]{})}
@@ -80,7 +83,7 @@ func (h *channelHandler) getChannel(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, fromChannel(found))
+	return routes.SendTagged(c, http.StatusOK, found.Tag(), fromChannel(found))
 }
 
 func (h *channelHandler) addChannel(c *httpserver.Call) error {
@@ -95,11 +98,15 @@ func (h *channelHandler) addChannel(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusCreated, fromChannel(made))
+	return routes.SendTagged(c, http.StatusCreated, made.Tag(), fromChannel(made))
 }
 
 func (h *channelHandler) changeChannel(c *httpserver.Call) error {
 	name, err := c.PathParam("name")
+	if err != nil {
+		return err
+	}
+	expect, err := routes.NeedIfMatch(c, "Changing a channel")
 	if err != nil {
 		return err
 	}
@@ -117,11 +124,11 @@ func (h *channelHandler) changeChannel(c *httpserver.Call) error {
 			set.Signing = *p.SigningSecret.Value
 		}
 	}
-	changed, err := h.notifications.ChangeChannel(c.Context(), routes.CallerOf(c), name, set)
+	changed, err := h.notifications.ChangeChannel(c.Context(), routes.CallerOf(c), name, expect, set)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, fromChannel(changed))
+	return routes.SendTagged(c, http.StatusOK, changed.Tag(), fromChannel(changed))
 }
 
 // given returns the value of a field that was sent, nil for one that was not.
@@ -137,7 +144,11 @@ func (h *channelHandler) deleteChannel(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := h.notifications.DeleteChannel(c.Context(), routes.CallerOf(c), name); err != nil {
+	expect, err := routes.NeedIfMatch(c, "Deleting a channel")
+	if err != nil {
+		return err
+	}
+	if err := h.notifications.DeleteChannel(c.Context(), routes.CallerOf(c), name, expect); err != nil {
 		return err
 	}
 	return c.SendStatus(http.StatusNoContent)
@@ -183,6 +194,7 @@ func fromChannel(c use.Channel) wire.Channel {
 	out := wire.Channel{
 		Name: c.Name, Type: string(c.Type), Host: c.Host, From: c.From, To: append([]string{}, c.To...), Kinds: []string{}, UrgentOnly: c.UrgentOnly,
 		Enabled: !c.Disabled, Source: "operator", Author: c.Author, CreatedAt: wire.At(c.Created), UpdatedAt: wire.At(c.Updated), UpdatedBy: c.UpdatedBy,
+		ETag: wire.NullString(c.Tag()),
 	}
 	for _, k := range c.Kinds {
 		out.Kinds = append(out.Kinds, string(k))

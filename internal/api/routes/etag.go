@@ -34,8 +34,10 @@ func NeedIfMatch(c *httpserver.Call, change string) (etag.Tag, error) {
 	return expect, err
 }
 
-// SendTagged answers with what has a state that If-Match may name.
+// SendTagged answers with what has a state that If-Match may name, etag.New for none.
 func SendTagged(c *httpserver.Call, status int, tag etag.Tag, body any) error {
-	c.Set(fiber.HeaderETag, `"`+string(tag)+`"`)
+	if tag != etag.New {
+		c.Set(fiber.HeaderETag, `"`+string(tag)+`"`)
+	}
 	return c.SendJSON(status, body)
 }

@@ -48,6 +48,11 @@ func OK(doc string, body any) []openapi.Answer {
 	return []openapi.Answer{{Status: http.StatusOK, Doc: doc, Body: body}}
 }
 
+// OKTagged is OK for what has a state that If-Match may name.
+func OKTagged(doc string, body any) []openapi.Answer {
+	return []openapi.Answer{{Status: http.StatusOK, Doc: doc, Body: body, Headers: []openapi.Header{openapi.ETag}}}
+}
+
 // CallerOf returns who asks, as the use cases need it.
 func CallerOf(c *httpserver.Call) admin.Caller {
 	caller := admin.Caller{Actor: c.Actor(), Address: c.Address}

@@ -42,14 +42,15 @@ func (k Keys) Profile(ctx context.Context, key string) (*wire.Profile, error) {
 	return call[wire.Profile](ctx, k.conn, get(profilePath(key)))
 }
 
-// PutProfile sets the plan, the labels and the note of a key.
-func (k Keys) PutProfile(ctx context.Context, key string, p wire.ProfileRequest) (*wire.Profile, error) {
-	return call[wire.Profile](ctx, k.conn, request{method: http.MethodPut, path: profilePath(key), body: p})
+// PutProfile sets the plan, the labels and the note of a key if its ETag is expect, empty
+// where nothing is kept of it.
+func (k Keys) PutProfile(ctx context.Context, key, expect string, p wire.ProfileRequest) (*wire.Profile, error) {
+	return call[wire.Profile](ctx, k.conn, request{method: http.MethodPut, path: profilePath(key), header: ifMatch(expect), body: p})
 }
 
-// DeleteProfile deletes all that is kept about a key.
+// DeleteProfile deletes all that is kept about a key, whatever it is.
 func (k Keys) DeleteProfile(ctx context.Context, key string) error {
-	return k.conn.do(ctx, remove(profilePath(key), nil), nil)
+	return k.conn.do(ctx, request{method: http.MethodDelete, path: profilePath(key), header: ifMatch(AnyState)}, nil)
 }
 
 // PutLimit gives a key a limit of its own.

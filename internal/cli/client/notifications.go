@@ -32,14 +32,21 @@ func (n Notifications) AddChannel(ctx context.Context, c wire.ChannelRequest) (*
 	return call[wire.Channel](ctx, n.conn, post(wire.PathChannels, c))
 }
 
-// ChangeChannel changes a channel.
-func (n Notifications) ChangeChannel(ctx context.Context, name string, p wire.ChannelPatch) (*wire.Channel, error) {
-	return call[wire.Channel](ctx, n.conn, request{method: http.MethodPatch, path: wire.PathChannels + "/" + url.PathEscape(name), body: p})
+func channelPath(name string) string { return wire.PathChannels + "/" + url.PathEscape(name) }
+
+// Channel returns a channel, without its secrets.
+func (n Notifications) Channel(ctx context.Context, name string) (*wire.Channel, error) {
+	return call[wire.Channel](ctx, n.conn, get(channelPath(name)))
 }
 
-// DeleteChannel deletes a channel.
+// ChangeChannel changes a channel if its ETag is expect.
+func (n Notifications) ChangeChannel(ctx context.Context, name, expect string, p wire.ChannelPatch) (*wire.Channel, error) {
+	return call[wire.Channel](ctx, n.conn, request{method: http.MethodPatch, path: channelPath(name), header: ifMatch(expect), body: p})
+}
+
+// DeleteChannel deletes a channel, in whatever state it is.
 func (n Notifications) DeleteChannel(ctx context.Context, name string) error {
-	return n.conn.do(ctx, remove(wire.PathChannels+"/"+url.PathEscape(name), nil), nil)
+	return n.conn.do(ctx, request{method: http.MethodDelete, path: channelPath(name), header: ifMatch(AnyState)}, nil)
 }
 
 // Silences returns the silences that apply.

@@ -23,12 +23,9 @@ func (t Tokens) Create(ctx context.Context, token wire.TokenRequest) (*wire.Crea
 // Rotate replaces a token. The old one works for overlap: the server's default for nil,
 // not at all for 0.
 func (t Tokens) Rotate(ctx context.Context, id string, overlap *wire.Duration) (*wire.CreatedToken, error) {
-	body := map[string]any{}
-	switch {
-	case overlap != nil && *overlap == 0:
-		body["overlap"] = nil
-	case overlap != nil:
-		body["overlap"] = *overlap
+	var body wire.RotateRequest
+	if overlap != nil {
+		body.Overlap = wire.To(*overlap)
 	}
 	return call[wire.CreatedToken](ctx, t.conn, post(tokenPath(id)+"/rotate", body))
 }

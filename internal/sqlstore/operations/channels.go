@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -21,10 +22,10 @@ type Channels struct{ db *db.DB }
 func NewChannels(d *db.DB) *Channels { return &Channels{d} }
 
 const (
-	channelColumns = `name, type, host, sender, recipients, kinds, urgent_only, disabled, sealed, author, created_at, updated_at, updated_by`
+	channelColumns = `name, type, host, sender, recipients, kinds, urgent_only, disabled, sealed, author, created_at, updated_at, updated_by, revision`
 	readChannels   = `SELECT ` + channelColumns + ` FROM channels `
 	insertChannel  = `
-INSERT INTO channels (` + channelColumns + `, revision) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`
+INSERT INTO channels (` + channelColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`
 	updateChannel = `
 UPDATE channels SET type = $2, host = $3, sender = $4, recipients = $5, kinds = $6, urgent_only = $7, disabled = $8, sealed = $9,
 	updated_at = $10, updated_by = $11, revision = $12
@@ -49,7 +50,7 @@ type storedChannel struct {
 func scanChannel(r db.Row) (c storedChannel, err error) {
 	var to, kinds string
 	var urgent, disabled, created, updated int64
-	if err = r.Scan(&c.Name, &c.Type, &c.Host, &c.From, &to, &kinds, &urgent, &disabled, &c.sealed, &c.Author, &created, &updated, &c.UpdatedBy); err != nil {
+	if err = r.Scan(&c.Name, &c.Type, &c.Host, &c.From, &to, &kinds, &urgent, &disabled, &c.sealed, &c.Author, &created, &updated, &c.UpdatedBy, &c.Revision); err != nil {
 		return c, err
 	}
 	c.UrgentOnly, c.Disabled, c.Created, c.Updated = urgent != 0, disabled != 0, db.FromMS(created), db.FromMS(updated)
@@ -174,6 +175,15 @@ func findChannel(t *db.Tx, name string) (*storedChannel, error) {
 	return &all[0], nil
 }
 
+// findExpected is findChannel for a change that expects a state.
+func findExpected(t *db.Tx, name string, expect etag.Tag) (*storedChannel, error) {
+	stored, err := findChannel(t, name)
+	if err != nil {
+		return nil, err
+	}
+	return stored, etag.Check(fmt.Sprintf("channel %q", name), notify.TagOf(&stored.Config), expect)
+}
+
 func seal(t *db.Tx, c *storedChannel) error {
 	text, err := json.Marshal(c.Secrets)
 	if err != nil {
@@ -199,7 +209,7 @@ func (s *Channels) AddChannel(ctx context.Context, by audit.Actor, c notify.Conf
 		case all >= MaxChannels:
 			return fault.New(fault.Conflict, "There are %d channels; no more are allowed.", all)
 		}
-		c.Author, c.UpdatedBy, c.Created, c.Updated = by.Name, by.Name, t.Now, t.Now
+		c.Author, c.UpdatedBy, c.Created, c.Updated, c.Revision = by.Name, by.Name, t.Now, t.Now, t.Revision
 		stored := &storedChannel{Config: c}
 		if err := seal(t, stored); err != nil {
 			return err
@@ -213,11 +223,11 @@ func (s *Channels) AddChannel(ctx context.Context, by audit.Actor, c notify.Conf
 	return c, err
 }
 
-// ChangeChannel has change applied to a channel with its secrets, and stores the result.
-// change may be called again.
-func (s *Channels) ChangeChannel(ctx context.Context, by audit.Actor, name string, change func(*notify.Config) error) (c notify.Config, err error) {
+// ChangeChannel has change applied to a channel with its secrets whose state is expect, and
+// stores the result. change may be called again.
+func (s *Channels) ChangeChannel(ctx context.Context, by audit.Actor, name string, expect etag.Tag, change func(*notify.Config) error) (c notify.Config, err error) {
 	err = s.db.Change(ctx, by, func(t *db.Tx) error {
-		stored, err := findChannel(t, name)
+		stored, err := findExpected(t, name, expect)
 		if err != nil {
 			return err
 		}
@@ -243,7 +253,7 @@ func (s *Channels) ChangeChannel(ctx context.Context, by audit.Actor, name strin
 		if _, err := t.Exec(updateChannel, args...); err != nil {
 			return err
 		}
-		c.Updated, c.UpdatedBy = t.Now, by.Name
+		c.Updated, c.UpdatedBy, c.Revision = t.Now, by.Name, t.Revision
 		summary := fmt.Sprintf("Changed the notification channel %q.", name)
 		switch {
 		case before.Enabled && !after.Enabled:
@@ -272,10 +282,10 @@ func equal(a, b any) (bool, error) {
 	return first == second, err
 }
 
-// DeleteChannel deletes a channel. What waits for it is not sent.
-func (s *Channels) DeleteChannel(ctx context.Context, by audit.Actor, name string) error {
+// DeleteChannel deletes a channel whose state is expect. What waits for it is not sent.
+func (s *Channels) DeleteChannel(ctx context.Context, by audit.Actor, name string, expect etag.Tag) error {
 	return s.db.Change(ctx, by, func(t *db.Tx) error {
-		stored, err := findChannel(t, name)
+		stored, err := findExpected(t, name, expect)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -25,7 +26,7 @@ func TestChannelsKeepTheirSecretsSealed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Author, c.UpdatedBy, c.Created, c.Updated = added.Author, added.UpdatedBy, added.Created, added.Updated
+		c.Author, c.UpdatedBy, c.Created, c.Updated, c.Revision = added.Author, added.UpdatedBy, added.Created, added.Updated, added.Revision
 		all, err := s.Channels.LoadChannels(ctx)
 		if err != nil || len(all) != 1 || !reflect.DeepEqual(all[0], c) {
 			t.Fatalf("got %+v, %v; want %+v", all, err, c)
@@ -55,7 +56,7 @@ func TestChannelsKeepTheirSecretsSealed(t *testing.T) {
 		if err := s.Outbox.AddNotifications(ctx, []notify.Notification{{Kind: notify.Outage, At: s.LocalNow()}}, []string{"phone"}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Channels.ChangeChannel(ctx, by, "phone", func(c *notify.Config) error {
+		if _, err := s.Channels.ChangeChannel(ctx, by, "phone", etag.Any, func(c *notify.Config) error {
 			if c.Secrets != secrets {
 				t.Errorf("changed with the secrets %+v", c.Secrets)
 			}
@@ -68,10 +69,10 @@ func TestChannelsKeepTheirSecretsSealed(t *testing.T) {
 		if err != nil || len(sent) != 1 || sent[0].Failed.IsZero() || sent[0].Err != "the channel was disabled" {
 			t.Errorf("got %+v, %v", sent, err)
 		}
-		if err := s.Channels.DeleteChannel(ctx, by, "phone"); err != nil {
+		if err := s.Channels.DeleteChannel(ctx, by, "phone", etag.Any); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Channels.DeleteChannel(ctx, by, "phone"); !fault.Is(err, fault.NotFound) {
+		if err := s.Channels.DeleteChannel(ctx, by, "phone", etag.Any); !fault.Is(err, fault.NotFound) {
 			t.Errorf("deleted twice: %v", err)
 		}
 	})
@@ -121,6 +122,45 @@ func TestSilencesEnd(t *testing.T) {
 		}
 		if all, err := s.Channels.FindSilences(ctx); err != nil || len(all) != 0 {
 			t.Errorf("got %+v, %v", all, err)
+		}
+	})
+}
+
+func TestAChangeOfAChannelExpectsItsState(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, s *storetest.Fixture) {
+		ctx, by := t.Context(), storetest.Operator
+		c := notify.Config{Name: "phone", Type: notify.Ntfy, Host: "host", Secrets: notify.Secrets{URL: "ntfy://host/topic"}}
+		first, err := s.Channels.AddChannel(ctx, by, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret := func(url string) func(*notify.Config) error {
+			return func(c *notify.Config) error { c.Secrets.URL = url; return nil }
+		}
+		second, err := s.Channels.ChangeChannel(ctx, by, "phone", notify.TagOf(&first), secret("ntfy://host/second"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found, err := s.Channels.FindChannel(ctx, "phone"); err != nil || notify.TagOf(&found) != notify.TagOf(&second) {
+			t.Errorf("found %+v, changed to %+v: %v", found, second, err)
+		}
+		if _, err := s.Channels.ChangeChannel(ctx, by, "phone", notify.TagOf(&first), secret("ntfy://host/third")); !fault.Is(err, fault.Outdated) {
+			t.Errorf("a second change of the first: %v", err)
+		}
+		if _, err := s.Channels.ChangeChannel(ctx, by, "phone", etag.New, secret("ntfy://host/third")); !fault.Is(err, fault.NeedVersion) {
+			t.Errorf("a change that expects nothing: %v", err)
+		}
+		if err := s.Channels.DeleteChannel(ctx, by, "phone", notify.TagOf(&first)); !fault.Is(err, fault.Outdated) {
+			t.Errorf("deleting the first: %v", err)
+		}
+		if err := s.Channels.DeleteChannel(ctx, by, "phone", notify.TagOf(&second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Channels.AddChannel(ctx, by, c); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Channels.DeleteChannel(ctx, by, "phone", notify.TagOf(&first)); !fault.Is(err, fault.Outdated) {
+			t.Errorf("deleting the first after it was set up again: %v", err)
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -185,7 +186,7 @@ func (t Tx) Undo(e *audit.Record, action string) error {
 	if former.Limit != nil && !former.Limit.ActiveAt(t.Now) && now.LimitAt(t.Now) == nil && action == "end_limit" {
 		return fault.New(fault.Conflict, "The limit of %q has expired since; set a new one.", e.ObjectID)
 	}
-	_, err = t.change(e.ObjectID, "restore", fmt.Sprintf("Restored the plan, labels, note and limit of %q.", e.ObjectID), func(p *profiles.Profile) error {
+	_, err = t.change(e.ObjectID, etag.Any, "restore", fmt.Sprintf("Restored the plan, labels, note and limit of %q.", e.ObjectID), func(p *profiles.Profile) error {
 		p.Plan, p.Labels, p.Note, p.Limit = former.Plan, former.Labels, former.Note, former.Limit
 		return nil
 	})

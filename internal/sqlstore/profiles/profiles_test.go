@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
@@ -87,7 +88,7 @@ func TestChangesAndTheirUndoing(t *testing.T) {
 			action       string
 		}{
 			{func() error {
-				_, err := s.PutProfile(ctx, storetest.Operator, profiles.Profile{Key: hostile, Plan: "gold", Labels: []string{"a", "b"}, Note: "n"})
+				_, err := s.PutProfile(ctx, storetest.Operator, profiles.Profile{Key: hostile, Plan: "gold", Labels: []string{"a", "b"}, Note: "n"}, etag.Any)
 				return err
 			}, "none", "gold a+b n", "profile.set"},
 			{func() error {
@@ -95,11 +96,11 @@ func TestChangesAndTheirUndoing(t *testing.T) {
 				return err
 			}, "gold a+b n", "gold a+b n 5/1s", "profile.limit"},
 			{func() error {
-				_, err := s.PutProfile(ctx, storetest.Operator, profiles.Profile{Key: hostile, Labels: []string{"c"}})
+				_, err := s.PutProfile(ctx, storetest.Operator, profiles.Profile{Key: hostile, Labels: []string{"c"}}, etag.Any)
 				return err
 			}, "gold a+b n 5/1s", "c  5/1s", "profile.set"},
 			{func() error { _, err := s.EndLimit(ctx, storetest.Operator, hostile, "over"); return err }, "c  5/1s", "c", "profile.end_limit"},
-			{func() error { _, err := s.DeleteProfile(ctx, storetest.Operator, hostile); return err }, "c", "none", "profile.delete"},
+			{func() error { _, err := s.DeleteProfile(ctx, storetest.Operator, hostile, etag.Any); return err }, "c", "none", "profile.delete"},
 		} {
 			if err := c.change(); err != nil {
 				t.Fatal(c.action, err)
@@ -113,21 +114,21 @@ func TestChangesAndTheirUndoing(t *testing.T) {
 			undo()
 			check(c.want)
 		}
-		if _, err := s.DeleteProfile(ctx, storetest.Operator, hostile); !fault.Is(err, fault.NotFound) {
+		if _, err := s.DeleteProfile(ctx, storetest.Operator, hostile, etag.Any); !fault.Is(err, fault.NotFound) {
 			t.Errorf("deleting nothing: %v", err)
 		}
 		if _, err := s.EndLimit(ctx, storetest.Operator, hostile, ""); !fault.Is(err, fault.NotFound) {
 			t.Errorf("ending no limit: %v", err)
 		}
 		older := storetest.NewestRecord(t, f)
-		if _, err := s.PutProfile(ctx, storetest.Operator, profiles.Profile{Key: hostile, Plan: "silver"}); err != nil {
+		if _, err := s.PutProfile(ctx, storetest.Operator, profiles.Profile{Key: hostile, Plan: "silver"}, etag.Any); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := f.Undo(ctx, storetest.Operator, older.ID); !fault.Is(err, fault.Conflict) {
 			t.Errorf("undoing what has changed since: %v", err)
 		}
 		before := storetest.NewestRecord(t, f).ID
-		if _, err := s.PutProfile(ctx, storetest.Operator, profiles.Profile{Key: hostile, Plan: "silver"}); err != nil || storetest.NewestRecord(t, f).ID != before {
+		if _, err := s.PutProfile(ctx, storetest.Operator, profiles.Profile{Key: hostile, Plan: "silver"}, etag.Any); err != nil || storetest.NewestRecord(t, f).ID != before {
 			t.Errorf("an equal profile is a change: %v", err)
 		}
 	})
@@ -146,11 +147,11 @@ func TestDifferentPlansAreBounded(t *testing.T) {
 		if _, err := s.ImportProfiles(ctx, storetest.Operator, rows(all[1:]...)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.PutProfile(ctx, storetest.Operator, all[0]); !fault.Is(err, fault.Invalid) {
+		if _, err := s.PutProfile(ctx, storetest.Operator, all[0], etag.Any); !fault.Is(err, fault.Invalid) {
 			t.Errorf("one plan too many: %v", err)
 		}
 		for _, known := range []profiles.Profile{{Key: "k:0000", Plan: "p7"}, {Key: "k:0000", Note: "no plan"}} {
-			if _, err := s.PutProfile(ctx, storetest.Operator, known); err != nil {
+			if _, err := s.PutProfile(ctx, storetest.Operator, known, etag.Any); err != nil {
 				t.Error(err)
 			}
 		}
@@ -160,7 +161,7 @@ func TestDifferentPlansAreBounded(t *testing.T) {
 func TestImportAndFind(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx, s := t.Context(), f.Profiles
-		if _, err := s.PutProfile(ctx, storetest.Operator, profiles.Profile{Key: "k:0000", Plan: "free"}); err != nil {
+		if _, err := s.PutProfile(ctx, storetest.Operator, profiles.Profile{Key: "k:0000", Plan: "free"}, etag.Any); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.PutLimit(ctx, storetest.Operator, "k:0000", limit(t, "5/s", f.Clock.Now().Add(time.Minute))); err != nil {
@@ -253,4 +254,40 @@ func BenchmarkImport(b *testing.B) {
 			b.Fatal(got, err)
 		}
 	}
+}
+
+func TestAChangeOfAProfileExpectsItsState(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx, s, by := t.Context(), f.Profiles, storetest.Operator
+		gold, silver := profiles.Profile{Key: "token:a", Plan: "gold"}, profiles.Profile{Key: "token:a", Plan: "silver"}
+		first, err := s.PutProfile(ctx, by, gold, etag.New)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.PutProfile(ctx, by, silver, etag.New); !fault.Is(err, fault.NeedVersion) {
+			t.Errorf("a second one: %v", err)
+		}
+		if same, err := s.PutProfile(ctx, by, gold, profiles.TagOf(first)); err != nil || profiles.TagOf(same) != profiles.TagOf(first) {
+			t.Errorf("an equal one: %+v, %v", same, err)
+		}
+		second, err := s.PutProfile(ctx, by, silver, profiles.TagOf(first))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.PutProfile(ctx, by, gold, profiles.TagOf(first)); !fault.Is(err, fault.Outdated) {
+			t.Errorf("a change of the first: %v", err)
+		}
+		if _, err := s.DeleteProfile(ctx, by, "token:a", profiles.TagOf(first)); !fault.Is(err, fault.Outdated) {
+			t.Errorf("deleting the first: %v", err)
+		}
+		if _, err := s.DeleteProfile(ctx, by, "token:a", profiles.TagOf(second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.PutProfile(ctx, by, gold, profiles.TagOf(second)); !fault.Is(err, fault.NotFound) {
+			t.Errorf("a change of what was deleted: %v", err)
+		}
+		if _, err := s.PutProfile(ctx, by, gold, etag.New); err != nil {
+			t.Errorf("set again: %v", err)
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -53,13 +54,14 @@ func (t Tx) findAll(keys []string) ([]*profiles.Profile, error) {
 }
 
 // change replaces the profile of a key by what next makes of it, and records it. next gets
-// a profile of its own; nil before it means that nothing is kept.
-func (s *Store) change(ctx context.Context, by audit.Actor, key, action, summary string, next func(t *db.Tx, p *profiles.Profile) error) (made *profiles.Profile, err error) {
+// a profile of its own; nil before it means that nothing is kept. expect is the state that
+// the change expects.
+func (s *Store) change(ctx context.Context, by audit.Actor, key string, expect etag.Tag, action, summary string, next func(t *db.Tx, p *profiles.Profile) error) (made *profiles.Profile, err error) {
 	if err := db.CheckText("key", key); err != nil {
 		return nil, err
 	}
 	err = s.db.Change(ctx, by, func(t *db.Tx) error {
-		made, err = In(t).change(key, action, summary, func(p *profiles.Profile) error { return next(t, p) })
+		made, err = In(t).change(key, expect, action, summary, func(p *profiles.Profile) error { return next(t, p) })
 		return err
 	})
 	if err != nil {
@@ -68,9 +70,12 @@ func (s *Store) change(ctx context.Context, by audit.Actor, key, action, summary
 	return made, nil
 }
 
-func (t Tx) change(key, action, summary string, next func(p *profiles.Profile) error) (*profiles.Profile, error) {
+func (t Tx) change(key string, expect etag.Tag, action, summary string, next func(p *profiles.Profile) error) (*profiles.Profile, error) {
 	before, err := t.find(key)
 	if err != nil {
+		return nil, err
+	}
+	if err := etag.Check(fmt.Sprintf("profile of the key %q", key), profiles.TagOf(before), expect); err != nil {
 		return nil, err
 	}
 	after := &profiles.Profile{Key: key}
@@ -122,9 +127,9 @@ func (t Tx) countDifferentPlans() (count int, err error) {
 }
 
 // PutProfile implements profiles.Store.
-func (s *Store) PutProfile(ctx context.Context, by audit.Actor, p profiles.Profile) (*profiles.Profile, error) {
+func (s *Store) PutProfile(ctx context.Context, by audit.Actor, p profiles.Profile, expect etag.Tag) (*profiles.Profile, error) {
 	summary := fmt.Sprintf("Set the plan, labels and note of %q: %s.", p.Key, describe(&p))
-	return s.change(ctx, by, p.Key, "set", summary, func(_ *db.Tx, next *profiles.Profile) error {
+	return s.change(ctx, by, p.Key, expect, "set", summary, func(_ *db.Tx, next *profiles.Profile) error {
 		next.Plan, next.Labels, next.Note = p.Plan, p.Labels, p.Note
 		return nil
 	})
@@ -145,8 +150,8 @@ func describe(p *profiles.Profile) string {
 }
 
 // DeleteProfile implements profiles.Store.
-func (s *Store) DeleteProfile(ctx context.Context, by audit.Actor, key string) (before *profiles.Profile, err error) {
-	_, err = s.change(ctx, by, key, "delete", fmt.Sprintf("Deleted the plan, labels, note and limit of %q.", key), func(_ *db.Tx, next *profiles.Profile) error {
+func (s *Store) DeleteProfile(ctx context.Context, by audit.Actor, key string, expect etag.Tag) (before *profiles.Profile, err error) {
+	_, err = s.change(ctx, by, key, expect, "delete", fmt.Sprintf("Deleted the plan, labels, note and limit of %q.", key), func(_ *db.Tx, next *profiles.Profile) error {
 		if next.IsZero() {
 			return fault.New(fault.NotFound, "The key %q has no plan, labels, note or limit.", key)
 		}
@@ -165,7 +170,7 @@ func (s *Store) PutLimit(ctx context.Context, by audit.Actor, key string, l *pro
 		until = "until " + l.Expires.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
 	summary := fmt.Sprintf("Gave %q a limit of its own, %s, %s: %s", key, l.Rules, until, l.Reason)
-	return s.change(ctx, by, key, "limit", summary, func(t *db.Tx, next *profiles.Profile) error {
+	return s.change(ctx, by, key, etag.Any, "limit", summary, func(t *db.Tx, next *profiles.Profile) error {
 		made := &profiles.Limit{Rules: l.Rules, Reason: l.Reason, Author: by.Name, Created: t.Now, Expires: db.ExpiryFromMS(db.ExpiryToMS(l.Expires))}
 		if next.Limit.Equal(made) {
 			return nil
@@ -181,7 +186,7 @@ func (s *Store) EndLimit(ctx context.Context, by audit.Actor, key, reason string
 	if reason != "" {
 		summary = fmt.Sprintf("Ended the own limit of %q: %s", key, reason)
 	}
-	return s.change(ctx, by, key, "end_limit", summary, func(t *db.Tx, next *profiles.Profile) error {
+	return s.change(ctx, by, key, etag.Any, "end_limit", summary, func(t *db.Tx, next *profiles.Profile) error {
 		if !next.Limit.ActiveAt(t.Now) {
 			return fault.New(fault.NotFound, "The key %q has no limit of its own.", key)
 		}
