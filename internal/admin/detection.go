@@ -264,6 +264,6 @@ func (d *Detection) Timeline(ctx context.Context, key keys.Key, from, to time.Ti
 	for _, total := range totals {
 		t.Allowed += total.Allowed
 	}
-	t.Events, err = d.Store.EscalationEvents(ctx, offences.EscalationFilter{From: t.From, To: t.To, Key: t.Key})
+	t.Events, _, err = d.Store.EscalationEvents(ctx, offences.EscalationFilter{From: t.From, To: t.To, Key: t.Key})
 	return t, err
 }

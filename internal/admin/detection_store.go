@@ -50,7 +50,9 @@ type DetectionStore interface {
 	EscalationStates(ctx context.Context, keys []string) ([]offences.State, error)
 	// EscalationCounts returns what counts for keys, by minute, from one on.
 	EscalationCounts(ctx context.Context, keys []string, from int64) ([]offences.EscalationCount, error)
-	EscalationEvents(ctx context.Context, f offences.EscalationFilter) ([]offences.EscalationEvent, error)
+	// EscalationEvents returns a page, the newest first, and the cursor of the page after, ""
+	// on the last.
+	EscalationEvents(ctx context.Context, f offences.EscalationFilter) (page []offences.EscalationEvent, next string, err error)
 	EscalationPauses(ctx context.Context) ([]offences.EscalationPause, error)
 	// ResumeEscalation lets a paused escalation go on; NotFound where it is not
 	// paused.
@@ -70,8 +72,9 @@ type ProposalStore interface {
 	// that is open for its pattern. It does nothing, and returns nil, where one
 	// was dismissed after quietSince.
 	PutProposal(ctx context.Context, p offences.Proposal, quietSince time.Time) (*offences.RefreshedProposal, error)
-	// FindProposals returns the newest first: the open ones, or all.
-	FindProposals(ctx context.Context, openOnly bool, limit int) ([]*offences.Proposal, error)
+	// FindProposals returns a page, the newest first: the open ones, or all, behind cursor, ""
+	// for the first. next is the cursor of the page after, "" on the last.
+	FindProposals(ctx context.Context, openOnly bool, cursor string, limit int) (page []*offences.Proposal, next string, err error)
 	FindProposalByID(ctx context.Context, id string) (*offences.Proposal, error)
 	// DecideProposal closes an open proposal; Conflict where it is closed.
 	DecideProposal(ctx context.Context, by audit.Actor, id string, d offences.Decision, reason, blockID string) (*offences.Proposal, error)

@@ -146,8 +146,9 @@ func sortedPolicies(selector *rules.Selector) []*rules.Policy {
 	return all
 }
 
-// EscalationEvents returns what the escalations did, as a filter selects it.
-func (d *Detection) EscalationEvents(ctx context.Context, f offences.EscalationFilter) ([]offences.EscalationEvent, error) {
+// EscalationEvents returns a page of what the escalations did, as a filter selects it; see
+// DetectionStore.
+func (d *Detection) EscalationEvents(ctx context.Context, f offences.EscalationFilter) (page []offences.EscalationEvent, next string, err error) {
 	return d.Store.EscalationEvents(ctx, f)
 }
 

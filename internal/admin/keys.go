@@ -211,12 +211,12 @@ var errNoNotes = fault.New(fault.NotFound, "This node keeps no notes.")
 // HasNotes reports whether the node keeps notes.
 func (k *Keys) HasNotes() bool { return k.Notes != nil }
 
-// FindNotes returns the notes on a key, newest first, at most limit.
-func (k *Keys) FindNotes(ctx context.Context, key keys.Key, limit int) ([]*notes.Note, error) {
+// FindNotes returns a page of the notes on a key; see notes.Store.
+func (k *Keys) FindNotes(ctx context.Context, key keys.Key, cursor string, limit int) (page []*notes.Note, next string, err error) {
 	if k.Notes == nil {
-		return nil, errNoNotes
+		return nil, "", errNoNotes
 	}
-	return k.Notes.FindNotes(ctx, key.String(), limit)
+	return k.Notes.FindNotes(ctx, key.String(), cursor, limit)
 }
 
 // AddNote adds a note on a key. Line ends of a form become line feeds.

@@ -175,7 +175,7 @@ func TestANoteIsAddedFoundAndDeleted(t *testing.T) {
 			t.Fatal(n, err)
 		}
 		key := parse(t, use, "token:a")
-		if all, err := use.FindNotes(t.Context(), key, 10); err != nil || len(all) != 1 || all[0].ID != n.ID {
+		if all, _, err := use.FindNotes(t.Context(), key, "", 10); err != nil || len(all) != 1 || all[0].ID != n.ID {
 			t.Fatal(all, err)
 		}
 		if _, err := use.DeleteNote(t.Context(), ann, n.ID); err != nil {
@@ -208,20 +208,14 @@ func TestARequestedJobIsRecordedByItsCaller(t *testing.T) {
 			t.Fatal(err)
 		}
 		use := &operations.Jobs{Runner: runner, Recorder: f.store.Audit}
-		ended, err := use.Start(ann, "tidy")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if result := <-ended; result.Err != nil || result.Run.Result != "tidied" || result.Run.TriggeredBy != jobs.ByOperator {
-			t.Errorf("got %+v, %v", result.Run, result.Err)
+		run, err := use.Run(ann, "tidy")
+		if err != nil || run == nil || run.Result != "tidied" || run.TriggeredBy != jobs.ByOperator {
+			t.Errorf("got %+v, %v", run, err)
 		}
 		if r := lastRecord(t, f); r.Action != "job.run" || r.ObjectID != "tidy" || r.Actor.Name != "ann" {
 			t.Errorf("the record is %+v", r)
 		}
-		if ended, err = use.Start(ann, "other"); err == nil {
-			err = (<-ended).Err
-		}
-		if !fault.Is(err, fault.NotFound) {
+		if _, err = use.Run(ann, "other"); !fault.Is(err, fault.NotFound) {
 			t.Errorf("an unknown job: %v", err)
 		}
 		if r := lastRecord(t, f); r.ObjectID != "tidy" {

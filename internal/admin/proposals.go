@@ -49,7 +49,7 @@ func (p *Proposals) exemptWithin(ctx context.Context, within keys.Pattern) ([]st
 // closeCovered closes the open proposals whose whole range is blocked by now, so that the
 // range is proposed again, and people are notified, if it offends after the block has ended.
 func (p *Proposals) closeCovered(ctx context.Context, now time.Time) error {
-	open, err := p.Store.FindProposals(ctx, true, maxRead)
+	open, _, err := p.Store.FindProposals(ctx, true, "", maxRead)
 	if err != nil {
 		return err
 	}
@@ -183,26 +183,26 @@ const (
 	maxRead      = 1000 // the most that the store returns at once
 )
 
-// Find returns the newest first: the open ones, or all. A limit of 0 means 100. One whose
-// whole range is blocked by now has nothing left to decide: it is not among the open ones,
-// although the next Propose closes it.
-func (p *Proposals) Find(ctx context.Context, openOnly bool, limit int) ([]*offences.Proposal, error) {
+// Find returns a page of the proposals, the newest first: the open ones, or all, behind
+// cursor, "" for the first. A limit of 0 means 100; next is the cursor of the page after, ""
+// on the last. One whose whole range is blocked by now has nothing left to decide: it is not
+// among the open ones, although the next Propose closes it.
+func (p *Proposals) Find(ctx context.Context, openOnly bool, cursor string, limit int) (found []*offences.Proposal, next string, err error) {
 	if limit == 0 {
 		limit = defaultFound
 	}
-	if !openOnly {
-		return p.Store.FindProposals(ctx, false, limit)
-	}
 	now := p.now()
-	for read := limit; ; read = min(4*read, maxRead) {
-		found, err := p.Store.FindProposals(ctx, true, read)
+	for next = cursor; ; {
+		var page []*offences.Proposal
+		page, next, err = p.Store.FindProposals(ctx, openOnly, next, limit-len(found))
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		isAll := len(found) < read || read >= maxRead
-		found = slices.DeleteFunc(found, func(o *offences.Proposal) bool { return p.coveringBlock(o.Pattern, now) != nil })
-		if isAll || len(found) >= limit {
-			return found[:min(len(found), limit)], nil
+		if openOnly {
+			page = slices.DeleteFunc(page, func(o *offences.Proposal) bool { return p.coveringBlock(o.Pattern, now) != nil })
+		}
+		if found = append(found, page...); next == "" || len(found) == limit {
+			return found, next, nil
 		}
 	}
 }
@@ -212,7 +212,7 @@ const maxOpenProposals = 20
 
 // CountOpen returns the number of open proposals, at most maxOpenProposals.
 func (p *Proposals) CountOpen(ctx context.Context) (int, error) {
-	open, err := p.Find(ctx, true, maxOpenProposals)
+	open, _, err := p.Find(ctx, true, "", maxOpenProposals)
 	return len(open), err
 }
 

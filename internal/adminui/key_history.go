@@ -187,7 +187,7 @@ func (h *keyHandler) addNotes(ctx context.Context, page *keyPage, key keys.Key) 
 	if page.HasNotes = h.keys.HasNotes(); !page.HasNotes {
 		return nil
 	}
-	page.Notes, err = h.keys.FindNotes(ctx, key, 20)
+	page.Notes, _, err = h.keys.FindNotes(ctx, key, "", 20)
 	return err
 }
 

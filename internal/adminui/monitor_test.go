@@ -22,12 +22,12 @@ import (
 func (n *node) watchPages(t testing.TB) map[string]string {
 	t.Helper()
 	ctx := context.Background()
-	open, err := n.store.Proposals.FindProposals(ctx, true, 10)
+	open, _, err := n.store.Proposals.FindProposals(ctx, true, "", 10)
 	must(t, err)
 	if len(open) == 0 {
 		t.Fatal("the attack led to no proposal")
 	}
-	documents, err := n.store.Reports.FindDocuments(ctx, "", 10)
+	documents, _, err := n.store.Reports.FindDocuments(ctx, "", "", 10)
 	must(t, err)
 	return map[string]string{
 		"overview": "/", "overview-5m": "/?last=5m", "overview-24h": "/?last=24h", "overview-7d": "/?last=7d",

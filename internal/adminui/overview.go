@@ -127,7 +127,7 @@ func (h *overviewHandler) addTraffic(ctx context.Context, page *overviewPage) er
 	page.Sum = offences.Sum(intervals)
 	page.Checks = page.Sum.Allowed + page.Sum.Refused()
 	page.Chart.Sentence = page.chartSentence()
-	events, err := h.detection.EscalationEvents(ctx, offences.EscalationFilter{From: s.From, To: s.To, Limit: 200})
+	events, _, err := h.detection.EscalationEvents(ctx, offences.EscalationFilter{From: s.From, To: s.To, Limit: 200})
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (h *overviewHandler) addPauses(ctx context.Context, page *overviewPage) (er
 }
 
 func (h *overviewHandler) addProposals(ctx context.Context, page *overviewPage) error {
-	open, err := h.detection.Proposals.Find(ctx, true, 20)
+	open, _, err := h.detection.Proposals.Find(ctx, true, "", 20)
 	for _, p := range open {
 		page.Proposals = append(page.Proposals, viewProposal(p))
 	}

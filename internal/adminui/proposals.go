@@ -181,14 +181,14 @@ func (h *proposalsHandler) showProposals(c *httpserver.Call) error {
 	if page.Toast, err = h.toasts.find(ctx, &page.MonitorPage); err != nil {
 		return err
 	}
-	open, err := h.detection.Proposals.Find(ctx, true, 100)
+	open, _, err := h.detection.Proposals.Find(ctx, true, "", 100)
 	if err != nil {
 		return err
 	}
 	for _, p := range open {
 		page.Open = append(page.Open, viewProposal(p))
 	}
-	all, err := h.detection.Proposals.Find(ctx, false, 100)
+	all, _, err := h.detection.Proposals.Find(ctx, false, "", 100)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 func TestAProposalIsAcceptedOrDismissed(t *testing.T) {
 	n := newNode(t)
 	n.attack(t)
-	open, err := n.store.Proposals.FindProposals(context.Background(), true, 10)
+	open, _, err := n.store.Proposals.FindProposals(context.Background(), true, "", 10)
 	must(t, err)
 	if len(open) != 1 {
 		t.Fatalf("%d proposals are open", len(open))
@@ -33,7 +33,7 @@ func TestAProposalIsAcceptedOrDismissed(t *testing.T) {
 func TestAProposalNeedsTheConfirmationOfABlockByHand(t *testing.T) {
 	n := newNode(t, func(d *adminui.Deps) { d.Entries.Traffic = trafficOf{"ip:203.0.113.2": 0.9, "ip:192.0.2.1": 0.1} })
 	n.attack(t)
-	open, err := n.store.Proposals.FindProposals(context.Background(), true, 10)
+	open, _, err := n.store.Proposals.FindProposals(context.Background(), true, "", 10)
 	must(t, err)
 	v, path := n.as(t, "olu"), "/proposals/"+open[0].ID
 	v.get(path).is(http.StatusOK).holds("Offences it would stop").holds("90%").holds("This is broad:").holds("type ip:203.0.113.0/24").holds(`data-confirms="add-button"`)

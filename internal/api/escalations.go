@@ -5,6 +5,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
@@ -28,7 +29,7 @@ func (h *escalationHandler) routes() []route {
 var (
 	opEscalationEvents = &openapi.Operation{
 		ID: "listEscalationEvents", Tag: "offenders", Summary: "List what escalation did: automatic blocks, and those that a shadow policy would have made.",
-		Query:   append([]openapi.Param{policyParam, {Name: "key", Doc: "Only about this key."}, limitParam}, timeRangeQuery...),
+		Query:   append([]openapi.Param{policyParam, {Name: "key", Doc: "Only about this key."}, cursorParam, limitParam}, timeRangeQuery...),
 		Answers: ok("The events, the newest first.", wire.Page[wire.EscalationEvent]{}),
 	}
 	opEscalationPauses = &openapi.Operation{
@@ -42,9 +43,9 @@ var (
 )
 
 func (h *escalationHandler) listEscalationEvents(c *httpserver.Call) error {
-	q := c.ParseQuery(append([]string{"policy", "key", "limit"}, timeRangeParams...)...)
+	q := c.ParseQuery(append([]string{"policy", "key", "cursor", "limit"}, timeRangeParams...)...)
 	from, to := h.timeRange(q)
-	f := offences.EscalationFilter{From: from, To: to, Policy: h.policyID(q), Limit: q.Limit()}
+	f := offences.EscalationFilter{From: from, To: to, Policy: h.policyID(q), Cursor: q.Raw("cursor"), Limit: q.Limit()}
 	if q.Err() != nil {
 		return q.Err()
 	}
@@ -55,11 +56,11 @@ func (h *escalationHandler) listEscalationEvents(c *httpserver.Call) error {
 		}
 		f.Key = key.String()
 	}
-	events, err := h.detection.EscalationEvents(c.Context(), f)
+	events, next, err := h.detection.EscalationEvents(c.Context(), f)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, singlePage(events, fromEscalationEvent))
+	return c.SendJSON(http.StatusOK, routes.CursorPage(events, next, fromEscalationEvent))
 }
 
 func (h *escalationHandler) listEscalationPauses(c *httpserver.Call) error {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/notes"
@@ -27,7 +28,7 @@ func (h *noteHandler) routes() []route {
 var (
 	opListNotes = &openapi.Operation{
 		ID: "listNotes", Tag: "keys", Summary: "List the notes about a key.",
-		Query:   []openapi.Param{{Name: "key", Doc: "The key, for example ip:203.0.113.7.", Required: true}, limitParam},
+		Query:   []openapi.Param{{Name: "key", Doc: "The key, for example ip:203.0.113.7.", Required: true}, cursorParam, limitParam},
 		Answers: ok("The notes, the newest first.", wire.Page[wire.Note]{}),
 	}
 	opAddNote = &openapi.Operation{
@@ -41,8 +42,8 @@ var (
 )
 
 func (h *noteHandler) listNotes(c *httpserver.Call) error {
-	q := c.ParseQuery("key", "limit")
-	limit := q.Limit()
+	q := c.ParseQuery("key", "cursor", "limit")
+	cursor, limit := q.Raw("cursor"), q.Limit()
 	if q.Err() == nil && !q.Given("key") {
 		q.Fail("key", "is missing; send for example ?key=ip:203.0.113.7")
 	}
@@ -53,11 +54,11 @@ func (h *noteHandler) listNotes(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	all, err := h.keys.FindNotes(c.Context(), key, limit)
+	page, next, err := h.keys.FindNotes(c.Context(), key, cursor, limit)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, singlePage(all, fromNote))
+	return c.SendJSON(http.StatusOK, routes.CursorPage(page, next, fromNote))
 }
 
 func (h *noteHandler) addNote(c *httpserver.Call) error {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
@@ -29,7 +30,7 @@ func (h *proposalHandler) routes() []route {
 var (
 	opListProposals = &openapi.Operation{
 		ID: "listProposals", Tag: "offenders", Summary: "List the proposals to block a range in which many keys offended.",
-		Query:   []openapi.Param{{Name: "state", Doc: "The state of the proposals; open where it is left out.", Enum: []string{"open", "all"}}, limitParam},
+		Query:   []openapi.Param{{Name: "state", Doc: "The state of the proposals; open where it is left out.", Enum: []string{"open", "all"}}, cursorParam, limitParam},
 		Answers: ok("The proposals, the newest first.", wire.Page[wire.Proposal]{}),
 	}
 	opGetProposal = &openapi.Operation{
@@ -47,20 +48,17 @@ var (
 )
 
 func (h *proposalHandler) listProposals(c *httpserver.Call) error {
-	q := c.ParseQuery("state", "limit")
+	q := c.ParseQuery("state", "cursor", "limit")
 	openOnly := q.OneOf("state", "open", "all") != "all"
-	limit := q.Limit()
+	cursor, limit := q.Raw("cursor"), q.Limit()
 	if q.Err() != nil {
 		return q.Err()
 	}
-	if limit == 0 {
-		limit = 100
-	}
-	all, err := h.detection.Proposals.Find(c.Context(), openOnly, limit)
+	page, next, err := h.detection.Proposals.Find(c.Context(), openOnly, cursor, limit)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, singlePage(all, fromProposal))
+	return c.SendJSON(http.StatusOK, routes.CursorPage(page, next, fromProposal))
 }
 
 func (h *proposalHandler) getProposal(c *httpserver.Call) error {

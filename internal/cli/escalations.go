@@ -24,6 +24,7 @@ keys at once is paused until an operator resumes it.`,
 func newEscalationEvents(con *console.Console) *cobra.Command {
 	var span spanFlags
 	var policy, key string
+	var limit int
 	c := &cobra.Command{
 		Use:     "events",
 		Short:   "List the events of escalation, newest first",
@@ -33,16 +34,17 @@ func newEscalationEvents(con *console.Console) *cobra.Command {
 			filter := span.query()
 			setIf(filter, "policy", policy)
 			setIf(filter, "key", key)
-			events, err := server.Escalations.Events(c.Context(), filter)
+			events, err := server.Escalations.Events(c.Context(), filter, limit)
 			if err != nil {
 				return err
 			}
-			return printItems(con, events, escalationEventColumns)
+			return printListing(con, events, escalationEventColumns)
 		}),
 	}
 	span.add(c)
 	c.Flags().StringVar(&policy, "policy", "", "only of this policy")
 	c.Flags().StringVar(&key, "key", "", "only about this key")
+	limitFlag(c, &limit)
 	return c
 }
 

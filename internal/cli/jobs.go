@@ -53,10 +53,10 @@ func newJobRuns(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printItems(con, runs, runColumns)
+			return printListing(con, runs, runColumns)
 		}),
 	}
-	c.Flags().IntVar(&limit, "limit", 20, "how many to show at most, 1 to 1000")
+	c.Flags().IntVar(&limit, "limit", 20, "the most runs to show, 0 for all")
 	return c
 }
 

@@ -320,19 +320,22 @@ func newKeyNote(con *console.Console) *cobra.Command {
 }
 
 func newKeyNoteList(con *console.Console) *cobra.Command {
-	return &cobra.Command{
+	var limit int
+	c := &cobra.Command{
 		Use:     "list KEY",
 		Short:   "List the notes about a key, the newest first",
 		Example: "admin key note list ip:203.0.113.7\nadmin key note list token:abc -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			found, err := server.Keys.Notes(c.Context(), args[0])
+			found, err := server.Keys.Notes(c.Context(), args[0], limit)
 			if err != nil {
 				return err
 			}
-			return printItems(con, found, noteColumns)
+			return printListing(con, found, noteColumns)
 		}),
 	}
+	limitFlag(c, &limit)
+	return c
 }
 
 func newKeyNoteAdd(con *console.Console) *cobra.Command {

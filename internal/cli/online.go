@@ -152,7 +152,8 @@ var (
 	viewNames = collect(func(ctx context.Context, server *client.Client) ([]wire.View, error) { return server.Views.List(ctx) },
 		func(v wire.View) string { return v.Name })
 	reportIDs = collect(func(ctx context.Context, server *client.Client) ([]wire.Report, error) {
-		return server.Reports.List(ctx, "")
+		found, err := server.Reports.List(ctx, "", maxCompletions)
+		return found.Items, err
 	},
 		func(r wire.Report) string { return r.ID })
 	blockPatterns     = patternsOf(func(server *client.Client) client.Entries { return server.Blocks.Entries })

@@ -21,20 +21,22 @@ func newProposal(con *console.Console) *cobra.Command {
 
 func newProposalList(con *console.Console) *cobra.Command {
 	var all bool
+	var limit int
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List ranges in which many addresses offended",
 		Example: "admin proposal list\nadmin proposal list --all -o json",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			found, err := server.Proposals.List(c.Context(), all)
+			found, err := server.Proposals.List(c.Context(), all, limit)
 			if err != nil {
 				return err
 			}
-			return printItems(con, found, proposalColumns)
+			return printListing(con, found, proposalColumns)
 		}),
 	}
 	c.Flags().BoolVar(&all, "all", false, "include closed proposals")
+	limitFlag(c, &limit)
 	return c
 }
 

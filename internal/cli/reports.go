@@ -71,20 +71,22 @@ func namedValues(pairs []string) (map[string]string, error) {
 
 func newReportList(con *console.Console) *cobra.Command {
 	var kind string
+	var limit int
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List the stored reports, newest first",
 		Example: "admin report list --kind weekly",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			found, err := server.Reports.List(c.Context(), kind)
+			found, err := server.Reports.List(c.Context(), kind, limit)
 			if err != nil {
 				return err
 			}
-			return printItems(con, found, reportColumns)
+			return printListing(con, found, reportColumns)
 		}),
 	}
 	c.Flags().StringVar(&kind, "kind", "", "daily or weekly")
+	limitFlag(c, &limit)
 	return c
 }
 

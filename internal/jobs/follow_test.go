@@ -153,7 +153,7 @@ func TestARunThatTheEndOfItsNodeBreaksOffIsNoFailureAndMadeUpFor(t *testing.T) {
 		}
 		stop() // the second node gets a signal
 		<-ended
-		all, err := r.Runs(t.Context(), "daily", 10)
+		all, _, err := r.Runs(t.Context(), "daily", "", 10)
 		if err != nil || len(all) != 2 || !all[0].Finished.IsZero() || all[0].Err != "" {
 			t.Fatalf("recorded %+v, %v", all[0], err)
 		}
@@ -332,7 +332,7 @@ func TestEachNodeChecksItsOwnCounters(t *testing.T) {
 			}
 		}
 		r := newRunner(t, store.Jobs, "a", c, jobs.CheckCounters(func() recorder.Stats { return recorder.Stats{} }, c.now))
-		if all, err := r.Runs(t.Context(), "check-counters", 10); err != nil || len(all) != 3 {
+		if all, _, err := r.Runs(t.Context(), "check-counters", "", 10); err != nil || len(all) != 3 {
 			t.Errorf("%d runs are recorded, %v", len(all), err)
 		}
 		list, err := r.List(t.Context())

@@ -67,8 +67,10 @@ type Store interface {
 	// that failed, nil if none. Runs that are due after notAfter are left out: they are of a
 	// node whose clock was ahead.
 	LastRun(ctx context.Context, job string, notAfter time.Time) (*Run, error)
-	// Runs returns the newest runs of a job, of all jobs where it is "".
-	Runs(ctx context.Context, job string, limit int) ([]*Run, error)
+	// Runs returns a page of the runs of a job, of all jobs where it is "", the newest first,
+	// at most limit: those behind cursor, "" for the first. next is the cursor of the page
+	// after, "" on the last.
+	Runs(ctx context.Context, job, cursor string, limit int) (page []*Run, next string, err error)
 }
 
 // ParseSchedule reads five cron fields or a descriptor, in UTC. The error says

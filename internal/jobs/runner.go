@@ -221,7 +221,7 @@ func (r *Runner) missed(ctx context.Context, j scheduled) time.Time {
 
 // mayTryAgain reports whether fewer than maxTries runs of the due time of one are unfinished.
 func (r *Runner) mayTryAgain(ctx context.Context, last *Run) bool {
-	newest, err := r.o.Store.Runs(ctx, last.Job, maxTries)
+	newest, _, err := r.o.Store.Runs(ctx, last.Job, "", maxTries)
 	return err == nil && (len(newest) < maxTries || slices.ContainsFunc(newest, func(run *Run) bool {
 		return !run.Finished.IsZero() || !run.Due.Equal(last.Due)
 	}))
@@ -368,6 +368,6 @@ func (r *Runner) List(ctx context.Context) ([]Status, error) {
 }
 
 // Runs returns the newest runs of a job, of all jobs where name is "".
-func (r *Runner) Runs(ctx context.Context, name string, limit int) ([]*Run, error) {
-	return r.o.Store.Runs(ctx, name, limit)
+func (r *Runner) Runs(ctx context.Context, name, cursor string, limit int) (page []*Run, next string, err error) {
+	return r.o.Store.Runs(ctx, name, cursor, limit)
 }

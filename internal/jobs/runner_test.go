@@ -89,7 +89,7 @@ func TestARunIsRecordedWithWhatItDidOrWhyItFailed(t *testing.T) {
 		if run, err = r.RunNow(t.Context(), "tidy", unrecorded); err != nil || run.Err != "disk full" {
 			t.Fatalf("got %+v, %v", run, err)
 		}
-		all, err := r.Runs(t.Context(), "tidy", 10)
+		all, _, err := r.Runs(t.Context(), "tidy", "", 10)
 		if err != nil || len(all) != 2 {
 			t.Fatalf("got %d runs, %v", len(all), err)
 		}

@@ -26,7 +26,9 @@ type Note struct {
 type Store interface {
 	// AddNote writes a note, whose author is by, and returns it.
 	AddNote(ctx context.Context, by audit.Actor, key, text string) (*Note, error)
-	// FindNotes returns the notes on a key, the newest first, at most limit.
-	FindNotes(ctx context.Context, key string, limit int) ([]*Note, error)
+	// FindNotes returns a page of the notes on a key, the newest first, at most limit, 100
+	// for 0: those behind cursor, "" for the first. next is the cursor of the page after,
+	// "" on the last.
+	FindNotes(ctx context.Context, key, cursor string, limit int) (page []*Note, next string, err error)
 	DeleteNote(ctx context.Context, by audit.Actor, id string) (*Note, error)
 }

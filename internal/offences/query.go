@@ -176,5 +176,6 @@ type EscalationFilter struct {
 	From, To time.Time
 	Policy   int64
 	Key      string
-	Limit    int // 0 means 100
+	Limit    int    // 0 means 100
+	Cursor   string // of the page, "" for the first
 }

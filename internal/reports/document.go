@@ -103,8 +103,10 @@ type Ranked = offences.Ranked
 type Store interface {
 	// PutDocument keeps a document in place of the one of its kind and period.
 	PutDocument(ctx context.Context, d *Document) error
-	// FindDocuments returns the newest period first; kind "" is all.
-	FindDocuments(ctx context.Context, kind Kind, limit int) ([]*Document, error)
+	// FindDocuments returns a page, the newest period first, at most limit, 100 for 0: those
+	// behind cursor, "" for the first; kind "" is all. next is the cursor of the page after,
+	// "" on the last.
+	FindDocuments(ctx context.Context, kind Kind, cursor string, limit int) (page []*Document, next string, err error)
 	FindDocumentByID(ctx context.Context, id string) (*Document, error)
 	CountBlockChanges(ctx context.Context, from, to time.Time) (Blocks, error)
 }
@@ -129,7 +131,7 @@ type Detection interface {
 // Proposals finds the proposals that wait for a decision.
 type Proposals interface {
 	// Find returns the newest first: the open ones, or all. A limit of 0 means 100.
-	Find(ctx context.Context, openOnly bool, limit int) ([]*offences.Proposal, error)
+	Find(ctx context.Context, openOnly bool, cursor string, limit int) (page []*offences.Proposal, next string, err error)
 }
 
 // View is the node's copy of the policies.

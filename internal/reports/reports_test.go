@@ -123,7 +123,7 @@ func TestTheReportOfTodayHoldsTheHoursSoFarAndIsNotKept(t *testing.T) {
 		if d, err = builder.BuildToday(t.Context()); err != nil || d.Totals.Limited != 0 || len(d.Traffic) != 1 {
 			t.Errorf("at midnight it is %+v, %v", d, err)
 		}
-		if kept, err := s.Reports.FindDocuments(t.Context(), "", 0); err != nil || len(kept) != 0 {
+		if kept, _, err := s.Reports.FindDocuments(t.Context(), "", "", 0); err != nil || len(kept) != 0 {
 			t.Errorf("kept %+v, %v", kept, err)
 		}
 	})
@@ -156,7 +156,7 @@ func TestADailyReportHoldsTheDayAndTheOneBefore(t *testing.T) {
 		if len(d.Attention) != 1 || !strings.Contains(d.Attention[0], "4.2 times") {
 			t.Errorf("attention is %q", d.Attention)
 		}
-		kept, err := s.Reports.FindDocuments(t.Context(), reports.Daily, 0)
+		kept, _, err := s.Reports.FindDocuments(t.Context(), reports.Daily, "", 0)
 		if err != nil || len(kept) != 1 || kept[0].ID != d.ID {
 			t.Fatalf("kept %+v, %v", kept, err)
 		}

@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -16,6 +17,9 @@ import (
 type Jobs struct {
 	Runner   *jobs.Runner // nil on a node that runs no jobs
 	Recorder audit.Recorder
+	// MaxWait is the longest that Run waits for a job, so that nobody who has left keeps a
+	// request waiting; 0 is 20 s.
+	MaxWait time.Duration
 }
 
 // Job is a job with its newest run, and JobRun is one run.
@@ -30,8 +34,11 @@ func WasRequested(r *JobRun) bool { return r.TriggeredBy == jobs.ByOperator }
 // Available reports whether this node runs jobs.
 func (j *Jobs) Available() bool { return j.Runner != nil }
 
-// maxJobRun is the maximum duration of a run that an operator requested.
-const maxJobRun = 15 * time.Minute
+const (
+	// maxJobRun is the maximum duration of a run that an operator requested.
+	maxJobRun  = 15 * time.Minute
+	maxJobWait = 20 * time.Second
+)
 
 var errNoJobs = fault.New(fault.NotFound, "This node runs no jobs.")
 
@@ -43,19 +50,20 @@ func (j *Jobs) List(ctx context.Context) ([]Job, error) {
 	return j.Runner.List(ctx)
 }
 
-// Runs returns the newest runs of a job, or of all jobs if the name is empty.
-func (j *Jobs) Runs(ctx context.Context, job string, limit int) ([]*JobRun, error) {
+// Runs returns a page of the runs of a job, or of all jobs if the name is empty; see
+// jobs.Store.
+func (j *Jobs) Runs(ctx context.Context, job, cursor string, limit int) (page []*JobRun, next string, err error) {
 	if j.Runner == nil {
-		return nil, errNoJobs
+		return nil, "", errNoJobs
 	}
-	return j.Runner.Runs(ctx, job, limit)
+	return j.Runner.Runs(ctx, job, cursor, limit)
 }
 
-// JobResult is the end of a requested run. Err is set if the job did not run, and Run.Err
+// jobResult is the end of a requested run. err is set if the job did not run, and run.Err
 // if it failed.
-type JobResult struct {
-	Run *JobRun
-	Err error
+type jobResult struct {
+	run *JobRun
+	err error
 }
 
 // AccessToRunJob returns the access that running a job of a name needs.
@@ -66,32 +74,45 @@ func AccessToRunJob(name string) identity.Access {
 	return identity.Operate
 }
 
-// Start starts a run of a job and sends its result when it has ended. The run is recorded
-// before it begins, and does not depend on a request.
-func (j *Jobs) Start(by admin.Caller, name string) (<-chan JobResult, error) {
+// Run runs a job and returns its run when it has ended; an error means that it did not run.
+// The run is recorded before it begins, and does not depend on a request: after MaxWait Run
+// returns nil, and the job goes on.
+func (j *Jobs) Run(by admin.Caller, name string) (*JobRun, error) {
 	if j.Runner == nil {
 		return nil, errNoJobs
 	}
 	if !by.May(AccessToRunJob(name)) {
 		return nil, fault.New(fault.Forbidden, "Only admins run the job %s, which deletes the oldest backups.", name)
 	}
+	waited := time.NewTimer(cmp.Or(j.MaxWait, maxJobWait))
+	defer waited.Stop()
+	select {
+	case result := <-j.start(by, name):
+		return result.run, result.err
+	case <-waited.C:
+		return nil, nil
+	}
+}
+
+// start starts a run and sends its result when it has ended.
+func (j *Jobs) start(by admin.Caller, name string) <-chan jobResult {
 	record := func(ctx context.Context) error {
 		return j.Recorder.AddRecord(ctx, audit.Record{
 			Actor: by.Actor, Action: "job.run", Object: "job", ObjectID: name, Summary: "Ran the job " + name + ".",
 		})
 	}
-	ended := make(chan JobResult, 1)
+	ended := make(chan jobResult, 1)
 	go func() {
 		err := supervise.Call("requested job", func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), maxJobRun)
 			defer cancel()
 			run, err := j.Runner.RunNow(ctx, name, record)
-			ended <- JobResult{run, err}
+			ended <- jobResult{run, err}
 			return nil
 		})
 		if err != nil { // a panic
-			ended <- JobResult{Err: fault.New(fault.Unavailable, "The job could not be run.")}
+			ended <- jobResult{err: fault.New(fault.Unavailable, "The job could not be run.")}
 		}
 	}()
-	return ended, nil
+	return ended
 }

@@ -49,18 +49,18 @@ func (r *Reports) Write(w io.Writer, d *Report, format string) error {
 
 var errNoReports = fault.New(fault.NotFound, "This node keeps no reports.")
 
-// List returns the stored reports of a kind, or of all kinds if it is empty, the newest
-// period first, at most limit.
-func (r *Reports) List(ctx context.Context, kind string, limit int) ([]*Report, error) {
+// List returns a page of the stored reports of a kind, or of all kinds if it is empty; see
+// reports.Store.
+func (r *Reports) List(ctx context.Context, kind, cursor string, limit int) (page []*Report, next string, err error) {
 	if r.Builder == nil {
-		return nil, errNoReports
+		return nil, "", errNoReports
 	}
 	if kind != "" {
 		if _, err := reportKind(kind); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
-	return r.Builder.Store.FindDocuments(ctx, reports.Kind(kind), limit)
+	return r.Builder.Store.FindDocuments(ctx, reports.Kind(kind), cursor, limit)
 }
 
 // TodaysReport is the id of the report of today so far, which is computed when it is read.

@@ -2,7 +2,6 @@ package administration
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/site"
@@ -50,7 +49,7 @@ func (h *jobsHandler) showJobs(c *httpserver.Call) error {
 	if page.Jobs, err = h.jobs.List(ctx); err != nil {
 		return err
 	}
-	if page.Runs, err = h.jobs.Runs(ctx, page.Of, jobRuns); err != nil {
+	if page.Runs, _, err = h.jobs.Runs(ctx, page.Of, "", jobRuns); err != nil {
 		return err
 	}
 	if q.Get("done") != "" && len(page.Runs) > 0 && operations.WasRequested(page.Runs[0]) {
@@ -63,25 +62,14 @@ func (h *jobsHandler) showJobs(c *httpserver.Call) error {
 	return h.Render(c, http.StatusOK, "jobs", page)
 }
 
-// maxJobWait is how long a page waits for a job, which then continues.
-const maxJobWait = 20 * time.Second
-
-// runJob runs a job now. The list shows a job that is still running after maxJobWait.
+// runJob runs a job now. The list shows one that has not ended yet.
 func (h *jobsHandler) runJob(c *httpserver.Call) error {
 	name, err := site.PathParam(c, "name")
 	if err != nil {
 		return err
 	}
-	ended, err := h.jobs.Start(site.CallerOf(c), name)
-	if err != nil {
+	if _, err := h.jobs.Run(site.CallerOf(c), name); err != nil {
 		return err
-	}
-	select {
-	case result := <-ended:
-		if result.Err != nil {
-			return result.Err
-		}
-	case <-time.After(maxJobWait):
 	}
 	return h.Redirect(c, "/jobs?done=run&job="+name)
 }

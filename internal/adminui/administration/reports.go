@@ -54,7 +54,7 @@ func (h *reportsHandler) showReports(c *httpserver.Call) error {
 	}
 	page := &reportsPage{MonitorPage: w}
 	ctx := c.Context()
-	if page.Documents, err = h.reports.List(ctx, w.Query.Get("kind"), 100); err != nil {
+	if page.Documents, _, err = h.reports.List(ctx, w.Query.Get("kind"), "", 100); err != nil {
 		return err
 	}
 	return h.Render(c, http.StatusOK, "reports", page)

@@ -6,6 +6,7 @@ import (
 	use "github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/api/routes"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
@@ -27,10 +28,13 @@ func (h *jobHandler) routes() []openapi.Route {
 var (
 	opListJobs = &openapi.Operation{ID: "listJobs", Tag: "jobs", Summary: "List the jobs with their newest runs.", Answers: routes.OK("The jobs.", wire.Page[wire.Job]{})}
 	opListRuns = &openapi.Operation{
-		ID: "listRuns", Tag: "jobs", Summary: "List the newest runs.",
-		Query: []openapi.Param{{Name: "job", Doc: "Only runs of this job."}, routes.Limit}, Answers: routes.OK("The runs.", wire.Page[wire.JobRun]{}),
+		ID: "listRuns", Tag: "jobs", Summary: "List the runs, the newest first.",
+		Query: []openapi.Param{{Name: "job", Doc: "Only runs of this job."}, routes.Cursor, routes.Limit}, Answers: routes.OK("The runs.", wire.Page[wire.JobRun]{}),
 	}
-	opRunJob = &openapi.Operation{ID: "runJob", Tag: "jobs", Summary: "Run a job now; the answer comes when it has ended. The job back-up needs the access admin.", Answers: routes.OK("The run.", wire.JobRun{})}
+	opRunJob = &openapi.Operation{ID: "runJob", Tag: "jobs", Summary: "Run a job now; the answer comes when it has ended, or after 20 s. The job back-up needs the access admin.", Answers: []openapi.Answer{
+		{Status: http.StatusOK, Doc: "The run, which has ended.", Body: wire.JobRun{}},
+		{Status: http.StatusAccepted, Doc: "The run, which goes on; the list of the runs shows its end.", Body: wire.JobRun{}},
+	}}
 )
 
 func (h *jobHandler) listJobs(c *httpserver.Call) error {
@@ -45,38 +49,40 @@ func (h *jobHandler) listJobs(c *httpserver.Call) error {
 }
 
 func (h *jobHandler) listRuns(c *httpserver.Call) error {
-	q := c.ParseQuery("job", "limit")
-	job, limit := q.Line("job"), q.Limit()
+	q := c.ParseQuery("job", "cursor", "limit")
+	job, cursor, limit := q.Line("job"), q.Raw("cursor"), q.Limit()
 	if q.Err() != nil {
 		return q.Err()
 	}
-	if limit == 0 {
-		limit = 100
-	}
-	all, err := h.jobs.Runs(c.Context(), job, limit)
+	page, next, err := h.jobs.Runs(c.Context(), job, cursor, limit)
 	if err != nil {
 		return err
 	}
-	page := routes.SinglePage(all, fromRun)
-	page.Total = nil // there may be older ones
-	return c.SendJSON(http.StatusOK, page)
+	return c.SendJSON(http.StatusOK, routes.CursorPage(page, next, fromRun))
 }
 
-// runJob runs a job now and answers when it has ended. A failed run is not an error.
+// runJob runs a job now and answers when it has ended, or with the run that goes on. A failed
+// run is not an error.
 func (h *jobHandler) runJob(c *httpserver.Call) error {
 	name, err := c.PathParam("name")
 	if err != nil {
 		return err
 	}
-	ended, err := h.jobs.Start(routes.CallerOf(c), name)
+	run, err := h.jobs.Run(routes.CallerOf(c), name)
+	switch {
+	case err != nil:
+		return err
+	case run != nil:
+		return c.SendJSON(http.StatusOK, fromRun(run))
+	}
+	newest, _, err := h.jobs.Runs(c.Context(), name, "", 1)
 	if err != nil {
 		return err
 	}
-	result := <-ended
-	if result.Err != nil {
-		return result.Err
+	if len(newest) == 0 || !newest[0].Finished.IsZero() { // the database has not answered yet
+		return fault.New(fault.Unavailable, "The job has not begun yet; the list of its runs shows when it has.")
 	}
-	return c.SendJSON(http.StatusOK, fromRun(result.Run))
+	return c.SendJSON(http.StatusAccepted, fromRun(newest[0]))
 }
 
 // fromJob returns a job as the API shows it.

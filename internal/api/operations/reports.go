@@ -28,7 +28,7 @@ func (h *reportHandler) routes() []openapi.Route {
 var (
 	opListReports = &openapi.Operation{
 		ID: "listReports", Tag: "reports", Summary: "List the daily and weekly reports.",
-		Query:   []openapi.Param{{Name: "kind", Doc: "Only reports of this kind.", Enum: []string{"daily", "weekly"}}, routes.Limit},
+		Query:   []openapi.Param{{Name: "kind", Doc: "Only reports of this kind.", Enum: []string{"daily", "weekly"}}, routes.Cursor, routes.Limit},
 		Answers: routes.OK("The reports, the newest period first.", wire.Page[wire.Report]{}),
 	}
 	opWriteReport = &openapi.Operation{
@@ -43,19 +43,16 @@ var (
 )
 
 func (h *reportHandler) listReports(c *httpserver.Call) error {
-	q := c.ParseQuery("kind", "limit")
-	kind, limit := q.OneOf("kind", "daily", "weekly"), q.Limit()
+	q := c.ParseQuery("kind", "cursor", "limit")
+	kind, cursor, limit := q.OneOf("kind", "daily", "weekly"), q.Raw("cursor"), q.Limit()
 	if q.Err() != nil {
 		return q.Err()
 	}
-	if limit == 0 {
-		limit = 100
-	}
-	all, err := h.reports.List(c.Context(), kind, limit)
+	page, next, err := h.reports.List(c.Context(), kind, cursor, limit)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, routes.SinglePage(all, fromReport))
+	return c.SendJSON(http.StatusOK, routes.CursorPage(page, next, fromReport))
 }
 
 // writeReport makes the report of the last whole day or week now.

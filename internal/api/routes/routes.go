@@ -67,7 +67,15 @@ func BodyReader(c *httpserver.Call) io.Reader {
 	return httpserver.BodyReader(c.Ctx.Context(), httpserver.ReadTimeout)
 }
 
-// SinglePage returns a page that holds all items.
+// CursorPage returns a page behind which the list goes on at a cursor, "" for the last page.
+func CursorPage[T, W any](items []T, next string, convert func(T) W) wire.Page[W] {
+	page := SinglePage(items, convert)
+	page.NextCursor, page.Total = wire.NullString(next), nil // counting all would cost too much
+	return page
+}
+
+// SinglePage returns a page that holds all items. A list that stops at a limit needs
+// CursorPage.
 func SinglePage[T, W any](all []T, convert func(T) W) wire.Page[W] {
 	total := len(all)
 	page := wire.Page[W]{Items: make([]W, 0, total), Total: &total}

@@ -10,10 +10,10 @@ import (
 // Escalations reads the events of escalation and resumes paused escalation.
 type Escalations struct{ conn *conn }
 
-// Events returns the events that filter selects, newest first. filter holds the API's
-// query parameters.
-func (e Escalations) Events(ctx context.Context, filter url.Values) ([]wire.EscalationEvent, error) {
-	return items[wire.EscalationEvent](ctx, e.conn, get(wire.PathEscalations+"/events").with(filter))
+// Events returns the events that filter selects, newest first, at most limit, all for 0.
+// filter holds the API's query parameters.
+func (e Escalations) Events(ctx context.Context, filter url.Values, limit int) (Listing[wire.EscalationEvent], error) {
+	return list[wire.EscalationEvent](ctx, e.conn, wire.PathEscalations+"/events", filter, limit)
 }
 
 // Paused returns the policies whose escalation is paused.

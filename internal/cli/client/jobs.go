@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/url"
-	"strconv"
+	"slices"
+	"time"
 
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -16,18 +18,37 @@ func (j Jobs) List(ctx context.Context) ([]wire.Job, error) {
 	return items[wire.Job](ctx, j.conn, get(wire.PathJobs))
 }
 
-// Runs returns the newest runs of a job, or of all jobs if the name is empty.
-func (j Jobs) Runs(ctx context.Context, job string, limit int) ([]wire.JobRun, error) {
-	query := url.Values{"limit": {strconv.Itoa(limit)}}
-	if job != "" {
-		query.Set("job", job)
-	}
-	return items[wire.JobRun](ctx, j.conn, get(wire.PathJobs+"/runs").with(query))
+// Runs returns the runs of a job, or of all jobs if the name is empty, newest first, at most
+// limit, all for 0.
+func (j Jobs) Runs(ctx context.Context, job string, limit int) (Listing[wire.JobRun], error) {
+	return list[wire.JobRun](ctx, j.conn, wire.PathJobs+"/runs", param("job", job), limit)
 }
+
+const (
+	// pollRuns is how often Run asks whether a job has ended.
+	pollRuns = time.Second
+	// maxRunsBehind is how many later runs of a job Run looks behind for its own.
+	maxRunsBehind = 100
+)
 
 // Run runs a job now and returns when it has ended.
 func (j Jobs) Run(ctx context.Context, job string) (*wire.JobRun, error) {
-	r := post(wire.PathJobs+"/"+url.PathEscape(job)+"/run", nil)
-	r.slow = true
-	return call[wire.JobRun](ctx, j.conn, r)
+	run, err := call[wire.JobRun](ctx, j.conn, post(wire.PathJobs+"/"+url.PathEscape(job)+"/run", nil))
+	for err == nil && run.FinishedAt.IsZero() { // the server answers before a long job has ended
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(pollRuns):
+		}
+		var newest Listing[wire.JobRun]
+		if newest, err = j.Runs(ctx, job, maxRunsBehind); err != nil {
+			break
+		}
+		at := slices.IndexFunc(newest.Items, func(r wire.JobRun) bool { return r.ID == run.ID })
+		if at < 0 {
+			return nil, fmt.Errorf("the server no longer lists the run of the job %s; it may still be running", job)
+		}
+		run = &newest.Items[at]
+	}
+	return run, err
 }

@@ -3,14 +3,13 @@ package client
 import (
 	"context"
 	"net/url"
-	"strconv"
 
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// Notes returns the newest notes about a key.
-func (k Keys) Notes(ctx context.Context, key string) ([]wire.Note, error) {
-	return items[wire.Note](ctx, k.conn, get(wire.PathNotes).with(url.Values{"key": {key}, "limit": {strconv.Itoa(pageSize)}}))
+// Notes returns the notes about a key, the newest first, at most limit, all for 0.
+func (k Keys) Notes(ctx context.Context, key string, limit int) (Listing[wire.Note], error) {
+	return list[wire.Note](ctx, k.conn, wire.PathNotes, url.Values{"key": {key}}, limit)
 }
 
 // AddNote writes a note about a key.

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"net/url"
-	"strconv"
 
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -11,13 +10,13 @@ import (
 // Proposals decides on proposed range blocks.
 type Proposals struct{ conn *conn }
 
-// List returns the open proposals, or all.
-func (p Proposals) List(ctx context.Context, all bool) ([]wire.Proposal, error) {
-	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
+// List returns the open proposals, or all, newest first, at most limit, all for 0.
+func (p Proposals) List(ctx context.Context, all bool, limit int) (Listing[wire.Proposal], error) {
+	state := "open"
 	if all {
-		query.Set("state", "all")
+		state = "all"
 	}
-	return items[wire.Proposal](ctx, p.conn, get(wire.PathProposals).with(query))
+	return list[wire.Proposal](ctx, p.conn, wire.PathProposals, param("state", state), limit)
 }
 
 // Get returns one proposal with its evidence.

@@ -11,9 +11,10 @@ import (
 // Reports reads and creates the daily and weekly reports.
 type Reports struct{ conn *conn }
 
-// List returns the stored reports of a kind, or all if the kind is empty, newest first.
-func (r Reports) List(ctx context.Context, kind string) ([]wire.Report, error) {
-	return items[wire.Report](ctx, r.conn, get(wire.PathReports).with(param("kind", kind)))
+// List returns the stored reports of a kind, or of all kinds if it is empty, newest first, at
+// most limit, all for 0.
+func (r Reports) List(ctx context.Context, kind string, limit int) (Listing[wire.Report], error) {
+	return list[wire.Report](ctx, r.conn, wire.PathReports, param("kind", kind), limit)
 }
 
 // Create creates the report of the last whole day or week now.

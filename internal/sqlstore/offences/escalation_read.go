@@ -54,12 +54,15 @@ func (s *Store) EscalationCounts(ctx context.Context, page []string, from int64)
 }
 
 // EscalationEvents implements admin.DetectionStore.
-func (s *Store) EscalationEvents(ctx context.Context, f offences.EscalationFilter) (all []offences.EscalationEvent, err error) {
+func (s *Store) EscalationEvents(ctx context.Context, f offences.EscalationFilter) (page []offences.EscalationEvent, next string, err error) {
 	limit, err := db.PageLimit(f.Limit)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	q := &db.Selection{}
+	if err := q.AfterID(f.Cursor); err != nil {
+		return nil, "", err
+	}
 	if !f.From.IsZero() {
 		q.And("at >= ?", db.ToMS(f.From))
 	}
@@ -73,15 +76,16 @@ func (s *Store) EscalationEvents(ctx context.Context, f offences.EscalationFilte
 		q.And("key = ?", f.Key)
 	}
 	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err = db.Each(t, func(r db.Row) (e offences.EscalationEvent, err error) {
+		all, err := db.Each(t, func(r db.Row) (e offences.EscalationEvent, err error) {
 			var at, length int64
 			err = r.Scan(&e.ID, &at, &e.Policy, &e.Name, &e.Key, &e.Kind, &e.Level, &e.Offences, &length, &e.BlockID, &e.Detail)
 			e.At, e.Length = db.FromMS(at), time.Duration(length)*time.Millisecond
 			return e, err
-		}, findEvents+q.String()+orderedByNewID+strconv.Itoa(limit), q.Args...)
+		}, findEvents+q.String()+orderedByNewID+strconv.Itoa(limit+1), q.Args...)
+		page, next = db.CutPage(all, limit, func(e offences.EscalationEvent) string { return db.Cursor(e.ID) })
 		return err
 	})
-	return all, err
+	return page, next, err
 }
 
 // EscalationPauses implements admin.DetectionStore.

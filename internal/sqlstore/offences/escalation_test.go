@@ -229,7 +229,7 @@ func TestAShadowPolicySaysWhomItWouldHaveBlocked(t *testing.T) {
 		if got := automatic(t, f.Store); len(got) != 0 {
 			t.Errorf("a shadow policy blocked: %v", got)
 		}
-		events, err := f.Offences.EscalationEvents(t.Context(), offences.EscalationFilter{Key: "k:x"})
+		events, _, err := f.Offences.EscalationEvents(t.Context(), offences.EscalationFilter{Key: "k:x"})
 		if err != nil || len(events) != 1 || events[0].Kind != offences.EscalationWouldBlock || events[0].Length != 10*time.Minute || events[0].Offences != 25 {
 			t.Errorf("got %+v, %v", events, err)
 		}

@@ -150,19 +150,23 @@ func (s *Proposals) PutProposal(ctx context.Context, p offences.Proposal, quietS
 }
 
 // FindProposals implements admin.ProposalStore.
-func (s *Proposals) FindProposals(ctx context.Context, openOnly bool, limit int) (all []*offences.Proposal, err error) {
+func (s *Proposals) FindProposals(ctx context.Context, openOnly bool, cursor string, limit int) (page []*offences.Proposal, next string, err error) {
 	if limit, err = db.PageLimit(limit); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	q := &db.Selection{}
+	if err := q.AfterID(cursor); err != nil {
+		return nil, "", err
+	}
 	if openOnly {
 		q.And("place = ''")
 	}
 	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err = db.Each(t, scanProposal, findProposals+q.String()+orderedByNewID+strconv.Itoa(limit), q.Args...)
+		all, err := db.Each(t, scanProposal, findProposals+q.String()+orderedByNewID+strconv.Itoa(limit+1), q.Args...)
+		page, next = db.CutPage(all, limit, func(p *offences.Proposal) string { return db.Cursor(p.ID) })
 		return err
 	})
-	return all, err
+	return page, next, err
 }
 
 // FindProposalByID implements admin.ProposalStore.

@@ -126,7 +126,7 @@ func TestProposalsOfBlockedRangesHideNoOthersAndAreClosed(t *testing.T) {
 		s.View.Blocks().Apply(block, f.Clock.Now())
 		waiting := func(want int) {
 			t.Helper()
-			open, err := s.Proposals.Find(t.Context(), true, 2)
+			open, _, err := s.Proposals.Find(t.Context(), true, "", 2)
 			if err != nil || len(open) != want || open[want-1].Pattern.String() != "ip:198.51.100.0/24" {
 				t.Errorf("%d are open, want %d: %+v, %v", len(open), want, open, err)
 			}
@@ -141,7 +141,7 @@ func TestProposalsOfBlockedRangesHideNoOthersAndAreClosed(t *testing.T) {
 			t.Errorf("proposed a range that is blocked: %+v, %v", fresh, err)
 		}
 		waiting(1)
-		all, err := s.Proposals.Find(t.Context(), false, 0)
+		all, _, err := s.Proposals.Find(t.Context(), false, "", 0)
 		if err != nil || len(all) != 9 {
 			t.Fatalf("found %d, %v", len(all), err)
 		}

@@ -2,8 +2,10 @@ package operations
 
 import (
 	"context"
+	"strconv"
 	"time"
 
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
@@ -14,7 +16,7 @@ INSERT INTO job_runs (job, node, due_at, started_at, triggered_by) VALUES ($1, $
 	finishRun  = `UPDATE job_runs SET finished_at = $2, result = $3, problem = $4 WHERE id = $1`
 	runColumns = `SELECT id, job, node, due_at, started_at, finished_at, result, problem, triggered_by FROM job_runs `
 	selectLast = runColumns + `WHERE job = $1 AND due_at <= $2 ORDER BY due_at DESC, problem <> '' DESC, id DESC LIMIT 1`
-	selectRuns = runColumns + `WHERE $1 = '' OR job = $1 ORDER BY started_at DESC, id DESC LIMIT $2`
+	selectRuns = runColumns + `WHERE `
 )
 
 var _ jobs.Store = (*Jobs)(nil)
@@ -55,9 +57,35 @@ func (s *Jobs) LastRun(ctx context.Context, job string, notAfter time.Time) (*jo
 	return all[0], nil
 }
 
-// Runs returns the newest runs of a job, of all jobs where it is "".
-func (s *Jobs) Runs(ctx context.Context, job string, limit int) ([]*jobs.Run, error) {
-	return s.runs(ctx, selectRuns, job, limit)
+// Runs implements jobs.Store.
+func (s *Jobs) Runs(ctx context.Context, job, cursor string, limit int) (page []*jobs.Run, next string, err error) {
+	if limit, err = db.PageLimit(limit); err != nil {
+		return nil, "", err
+	}
+	if err := db.CheckText("job", job); err != nil {
+		return nil, "", err
+	}
+	q := &db.Selection{}
+	if job != "" {
+		q.And("job = ?", job)
+	}
+	if cursor != "" {
+		last, err := db.ParseCursor(cursor, 2)
+		if err != nil {
+			return nil, "", err
+		}
+		started, wrongStart := strconv.ParseInt(last[0], 36, 64)
+		id, wrongID := strconv.ParseInt(last[1], 36, 64)
+		if wrongStart != nil || wrongID != nil {
+			return nil, "", fault.Field("cursor", db.BadCursor)
+		}
+		q.And("(started_at < ? OR started_at = ? AND id < ?)", started, started, id)
+	}
+	all, err := s.runs(ctx, selectRuns+q.String()+" ORDER BY started_at DESC, id DESC LIMIT "+strconv.Itoa(limit+1), q.Args...)
+	page, next = db.CutPage(all, limit, func(r *jobs.Run) string {
+		return db.Cursor(strconv.FormatInt(db.ToMS(r.Started), 36), strconv.FormatInt(r.ID, 36))
+	})
+	return page, next, err
 }
 
 func (s *Jobs) runs(ctx context.Context, query string, args ...any) (all []*jobs.Run, err error) {

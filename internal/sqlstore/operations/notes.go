@@ -79,18 +79,24 @@ func (s *Notes) AddNote(ctx context.Context, by audit.Actor, key, text string) (
 }
 
 // FindNotes implements notes.Store.
-func (s *Notes) FindNotes(ctx context.Context, key string, limit int) (all []*notes.Note, err error) {
+func (s *Notes) FindNotes(ctx context.Context, key, cursor string, limit int) (page []*notes.Note, next string, err error) {
 	if limit, err = db.PageLimit(limit); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if err := db.CheckText("key", key); err != nil {
-		return nil, err
+		return nil, "", err
+	}
+	q := &db.Selection{}
+	q.And("key = ?", key)
+	if err := q.AfterID(cursor); err != nil {
+		return nil, "", err
 	}
 	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err = db.Each(t, scanNote, findNotes+"key = $1 ORDER BY id DESC LIMIT "+strconv.Itoa(limit), key)
+		all, err := db.Each(t, scanNote, findNotes+q.String()+" ORDER BY id DESC LIMIT "+strconv.Itoa(limit+1), q.Args...)
+		page, next = db.CutPage(all, limit, func(n *notes.Note) string { return db.Cursor(n.ID) })
 		return err
 	})
-	return all, err
+	return page, next, err
 }
 
 // DeleteNote implements notes.Store.

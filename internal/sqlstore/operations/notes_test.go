@@ -29,7 +29,7 @@ func TestNotesOnAKeyAreKeptNewestFirstAndAudited(t *testing.T) {
 		if _, err := f.Notes.AddNote(t.Context(), storetest.Operator, "token:other", "Another key."); err != nil {
 			t.Fatal(err)
 		}
-		all, err := f.Notes.FindNotes(t.Context(), key, 0)
+		all, _, err := f.Notes.FindNotes(t.Context(), key, "", 0)
 		if err != nil || len(all) != 2 || *all[0] != *second || *all[1] != *first {
 			t.Fatalf("got %v, %v", all, err)
 		}
