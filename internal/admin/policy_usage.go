@@ -15,13 +15,45 @@ import (
 type PolicyUsage struct {
 	Policy   *rules.Policy
 	From, To time.Time
-	Totals   offences.Counts
+	PolicyUse
 	// Rules are those that count requests, in the order of the policy; none if nothing is
 	// known about them, which Note then explains.
 	Rules []RuleUsage
 	// SampleRatio is the part of the keys that Rules are known of, 1 for all.
 	SampleRatio float64
 	Note        string // what Rules leave out, "" for nothing
+}
+
+// PolicyUse is whether a policy decides anything: what its deletion would end.
+type PolicyUse struct {
+	Totals offences.Counts
+	Keys   int64 // the estimated number of keys that it decided of
+	// Last is when the last of its checks was, to within a thousandth of the span and at
+	// least a minute; zero for none.
+	Last time.Time
+}
+
+// Checks returns how many checks it decided, or would have in shadow mode.
+func (u *PolicyUse) Checks() int64 {
+	return u.Totals.Allowed + u.Totals.Limited + u.Totals.ShadowAllowed + u.Totals.ShadowLimited
+}
+
+// LastDay is the span of which the use of a policy is shown before it is deleted.
+const LastDay = 24 * time.Hour
+
+// ReadPolicyUse returns what a policy decided in a span.
+func ReadPolicyUse(ctx context.Context, d *Detection, policy int64, from, to time.Time) (u PolicyUse, err error) {
+	total, err := d.TrafficTotal(ctx, policy, from, to)
+	if err != nil {
+		return u, err
+	}
+	u.Totals, u.Keys = total.Counts, total.Keys
+	step := max(time.Minute, (to.Sub(from) / 1000).Truncate(time.Minute))
+	points, err := d.TrafficCounts(ctx, policy, from, to, step)
+	for _, p := range points {
+		u.Last = p.At
+	}
+	return u, err
 }
 
 // RuleUsage is how close keys came to one rule. A key's peak is the highest cost of all its
@@ -59,11 +91,10 @@ func (d *Detection) PolicyUsage(ctx context.Context, name string, from, to time.
 		return nil, fault.Field("from", "must be at most 31 days before to")
 	}
 	u := &PolicyUsage{Policy: p, From: from, To: to}
-	total, err := d.TrafficTotal(ctx, p.ID, from, to)
-	if err != nil {
+	var err error
+	if u.PolicyUse, err = ReadPolicyUse(ctx, d, p.ID, from, to); err != nil {
 		return nil, err
 	}
-	u.Totals = total.Counts
 	if p.IsConditional() {
 		u.Note = "The traffic sample has keys and times only. How close keys came to the rules is not known for a policy with conditions, an outcome or a scope."
 		return u, nil

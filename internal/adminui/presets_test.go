@@ -94,3 +94,18 @@ func TestAPresetShowsWhatItsTrapsWouldHaveCaught(t *testing.T) {
 	maria.get("/presets/traps?mode=shadow").holds(`href="?last=1h&amp;mode=shadow"`)
 	n.as(t, "olu").get("/presets/traps").is(http.StatusOK).lacks("What it would have refused")
 }
+
+func TestWhoDeletesAPolicyIsToldWhatItIsUsedFor(t *testing.T) {
+	n := newNode(t)
+	maria := n.as(t, "maria")
+	maria.get("/policies/default").holds("It decided no check in the last 24 hours.").lacks("a plan that selects it")
+	n.send(t, "ip:192.0.2.1", "ip:192.0.2.2", "ip:192.0.2.2")
+	n.clock.advance(2 * time.Minute)
+	n.flush(t)
+	maria.post("/key/profile", url.Values{"key": {"user:anna"}, "plan": {"gold"}}).is(http.StatusSeeOther)
+	maria.get("/policies/default").holds("In the last 24 hours it decided <b>3</b> checks of about 2").lacks("a plan that selects it")
+	n.as(t, "olu").get("/policies/default").lacks("In the last 24 hours")
+	gold := url.Values{"name": {"gold"}, "mode": {"enforce"}, "limit": {"20"}, "window": {"1d"}, "match": {"plan:gold"}, "algorithm": {"timestamp_log"}, "on_failure": {"local"}}
+	maria.post("/new-policy", gold).is(http.StatusSeeOther)
+	maria.get("/policies/gold").holds("It decided no check in the last 24 hours. 1 key has a plan that selects it.")
+}

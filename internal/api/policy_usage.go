@@ -30,7 +30,7 @@ func (h *offenderHandler) getPolicyUsage(c *httpserver.Call) error {
 	}
 	out := wire.PolicyUsage{
 		Name: u.Policy.Name, From: wire.At(u.From), To: wire.At(u.To), Allowed: u.Totals.Allowed, Limited: u.Totals.Limited,
-		ShadowLimited: u.Totals.ShadowLimited, Rules: []wire.RuleUsage{}, SampleRatio: u.SampleRatio, Note: wire.NullString(u.Note),
+		ShadowLimited: u.Totals.ShadowLimited, Keys: u.Keys, LastAt: wire.At(u.Last), Rules: []wire.RuleUsage{}, SampleRatio: u.SampleRatio, Note: wire.NullString(u.Note),
 	}
 	for _, r := range u.Rules {
 		rule := wire.RuleUsage{Rule: r.Rule.String(), Keys: r.Keys, Near: r.Near, Over: r.Over, Median: r.Median, P95: r.P95, P99: r.P99, Max: r.Max}

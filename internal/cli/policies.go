@@ -81,40 +81,6 @@ func policyVersion(c *cobra.Command, server *client.Client, name string, version
 	return nil, console.NotFoundf("policy %s has no version %d; see 'policy versions %s'", name, version, name)
 }
 
-func newPolicyDelete(con *console.Console) *cobra.Command {
-	var version int64
-	var yes bool
-	c := &cobra.Command{
-		Use:   "delete NAME",
-		Short: "Delete a policy; its keys then fall under the next broader pattern",
-		Long: `Delete a policy. Its keys then fall under the policy with the next broader pattern.
-Where there is none, they would be allowed without a limit, which is asked for (--yes).
-'audit undo' brings the policy back.`,
-		Example: "admin policy delete search\nadmin policy delete default --version 7 --yes",
-		Args:    cobra.ExactArgs(1),
-		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			seen, err := server.Policies.Get(c.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if version != 0 && seen.Version != version {
-				return fmt.Errorf("nothing was changed: the policy %s is at version %d, not %d", output.Escape(args[0]), seen.Version, version)
-			}
-			_, err = confirmPolicy(con, yes, func(confirm string) (struct{}, error) {
-				return struct{}{}, server.Policies.Delete(c.Context(), args[0], seen.ETag, confirm)
-			})
-			if err != nil {
-				return err
-			}
-			con.Notef("Deleted the policy %s.", output.Escape(args[0]))
-			return nil
-		}),
-	}
-	c.Flags().Int64Var(&version, "version", 0, "only if this is still its version")
-	broadFlag(c, &yes)
-	return c
-}
-
 func printPolicy(con *console.Console, policy *wire.Policy) error {
 	con.Warn(policy.Warnings)
 	return output.One(con.Printer(), *policy, policyDetail)

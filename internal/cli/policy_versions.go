@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"fmt"
+	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -61,6 +64,75 @@ under 99% refuses at most one key in a hundred.`,
 	}
 	span.add(c)
 	return c
+}
+
+func newPolicyDelete(con *console.Console) *cobra.Command {
+	var version int64
+	var yes bool
+	c := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Delete a policy; its keys then fall under the next broader pattern",
+		Long: `Delete a policy. Its keys then fall under the policy with the next broader pattern.
+Where there is none, they would be allowed without a limit, which is asked for (--yes), and
+so is the deletion of a policy that decided a check in the last day or that a plan selects.
+'audit undo' brings the policy back.`,
+		Example: "admin policy delete search\nadmin policy delete default --version 7 --yes",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			seen, err := server.Policies.Get(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if version != 0 && seen.Version != version {
+				return fmt.Errorf("nothing was changed: the policy %s is at version %d, not %d", output.Escape(args[0]), seen.Version, version)
+			}
+			if !yes {
+				if err := confirmUse(c, con, server, args[0]); err != nil {
+					return err
+				}
+			}
+			_, err = confirmPolicy(con, yes, func(confirm string) (struct{}, error) {
+				return struct{}{}, server.Policies.Delete(c.Context(), args[0], seen.ETag, confirm)
+			})
+			if err != nil {
+				return err
+			}
+			con.Notef("Deleted the policy %s.", output.Escape(args[0]))
+			return nil
+		}),
+	}
+	c.Flags().Int64Var(&version, "version", 0, "only if this is still its version")
+	broadFlag(c, &yes)
+	return c
+}
+
+// confirmUse asks before a policy is deleted that is in use: it says what that would end.
+func confirmUse(c *cobra.Command, con *console.Console, server *client.Client, name string) error {
+	usage, err := server.Policies.Usage(c.Context(), name, url.Values{"last": {"24h"}})
+	if err != nil {
+		return err
+	}
+	plans, err := server.Keys.Plans(c.Context())
+	if err != nil {
+		return err
+	}
+	planned := 0
+	for _, p := range plans {
+		if string(p.Policy) == name {
+			planned += p.Keys
+		}
+	}
+	var uses []string
+	if !usage.LastAt.IsZero() {
+		uses = append(uses, fmt.Sprintf("decided checks of about %s in the last day, the last at %s", output.Amount(int(usage.Keys), "key", "keys"), usage.LastAt))
+	}
+	if planned > 0 {
+		uses = append(uses, "is selected by the plans of "+output.Amount(planned, "key", "keys"))
+	}
+	if len(uses) == 0 {
+		return nil
+	}
+	return con.Confirm(output.Escape(fmt.Sprintf("The policy %s is in use: it %s.", name, strings.Join(uses, ", and "))), "--yes")
 }
 
 var usageColumns = []output.Column[wire.RuleUsage]{

@@ -43,6 +43,10 @@ type PolicyUsage struct {
 	Allowed       int64  `json:"allowed"`        // checks that it allowed
 	Limited       int64  `json:"limited"`        // checks that its rules refused
 	ShadowLimited int64  `json:"shadow_limited"` // what it would have refused in shadow mode
+	Keys          int64  `json:"keys"`           // estimated, of which it decided
+	// LastAt is when it last decided a check, to within a thousandth of the time range and
+	// at least a minute; null if it decided none.
+	LastAt Time `json:"last_at"`
 	// Rules are those that count requests; empty if nothing is known, which Note explains.
 	Rules []RuleUsage `json:"rules"`
 	// SampleRatio is the part of the keys that Rules are known of, 1 for all.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
@@ -30,6 +31,10 @@ type policyPage struct {
 	Try          *trial
 	CanTrace     bool
 	Nodes        bool // several nodes share the logs
+	// Use is what the policy decided in the last day, nil where it is not shown, and Planned
+	// how many keys have a plan that selects it.
+	Use     *admin.PolicyUse
+	Planned int
 }
 
 type versionRow struct {
@@ -120,6 +125,9 @@ func (h *Handler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, 
 		if err = h.addVersions(ctx, c, page); err != nil {
 			return err
 		}
+		if err = addUse(ctx, h, page); err != nil {
+			return err
+		}
 	}
 	if page.Policies, err = h.policyRows(ctx, name); err != nil {
 		return err
@@ -195,6 +203,26 @@ func (h *Handler) addVersions(ctx context.Context, c *httpserver.Call, page *pol
 		}
 	}
 	return nil
+}
+
+// addUse says what deleting the policy would end, to those who may delete it.
+func addUse(ctx context.Context, h *Handler, page *policyPage) error {
+	if h.Detection == nil || !page.May("admin") {
+		return nil
+	}
+	now := h.Now()
+	use, err := admin.ReadPolicyUse(ctx, h.Detection, page.Policy.ID, now.Add(-admin.LastDay), now)
+	if err != nil {
+		return err
+	}
+	page.Use = &use
+	plans, err := h.Profiles.Plans(ctx)
+	for _, p := range plans {
+		if p.Policy == page.Policy.Name {
+			page.Planned += p.Keys
+		}
+	}
+	return err
 }
 
 // showDraft judges a draft and saves nothing.

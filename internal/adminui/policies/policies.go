@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
@@ -29,7 +30,8 @@ type Handler struct {
 	*site.Site
 	Policies  *admin.Policies
 	Detection *admin.Detection // nil where offences are not counted
-	IsShared  bool             // several nodes share the logs
+	Profiles  *profiles.Profiles
+	IsShared  bool // several nodes share the logs
 }
 
 func (h *Handler) Routes() []httpserver.Route {
