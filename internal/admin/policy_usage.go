@@ -50,7 +50,7 @@ func ReadPolicyUse(ctx context.Context, d *Detection, policy int64, from, to tim
 	u.Totals, u.Keys = total.Counts, total.Keys
 	step := max(time.Minute, (to.Sub(from) / 1000).Truncate(time.Minute))
 	points, err := d.TrafficCounts(ctx, policy, from, to, step)
-	for _, p := range points {
+	for _, p := range points.Points {
 		u.Last = p.At
 	}
 	return u, err

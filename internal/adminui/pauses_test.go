@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -19,7 +20,7 @@ func (n *node) pauseEscalation(t testing.TB) {
 	t.Helper()
 	p := *n.policy(t)
 	p.Escalation = &rules.Escalation{Threshold: 2, Window: 10 * time.Minute, Duration: time.Hour, Factor: 2, MaxDuration: 72 * time.Hour, DecayAfter: 48 * time.Hour}
-	_, err := n.store.Policies.PutPolicy(t.Context(), audit.SystemActor("test"), &p, rules.ExpectAny)
+	_, err := n.store.Policies.PutPolicy(t.Context(), audit.SystemActor("test"), &p, etag.Any)
 	must(t, err)
 	for i := range 20 {
 		n.send(t, slices.Repeat([]string{fmt.Sprintf("ip:198.51.%d.7", i)}, 4)...)
@@ -43,7 +44,7 @@ func TestAPausedEscalationIsExplainedAndResumedWhereItIsSeen(t *testing.T) {
 	vic.get("/").is(http.StatusOK).says("it would block")
 	p := *n.policy(t)
 	p.Escalation = nil
-	_, err := n.store.Policies.PutPolicy(t.Context(), audit.SystemActor("test"), &p, rules.ExpectAny)
+	_, err := n.store.Policies.PutPolicy(t.Context(), audit.SystemActor("test"), &p, etag.Any)
 	must(t, err)
 	vic.get("/").is(http.StatusOK).lacks("it would block")
 }
