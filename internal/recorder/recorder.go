@@ -105,6 +105,15 @@ func NewRecorder(o Options) *Recorder {
 // and sketches, and nobody outside can choose where keys fall.
 func (r *Recorder) hash(key string) uint64 { return r.sampling().Sum64(key) }
 
+// unitOf returns the hash of what the safety limit counts a key as, given that of the key.
+func (r *Recorder) unitOf(k keys.Key, hash uint64) uint64 {
+	unit := offences.SafetyUnit(k)
+	if unit == k.String() {
+		return hash
+	}
+	return r.hash(unit)
+}
+
 // Record counts d.
 func (r *Recorder) Record(d *gate.Decision) {
 	counted := d.Check.Key
@@ -137,7 +146,7 @@ func (r *Recorder) Record(d *gate.Decision) {
 	r.recordDerived(d, id, at)
 
 	if fresh || d.Shadow != nil {
-		unit := r.hash(offences.SafetyUnit(counted))
+		unit := r.unitOf(counted, hash)
 		if fresh {
 			r.distinct.add(offences.MinuteOf(at), id, hash, unit)
 		}
@@ -185,7 +194,7 @@ func (r *Recorder) countReport(a *gate.Reported, policy int64, hash uint64, key 
 	fresh, _ := s.countTraffic(s.minute(at).policy(policy), hash, key, 1, gate.Limited)
 	s.mu.Unlock()
 	if fresh {
-		r.distinct.add(at, policy, hash, r.hash(offences.SafetyUnit(a.Report.Key)))
+		r.distinct.add(at, policy, hash, r.unitOf(a.Report.Key, hash))
 	}
 }
 
@@ -229,7 +238,7 @@ func (r *Recorder) recordDerived(d *gate.Decision, policy, at int64) {
 // addDistinct counts the key among those that the policies of an additional decision
 // have seen, of which an escalation may block only a part.
 func (r *Recorder) addDistinct(d *gate.Decision, policy int64, hash uint64, counted keys.Key) {
-	unit := r.hash(offences.SafetyUnit(counted))
+	unit := r.unitOf(counted, hash)
 	if d.Policy != nil {
 		r.distinct.add(offences.MinuteOf(d.At.UnixMilli()), policy, hash, unit)
 	}
