@@ -143,7 +143,7 @@ func loginsOf(a *App, throttle *httpserver.Throttle) *identities.Logins {
 		Users: store.Identities, Factors: store.Factors, Throttle: throttle, Failed: &a.failed, Counter: a.metrics,
 		PasswordUsers: a.settings.PasswordUsers, Now: time.Now,
 		Sessions: identities.NewSessions(identities.SessionOptions{
-			Store: store.Identities, Pending: store.Factors, UsersRevision: a.catalog.UsersRevision, RequireTOTP: a.live.requireTOTP, Now: time.Now,
+			Store: store.Identities, Pending: store.Factors, UsersRevision: a.catalog.UsersRevision, RequireTOTP: a.live.requireTOTP, Now: time.Now, Log: a.log,
 		}),
 	}
 }

@@ -3,6 +3,7 @@ package identities
 import (
 	"context"
 	"crypto/rand"
+	"log/slog"
 	"net/netip"
 	"sync"
 	"time"
@@ -39,6 +40,7 @@ type SessionOptions struct {
 	// RequireTOTP are the roles that must have a second factor; nil for none.
 	RequireTOTP func() identity.TOTPRoles
 	Now         func() time.Time
+	Log         *slog.Logger // nil for nobody
 }
 
 // SessionStore keeps sessions by the hash of their secret.
@@ -89,6 +91,9 @@ type Login struct {
 
 // NewSessions returns sessions over a store.
 func NewSessions(o SessionOptions) *Sessions {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	if o.IdleTimeout <= 0 {
 		o.IdleTimeout = 2 * time.Hour
 	}
@@ -129,7 +134,11 @@ func (s *Sessions) Find(ctx context.Context, hash [32]byte) (*Login, error) {
 		return nil, nil
 	}
 	if now := s.Now(); now.Sub(l.Session.LastSeen) >= touchEvery {
-		_ = s.Store.TouchSession(limited, hash[:], now) // tried again after touchEvery
+		// It is tried, and logged, again after touchEvery.
+		if err := s.Store.TouchSession(limited, hash[:], now); err != nil && ctx.Err() == nil {
+			s.Log.Warn("the latest request of a session could not be recorded: another node, or this one after a restart, may end the session too early",
+				"user", l.User.Name, "error", err)
+		}
 		l.Session.LastSeen = now
 	}
 	s.remember(hash, l)

@@ -2,6 +2,8 @@ package identities_test
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -163,7 +165,8 @@ func TestASessionGoesOnWhileTheDatabaseCannotBeWritten(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		s, hash := f.loggedIn(t)
 		store := &readOnly{SessionStore: s.Store}
-		s.Store = store
+		var log strings.Builder
+		s.Store, s.Log = store, slog.New(slog.NewTextHandler(&log, nil))
 		for range 3 { // beyond the idle timeout in all
 			f.now = f.now.Add(50 * time.Minute)
 			for range 2 {
@@ -174,6 +177,9 @@ func TestASessionGoesOnWhileTheDatabaseCannotBeWritten(t *testing.T) {
 		}
 		if store.touched != 3 {
 			t.Errorf("%d requests waited for the database, want one of each 50 minutes", store.touched)
+		}
+		if got := log.String(); strings.Count(got, "level=WARN") != 3 || !strings.Contains(got, "user=bob") || !strings.Contains(got, "cannot be written") {
+			t.Errorf("logged %s", got)
 		}
 		f.now = f.now.Add(time.Hour)
 		if l, err := s.Find(t.Context(), hash); err != nil || l != nil {
