@@ -15,7 +15,7 @@ import (
 type DetectionStore interface {
 	recorder.Sink
 	RollUp(ctx context.Context, now time.Time) (done int, err error)
-	DeleteOlder(ctx context.Context, now time.Time, keep offences.Retention) (deleted int64, err error)
+	DeleteOlder(ctx context.Context, now time.Time, keep offences.Retention, decays map[int64]time.Duration) (deleted int64, err error)
 
 	Rank(ctx context.Context, q offences.Query) (offences.Ranking, error)
 	// EachRanked calls do with every key that Rank would page through, in its order, with
@@ -61,8 +61,8 @@ type DetectionStore interface {
 
 // ProposalStore keeps proposals.
 type ProposalStore interface {
-	// CrowdedRanges returns the IPv4 /24s in which MinAddresses addresses, and the IPv6
-	// /48s in which MinNetworks /64s, offended in the minutes of a span, MinOffences
+	// CrowdedRanges returns the IPv4 /24s in which MinMembers addresses, and the IPv6
+	// /48s in which MinMembers /64s, offended in the minutes of a span, MinOffences
 	// times each.
 	CrowdedRanges(ctx context.Context, from, to time.Time, s offences.ProposalSettings) ([]netip.Prefix, error)
 	// OffendingNetworks returns the IPv4 /24s and IPv6 /48s that offended as further keys of

@@ -100,7 +100,7 @@ func (p *Proposals) Propose(ctx context.Context) ([]offences.Proposal, error) {
 			return fresh, err
 		}
 		if activity.HasOffended = isDerived; !isDerived { // the store counts /64s, which may be of several keys
-			activity.Frequent = max(activity.Frequent, w.MinMembers(activity.IsIPv6))
+			activity.Frequent = max(activity.Frequent, int64(w.MinMembers))
 		}
 		if !w.Propose(activity) {
 			continue
@@ -134,13 +134,13 @@ func (p *Proposals) coveringBlock(pattern keys.Pattern, now time.Time) *blocks.E
 // evidence returns what a proposal to block a range would rest on, and what its members
 // did as the settings judge it, but for HasOffended.
 func (p *Proposals) evidence(ctx context.Context, pattern keys.Pattern, network netip.Prefix, from, now time.Time, s offences.ProposalSettings) (*offences.Evidence, offences.RangeActivity, error) {
-	activity := offences.RangeActivity{IsIPv6: network.Addr().Is6()}
+	activity := offences.RangeActivity{}
 	ranking, err := p.Offences.Rank(ctx, offences.Query{From: from, To: now, Pattern: pattern, Limit: offences.MaxEvidenceKeys})
 	if err != nil {
 		return nil, activity, err
 	}
 	e := &offences.Evidence{From: ranking.From, To: ranking.To, OffendedCount: ranking.Keys, Offences: ranking.Offences, Size: offences.AddressesInRange}
-	if activity.IsIPv6 {
+	if network.Addr().Is6() {
 		e.Size = offences.NetworksInRange
 	}
 	e.MinOffences = int64(s.MinOffences)
@@ -158,7 +158,7 @@ func (p *Proposals) evidence(ctx context.Context, pattern keys.Pattern, network 
 	activity.RefusedChecks, activity.Checks = e.Refused, e.Checked
 	activity.Refused = max(ranking.Keys, lately.Offenders)
 	switch isWhole := ranking.Keys <= int64(len(ranking.Rows)); {
-	case isWhole && activity.Frequent >= s.MinMembers(activity.IsIPv6):
+	case isWhole && activity.Frequent >= int64(s.MinMembers):
 		e.OffendedCount = activity.Frequent
 	case isWhole: // the range itself offended, as a further key: its members are those with refused checks
 		e.OffendedCount, e.MinOffences = activity.Refused, 1

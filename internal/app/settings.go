@@ -67,7 +67,7 @@ type Settings struct {
 	VerifiedCrawlers []crawlers.Operator // whose misses do not count
 	GeoIPDir         string              // of the files that know the origins of addresses, "" for none
 	ReverseDNS       bool                // look up the names of addresses that people look at
-	KeepAudit        time.Duration       // and runs, notifications, and blocks that ended
+	KeepAudit        time.Duration       // and runs, notifications, and blocks, tokens and proposals that are over
 
 	Hints []string // on the settings file and on variables that are no settings, one line each
 }
@@ -196,14 +196,14 @@ func (s *Settings) options() []option {
 		{name: "geoip-dir", value: text(&s.GeoIPDir), help: "a directory with files of the MaxMind DB format, *.mmdb of GeoLite2, DB-IP or IPinfo, that know the country and the network of addresses; see docs/GEOIP.md"},
 		{name: "reverse-dns", preset: "false", value: flag(&s.ReverseDNS), help: "true looks up the names in DNS of the addresses that people look at; checks never wait for it"},
 		{name: "escalation-safety-limit", preset: "20%", value: percentage(&s.SafetyLimit), help: "the share of the keys seen within an hour beyond which an escalation stops and waits for a person; at 100% none does"},
-		{name: "proposal-min-addresses", preset: "8", value: number(&s.Proposals.MinAddresses, 2, 256), help: "how many addresses of an IPv4 /24, or /64s of an IPv6 /48, must offend before a block of the range is proposed"},
+		{name: "proposal-min-addresses", preset: "8", value: number(&s.Proposals.MinMembers, 2, 256), help: "how many addresses of an IPv4 /24, or /64s of an IPv6 /48, must offend before a block of the range is proposed"},
 		{name: "proposal-min-offences", preset: "2", value: number(&s.Proposals.MinOffences, 1, 1000), help: "how many offences each of these addresses must have"},
 		{name: "proposal-min-refused", preset: "20%", value: percentage(&s.Proposals.MinRefused), help: "what part of the checks of the range must have been refused before a block of it is proposed"},
 		{name: "proposal-window", preset: "10m", value: age(&s.Proposals.Window), help: "the time in which they must offend"},
 		{name: "keep-minutes", preset: "30d", value: age(&s.Counts.Minutes), help: "how long offences and traffic are kept by the minute"},
 		{name: "keep-hours", preset: "400d", value: age(&s.Counts.Hours), help: "how long by the hour"},
 		{name: "keep-days", preset: "1825d", value: age(&s.Counts.Days), help: "how long by the day"},
-		{name: "keep-audit", preset: "730d", value: age(&s.KeepAudit), help: "how long the audit, runs of jobs, notifications and ended blocks are kept"},
+		{name: "keep-audit", preset: "730d", value: age(&s.KeepAudit), help: "how long the audit, runs of jobs, notifications, decided proposals and ended blocks are kept"},
 		{name: "node-name", value: text(&s.NodeName), help: "the name of this node in logs and pages; the host's name when empty"},
 	}
 }

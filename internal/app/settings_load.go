@@ -60,7 +60,6 @@ func load(args, environ []string) (Settings, []error) {
 	if len(faults) > 0 {
 		return Settings{Hints: s.Hints}, faults
 	}
-	s.Proposals.MinNetworks = s.Proposals.MinAddresses
 	s.Notify.Pages = strings.TrimRight(s.Notify.Pages, "/")
 	if s.NodeName == "" {
 		s.NodeName, _ = os.Hostname()

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/machine"
 	"github.com/stint-dev/stint/internal/nodes"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
@@ -147,11 +148,8 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 		jobs.WriteReport(reports.Weekly, "10 0 * * 1", a.reports, a.notifier.report),
 		jobs.EndExpired(store.Entries, time.Now),
 		jobs.ExpireSessions(store.Identities, time.Now),
-		jobs.DeletePast(store.Retention, jobs.Retention{
-			Audit: a.settings.KeepAudit, Blocks: a.settings.KeepAudit, Tokens: a.settings.KeepAudit,
-			Runs: a.settings.KeepAudit, Notifications: a.settings.KeepAudit,
-		}, time.Now),
-		jobs.DeleteCounts(store.Offences, a.settings.Counts, time.Now),
+		jobs.DeletePast(store.Retention, a.settings.KeepAudit, time.Now),
+		jobs.DeleteCounts(store.Offences, a.settings.Counts, func() map[int64]time.Duration { return offences.DecaysOf(a.catalog.Selector().Policies()) }, time.Now),
 	}
 	if a.settings.BackupDir != "" {
 		list = append(list, jobs.BackUp(newBackups(a), a.settings.NodeName, a.settings.BackupDir, a.settings.BackupKeep))

@@ -61,7 +61,7 @@ func rangeOf(key string) netip.Prefix {
 
 // count counts one check of a member of the range, or one report that a policy had no room
 // for, which counts as a refused check.
-func (r *addressRange) count(member string, at time.Time, isRefused, isIPv6 bool) {
+func (r *addressRange) count(member string, at time.Time, isRefused bool) {
 	if r.isProposed {
 		return
 	}
@@ -88,7 +88,7 @@ func (r *addressRange) count(member string, at time.Time, isRefused, isIPv6 bool
 	}
 
 	oldest := at.Add(-s.Window)
-	activity := offences.RangeActivity{IsIPv6: isIPv6, HasOffended: !r.lately.IsZero() && !r.lately.Before(oldest)}
+	activity := offences.RangeActivity{HasOffended: !r.lately.IsZero() && !r.lately.Before(oldest)}
 	for member, times := range r.offended {
 		switch {
 		case times[len(times)-1].Before(oldest):
@@ -140,7 +140,7 @@ func (s *Scorer) countRange(key string, c *client, at time.Time, isRefused bool)
 	if !c.within.IsValid() {
 		return
 	}
-	s.rangeAt(c.within).count(key, at, isRefused, c.within.Addr().Is6())
+	s.rangeAt(c.within).count(key, at, isRefused)
 }
 
 // isInRange reports whether the range of a client would have been proposed.

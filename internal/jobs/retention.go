@@ -8,27 +8,9 @@ import (
 
 const day = 24 * time.Hour
 
-// Retention says how long what is over is kept. Zero fields mean the default.
-type Retention struct {
-	Audit         time.Duration // of changes; 0: 2 years
-	Blocks        time.Duration // ended blocks and exemptions; 0: 1 year
-	Tokens        time.Duration // expired or revoked ones; 0: 90 days
-	Runs          time.Duration // of jobs; 0: 90 days
-	Notifications time.Duration // sent or not; 0: 90 days
-}
-
-// WithDefaults fills in what is zero.
-func (r Retention) WithDefaults() Retention {
-	for _, d := range []struct {
-		value    *time.Duration
-		standard time.Duration
-	}{{&r.Audit, 2 * 365 * day}, {&r.Blocks, 365 * day}, {&r.Tokens, 90 * day}, {&r.Runs, 90 * day}, {&r.Notifications, 90 * day}} {
-		if *d.value <= 0 {
-			*d.value = d.standard
-		}
-	}
-	return r
-}
+// idleProposals is how long an open proposal is kept whose range no longer offends as much:
+// as long as it is open, the range is not proposed again, and nobody is notified.
+const idleProposals = 7 * day
 
 // PastDeleter forgets what was over before an instant.
 type PastDeleter interface {
@@ -37,17 +19,20 @@ type PastDeleter interface {
 	DeleteTokensBefore(ctx context.Context, before time.Time) (int, error)
 	DeleteRuns(ctx context.Context, before time.Time) (int, error)
 	DeleteNotifications(ctx context.Context, before time.Time) (int, error)
+	// DeleteDecidedProposals forgets the proposals that were decided before an instant,
+	// DeleteIdleProposals the open ones whose range has not offended since.
+	DeleteDecidedProposals(ctx context.Context, before time.Time) (int, error)
+	DeleteIdleProposals(ctx context.Context, before time.Time) (int, error)
 }
 
-// DeletePast returns the job that forgets what is past its retention.
-func DeletePast(store PastDeleter, keep Retention, now func() time.Time) Job {
-	keep = keep.WithDefaults()
+// DeletePast returns the job that forgets what has been over for longer than keep.
+func DeletePast(store PastDeleter, keep time.Duration, now func() time.Time) Job {
 	return Job{
-		Name: "delete-past-retention", Help: "Deletes changes, ended blocks and tokens, runs and notifications older than the retention period.",
+		Name: "delete-past-retention", Help: "Deletes changes, ended blocks and tokens, runs, notifications and decided proposals older than the retention period, and open proposals of ranges that have been quiet for 7 days.",
 		Schedule: "40 3 * * *", MakeUp: true,
 		Run: func(ctx context.Context, _ time.Time) (string, error) {
 			at := now()
-			entries, err := store.DeleteRecordsBefore(ctx, at.Add(-keep.Audit))
+			entries, err := store.DeleteRecordsBefore(ctx, at.Add(-keep))
 			if err != nil {
 				return "", err
 			}
@@ -57,8 +42,9 @@ func DeletePast(store PastDeleter, keep Retention, now func() time.Time) Job {
 				keep   time.Duration
 				delete func(context.Context, time.Time) (int, error)
 			}{
-				{"ended blocks and exemptions", keep.Blocks, store.DeleteEndedBefore}, {"tokens", keep.Tokens, store.DeleteTokensBefore},
-				{"runs", keep.Runs, store.DeleteRuns}, {"notifications", keep.Notifications, store.DeleteNotifications},
+				{"ended blocks and exemptions", keep, store.DeleteEndedBefore}, {"tokens", keep, store.DeleteTokensBefore},
+				{"runs", keep, store.DeleteRuns}, {"notifications", keep, store.DeleteNotifications},
+				{"decided proposals", keep, store.DeleteDecidedProposals}, {"open proposals of quiet ranges", idleProposals, store.DeleteIdleProposals},
 			} {
 				deleted, err := part.delete(ctx, at.Add(-part.keep))
 				did += fmt.Sprintf(", %d %s", deleted, part.what)

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/sqlstore"
 )
 
@@ -34,7 +35,7 @@ func TestExpiredBlocksAreArchivedAndForgottenOnlyPastTheirRetention(t *testing.T
 		}
 		now := start
 		clock := func() time.Time { return now }
-		expire, forget := jobs.EndExpired(store.Entries, clock), jobs.DeletePast(store.Retention, jobs.Retention{}, clock)
+		expire, forget := jobs.EndExpired(store.Entries, clock), jobs.DeletePast(store.Retention, 365*24*time.Hour, clock)
 		for _, step := range []struct {
 			after       time.Duration
 			job         jobs.Job
@@ -45,8 +46,8 @@ func TestExpiredBlocksAreArchivedAndForgottenOnlyPastTheirRetention(t *testing.T
 			{2 * time.Hour, expire, "archived 1", 1, 1},
 			{3 * time.Hour, expire, "archived 0", 1, 1},
 			{3 * time.Hour, forget, "deleted 0 changes, 0 ended blocks and exemptions, 0 tokens, 0 runs, 0 notifications", 1, 1},
-			{100 * 24 * time.Hour, forget, "deleted 0 changes, 0 ended blocks and exemptions, 0 tokens, 1 runs, 1 notifications", 1, 0},
-			{400 * 24 * time.Hour, forget, "1 ended blocks and exemptions", 0, 0},
+			{100 * 24 * time.Hour, forget, "deleted 0 changes, 0 ended blocks and exemptions, 0 tokens, 0 runs, 0 notifications", 1, 1},
+			{400 * 24 * time.Hour, forget, "1 ended blocks and exemptions, 0 tokens, 1 runs, 1 notifications", 0, 0},
 			{800 * 24 * time.Hour, forget, "0 ended blocks and exemptions", 0, 0},
 		} {
 			now = start.Add(step.after)
@@ -73,7 +74,7 @@ func TestExpiredBlocksAreArchivedAndForgottenOnlyPastTheirRetention(t *testing.T
 
 func TestEveryJobHasAScheduleAndSaysWhatItFailedAt(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
-		for _, j := range []jobs.Job{jobs.EndExpired(store.Entries, time.Now), jobs.DeletePast(store.Retention, jobs.Retention{}, time.Now), jobs.ExpireSessions(store.Identities, time.Now)} {
+		for _, j := range []jobs.Job{jobs.EndExpired(store.Entries, time.Now), jobs.DeletePast(store.Retention, time.Hour, time.Now), jobs.ExpireSessions(store.Identities, time.Now)} {
 			if _, err := jobs.ParseSchedule(j.Schedule); err != nil || j.Help == "" {
 				t.Errorf("%s: %v, %q", j.Name, err, j.Help)
 			}
@@ -85,6 +86,63 @@ func TestEveryJobHasAScheduleAndSaysWhatItFailedAt(t *testing.T) {
 			if _, err := j.Run(gone, time.Now()); err == nil {
 				t.Errorf("%s returns no error though the database cannot be reached", j.Name)
 			}
+		}
+	})
+}
+
+func TestProposalsGoOnceTheyAreIdleOrDecidedLongAgo(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		ctx := t.Context()
+		now := time.Now()
+		put := func(pattern string) offences.RefreshedProposal {
+			t.Helper()
+			p, err := keys.Parser{}.Pattern(pattern)
+			if err != nil {
+				t.Fatal(err)
+			}
+			put, err := store.Proposals.PutProposal(ctx, offences.Proposal{Pattern: p, Created: now, Updated: now}, now.Add(-24*time.Hour))
+			if err != nil || put == nil {
+				t.Fatalf("%+v, %v", put, err)
+			}
+			return *put
+		}
+		idle, decided := put("ip:203.0.113.0/24"), put("ip:198.51.100.0/24")
+		if _, err := store.Proposals.DecideProposal(ctx, audit.SystemActor("test"), decided.Proposal.ID, offences.Accepted, "", ""); err != nil {
+			t.Fatal(err)
+		}
+		forget := jobs.DeletePast(store.Retention, 30*24*time.Hour, func() time.Time { return now })
+		start := now
+		for _, step := range []struct {
+			days int
+			did  string
+			left int
+		}{
+			{6, "0 decided proposals, 0 open proposals", 2},
+			{8, "0 decided proposals, 1 open proposals", 1},
+			{29, "0 decided proposals, 0 open proposals", 1},
+			{31, "1 decided proposals, 0 open proposals", 0},
+		} {
+			now = start.AddDate(0, 0, step.days)
+			if did, err := forget.Run(ctx, now); err != nil || !strings.Contains(did, step.did) {
+				t.Errorf("after %d days it says %q, %v; want %q", step.days, did, err, step.did)
+			}
+			if all, _, err := store.Proposals.FindProposals(ctx, false, "", 1000); err != nil || len(all) != step.left {
+				t.Errorf("after %d days there are %d, %v; want %d", step.days, len(all), err, step.left)
+			}
+		}
+		// A range that offends again is new, so that people are notified, and stays open
+		// while it offends.
+		again := put("ip:203.0.113.0/24")
+		if !again.New || again.Proposal.ID == idle.Proposal.ID {
+			t.Errorf("proposed again: %+v", again)
+		}
+		now = now.AddDate(0, 0, 5)
+		if refreshed := put("ip:203.0.113.0/24"); refreshed.New {
+			t.Errorf("refreshed: %+v", refreshed)
+		}
+		now = now.AddDate(0, 0, 5)
+		if did, err := forget.Run(ctx, now); err != nil || !strings.Contains(did, "0 open proposals") {
+			t.Errorf("%q, %v", did, err)
 		}
 	})
 }

@@ -37,6 +37,18 @@ func EscalationsOf(policies []*rules.Policy) map[int64]EscalationPolicy {
 	return escalations
 }
 
+// DecaysOf returns after how long a level falls, by policy, of the policies that have an
+// escalation, also of those that are off.
+func DecaysOf(policies []*rules.Policy) map[int64]time.Duration {
+	decays := map[int64]time.Duration{}
+	for _, p := range policies {
+		if p.Escalation != nil {
+			decays[p.ID] = p.Escalation.DecayAfter
+		}
+	}
+	return decays
+}
+
 // Counts reports whether offences of that kind count towards escalation.
 func (l *EscalationPolicy) Counts(k Kind) bool {
 	if l.Shadow {

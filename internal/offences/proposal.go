@@ -12,9 +12,8 @@ import (
 // block the range. A field that is not positive means the one of
 // DefaultProposalSettings.
 type ProposalSettings struct {
-	MinAddresses int // offending addresses of one IPv4 /24
-	MinNetworks  int // offending /64s of one IPv6 /48
-	MinOffences  int // of each of these
+	MinMembers  int // offending addresses of one IPv4 /24, or /64s of one IPv6 /48
+	MinOffences int // of each of these
 	// MinRefused is the least ratio of the checks of the range that were refused, up to 1. A
 	// report that a policy had no room for counts as a refused check.
 	MinRefused float64
@@ -22,7 +21,7 @@ type ProposalSettings struct {
 }
 
 // DefaultProposalSettings hold where no setting says otherwise.
-var DefaultProposalSettings = ProposalSettings{MinAddresses: 8, MinNetworks: 8, MinOffences: 2, MinRefused: 0.2, Window: 10 * time.Minute}
+var DefaultProposalSettings = ProposalSettings{MinMembers: 8, MinOffences: 2, MinRefused: 0.2, Window: 10 * time.Minute}
 
 // MinDerivedMembers is the least number of members with refused checks for which a range
 // is proposed that a policy counts as a further key.
@@ -30,11 +29,8 @@ const MinDerivedMembers = 4
 
 // WithDefaults replaces fields that are not set.
 func (s ProposalSettings) WithDefaults() ProposalSettings {
-	if s.MinAddresses <= 0 {
-		s.MinAddresses = DefaultProposalSettings.MinAddresses
-	}
-	if s.MinNetworks <= 0 {
-		s.MinNetworks = DefaultProposalSettings.MinNetworks
+	if s.MinMembers <= 0 {
+		s.MinMembers = DefaultProposalSettings.MinMembers
 	}
 	if s.MinOffences <= 0 {
 		s.MinOffences = DefaultProposalSettings.MinOffences
@@ -48,17 +44,8 @@ func (s ProposalSettings) WithDefaults() ProposalSettings {
 	return s
 }
 
-// MinMembers returns how many members of a range must have offended often.
-func (s ProposalSettings) MinMembers(isIPv6 bool) int64 {
-	if isIPv6 {
-		return int64(s.MinNetworks)
-	}
-	return int64(s.MinAddresses)
-}
-
 // RangeActivity is what the members of one range did within the window of the settings.
 type RangeActivity struct {
-	IsIPv6 bool
 	// Frequent are the members with at least MinOffences offences of their own, Refused
 	// those with a refused check.
 	Frequent, Refused int64
@@ -71,7 +58,7 @@ type RangeActivity struct {
 
 // Propose reports whether a block of the range is to be proposed.
 func (s ProposalSettings) Propose(a RangeActivity) bool {
-	isCrowded := a.Frequent >= s.MinMembers(a.IsIPv6) || a.HasOffended && a.Refused >= MinDerivedMembers
+	isCrowded := a.Frequent >= int64(s.MinMembers) || a.HasOffended && a.Refused >= MinDerivedMembers
 	return isCrowded && a.RefusedChecks > 0 && float64(a.RefusedChecks) >= s.MinRefused*float64(a.Checks)
 }
 

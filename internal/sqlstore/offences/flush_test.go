@@ -206,7 +206,7 @@ func TestAnIDWithoutARecordSaysWhatBecameOfIt(t *testing.T) {
 		if _, err := f.Offences.RollUp(t.Context(), f.Clock.Now()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.Offences.DeleteOlder(t.Context(), f.Clock.Now(), offences.Retention{Minutes: 24 * time.Hour}); err != nil {
+		if _, err := f.Offences.DeleteOlder(t.Context(), f.Clock.Now(), offences.Retention{Minutes: 24 * time.Hour}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := found(past); got != admin.RecordExpired {

@@ -52,17 +52,16 @@ func (s *Proposals) CrowdedRanges(ctx context.Context, from, to time.Time, setti
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all = nil
 		for _, kind := range []struct {
-			query      string
-			minMembers int
-			bits       int
-		}{{crowdedIPv4, settings.MinAddresses, 120}, {crowdedIPv6, settings.MinNetworks, 48}} {
+			query string
+			bits  int
+		}{{crowdedIPv4, 120}, {crowdedIPv6, 48}} {
 			found, err := db.Each(t, func(r db.Row) (netip.Prefix, error) {
 				var head []byte
 				if err := r.Scan(&head); err != nil {
 					return netip.Prefix{}, err
 				}
 				return networkOf(head, kind.bits), nil
-			}, kind.query, low, to.UnixMilli(), db.MappedLow, db.MappedHigh, kind.minMembers, settings.MinOffences)
+			}, kind.query, low, to.UnixMilli(), db.MappedLow, db.MappedHigh, settings.MinMembers, settings.MinOffences)
 			if err != nil {
 				return err
 			}

@@ -53,7 +53,7 @@ func TestTimelineAndTrafficSayWhatWasRead(t *testing.T) {
 		if _, err := f.Offences.RollUp(t.Context(), f.Clock.Now()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.Offences.DeleteOlder(t.Context(), f.Clock.Now(), offences.Retention{Minutes: 24 * time.Hour}); err != nil {
+		if _, err := f.Offences.DeleteOlder(t.Context(), f.Clock.Now(), offences.Retention{Minutes: 24 * time.Hour}, nil); err != nil {
 			t.Fatal(err)
 		}
 		check("by hours", 3, start, start.Add(3*time.Hour), time.Hour, time.Hour, []int64{6, 3, 3})

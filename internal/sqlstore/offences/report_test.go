@@ -289,7 +289,7 @@ func TestMemoryHasWhatTheDatabaseHas(t *testing.T) {
 					t.Fatal(err)
 				}
 			case i%20 == 15:
-				if _, err := writer.DeleteOlder(t.Context(), f.Clock.Now(), offences.Retention{Minutes: 12 * time.Hour}); err != nil {
+				if _, err := writer.DeleteOlder(t.Context(), f.Clock.Now(), offences.Retention{Minutes: 12 * time.Hour}, nil); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -134,20 +134,20 @@ func (t tx) rollUp(span, start, end int64) error {
 const deleteSlice = time.Hour
 
 const (
-	oldestOf    = `SELECT COALESCE(min(start), 0) FROM offences WHERE span = $1`
-	moveGone    = `UPDATE rollups SET gone = $2 WHERE span = $1 AND gone < $2`
-	deleteDays  = `DELETE FROM offence_days WHERE start < $1`
-	deleteTrace = `DELETE FROM trace WHERE start < $1`
-	deleteCount = `DELETE FROM escalation_counts WHERE start < $1`
-	// A state at level 0 without recent offences is that of a new key.
-	deleteEscalations = `DELETE FROM escalations WHERE touched < $1 AND level = 0`
-	deleteUnits       = `DELETE FROM safety_units WHERE start < $1`
-	deleteEvents      = `DELETE FROM escalation_events WHERE at < $1`
+	oldestOf     = `SELECT COALESCE(min(start), 0) FROM offences WHERE span = $1`
+	moveGone     = `UPDATE rollups SET gone = $2 WHERE span = $1 AND gone < $2`
+	deleteDays   = `DELETE FROM offence_days WHERE start < $1`
+	deleteTrace  = `DELETE FROM trace WHERE start < $1`
+	deleteCount  = `DELETE FROM escalation_counts WHERE start < $1`
+	deleteUnits  = `DELETE FROM safety_units WHERE start < $1`
+	deleteEvents = `DELETE FROM escalation_events WHERE at < $1`
 )
 
 // DeleteOlder deletes what is past its retention, hour by hour, and returns
 // how many rows of offences went. Minutes that have not been added up yet stay.
-func (s *Store) DeleteOlder(ctx context.Context, now time.Time, keep offences.Retention) (deleted int64, err error) {
+// It deletes the states of keys whose levels have decayed, where decays has their
+// policy, and else after a year.
+func (s *Store) DeleteOlder(ctx context.Context, now time.Time, keep offences.Retention, decays map[int64]time.Duration) (deleted int64, err error) {
 	keep = keep.WithDefaults()
 	for span, age := range map[int64]time.Duration{minuteSpan: keep.Minutes, hourSpan: keep.Hours, daySpan: keep.Days} {
 		n, err := deleteSpanBefore(ctx, s.db, span, now.Add(-age).UnixMilli())
@@ -158,8 +158,8 @@ func (s *Store) DeleteOlder(ctx context.Context, now time.Time, keep offences.Re
 	}
 	err = s.db.Write(ctx, func(t *db.Tx) error {
 		for statement, age := range map[string]time.Duration{
-			deleteTrace: keep.Samples, deleteCount: 25 * time.Hour, deleteUnits: 2 * offences.SafetyLimitWindow, deleteBatchesOld: 24 * time.Hour,
-			deleteDays: keep.Days, deleteEscalations: 30 * 24 * time.Hour, deleteEvents: keep.Days,
+			deleteTrace: offences.SampleRetention, deleteCount: 25 * time.Hour, deleteUnits: 2 * offences.SafetyLimitWindow, deleteBatchesOld: 24 * time.Hour,
+			deleteDays: keep.Days, deleteEvents: keep.Days,
 		} {
 			if _, err := t.Exec(statement, now.Add(-age).UnixMilli()); err != nil {
 				return err
@@ -167,7 +167,10 @@ func (s *Store) DeleteOlder(ctx context.Context, now time.Time, keep offences.Re
 		}
 		return nil
 	})
-	return deleted, err
+	if err != nil {
+		return deleted, err
+	}
+	return deleted, deleteStates(ctx, s.db, now, decays)
 }
 
 func deleteSpanBefore(ctx context.Context, d *db.DB, span, before int64) (deleted int64, err error) {

@@ -22,6 +22,8 @@ SELECT id, 0 FROM tokens WHERE expires_at < $1 OR revoked_at > 0 AND revoked_at 
 ON CONFLICT (id) DO NOTHING`
 	// deleteProfiles forgets that nothing is kept of a key any more.
 	deleteProfiles      = `DELETE FROM profiles WHERE deleted_at > 0 AND deleted_at < $1`
+	deleteDecided       = `DELETE FROM proposals WHERE place <> '' AND decided_at < $1`
+	deleteIdle          = `DELETE FROM proposals WHERE place = '' AND updated_at < $1`
 	deleteRuns          = `DELETE FROM job_runs WHERE started_at < $1`
 	deleteNotifications = `DELETE FROM notifications WHERE at < $1`
 	deleteEndedTokens   = `DELETE FROM tokens WHERE expires_at < $1 OR revoked_at > 0 AND revoked_at < $1`
@@ -71,6 +73,17 @@ func (s *Retention) DeleteRuns(ctx context.Context, before time.Time) (int, erro
 // DeleteNotifications forgets what happened before an instant, sent or not.
 func (s *Retention) DeleteNotifications(ctx context.Context, before time.Time) (int, error) {
 	return deleteBefore(ctx, s.db, deleteNotifications, before)
+}
+
+// DeleteDecidedProposals forgets the proposals that were decided before an instant.
+func (s *Retention) DeleteDecidedProposals(ctx context.Context, before time.Time) (int, error) {
+	return deleteBefore(ctx, s.db, deleteDecided, before)
+}
+
+// DeleteIdleProposals forgets the open proposals whose range has not offended since an
+// instant as much as a proposal needs.
+func (s *Retention) DeleteIdleProposals(ctx context.Context, before time.Time) (int, error) {
+	return deleteBefore(ctx, s.db, deleteIdle, before)
 }
 
 // deleteBefore runs a statement that deletes what is older than an instant.
