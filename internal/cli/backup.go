@@ -2,11 +2,9 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -22,44 +20,38 @@ func newBackup(con *console.Console) *cobra.Command {
 		Short: "Back up the embedded data while it is in use",
 		Long: `Write a consistent copy of the embedded data (policies, blocks, identities, audit and the
 logs in memory) to a file, while the server runs. The file appears only once it is whole.
-With Redis and Postgres, back those up with their own tools.`,
-		Example: "admin backup stint-2026-11-20.backup",
+"-" is standard output. With Redis and Postgres, back those up with their own tools.`,
+		Example: "admin backup stint-2026-11-20.backup\nadmin backup - | ssh archive 'cat > stint.backup'",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			size, err := backUp(c.Context(), server, args[0])
+			size, err := backUp(c.Context(), con, server, args[0])
 			if err != nil {
 				return err
 			}
-			con.Notef("Wrote %s, %s.", output.Escape(args[0]), humanize.Bytes(uint64(size)))
+			name := args[0]
+			if name == console.StandardStream {
+				name = "standard output"
+			}
+			con.Notef("Wrote %s, %s.", output.Escape(name), humanize.Bytes(uint64(size)))
 			return nil
 		}),
 	}
 }
 
-// backUp writes a backup to a file, which appears when it is complete.
-func backUp(ctx context.Context, server *client.Client, path string) (size int64, err error) {
+// backUp writes a backup to a file, or to standard output for "-".
+func backUp(ctx context.Context, con *console.Console, server *client.Client, path string) (size int64, err error) {
 	stream, err := server.Backups.Create(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer stream.Close()
-	file, err := os.CreateTemp(filepath.Dir(path), ".backup-*")
-	if err != nil {
-		return 0, err
-	}
-	defer func() {
-		if err != nil {
-			file.Close()
-			os.Remove(file.Name())
+	err = con.WriteFile(ctx, path, 0o600, func(w io.Writer) error {
+		if size, err = io.Copy(w, stream); err != nil {
+			return fmt.Errorf("the backup is incomplete and cannot be restored: %w", err)
 		}
-	}()
-	if size, err = io.Copy(file, stream); err != nil {
-		return 0, fmt.Errorf("the backup was cut off and not kept: %w", err)
-	}
-	if err := errors.Join(file.Sync(), file.Close()); err != nil {
-		return 0, err
-	}
-	return size, os.Rename(file.Name(), path)
+		return nil
+	})
+	return size, err
 }
 
 func newRestore(con *console.Console) *cobra.Command {

@@ -65,7 +65,8 @@ A key that the file does not name is benign.
 
 --out writes the whole report to a file as well: JSON, or for a file that ends in .csv a
 row for each key that was refused by either stack. --html writes it as a page with charts,
-which needs no server and makes no request.`,
+which needs no server and makes no request. "-" is standard output, where it takes the place
+of the report that is printed.`,
 		Example: `admin backtest access.log.gz --rule 1/s --rule 20/m --rule 200/h --rule 800/d
 admin backtest access.log.gz -f policies.yaml --against-rule 20/m
 admin backtest access.log.gz --preset website --preset traps --truth truth.csv --against-preset api --html report.html
@@ -105,7 +106,13 @@ admin backtest api.csv --key-column token --rule 100/h --out report.json`,
 	return c
 }
 
+// reportPerm are the permissions of a report's file.
+const reportPerm = 0o644
+
 func runBacktest(ctx context.Context, con *console.Console, paths []string, f *backtestFlags) error {
+	if f.out != "" && f.html != "" && con.IsStdout(f.out) && con.IsStdout(f.html) {
+		return console.Usagef("--out and --html cannot both be standard output")
+	}
 	options, err := backtestOptions(con, f)
 	if err != nil {
 		return err
@@ -140,20 +147,29 @@ func runBacktest(ctx context.Context, con *console.Console, paths []string, f *b
 	if err != nil {
 		return usageOfLog(err)
 	}
+	return f.writeReports(ctx, con, report)
+}
+
+// writeReports writes the report to the files of --out and --html, and prints it unless one
+// of them is standard output.
+func (f *backtestFlags) writeReports(ctx context.Context, con *console.Console, report *backtest.Report) error {
 	if f.out != "" {
 		write := report.WriteJSON
 		if strings.EqualFold(filepath.Ext(f.out), ".csv") {
 			write = report.WriteCSV
 		}
-		if err := writeReport("out", f.out, write); err != nil {
-			return err
+		if err := con.WriteFile(ctx, f.out, reportPerm, write); err != nil {
+			return fmt.Errorf("--out: %w", err)
 		}
 	}
 	if f.html != "" {
-		err := writeReport("html", f.html, func(w io.Writer) error { return report.WriteHTML(w, allForZero(f.limit)) })
+		err := con.WriteFile(ctx, f.html, reportPerm, func(w io.Writer) error { return report.WriteHTML(w, allForZero(f.limit)) })
 		if err != nil {
-			return err
+			return fmt.Errorf("--html: %w", err)
 		}
+	}
+	if f.out != "" && con.IsStdout(f.out) || f.html != "" && con.IsStdout(f.html) {
+		return nil
 	}
 	return printReport(con.Printer(), report, func(w io.Writer) error {
 		return report.WriteText(w, backtest.TextOptions{Width: con.Width(), Top: allForZero(f.limit)})
@@ -330,30 +346,6 @@ func allForZero(limit int) int {
 		return -1
 	}
 	return limit
-}
-
-// writeReport writes the report completely or not at all.
-func writeReport(flag, path string, write func(io.Writer) error) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), ".report-*")
-	if err != nil {
-		return fmt.Errorf("--%s: %w", flag, err)
-	}
-	defer func() {
-		if err != nil {
-			file.Close()
-			os.Remove(file.Name())
-		}
-	}()
-	if err := write(file); err != nil {
-		return err
-	}
-	if err := file.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := file.Close(); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
 }
 
 // readPlans reads the plans of a file of keys.

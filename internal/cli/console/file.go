@@ -1,0 +1,129 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// StandardStream is the path that names standard input or standard output.
+const StandardStream = "-"
+
+// IsStdout reports whether a path names standard output: "-", or the file that standard
+// output is, as /dev/stdout.
+func (c *Console) IsStdout(path string) bool {
+	if path == StandardStream {
+		return true
+	}
+	named, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	out, err := c.Stdout.Stat()
+	return err == nil && os.SameFile(named, out)
+}
+
+// WriteFile writes what write produces to the file of a path, with these permissions. A
+// regular file appears, or is replaced, only once it is whole; a symbolic link is followed.
+// Standard output, see IsStdout, and a file that is not regular, such as a pipe or a device,
+// are written to as they are.
+func (c *Console) WriteFile(ctx context.Context, path string, perm fs.FileMode, write func(io.Writer) error) error {
+	if c.IsStdout(path) {
+		return write(c.Stdout)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return Usagef("%s is a directory", path)
+	case err == nil && !info.Mode().IsRegular():
+		return writeThrough(ctx, path, info.Mode(), write)
+	}
+	target, err := linkTarget(path)
+	if err != nil {
+		return err
+	}
+	return replaceFile(target, perm, write)
+}
+
+// writeThrough writes to a file that is not regular.
+func writeThrough(ctx context.Context, path string, mode fs.FileMode, write func(io.Writer) error) error {
+	file, err := openForWriting(ctx, path, mode)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(file), file.Close())
+}
+
+// openForWriting opens a file that is not regular. A named pipe cannot be opened before
+// somebody reads it, which ctx ends waiting for.
+func openForWriting(ctx context.Context, path string, mode fs.FileMode) (*os.File, error) {
+	if mode&fs.ModeNamedPipe == 0 {
+		return os.OpenFile(path, os.O_WRONLY, 0)
+	}
+	for {
+		file, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if !errors.Is(err, syscall.ENXIO) {
+			return file, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// maxLinks is the maximum number of symbolic links that lead to a file, as in Linux.
+const maxLinks = 40
+
+// linkTarget returns the path of the file that symbolic links lead to, which need not exist.
+// The path is not cleaned: a ".." in it may follow a link to a folder.
+func linkTarget(path string) (string, error) {
+	for range maxLinks {
+		info, err := os.Lstat(path)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode()&fs.ModeSymlink == 0 {
+			return path, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			return "", err
+		}
+		if !filepath.IsAbs(to) {
+			folder, _ := filepath.Split(path)
+			to = folder + to
+		}
+		path = to
+	}
+	return "", fmt.Errorf("%s: %w", path, syscall.ELOOP)
+}
+
+// replaceFile writes a temporary file beside a path and gives it that name.
+func replaceFile(path string, perm fs.FileMode, write func(io.Writer) error) (err error) {
+	folder, _ := filepath.Split(path)
+	file, err := os.CreateTemp(FirstOf(folder, "."), ".stint-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			file.Close()
+			os.Remove(file.Name())
+		}
+	}()
+	if err := write(file); err != nil {
+		return err
+	}
+	if err := errors.Join(file.Chmod(perm), file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}
