@@ -163,8 +163,11 @@ func TestTheCustomBouncerMakesCrowdSecsDecisionsBlocks(t *testing.T) {
 	s.lasts(s.await(attacker, network)[network], 2*time.Hour)
 	s.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"ip:203.0.113.6","reason":"by hand"}`, http.StatusCreated)
 	operators := "ip:203.0.113.6 by hand " + s.author("ip:203.0.113.6")
+	s.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"ip:203.0.113.5","reason":"of a scope","scope":"login"}`, http.StatusCreated)
+	ofScope := "ip:203.0.113.5 of a scope " + strings.TrimPrefix(operators, "ip:203.0.113.6 by hand ")
 	c.cscli("decisions", "delete", "-i", "203.0.113.5")
-	s.await(network, operators)
+	s.await(network, operators, ofScope)
+	s.endBlock("ip:203.0.113.5")
 	c.cscli("decisions", "add", "-i", "203.0.113.6", "-d", "1h", "-R", "by hand")
 	c.cscli("decisions", "delete", "-r", "198.51.100.0/24")
 	s.await(operators)
@@ -178,6 +181,22 @@ func TestTheCustomBouncerMakesCrowdSecsDecisionsBlocks(t *testing.T) {
 	s.await(operators, kept, "ip:203.0.113.8 CrowdSec by hand crowdsec")
 	c.cscli("decisions", "delete", "-i", "203.0.113.8")
 	s.await(operators, kept)
+}
+
+// endBlock ends the only active block of a pattern.
+func (s *source) endBlock(pattern string) {
+	s.Helper()
+	var page struct {
+		Items []struct{ ID, Pattern string }
+	}
+	if err := json.Unmarshal(s.node.Do(s.T, http.MethodGet, "/v1/blocks", "", http.StatusOK), &page); err != nil {
+		s.Fatal(err)
+	}
+	for _, b := range page.Items {
+		if b.Pattern == pattern {
+			s.node.Do(s.T, http.MethodDelete, "/v1/blocks/"+b.ID, "", http.StatusOK)
+		}
+	}
 }
 
 // author returns who added the active block of a pattern.

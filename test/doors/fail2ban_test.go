@@ -141,7 +141,9 @@ func TestABanOfFail2banBecomesABlock(t *testing.T) {
 		t.Errorf("after a restart it ends at %s, before at %s", after.ExpiresAt, banned.ExpiresAt)
 	}
 
-	// An operator's block survives the ban and the unban of its address.
+	// An operator's block survives the ban and the unban of its address, and does not keep
+	// the ban from ending.
+	j.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"ip:203.0.113.5","reason":"by hand, too","scope":"login"}`, http.StatusCreated)
 	j.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"ip:203.0.113.6","reason":"by hand"}`, http.StatusCreated)
 	j.guess("203.0.113.6")
 	j.guess("2001:db8::1")
@@ -154,9 +156,10 @@ func TestABanOfFail2banBecomesABlock(t *testing.T) {
 		return false
 	})
 	j.client("unban", "--all")
-	left := j.await("unbanned", count(1))
-	if left[0].Pattern != "ip:203.0.113.6" || left[0].Reason != "by hand" || left[0].ExpiresAt != nil {
-		t.Errorf("unbanning left %+v", left)
+	for _, b := range j.await("unbanned", count(2)) {
+		if b.Author == banned.Author || b.ExpiresAt != nil {
+			t.Errorf("unbanning left %+v", b)
+		}
 	}
 }
 
