@@ -6,7 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
 // dataDir is the embedded default's folder, locked for one process: two nodes
@@ -29,15 +30,14 @@ func openDataDir(path string) (*dataDir, error) {
 	if err := restrictFolder(path); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(path, db.FolderLock), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)
 	}
-	// The lock ends with the process, however that ends.
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := db.Lock(lock); err != nil {
 		lock.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("--data-dir %s is in use by another Stint; give this one its own, or share Redis and Postgres to run several", path)
+		if errors.Is(err, db.ErrInUse) {
+			return nil, fmt.Errorf("--data-dir %s is %w; give this one its own, or share Redis and Postgres to run several", path, err)
 		}
 		return nil, fmt.Errorf("--data-dir %s cannot be locked: %w", path, err)
 	}
@@ -85,7 +85,7 @@ func (d *dataDir) protect() error {
 	}
 	for _, entry := range entries {
 		name := entry.Name()
-		own := name == "lock" || strings.HasPrefix(name, databaseFile) || strings.HasPrefix(name, snapshotFile) || strings.HasPrefix(name, ".stint-")
+		own := name == db.FolderLock || strings.HasPrefix(name, databaseFile) || strings.HasPrefix(name, snapshotFile) || strings.HasPrefix(name, ".stint-")
 		info, err := entry.Info()
 		if !own || err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 == 0 {
 			continue // also if it has been deleted since

@@ -81,8 +81,9 @@ func newMigrateDown(con *console.Console) *cobra.Command {
 		Use:   "down",
 		Short: "Undo the newest migrations, to go back to an older release",
 		Long: `Undo the migrations that are newer than a version, so that an older release can use the
-database. Data that only the newer schema can store is lost, so it asks first. Stop every server of
-this version before, and use the program of the newer release, which knows its migrations.
+database. Data that only the newer schema can store is lost, so it asks first. Stop every node
+before: it refuses while one uses the database, or did so within the last minute. Use the
+program of the newer release, which knows its migrations.
 docs/UPGRADING.md says which release has which version.`,
 		Example: "admin migrate down --to 10 --data-dir ./data --yes\nSTINT_DATABASE_URL=postgres://stint@db/stint admin migrate down --to 10",
 		Args:    cobra.NoArgs,

@@ -22,6 +22,9 @@ type migrator struct {
 	db     *sql.DB
 	driver func() (database.Driver, error)
 	lock   func(context.Context) (unlock func(), err error) // nil where nobody else can migrate
+	// hold keeps nodes from using the database until release is called, or returns an
+	// ErrInUse; nil where a node can only be seen by its heartbeat.
+	hold func() (release func(), err error)
 }
 
 // MigrationState is the schema version of a database. A new one is at 0.
@@ -90,8 +93,9 @@ func (l location) migrate(ctx context.Context) error {
 }
 
 // MigrateDown undoes the migrations of the database of url that are newer than to, while
-// other nodes that migrate wait. What only the newer schema holds is lost. No node of
-// this program may use the database. The error says which versions to may be.
+// other nodes that migrate wait. What only the newer schema holds is lost. It returns
+// ErrInUse, and changes nothing, while a node uses the database or did so within the last
+// minute. The error says which versions to may be.
 func MigrateDown(ctx context.Context, url string, to uint) error {
 	place, err := locate(url)
 	if err != nil {
@@ -119,6 +123,15 @@ func MigrateDown(ctx context.Context, url string, to uint) error {
 		return fmt.Errorf("the database has version %d, which only a newer program can undo; this one knows %d", state.Version, state.Latest)
 	case to < 1 || to >= state.Version:
 		return fmt.Errorf("the version to go back to must be from 1 to %d; the database has version %d", state.Version-1, state.Version)
+	}
+	if m.hold != nil {
+		release, err := m.hold()
+		if err != nil {
+			return err
+		}
+		defer release()
+	} else if err := place.checkNodesGone(ctx, m.db); err != nil {
+		return err
 	}
 	return place.run(ctx, m, func(down *migrate.Migrate) error { return down.Migrate(to) })
 }

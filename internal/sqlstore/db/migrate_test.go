@@ -3,6 +3,8 @@ package db_test
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/migrations"
@@ -128,6 +131,49 @@ func TestMigrations_go_down_to_nothing_and_up_again(t *testing.T) {
 			t.Fatalf("up again: %v", err)
 		}
 	})
+}
+
+func TestMigrateDown_refuses_while_a_node_is_alive(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		state, err := db.MigrationStatus(t.Context(), f.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := runNode(t, f)
+		if err := db.MigrateDown(t.Context(), f.URL, state.Latest-1); !errors.Is(err, db.ErrInUse) {
+			t.Errorf("beside a node: %v", err)
+		}
+		if after, err := db.MigrationStatus(t.Context(), f.URL); err != nil || after != state {
+			t.Errorf("it was changed: %+v, %v", after, err)
+		}
+		stop()
+		if err := db.MigrateDown(t.Context(), f.URL, state.Latest-1); err != nil {
+			t.Errorf("after the node: %v", err)
+		}
+	})
+}
+
+// runNode leaves the traces of a running node: the lock of an SQLite file's folder, or a
+// heartbeat. stop leaves those of one that was killed over a minute ago.
+func runNode(t *testing.T, f *storetest.Fixture) (stop func()) {
+	t.Helper()
+	beat := func(seen time.Time) {
+		if err := f.Nodes.PutNode(t.Context(), nodes.Node{ID: "n1", Name: "edge-1", Started: seen, Seen: seen}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beat(time.Now())
+	if strings.HasPrefix(f.URL, "postgres") {
+		return func() { beat(time.Now().Add(-2 * time.Minute)) }
+	}
+	lock, err := os.Create(filepath.Join(filepath.Dir(f.URL), db.FolderLock))
+	if err == nil {
+		err = db.Lock(lock)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() { lock.Close() }
 }
 
 func TestOpen_gives_up_waiting_for_another_migration_with_its_context(t *testing.T) {

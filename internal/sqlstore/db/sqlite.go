@@ -116,7 +116,11 @@ func sqliteMigrator(path string) (*migrator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &migrator{db: db, driver: func() (database.Driver, error) {
-		return migratesqlite.WithInstance(db, &migratesqlite.Config{})
-	}}, nil
+	return &migrator{
+		db: db,
+		driver: func() (database.Driver, error) {
+			return migratesqlite.WithInstance(db, &migratesqlite.Config{})
+		},
+		hold: func() (func(), error) { return holdFolder(path) },
+	}, nil
 }

@@ -1,0 +1,83 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// FolderLock is the name of the file, in the folder of an SQLite database, that its node
+// keeps locked.
+const FolderLock = "lock"
+
+// ErrInUse is the error that something is used by a running node.
+var ErrInUse = errors.New("in use by another Stint")
+
+// Lock locks a file for this process until it is closed, however the process ends. The
+// error is ErrInUse if another process has locked it.
+func Lock(file *os.File) error {
+	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return ErrInUse
+	}
+	return err
+}
+
+// holdFolder keeps nodes from using the SQLite file of a path until release is called. It
+// creates no lock, which the node's own user might then not be able to open.
+func holdFolder(path string) (release func(), err error) {
+	folder := filepath.Dir(path)
+	file, err := os.Open(filepath.Join(folder, FolderLock))
+	if errors.Is(err, fs.ErrNotExist) {
+		return func() {}, nil // no node has used it yet
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := Lock(file); err != nil {
+		file.Close()
+		if errors.Is(err, ErrInUse) {
+			return nil, fmt.Errorf("%s is %w; stop that node first", folder, err)
+		}
+		return nil, fmt.Errorf("%s cannot be locked: %w", folder, err)
+	}
+	return func() { file.Close() }, nil
+}
+
+// nodeGone is how long a node without a heartbeat may still be running.
+const nodeGone = time.Minute
+
+// checkNodesGone returns an error that names the nodes with a heartbeat within nodeGone.
+func (l location) checkNodesGone(ctx context.Context, db *sql.DB) error {
+	var tables int
+	if err := db.QueryRowContext(ctx, l.dialect.countTables, "nodes").Scan(&tables); err != nil || tables == 0 {
+		return l.unreachable(ctx, err)
+	}
+	rows, err := db.QueryContext(ctx, "SELECT name FROM nodes WHERE seen_at >= ("+l.dialect.clock+") - $1 ORDER BY name", nodeGone.Milliseconds())
+	if err != nil {
+		return l.unreachable(ctx, err)
+	}
+	defer rows.Close()
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		names = append(names, name)
+	}
+	if err := rows.Err(); err != nil {
+		return l.unreachable(ctx, err)
+	}
+	if len(names) > 0 {
+		return fmt.Errorf("the database is %w: %s; stop all nodes first, and wait a minute after one that was killed", ErrInUse, strings.Join(names, ", "))
+	}
+	return nil
+}
