@@ -187,9 +187,7 @@ func printTrap(con *console.Console, p *output.Printer, t wire.TrapPreview) erro
 	if t.Note != "" {
 		con.Notef("%s", output.Escape(string(t.Note)))
 	}
-	if t.SampleRatio < 1 {
-		con.Notef("This is an estimate: the requests of %.1f%% of the keys were recorded.", 100*t.SampleRatio)
-	}
+	noteSample(con, t.SampleRatio)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,7 +38,8 @@ func newPolicyUsage(con *console.Console) *cobra.Command {
 		Short: "Show how close the keys of a policy came to its rules",
 		Long: `Show, for each rule of a policy, how many keys came near to its limit or above it, and the
 highest use of the busiest keys within one window of the rule. A limit above the figure
-under 99% refuses at most one key in a hundred.`,
+under 99% refuses at most one key in a hundred. Where only a sample of the keys is recorded,
+the figures are of the sample, as a note says.`,
 		Example: "admin policy usage default --last 24h",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
@@ -45,21 +47,7 @@ under 99% refuses at most one key in a hundred.`,
 			if err != nil {
 				return err
 			}
-			p := con.Printer()
-			if p.Format == output.JSON {
-				return p.JSON(usage)
-			}
-			if p.Format == output.Table {
-				p.Sayf("%s allowed and %s refused from %s to %s.", output.Amount(usage.Allowed, "request", "requests"),
-					output.Amount(usage.Limited+usage.ShadowLimited, "request", "requests"), usage.From, usage.To)
-				if usage.Note != "" {
-					p.Sayf("%s", output.Escape(string(usage.Note)))
-				}
-				if len(usage.Rules) == 0 {
-					return nil
-				}
-			}
-			return output.List(p, usage.Rules, usageColumns)
+			return printUsage(con, usage)
 		}),
 	}
 	span.add(c)
@@ -133,6 +121,37 @@ func confirmUse(c *cobra.Command, con *console.Console, server *client.Client, n
 		return nil
 	}
 	return con.Confirm(output.Escape(fmt.Sprintf("The policy %s is in use: it %s.", name, strings.Join(uses, ", and "))), "--yes")
+}
+
+// printUsage prints what a policy did, and of which keys that is known.
+func printUsage(con *console.Console, usage *wire.PolicyUsage) error {
+	p := con.Printer()
+	if p.Format == output.JSON {
+		return p.JSON(usage)
+	}
+	if p.Format == output.Table {
+		p.Sayf("%s allowed and %s refused from %s to %s.", output.Amount(usage.Allowed, "request", "requests"),
+			output.Amount(usage.Limited+usage.ShadowLimited, "request", "requests"), usage.From, usage.To)
+		if usage.Note != "" {
+			p.Sayf("%s", output.Escape(string(usage.Note)))
+		}
+		if len(usage.Rules) == 0 {
+			return nil
+		}
+	}
+	ratio := output.Column[wire.RuleUsage]{Name: "sample_ratio", Cell: func(wire.RuleUsage) output.Cell { return output.Ratio(usage.SampleRatio) }}
+	if err := output.List(p, usage.Rules, append(slices.Clone(usageColumns), ratio)); err != nil {
+		return err
+	}
+	noteSample(con, usage.SampleRatio)
+	return nil
+}
+
+// noteSample says of which part of the keys figures are, and nothing for all.
+func noteSample(con *console.Console, ratio float64) {
+	if ratio < 1 {
+		con.Notef("This is an estimate: the requests of %.1f%% of the keys were recorded.", 100*ratio)
+	}
 }
 
 var usageColumns = []output.Column[wire.RuleUsage]{
