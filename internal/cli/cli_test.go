@@ -92,16 +92,20 @@ func commands(c *cobra.Command) []*cobra.Command {
 	return all
 }
 
-func testRoot() *cobra.Command {
+func testRoot() *cobra.Command { return rootOf("admin") }
+
+// rootOf returns the commands of a program that is called by a name.
+func rootOf(name string) *cobra.Command {
 	return newRoot(&console.Console{System: console.System{
-		Name: "admin", Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Name: name, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: func(string) string { return "" }, Now: time.Now,
 	}})
 }
 
 // made reports whether a command is cobra's own, which explains itself.
 func made(c *cobra.Command) bool {
-	return strings.HasPrefix(c.CommandPath(), "admin completion") || c.CommandPath() == "admin help"
+	_, path, _ := strings.Cut(c.CommandPath(), " ")
+	return strings.HasPrefix(path, "completion") || path == "help"
 }
 
 func TestEveryCommandSaysWhatItDoesAndHasAnExample(t *testing.T) {
@@ -135,6 +139,29 @@ func TestEveryExampleIsACommandThatParses(t *testing.T) {
 				if at := strings.Index(part, "admin "); at >= 0 && !made(c) {
 					checkExample(t, part[at+len("admin "):])
 				}
+			}
+		}
+	}
+}
+
+// TestExamplesNameTheProgramAsItWasCalled holds examples to the program's name, and leaves
+// the role and the scope admin as they are.
+func TestExamplesNameTheProgramAsItWasCalled(t *testing.T) {
+	for _, c := range commands(rootOf("stint-admin")) {
+		if made(c) {
+			continue
+		}
+		for _, line := range strings.Split(c.Example, "\n") {
+			if !strings.Contains(line, "stint-admin ") {
+				t.Errorf("%s: the program is not named: %q", c.CommandPath(), line)
+			}
+			before := "|"
+			for _, word := range strings.Fields(line) {
+				isFirst := before == "|" || strings.Contains(before, "=") && !strings.HasPrefix(before, "-")
+				if named := word == "stint-admin"; named && !isFirst || word == "admin" && isFirst {
+					t.Errorf("%s: %q", c.CommandPath(), line)
+				}
+				before = word
 			}
 		}
 	}

@@ -106,7 +106,7 @@ func sayEscalation(p *output.Printer, l *wire.EscalationStatus) {
 		p.Sayf("Without further offences the level falls by one at %s.", output.When(l.DecaysAt.Time, p.Now))
 	}
 	if l.Paused {
-		p.Sayf("Escalation is paused until an operator resumes it; see admin escalation paused.")
+		p.Sayf("Escalation is paused until an operator resumes it; see 'escalation paused'.")
 	}
 }
 

@@ -340,7 +340,7 @@ func newSilenceAdd(con *console.Console) *cobra.Command {
 			if p := con.Printer(); p.Format != output.Table {
 				return output.One(p, *made, silenceColumns)
 			}
-			con.Notef("Silenced until %s. To end it: stint-admin notify silence delete %s", output.When(made.ExpiresAt.Time, con.Printer().Now), made.ID)
+			con.Notef("Silenced until %s. To end it: %s notify silence delete %s", output.When(made.ExpiresAt.Time, con.Printer().Now), output.Escape(con.Name), made.ID)
 			return nil
 		}),
 	}

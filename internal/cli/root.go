@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -159,6 +160,10 @@ func runGroup(c *cobra.Command, args []string) error {
 	return console.Usagef("unknown command %q of %s%s; see '%s --help'", args[0], c.CommandPath(), hint, c.CommandPath())
 }
 
+// programInExample matches the name of the program where an example has it: at the start of
+// a command, also after variables. Elsewhere "admin" is the name of a role or of a scope.
+var programInExample = regexp.MustCompile(`(^|\| )((?:[A-Z_]+=\S+ )*)admin `)
+
 // indentExample indents the lines of an example as cobra's help wants them.
 // They are written with "admin", which is replaced by the program's name.
 func indentExample(text, name string) string {
@@ -167,8 +172,7 @@ func indentExample(text, name string) string {
 	}
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		line = strings.ReplaceAll(" "+line, " admin ", " "+name+" ")
-		lines[i] = " " + line
+		lines[i] = "  " + programInExample.ReplaceAllString(line, "${1}${2}"+strings.ReplaceAll(name, "$", "$$")+" ")
 	}
 	return strings.Join(lines, "\n")
 }
