@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -128,6 +129,19 @@ func (f *spanFlags) instants(now time.Time) (from, to time.Time) {
 		return now.Add(-f.last.Std()), f.to.Time.Time
 	}
 	return f.from.Time.Time, f.to.Time.Time
+}
+
+// parseEscalate reads "100/10m".
+func parseEscalate(text string) (offences int, within wire.Duration, err error) {
+	count, window, found := strings.Cut(text, "/")
+	offences, err = strconv.Atoi(count)
+	if err == nil {
+		err = within.UnmarshalText([]byte(window))
+	}
+	if err != nil || !found {
+		return 0, 0, console.Usagef("--escalate %q is not refusals/time; write for example 100/10m", text)
+	}
+	return offences, within, nil
 }
 
 // limitFlag adds the flag that limits a listing.

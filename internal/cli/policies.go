@@ -305,6 +305,8 @@ func (f *policyChange) applyEscalation(c *cobra.Command, p *wire.PolicyRequest) 
 	if !isNew {
 		escalation = *p.Escalation
 	}
+	// A cap that nobody chose is the first block's length; the server refuses a lower one.
+	followsDuration := !given("block-cap") && escalation.MaxDuration <= escalation.Duration
 	if given("escalate") {
 		offences, within, err := parseEscalate(f.escalate)
 		if err != nil {
@@ -321,25 +323,14 @@ func (f *policyChange) applyEscalation(c *cobra.Command, p *wire.PolicyRequest) 
 	if given("block-cap") {
 		escalation.MaxDuration = f.blockCap.Duration
 	}
-	escalation.MaxDuration = max(escalation.MaxDuration, escalation.Duration)
+	if followsDuration {
+		escalation.MaxDuration = max(escalation.MaxDuration, escalation.Duration)
+	}
 	if given("decay-after") {
 		escalation.DecayAfter = f.decayAfter.Duration
 	}
 	p.Escalation = &escalation
 	return nil
-}
-
-// parseEscalate reads "100/10m".
-func parseEscalate(text string) (offences int, within wire.Duration, err error) {
-	count, window, found := strings.Cut(text, "/")
-	offences, err = strconv.Atoi(count)
-	if err == nil {
-		err = within.UnmarshalText([]byte(window))
-	}
-	if err != nil || !found {
-		return 0, 0, console.Usagef("--escalate %q is not refusals/time; write for example 100/10m", text)
-	}
-	return offences, within, nil
 }
 
 func newPolicyAlgorithms(con *console.Console) *cobra.Command {
