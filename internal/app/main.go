@@ -46,7 +46,7 @@ func Main(p Process) int {
 	}
 	if len(p.Args) > 0 && p.Args[0] == "health" {
 		p.Args = p.Args[1:]
-		if err := askHealth(p); err != nil {
+		if err := askHealth(p); err != nil && !errors.Is(err, ErrHelp) {
 			p.complain(err)
 			return 1
 		}
@@ -111,7 +111,11 @@ func limitHeap(environ []string) {
 
 // runConfig runs the commands on settings files.
 func runConfig(p Process) int {
+	const usage = "usage: stint-server config check FILE, or stint-server config example"
 	switch args := p.Args[1:]; {
+	case slices.Contains(args, "--help"), slices.Contains(args, "-h"):
+		fmt.Fprintln(p.Out, usage)
+		return 0
 	case len(args) == 1 && args[0] == "example":
 		fmt.Fprint(p.Out, ExampleFile())
 		return 0
@@ -121,7 +125,7 @@ func runConfig(p Process) int {
 		}
 		return 1
 	}
-	p.complain("usage: stint-server config check FILE, or stint-server config example")
+	p.complain(usage)
 	return 2
 }
 

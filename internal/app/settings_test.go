@@ -236,6 +236,12 @@ func TestConfigCheckNamesAllThatIsWrong(t *testing.T) {
 	if code, _, wrong := check("log-level: info\n", "STINT_REDIS_URL=redis://h"); code != 1 || !strings.Contains(wrong, "without --database-url") {
 		t.Errorf("got %d: %s", code, wrong)
 	}
+	for _, args := range [][]string{{"config", "--help"}, {"config", "check", "--help"}, {"config", "check", "-h"}, {"config", "example", "--help"}} {
+		var out, wrong strings.Builder
+		if code := Main(Process{Args: args, Out: &out, Logs: &wrong}); code != 0 || wrong.String() != "" || !strings.Contains(out.String(), "config check FILE") {
+			t.Errorf("%v: got %d: %s%s", args, code, out.String(), wrong.String())
+		}
+	}
 	var wrong strings.Builder
 	if code := Main(Process{Args: []string{"config", "chek"}, Out: &wrong, Logs: &wrong}); code != 2 || !strings.Contains(wrong.String(), "config check FILE") {
 		t.Errorf("got %d: %s", code, wrong.String())
@@ -256,6 +262,9 @@ func TestHealthAsksTheNodeOfItsSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	free.Close()
+	if code, text := ask("--help"); code != 0 || text != "" {
+		t.Errorf("--help: got %d: %s", code, text)
+	}
 	if code, text := ask("--listen", free.Addr().String()); code != 1 || !strings.Contains(text, "does not answer") {
 		t.Errorf("got %d: %s", code, text)
 	}
