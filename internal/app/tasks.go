@@ -151,7 +151,13 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 		jobs.DeletePast(store.Retention, a.settings.KeepAudit, time.Now),
 		jobs.DeleteCounts(store.Offences, a.settings.Counts, func() map[int64]time.Duration { return offences.DecaysOf(a.catalog.Selector().Policies()) }, time.Now),
 	}
-	if a.settings.BackupDir != "" {
+	disabled := map[string]string{}
+	switch {
+	case !a.settings.Embedded():
+		disabled[jobs.BackUpJob] = "its data is in Redis and Postgres, which have backups of their own"
+	case a.settings.BackupDir == "":
+		disabled[jobs.BackUpJob] = "--backup-dir names the folder that it writes to, and is not set"
+	default:
 		list = append(list, jobs.BackUp(newBackups(a), a.settings.NodeName, a.settings.BackupDir, a.settings.BackupKeep))
 	}
 	for i := range list {
@@ -167,7 +173,7 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 		}
 	}
 	return jobs.New(jobs.Options{
-		Store: store.Jobs, Node: a.id, Log: a.log, Schedules: a.settings.Schedules, OnFailure: a.notifier.failedJob,
+		Store: store.Jobs, Node: a.id, Log: a.log, Schedules: a.settings.Schedules, Disabled: disabled, OnFailure: a.notifier.failedJob,
 	}, list...)
 }
 

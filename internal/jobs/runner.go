@@ -32,6 +32,8 @@ type Options struct {
 	// Schedules replaces the schedule of the jobs that it names; "off" never
 	// runs one by itself.
 	Schedules map[string]string
+	// Disabled says why this node does not have a job, for the jobs that settings leave out.
+	Disabled map[string]string
 	// LeaseTime is how long a run holds its job without a sign of life, zero for
 	// the constant LeaseTime.
 	LeaseTime time.Duration
@@ -82,6 +84,9 @@ func New(o Options, jobs ...Job) (*Runner, error) {
 		r.jobs = append(r.jobs, s)
 	}
 	for name := range o.Schedules {
+		if why := o.Disabled[name]; why != "" {
+			return nil, fmt.Errorf("a schedule is set for the job %q: %s", name, why)
+		}
 		if !known[name] {
 			return nil, fmt.Errorf("a schedule is set for the job %q, and there is none of that name", name)
 		}
@@ -336,6 +341,9 @@ func (r *Runner) RunNow(ctx context.Context, name string, record func(context.Co
 			return nil, fault.New(fault.Conflict, "The job %s is already running.", name)
 		}
 		return run, err
+	}
+	if why := r.o.Disabled[name]; why != "" {
+		return nil, fault.New(fault.NotFound, "This node does not have the job %s: %s.", name, why)
 	}
 	return nil, fault.New(fault.NotFound, "There is no job of that name.")
 }

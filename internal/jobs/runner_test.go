@@ -301,6 +301,21 @@ func TestARunStopsBeforeAnotherNodeMayTakeItsLease(t *testing.T) {
 // unrecorded is the record of a requested run that needs none.
 func unrecorded(context.Context) error { return nil }
 
+func TestAJobThatSettingsLeaveOutSaysWhy(t *testing.T) {
+	o := jobs.Options{Disabled: map[string]string{"back-up": "--backup-dir is not set"}}
+	r, err := jobs.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.RunNow(t.Context(), "back-up", unrecorded); !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "--backup-dir is not set") {
+		t.Errorf("running it: %v", err)
+	}
+	o.Schedules = map[string]string{"back-up": "@daily"}
+	if _, err := jobs.New(o); err == nil || !strings.Contains(err.Error(), "--backup-dir is not set") {
+		t.Errorf("its schedule: %v", err)
+	}
+}
+
 func TestARequestedRunIsRecordedBeforeItAndOnlyIfItRuns(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		var order []string
