@@ -30,6 +30,9 @@ printed: its secret is shown once.`,
 				}
 				return printItems(con, all, gatewayColumns)
 			}
+			if con.Format == string(output.CSV) {
+				return console.Usagef("a configuration is printed as it is or, with -o json or yaml, with its steps; csv is for the list of gateways")
+			}
 			ask := server.Connect.Guide
 			if createToken {
 				ask = server.Connect.CreateToken

@@ -114,7 +114,7 @@ edited and deleted like all others.`,
 	}, &cobra.Command{
 		Use:     "show NAME",
 		Short:   "Print a preset as a policy file",
-		Long:    "Print a preset with its comments as a policy file, to be changed and given to 'apply -f'.",
+		Long:    "Print a preset with its comments as a policy file, to be changed and given to 'apply -f'.\nWith -o json it is JSON without the comments, which 'apply' reads as well.",
 		Example: "admin preset show website > policies.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -122,7 +122,19 @@ edited and deleted like all others.`,
 			if err != nil {
 				return err
 			}
-			_, err = con.Printer().Out.Write(p.Text)
+			switch output.Format(con.Format) {
+			case output.CSV:
+				return console.Usagef("a preset is printed as YAML or, with -o json, as JSON")
+			case output.JSON:
+				policies, err := policyfile.Read(bytes.NewReader(p.Text), p.Name)
+				if err != nil {
+					return err
+				}
+				return con.Printer().JSON(struct {
+					Policies []wire.PolicyRequest `json:"policies"`
+				}{policies})
+			}
+			_, err = con.Stdout.Write(p.Text)
 			return err
 		},
 	}, newPresetPreview(con))

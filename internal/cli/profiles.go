@@ -280,7 +280,10 @@ lines with -o json.`,
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
 			filter := f.query()
-			if con.Format == string(output.JSON) {
+			switch output.Format(con.Format) {
+			case output.YAML:
+				return console.Usagef("keys are exported as CSV or, with -o json, as JSON lines; for YAML see 'key list -o yaml'")
+			case output.JSON:
 				filter.Set("format", "json")
 			}
 			file, err := server.Keys.ExportProfiles(c.Context(), filter)

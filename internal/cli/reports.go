@@ -95,17 +95,30 @@ func newReportGet(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "show ID",
 		Short:   "Print a report as JSON, CSV or one HTML page",
-		Long:    "Print a report as JSON, CSV or one HTML page.\nThe id today is the report of today so far, from midnight UTC.",
+		Long:    "Print a report as JSON, YAML, CSV or one HTML page: by -o or --format.\nThe id today is the report of today so far, from midnight UTC.",
 		Example: "admin report show today --format csv\nadmin report show 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --format html > report.html",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			if c.Flags().Changed("format") && con.Format != string(output.Table) {
+				return console.Usagef("give --format or --output, not both")
+			}
+			if con.Format == string(output.CSV) {
+				format = "csv"
+			}
 			report, err := server.Reports.Open(c.Context(), args[0], format)
 			if err != nil {
 				return err
 			}
 			defer report.Close()
-			_, err = io.Copy(con.Stdout, report)
-			return err
+			if con.Format != string(output.YAML) {
+				_, err = io.Copy(con.Stdout, report)
+				return err
+			}
+			text, err := io.ReadAll(report)
+			if err != nil {
+				return err
+			}
+			return con.Printer().WriteJSON(text)
 		}),
 	}
 	c.Flags().StringVar(&format, "format", "json", "json, csv or html")
