@@ -102,7 +102,7 @@ func (h *common) policyID(q *httpserver.Query) int64 {
 	}
 	p, found := h.catalog.Selector().ByName(q.Raw("policy"))
 	if !found {
-		q.Fail("policy", "must be the name of a policy")
+		q.Fail("policy", "there is no policy of that name")
 		return 0
 	}
 	return p.ID

@@ -23,7 +23,7 @@ const exitHelp = `Exit codes:
   4  the server is unreachable
   5  apply --dry-run: there are changes to apply
   6  a confirmation (--yes) is required; nothing was changed
-  7  what an argument names does not exist
+  7  what an argument or a flag names does not exist, or the server does not have it
   8  the token is missing, unknown or may not do this
 
 run exits with its command's own code, and with one of these where the command was not run.`
@@ -79,6 +79,9 @@ func codeOf(err error) console.Code {
 // codeOfProblem returns the exit code for an answer of the server that is an error: the
 // same as where this program finds the mistake itself.
 func codeOfProblem(problem *wire.Problem) console.Code {
+	if namesNothing(problem) {
+		return console.NotFound
+	}
 	switch problem.Status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		return console.Usage
@@ -91,6 +94,12 @@ func codeOfProblem(problem *wire.Problem) console.Code {
 		return console.Unconfirmed
 	}
 	return console.Failed
+}
+
+// namesNothing reports whether a field of a request names what does not exist, as a policy.
+func namesNothing(problem *wire.Problem) bool {
+	isInvalid := problem.Status == http.StatusBadRequest || problem.Status == http.StatusUnprocessableEntity
+	return isInvalid && problem.Field != "" && strings.Contains(problem.Detail, "there is no ")
 }
 
 // explain formats an error for printing: one line, and one more for each further

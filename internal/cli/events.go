@@ -154,7 +154,13 @@ within one minute share an id.`,
 			if err != nil {
 				return err
 			}
-			return printOffence(con.Printer(), record)
+			if err := printOffence(con.Printer(), record); err != nil {
+				return err
+			}
+			if record.Found == "none" {
+				return &console.ExitError{Code: console.NotFound} // the record has said so
+			}
+			return nil
 		}),
 	}
 }

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -53,11 +55,25 @@ func newJobRuns(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if job != "" && len(runs.Items) == 0 {
+				if err := findJob(c.Context(), server, job); err != nil {
+					return err
+				}
+			}
 			return printListing(con, runs, runColumns)
 		}),
 	}
 	c.Flags().IntVar(&limit, "limit", 20, "the most runs to show, 0 for all")
 	return c
+}
+
+// findJob returns an error if the server has no job of a name.
+func findJob(ctx context.Context, server *client.Client, name string) error {
+	all, err := server.Jobs.List(ctx)
+	if err != nil || slices.ContainsFunc(all, func(j wire.Job) bool { return j.Name == name }) {
+		return err
+	}
+	return console.NotFoundf("there is no job %q; see 'job list'", name)
 }
 
 func newJobRun(con *console.Console) *cobra.Command {

@@ -192,5 +192,5 @@ func checkFlags(c *cobra.Command, con *console.Console) error {
 	if err != nil {
 		return console.Usagef("%w; see '%s --help'", plainGroupError(err), c.CommandPath())
 	}
-	return nil
+	return console.CheckNumbers(c)
 }

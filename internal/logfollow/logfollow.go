@@ -157,15 +157,19 @@ func (f *follower) checkPath(path string) error {
 		other, err := os.Stat(l.path)
 		switch {
 		case l.path == path, err == nil && info != nil && os.SameFile(info, other):
-			return fmt.Errorf("%q and %q are the same file; name it once", l.path, path)
+			return &accesslog.InputError{Err: fmt.Errorf("%q and %q are the same file; name it once", l.path, path)}
 		case filepath.Dir(l.path) != filepath.Dir(path):
 		case isPredecessor(filepath.Base(path), filepath.Base(l.path)):
-			return fmt.Errorf("%q is a rotated file of %q, and is found without being named", path, l.path)
+			return rotatedFile(path, l.path)
 		case isPredecessor(filepath.Base(l.path), filepath.Base(path)):
-			return fmt.Errorf("%q is a rotated file of %q, and is found without being named", l.path, path)
+			return rotatedFile(l.path, path)
 		}
 	}
 	return nil
+}
+
+func rotatedFile(path, of string) error {
+	return &accesslog.InputError{Err: fmt.Errorf("%q is a rotated file of %q, and is found without being named", path, of)}
 }
 
 // oldest returns the time before which lines are too old.

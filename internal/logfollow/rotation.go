@@ -52,7 +52,7 @@ func (l *rotatedLog) start(fromStart bool, oldest time.Time) error {
 	}
 	if t.unpacked != nil {
 		t.close()
-		return fmt.Errorf("%q is compressed and does not grow; name the log itself, whose compressed rotated files are found", l.path)
+		return &accesslog.InputError{Err: fmt.Errorf("%q is compressed and does not grow; name the log itself, whose compressed rotated files are found", l.path)}
 	}
 	l.current = t
 	if fromStart {

@@ -72,7 +72,7 @@ type line struct {
 // before.
 func openTail(path, id string, offset int64) (*tail, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // a pipe would wait for its writer
-		return nil, fmt.Errorf("%q is not a regular file", path)
+		return nil, &accesslog.InputError{Err: fmt.Errorf("%q is not a regular file", path)}
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -91,7 +91,7 @@ func newTail(file *os.File, path, id string, offset int64) (*tail, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%q is not a regular file", path)
+		return nil, &accesslog.InputError{Err: fmt.Errorf("%q is not a regular file", path)}
 	}
 	if id == "" {
 		id = strings.ToLower(rand.Text()[:16])

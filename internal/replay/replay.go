@@ -47,10 +47,12 @@ type Options struct {
 	Progress func(answered int64)
 }
 
+// DefaultCallers is the number of concurrent requests if Options name none.
+const DefaultCallers = 64
+
 const (
-	defaultCallers = 64
-	maxCallers     = 10_000
-	answerTimeout  = 10 * time.Second
+	maxCallers    = 10_000
+	answerTimeout = 10 * time.Second
 	// queueLength is the number of requests that may wait for one caller, so that a
 	// burst of one key does not delay all other keys at once.
 	queueLength = 64
@@ -101,18 +103,30 @@ type caller struct {
 	names  []string // reused by reportOutcomes
 }
 
-func newSender(o Options) (*sender, error) {
+// Check returns an error that says which of the options is wrong.
+func (o Options) Check() error {
 	base, err := url.Parse(o.URL)
 	switch {
 	case err != nil || (base.Scheme != "http" && base.Scheme != "https") || base.Host == "":
-		return nil, fmt.Errorf("the URL %q is invalid; use the address of the check listener, for example http://127.0.0.1:8080", o.URL)
+		return fmt.Errorf("the URL %q is invalid; use the address of the check listener, for example http://127.0.0.1:8080", o.URL)
 	case math.IsNaN(o.Speed) || math.IsInf(o.Speed, 0) || o.Speed < 0:
-		return nil, fmt.Errorf("the speed %v is invalid; use a multiple of the original pace, for example 60, or 0 for no pauses", o.Speed)
+		return fmt.Errorf("the speed %v is invalid; use a multiple of the original pace, for example 60, or 0 for no pauses", o.Speed)
 	case o.Callers < 0 || o.Callers > maxCallers:
-		return nil, fmt.Errorf("the number of callers is %d; it must be from 1 to %d", o.Callers, maxCallers)
+		return fmt.Errorf("the number of callers is %d; it must be from 1 to %d", o.Callers, maxCallers)
+	}
+	return nil
+}
+
+func newSender(o Options) (*sender, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	base, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, err
 	}
 	if o.Callers == 0 {
-		o.Callers = defaultCallers
+		o.Callers = DefaultCallers
 	}
 	if o.Client == nil {
 		o.Client = newClient(o.Callers)

@@ -35,6 +35,8 @@ type command struct {
 	args  []string
 	stdin string
 	usage string
+	// isMissing is whether what is invalid is the name of what does not exist.
+	isMissing bool
 }
 
 type answer struct {

@@ -31,7 +31,7 @@ var keyChanges = []change{
 	},
 	{
 		name: "key: reset under an unknown policy", want: fault{"invalid", "policy"}, rest: request{"DELETE", "/v1/keys?key=key$N:1&policy=none", ""},
-		pages: []form{{path: "/key/reset", fields: []string{"key", "key$N:1", "policy", "none"}}}, cli: command{args: []string{"key", "reset", "key$N:1", "--policy", "none"}},
+		pages: []form{{path: "/key/reset", fields: []string{"key", "key$N:1", "policy", "none"}}}, cli: command{args: []string{"key", "reset", "key$N:1", "--policy", "none"}, isMissing: true},
 	},
 	{
 		name: "profile: set", rest: request{"PUT", "/v1/keys/key$N:4", `{"plan":"gold","labels":["a","b"],"note":"pays"}`},
@@ -282,7 +282,7 @@ var operationChanges = []change{
 	},
 	{
 		name: "notification: test an unknown channel", want: fault{"invalid", "channel"}, rest: request{"POST", "/v1/notifications/test", `{"channel":"pigeon"}`},
-		cli: command{args: []string{"notify", "test", "pigeon"}}, pages: []form{{path: "/notifications/test", fields: []string{"channel", "pigeon"}}},
+		cli: command{args: []string{"notify", "test", "pigeon"}, isMissing: true}, pages: []form{{path: "/notifications/test", fields: []string{"channel", "pigeon"}}},
 	},
 	{
 		name: "channel: add", rest: request{"POST", "/v1/notifications/channels", phone("phone-$N")}, cli: command{args: append([]string{"notify", "channel", "add", "phone-$N"}, phoneFlags...), stdin: phoneURL + "\n"},

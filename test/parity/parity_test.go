@@ -249,6 +249,9 @@ func (n *node) actByCommand(t *testing.T, c *change, v *vars, sentence string) {
 	case "unauthorized", "forbidden":
 		want = console.Denied
 	}
+	if c.cli.isMissing {
+		want = console.NotFound
+	}
 	if c.cli.usage != "" {
 		sentence = v.fill(c.cli.usage)
 	}

@@ -14,7 +14,7 @@ const (
 	Unreachable Code = 4   // the server did not answer
 	Different   Code = 5   // apply --dry-run: there are changes to apply
 	Unconfirmed Code = 6   // a confirmation is required; nothing was changed
-	NotFound    Code = 7   // what the arguments name does not exist
+	NotFound    Code = 7   // what an argument or a flag names does not exist, or the server does not have it
 	Denied      Code = 8   // the token is missing, unknown or may not do this
 	Interrupted Code = 130 // by Ctrl-C
 )

@@ -147,6 +147,9 @@ func runBacktest(ctx context.Context, con *console.Console, paths []string, f *b
 	if err != nil {
 		return usageOfLog(err)
 	}
+	if err := wantRequests(report.Input.Counts); err != nil {
+		return err
+	}
 	return f.writeReports(ctx, con, report)
 }
 

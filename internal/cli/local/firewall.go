@@ -81,6 +81,7 @@ admin firewall nftables --remove`,
 	flags.StringVar(&f.layout.Chain, "chain", "stint", "the chain")
 	flags.StringVar(&f.layout.Hook, "hook", "input", "where packets are refused: "+strings.Join(firewall.Hooks, ", "))
 	flags.IntVar(&f.layout.Priority, "priority", -10, "the priority of the chain; chains of lower priority come first")
+	console.AllowNegative(c, "priority")
 	flags.BoolVar(&f.drop, "drop", false, "drop refused packets (the default)")
 	flags.BoolVar(&f.layout.Reject, "reject", false, "answer refused packets with an ICMP error")
 	flags.BoolVar(&f.layout.SetsOnly, "sets-only", false, "only keep the sets, for rules of your own in the same table")

@@ -115,6 +115,8 @@ func runFollow(ctx context.Context, con *console.Console, paths []string, f *fol
 	switch {
 	case errors.As(err, &proxy):
 		err = console.Usagef("%w", err)
+	case errors.As(err, new(*accesslog.InputError)):
+		err = usageOfLog(err)
 	case f.dryRun || summary.Lines == 0 && err != nil:
 	case con.Printer().Format == output.Table:
 		con.Notef("%s.", summary)

@@ -45,6 +45,15 @@ func usageOfLog(err error) error {
 	return err
 }
 
+// wantRequests returns a usage error if lines were read and none contains a request.
+func wantRequests(read accesslog.Counts) error {
+	if read.Bad == 0 || read.Bad < read.Lines {
+		return nil
+	}
+	first := read.First[0]
+	return console.Usagef("none of the %d lines contains a readable request; the first is line %d of %s: %s", read.Lines, first.Line, first.File, first.Why)
+}
+
 const logHelp = `Logs are in Common or Combined Log Format, JSON lines, or CSV with a line of column names;
 plain or gzip. Lines out of order are sorted; lines without a request are counted and
 shown.`

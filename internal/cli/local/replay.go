@@ -44,7 +44,7 @@ admin replay access.log.gz --check-url http://127.0.0.1:8080 --speed 0 -o json`,
 	}
 	c.Flags().Float64Var(&f.speed, "speed", 1, "how many times faster than they came; 0 for no pauses")
 	c.Flags().StringVar(&f.policy, "policy", "", "the policy to check; the most specific match if omitted")
-	c.Flags().IntVar(&f.callers, "callers", 0, "how many requests may be on their way at once (default 64)")
+	c.Flags().IntVar(&f.callers, "callers", replay.DefaultCallers, "how many requests may be on their way at once, 1 to 10000")
 	c.Flags().StringArrayVar(&f.outcomes, "outcome", nil, "what answers mean, as 404=not_found or 'POST 401,403=login_failed', which are the defaults; may be repeated")
 	c.Flags().BoolVar(&f.noOutcomes, "no-outcomes", false, "report no outcomes")
 	c.MarkFlagsMutuallyExclusive("outcome", "no-outcomes")
@@ -70,6 +70,13 @@ func runReplay(ctx context.Context, con *console.Console, paths []string, f *rep
 	if err != nil {
 		return err
 	}
+	o := replay.Options{URL: base, Token: token, Policy: f.policy, Outcomes: outcomes, Speed: f.speed, Callers: f.callers}
+	if err := o.Check(); err != nil {
+		return console.Usagef("%w", err)
+	}
+	if f.callers == 0 { // which Options take as the default
+		return console.Usagef("--callers is 0; it must be a number from 1 up")
+	}
 	files, err := accesslog.OpenFiles(paths, read)
 	if err != nil {
 		return usageOfLog(err)
@@ -80,14 +87,15 @@ func runReplay(ctx context.Context, con *console.Console, paths []string, f *rep
 		return usageOfLog(err)
 	}
 	defer func() { err = errors.Join(err, sorted.Close()) }()
+	if err := wantRequests(files.Counts()); err != nil {
+		return err
+	}
 	if t := files.Counts(); t.Bad > 0 {
 		con.Notef("%d of %d lines contain no request and were skipped; backtest shows them.", t.Bad, t.Lines)
 	}
 	bar := con.Progress()
-	report, runErr := replay.Run(ctx, sorted, replay.Options{
-		URL: base, Token: token, Policy: f.policy, Outcomes: outcomes, Speed: f.speed, Callers: f.callers,
-		Progress: func(answered int64) { bar.Show("replaying", answered, sorted.Len(), false) },
-	})
+	o.Progress = func(answered int64) { bar.Show("replaying", answered, sorted.Len(), false) }
+	report, runErr := replay.Run(ctx, sorted, o)
 	bar.End()
 	if report.Requests == 0 && runErr != nil {
 		return runErr

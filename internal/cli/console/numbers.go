@@ -1,0 +1,38 @@
+package console
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// signedNumber annotates the flags of AllowNegative.
+const signedNumber = "signed_number"
+
+// AllowNegative marks a flag with a number that may be negative. It panics if there is no
+// such flag.
+func AllowNegative(c *cobra.Command, flag string) {
+	if err := c.Flags().SetAnnotation(flag, signedNumber, []string{"true"}); err != nil {
+		panic(err)
+	}
+}
+
+// CheckNumbers returns a usage error for a flag that is given a negative number, NaN or
+// infinity, unless AllowNegative marks it.
+func CheckNumbers(c *cobra.Command) (err error) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if _, isSigned := f.Annotations[signedNumber]; err != nil || isSigned {
+			return
+		}
+		switch f.Value.Type() {
+		case "int", "int64", "float64":
+			n, parsed := strconv.ParseFloat(f.Value.String(), 64)
+			if parsed != nil || math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
+				err = Usagef("--%s is %s; it must be a number from 0 up; see '%s --help'", f.Name, f.Value, c.CommandPath())
+			}
+		}
+	})
+	return err
+}
