@@ -16,6 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/ratelimit"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -79,17 +80,15 @@ func (s *Server) readCheck(a *authv3.AttributeContext) ([]gate.Check, error) {
 	var checks []gate.Check
 	seen := map[string]bool{}
 	for _, part := range parts {
-		text, err := s.keyBy(a, strings.TrimSpace(part))
+		key, err := s.keyBy(a, strings.TrimSpace(part))
 		if err != nil {
 			return nil, err
 		}
-		if seen[text] {
+		if seen[key.String()] {
 			continue
 		}
-		seen[text] = true
-		if check.Key, err = s.o.View.Parser().Key(text); err != nil {
-			return nil, fault.Field(extensionBy, "%s", err)
-		}
+		seen[key.String()] = true
+		check.Key = key
 		checks = append(checks, check)
 	}
 	return checks, nil
@@ -106,25 +105,30 @@ func requestOf(a *authv3.AttributeContext) *conditions.Request {
 }
 
 // keyBy returns the key of one part of the request. Without the header it is that of the
-// address, so that leaving the header out lifts no limit.
-func (s *Server) keyBy(a *authv3.AttributeContext, part string) (string, error) {
+// address, so that leaving the header out lifts no limit. The text of that key is only what an
+// IPv6 client is counted by: blocks and exemptions are about the address in the key.
+func (s *Server) keyBy(a *authv3.AttributeContext, part string) (keys.Key, error) {
 	name, isHeader := strings.CutPrefix(part, "header:")
 	name = strings.ToLower(name)
 	if !isHeader && part != "ip" || isHeader && (name == "" || escaped(name) != name) {
-		return "", fault.Field(extensionBy, "must be ip or header:NAME, or several of them with commas between")
+		return keys.Key{}, fault.Field(extensionBy, "must be ip or header:NAME, or several of them with commas between")
 	}
 	if isHeader {
 		if lines := linesOf(a, name); len(lines) > 0 && len(lines[0]) > 0 {
-			return "header:" + name + ":" + hash(string(lines[0])), nil
+			key, err := s.o.View.Parser().Key("header:" + name + ":" + hash(string(lines[0])))
+			if err != nil {
+				return key, fault.Field(extensionBy, "%s", err)
+			}
+			return key, nil
 		}
 	}
 	source, err := netip.ParseAddr(a.GetSource().GetAddress().GetSocketAddress().GetAddress())
 	if err != nil {
-		return "", fault.Field("attributes.source.address", "is not the address of a socket, so the client is not known")
+		return keys.Key{}, fault.Field("attributes.source.address", "is not the address of a socket, so the client is not known")
 	}
 	clients := s.o.Clients()
 	client := clients.From(source.Unmap().WithZone(""), linesOf(a, strings.ToLower(clients.HeaderName())))
-	return s.o.View.Parser().AddressKey(client).String(), nil
+	return s.o.View.Parser().AddressKey(client), nil
 }
 
 // linesOf returns the lines of a header of the client's request, whose name is in lower

@@ -1,0 +1,122 @@
+package doors
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+)
+
+// everyDoor returns how each door answers a request from an address: with a status, 200 for
+// what is allowed.
+func (e *envoySide) everyDoor() map[string]func(address string) int {
+	checks := &site{T: e.T, node: e.node, url: e.node.Check}
+	// The rate limit service has one answer for all refusals; its metadata has the outcome.
+	statusOf := map[string]int{"blocked": http.StatusForbidden, "limited": http.StatusTooManyRequests}
+	limits := func(entries ...string) int {
+		answer := e.ask("site", 0, descriptor(entries...))
+		if answer.GetOverallCode().String() == "OK" {
+			return http.StatusOK
+		}
+		return statusOf[answer.GetDynamicMetadata().GetFields()["decision"].GetStringValue()]
+	}
+	return map[string]func(string) int{
+		"check": func(address string) int {
+			return checks.send(http.MethodPost, "/v1/check", `{"key":"ip:`+address+`"}`, "Content-Type: application/json").status
+		},
+		"check of several": func(address string) int {
+			return checks.send(http.MethodPost, "/v1/check", `{"keys":["other:1","ip:`+address+`"]}`, "Content-Type: application/json").status
+		},
+		"batch": func(address string) int {
+			var answer struct{ Decisions []struct{ Decision string } }
+			r := checks.send(http.MethodPost, "/v1/check/batch", `{"checks":[{"key":"ip:`+address+`"}]}`, "Content-Type: application/json")
+			if err := json.Unmarshal([]byte(r.body), &answer); err != nil || len(answer.Decisions) != 1 {
+				e.Fatalf("%v: %s", err, r.body)
+			}
+			if answer.Decisions[0].Decision == "allowed" {
+				return http.StatusOK
+			}
+			return statusOf[answer.Decisions[0].Decision]
+		},
+		"forward": func(address string) int {
+			return checks.get("/v1/forward", "X-Forwarded-For: "+address).status
+		},
+		"forward, several keys": func(address string) int {
+			return checks.get("/v1/forward?by=ip&by=method", "X-Forwarded-For: "+address).status
+		},
+		"forward, without the header": func(address string) int {
+			return checks.get("/v1/forward?by=header:X-Api-Key", "X-Forwarded-For: "+address).status
+		},
+		"ext_authz": func(address string) int { return e.authorize(address, nil, nil) },
+		"ext_authz, behind a proxy": func(address string) int {
+			return e.authorize("127.0.0.1", nil, map[string]string{"x-forwarded-for": address})
+		},
+		"ext_authz, without the header": func(address string) int {
+			return e.authorize(address, map[string]string{"by": "header:X-Api-Key"}, nil)
+		},
+		"ext_authz, several keys": func(address string) int {
+			return e.authorize(address, map[string]string{"by": "ip,header:X-Api-Key"}, map[string]string{"x-api-key": "of " + address})
+		},
+		"rate limit service": func(address string) int { return limits("remote_address=" + address) },
+		"rate limit service in JSON": func(address string) int {
+			var answer struct{ DynamicMetadata struct{ Decision string } }
+			r := checks.send(http.MethodPost, "/json", `{"domain":"site","descriptors":[{"entries":[{"key":"remote_address","value":"`+address+`"}]}]}`, "Content-Type: application/json")
+			if err := json.Unmarshal([]byte(r.body), &answer); err != nil {
+				e.Fatalf("%v: %s", err, r.body)
+			}
+			if r.status == http.StatusOK {
+				return r.status
+			}
+			return statusOf[answer.DynamicMetadata.Decision]
+		},
+	}
+}
+
+// authorize asks ext_authz and returns the status that it answers with.
+func (e *envoySide) authorize(address string, extensions, headers map[string]string) int {
+	e.Helper()
+	answer, err := authv3.NewAuthorizationClient(e.conn).Check(e.Context(), httpCheck(address, extensions, headers))
+	if err != nil {
+		e.Fatal(err)
+	}
+	if denied := answer.GetDeniedResponse(); denied != nil {
+		return int(denied.GetStatus().GetCode())
+	}
+	return http.StatusOK
+}
+
+// IPv6 clients are counted by their network, but blocks and exemptions may be about one
+// address or a part of the network, at every door.
+func TestABlockOfOneIPv6AddressIsObeyedAtEveryDoor(t *testing.T) {
+	e := startEnvoySide(t, "--trusted-proxies", "127.0.0.1")
+	for _, name := range []string{"limits", "default"} {
+		e.node.Do(t, http.MethodDelete, "/v1/policies/"+name+"?confirm="+name, "", http.StatusNoContent)
+	}
+	e.node.Do(t, http.MethodPut, "/v1/policies/limits?confirm=limits", `{"match":["ip:*","envoy:site:*"],"rules":["1000/1d"]}`, http.StatusCreated)
+	add := func(what, pattern string) {
+		t.Helper()
+		e.node.Do(t, http.MethodPost, "/v1/"+what, `{"pattern":"`+pattern+`","reason":"test","expires_in":"1h"}`, http.StatusCreated)
+	}
+	add("blocks", "ip:2001:db8:1:1::bad/128")
+	add("blocks", "ip:2001:db8:1:2:3:4::/96")
+	add("blocks", "ip:2001:db8:1:3::/64")
+	add("exemptions", "ip:2001:db8:1:3::1/128")
+	add("exemptions", "ip:2001:db8:1:3:4:5::/96")
+	for door, ask := range e.everyDoor() {
+		for address, want := range map[string]int{
+			"2001:db8:1:1::bad":     http.StatusForbidden,
+			"2001:db8:1:1::bae":     http.StatusOK,
+			"2001:db8:1:2:3:4:5:6":  http.StatusForbidden,
+			"2001:db8:1:2:3:5:5:6":  http.StatusOK,
+			"2001:db8:1:3::1":       http.StatusOK,
+			"2001:db8:1:3::2":       http.StatusForbidden,
+			"2001:db8:1:3:4:5:6:7":  http.StatusOK,
+			"2001:db8:1:3:4:5a:6:7": http.StatusForbidden,
+		} {
+			if got := ask(address); got != want {
+				t.Errorf("%s: %s is answered %d, want %d", door, address, got, want)
+			}
+		}
+	}
+}
