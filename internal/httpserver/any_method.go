@@ -54,3 +54,45 @@ func (c *Call) OriginalMethod() string {
 func (c *Call) FromTrustedProxy() bool {
 	return c.server.o.Clients().Proxies.trusts(peerAddress(c.Ctx.Context()))
 }
+
+// AppendLines appends all lines of a header, of those that are not empty, as they were sent.
+// "-" and "_" are the same in its name: programs behind a gateway may read either as the other.
+// What is appended must not be kept after the handler.
+func (c *Call) AppendLines(lines [][]byte, name string) [][]byte {
+	return appendLines(&c.Request().Header, lines, name)
+}
+
+func appendLines(h *fasthttp.RequestHeader, lines [][]byte, name string) [][]byte {
+	for sent, value := range h.AllInOrder() {
+		if len(value) > 0 && IsSameHeader(sent, name) {
+			lines = append(lines, value)
+		}
+	}
+	return lines
+}
+
+// IsSameHeader reports whether two names of headers are the same in whatever case, and with
+// "_" for "-" as in CGI.
+func IsSameHeader[A, B string | []byte](a A, b B) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if foldedName[a[i]] != foldedName[b[i]] {
+			return false
+		}
+	}
+	return true
+}
+
+// foldedName has each byte of a header's name in one spelling.
+var foldedName = func() (folded [256]byte) {
+	for i := range folded {
+		folded[i] = byte(i)
+		if c := byte(i); c >= 'A' && c <= 'Z' {
+			folded[i] = c | 0x20
+		}
+	}
+	folded['_'] = '-'
+	return folded
+}()

@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"net/netip"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
 
 // FastHandler answers one request of its route, or returns false if the plain handler must,
@@ -33,14 +31,13 @@ type FastCall struct {
 	request *fastRequest
 	peer    netip.Addr
 	lines   [][]byte // working memory
-	cookies *fasthttp.RequestHeader
 }
 
 // begin prepares c for a request.
 func (c *FastCall) begin(s *Server, request *fastRequest, peer netip.Addr, now time.Time) {
 	*c = FastCall{
 		Body: request.body, Query: request.query, Now: now, Head: c.Head[:0], Answer: c.Answer[:0],
-		server: s, request: request, peer: peer, lines: c.lines, cookies: c.cookies,
+		server: s, request: request, peer: peer, lines: c.lines,
 	}
 	if !s.isRealTime {
 		c.Now = s.o.Now()
@@ -69,21 +66,14 @@ func (c *FastCall) linesOf(name string) [][]byte {
 	return c.lines
 }
 
-// Cookie returns the value of a cookie, "" where there is none. fasthttp reads them, as in
-// the plain version.
-func (c *FastCall) Cookie(name string) string {
-	lines := c.linesOf("Cookie")
-	if len(lines) == 0 {
-		return ""
+// AppendLines appends all lines of a header, as AppendLines of a Call does.
+func (c *FastCall) AppendLines(lines [][]byte, name string) [][]byte {
+	for i := range c.request.headers {
+		if line := &c.request.headers[i]; IsSameHeader(line.name, name) {
+			lines = append(lines, line.value)
+		}
 	}
-	if c.cookies == nil {
-		c.cookies = new(fasthttp.RequestHeader)
-	}
-	c.cookies.Reset()
-	for _, line := range lines {
-		c.cookies.AddBytesV("Cookie", line)
-	}
-	return string(c.cookies.Cookie(name))
+	return lines
 }
 
 // Path returns the path of the request.

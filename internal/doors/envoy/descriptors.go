@@ -1,13 +1,12 @@
 package envoy
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"net/netip"
 	"strings"
 
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
+	"github.com/stint-dev/stint/internal/doors/occurrences"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 )
@@ -48,10 +47,10 @@ func keyOf(parser keys.Parser, domain string, d *commonv3.RateLimitDescriptor) (
 	prefix := kind + escaped(domain) + ":"
 	text := prefix + listOf(entries, keys.MaxLength)
 	if len(text) > keys.MaxLength {
-		text = prefix + listOf(entries, 2*hashBytes)
+		text = prefix + listOf(entries, hashDigits)
 	}
 	if len(text) > keys.MaxLength {
-		text = prefix + "#" + hash(text)
+		text = prefix + "#" + occurrences.Hash(text)
 	}
 	key, err = parser.Key(text)
 	return key, false, err
@@ -90,7 +89,7 @@ func listOf(entries []*commonv3.RateLimitDescriptor_Entry, maxPlain int) string 
 		if value := escaped(e.GetValue()); len(value) <= maxPlain {
 			b.WriteString(value)
 		} else {
-			b.WriteString("#" + hash(e.GetValue()))
+			b.WriteString("#" + occurrences.Hash(e.GetValue()))
 		}
 	}
 	return b.String()
@@ -114,11 +113,5 @@ func isPlain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~/@+", c) >= 0
 }
 
-const hashBytes = 16
-
-// hash returns 128 bits of SHA-256 in hex, as
-// "printf %s VALUE | sha256sum | cut -c1-32" does.
-func hash(value string) string {
-	sum := sha256.Sum256([]byte(value))
-	return hex.EncodeToString(sum[:hashBytes])
-}
+// hashDigits is the length of a hash, in digits.
+const hashDigits = 32

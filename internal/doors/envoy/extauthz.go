@@ -2,7 +2,10 @@ package envoy
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,8 +17,10 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/doors/occurrences"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/ratelimit"
 	"github.com/stint-dev/stint/internal/wire"
@@ -26,7 +31,7 @@ import (
 const (
 	extensionPolicy = "policy"
 	extensionCost   = "cost"
-	extensionBy     = "by" // ip, or header:NAME, whose value is hashed; several with commas between
+	extensionBy     = "by" // ip, header:NAME or cookie:NAME, whose values are hashed; several with commas between
 	extensionSource = "source"
 )
 
@@ -34,6 +39,10 @@ const (
 // the headers that by names, and the attributes that conditions of policies are about.
 func (s *Server) Check(ctx context.Context, q *authv3.CheckRequest) (*authv3.CheckResponse, error) {
 	checks, err := s.readCheck(q.GetAttributes())
+	if errors.Is(err, occurrences.ErrTooMany) {
+		// With failure_mode_allow Envoy lets a request pass that is answered an error.
+		return deny(typev3.StatusCode_BadRequest, codes.InvalidArgument, string(occurrences.ErrTooMany.Code), err.Error())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -80,16 +89,21 @@ func (s *Server) readCheck(a *authv3.AttributeContext) ([]gate.Check, error) {
 	var checks []gate.Check
 	seen := map[string]bool{}
 	for _, part := range parts {
-		key, err := s.keyBy(a, strings.TrimSpace(part))
+		all, err := s.keysBy(a, strings.TrimSpace(part))
 		if err != nil {
 			return nil, err
 		}
-		if seen[key.String()] {
-			continue
+		for _, key := range all {
+			if seen[key.String()] {
+				continue
+			}
+			if len(checks) == wire.MaxKeys {
+				return nil, occurrences.ErrTooMany
+			}
+			seen[key.String()] = true
+			check.Key = key
+			checks = append(checks, check)
 		}
-		seen[key.String()] = true
-		check.Key = key
-		checks = append(checks, check)
 	}
 	return checks, nil
 }
@@ -104,24 +118,39 @@ func requestOf(a *authv3.AttributeContext) *conditions.Request {
 	return conditions.NewRequest(request.GetPath(), request.GetMethod(), agent, request.GetHost())
 }
 
-// keyBy returns the key of one part of the request. Without the header it is that of the
-// address, so that leaving the header out lifts no limit. The text of that key is only what an
-// IPv6 client is counted by: blocks and exemptions are about the address in the key.
-func (s *Server) keyBy(a *authv3.AttributeContext, part string) (keys.Key, error) {
-	name, isHeader := strings.CutPrefix(part, "header:")
-	name = strings.ToLower(name)
-	if !isHeader && part != "ip" || isHeader && (name == "" || escaped(name) != name) {
-		return keys.Key{}, fault.Field(extensionBy, "must be ip or header:NAME, or several of them with commas between")
+// keysBy returns the keys of one part of the request, one for each value of a header or
+// cookie. Without any it is that of the address, so that leaving the header out lifts no
+// limit. The text of that key is only what an IPv6 client is counted by: blocks and exemptions
+// are about the address in the key.
+func (s *Server) keysBy(a *authv3.AttributeContext, part string) ([]keys.Key, error) {
+	kind, name, _ := strings.Cut(part, ":")
+	var values []string
+	switch {
+	case part == "ip":
+	case name == "" || escaped(name) != name || kind != "header" && kind != "cookie":
+		return nil, fault.Field(extensionBy, "must be ip, header:NAME or cookie:NAME, or several of them with commas between")
+	case kind == "header":
+		name = strings.ToLower(name)
+		values = headerValues(a, name)
+	default:
+		values = occurrences.AppendCookies(nil, linesOf(a, "cookie"), name, len(a.GetRequest().GetHttp().GetHeaderMap().GetHeaders()) == 0)
 	}
-	if isHeader {
-		if lines := linesOf(a, name); len(lines) > 0 && len(lines[0]) > 0 {
-			key, err := s.o.View.Parser().Key("header:" + name + ":" + hash(string(lines[0])))
-			if err != nil {
-				return key, fault.Field(extensionBy, "%s", err)
-			}
-			return key, nil
+	if len(values) == 0 {
+		key, err := s.addressKey(a)
+		return []keys.Key{key}, err
+	}
+	all := make([]keys.Key, len(values))
+	for i, value := range values {
+		var err error
+		if all[i], err = s.o.View.Parser().Key(kind + ":" + name + ":" + occurrences.Hash(value)); err != nil {
+			return nil, fault.Field(extensionBy, "%s", err)
 		}
 	}
+	return all, nil
+}
+
+// addressKey returns the key of the client's address.
+func (s *Server) addressKey(a *authv3.AttributeContext) (keys.Key, error) {
 	source, err := netip.ParseAddr(a.GetSource().GetAddress().GetSocketAddress().GetAddress())
 	if err != nil {
 		return keys.Key{}, fault.Field("attributes.source.address", "is not the address of a socket, so the client is not known")
@@ -131,17 +160,34 @@ func (s *Server) keyBy(a *authv3.AttributeContext, part string) (keys.Key, error
 	return s.o.View.Parser().AddressKey(client), nil
 }
 
+// headerValues returns all values of a header, whether its name is written with "-" or with
+// "_", but not empty ones. Where Envoy sends its map of headers, it has joined the lines.
+func headerValues(a *authv3.AttributeContext, name string) (values []string) {
+	request := a.GetRequest().GetHttp()
+	for _, h := range request.GetHeaderMap().GetHeaders() {
+		if line := valueOf(h); len(line) > 0 && httpserver.IsSameHeader(h.GetKey(), name) {
+			values = append(values, string(line))
+		}
+	}
+	if len(values) > 0 {
+		return values
+	}
+	for sent, value := range request.GetHeaders() {
+		if value != "" && httpserver.IsSameHeader(sent, name) {
+			values = occurrences.AppendElements(values, name, value)
+		}
+	}
+	slices.Sort(values) // maps have no order
+	return values
+}
+
 // linesOf returns the lines of a header of the client's request, whose name is in lower
 // case.
 func linesOf(a *authv3.AttributeContext, name string) (lines [][]byte) {
 	request := a.GetRequest().GetHttp()
 	for _, h := range request.GetHeaderMap().GetHeaders() {
-		switch {
-		case strings.ToLower(h.GetKey()) != name:
-		case len(h.GetRawValue()) > 0:
-			lines = append(lines, h.GetRawValue())
-		default:
-			lines = append(lines, []byte(h.GetValue()))
+		if strings.ToLower(h.GetKey()) == name {
+			lines = append(lines, valueOf(h))
 		}
 	}
 	if value, found := request.GetHeaders()[name]; found && lines == nil {
@@ -150,7 +196,14 @@ func linesOf(a *authv3.AttributeContext, name string) (lines [][]byte) {
 	return lines
 }
 
-// answer writes a decision. The body of a refusal is for the client that is refused.
+func valueOf(h *corev3.HeaderValue) []byte {
+	if raw := h.GetRawValue(); len(raw) > 0 {
+		return raw
+	}
+	return []byte(h.GetValue())
+}
+
+// answer writes a decision.
 func (s *Server) answer(d *gate.Decision) (*authv3.CheckResponse, error) {
 	var headers []*corev3.HeaderValueOption
 	for _, h := range s.headersOf(d) {
@@ -162,27 +215,37 @@ func (s *Server) answer(d *gate.Decision) (*authv3.CheckResponse, error) {
 		return response, nil
 	}
 	code := denied[d.Outcome]
+	refused, err := deny(code.status, code.code, string(d.Outcome), http.StatusText(int(code.status))+".", headers...)
+	if err != nil {
+		return nil, err
+	}
+	refused.DynamicMetadata = response.DynamicMetadata
+	return refused, nil
+}
+
+// deny refuses a request. The body is for the client that is refused.
+func deny(status typev3.StatusCode, code codes.Code, problem, detail string, headers ...*corev3.HeaderValueOption) (*authv3.CheckResponse, error) {
 	body, err := json.Marshal(&wire.Problem{
-		Type: "about:blank", Title: code.title, Status: int(code.status), Code: string(d.Outcome), Detail: code.title + ".",
+		Type: "about:blank", Title: http.StatusText(int(status)), Status: int(status), Code: problem, Detail: detail,
 	})
 	if err != nil {
 		return nil, err
 	}
 	headers = append(headers, &corev3.HeaderValueOption{Header: &corev3.HeaderValue{Key: "Content-Type", Value: wire.ProblemType}})
-	response.Status.Code = int32(code.code) //nolint:gosec // at most 16
-	response.HttpResponse = &authv3.CheckResponse_DeniedResponse{DeniedResponse: &authv3.DeniedHttpResponse{
-		Status: &typev3.HttpStatus{Code: code.status}, Headers: headers, Body: string(body),
-	}}
-	return response, nil
+	return &authv3.CheckResponse{
+		Status: &spb.Status{Code: int32(code)}, //nolint:gosec // at most 16
+		HttpResponse: &authv3.CheckResponse_DeniedResponse{DeniedResponse: &authv3.DeniedHttpResponse{
+			Status: &typev3.HttpStatus{Code: status}, Headers: headers, Body: string(body),
+		}},
+	}, nil
 }
 
 // denied is how each refusal is answered.
 var denied = map[gate.Outcome]struct {
 	status typev3.StatusCode
 	code   codes.Code
-	title  string
 }{
-	gate.Limited:     {typev3.StatusCode_TooManyRequests, codes.ResourceExhausted, "Too Many Requests"},
-	gate.Blocked:     {typev3.StatusCode_Forbidden, codes.PermissionDenied, "Forbidden"},
-	gate.Unavailable: {typev3.StatusCode_ServiceUnavailable, codes.Unavailable, "Service Unavailable"},
+	gate.Limited:     {typev3.StatusCode_TooManyRequests, codes.ResourceExhausted},
+	gate.Blocked:     {typev3.StatusCode_Forbidden, codes.PermissionDenied},
+	gate.Unavailable: {typev3.StatusCode_ServiceUnavailable, codes.Unavailable},
 }

@@ -62,6 +62,10 @@ type Door struct {
 // scratch is the working memory of one request.
 type scratch struct {
 	checks []gate.Check
+	// Of one part of the request: the lines of its header, its values and their keys.
+	lines  [][]byte
+	values []string
+	keys   []keys.Key
 	// Of the one check of a request on the fast path.
 	decision [1]gate.Decision
 	err      [1]error
@@ -69,6 +73,9 @@ type scratch struct {
 
 func (d *Door) release(k *scratch) {
 	clear(k.checks)
+	clear(k.lines)
+	clear(k.values)
+	clear(k.keys)
 	k.decision[0].Reset()
 	k.checks, k.err = k.checks[:0], [1]error{}
 	d.scratch.Put(k)
@@ -120,7 +127,7 @@ func (d *Door) handle(c *httpserver.Call) error {
 	if err != nil {
 		return d.mistake(err)
 	}
-	if k.checks, err = query.appendChecks(k.checks, r, d.o.View.Parser(), d.o.View.Selector().HasConditional()); err != nil {
+	if err := query.appendChecks(k, r, d.o.View.Parser(), d.o.View.Selector().HasConditional()); err != nil {
 		return err
 	}
 	for i := range k.checks {
@@ -151,7 +158,7 @@ func (d *Door) handleFast(c *httpserver.FastCall) bool {
 	if err != nil || len(query.By) > 1 {
 		return false
 	}
-	if k.checks, err = query.appendChecks(k.checks, c, d.o.View.Parser(), d.o.View.Selector().HasConditional()); err != nil {
+	if err := query.appendChecks(k, c, d.o.View.Parser(), d.o.View.Selector().HasConditional()); err != nil || len(k.checks) > 1 {
 		return false
 	}
 	d.o.Gate.DecideAt(context.Background(), c.Now, k.checks, k.decision[:], k.err[:])

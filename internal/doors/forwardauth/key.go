@@ -2,17 +2,17 @@ package forwardauth
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/doors/occurrences"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // The headers in which a trusted proxy describes the client's request. They are
@@ -27,11 +27,12 @@ const (
 // is hashed. It leaves room for the kind of the key.
 const maxPlain = 256
 
-// appendChecks appends one check for each key of the request. A header or cookie
-// that the request does not have gives the address's key in its place, so that
-// leaving it out lifts no limit. hasConditional reports whether policies ask about the
+// appendChecks appends one check for each key of the request to the checks of k. A header or
+// cookie that the request does not have gives the address's key in its place, so that leaving
+// it out lifts no limit; one that it has several times gives a key for each of its values, so
+// that adding another lifts none either. hasConditional reports whether policies ask about the
 // request itself.
-func (q *Query) appendChecks(checks []gate.Check, r request, parser keys.Parser, hasConditional bool) ([]gate.Check, error) {
+func (q *Query) appendChecks(k *scratch, r request, parser keys.Parser, hasConditional bool) error {
 	check := gate.Check{Policy: q.Policy, Cost: max(q.Cost, 1), Detail: true, Source: q.Source, ID: q.id(r)}
 	if hasConditional || q.Scope != "" {
 		check.Request = q.clientRequest(r)
@@ -41,17 +42,22 @@ func (q *Query) appendChecks(checks []gate.Check, r request, parser keys.Parser,
 		by = onlyIP
 	}
 	for _, b := range by {
-		key, err := b.key(r, parser, q.Target)
-		if err != nil {
-			return checks, err
+		var err error
+		if k.keys, err = b.appendKeys(k.keys[:0], k, r, parser, q.Target); err != nil {
+			return err
 		}
-		if slices.ContainsFunc(checks, func(other gate.Check) bool { return other.Key == key }) {
-			continue
+		for _, key := range k.keys {
+			if slices.ContainsFunc(k.checks, func(other gate.Check) bool { return other.Key == key }) {
+				continue
+			}
+			if len(k.checks) == wire.MaxKeys {
+				return occurrences.ErrTooMany
+			}
+			check.Key = key
+			k.checks = append(k.checks, check)
 		}
-		check.Key = key
-		checks = append(checks, check)
 	}
-	return checks, nil
+	return nil
 }
 
 var onlyIP = []By{{Kind: ByIP}}
@@ -78,24 +84,58 @@ func (q *Query) id(r request) string {
 	if id == "" {
 		return ""
 	}
-	return hash(id)
+	return occurrences.Hash(id)
 }
 
-// key returns the key of one part of the request.
-func (b By) key(r request, parser keys.Parser, target string) (keys.Key, error) {
+// appendKeys appends the keys of one part of the request: one, or one for each value of a
+// header or cookie.
+func (b By) appendKeys(all []keys.Key, k *scratch, r request, parser keys.Parser, target string) ([]keys.Key, error) {
+	prefix, write := "", occurrences.Hash
 	switch b.Kind {
 	case ByHeader:
-		if value := r.Get(b.Name); value != "" {
-			return parser.Key("header:" + strings.ToLower(b.Name) + ":" + hash(value))
-		}
+		prefix = "header:" + strings.ToLower(b.Name) + ":"
+		b.readHeader(k, r, target)
 	case ByPlainHeader:
-		if value := r.Get(b.Name); value != "" {
-			return parser.Key("header:" + strings.ToLower(b.Name) + ":" + plain(value))
-		}
+		prefix, write = "header:"+strings.ToLower(b.Name)+":", plain
+		b.readHeader(k, r, target)
 	case ByCookie:
-		if value := r.Cookie(b.Name); value != "" {
-			return parser.Key("cookie:" + b.Name + ":" + hash(value))
+		prefix = "cookie:" + b.Name + ":"
+		k.lines = r.AppendLines(k.lines[:0], "Cookie")
+		k.values = occurrences.AppendCookies(k.values[:0], k.lines, b.Name, target != "")
+	default:
+		key, err := b.key(r, parser, target)
+		return append(all, key), err
+	}
+	if len(k.values) == 0 {
+		key, err := By{Kind: ByIP}.key(r, parser, target)
+		return append(all, key), err
+	}
+	for _, value := range k.values {
+		key, err := parser.Key(prefix + write(value))
+		if err != nil {
+			return all, err
 		}
+		all = append(all, key)
+	}
+	return all, nil
+}
+
+// readHeader sets the values of k to those of the header. A gateway that appends the target to
+// the query, as Envoy does, has joined the lines of a header.
+func (b By) readHeader(k *scratch, r request, target string) {
+	k.lines, k.values = r.AppendLines(k.lines[:0], b.Name), k.values[:0]
+	for _, line := range k.lines {
+		if target != "" {
+			k.values = occurrences.AppendElements(k.values, b.Name, string(line))
+		} else {
+			k.values = append(k.values, string(line))
+		}
+	}
+}
+
+// key returns the key of a part of the request that it has once.
+func (b By) key(r request, parser keys.Parser, target string) (keys.Key, error) {
+	switch b.Kind {
 	case ByHost:
 		return parser.Key("host:" + plain(hostOf(r)))
 	case ByPath:
@@ -110,19 +150,11 @@ func (b By) key(r request, parser keys.Parser, target string) (keys.Key, error) 
 	return key, nil
 }
 
-// hash returns 128 bits of SHA-256 in hex, as
-// "printf %s VALUE | sha256sum | cut -c1-32" does, so that operators find the key
-// of a value that they know.
-func hash(value string) string {
-	sum := sha256.Sum256([]byte(value))
-	return hex.EncodeToString(sum[:16])
-}
-
 // plain returns a text as keys hold it: what is long, or would need escaping, is
 // hashed.
 func plain(text string) string {
 	if text == "" || len(text) > maxPlain || escape.Log(text) != text {
-		return "sha256-" + hash(text)
+		return "sha256-" + occurrences.Hash(text)
 	}
 	return strings.Clone(text)
 }

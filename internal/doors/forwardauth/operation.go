@@ -17,7 +17,8 @@ var opForward = &openapi.Operation{
 		{Name: paramPolicy, Doc: "The policy to ask by name; the best match of each key where it is left out."},
 		{Name: paramCost, Doc: "What the request is charged, 1 to 1000; 1 where it is left out.", Integer: true},
 		{Name: paramBy, Doc: "A part of the request that becomes a key: ip, header:NAME, plain-header:NAME, cookie:NAME, host, path, path:HEADER or method. " +
-			"ip where it is left out. Several are checked as one: all are charged, or none.", Repeated: true},
+			"ip where it is left out. Several are checked as one: all are charged, or none. " +
+			"Each value of a header or cookie that the request repeats is a key.", Repeated: true},
 		{Name: paramRefuse, Doc: "403 answers every refusal with that status, for proxies that know no other.", Enum: []string{"403"}},
 		{Name: paramSource, Doc: "The caller, shown with an offence."},
 		{Name: paramScope, Doc: "What part of the application the request is for, as login: policies with a scope refuse only checks of theirs."},

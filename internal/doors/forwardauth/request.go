@@ -11,8 +11,9 @@ import (
 type request interface {
 	// Get returns the first line of a header, "" where there is none.
 	Get(header string) string
-	// Cookie returns the value of a cookie, "" where there is none.
-	Cookie(name string) string
+	// AppendLines appends all lines of a header that are not empty, whether its name is
+	// written with "-" or with "_".
+	AppendLines(lines [][]byte, name string) [][]byte
 	// Path returns the path as it was sent, escaped.
 	Path() string
 	Host() string
@@ -26,9 +27,6 @@ type plainRequest struct{ *httpserver.Call }
 
 // Get implements request.
 func (r plainRequest) Get(header string) string { return r.Call.Get(header) }
-
-// Cookie implements request.
-func (r plainRequest) Cookie(name string) string { return r.Cookies(name) }
 
 // Path implements request.
 func (r plainRequest) Path() string { return string(r.Request().URI().PathOriginal()) }

@@ -1,0 +1,51 @@
+package occurrences
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestEveryValueOfACookieIsFound(t *testing.T) {
+	for _, c := range []struct {
+		lines        []string
+		alone, joint []string
+	}{
+		{nil, nil, nil},
+		{[]string{"a=1; b=2"}, nil, nil},
+		{[]string{"s=x"}, []string{"x"}, []string{"x"}},
+		{[]string{"s=x; a=1; s=y;s=x"}, []string{"x", "y", "x"}, []string{"x", "y", "x"}},
+		{[]string{"a=1; s=x", `s = "y" `}, []string{"x", "y"}, []string{"x", "y"}},
+		{[]string{"s=; s; S=1; ss=2; s=x"}, []string{"x"}, []string{"x"}},
+		// What a gateway made of two lines, and a comma in a value.
+		{[]string{"a=1,s=x"}, nil, []string{"x"}},
+		{[]string{"s=x, s=y; s=z"}, []string{"x, s=y", "z"}, []string{"x", "y", "z"}},
+		{[]string{"s=x,y"}, []string{"x,y"}, []string{"x,y"}},
+	} {
+		var lines [][]byte
+		for _, line := range c.lines {
+			lines = append(lines, []byte(line))
+		}
+		if got := AppendCookies(nil, lines, "s", false); !slices.Equal(got, c.alone) {
+			t.Errorf("%q: got %q, want %q", c.lines, got, c.alone)
+		}
+		if got := AppendCookies(nil, lines, "s", true); !slices.Equal(got, c.joint) {
+			t.Errorf("%q, joined: got %q, want %q", c.lines, got, c.joint)
+		}
+	}
+}
+
+func TestEveryElementOfAJoinedHeaderIsFound(t *testing.T) {
+	for _, c := range []struct {
+		name, value string
+		want        []string
+	}{
+		{"x-api-key", "a", []string{"a"}},
+		{"x-api-key", "a,b , c,,\t", []string{"a", "b", "c"}},
+		{"x-api-key", " , ", nil},
+		{"User_Agent", "Mozilla/5.0 (KHTML, like Gecko)", []string{"Mozilla/5.0 (KHTML, like Gecko)"}},
+	} {
+		if got := AppendElements(nil, c.name, c.value); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q: got %q, want %q", c.name, c.value, got, c.want)
+		}
+	}
+}
