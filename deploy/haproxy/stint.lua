@@ -7,7 +7,8 @@
 --
 -- The first argument is the URL, the second is what happens while Stint cannot be
 -- reached: "open" lets requests pass, "closed" refuses them with 503. What Stint
--- refuses to read is refused with 503 either way: a client could cause it. The variables
+-- refuses to read, and headers and cookies that the URL names but that are too long to be
+-- sent, are refused with 503 either way: a client could cause it. The variables
 -- txn.stint_status (an integer, 200 for allowed), txn.stint_retry_after,
 -- txn.stint_ratelimit and txn.stint_refusal_id hold the answer.
 --
@@ -22,27 +23,31 @@ local token_header = (os.getenv("STINT_TOKEN_HEADER") or "X-Stint-Token"):lower(
 -- Of the client's headers only those are sent that Stint reads: some that it always does, and
 -- those that the URL names, as by=header:X-Api-Key does. So a client neither writes what only
 -- this script may, as X-Forwarded-For, nor sends more than HAProxy's client or Stint takes.
-local always = { "user-agent", "traceparent" }
-local max_lines, max_value, max_path, max_bytes = 2, 2048, 8000, 12000
+-- What the URL names is sent whole or the request is refused: without it, or with a part of
+-- it, Stint would count something else. Lengths are in bytes.
+local max_path, max_host, max_agent, max_traceparent, max_value = 8000, 255, 2048, 128, 4096
+-- Of all that is sent; HAProxy's client has 15 KiB with its usual buffer.
+local max_bytes = 14000
 
 local function unescape(text)
     return (text:gsub("%%(%x%x)", function(code) return string.char(tonumber(code, 16)) end))
 end
 
--- Returns the names of the headers that a URL's query is about.
+-- Returns what a URL's query is about: headers, by their names with "-" for "_" since programs
+-- may read either as the other, and cookies.
 local names_of = {}
 local function named(url)
     if names_of[url] == nil then
-        local names = { token_header }
+        local names = { headers = {}, cookies = {} }
         for parameter, value in url:gmatch("[?&]([^=&]+)=([^&]*)") do
+            parameter = unescape(parameter)
             local kind, name = unescape(value):match("^([%a-]+):(.+)$")
             if parameter == "by" and kind == "cookie" then
-                names[#names + 1] = "cookie"
+                names.cookies[name] = true
             elseif name ~= nil and (parameter == "by" or parameter == "id") then
-                names[#names + 1] = name:lower()
+                names.headers[name:lower():gsub("_", "-")] = name:lower()
             end
         end
-        for _, name in ipairs(always) do names[#names + 1] = name end
         names_of[url] = names
     end
     return names_of[url]
@@ -50,7 +55,7 @@ end
 
 -- Returns a text that Stint reads whatever the client wrote.
 local function clean(text, most)
-    return (text:sub(1, most):gsub("[%z\1-\8\10-\31\127]", "?"))
+    return (text:sub(1, most or #text):gsub("[%z\1-\8\10-\31\127]", "?"))
 end
 
 -- Returns a path, once it is in its plain spelling where it is long, so that no padding of
@@ -73,26 +78,70 @@ local function first(values)
     return values[0] or values[1]
 end
 
-local function ask(txn, url, failure)
-    local path, host = clean(plain(txn.f:path()), max_path), txn.f:req_hdr("host")
-    local headers = {
-        ["x-forwarded-for"] = { txn.f:src() },
-        ["x-forwarded-method"] = { clean(txn.f:method(), 32) },
-        ["x-forwarded-uri"] = { path },
-    }
-    if host ~= nil and host ~= "" then headers["x-forwarded-host"] = { clean(host, 255) } end
-    local sent, left = txn.http:req_get_headers(), max_bytes - #path
-    for _, name in ipairs(named(url)) do
-        local list = {}
-        for i = 0, max_lines - 1 do
-            local value = sent[name] and sent[name][i]
-            if value ~= nil then
-                value = clean(value, name == "cookie" and 4096 or max_value)
-                left = left - #name - #value
-                if left > 0 then list[#list + 1] = value end
+-- Returns all lines of a header of the request.
+local function lines_of(sent, name)
+    local lines = {}
+    for i = 0, 1000 do
+        local line = sent[name] and sent[name][i]
+        if line == nil then break end
+        lines[#lines + 1] = line
+    end
+    return lines
+end
+
+-- Returns the headers that the names are about, and nil instead where a value is too long.
+local function chosen(sent, names)
+    local headers = {}
+    for name in pairs(sent) do
+        local as = names.headers[(name:gsub("_", "-"))]
+        for _, line in ipairs(as and lines_of(sent, name) or {}) do
+            if #line > max_value then return nil end
+            headers[as] = headers[as] or {}
+            table.insert(headers[as], clean(line))
+        end
+    end
+    local cookies = {}
+    for _, line in ipairs(next(names.cookies) and lines_of(sent, "cookie") or {}) do
+        for cookie in line:gmatch("[^;]+") do
+            local name = cookie:match("^%s*(.-)%s*=")
+            if name ~= nil and names.cookies[name] then
+                if #cookie > max_value then return nil end
+                cookies[#cookies + 1] = clean(cookie)
             end
         end
-        if #list > 0 and headers[name] == nil then headers[name] = list end
+    end
+    if #cookies > 0 and headers.cookie == nil then headers.cookie = { table.concat(cookies, ";") } end
+    return headers
+end
+
+local function size_of(headers)
+    local size = 0
+    for name, lines in pairs(headers) do
+        for _, line in ipairs(lines) do size = size + #name + #line + 4 end
+    end
+    return size
+end
+
+local function ask(txn, url, failure)
+    local sent, host = txn.http:req_get_headers(), txn.f:req_hdr("host")
+    local headers = chosen(sent, named(url))
+    if headers ~= nil then
+        headers["x-forwarded-for"] = { txn.f:src() }
+        headers["x-forwarded-method"] = { clean(txn.f:method(), 32) }
+        headers["x-forwarded-uri"] = { clean(plain(txn.f:path()), max_path) }
+        if host ~= nil and host ~= "" then headers["x-forwarded-host"] = { clean(host, max_host) } end
+        local token = lines_of(sent, token_header)
+        if #token > 0 then headers[token_header] = token end
+        -- What the URL does not name may be cut.
+        for name, most in pairs({ ["user-agent"] = max_agent, traceparent = max_traceparent }) do
+            local lines = lines_of(sent, name)
+            if #lines > 0 and headers[name] == nil then headers[name] = { clean(table.concat(lines, ", "), most) } end
+        end
+    end
+    if headers == nil or #url + size_of(headers) > max_bytes then
+        core.Warning("stint: what the URL names is too long to be sent")
+        txn:set_var("txn.stint_status", 503)
+        return
     end
 
     local answer = core.httpclient():get { url = url, headers = headers, timeout = 500 }

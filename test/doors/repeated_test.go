@@ -64,13 +64,7 @@ func TestMoreValuesThanACheckMayHaveAreRefused(t *testing.T) {
 	s := direct(t)
 	s.remove("site")
 	s.put("site", `{"match":["ip:*","cookie:*"],"rules":["3/1d"]}`)
-	cookies := func(n int) string {
-		var all strings.Builder
-		for i := range n {
-			fmt.Fprintf(&all, "; s=%d", i)
-		}
-		return "Cookie: s=first" + all.String()
-	}
+	cookies := func(n int) string { return "Cookie: s=first" + manyCookies("s", n) }
 	r := s.get("/v1/forward?policy=site&by=cookie:s", cookies(16))
 	s.expect("17 values", r, http.StatusBadRequest)
 	if !strings.Contains(r.body, "more than 16 values") {
@@ -80,7 +74,7 @@ func TestMoreValuesThanACheckMayHaveAreRefused(t *testing.T) {
 		t.Errorf("a refused request charged %d", used)
 	}
 	s.expect("16 values", s.get("/v1/forward?policy=site&by=cookie:s", cookies(15)), http.StatusOK)
-	if used := s.used("cookie:s:" + hashed("14")); used != 1 {
+	if used := s.used("cookie:s:" + hashed("of-14")); used != 1 {
 		t.Errorf("the last of 16 values has used %d, want 1", used)
 	}
 }

@@ -1,0 +1,67 @@
+package doors
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// What the configuration counts by reaches Stint whole or the request is refused: a client that
+// fills its headers must not be counted by something else.
+func TestHAProxySendsAllThatIsCounted(t *testing.T) {
+	s := &site{T: t, app: new(application)}
+	s.node = direct(t).node
+	s.remove("site")
+	s.put("site", `{"match":["cookie:*","header:*","path:*"],"rules":["1000/1d"]}`)
+	s.program(runHAProxy, strings.Replace(configuration(t, gateways[2], 0), "/v1/forward open",
+		"/v1/forward?policy=site&by=cookie:session&by=cookie:other&by=header:X-Api-Key open", 1))
+	s.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"cookie:session:`+hashed("bad")+`","reason":"test"}`, http.StatusCreated)
+	s.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"header:x-api-key:`+hashed("bad")+`","reason":"test"}`, http.StatusCreated)
+	ask := func(path, lines string) string {
+		line := s.raw("GET " + path + " HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n" + lines + "\r\n")
+		return strings.TrimSpace(strings.TrimPrefix(line, "HTTP/1.1 "))
+	}
+	fill := func(n int) string { return strings.Repeat("x", n) }
+	for what, c := range map[string]struct{ path, lines, want string }{
+		"nothing":                            {"/", "", "200 OK"},
+		"another session":                    {"/", "Cookie: session=good\r\n", "200 OK"},
+		"the session":                        {"/", "Cookie: session=bad\r\n", "403 Forbidden"},
+		"behind a large cookie":              {"/", "Cookie: a=" + fill(5000) + "; session=bad\r\n", "403 Forbidden"},
+		"before a large cookie":              {"/", "Cookie: session=bad; a=" + fill(5000) + "\r\n", "403 Forbidden"},
+		"in the third line":                  {"/", "Cookie: a=1\r\nCookie: b=2\r\nCookie: session=bad\r\n", "403 Forbidden"},
+		"behind another of its name":         {"/", "Cookie: session=a; session = bad\r\n", "403 Forbidden"},
+		"with a long path":                   {"/" + fill(7900), "Cookie: session=bad\r\n", "403 Forbidden"},
+		"with a long path and agent":         {"/" + fill(7900), "User-Agent: " + fill(3000) + "\r\nCookie: session=bad\r\n", "403 Forbidden"},
+		"good with both":                     {"/" + fill(7900), "User-Agent: " + fill(3000) + "\r\nCookie: session=good\r\n", "200 OK"},
+		"a session of 4 KiB":                 {"/", "Cookie: session=" + fill(4000) + "\r\n", "200 OK"},
+		"a session that is too long":         {"/", "Cookie: session=" + fill(5000) + "\r\n", "503 Service Unavailable"},
+		"a key that is too long":             {"/", "X-Api-Key: " + fill(5000) + "\r\n", "503 Service Unavailable"},
+		"together too long":                  {"/" + fill(7900), "Cookie: session=" + fill(2000) + "; other=" + fill(2000) + "\r\nX-Api-Key: " + fill(2000) + "\r\n", "503 Service Unavailable"},
+		"the key in the third line":          {"/", "X-Api-Key: a\r\nX-Api-Key: b\r\nX-Api-Key: bad\r\n", "403 Forbidden"},
+		"the key with underscores":           {"/", "X_Api_Key: bad\r\n", "403 Forbidden"},
+		"more sessions than a check may ask": {"/", "Cookie: session=1" + manyCookies("session", 20) + "\r\n", "503 Service Unavailable"},
+	} {
+		if got := ask(c.path, c.lines); got != c.want {
+			t.Errorf("%s: got %q, want %q", what, got, c.want)
+		}
+	}
+	// Whatever the sizes, a blocked session is never let in.
+	for size := 2000; size <= 4100; size += 150 {
+		for _, path := range []int{0, 4000, 7990} {
+			lines := "X-Api-Key: " + fill(size) + "\r\nCookie: other=" + fill(size) + "; session=bad\r\nUser-Agent: " + fill(size) + "\r\n"
+			if got := ask("/"+fill(path), lines); got != "403 Forbidden" && !strings.HasPrefix(got, "503") && !strings.HasPrefix(got, "400") {
+				t.Errorf("values of %d and a path of %d: got %q", size, path, got)
+			}
+		}
+	}
+}
+
+// manyCookies returns n further values of a cookie.
+func manyCookies(name string, n int) string {
+	var all strings.Builder
+	for i := range n {
+		fmt.Fprintf(&all, "; %s=of-%d", name, i)
+	}
+	return all.String()
+}
