@@ -17,6 +17,18 @@ type Match struct {
 // Refuses reports whether the key is refused.
 func (m Match) Refuses() bool { return m.Block != nil && m.Exemption == nil }
 
+// With returns what m and another match say of two keys together: an exemption or a block of
+// either.
+func (m Match) With(other Match) Match {
+	if m.Exemption == nil {
+		m.Exemption = other.Exemption
+	}
+	if b := other.Block; b != nil && (m.Block == nil || outlasts(b, m.Block)) {
+		m.Block = b
+	}
+	return m
+}
+
 // roomForMatches is more patterns than are normally active for one key; a larger
 // number only costs an allocation.
 const roomForMatches = 24
@@ -43,9 +55,7 @@ func (s *Set) MatchIn(k keys.Key, scope string, now time.Time) Match {
 		return m
 	}
 	if scoped := s.inScope(scope); scoped != nil {
-		if b := scoped.Match(k, now).Block; b != nil && (m.Block == nil || outlasts(b, m.Block)) {
-			m.Block = b
-		}
+		return m.With(Match{Block: scoped.Match(k, now).Block})
 	}
 	return m
 }

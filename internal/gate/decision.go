@@ -29,7 +29,10 @@ const (
 
 // Check asks whether a key may do one more request.
 type Check struct {
-	Key    keys.Key
+	Key keys.Key
+	// Client is the address of the client where Key is another key of its, the zero key for
+	// none: what exempts or blocks it decides too.
+	Client keys.Key
 	Policy string // the name of the policy to ask, "" for the best match
 	// Specific leaves out policies that match the key by the pattern "*" alone.
 	Specific bool
@@ -59,6 +62,15 @@ func (c *Check) ensureID() {
 	if c.MaxWait > 0 && c.ID == "" && !c.Peek {
 		c.ID = rand.Text()
 	}
+}
+
+// matchIn returns what the active entries say about the check's key and its client.
+func (c *Check) matchIn(set *blocks.Set, at time.Time) blocks.Match {
+	match := set.MatchIn(c.Key, c.Request.Scope(), at)
+	if !c.Client.IsZero() {
+		match = match.With(set.MatchIn(c.Client, c.Request.Scope(), at))
+	}
+	return match
 }
 
 // Decision is the answer to a Check.

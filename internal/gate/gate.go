@@ -190,7 +190,7 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 	}
 	d.Policy = enforcing
 	d.applyOwnLimit(selector, who, member)
-	match := set.MatchIn(d.Check.Key, d.Check.Request.Scope(), d.At)
+	match := d.Check.matchIn(set, d.At)
 	d.Exemption, d.Block = match.Exemption, match.Block
 	switch {
 	case match.Exemption != nil:

@@ -2,7 +2,10 @@ package doors
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 	"testing"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
@@ -58,7 +61,11 @@ func (e *envoySide) everyDoor() map[string]func(address string) int {
 		"ext_authz, several keys": func(address string) int {
 			return e.authorize(address, map[string]string{"by": "ip,header:X-Api-Key"}, map[string]string{"x-api-key": "of " + address})
 		},
-		"rate limit service": func(address string) int { return limits("remote_address=" + address) },
+		"rate limit service":         func(address string) int { return limits("remote_address=" + address) },
+		"rate limit service, a list": func(address string) int { return limits("generic_key=login", "remote_address="+address) },
+		"rate limit service, a masked list": func(address string) int {
+			return limits("masked_remote_address="+address+"/128", "generic_key=login")
+		},
 		"rate limit service in JSON": func(address string) int {
 			var answer struct{ DynamicMetadata struct{ Decision string } }
 			r := checks.send(http.MethodPost, "/json", `{"domain":"site","descriptors":[{"entries":[{"key":"remote_address","value":"`+address+`"}]}]}`, "Content-Type: application/json")
@@ -117,6 +124,41 @@ func TestABlockOfOneIPv6AddressIsObeyedAtEveryDoor(t *testing.T) {
 			if got := ask(address); got != want {
 				t.Errorf("%s: %s is answered %d, want %d", door, address, got, want)
 			}
+		}
+	}
+}
+
+// A client that has a network has one key of it, also in a list of entries.
+func TestEnvoyCountsAnIPv6ClientByItsNetwork(t *testing.T) {
+	e := startEnvoySide(t)
+	for i, entries := range [][]string{
+		{"remote_address=%s"},
+		{"generic_key=login", "remote_address=%s"},
+		{"masked_remote_address=%s/128", "generic_key=login"},
+		{"generic_key=other", "masked_remote_address=%s/96"},
+	} {
+		for n := range 4 {
+			d := descriptor(entries...)
+			for _, entry := range d.Entries {
+				entry.Value = strings.Replace(entry.Value, "%s", fmt.Sprintf("2001:db8:77:%d::%d:0:0", i, n), 1)
+			}
+			e.want(n < 3, e.ask("site", 0, d))
+		}
+	}
+	// The keys of what was counted so before stay.
+	for entry, key := range map[string]string{
+		"remote_address=192.0.2.1": "envoy:site:generic_key=a|remote_address=192.0.2.1", "masked_remote_address=192.0.2.1/32": "envoy:site:generic_key=a|masked_remote_address=192.0.2.1/32",
+		"masked_remote_address=192.0.2.0/24": "envoy:site:generic_key=a|masked_remote_address=192.0.2.0/24", "remote_address=unknown": "envoy:site:generic_key=a|remote_address=unknown",
+		"masked_remote_address=2001:db8::/48": "envoy:site:generic_key=a|masked_remote_address=2001%3Adb8%3A%3A/48",
+		"remote_address=2001:db8::1":          "envoy:site:generic_key=a|remote_address=2001%3Adb8%3A%3A/64",
+	} {
+		e.want(true, e.ask("site", 0, descriptor("generic_key=a", entry)))
+		var shown struct {
+			Policy struct{ Rules []struct{ Used int } }
+		}
+		body := e.node.Do(t, http.MethodGet, "/v1/keys?policy=limits&key="+url.QueryEscape(key), "", http.StatusOK)
+		if err := json.Unmarshal(body, &shown); err != nil || len(shown.Policy.Rules) != 1 || shown.Policy.Rules[0].Used != 1 {
+			t.Errorf("%s is not counted as %s: %s", entry, key, body)
 		}
 	}
 }

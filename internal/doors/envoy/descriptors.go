@@ -28,48 +28,62 @@ const kind = "envoy:"
 //	envoy:DOMAIN:KEY=VALUE|KEY=VALUE
 //
 // with every other byte than letters, digits and -._~/@+ percent-encoded, so that no
-// value of a client reads as another list. If that is longer than keys.MaxLength, each
+// value of a client reads as another list. An address in it is written as clients are counted,
+// an IPv6 one as its network, so that none has as many keys as its network has addresses. If that is longer than keys.MaxLength, each
 // value of more than 32 bytes is replaced by "#" and its hash, and if that does not
-// help, the whole list is. isAddress reports which of the two it is.
-func keyOf(parser keys.Parser, domain string, d *commonv3.RateLimitDescriptor) (key keys.Key, isAddress bool, err error) {
+// help, the whole list is. client is the key of the address in the list, the zero key for none
+// and where it is key itself.
+func keyOf(parser keys.Parser, domain string, d *commonv3.RateLimitDescriptor) (key, client keys.Key, err error) {
 	entries := d.GetEntries()
 	if len(entries) == 0 || len(entries) > maxEntries {
-		return key, false, fault.Field("descriptors", "has one of %d entries; a descriptor has 1 to %d", len(entries), maxEntries)
+		return key, client, fault.Field("descriptors", "has one of %d entries; a descriptor has 1 to %d", len(entries), maxEntries)
 	}
 	for _, e := range entries {
 		if e.GetKey() == "" || len(e.GetKey()) > maxEntryKey {
-			return key, false, fault.Field("descriptors", "has an entry whose key has %d bytes; it must have 1 to %d", len(e.GetKey()), maxEntryKey)
+			return key, client, fault.Field("descriptors", "has an entry whose key has %d bytes; it must have 1 to %d", len(e.GetKey()), maxEntryKey)
 		}
 	}
-	if key = addressOf(parser, entries); !key.IsZero() {
-		return key, true, nil
+	values := make([]string, len(entries))
+	for i, e := range entries {
+		values[i] = countedValue(parser, e)
+		if client.IsZero() {
+			client = addressOf(parser, e)
+		}
+	}
+	if len(entries) == 1 {
+		if !client.IsZero() {
+			return client, keys.Key{}, nil
+		}
+		values[0] = entries[0].GetValue() // a mask that leaves more than clients are counted by
 	}
 	prefix := kind + escaped(domain) + ":"
-	text := prefix + listOf(entries, keys.MaxLength)
+	text := prefix + listOf(entries, values, keys.MaxLength)
 	if len(text) > keys.MaxLength {
-		text = prefix + listOf(entries, hashDigits)
+		text = prefix + listOf(entries, values, hashDigits)
 	}
 	if len(text) > keys.MaxLength {
 		text = prefix + "#" + occurrences.Hash(text)
 	}
 	key, err = parser.Key(text)
-	return key, false, err
+	return key, client, err
 }
 
-// addressOf returns the key of the address that is the only entry, the zero key where
-// there is none. A masked address is one where the mask leaves what clients are counted
-// by.
-func addressOf(parser keys.Parser, entries []*commonv3.RateLimitDescriptor_Entry) keys.Key {
-	if len(entries) != 1 {
-		return keys.Key{}
-	}
-	switch entries[0].GetKey() {
-	case "remote_address":
-		if address, err := netip.ParseAddr(entries[0].GetValue()); err == nil {
+// The keys of entries whose value is the client's address or a network of it.
+const (
+	remoteAddress       = "remote_address"
+	maskedRemoteAddress = "masked_remote_address"
+)
+
+// addressOf returns the key of the address that an entry has, the zero key where there is
+// none. A masked address is one where the mask leaves what clients are counted by.
+func addressOf(parser keys.Parser, e *commonv3.RateLimitDescriptor_Entry) keys.Key {
+	switch e.GetKey() {
+	case remoteAddress:
+		if address, err := netip.ParseAddr(e.GetValue()); err == nil {
 			return parser.AddressKey(address)
 		}
-	case "masked_remote_address":
-		if network, err := netip.ParsePrefix(entries[0].GetValue()); err == nil {
+	case maskedRemoteAddress:
+		if network, err := netip.ParsePrefix(e.GetValue()); err == nil {
 			if key, err := parser.Key("ip:" + network.String()); err == nil {
 				return key
 			}
@@ -78,18 +92,40 @@ func addressOf(parser keys.Parser, entries []*commonv3.RateLimitDescriptor_Entry
 	return keys.Key{}
 }
 
+// countedValue returns the value of an entry of several. An address is written as clients are
+// counted, and a masked one of IPv6 whose mask leaves more of it too.
+func countedValue(parser keys.Parser, e *commonv3.RateLimitDescriptor_Entry) string {
+	address, bits := netip.Addr{}, 0
+	switch e.GetKey() {
+	case remoteAddress:
+		address, _ = netip.ParseAddr(e.GetValue()) // invalid where it is none
+		bits = address.BitLen()
+	case maskedRemoteAddress:
+		network, _ := netip.ParsePrefix(e.GetValue())
+		address, bits = network.Addr(), network.Bits()
+	}
+	counted, _ := netip.ParsePrefix(strings.TrimPrefix(parser.AddressKey(address).String(), "ip:"))
+	switch {
+	case counted.IsValid() && bits > counted.Bits(): // of IPv6
+		return counted.String()
+	case address.IsValid() && e.GetKey() == remoteAddress:
+		return address.Unmap().WithZone("").String()
+	}
+	return e.GetValue()
+}
+
 // listOf writes entries, with each value of more than maxPlain bytes hashed.
-func listOf(entries []*commonv3.RateLimitDescriptor_Entry, maxPlain int) string {
+func listOf(entries []*commonv3.RateLimitDescriptor_Entry, values []string, maxPlain int) string {
 	var b strings.Builder
 	for i, e := range entries {
 		if i > 0 {
 			b.WriteByte('|')
 		}
 		b.WriteString(escaped(e.GetKey()) + "=")
-		if value := escaped(e.GetValue()); len(value) <= maxPlain {
+		if value := escaped(values[i]); len(value) <= maxPlain {
 			b.WriteString(value)
 		} else {
-			b.WriteString("#" + occurrences.Hash(e.GetValue()))
+			b.WriteString("#" + occurrences.Hash(values[i]))
 		}
 	}
 	return b.String()

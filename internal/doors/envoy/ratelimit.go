@@ -51,10 +51,10 @@ func (s *Server) readLimits(q *ratelimitv3.RateLimitRequest) (limits, error) {
 		if err != nil {
 			return l, err
 		}
-		isAddress := false
-		if check.Key, isAddress, err = keyOf(parser, q.GetDomain(), d); err != nil {
+		if check.Key, check.Client, err = keyOf(parser, q.GetDomain(), d); err != nil {
 			return l, err
 		}
+		_, isAddress := check.Key.Network()
 		check.Detail, check.Source, check.Specific = true, "envoy", !isAddress
 		if isAddress {
 			check.Policy = policy
