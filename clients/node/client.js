@@ -2,6 +2,7 @@
 import http from 'node:http'
 import https from 'node:https'
 import { randomUUID } from 'node:crypto'
+import { cutTexts } from './attributes.js'
 
 const maxAnswer = 1 << 20 // bytes; an answer about 16 keys has some 20 KiB
 const outageRetrySeconds = 1
@@ -41,7 +42,7 @@ export class Stint {
   /** Asks about one key or, all or nothing, about several. See index.d.ts. */
   async check(question) {
     // The key makes it safe to send the check again: it is charged once.
-    const body = JSON.stringify({ ...question, idempotency_key: question.idempotency_key ?? randomUUID() })
+    const body = JSON.stringify({ ...cutTexts(question), idempotency_key: question.idempotency_key ?? randomUUID() })
     const deadline = AbortSignal.timeout(this.#timeout)
     let answer, cause
     try {
@@ -65,7 +66,7 @@ export class Stint {
   /** Reports the outcome of a request. See index.d.ts. */
   async report(report) {
     // The id makes it safe to send the report again: it is counted once.
-    const body = JSON.stringify({ ...report, id: report.id ?? randomUUID() })
+    const body = JSON.stringify({ ...cutTexts(report), id: report.id ?? randomUUID() })
     const answer = await this.#send(this.#reports, body, AbortSignal.timeout(this.#timeout))
     const reported = parse(answer.body)
     if (answer.status === 200 && Array.isArray(reported?.policies)) return reported

@@ -31,7 +31,7 @@ export interface Check extends Partial<Key> {
   source?: string
   /** Shown to operators and never trusted. */
   meta?: Record<string, string>
-  /** The attributes of the request, for policies with conditions; the guards fill them in. */
+  /** The attributes of the request, for policies with conditions; the guards fill them in. Long ones are cut, as are the values of meta. */
   request?: { path?: string, method?: string, agent?: string, host?: string, scope?: string }
   /** Further values of the request, as {account: 'alice'}, which distinct rules count: at most 8, or the check is refused with a StintError. Stint keeps a hash only. */
   values?: Record<string, string>
@@ -68,7 +68,7 @@ export interface Report {
   key: string
   /** 1 to 64 of a-z, 0-9 and _, beginning with a letter, as login_failed. */
   outcome: string
-  /** The attributes of the request, for policies with conditions. */
+  /** The attributes of the request, for policies with conditions. Long ones are cut, as are the values of meta. */
   request?: { path?: string, method?: string, agent?: string, host?: string, scope?: string }
   /** Further values of the request, as {account: 'alice'}, of which distinct rules count the different ones: at most 8, or the report is refused with a StintError. Stint keeps a hash only. */
   values?: Record<string, string>

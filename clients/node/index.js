@@ -88,7 +88,7 @@ function asker(stint, { key, policy, cost, source, meta, skip, onError }) {
   const valueOf = (value, args) => (typeof value === 'function' ? value(...args) : value)
   return async (...args) => {
     if (skip && (await skip(...args))) return { headers: {} }
-    const question = { source, meta: shown(valueOf(meta, args)), request: attributesOf(args[0]) }
+    const question = { source, meta: valueOf(meta, args), request: attributesOf(args[0]) }
     const keys = await key(...args)
     const common = { policy: valueOf(policy, args), cost: valueOf(cost, args) }
     if (Array.isArray(keys)) {
@@ -110,42 +110,12 @@ function asker(stint, { key, policy, cost, source, meta, skip, onError }) {
   }
 }
 
-// What policies with conditions ask of a request of node:http, express, fastify or fetch. Clients choose the
-// values: they are cut to what the server takes, so that none has its check refused.
+// What policies with conditions ask of a request of node:http, express, fastify or fetch.
 function attributesOf(request) {
   const { headers = {}, method, originalUrl, url } = request
   const header = (name) => (typeof headers.get === 'function' ? headers.get(name) : headers[name])
   const host = header('host') ?? (typeof headers.get === 'function' && URL.canParse(url) ? new URL(url).host : undefined)
-  return { path: cut(plainPath(originalUrl ?? url), 8192), method: cut(method, 32), agent: cut(header('user-agent'), 2048), host: cut(host, 255) }
-}
-
-// Returns the path of a target, in its plain spelling where it is long, so that no padding of slashes and dots
-// hides what it leads to.
-function plainPath(target) {
-  const text = target?.split('?', 1)[0]
-  if (typeof text !== 'string' || Buffer.byteLength(text) <= 8192) return text
-  const bytes = Buffer.from(text.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/]*/i, ''), 'utf8').toString('latin1')
-  const parts = []
-  for (const part of bytes.replace(/%([0-9a-f]{2})/gi, (_, code) => String.fromCharCode(parseInt(code, 16))).split('/')) {
-    if (part === '..') parts.pop()
-    else if (part !== '' && part !== '.') parts.push(part)
-  }
-  return `/${parts.join('/').replace(/[^\w.~/-]/g, (char) => `%${char.charCodeAt(0).toString(16).padStart(2, '0')}`)}`
-}
-
-// Returns meta as the server takes it. Its values usually come from clients too.
-function shown(meta) {
-  if (meta === undefined || meta === null) return undefined
-  return Object.fromEntries(Object.entries(meta).map(([name, value]) => [name, cut(value, 256) ?? value]))
-}
-
-// Returns a text of at most so many bytes without control characters, undefined for none.
-function cut(text, most) {
-  if (typeof text !== 'string' || text === '') return undefined
-  const bytes = Buffer.from(text.replace(/\p{Cc}/gu, '\ufffd')) // what is no Unicode becomes U+FFFD
-  let end = Math.min(bytes.length, most)
-  while (end < bytes.length && (bytes[end] & 0xc0) === 0x80) end--
-  return bytes.toString('utf8', 0, end)
+  return { path: originalUrl ?? url, method, agent: header('user-agent'), host }
 }
 
 const isAboutKey = (error) => error instanceof StintError && /^(key|keys|keys\[\d+\](\.key)?)$/.test(error.field ?? '')

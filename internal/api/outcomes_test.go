@@ -132,19 +132,17 @@ func TestAReportThatIsInvalidIsRefused(t *testing.T) {
 		`{"outcome":"a"}`:            "key",
 		`{"key":"a"}`:                "outcome",
 		`{"key":"a","outcome":"1a"}`: "outcome",
-		`{"key":"a","outcome":"` + strings.Repeat("a", 65) + `"}`:   "outcome",
-		`{"key":"a","outcome":"a","id":"é"}`:                        "id",
-		`{"key":"a","outcome":"a","id":"` + longID + `"}`:           "id",
-		`{"key":"a","outcome":"a","at":"yesterday"}`:                "at",
-		`{"key":"a","outcome":"a","request":{"path":"/a\u0000"}}`:   "request.path",
-		`{"key":"a","outcome":"a","request":{"color":"red"}}`:       "request.color",
-		`{"key":"a","outcome":"a","source":"a\nb"}`:                 "source",
-		`{"key":"a","outcome":"a","meta":{"a":"` + longMeta + `"}}`: "meta.a",
-		`{"key":"a","outcome":"a","meta":{` + manyMeta() + `}}`:     "meta",
-		`{"key":"a","outcome":"a","cost":2}`:                        "cost",
-		`{"key":"a","outcome":"a","values":{"Account":"a"}}`:        "values",
-		`{"key":"a","outcome":"a","values":{` + manyMeta() + `}}`:   "values",
-		`{"key":"a","outcome":"a","values":{"account":5}}`:          "values.account",
+		`{"key":"a","outcome":"` + strings.Repeat("a", 65) + `"}`: "outcome",
+		`{"key":"a","outcome":"a","id":"é"}`:                      "id",
+		`{"key":"a","outcome":"a","id":"` + longID + `"}`:         "id",
+		`{"key":"a","outcome":"a","at":"yesterday"}`:              "at",
+		`{"key":"a","outcome":"a","request":{"color":"red"}}`:     "request.color",
+		`{"key":"a","outcome":"a","source":"a\nb"}`:               "source",
+		`{"key":"a","outcome":"a","meta":{` + manyMeta() + `}}`:   "meta",
+		`{"key":"a","outcome":"a","cost":2}`:                      "cost",
+		`{"key":"a","outcome":"a","values":{"Account":"a"}}`:      "values",
+		`{"key":"a","outcome":"a","values":{` + manyMeta() + `}}`: "values",
+		`{"key":"a","outcome":"a","values":{"account":5}}`:        "values.account",
 	} {
 		n.wantProblem(n.report(body), http.StatusUnprocessableEntity, field)
 	}
@@ -159,8 +157,7 @@ func TestAReportThatIsInvalidIsRefused(t *testing.T) {
 }
 
 var (
-	longID   = strings.Repeat("x", wire.MaxID+1)
-	longMeta = strings.Repeat("x", wire.MaxMetaValue+1)
+	longID = strings.Repeat("x", wire.MaxID+1)
 )
 
 func manyMeta() string {
@@ -169,4 +166,43 @@ func manyMeta() string {
 		all = append(all, fmt.Sprintf(`"m%d":"x"`, i))
 	}
 	return strings.Join(all, ",")
+}
+
+// A client chooses what is said of its request, and must not keep its failures from being
+// counted by that.
+func TestAReportIsCountedWhateverTheClientSends(t *testing.T) {
+	n := startNode(t)
+	putPolicy(n, "guessing", `{"match":["ip:*"],"when":{"path":["/login"]},"outcome":"login_failed","rules":["1000/m"]}`)
+	putPolicy(n, "accounts", `{"match":["ip:*"],"outcome":"login_failed","rules":["1000/m distinct account"]}`)
+	long := strings.Repeat("x", 10_000)
+	padded := strings.Repeat("/.", 5000) + "/a/%2e%2e/login"
+	for what, attributes := range map[string]string{
+		"a long agent":           `"request":{"path":"/login","agent":"` + long + `"}`,
+		"a long method and host": `"request":{"path":"/login","method":"` + long + `","host":"` + long + `"}`,
+		"a padded path":          `"request":{"path":"` + padded + `"}`,
+		"a control character":    `"request":{"path":"/login","agent":"a\u0001b\nc"}`,
+		"a lone surrogate":       `"request":{"path":"/login","agent":"a\ud800b"},"meta":{"user":"\udfff"}`,
+		"no UTF-8":               "\"request\":{\"path\":\"/login\",\"agent\":\"a\xffb\"}",
+		"a long meta":            `"request":{"path":"/login"},"meta":{"agent":"` + long + `","user":"a\u0000b"}`,
+	} {
+		body := `{"key":"ip:203.0.113.7","outcome":"login_failed",` + attributes + `}`
+		r := read[wire.ReportedOutcome](t, n.must(n.report(body), http.StatusOK))
+		if len(r.Policies) != 1 || r.Policies[0].Policy != "guessing" || r.Policies[0].Result != wire.ReportCharged {
+			t.Errorf("%s: %+v", what, r)
+		}
+		b := read[wire.OutcomeBatchAnswer](t, n.must(n.send(post, n.check+wire.PathReportBatch, `{"reports":[`+body+`]}`), http.StatusOK))
+		if b.Answers[0].Answer == nil || len(b.Answers[0].Answer.Policies) != 1 {
+			t.Errorf("%s, in a batch: %+v", what, b.Answers[0].Problem)
+		}
+	}
+	for what, values := range map[string]string{"a lone surrogate": `"alice\ud800"`, "a long value": `"` + long + `"`} {
+		r := read[wire.ReportedOutcome](t, n.must(n.report(`{"key":"ip:203.0.113.7","outcome":"login_failed","values":{"account":`+values+`}}`), http.StatusOK))
+		if len(r.Policies) != 1 || r.Policies[0].Policy != "accounts" {
+			t.Errorf("%s: %+v", what, r)
+		}
+	}
+	// What the application chooses is still refused.
+	for field, rest := range map[string]string{"request.scope": `"request":{"scope":"A B"}`, "values": `"values":{"A B":"c"}`, "meta": `"meta":{"` + long + `":"a"}`} {
+		n.wantProblem(n.report(`{"key":"ip:203.0.113.7","outcome":"login_failed",`+rest+`}`), http.StatusUnprocessableEntity, field)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Request is what a caller says of a request, in the spelling in which conditions are
@@ -35,6 +36,9 @@ func NewRequest(path, method, agent, host string) *Request {
 	}
 	for a := range r.values {
 		if maxBytes := maxLength[a]; len(r.values[a]) > maxBytes {
+			for !utf8.RuneStart(r.values[a][maxBytes]) && maxBytes > 0 {
+				maxBytes--
+			}
 			r.values[a] = r.values[a][:maxBytes]
 		}
 	}

@@ -63,6 +63,9 @@ func (c *Call) AppendLines(lines [][]byte, name string) [][]byte {
 }
 
 func appendLines(h *fasthttp.RequestHeader, lines [][]byte, name string) [][]byte {
+	if value := h.Peek(fasthttp.HeaderContentLength); len(value) > 0 && IsSameHeader(fasthttp.HeaderContentLength, name) {
+		return append(lines, value) // fasthttp adds it where a method has a body
+	}
 	for sent, value := range h.AllInOrder() {
 		if len(value) > 0 && IsSameHeader(sent, name) {
 			lines = append(lines, value)

@@ -86,8 +86,8 @@ func (c *Call) DecodeOptional(into any) error {
 	return UnmarshalStrict(body, into)
 }
 
-// UnmarshalStrict is DecodeJSON for a body that was read.
-func UnmarshalStrict(body []byte, into any) error {
+// UnmarshalStrict is DecodeJSON for a body that was read, with further options.
+func UnmarshalStrict(body []byte, into any, options ...json.Options) error {
 	trimmed := bytes.TrimLeft(body, " \t\r\n")
 	if len(trimmed) == 0 {
 		return fault.New(fault.Malformed, "The body is empty; send a JSON object.")
@@ -95,7 +95,7 @@ func UnmarshalStrict(body []byte, into any) error {
 	if err := CheckDepth(body); err != nil {
 		return err
 	}
-	err := json.Unmarshal(body, into, json.RejectUnknownMembers(true))
+	err := json.Unmarshal(body, into, append(options, json.RejectUnknownMembers(true))...)
 	if err == nil && trimmed[0] != '{' { // null fits every type
 		return fault.New(fault.Invalid, "The body must be a JSON object, got %s.", NameJSONKind(jsontext.Kind(trimmed[0])))
 	}

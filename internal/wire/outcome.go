@@ -22,7 +22,7 @@ type OutcomeReport struct {
 	// Outcome is 1 to MaxOutcome of a-z, 0-9 and underscore, beginning with a letter.
 	Outcome string `json:"outcome"`
 	// Request has the attributes of the request. Policies with conditions count the report
-	// only if it meets them.
+	// only if it meets them. What is too long is cut, and what is no Unicode is replaced.
 	Request RequestAttributes `json:"request,omitzero"`
 	// Values are further values of the request by their names, as {"account":"alice"}, of
 	// which distinct rules count the different ones. Only a keyed hash of them is kept. Up
@@ -32,7 +32,7 @@ type OutcomeReport struct {
 	// than ten minutes late is accepted and not counted, and the answer says so.
 	At     Time   `json:"at,omitzero"`
 	Source string `json:"source,omitzero"` // who reports, shown with an offence
-	// Meta is shown with an offence and never trusted.
+	// Meta is shown with an offence and never trusted. Its values are cut as the attributes are.
 	Meta map[string]string `json:"meta,omitzero"`
 	// ID names the report: one that comes again within a minute after it was charged is
 	// not charged again. 1 to MaxID printable ASCII characters.

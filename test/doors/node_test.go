@@ -131,6 +131,15 @@ const app = express()
 app.use(expressGuard(stint, { key: (request) => 'user:' + request.query.user }))
 app.get('/wrong', (request, response) => stint.report({ key: 'user:a', outcome: 'Wrong' }).catch(
   (error) => response.send(String(error instanceof StintError) + ' ' + error.field)))
+const long = {
+  request: { path: '/' + './'.repeat(5000) + 'login', method: 'x'.repeat(40), agent: 'a\ud800\n' + 'x'.repeat(3000), host: 'x'.repeat(300) },
+  values: { account: 'alice\ud800' }, meta: { agent: 'x'.repeat(3000) },
+}
+app.get('/long', async (request, response) => {
+  const { policies } = await stint.report({ key: 'user:c', outcome: 'login_failed', ...long })
+  const { decision } = await stint.check({ key: 'user:d', ...long })
+  response.send(policies[0].result + ' ' + decision)
+})
 app.use(async (request, response) => {
   const { policies } = await stint.report({ key: 'user:' + request.query.user, outcome: 'login_failed', request: { path: request.path } })
   response.send(JSON.stringify(policies.map(({ policy, result, refuses }) => [policy, result, refuses])))
@@ -144,7 +153,7 @@ func TestTheNodePackageReportsOutcomes(t *testing.T) {
 	s.program(runNode("express"), reporting)
 	for _, c := range []struct{ path, body string }{
 		{"/other?user=a", "[]"}, {"/login?user=a", `[["guessing","charged",false]]`}, {"/login?user=a", `[["guessing","charged",true]]`},
-		{"/wrong?user=b", "true outcome"}, {"/login?user=b", `[["guessing","charged",false]]`},
+		{"/wrong?user=b", "true outcome"}, {"/long?user=e", "charged allowed"}, {"/login?user=b", `[["guessing","charged",false]]`},
 	} {
 		if r := s.get(c.path); r.status != http.StatusOK || r.body != c.body {
 			t.Errorf("%s: got %d %s, want %s", c.path, r.status, r.body, c.body)

@@ -2,6 +2,8 @@ package checkjson
 
 import (
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -88,12 +90,6 @@ func CheckValues(values map[string]string) error {
 
 // gateRequest validates what is said of the request. It returns nil for nothing.
 func gateRequest(in *wire.RequestAttributes, values map[string]string) (*conditions.Request, error) {
-	if err := CheckValues(values); err != nil {
-		return nil, err
-	}
-	if *in == (wire.RequestAttributes{}) {
-		return (*conditions.Request)(nil).WithValues(values), nil
-	}
 	for _, a := range [...]conditions.Attribute{conditions.Path, conditions.Method, conditions.Agent, conditions.Host} {
 		if value := requestField(in, a.String()); *value != "" {
 			if err := fault.CheckLine("request."+a.String(), *value, a.MaxLength()); err != nil {
@@ -101,10 +97,44 @@ func gateRequest(in *wire.RequestAttributes, values map[string]string) (*conditi
 			}
 		}
 	}
+	return RequestOf(in, values)
+}
+
+// RequestOf returns what is said of a request, nil for nothing. It cuts the attributes, which
+// clients choose, to what conditions look at, and refuses none. The error, a *fault.Error, is
+// about what the caller chooses: the scope and the names of the values.
+func RequestOf(in *wire.RequestAttributes, values map[string]string) (*conditions.Request, error) {
+	if err := CheckValues(values); err != nil {
+		return nil, err
+	}
+	if *in == (wire.RequestAttributes{}) {
+		return (*conditions.Request)(nil).WithValues(values), nil
+	}
 	if in.Scope != "" {
 		if err := conditions.CheckScope(in.Scope); err != nil {
 			return nil, fault.Field("request.scope", "%s", err)
 		}
 	}
 	return conditions.NewRequest(in.Path, in.Method, in.Agent, in.Host).InScope(in.Scope).WithValues(values), nil
+}
+
+// CutMeta shortens the values of meta, which clients choose, to what is kept, and replaces
+// control characters in them.
+func CutMeta(meta map[string]string) {
+	for name, value := range meta {
+		if fault.CheckLine(name, value, wire.MaxMetaValue) == nil {
+			continue
+		}
+		var b strings.Builder
+		for _, r := range value {
+			if unicode.IsControl(r) {
+				r = utf8.RuneError
+			}
+			if b.Len()+utf8.RuneLen(r) > wire.MaxMetaValue {
+				break
+			}
+			b.WriteRune(r)
+		}
+		meta[name] = b.String()
+	}
 }

@@ -59,7 +59,8 @@ var (
 	opReport = &openapi.Operation{
 		ID: "reportOutcome", Tag: "checks", Summary: "Report the outcome of a request, for the policies with that outcome.",
 		Doc: "A report charges the policies whose outcome it names, whether or not the request was checked before, and is never refused because " +
-			"a limit is reached: it charges what fits. It counts from when it comes. A report that no policy counts is accepted, and the answer says why.",
+			"a limit is reached: it charges what fits. It counts from when it comes. A report that no policy counts is accepted, and the answer says why. " +
+			"The attributes of the request and the values of meta, which clients choose, are cut where they are too long and never refused.",
 		Body: wire.OutcomeReport{}, Answers: ok("What each policy did with it.", wire.ReportedOutcome{}),
 	}
 	opReportBatch = &openapi.Operation{
@@ -108,7 +109,7 @@ func (h *handler) reportBatch(c *httpserver.Call) error {
 	var batch struct {
 		Reports []jsontext.Value `json:"reports"`
 	}
-	if err := httpserver.UnmarshalStrict(body, &batch); err != nil {
+	if err := httpserver.UnmarshalStrict(body, &batch, anyText); err != nil {
 		return err
 	}
 	if n := len(batch.Reports); n == 0 || n > wire.MaxBatch {
@@ -136,10 +137,15 @@ func (h *handler) reportBatch(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, answer)
 }
 
-// decode reads one report strictly. The error is a *fault.Error.
+// anyText reads what is no Unicode as U+FFFD, as decoders of most languages do.
+var anyText = jsontext.AllowInvalidUTF8(true)
+
+// decode reads one report, strictly but for what clients choose: texts that are too long or
+// have control characters are cut, or a client could keep its failures from being counted. The
+// error is a *fault.Error.
 func (h *handler) decode(body []byte) (gate.Report, error) {
 	var in wire.OutcomeReport
-	if err := httpserver.UnmarshalStrict(body, &in); err != nil {
+	if err := httpserver.UnmarshalStrict(body, &in, anyText); err != nil {
 		return gate.Report{}, err
 	}
 	if err := conditions.CheckOutcome(in.Outcome); err != nil {
@@ -156,13 +162,18 @@ func (h *handler) decode(body []byte) (gate.Report, error) {
 	if err := checkjson.CheckValues(in.Values); err != nil {
 		return gate.Report{}, err
 	}
-	check := checkjson.Check{Key: in.Key, Cost: 1, Source: in.Source, Meta: in.Meta, Request: in.Request}
+	request, err := checkjson.RequestOf(&in.Request, nil)
+	if err != nil {
+		return gate.Report{}, err
+	}
+	checkjson.CutMeta(in.Meta)
+	check := checkjson.Check{Key: in.Key, Cost: 1, Source: in.Source, Meta: in.Meta}
 	checked, err := check.GateCheck(h.view.Parser(), wire.DetailNone)
 	if err != nil {
 		return gate.Report{}, err
 	}
 	return gate.Report{
-		Key: checked.Key, Outcome: in.Outcome, Request: checked.Request, Values: in.Values, At: in.At.Time, Detail: true,
+		Key: checked.Key, Outcome: in.Outcome, Request: request, Values: in.Values, At: in.At.Time, Detail: true,
 		Source: in.Source, Meta: in.Meta, ID: in.ID,
 	}, nil
 }
