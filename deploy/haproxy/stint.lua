@@ -59,9 +59,11 @@ local function clean(text, most)
 end
 
 -- Returns a path, once it is in its plain spelling where it is long, so that no padding of
--- slashes and dots hides what it leads to.
+-- slashes and dots hides what it leads to. It is nil where that is not known: programs differ
+-- in whether %2F is a slash.
 local function plain(path)
     if #path <= max_path then return path end
+    if path:find("%%2[fF]") then return nil end
     local parts = {}
     for part in unescape(path):gmatch("[^/]+") do
         if part == ".." then
@@ -124,11 +126,11 @@ end
 
 local function ask(txn, url, failure)
     local sent, host = txn.http:req_get_headers(), txn.f:req_hdr("host")
-    local headers = chosen(sent, named(url))
-    if headers ~= nil then
+    local headers, path = chosen(sent, named(url)), plain(txn.f:path())
+    if headers ~= nil and path ~= nil then
         headers["x-forwarded-for"] = { txn.f:src() }
         headers["x-forwarded-method"] = { clean(txn.f:method(), 32) }
-        headers["x-forwarded-uri"] = { clean(plain(txn.f:path()), max_path) }
+        headers["x-forwarded-uri"] = { clean(path, max_path) }
         if host ~= nil and host ~= "" then headers["x-forwarded-host"] = { clean(host, max_host) } end
         local token = lines_of(sent, token_header)
         if #token > 0 then headers[token_header] = token end
@@ -138,8 +140,8 @@ local function ask(txn, url, failure)
             if #lines > 0 and headers[name] == nil then headers[name] = { clean(table.concat(lines, ", "), most) } end
         end
     end
-    if headers == nil or #url + size_of(headers) > max_bytes then
-        core.Warning("stint: what the URL names is too long to be sent")
+    if headers == nil or path == nil or #url + size_of(headers) > max_bytes then
+        core.Warning("stint: the path or what the URL names is too long to be sent")
         txn:set_var("txn.stint_status", 503)
         return
     end

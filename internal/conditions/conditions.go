@@ -67,11 +67,16 @@ func (w When) IsZero() bool {
 // policies at once.
 func (w When) Meets(r *Request) bool {
 	for a, patterns := range w {
-		if len(patterns) > 0 && !slices.ContainsFunc(patterns, func(p Pattern) bool { return r.values[a] != "" && p.matches(r.values[a]) }) {
+		if len(patterns) > 0 && !slices.ContainsFunc(patterns, func(p Pattern) bool { return p.isMetBy(r, Attribute(a)) }) {
 			return false
 		}
 	}
 	return true
+}
+
+// isMetBy reports whether the pattern matches an attribute of r in a reading of it.
+func (p Pattern) isMetBy(r *Request, a Attribute) bool {
+	return r.values[a] != "" && p.matches(r.values[a]) || a == Path && r.otherPath != "" && p.matches(r.otherPath)
 }
 
 // Texts returns the patterns of an attribute.

@@ -54,6 +54,9 @@ func (x *Index) Find(r *Request, found func(i int)) {
 		if value := r.values[a]; value != "" {
 			m.match(value, matched)
 		}
+		if Attribute(a) == Path && r.otherPath != "" { //nolint:gosec // at most three
+			m.match(r.otherPath, matched)
+		}
 		any := uint64(0)
 		for i := range met {
 			met[i] &= matched[i]

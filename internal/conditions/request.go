@@ -1,7 +1,6 @@
 package conditions
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -12,15 +11,19 @@ import (
 // matches it.
 type Request struct {
 	values [attributeCount]string
-	scope  string
+	// otherPath is the path as a program reads it that does not take %2F for a slash, "" where
+	// it reads the same. Conditions are met by either.
+	otherPath string
+	scope     string
 	// said are the further values by their names, nil for none. It must not be changed.
 	said map[string]string
 }
 
 // NewRequest returns a request with normalized attributes:
 //
-//   - the path without scheme, host, query and fragment, percent-decoded once, with "//",
-//     "." and ".." resolved, beginning with /;
+//   - the path without scheme, host, query and fragment, with each valid escape decoded once,
+//     "//", "." and ".." resolved, beginning with /. Programs differ in whether %2F is a slash:
+//     conditions are met by either reading;
 //   - method and agent in lower case;
 //   - the host in lower case, without port and final dot.
 //
@@ -32,17 +35,24 @@ func NewRequest(path, method, agent, host string) *Request {
 	}
 	r := &Request{values: [attributeCount]string{Method: lower(method), Agent: lower(agent), Host: normalizeHost(host)}}
 	if path != "" {
-		r.values[Path] = NormalizePath(path)
+		r.values[Path], r.otherPath = readPath(path)
 	}
 	for a := range r.values {
-		if maxBytes := maxLength[a]; len(r.values[a]) > maxBytes {
-			for !utf8.RuneStart(r.values[a][maxBytes]) && maxBytes > 0 {
-				maxBytes--
-			}
-			r.values[a] = r.values[a][:maxBytes]
-		}
+		r.values[a] = cut(r.values[a], maxLength[a])
 	}
+	r.otherPath = cut(r.otherPath, MaxPath)
 	return r
+}
+
+// cut returns the first bytes of text, at most so many, without a part of a rune.
+func cut(text string, maxBytes int) string {
+	if len(text) <= maxBytes {
+		return text
+	}
+	for maxBytes > 0 && !utf8.RuneStart(text[maxBytes]) {
+		maxBytes--
+	}
+	return text[:maxBytes]
 }
 
 // RequestOf returns a request of which one attribute is known, in the spelling that Value
@@ -58,10 +68,11 @@ func (r *Request) InScope(scope string) *Request {
 	if scope == "" {
 		return r
 	}
-	scoped := Request{scope: scope}
+	scoped := Request{}
 	if r != nil {
-		scoped.values, scoped.said = r.values, r.said
+		scoped = *r
 	}
+	scoped.scope = scope
 	return &scoped
 }
 
@@ -71,10 +82,11 @@ func (r *Request) WithValues(values map[string]string) *Request {
 	if len(values) == 0 {
 		return r
 	}
-	with := Request{said: values}
+	with := Request{}
 	if r != nil {
-		with.values, with.scope = r.values, r.scope
+		with = *r
 	}
+	with.said = values
 	return &with
 }
 
@@ -121,11 +133,18 @@ func (r *Request) Named(name string, values map[string]string) string {
 	return r.Value(Attribute(attribute)) //nolint:gosec // at most three
 }
 
-// NormalizePath returns the path of a request target in one spelling; see NewRequest. A
-// final slash stays.
+// NormalizePath returns the path of a request target in one spelling; see NewRequest. %2F is a
+// slash in it. A final slash stays.
 func NormalizePath(target string) string {
+	path, _ := readPath(target)
+	return path
+}
+
+// readPath returns the path of a request target in one spelling, and in that of programs to
+// which %2F is no slash: "" where it is the same.
+func readPath(target string) (path, other string) {
 	if isNormalPath(target) {
-		return target
+		return target, ""
 	}
 	if at := strings.IndexAny(target, "?#"); at >= 0 {
 		target = target[:at]
@@ -134,10 +153,57 @@ func NormalizePath(target string) string {
 		_, path, _ := strings.Cut(rest, "/")
 		target = "/" + path
 	}
-	if decoded, err := url.PathUnescape(target); err == nil {
-		target = decoded
+	decoded, hasSlash := decode(target, false)
+	path = "/" + strings.Join(resolve(strings.Split(decoded, "/")), "/")
+	if hasSlash {
+		decoded, _ = decode(target, true)
+		if other = "/" + strings.Join(resolve(strings.Split(decoded, "/")), "/"); other == path {
+			other = ""
+		}
 	}
-	return "/" + strings.Join(resolve(strings.Split(target, "/")), "/")
+	return path, other
+}
+
+// decode decodes each valid percent escape once and leaves the others as they are, as lenient
+// programs do: one that is invalid must not hide the rest of a path. keepSlash leaves %2F, in
+// this spelling; hasSlash reports whether there is one.
+func decode(target string, keepSlash bool) (decoded string, hasSlash bool) {
+	if strings.IndexByte(target, '%') < 0 {
+		return target, false
+	}
+	b := make([]byte, 0, len(target))
+	for i := 0; i < len(target); i++ {
+		high, low := -1, -1
+		if target[i] == '%' && i+2 < len(target) {
+			high, low = digit(target[i+1]), digit(target[i+2])
+		}
+		if high < 0 || low < 0 {
+			b = append(b, target[i])
+			continue
+		}
+		i += 2
+		c := byte(high<<4 | low) //nolint:gosec // two digits
+		hasSlash = hasSlash || c == '/'
+		if c == '/' && keepSlash {
+			b = append(b, "%2F"...)
+		} else {
+			b = append(b, c)
+		}
+	}
+	return string(b), hasSlash
+}
+
+// digit returns the value of a hexadecimal digit, -1 for another byte.
+func digit(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
 }
 
 // resolve drops empty segments and "." and resolves ".."; the last one may be empty,

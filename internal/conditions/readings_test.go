@@ -1,0 +1,86 @@
+package conditions
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// A client must not leave a condition by the spelling of its path, whether the program behind
+// takes %2F for a slash or not, and whatever else in it is no valid escape.
+func TestAConditionIsMetByEachReadingOfAPath(t *testing.T) {
+	for _, c := range []struct {
+		pattern, path string
+		want          bool
+	}{
+		{"/api/*", "/%61pi/search/100%", true},
+		{"/api/*", "/%61pi/%zz/%4", true},
+		{"/api/*", "/api/search/..%2F..%2F..%2Fq", true},
+		{"/api/*", "/api/search/%2e%2E%2f..%2fq", true},
+		{"/q", "/api/search/..%2F..%2F..%2Fq", true},
+		{"/login", "/x%2F..%2Flogin", true},
+		{"/x*", "/x%2F..%2Flogin", true},
+		{"/.git/*", "/%2egit/conf%69g%", true},
+		{"*/.env", "/a%2F.env", true},
+		{"/a/b", "/a%2Fb", true},
+		{"/api/*", "/ap%69", false},
+		{"/api/*", "/x/../ap", false},
+		{"/api/*", "/q?/%61pi/%2F", false},
+		{"/api/*", "/api/../q", false},
+		{"/api/*", "/%2561pi/x", false}, // decoded once
+	} {
+		w := parse(t, [4][]string{Path: {c.pattern}, Method: {"GET"}})
+		r := NewRequest(c.path, "GET", "", "").InScope("login").WithValues(map[string]string{"account": "a"})
+		found := false
+		NewIndex([]When{w}).Find(r, func(int) { found = true })
+		if got := w.Meets(r); got != c.want || found != c.want {
+			t.Errorf("%s and %s: Meets says %v, the index %v, want %v", c.pattern, c.path, got, found, c.want)
+		}
+	}
+}
+
+func TestEachSpellingOfAPathIsOne(t *testing.T) {
+	for spelling, want := range map[string]string{
+		"/a%": "/a%", "/%61%": "/a%", "/%61%25": "/a%", "/a%2": "/a%2", "/a%zz%2Fb": "/a%zz/b", "/%2561": "/%61", "/%%36%31": "/%61",
+		"/a%2F..%2Fb": "/b", "%2Fa": "/a", "/a/%2e%2e/%": "/%", "/a%3Fb#c": "/a?b",
+	} {
+		if got := NormalizePath(spelling); got != want {
+			t.Errorf("%s is read as %q, want %q", spelling, got, want)
+		}
+	}
+}
+
+// FuzzPathsAreReadOnce asserts that a path that was read is read as itself when it is escaped
+// again, in each reading, and that no escape of a letter changes what is read.
+func FuzzPathsAreReadOnce(f *testing.F) {
+	for _, target := range []string{"/", "/a%/%61", "/..%2F..%2Fq", "//a/./%2e%2e/b%", "http://h/a%2Fb?c", "%2F%2F", "/%25%32%46", "a/b/..", "/%zz%2f.%2f"} {
+		f.Add(target)
+	}
+	f.Fuzz(func(t *testing.T, target string) {
+		escape := func(path string) string { return strings.ReplaceAll((&url.URL{Path: path}).EscapedPath(), "*", "%2A") }
+		path, other := readPath(target)
+		if path[0] != '/' || other != "" && other[0] != '/' || other == path {
+			t.Fatalf("%q is read as %q and %q", target, path, other)
+		}
+		if again := NormalizePath(escape(path)); again != path {
+			t.Errorf("%q is read as %q, and that, escaped, as %q", target, path, again)
+		}
+		if other == "" {
+			return
+		}
+		for _, segment := range strings.Split(other, "/") {
+			if segment == "." || segment == ".." {
+				t.Errorf("%q is read as %q too", target, other)
+			}
+		}
+		if _, again := readPath(strings.ReplaceAll(escape(other), "%252F", "%2F")); again != other && !strings.Contains(strings.ToUpper(target), "%25") {
+			t.Errorf("%q is read as %q too, and that, escaped, as %q", target, other, again)
+		}
+	})
+}
+
+func TestAPlainPathIsReadWithoutAllocation(t *testing.T) {
+	if n := testing.AllocsPerRun(100, func() { readPath("/api/search/page.html") }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
