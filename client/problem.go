@@ -13,7 +13,8 @@ type Problem struct {
 	// Detail is one sentence for people: what was wrong and what would be right.
 	Detail string `json:"detail"`
 	// Code is the same for the same mistake, for programs: "invalid",
-	// "not_found", "unauthorized" and so on.
+	// "not_found", "unauthorized" and so on. A change, as of Hold, is saved all the
+	// same where it is "saved", and may be where it is "maybe_saved".
 	Code string `json:"code"`
 	// Field names the field that was wrong, "" where it was the whole.
 	Field string `json:"field"`

@@ -195,7 +195,7 @@ func (k *Keys) resetLogs(ctx context.Context, id timestamplog.LogID) (existed bo
 		did, err := log.Reset(ctx, id)
 		if errors.Is(err, timestamplog.ErrUnreachable) {
 			return existed, &fault.Error{
-				Code: fault.Unavailable, Message: "The timestamp log is unreachable; the key may not be reset everywhere, so repeat it.", Err: err,
+				Code: fault.Unavailable, Message: "The timestamp log is unreachable; the key may be reset in part. When the log is back, repeat it: that does no harm.", Err: err,
 			}
 		}
 		if err != nil {

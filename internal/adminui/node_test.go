@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,8 +33,6 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/notify"
-	"github.com/stint-dev/stint/internal/notify/channels"
-	"github.com/stint-dev/stint/internal/notify/egress"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/reports"
@@ -79,6 +78,8 @@ type node struct {
 	events    *events.Hub
 	failed    *identities.FailedLogins
 	throttle  *httpserver.Throttle
+
+	isUnreadable atomic.Bool // the node cannot read the database after a change
 }
 
 // flush writes what was counted, as a node does each second.
@@ -125,6 +126,9 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 		AfterChange: func(ctx context.Context) error {
 			if n.catalog == nil { // the seed comes before it
 				return nil
+			}
+			if n.isUnreadable.Load() {
+				return io.ErrUnexpectedEOF
 			}
 			return n.catalog.Refresh(ctx)
 		},
@@ -372,29 +376,4 @@ func (v *visitor) send(r *http.Request) *answer {
 		v.csrf = m[1]
 	}
 	return a
-}
-
-// someNotifications are over channels that operators set up, which the node follows as
-// package app does.
-func someNotifications(n *node) *operations.Notifications {
-	builder := channels.Builder{Client: egress.New(egress.Options{AllowPrivate: true})}
-	dispatcher := notify.New(notify.Options{Store: n.store.Outbox, Node: "a", Now: n.clock.Now})
-	n.follow = func(dispatcher *notify.Dispatcher) {
-		n.catalog.OnChange(func(catalog.Changed) {
-			stored, err := n.store.Channels.LoadChannels(context.Background())
-			if err != nil {
-				return // the test fails by what is not sent
-			}
-			silences, _ := n.store.Channels.FindSilences(context.Background())
-			var all []notify.Outlet
-			for _, c := range stored {
-				if made, _, err := builder.Build(c); err == nil && !c.Disabled {
-					all = append(all, notify.Outlet{Channel: made, Kinds: c.Kinds, UrgentOnly: c.UrgentOnly})
-				}
-			}
-			dispatcher.Configure(all, silences)
-		})
-	}
-	n.follow(dispatcher)
-	return &operations.Notifications{Notifier: dispatcher, Outbox: n.store.Outbox, Channels: n.store.Channels, Builder: builder, Recorder: n.store.Audit, Now: n.clock.Now}
 }

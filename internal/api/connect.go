@@ -71,7 +71,7 @@ func (h *connectHandler) wireGuide(g *operations.Guide) wire.Guide {
 		w.Steps = append(w.Steps, wire.GuideStep(s))
 	}
 	if g.Token != nil {
-		w.Token = &wire.CreatedToken{Token: h.tokens.wireToken(g.Token.Token), Secret: g.Token.Secret}
+		w.Token = &wire.CreatedToken{Token: h.tokens.wireToken(g.Token.Token), Secret: g.Token.Secret, Warnings: notNil(g.Token.Warnings)}
 	}
 	return w
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,6 +76,8 @@ type testNode struct {
 
 	events  *events.Hub
 	channel testChannel
+
+	isUnreadable atomic.Bool // the node cannot read the database after a change
 }
 
 // nodeParts are what a test may change of a node before it starts.
@@ -115,6 +118,9 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 		AfterChange: func(ctx context.Context) error {
 			if known == nil { // the seed comes before it
 				return nil
+			}
+			if n.isUnreadable.Load() {
+				return io.ErrUnexpectedEOF
 			}
 			return known.Refresh(ctx)
 		},

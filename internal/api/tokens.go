@@ -81,7 +81,7 @@ func (h *tokenHandler) addToken(c *httpserver.Call) error {
 }
 
 func (h *tokenHandler) sendCreated(c *httpserver.Call, t *identities.CreatedToken) error {
-	answer := wire.CreatedToken{Token: h.wireToken(t.Token), Secret: t.Secret}
+	answer := wire.CreatedToken{Token: h.wireToken(t.Token), Secret: t.Secret, Warnings: notNil(t.Warnings)}
 	if t.Replaces != nil {
 		replaced := h.wireToken(t.Replaces)
 		answer.Replaces = &replaced

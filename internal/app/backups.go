@@ -126,12 +126,12 @@ func (b *backups) Restore(ctx context.Context, by audit.Actor, r io.Reader) (str
 	// apply, where it could not be read as soon as it can.
 	err = b.catalog.Reload(ctx)
 	if err != nil {
-		err = &fault.Error{Code: fault.Unavailable, Err: err, Message: "The backup is restored and not in effect on this node yet, because the database could not be read. It takes effect as soon as it can; do not repeat it."}
+		err = &fault.Error{Code: fault.Saved, Err: err, Message: "The backup is restored; do not restore it again. It is not in effect on this node yet, because the database could not be read afterwards. It takes effect as soon as it can be."}
 	}
 	// Entries since the backup are kept: without them the node would allow more than
 	// its rules do.
 	if failed := b.memory.LoadFile(logs); failed != nil {
-		err = errors.Join(fmt.Errorf("the database is restored and the logs are not: %w", failed), err)
+		err = &fault.Error{Code: fault.Saved, Err: errors.Join(failed, err), Message: "The database is restored and the logs of the backup are not, because they could not be read: keys may have more left than their rules say."}
 	}
 	if err != nil {
 		return "", err

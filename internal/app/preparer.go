@@ -131,5 +131,5 @@ func (p *preparer) refresh(ctx context.Context) error {
 
 // isOutage reports whether a database is unreachable, and not misconfigured.
 func isOutage(err error) bool {
-	return fault.Is(err, fault.Unavailable) || errors.Is(err, context.DeadlineExceeded)
+	return fault.Is(err, fault.Unavailable) || fault.Is(err, fault.MaybeSaved) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -65,7 +65,7 @@ func codeOf(err error) console.Code {
 		return exit.Code
 	case errors.As(err, &problem):
 		return codeOfProblem(problem)
-	case errors.As(err, &unreachable):
+	case errors.As(err, &unreachable) && !unreachable.MaybeDone:
 		return console.Unreachable
 	case errors.Is(err, context.Canceled):
 		return console.Interrupted
@@ -141,7 +141,7 @@ func advice(err error) string {
 		is = of.listener
 	}
 	switch {
-	case errors.As(err, &unreachable):
+	case errors.As(err, &unreachable) && !unreachable.MaybeDone:
 		return fmt.Sprintf("; start the server, or set another address with %s or %s", is.URLFlag, is.EnvURL)
 	case errors.As(err, &problem) && problem.Status == 401:
 		return fmt.Sprintf(" (the token is read from %s or %s)", is.EnvToken, is.TokenFlag)

@@ -25,7 +25,13 @@ const (
 	NeedConfirm  Code = "confirmation_required" // it is broad; repeat it confirmed
 	TooMany      Code = "too_many"              // tried too often
 	TooLarge     Code = "too_large"
-	Unavailable  Code = "unavailable" // a part is unreachable; nothing was changed
+	// Unavailable: a part is unreachable. Nothing was changed, or repeating the request does
+	// no harm.
+	Unavailable Code = "unavailable"
+	// Saved: the change was saved, and what had to follow it failed. It must not be repeated.
+	Saved Code = "saved"
+	// MaybeSaved: whether the change was saved is not known. Look before it is repeated.
+	MaybeSaved Code = "maybe_saved"
 )
 
 // Error is a mistake that the caller can fix.

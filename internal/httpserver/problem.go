@@ -34,6 +34,9 @@ var statusOf = map[fault.Code]int{
 	fault.NeedVersion:  http.StatusPreconditionRequired,
 	fault.TooMany:      http.StatusTooManyRequests,
 	fault.Unavailable:  http.StatusServiceUnavailable,
+	// No 503 and no Retry-After: a client must not repeat these by itself.
+	fault.Saved:      http.StatusInternalServerError,
+	fault.MaybeSaved: http.StatusInternalServerError,
 }
 
 // httpDetail says what would be right for the errors that HTTP itself raises.

@@ -162,8 +162,9 @@ func (f *Flusher) sendFirst(ctx context.Context, q *queue) error {
 	case ctx.Err() != nil:
 		p.failures++
 		return err
-	case fault.Is(err, fault.Unavailable):
-		// Most failures are outages, in which nothing is wrong with the piece.
+	case fault.Is(err, fault.Unavailable), fault.Is(err, fault.MaybeSaved):
+		// Most failures are outages, in which nothing is wrong with the piece. One that was
+		// written after all is not counted twice: the database knows it by its id.
 		if p.failures++; !timedOut && p.failures < maxFailures {
 			return err
 		}

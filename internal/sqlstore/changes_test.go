@@ -300,7 +300,7 @@ func TestAfterChange_a_change_that_does_not_govern_here_is_kept_and_not_acknowle
 		}
 		defer node.Close()
 		_, err = node.Entries.Add(t.Context(), audit.SystemActor("test"), blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: storetest.Pattern(t, "token:bad"), Author: "test", Source: blocks.Manual})
-		if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "is saved") {
+		if !fault.Is(err, fault.Saved) || !strings.Contains(err.Error(), "is saved") {
 			t.Errorf("got %v", err)
 		}
 		page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: f.Clock.Now()})

@@ -29,6 +29,9 @@ type CreatedToken struct {
 	Secret string `json:"secret"` // what requests send as the token
 	// Replaces is the token that a rotation replaces, with its new end.
 	Replaces *Token `json:"replaces"`
+	// Warnings says that the token is saved and does not work on this node yet, because the
+	// database became unreachable.
+	Warnings []string `json:"warnings"`
 }
 
 // TokenPatch changes a token.

@@ -21,7 +21,7 @@ type Problem struct {
 	// "not_found", "conflict", "unauthorized", "forbidden",
 	// "precondition_required", "precondition_failed",
 	// "confirmation_required", "too_many", "too_large", "unavailable",
-	// "internal" and what HTTP itself names.
+	// "saved", "maybe_saved", "internal" and what HTTP itself names.
 	Code string `json:"code"`
 	// Field names the field that was wrong, as "rules[2]" or "escalation.max_duration".
 	Field string `json:"field,omitzero"`

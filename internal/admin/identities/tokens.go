@@ -26,6 +26,7 @@ type Tokens struct {
 type TokenStore interface {
 	Tokens(ctx context.Context) ([]*identity.Token, error) // revoked and expired ones included
 	FindTokenByID(ctx context.Context, id string) (*identity.Token, error)
+	// AddToken returns the token also with an error of the code fault.Saved.
 	AddToken(ctx context.Context, by audit.Actor, t identity.Token) (*identity.Token, error)
 	UpdateToken(ctx context.Context, by audit.Actor, id string, u identity.TokenUpdate) (*identity.Token, error)
 	RevokeToken(ctx context.Context, by audit.Actor, id string) (*identity.Token, error)
@@ -33,7 +34,7 @@ type TokenStore interface {
 	// overlap, never later than it would have ended, both in one transaction. The
 	// successor has the same scopes, the same lifetime and the first free name
 	// after the token's own: "ci", "ci-2", "ci-3". A token that has ended is a
-	// Conflict.
+	// Conflict. Both are returned also with an error of the code fault.Saved.
 	RotateToken(ctx context.Context, by audit.Actor, id string, successor identity.Secret, overlap time.Duration) (made, replaced *identity.Token, err error)
 }
 
@@ -53,6 +54,17 @@ type CreatedToken struct {
 	Secret string
 	// Replaces is the token that a rotation ends, nil for none.
 	Replaces *identity.Token
+	// Warnings say that the token does not work on this node yet; nil for nothing.
+	Warnings []string
+}
+
+// savedWarnings separates what must be said of a change that was saved from an error.
+// Whoever made a secret must get it all the same: it is stored nowhere.
+func savedWarnings(err error) ([]string, error) {
+	if fault.Is(err, fault.Saved) {
+		return []string{err.Error()}, nil
+	}
+	return nil, err
 }
 
 // UpdateToken changes a token; nil leaves a field as it is.
@@ -86,10 +98,11 @@ func (t *Tokens) Create(ctx context.Context, c admin.Caller, r CreateToken) (*Cr
 	created, err := t.Store.AddToken(ctx, c.Actor, identity.Token{
 		Name: r.Name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: scopes, Author: c.Actor.Name, Expires: expires,
 	})
+	warnings, err := savedWarnings(err)
 	if err != nil {
 		return nil, err
 	}
-	return &CreatedToken{Token: created, Secret: secret.Text}, nil
+	return &CreatedToken{Token: created, Secret: secret.Text, Warnings: warnings}, nil
 }
 
 // Rotate makes the successor of a token and ends the token after the overlap, both
@@ -101,10 +114,11 @@ func (t *Tokens) Rotate(ctx context.Context, c admin.Caller, id string, overlap 
 	}
 	secret := identity.NewSecret(old.Scopes)
 	created, replaced, err := t.Store.RotateToken(ctx, c.Actor, id, secret, overlap)
+	warnings, err := savedWarnings(err)
 	if err != nil {
 		return nil, err
 	}
-	return &CreatedToken{Token: created, Secret: secret.Text, Replaces: replaced}, nil
+	return &CreatedToken{Token: created, Secret: secret.Text, Replaces: replaced, Warnings: warnings}, nil
 }
 
 // Update changes the name or the expiry of a token.

@@ -133,7 +133,8 @@ func (t *TwoFactor) Confirm(ctx context.Context, c admin.Caller, r ConfirmTOTP) 
 		return nil, errWrongCode()
 	}
 	codes, hashes := identity.NewRecoveryCodes()
-	if err := t.Store.EnableTOTP(ctx, c.Actor, c.Actor.ID, r.Session[:], secret, factor.Step, hashes); err != nil {
+	err = t.Store.EnableTOTP(ctx, c.Actor, c.Actor.ID, r.Session[:], secret, factor.Step, hashes)
+	if _, err := savedWarnings(err); err != nil {
 		return nil, err
 	}
 	if !r.LoggedIn {
@@ -150,7 +151,7 @@ func (t *TwoFactor) RenewRecoveryCodes(ctx context.Context, c admin.Caller, code
 		return nil, err
 	}
 	codes, hashes := identity.NewRecoveryCodes()
-	err = t.Store.RenewRecoveryCodes(ctx, c.Actor, c.Actor.ID, factor, hashes)
+	_, err = savedWarnings(t.Store.RenewRecoveryCodes(ctx, c.Actor, c.Actor.ID, factor, hashes))
 	if err := t.used(c, code, err); err != nil {
 		return nil, err
 	}

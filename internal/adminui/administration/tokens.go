@@ -24,6 +24,8 @@ type tokensPage struct {
 	// Created is the token that was just made, whose secret is shown once; nil for
 	// none.
 	Created *identities.CreatedToken
+	// IsListUnknown says that the tokens could not be read.
+	IsListUnknown bool
 }
 
 type tokenRow struct {
@@ -81,7 +83,11 @@ func (h *tokensHandler) renderTokens(c *httpserver.Call, status int, page tokens
 	}
 	ctx := c.Context()
 	all, err := h.tokens.List(ctx)
-	if err != nil {
+	switch {
+	case err == nil:
+	case page.Created != nil: // its secret must be shown all the same
+		page.IsListUnknown = true
+	default:
 		return err
 	}
 	for _, t := range all {

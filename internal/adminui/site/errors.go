@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -35,6 +36,12 @@ var errorHeads = map[int]string{
 	http.StatusServiceUnavailable:    "A service is unreachable",
 }
 
+// savedHeads say what became of a change that has failed and is not undone.
+var savedHeads = map[fault.Code]string{
+	fault.Saved:      "Saved, and not in effect yet",
+	fault.MaybeSaved: "It may have been saved",
+}
+
 // failed answers an error with its page. Whoever is not logged in is sent to
 // the login.
 func (s *Site) failed(c *httpserver.Call, err error) error {
@@ -48,18 +55,16 @@ func (s *Site) failed(c *httpserver.Call, err error) error {
 	page := errorPage{Frame: s.NewFrame(c, "Not saved", ""), Status: httpserver.StatusOf(err)}
 	var invalid *fault.Error
 	if errors.As(err, &invalid) {
-		page.Text = invalid.Error()
+		page.Text, page.Head = invalid.Error(), savedHeads[invalid.Code]
 	} else {
 		page.Status = http.StatusInternalServerError
-		page.Text = "An internal error occurred. Nothing was changed."
+		page.Text = "An internal error occurred. The log of the server says why."
 	}
 	if page.Status >= http.StatusInternalServerError {
 		page.RequestID = c.RequestID
 		s.Logger.Error("page failed", "request_id", c.RequestID, "method", c.Method(), "path", format.ClipLine(c.Path(), 200), "error", format.ClipLine(err.Error(), 500))
 	}
-	if page.Head = errorHeads[page.Status]; page.Head == "" {
-		page.Head = "Failed"
-	}
+	page.Head = cmp.Or(page.Head, errorHeads[page.Status], "Failed")
 	page.Title = page.Head
 	if IsHTMX(c.Ctx) {
 		// The page is shown whole, in the place of what could not be done.

@@ -44,7 +44,7 @@ var problems = map[int]string{
 	http.StatusUnprocessableEntity:   "A parameter or a field of the body is wrong; field names it.",
 	http.StatusPreconditionRequired:  "The request must name the version that it replaces.",
 	http.StatusTooManyRequests:       "Too many wrong tokens came from this address.",
-	http.StatusInternalServerError:   "Something failed in the server; its log has the cause under request_id.",
+	http.StatusInternalServerError:   "Something failed in the server; its log has the cause under request_id. A change was saved all the same where code is saved, and may have been where it is maybe_saved: do not repeat it without looking.",
 	http.StatusServiceUnavailable:    "The server cannot answer now, for example because its database is unreachable.",
 }
 

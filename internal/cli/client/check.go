@@ -28,7 +28,7 @@ func (c Checks) CheckKeys(ctx context.Context, check wire.KeysRequest) (*wire.Ke
 func (c Checks) decide(ctx context.Context, check, decision any) error {
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
-	answer, err := c.conn.send(ctx, request{method: http.MethodPost, path: wire.PathCheck, body: check})
+	answer, err := c.conn.send(ctx, request{method: http.MethodPost, path: wire.PathCheck, body: check, isCheck: true})
 	if err != nil {
 		return err
 	}

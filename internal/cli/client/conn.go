@@ -8,8 +8,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -33,10 +35,17 @@ type conn struct {
 type Unreachable struct {
 	URL string // scheme and host
 	Err error
+	// MaybeDone says that a request for a change was sent, which the server may have made.
+	MaybeDone bool
 }
 
 // Error names the server and the reason in one line.
-func (e *Unreachable) Error() string { return e.URL + " is unreachable: " + e.reason() }
+func (e *Unreachable) Error() string {
+	if e.MaybeDone {
+		return e.URL + " took the request and did not answer (" + e.reason() + "); the change may have been saved. Before you repeat it, look whether \"audit list\" has it"
+	}
+	return e.URL + " is unreachable: " + e.reason()
+}
 
 // Unwrap returns the cause.
 func (e *Unreachable) Unwrap() error { return e.Err }
@@ -71,6 +80,8 @@ type request struct {
 	stream io.Reader // sent as it is, instead of body
 	media  string    // media type of stream
 	slow   bool      // may take longer than DefaultTimeout
+
+	isCheck bool // changes nothing that the audit log has
 }
 
 func get(path string) request { return request{method: http.MethodGet, path: path} }
@@ -155,7 +166,9 @@ func (c *conn) send(ctx context.Context, r request) (*http.Response, error) {
 	target := *c.base
 	target.Path, target.RawPath = joinPath(c.base.Path, r.path)
 	target.RawQuery = r.query.Encode()
-	req, err := http.NewRequestWithContext(ctx, r.method, target.String(), body)
+	var sent atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
+	req, err := http.NewRequestWithContext(traced, r.method, target.String(), body)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +186,7 @@ func (c *conn) send(ctx context.Context, r request) (*http.Response, error) {
 		if parent := context.Cause(ctx); errors.Is(parent, context.Canceled) {
 			return nil, parent
 		}
-		return nil, &Unreachable{URL: c.base.Scheme + "://" + c.base.Host, Err: err}
+		return nil, &Unreachable{URL: c.base.Scheme + "://" + c.base.Host, Err: err, MaybeDone: sent.Load() && r.method != http.MethodGet && !r.isCheck}
 	}
 	return answer, nil
 }

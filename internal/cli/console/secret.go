@@ -34,6 +34,7 @@ func (c *Console) Secret(prompt string) (string, error) { return c.secret(prompt
 // redirected to a file, and the rest to standard error.
 func (c *Console) PrintToken(t *wire.CreatedToken) error {
 	p := c.Printer()
+	c.Warn(t.Warnings)
 	if p.Format == output.JSON {
 		return p.JSON(t)
 	}

@@ -43,21 +43,25 @@ var messages = map[trouble]string{
 // revision back: there was nothing to change.
 var ErrUnchanged = errors.New("nothing to change")
 
-// commitError marks an error that came while a transaction was being saved.
+// commitError marks an error of a COMMIT that may have been carried out all the same.
 type commitError struct{ error }
 
 func (e commitError) Unwrap() error { return e.error }
 
 // explain makes of a driver's error what callers expect: a *fault.Error
-// as it is, the context's own error where the caller gave up, and Unavailable
-// where the database is unreachable or did not answer in time.
+// as it is, MaybeSaved where the connection broke during a COMMIT, the context's own error
+// where the caller gave up, and Unavailable where the database is unreachable or did not
+// answer in time, of which nothing was saved.
 func (s *DB) explain(ctx context.Context, err error) error {
 	var known *fault.Error
+	var saving commitError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &known):
 		return err
+	case errors.As(err, &saving):
+		return maybeSaved(ctx, s.place.dialect, err)
 	case errors.Is(ctx.Err(), context.Canceled):
 		return context.Canceled
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
@@ -74,12 +78,20 @@ func (s *DB) explain(ctx context.Context, err error) error {
 }
 
 func unavailable(err error, what string) error {
-	outcome := "nothing was changed"
-	var saving commitError
-	if errors.As(err, &saving) {
-		outcome = "whether the change was saved is not known; check before you repeat it"
+	return &fault.Error{Code: fault.Unavailable, Message: "The database " + what + "; nothing was changed.", Err: err}
+}
+
+// maybeSaved returns the fault of a COMMIT that may have been carried out.
+func maybeSaved(ctx context.Context, d *dialect, err error) error {
+	what, known := messages[d.classify(err)]
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		what = "did not answer in time"
+	case !known:
+		what = "failed"
 	}
-	return &fault.Error{Code: fault.Unavailable, Message: "The database " + what + "; " + outcome + ".", Err: err}
+	return &fault.Error{Code: fault.MaybeSaved, Err: err, Message: "The database " + what + " while the change was being saved; it may have been saved. " +
+		"Before you repeat it, look whether the audit log has it: it names every change that was saved (page Audit, \"audit list\", /v1/audit)."}
 }
 
 // pause waits, or returns the context's error.

@@ -30,6 +30,9 @@ type dialect struct {
 	countTables string
 	open        func(target string) (writer, reader *sql.DB, err error)
 	classify    func(error) trouble
+	// mayHaveCommitted reports whether a COMMIT that failed with an error may have been
+	// carried out.
+	mayHaveCommitted func(error) bool
 	// beforeMigration begins the transaction of a migration, "" for nothing.
 	beforeMigration string
 	// server is an expression that differs between a server and one that takes over from it.

@@ -31,6 +31,8 @@ var postgres = dialect{
 	open:        openPostgres,
 	classify:    classifyPostgres,
 	migrator:    postgresMigrator,
+
+	mayHaveCommitted: mayHaveCommittedPostgres,
 }
 
 // postgresConnections bounds what one node takes of the server's connections.
@@ -122,6 +124,19 @@ func classifyPostgres(err error) trouble {
 		return away
 	}
 	return breakage
+}
+
+// mayHaveCommittedPostgres: a server that answers ERROR, or that has rolled back, has
+// committed nothing; one that ends the session or is not heard any more may have.
+func mayHaveCommittedPostgres(err error) bool {
+	var server *pgconn.PgError
+	if errors.As(err, &server) {
+		return server.SeverityUnlocalized != "ERROR"
+	}
+	if errors.Is(err, pgconn.ErrConnClosed) {
+		return true // pgx returns it, as safe to retry, also for a connection that broke after the COMMIT was sent
+	}
+	return !errors.Is(err, pgx.ErrTxCommitRollback) && !errors.Is(err, pgx.ErrTxClosed) && !pgconn.SafeToRetry(err)
 }
 
 // migrationLock is the advisory lock under which nodes migrate, "stint" in

@@ -24,6 +24,8 @@ var sqlite = dialect{
 	open:        openSQLite,
 	classify:    classifySQLite,
 	migrator:    sqliteMigrator,
+
+	mayHaveCommitted: mayHaveCommittedSQLite,
 }
 
 // sqliteReaders is how many queries run beside the one writer.
@@ -97,6 +99,13 @@ func classifySQLite(err error) trouble {
 		return away
 	}
 	return breakage
+}
+
+// mayHaveCommittedSQLite: where the disk fails, the pages of a transaction may be in the log
+// of the file all the same, and are found there when the file is opened again.
+func mayHaveCommittedSQLite(err error) bool {
+	var e *driver.Error
+	return errors.As(err, &e) && e.Code()&0xff == codes.SQLITE_IOERR
 }
 
 // sqliteConnector opens connections to one SQLite file.

@@ -49,7 +49,8 @@ func LogOf(t *Tx) *slog.Logger { return t.store.log }
 // revision row locked, so that no other change runs beside it on any node. do
 // stamps what it writes with t.Revision, calls t.AddRecord, and may be called
 // again when two transactions met. ErrUnchanged from do undoes all and is no
-// error.
+// error. After a fault of the code Saved all of do is committed, and what it found and made
+// holds; after one of the code MaybeSaved, that is not known.
 func (s *DB) Change(ctx context.Context, by audit.Actor, do func(t *Tx) error) error {
 	return s.changeOn(ctx, s.writer, by, do)
 }
@@ -68,7 +69,7 @@ func (s *DB) changeOn(ctx context.Context, db beginner, by audit.Actor, do func(
 	// What is as wanted already may have become so on another node a moment
 	// ago, and what is acknowledged here must govern here.
 	if err := s.Refresh(ctx); err != nil {
-		return &fault.Error{Code: fault.Unavailable, Err: err, Message: "The change is saved and not in effect on this node yet, because the database became unreachable. It takes effect as soon as the database is back; do not repeat it."}
+		return &fault.Error{Code: fault.Saved, Err: err, Message: "The change is saved; do not repeat it. It is not in effect on this node yet, because the database could not be read afterwards. It takes effect as soon as the database is back."}
 	}
 	return nil
 }
@@ -195,7 +196,8 @@ func (s *DB) transact(ctx context.Context, kind string, db beginner, opts *sql.T
 		if err == nil || errors.Is(err, ErrUnchanged) {
 			return err
 		}
-		if s.place.dialect.classify(err) != again || attempt == maxAttempts || ctx.Err() != nil {
+		var saving commitError
+		if errors.As(err, &saving) || s.place.dialect.classify(err) != again || attempt == maxAttempts || ctx.Err() != nil {
 			return s.explain(ctx, err)
 		}
 		if err := pause(ctx, time.Duration(attempt)*10*time.Millisecond+rand.N(10*time.Millisecond)); err != nil {
@@ -207,7 +209,7 @@ func (s *DB) transact(ctx context.Context, kind string, db beginner, opts *sql.T
 // ownError returns err unless a mistake of the caller is all that it is.
 func ownError(err error) error {
 	var mistake *fault.Error
-	if errors.Is(err, ErrUnchanged) || errors.As(err, &mistake) && mistake.Code != fault.Unavailable {
+	if errors.Is(err, ErrUnchanged) || errors.As(err, &mistake) && mistake.Code != fault.Unavailable && mistake.Code != fault.MaybeSaved {
 		return nil
 	}
 	return err
@@ -233,10 +235,15 @@ func (s *DB) attempt(ctx context.Context, db beginner, opts *sql.TxOptions, do f
 			return err
 		}
 	}
-	if err := begun.Commit(); err != nil {
-		return commitError{err}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	return nil
+	err = begun.Commit()
+	// ErrTxDone: the context ended and the transaction was rolled back.
+	if err == nil || opts == readOnly || errors.Is(err, sql.ErrTxDone) || !s.place.dialect.mayHaveCommitted(err) {
+		return err
+	}
+	return commitError{err}
 }
 
 type longKey struct{}

@@ -40,10 +40,10 @@ func (s *Store) RotateToken(ctx context.Context, by audit.Actor, id string, succ
 		replaced, err = In(t).endAfter(old, overlap)
 		return err
 	})
-	if err != nil {
+	if err != nil && !fault.Is(err, fault.Saved) {
 		return nil, nil, err
 	}
-	return made, replaced, nil
+	return made, replaced, err
 }
 
 // addSuccessor adds the token after old.

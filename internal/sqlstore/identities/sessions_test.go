@@ -71,7 +71,7 @@ func TestA_reset_that_cannot_refresh_the_node_has_ended_the_sessions(t *testing.
 		}
 		defer unable.Close()
 		password := "$argon2id$new"
-		if _, err := unable.Identities.UpdateUser(ctx, storetest.Operator, ann.ID, identity.UserUpdate{PasswordHash: &password}); !fault.Is(err, fault.Unavailable) {
+		if _, err := unable.Identities.UpdateUser(ctx, storetest.Operator, ann.ID, identity.UserUpdate{PasswordHash: &password}); !fault.Is(err, fault.Saved) {
 			t.Fatalf("the reset returned %v", err)
 		}
 		_, _, err = f.Identities.FindSession(ctx, session)

@@ -110,16 +110,17 @@ func (s *Store) FindTokenByID(ctx context.Context, id string) (found *identity.T
 	return found, err
 }
 
-// changeToken runs a change that leaves one token behind.
+// changeToken runs a change that leaves one token behind. The token is returned also with
+// an error of the code fault.Saved.
 func (s *Store) changeToken(ctx context.Context, by audit.Actor, do func(t *db.Tx) (*identity.Token, error)) (left *identity.Token, err error) {
 	err = s.db.Change(ctx, by, func(t *db.Tx) error {
 		left, err = do(t)
 		return err
 	})
-	if err != nil {
+	if err != nil && !fault.Is(err, fault.Saved) {
 		return nil, err
 	}
-	return left, nil
+	return left, err
 }
 
 // AddToken implements identities.TokenStore. It fills in the id, when it was created

@@ -260,8 +260,8 @@ func (s *Factors) DisableTOTP(ctx context.Context, by audit.Actor, user string, 
 	})
 }
 
-func (s *Factors) reset(ctx context.Context, by audit.Actor, user string) (after *identity.User, err error) {
-	err = s.changeTOTP(ctx, by, user, "reset_totp", "Reset two-factor authentication of the user %q and ended the sessions.", func(t Tx, before *identity.User) error {
+func (s *Factors) reset(ctx context.Context, by audit.Actor, user string) (*identity.User, error) {
+	return s.changedByTOTP(ctx, by, user, "reset_totp", "Reset two-factor authentication of the user %q and ended the sessions.", func(t Tx, before *identity.User) error {
 		if before.TOTPSince.IsZero() {
 			return errNoTOTP(before.Name)
 		}
@@ -270,10 +270,6 @@ func (s *Factors) reset(ctx context.Context, by audit.Actor, user string) (after
 		}
 		return t.removeTOTP(user)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return s.FindUserByID(ctx, user)
 }
 
 func (t Tx) removeTOTP(user string) error {
@@ -288,7 +284,13 @@ func (t Tx) removeTOTP(user string) error {
 // changeTOTP changes the second factor of a user, and records it. The revision of the
 // user moves, so that every node learns that sessions may have ended.
 func (s *Factors) changeTOTP(ctx context.Context, by audit.Actor, user, action, summary string, do func(t Tx, before *identity.User) error) error {
-	return s.db.Change(ctx, by, func(t *db.Tx) error {
+	_, err := s.changedByTOTP(ctx, by, user, action, summary, do)
+	return err
+}
+
+// changedByTOTP is changeTOTP, and returns what the user is afterwards.
+func (s *Factors) changedByTOTP(ctx context.Context, by audit.Actor, user, action, summary string, do func(t Tx, before *identity.User) error) (after *identity.User, err error) {
+	err = s.db.Change(ctx, by, func(t *db.Tx) error {
 		before, err := In(t).user(readUserByID, "id", user)
 		if err != nil {
 			return err
@@ -299,10 +301,14 @@ func (s *Factors) changeTOTP(ctx context.Context, by audit.Actor, user, action, 
 		if _, err := t.Exec(stampUser, user, t.Revision); err != nil {
 			return err
 		}
-		after, err := In(t).user(readUserByID, "id", user)
+		after, err = In(t).user(readUserByID, "id", user)
 		if err != nil {
 			return err
 		}
 		return In(t).recordUser(action, fmt.Sprintf(summary, before.Name), before, after)
 	})
+	if err != nil {
+		return nil, err
+	}
+	return after, nil
 }

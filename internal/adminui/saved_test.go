@@ -1,0 +1,58 @@
+package adminui_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/admin/identities"
+	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/test/servers"
+)
+
+// unlisted is a token store whose list can be taken away.
+type unlisted struct {
+	identities.TokenStore
+	gone atomic.Bool
+}
+
+func (u *unlisted) Tokens(ctx context.Context) ([]*identity.Token, error) {
+	if u.gone.Load() {
+		return nil, fault.New(fault.Unavailable, "The database cannot be reached; nothing was changed.")
+	}
+	return u.TokenStore.Tokens(ctx)
+}
+
+func TestAPageSaysThatAChangeIsSavedAndNotInEffect(t *testing.T) {
+	var store *unlisted
+	n := newNode(t, func(d *adminui.Deps) {
+		store = &unlisted{TokenStore: d.Tokens.Store}
+		d.Tokens.Store = store
+	})
+	maria := n.as(t, "maria")
+	maria.get("/tokens").is(http.StatusOK)
+	n.isUnreadable.Store(true)
+	maria.post("/tokens", url.Values{"name": {"ci"}, "scopes": {"check"}, "for": {"90d"}}).is(http.StatusOK).
+		holds("stint_check_").holds("not in effect on this node yet")
+	maria.post("/blocks", url.Values{"pattern": {"token:a"}, "for": {"1h"}}).is(http.StatusInternalServerError).
+		holds("Saved, and not in effect yet").holds("do not repeat it").lacks("Not saved")
+	n.isUnreadable.Store(false)
+	store.gone.Store(true)
+	maria.post("/tokens", url.Values{"name": {"cd"}, "scopes": {"check"}, "for": {"90d"}}).is(http.StatusOK).
+		holds("stint_check_").holds("The tokens cannot be read now")
+	maria.get("/tokens").is(http.StatusServiceUnavailable)
+}
+
+func TestAPageSaysThatAChangeMayHaveBeenSaved(t *testing.T) {
+	relay := servers.NewCommitBreaker(t, migrated.Postgres(t).URL)
+	n := newNodeOn(t, relay.URL)
+	maria := n.as(t, "maria")
+	maria.get("/blocks").is(http.StatusOK)
+	relay.BreakNext("token:a", false)
+	maria.post("/blocks", url.Values{"pattern": {"token:a"}, "for": {"1h"}}).is(http.StatusInternalServerError).
+		holds("It may have been saved").holds("audit log").lacks("Not saved")
+}
