@@ -169,6 +169,9 @@ func (h *importHandler) confirmImport(c *httpserver.Call) error {
 		return err
 	}
 	o := admin.ImportOptions{SkipBad: page.Options.SkipBad || values.Get("skip_bad") == "yes"}
+	if page.Done {
+		return h.Render(c, http.StatusOK, "import", page)
+	}
 	if page.Report != nil && page.Report.Confirmation != nil {
 		if strings.TrimSpace(values.Get("confirm")) != page.ConfirmText() {
 			page.FieldErrors["confirm"] = "Nothing was imported. To import also what is broad, type " + page.ConfirmText() + "."
@@ -176,7 +179,7 @@ func (h *importHandler) confirmImport(c *httpserver.Call) error {
 		}
 		o.Confirm = page.Report.Confirmation.Digest
 	}
-	if err := h.imports.Finish(&page.Import, h.run(c, page, o)); err != nil {
+	if err := h.imports.Finish(&page.Import, h.Now(), h.run(c, page, o)); err != nil {
 		return err
 	}
 	return h.Render(c, http.StatusOK, "import", page)

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,7 +101,46 @@ func TestAnImportIsTriedAndThenDoneWithoutSendingItAgain(t *testing.T) {
 			t.Errorf("imported %+v", b)
 		}
 	}
-	olu.post("/blocks/import/confirm", form).is(http.StatusConflict).holds("no longer kept here")
+	olu.post("/blocks/import/confirm", form).is(http.StatusOK).holds("3 blocks").holds("was\nimported already").holds("Nothing was imported again")
+	if again := n.activeBlocks(t); len(again) != 4 {
+		t.Errorf("the repeated request left %d blocks", len(again))
+	}
+	n.as(t, "maria").post("/blocks/import/confirm", url.Values{"file": form["file"]}).is(http.StatusConflict).holds("no longer kept here")
+	n.clock.advance(15 * time.Minute)
+	olu.post("/blocks/import/confirm", form).is(http.StatusConflict).holds("the audit log says what was imported")
+}
+
+func TestRequestsThatConfirmAnImportTogetherImportItOnce(t *testing.T) {
+	n, olu := mixedNode(t)
+	fields := url.Values{"reason": {"abuse list"}, "for": {"24h"}, "on_conflict": {"replace"}, "skip_bad": {"yes"}}
+	form := url.Values{"file": {olu.upload("/blocks/import", "list.txt", mixed, fields).held()}, "csrf": {olu.csrf}}
+	var all sync.WaitGroup
+	var repeated atomic.Int32
+	for range 8 {
+		tab := *olu
+		all.Go(func() {
+			got := tab.do(http.MethodPost, "/blocks/import/confirm", form, nil).is(http.StatusOK)
+			if strings.Contains(got.body, "Nothing was imported again") {
+				repeated.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if imports := n.entries(t, audit.Filter{Action: "block.import"}); len(imports) != 1 || repeated.Load() != 7 {
+		t.Errorf("%d imports, %d answers said that it was done before", len(imports), repeated.Load())
+	}
+}
+
+func TestAnImportThatIsSavedAndNotInEffectIsNotRepeated(t *testing.T) {
+	n, olu := mixedNode(t)
+	form := url.Values{"file": {olu.upload("/blocks/import", "list.txt", mixed, importFields).held()}, "skip_bad": {"yes"}}
+	n.isUnreadable.Store(true)
+	olu.post("/blocks/import/confirm", form).is(http.StatusInternalServerError).holds("Saved, and not in effect yet")
+	n.isUnreadable.Store(false)
+	olu.post("/blocks/import/confirm", form).is(http.StatusInternalServerError).holds("Saved, and not in effect yet")
+	if got := len(n.activeBlocks(t)); got != 4 {
+		t.Errorf("%d blocks are active", got)
+	}
 }
 
 func TestAnImportOfWhatIsBroadIsTypedToBeConfirmed(t *testing.T) {

@@ -75,6 +75,9 @@ func (h *HeldFile[T]) SetNote(note T) {
 	h.note = note
 }
 
+// empty frees the disk space of what is not read any more. It is called within Read.
+func (h *HeldFile[T]) empty() { _ = h.file.Truncate(0) } // closing it frees it anyway
+
 // close frees the disk space. The file has no name any more.
 func (h *HeldFile[T]) close() {
 	h.reading.Lock()
@@ -83,7 +86,7 @@ func (h *HeldFile[T]) close() {
 }
 
 // ErrNotHeld says that a file was dropped, or is held by another node.
-var ErrNotHeld = fault.New(fault.Conflict, "Nothing was imported: the file of the dry run is no longer kept here. A file is kept for 15 minutes, and only on the node of the dry run. Choose it again.")
+var ErrNotHeld = fault.New(fault.Conflict, "The file of the dry run is no longer kept here, so that this request imported nothing. A file is kept for 15 minutes, until you choose another, and only on the node of the dry run. If you have confirmed it before, the audit log says what was imported; otherwise choose it again.")
 
 // HeldFiles are the files that this node holds. The zero value is ready for use
 // and safe for concurrent use.

@@ -26,12 +26,24 @@ type Import[O, R any] struct {
 	Held        *HeldFile[Tried[O, R]]
 	Report      *R   // nil before the first step
 	Done        bool // it was imported
+	// Repeated is when an earlier request imported the file, of which Report is; the zero
+	// time where this request did.
+	Repeated time.Time
 }
 
 // Tried is what is remembered with a file that waits for its import.
 type Tried[O, R any] struct {
-	options O
-	report  *R // of the dry run, nil before it
+	options  O
+	report   *R // of the dry run, nil before it
+	imported *imported[R]
+}
+
+// imported is what became of a file that was imported: a request that comes again, as by a
+// double click or when a browser loads the page again, is answered with it.
+type imported[R any] struct {
+	at     time.Time
+	report *R
+	err    error // of the code fault.Saved, nil for none
 }
 
 // Imports holds the files between the two steps of an import. The zero value is ready for
@@ -61,28 +73,54 @@ func (i *Imports[O, R]) Try(p *Import[O, R], run RunImport[R]) (err error) {
 		i.held.Drop(p.Held)
 		return err
 	}
-	p.Held.SetNote(Tried[O, R]{p.Options, p.Report})
+	p.Held.SetNote(Tried[O, R]{options: p.Options, report: p.Report})
 	return nil
 }
 
 // Find shows on p the file that the form of the second step names, with the options and the
-// report of its dry run. Its error is ErrNotHeld.
+// report of its dry run, or with what was done where it was imported before. Its error is
+// ErrNotHeld, or that of the import.
 func (i *Imports[O, R]) Find(c *httpserver.Call, values url.Values, p *Import[O, R], now time.Time) error {
 	if p.Held = i.held.Find(ownerOf(c), values.Get("file"), now); p.Held == nil {
 		return ErrNotHeld
 	}
 	tried := p.Held.Note()
 	p.Options, p.Report = tried.options, tried.report
+	if tried.imported != nil {
+		return p.repeat(tried.imported)
+	}
 	return nil
 }
 
-// Finish shows on p what run, an import, reports of the held file, and stops holding it.
-func (i *Imports[O, R]) Finish(p *Import[O, R], run RunImport[R]) error {
-	report, err := p.read(run)
+// repeat shows what an earlier request did.
+func (p *Import[O, R]) repeat(was *imported[R]) error {
+	p.Report, p.Done, p.Repeated = was.report, true, was.at
+	return was.err
+}
+
+// Finish shows on p what run, an import, reports of the held file at now. Of requests that
+// come together, the first imports it and the others show what that did.
+func (i *Imports[O, R]) Finish(p *Import[O, R], now time.Time, run RunImport[R]) error {
+	var before *imported[R]
+	report, err := p.read(func(ctx context.Context, from io.Reader) (*R, error) {
+		tried := p.Held.Note()
+		if before = tried.imported; before != nil {
+			return nil, nil
+		}
+		report, err := run(ctx, from)
+		if err == nil || fault.Is(err, fault.Saved) {
+			tried.imported = &imported[R]{now, report, err}
+			p.Held.SetNote(tried)
+			p.Held.empty()
+		}
+		return report, err
+	})
+	if before != nil {
+		return p.repeat(before)
+	}
 	if err != nil {
 		return err
 	}
-	i.held.Drop(p.Held)
 	p.Report, p.Done = report, true
 	return nil
 }

@@ -133,8 +133,11 @@ func (h *importHandler) confirmImport(c *httpserver.Call) error {
 	if err := h.imports.Find(c, values, &page.Import, h.Now()); err != nil {
 		return err
 	}
+	if page.Done {
+		return h.Render(c, http.StatusOK, "keys-import", page)
+	}
 	o := use.ImportOptions{SkipBad: page.Options.SkipBad || values.Get("skip_bad") == "yes"}
-	if err := h.imports.Finish(&page.Import, h.run(c, page, o)); err != nil {
+	if err := h.imports.Finish(&page.Import, h.Now(), h.run(c, page, o)); err != nil {
 		return err
 	}
 	return h.Render(c, http.StatusOK, "keys-import", page)
