@@ -23,12 +23,19 @@ const (
 // its first bytes.
 func DetectFormat(name string, head []byte) FileFormat { return blocklist.Detect(name, head) }
 
-// Export writes the entries that a filter selects as Import reads them.
+// Export writes the entries that a filter selects as Import reads them. Import makes none
+// active that has ended or expired.
 func (e *Entries) Export(ctx context.Context, w io.Writer, f blocks.Filter, format FileFormat) error {
 	out := blocklist.NewWriter(w, format)
+	f = e.at(f)
 	for b, err := range e.Each(ctx, f) {
 		if err != nil {
 			return err
+		}
+		if b.Ended.IsZero() && b.ExpiredAt(f.At) {
+			ended := *b
+			ended.Ended = b.Expires
+			b = &ended
 		}
 		if err := out.Write(b); err != nil {
 			return err
@@ -71,6 +78,9 @@ type ImportResult struct {
 	blocks.ImportResult
 	// Exempt counts the valid rows that an exemption covers.
 	Exempt int
+	// Ended counts the valid rows that are left out because they say that the block has
+	// ended, as those of an export do.
+	Ended int
 	// Confirmation is what of a dry run's file must be confirmed, nil for
 	// nothing.
 	Confirmation *Confirmation
@@ -129,6 +139,10 @@ func (r *importRun) blocks(ctx context.Context, rows iter.Seq2[blocklist.Row, er
 				yield(blocks.Entry{}, err)
 				return
 			}
+			if row.HasEnded {
+				r.result.Ended++
+				continue
+			}
 			r.look(row)
 			if !yield(row.Block(), nil) {
 				return
@@ -168,6 +182,10 @@ func (r *importRun) dryRun(ctx context.Context, rows iter.Seq2[blocklist.Row, er
 		}
 		if err != nil {
 			return nil, err
+		}
+		if row.HasEnded {
+			r.result.Ended++
+			continue
 		}
 		r.look(row)
 		if row.Scope == "" {

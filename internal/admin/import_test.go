@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -121,6 +122,41 @@ func TestADryRunSaysWhatOnlyItsNewBlocksWouldHaveRefused(t *testing.T) {
 		want := admin.TrafficEstimate{From: noon.Add(-24 * time.Hour), To: noon, Keys: 1, AllKeys: 4, Checks: 10, AllChecks: 100, Ratio: 0.1}
 		if got.Traffic == nil || *got.Traffic != want {
 			t.Fatalf("got %+v, want %+v", got.Traffic, want)
+		}
+	})
+}
+
+func TestAnExportOfEndedBlocksMakesNoneActiveWhenItIsImported(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		for _, format := range []admin.FileFormat{admin.BlocksCSV, admin.BlocksJSON, admin.BlocksPlain} {
+			f.add(t, blocks.Block, "token:active", blocks.Expiry{})
+			f.add(t, blocks.Block, "token:expired", blocks.Expiry{For: time.Minute})
+			ended := f.add(t, blocks.Block, "token:ended", blocks.Expiry{})
+			if _, err := f.End(t.Context(), ann, blocks.Block, "", ended.ID); err != nil {
+				t.Fatal(err)
+			}
+			f.now = f.now.Add(time.Hour)
+			var file bytes.Buffer
+			if err := f.Export(t.Context(), &file, blocks.Filter{Kind: blocks.Block, State: "all"}, format); err != nil {
+				t.Fatal(err)
+			}
+			for _, dry := range []bool{true, false} {
+				r, err := f.Import(t.Context(), ann, bytes.NewReader(file.Bytes()), admin.ImportOptions{Format: format, DryRun: dry})
+				if err != nil || r.Created != 0 || r.Unchanged != 1 {
+					t.Errorf("%s: got %+v, %v", format, r, err)
+				}
+			}
+			if active := f.active(t, blocks.Block); len(active) != 1 || active[0] != "token:active" {
+				t.Errorf("%s: active are %v", format, active)
+			}
+			for e, err := range f.Each(t.Context(), blocks.Filter{Kind: blocks.Block}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := f.End(t.Context(), ann, blocks.Block, "", e.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 	})
 }

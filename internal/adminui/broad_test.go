@@ -149,7 +149,7 @@ func TestABlockOfAScopeKeepsItOnItsWayBack(t *testing.T) {
 		t.Fatalf("got %+v", active)
 	}
 	lines := strings.Split(maria.get("/blocks/export").is(http.StatusOK).body, "\n")
-	if !strings.HasSuffix(lines[0], ",scope") || !strings.HasSuffix(lines[1], ",login") {
+	if !strings.HasSuffix(lines[0], ",scope,ended_at,ended_by,id") || !strings.HasSuffix(lines[1], ",login,,,"+active[0].ID) {
 		t.Errorf("exported %q", lines)
 	}
 	id := active[0].ID

@@ -2,7 +2,6 @@ package adminui
 
 import (
 	"context"
-	"encoding/csv"
 	"io"
 	"net/http"
 	"slices"
@@ -10,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offences"
@@ -189,8 +188,6 @@ func (h *entriesHandler) refusedByBlocks(ctx context.Context) (map[string]int64,
 	return by, sum, nil
 }
 
-var csvHeader = []string{"id", "pattern", "reason", "author", "source", "created_at", "expires_at", "ended_at", "ended_by", "scope"}
-
 func (h *entriesHandler) exportEntries(c *httpserver.Call, s *kindTexts) error {
 	q, err := site.ReadQuery(c, entryParams...)
 	if err != nil {
@@ -202,33 +199,6 @@ func (h *entriesHandler) exportEntries(c *httpserver.Call, s *kindTexts) error {
 	}
 	f.Cursor = ""
 	return httpserver.Stream(c, "text/csv; charset=utf-8", strings.TrimPrefix(s.Path, "/")+".csv", func(ctx context.Context, w io.Writer) error {
-		out := csv.NewWriter(w)
-		if err := out.Write(csvHeader); err != nil {
-			return err
-		}
-		for i, err := range h.entries.Each(ctx, f) {
-			if err != nil {
-				return err
-			}
-			if err := out.Write(cellsOf(i)); err != nil {
-				return err
-			}
-		}
-		out.Flush()
-		return out.Error()
+		return h.entries.Export(ctx, w, f, admin.BlocksCSV)
 	})
-}
-
-func cellsOf(i *blocks.Entry) []string {
-	stamp := func(t time.Time) string {
-		if t.IsZero() {
-			return ""
-		}
-		return t.UTC().Format(time.RFC3339)
-	}
-	cells := []string{i.ID, i.Pattern.String(), i.Reason, i.Author, string(i.Source), stamp(i.Created), stamp(i.Expires), stamp(i.Ended), i.EndedBy, i.Scope}
-	for n := range cells {
-		cells[n] = escape.CSV(cells[n])
-	}
-	return cells
 }

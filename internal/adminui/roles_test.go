@@ -111,7 +111,7 @@ func TestAnExportHoldsWhatTheFiltersSelectAndRunsInNoSpreadsheet(t *testing.T) {
 	got := n.as(t, "vic").get("/blocks/export?source=manual").is(http.StatusOK)
 	rows, err := csv.NewReader(strings.NewReader(got.body)).ReadAll()
 	must(t, err)
-	if len(rows) != 2 || rows[1][1] != "ip:203.0.113.1" || rows[1][2] != "'=cmd|' /C calc'!A0" {
+	if len(rows) != 2 || rows[1][0] != "ip:203.0.113.1" || rows[1][1] != "'=cmd|' /C calc'!A0" {
 		t.Errorf("got %q", rows)
 	}
 }

@@ -135,7 +135,7 @@ func (h *entryHandler) exportBlocks(c *httpserver.Call) error {
 func fromImport(r *admin.ImportResult) wire.ImportAnswer {
 	out := wire.ImportAnswer{
 		DryRun: r.DryRun, Rows: r.Rows, Created: r.Created, Extended: r.Extended, Replaced: r.Replaced, Unchanged: r.Unchanged,
-		Invalid: r.Invalid, Exempt: r.Exempt, InvalidRows: fromBadRows(r.Bad), Estimate: fromTraffic(r.Traffic),
+		Invalid: r.Invalid, Exempt: r.Exempt, Ended: r.Ended, InvalidRows: fromBadRows(r.Bad), Estimate: fromTraffic(r.Traffic),
 	}
 	out.Broad = []wire.BroadRow{}
 	if c := r.Confirmation; c != nil {

@@ -30,6 +30,9 @@ type Row struct {
 	Scope   string // of the checks that it refuses, "" for all
 	Reason  string
 	Expires time.Time // zero: permanent
+	// HasEnded says that the file calls the block ended: it must not become active. Only
+	// Line and Pattern are set then.
+	HasEnded bool
 }
 
 // Block returns the row as an imported block.
@@ -52,6 +55,8 @@ const maxReason = 1000
 // fields are a row as a file spells it.
 type fields struct {
 	pattern, reason, expiresAt, expiresIn, scope string
+
+	endedAt string // not "" for a block that has ended
 }
 
 // row reads the fields of one row. The error is a *rowfile.RowError.
@@ -63,6 +68,12 @@ func (d *Defaults) row(line int, f fields) (Row, error) {
 	}
 	if rules.IsPlan(pattern) {
 		return wrong("the pattern names a plan; only policies select keys by their plan, so block the keys themselves")
+	}
+	if f.endedAt != "" {
+		if _, err := time.Parse(time.RFC3339, f.endedAt); err != nil {
+			return wrong(fmt.Sprintf("ended_at is %q; leave it out, or write the RFC 3339 time at which the block ended", rowfile.Clip(f.endedAt)))
+		}
+		return Row{Line: line, Pattern: pattern, HasEnded: true}, nil
 	}
 	row := Row{Line: line, Pattern: pattern, Reason: f.reason, Expires: d.Expires}
 	if row.Scope = f.scope; row.Scope != "" && conditions.CheckScope(row.Scope) != nil {

@@ -31,6 +31,8 @@ func read(text string, format blocklist.Format, d blocklist.Defaults) (rows []st
 			rows = append(rows, bad.Error())
 		case err != nil:
 			return rows, err
+		case row.HasEnded:
+			rows = append(rows, fmt.Sprintf("%d %s has ended", row.Line, row.Pattern))
 		default:
 			until := "permanent"
 			if !row.Expires.IsZero() {
@@ -61,7 +63,8 @@ func TestReadingGivesEveryRowWithItsLine(t *testing.T) {
 			[]string{"2 token:a (imported) permanent", "4 token:b (x) permanent", "line 4: the field pattern must be a string",
 				"line 5: it has a field that a block does not have: patern", `line 5: it is not a block; write for example {"pattern":"ip:203.0.113.7","reason":"scraping"}`}},
 		"CSV with the columns of an entry": {blocklist.CSV, "id,pattern,level,ended_at,ended_by,created_at\n1,token:a,2,2026-01-01T11:00:00Z,ann,2026-01-01T10:00:00Z\n",
-			[]string{"2 token:a (imported) permanent"}},
+			[]string{"2 token:a has ended"}},
+		"JSON of what has ended":           {blocklist.JSON, `[{"pattern":"token:a","expires_at":"2020-01-01T12:00:00Z","ended_at":"2019-01-01T12:00:00Z"},{"pattern":"token:b","ended_at":"yes"}]`, []string{"1 token:a has ended", `line 1: ended_at is "yes"; leave it out`}},
 		"JSON with the fields of an entry": {blocklist.JSON, `{"pattern":"token:a","level":2,"ended_at":null,"ended_by":null}`, []string{"1 token:a (imported) permanent"}},
 		"JSON lines":                       {blocklist.JSON, "{\"pattern\":\"token:a\"}\n{\"pattern\":\"token:b\"}\n", []string{"1 token:a (imported) permanent", "2 token:b (imported) permanent"}},
 		"an empty JSON":                    {blocklist.JSON, "", nil},

@@ -30,7 +30,7 @@ func NewWriter(to io.Writer, format Format) *Writer {
 	return w
 }
 
-var exported = []string{"pattern", "reason", "expires_at", "source", "author", "created_at", "scope"}
+var exported = []string{"pattern", "reason", "expires_at", "source", "author", "created_at", "scope", "ended_at", "ended_by", "id"}
 
 // exportedBlock is what an export holds of a block.
 type exportedBlock struct {
@@ -41,15 +41,18 @@ type exportedBlock struct {
 	Author    string `json:"author"`
 	CreatedAt string `json:"created_at"`
 	Scope     string `json:"scope,omitzero"`
+	EndedAt   string `json:"ended_at,omitzero"`
+	EndedBy   string `json:"ended_by,omitzero"`
+	ID        string `json:"id"`
 }
 
-// Write adds a block. Blocks that have a scope are left out of a plain list, whose readers
-// would refuse every check.
+// Write adds a block. Blocks that have ended or that have a scope are left out of a plain
+// list, whose readers would refuse every check.
 func (w *Writer) Write(b *blocks.Entry) error {
-	if b.Scope != "" && w.format == Plain {
+	if w.format == Plain && (b.Scope != "" || !b.Ended.IsZero()) {
 		return nil
 	}
-	row := exportedBlock{b.Pattern.String(), b.Reason, instant(b.Expires), string(b.Source), b.Author, instant(b.Created), b.Scope}
+	row := exportedBlock{b.Pattern.String(), b.Reason, instant(b.Expires), string(b.Source), b.Author, instant(b.Created), b.Scope, instant(b.Ended), b.EndedBy, b.ID}
 	first := !w.any
 	w.any = true
 	switch w.format {
@@ -59,7 +62,7 @@ func (w *Writer) Write(b *blocks.Entry) error {
 				return err
 			}
 		}
-		return w.table.Write([]string{escape.CSV(row.Pattern), escape.CSV(row.Reason), row.ExpiresAt, row.Source, escape.CSV(row.Author), row.CreatedAt, row.Scope})
+		return w.table.Write([]string{escape.CSV(row.Pattern), escape.CSV(row.Reason), row.ExpiresAt, row.Source, escape.CSV(row.Author), row.CreatedAt, row.Scope, row.EndedAt, escape.CSV(row.EndedBy), row.ID})
 	case JSON:
 		before := ",\n"
 		if first {

@@ -36,7 +36,8 @@ func newBlockImport(con *console.Console) *cobra.Command {
 		Long: `Add blocks from a file, - for standard input: all or nothing, or with --skip-bad only the
 valid rows. A file is CSV with named columns (pattern, optionally reason and expires_at),
 JSON, or a plain list: one address, CIDR or pattern per line, # before comments. --reason,
---for and --until apply to rows that do not set them.
+--for and --until apply to rows that do not set them. Rows with an ended_at, as an export of
+ended blocks has, are left out.
 
 --dry-run changes nothing and prints how many rows are new, unchanged, invalid and exempt,
 and an estimate of how much of the last day's traffic they would have refused.
@@ -297,6 +298,7 @@ var importColumns = []output.Column[*wire.ImportAnswer]{
 	{Name: "invalid", Head: "Invalid", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Invalid) }},
 	{Name: "exempt", Head: "Exempt", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Exempt) }},
 	{Name: "dry_run", Cell: func(i *wire.ImportAnswer) output.Cell { return output.YesNo(i.DryRun) }},
+	{Name: "ended", Head: "Ended", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Ended) }},
 }
 
 func newBlockExport(con *console.Console) *cobra.Command {
@@ -306,7 +308,8 @@ func newBlockExport(con *console.Console) *cobra.Command {
 		Use:   "export",
 		Short: "Write blocks as a file that import reads",
 		Long: `Write the active blocks, or those that match the flags, as a file that 'block import'
-reads: CSV, JSON with -o json, or with --plain one pattern per line.`,
+reads: CSV, JSON with -o json, or with --plain one pattern per line. Blocks that have ended
+have an ended_at and are not imported; a plain list leaves them out.`,
 		Example: "admin block export > blocks.csv\nadmin block export -o json > blocks.json\nadmin block export --plain --within 'ip:*' > addresses.txt",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {

@@ -108,6 +108,9 @@ type ImportAnswer struct {
 	Invalid   int  `json:"invalid"`   // rows that cannot be imported
 	// Exempt counts the valid rows that an exemption covers entirely.
 	Exempt int `json:"exempt"`
+	// Ended counts the valid rows that are left out because their ended_at says that the
+	// block has ended.
+	Ended int `json:"ended"`
 	// InvalidRows are the first of the invalid rows.
 	InvalidRows []BadRow `json:"invalid_rows"`
 	// Confirm is what importing the file needs as the parameter confirm, null
