@@ -229,15 +229,23 @@ type AcceptProposal struct {
 	Confirm string
 }
 
+// AcceptedProposal is a proposal whose range is blocked, and what became of the range's
+// block: an older one was extended or, where it lasts as long, left unchanged.
+type AcceptedProposal struct {
+	*offences.Proposal
+	Outcome blocks.Outcome
+}
+
 // Accept blocks the range of an open proposal. An active block of the range
 // is extended. It needs the confirmation that a block of the range by hand needs.
-func (p *Proposals) Accept(ctx context.Context, c Caller, id string, a AcceptProposal) (*offences.Proposal, error) {
+func (p *Proposals) Accept(ctx context.Context, c Caller, id string, a AcceptProposal) (*AcceptedProposal, error) {
 	found, err := p.Store.FindProposalByID(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if found.Decision != offences.Open {
-		return p.Store.DecideProposal(ctx, c.Actor, id, offences.Accepted, a.Reason, "") // says that it is closed
+		_, err := p.Store.DecideProposal(ctx, c.Actor, id, offences.Accepted, a.Reason, "") // says that it is closed
+		return nil, err
 	}
 	reason := a.Reason
 	if reason == "" {
@@ -249,15 +257,18 @@ func (p *Proposals) Accept(ctx context.Context, c Caller, id string, a AcceptPro
 	if err != nil {
 		return nil, err
 	}
-	block := added[0].Entry.ID
+	block, outcome := added[0].Entry.ID, added[0].Outcome
 	accepted, err := p.Store.DecideProposal(ctx, c.Actor, id, offences.Accepted, reason, block)
 	if fault.Is(err, fault.Conflict) {
 		// Propose may have closed it between the two, because of the block just added.
 		if closed, findErr := p.Store.FindProposalByID(ctx, id); findErr == nil && closed.Decision == offences.Covered && closed.BlockID == block {
-			return closed, nil
+			return &AcceptedProposal{closed, outcome}, nil
 		}
 	}
-	return accepted, err
+	if err != nil {
+		return nil, err
+	}
+	return &AcceptedProposal{accepted, outcome}, nil
 }
 
 // Dismiss closes an open proposal. Its range is not proposed again for a day.

@@ -268,7 +268,8 @@ func (h *proposalsHandler) acceptProposal(c *httpserver.Call) error {
 		}
 		return h.Render(c, site.StatusInvalidForm, "proposal", page)
 	}
-	return h.ReturnTo(c, backOf(values.Get("back")), "blocked", []string{accepted.BlockID})
+	done := map[blocks.Outcome]string{blocks.Created: "blocked", blocks.Extended: "extended", blocks.Unchanged: "rangeblocked"}[accepted.Outcome]
+	return h.ReturnTo(c, backOf(values.Get("back")), done, []string{accepted.BlockID})
 }
 
 func (h *proposalsHandler) dismissProposal(c *httpserver.Call) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 )
 
@@ -37,6 +38,7 @@ var toastTexts = map[string]struct {
 	"resumed":       {"Automatic blocks are resumed.", "", "", false},
 	"unchanged":     {"Nothing was changed: each of them has a block of its own.", "", "", false},
 	"viewsaved":     {"The view is saved.", "", "", false},
+	"rangeblocked":  {"Accepted. A block of the range was there before and lasts at least as long; it is unchanged.", "", "", false},
 	"dismissed":     {"Dismissed. The range is not proposed again for a day.", "", "", false},
 }
 
@@ -63,6 +65,9 @@ func (t *toasts) find(ctx context.Context, w *site.MonitorPage) (*site.Toast, er
 	if done == "allblocked" && len(ids) == 1 {
 		w.Here = w.With()
 		return t.ofImport(ctx, ids[0])
+	}
+	if done == "extended" && len(ids) == 1 {
+		return t.ofExtension(ctx, w, ids[0])
 	}
 	if !known || len(ids) > site.RowsPerPage {
 		return nil, nil
@@ -125,6 +130,23 @@ func (t *toasts) undoChange(ctx context.Context, object, id string, actions []st
 		return "", nil, nil
 	}
 	return "/audit/undo", site.HiddenFields("id", strconv.FormatInt(latest.ID, 10)), nil
+}
+
+// ofExtension returns the toast of a block that was there before and was extended. Its
+// undo gives the block its former expiry again.
+func (t *toasts) ofExtension(ctx context.Context, w *site.MonitorPage, id string) (*site.Toast, error) {
+	w.Here = w.With()
+	block, err := t.entries.ByID(ctx, blocks.Block, id)
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	toast := &site.Toast{Text: "Extended the block of", Key: block.Pattern.String()}
+	toast.Undo, toast.Fields, err = t.undoChange(ctx, "block", id, []string{"extend"})
+	toast.Fields = append(toast.Fields, site.HiddenFields("back", w.Here)...)
+	return toast, err
 }
 
 // ofImport returns the toast of an audit record of an import.

@@ -86,7 +86,7 @@ func (h *proposalHandler) acceptProposal(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, fromProposal(p))
+	return c.SendJSON(http.StatusOK, fromProposal(p.Proposal))
 }
 
 func (h *proposalHandler) dismissProposal(c *httpserver.Call) error {
