@@ -32,7 +32,6 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
-	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/reports"
@@ -64,7 +63,6 @@ func (c *clock) advance(d time.Duration) {
 // node is a real node in this process: SQLite, the log in memory, the gate, the
 // API and the pages.
 type node struct {
-	follow  func(*notify.Dispatcher) // has a dispatcher use the channels that operators set up
 	store   *sqlstore.Store
 	catalog *catalog.Catalog
 	clock   *clock

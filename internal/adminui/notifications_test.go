@@ -16,7 +16,6 @@ import (
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/notify/channels"
 	"github.com/stint-dev/stint/internal/notify/egress"
@@ -185,27 +184,24 @@ func TestASilenceIsAccessible(t *testing.T) {
 	b.consoleIsClean()
 }
 
-// someNotifications are over channels that operators set up, which the node follows as
+// someNotifications are over channels that operators set up, which the node applies as
 // package app does.
 func someNotifications(n *node) *operations.Notifications {
 	builder := channels.Builder{Client: egress.New(egress.Options{AllowPrivate: true})}
 	dispatcher := notify.New(notify.Options{Store: n.store.Outbox, Node: "a", Now: n.clock.Now})
-	n.follow = func(dispatcher *notify.Dispatcher) {
-		n.catalog.OnChange(func(catalog.Changed) {
-			stored, err := n.store.Channels.LoadChannels(context.Background())
-			if err != nil {
-				return // the test fails by what is not sent
+	apply := func(ctx context.Context) {
+		stored, err := n.store.Channels.LoadChannels(ctx)
+		if err != nil {
+			return // the test fails by what is not sent
+		}
+		silences, _ := n.store.Channels.FindSilences(ctx)
+		var all []notify.Outlet
+		for _, c := range stored {
+			if made, _, err := builder.Build(c); err == nil && !c.Disabled {
+				all = append(all, notify.Outlet{Channel: made, Kinds: c.Kinds, UrgentOnly: c.UrgentOnly})
 			}
-			silences, _ := n.store.Channels.FindSilences(context.Background())
-			var all []notify.Outlet
-			for _, c := range stored {
-				if made, _, err := builder.Build(c); err == nil && !c.Disabled {
-					all = append(all, notify.Outlet{Channel: made, Kinds: c.Kinds, UrgentOnly: c.UrgentOnly})
-				}
-			}
-			dispatcher.Configure(all, silences)
-		})
+		}
+		dispatcher.Configure(all, silences)
 	}
-	n.follow(dispatcher)
-	return &operations.Notifications{Notifier: dispatcher, Outbox: n.store.Outbox, Channels: n.store.Channels, Builder: builder, Recorder: n.store.Audit, Now: n.clock.Now}
+	return &operations.Notifications{Notifier: dispatcher, Apply: apply, Outbox: n.store.Outbox, Channels: n.store.Channels, Builder: builder, Recorder: n.store.Audit, Now: n.clock.Now}
 }

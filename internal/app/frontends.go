@@ -126,7 +126,7 @@ func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pa
 func notificationsOf(a *App) *operations.Notifications {
 	store := a.backends.store
 	return &operations.Notifications{
-		Notifier: a.notifier.dispatcher, Outbox: store.Outbox, Recorder: store.Audit,
+		Notifier: a.notifier.dispatcher, Apply: a.notifier.load, Outbox: store.Outbox, Recorder: store.Audit,
 		Channels: store.Channels, Builder: a.notifier.builder, Preset: presetChannels(a.settings.Notify), Now: time.Now,
 	}
 }

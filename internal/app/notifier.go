@@ -36,9 +36,10 @@ type notifier struct {
 	builder    channels.Builder
 	log        *slog.Logger
 	node       string
-	// outdated says that the channels could not be read since they were changed.
+	// outdated says that the channels were not read since they were changed.
 	outdated atomic.Bool
-	loading  sync.Mutex // so that what was read first is not used last
+	wake     chan struct{} // has run read them now
+	loading  sync.Mutex    // so that what was read first is not used last
 }
 
 // channelLoader reads the channels that operators set up, with their secrets.
@@ -53,30 +54,39 @@ func newNotifier(s Settings, store *sqlstore.Store, log *slog.Logger) (*notifier
 	if err != nil {
 		return nil, err
 	}
-	return &notifier{log: log, node: s.NodeName, store: store.Channels, builder: channels.Builder{Client: client}, dispatcher: notify.New(notify.Options{
+	return &notifier{wake: make(chan struct{}, 1), log: log, node: s.NodeName, store: store.Channels, builder: channels.Builder{Client: client}, dispatcher: notify.New(notify.Options{
 		Store: store.Outbox, Channels: preset, Node: s.NodeName, Pages: s.Notify.Pages, Log: log,
 	})}, nil
 }
 
-// changed has the dispatcher use the channels and silences as they are now.
+// changed has run read the channels and silences. It is called within a refresh of the
+// catalog, which a slow database must not hold up.
 func (n *notifier) changed(what catalog.Changed) {
-	if what.Channels {
-		n.load(context.Background())
+	if !what.Channels {
+		return
+	}
+	n.outdated.Store(true)
+	select {
+	case n.wake <- struct{}{}:
+	default:
 	}
 }
 
-// load reads the channels; run tries again where it fails.
+// load has the dispatcher use the channels and silences as they are now; run tries again
+// where it fails.
 func (n *notifier) load(ctx context.Context) {
 	n.loading.Lock()
 	defer n.loading.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, outboxTimeout)
 	defer cancel()
+	n.outdated.Store(false) // a change from now on may come too late for this
 	stored, err := n.store.LoadChannels(ctx)
 	var silences []notify.Silence
 	if err == nil {
 		silences, err = n.store.FindSilences(ctx)
 	}
-	if n.outdated.Store(err != nil); err != nil {
+	if err != nil {
+		n.outdated.Store(true)
 		n.log.Warn("the notification channels could not be read; it is tried again", "error", err)
 		return
 	}
@@ -100,16 +110,32 @@ func (n *notifier) load(ctx context.Context) {
 
 // run sends notifications until ctx ends.
 func (n *notifier) run(ctx context.Context) {
+	if n.outdated.Load() {
+		n.load(ctx) // what waits in the outbox is for channels that the dispatcher must know
+	}
 	var retrying sync.WaitGroup
 	defer retrying.Wait()
 	retrying.Go(func() {
-		supervise.Run(ctx, "notification channels", every(channelsRetryInterval, func(ctx context.Context) {
-			if n.outdated.Load() {
-				n.load(ctx)
-			}
-		}))
+		supervise.Run(ctx, "notification channels", n.follow)
 	})
 	n.dispatcher.Run(ctx)
+}
+
+// follow reads the channels whenever they are outdated, until ctx ends.
+func (n *notifier) follow(ctx context.Context) {
+	retry := time.NewTicker(channelsRetryInterval)
+	defer retry.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.wake:
+		case <-retry.C:
+		}
+		if n.outdated.Load() {
+			n.load(ctx)
+		}
+	}
 }
 
 // notify puts notifications of one kind into the outbox. If the outbox is

@@ -8,6 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/operations"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/offences"
 )
@@ -92,4 +97,73 @@ func blockedSubjects(n int) (all []string) {
 		all = append(all, fmt.Sprintf("k:%02d is blocked for 20m", i))
 	}
 	return all
+}
+
+// slowLoader is a store of channels that answers once it is released.
+type slowLoader struct {
+	channelLoader
+	asked, released chan struct{}
+}
+
+func (s *slowLoader) LoadChannels(ctx context.Context) ([]notify.Config, error) {
+	s.asked <- struct{}{}
+	<-s.released
+	return s.channelLoader.LoadChannels(ctx)
+}
+
+// within fails a test in which do waits for something that never comes.
+func within(t *testing.T, what string, do func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); do() }()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Fatal(what + " is held up")
+	}
+}
+
+func TestReadingTheChannelsHoldsUpNoRefresh(t *testing.T) {
+	a, _ := embeddedNode(t)
+	loader := &slowLoader{channelLoader: a.notifier.store, asked: make(chan struct{}, 10), released: make(chan struct{})}
+	a.notifier.store = loader
+	silence := func(reason string) {
+		s := notify.Silence{Kind: notify.Report, Reason: reason, Until: time.Now().Add(time.Hour)}
+		if _, err := a.backends.store.Channels.AddSilence(t.Context(), audit.SystemActor("test"), s, func([]notify.Silence) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	within(t, "a change", func() { silence("first") })
+	ended := make(chan struct{})
+	go func() { defer close(ended); a.notifier.run(ctx) }()
+	<-loader.asked
+	within(t, "a change while the channels are read", func() { silence("second") })
+	within(t, "a refresh", func() {
+		if err := a.catalog.Refresh(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	close(loader.released)
+	within(t, "the second silence", func() {
+		for len(a.notifier.dispatcher.Silences()) < 2 {
+			time.Sleep(time.Millisecond)
+		}
+	})
+	cancel()
+	<-ended
+}
+
+func TestASilenceAppliesOnceItIsAcknowledged(t *testing.T) {
+	a, _ := embeddedNode(t)
+	admins := admin.Caller{Actor: audit.SystemActor("test"), Access: []identity.Access{identity.Admin}}
+	use := notificationsOf(a)
+	made, err := use.AddSilence(t.Context(), admins, operations.AddSilence{Kind: string(notify.Report), Reason: "quiet", Expiry: blocks.Expiry{For: time.Hour}})
+	if err != nil || len(use.ActiveSilences()) != 1 {
+		t.Fatalf("%d silences apply, %v", len(use.ActiveSilences()), err)
+	}
+	if _, err := use.EndSilence(t.Context(), admins, made.ID); err != nil || len(use.ActiveSilences()) != 0 {
+		t.Fatalf("%d silences apply, %v", len(use.ActiveSilences()), err)
+	}
 }

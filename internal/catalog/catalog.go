@@ -166,7 +166,8 @@ func (c *Catalog) Failing() (time.Time, error) {
 	return time.Time{}, nil
 }
 
-// OnChange has f called after every refresh that brought something.
+// OnChange has f called after every refresh that brought something, one call after the
+// other. f must not wait: no other refresh begins before it returns.
 func (c *Catalog) OnChange(f func(Changed)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

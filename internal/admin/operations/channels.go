@@ -142,6 +142,7 @@ func (n *Notifications) AddChannel(ctx context.Context, by admin.Caller, name st
 		return Channel{}, err
 	}
 	c, err := n.Channels.AddChannel(ctx, by.Actor, c)
+	n.changed(ctx, err)
 	c.Secrets = notify.Secrets{}
 	return Channel{Config: c}, err
 }
@@ -160,6 +161,7 @@ func (n *Notifications) ChangeChannel(ctx context.Context, by admin.Caller, name
 		return Channel{}, err
 	}
 	c, err := n.Channels.ChangeChannel(ctx, by.Actor, name, expect, func(c *notify.Config) error { return n.apply(c, set) })
+	n.changed(ctx, err)
 	c.Secrets = notify.Secrets{}
 	return Channel{Config: c}, err
 }
@@ -169,7 +171,9 @@ func (n *Notifications) DeleteChannel(ctx context.Context, by admin.Caller, name
 	if err := n.changeable(name); err != nil {
 		return err
 	}
-	return n.Channels.DeleteChannel(ctx, by.Actor, name, expect)
+	err := n.Channels.DeleteChannel(ctx, by.Actor, name, expect)
+	n.changed(ctx, err)
+	return err
 }
 
 // apply sets what set holds and checks the result.

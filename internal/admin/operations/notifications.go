@@ -17,7 +17,10 @@ type Notifications struct {
 	Outbox   Outbox
 	Channels ChannelStore
 	Notifier Notifier // nil on a node that sends no notifications
-	Builder  ChannelBuilder
+	// Apply has the Notifier use the channels and silences that are stored now, before a
+	// change of them is acknowledged; nil where that needs nothing.
+	Apply   func(ctx context.Context)
+	Builder ChannelBuilder
 	// Preset are the channels of the settings, which nobody can change but there.
 	Preset   []Channel
 	Recorder audit.Recorder
@@ -45,6 +48,13 @@ type Notifier interface {
 type Delivery = notify.Delivery
 
 var errNoNotifications = fault.New(fault.NotFound, "This node sends no notifications.")
+
+// changed applies a change of channels or silences that was made, of which err is the error.
+func (n *Notifications) changed(ctx context.Context, err error) {
+	if n.Apply != nil && (err == nil || fault.Is(err, fault.Saved)) {
+		n.Apply(ctx)
+	}
+}
 
 // List returns the names of the enabled channels and the newest deliveries, at most limit.
 func (n *Notifications) List(ctx context.Context, limit int) (channels []string, newest []Delivery, err error) {

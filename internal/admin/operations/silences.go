@@ -67,7 +67,7 @@ func (n *Notifications) AddSilence(ctx context.Context, by admin.Caller, add Add
 	if s.Channel != "" && !slices.ContainsFunc(channels, func(c Channel) bool { return c.Name == s.Channel }) {
 		return s, fault.Field("channel", "there is no channel of that name; leave it empty for all")
 	}
-	return n.Channels.AddSilence(ctx, by.Actor, s, func(active []notify.Silence) error {
+	added, err := n.Channels.AddSilence(ctx, by.Actor, s, func(active []notify.Silence) error {
 		if by.May(identity.Admin) {
 			return nil
 		}
@@ -80,6 +80,8 @@ func (n *Notifications) AddSilence(ctx context.Context, by admin.Caller, add Add
 		}
 		return nil
 	})
+	n.changed(ctx, err)
+	return added, err
 }
 
 // alarm is a group of kinds of notification about one thing.
@@ -134,10 +136,12 @@ func AccessToEndSilence(s Silence) identity.Access {
 
 // EndSilence ends a silence before its time.
 func (n *Notifications) EndSilence(ctx context.Context, by admin.Caller, id string) (Silence, error) {
-	return n.Channels.EndSilence(ctx, by.Actor, id, func(s notify.Silence) error {
+	ended, err := n.Channels.EndSilence(ctx, by.Actor, id, func(s notify.Silence) error {
 		if !by.May(AccessToEndSilence(s)) {
 			return fault.New(fault.Forbidden, "Only an admin ends a silence of everything. It still applies.")
 		}
 		return nil
 	})
+	n.changed(ctx, err)
+	return ended, err
 }
