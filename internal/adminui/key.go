@@ -33,7 +33,6 @@ type keyPage struct {
 	Policies  []keyPolicy // the enforcing one, then the shadow
 	// Drawn is the rule whose window the time line draws, nil for none.
 	Drawn       *chart.Timeline
-	Block       *blocks.Entry // that refuses it, nil for none
 	OwnBlock    *blocks.Entry // of this very key
 	Exemption   *blocks.Entry // the most specific one
 	Ranges      []keyRange
@@ -60,16 +59,16 @@ type keyPolicy struct {
 	Counts string // how it counts, "" by default
 	// Counter says that only counters are kept, so that no time of a request is
 	// known; Queue, that they let one request through after the other.
-	Counter      bool
-	Queue        bool
-	Reservations *chart.Reservations // nil where none are known to lie ahead
+	Counter bool
+	Queue   bool
 }
 
 // keyRule is one rule as its row shows it.
 type keyRule struct {
 	gate.RuleExplanation
 	Text    string
-	Decides bool
+	Decides bool      // whether it refuses now what its policy is about
+	Mark    string    // says so: "limiting now"
 	Cells   []keyCell // one for each request, up to maxCells; then none
 	Used    int
 	Most    int             // that may come at once: the limit, or a bucket's burst
@@ -185,9 +184,6 @@ func (p *keyPage) explain() {
 		if b.Scope != "" { // it is listed, and other checks go on
 			continue
 		}
-		if p.Block == nil || b.Expires.IsZero() || !p.Block.Expires.IsZero() && b.Expires.After(p.Block.Expires) {
-			p.Block = b
-		}
 		if b.Pattern.String() == site.PatternText(p.Key) {
 			p.OwnBlock = b
 		}
@@ -208,7 +204,7 @@ func (p *keyPage) explain() {
 }
 
 func newKeyPolicy(px *gate.PolicyExplanation, shadow bool) keyPolicy {
-	policy := keyPolicy{PolicyExplanation: px, Shadow: shadow, Reservations: chart.ReservationsAhead(px), Queue: px.Policy.Options.Variant == algorithms.VariantQueue}
+	policy := keyPolicy{PolicyExplanation: px, Shadow: shadow, Queue: px.Policy.Options.Variant == algorithms.VariantQueue}
 	if a := algorithms.ByName(px.Policy.Algorithm); a != nil {
 		policy.Counter = !a.IsLog()
 	}
@@ -224,7 +220,16 @@ func (p *keyPage) ruleOf(px *gate.PolicyExplanation, i int, r gate.RuleExplanati
 		most = int(px.Policy.Rules.Counted(px.Policy.Options)[i].Capacity())
 	}
 	row := keyRule{RuleExplanation: r, Text: format.Rule(r.Rule), Most: most, Used: min(r.Used, most)}
-	row.Decides = p.Unchecked() == "" && px.Answer.Rule == i && !px.Allowed && !chart.OnlyReservations(px)
+	row.Decides = p.Unchecked() == "" && px.Answer.Rule == i && !px.Allowed && !px.Policy.IsTrap() && !chart.OnlyReservations(px)
+	switch {
+	case !row.Decides:
+	case px.Policy.Mode == rules.Shadow:
+		row.Mark = "would refuse"
+	case px.Policy.DependsOnRequest():
+		row.Mark = "refuses them"
+	default:
+		row.Mark = "limiting now"
+	}
 	row.Address = p.With("rule", px.Policy.Name+" "+r.Rule.String()) + "#requests"
 	if most > 0 && most <= maxCells {
 		for k := range most {
@@ -255,6 +260,9 @@ func (p *keyPage) Instant(t time.Time) format.Moment { return format.Instant(t, 
 // Until writes how long it is to a time.
 func (p *keyPage) Until(t time.Time) string { return format.Duration(t.Sub(p.Explained.At)) }
 
+// Block is the block that refuses the key or, beside an exemption, would; nil for none.
+func (p *keyPage) Block() *blocks.Entry { return p.Explained.Block }
+
 // Outcome is the decision's kind now.
 func (p *keyPage) Outcome() string {
 	if p.Exemption != nil {
@@ -263,16 +271,14 @@ func (p *keyPage) Outcome() string {
 	return string(p.Explained.Outcome)
 }
 
-// DecidingRule is the rule that limits it, "" for none.
+// DecidingRule is the rule that limits it, "" where its policy has room but for the
+// reservations that lie ahead.
 func (p *keyPage) DecidingRule() string {
-	for _, policy := range p.Policies {
-		for _, r := range policy.Rules {
-			if r.Decides && !policy.Shadow {
-				return r.Text
-			}
-		}
+	rule, decides := p.Explained.Limiting.DecidingRule()
+	if !decides || chart.OnlyReservations(p.Explained.Limiting) {
+		return ""
 	}
-	return ""
+	return format.Rule(rule)
 }
 
 // HasOwnRules reports whether a limit of the key's own replaces the rules of its policy.
@@ -280,46 +286,26 @@ func (p *keyPage) HasOwnRules() bool {
 	return p.Explained.OwnLimit != nil && p.Explained.Enforcing != nil
 }
 
-// Reservations are those that lie ahead under the enforcing policy, nil for none.
+// IsLimitedByOwn reports whether a limit of the key's own is what limits it.
+func (p *keyPage) IsLimitedByOwn() bool {
+	return p.HasOwnRules() && p.Explained.Limiting == p.Explained.Enforcing
+}
+
+// Reservations are those that lie ahead under the policy that limits it, nil for none.
 func (p *keyPage) Reservations() *chart.Reservations {
-	for _, policy := range p.Policies {
-		if !policy.Shadow {
-			return policy.Reservations
-		}
-	}
-	return nil
+	return chart.ReservationsAhead(p.Explained.Limiting)
 }
 
 // InQueue reports whether the enforcing policy lets one request through after
 // the other.
 func (p *keyPage) InQueue() bool {
-	return len(p.Policies) > 0 && !p.Policies[0].Shadow && p.Policies[0].Queue
+	x := p.Explained.Enforcing
+	return x != nil && x.Policy.Options.Variant == algorithms.VariantQueue
 }
 
 // Counted are the policies that keep no times, so that there is nothing to draw.
 func (p *keyPage) Counted() []keyPolicy {
 	return slices.DeleteFunc(slices.Clone(p.Policies), func(policy keyPolicy) bool { return !policy.Counter || len(policy.Rules) == 0 })
-}
-
-// PolicyName is the enforcing policy's, "" for none.
-func (p *keyPage) PolicyName() string {
-	if p.Explained.Enforcing == nil {
-		return ""
-	}
-	return p.Explained.Enforcing.Policy.Name
-}
-
-// Least returns what is left of the rule that allows the fewest more requests.
-func (p *keyPage) Least() int {
-	least := -1
-	for _, policy := range p.Policies {
-		for _, r := range policy.Rules {
-			if !policy.Shadow && (least < 0 || r.Remaining < least) {
-				least = r.Remaining
-			}
-		}
-	}
-	return max(0, least)
 }
 
 // ResetLink opens the question whether to forget what it has used.
@@ -329,7 +315,7 @@ func (p *keyPage) ResetLink() string { return p.With("ask", "reset") + "#reset" 
 func (p *keyPage) CloseLink() string { return p.With("ask", "") }
 
 // draw draws the window of the rule that the address names, or of the one that
-// matters most: that which decides, or is the fullest.
+// matters most: that which limits it, or is the fullest.
 func (p *keyPage) draw() {
 	wanted := p.Query.Get("rule")
 	var chosen *keyRule
@@ -343,7 +329,7 @@ func (p *keyPage) draw() {
 			case chosen == nil, policy.Policy.Name+" "+r.Rule.String() == wanted:
 				chosen, of = r, policy
 			case p.isWanted(chosen, of) || policy.Shadow:
-			case r.Decides, !chosen.Decides && r.fullness() > chosen.fullness():
+			case r.Decides && (!chosen.Decides || policy.PolicyExplanation == p.Explained.Limiting), !chosen.Decides && r.fullness() > chosen.fullness():
 				chosen, of = r, policy
 			}
 		}

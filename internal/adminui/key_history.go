@@ -146,13 +146,19 @@ func (h *keyHandler) addEscalations(ctx context.Context, page *keyPage, key keys
 		if !found {
 			continue
 		}
-		page.Escalations = append(page.Escalations, viewEscalation(s, p))
+		page.Escalations = append(page.Escalations, viewEscalation(s, p, page.Explained.Blocks))
 	}
 	return nil
 }
 
-func viewEscalation(s *offences.EscalationStatus, p *rules.Policy) *escalationView {
+// viewEscalation shows the state of a key under a policy; active are the blocks of the key.
+func viewEscalation(s *offences.EscalationStatus, p *rules.Policy, active []*blocks.Entry) *escalationView {
 	v := &escalationView{EscalationStatus: s}
+	for _, b := range active {
+		if b.Source == blocks.Automatic && b.PolicyID == p.ID && (v.Block == nil || b.Outlasts(v.Block)) {
+			v.Block = b
+		}
+	}
 	l := offences.EscalationsOf([]*rules.Policy{p})[p.ID]
 	for step := range min(s.Levels, maxLevels) {
 		one := level{Length: levelLength(l.BlockAfter(step)), State: "later"}
@@ -229,7 +235,7 @@ func (p *keyPage) Unchecked() string {
 	switch {
 	case p.Exemption != nil:
 		return "not checked while the key is exempt"
-	case p.Block != nil:
+	case p.Block() != nil:
 		return "not checked while the key is blocked; what is used ages out"
 	}
 	return ""
@@ -237,7 +243,7 @@ func (p *keyPage) Unchecked() string {
 
 // addNeverSeen finds out whether anything is known of any check of the key.
 func (h *keyHandler) addNeverSeen(ctx context.Context, page *keyPage, key keys.Key) error {
-	if h.detection == nil || len(page.Earlier) > 0 || page.Block != nil || page.Explained.Degraded != "" {
+	if h.detection == nil || len(page.Earlier) > 0 || page.Block() != nil || page.Explained.Degraded != "" {
 		return nil
 	}
 	for _, policy := range page.Policies {
@@ -256,5 +262,6 @@ func (r keyRefusal) KindName() string { return r.Offence.Kind.String() }
 // escalationView is the state of the key in an escalation, with the levels.
 type escalationView struct {
 	*offences.EscalationStatus
+	Block  *blocks.Entry // the one of the escalation that is active, nil for none
 	Levels []level
 }

@@ -63,17 +63,17 @@ func (c *clock) advance(d time.Duration) {
 // node is a real node in this process: SQLite, the log in memory, the gate, the
 // API and the pages.
 type node struct {
-	store   *sqlstore.Store
-	catalog *catalog.Catalog
-	clock   *clock
-	url     string // of the pages
-	checks  string // of the checks
-	logs    *bytes.Buffer
-	routes  []httpserver.Route // of the pages
-
+	store     *sqlstore.Store
+	catalog   *catalog.Catalog
+	clock     *clock
+	url       string // of the pages
+	checks    string // of the checks
+	logs      *bytes.Buffer
+	routes    []httpserver.Route // of the pages
 	detection *admin.Detection
 	flusher   *recorder.Flusher
 	events    *events.Hub
+	gate      *gate.Gate
 	failed    *identities.FailedLogins
 	throttle  *httpserver.Throttle
 
@@ -148,7 +148,7 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 	n.detection = &admin.Detection{Store: n.store.Offences, View: n.catalog, Now: n.clock.Now,
 		Proposals: &admin.Proposals{Store: n.store.Proposals, Offences: n.store.Offences, Entries: entries, View: n.catalog, Now: n.clock.Now},
 		Secret:    func() []byte { return n.catalog.Settings().Secret }}
-	g := gate.New(gate.Options{View: n.catalog, Log: log, Now: n.clock.Now, Recorder: gate.Recorders{counter, n.events}, Reports: counter})
+	n.gate = gate.New(gate.Options{View: n.catalog, Log: log, Now: n.clock.Now, Recorder: gate.Recorders{counter, n.events}, Reports: counter})
 	throttle := httpserver.NewThrottle(httpserver.ThrottleOptions{Shared: memlog.New(memlog.Options{Now: n.clock.Now}), Known: n.catalog.KnownLogin})
 	n.failed, n.throttle = &identities.FailedLogins{}, throttle
 	logger := slog.New(slog.NewTextHandler(&locked{w: n.logs}, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -158,7 +158,7 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 	n.url, n.checks = "http://"+adminAt.Addr().String(), "http://"+checksAt.Addr().String()
 	profileUse := &profiles.Profiles{View: n.catalog, Store: n.store.Profiles, Now: n.clock.Now}
 	keyUse := &admin.Keys{
-		View: n.catalog, Gate: g, Escalations: n.detection, Logs: []timestamplog.Log{log}, Notes: n.store.Notes, Recorder: n.store.Audit,
+		View: n.catalog, Gate: n.gate, Escalations: n.detection, Logs: []timestamplog.Log{log}, Notes: n.store.Notes, Recorder: n.store.Audit,
 	}
 	tokens, users := &identities.Tokens{Store: n.store.Identities, Now: n.clock.Now}, &identities.Users{Store: n.store.Identities}
 	connect := &operations.Connect{Tokens: tokens, CheckURL: n.checks, TokenHeader: "X-Stint-Token", NeedsToken: true}
@@ -188,7 +188,7 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 	must(t, err)
 	n.routes = ui.Routes()
 	rest := api.New(api.Deps{
-		Gate: g, Catalog: n.catalog, Keys: keyUse, Profiles: profileUse, Policies: deps.Policies, Entries: entries, Tokens: tokens, Connect: connect, Users: users,
+		Gate: n.gate, Catalog: n.catalog, Keys: keyUse, Profiles: profileUse, Policies: deps.Policies, Entries: entries, Tokens: tokens, Connect: connect, Users: users,
 		Audit: deps.Audit, Jobs: &operations.Jobs{}, Backups: &operations.Backups{}, Reports: &operations.Reports{}, Notifications: &operations.Notifications{}, Detection: n.detection, Views: deps.Views, Events: n.events, Now: n.clock.Now,
 	})
 	server := httpserver.New(httpserver.Options{

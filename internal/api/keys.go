@@ -87,14 +87,17 @@ func fromExplanation(x *admin.KeyExplanation, policyName func(id int64) string) 
 		Degraded: x.Degraded != "", DegradedReason: x.Degraded, Crawler: x.Crawler,
 		Exemptions: []wire.Entry{}, Blocks: []wire.Entry{}, Conditional: []wire.KeyPolicy{}, Warnings: []string{},
 		Plan: wire.NullString(x.Plan), OwnLimit: fromOwnLimit(x.OwnLimit, true),
-		Policy: fromKeyPolicy(x.Enforcing), Shadow: fromKeyPolicy(x.Shadow),
+		Policy: fromKeyPolicy(x, x.Enforcing), Shadow: fromKeyPolicy(x, x.Shadow),
 		Escalation: fromEscalationStatus(x.Escalation), ShadowEscalation: fromEscalationStatus(x.ShadowEscalation),
+	}
+	if x.Remaining >= 0 {
+		out.Remaining = &x.Remaining
 	}
 	if x.OwnLimit != nil && out.Policy != nil {
 		out.Policy.Version = x.OwnLimit.PolicyVersion(x.Enforcing.Policy)
 	}
 	for _, px := range x.Conditional {
-		policy := fromKeyPolicy(px)
+		policy := fromKeyPolicy(x, px)
 		policy.Escalation = fromEscalationStatus(x.EscalationUnder(px))
 		out.Conditional = append(out.Conditional, *policy)
 	}
@@ -114,20 +117,21 @@ func fromExplanation(x *admin.KeyExplanation, policyName func(id int64) string) 
 	return out
 }
 
-func fromKeyPolicy(px *gate.PolicyExplanation) *wire.KeyPolicy {
+// fromKeyPolicy returns px, which is a part of x or nil, as the API shows it.
+func fromKeyPolicy(x *admin.KeyExplanation, px *gate.PolicyExplanation) *wire.KeyPolicy {
 	if px == nil {
 		return nil
 	}
 	out := &wire.KeyPolicy{
 		Name: px.Policy.Name, Version: px.Policy.Version, Mode: string(px.Policy.Mode), Algorithm: px.Policy.Algorithm, Options: fromOptions(px.Policy.Options),
 		When: fromWhen(px.Policy.When), Outcome: px.Policy.Outcome, Scope: px.Policy.Scope, Pattern: wire.NullString(px.Pattern.String()),
-		Allowed: px.Allowed, RetryAt: wire.At(px.Answer.RetryAt), Rules: []wire.KeyRule{}, Timestamps: fromTimes(px.Timestamps),
+		Allowed: px.Allowed, Decides: px == x.Limiting, RetryAt: wire.At(px.Answer.RetryAt), Rules: []wire.KeyRule{}, Timestamps: fromTimes(px.Timestamps),
 	}
 	if px.Derived != nil {
 		out.DerivedKey = px.Derived.String()
 	}
-	if i := px.Answer.Rule; i >= 0 && i < len(px.Policy.Rules) {
-		out.Rule = wire.NullString(px.Policy.Rules[i].String())
+	if rule, decides := px.DecidingRule(); decides {
+		out.Rule = wire.NullString(rule.String())
 	}
 	for _, r := range px.Rules {
 		out.Rules = append(out.Rules, wire.KeyRule{

@@ -23,7 +23,7 @@ func (m Match) With(other Match) Match {
 	if m.Exemption == nil {
 		m.Exemption = other.Exemption
 	}
-	if b := other.Block; b != nil && (m.Block == nil || outlasts(b, m.Block)) {
+	if b := other.Block; b != nil && (m.Block == nil || b.Outlasts(m.Block)) {
 		m.Block = b
 	}
 	return m
@@ -40,7 +40,7 @@ func (s *Set) Match(k keys.Key, now time.Time) (m Match) {
 		if m.Exemption == nil && at.exemption != nil && at.exemption.ActiveAt(now) {
 			m.Exemption = at.exemption
 		}
-		if b := at.block; b != nil && b.ActiveAt(now) && (m.Block == nil || outlasts(b, m.Block)) {
+		if b := at.block; b != nil && b.ActiveAt(now) && (m.Block == nil || b.Outlasts(m.Block)) {
 			m.Block = b
 		}
 	}
@@ -60,9 +60,10 @@ func (s *Set) MatchIn(k keys.Key, scope string, now time.Time) Match {
 	return m
 }
 
-func outlasts(a, b *Entry) bool {
-	if b.Expires.IsZero() {
+// Outlasts reports whether e, which is active, stays so for longer than other.
+func (e *Entry) Outlasts(other *Entry) bool {
+	if other.Expires.IsZero() {
 		return false
 	}
-	return a.Expires.IsZero() || a.Expires.After(b.Expires)
+	return e.Expires.IsZero() || e.Expires.After(other.Expires)
 }

@@ -184,8 +184,15 @@ func originText(o *wire.Origin) string {
 func explanationSentence(k *wire.KeyExplanation, now time.Time) string {
 	switch k.Decision {
 	case wire.Limited:
-		if limiting := limitingPolicy(k); limiting != nil {
-			return fmt.Sprintf("Limited by %s of policy %s. %s", output.Escape(string(limiting.Rule)), output.Escape(limiting.Name), nextRequest(k.NextAllowedAt.Time, now))
+		if by := decidingPolicy(k); by != nil {
+			of := "policy " + output.Escape(by.Name)
+			switch {
+			case by == k.Policy && k.OwnLimit != nil:
+				of = "its own limit"
+			case by.DerivedKey != "":
+				of += " for the further key " + output.Escape(by.DerivedKey)
+			}
+			return fmt.Sprintf("Limited by %s of %s. %s", output.Escape(string(by.Rule)), of, nextRequest(k.NextAllowedAt.Time, now))
 		}
 		return "Limited. " + nextRequest(k.NextAllowedAt.Time, now)
 	case wire.Blocked:
@@ -196,23 +203,22 @@ func explanationSentence(k *wire.KeyExplanation, now time.Time) string {
 		if len(k.Exemptions) > 0 {
 			return "Allowed: the key is exempt."
 		}
+		if k.Remaining != nil && *k.Remaining > 0 {
+			return "Allowed: " + output.Amount(*k.Remaining, "request is", "requests are") + " allowed now."
+		}
 		return "Allowed: the next request is allowed now."
 	}
 }
 
-// limitingPolicy returns the policy that refuses every check of the key the longest, nil
-// for none.
-func limitingPolicy(k *wire.KeyExplanation) (worst *wire.KeyPolicy) {
-	if k.Policy != nil && !k.Policy.Allowed {
-		worst = k.Policy
+// decidingPolicy returns the policy that the server says limits the key, nil for none.
+func decidingPolicy(k *wire.KeyExplanation) *wire.KeyPolicy {
+	if k.Policy != nil && k.Policy.Decides {
+		return k.Policy
 	}
-	for i := range k.Conditional {
-		p := &k.Conditional[i]
-		if p.Outcome != "" && p.Mode == "enforce" && !p.Allowed && (worst == nil || p.RetryAt.After(worst.RetryAt.Time)) {
-			worst = p
-		}
+	if i := slices.IndexFunc(k.Conditional, func(p wire.KeyPolicy) bool { return p.Decides }); i >= 0 {
+		return &k.Conditional[i]
 	}
-	return worst
+	return nil
 }
 
 // limitEnds says until when a key's own limit holds.

@@ -270,7 +270,7 @@ func (d *Decision) isWorse(other *Decision) bool {
 	if gravity[d.Outcome] != gravity[other.Outcome] {
 		return gravity[d.Outcome] > gravity[other.Outcome]
 	}
-	return d.Outcome != Allowed && !other.Never && (d.Never || d.RetryAt.After(other.RetryAt))
+	return d.Outcome != Allowed && d.Answer.isLonger(&other.Answer)
 }
 
 // withdraw makes d, which was allowed or refused as one of several, one that was

@@ -184,6 +184,11 @@ func (a *Answer) RetryAfter() time.Duration {
 	return max(0, a.RetryAt.Sub(a.At))
 }
 
+// isLonger reports whether a, of a refusal, makes the caller wait longer than other.
+func (a *Answer) isLonger(other *Answer) bool {
+	return !other.Never && (a.Never || a.RetryAt.After(other.RetryAt))
+}
+
 // Shadow is what a shadow policy would have decided.
 type Shadow struct {
 	ID      offences.RefusalID // as Decision.ID, of the shadow policy's record

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
@@ -38,6 +39,17 @@ type Explanation struct {
 	// Outcome is what a check of cost 1 of which nothing else is said would be answered
 	// now: of Conditional, only those with an outcome count.
 	Outcome Outcome
+	// Limiting is the policy, of Enforcing and Conditional, whose rule such a check is refused
+	// by: the same that the check names, which makes it wait longest. Nil unless Outcome is
+	// Limited.
+	Limiting *PolicyExplanation
+	// Block is the one of Blocks that refuses such a check the longest or, beside an exemption,
+	// would; nil for none.
+	Block *blocks.Entry
+	// Remaining is how many such checks the rules would allow now without a wait, also
+	// beside an exemption or a block: what is left of the rules that count every request of
+	// the key. -1 where no such rule applies or, while Degraded, where that is not known.
+	Remaining int
 	// NextAllowed is when the next request would be allowed if nobody else
 	// came: At where it would be now, zero with Never where waiting does not
 	// help.
@@ -113,65 +125,61 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 		x.Degraded = unreachable
 	}
 	if policy == "" {
-		for _, p := range selector.Conditional(who) {
-			if p.Outcome == conditions.NotFound && x.Crawler != "" {
-				continue
-			}
-			px, err := g.explainPolicy(ctx, who, p, keys.Pattern{})
-			if err != nil {
-				x.Degraded = unreachable
-			}
-			x.Conditional = append(x.Conditional, px)
-		}
-	}
-	if policy == "" {
-		x.addDerived(ctx, g, selector)
+		x.addAdditional(ctx, g, selector, who)
 	}
 	x.conclude()
 	return x, nil
 }
 
-// addDerived adds the parts of policies that limit further keys: those of the
-// network of x.Key, which all its requests have, and those whose further key x.Key is.
-func (x *Explanation) addDerived(ctx context.Context, g *Gate, selector *rules.Selector) {
-	if !selector.HasDerived() {
-		return
-	}
-	set := g.view.Blocks()
-	add := func(part *rules.Policy, key keys.Key) {
-		match := set.Match(key, x.At)
-		if key != x.Key && match.Exemption != nil {
-			return // it is not counted
+// addAdditional adds the parts of the policies that apply beside the key's own, in the order
+// in which a check asks them: of several that refuse it for as long, it names the first.
+func (x *Explanation) addAdditional(ctx context.Context, g *Gate, selector *rules.Selector, who rules.Subject) {
+	for _, p := range []*PolicyExplanation{x.Enforcing, x.Shadow} {
+		if p != nil {
+			x.addDerived(ctx, g, selector, p.Policy)
 		}
-		px, err := g.explainPolicy(ctx, rules.Subject{Key: key}, part, keys.Pattern{})
+	}
+	for _, p := range selector.Conditional(who) {
+		if p.Outcome == conditions.NotFound && x.Crawler != "" {
+			continue
+		}
+		px, err := g.explainPolicy(ctx, who, p, keys.Pattern{})
 		if err != nil {
 			x.Degraded = unreachable
 		}
-		px.Derived = &key
-		if key != x.Key && match.Block != nil && part.Mode == rules.Enforce && !part.DependsOnRequest() && !slices.Contains(x.Blocks, match.Block) {
-			x.Blocks = append(x.Blocks, match.Block)
-		}
 		x.Conditional = append(x.Conditional, px)
-	}
-	var counting []*rules.Policy
-	for _, p := range []*PolicyExplanation{x.Enforcing, x.Shadow} {
-		if p != nil {
-			counting = append(counting, p.Policy)
-		}
-	}
-	for _, p := range x.Conditional {
-		counting = append(counting, p.Policy)
-	}
-	for _, p := range counting {
-		for _, part := range selector.DerivedOf(p) {
-			if key, found := part.Derived.KeyOf(x.Key, nil, nil); found {
-				add(part, key)
-			}
-		}
+		x.addDerived(ctx, g, selector, p)
 	}
 	for _, part := range selector.Making(x.Key) {
-		add(part, x.Key)
+		x.addPart(ctx, g, part, x.Key)
 	}
+}
+
+// addDerived adds the parts of p that limit further keys which every request of x.Key has:
+// those of its network.
+func (x *Explanation) addDerived(ctx context.Context, g *Gate, selector *rules.Selector, p *rules.Policy) {
+	for _, part := range selector.DerivedOf(p) {
+		if key, found := part.Derived.KeyOf(x.Key, nil, nil); found {
+			x.addPart(ctx, g, part, key)
+		}
+	}
+}
+
+// addPart adds the part of a policy that limits a further key, which may be x.Key itself.
+func (x *Explanation) addPart(ctx context.Context, g *Gate, part *rules.Policy, key keys.Key) {
+	match := g.view.Blocks().Match(key, x.At)
+	if key != x.Key && match.Exemption != nil {
+		return // it is not counted
+	}
+	px, err := g.explainPolicy(ctx, rules.Subject{Key: key}, part, keys.Pattern{})
+	if err != nil {
+		x.Degraded = unreachable
+	}
+	px.Derived = &key
+	if key != x.Key && match.Block != nil && part.Mode == rules.Enforce && !part.DependsOnRequest() && !slices.Contains(x.Blocks, match.Block) {
+		x.Blocks = append(x.Blocks, match.Block)
+	}
+	x.Conditional = append(x.Conditional, px)
 }
 
 func (g *Gate) explainPolicy(ctx context.Context, who rules.Subject, p *rules.Policy, by keys.Pattern) (*PolicyExplanation, error) {
@@ -236,17 +244,21 @@ func (px *PolicyExplanation) fill(r *timestamplog.Result, times []int64) {
 	}
 }
 
+// DecidingRule returns the rule that refuses, false where none does.
+func (px *PolicyExplanation) DecidingRule() (rules.Rule, bool) {
+	return decidingRule(px.Policy, px.Answer)
+}
+
 // conclude works out the verdict from its parts.
 func (x *Explanation) conclude() {
-	if len(x.Exemptions) > 0 {
-		return
-	}
-	for _, e := range append([]*PolicyExplanation{x.Enforcing}, x.Conditional...) {
-		if e != nil && e.Derived != nil && *e.Derived == x.Key {
-			continue // it refuses the requests that derive the key, and no checks of it
-		}
-		if e == nil || e.Allowed || e != x.Enforcing && (e.Policy.DependsOnRequest() || e.Policy.Mode != rules.Enforce) {
+	x.Remaining = -1
+	for _, e := range x.applying() {
+		x.count(e)
+		if e.Allowed {
 			continue
+		}
+		if x.Limiting == nil || e.Answer.isLonger(&x.Limiting.Answer) {
+			x.Limiting = e
 		}
 		x.Outcome, x.Never = Limited, x.Never || e.Answer.Never
 		x.NextAllowed = latest(x.NextAllowed, e.Answer.RetryAt)
@@ -255,14 +267,54 @@ func (x *Explanation) conclude() {
 		if b.Scope != "" {
 			continue // of checks that say the scope
 		}
-		x.Outcome = Blocked
+		x.Outcome, x.Limiting = Blocked, nil
+		if x.Block == nil || b.Outlasts(x.Block) {
+			x.Block = b
+		}
 		if b.Expires.IsZero() {
 			x.Never = true
 		} else if b.Expires.After(x.NextAllowed) {
 			x.NextAllowed = b.Expires
 		}
 	}
+	if len(x.Exemptions) > 0 {
+		x.Outcome, x.Limiting, x.Never, x.NextAllowed = Allowed, nil, false, x.At
+	}
 	if x.Never {
 		x.NextAllowed = time.Time{}
+	}
+}
+
+// applying returns the enforcing policies that decide a check of which nothing else is said.
+func (x *Explanation) applying() []*PolicyExplanation {
+	var all []*PolicyExplanation
+	if x.Enforcing != nil {
+		all = append(all, x.Enforcing)
+	}
+	for _, e := range x.Conditional {
+		if e.Derived != nil && *e.Derived == x.Key {
+			continue // it refuses the requests that derive the key, and no checks of it
+		}
+		if e.Policy.Mode == rules.Enforce && !e.Policy.DependsOnRequest() {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// count has x.Remaining be no more than what is left of the rules of e, where they count
+// requests: not reports of them, and not different values.
+func (x *Explanation) count(e *PolicyExplanation) {
+	if x.Degraded != "" || e.Policy.IsReported() || e.Policy.Rules.Distinct() != "" {
+		return
+	}
+	for _, r := range e.Rules {
+		left := r.Remaining
+		if e.Policy.Options.Variant == algorithms.VariantQueue {
+			left = min(left, 1) // the others have to wait
+		}
+		if x.Remaining < 0 || left < x.Remaining {
+			x.Remaining = left
+		}
 	}
 }

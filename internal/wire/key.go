@@ -8,7 +8,11 @@ type KeyExplanation struct {
 	Decision string `json:"decision" enum:"allowed,limited,blocked,unavailable"`
 	// NextAllowedAt is when the next request would be allowed if nobody else
 	// came, null where waiting never helps.
-	NextAllowedAt  Time   `json:"next_allowed_at"`
+	NextAllowedAt Time `json:"next_allowed_at"`
+	// Remaining is how many such checks the rules would allow now without a wait,
+	// also beside an exemption or a block; null where no rule counts every request of the
+	// key, and where that is not known.
+	Remaining      *int   `json:"remaining"`
 	Degraded       bool   `json:"degraded"`
 	DegradedReason string `json:"degraded_reason,omitzero"` // why it is degraded; omitted otherwise
 	// Plan is the key's plan, null for none.
@@ -75,8 +79,11 @@ type KeyPolicy struct {
 	Allowed bool       `json:"allowed"` // whether this policy would allow a request
 	RetryAt Time       `json:"retry_at"`
 	// Rule makes the key wait longest, null where none does.
-	Rule  NullString `json:"rule"`
-	Rules []KeyRule  `json:"rules"`
+	Rule NullString `json:"rule"`
+	// Decides reports whether Decision is limited by Rule: a check of which nothing else is
+	// said names this policy. At most one of Policy and Conditional decides.
+	Decides bool      `json:"decides"`
+	Rules   []KeyRule `json:"rules"`
 	// Timestamps count for some rule, the newest first, at most 1,000; reservations that
 	// are reserved lie ahead of At. An algorithm that keeps counters has none.
 	Timestamps []Time `json:"timestamps"`

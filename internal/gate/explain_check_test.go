@@ -1,0 +1,124 @@
+package gate
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// explainedAs fails unless the explanation of a key says what a peek of it is answered, and
+// returns it.
+func (n *node) explainedAs(t testing.TB, text string, d *Decision) *Explanation {
+	t.Helper()
+	x, err := n.Explain(t.Context(), key(t, text), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x.Outcome != d.Outcome || x.Never != d.Never || d.Outcome == Limited && !x.NextAllowed.Equal(d.RetryAt) && !d.Never {
+		t.Fatalf("%s: the explanation says %s until %s, a check %s until %s", text, x.Outcome, x.NextAllowed, d.Outcome, d.RetryAt)
+	}
+	if x.Limiting == nil {
+		if d.Outcome == Limited {
+			t.Fatalf("%s: no policy limits it, of a check %s does", text, d.Policy.Name)
+		}
+		return x
+	}
+	rule, _ := d.DecidingRule()
+	explained, _ := x.Limiting.DecidingRule()
+	if d.Outcome != Limited || x.Limiting.Policy.Name != d.Policy.Name || explained != rule || (x.Limiting.Derived == nil) != (d.Derived == nil) || d.Derived != nil && *x.Limiting.Derived != *d.Derived {
+		t.Fatalf("%s: the explanation says limited by %s of %s for %v, a check is %s by %s of %v for %v", text, explained, x.Limiting.Policy.Name, x.Limiting.Derived, d.Outcome, rule, d.Policy, d.Derived)
+	}
+	return x
+}
+
+// TestTheExplanationNamesWhatACheckNames asks both about keys under random policies: traps,
+// scopes, outcomes and further keys. What is left are the checks that are then allowed.
+func TestTheExplanationNamesWhatACheckNames(t *testing.T) {
+	scoped := func(p *rules.Policy) { p.Scope = "login" }
+	reports := counts("login_failed")
+	menu := []func() *rules.Policy{
+		func() *rules.Policy { return policy(t, 1, "default", "*", "4/s 9/m", also(t, "net:/24 6/m")) },
+		func() *rules.Policy { return policy(t, 2, "trap", "ip:*", "0/s", when(t, "/.env", "")) },
+		func() *rules.Policy { return policy(t, 3, "search", "ip:*", "1/h", when(t, "/search", "")) },
+		func() *rules.Policy { return policy(t, 4, "guessing", "ip:*", "2/h", reports, also(t, "net:/24 3/h")) },
+		func() *rules.Policy { return policy(t, 5, "slow-guessing", "ip:*", "3/d", reports) },
+		func() *rules.Policy { return policy(t, 6, "login", "ip:*", "1/d", reports, scoped, also(t, "net:/24")) },
+		func() *rules.Policy { return policy(t, 7, "watched", "ip:*", "1/d", reports, mode(rules.Shadow)) },
+		func() *rules.Policy { return policy(t, 8, "never", "ip:192.0.2.9", "0/s", reports) },
+		func() *rules.Policy {
+			return policy(t, 11, "queue", "ip:192.0.2.0/24", "20/m", by(algorithms.LeakyBucket, algorithms.Options{Variant: algorithms.VariantQueue}))
+		},
+		func() *rules.Policy { return policy(t, 9, "tried", "ip:*", "1/h", mode(rules.Shadow)) },
+		func() *rules.Policy {
+			return policy(t, 10, "scan", "ip:*", "1/h", reports, func(p *rules.Policy) { p.Rules[0].Distinct = "path" })
+		},
+	}
+	keys := []string{"ip:192.0.2.1", "ip:192.0.2.2", "ip:192.0.2.9"}
+	rapid.Check(t, func(r *rapid.T) {
+		var policies []*rules.Policy
+		for _, make := range menu {
+			if rapid.Bool().Draw(r, "policy") {
+				policies = append(policies, make())
+			}
+		}
+		n := newNode(t, policies...)
+		for range rapid.IntRange(0, 12).Draw(r, "steps") {
+			k := rapid.SampledFrom(keys).Draw(r, "key")
+			switch rapid.SampledFrom([]string{"check", "report", "advance"}).Draw(r, "step") {
+			case "check":
+				n.check(t, k)
+			case "report":
+				n.report(t, k, "login_failed")
+			default:
+				n.advance(rapid.SampledFrom([]time.Duration{time.Second, 20 * time.Minute}).Draw(r, "by"))
+			}
+		}
+		for _, k := range keys {
+			d := n.check(t, k, peeks)
+			n.explainedAs(t, k, &d)
+		}
+		x, err := n.Explain(t.Context(), key(t, keys[0]), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := 0
+		for left < 20 && n.check(t, keys[0]).Outcome == Allowed {
+			left++
+		}
+		if x.Outcome == Allowed && x.Remaining != left && (x.Remaining >= 0 || left < 20) {
+			r.Fatalf("the explanation says that %d requests are left, and %d were allowed", x.Remaining, left)
+		}
+	})
+}
+
+func TestWhatIsLeftIsOfRequestsOnly(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "ip:*", "50/s"), policy(t, 2, "trap", "*", "0/s", when(t, "/.env", "")),
+		policy(t, 3, "login", "*", "5/d", counts("login_failed"), func(p *rules.Policy) { p.Scope = "login" }))
+	d := n.check(t, "ip:192.0.2.1", peeks)
+	if x := n.explainedAs(t, "ip:192.0.2.1", &d); x.Remaining != 50 {
+		t.Errorf("of 50 requests %d are left", x.Remaining)
+	}
+	if x := n.explainedAs(t, "token:a", &d); x.Remaining != -1 {
+		t.Errorf("of a key that no rule limits %d requests are left", x.Remaining)
+	}
+	n.block(t, "b", "ip:192.0.2.1", time.Time{})
+	d = n.check(t, "ip:192.0.2.1", peeks)
+	if x := n.explainedAs(t, "ip:192.0.2.1", &d); x.Block == nil || x.Block.ID != "b" || x.Remaining != 50 {
+		t.Errorf("refused by %v with %d left", x.Block, x.Remaining)
+	}
+}
+
+func TestOfSeveralBlocksTheOneThatLastsLongestRefuses(t *testing.T) {
+	n := newNode(t)
+	n.block(t, "short", "ip:192.0.2.1", n.clock().Add(time.Minute))
+	n.block(t, "permanent", "ip:192.0.2.0/24", time.Time{})
+	n.block(t, "long", "ip:192.0.0.0/16", n.clock().Add(time.Hour))
+	d := n.check(t, "ip:192.0.2.1")
+	if x := n.explainedAs(t, "ip:192.0.2.1", &d); x.Block == nil || x.Block != d.Block || x.Block.ID != "permanent" {
+		t.Errorf("the explanation names %v, the check %v", x.Block, d.Block)
+	}
+}
