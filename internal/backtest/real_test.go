@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"compress/gzip"
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/backtest"
+	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -132,6 +135,36 @@ func TestTheRealLogUnderTheDefaultStack(t *testing.T) {
 	}
 	if report.Input.Bad != 0 || report.Input.OutOfOrder != 4_915 {
 		t.Errorf("bad lines %d, out of order %d; want 0, 4915", report.Input.Bad, report.Input.OutOfOrder)
+	}
+}
+
+// TestTheRealLogUnderTheTrapsIsWhatTheDocumentSays compares docs/DETECTION.md with what the
+// commands in it count.
+func TestTheRealLogUnderTheTrapsIsWhatTheDocumentSays(t *testing.T) {
+	path := realLog(t)
+	if path == "" {
+		return
+	}
+	missing := 0
+	tried := func(name string) *backtest.Report {
+		preset, _ := presets.Find(name)
+		missing = 0
+		return runFile(t, path, backtest.Options{Plan: backtest.PoliciesPlan(preset.Policies), Decided: func(r accesslog.Record, refused bool) {
+			if refused && r.Status == 404 {
+				missing++
+			}
+		}})
+	}
+	traps, php := tried("traps"), tried("traps-php")
+	want := fmt.Sprintf("On the public sample log of a blog (10,000 requests of four days) `--preset traps` refuses %d requests and `--preset traps-php` %d: "+
+		"%d by a trap, and %d of the one address that was blocked then. %d of the %d had been answered 404.",
+		traps.Refused, php.Refused, php.Rules[0].Failed, php.Blocked, missing, php.Refused)
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "DETECTION.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(strings.ReplaceAll(string(text), "\n", " "), want) || php.Escalations[0].Keys != 1 {
+		t.Errorf("the document does not say %q; %d addresses were blocked", want, php.Escalations[0].Keys)
 	}
 }
 
