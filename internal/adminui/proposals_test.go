@@ -62,7 +62,7 @@ func TestUndoingAnAcceptedProposalRestoresTheBlockThatWasThereBefore(t *testing.
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			n.attack(t)
-			open, err := n.store.Proposals.FindProposals(context.Background(), true, 10)
+			open, _, err := n.store.Proposals.FindProposals(context.Background(), true, "", 10)
 			must(t, err)
 			older := n.block(t, "ip:203.0.113.0/24", "by hand", "jo", blocks.Manual, was)
 			v, path := n.as(t, "olu"), "/proposals/"+open[0].ID
