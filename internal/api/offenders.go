@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"io"
 	"net/http"
-	"strconv"
 
 	"github.com/go-json-experiment/json"
 
@@ -198,32 +197,18 @@ func (h *offenderHandler) exportOffenders(c *httpserver.Call) error {
 
 func (h *offenderHandler) writeOffendersCSV(ctx context.Context, w io.Writer, o offences.Query) error {
 	out := csv.NewWriter(w)
-	if err := out.Write([]string{"key", "offences", "offences_max", "allowed", "refused_ratio", "policy", "decision", "refused_by", "first_at", "last_at", "blocked_until", "escalation_level", "country", "asn", "network", "host"}); err != nil {
+	cells := make([]string, len(wire.OffenderColumns))
+	for i, column := range wire.OffenderColumns {
+		cells[i] = column.Name
+	}
+	if err := out.Write(cells); err != nil {
 		return err
 	}
 	err := h.eachOffender(ctx, o, func(row wire.Offender) error {
-		until, step := "", ""
-		if row.Block != nil {
-			if until = row.Block.ExpiresAt.String(); row.Block.ExpiresAt.IsZero() {
-				until = "permanently"
-			}
+		for i, column := range wire.OffenderColumns {
+			cells[i] = escape.CSV(column.Cell(&row))
 		}
-		if row.Escalation != nil {
-			step = strconv.Itoa(row.Escalation.Level)
-		}
-		origin, asn := row.Origin, ""
-		if origin == nil {
-			origin = &wire.Origin{}
-		}
-		if origin.ASN != 0 {
-			asn = strconv.FormatUint(uint64(origin.ASN), 10)
-		}
-		return out.Write([]string{
-			escape.CSV(row.Key), strconv.FormatInt(row.Offences, 10), strconv.FormatInt(row.OffencesMax, 10),
-			strconv.FormatInt(row.Allowed, 10), strconv.FormatFloat(row.RefusedRatio, 'f', 4, 64),
-			escape.CSV(string(row.Policy)), row.Decision, escape.CSV(row.RefusedBy), row.FirstAt.String(), row.LastAt.String(), until, step,
-			origin.Country, asn, escape.CSV(origin.Network), escape.CSV(origin.Host),
-		})
+		return out.Write(cells)
 	})
 	if err != nil {
 		return err

@@ -140,7 +140,11 @@ func printOffenders(con *console.Console, r *wire.OffenderReport) error {
 		con.Notef("Nobody was refused from %s to %s.", r.From, r.To)
 		return nil
 	}
-	if err := output.List(p, r.Items, offenderColumns); err != nil {
+	columns := offenderColumns
+	if p.Format == output.CSV {
+		columns = offenderCSVColumns()
+	}
+	if err := output.List(p, r.Items, columns); err != nil {
 		return err
 	}
 	con.Notef("%s of %s from %s to %s; %s shown.", output.Amount(r.Offences, "refusal", "refusals"), output.Amount(r.Keys, "key", "keys"),
@@ -151,10 +155,18 @@ func printOffenders(con *console.Console, r *wire.OffenderReport) error {
 	return nil
 }
 
+// offenderCSVColumns are those of the API's export of offenders.
+func offenderCSVColumns() []output.Column[wire.Offender] {
+	columns := make([]output.Column[wire.Offender], len(wire.OffenderColumns))
+	for i, column := range wire.OffenderColumns {
+		columns[i] = output.Column[wire.Offender]{Name: column.Name, Cell: func(o wire.Offender) output.Cell { return output.Text(column.Cell(&o)) }}
+	}
+	return columns
+}
+
 var offenderColumns = []output.Column[wire.Offender]{
 	{Name: "key", Head: "Key", Cut: true, Cell: func(o wire.Offender) output.Cell { return output.Text(o.Key) }},
 	{Name: "offences", Head: "Refused", Right: true, Cell: func(o wire.Offender) output.Cell { return output.Number(o.Offences) }},
-	{Name: "offences_max", Cell: func(o wire.Offender) output.Cell { return output.Number(o.OffencesMax) }},
 	{Name: "allowed", Head: "Allowed", Right: true, Drop: 4, Cell: func(o wire.Offender) output.Cell { return output.Number(o.Allowed) }},
 	{Name: "refused_ratio", Head: "Ratio", Right: true, Drop: 3, Cell: func(o wire.Offender) output.Cell { return output.Ratio(o.RefusedRatio) }},
 	{Name: "refused_by", Head: "Mostly by", Cut: true, Cell: func(o wire.Offender) output.Cell { return output.Text(o.RefusedBy) }},
@@ -177,10 +189,7 @@ var offenderColumns = []output.Column[wire.Offender]{
 		return output.Number(o.Escalation.Level)
 	}},
 	{Name: "escalation_next_block", Head: "Next block", Right: true, Drop: 7, Cell: func(o wire.Offender) output.Cell {
-		if o.Escalation == nil {
-			return output.Cell{}
-		}
-		return output.Text(fmt.Sprintf("%s at %d of %d", o.Escalation.NextBlock, o.Escalation.Count, o.Escalation.Threshold))
+		return output.Text(o.Escalation.DescribeNext())
 	}},
 }
 

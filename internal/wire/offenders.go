@@ -1,5 +1,10 @@
 package wire
 
+import (
+	"strconv"
+	"strings"
+)
+
 // Offender is one row of the report of who offended.
 type Offender struct {
 	Key      string `json:"key"`
@@ -289,4 +294,79 @@ type ViewPatch struct {
 	Name Change[string] `json:"name,omitzero"`
 	// Query holds parameters of GET /v1/offenders.
 	Query Change[string] `json:"query,omitzero"`
+}
+
+// OffenderColumn is a column of offenders as CSV.
+type OffenderColumn struct {
+	Name string
+	// Cell returns what an offender has in the column. What clients chose is in it as it is,
+	// and not yet safe for a spreadsheet.
+	Cell func(*Offender) string
+}
+
+// OffenderColumns are the columns of offenders as CSV, in the export of the API and in that of
+// the command line.
+var OffenderColumns = []OffenderColumn{
+	{"key", func(o *Offender) string { return o.Key }},
+	{"offences", func(o *Offender) string { return strconv.FormatInt(o.Offences, 10) }},
+	{"offences_max", func(o *Offender) string { return strconv.FormatInt(o.OffencesMax, 10) }},
+	{"allowed", func(o *Offender) string { return strconv.FormatInt(o.Allowed, 10) }},
+	{"refused_ratio", func(o *Offender) string { return strconv.FormatFloat(o.RefusedRatio, 'f', 4, 64) }},
+	{"policy", func(o *Offender) string { return string(o.Policy) }},
+	{"decision", func(o *Offender) string { return o.Decision }},
+	{"refused_by", func(o *Offender) string { return o.RefusedBy }},
+	{"first_at", func(o *Offender) string { return o.FirstAt.String() }},
+	{"last_at", func(o *Offender) string { return o.LastAt.String() }},
+	{"blocked_until", func(o *Offender) string { return until(o.Block) }},
+	{"escalation_level", func(o *Offender) string {
+		if o.Escalation == nil {
+			return ""
+		}
+		return strconv.Itoa(o.Escalation.Level)
+	}},
+	{"country", func(o *Offender) string { return o.origin().Country }},
+	{"asn", func(o *Offender) string {
+		if o.origin().ASN == 0 {
+			return ""
+		}
+		return strconv.FormatUint(uint64(o.origin().ASN), 10)
+	}},
+	{"network", func(o *Offender) string { return o.origin().Network }},
+	{"host", func(o *Offender) string { return o.origin().Host }},
+	{"exempt_until", func(o *Offender) string { return until(o.Exemption) }},
+	{"plan", func(o *Offender) string { return string(o.Plan) }},
+	{"own_limit", func(o *Offender) string {
+		if o.OwnLimit == nil {
+			return ""
+		}
+		return strings.Join(o.OwnLimit.Rules, " ")
+	}},
+	{"escalation_next_block", func(o *Offender) string { return o.Escalation.DescribeNext() }},
+}
+
+// DescribeNext says how long the next block is and what leads to it, as "1h at 3 of 5"; "" for
+// nil.
+func (s *EscalationStatus) DescribeNext() string {
+	if s == nil {
+		return ""
+	}
+	return s.NextBlock.String() + " at " + strconv.FormatInt(s.Count, 10) + " of " + strconv.FormatInt(s.Threshold, 10)
+}
+
+func (o *Offender) origin() *Origin {
+	if o.Origin == nil {
+		return &Origin{}
+	}
+	return o.Origin
+}
+
+// until returns until when an entry is active: "permanently" without an end, "" for nil.
+func until(e *Entry) string {
+	switch {
+	case e == nil:
+		return ""
+	case e.ExpiresAt.IsZero():
+		return "permanently"
+	}
+	return e.ExpiresAt.String()
 }
