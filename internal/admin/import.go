@@ -84,8 +84,8 @@ type ImportResult struct {
 	// Confirmation is what of a dry run's file must be confirmed, nil for
 	// nothing.
 	Confirmation *Confirmation
-	// Traffic is what a dry run's new blocks would have refused in the last
-	// day; nil where that is not known.
+	// Traffic is what a dry run's new blocks would have refused in the last day, beside what is
+	// blocked or exempt already; nil where that is not known.
 	Traffic *TrafficEstimate
 }
 

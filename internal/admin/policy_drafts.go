@@ -93,8 +93,9 @@ type PolicyTrial struct {
 	Estimate    bool      // the requests are only a sample
 	First, Last time.Time // of the requests, zero without any
 	Requests    int64
-	Refused     int64 // with the draft
-	RefusedNow  int64 // by the active policies
+	Refused     int64 // by all policies with the draft
+	ByDraft     int64 // those of Refused whose answer names a rule of the draft, or that its escalation blocked
+	RefusedNow  int64 // by all active policies
 	Rules       []TriedRule
 	// Every key of which the draft refuses more or fewer requests is in one of these: not
 	// refused at all by the active policies; refused more often; less often; by the active
@@ -285,6 +286,7 @@ func newPolicyTrial(r *backtest.Report, name string) *PolicyTrial {
 	for _, counted := range r.Rules {
 		if counted.Policy == name {
 			rule(counted.Text()).Draft = &counted.Failed
+			t.ByDraft += counted.Decided
 		}
 	}
 	for _, counted := range c.Rules {

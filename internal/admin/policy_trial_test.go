@@ -41,6 +41,26 @@ func TestAShadowDraftIsTriedAsIfItEnforced(t *testing.T) {
 	}
 }
 
+func TestATrialCreditsTheDraftWithItsOwnRefusalsOnly(t *testing.T) {
+	f := newFixture(t, migrated.SQLite(t))
+	policies := f.policies()
+	if _, err := policies.Put(t.Context(), ann, policyWith(t, "login", "ip:203.0.113.0/24", "1/1h"), etag.New, ""); err != nil {
+		t.Fatal(err)
+	}
+	log := strings.Repeat(`203.0.113.7 - - [20/Nov/2026:13:00:01 +0000] "GET / HTTP/1.1" 200 1`+"\n", 4) +
+		strings.Repeat(`198.51.100.7 - - [20/Nov/2026:13:00:02 +0000] "GET / HTTP/1.1" 200 1`+"\n", 3)
+	// Of the other address default refuses two.
+	for rule, want := range map[string]int64{"100/1h": 0, "1/1h": 2} {
+		trial, err := policies.Backtest(t.Context(), policyWith(t, "partners", "ip:198.51.100.0/24", rule), "access.log", strings.NewReader(log))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if trial.ByDraft != want || trial.Refused != 3+want || trial.RefusedNow != 5 {
+			t.Errorf("under %s: %d of %d refused are the draft's, %d refused now", rule, trial.ByDraft, trial.Refused, trial.RefusedNow)
+		}
+	}
+}
+
 func TestATriedKeyIsInOneListByWhatChangesForItAsAWhole(t *testing.T) {
 	f := newFixture(t, migrated.SQLite(t))
 	policies := f.policies()

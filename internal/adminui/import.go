@@ -78,13 +78,13 @@ func (p *importPage) ConfirmText() string {
 	return "confirm " + strconv.Itoa(c.Count)
 }
 
-// ImpactText says how much of the last day's traffic a block of what was found
-// would have refused, "" where that is not known.
+// ImpactText says how much of the last day's traffic what was found matches, "" where that is
+// not known.
 func (p *importPage) ImpactText(f admin.Finding) string {
 	if f.Impact == nil || f.Impact.Traffic == nil {
 		return ""
 	}
-	return "about " + ratioWithError(f.Impact.Traffic) + " of the last day’s traffic"
+	return "it matches about " + ratioWithError(f.Impact.Traffic) + " of the last day’s traffic, blocked and exempt keys included"
 }
 
 // importHandler imports blocks.

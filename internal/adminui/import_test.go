@@ -84,7 +84,7 @@ func TestAnImportIsTriedAndThenDoneWithoutSendingItAgain(t *testing.T) {
 	tried := olu.upload("/blocks/import", "list.txt", mixed, importFields).is(http.StatusOK).
 		holds("5 rows of <bdi>list.txt</bdi>, as a plain list").holds("<dt>New</dt><dd><b>3</b>").
 		holds("Unchanged</dt><dd>1<").holds("Exempt, so without effect</dt><dd>1<").
-		holds(`<td class="num fit" data-label="Line">5</td>`).holds("Skip 1 invalid row and block 3 patterns").lacks("traffic they would have refused</dt>")
+		holds(`<td class="num fit" data-label="Line">5</td>`).holds("Skip 1 invalid row and block 3 patterns").lacks("Traffic they would have refused</dt>")
 	if got := len(n.activeBlocks(t)); got != 1 {
 		t.Fatalf("the dry run left %d blocks", got)
 	}
@@ -253,7 +253,12 @@ func (s trafficOf) EstimateTraffic(_ context.Context, from, to time.Time, select
 func TestAnImportSaysHowMuchOfTheTrafficItWouldHaveRefused(t *testing.T) {
 	n := newNode(t, func(d *adminui.Deps) { d.Entries.Traffic = trafficOf{"ip:203.0.113.1": 0.125, "ip:192.0.2.1": 0.875} })
 	n.as(t, "olu").upload("/blocks/import", "list.txt", mixed, importFields).is(http.StatusOK).
-		holds("About <b>12.5% (12.1 to 12.9%)</b>, an estimate from a sample")
+		says("Traffic they would have refusedAbout 12.5% (12.1 to 12.9%) of the last day, beside what is blocked or exempt already, an estimate from a sample")
+	// Of what is broad it says what it matches, also where that is exempt.
+	_, err := n.store.Entries.Add(t.Context(), audit.SystemActor("test"), blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: pattern(t, "ip:192.0.2.1")})
+	must(t, err)
+	n.as(t, "olu").upload("/blocks/import", "list.txt", "0.0.0.0/1\n128.0.0.0/1\n", importFields).is(http.StatusOK).
+		holds("About <b>12.5% (12.1 to 12.9%)</b>").holds("it matches about 100% (99.6 to 100%) of the last day’s traffic, blocked and exempt keys included")
 }
 
 func TestHostileRowsAreShownAndImportedAsTextInABrowser(t *testing.T) {

@@ -99,7 +99,7 @@ func TestAnOutcomeIsSetInTheEditorAndStays(t *testing.T) {
 	}
 	v.get("/policies/default").is(http.StatusOK).holds(`id="outcome" name="outcome" value="login_failed"`).holds("<details open>")
 	v.get("/policies").is(http.StatusOK).holds(`<span class="tag quiet">login_failed</span>`)
-	v.get("/key?key=ip:203.0.113.7").is(http.StatusOK).holds("reports of login_failed count; every request is refused while a rule is full")
+	v.get("/key?key=ip:203.0.113.7").is(http.StatusOK).holds("reports of login_failed if the path is /login count; every request is refused while a rule is full")
 	v.post("/policies/default", n.editorForm(t, 2, url.Values{"outcome": {hostile[0]}})).is(http.StatusUnprocessableEntity).holds("Must be 1 to 64 of a-z").holds(`aria-invalid="true"`)
 	v.post("/policies/default", n.editorForm(t, 2, url.Values{"outcome": {"a"}, "limit": {"0", "800"}})).is(http.StatusUnprocessableEntity).holds("no limit of 0 beside outcome")
 	v.post("/policies/default", n.editorForm(t, 2, nil)).is(http.StatusSeeOther)
@@ -247,7 +247,7 @@ func TestADraftIsTriedByItsAlgorithm(t *testing.T) {
 		b.waitFor(`document.querySelector("#try .lead")`)
 		text := strings.Join(strings.Fields(b.text()), " ")
 		for _, part := range []string{
-			source.says + " the draft, counted by fixed window instead of timestamp log, would have refused 0% of 30 requests instead of 33.3%", "0 keys newly refused, 0 refused more, 0 refused less, 1 no longer refused",
+			source.says + " the draft, counted by fixed window instead of timestamp log, would have refused 0% of 30 requests. With it all policies together would have refused 0% instead of 33.3%", "0 keys newly refused, 0 refused more, 0 refused less, 1 no longer refused",
 		} {
 			if !strings.Contains(text, part) {
 				t.Errorf("%q is not in %s", part, text)

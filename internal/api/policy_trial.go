@@ -151,7 +151,7 @@ func (h *policyHandler) backtestPolicy(c *httpserver.Call) error {
 func fromPolicyTrial(name string, t *admin.PolicyTrial) wire.PolicyTrial {
 	out := wire.PolicyTrial{
 		Name: name, Estimate: t.Estimate, FirstAt: wire.At(t.First), LastAt: wire.At(t.Last),
-		Requests: t.Requests, Refused: t.Refused, RefusedNow: t.RefusedNow, Rules: []wire.TriedRule{},
+		Requests: t.Requests, Refused: t.Refused, RefusedByDraft: t.ByDraft, RefusedNow: t.RefusedNow, Rules: []wire.TriedRule{},
 		NewlyRefused: fromTriedKeys(t.NewlyRefused), MoreRefused: fromTriedKeys(t.MoreRefused),
 		LessRefused: fromTriedKeys(t.LessRefused), NewlyAllowed: fromTriedKeys(t.NewlyAllowed),
 	}

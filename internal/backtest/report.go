@@ -58,6 +58,9 @@ type RuleCount struct {
 	Trap       bool   `json:"trap,omitzero"`
 	Failed     int64  `json:"failed"`
 	Alone      int64  `json:"alone"` // while every other rule allowed it
+	// Decided counts each refused request once, under the rule that the answer names; those
+	// that an automatic block refused are under the first rule of its policy.
+	Decided int64 `json:"-"`
 }
 
 // ReportCount has the results of the reports of an outcome under one policy, or for a further

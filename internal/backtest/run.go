@@ -149,6 +149,7 @@ func (r *run) take(ctx context.Context, record accesslog.Record) error {
 		return err
 	}
 	if by != nil {
+		by.Decided++
 		h.refuse(record.Time, by)
 	}
 	if r.options.Decided != nil {

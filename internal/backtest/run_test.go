@@ -62,7 +62,7 @@ func TestARuleThatFailsBesideAnotherIsNotAlone(t *testing.T) {
 		at(t, 60, "a"),  // allowed: the first one has left the minute
 		at(t, 60, "b"),  // allowed
 	)
-	want := []backtest.RuleCount{{Rule: "1/1s", Failed: 2, Alone: 1}, {Rule: "2/1m", Failed: 3, Alone: 2}}
+	want := []backtest.RuleCount{{Rule: "1/1s", Failed: 2, Alone: 1, Decided: 1}, {Rule: "2/1m", Failed: 3, Alone: 2, Decided: 3}}
 	if !reflect.DeepEqual(report.Rules, want) {
 		t.Errorf("rules are %+v, want %+v", report.Rules, want)
 	}
@@ -88,7 +88,7 @@ func TestACostCountsAsThatManyRequests(t *testing.T) {
 	if report.Allowed != 3 || report.Refused != 2 || report.TooCostly != 1 {
 		t.Errorf("allowed %d, refused %d, too costly %d; want 3, 2, 1", report.Allowed, report.Refused, report.TooCostly)
 	}
-	want := []backtest.RuleCount{{Rule: "5/1m", Failed: 2, Alone: 2}, {Rule: "50/1h"}}
+	want := []backtest.RuleCount{{Rule: "5/1m", Failed: 2, Alone: 2, Decided: 2}, {Rule: "50/1h"}}
 	if !reflect.DeepEqual(report.Rules, want) {
 		t.Errorf("rules are %+v, want %+v", report.Rules, want)
 	}
@@ -117,7 +117,7 @@ func TestEachKeyIsLimitedByThePolicyThatSelectsIt(t *testing.T) {
 	if report.Allowed != 3 || report.Refused != 2 || report.Unlimited != 2 {
 		t.Errorf("allowed %d, refused %d, unlimited %d; want 3, 2, 2", report.Allowed, report.Refused, report.Unlimited)
 	}
-	want := []backtest.RuleCount{{Policy: "default", Rule: "1/1m", Failed: 1, Alone: 1}, {Policy: "strict", Rule: "0/1s", Failed: 1, Alone: 1}}
+	want := []backtest.RuleCount{{Policy: "default", Rule: "1/1m", Failed: 1, Alone: 1, Decided: 1}, {Policy: "strict", Rule: "0/1s", Failed: 1, Alone: 1, Decided: 1}}
 	if !reflect.DeepEqual(report.Rules, want) {
 		t.Errorf("rules are %+v, want %+v", report.Rules, want)
 	}

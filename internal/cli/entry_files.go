@@ -40,7 +40,8 @@ JSON, or a plain list: one address, CIDR or pattern per line, # before comments.
 ended blocks has, are left out.
 
 --dry-run changes nothing and prints how many rows are new, unchanged, invalid and exempt,
-and an estimate of how much of the last day's traffic they would have refused.
+and an estimate of how much of the last day's traffic they would have refused beside what is
+blocked or exempt already.
 
 Broad blocks need a confirmation: every key (*, 0.0.0.0/0, ip:*), all keys of a kind,
 networks larger than a /16 or an IPv6 /32, also if several rows add up to one, rows that
@@ -215,7 +216,7 @@ func printBroad(con *console.Console, all []wire.BroadRow, count int) {
 		}
 		con.Notef("  %s: %s.", what, output.Escape(b.ConfirmReason))
 		if b.Estimate != nil {
-			con.Notef("    It would have refused %s", estimateSentence(b.Estimate))
+			con.Notef("    "+matches, estimateSentence(b.Estimate))
 		}
 		if b.BlocksCaller {
 			con.Notef("    It refuses your own address.")
@@ -263,7 +264,7 @@ func printImport(con *console.Console, i *wire.ImportAnswer) error {
 		return err
 	}
 	if i.Estimate != nil {
-		p.Sayf("They would have refused %s", estimateSentence(i.Estimate))
+		p.Sayf("Beside what is blocked or exempt already, they would have refused %s", estimateSentence(i.Estimate))
 	}
 	if i.Confirm != "" {
 		printBroad(con, i.Broad, i.BroadCount)

@@ -73,7 +73,7 @@ func impactLines(b *wire.Impact) []string {
 	if b.Estimate == nil {
 		say("No traffic of the last day is recorded, so its impact is unknown.")
 	} else {
-		say("It would have refused %s", estimateSentence(b.Estimate))
+		say(matches, estimateSentence(b.Estimate))
 	}
 	if c := b.Counted; c != nil && c.Keys > 0 {
 		atLeast := "It covers"
@@ -121,6 +121,10 @@ var previewColumns = []output.Column[*wire.Impact]{
 	{Name: "hidden", Cell: func(b *wire.Impact) output.Cell { return output.YesNo(b.Hidden) }},
 	{Name: "confirm", Cell: func(b *wire.Impact) output.Cell { return output.Text(string(b.Confirm)) }},
 }
+
+// matches begins the sentence about the traffic of a pattern. What a block would refuse of it
+// is less where some is blocked or exempt already.
+const matches = "Blocked and exempt keys included, it matches %s"
 
 // estimateSentence returns the end of a sentence about an estimate of traffic.
 func estimateSentence(e *wire.TrafficEstimate) string {

@@ -1,12 +1,52 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/wire"
 )
+
+// TestAnImportSaysOfWhichKeysEachEstimateIs has a file whose rows match more than they would
+// newly refuse.
+func TestAnImportSaysOfWhichKeysEachEstimateIs(t *testing.T) {
+	folder := t.TempDir()
+	file := func(name string) *os.File {
+		f, err := os.Create(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	out, notes := file("out"), file("notes")
+	con := &console.Console{System: console.System{Name: "admin", Stdout: out, Stderr: notes, Getenv: func(string) string { return "" }, Now: time.Now}, Format: "table"}
+	err := printImport(con, &wire.ImportAnswer{
+		Rows: 2, Created: 2, DryRun: true, Estimate: &wire.TrafficEstimate{Keys: 760, AllKeys: 872, Ratio: 0.558}, Confirm: "x", BroadCount: 1,
+		Broad: []wire.BroadRow{{Line: 1, Rows: 2, Pattern: "ip:0.0.0.0/0", ConfirmReason: "it selects every key", Estimate: &wire.TrafficEstimate{Keys: 864, AllKeys: 872, Ratio: 0.996}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := func(f *os.File) string {
+		text, err := os.ReadFile(f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if want := "Beside what is blocked or exempt already, they would have refused about 760 of 872 keys and 55.8 "; !strings.Contains(said(out), want) {
+		t.Errorf("%q is not in %s", want, said(out))
+	}
+	if want := "    Blocked and exempt keys included, it matches about 864 of 872 keys and 99.6 "; !strings.Contains(said(notes), want) {
+		t.Errorf("%q is not in %s", want, said(notes))
+	}
+}
 
 func TestThePreviewSuggestsANarrowerPattern(t *testing.T) {
 	got := impactLines(&wire.Impact{
@@ -15,7 +55,7 @@ func TestThePreviewSuggestsANarrowerPattern(t *testing.T) {
 		Counted:   &wire.CountedKeys{Keys: 12, Offenders: 3, Allowed: 1, Refused: 40},
 		Suggested: &wire.SuggestedPattern{Pattern: "ip:203.0.113.64/28", Refused: 38},
 	})
-	if !strings.HasPrefix(got[0], "It would have refused about 3 of 1,200 keys and 50.0 ± 1.0 % of the checks from ") {
+	if !strings.HasPrefix(got[0], "Blocked and exempt keys included, it matches about 3 of 1,200 keys and 50.0 ± 1.0 % of the checks from ") {
 		t.Errorf("the estimate: %q", got[0])
 	}
 	for _, want := range []string{

@@ -128,9 +128,9 @@ func newPolicyTry(con *console.Console) *cobra.Command {
 		Short: "Replay recorded traffic or a log through a policy before it is applied",
 		Long: `Replay the traffic that the server recorded, or with --log an access log of at most 64 MB,
 through the policies with this one in the place of its active version, and compare what
-both would have refused. With -f each policy of a file is tried by itself. A policy in
-shadow mode is tried as if it enforced. Nothing is changed and no request is refused.
-'backtest' takes logs of any size and needs no server.`,
+all policies together would have refused with it and without. With -f each policy of a file
+is tried by itself. A policy in shadow mode is tried as if it enforced. Nothing is changed
+and no request is refused. 'backtest' takes logs of any size and needs no server.`,
 		Example: "admin policy try login --last 7d\nadmin policy try -f policies.yaml --log access.log.gz",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
@@ -189,7 +189,7 @@ func printTrial(con *console.Console, p *output.Printer, t wire.PolicyTrial) err
 		p.Sayf("policy %s: there were no requests to try it on", output.Escape(t.Name))
 		return nil
 	}
-	p.Sayf("policy %s: would have refused %d of %d requests instead of %d", output.Escape(t.Name), t.Refused, t.Requests, t.RefusedNow)
+	p.Sayf("policy %s: would have refused %d of %d requests; with it all policies together %d instead of %d", output.Escape(t.Name), t.RefusedByDraft, t.Requests, t.Refused, t.RefusedNow)
 	if len(t.Rules) > 0 {
 		if err := output.List(p, t.Rules, triedRuleColumns); err != nil {
 			return err
@@ -238,6 +238,7 @@ var trialColumns = []output.Column[wire.PolicyTrial]{
 	{Name: "newly_allowed", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.NewlyAllowed.Requests) }},
 	{Name: "newly_allowed_keys", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.NewlyAllowed.Keys) }},
 	{Name: "estimate", Cell: func(t wire.PolicyTrial) output.Cell { return output.YesNo(t.Estimate) }},
+	{Name: "refused_by_draft", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.RefusedByDraft) }},
 }
 
 var triedRuleColumns = []output.Column[wire.TriedRule]{

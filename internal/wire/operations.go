@@ -36,8 +36,8 @@ type PreviewRequest struct {
 // Impact is what a block would refuse, and what it overlaps with.
 type Impact struct {
 	Pattern string `json:"pattern"` // canonical
-	// Estimate is its part of the last day's traffic, null where none is
-	// recorded.
+	// Estimate is its part of the last day's traffic, with the keys that are blocked or exempt
+	// already; null where no traffic is recorded.
 	Estimate *TrafficEstimate `json:"estimate"`
 	// Counted is what its counted keys did in the last day, null where nothing is
 	// counted.
@@ -120,7 +120,7 @@ type ImportAnswer struct {
 	BroadCount int        `json:"broad_count"`
 	Broad      []BroadRow `json:"broad"`
 	// Estimate is what the new blocks of a dry run would have refused in the
-	// last day, null where that is not known.
+	// last day beside what is blocked or exempt already, null where that is not known.
 	Estimate *TrafficEstimate `json:"estimate"`
 }
 
@@ -133,8 +133,9 @@ type BroadRow struct {
 	// where they make no one network.
 	Pattern       NullString `json:"pattern"`
 	ConfirmReason string     `json:"confirm_reason"` // why a confirmation is needed
-	// The impact of a block of Pattern, as the preview of a block has it;
-	// null without a pattern, or where no traffic is recorded.
+	// Estimate is the part of the last day's traffic that Pattern matches, as the preview of a
+	// block has it: with the keys that are blocked or exempt already. It is null without a
+	// pattern, or where no traffic is recorded.
 	Estimate *TrafficEstimate `json:"estimate"`
 	// Hidden says that an exemption covers all of it, and BlocksCaller that it
 	// refuses the address that asked.

@@ -13,9 +13,12 @@ type PolicyTrial struct {
 	LastAt Time `json:"last_at"`
 	// Requests is how many requests were replayed.
 	Requests int64 `json:"requests"`
-	// Refused is how many of them the policies with the draft refuse.
+	// Refused is how many of them all policies together refuse with the draft.
 	Refused int64 `json:"refused"`
-	// RefusedNow is how many of them the active policies refuse.
+	// RefusedByDraft is how many of Refused the draft refuses: their answers name one of its
+	// rules, or its escalation blocked them.
+	RefusedByDraft int64 `json:"refused_by_draft"`
+	// RefusedNow is how many of them all active policies together refuse.
 	RefusedNow int64 `json:"refused_now"`
 	// Rules are those of the draft and of the active version.
 	Rules []TriedRule `json:"rules"`
@@ -60,9 +63,9 @@ type TriedKey struct {
 	Key string `json:"key"`
 	// Requests is how many requests it has in all.
 	Requests int64 `json:"requests"`
-	// Refused is how many of them the policies with the draft refuse.
+	// Refused is how many of them all policies together refuse with the draft.
 	Refused int64 `json:"refused"`
-	// RefusedNow is how many of them the active policies refuse.
+	// RefusedNow is how many of them all active policies together refuse.
 	RefusedNow int64 `json:"refused_now"`
 }
 
