@@ -241,6 +241,13 @@ func (s *site) awaitCharges() {
 	})
 }
 
+// addSecond has a second, empty log followed too.
+func (s *site) addSecond() {
+	s.Helper()
+	s.path2 = s.path + ".2nd"
+	s.append(s.path2, "")
+}
+
 // awaitRead waits until what was appended to the first log has been read, lines without an
 // end too: each round reads both logs, so that one that charges a second line of the second
 // log, after the first one was charged, has read all that was there before them. These lines

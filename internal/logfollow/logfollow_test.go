@@ -158,8 +158,7 @@ func TestLinesWaitWhileTheServerIsDown(t *testing.T) {
 
 func TestWhatHoldsNoRequestIsCountedAndShown(t *testing.T) {
 	s := newSite(t)
-	s.path2 = s.path + ".2nd"
-	s.append(s.path2, "")
+	s.addSecond()
 	s.follow()
 	s.append(s.path, "\n"+s.more(1)+"garbage\x1b[2J\n"+strings.Repeat("x", 5_000_000))
 	s.append(s.path, strings.Repeat("y", 5_000_000)+"\n"+strings.Repeat("\x00", 600_000)+s.more(2)+"\x00a\x00b\n\xff\xfe\n")

@@ -13,9 +13,8 @@ func TestALineIsCheckedHoweverLongAClientMadeIt(t *testing.T) {
 	}
 	t.Run("growing", func(t *testing.T) {
 		s := newSite(t)
-		s.path2 = s.path + ".2nd"
 		s.append(s.path, "")
-		s.append(s.path2, "")
+		s.addSecond()
 		s.follow()
 		s.append(s.path, long(s, 300_000)+s.more(2)) // the first line of the file too
 		s.awaitCharges()

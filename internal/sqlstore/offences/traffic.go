@@ -36,8 +36,8 @@ func readTraffic(ctx context.Context, s *Store, policy int64, from, to time.Time
 			c.and("policy_id = ?", policy)
 		}
 		series = offences.TrafficSeries{Span: span, Step: step}
-		if row := longestRow(segments); row > 0 {
-			series.Step = (step + row - 1) / row * row
+		if row := longestRow(segments); row > 0 && step%row != 0 {
+			series.Step += row - step%row
 		}
 		low, width := span.From.UnixMilli(), max(1, series.Step.Milliseconds())
 		q := &db.Selection{}
