@@ -113,10 +113,10 @@ func refuseNull(body []byte, t reflect.Type) error {
 		return nil
 	}
 	d := jsontext.NewDecoder(bytes.NewReader(body))
-	for {
+	for d.PeekKind() != 0 { // to its end: the body was decoded before
 		token, err := d.ReadToken()
-		if err != nil { // the end: the body was decoded before
-			return nil
+		if err != nil {
+			return err
 		}
 		if token.Kind() != 'n' {
 			continue
@@ -129,6 +129,7 @@ func refuseNull(body []byte, t reflect.Type) error {
 			return fault.Field(fieldName(d.StackPointer()), "cannot be null; send a value, or leave it out")
 		}
 	}
+	return nil
 }
 
 // CheckDepth refuses JSON that nests deeper than maxDepth, so that no parser
