@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stint-dev/stint/internal/atomicfile"
 	"github.com/stint-dev/stint/internal/catalog"
 )
 
@@ -122,31 +123,11 @@ func (k *lastKnown) save(c *catalog.Catalog) {
 	k.broken = err != nil
 }
 
-func (k *lastKnown) write(saved *catalog.Saved) (err error) {
-	folder := filepath.Dir(k.path)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+func (k *lastKnown) write(saved *catalog.Saved) error {
+	if err := os.MkdirAll(filepath.Dir(k.path), 0o700); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(folder, ".last-known-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(file.Name())
-		}
-	}()
-	if err := errors.Join(saved.Write(file, k.source), file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(file.Name(), k.path); err != nil {
-		return err
-	}
-	opened, err := os.Open(folder)
-	if err != nil {
-		return err
-	}
-	return errors.Join(opened.Sync(), opened.Close())
+	return atomicfile.Write(k.path, 0o600, func(file *os.File) error { return saved.Write(file, k.source) })
 }
 
 // confirm marks the file as current if the database answers: its modification time is

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	"github.com/stint-dev/stint/internal/atomicfile"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
@@ -158,14 +159,11 @@ func importBlocks(ctx context.Context, con *console.Console, server *client.Clie
 
 // tempCopy copies an input that cannot be read twice to an unnamed temporary file.
 func tempCopy(from io.Reader) (*os.File, error) {
-	file, err := os.CreateTemp("", "stint-import-*")
+	file, err := atomicfile.Unnamed()
 	if err != nil {
 		return nil, err
 	}
-	err = os.Remove(file.Name())
-	if err == nil {
-		_, err = io.Copy(file, from)
-	}
+	_, err = io.Copy(file, from)
 	if err == nil {
 		_, err = file.Seek(0, io.SeekStart)
 	}

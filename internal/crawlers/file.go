@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/stint-dev/stint/internal/atomicfile"
 )
 
 // saveInterval is how often the verified crawlers are written if they have changed.
@@ -109,7 +111,7 @@ func (v *Verifier) save() {
 }
 
 // writeFile replaces the file as a whole.
-func writeFile(path string, all []savedCrawler) (err error) {
+func writeFile(path string, all []savedCrawler) error {
 	text, err := json.Marshal(all)
 	if err != nil {
 		return err
@@ -117,18 +119,8 @@ func writeFile(path string, all []savedCrawler) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".crawlers-*") // 0600
-	if err != nil {
+	return atomicfile.Write(path, 0o600, func(file *os.File) error {
+		_, err := file.Write(text)
 		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(file.Name())
-		}
-	}()
-	_, err = file.Write(text)
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
+	})
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/stint-dev/stint/internal/atomicfile"
 )
 
 // Backupper writes a backup of the embedded data while it is in use.
@@ -36,11 +38,8 @@ func newBackupNames(node string) backupNames {
 		return '-'
 	}, node)
 	node = node[:min(len(node), maxNodeInFile)]
-	return backupNames{
-		node:     node,
-		whole:    regexp.MustCompile(`^stint-` + regexp.QuoteMeta(node) + `-[0-9]{8}T[0-9]{6}Z\.backup$`),
-		leftover: regexp.MustCompile(`^\.stint-backup-` + regexp.QuoteMeta(node) + `-[0-9]+$`),
-	}
+	whole := `stint-` + regexp.QuoteMeta(node) + `-[0-9]{8}T[0-9]{6}Z\.backup`
+	return backupNames{node: node, whole: regexp.MustCompile(`^` + whole + `$`), leftover: atomicfile.Leftovers(whole)}
 }
 
 // at returns the name of a backup.
@@ -91,23 +90,17 @@ func writeBackup(ctx context.Context, data Backupper, folder, name string, names
 	for _, f := range left {
 		_ = os.Remove(filepath.Join(folder, f.Name()))
 	}
-	file, err := os.CreateTemp(folder, ".stint-backup-"+names.node+"-*")
-	if err != nil {
-		return 0, err
-	}
-	defer os.Remove(file.Name()) // it is gone by then unless something failed
-	defer file.Close()
-	if err := data.Backup(ctx, file); err != nil {
-		return 0, err
-	}
-	if err := file.Sync(); err != nil {
-		return 0, err
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), os.Rename(file.Name(), filepath.Join(folder, name))
+	err = atomicfile.Write(filepath.Join(folder, name), 0o600, func(file *os.File) error {
+		if err := data.Backup(ctx, file); err != nil {
+			return err
+		}
+		info, err := file.Stat()
+		if err == nil {
+			size = info.Size()
+		}
+		return err
+	})
+	return size, err
 }
 
 // deleteBackups deletes all but the newest keep backups of a node.

@@ -49,7 +49,7 @@ func TestBackUp_keeps_the_newest_and_no_incomplete_one(t *testing.T) {
 	if _, err := jobs.BackUp(writer{}, "eu", folder, 1).Run(t.Context(), start.Add(3*24*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	others := ".stint-backup-eu-7"
+	others := ".stint-eu-20270118T080000Z.backup-7"
 	if err := os.WriteFile(filepath.Join(folder, others), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestBackUp_keeps_the_newest_and_no_incomplete_one(t *testing.T) {
 	if _, err := job.Run(t.Context(), start.Add(3*24*time.Hour)); err != nil || !slices.Equal(names(), want) {
 		t.Errorf("after a repeated run: %q, %v", names(), err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, ".stint-backup-eu-1-5"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, ".stint-eu-1-20270119T080000Z.backup-5"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	full := errors.New("no space left")

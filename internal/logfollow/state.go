@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/stint-dev/stint/internal/atomicfile"
 )
 
 // state is the content of the state file: what has been checked of each log.
@@ -147,6 +149,7 @@ func openState(path string) (*stateFile, *state, error) {
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("the state file %q cannot be locked: %w; two processes need two state files", path, err), lock.Close())
 	}
+	atomicfile.RemoveLeftovers(path)
 	s, err := readState(path)
 	if err != nil {
 		return nil, nil, errors.Join(err, lock.Close())
@@ -215,23 +218,14 @@ func (f *stateFile) save(s *state) (err error) {
 	if err != nil {
 		return err
 	}
-	temporary := f.path + ".new"
-	file, err := os.OpenFile(temporary, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	err = atomicfile.Write(f.path, 0o600, func(file *os.File) error {
+		_, err := file.Write(append(text, '\n'))
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("the state file: %w", err)
 	}
-	_, err = file.Write(append(text, '\n'))
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return fmt.Errorf("the state file: %w", err)
-	}
-	if err := os.Rename(temporary, f.path); err != nil {
-		return fmt.Errorf("the state file: %w", err)
-	}
-	directory, err := os.Open(filepath.Dir(f.path))
-	if err != nil {
-		return fmt.Errorf("the state file: %w", err)
-	}
-	return errors.Join(directory.Sync(), directory.Close())
+	return nil
 }
 
 func (f *stateFile) close() { f.lock.Close() }

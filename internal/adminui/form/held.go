@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stint-dev/stint/internal/atomicfile"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/supervise"
 )
@@ -98,13 +99,8 @@ type HeldFiles[T any] struct {
 // Hold copies from and keeps it for its owner, in place of the owner's previous
 // file.
 func (k *HeldFiles[T]) Hold(owner, name string, from io.Reader, note T, now time.Time) (*HeldFile[T], error) {
-	file, err := os.CreateTemp("", "stint-import-*")
+	file, err := atomicfile.Unnamed()
 	if err != nil {
-		return nil, err
-	}
-	// Without a name its space is freed when the process ends, however it ends.
-	if err := os.Remove(file.Name()); err != nil {
-		file.Close()
 		return nil, err
 	}
 	h := &HeldFile[T]{id: uuid.NewString(), owner: owner, name: name, expires: now.Add(heldTime), note: note, file: file}

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/stint-dev/stint/internal/atomicfile"
 )
 
 // EnvContext names the context to use.
@@ -95,16 +97,10 @@ func (c *Console) WriteContexts(all *Contexts) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".contexts-*")
-	if err != nil {
+	return atomicfile.Write(path, 0o600, func(file *os.File) error {
+		_, err := file.Write(text)
 		return err
-	}
-	defer os.Remove(file.Name()) // it is gone by then unless something failed
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
+	})
 }
 
 // GivenContext returns what the global flags say, with the paths of files as they are from

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/stint-dev/stint/internal/atomicfile"
 )
 
 // StandardStream is the path that names standard input or standard output.
@@ -48,7 +50,7 @@ func (c *Console) WriteFile(ctx context.Context, path string, perm fs.FileMode, 
 	if err != nil {
 		return err
 	}
-	return replaceFile(target, perm, write)
+	return atomicfile.Write(target, perm, func(file *os.File) error { return write(file) })
 }
 
 // writeThrough writes to a file that is not regular.
@@ -104,26 +106,4 @@ func linkTarget(path string) (string, error) {
 		path = to
 	}
 	return "", fmt.Errorf("%s: %w", path, syscall.ELOOP)
-}
-
-// replaceFile writes a temporary file beside a path and gives it that name.
-func replaceFile(path string, perm fs.FileMode, write func(io.Writer) error) (err error) {
-	folder, _ := filepath.Split(path)
-	file, err := os.CreateTemp(FirstOf(folder, "."), ".stint-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			file.Close()
-			os.Remove(file.Name())
-		}
-	}()
-	if err := write(file); err != nil {
-		return err
-	}
-	if err := errors.Join(file.Chmod(perm), file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-dev/stint/internal/atomicfile"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 )
@@ -33,22 +34,7 @@ func (s *DB) Backup(ctx context.Context, path string) error {
 		return fault.Field("path", "names a file that exists; choose another")
 	}
 	// SQLite fills an empty file and would make one that others may read.
-	partial, err := os.CreateTemp(filepath.Dir(path), ".stint-backup-*")
-	if err != nil {
-		return fmt.Errorf("make the backup's file: %w", err)
-	}
-	defer os.Remove(partial.Name()) // it is gone by then unless something failed
-	defer partial.Close()
-	if err := s.vacuumInto(ctx, partial.Name()); err != nil {
-		return err
-	}
-	if err := partial.Sync(); err != nil {
-		return fmt.Errorf("write the backup: %w", err)
-	}
-	if err := os.Rename(partial.Name(), path); err != nil {
-		return fmt.Errorf("put the backup in its place: %w", err)
-	}
-	return nil
+	return atomicfile.Write(path, 0o600, func(file *os.File) error { return s.vacuumInto(ctx, file.Name()) })
 }
 
 // vacuumInto copies the database over a connection of its own: the writer must

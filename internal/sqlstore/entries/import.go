@@ -1,14 +1,10 @@
 package entries
 
 import (
-	"bufio"
 	"context"
-	"encoding/gob"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"os"
 	"strconv"
 	"time"
 
@@ -23,9 +19,7 @@ import (
 // reports its progress.
 const importBatch = 1000
 
-// Import implements blocks.Store. The rows are written to a temporary
-// file first: their reader may be slow, and no other change can be made while
-// the transaction is open.
+// Import implements blocks.Store.
 func (s *Store) Import(ctx context.Context, by audit.Actor, all iter.Seq2[blocks.Entry, error], on blocks.Conflict, progress func(done int)) (blocks.ImportResult, error) {
 	if on == "" {
 		on = blocks.Keep
@@ -33,19 +27,15 @@ func (s *Store) Import(ctx context.Context, by audit.Actor, all iter.Seq2[blocks
 	if on != blocks.Keep && on != blocks.Extend && on != blocks.Replace {
 		return blocks.ImportResult{}, fault.Field("on_conflict", "must be keep, extend or replace")
 	}
-	file, err := writeImportFile(ctx, all, s.db.LocalNow())
+	rows, err := db.WriteTempRows(ctx, importRows(all, s.db.LocalNow()))
 	if err != nil {
 		return blocks.ImportResult{}, err
 	}
-	defer file.remove()
+	defer rows.Close()
 	var result blocks.ImportResult
 	err = s.db.Change(ctx, by, func(t *db.Tx) error {
-		rows, err := file.rows()
-		if err != nil {
-			return err
-		}
 		run := newImportRun(t, on, progress)
-		if err := run.all(rows); err != nil {
+		if err := run.all(rows.All()); err != nil {
 			return err
 		}
 		result = run.result
@@ -237,72 +227,29 @@ func (r *importRow) entry() (*blocks.Entry, error) {
 	}, nil
 }
 
-// importFile is the temporary file of an import.
-type importFile struct{ file *os.File }
-
-// writeImportFile writes the rows of an import, which it checks, to a temporary file.
-func writeImportFile(ctx context.Context, all iter.Seq2[blocks.Entry, error], now time.Time) (*importFile, error) {
-	file, err := os.CreateTemp("", "stint-import-*")
-	if err != nil {
-		return nil, fmt.Errorf("make room for the import: %w", err)
-	}
-	made := &importFile{file}
-	if err := made.fill(ctx, all, now); err != nil {
-		made.remove()
-		return nil, err
-	}
-	return made, nil
-}
-
-func (s *importFile) fill(ctx context.Context, all iter.Seq2[blocks.Entry, error], now time.Time) error {
-	buffer := bufio.NewWriterSize(s.file, 1<<20)
-	rows := gob.NewEncoder(buffer)
-	number := 0
-	for b, err := range all {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
-		number++
-		// Before anything is written: a bad row at the end would undo all.
-		b.Kind, b.Expires = blocks.Block, db.FromMS(db.ToMS(b.Expires))
-		if err := checkEntry(&b, now); err != nil {
-			return rowFault(number, err)
-		}
-		if b.Source == "" {
-			b.Source = blocks.Imported
-		}
-		err = rows.Encode(importRow{b.Pattern.String(), b.Scope, b.Reason, b.Author, b.Source, b.PolicyID, b.Level, db.ToMS(b.Expires)})
-		if err != nil {
-			return fmt.Errorf("write the import's temporary file: %w", err)
-		}
-	}
-	return buffer.Flush()
-}
-
-// rows reads the file from its beginning.
-func (s *importFile) rows() (iter.Seq2[*importRow, error], error) {
-	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	rows := gob.NewDecoder(bufio.NewReaderSize(s.file, 1<<20))
-	return func(yield func(*importRow, error) bool) {
-		for {
-			row := &importRow{}
-			err := rows.Decode(row)
-			if errors.Is(err, io.EOF) {
+// importRows checks the blocks of an import at now before anything is written: a bad row at
+// the end would undo all.
+func importRows(all iter.Seq2[blocks.Entry, error], now time.Time) iter.Seq2[importRow, error] {
+	return func(yield func(importRow, error) bool) {
+		number := 0
+		for b, err := range all {
+			number++
+			if err == nil {
+				b.Kind, b.Expires = blocks.Block, db.FromMS(db.ToMS(b.Expires))
+				if wrong := checkEntry(&b, now); wrong != nil {
+					err = rowFault(number, wrong)
+				}
+			}
+			if err != nil {
+				yield(importRow{}, err)
 				return
 			}
-			if !yield(row, err) || err != nil {
+			if b.Source == "" {
+				b.Source = blocks.Imported
+			}
+			if !yield(importRow{b.Pattern.String(), b.Scope, b.Reason, b.Author, b.Source, b.PolicyID, b.Level, db.ToMS(b.Expires)}, nil) {
 				return
 			}
 		}
-	}, nil
-}
-
-func (s *importFile) remove() {
-	_ = s.file.Close()
-	_ = os.Remove(s.file.Name()) // a leftover in the temporary folder does no harm
+	}
 }

@@ -1,14 +1,9 @@
 package profiles
 
 import (
-	"bufio"
 	"context"
-	"encoding/gob"
-	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"os"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -30,31 +25,20 @@ type importCounts struct {
 	Unchanged int `json:"unchanged"`
 }
 
-// ImportProfiles implements profiles.Store. The rows are written to a temporary file
-// first: their reader may be slow, and no other change can be made while the transaction
-// is open.
+// ImportProfiles implements profiles.Store.
 func (s *Store) ImportProfiles(ctx context.Context, by audit.Actor, all iter.Seq2[*profiles.Profile, error]) (result profiles.ImportResult, err error) {
-	file, err := os.CreateTemp("", "stint-import-*")
+	rows, err := db.WriteTempRows(ctx, importRows(all))
 	if err != nil {
-		return result, fmt.Errorf("make room for the import: %w", err)
-	}
-	defer func() {
-		_ = file.Close()
-		_ = os.Remove(file.Name()) // a leftover in the temporary folder does no harm
-	}()
-	if err := writeRows(ctx, file, all); err != nil {
 		return result, err
 	}
+	defer rows.Close()
 	err = s.db.Change(ctx, by, func(t *db.Tx) error {
-		if _, err := file.Seek(0, io.SeekStart); err != nil {
-			return err
-		}
 		run := &importRun{Tx: In(t)}
 		before, err := run.countDifferentPlans()
 		if err != nil {
 			return err
 		}
-		if err := run.all(gob.NewDecoder(bufio.NewReaderSize(file, 1<<20))); err != nil {
+		if err := run.all(rows.All()); err != nil {
 			return err
 		}
 		after, err := run.countDifferentPlans()
@@ -79,21 +63,18 @@ type importRow struct {
 	Labels          []string
 }
 
-func writeRows(ctx context.Context, file io.Writer, all iter.Seq2[*profiles.Profile, error]) error {
-	buffer := bufio.NewWriterSize(file, 1<<20)
-	rows := gob.NewEncoder(buffer)
-	for p, err := range all {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
-		if err := rows.Encode(importRow{p.Key, p.Plan, p.Note, p.Labels}); err != nil {
-			return fmt.Errorf("write the import's temporary file: %w", err)
+func importRows(all iter.Seq2[*profiles.Profile, error]) iter.Seq2[importRow, error] {
+	return func(yield func(importRow, error) bool) {
+		for p, err := range all {
+			var row importRow
+			if err == nil {
+				row = importRow{p.Key, p.Plan, p.Note, p.Labels}
+			}
+			if !yield(row, err) || err != nil {
+				return
+			}
 		}
 	}
-	return buffer.Flush()
 }
 
 // importRun is one attempt at an import inside its transaction.
@@ -103,13 +84,8 @@ type importRun struct {
 	result profiles.ImportResult
 }
 
-func (r *importRun) all(rows *gob.Decoder) error {
-	for {
-		var row importRow
-		err := rows.Decode(&row)
-		if errors.Is(err, io.EOF) {
-			return r.flush()
-		}
+func (r *importRun) all(rows iter.Seq2[*importRow, error]) error {
+	for row, err := range rows {
 		if err != nil {
 			return err
 		}
@@ -120,6 +96,7 @@ func (r *importRun) all(rows *gob.Decoder) error {
 			}
 		}
 	}
+	return r.flush()
 }
 
 func (r *importRun) flush() error {

@@ -1,0 +1,153 @@
+package atomicfile_test
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/atomicfile"
+)
+
+func writes(text string) func(*os.File) error {
+	return func(file *os.File) error {
+		_, err := file.WriteString(text)
+		return err
+	}
+}
+
+// holds checks the whole of a folder.
+func holds(t *testing.T, folder string, want ...string) {
+	t.Helper()
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range files {
+		text, err := os.ReadFile(filepath.Join(folder, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, f.Name()+"="+string(text))
+	}
+	if strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Errorf("the folder holds %q, want %q", got, want)
+	}
+}
+
+func TestAFileIsReplacedWholeWithItsMode(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "a")
+	for text, mode := range map[string]fs.FileMode{"private": 0o600, "for all": 0o644} {
+		if err := atomicfile.Write(path, mode, writes(text)); err != nil {
+			t.Fatal(err)
+		}
+		holds(t, folder, "a="+text)
+		info, err := os.Stat(path)
+		if err != nil || info.Mode() != mode {
+			t.Errorf("the mode is %v, want %v, %v", info.Mode(), mode, err)
+		}
+	}
+}
+
+func TestAFileInTheWorkingFolderNeedsNoPath(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := atomicfile.Write("a", 0o600, writes("x")); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, ".", "a=x")
+}
+
+func TestWhatFailsLeavesTheOldFileAndNothingElse(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "a")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := atomicfile.Write(path, 0o600, func(file *os.File) error {
+		_, _ = file.WriteString("half")
+		return io.ErrUnexpectedEOF
+	})
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("got %v", err)
+	}
+	holds(t, folder, "a=old")
+	if err := atomicfile.Write(filepath.Join(folder, "none", "a"), 0o600, writes("x")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+	inTheWay := filepath.Join(folder, "b")
+	if err := os.MkdirAll(filepath.Join(inTheWay, "c"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := atomicfile.Write(inTheWay, 0o600, writes("x")); err == nil {
+		t.Error("a folder was replaced by a file")
+	}
+	if err := os.RemoveAll(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, folder, "a=old")
+}
+
+func TestWritesOfOnePathAtTheSameTimeLeaveOneOfThemWhole(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "a")
+	var all sync.WaitGroup
+	for _, c := range "abcdefgh" {
+		all.Go(func() {
+			if err := atomicfile.Write(path, 0o600, writes(strings.Repeat(string(c), 1<<16))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	text, err := os.ReadFile(path)
+	if err != nil || len(text) != 1<<16 || strings.Count(string(text), string(text[:1])) != 1<<16 {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+	if files, err := os.ReadDir(folder); err != nil || len(files) != 1 {
+		t.Errorf("%d files, %v", len(files), err)
+	}
+}
+
+func TestOnlyTheLeftoversOfAPathAreRemoved(t *testing.T) {
+	folder := t.TempDir()
+	for _, name := range []string{".a-1", ".a-22", ".a-x", ".b-1", "a", "a-1", ".ab-1"} {
+		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What Write makes is what is found.
+	err := atomicfile.Write(filepath.Join(folder, "a"), 0o600, func(file *os.File) error {
+		if !atomicfile.Leftovers("a").MatchString(filepath.Base(file.Name())) {
+			t.Errorf("%s is no leftover", file.Name())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	atomicfile.RemoveLeftovers(filepath.Join(folder, "a"))
+	atomicfile.RemoveLeftovers(filepath.Join(folder, "none", "a"))
+	holds(t, folder, ".a-x=", ".ab-1=", ".b-1=", "a=", "a-1=")
+}
+
+func TestAnUnnamedFileLeavesNothing(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("TMPDIR", folder)
+	file, err := atomicfile.Unnamed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds(t, folder)
+	if _, err := file.WriteString("x"); err != nil {
+		t.Error(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,76 @@
+package db
+
+import (
+	"bufio"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+
+	"github.com/stint-dev/stint/internal/atomicfile"
+)
+
+// TempRows are the rows of an import in a temporary file: their reader may be slow, and no
+// other change can be made while a transaction is open. T is what gob writes.
+type TempRows[T any] struct{ file *os.File }
+
+// WriteTempRows writes rows to their end, or to the first error of them or of ctx.
+func WriteTempRows[T any](ctx context.Context, rows iter.Seq2[T, error]) (*TempRows[T], error) {
+	file, err := atomicfile.Unnamed()
+	if err != nil {
+		return nil, fmt.Errorf("make room for the import: %w", err)
+	}
+	if err := writeRows(ctx, file, rows); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return &TempRows[T]{file}, nil
+}
+
+func writeRows[T any](ctx context.Context, file io.Writer, rows iter.Seq2[T, error]) error {
+	buffer := bufio.NewWriterSize(file, 1<<20)
+	to := gob.NewEncoder(buffer)
+	for row, err := range rows {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if err := to.Encode(row); err != nil {
+			return fmt.Errorf("write the import's temporary file: %w", err)
+		}
+	}
+	if err := buffer.Flush(); err != nil {
+		return fmt.Errorf("write the import's temporary file: %w", err)
+	}
+	return nil
+}
+
+// All reads the rows from the first one, each time that it is ranged over. An error ends
+// them.
+func (r *TempRows[T]) All() iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		if _, err := r.file.Seek(0, io.SeekStart); err != nil {
+			yield(nil, err)
+			return
+		}
+		rows := gob.NewDecoder(bufio.NewReaderSize(r.file, 1<<20))
+		for {
+			row := new(T)
+			err := rows.Decode(row)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if !yield(row, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Close frees the room.
+func (r *TempRows[T]) Close() error { return r.file.Close() }
