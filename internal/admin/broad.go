@@ -3,7 +3,6 @@ package admin
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
@@ -78,12 +77,6 @@ func broadOrigin(p keys.Pattern) string {
 		return fmt.Sprintf("it covers more of IPv6 than a /%d", broadBits6)
 	}
 	return ""
-}
-
-// isLater reports whether an expiry is later than another, the zero time meaning
-// permanent. A broad entry needs a confirmation to last longer, as to be added.
-func isLater(expires, than time.Time) bool {
-	return !than.IsZero() && (expires.IsZero() || expires.After(than))
 }
 
 // trafficReason says how much of the last day's checks would have been refused,

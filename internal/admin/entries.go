@@ -232,7 +232,7 @@ func (e *Entries) Update(ctx context.Context, c Caller, kind blocks.Kind, id str
 			// A concurrent change that shortens it would make this one a prolongation.
 			change.Revision = before.Revision
 		}
-		if isLater(*change.Expires, before.Expires) {
+		if blocks.IsLater(*change.Expires, before.Expires) {
 			err = e.confirm(ctx, kind, u.Confirm, before.Pattern)
 		} else {
 			err = e.confirm(ctx, kind, u.Confirm) // it must be a pattern

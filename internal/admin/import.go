@@ -222,7 +222,7 @@ func (r *importRun) predictRow(row blocklist.Row, active *blocks.Set, index *key
 		}
 	}
 	r.predict(exists, expires, row.Expires)
-	if !exists || r.options.OnConflict == blocks.Replace || r.options.OnConflict == blocks.Extend && isLater(row.Expires, expires) {
+	if !exists || r.options.OnConflict == blocks.Replace || r.options.OnConflict == blocks.Extend && blocks.IsLater(row.Expires, expires) {
 		expires = row.Expires
 	}
 	index.Set(row.Pattern, expires)
@@ -236,7 +236,7 @@ func (r *importRun) predict(exists bool, expires, next time.Time) {
 		r.result.Created++
 	case r.options.OnConflict == blocks.Replace:
 		r.result.Replaced++
-	case r.options.OnConflict == blocks.Extend && isLater(next, expires):
+	case r.options.OnConflict == blocks.Extend && blocks.IsLater(next, expires):
 		r.result.Extended++
 	default:
 		r.result.Unchanged++

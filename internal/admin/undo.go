@@ -105,7 +105,7 @@ func restoredPattern(r *audit.Record) (keys.Pattern, error) {
 		if err := json.Unmarshal(r.After, &after); err != nil {
 			return keys.Pattern{}, fmt.Errorf("audit record %d: %w", r.ID, err)
 		}
-		if !isLater(before.Expires, after.Expires) {
+		if !blocks.IsLater(before.Expires, after.Expires) {
 			return keys.Pattern{}, nil
 		}
 	}

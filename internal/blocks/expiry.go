@@ -9,6 +9,12 @@ import (
 // MaxReason is the longest reason of an entry, in bytes.
 const MaxReason = 1000
 
+// IsLater reports whether an expiry is later than another. The zero time is that of what is
+// permanent, and later than any other.
+func IsLater(expires, than time.Time) bool {
+	return !than.IsZero() && (expires.IsZero() || expires.After(than))
+}
+
 // Expiry is when an entry is to expire: after For, or at Until, or never where
 // both are zero.
 type Expiry struct {

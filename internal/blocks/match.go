@@ -62,8 +62,5 @@ func (s *Set) MatchIn(k keys.Key, scope string, now time.Time) Match {
 
 // Outlasts reports whether e, which is active, stays so for longer than other.
 func (e *Entry) Outlasts(other *Entry) bool {
-	if other.Expires.IsZero() {
-		return false
-	}
-	return e.Expires.IsZero() || e.Expires.After(other.Expires)
+	return IsLater(e.Expires, other.Expires)
 }

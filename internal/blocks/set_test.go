@@ -337,3 +337,17 @@ func TestTheCountsBySourceAreThoseOfAllBlocks(t *testing.T) {
 		}
 	})
 }
+
+func TestIsLater(t *testing.T) {
+	for name, c := range map[string]struct {
+		expires, than time.Time
+		want          bool
+	}{
+		"later": {noon.Add(1), noon, true}, "the same": {noon, noon, false}, "earlier": {noon, noon.Add(1), false},
+		"permanent": {time.Time{}, noon, true}, "than permanent": {noon, time.Time{}, false}, "both permanent": {time.Time{}, time.Time{}, false},
+	} {
+		if got := blocks.IsLater(c.expires, c.than); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -67,7 +67,7 @@ func (b Ban) UUID() string {
 
 // outlasts reports whether b ends later than other.
 func (b Ban) outlasts(other Ban) bool {
-	return !other.Expires.IsZero() && (b.Expires.IsZero() || b.Expires.After(other.Expires))
+	return blocks.IsLater(b.Expires, other.Expires)
 }
 
 // Filter selects bans. The zero value selects all addresses and ranges.

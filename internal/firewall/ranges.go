@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
 )
 
 // Range is a range of addresses of one family that is refused. Both ends belong to it.
@@ -66,7 +68,7 @@ func (s *sweep) enter(n network) {
 		if s.at.Compare(first) < 0 {
 			s.emit(first.Prev(), outer)
 		}
-		if outer.exempt || !n.exempt && outlasts(outer.expires, inner.expires) {
+		if outer.exempt || !n.exempt && blocks.IsLater(outer.expires, inner.expires) {
 			inner.expires, inner.exempt = outer.expires, outer.exempt
 		}
 	}
@@ -103,14 +105,6 @@ func (s *sweep) emit(last netip.Addr, n openNetwork) {
 		}
 	}
 	s.ranges = append(s.ranges, Range{First: s.at, Last: last, Expires: n.expires})
-}
-
-// outlasts reports whether expiry a is later than b.
-func outlasts(a, b time.Time) bool {
-	if a.IsZero() || b.IsZero() {
-		return !b.IsZero()
-	}
-	return a.After(b)
 }
 
 // lastOf returns the last address of a network.

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -43,7 +44,7 @@ func refusedUntil(networks []network, a netip.Addr) (expires time.Time, refused 
 		case !n.prefix.Contains(a):
 		case n.exempt:
 			return time.Time{}, false
-		case !refused || outlasts(n.expires, expires):
+		case !refused || blocks.IsLater(n.expires, expires):
 			expires, refused = n.expires, true
 		}
 	}

@@ -52,7 +52,7 @@ func taken(e *blocks.Entry) error {
 }
 
 func (t Tx) extend(before *blocks.Entry, e blocks.Entry) (blocks.Added, error) {
-	if db.ExpiryToMS(e.Expires) <= db.ExpiryToMS(before.Expires) {
+	if !blocks.IsLater(e.Expires, before.Expires) {
 		return blocks.Added{Entry: before, Outcome: blocks.Unchanged, Before: before}, nil
 	}
 	after := *before

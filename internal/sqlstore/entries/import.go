@@ -121,7 +121,7 @@ func (r *importRun) take(row *importRow) error {
 	case r.on == blocks.Replace:
 		r.batch[at] = e
 		r.result.Replaced++
-	case r.on == blocks.Extend && db.ExpiryToMS(e.Expires) > db.ExpiryToMS(r.batch[at].Expires):
+	case r.on == blocks.Extend && blocks.IsLater(e.Expires, r.batch[at].Expires):
 		r.batch[at].Expires = e.Expires
 		r.result.Extended++
 	default:
