@@ -170,7 +170,7 @@ func fillUp(t *testing.T, path string) {
 		switch {
 		case err == nil:
 			fmt.Println("acknowledged")
-		case (fault.Is(err, fault.Unavailable) || fault.Is(err, fault.MaybeSaved)) && !strings.Contains(err.Error(), "\n"):
+		case fault.Is(err, fault.Unavailable) && !strings.Contains(err.Error(), "\n"):
 			refused++
 		default:
 			t.Fatal(err)

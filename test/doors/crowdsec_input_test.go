@@ -45,7 +45,7 @@ func TestBadInputOfBouncersIsAnswered(t *testing.T) {
 		{"metrics without a body", "POST /v1/usage-metrics HTTP/1.1\r\n" + head + "Content-Length: 0\r\n\r\n", []int{400}},
 		{"metrics that are no JSON", "POST /v1/usage-metrics HTTP/1.1\r\n" + head + "Content-Length: 3\r\n\r\n{]}", []int{400}},
 		{"metrics that are no UTF-8", "POST /v1/usage-metrics HTTP/1.1\r\n" + head + "Content-Length: 3\r\n\r\n\"\xff\"", []int{400}},
-		{"metrics that are too long", fmt.Sprintf("POST /v1/usage-metrics HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n", head, 1<<30), []int{413}},
+		{"metrics that are too long", fmt.Sprintf("POST /v1/usage-metrics HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s", head, 1<<30, strings.Repeat(" ", 8<<10)), []int{413}},
 		{"compressed metrics", "POST /v1/usage-metrics HTTP/1.1\r\n" + head + "Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\n\x1f\x8b\x08", []int{400, 415}},
 		{"metrics nested deeply", fmt.Sprintf("POST /v1/usage-metrics HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s", head, 20000, strings.Repeat("[", 20000)), []int{400}},
 	} {

@@ -101,11 +101,13 @@ func classifySQLite(err error) trouble {
 	return breakage
 }
 
-// mayHaveCommittedSQLite: where the disk fails, the pages of a transaction may be in the log
-// of the file all the same, and are found there when the file is opened again.
+// mayHaveCommittedSQLite: where the disk fails, the pages of a transaction may be in the
+// write-ahead log all the same, and are found there when the file is opened again. Where it was a
+// write that failed, as where files may not grow, they are not: the page that ends the
+// transaction is written last, and counts only as a whole.
 func mayHaveCommittedSQLite(err error) bool {
 	var e *driver.Error
-	return errors.As(err, &e) && e.Code()&0xff == codes.SQLITE_IOERR
+	return errors.As(err, &e) && e.Code()&0xff == codes.SQLITE_IOERR && e.Code() != codes.SQLITE_IOERR_WRITE
 }
 
 // sqliteConnector opens connections to one SQLite file.
