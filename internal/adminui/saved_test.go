@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/fault"
@@ -55,4 +57,32 @@ func TestAPageSaysThatAChangeMayHaveBeenSaved(t *testing.T) {
 	relay.BreakNext("token:a", false)
 	maria.post("/blocks", url.Values{"pattern": {"token:a"}, "for": {"1h"}}).is(http.StatusInternalServerError).
 		holds("It may have been saved").holds("audit log").lacks("Not saved")
+}
+
+// TestWhatBecameOfAChangeInABrowser looks at the pages of a token and of a block that were
+// saved and are not in effect, and of an import that was confirmed twice.
+func TestWhatBecameOfAChangeInABrowser(t *testing.T) {
+	n := newNode(t)
+	b := newBrowser(t, n)
+	b.withAxe()
+	b.logIn("maria")
+	b.do(chromedp.Navigate(n.url + "/blocks/import"))
+	b.write("#list", "203.0.113.1")
+	b.press("#try", "#confirm")
+	// A first click, whose answer nobody sees.
+	confirm := `(form => fetch(form.action, {method: "POST", body: new URLSearchParams(new FormData(form))}).then(r => r.status))(document.querySelector("#confirm").form)`
+	if status := run(b, chromedp.Evaluate[int](confirm, chromedp.EvalAwaitPromise)); status != http.StatusOK {
+		t.Fatalf("the import was answered %d", status)
+	}
+	b.press("#confirm", "#result .alert")
+	b.inspect("import-repeated", "")
+
+	n.isUnreadable.Store(true)
+	b.do(chromedp.Navigate(n.url + "/tokens"))
+	b.write("#token-name", "ci")
+	b.press(`form[action="/tokens"] button.main`, ".secret")
+	b.inspect("token-saved", "")
+	b.do(chromedp.Navigate(n.url + "/blocks/new?pattern=token:a"))
+	b.press("#add-button", "[data-back]")
+	b.inspect("saved-not-in-effect", "")
 }
