@@ -67,7 +67,8 @@ const (
 
 // newConnSets bounds the connections of the listeners by the files and the memory that the
 // process may use, 0 where that is not known: together they take at most seven eighths of
-// the files and an eighth of the memory, and none of them what another needs.
+// the files and an eighth of the memory, but for minConns each, and none of them what
+// another needs.
 func newConnSets(files int, memory int64) connSets {
 	most := 1 << 20
 	if files > 0 {

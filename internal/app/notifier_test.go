@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/internal/offences"
 )
 
@@ -111,14 +112,14 @@ func (s *slowLoader) LoadChannels(ctx context.Context) ([]notify.Config, error) 
 	return s.channelLoader.LoadChannels(ctx)
 }
 
-// within fails a test in which do waits for something that never comes.
-func within(t *testing.T, what string, do func()) {
+// mustNotBlock fails a test in which do waits for something that never comes.
+func mustNotBlock(t *testing.T, what string, do func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() { defer close(done); do() }()
 	select {
 	case <-done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal(what + " is held up")
 	}
 }
@@ -135,22 +136,18 @@ func TestReadingTheChannelsHoldsUpNoRefresh(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	within(t, "a change", func() { silence("first") })
+	mustNotBlock(t, "a change", func() { silence("first") })
 	ended := make(chan struct{})
 	go func() { defer close(ended); a.notifier.run(ctx) }()
-	<-loader.asked
-	within(t, "a change while the channels are read", func() { silence("second") })
-	within(t, "a refresh", func() {
+	mustNotBlock(t, "the reading of the channels", func() { <-loader.asked })
+	mustNotBlock(t, "a change while the channels are read", func() { silence("second") })
+	mustNotBlock(t, "a refresh", func() {
 		if err := a.catalog.Refresh(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
 	close(loader.released)
-	within(t, "the second silence", func() {
-		for len(a.notifier.dispatcher.Silences()) < 2 {
-			time.Sleep(time.Millisecond)
-		}
-	})
+	servers.Await(t, "the second silence applies", func() bool { return len(a.notifier.dispatcher.Silences()) == 2 })
 	cancel()
 	<-ended
 }

@@ -50,6 +50,7 @@ func TestAcceptWaitsWhileConnectionsCannotBeAccepted(t *testing.T) {
 		if err != nil || c == nil {
 			t.Fatalf("got %v", err)
 		}
+		// The time is the test's own.
 		if took := time.Since(began); took < 10*time.Second || took > 20*time.Second {
 			t.Errorf("it waited %s", took)
 		}

@@ -45,8 +45,8 @@ func NewSet(max int) *Set {
 const maxLooked = 256
 
 // Add takes a new connection. Where the set is full it closes another for it, by preference
-// one that is idle and has not been used for longest, among a sample; it never closes one
-// that is being answered. It returns false if there is no room, and the caller is
+// one that is idle and was not used lately, among a sample; it never closes one that is
+// being answered. It returns false if there is no room, and the caller is
 // to close the new one.
 func (s *Set) Add(c Conn) bool {
 	s.mu.Lock()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/connlimit"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // serveChecks serves a route that reads its body, and one that answers on the fast path.
@@ -92,14 +93,15 @@ func TestAnAnnouncedBodyTakesNoMemoryBeforeItComes(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				for reading := 0; reading < clients; time.Sleep(time.Millisecond) {
-					reading = 0
+				servers.Await(t, "the requests are being read", func() bool {
+					reading := 0
 					for _, c := range checks.open() {
 						if c.Activity() == connlimit.Sends {
 							reading++
 						}
 					}
-				}
+					return reading == clients
+				})
 				if each := (heap() - before) / clients; each > 128<<10 {
 					t.Errorf("each of %d requests takes %d bytes", clients, each)
 				}
@@ -163,9 +165,7 @@ func TestAFullListenerClosesIdleConnections(t *testing.T) {
 				}
 				others = append(others, fresh)
 				for _, c := range checks.open() {
-					for c.Activity() != connlimit.Idle {
-						time.Sleep(time.Millisecond)
-					}
+					servers.Await(t, "the connections are idle", func() bool { return c.Activity() == connlimit.Idle })
 					if c.RemoteAddr().String() != regular.LocalAddr().String() {
 						c.TakeUsed() // it was used before and not since
 					}
@@ -200,9 +200,7 @@ func TestAConnectionIsNotClosedWhileItIsAnswered(t *testing.T) {
 		answerOn(t, dial(), bodyOf("/v1/check", 2)+"{}")
 	}
 	for _, c := range checks.open() {
-		for !c.fast.state.CompareAndSwap(connWaits, connAnswers) {
-			time.Sleep(time.Millisecond)
-		}
+		servers.Await(t, "the connections wait", func() bool { return c.fast.state.CompareAndSwap(connWaits, connAnswers) })
 		here = append(here, c)
 	}
 	if _, err := dial().Read(make([]byte, 1)); !errors.Is(err, io.EOF) {

@@ -153,10 +153,11 @@ func (t *Throttle) knownAddress(from netip.Addr, account string) (identity.Known
 	return "", false
 }
 
-// IsKnown reports whether an account has logged in from an address before.
-func (t *Throttle) IsKnown(from netip.Addr, account string) bool {
+// IsStranger reports whether an account has not logged in from an address lately, which is
+// not one of this machine.
+func (t *Throttle) IsStranger(from netip.Addr, account string) bool {
 	_, known := t.knownAddress(from, account)
-	return known
+	return !known && !from.IsLoopback()
 }
 
 // codeLimits returns what a code has to pass beside limits.

@@ -135,11 +135,16 @@ func TestAnIPv6GuesserWithManyNetworksIsLimitedByTheLargerOne(t *testing.T) {
 	if refused != 40 {
 		t.Errorf("%d of 100 logins from one /48 have to wait, want 40", refused)
 	}
-	if wait := l.Login(ctx, of(1, 200), "ada"); wait != 0 || !l.IsKnown(of(1, 200), "ada") {
+	if wait := l.Login(ctx, of(1, 200), "ada"); wait != 0 || l.IsStranger(of(1, 200), "ada") {
 		t.Errorf("who has logged in from there before has to wait %v", wait)
 	}
-	if wait := l.Login(ctx, of(2, 1), "bob"); wait != 0 || l.IsKnown(of(2, 1), "bob") {
+	if wait := l.Login(ctx, of(2, 1), "bob"); wait != 0 || !l.IsStranger(of(2, 1), "bob") {
 		t.Errorf("another /48 has to wait %v", wait)
+	}
+	for _, here := range []string{"127.0.0.1", "::1"} {
+		if l.IsStranger(netip.MustParseAddr(here), "bob") {
+			t.Errorf("who is at the machine, %s, is a stranger", here)
+		}
 	}
 }
 

@@ -49,15 +49,21 @@ func AllowedBlocks(ratio float64, seen int64) int64 {
 // private networks count each: they are the operator's own, and all of its clients may be
 // in one /24.
 func SafetyUnit(k keys.Key) string {
-	network, is := k.Network()
-	if !is || isInternal(network.Addr()) {
-		return k.String()
-	}
-	around, is := neighbourhood(network)
+	network, is := SafetyNetwork(k)
 	if !is {
 		return k.String()
 	}
-	return keys.NetworkPattern(around).String()
+	return keys.NetworkPattern(network).String()
+}
+
+// SafetyNetwork returns the network that SafetyUnit names, false for a key that counts as
+// itself. It makes no text, for who counts every check.
+func SafetyNetwork(k keys.Key) (netip.Prefix, bool) {
+	network, is := k.Network()
+	if !is || isInternal(network.Addr()) {
+		return netip.Prefix{}, false
+	}
+	return neighbourhood(network)
 }
 
 // carrierNAT is where carriers and overlay networks number their own clients.

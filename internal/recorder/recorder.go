@@ -107,11 +107,12 @@ func (r *Recorder) hash(key string) uint64 { return r.sampling().Sum64(key) }
 
 // unitOf returns the hash of what the safety limit counts a key as, given that of the key.
 func (r *Recorder) unitOf(k keys.Key, hash uint64) uint64 {
-	unit := offences.SafetyUnit(k)
-	if unit == k.String() {
+	network, is := offences.SafetyNetwork(k)
+	if !is {
 		return hash
 	}
-	return r.hash(unit)
+	var room [32]byte // for the longest, an IPv6 /48
+	return r.hash(string(network.AppendTo(room[:0])))
 }
 
 // Record counts d.

@@ -8,17 +8,17 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/testnode"
 )
 
-// TestANodeThatIsShortOfFilesGoesOn opens connections to each listener until the node has no
-// file left for one more.
+// TestANodeThatIsShortOfFilesGoesOn opens connections to the admin listener, and then to that
+// of checks, until the node has no file left for one more.
 func TestANodeThatIsShortOfFilesGoesOn(t *testing.T) {
-	n := testnode.Start(t, "--grpc-listen", "127.0.0.1:0")
+	n := testnode.Start(t)
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", n.Pid()))
 	if err != nil {
 		t.Fatal(err)
@@ -28,9 +28,10 @@ func TestANodeThatIsShortOfFilesGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, base := range []string{n.Admin, n.Check} {
+		address := strings.TrimPrefix(base, "http://")
 		var opened []net.Conn
 		for range 30 {
-			c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+			c, err := net.Dial("tcp", address)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,11 +40,14 @@ func TestANodeThatIsShortOfFilesGoesOn(t *testing.T) {
 			}
 			opened = append(opened, c)
 		}
-		for deadline := time.Now().Add(time.Minute); !strings.Contains(n.Output(), "connections cannot be accepted"); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("the node ran out of no files:\n%s", n.Output())
+		servers.Await(t, "the listener "+address+" runs out of files", func() bool {
+			for line := range strings.Lines(n.Output()) {
+				if strings.Contains(line, "connections cannot be accepted") && strings.Contains(line, address) {
+					return true
+				}
 			}
-		}
+			return false
+		})
 		for _, c := range opened {
 			_ = c.Close()
 		}

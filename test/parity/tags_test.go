@@ -3,8 +3,11 @@ package parity
 import (
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -33,10 +36,22 @@ func (n *node) tagOf(t *testing.T, path, version string) string {
 		return ""
 	}
 	a := n.rest(t, request{"GET", wire.PathPolicies + "/" + named[1] + "/versions", ""}, n.token)
-	if a.status == http.StatusOK {
-		found := regexp.MustCompile(`"etag":"(` + version + `-[0-9a-f]+)"`).FindStringSubmatch(strings.ReplaceAll(a.body, " ", ""))
-		if found != nil {
-			return found[1]
+	var all wire.Page[wire.Policy]
+	switch {
+	case a.status == http.StatusNotFound:
+	case a.status != http.StatusOK:
+		t.Fatalf("the versions of %s: %d %s", named[1], a.status, a.body)
+	default:
+		if err := json.Unmarshal([]byte(a.body), &all); err != nil || len(all.Items) == 0 {
+			t.Fatalf("the versions of %s: %v\n%s", named[1], err, a.body)
+		}
+	}
+	for _, p := range all.Items {
+		if strconv.FormatInt(p.Version, 10) == version {
+			if p.ETag == "" {
+				t.Fatalf("version %s of %s has no tag:\n%s", version, named[1], a.body)
+			}
+			return p.ETag
 		}
 	}
 	return version + "-" + unknownTag

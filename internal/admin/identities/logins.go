@@ -43,8 +43,9 @@ type LoginThrottle interface {
 	Login(ctx context.Context, from netip.Addr, account string) time.Duration
 	// Code is Login for a code of the app, whose limits are lower beside those of Login.
 	Code(ctx context.Context, from netip.Addr, account string) time.Duration
-	// IsKnown reports whether the account has logged in from there before.
-	IsKnown(from netip.Addr, account string) bool
+	// IsStranger reports whether the account has never logged in from there, which is not
+	// this machine.
+	IsStranger(from netip.Addr, account string) bool
 	// LoginsLeft returns how many more attempts are let through. It counts nothing.
 	LoginsLeft(ctx context.Context, from netip.Addr, account string) int
 	// LoggedIn forgets the attempts before a successful one.
@@ -141,7 +142,7 @@ const strangersWait = 5 * time.Second
 // verify compares the password. The error says that so many strangers try theirs that it was
 // not compared.
 func (l *Logins) verify(ctx context.Context, r LogIn, phc string) (matches bool, err error) {
-	if l.Throttle.IsKnown(r.Address, r.Name) {
+	if !l.Throttle.IsStranger(r.Address, r.Name) {
 		return identity.VerifyPassword(phc, r.Password), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, strangersWait)

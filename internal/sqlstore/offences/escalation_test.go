@@ -208,7 +208,7 @@ func TestOnlyWhatIsCertainAndNotExemptIsEscalated(t *testing.T) {
 			{Minute: f.Clock.Now().UnixMilli(), Policy: 7, Key: "k:guess", RefusedBy: "1/1s", Count: 9, Overcount: 1000, First: offences.Refusal{At: f.Clock.Now().UnixMilli()}},
 			{Minute: f.Clock.Now().UnixMilli(), Policy: 7, RefusedBy: offences.Other, Count: 5000},
 		}}
-		e := offences.Evaluation{Escalations: offences.EscalationsOf([]*rules.Policy{n.policy}), SafetyLimit: n.guard, Now: f.Clock.Now()}
+		e := offences.Evaluation{Escalations: offences.EscalationsOf([]*rules.Policy{n.policy}), SafetyLimit: n.safetyLimit, Now: f.Clock.Now()}
 		if _, err := f.Offences.Flush(t.Context(), guess, e); err != nil {
 			t.Fatal(err)
 		}

@@ -39,12 +39,12 @@ type counting struct {
 	clock    *storetest.Clock
 	recorder *recorder.Recorder
 	*recorder.Flusher
-	policy *rules.Policy
-	source string
-	mu     sync.Mutex
-	events []offences.EscalationEvent
-	exempt map[string]bool
-	guard  float64
+	policy      *rules.Policy
+	source      string
+	mu          sync.Mutex
+	events      []offences.EscalationEvent
+	exempt      map[string]bool
+	safetyLimit float64
 }
 
 var TestEscalation = rules.Escalation{Threshold: 10, Window: 5 * time.Minute, Duration: 10 * time.Minute, Factor: 2, MaxDuration: 30 * time.Minute, DecayAfter: time.Hour}
@@ -54,14 +54,14 @@ func newCounting(t testing.TB, store recorder.Sink, c *storetest.Clock, node str
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &counting{t: t, clock: c, exempt: map[string]bool{}, source: "edge-1", guard: 1,
+	n := &counting{t: t, clock: c, exempt: map[string]bool{}, source: "edge-1", safetyLimit: 1,
 		policy: &rules.Policy{ID: 7, Name: "default", Mode: rules.Enforce, Rules: stack, Escalation: escalation, Match: []keys.Pattern{storetest.Pattern(t, "*")}}}
 	n.recorder = recorder.NewRecorder(recorder.Options{Secret: func() []byte { return offenceSecret }, Node: node})
 	n.Flusher = recorder.NewFlusher(recorder.FlusherOptions{
 		Recorder: n.recorder, Sink: store, Node: node, Secret: func() []byte { return offenceSecret },
 		Escalations: func() map[int64]offences.EscalationPolicy { return offences.EscalationsOf([]*rules.Policy{n.policy}) },
 		Exempt:      func(key string) bool { return n.exempt[key] },
-		SafetyLimit: func() float64 { return n.guard },
+		SafetyLimit: func() float64 { return n.safetyLimit },
 		OnEscalation: func(events []offences.EscalationEvent) {
 			n.mu.Lock()
 			defer n.mu.Unlock()

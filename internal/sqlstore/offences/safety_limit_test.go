@@ -17,7 +17,7 @@ import (
 func TestAnEscalationThatWouldBlockTooManyStopsAndWaitsForAPerson(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
-		n.guard = 0.1
+		n.safetyLimit = 0.1
 		for i := range 150 {
 			n.allowed("k:good"+strconv.Itoa(i), 1)
 		}
@@ -34,7 +34,7 @@ func TestAnEscalationThatWouldBlockTooManyStopsAndWaitsForAPerson(t *testing.T) 
 		}
 		n.flush()
 		if got := len(automatic(t, f.Store)); got != 4 {
-			t.Fatalf("the escalation blocked %d in spite of its guard", got)
+			t.Fatalf("the escalation blocked %d in spite of its safety limit", got)
 		}
 		stops, err := f.Offences.EscalationPauses(t.Context())
 		if err != nil || len(stops) != 1 || stops[0].WouldBlock != 34 || stops[0].Name != "default" {
@@ -75,7 +75,7 @@ func TestTheSafetyLimitOfATrapIsAPartOfAllKeys(t *testing.T) {
 		}
 		others.flush()
 		n := newCounting(t, f.Offences, f.Clock, "b", storetest.Escalation())
-		n.guard = 0.1
+		n.safetyLimit = 0.1
 		when, err := conditions.Parse([4][]string{conditions.Path: {"/.env"}})
 		if err != nil {
 			t.Fatal(err)
@@ -99,10 +99,10 @@ func TestTheSafetyLimitOfATrapIsAPartOfAllKeys(t *testing.T) {
 	})
 }
 
-func TestTheGuardKnowsTheKeysOfTheRunningMinute(t *testing.T) {
+func TestTheSafetyLimitKnowsTheKeysOfTheRunningMinute(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
-		n.guard = 0.1
+		n.safetyLimit = 0.1
 		n.allowed("k:first", 1)
 		n.flush() // a node that has just begun, and has handed over a sketch
 		for i := range 200 {
@@ -136,7 +136,7 @@ func TestTheGuardKnowsTheKeysOfTheRunningMinute(t *testing.T) {
 func TestTheNetworkOfOneAttackerPausesNoEscalation(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
-		n.guard = offences.DefaultSafetyLimit
+		n.safetyLimit = offences.DefaultSafetyLimit
 		offend := func(format string, from, to int) {
 			t.Helper()
 			for i := from; i < to; i++ {
@@ -174,7 +174,7 @@ func TestTheNetworkOfOneAttackerPausesNoEscalation(t *testing.T) {
 func TestTheSafetyLimitCountsWhatTheReleaseBeforeWrote(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
-		n.guard = 0.1
+		n.safetyLimit = 0.1
 		for i := range 200 {
 			n.allowed(fmt.Sprintf("ip:198.%d.100.7", i), 1)
 		}
@@ -185,7 +185,7 @@ func TestTheSafetyLimitCountsWhatTheReleaseBeforeWrote(t *testing.T) {
 		f.Exec(t, "DELETE FROM safety_units")
 		f.Exec(t, "UPDATE escalation_events SET counted_as = ''")
 		m := newCounting(t, f.Offences, f.Clock, "b", storetest.Escalation())
-		m.guard = 0.1
+		m.safetyLimit = 0.1
 		for i := range 8 {
 			m.limited(fmt.Sprintf("ip:203.1.%d.7", i), 10)
 		}
