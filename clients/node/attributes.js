@@ -9,6 +9,7 @@ export function cutAttributes({ path, method, agent, host, ...rest }) {
 /** Returns meta as the server takes it. */
 export function cutMeta(meta) {
   if (meta === undefined || meta === null) return undefined
+  if (!isObject(meta)) return meta // which the server refuses, as a mistake of the application
   return Object.fromEntries(Object.entries(meta).map(([name, value]) => [name, cut(value, 256) ?? value]))
 }
 
@@ -21,7 +22,7 @@ export function cutTexts(question) {
   return fitting
 }
 
-const isObject = (value) => typeof value === 'object' && value !== null
+const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 // Returns a path in its plain spelling where it is long, so that no padding of slashes and dots hides what it leads to.
 // %2F stays, as the routers of Node.js do not take it for a slash.

@@ -7,8 +7,8 @@
 --
 -- The first argument is the URL, the second is what happens while Stint cannot be
 -- reached: "open" lets requests pass, "closed" refuses them with 503. What Stint
--- refuses to read, and headers and cookies that the URL names but that are too long to be
--- sent, are refused with 503 either way: a client could cause it. The variables
+-- refuses to read, and what is too long to be sent (headers and cookies that the URL names,
+-- and paths with %2F), are refused with 503 either way: a client could cause it. The variables
 -- txn.stint_status (an integer, 200 for allowed), txn.stint_retry_after,
 -- txn.stint_ratelimit and txn.stint_refusal_id hold the answer.
 --
@@ -141,7 +141,7 @@ local function ask(txn, url, failure)
         end
     end
     if headers == nil or path == nil or #url + size_of(headers) > max_bytes then
-        core.Warning("stint: the path or what the URL names is too long to be sent")
+        core.Info("stint: the path or what the URL names is too long to be sent")
         txn:set_var("txn.stint_status", 503)
         return
     end

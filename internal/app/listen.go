@@ -61,23 +61,23 @@ type connSets struct{ checks, admin, grpc *connlimit.Set }
 const (
 	// connMemory is what a connection takes, with its buffers and its goroutine.
 	connMemory = 32 << 10
-	// minConns is how many connections a listener may have at least.
+	// minConns is how many an eighth of the connections is at least, however little memory
+	// there is.
 	minConns = 64
 )
 
 // newConnSets bounds the connections of the listeners by the files and the memory that the
 // process may use, 0 where that is not known: together they take at most seven eighths of
-// the files and an eighth of the memory, but for minConns each, and none of them what
-// another needs.
+// the files and an eighth of the memory, and none of them what another needs.
 func newConnSets(files int, memory int64) connSets {
 	most := 1 << 20
-	if files > 0 {
-		most = files
-	}
 	if memory > 0 {
-		most = min(most, int(memory/8/connMemory))
+		most = min(most, max(8*minConns, int(memory/8/connMemory)))
 	}
-	share := func(eighths int) *connlimit.Set { return connlimit.NewSet(max(minConns, most/8*eighths)) }
+	if files > 0 {
+		most = min(most, files)
+	}
+	share := func(eighths int) *connlimit.Set { return connlimit.NewSet(max(1, most/8*eighths)) }
 	return connSets{checks: share(4), grpc: share(2), admin: share(1)}
 }
 

@@ -32,7 +32,8 @@ func TestListenersShareFilesAndMemory(t *testing.T) {
 	}{
 		"systemd's unit":      {65536, 24 * gib, 32768, 16384, 8192},
 		"little memory":       {65536, gib / 2, 1024, 512, 256},
-		"few files":           {256, 24 * gib, 128, 64, 64},
+		"few files":           {256, 24 * gib, 128, 64, 32},
+		"hardly any memory":   {65536, 1 << 20, 256, 128, 64},
 		"nothing is known":    {0, 0, 524288, 262144, 131072},
 		"a container's shell": {1 << 30, gib, 2048, 1024, 512},
 	} {

@@ -14,8 +14,8 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/notify"
-	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // embeddedNode is a node with an SQLite file and a webhook that is never sent

@@ -97,7 +97,7 @@ func (f *fake) TakeUsed() bool     { used := f.used; f.used = false; return used
 func (f *fake) Cut()               { f.cut = true }
 
 func TestAFullSetClosesWhatIsLeastMissed(t *testing.T) {
-	answered, idle, sends := func() *fake { return &fake{does: Answered} }, func() *fake { return &fake{does: Idle} }, func() *fake { return &fake{does: Sends} }
+	answered, idle, sends := func() *fake { return &fake{does: Answering} }, func() *fake { return &fake{does: Idle} }, func() *fake { return &fake{does: Receiving} }
 	used := func(f *fake) *fake { f.used = true; return f }
 	for name, test := range map[string]struct {
 		open []*fake

@@ -8,11 +8,11 @@ import "sync"
 // Activity is what a connection does.
 type Activity int
 
-// The activities.
+// The activities, those first in which a connection is missed least.
 const (
-	Answered Activity = iota // a request on it is being answered
-	Sends                    // its client is sending a request
-	Idle                     // it waits for a request
+	Idle      Activity = iota // it waits for a request
+	Receiving                 // its client is sending one
+	Answering                 // one is being answered
 )
 
 // Conn is a connection that may be closed for another one. Its methods must not wait.
@@ -21,7 +21,7 @@ type Conn interface {
 	Activity() Activity
 	// TakeUsed reports whether a request came since the last call.
 	TakeUsed() bool
-	// Cut closes the connection.
+	// Cut closes the connection, after the answer if it is being answered by now.
 	Cut()
 }
 
@@ -69,33 +69,30 @@ func (s *Set) Add(c Conn) bool {
 }
 
 // victim returns a connection to close, nil if all that were looked at are being answered.
-// Each look at a connection takes its mark of use from it, so that those without one have
-// not been used since the last look: the clock algorithm, in the order of the map.
-func (s *Set) victim() Conn {
-	const none = 4
-	found, rank := Conn(nil), none
-	looked := 0
+// Each look at another one takes its mark of use from it, so that those without one have not
+// been used since the last look: the clock algorithm, in the order of the map.
+func (s *Set) victim() (victim Conn) {
+	const used = int(Answering) // is added for one that was used
+	best, looked := 2*used, 0
 	for c := range s.open {
 		if looked++; looked > maxLooked {
 			break
 		}
-		activity, isUsed := c.Activity(), c.TakeUsed()
-		now := none
-		switch {
-		case activity == Idle && !isUsed:
-			return c
-		case activity == Sends && !isUsed:
-			now = 1
-		case activity == Idle:
-			now = 2
-		case activity == Sends:
-			now = 3
+		rank := int(c.Activity())
+		if rank == int(Answering) {
+			continue
 		}
-		if now < rank {
-			found, rank = c, now
+		if c.TakeUsed() {
+			rank += used
+		}
+		if rank < best {
+			victim, best = c, rank
+		}
+		if best == int(Idle) {
+			break
 		}
 	}
-	return found
+	return victim
 }
 
 // Remove forgets a connection that is closed, and may be called again.

@@ -95,8 +95,9 @@ func ReadBody(rc *fasthttp.RequestCtx, max int) ([]byte, error) {
 // readBody reads the stream of a body.
 func readBody(rc *fasthttp.RequestCtx, max int) ([]byte, error) {
 	holder, _ := rc.Conn().(bodyHolder)
-	room := firstRoom
+	room, most := firstRoom, max
 	if length := rc.Request.Header.ContentLength(); length >= 0 {
+		most = min(max, length)
 		room = min(length, smallBody) + 1 // the last read finds the end
 	}
 	body := make([]byte, 0, room)
@@ -115,7 +116,7 @@ func readBody(rc *fasthttp.RequestCtx, max int) ([]byte, error) {
 			return nil, ErrBodyBroken
 		}
 		if len(body) == cap(body) {
-			room := min(2*cap(body), max+1)
+			room := min(2*cap(body), most+1)
 			if holder != nil && !holder.holdBody(room) {
 				return nil, ErrBodiesFull
 			}

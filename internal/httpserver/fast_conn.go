@@ -134,8 +134,8 @@ func (c *conn) answerRead(p []byte, n int, err error, from int32) (then afterRea
 	if used < n {
 		return leave, copy(p, p[used:n]), c.leaveToPlain()
 	}
-	if f.shared.closed.Load() && f.state.CompareAndSwap(connWaits, connAnswers) {
-		return end, 0, nil // the listener may have looked for those that wait before
+	if (f.shared.closed.Load() || c.isCut.Load()) && f.state.CompareAndSwap(connWaits, connAnswers) {
+		return end, 0, nil // who closes those that wait may have looked before
 	}
 	return readOn, 0, nil
 }

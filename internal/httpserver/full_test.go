@@ -19,13 +19,13 @@ import (
 )
 
 // serveChecks serves a route that reads its body, and one that answers on the fast path.
-func serveChecks(t *testing.T, conns *connlimit.Set) (checks *listener, dial func() net.Conn) {
+func serveChecks(t *testing.T, conns *connlimit.Set, more ...Route) (checks *listener, dial func() net.Conn) {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Options{}, []Route{
+	s := New(Options{}, more, []Route{
 		{Listener: Checks, Method: "POST", Path: "/v1/check", Access: identity.Check, Door: "check", Fast: answerFast, Handler: func(c *Call) error { return c.SendString("plain") }},
 		{Listener: Checks, Method: "POST", Path: "/read", Access: identity.Check, Handler: func(c *Call) error {
 			body, err := c.ReadBody(MaxBatchBody)
@@ -96,7 +96,7 @@ func TestAnAnnouncedBodyTakesNoMemoryBeforeItComes(t *testing.T) {
 				servers.Await(t, "the requests are being read", func() bool {
 					reading := 0
 					for _, c := range checks.open() {
-						if c.Activity() == connlimit.Sends {
+						if c.Activity() == connlimit.Receiving {
 							reading++
 						}
 					}
@@ -211,5 +211,54 @@ func TestAConnectionIsNotClosedWhileItIsAnswered(t *testing.T) {
 	}
 	if status, _ := answerOn(t, dial(), bodyOf("/v1/check", 2)+"{}"); status != 200 {
 		t.Errorf("got %d", status)
+	}
+}
+
+// TestARequestThatComesBeforeItsConnectionIsClosedIsAnswered has a connection chosen while it
+// was idle, and closed when it no longer is.
+func TestARequestThatComesBeforeItsConnectionIsClosedIsAnswered(t *testing.T) {
+	began, release := make(chan bool), make(chan bool)
+	checks, dial := serveChecks(t, nil, Route{Listener: Checks, Method: "POST", Path: "/slow", Access: identity.Check, Handler: func(c *Call) error {
+		began <- true
+		<-release
+		return c.SendString("done")
+	}})
+	there := dial()
+	if _, err := io.WriteString(there, bodyOf("/slow", 0)); err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	here := checks.open()[0]
+	if does := here.Activity(); does != connlimit.Answering {
+		t.Errorf("it does %d", does)
+	}
+	here.Cut()
+	close(release)
+	from := bufio.NewReader(there)
+	var answer fasthttp.Response
+	if err := answer.Read(from); err != nil || string(answer.Body()) != "done" {
+		t.Errorf("got %q, %v", answer.Body(), err)
+	}
+	if _, err := from.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("then it says %v", err)
+	}
+}
+
+// TestAConnectionThatIsClosedSaysNothing closes connections that are idle, before and after a
+// request of each path.
+func TestAConnectionThatIsClosedSaysNothing(t *testing.T) {
+	for name, request := range map[string]string{"unused": "", "after a plain request": bodyOf("/read", 2) + "{}", "after a fast one": bodyOf("/v1/check", 2) + "{}"} {
+		t.Run(name, func(t *testing.T) {
+			checks, dial := serveChecks(t, nil)
+			there := dial()
+			if request != "" {
+				answerOn(t, there, request)
+			}
+			servers.Await(t, "it is idle", func() bool { return len(checks.open()) == 1 && checks.open()[0].Activity() == connlimit.Idle })
+			checks.open()[0].Cut()
+			if n, err := there.Read(make([]byte, 100)); n > 0 || !errors.Is(err, io.EOF) {
+				t.Errorf("it says %d bytes, %v", n, err)
+			}
+		})
 	}
 }

@@ -96,6 +96,7 @@ type conn struct {
 	firstByte atomic.Int32 // notYet, came or neverComes
 	isReading atomic.Bool  // the server waits for what the client sends
 	wasUsed   atomic.Bool  // a whole request came since TakeUsed
+	isCut     atomic.Bool  // it is to be closed as soon as nothing is answered
 	isUsed    bool         // of the goroutine that reads: something came
 	framer    framer       // of the goroutine that reads
 	raised    bool         // the server has been given the error
@@ -137,7 +138,13 @@ func (c *conn) Read(p []byte) (int, error) {
 	if c.framer.err == nil {
 		c.isReading.Store(true)
 		defer c.isReading.Store(false)
+		if c.isCut.Load() && !c.isSending {
+			return 0, io.EOF
+		}
 		n, err := c.Conn.Read(p)
+		if n == 0 && c.isCut.Load() {
+			return 0, io.EOF
+		}
 		if n > 0 && !c.isUsed {
 			if c.isUsed = true; !c.firstByte.CompareAndSwap(notYet, came) {
 				return 0, io.EOF // it is being closed
@@ -255,21 +262,26 @@ func (c *conn) Activity() connlimit.Activity {
 	case state == connWaits:
 		return connlimit.Idle
 	case state != connReads || !c.isReading.Load():
-		return connlimit.Answered
+		return connlimit.Answering
 	case c.sending.Load():
-		return connlimit.Sends
+		return connlimit.Receiving
 	default:
 		return connlimit.Idle
 	}
 }
 
-// Cut implements connlimit.Conn. TLS says goodbye, which may take its time.
+// Cut implements connlimit.Conn. A request that has come by now is answered. TLS says goodbye,
+// which may take its time.
 func (c *conn) Cut() {
+	c.isCut.Store(true)
 	go supervise.Do("connection of a full listener", func() {
-		if c.sending.Load() {
+		switch {
+		case c.sending.Load():
 			_ = c.Conn.Close() // without waiting for the rest; who reads it finds it closed
-			return
+		case c.fast.state.Load() == connReads:
+			_ = c.Conn.SetReadDeadline(time.Unix(1, 0)) // who waits to read finds that it is cut
+		default:
+			_ = c.Close() // its client asks again on another
 		}
-		_ = c.Close() // its client asks again on another
 	})
 }

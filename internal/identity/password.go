@@ -37,8 +37,8 @@ const (
 // logins costs neither all memory nor all processors.
 var hashing = make(chan struct{}, 2)
 
-// strangers bounds how many of them are those of strangers, so that a flood of logins leaves
-// a place to those who are known.
+// strangers bounds the comparisons for addresses that the account has not logged in from. It
+// holds fewer than hashing, so that those who are known never wait for strangers.
 var strangers = make(chan struct{}, 1)
 
 // CheckPassword returns an error that says what would be right unless the

@@ -57,7 +57,7 @@ func SafetyUnit(k keys.Key) string {
 }
 
 // SafetyNetwork returns the network that SafetyUnit names, false for a key that counts as
-// itself. It makes no text, for who counts every check.
+// itself. It does not allocate: the recorder calls it for checks.
 func SafetyNetwork(k keys.Key) (netip.Prefix, bool) {
 	network, is := k.Network()
 	if !is || isInternal(network.Addr()) {

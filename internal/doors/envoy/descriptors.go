@@ -43,18 +43,20 @@ func keyOf(parser keys.Parser, domain string, d *commonv3.RateLimitDescriptor) (
 			return key, client, fault.Field("descriptors", "has an entry whose key has %d bytes; it must have 1 to %d", len(e.GetKey()), maxEntryKey)
 		}
 	}
+	if len(entries) == 1 {
+		if key = addressOf(parser, entries[0]); !key.IsZero() {
+			return key, client, nil
+		}
+	}
 	values := make([]string, len(entries))
 	for i, e := range entries {
+		if values[i] = e.GetValue(); len(entries) == 1 {
+			break // also a mask that leaves more than clients are counted by
+		}
 		values[i] = countedValue(parser, e)
 		if client.IsZero() {
 			client = addressOf(parser, e)
 		}
-	}
-	if len(entries) == 1 {
-		if !client.IsZero() {
-			return client, keys.Key{}, nil
-		}
-		values[0] = entries[0].GetValue() // a mask that leaves more than clients are counted by
 	}
 	prefix := kind + escaped(domain) + ":"
 	text := prefix + listOf(entries, values, keys.MaxLength)
@@ -103,6 +105,8 @@ func countedValue(parser keys.Parser, e *commonv3.RateLimitDescriptor_Entry) str
 	case maskedRemoteAddress:
 		network, _ := netip.ParsePrefix(e.GetValue())
 		address, bits = network.Addr(), network.Bits()
+	default:
+		return e.GetValue()
 	}
 	counted, _ := netip.ParsePrefix(strings.TrimPrefix(parser.AddressKey(address).String(), "ip:"))
 	switch {

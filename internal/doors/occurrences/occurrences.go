@@ -5,6 +5,7 @@
 package occurrences
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"regexp"
@@ -41,7 +42,7 @@ func AppendCookies(values []string, lines [][]byte, name string, areJoined bool)
 	defer headers.Put(h)
 	h.Reset()
 	for _, line := range lines {
-		if areJoined {
+		if areJoined && bytes.IndexByte(line, ',') >= 0 {
 			line = joinedCookies.ReplaceAll(line, []byte(";$1"))
 		}
 		h.AddBytesV(fasthttp.HeaderCookie, line)

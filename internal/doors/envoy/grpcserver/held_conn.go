@@ -14,10 +14,10 @@ func (h heldConn) Activity() connlimit.Activity {
 	}
 	for _, s := range h.streams {
 		if s.busy {
-			return connlimit.Answered
+			return connlimit.Answering
 		}
 	}
-	return connlimit.Sends
+	return connlimit.Receiving
 }
 
 // TakeUsed implements connlimit.Conn.

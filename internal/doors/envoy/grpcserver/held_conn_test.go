@@ -56,11 +56,11 @@ func TestAFullServerClosesIdleConnections(t *testing.T) {
 	want(connlimit.Idle, false)
 	c.headers(1, false)
 	c.ping()
-	want(connlimit.Sends, false)
+	want(connlimit.Receiving, false)
 	c.must(c.framer.WriteData(1, true, message("hello")))
 	go func() { _ = c.send() }()
 	<-asked
-	want(connlimit.Answered, false)
+	want(connlimit.Answering, false)
 	close(release)
 	if _, _, err := c.answers(1); err != nil {
 		t.Fatal(err)
