@@ -75,6 +75,8 @@ type ProposalStore interface {
 	// FindProposals returns a page, the newest first: the open ones, or all, behind cursor, ""
 	// for the first. next is the cursor of the page after, "" on the last.
 	FindProposals(ctx context.Context, openOnly bool, cursor string, limit int) (page []*offences.Proposal, next string, err error)
+	// ProposalCursor returns the cursor of the page that begins behind a proposal.
+	ProposalCursor(id string) string
 	FindProposalByID(ctx context.Context, id string) (*offences.Proposal, error)
 	// DecideProposal closes an open proposal; Conflict where it is closed.
 	DecideProposal(ctx context.Context, by audit.Actor, id string, d offences.Decision, reason, blockID string) (*offences.Proposal, error)

@@ -191,17 +191,26 @@ func (p *Proposals) Find(ctx context.Context, openOnly bool, cursor string, limi
 	if limit == 0 {
 		limit = defaultFound
 	}
-	now := p.now()
+	if !openOnly {
+		return p.Store.FindProposals(ctx, false, cursor, limit)
+	}
+	read, now := limit, p.now()
+	if limit > 0 { // the store refuses others
+		read = max(limit, defaultFound) // most of what is read may be covered
+	}
 	for next = cursor; ; {
 		var page []*offences.Proposal
-		page, next, err = p.Store.FindProposals(ctx, openOnly, next, limit-len(found))
+		page, next, err = p.Store.FindProposals(ctx, true, next, read)
 		if err != nil {
 			return nil, "", err
 		}
-		if openOnly {
-			page = slices.DeleteFunc(page, func(o *offences.Proposal) bool { return p.coveringBlock(o.Pattern, now) != nil })
+		page = slices.DeleteFunc(page, func(o *offences.Proposal) bool { return p.coveringBlock(o.Pattern, now) != nil })
+		found = append(found, page...)
+		if len(found) > limit {
+			found = found[:limit]
+			return found, p.Store.ProposalCursor(found[limit-1].ID), nil
 		}
-		if found = append(found, page...); next == "" || len(found) == limit {
+		if next == "" || len(found) == limit {
 			return found, next, nil
 		}
 	}

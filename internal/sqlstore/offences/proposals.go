@@ -162,11 +162,14 @@ func (s *Proposals) FindProposals(ctx context.Context, openOnly bool, cursor str
 	}
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all, err := db.Each(t, scanProposal, findProposals+q.String()+orderedByNewID+strconv.Itoa(limit+1), q.Args...)
-		page, next = db.CutPage(all, limit, func(p *offences.Proposal) string { return db.Cursor(p.ID) })
+		page, next = db.CutPage(all, limit, func(p *offences.Proposal) string { return s.ProposalCursor(p.ID) })
 		return err
 	})
 	return page, next, err
 }
+
+// ProposalCursor implements admin.ProposalStore.
+func (*Proposals) ProposalCursor(id string) string { return db.Cursor(id) }
 
 // FindProposalByID implements admin.ProposalStore.
 func (s *Proposals) FindProposalByID(ctx context.Context, id string) (p *offences.Proposal, err error) {

@@ -1,7 +1,9 @@
 package offences_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -163,5 +165,72 @@ func TestProposalsOfBlockedRangesHideNoOthersAndAreClosed(t *testing.T) {
 		waiting(2)
 		s.Proposals.Now = nil // the clock of the system
 		waiting(2)
+	})
+}
+
+// pageCounter counts how many pages of proposals are read.
+type pageCounter struct {
+	admin.ProposalStore
+	pages int
+}
+
+func (c *pageCounter) FindProposals(ctx context.Context, openOnly bool, cursor string, limit int) ([]*offences.Proposal, string, error) {
+	c.pages++
+	return c.ProposalStore.FindProposals(ctx, openOnly, cursor, limit)
+}
+
+func TestFewOpenProposalsAmongManyCoveredOnesAreFoundInFewPages(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		s := service(f)
+		now := f.Clock.Now()
+		put := func(pattern string) string {
+			put, err := f.Proposals.PutProposal(t.Context(), offences.Proposal{Pattern: storetest.Pattern(t, pattern), Created: now, Updated: now}, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return put.Proposal.ID
+		}
+		const covered = 300
+		open := []string{put("ip:192.0.2.0/24")} // the oldest: behind all that are covered
+		for i := range covered {
+			put(fmt.Sprintf("ip:10.%d.%d.0/24", i/256, i%256))
+		}
+		for i := range 19 {
+			open = append(open, put(fmt.Sprintf("ip:172.16.%d.0/24", i)))
+		}
+		slices.Reverse(open)
+		s.Proposals.View.Blocks().Apply(&blocks.Entry{ID: "b", Kind: blocks.Block, Pattern: storetest.Pattern(t, "ip:10.0.0.0/8")}, now)
+		counter := &pageCounter{ProposalStore: f.Proposals}
+		s.Proposals.Store = counter
+		if n, err := s.Proposals.CountOpen(t.Context()); err != nil || n != 20 || counter.pages > 4 {
+			t.Errorf("counted %d open proposals in %d pages, %v", n, counter.pages, err)
+		}
+		for _, limit := range []int{1, 7, 20, 100} {
+			var got []string
+			cursor := ""
+			for {
+				page, next, err := s.Proposals.Find(t.Context(), true, cursor, limit)
+				if err != nil || len(page) > limit {
+					t.Fatalf("a page of %d has %d, %v", limit, len(page), err)
+				}
+				for _, p := range page {
+					got = append(got, p.ID)
+				}
+				if cursor = next; cursor == "" {
+					break
+				}
+			}
+			if !slices.Equal(got, open) {
+				t.Errorf("pages of %d are %q, want %q", limit, got, open)
+			}
+		}
+		if all, _, err := s.Proposals.Find(t.Context(), false, "", 1000); err != nil || len(all) != covered+len(open) {
+			t.Errorf("found %d of all, %v", len(all), err)
+		}
+		for _, limit := range []int{-1, 1001} {
+			if _, _, err := s.Proposals.Find(t.Context(), true, "", limit); !fault.Is(err, fault.Invalid) {
+				t.Errorf("a limit of %d: %v", limit, err)
+			}
+		}
 	})
 }
