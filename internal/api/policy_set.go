@@ -36,7 +36,7 @@ var (
 		Query: []openapi.Param{pruneParam}, Body: wire.PolicyFileRequest{}, Answers: ok("What would be changed.", wire.PolicyPlan{}),
 	}
 	opApplyPolicies = &openapi.Operation{
-		ID: "applyPolicies", Tag: "policies", ExpectsVersions: true, Summary: "Make the policies what a document says, all or nothing.",
+		ID: "applyPolicies", Tag: "policies", ExpectsETags: true, Summary: "Make the policies what a document says, all or nothing.",
 		Query: []openapi.Param{
 			{Name: "confirm", Doc: "The names, with commas between them, of the policies that newly refuse every request of a broad pattern, as the answer 409 confirmation_required gives them."},
 			pruneParam,

@@ -20,7 +20,7 @@ const (
 	Conflict     Code = "conflict"              // it contradicts what exists
 	Unauthorized Code = "unauthorized"          // no or a bad credential
 	Forbidden    Code = "forbidden"             // a credential without the access
-	NeedVersion  Code = "precondition_required" // replacing needs the version that is replaced
+	NeedVersion  Code = "precondition_required" // changing it needs its ETag
 	Outdated     Code = "precondition_failed"   // it was changed since it was read
 	NeedConfirm  Code = "confirmation_required" // it is broad; repeat it confirmed
 	TooMany      Code = "too_many"              // tried too often

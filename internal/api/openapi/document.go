@@ -245,7 +245,7 @@ func problemsOf(r *Route, hasPathParams bool) []int {
 	if op.hasBody() {
 		all = append(all, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
 	}
-	if op.IfMatch || op.ExpectsVersions {
+	if op.IfMatch || op.ExpectsETags {
 		all = append(all, http.StatusPreconditionFailed, http.StatusPreconditionRequired)
 	}
 	if op.Conflict || r.Listener == httpserver.Admin && r.Method != http.MethodGet {

@@ -32,8 +32,8 @@ type Operation struct {
 	RequestHeaders []Param
 	// IfMatch reports whether the route reads that header.
 	IfMatch bool
-	// ExpectsVersions reports whether the body names the states that are replaced.
-	ExpectsVersions bool
+	// ExpectsETags reports whether the body has the ETags of what is changed.
+	ExpectsETags bool
 	// Body is a value of the type of the JSON body, nil if there is none.
 	Body         any
 	BodyOptional bool
