@@ -9,16 +9,17 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-// Cursor returns the cursor of a page that ended with a row of these values, which have no
-// spaces.
+// Cursor returns the cursor of a page that ended with a row of these values. Only the last
+// of them may have spaces.
 func Cursor(values ...string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(values, " ")))
 }
 
-// ParseCursor returns the values of a cursor of a list whose cursors have n of them.
+// ParseCursor returns the values of a cursor of a list whose cursors have n of them. Callers
+// wrote it: the values may be anything, and the last one have spaces.
 func ParseCursor(cursor string, n int) ([]string, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	if values := strings.Split(string(raw), " "); err == nil && len(values) == n {
+	if values := strings.SplitN(string(raw), " ", n); err == nil && len(values) == n {
 		return values, nil
 	}
 	return nil, fault.Field("cursor", BadCursor)

@@ -2,7 +2,6 @@ package entries
 
 import (
 	"context"
-	"encoding/base64"
 	"iter"
 	"strconv"
 	"strings"
@@ -102,20 +101,19 @@ type position struct {
 }
 
 func (p position) cursor(order blocks.Order) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(string(order) + " " + strconv.FormatInt(p.expires, 10) + " " + p.id))
+	return db.Cursor(string(order), strconv.FormatInt(p.expires, 10), p.id)
 }
 
 func parseCursor(text string, order blocks.Order) (position, error) {
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	parts := strings.Split(string(raw), " ")
-	if err != nil || len(parts) != 3 || parts[0] != string(order) {
+	values, err := db.ParseCursor(text, 3)
+	if err != nil {
+		return position{}, err
+	}
+	expires, err := strconv.ParseInt(values[1], 10, 64)
+	if err != nil || values[0] != string(order) || uuid.Validate(values[2]) != nil {
 		return position{}, fault.Field("cursor", db.BadCursor)
 	}
-	expires, err := strconv.ParseInt(parts[1], 10, 64)
-	if err != nil || uuid.Validate(parts[2]) != nil {
-		return position{}, fault.Field("cursor", db.BadCursor)
-	}
-	return position{expires, parts[2]}, nil
+	return position{expires, values[2]}, nil
 }
 
 // page reads one page of entries.
@@ -140,13 +138,10 @@ func (t Tx) page(f blocks.Filter, limit int, counted bool) (page blocks.Page, er
 	if !f.Key.IsZero() {
 		using = db.Using(t.Tx, "entries_pattern")
 	}
-	// One more than the page shows whether there is another.
-	page.Items, err = db.Each(t.Tx, new(EntryScanner).Scan, `SELECT `+EntryFields+` FROM entries`+using+` WHERE `+q.String()+order+" LIMIT "+strconv.Itoa(limit+1), q.Args...)
-	if err == nil && len(page.Items) > limit {
-		page.Items = page.Items[:limit]
-		last := page.Items[limit-1]
-		page.Next = position{db.ExpiryToMS(last.Expires), last.ID}.cursor(f.Order)
-	}
+	all, err := db.Each(t.Tx, new(EntryScanner).Scan, `SELECT `+EntryFields+` FROM entries`+using+` WHERE `+q.String()+order+" LIMIT "+strconv.Itoa(limit+1), q.Args...)
+	page.Items, page.Next = db.CutPage(all, limit, func(last *blocks.Entry) string {
+		return position{db.ExpiryToMS(last.Expires), last.ID}.cursor(f.Order)
+	})
 	switch {
 	case err != nil || !counted:
 	case f.Cursor == "" && page.Next == "":

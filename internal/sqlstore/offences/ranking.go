@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/base64"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,18 +33,20 @@ const (
 )
 
 func (c rankCursor) String() string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %d %d %d %s", c.sort, c.from, c.to, c.value, c.key))
+	return db.Cursor(string(c.sort), strconv.FormatInt(c.from, 10), strconv.FormatInt(c.to, 10), strconv.FormatInt(c.value, 10), c.key)
 }
 
 func parseRankCursor(text string, sort offences.Sort) (c rankCursor, err error) {
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	parts := strings.SplitN(string(raw), " ", 5)
-	if err != nil || len(parts) != 5 || parts[0] != string(sort) || db.CheckText("cursor", string(raw)) != nil {
+	values, err := db.ParseCursor(text, 5)
+	if err != nil {
+		return c, err
+	}
+	if values[0] != string(sort) || db.CheckText("cursor", values[4]) != nil {
 		return c, fault.Field("cursor", db.BadCursor)
 	}
-	c.sort, c.key = sort, parts[4]
+	c.sort, c.key = sort, values[4]
 	for i, into := range []*int64{&c.from, &c.to, &c.value} {
-		if *into, err = strconv.ParseInt(parts[i+1], 10, 64); err != nil {
+		if *into, err = strconv.ParseInt(values[i+1], 10, 64); err != nil {
 			return c, fault.Field("cursor", db.BadCursor)
 		}
 	}

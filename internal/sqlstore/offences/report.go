@@ -83,12 +83,13 @@ func (s *Store) Rank(ctx context.Context, query offences.Query) (ranking offence
 // rankPage ranks the keys of a page.
 func (t tx) rankPage(ranking *offences.Ranking, r *ranker) error {
 	values, err := r.rows(t.Tx, ranking)
-	if err == nil && len(ranking.Rows) > r.limit {
-		last := r.limit - 1
-		ranking.Rows = ranking.Rows[:r.limit]
-		ranking.Next = rankCursor{r.query.Sort, ranking.From.UnixMilli(), ranking.To.UnixMilli(), values[last], ranking.Rows[last].Key}.String()
+	if err != nil {
+		return err
 	}
-	return err
+	ranking.Rows, ranking.Next = db.CutPage(ranking.Rows, r.limit, func(last offences.Ranked) string {
+		return rankCursor{r.query.Sort, ranking.From.UnixMilli(), ranking.To.UnixMilli(), values[r.limit-1], last.Key}.String()
+	})
+	return nil
 }
 
 // ranker is what a ranking is made from.

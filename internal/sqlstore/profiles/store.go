@@ -2,12 +2,10 @@ package profiles
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/etag"
@@ -225,25 +223,21 @@ func (s *Store) FindProfiles(ctx context.Context, f profiles.Filter) (page profi
 	}
 	all, args := q.String(), slices.Clone(q.Args)
 	if f.Cursor != "" {
-		after, err := base64.RawURLEncoding.DecodeString(f.Cursor)
-		if err != nil || len(after) == 0 || !utf8.Valid(after) {
+		after, err := db.ParseCursor(f.Cursor, 1)
+		if err != nil {
+			return page, err
+		}
+		if after[0] == "" || db.CheckText("cursor", after[0]) != nil {
 			return page, fault.Field("cursor", db.BadCursor)
 		}
-		if err := db.CheckText("cursor", string(after)); err != nil {
-			return page, fault.Field("cursor", db.BadCursor)
-		}
-		q.And("key > ?", string(after))
+		q.And("key > ?", after[0])
 	}
 	err = s.db.View(ctx, func(t *db.Tx) error {
-		// One more than the page shows whether there is another.
-		page.Items, err = db.Each(t, Scan, `SELECT `+Fields+` FROM profiles WHERE `+q.String()+` ORDER BY key LIMIT `+strconv.Itoa(limit+1), q.Args...)
+		found, err := db.Each(t, Scan, `SELECT `+Fields+` FROM profiles WHERE `+q.String()+` ORDER BY key LIMIT `+strconv.Itoa(limit+1), q.Args...)
 		if err != nil {
 			return err
 		}
-		if len(page.Items) > limit {
-			page.Items = page.Items[:limit]
-			page.Next = base64.RawURLEncoding.EncodeToString([]byte(page.Items[limit-1].Key))
-		}
+		page.Items, page.Next = db.CutPage(found, limit, func(last *profiles.Profile) string { return db.Cursor(last.Key) })
 		_, err = t.One(`SELECT count(*) FROM profiles WHERE `+all, args, &page.Total)
 		return err
 	})
