@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"pgregory.net/rapid"
 )
 
 func TestWhatAMessageLeavesOutIsSaid(t *testing.T) {
@@ -19,8 +21,11 @@ func TestWhatAMessageLeavesOutIsSaid(t *testing.T) {
 		t.Errorf("a text with room is %s", got)
 	}
 	many := Message{Total: 40, Items: []Notification{{Subject: "first", Text: "x"}, {Subject: strings.Repeat("b", 90)}, {Subject: strings.Repeat("c", 90)}}}
-	if got, want := many.Lines(100, doubled), "first\n"+strings.Repeat("b", 90)+"\nand 38 more"; got != want {
+	if got, want := many.Lines(108, doubled), "first\n"+strings.Repeat("b", 90)+"\nand 38 more"; got != want {
 		t.Errorf("several are %s", got)
+	}
+	if got, want := many.Lines(107, doubled), "first\nand 39 more"; got != want {
+		t.Errorf("several in one byte less are %s", got)
 	}
 	if got, want := many.Lines(1000, doubled), "and 37 more"; !strings.HasSuffix(got, want) {
 		t.Errorf("several are %s", got)
@@ -33,4 +38,27 @@ func TestWhatAMessageLeavesOutIsSaid(t *testing.T) {
 	if got := bare.Lines(1000, doubled); got != "a subject alone" {
 		t.Errorf("got %s", got)
 	}
+}
+
+func TestLinesKeepTheirBoundAndSayHowManyAreLeftOut(t *testing.T) {
+	longer := func(s string) string { return strings.ReplaceAll(s, "&", "&amp;") }
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.StringOfN(rapid.SampledFrom([]rune("&ä \n€x")), 0, 400, -1))
+		items := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Notification {
+			return Notification{Subject: text.Draw(t, "subject"), Text: text.Draw(t, "text")}
+		}), 0, 6).Draw(t, "items")
+		m := Message{Items: items, Total: len(items) + rapid.SampledFrom([]int{0, 1, 1e6}).Draw(t, "further")}
+		m.Link = rapid.SampledFrom([]string{"", "https://a.example/", "https://a.example/" + strings.Repeat("x", 60)}).Draw(t, "link")
+		maxBytes := rapid.IntRange(64, 1100).Draw(t, "bytes")
+		got := m.Lines(maxBytes, longer)
+		if len(got) > maxBytes || strings.Count(got, "&") != strings.Count(got, "&amp;") {
+			t.Fatalf("%d bytes in %d: %q", len(got), maxBytes, got)
+		}
+		if m.Link != "" && len(m.Link) <= maxBytes/2 && !strings.HasSuffix(got, m.Link) {
+			t.Fatalf("%q does not end with the link", got)
+		}
+		if m.Total > len(items) && !strings.Contains(got, " more") {
+			t.Fatalf("%q does not say that something is left out", got)
+		}
+	})
 }

@@ -76,7 +76,7 @@ func (c *Channel) Name() string { return c.name }
 // does.
 const (
 	maxText     = 3000
-	maxPushover = 900
+	maxPushover = 1024
 )
 
 // Send sends m as a title and plain text.
