@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/filelock"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
@@ -34,10 +35,10 @@ func openDataDir(path string) (*dataDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)
 	}
-	if err := db.Lock(lock); err != nil {
+	if err := filelock.Lock(lock); err != nil {
 		lock.Close()
-		if errors.Is(err, db.ErrInUse) {
-			return nil, fmt.Errorf("--data-dir %s is %w; give this one its own, or share Redis and Postgres to run several", path, err)
+		if errors.Is(err, filelock.ErrLocked) {
+			return nil, fmt.Errorf("--data-dir %s is %w; give this one its own, or share Redis and Postgres to run several", path, db.ErrInUse)
 		}
 		return nil, fmt.Errorf("--data-dir %s cannot be locked: %w", path, err)
 	}

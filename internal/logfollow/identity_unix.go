@@ -4,7 +4,6 @@ package logfollow
 
 import (
 	"io/fs"
-	"os"
 	"syscall"
 )
 
@@ -14,9 +13,4 @@ func identityOf(info fs.FileInfo) identity {
 		return identity{uint64(stat.Dev), uint64(stat.Ino)} //nolint:unconvert // the types differ between systems
 	}
 	return identity{}
-}
-
-// lockFile fails if another process has locked the file. The lock ends with the process.
-func lockFile(f *os.File) error {
-	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/atomicfile"
+	"github.com/stint-dev/stint/internal/filelock"
 )
 
 // state is the content of the state file: what has been checked of each log.
@@ -142,8 +143,8 @@ func openState(path string) (*stateFile, *state, error) {
 		return nil, nil, fmt.Errorf("the state file: %w", err)
 	}
 	f := &stateFile{path: path, lock: lock}
-	err = lockFile(lock)
-	for deadline := time.Now().Add(lockWait); err != nil && time.Now().Before(deadline); err = lockFile(lock) {
+	err = filelock.Lock(lock)
+	for deadline := time.Now().Add(lockWait); err != nil && time.Now().Before(deadline); err = filelock.Lock(lock) {
 		time.Sleep(lockWait / 20)
 	}
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/stint-dev/stint/internal/filelock"
 )
 
 // FolderLock is the name of the file, in the folder of an SQLite database, that its node
@@ -19,16 +20,6 @@ const FolderLock = "lock"
 
 // ErrInUse is the error that something is used by a running node.
 var ErrInUse = errors.New("in use by another Stint")
-
-// Lock locks a file for this process until it is closed, however the process ends. The
-// error is ErrInUse if another process has locked it.
-func Lock(file *os.File) error {
-	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return ErrInUse
-	}
-	return err
-}
 
 // holdFolder keeps nodes from using the SQLite file of a path until release is called. It
 // creates no lock, which the node's own user might then not be able to open.
@@ -41,10 +32,10 @@ func holdFolder(path string) (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := Lock(file); err != nil {
+	if err := filelock.Lock(file); err != nil {
 		file.Close()
-		if errors.Is(err, ErrInUse) {
-			return nil, fmt.Errorf("%s is %w; stop that node first", folder, err)
+		if errors.Is(err, filelock.ErrLocked) {
+			return nil, fmt.Errorf("%s is %w; stop that node first", folder, ErrInUse)
 		}
 		return nil, fmt.Errorf("%s cannot be locked: %w", folder, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/filelock"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/sqlstore"
@@ -168,7 +169,7 @@ func runNode(t *testing.T, f *storetest.Fixture) (stop func()) {
 	}
 	lock, err := os.Create(filepath.Join(filepath.Dir(f.URL), db.FolderLock))
 	if err == nil {
-		err = db.Lock(lock)
+		err = filelock.Lock(lock)
 	}
 	if err != nil {
 		t.Fatal(err)
