@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -91,7 +90,7 @@ func (t Tx) endAfter(old *identity.Token, overlap time.Duration) (*identity.Toke
 		return &after, t.recordToken("revoke", fmt.Sprintf("Revoked the token %q.", after.Name), old, &after)
 	}
 	end := db.FromMS(db.ToMS(t.Now.Add(overlap)))
-	if !blocks.IsLater(old.Expires, end) {
+	if !old.Expires.IsZero() && !old.Expires.After(end) { // a zero Expires is never
 		return old, nil
 	}
 	after.Expires = end
