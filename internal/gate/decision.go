@@ -30,8 +30,8 @@ const (
 // Check asks whether a key may do one more request.
 type Check struct {
 	Key keys.Key
-	// Client is the address of the client where Key is another key of its, the zero key for
-	// none: what exempts or blocks it decides too.
+	// Client is the address of the client where Key is not an address; zero for none. Its
+	// exemptions and blocks apply as well.
 	Client keys.Key
 	Policy string // the name of the policy to ask, "" for the best match
 	// Specific leaves out policies that match the key by the pattern "*" alone.

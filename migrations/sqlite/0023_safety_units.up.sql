@@ -1,5 +1,6 @@
 -- What the safety limit of escalations counts: the addresses of one IPv4 /24 or IPv6 /48 once,
--- every other key by itself. Sketches of what each node saw in a minute, kept for two hours.
+-- except those of private networks; every other key by itself (offences.SafetyUnit). Sketches
+-- of what each node saw in a minute, kept for two hours.
 CREATE TABLE safety_units (
     start     INTEGER NOT NULL,
     policy_id INTEGER NOT NULL,
@@ -7,5 +8,6 @@ CREATE TABLE safety_units (
     sketch    BLOB NOT NULL,
     PRIMARY KEY (start, policy_id, node)
 ) STRICT, WITHOUT ROWID;
--- As what the key of an event counts; empty in events of earlier releases.
+-- The unit of the safety limit that the key of the event belongs to; empty in events of
+-- earlier releases.
 ALTER TABLE escalation_events ADD COLUMN counted_as TEXT NOT NULL DEFAULT '';

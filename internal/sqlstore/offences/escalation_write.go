@@ -32,7 +32,7 @@ SELECT COALESCE(CAST(sum(blocked) AS BIGINT), 0), COALESCE(CAST(sum(1 - blocked)
     SELECT unit, max(blocked) AS blocked FROM (
         SELECT CASE WHEN counted_as = '' THEN key ELSE counted_as END AS unit, 1 AS blocked FROM escalation_events
         WHERE policy_id = $2 AND kind = $3 AND at >= $4
-        UNION ALL SELECT unit, 0 FROM asked) AS every_one
+        UNION ALL SELECT unit, 0 FROM asked) AS all_units
     GROUP BY unit) AS units`
 
 var eventTypes = []string{db.TextColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.TextColumn, db.TextColumn}
