@@ -3,13 +3,10 @@ package backtest
 import (
 	"cmp"
 	"math"
-	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/rules"
 )
 
 // blockDelay is how long after the offence that reaches the threshold its block begins:
@@ -58,10 +55,8 @@ type block struct {
 // time of the record at hand, and blocks the key where that reaches the threshold. The
 // safety limit is left out: it is about how many keys a whole site has.
 func (t *trial) countOffence(l *triedPolicy, key string) {
-	if text, found := strings.CutPrefix(key, rules.Network+":"); found && l.policy.Derived != nil {
-		if network, err := netip.ParsePrefix(text); err == nil {
-			t.networks = append(t.networks, network)
-		}
+	if network, is := offences.CountedNetwork(key); is && l.policy.Derived != nil {
+		t.networks = append(t.networks, network)
 	}
 	e := l.escalation
 	if e == nil || e.policy.NeverBlocks(key) {

@@ -156,7 +156,7 @@ func FindAttackSource(rows []Ranked, total int64, isFurther func(keys.Key) bool)
 		network, isNetwork := k.Network()
 		further := isFurther(k)
 		if further {
-			if network, isNetwork = countedNetwork(k); !isNetwork {
+			if network, isNetwork = CountedNetwork(row.Key); !isNetwork {
 				continue
 			}
 			pattern = keys.NetworkPattern(network)
@@ -191,9 +191,10 @@ func FindAttackSource(rows []Ranked, total int64, isFurther func(keys.Key) bool)
 	return best
 }
 
-// countedNetwork returns the network of a further key, false where that is a value.
-func countedNetwork(k keys.Key) (netip.Prefix, bool) {
-	text, is := strings.CutPrefix(k.String(), rules.Network+":")
+// CountedNetwork returns the network that a counted key names, which is that of a client as a
+// policy's further key; false for every other key.
+func CountedNetwork(key string) (netip.Prefix, bool) {
+	text, is := strings.CutPrefix(key, rules.Network+":")
 	if !is {
 		return netip.Prefix{}, false
 	}

@@ -111,3 +111,15 @@ func TestAnIntervalThatHasJustBegunIsMergedIntoTheOneBefore(t *testing.T) {
 		t.Errorf("the sum is %+v", sum)
 	}
 }
+
+func TestACountedNetworkIsTheNetworkOfAFurtherKey(t *testing.T) {
+	for key, want := range map[string]string{
+		"net:203.0.113.0/24": "203.0.113.0/24", "net:2001:db8::/48": "2001:db8::/48",
+		"ip:203.0.113.0/24": "", "net:203.0.113.1": "", "net:": "", "network:203.0.113.0/24": "", "": "",
+	} {
+		got, is := offences.CountedNetwork(key)
+		if is != (want != "") || is && got.String() != want {
+			t.Errorf("%q: got %s, %t", key, got, is)
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -14,7 +13,6 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
@@ -79,8 +77,8 @@ func (s *Proposals) OffendingNetworks(ctx context.Context, from, to time.Time) (
 		all = nil
 		found, err := db.Each(t, db.ScanText, derivedNetworks, low, to.UnixMilli())
 		for _, key := range found {
-			network, err := netip.ParsePrefix(strings.TrimPrefix(key, rules.Network+":"))
-			if err == nil && (network.Addr().Is4() && network.Bits() == 24 || network.Addr().Is6() && network.Bits() == 48) {
+			network, is := offences.CountedNetwork(key)
+			if is && (network.Addr().Is4() && network.Bits() == 24 || network.Addr().Is6() && network.Bits() == 48) {
 				all = append(all, network)
 			}
 		}
