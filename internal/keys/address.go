@@ -86,3 +86,14 @@ func mayBeAddress(text, kind string) bool {
 	}
 	return strings.Trim(kind, "0123456789abcdefABCDEF") == ""
 }
+
+// carrierNAT is where carriers and overlay networks number their own clients.
+var carrierNAT = netip.MustParsePrefix("100.64.0.0/10")
+
+// IsInternal reports whether an address is of a network that the internet does not route: a
+// private one, one of a carrier or an overlay network, of a link, or this machine. An IPv4
+// address that is written as IPv6 is judged as IPv4.
+func IsInternal(a netip.Addr) bool {
+	a = a.Unmap()
+	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || carrierNAT.Contains(a)
+}

@@ -202,7 +202,7 @@ func TestALogOfAProxyIsRefused(t *testing.T) {
 		ip         func(i int) string
 	}{
 		{"one address", "come from ip:198.51.100.7", func(i int) string { return []string{"198.51.100.7", "198.51.100.7", "203.0.113.9"}[i%3] }},
-		{"a private network", "come from private addresses", func(i int) string { return fmt.Sprintf("10.0.%d.1", i+1) }},
+		{"private networks", "come from private addresses", func(i int) string { return fmt.Sprintf("%s.%d.1", []string{"10.0", "100.64"}[i%2], i+1) }},
 		{"this machine", "come from ip:::1", func(int) string { return "::1" }},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/keys"
 )
 
 const (
@@ -23,10 +24,8 @@ type sample struct {
 
 func (s *sample) add(r *accesslog.Record) {
 	s.lines++
-	if network, ok := r.Key.Network(); ok {
-		if a := network.Addr(); a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() {
-			s.private++
-		}
+	if network, ok := r.Key.Network(); ok && keys.IsInternal(network.Addr()) {
+		s.private++
 	}
 	if s.byClient == nil {
 		s.byClient = map[string]int{}

@@ -60,15 +60,8 @@ func SafetyUnit(k keys.Key) string {
 // itself. It does not allocate: the recorder calls it for checks.
 func SafetyNetwork(k keys.Key) (netip.Prefix, bool) {
 	network, is := k.Network()
-	if !is || isInternal(network.Addr()) {
+	if !is || keys.IsInternal(network.Addr()) {
 		return netip.Prefix{}, false
 	}
 	return neighbourhood(network)
-}
-
-// carrierNAT is where carriers and overlay networks number their own clients.
-var carrierNAT = netip.MustParsePrefix("100.64.0.0/10")
-
-func isInternal(a netip.Addr) bool {
-	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || carrierNAT.Contains(a)
 }
