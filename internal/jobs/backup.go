@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stint-dev/stint/internal/atomicfile"
@@ -53,6 +54,15 @@ func (n backupNames) in(folder string, pattern *regexp.Regexp) ([]os.DirEntry, e
 	return slices.DeleteFunc(files, func(f os.DirEntry) bool { return !f.Type().IsRegular() || !pattern.MatchString(f.Name()) }), err
 }
 
+// removeLeftovers removes the incomplete files that a killed process left in a folder. Where
+// the folder cannot be read, the backup fails.
+func (n backupNames) removeLeftovers(folder string) {
+	left, _ := n.in(folder, n.leftover)
+	for _, f := range left {
+		_ = os.Remove(filepath.Join(folder, f.Name()))
+	}
+}
+
 // BackUpJob is the name of the job that BackUp returns.
 const BackUpJob = "back-up"
 
@@ -61,12 +71,14 @@ const BackUpJob = "back-up"
 // whole.
 func BackUp(data Backupper, node, folder string, keep int) Job {
 	names := newBackupNames(node)
+	var cleaned sync.Once // only a process that was killed leaves incomplete files
 	return Job{
 		Name: BackUpJob, Help: "Writes a backup of the embedded data into --backup-dir and deletes all but the newest of its backups there.",
 		Schedule: "30 2 * * *", MakeUp: true,
 		Run: func(ctx context.Context, due time.Time) (string, error) {
 			name := names.at(due)
-			size, err := writeBackup(ctx, data, folder, name, names)
+			cleaned.Do(func() { names.removeLeftovers(folder) })
+			size, err := writeBackup(ctx, data, folder, name)
 			if err != nil {
 				return "", fmt.Errorf("write a backup into --backup-dir: %w", err)
 			}
@@ -81,14 +93,9 @@ func BackUp(data Backupper, node, folder string, keep int) Job {
 }
 
 // writeBackup writes one backup, which other users cannot read.
-func writeBackup(ctx context.Context, data Backupper, folder, name string, names backupNames) (size int64, err error) {
+func writeBackup(ctx context.Context, data Backupper, folder, name string) (size int64, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return 0, err
-	}
-	// What a process that was killed left behind; one node at a time runs the job.
-	left, _ := names.in(folder, names.leftover) // an unreadable folder fails below, where it matters
-	for _, f := range left {
-		_ = os.Remove(filepath.Join(folder, f.Name()))
 	}
 	err = atomicfile.Write(filepath.Join(folder, name), 0o600, func(file *os.File) error {
 		if err := data.Backup(ctx, file); err != nil {

@@ -12,7 +12,6 @@ import (
 // SaveFile writes a snapshot to path as atomicfile.Write does. Two calls for one path must not
 // run at the same time.
 func (l *Log) SaveFile(path string) error {
-	atomicfile.RemoveLeftovers(path)
 	if err := atomicfile.Write(path, 0o600, func(file *os.File) error { return l.Save(file) }); err != nil {
 		return fmt.Errorf("write the snapshot: %w", err)
 	}
@@ -20,8 +19,10 @@ func (l *Log) SaveFile(path string) error {
 }
 
 // LoadFile adds the logs of the snapshot at path, as Load does. A file that
-// does not exist is no error: it is the first start.
+// does not exist is no error: it is the first start. It removes what a SaveFile left that was
+// killed with its process, so no SaveFile of path may run at the same time.
 func (l *Log) LoadFile(path string) error {
+	atomicfile.RemoveLeftovers(path)
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
