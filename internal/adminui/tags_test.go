@@ -1,12 +1,10 @@
 package adminui_test
 
 import (
-	"context"
 	"regexp"
-	"strconv"
 	"testing"
 
-	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 var expectField = regexp.MustCompile(`name="expect" value="([^"]*)"`)
@@ -22,12 +20,5 @@ func (a *answer) expects() string {
 // tag returns what a form has to expect of a version of a policy.
 func (n *node) tag(t testing.TB, name string, version int64) string {
 	t.Helper()
-	all, err := n.store.Policies.PolicyVersions(context.Background(), name)
-	must(t, err)
-	for _, v := range all {
-		if v.Version == version {
-			return string(rules.TagOf(v))
-		}
-	}
-	return strconv.FormatInt(version, 10) + "-0123456789abcdef"
+	return string(storetest.TagOfVersion(t, n.store.Policies, name, version))
 }

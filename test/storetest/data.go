@@ -7,6 +7,7 @@ import (
 	"iter"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -267,6 +268,22 @@ func TagOf(t testing.TB, store rules.Store, name string) etag.Tag {
 		t.Fatal(err)
 	}
 	return rules.TagOf(p)
+}
+
+// TagOfVersion returns the tag of a version of a policy; of one that is not kept, a tag that
+// no version has.
+func TagOfVersion(t testing.TB, store rules.Store, name string, version int64) etag.Tag {
+	t.Helper()
+	all, err := store.PolicyVersions(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		if p.Version == version {
+			return rules.TagOf(p)
+		}
+	}
+	return etag.Tag(strconv.FormatInt(version, 10) + "-0123456789abcdef")
 }
 
 // WantFault fails the test unless err is a fault of that code.
