@@ -203,7 +203,7 @@ func (s *Settings) options() []option {
 		{name: "keep-minutes", preset: "30d", value: age(&s.Counts.Minutes), help: "how long offences and traffic are kept by the minute"},
 		{name: "keep-hours", preset: "400d", value: age(&s.Counts.Hours), help: "how long by the hour"},
 		{name: "keep-days", preset: "1825d", value: age(&s.Counts.Days), help: "how long by the day"},
-		{name: "keep-audit", preset: "730d", value: age(&s.KeepAudit), help: "how long the audit, runs of jobs, notifications, decided proposals and ended blocks are kept"},
+		{name: "keep-audit", preset: "730d", value: age(&s.KeepAudit), help: "how long the audit, runs of jobs, notifications, ended tokens, decided proposals and ended blocks are kept"},
 		{name: "node-name", value: text(&s.NodeName), help: "the name of this node in logs and pages; the host's name when empty"},
 	}
 }
