@@ -24,12 +24,15 @@ type PolicyUsage struct {
 	Note        string // what Rules leave out, "" for nothing
 }
 
-// PolicyUse is whether a policy decides anything: what its deletion would end.
+// PolicyUse is whether a policy decides anything: what its deletion would end. Of a policy
+// with conditions, an outcome or distinct values, Totals and Last have what it refused only,
+// since what it allowed is counted under the policy of the key; Keys are all that it decided
+// of.
 type PolicyUse struct {
 	Totals offences.Counts
 	Keys   int64 // the estimated number of keys that it decided of
-	// Last is when the last of its checks was, to within a thousandth of the span and at
-	// least a minute; zero for none.
+	// Last is when the last of its checks was; zero for none. It is the start of a part of
+	// the span: a thousandth of it, at least a minute, and whole hours above half an hour.
 	Last time.Time
 }
 
@@ -38,22 +41,37 @@ func (u *PolicyUse) Checks() int64 {
 	return u.Totals.Allowed + u.Totals.Limited + u.Totals.ShadowAllowed + u.Totals.ShadowLimited
 }
 
+// IsUsed reports whether it decided anything.
+func (u *PolicyUse) IsUsed() bool { return u.Checks() > 0 || u.Keys > 0 }
+
 // LastDay is the span of which the use of a policy is shown before it is deleted.
 const LastDay = 24 * time.Hour
 
 // ReadPolicyUse returns what a policy decided in a span.
 func ReadPolicyUse(ctx context.Context, d *Detection, policy int64, from, to time.Time) (u PolicyUse, err error) {
-	total, err := d.TrafficTotal(ctx, policy, from, to)
+	series, err := d.TrafficCounts(ctx, policy, from, to, useStep(to.Sub(from)))
 	if err != nil {
 		return u, err
 	}
-	u.Totals, u.Keys = total.Counts, total.Keys
-	step := max(time.Minute, (to.Sub(from) / 1000).Truncate(time.Minute))
-	points, err := d.TrafficCounts(ctx, policy, from, to, step)
-	for _, p := range points.Points {
-		u.Last = p.At
+	for _, p := range series.Points {
+		before := u.Checks()
+		u.Totals.Add(p.Counts)
+		if u.Checks() > before { // a check of a blocked key is not decided by a policy
+			u.Last = p.At
+		}
 	}
+	u.Keys, err = d.Store.DistinctKeys(ctx, policy, from, to)
 	return u, err
+}
+
+// useStep returns the parts that a span is read in. The sums of whole hours are read in a
+// fraction of the time of those of minutes.
+func useStep(span time.Duration) time.Duration {
+	step := max(time.Minute, (span / 1000).Truncate(time.Minute))
+	if step > 30*time.Minute {
+		step = (step + time.Hour - 1).Truncate(time.Hour)
+	}
+	return step
 }
 
 // RuleUsage is how close keys came to one rule. A key's peak is the highest cost of all its

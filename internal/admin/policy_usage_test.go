@@ -49,3 +49,15 @@ func TestARulesUsageCountsKeysNearAndOverIt(t *testing.T) {
 		t.Errorf("the busiest are %+v", u.Busiest)
 	}
 }
+
+func TestTheUseOfAPolicyIsReadInWholeHoursOfALongSpan(t *testing.T) {
+	const day = 24 * time.Hour
+	for span, want := range map[time.Duration]time.Duration{
+		time.Hour: time.Minute, day: time.Minute, 7 * day: 10 * time.Minute, 500 * time.Hour: 30 * time.Minute,
+		517 * time.Hour: time.Hour, maxUsageSpan: time.Hour, 90 * day: 3 * time.Hour,
+	} {
+		if got := useStep(span); got != want {
+			t.Errorf("of %s: got %s, want %s", span, got, want)
+		}
+	}
+}

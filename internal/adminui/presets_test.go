@@ -105,7 +105,18 @@ func TestWhoDeletesAPolicyIsToldWhatItIsUsedFor(t *testing.T) {
 	maria.post("/key/profile", url.Values{"key": {"user:anna"}, "plan": {"gold"}}).is(http.StatusSeeOther)
 	maria.get("/policies/default").holds("In the last 24 hours it decided <b>3</b> checks of about 2").lacks("a plan that selects it")
 	n.as(t, "olu").get("/policies/default").lacks("In the last 24 hours")
+	draft := n.editorForm(t, 1, nil)
+	draft.Set("csrf", maria.csrf)
+	maria.post("/policies/default/draft", draft).is(http.StatusOK).holds("it decided <b>3</b> checks")
+	maria.do(http.MethodPost, "/policies/default/draft", draft, http.Header{"Hx-Request": {"true"}}).is(http.StatusOK).holds(`id="meaning"`).lacks("it decided <b>3</b> checks")
 	gold := url.Values{"name": {"gold"}, "mode": {"enforce"}, "limit": {"20"}, "window": {"1d"}, "match": {"plan:gold"}, "algorithm": {"timestamp_log"}, "on_failure": {"local"}}
 	maria.post("/new-policy", gold).is(http.StatusSeeOther)
 	maria.get("/policies/gold").holds("It decided no check in the last 24 hours. 1 key has a plan that selects it.")
+	n.put(t, rules.Policy{Name: "guessing", Outcome: "login_failed"}, "3/h")
+	maria.get("/policies/guessing").holds("It decided no check in the last 24 hours.")
+	n.report(t, "ip:192.0.2.1", "login_failed", 1)
+	n.report(t, "ip:192.0.2.2", "login_failed", 3)
+	n.clock.advance(2 * time.Minute)
+	n.flush(t)
+	maria.get("/policies/guessing").holds("In the last 24 hours it applied to about <b>2</b> keys and refused none.")
 }

@@ -111,8 +111,8 @@ func confirmUse(c *cobra.Command, con *console.Console, server *client.Client, n
 		}
 	}
 	var uses []string
-	if !usage.LastAt.IsZero() {
-		uses = append(uses, fmt.Sprintf("decided checks of about %s in the last day, the last at %s", output.Amount(int(usage.Keys), "key", "keys"), usage.LastAt))
+	if use := describeUse(usage); use != "" {
+		uses = append(uses, use)
 	}
 	if planned > 0 {
 		uses = append(uses, "is selected by the plans of "+output.Amount(planned, "key", "keys"))
@@ -121,6 +121,18 @@ func confirmUse(c *cobra.Command, con *console.Console, server *client.Client, n
 		return nil
 	}
 	return con.Confirm(output.Escape(fmt.Sprintf("The policy %s is in use: it %s.", name, strings.Join(uses, ", and "))), "--yes")
+}
+
+// describeUse says in the words of confirmUse what a policy decided, "" for nothing.
+func describeUse(usage *wire.PolicyUsage) string {
+	about := output.Amount(int(usage.Keys), "key", "keys")
+	switch {
+	case !usage.LastAt.IsZero():
+		return fmt.Sprintf("decided checks of about %s in the last day, the last at %s", about, usage.LastAt)
+	case usage.Keys > 0:
+		return fmt.Sprintf("applied to about %s in the last day and refused none", about)
+	}
+	return ""
 }
 
 // printUsage prints what a policy did, and of which keys that is known.
@@ -143,7 +155,9 @@ func printUsage(con *console.Console, usage *wire.PolicyUsage) error {
 	if err := output.List(p, usage.Rules, append(slices.Clone(usageColumns), ratio)); err != nil {
 		return err
 	}
-	noteSample(con, usage.SampleRatio)
+	if len(usage.Rules) > 0 {
+		noteSample(con, usage.SampleRatio)
+	}
 	return nil
 }
 

@@ -28,6 +28,29 @@ func TestUsageSaysThatItIsOfASample(t *testing.T) {
 	}
 }
 
+// Nothing is known about the rules of a policy with conditions, which is no sample of no keys.
+func TestUsageWithoutRulesIsNoSample(t *testing.T) {
+	for _, format := range []output.Format{output.Table, output.CSV} {
+		_, notes := printed(t, format, func(con *console.Console) error { return printUsage(con, &wire.PolicyUsage{}) })
+		if notes != "" {
+			t.Errorf("%s: %q", format, notes)
+		}
+	}
+}
+
+func TestWhoDeletesAPolicyIsToldWhatItDecided(t *testing.T) {
+	at := wire.At(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	for want, usage := range map[string]wire.PolicyUsage{
+		"": {},
+		"applied to about 1 key in the last day and refused none":                              {Keys: 1},
+		"decided checks of about 2 keys in the last day, the last at 2026-01-01T12:00:00.000Z": {Keys: 2, LastAt: at},
+	} {
+		if got := describeUse(&usage); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // printed returns what print writes to standard output and to standard error in a format.
 func printed(t *testing.T, format output.Format, print func(*console.Console) error) (out, notes string) {
 	t.Helper()

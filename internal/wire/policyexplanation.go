@@ -40,12 +40,13 @@ type PolicyUsage struct {
 	Name          string `json:"name"`
 	From          Time   `json:"from"`           // inclusive
 	To            Time   `json:"to"`             // exclusive
-	Allowed       int64  `json:"allowed"`        // checks that it allowed
+	Allowed       int64  `json:"allowed"`        // checks that it allowed; of a policy with conditions, an outcome or distinct values they are counted under the policy of the key
 	Limited       int64  `json:"limited"`        // checks that its rules refused
 	ShadowLimited int64  `json:"shadow_limited"` // what it would have refused in shadow mode
 	Keys          int64  `json:"keys"`           // estimated, of which it decided
-	// LastAt is when it last decided a check, to within a thousandth of the time range and
-	// at least a minute; null if it decided none.
+	// LastAt is when it last decided a check, of a policy with conditions, an outcome or
+	// distinct values when it last refused one; null if it did not. It is the start of a part of the time range: a
+	// thousandth of it, at least a minute, and whole hours above half an hour.
 	LastAt Time `json:"last_at"`
 	// Rules are those that count requests; empty if nothing is known, which Note explains.
 	Rules []RuleUsage `json:"rules"`

@@ -125,8 +125,10 @@ func (h *Handler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, 
 		if err = h.addVersions(ctx, c, page); err != nil {
 			return err
 		}
-		if err = addUse(ctx, h, page); err != nil {
-			return err
+		if !site.IsHTMX(c.Ctx) { // which takes nothing of it, after every key that is pressed
+			if err = addUse(ctx, h, page); err != nil {
+				return err
+			}
 		}
 	}
 	if page.Policies, err = h.policyRows(ctx, name); err != nil {
