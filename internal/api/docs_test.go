@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/go-json-experiment/json"
 )
 
 func TestTheDocsShowEveryOperationAndRunNothing(t *testing.T) {
@@ -39,5 +41,29 @@ func TestTheDocsShowEveryOperationAndRunNothing(t *testing.T) {
 	hash := sha256.Sum256([]byte(style))
 	if !strings.Contains(policy, "'sha256-"+base64.StdEncoding.EncodeToString(hash[:])+"'") {
 		t.Error("the style is not the one whose hash the policy names")
+	}
+}
+
+// What a request may leave out says what that means.
+func TestTheDocumentSaysWhatNoEndMeans(t *testing.T) {
+	n := startNode(t)
+	var document struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct{ Description string }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(n.send(http.MethodGet, n.admin+"/openapi.json", "").body), &document, json.MatchCaseInsensitiveNames(true)); err != nil {
+		t.Fatal(err)
+	}
+	for schema, want := range map[string]string{
+		"AddEntry": "When it ends by itself; null or left out means never.", "TokenRequest": "When it ends by itself; null or left out means never.",
+		"OwnLimitRequest": "When it ends by itself; null or left out means never.",
+		"SilenceRequest":  "when it ends by itself; null or left out where expires_in is sent",
+	} {
+		if got := document.Components.Schemas[schema].Properties["expires_at"].Description; got != want {
+			t.Errorf("%s: %q", schema, got)
+		}
 	}
 }

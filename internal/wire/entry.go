@@ -39,7 +39,7 @@ type AddEntry struct {
 	Scope      string   `json:"scope,omitzero"`
 	Reason     string   `json:"reason,omitzero"`
 	ExpiresIn  Duration `json:"expires_in,omitzero"`
-	ExpiresAt  Time     `json:"expires_at,omitzero"`                                  // null is as if it were left out
+	ExpiresAt  Time     `json:"expires_at,omitzero"`
 	OnConflict string   `json:"on_conflict,omitzero" enum:"fail,keep,extend,replace"` // what to do if the pattern has an active entry; fail where it is left out
 	// Confirm is the pattern once more, which a broad one needs.
 	Confirm string `json:"confirm,omitzero"`

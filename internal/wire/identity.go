@@ -20,7 +20,7 @@ type TokenRequest struct {
 	Name      string   `json:"name"`
 	Scopes    []string `json:"scopes"` // what it may do
 	ExpiresIn Duration `json:"expires_in,omitzero"`
-	ExpiresAt Time     `json:"expires_at,omitzero"` // null is as if it were left out
+	ExpiresAt Time     `json:"expires_at,omitzero"`
 }
 
 // CreatedToken is a new token with its secret, which is shown nowhere else.

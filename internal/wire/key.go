@@ -160,7 +160,7 @@ type OwnLimitRequest struct {
 	Rules     []string `json:"rules"` // 1 to 8, for example 5/s
 	Reason    string   `json:"reason"`
 	ExpiresIn Duration `json:"expires_in,omitzero"`
-	ExpiresAt Time     `json:"expires_at,omitzero"` // null is as if it were left out
+	ExpiresAt Time     `json:"expires_at,omitzero"`
 }
 
 // ProfileImport is what an import of profiles did, or a dry run would do.

@@ -311,5 +311,5 @@ type SilenceRequest struct {
 	Kind      string   `json:"kind,omitzero"`    // left out: all
 	Reason    string   `json:"reason"`           // shown on every page while it lasts
 	ExpiresIn Duration `json:"expires_in,omitzero"`
-	ExpiresAt Time     `json:"expires_at,omitzero"` // null is as if it were left out
+	ExpiresAt Time     `json:"expires_at,omitzero"` // when it ends by itself; null or left out where expires_in is sent
 }
