@@ -21,7 +21,7 @@ func (b Backups) Create(ctx context.Context) (io.ReadCloser, error) {
 // Restore replaces the embedded data with a backup, or only checks the backup if dryRun is
 // set.
 func (b Backups) Restore(ctx context.Context, backup io.Reader, dryRun bool) (*wire.RestoreAnswer, error) {
-	r := request{method: http.MethodPost, path: wire.PathRestore, stream: backup, media: "application/octet-stream", slow: true}
+	r := request{method: http.MethodPost, path: wire.PathRestore, stream: backup, media: "application/octet-stream", slow: true, readOnly: dryRun}
 	if dryRun {
 		r = r.with(url.Values{"dry_run": {"true"}})
 	}

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"mime"
-	"net/http"
 	"net/url"
 
 	"github.com/stint-dev/stint/internal/wire"
@@ -28,7 +27,7 @@ func (c Checks) CheckKeys(ctx context.Context, check wire.KeysRequest) (*wire.Ke
 func (c Checks) decide(ctx context.Context, check, decision any) error {
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
-	answer, err := c.conn.send(ctx, request{method: http.MethodPost, path: wire.PathCheck, body: check, isCheck: true})
+	answer, err := c.conn.send(ctx, ask(wire.PathCheck, check))
 	if err != nil {
 		return err
 	}
@@ -41,10 +40,12 @@ func (c Checks) decide(ctx context.Context, check, decision any) error {
 
 // Report reports the outcome of a request.
 func (c Checks) Report(ctx context.Context, report wire.OutcomeReport) (*wire.ReportedOutcome, error) {
-	return call[wire.ReportedOutcome](ctx, c.conn, request{method: http.MethodPost, path: wire.PathReport, body: report})
+	return call[wire.ReportedOutcome](ctx, c.conn, ask(wire.PathReport, report))
 }
 
 // Cancel cancels a reservation by its handle.
 func (c Checks) Cancel(ctx context.Context, handle string) (*wire.Cancelled, error) {
-	return call[wire.Cancelled](ctx, c.conn, remove(wire.PathReservations+"/"+url.PathEscape(handle), nil))
+	r := remove(wire.PathReservations+"/"+url.PathEscape(handle), nil)
+	r.readOnly = true
+	return call[wire.Cancelled](ctx, c.conn, r)
 }

@@ -81,13 +81,18 @@ type request struct {
 	media  string    // media type of stream
 	slow   bool      // may take longer than DefaultTimeout
 
-	isCheck bool // changes nothing that the audit log has
+	readOnly bool // it changes nothing that is in the audit, whatever its method
 }
 
 func get(path string) request { return request{method: http.MethodGet, path: path} }
 
 func post(path string, body any) request {
 	return request{method: http.MethodPost, path: path, body: body}
+}
+
+// ask returns a request with a body that changes nothing that is in the audit.
+func ask(path string, body any) request {
+	return request{method: http.MethodPost, path: path, body: body, readOnly: true}
 }
 
 func remove(path string, body any) request {
@@ -107,6 +112,9 @@ func param(name, value string) url.Values {
 	}
 	return url.Values{name: {value}}
 }
+
+// isDryRun reports whether the query of an import asks for what it would do only.
+func isDryRun(query url.Values) bool { return query.Get("dry_run") == "true" }
 
 // call sends r and returns its answer.
 func call[T any](ctx context.Context, c *conn, r request) (*T, error) {
@@ -186,7 +194,7 @@ func (c *conn) send(ctx context.Context, r request) (*http.Response, error) {
 		if parent := context.Cause(ctx); errors.Is(parent, context.Canceled) {
 			return nil, parent
 		}
-		return nil, &Unreachable{URL: c.base.Scheme + "://" + c.base.Host, Err: err, MaybeDone: sent.Load() && r.method != http.MethodGet && !r.isCheck}
+		return nil, &Unreachable{URL: c.base.Scheme + "://" + c.base.Host, Err: err, MaybeDone: sent.Load() && r.method != http.MethodGet && !r.readOnly}
 	}
 	return answer, nil
 }

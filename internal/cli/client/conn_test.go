@@ -2,8 +2,10 @@ package client
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -28,11 +30,41 @@ func TestAServerThatTakesAChangeAndDoesNotAnswerMayHaveMadeIt(t *testing.T) {
 	_, read := c.Tokens.List(t.Context())
 	_, check := c.Checks.Check(t.Context(), wire.CheckRequest{Key: "a"})
 	sent := change()
+	file := func() io.Reader { return strings.NewReader("192.0.2.1") }
+	imported := func(options url.Values) error {
+		_, err := c.Blocks.Import(t.Context(), file(), "text/plain", options)
+		return err
+	}
+	profiles := func(options url.Values) error {
+		_, err := c.Keys.ImportProfiles(t.Context(), file(), "text/csv", options)
+		return err
+	}
+	restore := func(dryRun bool) error {
+		_, err := c.Backups.Restore(t.Context(), file(), dryRun)
+		return err
+	}
+	dryRun := url.Values{"dry_run": {"true"}}
+	imports, profileImports, restores := imported(nil), profiles(nil), restore(false)
+	wouldImport, wouldImportProfiles, wouldRestore := imported(dryRun), profiles(dryRun), restore(true)
+	_, applies := c.Policies.Apply(t.Context(), wire.PolicyFileRequest{}, false, "")
+	_, plan := c.Policies.Plan(t.Context(), wire.PolicyFileRequest{}, false)
+	_, explain := c.Policies.ExplainDraft(t.Context(), wire.PolicyRequest{Name: "a"})
+	_, try := c.Policies.Try(t.Context(), wire.PolicyRequest{Name: "a"}, "")
+	_, backtest := c.Policies.Backtest(t.Context(), wire.PolicyRequest{Name: "a"}, "log", file())
+	_, preview := c.Blocks.Preview(t.Context(), "192.0.2.1")
+	_, report := c.Checks.Report(t.Context(), wire.OutcomeReport{Key: "a"})
+	_, cancelled := c.Checks.Cancel(t.Context(), "a")
 	server.Close()
 	for name, test := range map[string]struct {
 		err       error
 		maybeDone bool
-	}{"a change": {sent, true}, "a read": {read, false}, "a check": {check, false}, "a change that was not sent": {change(), false}} {
+	}{
+		"a change": {sent, true}, "a read": {read, false}, "a check": {check, false}, "a change that was not sent": {change(), false},
+		"an import": {imports, true}, "an import of profiles": {profileImports, true}, "a restore": {restores, true}, "an apply": {applies, true},
+		"a dry run of an import": {wouldImport, false}, "of profiles": {wouldImportProfiles, false}, "of a restore": {wouldRestore, false}, "a plan": {plan, false},
+		"an explanation": {explain, false}, "a trial": {try, false}, "a backtest": {backtest, false}, "a preview": {preview, false},
+		"a report": {report, false}, "a cancellation": {cancelled, false},
+	} {
 		var unreachable *Unreachable
 		if !errors.As(test.err, &unreachable) || unreachable.MaybeDone != test.maybeDone || strings.Contains(test.err.Error(), "may have been saved") != test.maybeDone {
 			t.Errorf("%s: %v", name, test.err)

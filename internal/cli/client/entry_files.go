@@ -14,14 +14,14 @@ type Blocks struct{ Entries }
 
 // Preview returns the impact that a block of a pattern would have.
 func (b Blocks) Preview(ctx context.Context, pattern string) (*wire.Impact, error) {
-	return call[wire.Impact](ctx, b.conn, post(wire.PathBlockPreview, wire.PreviewRequest{Pattern: pattern}))
+	return call[wire.Impact](ctx, b.conn, ask(wire.PathBlockPreview, wire.PreviewRequest{Pattern: pattern}))
 }
 
 // Import adds the blocks of a file of a media type. options holds the API's query
 // parameters.
 func (b Blocks) Import(ctx context.Context, file io.Reader, media string, options url.Values) (*wire.ImportAnswer, error) {
 	return call[wire.ImportAnswer](ctx, b.conn, request{
-		method: http.MethodPost, path: wire.PathBlockImport, query: options, stream: file, media: media, slow: true,
+		method: http.MethodPost, path: wire.PathBlockImport, query: options, stream: file, media: media, slow: true, readOnly: isDryRun(options),
 	})
 }
 

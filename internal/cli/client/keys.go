@@ -76,7 +76,7 @@ func (k Keys) Plans(ctx context.Context) ([]wire.PlanCount, error) {
 // ImportProfiles sets the plans, labels and notes of the keys of a file of a media type.
 // options holds the API's query parameters.
 func (k Keys) ImportProfiles(ctx context.Context, file io.Reader, media string, options url.Values) (*wire.ProfileImport, error) {
-	return call[wire.ProfileImport](ctx, k.conn, request{method: http.MethodPost, path: wire.PathProfiles + "/import", query: options, stream: file, media: media, slow: true})
+	return call[wire.ProfileImport](ctx, k.conn, request{method: http.MethodPost, path: wire.PathProfiles + "/import", query: options, stream: file, media: media, slow: true, readOnly: isDryRun(options)})
 }
 
 // ExportProfiles opens what is kept about the keys that filter selects as a file. The

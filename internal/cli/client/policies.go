@@ -92,13 +92,13 @@ func (p Policies) Explain(ctx context.Context, name string) (*wire.PolicyExplana
 
 // ExplainDraft says in words what a policy would do, and what saving it changes.
 func (p Policies) ExplainDraft(ctx context.Context, draft wire.PolicyRequest) (*wire.PolicyExplanation, error) {
-	return call[wire.PolicyExplanation](ctx, p.conn, post(policyPath(draft.Name)+"/explain", draft))
+	return call[wire.PolicyExplanation](ctx, p.conn, ask(policyPath(draft.Name)+"/explain", draft))
 }
 
 // Try replays recorded traffic through a policy that is not saved. last is how much, the
 // server's default if it is empty.
 func (p Policies) Try(ctx context.Context, draft wire.PolicyRequest, last string) (*wire.PolicyTrial, error) {
-	r := post(policyPath(draft.Name)+"/try", draft).with(param("last", last))
+	r := ask(policyPath(draft.Name)+"/try", draft).with(param("last", last))
 	r.slow = true
 	return call[wire.PolicyTrial](ctx, p.conn, r)
 }
@@ -111,7 +111,7 @@ func (p Policies) Backtest(ctx context.Context, draft wire.PolicyRequest, name s
 	form := multipart.NewWriter(into)
 	go func() { into.CloseWithError(writeTrial(form, draft, name, log)) }()
 	return call[wire.PolicyTrial](ctx, p.conn, request{
-		method: http.MethodPost, path: policyPath(draft.Name) + "/backtest", stream: from, media: form.FormDataContentType(), slow: true,
+		method: http.MethodPost, path: policyPath(draft.Name) + "/backtest", stream: from, media: form.FormDataContentType(), slow: true, readOnly: true,
 	})
 }
 
@@ -140,7 +140,7 @@ func (p Policies) Export(ctx context.Context, format string) (io.ReadCloser, err
 
 // Plan returns what Apply would change. It changes nothing.
 func (p Policies) Plan(ctx context.Context, file wire.PolicyFileRequest, prune bool) (*wire.PolicyPlan, error) {
-	return call[wire.PolicyPlan](ctx, p.conn, post(wire.PathPolicySet+"/plan", file).with(url.Values{"prune": {strconv.FormatBool(prune)}}))
+	return call[wire.PolicyPlan](ctx, p.conn, ask(wire.PathPolicySet+"/plan", file).with(url.Values{"prune": {strconv.FormatBool(prune)}}))
 }
 
 // Apply makes the policies equal to a file, all or nothing. Policies that newly refuse
