@@ -53,6 +53,14 @@ const (
 	BySchedule Trigger = "schedule"
 )
 
+// Request is what an operator asks RunNow for.
+type Request struct {
+	// Record is called before the job, which does not run if that fails.
+	Record func(context.Context) error
+	// Began is called with the run, before the job; nil for nothing.
+	Began func(Run)
+}
+
 // Store keeps the leases and the runs.
 type Store interface {
 	// AcquireLease gives the lease of name to holder until an instant, and

@@ -238,9 +238,8 @@ func (r *Runner) lastRun(ctx context.Context, job string) (*Run, error) {
 }
 
 // run runs a job once unless another run has its lease or has done this due time already,
-// even if it failed; then it returns nil, nil. A run with a record is requested: record is
-// called before the job, which does not run if that fails.
-func (r *Runner) run(ctx context.Context, j Job, due time.Time, record func(context.Context) error) (*Run, error) {
+// even if it failed; then it returns nil, nil. q is nil for a run that nobody requested.
+func (r *Runner) run(ctx context.Context, j Job, due time.Time, q *Request) (*Run, error) {
 	now := r.o.Now()
 	l := r.newLease(j)
 	held, err := l.renew(ctx)
@@ -251,7 +250,7 @@ func (r *Runner) run(ctx context.Context, j Job, due time.Time, record func(cont
 		return nil, nil
 	}
 	defer l.release()
-	if record == nil && !j.PerNode {
+	if q == nil && !j.PerNode {
 		last, err := r.lastRun(ctx, j.Name)
 		if err != nil {
 			return nil, err
@@ -260,17 +259,18 @@ func (r *Runner) run(ctx context.Context, j Job, due time.Time, record func(cont
 			return nil, nil
 		}
 	}
-	if record != nil {
-		if err := record(ctx); err != nil {
+	run := Run{Job: j.Name, Node: r.o.Node, Due: due, Started: now, TriggeredBy: BySchedule}
+	if q != nil {
+		if err := q.Record(ctx); err != nil {
 			return nil, err
 		}
-	}
-	run := Run{Job: j.Name, Node: r.o.Node, Due: due, Started: now, TriggeredBy: BySchedule}
-	if record != nil {
 		run.TriggeredBy = ByOperator
 	}
 	if run.ID, err = r.o.Store.BeginRun(ctx, run); err != nil {
 		return nil, err
+	}
+	if q != nil && q.Began != nil {
+		q.Began(run)
 	}
 	return r.record(ctx, j, run, l)
 }
@@ -323,10 +323,10 @@ func safely(ctx context.Context, j Job, due time.Time) (did string, err error) {
 	return did, err
 }
 
-// RunNow runs a job because an operator requested it. record is called before the job, which
-// does not run if that fails. The errors are *fault.Error for an unknown name and for a job
-// that is running already; the failure of a job is in its Run. The end of Run breaks it off.
-func (r *Runner) RunNow(ctx context.Context, name string, record func(context.Context) error) (*Run, error) {
+// RunNow runs a job because an operator requested it. The errors are *fault.Error for an
+// unknown name and for a job that is running already; the failure of a job is in its Run. The
+// end of Run breaks it off.
+func (r *Runner) RunNow(ctx context.Context, name string, q Request) (*Run, error) {
 	for _, j := range r.jobs {
 		if j.Name != name {
 			continue
@@ -336,7 +336,7 @@ func (r *Runner) RunNow(ctx context.Context, name string, record func(context.Co
 			return nil, fault.New(fault.Unavailable, "This node is stopping; run the job %s on another one.", name)
 		}
 		defer end()
-		run, err := r.run(ctx, j.Job, r.o.Now().UTC(), record)
+		run, err := r.run(ctx, j.Job, r.o.Now().UTC(), &q)
 		if run == nil && err == nil {
 			return nil, fault.New(fault.Conflict, "The job %s is already running.", name)
 		}

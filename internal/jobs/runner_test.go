@@ -299,7 +299,7 @@ func TestARunStopsBeforeAnotherNodeMayTakeItsLease(t *testing.T) {
 }
 
 // unrecorded is the record of a requested run that needs none.
-func unrecorded(context.Context) error { return nil }
+var unrecorded = jobs.Request{Record: func(context.Context) error { return nil }}
 
 func TestAJobThatSettingsLeaveOutSaysWhy(t *testing.T) {
 	o := jobs.Options{Disabled: map[string]string{"back-up": "--backup-dir is not set"}}
@@ -321,16 +321,24 @@ func TestARequestedRunIsRecordedBeforeItAndOnlyIfItRuns(t *testing.T) {
 		var order []string
 		r := newRunner(t, store.Jobs, "a", newClock("2026-11-20T14:00:00Z"), jobs.Job{Name: "tidy", Schedule: "@hourly",
 			Run: func(context.Context, time.Time) (string, error) { order = append(order, "run"); return "done", nil }})
-		record := func(context.Context) error { order = append(order, "record"); return nil }
-		if _, err := r.RunNow(t.Context(), "other", record); !fault.Is(err, fault.NotFound) || len(order) != 0 {
+		var begun jobs.Run
+		q := jobs.Request{
+			Record: func(context.Context) error { order = append(order, "record"); return nil },
+			Began:  func(r jobs.Run) { begun, order = r, append(order, "began") },
+		}
+		if _, err := r.RunNow(t.Context(), "other", q); !fault.Is(err, fault.NotFound) || len(order) != 0 {
 			t.Errorf("an unknown job: %v, %v", order, err)
 		}
 		broken := errors.New("no database")
-		if _, err := r.RunNow(t.Context(), "tidy", func(context.Context) error { return broken }); !errors.Is(err, broken) || len(order) != 0 {
+		if _, err := r.RunNow(t.Context(), "tidy", jobs.Request{Record: func(context.Context) error { return broken }, Began: q.Began}); !errors.Is(err, broken) || len(order) != 0 {
 			t.Errorf("without a record: %v, %v", order, err)
 		}
-		if _, err := r.RunNow(t.Context(), "tidy", record); err != nil || !slices.Equal(order, []string{"record", "run"}) {
-			t.Errorf("the order is %v, %v", order, err)
+		run, err := r.RunNow(t.Context(), "tidy", q)
+		if err != nil || !slices.Equal(order, []string{"record", "began", "run"}) {
+			t.Fatalf("the order is %v, %v", order, err)
+		}
+		if begun.ID != run.ID || !begun.Finished.IsZero() {
+			t.Errorf("began %+v, which ended as %+v", begun, run)
 		}
 	})
 }

@@ -35,7 +35,8 @@ func WasRequested(r *JobRun) bool { return r.TriggeredBy == jobs.ByOperator }
 func (j *Jobs) Available() bool { return j.Runner != nil }
 
 const (
-	// maxJobRun is the maximum duration of a run that an operator requested.
+	// maxJobRun is the maximum duration of a run that an operator requested. The command line
+	// waits a minute longer.
 	maxJobRun  = 15 * time.Minute
 	maxJobWait = 20 * time.Second
 )
@@ -76,7 +77,7 @@ func AccessToRunJob(name string) identity.Access {
 
 // Run runs a job and returns its run when it has ended; an error means that it did not run.
 // The run is recorded before it begins, and does not depend on a request: after MaxWait Run
-// returns nil, and the job goes on.
+// returns it unfinished, nil where it has not begun yet, and the job goes on.
 func (j *Jobs) Run(by admin.Caller, name string) (*JobRun, error) {
 	if j.Runner == nil {
 		return nil, errNoJobs
@@ -86,27 +87,33 @@ func (j *Jobs) Run(by admin.Caller, name string) (*JobRun, error) {
 	}
 	waited := time.NewTimer(cmp.Or(j.MaxWait, maxJobWait))
 	defer waited.Stop()
+	begun, ended := j.start(by, name)
 	select {
-	case result := <-j.start(by, name):
+	case result := <-ended:
 		return result.run, result.err
 	case <-waited.C:
+	}
+	select {
+	case run := <-begun:
+		return run, nil
+	default:
 		return nil, nil
 	}
 }
 
-// start starts a run and sends its result when it has ended.
-func (j *Jobs) start(by admin.Caller, name string) <-chan jobResult {
+// start starts a run, and sends it when it has begun and its result when it has ended.
+func (j *Jobs) start(by admin.Caller, name string) (<-chan *JobRun, <-chan jobResult) {
 	record := func(ctx context.Context) error {
 		return j.Recorder.AddRecord(ctx, audit.Record{
 			Actor: by.Actor, Action: "job.run", Object: "job", ObjectID: name, Summary: "Ran the job " + name + ".",
 		})
 	}
-	ended := make(chan jobResult, 1)
+	begun, ended := make(chan *JobRun, 1), make(chan jobResult, 1)
 	go func() {
 		err := supervise.Call("requested job", func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), maxJobRun)
 			defer cancel()
-			run, err := j.Runner.RunNow(ctx, name, record)
+			run, err := j.Runner.RunNow(ctx, name, jobs.Request{Record: record, Began: func(r jobs.Run) { begun <- &r }})
 			ended <- jobResult{run, err}
 			return nil
 		})
@@ -114,5 +121,5 @@ func (j *Jobs) start(by admin.Caller, name string) <-chan jobResult {
 			ended <- jobResult{err: fault.New(fault.Unavailable, "The job could not be run.")}
 		}
 	}()
-	return ended
+	return begun, ended
 }

@@ -72,17 +72,12 @@ func (h *jobHandler) runJob(c *httpserver.Call) error {
 	switch {
 	case err != nil:
 		return err
-	case run != nil:
-		return c.SendJSON(http.StatusOK, fromRun(run))
-	}
-	newest, _, err := h.jobs.Runs(c.Context(), name, "", 1)
-	if err != nil {
-		return err
-	}
-	if len(newest) == 0 || !newest[0].Finished.IsZero() { // the database has not answered yet
+	case run == nil: // the database has not answered yet
 		return fault.New(fault.Unavailable, "The job has not begun yet; the list of its runs shows when it has.")
+	case run.Finished.IsZero():
+		return c.SendJSON(http.StatusAccepted, fromRun(run))
 	}
-	return c.SendJSON(http.StatusAccepted, fromRun(newest[0]))
+	return c.SendJSON(http.StatusOK, fromRun(run))
 }
 
 // fromJob returns a job as the API shows it.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -29,11 +30,15 @@ const (
 	pollRuns = time.Second
 	// maxRunsBehind is how many later runs of a job Run looks behind for its own.
 	maxRunsBehind = 100
+	// maxRun is how long Run waits: the server breaks a run off after 15 minutes.
+	maxRun = 16 * time.Minute
 )
 
-// Run runs a job now and returns when it has ended.
+// Run runs a job now and returns when it has ended. The error says so if it does not end,
+// because its node died.
 func (j Jobs) Run(ctx context.Context, job string) (*wire.JobRun, error) {
 	run, err := call[wire.JobRun](ctx, j.conn, post(wire.PathJobs+"/"+url.PathEscape(job)+"/run", nil))
+	until := time.Now().Add(maxRun)
 	for err == nil && run.FinishedAt.IsZero() { // the server answers before a long job has ended
 		select {
 		case <-ctx.Done():
@@ -49,6 +54,10 @@ func (j Jobs) Run(ctx context.Context, job string) (*wire.JobRun, error) {
 			return nil, fmt.Errorf("the server no longer lists the run of the job %s; it may still be running", job)
 		}
 		run = &newest.Items[at]
+		isReplaced := slices.ContainsFunc(newest.Items, func(r wire.JobRun) bool { return r.ID > run.ID })
+		if run.FinishedAt.IsZero() && (isReplaced || time.Now().After(until)) {
+			return nil, errors.New("the run did not end; its node may have stopped")
+		}
 	}
 	return run, err
 }

@@ -1,9 +1,14 @@
 package client
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -34,5 +39,53 @@ func TestARunOfALongJobIsWaitedFor(t *testing.T) {
 	run, err := c.Jobs.Run(t.Context(), "tidy")
 	if err != nil || run.ID != 7 || run.Result != "did it" || lists != 2 {
 		t.Errorf("got %+v after %d lists, %v", run, lists, err)
+	}
+}
+
+// answering answers requests without a network, so that a test's clock moves while a client
+// waits.
+type answering func(r *http.Request) (status int, body string)
+
+// RoundTrip implements http.RoundTripper.
+func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
+	status, body := a(r)
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+}
+
+// The run of a node that died stays unfinished for ever.
+func TestARunWhoseNodeDiedIsNotWaitedForForEver(t *testing.T) {
+	const run = `{"id":7,"job":"tidy","finished_at":null}`
+	for name, test := range map[string]struct {
+		listed string // in the tenth minute and later
+		took   time.Duration
+	}{
+		"nothing more is known": {run, 16 * time.Minute},
+		"another run began":     {`{"id":8,"job":"tidy","finished_at":null},` + run, 10 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, err := New("http://stint.example", "", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				c.conn.http.Transport = answering(func(r *http.Request) (int, string) {
+					switch {
+					case r.Method == http.MethodPost:
+						return http.StatusAccepted, run
+					case time.Since(began) < 10*time.Minute:
+						return http.StatusOK, fmt.Sprintf(`{"items":[%s],"next_cursor":null}`, run)
+					}
+					return http.StatusOK, fmt.Sprintf(`{"items":[%s],"next_cursor":null}`, test.listed)
+				})
+				_, err = c.Jobs.Run(t.Context(), "tidy")
+				if err == nil || err.Error() != "the run did not end; its node may have stopped" {
+					t.Errorf("got %v", err)
+				}
+				if waited := time.Since(began).Round(time.Minute); waited != test.took { // of the fake clock
+					t.Errorf("waited %s", waited)
+				}
+			})
+		})
 	}
 }
