@@ -184,7 +184,7 @@ func (k *Keys) policiesToReset(name string) ([]*rules.Policy, error) {
 	}
 	p, found := selector.ByName(name)
 	if !found {
-		return nil, fault.Field("policy", "there is no policy of that name; leave it out to reset the key under all")
+		return nil, fault.NoSuch("policy", "there is no policy of that name; leave it out to reset the key under all")
 	}
 	return []*rules.Policy{p}, nil
 }

@@ -96,14 +96,13 @@ func (h *common) timeRange(q *httpserver.Query) (from, to time.Time) {
 }
 
 // policyID returns the id of the policy that a query names, 0 if it names none.
-func (h *common) policyID(q *httpserver.Query) int64 {
+func (h *common) policyID(q *httpserver.Query) (int64, error) {
 	if !q.Given("policy") {
-		return 0
+		return 0, nil
 	}
 	p, found := h.catalog.Selector().ByName(q.Raw("policy"))
 	if !found {
-		q.Fail("policy", "there is no policy of that name")
-		return 0
+		return 0, fault.NoSuch("policy", "there is no policy of that name")
 	}
-	return p.ID
+	return p.ID, nil
 }

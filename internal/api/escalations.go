@@ -45,9 +45,13 @@ var (
 func (h *escalationHandler) listEscalationEvents(c *httpserver.Call) error {
 	q := c.ParseQuery(append([]string{"policy", "key", "cursor", "limit"}, timeRangeParams...)...)
 	from, to := h.timeRange(q)
-	f := offences.EscalationFilter{From: from, To: to, Policy: h.policyID(q), Cursor: q.Raw("cursor"), Limit: q.Limit()}
+	f := offences.EscalationFilter{From: from, To: to, Cursor: q.Raw("cursor"), Limit: q.Limit()}
 	if q.Err() != nil {
 		return q.Err()
+	}
+	var err error
+	if f.Policy, err = h.policyID(q); err != nil {
+		return err
 	}
 	if q.Given("key") {
 		key, err := h.key(q.Raw("key"))

@@ -92,20 +92,23 @@ var offenderParams = append([]string{
 func (h *offenderHandler) offenderQuery(q *httpserver.Query) (offences.Query, error) {
 	from, to := h.timeRange(q)
 	o := offences.Query{
-		From: from, To: to, Policy: h.policyID(q), Source: q.Line("source"), Search: q.Line("search"),
+		From: from, To: to, Source: q.Line("source"), Search: q.Line("search"),
 		Rule: q.Line("rule"), NotRule: q.Line("not_rule"), MinOffences: int64(q.Number("min_offences", 1, 1_000_000_000)),
 		Shadow: q.OneOf("shadow", "true", "false") == "true",
 		State:  offences.Triage(q.OneOf("state", string(offences.TriageOpen), string(offences.TriageBlocked), string(offences.TriageExempt))),
 		Sort:   offences.Sort(q.OneOf("sort", string(offences.ByOffences), string(offences.ByLast), string(offences.ByFirst), string(offences.ByKey))),
 	}
-	if q.Given("pattern") && q.Err() == nil {
-		pattern, err := h.pattern("pattern", q.Raw("pattern"))
-		if err != nil {
-			return o, err
-		}
-		o.Pattern = pattern
+	if q.Err() != nil {
+		return o, q.Err()
 	}
-	return o, q.Err()
+	var err error
+	if o.Policy, err = h.policyID(q); err != nil {
+		return o, err
+	}
+	if q.Given("pattern") {
+		o.Pattern, err = h.pattern("pattern", q.Raw("pattern"))
+	}
+	return o, err
 }
 
 func (h *offenderHandler) listOffenders(c *httpserver.Call) error {

@@ -44,10 +44,13 @@ const maxPoints = 2000
 func (h *trafficHandler) getTraffic(c *httpserver.Call) error {
 	q := c.ParseQuery(append([]string{"policy", "step"}, timeRangeParams...)...)
 	from, to := h.timeRange(q)
-	policy := h.policyID(q)
 	step := h.step(q, to.Sub(from))
 	if q.Err() != nil {
 		return q.Err()
+	}
+	policy, err := h.policyID(q)
+	if err != nil {
+		return err
 	}
 	series, err := h.detection.Traffic(c.Context(), policy, from, to, step)
 	if err != nil {

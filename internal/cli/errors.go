@@ -79,7 +79,7 @@ func codeOf(err error) console.Code {
 // codeOfProblem returns the exit code for an answer of the server that is an error: the
 // same as where this program finds the mistake itself.
 func codeOfProblem(problem *wire.Problem) console.Code {
-	if namesNothing(problem) {
+	if problem.Unknown {
 		return console.NotFound
 	}
 	switch problem.Status {
@@ -94,12 +94,6 @@ func codeOfProblem(problem *wire.Problem) console.Code {
 		return console.Unconfirmed
 	}
 	return console.Failed
-}
-
-// namesNothing reports whether a field of a request names what does not exist, as a policy.
-func namesNothing(problem *wire.Problem) bool {
-	isInvalid := problem.Status == http.StatusBadRequest || problem.Status == http.StatusUnprocessableEntity
-	return isInvalid && problem.Field != "" && strings.Contains(problem.Detail, "there is no ")
 }
 
 // explain formats an error for printing: one line, and one more for each further

@@ -69,6 +69,14 @@ func Field(field, format string, args ...any) *Error {
 	return &Error{Code: Invalid, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
+// NoSuch returns an Invalid error about a field that names what does not exist, as a policy.
+// Its answer has the member unknown, for programs.
+func NoSuch(field, format string, args ...any) *Error {
+	e := Field(field, format, args...)
+	e.Detail = map[string]any{"unknown": true}
+	return e
+}
+
 // Is reports whether err wraps an *Error of that code.
 func Is(err error, code Code) bool {
 	var e *Error

@@ -256,7 +256,7 @@ func policiesOf(c *Check, selector *rules.Selector, who rules.Subject) (enforcin
 	named, found := selector.ByName(c.Policy)
 	switch {
 	case !found:
-		return nil, nil, fault.Field("policy", "there is no policy of that name; omit it to use the key's own policy")
+		return nil, nil, fault.NoSuch("policy", "there is no policy of that name; omit it to use the key's own policy")
 	case named.Mode == rules.Shadow:
 		return enforcing, named, nil
 	default:

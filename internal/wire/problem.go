@@ -25,6 +25,8 @@ type Problem struct {
 	Code string `json:"code"`
 	// Field names the field that was wrong, as "rules[2]" or "escalation.max_duration".
 	Field string `json:"field,omitzero"`
+	// Unknown says that what Field names does not exist, as a policy or a channel.
+	Unknown bool `json:"unknown,omitzero"`
 	// Errors lists every field that was wrong, where more than one is known.
 	Errors []FieldProblem `json:"errors,omitempty"`
 	// RequestID finds the request in the server's log.

@@ -72,7 +72,7 @@ func (n *Notifications) Test(ctx context.Context, by admin.Caller, channel strin
 		return nil, errNoNotifications
 	}
 	if !slices.Contains(n.Notifier.Channels(), channel) {
-		return nil, fault.Field("channel", "there is no enabled channel of that name; the list of the notifications names them")
+		return nil, fault.NoSuch("channel", "there is no enabled channel of that name; the list of the notifications names them")
 	}
 	if err := n.Recorder.AddRecord(ctx, audit.Record{
 		Actor: by.Actor, Action: "notification.test", Object: "notification", ObjectID: channel, Summary: "Sent a test message over the channel " + channel + ".",

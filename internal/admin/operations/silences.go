@@ -65,7 +65,7 @@ func (n *Notifications) AddSilence(ctx context.Context, by admin.Caller, add Add
 		return s, err
 	}
 	if s.Channel != "" && !slices.ContainsFunc(channels, func(c Channel) bool { return c.Name == s.Channel }) {
-		return s, fault.Field("channel", "there is no channel of that name; leave it empty for all")
+		return s, fault.NoSuch("channel", "there is no channel of that name; leave it empty for all")
 	}
 	added, err := n.Channels.AddSilence(ctx, by.Actor, s, func(active []notify.Silence) error {
 		if by.May(identity.Admin) {

@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// The words of a problem are for people and may change.
+func TestTheExitCodeDoesNotGoByTheWordsOfAProblem(t *testing.T) {
+	for name, test := range map[string]struct {
+		problem wire.Problem
+		want    console.Code
+	}{
+		"a wrong field":                 {wire.Problem{Status: http.StatusUnprocessableEntity, Code: "invalid", Field: "policy", Detail: "policy: there is no room"}, console.Usage},
+		"a field that names nothing":    {wire.Problem{Status: http.StatusUnprocessableEntity, Code: "invalid", Field: "policy", Detail: "policy: unknown", Unknown: true}, console.NotFound},
+		"a path that names nothing":     {wire.Problem{Status: http.StatusNotFound, Code: "not_found"}, console.NotFound},
+		"what needs to be confirmed":    {wire.Problem{Status: http.StatusConflict, Code: "confirmation_required"}, console.Unconfirmed},
+		"a conflict with what is there": {wire.Problem{Status: http.StatusConflict, Code: "conflict"}, console.Failed},
+	} {
+		if got := codeOf(&test.problem); got != test.want {
+			t.Errorf("%s: got %d, want %d", name, got, test.want)
+		}
+	}
+}
