@@ -29,8 +29,18 @@ func (p *Pull) IsFull() bool {
 	return p.Startup || p.Cursor.Last.Revision == 0 || p.Now.Sub(p.Cursor.Full) >= FullInterval
 }
 
-// ExpiriesFrom returns the instant after which expiries concern the bouncer.
-func (p *Pull) ExpiriesFrom() time.Time { return p.Cursor.Last.At.Add(-Overlap) }
+// ExpiriesFrom returns the instant after which expiries are needed: those that the bouncer may
+// have missed, and those since the answer before its last one, since a node drops what has
+// expired, and a network without what was exempt from it is another one.
+func (p *Pull) ExpiriesFrom() time.Time {
+	if before := p.Cursor.Before.At; before.Before(p.missedFrom()) {
+		return before
+	}
+	return p.missedFrom()
+}
+
+// missedFrom returns the instant after which the bouncer may have missed an expiry.
+func (p *Pull) missedFrom() time.Time { return p.Cursor.Last.At.Add(-Overlap) }
 
 // Delta is the answer to a pull. No ban is in both lists.
 type Delta struct {
@@ -55,7 +65,7 @@ func Compute(set *blocks.Set, ch Changes, p Pull) Delta {
 	if p.Cursor.Last.Revision > 0 && !p.Filter.none() {
 		c := comparison{
 			before: momentAt(set, ch.Entries, p.Cursor.Before), last: momentAt(set, ch.Entries, p.Cursor.Last), now: now,
-			pull: p, seen: map[target]bool{}, deleted: deleted,
+			pull: p, found: map[target]int{}, deleted: deleted,
 		}
 		c.compare(set, ch.Entries)
 		d.Deleted, fresh = c.gone, c.fresh
@@ -110,15 +120,31 @@ func everything(set *blocks.Set, now *moment, f Filter, without map[target]bool)
 type comparison struct {
 	before, last, now *moment
 	pull              Pull
-	seen              map[target]bool
+	affected          []affected
+	found             map[target]int // the indexes of affected
 	deleted           map[target]bool
 	gone, fresh       []Ban
 }
 
+// affected is a target that a change may concern.
+type affected struct {
+	target
+	pattern keys.Pattern // of a block that gave or gives it
+	again   bool         // what is active is announced even if the bouncer was sent it
+}
+
 func (c *comparison) compare(set *blocks.Set, histories []*blocks.History) {
+	c.find(set, histories)
+	for _, a := range c.affected {
+		c.target(a)
+	}
+}
+
+// find notes what the changes may concern.
+func (c *comparison) find(set *blocks.Set, histories []*blocks.History) {
 	var exempt []netip.Prefix
 	var exemptKeys []keys.Pattern
-	from := c.pull.ExpiriesFrom()
+	from := c.pull.missedFrom()
 	for _, h := range histories {
 		network, isNetwork := h.Pattern.Network()
 		switch {
@@ -150,24 +176,27 @@ func (c *comparison) compare(set *blocks.Set, histories []*blocks.History) {
 	}
 }
 
-// pattern compares all that a block of a pattern gave or gives. With again, what is
-// active is announced even if the bouncer was sent it.
+// pattern notes all that a block of a pattern gave or gives. Several blocks may give a target:
+// it is announced again if one of them asks for it.
 func (c *comparison) pattern(p keys.Pattern, again bool) {
 	if isKey(p) && !c.pull.Filter.hasKeys() {
 		return
 	}
 	for _, m := range []*moment{c.before, c.last, c.now} {
 		for _, t := range m.targets(p) {
-			c.target(t, p, again)
+			i, is := c.found[t]
+			if !is {
+				i = len(c.affected)
+				c.found[t] = i
+				c.affected = append(c.affected, affected{target: t, pattern: p})
+			}
+			c.affected[i].again = c.affected[i].again || again
 		}
 	}
 }
 
-func (c *comparison) target(t target, p keys.Pattern, again bool) {
-	if c.seen[t] {
-		return
-	}
-	c.seen[t] = true
+func (c *comparison) target(a affected) {
+	t, p := a.target, a.pattern
 	before, wasBefore := c.selected(c.before, t, p)
 	last, was := c.selected(c.last, t, p)
 	now, is := c.selected(c.now, t, p)
@@ -182,7 +211,7 @@ func (c *comparison) target(t target, p keys.Pattern, again bool) {
 	case isShorter:
 		// The next pull takes it for deleted in this one, so it must not be announced.
 		c.deleted[t] = true
-	case is && (!was || again || now.outlasts(last)):
+	case is && (!was || a.again || now.outlasts(last)):
 		c.fresh = append(c.fresh, now)
 	}
 }

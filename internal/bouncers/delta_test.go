@@ -60,10 +60,39 @@ func (w *world) expire(h *blocks.History, in time.Duration) {
 
 func (w *world) end(h *blocks.History) { w.change(h, func(e *blocks.Entry) { e.Ended = w.now }) }
 
+// delta returns the answer to a pull, made of what the database returns of the entries.
+func (w *world) delta(startup bool) Delta {
+	p := Pull{Filter: w.filter, Cursor: w.cursor, Startup: startup, Now: w.now}
+	since, from := p.Cursor.Before.Revision, p.ExpiriesFrom()
+	if p.Cursor.Last.Revision == 0 {
+		since, from = w.revision, w.now
+	}
+	return Compute(w.set, w.changes(since, from, w.now), p)
+}
+
+// changes returns the entries that have changed beyond a revision, and those that have or had an
+// expiry within a span.
+func (w *world) changes(since int64, from, to time.Time) Changes {
+	ch := Changes{Revision: w.revision}
+	for _, h := range w.entries {
+		if h.Revision <= since && !h.ExpiresWithin(from, to) {
+			continue
+		}
+		kept := &blocks.History{Entry: h.Entry}
+		for _, f := range h.Former {
+			if f.Replaced > since || f.Expires.After(from) && !f.Expires.After(to) {
+				kept.Former = append(kept.Former, f)
+			}
+		}
+		ch.Entries = append(ch.Entries, kept)
+	}
+	return ch
+}
+
 // compute returns the answer to a pull as "+value" and "-value", and the cursor that
 // follows.
 func (w *world) compute(startup bool) (string, Cursor) {
-	d := Compute(w.set, Changes{Revision: w.revision, Entries: w.entries}, Pull{Filter: w.filter, Cursor: w.cursor, Startup: startup, Now: w.now})
+	d := w.delta(startup)
 	var all []string
 	for _, b := range d.Deleted {
 		all = append(all, "-"+b.Value)
@@ -131,6 +160,35 @@ func TestAnExtensionIsSentAtOnceAndAfterTheOldEnd(t *testing.T) {
 	w.now = w.now.Add(Overlap)
 	w.pull("+192.0.2.1")
 	w.pull("")
+}
+
+func TestWhatWasExemptIsKnownAfterTheNodeHasDroppedTheExemption(t *testing.T) {
+	w := newWorld(t)
+	w.add(blocks.Exemption, "ip:192.0.2.1", time.Second)
+	w.pull("")
+	block := w.add(blocks.Block, "ip:192.0.2.1", time.Minute)
+	w.pull("")
+	w.now = w.now.Add(10 * time.Second)
+	w.set.Sweep(w.now)
+	w.expire(block, 20*time.Second) // shorter than it was, but it was never sent
+	w.pull("+192.0.2.1")
+	w.end(block)
+	w.pull("-192.0.2.1")
+}
+
+func TestAPartOfTwoBlocksIsSentAgainAfterTheEndOfEither(t *testing.T) {
+	w := newWorld(t)
+	w.add(blocks.Exemption, "ip:192.0.2.4/30", time.Hour)
+	larger := w.add(blocks.Block, "ip:192.0.2.0/28", 5*time.Second)
+	w.add(blocks.Block, "ip:192.0.2.0/29", 15*time.Second)
+	w.pull("+192.0.2.0/30 +192.0.2.8/29")
+	w.now = w.now.Add(time.Second)
+	w.expire(larger, time.Minute)
+	w.pull("+192.0.2.0/30 +192.0.2.8/29")
+	w.now = w.now.Add(7 * time.Second)
+	w.pull("+192.0.2.0/30 +192.0.2.8/29")
+	w.now = w.now.Add(8 * time.Second) // a firewall that kept the first end has dropped it now
+	w.pull("+192.0.2.0/30")
 }
 
 func TestANodeWhoseClockIsBehindSendsWhatExpired(t *testing.T) {
