@@ -22,7 +22,7 @@ func TestAFieldThatNamesWhatDoesNotExistIsUnknown(t *testing.T) {
 		"the policy of the offenders":             {n.as(reader, get, wire.PathOffenders+"?policy=nobody", ""), "policy", true},
 		"a bad time range of the offenders":       {n.as(reader, get, wire.PathOffenders+"?policy=default&last=x", ""), "last", false},
 		"the policy of the traffic":               {n.as(reader, get, wire.PathTraffic+"?policy=nobody", ""), "policy", true},
-		"the policy of the escalations":           {n.as(reader, get, wire.PathEscalations+"?policy=nobody", ""), "policy", true},
+		"the policy of the escalations":           {n.as(reader, get, wire.PathEscalations+"/events?policy=nobody", ""), "policy", true},
 		"the channel of a test":                   {n.as(administer, post, wire.PathNotifications+"/test", `{"channel":"nobody"}`), "channel", true},
 		"the channel of a silence":                {n.as(operate, post, wire.PathSilences, silence+`"nobody"}`), "channel", true},
 		"a silence that is longer than permitted": {n.as(operate, post, wire.PathSilences, `{"reason":"ours","expires_in":"99d"}`), "expires_in", false},
