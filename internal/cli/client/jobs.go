@@ -54,7 +54,8 @@ func (j Jobs) Run(ctx context.Context, job string) (*wire.JobRun, error) {
 			return nil, fmt.Errorf("the server no longer lists the run of the job %s; it may still be running", job)
 		}
 		run = &newest.Items[at]
-		isReplaced := slices.ContainsFunc(newest.Items, func(r wire.JobRun) bool { return r.ID > run.ID })
+		// Another node may run the job at the same time, if it is about the node.
+		isReplaced := slices.ContainsFunc(newest.Items, func(r wire.JobRun) bool { return r.ID > run.ID && r.Node == run.Node })
 		if run.FinishedAt.IsZero() && (isReplaced || time.Now().After(until)) {
 			return nil, errors.New("the run did not end; its node may have stopped")
 		}

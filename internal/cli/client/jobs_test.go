@@ -60,6 +60,7 @@ func TestARunWhoseNodeDiedIsNotWaitedForForEver(t *testing.T) {
 		took   time.Duration
 	}{
 		"nothing more is known": {run, 16 * time.Minute},
+		"another run elsewhere": {`{"id":8,"job":"tidy","node":"b","finished_at":null},` + run, 16 * time.Minute},
 		"another run began":     {`{"id":8,"job":"tidy","finished_at":null},` + run, 10 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
