@@ -170,7 +170,7 @@ func configError(err error, t target) *ConfigError {
 		return wrong("it refuses the TLS connection (%s)", oneLine(text))
 	case errors.As(err, new(tls.RecordHeaderError)):
 		return wrong("it speaks no TLS; write %s, or name its TLS port", t.scheme(false))
-	case says("redis: can't parse"), says("redis: invalid reply"), says("redis: unexpected"):
+	case says("redis: can't parse"), says("redis: invalid reply"), says("redis: unexpected"), says(errReplySize.Error()):
 		return wrong("what answers there is not Redis (%s)", oneLine(text))
 	}
 	return nil

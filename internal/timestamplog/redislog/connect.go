@@ -1,10 +1,8 @@
 package redislog
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
-	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -133,9 +131,9 @@ func connectCluster(u *url.URL) (redis.UniversalClient, error) {
 }
 
 // dialer returns go-redis's own, whose connections without TLS are read and written by package
-// socket.
-func dialer(timeout time.Duration, secured *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	return socket.Dialer(redis.NewDialer(&redis.Options{DialTimeout: timeout, TLSConfig: secured}))
+// socket, and whose replies are bounded.
+func dialer(timeout time.Duration, secured *tls.Config) dialFunc {
+	return bounded(socket.Dialer(redis.NewDialer(&redis.Options{DialTimeout: timeout, TLSConfig: secured})))
 }
 
 func orDefault(timeout time.Duration) time.Duration {

@@ -66,3 +66,15 @@ func (l *Log) DecidePlain(ctx context.Context, requests []timestamplog.Request, 
 		results[i] = it.result
 	}
 }
+
+// FirstUnfit has replies come in pieces of size, and returns the beginning of the piece that
+// is refused, or their length.
+func FirstUnfit(replies string, size int) int {
+	var s replySizes
+	for at := 0; at < len(replies); at += size {
+		if !s.fit([]byte(replies[at:min(at+size, len(replies))])) {
+			return at
+		}
+	}
+	return len(replies)
+}

@@ -85,7 +85,10 @@ func (l *Log) probe(ctx context.Context, p *primary) error {
 	}
 	asked := &item{shard: shard, name: logName(l.prefix, shard, timestamplog.LogID{Key: "probe"}), stack: "0 0", cost: 1, peek: true}
 	keys, args := decideCall.arguments(l.override(), []*item{asked})
-	_, err := functions.call(ctx, p.client, decideCall.function, keys, args...)
+	reply, err := functions.call(ctx, p.client, decideCall.function, keys, args...)
+	if err == nil {
+		err = readReply(reply, []*item{asked}, new(serverClock))
+	}
 	if err == nil || l.topology != nil && wasNotDone(err) || isSlotError(err) || isMissing(err) {
 		return nil
 	}

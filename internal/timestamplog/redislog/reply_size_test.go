@@ -1,0 +1,160 @@
+package redislog_test
+
+import (
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/servers"
+)
+
+// otherReplies relays to a Redis until said is set, and from then on answers that.
+func otherReplies(t *testing.T, target string, said *atomic.Pointer[string]) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	relay := func(client net.Conn) {
+		defer client.Close()
+		server, err := net.Dial("tcp", target)
+		if err != nil {
+			return
+		}
+		defer server.Close()
+		go func() { _, _ = io.Copy(server, client); server.Close() }()
+		piece := make([]byte, 64<<10)
+		for {
+			n, err := server.Read(piece)
+			if err != nil {
+				return
+			}
+			reply := string(piece[:n])
+			if other := said.Load(); other != nil {
+				reply = *other
+			}
+			if _, err := io.WriteString(client, reply); err != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go relay(client)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// go-redis makes room for what is announced, and Go ends a process that has not got it.
+func TestALengthThatIsAnnouncedTakesNoMemory(t *testing.T) {
+	server := servers.Redis(t)
+	for name, reply := range map[string]string{
+		"a text":                  "$9999999999999\r\n",
+		"a text of any number":    "$99999999999999999999999\r\n",
+		"an array":                "*1099511627776\r\n",
+		"a set":                   "~1099511627776\r\n",
+		"a map":                   "%1099511627776\r\n",
+		"a message":               ">1099511627776\r\n",
+		"attributes":              "|1099511627776\r\n",
+		"arrays that are less":    strings.Repeat("*1000000\r\n", 12),
+		"an array in the second":  "+OK\r\n*1099511627776\r\n",
+		"an array in an array":    "*2\r\n*1\r\n$2\r\nab\r\n$9999999999999\r\n",
+		"an array behind a map":   "%1\r\n+a\r\n*0\r\n*1099511627776\r\n",
+		"arrays without an end":   strings.Repeat("*1\r\n", 1000),
+		"a line without an end":   "+" + strings.Repeat("a", 100<<10),
+		"a text of many messages": "*3\r\n$30000000\r\n" + strings.Repeat("a", 30000000) + "\r\n$30000000\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var said atomic.Pointer[string]
+			client, err := redislog.Connect("redis://" + otherReplies(t, server.Addr, &said))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			if err := client.Ping(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			said.Store(&reply)
+			for range 3 { // the second reply is read with the next command
+				if err = client.Do(t.Context(), "ECHO", "a").Err(); err != nil {
+					break
+				}
+			}
+			if err == nil {
+				t.Fatal("it was taken")
+			}
+			said.Store(nil)
+			if err := client.Ping(t.Context()).Err(); err != nil {
+				t.Errorf("afterwards: %v", err)
+			}
+		})
+	}
+}
+
+func TestRepliesOfEveryKindFit(t *testing.T) {
+	for _, reply := range []string{
+		"+OK\r\n", "-ERR no\r\n", ":1\r\n", "_\r\n", ",1.5\r\n", "#t\r\n", "(123\r\n", "$-1\r\n", "*-1\r\n", "$0\r\n\r\n", "*0\r\n", "%0\r\n",
+		"$5\r\n*9999\r\n", "$22\r\na\r\n$9999999999999\r\n+OK\r\n", "=5\r\ntxt:a\r\n", "!5\r\nERR a\r\n",
+		"*3\r\n*2\r\n:1\r\n$1\r\na\r\n*-1\r\n%1\r\n+a\r\n~1\r\n_\r\n",
+		">3\r\n+message\r\n+a\r\n$1\r\nb\r\n", "|1\r\n+ttl\r\n:1\r\n+OK\r\n", "*1\r\n|1\r\n+ttl\r\n:1\r\n+OK\r\n",
+		"*100000\r\n" + strings.Repeat("$13\r\n1790000000000\r\n", 100000),
+	} {
+		// The last must be refused, so that the others were all followed to their ends.
+		all := strings.Repeat(reply, 3) + "*99999999\r\n"
+		for _, size := range []int{1, 2, 7, 4096} {
+			if at := redislog.FirstUnfit(all, size); at != (len(all)-1)/size*size {
+				t.Errorf("%.40q in pieces of %d: refused at byte %d of %d", reply, size, at, len(all))
+			}
+		}
+	}
+}
+
+// A server that answers and does not decide must not end an outage.
+func TestAnotherAnswerEndsNoOutage(t *testing.T) {
+	var said atomic.Pointer[string]
+	server := servers.Redis(t)
+	var ended atomic.Int32
+	log, err := redislog.Open("redis://"+otherReplies(t, server.Addr, &said), redislog.Options{
+		Prefix: server.Prefix, Timeout: time.Second,
+		OnOutage: func(e timestamplog.OutageEvent) {
+			if !e.Ended.IsZero() {
+				ended.Add(1)
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	p := policy(t, 1, "5/h")
+	if r := ask(t.Context(), log, p, "a", 1); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	integer := ":1\r\n"
+	said.Store(&integer)
+	for range 3 {
+		if r := ask(t.Context(), log, p, "a", 1); r.Err == nil {
+			t.Fatal("it was taken for a decision")
+		}
+	}
+	if len(log.Outages()) != 1 {
+		t.Fatal("no outage has begun")
+	}
+	time.Sleep(3 * redislog.ProbeInterval)
+	if ended.Load() != 0 {
+		t.Error("the outage ended though nothing decides")
+	}
+	said.Store(nil)
+	servers.Await(t, "the outage ends", func() bool { return len(log.Outages()) == 0 })
+}
