@@ -173,6 +173,8 @@ func bindHTTP(a *App) (err error) {
 	if a.live.adminCert, err = newCertificate("admin-listen", a.settings.AdminTLS); err != nil {
 		return err
 	}
+	a.live.checkCert.warn(a.log, time.Now())
+	a.live.adminCert.warn(a.log, time.Now())
 	a.conns = newConnSets(machine.MaxFiles(), machine.Memory())
 	if a.checks, err = listen("listen", a.settings.Listen, a.live.checkCert, a.conns.checks, a.log); err != nil {
 		return err

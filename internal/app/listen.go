@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/stint-dev/stint/internal/connlimit"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -169,6 +170,20 @@ func (c *certificate) read(files TLSFiles) (*pair, error) {
 		return nil, fmt.Errorf("the certificate of --%s: %s", c.name, oneLine(err))
 	}
 	return loaded, nil
+}
+
+// warn logs that no client will accept the certificate at this time. It is used all the same:
+// the next is read as soon as it is there.
+func (c *certificate) warn(log *slog.Logger, now time.Time) {
+	p := c.loaded()
+	if p == nil {
+		return
+	}
+	if leaf := p.tls.Leaf; now.After(leaf.NotAfter) {
+		log.Warn("a certificate has expired; clients refuse the connection", "listener", c.name, "expired", leaf.NotAfter.UTC())
+	} else if now.Before(leaf.NotBefore) {
+		log.Warn("a certificate is not valid yet; clients refuse the connection", "listener", c.name, "valid_from", leaf.NotBefore.UTC())
+	}
 }
 
 // loaded returns what is in effect.

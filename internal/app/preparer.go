@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -45,6 +47,9 @@ func (p *preparer) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
 	err := p.prepare(ctx)
+	if wrong := databaseMistake(err); wrong != nil {
+		return wrong
+	}
 	if err == nil || p.dir != nil || !isOutage(err) {
 		return err
 	}
@@ -105,6 +110,8 @@ func (p *preparer) run(ctx context.Context) {
 		cancel()
 		if err == nil {
 			p.log.Info("the database is reachable; this node is ready")
+		} else if wrong := databaseMistake(err); wrong != nil {
+			p.log.Error("the database answers and the URL does not fit it", "error", wrong)
 		} else if !isOutage(err) && ctx.Err() == nil {
 			p.log.Error("the database is reachable and cannot be used", "error", err)
 		}
@@ -132,4 +139,40 @@ func (p *preparer) refresh(ctx context.Context) error {
 // isOutage reports whether a database is unreachable, and not misconfigured.
 func isOutage(err error) bool {
 	return fault.Is(err, fault.Unavailable) || fault.Is(err, fault.MaybeSaved) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// databaseMistake returns what an error says of a mistake in the URL or in the server's
+// certificate, nil where the database may merely be unreachable for now. Waiting does not help,
+// and a node that took it for an outage would start with what it knew last.
+func databaseMistake(err error) error {
+	var (
+		authority x509.UnknownAuthorityError
+		name      x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		cause     error
+	)
+	switch { // under sslmode=verify-ca they are no tls.CertificateVerificationError
+	case err == nil:
+		return nil
+	case errors.As(err, &authority):
+		cause = authority
+	case errors.As(err, &name):
+		cause = name
+	case errors.As(err, &invalid):
+		cause = invalid
+	case strings.Contains(causeOf(err).Error(), "server refused TLS connection"):
+		return errors.New("--database-url: it speaks no TLS, which sslmode requires; enable it there, or write sslmode=disable")
+	default:
+		return nil
+	}
+	return fmt.Errorf("--database-url: its certificate cannot be verified (%s)", oneLine(cause))
+}
+
+// causeOf returns what is behind a fault, whose text is for callers.
+func causeOf(err error) error {
+	var known *fault.Error
+	if errors.As(err, &known) && known.Err != nil {
+		return known.Err
+	}
+	return err
 }

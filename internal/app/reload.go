@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -119,7 +120,8 @@ func pathsOf(old, read TLSFiles) TLSFiles {
 	return old
 }
 
-// certificates reads those of the settings, and puts them into effect if all are good.
+// certificates reads those of the settings, and puts them into effect if all are good. It
+// logs which are new.
 func (l *live) certificates(s Settings) error {
 	var store []func()
 	for _, c := range []struct {
@@ -133,7 +135,12 @@ func (l *live) certificates(s Settings) error {
 		if err != nil {
 			return err
 		}
-		store = append(store, func() { c.certificate.current.Store(pair) })
+		store = append(store, func() {
+			if !pair.equal(c.certificate.current.Swap(pair)) {
+				l.log.Info("a new certificate is in effect", "listener", c.certificate.name, "expires", pair.tls.Leaf.NotAfter.UTC())
+				c.certificate.warn(l.log, time.Now())
+			}
+		})
 	}
 	for _, f := range store {
 		f()
@@ -146,10 +153,7 @@ func (l *live) certificates(s Settings) error {
 func (l *live) followCertificates(context.Context) {
 	l.changing.Lock()
 	defer l.changing.Unlock()
-	s := l.settings.Load()
-	before := [2]*pair{l.checkCert.loaded(), l.adminCert.loaded()}
-	err := l.certificates(*s)
-	if err != nil {
+	if err := l.certificates(*l.settings.Load()); err != nil {
 		// Written once: a pair that is half replaced is whole a moment later.
 		if !l.certificateFailed.Swap(true) {
 			l.log.Error("a certificate could not be read again, the earlier one stays in effect", "error", oneLine(err))
@@ -157,11 +161,6 @@ func (l *live) followCertificates(context.Context) {
 		return
 	}
 	l.certificateFailed.Store(false)
-	for i, c := range []*certificate{l.checkCert, l.adminCert} {
-		if now := c.loaded(); now != nil && !now.equal(before[i]) {
-			l.log.Info("a new certificate is in effect", "listener", c.name, "expires", now.tls.Leaf.NotAfter.UTC())
-		}
-	}
 }
 
 // changedSettings returns the names of the settings that differ, and of those among

@@ -26,11 +26,16 @@ import (
 // writeCertificate writes a certificate with a serial number, and its key.
 func writeCertificate(t *testing.T, files TLSFiles, serial int64) {
 	t.Helper()
+	writeCertificateUntil(t, files, serial, time.Now().Add(time.Hour))
+}
+
+func writeCertificateUntil(t *testing.T, files TLSFiles, serial int64, until time.Time) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	form := &x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	form := &x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: until.Add(-2 * time.Hour), NotAfter: until}
 	der, err := x509.CreateCertificate(rand.Reader, form, form, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +166,12 @@ func TestAReloadChangesCertificatesLogLevelAndWhoIsTrusted(t *testing.T) {
 		t.Errorf("a good file after a wrong one: %s", text)
 	}
 
-	// Files that are replaced need no signal; half of them replaced changes nothing.
+	// Files that are replaced are named though no setting has changed.
+	writeCertificateUntil(t, second, 4, time.Now().Add(-time.Minute))
+	if text := reload(); strings.Count(text, "a new certificate is in effect") != 1 || !strings.Contains(text, "a certificate has expired") {
+		t.Errorf("the log says %s", text)
+	}
+	// And need no signal; half of them replaced changes nothing.
 	writeCertificate(t, second, 3)
 	a.live.followCertificates(context.Background())
 	if got := servedSerial(t, a); got != 3 || !strings.Contains(log.String(), "a new certificate is in effect") {

@@ -62,7 +62,7 @@ func locate(text string) (location, error) {
 		return location{}, errors.New("the database URL is empty; write postgres://user:password@host:5432/name or the path of an SQLite file")
 	case found && (scheme == "postgres" || scheme == "postgresql"):
 		if _, err := postgresConfig(text); err != nil {
-			return location{}, errors.New("the database URL is not one of Postgres; write postgres://user:password@host:5432/name, with special characters of the password percent-encoded")
+			return location{}, refusedURL(err)
 		}
 		return location{dialect: &postgres, target: text}, nil
 	case found && scheme == "sqlite":
@@ -75,6 +75,20 @@ func locate(text string) (location, error) {
 		return location{}, errors.New("the database URL has an unknown scheme; write postgres://..., sqlite:///path or the path of an SQLite file")
 	}
 	return sqliteFile(text)
+}
+
+// refusedURL returns what is wrong with a URL of Postgres.
+func refusedURL(err error) error {
+	var file *fs.PathError
+	switch cause := errors.Unwrap(err); {
+	case errors.As(err, &file):
+		return fmt.Errorf("a file that the database URL names cannot be read: %w", file)
+	case cause != nil && cause.Error() == "sslmode is invalid":
+		return errors.New("the database URL has an unknown sslmode; it is disable, allow, prefer, require, verify-ca or verify-full")
+	case cause != nil && cause.Error() == "unable to add CA to cert pool":
+		return errors.New("the file that the database URL names as sslrootcert holds no certificate in PEM")
+	}
+	return errors.New("the database URL is not one of Postgres; write postgres://user:password@host:5432/name, with special characters of the password percent-encoded")
 }
 
 func sqliteFile(path string) (location, error) {

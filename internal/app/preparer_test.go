@@ -1,0 +1,82 @@
+package app
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/sqlstore"
+)
+
+// secureDatabase answers as a Postgres does up to the end of the handshake of TLS, "N" for one
+// without TLS, and returns its address.
+func secureDatabase(t *testing.T, config *tls.Config) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				if _, err := io.ReadFull(c, make([]byte, 8)); err != nil {
+					return
+				}
+				if config == nil {
+					_, _ = io.WriteString(c, "N")
+					return
+				}
+				_, _ = io.WriteString(c, "S")
+				_ = tls.Server(c, config).HandshakeContext(t.Context())
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func TestADatabaseWhoseCertificateIsWrongIsNoOutage(t *testing.T) {
+	dir := t.TempDir()
+	files := TLSFiles{filepath.Join(dir, "a.crt"), filepath.Join(dir, "a.key")}
+	other := TLSFiles{filepath.Join(dir, "b.crt"), filepath.Join(dir, "b.key")}
+	writeCertificate(t, files, 1)
+	writeCertificate(t, other, 2)
+	c, err := newCertificate("database", files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secured, plain := secureDatabase(t, c.config()), secureDatabase(t, nil)
+	for _, test := range []struct{ address, options, want string }{
+		{secured, "sslmode=verify-full", "certificate cannot be verified"},
+		{secured, "sslmode=verify-full&sslrootcert=" + other.Cert, "certificate cannot be verified"},
+		{secured, "sslmode=verify-ca&sslrootcert=" + other.Cert, "certificate cannot be verified"},
+		{secured, "sslmode=verify-full&sslrootcert=" + files.Cert, "certificate cannot be verified"}, // it names no host
+		{plain, "sslmode=require", "speaks no TLS"},
+		{"127.0.0.1:1", "sslmode=verify-full", ""},
+	} {
+		store, err := sqlstore.New("postgres://stint:hunter2@"+test.address+"/stint?"+test.options, sqlstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := preparer{store: store}
+		err = p.store.Prepare(t.Context())
+		switch wrong := databaseMistake(err); {
+		case err == nil:
+			t.Errorf("%s: it was prepared", test.options)
+		case test.want == "" && wrong != nil:
+			t.Errorf("%s: %v, want an outage", test.options, wrong)
+		case test.want == "":
+		case wrong == nil || !strings.Contains(wrong.Error(), test.want) || strings.ContainsAny(wrong.Error(), "\n") || strings.Contains(wrong.Error(), "hunter2"):
+			t.Errorf("%s: %v of %v, want one line with %q", test.options, wrong, err, test.want)
+		}
+		store.Close()
+	}
+}
