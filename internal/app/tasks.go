@@ -172,8 +172,12 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 			return did, err
 		}
 	}
+	var databaseNow func(context.Context) (time.Time, error)
+	if a.backends.dir == nil { // otherwise the database is in this process
+		databaseNow = store.Now
+	}
 	return jobs.New(jobs.Options{
-		Store: store.Jobs, Node: a.id, Log: a.log, Schedules: a.settings.Schedules, Disabled: disabled, OnFailure: a.notifier.failedJob,
+		Store: store.Jobs, Node: a.id, DatabaseNow: databaseNow, Log: a.log, Schedules: a.settings.Schedules, Disabled: disabled, OnFailure: a.notifier.failedJob,
 	}, list...)
 }
 

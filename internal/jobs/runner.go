@@ -28,7 +28,9 @@ type Options struct {
 	Store Store
 	Node  string           // the holder's name, unique among the nodes
 	Now   func() time.Time // nil means time.Now
-	Log   *slog.Logger
+	// DatabaseNow reads the clock of a database that nodes share; nil for no such database.
+	DatabaseNow func(context.Context) (time.Time, error)
+	Log         *slog.Logger
 	// Schedules replaces the schedule of the jobs that it names; "off" never
 	// runs one by itself.
 	Schedules map[string]string
@@ -240,6 +242,9 @@ func (r *Runner) lastRun(ctx context.Context, job string) (*Run, error) {
 // run runs a job once unless another run has its lease or has done this due time already,
 // even if it failed; then it returns nil, nil. q is nil for a run that nobody requested.
 func (r *Runner) run(ctx context.Context, j Job, due time.Time, q *Request) (*Run, error) {
+	if err := r.checkClock(ctx); err != nil {
+		return nil, err
+	}
 	now := r.o.Now()
 	l := r.newLease(j)
 	held, err := l.renew(ctx)
@@ -324,8 +329,8 @@ func safely(ctx context.Context, j Job, due time.Time) (did string, err error) {
 }
 
 // RunNow runs a job because an operator requested it. The errors are *fault.Error for an
-// unknown name and for a job that is running already; the failure of a job is in its Run. The
-// end of Run breaks it off.
+// unknown name, a job that is running already and a node whose clock is wrong; the failure of
+// a job is in its Run. The end of Run breaks it off.
 func (r *Runner) RunNow(ctx context.Context, name string, q Request) (*Run, error) {
 	for _, j := range r.jobs {
 		if j.Name != name {
