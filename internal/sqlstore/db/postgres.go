@@ -14,6 +14,7 @@ import (
 	migratepgx "github.com/golang-migrate/migrate/v4/database/pgx/v5"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -38,6 +39,10 @@ var postgres = dialect{
 // postgresConnections bounds what one node takes of the server's connections.
 const postgresConnections = 16
 
+// maxMessage bounds what one message of the server may announce, for which pgx makes room before
+// it reads it. No row that is read is a tenth of it.
+const maxMessage = 32 << 20
+
 // postgresConfig reads a URL. Its error may repeat a password: do not print it.
 func postgresConfig(target string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(target)
@@ -46,6 +51,12 @@ func postgresConfig(target string) (*pgx.ConnConfig, error) {
 	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = 5 * time.Second
+	}
+	build := config.BuildFrontend
+	config.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		f := build(r, w)
+		f.SetMaxBodyLen(maxMessage)
+		return f
 	}
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "stint"
@@ -118,7 +129,8 @@ func classifyPostgres(err error) trouble {
 	}
 	var connecting *pgconn.ConnectError
 	var network net.Error
-	if errors.As(err, &connecting) || errors.As(err, &network) || errors.Is(err, io.EOF) ||
+	var larger *pgproto3.ExceededMaxBodyLenErr // what answers is not Postgres
+	if errors.As(err, &connecting) || errors.As(err, &larger) || errors.As(err, &network) || errors.Is(err, io.EOF) ||
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, net.ErrClosed) ||
 		pgconn.SafeToRetry(err) || strings.Contains(err.Error(), "conn closed") {
 		return away
