@@ -167,7 +167,7 @@ func configError(err error, t target) *ConfigError {
 	case errors.As(err, &certificate):
 		return wrong("its certificate cannot be verified (%s)", oneLine(certificate.Err.Error()))
 	case says(tlsAlert):
-		return wrong("it refuses the TLS connection (%s)", oneLine(text))
+		return refusesTLS(text)
 	case errors.As(err, new(tls.RecordHeaderError)):
 		return wrong("it speaks no TLS; write %s, or name its TLS port", t.scheme(false))
 	case says("redis: can't parse"), says("redis: invalid reply"), says("redis: unexpected"), says(errReplySize.Error()):

@@ -74,6 +74,15 @@ func TestAMistakeInTheURLOrTheServerIsToldAtOnce(t *testing.T) {
 	}
 }
 
+// The alert comes after the handshake, and often after the connection is reset.
+func TestAMissingCertificateOfTheClientIsToldEachTime(t *testing.T) {
+	url := "rediss://" + overTLS(t) + "?skip_verify=true"
+	for range 20 {
+		_, err := check(t, url, redislog.CheckOptions{})
+		wantConfigError(t, err, "set tls-auth-clients to no")
+	}
+}
+
 // webServer answers everything as an HTTP server answers nonsense.
 func webServer(t *testing.T) string {
 	t.Helper()

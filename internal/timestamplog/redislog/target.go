@@ -79,6 +79,10 @@ func (t target) mismatch(ctx context.Context) *ConfigError {
 			return &ConfigError{"it speaks no TLS; write " + t.scheme(false) + ", or name its TLS port"}
 		case !t.tls && speaksTLS(ctx, addr):
 			return &ConfigError{"it speaks TLS; write " + t.scheme(true)}
+		case t.tls:
+			if alert := alertOf(ctx, addr); alert != "" {
+				return refusesTLS(alert)
+			}
 		}
 	}
 	return nil
@@ -106,6 +110,35 @@ func speaksPlainly(ctx context.Context, addr string) bool {
 // tlsAlert begins the text of what a server says that ends a TLS connection; its
 // type is not exported.
 const tlsAlert = "remote error: tls: "
+
+// refusesTLS is the error of a server that ends connections with an alert.
+func refusesTLS(alert string) *ConfigError {
+	hint := ""
+	if strings.Contains(alert, "certificate required") {
+		hint = "; Stint has no certificate of its own, so set tls-auth-clients to no"
+	}
+	return &ConfigError{"it refuses the TLS connection (" + oneLine(alert) + ")" + hint}
+}
+
+// alertOf returns the alert by which a server ends a connection on which nothing is sent, "" for
+// none. Since TLS 1.3 a client that sends at once may find the connection reset before it has
+// read that its certificate is missing.
+func alertOf(ctx context.Context, addr string) string {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}}
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err == nil {
+		defer conn.Close()
+		until, _ := ctx.Deadline()
+		_ = conn.SetDeadline(until) // or else the read below fails
+		_, err = conn.Read(make([]byte, 1))
+	}
+	if err == nil || !strings.Contains(err.Error(), tlsAlert) {
+		return ""
+	}
+	return err.Error()
+}
 
 // speaksTLS reports whether a server takes part in a TLS handshake, however that
 // ends.
