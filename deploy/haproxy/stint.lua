@@ -75,6 +75,14 @@ local function plain(path)
     return (("/" .. table.concat(parts, "/")):gsub("[^%w%-._~/]", function(c) return string.format("%%%02X", c:byte()) end))
 end
 
+-- Returns the path that a request asks for. HAProxy knows none of a target without a slash, as
+-- "http://shop.example" and "*" are, nor all of one that begins without, as "login/user" does.
+local function path_of(txn)
+    local target = txn.sf:url()
+    if target:find("^/") or target:find("^%a[%w+.-]*://") then return txn.f:path() or "/" end
+    return "/" .. target:match("^[^?]*")
+end
+
 local function first(values)
     if values == nil then return nil end
     return values[0] or values[1]
@@ -125,8 +133,11 @@ local function size_of(headers)
 end
 
 local function ask(txn, url, failure)
+    -- A script that fails is ended, and HAProxy goes on with what its configuration says about
+    -- this variable: no request that would cause that may pass.
+    txn:set_var("txn.stint_status", 503)
     local sent, host = txn.http:req_get_headers(), txn.f:req_hdr("host")
-    local headers, path = chosen(sent, named(url)), plain(txn.f:path())
+    local headers, path = chosen(sent, named(url)), plain(path_of(txn))
     if headers ~= nil and path ~= nil then
         headers["x-forwarded-for"] = { txn.f:src() }
         headers["x-forwarded-method"] = { clean(txn.f:method(), 32) }
@@ -142,7 +153,6 @@ local function ask(txn, url, failure)
     end
     if headers == nil or path == nil or #url + size_of(headers) > max_bytes then
         core.Info("stint: the path or what the URL names is too long to be sent")
-        txn:set_var("txn.stint_status", 503)
         return
     end
 

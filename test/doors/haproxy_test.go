@@ -57,6 +57,25 @@ func TestHAProxySendsAllThatIsCounted(t *testing.T) {
 	}
 }
 
+// A target without a path asks for something too, and HAProxy knows no path of it.
+func TestHAProxyAsksAboutEveryTarget(t *testing.T) {
+	s := &site{T: t, app: new(application)}
+	s.node = direct(t).node
+	s.put("targets", `{"match":["path:*"],"rules":["1000/1d"]}`)
+	s.program(runHAProxy, strings.Replace(configuration(t, gateways[2], 0), "/v1/forward open", "/v1/forward?policy=targets&by=path open", 1))
+	for _, path := range []string{"/", "/*", "/shop.example", "/shop.example/a"} {
+		s.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"path:`+path+`","reason":"test"}`, http.StatusCreated)
+	}
+	for _, target := range []string{"/", "*", "http://shop.example", "http://shop.example/", "shop.example", "shop.example/a"} {
+		for _, method := range []string{"GET", "OPTIONS", "POST"} {
+			line := s.raw(method + " " + target + " HTTP/1.1\r\nHost: shop.example\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			if !strings.HasPrefix(line, "HTTP/1.1 403") && !strings.HasPrefix(line, "HTTP/1.1 400") {
+				t.Errorf("%s %s: got %q, want a refusal", method, target, line)
+			}
+		}
+	}
+}
+
 // manyCookies returns n further values of a cookie.
 func manyCookies(name string, n int) string {
 	var all strings.Builder
