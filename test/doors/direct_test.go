@@ -176,6 +176,21 @@ func TestWrongParametersAreNamed(t *testing.T) {
 	}
 }
 
+// A gateway that passes on its client's query would have it choose what is checked.
+func TestAQueryThatTheClientSentIsRefused(t *testing.T) {
+	s := direct(t)
+	for query, status := range map[string]int{
+		"by=host": http.StatusUnprocessableEntity, "policy=site": http.StatusUnprocessableEntity, "x": http.StatusUnprocessableEntity,
+		"by=ip": http.StatusOK, "": http.StatusOK,
+	} {
+		uri := "/page?" + query
+		if status == http.StatusOK {
+			uri = "/page?x=1"
+		}
+		s.expect(query, s.get("/v1/forward?"+query, "X-Forwarded-Uri: "+uri), status)
+	}
+}
+
 func TestHeadersOfAnUntrustedPeerSelectNothing(t *testing.T) {
 	s := &site{T: t, node: testnode.Start(t)}
 	s.url = s.node.Check

@@ -67,6 +67,21 @@ func TestTheMinimalConfigurationLimits(t *testing.T) {
 	}
 }
 
+// Nor does its query choose anything.
+func TestAQueryOfTheClientChoosesNothing(t *testing.T) {
+	for _, g := range underTest() {
+		t.Run(g.name, func(t *testing.T) {
+			s := start(t, g, 0)
+			for _, query := range []string{"?x=1", "?by=host&policy=other&cost=1000", "?&%zz"} {
+				s.expect("allowed", s.get("/page"+query), http.StatusOK)
+			}
+			for _, query := range []string{"", "?", "?x=1", "?by=host", "?by=header:X-Fresh", "?by=method", "?policy=other"} {
+				s.expect("limited with "+query, s.get("/page"+query, "X-Fresh: 1"), http.StatusTooManyRequests)
+			}
+		})
+	}
+}
+
 func TestTheCompleteConfigurationDoesAllThatIsPromised(t *testing.T) {
 	for _, g := range underTest() {
 		t.Run(g.name, func(t *testing.T) {

@@ -6,6 +6,7 @@
 package forwardauth
 
 import (
+	"bytes"
 	"context"
 	"hash/maphash"
 	"log/slog"
@@ -123,6 +124,9 @@ func (d *Door) handle(c *httpserver.Call) error {
 	if r.Path() == Path {
 		raw = c.Request().URI().QueryString()
 	}
+	if isOfClient(k, r, raw) {
+		return d.mistake(errOfClient)
+	}
 	query, err := d.queries.parse(raw)
 	if err != nil {
 		return d.mistake(err)
@@ -155,7 +159,7 @@ func (d *Door) handleFast(c *httpserver.FastCall) bool {
 	defer d.release(k)
 	d.warnOfProxy(c)
 	query, err := d.queries.parse(c.Query)
-	if err != nil || len(query.By) > 1 {
+	if err != nil || len(query.By) > 1 || isOfClient(k, c, c.Query) {
 		return false
 	}
 	if err := query.appendChecks(k, c, d.o.View.Parser(), d.o.View.Selector().HasConditional()); err != nil || len(k.checks) > 1 {
@@ -167,6 +171,24 @@ func (d *Door) handleFast(c *httpserver.FastCall) bool {
 	}
 	d.answerFast(c, &query, &k.decision[0])
 	return true
+}
+
+var errOfClient = fault.New(fault.Invalid, "The query is that of the client's request: a gateway that passes it on lets clients choose what is checked. "+
+	"Write a query of your own behind "+Path+" in its configuration, at least ?by=ip.")
+
+// isOfClient reports whether a query is the one that the client sent. Caddy passes it on
+// where its configuration has a path without one.
+func isOfClient(k *scratch, r request, query []byte) bool {
+	if len(query) == 0 {
+		return false
+	}
+	k.lines = r.AppendLines(k.lines[:0], forwardedURI)
+	for _, line := range k.lines {
+		if _, sent, _ := bytes.Cut(line, []byte{'?'}); bytes.Equal(sent, query) {
+			return true
+		}
+	}
+	return false
 }
 
 // warnOfProxy logs, once, that a proxy names its client but is not trusted: all its
