@@ -66,12 +66,9 @@ func (h *eventHandler) streamEvents(c *httpserver.Call) error {
 		return nil
 	}
 	access := c.WatchAccess()
-	listener, missed := h.events.Listen(filter, after)
+	listener := h.events.Listen(filter, after)
 	body := &eventBody{hub: h.events, listener: listener, conn: c.Ctx.Context().Conn(), heartbeat: time.NewTicker(h.events.Heartbeat()), access: access, looks: time.NewTicker(httpserver.AccessInterval)}
 	body.comment("stint events")
-	for i := range missed {
-		body.write(&missed[i])
-	}
 	c.SendBody(httpserver.GuardedBody{Body: body})
 	return nil
 }
@@ -103,6 +100,7 @@ type eventBody struct {
 	heartbeat *time.Ticker
 	access    *httpserver.AccessWatch
 	looks     *time.Ticker
+	caughtUp  bool // with what was missed
 	buffer    bytes.Buffer
 	ended     bool
 }
@@ -117,11 +115,19 @@ func (b *eventBody) Read(p []byte) (int, error) {
 			b.write(&events.Event{Kind: events.Notice, At: time.Now(), Text: "This stream was ended: the access of its token or login has ended."})
 			break
 		}
+		if !b.caughtUp {
+			missed := b.listener.Missed()
+			for i := range missed {
+				b.write(&missed[i])
+			}
+			b.caughtUp = len(missed) == 0
+			continue
+		}
 		select {
 		case <-b.looks.C:
 		case e, open := <-b.listener.Events():
 			if open {
-				b.write(&e)
+				b.write(e)
 				break
 			}
 			b.ended = true

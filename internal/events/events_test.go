@@ -59,7 +59,7 @@ func received(l *events.Listener) string {
 			if !open {
 				return strings.Join(append(all, "end"), " ")
 			}
-			all = append(all, name(&e))
+			all = append(all, name(e))
 		default:
 			return strings.Join(all, " ")
 		}
@@ -98,8 +98,8 @@ func TestAListenerHearsWhatItsFilterSelects(t *testing.T) {
 			"trial":     {Policy: "trial"},
 			"addresses": {Pattern: pattern(t, "ip:203.0.113.0/24")},
 		} {
-			l, missed := h.Listen(f, "")
-			if missed != nil {
+			l := h.Listen(f, "")
+			if missed := l.Missed(); missed != nil {
 				t.Fatalf("missed %v", missed)
 			}
 			listeners[name] = l
@@ -127,7 +127,7 @@ func TestAListenerHearsWhatItsFilterSelects(t *testing.T) {
 func TestUnderLoadDecisionsAreSampledAndThatIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := events.New(events.Options{PerSecond: 3})
-		l, _ := h.Listen(events.Filter{}, "")
+		l := h.Listen(events.Filter{}, "")
 		for i := range 10 {
 			h.Record(decided(t, fmt.Sprintf("token:%d", i), gate.Allowed))
 		}
@@ -147,7 +147,7 @@ func TestUnderLoadDecisionsAreSampledAndThatIsSaid(t *testing.T) {
 func TestWhatABurstLeftOutIsSaidThoughNothingFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := events.New(events.Options{PerSecond: 3})
-		l, _ := h.Listen(events.Filter{}, "")
+		l := h.Listen(events.Filter{}, "")
 		for range 10 {
 			h.Record(decided(t, "token:0", gate.Allowed))
 		}
@@ -165,10 +165,10 @@ func TestWhatABurstLeftOutIsSaidThoughNothingFollows(t *testing.T) {
 func TestAListenerThatComesBackMissesNothingThatIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := events.New(events.Options{Ring: 4})
-		l, _ := h.Listen(events.Filter{}, "")
+		l := h.Listen(events.Filter{}, "")
 		h.Record(decided(t, "token:0", gate.Allowed))
 		seen := <-l.Events()
-		token := h.Token(&seen)
+		token := h.Token(seen)
 		l.Stop()
 		if got := received(l); got != "end" {
 			t.Fatalf("after it was stopped it hears %q", got)
@@ -176,40 +176,78 @@ func TestAListenerThatComesBackMissesNothingThatIsKept(t *testing.T) {
 		for i := range 3 {
 			h.Record(decided(t, fmt.Sprintf("token:%d", i+1), gate.Allowed))
 		}
-		back, missed := h.Listen(events.Filter{}, token)
-		if got := names(missed); got != "token:1 token:2 token:3" {
+		back := h.Listen(events.Filter{}, token)
+		if got := names(back.Missed()); got != "token:1 token:2 token:3" {
 			t.Fatalf("missed %q", got)
 		}
 		back.Stop()
 		for i := range 3 {
 			h.Record(decided(t, fmt.Sprintf("token:%d", i+4), gate.Allowed))
 		}
-		back, missed = h.Listen(events.Filter{}, token)
-		if got := names(missed); got != "notice(2) token:3 token:4 token:5 token:6" {
+		back = h.Listen(events.Filter{}, token)
+		if got := names(back.Missed()); got != "notice(2) token:3 token:4 token:5 token:6" {
 			t.Fatalf("missed %q", got)
 		}
 		back.Stop()
 		for _, elsewhere := range []string{"another-5", "nonsense", strings.Split(token, "-")[0] + "-999"} {
-			back, missed = h.Listen(events.Filter{}, elsewhere)
-			if got := names(missed); got != "notice(0)" {
+			back = h.Listen(events.Filter{}, elsewhere)
+			if got := names(back.Missed()); got != "notice(0)" {
 				t.Fatalf("after %q missed %q", elsewhere, got)
 			}
 			back.Stop()
 		}
 		time.Sleep(events.Linger + time.Second)
 		h.Record(decided(t, "token:unheard", gate.Allowed))
-		last, missed := h.Listen(events.Filter{}, token)
-		if got := names(missed); got != "notice(2) token:3 token:4 token:5 token:6" {
+		last := h.Listen(events.Filter{}, token)
+		if got := names(last.Missed()); got != "notice(2) token:3 token:4 token:5 token:6" {
 			t.Fatalf("decisions are kept long after the last listener has gone: %q", got)
 		}
 		last.Stop()
 	})
 }
 
+// What was missed is not copied for a listener that does not ask for it: what it asks for too
+// late is said to be lost.
+func TestWhatWasMissedIsReadWhenAskedFor(t *testing.T) {
+	h := events.New(events.Options{Ring: 40})
+	first := h.Listen(events.Filter{}, "")
+	h.Record(decided(t, "token:0", gate.Allowed))
+	token := h.Token(<-first.Events())
+	first.Stop()
+	record := func(from, n int) {
+		for i := range n {
+			h.Record(decided(t, fmt.Sprintf("token:%d", from+i), gate.Allowed))
+		}
+	}
+	record(1, 30)
+	l := h.Listen(events.Filter{}, token)
+	if got := len(l.Missed()); got != 16 {
+		t.Errorf("%d were missed at once", got)
+	}
+	record(31, 30) // which are no missed ones; 17 to 20 are gone then
+	if got := names(l.Missed()); !strings.HasPrefix(got, "notice(4) token:21 token:22 ") || strings.Contains(got, "token:31") {
+		t.Errorf("then it missed %q", got)
+	}
+	if got := l.Missed(); got != nil {
+		t.Errorf("at last it missed %q", names(got))
+	}
+	if got := received(l); !strings.HasPrefix(got, "token:31 ") || !strings.HasSuffix(got, "token:60") {
+		t.Errorf("then it heard %q", got)
+	}
+	l = h.Listen(events.Filter{}, token)
+	record(61, 100)
+	if got := names(l.Missed()); got != "notice(60)" {
+		t.Errorf("too late it missed %q", got)
+	}
+	if got := l.Missed(); got != nil {
+		t.Errorf("after the notice it missed %q", names(got))
+	}
+}
+
 func TestASlowListenerIsDroppedWithANoticeAndNobodyElseIs(t *testing.T) {
 	h := events.New(events.Options{Queue: 2})
-	slow, _ := h.Listen(events.Filter{}, "")
-	quick, _ := h.Listen(events.Filter{}, "")
+	slow := h.Listen(events.Filter{}, "")
+	quick := h.Listen(events.Filter{}, "")
 	for i := range 4 {
 		h.Record(decided(t, fmt.Sprintf("token:%d", i), gate.Limited))
 		<-quick.Events()
@@ -227,7 +265,7 @@ func TestASlowListenerIsDroppedWithANoticeAndNobodyElseIs(t *testing.T) {
 	if _, said := quick.Farewell(); said {
 		t.Error("the quick one was marked as slow")
 	}
-	late, _ := h.Listen(events.Filter{}, "")
+	late := h.Listen(events.Filter{}, "")
 	if got := received(late); got != "end" {
 		t.Errorf("a listener after the end heard %q", got)
 	}
@@ -237,9 +275,9 @@ func TestASlowListenerIsDroppedWithANoticeAndNobodyElseIs(t *testing.T) {
 func TestAListenerOfBlocksAloneKeepsNoDecisions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := events.New(events.Options{})
-		blocks, _ := h.Listen(events.Filter{Kinds: []events.Kind{events.Block, events.Change}}, "")
+		blocks := h.Listen(events.Filter{Kinds: []events.Kind{events.Block, events.Change}}, "")
 		h.Record(decided(t, "token:1", gate.Limited))
-		all, _ := h.Listen(events.Filter{}, "")
+		all := h.Listen(events.Filter{}, "")
 		h.Record(decided(t, "token:2", gate.Limited))
 		if got := received(all); got != "token:2" {
 			t.Errorf("heard %q", got)
@@ -261,7 +299,7 @@ func TestAKeyIsCopiedOutOfItsBuffer(t *testing.T) {
 	buffer := []byte("token:secret")
 	text := unsafe.String(&buffer[0], len(buffer))
 	h := events.New(events.Options{})
-	l, _ := h.Listen(events.Filter{}, "")
+	l := h.Listen(events.Filter{}, "")
 	h.Record(decided(t, text, gate.Limited))
 	copy(buffer, "token:others")
 	e := <-l.Events()
@@ -286,7 +324,7 @@ func TestChangesOfAnyNodeAreToldAsTheAuditHasThem(t *testing.T) {
 			by := audit.Actor{Kind: audit.User, Name: "ann"}
 			h := events.New(events.Options{})
 			f := events.NewFollower(h, store.Audit)
-			l, _ := h.Listen(events.Filter{}, "")
+			l := h.Listen(events.Filter{}, "")
 			ctx, cancel := context.WithCancel(t.Context())
 			var running sync.WaitGroup
 			defer running.Wait()
@@ -321,7 +359,7 @@ func BenchmarkRecord(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			h := events.New(events.Options{})
 			for range c.listen {
-				l, _ := h.Listen(events.Filter{}, "")
+				l := h.Listen(events.Filter{}, "")
 				go func() {
 					for range l.Events() {
 					}

@@ -118,12 +118,17 @@ func (h *Hub) publish(e Event) {
 	} else {
 		*h.kept(e.ID) = e
 	}
+	// One copy serves all listeners, so that a queue is only as large as what is in it.
+	var shared *Event
 	for l := range h.listeners {
 		if !l.filter.Selects(&e) {
 			continue
 		}
+		if shared == nil {
+			shared = new(e)
+		}
 		select {
-		case l.queue <- e:
+		case l.queue <- shared:
 		default:
 			h.drop(l, true)
 		}
@@ -164,20 +169,24 @@ func (h *Hub) Close() {
 type Listener struct {
 	hub    *Hub
 	filter Filter
-	queue  chan Event
+	queue  chan *Event
 	slow   atomic.Bool
+	// next to until are the ids of the events that it has still missed, and elsewhere says
+	// that nobody knows them. They are read when it asks: a copy for each listener that does
+	// not read would be megabytes.
+	next, until uint64
+	elsewhere   bool
 }
 
-// Listen returns a listener and what it has missed since after, a Token from
-// before: "" for nothing. Where some of that is no longer known, a notice that
-// says so comes first. Stop it in the end.
-func (h *Hub) Listen(f Filter, after string) (*Listener, []Event) {
+// Listen returns a listener, which misses nothing since after, a Token from before: ""
+// for none. Ask it for Missed first. Stop it in the end.
+func (h *Hub) Listen(f Filter, after string) *Listener {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	l := &Listener{hub: h, filter: f, queue: make(chan Event, h.o.Queue)}
+	l := &Listener{hub: h, filter: f, queue: make(chan *Event, h.o.Queue), next: 1}
 	if h.closed {
 		close(l.queue)
-		return l, nil
+		return l
 	}
 	h.listeners[l] = struct{}{}
 	if f.mayBeDecision() {
@@ -185,30 +194,38 @@ func (h *Hub) Listen(f Filter, after string) (*Listener, []Event) {
 		h.until.Store(math.MaxInt64)
 	}
 	if after == "" {
-		return l, nil
+		return l
 	}
-	return l, h.missed(f, after)
-}
-
-func (h *Hub) missed(f Filter, after string) []Event {
 	run, number, _ := strings.Cut(after, "-")
 	seen, err := strconv.ParseUint(number, 10, 64)
-	oldest := uint64(1)
-	if kept := uint64(len(h.ring)); h.last > kept {
-		oldest = h.last - kept + 1
+	if l.elsewhere = run != h.run || err != nil || seen > h.last; !l.elsewhere {
+		l.next, l.until = seen+1, h.last
 	}
-	var missed []Event
-	switch {
-	case run != h.run || err != nil || seen > h.last:
+	return l
+}
+
+// missedAtOnce bounds what Missed returns at a time.
+const missedAtOnce = 16
+
+// Missed returns the next events that the listener has missed before it listened, none once
+// it has them all. Where some are no longer known, a notice says so in their place.
+func (l *Listener) Missed() []Event {
+	h := l.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l.elsewhere {
+		l.elsewhere = false
 		// Nothing says how much happened between another run and this one.
 		return []Event{h.notice("Events may be missing: this node was restarted since, or is another one.", 0)}
-	case seen+1 < oldest:
-		lost := oldest - seen - 1
-		missed = append(missed, h.notice("Events are missing: more happened than is kept for those who come back.", int64(lost)))
-		seen = oldest - 1
 	}
-	for id := seen + 1; id <= h.last; id++ {
-		if e := h.kept(id); f.Selects(e) {
+	var missed []Event
+	if oldest := h.last - uint64(len(h.ring)) + 1; l.next < oldest && l.next <= l.until {
+		lost := min(oldest, l.until+1) - l.next
+		missed = append(missed, h.notice("Events are missing: more happened than is kept for those who come back.", int64(lost))) //nolint:gosec // a number of events
+		l.next += lost
+	}
+	for ; l.next <= l.until && len(missed) < missedAtOnce; l.next++ {
+		if e := h.kept(l.next); l.filter.Selects(e) {
 			missed = append(missed, *e)
 		}
 	}
@@ -238,7 +255,7 @@ func (h *Hub) notice(text string, skipped int64) Event {
 }
 
 // Events is closed when the listener was stopped or dropped, or its hub closed.
-func (l *Listener) Events() <-chan Event { return l.queue }
+func (l *Listener) Events() <-chan *Event { return l.queue }
 
 // Farewell returns, once Events is closed, the notice that says why: false
 // where there is nothing to say.
