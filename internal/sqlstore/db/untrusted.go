@@ -26,6 +26,8 @@ const (
 	// maxNumber bounds ids and revisions of a backup, so that those that follow
 	// still have room.
 	maxNumber = 1 << 53
+	// maxInstant is the last that answers can have, the end of the year 9999, in milliseconds.
+	maxInstant = 253402300799999
 )
 
 // check returns an Invalid fault for a file that is damaged, not Stint's, or
@@ -130,7 +132,7 @@ func (u untrusted) checkPages(ctx context.Context, db *sql.DB) error {
 
 // checkNumbers refuses values that are well formed and would hurt later: ids
 // and revisions so high that none can follow, rows newer than the database
-// itself, and values of many megabytes.
+// itself, times that no answer can have, and values of many megabytes.
 func (u untrusted) checkNumbers(ctx context.Context, db *sql.DB, made reference) error {
 	var rows, revision int64
 	if err := db.QueryRowContext(ctx, "SELECT count(*), coalesce(max(value), -1) FROM revision").Scan(&rows, &revision); err != nil {
@@ -153,12 +155,13 @@ func (u untrusted) checkNumbers(ctx context.Context, db *sql.DB, made reference)
 }
 
 func (u untrusted) checkColumn(ctx context.Context, db *sql.DB, table, column string, revision int64) error {
-	var longest, low, high int64
+	var longest, low, high, latest int64
 	name := quoted(column)
 	query := "SELECT coalesce(max(octet_length(" + name + ")), 0)," +
 		" coalesce(min(CASE WHEN typeof(" + name + ") = 'integer' THEN " + name + " END), 0)," +
-		" coalesce(max(CASE WHEN typeof(" + name + ") = 'integer' THEN " + name + " END), 0) FROM " + quoted(table)
-	if err := db.QueryRowContext(ctx, query).Scan(&longest, &low, &high); err != nil {
+		" coalesce(max(CASE WHEN typeof(" + name + ") = 'integer' THEN " + name + " END), 0)," +
+		" coalesce(max(CASE WHEN typeof(" + name + ") = 'integer' AND " + name + " < $1 THEN " + name + " END), 0) FROM " + quoted(table)
+	if err := db.QueryRowContext(ctx, query, forever).Scan(&longest, &low, &high, &latest); err != nil {
 		return u.damaged(ctx, err)
 	}
 	where := table + "." + column
@@ -167,6 +170,8 @@ func (u untrusted) checkColumn(ctx context.Context, db *sql.DB, table, column st
 		return NotABackup(nil, "%s has a value of %d bytes", where, longest)
 	case column == "revision" && (low < 0 || high > revision):
 		return NotABackup(nil, "%s goes beyond the revision of the whole, %d", where, revision)
+	case (column == "at" || strings.HasSuffix(column, "_at")) && (low < 0 || latest > maxInstant):
+		return NotABackup(nil, "%s has a time outside the years 1970 to 9999", where)
 	case (column == "id" || strings.HasSuffix(column, "_id") || column == "version" || column == "generation") && (low < 0 || high > maxNumber):
 		return NotABackup(nil, "%s has a number outside 0 to %d", where, int64(maxNumber))
 	}
