@@ -100,6 +100,9 @@ func (d *Defaults) row(line int, f fields) (Row, error) {
 		}
 		row.Expires = d.Now.Add(length)
 	}
+	if row.Expires.After(blocks.LastExpiry) {
+		return wrong("expires_at is after the year 9999 in UTC; leave it out for permanent")
+	}
 	if !row.Expires.IsZero() && !row.Expires.After(d.Now) {
 		return wrong("it ended already, at " + row.Expires.UTC().Format(time.RFC3339))
 	}

@@ -69,6 +69,7 @@ func TestReadingGivesEveryRowWithItsLine(t *testing.T) {
 		"JSON lines":                       {blocklist.JSON, "{\"pattern\":\"token:a\"}\n{\"pattern\":\"token:b\"}\n", []string{"1 token:a (imported) permanent", "2 token:b (imported) permanent"}},
 		"an empty JSON":                    {blocklist.JSON, "", nil},
 		"an empty list":                    {blocklist.JSON, "[]", nil},
+		"a row of after the last year":     {blocklist.CSV, "pattern,expires_at\ntoken:a,9999-12-31T23:59:59-05:00\n", []string{"line 2: expires_at is after the year 9999 in UTC; leave it out for permanent"}},
 		"an ended row":                     {blocklist.JSON, `[{"pattern":"token:a","expires_at":"2026-01-01T12:00:00Z"}]`, []string{"line 1: it ended already, at 2026-01-01T12:00:00Z"}},
 		"two ends":                         {blocklist.JSON, `[{"pattern":"token:a","expires_at":"2026-01-01T12:00:00Z","expires_in":"1h"}]`, []string{"line 1: expires_at and expires_in cannot be combined; write one of them"}},
 		"a bad end":                        {blocklist.JSON, `[{"pattern":"token:a","expires_in":"soon"}]`, []string{`line 1: expires_in: the duration "soon" has no number where one is due; write for example 24h, 7d or 1h30m`}},

@@ -9,6 +9,10 @@ import (
 // MaxReason is the longest reason of an entry, in bytes.
 const MaxReason = 1000
 
+// LastExpiry is the latest that an entry may have, in UTC: JSON and tables write years of four
+// digits.
+var LastExpiry = time.Date(9999, time.December, 31, 23, 59, 59, 999_999_999, time.UTC)
+
 // IsLater reports whether an expiry is later than another. The zero time is that of what is
 // permanent, and later than any other.
 func IsLater(expires, than time.Time) bool {
@@ -34,6 +38,8 @@ func (e Expiry) At(now time.Time) (time.Time, error) {
 		return now.Add(e.For), nil
 	case !e.Until.IsZero() && !e.Until.After(now):
 		return time.Time{}, fault.Field("expires_at", "must be in the future; the time of the server is %s", now.UTC().Format("2006-01-02T15:04:05Z"))
+	case e.Until.After(LastExpiry):
+		return time.Time{}, fault.Field("expires_at", "must be before the year 10000 in UTC; leave it out for permanent")
 	}
 	return e.Until, nil
 }
