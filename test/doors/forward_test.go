@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/test/servers"
+	"github.com/stint-dev/stint/test/testnode"
 )
 
 // used returns how much of the only rule a key has used under the policy site.
@@ -77,6 +78,34 @@ func TestAQueryOfTheClientChoosesNothing(t *testing.T) {
 			}
 			for _, query := range []string{"", "?", "?x=1", "?by=host", "?by=header:X-Fresh", "?by=method", "?policy=other"} {
 				s.expect("limited with "+query, s.get("/page"+query, "X-Fresh: 1"), http.StatusTooManyRequests)
+			}
+		})
+	}
+}
+
+// The proxy in front of the gateway passes on what its client writes into all headers but that
+// of the address: none of it describes the request.
+func TestNoHeaderOfTheClientDescribesItsRequest(t *testing.T) {
+	const written, instead = "policy=site&by=ip&by=header:X-Api-Key", "policy=site&by=path&by=host&by=method"
+	for _, g := range underTest() {
+		t.Run(g.name, func(t *testing.T) {
+			config := configuration(t, g, 1)
+			if !strings.Contains(config, written) {
+				t.Skip("it does not ask /v1/forward")
+			}
+			s := &site{T: t, node: testnode.Start(t, "--trusted-proxies", "127.0.0.1"), app: new(application)}
+			s.remove("site")
+			s.put("site", `{"match":["path:*"],"rules":["100/1d"]}`)
+			s.program(g.run, strings.Replace(config, written, instead, 1))
+			before := s.used("path:/page")
+			s.expect("allowed", s.get("/page", "X-Forwarded-Uri: /other", "X-Forwarded-Method: DELETE", "X-Forwarded-Host: other.example", "Forwarded: host=other.example"), http.StatusOK)
+			if used := s.used("path:/page"); used != before+1 {
+				t.Errorf("path:/page has used %d, want %d", used, before+1)
+			}
+			for _, key := range []string{"path:/other", "method:DELETE", "host:other.example"} {
+				if used := s.used(key); used != 0 {
+					t.Errorf("%s has used %d", key, used)
+				}
 			}
 		})
 	}
