@@ -69,7 +69,7 @@ func (c *Call) compress() {
 func (c *Call) SendBody(body io.ReadCloser) {
 	if c.canCompress() {
 		c.Set(fiber.HeaderContentEncoding, "gzip")
-		body = newGzipBody(body)
+		body = newGzipBody(body, string(c.Response().Header.ContentType()))
 	}
 	c.Ctx.Context().SetBodyStream(body, -1)
 }
@@ -83,9 +83,18 @@ type gzipBody struct {
 	ended  error // what plain ended with, nil before
 }
 
-func newGzipBody(plain io.ReadCloser) *gzipBody {
+// eventStream is the media type of streams that are open for days.
+const eventStream = "text/event-stream"
+
+// newGzipBody compresses what plain returns. What is known of earlier pieces takes 800 KiB, so
+// that it is not kept for events, whose readers may be many and mostly wait.
+func newGzipBody(plain io.ReadCloser, mediaType string) *gzipBody {
 	b := &gzipBody{plain: plain, piece: make([]byte, 16<<10)}
-	b.writer, _ = gzip.NewWriterLevel(&b.ready, gzip.BestSpeed) // the level is valid
+	level := gzip.BestSpeed
+	if strings.HasPrefix(mediaType, eventStream) {
+		level, b.piece = gzip.StatelessCompression, make([]byte, 4<<10)
+	}
+	b.writer, _ = gzip.NewWriterLevel(&b.ready, level) // the levels are valid
 	return b
 }
 
