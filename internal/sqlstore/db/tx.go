@@ -358,12 +358,13 @@ func ExpiryToMS(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// ExpiryFromMS undoes ExpiryToMS.
+// ExpiryFromMS undoes ExpiryToMS. An expiry that earlier versions took and no answer can have
+// is the last that one can.
 func ExpiryFromMS(ms int64) time.Time {
 	if ms == forever {
 		return time.Time{}
 	}
-	return time.UnixMilli(ms).UTC()
+	return time.UnixMilli(min(ms, maxInstant)).UTC()
 }
 
 // readOnly are the options of a transaction that sees one state of the database
