@@ -6,6 +6,7 @@ import { cutTexts } from './attributes.js'
 
 const maxAnswer = 1 << 20 // bytes; an answer about 16 keys has some 20 KiB
 const outageRetrySeconds = 1
+const statuses = new Map(Object.entries({ allowed: 200, limited: 429, blocked: 403, unavailable: 503 }))
 
 /** What Stint answered in place of a decision: the check or its token was wrong. */
 export class StintError extends Error {
@@ -52,7 +53,7 @@ export class Stint {
     }
     if (answer) {
       const decision = parse(answer.body)
-      if (typeof decision?.decision === 'string' && typeof decision.allowed === 'boolean') {
+      if (isDecision(decision, answer.status)) {
         return { ...decision, headers: headersOf(answer.headers) }
       }
       const error = new StintError(answer.status, decision)
@@ -100,6 +101,8 @@ export class Stint {
         reject(error)
       }
       sent.on('error', failed)
+      // Every call ends: one that the other side switches to another protocol has neither an answer nor an error.
+      sent.on('close', () => failed(new Error('the connection was closed without an answer')))
       sent.on('response', (response) => {
         const parts = []
         let size = 0
@@ -124,6 +127,9 @@ export class Stint {
     }
   }
 }
+
+// Whatever else answers for Stint lets no request pass, nor does an answer that contradicts itself.
+const isDecision = (answer, status) => statuses.get(answer?.decision) === status && answer.allowed === (answer.decision === 'allowed')
 
 function parse(text) {
   try {

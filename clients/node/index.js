@@ -1,6 +1,7 @@
 // Middleware that lets a request through only where Stint allows it.
 import { createHash } from 'node:crypto'
 import net from 'node:net'
+import { parse } from 'node:url' // that of express
 import { Stint, StintError } from './client.js'
 
 export { Stint, StintError }
@@ -43,7 +44,7 @@ const plainAddress = (address = '') => address
 
 /** Returns a middleware for express. */
 export function expressGuard(stint, options = {}) {
-  const ask = asker(stint, { key: frameworkAddress, ...options })
+  const ask = asker(stint, { key: frameworkAddress, ...options }, expressPath)
   return (request, response, next) => {
     ask(request).then(({ status, headers, body }) => {
       for (const name in headers) response.setHeader(name, headers[name])
@@ -82,13 +83,14 @@ export function fetchGuard(stint, options, handler) {
 
 const frameworkAddress = (request) => `ip:${plainAddress(request.ip)}`
 
-function asker(stint, { key, policy, cost, source, meta, skip, onError }) {
+function asker(stint, { key, policy, cost, source, meta, skip, onError }, readPath = (target) => target) {
   if (typeof stint?.check !== 'function') throw new TypeError('stint must be a Stint')
   if (typeof key !== 'function') throw new TypeError('key must be a function')
   const valueOf = (value, args) => (typeof value === 'function' ? value(...args) : value)
   return async (...args) => {
     if (skip && (await skip(...args))) return { headers: {} }
     const question = { source, meta: valueOf(meta, args), request: attributesOf(args[0]) }
+    question.request.path = readPath(question.request.path)
     const keys = await key(...args)
     const common = { policy: valueOf(policy, args), cost: valueOf(cost, args) }
     if (Array.isArray(keys)) {
@@ -110,12 +112,26 @@ function asker(stint, { key, policy, cost, source, meta, skip, onError }) {
   }
 }
 
-// What policies with conditions ask of a request of node:http, express, fastify or fetch.
+// What policies with conditions ask of a request of node:http, express, fastify or fetch: as the application sees it, so
+// that no spelling hides it. Of HTTP/2, fastify takes Host before :authority.
 function attributesOf(request) {
   const { headers = {}, method, originalUrl, url } = request
-  const header = (name) => (typeof headers.get === 'function' ? headers.get(name) : headers[name])
-  const host = header('host') ?? (typeof headers.get === 'function' && URL.canParse(url) ? new URL(url).host : undefined)
-  return { path: originalUrl ?? url, method, agent: header('user-agent'), host }
+  if (typeof headers.get === 'function') {
+    const host = URL.canParse(url) ? new URL(url).host : headers.get('host')
+    return { path: url, method, agent: headers.get('user-agent'), host }
+  }
+  return { path: originalUrl ?? url, method, agent: headers['user-agent'], host: headers.host ?? headers[':authority'] }
+}
+
+// Returns the path of a target as express reads it, which takes a backslash for a slash in some targets, and the host of
+// some schemes for a part of the path.
+function expressPath(target) {
+  if (/^\/[^\s#]*$/.test(target)) return target
+  try {
+    return parse(target).pathname ?? '/'
+  } catch {
+    return target // which express finds nothing for
+  }
 }
 
 const isAboutKey = (error) => error instanceof StintError && /^(key|keys|keys\[\d+\](\.key)?)$/.test(error.field ?? '')
