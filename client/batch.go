@@ -31,6 +31,9 @@ func (c *Client) Batch(ctx context.Context, checks []Check) ([]BatchItem, error)
 	var asked []int
 	var seen uint64
 	for i := range checks {
+		if items[i].Err = checkKey(checks[i].Key, "key"); items[i].Err != nil {
+			continue
+		}
 		var known *Decision
 		if seen, known = c.memory.lookUp(&checks[i]); known != nil {
 			items[i].Decision = known
@@ -42,7 +45,7 @@ func (c *Client) Batch(ctx context.Context, checks []Check) ([]BatchItem, error)
 		return items, nil
 	}
 	answers := wireBatch{asked: len(asked)}
-	sent, err := c.ask(ctx, call{path: pathBatch, question: &send}, &answers)
+	sent, err := c.ask(ctx, call{path: pathBatch, question: &send, isBatch: true}, &answers)
 	if err != nil {
 		return c.batchInsteadOf(err, checks, items, asked)
 	}

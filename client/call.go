@@ -24,9 +24,11 @@ const (
 	// retryWithin is how long after the first attempt the last may begin: the
 	// server knows an idempotency key for a minute.
 	retryWithin = 30 * time.Second
-	// maxAnswer bounds what is read of an answer: a batch of 1,000 with all
-	// details is smaller.
-	maxAnswer = 32 << 20
+	// maxAnswer bounds what is read of an answer, and maxBatchAnswer of one to a batch: that
+	// about 16 keys or that of 1,000 checks with all details is smaller. Many callers at once
+	// have room for so many answers of something that is no Stint.
+	maxAnswer      = 1 << 20
+	maxBatchAnswer = 32 << 20
 )
 
 var errUnreadable = errors.New("an answer that cannot be read")
@@ -38,6 +40,7 @@ type call struct {
 	method   string // POST where it is ""
 	path     string
 	question any // nil for a call without a body
+	isBatch  bool
 }
 
 // answerTo is an answer that knows which status it may come with.
@@ -104,7 +107,11 @@ func (c *Client) attempt(ctx context.Context, q call, body []byte, into answerTo
 		return err
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	longest := int64(maxAnswer)
+	if q.isBatch {
+		longest = maxBatchAnswer
+	}
+	text, err := io.ReadAll(io.LimitReader(response.Body, longest))
 	if err != nil {
 		return fmt.Errorf("the answer broke off: %w", err)
 	}

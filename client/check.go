@@ -69,6 +69,9 @@ type Check struct {
 // *OutageError under ReturnError, or the context's where it has ended. A check
 // whose context has ended may have been charged.
 func (c *Client) Check(ctx context.Context, q Check) (*Decision, error) {
+	if err := checkKey(q.Key, "key"); err != nil {
+		return nil, err
+	}
 	seen, known := c.memory.lookUp(&q)
 	if known != nil {
 		return known, nil

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -35,6 +36,11 @@ type CombinedKey struct {
 // CheckAll asks about several keys: allowed only if every key's policy allows,
 // and otherwise nothing is charged to any, but with ChargeAlways. Errors are those of Check.
 func (c *Client) CheckAll(ctx context.Context, q CombinedCheck) (*CombinedDecision, error) {
+	for i, k := range q.Keys {
+		if err := checkKey(k.Key, fmt.Sprintf("keys[%d].key", i)); err != nil {
+			return nil, err
+		}
+	}
 	var d wireDecision
 	if _, err := c.ask(ctx, call{path: pathCheck, question: c.wireCombined(&q)}, &d); err != nil {
 		a, err := c.insteadOf(err)

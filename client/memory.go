@@ -1,6 +1,7 @@
 package client
 
 import (
+	"crypto/sha256"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +30,8 @@ type memory struct {
 	// becomes old: whatever is of use is young, since all is over within 2 s.
 	young, old map[memoryKey]refusal
 	half       int
+	// hasDigests says whether a refusal of some requests only was ever remembered.
+	hasDigests bool
 	// epoch counts how often all was forgotten.
 	epoch uint64
 }
@@ -36,7 +39,20 @@ type memory struct {
 type memoryKey struct {
 	policy, key string
 	cost        int
-	request     Request // zero for a refusal of all requests of the key
+	request     digest // zero for a refusal of all requests of the key
+}
+
+// digest is the hash of a request: clients choose its texts, and many long ones would take
+// any amount of memory.
+type digest [sha256.Size]byte
+
+func digestOf(r Request) digest {
+	h := sha256.New()
+	cut := r.cut()
+	for _, text := range []string{cut.Path, cut.Method, cut.Agent, cut.Host, cut.Scope} {
+		_, _ = h.Write(append([]byte(text), 0)) // which no text holds
+	}
+	return digest(h.Sum(nil))
 }
 
 type refusal struct {
@@ -57,7 +73,7 @@ func newMemory(size int) *memory {
 // may have been charged before, and those that are charged although they are refused. A
 // refusal that may be about the values of a question is not remembered either; see remember.
 func keyOf(q *Check) (memoryKey, bool) {
-	return memoryKey{q.Policy, q.Key, max(q.Cost, 1), Request{}}, !q.Peek && q.MaxWait == 0 && q.IdempotencyKey == "" && q.Charge == ""
+	return memoryKey{q.Policy, q.Key, max(q.Cost, 1), digest{}}, !q.Peek && q.MaxWait == 0 && q.IdempotencyKey == "" && q.Charge == ""
 }
 
 // lookUp returns the refusal that q would have, nil where it must be asked
@@ -68,20 +84,27 @@ func (m *memory) lookUp(q *Check) (seen uint64, known *Decision) {
 	}
 	key, memorable := keyOf(q)
 	now := time.Now()
+	seen, known, mayBe := m.lookUpKey(key, now, memorable && !q.Fresh)
+	if known != nil || !mayBe || q.Request == (Request{}) || len(q.Values) > 0 {
+		return seen, known
+	}
+	key.request = digestOf(q.Request) // without mu: it may be long
+	_, known, _ = m.lookUpKey(key, now, true)
+	return seen, known
+}
+
+// lookUpKey returns what is known of a key, and whether refusals of some of its requests may
+// be. It only says what was seen where it may not be served.
+func (m *memory) lookUpKey(key memoryKey, now time.Time, serve bool) (seen uint64, known *Decision, mayBe bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !memorable || q.Fresh {
-		return m.epoch, nil
+	if !serve {
+		return m.epoch, nil, false
 	}
 	if r, found := m.find(key, now); found {
-		return m.epoch, r.at(now)
+		return m.epoch, r.at(now), false
 	}
-	if key.request = q.Request; q.Request != (Request{}) && len(q.Values) == 0 {
-		if r, found := m.find(key, now); found {
-			return m.epoch, r.at(now)
-		}
-	}
-	return m.epoch, nil
+	return m.epoch, nil, m.hasDigests
 }
 
 // find returns the refusal that is served under key, with mu held.
@@ -127,7 +150,7 @@ func (m *memory) remember(q *Check, d *Decision, sent time.Time, seen uint64) {
 		if len(q.Values) > 0 {
 			return
 		}
-		key.request = q.Request
+		key.request = digestOf(q.Request)
 	}
 	own := *d // the caller may change the one that it gets
 	own.Block = copied(d.Block)
@@ -139,7 +162,7 @@ func (m *memory) remember(q *Check, d *Decision, sent time.Time, seen uint64) {
 		}
 	}
 	// A caller's string may lie in a buffer that is used again.
-	key.key, key.policy, key.request = strings.Clone(key.key), strings.Clone(key.policy), key.request.clone()
+	key.key, key.policy = strings.Clone(key.key), strings.Clone(key.policy)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.epoch != seen {
@@ -149,6 +172,7 @@ func (m *memory) remember(q *Check, d *Decision, sent time.Time, seen uint64) {
 		m.young, m.old = make(map[memoryKey]refusal, m.half), m.young
 	}
 	m.young[key] = r
+	m.hasDigests = m.hasDigests || key.request != digest{}
 }
 
 // forgetAll forgets every refusal, and those whose answers are on the way.

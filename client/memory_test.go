@@ -1,7 +1,9 @@
 package client
 
 import (
+	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,6 +138,33 @@ func TestTheMemoryIsBoundedAndKeepsTheNewest(t *testing.T) {
 			if known(m, Check{Key: strconv.Itoa(9_999 - i)}) == nil {
 				t.Fatalf("the refusal %d before the last is forgotten", i)
 			}
+		}
+	})
+}
+
+// A request may have a megabyte of texts, and a memory of 16,384 of them would be 16 GB.
+func TestTheMemoryKeepsNoTextsOfRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, d := newMemory(1000), limitedFor(time.Second)
+		d.Conditional = true
+		request := func(i int) Check {
+			long := strings.Repeat("x", 1<<20)
+			return Check{Key: "a", Request: Request{Path: "/" + strconv.Itoa(i), Agent: strconv.Itoa(i) + long, Host: long}}
+		}
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for i := range 50 {
+			q := request(i)
+			remember(m, &q, d)
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if held := int64(after.HeapAlloc) - int64(before.HeapAlloc); held > 1<<20 {
+			t.Errorf("50 refusals take %d bytes", held)
+		}
+		if known(m, request(7)) == nil || known(m, request(50)) != nil {
+			t.Error("the requests are mixed up")
 		}
 	})
 }

@@ -1,6 +1,10 @@
 package client
 
-import "fmt"
+import (
+	"fmt"
+	"net/http"
+	"unicode/utf8"
+)
 
 // Problem is what Stint answers where there is no decision (RFC 9457): the
 // question was wrong, or its token. An error holds it as errors.As finds it.
@@ -51,6 +55,18 @@ func (p *Problem) aboutTheQuestion() bool {
 		return false
 	}
 	return p.Status >= 400 && p.Status < 500
+}
+
+// checkKey returns the *Problem of a key that is no UTF-8, which JSON cannot hold: clients
+// choose keys, and one must not keep the others of its batch from being asked about.
+func checkKey(key, field string) error {
+	if utf8.ValidString(key) {
+		return nil
+	}
+	return &Problem{
+		Type: "about:blank", Title: http.StatusText(http.StatusUnprocessableEntity), Status: http.StatusUnprocessableEntity,
+		Detail: field + ": is not UTF-8; send text", Code: "invalid", Field: field,
+	}
 }
 
 // Refused is the error of Wait, WaitAll, Do and Transport where a verdict was no: the

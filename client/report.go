@@ -101,6 +101,9 @@ type ReportItem struct {
 // error is a *Problem where the report is wrong, an *OutageError whatever WithOutage
 // says, or the context's.
 func (c *Client) Report(ctx context.Context, r Report) (*Reported, error) {
+	if err := checkKey(r.Key, "key"); err != nil {
+		return nil, err
+	}
 	var answer wireReported
 	if _, err := c.ask(ctx, call{path: pathReport, question: c.wireReport(&r)}, &answer); err != nil {
 		return nil, err
@@ -117,16 +120,21 @@ func (c *Client) ReportBatch(ctx context.Context, reports []Report) ([]ReportIte
 	var send struct {
 		Reports []*wireReport `json:"reports"`
 	}
+	items, asked := make([]ReportItem, len(reports)), make([]int, 0, len(reports))
 	for i := range reports {
-		send.Reports = append(send.Reports, c.wireReport(&reports[i]))
+		if items[i].Err = checkKey(reports[i].Key, "key"); items[i].Err == nil {
+			send.Reports, asked = append(send.Reports, c.wireReport(&reports[i])), append(asked, i)
+		}
 	}
-	answers := wireReportBatch{sent: len(reports)}
-	if _, err := c.ask(ctx, call{path: pathReportBatch, question: &send}, &answers); err != nil {
+	if len(asked) == 0 {
+		return items, nil
+	}
+	answers := wireReportBatch{sent: len(asked)}
+	if _, err := c.ask(ctx, call{path: pathReportBatch, question: &send, isBatch: true}, &answers); err != nil {
 		return nil, err
 	}
-	items := make([]ReportItem, len(reports))
-	for i, text := range answers.Answers {
-		items[i].Reported, items[i].Err = readReported(text)
+	for n, i := range asked {
+		items[i].Reported, items[i].Err = readReported(answers.Answers[n])
 	}
 	return items, nil
 }

@@ -44,8 +44,3 @@ func cutPath(text string) string {
 	}
 	return cutValue(text, maxPath)
 }
-
-// clone returns r with strings of its own.
-func (r Request) clone() Request {
-	return Request{Path: strings.Clone(r.Path), Method: strings.Clone(r.Method), Agent: strings.Clone(r.Agent), Host: strings.Clone(r.Host), Scope: strings.Clone(r.Scope)}
-}

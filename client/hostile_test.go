@@ -1,0 +1,50 @@
+package client_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stint-dev/stint/client"
+)
+
+// Clients of a site choose keys: one that JSON cannot hold harms no other of its batch.
+func TestAKeyThatIsNotUTF8IsAProblemOfItsOwn(t *testing.T) {
+	c, good, bad := connect(t, client.WithOutage(client.FailOpen)), fresh("user"), "user:\xff"
+	var problem *client.Problem
+	isAbout := func(err error, field string) bool { return errors.As(err, &problem) && problem.Field == field }
+	if _, err := c.Check(t.Context(), client.Check{Key: bad}); !isAbout(err, "key") || client.ReplyTo(nil, err).Status != http.StatusBadRequest {
+		t.Errorf("a check: %v", err)
+	}
+	if _, err := c.CheckAll(t.Context(), client.CombinedCheck{Keys: []client.CombinedKey{{Key: good}, {Key: bad}}}); !isAbout(err, "keys[1].key") {
+		t.Errorf("a combined check: %v", err)
+	}
+	if _, err := c.Report(t.Context(), client.Report{Key: bad, Outcome: "failed"}); !isAbout(err, "key") {
+		t.Errorf("a report: %v", err)
+	}
+	items, err := c.Batch(t.Context(), []client.Check{{Key: bad}, {Key: good}})
+	if err != nil || !isAbout(items[0].Err, "key") || items[1].Err != nil || !items[1].Decision.Allowed {
+		t.Errorf("a batch: %+v, %v", items, err)
+	}
+	reported, err := c.ReportBatch(t.Context(), []client.Report{{Key: bad, Outcome: "failed"}, {Key: good, Outcome: "failed"}})
+	if err != nil || !isAbout(reported[0].Err, "key") || reported[1].Err != nil || reported[1].Reported.Key != good {
+		t.Errorf("a batch of reports: %+v, %v", reported, err)
+	}
+	if items, err := c.Batch(t.Context(), []client.Check{{Key: bad}}); err != nil || !isAbout(items[0].Err, "key") {
+		t.Errorf("a batch of nothing else: %+v, %v", items, err)
+	}
+}
+
+func TestAnAnswerWithoutEndIsNotKept(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"decision":"allowed","allowed":true,"warnings":["` + strings.Repeat("x", 2<<20) + `"]}`))
+	}))
+	t.Cleanup(s.Close)
+	var outage *client.OutageError
+	if _, err := connectTo(t, s.URL).Check(t.Context(), client.Check{Key: "a"}); !errors.As(err, &outage) {
+		t.Errorf("got %v", err)
+	}
+}
