@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/cli/client"
@@ -65,7 +66,7 @@ func printGuide(con *console.Console, guide *wire.Guide) error {
 			con.Notef("%s", output.Escape(step.Text))
 		}
 		if step.Config != "" {
-			p.Sayf("%s", step.Config)
+			fmt.Fprintln(con.Printer().Document(), step.Config)
 		}
 	}
 	switch {

@@ -327,7 +327,7 @@ have an ended_at and are not imported; a plain list leaves them out.`,
 				return err
 			}
 			defer file.Close()
-			_, err = io.Copy(con.Stdout, file)
+			_, err = io.Copy(con.Printer().Document(), file)
 			return err
 		}),
 	}

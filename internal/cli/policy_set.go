@@ -134,7 +134,7 @@ edited and deleted like all others.`,
 					Policies []wire.PolicyRequest `json:"policies"`
 				}{policies})
 			}
-			_, err = con.Stdout.Write(p.Text)
+			_, err = con.Printer().Document().Write(p.Text)
 			return err
 		},
 	}, newPresetPreview(con))
@@ -274,7 +274,7 @@ reads as well.`,
 				}
 				return con.Printer().JSON(all)
 			}
-			_, err = io.Copy(con.Printer().Out, file)
+			_, err = io.Copy(con.Printer().Document(), file)
 			return err
 		}),
 	}

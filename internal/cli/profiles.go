@@ -291,7 +291,7 @@ lines with -o json.`,
 				return err
 			}
 			defer file.Close()
-			_, err = io.Copy(con.Stdout, file)
+			_, err = io.Copy(con.Printer().Document(), file)
 			return err
 		}),
 	}

@@ -111,7 +111,7 @@ func newReportGet(con *console.Console) *cobra.Command {
 			}
 			defer report.Close()
 			if con.Format != string(output.YAML) {
-				_, err = io.Copy(con.Stdout, report)
+				_, err = io.Copy(con.Printer().Document(), report)
 				return err
 			}
 			text, err := io.ReadAll(report)

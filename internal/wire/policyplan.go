@@ -88,7 +88,7 @@ func Lines(changes []FieldChange, escape func(string) string) []string {
 	line := func(sign, field string, values, but []string) {
 		left := slices.DeleteFunc(slices.Clone(values), func(v string) bool { return slices.Contains(but, v) })
 		if len(left) > 0 {
-			lines = append(lines, fmt.Sprintf("%s %s: %s", sign, field, escape(strings.Join(left, " "))))
+			lines = append(lines, fmt.Sprintf("%s %s: %s", sign, escape(field), escape(strings.Join(left, " "))))
 		}
 	}
 	for _, c := range changes {

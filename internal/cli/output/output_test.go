@@ -2,6 +2,7 @@ package output
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func TestNothingThatMisleadsReachesATerminal(t *testing.T) {
@@ -176,5 +178,32 @@ func TestAnEmptyListIsAnEmptyArray(t *testing.T) {
 	}
 	if out.String() != "[]\n" {
 		t.Errorf("the JSON is %q, want []", out.String())
+	}
+}
+
+func TestADocumentMovesNoCursorWhereverItIsCut(t *testing.T) {
+	const text, want = "a\x1b[2J\tb\n\r\u202e漢\u009b\xff\n", "a\\x1b[2J\tb\n\\x0d\\u202e漢\\u009b\\xff\n"
+	for at := range len(text) + 1 {
+		var out bytes.Buffer
+		w := (&Printer{Out: &out, Terminal: true}).Document()
+		for _, part := range []string{text[:at], "", text[at:]} {
+			if n, err := w.Write([]byte(part)); n != len(part) || err != nil {
+				t.Fatalf("wrote %d of %d bytes: %v", n, len(part), err)
+			}
+		}
+		if out.String() != want {
+			t.Errorf("cut at %d it is %q, want %q", at, out.String(), want)
+		}
+	}
+	var file bytes.Buffer
+	if _, err := io.WriteString((&Printer{Out: &file}).Document(), text); err != nil || file.String() != text {
+		t.Errorf("elsewhere it is %q, %v", file.String(), err)
+	}
+}
+
+func TestNoFieldOfADifferenceMovesTheCursor(t *testing.T) {
+	lines := wire.Lines([]wire.FieldChange{{Field: "mode\x1b[2J", Before: []string{"off"}, After: []string{"a\nb"}}}, Escape)
+	if got, want := strings.Join(lines, "\n"), "- mode\\x1b[2J: off\n+ mode\\x1b[2J: a\\x0ab"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
