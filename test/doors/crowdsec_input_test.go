@@ -30,6 +30,8 @@ func TestBadInputOfBouncersIsAnswered(t *testing.T) {
 		{"a NUL in an address", "GET /v1/decisions?ip=192.0.2.1%00 HTTP/1.1\r\n" + head + "\r\n", []int{400}},
 		{"no range", "GET /v1/decisions?range=192.0.2.0/33 HTTP/1.1\r\n" + head + "\r\n", []int{400}},
 		{"a mapped range", "GET /v1/decisions?range=::ffff:192.0.2.0/120 HTTP/1.1\r\n" + head + "\r\n", []int{400}},
+		{"a filter of as many texts", "GET /v1/decisions/stream?scopes=ip" + strings.Repeat(",ip", 99) + " HTTP/1.1\r\n" + head + "\r\n", []int{200}},
+		{"a filter of more texts", "GET /v1/decisions/stream?scenarios_containing=a" + strings.Repeat(",a", 100) + " HTTP/1.1\r\n" + head + "\r\n", []int{400}},
 		{"an address with a zone", "GET /v1/decisions?ip=fe80::1%25eth0 HTTP/1.1\r\n" + head + "\r\n", []int{200}},
 		{"a hostile key", "GET /v1/decisions?scope=user&value=a%0d%0ab HTTP/1.1\r\n" + head + "\r\n", []int{400}},
 		{"a key that is no UTF-8", "GET /v1/decisions?scope=user&value=%ff HTTP/1.1\r\n" + head + "\r\n", []int{400}},

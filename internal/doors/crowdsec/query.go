@@ -30,10 +30,14 @@ func parseQuery(c *httpserver.Call) (*query, error) {
 	q := &query{
 		startup: values.Get("startup") == "true", kind: strings.ToLower(values.Get("type")),
 		scope: strings.ToLower(values.Get("scope")), value: values.Get("value"),
-		filter: bouncers.Filter{
-			Scopes: list(values, "scopes"), Origins: list(values, "origins"),
-			Containing: list(values, "scenarios_containing"), NotContained: list(values, "scenarios_not_containing"),
-		},
+	}
+	for name, into := range map[string]*[]string{
+		"scopes": &q.filter.Scopes, "origins": &q.filter.Origins,
+		"scenarios_containing": &q.filter.Containing, "scenarios_not_containing": &q.filter.NotContained,
+	} {
+		if *into = list(values, name); len(*into) > maxListed {
+			return nil, fault.Field(name, "has more than %d values", maxListed)
+		}
 	}
 	address, network := values.Get("ip"), values.Get("range")
 	switch q.scope {
@@ -61,6 +65,9 @@ func parseQuery(c *httpserver.Call) (*query, error) {
 func (q *query) isOpen() bool {
 	return !q.address.IsValid() && !q.network.IsValid() && (q.scope == "" || q.value == "")
 }
+
+// maxListed bounds the values of a parameter: each block is compared with each of them.
+const maxListed = 100
 
 // list returns the values of a parameter, separated by commas.
 func list(values url.Values, name string) []string {
