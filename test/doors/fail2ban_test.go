@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -170,4 +171,22 @@ func TestABanWithoutEndBecomesAPermanentBlock(t *testing.T) {
 	if b := j.await("a ban", count(1))[0]; b.ExpiresAt != nil {
 		t.Errorf("it ends at %s", b.ExpiresAt)
 	}
+}
+
+// A filter may ban by what clients write, as a user's name: that is one argument, and neither
+// a flag nor another address.
+func TestWhatAClientWritesIsNoFlagOfTheAction(t *testing.T) {
+	j := startJail(t)
+	j.client("set", "guess", "addfailregex", "^ wrong password from <F-ID>.+</F-ID>$")
+	j.guess("203.0.113.8 --scope login")
+	j.guess("203.0.113.7 --reason $(id)")
+	j.guess("203.0.113.9") // which is banned last
+	j.await("the last ban", func(all []listed) bool {
+		return slices.ContainsFunc(all, func(b listed) bool { return b.Pattern == "ip:203.0.113.9" })
+	})
+	if all := j.blocks(); len(all) != 1 {
+		t.Errorf("got %+v", all)
+	}
+	j.client("unban", "--all")
+	j.await("unbanned", count(0))
 }
