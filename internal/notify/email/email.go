@@ -61,23 +61,22 @@ func New(o Options) (*Channel, error) {
 		options = append(options, mail.WithTLSPolicy(mail.TLSMandatory), mail.WithPort(587))
 	case "smtps":
 		options = append(options, mail.WithPort(465))
-		if o.DialContext == nil {
-			options = append(options, mail.WithSSL())
-		}
 	case "smtp+plain":
 		options = append(options, mail.WithTLSPolicy(mail.NoTLS), mail.WithPort(25))
 	default:
 		return nil, errors.New("the SMTP URL must begin with smtp://, smtps:// or smtp+plain://")
 	}
+	dial := mail.DialContextFunc((&net.Dialer{}).DialContext)
 	if o.DialContext != nil {
-		dial := o.DialContext
-		if u.Scheme == "smtps" {
-			// The library leaves TLS to the function, and then learns of it by this policy.
-			dial = overTLS(dial, u.Hostname())
-			options = append(options, mail.WithTLSPolicy(mail.TLSOpportunistic))
-		}
-		options = append(options, mail.WithDialContextFunc(dial))
+		dial = o.DialContext
 	}
+	dial = bounded(dial)
+	if u.Scheme == "smtps" {
+		// The library leaves TLS to the function, and then learns of it by this policy.
+		dial = overTLS(dial, u.Hostname())
+		options = append(options, mail.WithTLSPolicy(mail.TLSOpportunistic))
+	}
+	options = append(options, mail.WithDialContextFunc(dial))
 	if u.Port() != "" {
 		port, err := strconv.Atoi(u.Port())
 		if err != nil {
@@ -131,6 +130,38 @@ func overTLS(dial mail.DialContextFunc, host string) mail.DialContextFunc {
 		}
 		return secured, nil
 	}
+}
+
+// maxAnswers bounds what is read of a server in one conversation, which takes some KiB: the
+// library keeps a line as long as the server sends it.
+const maxAnswers = 512 << 10
+
+var errTooLong = errors.New("the mail server sends more than a mail server has to say")
+
+// bounded returns dial with connections of which no more than maxAnswers is read.
+func bounded(dial mail.DialContextFunc) mail.DialContextFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &boundedConn{conn, maxAnswers}, nil
+	}
+}
+
+type boundedConn struct {
+	net.Conn
+	left int
+}
+
+// Read implements net.Conn.
+func (c *boundedConn) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := c.Conn.Read(p[:min(len(p), c.left)])
+	c.left -= n
+	return n, err
 }
 
 // Name returns "email".

@@ -165,3 +165,39 @@ func TestAnErrorHidesThePasswordInEveryFormThatIsSent(t *testing.T) {
 		}
 	}
 }
+
+func TestAnAnswerWithoutEndIsNotKept(t *testing.T) {
+	for name, part := range map[string]string{"a line": strings.Repeat("a", 32<<10), "lines": strings.Repeat("220-hello\r\n", 3000)} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent int
+		var serving sync.WaitGroup
+		serving.Go(func() {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+			for text := "220-"; sent < 64<<20; text = part {
+				n, err := conn.Write([]byte(text))
+				if sent += n; err != nil {
+					return
+				}
+			}
+		})
+		c, err := New(Options{URL: "smtp+plain://" + listener.Addr().String(), From: "stint@example.com", To: []string{"ops@example.com"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.Send(t.Context(), notify.Message{Subject: "x"})
+		listener.Close()
+		serving.Wait()
+		// The rest of what was sent is in the buffers of the two sockets.
+		if err == nil || notify.IsPermanent(err) || sent >= 32<<20 {
+			t.Errorf("%s: %v after %d bytes", name, err, sent)
+		}
+	}
+}
