@@ -2,15 +2,19 @@ package api
 
 import (
 	"bufio"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -93,5 +97,59 @@ func TestAStreamEndsWhenItsTokenIsRevokedOrExpires(t *testing.T) {
 	n.must(n.ask(`{"key":"token:a"}`), http.StatusOK)
 	if _, e := next(t, kept); e.Kind == "notice" {
 		t.Errorf("another token's stream: %+v", e)
+	}
+}
+
+// Each request begins while its token gives access, and its body ends after the token was
+// revoked.
+func TestARequestWhoseTokenIsRevokedWhileItsBodyComesChangesNothing(t *testing.T) {
+	n := startNode(t)
+	for path, body := range map[string]string{
+		wire.PathTokens:               `{"name":"left behind","scopes":["admin"]}`,
+		wire.PathBlocks:               `{"pattern":"token:left-behind","reason":"x"}`,
+		wire.PathBlocks + "/import":   "pattern,reason\r\ntoken:left-behind,x\r\n",
+		wire.PathProfiles + "/import": "key,plan\r\ntoken:left-behind,\r\n",
+		wire.PathPolicySet:            `{"policies":[]}`,
+	} {
+		secret := n.makeToken(identity.Token{Name: path, Scopes: []identity.Access{identity.Admin}})
+		kind := "application/json"
+		if strings.HasSuffix(path, "import") {
+			kind = "text/csv"
+		}
+		conn, err := net.Dial("tcp", strings.TrimPrefix(n.admin, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n",
+			path, secret, kind, len(body), body)
+		time.Sleep(2 * httpserver.AccessInterval) // it was authorized long ago
+		all, err := n.store.Identities.Tokens(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, token := range all {
+			if token.Name == path {
+				n.must(n.as(identity.Admin, http.MethodDelete, wire.PathTokens+"/"+token.ID, ""), http.StatusOK)
+			}
+		}
+		time.Sleep(2 * httpserver.AccessInterval)
+		if _, err := io.WriteString(conn, "0\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusUnauthorized || !strings.Contains(string(text), "no longer gives access") {
+			t.Errorf("%s: got %d %s, %v", path, response.StatusCode, text, err)
+		}
+	}
+	if got := n.must(n.as(identity.Admin, http.MethodGet, wire.PathBlocks, ""), http.StatusOK).body; strings.Contains(got, "left-behind") {
+		t.Errorf("the block was added: %s", got)
 	}
 }

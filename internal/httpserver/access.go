@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
@@ -66,4 +68,35 @@ func (a *AccessWatch) Ended() bool {
 	}
 	a.users, a.refused = users, !holds
 	return a.refused
+}
+
+// accessKey is the user value of a request with the AccessWatch of its body.
+type accessKey struct{}
+
+// takeBody reads the body of a route that does not stream it. Access that ended while the body
+// came is refused: who was deleted must not change anything by a request begun before. What
+// a streaming route reads later is watched by bodyStream.
+func (c *Call) takeBody(r *Route, began time.Time) error {
+	if r.Streams {
+		c.Ctx.Context().SetUserValue(accessKey{}, c.WatchAccess())
+	} else if _, err := c.ReadBody(MaxBody); err != nil {
+		return err
+	}
+	// A user who must set up two-factor authentication can change nothing else, and
+	// SessionHolds is about those who need not.
+	if c.Principal == nil || c.Principal.MustSetUpTOTP || time.Since(began) < AccessInterval {
+		return nil
+	}
+	watch := c.WatchAccess()
+	watch.looked, watch.asked = time.Time{}, time.Time{}
+	if watch.Ended() {
+		return ErrAccessEnded
+	}
+	return nil
+}
+
+// accessEnded reports whether the access has ended that a request's body is read with.
+func accessEnded(rc *fasthttp.RequestCtx) bool {
+	watch, is := rc.UserValue(accessKey{}).(*AccessWatch)
+	return is && watch.Ended()
 }

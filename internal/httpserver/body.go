@@ -84,6 +84,9 @@ func ReadBody(rc *fasthttp.RequestCtx, max int) ([]byte, error) {
 		return body, nil
 	}
 	body, err := readBody(rc, max)
+	if err == nil && accessEnded(rc) {
+		err = ErrAccessEnded
+	}
 	if err == nil {
 		request.SetBodyRaw(body) // it takes the place of the stream, which has ended
 		return body, nil
@@ -126,26 +129,33 @@ func readBody(rc *fasthttp.RequestCtx, max int) ([]byte, error) {
 }
 
 // BodyReader returns the body of a request as it arrives. Each piece may take
-// up to timeout: a long body is not a slow one.
+// up to timeout, unless that is 0: a long body is not a slow one. Once the access of the
+// request has ended, reading fails with ErrAccessEnded.
 func BodyReader(rc *fasthttp.RequestCtx, timeout time.Duration) io.Reader {
 	if !rc.Request.IsBodyStream() {
 		return bytes.NewReader(rc.Request.Body())
 	}
-	return &bodyStream{rc.Request.BodyStream(), rc.Conn(), timeout}
+	return &bodyStream{rc, timeout}
 }
 
 type bodyStream struct {
-	from    io.Reader
-	conn    net.Conn
+	rc      *fasthttp.RequestCtx
 	timeout time.Duration
 }
 
-// Read reads a piece.
+// Read reads a piece. The access is looked at when it has come: also with the last, so that
+// nothing is changed by an upload of somebody who was deleted since it began.
 func (b *bodyStream) Read(p []byte) (int, error) {
-	if err := b.conn.SetReadDeadline(time.Now().Add(b.timeout)); err != nil {
-		return 0, err
+	if b.timeout > 0 {
+		if err := b.rc.Conn().SetReadDeadline(time.Now().Add(b.timeout)); err != nil {
+			return 0, err
+		}
 	}
-	return b.from.Read(p)
+	n, err := b.rc.Request.BodyStream().Read(p)
+	if accessEnded(b.rc) {
+		return 0, ErrAccessEnded
+	}
+	return n, err
 }
 
 // maxUnread is how much of a body that its handler left unread is read all the

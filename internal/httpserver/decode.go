@@ -46,6 +46,8 @@ func (c *Call) ReadBody(limit int) ([]byte, error) {
 	switch {
 	case err == nil:
 		return body, nil
+	case errors.Is(err, ErrAccessEnded):
+		return nil, ErrAccessEnded
 	case errors.Is(err, ErrBodyTooLarge):
 		return nil, tooLarge(limit)
 	case errors.Is(err, ErrBodyTimeout):

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -80,6 +81,7 @@ func (s *Server) handle(r *Route) fiber.Handler {
 		c := s.calls.Get().(*Call)
 		defer s.release(c)
 		c.Ctx, c.server = fc, s
+		began := time.Now()
 		defer func() {
 			s.logAccess(c, r)
 			s.endTrace(c, r)
@@ -107,14 +109,17 @@ func (s *Server) handle(r *Route) fiber.Handler {
 		if err != nil {
 			return err
 		}
-		if r.Listener == Admin && !r.Streams {
-			if _, err := c.ReadBody(MaxBody); err != nil {
+		if r.Listener == Admin {
+			if err := c.takeBody(r, began); err != nil {
 				return err
 			}
 		}
 		c.compressible = r.Listener == Admin
-		if err = r.Handler(c); err == nil {
+		switch err = r.Handler(c); {
+		case err == nil:
 			c.compress()
+		case accessEnded(fc.Context()): // which is why the handler could not read the body
+			err = ErrAccessEnded
 		}
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"mime/multipart"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -39,7 +38,7 @@ func (u *Upload) Read(p []byte) (int, error) { return u.file.Read(p) }
 // file gets uploadPieceTime for each piece and is not bounded. The errors are
 // *fault.Error.
 func ReadUpload(c *fiber.Ctx, boundary string) (*Upload, error) {
-	body := &uploadReader{limit: maxUploadFields, from: requestBody(c)}
+	body := &uploadReader{limit: maxUploadFields, from: BodyReader(c.Context(), 0)}
 	reader := multipart.NewReader(body, boundary)
 	up := &Upload{Fields: url.Values{}}
 	for {
@@ -67,13 +66,6 @@ func ReadUpload(c *fiber.Ctx, boundary string) (*Upload, error) {
 		}
 		up.Fields.Add(part.FormName(), string(value))
 	}
-}
-
-func requestBody(c *fiber.Ctx) io.Reader {
-	if request := c.Request(); request.IsBodyStream() {
-		return request.BodyStream()
-	}
-	return strings.NewReader(string(c.Request().Body()))
 }
 
 // uploadReader reads an upload, at most limit bytes of it unless that is
