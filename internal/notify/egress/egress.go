@@ -7,6 +7,7 @@ package egress
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -107,7 +108,7 @@ func (c *Client) Post(ctx context.Context, target, contentType string, body []by
 }
 
 // Do sends a request. That its address may not be reached is a permanent error. Errors
-// never hold the URL.
+// never hold the URL, nor anything that the receiver says, which may repeat it.
 func (c *Client) Do(request *http.Request) (*http.Response, error) {
 	response, err := c.http.Do(request)
 	if err == nil {
@@ -120,7 +121,22 @@ func (c *Client) Do(request *http.Request) (*http.Response, error) {
 	if errors.Is(err, errPrivate) {
 		return nil, notify.Permanent(errPrivate)
 	}
+	if quotes(err) {
+		return nil, errNoAnswer
+	}
 	return nil, err
+}
+
+var errNoAnswer = errors.New("the receiver closed the connection, or what it answered is not HTTP")
+
+// quotes reports whether an error may quote the answer, as those of net/http about a malformed
+// one do: all but those that are known not to.
+func quotes(err error) bool {
+	var network net.Error
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	return !errors.As(err, &network) && !errors.As(err, &certificate) && !errors.As(err, &record) &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, io.EOF) && !errors.Is(err, http.ErrSchemeMismatch)
 }
 
 // CheckStatus returns what a status says of a message: nil for any 2xx, an error for others,

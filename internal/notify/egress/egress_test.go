@@ -2,6 +2,8 @@ package egress
 
 import (
 	"context"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -79,6 +81,48 @@ func TestAnErrorNamesNoURL(t *testing.T) {
 		err := New(Options{AllowPrivate: true}).Post(ctx, url, "text/plain", nil, nil)
 		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// A receiver that is none, such as a server that sends back what comes, must not make a
+// secret of the URL part of an error, which everybody may read who reads notifications.
+func TestAnErrorRepeatsNothingThatTheReceiverSays(t *testing.T) {
+	for _, said := range []string{
+		"POST /secret HTTP/1.1\r\n\r\n", "HTTP/1.1 secret\r\n\r\n", "HTTP/secret 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nsecret\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: secret\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: secret\r\n\r\n", "secret",
+	} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 4096))
+			_, _ = io.WriteString(conn, said)
+			_ = conn.Close()
+		}()
+		err = New(Options{AllowPrivate: true}).Post(t.Context(), "http://"+listener.Addr().String()+"/secret", "text/plain", []byte("x"), nil)
+		if err == nil || strings.Contains(err.Error(), "secret") || notify.IsPermanent(err) {
+			t.Errorf("%q: got %v", said, err)
+		}
+		listener.Close()
+	}
+}
+
+func TestAnErrorStillSaysWhyAReceiverCannotBeReached(t *testing.T) {
+	receiver := httptest.NewTLSServer(http.NotFoundHandler())
+	defer receiver.Close()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	for url, want := range map[string]string{
+		"http://127.0.0.1:1/": "refused", receiver.URL: "certificate", "https" + strings.TrimPrefix(plain.URL, "http"): "HTTP response to HTTPS client",
+	} {
+		if err := New(Options{AllowPrivate: true}).Post(t.Context(), url, "text/plain", nil, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", url, err, want)
 		}
 	}
 }
