@@ -335,6 +335,10 @@ func (d *Dispatcher) flushGroup(ctx context.Context, l lane, group []Due, now ti
 	sending, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	problem := supervise.Call("notifications", func() error { return l.Send(sending, d.message(kind, total, items)) })
+	what := ""
+	if problem != nil {
+		what = escape.Clip(problem.Error(), maxProblem)
+	}
 	switch {
 	case problem == nil:
 		// Also while the node is going down: the next start would send it again.
@@ -344,13 +348,17 @@ func (d *Dispatcher) flushGroup(ctx context.Context, l lane, group []Due, now ti
 	case ctx.Err() != nil: // going down: the next start sends it
 		return nil
 	case IsPermanent(problem) || now.Sub(oldest.At) > GiveUpAfter:
-		d.o.Log.Error("notification given up", "channel", l.Name(), "kind", kind, "error", problem)
-		return d.o.Store.MarkFailed(ctx, l.Name(), ids, now, problem.Error())
+		d.o.Log.Error("notification given up", "channel", l.Name(), "kind", kind, "error", what)
+		return d.o.Store.MarkFailed(ctx, l.Name(), ids, now, what)
 	default:
-		d.o.Log.Warn("notification not sent; it is tried again", "channel", l.Name(), "kind", kind, "error", problem)
-		return d.o.Store.MarkTried(ctx, l.Name(), ids, now.Add(backoff(oldest.Attempts)), problem.Error())
+		d.o.Log.Warn("notification not sent; it is tried again", "channel", l.Name(), "kind", kind, "error", what)
+		return d.o.Store.MarkTried(ctx, l.Name(), ids, now.Add(backoff(oldest.Attempts)), what)
 	}
 }
+
+// maxProblem is how many bytes are kept of why a message was not sent: a receiver may say as much
+// as it likes, and the outbox keeps it with each notification.
+const maxProblem = 500
 
 // backoff doubles with each attempt and is spread by a fifth, so that a
 // receiver that comes back is not met by everybody at once.
