@@ -86,6 +86,9 @@ func (p Parser) Key(text string) (Key, error) {
 		if isOriginKind(kind) {
 			return Key{}, refuseOriginKey(text, kind)
 		}
+		if kind == networkKind {
+			return derivedNetworkKey(text, value)
+		}
 		return Key{text: text}, nil
 	}
 	return p.addressKey(text, value)
@@ -122,6 +125,31 @@ func (p Parser) networkKey(text, value string) (Key, error) {
 		return Key{}, err
 	}
 	return Key{text: networkText(text, network), network: network}, nil
+}
+
+// networkKind is the kind of the networks that policies count as further keys.
+const networkKind = "net"
+
+// derivedNetworkKey reads the key of a network that is counted as a further key. What is no
+// network is a key as any other.
+func derivedNetworkKey(text, value string) (Key, error) {
+	canonical, err := networkSpelling("key", text, value)
+	return Key{text: canonical}, err
+}
+
+// networkSpelling returns the canonical spelling of a key or an exact pattern of a further key's
+// network, in which alone it is counted: another would select nothing.
+func networkSpelling(what, text, value string) (string, error) {
+	network, err := netip.ParsePrefix(value)
+	if err != nil {
+		return text, nil //nolint:nilerr // it may be a key of a caller's own
+	}
+	network = unmapPrefix(network)
+	if masked := network.Masked(); masked != network {
+		return "", refuse(what, text, "has bits set behind its /%d; write %s:%s", network.Bits(), networkKind, masked)
+	}
+	var buffer [64]byte
+	return keep(text, network.AppendTo(append(buffer[:0], networkKind+":"...))), nil
 }
 
 func (p Parser) keyOfAddress(text string, addr netip.Addr) Key {

@@ -188,3 +188,28 @@ func FuzzPattern(f *testing.F) {
 		}
 	})
 }
+
+// TestTheNetworkOfAFurtherKeyHasOneSpelling: a block in another one would select nothing.
+func TestTheNetworkOfAFurtherKeyHasOneSpelling(t *testing.T) {
+	var p keys.Parser
+	for text, want := range map[string]string{
+		"net:203.0.113.0/24": "net:203.0.113.0/24", "net:2001:DB8::/48": "net:2001:db8::/48", "net:2001:db8:0::/48": "net:2001:db8::/48",
+		"net:::ffff:203.0.113.0/120": "net:203.0.113.0/24", "net:office": "net:office",
+	} {
+		k, err := p.Key(text)
+		if err != nil || k.String() != want {
+			t.Errorf("the key %s: got %s, %v", text, k, err)
+		}
+		pattern, err := p.Pattern(text)
+		if err != nil || pattern.String() != want || !pattern.Matches(k) {
+			t.Errorf("the pattern %s: got %s, %v", text, pattern, err)
+		}
+	}
+	_, ofKey := p.Key("net:203.0.113.5/24")
+	_, ofPattern := p.Pattern("net:203.0.113.5/24")
+	for _, err := range []error{ofKey, ofPattern} {
+		if err == nil || !strings.Contains(err.Error(), "write net:203.0.113.0/24") {
+			t.Errorf("host bits: got %v", err)
+		}
+	}
+}
