@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/client"
+	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/testnode"
 )
 
@@ -227,22 +228,10 @@ func wantDecidedHere(t *testing.T, url string, options ...client.Option) {
 // listen accepts connections for the rest of the test and hands each to serve.
 func listen(t testing.TB, serve func(net.Conn)) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			t.Cleanup(func() { conn.Close() })
-			go serve(conn)
-		}
-	}()
-	return "http://" + l.Addr().String()
+	return "http://" + servers.Listen(t, func(conn net.Conn) {
+		t.Cleanup(func() { conn.Close() })
+		serve(conn)
+	})
 }
 
 func TestListenersThatCutStallOrTalkNonsenseAreOutages(t *testing.T) {

@@ -9,38 +9,25 @@ import (
 	"testing"
 
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // secureDatabase answers as a Postgres does up to the end of the handshake of TLS, "N" for one
 // without TLS, and returns its address.
 func secureDatabase(t *testing.T, config *tls.Config) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				if _, err := io.ReadFull(c, make([]byte, 8)); err != nil {
-					return
-				}
-				if config == nil {
-					_, _ = io.WriteString(c, "N")
-					return
-				}
-				_, _ = io.WriteString(c, "S")
-				_ = tls.Server(c, config).HandshakeContext(t.Context())
-			}()
+	return servers.Listen(t, func(c net.Conn) {
+		defer c.Close()
+		if _, err := io.ReadFull(c, make([]byte, 8)); err != nil {
+			return
 		}
-	}()
-	return l.Addr().String()
+		if config == nil {
+			_, _ = io.WriteString(c, "N")
+			return
+		}
+		_, _ = io.WriteString(c, "S")
+		_ = tls.Server(c, config).HandshakeContext(t.Context())
+	})
 }
 
 func TestADatabaseWhoseCertificateIsWrongIsNoOutage(t *testing.T) {

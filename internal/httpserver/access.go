@@ -76,7 +76,7 @@ type accessKey struct{}
 // takeBody reads the body of a route that does not stream it. Access that ended while the body
 // came is refused: who was deleted must not change anything by a request begun before. What
 // a streaming route reads later is watched by bodyStream.
-func (c *Call) takeBody(r *Route, began time.Time) error {
+func (c *Call) takeBody(r *Route) error {
 	if r.Streams {
 		c.Ctx.Context().SetUserValue(accessKey{}, c.WatchAccess())
 	} else if _, err := c.ReadBody(MaxBody); err != nil {
@@ -84,7 +84,7 @@ func (c *Call) takeBody(r *Route, began time.Time) error {
 	}
 	// A user who must set up two-factor authentication can change nothing else, and
 	// SessionHolds is about those who need not.
-	if c.Principal == nil || c.Principal.MustSetUpTOTP || time.Since(began) < AccessInterval {
+	if c.Principal == nil || c.Principal.MustSetUpTOTP || time.Since(c.Ctx.Context().Time()) < AccessInterval {
 		return nil
 	}
 	watch := c.WatchAccess()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -81,7 +80,6 @@ func (s *Server) handle(r *Route) fiber.Handler {
 		c := s.calls.Get().(*Call)
 		defer s.release(c)
 		c.Ctx, c.server = fc, s
-		began := time.Now()
 		defer func() {
 			s.logAccess(c, r)
 			s.endTrace(c, r)
@@ -110,7 +108,7 @@ func (s *Server) handle(r *Route) fiber.Handler {
 			return err
 		}
 		if r.Listener == Admin {
-			if err := c.takeBody(r, began); err != nil {
+			if err := c.takeBody(r); err != nil {
 				return err
 			}
 		}

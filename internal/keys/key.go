@@ -86,7 +86,7 @@ func (p Parser) Key(text string) (Key, error) {
 		if isOriginKind(kind) {
 			return Key{}, refuseOriginKey(text, kind)
 		}
-		if kind == networkKind {
+		if kind == NetworkKind {
 			return derivedNetworkKey(text, value)
 		}
 		return Key{text: text}, nil
@@ -127,8 +127,8 @@ func (p Parser) networkKey(text, value string) (Key, error) {
 	return Key{text: networkText(text, network), network: network}, nil
 }
 
-// networkKind is the kind of the networks that policies count as further keys.
-const networkKind = "net"
+// NetworkKind is the kind of the networks that policies count as further keys.
+const NetworkKind = "net"
 
 // derivedNetworkKey reads the key of a network that is counted as a further key. What is no
 // network is a key as any other.
@@ -146,10 +146,10 @@ func networkSpelling(what, text, value string) (string, error) {
 	}
 	network = unmapPrefix(network)
 	if masked := network.Masked(); masked != network {
-		return "", refuse(what, text, "has bits set behind its /%d; write %s:%s", network.Bits(), networkKind, masked)
+		return "", refuse(what, text, "has bits set behind its /%d; write %s:%s", network.Bits(), NetworkKind, masked)
 	}
 	var buffer [64]byte
-	return keep(text, network.AppendTo(append(buffer[:0], networkKind+":"...))), nil
+	return keep(text, network.AppendTo(append(buffer[:0], NetworkKind+":"...))), nil
 }
 
 func (p Parser) keyOfAddress(text string, addr netip.Addr) Key {

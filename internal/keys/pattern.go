@@ -68,7 +68,7 @@ func (p Parser) Pattern(text string) (Pattern, error) {
 	if star {
 		return Pattern{kind: Prefix, text: escape(literal) + "*", literal: literal}, nil
 	}
-	if kind == networkKind {
+	if kind == NetworkKind {
 		if literal, err = networkSpelling("pattern", literal, literal[len(kind)+1:]); err != nil {
 			return Pattern{}, err
 		}

@@ -18,7 +18,7 @@ import (
 const MaxAlso = 4
 
 // Network is the kind of the keys that are derived from the address of a request.
-const Network = "net"
+const Network = keys.NetworkKind
 
 // Derived is a key that a policy also counts for each request that it counts: the network
 // of the address, as "net:203.0.113.0/24", or a value of the request, as "account:alice".

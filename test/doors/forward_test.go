@@ -88,10 +88,13 @@ func TestAQueryOfTheClientChoosesNothing(t *testing.T) {
 func TestNoHeaderOfTheClientDescribesItsRequest(t *testing.T) {
 	const written, instead = "policy=site&by=ip&by=header:X-Api-Key", "policy=site&by=path&by=host&by=method"
 	for _, g := range underTest() {
+		if g.language == "js" { // frameworks ask /v1/check, about the request that they have themselves
+			continue
+		}
 		t.Run(g.name, func(t *testing.T) {
 			config := configuration(t, g, 1)
 			if !strings.Contains(config, written) {
-				t.Skip("it does not ask /v1/forward")
+				t.Fatalf("its complete configuration does not ask with %s", written)
 			}
 			s := &site{T: t, node: testnode.Start(t, "--trusted-proxies", "127.0.0.1"), app: new(application)}
 			s.remove("site")

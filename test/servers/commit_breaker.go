@@ -25,25 +25,11 @@ func NewCommitBreaker(t testing.TB, target string) *CommitBreaker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { listener.Close() })
 	b := &CommitBreaker{to: u.Host}
 	query := u.Query()
 	query.Set("sslmode", "disable") // the relay reads what is sent
-	u.Host, u.RawQuery = listener.Addr().String(), query.Encode()
+	u.Host, u.RawQuery = Listen(t, b.relay), query.Encode()
 	b.URL = u.String()
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go b.relay(client)
-		}
-	}()
 	return b
 }
 

@@ -9,16 +9,16 @@ import (
 )
 
 // Proxy is a TCP relay to one server that ends with the test. It can delay what
-// passes and cut connections, so that one of several nodes loses a server or
-// has a slow way to it.
+// passes, cut connections and answer in place of the server, so that one of several nodes
+// loses a server, has a slow way to it or finds something else there.
 type Proxy struct {
 	Addr string // host:port, where it listens
 
 	target   string
-	listener net.Listener
 	delay    atomic.Int64 // nanoseconds, each way
 	messages atomic.Int64 // pieces that clients sent
 	cutAfter atomic.Int64 // pieces after which everything is cut; 0 for never
+	answer   atomic.Pointer[string]
 
 	mu   sync.Mutex
 	cut  bool
@@ -28,26 +28,20 @@ type Proxy struct {
 // NewProxy listens on a free port and relays to target, a host:port.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Proxy{Addr: l.Addr().String(), target: target, listener: l, open: map[net.Conn]struct{}{}}
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go p.relay(client)
-		}
-	}()
-	t.Cleanup(func() { l.Close(); p.Cut() })
+	p := &Proxy{target: target, open: map[net.Conn]struct{}{}}
+	t.Cleanup(p.Cut)
+	p.Addr = Listen(t, p.relay)
 	return p
 }
 
 // Delay delays each piece that passes by d each way; zero ends it.
 func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
+
+// Answer has each piece that the server sends replaced by text, until Relay.
+func (p *Proxy) Answer(text string) { p.answer.Store(&text) }
+
+// Relay ends what Answer began.
+func (p *Proxy) Relay() { p.answer.Store(nil) }
 
 // Cut closes all connections and accepts no new ones.
 func (p *Proxy) Cut() {
@@ -88,17 +82,26 @@ func (p *Proxy) relay(client net.Conn) {
 	defer p.drop(server)
 	done := make(chan struct{}, 2)
 	go func() { p.copy(server, client, p.countMessage); done <- struct{}{} }()
-	go func() { p.copy(client, server, func() bool { return true }); done <- struct{}{} }()
+	go func() { p.copy(client, server, p.replace); done <- struct{}{} }()
 	<-done
 }
 
-func (p *Proxy) countMessage() bool {
+// countMessage returns a piece that a client sent, nil to end.
+func (p *Proxy) countMessage(data []byte) []byte {
 	n, after := p.messages.Add(1), p.cutAfter.Load()
 	if after > 0 && n >= after {
 		p.Cut()
-		return false
+		return nil
 	}
-	return true
+	return data
+}
+
+// replace returns what a client is sent in place of a piece of the server.
+func (p *Proxy) replace(data []byte) []byte {
+	if text := p.answer.Load(); text != nil {
+		return []byte(*text)
+	}
+	return data
 }
 
 func (p *Proxy) add(c net.Conn) bool {
@@ -119,8 +122,8 @@ func (p *Proxy) drop(c net.Conn) {
 	delete(p.open, c)
 }
 
-// copy relays one way until either end is closed or pass returns false.
-func (p *Proxy) copy(to, from net.Conn, pass func() bool) {
+// copy relays one way what pass makes of each piece, until either end is closed or that is nil.
+func (p *Proxy) copy(to, from net.Conn, pass func([]byte) []byte) {
 	type piece struct {
 		data []byte
 		due  time.Time
@@ -140,10 +143,11 @@ func (p *Proxy) copy(to, from net.Conn, pass func() bool) {
 	}()
 	for x := range pieces {
 		time.Sleep(time.Until(x.due))
-		if !pass() {
+		data := pass(x.data)
+		if data == nil {
 			break
 		}
-		if _, err := to.Write(x.data); err != nil {
+		if _, err := to.Write(data); err != nil {
 			break
 		}
 	}

@@ -86,24 +86,12 @@ func TestAMissingCertificateOfTheClientIsToldEachTime(t *testing.T) {
 // webServer answers everything as an HTTP server answers nonsense.
 func webServer(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				if _, err := conn.Read(make([]byte, 1)); err == nil {
-					conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
-				}
-			}()
+	return servers.Listen(t, func(conn net.Conn) {
+		defer conn.Close()
+		if _, err := conn.Read(make([]byte, 1)); err == nil {
+			conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 func TestAServerThatCannotHoldLogsIsToldAtOnce(t *testing.T) {

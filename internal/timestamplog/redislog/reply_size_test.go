@@ -1,8 +1,6 @@
 package redislog_test
 
 import (
-	"io"
-	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,49 +10,6 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 	"github.com/stint-dev/stint/test/servers"
 )
-
-// otherReplies relays to a Redis until said is set, and from then on answers that.
-func otherReplies(t *testing.T, target string, said *atomic.Pointer[string]) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	relay := func(client net.Conn) {
-		defer client.Close()
-		server, err := net.Dial("tcp", target)
-		if err != nil {
-			return
-		}
-		defer server.Close()
-		go func() { _, _ = io.Copy(server, client); server.Close() }()
-		piece := make([]byte, 64<<10)
-		for {
-			n, err := server.Read(piece)
-			if err != nil {
-				return
-			}
-			reply := string(piece[:n])
-			if other := said.Load(); other != nil {
-				reply = *other
-			}
-			if _, err := io.WriteString(client, reply); err != nil {
-				return
-			}
-		}
-	}
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go relay(client)
-		}
-	}()
-	return l.Addr().String()
-}
 
 // go-redis makes room for what is announced, and Go ends a process that has not got it.
 func TestALengthThatIsAnnouncedTakesNoMemory(t *testing.T) {
@@ -76,8 +31,8 @@ func TestALengthThatIsAnnouncedTakesNoMemory(t *testing.T) {
 		"a text of many messages": "*3\r\n$30000000\r\n" + strings.Repeat("a", 30000000) + "\r\n$30000000\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			var said atomic.Pointer[string]
-			client, err := redislog.Connect("redis://" + otherReplies(t, server.Addr, &said))
+			proxy := servers.NewProxy(t, server.Addr)
+			client, err := redislog.Connect("redis://" + proxy.Addr)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +40,7 @@ func TestALengthThatIsAnnouncedTakesNoMemory(t *testing.T) {
 			if err := client.Ping(t.Context()).Err(); err != nil {
 				t.Fatal(err)
 			}
-			said.Store(&reply)
+			proxy.Answer(reply)
 			for range 3 { // the second reply is read with the next command
 				if err = client.Do(t.Context(), "ECHO", "a").Err(); err != nil {
 					break
@@ -94,7 +49,7 @@ func TestALengthThatIsAnnouncedTakesNoMemory(t *testing.T) {
 			if err == nil {
 				t.Fatal("it was taken")
 			}
-			said.Store(nil)
+			proxy.Relay()
 			if err := client.Ping(t.Context()).Err(); err != nil {
 				t.Errorf("afterwards: %v", err)
 			}
@@ -122,10 +77,10 @@ func TestRepliesOfEveryKindFit(t *testing.T) {
 
 // A server that answers and does not decide must not end an outage.
 func TestAnotherAnswerEndsNoOutage(t *testing.T) {
-	var said atomic.Pointer[string]
 	server := servers.Redis(t)
+	proxy := servers.NewProxy(t, server.Addr)
 	var ended atomic.Int32
-	log, err := redislog.Open("redis://"+otherReplies(t, server.Addr, &said), redislog.Options{
+	log, err := redislog.Open("redis://"+proxy.Addr, redislog.Options{
 		Prefix: server.Prefix, Timeout: time.Second,
 		OnOutage: func(e timestamplog.OutageEvent) {
 			if !e.Ended.IsZero() {
@@ -141,8 +96,7 @@ func TestAnotherAnswerEndsNoOutage(t *testing.T) {
 	if r := ask(t.Context(), log, p, "a", 1); r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	integer := ":1\r\n"
-	said.Store(&integer)
+	proxy.Answer(":1\r\n")
 	for range 3 {
 		if r := ask(t.Context(), log, p, "a", 1); r.Err == nil {
 			t.Fatal("it was taken for a decision")
@@ -155,6 +109,6 @@ func TestAnotherAnswerEndsNoOutage(t *testing.T) {
 	if ended.Load() != 0 {
 		t.Error("the outage ended though nothing decides")
 	}
-	said.Store(nil)
+	proxy.Relay()
 	servers.Await(t, "the outage ends", func() bool { return len(log.Outages()) == 0 })
 }

@@ -1,0 +1,27 @@
+package servers
+
+import (
+	"net"
+	"testing"
+)
+
+// Listen listens on a free port of this machine until the test ends, gives each connection to
+// serve, and returns the host:port. serve closes the connection, at the latest when the test ends.
+func Listen(t testing.TB, serve func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serve(c)
+		}
+	}()
+	return l.Addr().String()
+}
