@@ -125,7 +125,7 @@ bench: setup ## Run the benchmarks and write docs/BENCHMARKS.md
 	bash scripts/bench.sh
 
 .PHONY: bench-peers
-bench-peers: setup ## Measure envoyproxy/ratelimit and redis_rate beside Stint and write docs/BENCHMARKS_PEERS.md
+bench-peers: setup ## Measure envoyproxy/ratelimit, redis_rate and Gubernator beside Stint and write docs/BENCHMARKS_PEERS.md
 	STINT_BENCH_REPORT="$(CURDIR)/docs/BENCHMARKS_PEERS.md" $(GO) test -run '^$$' -bench '^BenchmarkPeers$$' -benchtime 1x -timeout 30m -v ./test/bench
 
 .PHONY: pgo

@@ -52,6 +52,7 @@ func (s shares) of(what string, l load, goal float64) compared {
 }
 
 func micros(d time.Duration) float64 { return float64(d) / 1e3 }
+func millis(d time.Duration) float64 { return float64(d) / 1e6 }
 
 var method = fmt.Sprintf("wrk on the same machine, 2 threads, 4 rules, every feature on. Each load runs %d to %d times for %s, each time right after the same load on an empty fiber handler, until the shares spread by less than %.0f%%; the medians are given.", minPairs, maxPairs, runTime, 100*maxSpread)
 

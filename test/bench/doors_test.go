@@ -49,33 +49,16 @@ func besideEnvoys(b *testing.B, r *report, p programs) {
 	n := startNode(b, p, "--redis-url", redis.URL, "--database-url", servers.Postgres(b).URL, "--grpc-listen", address, "--grpc-deadline", "5s", "--check-deadline", "5s")
 	n.admit(b, http.MethodPut, "/v1/policies/bench", `{"match":["envoy:bench:*"],"rules":["1000/m"]}`)
 	_, peer, pid := startEnvoyPeer(b, redis.Addr)
-	ours, theirs := newRateLimited(b, address, n.pid), newRateLimited(b, peer, pid)
-	ours.ask(b, runTime) // warm up
-	theirs.ask(b, runTime)
-	var rates, latencies []float64
-	var own, other []rated
-	for range minPairs {
-		a, z := ours.ask(b, runTime), theirs.ask(b, runTime)
-		own, other = append(own, a), append(other, z)
-		rates, latencies = append(rates, a.rate/z.rate), append(latencies, float64(a.p99)/float64(z.p99))
-	}
-	of := func(all []rated, part func(rated) float64) float64 {
-		var parts []float64
-		for _, one := range all {
-			parts = append(parts, part(one))
-		}
-		return median(parts)
-	}
-	rate := func(one rated) float64 { return one.rate / 1e3 }
-	p99 := func(one rated) float64 { return float64(one.p99) / 1e6 }
-	cost := func(one rated) float64 { return micros(one.cost) }
+	ours, theirs := rateLimitService.dial(b, address, n.pid), rateLimitService.dial(b, peer, pid)
+	pair := ours.beside(b, theirs)
 	degraded := ""
 	if answered := n.degradedChecks(b); answered > 0 {
 		degraded = fmt.Sprintf("; %.0f were answered without Redis", answered)
 	}
-	r.atLeast("rate", median(rates), 2.5, "%.1f", fmt.Sprintf("times the other's (%.0fk of %.0fk/s; %.1f µs of the server's processor time, the other's %.1f%s)",
-		of(own, rate), of(other, rate), of(own, cost), of(other, cost), degraded))
-	r.atMost("p99", median(latencies), 0.5, "%.2f", fmt.Sprintf("times the other's (%.2f of %.2f ms)", of(own, p99), of(other, p99)))
+	own, other := pair.own, pair.other
+	r.atLeast("rate", pair.rate, 2.5, "%.1f", fmt.Sprintf("times the other's (%.0fk of %.0fk/s; %.1f µs of the server's processor time, the other's %.1f%s)",
+		own.rate/1e3, other.rate/1e3, micros(own.cost), micros(other.cost), degraded))
+	r.atMost("p99", pair.p99, 0.5, "%.2f", fmt.Sprintf("times the other's (%.2f of %.2f ms)", millis(own.p99), millis(other.p99)))
 }
 
 // startEnvoyPeer runs Envoy's rate limit server on a Redis and returns its addresses, for

@@ -23,24 +23,53 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// rateLimited is a server of the Rate Limit Service that is asked over connections whose
-// client does little but write and read frames, together those that come together: that of
-// grpc-go would take more of the machine than the servers that are compared.
-type rateLimited struct {
-	pid   int
-	conns []*rateLimitConn
+// grpcService is a method that is asked about keys.
+type grpcService struct {
+	path    string
+	request func(key int) ([]byte, error) // a message about one of manyKeys
+	check   func(answer []byte) error     // whether it is one about a limit of 1,000
 }
 
-// rated is its answer.
+// rateLimitService is Envoy's, of Stint and of envoyproxy/ratelimit.
+var rateLimitService = grpcService{
+	path: "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
+	request: func(key int) ([]byte, error) {
+		return proto.Marshal(&ratelimitv3.RateLimitRequest{
+			Domain:      "bench",
+			Descriptors: []*commonv3.RateLimitDescriptor{{Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: "user", Value: strconv.Itoa(key)}}}},
+		})
+	},
+	check: func(answer []byte) error {
+		var read ratelimitv3.RateLimitResponse
+		if err := proto.Unmarshal(answer, &read); err != nil {
+			return err
+		}
+		if len(read.GetStatuses()) != 1 || read.GetStatuses()[0].GetCurrentLimit().GetRequestsPerUnit() != 1000 {
+			return fmt.Errorf("answered %v", &read)
+		}
+		return nil
+	},
+}
+
+// grpcServer is asked over connections whose client does little but write and read frames,
+// together those that come together: that of grpc-go would take more of the machine than the
+// servers that are compared.
+type grpcServer struct {
+	pid   int
+	conns []*grpcConn
+}
+
+// rated is how fast it answers.
 type rated struct {
 	rate float64 // answers per second
 	p99  time.Duration
 	cost time.Duration // processor time of the server for each answer
 }
 
-// rateLimitConn is one connection. Nothing limits what the server sends, since the window
+// grpcConn is one connection. Nothing limits what the server sends, since the window
 // is as wide as all that it will send.
-type rateLimitConn struct {
+type grpcConn struct {
+	service grpcService
 	conn    net.Conn
 	in      *bufio.Reader
 	out     bytes.Buffer // frames that are to be written together
@@ -62,35 +91,33 @@ const (
 	checkEvery = 16
 )
 
-// rateLimitBodies returns the bodies of requests, with the prefix of gRPC, about each key.
-func rateLimitBodies(b *testing.B) [][]byte {
+// bodies returns the bodies of requests, with the prefix of gRPC, about each key.
+func (s grpcService) bodies(b *testing.B) [][]byte {
 	b.Helper()
 	all := make([][]byte, manyKeys)
 	for key := range all {
-		body, err := proto.MarshalOptions{}.MarshalAppend(make([]byte, 5, 64), &ratelimitv3.RateLimitRequest{
-			Domain:      "bench",
-			Descriptors: []*commonv3.RateLimitDescriptor{{Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: "user", Value: strconv.Itoa(key)}}}},
-		})
+		message, err := s.request(key)
 		if err != nil {
 			b.Fatal(err)
 		}
-		binary.BigEndian.PutUint32(body[1:], uint32(len(body)-5)) //nolint:gosec // some tens
-		all[key] = body
+		prefix := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))) //nolint:gosec // some tens
+		all[key] = append(prefix, message...)
 	}
 	return all
 }
 
-func newRateLimited(b *testing.B, address string, pid int) rateLimited {
+// dial connects to a server of the service.
+func (s grpcService) dial(b *testing.B, address string, pid int) grpcServer {
 	b.Helper()
-	s := rateLimited{pid: pid}
-	bodies := rateLimitBodies(b)
+	server := grpcServer{pid: pid}
+	bodies := s.bodies(b)
 	for range 8 {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.Cleanup(func() { conn.Close() })
-		c := &rateLimitConn{conn: conn, in: bufio.NewReader(conn), next: 1, asked: map[uint32]time.Time{}, answers: map[uint32][]byte{}, bodies: bodies}
+		c := &grpcConn{service: s, conn: conn, in: bufio.NewReader(conn), next: 1, asked: map[uint32]time.Time{}, answers: map[uint32][]byte{}, bodies: bodies}
 		c.framer = http2.NewFramer(&c.out, c.in)
 		c.decoder = hpack.NewDecoder(4096, func(f hpack.HeaderField) {
 			if f.Name == "grpc-status" {
@@ -101,7 +128,7 @@ func newRateLimited(b *testing.B, address string, pid int) rateLimited {
 		encoder := hpack.NewEncoder(&block)
 		encoder.SetMaxDynamicTableSizeLimit(0) // every request has the same bytes
 		for _, f := range [][2]string{
-			{":method", "POST"}, {":scheme", "http"}, {":path", "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"}, {":authority", address},
+			{":method", "POST"}, {":scheme", "http"}, {":path", s.path}, {":authority", address},
 			{"content-type", "application/grpc"}, {"te", "trailers"},
 		} {
 			if err := encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
@@ -113,14 +140,14 @@ func newRateLimited(b *testing.B, address string, pid int) rateLimited {
 		if err := errors.Join(c.framer.WriteSettings(http2.Setting{ID: http2.SettingEnablePush}), c.framer.WriteWindowUpdate(0, wideWindow)); err != nil {
 			b.Fatal(err)
 		}
-		s.conns = append(s.conns, c)
+		server.conns = append(server.conns, c)
 	}
-	return s
+	return server
 }
 
 // ask has 64 callers ask for a time, 8 on each connection. An answer without the limit is
 // none of the service.
-func (s rateLimited) ask(b *testing.B, lasting time.Duration) rated {
+func (s grpcServer) ask(b *testing.B, lasting time.Duration) rated {
 	b.Helper()
 	var (
 		mu    sync.Mutex
@@ -150,8 +177,45 @@ func (s rateLimited) ask(b *testing.B, lasting time.Duration) rated {
 	return rated{float64(len(all)) / took.Seconds(), percentile(all, 99), (processorTime(b, s.pid) - before) / time.Duration(len(all))}
 }
 
+// ratedPair is a server beside another, medians of all runs.
+type ratedPair struct {
+	own, other rated
+	rate, p99  float64 // those of the one as a share of the other's
+}
+
+// beside asks both alternately.
+func (s grpcServer) beside(b *testing.B, other grpcServer) ratedPair {
+	b.Helper()
+	s.ask(b, runTime) // warm up
+	other.ask(b, runTime)
+	var rates, latencies []float64
+	var all, others []rated
+	for range minPairs {
+		one, two := s.ask(b, runTime), other.ask(b, runTime)
+		all, others = append(all, one), append(others, two)
+		rates, latencies = append(rates, one.rate/two.rate), append(latencies, float64(one.p99)/float64(two.p99))
+	}
+	return ratedPair{typicalRated(all), typicalRated(others), median(rates), median(latencies)}
+}
+
+// typicalRated returns the medians.
+func typicalRated(all []rated) rated {
+	of := func(part func(rated) float64) float64 {
+		var parts []float64
+		for _, one := range all {
+			parts = append(parts, part(one))
+		}
+		return median(parts)
+	}
+	return rated{
+		rate: of(func(one rated) float64 { return one.rate }),
+		p99:  time.Duration(of(func(one rated) float64 { return float64(one.p99) })),
+		cost: time.Duration(of(func(one rated) float64 { return float64(one.cost) })),
+	}
+}
+
 // load keeps so many calls under way until a time, and returns how long each took.
-func (c *rateLimitConn) load(ctx context.Context, callers int, until time.Time) (took []time.Duration, err error) {
+func (c *grpcConn) load(ctx context.Context, callers int, until time.Time) (took []time.Duration, err error) {
 	deadline, _ := ctx.Deadline()
 	if err := c.conn.SetDeadline(deadline); err != nil {
 		return nil, err
@@ -191,7 +255,7 @@ func (c *rateLimitConn) load(ctx context.Context, callers int, until time.Time) 
 }
 
 // call writes a call about a random key.
-func (c *rateLimitConn) call() error {
+func (c *grpcConn) call() error {
 	id := c.next
 	c.next += 2
 	c.asked[id] = time.Now()
@@ -201,7 +265,7 @@ func (c *rateLimitConn) call() error {
 }
 
 // take reads a frame and returns the call that it ends, 0 for none.
-func (c *rateLimitConn) take(frame http2.Frame) (ended uint32, err error) {
+func (c *grpcConn) take(frame http2.Frame) (ended uint32, err error) {
 	switch f := frame.(type) {
 	case *http2.SettingsFrame:
 		if !f.IsAck() {
@@ -230,19 +294,12 @@ func (c *rateLimitConn) take(frame http2.Frame) (ended uint32, err error) {
 }
 
 // check looks at one answer.
-func (c *rateLimitConn) check(body []byte) error {
+func (c *grpcConn) check(body []byte) error {
 	if len(body) < 5 || c.status != "0" || len(body)-5 != int(binary.BigEndian.Uint32(body[1:])) {
 		return fmt.Errorf("status %s with %d bytes", c.status, len(body))
 	}
 	if c.read++; c.read%checkEvery != 1 {
 		return nil
 	}
-	var answer ratelimitv3.RateLimitResponse
-	if err := proto.Unmarshal(body[5:], &answer); err != nil {
-		return err
-	}
-	if len(answer.GetStatuses()) != 1 || answer.GetStatuses()[0].GetCurrentLimit().GetRequestsPerUnit() != 1000 {
-		return fmt.Errorf("answered %v", &answer)
-	}
-	return nil
+	return c.service.check(body[5:])
 }

@@ -22,6 +22,9 @@ func buildPeer(b *testing.B, to, from string) {
 //go:embed peers.md.tmpl
 var peersText string
 
+// peerCheck is what Stint and handlers that answer alike are asked.
+var peerCheck = load{"peers:", manyKeys, "none", 1, 64, ""}
+
 // peer is a server beside Stint and what is asked of it.
 type peer struct {
 	name string
@@ -30,42 +33,57 @@ type peer struct {
 	all  []asked
 }
 
-// BenchmarkPeers measures other rate limiters beside Stint, each on a Redis of its own; run
-// it with -benchtime 1x.
+// BenchmarkPeers measures other rate limiters beside Stint; run it with -benchtime 1x.
 func BenchmarkPeers(b *testing.B) {
 	r := newReport(b)
 	p := build(b)
+	empty := &peer{name: "an empty handler", node: startEmpty(b, p), load: peerCheck}
+	onRedis(b, r, p, empty)
+	inMemory(b, r, p, empty)
+	r.write(peersText)
+}
+
+// onRedis measures those that count in Redis, each in a Redis of its own.
+func onRedis(b *testing.B, r *report, p programs, empty *peer) {
+	b.Helper()
 	stint := startNode(b, p, distributed(b)...)
 	stint.admit(b, http.MethodPut, "/v1/policies/peers", `{"match":["peers:*"],"rules":["1000/m"]}`)
-	check := load{"peers:", manyKeys, "none", 1, 64, ""}
-	judged := load{"peers:", manyKeys, "none", 1, 64, "ratelimit"}
+	judged := peerCheck
+	judged.door = "ratelimit"
 	envoy, _, pid := startEnvoyPeer(b, servers.DedicatedRedis(b).Addr)
-	peers := []*peer{
-		{name: "an empty handler", node: startEmpty(b, p), load: check},
-		{name: "Stint, the exact log", node: stint, load: check},
-		{name: "redis_rate, GCRA", node: startRedisRate(b), load: check},
-		{name: "envoyproxy/ratelimit, fixed windows", node: node{checks: envoy, pid: pid}, load: judged},
-	}
-	for _, one := range peers {
+	r.peers(b, "Checks over HTTP on Redis", empty,
+		&peer{name: "Stint, the exact log", node: stint, load: peerCheck},
+		&peer{name: "redis_rate, GCRA", node: startRedisRate(b), load: peerCheck},
+		&peer{name: "envoyproxy/ratelimit, fixed windows", node: node{checks: envoy, pid: pid}, load: judged})
+}
+
+// peers measures Stint and others over HTTP, alternately.
+func (r *report) peers(b *testing.B, title string, empty, stint *peer, others ...*peer) {
+	b.Helper()
+	empty.all = nil
+	all := append([]*peer{empty, stint}, others...)
+	for _, one := range all {
 		one.load.wrk(b, one.node, runTime) // warms up
 	}
 	var best []float64 // Stint's rate as a multiple of the fastest other's
 	for len(best) < minPairs || len(best) < maxPairs && spread(best) >= maxSpread {
-		for _, one := range peers {
+		fastest := 0.0
+		for _, one := range all {
 			one.all = append(one.all, one.load.wrk(b, one.node, runTime))
+			if one != empty && one != stint {
+				fastest = max(fastest, one.all[len(best)].rate)
+			}
 		}
-		last := func(i int) float64 { return peers[i].all[len(best)].rate }
-		best = append(best, last(1)/max(last(2), last(3)))
+		best = append(best, stint.all[len(best)].rate/fastest)
 	}
-	r.begin("Checks over HTTP on Redis", fmt.Sprintf("One limit of 1,000 a minute for each of %d keys, 64 connections, wrk on the same machine; all servers alternately, %d times for %s; the medians are given.",
+	r.begin(title, fmt.Sprintf("One limit of 1,000 a minute for each of %d keys, 64 connections, wrk on the same machine; all servers alternately, %d times for %s; the medians are given.",
 		manyKeys, len(best), runTime))
-	empty := typical(peers[0].all)
-	for _, one := range peers {
+	nothing := typical(empty.all)
+	for _, one := range all {
 		of := typical(one.all)
-		r.add(one.name, fmt.Sprintf("%.1fk/s (%.2f of the empty handler; %.1f µs of the server's processor time%s)", of.rate/1e3, of.rate/empty.rate, micros(of.cost), of.withoutRedis()))
+		r.add(one.name, fmt.Sprintf("%.1fk/s (%.2f of the empty handler; %.1f µs of the server's processor time%s)", of.rate/1e3, of.rate/nothing.rate, micros(of.cost), of.withoutRedis()))
 	}
 	r.add("Stint's rate as a multiple of the fastest other", fmt.Sprintf("%.1f (quartiles %.0f%% apart)", median(best), 100*spread(best)))
-	r.write(peersText)
 }
 
 // startRedisRate runs a fiber handler over redis_rate.

@@ -2,7 +2,7 @@
 -- "none" or "rules" for what a check says of its rules, and how many checks go
 -- into one request; "forward" behind that asks /v1/forward as a gateway does, about
 -- addresses, which are also what the prefix "ip:" is followed by; "ratelimit" asks
--- envoyproxy/ratelimit in its JSON. All requests are made up before the clock starts, in an
+-- envoyproxy/ratelimit and "gubernator" Gubernator, each in its JSON. All requests are made up before the clock starts, in an
 -- order of each thread's own.
 
 local threads = 0
@@ -39,6 +39,10 @@ function init(args)
     if args[5] == "ratelimit" then
       body = string.format('{"domain":"bench","descriptors":[{"entries":[{"key":"user","value":"%d"}]}]}', math.random(keys))
       requests[i] = wrk.format("POST", "/json", headers, body)
+    end
+    if args[5] == "gubernator" then
+      body = string.format('{"requests":[{"name":"bench","unique_key":"%d","hits":1,"limit":1000,"duration":60000}]}', math.random(keys))
+      requests[i] = wrk.format("POST", "/v1/GetRateLimits", headers, body)
     end
     if args[5] == "forward" then
       requests[i] = wrk.format("GET", "/v1/forward", { ["X-Forwarded-For"] = address(math.random(keys)) })

@@ -21,7 +21,7 @@ type load struct {
 	detail      string
 	batch       int
 	connections int
-	door        string // "forward" for /v1/forward, "ratelimit" for that of envoyproxy/ratelimit, "" for /v1/check
+	door        string // "forward" for /v1/forward, "ratelimit" and "gubernator" for theirs, "" for /v1/check
 }
 
 const manyKeys = 100_000
