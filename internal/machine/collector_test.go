@@ -9,8 +9,19 @@ import (
 
 func TestASmallHeapGrowsFurtherBeforeACollection(t *testing.T) {
 	for live, want := range map[uint64]int{0: 6400, 1 << 20: 6400, 16 << 20: 400, 64 << 20: 100, 10 << 30: 100} {
-		if got := percentFor(live); got != want {
+		if got := percentFor(live, 0); got != want {
 			t.Errorf("with %d bytes alive %d %%, want %d %%", live, got, want)
+		}
+	}
+}
+
+func TestAHeapThatIsToGrowIsCollectedOnceItHasGrown(t *testing.T) {
+	for _, c := range []struct {
+		live, growth uint64
+		want         int
+	}{{10 << 20, 500 << 20, 5000}, {10 << 20, 1 << 20, 640}, {1 << 30, 1 << 20, 100}, {0, 1 << 40, 104857600}} {
+		if got := percentFor(c.live, c.growth); got != c.want {
+			t.Errorf("with %d bytes alive and %d to come %d %%, want %d %%", c.live, c.growth, got, c.want)
 		}
 	}
 }
@@ -40,6 +51,13 @@ func TestTheCollectorIsPacedAfterEveryCollection(t *testing.T) {
 	await("a large heap is collected as usual,", func(percent int) bool { return percent == usualPercent })
 	kept = nil
 	await("a small one less often,", func(percent int) bool { return percent > usualPercent })
+
+	const most = 100 * smallHeap >> 20 // without growth
+	end := ExpectGrowth(1 << 40)
+	await("one that is to grow much less often,", func(percent int) bool { return percent > most })
+	end()
+	end()
+	await("and less often no longer after it has,", func(percent int) bool { return percent <= most })
 }
 
 // BenchmarkCollector allocates as calls do, on a heap that keeps 10 MB.
@@ -55,7 +73,7 @@ func BenchmarkCollector(b *testing.B) {
 			before := debug.SetGCPercent(usualPercent)
 			defer debug.SetGCPercent(before)
 			if mode == "paced" {
-				debug.SetGCPercent(percentFor(10 << 20))
+				debug.SetGCPercent(percentFor(10<<20, 0))
 			}
 			b.ReportAllocs()
 			for b.Loop() {
