@@ -28,10 +28,11 @@ type tx struct{ *db.Tx }
 
 func in(t *db.Tx) tx { return tx{t} }
 
-// lateAfter is how old counts may be that are written without a look at
-// whether their hour has been added up already. rollUpGrace is how long after
-// its end an hour is added up. Between both lies more than a transaction and
-// the difference of two nodes' clocks may take.
+// lateAfter is how old counts may be that are written without the lock by which they wait
+// for an hour that is being added up. rollUpGrace is how long after its end an hour is added
+// up. Between both lies more than a transaction and the difference of two nodes' clocks may
+// take. Counts of an hour that has been added up are late however young they are: it was
+// done by a clock that was ahead.
 const (
 	lateAfter   = 10 * time.Minute
 	rollUpGrace = 20 * time.Minute
@@ -106,14 +107,14 @@ func (t tx) addCounts(b *offences.Batch) error {
 	if err := t.Upsert(addTraceChunk, "", traceColumns, traces); err != nil {
 		return err
 	}
-	if !late(b, db.ToMS(t.Now.Add(-lateAfter))) {
-		return nil
+	through, err := t.rollups()
+	if err != nil || !late(b, max(db.ToMS(t.Now.Add(-lateAfter)), through[hourSpan].through)) {
+		return err
 	}
 	if _, err := t.Exec(lockRollups); err != nil {
 		return err
 	}
-	through, err := t.rollups()
-	if err != nil {
+	if through, err = t.rollups(); err != nil {
 		return err
 	}
 	for _, span := range []int64{hourSpan, daySpan} {

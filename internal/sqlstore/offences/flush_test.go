@@ -235,6 +235,39 @@ func TestABatchIsAddedOnceHoweverOftenItIsWritten(t *testing.T) {
 	})
 }
 
+// TestAClockThatIsAheadLosesNoCounts has a node add up an hour that has not ended, and whose
+// counts still come.
+func TestAClockThatIsAheadLosesNoCounts(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n := newCounting(t, f.Offences, f.Clock, "a", nil)
+		begun := f.Clock.Now().Truncate(time.Hour)
+		n.limited("k:x", 3)
+		n.flush()
+		if done, err := f.Offences.RollUp(t.Context(), begun.Add(49*time.Hour)); err != nil || done < 2 {
+			t.Fatalf("%d hours and days, %v", done, err)
+		}
+		f.Clock.Advance(time.Minute)
+		n.limited("k:x", 4)
+		n.limited("k:y", 2)
+		n.allowed("k:y", 5)
+		n.flush()
+		day := begun.Truncate(24 * time.Hour)
+		for span, q := range map[string]offences.Query{
+			"minutes": {From: begun, To: f.Clock.Now().Add(time.Minute)},
+			"hours":   {From: begun, To: begun.Add(time.Hour)},
+			"days":    {From: day, To: day.Add(24 * time.Hour)},
+		} {
+			if got := fmt.Sprint(ranked(t, f.Store, q)); got != "map[k:x:7 k:y:2]" {
+				t.Errorf("by %s: %s", span, got)
+			}
+			traffic, err := f.Offences.Traffic(t.Context(), 7, q.From, q.To, 24*time.Hour)
+			if err != nil || len(traffic.Points) != 1 || traffic.Points[0].Limited != 9 || traffic.Points[0].Allowed != 5 {
+				t.Errorf("by %s: %+v, %v", span, traffic, err)
+			}
+		}
+	})
+}
+
 func TestOffencesAreCountedBySourceExactly(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", nil)
