@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oschwald/maxminddb-golang/v2"
 	"pgregory.net/rapid"
 
 	"github.com/stint-dev/stint/internal/geoip"
@@ -80,6 +81,37 @@ func TestFilesThatAreNotUsableAreRefusedByName(t *testing.T) {
 	}
 	if d, err := geoip.Open(""); d != nil || err != nil || d.Locate(netip.MustParseAddr("203.0.113.1")) != (keys.Origin{}) {
 		t.Errorf("no directory: %v, %v", d, err)
+	}
+}
+
+// TestATreeWhoseNodesLeadToEachOtherEnds reads a small file that has 2^64 networks.
+func TestATreeWhoseNodesLeadToEachOtherEnds(t *testing.T) {
+	whole := geofiles.Bytes(t, geofiles.IPinfo, geofiles.Rows...)
+	reader, err := maxminddb.OpenBytes(slices.Clone(whole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := int(reader.Metadata.RecordSize) / 4 // of a node, in bytes
+	record := func(data []byte, node int) []byte { return data[node*size:][:size] }
+	withData := record(whole, int(reader.Metadata.NodeCount)-1)
+	for name, last := range map[string][]byte{"with data": withData, "without data": nil} {
+		data := slices.Clone(whole)
+		for node := range 64 {
+			r := record(data, node)
+			clear(r)
+			r[2], r[size-1] = byte(node+1), byte(node+1)
+		}
+		if last == nil {
+			last = make([]byte, size)
+			last[1], last[2] = byte(reader.Metadata.NodeCount>>8), byte(reader.Metadata.NodeCount)
+			last[size-2], last[size-1] = last[1], last[2]
+		}
+		copy(record(data, 64), last)
+		dir := t.TempDir()
+		geofiles.Write(t, dir, "loop.mmdb", data)
+		if _, err := geoip.Open(dir); err == nil || !strings.Contains(err.Error(), "loop.mmdb is corrupt: its tree has far more networks than nodes") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

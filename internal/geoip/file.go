@@ -101,7 +101,14 @@ func readFile(path, name string) (*file, error) {
 		names:    map[uint32]string{}, origins: map[uintptr]keys.Origin{},
 	}
 	known := false
-	for result := range reader.Networks() {
+	left := maxLeaves(reader.Metadata.NodeCount)
+	for result := range reader.Networks(maxminddb.IncludeNetworksWithoutData()) {
+		if left--; left < 0 {
+			return nil, errors.New("is corrupt: its tree has far more networks than nodes")
+		}
+		if !result.Found() && result.Err() == nil {
+			continue
+		}
 		o, err := f.originOf(result)
 		if err != nil {
 			return nil, fmt.Errorf("is corrupt: %s", clean(err.Error()))
@@ -117,6 +124,12 @@ func readFile(path, name string) (*file, error) {
 	f.origins = nil
 	return f, nil
 }
+
+// maxLeaves returns how many networks, those without data included, are read of a file with
+// so many nodes. A tree has one more than it has nodes, and somewhat more where a writer
+// has joined parts that are alike. Where both sides of each node lead to the next one, 128
+// nodes have 2^128 networks, which would take all memory.
+func maxLeaves(nodes uint) int { return 4 * (int(nodes) + 1) }
 
 func readBounded(path string) ([]byte, error) {
 	in, err := os.Open(path)
