@@ -137,13 +137,9 @@ func (v *Verifier) take(all []Crawler) {
 			continue
 		}
 		if found && before.Operator == "" && !before.failed && now.Before(before.until) {
-			if !before.waiting {
-				select {
-				case v.waiting <- c.Address:
-					before.waiting = true
-					v.known[c.Address] = before
-				default:
-				}
+			if !before.waiting && v.queue(c.Address) {
+				before.waiting = true
+				v.known[c.Address] = before
 			}
 			continue
 		}

@@ -24,6 +24,10 @@ const (
 	maxWaiting = 1000
 	workers    = 4
 	maxNames   = 4 // of one address that are looked up
+	// maxOfNetwork is how many of maxWaiting may be of one IPv4 /24 or IPv6 /48. An
+	// attacker with a network chooses how many of its addresses it uses, and its servers of
+	// DNS may never answer: crawlers of other networks must not wait for all of them.
+	maxOfNetwork = 8
 )
 
 // How long an answer is believed.
@@ -76,6 +80,7 @@ type Verifier struct {
 
 	mu    sync.RWMutex
 	known map[netip.Addr]answer
+	of    map[netip.Prefix]int   // how many of a network are in the queue or being looked up
 	fresh map[netip.Addr]Crawler // verified here and not in the store yet; nil for none
 
 	changed, broken atomic.Bool // since the file was written; it could not be written
@@ -108,7 +113,7 @@ func New(o Options) *Verifier {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	v := &Verifier{o: o, waiting: make(chan netip.Addr, maxWaiting), known: map[netip.Addr]answer{}}
+	v := &Verifier{o: o, waiting: make(chan netip.Addr, maxWaiting), known: map[netip.Addr]answer{}, of: map[netip.Prefix]int{}}
 	if o.File != "" {
 		v.load()
 	}
@@ -161,18 +166,48 @@ func (v *Verifier) Notice(k keys.Key) {
 	if !found && len(v.known) >= maxKnown && !v.forget(now) {
 		return
 	}
-	select {
-	case v.waiting <- address:
+	switch {
+	case v.queue(address):
 		// A verified crawler stays one while it is looked up again, however long the queue.
 		known.waiting = true
 		v.known[address] = known
-	default:
+	case known.Operator != "":
 		// Strangers keep the queue full: a crawler that was verified must not pay for it.
-		if known.Operator != "" {
-			known.until = now.Add(believedAnew)
-			v.known[address] = known
-		}
+		known.until = now.Add(believedAnew)
+		v.known[address] = known
 	}
+}
+
+// queue has an address looked up, false where there is no room. v.mu is held.
+func (v *Verifier) queue(address netip.Addr) bool {
+	network := networkOf(address)
+	if v.of[network] >= maxOfNetwork {
+		return false
+	}
+	select {
+	case v.waiting <- address:
+		v.of[network]++
+		return true
+	default:
+		return false
+	}
+}
+
+// leave gives the room back that queue took. v.mu is held.
+func (v *Verifier) leave(address netip.Addr) {
+	network := networkOf(address)
+	if v.of[network]--; v.of[network] <= 0 {
+		delete(v.of, network)
+	}
+}
+
+// networkOf returns the network by which addresses that wait are counted.
+func networkOf(address netip.Addr) netip.Prefix {
+	bits := 24
+	if address.Is6() {
+		bits = 48
+	}
+	return netip.PrefixFrom(address, bits).Masked()
 }
 
 // forget makes room: it removes the strangers that are no longer believed to be ones, if
@@ -236,6 +271,7 @@ func (v *Verifier) lookUp(ctx context.Context, address netip.Addr) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.leave(address)
 	// A crawler that DNS does not answer about now stays one for the time of a failure.
 	before := v.known[address]
 	if err != nil && before.Operator != "" {

@@ -2,6 +2,7 @@ package crawlers_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -128,11 +129,17 @@ func start(t *testing.T, s *dnsServer, c *clock, operators string) *crawlers.Ver
 		t.Fatal(err)
 	}
 	v := crawlers.New(crawlers.Options{Operators: named, Resolver: s.resolver(), Now: c.Now})
+	run(t, v)
+	return v
+}
+
+// run has a verifier look up what waits until the test ends.
+func run(t *testing.T, v *crawlers.Verifier) {
+	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { v.Run(ctx); close(ended) }()
 	t.Cleanup(func() { stop(); <-ended })
-	return v
 }
 
 func key(t *testing.T, text string) keys.Key {
@@ -250,7 +257,7 @@ func TestACrawlerStaysOneWhileItWaitsAndIsQueuedOnce(t *testing.T) {
 func TestACrawlerStaysOneWhileStrangersFillTheQueue(t *testing.T) {
 	v, c, google := outdated(t)
 	for i := range 2000 {
-		v.Notice(key(t, "ip:"+net.IPv4(20, 0, byte(i>>8), byte(i)).String()))
+		v.Notice(key(t, "ip:"+net.IPv4(20, byte(i>>8), byte(i), 1).String()))
 	}
 	for range 3 {
 		v.Notice(google)
@@ -288,9 +295,33 @@ func TestTheQueueIsBounded(t *testing.T) {
 	named, _ := crawlers.ParseOperators("google")
 	v := crawlers.New(crawlers.Options{Operators: named, Resolver: s.resolver(), Now: c.Now}) // which looks nothing up
 	for i := range 50_000 {
-		v.Notice(key(t, "ip:"+net.IPv4(20, byte(i>>16), byte(i>>8), byte(i)).String()))
+		v.Notice(key(t, "ip:"+net.IPv4(byte(20+i>>16), byte(i>>8), byte(i), 1).String()))
 	}
-	if v.Waiting() > 1000 {
+	if v.Waiting() != 1000 {
 		t.Errorf("%d addresses wait", v.Waiting())
+	}
+}
+
+// An attacker with a network has more addresses than the queue has room, and its servers of DNS
+// need not answer.
+func TestACrawlerDoesNotWaitForAllAddressesOfAStrangersNetwork(t *testing.T) {
+	for _, network := range []string{"ip:2001:db8:0:%x::1", "ip:2001:db8::%x", "ip:20.0.0.%d"} {
+		s, c := startDNS(t, records), &clock{now: time.Now()}
+		v := crawlers.New(crawlers.Options{Operators: crawlers.Operators(), Resolver: s.resolver(), Now: c.Now}) // which looks nothing up yet
+		for i := range 250 {
+			v.Notice(key(t, fmt.Sprintf(network, i+1)))
+		}
+		if v.Waiting() == 0 || v.Waiting() > 8 {
+			t.Fatalf("%d of %s wait", v.Waiting(), network)
+		}
+		v.Notice(key(t, "ip:66.249.64.1"))
+		run(t, v)
+		servers.Await(t, "verifying the crawler", func() bool { return v.OperatorOf(key(t, "ip:66.249.64.1")) == "google" && v.Waiting() == 0 })
+		// There is room for the network again.
+		before := s.count()
+		servers.Await(t, "looking another up", func() bool {
+			v.Notice(key(t, fmt.Sprintf(network, 251)))
+			return s.count() > before
+		})
 	}
 }
