@@ -12,10 +12,12 @@ const (
 	maxSpellingBytes = 8 << 20
 )
 
-// newestEnds finds when the last block of each pattern ends or ended.
+// newestEnds finds when the last block of each pattern ends or ended. The plus sign keeps
+// SQLite, which does not know how many entries there are, from reading all blocks that were
+// created before now for each pattern.
 var newestEnds = db.Asked([]string{db.TextColumn}, "pattern") + `
 SELECT b.pattern, max(CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END) FROM asked
-CROSS JOIN entries b WHERE b.pattern = asked.pattern AND b.kind = 'block' AND b.scope = '' AND b.created_at <= $2
+CROSS JOIN entries b WHERE b.pattern = asked.pattern AND b.kind = 'block' AND b.scope = '' AND +b.created_at <= $2
 AND CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END > $3 GROUP BY b.pattern`
 
 // otherBlockEnds returns when the newest block that selects each key ends or

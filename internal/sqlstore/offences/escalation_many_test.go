@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/recorder"
+	sqloffences "github.com/stint-dev/stint/internal/sqlstore/offences"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -200,5 +202,15 @@ func BenchmarkManyKeysCrossAtOnce(b *testing.B) {
 				b.StartTimer()
 			}
 		})
+	}
+}
+
+// A list may have hundreds of thousands of blocks, and a key is selected by as many patterns as
+// it has bytes.
+func TestTheBlocksOfOthersAreFoundByTheirPatterns(t *testing.T) {
+	f := storetest.OpenSQLite(t)
+	plan, err := sqloffences.PlanOfBlockEnds(f.Offences, t.Context())
+	if text := strings.Join(plan, "\n"); err != nil || !strings.Contains(text, "SEARCH b USING INDEX entries_pattern (pattern=? AND kind=?)") {
+		t.Errorf("the plan is\n%s\n%v", text, err)
 	}
 }

@@ -28,6 +28,16 @@ func RankStatement(s *Store, ctx context.Context, query offences.Query) (text st
 	return text, args, err
 }
 
+// PlanOfBlockEnds returns how SQLite finds the ends of blocks of others.
+func PlanOfBlockEnds(s *Store, ctx context.Context) (plan []string, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		plan, err = db.Each(t, func(r db.Row) (step string, err error) { return step, r.Scan(new(int), new(int), new(int), &step) },
+			"EXPLAIN QUERY PLAN "+newestEnds, `[["ip:203.0.113.7"]]`, db.ToMS(t.Now), 0)
+		return err
+	})
+	return plan, err
+}
+
 // Memory counts the parts of a span that a store would read from memory, and those that it
 // would not.
 func Memory(s *Store, ctx context.Context, from, to time.Time) (cached, missing int, err error) {
