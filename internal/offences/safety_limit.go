@@ -3,9 +3,11 @@ package offences
 import (
 	"math"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 // The safety limit bounds automatic blocks, since an escalation that blocks much of the
@@ -45,9 +47,9 @@ func AllowedBlocks(ratio float64, seen int64) int64 {
 
 // SafetyUnit returns what the safety limit counts a key as: the address of a client as its
 // IPv4 /24 or IPv6 /48, which one attacker may have as a whole, so that it pauses no
-// escalation by using many of its addresses; every other key as itself. The addresses of
-// private networks count each: they are the operator's own, and all of its clients may be
-// in one /24.
+// escalation by using many of its addresses, also in keys of other kinds, as
+// login:203.0.113.7; every other key as itself. The addresses of private networks count
+// each: they are the operator's own, and all of its clients may be in one /24.
 func SafetyUnit(k keys.Key) string {
 	network, is := SafetyNetwork(k)
 	if !is {
@@ -60,8 +62,32 @@ func SafetyUnit(k keys.Key) string {
 // itself. It does not allocate: the recorder calls it for checks.
 func SafetyNetwork(k keys.Key) (netip.Prefix, bool) {
 	network, is := k.Network()
+	if !is {
+		network, is = addressIn(k.String())
+	}
 	if !is || keys.IsInternal(network.Addr()) {
 		return netip.Prefix{}, false
 	}
 	return neighbourhood(network)
+}
+
+// addressIn returns the address in a key of another kind than ip, false for none: applications
+// count a part of the requests of an address under such keys. What follows a slash is the
+// length of its network.
+func addressIn(key string) (netip.Prefix, bool) {
+	kind, value, _ := strings.Cut(key, ":")
+	text, _, isNetwork := strings.Cut(value, "/")
+	if isNetwork && kind == rules.Network {
+		return netip.Prefix{}, false
+	}
+	// What is no address is not parsed, as its error allocates.
+	if !strings.ContainsAny(text, ".:") || strings.Trim(text, "0123456789abcdefABCDEF.:") != "" {
+		return netip.Prefix{}, false
+	}
+	address, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Prefix{}, false
+	}
+	address = address.Unmap()
+	return netip.PrefixFrom(address, address.BitLen()), true
 }

@@ -17,7 +17,14 @@ func TestTheSafetyLimitCountsOneNetworkOnce(t *testing.T) {
 		"ip:127.0.0.1":           "ip:127.0.0.1",
 		"ip:fd00:1:2:3::/64":     "ip:fd00:1:2:3::/64",
 		"token:abc":              "token:abc",
-		"account:203.0.113.7":    "account:203.0.113.7",
+		"login:203.0.113.7":      "ip:203.0.113.0/24",
+		"login:2001:DB8:1::7":    "ip:2001:db8:1::/48",
+		"login:2001:db8:1::/64":  "ip:2001:db8:1::/48",
+		"login:::ffff:192.0.2.1": "ip:192.0.2.0/24",
+		"login:10.0.0.7":         "login:10.0.0.7",
+		"login:dead.beef":        "login:dead.beef",
+		"login:1.2.3":            "login:1.2.3",
+		"account:alice:1":        "account:alice:1",
 		"net:203.0.113.0/24":     "net:203.0.113.0/24",
 	} {
 		k, err := ParseKey(key)
