@@ -43,9 +43,10 @@ func TestExpiredBlocksAreArchivedAndForgottenOnlyPastTheirRetention(t *testing.T
 			left, notes int
 		}{
 			{0, expire, "archived 0", 1, 1},
-			{2 * time.Hour, expire, "archived 1", 1, 1},
-			{3 * time.Hour, expire, "archived 0", 1, 1},
-			{3 * time.Hour, forget, "deleted 0 changes, 0 ended blocks and exemptions, 0 tokens, 0 runs, 0 notifications", 1, 1},
+			{2 * time.Hour, expire, "archived 0", 1, 1}, // an hour after its expiry, when it is active by a clock that is behind
+			{4 * time.Hour, expire, "archived 1", 1, 1},
+			{5 * time.Hour, expire, "archived 0", 1, 1},
+			{5 * time.Hour, forget, "deleted 0 changes, 0 ended blocks and exemptions, 0 tokens, 0 runs, 0 notifications", 1, 1},
 			{100 * 24 * time.Hour, forget, "deleted 0 changes, 0 ended blocks and exemptions, 0 tokens, 0 runs, 0 notifications", 1, 1},
 			{400 * 24 * time.Hour, forget, "1 ended blocks and exemptions, 0 tokens, 1 runs, 1 notifications", 0, 0},
 			{800 * 24 * time.Hour, forget, "0 ended blocks and exemptions", 0, 0},

@@ -31,8 +31,9 @@ const (
 )
 
 var (
+	// The plus sign keeps SQLite from reading all blocks that have ever expired.
 	giveUpOf = db.Asked([]string{db.TextColumn}, "pattern") + `
-UPDATE entries SET place = id WHERE kind = 'block' AND place = scope AND expires_at <= $2 AND pattern IN (SELECT pattern FROM asked)`
+UPDATE entries SET place = id WHERE kind = 'block' AND place = scope AND +expires_at <= $2 AND pattern IN (SELECT pattern FROM asked)`
 	insertBlocks = intoEntries + db.BulkSelect(blockTypes) + ` ON CONFLICT (pattern, kind, place) DO NOTHING RETURNING id`
 	extendBlocks = intoEntries + db.BulkSelect(blockTypes) + `
 ON CONFLICT (pattern, kind, place) DO UPDATE SET expires_at = excluded.expires_at, revision = excluded.revision

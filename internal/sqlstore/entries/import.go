@@ -75,9 +75,6 @@ func newImportRun(t *db.Tx, on blocks.Conflict, progress func(done int)) *import
 }
 
 func (r *importRun) all(rows iter.Seq2[*importRow, error]) error {
-	if _, err := r.Exec(giveUpAll, db.ToMS(r.Now)); err != nil {
-		return err
-	}
 	for row, err := range rows {
 		if err != nil {
 			return err
@@ -144,6 +141,13 @@ func rowFault(number int, err error) error {
 func (r *importRun) flush() error {
 	if len(r.batch) == 0 {
 		return nil
+	}
+	patterns := make([][]any, len(r.batch))
+	for n, e := range r.batch {
+		patterns[n] = []any{e.Pattern.String()}
+	}
+	if err := r.ExecOf(giveUpOf, patterns, db.ToMS(r.Now)); err != nil {
+		return err
 	}
 	if r.on == blocks.Replace {
 		if err := r.replace(); err != nil {

@@ -152,3 +152,20 @@ func TestImportBlocks_that_brings_nothing_new_is_no_change(t *testing.T) {
 		}
 	})
 }
+
+// An import has no effect on the blocks of other patterns, whatever the clock of its node says.
+func TestImportBlocks_by_a_clock_that_is_ahead_archives_nothing_else(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:other", f.Clock.Now().Add(10*time.Minute)), blocks.Fail)
+		f.Clock.Advance(40 * time.Minute)
+		rows := storetest.Sequence(storetest.NewBlock(t, "token:imported", f.Clock.Now().Add(time.Hour)))
+		if _, err := f.Entries.Import(t.Context(), storetest.Operator, rows, blocks.Keep, nil); err != nil {
+			t.Fatal(err)
+		}
+		f.Clock.Advance(-40 * time.Minute)
+		page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block})
+		if err != nil || storetest.Patterns(page.Items) != "token:imported token:other" {
+			t.Errorf("active: %s, %v", storetest.Patterns(page.Items), err)
+		}
+	})
+}

@@ -92,8 +92,9 @@ func (s *Store) changeEach(ctx context.Context, by audit.Actor, ids []string, do
 	})
 }
 
-// EndExpired marks the blocks and exemptions that have expired at an instant as
-// ended and returns how many those were. Nothing that decides depends on it.
+// EndExpired archives the blocks and exemptions that have expired at an instant and returns
+// how many those were. No list of active ones has them afterwards and no node that starts
+// knows them, so that they must have expired by the clock of every node.
 func (s *Store) EndExpired(ctx context.Context, at time.Time) (ended int, err error) {
 	err = s.db.Write(ctx, func(t *db.Tx) error {
 		n, err := t.Exec(giveUpAll, db.ToMS(at))
