@@ -1,9 +1,12 @@
 package recorder
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"testing"
+
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // testFlood returns how many distinct keys the flood sends: 300,000, or what
@@ -18,4 +21,36 @@ func testFlood(t *testing.T) int {
 		t.Fatalf("STINT_TEST_FLOOD is %q, not a number of at least 1000", text)
 	}
 	return n
+}
+
+// A client with an IPv6 /48 has more keys than a minute has rows. A key of another
+// network that is refused now and then has to be counted all the same.
+func TestAFloodOfOneNetworkHidesNoKeyOfAnother(t *testing.T) {
+	r := testRecorder(Options{})
+	g := newPendingBatch(1 << 30)
+	quiet := key(t, "ip:192.0.2.1")
+	flood := 0
+	for second := range 40 {
+		for range 1_000 {
+			r.Record(limited(key(t, fmt.Sprintf("ip:2001:db8:1:%x::1", flood)), noon, 1))
+			flood++
+		}
+		if second%10 == 9 {
+			r.Record(limited(quiet, noon, 1))
+		}
+		r.drain(g, noon.UnixMilli())
+	}
+	counted := map[string]int64{}
+	for _, o := range drainedInto(g, r).Offences {
+		counted[o.Key] += o.Count
+	}
+	if counted["ip:192.0.2.1"] != 4 || counted[""] == 0 || len(counted) > 35_000 {
+		t.Errorf("4 of one key are counted as %d beside %d without their keys, in %d rows", counted["ip:192.0.2.1"], counted[""], len(counted))
+	}
+}
+
+// drainedInto returns g with all that r still holds as a batch.
+func drainedInto(g *pendingBatch, r *Recorder) *offences.Batch {
+	r.drain(g, 1<<62)
+	return g.freeze("id", "a", offences.NewRefusalIDMaker(secret))
 }

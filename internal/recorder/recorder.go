@@ -29,7 +29,7 @@ type Options struct {
 	MaxKeys int
 	// MaxRows bounds the offence rows that a minute of this node may take
 	// without a look at their weight; beyond it each drain still admits its
-	// 256 heaviest. Zero means 16,384.
+	// 256 heaviest, and 128 more of the networks with the fewest. Zero means 16,384.
 	MaxRows int
 	// TrafficKeys is how many keys of a minute have their traffic kept,
 	// offending ones first, then the heaviest. Zero means 1,024.
@@ -89,7 +89,7 @@ func NewRecorder(o Options) *Recorder {
 	}
 	limits := shardLimits{
 		keys: max(2, o.MaxKeys/shardCount), rows: max(1, o.MaxRows/shardCount),
-		late: 256 / shardCount, kept: max(1, o.TrafficKeys/shardCount),
+		late: 256 / shardCount, rare: 128 / shardCount, kept: max(1, o.TrafficKeys/shardCount),
 	}
 	for i := range r.shards {
 		r.shards[i] = shard{

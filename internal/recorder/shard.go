@@ -28,6 +28,7 @@ type shardLimits struct {
 	keys int // entries in memory
 	rows int // offence rows of a minute that are admitted whatever their count
 	late int // and beyond them in each drain, the heaviest first
+	rare int // and then of the networks that have the fewest keys among those left
 	kept int // keys of a minute whose traffic is kept
 }
 
@@ -263,23 +264,36 @@ func (s *shard) drainOffences(g *pendingBatch, closed int64) {
 func (s *shard) admit(g *pendingBatch, queue []*offenceEntry) {
 	slices.SortFunc(queue, func(a, c *offenceEntry) int { return cmp.Compare(c.upper(), a.upper()) })
 	late := s.limits.late
+	left := queue[:0]
 	for _, e := range queue {
-		m := e.key.in.minute
-		switch {
+		switch m := e.key.in.minute; {
 		case m.rows < s.limits.rows:
 		case late > 0:
 			late--
 		default:
-			m.aggregatedFloor = max(m.aggregatedFloor, e.upper())
-			aggregate(e)
+			left = append(left, e)
 			continue
 		}
-		m.rows++
-		e.row = true
-		o := takeOffence(e)
-		o.Overcount = int64(e.over)
-		g.addOffence(o)
+		giveRow(g, e)
 	}
+	for i, e := range rarestFirst(left) {
+		if i < s.limits.rare {
+			giveRow(g, e)
+			continue
+		}
+		m := e.key.in.minute
+		m.aggregatedFloor = max(m.aggregatedFloor, e.upper())
+		aggregate(e)
+	}
+}
+
+// giveRow drains e, which has no row in the database yet.
+func giveRow(g *pendingBatch, e *offenceEntry) {
+	e.key.in.minute.rows++
+	e.row = true
+	o := takeOffence(e)
+	o.Overcount = int64(e.over)
+	g.addOffence(o)
 }
 
 // takeOffence returns what of e was not drained yet, and resets it.
