@@ -18,6 +18,10 @@ const (
 	// touchTimeout bounds what a page waits for the database to write.
 	touchTimeout = time.Second
 	maxRecalled  = 1000
+	// maxClockSkew is how far the clocks of nodes may be apart. A session that was used later
+	// than that from now is of a clock that was ahead: it would outlive both its timeouts by
+	// as much.
+	maxClockSkew = 5 * time.Minute
 )
 
 // Sessions find, begin and end the sessions of users. See NewSessions.
@@ -215,7 +219,8 @@ func actorOf(user *identity.User, address netip.Addr) audit.Actor {
 
 func (s *Sessions) isActive(l *Login) bool {
 	now := s.Now()
-	return now.Before(l.Session.Expires) && now.Sub(l.Session.LastSeen) < s.IdleTimeout &&
+	idle := now.Sub(l.Session.LastSeen)
+	return now.Before(l.Session.Expires) && idle < s.IdleTimeout && idle >= -maxClockSkew &&
 		l.User.Disabled.IsZero() && l.User.Role.Access() != ""
 }
 
