@@ -46,7 +46,7 @@ func newCredentials(password string) *credentials {
 // run adds the credentials that the operator chose and, to a new database, those
 // that it generates. It is idempotent.
 func (f *firstStart) run(ctx context.Context, store *sqlstore.Store) error {
-	by := audit.SystemActor("first start")
+	by := audit.SystemActor(identity.BootstrapAuthor)
 	if f.token != "" {
 		if err := addToken(ctx, store, by, identity.SecretOf(f.token)); err != nil {
 			return err

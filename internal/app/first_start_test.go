@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -55,6 +56,59 @@ func TestAChosenTokenIsAddedToTheGeneratedOne(t *testing.T) {
 	tokens, err := store.Identities.Tokens(t.Context())
 	if err != nil || len(tokens) != 3 {
 		t.Errorf("%d tokens, error %v; want the first and the two that were chosen", len(tokens), err)
+	}
+}
+
+// TestAChosenTokenThatHasEndedStaysEnded has nodes start again with the tokens that they were
+// given, long after those were taken away.
+func TestAChosenTokenThatHasEndedStaysEnded(t *testing.T) {
+	store, ctx := openStore(t), t.Context()
+	start := func(token string) {
+		t.Helper()
+		if err := (&firstStart{out: io.Discard, token: token, printed: token != ""}).run(ctx, store); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start("")
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	if err := store.Backup(ctx, backup); err != nil {
+		t.Fatal(err)
+	}
+	const revoked, expired = "chosen-and-revoked", "chosen-and-expired"
+	start(revoked)
+	start(expired)
+	tokens, err := store.Identities.Tokens(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := audit.SystemActor("a test")
+	past := time.Now().Add(-time.Minute)
+	for _, token := range tokens {
+		switch [32]byte(token.Hash) {
+		case identity.HashSecret(revoked):
+			_, err = store.Identities.RevokeToken(ctx, by, token.ID)
+		case identity.HashSecret(expired):
+			_, err = store.Identities.UpdateToken(ctx, by, token.ID, identity.TokenUpdate{Expires: &past})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, pass := range map[string]func() error{
+		"after retention": func() error {
+			_, err := store.Retention.DeleteTokensBefore(ctx, time.Now().Add(time.Hour))
+			return err
+		},
+		"after a backup of before was restored": func() error { return store.Restore(ctx, by, backup) },
+	} {
+		if err := pass(); err != nil {
+			t.Fatal(err)
+		}
+		for _, token := range []string{revoked, expired} {
+			if start(token); opens(t, store, token) {
+				t.Errorf("%s, %s opens again", what, token)
+			}
+		}
 	}
 }
 

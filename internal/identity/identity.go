@@ -86,6 +86,11 @@ func (t *Token) Grants(need Access) bool {
 	return slices.ContainsFunc(t.Scopes, func(a Access) bool { return a.Grants(need) })
 }
 
+// BootstrapAuthor is the author of the tokens that a node adds when it starts. They are kept
+// when they have ended: the node is given the same secret at every start, and adds it only
+// where the database does not know it.
+const BootstrapAuthor = "first start"
+
 // DefaultOverlap is how long a token goes on after it was rotated.
 const DefaultOverlap = 24 * time.Hour
 

@@ -23,7 +23,9 @@ import (
 // Restore replaces everything in the embedded database with a backup that a
 // node can load; see db.DB.Restore.
 func (s *Store) Restore(ctx context.Context, by audit.Actor, path string) error {
-	return s.DB.Restore(ctx, by, path, db.RestoreOptions{Check: s.checkContents, TOTPStep: identity.TOTPStepAt, CountAdmins: identities.CountAdmins})
+	return s.DB.Restore(ctx, by, path, db.RestoreOptions{
+		Check: s.checkContents, TOTPStep: identity.TOTPStepAt, CountAdmins: identities.CountAdmins, BootstrapAuthor: identity.BootstrapAuthor,
+	})
 }
 
 // BackupContents says how much a backup holds: policies and entries that are active in it,

@@ -63,14 +63,17 @@ type RestoreOptions struct {
 	TOTPStep func(time.Time) int64
 	// CountAdmins returns how many users and tokens can administer Stint.
 	CountAdmins func(t *Tx) (int, error)
+	// BootstrapAuthor is the author of the tokens that nodes add again if they are missing.
+	BootstrapAuthor string
 }
 
 // Restore replaces everything in the embedded database with what the backup at
 // path holds, in one transaction, while it is in use. A backup of an older
 // release is migrated on the way; a damaged, foreign or newer file is Invalid
 // and changes nothing. Three things outlive the old state: ids of policies stay
-// taken, a token revoked since stays revoked, and the token that asks for the
-// restoring goes on working. No credential comes back that was taken away since:
+// taken, a token revoked since stays revoked, as one that nodes add stays that ends, and
+// the token that asks for the restoring goes on working. No credential comes back that was
+// taken away since:
 // a token ends when it would have ended, or earlier, and a user keeps the present role,
 // password and second factor, or none, and stays disabled or deleted. Sessions end. A
 // backup that would leave no admin is a Conflict. A node's catalog must be reloaded whole
@@ -191,7 +194,7 @@ CREATE TEMP TABLE kept_policies AS SELECT * FROM main.policies WHERE id NOT IN (
 	keepVersions = `
 CREATE TEMP TABLE kept_versions AS SELECT * FROM main.policy_versions WHERE policy_id IN (SELECT id FROM temp.kept_policies)`
 	keepTokens = `
-CREATE TEMP TABLE kept_tokens AS SELECT * FROM main.tokens WHERE id = $1 OR revoked_at > 0`
+CREATE TEMP TABLE kept_tokens AS SELECT * FROM main.tokens WHERE id = $1 OR revoked_at > 0 OR author = $2 AND expires_at < $3`
 	// What ends or was changed of the credentials that both hold.
 	keepExpiries  = `CREATE TEMP TABLE kept_expiries AS SELECT id, expires_at FROM main.tokens`
 	keepUsers     = `CREATE TEMP TABLE kept_users AS SELECT id, role, password_hash, disabled_at FROM main.users`
@@ -249,7 +252,7 @@ func (t *Tx) restore(path string, columns map[string][]string, o RestoreOptions)
 		return err
 	}
 	if err := t.execAll(
-		statement{keepPolicies, nil}, statement{keepVersions, nil}, statement{keepTokens, []any{t.By.ID}},
+		statement{keepPolicies, nil}, statement{keepVersions, nil}, statement{keepTokens, []any{t.By.ID, o.BootstrapAuthor, ExpiryToMS(time.Time{})}},
 		statement{deleteKept, []any{ToMS(t.Now)}},
 		statement{keepExpiries, nil}, statement{keepUsers, nil}, statement{keepEnded, nil},
 		statement{keepTOTP, nil}, statement{keepCodes, nil},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
@@ -18,7 +19,7 @@ DELETE FROM entry_versions WHERE expires_at < $1
 OR NOT EXISTS (SELECT 1 FROM entries WHERE entries.id = entry_versions.entry_id)`
 	keepEndedTokens = `
 INSERT INTO ended_credentials (id, revision)
-SELECT id, 0 FROM tokens WHERE expires_at < $1 OR revoked_at > 0 AND revoked_at < $1
+SELECT id, 0 FROM tokens WHERE (expires_at < $1 OR revoked_at > 0 AND revoked_at < $1) AND author <> $2
 ON CONFLICT (id) DO NOTHING`
 	// deleteProfiles forgets that nothing is kept of a key any more.
 	deleteProfiles      = `DELETE FROM profiles WHERE deleted_at > 0 AND deleted_at < $1`
@@ -26,7 +27,7 @@ ON CONFLICT (id) DO NOTHING`
 	deleteIdle          = `DELETE FROM proposals WHERE place = '' AND updated_at < $1`
 	deleteRuns          = `DELETE FROM job_runs WHERE started_at < $1`
 	deleteNotifications = `DELETE FROM notifications WHERE at < $1`
-	deleteEndedTokens   = `DELETE FROM tokens WHERE expires_at < $1 OR revoked_at > 0 AND revoked_at < $1`
+	deleteEndedTokens   = `DELETE FROM tokens WHERE (expires_at < $1 OR revoked_at > 0 AND revoked_at < $1) AND author <> $2`
 )
 
 // Retention ends and deletes what is past its time.
@@ -52,13 +53,13 @@ func (s *Retention) DeleteEndedBefore(ctx context.Context, before time.Time) (de
 }
 
 // DeleteTokensBefore forgets the tokens that expired or were revoked before an
-// instant, all but that their ids have ended.
+// instant, all but that their ids have ended. Those of identity.BootstrapAuthor stay.
 func (s *Retention) DeleteTokensBefore(ctx context.Context, before time.Time) (deleted int, err error) {
 	err = s.db.Write(ctx, func(t *db.Tx) error {
-		if _, err := t.Exec(keepEndedTokens, db.ToMS(before)); err != nil {
+		if _, err := t.Exec(keepEndedTokens, db.ToMS(before), identity.BootstrapAuthor); err != nil {
 			return err
 		}
-		n, err := t.Exec(deleteEndedTokens, db.ToMS(before))
+		n, err := t.Exec(deleteEndedTokens, db.ToMS(before), identity.BootstrapAuthor)
 		deleted = int(n)
 		return err
 	})
