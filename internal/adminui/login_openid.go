@@ -104,7 +104,7 @@ func (h *loginHandler) finishOpenID(c *httpserver.Call) error {
 
 // showOpenIDFailure says why nobody was logged in, and what helps.
 func (h *loginHandler) showOpenIDFailure(c *httpserver.Call, f *identities.OpenIDFailure, next string) error {
-	page := site.LoginPage{Next: next, Problem: "You are not logged in.", Advice: format.Capital(string(f.Reason)) + ". Try again."}
+	page := site.LoginPage{Next: next, Problem: "You are not logged in.", Advice: format.Capital(string(f.Reason)) + " Try again."}
 	status := http.StatusForbidden
 	switch f.Reason {
 	case identities.OpenIDNoRole, identities.OpenIDNoGroups:

@@ -26,8 +26,9 @@ type Flow struct {
 
 var errFlow = errors.New("it is not a login that this server began")
 
-// maxFlow bounds what is decrypted: browsers keep cookies of at most 4 KiB.
-const maxFlow = 4096
+// maxFlow bounds what is encrypted and decrypted, in bytes: browsers keep cookies of at most
+// 4 KiB with their name.
+const maxFlow = 4000
 
 // seal encrypts a flow under the secret that all nodes share. to says what the flow
 // belongs to: under another provider or client it cannot be opened.

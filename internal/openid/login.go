@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -20,20 +22,14 @@ type Started struct {
 	Cookie string // what it keeps until it comes back
 }
 
-// maxNext bounds the page to come back to, so that the cookie stays within what browsers
-// keep.
-const maxNext = 1500
-
-// Start begins a login that leads to the page next. former is the secret of the session
+// Start begins a login that leads to the page next, or to the first page where browsers would
+// not keep a cookie with so long an address. former is the secret of the session
 // that the browser has, "" for none. The error is a *Failure if the provider cannot be
 // reached.
 func (p *Provider) Start(ctx context.Context, next, former string) (*Started, error) {
 	m, err := p.ready(ctx)
 	if err != nil {
 		return nil, &Failure{Reason: Unreachable}
-	}
-	if len(next) > maxNext {
-		next = "/"
 	}
 	if len(former) > 200 {
 		former = ""
@@ -43,6 +39,10 @@ func (p *Provider) Start(ctx context.Context, next, former string) (*Started, er
 		Expires: p.o.Now().Add(FlowLifetime).Unix(),
 	}
 	cookie, err := f.seal(p.o.Secret(), p.binding())
+	if err == nil && len(cookie) > maxFlow {
+		f.Next = "/"
+		cookie, err = f.seal(p.o.Secret(), p.binding())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -153,6 +153,9 @@ func (p *Provider) personOf(ctx context.Context, m *metadata, id *oidc.IDToken, 
 	if err := id.Claims(&claims); err != nil {
 		return nil, &Failure{Reason: InvalidToken, cause: err}
 	}
+	if name := disguised(claims); name != "" {
+		return nil, &Failure{Reason: InvalidToken, cause: fmt.Errorf("it has a claim %q", name)}
+	}
 	if party, given := claims["azp"]; given && party != p.o.ClientID || !given && len(id.Audience) > 1 {
 		return nil, &Failure{Reason: WrongParty}
 	}
@@ -163,8 +166,11 @@ func (p *Provider) personOf(ctx context.Context, m *metadata, id *oidc.IDToken, 
 	if !given && m.provider.UserInfoEndpoint() != "" {
 		info, err := m.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
 		more := map[string]any{}
-		if err != nil || info.Subject != id.Subject || info.Claims(&more) != nil {
-			return nil, &Failure{Reason: NoGroups, cause: err}
+		if err != nil { // which does not say that there are no groups
+			return nil, &Failure{Reason: Unreachable, cause: err}
+		}
+		if info.Claims(&more) != nil || info.Subject != id.Subject || disguised(more) != "" {
+			return nil, &Failure{Reason: NoGroups}
 		}
 		for name, value := range more {
 			if _, known := claims[name]; !known {
@@ -187,6 +193,21 @@ func (p *Provider) personOf(ctx context.Context, m *metadata, id *oidc.IDToken, 
 		return nil, &Failure{Reason: NoRole, Person: person}
 	}
 	return person, nil
+}
+
+// verified are the claims that package oidc reads, and verifies or has verified.
+var verified = []string{"iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "at_hash", "azp"}
+
+// disguised returns the name of a claim that differs from one of verified by its case alone,
+// "" for none. Names of claims are case-sensitive, but package oidc reads JSON without regard
+// to case, so that such a claim, which the person may have chosen, would stand for the other.
+func disguised(claims map[string]any) string {
+	for name := range claims {
+		if slices.ContainsFunc(verified, func(v string) bool { return name != v && strings.EqualFold(name, v) }) {
+			return name
+		}
+	}
+	return ""
 }
 
 // textsAt returns the texts of a claim: a list of them, or one alone. A claim within

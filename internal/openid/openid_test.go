@@ -192,6 +192,9 @@ func TestTokensThatAreNotForThisLoginAreRefused(t *testing.T) {
 		{with("sub", ""), openid.NoSubject},
 		{with("sub", strings.Repeat("x", 256)), openid.NoSubject},
 		{with("sub", "a\x00b"), openid.NoSubject},
+		{with("SUB", "subject-2"), openid.InvalidToken}, // package oidc reads it as sub
+		{with("\u017fub", "subject-2"), openid.InvalidToken},
+		{with("Aud", openidprovider.ClientID), openid.InvalidToken},
 		{with("groups", nil), openid.NoGroups},
 		{with("groups", []string{"others"}), openid.NoRole},
 		{with("groups", map[string]any{"ops": true}), openid.NoGroups},
@@ -233,8 +236,35 @@ func TestGroupsMayComeFromUserinfoOfTheSamePerson(t *testing.T) {
 	if err != nil || person.Role != identity.Operator || person.Name != "Kim B." {
 		t.Fatalf("%+v, %v", person, err)
 	}
-	p.Behave(openidprovider.Behaviour{UserInfo: map[string]any{"sub": "subject-2", "realm_access": roles}})
-	c.fails(t, c.browse(t, "/"), openid.NoGroups)
+	for _, info := range []map[string]any{
+		{"sub": "subject-2", "realm_access": roles}, {"sub": "subject-2", "\u017fub": "subject-1", "realm_access": roles}, {"sub": "subject-1"},
+	} {
+		p.Behave(openidprovider.Behaviour{UserInfo: info})
+		c.fails(t, c.browse(t, "/"), openid.NoGroups)
+	}
+	p.Behave(openidprovider.Behaviour{UserInfo: map[string]any{}, Paths: map[string]http.HandlerFunc{"/userinfo": func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "down", http.StatusBadGateway)
+	}}})
+	c.fails(t, c.browse(t, "/"), openid.Unreachable) // the person may have groups
+}
+
+func TestALoginToALongAddressHasACookieThatBrowsersKeep(t *testing.T) {
+	p := openidprovider.New(t)
+	p.Behave(openidprovider.Behaviour{Claims: inGroups})
+	c := newClient(t, p)
+	for next, want := range map[string]string{
+		"/x?" + strings.Repeat("a=1&", 250): "/x?" + strings.Repeat("a=1&", 250),
+		"/x?" + strings.Repeat("&", 900):    "/", // in JSON each has six bytes
+		"/" + strings.Repeat("x", 9000):     "/",
+	} {
+		answer := c.browse(t, next)
+		if len(answer.Cookie) > 4000 {
+			t.Errorf("%.10s: the cookie has %d bytes", next, len(answer.Cookie))
+		}
+		if _, flow, err := c.finish(t, answer); err != nil || flow.Next != want {
+			t.Errorf("%.10s: led to %+v, %v", next, flow, err)
+		}
+	}
 }
 
 func TestAProviderThatMisbehavesCostsLittle(t *testing.T) {
