@@ -3,6 +3,8 @@
 package identity
 
 import (
+	"errors"
+	"regexp"
 	"slices"
 	"time"
 )
@@ -108,6 +110,17 @@ type User struct {
 	Disabled        time.Time // zero: enabled
 	TOTPSince       time.Time // since when logins need a code too; zero: they do not
 	Revision        int64
+}
+
+var userName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._@+-]{0,63}$`)
+
+// CheckUserName returns an error that says what would be right unless a user may have the
+// name.
+func CheckUserName(name string) error {
+	if !userName.MatchString(name) {
+		return errors.New("must be 1 to 64 letters, digits and . _ @ + -, beginning with a letter or digit")
+	}
+	return nil
 }
 
 // Source is where a user comes from.

@@ -232,7 +232,7 @@ const maxLoginName = 56
 // may be.
 func LoginName(text string) string {
 	name := strings.Map(func(r rune) rune {
-		if userName.MatchString("a" + string(r)) {
+		if identity.CheckUserName("a"+string(r)) == nil {
 			return r
 		}
 		return '-'

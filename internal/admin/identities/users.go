@@ -4,7 +4,6 @@ package identities
 
 import (
 	"context"
-	"regexp"
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/audit"
@@ -51,8 +50,8 @@ func (u *Users) ByID(ctx context.Context, id string) (*identity.User, error) {
 
 // Create makes a user, who can log in at once.
 func (u *Users) Create(ctx context.Context, c admin.Caller, r CreateUser) (*identity.User, error) {
-	if !userName.MatchString(r.Name) {
-		return nil, fault.Field("name", "must be 1 to 64 letters, digits and . _ @ + -, beginning with a letter or digit")
+	if err := identity.CheckUserName(r.Name); err != nil {
+		return nil, fault.Field("name", "%s", err.Error())
 	}
 	role, err := parseRole(r.Role)
 	if err != nil {
@@ -125,8 +124,6 @@ func (u *Users) ResetTOTP(ctx context.Context, c admin.Caller, id string) (*iden
 func (u *Users) Delete(ctx context.Context, c admin.Caller, id string) error {
 	return u.Store.DeleteUser(ctx, c.Actor, id)
 }
-
-var userName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._@+-]{0,63}$`)
 
 func parseRole(text string) (identity.Role, error) {
 	role := identity.Role(text)

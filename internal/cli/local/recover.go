@@ -31,6 +31,9 @@ authentication is disabled, and the user's sessions end.`,
 		Example: "admin recover-admin --data-dir ./data\nSTINT_DATABASE_URL=postgres://stint@db/stint admin recover-admin\nadmin recover-admin --user maria",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if user == "" && c.Flags().Changed("user") { // an unset variable must not make a token
+				return console.Usagef("--user is empty; name a user, or leave it out to create a token")
+			}
 			location, err := database.location(con)
 			if err != nil {
 				return err
@@ -58,7 +61,7 @@ func recoverToken(ctx context.Context, con *console.Console, store *sqlstore.Sto
 	scopes := []identity.Access{identity.Admin}
 	secret := identity.NewSecret(scopes)
 	token, err := store.Identities.AddToken(ctx, recovery, identity.Token{
-		Name: "recovered " + con.Now().UTC().Format("2006-01-02 15:04:05"),
+		Name: "recovered " + con.Now().UTC().Format("2006-01-02 15:04:05.000"),
 		Hint: secret.Hint, Hash: secret.Hash[:], Scopes: scopes, Author: recovery.Name,
 	})
 	if err != nil {
@@ -74,6 +77,16 @@ func recoverToken(ctx context.Context, con *console.Console, store *sqlstore.Sto
 }
 
 func recoverUser(ctx context.Context, con *console.Console, store *sqlstore.Store, name string) error {
+	user, err := store.Identities.FindUserByName(ctx, name)
+	if fault.Is(err, fault.NotFound) {
+		err = nil
+		if wrong := identity.CheckUserName(name); wrong != nil {
+			err = console.Usagef("--user: there is no such user, and the name of a new one %w", wrong)
+		}
+	}
+	if err != nil {
+		return err
+	}
 	password, err := con.NewPassword()
 	if err != nil {
 		return err
@@ -82,11 +95,9 @@ func recoverUser(ctx context.Context, con *console.Console, store *sqlstore.Stor
 		return console.Usagef("%w", err)
 	}
 	hash := identity.HashPassword(password)
-	user, err := store.Identities.FindUserByName(ctx, name)
-	switch {
-	case fault.Is(err, fault.NotFound):
+	if user == nil {
 		_, err = store.Identities.AddUser(ctx, recovery, identity.User{Name: name, Role: identity.Administrator, PasswordHash: hash})
-	case err == nil:
+	} else {
 		role, disabled := identity.Administrator, false
 		_, err = store.Identities.UpdateUser(ctx, recovery, user.ID, identity.UserUpdate{Role: &role, PasswordHash: &hash, Disabled: &disabled, RemoveTOTP: true})
 	}

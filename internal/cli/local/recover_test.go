@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"strings"
@@ -20,6 +21,16 @@ func TestMain(m *testing.M) { servers.Main(m) }
 // recoverAs runs recover-admin on a database, beside the store that is open, and returns
 // what it says.
 func recoverAs(t *testing.T, f *storetest.Fixture, name, password string) string {
+	t.Helper()
+	said, err := tryRecover(t, f, name, password)
+	if err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	return said
+}
+
+// tryRecover is recoverAs, and returns the error too.
+func tryRecover(t *testing.T, f *storetest.Fixture, name, password string) (string, error) {
 	t.Helper()
 	stdin, typed, err := os.Pipe()
 	if err != nil {
@@ -44,10 +55,32 @@ func recoverAs(t *testing.T, f *storetest.Fixture, name, password string) string
 	err = c.ExecuteContext(t.Context())
 	stderr.Close()
 	text := &bytes.Buffer{}
-	if _, copied := io.Copy(text, said); copied != nil || err != nil {
-		t.Fatalf("%v, %v: %s", err, copied, text)
+	if _, copied := io.Copy(text, said); copied != nil {
+		t.Fatal(copied)
 	}
-	return text.String()
+	return text.String(), err
+}
+
+func TestNobodyIsMadeAnAdminWhoCouldNotLogIn(t *testing.T) {
+	f := storetest.OpenSQLite(t)
+	const password = "a recovered password"
+	for _, name := range []string{"", " maria", "maria smith", "ma\x1bria", "m\u00e4ria", strings.Repeat("m", 65)} {
+		var usage *console.ExitError
+		said, err := tryRecover(t, f, name, password)
+		if !errors.As(err, &usage) || usage.Code != console.Usage || !strings.HasPrefix(err.Error(), "--user") || said != "" {
+			t.Errorf("%q: %v, and it said %q", name, err, said)
+		}
+	}
+	users, err := f.Identities.Users(t.Context())
+	if err != nil || len(users) != 0 {
+		t.Errorf("there are the users %v, %v", users, err)
+	}
+	if tokens, err := f.Identities.Tokens(t.Context()); err != nil || len(tokens) != 0 {
+		t.Errorf("there are the tokens %v, %v", tokens, err)
+	}
+	// Who is there already can be recovered, whatever made the name.
+	storetest.AddUser(t, f, "maria smith", identity.Viewer)
+	recoverAs(t, f, "maria smith", password)
 }
 
 func TestARecoveredAdminHasNoSecondFactorAndNoSessions(t *testing.T) {
