@@ -67,7 +67,8 @@ type Catalog struct {
 	refreshes refreshGroup // what waits for it
 	known     bool         // under refresh: everything was taken over once, so changes suffice
 	revision  atomic.Int64
-	server    int64 // of the last position that was read
+	server    int64     // of the last position that was read
+	followed  time.Time // under refresh: when the source was asked last
 	loaded    atomic.Bool
 	failing   atomic.Pointer[failure]
 	// unconfirmed is not nil from Adopt until the database was read.
@@ -233,7 +234,16 @@ type view struct {
 	unused   bool // no check uses them yet
 }
 
+// maxStepBack is how far the clock may be set back without everything being read again.
+const maxStepBack = time.Second
+
 func (c *Catalog) follow(ctx context.Context) error {
+	// What had expired by a clock that was ahead was not read, or has been swept.
+	now := c.now().Round(0) // without its monotonic reading, which would hide the step
+	if now.Add(maxStepBack).Before(c.followed) {
+		c.known = false
+	}
+	c.followed = now
 	changed, err := read(ctx, c)
 	if errors.Is(err, ErrOtherHistory) {
 		c.known = false

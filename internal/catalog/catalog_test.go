@@ -133,6 +133,28 @@ func TestAReloadThatFailedIsMadeUpForByTheNextRefresh(t *testing.T) {
 	}
 }
 
+func TestAfterTheClockWasSetBackABlockRefusesThatHadExpired(t *testing.T) {
+	right := time.Now()
+	lasting, short := blockOf(t, "token:lasting"), blockOf(t, "token:short")
+	short.Expires = right.Add(time.Hour)
+	all := []*blocks.Entry{lasting, short}
+	source := &script{steps: []step{{revision: 5, blocks: all}, {revision: 5, blocks: all}, {revision: 5}, {revision: 5}}}
+	clock := right.Add(24 * time.Hour) // as of a machine that has not asked a time server yet
+	c := New(source, func() time.Time { return clock })
+	for _, ahead := range []time.Duration{24 * time.Hour, 0, time.Minute, time.Minute - time.Millisecond} {
+		clock = right.Add(ahead)
+		if err := c.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !refuses(t, c, "token:lasting") || refuses(t, c, "token:short") != (ahead < time.Hour) {
+			t.Errorf("%v ahead: lasting refuses: %t, short refuses: %t", ahead, refuses(t, c, "token:lasting"), refuses(t, c, "token:short"))
+		}
+	}
+	if source.since[1] != 0 || source.since[2] != 5 || source.since[3] != 5 {
+		t.Errorf("asked for what is beyond %v; all must be read again once, after the clock was set back by more than a moment", source.since)
+	}
+}
+
 func TestABlockThatIsReplacedGoesOnRefusingMeanwhile(t *testing.T) {
 	before := blockOf(t, "token:abc")
 	before.ID, before.Revision = "before", 5

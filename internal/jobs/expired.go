@@ -19,7 +19,7 @@ const archiveAfter = 2 * maxDatabaseSkew
 // ago. They have had no effect since; the job keeps the table of active entries small.
 func EndExpired(store ExpiredEnder, now func() time.Time) Job {
 	return Job{
-		Name: "end-expired-blocks", Help: "Archives blocks and exemptions that have expired.",
+		Name: "end-expired-blocks", Help: "Archives blocks and exemptions that expired two hours ago or earlier.",
 		Schedule: "*/5 * * * *",
 		Run: func(ctx context.Context, _ time.Time) (string, error) {
 			ended, err := store.EndExpired(ctx, now().Add(-archiveAfter))
