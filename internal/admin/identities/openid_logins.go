@@ -25,7 +25,7 @@ type OpenIDLogins struct {
 	Throttle OpenIDThrottle
 	Failed   *FailedLogins // nil: failures are not recorded
 	Counter  LoginCounter  // nil: attempts are not counted
-	// Reserved are names that no user of the provider gets.
+	// Reserved are names that no user of the provider gets, in capitals or not.
 	Reserved []string
 	Now      func() time.Time
 }
@@ -34,6 +34,7 @@ type OpenIDLogins struct {
 type OpenIDStore interface {
 	// FindUserBySubject returns a user, or a *fault.Error NotFound.
 	FindUserBySubject(ctx context.Context, issuer, subject string) (*identity.User, error)
+	Users(ctx context.Context) ([]*identity.User, error)
 	AddUser(ctx context.Context, by audit.Actor, u identity.User) (*identity.User, error)
 	UpdateUser(ctx context.Context, by audit.Actor, id string, u identity.UserUpdate) (*identity.User, error)
 	// EndSessionsOfSubject ends the sessions of a user, if there are any, and records it
@@ -199,18 +200,26 @@ func (l *OpenIDLogins) endSessions(ctx context.Context, err error) error {
 }
 
 // userOf returns the user of a person, added now if there is none. It is found by issuer
-// and subject only: names can be chosen at the provider, and one that another user has
-// gets a suffix.
+// and subject only: names can be chosen at the provider, and one that another user has, in
+// capitals or not, gets a suffix.
 func (l *OpenIDLogins) userOf(ctx context.Context, p *openid.Person) (*identity.User, error) {
 	user, err := l.Users.FindUserBySubject(ctx, p.Issuer, p.Subject)
 	if !fault.Is(err, fault.NotFound) {
 		return user, err
 	}
+	others, err := l.Users.Users(ctx)
+	if err != nil {
+		return nil, err
+	}
+	taken := slices.Clone(l.Reserved)
+	for _, u := range others {
+		taken = append(taken, u.Name)
+	}
 	name := LoginName(p.Name)
 	sum := sha256.Sum256([]byte(p.Issuer + "\x00" + p.Subject))
 	suffix := hex.EncodeToString(sum[:])
 	for _, try := range []string{name, name + "-" + suffix[:6], "user-" + suffix[:32]} {
-		if slices.Contains(l.Reserved, try) {
+		if slices.ContainsFunc(taken, func(name string) bool { return strings.EqualFold(name, try) }) {
 			continue
 		}
 		user, err = l.Users.AddUser(ctx, openIDActor, identity.User{Name: try, Role: p.Role, Issuer: p.Issuer, Subject: p.Subject})
@@ -222,7 +231,7 @@ func (l *OpenIDLogins) userOf(ctx context.Context, p *openid.Person) (*identity.
 			return user, err
 		}
 	}
-	return nil, err
+	return nil, fault.New(fault.Conflict, "Other users have the names that you could have here; ask an admin of Stint to delete one that is not used.")
 }
 
 // maxLoginName leaves room for a suffix in the longest name that a user may have.
