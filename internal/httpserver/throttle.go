@@ -240,12 +240,14 @@ func (t *Throttle) LoginsLeft(ctx context.Context, from netip.Addr, account stri
 	return least
 }
 
-// LoggedIn says that the login that was counted last was a good one: what was
-// counted against it is forgotten, as far as the logs can be reached.
+// LoggedIn says that the login that was counted last was a good one: what was counted
+// against the account from that address is forgotten, as far as the logs can be reached. What
+// was counted against the address as anybody stays: else a user could try the passwords of
+// all others from there.
 func (t *Throttle) LoggedIn(ctx context.Context, from netip.Addr, account string) {
 	address := identity.KnownAddressOf(from)
 	all := []limit{
-		t.bucketed(logAddresses, addressStack, string(address)), t.bucketed(logPairs, pairStack, string(address), account),
+		t.bucketed(logPairs, pairStack, string(address), account),
 		t.bucketed(logCodes, codeStack, string(address), account),
 	}
 	for _, known := range identity.KnownAddressesOf(from) {

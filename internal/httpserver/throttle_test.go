@@ -84,6 +84,24 @@ func TestAGoodLoginForgetsTheBadOnesBeforeIt(t *testing.T) {
 	}
 }
 
+func TestAnAccountOfOnesOwnDoesNotLiftTheLimitOfAnAddress(t *testing.T) {
+	l, ctx := newLimiter(), context.Background()
+	l.knows("eve", address(0))
+	tried := 0
+	for i := range 100 {
+		if l.Login(ctx, address(0), "user"+strconv.Itoa(i)) == 0 {
+			tried++
+		}
+		if l.Login(ctx, address(0), "eve") != 0 {
+			t.Fatal("a login that is always good has to wait")
+		}
+		l.LoggedIn(ctx, address(0), "eve")
+	}
+	if tried != 20 {
+		t.Errorf("%d passwords of others were tried within a minute, of 20", tried)
+	}
+}
+
 func TestAGuesserWithManyAddressesIsLimitedAndLocksNobodyOut(t *testing.T) {
 	l, ctx := newLimiter(), context.Background()
 	home := netip.MustParseAddr("198.51.100.1")
