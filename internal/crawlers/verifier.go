@@ -193,8 +193,10 @@ func (v *Verifier) queue(address netip.Addr) bool {
 	}
 }
 
-// leave gives the room back that queue took. v.mu is held.
+// leave gives the room back that queue took.
 func (v *Verifier) leave(address netip.Addr) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	network := networkOf(address)
 	if v.of[network]--; v.of[network] <= 0 {
 		delete(v.of, network)
@@ -257,6 +259,7 @@ func (v *Verifier) Run(ctx context.Context) {
 }
 
 func (v *Verifier) lookUp(ctx context.Context, address netip.Addr) {
+	defer v.leave(address)
 	ctx, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
 	operator, name, err := v.verify(ctx, address)
@@ -271,7 +274,6 @@ func (v *Verifier) lookUp(ctx context.Context, address netip.Addr) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.leave(address)
 	// A crawler that DNS does not answer about now stays one for the time of a failure.
 	before := v.known[address]
 	if err != nil && before.Operator != "" {
