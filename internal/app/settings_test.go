@@ -50,6 +50,7 @@ func TestAWrongSettingIsRefusedInOneLineThatSaysWhatWouldBeRight(t *testing.T) {
 		{"a database that is not Postgres", []string{"--redis-url", "redis://h", "--database-url", "mysql://h"}, nil, "write postgres://"},
 		{"a Redis that is none", []string{"--redis-url", "http://h", "--database-url", secret}, nil, "write redis://"},
 		{"no port", []string{"--listen", "127.0.0.1"}, nil, "write host:port"},
+		{"a port that none is", []string{"--listen", "127.0.0.1:65536"}, nil, "must be 0 to 65535"},
 		{"memory without a unit", []string{"--max-memory", "4096"}, nil, "512MiB or 4GiB"},
 		{"too little memory", []string{"--max-memory", "15MiB"}, nil, "from 16MiB"},
 		{"more memory than can be counted", []string{"--max-memory", "9223372036854775807TiB"}, nil, "from 16MiB"},

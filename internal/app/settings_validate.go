@@ -29,8 +29,12 @@ func validateListeners(s Settings) error {
 		addresses["grpc-listen"] = s.GRPCListen
 	}
 	for name, address := range addresses {
-		if _, _, err := net.SplitHostPort(address); err != nil {
+		_, port, err := net.SplitHostPort(address)
+		if err != nil {
 			return fmt.Errorf("--%s: got %q; write host:port, for example 127.0.0.1:8080", name, address)
+		}
+		if _, err := net.LookupPort("tcp", port); err != nil {
+			return fmt.Errorf("--%s: got %q, whose port must be 0 to 65535, for example 127.0.0.1:8080", name, address)
 		}
 	}
 	if s.Listen == s.AdminListen && !strings.HasSuffix(s.Listen, ":0") {
