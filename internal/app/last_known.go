@@ -14,6 +14,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/atomicfile"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // How often the last known policies and blocks are written.
@@ -95,10 +96,10 @@ func (k *lastKnown) keep(ctx context.Context, c *catalog.Catalog) {
 			continue
 		case <-k.dirty:
 		}
-		if pause(ctx, saveDelay) {
+		if supervise.Sleep(ctx, saveDelay) == nil {
 			began := time.Now()
 			k.save(c)
-			pause(ctx, savePause*time.Since(began))
+			_ = supervise.Sleep(ctx, savePause*time.Since(began)) // the loop looks at ctx
 		} else {
 			k.changed() // for the last write
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 const (
@@ -104,7 +105,7 @@ func (p *preparer) adoptLastKnown(err error) {
 
 // run repeats the attempt until it succeeds or ctx ends.
 func (p *preparer) run(ctx context.Context) {
-	for !p.done.Load() && pause(ctx, prepareInterval) {
+	for !p.done.Load() && supervise.Sleep(ctx, prepareInterval) == nil {
 		attempt, cancel := context.WithTimeout(ctx, prepareTimeout)
 		err := p.prepare(attempt)
 		cancel()
@@ -120,7 +121,7 @@ func (p *preparer) run(ctx context.Context) {
 
 // wait returns when the database is prepared, or when ctx has ended.
 func (p *preparer) wait(ctx context.Context) {
-	for !p.done.Load() && pause(ctx, prepareInterval) {
+	for !p.done.Load() && supervise.Sleep(ctx, prepareInterval) == nil {
 	}
 }
 

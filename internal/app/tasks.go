@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // The intervals of the periodic tasks.
@@ -71,13 +72,13 @@ func (a *App) tasks() []task {
 		{"first clock check", a.checkClocks},
 		{"start's memory", func(ctx context.Context) {
 			a.preparer.wait(ctx)
-			if pause(ctx, settlingTime) {
+			if supervise.Sleep(ctx, settlingTime) == nil {
 				debug.FreeOSMemory()
 			}
 		}},
 		{"counts in memory", func(ctx context.Context) {
 			a.preparer.wait(ctx)
-			for ok := true; ok; ok = pause(ctx, countsInterval) {
+			for ; ctx.Err() == nil; _ = supervise.Sleep(ctx, countsInterval) {
 				// A page reads itself what is not there.
 				_ = a.backends.store.Offences.WarmCache(db.AllowLong(ctx), time.Now())
 			}
@@ -125,7 +126,7 @@ func (a *App) tasks() []task {
 func gatherHugePages(log *slog.Logger) func(context.Context) {
 	var memory machine.HugePages
 	return func(ctx context.Context) {
-		for pause(ctx, hugePageInterval) {
+		for supervise.Sleep(ctx, hugePageInterval) == nil {
 			switch err := memory.Gather(ctx); {
 			case errors.Is(err, machine.ErrNoHugePages):
 				log.Debug("memory stays in pages of the usual size", "reason", err)
@@ -202,17 +203,5 @@ func every(interval time.Duration, do func(context.Context)) func(context.Contex
 				do(ctx)
 			}
 		}
-	}
-}
-
-// pause waits for d. It returns false at once if ctx has ended or ends.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/supervise"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -179,7 +180,7 @@ func (t *waiter) reserve(ctx context.Context) error {
 			return t.refused(v.why)
 		}
 		t.con.Notef("No reservation within %s yet; retrying in %s.", t.flags.maxWait.Duration, output.Duration(pause))
-		if err := sleep(ctx, pause); err != nil {
+		if err := supervise.Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}
@@ -205,7 +206,7 @@ func (t *waiter) await(ctx context.Context, w *wire.Waiting) error {
 	if wait >= minPause {
 		t.con.Notef("Waiting %s for %s.", output.Duration(wait), output.Escape(strings.Join(t.flags.keys, ", ")))
 	}
-	err := sleep(ctx, wait)
+	err := supervise.Sleep(ctx, wait)
 	if err != nil {
 		t.cancelReservation(ctx, handle)
 	}
@@ -232,7 +233,7 @@ func (t *waiter) ask(ctx context.Context) (v outcome, err error) {
 	for try := range tries {
 		v, err = t.askOnce(ctx)
 		var unreachable *client.Unreachable
-		if err == nil || !errors.As(err, &unreachable) || try == tries-1 || sleep(ctx, minPause/2<<try) != nil {
+		if err == nil || !errors.As(err, &unreachable) || try == tries-1 || supervise.Sleep(ctx, minPause/2<<try) != nil {
 			break
 		}
 	}
@@ -269,19 +270,4 @@ func (t *waiter) askOnce(ctx context.Context) (outcome, error) {
 		return outcome{}, err
 	}
 	return outcome{d.Decision, d.RetryAfterMS, d.Waiting, decisionSentence(d, t.con.Now())}, nil
-}
-
-// sleep waits for d, or until ctx ends and then returns its error.
-func sleep(ctx context.Context, d time.Duration) error {
-	if err := ctx.Err(); err != nil || d <= 0 {
-		return err
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // Follower hands the changes of all nodes to a hub, as the audit records them.
@@ -40,7 +41,7 @@ const retryAfter = time.Second
 // Run hands changes on until ctx ends, from its beginning on.
 func (f *Follower) Run(ctx context.Context) {
 	for !f.begin(ctx) {
-		if !pause(ctx) {
+		if supervise.Sleep(ctx, retryAfter) != nil {
 			return
 		}
 	}
@@ -51,19 +52,10 @@ func (f *Follower) Run(ctx context.Context) {
 		case <-f.wake:
 		}
 		for f.follow(ctx) != nil {
-			if !pause(ctx) {
+			if supervise.Sleep(ctx, retryAfter) != nil {
 				return
 			}
 		}
-	}
-}
-
-func pause(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(retryAfter):
-		return true
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/stint-dev/stint/internal/supervise"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -166,7 +167,7 @@ func (f *follower) receive(ctx context.Context) {
 		if !openedAt.IsZero() && time.Since(openedAt) > steady {
 			wait = minPause
 		}
-		pause(ctx, wait/2+rand.N(wait/2))
+		_ = supervise.Sleep(ctx, wait/2+rand.N(wait/2)) // the loop looks at ctx
 		wait = min(2*wait, maxPause)
 	}
 }

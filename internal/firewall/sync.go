@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/stint-dev/stint/internal/supervise"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -225,7 +226,7 @@ func (s *Sync) compare(ctx context.Context, rebuild bool) (err error) {
 			s.o.Progress.written(found.sum, found.added, found.removed, true)
 			return nil
 		}
-		pause(ctx, minPause/4)
+		_ = supervise.Sleep(ctx, minPause/4) // the next attempt fails if ctx has ended
 	}
 	s.exact = false
 	return err
@@ -271,12 +272,4 @@ func plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// pause waits for d or the end of ctx.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

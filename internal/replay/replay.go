@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/supervise"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -197,16 +198,8 @@ func (s *sender) await(ctx context.Context, due time.Time) error {
 		if s.options.Speed > 0 {
 			s.maxLag = max(s.maxLag, -wait)
 		}
-		return ctx.Err()
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return supervise.Sleep(ctx, wait)
 }
 
 func (s *sender) finish() {

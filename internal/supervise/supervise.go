@@ -66,12 +66,8 @@ func Run(ctx context.Context, name string, work func(context.Context)) {
 		if time.Since(begun) >= SteadyAfter {
 			pause = FirstPause
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if Sleep(ctx, pause) != nil {
 			return
-		case <-timer.C:
 		}
 		pause = min(2*pause, LongestPause)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/stint-dev/stint/internal/fault"
@@ -92,18 +91,6 @@ func maybeSaved(ctx context.Context, d *dialect, err error) error {
 	}
 	return &fault.Error{Code: fault.MaybeSaved, Err: err, Message: "The database " + what + " while the change was being saved; it may have been saved. " +
 		"Before you repeat it, look whether the audit log has it: it names every change that was saved (page Audit, \"audit list\", /v1/audit)."}
-}
-
-// pause waits, or returns the context's error.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // found splits "no such row" from real errors.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // changesChannel is the channel on which a change on Postgres sends its revision.
@@ -33,7 +35,7 @@ func (s *DB) Listen(ctx context.Context, wake func()) {
 			return
 		}
 		s.log.WarnContext(ctx, "no notifications of changes, polling goes on", slog.Any("error", err))
-		_ = pause(ctx, listenRetry) // the loop's condition looks at ctx
+		_ = supervise.Sleep(ctx, listenRetry) // the loop's condition looks at ctx
 	}
 }
 

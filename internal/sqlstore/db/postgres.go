@@ -16,6 +16,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 var postgres = dialect{
@@ -185,7 +187,7 @@ func advisoryLock(ctx context.Context, db *sql.DB) (unlock func(), err error) {
 			return func() { _ = conn.Raw(func(any) error { return driver.ErrBadConn }); _ = conn.Close() }, nil
 		}
 		if err == nil {
-			err = pause(ctx, 50*time.Millisecond)
+			err = supervise.Sleep(ctx, 50*time.Millisecond)
 		}
 		if err != nil {
 			_ = conn.Close()

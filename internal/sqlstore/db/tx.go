@@ -14,6 +14,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 const (
@@ -200,7 +201,7 @@ func (s *DB) transact(ctx context.Context, kind string, db beginner, opts *sql.T
 		if errors.As(err, &saving) || s.place.dialect.classify(err) != again || attempt == maxAttempts || ctx.Err() != nil {
 			return s.explain(ctx, err)
 		}
-		if err := pause(ctx, time.Duration(attempt)*10*time.Millisecond+rand.N(10*time.Millisecond)); err != nil {
+		if err := supervise.Sleep(ctx, time.Duration(attempt)*10*time.Millisecond+rand.N(10*time.Millisecond)); err != nil {
 			return s.explain(ctx, err)
 		}
 	}
