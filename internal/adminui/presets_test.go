@@ -48,7 +48,7 @@ func TestAPresetIsShownAppliedAndWatched(t *testing.T) {
 	n.as(t, "olu").post("/presets/scraper", nil).is(http.StatusForbidden)
 }
 
-func TestAConflictKeepsTheOutcomeThatWasTyped(t *testing.T) {
+func TestAConflictKeepsTheFieldsThatWereTyped(t *testing.T) {
 	n := newNode(t)
 	maria := n.as(t, "maria")
 	draft := func(limit, expect string) url.Values {
@@ -57,7 +57,13 @@ func TestAConflictKeepsTheOutcomeThatWasTyped(t *testing.T) {
 	}
 	maria.post("/new-policy", draft("20", "")).is(http.StatusSeeOther)
 	maria.post("/policies/guessing", draft("30", n.tag(t, "guessing", 1))).is(http.StatusSeeOther)
-	maria.post("/policies/guessing", draft("40", n.tag(t, "guessing", 1))).is(http.StatusPreconditionFailed).holds(`name="outcome" value="login_failed"`)
+	late := draft("40", n.tag(t, "guessing", 1))
+	late.Set("stack", "5/m 40/h") // taken in place of the fields of the rules
+	conflict := maria.post("/policies/guessing", late).is(http.StatusPreconditionFailed)
+	conflict.holds(`name="outcome" value="login_failed"`).holds(`name="stack" value="5/m 40/h"`)
+	if count := strings.Count(conflict.body, `name="expect"`); count != 1 {
+		t.Errorf("the form of the conflict has %d fields expect, want 1", count)
+	}
 }
 
 // wander has scanners ask for what only scanners ask for, and one person by mistake, with

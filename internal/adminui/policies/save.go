@@ -2,7 +2,9 @@ package policies
 
 import (
 	"errors"
+	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,12 +115,23 @@ func (h *Handler) renderConflict(c *httpserver.Call, now, wanted *rules.Policy, 
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"mode", "limit", "window", "match", "when_path", "when_method", "when_agent", "when_host", "outcome", "scope", "distinct", "also", "algorithm", "burst", "count_refused", "window_start", "variant", "on_failure", "escalation", "threshold", "offence_window", "duration", "factor", "max_duration", "decay_after"} {
+	page.Fields = draftFields(values)
+	return h.Render(c, http.StatusPreconditionFailed, "policy-conflict", page)
+}
+
+// draftFields returns the fields of a form that describe the policy, for a form that sends
+// them again. It leaves out those of the request itself, which the new form has its own of.
+func draftFields(values url.Values) (all []site.Field) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		switch name {
+		case "csrf", "expect", "confirm", "do", "name":
+			continue
+		}
 		for _, value := range values[name] {
-			page.Fields = append(page.Fields, site.Field{Name: name, Value: value})
+			all = append(all, site.Field{Name: name, Value: value})
 		}
 	}
-	return h.Render(c, http.StatusPreconditionFailed, "policy-conflict", page)
+	return all
 }
 
 // returnToVersion puts an old version in the place of the one that decides.
