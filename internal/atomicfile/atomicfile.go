@@ -12,15 +12,15 @@ import (
 )
 
 // Write has write fill a new file in the folder of path and puts it in the place of path,
-// which need not exist; its folder must. Whoever opens path, also after a crash of the
-// process or the machine at any moment, finds the old file or the new one, whole. After a
-// nil error it is the new one, also after a loss of power: its content and its folder are on
-// the disk. Its mode is exactly mode, whatever the umask and the old file say; until it is
-// whole, only its owner can read it.
+// which need not exist; its folder must. A reader of path finds either the old file or the
+// new one, whole, even after a crash of the process or the machine. Once Write has returned
+// nil, it is the new one, even after a loss of power: both the content and the folder are on
+// disk. The file has exactly the given mode, regardless of the umask and of the old file's
+// mode; until it is whole, only its owner can read it.
 //
-// An error of write is returned as it is. After any error but one of the last step, which
-// says that the file is in its place, the old file is untouched, and nothing is left of the
-// new one. Of calls for one path at the same time, the last to end counts.
+// An error of write is returned unchanged. After an error the old file is untouched and
+// nothing is left of the new one, unless the error says that the file is in its place. If
+// several calls write one path concurrently, the last one to return wins.
 func Write(path string, mode fs.FileMode, write func(file *os.File) error) (err error) {
 	folder, name := filepath.Split(path)
 	folder = filepath.Clean(folder)
@@ -48,6 +48,14 @@ func Write(path string, mode fs.FileMode, write func(file *os.File) error) (err 
 		return fmt.Errorf("%s is in its place and may not be there after a loss of power: %w", path, err)
 	}
 	return nil
+}
+
+// WriteFile is Write for content that is in memory, as os.WriteFile.
+func WriteFile(path string, content []byte, mode fs.FileMode) error {
+	return Write(path, mode, func(file *os.File) error {
+		_, err := file.Write(content)
+		return err
+	})
 }
 
 // syncFolder makes the renaming of a file in a folder last.

@@ -119,8 +119,5 @@ func writeFile(path string, all []savedCrawler) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return atomicfile.Write(path, 0o600, func(file *os.File) error {
-		_, err := file.Write(text)
-		return err
-	})
+	return atomicfile.WriteFile(path, text, 0o600)
 }

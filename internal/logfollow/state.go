@@ -214,16 +214,12 @@ func (s *state) check() error {
 
 // save replaces the file. After it has returned without an error, the state survives a
 // crash of the machine.
-func (f *stateFile) save(s *state) (err error) {
+func (f *stateFile) save(s *state) error {
 	text, err := json.Marshal(s, json.Deterministic(true))
 	if err != nil {
 		return err
 	}
-	err = atomicfile.Write(f.path, 0o600, func(file *os.File) error {
-		_, err := file.Write(append(text, '\n'))
-		return err
-	})
-	if err != nil {
+	if err := atomicfile.WriteFile(f.path, append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("the state file: %w", err)
 	}
 	return nil

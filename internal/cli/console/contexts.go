@@ -97,10 +97,7 @@ func (c *Console) WriteContexts(all *Contexts) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return atomicfile.Write(path, 0o600, func(file *os.File) error {
-		_, err := file.Write(text)
-		return err
-	})
+	return atomicfile.WriteFile(path, text, 0o600)
 }
 
 // GivenContext returns what the global flags say, with the paths of files as they are from
