@@ -52,7 +52,7 @@ func (c *Combined) Refused() *Decision {
 // "keys[2]".
 func (g *Gate) DecideAll(ctx context.Context, checks []Check) (Combined, error) {
 	if !g.view.Loaded() {
-		return Combined{}, fault.New(fault.Unavailable, "This node has not loaded its policies and blocks yet; try again in a moment.")
+		return Combined{}, errNotLoaded
 	}
 	s := g.scratch.Get().(*scratch)
 	defer s.release()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/profiles"
@@ -127,6 +128,9 @@ type RuleState = timestamplog.RuleState
 
 // Never is the RetryAfterMS of a rule that no waiting satisfies.
 const Never = timestamplog.Never
+
+// errNotLoaded is the error of every decision before the first read of the database.
+var errNotLoaded = fault.New(fault.Unavailable, "This node has not loaded its policies and blocks yet; try again in a moment.")
 
 // Answer is what a policy's log said.
 type Answer struct {

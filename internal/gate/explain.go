@@ -8,7 +8,6 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/conditions"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
@@ -99,7 +98,7 @@ type RuleExplanation struct {
 // It charges nothing and counts nothing. Its errors are those of Decide.
 func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explanation, error) {
 	if !g.view.Loaded() {
-		return nil, fault.New(fault.Unavailable, "This node has not loaded its policies and blocks yet; try again in a moment.")
+		return nil, errNotLoaded
 	}
 	now, set, selector := g.now(), g.view.Blocks(), g.view.Selector()
 	member := g.view.Profiles().Find(k)

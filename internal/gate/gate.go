@@ -116,7 +116,7 @@ func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision,
 func (g *Gate) DecideAt(ctx context.Context, now time.Time, checks []Check, decisions []Decision, errs []error) {
 	if !g.view.Loaded() {
 		for i := range checks {
-			errs[i] = fault.New(fault.Unavailable, "This node has not loaded its policies and blocks yet; try again in a moment.")
+			errs[i] = errNotLoaded
 		}
 		return
 	}

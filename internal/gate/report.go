@@ -7,7 +7,6 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/crawlers"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/profiles"
@@ -90,7 +89,7 @@ type PolicyReport struct {
 // node has not loaded its policies yet.
 func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported) error {
 	if !g.view.Loaded() {
-		return fault.New(fault.Unavailable, "This node has not loaded its policies and blocks yet; try again in a moment.")
+		return errNotLoaded
 	}
 	s := g.scratch.Get().(*scratch)
 	defer s.release()
