@@ -80,6 +80,14 @@ func (c *Call) Actor() audit.Actor {
 	return actor
 }
 
+// Access returns what the caller may do, nil on a public route.
+func (c *Call) Access() []identity.Access {
+	if c.Principal == nil {
+		return nil
+	}
+	return c.Principal.Access
+}
+
 // HandlerTimeout bounds what one admin request may ask of the stores: a database
 // that hangs is an error before operators or proxies give up.
 const HandlerTimeout = 10 * time.Second

@@ -10,11 +10,7 @@ import (
 
 // CallerOf returns who asks, as the use cases need it.
 func CallerOf(c *httpserver.Call) admin.Caller {
-	caller := admin.Caller{Actor: c.Actor(), Address: c.Address}
-	if c.Principal != nil {
-		caller.Access = c.Principal.Access
-	}
-	return caller
+	return admin.Caller{Actor: c.Actor(), Address: c.Address, Access: c.Access()}
 }
 
 // NeededConfirmation returns the text that confirms a change and the reason why it needs a

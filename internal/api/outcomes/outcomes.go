@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/api/checkjson"
 	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
@@ -49,10 +50,9 @@ func Routes(g Reporter, v View) []openapi.Route {
 }
 
 func route(path string, handle httpserver.Handler, o *openapi.Operation) openapi.Route {
-	return openapi.Route{
-		Route:     httpserver.Route{Listener: httpserver.Checks, Method: http.MethodPost, Path: path, Access: identity.Check, Handler: handle, Door: "report"},
-		Operation: o,
-	}
+	r := routes.OnChecks(http.MethodPost, path, identity.Check, handle, o)
+	r.Door = "report"
+	return r
 }
 
 var (
@@ -61,17 +61,13 @@ var (
 		Doc: "A report charges the policies whose outcome it names, whether or not the request was checked before, and is never refused because " +
 			"a limit is reached: it charges what fits. It counts from when it comes. A report that no policy counts is accepted, and the answer says why. " +
 			"The attributes of the request and the values of meta, which clients choose, are cut where they are too long and never refused.",
-		Body: wire.OutcomeReport{}, Answers: ok("What each policy did with it.", wire.ReportedOutcome{}),
+		Body: wire.OutcomeReport{}, Answers: routes.OK("What each policy did with it.", wire.ReportedOutcome{}),
 	}
 	opReportBatch = &openapi.Operation{
 		ID: "reportOutcomes", Tag: "checks", Summary: "Report up to 1,000 outcomes in order.",
-		Body: wire.OutcomeBatch{}, Answers: ok("The answers in the order of the reports, with a problem in place of each invalid report.", wire.OutcomeBatchAnswer{}),
+		Body: wire.OutcomeBatch{}, Answers: routes.OK("The answers in the order of the reports, with a problem in place of each invalid report.", wire.OutcomeBatchAnswer{}),
 	}
 )
-
-func ok(doc string, body any) []openapi.Answer {
-	return []openapi.Answer{{Status: http.StatusOK, Doc: doc, Body: body}}
-}
 
 // maxReport is the largest body of one report, in bytes.
 const maxReport = 64 << 10

@@ -55,11 +55,7 @@ func OKTagged(doc string, body any) []openapi.Answer {
 
 // CallerOf returns who asks, as the use cases need it.
 func CallerOf(c *httpserver.Call) admin.Caller {
-	caller := admin.Caller{Actor: c.Actor(), Address: c.Address}
-	if c.Principal != nil {
-		caller.Access = c.Principal.Access
-	}
-	return caller
+	return admin.Caller{Actor: c.Actor(), Address: c.Address, Access: c.Access()}
 }
 
 // BodyReader returns the body as it arrives, for the streamed routes.
