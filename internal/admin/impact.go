@@ -203,7 +203,7 @@ type Parts struct {
 
 const (
 	maxPartBits = 8 // 256 parts
-	minPartBits = 4
+	minPartBits = 4 // fewer than 16 parts show nothing that the totals do not
 )
 
 // Parts returns what the up to 256 parts of a pattern's network did, nil where it

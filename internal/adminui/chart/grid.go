@@ -36,23 +36,12 @@ type gridCell struct {
 }
 
 const (
-	gridBits = 8 // 256 parts
-	minBits  = 4 // fewer than 16 parts are no drawing
 	cellSize = 18
 	cellStep = 20
 )
 
-// PartBits returns how many bits the parts of a network have that its grid
-// shows; false where it has too few.
-func PartBits(network netip.Prefix) (int, bool) {
-	end := 32
-	if network.Addr().Is6() {
-		end = 64 // one client
-	}
-	bits := min(network.Bits()+gridBits, end)
-	return bits, bits-network.Bits() >= minBits
-}
-
+// DrawGrid draws the parts of a network, each with a prefix of bits bits. Those in parts had
+// traffic; marked is the range to outline, the zero pattern for none.
 func DrawGrid(network netip.Prefix, bits int, parts []offences.SeenPart, marked keys.Pattern) *Grid {
 	count := 1 << (bits - network.Bits())
 	columns := 1 << ((bits - network.Bits() + 1) / 2)
