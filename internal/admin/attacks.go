@@ -33,17 +33,19 @@ func (d *Detection) Attack(ctx context.Context) (*offences.Attack, error) {
 	}
 	a := offences.DetectAttack(offences.Intervals(recent.Points, now.Add(-offences.AttackSpan), now, time.Minute), offences.Intervals(past.Points, hour.Add(-offences.BaselineSpan), hour, time.Hour))
 	if a.IsActive() {
-		a.Source, err = d.attackSource(ctx, a.Since, now)
+		a.Source, err = findAttackSource(ctx, d.Store, d.View, a.Since, now)
 	}
 	return a, err
 }
 
-func (d *Detection) attackSource(ctx context.Context, since, now time.Time) (*offences.AttackSource, error) {
-	ranking, err := d.Store.Rank(ctx, offences.Query{From: since, To: now, Limit: offences.SourceKeys})
+// findAttackSource returns the key or range that most offences since a time came from, and
+// what is done about it; nil if there is none.
+func findAttackSource(ctx context.Context, store DetectionStore, view DetectionView, since, now time.Time) (*offences.AttackSource, error) {
+	ranking, err := store.Rank(ctx, offences.Query{From: since, To: now, Limit: offences.SourceKeys})
 	if err != nil {
 		return nil, err
 	}
-	source := offences.FindAttackSource(ranking.Rows, ranking.Offences+ranking.Other, isFurtherKey(d.View.Selector().Policies()))
+	source := offences.FindAttackSource(ranking.Rows, ranking.Offences+ranking.Other, isFurtherKey(view.Selector().Policies()))
 	if source == nil {
 		return nil, nil
 	}
@@ -53,12 +55,12 @@ func (d *Detection) attackSource(ctx context.Context, since, now time.Time) (*of
 			within = append(within, row.Key)
 		}
 	}
-	details, _, err := d.Store.Details(ctx, offences.Query{}, within, ranking.Span, 1)
+	details, _, err := store.Details(ctx, offences.Query{}, within, ranking.Span, 1)
 	if err != nil {
 		return nil, err
 	}
 	source.SetRule(details)
-	set := d.View.Blocks()
+	set := view.Blocks()
 	for _, b := range set.Overlapping(blocks.Block, source.Pattern, now, maxCovering) {
 		source.IsBlocked = source.IsBlocked || b.Pattern.Covers(source.Pattern)
 	}

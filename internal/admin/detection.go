@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/profiles"
@@ -36,6 +37,9 @@ func (d *Detection) now() time.Time {
 	}
 	return d.Now()
 }
+
+// ErrNotCounted is the error of what needs offences on a node that does not count them.
+var ErrNotCounted = fault.New(fault.NotFound, "This node does not count offences.")
 
 // Seen sums what the keys that a pattern selects were seen doing.
 func (d *Detection) Seen(ctx context.Context, p keys.Pattern, from, to time.Time) (offences.Seen, error) {
@@ -88,6 +92,19 @@ func (d *Detection) Offenders(ctx context.Context, q offences.Query) (*offences.
 		}
 	}
 	return r, nil
+}
+
+// CountOffenders returns how many keys had offences from one time to another.
+func (d *Detection) CountOffenders(ctx context.Context, from, to time.Time) (int64, error) {
+	ranking, err := d.Store.Rank(ctx, offences.Query{From: from, To: to, Limit: 1})
+	return ranking.Keys, err
+}
+
+// SearchOffenders returns up to limit keys that contain text and had offences from one time
+// to another, most offences first.
+func (d *Detection) SearchOffenders(ctx context.Context, text string, from, to time.Time, limit int) ([]offences.Ranked, error) {
+	ranking, err := d.Store.Rank(ctx, offences.Query{From: from, To: to, Search: text, Limit: limit})
+	return ranking.Rows, err
 }
 
 // isInAddition reports whether a policy applies in addition to others, by which the checks

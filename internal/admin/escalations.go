@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
@@ -162,12 +161,12 @@ func (d *Detection) EscalationPauses(ctx context.Context) ([]offences.Escalation
 	}), err
 }
 
-// Resume lets the paused escalation of a policy go on; NotFound where there is no
-// policy of the name, or its escalation is not paused.
+// Resume resumes the paused escalation of a policy. The error is NotFound if there is no
+// such policy or its escalation is not paused.
 func (d *Detection) Resume(ctx context.Context, c Caller, policy string) error {
 	p, found := d.View.Selector().ByName(policy)
 	if !found {
-		return fault.New(fault.NotFound, "There is no policy of that name.")
+		return noPolicy(policy)
 	}
 	return d.Store.ResumeEscalation(ctx, c.Actor, p.ID)
 }

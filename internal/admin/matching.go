@@ -28,7 +28,7 @@ type BlockMatching struct {
 // MaxMatching, or none, is a fault.
 func (e *Entries) Matching(ctx context.Context, q offences.Query) ([]keys.Pattern, error) {
 	if e.Offences == nil {
-		return nil, fault.New(fault.NotFound, "This node counts no offences.")
+		return nil, ErrNotCounted
 	}
 	q.Sort, q.Limit, q.Cursor = offences.ByKey, 1000, ""
 	var all []keys.Pattern

@@ -98,12 +98,16 @@ const (
 	maxUsageSpan = 31 * 24 * time.Hour
 )
 
+func noPolicy(name string) error {
+	return fault.New(fault.NotFound, "There is no policy named %q.", name)
+}
+
 // PolicyUsage returns what a policy did in a span. Peaks are computed from the traffic
 // sample.
 func (d *Detection) PolicyUsage(ctx context.Context, name string, from, to time.Time) (*PolicyUsage, error) {
 	p, found := d.View.Selector().ByName(name)
 	if !found {
-		return nil, fault.New(fault.NotFound, "There is no policy of this name.")
+		return nil, noPolicy(name)
 	}
 	if to.Sub(from) > maxUsageSpan {
 		return nil, fault.Field("from", "must be at most 31 days before to")

@@ -147,7 +147,7 @@ func (d *Detection) describe(ctx context.Context, e *RefusalExplanation) error {
 		sum.Merge(o)
 		shadow = shadow && o.Kind == offences.Shadow
 		refusedBy := what(o)
-		if limit := d.ownLimitOf(o); limit != nil {
+		if limit := ownLimitOf(d.View.Profiles(), o); limit != nil {
 			e.OwnLimit = limit
 			refusedBy += " of a limit of the key's own"
 		}
@@ -179,15 +179,15 @@ func (d *Detection) describe(ctx context.Context, e *RefusalExplanation) error {
 	return err
 }
 
-// ownLimitOf returns the key's own limit if that is what made an offence: it has the rule and
-// held from before the offence until after it. nil where another did, or where it is not known
-// any more.
-func (d *Detection) ownLimitOf(o *offences.Offence) *profiles.Limit {
+// ownLimitOf returns the key's own limit if that caused the offence: the limit has the rule
+// and was active throughout. It returns nil if something else caused it or the limit has been
+// replaced since.
+func ownLimitOf(kept *profiles.Set, o *offences.Offence) *profiles.Limit {
 	k, err := offences.ParseKey(o.Key)
 	if err != nil || o.Kind != offences.Limited {
 		return nil
 	}
-	limit := d.View.Profiles().Find(k).LimitAt(time.UnixMilli(o.Last.At))
+	limit := kept.Find(k).LimitAt(time.UnixMilli(o.Last.At))
 	if limit == nil || limit.Created.After(time.UnixMilli(o.Last.At)) || !slices.Contains(limit.Rules.Strings(), o.RefusedBy) {
 		return nil
 	}

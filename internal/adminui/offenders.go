@@ -13,7 +13,6 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
@@ -193,7 +192,7 @@ func (h *offendersHandler) routes() []httpserver.Route {
 
 func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
 	if h.detection == nil {
-		return errNotCounted
+		return admin.ErrNotCounted
 	}
 	w, err := h.NewMonitorPage(c, "Offenders", "/offenders", offenderParams...)
 	if err != nil {
@@ -235,11 +234,9 @@ func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
 	}
 	page.Filters = filterChips(&page.MonitorPage)
 	if page.Of = page.Report.Keys; len(page.Filters) > 0 && len(page.Rows) == 0 {
-		all, err := h.detection.Store.Rank(ctx, offences.Query{From: page.Range.From, To: page.Range.To, Limit: 1})
-		if err != nil {
+		if page.Of, err = h.detection.CountOffenders(ctx, page.Range.From, page.Range.To); err != nil {
 			return err
 		}
-		page.Of = all.Keys
 	}
 	for _, p := range h.Catalog.Selector().Policies() {
 		page.Policy = append(page.Policy, p.Name)
@@ -250,8 +247,6 @@ func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
 	page.Rules = slices.Compact(page.Rules)
 	return h.RenderLive(c, "offenders", page)
 }
-
-var errNotCounted = fault.New(fault.NotFound, "This node does not count offences.")
 
 func offenderQuery(s *site.Site, w *site.MonitorPage) (offences.Query, error) {
 	values := url.Values{}
@@ -357,7 +352,7 @@ func (h *offendersHandler) resumeEscalation(c *httpserver.Call) error {
 		return err
 	}
 	if h.detection == nil {
-		return errNotCounted
+		return admin.ErrNotCounted
 	}
 	if err := h.detection.Resume(c.Context(), site.CallerOf(c), values.Get("policy")); err != nil {
 		return err

@@ -42,7 +42,7 @@ func (h *originsHandler) routes() []httpserver.Route {
 
 func (h *originsHandler) showOrigins(c *httpserver.Call) error {
 	if h.detection == nil {
-		return errNotCounted
+		return admin.ErrNotCounted
 	}
 	w, err := h.NewMonitorPage(c, "Origins of offenders", "/offenders", append([]string{"by"}, offenderParams...)...)
 	if err != nil {

@@ -170,7 +170,7 @@ func (h *proposalsHandler) routes() []httpserver.Route {
 
 func (h *proposalsHandler) showProposals(c *httpserver.Call) error {
 	if h.detection == nil {
-		return errNotCounted
+		return admin.ErrNotCounted
 	}
 	w, err := h.NewMonitorPage(c, "Proposals", "/proposals", "done", "ids")
 	if err != nil {
@@ -202,7 +202,7 @@ func (h *proposalsHandler) showProposals(c *httpserver.Call) error {
 
 func (h *proposalsHandler) findProposal(c *httpserver.Call) (*proposalPage, error) {
 	if h.detection == nil {
-		return nil, errNotCounted
+		return nil, admin.ErrNotCounted
 	}
 	id, err := site.PathParam(c, "id")
 	if err != nil {
@@ -274,7 +274,7 @@ func (h *proposalsHandler) acceptProposal(c *httpserver.Call) error {
 
 func (h *proposalsHandler) dismissProposal(c *httpserver.Call) error {
 	if h.detection == nil {
-		return errNotCounted
+		return admin.ErrNotCounted
 	}
 	id, err := site.PathParam(c, "id")
 	if err != nil {

@@ -27,7 +27,7 @@ func (p *refusalPage) Total() int64 {
 
 func (h *keyHandler) showRefusal(c *httpserver.Call, w site.MonitorPage, id string) error {
 	if h.detection == nil {
-		return errNotCounted
+		return admin.ErrNotCounted
 	}
 	ctx := c.Context()
 	page := &refusalPage{MonitorPage: w}

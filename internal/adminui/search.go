@@ -58,11 +58,11 @@ func (h *searchHandler) suggestKeys(c *httpserver.Call) error {
 	if h.detection != nil && len(text) >= minText {
 		ctx := c.Context()
 		now := h.Now()
-		ranking, err := h.detection.Store.Rank(ctx, offences.Query{From: now.Add(-format.DefaultTimeRange), To: now, Search: text, Limit: suggested})
+		offenders, err := h.detection.SearchOffenders(ctx, text, now.Add(-format.DefaultTimeRange), now, suggested)
 		if err != nil {
 			return err
 		}
-		for _, row := range ranking.Rows {
+		for _, row := range offenders {
 			if format.VisibleText(row.Key) != row.Key {
 				continue // browsers draw suggestions themselves: what hides in a text would act there
 			}

@@ -8,7 +8,6 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
@@ -70,7 +69,7 @@ const worstKeys = 10
 
 func (h *Handler) showUsage(c *httpserver.Call) error {
 	if h.Detection == nil {
-		return fault.New(fault.NotFound, "This node does not count offences.")
+		return admin.ErrNotCounted
 	}
 	name, err := site.PathParam(c, "name")
 	if err != nil {
