@@ -66,11 +66,11 @@ func (h *accountHandler) newPage(c *httpserver.Call, next string) accountPage {
 	}
 }
 
+var accountToasts = map[string]string{"off": "Two-factor authentication is disabled."}
+
 func (h *accountHandler) showAccount(c *httpserver.Call) error {
 	page := h.newPage(c, c.Query("next"))
-	if c.Query("done") == "off" {
-		page.Toast = &site.Toast{Text: "Two-factor authentication is disabled."}
-	}
+	page.Toast = site.DoneToast(c, accountToasts)
 	return h.render(c, http.StatusOK, page)
 }
 

@@ -70,8 +70,7 @@ func (h *notificationsHandler) routes() []httpserver.Route {
 	}
 }
 
-// notificationsDone is what the page says after a change, by the parameter done.
-var notificationsDone = map[string]string{
+var notificationToasts = map[string]string{
 	"added": "The channel is added. Send a test to try it.", "changed": "The channel is changed.", "deleted": "The channel is deleted.",
 	"silenced": "Silenced: every page says so until it ends.", "ended": "The silence is ended.",
 }
@@ -83,9 +82,7 @@ func (h *notificationsHandler) showNotifications(c *httpserver.Call) error {
 
 func (h *notificationsHandler) renderNotifications(c *httpserver.Call, status int, page *notificationsPage) error {
 	page.Frame = h.NewFrame(c, "Notifications", "/notifications")
-	if text := notificationsDone[c.Query("done")]; c.Method() == http.MethodGet && text != "" {
-		page.Toast = &site.Toast{Text: text}
-	}
+	page.Toast = site.DoneToast(c, notificationToasts)
 	_, newest, err := h.notifications.List(c.Context(), shownDeliveries)
 	if err != nil {
 		return err

@@ -72,15 +72,15 @@ func (h *tokensHandler) routes() []httpserver.Route {
 	}
 }
 
+var tokenToasts = map[string]string{"deleted": "The token is deleted: it is refused from now on."}
+
 func (h *tokensHandler) showTokens(c *httpserver.Call) error {
 	return h.renderTokens(c, http.StatusOK, newTokensPage(nil))
 }
 
 func (h *tokensHandler) renderTokens(c *httpserver.Call, status int, page tokensPage) error {
 	page.Frame = h.NewFrame(c, "Tokens", "/tokens")
-	if c.Method() == http.MethodGet && c.Query("done") == "deleted" {
-		page.Toast = &site.Toast{Text: "The token is deleted: it is refused from now on."}
-	}
+	page.Toast = site.DoneToast(c, tokenToasts)
 	ctx := c.Context()
 	all, err := h.tokens.List(ctx)
 	switch {

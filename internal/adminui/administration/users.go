@@ -72,9 +72,7 @@ func (h *usersHandler) showUsers(c *httpserver.Call) error {
 
 func (h *usersHandler) renderUsers(c *httpserver.Call, status int, page usersPage) error {
 	page.Frame = h.NewFrame(c, "Users", "/users")
-	if text := userToasts[c.Query("done")]; text != "" && c.Method() == http.MethodGet {
-		page.Toast = &site.Toast{Text: text}
-	}
+	page.Toast = site.DoneToast(c, userToasts)
 	ctx := c.Context()
 	var err error
 	if page.Users, err = h.users.List(ctx); err != nil {

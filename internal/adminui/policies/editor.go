@@ -173,16 +173,14 @@ func (d *draft) readable() *rules.Policy {
 }
 
 func policyToast(c *httpserver.Call, p *rules.Policy) *site.Toast {
-	if p == nil || c.Method() != http.MethodGet {
+	if p == nil {
 		return nil
 	}
-	switch c.Query("done") {
-	case "saved":
-		return &site.Toast{Text: "Version " + format.Number(p.Version) + " of " + p.Name + " is active on every node."}
-	case "same":
-		return &site.Toast{Text: "Nothing differs from version " + format.Number(p.Version) + ", so no new version was saved."}
-	}
-	return nil
+	version := format.Number(p.Version)
+	return site.DoneToast(c, map[string]string{
+		"saved": "Version " + version + " of " + p.Name + " is active on every node.",
+		"same":  "Nothing differs from version " + version + ", so no new version was saved.",
+	})
 }
 
 // versionsMax is how many versions the editor lists.

@@ -69,6 +69,10 @@ type policyRow struct {
 	Current   bool
 }
 
+var policiesToasts = map[string]string{
+	"deleted": "The policy is deleted. Its versions stay in the audit.", "applied": "The preset is applied.",
+}
+
 func (h *Handler) listPolicies(c *httpserver.Call) error {
 	ctx := c.Context()
 	page := policiesPage{Frame: h.NewFrame(c, "Policies", "/policies"), Counted: h.Detection != nil}
@@ -79,12 +83,7 @@ func (h *Handler) listPolicies(c *httpserver.Call) error {
 	if err = h.addSparklines(ctx, page.Policies); err != nil {
 		return err
 	}
-	switch c.Query("done") {
-	case "deleted":
-		page.Toast = &site.Toast{Text: "The policy is deleted. Its versions stay in the audit."}
-	case "applied":
-		page.Toast = &site.Toast{Text: "The preset is applied."}
-	}
+	page.Toast = site.DoneToast(c, policiesToasts)
 	return h.Render(c, http.StatusOK, "policies", page)
 }
 

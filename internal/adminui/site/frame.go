@@ -16,7 +16,7 @@ import (
 )
 
 // Frame is what every page has around it. A page's struct embeds it; get one
-// from UI.frame.
+// from Site.NewFrame.
 type Frame struct {
 	Title   string // of the browser's tab, and the page's head where it has no other
 	Nav     []navGroup
@@ -47,6 +47,16 @@ type Toast struct {
 	// Undo is the action that undoes it, "" for none, with its fields.
 	Undo   string
 	Fields []Field
+}
+
+// DoneToast returns the toast of the change that the parameter done names, nil if it names
+// none of texts. A page that answers a form shows its errors instead.
+func DoneToast(c *httpserver.Call, texts map[string]string) *Toast {
+	text := texts[c.Query("done")]
+	if text == "" || c.Method() != http.MethodGet {
+		return nil
+	}
+	return &Toast{Text: text}
 }
 
 // Field is a hidden field of a form.
