@@ -251,12 +251,7 @@ func (t *Tx) restore(path string, columns map[string][]string, o RestoreOptions)
 	if _, err := t.Exec("PRAGMA defer_foreign_keys = ON"); err != nil {
 		return err
 	}
-	if err := t.execAll(
-		statement{keepPolicies, nil}, statement{keepVersions, nil}, statement{keepTokens, []any{t.By.ID, o.BootstrapAuthor, ExpiryToMS(time.Time{})}},
-		statement{deleteKept, []any{ToMS(t.Now)}},
-		statement{keepExpiries, nil}, statement{keepUsers, nil}, statement{keepEnded, nil},
-		statement{keepTOTP, nil}, statement{keepCodes, nil},
-	); err != nil {
+	if err := keepRows(t, o); err != nil {
 		return err
 	}
 	for _, table := range slices.Sorted(maps.Keys(columns)) {
@@ -267,16 +262,7 @@ func (t *Tx) restore(path string, columns map[string][]string, o RestoreOptions)
 	if _, err := t.One(nextRevision, nil, &t.Revision); err != nil {
 		return err
 	}
-	if err := t.execAll(
-		statement{returnPolicies, nil}, statement{returnVersions, nil}, statement{returnTokens, nil},
-		statement{"DROP TABLE temp.kept_policies", nil}, statement{"DROP TABLE temp.kept_versions", nil}, statement{"DROP TABLE temp.kept_tokens", nil},
-		statement{returnEnded, nil}, statement{limitExpiries, nil}, statement{returnUsers, nil},
-		statement{endTokens, nil}, statement{endUsers, nil},
-		statement{forgetTOTP, nil}, statement{forgetCodes, nil},
-		statement{skipSteps, []any{o.TOTPStep(t.Now) + 1}}, statement{returnTOTP, nil}, statement{returnCodes, nil},
-		statement{"DROP TABLE temp.kept_totp", nil}, statement{"DROP TABLE temp.kept_codes", nil},
-		statement{"DROP TABLE temp.kept_expiries", nil}, statement{"DROP TABLE temp.kept_users", nil}, statement{"DROP TABLE temp.kept_ended", nil},
-	); err != nil {
+	if err := returnRows(t, o); err != nil {
 		return err
 	}
 	if admins, err := o.CountAdmins(t); err != nil {
@@ -287,11 +273,7 @@ func (t *Tx) restore(path string, columns map[string][]string, o RestoreOptions)
 	if err := sealRestoredTOTP(t, secondFactors); err != nil {
 		return err
 	}
-	restoring, err := NewID()
-	if err != nil {
-		return err
-	}
-	if err := t.execAll(statement{forgetRestoring, nil}, statement{markRestoring, []any{restoring}}); err != nil {
+	if err := markRestored(t); err != nil {
 		return err
 	}
 	summary := fmt.Sprintf("Restored the database from %q.", filepath.Base(path))
@@ -300,6 +282,42 @@ func (t *Tx) restore(path string, columns map[string][]string, o RestoreOptions)
 	return t.Record("database.restore", "database", "", summary, struct {
 		Head string `json:"audit_head"`
 	}{head.String()}, nil)
+}
+
+// keepRows copies to temporary tables what the present database has and a restore must not
+// lose.
+func keepRows(t *Tx, o RestoreOptions) error {
+	return t.execAll(
+		statement{keepPolicies, nil}, statement{keepVersions, nil}, statement{keepTokens, []any{t.By.ID, o.BootstrapAuthor, ExpiryToMS(time.Time{})}},
+		statement{deleteKept, []any{ToMS(t.Now)}},
+		statement{keepExpiries, nil}, statement{keepUsers, nil}, statement{keepEnded, nil},
+		statement{keepTOTP, nil}, statement{keepCodes, nil},
+	)
+}
+
+// returnRows merges what keepRows kept into the restored tables, and drops the temporary
+// ones.
+func returnRows(t *Tx, o RestoreOptions) error {
+	return t.execAll(
+		statement{returnPolicies, nil}, statement{returnVersions, nil}, statement{returnTokens, nil},
+		statement{"DROP TABLE temp.kept_policies", nil}, statement{"DROP TABLE temp.kept_versions", nil}, statement{"DROP TABLE temp.kept_tokens", nil},
+		statement{returnEnded, nil}, statement{limitExpiries, nil}, statement{returnUsers, nil},
+		statement{endTokens, nil}, statement{endUsers, nil},
+		statement{forgetTOTP, nil}, statement{forgetCodes, nil},
+		statement{skipSteps, []any{o.TOTPStep(t.Now) + 1}}, statement{returnTOTP, nil}, statement{returnCodes, nil},
+		statement{"DROP TABLE temp.kept_totp", nil}, statement{"DROP TABLE temp.kept_codes", nil},
+		statement{"DROP TABLE temp.kept_expiries", nil}, statement{"DROP TABLE temp.kept_users", nil}, statement{"DROP TABLE temp.kept_ended", nil},
+	)
+}
+
+// markRestored gives the database a new mark, by which nodes drop the counts that they have
+// in memory.
+func markRestored(t *Tx) error {
+	id, err := NewID()
+	if err != nil {
+		return err
+	}
+	return t.execAll(statement{forgetRestoring, nil}, statement{markRestoring, []any{id}})
 }
 
 // statement is one statement and its arguments.
