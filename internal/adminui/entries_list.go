@@ -68,8 +68,7 @@ func (h *entriesHandler) showEntries(c *httpserver.Call, s *kindTexts) error {
 	return h.renderEntries(c, http.StatusOK, s, q, nil)
 }
 
-// renderEntries shows the list, with the row that open is about open where it is
-// not nil.
+// renderEntries shows the list. If open is not nil, the form of its row is shown.
 func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTexts, q site.Query, open *edit) error {
 	ctx := c.Context()
 	f, err := h.entryFilter(s.Kind, q)
@@ -98,13 +97,10 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 	if f.Uncounted {
 		page.Total = page.Sources[chip].Count
 	}
-	if open != nil && !slices.ContainsFunc(items, func(i *blocks.Entry) bool { return i.ID == open.ID }) {
-		// The open row must be seen, on whatever page of the list it is.
-		i, err := h.entries.ByID(ctx, s.Kind, open.ID)
-		if err != nil {
+	if open != nil {
+		if items, err = h.addOpenEntry(ctx, items, s.Kind, open.ID); err != nil {
 			return err
 		}
-		items = append([]*blocks.Entry{i}, items...)
 	}
 	if from, err := strconv.Atoi(q.Get("from")); err == nil && from > 0 && f.Cursor != "" {
 		page.First = from
@@ -131,6 +127,19 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 		}
 	}
 	return h.Render(c, status, "entries", page)
+}
+
+// addOpenEntry returns the entries of a page of the list, with the one that is edited first if
+// it is on another page.
+func (h *entriesHandler) addOpenEntry(ctx context.Context, items []*blocks.Entry, kind blocks.Kind, id string) ([]*blocks.Entry, error) {
+	if slices.ContainsFunc(items, func(e *blocks.Entry) bool { return e.ID == id }) {
+		return items, nil
+	}
+	e, err := h.entries.ByID(ctx, kind, id)
+	if err != nil {
+		return nil, err
+	}
+	return append([]*blocks.Entry{e}, items...), nil
 }
 
 func (h *entriesHandler) entryFilter(kind blocks.Kind, q site.Query) (blocks.Filter, error) {
