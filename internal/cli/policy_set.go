@@ -22,14 +22,15 @@ import (
 
 func newApply(con *console.Console) *cobra.Command {
 	var path, preset string
-	var dryRun, shadow, prune, yes bool
+	var shadow bool
+	var f applyFlags
 	c := &cobra.Command{
 		Use:   "apply {-f FILE | --preset NAME}",
 		Short: "Apply a policy file or a preset",
-		Long: `Apply a policy file. The difference is shown first. Policies that
-already equal the file are not changed, so a second run changes nothing. Policies that are
-not in the file stay, unless --prune deletes them. The file is YAML or JSON, as
-'export' writes it, with defaults filled in for what it leaves out:
+		Long: `Apply a policy file. The differences are shown first. Policies that already equal the file
+are not changed, so a second run changes nothing. Policies that are not in the file stay,
+unless --prune deletes them. The file is YAML or JSON, as 'export' writes it; what it omits
+gets its default:
 
   policies:
     - name: default
@@ -53,8 +54,8 @@ not in the file stay, unless --prune deletes them. The file is YAML or JSON, as
 With --preset it applies a preset, see 'preset list'; with --shadow its policies only count
 what they would refuse.
 
-The exit code is 0 when everything is as the file says, also when it had to be changed;
-with --dry-run it is 5 if there are changes to apply, so that CI can react.`,
+The exit code is 0 if the policies equal the file, whether or not anything was changed. With
+--dry-run it is 5 if there are changes to apply, for use in CI.`,
 		Example: "admin apply -f policies.yaml --dry-run\nadmin apply -f policies.yaml --prune\nadmin export | admin apply -f -\n" +
 			"admin apply --preset traps --shadow",
 		Args: cobra.NoArgs,
@@ -72,15 +73,15 @@ with --dry-run it is 5 if there are changes to apply, so that CI can react.`,
 					wanted[i].Mode = string(rules.Shadow)
 				}
 			}
-			return applyPolicies(c, con, server, wanted, dryRun, prune, yes)
+			return applyPolicies(c, con, server, wanted, f)
 		}),
 	}
 	c.Flags().StringVarP(&path, "file", "f", "", "the policy file, - for standard input")
 	c.Flags().StringVar(&preset, "preset", "", "the preset: "+strings.Join(presets.Names(), ", "))
 	c.Flags().BoolVar(&shadow, "shadow", false, "apply all policies in shadow mode: they refuse nobody")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "print the changes without applying them")
-	c.Flags().BoolVar(&prune, "prune", false, "delete policies that are not in the file")
-	broadFlag(c, &yes)
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the changes without applying them")
+	c.Flags().BoolVar(&f.prune, "prune", false, "delete policies that are not in the file")
+	broadFlag(c, &f.yes)
 	c.MarkFlagsOneRequired("file", "preset")
 	c.MarkFlagsMutuallyExclusive("file", "preset")
 	return c
@@ -163,7 +164,7 @@ that were allowed, as people have. Nothing is changed and no request is refused.
 			return printEach(con, preview.Traps, trapColumns, printTrap)
 		}),
 	}
-	c.Flags().Var(&last, "last", "how much of the recorded traffic to look at, as 1h; 24h if omitted")
+	c.Flags().Var(&last, "last", "how much of the recorded traffic to look at, for example 1h; 24h if omitted")
 	return c
 }
 
@@ -280,13 +281,20 @@ reads as well.`,
 	}
 }
 
-// applyPolicies makes the policies what wanted says, or only shows it.
-func applyPolicies(c *cobra.Command, con *console.Console, server *client.Client, wanted []wire.PolicyRequest, dryRun, prune, yes bool) error {
+// applyFlags say how a policy file is applied.
+type applyFlags struct {
+	dryRun bool // only show the changes
+	prune  bool // delete policies that are not in the file
+	yes    bool // confirm what needs it
+}
+
+// applyPolicies shows the changes that make the policies equal to wanted, and makes them.
+func applyPolicies(c *cobra.Command, con *console.Console, server *client.Client, wanted []wire.PolicyRequest, f applyFlags) error {
 	request := wire.PolicyFileRequest{Policies: wanted}
 	if wanted == nil {
 		request.Policies = []wire.PolicyRequest{}
 	}
-	plan, err := server.Policies.Plan(c.Context(), request, prune)
+	plan, err := server.Policies.Plan(c.Context(), request, f.prune)
 	if err != nil {
 		return err
 	}
@@ -307,7 +315,7 @@ func applyPolicies(c *cobra.Command, con *console.Console, server *client.Client
 	case changes == 0:
 		con.Notef("No changes: %s already as the file says.", output.Amount(len(wanted), "policy is", "policies are"))
 		return nil
-	case dryRun:
+	case f.dryRun:
 		con.Warn(plan.Warnings)
 		if plan.Confirm != "" {
 			con.Notef("Applying it needs --yes: %s.", output.Escape(string(plan.ConfirmReason)))
@@ -315,8 +323,8 @@ func applyPolicies(c *cobra.Command, con *console.Console, server *client.Client
 		con.Notef("%d to change. Dry run: nothing was changed.", changes)
 		return &console.ExitError{Code: console.Different}
 	}
-	done, err := confirmPolicy(con, yes, func(confirm string) (*wire.PolicyPlan, error) {
-		return server.Policies.Apply(c.Context(), request, prune, confirm)
+	done, err := confirmPolicy(con, f.yes, func(confirm string) (*wire.PolicyPlan, error) {
+		return server.Policies.Apply(c.Context(), request, f.prune, confirm)
 	})
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -34,11 +35,7 @@ func newMigrateStatus(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			state, err := db.MigrationStatus(c.Context(), location)
-			if err != nil {
-				return err
-			}
-			return printMigration(con, state)
+			return printMigration(c.Context(), con, location)
 		},
 	}
 	database.add(c)
@@ -62,11 +59,7 @@ same wait for each other. Servers of the version before keep working.`,
 			if err := db.Migrate(c.Context(), location); err != nil {
 				return err
 			}
-			state, err := db.MigrationStatus(c.Context(), location)
-			if err != nil {
-				return err
-			}
-			return printMigration(con, state)
+			return printMigration(c.Context(), con, location)
 		},
 	}
 	database.add(c)
@@ -108,11 +101,7 @@ docs/UPGRADING.md says which release has which version.`,
 			if err := db.MigrateDown(c.Context(), location, to); err != nil {
 				return err
 			}
-			state, err := db.MigrationStatus(c.Context(), location)
-			if err != nil {
-				return err
-			}
-			return printMigration(con, state)
+			return printMigration(c.Context(), con, location)
 		},
 	}
 	database.add(c)
@@ -131,7 +120,11 @@ type migrationStatus struct {
 	State   string `json:"state"`
 }
 
-func printMigration(con *console.Console, state db.MigrationState) error {
+func printMigration(ctx context.Context, con *console.Console, location string) error {
+	state, err := db.MigrationStatus(ctx, location)
+	if err != nil {
+		return err
+	}
 	status := migrationStatus{Version: state.Version, Latest: state.Latest, State: "up to date"}
 	switch {
 	case state.Dirty:
