@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/bouncers"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 // firewall is a bouncer as one in nftables mode works: an address that is in its set
@@ -198,7 +199,7 @@ func TestAnAnswerThatIsNotConfirmedIsSentAgain(t *testing.T) {
 }
 
 func TestALiveBouncerIsNotedOnceAMinute(t *testing.T) {
-	f := newFixture(t, migrated.SQLite(t))
+	f := newFixture(t, storetest.Migrated.SQLite(t))
 	w := newFirewall(f, "token")
 	if write := w.cases.NoteLive(w.caller, 1); write == nil || write(t.Context()) != nil {
 		t.Fatal("the first answer is not noted")
@@ -225,7 +226,7 @@ func TestAFirewallBlocksWhatIsBlocked(t *testing.T) {
 	patterns := []string{
 		"ip:192.0.2.0/28", "ip:192.0.2.0/29", "ip:192.0.2.4/30", "ip:192.0.2.5", "ip:192.0.2.6", "ip:192.0.2.8/29", "ip:192.0.2.12", "ip:*",
 	}
-	url := migrated.SQLite(t)
+	url := storetest.Migrated.SQLite(t)
 	f := newFixture(t, url)
 	bouncer := 0
 	rapid.Check(t, func(r *rapid.T) {

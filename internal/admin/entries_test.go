@@ -13,6 +13,8 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/test/keytest"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 func isField(err error, field string) bool {
@@ -21,7 +23,7 @@ func isField(err error, field string) bool {
 }
 
 func TestWhatIsWrongWithAnEntryIsNamedByItsField(t *testing.T) {
-	f := newFixture(t, migrated.SQLite(t))
+	f := newFixture(t, storetest.Migrated.SQLite(t))
 	long := strings.Repeat("x", 1001)
 	for name, c := range map[string]struct {
 		add   admin.AddEntries
@@ -225,7 +227,7 @@ func TestKeysThatMatchAreBlockedAtOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		f.count(t, map[string][2]int64{"ip:198.51.100.7": {1, 5}, "token:a": {1, 9}, "token:b": {0, 2}, "token:c": {3, 0}})
 		known := f.add(t, blocks.Block, "token:a", blocks.Expiry{For: time.Hour})
-		b := admin.BlockMatching{Query: offences.Query{From: noon.Add(-time.Hour), To: noon, Pattern: pattern(t, "token:*")}, Count: 1, Reason: "scraping", Expiry: blocks.Expiry{For: 2 * time.Hour}}
+		b := admin.BlockMatching{Query: offences.Query{From: noon.Add(-time.Hour), To: noon, Pattern: keytest.Pattern(t, "token:*")}, Count: 1, Reason: "scraping", Expiry: blocks.Expiry{For: 2 * time.Hour}}
 		if _, err := f.BlockMatching(t.Context(), ann, b); !isField(err, "count") {
 			t.Fatalf("got %v", err)
 		}
@@ -241,7 +243,7 @@ func TestKeysThatMatchAreBlockedAtOnce(t *testing.T) {
 		if made, err = f.BlockMatching(t.Context(), ann, b); err != nil || made.Extended != 1 || made.Unchanged != 1 {
 			t.Fatalf("%+v, %v", made, err)
 		}
-		if e := f.catalog.Blocks().Of(blocks.Block, pattern(t, "token:b"), noon); e == nil || e.Source != blocks.Manual || e.Author != "ann" || e.Reason != "scraping" {
+		if e := f.catalog.Blocks().Of(blocks.Block, keytest.Pattern(t, "token:b"), noon); e == nil || e.Source != blocks.Manual || e.Author != "ann" || e.Reason != "scraping" {
 			t.Errorf("got %+v", e)
 		}
 		for field, wrong := range map[string]func(*admin.BlockMatching){

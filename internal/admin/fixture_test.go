@@ -15,8 +15,8 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/sqlstore"
-	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/test/servers"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
@@ -30,40 +30,25 @@ var ann = admin.Caller{Actor: audit.Actor{Kind: audit.User, Name: "ann"}, Addres
 type fixture struct {
 	*admin.Entries
 	undo    *admin.Undo
-	store   *sqlstore.Store
+	node    *storetest.Node
+	store   *sqlstore.Store // of node, as catalog
 	catalog *catalog.Catalog
 	now     time.Time
 	caller  admin.Caller // of imports
 }
 
-// migrated makes databases with the present schema, yet to be seeded.
-var migrated = servers.Template{Prepare: db.Migrate}
-
 func onBoth(t *testing.T, test func(t *testing.T, f *fixture)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, newFixture(t, migrated.SQLite(t))) })
-	t.Run("postgres", func(t *testing.T) { test(t, newFixture(t, migrated.Postgres(t).URL)) })
+	storetest.OnBothURLs(t, func(t *testing.T, url string) { test(t, newFixture(t, url)) })
 }
 
 func newFixture(t *testing.T, url string) *fixture {
 	t.Helper()
 	f := &fixture{now: noon, caller: ann}
 	now := func() time.Time { return f.now }
-	store, err := sqlstore.Open(t.Context(), url, sqlstore.Options{Now: now, AfterChange: func(ctx context.Context) error {
-		if f.catalog == nil { // the seed comes before it
-			return nil
-		}
-		return f.catalog.Refresh(ctx)
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	f.store, f.catalog = store, catalog.New(store, now)
-	if err := f.catalog.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	f.Entries = &admin.Entries{Store: store.Entries, View: f.catalog, Offences: store.Offences, Now: now}
-	f.undo = &admin.Undo{Records: store.Audit, Store: store, Entries: f.Entries, Policies: store.Policies}
+	node := storetest.OpenNode(t, url, now)
+	f.node, f.store, f.catalog = node, node.Store, node.Catalog
+	f.Entries = &admin.Entries{Store: f.store.Entries, View: f.catalog, Offences: f.store.Offences, Now: now}
+	f.undo = &admin.Undo{Records: f.store.Audit, Store: f.store, Entries: f.Entries, Policies: f.store.Policies}
 	return f
 }
 
@@ -107,20 +92,7 @@ func (f *fixture) active(t *testing.T, kind blocks.Kind) (patterns []string) {
 // records returns the audit records, the newest first.
 func (f *fixture) records(t *testing.T) []*audit.Record {
 	t.Helper()
-	page, err := f.store.Audit.FindRecords(t.Context(), audit.Filter{Actor: ann.Actor.Name})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return page.Records
-}
-
-func pattern(t *testing.T, text string) keys.Pattern {
-	t.Helper()
-	p, err := keys.Parser{}.Pattern(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return f.node.RecordsBy(t, ann.Actor.Name)
 }
 
 // recorded is an estimator over a known sample: keys and how often each was checked.

@@ -11,6 +11,8 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/test/keytest"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 // count writes what keys did in the minute before now.
@@ -101,7 +103,7 @@ func TestTheImpactCountsKeysAndSuggestsTheNarrowestPartOfTheOffences(t *testing.
 			"ip:198.51.0.0/16": "24: 198.51.7.0/24 198.51.100.0/24", "ip:198.51.7.0/28": "32: 198.51.7.1/32 198.51.7.2/32",
 			"ip:198.51.7.0/29": "", "ip:2001:db8::/48": "56:", "ip:2001:db8::/61": "", "token:a": "", "*": "",
 		} {
-			parts, err := f.Parts(t.Context(), pattern(t, text))
+			parts, err := f.Parts(t.Context(), keytest.Pattern(t, text))
 			got := ""
 			if parts != nil {
 				got = fmt.Sprintf("%d:", parts.Bits)
@@ -117,7 +119,7 @@ func TestTheImpactCountsKeysAndSuggestsTheNarrowestPartOfTheOffences(t *testing.
 }
 
 func TestOnlyBroadEntriesNeedAConfirmation(t *testing.T) {
-	f := newFixture(t, migrated.SQLite(t))
+	f := newFixture(t, storetest.Migrated.SQLite(t))
 	for text, isBroad := range map[string]bool{
 		"*": true, "ip:*": true, "token:*": true, "ip:10.0.0.0/8": true, "ip:10.0.0.0/15": true, "ip:2000::/3": true, "ip:2001:db8::/31": true,
 		"ip:10.0.0.0/16": false, "ip:10.0.0.1": false, "ip:2001:db8::/32": false, "ip:2001:db8::/64": false, "token:test_*": false, "token:a": false, "a": false,
@@ -137,7 +139,7 @@ func TestOnlyBroadEntriesNeedAConfirmation(t *testing.T) {
 }
 
 func TestAnUnreachableEstimateKeepsNobodyFromBlocking(t *testing.T) {
-	f := newFixture(t, migrated.SQLite(t))
+	f := newFixture(t, storetest.Migrated.SQLite(t))
 	f.Traffic = unreachable{}
 	if _, err := f.Preview(t.Context(), ann, blocks.Block, "ip:198.51.100.0/24"); err == nil {
 		t.Fatal("the preview says nothing of it")

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/keytest"
 )
 
 // policyWith returns a valid policy that counts by the timestamp log.
@@ -19,7 +20,7 @@ func policyWith(t *testing.T, name, match string, texts ...string) *rules.Policy
 		t.Fatal(err)
 	}
 	return &rules.Policy{
-		Name: name, Match: []keys.Pattern{pattern(t, match)}, Rules: stack,
+		Name: name, Match: []keys.Pattern{keytest.Pattern(t, match)}, Rules: stack,
 		Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog,
 	}
 }

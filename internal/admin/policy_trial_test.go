@@ -15,10 +15,11 @@ import (
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 func TestAShadowDraftIsTriedAsIfItEnforced(t *testing.T) {
-	f := newFixture(t, migrated.SQLite(t))
+	f := newFixture(t, storetest.Migrated.SQLite(t))
 	policies := f.policies()
 	if _, err := policies.Put(t.Context(), ann, policyWith(t, "login", "ip:203.0.113.0/24", "2/1h"), etag.New, ""); err != nil {
 		t.Fatal(err)
@@ -42,7 +43,7 @@ func TestAShadowDraftIsTriedAsIfItEnforced(t *testing.T) {
 }
 
 func TestATrialCreditsTheDraftWithItsOwnRefusalsOnly(t *testing.T) {
-	f := newFixture(t, migrated.SQLite(t))
+	f := newFixture(t, storetest.Migrated.SQLite(t))
 	policies := f.policies()
 	if _, err := policies.Put(t.Context(), ann, policyWith(t, "login", "ip:203.0.113.0/24", "1/1h"), etag.New, ""); err != nil {
 		t.Fatal(err)
@@ -62,7 +63,7 @@ func TestATrialCreditsTheDraftWithItsOwnRefusalsOnly(t *testing.T) {
 }
 
 func TestATriedKeyIsInOneListByWhatChangesForItAsAWhole(t *testing.T) {
-	f := newFixture(t, migrated.SQLite(t))
+	f := newFixture(t, storetest.Migrated.SQLite(t))
 	policies := f.policies()
 	if _, err := policies.Put(t.Context(), ann, policyWith(t, "login", "ip:203.0.113.0/24", "2/1h"), etag.New, ""); err != nil {
 		t.Fatal(err)
@@ -90,7 +91,7 @@ func TestATriedKeyIsInOneListByWhatChangesForItAsAWhole(t *testing.T) {
 }
 
 func TestANodeTriesOnePolicyAtATime(t *testing.T) {
-	f := newFixture(t, migrated.SQLite(t))
+	f := newFixture(t, storetest.Migrated.SQLite(t))
 	begun, end := make(chan struct{}), make(chan struct{})
 	policies := f.policiesOn(func(context.Context, time.Time, time.Time) (accesslog.Source, bool, error) {
 		close(begun)
@@ -114,7 +115,7 @@ func TestANodeTriesOnePolicyAtATime(t *testing.T) {
 }
 
 func TestATrialOfTooMuchIsRefused(t *testing.T) {
-	f := newFixture(t, migrated.SQLite(t))
+	f := newFixture(t, storetest.Migrated.SQLite(t))
 	draft := policyWith(t, "login", "ip:*", "2/1h")
 	for name, log := range map[string]io.Reader{
 		"64 MB of lines": io.MultiReader(strings.NewReader(`203.0.113.7 - - [20/Nov/2026:13:00:01 +0000] "GET / HTTP/1.1" 200 1`+"\n"), newLines(65<<20)),

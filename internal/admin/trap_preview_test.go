@@ -20,6 +20,7 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 // asked is what one client asked for, times times.
@@ -136,7 +137,7 @@ func TestAPreviewSaysWhatIsNotKnown(t *testing.T) {
 		"an agent":         {withAgent, []asked{{key: "ip:203.0.113.1", path: "/", times: 1}}, "The conditions on agent are left out"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, migrated.SQLite(t))
+			f := newFixture(t, storetest.Migrated.SQLite(t))
 			if got := preview(t, f.previewing(t, test.requests), test.policy); !strings.Contains(got.Note, test.want) {
 				t.Errorf("the note is %q, want %q", got.Note, test.want)
 			}
@@ -145,7 +146,7 @@ func TestAPreviewSaysWhatIsNotKnown(t *testing.T) {
 }
 
 func TestAPreviewOfManyKeysIsAnEstimateOfTheSamePartOfThem(t *testing.T) {
-	f := newFixture(t, migrated.SQLite(t))
+	f := newFixture(t, storetest.Migrated.SQLite(t))
 	var requests []asked
 	for i := range 40 {
 		requests = append(requests, asked{key: "ip:203.0.113.200", path: "/.env", times: 1 + i%2})
@@ -165,7 +166,7 @@ func TestAPreviewOfManyKeysIsAnEstimateOfTheSamePartOfThem(t *testing.T) {
 }
 
 func TestWhatCannotBePreviewedIsAFault(t *testing.T) {
-	f := newFixture(t, migrated.SQLite(t))
+	f := newFixture(t, storetest.Migrated.SQLite(t))
 	trap := []*rules.Policy{trapOn(t, "*/.env")}
 	if _, err := f.policies().PreviewTraps(t.Context(), trap, time.Hour); !fault.Is(err, fault.NotFound) {
 		t.Errorf("without records: %v", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -31,12 +32,7 @@ var hostile = []string{
 	`javascript:alert(1)//`,
 }
 
-func pattern(t testing.TB, text string) keys.Pattern {
-	t.Helper()
-	p, err := keys.Parser{}.Pattern(text)
-	must(t, err)
-	return p
-}
+var pattern = keytest.Pattern
 
 func stack(t testing.TB, texts ...string) rules.Stack {
 	t.Helper()

@@ -17,6 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 // BenchmarkWatch shows the pages about what happened among a million offences
@@ -27,7 +28,7 @@ import (
 func BenchmarkWatch(b *testing.B) {
 	b.Run("SQLite", func(b *testing.B) { benchmarkWatch(b, newNode(b), func() {}) })
 	b.Run("Postgres", func(b *testing.B) {
-		database := migrated.Postgres(b)
+		database := storetest.Migrated.Postgres(b)
 		benchmarkWatch(b, newNodeOn(b, database.URL), func() { vacuum(b, database.URL) })
 	})
 }

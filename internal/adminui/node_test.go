@@ -36,10 +36,9 @@ import (
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/sqlstore"
-	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
-	"github.com/stint-dev/stint/test/servers"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 // clock is the time that a node goes by.
@@ -105,12 +104,9 @@ var start = func() time.Time {
 // clockAt returns what pages write for the time d after start.
 func clockAt(d time.Duration) string { return start.Add(d).Format("15:04:05.0") }
 
-// migrated makes databases with the present schema, yet to be seeded.
-var migrated = servers.Template{Prepare: db.Migrate}
-
 func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	t.Helper()
-	return newNodeOn(t, migrated.SQLite(t), change...)
+	return newNodeOn(t, storetest.Migrated.SQLite(t), change...)
 }
 
 // newNodeOn returns a node with the database at a URL.

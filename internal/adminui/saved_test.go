@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/test/servers"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 // unlisted is a token store whose list can be taken away.
@@ -50,7 +51,7 @@ func TestAPageSaysThatAChangeIsSavedAndNotInEffect(t *testing.T) {
 }
 
 func TestAPageSaysThatAChangeMayHaveBeenSaved(t *testing.T) {
-	relay := servers.NewCommitBreaker(t, migrated.Postgres(t).URL)
+	relay := servers.NewCommitBreaker(t, storetest.Migrated.Postgres(t).URL)
 	n := newNodeOn(t, relay.URL)
 	maria := n.as(t, "maria")
 	maria.get("/blocks").is(http.StatusOK)

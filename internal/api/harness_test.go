@@ -31,11 +31,11 @@ import (
 	"github.com/stint-dev/stint/internal/notify/egress"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/sqlstore"
-	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/servers"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
@@ -91,21 +91,18 @@ type nodeParts struct {
 	Listen func(net.Listener) net.Listener
 }
 
-// migrated makes databases with the present schema, yet to be seeded.
-var migrated = servers.Template{Prepare: db.Migrate}
-
 // startNode serves both listeners on free ports until the test ends, on a
 // database of SQLite. change may alter what the API uses.
 func startNode(t *testing.T, change ...func(*nodeParts)) *testNode {
 	t.Helper()
-	return startNodeOn(t, migrated.SQLite(t), change...)
+	return startNodeOn(t, storetest.Migrated.SQLite(t), change...)
 }
 
 // onEachDatabase runs a test on a node on SQLite and on one on Postgres.
 func onEachDatabase(t *testing.T, test func(t *testing.T, n *testNode), change ...func(*nodeParts)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) { test(t, startNode(t, change...)) })
-	t.Run("Postgres", func(t *testing.T) { test(t, startNodeOn(t, migrated.Postgres(t).URL, change...)) })
+	t.Run("Postgres", func(t *testing.T) { test(t, startNodeOn(t, storetest.Migrated.Postgres(t).URL, change...)) })
 }
 
 func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *testNode {

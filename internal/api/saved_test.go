@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/servers"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 func TestAChangeThatIsSavedAndNotInEffectMustNotBeRepeated(t *testing.T) {
@@ -38,7 +39,7 @@ func TestAChangeThatIsSavedAndNotInEffectMustNotBeRepeated(t *testing.T) {
 }
 
 func TestAChangeThatMayHaveBeenSavedSaysWhereToLook(t *testing.T) {
-	relay := servers.NewCommitBreaker(t, migrated.Postgres(t).URL)
+	relay := servers.NewCommitBreaker(t, storetest.Migrated.Postgres(t).URL)
 	n := startNodeOn(t, relay.URL)
 	relay.BreakNext("token:a", false)
 	a := n.as(operate, post, "/v1/blocks", `{"pattern":"token:a"}`)

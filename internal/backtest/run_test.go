@@ -17,25 +17,10 @@ import (
 	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/keytest"
 )
 
-func key(t testing.TB, text string) keys.Key {
-	t.Helper()
-	k, err := keys.Parser{}.Key(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
-func pattern(t testing.TB, text string) keys.Pattern {
-	t.Helper()
-	p, err := keys.Parser{}.Pattern(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
+var key, pattern = keytest.Key, keytest.Pattern
 
 // at returns a record of key that many seconds after the epoch.
 func at(t testing.TB, seconds float64, text string) accesslog.Record {

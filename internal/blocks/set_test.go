@@ -12,27 +12,12 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/test/keytest"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-func pattern(t testing.TB, text string) keys.Pattern {
-	t.Helper()
-	p, err := keys.Parser{}.Pattern(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func key(t testing.TB, text string) keys.Key {
-	t.Helper()
-	k, err := keys.Parser{}.Key(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
+var key, pattern = keytest.Key, keytest.Pattern
 
 // block returns a block that ends so long after noon, 0 for a permanent one.
 func block(t testing.TB, id, text string, revision int64, lasts time.Duration) *blocks.Entry {

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -70,7 +71,7 @@ func TestAfterAFailoverTheNodeHasWhatTheNewPrimaryHas(t *testing.T) {
 		}
 		want := map[string]bool{"token:old": true, "token:lost-1": false, "token:lost-2": false, "token:new-1": made > 0, "token:new-2": made > 1, "token:new-3": made > 2}
 		for key, blocked := range want {
-			if got := c.Blocks().Match(storetest.Key(t, key), time.Now()).Block != nil; got != blocked {
+			if got := c.Blocks().Match(keytest.Key(t, key), time.Now()).Block != nil; got != blocked {
 				t.Errorf("after %d changes %s is blocked: %t", made, key, got)
 			}
 		}
@@ -78,7 +79,7 @@ func TestAfterAFailoverTheNodeHasWhatTheNewPrimaryHas(t *testing.T) {
 			t.Errorf("the node is at revision %d of %d, %v", c.Revision(), h.Revision, err)
 		}
 		block(source.primary, "token:later")
-		if err := c.Refresh(t.Context()); err != nil || c.Blocks().Match(storetest.Key(t, "token:later"), time.Now()).Block == nil {
+		if err := c.Refresh(t.Context()); err != nil || c.Blocks().Match(keytest.Key(t, "token:later"), time.Now()).Block == nil {
 			t.Errorf("what follows is not taken over: %v", err)
 		}
 	}

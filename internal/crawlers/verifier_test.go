@@ -14,6 +14,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -142,14 +143,7 @@ func run(t *testing.T, v *crawlers.Verifier) {
 	t.Cleanup(func() { stop(); <-ended })
 }
 
-func key(t *testing.T, text string) keys.Key {
-	t.Helper()
-	k, err := keys.Parser{}.Key(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
+var key = keytest.Key
 
 // records are those of a crawler by IPv4 and by IPv6, of one that only claims to be one, of
 // one below a name that only ends alike, and of an operator that no setting names.

@@ -19,28 +19,13 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/servers"
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-func key(t testing.TB, text string) keys.Key {
-	t.Helper()
-	k, err := keys.Parser{}.Key(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
-func pattern(t testing.TB, text string) keys.Pattern {
-	t.Helper()
-	p, err := keys.Parser{}.Pattern(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
+var key, pattern = keytest.Key, keytest.Pattern
 
 // decided returns a decision on a key at this moment.
 func decided(t testing.TB, text string, outcome gate.Outcome) *gate.Decision {

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/test/keytest"
 )
 
 // node is a gate over policies and blocks that the test sets.
@@ -76,23 +77,7 @@ func onFailure(f rules.OnFailure) func(*rules.Policy) {
 	return func(p *rules.Policy) { p.OnFailure = f }
 }
 
-func pattern(t testing.TB, text string) keys.Pattern {
-	t.Helper()
-	p, err := keys.Parser{}.Pattern(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func key(t testing.TB, text string) keys.Key {
-	t.Helper()
-	k, err := keys.Parser{}.Key(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
+var key, pattern = keytest.Key, keytest.Pattern
 
 func (n *node) check(t *testing.T, text string, change ...func(*Check)) Decision {
 	t.Helper()

@@ -15,20 +15,17 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/sqlstore"
-	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/test/servers"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-// migrated makes databases with the present schema, yet to be seeded.
-var migrated = servers.Template{Prepare: db.Migrate}
-
 // bothDatabases runs a test on SQLite and on Postgres.
 func bothDatabases(t *testing.T, test func(t *testing.T, store *sqlstore.Store)) {
 	for name, url := range map[string]func(t *testing.T) string{
-		"SQLite":   func(t *testing.T) string { return migrated.SQLite(t) },
-		"Postgres": func(t *testing.T) string { return migrated.Postgres(t).URL },
+		"SQLite":   func(t *testing.T) string { return storetest.Migrated.SQLite(t) },
+		"Postgres": func(t *testing.T) string { return storetest.Migrated.Postgres(t).URL },
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, err := sqlstore.Open(t.Context(), url(t), sqlstore.Options{})

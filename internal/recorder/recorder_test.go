@@ -17,6 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/keytest"
 )
 
 var (
@@ -34,14 +35,7 @@ func stack(texts ...string) rules.Stack {
 	return s
 }
 
-func key(t testing.TB, text string) keys.Key {
-	t.Helper()
-	k, err := keys.Parser{}.Key(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
+var key = keytest.Key
 
 func testRecorder(o Options) *Recorder {
 	o.Secret = func() []byte { return secret }

@@ -20,8 +20,8 @@ import (
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
-	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/test/servers"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
@@ -34,14 +34,6 @@ func (v view) Selector() *rules.Selector        { return v.selector }
 func (v view) Blocks() *blocks.Set              { return blocks.NewSet() }
 func (v view) Profiles() *profiles.Set          { return profiles.NewSet() }
 func (v view) Subject(k keys.Key) rules.Subject { return rules.Subject{Key: k} }
-
-// migrated makes databases with the present schema, yet to be seeded.
-var migrated = servers.Template{Prepare: db.Migrate}
-
-func onBoth(t *testing.T, test func(t *testing.T, url string)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, migrated.SQLite(t)) })
-	t.Run("postgres", func(t *testing.T) { test(t, migrated.Postgres(t).URL) })
-}
 
 // fill counts two days of refusals: yesterday ten of k:old and seven of a
 // hostile key, the day before four of k:old.
@@ -103,7 +95,7 @@ func newBuilder(t *testing.T, url string) (*sqlstore.Store, *reports.Builder, ti
 }
 
 func TestTheReportOfTodayHoldsTheHoursSoFarAndIsNotKept(t *testing.T) {
-	onBoth(t, func(t *testing.T, url string) {
+	storetest.OnBothURLs(t, func(t *testing.T, url string) {
 		s, builder, now := newBuilder(t, url)
 		builder.Now = func() time.Time { return now.Add(-19*time.Hour - 30*time.Minute) } // 16:30 of the day before
 		d, err := builder.BuildToday(t.Context())
@@ -130,7 +122,7 @@ func TestTheReportOfTodayHoldsTheHoursSoFarAndIsNotKept(t *testing.T) {
 }
 
 func TestADailyReportHoldsTheDayAndTheOneBefore(t *testing.T) {
-	onBoth(t, func(t *testing.T, url string) {
+	storetest.OnBothURLs(t, func(t *testing.T, url string) {
 		s, d := build(t, url, reports.Daily)
 		if d.From.Format(time.DateOnly) != "2026-03-03" || d.Totals.Limited != 17 || d.Totals.Allowed != 200 || d.Totals.Offenders != 2 {
 			t.Errorf("got %+v", d)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/keytest"
 )
 
 func TestSelectorChoosesByPlan(t *testing.T) {
@@ -67,11 +68,4 @@ func TestPolicyRefusesPatternsOfPlansThatCannotBe(t *testing.T) {
 	}
 }
 
-func key(t *testing.T, text string) keys.Key {
-	t.Helper()
-	k, err := keys.Parser{}.Key(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
+var key = keytest.Key

@@ -17,6 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -75,7 +76,7 @@ func TestRestore_brings_the_old_state_back_while_running(t *testing.T) {
 	if c.Revision() <= before {
 		t.Fatalf("the revision went from %d to %d", before, c.Revision())
 	}
-	if v := c.Blocks().Match(storetest.Key(t, "token:later"), f.Clock.Now()); v.Refuses() {
+	if v := c.Blocks().Match(keytest.Key(t, "token:later"), f.Clock.Now()); v.Refuses() {
 		t.Error("a block made after the backup still refuses")
 	}
 	policies, err := f.Policies.Policies(ctx)
@@ -214,7 +215,7 @@ func TestRestore_brings_profiles_and_saved_views_back(t *testing.T) {
 		t.Errorf("%d keys have the label, %v", found.Total, err)
 	}
 	for key, plan := range map[string]string{"token:changed": "gold", "token:deleted": "silver", "token:later": ""} {
-		if got := profiles.Subject(storetest.Key(t, key), c.Profiles().Find(storetest.Key(t, key))).Plan; got != plan {
+		if got := profiles.Subject(keytest.Key(t, key), c.Profiles().Find(keytest.Key(t, key))).Plan; got != plan {
 			t.Errorf("a node counts %s under the plan %q, want %q", key, got, plan)
 		}
 	}

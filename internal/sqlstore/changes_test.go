@@ -17,6 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -28,7 +29,7 @@ func TestEachChange_from_the_beginning_gives_all_that_is_active(t *testing.T) {
 			t.Fatal(err)
 		}
 		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:active", time.Time{}), blocks.Fail)
-		if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: storetest.Pattern(t, "token:x")}); err != nil {
+		if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: keytest.Pattern(t, "token:x")}); err != nil {
 			t.Fatal(err)
 		}
 		f.Clock.Advance(time.Second)
@@ -230,7 +231,7 @@ func TestCatalog_loads_and_follows(t *testing.T) {
 		if err := c.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if v := c.Blocks().Match(storetest.Key(t, "ip:203.0.113.7"), f.Clock.Now()); !v.Refuses() {
+		if v := c.Blocks().Match(keytest.Key(t, "ip:203.0.113.7"), f.Clock.Now()); !v.Refuses() {
 			t.Fatal("an acknowledged block does not refuse")
 		}
 		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", b.ID); err != nil {
@@ -239,7 +240,7 @@ func TestCatalog_loads_and_follows(t *testing.T) {
 		if err := c.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if v := c.Blocks().Match(storetest.Key(t, "ip:203.0.113.7"), f.Clock.Now()); v.Refuses() {
+		if v := c.Blocks().Match(keytest.Key(t, "ip:203.0.113.7"), f.Clock.Now()); v.Refuses() {
 			t.Fatal("a lifted block refuses")
 		}
 	})
@@ -265,7 +266,7 @@ func TestAfterChange_what_another_node_made_so_governs_here_once_acknowledged_he
 		if err != nil || again[0].Outcome != blocks.Unchanged {
 			t.Fatalf("got %+v, %v", again, err)
 		}
-		if v := here.Blocks().Match(storetest.Key(t, "ip:203.0.113.7"), f.Clock.Now()); !v.Refuses() {
+		if v := here.Blocks().Match(keytest.Key(t, "ip:203.0.113.7"), f.Clock.Now()); !v.Refuses() {
 			t.Error("a block that was acknowledged on this node does not refuse on it")
 		}
 	})
@@ -299,7 +300,7 @@ func TestAfterChange_a_change_that_does_not_govern_here_is_kept_and_not_acknowle
 			t.Fatal(err)
 		}
 		defer node.Close()
-		_, err = node.Entries.Add(t.Context(), audit.SystemActor("test"), blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: storetest.Pattern(t, "token:bad"), Author: "test", Source: blocks.Manual})
+		_, err = node.Entries.Add(t.Context(), audit.SystemActor("test"), blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: keytest.Pattern(t, "token:bad"), Author: "test", Source: blocks.Manual})
 		if !fault.Is(err, fault.Saved) || !strings.Contains(err.Error(), "is saved") {
 			t.Errorf("got %v", err)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/keytest"
 )
 
 // VerifyChain verifies the chain, which must be readable.
@@ -57,7 +58,7 @@ func Backup(t testing.TB, f *Fixture) string {
 // NewBlock returns a block of a pattern, permanent for the zero time.
 func NewBlock(t testing.TB, text string, expires time.Time) blocks.Entry {
 	t.Helper()
-	return blocks.Entry{Kind: blocks.Block, Pattern: Pattern(t, text), Reason: "scraping", Expires: expires}
+	return blocks.Entry{Kind: blocks.Block, Pattern: keytest.Pattern(t, text), Reason: "scraping", Expires: expires}
 }
 
 // AddEntry adds an entry as Operator.
@@ -217,26 +218,6 @@ func Blocks(t testing.TB, n int) iter.Seq2[blocks.Entry, error] {
 	}
 }
 
-// Pattern parses a pattern.
-func Pattern(t testing.TB, text string) keys.Pattern {
-	t.Helper()
-	p, err := keys.Parser{}.Pattern(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-// Key parses a key.
-func Key(t testing.TB, text string) keys.Key {
-	t.Helper()
-	k, err := keys.Parser{}.Key(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
 // NewPolicy returns one that enforces stack on a pattern.
 func NewPolicy(t testing.TB, name, match string, stack ...string) *rules.Policy {
 	t.Helper()
@@ -245,7 +226,7 @@ func NewPolicy(t testing.TB, name, match string, stack ...string) *rules.Policy 
 		t.Fatal(err)
 	}
 	return &rules.Policy{
-		Name: name, Match: []keys.Pattern{Pattern(t, match)}, Rules: parsed,
+		Name: name, Match: []keys.Pattern{keytest.Pattern(t, match)}, Rules: parsed,
 		Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog,
 	}
 }

@@ -73,13 +73,18 @@ type Fixture struct {
 	Clock *Clock
 }
 
-// migrated makes databases with the present schema, yet to be seeded.
-var migrated = servers.Template{Prepare: db.Migrate}
+// Migrated makes databases with the present schema, yet to be seeded.
+var Migrated = servers.Template{Prepare: db.Migrate}
 
 // OnBoth runs the same test on a new database of each kind.
 func OnBoth(t *testing.T, test func(t *testing.T, f *Fixture)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, OpenSQLite(t)) })
-	t.Run("postgres", func(t *testing.T) { test(t, OpenPostgres(t)) })
+	OnBothURLs(t, func(t *testing.T, url string) { test(t, Open(t, url)) })
+}
+
+// OnBothURLs is OnBoth for a test that opens the database itself.
+func OnBothURLs(t *testing.T, test func(t *testing.T, url string)) {
+	t.Run("sqlite", func(t *testing.T) { test(t, Migrated.SQLite(t)) })
+	t.Run("postgres", func(t *testing.T) { test(t, Migrated.Postgres(t).URL) })
 }
 
 // Open opens a store on a database whose clock starts at noon of a fixed day.
@@ -116,13 +121,13 @@ func (f *Fixture) Postgres() bool { return strings.HasPrefix(f.URL, "postgres") 
 // OpenPostgres opens a store on a new Postgres database.
 func OpenPostgres(t testing.TB) *Fixture {
 	t.Helper()
-	return Open(t, migrated.Postgres(t).URL)
+	return Open(t, Migrated.Postgres(t).URL)
 }
 
 // OpenSQLite opens a store on a new SQLite file.
 func OpenSQLite(t testing.TB) *Fixture {
 	t.Helper()
-	return Open(t, migrated.SQLite(t))
+	return Open(t, Migrated.SQLite(t))
 }
 
 // DedicatedPostgres is a server that the test may stop and kill.

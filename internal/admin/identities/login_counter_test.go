@@ -51,7 +51,7 @@ func (f *fixture) code(t *testing.T, secret identity.TOTPSecret) string {
 }
 
 func TestLoginsAreCountedByMethodAndOutcome(t *testing.T) {
-	f := newFixture(t, migrated.SQLite(t))
+	f := newFixture(t, storetest.Migrated.SQLite(t))
 	counted, now, ctx := outcomes{}, func() time.Time { return f.now }, t.Context()
 	logins := &identities.Logins{
 		Users: f.store.Identities, Sessions: f.sessions(), Factors: f.store.Factors, Throttle: f.throttle(), Counter: counted, Now: now,
@@ -153,7 +153,7 @@ func TestOnesOwnPasswordIsChangedWithThePresentOneAlone(t *testing.T) {
 }
 
 func TestWhoHasNoPasswordCannotChangeIt(t *testing.T) {
-	f := newFixture(t, migrated.SQLite(t))
+	f := newFixture(t, storetest.Migrated.SQLite(t))
 	own := &identities.OwnPassword{Store: f.store.Identities, Throttle: f.throttle(), Now: func() time.Time { return f.now }}
 	u, err := f.store.Identities.AddUser(t.Context(), ann.Actor, identity.User{Name: "kim", Role: identity.Viewer, Issuer: "https://id.example.com", Subject: "1"})
 	if err != nil {
@@ -176,7 +176,7 @@ func TestWhoHasNoPasswordCannotChangeIt(t *testing.T) {
 // TestAKnownPasswordDoesNotRestartTheLimitsOfCodes tries codes with a borrowed session while
 // the password, which is known too, is "changed" to itself.
 func TestAKnownPasswordDoesNotRestartTheLimitsOfCodes(t *testing.T) {
-	f := newFixture(t, migrated.SQLite(t))
+	f := newFixture(t, storetest.Migrated.SQLite(t))
 	throttle, now := f.throttle(), func() time.Time { return f.now }
 	codes := &identities.TwoFactor{Store: f.store.Factors, Throttle: throttle, Now: now}
 	own := &identities.OwnPassword{Store: f.store.Identities, Throttle: throttle, Now: now}

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -221,17 +222,17 @@ func TestFindBlocks_filters(t *testing.T) {
 			"search finds other letters as they are": {blocks.Filter{Search: "Éclat"}, "token:auto"},
 			"search takes wildcards as they are":     {blocks.Filter{Search: "a_"}, ""},
 			"search looks into reasons":              {blocks.Filter{Search: "of host"}, "host:x"},
-			"that select an address":                 {blocks.Filter{Key: storetest.Key(t, "ip:203.0.113.7")}, "ip:* ip:203.0.0.0/16 ip:203.0.113.0/24 ip:203.0.113.7"},
-			"that select an IPv6 address":            {blocks.Filter{Key: storetest.Key(t, "ip:2001:db8::1")}, "ip:* ip:2001:db8::/64 ip:2001:db8::1/128"},
-			"that select all of an IPv6 network":     {blocks.Filter{Key: storetest.Key(t, "ip:2001:db8::/64")}, "ip:* ip:2001:db8::/64"},
-			"that select a token":                    {blocks.Filter{Key: storetest.Key(t, "token:al*")}, `token:al* token:al\*`},
-			"within a network":                       {blocks.Filter{Within: storetest.Pattern(t, "ip:203.0.113.0/24")}, "ip:203.0.113.0/24 ip:203.0.113.7"},
-			"within all of IPv4":                     {blocks.Filter{Within: storetest.Pattern(t, "ip:0.0.0.0/0")}, "ip:198.51.100.1 ip:203.0.0.0/16 ip:203.0.113.0/24 ip:203.0.113.7"},
-			"within all of IPv6 there is no IPv4":    {blocks.Filter{Within: storetest.Pattern(t, "ip:::/0")}, "ip:2001:db8::/64 ip:2001:db8::1/128"},
-			"within a prefix":                        {blocks.Filter{Within: storetest.Pattern(t, "token:al*")}, `token:al* token:al\*`},
-			"within one key":                         {blocks.Filter{Within: storetest.Pattern(t, "token:b")}, "token:b"},
-			"within every address":                   {blocks.Filter{Within: storetest.Pattern(t, "ip:*"), Search: "2001"}, "ip:2001:db8::/64 ip:2001:db8::1/128"},
-			"within everything":                      {blocks.Filter{Within: storetest.Pattern(t, "*"), Search: "host"}, "host:x"},
+			"that select an address":                 {blocks.Filter{Key: keytest.Key(t, "ip:203.0.113.7")}, "ip:* ip:203.0.0.0/16 ip:203.0.113.0/24 ip:203.0.113.7"},
+			"that select an IPv6 address":            {blocks.Filter{Key: keytest.Key(t, "ip:2001:db8::1")}, "ip:* ip:2001:db8::/64 ip:2001:db8::1/128"},
+			"that select all of an IPv6 network":     {blocks.Filter{Key: keytest.Key(t, "ip:2001:db8::/64")}, "ip:* ip:2001:db8::/64"},
+			"that select a token":                    {blocks.Filter{Key: keytest.Key(t, "token:al*")}, `token:al* token:al\*`},
+			"within a network":                       {blocks.Filter{Within: keytest.Pattern(t, "ip:203.0.113.0/24")}, "ip:203.0.113.0/24 ip:203.0.113.7"},
+			"within all of IPv4":                     {blocks.Filter{Within: keytest.Pattern(t, "ip:0.0.0.0/0")}, "ip:198.51.100.1 ip:203.0.0.0/16 ip:203.0.113.0/24 ip:203.0.113.7"},
+			"within all of IPv6 there is no IPv4":    {blocks.Filter{Within: keytest.Pattern(t, "ip:::/0")}, "ip:2001:db8::/64 ip:2001:db8::1/128"},
+			"within a prefix":                        {blocks.Filter{Within: keytest.Pattern(t, "token:al*")}, `token:al* token:al\*`},
+			"within one key":                         {blocks.Filter{Within: keytest.Pattern(t, "token:b")}, "token:b"},
+			"within every address":                   {blocks.Filter{Within: keytest.Pattern(t, "ip:*"), Search: "2001"}, "ip:2001:db8::/64 ip:2001:db8::1/128"},
+			"within everything":                      {blocks.Filter{Within: keytest.Pattern(t, "*"), Search: "host"}, "host:x"},
 			"filters hold together and not each":     {blocks.Filter{Source: blocks.Automatic, Search: "host"}, ""},
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -334,7 +335,7 @@ func TestFindBlocks_refuses_bad_filters(t *testing.T) {
 func TestExemptions_live_as_blocks_do(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
-		e := blocks.Entry{Kind: blocks.Exemption, Pattern: storetest.Pattern(t, "ip:203.0.113.7"), Reason: "office", Expires: f.Clock.Now().Add(time.Hour)}
+		e := blocks.Entry{Kind: blocks.Exemption, Pattern: keytest.Pattern(t, "ip:203.0.113.7"), Reason: "office", Expires: f.Clock.Now().Add(time.Hour)}
 		added, err := f.Entries.Add(ctx, storetest.Operator, blocks.Fail, e)
 		if err != nil || added[0].Outcome != blocks.Created || added[0].Entry.Author != "ann" {
 			t.Fatalf("%+v, %v", added, err)
@@ -345,7 +346,7 @@ func TestExemptions_live_as_blocks_do(t *testing.T) {
 		if changed, err := f.Entries.Update(ctx, storetest.Operator, blocks.Exemption, added[0].Entry.ID, blocks.Update{Reason: &reason}); err != nil || changed.Reason != reason {
 			t.Fatalf("%+v, %v", changed, err)
 		}
-		page, err := f.Entries.Find(ctx, blocks.Filter{Kind: blocks.Exemption, Key: storetest.Key(t, "ip:203.0.113.7")})
+		page, err := f.Entries.Find(ctx, blocks.Filter{Kind: blocks.Exemption, Key: keytest.Key(t, "ip:203.0.113.7")})
 		if err != nil || page.Total != 1 || page.Items[0].Reason != reason {
 			t.Fatalf("%+v, %v", page, err)
 		}

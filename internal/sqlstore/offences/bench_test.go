@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 	sqloffences "github.com/stint-dev/stint/internal/sqlstore/offences"
 	"github.com/stint-dev/stint/test/geofiles"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -67,8 +68,8 @@ func BenchmarkReportOfTheLastDay(b *testing.B) {
 		"last day":            {From: now.AddDate(0, 0, -1), To: now, Points: 48},
 		"last hour":           {From: now.Add(-time.Hour), To: now, Points: 30},
 		"all days":            {From: now.AddDate(0, 0, -days), To: now, Points: 48},
-		"last day by network": {From: now.AddDate(0, 0, -1), To: now, Pattern: storetest.Pattern(b, "ip:10.0.3.0/24")},
-		"last day by country": {From: now.AddDate(0, 0, -1), To: now, Pattern: storetest.Pattern(b, "country:NL")},
+		"last day by network": {From: now.AddDate(0, 0, -1), To: now, Pattern: keytest.Pattern(b, "ip:10.0.3.0/24")},
+		"last day by country": {From: now.AddDate(0, 0, -1), To: now, Pattern: keytest.Pattern(b, "country:NL")},
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -8,6 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -47,7 +48,7 @@ func TestTheLevelUnderAPolicyThatCountsInAdditionIsShown(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			conditional, err := s.ConditionalEscalations(t.Context(), storetest.Key(t, key))
+			conditional, err := s.ConditionalEscalations(t.Context(), keytest.Key(t, key))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +93,7 @@ func TestTheLevelOfABlockedKeyIsTheHighest(t *testing.T) {
 }
 
 func TestAKeyHasNoLevelUnderWhatCountsItsNetwork(t *testing.T) {
-	address, network := storetest.Key(t, "ip:203.0.113.7"), storetest.Key(t, "net:203.0.113.0/24")
+	address, network := keytest.Key(t, "ip:203.0.113.7"), keytest.Key(t, "net:203.0.113.0/24")
 	status := &offences.EscalationStatus{Level: 2}
 	x := &admin.KeyExplanation{Explanation: &gate.Explanation{Key: address}, ConditionalEscalations: map[int64]*offences.EscalationStatus{7: status}}
 	policy := &rules.Policy{ID: 7}
@@ -114,7 +115,7 @@ func TestAllowedChecksThatOthersCountAreNotCalledExact(t *testing.T) {
 		s := service(f, n.policy, conditional, watch)
 		n.allowed("ip:203.0.113.7", 5)
 		n.limited("ip:203.0.113.7", 2)
-		k, account := storetest.Key(t, "ip:203.0.113.7"), storetest.Key(t, "account:alice")
+		k, account := keytest.Key(t, "ip:203.0.113.7"), keytest.Key(t, "account:alice")
 		answer := gate.Answer{At: f.Clock.Now()}
 		n.recorder.Record(&gate.Decision{Check: gate.Check{Key: k, Cost: 1}, Outcome: gate.Limited, Policy: conditional, Answer: answer})
 		n.recorder.Record(&gate.Decision{Check: gate.Check{Key: k, Cost: 1}, Outcome: gate.Allowed, Policy: n.policy, Answer: answer,

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/recorder"
 	sqloffences "github.com/stint-dev/stint/internal/sqlstore/offences"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -75,11 +76,11 @@ func TestABatchTakesAsManyStatementsForManyKeysAsForFew(t *testing.T) {
 func TestKeysThatOthersBlockedAMomentAgoStayWhereTheyWere(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
-		if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: storetest.Pattern(t, "k:taken")}); err != nil {
+		if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: keytest.Pattern(t, "k:taken")}); err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range []string{"ip:10.0.0.0/8", "token:test_*"} {
-			if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: storetest.Pattern(t, p)}); err != nil {
+			if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: keytest.Pattern(t, p)}); err != nil {
 				t.Fatal(err)
 			}
 		}

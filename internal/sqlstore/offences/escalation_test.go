@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -163,7 +164,7 @@ func TestOffencesFromBeforeAnOperatorsBlockDoNotCountAfterIt(t *testing.T) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
 		n.limited("ip:203.0.113.7", 9)
 		n.flush()
-		if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: storetest.Pattern(t, "ip:203.0.113.0/24"), Expires: f.Clock.Now().Add(time.Minute)}); err != nil {
+		if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: keytest.Pattern(t, "ip:203.0.113.0/24"), Expires: f.Clock.Now().Add(time.Minute)}); err != nil {
 			t.Fatal(err)
 		}
 		f.Clock.Advance(2 * time.Minute)

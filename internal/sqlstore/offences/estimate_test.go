@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -26,7 +27,7 @@ func TestTrafficIsEstimatedFromTheTrace(t *testing.T) {
 		}
 		f.Clock.Advance(2 * time.Minute)
 		n.flush() // the minute is over, and its trace is written
-		p := storetest.Pattern(t, "ip:203.0.113.0/24")
+		p := keytest.Pattern(t, "ip:203.0.113.0/24")
 		got, err := e.EstimateTraffic(t.Context(), start.Add(-time.Hour), start.Add(time.Hour), p.Matches)
 		if err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -55,7 +56,7 @@ func newCounting(t testing.TB, store recorder.Sink, c *storetest.Clock, node str
 		t.Fatal(err)
 	}
 	n := &counting{t: t, clock: c, exempt: map[string]bool{}, source: "edge-1", safetyLimit: 1,
-		policy: &rules.Policy{ID: 7, Name: "default", Mode: rules.Enforce, Rules: stack, Escalation: escalation, Match: []keys.Pattern{storetest.Pattern(t, "*")}}}
+		policy: &rules.Policy{ID: 7, Name: "default", Mode: rules.Enforce, Rules: stack, Escalation: escalation, Match: []keys.Pattern{keytest.Pattern(t, "*")}}}
 	n.recorder = recorder.NewRecorder(recorder.Options{Secret: func() []byte { return offenceSecret }, Node: node})
 	n.Flusher = recorder.NewFlusher(recorder.FlusherOptions{
 		Recorder: n.recorder, Sink: store, Node: node, Secret: func() []byte { return offenceSecret },

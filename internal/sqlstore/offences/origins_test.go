@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/test/geofiles"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -66,7 +67,7 @@ func TestAPatternOfAnOriginSelectsCountedKeys(t *testing.T) {
 			t.Errorf("by network: %+v, %v", report, err)
 		}
 		d := service(f)
-		d.View.Blocks().Apply(&blocks.Entry{ID: "a", Kind: blocks.Block, Pattern: storetest.Pattern(t, "ip:203.0.113.0/24"), Revision: 1}, f.Clock.Now())
+		d.View.Blocks().Apply(&blocks.Entry{ID: "a", Kind: blocks.Block, Pattern: keytest.Pattern(t, "ip:203.0.113.0/24"), Revision: 1}, f.Clock.Now())
 		for state, want := range map[offences.Triage][2]int64{offences.TriageBlocked: {7, 30 + 27 + 8}, offences.TriageOpen: {9, 140 + 3 + 30}, offences.TriageExempt: {}} {
 			report, err := d.Origins(t.Context(), offences.Query{From: q.From, To: q.To, State: state}, "asn")
 			if err != nil || report.Keys != want[0] || report.Offences != want[1] {

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -32,7 +33,7 @@ func TestCrowdedRangesAreProposedAndNeverBlockedByThemselves(t *testing.T) {
 		n.allowed("ip:203.0.113.200", 4)
 		f.Clock.Advance(2 * time.Minute)
 		n.flush()
-		if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: storetest.Pattern(t, "ip:203.0.113.250")}); err != nil {
+		if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: keytest.Pattern(t, "ip:203.0.113.250")}); err != nil {
 			t.Fatal(err)
 		}
 		made, err := s.Proposals.Propose(t.Context())
@@ -115,7 +116,7 @@ func TestProposalsOfBlockedRangesHideNoOthersAndAreClosed(t *testing.T) {
 		put := func(pattern string) {
 			t.Helper()
 			now := f.Clock.Now()
-			if _, err := f.Proposals.PutProposal(t.Context(), offences.Proposal{Pattern: storetest.Pattern(t, pattern), Created: now, Updated: now}, now); err != nil {
+			if _, err := f.Proposals.PutProposal(t.Context(), offences.Proposal{Pattern: keytest.Pattern(t, pattern), Created: now, Updated: now}, now); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -124,7 +125,7 @@ func TestProposalsOfBlockedRangesHideNoOthersAndAreClosed(t *testing.T) {
 			f.Clock.Advance(time.Second)
 			put(fmt.Sprintf("ip:203.0.%d.0/24", i))
 		}
-		block := &blocks.Entry{ID: "a", Kind: blocks.Block, Pattern: storetest.Pattern(t, "ip:203.0.0.0/16"), Created: f.Clock.Now(), Expires: f.Clock.Now().Add(time.Hour)}
+		block := &blocks.Entry{ID: "a", Kind: blocks.Block, Pattern: keytest.Pattern(t, "ip:203.0.0.0/16"), Created: f.Clock.Now(), Expires: f.Clock.Now().Add(time.Hour)}
 		s.View.Blocks().Apply(block, f.Clock.Now())
 		waiting := func(want int) {
 			t.Helper()
@@ -184,7 +185,7 @@ func TestFewOpenProposalsAmongManyCoveredOnesAreFoundInFewPages(t *testing.T) {
 		s := service(f)
 		now := f.Clock.Now()
 		put := func(pattern string) string {
-			put, err := f.Proposals.PutProposal(t.Context(), offences.Proposal{Pattern: storetest.Pattern(t, pattern), Created: now, Updated: now}, now)
+			put, err := f.Proposals.PutProposal(t.Context(), offences.Proposal{Pattern: keytest.Pattern(t, pattern), Created: now, Updated: now}, now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -199,7 +200,7 @@ func TestFewOpenProposalsAmongManyCoveredOnesAreFoundInFewPages(t *testing.T) {
 			open = append(open, put(fmt.Sprintf("ip:172.16.%d.0/24", i)))
 		}
 		slices.Reverse(open)
-		s.Proposals.View.Blocks().Apply(&blocks.Entry{ID: "b", Kind: blocks.Block, Pattern: storetest.Pattern(t, "ip:10.0.0.0/8")}, now)
+		s.Proposals.View.Blocks().Apply(&blocks.Entry{ID: "b", Kind: blocks.Block, Pattern: keytest.Pattern(t, "ip:10.0.0.0/8")}, now)
 		counter := &pageCounter{ProposalStore: f.Proposals}
 		s.Proposals.Store = counter
 		if n, err := s.Proposals.CountOpen(t.Context()); err != nil || n != 20 || counter.pages > 4 {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -13,7 +14,7 @@ func TestTimelineAndTrafficSayWhatWasRead(t *testing.T) {
 		start := f.Clock.Now() // a whole hour
 		n := newCounting(t, f.Offences, f.Clock, "a", nil)
 		s := service(f, n.policy)
-		k := storetest.Key(t, "k:x")
+		k := keytest.Key(t, "k:x")
 		for range 4 { // at 12:00, 12:40, 13:20 and 14:00
 			n.limited("k:x", 3)
 			f.Clock.Advance(40 * time.Minute)

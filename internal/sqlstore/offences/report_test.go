@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 	sqloffences "github.com/stint-dev/stint/internal/sqlstore/offences"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -150,9 +151,9 @@ func TestAReportIsPagedFilteredAndSorted(t *testing.T) {
 			query offences.Query
 			want  int64
 		}{
-			"by a network":          {offences.Query{Pattern: storetest.Pattern(t, "ip:198.51.100.0/28")}, 16},
-			"by an IPv6 network":    {offences.Query{Pattern: storetest.Pattern(t, "ip:2001:db8::/32")}, 1},
-			"by a prefix":           {offences.Query{Pattern: storetest.Pattern(t, "token:*")}, 1},
+			"by a network":          {offences.Query{Pattern: keytest.Pattern(t, "ip:198.51.100.0/28")}, 16},
+			"by an IPv6 network":    {offences.Query{Pattern: keytest.Pattern(t, "ip:2001:db8::/32")}, 1},
+			"by a prefix":           {offences.Query{Pattern: keytest.Pattern(t, "token:*")}, 1},
 			"by a part of a key":    {offences.Query{Search: `%_\`}, 1},
 			"by a source":           {offences.Query{Source: "edge-1"}, 27},
 			"by another source":     {offences.Query{Source: "edge-2"}, 0},
@@ -194,7 +195,7 @@ func TestMemoryHasWhatTheDatabaseHas(t *testing.T) {
 		plain, writer := f.Another(t).Offences, f.Another(t).Offences
 		sqloffences.ForgetMemory(plain, 0)
 		start := f.Clock.Now().Truncate(time.Minute)
-		pattern := func(text string) keys.Pattern { return storetest.Pattern(t, text) }
+		pattern := func(text string) keys.Pattern { return keytest.Pattern(t, text) }
 		patterns := []keys.Pattern{{}, {}, {}, pattern("ip:198.51.100.3"), pattern("ip:198.51.100.0/29"), pattern("ip:2001:db8::/33"), pattern("token:*"), pattern("ip:*")}
 		one := func(of ...string) string { return of[random.IntN(len(of))] }
 		key := func() string {

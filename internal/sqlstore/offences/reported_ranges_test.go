@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -55,7 +56,7 @@ func TestRangesOfWhichThereAreReportsAloneAreProposed(t *testing.T) {
 				s := service(f, policies...)
 				g := gate.New(gate.Options{View: s.View.(*fixedView), Log: memlog.New(memlog.Options{Now: f.Clock.Now}), Recorder: n.recorder, Reports: n.recorder, Now: f.Clock.Now})
 				for i := range c.attempts {
-					k := storetest.Key(t, fmt.Sprintf("ip:203.0.113.%d", 1+i%c.addresses))
+					k := keytest.Key(t, fmt.Sprintf("ip:203.0.113.%d", 1+i%c.addresses))
 					if c.isChecked { // without a scope
 						var decisions [1]gate.Decision
 						var errs [1]error
@@ -98,7 +99,7 @@ func TestAReportWithoutRoomInSeveralPoliciesIsOneRefusedRequest(t *testing.T) {
 		g := gate.New(gate.Options{View: s.View.(*fixedView), Log: memlog.New(memlog.Options{Now: f.Clock.Now}), Recorder: n.recorder, Reports: n.recorder, Now: f.Clock.Now})
 		reports := make([]gate.Report, 25) // five beyond the limits of two policies
 		for i := range reports {
-			reports[i] = gate.Report{Key: storetest.Key(t, "ip:203.0.113.7"), Outcome: "login_failed"}
+			reports[i] = gate.Report{Key: keytest.Key(t, "ip:203.0.113.7"), Outcome: "login_failed"}
 		}
 		if err := g.Report(t.Context(), reports, make([]gate.Reported, len(reports))); err != nil {
 			t.Fatal(err)
@@ -106,7 +107,7 @@ func TestAReportWithoutRoomInSeveralPoliciesIsOneRefusedRequest(t *testing.T) {
 		f.Clock.Advance(2 * time.Minute)
 		n.flush()
 		now := f.Clock.Now()
-		seen, err := s.Seen(t.Context(), storetest.Pattern(t, "ip:203.0.113.0/24"), now.Add(-time.Hour), now)
+		seen, err := s.Seen(t.Context(), keytest.Pattern(t, "ip:203.0.113.0/24"), now.Add(-time.Hour), now)
 		if err != nil || seen.Keys != 1 || seen.Offenders != 1 || seen.Refused != 5 || seen.Allowed != 0 {
 			t.Errorf("seen %+v, %v", seen, err)
 		}

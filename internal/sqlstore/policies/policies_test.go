@@ -9,13 +9,14 @@ import (
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
 func TestPutPolicy_keeps_every_field(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		p := storetest.NewPolicy(t, "api", "token:*", "5/10s", "0/1ms")
-		p.Match = append(p.Match, storetest.Pattern(t, "ip:2001:db8::1/128"), storetest.Pattern(t, `host:a\*b`))
+		p.Match = append(p.Match, keytest.Pattern(t, "ip:2001:db8::1/128"), keytest.Pattern(t, `host:a\*b`))
 		p.OnFailure = rules.FailDeny
 		p.Mode = rules.Shadow
 		p.Escalation = &rules.Escalation{
