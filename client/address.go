@@ -13,10 +13,9 @@ import (
 func AddressKey(r *http.Request) string { return peer.Key(r.RemoteAddr) }
 
 // AddressKeyBehind returns what AddressKey does for requests that come through
-// the proxies in trusted: the nearest address in X-Forwarded-For that is none of
-// theirs, read from the right. A request that comes from elsewhere is known by its
-// connection. Name no network that clients are in: they would choose their own
-// address.
+// the proxies in trusted: the rightmost address in X-Forwarded-For that is not
+// one of theirs. Any other request has the address of its connection. Do not trust a
+// network that contains clients: they could then choose their own address.
 func AddressKeyBehind(trusted ...netip.Prefix) func(*http.Request) string {
 	proxies := peer.Proxies(trusted)
 	return func(r *http.Request) string {

@@ -11,15 +11,15 @@ const MaxBatch = 1000
 // BatchItem answers one check of a batch: exactly one of the two is not nil.
 type BatchItem struct {
 	Decision *Decision
-	// Err is a *Problem where this check was wrong.
+	// Err is a *Problem if this check is invalid.
 	Err error
 }
 
-// Batch asks 1 to MaxBatch checks in one call and answers them in their order,
-// each on its own: some may be allowed and others refused. Detail is DetailNone
-// where a check leaves it out. What is remembered as refused is not sent.
-// The error is for the whole; under FailOpen and FailClosed an outage is an
-// answer to each check instead.
+// Batch makes 1 to MaxBatch checks in one call. They are independent: some may be allowed
+// and others refused. The items are in the order of checks. The default of Detail is
+// DetailNone. Checks of keys that this client remembers as refused are not sent.
+// The error is about the whole batch; with FailOpen or FailClosed, an outage is
+// answered for each check instead.
 func (c *Client) Batch(ctx context.Context, checks []Check) ([]BatchItem, error) {
 	if len(checks) == 0 || len(checks) > MaxBatch {
 		return nil, fmt.Errorf("client: a batch of %d checks; send 1 to %d", len(checks), MaxBatch)

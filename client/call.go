@@ -25,17 +25,16 @@ const (
 	// server knows an idempotency key for a minute.
 	retryWithin = 30 * time.Second
 	// maxAnswer bounds what is read of an answer, and maxBatchAnswer of one to a batch: that
-	// about 16 keys or that of 1,000 checks with all details is smaller. Many callers at once
-	// have room for so many answers of something that is no Stint.
+	// about 16 keys or of 1,000 checks with all details is smaller. They limit how much memory
+	// the answers of a server that is not Stint can take.
 	maxAnswer      = 1 << 20
 	maxBatchAnswer = 32 << 20
 )
 
 var errUnreadable = errors.New("an answer that cannot be read")
 
-// call is one question to the server. Whatever it charges, it charges once
-// however often it is sent: its question holds an idempotency key where it
-// charges and may be sent again.
+// call is one question to the server. If it charges and may be sent again, it has an
+// idempotency key and is charged only once.
 type call struct {
 	method   string // POST where it is ""
 	path     string
@@ -54,7 +53,7 @@ func (c *Client) ask(ctx context.Context, q call, into answerTo) (time.Time, err
 	if q.question != nil {
 		var err error
 		if body, err = json.Marshal(q.question); err != nil {
-			return time.Time{}, fmt.Errorf("client: the question cannot be written: %w", err)
+			return time.Time{}, fmt.Errorf("client: the question cannot be encoded: %w", err)
 		}
 	}
 	first := time.Now()
@@ -87,14 +86,14 @@ func pauseBefore(retry int) time.Duration {
 	return rand.N(longest)
 }
 
-// finalError is an error that asking again would not mend.
+// finalError is an error that a retry would not fix.
 type finalError struct{ error }
 
 // Unwrap returns the error.
 func (e *finalError) Unwrap() error { return e.error }
 
-// attempt sends a call once. Its error is a *finalError where there was an
-// answer that would come again.
+// attempt sends a call once. Its error is a *finalError if a retry would get the same
+// answer.
 func (c *Client) attempt(ctx context.Context, q call, body []byte, into answerTo) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -144,8 +143,8 @@ func (c *Client) request(ctx context.Context, q call, body []byte) (*http.Reques
 	return request, nil
 }
 
-// read reads an answer into into. Whatever carries a verdict is one, whichever
-// its status; a 502, 503 or 504 that carries none may be better the next time.
+// read reads an answer into into. An answer with a decision counts whatever its status;
+// a 502, 503 or 504 without one is worth a retry.
 func read(response *http.Response, text []byte, into answerTo) error {
 	status := response.StatusCode
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
@@ -172,7 +171,7 @@ func read(response *http.Response, text []byte, into answerTo) error {
 	return &finalError{err}
 }
 
-// sleep returns after d, or the context's error where it ends before.
+// sleep waits for d, or until ctx ends, and then returns the error of ctx.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

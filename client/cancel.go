@@ -6,10 +6,10 @@ import (
 	"net/url"
 )
 
-// Cancel gives a reserved reservation back by its handle and reports whether that
-// freed room for others; one whose time has come, or that was cancelled
-// before, makes none. The error is a *Problem with status 404 for a handle that is unknown,
-// an *OutageError whatever WithOutage says, or the context's.
+// Cancel cancels a reservation by its handle and reports whether that freed room for
+// other requests. It does not if the reserved time has passed or the reservation was
+// cancelled before. The error is a *Problem with status 404 if the handle is unknown, an
+// *OutageError regardless of WithOutage, or the error of ctx.
 func (c *Client) Cancel(ctx context.Context, handle string) (bool, error) {
 	var given wireCancelled
 	_, err := c.ask(ctx, call{method: http.MethodDelete, path: pathReservations + url.PathEscape(handle)}, &given)
@@ -19,8 +19,8 @@ func (c *Client) Cancel(ctx context.Context, handle string) (bool, error) {
 	return given.Freed, err
 }
 
-// leave cancels a reservation that nobody waits for any more. What comes of it
-// interests nobody: a reservation that is not cancelled lapses.
+// leave cancels a reservation that is no longer needed. It ignores errors: a reservation
+// that is not cancelled passes unused.
 func (c *Client) leave(ctx context.Context, reservation *Reservation) {
 	if reservation != nil {
 		c.background.Go(func() { _, _ = c.Cancel(detached(ctx), reservation.Handle) })

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// MaxWait is the longest wait that one check may offer.
+// MaxWait is the largest Check.MaxWait.
 const MaxWait = time.Hour
 
 // Detail is how much an answer contains.
@@ -20,8 +20,8 @@ const (
 // Charge is which checks are charged.
 type Charge string
 
-// ChargeAlways charges usage that is reported after the fact: where a rule refuses the
-// check, as much of its cost as fits is charged. Such a check cannot wait.
+// ChargeAlways charges usage that is reported after the fact: if a rule refuses the
+// check, as much of its cost as fits is charged. It cannot be combined with MaxWait.
 const ChargeAlways Charge = "always"
 
 // Check is one question about one key. Everything but Key may be left at its
@@ -30,13 +30,13 @@ type Check struct {
 	// Key is who is counted: 1 to 512 bytes of UTF-8 without control
 	// characters, by convention kind:value as in "ip:203.0.113.7".
 	Key string
-	// Policy is asked by its name; the best match where it is "".
+	// Policy names the policy to check; "" selects the best match for the key.
 	Policy string
 	// Cost is 1 to 1000, up to 100,000 with ChargeAlways; 0 means 1.
 	Cost int
 	// Charge is ChargeAlways, or "" to charge the check only if it is allowed.
 	Charge Charge
-	// Peek answers and charges nothing.
+	// Peek asks for the decision without charging anything.
 	Peek   bool
 	Detail Detail
 	// Source says who asks, shown with an offence; "" means WithSource's.
@@ -44,30 +44,30 @@ type Check struct {
 	// Meta is shown with an offence and never trusted: up to 8 texts. Values
 	// are cut to 256 bytes, and control characters in them replaced.
 	Meta map[string]string
-	// Request is what is said of the request that is checked, for policies with
-	// conditions. Values are cut and cleaned as those of Meta are, at their own lengths.
+	// Request describes the request that is checked, for policies with conditions. Its
+	// values are cleaned like those of Meta; each has a maximum length of its own.
 	Request Request
-	// Values are further values of the request by their names, as "account", which
-	// distinct rules count: at most 8, or the server refuses the check with a *Problem.
-	// Their names are those of outcomes; a value is cut to 2048 bytes.
+	// Values are further values of the request by name, such as "account", which distinct
+	// rules count. With more than 8 the check fails with a *Problem. Names have the form of
+	// outcomes (see Report); values are cut to 2048 bytes.
 	Values map[string]string
-	// MaxWait makes a reservation within so long, up to MaxWait, where the request
-	// is not allowed at once; the Decision has Wait and Reservation then. 0 reserves
-	// nothing. Parts of a millisecond do not count.
+	// MaxWait allows a reservation at most this far ahead if the request is not allowed at
+	// once; the Decision then has Delay and Reservation. The largest is the constant
+	// MaxWait; 0 reserves nothing. Fractions of a millisecond are dropped.
 	MaxWait time.Duration
-	// IdempotencyKey has the server charge once for all checks that carry it, 1 to 64
-	// printable ASCII characters. A call makes one of its own where it is ""
-	// and retries are on; give one where a whole task may be repeated.
+	// IdempotencyKey makes the server charge only once for all checks that have it. It is 1
+	// to 64 printable ASCII characters. If it is "" and retries are enabled, each call
+	// generates one; set it if a whole task may be repeated.
 	IdempotencyKey string
-	// Fresh asks Stint even where this client remembers that the key is
-	// refused, so that each refusal counts as an offence.
+	// Fresh asks Stint even if this client remembers that the key is refused. Each refusal
+	// then counts as an offence.
 	Fresh bool
 }
 
-// Check asks whether a key may do one more request. The decision is nil only
-// where there is an error: a *Problem where the question is wrong, an
-// *OutageError under ReturnError, or the context's where it has ended. A check
-// whose context has ended may have been charged.
+// Check asks whether a key may make one more request. The decision is nil if and only if
+// there is an error: a *Problem if the check is invalid, an *OutageError with
+// ReturnError, or the error of ctx. A check may have been charged even if ctx ended
+// before its answer.
 func (c *Client) Check(ctx context.Context, q Check) (*Decision, error) {
 	if err := checkKey(q.Key, "key"); err != nil {
 		return nil, err

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// Client asks one Stint server, or several behind one address. It is safe for
-// use by many goroutines and meant to be made once and kept: it holds the
-// connections. The zero Client is not usable; see New.
+// Client is a client of one Stint server, or of several behind one address. It is safe for
+// concurrent use. Make one and keep it, since it holds the connections. The zero Client
+// is not usable; see New.
 type Client struct {
 	base    string // without a slash at the end
 	http    *http.Client
-	own     *http.Transport // nil where the caller brought an http.Client
+	own     *http.Transport // nil if the caller brought an http.Client
 	token   string
 	timeout time.Duration
 	retries int
@@ -26,13 +26,13 @@ type Client struct {
 	source  string
 	// traceparent is nil for none.
 	traceparent func(context.Context) string
-	memory      *memory // nil where nothing is remembered
+	memory      *memory // nil if nothing is remembered
 	// background counts reservations that are being cancelled.
 	background sync.WaitGroup
 }
 
 // New returns a client of the check listener at baseURL, for example
-// "http://127.0.0.1:8080". It connects to nothing yet. The error says what is
+// "http://127.0.0.1:8080". It does not connect yet. The error says what is
 // wrong with baseURL or an option.
 func New(baseURL string, options ...Option) (*Client, error) {
 	base, err := checkBase(baseURL)
@@ -52,9 +52,9 @@ func New(baseURL string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// Close waits until reservations that nobody waits for any more have been cancelled,
-// and closes idle connections. Call it after the last call has returned; it is
-// needed only where a program ends right after a context did.
+// Close waits until abandoned reservations have been cancelled, and closes idle
+// connections. Call it after the last call has returned. It is needed only if the
+// program exits right after a context has ended.
 func (c *Client) Close() {
 	c.background.Wait()
 	if c.own != nil {
@@ -66,11 +66,11 @@ func checkBase(baseURL string) (string, error) {
 	u, err := url.Parse(baseURL)
 	switch {
 	case err != nil:
-		return "", errors.New("client: the base URL cannot be read; write for example http://127.0.0.1:8080")
+		return "", errors.New("client: the base URL is invalid; use a URL such as http://127.0.0.1:8080")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return "", fmt.Errorf("client: the base URL %q must begin with http:// or https:// and name a host", u.Redacted())
 	case u.User != nil:
-		return "", errors.New("client: the base URL holds a user; give a token by WithToken instead")
+		return "", errors.New("client: the base URL must not contain a user; use WithToken to set a token")
 	case u.RawQuery != "" || u.Fragment != "":
 		return "", fmt.Errorf("client: the base URL %q must end with its path", baseURL)
 	}
@@ -97,8 +97,8 @@ func newTransport() *http.Transport {
 	}
 }
 
-// noRedirect has a redirect returned as the answer, which it is none of: a
-// token is not carried elsewhere, and a POST does not become a GET.
+// noRedirect returns a redirect as the answer: a token must not be sent to another host,
+// and a POST must not become a GET.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // detached returns a context that goes on after ctx has ended. What is done

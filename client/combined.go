@@ -9,9 +9,8 @@ import (
 // MaxKeys is how many keys one CombinedCheck may ask about.
 const MaxKeys = 16
 
-// CombinedCheck is one question about several keys at once: 1 to MaxKeys of them,
-// all different. On a Redis Cluster they must lie together; a *Problem says
-// where they do not.
+// CombinedCheck is one check of 1 to MaxKeys different keys. On a Redis Cluster all of them
+// must be in one slot; otherwise the error is a *Problem.
 type CombinedCheck struct {
 	Keys []CombinedKey
 	// The others are as in Check.
@@ -33,8 +32,8 @@ type CombinedKey struct {
 	Cost   int
 }
 
-// CheckAll asks about several keys: allowed only if every key's policy allows,
-// and otherwise nothing is charged to any, but with ChargeAlways. Errors are those of Check.
+// CheckAll checks several keys at once. It is allowed only if the policy of each key allows
+// it; otherwise no key is charged, except with ChargeAlways. Errors are those of Check.
 func (c *Client) CheckAll(ctx context.Context, q CombinedCheck) (*CombinedDecision, error) {
 	for i, k := range q.Keys {
 		if err := checkKey(k.Key, fmt.Sprintf("keys[%d].key", i)); err != nil {

@@ -5,7 +5,7 @@ import "time"
 // Outcome is what was decided.
 type Outcome string
 
-// The verdicts.
+// The outcomes.
 const (
 	Allowed     Outcome = "allowed"
 	Limited     Outcome = "limited"     // by a rule
@@ -13,13 +13,13 @@ const (
 	Unavailable Outcome = "unavailable" // an outage, where the policy or FailClosed says so
 )
 
-// Never is a RetryAfter or Reset that no waiting reaches.
+// Never is a RetryAfter or ResetAfter that no wait reaches.
 const Never time.Duration = -1
 
 // Answer is what decisions about one key and about several have in common. The
 // zero value refuses.
 type Answer struct {
-	// ID opens the record of a refusal; "" where nothing was refused.
+	// ID opens the record of a refusal; "" if nothing was refused.
 	ID      string
 	Outcome Outcome
 	Allowed bool
@@ -28,25 +28,25 @@ type Answer struct {
 	// true.
 	Degraded       bool
 	DegradedReason string
-	// RetryAfter and RetryAt say when to ask again: 0 and zero where it was
-	// allowed, Never and zero where waiting never helps. RetryAt is on
-	// Stint's clock, so that RetryAfter is the one to wait by.
+	// RetryAfter and RetryAt say when to ask again. Both are zero if the check was
+	// allowed; they are Never and zero if waiting never helps. Wait by RetryAfter:
+	// RetryAt is by Stint's clock.
 	RetryAfter time.Duration
 	RetryAt    time.Time
-	// Delay is how long after the answer the reserved request may be done; 0 where it may be
-	// done at once.
+	// Delay is how long to wait before making the reserved request; 0 if it may be made at
+	// once.
 	Delay time.Duration
-	// Reservation is what was reserved; nil where nothing was.
+	// Reservation is what was reserved; nil if nothing was.
 	Reservation *Reservation
 	// Replayed says that the idempotency key had been charged before, and
 	// that nothing was charged now.
 	Replayed bool
-	// Outage says why this client decided in Stint's place, nil where Stint
-	// decided. Degraded is true then.
+	// Outage says why this client decided instead of Stint; nil if Stint decided. If it is
+	// set, Degraded is true.
 	Outage error
 }
 
-// Reservation is a request's reserved place.
+// Reservation is a time at which a request may be made.
 type Reservation struct {
 	At     time.Time // on Stint's clock
 	Handle string    // by which Cancel cancels it
@@ -56,27 +56,27 @@ type Reservation struct {
 type Decision struct {
 	Answer
 	Key    string // canonical
-	Policy string // "" where none matched
+	Policy string // "" if none matched
 	Mode   string // of the policy: "enforce", "shadow" or "off"
-	// Conditional says that the policy has conditions: the answer is about this request
-	// and not about every request of the key.
+	// Conditional says that the policy has conditions: the decision is about this request,
+	// not about every request of the key.
 	Conditional bool
-	// Rule makes the caller wait longest; "" where it was not a rule.
+	// Rule is the rule with the longest wait; "" if no rule refused the check.
 	Rule string
-	// Rules is what each rule has left; nil where it was not asked for or is
+	// Rules is what each rule has left; nil if it was not asked for or is
 	// not known.
 	Rules []RuleState
-	// Block is what refuses the key; nil where none does.
+	// Block is the block that refuses the key; nil if none does.
 	Block *Block
 	// Shadow is what a policy on trial would have decided; nil without one.
 	Shadow *Shadow
-	// Exemption let the key through; nil where none did.
+	// Exemption let the key through; nil if none did.
 	Exemption *Exemption
-	// Warnings points out what is probably not meant, for example a block that
-	// an exemption hides.
+	// Warnings point out probable mistakes, for example a block that has no effect because
+	// of an exemption.
 	Warnings []string
-	// FromCache says that this client knew the refusal and did not ask. Rules
-	// and Shadow are nil then.
+	// FromCache says that this client remembered the refusal and did not ask. Rules and
+	// Shadow are then nil.
 	FromCache bool
 }
 
@@ -86,11 +86,11 @@ type RuleState struct {
 	Limit     int
 	Window    time.Duration
 	Remaining int
-	// RetryAfter is this rule's own wait for the cost that was asked: 0 if the rule
-	// allows it, Never if it never will.
+	// RetryAfter is this rule's own wait for the cost of the check: 0 if the rule allows it,
+	// Never if it never will.
 	RetryAfter time.Duration
-	// ResetAfter is the time until the rule's whole limit is available again if
-	// nobody comes; 0 if nothing counts.
+	// ResetAfter is the time until the rule's whole limit is available again without
+	// further requests; 0 if it is available now.
 	ResetAfter time.Duration
 }
 
@@ -114,11 +114,10 @@ type Shadow struct {
 	Rules  []RuleState
 }
 
-// CombinedDecision answers a question about several keys: it was allowed only if
-// each part was, and otherwise nothing was charged to any.
+// CombinedDecision answers a CombinedCheck.
 type CombinedDecision struct {
 	Answer
-	// Decisions answers each key, in the order in which they were asked. It is nil
-	// where this client decided in Stint's place.
+	// Decisions has the decision about each key, in the order of the check. It is nil if
+	// this client decided instead of Stint.
 	Decisions []Decision
 }

@@ -8,17 +8,16 @@
 //	case !decision.Allowed: // not now: decision.RetryAfter says when
 //	}
 //
-// A verdict is not an error: a refused check returns a Decision whose Allowed
-// is false. An error means that there is no decision. Where it is Stint that
-// could not be had, WithOutage chooses what happens in its place.
+// A refusal is not an error: a refused check returns a Decision with Allowed set to
+// false. An error means that there is no decision. WithOutage chooses what happens
+// while Stint is unreachable.
 //
-// A Client asks (Check, CheckAll, Batch), reports the outcomes of requests (Report,
-// ReportBatch), waits for its reservation (Wait, WaitAll, Do)
-// and gives reservations back (Cancel). With a token of the scope operate it holds keys
-// (Hold). Transport makes an http.Client wait before
-// it calls somebody else's API, and Guard protects a handler of one's own;
-// package fibermw does the same for fiber.
+// A Client checks keys (Check, CheckAll, Batch), reports the outcomes of requests
+// (Report, ReportBatch), waits for reservations (Wait, WaitAll, Do) and cancels them
+// (Cancel). With a token of the scope operate it can also block a key for a while
+// (Hold). Transport makes an http.Client wait before it calls an API with limits, and
+// Guard protects an http.Handler; package fibermw does the same for fiber.
 //
-// Calls whose answer was lost are repeated under the same idempotency key, so
-// that a check is charged once at most however often it was sent.
+// A call without an answer is repeated with the same idempotency key. A check is thus
+// charged at most once, however often it is sent.
 package client

@@ -5,32 +5,31 @@ import (
 	"net/http"
 )
 
-// Guard is a middleware for net/http that lets a request through only where
-// Stint allows it. Only Client must be set. It is safe for use by many
-// goroutines as long as its fields do not change.
+// Guard is a middleware for net/http that lets a request through only if
+// Stint allows it. Only Client is required. It is safe for concurrent use as long as its
+// fields do not change.
 //
-// It answers a refused request itself, as ReplyTo describes, and sends every client its
-// quota in the headers RateLimit and RateLimit-Policy. During an outage, WithOutage of the
-// Client decides.
+// It answers refused requests itself, as ReplyTo describes, and sends each client its
+// quota in the headers RateLimit and RateLimit-Policy. During an outage, the Client's
+// WithOutage decides.
 type Guard struct {
 	Client *Client
 	// Key returns the key of a request; nil means AddressKey. A request with an empty
-	// key is allowed without a check, for health checks and the like. Danger: a client
-	// that can make it empty has no limit, so a key from a header needs a value for
-	// requests without it.
+	// key is allowed without a check, for example a health check. Danger: a client that can
+	// make the key empty has no limit, so use a fallback if the key comes from a header.
 	Key func(*http.Request) string
-	// Policy is asked by its name; the key's own where it is "".
+	// Policy names the policy to check; "" selects the best match for the key.
 	Policy string
 	// Cost returns what a request costs; nil means 1.
 	Cost func(*http.Request) int
 	// Meta returns what is shown with an offence; nil means nothing.
 	Meta func(*http.Request) map[string]string
-	// Remember answers from the Client's memory a key known to be refused,
-	// which spares Stint a flood. Such refusals are not counted as offences, so
-	// that escalations see less of them.
+	// Remember refuses keys from the Client's memory while they are known to be refused,
+	// which keeps a flood away from Stint. Such refusals are not counted as offences and
+	// do not escalate.
 	Remember bool
-	// OnError, if not nil, is called for each request without a decision of the server,
-	// also during an outage that FailOpen or FailClosed decides.
+	// OnError, if not nil, is called for each request that the server did not decide, even
+	// if FailOpen or FailClosed did.
 	OnError func(*http.Request, error)
 }
 
@@ -84,8 +83,8 @@ func (g *Guard) report(r *http.Request, d *Decision, err error) {
 
 type decisionKey struct{}
 
-// DecisionOf returns the decision by which a Guard let a request through; nil
-// in the context of any other.
+// DecisionOf returns the decision by which a Guard let the request of ctx through, nil if
+// none did.
 func DecisionOf(ctx context.Context) *Decision {
 	d, _ := ctx.Value(decisionKey{}).(*Decision)
 	return d

@@ -21,18 +21,18 @@ const (
 	holdStep = time.Second
 )
 
-// Hold blocks a key for a time, or longer where a block of it ends earlier: no program
-// that shares the Stint is allowed the key until then, and those that Wait, wait. The time
-// is rounded up to whole seconds. c must be a client of the admin listener with a token of
-// the scope operate. The error is a *Problem, an *OutageError whatever WithOutage says, or
-// the context's.
+// Hold blocks a key for a duration, rounded up to whole seconds. If the key has a block
+// that ends earlier, that block is extended. Until then no program that uses the same
+// Stint is allowed the key, and calls of Wait wait. c must be a client of the admin
+// listener with a token of the scope operate. The error is a *Problem, an *OutageError
+// regardless of WithOutage, or the error of ctx.
 func (c *Client) Hold(ctx context.Context, key string, duration time.Duration, reason string) error {
 	if isPattern(key) {
-		return errors.New("client: a hold is for one key, and this is a pattern of several")
+		return errors.New("client: the key is a pattern of several keys; a hold needs a single key")
 	}
 	seconds := int64((duration + time.Second - 1) / time.Second)
 	if seconds <= 0 {
-		return errors.New("client: a hold must be longer than nothing")
+		return errors.New("client: the duration of a hold must be positive")
 	}
 	question := struct {
 		Pattern    string `json:"pattern"`
@@ -81,7 +81,7 @@ func (t *Transport) hold(ctx context.Context, key string, wait time.Duration, st
 	})
 }
 
-// retryAfter returns how long an answer asks its callers to stay away, 0 where it does
+// retryAfter returns how long an answer asks its callers to stay away, 0 if it does
 // not. Retry-After is a number of seconds or a date (RFC 9110, 10.2.3); a date is read by
 // the upstream's own Date where it sends one, so that its clock may be wrong.
 func retryAfter(response *http.Response, now time.Time) time.Duration {

@@ -76,7 +76,7 @@ func keyOf(q *Check) (memoryKey, bool) {
 	return memoryKey{q.Policy, q.Key, max(q.Cost, 1), digest{}}, !q.Peek && q.MaxWait == 0 && q.IdempotencyKey == "" && q.Charge == ""
 }
 
-// lookUp returns the refusal that q would have, nil where it must be asked
+// lookUp returns the refusal that q would have, nil if it must be asked
 // for. seen is to be handed to remember with the answer.
 func (m *memory) lookUp(q *Check) (seen uint64, known *Decision) {
 	if m == nil {

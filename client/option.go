@@ -23,7 +23,7 @@ type Option func(*Client) error
 func WithToken(token string) Option {
 	return func(c *Client) error {
 		if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return errors.New("client: the token holds white space or another character that no token does")
+			return errors.New("client: the token contains white space or other characters that no token has")
 		}
 		c.token = token
 		return nil
@@ -37,7 +37,7 @@ func WithToken(token string) Option {
 func WithHTTPClient(h *http.Client) Option {
 	return func(c *Client) error {
 		if h == nil {
-			return errors.New("client: WithHTTPClient was given nil; leave it out instead")
+			return errors.New("client: WithHTTPClient needs a client; omit the option to use the default")
 		}
 		own := *h
 		own.CheckRedirect = noRedirect
@@ -46,45 +46,42 @@ func WithHTTPClient(h *http.Client) Option {
 	}
 }
 
-// WithTimeout bounds how long one attempt may take; DefaultTimeout where it is
-// left out. A call takes at most so much for each attempt, and the pauses
-// between them, beside what its context says. It has nothing to do with how
-// long Wait waits.
+// WithTimeout bounds the duration of one attempt; the default is DefaultTimeout. A call
+// may make several attempts with pauses between them. It does not bound how long Wait
+// waits.
 func WithTimeout(d time.Duration) Option {
 	return func(c *Client) error {
 		if d <= 0 {
-			return errors.New("client: the time-out must be longer than nothing")
+			return errors.New("client: the timeout must be positive")
 		}
 		c.timeout = d
 		return nil
 	}
 }
 
-// WithRetries sets how often a call is repeated whose answer did not come;
-// DefaultRetries where it is left out. 0 repeats nothing, and then no
-// idempotency key is sent, which spares the server remembering it.
+// WithRetries sets how often a call without an answer is repeated; the default is
+// DefaultRetries. With 0 nothing is repeated and no idempotency keys are generated.
 func WithRetries(n int) Option {
 	return func(c *Client) error {
 		if n < 0 {
-			return errors.New("client: the number of retries must be 0 or more")
+			return errors.New("client: the number of retries must not be negative")
 		}
 		c.retries = n
 		return nil
 	}
 }
 
-// WithMemory sets how many refusals are remembered, so that a key known to be
-// refused is refused without asking; DefaultMemory where it is left out. 0
-// remembers nothing.
+// WithMemory sets how many refusals are remembered; the default is DefaultMemory. A key
+// that is known to be refused is refused without asking Stint. 0 remembers nothing.
 //
-// A refusal is served to the same key, policy and cost until it ends, and for at
-// most 2 s, within which a lifted block or a reset reaches every node of Stint
-// too. Danger: what is refused from memory is not counted as an offence, so that
-// escalations see less of it; Check.Fresh asks nevertheless.
+// A refusal is remembered for the same key, policy and cost until it ends, and for at
+// most 2 s, in which the end of a block or a reset reaches every node of Stint too.
+// Danger: refusals from memory are not counted as offences and do not escalate;
+// Check.Fresh asks nevertheless.
 func WithMemory(refusals int) Option {
 	return func(c *Client) error {
 		if refusals < 0 {
-			return errors.New("client: the number of remembered refusals must be 0 or more")
+			return errors.New("client: the number of remembered refusals must not be negative")
 		}
 		c.memory = newMemory(refusals)
 		return nil
@@ -95,16 +92,16 @@ func WithMemory(refusals int) Option {
 func WithOutage(do OnOutage) Option {
 	return func(c *Client) error {
 		if do < ReturnError || do > FailClosed {
-			return errors.New("client: an outage can be ReturnError, FailOpen or FailClosed")
+			return errors.New("client: WithOutage takes ReturnError, FailOpen or FailClosed")
 		}
 		c.outage = do
 		return nil
 	}
 }
 
-// WithTraceparent has f called with the context of each call, for the traceparent header
-// (W3C Trace Context) by which Stint's spans, logs and offences join the caller's trace; ""
-// sends none. With OpenTelemetry:
+// WithTraceparent sets a function that returns the traceparent header (W3C Trace Context)
+// of a call from its context, "" for none. With it, Stint's spans, logs and offences join
+// the caller's trace. With OpenTelemetry:
 //
 //	func(ctx context.Context) string {
 //		carrier := propagation.MapCarrier{}

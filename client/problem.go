@@ -6,23 +6,23 @@ import (
 	"unicode/utf8"
 )
 
-// Problem is what Stint answers where there is no decision (RFC 9457): the
-// question was wrong, or its token. An error holds it as errors.As finds it.
+// Problem is the error of a call that Stint rejects (RFC 9457), because the question or its
+// token is invalid. Find it with errors.As.
 type Problem struct {
-	// Type is a URI that names the kind of problem, "about:blank" where the
-	// status says it all.
+	// Type is a URI that names the kind of problem, "about:blank" if the
+	// status is all there is to say.
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"` // of HTTP
 	// Detail is one sentence for people: what was wrong and what would be right.
 	Detail string `json:"detail"`
 	// Code is the same for the same mistake, for programs: "invalid",
-	// "not_found", "unauthorized" and so on. A change, as of Hold, is saved all the
-	// same where it is "saved", and may be where it is "maybe_saved".
+	// "not_found", "unauthorized" and so on. With "saved", a change
+	// such as that of Hold was saved despite the error; with "maybe_saved" it may have been.
 	Code string `json:"code"`
-	// Field names the field that was wrong, "" where it was the whole.
+	// Field names the invalid field, "" if the error is about the whole question.
 	Field string `json:"field"`
-	// Errors lists every field that was wrong, where more than one is known.
+	// Errors lists all invalid fields if there are several.
 	Errors []FieldProblem `json:"errors"`
 	// RequestID finds the request in the server's log.
 	RequestID string `json:"request_id"`
@@ -30,7 +30,7 @@ type Problem struct {
 	TraceID string `json:"trace_id"`
 }
 
-// FieldProblem is one field that was wrong.
+// FieldProblem is an invalid field.
 type FieldProblem struct {
 	Field  string `json:"field"`
 	Detail string `json:"detail"`
@@ -69,13 +69,13 @@ func checkKey(key, field string) error {
 	}
 }
 
-// Refused is the error of Wait, WaitAll, Do and Transport where a verdict was no: the
-// request must not be done, and Do and Transport did not do it.
+// Refused is the error of Wait, WaitAll, Do and Transport for a refused request: it must
+// not be made, and Do and Transport did not make it.
 type Refused struct {
-	// Decision says why and for how long; of several keys, it is that of the key that
-	// waits longest. It is never nil.
+	// Decision says why and for how long. For several keys, it is the decision with the
+	// longest wait. It is never nil.
 	Decision *Decision
-	// Combined is the decision about all keys, nil unless WaitAll was asked.
+	// Combined is the decision about all keys of a WaitAll, otherwise nil.
 	Combined *CombinedDecision
 }
 

@@ -10,15 +10,15 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Reply is what a server answers its own client for a decision. Guard and fibermw
+// Reply is how a server answers its own client according to a decision. Guard and fibermw
 // send it; with any other framework, send it yourself.
 type Reply struct {
-	// Status is 0 where the request goes on, with Header added to its answer;
+	// Status is 0 if the request goes on, with Header added to its answer;
 	// otherwise 400, 403, 429 or 503, and Body is the whole answer.
 	Status int
 	// Header holds RateLimit and RateLimit-Policy
-	// (draft-ietf-httpapi-ratelimit-headers-10) where the rules are known,
-	// Retry-After where waiting helps, and what Body needs.
+	// (draft-ietf-httpapi-ratelimit-headers-10) if the rules are known,
+	// Retry-After if waiting helps, and the headers of Body.
 	Header http.Header
 	Body   []byte // application/problem+json (RFC 9457)
 }
@@ -41,10 +41,9 @@ type replyProblem struct {
 	ID string `json:"id,omitzero"`
 }
 
-// ReplyTo returns what a request is answered about which Check returned d and
-// err: 429 where a rule refused it, 403 where a block did, 503 where there is no
-// decision, and 400 where the key itself, made of the request, cannot be
-// counted.
+// ReplyTo returns the reply to a request for which Check returned d and err: 429 if a rule
+// refused it, 403 if a block did, 503 if there is no decision, and 400 if the request
+// yields an invalid key.
 func ReplyTo(d *Decision, err error) Reply {
 	if err != nil {
 		return replyToError(err)

@@ -16,31 +16,30 @@ const (
 	pathReportBatch = "/v1/report/batch"
 )
 
-// Report is the outcome of a request of a key, whether or not it was checked: a login
-// that failed, a page that was not found. The policies with that outcome count it.
+// Report is the outcome of a request, for example a failed login or a page that was not
+// found. The policies with that outcome count it, whether or not the request was checked.
 type Report struct {
 	// Key is the key that was or would be checked.
 	Key string
 	// Outcome names what happened: 1 to 64 of a-z, 0-9 and underscore, beginning with a
-	// letter, as "login_failed".
+	// letter, for example "login_failed".
 	Outcome string
-	// Request is what is said of the request, for policies with conditions. Values are
-	// cut and cleaned as those of a Check.
+	// Request describes the request, for policies with conditions. Its values are cleaned
+	// like those of a Check.
 	Request Request
-	// Values are further values of the request by their names, as "account", of which
-	// distinct rules count the different ones: at most 8, as those of a Check. Stint keeps
-	// a hash of them only.
+	// Values are further values of the request by name, as in a Check. Stint stores only
+	// hashes of them.
 	Values map[string]string
-	// At is when it happened, zero for now. What is more than ten minutes late is not
-	// counted, and what is counted counts from now.
+	// At is when it happened, zero for now. A report that is more than ten minutes late is
+	// not counted; any other counts from its arrival, not from At.
 	At time.Time
 	// Source says who reports, shown with an offence; "" means WithSource's.
 	Source string
 	// Meta is shown with an offence and never trusted, as that of a Check.
 	Meta map[string]string
-	// ID has the server count once all reports that carry it within a minute, 1 to 64
-	// printable ASCII characters. A call makes one of its own where it is "" and retries
-	// are on.
+	// ID makes the server count only once all reports that have it within a minute. It is 1
+	// to 64 printable ASCII characters. If it is "" and retries are enabled, each call
+	// generates one.
 	ID string
 }
 
@@ -59,7 +58,7 @@ const (
 type Reported struct {
 	Key     string // canonical
 	Outcome string
-	// Policies are those that count the outcome for this key and request.
+	// Policies are the policies that count the outcome for this key and request.
 	Policies []ReportedPolicy
 	// Note says why no policy counted it, "" if one did.
 	Note           string
@@ -93,13 +92,13 @@ type ReportedPolicy struct {
 // ReportItem answers one report of a batch: exactly one of the two is not nil.
 type ReportItem struct {
 	Reported *Reported
-	// Err is a *Problem where this report was wrong.
+	// Err is a *Problem if this report is invalid.
 	Err error
 }
 
-// Report reports the outcome of a request. A report that no policy counts is no error. The
-// error is a *Problem where the report is wrong, an *OutageError whatever WithOutage
-// says, or the context's.
+// Report reports the outcome of a request. It is not an error if no policy counts it. The
+// error is a *Problem if the report is invalid, an *OutageError regardless of WithOutage,
+// or the error of ctx.
 func (c *Client) Report(ctx context.Context, r Report) (*Reported, error) {
 	if err := checkKey(r.Key, "key"); err != nil {
 		return nil, err
@@ -111,8 +110,8 @@ func (c *Client) Report(ctx context.Context, r Report) (*Reported, error) {
 	return answer.reported(), nil
 }
 
-// ReportBatch reports 1 to MaxBatch outcomes in one call, in order. The error is for the
-// whole, as that of Report.
+// ReportBatch reports 1 to MaxBatch outcomes in one call, in order. The error is about
+// the whole batch, as described at Report.
 func (c *Client) ReportBatch(ctx context.Context, reports []Report) ([]ReportItem, error) {
 	if len(reports) == 0 || len(reports) > MaxBatch {
 		return nil, fmt.Errorf("client: a batch of %d reports; send 1 to %d", len(reports), MaxBatch)

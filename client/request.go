@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Request is what is said of the request that is checked. Policies with conditions
-// apply by it. What is "" is not said.
+// Request describes the request that is checked, for policies with conditions. A field
+// that is "" is not known.
 type Request struct {
 	Path   string `json:"path,omitzero"` // or the target; the query is not sent
 	Method string `json:"method,omitzero"`
 	Agent  string `json:"agent,omitzero"` // the header User-Agent
 	Host   string `json:"host,omitzero"`
-	// Scope says what part of the application the request is for, as "login": policies
-	// with a scope refuse only checks of theirs.
+	// Scope is the part of the application that the request is for, such as "login": a
+	// policy with a scope refuses only checks with the same scope.
 	Scope string `json:"scope,omitzero"`
 }
 
-// RequestOf returns what a server knows of a request that it received.
+// RequestOf returns the description of a request that a server received.
 func RequestOf(r *http.Request) Request {
 	return Request{Path: r.URL.EscapedPath(), Method: r.Method, Agent: r.UserAgent(), Host: r.Host}
 }

@@ -9,20 +9,20 @@ import (
 )
 
 // Transport is an http.RoundTripper that waits for its reservation before it calls
-// somebody else's API, so that all programs that share a Stint together keep that
-// API's limits. Only Client must be set. It is safe for use by many goroutines
-// as long as its fields do not change.
+// an API. All programs that use the same Stint together keep that API's limits. Only
+// Client is required. It is safe for concurrent use as long as its fields do not change.
 //
 //	outside := &http.Client{Transport: &client.Transport{Client: stint}}
 //
 // A request waits within its context and MaxWait, and so within http.Client's
-// Timeout. One whose reservation would come too late is not sent: the error holds a
-// *Refused, as errors.As finds it. A redirect is a request of its own, and
-// so is whatever Base repeats not.
+// Timeout. If its reservation would be too late, the request is not sent and the error
+// wraps a *Refused. Each redirect is a request of its own; what Base repeats by itself is
+// not.
 //
-// An answer 429 or 503 with Retry-After is returned as it is, and holds the key: until
-// that time this Transport sends no more requests with it, and with Admin no program
-// that shares the Stint does. Requests that are on their way are not called back.
+// An answer 429 or 503 with Retry-After is returned unchanged and holds the key: until
+// that time this Transport sends no further requests with the key, and with Admin no
+// program that uses the same Stint does. Requests that were already sent are not
+// cancelled.
 type Transport struct {
 	Client *Client
 	// Base sends the requests; nil means http.DefaultTransport.
@@ -31,24 +31,23 @@ type Transport struct {
 	// asking. nil means HostKey. Danger: an answer holds the key for every API that
 	// shares it.
 	Key func(*http.Request) string
-	// Policy is asked by its name; the key's own where it is "".
+	// Policy names the policy to check; "" selects the best match for the key.
 	Policy string
 	// Cost returns what a request costs; nil means 1.
 	Cost func(*http.Request) int
-	// MaxWait bounds each wait; 0 means as long as the request's context
-	// lasts. Danger: a context without an end may wait for hours.
+	// MaxWait bounds each wait; 0 means until the request's context ends. Danger: without a
+	// deadline that may be hours.
 	MaxWait time.Duration
-	// MaxInFlight is how many requests of one key this Transport has under way at once,
-	// 0 for any number. One is under way until the body of its answer is closed.
+	// MaxInFlight is how many requests of one key may be in flight at once, 0 for any
+	// number. A request is in flight until the body of its answer is closed.
 	MaxInFlight int
-	// Admin is a client of the admin listener with a token of the scope operate, by which
-	// an answer with Retry-After blocks the key in Stint until then. nil holds the key in
+	// Admin is a client of the admin listener with a token of the scope operate. With it, an
+	// answer with Retry-After also blocks the key in Stint until then; nil holds the key in
 	// this Transport only.
 	Admin *Client
 	// MaxHold bounds for how long one answer holds the key; 0 means an hour.
 	MaxHold time.Duration
-	// OnError, if not nil, is called with each error of Admin. It may be called by several
-	// goroutines at once.
+	// OnError, if not nil, is called with each error of Admin, possibly concurrently.
 	OnError func(error)
 
 	holds   holds

@@ -7,20 +7,18 @@ import (
 	"time"
 )
 
-var errPeekWaits = errors.New("client: a peek reserves nothing that one could wait for; ask without waiting")
+var errPeekWaits = errors.New("client: a peek cannot wait, since it reserves nothing; use Check")
 
-// Wait makes a reservation for q and returns once it has come: the request may be
-// done then. q.MaxWait bounds the wait in all; 0 means as long as ctx lasts. A
-// reservation further ahead than one check may reserve, or than a queue holds, is asked
-// for again when it has come nearer, and so is a block's end. Reservations come in the
-// order in which they were reserved, by whomever. q.Detail is DetailRules
-// whatever it says.
+// Wait makes a reservation for q and returns at the reserved time, when the request may be
+// made. q.MaxWait bounds the whole wait; 0 means until ctx ends. If no reservation is
+// possible yet, because its time is too far ahead, the queue is full or the key is
+// blocked, Wait asks again later. Reservations of all clients are served in the order in
+// which they were made. q.Detail is ignored: it is always DetailRules.
 //
-// The decision is always Allowed where the error is nil. A reservation that would come
-// too late is refused at once: the error is a *Refused, and nothing is reserved. Where
-// ctx ends first, Wait returns its error at once and
-// cancels the reservation in the background, also where the answer that reserves it
-// is still on its way; see Close. Other errors are those of Check. What FailOpen
+// If the error is nil, the decision is Allowed. If the reservation would be too late, Wait
+// returns a *Refused at once and reserves nothing. If ctx ends first, Wait returns its
+// error at once and cancels the reservation in the background, even if the answer that
+// makes it has not arrived yet; see Close. Other errors are those of Check. What FailOpen
 // allows is allowed without a wait.
 func (c *Client) Wait(ctx context.Context, q Check) (*Decision, error) {
 	if q.Peek {
@@ -37,9 +35,8 @@ func (c *Client) Wait(ctx context.Context, q Check) (*Decision, error) {
 	return d, err
 }
 
-// WaitAll reserves one common reservation for several keys and returns once it has come,
-// as Wait does for one. The *Refused of a reservation that would come too late holds the
-// combined decision too.
+// WaitAll makes one reservation for several keys and returns at the reserved time, as Wait
+// does for one. A *Refused then also has the combined decision.
 func (c *Client) WaitAll(ctx context.Context, q CombinedCheck) (*CombinedDecision, error) {
 	if q.Peek {
 		return nil, errPeekWaits
@@ -58,7 +55,7 @@ func (c *Client) WaitAll(ctx context.Context, q CombinedCheck) (*CombinedDecisio
 // answered is a decision of either kind.
 type answered interface {
 	common() *Answer
-	// reservationIn returns how far ahead the rules see the request's reservation, 0 where they are
+	// reservationIn returns how far ahead the rules see the request's reservation, 0 if they are
 	// not known.
 	reservationIn() time.Duration
 }

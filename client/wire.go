@@ -66,7 +66,7 @@ func (c *Client) sourceOr(source string) string {
 }
 
 // idempotencyKey returns what has the server charge once however often a check
-// is sent; "" where it is sent once, or charges nothing.
+// is sent; "" if it is sent once, or charges nothing.
 func (c *Client) idempotencyKey(given string, peek bool) string {
 	if given != "" || peek || c.retries == 0 {
 		return given
@@ -198,7 +198,7 @@ func states(rules []wireRule) []RuleState {
 	return all
 }
 
-// wait reads a wait that is null where it never ends.
+// wait reads a wait that is null if it never ends.
 func wait(ms *int64) time.Duration {
 	if ms == nil {
 		return Never

@@ -14,7 +14,7 @@ export interface StintOptions {
   agent?: Agent
 }
 
-/** One key of a check. policy is the best match where it is left out, cost is 1 to 1000. */
+/** One key of a check. policy is the best match if omitted, cost is 1 to 1000. */
 export interface Key {
   key: string
   policy?: string
@@ -33,7 +33,7 @@ export interface Check extends Partial<Key> {
   meta?: Record<string, string>
   /** The attributes of the request, for policies with conditions; the guards fill them in. Long ones are cut, as are the values of meta. */
   request?: { path?: string, method?: string, agent?: string, host?: string, scope?: string }
-  /** Further values of the request, as {account: 'alice'}, which distinct rules count: at most 8, or the check is refused with a StintError. Stint keeps a hash only. */
+  /** Further values of the request, such as {account: 'alice'}, which distinct rules count: at most 8, or the check is refused with a StintError. Stint stores only a hash. */
   values?: Record<string, string>
   /** Charges once for all checks with this text; a random one by default. */
   idempotency_key?: string
@@ -41,7 +41,7 @@ export interface Check extends Partial<Key> {
 
 /** The answer of Stint to POST /v1/check, as its OpenAPI document describes it. */
 export interface Decision {
-  /** For "stint-admin explain"; null where nothing was refused. */
+  /** For "stint-admin explain"; null if nothing was refused. */
   id: string | null
   decision: 'allowed' | 'limited' | 'blocked' | 'unavailable'
   allowed: boolean
@@ -66,11 +66,11 @@ export interface Decision {
 /** The outcome of a request of a key, whether or not it was checked. */
 export interface Report {
   key: string
-  /** 1 to 64 of a-z, 0-9 and _, beginning with a letter, as login_failed. */
+  /** 1 to 64 of a-z, 0-9 and _, beginning with a letter, for example login_failed. */
   outcome: string
   /** The attributes of the request, for policies with conditions. Long ones are cut, as are the values of meta. */
   request?: { path?: string, method?: string, agent?: string, host?: string, scope?: string }
-  /** Further values of the request, as {account: 'alice'}, of which distinct rules count the different ones: at most 8, or the report is refused with a StintError. Stint keeps a hash only. */
+  /** Further values of the request, such as {account: 'alice'}, which distinct rules count: at most 8, or the report is refused with a StintError. Stint stores only a hash. */
   values?: Record<string, string>
   /** When it happened, in RFC 3339; now by default. What is more than ten minutes late is not counted. */
   at?: string
@@ -122,9 +122,9 @@ type KeyResult = string | (string | Key)[]
 export interface GuardOptions<Args extends unknown[]> {
   /** The key of a request, or several of which all are charged or none. Anything but a string that can be a key is answered 400. */
   key: (...args: Args) => KeyResult | Promise<KeyResult>
-  /** Of each key that names none; the best match where it is left out. */
+  /** Of each key that names none; the best match if omitted. */
   policy?: string | ((...args: Args) => string)
-  /** Of each key that names none; 1 where it is left out. */
+  /** Of each key that names none; 1 if omitted. */
   cost?: number | ((...args: Args) => number)
   source?: string
   meta?: (...args: Args) => Record<string, string>
