@@ -208,7 +208,7 @@ func (e *Entries) Update(ctx context.Context, c Caller, kind blocks.Kind, id str
 		return nil, fault.New(fault.Invalid, "Nothing to change: send reason, expires_in or expires_at.")
 	}
 	if u.Revision < 0 {
-		return nil, fault.Field("revision", "must be the revision that you have read, or be left out")
+		return nil, fault.Field("revision", "must be the revision that you have read, or be omitted")
 	}
 	if u.Reason != nil {
 		if err := fault.CheckLine("reason", *u.Reason, blocks.MaxReason); err != nil {

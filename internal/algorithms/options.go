@@ -32,7 +32,7 @@ func (a *Algorithm) Check(o Options) error {
 	}
 	switch {
 	case o.Burst < 0 || o.Burst > MaxBurst:
-		return &OptionError{OptionBurst, fmt.Sprintf("must be 1 to %d, or be left out for each rule's own limit", MaxBurst)}
+		return &OptionError{OptionBurst, fmt.Sprintf("must be 1 to %d, or be omitted for each rule's own limit", MaxBurst)}
 	case o.WindowStart != "" && o.WindowStart != WindowClock && o.WindowStart != WindowFirst:
 		return &OptionError{OptionWindowStart, "must be " + WindowClock + " or " + WindowFirst}
 	case o.Variant != "" && o.Variant != VariantMeter && o.Variant != VariantQueue:

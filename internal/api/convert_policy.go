@@ -61,7 +61,7 @@ func whenOf(w wire.PolicyWhen) (conditions.When, error) {
 // *fault.Error that names the field.
 func policyOf(r *wire.PolicyRequest, parser keys.Parser, name string) (*rules.Policy, error) {
 	if r.Name != "" && r.Name != name {
-		return nil, fault.Field("name", "must be as in the path, %q, or be left out", name)
+		return nil, fault.Field("name", "must be as in the path, %q, or be omitted", name)
 	}
 	if r.Rules == nil {
 		return nil, fault.Field("rules", "is missing; send for example [\"20/1m\"], or [] to allow everything")

@@ -58,9 +58,9 @@ func TestTheDocumentSaysWhatNoEndMeans(t *testing.T) {
 		t.Fatal(err)
 	}
 	for schema, want := range map[string]string{
-		"AddEntry": "When it ends by itself; null or left out means never.", "TokenRequest": "When it ends by itself; null or left out means never.",
-		"OwnLimitRequest": "When it ends by itself; null or left out means never.",
-		"SilenceRequest":  "when it ends by itself; null or left out where expires_in is sent",
+		"AddEntry": "When it ends by itself; null or omitted means never.", "TokenRequest": "When it ends by itself; null or omitted means never.",
+		"OwnLimitRequest": "When it ends by itself; null or omitted means never.",
+		"SilenceRequest":  "when it ends by itself; null or omitted if expires_in is sent",
 	} {
 		if got := document.Components.Schemas[schema].Properties["expires_at"].Description; got != want {
 			t.Errorf("%s: %q", schema, got)

@@ -9,7 +9,7 @@ import (
 
 var (
 	endedParams = []openapi.Param{
-		{Name: "state", Doc: "The state of the entries; active where it is left out.", Enum: []string{"active", "ended", "all"}},
+		{Name: "state", Doc: "The state of the entries; active if omitted.", Enum: []string{"active", "ended", "all"}},
 		{Name: "author", Doc: "Only entries that this author made."},
 		{Name: "search", Doc: "Only entries whose pattern or reason contains this text, case-insensitive."},
 		{Name: "key", Doc: "Only entries whose pattern covers this key."},
@@ -68,7 +68,7 @@ var (
 	}
 	opExportBlocks = &openapi.Operation{
 		ID: "exportBlocks", Tag: "blocks", Summary: "Export blocks in the format that an import reads.",
-		Query: append([]openapi.Param{{Name: "format", Doc: "csv where it is left out.", Enum: []string{"csv", "json", "plain"}},
+		Query: append([]openapi.Param{{Name: "format", Doc: "csv if omitted.", Enum: []string{"csv", "json", "plain"}},
 			{Name: "source", Doc: "Only blocks of this source.", Enum: []string{"manual", "automatic", "imported"}}}, selectionParams...),
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The file.", Types: []string{"text/csv", "application/json", "text/plain"}, Headers: file}},
 	}

@@ -142,7 +142,7 @@ func fromKeyPolicy(x *admin.KeyExplanation, px *gate.PolicyExplanation) *wire.Ke
 	return out
 }
 
-// fromOrigin shows an origin, nil where nothing is known.
+// fromOrigin shows an origin, nil if nothing is known.
 func fromOrigin(o operations.Origin) *wire.Origin {
 	if o.IsZero() {
 		return nil

@@ -49,7 +49,7 @@ var (
 		{Name: "shadow", Doc: "true for what shadow policies would have refused.", Boolean: true},
 		{Name: "state", Doc: "Only keys that are open (neither blocked nor exempt), blocked or exempt now, of the first 20,000 in the order.",
 			Enum: []string{"open", "blocked", "exempt"}},
-		{Name: "sort", Doc: "The order; most offences first where it is left out.", Enum: []string{"offences", "last", "first", "key"}},
+		{Name: "sort", Doc: "The order; most offences first if omitted.", Enum: []string{"offences", "last", "first", "key"}},
 	}, timeRangeQuery...)
 	opListOffenders = &openapi.Operation{
 		ID: "listOffenders", Tag: "offenders", Summary: "List the offenders: how often each was refused, and its state now.",
@@ -59,19 +59,19 @@ var (
 	}
 	opExportOffenders = &openapi.Operation{
 		ID: "exportOffenders", Tag: "offenders", Summary: "Export all offenders as a file.",
-		Query:   append([]openapi.Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "csv"}}}, offenderQuery...),
+		Query:   append([]openapi.Param{{Name: "format", Doc: "json if omitted.", Enum: []string{"json", "csv"}}}, offenderQuery...),
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "Every row.", Types: []string{"application/json", "text/csv"}, Headers: file}},
 	}
 	opListOrigins = &openapi.Operation{
 		ID: "listOrigins", Tag: "offenders", Summary: "List where the offenders come from: their offences by autonomous system or country.",
-		Query:   append([]openapi.Param{{Name: "by", Doc: "asn where it is left out.", Enum: []string{admin.ByASN, admin.ByCountry}}}, offenderQuery...),
+		Query:   append([]openapi.Param{{Name: "by", Doc: "asn if omitted.", Enum: []string{admin.ByASN, admin.ByCountry}}}, offenderQuery...),
 		Answers: ok("The origins with most offences first.", wire.OriginReport{}),
 	}
 	opKeyTimeline = &openapi.Operation{
 		ID: "keyTimeline", Tag: "offenders", Summary: "Show what one key did over a time range.",
 		Query: append([]openapi.Param{
 			{Name: "key", Doc: "The key, for example ip:203.0.113.7.", Required: true},
-			{Name: "points", Doc: "How many parts the time range is divided into, 1 to 1440; 60 where it is left out.", Integer: true},
+			{Name: "points", Doc: "How many parts the time range is divided into, 1 to 1440; 60 if omitted.", Integer: true},
 		}, timeRangeQuery...),
 		Answers: ok("Its offences over time and what its escalation did.", wire.Timeline{}),
 	}

@@ -56,8 +56,8 @@ var (
 	opDiffPolicy     = &openapi.Operation{
 		ID: "diffPolicy", Tag: "policies", Summary: "Compare two versions of a policy.",
 		Query: []openapi.Param{
-			{Name: "from", Doc: "The earlier version, 0 for none; the one before to where it is left out.", Integer: true},
-			{Name: "to", Doc: "The later version; the newest where it is left out.", Integer: true},
+			{Name: "from", Doc: "The earlier version, 0 for none; by default the one before to.", Integer: true},
+			{Name: "to", Doc: "The later version; by default the newest.", Integer: true},
 		},
 		Answers: ok("What differs.", wire.PolicyDiff{}),
 	}

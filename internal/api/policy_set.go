@@ -28,7 +28,7 @@ var (
 	}
 	opExportPolicies = &openapi.Operation{
 		ID: "exportPolicies", Tag: "policies", Summary: "Export all policies as one document.",
-		Query:   []openapi.Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "yaml"}}},
+		Query:   []openapi.Param{{Name: "format", Doc: "json if omitted.", Enum: []string{"json", "yaml"}}},
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The document.", Body: wire.PolicyFile{}, Types: []string{"application/yaml"}}},
 	}
 	opPlanPolicies = &openapi.Operation{

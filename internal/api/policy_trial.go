@@ -21,7 +21,7 @@ import (
 var (
 	opTryPolicy = &openapi.Operation{
 		ID: "tryPolicy", Tag: "policies", Summary: "Replay the recorded traffic through a policy that is not saved, and compare it with the active policies. Nothing is saved or refused.",
-		Query: []openapi.Param{{Name: "last", Doc: "How far back, 1m to 31d; 24h where it is left out."}},
+		Query: []openapi.Param{{Name: "last", Doc: "How far back, 1m to 31d; 24h if omitted."}},
 		Body:  wire.PolicyRequest{}, Answers: ok("What it would have done.", wire.PolicyTrial{}),
 	}
 	opBacktestPolicy = &openapi.Operation{
@@ -30,7 +30,7 @@ var (
 	}
 	opPreviewPreset = &openapi.Operation{
 		ID: "previewPreset", Tag: "policies", Summary: "Show what each path of the traps of a preset would have caught in the recorded traffic, and which keys. Nothing is saved or refused.",
-		Query:   []openapi.Param{{Name: "last", Doc: "How far back, 1m to 31d; 24h where it is left out."}},
+		Query:   []openapi.Param{{Name: "last", Doc: "How far back, 1m to 31d; 24h if omitted."}},
 		Answers: ok("What they would have caught.", wire.PresetPreview{}),
 	}
 )

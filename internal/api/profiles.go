@@ -63,7 +63,7 @@ var (
 	}
 	opExportProfiles = &openapi.Operation{
 		ID: "exportProfiles", Tag: "keys", Summary: "Export the plans, labels and notes of keys in the format that an import reads.",
-		Query:   append([]openapi.Param{{Name: "format", Doc: "csv where it is left out.", Enum: []string{"csv", "json"}}}, profileParams...),
+		Query:   append([]openapi.Param{{Name: "format", Doc: "csv if omitted.", Enum: []string{"csv", "json"}}}, profileParams...),
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The file.", Types: []string{"text/csv", "application/x-ndjson"}, Headers: file}},
 	}
 	opListPlans     = &openapi.Operation{ID: "listPlans", Tag: "keys", Summary: "List the plans, with the number of keys of each and the policy that applies to them.", Answers: ok("The plans, the most keys first, at most 1,000.", wire.Page[wire.PlanCount]{})}

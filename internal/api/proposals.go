@@ -30,7 +30,7 @@ func (h *proposalHandler) routes() []route {
 var (
 	opListProposals = &openapi.Operation{
 		ID: "listProposals", Tag: "offenders", Summary: "List the proposals to block a range in which many keys offended.",
-		Query:   []openapi.Param{{Name: "state", Doc: "The state of the proposals; open where it is left out.", Enum: []string{"open", "all"}}, cursorParam, limitParam},
+		Query:   []openapi.Param{{Name: "state", Doc: "The state of the proposals; open if omitted.", Enum: []string{"open", "all"}}, cursorParam, limitParam},
 		Answers: ok("The proposals, the newest first.", wire.Page[wire.Proposal]{}),
 	}
 	opGetProposal = &openapi.Operation{

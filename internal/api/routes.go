@@ -45,7 +45,7 @@ var (
 	timeRangeQuery = []openapi.Param{
 		{Name: "last", Doc: "The time up to now, for example 15m, 24h or 7d; 1h where no time range is given."},
 		{Name: "from", Doc: "RFC 3339; the start of the time range."},
-		{Name: "to", Doc: "RFC 3339; the end of the time range, exclusive; now where it is left out."},
+		{Name: "to", Doc: "RFC 3339; the end of the time range, exclusive; now if omitted."},
 	}
 	policyParam = openapi.Param{Name: "policy", Doc: "Only under the policy of this name."}
 )

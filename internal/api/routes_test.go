@@ -193,7 +193,7 @@ func TestMessagesSayWhatWouldBeRight(t *testing.T) {
 		{n.ask(`{"key":{}}`), "key", "must be a string, got an object"},
 		{admin(http.MethodPost, wire.PathTokens, `[]`), "", "must be a JSON object, got an array."},
 		{admin(http.MethodPut, "/v1/policies/Bad%20Name", `{"name":"Bad Name","match":["q:*"],"rules":["1/s"]}`, "If-None-Match: *"), "name", "must be 1 to 64 of a-z"},
-		{admin(http.MethodPut, "/v1/policies/good", `{"name":"better","match":["q:*"],"rules":["1/s"]}`, "If-None-Match: *"), "name", `must be as in the path, "good", or be left out`},
+		{admin(http.MethodPut, "/v1/policies/good", `{"name":"better","match":["q:*"],"rules":["1/s"]}`, "If-None-Match: *"), "name", `must be as in the path, "good", or be omitted`},
 		{admin(http.MethodGet, wire.PathAttack+"?at=foo", ""), "at", "is not a parameter here; this path takes no parameters"},
 		{admin(http.MethodGet, wire.PathAudit+"?at=foo", ""), "at", "is not a parameter here; the parameters are "},
 	} {

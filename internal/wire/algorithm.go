@@ -22,10 +22,10 @@ type Algorithm struct {
 // PolicyOptions are the options of a policy's algorithm; each is omitted if it has its
 // default. See algorithms.Options.
 type PolicyOptions struct {
-	Burst        int    `json:"burst,omitzero"`                                   // each rule's own limit where it is left out
+	Burst        int    `json:"burst,omitzero"`                                   // each rule's own limit if omitted
 	CountRefused bool   `json:"count_refused,omitzero"`                           // refused requests count too
-	WindowStart  string `json:"window_start,omitzero" enum:"clock,first_request"` // clock where it is left out, or first_request
-	Variant      string `json:"variant,omitzero" enum:"meter,queue"`              // meter where it is left out, or queue
+	WindowStart  string `json:"window_start,omitzero" enum:"clock,first_request"` // clock if omitted, or first_request
+	Variant      string `json:"variant,omitzero" enum:"meter,queue"`              // meter if omitted, or queue
 }
 
 // The names of the options.

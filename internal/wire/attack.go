@@ -4,7 +4,7 @@ package wire
 type Attack struct {
 	At     Time `json:"at"`
 	Active bool `json:"active"` // whether there is an attack
-	// Since is when the attack began; null where there is none.
+	// Since is when the attack began; null if there is none.
 	Since Time  `json:"since"`
 	Now   Rates `json:"now"` // the checks of the last minutes
 	// Baseline is what is normal: the medians of the hours of the last day. It
@@ -27,7 +27,7 @@ type Rates struct {
 type AttackSource struct {
 	Pattern string  `json:"pattern"`
 	Ratio   float64 `json:"ratio"` // of all offences since the attack began, 0 to 1
-	Keys    int     `json:"keys"`  // that offended in the range; 0 where the source is one key
+	Keys    int     `json:"keys"`  // that offended in the range; 0 if the source is one key
 	// Policy and Rule limit most of its requests; null where all are blocked.
 	Policy  NullString `json:"policy"`
 	Rule    NullString `json:"rule"`

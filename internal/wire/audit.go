@@ -11,7 +11,7 @@ type AuditEntry struct {
 	Object   string `json:"object"`    // the kind of thing that was changed, for example block
 	ObjectID string `json:"object_id"` // the id or name of the thing
 	Summary  string `json:"summary"`   // the change in one sentence
-	// Before and After are the thing as the API shows it, null where it did
+	// Before and After are the thing as the API shows it, null if it did
 	// not exist.
 	Before   jsontext.Value `json:"before"`
 	After    jsontext.Value `json:"after"`
@@ -41,15 +41,15 @@ type AuditVerification struct {
 	Records   int64 `json:"records"`
 	Uncovered int64 `json:"uncovered"`
 	Pending   int64 `json:"pending"`
-	FirstAt   Time  `json:"first_at"` // of the chain, null where it is empty
+	FirstAt   Time  `json:"first_at"` // of the chain, null if it is empty
 	// RemovedThrough is the last record that retention has removed, null where
 	// it has removed none.
 	RemovedThrough *int64 `json:"removed_through"`
-	// Head is the newest link, null where the chain is empty. Keep it elsewhere
+	// Head is the newest link, null if the chain is empty. Keep it elsewhere
 	// and ask for it later: the chain alone does not show that its newest records
 	// were removed, or that all of it was rewritten.
 	Head NullString `json:"head"`
 	// Kept says what became of the head that was asked for: in_chain, missing,
-	// or expired where retention has removed it; null where none was.
+	// or expired where retention has removed it; null if none was.
 	Kept NullString `json:"kept" enum:"in_chain,missing,expired"`
 }

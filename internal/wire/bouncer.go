@@ -2,11 +2,11 @@ package wire
 
 // Bouncer is a program that enforces the active blocks elsewhere.
 type Bouncer struct {
-	Type       string `json:"type"`           // what its User-Agent says, "" where it says nothing
+	Type       string `json:"type"`           // what its User-Agent says, "" if it says nothing
 	Version    string `json:"version"`        // as its User-Agent says
 	Mode       string `json:"mode"`           // live or stream
 	TokenID    string `json:"token_id"`       // the id of its token
-	Token      string `json:"token"`          // its name, "" where it is gone
+	Token      string `json:"token"`          // its name, "" if it is gone
 	Address    string `json:"address"`        // where it asks from
 	FirstSeen  Time   `json:"first_seen_at"`  // when it asked first
 	LastPulled Time   `json:"last_pulled_at"` // to within a minute in live mode

@@ -42,25 +42,25 @@ const (
 // CheckRequest asks whether a key may do one more request.
 type CheckRequest struct {
 	Key    string `json:"key"`
-	Policy string `json:"policy,omitzero"`                   // by name; the best match where it is left out
-	Cost   int    `json:"cost,omitzero"`                     // 1 to MaxCost, to MaxUsage with ChargeAlways; 1 where it is left out
+	Policy string `json:"policy,omitzero"`                   // by name; the best match if omitted
+	Cost   int    `json:"cost,omitzero"`                     // 1 to MaxCost, to MaxUsage with ChargeAlways; 1 if omitted
 	Peek   bool   `json:"peek,omitzero"`                     // answer and charge nothing
-	Detail string `json:"detail,omitzero" enum:"rules,none"` // rules where it is left out; none is cheaper
+	Detail string `json:"detail,omitzero" enum:"rules,none"` // rules if omitted; none is cheaper
 	Source string `json:"source,omitzero"`                   // who asks, shown with an offence
 	// Meta is shown with an offence and never trusted.
 	Meta map[string]string `json:"meta,omitzero"`
 	// Request has the attributes of the request, for policies with conditions.
 	Request RequestAttributes `json:"request,omitzero"`
-	// Values are further values of the request by their names, as {"account":"alice"}, which
+	// Values are further values of the request by their names, such as {"account":"alice"}, which
 	// distinct rules count and by which policies count further keys. Up to MaxValues, the
 	// names as those of outcomes; "" counts as absent.
 	Values map[string]string `json:"values,omitzero"`
 	// MaxWait is how long the caller would wait for its reservation, up to MaxWait; one
-	// that comes within it is reserved. Nothing where it is left out.
+	// that comes within it is reserved. If omitted, nothing is reserved.
 	MaxWait Duration `json:"max_wait,omitzero"`
 	// Charge is ChargeAlways for usage that is reported after the fact: where a rule
 	// refuses the check, as much of its cost as fits is charged. Only allowed checks
-	// are charged where it is left out. It cannot be combined with MaxWait.
+	// are charged if omitted. It cannot be combined with MaxWait.
 	Charge string `json:"charge,omitzero" enum:"always"`
 	// IdempotencyKey names the request: one that comes again within a minute of
 	// its reservation is answered again and not charged. 1 to MaxID printable ASCII
@@ -70,7 +70,7 @@ type CheckRequest struct {
 
 // Decision answers a check.
 type Decision struct {
-	// ID opens the record of a refusal; null where nothing was refused.
+	// ID opens the record of a refusal; null if nothing was refused.
 	ID       NullString `json:"id"`
 	Decision string     `json:"decision" enum:"allowed,limited,blocked,unavailable"`
 	Allowed  bool       `json:"allowed"` // whether the request may be done
@@ -81,7 +81,7 @@ type Decision struct {
 	// this request and not about every request of the key.
 	Conditional bool `json:"conditional,omitzero"`
 	// DerivedKey is the further key of the request, by the also of the policy, that the
-	// answer is about; omitted where it is about the key itself.
+	// answer is about; omitted if it is about the key itself.
 	DerivedKey string `json:"derived_key,omitzero"`
 	// OwnLimit is omitted unless the key has a limit of its own: the rules are then its own
 	// and not those of the policy.
@@ -89,13 +89,13 @@ type Decision struct {
 	Degraded bool `json:"degraded"`
 	// DegradedReason is omitted unless Degraded is true.
 	DegradedReason string `json:"degraded_reason,omitzero"`
-	// RetryAfterMS and RetryAt say when to ask again: 0 and null where the
-	// request was allowed, both null where waiting never helps.
+	// RetryAfterMS and RetryAt say when to ask again: 0 and null if the
+	// request was allowed, both null if waiting never helps.
 	RetryAfterMS *int64 `json:"retry_after_ms"`
 	RetryAt      Time   `json:"retry_at"`
 	// Rule makes the caller wait longest.
 	Rule NullString `json:"rule"`
-	// Rules is null where it was not asked for or is not known.
+	// Rules is null if it was not asked for or is not known.
 	Rules  RuleStates    `json:"rules"`
 	Block  *DecidedBlock `json:"block"`  // the block that refuses, null without one
 	Shadow *Shadow       `json:"shadow"` // what a shadow policy would have decided, null without one
@@ -110,7 +110,7 @@ type Decision struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// RuleStates is what each rule has left, null on the wire where it is nil.
+// RuleStates is what each rule has left, null on the wire if it is nil.
 type RuleStates []RuleState
 
 // MarshalJSON writes null or the list.
@@ -127,8 +127,8 @@ type RuleState struct {
 	// RetryAfterMS is this rule's own wait for this cost: 0 if the rule allows it,
 	// null if it never will.
 	RetryAfterMS *int64 `json:"retry_after_ms"`
-	// ResetAfterMS is the time until the rule's whole limit is available again if
-	// nobody comes; 0 if nothing counts.
+	// ResetAfterMS is the time until the rule's whole limit is available again without
+	// further requests; 0 if nothing counts.
 	ResetAfterMS int64 `json:"reset_after_ms"`
 }
 

@@ -34,13 +34,13 @@ type Entry struct {
 // is permanent.
 type AddEntry struct {
 	Pattern string `json:"pattern"`
-	// Scope limits a block to checks that say this scope, as login: everything else of the
+	// Scope limits a block to checks with this scope, such as login: everything else of the
 	// keys goes on, and firewalls and bouncers do not get it. Blocks only.
 	Scope      string   `json:"scope,omitzero"`
 	Reason     string   `json:"reason,omitzero"`
 	ExpiresIn  Duration `json:"expires_in,omitzero"`
 	ExpiresAt  Time     `json:"expires_at,omitzero"`
-	OnConflict string   `json:"on_conflict,omitzero" enum:"fail,keep,extend,replace"` // what to do if the pattern has an active entry; fail where it is left out
+	OnConflict string   `json:"on_conflict,omitzero" enum:"fail,keep,extend,replace"` // what to do if the pattern has an active entry; fail if omitted
 	// Confirm is the pattern once more, which a broad one needs.
 	Confirm string `json:"confirm,omitzero"`
 }
@@ -63,25 +63,25 @@ type EntryPatch struct {
 	ExpiresIn Change[Duration] `json:"expires_in,omitzero"`
 	// ExpiresAt null makes it permanent.
 	ExpiresAt Change[Time] `json:"expires_at,omitzero"`
-	// Revision is the revision that the change expects; any where left out.
+	// Revision is the revision that the change expects; any if omitted.
 	Revision int64 `json:"revision,omitzero"`
 	// Confirm is the pattern, which a broad one needs to last longer.
 	Confirm string `json:"confirm,omitzero"`
 }
 
-// EndRequest ends a block or an exemption; the body may be left out.
+// EndRequest ends a block or an exemption; the body may be omitted.
 type EndRequest struct {
 	Reason string `json:"reason,omitzero"`
 }
 
 // RestoreRequest makes an ended block or exemption active again; the body may be
-// left out.
+// omitted.
 type RestoreRequest struct {
 	// Confirm is the pattern, which a broad one needs.
 	Confirm string `json:"confirm,omitzero"`
 }
 
-// UndoRequest undoes a change; the body may be left out.
+// UndoRequest undoes a change; the body may be omitted.
 type UndoRequest struct {
 	// Confirm is the pattern of the block or exemption, or the name of the
 	// policy, which one that is broad needs to be brought back.

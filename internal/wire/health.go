@@ -12,7 +12,7 @@ type Readiness struct {
 // Part is one thing that a node needs.
 type Part struct {
 	Name string `json:"name"`
-	// OK is false where the part fails. A part that a node can do without
+	// OK is false if the part fails. A part that a node can do without
 	// leaves Ready true.
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail,omitzero"`

@@ -44,7 +44,7 @@ type TokenPatch struct {
 // RotateRequest replaces a token by a new one of the same scopes and lifetime;
 // the old one stays valid for the overlap.
 type RotateRequest struct {
-	// Overlap is 24h where it is left out; "0s" ends the old token at once.
+	// Overlap is 24h if omitted; "0s" ends the old token at once.
 	Overlap Change[Duration] `json:"overlap,omitzero"`
 }
 
@@ -59,8 +59,8 @@ type User struct {
 	Subject     string `json:"subject"`                  // the id of the user at the provider, "" for a local user
 	CreatedAt   Time   `json:"created_at"`
 	LastLoginAt Time   `json:"last_login_at"` // null: never
-	DisabledAt  Time   `json:"disabled_at"`   // null where the user can log in
-	TOTPSince   Time   `json:"totp_since"`    // since when logins need a code of an app too, null where they do not
+	DisabledAt  Time   `json:"disabled_at"`   // null if the user can log in
+	TOTPSince   Time   `json:"totp_since"`    // since when logins need a code of an app too, null if they do not
 }
 
 // UserRequest makes a user.
@@ -88,7 +88,7 @@ type Whoami struct {
 	Name   string   `json:"name"`
 	Role   *string  `json:"role" enum:"viewer,operator,admin"` // of a user
 	Scopes []string `json:"scopes"`                            // what it gives
-	// ExpiresAt is the end of a token, null where there is none.
+	// ExpiresAt is the end of a token, null if there is none.
 	ExpiresAt Time `json:"expires_at"`
 	// Address is where the request came from.
 	Address string `json:"address"`

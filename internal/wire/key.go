@@ -7,18 +7,18 @@ type KeyExplanation struct {
 	// Decision is what a check of cost 1 would be answered now.
 	Decision string `json:"decision" enum:"allowed,limited,blocked,unavailable"`
 	// NextAllowedAt is when the next request would be allowed if nobody else
-	// came, null where waiting never helps.
+	// came, null if waiting never helps.
 	NextAllowedAt Time `json:"next_allowed_at"`
 	// Remaining is how many such checks the rules would allow now without a wait,
-	// also beside an exemption or a block; null where no rule counts every request of the
-	// key, and where that is not known.
+	// also beside an exemption or a block; null if no rule counts every request of the
+	// key or that is not known.
 	Remaining      *int   `json:"remaining"`
 	Degraded       bool   `json:"degraded"`
 	DegradedReason string `json:"degraded_reason,omitzero"` // why it is degraded; omitted otherwise
 	// Plan is the key's plan, null for none.
 	Plan NullString `json:"plan"`
 	// OwnLimit is the key's own limit that is active now, whose rules Policy then has in
-	// place of its own; null for none.
+	// place of its own; null if it has none.
 	OwnLimit *OwnLimit `json:"own_limit"`
 	// Exemptions and Blocks are active and cover the key, the most specific first.
 	// Any exemption hides every block.
@@ -38,7 +38,7 @@ type KeyExplanation struct {
 	// Crawler is the operator whose crawler the key is, verified by DNS on this node: policies
 	// with the outcome not_found do not apply to it. Omitted for others.
 	Crawler string `json:"crawler,omitzero"`
-	// Origin says whose address the key is; omitted where nothing is known.
+	// Origin says whose address the key is; omitted if nothing is known.
 	Origin *Origin `json:"origin,omitzero"`
 }
 
@@ -60,8 +60,8 @@ type KeyPolicy struct {
 	// Algorithm is how the policy counts, with its options where they are not
 	// default.
 	Algorithm string        `json:"algorithm"`
-	Options   PolicyOptions `json:"options,omitzero"` // those of the algorithm; omitted where all are default
-	// When is omitted where the policy has no conditions.
+	Options   PolicyOptions `json:"options,omitzero"` // those of the algorithm; omitted if all are default
+	// When is omitted if the policy has no conditions.
 	When PolicyWhen `json:"when,omitzero"`
 	// Outcome is the outcome whose reports charge the policy; omitted if checks do. Every
 	// check of the key is refused while Allowed is false.
@@ -74,11 +74,11 @@ type KeyPolicy struct {
 	// Escalation is the key's status under a policy with conditions or an outcome, or whose
 	// further key it is; null without escalation, and for other policies, whose status is beside them.
 	Escalation *EscalationStatus `json:"escalation"`
-	// Pattern selected the key, null where the policy was named.
+	// Pattern selected the key, null if the policy was named.
 	Pattern NullString `json:"pattern"`
 	Allowed bool       `json:"allowed"` // whether this policy would allow a request
 	RetryAt Time       `json:"retry_at"`
-	// Rule makes the key wait longest, null where none does.
+	// Rule makes the key wait longest, null if none does.
 	Rule NullString `json:"rule"`
 	// Decides reports whether Decision is limited by Rule: a check of which nothing else is
 	// said names this policy. At most one of Policy and Conditional decides.
@@ -98,10 +98,10 @@ type KeyRule struct {
 	// a bucket's burst.
 	Used      int `json:"used"`
 	Remaining int `json:"remaining"`
-	// RetryAt is when this rule alone would allow one more request, null where
+	// RetryAt is when this rule alone would allow one more request, null if
 	// it never will.
 	RetryAt Time `json:"retry_at"`
-	// NextExpiryAt is when the oldest request that counts ages out, null where
+	// NextExpiryAt is when the oldest request that counts ages out, null if
 	// none counts or no times are kept.
 	NextExpiryAt Time `json:"next_expiry_at"`
 }
@@ -133,7 +133,7 @@ type Profile struct {
 }
 
 // ProfileRequest replaces the plan, the labels and the note of a key. Where the key has a
-// profile, this needs its ETag, or *. What is left out is
+// profile, this needs its ETag, or *. What is omitted is
 // removed; the key's own limit stays.
 type ProfileRequest struct {
 	// Plan is 1 to 64 of a-z, 0-9, dot, underscore and dash.

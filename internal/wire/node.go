@@ -6,7 +6,7 @@ type Build struct {
 	Version string `json:"version"`
 	// Commit is the start of the source's, "unknown" where none was recorded.
 	Commit string `json:"commit"`
-	// Date is that of the commit, null where it is unknown.
+	// Date is that of the commit, null if it is unknown.
 	Date Time `json:"date"`
 	// Go is the version of Go that built it.
 	Go string `json:"go"`

@@ -31,9 +31,9 @@ type Offender struct {
 	// Escalation is the key's status under the policy that refused most, or under another that
 	// counts the key; null without one.
 	Escalation *EscalationStatus `json:"escalation"`
-	// Trend has the offences of each part of the time range where points was sent.
+	// Trend has the offences of each part of the time range if points was sent.
 	Trend []int64 `json:"trend,omitzero"`
-	// Origin says whose address the key is; omitted where nothing is known.
+	// Origin says whose address the key is; omitted if nothing is known.
 	Origin *Origin `json:"origin,omitzero"`
 }
 
@@ -53,7 +53,7 @@ type OriginReport struct {
 type OriginOffences struct {
 	// Pattern selects them, such as asn:64500; null for keys without a known origin.
 	Pattern  NullString `json:"pattern"`
-	Name     string     `json:"name"` // of the autonomous system, empty where it is not known
+	Name     string     `json:"name"` // of the autonomous system, empty if it is not known
 	Keys     int64      `json:"keys"`
 	Offences int64      `json:"offences"`
 	Ratio    float64    `json:"ratio"`   // of all offences, 0 to 1
@@ -128,7 +128,7 @@ type EscalationEvent struct {
 	Key      NullString `json:"key"`
 	Level    int        `json:"level"` // of the block, from 1
 	Offences int64      `json:"offences"`
-	// Length is that of the block, left out where there is none.
+	// Length is that of the block, omitted if there is none.
 	Length  Duration   `json:"length,omitzero"`
 	BlockID NullString `json:"block_id"`
 	Detail  string     `json:"detail"`
@@ -289,7 +289,7 @@ type ViewRequest struct {
 	Query string `json:"query"`
 }
 
-// ViewPatch renames a view or replaces what it shows; what is left out stays as it is.
+// ViewPatch renames a view or replaces what it shows; what is omitted stays as it is.
 type ViewPatch struct {
 	Name Change[string] `json:"name,omitzero"`
 	// Query holds parameters of GET /v1/offenders.
@@ -344,7 +344,7 @@ var OffenderColumns = []OffenderColumn{
 	{"escalation_next_block", func(o *Offender) string { return o.Escalation.DescribeNext() }},
 }
 
-// DescribeNext says how long the next block is and what leads to it, as "1h at 3 of 5"; "" for
+// DescribeNext says how long the next block is and what leads to it, for example "1h at 3 of 5"; "" for
 // nil.
 func (s *EscalationStatus) DescribeNext() string {
 	if s == nil {

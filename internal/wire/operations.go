@@ -37,13 +37,13 @@ type PreviewRequest struct {
 type Impact struct {
 	Pattern string `json:"pattern"` // canonical
 	// Estimate is its part of the last day's traffic, with the keys that are blocked or exempt
-	// already; null where no traffic is recorded.
+	// already; null if no traffic is recorded.
 	Estimate *TrafficEstimate `json:"estimate"`
-	// Counted is what its counted keys did in the last day, null where nothing is
+	// Counted is what its counted keys did in the last day, null if nothing is
 	// counted.
 	Counted *CountedKeys `json:"counted"`
 	// Suggested is a narrower pattern that makes at least four fifths of the
-	// offences, null where there is none.
+	// offences, null if there is none.
 	Suggested *SuggestedPattern `json:"suggested_pattern"`
 	// Hidden says that an exemption covers all of it; Exemptions are those that
 	// cover it or a part.
@@ -57,7 +57,7 @@ type Impact struct {
 	More bool `json:"more"`
 	// BlocksCaller says that it refuses the address that asked.
 	BlocksCaller bool `json:"blocks_caller"`
-	// Confirm is what adding it needs as confirm, null where it needs nothing,
+	// Confirm is what adding it needs as confirm, null if it needs nothing,
 	// and ConfirmReason why.
 	Confirm       NullString `json:"confirm"`
 	ConfirmReason NullString `json:"confirm_reason"`
@@ -85,7 +85,7 @@ type CountedKeys struct {
 	AllKeys    int64 `json:"all_keys"`
 	AllAllowed int64 `json:"all_allowed"` // allowed checks of all keys
 	AllRefused int64 `json:"all_refused"` // refused checks of all keys
-	// Exact is false where keys are too many to be counted one by one: Keys and
+	// Exact is false if there are too many keys to be counted one by one: Keys and
 	// Allowed are lower bounds then.
 	Exact bool `json:"exact"`
 }
@@ -120,7 +120,7 @@ type ImportAnswer struct {
 	BroadCount int        `json:"broad_count"`
 	Broad      []BroadRow `json:"broad"`
 	// Estimate is what the new blocks of a dry run would have refused in the
-	// last day beside what is blocked or exempt already, null where that is not known.
+	// last day beside what is blocked or exempt already, null if that is not known.
 	Estimate *TrafficEstimate `json:"estimate"`
 }
 
@@ -187,7 +187,7 @@ type Job struct {
 	Help     string `json:"help"`     // what it does, in one sentence
 	Schedule string `json:"schedule"` // cron, in UTC; off: not scheduled
 	NextAt   Time   `json:"next_at"`  // null: not scheduled
-	// Last is its newest run, null where there is none.
+	// Last is its newest run, null if there is none.
 	Last *JobRun `json:"last"`
 }
 
@@ -198,7 +198,7 @@ type JobRun struct {
 	Node      string `json:"node"`   // the node that ran it
 	DueAt     Time   `json:"due_at"` // when it was to start
 	StartedAt Time   `json:"started_at"`
-	// FinishedAt is null while it runs, and stays null where its node died or stopped.
+	// FinishedAt is null while it runs, and stays null if its node died or stopped.
 	FinishedAt Time       `json:"finished_at"`
 	Result     string     `json:"result"` // what it did, for people
 	Error      NullString `json:"error"`  // null unless it failed
@@ -245,7 +245,7 @@ type TestAnswer struct {
 type Channel struct {
 	Name string `json:"name"`
 	Type string `json:"type"` // how it sends
-	// Host is where it sends to: the part of its URL that is no secret.
+	// Host is where it sends to: the part of its URL that is not secret.
 	Host string   `json:"host"`
 	From string   `json:"from"` // the sender of mail, otherwise empty
 	To   []string `json:"to"`   // the recipients of mail
@@ -307,9 +307,9 @@ type Silence struct {
 // SilenceRequest silences notifications. One of expires_in and expires_at is needed, at
 // most 30 days ahead.
 type SilenceRequest struct {
-	Channel   string   `json:"channel,omitzero"` // left out: all
-	Kind      string   `json:"kind,omitzero"`    // left out: all
+	Channel   string   `json:"channel,omitzero"` // omitted: all
+	Kind      string   `json:"kind,omitzero"`    // omitted: all
 	Reason    string   `json:"reason"`           // shown on every page while it lasts
 	ExpiresIn Duration `json:"expires_in,omitzero"`
-	ExpiresAt Time     `json:"expires_at,omitzero"` // when it ends by itself; null or left out where expires_in is sent
+	ExpiresAt Time     `json:"expires_at,omitzero"` // when it ends by itself; null or omitted if expires_in is sent
 }

@@ -22,13 +22,13 @@ type OutcomeReport struct {
 	// Outcome is 1 to MaxOutcome of a-z, 0-9 and underscore, beginning with a letter.
 	Outcome string `json:"outcome"`
 	// Request has the attributes of the request. Policies with conditions count the report
-	// only if it meets them. What is too long is cut, and what is no Unicode is replaced.
+	// only if it meets them. What is too long is cut, and what is not valid Unicode is replaced.
 	Request RequestAttributes `json:"request,omitzero"`
-	// Values are further values of the request by their names, as {"account":"alice"}, of
+	// Values are further values of the request by their names, such as {"account":"alice"}, of
 	// which distinct rules count the different ones. Only a keyed hash of them is kept. Up
 	// to MaxValues, the names as those of outcomes; "" counts as absent.
 	Values map[string]string `json:"values,omitzero"`
-	// At is when it happened; now where it is left out or ahead. A report that is more
+	// At is when it happened; now if omitted or ahead. A report that is more
 	// than ten minutes late is accepted and not counted, and the answer says so.
 	At     Time   `json:"at,omitzero"`
 	Source string `json:"source,omitzero"` // who reports, shown with an offence
@@ -74,7 +74,7 @@ type ReportedPolicy struct {
 	// RetryAt is when it allows checks again if nothing more is reported; null if it
 	// allows them now.
 	RetryAt Time       `json:"retry_at"`
-	Rules   RuleStates `json:"rules"` // null where they are not known
+	Rules   RuleStates `json:"rules"` // null if they are not known
 }
 
 // OutcomeBatch reports up to MaxBatch outcomes, in order.

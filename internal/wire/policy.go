@@ -3,7 +3,7 @@ package wire
 // PolicyRequest is what PUT /v1/policies/{name} takes. Creating needs no
 // If-Match; replacing needs the ETag of what it replaces, or *.
 type PolicyRequest struct {
-	Name  string   `json:"name,omitzero"` // as in the path, or left out
+	Name  string   `json:"name,omitzero"` // as in the path, or omitted
 	Match []string `json:"match"`         // the patterns of the keys that the policy applies to
 	// When limits the policy to requests that meet its conditions; it then applies in
 	// addition to the key's other policies.
@@ -18,17 +18,17 @@ type PolicyRequest struct {
 	Rules []string `json:"rules"`
 	// Also are further keys that each request counts for, which is allowed only if the
 	// limits of all allow it: "net:/24" and "net:/48", the networks of the address, or the
-	// name of a value of the request, as "account"; behind it the rules of that key, if
-	// they differ, as "account 10/h 50/d". At most 4.
+	// name of a value of the request, such as "account"; behind it the rules of that key, if
+	// they differ, for example "account 10/h 50/d". At most 4.
 	Also []string `json:"also,omitzero"`
-	Mode string   `json:"mode,omitzero" enum:"enforce,shadow,off"` // enforce where it is left out
-	// OnFailure is local where it is left out.
+	Mode string   `json:"mode,omitzero" enum:"enforce,shadow,off"` // enforce if omitted
+	// OnFailure is local if omitted.
 	OnFailure string `json:"on_failure,omitzero" enum:"local,allow,deny"`
-	// Algorithm is timestamp_log where it is left out.
+	// Algorithm is timestamp_log if omitted.
 	Algorithm string `json:"algorithm,omitzero"`
 	// Options are those of the algorithm; omitted if all have their defaults.
 	Options PolicyOptions `json:"options,omitzero"`
-	// Escalation is null or left out for none.
+	// Escalation is null or omitted for none.
 	Escalation *Escalation `json:"escalation,omitzero"`
 }
 
@@ -46,7 +46,7 @@ type Escalation struct {
 type Policy struct {
 	Name  string   `json:"name"`
 	Match []string `json:"match"` // the patterns of the keys that the policy applies to
-	// When is omitted where the policy has no conditions.
+	// When is omitted if the policy has no conditions.
 	When PolicyWhen `json:"when,omitzero"`
 	// Outcome is the outcome whose reports charge the policy; omitted if checks do.
 	Outcome string `json:"outcome,omitzero"`
@@ -58,7 +58,7 @@ type Policy struct {
 	Mode      string   `json:"mode" enum:"enforce,shadow,off"`
 	OnFailure string   `json:"on_failure" enum:"local,allow,deny"`
 	Algorithm string   `json:"algorithm"`
-	// Options is left out where all are default.
+	// Options is omitted if all are default.
 	Options    PolicyOptions `json:"options,omitzero"`
 	Escalation *Escalation   `json:"escalation"`
 	Version    int64         `json:"version"`
@@ -68,7 +68,7 @@ type Policy struct {
 	CreatedAt Time   `json:"created_at"`
 	UpdatedAt Time   `json:"updated_at"`
 	UpdatedBy string `json:"updated_by"`
-	// Warnings points out what is allowed and probably not meant.
+	// Warnings point out what is valid but probably a mistake.
 	Warnings []string `json:"warnings"`
 }
 

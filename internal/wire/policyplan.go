@@ -38,7 +38,7 @@ type PolicyPlan struct {
 	Confirm NullString `json:"confirm"`
 	// ConfirmReason says why, null without Confirm.
 	ConfirmReason NullString `json:"confirm_reason"`
-	// Warnings points out what is allowed and probably not meant.
+	// Warnings point out what is valid but probably a mistake.
 	Warnings []string `json:"warnings"`
 }
 
@@ -59,7 +59,7 @@ type PolicyChange struct {
 
 // PolicyRollback restores an earlier version of a policy.
 type PolicyRollback struct {
-	// Version is the version to restore; the one before the newest where it is left out.
+	// Version is the version to restore; the one before the newest if omitted.
 	Version int64 `json:"version,omitzero"`
 }
 

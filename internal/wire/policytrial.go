@@ -1,7 +1,7 @@
 package wire
 
-// PolicyTrial is what a policy that is not saved would have done to recorded requests,
-// beside what the active policies would have done to them.
+// PolicyTrial compares what an unsaved policy would have done to recorded requests with
+// what the active policies would have done to them.
 type PolicyTrial struct {
 	// Name is the policy that was tried.
 	Name string `json:"name"`
@@ -22,13 +22,13 @@ type PolicyTrial struct {
 	RefusedNow int64 `json:"refused_now"`
 	// Rules are those of the draft and of the active version.
 	Rules []TriedRule `json:"rules"`
-	// NewlyRefused are the keys of which the active policies refuse nothing and the draft does.
+	// NewlyRefused are keys with requests that the draft refuses and none that the active policies refuse.
 	NewlyRefused TriedKeys `json:"newly_refused"`
-	// MoreRefused are the keys of which the active policies refuse something and the draft more.
+	// MoreRefused are keys with more refused requests than under the active policies.
 	MoreRefused TriedKeys `json:"more_refused"`
-	// LessRefused are the keys of which the draft refuses something and the active policies more.
+	// LessRefused are keys with fewer refused requests than under the active policies, but some.
 	LessRefused TriedKeys `json:"less_refused"`
-	// NewlyAllowed are the keys of which the active policies refuse something and the draft nothing.
+	// NewlyAllowed are keys with requests that the active policies refuse and none that the draft refuses.
 	NewlyAllowed TriedKeys `json:"newly_allowed"`
 	// Trap is what each path of a trap would have caught of the recorded traffic, null for
 	// other policies and for a log.
@@ -41,9 +41,9 @@ type PolicyTrial struct {
 type TriedRule struct {
 	// Rule is the rule in its canonical form.
 	Rule string `json:"rule"`
-	// Active is how many it refused in the active version, null where it is not a rule of it.
+	// Active is how many it refused in the active version, null if it is not a rule of it.
 	Active *int64 `json:"active"`
-	// Draft is how many it refused in the draft, null where it is not a rule of it.
+	// Draft is how many it refused in the draft, null if it is not a rule of it.
 	Draft *int64 `json:"draft"`
 }
 

@@ -10,7 +10,7 @@ const DetailNoPath = "There is nothing at this path; paths are case sensitive an
 
 // Problem is the answer to every request that fails: RFC 9457.
 type Problem struct {
-	// Type is a URI that names the kind of problem, "about:blank" where the
+	// Type is a URI that names the kind of problem, "about:blank" if the
 	// status says it all.
 	Type   string `json:"type"`
 	Title  string `json:"title"`  // the status in words
@@ -23,15 +23,15 @@ type Problem struct {
 	// "confirmation_required", "too_many", "too_large", "unavailable",
 	// "saved", "maybe_saved", "internal" and what HTTP itself names.
 	Code string `json:"code"`
-	// Field names the field that was wrong, as "rules[2]" or "escalation.max_duration".
+	// Field names the invalid field, for example "rules[2]" or "escalation.max_duration".
 	Field string `json:"field,omitzero"`
-	// Unknown says that what Field names does not exist, as a policy or a channel.
+	// Unknown says that what Field names does not exist, for example a policy or a channel.
 	Unknown bool `json:"unknown,omitzero"`
-	// Errors lists every field that was wrong, where more than one is known.
+	// Errors lists all invalid fields if there are several.
 	Errors []FieldProblem `json:"errors,omitempty"`
 	// RequestID finds the request in the server's log.
 	RequestID string `json:"request_id,omitzero"`
-	// TraceID is the id of the trace that the request belongs to, left out for none.
+	// TraceID is the id of the trace that the request belongs to, omitted for none.
 	TraceID string `json:"trace_id,omitzero"`
 	// More has the members that only this problem has, for example the id of the
 	// block in conflict.
@@ -44,7 +44,7 @@ type FieldProblem struct {
 	Detail string `json:"detail"` // what was wrong, in one sentence
 }
 
-// Error returns the detail, or the title where there is none.
+// Error returns the detail, or the title if there is none.
 func (p *Problem) Error() string {
 	if p.Detail == "" {
 		return p.Title

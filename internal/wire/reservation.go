@@ -7,10 +7,10 @@ import (
 
 // Waiting is the part of an answer about the caller's reservation.
 type Waiting struct {
-	// DelayMS is how long to wait before the request is done; 0 where it may be
-	// done at once, and where it was refused. A peek says what it would be.
+	// DelayMS is how long to wait before the request is done; 0 if it may be
+	// done at once or is refused. A peek says what it would be.
 	DelayMS int64 `json:"delay_ms"`
-	// Reservation is null where nothing was reserved: the request was allowed at once,
+	// Reservation is null if nothing was reserved: the request was allowed at once,
 	// refused, a peek, or answered under an outage.
 	Reservation *Reservation `json:"reservation"`
 }
@@ -51,8 +51,8 @@ type KeysRequest struct {
 // KeyPart is one key of several. On the wire it may be the key alone.
 type KeyPart struct {
 	Key    string `json:"key"`
-	Policy string `json:"policy,omitzero"` // by name; the best match where it is left out
-	Cost   int    `json:"cost,omitzero"`   // as in a CheckRequest; 1 where it is left out
+	Policy string `json:"policy,omitzero"` // by name; the best match if omitted
+	Cost   int    `json:"cost,omitzero"`   // as in a CheckRequest; 1 if omitted
 }
 
 // MarshalJSON writes the key alone where the rest is zero.
@@ -74,10 +74,10 @@ func (p *KeyPart) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*plain)(p), json.RejectUnknownMembers(true))
 }
 
-// KeysDecision answers a KeysRequest. Where it is not allowed nothing was charged
+// KeysDecision answers a KeysRequest. If it is not allowed, nothing was charged
 // to any key.
 type KeysDecision struct {
-	// ID opens the record of the first part that refuses; null where none does.
+	// ID opens the record of the first part that refuses; null if none does.
 	ID NullString `json:"id"`
 	// Decision is the most severe of the parts, in the order blocked, unavailable, limited,
 	// allowed.

@@ -67,7 +67,7 @@ var commonFields = map[string]string{
 	"disabled":       "Whether the user is disabled and cannot log in.",
 	"duration":       "How long the first block lasts.",
 	"escalation":     "The policy's escalation, null without one.",
-	"expires_at":     "When it ends by itself; null or left out means never.",
+	"expires_at":     "When it ends by itself; null or omitted means never.",
 	"expires_in":     "How long from now it lasts; it cannot be combined with expires_at.",
 	"fields":         "What differs, field by field.",
 	"first_at":       "When it happened first.",

@@ -54,7 +54,7 @@ var (
 	}
 	opExportAudit = &openapi.Operation{
 		ID: "exportAudit", Tag: "audit", Summary: "Export changes as JSON or CSV.",
-		Query:   append([]openapi.Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "csv"}}}, auditQuery...),
+		Query:   append([]openapi.Param{{Name: "format", Doc: "json if omitted.", Enum: []string{"json", "csv"}}}, auditQuery...),
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The changes.", Body: []wire.AuditEntry{}, Types: []string{"text/csv"}, Headers: routes.File}},
 	}
 	opUndo = &openapi.Operation{

@@ -37,7 +37,7 @@ var (
 	}
 	opGetReport = &openapi.Operation{
 		ID: "getReport", Tag: "reports", Summary: "Show a report as JSON, CSV or a page that can be mailed or printed; the id today is the report of today so far.",
-		Query:   []openapi.Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "csv", "html"}}},
+		Query:   []openapi.Param{{Name: "format", Doc: "json if omitted.", Enum: []string{"json", "csv", "html"}}},
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The report.", Types: []string{"application/json", "text/csv", "text/html"}}},
 	}
 )

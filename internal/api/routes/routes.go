@@ -36,7 +36,7 @@ func newRoute(l httpserver.Listener, method, path string, access identity.Access
 
 // The parameters that select a page.
 var (
-	Limit  = openapi.Param{Name: "limit", Doc: "How many items a page holds, 1 to 1000; 100 where it is left out.", Integer: true}
+	Limit  = openapi.Param{Name: "limit", Doc: "How many items a page holds, 1 to 1000; 100 if omitted.", Integer: true}
 	Cursor = openapi.Param{Name: "cursor", Doc: "The next_cursor of the page before."}
 )
 

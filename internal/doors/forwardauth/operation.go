@@ -14,8 +14,8 @@ var opForward = &openapi.Operation{
 		"The query string is what the operator writes into the proxy's configuration. " +
 		"A trusted proxy describes its client's request in headers, which are ignored from anybody else.",
 	Query: []openapi.Param{
-		{Name: paramPolicy, Doc: "The policy to ask by name; the best match of each key where it is left out."},
-		{Name: paramCost, Doc: "What the request is charged, 1 to 1000; 1 where it is left out.", Integer: true},
+		{Name: paramPolicy, Doc: "The policy to ask by name; the best match of each key if omitted."},
+		{Name: paramCost, Doc: "What the request is charged, 1 to 1000; 1 if omitted.", Integer: true},
 		{Name: paramBy, Doc: "A part of the request that becomes a key: ip, header:NAME, plain-header:NAME, cookie:NAME, host, path, path:HEADER or method. " +
 			"ip where it is left out. Several are checked as one: all are charged, or none. " +
 			"Each value of a header or cookie that the request repeats is a key.", Repeated: true},

@@ -9,7 +9,7 @@ import (
 // request is what was read of a gateway's request: a plainRequest or, on the fast path, a
 // httpserver.FastCall. What its methods return must not be kept after the handler.
 type request interface {
-	// Get returns the first line of a header, "" where there is none.
+	// Get returns the first line of a header, "" if there is none.
 	Get(header string) string
 	// AppendLines appends all lines of a header that are not empty, whether its name is
 	// written with "-" or with "_".
