@@ -192,7 +192,7 @@ func (s *Settings) options() []option {
 		{name: "notify-pages-url", value: hook(&n.Pages), help: "the URL under which people reach the admin pages; notifications link to them"},
 		{name: "notify-allow-private", preset: "false", value: flag(&n.AllowPrivate), help: "true lets the webhooks reach private addresses"},
 		{name: "schedules", value: schedules(&s.Schedules), help: "schedules of jobs in UTC, with semicolons between: daily-report=0 6 * * *; weekly-report=off"},
-		{name: "verified-crawlers", value: crawlerOperators(&s.VerifiedCrawlers), help: "operators of search engines, as google,bing, whose crawlers may ask for missing pages; each is verified by the names of its addresses in DNS"},
+		{name: "verified-crawlers", value: crawlerOperators(&s.VerifiedCrawlers), help: "operators of search engines, for example google,bing, whose crawlers may request missing pages; crawlers are verified by reverse and forward DNS"},
 		{name: "geoip-dir", value: text(&s.GeoIPDir), help: "a directory with files of the MaxMind DB format, *.mmdb of GeoLite2, DB-IP or IPinfo, that know the country and the network of addresses; see docs/GEOIP.md"},
 		{name: "reverse-dns", preset: "false", value: flag(&s.ReverseDNS), help: "true looks up the names in DNS of the addresses that people look at; checks never wait for it"},
 		{name: "escalation-safety-limit", preset: "20%", value: percentage(&s.SafetyLimit), help: "the share of the keys seen within an hour beyond which an escalation stops and waits for a person; at 100% none does"},

@@ -35,8 +35,8 @@ func (f *auditFlags) add(c *cobra.Command) {
 	f.span.add(c)
 	flags := c.Flags()
 	flags.StringVar(&f.actor, "actor", "", "only by this user or token")
-	flags.StringVar(&f.action, "action", "", "only this action, as block.end, or block for all actions on blocks")
-	flags.StringVar(&f.object, "object", "", "only this kind of object, as policy")
+	flags.StringVar(&f.action, "action", "", "only this action, for example block.end; block means all actions on blocks")
+	flags.StringVar(&f.object, "object", "", "only this kind of object, for example policy")
 	flags.StringVar(&f.objectID, "object-id", "", "only the object with this id")
 	flags.StringVar(&f.search, "search", "", "only if the summary contains this text")
 }

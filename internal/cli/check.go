@@ -83,7 +83,7 @@ func addRequestFlags(c *cobra.Command, r *wire.RequestAttributes) {
 	flags.StringVar(&r.Method, "method", "", "the method of the request")
 	flags.StringVar(&r.Agent, "agent", "", "the User-Agent of the request")
 	flags.StringVar(&r.Host, "host", "", "the host of the request")
-	flags.StringVar(&r.Scope, "scope", "", "the part of the application that the request is for, as login")
+	flags.StringVar(&r.Scope, "scope", "", "the part of the application that the request is for, for example login")
 }
 
 // withinMaxWait rejects a --max-wait that is too long before anything is sent.

@@ -102,7 +102,7 @@ func (e *entryCommand) newAdd() *cobra.Command {
 	c.Flags().StringVar(&entry.Reason, "reason", "", "why, "+e.readers)
 	c.Flags().StringVar(&entry.OnConflict, "on-conflict", "", "where the pattern has "+e.article+" already: fail, keep, extend or replace (default fail)")
 	if e.showsImpact {
-		c.Flags().StringVar(&entry.Scope, "scope", "", "refuse only checks that say this scope, as login")
+		c.Flags().StringVar(&entry.Scope, "scope", "", "refuse only checks with this scope, for example login")
 		c.Example += "\nadmin " + e.noun + " add " + e.example + " --reason " + e.reason + " --for 24h --scope login"
 	}
 	yesFlag(c, &yes)

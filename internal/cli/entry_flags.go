@@ -32,7 +32,7 @@ func (f *listFlags) addFilter(c *cobra.Command) {
 	flags.StringVar(&f.author, "author", "", "only entries by this operator")
 	flags.StringVar(&f.search, "search", "", "only entries whose pattern or reason contains this text")
 	flags.StringVar(&f.key, "key", "", "only entries that cover this key")
-	flags.StringVar(&f.within, "within", "", "only entries that this pattern covers, as ip:203.0.113.0/24")
+	flags.StringVar(&f.within, "within", "", "only entries that this pattern covers, for example ip:203.0.113.0/24")
 }
 
 func (f *listFlags) query() url.Values {

@@ -146,7 +146,7 @@ func parseEscalate(text string) (offences int, within wire.Duration, err error) 
 
 // limitFlag adds the flag that limits a listing.
 func limitFlag(c *cobra.Command, limit *int) {
-	c.Flags().IntVar(limit, "limit", 100, "the most rows to show, 0 for all")
+	c.Flags().IntVar(limit, "limit", 100, "maximum number of rows to show, 0 for all")
 }
 
 // requiredText annotates the flags of requireText.

@@ -63,7 +63,7 @@ func newJobRuns(con *console.Console) *cobra.Command {
 			return printListing(con, runs, runColumns)
 		}),
 	}
-	c.Flags().IntVar(&limit, "limit", 20, "the most runs to show, 0 for all")
+	c.Flags().IntVar(&limit, "limit", 20, "maximum number of runs to show, 0 for all")
 	return c
 }
 

@@ -33,7 +33,7 @@ func (f *offenderFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.pattern, "pattern", "", "only keys that this pattern covers")
 	flags.StringVar(&f.source, "source", "", "only checks from this source")
 	flags.StringVar(&f.search, "search", "", "only keys that contain this text")
-	flags.StringVar(&f.rule, "rule", "", "only by this rule, as 20/1m")
+	flags.StringVar(&f.rule, "rule", "", "only by this rule, for example 20/1m")
 	flags.StringVar(&f.notRule, "not-rule", "", "not by this rule")
 	flags.BoolVar(&f.shadow, "shadow", false, "what shadow policies would have refused")
 	flags.IntVar(&f.minOffences, "min-offences", 0, "only keys with at least this many offences")

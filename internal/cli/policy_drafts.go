@@ -151,7 +151,7 @@ and no request is refused. 'backtest' takes logs of any size and needs no server
 	}
 	draftFlag(c, &path)
 	c.Flags().StringVar(&log, "log", "", "an access log to replay instead of the recorded traffic, plain or gzip, - for standard input")
-	c.Flags().Var(&last, "last", "how much of the recorded traffic to replay, as 7d; 24h if omitted")
+	c.Flags().Var(&last, "last", "how much of the recorded traffic to replay, for example 7d; 24h if omitted")
 	c.MarkFlagsMutuallyExclusive("log", "last")
 	return c
 }

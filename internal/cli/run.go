@@ -57,7 +57,7 @@ the command is not executable, 127 if it does not exist, and 130 if waiting was 
 			return runWhenAllowed(c.Context(), con, server, args, &f)
 		}),
 	}
-	c.Flags().StringArrayVar(&f.keys, "key", nil, "the key to reserve for, as host:api.example.com; may be repeated, up to 16 times")
+	c.Flags().StringArrayVar(&f.keys, "key", nil, "the key to reserve for, for example host:api.example.com; may be repeated, up to 16 times")
 	c.Flags().StringVar(&f.check.Policy, "policy", "", "the policy to check; the most specific match if omitted")
 	c.Flags().IntVar(&f.check.Cost, "cost", 1, "the cost of the command, 1 to 1000")
 	c.Flags().Var(&f.maxWait, "max-wait", "how far ahead a reservation may be, at most 1h")

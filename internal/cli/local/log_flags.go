@@ -24,8 +24,8 @@ func (f *logFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.keyColumn, "key-column", "", "the column or field with the key; the client's address if omitted")
 	c.Flags().StringVar(&f.timeColumn, "time-column", "", "the column or field with the time")
 	c.Flags().StringVar(&f.costColumn, "cost-column", "", "the column or field with the cost; 1 per request if omitted")
-	c.Flags().StringVar(&f.account, "account-column", "", "the column or field with the account, as user in Common Log Format, for rules and further keys that count accounts")
-	c.Flags().StringVar(&f.kind, "kind", "", "the kind of the column's keys, as token for token:...")
+	c.Flags().StringVar(&f.account, "account-column", "", "the column or field with the account, for example user in Common Log Format, for rules and further keys that count accounts")
+	c.Flags().StringVar(&f.kind, "kind", "", "the kind of the column's keys, for example token for token:...")
 }
 
 func (f *logFlags) options() (accesslog.Options, error) {

@@ -45,7 +45,7 @@ admin replay access.log.gz --check-url http://127.0.0.1:8080 --speed 0 -o json`,
 	c.Flags().Float64Var(&f.speed, "speed", 1, "how many times faster than they came; 0 for no pauses")
 	c.Flags().StringVar(&f.policy, "policy", "", "the policy to check; the most specific match if omitted")
 	c.Flags().IntVar(&f.callers, "callers", replay.DefaultCallers, "how many requests may be on their way at once, 1 to 10000")
-	c.Flags().StringArrayVar(&f.outcomes, "outcome", nil, "what answers mean, as 404=not_found or 'POST 401,403=login_failed', which are the defaults; may be repeated")
+	c.Flags().StringArrayVar(&f.outcomes, "outcome", nil, "what answers mean, for example 404=not_found or 'POST 401,403=login_failed', which are the defaults; may be repeated")
 	c.Flags().BoolVar(&f.noOutcomes, "no-outcomes", false, "report no outcomes")
 	c.MarkFlagsMutuallyExclusive("outcome", "no-outcomes")
 	f.logFlags.add(c)
