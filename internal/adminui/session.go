@@ -150,7 +150,7 @@ func changes(method string) bool {
 	return method != http.MethodGet && method != http.MethodHead && method != http.MethodOptions
 }
 
-var errForged = fault.New(fault.Forbidden, "Nothing was changed: the form does not belong to your present login. Go back, load the page again and repeat it.")
+var errForged = fault.New(fault.Forbidden, "Nothing was changed: the form does not belong to your current login. Go back, reload the page and try again.")
 
 // prove returns an error unless a change comes from a page of this session:
 // the browser says that it comes from here, and it carries the session's token.

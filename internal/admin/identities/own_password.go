@@ -78,7 +78,7 @@ func (p *OwnPassword) Change(ctx context.Context, c admin.Caller, r ChangePasswo
 		p.Throttle.LoggedIn(ctx, c.Address, c.Actor.Name)
 	}
 	if r.Password == r.Current {
-		return fault.Field("password", "is the present one; choose another")
+		return fault.Field("password", "is the current password; choose another")
 	}
 	hash := identity.HashPassword(r.Password)
 	_, err = p.Store.UpdateUser(ctx, c.Actor, user.ID, identity.UserUpdate{PasswordHash: &hash, Verified: user.PasswordHash})

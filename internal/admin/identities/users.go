@@ -101,7 +101,7 @@ func (u *Users) checkLocal(ctx context.Context, id string) error {
 // is changed by OwnPassword, which asks for the present one.
 func (u *Users) SetPassword(ctx context.Context, c admin.Caller, id, password string) (*identity.User, error) {
 	if c.Actor.Kind == audit.User && c.Actor.ID == id {
-		return nil, fault.New(fault.Forbidden, "You cannot set your own password here: change it on the page of your account, with the present one.")
+		return nil, fault.New(fault.Forbidden, "You cannot set your own password here: change it on the page of your account, where the current one is asked for.")
 	}
 	hash, err := hashPassword(password)
 	if err != nil {

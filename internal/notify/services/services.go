@@ -56,7 +56,7 @@ func New(name, target string, client *egress.Client) (*Channel, error) {
 	}
 	if _, err := c.service(http.DefaultClient); err != nil {
 		// The library's error repeats the token.
-		return nil, fmt.Errorf("the URL has not the form that %s needs", u.Scheme)
+		return nil, fmt.Errorf("the URL is not a valid URL of %s", u.Scheme)
 	}
 	return c, nil
 }
@@ -97,7 +97,7 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 	// A new one for each message: the library's services keep what the last one set.
 	service, err := c.service(client)
 	if err != nil {
-		return notify.Permanent(errors.New("the URL has not the form that the service needs"))
+		return notify.Permanent(errors.New("the URL is not a valid URL of its service"))
 	}
 	clean, most := cleaner(c.url.Scheme == discord.Scheme), maxText
 	if c.url.Scheme == pushover.Scheme {
@@ -118,7 +118,7 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 		return notify.Permanent(errors.New("the receiver answered, but not as " + c.url.Scheme + " does"))
 	case err != nil || sent.answers == 0:
 		// The library's error may repeat the URL, and it reports no error for some failures.
-		return notify.Permanent(errors.New("the message could not be made for " + c.url.Scheme))
+		return notify.Permanent(errors.New("the message could not be created for " + c.url.Scheme))
 	}
 	return nil
 }
