@@ -25,6 +25,7 @@ const exitHelp = `Exit codes:
   6  a confirmation (--yes) is required; nothing was changed
   7  what an argument or a flag names does not exist, or the server does not have it
   8  the token is missing, unknown or may not do this
+130  interrupted by Ctrl-C
 
 run exits with its command's own code, and with one of these where the command was not run.`
 
@@ -103,7 +104,8 @@ func explain(err error) []string {
 	if errors.As(err, &exit) && exit.Err == nil {
 		return nil
 	}
-	if errors.Is(err, context.Canceled) {
+	var unreachable *client.Unreachable // then a change may have been saved all the same
+	if errors.Is(err, context.Canceled) && !errors.As(err, &unreachable) {
 		return []string{"interrupted"}
 	}
 	var problem *wire.Problem

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"context"
 	"net/http"
+	"strings"
 	"testing"
 
+	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -23,5 +26,18 @@ func TestTheExitCodeDoesNotGoByTheWordsOfAProblem(t *testing.T) {
 		if got := codeOf(&test.problem); got != test.want {
 			t.Errorf("%s: got %d, want %d", name, got, test.want)
 		}
+	}
+}
+
+func TestAnInterruptionSaysWhetherTheServerHadTheChange(t *testing.T) {
+	taken := &client.Unreachable{URL: "http://node", Err: context.Canceled, MaybeDone: true}
+	if got := codeOf(taken); got != console.Interrupted {
+		t.Errorf("the exit code is %d, want %d", got, console.Interrupted)
+	}
+	if got := strings.Join(explain(taken), " "); !strings.Contains(got, "(interrupted); the change may have been saved") {
+		t.Errorf("got %q", got)
+	}
+	if got := strings.Join(explain(context.Canceled), " "); got != "interrupted" || codeOf(context.Canceled) != console.Interrupted {
+		t.Errorf("before that: got %q", got)
 	}
 }

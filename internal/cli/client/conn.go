@@ -54,6 +54,8 @@ func (e *Unreachable) reason() string {
 	var dns *net.DNSError
 	var timeout net.Error
 	switch {
+	case errors.Is(e.Err, context.Canceled):
+		return "interrupted"
 	case errors.Is(e.Err, syscall.ECONNREFUSED):
 		return "nothing listens there"
 	case errors.As(e.Err, &dns):
@@ -191,10 +193,14 @@ func (c *conn) send(ctx context.Context, r request) (*http.Response, error) {
 	}
 	answer, err := c.http.Do(req)
 	if err != nil {
+		lost := &Unreachable{URL: c.base.Scheme + "://" + c.base.Host, Err: err, MaybeDone: sent.Load() && r.method != http.MethodGet && !r.readOnly}
 		if parent := context.Cause(ctx); errors.Is(parent, context.Canceled) {
-			return nil, parent
+			if !lost.MaybeDone {
+				return nil, parent
+			}
+			lost.Err = parent // the server goes on with what it has taken
 		}
-		return nil, &Unreachable{URL: c.base.Scheme + "://" + c.base.Host, Err: err, MaybeDone: sent.Load() && r.method != http.MethodGet && !r.readOnly}
+		return nil, lost
 	}
 	return answer, nil
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -69,5 +70,43 @@ func TestAServerThatTakesAChangeAndDoesNotAnswerMayHaveMadeIt(t *testing.T) {
 		if !errors.As(test.err, &unreachable) || unreachable.MaybeDone != test.maybeDone || strings.Contains(test.err.Error(), "may have been saved") != test.maybeDone {
 			t.Errorf("%s: %v", name, test.err)
 		}
+	}
+}
+
+// TestAChangeThatIsInterruptedMayHaveBeenMade interrupts requests that the server has taken: it
+// goes on with them.
+func TestAChangeThatIsInterruptedMayHaveBeenMade(t *testing.T) {
+	taken := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // before that net/http does not see that the client has gone
+		taken <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	c, err := New(server.URL, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	interrupted := func(call func(ctx context.Context) error) error {
+		ctx, interrupt := context.WithCancel(t.Context())
+		go func() {
+			<-taken
+			interrupt()
+		}()
+		return call(ctx)
+	}
+	change := interrupted(func(ctx context.Context) error {
+		_, err := c.Tokens.Create(ctx, wire.TokenRequest{Name: "ci"})
+		return err
+	})
+	if !errors.Is(change, context.Canceled) || !strings.Contains(change.Error(), "may have been saved") {
+		t.Errorf("a change: %v", change)
+	}
+	read := interrupted(func(ctx context.Context) error {
+		_, err := c.Tokens.List(ctx)
+		return err
+	})
+	if !errors.Is(read, context.Canceled) || strings.Contains(read.Error(), "may have been saved") {
+		t.Errorf("a read: %v", read)
 	}
 }
