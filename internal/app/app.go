@@ -341,7 +341,7 @@ func (a *App) flush() {
 	}
 	_ = a.backends.store.Nodes.DeleteNode(ctx, a.id) // otherwise it disappears when its heartbeat stops
 	if a.snapshots != nil {
-		a.snapshots.save()
+		a.snapshots.saveLast()
 	}
 	if err := a.tracer.Close(ctx); err != nil {
 		a.log.Warn("the last spans could not be sent", "error", err)

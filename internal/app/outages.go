@@ -36,7 +36,7 @@ func (o *outageLog) redis(e timestamplog.OutageEvent) {
 func (o *outageLog) database(since, ended time.Time, err error) {
 	if ended.IsZero() {
 		o.answeredBefore.Store(o.answered())
-		o.log.Error("the database is unreachable; checks go on with the last policies and blocks known, and nothing can be changed", "error", oneLine(err))
+		o.log.Error("the database is unreachable; checks go on with the last policies and blocks known, and nothing can be changed", "error", oneLine(err), "cause", oneLine(causeOf(err)))
 		return
 	}
 	o.log.Info("the database answers again", "outage", ended.Sub(since).Round(time.Millisecond), "degraded", o.answered()-o.answeredBefore.Load())

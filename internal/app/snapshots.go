@@ -15,14 +15,36 @@ type snapshots struct {
 	path   string
 	log    *slog.Logger
 	mu     sync.Mutex // held while a snapshot is written
+	// failing is whether the last could not be written.
+	failing bool
 }
 
+// save writes a snapshot. It logs the first that fails and the first that does not again:
+// a full disk may stay full for days.
 func (s *snapshots) save() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.memory.SaveFile(s.path); err != nil {
+	failed := s.failing
+	if s.write(); failed && !s.failing {
+		s.log.Info("the logs are saved again")
+	}
+}
+
+// saveLast writes the snapshot that the next start begins with, and logs it if it fails,
+// whatever was logged before.
+func (s *snapshots) saveLast() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing = false
+	s.write()
+}
+
+func (s *snapshots) write() {
+	err := s.memory.SaveFile(s.path)
+	if err != nil && !s.failing {
 		s.log.Error("the logs could not be saved; a restart now would forget them", "error", err)
 	}
+	s.failing = err != nil
 }
 
 // savedLog saves a snapshot after every reset, so that a crash does not undo a

@@ -24,17 +24,29 @@ const (
 // Listen calls wake whenever a change may have been made by any node, and once
 // on every new connection since some may have been missed before it. It goes on
 // until ctx ends, through any outage. On SQLite, where there is one node, it
-// returns at once. Nothing depends on it but speed: nodes poll all the same.
+// returns at once. Nothing depends on it but speed: nodes poll all the same. An outage is
+// one line in the log, however often a connection is tried, and its end is another.
 func (s *DB) Listen(ctx context.Context, wake func()) {
 	if s.place.dialect.notify == "" {
 		return
 	}
+	failing := false
+	listening := func() {
+		if failing {
+			s.log.InfoContext(ctx, "notifications of changes arrive again")
+		}
+		failing = false
+		wake()
+	}
 	for ctx.Err() == nil {
-		err := s.listenOnce(ctx, wake)
+		err := s.listenOnce(ctx, listening)
 		if ctx.Err() != nil {
 			return
 		}
-		s.log.WarnContext(ctx, "no notifications of changes, polling goes on", slog.Any("error", err))
+		if !failing {
+			s.log.WarnContext(ctx, "no notifications of changes, polling goes on", slog.Any("error", err))
+		}
+		failing = true
 		_ = supervise.Sleep(ctx, listenRetry) // the loop's condition looks at ctx
 	}
 }
