@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
 
@@ -43,7 +45,7 @@ func newBackups(a *App) *backups {
 func (b *backups) Backup(ctx context.Context, w io.Writer) error {
 	folder, err := os.MkdirTemp(b.folder, "backup-")
 	if err != nil {
-		return err
+		return db.FileError(err)
 	}
 	defer os.RemoveAll(folder)
 	database, logs := filepath.Join(folder, backupDatabase), filepath.Join(folder, backupLogs)
@@ -51,7 +53,7 @@ func (b *backups) Backup(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	if err := b.memory.SaveFile(logs); err != nil {
-		return err
+		return db.FileError(err)
 	}
 	archive := tar.NewWriter(w)
 	for _, path := range []string{database, logs} {
@@ -99,7 +101,7 @@ func (b *backups) Verify(ctx context.Context, r io.Reader) (string, error) {
 // the folder, which is "" if it could not be made.
 func (b *backups) open(r io.Reader) (folder string, err error) {
 	if folder, err = os.MkdirTemp(b.folder, "restore-"); err != nil {
-		return "", err
+		return "", db.FileError(err)
 	}
 	if err := unpack(tar.NewReader(r), folder); err != nil {
 		return folder, err
@@ -168,14 +170,19 @@ func notABackup() error {
 	return fault.New(fault.Invalid, "This is not a whole backup of Stint; nothing was changed. Give a file that \"backup\" wrote.")
 }
 
+// writePart writes one file of an archive. An error of the file is not one of the archive:
+// the operator of a full disk would look for another backup.
 func writePart(path string, from io.Reader, size int64) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return err
+		return db.FileError(err)
 	}
 	if _, err := io.CopyN(file, from, size); err != nil {
 		file.Close()
+		if _, ours := errors.AsType[*fs.PathError](err); ours {
+			return db.FileError(err)
+		}
 		return notABackup()
 	}
-	return file.Close()
+	return db.FileError(file.Close())
 }

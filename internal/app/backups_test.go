@@ -4,7 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,6 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/etag"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
@@ -171,5 +177,49 @@ func TestARestoreIsInEffectOnceTheDatabaseCanBeRead(t *testing.T) {
 		if got := n.catalog.Blocks().Match(n.key(key), time.Now()).Block != nil; got != want {
 			t.Errorf("%s is blocked: %t", key, got)
 		}
+	}
+}
+
+// fullDisk says that a test runs itself in a process whose files cannot grow.
+const fullDisk = "STINT_TEST_FULL_DISK"
+
+// TestAFullDiskIsNotABackupThatIsDamaged restores a good backup where there is no room for it.
+func TestAFullDiskIsNotABackupThatIsDamaged(t *testing.T) {
+	if os.Getenv(fullDisk) == "" {
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+		child.Env = append(os.Environ(), fullDisk+"=1")
+		if out, err := child.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	n := newRestoring(t)
+	file := n.backup().Bytes()
+	signal.Ignore(syscall.SIGXFSZ)
+	for _, room := range []int{0, 64 << 10, len(file) - 8<<10} {
+		var before syscall.Rlimit
+		if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: uint64(room), Max: before.Max}); err != nil {
+			t.Fatal(err)
+		}
+		_, verified := n.Verify(t.Context(), bytes.NewReader(file))
+		_, restored := n.Restore(t.Context(), tester, bytes.NewReader(file))
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range []error{verified, restored} {
+			if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "disk") {
+				t.Errorf("with room for %d of %d bytes: %v", room, len(file), err)
+			}
+		}
+	}
+	cut := bytes.NewReader(file[:len(file)/2])
+	if _, err := n.Restore(t.Context(), tester, cut); !fault.Is(err, fault.Invalid) {
+		t.Errorf("half of a backup: %v", err)
+	}
+	if _, err := n.Restore(t.Context(), tester, bytes.NewReader(file)); err != nil {
+		t.Errorf("once there is room: %v", err)
 	}
 }

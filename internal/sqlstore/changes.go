@@ -32,6 +32,9 @@ type touched struct{ settings, policies, tokens, users, knownLogins, entries, pr
 // EachChange implements catalog.Source. One transaction reads everything, so
 // that what apply gets is the database as it was at Changes.Revision.
 func (s *Store) EachChange(ctx context.Context, position catalog.Position, apply func(catalog.Changes) error) error {
+	if err := db.CheckHeld(s.DB); err != nil {
+		return err // a node whose changes would be lost says so, though it can read
+	}
 	since := position.Revision
 	return s.View(ctx, func(t *db.Tx) error {
 		if since == 0 {

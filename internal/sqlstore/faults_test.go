@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -215,6 +216,39 @@ func TestSQLiteThatIsDamagedIsRefusedInOneLine(t *testing.T) {
 	}
 	if empty, err := db.CheckFile(t.Context(), f.URL); err != nil || empty {
 		t.Errorf("a sound one: empty %v, %v", empty, err)
+	}
+}
+
+// SQLite writes on to a file that was deleted: what it acknowledges then is gone with the process.
+func TestNoChangeGoesIntoAFileThatWasDeletedOrReplaced(t *testing.T) {
+	f := storetest.OpenSQLite(t)
+	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:before", time.Time{}), blocks.Fail)
+	kept := filepath.Join(t.TempDir(), "kept.db")
+	copied, err := os.ReadFile(storetest.Backup(t, f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, replace := range map[string]func() error{
+		"deleted":  func() error { return nil },
+		"replaced": func() error { return os.WriteFile(f.URL, copied, 0o600) },
+	} {
+		if err := os.Rename(f.URL, kept); err != nil {
+			t.Fatal(err)
+		}
+		if err := replace(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:"+name, time.Time{}))
+		saysOnce(t, err, "has lost its file, which was deleted or replaced")
+		err = f.EachChange(t.Context(), catalog.Position{}, func(catalog.Changes) error { return nil })
+		saysOnce(t, err, "has lost its file")
+		if page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block}); err != nil || page.Total == 0 {
+			t.Errorf("%s: %d blocks can be read, %v", name, page.Total, err)
+		}
+		if err := os.Rename(kept, f.URL); err != nil {
+			t.Fatal(err)
+		}
+		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:"+name, time.Time{}), blocks.Fail)
 	}
 }
 

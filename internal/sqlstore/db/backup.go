@@ -167,12 +167,12 @@ func copyDatabase(path, folder string) (copied string, err error) {
 	}
 	to, err := os.CreateTemp(folder, ".stint-restore-*")
 	if err != nil {
-		return "", fmt.Errorf("copy the backup: %w", err)
+		return "", FileError(fmt.Errorf("copy the backup: %w", err))
 	}
 	_, err = io.Copy(to, io.MultiReader(bytes.NewReader(header), from))
 	if err = errors.Join(err, to.Close()); err != nil {
 		removeDatabase(to.Name())
-		return "", fmt.Errorf("copy the backup: %w", err)
+		return "", FileError(fmt.Errorf("copy the backup: %w", err))
 	}
 	return to.Name(), nil
 }

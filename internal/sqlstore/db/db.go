@@ -69,6 +69,7 @@ type DB struct {
 	observe func(ctx context.Context, kind string, began time.Time, err error)
 	writer  *sql.DB // on SQLite its one connection that writes
 	reader  *sql.DB // the same as writer on Postgres
+	held    heldFile
 }
 
 // Close ends all connections.

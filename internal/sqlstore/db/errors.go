@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/stint-dev/stint/internal/fault"
@@ -24,6 +26,7 @@ const (
 	damaged                         // what it holds cannot be read
 	unreadable                      // its disk fails
 	readOnlyDatabase                // it takes no changes
+	moved                           // its file was deleted or replaced
 )
 
 // messages say to callers what a trouble is.
@@ -36,6 +39,7 @@ var messages = map[trouble]string{
 	damaged:          "is damaged; restore a backup",
 	unreadable:       "cannot be read or written: the disk or its file system fails",
 	readOnlyDatabase: "can only be read: its file, folder or server allows no changes",
+	moved:            "has lost its file, which was deleted or replaced; end the node, then put the file back or restore a backup",
 }
 
 // ErrUnchanged, returned inside Change, undoes the transaction and gives its
@@ -78,6 +82,24 @@ func (s *DB) explain(ctx context.Context, err error) error {
 
 func unavailable(err error, what string) error {
 	return &fault.Error{Code: fault.Unavailable, Message: "The database " + what + "; nothing was changed.", Err: err}
+}
+
+// FileError makes of an error about a file that is written beside an SQLite database what the
+// same trouble of the database itself is, and returns any other as it is.
+func FileError(err error) error {
+	var known *fault.Error
+	switch {
+	case errors.As(err, &known):
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
+		return unavailable(err, messages[full])
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return unavailable(err, messages[readOnlyDatabase])
+	case errors.Is(err, syscall.EIO):
+		return unavailable(err, messages[unreadable])
+	case errors.Is(err, fs.ErrNotExist):
+		return unavailable(err, messages[away])
+	}
+	return err
 }
 
 // maybeSaved returns the fault of a COMMIT that may have been carried out.

@@ -80,6 +80,9 @@ func fileDSN(path string, settings url.Values) string {
 }
 
 func classifySQLite(err error) trouble {
+	if errors.Is(err, errMoved) {
+		return moved
+	}
 	var e *driver.Error
 	if !errors.As(err, &e) {
 		return breakage

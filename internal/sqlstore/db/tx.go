@@ -222,6 +222,11 @@ func (s *DB) attempt(ctx context.Context, db beginner, opts *sql.TxOptions, do f
 		return err
 	}
 	defer func() { _ = begun.Rollback() }() // does nothing after Commit
+	if opts != readOnly {
+		if err := s.held.check(s.place); err != nil {
+			return err
+		}
+	}
 	t := &Tx{ctx: ctx, sql: begun, store: s, Now: s.LocalNow()}
 	if ctx.Value(longKey{}) != nil {
 		if err := t.AllowLong(); err != nil {
