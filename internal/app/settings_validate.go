@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -33,7 +34,7 @@ func validateListeners(s Settings) error {
 		if err != nil {
 			return fmt.Errorf("--%s: got %q; write host:port, for example 127.0.0.1:8080", name, address)
 		}
-		if _, err := net.LookupPort("tcp", port); err != nil {
+		if _, err := net.DefaultResolver.LookupPort(context.Background(), "tcp", port); err != nil {
 			return fmt.Errorf("--%s: got %q, whose port must be 0 to 65535, for example 127.0.0.1:8080", name, address)
 		}
 	}
