@@ -1,7 +1,6 @@
 package adminui_test
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -38,6 +37,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -67,7 +67,7 @@ type node struct {
 	clock     *clock
 	url       string // of the pages
 	checks    string // of the checks
-	logs      *bytes.Buffer
+	logs      *servers.Output
 	routes    []httpserver.Route // of the pages
 	detection *admin.Detection
 	flusher   *recorder.Flusher
@@ -112,7 +112,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 // newNodeOn returns a node with the database at a URL.
 func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *node {
 	t.Helper()
-	n := &node{clock: &clock{now: start}, logs: &bytes.Buffer{}}
+	n := &node{clock: &clock{now: start}, logs: new(servers.Output)}
 	ctx := context.Background()
 	var err error
 	n.store, err = sqlstore.Open(ctx, database, sqlstore.Options{
@@ -147,7 +147,7 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 	n.gate = gate.New(gate.Options{View: n.catalog, Log: log, Now: n.clock.Now, Recorder: gate.Recorders{counter, n.events}, Reports: counter})
 	throttle := httpserver.NewThrottle(httpserver.ThrottleOptions{Shared: memlog.New(memlog.Options{Now: n.clock.Now}), Known: n.catalog.KnownLogin})
 	n.failed, n.throttle = &identities.FailedLogins{}, throttle
-	logger := slog.New(slog.NewTextHandler(&locked{w: n.logs}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	logger := slog.New(slog.NewTextHandler(n.logs, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	runner, err := jobs.New(jobs.Options{Store: n.store.Jobs, Node: "a", Now: n.clock.Now, Log: logger}, someJobs()...)
 	must(t, err)
 	adminAt, checksAt := listener(t), listener(t)
@@ -234,17 +234,6 @@ func listener(t testing.TB) net.Listener {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	return l
-}
-
-type locked struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *locked) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
 }
 
 func must(t testing.TB, err error) {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 func TestAReservationIsMadeShownAndCancelled(t *testing.T) {
@@ -69,9 +69,9 @@ func TestAHandleThatIsNotOursIsNotFound(t *testing.T) {
 }
 
 func TestAHandleIsInNoLog(t *testing.T) {
-	var logged bytes.Buffer
+	var logged servers.Output
 	n := startNode(t, func(d *nodeParts) {
-		d.Server.Logger = slog.New(slog.NewTextHandler(&lockedWriter{w: &logged}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		d.Server.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		d.Gate = gate.New(gate.Options{View: catalog.New(nil, d.Now), Log: d.Keys.Logs[0], Now: d.Now}) // which has loaded nothing yet
 	})
 	n.wantProblem(n.send(del, n.check+wire.PathReservations+"/a-handle", ""), http.StatusServiceUnavailable, "")

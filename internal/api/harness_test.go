@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -72,7 +71,7 @@ type testNode struct {
 	check  string // the base URL of the check listener
 	admin  string
 	tokens map[identity.Access]string
-	logged *bytes.Buffer
+	logged *servers.Output
 
 	events  *events.Hub
 	channel testChannel
@@ -107,7 +106,7 @@ func onEachDatabase(t *testing.T, test func(t *testing.T, n *testNode), change .
 
 func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *testNode {
 	t.Helper()
-	n := &testNode{T: t, clock: &clock{now: start}, tokens: map[identity.Access]string{}, logged: new(bytes.Buffer)}
+	n := &testNode{T: t, clock: &clock{now: start}, tokens: map[identity.Access]string{}, logged: new(servers.Output)}
 	ctx := context.Background()
 	var known *catalog.Catalog
 	store, err := sqlstore.Open(ctx, location, sqlstore.Options{
@@ -165,7 +164,7 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 		Server: httpserver.Options{
 			Credentials: known, Tokens: store.Identities, SecretPaths: SecretPaths(),
 			Throttle: httpserver.NewThrottle(httpserver.ThrottleOptions{Shared: memlog.New(memlog.Options{Now: n.clock.Now})}),
-			Logger:   slog.New(slog.NewTextHandler(&lockedWriter{w: n.logged}, nil)), Now: n.clock.Now,
+			Logger:   slog.New(slog.NewTextHandler(n.logged, nil)), Now: n.clock.Now,
 		},
 	}
 	for _, c := range change {
@@ -197,17 +196,6 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 }
 
 func framing(l net.Listener) net.Listener { return httpserver.FramingListener(l, nil) }
-
-type lockedWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *lockedWriter) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
-}
 
 func (n *testNode) serve(app *fiber.App, wraps ...func(net.Listener) net.Listener) string {
 	n.Helper()

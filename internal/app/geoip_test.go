@@ -60,7 +60,7 @@ func (n *geoNode) decisions(keys ...string) (all string) {
 
 func TestANodeKnowsWhoseAddressesKeysAre(t *testing.T) {
 	dir := geofiles.Dir(t, geofiles.Rows...)
-	var logs lockedText
+	var logs servers.Output
 	n := &geoNode{startLogged(t, &logs, "--geoip-dir", dir, "--allowed-hosts", "*"), t}
 	const first, second, third, stranger = "ip:203.0.113.9", "ip:198.51.100.9", "ip:198.51.100.200", "ip:192.0.2.1"
 
@@ -107,7 +107,7 @@ func TestANodeKnowsWhoseAddressesKeysAre(t *testing.T) {
 }
 
 func TestANodeWithoutGeoIPFilesSaysThatPatternsNeedThem(t *testing.T) {
-	var logs lockedText
+	var logs servers.Output
 	n := &geoNode{startLogged(t, &logs), t}
 	n.geo.Follow(t.Context())
 	if strings.Contains(n.do("GET", "/readyz", "", 200), "geoip") {

@@ -21,34 +21,10 @@ func TestMain(m *testing.M) { servers.Main(m) }
 
 const testToken = "an-admin-token-for-tests-0123456789-abcdefghijklmnop"
 
-// syncBuffer is a log that a test reads while a node writes it.
-type syncBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *syncBuffer) count(text string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.text.String(), text)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 // testNode is a node that runs in this process.
 type testNode struct {
 	*App
-	log  *syncBuffer
+	log  *servers.Output
 	stop func()
 }
 
@@ -60,7 +36,7 @@ func startNode(t *testing.T, redis *servers.RedisServer, databaseURL, folder str
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &syncBuffer{}
+	log := &servers.Output{}
 	ctx, stop := context.WithCancel(context.Background())
 	a, err := New(ctx, s, io.Discard, log)
 	if err != nil {
@@ -208,7 +184,7 @@ func TestANodeStartsWithoutItsDatabaseByWhatItLastKnew(t *testing.T) {
 	if status, body := n.block(t, "ip:192.0.2.2"); status != http.StatusServiceUnavailable || !strings.Contains(body, "database") {
 		t.Errorf("a change got %d %s", status, body)
 	}
-	if n.log.count("this node answers checks by the policies and blocks kept") != 1 {
+	if n.log.Count("this node answers checks by the policies and blocks kept") != 1 {
 		t.Errorf("the log says %s", n.log)
 	}
 
@@ -299,7 +275,7 @@ func TestALastKnownStateThatCannotBeUsedIsIgnoredAndSaid(t *testing.T) {
 				t.Fatal(err)
 			}
 			n := startNode(t, redis, server.URL, folder)
-			if n.log.count("kept in the data directory are ignored") != 1 || n.log.count(c.want) != 1 {
+			if n.log.Count("kept in the data directory are ignored") != 1 || n.log.Count(c.want) != 1 {
 				t.Errorf("the log says %s", n.log)
 			}
 			if status, r := n.ready(t); status != http.StatusServiceUnavailable || r.Ready {
@@ -320,14 +296,14 @@ func TestANodeGoesOnWithoutAFolderToKeepItsStateIn(t *testing.T) {
 	}
 	n := startNode(t, redis, database, filepath.Join(file, "data"))
 	const said = "cannot be written to the data directory"
-	servers.Await(t, "it is said", func() bool { return n.log.count(said) > 0 })
+	servers.Await(t, "it is said", func() bool { return n.log.Count(said) > 0 })
 	for _, pattern := range []string{"ip:192.0.2.1", "ip:192.0.2.2", "ip:192.0.2.3"} {
 		if status, body := n.block(t, pattern); status != http.StatusCreated {
 			t.Fatalf("%d %s", status, body)
 		}
 		servers.Await(t, "another writing is tried", func() bool { return len(n.lastKnown.dirty) == 0 })
 	}
-	if got := n.log.count(said); got != 1 {
+	if got := n.log.Count(said); got != 1 {
 		t.Errorf("it is said %d times", got)
 	}
 }

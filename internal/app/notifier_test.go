@@ -20,14 +20,14 @@ import (
 
 // embeddedNode is a node with an SQLite file and a webhook that is never sent
 // to, because the node does not run.
-func embeddedNode(t *testing.T) (*App, *syncBuffer) {
+func embeddedNode(t *testing.T) (*App, *servers.Output) {
 	t.Helper()
 	s, err := Load([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", filepath.Join(t.TempDir(), "data"),
 		"--notify-allow-private", "true"}, []string{"STINT_ADMIN_TOKEN=" + testToken, "STINT_NOTIFY_WEBHOOK_URL=http://127.0.0.1:9/"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &syncBuffer{}
+	log := &servers.Output{}
 	a, err := New(context.Background(), s, io.Discard, log)
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestPeopleAreNotifiedOfWhatABatchOfEscalationsDid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, log := embeddedNode(t)
 			a.escalated(test.events)
-			if n := log.count("an escalation is paused"); n != test.logged {
+			if n := log.Count("an escalation is paused"); n != test.logged {
 				t.Errorf("the log names %d pauses: %s", n, log)
 			}
 			all, err := a.backends.store.Outbox.Deliveries(t.Context(), 100)

@@ -16,11 +16,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // writeCertificate writes a certificate with a serial number, and its key.
@@ -62,30 +63,6 @@ func servedSerial(t *testing.T, a *App) int64 {
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 }
 
-// lockedText is a log that is read while it is written.
-type lockedText struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lockedText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func (l *lockedText) Reset() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text.Reset()
-}
-
 // hostRequest returns a request to a host.
 func hostRequest(host string) *fasthttp.RequestCtx {
 	var rc fasthttp.RequestCtx
@@ -108,7 +85,7 @@ func TestAReloadChangesCertificatesLogLevelAndWhoIsTrusted(t *testing.T) {
 		}
 	}
 	write("", first)
-	var log lockedText
+	var log servers.Output
 	a := startLogged(t, &log, "--config", path)
 	reload := func() string {
 		log.Reset()

@@ -1,37 +1,15 @@
 package sqlstore_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net/url"
-	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
-
-// lockedBuffer is a log that is read while it is written.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) count(text string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.text.String(), text)
-}
 
 // A connection is tried every second, and an outage lasts hours.
 func TestAnOutageOfNotificationsIsLoggedOnceAndItsEnd(t *testing.T) {
@@ -42,7 +20,7 @@ func TestAnOutageOfNotificationsIsLoggedOnceAndItsEnd(t *testing.T) {
 	}
 	way := servers.NewProxy(t, target.Host)
 	target.Host = way.Addr
-	var logged lockedBuffer
+	var logged servers.Output
 	s, err := sqlstore.New(target.String(), sqlstore.Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	if err != nil {
 		t.Fatal(err)
@@ -56,12 +34,12 @@ func TestAnOutageOfNotificationsIsLoggedOnceAndItsEnd(t *testing.T) {
 	}()
 	<-woken
 	way.Cut()
-	time.Sleep(2500 * time.Millisecond) // several attempts
+	servers.Await(t, "several connections were tried", func() bool { return way.Refused() >= 3 })
 	way.Join()
 	<-woken
 	stop()
 	<-done
-	if lost, found := logged.count("polling goes on"), logged.count("arrive again"); lost != 1 || found != 1 {
+	if lost, found := logged.Count("polling goes on"), logged.Count("arrive again"); lost != 1 || found != 1 {
 		t.Errorf("one outage is logged %d times, its end %d times", lost, found)
 	}
 }

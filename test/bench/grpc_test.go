@@ -200,17 +200,10 @@ func (s grpcServer) beside(b *testing.B, other grpcServer) ratedPair {
 
 // typicalRated returns the medians.
 func typicalRated(all []rated) rated {
-	of := func(part func(rated) float64) float64 {
-		var parts []float64
-		for _, one := range all {
-			parts = append(parts, part(one))
-		}
-		return median(parts)
-	}
 	return rated{
-		rate: of(func(one rated) float64 { return one.rate }),
-		p99:  time.Duration(of(func(one rated) float64 { return float64(one.p99) })),
-		cost: time.Duration(of(func(one rated) float64 { return float64(one.cost) })),
+		rate: medianOf(all, func(one rated) float64 { return one.rate }),
+		p99:  time.Duration(medianOf(all, func(one rated) float64 { return float64(one.p99) })),
+		cost: time.Duration(medianOf(all, func(one rated) float64 { return float64(one.cost) })),
 	}
 }
 

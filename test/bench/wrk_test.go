@@ -152,17 +152,10 @@ func (l load) compare(b *testing.B, n, empty node) compared {
 
 // typical returns the medians.
 func typical(all []asked) asked {
-	of := func(part func(asked) float64) float64 {
-		var parts []float64
-		for _, a := range all {
-			parts = append(parts, part(a))
-		}
-		return median(parts)
-	}
 	return asked{
-		rate:    of(func(a asked) float64 { return a.rate }),
-		refused: of(func(a asked) float64 { return a.refused }),
-		cost:    time.Duration(of(func(a asked) float64 { return float64(a.cost) })),
+		rate:    medianOf(all, func(a asked) float64 { return a.rate }),
+		refused: medianOf(all, func(a asked) float64 { return a.refused }),
+		cost:    time.Duration(medianOf(all, func(a asked) float64 { return float64(a.cost) })),
 		// One run without Redis is worth knowing of.
 		degraded: slices.MaxFunc(all, func(a, b asked) int { return cmp.Compare(a.degraded, b.degraded) }).degraded,
 	}
@@ -173,6 +166,15 @@ func spread(all []float64) float64 {
 	sorted := slices.Sorted(slices.Values(all))
 	n := len(sorted)
 	return (sorted[(3*n)/4] - sorted[n/4]) / sorted[n/2]
+}
+
+// medianOf returns the median of a part of all.
+func medianOf[T any](all []T, part func(T) float64) float64 {
+	var parts []float64
+	for _, one := range all {
+		parts = append(parts, part(one))
+	}
+	return median(parts)
 }
 
 func median(all []float64) float64 {

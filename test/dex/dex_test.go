@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/test/servers"
-	"github.com/stint-dev/stint/test/testnode"
 )
 
 var program = flag.String("dex", "", "the program of tools/dex; make test-openid builds it")
@@ -40,7 +39,7 @@ func freeAddress(t *testing.T) string {
 // run starts a program that is ended with the test.
 func run(t *testing.T, env []string, path string, args ...string) {
 	t.Helper()
-	out := &testnode.Output{}
+	out := &servers.Output{}
 	c := exec.Command(path, args...)
 	c.Dir, c.Env, c.Stdout, c.Stderr = t.TempDir(), env, out, out
 	if err := c.Start(); err != nil {

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/testnode"
 )
 
@@ -24,7 +25,7 @@ type followed struct {
 	*site
 	dir, log string
 	command  *exec.Cmd
-	out      testnode.Output
+	out      servers.Output
 	sent     sync.Map // requests by address, *atomic.Int64
 }
 

@@ -260,7 +260,7 @@ func TestAnOutageAndItsEndAreTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it waits until an outage is worth telling
-			var sent text
+			var sent servers.Output
 			receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				if _, err := io.Copy(&sent, r.Body); err != nil {
 					t.Error(err)

@@ -1,14 +1,12 @@
 package e2e_test
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,32 +21,14 @@ const adminToken = "e2e0adca9f5c1b7d2830694ef1a5c3d7"
 // about how soon it does.
 const waitTimeout = time.Minute
 
-// text is output that is read while it is written.
-type text struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (x *text) Write(p []byte) (int, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.b.Write(p)
-}
-
-func (x *text) String() string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.b.String()
-}
-
 // node is one running process of cmd/server.
 type node struct {
 	testing.TB
 	cmd      *exec.Cmd
-	dir      string        // where it was started
-	out, log text          // its standard output and error
-	exited   chan struct{} // closed once it has ended
-	check    string        // the base URL of each listener
+	dir      string         // where it was started
+	out, log servers.Output // its standard output and error
+	exited   chan struct{}  // closed once it has ended
+	check    string         // the base URL of each listener
 	admin    string
 	token    string // what admin requests are sent with
 }

@@ -113,7 +113,7 @@ func startNginx(t *testing.T, block string) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := exec.CommandContext(ctx, program, "-p", dir, "-c", filepath.Join(dir, "nginx.conf"))
-	var said text
+	var said servers.Output
 	c.Stderr = &said
 	if err := c.Start(); err != nil {
 		t.Fatal(err)

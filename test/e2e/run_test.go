@@ -41,7 +41,7 @@ func TestWhoIsInterruptedWhileItWaitsGivesItsReservationBack(t *testing.T) {
 		nodes[0].about("host:a")
 		for _, stop := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 			cmd := nodes[0].command("run", "--key", "host:a", "--", "echo", "never")
-			var printed text
+			var printed servers.Output
 			cmd.Stdout, cmd.Stderr = &printed, &printed
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)

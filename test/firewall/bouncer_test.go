@@ -3,7 +3,6 @@ package firewall
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-dev/stint/test/testnode"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // bouncer is CrowdSec's firewall bouncer, which follows a node in one of the
@@ -23,7 +22,7 @@ type bouncer struct {
 	*site
 	program, config string
 	cmd             *exec.Cmd
-	out             *testnode.Output
+	out             *servers.Output
 }
 
 var fencedYAML = regexp.MustCompile("(?s)```yaml\n(.*?)```")
@@ -65,7 +64,7 @@ func (s *site) newBouncer(n int) *bouncer {
 
 func (b *bouncer) start() {
 	b.Helper()
-	b.out = &testnode.Output{}
+	b.out = &servers.Output{}
 	b.cmd = exec.Command(b.program, "-c", b.config)
 	b.cmd.Stdout, b.cmd.Stderr = b.out, b.out
 	if err := b.cmd.Start(); err != nil {
@@ -91,9 +90,9 @@ func TestTheFirewallBouncerDropsWhatIsBlocked(t *testing.T) {
 			s, p := newSite(t), newPeer(t)
 			ipv4, ipv6 := serve(t, hereIPv4), serve(t, hereIPv6)
 			b := s.newBouncer(n)
-			await := func(what string, l net.Listener, want bool) {
+			await := func(what string, to string, want bool) {
 				t.Helper()
-				s.until(fmt.Sprintf("connections: %v (%s)", want, what), func() bool { got, _ := p.connects(l, "1"); return got == want })
+				s.until(fmt.Sprintf("connections: %v (%s)", want, what), func() bool { got, _ := p.connects(to, "1"); return got == want })
 			}
 			await("before", ipv4, true)
 			block := s.add("blocks", "ip:"+peerIPv4, `,"expires_in":"1h"`)

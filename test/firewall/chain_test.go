@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/testnode"
 )
 
@@ -44,7 +45,7 @@ func TestAScannerEndsInTheFirewall(t *testing.T) {
 	port := s.nginx(log, s.application())
 	s.follow(log)
 
-	var out testnode.Output
+	var out servers.Output
 	script := exec.Command("nsenter", p.enter([]string{"bash", "-c", scanner, hereIPv4, port})...)
 	script.Stdout, script.Stderr = &out, &out
 	if err := script.Start(); err != nil {
@@ -184,9 +185,9 @@ func (s *site) follow(log string) {
 }
 
 // background runs a program until the test ends.
-func (s *site) background(c *exec.Cmd) *testnode.Output {
+func (s *site) background(c *exec.Cmd) *servers.Output {
 	s.Helper()
-	out := &testnode.Output{}
+	out := &servers.Output{}
 	c.Stdout, c.Stderr = out, out
 	if err := c.Start(); err != nil {
 		s.Fatalf("%v: scripts/setup-tests.sh installs it", err)

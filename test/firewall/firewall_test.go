@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/testnode"
 )
 
@@ -57,7 +58,7 @@ type site struct {
 	node    *testnode.Node
 	token   string // of the firewall
 	running *exec.Cmd
-	out     *testnode.Output
+	out     *servers.Output
 }
 
 func newSite(t *testing.T, flags ...string) *site {
@@ -98,7 +99,7 @@ func (s *site) once(flags ...string) string {
 // start starts the command and waits until it follows the node.
 func (s *site) start(flags ...string) {
 	s.Helper()
-	s.running, s.out = s.command(flags...), &testnode.Output{}
+	s.running, s.out = s.command(flags...), &servers.Output{}
 	s.running.Stderr, s.running.Stdout = s.out, s.out
 	if err := s.running.Start(); err != nil {
 		s.Fatal(err)

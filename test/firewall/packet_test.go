@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // peer is another machine: a network namespace, connected to that of the tests.
@@ -67,9 +69,9 @@ func (p *peer) enter(args []string) []string {
 
 // connects reports whether the peer can open a connection to a server within some
 // seconds. The text says why not; it is empty if nothing answered.
-func (p *peer) connects(s net.Listener, seconds string) (bool, string) {
+func (p *peer) connects(to, seconds string) (bool, string) {
 	p.Helper()
-	host, port, err := net.SplitHostPort(s.Addr().String())
+	host, port, err := net.SplitHostPort(to)
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -78,33 +80,21 @@ func (p *peer) connects(s net.Listener, seconds string) (bool, string) {
 	return err == nil && strings.TrimSpace(string(text)) == "hello", string(text)
 }
 
-// serve answers every connection with a line until the test ends.
-func serve(t *testing.T, address string) net.Listener {
+// serve answers every connection to a port of an address with a line, and returns the host:port.
+func serve(t *testing.T, address string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			fmt.Fprintln(c, "hello")
-			c.Close()
-		}
-	}()
-	return l
+	return servers.ListenOn(t, address, func(c net.Conn) {
+		fmt.Fprintln(c, "hello")
+		c.Close()
+	})
 }
 
 func TestPacketsOfBlockedAddressesAreRefused(t *testing.T) {
 	s, p := newSite(t), newPeer(t)
 	ipv4, ipv6 := serve(t, hereIPv4), serve(t, hereIPv6)
-	await := func(l net.Listener, want bool) {
+	await := func(to string, want bool) {
 		t.Helper()
-		s.until(fmt.Sprintf("connections: %v", want), func() bool { got, _ := p.connects(l, "1"); return got == want })
+		s.until(fmt.Sprintf("connections: %v", want), func() bool { got, _ := p.connects(to, "1"); return got == want })
 	}
 	await(ipv4, true)
 	await(ipv6, true)
@@ -116,7 +106,7 @@ func TestPacketsOfBlockedAddressesAreRefused(t *testing.T) {
 	await(ipv6, false)
 
 	// The machine reaches itself under a blocked address of its own.
-	own, err := net.DialTimeout("tcp", ipv4.Addr().String(), maxWait)
+	own, err := net.DialTimeout("tcp", ipv4, maxWait)
 	if err != nil {
 		t.Errorf("over loopback: %v", err)
 	} else {

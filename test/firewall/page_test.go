@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-dev/stint/test/testnode"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 var fences = regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$")
@@ -78,7 +78,7 @@ func TestOneCapabilityIsEnough(t *testing.T) {
 	}
 	restricted := exec.Command("setpriv", append([]string{"--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs",
 		"--inh-caps=-all,+net_admin", "--ambient-caps=-all,+net_admin", "--bounding-set=-all,+net_admin"}, c.Args...)...)
-	restricted.Env, s.out = c.Env, &testnode.Output{}
+	restricted.Env, s.out = c.Env, &servers.Output{}
 	restricted.Stderr = s.out
 	s.running = restricted
 	if err := restricted.Start(); err != nil {

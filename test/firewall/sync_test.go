@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-dev/stint/test/testnode"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 func TestTheSetsFollowTheBlocks(t *testing.T) {
@@ -206,7 +206,7 @@ func TestStintIsDownAtTheStart(t *testing.T) {
 	s.start()
 	s.stop()
 	s.node.Crash()
-	s.running, s.out = s.command(), &testnode.Output{}
+	s.running, s.out = s.command(), &servers.Output{}
 	s.running.Stderr = s.out
 	if err := s.running.Start(); err != nil {
 		t.Fatal(err)

@@ -5,11 +5,17 @@ import (
 	"testing"
 )
 
-// Listen listens on a free port of this machine until the test ends, gives each connection to
-// serve, and returns the host:port. serve closes the connection, at the latest when the test ends.
+// Listen is ListenOn for an address that only this machine reaches.
 func Listen(t testing.TB, serve func(net.Conn)) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return ListenOn(t, "127.0.0.1", serve)
+}
+
+// ListenOn listens on a free port of an address until the test ends, gives each connection to
+// serve, and returns the host:port. serve closes the connection, at the latest when the test ends.
+func ListenOn(t testing.TB, address string, serve func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ type Proxy struct {
 	target   string
 	delay    atomic.Int64 // nanoseconds, each way
 	messages atomic.Int64 // pieces that clients sent
+	refused  atomic.Int64 // connections that came while it was cut
 	cutAfter atomic.Int64 // pieces after which everything is cut; 0 for never
 	answer   atomic.Pointer[string]
 
@@ -61,6 +62,9 @@ func (p *Proxy) CutAfter(n int64) {
 
 // Messages returns how many pieces clients have sent since CutAfter.
 func (p *Proxy) Messages() int64 { return p.messages.Load() }
+
+// Refused returns how many connections came while the proxy was cut.
+func (p *Proxy) Refused() int64 { return p.refused.Load() }
 
 // Join ends what Cut or CutAfter began.
 func (p *Proxy) Join() {
@@ -108,6 +112,7 @@ func (p *Proxy) add(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cut {
+		p.refused.Add(1)
 		c.Close()
 		return false
 	}

@@ -2,7 +2,6 @@
 package testnode
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -49,7 +48,7 @@ type Node struct {
 	flags        []string
 	cmd          *exec.Cmd
 	dir          string
-	out          Output
+	out          servers.Output
 	exited       chan struct{}
 }
 
@@ -264,26 +263,6 @@ func (n *Node) end(t testing.TB) {
 func (n *Node) stop() {
 	n.Crash()
 	os.RemoveAll(n.dir)
-}
-
-// Output is what a program writes, read while it is written. The zero value is empty.
-type Output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (o *Output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-// String returns all that was written.
-func (o *Output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
 }
 
 // AddEntry adds an entry of a kind, "blocks" or "exemptions", with the fields of body, and

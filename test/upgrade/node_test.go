@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/test/servers"
-	"github.com/stint-dev/stint/test/testnode"
 )
 
 var (
@@ -66,7 +65,7 @@ type node struct {
 	t            testing.TB
 	check, admin string // base URLs
 	cmd          *exec.Cmd
-	out          testnode.Output
+	out          servers.Output
 	exited       chan struct{}
 }
 

@@ -15,16 +15,15 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/test/servers"
-	"github.com/stint-dev/stint/test/testnode"
 )
 
 // underSocket starts a node as systemd does with stint.socket: the socket stays open in this
 // process.
-func underSocket(t *testing.T, socket *os.File, data, address string) (*exec.Cmd, *testnode.Output) {
+func underSocket(t *testing.T, socket *os.File, data, address string) (*exec.Cmd, *servers.Output) {
 	t.Helper()
 	// The shell knows the id of the process that it becomes.
 	c := exec.Command("sh", "-c", `LISTEN_PID=$$ exec "$@"`, "sh", newProgram(t), "--listen", address, "--admin-listen", "127.0.0.1:0", "--data-dir", data)
-	out := new(testnode.Output)
+	out := new(servers.Output)
 	c.Stdout, c.Stderr = out, out
 	c.Env = append(os.Environ(), "LISTEN_FDS=1", "LISTEN_FDNAMES=listen", "STINT_ADMIN_TOKEN="+adminToken)
 	c.ExtraFiles = []*os.File{socket} // descriptor 3
