@@ -2,13 +2,17 @@ package app
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
@@ -23,6 +27,7 @@ import (
 const (
 	backupDatabase = "stint.db"
 	backupLogs     = "logs.snapshot"
+	backupSums     = "SHA256SUMS"
 )
 
 // maxBackup bounds what a restore unpacks.
@@ -55,16 +60,33 @@ func (b *backups) Backup(ctx context.Context, w io.Writer) error {
 	if err := b.memory.SaveFile(logs); err != nil {
 		return db.FileError(err)
 	}
-	archive := tar.NewWriter(w)
+	archive, sums := tar.NewWriter(w), checksums{}
 	for _, path := range []string{database, logs} {
-		if err := addFile(archive, path); err != nil {
+		if err := sums.addFile(archive, path); err != nil {
 			return err
 		}
+	}
+	text := sums.text()
+	if err := addPart(archive, backupSums, int64(len(text)), bytes.NewReader(text)); err != nil {
+		return err
 	}
 	return archive.Close()
 }
 
-func addFile(archive *tar.Writer, path string) error {
+func addPart(archive *tar.Writer, name string, size int64, from io.Reader) error {
+	header := &tar.Header{Name: name, Mode: 0o600, Size: size, ModTime: time.Now().UTC()}
+	if err := archive.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err := io.Copy(archive, from)
+	return err
+}
+
+// checksums are the SHA-256 of the files within a backup, by name.
+type checksums map[string][sha256.Size]byte
+
+// addFile adds a file to an archive and to c.
+func (c checksums) addFile(archive *tar.Writer, path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -74,12 +96,37 @@ func addFile(archive *tar.Writer, path string) error {
 	if err != nil {
 		return err
 	}
-	header := &tar.Header{Name: filepath.Base(path), Mode: 0o600, Size: info.Size(), ModTime: time.Now().UTC()}
-	if err := archive.WriteHeader(header); err != nil {
+	name, hash := filepath.Base(path), sha256.New()
+	if err := addPart(archive, name, info.Size(), io.TeeReader(file, hash)); err != nil {
 		return err
 	}
-	_, err = io.Copy(archive, file)
-	return err
+	c[name] = [sha256.Size]byte(hash.Sum(nil))
+	return nil
+}
+
+// text returns c in the form of sha256sum, which "sha256sum -c" reads.
+func (c checksums) text() []byte {
+	var text []byte
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		text = append(text, c.line(name)...)
+	}
+	return text
+}
+
+func (c checksums) line(name string) string { return fmt.Sprintf("%x  %s\n", c[name], name) }
+
+// verify returns an error for a file that is not the one of which a backup holds the sum.
+// Backups of releases before there were sums have none: text is nil.
+func (c checksums) verify(text []byte) error {
+	if text == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		if !bytes.Contains(text, []byte(c.line(name))) {
+			return fault.New(fault.Invalid, "The backup was damaged after it was written: the SHA-256 of %s in it is not the one in its %s. Nothing was changed. Copy the backup again from where it was written, or restore another one.", name, backupSums)
+		}
+	}
+	return nil
 }
 
 // Verify checks the backup in r as Restore does and changes nothing.
@@ -142,9 +189,10 @@ func (b *backups) Restore(ctx context.Context, by audit.Actor, r io.Reader) (str
 }
 
 // unpack writes the two files of a backup into folder. It fails if the archive
-// contains another file or lacks one.
+// contains another file or lacks one, or if a file has been damaged.
 func unpack(archive *tar.Reader, folder string) error {
-	missing := map[string]bool{backupDatabase: true, backupLogs: true}
+	missing, sums := map[string]bool{backupDatabase: true, backupLogs: true, backupSums: true}, checksums{}
+	var expected []byte
 	remaining := int64(maxBackup)
 	for {
 		header, err := archive.Next()
@@ -156,33 +204,52 @@ func unpack(archive *tar.Reader, folder string) error {
 		}
 		delete(missing, header.Name)
 		remaining -= header.Size
-		if err := writePart(filepath.Join(folder, header.Name), archive, header.Size); err != nil {
+		if header.Name == backupSums {
+			if expected, err = readSums(archive); err != nil {
+				return err
+			}
+			continue
+		}
+		if sums[header.Name], err = writePart(filepath.Join(folder, header.Name), archive, header.Size); err != nil {
 			return err
 		}
 	}
-	if len(missing) > 0 {
+	if missing[backupDatabase] || missing[backupLogs] {
 		return notABackup()
 	}
-	return nil
+	return sums.verify(expected)
+}
+
+// maxSums is far more than the checksums of two files take, in bytes.
+const maxSums = 4 << 10
+
+// readSums reads the checksums of a backup, which are not nil then.
+func readSums(from io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(from, maxSums))
+	if err != nil {
+		return nil, notABackup()
+	}
+	return text, nil
 }
 
 func notABackup() error {
 	return fault.New(fault.Invalid, "This is not a whole backup of Stint; nothing was changed. Give a file that \"backup\" wrote.")
 }
 
-// writePart writes one file of an archive. An error of the file is not one of the archive:
-// the operator of a full disk would look for another backup.
-func writePart(path string, from io.Reader, size int64) error {
+// writePart writes one file of an archive and returns its SHA-256. An error of the file is
+// not one of the archive: the operator of a full disk would look for another backup.
+func writePart(path string, from io.Reader, size int64) (sum [sha256.Size]byte, err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return db.FileError(err)
+		return sum, db.FileError(err)
 	}
-	if _, err := io.CopyN(file, from, size); err != nil {
+	hash := sha256.New()
+	if _, err := io.CopyN(file, io.TeeReader(from, hash), size); err != nil {
 		file.Close()
 		if _, ours := errors.AsType[*fs.PathError](err); ours {
-			return db.FileError(err)
+			return sum, db.FileError(err)
 		}
-		return notABackup()
+		return sum, notABackup()
 	}
-	return db.FileError(file.Close())
+	return [sha256.Size]byte(hash.Sum(nil)), db.FileError(file.Close())
 }

@@ -1,9 +1,11 @@
 package app
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -221,5 +223,86 @@ func TestAFullDiskIsNotABackupThatIsDamaged(t *testing.T) {
 	}
 	if _, err := n.Restore(t.Context(), tester, bytes.NewReader(file)); err != nil {
 		t.Errorf("once there is room: %v", err)
+	}
+}
+
+// parts are the files of a backup, in their order.
+type parts []part
+
+type part struct {
+	name string
+	data []byte
+}
+
+func partsOf(t *testing.T, file []byte) (all parts) {
+	t.Helper()
+	for archive := tar.NewReader(bytes.NewReader(file)); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, part{header.Name, data})
+	}
+}
+
+func (all parts) archive(t *testing.T) *bytes.Buffer {
+	t.Helper()
+	var file bytes.Buffer
+	archive := tar.NewWriter(&file)
+	for _, p := range all {
+		if err := addPart(archive, p.name, int64(len(p.data)), bytes.NewReader(p.data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return &file
+}
+
+// TestADamagedBackupIsNotRestored flips one bit in each part of a backup, also where SQLite
+// and the snapshot see nothing wrong: in a word of a policy's name.
+func TestADamagedBackupIsNotRestored(t *testing.T) {
+	n := newRestoring(t)
+	n.policy(algorithms.TimestampLog)
+	n.block("token:attacker")
+	n.isAllowed("token:a")
+	file := n.backup().Bytes()
+	all := partsOf(t, file)
+	places := map[string]int{
+		backupDatabase: bytes.Index(all[0].data, []byte("token:attacker")) + len("token:"),
+		backupLogs:     len(all[1].data) / 2,
+		backupSums:     3,
+	}
+	for i, p := range all {
+		all[i].data = bytes.Clone(p.data)
+		all[i].data[places[p.name]] ^= 1
+		_, verified := n.Verify(t.Context(), all.archive(t))
+		_, restored := n.Restore(t.Context(), tester, all.archive(t))
+		for _, err := range []error{verified, restored} {
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "damaged") {
+				t.Errorf("a bit flipped in %s: %v", p.name, err)
+			}
+		}
+		all[i] = p
+	}
+	if _, err := n.Restore(t.Context(), tester, bytes.NewReader(file)); err != nil {
+		t.Errorf("the backup as it was written: %v", err)
+	}
+}
+
+// TestABackupWithoutChecksumsIsRestored restores what releases wrote before there were any.
+func TestABackupWithoutChecksumsIsRestored(t *testing.T) {
+	n := newRestoring(t)
+	all := partsOf(t, n.backup().Bytes())
+	if _, err := n.Restore(t.Context(), tester, all[:2].archive(t)); err != nil {
+		t.Error(err)
 	}
 }

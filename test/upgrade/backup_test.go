@@ -32,11 +32,16 @@ func TestSharedDataIsBackedUpAndRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	backup := string(bytes.TrimSpace(said))
-	for _, name := range []string{"redis.rdb", "postgres.dump"} {
+	for _, name := range []string{"redis.rdb", "postgres.dump", "SHA256SUMS"} {
 		info, err := os.Stat(filepath.Join(backup, name))
 		if err != nil || info.Size() == 0 || info.Mode().Perm() != 0o600 {
 			t.Fatalf("%s: %v, %v", name, info, err)
 		}
+	}
+	verify := exec.Command("sha256sum", "--check", "--strict", "SHA256SUMS")
+	verify.Dir = backup
+	if output, err := verify.CombinedOutput(); err != nil || strings.Count(string(output), ": OK") != 2 {
+		t.Errorf("the checksums: %v\n%s", err, output)
 	}
 	n.mustAsk(`{"key":"token:later"}`)
 	n.end()
