@@ -72,9 +72,9 @@ type ProposalStore interface {
 	// that is open for its pattern. It does nothing, and returns nil, where one
 	// was dismissed after quietSince.
 	PutProposal(ctx context.Context, p offences.Proposal, quietSince time.Time) (*offences.RefreshedProposal, error)
-	// FindProposals returns a page, the newest first: the open ones, or all, behind cursor, ""
-	// for the first. next is the cursor of the page after, "" on the last.
-	FindProposals(ctx context.Context, openOnly bool, cursor string, limit int) (page []*offences.Proposal, next string, err error)
+	// FindProposals returns a page of those in a state, the newest first, after cursor, "" for
+	// the first page. next is the cursor of the next page, "" on the last.
+	FindProposals(ctx context.Context, state offences.ProposalState, cursor string, limit int) (page []*offences.Proposal, next string, err error)
 	// ProposalCursor returns the cursor of the page that begins behind a proposal.
 	ProposalCursor(id string) string
 	FindProposalByID(ctx context.Context, id string) (*offences.Proposal, error)

@@ -49,7 +49,7 @@ func (p *Proposals) exemptWithin(ctx context.Context, within keys.Pattern) ([]st
 // closeCovered closes the open proposals whose whole range is blocked by now, so that the
 // range is proposed again, and people are notified, if it offends after the block has ended.
 func (p *Proposals) closeCovered(ctx context.Context, now time.Time) error {
-	open, _, err := p.Store.FindProposals(ctx, true, "", maxRead)
+	open, _, err := p.Store.FindProposals(ctx, offences.OpenProposals, "", maxRead)
 	if err != nil {
 		return err
 	}
@@ -183,16 +183,15 @@ const (
 	maxRead      = 1000 // the most that the store returns at once
 )
 
-// Find returns a page of the proposals, the newest first: the open ones, or all, behind
-// cursor, "" for the first. A limit of 0 means 100; next is the cursor of the page after, ""
-// on the last. One whose whole range is blocked by now has nothing left to decide: it is not
+// Find returns a page of the proposals in a state, the newest first, after cursor, "" for the
+// first page. A limit of 0 means 100; next is the cursor of the next page, "" on the last. One whose whole range is blocked by now has nothing left to decide: it is not
 // among the open ones, although the next Propose closes it.
-func (p *Proposals) Find(ctx context.Context, openOnly bool, cursor string, limit int) (found []*offences.Proposal, next string, err error) {
+func (p *Proposals) Find(ctx context.Context, state offences.ProposalState, cursor string, limit int) (found []*offences.Proposal, next string, err error) {
 	if limit == 0 {
 		limit = defaultFound
 	}
-	if !openOnly {
-		return p.Store.FindProposals(ctx, false, cursor, limit)
+	if state != offences.OpenProposals {
+		return p.Store.FindProposals(ctx, state, cursor, limit)
 	}
 	read, now := limit, p.now()
 	if limit > 0 { // the store refuses others
@@ -200,7 +199,7 @@ func (p *Proposals) Find(ctx context.Context, openOnly bool, cursor string, limi
 	}
 	for next = cursor; ; {
 		var page []*offences.Proposal
-		page, next, err = p.Store.FindProposals(ctx, true, next, read)
+		page, next, err = p.Store.FindProposals(ctx, state, next, read)
 		if err != nil {
 			return nil, "", err
 		}
@@ -221,7 +220,7 @@ const maxOpenProposals = 20
 
 // CountOpen returns the number of open proposals, at most maxOpenProposals.
 func (p *Proposals) CountOpen(ctx context.Context) (int, error) {
-	open, _, err := p.Find(ctx, true, "", maxOpenProposals)
+	open, _, err := p.Find(ctx, offences.OpenProposals, "", maxOpenProposals)
 	return len(open), err
 }
 

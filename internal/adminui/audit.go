@@ -31,7 +31,7 @@ type auditPage struct {
 	Entries []*audit.Record
 	Open    int64 // the entry whose changes are shown
 	Changes []jsonChange
-	Next    string
+	Pager   pager
 	Filters bool
 	Objects []string
 	// Undo are the entries that can be taken back, as far as the page shows.
@@ -110,7 +110,10 @@ func (h *auditHandler) showAudit(c *httpserver.Call) error {
 		page.Undo = undoable(site.CallerOf(c), found.Records)
 	}
 	if found.Next != "" {
-		page.Next = q.Path("/audit", "cursor", found.Next, "open", "")
+		page.Pager.Older = q.Path("/audit", "cursor", found.Next, "open", "")
+	}
+	if f.Cursor != "" {
+		page.Pager.Newest = q.Without("cursor", "/audit")
 	}
 	page.Filters = slices.ContainsFunc(auditFilters, func(name string) bool { return q.Get(name) != "" })
 	if page.Open, _ = strconv.ParseInt(q.Get("open"), 10, 64); page.Open > 0 {

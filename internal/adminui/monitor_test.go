@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/events"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/reports"
 )
@@ -22,7 +23,7 @@ import (
 func (n *node) watchPages(t testing.TB) map[string]string {
 	t.Helper()
 	ctx := context.Background()
-	open, _, err := n.store.Proposals.FindProposals(ctx, true, "", 10)
+	open, _, err := n.store.Proposals.FindProposals(ctx, offences.OpenProposals, "", 10)
 	must(t, err)
 	if len(open) == 0 {
 		t.Fatal("the attack led to no proposal")

@@ -172,7 +172,7 @@ func (h *overviewHandler) addPauses(ctx context.Context, page *overviewPage) (er
 }
 
 func (h *overviewHandler) addProposals(ctx context.Context, page *overviewPage) error {
-	open, _, err := h.detection.Proposals.Find(ctx, true, "", 20)
+	open, _, err := h.detection.Proposals.Find(ctx, offences.OpenProposals, "", 20)
 	for _, p := range open {
 		page.Proposals = append(page.Proposals, viewProposal(p))
 	}

@@ -1,6 +1,7 @@
 package adminui
 
 import (
+	"context"
 	"math"
 	"net/http"
 	"net/netip"
@@ -21,7 +22,8 @@ import (
 // proposalsPage lists what waits for a decision, and what was decided.
 type proposalsPage struct {
 	site.MonitorPage
-	Open, Closed []*proposalView
+	Open, Decided           []*proposalView
+	OpenPager, DecidedPager pager
 }
 
 // proposalPage asks about one of them.
@@ -172,7 +174,7 @@ func (h *proposalsHandler) showProposals(c *httpserver.Call) error {
 	if h.detection == nil {
 		return admin.ErrNotCounted
 	}
-	w, err := h.NewMonitorPage(c, "Proposals", "/proposals", "done", "ids")
+	w, err := h.NewMonitorPage(c, "Proposals", "/proposals", "done", "ids", openCursor, decidedCursor)
 	if err != nil {
 		return err
 	}
@@ -181,23 +183,39 @@ func (h *proposalsHandler) showProposals(c *httpserver.Call) error {
 	if page.Toast, err = h.toasts.find(ctx, &page.MonitorPage); err != nil {
 		return err
 	}
-	open, _, err := h.detection.Proposals.Find(ctx, true, "", 100)
-	if err != nil {
+	if page.Open, page.OpenPager, err = h.find(ctx, page, offences.OpenProposals, openCursor, decidedCursor); err != nil {
 		return err
 	}
-	for _, p := range open {
-		page.Open = append(page.Open, viewProposal(p))
-	}
-	all, _, err := h.detection.Proposals.Find(ctx, false, "", 100)
-	if err != nil {
+	if page.Decided, page.DecidedPager, err = h.find(ctx, page, offences.DecidedProposals, decidedCursor, openCursor); err != nil {
 		return err
-	}
-	for _, p := range all {
-		if p.Decision != offences.Open {
-			page.Closed = append(page.Closed, viewProposal(p))
-		}
 	}
 	return h.Render(c, http.StatusOK, "proposals", page)
+}
+
+// The parameters that hold the cursors of the two lists.
+const (
+	openCursor    = "cursor"
+	decidedCursor = "decided"
+)
+
+// find returns the part of a list that the page shows. param holds its cursor; other, that of
+// the other list, stays as it is.
+func (h *proposalsHandler) find(ctx context.Context, page *proposalsPage, state offences.ProposalState, param, other string) (views []*proposalView, p pager, err error) {
+	cursor := page.Query.Get(param)
+	found, next, err := h.detection.Proposals.Find(ctx, state, cursor, site.RowsPerPage)
+	if err != nil {
+		return nil, p, err
+	}
+	for _, f := range found {
+		views = append(views, viewProposal(f))
+	}
+	if cursor != "" {
+		p.Newest = page.Link("/proposals", other, page.Query.Get(other))
+	}
+	if next != "" {
+		p.Older = page.Link("/proposals", param, next, other, page.Query.Get(other))
+	}
+	return views, p, nil
 }
 
 func (h *proposalsHandler) findProposal(c *httpserver.Call) (*proposalPage, error) {

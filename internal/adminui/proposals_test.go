@@ -2,21 +2,28 @@ package adminui_test
 
 import (
 	"context"
+	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/test/keytest"
 )
 
 func TestAProposalIsAcceptedOrDismissed(t *testing.T) {
 	n := newNode(t)
 	n.attack(t)
-	open, _, err := n.store.Proposals.FindProposals(context.Background(), true, "", 10)
+	open, _, err := n.store.Proposals.FindProposals(context.Background(), offences.OpenProposals, "", 10)
 	must(t, err)
 	if len(open) != 1 {
 		t.Fatalf("%d proposals are open", len(open))
@@ -37,7 +44,7 @@ func TestAProposalIsAcceptedOrDismissed(t *testing.T) {
 func TestAProposalNeedsTheConfirmationOfABlockByHand(t *testing.T) {
 	n := newNode(t, func(d *adminui.Deps) { d.Entries.Traffic = trafficOf{"ip:203.0.113.2": 0.9, "ip:192.0.2.1": 0.1} })
 	n.attack(t)
-	open, _, err := n.store.Proposals.FindProposals(context.Background(), true, "", 10)
+	open, _, err := n.store.Proposals.FindProposals(context.Background(), offences.OpenProposals, "", 10)
 	must(t, err)
 	v, path := n.as(t, "olu"), "/proposals/"+open[0].ID
 	v.get(path).is(http.StatusOK).holds("Offences it would stop").holds("90%").holds("This is broad:").holds("type ip:203.0.113.0/24").holds(`data-confirms="add-button"`)
@@ -52,6 +59,55 @@ func TestAProposalNeedsTheConfirmationOfABlockByHand(t *testing.T) {
 	}
 }
 
+// TestEveryProposalIsOnOneOfThePages has more open and more decided proposals than a page shows,
+// and reads both lists to their ends, one beside the other.
+func TestEveryProposalIsOnOneOfThePages(t *testing.T) {
+	n := newNode(t)
+	ctx := context.Background()
+	var open, decided []string
+	for i := range 2*site.RowsPerPage + 3 {
+		pattern := fmt.Sprintf("ip:198.51.%d.0/24", i)
+		put, err := n.store.Proposals.PutProposal(ctx, offences.Proposal{Pattern: keytest.Pattern(t, pattern), Created: n.clock.Now(), Updated: n.clock.Now()}, n.clock.Now())
+		must(t, err)
+		if i%2 == 0 {
+			open = append(open, pattern)
+			continue
+		}
+		decided = append(decided, pattern)
+		_, err = n.store.Proposals.DecideProposal(ctx, audit.SystemActor("test"), put.Proposal.ID, offences.Dismissed, "", "")
+		must(t, err)
+	}
+	slices.Reverse(open)
+	slices.Reverse(decided)
+	older := regexp.MustCompile(`href="([^"]+)">Older</a>`)
+	v := n.as(t, "olu")
+	for _, list := range []struct {
+		all   []string
+		row   *regexp.Regexp
+		parts func(page string) string
+	}{
+		{open, regexp.MustCompile(`<h2>Block <bdi class="key" title="([^"]+)"`), func(page string) string { before, _, _ := strings.Cut(page, "<h2>Decided</h2>"); return before }},
+		{decided, regexp.MustCompile(`<a class="plain"[^>]*><bdi class="key" title="([^"]+)"`), func(page string) string { _, after, _ := strings.Cut(page, "<h2>Decided</h2>"); return after }},
+	} {
+		var got []string
+		for path := "/proposals"; path != ""; {
+			page := v.get(path).is(http.StatusOK)
+			part := list.parts(page.body)
+			for _, row := range list.row.FindAllStringSubmatch(part, -1) {
+				got = append(got, row[1])
+			}
+			path = ""
+			if next := older.FindStringSubmatch(part); next != nil {
+				path = html.UnescapeString(next[1])
+			}
+		}
+		if !slices.Equal(got, list.all) {
+			t.Errorf("the pages have %q, want %q", got, list.all)
+		}
+	}
+	v.get("/proposals?cursor=x").is(http.StatusUnprocessableEntity)
+}
+
 var (
 	toastUndo   = regexp.MustCompile(`(?s)<form method="post" action="([^"]+)">((?:<input type="hidden"[^>]+>\s*)+)<button class="button"><svg.*?Undo</button>`)
 	hiddenField = regexp.MustCompile(`name="([^"]+)"\s+value="([^"]*)"`)
@@ -62,7 +118,7 @@ func TestUndoingAnAcceptedProposalRestoresTheBlockThatWasThereBefore(t *testing.
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			n.attack(t)
-			open, _, err := n.store.Proposals.FindProposals(context.Background(), true, "", 10)
+			open, _, err := n.store.Proposals.FindProposals(context.Background(), offences.OpenProposals, "", 10)
 			must(t, err)
 			older := n.block(t, "ip:203.0.113.0/24", "by hand", "jo", blocks.Manual, was)
 			v, path := n.as(t, "olu"), "/proposals/"+open[0].ID

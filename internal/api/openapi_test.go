@@ -312,6 +312,7 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 		d.do("listPausedEscalations", get, "/v1/escalations/paused", "", 200)
 		d.do("resumeEscalation", post, "/v1/escalations/default/resume", "", 404)
 		d.do("listProposals", get, "/v1/proposals?state=all", "", 200)
+		d.do("listProposals", get, "/v1/proposals?state=decided", "", 200)
 		d.do("getProposal", get, "/v1/proposals/x", "", 404)
 		d.do("acceptProposal", post, "/v1/proposals/x/accept", "", 404)
 		d.do("dismissProposal", post, "/v1/proposals/x/dismiss", `{"reason":"ours"}`, 404)

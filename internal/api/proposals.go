@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/stint-dev/stint/internal/admin"
@@ -8,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -27,10 +29,12 @@ func (h *proposalHandler) routes() []route {
 	}
 }
 
+var proposalStates = []string{string(offences.OpenProposals), string(offences.DecidedProposals), string(offences.AllProposals)}
+
 var (
 	opListProposals = &openapi.Operation{
 		ID: "listProposals", Tag: "offenders", Summary: "List the proposals to block a range in which many keys offended.",
-		Query:   []openapi.Param{{Name: "state", Doc: "The state of the proposals; open if omitted.", Enum: []string{"open", "all"}}, cursorParam, limitParam},
+		Query:   []openapi.Param{{Name: "state", Doc: "The state of the proposals; open if omitted.", Enum: proposalStates}, cursorParam, limitParam},
 		Answers: ok("The proposals, the newest first.", wire.Page[wire.Proposal]{}),
 	}
 	opGetProposal = &openapi.Operation{
@@ -49,12 +53,12 @@ var (
 
 func (h *proposalHandler) listProposals(c *httpserver.Call) error {
 	q := c.ParseQuery("state", "cursor", "limit")
-	openOnly := q.OneOf("state", "open", "all") != "all"
+	state := offences.ProposalState(cmp.Or(q.OneOf("state", proposalStates...), string(offences.OpenProposals)))
 	cursor, limit := q.Raw("cursor"), q.Limit()
 	if q.Err() != nil {
 		return q.Err()
 	}
-	page, next, err := h.detection.Proposals.Find(c.Context(), openOnly, cursor, limit)
+	page, next, err := h.detection.Proposals.Find(c.Context(), state, cursor, limit)
 	if err != nil {
 		return err
 	}

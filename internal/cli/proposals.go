@@ -20,7 +20,7 @@ func newProposal(con *console.Console) *cobra.Command {
 }
 
 func newProposalList(con *console.Console) *cobra.Command {
-	var all bool
+	var all, decided bool
 	var limit int
 	c := &cobra.Command{
 		Use:     "list",
@@ -28,14 +28,23 @@ func newProposalList(con *console.Console) *cobra.Command {
 		Example: "admin proposal list\nadmin proposal list --all -o json",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			found, err := server.Proposals.List(c.Context(), all, limit)
+			state := "open"
+			switch {
+			case all:
+				state = "all"
+			case decided:
+				state = "decided"
+			}
+			found, err := server.Proposals.List(c.Context(), state, limit)
 			if err != nil {
 				return err
 			}
 			return printListing(con, found, proposalColumns)
 		}),
 	}
-	c.Flags().BoolVar(&all, "all", false, "include closed proposals")
+	c.Flags().BoolVar(&all, "all", false, "include decided proposals")
+	c.Flags().BoolVar(&decided, "decided", false, "list the decided proposals instead of the open ones")
+	c.MarkFlagsMutuallyExclusive("all", "decided")
 	limitFlag(c, &limit)
 	return c
 }

@@ -127,7 +127,7 @@ func TestProposalsGoOnceTheyAreIdleOrDecidedLongAgo(t *testing.T) {
 			if did, err := forget.Run(ctx, now); err != nil || !strings.Contains(did, step.did) {
 				t.Errorf("after %d days it says %q, %v; want %q", step.days, did, err, step.did)
 			}
-			if all, _, err := store.Proposals.FindProposals(ctx, false, "", 1000); err != nil || len(all) != step.left {
+			if all, _, err := store.Proposals.FindProposals(ctx, offences.AllProposals, "", 1000); err != nil || len(all) != step.left {
 				t.Errorf("after %d days there are %d, %v; want %d", step.days, len(all), err, step.left)
 			}
 		}

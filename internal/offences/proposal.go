@@ -73,6 +73,16 @@ const (
 	Covered   Decision = "covered" // a block of its range was added otherwise
 )
 
+// ProposalState selects proposals by whether they are decided.
+type ProposalState string
+
+// The states.
+const (
+	OpenProposals    ProposalState = "open"
+	DecidedProposals ProposalState = "decided"
+	AllProposals     ProposalState = "all"
+)
+
 // Proposal asks a person to look at a range. It is never accepted by itself.
 type Proposal struct {
 	ID        string // UUIDv7

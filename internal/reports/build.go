@@ -170,7 +170,7 @@ func (b *Builder) attention(ctx context.Context, d *Document) error {
 	for _, s := range stops {
 		d.Attention = append(d.Attention, s.Detail)
 	}
-	open, _, err := b.Proposals.Find(ctx, true, "", 0)
+	open, _, err := b.Proposals.Find(ctx, offences.OpenProposals, "", 0)
 	if err != nil {
 		return err
 	}

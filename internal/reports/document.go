@@ -130,8 +130,8 @@ type Detection interface {
 
 // Proposals finds the proposals that wait for a decision.
 type Proposals interface {
-	// Find returns the newest first: the open ones, or all. A limit of 0 means 100.
-	Find(ctx context.Context, openOnly bool, cursor string, limit int) (page []*offences.Proposal, next string, err error)
+	// Find returns a page of those in a state, the newest first. A limit of 0 means 100.
+	Find(ctx context.Context, state offences.ProposalState, cursor string, limit int) (page []*offences.Proposal, next string, err error)
 }
 
 // View is the node's copy of the policies.

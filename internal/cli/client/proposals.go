@@ -10,12 +10,9 @@ import (
 // Proposals decides on proposed range blocks.
 type Proposals struct{ conn *conn }
 
-// List returns the open proposals, or all, newest first, at most limit, all for 0.
-func (p Proposals) List(ctx context.Context, all bool, limit int) (Listing[wire.Proposal], error) {
-	state := "open"
-	if all {
-		state = "all"
-	}
+// List returns the proposals in a state, "open", "decided" or "all", newest first, at most
+// limit, every one for 0.
+func (p Proposals) List(ctx context.Context, state string, limit int) (Listing[wire.Proposal], error) {
 	return list[wire.Proposal](ctx, p.conn, wire.PathProposals, param("state", state), limit)
 }
 

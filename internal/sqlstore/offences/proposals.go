@@ -147,7 +147,7 @@ func (s *Proposals) PutProposal(ctx context.Context, p offences.Proposal, quietS
 }
 
 // FindProposals implements admin.ProposalStore.
-func (s *Proposals) FindProposals(ctx context.Context, openOnly bool, cursor string, limit int) (page []*offences.Proposal, next string, err error) {
+func (s *Proposals) FindProposals(ctx context.Context, state offences.ProposalState, cursor string, limit int) (page []*offences.Proposal, next string, err error) {
 	if limit, err = db.PageLimit(limit); err != nil {
 		return nil, "", err
 	}
@@ -155,8 +155,11 @@ func (s *Proposals) FindProposals(ctx context.Context, openOnly bool, cursor str
 	if err := q.AfterID(cursor); err != nil {
 		return nil, "", err
 	}
-	if openOnly {
+	switch state {
+	case offences.OpenProposals:
 		q.And("place = ''")
+	case offences.DecidedProposals:
+		q.And("place <> ''")
 	}
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all, err := db.Each(t, scanProposal, findProposals+q.String()+orderedByNewID+strconv.Itoa(limit+1), q.Args...)

@@ -129,7 +129,7 @@ func TestProposalsOfBlockedRangesHideNoOthersAndAreClosed(t *testing.T) {
 		s.View.Blocks().Apply(block, f.Clock.Now())
 		waiting := func(want int) {
 			t.Helper()
-			open, _, err := s.Proposals.Find(t.Context(), true, "", 2)
+			open, _, err := s.Proposals.Find(t.Context(), offences.OpenProposals, "", 2)
 			if err != nil || len(open) != want || open[want-1].Pattern.String() != "ip:198.51.100.0/24" {
 				t.Errorf("%d are open, want %d: %+v, %v", len(open), want, open, err)
 			}
@@ -144,9 +144,16 @@ func TestProposalsOfBlockedRangesHideNoOthersAndAreClosed(t *testing.T) {
 			t.Errorf("proposed a range that is blocked: %+v, %v", fresh, err)
 		}
 		waiting(1)
-		all, _, err := s.Proposals.Find(t.Context(), false, "", 0)
+		all, _, err := s.Proposals.Find(t.Context(), offences.AllProposals, "", 0)
 		if err != nil || len(all) != 9 {
 			t.Fatalf("found %d, %v", len(all), err)
+		}
+		decided, next, err := s.Proposals.Find(t.Context(), offences.DecidedProposals, "", 5)
+		if err != nil || len(decided) != 5 || next == "" || decided[0].ID != all[0].ID {
+			t.Fatalf("the first page of the decided ones has %d, %v", len(decided), err)
+		}
+		if rest, next, err := s.Proposals.Find(t.Context(), offences.DecidedProposals, next, 5); err != nil || len(rest) != 3 || next != "" || rest[2].ID != all[7].ID {
+			t.Fatalf("the second page of the decided ones has %d, %v", len(rest), err)
 		}
 		for _, p := range all[:8] {
 			if p.Decision != offences.Covered || p.BlockID != "a" || p.DecidedBy != "propose-ranges" {
@@ -175,9 +182,9 @@ type pageCounter struct {
 	pages int
 }
 
-func (c *pageCounter) FindProposals(ctx context.Context, openOnly bool, cursor string, limit int) ([]*offences.Proposal, string, error) {
+func (c *pageCounter) FindProposals(ctx context.Context, state offences.ProposalState, cursor string, limit int) ([]*offences.Proposal, string, error) {
 	c.pages++
-	return c.ProposalStore.FindProposals(ctx, openOnly, cursor, limit)
+	return c.ProposalStore.FindProposals(ctx, state, cursor, limit)
 }
 
 func TestFewOpenProposalsAmongManyCoveredOnesAreFoundInFewPages(t *testing.T) {
@@ -210,7 +217,7 @@ func TestFewOpenProposalsAmongManyCoveredOnesAreFoundInFewPages(t *testing.T) {
 			var got []string
 			cursor := ""
 			for {
-				page, next, err := s.Proposals.Find(t.Context(), true, cursor, limit)
+				page, next, err := s.Proposals.Find(t.Context(), offences.OpenProposals, cursor, limit)
 				if err != nil || len(page) > limit {
 					t.Fatalf("a page of %d has %d, %v", limit, len(page), err)
 				}
@@ -225,11 +232,11 @@ func TestFewOpenProposalsAmongManyCoveredOnesAreFoundInFewPages(t *testing.T) {
 				t.Errorf("pages of %d are %q, want %q", limit, got, open)
 			}
 		}
-		if all, _, err := s.Proposals.Find(t.Context(), false, "", 1000); err != nil || len(all) != covered+len(open) {
+		if all, _, err := s.Proposals.Find(t.Context(), offences.AllProposals, "", 1000); err != nil || len(all) != covered+len(open) {
 			t.Errorf("found %d of all, %v", len(all), err)
 		}
 		for _, limit := range []int{-1, 1001} {
-			if _, _, err := s.Proposals.Find(t.Context(), true, "", limit); !fault.Is(err, fault.Invalid) {
+			if _, _, err := s.Proposals.Find(t.Context(), offences.OpenProposals, "", limit); !fault.Is(err, fault.Invalid) {
 				t.Errorf("a limit of %d: %v", limit, err)
 			}
 		}
