@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/recorder"
@@ -78,6 +79,10 @@ type ProposalStore interface {
 	// ProposalCursor returns the cursor of the page that begins behind a proposal.
 	ProposalCursor(id string) string
 	FindProposalByID(ctx context.Context, id string) (*offences.Proposal, error)
+	// AcceptProposal closes an open proposal and adds the block of its range, or extends
+	// the active one: both or, with Conflict where the proposal is closed, neither. The
+	// block's reason is the decision's.
+	AcceptProposal(ctx context.Context, by audit.Actor, id string, block blocks.Entry) (*offences.Proposal, blocks.Outcome, error)
 	// DecideProposal closes an open proposal; Conflict where it is closed.
 	DecideProposal(ctx context.Context, by audit.Actor, id string, d offences.Decision, reason, blockID string) (*offences.Proposal, error)
 }

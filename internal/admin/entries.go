@@ -118,6 +118,24 @@ func (e *Entries) ByID(ctx context.Context, kind blocks.Kind, id string) (*block
 
 // Add adds entries, all or none.
 func (e *Entries) Add(ctx context.Context, c Caller, a AddEntries) ([]Added, error) {
+	entries, err := e.entriesOf(ctx, c, a)
+	if err != nil {
+		return nil, err
+	}
+	added, err := e.Store.Add(ctx, c.Actor, a.OnConflict, entries...)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Added, len(added))
+	for n, one := range added {
+		all[n] = Added{one, e.warnings(c, a.Kind, entries[n].Pattern)}
+	}
+	return all, nil
+}
+
+// entriesOf returns the entries that a request asks for, if it is right and has the
+// confirmation that they need.
+func (e *Entries) entriesOf(ctx context.Context, c Caller, a AddEntries) ([]blocks.Entry, error) {
 	if len(a.Patterns) == 0 || len(a.Patterns) > maxAdded {
 		return nil, fault.Field("pattern", "must be 1 to %d patterns", maxAdded)
 	}
@@ -148,15 +166,7 @@ func (e *Entries) Add(ctx context.Context, c Caller, a AddEntries) ([]Added, err
 	for n, p := range patterns {
 		entries[n] = blocks.Entry{Kind: a.Kind, Pattern: p, Scope: a.Scope, Reason: a.Reason, Author: c.Actor.Name, Source: blocks.Manual, Expires: expires}
 	}
-	added, err := e.Store.Add(ctx, c.Actor, a.OnConflict, entries...)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]Added, len(added))
-	for n, one := range added {
-		all[n] = Added{one, e.warnings(c, a.Kind, patterns[n])}
-	}
-	return all, nil
+	return entries, nil
 }
 
 // checkConflict checks that on is "" or one of allowed.

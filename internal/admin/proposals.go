@@ -259,20 +259,13 @@ func (p *Proposals) Accept(ctx context.Context, c Caller, id string, a AcceptPro
 	if reason == "" {
 		reason = found.Evidence.String()
 	}
-	added, err := p.Entries.Add(ctx, c, AddEntries{
-		Kind: blocks.Block, Patterns: []string{found.Pattern.String()}, Reason: reason, Expiry: a.Expiry, OnConflict: blocks.Extend, Confirm: a.Confirm,
+	block, err := p.Entries.entriesOf(ctx, c, AddEntries{
+		Kind: blocks.Block, Patterns: []string{found.Pattern.String()}, Reason: reason, Expiry: a.Expiry, Confirm: a.Confirm,
 	})
 	if err != nil {
 		return nil, err
 	}
-	block, outcome := added[0].Entry.ID, added[0].Outcome
-	accepted, err := p.Store.DecideProposal(ctx, c.Actor, id, offences.Accepted, reason, block)
-	if fault.Is(err, fault.Conflict) {
-		// Propose may have closed it between the two, because of the block just added.
-		if closed, findErr := p.Store.FindProposalByID(ctx, id); findErr == nil && closed.Decision == offences.Covered && closed.BlockID == block {
-			return &AcceptedProposal{closed, outcome}, nil
-		}
-	}
+	accepted, outcome, err := p.Store.AcceptProposal(ctx, c.Actor, id, block[0])
 	if err != nil {
 		return nil, err
 	}

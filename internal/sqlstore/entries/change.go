@@ -6,9 +6,9 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// add adds e, whose ID, Created and Revision it fills in, and does what on says
+// Add adds e, whose ID, Created and Revision it fills in, and does what on says
 // where its pattern has an active entry of its kind.
-func (t Tx) add(e blocks.Entry, on blocks.Conflict) (added blocks.Added, err error) {
+func (t Tx) Add(e blocks.Entry, on blocks.Conflict) (added blocks.Added, err error) {
 	if e.ID, err = db.NewID(); err != nil {
 		return added, err
 	}

@@ -35,7 +35,7 @@ func changeEntries[T any](ctx context.Context, s *Store, by audit.Actor, do func
 func (s *Store) Add(ctx context.Context, by audit.Actor, on blocks.Conflict, entries ...blocks.Entry) ([]blocks.Added, error) {
 	return changeEntries(ctx, s, by, func(t Tx) (all []blocks.Added, err error) {
 		for _, e := range entries {
-			added, err := t.add(e, on)
+			added, err := t.Add(e, on)
 			if err != nil {
 				return nil, err
 			}

@@ -10,10 +10,12 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/sqlstore/entries"
 )
 
 const (
@@ -196,30 +198,60 @@ func (t tx) findProposal(id string) (*offences.Proposal, error) {
 	return all[0], nil
 }
 
+// AcceptProposal implements admin.ProposalStore.
+func (s *Proposals) AcceptProposal(ctx context.Context, by audit.Actor, id string, block blocks.Entry) (p *offences.Proposal, outcome blocks.Outcome, err error) {
+	err = s.db.Change(ctx, by, func(t *db.Tx) error {
+		if p, err = openProposal(in(t), id); err != nil {
+			return err
+		}
+		added, err := entries.In(t).Add(block, blocks.Extend)
+		if err != nil {
+			return err
+		}
+		outcome = added.Outcome
+		return in(t).decide(p, offences.Accepted, block.Reason, added.Entry.ID)
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return p, outcome, nil
+}
+
 // DecideProposal implements admin.ProposalStore.
 func (s *Proposals) DecideProposal(ctx context.Context, by audit.Actor, id string, d offences.Decision, reason, blockID string) (p *offences.Proposal, err error) {
 	if err := db.CheckText("reason", reason); err != nil {
 		return nil, err
 	}
 	err = s.db.Change(ctx, by, func(t *db.Tx) error {
-		if p, err = in(t).findProposal(id); err != nil {
+		if p, err = openProposal(in(t), id); err != nil {
 			return err
 		}
-		if p.Decision != offences.Open {
-			return fault.New(fault.Conflict, "The proposal was %s at %s by %q.", p.Decision, p.Decided.Format(time.RFC3339), p.DecidedBy)
-		}
-		before := proposalView(p)
-		p.Decision, p.Decided, p.DecidedBy, p.Reason, p.BlockID = d, t.Now, by.Name, reason, blockID
-		if _, err := t.Exec(decideProposal, id, string(d), db.ToMS(t.Now), by.Name, reason, blockID); err != nil {
-			return err
-		}
-		action := map[offences.Decision]string{offences.Accepted: "accept", offences.Dismissed: "dismiss", offences.Covered: "cover"}[d]
-		return t.Record("proposal."+action, "proposal", id, fmt.Sprintf("The proposal to block %q was %s.", p.Pattern, d), before, proposalView(p))
+		return in(t).decide(p, d, reason, blockID)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// openProposal reads a proposal, or Conflict where it is closed.
+func openProposal(t tx, id string) (*offences.Proposal, error) {
+	p, err := t.findProposal(id)
+	if err == nil && p.Decision != offences.Open {
+		err = fault.New(fault.Conflict, "The proposal was %s at %s by %q.", p.Decision, p.Decided.Format(time.RFC3339), p.DecidedBy)
+	}
+	return p, err
+}
+
+// decide closes an open proposal.
+func (t tx) decide(p *offences.Proposal, d offences.Decision, reason, blockID string) error {
+	before := proposalView(p)
+	p.Decision, p.Decided, p.DecidedBy, p.Reason, p.BlockID = d, t.Now, t.By.Name, reason, blockID
+	if _, err := t.Exec(decideProposal, p.ID, string(d), db.ToMS(t.Now), t.By.Name, reason, blockID); err != nil {
+		return err
+	}
+	action := map[offences.Decision]string{offences.Accepted: "accept", offences.Dismissed: "dismiss", offences.Covered: "cover"}[d]
+	return t.Record("proposal."+action, "proposal", p.ID, fmt.Sprintf("The proposal to block %q was %s.", p.Pattern, d), before, proposalView(p))
 }
 
 // proposalView is a proposal as the audit keeps it.

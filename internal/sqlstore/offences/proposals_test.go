@@ -176,6 +176,66 @@ func TestProposalsOfBlockedRangesHideNoOthersAndAreClosed(t *testing.T) {
 	})
 }
 
+// decidedMeanwhile is a store in which somebody else decides a proposal once it was read.
+type decidedMeanwhile struct {
+	admin.ProposalStore
+	decide func(id string)
+}
+
+func (d *decidedMeanwhile) FindProposalByID(ctx context.Context, id string) (*offences.Proposal, error) {
+	p, err := d.ProposalStore.FindProposalByID(ctx, id)
+	if err == nil {
+		d.decide(id)
+	}
+	return p, err
+}
+
+func TestARefusedAcceptanceOfAProposalBlocksNothing(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		s := service(f)
+		accept := func(id string, length time.Duration) (*admin.AcceptedProposal, error) {
+			return s.Proposals.Accept(t.Context(), ann, id, admin.AcceptProposal{Expiry: blocks.Expiry{For: length}, Confirm: "ip:198.51.100.0/24"})
+		}
+		for name, c := range map[string]struct {
+			decide func(id string) error
+			blocks int // that the one who decided first made
+		}{
+			"dismissed": {func(id string) error {
+				_, err := f.Proposals.DecideProposal(t.Context(), storetest.Operator, id, offences.Dismissed, "customers", "")
+				return err
+			}, 0},
+			"accepted for a shorter time": {func(id string) error { _, err := accept(id, time.Hour); return err }, 1},
+		} {
+			now := f.Clock.Now()
+			put, err := f.Proposals.PutProposal(t.Context(), offences.Proposal{Pattern: keytest.Pattern(t, "ip:198.51.100.0/24"), Created: now, Updated: now}, now)
+			if err != nil || put == nil {
+				t.Fatalf("%s: %+v, %v", name, put, err)
+			}
+			s.Proposals.Store = &decidedMeanwhile{f.Proposals, func(id string) {
+				s.Proposals.Store = f.Proposals
+				if err := c.decide(id); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+			}}
+			_, err = accept(put.Proposal.ID, 30*24*time.Hour)
+			storetest.WantFault(t, err, fault.Conflict)
+			page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: now})
+			if err != nil || len(page.Items) != c.blocks {
+				t.Fatalf("%s: the blocks are %+v, %v", name, page.Items, err)
+			}
+			for _, b := range page.Items {
+				if !b.Expires.Equal(now.Add(time.Hour)) {
+					t.Errorf("%s: the block lasts until %s, not an hour", name, b.Expires)
+				}
+				if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", b.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.Clock.Advance(time.Second)
+		}
+	})
+}
+
 // pageCounter counts how many pages of proposals are read.
 type pageCounter struct {
 	admin.ProposalStore
