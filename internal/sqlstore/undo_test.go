@@ -127,6 +127,36 @@ func TestUndoEntry_can_itself_be_undone(t *testing.T) {
 	})
 }
 
+func TestUndoEntry_of_a_replacement_can_itself_be_undone(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", f.Clock.Now().Add(time.Hour)), blocks.Fail)
+		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Replace)
+		for range 2 {
+			undo(t, f)
+			if got := activeBlocks(t, f); got != "token:a scraping 1h0m0s" {
+				t.Fatalf("%q is active, want the replaced block", got)
+			}
+			undo(t, f)
+			if got := activeBlocks(t, f); got != "token:a scraping permanent" {
+				t.Fatalf("%q is active, want the block that replaced it", got)
+			}
+		}
+	})
+}
+
+func TestUndoEntry_refuses_the_end_of_an_import(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, 3), blocks.Keep, nil); err != nil {
+			t.Fatal(err)
+		}
+		_, err := f.Undo(t.Context(), storetest.Operator, undo(t, f).ID)
+		storetest.WantFault(t, err, fault.Conflict)
+		if !strings.Contains(err.Error(), "cannot be undone") {
+			t.Fatalf("got %q", err)
+		}
+	})
+}
+
 func TestUndoEntry_brings_an_exemption_back(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		added, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: keytest.Pattern(t, "token:a"), Reason: "monitoring"})
@@ -211,6 +241,13 @@ func TestUndoEntry_refuses_what_has_changed_since(t *testing.T) {
 		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "other", "token:*", "5/10s"), etag.New)
 		refused(deleted, "belongs to the policy")
 		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "ip:*", "5/10s"), etag.New)
+		refused(deleted, "has changed since")
+		if err := f.Policies.DeletePolicy(ctx, storetest.Operator, "search", storetest.TagOf(t, f.Policies, "search")); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Policies.DeletePolicy(ctx, storetest.Operator, "other", storetest.TagOf(t, f.Policies, "other")); err != nil {
+			t.Fatal(err)
+		}
 		refused(deleted, "has changed since")
 
 		if _, err := f.Entries.Import(ctx, storetest.Operator, storetest.Sequence(storetest.NewBlock(t, "token:new", f.Clock.Now().Add(time.Second))), blocks.Keep, nil); err != nil {

@@ -23,6 +23,9 @@ func (t Tx) Undo(e *audit.Record, action string) error {
 	if action == "import" {
 		return t.undoImport(e)
 	}
+	if action == "end_import" { // it names no entry
+		return db.NotUndoable(e)
+	}
 	kind := blocks.Kind(e.Object)
 	now, err := t.find(kind, e.ObjectID)
 	if err != nil {
@@ -37,9 +40,7 @@ func (t Tx) Undo(e *audit.Record, action string) error {
 	case "extend", "update":
 		err = t.undoUpdate(e, now)
 	case "replace":
-		if _, err = t.end(kind, now.ID, ""); err == nil {
-			err = t.restoreFormer(e)
-		}
+		err = t.undoReplace(e, now)
 	case "end":
 		_, err = t.restore(kind, now.ID)
 	default:
@@ -61,14 +62,32 @@ func (t Tx) undoUpdate(e *audit.Record, now *blocks.Entry) error {
 	return err
 }
 
-// restoreFormer restores what an audit record says was replaced.
-func (t Tx) restoreFormer(e *audit.Record) error {
-	former, err := formerEntry(e)
+// undoReplace ends an entry and restores the one that it replaced. It is a replacement
+// itself, with one record, so that undoing that record does both again.
+func (t Tx) undoReplace(e *audit.Record, now *blocks.Entry) error {
+	replaced, err := formerEntry(e)
 	if err != nil {
 		return err
 	}
-	_, err = t.restore(former.Kind, former.ID)
-	return err
+	former, err := t.find(replaced.Kind, replaced.ID)
+	if err != nil {
+		return err
+	}
+	if !now.ActiveAt(t.Now) {
+		return notActive(now)
+	}
+	if former.ExpiredAt(t.Now) {
+		return expiredSince(former)
+	}
+	if _, err := t.Exec(endEntry, now.ID, db.ToMS(t.Now), t.By.Name, t.Revision); err != nil {
+		return err
+	}
+	after := *former
+	after.Ended, after.EndedBy, after.Revision = db.FromMS(0), "", t.Revision
+	if _, err := t.Exec(restoreEntry, after.ID, after.Revision); err != nil {
+		return err
+	}
+	return t.note("replace", "Restored", "", now, &after)
 }
 
 func formerEntry(e *audit.Record) (*blocks.Entry, error) {

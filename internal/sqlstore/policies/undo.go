@@ -8,6 +8,9 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
+// readDeletion reads the revision that deleted the newest policy of a name.
+const readDeletion = `SELECT revision FROM policies WHERE name = $1 ORDER BY id DESC LIMIT 1`
+
 // Undo undoes a change of a policy.
 func (t Tx) Undo(e *audit.Record, action string) error {
 	all, err := t.Policies()
@@ -21,7 +24,11 @@ func (t Tx) Undo(e *audit.Record, action string) error {
 		}
 	}
 	if action == "delete" {
-		if current != nil {
+		var deleted int64
+		if _, err := t.One(readDeletion, []any{e.ObjectID}, &deleted); err != nil {
+			return err
+		}
+		if current != nil || deleted != e.Revision {
 			return db.ChangedSince(e)
 		}
 	} else if current == nil || current.Revision != e.Revision {
