@@ -148,7 +148,7 @@ func (h *entriesHandler) done(c *httpserver.Call, s *kindTexts, back, what strin
 }
 
 // entriesToast says what the address names was done, if it was, just now.
-func (h *entriesHandler) entriesToast(ctx context.Context, s *kindTexts, q site.Query) (*site.Toast, error) {
+func (h *entriesHandler) entriesToast(ctx context.Context, page *site.Frame, s *kindTexts, q site.Query) (*site.Toast, error) {
 	ids := strings.Split(q.Get("ids"), ",")
 	if q.Get("done") == "" || len(ids) > site.RowsPerPage {
 		return nil, nil
@@ -173,7 +173,7 @@ func (h *entriesHandler) entriesToast(ctx context.Context, s *kindTexts, q site.
 		t.Text = "Replaced the " + s.Noun + " of"
 	case "changed":
 		t.Text = "Changed the " + s.Noun + " of"
-		if t.Undo, t.Fields, err = h.toasts.undoChange(ctx, string(s.Kind), first.ID, []string{"update"}); err != nil {
+		if t.Undo, t.Fields, err = h.toasts.undoChange(ctx, page, string(s.Kind), first.ID, "update"); err != nil {
 			return nil, err
 		}
 	case "restored":

@@ -76,7 +76,7 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 		return err
 	}
 	page := &entriesPage{Frame: h.NewFrame(c, s.Head, s.Path), kindTexts: s, First: 1}
-	if page.Toast, err = h.entriesToast(ctx, s, q); err != nil {
+	if page.Toast, err = h.entriesToast(ctx, &page.Frame, s, q); err != nil {
 		return err
 	}
 	delete(q, "done")

@@ -61,6 +61,31 @@ func TestAPlanAndALimitOfAKeyAreUndoneFromTheirToast(t *testing.T) {
 	}
 }
 
+func TestAToastDoesNotUndoWhatIsNotItsOwnChange(t *testing.T) {
+	n := newNode(t)
+	const back = "/key?key=user%3Aanna"
+	fields := func(more url.Values) url.Values {
+		more.Set("key", "user:anna")
+		more.Set("back", back)
+		return more
+	}
+	olu := n.as(t, "olu")
+	limit := func(rules string) url.Values {
+		return fields(url.Values{"rules": {rules}, "for": {"24h"}, "reason": {"a trial"}})
+	}
+	at := olu.post("/key/limit", limit("7/h")).is(http.StatusSeeOther).header.Get("Location")
+	lacksUndo := func(what string) {
+		t.Helper()
+		if page := olu.get(at).is(http.StatusOK); regexp.MustCompile(`action="/audit/undo"`).MatchString(page.body) {
+			t.Errorf("the toast of a limit undoes %s: %s", what, page.shown())
+		}
+	}
+	n.as(t, "maria").post("/key/limit", limit("9/h")).is(http.StatusSeeOther)
+	lacksUndo("the limit that somebody else set since")
+	olu.post("/key/limit/end", fields(url.Values{})).is(http.StatusSeeOther)
+	lacksUndo("the end of the limit")
+}
+
 func TestARefusalSaysThatTheKeysOwnLimitRefused(t *testing.T) {
 	n := newNode(t)
 	olu := n.as(t, "olu")

@@ -2,7 +2,6 @@ package adminui
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -77,7 +76,7 @@ func (t *toasts) find(ctx context.Context, w *site.MonitorPage) (*site.Toast, er
 		toast := &site.Toast{Text: text.text}
 		if text.undo != "" {
 			var err error
-			toast.Undo, toast.Fields, err = t.undoChange(ctx, "profile", w.Query.Get("key"), profileChanges)
+			toast.Undo, toast.Fields, err = t.undoChange(ctx, &w.Frame, "profile", w.Query.Get("key"), profileChanges[done])
 			toast.Fields = append(toast.Fields, site.HiddenFields("back", w.Here)...)
 			return toast, err
 		}
@@ -112,13 +111,14 @@ func (t *toasts) find(ctx context.Context, w *site.MonitorPage) (*site.Toast, er
 	return toast, nil
 }
 
-// profileChanges are the changes of what is kept of a key that a toast undoes.
-var profileChanges = []string{"set", "delete", "limit", "end_limit"}
+// profileChanges are the changes of what is kept of a key that toasts of toastTexts undo.
+var profileChanges = map[string]string{"profiled": "set", "unprofiled": "delete", "ownlimit": "limit", "ownlimitended": "end_limit"}
 
 // undoChange returns the action that undoes the latest change of an object, with its
-// fields, and "" if that is none of the actions or was not made just now.
-func (t *toasts) undoChange(ctx context.Context, object, id string, actions []string) (string, []site.Field, error) {
-	if !t.canUndo {
+// fields, and "" unless that is the change that the toast of a page is about: of this kind,
+// made just now, and by the user who sees the page, not by somebody else since.
+func (t *toasts) undoChange(ctx context.Context, page *site.Frame, object, id, action string) (string, []site.Field, error) {
+	if !t.canUndo || page.Principal == nil {
 		return "", nil, nil
 	}
 	found, err := t.audit.Find(ctx, audit.Filter{Object: object, ObjectID: id, Limit: 1})
@@ -126,7 +126,8 @@ func (t *toasts) undoChange(ctx context.Context, object, id string, actions []st
 		return "", nil, err
 	}
 	latest := found.Records[0]
-	if _, action, _ := strings.Cut(latest.Action, "."); !slices.Contains(actions, action) || t.now().Sub(latest.At) > toastTime {
+	isOwn := latest.Actor.Kind == page.Principal.Kind && latest.Actor.ID == page.Principal.ID
+	if !isOwn || latest.Action != object+"."+action || t.now().Sub(latest.At) > toastTime {
 		return "", nil, nil
 	}
 	return "/audit/undo", site.HiddenFields("id", strconv.FormatInt(latest.ID, 10)), nil
@@ -144,7 +145,7 @@ func (t *toasts) ofExtension(ctx context.Context, w *site.MonitorPage, id string
 		return nil, err
 	}
 	toast := &site.Toast{Text: "Extended the block of", Key: block.Pattern.String()}
-	toast.Undo, toast.Fields, err = t.undoChange(ctx, "block", id, []string{"extend"})
+	toast.Undo, toast.Fields, err = t.undoChange(ctx, &w.Frame, "block", id, "extend")
 	toast.Fields = append(toast.Fields, site.HiddenFields("back", w.Here)...)
 	return toast, err
 }
