@@ -20,6 +20,9 @@ const adminName = "admin"
 type firstStart struct {
 	token, password string // chosen by the operator; "" to generate one
 	out             io.Writer
+	// alone: no other node uses the database, so that a first start that is not over there
+	// is one that was killed, and is made again.
+	alone bool
 	// generated is kept between attempts, so that a start that failed halfway and is
 	// repeated prints credentials that are valid. It is nil before the first attempt.
 	generated *credentials
@@ -52,15 +55,31 @@ func (f *firstStart) run(ctx context.Context, store *sqlstore.Store) error {
 			return err
 		}
 	}
-	if !store.Seeded || f.printed {
+	if f.printed {
+		return store.EndFirstStart(ctx)
+	}
+	killed := false
+	if f.alone && !store.Seeded {
+		var err error
+		if killed, err = store.AwaitsFirstStart(ctx); err != nil {
+			return err
+		}
+	}
+	if !store.Seeded && !killed {
 		return nil
 	}
 	if f.generated == nil {
 		f.generated = newCredentials(f.password)
 	}
 	user := identity.User{Name: adminName, Role: identity.Administrator, PasswordHash: f.generated.passwordHash}
-	// A conflict is with the attempt before, whose answer was lost.
-	if _, err := store.Identities.AddUser(ctx, by, user); err != nil && !fault.Is(err, fault.Conflict) {
+	_, err := store.Identities.AddUser(ctx, by, user)
+	if fault.Is(err, fault.Conflict) {
+		err = nil // with the attempt before, whose answer was lost
+		if killed {
+			err = setPassword(ctx, store, by, user)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	if f.token == "" {
@@ -69,7 +88,17 @@ func (f *firstStart) run(ctx context.Context, store *sqlstore.Store) error {
 		}
 	}
 	f.print()
-	return nil
+	return store.EndFirstStart(ctx)
+}
+
+// setPassword gives the user of a first start that was killed a password that is known.
+func setPassword(ctx context.Context, store *sqlstore.Store, by audit.Actor, user identity.User) error {
+	made, err := store.Identities.FindUserByName(ctx, user.Name)
+	if err != nil {
+		return err
+	}
+	_, err = store.Identities.UpdateUser(ctx, by, made.ID, identity.UserUpdate{PasswordHash: &user.PasswordHash})
+	return err
 }
 
 // print prints what was generated, never what the operator chose.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"path/filepath"
@@ -132,6 +133,60 @@ func TestARepeatedFirstStartPrintsValidCredentials(t *testing.T) {
 	}
 	if !opens(t, store, f.generated.token.Text) {
 		t.Error("the token that was printed does not open")
+	}
+}
+
+func TestAFirstStartThatWasKilledIsMadeAgain(t *testing.T) {
+	by := audit.SystemActor(identity.BootstrapAuthor)
+	lost := newCredentials("")
+	addUser := func(store *sqlstore.Store) error {
+		_, err := store.Identities.AddUser(t.Context(), by, identity.User{Name: adminName, Role: identity.Administrator, PasswordHash: lost.passwordHash})
+		return err
+	}
+	for name, done := range map[string]func(store *sqlstore.Store) error{
+		"before the user": func(*sqlstore.Store) error { return nil },
+		"after the user":  addUser,
+		"after the token": func(store *sqlstore.Store) error {
+			return errors.Join(addUser(store), addToken(t.Context(), store, by, lost.token))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "stint.db")
+			open := func() *sqlstore.Store {
+				store, err := sqlstore.Open(t.Context(), path, sqlstore.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { store.Close() })
+				return store
+			}
+			killed := open()
+			if err := done(killed); err != nil {
+				t.Fatal(err)
+			}
+			killed.Close()
+			var shared, out, later strings.Builder
+			again := firstStart{out: &out, alone: true}
+			for _, f := range []*firstStart{{out: &shared}, &again, {out: &later, alone: true}} {
+				if err := f.run(t.Context(), open()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if shared.String() != "" || later.String() != "" {
+				t.Errorf("beside other nodes it printed %q, and later %q", &shared, &later)
+			}
+			store := open()
+			user, err := store.Identities.FindUserByName(t.Context(), adminName)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(out.String(), again.generated.password) || !identity.VerifyPassword(user.PasswordHash, again.generated.password) {
+				t.Errorf("the password that was printed does not open:\n%s", &out)
+			}
+			if !strings.Contains(out.String(), again.generated.token.Text) || !opens(t, store, again.generated.token.Text) {
+				t.Errorf("the token that was printed does not open:\n%s", &out)
+			}
+		})
 	}
 }
 

@@ -22,12 +22,17 @@ const (
 
 	addSetting   = `INSERT INTO settings (name, value, revision) VALUES ($1, $2, $3)`
 	readSettings = `SELECT name, value FROM settings`
+
+	readFirstStart = `SELECT value FROM settings WHERE name = 'first_start'`
+	endFirstStart  = `DELETE FROM settings WHERE name = 'first_start'`
 )
 
 // Names of the settings that all nodes share.
 const (
 	ipv6BitsSetting = "ipv6_bits"
 	secretSetting   = "secret"
+	// firstStartSetting is there until EndFirstStart.
+	firstStartSetting = "first_start"
 )
 
 // seed fills a new database. The locked revision row makes one node the
@@ -75,12 +80,33 @@ func seedSettings(t *db.Tx) error {
 	for name, value := range map[string]string{
 		ipv6BitsSetting: strconv.Itoa(keys.DefaultIPv6Bits),
 		secretSetting:   hex.EncodeToString(secret),
+
+		firstStartSetting: "pending",
 	} {
 		if _, err := t.Exec(addSetting, name, value, t.Revision); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// AwaitsFirstStart reports whether the node that seeded the database has not called
+// EndFirstStart: it was killed before, or is about to.
+func (s *Store) AwaitsFirstStart(ctx context.Context) (awaits bool, err error) {
+	err = s.View(ctx, func(t *db.Tx) error {
+		var value string
+		awaits, err = t.One(readFirstStart, nil, &value)
+		return err
+	})
+	return awaits, err
+}
+
+// EndFirstStart notes that somebody knows the first credentials.
+func (s *Store) EndFirstStart(ctx context.Context) error {
+	return s.Write(ctx, func(t *db.Tx) error {
+		_, err := t.Exec(endFirstStart)
+		return err
+	})
 }
 
 // seedPolicy is what a new database limits everyone by.

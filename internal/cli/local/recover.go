@@ -44,9 +44,15 @@ authentication is disabled, and the user's sessions end.`,
 			}
 			defer func() { err = errors.Join(err, store.Close()) }()
 			if user != "" {
-				return recoverUser(c.Context(), con, store, user)
+				err = recoverUser(c.Context(), con, store, user)
+			} else {
+				err = recoverToken(c.Context(), con, store)
 			}
-			return recoverToken(c.Context(), con, store)
+			if err != nil {
+				return err
+			}
+			// A first start that was killed must not replace the password at the next one.
+			return store.EndFirstStart(c.Context())
 		},
 	}
 	database.add(c)

@@ -83,6 +83,18 @@ func TestNobodyIsMadeAnAdminWhoCouldNotLogIn(t *testing.T) {
 	recoverAs(t, f, "maria smith", password)
 }
 
+func TestARecoveredPasswordIsNotReplacedByAFirstStartThatWasKilled(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		if awaits, err := f.AwaitsFirstStart(t.Context()); err != nil || !awaits {
+			t.Fatalf("a new database awaits its first start: %v, %v", awaits, err)
+		}
+		recoverAs(t, f, "admin", "a recovered password")
+		if awaits, err := f.AwaitsFirstStart(t.Context()); err != nil || awaits {
+			t.Errorf("after the recovery the first start is awaited: %v, %v", awaits, err)
+		}
+	})
+}
+
 func TestARecoveredAdminHasNoSecondFactorAndNoSessions(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
