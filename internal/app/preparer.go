@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
@@ -139,6 +140,9 @@ func (p *preparer) refresh(ctx context.Context) error {
 
 // isOutage reports whether a database is unreachable, and not misconfigured.
 func isOutage(err error) bool {
+	if errors.Is(err, db.ErrUnfit) {
+		return false
+	}
 	return fault.Is(err, fault.Unavailable) || fault.Is(err, fault.MaybeSaved) || errors.Is(err, context.DeadlineExceeded)
 }
 

@@ -67,6 +67,8 @@ type Flusher struct {
 	mu      sync.Mutex
 	waiting *pendingBatch
 	stats   Stats
+	// reported says that the log has the present failure.
+	reported bool
 
 	fresh queue
 	slow  queue // pieces that timed out before, so that no other waits for them
@@ -186,12 +188,23 @@ func (f *Flusher) gather(everything bool) {
 	f.Recorder.drain(f.waiting, closed)
 }
 
-// note remembers how an attempt went that wrote so many rows.
+// maxDelay is how late counts may be before the log says so.
+const maxDelay = 5 * time.Second
+
+// note remembers how an attempt went that wrote so many rows. A failure that lasts, of which
+// nobody waits for an answer, is one line in the log, and its end is another.
 func (f *Flusher) note(err error, rows int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.Now()
+	if err == nil && rows == 0 && f.stats.Failing != nil && len(f.slow.pieces) > 0 {
+		return // nothing is left to write but what failed
+	}
 	if err == nil {
+		if f.reported {
+			f.Log.Info("offences and counts are written again", "late", now.Sub(f.stats.Since).Round(time.Millisecond))
+		}
+		f.reported = false
 		f.stats.LastSuccess, f.stats.Failing, f.stats.Since = now, nil, time.Time{}
 		f.stats.Flushed += int64(rows)
 		f.stats.Waiting -= rows
@@ -201,6 +214,10 @@ func (f *Flusher) note(err error, rows int) {
 		f.stats.Since = now
 	}
 	f.stats.Failing = err
+	if !f.reported && now.Sub(f.stats.Since) > maxDelay {
+		f.reported = true
+		f.Log.Error("offences and counts cannot be written; they are kept, and what blocks automatically waits for them", "error", err)
+	}
 }
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }

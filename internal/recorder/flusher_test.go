@@ -1,9 +1,11 @@
 package recorder
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -128,6 +130,36 @@ func TestADatabaseThatTakesNothingLosesNoRows(t *testing.T) {
 	if err := f.Flush(t.Context()); err != nil || s.count != 20 || f.Stats().Poison != 0 || f.Stats().Waiting != 0 {
 		t.Errorf("%d offences of 20, %+v, %v", s.count, f.Stats(), err)
 	}
+}
+
+// Nothing else says that no key is blocked automatically any more.
+func TestCountsThatCannotBeWrittenAreLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &memorySink{seen: map[string]bool{}, fail: func(*offences.Batch) error { return fault.New(fault.Unavailable, "can only be read") }}
+		r, f := testFlusher(s)
+		var log bytes.Buffer
+		f.Log = slog.New(slog.NewTextHandler(&log, nil))
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { f.Run(ctx) })
+		for range 60 {
+			r.Record(limited(key(t, "k:x"), time.Now(), 1))
+			time.Sleep(FlushInterval)
+		}
+		s.mu.Lock()
+		s.fail = nil
+		s.mu.Unlock()
+		time.Sleep(time.Minute)
+		cancel()
+		running.Wait()
+		text := log.String()
+		if strings.Count(text, "offences and counts cannot be written") != 1 || strings.Count(text, "offences and counts are written again") != 1 {
+			t.Errorf("the log has\n%s", text)
+		}
+		if s.count != 60 {
+			t.Errorf("%d offences of 60 were written", s.count)
+		}
+	})
 }
 
 func TestAnEscalationsBlocksGrowToTheCapWithoutOverflow(t *testing.T) {

@@ -27,6 +27,7 @@ const (
 	unreadable                      // its disk fails
 	readOnlyDatabase                // it takes no changes
 	moved                           // its file was deleted or replaced
+	unfit                           // it lacks a table or a column, or refuses this user one
 )
 
 // messages say to callers what a trouble is.
@@ -40,11 +41,16 @@ var messages = map[trouble]string{
 	unreadable:       "cannot be read or written: the disk or its file system fails",
 	readOnlyDatabase: "can only be read: its file, folder or server allows no changes",
 	moved:            "has lost its file, which was deleted or replaced; end the node, then put the file back or restore a backup",
+	unfit:            "lacks a table or a column of Stint, or refuses its user a right to it",
 }
 
 // ErrUnchanged, returned inside Change, undoes the transaction and gives its
 // revision back: there was nothing to change.
 var ErrUnchanged = errors.New("nothing to change")
+
+// ErrUnfit is matched by the Unavailable of a database that lacks a table or a column, or that
+// refuses its user one. A node that starts does not take it for an outage.
+var ErrUnfit = errors.New("the database is not as this program needs it")
 
 // commitError marks an error of a COMMIT that may have been carried out all the same.
 type commitError struct{ error }
@@ -73,6 +79,9 @@ func (s *DB) explain(ctx context.Context, err error) error {
 	kind := s.place.dialect.classify(err)
 	if kind == again && s.place.dialect == &sqlite {
 		kind = locked // this node's own transactions queue for the writer
+	}
+	if kind == unfit {
+		return unavailable(fmt.Errorf("%w: %w", ErrUnfit, err), messages[unfit]+" ("+reasonOf(err)+")")
 	}
 	if what, known := messages[kind]; known {
 		return unavailable(err, what)

@@ -230,7 +230,11 @@ func (l location) latest() (MigrationState, error) {
 
 // unreachable explains an error that came before there was a store.
 func (l location) unreachable(ctx context.Context, err error) error {
-	return (&DB{place: l}).explain(ctx, err)
+	explained := (&DB{place: l}).explain(ctx, err)
+	if errors.Is(explained, ErrUnfit) {
+		return fmt.Errorf("%s database: %w", l.dialect.name, err) // waiting does not help a migration
+	}
+	return explained
 }
 
 // Prepare runs the migrations that the database lacks and checks that this

@@ -121,6 +121,8 @@ func classifyPostgres(err error) trouble {
 			return damaged
 		case server.Code == "25006": // a standby
 			return readOnlyDatabase
+		case server.Code == "42501", server.Code == "42P01", server.Code == "42703": // no right, no table, no column
+			return unfit
 		case strings.HasPrefix(server.Code, "08"), // connection exceptions
 			strings.HasPrefix(server.Code, "57P"), // shut down, crashed, starting up
 			strings.HasPrefix(server.Code, "53"),  // out of connections, disk or memory
@@ -138,6 +140,15 @@ func classifyPostgres(err error) trouble {
 		return away
 	}
 	return breakage
+}
+
+// reasonOf returns what the server says of an error, without its codes.
+func reasonOf(err error) string {
+	var server *pgconn.PgError
+	if errors.As(err, &server) {
+		return server.Message
+	}
+	return err.Error()
 }
 
 // mayHaveCommittedPostgres: a server that answers ERROR, or that has rolled back, has

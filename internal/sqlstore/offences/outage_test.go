@@ -5,10 +5,12 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/test/servers"
@@ -76,6 +78,32 @@ func TestADatabaseThatStopsLosesNothingAndCountsNothingTwice(t *testing.T) {
 	}
 	if stats := n.Stats(); stats.Failing != nil || stats.Waiting != 0 || stats.Aggregated != 0 {
 		t.Errorf("the outage goes on: %+v", stats)
+	}
+}
+
+// A table that is missing for a while, or that Stint's user may not write, is no fault of the
+// rows that were to go into it.
+func TestATableThatIsAwayLosesNoRow(t *testing.T) {
+	f := storetest.OpenPostgres(t)
+	n := newCounting(t, f.Offences, f.Clock, "a", nil)
+	for _, away := range []struct{ what, begin, end string }{
+		{"no table", "ALTER TABLE offences RENAME TO elsewhere", "ALTER TABLE elsewhere RENAME TO offences"},
+		{"no column", "ALTER TABLE offences RENAME COLUMN key TO elsewhere", "ALTER TABLE offences RENAME COLUMN elsewhere TO key"},
+	} {
+		f.Exec(t, away.begin)
+		for range 8 { // and so also after a piece was tried apart from the others
+			n.limited("k:a", 1)
+			n.limited("k:b", 1)
+			if err := n.Flush(t.Context()); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "lacks a table or a column") {
+				t.Errorf("%s: the flush returned %v", away.what, err)
+			}
+		}
+		f.Exec(t, away.end)
+		flushSoon(t, n)
+	}
+	got := ranked(t, f.Store, offences.Query{From: f.Clock.Now(), To: f.Clock.Now().Add(time.Minute)})
+	if stats := n.Stats(); got["k:a"] != 16 || got["k:b"] != 16 || stats.Poison != 0 || stats.Waiting != 0 {
+		t.Errorf("got %v of 16 each, %+v", got, stats)
 	}
 }
 
