@@ -147,6 +147,8 @@ func (d *Decision) additionalFailure() error {
 		case "":
 		case slotUnavailable:
 			return timestamplog.ErrSlotUnavailable
+		case foreign:
+			return timestamplog.ErrForeign
 		default:
 			return timestamplog.ErrUnreachable
 		}

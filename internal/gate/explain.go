@@ -118,10 +118,10 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 	}
 	byMatch, shadowByMatch := selector.Matched(who)
 	if x.Enforcing, err = g.explainPolicy(ctx, who, enforcing, byMatch); err != nil {
-		x.Degraded = unreachable
+		x.Degraded = degradedBy(err)
 	}
 	if x.Shadow, err = g.explainPolicy(ctx, who, shadow, shadowByMatch); err != nil {
-		x.Degraded = unreachable
+		x.Degraded = degradedBy(err)
 	}
 	if policy == "" {
 		x.addAdditional(ctx, g, selector, who)
@@ -144,7 +144,7 @@ func (x *Explanation) addAdditional(ctx context.Context, g *Gate, selector *rule
 		}
 		px, err := g.explainPolicy(ctx, who, p, keys.Pattern{})
 		if err != nil {
-			x.Degraded = unreachable
+			x.Degraded = degradedBy(err)
 		}
 		x.Conditional = append(x.Conditional, px)
 		x.addDerived(ctx, g, selector, p)
@@ -172,7 +172,7 @@ func (x *Explanation) addPart(ctx context.Context, g *Gate, part *rules.Policy, 
 	}
 	px, err := g.explainPolicy(ctx, rules.Subject{Key: key}, part, keys.Pattern{})
 	if err != nil {
-		x.Degraded = unreachable
+		x.Degraded = degradedBy(err)
 	}
 	px.Derived = &key
 	if key != x.Key && match.Block != nil && part.Mode == rules.Enforce && !part.DependsOnRequest() && !slices.Contains(x.Blocks, match.Block) {

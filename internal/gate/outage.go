@@ -119,10 +119,7 @@ func (a asked) leaveUnanswered() {
 // decideWithoutLog gives the answer of a policy that needs no log, after the log
 // failed with err. It reports false if the local log must be asked.
 func (g *Gate) decideWithoutLog(a asked, err error) bool {
-	a.decision.Degraded = unreachable
-	if errors.Is(err, timestamplog.ErrSlotUnavailable) {
-		a.decision.Degraded = slotUnavailable
-	}
+	a.decision.Degraded = degradedBy(err)
 	outcome, answer := a.answer()
 	switch {
 	case a.policy.OnFailure == rules.FailDeny:
@@ -135,8 +132,20 @@ func (g *Gate) decideWithoutLog(a asked, err error) bool {
 	return true
 }
 
+// degradedBy returns the message of a decision whose log failed with err.
+func degradedBy(err error) string {
+	switch {
+	case errors.Is(err, timestamplog.ErrSlotUnavailable):
+		return slotUnavailable
+	case errors.Is(err, timestamplog.ErrForeign):
+		return foreign
+	}
+	return unreachable
+}
+
 // The messages of an outage, and of a log whose server is reachable.
 const (
 	unreachable     = "The timestamp log is unreachable."
 	slotUnavailable = "The Redis Cluster is moving the slot of this key's log, or has no server for it."
+	foreign         = "Redis holds something else where the log of a key should be."
 )

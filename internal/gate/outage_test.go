@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -135,6 +136,46 @@ func TestACallerThatHasGoneAwayIsNotRefused(t *testing.T) {
 	log.down.Store(false)
 	if d := n.check(t, "token:a"); d.Outcome != Allowed {
 		t.Errorf("afterwards it is %s", d.Outcome)
+	}
+}
+
+// failingLog is a log whose every decision fails.
+type failingLog struct {
+	timestamplog.Log
+	err error
+}
+
+func (l failingLog) Decide(_ context.Context, _ []timestamplog.Request, results []timestamplog.Result) {
+	for i := range results {
+		results[i].Err = l.err
+	}
+}
+
+func (l failingLog) DecideAll(context.Context, []timestamplog.Request, []timestamplog.Result) error {
+	return l.err
+}
+
+// A log that cannot be read although its server answers is no outage: an operator who reads
+// of one searches in the wrong place.
+func TestADegradedAnswerSaysWhatFailed(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "token:*", "5/m"), policy(t, 2, "guessing", "token:*", "5/m", counts("login_failed")))
+	for want, err := range map[string]error{
+		unreachable:     timestamplog.ErrUnreachable,
+		slotUnavailable: fmt.Errorf("%w: %w", timestamplog.ErrUnreachable, timestamplog.ErrSlotUnavailable),
+		foreign:         fmt.Errorf("%w: %w", timestamplog.ErrUnreachable, timestamplog.ErrForeign),
+	} {
+		n.Gate = New(Options{View: n, Log: failingLog{n.log, err}, Local: memlog.New(memlog.Options{Now: n.clock}), Recorder: &n.recorded, Now: n.clock})
+		if d := n.check(t, "token:a"); d.Degraded != want {
+			t.Errorf("a check says %q, want %q", d.Degraded, want)
+		}
+		all, failed := n.DecideAll(t.Context(), []Check{{Key: key(t, "token:a"), Cost: 1}, {Key: key(t, "token:b"), Cost: 1}})
+		if failed != nil || all.Degraded != want {
+			t.Errorf("several as one say %q, want %q; %v", all.Degraded, want, failed)
+		}
+		x, failed := n.Explain(t.Context(), key(t, "token:a"), "")
+		if failed != nil || x.Degraded != want {
+			t.Errorf("an explanation says %q, want %q; %v", x.Degraded, want, failed)
+		}
 	}
 }
 

@@ -15,6 +15,10 @@ var ErrUnreachable = errors.New("the timestamp log is unreachable")
 // server.
 var ErrSlotUnavailable = errors.New("the log's slot of the Redis Cluster is unavailable at the moment")
 
+// ErrForeign is matched besides ErrUnreachable where the server answered and, under the name
+// of this request's log, or of its ids, holds something that no log is: another program wrote it.
+var ErrForeign = errors.New("the log's key in Redis holds something that is not a log")
+
 // ErrCrossSlot is returned by DecideAll for logs that are in different slots of a
 // Redis Cluster, which one call cannot reach. Nothing was charged.
 var ErrCrossSlot = errors.New("the logs are in different slots of a cluster")

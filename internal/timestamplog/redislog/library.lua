@@ -133,6 +133,9 @@ local function open(name)
     if magic ~= RESERVED then return false end
     reserved, slack, ordinary = slack, 0, false
   end
+  if recent > SLOTS or #text < HEAD_SIZE + 4 * recent or old > 0 and (recent == 0 or top >= room or old > BLOCK * room or #text < RING) then
+    return false
+  end
   newest = high * RANGE + low
   newest_age = now - newest
   if newest_age >= window then  -- it has expired
@@ -375,7 +378,11 @@ local WRITTEN, SENT = '\0', 256
 -- sent returns the log at hand as it is stored, nil where its states are to be written.
 local function sent()
   if count == 0 or old > SENT or BLOCK * room > 2 * SENT then return nil end
-  if old > 0 then return call('GETRANGE', key, '0', '-1') end
+  if old > 0 then
+    local whole = call('GETRANGE', key, '0', '-1')
+    if #whole < RING + 4 * BLOCK * room then error('the ring has been cut') end
+    return whole
+  end
   return sub(text, 1, HEAD_SIZE + 4 * recent)
 end
 
@@ -425,6 +432,35 @@ local function decide(name, stack, cost, flags, id, ids)
   return answer .. (sent() or WRITTEN .. states(stack, cost, ttl, 0))
 end
 
+-- is_spoilt reports whether an error, by its text, comes from what a key holds: one of
+-- Lua, which could not calculate with it, or of a command that found another kind of
+-- value or got a number that means nothing. All others that Redis returns, which begin
+-- with a code as OOM, concern the whole server.
+local function is_spoilt(its)
+  if not its:find('^%u+ ') then return true end
+  return its:find('^WRONGTYPE') or its:find('^ERR value is not') or its:find('not a float', 1, true) or its:find('^ERR invalid expire')
+end
+
+-- try_each calls answer_one(i) for i from 1 to n. Where one fails by what its key
+-- holds it calls spoilt(i) in its place, so that the others have their answers.
+local function try_each(n, answer_one, spoilt)
+  local i = 0
+  local function rest()
+    while i < n do
+      i = i + 1
+      answer_one(i)
+    end
+  end
+  repeat
+    local done, err = pcall(rest)
+    if not done then
+      if type(err) ~= 'table' then err = { err = tostring(err) } end  -- as Redis 7.0 raises it
+      if not is_spoilt(err.err or '') then error(err, 0) end
+      spoilt(i)
+    end
+  until done
+end
+
 -- stint_decide answers requests, each in its reservation as if it came alone.
 -- KEYS    the log of each request
 -- ARGV 1  as set_now reads it: until when the call may be carried out, in
@@ -435,7 +471,7 @@ end
 -- return  one string: the time of all decisions in 8 bytes, then for each
 --         request 0 for allowed, or 1 for refused, the index of the rule in 1
 --         byte, its wait in 4 and how long the refusal ttl if nothing is
---         pushed in 4 (0 for a peek), or 2 where the key holds something else,
+--         pushed in 4 (0 for a peek), or 2 where the key, or that of its ids, holds something else,
 --         or 5 as stint_reserve says; then, where detail was asked and the log could
 --         be read, 0 and the states, or the log, as WRITTEN says. Numbers are big-endian;
 --         a wait of 2^32 - 1 in 4 bytes never ends. A call that comes too late has done
@@ -444,10 +480,10 @@ local function decide_many(keys, args)
   if set_now(args[1]) then return pack('>I8', now) end
   local requests = args[2]
   local answers = { pack('>I8', now) }
-  for i = 1, #keys do
+  try_each(#keys, function(i)
     local stack, cost_high, cost_low, flags = byte(requests, 4 * i - 3, 4 * i)
     answers[i + 1] = decide(keys[i], read_stack(args[2 + stack]), 256 * cost_high + cost_low, flags)
-  end
+  end, function(i) answers[i + 1] = FOREIGN end)
   return concat(answers)
 end
 

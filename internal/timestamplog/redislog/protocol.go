@@ -174,7 +174,7 @@ func (r *reader) result(now int64, it *item) timestamplog.Result {
 			return result
 		}
 	case saysForeign:
-		result.Err = unanswerable(fmt.Errorf("the key %q holds something that is not a log", it.name))
+		result.Err = unanswerable(fmt.Errorf("%w: %q", timestamplog.ErrForeign, it.name))
 		return result
 	default:
 		r.short = true

@@ -304,16 +304,23 @@ local function reserve_many(keys, args)
     if flags >= VALUE then flags, value, at = flags - VALUE, sub(requests, at, at + 15), at + 16 end
     next_key = next_key + 1
     if id ~= '' then ids, next_key = keys[next_key], next_key + 1 else id = nil end
-    if together then
-      views[#views + 1] = view_of(name, stack, cost, flags, id, ids, value)
-      views[#views].max_wait = max_wait
-    elseif max_wait == 0 and flags < ALWAYS and not value then
-      answers[#answers + 1] = decide(name, stack, cost, flags, id, ids)
-    else
-      answers[#answers + 1] = decide_alone(view_of(name, stack, cost, flags, id, ids, value), max_wait)
-    end
+    local v = view_of(name, stack, cost, flags, id, ids, value)
+    v.max_wait, v.flags = max_wait, flags
+    views[#views + 1] = v
   end
-  if together then decide_all(views, answers) end
+  local function spoil(i) answers[i + 1] = FOREIGN end
+  if together then
+    try_each(1, function() decide_all(views, answers) end, function() for i = 1, #views do spoil(i) end end)
+  else
+    try_each(#views, function(i)
+      local v = views[i]
+      if v.max_wait == 0 and v.flags < ALWAYS and not v.value then
+        answers[i + 1] = decide(v.name, v.stack, v.cost, v.flags, v.id, v.ids)
+      else
+        answers[i + 1] = decide_alone(v, v.max_wait)
+      end
+    end, spoil)
+  end
   return concat(answers)
 end
 
