@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/test/servers"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 // secureDatabase answers as a Postgres does up to the end of the handshake of TLS, "N" for one
@@ -65,5 +66,19 @@ func TestADatabaseWhoseCertificateIsWrongIsNoOutage(t *testing.T) {
 			t.Errorf("%s: %v of %v, want one line with %q", test.options, wrong, err, test.want)
 		}
 		store.Close()
+	}
+}
+
+// Waiting brings no table back: a node that took it for an outage would decide by what it knew last.
+func TestADatabaseWithoutATableIsNoOutageAtAStart(t *testing.T) {
+	f := storetest.OpenPostgres(t)
+	f.Exec(t, "ALTER TABLE settings RENAME TO elsewhere")
+	store, err := sqlstore.New(f.URL, sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.Prepare(t.Context()); err == nil || isOutage(err) || !strings.Contains(err.Error(), "settings") {
+		t.Errorf("got %v, want an error about the table that is no outage", err)
 	}
 }
