@@ -230,10 +230,10 @@ end
 
 local ALWAYS, UNCHARGED, VALUE = 4, 8, 16  -- flags of stint_reserve alone
 
-local function view_of(name, stack, cost, flags, id, ids, value)
+local function view_of(name, stack, cost, flags, id, ids, value, max_wait)
   return {
     name = name, stack = stack, cost = cost, peek = flags % 2 == PEEK, detail = flags % ALWAYS >= DETAIL,
-    always = flags % UNCHARGED >= ALWAYS, uncharged = flags >= UNCHARGED, id = id, ids = ids, value = value, engine = stack.engine or timestamps,
+    always = flags % UNCHARGED >= ALWAYS, uncharged = flags >= UNCHARGED, id = id, ids = ids, value = value, max_wait = max_wait, engine = stack.engine or timestamps,
   }
 end
 
@@ -273,6 +273,31 @@ local function decide_all(views, answers)
   end
 end
 
+-- Where the next request of the call at hand begins in ARGV 3, and the key of its log.
+local next_byte, next_key
+
+-- next_request reads the next request.
+local function next_request(keys, args)
+  local which, cost, flags, max_wait, id, at = unpack_at('>I1I4I1I4I1c0', args[3], next_byte)
+  local name, ids, value = keys[next_key], nil, nil
+  if flags >= VALUE then flags, value, at = flags - VALUE, sub(args[3], at, at + 15), at + 16 end
+  next_key, next_byte = next_key + 1, at
+  if id ~= '' then ids, next_key = keys[next_key], next_key + 1 else id = nil end
+  return name, read_stack(args[3 + which]), cost, flags, id, ids, value, max_wait
+end
+
+local function reserve_rest(keys, args, answers)
+  while next_byte <= #args[3] do
+    asked = asked + 1
+    local name, stack, cost, flags, id, ids, value, max_wait = next_request(keys, args)
+    if max_wait == 0 and flags < ALWAYS and not value then
+      answers[asked + 1] = decide(name, stack, cost, flags, id, ids)
+    else
+      answers[asked + 1] = decide_alone(view_of(name, stack, cost, flags, id, ids, value), max_wait)
+    end
+  end
+end
+
 -- stint_reserve answers requests with care for all that they may ask.
 -- KEYS    the log of each request, and behind it, where it has an id, that of
 --         the log's ids, as ids_of says
@@ -295,31 +320,15 @@ end
 --         entry.
 local function reserve_many(keys, args)
   if set_now(args[1]) then return pack('>I8', now) end
-  local requests, together, views, answers = args[3], args[2] == 'together', {}, { pack('>I8', now) }
-  local next_key, at = 1, 1
-  while at <= #requests do
-    local which, cost, flags, max_wait, id
-    which, cost, flags, max_wait, id, at = unpack_at('>I1I4I1I4I1c0', requests, at)
-    local name, stack, ids, value = keys[next_key], read_stack(args[3 + which]), nil, nil
-    if flags >= VALUE then flags, value, at = flags - VALUE, sub(requests, at, at + 15), at + 16 end
-    next_key = next_key + 1
-    if id ~= '' then ids, next_key = keys[next_key], next_key + 1 else id = nil end
-    local v = view_of(name, stack, cost, flags, id, ids, value)
-    v.max_wait, v.flags = max_wait, flags
-    views[#views + 1] = v
+  local answers = { pack('>I8', now) }
+  next_key, next_byte = 1, 1
+  if args[2] ~= 'together' then return answer_each(reserve_rest, keys, args, answers) end
+  local views = {}
+  while next_byte <= #args[3] do
+    views[#views + 1] = view_of(next_request(keys, args))
   end
-  local function spoil(i) answers[i + 1] = FOREIGN end
-  if together then
-    try_each(1, function() decide_all(views, answers) end, function() for i = 1, #views do spoil(i) end end)
-  else
-    try_each(#views, function(i)
-      local v = views[i]
-      if v.max_wait == 0 and v.flags < ALWAYS and not v.value then
-        answers[i + 1] = decide(v.name, v.stack, v.cost, v.flags, v.id, v.ids)
-      else
-        answers[i + 1] = decide_alone(v, v.max_wait)
-      end
-    end, spoil)
+  if not try_call(decide_all, views, answers) then
+    for i = 1, #views do answers[i + 1] = FOREIGN end
   end
   return concat(answers)
 end
