@@ -9,10 +9,9 @@ import (
 // because its storage cannot be reached or did not answer in time.
 var ErrUnreachable = errors.New("the timestamp log is unreachable")
 
-// ErrSlotUnavailable is matched besides ErrUnreachable where the server answered
-// and only the logs of this request are unavailable at the moment: a Redis
-// Cluster is moving their slot, or no node serves it. It is not an outage of the
-// server.
+// ErrSlotUnavailable is matched in addition to ErrUnreachable if the server answered and only
+// the logs of this request are unavailable at the moment: a Redis Cluster is moving their slot,
+// or no node serves it. It is not an outage of the server.
 var ErrSlotUnavailable = errors.New("the log's slot of the Redis Cluster is unavailable at the moment")
 
 // ErrForeign is matched besides ErrUnreachable where the server answered and, under the name
@@ -28,8 +27,8 @@ type Outage struct {
 	Server string // its address, or another name for it
 	Since  time.Time
 	Reason string // the error of the last known failure
-	// Requests is how many requests it left unanswered since then. The policy of
-	// each decided what happened to it.
+	// Requests is how many requests it left unanswered since then. The policy of each request
+	// decided whether it was allowed.
 	Requests int64
 }
 

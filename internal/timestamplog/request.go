@@ -5,12 +5,12 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// Request asks one log whether a request is allowed. RequestOf fills in what
-// follows from the policy.
+// Request asks one log whether a request is allowed. RequestOf fills in the fields that follow
+// from the policy.
 type Request struct {
 	LogID
-	// Version is the policy's version. A log may cache by Policy and Version what
-	// it derives from Rules.
+	// Version is the policy's version. A log may cache what it derives from Rules under Policy
+	// and Version.
 	Version int64
 	// Rules must all allow the request. Empty allows everything.
 	Rules rules.Stack
@@ -22,31 +22,31 @@ type Request struct {
 	// Cost is how much of each limit the request uses: 1 to MaxCost, and at most
 	// Rules.LargestCost(); 1 to MaxUsage where ChargeAlways is set.
 	Cost int
-	// ChargeAlways charges usage that is reported after the fact: where the request
-	// is refused, as much of its cost as fits is charged all the same, so that it
-	// fills the limit. MaxWait must be 0. See Log.Decide.
+	// ChargeAlways charges usage that is reported after the fact. If the request is refused, as
+	// much of its cost as fits is charged anyway, so that it fills the limit. MaxWait must be
+	// 0. See Log.Decide.
 	ChargeAlways bool
-	// Uncharged has a request of DecideAll refuse the others where its rules refuse it, and
-	// be charged nothing even where all are allowed. ChargeAlways must not be set, and ID
-	// must be "". In Decide it needs Peek, which charges nothing there, and says that a
+	// Uncharged makes a request of DecideAll refuse the others if its own rules refuse it, but
+	// it is charged nothing even if all are allowed. ChargeAlways must not be set, and ID must
+	// be "". In Decide it requires Peek, which charges nothing anyway; there it means that a
 	// refusal may come from a cache.
 	Uncharged bool
-	// Value is the hash of the value that Rules count where they count different values,
-	// which Rules.Distinct names; 0 for a new value that nobody has sent, which only an
-	// Uncharged request or a peek may ask about. It means nothing under other rules.
+	// Value is the hash of the value to count, if Rules count different values; Rules.Distinct
+	// names that value. 0 means a new value that nobody has sent, which only an Uncharged
+	// request or a peek may ask about. Value means nothing under other rules.
 	Value uint64
-	// Peek has the request answered as if it were asked, without writing anything.
+	// Peek answers the request as if it had been made, without writing anything.
 	Peek bool
 	// Detail asks for Result.States, which cost more than the decision.
 	Detail bool
-	// MaxWait is how many milliseconds the caller would wait, 0 to MaxWait; 0
-	// asks for a decision about now. It must be 0 where Options.CountRefused is
-	// set, and under distinct rules unless Uncharged or Peek is set. See Log.Decide.
+	// MaxWait is how many milliseconds the caller would wait, 0 to MaxWait. 0 asks for a
+	// decision about now. It must be 0 if Options.CountRefused is set, and under distinct rules
+	// unless Uncharged or Peek is set. See Log.Decide.
 	MaxWait int64
-	// ID names the request for idempotent replay: if it is sent again within
-	// IDLifetime after it was charged, it is answered as it was and not charged
-	// again. At most MaxID bytes; "" for a request that is never replayed. A
-	// request with a MaxWait that is no peek must have one.
+	// ID names the request for idempotent replay: if it is sent again within IDLifetime after
+	// it was charged, it gets the original answer and is not charged again. At most MaxID
+	// bytes; "" for a request that is never replayed. A request with a MaxWait that is not a
+	// peek must have one.
 	ID string
 }
 

@@ -64,29 +64,29 @@
 //
 // # Different values
 //
-// Where the rules are distinct, an entry is one value, by its hash, and its time is when
-// it was last allowed. A rule N/W allows a value exactly when at most N - 1 others are
-// younger than W, so that no window of length W holds more than N different values; one
-// that comes again only moves its time to now. A request has one value whatever its cost. All the above holds with entries of this kind, which
-// are 16 bytes in memory and about 30 on Redis; where a request is refused, its value
-// keeps its time. Such a log takes no reservations.
+// Under distinct rules an entry is one value, stored as its hash, and its time is when the
+// value was last allowed. A rule N/W allows a value exactly when at most N - 1 other values
+// are younger than W, so no window of length W holds more than N different values. A value
+// that already counts is allowed again; only its time moves to now. A request has one value,
+// whatever its cost. A refused request leaves the time of its value unchanged. All guarantees
+// above hold for these entries, which take 16 bytes in memory and about 30 on Redis. Such a
+// log takes no reservations.
 // Tests: "a value that counts is allowed again and moves its time, and a new one is refused while the limit is full",
 // "any sequence of values, clock moves, resets and changes of policy is answered as brute force answers it".
 //
 // # Clock correction
 //
-// A clock that steps back leaves entries in the future. They would stay
-// longer than promised, and limits would be closed for as long. Before a Log decides a request
-// with rules it therefore checks two distances: no entry that was made for the
-// present may be ahead of now, and no entry that was made for a reservation may
-// be further ahead than MaxWait. Where one is, the whole log is shifted back by
-// the smallest amount that restores both. The distances between entries stay the
-// same, and known IDs are shifted with them. The correction is kept even when the
-// request is refused. A peek and Timestamps answer as if the log had been
-// corrected and write nothing; Cancel frees nothing in a log that needs a
-// correction. A step that leaves no entry too far ahead is not noticed: it only
-// makes reservations wait longer. The state of a counter that is further ahead
-// than its rules allow is brought back to that bound.
+// A clock that steps back leaves entries in the future. They would stay longer than promised
+// and keep limits closed for as long. Before a Log decides a request with rules, it therefore
+// checks two distances: no entry that was made for the present may be ahead of now, and no
+// entry that was made for a reservation may be further ahead than MaxWait. If an entry breaks
+// this, the whole log is shifted back by the smallest amount that restores both. The distances
+// between entries stay the same, and known IDs are shifted with them. The correction is kept
+// even if the request is refused. A peek and Timestamps answer as if the log had been
+// corrected and write nothing; Cancel frees nothing in a log that needs a correction. A step
+// that leaves no entry too far ahead is not noticed: it only makes reservations wait longer.
+// The state of a counter that is further ahead than its rules allow is brought back to that
+// bound.
 package timestamplog
 
 import (
@@ -101,8 +101,8 @@ import (
 const (
 	// MaxCost is the largest cost of one request.
 	MaxCost = 1000
-	// MaxUsage is the largest cost of a request with ChargeAlways: the largest limit
-	// of a rule, of which more could never be charged.
+	// MaxUsage is the largest cost of a request with ChargeAlways. It is the largest limit of a
+	// rule, because no rule could ever charge more.
 	MaxUsage = rules.MaxLimit
 	// MaxWait is the longest wait that a request may offer, in milliseconds.
 	MaxWait = int64(time.Hour / time.Millisecond)
@@ -111,9 +111,8 @@ const (
 	MaxReserved = 10_000
 	// MaxID is the longest Request.ID in bytes.
 	MaxID = 64
-	// IDLifetime is how long the ID of a charged request is known after the time
-	// it was charged for, in milliseconds. It is known for as long although its
-	// log may have expired.
+	// IDLifetime is how long the ID of a charged request is known after the time it was charged
+	// for, in milliseconds. The ID stays known for that long even if its log expires earlier.
 	IDLifetime = int64(time.Minute / time.Millisecond)
 	// MaxCombined is the largest number of requests in one DecideAll.
 	MaxCombined = 32
@@ -127,7 +126,7 @@ const Never int64 = math.MaxInt64
 type Log interface {
 	// Decide answers each request, in order, as if it came alone. results must be
 	// as long as requests; each element is overwritten, and the memory of its
-	// States is used again. A request that could not be answered carries its own
+	// States is reused. A request that could not be answered carries its own
 	// Err: the error of ctx, or one that matches ErrUnreachable. It may then have
 	// been charged once. A request with an empty stack of rules is allowed, and
 	// neither reads nor writes anything.
@@ -135,41 +134,43 @@ type Log interface {
 	// Reservations. A request with a MaxWait may be allowed for a time ahead: the
 	// latest of now, the newest entry and, for each rule, the boundary entry plus
 	// the window. The reservation is granted, and the entry made for that time,
-	// if the time is at most MaxWait ahead and the entries ahead of now, its own
-	// included, total at most MaxReserved. A request without MaxWait is refused
-	// while reservations are ahead. States then describe the newest of them: what
-	// remains in the window that ends there.
+	// if the time is at most MaxWait ahead and the entries ahead of now, including
+	// the new ones, total at most MaxReserved. A request without MaxWait is refused
+	// while reservations are ahead. States then describe the window that ends at
+	// the newest reservation.
 	//
 	// Idempotent replay. A request with a known ID is answered Allowed and
 	// Replayed, with its original ReservedAt and the current States. An ID belongs
-	// to one LogID. A refused request and a peek leave no ID, and a peek looks for
-	// none. A replayed request still causes a clock correction where one is due.
+	// to one LogID. A refused request and a peek store no ID, and a peek does not
+	// look one up. A replayed request still causes a clock correction if one is needed.
 	//
-	// Refused requests. Where Options.CountRefused is set, a refused request that
-	// is no peek is logged like an allowed one, within the retention; RetryAt and
-	// States include it, and it leaves no ID.
+	// Refused requests. If Options.CountRefused is set, a refused request that
+	// is not a peek is logged like an allowed one, within the retention. RetryAt and
+	// States include it, and its ID is not stored.
 	//
-	// Usage. Where Request.ChargeAlways is set and the request is refused and no
-	// peek, the largest part of its cost that every rule has left now is charged: the
-	// smallest Remaining, and nothing while reservations are ahead. It leaves no ID.
-	// RetryAt and States are those of the whole cost after that charge. Where
+	// Usage. If Request.ChargeAlways is set, a refused request that is not a peek is
+	// charged the largest part of its cost that every rule has left now: the smallest
+	// Remaining, and nothing while reservations are ahead. Its ID is not stored.
+	// RetryAt and States are those of the whole cost after that charge. If
 	// Options.CountRefused is set too, the refused request is logged as above, with
-	// at most Retention.Entries of its cost. All algorithms take it.
+	// at most Retention.Entries of its cost. All algorithms support this.
 	//
-	// Under a counter algorithm the same holds for its state in place of entries:
-	// the state is advanced to the newest reservation and the request added there.
+	// A counter algorithm does the same with its state in place of entries:
+	// it advances the state to the newest reservation and adds the request there.
 	Decide(ctx context.Context, requests []Request, results []Result)
 
 	// DecideAll answers 1 to MaxCombined requests about different logs as one:
 	// each is logged if and only if all are allowed, and then all for one common
-	// time, the latest of theirs. The smallest MaxWait counts for all. Each result
-	// describes its own rules; one that was allowed while another was refused is
-	// Allowed with a ReservedAt, and was not charged. One peek makes peeks of all. An
-	// Uncharged request is allowed or refused like the others and never charged.
-	// Refused requests are never counted, but for those with ChargeAlways: where any
-	// request is refused and none is a peek, each of these is charged what its own
-	// rules have left, the whole cost where they allow it, and leaves no ID. A request
-	// whose ID is known keeps its time, and the times of the others are not earlier.
+	// time, the latest of theirs. The smallest MaxWait applies to all. Each result
+	// describes its own rules: a request that its rules allow while another is refused
+	// is Allowed with a ReservedAt, and was not charged. If one request is a peek, all
+	// are treated as peeks. An Uncharged request is allowed or refused like the others
+	// and never charged. A request whose ID is known keeps its time, and the others get
+	// no earlier time.
+	//
+	// Refused requests are not counted, except those with ChargeAlways. If any request
+	// is refused and none is a peek, each request with ChargeAlways is charged what its
+	// own rules have left, or its whole cost if they allow it. Its ID is not stored.
 	//
 	// An error means that none was answered. It is ErrCrossSlot if no single call
 	// can reach the logs, and nothing was charged; otherwise the error of ctx or
@@ -179,17 +180,16 @@ type Log interface {
 	// Cancel cancels a reservation and reports whether that freed room. A log
 	// drops as many entries of that time as the reservation cost. A counter
 	// returns to its earlier state if nothing was reserved after it; otherwise the
-	// reservation lapses unused. A cancelled reservation takes its ID with it.
-	// Cancel frees nothing, without an error, for a reservation whose time has
-	// come, that was cancelled before, or that the log does not know by its ID,
-	// time and cost, as after a clock correction or a reset.
+	// reservation lapses unused. The ID of a cancelled reservation is forgotten.
+	// Cancel returns false without an error for a reservation whose time has
+	// passed, that was cancelled before, or whose ID, time and cost the log does not
+	// know, as after a clock correction or a reset.
 	Cancel(ctx context.Context, r Reservation) (freed bool, err error)
 
 	// Timestamps returns the times that a log holds, newest first and at most
-	// limit of them, and the log's present time. Only the entries that are younger
-	// than the window after which the log expires are returned, reservations
-	// included. It returns none for a counter and for a log that does not exist.
-	// It writes nothing.
+	// limit of them, and the log's present time. It returns only the entries that are
+	// younger than the window after which the log expires, reservations included, and
+	// none for a counter or a log that does not exist. It writes nothing.
 	Timestamps(ctx context.Context, id LogID, limit int) (times []int64, now int64, err error)
 
 	// Reset deletes a log with its known IDs and reports whether it existed.
@@ -199,23 +199,24 @@ type Log interface {
 	Now(ctx context.Context) (time.Time, error)
 
 	// Outages returns the servers that do not decide at present, the longest
-	// outage first; requests about their logs fail at once. A request counts
-	// towards an outage where its context's deadline passed, and not where its
-	// context was cancelled, because its caller went away. It does not wait.
+	// outage first. Requests about their logs fail at once. A request counts
+	// towards an outage if its context's deadline passed, but not if its context
+	// was cancelled, because then its caller went away. Outages does not block.
 	Outages() []Outage
 }
 
-// LogID names one log: one key under one policy. After the generation moves,
-// the old log is no longer read and expires.
+// LogID names one log: one key under one policy. When a policy's generation changes, its old
+// logs are no longer read and expire.
 type LogID struct {
 	Policy     int64
-	Generation int64  // of the policy; with the bit furtherKey for its further keys
+	Generation int64  // of the policy, with the bit furtherKey set for its further keys
 	Key        string // canonical
 }
 
-// furtherKey is a bit of the generations of the logs of further keys. A key may be both a
-// further key of a policy and one that it selects: these count apart, each with the
-// retention of its own rules. Two further keys of one policy never have the same key.
+// furtherKey is the bit that Generation has in the logs of further keys. The same key may be a
+// further key of a policy and also one that the policy selects. The two are counted separately,
+// each with the retention of its own rules. Two further keys of one policy never have the same
+// key.
 const furtherKey = 1 << 62
 
 // LogIDOf returns the ID of key's log under p.
@@ -231,6 +232,6 @@ func LogIDOf(p *rules.Policy, key string) LogID {
 type Reservation struct {
 	LogID
 	At   int64  // the time it is for, Unix milliseconds on the log's clock
-	Cost int    // what was reserved
-	ID   string // of the request that reserved it
+	Cost int    // the cost of the request
+	ID   string // of the request that made the reservation
 }

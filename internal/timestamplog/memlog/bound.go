@@ -11,60 +11,62 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// bound is how much memory the logs of all shards may take together, and what was done
-// to stay below it.
+// bound limits how much memory the logs of all shards may take together, and counts what was
+// forgotten to stay below that limit.
 type bound struct {
 	max      int64 // bytes; 0 for no bound
 	describe func(timestamplog.LogID) (policies []*rules.Policy, isKept bool)
-	used     atomic.Int64 // bytes, as accounted for
-	// failedAt is when no log was found last that may go, in Unix milliseconds. Until
-	// it has passed by retryInterval none is looked for, so that a full node does not
-	// search at every check.
+	used     atomic.Int64 // bytes, estimated by size
+	// failedAt is the time in Unix milliseconds of the last search that found no log to forget.
+	// The next search starts at least retryInterval later, so that a full node does not search
+	// at every check.
 	failedAt  atomic.Int64
 	forgotten occurrences
 	unkept    occurrences
 }
 
 const (
-	// sampleSize is how many logs of a shard are compared, of which at most maxForgotten
-	// go: those that were charged longest ago.
+	// sampleSize is how many logs of a shard are compared. At most maxForgotten of them, those
+	// that were charged longest ago, are forgotten.
 	sampleSize   = 32
 	maxForgotten = 8
-	// otherShards is how many more shards are looked at where the own has no log that
-	// may go.
+	// otherShards is how many more shards are searched if the check's own shard has no log that
+	// may be forgotten.
 	otherShards = 3
 	// maxRounds bounds how many samples one check takes.
 	maxRounds     = 4
 	retryInterval = 10 // milliseconds
 )
 
-// What a log takes besides the memory of its key and its ring, as BenchmarkMemory finds: the
-// struct, its place in the index, and rounding. A longLog takes longBytes more, and its key.
+// Bytes that a log takes besides its key and its ring, as measured by BenchmarkMemory: the
+// struct, its place in the index, and rounding. A longLog takes longBytes more, and the copy of
+// its key.
 const (
 	logBytes     = 88
 	longBytes    = 16
 	counterBytes = 200
 	valuesBytes  = 64
-	// knownBytes is what a log with IDs takes besides its key, and idBytes what each
-	// takes beside its text.
+	// knownBytes is what a log with IDs takes besides its key, and idBytes what each ID takes
+	// besides its text.
 	knownBytes = 640
 	idBytes    = 96
 )
 
-// MemoryStats are what the logs take, and what was forgotten to stay within Options.MaxBytes.
+// MemoryStats reports the memory of the logs, and what was forgotten to stay within
+// Options.MaxBytes.
 type MemoryStats struct {
 	Used int64 // bytes
 	Max  int64 // bytes, 0 for no bound
 	// Forgotten is how many logs were deleted before they expired.
 	Forgotten int64
-	// Unkept is how many allowed requests were not logged, because every log that was
-	// looked at had to be kept.
+	// Unkept is how many allowed requests were not logged because every log in the samples had
+	// to be kept.
 	Unkept int64
-	// LastForgotten and LastUnkept are when that happened last; zero for never.
+	// LastForgotten and LastUnkept are the times of the last such events; zero for never.
 	LastForgotten, LastUnkept time.Time
 }
 
-// Memory returns what the logs take at present.
+// Memory returns the present memory statistics.
 func (l *Log) Memory() MemoryStats {
 	b := &l.bound
 	forgotten, lastForgotten := b.forgotten.read()
@@ -72,7 +74,7 @@ func (l *Log) Memory() MemoryStats {
 	return MemoryStats{Used: b.used.Load(), Max: b.max, Forgotten: forgotten, Unkept: unkept, LastForgotten: lastForgotten, LastUnkept: lastUnkept}
 }
 
-// occurrences counts something, and when it happened last.
+// occurrences counts an event and stores when it last happened.
 type occurrences struct {
 	count, last atomic.Int64 // last in Unix milliseconds
 }
@@ -91,8 +93,8 @@ func (o *occurrences) read() (count int64, last time.Time) {
 
 func (b *bound) isExceeded() bool { return b.max > 0 && b.used.Load() > b.max }
 
-// makeRoom deletes logs until the bound is kept, from s, which is locked, and where
-// that has none that may go from others. It sets s.isFull where it finds none.
+// makeRoom deletes logs until the memory is within the bound: first logs of s, which is locked,
+// then logs of other shards. It sets s.isFull if no log may be forgotten.
 func (l *Log) makeRoom(s *shard, now int64) {
 	b := &l.bound
 	if s.isFull = false; !b.isExceeded() {
@@ -114,7 +116,8 @@ func (l *Log) makeRoom(s *shard, now int64) {
 	}
 }
 
-// forgetElsewhere deletes idle logs of shards that are not locked.
+// forgetElsewhere deletes idle logs of a shard other than own, and reports whether it found
+// any. It skips shards that are locked.
 func (l *Log) forgetElsewhere(own *shard, now int64) bool {
 	at := rand.IntN(shardCount)
 	tried := 0
@@ -141,9 +144,9 @@ type idleLog struct {
 	hash uint64
 }
 
-// forgetIdle deletes the logs of a sample that were charged longest ago, and IDs where
-// these take much, and reports whether it could delete any. A log stays where its key
-// is blocked or would be refused.
+// forgetIdle deletes those logs of a random sample that were charged longest ago. It also
+// forgets IDs if these take more than a quarter of the memory of the logs. It reports whether
+// it deleted anything. It keeps a log whose key is blocked or would be refused.
 func (s *shard) forgetIdle(now int64) bool {
 	forgotIDs := 4*s.ids.bytes > s.bytes && s.ids.forgetOldest(maxForgotten)
 	var room [sampleSize]idleLog
@@ -181,7 +184,7 @@ func (s *shard) forgetIdle(now int64) bool {
 	return deleted > 0 || forgotIDs
 }
 
-// mustKeep reports whether forgetting k would let its key do what it may not do now.
+// mustKeep reports whether forgetting k would allow its key something that is refused now.
 func mustKeep(s *shard, hash uint64, now int64, k *keyLog) bool {
 	if s.bound.describe == nil {
 		return false
@@ -211,7 +214,7 @@ func isRefused(s *shard, hash uint64, now int64, k *keyLog, p *rules.Policy) boo
 	return !r.Allowed
 }
 
-// publish adds to the bound what the shard's memory has changed by since the last call.
+// publish adds to bound.used by how much the shard's memory has changed since the last call.
 func (s *shard) publish() {
 	if bytes := s.bytes + s.ids.bytes; bytes != s.published {
 		s.bound.used.Add(int64(bytes - s.published))
@@ -219,7 +222,7 @@ func (s *shard) publish() {
 	}
 }
 
-// size is what k takes: all that delete takes away.
+// size returns the bytes that k takes, all of which delete frees.
 func (s *shard) size(k *keyLog) int {
 	size := logBytes + 4*int(k.room) + 4*keyWords(k)
 	if k.keyBytes == isLong {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Fast path. Plain version: time.Now, which also reads the monotonic clock, of which a log,
-// whose entries are milliseconds of the wall clock, has no use. Benchmark: BenchmarkClock, 0.55
-// times as long. Only on amd64 does syscall read the clock without a system call.
+// Fast path. Plain version: time.Now. It also reads the monotonic clock, which a log does not
+// use because its entries are milliseconds of the wall clock. Benchmark: BenchmarkClock, 0.55
+// of the time. Only on amd64 does syscall read the clock without a system call.
 
-// wallClock returns the present time without a reading of the monotonic clock.
+// wallClock returns the present time without a monotonic clock reading.
 func wallClock() time.Time {
 	var now syscall.Timeval
 	if syscall.Gettimeofday(&now) != nil {

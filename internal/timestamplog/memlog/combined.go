@@ -7,8 +7,8 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// DecideAll answers requests about different logs as one. It cannot fail but
-// for a context that has ended, which charges nothing.
+// DecideAll answers requests about different logs as one. Its only error is that of a context
+// that has ended; nothing is charged then.
 func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -28,7 +28,7 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 		shards = append(shards, int(hash&(shardCount-1)))
 		peek, maxWait = peek || requests[i].Peek, min(maxWait, requests[i].MaxWait)
 	}
-	// In the order of their index, so that no two calls wait for each other.
+	// Shards are locked in the order of their index, so that two calls cannot deadlock.
 	slices.Sort(shards)
 	shards = slices.Compact(shards)
 	for _, i := range shards {
@@ -55,8 +55,8 @@ type combined struct {
 	hash      uint64
 	log       *keyLog
 	view      view
-	*counting               // under a counter, in place of log and view; else nil
-	distinct  *distinctView // under distinct rules, in place of log and view; else nil
+	*counting               // set under a counter, which uses neither log nor view; else nil
+	distinct  *distinctView // set under distinct rules, which use neither log nor view; else nil
 }
 
 func (t *combined) judge(now int64) {
@@ -83,8 +83,8 @@ func (t *combined) charge(now, reservation int64) {
 	}
 }
 
-// chargeRefused charges, where the requests are refused as one, what the own rules of
-// this one have left.
+// chargeRefused charges t, which has ChargeAlways, what its own rules have left, after the
+// combined request was refused.
 func (t *combined) chargeRefused(now int64) {
 	switch {
 	case len(t.q.Rules) == 0:

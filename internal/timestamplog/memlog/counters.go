@@ -12,17 +12,16 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// A counter is a keyLog without entries, which the map and the wheel treat as
-// any other, and whose state lies beside it. It is held under a hash of its own,
-// so that one id may have a log and a counter.
+// A counter is a keyLog without entries. The index and the wheel treat it like any other log,
+// and its state is stored separately, in shard.counters. It has a hash of its own, so that one
+// LogID may have both a log and a counter.
 
-// isCounterMark, as a keyLog's reserved, says that it is a counter.
+// isCounterMark is the value of keyLog.reserved that marks a counter.
 const isCounterMark = math.MaxUint32
 
 func (k *keyLog) isCounter() bool { return k.reserved == isCounterMark }
 
-// counterHash returns under which hash the counter of a log is held, in the same
-// shard.
+// counterHash returns the hash of the counter of a log. Both belong to the same shard.
 func counterHash(hash uint64) uint64 { return hash ^ 1<<63 }
 
 func (k *keyLog) hash(seed maphash.Seed) uint64 {
@@ -36,7 +35,7 @@ func (k *keyLog) hash(seed maphash.Seed) uint64 {
 	return hash
 }
 
-// newCounter returns a counter that is charged now and expires at an instant.
+// newCounter returns a counter that is charged at now and expires at expires.
 func newCounter(id timestamplog.LogID, now, expires int64) *keyLog {
 	k := newKeyLog(id, 0)
 	k.count, k.reserved = 1, isCounterMark
@@ -44,24 +43,24 @@ func newCounter(id timestamplog.LogID, now, expires int64) *keyLog {
 	return k
 }
 
-// expireAt has a counter that is charged now expire at an instant. Its newest is then,
-// as that of a log, about when it was charged.
+// expireAt sets the expiry of a counter that is charged at now. As in a log, newest is then
+// about the time of the last charge.
 func (k *keyLog) expireAt(now, expires int64) {
 	k.window = uint32(min(max(0, expires-now), maxWindow))
 	k.newest = expires - int64(k.window)
 }
 
-// isCounter reports whether q is asked under a counter.
+// isCounter reports whether q is counted by a counter instead of a log.
 func isCounter(q *timestamplog.Request) bool { return q.Algorithm != nil && !q.Algorithm.IsLog() }
 
-// counting is one request under a counter that is being decided.
+// counting is the decision about one request under a counter.
 type counting struct {
 	stack *algorithms.Stack
-	log   *keyLog          // nil where there is none
-	state algorithms.State // a copy, which is brought to now
+	log   *keyLog          // nil if there is none
+	state algorithms.State // a copy, advanced to now
 }
 
-// count answers q, and counts it where it is allowed and no peek.
+// count answers q, and counts it if it is allowed and not a peek.
 func (s *shard) count(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
 	c := counting{state: algorithms.State{Numbers: s.scratch[:0]}}
 	s.judgeCounter(&c, hash, now, q, r)
@@ -78,9 +77,8 @@ func (s *shard) count(hash uint64, now int64, q *timestamplog.Request, r *timest
 	s.scratch = c.state.Numbers
 }
 
-// judgeCounter answers q and counts nothing; a state that lies too far ahead is
-// moved, unless q is a peek. It fills in c, whose state may have numbers to be
-// written over.
+// judgeCounter answers q without counting it. It moves a state that is too far ahead back,
+// unless q is a peek. It fills in c and may overwrite the Numbers of c.state.
 func (s *shard) judgeCounter(c *counting, hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
 	allow(r, now)
 	if len(q.Rules) == 0 {
@@ -113,14 +111,14 @@ func (s *shard) judgeCounter(c *counting, hash uint64, now int64, q *timestamplo
 func (c *counting) refuse(verdict algorithms.Result, r *timestamplog.Result) {
 	refuse(r, verdict.RetryAt, verdict.Rule, 0)
 	r.RefusalValidUntil = verdict.RetryAt
-	// A lowered limit may find a state that goes before it would let pass.
+	// If a limit was lowered, the state may expire before RetryAt.
 	if c.log != nil && verdict.RetryAt != timestamplog.Never {
 		r.RefusalValidUntil = min(verdict.RetryAt, c.log.expiresAt())
 	}
 }
 
-// chargeRefusedCounter counts as much of a refused request as fits, whose waits then
-// include it.
+// chargeRefusedCounter counts as much of a refused request as fits, and updates the waits in r
+// to include it.
 func (s *shard) chargeRefusedCounter(c *counting, hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
 	charged := *q
 	charged.ID, charged.Cost = "", int(min(int64(q.Cost), c.stack.Room(&c.state, now)))
@@ -135,8 +133,8 @@ func question(now int64, q *timestamplog.Request) algorithms.Query {
 	return algorithms.Query{Now: now, Cost: int64(q.Cost), MaxWait: q.MaxWait, Peek: q.Peek, ID: q.ID}
 }
 
-// addCounted counts q for a reservation. Where there is no room for a new counter the ID is
-// not known either: a retry is decided as a request of its own, as that of a log is.
+// addCounted counts q for a reservation. If there is no room for a new counter, the ID is not
+// stored either: as with a log, a retry is then decided as a new request.
 func (s *shard) addCounted(c *counting, hash uint64, now, reservation int64, q *timestamplog.Request) {
 	c.stack.Add(&c.state, question(now, q), reservation)
 	if isKept := s.keep(c, hash, now, q); isKept && q.ID != "" {
@@ -144,8 +142,7 @@ func (s *shard) addCounted(c *counting, hash uint64, now, reservation int64, q *
 	}
 }
 
-// keep keeps c's state for as long as it means something, and reports whether there was
-// room for it.
+// keep stores c's state until it expires, and reports whether there was room for it.
 func (s *shard) keep(c *counting, hash uint64, now int64, q *timestamplog.Request) (isKept bool) {
 	lasts := c.stack.TTL(&c.state, now)
 	switch {
@@ -169,7 +166,7 @@ func (s *shard) keep(c *counting, hash uint64, now int64, q *timestamplog.Reques
 	return true
 }
 
-// describe fills in what each rule has left.
+// describe fills in the States of r.
 func (c *counting) describe(now int64, q *timestamplog.Request, r *timestamplog.Result) {
 	if len(q.Rules) == 0 {
 		return
@@ -181,8 +178,8 @@ func (c *counting) describe(now int64, q *timestamplog.Request, r *timestamplog.
 	}
 }
 
-// stacks remembers how policies count. The zero value is ready, and safe for use
-// by many goroutines.
+// stacks caches the algorithms.Stack of each policy version. The zero value is ready to use. It
+// is safe for concurrent use.
 type stacks struct {
 	known sync.Map // of policyVersion to *countedStack
 	count atomic.Int64
@@ -197,10 +194,10 @@ type countedStack struct {
 	stack     *algorithms.Stack
 }
 
-// maxStacks bounds what is remembered; those in use are soon known again.
+// maxStacks bounds the cache. It is cleared when full; stacks in use are soon cached again.
 const maxStacks = 4096
 
-// of returns how q is counted.
+// of returns the stack that counts q.
 func (s *stacks) of(q *timestamplog.Request) *algorithms.Stack {
 	id := policyVersion{q.Policy, q.Version}
 	if found, ok := s.known.Load(id); ok {

@@ -8,26 +8,25 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// A distinct log holds the values that distinct rules count, each with the time at which
-// it was last allowed. Like a counter it is a keyLog without entries, held under a hash of
-// its own, whose values lie beside it.
+// A distinct log holds the values that distinct rules count, each with the time at which it was
+// last allowed. Like a counter it is a keyLog without entries and with a hash of its own. Its
+// values are stored separately, in shard.values.
 
-// isDistinctMark, as a keyLog's reserved, says that it is a distinct log.
+// isDistinctMark is the value of keyLog.reserved that marks a distinct log.
 const isDistinctMark = math.MaxUint32 - 1
 
 func (k *keyLog) isDistinct() bool { return k.reserved == isDistinctMark }
 
-// distinctHash returns under which hash the distinct log of an id is held, in the same
-// shard.
+// distinctHash returns the hash of the distinct log of an ID. Both belong to the same shard.
 func distinctHash(hash uint64) uint64 { return hash ^ 1<<62 }
 
-// valueTime is a value, by its hash, and when it was last allowed.
+// valueTime is the hash of a value and the time at which the value was last allowed.
 type valueTime struct {
 	value uint64
 	at    int64 // Unix milliseconds
 }
 
-// newDistinct returns a distinct log that is to be charged before it is added to a shard.
+// newDistinct returns a distinct log. It must be charged before it is added to a shard.
 func newDistinct(id timestamplog.LogID) *keyLog {
 	k := newKeyLog(id, 0)
 	k.count, k.reserved = 1, isDistinctMark
@@ -36,10 +35,10 @@ func newDistinct(id timestamplog.LogID) *keyLog {
 
 // distinctView is a distinct log as of an instant.
 type distinctView struct {
-	log    *keyLog     // nil where there is none
+	log    *keyLog     // nil if there is none
 	values []valueTime // by their times, the oldest first; not shifted
 	now    int64       // Unix milliseconds
-	behind int64       // by how much the log is shifted back in this view
+	behind int64       // how many milliseconds this view shifts the log back
 }
 
 // viewDistinct returns the log of q as of now.
@@ -59,12 +58,12 @@ func (v *distinctView) inWindow(window int64) int {
 	return sort.Search(len(v.values), func(i int) bool { return v.at(i)+window <= v.now })
 }
 
-// place returns where a value is, -1 where it is not.
+// place returns the index of a value in v.values, -1 if it is not there.
 func (v *distinctView) place(value uint64) int {
 	return slices.IndexFunc(v.values, func(t valueTime) bool { return t.value == value })
 }
 
-// decideDistinct answers q, and charges it where it is allowed and no peek.
+// decideDistinct answers q, and charges it if it is allowed and not a peek.
 func (s *shard) decideDistinct(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
 	v := s.judgeDistinct(hash, now, q, r)
 	if r.Allowed && !r.Replayed && !q.Peek {
@@ -75,8 +74,8 @@ func (s *shard) decideDistinct(hash uint64, now int64, q *timestamplog.Request, 
 	}
 }
 
-// judgeDistinct answers q and charges nothing; a log that lies ahead is moved, unless q is
-// a peek.
+// judgeDistinct answers q without charging it. It shifts a log that is ahead of now back,
+// unless q is a peek.
 func (s *shard) judgeDistinct(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) distinctView {
 	allow(r, now)
 	v := s.viewDistinct(hash, now, q.LogID)
@@ -98,8 +97,8 @@ func (s *shard) judgeDistinct(hash uint64, now int64, q *timestamplog.Request, r
 	return v
 }
 
-// judge fills in the verdict: under each rule, the value and the others in the window
-// must be at most the limit, so that the newest other but so many must have left it.
+// judge fills in r. Each rule allows the value of q if at most limit - 1 other values are in
+// its window. Otherwise it waits until the limit-th newest of the others has left the window.
 func (v *distinctView) judge(q *timestamplog.Request, r *timestamplog.Result) {
 	own := len(v.values) // as an index of at
 	if at := v.place(q.Value); at >= 0 && q.Value != 0 {
@@ -124,7 +123,8 @@ func (v *distinctView) judge(q *timestamplog.Request, r *timestamplog.Result) {
 	}
 }
 
-// chargeDistinct notes the value of q at v's time, and what q's retention keeps.
+// chargeDistinct stores the value of q with v's time, and drops what q's retention does not
+// keep.
 func (s *shard) chargeDistinct(hash uint64, v *distinctView, q *timestamplog.Request) {
 	window := int64(windowOf(q.Retention))
 	isNew := v.log == nil
@@ -142,11 +142,12 @@ func (s *shard) chargeDistinct(hash uint64, v *distinctView, q *timestamplog.Req
 	}
 	old := sort.Search(len(kept), func(i int) bool { return v.now-kept[i].at < window })
 	kept = slices.Delete(kept, 0, old)
-	// Those of one instant are in the order of their hashes, as on Redis.
+	// Values of the same time are sorted by their hashes, as on Redis.
 	place := sort.Search(len(kept), func(i int) bool { return kept[i].at == v.now && kept[i].value > q.Value })
 	kept = slices.Insert(kept, place, valueTime{q.Value, v.now})
-	// One more than the largest limit, since the value that is asked about may be one of
-	// them: a stricter policy in between lets more values into a window than that.
+	// Keep one more than the largest limit, since the requested value may be one of the stored
+	// ones. Otherwise a stricter policy that applied for a while would let more values than the
+	// limit into a window.
 	kept = slices.Delete(kept, 0, max(0, len(kept)-q.Retention.Entries-1))
 	s.values[v.log], v.values = kept, kept
 	v.log.newest, v.log.window = v.now, uint32(window)
@@ -160,7 +161,7 @@ func (s *shard) chargeDistinct(hash uint64, v *distinctView, q *timestamplog.Req
 	}
 }
 
-// describe fills in what each rule has left for values that do not count yet.
+// describe fills in the States of r, which are about a value that does not count yet.
 func (v *distinctView) describe(q *timestamplog.Request, r *timestamplog.Result) {
 	r.States = slices.Grow(r.States, len(q.Rules))
 	for _, rule := range q.Rules {

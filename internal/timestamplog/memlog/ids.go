@@ -6,13 +6,13 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// ids has the IDs of the requests that a shard has charged within IDLifetime, with
-// their reservations. They outlive their logs. The zero value has none.
+// ids holds the IDs of the requests that a shard has charged within IDLifetime, with their
+// reservations. IDs outlive their logs. The zero value is empty.
 type ids struct {
 	logs map[timestamplog.LogID]*logIDs
-	// queue has each of logs once, in the order in which sweep examines them.
+	// queue has each element of logs once, in the order in which sweep examines them.
 	queue []expiringIDs
-	bytes int // what all take, about
+	bytes int // what all take, approximately
 }
 
 type expiringIDs struct {
@@ -26,12 +26,12 @@ type logIDs struct {
 	reservations map[string]charged
 	// order has the IDs in the order of their arrival, for dropOld.
 	order []named
-	// shifted is by how many milliseconds the log was shifted back since the first of
-	// these IDs. The stored reservations are as before the shift.
+	// shifted is how many milliseconds the log was shifted back since the first of these IDs
+	// was added. The stored reservations do not include it.
 	shifted int64
 }
 
-// charged is what is known of an ID.
+// charged is the reservation and the cost of an ID.
 type charged struct {
 	reservation int64
 	cost        int32
@@ -42,7 +42,7 @@ type named struct {
 	charged
 }
 
-// reservationOf returns the reservation of an ID that is known.
+// reservationOf returns the reservation of an ID, and whether the ID is known.
 func (s *ids) reservationOf(log timestamplog.LogID, id string, now int64) (reservation int64, known bool) {
 	l := s.logs[log]
 	if l == nil {
@@ -53,9 +53,9 @@ func (s *ids) reservationOf(log timestamplog.LogID, id string, now int64) (reser
 	return reservation, known && now < reservation+timestamplog.IDLifetime
 }
 
-// add makes an ID known until its lifetime after its reservation. Strings are copied:
-// they may be part of a larger text. The cost matters to reservations alone, which
-// cost at most MaxCost.
+// add makes an ID known until IDLifetime after its reservation. Strings are copied, because
+// they may be part of a larger string. Only Cancel needs the cost, and reservations cost at
+// most MaxCost.
 func (s *ids) add(log timestamplog.LogID, id string, reservation int64, cost int, now int64) {
 	s.sweep(now, sweepPerCheck)
 	l := s.logs[log]
@@ -76,8 +76,8 @@ func (s *ids) add(log timestamplog.LogID, id string, reservation int64, cost int
 	s.bytes += idBytes + len(id)
 }
 
-// dropOld drops the IDs whose lifetime is over, from the oldest on, and returns what
-// they took.
+// dropOld drops the IDs whose lifetime is over, oldest first, and returns how many bytes that
+// frees.
 func (l *logIDs) dropOld(now int64) (bytes int) {
 	for len(l.order) > 0 {
 		oldest := l.order[0]
@@ -94,7 +94,7 @@ func (l *logIDs) dropOld(now int64) (bytes int) {
 	return bytes
 }
 
-// size is what the IDs of one log take, about.
+// size returns how many bytes the IDs of one log take, approximately.
 func (l *logIDs) size() int {
 	bytes := knownBytes + len(l.log.Key)
 	for i := range l.order {
@@ -103,13 +103,13 @@ func (l *logIDs) size() int {
 	return bytes
 }
 
-// knows reports whether a reservation's ID is known with its time and cost.
+// knows reports whether the reservation's ID is known with the same time and cost.
 func (s *ids) knows(reservation timestamplog.Reservation) bool {
 	l := s.logs[reservation.LogID]
 	return l != nil && l.reservations[reservation.ID] == charged{reservation.At + l.shifted, int32(reservation.Cost)}
 }
 
-// drop forgets the ID of a reservation that is known.
+// drop forgets the ID of a known reservation.
 func (s *ids) drop(reservation timestamplog.Reservation) {
 	delete(s.logs[reservation.LogID].reservations, reservation.ID)
 }
@@ -129,7 +129,7 @@ func (s *ids) forget(log timestamplog.LogID) {
 	}
 }
 
-// forgetOldest forgets the IDs of up to maxForgotten logs, those that were queued first, and
+// forgetOldest forgets the IDs of up to maxForgotten logs, in the order of the queue, and
 // reports whether there were any.
 func (s *ids) forgetOldest(maxForgotten int) bool {
 	forgotten := 0
@@ -144,16 +144,15 @@ func (s *ids) forgetOldest(maxForgotten int) bool {
 	return forgotten > 0
 }
 
-// sweep drops the IDs whose lifetime is over of up to budget logs, from the head
-// of the queue on, and reports whether there may be more.
+// sweep examines up to budget logs from the head of the queue, drops their IDs whose lifetime
+// is over, and reports whether there may be more.
 func (s *ids) sweep(now int64, budget int) (more bool) {
 	for range budget {
 		if len(s.queue) == 0 {
 			return false
 		}
 		due := s.queue[0]
-		// What is due later than a lifetime from now was queued before the
-		// clock stepped back.
+		// An entry due more than IDLifetime from now was queued before the clock stepped back.
 		if wait := due.at - now; wait > 0 && wait <= timestamplog.IDLifetime {
 			return false
 		}

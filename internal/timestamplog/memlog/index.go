@@ -23,25 +23,24 @@ import (
 // BenchmarkMemory.
 type index struct {
 	slots []slot // the last one is empty
-	// places is how many slots hashes lead to. Some more follow for the logs of the last
-	// hashes.
+	// places is how many slots a hash can map to. Some more slots follow, for the logs with the
+	// highest hashes.
 	places uint64
 	count  int
 }
 
 type slot struct {
 	hash uint64
-	log  *keyLog // nil where the slot is empty
+	log  *keyLog // nil if the slot is empty
 }
 
 const (
 	firstPlaces  = 8
-	furtherSlots = 8 // behind the places, for what hardly ever needs more
+	furtherSlots = 8 // after the places; more are hardly ever needed
 )
 
-// hashOf returns a hash that nobody outside can choose: of the key under a secret
-// seed, and of the policy's numbers, which callers do not choose, by a cheaper
-// mix.
+// hashOf returns a hash that callers cannot predict. It hashes the key under a secret seed. The
+// policy's numbers, which callers do not choose, are mixed in by a cheaper function.
 func hashOf(seed maphash.Seed, id timestamplog.LogID) uint64 {
 	const odd1, odd2 = 0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9
 	return maphash.String(seed, id.Key) ^ (uint64(id.Policy)*odd1 + uint64(id.Generation)*odd2)
@@ -116,11 +115,11 @@ func (x *index) replace(hash uint64, k, with *keyLog) {
 	x.slots[at].log = with
 }
 
-// resize gives the index that many places. The order of the logs stays.
+// resize changes the number of places. The order of the logs stays.
 func (x *index) resize(places uint64) {
 	old := x.slots
 	x.slots, x.places = make([]slot, places+furtherSlots), places
-	next := 0 // where slots are free
+	next := 0 // the next free slot
 	for _, s := range old {
 		if s.log == nil {
 			continue
@@ -133,12 +132,12 @@ func (x *index) resize(places uint64) {
 	}
 }
 
-// all yields the logs in the order of their hashes. A log that is in the index throughout is
-// yielded, and once, also where the index changes between two of them.
+// all yields the logs in the order of their hashes. The index may change between two yields: a
+// log that is in the index throughout is still yielded exactly once.
 func (x *index) all() iter.Seq2[uint64, *keyLog] {
 	return func(yield func(uint64, *keyLog) bool) {
-		hash := uint64(0)  // of the next log, or smaller
-		var same []*keyLog // hardly ever more than one
+		hash := uint64(0)  // of the next log, or lower
+		var same []*keyLog // logs with one hash; hardly ever more than one
 		for {
 			at := x.place(hash)
 			for at < len(x.slots) && (x.slots[at].log == nil || x.slots[at].hash < hash) {
@@ -165,7 +164,7 @@ func (x *index) all() iter.Seq2[uint64, *keyLog] {
 }
 
 // fromAnywhere yields each log once, beginning with a random one. The index must not change
-// between two of them.
+// between two yields.
 func (x *index) fromAnywhere() iter.Seq2[uint64, *keyLog] {
 	return func(yield func(uint64, *keyLog) bool) {
 		n := len(x.slots)

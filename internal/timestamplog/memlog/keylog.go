@@ -21,18 +21,19 @@ import (
 // most 31 days, so the distances of up to 49 days that 32 bits distinguish always
 // suffice.
 //
-// A log has the memory of its key and of its ring behind it, so that a check that finds it
-// has all that it needs; a larger log takes the place of one that has to grow.
+// A short log stores its key and its ring directly behind the struct, so that a check that
+// finds the log has all that it needs in one place. A log that must grow is replaced by a
+// larger one.
 //
-// Fast path. Plain version: a timestamplog.LogID and a []uint32, three pieces of memory and
-// 96 bytes where this has 64. Benchmark: BenchmarkMemory/1_entries, 121 bytes a key instead of
-// 143, and BenchmarkDecide/cold, 0.75 of the time that it takes with the key and the ring in
-// memory of their own. What a policy's logs share is there once.
+// Fast path. Plain version: a timestamplog.LogID and a []uint32, which are three allocations and
+// 96 bytes instead of 64. Benchmarks: BenchmarkMemory/1_entries, 121 bytes a key instead of 143,
+// and BenchmarkDecide/cold, 0.75 of the time of a version with separate memory for the key and
+// the ring. The policy and the generation are stored once for all logs that share them.
 type keyLog struct {
 	owner      unique.Handle[owner]
-	nextInSlot *keyLog  // in the wheel
-	link       **keyLog // what points to it there; nil outside the wheel
-	memory     *uint32  // the key and behind it the ring; of a longLog the ring alone
+	nextInSlot *keyLog  // next log of the slot of the wheel
+	link       **keyLog // the pointer to this log in the wheel; nil outside the wheel
+	memory     *uint32  // the key followed by the ring; for a longLog only the ring
 	newest     int64    // time of the newest entry, Unix milliseconds
 	keyBytes   uint32   // isLong for a longLog
 	room       uint32   // how many entries the ring has room for
@@ -42,27 +43,28 @@ type keyLog struct {
 	reserved   uint32 // how many of the newest entries were made for reservations
 }
 
-// shortLog is a log with its memory, an array of words.
+// shortLog is a log followed by its memory, an array of words.
 type shortLog[T any] struct {
 	keyLog
 	words T
 }
 
-// longLog is a log whose ring has memory of its own: one of many entries or with a long key.
+// longLog is a log with separate memory for its ring, because it has many entries or a long
+// key.
 type longLog struct {
 	keyLog
 	key string
 }
 
-// isLong, as the keyBytes of a log, says that it is that of a longLog.
+// isLong is the value of keyBytes that marks a longLog.
 const isLong = math.MaxUint32
 
 // owner is what all logs of one generation of a policy have in common.
 type owner struct{ policy, generation int64 }
 
-// newKeyLog returns a log without entries and with room for at least so many, which is to be
-// pushed to before it is added to a shard. The key is copied: it may be part of a larger
-// text.
+// newKeyLog returns a log with no entries and room for at least room of them. It must be pushed
+// to before it is added to a shard. The key is copied, because it may be part of a larger
+// string.
 func newKeyLog(id timestamplog.LogID, room int) *keyLog {
 	return allocate(unique.Make(owner{id.Policy, id.Generation}), id.Key, room)
 }
@@ -81,8 +83,8 @@ func allocate(by unique.Handle[owner], key string, room int) *keyLog {
 	return k
 }
 
-// newShortLog returns a log and its memory of at least so many words; nil if it must be long.
-// The sizes are those of Go's allocator.
+// newShortLog returns a log and its memory of at least that many words, or nil if the log must
+// be a longLog. The sizes are size classes of Go's allocator.
 func newShortLog(words int) (*keyLog, []uint32) {
 	switch {
 	case words <= 4:
@@ -131,7 +133,7 @@ func keyOf(k *keyLog) string {
 	return unsafe.String((*byte)(unsafe.Pointer(k.memory)), k.keyBytes) //nolint:gosec // allocate stores both
 }
 
-// keyWords returns how much of a log's memory its key takes.
+// keyWords returns how many words of a log's memory its key takes.
 func keyWords(k *keyLog) int {
 	if k.keyBytes == isLong {
 		return 0
@@ -147,7 +149,7 @@ func ringOf(k *keyLog) []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Add(unsafe.Pointer(k.memory), 4*keyWords(k))), k.room) //nolint:gosec // allocate stores all three
 }
 
-// maxWindow is the longest distance that stamps distinguish.
+// maxWindow is the longest time span that stamps can express, in milliseconds.
 const maxWindow = math.MaxUint32
 
 // expiresAt is when the log expires.
@@ -158,7 +160,7 @@ func (k *keyLog) expired(now int64) bool { return now >= k.expiresAt() }
 // stamp returns the i-th newest stamp; 0 is the newest.
 func (k *keyLog) stamp(i int) uint32 { return ringOf(k)[k.place(i)] }
 
-// place returns where the i-th newest stamp lies in the ring.
+// place returns the index of the i-th newest stamp in the ring.
 func (k *keyLog) place(i int) int {
 	at := int(k.oldest) + int(k.count) - 1 - i
 	if at >= int(k.room) {
@@ -180,8 +182,8 @@ func (k *keyLog) shiftTimes(by int64, keep rules.Retention) {
 	k.window = windowOf(keep)
 }
 
-// push logs cost entries at now, which must not be before the newest, and
-// drops what keep does not keep. It returns the log that has them: k, or a larger one.
+// push logs cost entries at now, which must not be before the newest entry, and drops what keep
+// does not retain. It returns the log with the entries: k, or a larger one.
 func (k *keyLog) push(now int64, cost int, keep rules.Retention) *keyLog {
 	window := windowOf(keep)
 	k.drop(now, int64(window), keep.Entries-cost)
@@ -209,14 +211,14 @@ func (k *keyLog) append(at int64, cost int) {
 	k.newest = at
 }
 
-// drop drops the entries that are as old as window at now, all of them where
-// the log has expired, and all but the newest maxCount.
+// drop drops the entries that are at least window old at now, and all but the newest maxCount.
+// It drops all entries if the log has expired.
 func (k *keyLog) drop(now, window int64, maxCount int) {
 	if k.count == 0 || k.expired(now) {
 		k.count = 0
 		return
 	}
-	age := now - k.newest // the age of the newest
+	age := now - k.newest // of the newest entry
 	for k.count > 0 && (int(k.count) > maxCount || age+k.behind(int(k.count)-1) >= window) {
 		k.dropOldest()
 	}
@@ -234,9 +236,9 @@ func (k *keyLog) dropOldest() {
 	k.count--
 }
 
-// withRoom returns k, or one with room for need entries in its place: for twice as many as
-// before, so that pushes stay cheap, but for not much more than maxRoom, so that a full log wastes
-// nothing.
+// withRoom returns k, or a replacement with room for need entries if k has too little. It
+// doubles the room so that pushes stay cheap, but not much beyond maxRoom, so that a full log
+// wastes no memory.
 func (k *keyLog) withRoom(need, maxRoom int) *keyLog {
 	if room := int(k.room); need > room {
 		return k.resized(max(need, min(2*room, maxRoom)))
@@ -244,8 +246,9 @@ func (k *keyLog) withRoom(need, maxRoom int) *keyLog {
 	return k
 }
 
-// shrunk returns k, or a smaller one in its place where its ring has become much too large. A
-// counter and a distinct log use no ring, and what lies beside them is found by k.
+// shrunk returns k, or a smaller replacement if the ring has become much too large. Counters
+// and distinct logs are never replaced: they use no ring, and their states are found by the
+// pointer k.
 func (k *keyLog) shrunk() *keyLog {
 	if 4*int(k.count) <= int(k.room) && !k.isCounter() && !k.isDistinct() {
 		if smaller := k.resized(2 * int(k.count)); smaller.room < k.room {
@@ -255,7 +258,7 @@ func (k *keyLog) shrunk() *keyLog {
 	return k
 }
 
-// resized returns a log like k with room for so many entries.
+// resized returns a copy of k with room for at least that many entries.
 func (k *keyLog) resized(room int) *keyLog {
 	to := allocate(k.owner, keyOf(k), room)
 	to.newest, to.count, to.window, to.reserved = k.newest, k.count, k.window, k.reserved
@@ -277,16 +280,16 @@ func (k *keyLog) times(now int64, limit int) []int64 {
 	return times
 }
 
-// view is a log as of an instant.
+// view is a log as of a given time.
 type view struct {
 	log    *keyLog
 	ring   []uint32 // of log
-	count  int      // entries, 0 where the log is gone
+	count  int      // entries, 0 if the log has expired or does not exist
 	stamp  uint32   // of the newest entry
 	now    int64    // Unix milliseconds
 	newest int64    // time of the newest entry
-	end    int64    // now, or the newest entry where that lies ahead
-	behind int64    // by how much the log is shifted back in this view
+	end    int64    // now, or the time of the newest entry if that is later
+	behind int64    // how many milliseconds this view shifts the log back
 }
 
 // viewAt returns the log as of now, shifted back if it is ahead of the clock. A nil
@@ -296,7 +299,7 @@ func (k *keyLog) viewAt(now int64) (v view) {
 	return v
 }
 
-// look makes v what viewAt returns of k, field by field, so that no view is copied.
+// look sets v to what viewAt returns for k, field by field, so that no view is copied.
 func (v *view) look(k *keyLog, now int64) {
 	v.now, v.end, v.behind = now, now, 0
 	if k == nil || k.expired(now) {
@@ -315,13 +318,13 @@ func (v *view) look(k *keyLog, now int64) {
 // at returns the time of the i-th newest entry.
 func (v *view) at(i int) int64 { return v.newest - int64(v.stamp-v.ring[v.log.place(i)]) }
 
-// younger counts the entries younger than window at an instant, of which there
-// are known to be from or more.
+// younger counts the entries that are younger than window at a given time. The caller knows
+// that there are at least from of them.
 func (v *view) younger(at, window int64, from int) int {
 	return from + sort.Search(v.count-from, func(i int) bool { return v.at(from+i)+window <= at })
 }
 
-// judge fills in the verdict, and in r.Reservation when the request may be done.
+// judge fills in r, with the time that the request may be for in r.ReservedAt.
 func (v *view) judge(q *timestamplog.Request, r *timestamplog.Result) {
 	reservation, by, waitsFor := v.now, -1, int64(0)
 	for i, rule := range q.Rules {
@@ -352,8 +355,8 @@ func refuse(r *timestamplog.Result, retryAt int64, by int, waitsFor int64) {
 	r.Allowed, r.ReservedAt, r.RetryAt, r.Rule, r.Boundary = false, 0, retryAt, by, waitsFor
 }
 
-// room returns how much of q's cost every rule has left, 0 while reservations are
-// ahead.
+// room returns the largest part of q's cost that every rule allows now, 0 while reservations
+// are ahead.
 func (v *view) room(q *timestamplog.Request) int {
 	if v.end > v.now {
 		return 0
@@ -366,8 +369,8 @@ func (v *view) room(q *timestamplog.Request) int {
 	return room
 }
 
-// describe fills in what each rule has left. The rules come with the shortest
-// window first, so each finds at least as many entries as the one before.
+// describe fills in the States of r. The rules are sorted by window, shortest first, so each
+// has at least as many entries in its window as the one before.
 func (v *view) describe(q *timestamplog.Request, r *timestamplog.Result) {
 	used := 0
 	r.States = slices.Grow(r.States, len(q.Rules))

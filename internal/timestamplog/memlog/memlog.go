@@ -1,7 +1,7 @@
-// Package memlog keeps the timestamp logs in memory: a sharded index of ring
-// buffers, the numbers of each counter, and the values of each distinct log. It is the log of an embedded node, and
-// the fallback of a distributed node while Redis is unreachable. A log is dropped when
-// its longest window ends, or earlier where all take more than Options.MaxBytes.
+// Package memlog keeps the timestamp logs in memory: a sharded index of ring buffers, the
+// numbers of each counter, and the values of each distinct log. It is the log of an embedded
+// node, and the fallback of a distributed node while Redis is unreachable. A log is dropped
+// when its longest window ends, or earlier if all logs take more than Options.MaxBytes.
 package memlog
 
 import (
@@ -22,22 +22,23 @@ type Options struct {
 	// Now is the log's one clock; nil means the wall clock. It is called while a shard is
 	// locked, so it must be fast and must not call the Log.
 	Now func() time.Time
-	// MaxBytes is how much memory the logs may take, as accounted for; 0 for no bound.
-	// Beyond it logs are forgotten: of a sample of a shard's logs those that were charged
-	// longest ago, but none that Describe keeps or whose key would be refused a cost of
-	// 1. Where every log that is looked at must stay, a request about a key without one
-	// is answered and not logged, until there is room again. The logs that there are
-	// count on exactly. IDs count too, and the oldest go where they take much: a request
-	// whose ID was forgotten is charged again.
+	// MaxBytes is how much memory the logs may take, as MemoryStats.Used estimates it; 0 for no
+	// bound. If they take more, logs are forgotten: of a sample of a shard's logs, those that
+	// were charged longest ago, but none that Describe keeps or whose key would be refused a
+	// cost of 1. If every sampled log must be kept, a request about a key without a log is
+	// answered and not logged, until there is room again. Existing logs continue to count
+	// exactly. IDs count towards MaxBytes too, and the oldest are forgotten if they take much:
+	// a request whose ID was forgotten is charged again.
 	MaxBytes int64
-	// Describe returns the policies that may read a log at present, and whether the log
-	// must be kept whatever its entries are. Those that read another log are ignored. It is called while a shard is
-	// locked, so it must be fast and must not call the Log. nil protects no log.
+	// Describe returns the policies that may read a log at present, and whether the log must be
+	// kept whatever its entries are. Policies that read another log are ignored. It is called
+	// while a shard is locked, so it must be fast and must not call the Log. nil protects no
+	// log.
 	Describe func(timestamplog.LogID) (policies []*rules.Policy, isKept bool)
 }
 
-// Log is a timestamplog.Log in memory. It starts no goroutine: each check sweeps a
-// few logs, and Sweep the rest.
+// Log is a timestamplog.Log in memory. It starts no goroutine: each check sweeps a few logs,
+// and Sweep sweeps the rest.
 type Log struct {
 	now    func() time.Time
 	seed   maphash.Seed
@@ -62,8 +63,8 @@ func New(options Options) *Log {
 	return l
 }
 
-// sweepPerCheck is how many possibly expired logs one check examines: more than the
-// one that it can add.
+// sweepPerCheck is how many possibly expired logs one check examines. It is more than the one
+// log that a check can add.
 const sweepPerCheck = 2
 
 // Decide answers each request in order. It fails only if ctx has ended; the
@@ -158,9 +159,9 @@ func (l *Log) Len() int {
 // sweepBatch is how many logs Sweep examines before it unlocks the shard for checks.
 const sweepBatch = 256
 
-// Sweep drops every log whose longest window ended a second or more ago, and where all
-// take more than Options.MaxBytes, some that may go. Checks do so too, a few logs each, so
-// Sweep matters when checks are rare; calling it every few seconds is enough.
+// Sweep drops every log whose longest window ended at least a second ago. If the logs take more
+// than Options.MaxBytes, it also drops some that may be forgotten. Checks do both too, a few
+// logs each, so Sweep matters when checks are rare; calling it every few seconds is enough.
 func (l *Log) Sweep() {
 	for i := range l.shards {
 		s := &l.shards[i]
@@ -177,8 +178,8 @@ func (l *Log) Sweep() {
 	}
 }
 
-// forgetSome deletes a few logs of each shard, until the bound is kept, and reports whether
-// there were any that may go.
+// forgetSome deletes a few logs of each shard until the memory is within the bound, and reports
+// whether there were any that may be forgotten.
 func (l *Log) forgetSome() (found bool) {
 	for i := range l.shards {
 		s := &l.shards[i]

@@ -96,8 +96,8 @@ func appendIDs(b []byte, l *logIDs) []byte {
 // record is one part of a snapshot.
 type record interface {
 	id() timestamplog.LogID
-	// addTo adds it to its shard, which is locked, where it has not expired and
-	// nothing is there.
+	// addTo adds the record to its shard, which is locked, unless it has expired or the shard
+	// already has such a record.
 	addTo(s *shard, hash uint64, now int64)
 }
 
@@ -156,7 +156,7 @@ func (r idsRecord) addTo(s *shard, _ uint64, now int64) {
 	}
 }
 
-// decoder reads records from a chunk. The first problem sticks.
+// decoder reads records from a chunk. It keeps the first problem.
 type decoder struct {
 	rest    []byte
 	problem string
@@ -178,7 +178,7 @@ func (d *decoder) record() record {
 
 func (d *decoder) keyLog(id timestamplog.LogID) record {
 	newest, window := d.varint(), uint32(d.uvarint(maxWindow, "a window"))
-	// Each entry but the newest takes a byte or more.
+	// Each entry except the newest takes at least one byte.
 	count := d.number(1, "a number of entries")
 	if d.problem == "" && count == 0 {
 		d.problem = "a log without entries"
@@ -266,8 +266,8 @@ func (d *decoder) numbers() []int64 {
 	return numbers
 }
 
-// number reads how many things follow, of which all but free take a byte or
-// more, so that a wrong one cannot make us allocate much.
+// number reads how many elements follow. All but free of them take at least one byte, so a
+// wrong number cannot cause a large allocation.
 func (d *decoder) number(free int, what string) int {
 	n := d.uvarint(uint64(len(d.rest)+free), what)
 	if d.problem != "" {
@@ -302,7 +302,7 @@ func (d *decoder) text() string {
 	return text
 }
 
-// skip moves past a number of n bytes; n of 0 or less means that there is none.
+// skip moves past a number of n bytes. If n is 0 or less, there was no valid number.
 func (d *decoder) skip(n int) {
 	if n <= 0 {
 		d.rest = nil

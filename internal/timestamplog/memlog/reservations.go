@@ -7,10 +7,9 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// reserve logs cost entries for a reservation ahead of now that is not before the
-// newest. What lies ahead stays, and what does not is dropped as keep says,
-// whether the reservation is taken or cancelled. It returns the log that has them: k, or a
-// larger one.
+// reserve logs cost entries for a reservation ahead of now, which must not be before the newest
+// entry. Entries ahead of now stay. The others are dropped as keep requires, whether the
+// reservation is used or cancelled. It returns the log with the entries: k, or a larger one.
 func (k *keyLog) reserve(now, reservation int64, cost int, keep rules.Retention) *keyLog {
 	window := windowOf(keep)
 	k.drop(now, int64(window), keep.Entries+k.ahead(now))
@@ -21,7 +20,7 @@ func (k *keyLog) reserve(now, reservation int64, cost int, keep rules.Retention)
 	return k
 }
 
-// ahead counts the entries that lie ahead of now.
+// ahead counts the entries that are ahead of now.
 func (k *keyLog) ahead(now int64) int {
 	if k.count == 0 || k.newest <= now {
 		return 0
@@ -29,9 +28,9 @@ func (k *keyLog) ahead(now int64) int {
 	return sort.Search(int(k.count), func(i int) bool { return k.newest-k.behind(i) <= now })
 }
 
-// clockSkew returns by how many milliseconds the log must be shifted back because the
-// clock stepped back, 0 if it has not: no entry lies ahead of now
-// but those made for reservations, and these not more than the longest wait.
+// clockSkew returns how many milliseconds the log must be shifted back because the clock
+// stepped back. After the shift no entry is ahead of now except those made for reservations,
+// and none of these is further ahead than MaxWait. It returns 0 if that is so already.
 func (k *keyLog) clockSkew(now int64) int64 {
 	by := k.newest - now - timestamplog.MaxWait
 	if k.reserved < k.count {
@@ -56,7 +55,7 @@ func (k *keyLog) cancelReservation(reservation int64, cost int) bool {
 	if from == 0 && to < count {
 		newest -= k.behind(to)
 	}
-	for i := from - 1; i >= 0; i-- { // what is newer moves down
+	for i := from - 1; i >= 0; i-- { // move the newer entries down
 		k.set(i+to-from, k.stamp(i))
 	}
 	k.count -= uint32(to - from)
@@ -67,10 +66,10 @@ func (k *keyLog) cancelReservation(reservation int64, cost int) bool {
 // set sets the i-th newest stamp.
 func (k *keyLog) set(i int, stamp uint32) { ringOf(k)[k.place(i)] = stamp }
 
-// makeWait fills in the verdict on a request whose reservation, r.Reservation, lies ahead:
-// whether it is near enough and few enough entries lie before it, and if not,
-// from when on it will be so. by is the rule that makes it wait longest, for the
-// entry at waitsFor.
+// makeWait completes r for a request whose earliest time, r.ReservedAt, is ahead of now. The
+// request is allowed if that time is at most MaxWait ahead and few enough entries are ahead of
+// now; otherwise makeWait finds out when it would be allowed. by is the rule that makes it wait
+// longest, for the entry at waitsFor.
 func (v *view) makeWait(q *timestamplog.Request, r *timestamplog.Result, by int, waitsFor int64) {
 	retry := r.ReservedAt - q.MaxWait
 	if i := timestamplog.MaxReserved - q.Cost; q.MaxWait > 0 && i < v.count {

@@ -15,17 +15,17 @@ type shard struct {
 	logs  index // logs with at least one entry, counters and distinct logs
 	wheel wheel
 	ids   ids
-	// counters has the states of those logs that are counters.
+	// counters has the states of the logs that are counters.
 	counters map[*keyLog]*algorithms.State
-	// values has the values of those logs that are distinct logs.
+	// values has the values of the logs that are distinct logs.
 	values    map[*keyLog][]valueTime
 	stacks    *stacks
 	bound     *bound
-	bytes     int      // what the logs take, without the IDs
-	published int      // the bytes that bound.used contains
+	bytes     int      // memory of the logs, without the IDs
+	published int      // the part of bound.used that comes from this shard
 	isFull    bool     // the check that is being decided must add no log
-	scratch   []int64  // the numbers of a counter that is being asked
-	_         [64]byte // keeps the locks of neighbours off one cache line
+	scratch   []int64  // memory for the numbers of the counter that is being decided
+	_         [64]byte // so that neighbouring locks do not share a cache line
 }
 
 func (s *shard) clear() {
@@ -57,7 +57,7 @@ func (s *shard) delete(hash uint64, k *keyLog) {
 	}
 }
 
-// decide answers q, and logs it where it is allowed and no peek.
+// decide answers q, and logs it if it is allowed and not a peek.
 func (s *shard) decide(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
 	var v view
 	k := s.judge(hash, now, q, r, &v)
@@ -76,9 +76,10 @@ func (s *shard) decide(hash uint64, now int64, q *timestamplog.Request, r *times
 	}
 }
 
-// chargeRefused logs what a refused request leaves behind, whose waits then include
-// it: all that is kept under Options.CountRefused, else what fits. v is how the log
-// looks; it returns how it looks then.
+// chargeRefused charges a refused request: its cost within the retention under
+// Options.CountRefused, otherwise as much of it as fits. It updates the waits in r to include
+// the charge. v is the view of the log before the charge; chargeRefused returns the view after
+// it.
 func (s *shard) chargeRefused(hash uint64, k *keyLog, v view, q *timestamplog.Request, r *timestamplog.Result) view {
 	charged := *q
 	charged.ID, charged.Cost = "", min(q.Cost, q.Retention.Entries)
@@ -94,9 +95,9 @@ func (s *shard) chargeRefused(hash uint64, k *keyLog, v view, q *timestamplog.Re
 	return v
 }
 
-// judge answers q and logs nothing; a log that lies too far ahead is moved,
-// unless q is a peek. It returns the log, nil where there is none, and makes v how it
-// looks, which is not returned because a view is large and would be copied.
+// judge answers q without logging it. It shifts a log that is too far ahead back, unless q is a
+// peek. It returns the log, nil if there is none. It stores the view of the log in v instead of
+// returning it, because a view is large and would be copied.
 func (s *shard) judge(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result, v *view) *keyLog {
 	allow(r, now)
 	if len(q.Rules) == 0 {
@@ -120,16 +121,16 @@ func (s *shard) judge(hash uint64, now int64, q *timestamplog.Request, r *timest
 	return k
 }
 
-// allow makes r the answer to a request that nothing refuses. It sets the fields one by one
-// because a Result is large and would be copied.
+// allow sets r to an allowed answer. It sets the fields one by one because a Result is large
+// and would be copied.
 func allow(r *timestamplog.Result, now int64) {
 	states := r.States[:0]
 	*r = timestamplog.Result{}
 	r.Allowed, r.Now, r.ReservedAt, r.Rule, r.States = true, now, now, -1, states
 }
 
-// log logs q for a reservation, which is now or ahead, in k, or in a new log where k
-// is nil. It returns the log, nil where there is no room for a new one.
+// log logs q for a reservation, which is now or ahead, in k, or in a new log if k is nil. It
+// returns the log, nil if there is no room for a new one.
 func (s *shard) log(hash uint64, k *keyLog, now, reservation int64, q *timestamplog.Request) *keyLog {
 	isNew := k == nil
 	if isNew {
@@ -157,15 +158,15 @@ func (s *shard) log(hash uint64, k *keyLog, now, reservation int64, q *timestamp
 	return k
 }
 
-// replace puts a log in the place of k, which has another size.
+// replace puts a log of another size in the place of k.
 func (s *shard) replace(hash uint64, k, with *keyLog) {
 	s.logs.replace(hash, k, with)
 	s.wheel.replace(k, with)
 	s.bytes += s.size(with) - s.size(k)
 }
 
-// sweep drops up to budget logs whose time has come and reports whether there
-// may be more.
+// sweep examines up to budget logs that may have expired, drops those that have, and reports
+// whether there may be more.
 func (s *shard) sweep(now int64, budget int) (more bool) {
 	if s.wheel.idle(now) {
 		return false

@@ -14,22 +14,22 @@ import (
 // A snapshot is a header and chunks. The header is the magic text and the
 // format's version as 4 bytes. A chunk is the length of its content as 4
 // bytes, its content, and the CRC-32C of both as 4 bytes; numbers of fixed
-// size are little-endian. Every chunk but the last holds whole records, each of
-// them a log, a counter, a distinct log or the IDs that are known of one log:
+// size are little-endian. Every chunk but the last holds whole records. A record is
+// a log, a counter, a distinct log or the known IDs of one log:
 //
 //	kind                        a uvarint: 0 to 3
 //	policy, generation          varints
 //	key                         its length as a uvarint, and its bytes
 //
-// and then, of a log,
+// and then, for a log,
 //
 //	newest, window              a varint and a uvarint, in milliseconds
 //	number of entries           a uvarint
-//	how far each but the newest lies behind the next newer one, in
-//	milliseconds, from the second newest to the oldest: uvarints
+//	the distance of each entry to the next newer one, in milliseconds, from the
+//	second newest to the oldest: uvarints
 //	how many of the newest were made for reservations: a uvarint
 //
-// or of a counter,
+// or for a counter,
 //
 //	when it expires             a varint
 //	its numbers                 how many as a uvarint, and varints
@@ -39,13 +39,13 @@ import (
 //	the numbers before it       as its numbers
 //	the newest reservation before it   a varint
 //
-// or of IDs,
+// or for IDs,
 //
-//	how many                    a uvarint, and for each, in the order in which
-//	they came, the ID as a key, its reservation as a varint and its cost as a
-//	uvarint; the newest maxSavedIDs of them
+//	how many                    a uvarint, and for each, in the order of their
+//	arrival, the ID as a key, its reservation as a varint and its cost as a
+//	uvarint; only the newest maxSavedIDs are saved
 //
-// or of a distinct log, as kind 3,
+// or for a distinct log, which is kind 3,
 //
 //	window                      a uvarint, in milliseconds
 //	number of values            a uvarint, and for each, the oldest first, its hash
@@ -54,14 +54,14 @@ import (
 // The last chunk is empty and followed by the number of records as 8 bytes, so
 // that a snapshot cut off between chunks is detected.
 //
-// Version 1 had logs alone, without their kind and without reservations; version 2, which
-// is read too, had no distinct logs.
+// Version 1 had only logs, without their kind and without reservations. Version 2 had no
+// distinct logs; it can still be read.
 const (
 	snapshotMagic   = "stint timestamp logs\n"
 	snapshotVersion = 3
-	oldestVersion   = 2 // that is read
-	// chunkSize is about how long a chunk grows. A log of the largest limit
-	// adds half a megabyte to it.
+	oldestVersion   = 2 // the oldest version that can be read
+	// chunkSize is about how long a chunk gets. The last record may exceed it: a log of the
+	// largest limit takes half a megabyte.
 	chunkSize = 64 << 10
 	maxChunk  = 16 << 20
 	maxKey    = 4096
@@ -69,17 +69,17 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// ErrSnapshot is matched by the error of a snapshot that is cut, damaged, of
-// another version or no snapshot at all.
+// ErrSnapshot is matched by the error of a snapshot that is truncated, damaged, of another
+// version or not a snapshot at all.
 var ErrSnapshot = errors.New("the snapshot of the timestamp logs cannot be used")
 
 func badSnapshot(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrSnapshot, fmt.Sprintf(format, args...))
 }
 
-// Save writes a snapshot of all logs that have not expired. Checks
-// continue during it: a shard is locked for some dozens of kilobytes at a time, and
-// each log is written as it is at that moment.
+// Save writes a snapshot of all logs that have not expired. Checks continue during it: a shard
+// is locked only while some dozens of kilobytes are collected, and each log is saved as it is
+// at that moment.
 func (l *Log) Save(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	if err := l.save(out); err != nil {
@@ -112,16 +112,15 @@ func (l *Log) save(out io.Writer) error {
 	return err
 }
 
-// saver collects records until a chunk is worth writing.
+// saver collects records until a chunk is large enough to be written.
 type saver struct {
 	out   io.Writer
 	chunk []byte
 	saved uint64
 }
 
-// save writes the records of s, which is not locked while it writes. Its map and its
-// index may change during that: what is in them throughout is saved once, what is added may be
-// saved or not.
+// save writes the records of s, and unlocks s during each write. The IDs and the index may
+// change then: what is there throughout is saved once, what is added may be saved or not.
 func (v *saver) save(s *shard, now int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,13 +155,13 @@ func (v *saver) saveLog(s *shard, k *keyLog, now int64) error {
 	return v.writeIfLong(&s.mu)
 }
 
-// add takes over the chunk, to which one record was appended.
+// add replaces the chunk by one to which a record was appended.
 func (v *saver) add(chunk []byte) {
 	v.chunk = chunk
 	v.saved++
 }
 
-// writeIfLong writes the chunk where it is worth it, while mu is not locked.
+// writeIfLong writes the chunk if it is long enough, and unlocks mu during the write.
 func (v *saver) writeIfLong(mu *sync.Mutex) error {
 	if len(v.chunk) < chunkSize {
 		return nil
@@ -192,12 +191,10 @@ func writeChunk(w io.Writer, content []byte) error {
 	return nil
 }
 
-// Load adds what a snapshot holds, except what has expired since and logs and
-// counters of which the Log already holds one. It may exceed Options.MaxBytes, since
-// nothing says yet which logs must stay; checks and Sweep then forget the others and count
-// them. A snapshot that is not whole and
-// sound loads nothing; the error then matches ErrSnapshot and says what is
-// wrong.
+// Load adds the content of a snapshot, except what has expired since and the logs and counters
+// that the Log already has. It may exceed Options.MaxBytes, since Describe does not know yet
+// which logs must be kept; checks and Sweep forget and count the excess later. An incomplete or
+// damaged snapshot loads nothing; the error then matches ErrSnapshot and says what is wrong.
 func (l *Log) Load(r io.Reader) error {
 	loaded, err := readSnapshot(bufio.NewReader(r))
 	if err != nil {
@@ -247,7 +244,7 @@ func readSnapshot(r *bufio.Reader) ([]record, error) {
 	}
 }
 
-// cut explains a read that ended too early.
+// cut returns the error for a read that ended too early.
 func cut(err error, where string) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return badSnapshot("it is cut off %s", where)

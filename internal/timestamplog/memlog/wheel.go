@@ -6,7 +6,7 @@ package memlog
 // wheel is a hierarchical timer wheel that pops logs when they may have expired. A
 // push postpones the expiry of its log but does not change the wheel: the wheel pops
 // the log at the expiry that it had when it was added, and the caller adds it again if
-// it has not expired. So a log costs the wheel a few steps in its longest window,
+// it has not expired. So a log costs the wheel only a few steps per longest window,
 // however often it is pushed to. The zero wheel is empty.
 //
 // Slots are narrow for near expiries and wide for far ones. A log is popped at
@@ -14,19 +14,19 @@ package memlog
 // slot. A clock that jumps ahead pops every slot that it passed; one that steps
 // back makes logs pop early. Neither loses a log.
 //
-// The lists of the slots point both ways, so that a log that is deleted early leaves the
-// wheel and its memory is free at once. A wheel must not be copied while it holds logs.
+// The slots are doubly linked lists, so that a log that is deleted early leaves the wheel and
+// its memory is free at once. A wheel must not be copied while it holds logs.
 type wheel struct {
 	levels [wheelLevels]wheelLevel
-	popped *keyLog // taken out of their slot and not yet returned by next
+	popped *keyLog // taken out of their slot but not yet returned by next
 	upTo   int64   // the finest tick up to which every level was popped
 }
 
 const (
 	wheelLevels = 11 // reach 86 days, more than any window
 	wheelSlots  = 8
-	// finestBits makes the finest slot 1,024 ms wide; every further level's
-	// are wider by 2 to the power of levelBits.
+	// finestBits makes the finest slot 1,024 ms wide. The slots of each further level are wider
+	// by a factor of 2 to the power of levelBits.
 	finestBits = 10
 	levelBits  = 2
 )
@@ -38,9 +38,9 @@ type wheelLevel struct {
 
 func tickOf(ms int64, level int) int64 { return ms >> (finestBits + levelBits*level) }
 
-// add has k popped at about its expiry, after now.
+// add schedules k to be popped at about its expiry, and after now.
 func (w *wheel) add(k *keyLog, now int64) {
-	// The last slot of a level stays free: the tick that has begun shares it.
+	// The last slot of a level stays free: the current tick shares it.
 	level := 0
 	for level < wheelLevels-1 && tickOf(k.expiresAt()-now, level) >= wheelSlots-1 {
 		level++
@@ -53,7 +53,7 @@ func (w *wheel) add(k *keyLog, now int64) {
 	*slot = k
 }
 
-// remove takes k out, where it is in the wheel.
+// remove takes k out if it is in the wheel.
 func (w *wheel) remove(k *keyLog) {
 	if k.link == nil {
 		return
@@ -64,7 +64,7 @@ func (w *wheel) remove(k *keyLog) {
 	k.nextInSlot, k.link = nil, nil
 }
 
-// replace puts a log in the place of k, where that is in the wheel.
+// replace puts a log in the place of k if k is in the wheel.
 func (w *wheel) replace(k, with *keyLog) {
 	if k.link == nil {
 		return
@@ -76,7 +76,7 @@ func (w *wheel) replace(k, with *keyLog) {
 	k.nextInSlot, k.link = nil, nil
 }
 
-// idle reports, at less cost than next, that there is nothing to pop.
+// idle reports, at less cost than next, whether there is nothing to pop.
 func (w *wheel) idle(now int64) bool { return w.popped == nil && w.upTo == tickOf(now, 0) }
 
 // next removes and returns a log that may have expired, nil for none.
@@ -91,8 +91,7 @@ func (w *wheel) next(now int64) *keyLog {
 	return k
 }
 
-// popExpired empties the next slot whose time has come, and reports whether there
-// was one.
+// popExpired empties the next slot whose tick has begun, and reports whether there was one.
 func (w *wheel) popExpired(now int64) bool {
 	for i := range w.levels {
 		level := &w.levels[i]

@@ -15,7 +15,7 @@ import (
 // Fast path. Plain version: a call for each request, DecidePlain in
 // export_test.go. Benchmark: BenchmarkDecide, 4.1 times as many checks a second
 // with 64 callers. The pipelines of go-redis take 1.6 times the node's processor time
-// and 1.3 times Redis's, in full duplex 2.3 and 1.3 times (BenchmarkAutoPipeline).
+// and 1.3 times Redis's; its full duplex takes 2.3 and 1.3 times (BenchmarkAutoPipeline).
 //
 // One call with many requests costs Redis and the network a fraction of as many
 // calls, so requests that arrive while calls are in flight are sent together in
@@ -27,40 +27,39 @@ const (
 	// maxInFlight is how many calls of one batcher are in flight at a time: while
 	// Redis works on one, the next has already arrived.
 	maxInFlight = 2
-	// smallBatch and slowCall decide when a second call is worth it. Its requests
-	// do not wait for the first call, but the two share what one could have
-	// carried, and a call costs as much as several of its requests. So the second
-	// is sent if the first has fewer than smallBatch requests, has been in flight
-	// for longer than slowCall, which a Redis nearby does not take, or if a full
-	// batch is queued.
+	// smallBatch and slowCall decide when a second call is worth it. Its requests need not wait
+	// for the first call, but two calls then carry what one could have carried, and a call
+	// costs as much as several of its requests. So the second call is sent if the first has
+	// fewer than smallBatch requests, if the first has been in flight for longer than slowCall,
+	// which a nearby Redis does not take, or if a full batch is queued.
 	smallBatch = 16
 	slowCall   = 300 * time.Microsecond
-	// maxStalled is how many calls more a judged batcher has in flight while as many
-	// are waited for by no caller any more: a connection that stalls holds up those who
-	// come later no longer than those who asked over it.
+	// maxStalled is how many more calls a batcher with judge may have in flight, if the callers
+	// of as many calls in flight have given up. So a stalled connection delays new requests no
+	// longer than it delayed those that were sent over it.
 	maxStalled = 2
-	// yields is how often a sender yields to runnable goroutines before it takes
-	// the queue: under load these are callers that are about to ask. Without any,
-	// it costs less than a microsecond.
+	// yields is how often a sender yields to runnable goroutines before it takes the queue.
+	// Under load these are callers that are about to queue a request. Without any, yielding
+	// costs less than a microsecond.
 	yields = 3
 )
 
 // batcher sends groups in calls of up to maxBatch requests, maxInFlight at a
 // time, to one primary.
 type batcher struct {
-	// send asks about items, whose callers wait until an instant and longer, and
-	// fills in their results. It returns an error where it left items without,
-	// and errLate where it gave that to some as their own. Those that are
-	// elsewhere it only marks.
+	// send sends items in a call that may be decided until a given time, and fills in their
+	// results. It returns an error if it filled in no results, and errLate if that is the
+	// result of some items. It only marks items as elsewhere if another primary has their logs.
 	send func(ctx context.Context, items []*item, until time.Time) error
-	// resend fills in the results of those; nil where no other has a log.
+	// resend fills in the results of items that are elsewhere; nil if there is only one
+	// primary.
 	resend  func(ctx context.Context, items []*item)
 	timeout time.Duration // bounds each call
-	// judge records the result of a call to the primary; nil where the callers do. With
-	// it calls go on when their callers have given up, until timeout.
+	// judge records the result of a call to the primary. nil if the callers do so. With judge,
+	// calls go on until timeout even if their callers have given up.
 	judge func(items []*item, err error)
-	// dropped records requests whose callers' deadlines passed before they were sent;
-	// set where judge is.
+	// dropped records requests whose callers' deadlines passed before they were sent. It is set
+	// if judge is set.
 	dropped func(requests int)
 
 	mu         sync.Mutex
@@ -68,14 +67,14 @@ type batcher struct {
 	queue      []*group
 	queued     int // requests in queue
 	inFlight   int
-	lastBatch  int       // requests in the call that was sent last,
-	lastSentAt time.Time // and when it was
-	// awaited has, of each call in flight of a judged batcher, when the last of its
+	lastBatch  int       // requests in the call that was sent last
+	lastSentAt time.Time // the time at which that call was sent
+	// awaited has one time for each call in flight, if judge is set: when the last of its
 	// callers gives up.
 	awaited []time.Time
 }
 
-// submit queues g and sees to it that it is sent. ctx is its caller's.
+// submit queues g and starts a sender if needed. ctx is the context of g's caller.
 func (b *batcher) submit(ctx context.Context, g *group) {
 	g.until, _ = ctx.Deadline()
 	g.watched = timestamplog.EndsAtDeadline(ctx)
@@ -95,7 +94,7 @@ func (b *batcher) submit(ctx context.Context, g *group) {
 	}
 }
 
-// canSend reports whether another call is to be sent.
+// canSend reports whether another call should be sent now.
 func (b *batcher) canSend() bool {
 	if b.inFlight <= 0 {
 		return true
@@ -108,8 +107,7 @@ func (b *batcher) canSend() bool {
 	return b.lastBatch < smallBatch || b.queued >= maxBatch || now.Sub(b.lastSentAt) > slowCall
 }
 
-// stalled returns how many of the calls in flight no caller waits for, at most
-// maxStalled.
+// stalled returns how many of the calls in flight have no waiting caller, at most maxStalled.
 func (b *batcher) stalled(now time.Time) int {
 	n := 0
 	for _, until := range b.awaited {
@@ -120,7 +118,7 @@ func (b *batcher) stalled(now time.Time) int {
 	return min(n, maxStalled)
 }
 
-// sendLoop sends what is queued until nothing is.
+// sendLoop sends calls until the queue is empty.
 func (b *batcher) sendLoop() {
 	var batch []*group
 	for {
@@ -141,14 +139,14 @@ func (b *batcher) sendLoop() {
 	}
 }
 
-// await notes a call whose callers wait until an instant, zero for ever.
+// await adds a call to awaited. until is when its last caller gives up, zero for never.
 func (b *batcher) await(until time.Time) {
 	b.mu.Lock()
 	b.awaited = append(b.awaited, until)
 	b.mu.Unlock()
 }
 
-// answered removes such a call.
+// answered removes a call from awaited.
 func (b *batcher) answered(until time.Time) {
 	b.mu.Lock()
 	at := slices.Index(b.awaited, until)
@@ -169,8 +167,8 @@ func lastDeadline(batch []*group) (last time.Time) {
 	return last
 }
 
-// take appends to batch the groups of the next call, at least one where any
-// waits. Where none does, the loop that takes is over.
+// take appends the groups of the next call to batch, at least one if any is queued. Otherwise
+// the send loop must end.
 func (b *batcher) take(batch []*group) []*group {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -199,17 +197,16 @@ func (b *batcher) take(batch []*group) []*group {
 	return batch
 }
 
-// drop records a group that is not sent, where its caller's deadline has passed.
+// drop records a group that is not sent, if that is because its caller's deadline has passed.
 func (b *batcher) drop(g *group, now time.Time) {
 	if b.dropped != nil && !g.until.IsZero() && !now.Before(g.until) {
 		b.dropped(len(g.items))
 	}
 }
 
-// flush sends batch, in several calls only where one group is too large for
-// one, and answers the callers, whatever happens: a panic becomes their error.
-// After a call that failed no other is sent: its requests would only wait for
-// the same outage.
+// flush sends batch and answers the callers in any case: a panic becomes their error. It needs
+// several calls only if one group is too large for one. After a failed call it sends no other,
+// which would only wait for the same outage.
 func (b *batcher) flush(batch []*group) {
 	ctx, cancel := context.WithDeadline(context.Background(), b.deadline(batch))
 	items, until := b.stillWaiting(make([]*item, 0, maxBatch), batch, false)
@@ -239,7 +236,7 @@ func (b *batcher) flush(batch []*group) {
 			}
 		}
 	}
-	go func() { // so that nobody else waits for another primary
+	go func() { // so that requests to this primary do not wait for another one
 		defer cancel()
 		if err := supervise.Call("redis batcher", func() error { b.resend(ctx, items); return nil }); err != nil {
 			fail(items, failure(err))
@@ -248,8 +245,8 @@ func (b *batcher) flush(batch []*group) {
 	}()
 }
 
-// sendAll sends items of batch, which may be decided until an instant, and reports whether
-// some came too late.
+// sendAll sends items of batch in calls that may be decided until a given time, and reports
+// whether some reached the primary too late.
 func (b *batcher) sendAll(ctx context.Context, batch []*group, items []*item, until time.Time) (late bool) {
 	for len(items) > 0 {
 		n := min(len(items), maxBatch)
@@ -273,11 +270,12 @@ func (b *batcher) sendAll(ctx context.Context, batch []*group, items []*item, un
 	return late
 }
 
-// stillWaiting appends to items those of batch whose callers still wait, only the ones that
-// came too late if late is set, and returns when the first of these callers gives up, at
-// most the timeout from now: a request that is decided later may be for nobody. Both come
-// from one look at each group: one that gives up in between must not be sent with the
-// deadline of the others. The items of callers that have given up fail.
+// stillWaiting appends to items those of batch whose callers still wait; if late is set, only
+// those that reached the primary too late. It returns when the first of these callers gives up,
+// and at most the timeout from now, because nobody may wait for a request that is decided
+// later. Both results come from one look at each group: the items of a caller that gives up in
+// between must not be sent with the deadline of the others. The items of callers that have
+// given up fail.
 func (b *batcher) stillWaiting(items []*item, batch []*group, late bool) ([]*item, time.Time) {
 	now := time.Now()
 	until := now.Add(b.timeout)
@@ -287,7 +285,7 @@ func (b *batcher) stillWaiting(items []*item, batch []*group, late bool) ([]*ite
 				b.drop(g, now)
 			}
 			for i := range g.items {
-				if !late { // or else it has the error already
+				if !late { // otherwise it has the error already
 					g.items[i].result.Err = unreachable(context.DeadlineExceeded)
 				}
 			}
@@ -306,8 +304,8 @@ func (b *batcher) stillWaiting(items []*item, batch []*group, late bool) ([]*ite
 	return items, until
 }
 
-// failure returns the error of requests whose call failed with err. A panic of
-// this node says nothing about the primary.
+// failure returns the error of requests whose call failed with err. A panic of this node is no
+// failure of the primary.
 func failure(err error) error {
 	if errors.As(err, new(*supervise.Panic)) {
 		return unanswerable(err)
@@ -315,8 +313,8 @@ func failure(err error) error {
 	return unreachable(err)
 }
 
-// deadline is when the last caller of batch gives up, and at most the timeout
-// from now: an answer that comes later is for nobody, unless the call is judged by it.
+// deadline returns when the last caller of batch gives up, and at most the timeout from now.
+// With judge it returns the timeout, because a late answer is still judged.
 func (b *batcher) deadline(batch []*group) time.Time {
 	latest := time.Now().Add(b.timeout)
 	if b.judge != nil {

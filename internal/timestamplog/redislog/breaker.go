@@ -11,25 +11,23 @@ import (
 // ProbeInterval is how often a primary that is unreachable is tried again.
 const ProbeInterval = 250 * time.Millisecond
 
-// failureThreshold is how many failures of a primary in a row begin an outage.
-// One is a caller whose deadline passed, or whose call failed as a whole.
+// failureThreshold is how many consecutive failures of a primary begin an outage. A failure is
+// a caller whose deadline passed, or a call that failed as a whole.
 const failureThreshold = 3
 
-// breaker remembers that a primary is unreachable, so that during an outage no
-// request waits for it. The zero value is closed. It is safe for use by many
-// goroutines.
+// breaker is a circuit breaker for one primary, so that no request waits for it during an
+// outage. The zero value is closed. It is safe for concurrent use.
 type breaker struct {
-	troubled atomic.Bool  // there was a failure since the last success
-	open     atomic.Bool  // there is an outage
+	troubled atomic.Bool  // whether there was a failure since the last success
+	open     atomic.Bool  // whether there is an outage
 	refused  atomic.Int64 // requests that failed since the last success
 
 	mu       sync.Mutex
-	failures int // in a row
+	failures int // consecutive
 	outage   timestamplog.Outage
 }
 
-// refuses reports whether there is an outage, in which that many more requests
-// are left unanswered.
+// refuses reports whether there is an outage. It then counts requests as unanswered.
 func (b *breaker) refuses(requests int) bool {
 	if !b.open.Load() {
 		return false
@@ -38,15 +36,15 @@ func (b *breaker) refuses(requests int) bool {
 	return true
 }
 
-// leave notes requests that were never sent, since calls before them went unanswered
-// until their callers gave up. They are no failure by themselves.
+// leave counts requests that were never sent because the calls before them got no answer until
+// the callers gave up. They are not failures by themselves.
 func (b *breaker) leave(requests int) {
 	b.refused.Add(int64(requests))
-	b.troubled.Store(true) // or else the next success would leave them to a later outage
+	b.troubled.Store(true) // otherwise the next success would not reset refused
 }
 
-// failed notes a failure that left requests unanswered, and reports whether it
-// begins an outage.
+// failed records a failure that left requests unanswered, and reports whether it begins an
+// outage.
 func (b *breaker) failed(server string, err error, requests int, now time.Time) (begins bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,8 +59,7 @@ func (b *breaker) failed(server string, err error, requests int, now time.Time) 
 	return true
 }
 
-// succeeded notes that the primary answered, which ends an outage. It returns
-// the outage that it ended.
+// succeeded records that the primary answered, which ends an outage. It returns that outage.
 func (b *breaker) succeeded() (ended timestamplog.Outage, wasOpen bool) {
 	if !b.troubled.Load() {
 		return timestamplog.Outage{}, false
@@ -77,8 +74,8 @@ func (b *breaker) succeeded() (ended timestamplog.Outage, wasOpen bool) {
 	return ended, wasOpen
 }
 
-// explain keeps err as the reason of an outage: the first failures may have been
-// connections that were cut, and what lasts is another thing.
+// explain replaces the reason of an outage by err. The first failures may have been cut
+// connections, while the lasting cause is another.
 func (b *breaker) explain(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,7 +84,7 @@ func (b *breaker) explain(err error) {
 	}
 }
 
-// state returns the outage that lasts.
+// state returns the present outage, if there is one.
 func (b *breaker) state() (outage timestamplog.Outage, isOpen bool) {
 	if !b.open.Load() {
 		return timestamplog.Outage{}, false

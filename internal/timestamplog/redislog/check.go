@@ -15,26 +15,25 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// ConfigError says that a server answers and cannot hold logs the way it, or its
-// URL, is set up. Waiting does not help.
+// ConfigError says that a server answers but cannot hold logs because of its settings or its
+// URL. Waiting does not help.
 type ConfigError struct {
-	Problem string // what is wrong and what would be right, without a secret
+	Problem string // what is wrong and what would be right; contains no secret
 }
 
 // Error returns the problem.
 func (e *ConfigError) Error() string { return e.Problem }
 
-// CheckOptions are what Check puts up with.
+// CheckOptions are the settings of Check.
 type CheckOptions struct {
-	// AllowEviction accepts servers that may evict keys, and so lift limits.
+	// AllowEviction accepts servers that may evict keys, which lifts limits.
 	AllowEviction bool
 }
 
-// Check tries whether the servers can hold logs: it asks each what it is, and
-// has each decide about a log of its own, which expires within milliseconds. A
-// *ConfigError says what an operator must change first; any other error matches
-// timestamplog.ErrUnreachable and may pass by itself. Health is what is known of
-// the servers that answered.
+// Check tests whether the servers can hold logs. It reads the settings of each server, and
+// makes each decide about a log of its own, which expires within milliseconds. A *ConfigError
+// says what an operator must change first. Any other error matches timestamplog.ErrUnreachable
+// and may be temporary. Health describes the servers that answered.
 func (l *Log) Check(ctx context.Context, options CheckOptions) (Health, error) {
 	h, err := l.Health(ctx)
 	for i := range h.Nodes {
@@ -57,7 +56,7 @@ func (l *Log) Check(ctx context.Context, options CheckOptions) (Health, error) {
 	return h, err
 }
 
-// refuses returns what makes a server unfit, nil where it is not.
+// refuses returns what makes a server unfit, nil if it is fit.
 func (t target) refuses(n *NodeHealth, options CheckOptions) *ConfigError {
 	wrong := func(format string, args ...any) *ConfigError {
 		return &ConfigError{fmt.Sprintf("the server %s ", n.Addr) + fmt.Sprintf(format, args...)}
@@ -75,7 +74,7 @@ func (t target) refuses(n *NodeHealth, options CheckOptions) *ConfigError {
 	return nil
 }
 
-// tryAll has each server decide once.
+// tryAll makes each server decide once.
 func (l *Log) tryAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
@@ -93,7 +92,7 @@ func (l *Log) tryAll(ctx context.Context) error {
 			continue
 		}
 		tried[primary] = true
-		// By way of the Cluster's client: the slot may have moved since.
+		// Use the client of the Cluster: the slot may have moved since.
 		if err := l.try(ctx, client, shard); err != nil {
 			return err
 		}
@@ -101,7 +100,7 @@ func (l *Log) tryAll(ctx context.Context) error {
 	return nil
 }
 
-// try has the server of a shard decide about a log that no policy has.
+// try makes the server of a shard decide about a log that belongs to no policy.
 func (l *Log) try(ctx context.Context, client redis.UniversalClient, shard int) error {
 	stack := rules.Stack{{Limit: rules.MaxLimit, Window: rules.MinWindow}}
 	q := timestamplog.Request{
@@ -132,8 +131,8 @@ func (n *NodeHealth) isTooOld() bool {
 	return err == nil && number < 7
 }
 
-// configError returns what an error says of a mistake in the URL or in a
-// server's settings, nil where the server may merely be unreachable for now.
+// configError returns the mistake in the URL or in a server's settings that err shows, nil if
+// the server may only be unreachable for now.
 func configError(err error, t target) *ConfigError {
 	text := rootText(err)
 	says := func(part string) bool { return strings.Contains(text, part) }
@@ -176,18 +175,18 @@ func configError(err error, t target) *ConfigError {
 	return nil
 }
 
-// fromSentinels reports whether err is why no Sentinel could be asked.
+// fromSentinels reports whether err says that no Sentinel could be asked.
 func fromSentinels(err error) bool { return strings.Contains(err.Error(), "all sentinels specified") }
 
-// Describe returns what an error of a Log says, in one line that is not long,
-// without the words of timestamplog.ErrUnreachable.
+// Describe returns the text of an error of a Log in one short line, without that of
+// timestamplog.ErrUnreachable.
 func Describe(err error) string { return oneLine(rootText(err)) }
 
 func rootText(err error) string {
 	return strings.TrimPrefix(err.Error(), timestamplog.ErrUnreachable.Error()+": ")
 }
 
-// oneLine makes a text that a server sent one line of at most 200 bytes.
+// oneLine makes a text from a server one line of at most 200 bytes.
 func oneLine(text string) string {
 	const maxBytes = 200
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")

@@ -14,8 +14,8 @@ import (
 	"github.com/stint-dev/stint/internal/socket"
 )
 
-// dialTimeout is how long a connection may take to stand, where the URL does
-// not say: a node that cannot reach Redis must find out soon.
+// dialTimeout is how long connecting may take if the URL does not set it: a node that cannot
+// reach Redis must find out soon.
 const dialTimeout = time.Second
 
 // Connect returns a client for the Redis that rawURL names, without waiting
@@ -26,10 +26,10 @@ const dialTimeout = time.Second
 //	redis+sentinel://[user:password@]host[:26379][/db]?master_name=m&addr=host2:26379
 //	redis+cluster://[user:password@]host[:6379]?addr=host2:6379
 //
-// With TLS, rediss+sentinel:// and rediss+cluster://. The user and password in
+// With TLS, the last two are rediss+sentinel:// and rediss+cluster://. The user and password in
 // a Sentinel URL are the Sentinels'; Redis's own are the options username and
 // password. Further options are those of go-redis. An error never repeats
-// what the URL says, since that may be a password.
+// parts of the URL, since they may contain a password.
 func Connect(rawURL string) (redis.UniversalClient, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -49,7 +49,7 @@ func Connect(rawURL string) (redis.UniversalClient, error) {
 	return nil, errURL
 }
 
-// Why a URL is refused.
+// Why Connect rejects a URL.
 var (
 	errURL      = errors.New("the Redis URL must begin with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, for example redis://127.0.0.1:6379/0")
 	errDatabase = errors.New("the Redis URL's path must be the number of a database, for example redis://127.0.0.1:6379/0")
@@ -58,7 +58,7 @@ var (
 	errCluster  = errors.New("the Redis URL names a Cluster, which has no numbered databases; remove the path")
 )
 
-// plain returns u with the scheme that go-redis knows.
+// plain returns u with a scheme that go-redis accepts.
 func plain(u *url.URL, scheme string) *url.URL {
 	known := *u
 	known.Scheme = scheme
@@ -108,7 +108,7 @@ func connectSentinel(u *url.URL) (redis.UniversalClient, error) {
 	}
 	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
 	o.DialTimeout = orDefault(o.DialTimeout)
-	// Limits are decided by the primary alone.
+	// Only the primary decides limits.
 	o.ReplicaOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
 	o.Dialer = dialer(o.DialTimeout, o.TLSConfig)
 	return redis.NewFailoverClient(o), nil
@@ -130,8 +130,8 @@ func connectCluster(u *url.URL) (redis.UniversalClient, error) {
 	return redis.NewClusterClient(o), nil
 }
 
-// dialer returns go-redis's own, whose connections without TLS are read and written by package
-// socket, and whose replies are bounded.
+// dialer returns the dialer of go-redis with two changes: package socket reads and writes
+// connections without TLS, and replies are bounded.
 func dialer(timeout time.Duration, secured *tls.Config) dialFunc {
 	return bounded(socket.Dialer(redis.NewDialer(&redis.Options{DialTimeout: timeout, TLSConfig: secured})))
 }
@@ -143,8 +143,8 @@ func orDefault(timeout time.Duration) time.Duration {
 	return timeout
 }
 
-// noMaintenance disables the announcements of a hosted Redis, which would change the
-// timeouts of the client.
+// noMaintenance disables the maintenance notifications of a hosted Redis, which would change
+// the client's timeouts.
 func noMaintenance() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// Deadline of a call. A primary that stalled executes the calls that reached it when
-// it continues, though their callers have given up: their entries would leave their
-// windows late and refuse others needlessly. So a call has a deadline by the primary's
-// own clock. After it, the primary does nothing and returns its time, and requests
-// whose caller still waits are sent again.
+// Deadline of a call. A stalled primary executes the calls that have reached it when it
+// continues, although their callers have given up. Their entries would leave their windows
+// late and refuse other requests needlessly. So a call has a deadline by the primary's own
+// clock. After it, the primary does nothing and returns its time, and requests whose callers
+// still wait are sent again.
 //
 // The deadline is computed from the time in the primary's last reply plus what this
-// process's monotonic clock has counted since. It is never later than the deadline of
-// the callers, because the primary's clock was at least at that time when the reply
-// came. It is early by at most the latency of that reply, by which a reply to this
-// call would be late too, unless the primary's clock was set or the two drift; then
-// the reply has the right time, and the call is repeated at once. If the primary's
-// clock was set back, calls are executed late, as without a deadline; no limit is
-// exceeded.
+// process's monotonic clock has counted since. It is never later than the deadline of the
+// callers, because the primary's clock was at least at that time when the reply came. It is
+// early by at most the latency of that reply, and a reply to this call would be late by about
+// as much, too. If the primary's clock was set or the two clocks drift, a call may be late
+// needlessly; its reply then has the right time, and the call is repeated at once. If the
+// primary's clock was set back, calls are executed late, as without a deadline, but no limit
+// is exceeded.
 
 // serverClock estimates how far a server's clock is ahead of this process's. The zero
 // value has no estimate. It is safe for concurrent use.
@@ -33,7 +33,7 @@ type serverClock struct {
 // processStart is the origin of the process's monotonic clock.
 var processStart = time.Now()
 
-// observe records the time in a reply that has just come, in Unix milliseconds.
+// observe records the time of a reply that has just arrived, in Unix milliseconds.
 func (c *serverClock) observe(now int64) {
 	c.ahead.Store(now - int64(math.Ceil(float64(time.Since(processStart))/float64(time.Millisecond))))
 }
@@ -41,8 +41,8 @@ func (c *serverClock) observe(now int64) {
 // isKnown reports whether a time was observed.
 func (c *serverClock) isKnown() bool { return c.ahead.Load() != 0 }
 
-// argument returns the first argument of a call with a deadline: empty if the server's
-// clock is not known.
+// argument returns the first argument of a call with a deadline. It is empty if the server's
+// clock is not known, or for no deadline.
 func (c *serverClock) argument(until time.Time) string {
 	if !c.isKnown() || until.IsZero() {
 		return ""
@@ -63,10 +63,10 @@ func (l *Log) readClock(ctx context.Context, p *primary) error {
 	return err
 }
 
-// errLate is the error of a call that reached the primary after its deadline, and of
-// its requests. Nothing was done for them.
+// errLate is the error of a call that reached the primary after its deadline, and of its
+// requests. The primary did nothing.
 var errLate = errors.New("the call reached the primary after its callers had given up")
 
-// maxLate bounds how often late requests are sent. Each reply has the right time, so
-// twice is enough unless the primary stalls again.
+// maxLate bounds how often late requests are sent. Each reply has the primary's time, so twice
+// is enough unless the primary stalls again.
 const maxLate = 3

@@ -13,31 +13,29 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// unreachable makes err, of a primary that did not decide, match
+// unreachable wraps err, which is why a primary did not decide, so that it matches
 // timestamplog.ErrUnreachable.
 func unreachable(err error) error {
 	return fmt.Errorf("%w: %w", timestamplog.ErrUnreachable, err)
 }
 
-// requestError is why one request was not decided though the primary that was
-// asked has answered: it never counts towards an outage of that primary. It
-// matches timestamplog.ErrUnreachable.
+// requestError is why one request was not decided although the primary answered. It never
+// counts towards an outage of that primary. It matches timestamplog.ErrUnreachable.
 type requestError struct{ error }
 
-// Unwrap returns the error with its text.
+// Unwrap returns the wrapped error.
 func (e requestError) Unwrap() error { return e.error }
 
 // unanswerable makes err a requestError.
 func unanswerable(err error) error { return requestError{unreachable(err)} }
 
-// blamesPrimary reports whether err, of a request, says something about the
-// primary that was asked, and not only about the request. One that lost the
-// library again while it was loaded has answered.
+// blamesPrimary reports whether err, of a request, is a failure of the primary, and not only of
+// the request. A primary that lost the library again while it was loaded has answered.
 func blamesPrimary(err error) bool {
 	return !errors.As(err, new(requestError)) && !isMissing(err)
 }
 
-// reasonOf returns the reason of a failure as it is shown to people.
+// reasonOf returns the reason of a failure for display.
 func reasonOf(err error) string {
 	if isTimeout(err) {
 		return "no answer in time"
@@ -45,8 +43,8 @@ func reasonOf(err error) string {
 	return strings.TrimPrefix(err.Error(), timestamplog.ErrUnreachable.Error()+": ")
 }
 
-// isTimeout reports whether err says that the time was over: that of the context,
-// or that of the connection, which ends at the same instant.
+// isTimeout reports whether err is a timeout, either of the context or of the connection, which
+// has the same deadline.
 func isTimeout(err error) bool {
 	var network net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()
@@ -57,25 +55,24 @@ func slotUnavailable(err error) error {
 	return fmt.Errorf("%w: %w", timestamplog.ErrSlotUnavailable, err)
 }
 
-// errTorn is the result of a request that was not decided since its log and what
-// is known of its IDs lay on two nodes.
+// errTorn is the error of a request that was not decided because its log and its known IDs were
+// on two nodes.
 var errTorn = errors.New("a log and its IDs lie on two nodes")
 
-// isSplit reports whether err says that a slot's keys lie on two nodes for the
-// moment. Redis then has done nothing.
+// isSplit reports whether err says that the keys of a slot are on two nodes at the moment.
+// Redis has done nothing then.
 func isSplit(err error) bool { return strings.HasPrefix(err.Error(), "TRYAGAIN") }
 
-// isSlotError reports whether err says that a healthy server cannot answer for
-// one slot: its keys lie on two nodes, or nobody has it. Redis then has done
-// nothing.
+// isSlotError reports whether err says that a healthy server cannot answer for one slot: its
+// keys are on two nodes, or no node serves it. Redis has done nothing then.
 func isSlotError(err error) bool {
 	return isSplit(err) || strings.HasPrefix(err.Error(), "CLUSTERDOWN Hash slot not served")
 }
 
-// wasNotDone reports whether err says that this server has done nothing and that
-// another, or the same one a little later, will: a slot has moved or is about
-// to, this is no primary any more, it lacks the library, or its connections have
-// been closed since it left the Cluster. An error of the network is none of these.
+// wasNotDone reports whether err says that this server has done nothing and that another
+// server, or the same one a little later, will: a slot has moved or is about to move, the
+// server is no longer a primary, it lacks the library, or its connections were closed because
+// it left the Cluster. A network error is none of these.
 func wasNotDone(err error) bool {
 	if isMissing(err) || errors.Is(err, redis.ErrClosed) {
 		return true
@@ -85,8 +82,8 @@ func wasNotDone(err error) bool {
 	})
 }
 
-// Cause returns what the reason of an outage means, to be read behind the name of
-// the server. It repeats nothing of the reason.
+// Cause returns what the reason of an outage means, as the rest of a sentence that begins with
+// the server's name. It repeats nothing of the reason.
 func Cause(reason string) string {
 	for _, known := range []struct{ part, means string }{
 		{"OOM ", "is out of memory (OOM)"},

@@ -15,55 +15,54 @@ import (
 type item struct {
 	name         string
 	shard        int
-	stack        string // as the function library reads it
+	stack        string // in the format of the function library
 	rules        rules.Stack
 	cost         uint32
 	peek, detail bool
-	counted      bool // by a counter, whose waits may be long
-	// What stint_decide knows nothing of.
-	always bool // as Request.ChargeAlways
-	// uncharged is as Request.Uncharged.
+	counted      bool // whether a counter counts it; its waits may be long
+	// Only stint_reserve supports the next five fields.
+	always bool // Request.ChargeAlways
+	// uncharged is Request.Uncharged.
 	uncharged bool
-	value     uint64 // as Request.Value, 0 for none
+	value     uint64 // Request.Value, 0 for none
 	maxWait   int64
 	id        string
-	// elsewhere says that the primary did nothing, since another has the log.
+	// elsewhere says that the primary did nothing because another has the log.
 	elsewhere bool
 	result    timestamplog.Result
 }
 
-// group is the requests of one Decide that share a batcher. They are answered
-// in their order, so they stay together.
+// group is the requests of one Decide that share a batcher. They stay together, because they
+// must be answered in order.
 type group struct {
 	items []item
 	state atomic.Int32
-	// redirected says that the primary answered and that some requests were sent
-	// on to another.
+	// redirected says that the primary answered and that some requests were sent on to another
+	// primary.
 	redirected atomic.Bool
-	// partly says that the primary answered some of the calls that the group needs.
+	// partly says that the primary answered some but not all of the calls for this group.
 	partly atomic.Bool
-	done   chan struct{} // takes one value when the items have their results
+	done   chan struct{} // receives one value when the items have their results
 	until  time.Time     // when its caller gives up; zero for never
 	home   *groups
-	// watched says that a deadlines ends the wait of its caller, at until. The others are
-	// that deadlines' own.
+	// watched says that the batcher's deadlines end the wait of the caller, at until. Only
+	// deadlines uses expired and at.
 	watched, expired bool
-	at               int // its place in the list of deadlines, -1 when it has left it
+	at               int // index in deadlines.groups, -1 after removal
 }
 
-// The states of a group. A caller who gives up cancels it: one that is waiting is
-// then never sent, and one that was sent is not sent again.
+// The states of a group. A caller that gives up sets it to cancelled: a waiting group is then
+// never sent, and a sent one is not sent again.
 const (
 	waiting int32 = iota
 	sent
 	cancelled
 )
 
-// groups hands out groups, those that were released first. The zero value is
-// ready, and safe for use by many goroutines.
+// groups is a pool of groups. The zero value is ready to use. It is safe for concurrent use.
 type groups struct{ pool sync.Pool }
 
-// get returns a group of n empty items.
+// get returns a group with n empty items.
 func (gs *groups) get(n int) *group {
 	g, _ := gs.pool.Get().(*group)
 	if g == nil {
@@ -80,8 +79,8 @@ func (gs *groups) get(n int) *group {
 	return g
 }
 
-// wait returns nil once the items have their results, or why the caller no
-// longer waits.
+// wait returns nil once the items have their results, or the reason why the caller no longer
+// waits.
 func (g *group) wait(ctx context.Context) error {
 	if g.watched {
 		if <-g.done; g.expired {
@@ -98,12 +97,12 @@ func (g *group) wait(ctx context.Context) error {
 	}
 }
 
-// isGone reports whether its caller has given up.
+// isGone reports whether the caller has given up.
 func (g *group) isGone(now time.Time) bool {
 	return g.state.Load() == cancelled || !g.until.IsZero() && !now.Before(g.until)
 }
 
-// answer returns the i-th result, or err where the caller did not wait for it.
+// answer returns the i-th result, or err if the caller did not wait for it.
 func (g *group) answer(i int, err error) timestamplog.Result {
 	if err != nil {
 		return timestamplog.Result{Err: err}
@@ -115,8 +114,8 @@ func (g *group) hasElsewhere() bool {
 	return slices.ContainsFunc(g.items, func(it item) bool { return it.elsewhere })
 }
 
-// release lets the group be used again, unless its caller gave up, in which
-// case a sender may still write to it.
+// release returns the group to its pool, unless its caller gave up: a sender may then still
+// write to it.
 func (g *group) release(err error) {
 	if err != nil {
 		return

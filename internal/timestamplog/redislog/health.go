@@ -17,31 +17,31 @@ import (
 // Health describes the servers.
 type Health struct {
 	Nodes []NodeHealth // those that answered, by address; more than one in a Cluster
-	// Warnings are sentences on settings that would silently lift limits or
-	// lose logs, and on what will soon fail.
+	// Warnings are sentences about settings that would silently lift limits or lose logs, and
+	// about what will soon fail.
 	Warnings []string
 }
 
 // NodeHealth is one server that decides.
 type NodeHealth struct {
 	Addr    string
-	RunID   string // differs for each run of a server, "" where it is not known
-	Version string // of Redis; Valkey names the Redis that it equals
+	RunID   string // differs for each run of a server, "" if it is not known
+	Version string // of Redis; Valkey reports the Redis version that it is compatible with
 	Mode    string // standalone, cluster or sentinel
-	Role    string // master or slave, as Redis says it
-	// NoInfo says why INFO could not be read, "" where it was. The fields below
-	// are then not known.
+	Role    string // master or slave, in Redis's words
+	// NoInfo says why INFO could not be read, "" if it was. If it is set, the fields from
+	// MaxMemoryPolicy to Uptime are not known.
 	NoInfo          string
 	MaxMemoryPolicy string // "" if it cannot be read
-	// EvictedKeys is how many keys it has evicted since it was started or its
-	// statistics were reset, those of other programs included.
+	// EvictedKeys is how many keys the server has evicted since it was started or its
+	// statistics were reset, including those of other programs.
 	EvictedKeys int64
 	MaxMemory   int64 // bytes, 0 for no bound
 	UsedMemory  int64 // bytes
 	AppendOnly  bool  // each write goes to a file
 	Uptime      time.Duration
-	// ClockOffset is how far its clock is ahead of this node's; the round trip
-	// makes it wrong by at most ClockError.
+	// ClockOffset is how far the server's clock is ahead of this node's. Because of the round
+	// trip it is wrong by up to ClockError.
 	ClockOffset, ClockError time.Duration
 }
 
@@ -65,7 +65,7 @@ func (l *Log) Health(ctx context.Context) (Health, error) {
 		} else if failed == nil {
 			failed = err
 		}
-		return nil // or else the other servers are not waited for
+		return nil // otherwise the client would not wait for the other servers
 	}
 	var err error
 	switch client := l.client.(type) {
@@ -91,7 +91,7 @@ func nodeHealth(ctx context.Context, client *redis.Client) (NodeHealth, error) {
 	there, err := client.Time(ctx).Result()
 	n := NodeHealth{Addr: serverName(client)}
 	if err != nil {
-		if isRefused(err) { // a Sentinel knows no TIME
+		if isRefused(err) { // a Sentinel does not have TIME
 			if n.readHello(ctx, client); n.Mode == "sentinel" {
 				return n, nil
 			}
@@ -113,8 +113,8 @@ func nodeHealth(ctx context.Context, client *redis.Client) (NodeHealth, error) {
 	return n, nil
 }
 
-// isRefused reports whether a server answers a command by refusing it whatever
-// its state is, as some hosted ones and users with few rights do.
+// isRefused reports whether a server rejects a command whatever its state is, as some hosted
+// servers do, and any server for users with few rights.
 func isRefused(err error) bool {
 	return redis.IsPermissionError(err) || strings.HasPrefix(err.Error(), "ERR ")
 }
@@ -124,7 +124,7 @@ func (n *NodeHealth) read(info infoText) {
 		Addr:            n.Addr,
 		RunID:           info["run_id"],
 		Version:         info["redis_version"],
-		Mode:            cmp.Or(info["redis_mode"], info["server_mode"]), // of Redis and of Valkey
+		Mode:            cmp.Or(info["redis_mode"], info["server_mode"]), // in Redis and in Valkey
 		Role:            info["role"],
 		EvictedKeys:     info.number("evicted_keys"),
 		MaxMemoryPolicy: info["maxmemory_policy"],
@@ -137,7 +137,7 @@ func (n *NodeHealth) read(info infoText) {
 	}
 }
 
-// readHello reads what HELLO returns. Without the right to call it, it changes nothing.
+// readHello reads the answer to HELLO. Without the right to call HELLO, it changes nothing.
 func (n *NodeHealth) readHello(ctx context.Context, client *redis.Client) {
 	reply, err := client.Do(ctx, "hello").Result()
 	if err != nil {
@@ -154,7 +154,7 @@ func (n *NodeHealth) readHello(ctx context.Context, client *redis.Client) {
 	if n.Role, _ = hello["role"].(string); n.Role == "replica" {
 		n.Role = "slave"
 	}
-	if hello["server"] == "redis" { // others return a version of their own
+	if hello["server"] == "redis" { // other servers return a version of their own
 		n.Version, _ = hello["version"].(string)
 	}
 }
@@ -165,7 +165,7 @@ func (n *NodeHealth) MayEvict() bool {
 	return n.MaxMemoryPolicy != "noeviction" && n.MaxMemoryPolicy != ""
 }
 
-// infoText is an answer to INFO, by field.
+// infoText is the answer to INFO, by field.
 type infoText map[string]string
 
 func parseInfo(text string) infoText {
@@ -178,7 +178,7 @@ func parseInfo(text string) infoText {
 	return info
 }
 
-// number returns a field's number, 0 where it has none.
+// number returns the number in a field, 0 if there is none.
 func (i infoText) number(field string) int64 {
 	n, err := strconv.ParseInt(i[field], 10, 64)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// The parts of the library, in the order in which they are joined behind those
-// of the counters: library.lua decides what is asked most.
+// The parts of the library, in the order in which they follow those of the counters.
+// library.lua decides the most frequent requests.
 var (
 	//go:embed library.lua
 	libraryText string
@@ -33,10 +33,10 @@ var (
 	readingText string
 )
 
-// library is the function library as it is loaded.
+// library is the text of the function library and the names of its functions.
 type library struct {
 	text string
-	// The names of its functions.
+	// Names of the functions.
 	decide, reservations, cancelReservation, times, reset string
 }
 
@@ -66,8 +66,8 @@ func (l *library) loadEverywhere(ctx context.Context, cluster *redis.ClusterClie
 	})
 }
 
-// loadAndCall loads the library to the server that has a key, and calls in the same piece: a
-// FUNCTION FLUSH hardly comes in between.
+// loadAndCall loads the library to the server that has a key, and calls the function in the
+// same pipeline, so that a FUNCTION FLUSH is unlikely to come in between.
 func (l *library) loadAndCall(ctx context.Context, client redis.UniversalClient, key string, cmd onceCall) error {
 	server := client
 	if cluster, is := client.(*redis.ClusterClient); is {
@@ -82,11 +82,11 @@ func (l *library) loadAndCall(ctx context.Context, client redis.UniversalClient,
 	_, err := pipeline.Exec(ctx)
 	switch notLoaded := loaded.Err(); {
 	case notLoaded == nil && cmd.Err() == nil:
-		return err // of a connection that was not made, which no command has
+		return err // the error of connecting, which no command has
 	case notLoaded != nil && !isThere(notLoaded) && cmd.Err() != nil:
 		return notLoaded
 	}
-	return cmd.Err() // nil where somebody else has loaded it: what was done must not be done again
+	return cmd.Err() // nil if somebody else has loaded it: a call that was executed must not be repeated
 }
 
 // firstKey returns the first key of a call's arguments.
@@ -97,29 +97,29 @@ func firstKey(args []any) string {
 	return fmt.Sprint(args[0])
 }
 
-// isThere reports whether err says that the library that was to be loaded is there. One is
-// never replaced, so it is the right one.
+// isThere reports whether err says that the library is loaded already. Its name contains the
+// hash of its text and it is never replaced, so it is the right one.
 func isThere(err error) bool { return err != nil && strings.Contains(err.Error(), "already exists") }
 
-// isMissing reports whether err says that the library is not loaded. Redis
-// then has done nothing.
+// isMissing reports whether err says that the library is not loaded. Redis has done nothing
+// then.
 func isMissing(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "Function not found")
 }
 
-// onceCall is a command that is never sent a second time by itself, whatever
-// the client's settings: after a time-out it may have been carried out.
+// onceCall is a command that the client never retries, whatever its settings: after a timeout
+// it may have been executed.
 type onceCall struct{ *redis.Cmd }
 
 // NoRetry implements redis.Cmder.
 func (onceCall) NoRetry() bool { return true }
 
-// tries bounds how often a call is sent whose library is missing. A FUNCTION FLUSH
-// between loading and calling can make it miss again.
+// tries bounds how often a call is sent if the library is missing. A FUNCTION FLUSH between
+// loading and calling can make it fail again.
 const tries = 3
 
-// call calls a function and loads the library first where it is missing. args
-// are the function's keys and arguments, at least one key.
+// call calls a function, and loads the library first if it is missing. args are the function's
+// keys and arguments, with at least one key.
 func (l *library) call(ctx context.Context, client redis.UniversalClient, function string, keys int, args ...any) (any, error) {
 	whole := append(append(make([]any, 0, 3+len(args)), "fcall", function, keys), args...)
 	newCall := func() onceCall {
@@ -133,7 +133,7 @@ func (l *library) call(ctx context.Context, client redis.UniversalClient, functi
 		cmd = newCall()
 		err = l.loadAndCall(ctx, client, firstKey(args), cmd)
 		if cluster, is := client.(*redis.ClusterClient); is && err != nil && wasNotDone(err) {
-			// A slot moves, and the server that answers now may lack the library too.
+			// A slot is moving, and the server that answers now may lack the library too.
 			if err := l.loadEverywhere(ctx, cluster); err != nil {
 				return nil, err
 			}

@@ -9,15 +9,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// LogTo sends what the Redis client library has to say to logger instead of
-// standard error: a failover as news, and connections that fail, of which there
-// are several a second in an outage, for debugging. It holds for the whole
-// process and is to be called before the first connection.
+// LogTo sends the log messages of the Redis client library to logger instead of standard error.
+// A failover is logged as info. Failed connections, several a second in an outage, are logged
+// for debugging. It applies to the whole process and must be called before the first
+// connection.
 func LogTo(logger *slog.Logger) { redis.SetLogger(clientLogger{logger}) }
 
 type clientLogger struct{ to *slog.Logger }
 
-// Printf implements the library's logger.
+// Printf implements the logger interface of go-redis.
 func (l clientLogger) Printf(ctx context.Context, format string, args ...any) {
 	message, level := fmt.Sprintf(format, args...), slog.LevelDebug
 	if strings.Contains(message, "new master") {

@@ -9,13 +9,13 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// DefaultPrefix begins the name of every key where no other is set.
+// DefaultPrefix begins the name of every key if no other prefix is set.
 const DefaultPrefix = "stint"
 
 var prefixForm = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 
-// CheckPrefix returns an error unless prefix may begin the names of keys: a
-// brace in it would make a hash tag of its own.
+// CheckPrefix returns an error unless key names may begin with prefix. A brace in it would
+// start another hash tag.
 func CheckPrefix(prefix string) error {
 	if !prefixForm.MatchString(prefix) {
 		return fmt.Errorf("the prefix %q of the Redis keys must be 1 to 64 letters, digits, dots, colons, underscores or dashes", prefix)
@@ -23,9 +23,9 @@ func CheckPrefix(prefix string) error {
 	return nil
 }
 
-// Shards is over how many hash tags the logs are spread, and so the largest
-// number of primaries of a Redis Cluster that can share them. It is part of
-// every log's name: a change forgets all logs.
+// Shards is the number of hash tags over which the logs are spread, and so the largest number
+// of primaries of a Redis Cluster that can share them. The shard is part of every log's name:
+// changing Shards forgets all logs.
 const Shards = 256
 
 // logName returns the name of a log: prefix:{shard}:policy.generation:key.
@@ -34,7 +34,7 @@ func logName(prefix string, shard int, id timestamplog.LogID) string {
 	middle := strconv.AppendInt(append(text[:0], ":{"...), int64(shard), 10)
 	middle = strconv.AppendInt(append(middle, "}:"...), id.Policy, 10)
 	middle = strconv.AppendInt(append(middle, '.'), id.Generation, 10)
-	var name strings.Builder // whose string is not copied
+	var name strings.Builder // its string is not copied
 	name.Grow(len(prefix) + len(middle) + 1 + len(id.Key))
 	name.WriteString(prefix)
 	name.Write(middle)
@@ -43,13 +43,13 @@ func logName(prefix string, shard int, id timestamplog.LogID) string {
 	return name.String()
 }
 
-// idsName returns the name of what is known of the IDs of the log of a name:
-// prefix:{shard}:ipolicy.generation:key. No log has it, for theirs have a digit
-// there.
+// idsName returns the name of the key that holds the known IDs of a log:
+// prefix:{shard}:ipolicy.generation:key. No log has such a name, since a log's name has a digit
+// in place of the i.
 func idsName(log string) string { return strings.Replace(log, "}:", "}:i", 1) }
 
-// The names of the function library and its functions end in the hash of its
-// text: two versions that run side by side then each call their own.
+// The names of the function library and its functions end in the hash of its text, so that two
+// versions that run at the same time each call their own.
 const (
 	libraryName          = "stint_"
 	decideFunction       = "stint_decide_"

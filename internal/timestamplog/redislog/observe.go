@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// observeCalls has observe called after each call of client; nil for nothing. In a
-// Cluster each server's calls are, so that a redirected one counts twice.
+// observeCalls calls observe after each call of client, unless observe is nil. In a Cluster it
+// observes the calls of each server, so that a redirected call counts twice.
 func observeCalls(client redis.UniversalClient, observe func(ctx context.Context, isDecision bool, began time.Time, err error)) {
 	if observe == nil {
 		return
@@ -46,7 +46,7 @@ func (o observer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 		began := time.Now()
 		err := next(ctx, cmds)
 		failed, isDecision := err, false
-		if len(cmds) > 0 { // the library may be loaded before
+		if len(cmds) > 0 { // the library may be loaded in the same pipeline, before the call
 			last := cmds[len(cmds)-1]
 			isDecision = last.Name() == "fcall"
 			if isThere(err) {
@@ -58,7 +58,7 @@ func (o observer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// withoutNil returns err unless it says that there was nothing to read.
+// withoutNil returns err, or nil for redis.Nil, which only says that there was nothing to read.
 func withoutNil(err error) error {
 	if errors.Is(err, redis.Nil) {
 		return nil

@@ -14,17 +14,18 @@ import (
 // errOutage is the error of requests that are refused during an outage.
 var errOutage = unreachable(errors.New("it is tried again every " + ProbeInterval.String()))
 
-// outages begins and ends the outages of primaries, by what requests and probes find.
+// outages begins and ends the outages of primaries, according to the results of requests and
+// probes.
 type outages struct {
 	onOutage func(timestamplog.OutageEvent) // may be nil
 	probe    func(context.Context, *primary) error
 
 	mu         sync.Mutex
-	away       []*primary // with an outage, the longest first
+	away       []*primary // the primaries with an outage, the longest outage first
 	unreported []timestamplog.OutageEvent
 	reporting  sync.Mutex
 	probes     sync.WaitGroup
-	closing    context.Context // ends with close
+	closing    context.Context // ends when close is called
 	cancel     context.CancelFunc
 }
 
@@ -55,9 +56,9 @@ func (o *outages) list() []timestamplog.Outage {
 	return all
 }
 
-// judge records a success or a failure of p from a group that was sent to it. err is
-// why the caller did not wait for the results, nil if it did. A primary that has answered
-// a part of a group that needs several calls is asked for much, and not away.
+// judge records a success or a failure of p after a group was sent to it. err is the reason why
+// the caller did not wait for the results, nil if it did. If a group needs several calls and p
+// has answered some of them, p is busy, not unreachable.
 func (o *outages) judge(ctx context.Context, p *primary, g *group, err error) {
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) && !g.redirected.Load() && !g.partly.Load() {
@@ -74,8 +75,8 @@ func (o *outages) judge(ctx context.Context, p *primary, g *group, err error) {
 	o.judgeError(ctx, p, g.items[0].result.Err, len(g.items))
 }
 
-// judgeCall records a success or a failure of p from a call about items, which failed
-// as a whole with err unless that is nil. A primary that answers late has answered.
+// judgeCall records a success or a failure of p after a call about items. err is the error of
+// the whole call, if any. A primary that answers late has answered.
 func (o *outages) judgeCall(p *primary, items []*item, err error) {
 	if err != nil && !errors.Is(err, errLate) {
 		o.judgeError(context.Background(), p, failure(err), len(items))
@@ -90,8 +91,8 @@ func (o *outages) judgeCall(p *primary, items []*item, err error) {
 	o.failed(p, items[0].result.Err, len(items))
 }
 
-// judgeError records a success or a failure of p from the error of a call to it, which
-// is nil if it was answered.
+// judgeError records a success or a failure of p according to err, the error of a call to it,
+// nil if p answered.
 func (o *outages) judgeError(ctx context.Context, p *primary, err error, requests int) {
 	switch {
 	case err == nil || !blamesPrimary(err):
@@ -101,12 +102,12 @@ func (o *outages) judgeError(ctx context.Context, p *primary, err error, request
 	}
 }
 
-// failed notes a failure of p, which may begin an outage.
+// failed records a failure of p, which may begin an outage.
 func (o *outages) failed(p *primary, err error, requests int) {
 	o.mu.Lock()
 	defer o.report()
 	defer o.mu.Unlock()
-	if o.closing.Err() != nil { // requests fail as the connections close
+	if o.closing.Err() != nil { // requests fail while the connections are being closed
 		return
 	}
 	if !p.breaker.failed(p.name, err, requests, time.Now()) {
@@ -123,7 +124,7 @@ func (o *outages) failed(p *primary, err error, requests int) {
 	}
 }
 
-// succeeded notes that p answered, which may end an outage.
+// succeeded records that p answered, which may end an outage.
 func (o *outages) succeeded(p *primary) {
 	if !p.breaker.troubled.Load() {
 		return
@@ -146,8 +147,8 @@ func (o *outages) note(e timestamplog.OutageEvent) {
 	}
 }
 
-// report calls onOutage with the queued events, in order. Of the log's locks it holds
-// only reporting during the calls.
+// report calls onOutage with the queued events, in order. During the calls it holds no lock of
+// the log except reporting.
 func (o *outages) report() {
 	if o.onOutage == nil {
 		return
@@ -168,8 +169,8 @@ func (o *outages) report() {
 	}
 }
 
-// awaitRecovery asks p until its outage is over or the log is closed. It does not
-// wait for a request to come: the first one after the outage is decided again.
+// awaitRecovery probes p until its outage is over or the log is closed. So the outage ends
+// without a request, and the first request after it is decided again.
 func (o *outages) awaitRecovery(p *primary) {
 	probe := time.NewTicker(ProbeInterval)
 	defer probe.Stop()
@@ -192,7 +193,7 @@ func (o *outages) awaitRecovery(p *primary) {
 	}
 }
 
-// endProbes reports whether p need not be asked any more.
+// endProbes reports whether p needs no more probes.
 func (o *outages) endProbes(p *primary) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

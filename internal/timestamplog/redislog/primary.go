@@ -7,26 +7,26 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// primary is one server that decides: the only one, the one that Sentinels
-// name, or one of a Cluster. Each has batchers and a breaker of its own, so that
-// one that stalls delays nobody who asks another.
+// primary is one server that decides: the only server, the primary that Sentinels name, or a
+// primary of a Cluster. Each has its own batchers and its own breaker, so that a stalled
+// primary does not delay requests to others.
 type primary struct {
 	name string
-	// client is connected to this server; while the topology is not known, to any
-	// server of the Cluster.
+	// client is connected to this server, or to any server of the Cluster while the topology is
+	// not known.
 	client redis.UniversalClient
-	// Batchers gather requests into calls, those that stint_decide can answer
-	// and those that only stint_reserve can, which is dearer.
+	// decides collects requests into calls of stint_decide, reserves those that need
+	// stint_reserve, which is more expensive.
 	decides, reserves *batcher
-	// Those of hurried callers have their own: a call has the deadline of the first
-	// of its callers, by which others would be sent back and asked again.
+	// Hurried callers have batchers of their own: a call has the deadline of the first of its
+	// callers, and the requests of the others would then often be late and sent again.
 	hurriedDecides, hurriedReserves *batcher
 	breaker                         breaker
 	clock                           serverClock
-	probed                          bool // until its outage is over; under the mu of outages
+	probed                          bool // true until p's outage is over; guarded by outages.mu
 }
 
-// newPrimary returns a primary whose batchers send calls by send.
+// newPrimary returns a primary whose batchers send their calls with send.
 func (l *Log) newPrimary(name string, client redis.UniversalClient, send func(context.Context, *primary, *call) error) *primary {
 	p := &primary{name: name, client: client}
 	batch := func(form *callForm) *batcher {
@@ -44,8 +44,8 @@ func (l *Log) newPrimary(name string, client redis.UniversalClient, send func(co
 	return p
 }
 
-// batcher returns the one for requests that need stint_reserve or do not, of callers
-// that are hurried or are not.
+// batcher returns the batcher for requests that need stint_reserve or not, of callers that are
+// hurried or not.
 func (p *primary) batcher(reserves, hurried bool) *batcher {
 	switch {
 	case hurried && reserves:
@@ -58,19 +58,19 @@ func (p *primary) batcher(reserves, hurried bool) *batcher {
 	return p.decides
 }
 
-// callForm is one way to ask about requests, each as if it came alone.
+// callForm is one way to ask about several requests, each decided on its own.
 type callForm struct {
 	function string
-	// arguments returns how many keys a call has, and its keys and arguments. now
-	// is what set_now of the function library reads.
+	// arguments returns the number of keys of a call, and its keys and arguments. now is the
+	// argument that set_now of the function library reads.
 	arguments func(now string, items []*item) (keys int, args []any)
 }
 
-// call asks a primary about items, until the first of its callers gives up.
+// call asks a primary about items, until the first of their callers gives up.
 type call struct {
 	form  *callForm
 	items []*item
-	until time.Time // zero for ever
+	until time.Time // zero for never
 }
 
 // part returns the call about some of its items.
@@ -83,13 +83,13 @@ var (
 	}}
 )
 
-// serverName returns what people call the server that client reaches.
+// serverName returns the name of the server behind client for messages.
 func serverName(client redis.UniversalClient) string {
 	c, single := client.(*redis.Client)
 	switch {
 	case !single:
 		return "the Redis Cluster"
-	case c.Options().Addr == "FailoverClient": // what go-redis uses as the address
+	case c.Options().Addr == "FailoverClient": // the address that go-redis uses with Sentinels
 		return "the primary that the Sentinels name"
 	}
 	return c.Options().Addr

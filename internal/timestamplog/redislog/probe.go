@@ -10,10 +10,9 @@ import (
 // probeTimeout bounds one probe.
 const probeTimeout = time.Second
 
-// Probe asks every primary whether it decides, and counts a failure as that of a
-// request: so a node without requests learns of outages too. It repeats what
-// fails until an outage begins. It asks none whose outage is known, which are
-// asked anyway.
+// Probe asks every primary whether it decides, and counts a failure like that of a request, so
+// that a node without requests learns of outages too. It repeats a failed probe until an outage
+// begins. It skips primaries with a known outage, which awaitRecovery probes.
 func (l *Log) Probe(ctx context.Context) {
 	if l.topology != nil {
 		l.topology.look(ctx)
@@ -32,8 +31,7 @@ func (l *Log) Probe(ctx context.Context) {
 	}
 }
 
-// Unreachable returns since when none of the primaries decides, zero where any
-// does.
+// Unreachable returns the time since which no primary decides, zero if any does.
 func (l *Log) Unreachable() time.Time {
 	var since time.Time
 	for _, p := range l.primaries() {
@@ -68,9 +66,9 @@ func (l *Log) primaries() []*primary {
 	return all
 }
 
-// probe asks p a question that is answered by nothing but a server that can
-// decide, and that reads and writes nothing: about an empty stack. It returns nil
-// where p decides, or is asked for nothing any more since others have its shards.
+// probe asks p about an empty stack, which only a server that can decide answers and which
+// reads and writes nothing. It returns nil if p decides, or if other primaries have its shards
+// by now.
 func (l *Log) probe(ctx context.Context, p *primary) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

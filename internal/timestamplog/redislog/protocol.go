@@ -14,22 +14,21 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// arguments returns how many keys a call of stint_decide has, and its keys and
-// arguments.
+// arguments returns the number of keys of a call of stint_decide, and its keys and arguments.
 func arguments(now string, items []*item) (keys int, args []any) {
 	args = make([]any, len(items)+2, len(items)+6)
 	packed := make([]byte, 0, 4*len(items))
 	var stacks stackList
 	for i, it := range items {
-		args[i] = &it.name // a pointer needs no memory of its own
+		args[i] = &it.name // a pointer needs no allocation
 		packed = append(packed, stacks.number(it), byte(it.cost>>8), byte(it.cost), flags(it))
 	}
 	args[len(items)], args[len(items)+1] = now, packed
 	return len(items), stacks.append(args)
 }
 
-// reservationsArguments does so for a call of stint_reserve. together says that all are to
-// be allowed or none.
+// reservationsArguments does the same for a call of stint_reserve. together means that all
+// requests are allowed or none.
 func reservationsArguments(now string, items []*item, together bool) (keys int, args []any) {
 	args = make([]any, 0, 2*len(items)+4)
 	var packed []byte
@@ -53,10 +52,11 @@ func reservationsArguments(now string, items []*item, together bool) (keys int, 
 	return len(args), stacks.append(append(args, now, mode, packed))
 }
 
-// stackList has the stacks of a call, each once.
+// stackList has each stack of a call once.
 type stackList []*string
 
-// number returns which of the stacks is that of it, counted from 1.
+// number returns the position of it's stack in the list, counted from 1. It appends a new
+// stack.
 func (s *stackList) number(it *item) byte {
 	for i, stack := range *s {
 		if *stack == it.stack {
@@ -95,7 +95,7 @@ func flags(it *item) byte {
 	return f
 }
 
-// What a reply says of a request.
+// The answers to a request in a reply.
 const (
 	saysAllowed     = 0
 	saysRefused     = 1
@@ -105,10 +105,10 @@ const (
 	saysWaits       = 5
 )
 
-// saysWritten precedes states; a log that is sent in their place begins with logMagic.
+// saysWritten precedes states. A log that is sent instead of states begins with logMagic.
 const saysWritten = 0
 
-// Waits without end in a reply, in 4 bytes and in 8.
+// Infinite waits in a reply, in 4 bytes and in 8 bytes.
 const (
 	never   = 1<<32 - 1
 	forever = 1 << 53
@@ -116,9 +116,9 @@ const (
 
 var errReply = errors.New("redis's answer is not one of the function library's")
 
-// readReply fills in the results of items from a reply of stint_decide or
-// stint_reserve, and passes the time in it to clock. The error is errLate if
-// the call came too late.
+// readReply fills in the results of items from a reply of stint_decide or stint_reserve, and
+// passes the time in the reply to clock. The error is errLate if the call reached the primary
+// too late.
 func readReply(reply any, items []*item, clock *serverClock) error {
 	text, ok := reply.(string)
 	if !ok {
@@ -141,15 +141,15 @@ func readReply(reply any, items []*item, clock *serverClock) error {
 	return nil
 }
 
-// reader takes a reply apart.
+// reader decodes a reply.
 type reader struct {
 	rest  []byte
-	short bool // more was asked for than there was
+	short bool // the reply was shorter than expected
 }
 
 var zeros [8]byte
 
-// next returns the next n bytes, at most 8; zeros where there are none.
+// next returns the next n bytes, at most 8, or zeros if the reply is too short.
 func (r *reader) next(n int) []byte {
 	if len(r.rest) < n {
 		r.short, r.rest = true, nil
@@ -191,7 +191,7 @@ func (r *reader) result(now int64, it *item) timestamplog.Result {
 	return result
 }
 
-// states reads the states that the function library has written.
+// states reads the states that the function library has computed.
 func (r *reader) states(it *item, result *timestamplog.Result) {
 	if r.next(1)[0] != saysWritten {
 		r.short = true
@@ -210,8 +210,8 @@ func (r *reader) states(it *item, result *timestamplog.Result) {
 	}
 }
 
-// setResets fills in when each rule of a log is fully restored: when the newest
-// entry leaves its window.
+// setResets fills in when each rule of a log is fully restored, which is when the newest entry
+// leaves its window.
 func setResets(states []timestamplog.RuleState, stack rules.Stack, now, newest int64) {
 	for i, rule := range stack {
 		if newest > 0 && rule.Limit > 0 {
@@ -220,8 +220,8 @@ func setResets(states []timestamplog.RuleState, stack rules.Stack, now, newest i
 	}
 }
 
-// refusal reads a refusal. Where it is one that waits, it says by itself how long
-// its rule waits for the boundary, and else that is the wait.
+// refusal reads a refusal. In a refusal with saysWaits, the rule's own wait for the boundary
+// follows the wait; otherwise both are the same.
 func (r *reader) refusal(result *timestamplog.Result, stack rules.Stack, waits bool) {
 	result.Rule = int(r.next(1)[0])
 	wait := r.waitOf(waits)
@@ -240,7 +240,7 @@ func (r *reader) refusal(result *timestamplog.Result, stack rules.Stack, waits b
 	}
 }
 
-// after returns the instant that lies a wait after now, and 0 for no wait.
+// after returns the time that is a wait after now, 0 for no wait.
 func after(now, wait int64) int64 {
 	if wait == timestamplog.Never || wait == 0 {
 		return wait
@@ -248,7 +248,7 @@ func after(now, wait int64) int64 {
 	return now + wait
 }
 
-// waitOf returns a wait that is written in 8 bytes where it may be long.
+// waitOf reads a wait, in 8 bytes if long is set, otherwise in 4.
 func (r *reader) waitOf(long bool) int64 {
 	if !long {
 		return r.wait()
@@ -267,10 +267,10 @@ func (r *reader) wait() int64 {
 	return wait
 }
 
-// stackTexts remembers how stacks are written for the function library. The
-// zero value is ready, and safe for use by many goroutines.
+// stackTexts caches the text of stacks for the function library. The zero value is ready to
+// use. It is safe for concurrent use.
 type stackTexts struct {
-	last  atomic.Pointer[stackText] // that was asked for; mostly the next is the same
+	last  atomic.Pointer[stackText] // the last one requested; the next request usually needs the same
 	known sync.Map                  // of policyVersion to *stackText
 	count atomic.Int64
 }
@@ -286,23 +286,23 @@ type stackText struct {
 	text      string
 }
 
-// is reports whether the stack is q's.
+// is reports whether s is the text of q's stack.
 func (s *stackText) is(q *timestamplog.Request) bool {
 	return s.policy == q.Policy && s.version == q.Version && s.retention == q.Retention && s.algorithm == q.Algorithm && s.options == q.Options && s.rules.Equal(q.Rules)
 }
 
-// maxStacks bounds what is remembered; those in use are soon known again.
+// maxStacks bounds the cache. It is cleared when full; stacks in use are soon cached again.
 const maxStacks = 4096
 
-// text returns how q's stack is written: what is kept, in entries and
-// milliseconds, and each rule's limit and window.
+// text returns the text of q's stack: the retention, in entries and milliseconds, and the limit
+// and the window of each rule.
 func (s *stackTexts) text(q *timestamplog.Request) string {
 	if last := s.last.Load(); last != nil && last.is(q) {
 		return last.text
 	}
 	id := policyVersion{q.Policy, q.Version}
 	if found, ok := s.known.Load(id); ok {
-		// The retention shrinks with time although the version stays.
+		// The retention shrinks with time although the version stays the same.
 		if known := found.(*stackText); known.is(q) {
 			s.last.Store(known)
 			return known.text
@@ -325,8 +325,7 @@ func (s *stackTexts) text(q *timestamplog.Request) string {
 	return known.text
 }
 
-// writeAlgorithm returns the prefix of a stack that is not counted by a timestamp log,
-// "" for one that is.
+// writeAlgorithm returns the prefix of a stack that a counter counts, "" for the timestamp log.
 func writeAlgorithm(a *algorithms.Algorithm, o algorithms.Options) string {
 	if a == nil {
 		return ""

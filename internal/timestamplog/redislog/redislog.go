@@ -1,6 +1,6 @@
 // Package redislog is the timestamp log in Redis 7 or newer, or Valkey: a string
-// of times per policy and key, on which a function library decides. Any number
-// of nodes may share it. Redis's own clock is the only one that counts.
+// of times for each policy and key, and a function library that decides. Any number
+// of nodes may share it. Only Redis's own clock counts.
 package redislog
 
 import (
@@ -20,38 +20,36 @@ const DefaultTimeout = time.Second
 
 // Options are the settings of a Log. The zero value is valid.
 type Options struct {
-	// Prefix begins the name of every key, as CheckPrefix allows; empty means
-	// DefaultPrefix. Logs of
-	// two installations on one Redis differ by it, and changing it forgets all.
+	// Prefix begins the name of every key, as CheckPrefix allows; empty means DefaultPrefix. It
+	// separates the logs of two installations on one Redis. Changing it forgets all logs.
 	Prefix string
-	// Secret returns the secret, the same on all nodes, under which keys are
-	// spread over the shards; empty while it is not known, and then no log can
-	// be asked. nil spreads them under no secret, which only tests and
-	// measurements may do.
+	// Secret returns the secret, the same on all nodes, under which keys are spread over the
+	// shards. It returns nothing while the secret is not known, and then all requests fail. nil
+	// spreads keys without a secret, which only tests and measurements may do.
 	Secret func() []byte
-	// Timeout bounds each call to Redis; 0 means DefaultTimeout. A caller's own
-	// deadline, where it is earlier, holds for that caller.
+	// Timeout bounds each call to Redis; 0 means DefaultTimeout. A caller's own deadline
+	// applies to that caller if it is earlier.
 	Timeout time.Duration
-	// MaxLatency is how long a primary may take to answer. A caller whose own deadline
-	// is earlier gives up on the answer, not on the primary: its call is waited for
-	// without it, until MaxLatency, and only what comes of that may begin an outage. 0
-	// means that every caller whose deadline passes is a failure of the primary.
+	// MaxLatency is how long a primary may take to answer. If a caller's own deadline is
+	// earlier, the caller gives up then, but the call goes on until MaxLatency, and only its
+	// result may begin an outage. 0 means that every caller whose deadline passes counts as a
+	// failure of the primary.
 	MaxLatency time.Duration
-	// OnOutage is called when an outage of a primary begins and when it ends,
-	// one call at a time. It must not wait for long, since a request waits for
-	// it, nor ask the log for a decision. nil means that nobody wants to know.
+	// OnOutage is called when an outage of a primary begins and when it ends, one call at a
+	// time. It must return quickly, since a request waits for it, and must not ask the log for
+	// a decision. nil means no calls.
 	OnOutage func(timestamplog.OutageEvent)
-	// Observe is called after each call to Redis, a decision or another, with its error;
-	// nil for nothing. A call may carry many requests, or a pipeline several commands.
+	// Observe is called with the error of each call to Redis, whether it was a decision or not;
+	// nil means no calls. One call may carry many requests, or a pipeline of several commands.
 	Observe func(ctx context.Context, isDecision bool, began time.Time, err error)
-	// Clock is for tests only: it takes the place of Redis's clock, by which
-	// alone several nodes agree. nil means Redis's clock.
+	// Clock replaces Redis's clock in tests. Several nodes agree only by Redis's clock. nil
+	// means Redis's clock.
 	Clock func() time.Time
 }
 
-// Log is a timestamplog.Log in Redis. It has more than 25 methods because it is one
-// object to its users: what they call, and the ways to send a call, which need the
-// client, the topology and the timeout alike. Each file has one concern.
+// Log is a timestamplog.Log in Redis. It has more than 25 methods because its users need one
+// object, and because the ways to send a call all need the client, the topology and the
+// timeout. Each file has one concern.
 type Log struct {
 	client     redis.UniversalClient
 	target     target // what Open parsed
@@ -60,7 +58,7 @@ type Log struct {
 	timeout    time.Duration
 	maxLatency time.Duration
 	clock      func() time.Time // nil for Redis's own
-	// single is the only primary, nil in a Cluster, where topology knows the primaries.
+	// single is the only primary; nil in a Cluster, where topology knows the primaries.
 	single   *primary
 	topology *topology
 	groups   groups
@@ -71,8 +69,8 @@ type Log struct {
 
 var _ timestamplog.Log = (*Log)(nil)
 
-// New returns the log on client, which Close closes. A client made by Connect waits no
-// longer than its timeouts; no settings of a client make a request count twice.
+// New returns the log on client. Close closes client. If Connect made client, calls end at
+// their timeouts. No settings of a client make a request count twice.
 func New(client redis.UniversalClient, options Options) *Log {
 	l := &Log{client: client, prefix: options.Prefix, timeout: options.Timeout, maxLatency: options.MaxLatency, clock: options.Clock}
 	l.shards.secret = options.Secret
@@ -92,9 +90,8 @@ func New(client redis.UniversalClient, options Options) *Log {
 	return l
 }
 
-// Open returns the log on the Redis that url names, as Connect reads it. It
-// does not wait for Redis to answer. The error says what is wrong with the URL
-// or the prefix.
+// Open returns the log on the Redis that url names in the syntax of Connect. It does not wait
+// for Redis to answer. The error says what is wrong with the URL or the prefix.
 func Open(url string, options Options) (*Log, error) {
 	if options.Prefix != "" {
 		if err := CheckPrefix(options.Prefix); err != nil {
@@ -110,13 +107,13 @@ func Open(url string, options Options) (*Log, error) {
 	return l, nil
 }
 
-// Close closes the connections. Requests that are under way fail.
+// Close closes the connections. Requests in flight fail.
 func (l *Log) Close() error {
 	l.outages.close()
 	return l.client.Close()
 }
 
-// Outages implements timestamplog.Log: the primaries that are unreachable.
+// Outages implements timestamplog.Log. It returns the primaries that are unreachable.
 func (l *Log) Outages() []timestamplog.Outage { return l.outages.list() }
 
 // primaryOf returns the primary that decides about the logs of a shard.
@@ -145,7 +142,7 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 	l.decideByPrimary(ctx, requests, results)
 }
 
-// decideByOne asks the primary of the first request about all.
+// decideByOne asks one primary about all requests: the only primary, or that of a single request.
 func (l *Log) decideByOne(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
 	g := l.groups.get(len(requests))
 	shard := 0
@@ -165,12 +162,12 @@ func (l *Log) decideByOne(ctx context.Context, requests []timestamplog.Request, 
 	g.release(err)
 }
 
-// decideByPrimary asks about each request the primary of its key.
+// decideByPrimary asks the primary of each key about its requests.
 func (l *Log) decideByPrimary(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
 	reserves, hurried := needsReserve(requests), isHurried(ctx, l.maxLatency)
 	byPrimary := map[*primary]*group{}
-	groups := make([]*group, len(requests)) // where each request went,
-	places := make([]int, len(requests))    // and at which place
+	groups := make([]*group, len(requests)) // the group of each request,
+	places := make([]int, len(requests))    // and its index in that group
 	for i := range requests {
 		var it item
 		p := l.primaryOf(l.fill(&it, &requests[i]))
@@ -203,10 +200,9 @@ func (l *Log) decideByPrimary(ctx context.Context, requests []timestamplog.Reque
 	}
 }
 
-// wait returns nil once the items of g, which b asked p about, have their
-// results, or why the caller no longer waits. Requests whose logs and IDs lay on
-// two nodes have not been decided, and are asked again by their caller, so that
-// nobody else waits for them.
+// wait returns nil once b has the results of the items of g from p, or the reason why the
+// caller no longer waits. Requests whose logs and IDs were on two nodes have not been decided.
+// Their caller asks about them again by itself, so that no other caller waits for them.
 func (l *Log) wait(ctx context.Context, p *primary, b *batcher, g *group) error {
 	err := g.wait(ctx)
 	if b.judge == nil {
@@ -227,9 +223,8 @@ func (l *Log) wait(ctx context.Context, p *primary, b *batcher, g *group) error 
 	return nil
 }
 
-// isHurried reports whether the caller of ctx waits less than a primary may take, which
-// is not bounded if maxLatency is 0. A caller that waits as long has a little less left
-// when it comes here.
+// isHurried reports whether the caller of ctx waits for less than maxLatency; 0 is no bound. A
+// caller with a timeout of maxLatency has a little less left at this point, and is not hurried.
 func isHurried(ctx context.Context, maxLatency time.Duration) bool {
 	if maxLatency <= 0 {
 		return false
@@ -238,7 +233,7 @@ func isHurried(ctx context.Context, maxLatency time.Duration) bool {
 	return limited && time.Until(until) < maxLatency*9/10
 }
 
-// fill writes what Redis is to be asked for q and returns the shard.
+// fill fills in it from q and returns the shard.
 func (l *Log) fill(it *item, q *timestamplog.Request) int {
 	shard := l.shards.of(q.Key)
 	it.shard, it.name = shard, logName(l.prefix, shard, q.LogID)
@@ -252,12 +247,12 @@ func (l *Log) fill(it *item, q *timestamplog.Request) int {
 	}
 	it.maxWait, it.id, it.always, it.uncharged = q.MaxWait, q.ID, q.ChargeAlways, q.Uncharged && !q.Peek
 	if it.peek {
-		it.id = "" // a peek neither looks for one nor leaves one
+		it.id = "" // a peek neither looks up an ID nor stores one
 	}
 	return shard
 }
 
-// slotOf returns a number that differs for shards that no one call can reach.
+// slotOf returns a number that differs for shards that one call cannot reach together.
 func (l *Log) slotOf(shard int) int {
 	if l.topology != nil {
 		return shard
@@ -265,12 +260,12 @@ func (l *Log) slotOf(shard int) int {
 	return 0
 }
 
-// send asks Redis, in a Cluster whichever server has the one shard of all items,
-// and fills in their results. While a Cluster moves a slot, a call finds some of
-// its keys here and some there: Redis refuses it whole, and each request is then
-// asked alone, which leads to where its keys are; or says errTorn where they
-// still are not together. p is whose clock bounds the call, nil where it is not
-// known who will answer.
+// send asks Redis about the items of c and fills in their results. In a Cluster it asks the
+// server of their one shard. While a Cluster moves a slot, some keys of a call may be on one
+// node and some on another. Redis then refuses the whole call, and each request is asked about
+// alone, which reaches the node that has its keys. The result is errTorn if even the keys of
+// one request are on two nodes. p is the primary whose clock bounds the call, nil if it is not
+// known which one answers.
 func (l *Log) send(ctx context.Context, p *primary, c *call) error {
 	clock := new(serverClock)
 	if p != nil {
@@ -305,17 +300,17 @@ func (l *Log) send(ctx context.Context, p *primary, c *call) error {
 	return nil
 }
 
-// refreshTopology has the client of a Cluster ask who has which slots, after an
-// error that a primary's death may have caused. The library does so by itself only
-// where it may send a command twice, and else once a minute.
+// refreshTopology makes the client of a Cluster ask which node has which slots, after an error
+// that a primary's death may have caused. On its own, go-redis does so only if it may send a
+// command twice, and otherwise once a minute.
 func (l *Log) refreshTopology() {
 	if cluster, ok := l.client.(*redis.ClusterClient); ok {
-		cluster.ReloadState(context.Background()) // in the background, and not too often
+		cluster.ReloadState(context.Background()) // asynchronous and rate-limited by go-redis
 	}
 }
 
-// now returns the first argument of a call: until when it may be carried out by
-// a server's clock, or in tests what overrides that clock.
+// now returns the first argument of a call: the deadline by the server's clock, or in tests the
+// time that overrides that clock.
 func (l *Log) now(clock *serverClock, until time.Time) string {
 	if l.clock == nil {
 		return clock.argument(until)
@@ -323,8 +318,8 @@ func (l *Log) now(clock *serverClock, until time.Time) string {
 	return l.override()
 }
 
-// override returns the first argument of a call that may be carried out at any
-// time: the clock that tests give, or empty.
+// override returns the first argument of a call without a deadline: the time that overrides the
+// clock in tests, or empty.
 func (l *Log) override() string {
 	if l.clock == nil {
 		return ""
@@ -358,8 +353,7 @@ func (l *Log) Timestamps(ctx context.Context, id timestamplog.LogID, limit int) 
 	return times[1:], times[0], nil
 }
 
-// Now implements timestamplog.Log. In a Cluster it is the clock of one of the
-// nodes.
+// Now implements timestamplog.Log. In a Cluster it returns the clock of one of the nodes.
 func (l *Log) Now(ctx context.Context) (time.Time, error) {
 	if l.clock != nil {
 		return l.clock(), nil

@@ -9,22 +9,22 @@ import (
 	"syscall"
 )
 
-// What a reply may take. go-redis makes room for whatever length a reply announces, and Go ends
-// a process that has not got it. The largest replies that are asked for, the times of a long log
-// and Redis's own description of its commands, take less than a quarter of it.
+// Bounds of a reply. go-redis allocates whatever length a reply announces, and Go ends a process
+// that cannot allocate it. The largest expected replies, the times of a long log and Redis's own
+// description of its commands, take less than a quarter of maxReply.
 const (
 	maxReply     = 32 << 20 // bytes of memory
-	elementBytes = 32       // of which each element of an array takes that many
+	elementBytes = 32       // bytes for each element of an array
 	maxReplyLine = 64 << 10
-	maxNesting   = 16 // go-redis reads an array within an array by a call within a call
+	maxNesting   = 16 // go-redis reads nested arrays recursively
 )
 
-// errReplySize ends a connection. What is behind it would be read as a reply.
+// errReplySize ends a connection, since the rest of the reply would be read as other replies.
 var errReplySize = errors.New("redis's answer is larger than any that was asked for")
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// bounded returns dial with its connections ended where a reply is larger than maxReply.
+// bounded returns dial, but its connections fail if a reply is larger than maxReply.
 func bounded(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
@@ -32,7 +32,7 @@ func bounded(dial dialFunc) dialFunc {
 			return nil, err
 		}
 		read := &boundedConn{Conn: c}
-		if raw, is := c.(syscall.Conn); is { // not with TLS; go-redis looks at the socket itself
+		if raw, is := c.(syscall.Conn); is { // not with TLS; go-redis uses the raw socket
 			return boundedRawConn{read, raw}, nil
 		}
 		return read, nil
@@ -45,14 +45,14 @@ type boundedConn struct {
 	refused bool
 }
 
-// boundedRawConn is one whose socket go-redis looks at.
+// boundedRawConn is a boundedConn whose raw socket go-redis uses.
 type boundedRawConn struct {
 	*boundedConn
 	syscall.Conn
 }
 
 func (c *boundedConn) Read(p []byte) (int, error) {
-	if c.refused { // go-redis passes over an error of a look for messages
+	if c.refused { // go-redis ignores a read error while it checks for push messages
 		return 0, errReplySize
 	}
 	n, err := c.Conn.Read(p)
@@ -62,17 +62,18 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// replySizes follows the replies of one connection by the lengths that they announce.
+// replySizes tracks the sizes of the replies on one connection, by the lengths that they
+// announce.
 type replySizes struct {
-	left    int             // what the reply may still take
-	payload int             // the bytes of a text that are still to come
-	line    []byte          // the part of a line that has come
-	open    [maxNesting]int // the elements to come of each array that is open
-	depth   int             // how many these are
-	lost    bool            // what has come is no reply of Redis's, and go-redis says so
+	left    int             // bytes that the current reply may still take
+	payload int             // bytes of the current string that are still to come
+	line    []byte          // the incomplete line received so far
+	open    [maxNesting]int // for each open array, the number of elements still to come
+	depth   int             // number of open arrays
+	lost    bool            // what was received is not a Redis reply; go-redis reports that
 }
 
-// fit reports whether what comes next is allowed.
+// fit reports whether the next bytes keep the reply within the bounds.
 func (s *replySizes) fit(p []byte) bool {
 	if s.lost {
 		return len(p) == 0
@@ -103,13 +104,13 @@ func (s *replySizes) fit(p []byte) bool {
 	return true
 }
 
-// takes reports whether a line, which is a reply or the head of one, is allowed.
+// takes reports whether a line, which is a reply or the header of one, keeps within the bounds.
 func (s *replySizes) takes(line []byte) bool {
 	if s.depth == 0 {
 		s.left = maxReply
 	}
 	s.left -= len(line)
-	elements, more := 0, 0 // for each that is announced, and beside them
+	elements, more := 0, 0 // elements for each announced one, and additional ones
 	switch line[0] {
 	case '+', '-', ':', '_', ',', '#', '(':
 		s.ended()
@@ -120,7 +121,7 @@ func (s *replySizes) takes(line []byte) bool {
 	case '%':
 		elements = 2
 	case '|':
-		elements, more = 2, 1 // the reply that has the attributes
+		elements, more = 2, 1 // attributes precede the reply to which they belong
 	default:
 		s.lost = true
 		return true
@@ -157,7 +158,7 @@ func (s *replySizes) opens(n int) bool {
 	return true
 }
 
-// ended notes the end of a reply or of an element, and of the arrays whose last it is.
+// ended records the end of a reply or of an element, and of the arrays that it completes.
 func (s *replySizes) ended() {
 	for s.depth > 0 {
 		if s.open[s.depth-1]--; s.open[s.depth-1] > 0 {

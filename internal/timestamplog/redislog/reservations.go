@@ -10,8 +10,8 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// needsReserve reports whether any request is one for stint_reserve: stint_decide knows
-// no waiting, no IDs, no charging of refused requests and no values.
+// needsReserve reports whether any request needs stint_reserve. stint_decide supports no waiting,
+// no IDs, no charging of refused requests and no values.
 func needsReserve(requests []timestamplog.Request) bool {
 	for i := range requests {
 		if requests[i].MaxWait > 0 || requests[i].ID != "" || requests[i].ChargeAlways || requests[i].Value != 0 {
@@ -21,8 +21,8 @@ func needsReserve(requests []timestamplog.Request) bool {
 	return false
 }
 
-// decideAlone asks about each of items in a call of its own, also while a Cluster
-// moves its slot, and fills in their results.
+// decideAlone asks about each of items in a call of its own and fills in their results. It works
+// even while a Cluster moves their slot.
 func (l *Log) decideAlone(ctx context.Context, items []*item) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
@@ -34,8 +34,8 @@ func (l *Log) decideAlone(ctx context.Context, items []*item) {
 	}
 }
 
-// sendAtomic asks about items, of a shard of p, in one call, which may be decided until
-// an instant, and fills in their results.
+// sendAtomic asks about items, which belong to one shard of p, in one call and fills in their
+// results. The call may be decided until a given time.
 func (l *Log) sendAtomic(ctx context.Context, p *primary, items []*item, until time.Time, together bool) error {
 	if err := l.readClock(ctx, p); err != nil {
 		return err
@@ -52,15 +52,15 @@ func (l *Log) sendAtomic(ctx context.Context, p *primary, items []*item, until t
 	}
 }
 
-// splitPause is how long a call waits before it is repeated that found the
-// keys of its slot on two nodes.
+// splitPause is the pause before a call is retried because the keys of its slot were on two
+// nodes.
 const splitPause = 10 * time.Millisecond
 
-// callAtomic calls a function. While a Cluster moves a slot and finds some of the
-// keys here and some there, Redis refuses a call and does nothing; one that
-// cannot be taken apart is repeated until ctx ends.
+// callAtomic calls a function. While a Cluster moves a slot, some keys of a call may be on one
+// node and some on another. Redis then refuses the call and does nothing. Since the call cannot
+// be split, callAtomic retries it until ctx ends.
 func (l *Log) callAtomic(ctx context.Context, function string, keys int, args []any) (any, error) {
-	var split error // of the call before
+	var split error // the error of the previous try
 	for {
 		reply, err := functions.call(ctx, l.client, function, keys, args...)
 		switch {
@@ -116,8 +116,8 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	return nil
 }
 
-// decideTogether asks p, a primary of l, about items in one call that charges all or
-// none, fills in their results, and records a success or a failure of p.
+// decideTogether asks p, a primary of l, about items in one call that charges all or none. It
+// fills in their results and records a success or a failure of p.
 func (p *primary) decideTogether(ctx context.Context, l *Log, items []*item) error {
 	until, _ := ctx.Deadline()
 	if !isHurried(ctx, l.maxLatency) {
@@ -130,7 +130,7 @@ func (p *primary) decideTogether(ctx context.Context, l *Log, items []*item) err
 	}
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.maxLatency)
 	done := make(chan error, 1)
-	go func() { // the call goes on when its caller gives up
+	go func() { // the call goes on if its caller gives up
 		defer cancel()
 		err := supervise.Call("redis call", func() error { return l.sendAtomic(whole, p, items, until, true) })
 		l.outages.judgeCall(p, items, err)
@@ -147,8 +147,8 @@ func (p *primary) decideTogether(ctx context.Context, l *Log, items []*item) err
 	}
 }
 
-// Cancel implements timestamplog.Log. Like Reset it publishes to every WatchResets, so
-// that no node continues to refuse what there is room for now.
+// Cancel implements timestamplog.Log. Like Reset it publishes to every WatchResets, so that no
+// node continues to refuse requests for which there is room now.
 func (l *Log) Cancel(ctx context.Context, reservation timestamplog.Reservation) (bool, error) {
 	if err := l.shards.check(); err != nil {
 		return false, err

@@ -13,9 +13,8 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// Reset implements timestamplog.Log. It also publishes the reset to every WatchResets.
-// If that fails, for example because the Redis user must not publish, the log is reset
-// nevertheless.
+// Reset implements timestamplog.Log. It also publishes the reset to every WatchResets. The log is
+// reset even if publishing fails, for example because the Redis user must not publish.
 func (l *Log) Reset(ctx context.Context, id timestamplog.LogID) (bool, error) {
 	if err := l.shards.check(); err != nil {
 		return false, err
@@ -39,7 +38,7 @@ func (l *Log) publishReset(ctx context.Context, id timestamplog.LogID) {
 	_ = l.client.Publish(ctx, resetsChannel(l.prefix), resetMessage(id)).Err() // see Reset
 }
 
-// resetsChannel is where resets are published.
+// resetsChannel returns the name of the channel on which resets are published.
 func resetsChannel(prefix string) string { return prefix + ":resets" }
 
 func resetMessage(id timestamplog.LogID) string {
@@ -56,11 +55,12 @@ func parseResetMessage(text string) (id timestamplog.LogID, ok bool) {
 	return id, found && dotted && errPolicy == nil && errGeneration == nil
 }
 
-// resubscribe is how long a broken subscription waits before it is tried again.
+// resubscribe is the pause after which a broken subscription is tried again.
 const resubscribe = 250 * time.Millisecond
 
-// WatchResets calls reset with each log that this or another node resets, and missed
-// whenever it may have missed some: at its beginning and after each lost connection. It returns when ctx ends.
+// WatchResets calls reset with each log that this or another node resets. It calls missed
+// whenever it may have missed resets: at the beginning and after each lost connection. It returns
+// when ctx ends.
 func (l *Log) WatchResets(ctx context.Context, reset func(timestamplog.LogID), missed func()) {
 	for ctx.Err() == nil {
 		l.watchResets(ctx, reset, missed)
@@ -75,7 +75,7 @@ func (l *Log) WatchResets(ctx context.Context, reset func(timestamplog.LogID), m
 func (l *Log) watchResets(ctx context.Context, reset func(timestamplog.LogID), missed func()) {
 	subscription := l.client.Subscribe(ctx, resetsChannel(l.prefix))
 	defer subscription.Close()
-	stop := context.AfterFunc(ctx, func() { supervise.Do("reset subscription", func() { _ = subscription.Close() }) }) // Receive does not heed ctx
+	stop := context.AfterFunc(ctx, func() { supervise.Do("reset subscription", func() { _ = subscription.Close() }) }) // Receive ignores ctx
 	defer stop()
 	for {
 		heard, err := subscription.Receive(ctx)

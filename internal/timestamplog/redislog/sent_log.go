@@ -7,15 +7,15 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// Fast path. Plain version: states in library.lua, by which Redis works out what each rule
-// has left, as it does where a log is too long to be sent or not ordinary, and where
-// several requests are decided as one; TestASentLogSaysWhatItsStatesSay compares both. Benchmark: BenchmarkServer, 1.2 times as many
-// allowed checks with detail in the same time of Redis, and "mostly allowed, detail rules" of
-// make bench: 0.58 of the empty handler with 256 connections in place of 0.53.
+// Fast path. Plain version: states in library.lua, with which Redis computes what each rule has
+// left. It still does so if a log is too long to be sent or not ordinary, and if several requests
+// are decided as one. TestASentLogSaysWhatItsStatesSay compares both. Benchmark: BenchmarkServer,
+// 1.2 times as many allowed checks with detail in the same time of Redis, and "mostly allowed,
+// detail rules" of make bench: 0.58 of the empty handler with 256 connections instead of 0.53.
 
 // sentLog is a log as the function library stores it; see HEAD there.
 type sentLog struct {
-	stamps    []byte // those of the recent entries and, where there are blocks, all slots and the blocks
+	stamps    []byte // the recent entries; if there are blocks, all slots followed by the blocks
 	recent    int
 	count     int // 0 for no log
 	top, room int
@@ -23,7 +23,7 @@ type sentLog struct {
 	window    int64
 }
 
-// What the function library stores, as it says.
+// The storage format, as library.lua defines it.
 const (
 	logMagic  = 83
 	headBytes = 28
@@ -31,13 +31,13 @@ const (
 	logBlock  = 32
 )
 
-// sentLog reads a log that was sent in place of states. It reads nothing where there is none.
+// sentLog reads a log that was sent instead of states. If there is none, it reads nothing.
 func (r *reader) sentLog(now int64) (log sentLog) {
 	if len(r.rest) < headBytes || r.rest[0] != logMagic {
 		return sentLog{}
 	}
 	head := r.rest[:headBytes]
-	const newest = 1<<48 - 1 // the last bytes of the first eight
+	const newest = 1<<48 - 1 // the last six of the first eight bytes
 	log.age = now - int64(binary.BigEndian.Uint64(head)&newest)
 	log.window = int64(binary.BigEndian.Uint32(head[8:]))
 	log.top, log.room = int(binary.BigEndian.Uint16(head[20:])), int(binary.BigEndian.Uint16(head[22:]))
@@ -68,12 +68,12 @@ func (l *sentLog) stamp(i int) uint32 {
 // ageOf returns how many milliseconds old the i-th newest entry is.
 func (l *sentLog) ageOf(i int) int64 { return l.age + int64(l.stamp(0)-l.stamp(i)) }
 
-// describe fills in the states of r, the answer to it, which decided about the log.
+// describe fills in the states of r, the answer to it, from the log after the decision.
 func (l *sentLog) describe(it *item, r *timestamplog.Result) {
-	holds, used := l.window-l.age, 0 // the log expires then
+	holds, used := l.window-l.age, 0 // holds is now the time until the log expires
 	for i, rule := range it.rules {
 		span, state := rule.WindowMS(), &r.States[i]
-		// What lies beyond the limit does not change what remains.
+		// Entries beyond the limit do not change what remains.
 		if most := min(rule.Limit, l.count); most > used {
 			used += sort.Search(most-used, func(i int) bool { return l.ageOf(used+i) >= span })
 		}

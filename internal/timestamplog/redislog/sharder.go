@@ -9,13 +9,12 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// sharder maps a caller's key to its shard by a hash under a secret, so that
-// nobody outside can choose keys that meet in one shard and overload the
-// primary that holds it. All nodes that share logs need the same secret. It is
-// safe for use by many goroutines.
+// sharder maps a key to its shard by a hash under a secret, so that callers cannot choose keys
+// that share one shard and overload its primary. All nodes that share logs need the same secret.
+// It is safe for concurrent use.
 type sharder struct {
-	// secret returns the secret, which may change; empty while it is not known.
-	// nil is for one process by itself: keys are then hashed under no secret.
+	// secret returns the secret, which may change; empty while it is not known. If secret is nil,
+	// as for a single process, keys are hashed without a secret.
 	secret func() []byte
 	last   atomic.Pointer[shardHash]
 }
@@ -28,8 +27,8 @@ type shardHash struct {
 // shardLabel separates the hash of shards from others under the same secret.
 const shardLabel = "stint: shards of the log"
 
-// errNoSecret is returned for logs asked about before the secret is known: a
-// shard that another node would not look in is no place for a log.
+// errNoSecret is the error of requests before the secret is known: without it a log could be
+// stored in a shard in which other nodes would not look for it.
 var errNoSecret = errors.New("the secret that the names of logs depend on has not been loaded from the database yet")
 
 // check returns an error, matching timestamplog.ErrUnreachable, while the secret

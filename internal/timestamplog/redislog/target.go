@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// kind is how the servers of a URL belong together.
+// kind is the type of Redis deployment that a URL names.
 type kind string
 
 const (
@@ -18,18 +18,17 @@ const (
 	cluster    kind = "redis+cluster"
 )
 
-// target is what a URL says of the servers, without its secrets. The zero value
-// says nothing.
+// target is the content of a URL without its secrets. The zero value is an unknown target.
 type target struct {
 	kind  kind
 	tls   bool
-	addrs []string // host:port; of the Sentinels where there are any; none for a socket
+	addrs []string // host:port; those of the Sentinels, if any; none for a Unix socket
 }
 
-// IsCluster reports whether a URL that Connect takes is that of a Redis Cluster.
+// IsCluster reports whether a URL that Connect accepts names a Redis Cluster.
 func IsCluster(rawURL string) bool { return targetOf(rawURL).kind == cluster }
 
-// targetOf reads a URL that Connect has taken.
+// targetOf parses a URL that Connect has accepted.
 func targetOf(rawURL string) target {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -68,10 +67,9 @@ func (t target) scheme(withTLS bool) string {
 // TLS.
 const handshakeTimeout = 2 * time.Second
 
-// mismatch returns what is wrong where a server speaks TLS and the URL does not
-// say so, or the other way round: such a server closes the connection or says
-// nothing, which alone looks as if it were unreachable. It returns nil where no
-// server shows that.
+// mismatch returns the error to show if a server speaks TLS and the URL does not say so, or the
+// other way round. Such a server closes the connection or does not answer, and so only looks
+// unreachable. mismatch returns nil if no server shows a mismatch.
 func (t target) mismatch(ctx context.Context) *ConfigError {
 	for _, addr := range t.addrs {
 		switch {
@@ -88,7 +86,7 @@ func (t target) mismatch(ctx context.Context) *ConfigError {
 	return nil
 }
 
-// speaksPlainly reports whether a server answers as Redis does without TLS.
+// speaksPlainly reports whether a server answers like a Redis without TLS.
 func speaksPlainly(ctx context.Context, addr string) bool {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
@@ -98,7 +96,7 @@ func speaksPlainly(ctx context.Context, addr string) bool {
 	}
 	defer conn.Close()
 	until, _ := ctx.Deadline()
-	_ = conn.SetDeadline(until) // or else the read below fails
+	_ = conn.SetDeadline(until) // otherwise the read below fails
 	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
 		return false
 	}
@@ -107,11 +105,11 @@ func speaksPlainly(ctx context.Context, addr string) bool {
 	return n == 1 && (first[0] == '+' || first[0] == '-')
 }
 
-// tlsAlert begins the text of what a server says that ends a TLS connection; its
-// type is not exported.
+// tlsAlert begins the text of the error after a server ended a TLS connection with an alert; the
+// error's type is not exported.
 const tlsAlert = "remote error: tls: "
 
-// refusesTLS is the error of a server that ends connections with an alert.
+// refusesTLS returns the error for a server that ended a connection with an alert.
 func refusesTLS(alert string) *ConfigError {
 	hint := ""
 	if strings.Contains(alert, "certificate required") {
@@ -120,9 +118,9 @@ func refusesTLS(alert string) *ConfigError {
 	return &ConfigError{"it refuses the TLS connection (" + oneLine(alert) + ")" + hint}
 }
 
-// alertOf returns the alert by which a server ends a connection on which nothing is sent, "" for
-// none. Since TLS 1.3 a client that sends at once may find the connection reset before it has
-// read that its certificate is missing.
+// alertOf returns the alert with which a server ends a connection on which nothing is sent, ""
+// for none. Since TLS 1.3 a client that sends at once may find the connection reset before it has
+// read the alert that its certificate is missing.
 func alertOf(ctx context.Context, addr string) string {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
@@ -131,7 +129,7 @@ func alertOf(ctx context.Context, addr string) string {
 	if err == nil {
 		defer conn.Close()
 		until, _ := ctx.Deadline()
-		_ = conn.SetDeadline(until) // or else the read below fails
+		_ = conn.SetDeadline(until) // otherwise the read below fails
 		_, err = conn.Read(make([]byte, 1))
 	}
 	if err == nil || !strings.Contains(err.Error(), tlsAlert) {
@@ -140,12 +138,11 @@ func alertOf(ctx context.Context, addr string) string {
 	return err.Error()
 }
 
-// speaksTLS reports whether a server takes part in a TLS handshake, however that
-// ends.
+// speaksTLS reports whether a server answers a TLS handshake, whatever the result.
 func speaksTLS(ctx context.Context, addr string) bool {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	// Nothing is sent over it, so nothing needs to be verified.
+	// Nothing is sent over the connection, so nothing needs to be verified.
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}}
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {

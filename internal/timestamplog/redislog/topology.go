@@ -15,29 +15,27 @@ import (
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
-// In a Cluster a call may touch one slot only, but a connection reaches all
-// slots of a primary. So requests are gathered by primary, and each batch is a
-// pipeline of calls, one for each shard that it asks about.
+// In a Cluster a call may use only one slot, but a connection reaches all slots of a primary. So
+// requests are batched by primary, and each batch is a pipeline with one call for each shard.
 
-// topology knows the primaries of a Cluster. Which one has a shard may have
-// changed since it looked: a call that reaches the wrong one does nothing, and
-// is then sent where the Cluster says.
+// topology knows the primaries of a Cluster. Its knowledge may be outdated: a call that reaches
+// the wrong primary does nothing, and is then sent to the one that the Cluster names.
 type topology struct {
 	client *redis.ClusterClient
-	open   func(*redis.Client) *primary // makes a primary
-	// unknown is called until the topology is known.
+	open   func(*redis.Client) *primary // creates a primary
+	// unknown takes the calls until the topology is known.
 	unknown *primary
 
 	looking sync.Mutex
-	looked  time.Time // when it was last looked up
+	looked  time.Time // the time of the last lookup
 	shards  atomic.Pointer[[Shards]*primary]
 }
 
-// lookEvery bounds how often it is looked up who has which shard. It asks
-// nobody: the client knows, and learns of changes by itself.
+// lookEvery is the minimum time between two lookups of the primaries of the shards. A lookup
+// sends nothing: the client knows the slots, and learns of changes by itself.
 const lookEvery = 50 * time.Millisecond
 
-// primary returns the one that has a shard.
+// primary returns the primary that has a shard.
 func (t *topology) primary(shard int) *primary {
 	if shards := t.shards.Load(); shards != nil {
 		return shards[shard]
@@ -55,8 +53,8 @@ func (t *topology) shardOf(p *primary) (shard int, found bool) {
 	return shard, shard >= 0
 }
 
-// look finds out who has which shard, unless somebody has just done so. It
-// leaves everything as it is where the Cluster does not say.
+// look finds out which primary has which shard, unless that was done within lookEvery. It changes
+// nothing if the client does not know.
 func (t *topology) look(ctx context.Context) {
 	if !t.looking.TryLock() {
 		return
@@ -86,7 +84,7 @@ func (t *topology) look(ctx context.Context) {
 	t.shards.Store(&shards)
 }
 
-// shardTags have the hash tag of each shard, and so its slot.
+// shardTags has the hash tag of each shard, which determines its slot.
 var shardTags = func() (tags [Shards]string) {
 	for shard := range tags {
 		tags[shard] = "{" + strconv.Itoa(shard) + "}"
@@ -94,7 +92,7 @@ var shardTags = func() (tags [Shards]string) {
 	return tags
 }()
 
-// newTopology returns what is known of a Cluster: nothing yet.
+// newTopology returns the topology of a Cluster, of which nothing is known yet.
 func (l *Log) newTopology(client *redis.ClusterClient) *topology {
 	t := &topology{client: client}
 	t.open = func(server *redis.Client) *primary {
@@ -120,9 +118,9 @@ func (l *Log) newTopology(client *redis.ClusterClient) *topology {
 	return t
 }
 
-// sendTo asks p, a primary of a Cluster that server reaches, and fills in the
-// results of the items, or marks those that are elsewhere. It returns an error
-// where no shard was answered for, and errLate where some of them came too late.
+// sendTo sends the items of c to p, a primary of a Cluster that server reaches. It fills in their
+// results, or marks the items that are elsewhere. It returns an error if no shard was answered
+// for, and errLate if some of the calls were late.
 func (l *Log) sendTo(ctx context.Context, p *primary, server *redis.Client, c *call) error {
 	if err := l.readClock(ctx, p); errors.Is(err, redis.ErrClosed) { // it has left the Cluster
 		for _, it := range c.items {
@@ -179,15 +177,15 @@ func (l *Log) sendTo(ctx context.Context, p *primary, server *redis.Client, c *c
 	return failed
 }
 
-// sendElsewhere sends items on to wherever they belong and fills in their
-// results. Whatever comes of that says nothing about the primary that sent them
-// away.
+// sendElsewhere sends items to the primaries that have them now and fills in their results. These
+// say nothing about the primary that redirected the items.
 func (l *Log) sendElsewhere(ctx context.Context, form *callForm, items []*item) {
 	l.sendEach(ctx, form, items, unanswerable)
 }
 
-// sendEach sends the items of each shard by themselves, all at once, to wherever
-// they belong, and fills in the results; those of a call that failed by failure.
+// sendEach sends the items of each shard in a call of their own, all concurrently, to the
+// primaries that have them, and fills in their results. failure makes the error of a call that
+// failed.
 func (l *Log) sendEach(ctx context.Context, form *callForm, items []*item, failure func(error) error) {
 	var group sync.WaitGroup
 	for _, items := range byShard(items) {
@@ -201,8 +199,8 @@ func (l *Log) sendEach(ctx context.Context, form *callForm, items []*item, failu
 	group.Wait()
 }
 
-// byShard sorts items by their shards, each shard's in their order, and returns
-// those of each shard.
+// byShard sorts items by shard, without changing the order within a shard, and returns the items
+// of each shard.
 func byShard(items []*item) [][]*item {
 	slices.SortStableFunc(items, func(a, b *item) int { return cmp.Compare(a.shard, b.shard) })
 	var shards [][]*item

@@ -6,13 +6,12 @@ import (
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
-// Fast path. Plain version: each caller waits for its context too, as those do whose
-// context may end before its deadline. Benchmark: BenchmarkWait, 1.4 times
-// the processor time.
+// Fast path. Plain version: each caller also waits for its context, as the callers do whose
+// context may end before its deadline. Benchmark: BenchmarkWait, 1.4 times the processor time.
 //
-// deadlines are those of the callers that wait for a batcher and for nothing else. One timer,
-// for the earliest, serves all: nearly every caller is answered before its deadline, and
-// then neither a timer nor a second channel was needed. They are guarded by the batcher's mu.
+// deadlines holds the deadlines of the callers that wait only for a batcher. One timer, for
+// the earliest deadline, serves them all: nearly every caller is answered before its deadline,
+// and then needs neither a timer nor a second channel. It is guarded by the batcher's mu.
 type deadlines struct {
 	groups []*group
 	timer  *time.Timer
@@ -20,7 +19,7 @@ type deadlines struct {
 	next time.Time
 }
 
-// watch has the wait of g end at its deadline.
+// watch makes the wait of g end at its deadline.
 func (b *batcher) watch(g *group) {
 	d := &b.deadlines
 	g.at = len(d.groups)
@@ -52,7 +51,7 @@ func (b *batcher) expire() {
 			d.remove(g)
 			g.expired = true
 			g.state.Store(cancelled)
-			g.done <- struct{}{} // it has room: only who removes the group sends
+			g.done <- struct{}{} // does not block: only the one that removes the group sends
 		case earliest.IsZero() || g.until.Before(earliest):
 			earliest = g.until
 		}
@@ -62,7 +61,7 @@ func (b *batcher) expire() {
 	}
 }
 
-// remove removes g, whose place the last takes.
+// remove removes g and moves the last group to its place.
 func (d *deadlines) remove(g *group) {
 	last := len(d.groups) - 1
 	d.groups[g.at] = d.groups[last]
@@ -72,7 +71,7 @@ func (d *deadlines) remove(g *group) {
 	g.at = -1
 }
 
-// finish wakes the callers of groups that have their results, unless their waits have
+// finish wakes the callers of groups that have their results, except those whose waits have
 // expired.
 func (b *batcher) finish(groups []*group) {
 	woken := groups[:0]

@@ -11,7 +11,7 @@ import (
 type entry struct {
 	id      timestamplog.LogID
 	version int64
-	full    answer // to a cost of 1: the log does not change while it is valid
+	full    answer // to a cost of 1: the log does not change while this answer is valid
 	others  []answer
 }
 
@@ -19,9 +19,8 @@ type entry struct {
 // key.
 const maxOthers = 4
 
-// answerTo returns the answer to a cost, nil if it is not known. A request that is
-// never allowed is refused with the same answer at every cost, except for the
-// waits of the other rules in its states.
+// answerTo returns the answer to a cost, nil if it is not known. If a rule never allows
+// anything, every cost gets the same answer, except for the waits of the other rules in States.
 func (f *entry) answerTo(cost int, detail bool) *answer {
 	if cost == f.full.cost || f.full.result.RetryAt == timestamplog.Never && !detail {
 		return &f.full
@@ -47,18 +46,18 @@ func (f *entry) keep(a answer) {
 	}
 }
 
-// answer is one refusal, and when its request was sent and its answer came, by the
-// node's clock.
+// answer is one refusal, with the times by the node's clock at which its request was sent and
+// its answer came.
 type answer struct {
 	cost       int
 	sent, came time.Time
 	result     timestamplog.Result
 }
 
-// holds reports whether an answer that is valid until a time of the log's clock
-// still is.
+// holds reports whether an answer is still valid that is valid until a given time of the log's
+// clock.
 func (a *answer) holds(until int64, now time.Time) bool {
-	passed := now.Sub(a.sent) // or less
+	passed := now.Sub(a.sent) // at least the time since the log decided
 	if passed < 0 || passed >= MaxAge {
 		return false
 	}
@@ -68,12 +67,12 @@ func (a *answer) holds(until int64, now time.Time) bool {
 // isValidAt reports whether the cost is still refused.
 func (a *answer) isValidAt(now time.Time) bool { return a.holds(a.result.RefusalValidUntil, now) }
 
-// fill fills in r as the log would answer now. It reports false if it cannot.
+// fill sets r to what the log would answer now. It reports false if that is not known.
 func (a *answer) fill(detail bool, now time.Time, r *timestamplog.Result) bool {
 	if !a.isValidAt(now) || detail && !a.holds(a.result.StatesValidUntil, now) {
 		return false
 	}
-	passed := max(0, now.Sub(a.came)).Milliseconds() // or more
+	passed := max(0, now.Sub(a.came)).Milliseconds() // at most the time since the log decided
 	states := r.States[:0]
 	*r = a.result
 	r.FromCache, r.States, r.StatesValidUntil = true, states, 0

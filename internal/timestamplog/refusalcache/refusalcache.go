@@ -3,9 +3,8 @@
 //
 // Why cached answers are exact. While a log refuses a cost of 1, it refuses every
 // cost, and only allowed requests change a log. So from such a refusal until its
-// RetryAt the log does not change, on whichever node it is asked, and each answer in
-// between is known except for the time that has passed. Five other things can
-// change the answer:
+// RetryAt no node changes the log, and every answer in that time is known, except for
+// the time that has passed. Five other things can change the answer:
 //
 //   - A policy change makes a new version, and a refusal of another version is
 //     not served.
@@ -13,29 +12,29 @@
 //     acknowledged. Other nodes are notified by Forget; if that message is lost,
 //     MaxAge bounds how long they serve the old refusal.
 //   - A block, added or ended, is decided before the log is asked.
-//   - A log that was lost, or whose clock stepped back, would answer differently,
-//     for MaxAge at most. The cache then refuses what could have been allowed,
+//   - A log that was lost, or whose clock stepped back, would answer differently.
+//     For at most MaxAge the cache then refuses what could have been allowed,
 //     never the other way round.
-//   - A reservation that is made or cancelled changes the wait of a key without
-//     one, and so does a value that counts and comes again. The entry is removed at once on the node that was asked; other nodes
-//     report the earlier wait, for MaxAge at most, and still refuse.
+//   - A reservation that is made or cancelled changes the wait of requests without
+//     a MaxWait, and so does a value that already counts and is sent again. The entry
+//     is removed at once on the node that decided this. Other nodes report the earlier
+//     wait for at most MaxAge, and still refuse.
 //
-// A request that would wait, that has an ID, or that is charged although it is
-// refused is never answered from the cache, nor is a peek that is not Uncharged, nor one
-// about several keys, nor one with a value. Such a
-// charge changes no log with a valid entry: where a cost of 1 is refused, nothing fits.
+// A request is never answered from the cache if it has a MaxWait, an ID, a value,
+// ChargeAlways or Options.CountRefused, if it is a peek that is not Uncharged, or if it is
+// part of a DecideAll. A charge of ChargeAlways never invalidates an entry: while a cost
+// of 1 is refused, nothing fits, so nothing is charged.
 //
 // A refusal of a cost above 1 says nothing about smaller costs, which may be
-// allowed and then make it wait longer. It is served only while a refusal of a
-// cost of 1 is valid, and only for the same cost: a larger one is refused too,
-// but how long it must wait depends on entries that the node does not know. A
-// rule that never allows anything is the exception.
+// allowed and then make the larger cost wait longer. It is served only while a refusal
+// of a cost of 1 is valid, and only for the same cost: a larger cost is refused too,
+// but its wait depends on entries that the node does not know. The exception is a
+// rule that never allows anything.
 //
 // The node measures the age of an entry by its own steady clock, so that no two
-// clocks are compared: a refusal is served until RetryAt, or until the log
-// expires if that is earlier, counted from when its request was sent, and the
-// waits in it are counted from when its answer came. Both err on the side of
-// refusing.
+// clocks are compared. A refusal is served until RetryAt, or until the log expires if
+// that is earlier. This time is counted from when the request was sent to the log, and
+// the waits in the refusal from when the answer came. Both err on the side of refusing.
 package refusalcache
 
 import (
@@ -51,8 +50,8 @@ import (
 const (
 	// MaxAge bounds how long a refusal is served without asking the log again.
 	MaxAge = 2 * time.Second
-	// margin is what a refusal ends early: Redis rounds its clock down to the
-	// millisecond, and the other is what two clocks may drift in Longest.
+	// margin is how much earlier a refusal ends: Redis rounds its clock down to the
+	// millisecond, and two clocks may drift by another millisecond in MaxAge.
 	margin = 2 * time.Millisecond
 )
 
@@ -71,8 +70,8 @@ type Options struct {
 
 const shardCount = 64
 
-// Log is a timestamplog.Log that answers from its cache where it can and from
-// another Log otherwise.
+// Log is a timestamplog.Log that answers from its cache if it can and from another Log
+// otherwise.
 type Log struct {
 	timestamplog.Log
 	now    func() time.Time
@@ -82,7 +81,7 @@ type Log struct {
 
 var _ timestamplog.Log = (*Log)(nil)
 
-// New returns a Log that asks log.
+// New returns a Log that caches the refusals of log.
 func New(log timestamplog.Log, o Options) *Log {
 	l := &Log{Log: log, now: o.Now, seed: maphash.MakeSeed()}
 	if l.now == nil {
@@ -105,8 +104,8 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 	}
 	var (
 		sent   = l.now()
-		asked  = make([]timestamplog.Request, 0, len(requests)) // those that the cache does not answer,
-		places = make([]int, 0, len(requests))                  // their places among all,
+		asked  = make([]timestamplog.Request, 0, len(requests)) // the requests that the cache does not answer,
+		places = make([]int, 0, len(requests))                  // their indexes in requests,
 		epochs = make([]uint64, 0, len(requests))               // and the epochs of their shards
 	)
 	reserves := false // an earlier request may make a reservation
@@ -140,12 +139,12 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 		}
 		l.store(&asked[n], &results[i], epochs[n], sent, came)
 	}
-	for n, i := range places { // after all, since it keeps what was asked before from being stored
+	for n, i := range places { // last, because store discards what was requested before a removal
 		l.forgetReserved(&asked[n], &results[i])
 	}
 }
 
-// decideOne is Decide for one request, which needs no working memory.
+// decideOne is Decide for one request. It allocates nothing.
 func (l *Log) decideOne(ctx context.Context, request []timestamplog.Request, result []timestamplog.Result) {
 	q, r, sent := &request[0], &result[0], l.now()
 	known, epoch := l.lookup(q, sent, r, false)
@@ -159,8 +158,8 @@ func (l *Log) decideOne(ctx context.Context, request []timestamplog.Request, res
 	l.forgetReserved(q, r)
 }
 
-// forgetReserved removes the entry of the log of q if its answer says that a reservation was
-// made in it or a value charged, or may have been.
+// forgetReserved removes the entry of q's log if a reservation was made or a value charged, or
+// if either may have happened.
 func (l *Log) forgetReserved(q *timestamplog.Request, r *timestamplog.Result) {
 	reserved := q.MaxWait > 0 && (r.ReservedAt > r.Now || r.Err != nil)
 	if !q.Peek && (reserved || q.Value != 0) {
@@ -168,15 +167,15 @@ func (l *Log) forgetReserved(q *timestamplog.Request, r *timestamplog.Result) {
 	}
 }
 
-// Reset deletes a log and its entry here.
+// Reset deletes a log and its cache entry.
 func (l *Log) Reset(ctx context.Context, id timestamplog.LogID) (bool, error) {
 	held, err := l.Log.Reset(ctx, id)
-	l.Forget(id) // after it: what is asked from now on finds it empty
+	l.Forget(id) // afterwards: requests from now on find the log empty
 	return held, err
 }
 
-// DecideAll asks the log, and removes the entries of logs that were charged, or may
-// have been.
+// DecideAll asks the log, and removes the entries of the logs that were or may have been
+// charged.
 func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
 	err := l.Log.DecideAll(ctx, requests, results)
 	if errors.Is(err, timestamplog.ErrCrossSlot) {
@@ -234,11 +233,11 @@ func isCacheable(q *timestamplog.Request) bool {
 	return (!q.Peek || q.Uncharged) && q.MaxWait == 0 && q.ID == "" && q.Value == 0 && !q.Options.CountRefused && !q.ChargeAlways
 }
 
-// lookup fills in the cached answer to q, if there is one and ask is false.
-// Otherwise it returns the epoch of q's shard, for store.
+// lookup fills in r from the cache, if it has the answer to q and ask is false. Otherwise it
+// returns the epoch of q's shard, for store.
 func (l *Log) lookup(q *timestamplog.Request, now time.Time, r *timestamplog.Result, ask bool) (known bool, epoch uint64) {
 	if !isCacheable(q) {
-		return false, 0 // and its answer is not stored
+		return false, 0 // store will not store the answer either
 	}
 	hash, s := l.shard(q.LogID)
 	s.mu.Lock()
@@ -265,13 +264,13 @@ func (l *Log) store(q *timestamplog.Request, r *timestamplog.Result, epoch uint6
 		return
 	}
 	a := answer{cost: q.Cost, sent: sent, came: came, result: *r}
-	a.result.States = slices.Clone(r.States) // the caller has the memory of these used again
+	a.result.States = slices.Clone(r.States) // the caller reuses the memory of the States
 	f := s.find(hash)
 	isValid := f != nil && f.id == q.LogID && f.version == q.Version && f.full.isValidAt(came)
 	switch {
 	case q.Cost == 1:
 		next := &entry{id: q.LogID, version: q.Version, full: a}
-		if isValid { // the log has not changed since, so the others hold too
+		if isValid { // the log has not changed since, so the other answers hold too
 			next.others = f.others
 		}
 		s.keep(hash, next, came)

@@ -11,15 +11,15 @@ import (
 type shard struct {
 	mu         sync.Mutex
 	young, old map[uint64]*entry // by the hash of the log's id
-	began      time.Time         // of young
+	began      time.Time         // when young was created
 	max        int
-	// epoch counts removals: the answer to a request that was sent before one is
-	// not stored.
+	// epoch counts removals. An answer is not stored if a removal happened after its request
+	// was sent.
 	epoch uint64
 	_     [64]byte // so that neighbouring locks do not share a cache line
 }
 
-// find returns the entry of a hash, which may be of another log.
+// find returns the entry of a hash. It may belong to another log with the same hash.
 func (s *shard) find(hash uint64) *entry {
 	if f := s.young[hash]; f != nil {
 		return f
@@ -35,7 +35,7 @@ func (s *shard) keep(hash uint64, f *entry, now time.Time) {
 	s.young[hash] = f
 }
 
-// size returns how many logs are held.
+// size returns the number of entries in both maps.
 func (s *shard) size() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

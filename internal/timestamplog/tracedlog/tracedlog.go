@@ -1,4 +1,4 @@
-// Package tracedlog is a log in front of another that makes a span of each decision.
+// Package tracedlog is a Log that records a tracing span for each decision of another Log.
 package tracedlog
 
 import (
@@ -8,8 +8,8 @@ import (
 	"github.com/stint-dev/stint/internal/tracing"
 )
 
-// New returns log, with a span for what each traced check asks it. Without a tracer it
-// is log itself.
+// New returns a Log that passes calls to log and adds a span for each decision of a traced
+// check. If t is nil, it returns log itself.
 func New(log timestamplog.Log, t *tracing.Tracer) timestamplog.Log {
 	if t == nil || log == nil {
 		return log
@@ -17,7 +17,7 @@ func New(log timestamplog.Log, t *tracing.Tracer) timestamplog.Log {
 	return &tracedLog{log, t}
 }
 
-// tracedLog is a log whose decisions are spans.
+// tracedLog is a Log that records its decisions as spans.
 type tracedLog struct {
 	timestamplog.Log
 	tracer *tracing.Tracer
