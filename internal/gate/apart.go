@@ -9,11 +9,11 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// DecideAllOrApart is DecideAll for gateways, which cannot ask about their keys one by one
-// and may let a request pass that is answered an error. Where the keys lie in different
-// slots of a Redis Cluster, it first only asks about each, then charges each if none is
-// refused. Another request may use up a limit in between: then the request is refused
-// although some of its keys were charged. MaxWait must be 0.
+// DecideAllOrApart is DecideAll for gateways, which cannot ask about their keys one by one and
+// may let a request pass if the answer is an error. If the logs of the keys are in different
+// slots of a Redis Cluster, it first peeks at each and then charges each if none is refused.
+// Another request may use up a limit in between: then the request is refused although some of its
+// keys were charged. MaxWait must be 0.
 func (g *Gate) DecideAllOrApart(ctx context.Context, checks []Check) (Combined, error) {
 	c, err := g.DecideAll(ctx, checks)
 	if !errors.Is(err, timestamplog.ErrCrossSlot) {
@@ -27,8 +27,8 @@ func (g *Gate) DecideAllOrApart(ctx context.Context, checks []Check) (Combined, 
 	if err != nil {
 		return Combined{}, err
 	}
-	// A refusal charges nothing; those that refuse are made first, so that they are recorded.
-	// If all of them have room by now, the others are charged too.
+	// A refusal charges nothing. The checks that were refused are repeated first, so that the
+	// refusals are recorded. If all of them have room by now, the others are charged too.
 	for _, allowed := range []bool{false, true} {
 		if allowed && gravest(decisions) != Allowed {
 			break
@@ -57,8 +57,8 @@ func (g *Gate) DecideAllOrApart(ctx context.Context, checks []Check) (Combined, 
 	return c, nil
 }
 
-// isOfOneCheck reports whether all requests of s are those of one check, of which some
-// are about further keys.
+// isOfOneCheck reports whether all requests of s belong to one check, some of them about further
+// keys.
 func (s *scratch) isOfOneCheck() bool {
 	for _, a := range s.asked {
 		if a.decision.Check.Key != s.asked[0].decision.Check.Key {
@@ -68,21 +68,23 @@ func (s *scratch) isOfOneCheck() bool {
 	return true
 }
 
-// reservesFurther reports whether s is of one check that waits, and charges a further key.
+// reservesFurther reports whether s belongs to one check with a MaxWait, and charges a further
+// key.
 func (s *scratch) reservesFurther() bool {
 	return s.isOfOneCheck() && s.asked[0].decision.Check.MaxWait > 0 && slices.ContainsFunc(s.asked, asked.chargesFurther)
 }
 
-// waits reports whether s is of one check that waits, and has a further key to leave out.
+// waits reports whether s belongs to one check with a MaxWait, and has a request about a further
+// key.
 func (s *scratch) waits() bool {
 	return s.isOfOneCheck() && s.asked[0].decision.Check.MaxWait > 0 &&
 		slices.ContainsFunc(s.asked, func(a asked) bool { return a.policy.Derived != nil })
 }
 
-// reserveOwn asks the requests of one check that waits, of which those about further keys
-// lie in other slots of a Redis Cluster and charge nothing: these first, each on its own
-// and without waiting for it, then those of the check's own key as one, so that they are
-// reserved for one instant or not at all.
+// reserveOwn asks the requests of one check with a MaxWait whose further keys are in other slots
+// of a Redis Cluster and are charged nothing. It asks about the further keys first, each on its
+// own and without waiting for it, and then about the check's own key in one call, so that its
+// requests are reserved for one time or not at all.
 func (s *scratch) reserveOwn(ctx context.Context, g *Gate, refused bool) error {
 	further, own := scratch{until: s.until}, scratch{until: s.until}
 	for i, a := range s.asked {
@@ -99,8 +101,8 @@ func (s *scratch) reserveOwn(ctx context.Context, g *Gate, refused bool) error {
 
 func (a asked) chargesFurther() bool { return a.policy.Derived != nil && !a.policy.IsReported() }
 
-// checkReservable returns an error if the further keys of checks that wait are more than a
-// handle holds.
+// checkReservable returns an error if a handle cannot hold the further keys of checks with a
+// MaxWait.
 func (s *scratch) checkReservable() error {
 	size := 0
 	for i, a := range s.asked {
@@ -114,20 +116,20 @@ func (s *scratch) checkReservable() error {
 	return nil
 }
 
-// askApart asks the requests of one check whose further keys lie in other slots of a Redis
-// Cluster, each on its own: first without charging, then, if none refuses, charging each.
-// Another request may use up a limit in between, as under DecideAllOrApart. A peek finds no
-// replay, so that what refuses a check with an ID is charged first: if it replays, or has
-// room by now, the others are charged too. No refusal is counted, as under Log.DecideAll,
-// whatever the policies' count_refused says: a request that is sent again would be counted
-// each time.
+// askApart asks each request of one check on its own, because further keys of the check are in
+// other slots of a Redis Cluster: first without charging, then, if none refuses, charging each.
+// Another request may use up a limit in between, as in DecideAllOrApart. A peek does not detect a
+// replay. So if a check with an ID is refused, its refusing requests are charged first; if they
+// are replays, or have room by now, the others are charged too. As in Log.DecideAll, no refusal
+// is counted, even if a policy's count_refused is set: a request that is sent again would be
+// counted each time.
 func (s *scratch) askApart(ctx context.Context, g *Gate) {
 	charges := make([]bool, len(s.requests))
 	for i := range s.requests {
 		r := &s.requests[i]
 		charges[i] = !r.Peek && !r.Uncharged && !r.ChargeAlways
 		if r.Uncharged && s.asked[i].policy.Derived != nil {
-			r.MaxWait = 0 // the others are not reserved for its time
+			r.MaxWait = 0 // so that it reserves nothing at its own time
 		}
 		r.Peek, r.Uncharged = r.Peek || !r.ChargeAlways, false
 	}
@@ -162,7 +164,7 @@ func (s *scratch) allows() bool {
 	return !slices.ContainsFunc(s.asked, func(a asked) bool { outcome, _ := a.answer(); return *outcome != Allowed })
 }
 
-// decideApart decides each check on its own; the first error is that of all.
+// decideApart decides each check on its own. If any fails, it returns the first error.
 func (g *Gate) decideApart(ctx context.Context, checks []Check) ([]Decision, error) {
 	decisions, errs := make([]Decision, len(checks)), make([]error, len(checks))
 	g.Decide(ctx, checks, decisions, errs)

@@ -6,10 +6,9 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-// Cancel cancels the reservations of a handle, in every log that has one, and
-// reports whether that freed room. The error is a *fault.Error: fault.NotFound for
-// a text that is not a handle of this installation, fault.Unavailable if the log is
-// unreachable; Cancel may then be repeated.
+// Cancel cancels the reservations of a handle, in every log that has one, and reports whether
+// that freed room. The error is a *fault.Error: fault.NotFound if handle is not a handle of this
+// installation, and fault.Unavailable if the log is unreachable. Cancel may be retried then.
 func (g *Gate) Cancel(ctx context.Context, handle string) (bool, error) {
 	if !g.view.Loaded() {
 		return false, fault.New(fault.Unavailable, "This node has not loaded its settings yet; try again in a moment.")

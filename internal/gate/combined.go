@@ -12,29 +12,29 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// Combined is the answer to several checks as one. Its RetryAt is the latest of the
-// decisions that refuse, its ReservedAt the latest of all, and it has no Rule.
+// Combined is the answer to several checks as one. Its RetryAt is the latest of the decisions
+// that refuse, its ReservedAt is the latest of all, and it has no Rule.
 type Combined struct {
-	// Outcome is the gravest of the decisions: blocked, unavailable, limited; allowed only
-	// if all are.
+	// Outcome is the gravest outcome of the decisions: blocked, then unavailable, then limited.
+	// It is allowed only if all are.
 	Outcome Outcome
-	// ID is that of the first decision with this outcome if it is a refusal, otherwise zero.
+	// ID is the ID of the first decision with this outcome if it is a refusal, otherwise zero.
 	ID offences.RefusalID
 	Answer
 	// Handle cancels all reservations; "" if there is none.
 	Handle string
-	// Degraded names the outage during which it was decided, "" for none.
+	// Degraded describes the outage during which the checks were decided, "" for none.
 	Degraded string
-	// Decisions are those of each key's own policy, in the order of the checks. If Outcome
-	// is not Allowed, nothing was charged without ChargeAlways, whatever they say, and
-	// shadow policies were not asked.
+	// Decisions are the decisions of each check, in order. If Outcome is not Allowed, nothing was
+	// charged unless ChargeAlways is set, whatever the decisions say, and shadow policies were
+	// not asked.
 	Decisions []Decision
 }
 
 // Allowed reports whether all checks are allowed.
 func (c *Combined) Allowed() bool { return c.Outcome == Allowed }
 
-// Refused returns the first decision with the combined outcome, nil if that is Allowed.
+// Refused returns the first decision with the combined outcome, nil if the outcome is Allowed.
 func (c *Combined) Refused() *Decision {
 	for i := range c.Decisions {
 		if c.Outcome != Allowed && c.Decisions[i].Outcome == c.Outcome {
@@ -44,12 +44,12 @@ func (c *Combined) Refused() *Decision {
 	return nil
 }
 
-// DecideAll answers 1 to timestamplog.MaxCombined checks as one: each is charged if and
-// only if all are allowed; with ChargeAlways, where any is refused, each that a rule could
-// refuse is charged what fits. Their MaxWait, ID, Peek and ChargeAlways must be equal. The
-// decisions that refuse are recorded, or all if all are allowed. The error is a *fault.Error, as of
-// Decide or for logs that cannot be decided as one; its field names the check as
-// "keys[2]".
+// DecideAll answers 1 to timestamplog.MaxCombined checks as one: each is charged if and only if
+// all are allowed. With ChargeAlways, if any check is refused, each check that has a rule that
+// could refuse it is charged what fits. MaxWait, ID, Peek and ChargeAlways of all checks must be
+// equal. Either all decisions are recorded, if all are allowed, or only those that refuse. The
+// error is a *fault.Error, either one of Decide or the one for logs that cannot be decided as
+// one. Its field names the check, such as "keys[2]".
 func (g *Gate) DecideAll(ctx context.Context, checks []Check) (Combined, error) {
 	if !g.view.Loaded() {
 		return Combined{}, errNotLoaded
@@ -83,7 +83,7 @@ func (g *Gate) DecideAll(ctx context.Context, checks []Check) (Combined, error) 
 	return c, nil
 }
 
-// prepareAll calls prepare for each check. No two checks may be about one log.
+// prepareAll calls prepare for each check. No two checks may be about the same log.
 func (g *Gate) prepareAll(checks []Check, decisions []Decision) error {
 	type log struct {
 		policy int64
@@ -113,8 +113,7 @@ func (g *Gate) prepareAll(checks []Check, decisions []Decision) error {
 	return nil
 }
 
-// inCheck adds the check's index to the field of err, unless all checks share the
-// field.
+// inCheck adds the check's index to the field of err, unless the field is common to all checks.
 func inCheck(i int, err error) error {
 	var invalid *fault.Error
 	if !errors.As(err, &invalid) || invalid.Field == "" || invalid.Field == "max_wait" {
@@ -125,9 +124,9 @@ func inCheck(i int, err error) error {
 	return &in
 }
 
-// decideAsOne decides prepared decisions, whose Additional included, all or nothing,
-// and returns the gravest outcome. If that is not Allowed, nothing was charged, and
-// shadow policies that need a log were not asked.
+// decideAsOne decides prepared decisions and their Additional, all or nothing, and returns the
+// gravest outcome. If that is not Allowed, nothing was charged, and shadow policies that need a
+// log were not asked.
 func (g *Gate) decideAsOne(ctx context.Context, s *scratch, decisions []Decision) (Outcome, error) {
 	refused := gravest(decisions) != Allowed
 	for i := range decisions {
@@ -157,9 +156,9 @@ func (g *Gate) decideAsOne(ctx context.Context, s *scratch, decisions []Decision
 	return outcome, nil
 }
 
-// askUncharged asks the requests of s that charge nothing, each on its own, so that the
-// others fit into one call, and reports whether one refuses. Those that the check can wait
-// for are allowed; the one with the longest wait stays in s, so that the others are
+// askUncharged asks the requests of s that charge nothing, each on its own, so that the others
+// fit into one call. It reports whether any refuses. If the check can wait long enough for one of
+// them, that one is allowed. The one with the longest wait stays in s, so that the others are
 // reserved for its time.
 func (s *scratch) askUncharged(ctx context.Context, g *Gate) (refused bool) {
 	uncharged := scratch{until: s.until}
@@ -173,7 +172,7 @@ func (s *scratch) askUncharged(ctx context.Context, g *Gate) (refused bool) {
 		rest++
 	}
 	s.requests, s.asked = s.requests[:rest], s.asked[:rest]
-	asked := slices.Clone(uncharged.requests) // as they would be decided together
+	asked := slices.Clone(uncharged.requests) // before askLog changes them to peeks
 	g.askLog(ctx, &uncharged)
 	s.until = uncharged.until
 	for i, a := range uncharged.asked {
@@ -197,9 +196,8 @@ func (s *scratch) askUncharged(ctx context.Context, g *Gate) (refused bool) {
 	return refused
 }
 
-// askAll fills in the log's results for all checks, or what each policy does without
-// the log. refused reports whether a check is refused already, so that nothing may be
-// charged.
+// askAll fills in the log's results for all checks, or what each policy answers without the log.
+// refused says that a check is refused already, so that nothing may be charged.
 func (g *Gate) askAll(ctx context.Context, s *scratch, refused bool) error {
 	if len(s.requests) == 0 {
 		return nil
@@ -238,7 +236,7 @@ func (s *scratch) peekAll(peek bool) {
 	}
 }
 
-// decideAll calls the log with the deadline of s.
+// decideAll calls Log.DecideAll with the deadline of s.
 func (g *Gate) decideAll(ctx context.Context, s *scratch) (err error) {
 	if g.local == nil {
 		return g.log.DecideAll(ctx, s.requests, s.results)
@@ -250,8 +248,8 @@ func (g *Gate) decideAll(ctx context.Context, s *scratch) (err error) {
 	return err
 }
 
-// failAll answers by each policy's on_failure after the log failed with err. The local
-// log decides the remaining requests as one.
+// failAll answers as each policy's on_failure says, after the log failed with err. The local log
+// decides the remaining requests as one.
 func (g *Gate) failAll(ctx context.Context, s *scratch, refused bool, err error) {
 	var local scratch
 	for i, a := range s.asked {
@@ -286,7 +284,7 @@ func (g *Gate) askShadows(ctx context.Context, s *scratch, decisions []Decision)
 	g.askLog(ctx, s)
 }
 
-// gravity orders the outcomes.
+// gravity orders the outcomes; a higher value is graver.
 var gravity = map[Outcome]int{Allowed: 0, Limited: 1, Unavailable: 2, Blocked: 3}
 
 func gravest(decisions []Decision) Outcome {
@@ -301,8 +299,7 @@ func gravest(decisions []Decision) Outcome {
 	return worst
 }
 
-// conclude sets the Answer from those of the decisions. now is its time if there are
-// none.
+// conclude sets the Answer of c from those of its decisions. now is its time if there are none.
 func (c *Combined) conclude(now time.Time) {
 	c.Answer = Answer{At: now, Rule: -1}
 	for i := range c.Decisions {

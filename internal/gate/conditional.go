@@ -17,9 +17,9 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// addAdditional fills in d.Additional, nil where no policy with conditions or an
-// outcome applies and no further key counts. Traps are decided at once. Misses count for
-// no verified crawler.
+// addAdditional sets d.Additional, which stays nil if no policy with conditions or an outcome
+// applies and no further key counts. Traps are decided at once. Policies with the outcome
+// conditions.NotFound do not apply to verified crawlers.
 func (d *Decision) addAdditional(selector *rules.Selector, set *blocks.Set, verifier *crawlers.Verifier, who rules.Subject) error {
 	if selector.HasDerived() {
 		if err := d.addDerived(selector, set, d.Policy); err != nil {
@@ -56,8 +56,8 @@ func (d *Decision) addAdditional(selector *rules.Selector, set *blocks.Set, veri
 	return nil
 }
 
-// addPolicy adds the decision of p, which is answered so if it needs no log. block is the
-// one that refuses its key, nil for none.
+// addPolicy adds a decision of p. outcome and answer are its result if p needs no log. block is
+// the block that refuses its key, nil for none.
 func (d *Decision) addPolicy(p *rules.Policy, outcome Outcome, answer Answer, block *blocks.Entry) error {
 	var a Decision
 	a.begin(&d.Check, d.At)
@@ -74,8 +74,8 @@ func (d *Decision) addPolicy(p *rules.Policy, outcome Outcome, answer Answer, bl
 	return nil
 }
 
-// addDerived adds the decisions about the further keys that p, which may be nil, counts
-// for the request. One that is exempt is left out; one that is blocked refuses.
+// addDerived adds the decisions about the further keys that p, which may be nil, counts for the
+// request. An exempt key is left out; a blocked key refuses the request.
 func (d *Decision) addDerived(selector *rules.Selector, set *blocks.Set, p *rules.Policy) error {
 	if p == nil {
 		return nil
@@ -102,10 +102,10 @@ func (d *Decision) addDerived(selector *rules.Selector, set *blocks.Set, p *rule
 	return nil
 }
 
-// asksOutcomesFirst reports whether the policies with an outcome are asked before the
-// key's own, and not together with it. A check uses nothing of them, so that both orders
-// charge the same, and the log answers single requests three times as fast as those that
-// it must decide as one. A report that comes in between may be counted as after the check.
+// asksOutcomesFirst reports whether the policies with an outcome are asked before the key's own,
+// instead of together with it. The check charges them nothing, so both orders charge the same,
+// and the log answers single requests three times as fast as requests that it must decide as one.
+// A report that arrives between the two calls may be counted as if it came after the check.
 func (d *Decision) asksOutcomesFirst() bool {
 	if d.Additional == nil || d.Outcome != Allowed || d.Check.MaxWait > 0 || d.Check.ChargeAlways {
 		return false
@@ -113,8 +113,8 @@ func (d *Decision) asksOutcomesFirst() bool {
 	return !slices.ContainsFunc(d.Additional, func(a Decision) bool { return a.Policy != nil && !a.Policy.IsReported() })
 }
 
-// askPreceded asks the own policies of the checks whose policies with an outcome have
-// answered, and settles these checks.
+// askPreceded asks the own policies of the checks in s.preceded, whose policies with an outcome
+// have answered, and settles these checks.
 func (g *Gate) askPreceded(ctx context.Context, s *scratch, decisions []Decision) {
 	s.requests, s.asked = s.requests[:0], s.asked[:0]
 	for _, i := range s.preceded {
@@ -139,8 +139,8 @@ func (g *Gate) askPreceded(ctx context.Context, s *scratch, decisions []Decision
 	}
 }
 
-// additionalFailure returns why the log did not answer an additional decision of d, and
-// so would not answer about d's key; nil if it did.
+// additionalFailure returns why the log did not answer an additional decision of d; nil if it
+// answered. For the same reason it would not answer about d's key.
 func (d *Decision) additionalFailure() error {
 	for i := range d.Additional {
 		switch d.Additional[i].Degraded {
@@ -156,8 +156,8 @@ func (d *Decision) additionalFailure() error {
 	return nil
 }
 
-// askOwn queues the requests of d's own policy and of its shadow policies, after the
-// policies with an outcome have answered.
+// askOwn queues the requests of d's own policy and of its shadow policies. The policies with an
+// outcome must have answered.
 func (s *scratch) askOwn(d *Decision) {
 	refused := gravest(d.Additional) != Allowed
 	if limits(d.Policy) {
@@ -184,14 +184,14 @@ func refusingRule(p *rules.Policy) int {
 	return slices.IndexFunc(p.Rules, func(r rules.Rule) bool { return r.Limit == 0 })
 }
 
-// maxParallel is how many checks of a batch that several policies decide are sent to a
-// remote log at a time.
+// maxParallel is how many checks of a batch are sent to a remote log at the same time, if each is
+// decided by several policies.
 const maxParallel = 64
 
-// decideEach decides each of the checks whose indexes are in batch.combined, which
-// several policies decide. With a remote log it decides several checks at a time, so that
-// checks of one key may be decided in any order. Each has a deadline of its own, unless
-// that of batch has passed or is that of all.
+// decideEach decides each check whose index is in batch.combined, which several policies decide.
+// With a remote log it decides several checks concurrently, so checks of the same key may be
+// decided in any order. Each has a deadline of its own, unless that of batch has passed or
+// applies to the batch as a whole.
 func (g *Gate) decideEach(ctx context.Context, batch *scratch, decisions []Decision, errs []error) {
 	which, late := batch.combined, time.Time{}
 	if g.local != nil && (batch.isLate(g) || g.ofAll) {
@@ -230,10 +230,11 @@ func (g *Gate) decideEach(ctx context.Context, batch *scratch, decisions []Decis
 	running.Wait()
 }
 
-// settle makes d, of itself and its additional decisions, the one that makes the
-// caller wait longest. If there is no other policy or shadow policy, d takes those of
-// the first additional decision, but not that of a policy that reports charge and that
-// allows at once: the check used nothing of it.
+// settle moves into d the decision, of d and its additional decisions, that refuses most gravely
+// or makes the caller wait longest. If d's policy limits nothing, d takes the first additional
+// decision instead, except that of a policy that reports charge and that allows at once: the
+// check used nothing of it. d also takes the first shadow decision, or one that refuses if its
+// own allows.
 func (d *Decision) settle() {
 	worst := -1
 	for i := range d.Additional {
@@ -267,7 +268,7 @@ func (d *Decision) settle() {
 	d.Additional = slices.DeleteFunc(d.Additional, func(a Decision) bool { return a.Policy == nil && a.Shadow == nil })
 }
 
-// isWorse reports whether d refuses more gravely than other, or longer.
+// isWorse reports whether d refuses more gravely than other, or equally but for longer.
 func (d *Decision) isWorse(other *Decision) bool {
 	if gravity[d.Outcome] != gravity[other.Outcome] {
 		return gravity[d.Outcome] > gravity[other.Outcome]
@@ -275,9 +276,9 @@ func (d *Decision) isWorse(other *Decision) bool {
 	return d.Outcome != Allowed && d.Answer.isLonger(&other.Answer)
 }
 
-// withdraw makes d, which was allowed or refused as one of several, one that was
-// charged nothing. Of the additional decisions and shadow policies those stay that
-// refuse.
+// withdraw changes d, which was decided as one of several, to a decision that was charged
+// nothing. Of the additional decisions it keeps those that refuse, and of the shadow policies the
+// traps, which always refuse.
 func (d *Decision) withdraw() {
 	d.Delay, d.ReservedAt = 0, time.Time{}
 	if d.Shadow != nil && !d.Shadow.Policy.IsTrap() {
@@ -293,14 +294,14 @@ func (d *Decision) withdraw() {
 	}
 }
 
-// Bounds of what describeRequest adds: the entries of a meta, and the bytes of a value.
+// Bounds of what describeRequest adds: the number of entries of Meta, and the bytes of a value.
 const (
 	maxMeta      = 8
 	maxDescribed = 256
 )
 
-// describeRequest adds the path, method and agent to the meta of the check, so that the
-// refusal's record shows what was asked for.
+// describeRequest adds the path, method and agent to the check's Meta, so that the record of the
+// refusal shows what was requested.
 func (d *Decision) describeRequest() {
 	if d.Outcome != Limited {
 		return

@@ -11,25 +11,26 @@ import (
 // Fast path. Plain version: context.WithTimeout, in deadline_test.go. Benchmark:
 // BenchmarkGate, 2.2 times faster with a wait for the deadline and 2.9 times without.
 
-// lazyDeadline is a context that ends at until, as context.WithDeadline makes one.
-// It starts its timer only when Done is called, which a check that is answered
-// from memory never does, and timers are reused. It belongs to one goroutine, and
-// nobody may wait for its end after release.
+// lazyDeadline is a context that ends at until, like one from context.WithDeadline. It starts its
+// timer only when Done is called, which never happens for a check that is answered from memory,
+// and it reuses timers. It must be used by one goroutine, and nobody may wait for its end after
+// release.
 type lazyDeadline struct {
 	context.Context
 	until  time.Time
 	timers *timerPool
-	timer  *pooledTimer // started by Done, where the parent never ends
+	timer  *pooledTimer // started by Done if the parent never ends
 
-	timed  context.Context // made by Done, where the parent may end
+	timed  context.Context // created by Done if the parent may end
 	cancel context.CancelFunc
 }
 
-// Deadline returns until, even if the parent may end earlier: Done is closed then, and
-// that is no failure of the log.
+// Deadline returns until, even if the parent may end earlier. In that case Done is closed
+// earlier, which is not a failure of the log.
 func (w *lazyDeadline) Deadline() (time.Time, bool) { return w.until, true }
 
-// EndsAtDeadline is for timestamplog.EndsAtDeadline: a log then need not wait for Done.
+// EndsAtDeadline implements the method for timestamplog.EndsAtDeadline: a log then need not wait
+// for Done.
 func (w *lazyDeadline) EndsAtDeadline() bool { return w.Context.Done() == nil }
 
 // Done returns the channel that is closed at the deadline.
@@ -46,9 +47,9 @@ func (w *lazyDeadline) Done() <-chan struct{} {
 	return w.timer.fired
 }
 
-// Err returns why the context has ended, nil while it has not: DeadlineExceeded
-// after its own deadline, and Canceled once its parent has ended, for any reason,
-// because the caller has then gone away.
+// Err returns why the context has ended, nil if it has not. That is DeadlineExceeded after its
+// own deadline, and Canceled if its parent has ended for any reason, because the caller has gone
+// away then.
 func (w *lazyDeadline) Err() error {
 	switch {
 	case w.timed != nil && w.timed.Err() == nil:
@@ -77,7 +78,7 @@ func (w *lazyDeadline) release() {
 // timerPool holds timers that did not fire. The zero value is ready.
 type timerPool struct{ pool sync.Pool }
 
-// pooledTimer closes fired when its time has come.
+// pooledTimer closes fired when its time is over.
 type pooledTimer struct {
 	timer *time.Timer
 	fired chan struct{}

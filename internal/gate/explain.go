@@ -23,79 +23,77 @@ type Explanation struct {
 	At  time.Time
 	// Plan is the key's plan, "" for none.
 	Plan string
-	// OwnLimit is the key's own limit, whose rules Enforcing then has; nil for none.
+	// OwnLimit is the key's own limit, whose rules Enforcing has then; nil for none.
 	OwnLimit   *profiles.Limit
-	Exemptions []*blocks.Entry // that are active and select the key
-	Blocks     []*blocks.Entry // that are active and select the key, hidden or not; those of a scope last
-	// Enforcing and Shadow are the policies that a check would ask; nil where
-	// none applies.
+	Exemptions []*blocks.Entry // active ones that select the key
+	Blocks     []*blocks.Entry // active ones that select the key, hidden or not; those with a scope last
+	// Enforcing and Shadow are the policies that a check would ask; nil if none applies.
 	Enforcing *PolicyExplanation
 	Shadow    *PolicyExplanation
-	// Conditional are the policies with conditions or an outcome, enforcing and shadow,
-	// that would be asked in addition: about requests that meet the conditions, or about
-	// every request.
+	// Conditional are the policies with conditions or an outcome, enforcing and shadow, that
+	// would be asked in addition: about requests that meet the conditions, or about every
+	// request.
 	Conditional []*PolicyExplanation
-	// Outcome is what a check of cost 1 of which nothing else is said would be answered
-	// now: of Conditional, only those with an outcome count.
+	// Outcome is the present answer to a check of cost 1 without further details. Of Conditional,
+	// only the policies with an outcome count for it.
 	Outcome Outcome
-	// Limiting is the policy, of Enforcing and Conditional, whose rule such a check is refused
-	// by: the same that the check names, which makes it wait longest. Nil unless Outcome is
-	// Limited.
+	// Limiting is the policy, of Enforcing and Conditional, that such a check names as its
+	// refusing policy: the one that makes it wait longest. nil unless Outcome is Limited.
 	Limiting *PolicyExplanation
-	// Block is the one of Blocks that refuses such a check the longest or, beside an exemption,
-	// would; nil for none.
+	// Block is the one of Blocks that refuses such a check the longest, or would without an
+	// exemption; nil for none.
 	Block *blocks.Entry
-	// Remaining is how many such checks the rules would allow now without a wait, also
-	// beside an exemption or a block: what is left of the rules that count every request of
-	// the key. -1 where no such rule applies or, while Degraded, where that is not known.
+	// Remaining is how many such checks the rules would allow now without a wait, even if an
+	// exemption or a block applies. It considers the rules that count every request of the key.
+	// -1 if there is no such rule, or if that is not known because of Degraded.
 	Remaining int
-	// NextAllowed is when the next request would be allowed if nobody else
-	// came: At where it would be now, zero with Never where waiting does not
-	// help.
+	// NextAllowed is when the next request would be allowed if nobody else came: At if it would
+	// be allowed now, zero with Never if waiting does not help.
 	NextAllowed time.Time
 	Never       bool
-	// Crawler is the operator of the verified crawler that the key is, "" for none. Policies
-	// with the outcome conditions.NotFound do not apply to it and are left out.
+	// Crawler is the operator of the verified crawler that the key belongs to, "" for none.
+	// Policies with the outcome conditions.NotFound do not apply to it and are left out.
 	Crawler string
-	// Degraded says which outage keeps the rules' part from being known.
+	// Degraded describes the outage because of which the state of the rules is not known, "" for
+	// none.
 	Degraded string
 }
 
 // PolicyExplanation is one policy's part of an Explanation.
 type PolicyExplanation struct {
 	Policy *rules.Policy
-	// Pattern is what selected the key; zero where the policy was named.
+	// Pattern is the pattern that selected the key; zero if the policy was named.
 	Pattern keys.Pattern
-	// Derived is the further key that Policy, which is then a part of one, limits; nil for
-	// the key itself.
+	// Derived is the further key that Policy limits, if Policy is a part of another policy; nil
+	// if it limits the key itself.
 	Derived *keys.Key
 	Answer  Answer
 	Allowed bool
 	Rules   []RuleExplanation
-	// Timestamps are the logged times that count for some rule, reservations ahead first and
-	// then the newest first, at most MaxTimestamps of them; none where
-	// the policy's algorithm keeps counters and no times.
+	// Timestamps are the logged times that count for some rule: reservations ahead first, then
+	// the others, newest first, at most MaxTimestamps of them. None if the policy's algorithm
+	// keeps counters instead of times.
 	Timestamps []time.Time
 }
 
-// RuleExplanation is one rule's part.
+// RuleExplanation is the state of one rule.
 type RuleExplanation struct {
 	Rule rules.Rule
-	// Used is what is gone of the most that may come at once: of the rule's
-	// limit, or of a bucket's burst. Remaining is the rest.
+	// Used is how much of the rule's limit, or of a bucket's burst, is used up. Remaining is the
+	// rest.
 	Used      int
 	Remaining int
-	// RetryAt is when this rule alone would allow one more request; zero with
-	// Never for a rule that refuses everything.
+	// RetryAt is when this rule alone would allow one more request; zero with Never for a rule
+	// that refuses everything.
 	RetryAt time.Time
 	Never   bool
-	// NextExpiry is when the oldest request that counts ages out, zero where
-	// none counts and where no times are kept.
+	// NextExpiry is when the oldest request that counts leaves the window; zero if none counts or
+	// no times are kept.
 	NextExpiry time.Time
 }
 
-// Explain says what applies to k now, under its own policies or the one named.
-// It charges nothing and counts nothing. Its errors are those of Decide.
+// Explain says what applies to k now, under its own policies or the named policy. It charges
+// nothing and counts nothing. Its errors are those of Decide.
 func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explanation, error) {
 	if !g.view.Loaded() {
 		return nil, errNotLoaded
@@ -130,8 +128,8 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 	return x, nil
 }
 
-// addAdditional adds the parts of the policies that apply beside the key's own, in the order
-// in which a check asks them: of several that refuse it for as long, it names the first.
+// addAdditional adds the policies that apply in addition to the key's own, in the order in which
+// a check asks them: if several refuse a check for equally long, the check names the first.
 func (x *Explanation) addAdditional(ctx context.Context, g *Gate, selector *rules.Selector, who rules.Subject) {
 	for _, p := range []*PolicyExplanation{x.Enforcing, x.Shadow} {
 		if p != nil {
@@ -154,8 +152,8 @@ func (x *Explanation) addAdditional(ctx context.Context, g *Gate, selector *rule
 	}
 }
 
-// addDerived adds the parts of p that limit further keys which every request of x.Key has:
-// those of its network.
+// addDerived adds the parts of p that limit further keys which every request of x.Key has, those
+// of its network.
 func (x *Explanation) addDerived(ctx context.Context, g *Gate, selector *rules.Selector, p *rules.Policy) {
 	for _, part := range selector.DerivedOf(p) {
 		if key, found := part.Derived.KeyOf(x.Key, nil, nil); found {
@@ -168,7 +166,7 @@ func (x *Explanation) addDerived(ctx context.Context, g *Gate, selector *rules.S
 func (x *Explanation) addPart(ctx context.Context, g *Gate, part *rules.Policy, key keys.Key) {
 	match := g.view.Blocks().Match(key, x.At)
 	if key != x.Key && match.Exemption != nil {
-		return // it is not counted
+		return // exempt keys are not counted
 	}
 	px, err := g.explainPolicy(ctx, rules.Subject{Key: key}, part, keys.Pattern{})
 	if err != nil {
@@ -243,12 +241,12 @@ func (px *PolicyExplanation) fill(r *timestamplog.Result, times []int64) {
 	}
 }
 
-// DecidingRule returns the rule that refuses, false where none does.
+// DecidingRule returns the rule that refuses, false if none does.
 func (px *PolicyExplanation) DecidingRule() (rules.Rule, bool) {
 	return decidingRule(px.Policy, px.Answer)
 }
 
-// conclude works out the verdict from its parts.
+// conclude sets the outcome of x from its parts.
 func (x *Explanation) conclude() {
 	x.Remaining = -1
 	for _, e := range x.applying() {
@@ -264,7 +262,7 @@ func (x *Explanation) conclude() {
 	}
 	for _, b := range x.Blocks {
 		if b.Scope != "" {
-			continue // of checks that say the scope
+			continue // applies only to checks that name the scope
 		}
 		x.Outcome, x.Limiting = Blocked, nil
 		if x.Block == nil || b.Outlasts(x.Block) {
@@ -284,7 +282,7 @@ func (x *Explanation) conclude() {
 	}
 }
 
-// applying returns the enforcing policies that decide a check of which nothing else is said.
+// applying returns the enforcing policies that decide a check without further details.
 func (x *Explanation) applying() []*PolicyExplanation {
 	var all []*PolicyExplanation
 	if x.Enforcing != nil {
@@ -292,7 +290,7 @@ func (x *Explanation) applying() []*PolicyExplanation {
 	}
 	for _, e := range x.Conditional {
 		if e.Derived != nil && *e.Derived == x.Key {
-			continue // it refuses the requests that derive the key, and no checks of it
+			continue // it refuses requests that derive the key, but not checks of the key
 		}
 		if e.Policy.Mode == rules.Enforce && !e.Policy.DependsOnRequest() {
 			all = append(all, e)
@@ -301,8 +299,8 @@ func (x *Explanation) applying() []*PolicyExplanation {
 	return all
 }
 
-// count has x.Remaining be no more than what is left of the rules of e, where they count
-// requests: not reports of them, and not different values.
+// count lowers x.Remaining to what is left of the rules of e, unless they count reports or
+// different values instead of requests.
 func (x *Explanation) count(e *PolicyExplanation) {
 	if x.Degraded != "" || e.Policy.IsReported() || e.Policy.Rules.Distinct() != "" {
 		return
@@ -310,7 +308,7 @@ func (x *Explanation) count(e *PolicyExplanation) {
 	for _, r := range e.Rules {
 		left := r.Remaining
 		if e.Policy.Options.Variant == algorithms.VariantQueue {
-			left = min(left, 1) // the others have to wait
+			left = min(left, 1) // further checks would have to wait
 		}
 		if x.Remaining < 0 || left < x.Remaining {
 			x.Remaining = left

@@ -23,19 +23,19 @@ type View interface {
 	Profiles() *profiles.Set
 }
 
-// Options make a Gate.
+// Options are the settings of a Gate.
 type Options struct {
 	View View
 	// Log decides against the rules.
 	Log timestamplog.Log
-	// Local is the log in memory that replaces Log during an outage. nil means that Log
-	// is in memory itself and has no outages.
+	// Local is the log in memory that replaces Log during an outage. nil means that Log is itself
+	// in memory and has no outages.
 	Local timestamplog.Log
-	// Deadline bounds how long a check waits for Log, however often it asks. Of a batch
-	// that asks more than one call can carry, it bounds each call. Zero means
-	// DefaultDeadline. It is not used if Local is nil.
+	// Deadline bounds how long a check waits for Log, however often it asks it. In a batch that
+	// needs several calls, it bounds each call. Zero means DefaultDeadline. Checks have no
+	// deadline if Local is nil.
 	Deadline time.Duration
-	// DeadlineOfAll has Deadline bound a batch as a whole.
+	// DeadlineOfAll makes Deadline bound a batch as a whole.
 	DeadlineOfAll bool
 	Recorder      Recorder         // nil means Discard
 	Reports       ReportRecorder   // nil means Discard
@@ -54,7 +54,7 @@ type Gate struct {
 	log      timestamplog.Log
 	local    timestamplog.Log
 	deadline time.Duration
-	ofAll    bool // the deadline is that of a batch
+	ofAll    bool // whether the deadline applies to a batch as a whole
 	recorder Recorder
 	reports  ReportRecorder
 	now      func() time.Time
@@ -85,29 +85,29 @@ func New(o Options) *Gate {
 
 // scratch is the working memory of one call.
 type scratch struct {
-	gate     *Gate // nil for one that takes over the requests of another
+	gate     *Gate // nil for one that holds only some requests of another
 	requests []timestamplog.Request
 	results  []timestamplog.Result
 	asked    []asked
-	combined []int // checks that several policies decide as one
-	preceded []int // checks whose policies with an outcome are asked first
-	// until is when the log is no longer waited for, zero while it has not been asked.
+	combined []int // indexes of the checks that several policies decide as one
+	preceded []int // indexes of the checks whose policies with an outcome are asked first
+	// until is the deadline for waiting for the log, zero until the log is first asked.
 	until time.Time
-	// limited is the context with that deadline, nil where there is none to be used again.
+	// limited is a context for that deadline, kept for reuse; nil if there is none.
 	limited *lazyDeadline
 }
 
-// asked is what a request to the log was sent for.
+// asked says which policy of which decision a request to the log is for.
 type asked struct {
 	decision *Decision
 	policy   *rules.Policy
 	shadow   bool
 }
 
-// Decide answers checks in order, each on its own; decisions and errs have the
-// length of checks, and the memory of the decisions' States is used again. An error is a
-// *fault.Error: the check is invalid (an unknown policy, a cost above the smallest limit), or
-// the node has not loaded its policies yet.
+// Decide answers checks in order, each on its own. decisions and errs must be as long as checks,
+// and the memory of the decisions' States is reused. An error is a *fault.Error: the check is
+// invalid (an unknown policy, a cost above the smallest limit), or the node has not loaded its
+// policies yet.
 func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision, errs []error) {
 	g.DecideAt(ctx, g.now(), checks, decisions, errs)
 }
@@ -161,8 +161,8 @@ func (g *Gate) DecideAt(ctx context.Context, now time.Time, checks []Check, deci
 	}
 }
 
-// begin makes d the answer to c if nothing refuses it. It sets the fields one by one
-// because a Decision is large and would be copied.
+// begin sets d to the answer to c if nothing refuses it. It sets the fields one by one because a
+// Decision is large and would be copied.
 func (d *Decision) begin(c *Check, now time.Time) {
 	d.Reset()
 	d.room, d.States = d.States, nil
@@ -180,7 +180,7 @@ func (g *Gate) Check(ctx context.Context, c Check) (Decision, error) {
 	return decision[0], err[0]
 }
 
-// prepare selects the policies of d, and decides as far as that needs no log.
+// prepare selects the policies of d, and decides it if that needs no log.
 func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) error {
 	member := memberOf(g.view, d.Check.Key, selector)
 	who := profiles.Subject(d.Check.Key, member)
@@ -209,8 +209,8 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 	return d.addAdditional(selector, set, g.crawlers, who)
 }
 
-// checkAskable returns an error if d's policy cannot be asked for its cost or wait. One
-// that reports charge is asked for one more report.
+// checkAskable returns an error if d's policy can never grant the cost or the wait. A policy that
+// reports charge is only asked whether it has room for one more report.
 func (d *Decision) checkAskable() error {
 	if !limits(d.Policy) || d.Policy.IsReported() {
 		return nil
@@ -287,7 +287,8 @@ func (s *scratch) ask(d *Decision, p *rules.Policy, shadow bool) {
 	s.asked = append(s.asked, a)
 }
 
-// nameValue has r charge a value. Without one it only asks whether a new one is allowed.
+// nameValue makes r charge a value, or, if value is "", only ask whether a new value would be
+// allowed.
 func (s *scratch) nameValue(r *timestamplog.Request, value string) {
 	if value == "" {
 		r.ID, r.ChargeAlways, r.Uncharged = "", false, true
@@ -296,7 +297,7 @@ func (s *scratch) nameValue(r *timestamplog.Request, value string) {
 	r.Value = s.gate.ids.under(s.gate.view.Settings().Secret).valueOf(value)
 }
 
-// askLog fills in the log's results, or what each policy does without the log.
+// askLog fills in the log's results, or what each policy answers without the log.
 func (g *Gate) askLog(ctx context.Context, s *scratch) {
 	if len(s.requests) == 0 {
 		return
@@ -316,7 +317,7 @@ func (g *Gate) askLog(ctx context.Context, s *scratch) {
 	}
 }
 
-// startAsking prepares the requests for a Decide, and room for its results.
+// startAsking prepares the requests for Log.Decide, and memory for the results.
 func (s *scratch) startAsking() {
 	s.results = append(s.results[:0], make([]timestamplog.Result, len(s.requests))...)
 	for i := range s.requests {
@@ -357,7 +358,7 @@ func (a *Answer) fill(r *timestamplog.Result) {
 	}
 }
 
-// answer returns the fields that the request is for.
+// answer returns the fields of the decision that the request fills in.
 func (a asked) answer() (*Outcome, *Answer) {
 	if a.shadow {
 		return &a.decision.Shadow.Outcome, &a.decision.Shadow.Answer

@@ -11,40 +11,39 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// A handle cancels a reservation. It contains all that Log.Cancel needs, so nothing is
-// stored for it: base64url without padding of a version, the request's ID, one entry
-// for each log that has the reservation, and the HMAC-SHA256 of all before it. An entry
-// is the policy's id, the generation, the instant in Unix milliseconds and the cost as
-// uvarints, then the key, preceded by its length; the entry of another policy of the same
-// key, a shadow or one with conditions, has no key and follows that of the key.
+// A handle cancels a reservation. It contains all that Log.Cancel needs, so that nothing is
+// stored for it. It is base64url without padding of a version, the request's ID, one entry for
+// each log with a reservation, and the HMAC-SHA256 of all before it. An entry is the policy's id,
+// the generation, the time in Unix milliseconds and the cost as uvarints, then the key, preceded
+// by its length. If another policy of the same key, a shadow policy or one with conditions, has a
+// reservation too, its entry has an empty key and follows the entry with the key.
 const (
 	handleVersion = 1
 	maxEntry      = 3*binary.MaxVarintLen64 + 2 + 2 + keys.MaxLength
 	maxShadow     = 3*binary.MaxVarintLen64 + 2 + 1
 	maxHandleKeys = 16
-	// maxDerivedBytes is how many bytes the further keys of a check that waits may have, so
-	// that a handle fits into the line of a request.
+	// maxDerivedBytes is the maximum total length of the further keys of a check with a MaxWait,
+	// so that a handle fits into a request line.
 	maxDerivedBytes = 800
 	maxRawHandle    = 1 + 1 + timestamplog.MaxID + maxHandleKeys*maxEntry + maxDerivedBytes +
 		(2*timestamplog.MaxCombined-maxHandleKeys)*maxShadow + sha256.Size
 
-	// MaxHandle is the length of the longest handle: that of 16 keys of 512
-	// bytes, each under a shadow policy or one with conditions as well, and with further
-	// keys.
+	// MaxHandle is the length of the longest handle. It has 16 keys of 512 bytes, each also under
+	// shadow policies or policies with conditions, and further keys.
 	MaxHandle = (maxRawHandle*8 + 5) / 6
 )
 
-// handleText is strict, so that a handle has one spelling.
+// handleText is strict, so that each handle has only one spelling.
 var handleText = base64.RawURLEncoding.Strict()
 
 // reserved is one reservation of a handle.
 type reserved struct {
 	timestamplog.Reservation
-	further bool // of another policy of the key before it
+	further bool // the key is that of the entry before it
 }
 
-// reservationsOf returns the reservations that were made for a decision, the additional
-// ones included: those of its key, then those of further keys.
+// reservationsOf returns the reservations of d and its additional decisions: first those of the
+// check's key, then those of further keys.
 func reservationsOf(d *Decision) []reserved {
 	var all, derived []reserved
 	add := func(p *rules.Policy, a *Answer) {
@@ -74,7 +73,7 @@ func reservationsOf(d *Decision) []reserved {
 	return append(all, derived...)
 }
 
-// handle returns the handle of reservations that one request reserved.
+// handle returns the handle of the reservations of one request.
 func (m *signer) handle(id string, reservations []reserved) string {
 	raw := append([]byte{handleVersion, byte(len(id))}, id...)
 	for _, t := range reservations {
@@ -92,15 +91,14 @@ func (m *signer) handle(id string, reservations []reserved) string {
 	return handleText.EncodeToString(m.sealed(raw))
 }
 
-// sealed returns raw with its MAC behind it.
+// sealed returns raw followed by its MAC.
 func (m *signer) sealed(raw []byte) []byte {
 	mac := hmac.New(sha256.New, m.handleKey)
 	mac.Write(raw)
 	return mac.Sum(raw)
 }
 
-// read returns the reservations of a handle; false where it is not one that was made
-// under this secret.
+// read returns the reservations of a handle, false if it was not made under this secret.
 func (m *signer) read(handle string) ([]reserved, bool) {
 	if len(handle) > MaxHandle {
 		return nil, false
@@ -129,8 +127,7 @@ func (m *signer) read(handle string) ([]reserved, bool) {
 	return reservations, r.sound && len(reservations) > 0
 }
 
-// handleReader reads what a handle holds; it is sound until something is
-// missing.
+// handleReader decodes a handle. sound becomes false if the handle is too short.
 type handleReader struct {
 	rest  []byte
 	sound bool

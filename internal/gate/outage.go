@@ -12,8 +12,8 @@ import (
 // Outage lists the servers of the log that are unreachable. Keys whose logs are on other
 // servers are decided as usual.
 type Outage struct {
-	Since   time.Time // when the first became unreachable; zero if none is
-	Reason  string    // of the first
+	Since   time.Time // when the first server became unreachable; zero if none is
+	Reason  string    // of the outage of that server
 	Servers []timestamplog.Outage
 }
 
@@ -29,13 +29,13 @@ func (g *Gate) Outage() Outage {
 	return Outage{Since: servers[0].Since, Reason: servers[0].Reason, Servers: servers}
 }
 
-// maxAsked is how many requests are sent to a remote log at a time. It is what Redis is
-// asked in one call, so that the requests of other callers are answered in between.
+// maxAsked is how many requests are sent to a remote log at a time. It is the size of one call to
+// Redis, so that the requests of other callers are answered between two calls.
 const maxAsked = 128
 
-// decideRemotely asks the log, about maxAsked requests at a time. The first of them have
-// until the deadline of s; more come from batches only, and each maxAsked have a deadline
-// of their own, unless the gate's is that of all. After a deadline that has passed, the log is not asked again.
+// decideRemotely asks the log about the requests of s, at most maxAsked at a time. The first call
+// has the deadline of s. Only batches need further calls; each has a deadline of its own, unless
+// g.ofAll is set. Once a deadline has passed, the log is not asked again.
 func (s *scratch) decideRemotely(ctx context.Context, g *Gate) {
 	for from := 0; from < len(s.requests); from += maxAsked {
 		if from > 0 && !g.ofAll && !s.isLate(g) {
@@ -54,8 +54,7 @@ func (s *scratch) decideRemotely(ctx context.Context, g *Gate) {
 	}
 }
 
-// isLate reports whether the deadline of s has passed, which begins when this is first
-// called.
+// isLate reports whether the deadline of s has passed. The first call starts the deadline.
 func (s *scratch) isLate(g *Gate) bool {
 	now := time.Now()
 	if s.until.IsZero() {
@@ -74,8 +73,8 @@ func (s *scratch) withDeadline(ctx context.Context, g *Gate, ask func(context.Co
 	ask(s.limited)
 }
 
-// endDeadline releases the deadline. It keeps its memory for another only where nobody has
-// waited for its end.
+// endDeadline releases the deadline. It keeps its memory for reuse only if nobody has waited for
+// its end.
 func (s *scratch) endDeadline() {
 	s.limited.release()
 	if s.limited.isWaitedFor() {

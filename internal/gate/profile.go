@@ -6,8 +6,8 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// memberOf returns what decides of the profile of k, nil for nothing. Nothing is looked up
-// where no policy selects by plan and no key has a limit of its own.
+// memberOf returns the plan and the limit of k, nil for none. It looks nothing up if no policy
+// selects by plan and no key has a limit of its own.
 func memberOf(view View, k keys.Key, selector *rules.Selector) *profiles.Member {
 	if set := view.Profiles(); selector.HasPlans() || set.HasLimits() {
 		return set.Find(k)
@@ -15,8 +15,8 @@ func memberOf(view View, k keys.Key, selector *rules.Selector) *profiles.Member 
 	return nil
 }
 
-// applyOwnLimit replaces the rules of the policy that selects the key by those of the key's
-// own limit. A policy that the check names beside it keeps its rules.
+// applyOwnLimit replaces the rules of the policy that selects the key by those of the key's own
+// limit. If the check names another policy, that policy keeps its rules.
 func (d *Decision) applyOwnLimit(selector *rules.Selector, who rules.Subject, member *profiles.Member) {
 	limit := member.LimitAt(d.At)
 	if limit == nil {

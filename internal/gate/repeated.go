@@ -9,7 +9,7 @@ type subject struct {
 	isFurther bool
 }
 
-// additionalSubject returns what an additional decision is about; false for nothing.
+// additionalSubject returns the log that an additional decision is about; false if there is none.
 func (d *Decision) additionalSubject() (subject, bool) {
 	p, derived := d.Policy, d.Derived
 	if d.Shadow != nil {
@@ -24,10 +24,10 @@ func (d *Decision) additionalSubject() (subject, bool) {
 	return subject{p.ID, d.Check.Key, false}, true
 }
 
-// dropRepeated removes the additional decisions about a log that another decision of the
-// request is about: what several keys of a request derive counts once, and so does a policy
-// whose conditions are met by several checks of one key, or that one of them names. Of
-// several additional ones the one that stays has the largest cost.
+// dropRepeated removes additional decisions about a log that another decision of the request is
+// about. So a further key that several keys of the request derive counts once. So does a policy
+// whose conditions are met by several checks of the same key, or that one of them names. Of
+// several additional decisions about the same log, the first stays, with the largest cost of all.
 func dropRepeated(decisions []Decision) {
 	if !hasAdditional(decisions) {
 		return
@@ -54,7 +54,7 @@ func dropRepeated(decisions []Decision) {
 				if named[about] || costs[about] == 0 {
 					continue
 				}
-				a.Check.Cost, costs[about] = costs[about], 0 // the first stays
+				a.Check.Cost, costs[about] = costs[about], 0 // only the first stays
 			}
 			kept = append(kept, *a)
 		}

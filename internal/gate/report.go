@@ -13,27 +13,26 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// MaxReportAge is how late a report may come. It counts from when it comes, not from
-// when it happened, so that an older one would be counted in the wrong window.
+// MaxReportAge is the maximum age of a report. A report counts at the time at which it arrives,
+// so an older one would be counted in the wrong window.
 const MaxReportAge = 10 * time.Minute
 
 // Report is the outcome of a request of a key, whether or not it was checked.
 type Report struct {
 	Key     keys.Key
 	Outcome string // valid; see conditions.CheckOutcome
-	// Request is what is said of the request, nil for nothing. Policies with conditions
-	// count the report only where it meets them.
+	// Request describes the request, nil for no description. Policies with conditions count the
+	// report only if Request meets them.
 	Request *conditions.Request
-	// Values are further values of the request by their names, of which distinct rules
-	// count the different ones. A value of the name of an attribute of Request comes
-	// before that.
+	// Values are further values of the request by name. Distinct rules count the different ones.
+	// A value with the name of an attribute of Request takes precedence over the attribute.
 	Values map[string]string
 	// At is when it happened, zero for now.
 	At     time.Time
-	Detail bool   // say what each rule has left
-	Source string // who reports, for people; never trusted
+	Detail bool   // fill in what each rule has left
+	Source string // the reporter, for display; never trusted
 	Meta   map[string]string
-	// ID names the report, "" for none: one that comes again within
+	// ID names the report, "" for none. A report that is sent again within
 	// timestamplog.IDLifetime after it was charged is not charged again. At most
 	// timestamplog.MaxID bytes.
 	ID string
@@ -42,31 +41,31 @@ type Report struct {
 // Reported is the answer to a Report.
 type Reported struct {
 	Report Report
-	At     time.Time // when it came, by the clock of the log that counted it
+	At     time.Time // when it arrived, by the clock of the log that counted it
 	// Exemption is why nothing was counted, nil for none.
 	Exemption *blocks.Entry
-	// Crawler is the operator of the verified crawler that asked for what does not exist, so
-	// that nothing was counted; "" for none.
+	// Crawler is the operator of the verified crawler that sent the request, if nothing was
+	// counted because the outcome is conditions.NotFound; "" for none.
 	Crawler string
 	// IsLate reports that nothing was counted because the report is older than
 	// MaxReportAge.
 	IsLate bool
-	// IsCounted reports that some policy that is not off counts the outcome, for this key
+	// IsCounted reports that at least one policy that is not off counts the outcome, for this key
 	// or others.
 	IsCounted bool
-	// Unsaid is the name of a value that the report does not say and that some policy would
-	// have counted, "" for none.
+	// Unsaid is the name of a value that a policy would have counted but that is missing in the
+	// report, "" for none.
 	Unsaid string
-	// Policies are those that count the outcome for this key and request, by id.
+	// Policies are the policies that count the outcome for this key and request, by id.
 	Policies []PolicyReport
-	// Degraded says, where it is not "", which outage the report came under.
+	// Degraded describes the outage during which the report arrived, "" for none.
 	Degraded string
 }
 
 // ReportResult is what one policy did with a report.
 type ReportResult string
 
-// The results.
+// Results of a report under one policy.
 const (
 	Charged  ReportResult = "charged"
 	Full     ReportResult = "full"     // there was no room: nothing was charged, which is an offence
@@ -76,17 +75,17 @@ const (
 
 // PolicyReport is what one policy did with a report.
 type PolicyReport struct {
-	// Policy is the policy, or the part of it that limits the further key Answer.Derived.
+	// Policy is the policy, or its part that limits the further key Answer.Derived.
 	Policy *rules.Policy
 	Result ReportResult
 	ID     offences.RefusalID // opens the record of the offence, zero for none
 	Answer
 }
 
-// Report counts reports in order under the policies with their outcome: each charges
-// what fits, and none is refused. Each answer says whether the checks of the key are refused
-// from now on. answers has the length of reports. The error is a *fault.Error: the
-// node has not loaded its policies yet.
+// Report counts reports in order under the policies with their outcome. Each report charges what
+// fits, and none is refused. Each answer says whether checks of the key are refused from now on.
+// answers must be as long as reports. The error is a *fault.Error: the node has not loaded its
+// policies yet.
 func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported) error {
 	if !g.view.Loaded() {
 		return errNotLoaded
@@ -144,8 +143,8 @@ func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *
 	}
 }
 
-// add adds a policy, or the part of one for a further key, unless its rules count a value
-// that is not said.
+// add adds a policy, or its part for a further key, unless its rules count a value that the
+// report does not contain.
 func (a *Reported) add(p *rules.Policy, derived *keys.Key) {
 	if !p.Rules.CanCount(a.Report.Request, a.Report.Values) {
 		a.Unsaid = p.Rules.Distinct()
@@ -154,7 +153,7 @@ func (a *Reported) add(p *rules.Policy, derived *keys.Key) {
 	a.Policies = append(a.Policies, PolicyReport{Policy: p, Answer: Answer{Derived: derived}})
 }
 
-// decisions returns the decision that each policy will make.
+// decisions returns a decision for each policy, to be filled in by the log.
 func (a *Reported) decisions(now time.Time) []Decision {
 	if len(a.Policies) == 0 {
 		return nil
@@ -189,7 +188,7 @@ func (s *scratch) askReport(d *Decision, a *Reported) {
 	}
 }
 
-// finishReport writes what a policy decided into the answer, and records it.
+// finishReport stores what the policy of d decided in the answer, and records it.
 func (g *Gate) finishReport(a *Reported, i int, d *Decision, signer *signer) {
 	p := &a.Policies[i]
 	outcome := d.Outcome

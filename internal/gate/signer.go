@@ -21,13 +21,13 @@ type signer struct {
 	values    keyhash.Hash
 }
 
-// handleLabel separates the key of handles from other keys derived from the secret.
+// handleLabel separates the key for handles from other keys that are derived from the secret.
 const handleLabel = "stint: handles of reservations"
 
-// valuesLabel separates the hash of values that distinct rules count.
+// valuesLabel separates the hash of the values that distinct rules count from other hashes.
 const valuesLabel = "stint: values that rules count"
 
-// valueOf returns the hash of a value, which is never 0: logs hold no value itself.
+// valueOf returns the hash of a value, which is never 0. Logs hold only this hash.
 func (s *signer) valueOf(value string) uint64 { return max(1, s.values.Sum64(value)) }
 
 func (m *signers) under(secret []byte) *signer {
