@@ -8,12 +8,12 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// pendingBatch adds up what has been drained until the database takes it. It is
-// bounded: beyond maxRows rows, offences of new keys are aggregated as `other`.
+// pendingBatch collects what was drained until the database takes it. It is bounded: beyond
+// maxRows rows, offences of new keys are aggregated as `other`.
 type pendingBatch struct {
 	maxRows    int
-	aggregated int64 // offences that lost their row because of the bound
-	lost       int64 // rows of traffic, sketches and samples left out because of it
+	aggregated int64 // offences that lost their row because of maxRows
+	lost       int64 // rows of traffic, sketches and samples omitted because of maxRows
 	offences   map[offenceID]*offences.Offence
 	totals     map[totalsID]*offences.Totals
 	keys       map[trafficID]*offences.KeyTraffic
@@ -60,7 +60,7 @@ func (g *pendingBatch) addOffence(o offences.Offence) {
 		known.Merge(&o)
 	case o.Key != "" && g.full():
 		g.aggregated += o.Count
-		// Which key it was is forgotten, so any one may have had all of it.
+		// The key is lost, so any one key may have had all of these offences.
 		g.addOffence(offences.Offence{Minute: o.Minute, Policy: o.Policy, Kind: o.Kind, RefusedBy: offences.Other, Count: o.Count,
 			Overcount: o.Count + o.Overcount, First: offences.Refusal{At: o.First.At}, Last: offences.Refusal{At: o.Last.At}})
 	default:
@@ -91,8 +91,7 @@ func (g *pendingBatch) addKeyTraffic(k offences.KeyTraffic) {
 	}
 }
 
-// addDistinct takes over a sketch, which holds all that an earlier one of its
-// minute held.
+// addDistinct stores a sketch, which includes all earlier sketches of its minute and policy.
 func (g *pendingBatch) addDistinct(d offences.DistinctKeys) {
 	id := totalsID{d.Minute, d.Policy}
 	if _, found := g.distinct[id]; !found && g.full() {
@@ -110,7 +109,7 @@ func (g *pendingBatch) addSample(t offences.SampleChunk) {
 	g.samples = append(g.samples, t)
 }
 
-// freeze returns the batch of all that was gathered.
+// freeze returns a batch of everything in g.
 func (g *pendingBatch) freeze(id, node string, maker *offences.RefusalIDMaker) *offences.Batch {
 	b := &offences.Batch{ID: id, Node: node, Samples: g.samples}
 	for _, o := range g.offences {

@@ -15,10 +15,10 @@ type distinctMinutes struct {
 	drains  int
 }
 
-// A sketch whose minute goes on is handed over when it has grown by a
-// sketchGrowth-th since the last time, so that the safety limit of an escalation knows the
-// keys of an attack as soon as the attack, and else at every sketchEvery-th
-// drain: it is large, and nothing else needs it to the second.
+// The sketch of an open minute is drained when the number of keys has grown by 1/sketchGrowth
+// since the last time, so that the safety limit of an escalation knows the keys of an attack as
+// soon as the attack itself. Otherwise it is drained only at every sketchEvery-th drain: sketches
+// are large, and nothing else needs them every second.
 const (
 	sketchGrowth = 8
 	sketchEvery  = 10
@@ -27,16 +27,16 @@ const (
 type sketch struct {
 	*hyperloglog.Sketch
 	units *hyperloglog.Sketch // of offences.SafetyUnit
-	added int64               // keys since it was handed over, some perhaps twice
-	given int64               // keys before
+	added int64               // keys since the last drain of the sketch; some may be counted twice
+	given int64               // keys in earlier drains
 }
 
-// due reports whether the sketch is worth handing over.
-func (s *sketch) due(anyhow bool) bool {
-	return s.added > 0 && (anyhow || s.added*sketchGrowth >= s.given)
+// due reports whether the sketch should be drained. With always set, any change is enough.
+func (s *sketch) due(always bool) bool {
+	return s.added > 0 && (always || s.added*sketchGrowth >= s.given)
 }
 
-// add counts a key, and what the safety limit counts it as, by their hashes.
+// add counts a key and its safety unit by their hashes.
 func (d *distinctMinutes) add(minute, policy int64, hash, unit uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,15 +51,15 @@ func (d *distinctMinutes) add(minute, policy int64, hash, unit uint64) {
 	s.added++
 }
 
-// drain hands over the sketches that changed. They are whole each time: the
-// database keeps the newest of a node, and merges nodes when it is read.
+// drain adds the changed sketches to g, each as a whole: the database keeps the newest sketch of
+// each node, and merges those of all nodes when it is read.
 func (d *distinctMinutes) drain(g *pendingBatch, node string, closed int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.drains++
-	reservation := d.drains%sketchEvery == 0
+	isRegular := d.drains%sketchEvery == 0
 	for id, s := range d.minutes {
-		if s.due(reservation || id.minute < closed) {
+		if s.due(isRegular || id.minute < closed) {
 			data, err := s.MarshalBinary()
 			units, unitsErr := s.units.MarshalBinary()
 			if err == nil && unitsErr == nil {

@@ -12,16 +12,16 @@ import (
 type offenceKey struct {
 	in     *policyMinute
 	key    string
-	source *string // as the minute keeps it, nil for none
+	source *string // the stored copy of the minute, nil for none
 	kind   offences.Kind
-	rule   rules.Rule    // Limited and Shadow
-	block  *blocks.Entry // Blocked
+	rule   rules.Rule    // set for Limited and Shadow
+	block  *blocks.Entry // set for Blocked
 }
 
-// sourceSeed keeps who names the sources from choosing names that hash alike.
+// sourceSeed keeps callers, who choose their sources, from choosing sources with equal hashes.
 var sourceSeed = maphash.MakeSeed()
 
-// mix returns the hash of k, given that of its key.
+// mix returns the hash of k; hash is that of its key.
 func (k *offenceKey) mix(hash uint64) uint64 {
 	hash = k.in.mix(hash)
 	hash = mixIn(mixIn(hash, uint64(k.rule.Limit)<<2|uint64(k.kind)), uint64(k.rule.Window))
@@ -34,7 +34,7 @@ func (k *offenceKey) mix(hash uint64) uint64 {
 	return hash
 }
 
-// mixIn is the step of xxhash for eight more bytes.
+// mixIn mixes eight more bytes into a hash, as xxhash does.
 func mixIn(hash, more uint64) uint64 {
 	const prime1, prime2 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F
 	return bits.RotateLeft64(hash^more*prime2, 27) * prime1
@@ -56,12 +56,12 @@ type trafficKey struct {
 	key string
 }
 
-// mix returns the hash of a key in p, given that of the key.
+// mix returns the hash of a key in p; hash is that of the key alone.
 func (p *policyMinute) mix(hash uint64) uint64 {
 	return mixIn(mixIn(hash, uint64(p.minute.start)), uint64(p.policy))
 }
 
-// trafficValue is what has not been drained yet.
+// trafficValue is the traffic of a key since the last drain.
 type trafficValue struct {
 	cost             int64
 	allowed, refused uint32

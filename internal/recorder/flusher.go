@@ -13,40 +13,38 @@ import (
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
-// Sink is the database as a Flusher writes it.
+// Sink is the part of the database to which a Flusher writes.
 type Sink interface {
-	// Flush writes a batch in one transaction, evaluates the escalations for it in
-	// the same one, and returns what they did. Writing a batch again under its
-	// id does nothing. An Unavailable fault says that the database is out of
-	// reach and nothing, or perhaps all, was written; any other error says
-	// that nothing was, and that the same batch would fail again.
+	// Flush writes a batch and evaluates the escalations for it in one transaction, and returns
+	// the events of the escalations. Writing a batch again under the same id does nothing. An
+	// Unavailable fault says that the database is unreachable and that nothing, or perhaps
+	// everything, was written. Any other error says that nothing was written and that the same
+	// batch would fail again.
 	Flush(ctx context.Context, b *offences.Batch, e offences.Evaluation) ([]offences.EscalationEvent, error)
-	// Abandon settles a batch whose Flush said nothing certain: it reports
-	// whether the batch was written and, where it was not, sees to it that it
-	// never will be. An error says that neither is known.
+	// Abandon settles a batch for which Flush returned an uncertain error. It reports whether the
+	// batch was written, and ensures that a batch that was not written never will be. An error
+	// says that neither is known.
 	Abandon(ctx context.Context, id string) (written bool, err error)
 }
 
-// FlusherOptions make a Flusher.
+// FlusherOptions are the settings of a Flusher.
 type FlusherOptions struct {
 	Recorder *Recorder
 	Sink     Sink
 	Node     string
 	Secret   func() []byte
-	// Escalations returns the present escalations, and Exempt whether a key is let
-	// through whatever it does.
+	// Escalations returns the present escalations. Exempt reports whether a key is exempt.
 	Escalations func() map[int64]offences.EscalationPolicy
 	Exempt      func(key string) bool
 	SafetyLimit func() float64 // see offences.AllowedBlocks; nil means DefaultSafetyLimit
-	// OnEscalation is called after a batch of this node was written, with all that
-	// escalations did because of it; not where they did nothing. nil calls nothing. The flusher
-	// waits until it returns. New pieces and those that timed out before are written by a
-	// goroutine each, so that two calls may overlap.
+	// OnEscalation is called after a batch of this node was written, with all events of
+	// escalations that it caused; not if there are none. nil means no calls. The flusher waits
+	// until it returns. One goroutine writes new pieces and another those that timed out before,
+	// so that two calls may overlap.
 	OnEscalation func([]offences.EscalationEvent)
-	// MaxRows bounds what is kept while the database is unreachable. Beyond
-	// it offences go to `other` and lose their keys; totals are always kept.
-	// Zero means 100,000: about 150 MB at worst, and once more as much that is
-	// on its way.
+	// MaxRows bounds what is kept while the database is unreachable. Beyond it, offences go to
+	// `other` and lose their keys; totals are always kept. Zero means 100,000, which is about 150
+	// MB at worst, plus as much again for rows that are being written.
 	MaxRows int
 	Now     func() time.Time // nil means time.Now
 	Log     *slog.Logger     // nil means slog.Default()
@@ -55,8 +53,7 @@ type FlusherOptions struct {
 // FlushInterval is how often a Flusher writes.
 const FlushInterval = time.Second
 
-// closedAfter is how long after its beginning a minute may still get checks
-// whose answer took long.
+// closedAfter is how long after its beginning a minute may still receive checks that took long.
 const closedAfter = 65 * time.Second
 
 // Flusher writes what a Recorder counted. See Run.
@@ -71,23 +68,23 @@ type Flusher struct {
 	reported bool
 
 	fresh queue
-	slow  queue // pieces that timed out before, so that no other waits for them
+	slow  queue // pieces that timed out before; separate, so that no other piece waits for them
 }
 
-// Stats says how a flusher does.
+// Stats is the state of a flusher.
 type Stats struct {
 	LastSuccess time.Time
-	Failing     error     // of the last attempt, nil when it worked
-	Since       time.Time // of the first failure in a row
+	Failing     error     // the error of the last attempt, nil if it succeeded
+	Since       time.Time // the time of the first of the present consecutive failures
 	Waiting     int       // rows that the database has not taken yet
-	Slow        int       // rows of Waiting that timed out before and are tried apart
+	Slow        int       // the rows of Waiting that timed out before and are tried separately
 	Flushed     int64     // rows
-	Aggregated  int64     // offences that lost their key because too much waited
-	Lost        int64     // rows of traffic, sketches and samples left out because of that
-	Poison      int64     // rows that no database would take
+	Aggregated  int64     // offences that lost their key because more than MaxRows rows were waiting
+	Lost        int64     // rows of traffic, sketches and samples left out for the same reason
+	Poison      int64     // rows that the database rejected for their content
 }
 
-// NewFlusher returns a flusher that has gathered nothing yet.
+// NewFlusher returns a flusher with nothing to write yet.
 func NewFlusher(o FlusherOptions) *Flusher {
 	defaultTo(&o.MaxRows, 100_000)
 	if o.Now == nil {
@@ -105,14 +102,14 @@ func NewFlusher(o FlusherOptions) *Flusher {
 	}
 }
 
-// Run flushes every FlushInterval until ctx ends. It goes on gathering while
-// the database hangs. Call Close afterwards.
+// Run flushes every FlushInterval until ctx ends. It continues to collect counts while the
+// database hangs. Call Close afterwards.
 func (f *Flusher) Run(ctx context.Context) {
 	tick := time.NewTicker(FlushInterval)
 	defer tick.Stop()
 	var senders sync.WaitGroup
 	defer senders.Wait()
-	// What a sender fails with is kept in Stats, which health shows.
+	// The error of a sender is kept in Stats, which health shows.
 	start := func(q *queue, send func(context.Context) error) {
 		senders.Go(func() {
 			supervise.Do("flusher", func() {
@@ -137,7 +134,7 @@ func (f *Flusher) Run(ctx context.Context) {
 	}
 }
 
-// Close writes everything that is left, open minutes included.
+// Close writes everything that is left, including open minutes.
 func (f *Flusher) Close(ctx context.Context) error {
 	f.gather(true)
 	err := f.sendAll(ctx)
@@ -147,7 +144,7 @@ func (f *Flusher) Close(ctx context.Context) error {
 	return err
 }
 
-// Flush writes now what has been counted.
+// Flush writes the present counts now.
 func (f *Flusher) Flush(ctx context.Context) error {
 	f.gather(false)
 	return f.sendAll(ctx)
@@ -164,7 +161,7 @@ func (f *Flusher) sendAll(ctx context.Context) error {
 	return f.sendSlow(ctx)
 }
 
-// Stats returns how it goes.
+// Stats returns the state of the flusher.
 func (f *Flusher) Stats() Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()

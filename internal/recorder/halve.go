@@ -6,9 +6,9 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// halve splits a batch of at least two rows. Both halves still need an ID. The
-// sketches come first: escalations are evaluated half by half, and the safety
-// limit needs the number of keys by then.
+// halve splits a batch of at least two rows. Both halves still need an ID. The first half gets
+// the sketches first: escalations are evaluated for each half, and the safety limit needs the
+// number of keys by then.
 func halve(b *offences.Batch) (one, other *offences.Batch) {
 	one, other = &offences.Batch{Node: b.Node}, &offences.Batch{Node: b.Node}
 	left := b.Rows() / 2
@@ -26,7 +26,7 @@ func cut[T any](all []T, left *int) (one, other []T) {
 	return all[:n], all[n:]
 }
 
-// describeRow names the only row of a batch without quoting what a caller sent.
+// describeRow names the only row of a batch without quoting text from a caller.
 func describeRow(b *offences.Batch) string {
 	switch {
 	case len(b.Offences) == 1:

@@ -2,12 +2,12 @@ package recorder
 
 import "github.com/stint-dev/stint/internal/offences"
 
-// overflow collects the `other` rows of all shards. A key falls to one shard,
-// so the most that one key may have among them is a maximum over the shards;
-// the database adds up what nodes send, so it is sent as a difference.
+// overflow collects the `other` rows of all shards. Each key belongs to one shard, so the largest
+// number of offences that one key may have among them is the maximum over the shards. The
+// database adds up what nodes send, so drain sends the difference to the last one.
 type overflow struct {
 	rows map[offenceID]*offences.Offence
-	sent map[offenceID]int64 // the Over that the database has
+	sent map[offenceID]int64 // the Overcount that was sent so far
 }
 
 func newOverflow() *overflow {
@@ -25,7 +25,7 @@ func (r *overflow) add(o offences.Offence) {
 	known.Overcount = most
 }
 
-// drain hands the rows to g and forgets the minutes that began before closed.
+// drain adds the rows to g and forgets the minutes that began before closed.
 func (r *overflow) drain(g *pendingBatch, closed int64) {
 	for id, o := range r.rows {
 		most := max(o.Overcount, r.sent[id])

@@ -6,23 +6,23 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// The paths that the keys of the traffic sample ask for, by which the preview of a trap
-// says what it would have caught. Whoever asks chooses them, so that all of them are
-// bounded; what is left out is counted under the path "".
+// The paths that the keys of the traffic sample request. The preview of a trap shows what it
+// would have caught from them. Callers choose the paths, so everything about them is bounded.
+// Paths beyond the bounds are counted as the path "".
 const (
-	maxKeyPaths  = 64       // different ones of one key in a minute
-	maxPathBytes = 32 << 10 // of the different ones of a minute
+	maxKeyPaths  = 64       // different paths of one key in a minute
+	maxPathBytes = 32 << 10 // total length of the different paths of a minute
 )
 
-// pathBudget is what the paths of a minute take.
+// pathBudget is how much the paths of a minute take.
 type pathBudget struct {
 	points int
-	texts  map[string]string // each by itself, so that keys share one copy
+	texts  map[string]string // each path once, so that keys share one copy
 	bytes  int               // of texts
 }
 
-// path returns the point of a key's path, and makes it while there is room. A minute has
-// at most maxPoints points of paths and one more for each key.
+// path returns the point of a key's path, and creates it if there is room, otherwise the point of
+// the path "". A minute has at most maxPoints points of paths, plus one for each key.
 func (m *sampleMinute) path(k *sampleKey, path string, maxPoints int) *offences.PathPoint {
 	for i := range k.paths {
 		if k.paths[i].Path == path {
@@ -43,7 +43,7 @@ func (m *sampleMinute) path(k *sampleKey, path string, maxPoints int) *offences.
 	return &k.paths[len(k.paths)-1]
 }
 
-// keep returns a copy of a path that may be kept, one for all keys.
+// keep returns a copy of a path that may be stored, the same for all keys.
 func (b *pathBudget) keep(path string) string {
 	kept, known := b.texts[path]
 	if !known {
@@ -57,7 +57,7 @@ func (b *pathBudget) keep(path string) string {
 	return kept
 }
 
-// addReport records the path of a request of which an outcome was reported.
+// addReport records the path of a request whose outcome was reported.
 func (t *trafficSampler) addReport(at int64, hash uint64, key, path string) {
 	start := offences.MinuteOf(at)
 	if t.leavesOut(start, hash) {
@@ -70,7 +70,7 @@ func (t *trafficSampler) addReport(at int64, hash uint64, key, path string) {
 		return
 	}
 	m.path(k, path, t.maxPoints).Failed++
-	if len(m.keys) > t.maxPoints { // a key that is reported and never checked has no points
+	if len(m.keys) > t.maxPoints { // a key that is reported but never checked has no points
 		m.thin(t.maxPoints)
 		t.newest.Store(&sampleLevel{start, m.level})
 	}

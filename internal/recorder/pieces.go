@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// pieceRows keeps a transaction short, also after a long outage.
+	// pieceRows keeps a transaction short, even after a long outage.
 	pieceRows = 8_000
-	// pieceTimeout bounds the writing of a piece of that many rows, and
-	// minTimeout that of a smaller one that timed out as part of a larger. A
-	// single row gets longer each time, up to maxTimeout.
+	// pieceTimeout bounds the writing of a piece of pieceRows rows, and minTimeout that of a
+	// smaller piece that timed out as part of a larger one. A single row gets more time at each
+	// try, up to maxTimeout.
 	pieceTimeout = 10 * time.Second
 	minTimeout   = 5 * time.Second
 	maxTimeout   = 2 * time.Minute
-	// maxFailures is how often the database may fail at a piece in another way
-	// before the piece is treated as one that timed out.
+	// maxFailures is how often a piece may fail because of the database without a timeout, before
+	// it is treated like one that timed out.
 	maxFailures = 5
 )
 
-// piece is a batch on its way.
+// piece is a batch that is being written.
 type piece struct {
 	*offences.Batch
-	failures int // of the database while it was written, so that it may have been
-	timeouts int // of this piece and those that it was a part of
+	failures int // failed writes after which the piece may or may not be written
+	timeouts int // timeouts of this piece and of the pieces that it was a part of
 }
 
 func (p *piece) timeout() time.Duration {
@@ -41,7 +41,7 @@ func (p *piece) timeout() time.Duration {
 	return max(minTimeout, pieceTimeout*time.Duration(p.Rows())/pieceRows)
 }
 
-// halves splits a piece that is known not to have been written.
+// halves splits a piece that was certainly not written.
 func (p *piece) halves() []*piece {
 	if p.Rows() < 2 {
 		whole := *p.Batch
@@ -53,10 +53,10 @@ func (p *piece) halves() []*piece {
 	return []*piece{{Batch: one, timeouts: p.timeouts}, {Batch: other, timeouts: p.timeouts}}
 }
 
-// queue is pieces in the order in which they are written.
+// queue holds pieces in the order in which they are written.
 type queue struct {
-	sending sync.Mutex // held by who takes from it
-	pieces  []*piece   // under the flusher's mu
+	sending sync.Mutex // held by the goroutine that takes from it
+	pieces  []*piece   // guarded by Flusher.mu
 }
 
 func (f *Flusher) waitingIn(q *queue) int {
@@ -65,7 +65,7 @@ func (f *Flusher) waitingIn(q *queue) int {
 	return len(q.pieces)
 }
 
-// first returns the piece that is to be written next, nil where none is.
+// first returns the next piece to write, nil if there is none.
 func (f *Flusher) first(q *queue) *piece {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,14 +75,14 @@ func (f *Flusher) first(q *queue) *piece {
 	return q.pieces[0]
 }
 
-// replaceFirst puts pieces in the place of the first.
+// replaceFirst replaces the first piece by others.
 func (f *Flusher) replaceFirst(q *queue, with ...*piece) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q.pieces = append(with, q.pieces[1:]...)
 }
 
-// postpone takes the first piece away and adds pieces to those that are slow.
+// postpone removes the first piece and appends pieces to the slow queue.
 func (f *Flusher) postpone(q *queue, with []*piece) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,8 +90,7 @@ func (f *Flusher) postpone(q *queue, with []*piece) {
 	f.slow.pieces = append(f.slow.pieces, with...)
 }
 
-// send writes all fresh pieces and then what is waiting, until the database is
-// unreachable.
+// send writes all fresh pieces and then what is waiting, until the database is unreachable.
 func (f *Flusher) send(ctx context.Context) error {
 	for {
 		if f.waitingIn(&f.fresh) == 0 && !f.cutPieces() {
@@ -105,8 +104,8 @@ func (f *Flusher) send(ctx context.Context) error {
 	}
 }
 
-// sendSlow tries each slow piece once, and the halves of those that time out
-// again the next time.
+// sendSlow tries each slow piece once. If a piece times out again, its halves are tried the next
+// time.
 func (f *Flusher) sendSlow(ctx context.Context) error {
 	for range f.waitingIn(&f.slow) {
 		if err := f.sendFirst(ctx, &f.slow); err != nil {
@@ -116,8 +115,7 @@ func (f *Flusher) sendSlow(ctx context.Context) error {
 	return nil
 }
 
-// cutPieces makes what is waiting into pieces, and reports false where nothing
-// is.
+// cutPieces cuts what is waiting into pieces. It reports false if there is nothing.
 func (f *Flusher) cutPieces() bool {
 	f.mu.Lock()
 	g := f.waiting
@@ -147,10 +145,10 @@ func (f *Flusher) cutPieces() bool {
 	return true
 }
 
-// sendFirst writes the first piece of q. Where the database refuses it for what
-// it holds, it becomes two, down to the one row that is dropped. Where it times
-// out, it becomes two as well, which are tried apart from all others. An error
-// says that the database is unreachable.
+// sendFirst writes the first piece of q. If the database rejects its content, the piece is
+// halved, again and again until the rejected row is alone, which is dropped. If the piece times
+// out, it is halved too, and the halves are tried separately from all others. An error says that
+// the database is unreachable.
 func (f *Flusher) sendFirst(ctx context.Context, q *queue) error {
 	p := f.first(q)
 	timedOut, err := f.write(ctx, p.Batch, p.timeout())
@@ -163,8 +161,8 @@ func (f *Flusher) sendFirst(ctx context.Context, q *queue) error {
 		p.failures++
 		return err
 	case fault.Is(err, fault.Unavailable), fault.Is(err, fault.MaybeSaved):
-		// Most failures are outages, in which nothing is wrong with the piece. One that was
-		// written after all is not counted twice: the database knows it by its id.
+		// Most failures are outages, in which nothing is wrong with the piece. If the piece was
+		// written after all, the retry does not count it twice: the database knows its id.
 		if p.failures++; !timedOut && p.failures < maxFailures {
 			return err
 		}
@@ -173,9 +171,9 @@ func (f *Flusher) sendFirst(ctx context.Context, q *queue) error {
 	return f.bisect(ctx, q, p, err)
 }
 
-// split settles whether a piece was written after all, and makes a slow one of
-// it where it was not. It returns the piece's own error where the database does
-// not even do that: then it is unreachable, and no piece is to blame.
+// split finds out whether a piece was written after all, and moves its halves to the slow queue
+// if not. It returns cause if the database does not even answer that: then the database is
+// unreachable, and not the piece to blame.
 func (f *Flusher) split(ctx context.Context, q *queue, p *piece, cause error) error {
 	limited, cancel := context.WithTimeout(ctx, pieceTimeout)
 	defer cancel()
@@ -194,9 +192,9 @@ func (f *Flusher) split(ctx context.Context, q *queue, p *piece, cause error) er
 	return nil
 }
 
-// bisect finds the row for which a piece is refused.
+// bisect narrows down the row because of which a piece is rejected.
 func (f *Flusher) bisect(ctx context.Context, q *queue, p *piece, cause error) error {
-	// If nothing at all can be written, no row is to blame.
+	// If not even an empty batch can be written, no row is to blame.
 	if _, err := f.write(ctx, &offences.Batch{ID: newID(), Node: f.Node}, pieceTimeout); err != nil {
 		return cause
 	}
@@ -213,7 +211,7 @@ func (f *Flusher) bisect(ctx context.Context, q *queue, p *piece, cause error) e
 	return nil
 }
 
-// write writes a batch within a time, and reports whether that ended it.
+// write writes a batch within timeout, and reports whether the timeout ended it.
 func (f *Flusher) write(ctx context.Context, b *offences.Batch, timeout time.Duration) (timedOut bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -222,8 +220,8 @@ func (f *Flusher) write(ctx context.Context, b *offences.Batch, timeout time.Dur
 		e.Escalations = f.Escalations()
 	}
 	var events []offences.EscalationEvent
-	// A batch that makes the writer panic is one that it cannot write: it is
-	// bisected like any other, so that only the row to blame is dropped.
+	// A batch that makes the writer panic cannot be written: it is bisected like any other, so
+	// that only the row to blame is dropped.
 	err = supervise.Call("flusher", func() (err error) {
 		events, err = f.Sink.Flush(limited, b, e)
 		return err

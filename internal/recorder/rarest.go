@@ -7,9 +7,9 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// rarestFirst sorts entries, the heaviest first, by how many of them count as one for the
-// safety limit: one network that floods with its addresses must not keep the keys of all
-// others from being counted, which then would never have enough offences for a block.
+// rarestFirst sorts entries, which are in order of weight, by the number of entries with the same
+// safety unit, fewest first. So a network that floods with its addresses cannot keep the keys of
+// all other networks from being counted, which would then never have enough offences for a block.
 func rarestFirst(entries []*offenceEntry) []*offenceEntry {
 	if len(entries) < 2 {
 		return entries

@@ -1,6 +1,5 @@
-// Package recorder counts the decisions of the gate. A Recorder counts them in
-// bounded memory on the path of a check; a Flusher writes what was counted to
-// the database every second.
+// Package recorder counts the decisions of the gate. A Recorder counts them in bounded memory
+// during a check. A Flusher writes the counts to the database every second.
 package recorder
 
 import (
@@ -16,29 +15,28 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// Options make a Recorder. The zero value is usable but for Secret.
+// Options are the settings of a Recorder. Only Secret is required.
 type Options struct {
-	// Secret returns the secret that all nodes of a database share. It is
-	// asked at the first check. Required.
+	// Secret returns the secret that all nodes of a database share. It is called at the first
+	// check. Required.
 	Secret func() []byte
-	// Node names this node in rows that nodes must not share.
+	// Node names this node in rows that belong to one node.
 	Node string
-	// MaxKeys bounds the (minute, policy, key, rule) counted at a time; below
-	// about three quarters of it every one is exact. Zero means 16,384, which
-	// is at most 40 MB where every key and meta is as long as can be.
+	// MaxKeys bounds the number of combinations of minute, policy, key and rule that are counted
+	// at a time. Up to about three quarters of it, all counts are exact. Zero means 16,384, which
+	// is at most 40 MB if every key and meta is as long as possible.
 	MaxKeys int
-	// MaxRows bounds the offence rows that a minute of this node may take
-	// without a look at their weight; beyond it each drain still admits its
-	// 256 heaviest, and 128 more of the networks with the fewest. Zero means 16,384.
+	// MaxRows bounds the offence rows that a minute of this node may add whatever their counts.
+	// Beyond it, each drain still admits its 256 heaviest rows, and 128 more of the networks with
+	// the fewest keys. Zero means 16,384.
 	MaxRows int
-	// TrafficKeys is how many keys of a minute have their traffic kept,
-	// offending ones first, then the heaviest. Zero means 1,024.
+	// TrafficKeys is the number of keys in a minute whose traffic is kept: offending keys first,
+	// then the heaviest. Zero means 1,024.
 	TrafficKeys int
-	// SamplePoints bounds the points that a minute adds to the traffic sample. Zero
-	// means 1,000.
+	// SamplePoints bounds the points that a minute adds to the traffic sample. Zero means 1,000.
 	SamplePoints int
-	// OmitPaths keeps the paths of requests out of what is written: those that checks and
-	// reports say, and the entry "path" of their meta.
+	// OmitPaths omits the paths of requests from what is written, both those in checks and
+	// reports and the entry "path" of their Meta.
 	OmitPaths bool
 }
 
@@ -58,9 +56,9 @@ func defaultTo(value *int, standard int) {
 	}
 }
 
-// Recorder counts decisions in memory until a Flusher takes them. It is a
-// gate.Recorder, safe for use by many goroutines, and never waits for anything
-// but another Record of the same thirty-second of the keys.
+// Recorder counts decisions in memory until a Flusher takes them. It is a gate.Recorder and safe
+// for concurrent use. Record waits only for locks that are held briefly: one of 32 for the keys,
+// and those of the sketches and of the traffic sample.
 type Recorder struct {
 	node      string
 	omitPaths bool
@@ -101,17 +99,18 @@ func NewRecorder(o Options) *Recorder {
 	return r
 }
 
-// hash places a key: under the shared secret, so that nodes agree on samples
-// and sketches, and nobody outside can choose where keys fall.
+// hash hashes a key under the shared secret, so that nodes agree on samples and sketches, and
+// callers cannot choose keys with certain hashes.
 func (r *Recorder) hash(key string) uint64 { return r.sampling().Sum64(key) }
 
-// unitOf returns the hash of what the safety limit counts a key as, given that of the key.
+// unitOf returns the hash of the unit as which the safety limit counts a key; hash is that of the
+// key.
 func (r *Recorder) unitOf(k keys.Key, hash uint64) uint64 {
 	network, is := offences.SafetyNetwork(k)
 	if !is {
 		return hash
 	}
-	var room [32]byte // for the longest, an IPv6 /48
+	var room [32]byte // for the longest network, an IPv6 /48
 	return r.hash(string(network.AppendTo(room[:0])))
 }
 
@@ -158,9 +157,9 @@ func (r *Recorder) Record(d *gate.Decision) {
 	r.sampler.add(at, hash, key, d.Check.Cost, r.pathOf(d.Check.Request), d.Outcome == gate.Allowed)
 }
 
-// RecordReport counts a report that a policy had no room for as one refused request of the
-// key, however many policies had none, and adds the path that it says to the traffic sample.
-// What each policy decided about it is recorded by Record.
+// RecordReport counts a report as one refused request of the key if any policy had no room for
+// it, however many had none, and adds its path to the traffic sample. Record counts what each
+// policy decided about it.
 func (r *Recorder) RecordReport(a *gate.Reported) {
 	path, refusing := r.pathOf(a.Report.Request), fullPolicy(a)
 	if refusing == nil && (path == "" || a.IsLate) {
@@ -186,8 +185,8 @@ func fullPolicy(a *gate.Reported) *rules.Policy {
 	return nil
 }
 
-// countReport counts a report among the traffic of the key that was reported, which is
-// not the one that offended where the policy limits a further key.
+// countReport counts a report in the traffic of the reported key. If the policy limits a further
+// key, the offence is that of the further key instead.
 func (r *Recorder) countReport(a *gate.Reported, policy int64, hash uint64, key string) {
 	at := offences.MinuteOf(a.At.UnixMilli())
 	s := &r.shards[hash>>59]
@@ -199,7 +198,7 @@ func (r *Recorder) countReport(a *gate.Reported, policy int64, hash uint64, key 
 	}
 }
 
-// pathOf returns the path of a request that is recorded, "" for none.
+// pathOf returns the path of a request to record, "" for none.
 func (r *Recorder) pathOf(request *conditions.Request) string {
 	if r.omitPaths {
 		return ""
@@ -215,8 +214,8 @@ func additionalKey(d *gate.Decision) keys.Key {
 	return d.CountedKey()
 }
 
-// recordDerived counts what was decided about a further key of the request under that
-// key: it is the further key that offends, and not everybody who shares it.
+// recordDerived counts the decision about a further key of the request under the further key,
+// because that key offends, and not each key that shares it.
 func (r *Recorder) recordDerived(d *gate.Decision, policy, at int64) {
 	if d.Derived != nil {
 		key := d.Derived.String()
@@ -236,8 +235,8 @@ func (r *Recorder) recordDerived(d *gate.Decision, policy, at int64) {
 	}
 }
 
-// addDistinct counts the key among those that the policies of an additional decision
-// have seen, of which an escalation may block only a part.
+// addDistinct adds the key to the keys that the policies of an additional decision have seen. An
+// escalation may block only a part of these.
 func (r *Recorder) addDistinct(d *gate.Decision, policy int64, hash uint64, counted keys.Key) {
 	unit := r.unitOf(counted, hash)
 	if d.Policy != nil {
@@ -270,10 +269,10 @@ func (s *shard) countDecision(in *policyMinute, hash uint64, key string, at int6
 	s.countOffence(hash, k, d.Check.Source, at, unixMilli(d.Boundary), unixMilli(d.RetryAt), d.Check.Meta)
 }
 
-// countAdditional counts the refusals of a policy with conditions or an outcome beside
-// the one that decided, and the reports that it had no room for. Its allowed checks are
-// counted under the one that decided, so that the sums over all policies count each check
-// once; OffenderReport.AllowedExact is false about such a policy.
+// countAdditional counts the refusals of a policy with conditions or an outcome that is not the
+// deciding policy, and the reports that it had no room for. Allowed checks are counted only under
+// the deciding policy, so that the sums over all policies count each check once.
+// OffenderReport.AllowedExact is false for the other policies.
 func (s *shard) countAdditional(m *minute, policy int64, hash uint64, key string, at int64, d *gate.Decision) {
 	if d.Policy != nil && d.Outcome != gate.Allowed {
 		s.countDecision(m.policy(policy), hash, key, at, d)
@@ -311,8 +310,8 @@ func policyID(p *rules.Policy) int64 {
 	return p.ID
 }
 
-// drain adds everything since the last drain to g. Minutes that began before
-// closed are complete and forgotten.
+// drain adds everything since the last drain to g. Minutes that began before closed are complete
+// and are then forgotten.
 func (r *Recorder) drain(g *pendingBatch, closed int64) {
 	r.draining.Lock()
 	defer r.draining.Unlock()

@@ -10,18 +10,18 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// Bounds on what is kept of what callers say about themselves.
+// Bounds of what is kept of a caller's own description.
 const (
 	maxSource    = 128 // bytes
 	maxMetaPairs = 8
-	maxMetaBytes = 512 // of all names and values of one check
+	maxMetaBytes = 512 // total of the names and values of one check
 )
 
-// refusalSample is a Refusal in memory that is used again and again, so that
-// counting a key that is known allocates nothing.
+// refusalSample is an offences.Refusal in memory that is reused, so that counting a known key
+// allocates nothing.
 type refusalSample struct {
 	at, boundary, retryAt int64
-	meta                  *[]byte // names and values, each behind its length; nil until a check had some
+	meta                  *[]byte // names and values, each preceded by its length; nil until a check has some
 }
 
 func (i *refusalSample) set(at, boundary, retryAt int64, meta map[string]string) {
@@ -51,7 +51,7 @@ func (i *refusalSample) refusal(source string) offences.Refusal {
 	return r
 }
 
-// withoutPath returns meta, which is not changed, without the path of the request.
+// withoutPath returns meta without the path of the request. It does not change meta.
 func withoutPath(meta map[string]string) map[string]string {
 	name := conditions.Path.String()
 	if _, has := meta[name]; !has {
@@ -62,7 +62,7 @@ func withoutPath(meta map[string]string) map[string]string {
 	return rest
 }
 
-// packMeta appends the pairs, by name, as many as there is room for.
+// packMeta appends as many pairs as there is room for, sorted by name.
 func packMeta(to []byte, meta map[string]string) []byte {
 	if len(meta) == 0 {
 		return to
@@ -114,7 +114,7 @@ func cutText(from []byte) (text string, rest []byte) {
 	return string(from[n : n+int(length)]), from[n+int(length):]
 }
 
-// clean makes text storable in every database: valid UTF-8, no NUL.
+// clean makes text storable in every database: valid UTF-8 without NUL.
 func clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// shard counts the keys whose hash falls to it.
+// shard counts the keys whose hashes map to it.
 type shard struct {
 	mu     sync.Mutex
 	limits shardLimits
-	// omitPaths leaves the path out of what is kept of a refusal.
+	// omitPaths omits the path from the stored refusals.
 	omitPaths bool
 	minutes   map[int64]*minute
-	newest    *minute // the one that nearly every check falls into
+	newest    *minute // the newest minute, into which nearly every check falls
 	offences  *topk[offenceKey, offenceValue]
-	carried   []offences.Offence // evicted with a row in the database, to which they belong
+	carried   []offences.Offence // evicted entries with a row in the database, to which they are added
 	traffic   *topk[trafficKey, trafficValue]
 }
 
@@ -27,12 +27,12 @@ type shard struct {
 type shardLimits struct {
 	keys int // entries in memory
 	rows int // offence rows of a minute that are admitted whatever their count
-	late int // and beyond them in each drain, the heaviest first
-	rare int // and then of the networks that have the fewest keys among those left
-	kept int // keys of a minute whose traffic is kept
+	late int // further rows in each drain, the heaviest first
+	rare int // and then further rows of the networks with the fewest keys among the rest
+	kept int // keys of a minute whose traffic is written
 }
 
-// minute is what one minute holds that is not by key.
+// minute is the state of one minute, except the entries of its keys.
 type minute struct {
 	start           int64
 	policies        []*policyMinute
@@ -40,14 +40,16 @@ type minute struct {
 	offenceFloor    int64 // the largest count of offences that was evicted
 	trafficFloor    int64 // the largest count of checks that was evicted
 	aggregatedFloor int64 // the largest count of a key that was aggregated instead of admitted
-	rows            int   // of offences in the database
+	rows            int   // offence rows in the database
 	sources         map[string]*string
 }
 
-// bound is how many offences any one key may have that its rows do not show.
+// bound returns the largest number of offences that any one key may have beyond those in its
+// rows.
 func (m *minute) bound() int64 { return max(m.offenceFloor, m.aggregatedFloor) }
 
-// policyMinute is what one minute holds of one policy. Keys of entries name both by it.
+// policyMinute is the state of one policy in one minute. The keys of entries point to it instead
+// of naming both.
 type policyMinute struct {
 	minute *minute
 	policy int64
@@ -100,8 +102,8 @@ func (f *aggregated) add(count, first, last int64) {
 	f.last = max(f.last, last)
 }
 
-// countTraffic counts one check of a key. It reports whether the key is new to
-// the minute, or has been forgotten, and returns a copy of it that may be kept.
+// countTraffic counts one check of a key. It reports whether the key is new to the minute, or was
+// evicted before. It returns a copy of the key that the caller may keep.
 func (s *shard) countTraffic(in *policyMinute, hash uint64, key string, cost int, outcome gate.Outcome) (fresh bool, kept string) {
 	k := trafficKey{in, key}
 	hash = in.mix(hash)
@@ -111,7 +113,7 @@ func (s *shard) countTraffic(in *policyMinute, hash uint64, key string, cost int
 		e = s.traffic.insert(hash, k, s.evictTraffic, (*trafficValue).reset)
 		e.over = uint32(in.minute.trafficFloor)
 	}
-	if outcome == gate.Unavailable { // nothing was decided about the key
+	if outcome == gate.Unavailable { // the check was not decided
 		return fresh, e.key.key
 	}
 	e.certain++
@@ -132,12 +134,12 @@ func (s *shard) evictTraffic(e *trafficEntry) {
 	in.counts.Untracked += int64(e.value.allowed)
 }
 
-// maxSources bounds the sources that a minute of a shard keeps apart; offences
-// of more are counted without one, so that a caller who makes a source of
-// every request costs the keys nothing.
+// maxSources bounds the number of sources in a minute of a shard. Offences with further sources
+// are counted without a source, so that a caller who sends a new source with every request evicts
+// no keys.
 const maxSources = 64
 
-// source returns what a source is kept as, nil for none.
+// source returns the stored copy of a source, nil for none.
 func (m *minute) source(text string) *string {
 	if text == "" {
 		return nil
@@ -153,7 +155,7 @@ func (m *minute) source(text string) *string {
 	return kept
 }
 
-// countOffence counts one refusal of a check from source. The key in k may be kept.
+// countOffence counts one refusal of a check from source. It may keep k.key.
 func (s *shard) countOffence(hash uint64, k offenceKey, source string, at, boundary, retryAt int64, meta map[string]string) {
 	k.source = k.in.minute.source(source[:min(len(source), maxSource)])
 	if s.omitPaths {
@@ -165,8 +167,8 @@ func (s *shard) countOffence(hash uint64, k offenceKey, source string, at, bound
 		e = s.offences.insert(hash, k, s.evictOffence, (*offenceValue).reset)
 		e.over = uint32(k.in.minute.offenceFloor)
 	}
-	// After a drain first begins again: an escalation has to know how old the oldest
-	// of what it is given is.
+	// first starts again after each drain, because an escalation must know the age of the oldest
+	// offence in what it gets.
 	if e.pending == 0 || at < e.value.first.at {
 		e.value.first.set(at, boundary, retryAt, meta)
 	}
@@ -186,7 +188,7 @@ func (s *shard) evictOffence(e *offenceEntry) {
 	aggregate(e)
 }
 
-// aggregate moves what e has not drained to `other`.
+// aggregate moves the pending count of e to `other`.
 func aggregate(e *offenceEntry) {
 	if e.pending == 0 {
 		return
@@ -197,8 +199,8 @@ func aggregate(e *offenceEntry) {
 	e.pending = 0
 }
 
-// drain adds all that was counted since the last drain to g and to others, and
-// forgets the minutes that began before closed.
+// drain adds everything since the last drain to g and to others, and forgets the minutes that
+// began before closed.
 func (s *shard) drain(g *pendingBatch, others *overflow, closed int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,7 +246,7 @@ func (s *shard) drainOffences(g *pendingBatch, closed int64) {
 		g.addOffence(o)
 	}
 	s.carried = nil
-	var queue []*offenceEntry // those that have no row in the database yet
+	var queue []*offenceEntry // entries without a row in the database
 	for _, e := range s.offences.entries {
 		if e.pending > 0 {
 			if e.row {
@@ -258,9 +260,8 @@ func (s *shard) drainOffences(g *pendingBatch, closed int64) {
 	s.offences.drop(func(e *offenceEntry) bool { return e.key.in.minute.start < closed })
 }
 
-// admit gives rows to those that wait for one, as long as the minute has room,
-// the heaviest first; what finds none goes to `other` at once, so that nothing
-// waits longer than the rest.
+// admit gives rows to entries that have none, the heaviest first, as long as their minute has
+// room. The others are moved to `other` at once, so that nothing is delayed.
 func (s *shard) admit(g *pendingBatch, queue []*offenceEntry) {
 	slices.SortFunc(queue, func(a, c *offenceEntry) int { return cmp.Compare(c.upper(), a.upper()) })
 	late := s.limits.late
@@ -296,7 +297,7 @@ func giveRow(g *pendingBatch, e *offenceEntry) {
 	g.addOffence(o)
 }
 
-// takeOffence returns what of e was not drained yet, and resets it.
+// takeOffence returns what was counted in e since the last drain, and resets that.
 func takeOffence(e *offenceEntry) offences.Offence {
 	source := ""
 	if e.key.source != nil {
@@ -308,8 +309,8 @@ func takeOffence(e *offenceEntry) offences.Offence {
 	return o
 }
 
-// drainTraffic drains the keys that offend as they go, so that their share is
-// right at any time, and of the others the heaviest when their minute closes.
+// drainTraffic drains offending keys at every drain, so that their ratio of refusals is right at
+// any time. It drains the heaviest of the other keys when their minute closes.
 func (s *shard) drainTraffic(g *pendingBatch, closed int64) {
 	var ending []*trafficEntry
 	for _, e := range s.traffic.entries {
@@ -341,7 +342,7 @@ func (s *shard) drainTraffic(g *pendingBatch, closed int64) {
 func emitTraffic(g *pendingBatch, e *trafficEntry) {
 	over := int64(e.over)
 	if e.row {
-		over = 0 // it has been said
+		over = 0 // it was written with the row
 	}
 	g.addKeyTraffic(offences.KeyTraffic{Minute: e.key.in.minute.start, Policy: e.key.in.policy, Key: e.key.key,
 		Allowed: int64(e.value.allowed), Refused: int64(e.value.refused), Cost: e.value.cost, Overcount: over})

@@ -2,49 +2,47 @@ package recorder
 
 import "slices"
 
-// topk counts keys in bounded memory, after Space-Saving (Metwally and
-// others, 2005), evicting the lighter half at once instead of one key at a
-// time: a key that is counted again costs one look-up, and a flood of new
-// ones a sort now and then. What was evicted may come back, so the caller
-// keeps the largest count that it has evicted and gives it to every new entry
-// as over; then, at any time,
+// topk counts keys in bounded memory, after Space-Saving (Metwally and others, 2005). It
+// evicts the lighter half at once instead of one key at a time: a known key costs one
+// look-up, and a flood of new ones a sort now and then. An evicted key may come back. So the
+// caller keeps the largest count that it has evicted and sets over to it in every new entry.
+// Then, at any time,
 //
 //	certain <= true count <= certain + over   for a key with an entry,
 //	           true count <= the largest evicted   for one without.
 //
-// It is a hash table of its own because the caller has a key's hash already,
-// under a secret that nobody outside knows, and because entries leave only
-// many at a time: a table that is then rebuilt needs no marks where
-// something was.
+// It is a hash table of its own because the caller already has the hash of each key, under a
+// secret that callers do not know, and because entries leave only many at a time: the table
+// is then rebuilt and needs no tombstones.
 //
-// In a flood of new keys nearly every check makes an entry and evicts one, and
-// waits for the memory of both. So what an entry is evicted by comes first in it,
-// and what it held stays until another key needs it, or forget is called.
+// In a flood of new keys nearly every check creates an entry and evicts one, and waits for
+// the memory of both. So the fields that decide evictions come first in an entry, and the
+// key and value of a dropped entry stay until another key needs it, or forget is called.
 type topk[K comparable, V any] struct {
 	maxEntries int
 	entries    []*entry[K, V]
 	free       []*entry[K, V]
-	// slots holds each entry in the first slot from its hash on that was empty;
-	// at least half are.
+	// slots holds each entry in the first empty slot at or after its hash. At least half of the
+	// slots are empty.
 	slots  []slot[K, V]
 	uppers []int64 // working memory of trim
 }
 
-// slot has its entry's hash, so that a look-up reads no entry but the one it is for.
+// slot stores the hash of its entry, so that a look-up reads only the entry that it looks for.
 type slot[K comparable, V any] struct {
 	hash  uint64
 	entry *entry[K, V] // nil for none
 }
 
-// entry counts in 32 bits, so that an entry of traffic is one line of memory: a key would
-// need 70 million checks a second for a minute to exceed them.
+// entry has counts of 32 bits, so that an entry of traffic fits into one cache line. A key would
+// need 70 million checks a second for a whole minute to exceed them.
 type entry[K comparable, V any] struct {
 	hash    uint64
 	certain uint32
 	over    uint32
-	pending uint32 // the part of certain that has not been drained
-	row     bool   // it has a row in the database
-	offends bool   // of traffic, the key was refused in its minute
+	pending uint32 // the part of certain since the last drain
+	row     bool   // whether it has a row in the database
+	offends bool   // for traffic: whether the key was refused in its minute
 	key     K
 	value   V
 }
@@ -58,8 +56,7 @@ func newTopk[K comparable, V any](maxEntries int) *topk[K, V] {
 	return &topk[K, V]{maxEntries: maxEntries, slots: make([]slot[K, V], minSlots)}
 }
 
-// find returns the entry of a key, nil if it has none. Equal keys must come
-// with equal hashes.
+// find returns the entry of a key, nil if it has none. Equal keys must have equal hashes.
 func (t *topk[K, V]) find(hash uint64, k *K) *entry[K, V] {
 	mask := uint64(len(t.slots) - 1)
 	for at := hash & mask; ; at = (at + 1) & mask {
@@ -69,8 +66,8 @@ func (t *topk[K, V]) find(hash uint64, k *K) *entry[K, V] {
 	}
 }
 
-// insert returns a new entry for k, which must have none. Where there is no room
-// it first evicts, through evict.
+// insert returns a new entry for k, which must have none. If there is no room, it first evicts
+// entries by calling evict.
 func (t *topk[K, V]) insert(hash uint64, k K, evict func(*entry[K, V]), reset func(*V)) *entry[K, V] {
 	if len(t.entries) >= t.maxEntries {
 		t.trim(evict)
@@ -93,7 +90,7 @@ func (t *topk[K, V]) insert(hash uint64, k K, evict func(*entry[K, V]), reset fu
 	return e
 }
 
-// rebuild fills the slots again.
+// rebuild recreates the slots from the entries.
 func (t *topk[K, V]) rebuild() {
 	clear(t.slots)
 	for _, e := range t.entries {
@@ -110,8 +107,8 @@ func (t *topk[K, V]) put(e *entry[K, V]) {
 	t.slots[at] = slot[K, V]{e.hash, e}
 }
 
-// drop removes every entry that gone says, whose memory may be used for other
-// keys.
+// drop removes every entry for which gone returns true. The memory of dropped entries is reused
+// for other keys.
 func (t *topk[K, V]) drop(gone func(*entry[K, V]) bool) {
 	kept := t.entries[:0]
 	for _, e := range t.entries {
@@ -131,8 +128,7 @@ func (t *topk[K, V]) drop(gone func(*entry[K, V]) bool) {
 	t.rebuild()
 }
 
-// forget clears the keys of the entries that were dropped, and so all that is
-// reached through them.
+// forget clears the keys of the dropped entries, so that what they point to can be freed.
 func (t *topk[K, V]) forget() {
 	var none K
 	for _, e := range t.free {
@@ -149,7 +145,7 @@ func (t *topk[K, V]) trim(evict func(*entry[K, V])) {
 	slices.Sort(t.uppers)
 	left := max(1, len(t.uppers)/2)
 	limit := t.uppers[left-1]
-	// Of those that weigh as much as the limit as many go as there is need.
+	// Of the entries whose upper is exactly limit, only as many are evicted as needed.
 	at, _ := slices.BinarySearch(t.uppers, limit)
 	left -= at
 	t.drop(func(e *entry[K, V]) bool {

@@ -7,24 +7,23 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// The traffic sample is of all checks, by key: a key is in it at level n when
-// the lowest n bits of its hash are zero, so level n holds all checks of about
-// one key in 2^n. A minute starts at the level that the one before could hold,
-// and goes up when it overflows.
+// The traffic sample contains all checks of some keys. At level n these are the keys whose hashes
+// have zeros in the lowest n bits, which is about one key in 2^n. A minute starts one level below
+// the last level of the minute before, and the level is raised when the minute overflows.
 
-// maxApart is how many points of one key and minute are kept apart before
-// those of one second are counted together.
+// maxApart is how many points of one key and minute are stored separately before the points of
+// the same second are counted together.
 const maxApart = 100
 
 // trafficSampler samples the checks of some keys.
 type trafficSampler struct {
-	// newest is the newest minute and its level, so that nearly every check
-	// that is not sampled goes by without the lock.
+	// newest is the newest minute and its level, so that a check that is not sampled nearly
+	// always needs no lock.
 	newest    atomic.Pointer[sampleLevel]
 	maxPoints int
 
 	mu      sync.Mutex
-	start   int // the level that a new minute begins at
+	start   int // the level at which a new minute begins
 	minutes map[int64]*sampleMinute
 }
 
@@ -46,7 +45,7 @@ type sampleKey struct {
 	paths  []offences.PathPoint // without Minute and Key
 }
 
-// add records a check and its path, "" for a check that says none.
+// add records a check and its path, "" for a check without one.
 func (t *trafficSampler) add(at int64, hash uint64, key string, cost int, path string, isAllowed bool) {
 	start := offences.MinuteOf(at)
 	if t.leavesOut(start, hash) {
@@ -76,14 +75,14 @@ func (t *trafficSampler) add(at int64, hash uint64, key string, cost int, path s
 	}
 }
 
-// leavesOut reports without the lock that a key is not sampled in a minute. It may report
-// false for one that is not.
+// leavesOut reports without the lock whether a key is not sampled in a minute. It may report
+// false for a key that is not sampled.
 func (t *trafficSampler) leavesOut(start int64, hash uint64) bool {
 	n := t.newest.Load()
 	return n != nil && n.minute == start && !offences.Sampled(hash, n.level)
 }
 
-// sampled returns the minute and the key in it, nil if it is not sampled.
+// sampled returns the minute and the key in it, nil if the key is not sampled.
 func (t *trafficSampler) sampled(start int64, hash uint64, key string) (*sampleMinute, *sampleKey) {
 	m, known := t.minutes[start]
 	if !known {
