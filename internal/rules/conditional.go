@@ -5,25 +5,24 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 )
 
-// MaxConditional is how many logs enforcing policies may ask for together beside the
-// key's own: one for each policy with conditions, an outcome or distinct rules that is no
-// trap, and one for each further key that a policy counts.
+// MaxConditional is the maximum number of logs that all enforcing policies together may add to a
+// check, besides the log of the key's own policy: one for each policy with conditions, an outcome
+// or distinct rules that is not a trap, and one for each further key that a policy counts.
 const MaxConditional = 15
 
-// IsConditional reports whether the policy has conditions, an outcome or rules that count
-// different values, so that it applies in addition to the key's other policies.
+// IsConditional reports whether the policy has conditions, an outcome or distinct rules, so that
+// it applies in addition to the key's other policies.
 func (p *Policy) IsConditional() bool {
 	return !p.When.IsZero() || p.IsReported() || p.Rules.Distinct() != ""
 }
 
-// IsReported reports whether reports of an outcome charge the policy: those about a key
-// that it matches, of requests that meet its conditions. Checks of the key charge
-// nothing then; each is refused while the policy has no room for one more report,
-// whatever is requested.
+// IsReported reports whether reports of an outcome charge the policy: reports about a key that it
+// matches, of requests that meet its conditions. Checks of the key then charge nothing, but all
+// of them are refused, whatever the request, while the policy has no room for one more report.
 func (p *Policy) IsReported() bool { return p.Outcome != "" }
 
-// DependsOnRequest reports whether a check of a key that the policy matches is decided
-// by what is requested.
+// DependsOnRequest reports whether the decision about a key that the policy matches depends on
+// the request.
 func (p *Policy) DependsOnRequest() bool {
 	if p.Derived != nil && (p.Derived.Name != Network || p.ofRequest) {
 		return true
@@ -35,8 +34,8 @@ func (p *Policy) DependsOnRequest() bool {
 // meets them. A trap needs no log.
 func (p *Policy) IsTrap() bool { return p.DependsOnRequest() && p.Rules.refusesAll() }
 
-// DescribeApplies says in a sentence what a policy with conditions, an outcome or distinct
-// rules applies to, "" for one without.
+// DescribeApplies says in a sentence to which requests a policy with conditions, an outcome or
+// distinct rules applies, "" for other policies.
 func (p *Policy) DescribeApplies() string {
 	if name := p.Rules.Distinct(); name != "" && p.When.IsZero() && !p.IsReported() {
 		return "Applies to requests of which the " + name + " is said, in addition to the key's own policy."
@@ -44,14 +43,14 @@ func (p *Policy) DescribeApplies() string {
 	return p.When.DescribeApplies(p.Outcome, p.Scope)
 }
 
-// CanCount reports whether the rules count r, of which the caller also says values: those that
-// count distinct values do so only where it has one.
+// CanCount reports whether the rules count r, for which the caller also passes values. Distinct
+// rules count it only if it has the value that they count.
 func (s Stack) CanCount(r *conditions.Request, values map[string]string) bool {
 	return s.Distinct() == "" || s.ValueOf(r, values) != ""
 }
 
-// ValueOf returns the value of r, of which the caller also says values, that distinct
-// rules count. It is "" where nothing is said of it: such a request is not counted.
+// ValueOf returns the value that distinct rules count of r, for which the caller also passes
+// values. It is "" if the value is missing: such a request is not counted.
 func (s Stack) ValueOf(r *conditions.Request, values map[string]string) string {
 	return r.Named(s.Distinct(), values)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// MaxAlso is how many further keys a policy may count for one request.
+// MaxAlso is the maximum number of further keys that a policy may count for one request.
 const MaxAlso = 4
 
 // Network is the kind of the keys that are derived from the address of a request.
@@ -31,8 +31,8 @@ type Derived struct {
 	Rules Stack
 }
 
-// ParseDerived reads what people write: "net:/24", "net:/48 100/h", "account 10/h 50/d".
-// The error says what would be right.
+// ParseDerived parses "net:/24", "net:/48 100/h" or "account 10/h 50/d". The error says what
+// would be right.
 func ParseDerived(text string) (Derived, error) {
 	name, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
 	d := Derived{Name: name}
@@ -53,7 +53,7 @@ func ParseDerived(text string) (Derived, error) {
 	return d, nil
 }
 
-// ParseAlso reads a list of derived keys. The error says which one is wrong.
+// ParseAlso parses a list of derived keys. The error says which one is wrong.
 func ParseAlso(texts []string) (Also, error) {
 	var all Also
 	for _, text := range texts {
@@ -70,7 +70,7 @@ func refuseDerived(text, problem string) error {
 	return fmt.Errorf("the further key %q %s", clip(text), problem)
 }
 
-// Label returns what is derived, without rules: "net:/24" or "account".
+// Label returns the text without the rules: "net:/24" or "account".
 func (d Derived) Label() string {
 	if d.Name == Network {
 		return Network + ":/" + strconv.Itoa(d.Bits)
@@ -78,7 +78,7 @@ func (d Derived) Label() string {
 	return d.Name
 }
 
-// String returns the canonical spelling, which ParseDerived reads.
+// String returns the canonical form, which ParseDerived accepts.
 func (d Derived) String() string {
 	return strings.TrimSpace(d.Label() + " " + d.Rules.String())
 }
@@ -86,7 +86,7 @@ func (d Derived) String() string {
 // Also are the further keys of a policy.
 type Also []Derived
 
-// Strings returns the canonical spelling of each, nil for none.
+// Strings returns the canonical form of each, nil for none.
 func (a Also) Strings() []string {
 	var texts []string
 	for _, d := range a {
@@ -95,12 +95,12 @@ func (a Also) Strings() []string {
 	return texts
 }
 
-// maxDerivedValue is the longest value that a derived key spells out, in bytes; of a
-// longer one, or one that no key may hold, the key has a hash.
+// maxDerivedValue is the longest value in bytes that a derived key contains literally. Of a
+// longer value, or one that is not allowed in a key, the key contains a hash.
 const maxDerivedValue = 128
 
-// KeyOf returns the derived key of a request of k, of which the caller also says values;
-// false where there is none: k is no address of that family, or the value is not said.
+// KeyOf returns the derived key of a request of k, for which the caller also passes values. It
+// returns false if there is none: k is not an address of that family, or the value is missing.
 func (d Derived) KeyOf(k keys.Key, r *conditions.Request, values map[string]string) (keys.Key, bool) {
 	if d.Name == Network {
 		network, isAddress := k.Network()
@@ -140,8 +140,8 @@ func (d Derived) Makes(k keys.Key) bool {
 	return err == nil && network.Bits() == d.Bits && network.Addr().Is4() == (d.Bits < 32)
 }
 
-// Logs returns how many logs a check asks because of the policy beside the key's own, in
-// one call of the log.
+// Logs returns how many logs a check asks because of the policy, in one call of the log, besides
+// that of the key's own policy.
 func (p *Policy) Logs() int {
 	switch {
 	case p.Mode != Enforce || p.IsTrap() || len(p.Rules) == 0:
@@ -152,8 +152,8 @@ func (p *Policy) Logs() int {
 	return len(p.Also)
 }
 
-// partOf returns p as it limits its further key i: its id, name and mode with the rules of
-// that key. It has no Also.
+// partOf returns the part of p that limits its further key i: it has p's id, name and mode, the
+// rules of that key, and no Also.
 func partOf(p *Policy, i int) *Policy {
 	part := *p
 	part.Also, part.Escalation = nil, nil
@@ -192,8 +192,8 @@ func (a Also) validate(p *Policy) error {
 	return nil
 }
 
-// counts describes what the logs of the further keys hold under an algorithm, as far as a
-// change of it makes them useless.
+// counts describes what the logs of the further keys hold under an algorithm. It includes only
+// what, if changed, makes the logs useless.
 func (a Also) counts(algorithm string) []string {
 	found := algorithms.ByName(algorithm)
 	isCounter := found != nil && !found.IsLog()
@@ -215,7 +215,7 @@ func (a Also) counts(algorithm string) []string {
 	return texts
 }
 
-// Describe says in a sentence what else a policy counts, "" for nothing.
+// Describe says in a sentence which further keys a policy counts, "" for none.
 func (a Also) Describe() string {
 	if len(a) == 0 {
 		return ""

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Describe says in plain words what a stack means: what is allowed in any
-// window, and how soon that is used up at full speed. Rules that Warnings
-// names are left out, for they say nothing.
+// Describe says in plain words what a stack means: what is allowed in any window, and how soon
+// that is used up at full speed. It leaves out the rules in Warnings, because they have no
+// effect.
 func (s Stack) Describe() string {
 	binding, _ := s.split()
 	switch {
@@ -36,7 +36,7 @@ func (s Stack) describeSpeed() string {
 		}
 		verb := ""
 		if len(clauses) == 0 {
-			verb = " are used up" // a limit of one is a burst, so there are several
+			verb = " are used up" // a limit of 1 has no clause, so the noun is a plural
 		}
 		clauses = append(clauses, fmt.Sprintf("%s%s after %s", share(u.Rule), verb, inWords(u.After)))
 	}
@@ -46,7 +46,7 @@ func (s Stack) describeSpeed() string {
 	return "At full speed " + list(clauses) + "."
 }
 
-// share names what a rule grants: "the day's 800", "the 50 of any 10 seconds".
+// share returns a phrase for what a rule grants: "the day's 800", "the 50 of any 10 seconds".
 func share(r Rule) string {
 	limit, window := grouped(int64(r.Limit)), windowInWords(r.Window)
 	if isUnit(r.Window) {

@@ -8,16 +8,15 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 )
 
-// FieldChange is one field in which two policies differ, under its name in the API.
-// Match and rules have several values, whose order means nothing; a field that is not
-// set has none.
+// FieldChange is one field in which two policies differ, under its name in the API. Match and
+// rules have several values, in no significant order. A field that is not set has none.
 type FieldChange struct {
 	Field         string
 	Before, After []string
 }
 
-// Diff returns the fields in which two policies differ, always in the same order. nil
-// is no policy.
+// Diff returns the fields in which two policies differ, always in the same order. nil means that
+// there is no policy.
 func Diff(before, after *Policy) []FieldChange {
 	changes := []FieldChange{}
 	old, next := before.fields(), after.fields()
@@ -29,8 +28,8 @@ func Diff(before, after *Policy) []FieldChange {
 	return changes
 }
 
-// fields returns everything that can be changed about a policy, as a change from
-// nothing: always the same fields, without values where p or its escalation is nil.
+// fields returns all fields of a policy that can be changed, with their values in After. It
+// always returns the same fields; they have no values if p, or its escalation, is nil.
 func (p *Policy) fields() []FieldChange {
 	if p == nil {
 		p = &Policy{}
@@ -68,7 +67,7 @@ func (p *Policy) fields() []FieldChange {
 		one("escalation.factor", factor), one("escalation.max_duration", longest), one("escalation.decay_after", decay))
 }
 
-// one is a field with one value, none if it is "".
+// one returns a field with one value, or none if text is "".
 func one(field, text string) FieldChange {
 	f := FieldChange{Field: field, After: []string{}}
 	if text != "" {

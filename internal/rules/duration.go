@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// unit is a length of time and its spellings, the canonical one first.
+// unit is a unit of time and its spellings, the canonical one first.
 type unit struct {
 	length time.Duration
-	writes bool // false for one that is read and never written
+	writes bool // false for a unit that is parsed but never formatted
 	names  []string
 	word   string // in sentences, singular
 }
 
-// units has the longest first.
+// units is sorted, the longest first.
 var units = []unit{
 	{7 * 24 * time.Hour, false, []string{"w", "wk", "week", "weeks"}, "week"},
 	{24 * time.Hour, true, []string{"d", "day", "days"}, "day"},
@@ -26,7 +26,7 @@ var units = []unit{
 	{time.Millisecond, true, []string{"ms", "msec", "millisecond", "milliseconds"}, "millisecond"},
 }
 
-// findUnit looks a unit up by any of its names, in any case.
+// findUnit finds a unit by any of its names, ignoring case.
 func findUnit(name string) (time.Duration, bool) {
 	name = strings.ToLower(name)
 	for _, u := range units {
@@ -54,10 +54,9 @@ func refuseDuration(text, format string, args ...any) error {
 	return &DurationError{Text: text, Problem: fmt.Sprintf(format, args...)}
 }
 
-// ParseDuration reads a length of time as people write it: "24h", "7d",
-// "1h30m", "90s", "2 weeks". Units are w, d, h, m, s and ms, each at most once
-// and the longest first; the numbers are whole. A duration is longer than 0
-// and at most 106,751 days. The error is a *DurationError.
+// ParseDuration parses a duration such as "24h", "7d", "1h30m", "90s" or "2 weeks". Units are w,
+// d, h, m, s and ms, each at most once and the longest first. The numbers are whole. A duration
+// is longer than 0 and at most 106,751 days. The error is a *DurationError.
 func ParseDuration(text string) (time.Duration, error) {
 	rest := strings.TrimSpace(text)
 	if rest == "" {
@@ -88,7 +87,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return total, nil
 }
 
-// nextPart reads the number and unit at the beginning of rest.
+// nextPart parses the number and unit at the beginning of rest.
 func nextPart(text, rest string) (count int64, length time.Duration, behind string, err error) {
 	digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
 	if digits == 0 {
@@ -116,9 +115,9 @@ func nextPart(text, rest string) (count int64, length time.Duration, behind stri
 	return count, length, strings.TrimLeft(after[end:], " "), nil
 }
 
-// FormatDuration writes d as ParseDuration reads it, in days and shorter units:
-// 24 h is "1d", 90 min is "1h30m". What is shorter than a millisecond is cut
-// off; no length is "0s", and a negative one has a minus sign in front.
+// FormatDuration formats d for ParseDuration, in days and shorter units: 24 h is "1d", 90 min is
+// "1h30m". It drops everything below a millisecond. Zero is "0s", and a negative duration begins
+// with a minus sign.
 func FormatDuration(d time.Duration) string {
 	var b strings.Builder
 	if d < 0 {
@@ -137,8 +136,7 @@ func FormatDuration(d time.Duration) string {
 	return b.String()
 }
 
-// inWords writes d for a sentence, its two longest units being enough there:
-// "3 hours 16 minutes".
+// inWords formats d for a sentence, by its two longest units: "3 hours 16 minutes".
 func inWords(d time.Duration) string {
 	var parts []string
 	for _, u := range units {
@@ -150,8 +148,7 @@ func inWords(d time.Duration) string {
 	return strings.Join(parts, " ")
 }
 
-// windowInWords writes a rule's window for a sentence, after "any": "minute",
-// "10 seconds".
+// windowInWords formats a rule's window for a sentence, after "any": "minute", "10 seconds".
 func windowInWords(w time.Duration) string {
 	for _, u := range units {
 		if u.writes && w%u.length == 0 {
@@ -171,7 +168,7 @@ func counted(n int64, word string) string {
 	return grouped(n) + " " + word
 }
 
-// grouped writes n with a comma between thousands.
+// grouped formats n with commas between thousands.
 func grouped(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for at := len(text) - 3; at > 0; at -= 3 {

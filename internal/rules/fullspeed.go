@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// FullSpeed ranges over the times, from the first request on, at which a caller
-// who always asks as early as the stack allows is let through. Nobody ever gets
-// more requests into a window than this caller into his first: each time is the
-// earliest that the rules leave, given that the times before it are. Times are
-// equal within a burst. The range ends at once where a limit is 0, and never
-// otherwise; it stops before a time.Duration overflows.
+// FullSpeed iterates over the times, relative to the first request, at which a caller is allowed
+// who always sends a request as early as the stack allows. Each time is the earliest that the
+// rules allow after the times before it. No caller ever gets more requests into a window than
+// this caller into the first one. Times are equal within a burst. The iteration is empty if a
+// limit is 0. Otherwise it is endless, but stops before a time.Duration overflows.
 func (s Stack) FullSpeed() iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {
 		if s.refusesAll() {
@@ -35,7 +34,7 @@ func (s Stack) refusesAll() bool {
 	return false
 }
 
-// timeline walks along the times of FullSpeed.
+// timeline computes the times of FullSpeed.
 type timeline struct {
 	now   time.Duration
 	rules []boundary
@@ -44,8 +43,8 @@ type timeline struct {
 	head  int // where the next time goes
 }
 
-// boundary is a rule and the place in the ring of the request that it waits
-// for, negative while there have been fewer than its limit.
+// boundary is a rule and the index in the ring of the request that must leave its window. The
+// index is negative while there are fewer requests than the limit.
 type boundary struct {
 	window time.Duration
 	at     int
@@ -59,8 +58,8 @@ func newTimeline(s Stack) *timeline {
 	return t
 }
 
-// next notes a request at now and moves now to when the next one is allowed.
-// It returns false if that time would overflow.
+// next adds a request at now and advances now to the time of the next one. It returns false if
+// that time would overflow.
 func (t *timeline) next() bool {
 	if t.now > math.MaxInt64-MaxWindow {
 		return false
@@ -95,11 +94,11 @@ func (s Stack) busiest(w time.Duration, enough int) int {
 // UsedUp says how soon a rule's limit can be used up.
 type UsedUp struct {
 	Rule  Rule
-	After time.Duration // of the limit's last request behind its first; 0 for a burst
+	After time.Duration // time between the first and the last request of the limit; 0 for a burst
 }
 
-// UsedUp returns, for each rule that can ever refuse anyone, how soon its limit
-// is used up at full speed. It is empty where a limit is 0 and for distinct rules.
+// UsedUp returns how soon the limit is used up at full speed, for each rule that can ever refuse
+// a request. It is empty if a limit is 0 and for distinct rules.
 func (s Stack) UsedUp() []UsedUp {
 	if s.refusesAll() || s.Distinct() != "" {
 		return nil

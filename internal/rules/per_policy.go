@@ -5,20 +5,21 @@ import (
 	"sync/atomic"
 )
 
-// PerPolicy keeps what is derived from the policies of a selector, each once for each version
-// of its policy. It is forgotten with the selector, so that there is never more than its
-// policies have and those of checks that are under way. The zero value is ready for use, by
-// many goroutines.
+// PerPolicy caches a value that is derived from each policy of a selector, once for each version
+// of the policy. The cache is dropped with the selector, so that it holds no more than the
+// policies of the selector and of checks in flight. The zero value is ready to use. It is safe
+// for concurrent use.
 type PerPolicy[T any] struct {
 	last atomic.Pointer[derivedUnder[T]]
 }
 
 type derivedUnder[T any] struct {
 	selector *Selector
-	byPolicy sync.Map // of T, by *Policy
+	byPolicy sync.Map // maps *Policy to T
 }
 
-// Of returns what derive derives from p, a policy of the selector. It must not be changed.
+// Of returns the value that derive returns for p, a policy of the selector. The value must not be
+// changed.
 func (c *PerPolicy[T]) Of(p *Policy, selector *Selector, derive func(*Policy) T) T {
 	last := c.last.Load()
 	if last == nil || last.selector != selector {

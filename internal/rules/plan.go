@@ -9,11 +9,11 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// planKind is the kind of the patterns that select keys by their plan: plan:gold, and
-// plan:* for every key that has a plan.
+// planKind begins the patterns that select keys by their plan: plan:gold, and plan:* for every
+// key that has a plan.
 const planKind = "plan:"
 
-// Subject is who is checked, as policies select it.
+// Subject is the key that is checked and its plan, by which policies select it.
 type Subject struct {
 	Key  keys.Key
 	Plan string // "" for none
@@ -28,9 +28,9 @@ func CheckPlan(name string) error {
 	return nil
 }
 
-// PlanOf returns the plan that a pattern of a policy selects, "*" for every plan, and
-// false for a pattern of keys. A key that is itself spelled plan:gold is not selected by
-// the pattern plan:gold: a client could choose its plan by it otherwise.
+// PlanOf returns the plan that a pattern of a policy selects, "*" for every plan, and false for a
+// pattern of keys. The pattern plan:gold does not select a key that is itself spelled plan:gold,
+// because then a client could choose its plan by its key.
 func PlanOf(m keys.Pattern) (plan string, is bool) {
 	switch m.Kind() {
 	case keys.Exact:
@@ -59,7 +59,7 @@ func checkPlanPattern(m keys.Pattern) error {
 	return nil
 }
 
-// MatchedBy returns the pattern of a policy that selects s, the zero pattern for none.
+// MatchedBy returns the pattern of a policy that selects s, the zero pattern if none does.
 func MatchedBy(p *Policy, s Subject) keys.Pattern {
 	for _, m := range p.Match {
 		if plan, is := PlanOf(m); is && s.Plan != "" && (plan == s.Plan || plan == "*") || !is && m.Matches(s.Key) {
@@ -77,11 +77,11 @@ func SelectsByPlan(p *Policy) bool {
 	return slices.ContainsFunc(p.Match, IsPlan)
 }
 
-// role is the policies of one role: that decide, or that only watch.
+// role is the set of the enforcing policies, or of the shadow policies.
 type role struct {
 	byKey *keys.Index[*Policy]
-	// byPlan has the policies by the plan of their pattern, "*" for every plan; nil if
-	// none has such a pattern.
+	// byPlan has the policies by the plan in their pattern, "*" for every plan; nil if no policy
+	// has such a pattern.
 	byPlan map[string]planned
 }
 
@@ -92,8 +92,7 @@ type planned struct {
 
 func newRole() role { return role{byKey: keys.NewIndex[*Policy]()} }
 
-// add has a policy select what one of its patterns selects, unless one with a lower id
-// does.
+// add adds one pattern of p, unless a policy with a lower id has the same pattern.
 func (r *role) add(m keys.Pattern, p *Policy) {
 	plan, is := PlanOf(m)
 	if !is {
@@ -110,8 +109,8 @@ func (r *role) add(m keys.Pattern, p *Policy) {
 	}
 }
 
-// best returns the policy of a subject and the pattern that chose it: a pattern of this
-// key alone, then one of its plan, then plan:*, then the most specific of the others.
+// best returns the policy of a subject and the pattern that selects it. A pattern of only this
+// key comes first, then one of its plan, then plan:*, then the most specific of the others.
 func (r *role) best(s Subject) (by keys.Pattern, p *Policy) {
 	if r.byKey == nil {
 		return by, nil
@@ -129,7 +128,7 @@ func (r *role) best(s Subject) (by keys.Pattern, p *Policy) {
 	return by, p
 }
 
-// isOfOne reports whether a pattern that matches k matches no other key.
+// isOfOne reports whether m, which matches k, matches no other key.
 func isOfOne(m keys.Pattern, k keys.Key) bool {
 	if m.Kind() == keys.Exact {
 		return true

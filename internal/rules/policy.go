@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// Mode says what a policy's decisions do.
+// Mode is the effect of a policy's decisions.
 type Mode string
 
 // The modes of a policy.
@@ -25,17 +25,16 @@ const (
 // OnFailure says what a policy does while the log is unreachable.
 type OnFailure string
 
-// The answers to an outage of the log.
+// What a policy does during an outage of the log.
 const (
-	FailLocal OnFailure = "local" // this node keeps the same stack in memory
+	FailLocal OnFailure = "local" // this node counts under the same stack in memory
 	FailAllow OnFailure = "allow"
 	FailDeny  OnFailure = "deny" // unavailable, 503
 )
 
-// Escalation is a policy's escalation: after Offences limited checks of one key
-// within Within, an automatic block for Block; each further one is Factor
-// times longer, up to Cap; one step is forgotten for each DecayAfter without
-// an offence.
+// Escalation adds automatic blocks. If checks of one key are limited Threshold times within
+// Window, the key is blocked for Duration. Each further block is Factor times longer, up to
+// MaxDuration. The key goes down one level for each DecayAfter without an offence.
 type Escalation struct {
 	Threshold   int
 	Window      time.Duration // whole minutes
@@ -45,8 +44,8 @@ type Escalation struct {
 	DecayAfter  time.Duration
 }
 
-// TagOf names this version of this policy: a policy that is made again under the same name,
-// and a version whose number a restore gives out again, have others.
+// TagOf returns a tag of this version of this policy. A policy that is created again under the
+// same name has another tag, and so has a version whose number is used again after a restore.
 func TagOf(p *Policy) etag.Tag {
 	state := etag.Of(p.ID, p.Version, p.Revision, p.Created.UnixMilli(), p.Updated.UnixMilli())
 	return etag.Tag(strconv.FormatInt(p.Version, 10)) + "-" + state
@@ -56,38 +55,38 @@ func TagOf(p *Policy) etag.Tag {
 type Policy struct {
 	ID      int64 // never reused
 	Name    string
-	Version int64 // 1 for a new policy; each replacement is one more
+	Version int64 // 1 for a new policy; each replacement adds 1
 	Match   []keys.Pattern
-	// When is the conditions under which the policy applies to a request. With
-	// conditions it applies in addition to the key's other policies; see Selector.
+	// When is the conditions that a request must meet for the policy to apply. With conditions
+	// the policy applies in addition to the key's other policies; see Selector.
 	When conditions.When
 	// Outcome is the outcome whose reports charge the policy, "" if checks charge it; see
 	// IsReported.
 	Outcome string
-	// Scope limits what a policy with an outcome refuses to checks of that scope; "" for
-	// every check.
+	// Scope restricts what a policy with an outcome refuses to checks of that scope; "" for every
+	// check.
 	Scope string
 	Rules Stack
-	// Also are further keys that count with each request that the policy counts.
+	// Also are the further keys that each request that the policy counts also counts for.
 	Also Also
-	// Derived is the further key whose limits this is, nil for a policy itself. Only a
-	// Selector makes such parts of policies: see Selector.DerivedOf.
+	// Derived is the further key that this part of a policy limits, nil for a whole policy. Only
+	// a Selector creates such parts; see Selector.DerivedOf.
 	Derived *Derived
-	// Part is the place of Derived in the policy's Also, from 1; 0 for a policy itself.
+	// Part is the position of Derived in the policy's Also, from 1; 0 for a whole policy.
 	Part int
-	// ofRequest reports of such a part that its policy depends on the request.
+	// ofRequest is set in a part whose policy depends on the request.
 	ofRequest bool
 	Mode      Mode
-	// OnFailure is what it does while the log is unreachable.
+	// OnFailure is what the policy does while the log is unreachable.
 	OnFailure OnFailure
-	// Algorithm is the name of one of package algorithms, and Options its settings.
+	// Algorithm is the name of an algorithm in package algorithms, and Options are its settings.
 	Algorithm  string
 	Options    algorithms.Options
-	Escalation *Escalation // nil: never blocks by itself
-	// Generation names the log; it moves as MovesGeneration says.
+	Escalation *Escalation // nil: never blocks automatically
+	// Generation is part of the name of the log. It changes if MovesGeneration says so.
 	Generation int64
-	// Retention is how much of the log must be kept for this version and for
-	// those replaced lately, so that a change and its undoing forgive nothing.
+	// Retention is how much of the log must be kept for this version and for recently replaced
+	// ones, so that changing a policy and reverting the change does not forget requests.
 	Retention Retention
 	Created   time.Time
 	Updated   time.Time
@@ -95,14 +94,13 @@ type Policy struct {
 	Revision  int64 // of the change that made this version
 }
 
-// Retention bounds what a log keeps: its newest Entries, none older than
-// Window.
+// Retention bounds what a log keeps: its newest Entries, none of them older than Window.
 type Retention struct {
 	Entries int
 	Window  time.Duration
 }
 
-// Cover returns the larger of both bounds.
+// Cover returns the larger of both bounds and what s needs.
 func (r Retention) Cover(s Stack) Retention {
 	return Retention{Entries: max(r.Entries, s.LargestLimit()), Window: max(r.Window, s.LongestWindow())}
 }
@@ -127,8 +125,8 @@ type FieldError struct {
 // Error returns one line that is safe to print.
 func (e *FieldError) Error() string { return e.Field + " " + e.Problem }
 
-// Validate returns nil or a *FieldError for the first field that is wrong.
-// It does not look at other policies.
+// Validate returns nil or a *FieldError for the first field that is wrong. It does not consider
+// other policies.
 func (p *Policy) Validate() error {
 	if err := CheckName(p.Name); err != nil {
 		return err
@@ -183,7 +181,7 @@ func (p *Policy) Validate() error {
 	return nil
 }
 
-// maxBlock is the longest automatic block that an escalation may name: a year.
+// maxBlock is the longest block that an escalation may have: a leap year.
 const maxBlock = 366 * 24 * time.Hour
 
 func (e *Escalation) validate() error {

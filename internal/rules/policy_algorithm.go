@@ -22,10 +22,10 @@ func (p *Policy) validateAlgorithm() error {
 	return nil
 }
 
-// MovesGeneration reports whether replacing p by next starts its keys' logs from zero,
-// because what was counted has no meaning under next: the outcome, the value whose
-// different values count, the algorithm or its options differ or, under a counter, the windows. Up to N
-// more requests may then be allowed than in an undisturbed window.
+// MovesGeneration reports whether replacing p by next starts the logs of its keys from zero,
+// because the earlier counts have no meaning under next. That is so if the outcome, the distinct
+// value, the algorithm, its options or what the further keys count differ, or the windows under a
+// counter. Up to N more requests may then be allowed than in an undisturbed window.
 func (p *Policy) MovesGeneration(next *Policy) bool {
 	if p.Outcome != next.Outcome || p.Rules.Distinct() != next.Rules.Distinct() || p.Algorithm != next.Algorithm || p.Options != next.Options {
 		return true
@@ -37,8 +37,8 @@ func (p *Policy) MovesGeneration(next *Policy) bool {
 	return a != nil && !a.IsLog() && !slices.EqualFunc(p.Rules, next.Rules, func(a, b Rule) bool { return a.Window == b.Window })
 }
 
-// LargestCost returns the largest cost of one request that the policy can ever
-// allow: its stack's, and no more than what may come at once.
+// LargestCost returns the largest cost of one request that the policy can ever allow: that of its
+// stack, but no more than its burst.
 func (p *Policy) LargestCost() int {
 	most := p.Rules.LargestCost()
 	if p.Options.Burst > 0 {
@@ -47,7 +47,7 @@ func (p *Policy) LargestCost() int {
 	return most
 }
 
-// Counted returns how a counter sees each rule.
+// Counted returns the rules in the form in which counters use them.
 func (s Stack) Counted(o algorithms.Options) []algorithms.Rule {
 	counted := make([]algorithms.Rule, len(s))
 	for i, r := range s {

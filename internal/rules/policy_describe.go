@@ -8,8 +8,8 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 )
 
-// Describe says in plain words what the policy's rules mean as its algorithm
-// counts them. Rules that Warnings names are left out, for they say nothing.
+// Describe says in plain words what the policy's rules mean under its algorithm. It leaves out
+// the rules in Warnings, because they have no effect.
 func (p *Policy) Describe() string {
 	a := algorithms.ByName(p.Algorithm)
 	if a == nil || a.IsLog() {
@@ -30,9 +30,9 @@ func (p *Policy) Describe() string {
 	return binding.each("%s in any %s", inFull) + ". " + a.Summary
 }
 
-// counterWords are how the counters are described: what each rule comes to, and
-// in the next sentence what it does not promise. They stand in
-// docs/ALGORITHMS.md with their sources.
+// counterWords has the functions that describe counters: what each rule allows and, in the next
+// sentence, what it does not guarantee. The sources of these statements are in
+// docs/ALGORITHMS.md.
 var counterWords = map[string]func(*Policy, Stack) string{
 	algorithms.FixedWindow:    describeFixedWindow,
 	algorithms.SlidingWindow:  describeSlidingWindow,
@@ -94,13 +94,13 @@ func describeLeakyBucket(p *Policy, s Stack) string {
 		" ahead; one that does not wait is refused unless it may leave at once."
 }
 
-// capacity returns how much a bucket of r holds, or how many its queue.
+// capacity returns how much a bucket of r holds, or how many requests its queue holds.
 func (p *Policy) capacity(r Rule) int64 {
 	return Stack{r}.Counted(p.Options)[0].Capacity()
 }
 
-// queue returns how far ahead a reservation may lie: until the shortest queue, when
-// full, has emptied.
+// queue returns the maximum wait for a reservation: how long the fastest queue takes to empty
+// when it is full.
 func (p *Policy) queue(s Stack) time.Duration {
 	var shortest time.Duration
 	for _, r := range s {
@@ -111,8 +111,7 @@ func (p *Policy) queue(s Stack) time.Duration {
 	return shortest
 }
 
-// evenly says how often requests come at the pace of r: "one every 3 seconds",
-// "50 every second".
+// evenly returns a phrase for the pace of r: "one every 3 seconds", "50 every second".
 func evenly(r Rule) string {
 	if pace := r.Pace(); pace >= time.Second {
 		return "one every " + lengthInWords(pace)
@@ -120,8 +119,8 @@ func evenly(r Rule) string {
 	return fmt.Sprintf("%s every %s, evenly", grouped(int64(r.Limit)), windowInWords(r.Window))
 }
 
-// lengthInWords writes a length that is no whole number of units as well: its
-// two longest units, and below a minute with a tenth of a second.
+// lengthInWords formats a duration that need not be a whole number of units, by its two longest
+// units. Below a minute it includes tenths of a second.
 func lengthInWords(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -135,7 +134,7 @@ func lengthInWords(d time.Duration) string {
 // inFull returns a rule's limit and its window.
 func inFull(r Rule) (limit, window string) { return grouped(int64(r.Limit)), windowInWords(r.Window) }
 
-// each writes one clause for each rule and joins them.
+// each formats one clause for each rule and joins them.
 func (s Stack) each(format string, words func(Rule) (string, string)) string {
 	return list(s.clauses(format, words))
 }
@@ -149,7 +148,7 @@ func (s Stack) clauses(format string, words func(Rule) (string, string)) []strin
 	return clauses
 }
 
-// DescribeCounting names the algorithm and the options that differ from their
+// DescribeCounting returns the title of the algorithm and the options that differ from their
 // defaults: "GCRA, burst 50".
 func (p *Policy) DescribeCounting() string {
 	text := p.Algorithm
@@ -174,7 +173,7 @@ func (p *Policy) DescribeCounting() string {
 // maxCheapLimit is the largest limit for which Advice does not suggest a counter.
 const maxCheapLimit = 5000
 
-// Advice says what would suit such rules better, "" for nothing.
+// Advice suggests what would suit the policy's rules better, "" for nothing.
 func (p *Policy) Advice() string {
 	a := algorithms.ByName(p.Algorithm)
 	if largest := p.Rules.LargestLimit(); a != nil && a.IsLog() && largest > maxCheapLimit {
@@ -184,8 +183,8 @@ func (p *Policy) Advice() string {
 	return ""
 }
 
-// DescribeReset says what becomes of the counts where next replaces p, "" if they
-// stay. p may be nil.
+// DescribeReset says what happens to the counts if next replaces p, "" if they stay. p may be
+// nil.
 func (p *Policy) DescribeReset(next *Policy) string {
 	if p == nil || !p.MovesGeneration(next) {
 		return ""

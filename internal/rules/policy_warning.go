@@ -8,10 +8,9 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 )
 
-// Warnings returns the rules that can never be the reason of a refusal as the
-// policy's algorithm counts. For the exact logs these are all such rules;
-// counters let bursts through that depend on when they come, so that only rules
-// are named that one other rule alone always goes before.
+// Warnings returns the rules that can never cause a refusal under the policy's algorithm. For the
+// exact logs these are all such rules. Counters allow bursts that depend on when requests arrive,
+// so for them Warnings only returns rules that a single other rule always makes ineffective.
 func (p *Policy) Warnings() []Warning {
 	if a := algorithms.ByName(p.Algorithm); a == nil || a.IsLog() && !p.Options.CountRefused {
 		return p.Rules.Warnings()
@@ -25,7 +24,8 @@ func (p *Policy) Warnings() []Warning {
 	return warnings
 }
 
-// namedBefore keeps two rules that say the same from being named both.
+// namedBefore reports whether rule i must be left out of Warnings, because rule by comes later
+// and they make each other ineffective.
 func (p *Policy) namedBefore(i, by int) bool { return by > i && p.goesBefore(p.Rules[i], p.Rules[by]) }
 
 func (p *Policy) warningOf(by, r Rule) string {
@@ -35,7 +35,7 @@ func (p *Policy) warningOf(by, r Rule) string {
 	return fmt.Sprintf("%s can never refuse anyone: as %s counts, %s always refuses first. Remove it.", r, p.Algorithm, by)
 }
 
-// binding returns the rules that Warnings does not name.
+// binding returns the rules that are not in Warnings.
 func (p *Policy) binding() Stack {
 	idle := p.Warnings()
 	return slices.DeleteFunc(slices.Clone(p.Rules), func(r Rule) bool {
@@ -43,8 +43,7 @@ func (p *Policy) binding() Stack {
 	})
 }
 
-// goesBefore reports whether whatever r refuses is refused by q as well, for as
-// long.
+// goesBefore reports whether q refuses everything that r refuses, and for at least as long.
 func (p *Policy) goesBefore(q, r Rule) bool {
 	switch {
 	case q.Limit == 0:
@@ -55,14 +54,14 @@ func (p *Policy) goesBefore(q, r Rule) bool {
 	slower := int64(q.Limit)*int64(r.Window) <= int64(r.Limit)*int64(q.Window)
 	switch p.Algorithm {
 	case algorithms.TokenBucket, algorithms.LeakyBucket, algorithms.GCRA:
-		// What is missing in r's bucket is never more than what is missing in q's:
-		// each request takes the same from both, and r's fills as quickly or quicker.
+		// The bucket of r is never emptier than that of q: each request takes the same from both,
+		// and r's fills at least as fast.
 		return slower && p.capacity(q) <= p.capacity(r) && p.Options.Variant != algorithms.VariantQueue
 	case algorithms.FixedWindow:
-		// Each window of the clock of r lies within one of q.
+		// Each clock window of r lies within one of q.
 		return p.Options.WindowStart != algorithms.WindowFirst && q.Limit <= r.Limit && q.Window%r.Window == 0
 	case algorithms.SlidingBuckets:
-		// What r counts, q counts: the buckets of q cover no less than that.
+		// q counts everything that r counts: the buckets of q cover at least r's window.
 		return q.Limit <= r.Limit && q.Window-(q.Window+59)/60-time.Millisecond >= r.Window
 	case algorithms.SortedSetLog:
 		return q.Limit <= r.Limit && q.Window >= r.Window

@@ -1,5 +1,5 @@
-// Package rules holds what limits a key: rules such as "20/1m", stacks of rules
-// that must all hold, and the policies that apply a stack to patterns of keys.
+// Package rules defines limits: rules such as "20/1m", stacks of rules that must all hold, and
+// policies that apply a stack to patterns of keys.
 package rules
 
 import (
@@ -17,26 +17,25 @@ import (
 // bounds a key's memory.
 const (
 	MaxLimit = 100_000
-	// MaxDistinct is the largest limit of a rule that counts different values: a log
-	// keeps 16 bytes or more for each.
+	// MaxDistinct is the largest limit of a distinct rule: a log keeps at least 16 bytes for each
+	// value.
 	MaxDistinct = 10_000
 	MinWindow   = time.Millisecond
 	MaxWindow   = 31 * 24 * time.Hour
 )
 
-// Rule allows at most Limit requests, by cost, in any half-open window of
-// length Window. A Limit of 0 refuses everything.
+// Rule allows at most Limit requests, weighted by cost, in any half-open window of length Window.
+// A Limit of 0 refuses everything.
 type Rule struct {
 	Limit  int
 	Window time.Duration // whole milliseconds
-	// Distinct is the name of the value of requests whose different values count, each
+	// Distinct is the name of the value of requests whose different values the rule counts, each
 	// once in a window; "" for a rule that counts requests.
 	Distinct string
 }
 
-// ParseRule reads what people write: "1/s", "20/min", "20/1m", "200/hour",
-// "5/10s", "0/s", "15/d distinct path". The error is an *Error and says what would be
-// right.
+// ParseRule parses a rule such as "1/s", "20/min", "20/1m", "200/hour", "5/10s", "0/s" or "15/d
+// distinct path". The error is an *Error and says what would be right.
 func ParseRule(text string) (Rule, error) {
 	limitText, windowText, found := strings.Cut(text, "/")
 	if !found {
@@ -61,10 +60,10 @@ func ParseRule(text string) (Rule, error) {
 	return r, nil
 }
 
-// distinctWord separates the window from the name of the value that a rule counts.
+// distinctWord separates the window of a rule from the name of the value that the rule counts.
 const distinctWord = "distinct"
 
-// cutDistinct separates the window from the name of the value, "" for none.
+// cutDistinct separates the window from the name of the value that follows it, "" for none.
 func cutDistinct(text, window string) (rest, name string, err error) {
 	words := strings.Fields(window)
 	at := slices.Index(words, distinctWord)
@@ -77,8 +76,7 @@ func cutDistinct(text, window string) (rest, name string, err error) {
 	return strings.Join(words[:at], " "), words[at+1], nil
 }
 
-// distinctProblem says what is wrong with a rule that counts different values, "" for
-// nothing.
+// distinctProblem returns what is wrong with a distinct rule, "" for nothing.
 func (r Rule) distinctProblem() string {
 	switch {
 	case r.Distinct == "":
@@ -90,8 +88,8 @@ func (r Rule) distinctProblem() string {
 	return ""
 }
 
-// SplitRules returns the rules of a text in which spaces, commas or semicolons separate
-// them, as Stack.String writes it.
+// SplitRules splits a text into rules that are separated by spaces, commas or semicolons, as in
+// Stack.String.
 func SplitRules(text string) []string {
 	var rules []string
 	words := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == ';' })
@@ -145,8 +143,7 @@ func parseWindow(text, window string) (time.Duration, error) {
 	return time.Duration(count) * length, nil
 }
 
-// badUnit explains a unit that is none, with what was meant where that is
-// plain.
+// badUnit returns the error for an unknown unit, with a suggestion if it is clear what was meant.
 func badUnit(text, window, name string) error {
 	if whole, err := ParseDuration(window); err == nil && whole <= MaxWindow {
 		return refuse(text, "has a window of two units; write it in one: %s", FormatWindow(whole))
@@ -158,9 +155,9 @@ func badUnit(text, window, name string) error {
 	return refuse(text, "has the unit %q; write ms, s, m, h or d, for example 20/1m or 5/10s", clip(name))
 }
 
-// String returns the canonical form: the count, a slash, and the window in the
-// largest unit that divides it, for example "20/1m", and what it counts, for example
-// "15/1d distinct path".
+// String returns the canonical form: the count, a slash, and the window in the largest unit that
+// divides it, for example "20/1m"; for a distinct rule followed by the value, for example "15/1d
+// distinct path".
 func (r Rule) String() string { return string(r.append(nil)) }
 
 func (r Rule) append(b []byte) []byte {
@@ -172,8 +169,8 @@ func (r Rule) append(b []byte) []byte {
 	return b
 }
 
-// FormatWindow writes a length of whole milliseconds as a number and the
-// largest unit that divides it: 90 s is "90s", 24 h is "1d".
+// FormatWindow formats a whole number of milliseconds as a number and the largest unit that
+// divides it: 90 s is "90s", 24 h is "1d".
 func FormatWindow(d time.Duration) string { return string(AppendWindow(nil, d)) }
 
 // AppendJSON appends the rule as a JSON string, "5/1m".
@@ -181,9 +178,9 @@ func (r Rule) AppendJSON(b []byte) []byte {
 	return append(r.append(append(b, '"')), '"')
 }
 
-// AppendWindow appends what FormatWindow writes, for those who write much: each check writes
-// its rules twice. The units are those that findUnit knows; divisions by constants are the
-// cheap ones.
+// AppendWindow appends the result of FormatWindow. It is fast because each check formats its
+// rules twice: it divides by constants, which is cheaper. The units are those of findUnit, except
+// weeks.
 func AppendWindow(b []byte, d time.Duration) []byte {
 	const day = 24 * time.Hour
 	switch {
@@ -202,7 +199,7 @@ func AppendWindow(b []byte, d time.Duration) []byte {
 // WindowMS returns the window in milliseconds.
 func (r Rule) WindowMS() int64 { return r.Window.Milliseconds() }
 
-// Validate reports a rule, however it was made, that is out of bounds.
+// Validate returns an error if the rule, however it was made, is out of bounds.
 func (r Rule) Validate() error {
 	switch {
 	case r.Limit < 0 || r.Limit > MaxLimit:
@@ -217,8 +214,8 @@ func (r Rule) Validate() error {
 	return nil
 }
 
-// Pace returns the time between two requests that keep r just full on average,
-// 0 for a limit of 0, which has none.
+// Pace returns the time between two requests that use up r exactly, on average; 0 for a limit of
+// 0, which has none.
 func (r Rule) Pace() time.Duration {
 	if r.Limit == 0 {
 		return 0
@@ -226,14 +223,13 @@ func (r Rule) Pace() time.Duration {
 	return r.Window / time.Duration(r.Limit)
 }
 
-// most returns how many requests r lets into the busiest window of length w: a
-// burst at its beginning and one more each time r's own window has passed.
+// most returns how many requests r allows in the busiest window of length w: a burst at its
+// beginning and another burst each time r's own window has passed.
 func (r Rule) most(w time.Duration) int64 {
 	return int64(r.Limit) * int64((w+r.Window-1)/r.Window)
 }
 
-// Error says what is wrong with a rule, a stack or a policy's field and what
-// would be right.
+// Error says what is wrong with a rule or a stack and what would be right.
 type Error struct {
 	Text    string // what was given, unescaped
 	Problem string // a clause that follows "the rule ..."
@@ -246,5 +242,5 @@ func refuse(text, format string, args ...any) error {
 	return &Error{Text: text, Problem: fmt.Sprintf(format, args...)}
 }
 
-// clip shortens text that others chose for a message, which must quote it.
+// clip shortens text from a caller for a message. The message must still quote it.
 func clip(s string) string { return escape.Clip(s, 40) }

@@ -8,9 +8,8 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// Selector finds the policies of a check. It is immutable and safe for use by
-// many goroutines; a change of policies makes a new one. The zero value
-// selects nothing.
+// Selector finds the policies of a check. It is immutable and safe for concurrent use. A change
+// of policies makes a new one. The zero value selects nothing.
 type Selector struct {
 	byName    map[string]*Policy
 	byID      map[int64]*Policy
@@ -18,26 +17,25 @@ type Selector struct {
 	shadow    role
 	// plans reports whether any policy selects by plan.
 	plans bool
-	// conditional are the policies with conditions that are not off, by id, and met
-	// is the index of their conditions.
+	// conditional are the policies with conditions that are not off, by id, and met is the index
+	// of their conditions.
 	conditional []*Policy
 	met         *conditions.Index
-	// distinct are the policies whose rules count different values of requests and that
-	// have neither conditions nor an outcome, which are not off, by id.
+	// distinct are the policies with distinct rules that have neither conditions nor an outcome
+	// and are not off, by id.
 	distinct []*Policy
 	// reported are the policies with an outcome that are not off, by id.
 	reported []*Policy
-	// derived are the parts of policies that limit their further keys, in the order of
-	// Policy.Also, without those of policies that are off, by the policy's id.
+	// derived has the parts of each policy that limit its further keys, by the policy's id and in
+	// the order of Policy.Also. It contains no policies that are off.
 	derived map[int64][]*Policy
 }
 
-// NewSelector returns the selector over policies, which must not be changed
-// afterwards. Policies that are off stand among the enforcing ones: a check
-// that one of them selects is allowed and not passed on to a wider pattern.
-// Where two enforcing policies claim one pattern, which the store refuses,
-// the lower id wins. Policies with conditions or an outcome select no key by
-// themselves: see AppendConditional and AppendReported.
+// NewSelector returns the selector over policies, which must not be changed afterwards. Policies
+// that are off are treated like enforcing ones: a check that one of them selects is allowed, and
+// no broader pattern applies. If two enforcing policies have the same pattern, which the store
+// refuses, the lower id wins. Policies with conditions, an outcome or distinct rules are not
+// selected by Select; see AppendConditional and AppendReported.
 func NewSelector(policies []*Policy) *Selector {
 	s := &Selector{
 		byName:    make(map[string]*Policy, len(policies)),
@@ -88,11 +86,11 @@ func NewSelector(policies []*Policy) *Selector {
 	return s
 }
 
-// HasPlans reports whether any policy selects keys by their plan: without one, nobody needs
-// to look the plan of a key up.
+// HasPlans reports whether any policy selects keys by their plan. If not, nobody needs to look up
+// the plan of a key.
 func (s *Selector) HasPlans() bool { return s.plans }
 
-// addDerived makes the parts of p for its further keys.
+// addDerived adds the parts of p for its further keys.
 func (s *Selector) addDerived(p *Policy) {
 	if len(p.Also) == 0 {
 		return
@@ -108,8 +106,8 @@ func (s *Selector) addDerived(p *Policy) {
 // HasDerived reports whether any policy counts further keys.
 func (s *Selector) HasDerived() bool { return len(s.derived) > 0 }
 
-// DerivedOf returns the parts of p that limit the further keys of requests that p
-// counts. Each has Derived set, and p's id, name and mode.
+// DerivedOf returns the parts of p that limit the further keys of requests that p counts. Each
+// part has Derived set, and p's id, name and mode.
 func (s *Selector) DerivedOf(p *Policy) []*Policy {
 	if p == nil || len(p.Also) == 0 {
 		return nil
@@ -117,7 +115,7 @@ func (s *Selector) DerivedOf(p *Policy) []*Policy {
 	return s.derived[p.ID]
 }
 
-// Making returns the parts of policies whose further key k may be, by id.
+// Making returns the parts of policies whose further key may be k, by id.
 func (s *Selector) Making(k keys.Key) []*Policy {
 	var all []*Policy
 	for _, parts := range s.derived {
@@ -131,8 +129,8 @@ func (s *Selector) Making(k keys.Key) []*Policy {
 	return all
 }
 
-// Origins returns the number of patterns that select addresses by their origin, of policies
-// that are not off.
+// Origins returns the number of patterns that select addresses by their origin, in policies that
+// are not off.
 func (s *Selector) Origins() (n int) {
 	for _, p := range s.byName {
 		for _, m := range p.Match {
@@ -144,15 +142,14 @@ func (s *Selector) Origins() (n int) {
 	return n
 }
 
-// HasConditional reports whether there are policies by whose conditions checks are
-// decided, which are not off.
+// HasConditional reports whether any policy that is not off applies by its conditions or distinct
+// values.
 func (s *Selector) HasConditional() bool { return s.met != nil || len(s.distinct) > 0 }
 
-// AppendConditional appends the policies by whose conditions checks are decided, enforcing and shadow, that
-// apply to a request of a subject: a pattern of the policy selects it and r meets its
-// conditions and says the value that its rules count. They apply in addition to those
-// that Select returns. r may be nil: a request of which nothing is known meets no
-// conditions.
+// AppendConditional appends the policies with conditions or distinct rules, enforcing and shadow,
+// that apply to a request of a subject: a pattern of the policy selects the subject, and r meets
+// the policy's conditions and has the value that its rules count. They apply in addition to the
+// policies of Select. r may be nil for an unknown request, which meets no conditions.
 func (s *Selector) AppendConditional(policies []*Policy, who Subject, r *conditions.Request) []*Policy {
 	if r == nil {
 		return policies
@@ -173,8 +170,8 @@ func (s *Selector) AppendConditional(policies []*Policy, who Subject, r *conditi
 	return policies
 }
 
-// AppendReported appends the policies with an outcome, enforcing and shadow, that have a
-// pattern that selects who. They apply to every check of it in addition to the others.
+// AppendReported appends the policies with an outcome, enforcing and shadow, that have a pattern
+// that selects who. They apply to every check of who, in addition to the others.
 func (s *Selector) AppendReported(policies []*Policy, who Subject) []*Policy {
 	for _, p := range s.reported {
 		if p.Matches(who) {
@@ -187,14 +184,13 @@ func (s *Selector) AppendReported(policies []*Policy, who Subject) []*Policy {
 // HasReported reports whether there are policies with an outcome that are not off.
 func (s *Selector) HasReported() bool { return len(s.reported) > 0 }
 
-// CountsOutcome reports whether any policy that is not off counts an outcome, for any
-// key.
+// CountsOutcome reports whether any policy that is not off counts an outcome, for any key.
 func (s *Selector) CountsOutcome(outcome string) bool {
 	return slices.ContainsFunc(s.reported, func(p *Policy) bool { return p.Outcome == outcome })
 }
 
-// Conditional returns the policies with conditions, an outcome or distinct rules that are not off and
-// have a pattern that selects who, whatever the request.
+// Conditional returns the policies with conditions, an outcome or distinct rules that are not off
+// and have a pattern that selects who. It ignores the request.
 func (s *Selector) Conditional(who Subject) []*Policy {
 	var all []*Policy
 	for _, p := range s.conditional {
@@ -210,16 +206,16 @@ func (s *Selector) Conditional(who Subject) []*Policy {
 	return s.AppendReported(all, who)
 }
 
-// Select returns the policy whose decision is the answer to a check of who, and
-// the one that only watches; either may be nil. A pattern of this key alone comes first,
-// then one of its plan, then plan:*, then the most specific of the others.
+// Select returns the enforcing policy of who, whose decision is the answer to a check, and the
+// shadow policy; either may be nil. A pattern of only this key comes first, then one of its plan,
+// then plan:*, then the most specific of the others.
 func (s *Selector) Select(who Subject) (enforcing, shadow *Policy) {
 	_, enforcing = s.enforcing.best(who)
 	_, shadow = s.shadow.best(who)
 	return enforcing, shadow
 }
 
-// Matched returns the patterns by which Select chose, zero where it chose none.
+// Matched returns the patterns by which Select selects, zero if there is none.
 func (s *Selector) Matched(who Subject) (enforcing, shadow keys.Pattern) {
 	enforcing, _ = s.enforcing.best(who)
 	shadow, _ = s.shadow.best(who)

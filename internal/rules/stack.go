@@ -11,11 +11,11 @@ import (
 // MaxRules is the largest number of rules in a stack.
 const MaxRules = 16
 
-// Stack is the rules that must all hold, the shortest window first and, within
-// one window, the smallest limit first. The empty stack allows everything.
+// Stack is a list of rules that must all hold, sorted by window and then by limit, both
+// ascending. The empty stack allows everything.
 type Stack []Rule
 
-// ParseStack reads the rules of a stack, in any order. The error is an *Error.
+// ParseStack parses the rules of a stack, in any order. The error is an *Error.
 func ParseStack(texts []string) (Stack, error) {
 	stack := make(Stack, 0, len(texts))
 	for _, text := range texts {
@@ -28,8 +28,8 @@ func ParseStack(texts []string) (Stack, error) {
 	return NewStack(stack...)
 }
 
-// NewStack sorts and checks rules, which must all count the same: requests, or the
-// different values of one name. Of equal rules it keeps one.
+// NewStack sorts and validates rules, which must all count the same: requests, or the different
+// values of one name. It removes duplicates.
 func NewStack(rules ...Rule) (Stack, error) {
 	stack := Stack(slices.Clone(rules))
 	for _, r := range stack {
@@ -62,7 +62,7 @@ func (s Stack) Strings() []string {
 // String returns the rules with spaces between.
 func (s Stack) String() string { return strings.Join(s.Strings(), " ") }
 
-// Equal reports whether both stacks limit alike.
+// Equal reports whether both stacks have the same rules.
 func (s Stack) Equal(t Stack) bool { return slices.Equal(s, t) }
 
 // Distinct returns the name of the value whose different values the rules count, "" if
@@ -74,8 +74,7 @@ func (s Stack) Distinct() string {
 	return s[0].Distinct
 }
 
-// LargestLimit returns the largest N, 0 for an empty stack: a log never needs
-// more entries.
+// LargestLimit returns the largest limit, 0 for an empty stack: a log never needs more entries.
 func (s Stack) LargestLimit() int {
 	most := 0
 	for _, r := range s {
@@ -84,8 +83,8 @@ func (s Stack) LargestLimit() int {
 	return most
 }
 
-// LongestWindow returns the longest W, 0 for an empty stack: a log never needs
-// older entries.
+// LongestWindow returns the longest window, 0 for an empty stack: a log never needs older
+// entries.
 func (s Stack) LongestWindow() time.Duration {
 	if len(s) == 0 {
 		return 0
@@ -93,9 +92,9 @@ func (s Stack) LongestWindow() time.Duration {
 	return s[len(s)-1].Window
 }
 
-// LargestCost returns the largest cost that the stack can ever allow: its
-// smallest limit that is not zero, or math.MaxInt where there is none. A request has
-// one value whatever its cost, so that the limits of different values do not count.
+// LargestCost returns the largest cost that the stack can ever allow: its smallest limit that is
+// not zero, or math.MaxInt if there is none. Distinct rules have no influence, because a request
+// has one value whatever its cost.
 func (s Stack) LargestCost() int {
 	most := math.MaxInt
 	for _, r := range s {

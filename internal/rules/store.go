@@ -7,10 +7,10 @@ import (
 	"github.com/stint-dev/stint/internal/etag"
 )
 
-// Store keeps policies and their versions. Errors that an operator can fix
-// are *fault.Error: NotFound for a name that does not exist, Conflict (naming the other
-// policy) for a pattern that belongs to another policy of the same role, and those of
-// etag.Check for another policy than expect.
+// Store keeps policies and their versions. Errors that an operator can fix are *fault.Error:
+// NotFound for an unknown name, Conflict (naming the other policy) for a pattern that belongs to
+// another policy of the same role, and the errors of etag.Check if expect does not match the
+// present policy.
 type Store interface {
 	// Policies returns the policies that exist, by name, with their Retention.
 	Policies(ctx context.Context) ([]*Policy, error)
@@ -18,23 +18,23 @@ type Store interface {
 	FindPolicyByName(ctx context.Context, name string) (*Policy, error)
 	// PolicyVersions returns every version of a policy, the newest first.
 	PolicyVersions(ctx context.Context, name string) ([]*Policy, error)
-	// PutPolicy creates or replaces the policy of p.Name whole, and returns it
-	// with its id, version, generation and retention. Replacing by an equal
-	// policy changes nothing and makes no version.
+	// PutPolicy creates or replaces the whole policy named p.Name, and returns it with its id,
+	// version, generation and retention. Replacing a policy by an equal one changes nothing and
+	// makes no version.
 	PutPolicy(ctx context.Context, by audit.Actor, p *Policy, expect etag.Tag) (*Policy, error)
 	// DeletePolicy removes a policy; its id is never used again.
 	DeletePolicy(ctx context.Context, by audit.Actor, name string, expect etag.Tag) error
-	// ApplyPolicies makes several changes at once: all or nothing. Whom a
-	// pattern belongs to is asked of the end, so that two policies may swap
-	// theirs. It returns the policy after each change, nil after a deletion.
+	// ApplyPolicies makes several changes at once, all or nothing. Pattern conflicts are checked
+	// only after all changes, so that two policies may swap patterns. It returns the policy after
+	// each change, nil after a deletion.
 	ApplyPolicies(ctx context.Context, by audit.Actor, changes []PolicyChange) ([]*Policy, error)
 }
 
 // PolicyChange is one of the changes of ApplyPolicies.
 type PolicyChange struct {
 	Name string
-	// Policy is what the policy of that name becomes, nil to delete it.
+	// Policy is the new state of the policy with that name, nil to delete it.
 	Policy *Policy
-	// Expect is the state that the change expects; see PutPolicy.
+	// Expect is the expected present state; see PutPolicy.
 	Expect etag.Tag
 }

@@ -5,18 +5,17 @@ import (
 	"slices"
 )
 
-// Warning points out a rule that is allowed and probably not meant.
+// Warning reports a rule that is allowed but probably a mistake.
 type Warning struct {
 	Rule Rule
-	// By is the rule that alone makes it so; the zero Rule where only several
-	// others together do.
+	// By is the rule that alone makes Rule ineffective; the zero Rule if only several others
+	// together do.
 	By      Rule
-	Message string // says what is so, why, and what to do
+	Message string // what is wrong, why, and what to do
 }
 
-// Warnings returns the rules that can never be the reason of a refusal, because
-// the rest of the stack never lets enough through. The stack limits exactly
-// alike without all of them.
+// Warnings returns the rules that can never cause a refusal, because the other rules never allow
+// enough requests. Without all of them, the stack limits exactly the same.
 func (s Stack) Warnings() []Warning {
 	binding, idle := s.split()
 	warnings := make([]Warning, 0, len(idle))
@@ -26,8 +25,8 @@ func (s Stack) Warnings() []Warning {
 	return warnings
 }
 
-// split parts the rules that can refuse someone from those that never do. Where
-// either of two rules would do, the one of the shorter window counts.
+// split separates the rules that can refuse a request from those that never do. If either of two
+// rules makes the other ineffective, the one with the shorter window is kept.
 func (s Stack) split() (binding, idle Stack) {
 	binding = slices.Clone(s)
 	for i := len(s) - 1; i >= 0; i-- {
@@ -43,7 +42,7 @@ func (s Stack) split() (binding, idle Stack) {
 	return binding, idle
 }
 
-// warn explains why r, which is none of s, can never refuse anyone.
+// warn explains why r, which is not in s, can never refuse a request.
 func (s Stack) warn(r Rule) Warning {
 	by, alone := s.closest(r)
 	if by.Limit == 0 && alone {
@@ -64,8 +63,8 @@ func (s Stack) warn(r Rule) Warning {
 		r, subject, grouped(most), windowInWords(r.Window), advice)}
 }
 
-// closest returns the rule that by itself lets the fewest through in r's
-// window, and whether these are no more than r allows.
+// closest returns the rule of s that by itself allows the fewest requests in r's window, and
+// whether it allows no more than r.
 func (s Stack) closest(r Rule) (Rule, bool) {
 	by := slices.MinFunc(s, func(a, b Rule) int { return int(a.most(r.Window) - b.most(r.Window)) })
 	if by.most(r.Window) > int64(r.Limit) {
