@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// Never is the time and the wait of what is never allowed.
+// Never is the time and the wait of a request that is never allowed.
 const Never int64 = math.MaxInt64
 
-// maxAhead is how many milliseconds ahead a reservation may be, timestamplog.MaxWait: one
-// further ahead shows that the clock stepped back.
+// maxAhead is how many milliseconds ahead a reservation may be, like timestamplog.MaxWait. A
+// reservation that is further ahead shows that the clock stepped back.
 const maxAhead = 3_600_000
 
-// Stack counts for all rules of a policy at once: a request is counted in each
-// or in none. It never changes, so that many goroutines may use it.
+// Stack counts under all rules of a policy: a request is counted under each or none. It never
+// changes and is safe for concurrent use.
 type Stack struct {
 	counter Counter
 	rules   []Rule
-	size    int   // numbers of one key
+	size    int   // total of the numbers for one key
 	longest int64 // how far ahead a reservation may be, in milliseconds
 }
 
@@ -33,24 +33,23 @@ func NewStack(a *Algorithm, rules []Rule) *Stack {
 	return k
 }
 
-// State is what is stored for one key; the zero value is that of a key without
-// requests. It must be stored for Stack.TTL.
+// State is what is stored for one key. The zero value is that of a key without requests. It must
+// be stored for at least Stack.TTL.
 type State struct {
-	// Numbers are those of each rule, one after the other.
+	// Numbers are the numbers of all rules, in the order of the rules.
 	Numbers []int64
 	// Reservations is nil while no reservation is ahead.
 	Reservations *Reservations
 }
 
-// Reservations is what is stored for a key while reservations are ahead. The State's
-// Numbers are then those at the newest reservation.
+// Reservations is what is stored for a key while reservations are ahead. The Numbers of the State
+// are then those at the time of the newest reservation.
 type Reservations struct {
-	Newest int64 // when it is, in Unix milliseconds
-	// ID is that of the request that reserved it; "" where it can no longer be
-	// cancelled, since one after it was.
+	Newest int64 // the time of the newest reservation, in Unix milliseconds
+	// ID is the ID of the request that made it. It is "" if the reservation can no longer be
+	// cancelled, because a later one was made and cancelled.
 	ID string
-	// Before and NewestBefore are what Numbers and Newest were before it was
-	// reserved.
+	// Before and NewestBefore are the Numbers and Newest before the reservation was made.
 	Before       []int64
 	NewestBefore int64
 }
@@ -71,20 +70,20 @@ type Query struct {
 	Now     int64 // Unix milliseconds
 	Cost    int64
 	MaxWait int64  // how many milliseconds the caller would wait for a reservation
-	Peek    bool   // answer, and count nothing
-	ID      string // by which a reservation may be cancelled; "" where it never is
+	Peek    bool   // answer without counting
+	ID      string // the ID by which a reservation can be cancelled; "" if it never is
 }
 
 // Result is the answer to a Query.
 type Result struct {
 	Allowed bool
-	// AllowedAt is when the request is allowed without other requests before it, also if
-	// it is refused because that is too far ahead; Never if it never is.
+	// AllowedAt is when the request would be allowed if nobody else came. It is also set if the
+	// request is refused because that is too far ahead. Never if it is never allowed.
 	AllowedAt int64
-	// RetryAt is when the same request, with the same MaxWait, is allowed without other
-	// requests before it: 0 if it was allowed now, Never if it never is.
+	// RetryAt is when the same request, with the same MaxWait, would be allowed if nobody else
+	// came: 0 if it was allowed now, Never if it is never allowed.
 	RetryAt int64
-	// Rule is the index of the rule that makes it wait longest, -1 if it was allowed. If
+	// Rule is the index of the rule that makes the request wait longest, -1 if it was allowed. If
 	// only reservations make it wait, it is the last rule.
 	Rule int
 	// Changed reports whether the state must be stored, even if the request was refused:
@@ -92,16 +91,16 @@ type Result struct {
 	Changed bool
 }
 
-// RuleRemaining is what one rule has left after the answer, at the newest reservation
-// if reservations are ahead.
+// RuleRemaining is the state of one rule after the decision, at the time of the newest
+// reservation if reservations are ahead.
 type RuleRemaining struct {
-	Amount int64 // as Counter.Remaining returns it
-	Wait   int64 // milliseconds from now until this rule alone allows the same cost; Never
+	Amount int64 // the result of Counter.Remaining
+	Wait   int64 // milliseconds from now until this rule alone allows the same cost, or Never
 	Reset  int64 // milliseconds from now until nothing counts any more; 0 if nothing does
 }
 
-// Decide answers q, and counts it in s if it is allowed and no peek. If detail is not
-// nil, it appends one RuleRemaining for each rule to it.
+// Decide answers q, and counts it in s if it is allowed and not a peek. If detail is not nil, it
+// appends one RuleRemaining for each rule to it.
 func (k *Stack) Decide(s *State, q Query, detail *[]RuleRemaining) Result {
 	if q.Peek {
 		looked := s.Clone()
@@ -121,9 +120,9 @@ func (k *Stack) Decide(s *State, q Query, detail *[]RuleRemaining) Result {
 	return v
 }
 
-// Ask answers q and counts nothing: it only brings s to now. An allowed request is
-// allowed at every instant from AllowedAt on, so a request about several keys asks for
-// each, and counts in each at the latest AllowedAt.
+// Ask answers q without counting it; it only brings s to now. An allowed request is allowed at
+// every time from AllowedAt on. So a request about several keys calls Ask for each key, and
+// counts in each at the latest AllowedAt.
 func (k *Stack) Ask(s *State, q Query) Result {
 	base, shifted := k.advance(s, q.Now)
 	v := Result{AllowedAt: base, Rule: -1, Changed: shifted}
@@ -149,8 +148,8 @@ func (k *Stack) Ask(s *State, q Query) Result {
 	return v
 }
 
-// Add counts a request that Ask has just allowed, at an instant that is AllowedAt or
-// later, or at now a cost of at most Room.
+// Add counts a request that Ask has just allowed, at AllowedAt or later, or counts at now a cost
+// of at most Room.
 func (k *Stack) Add(s *State, q Query, reservation int64) {
 	if reservation > q.Now {
 		reservations := &Reservations{Newest: reservation, ID: q.ID, Before: slices.Clone(s.Numbers)}
@@ -167,9 +166,8 @@ func (k *Stack) Add(s *State, q Query, reservation int64) {
 	}
 }
 
-// Room returns how much cost every rule has left at now, the smallest of what
-// Counter.Remaining returns; 0 while reservations are ahead. Add may count as much. It
-// brings s to now.
+// Room returns how much cost every rule allows at now: the smallest Counter.Remaining, and 0
+// while reservations are ahead. Add may count that much. Room brings s to now.
 func (k *Stack) Room(s *State, now int64) int64 {
 	base, _ := k.advance(s, now)
 	if base > now {
@@ -186,7 +184,7 @@ func (k *Stack) Room(s *State, now int64) int64 {
 	return room
 }
 
-// Remaining appends what each rule has left of s to detail. It brings s to now.
+// Remaining appends the state of each rule to detail. It brings s to now.
 func (k *Stack) Remaining(detail []RuleRemaining, s *State, now, cost int64) []RuleRemaining {
 	base, _ := k.advance(s, now)
 	at := 0
@@ -207,8 +205,8 @@ func (k *Stack) Remaining(detail []RuleRemaining, s *State, now, cost int64) []R
 	return detail
 }
 
-// TTL returns for how many milliseconds from now s must be stored without further
-// requests, 0 if it is equivalent to the zero value. It brings s to now.
+// TTL returns how many milliseconds from now s must be stored if there are no further requests, 0
+// if it is equivalent to the zero value. It brings s to now.
 func (k *Stack) TTL(s *State, now int64) int64 {
 	base, _ := k.advance(s, now)
 	ttl := base - now
@@ -219,15 +217,15 @@ func (k *Stack) TTL(s *State, now int64) int64 {
 			if its := k.counter.TTL(r, numbers, base); its > 0 {
 				ttl = max(ttl, base-now+its)
 			}
-		} else if slices.Max(numbers) > 0 { // a limit that comes back finds it
+		} else if slices.Max(numbers) > 0 { // so that a later limit above 0 finds the state
 			ttl = max(ttl, base-now+r.Window)
 		}
 	}
 	return ttl
 }
 
-// Cancel undoes the newest reservation if it is that of id at the reservation at, no
-// other was made after it, and its time has not come. It reports whether it did.
+// Cancel undoes the newest reservation and returns true, if it was made by id for the time at, no
+// other was made after it, and at is after now.
 func (s *State) Cancel(now, at int64, id string) bool {
 	t := s.Reservations
 	if t == nil || id == "" || t.ID != id || t.Newest != at || at <= now {
@@ -240,8 +238,8 @@ func (s *State) Cancel(now, at int64, id string) bool {
 	return true
 }
 
-// advance brings s to base: now or, if reservations are ahead, the newest of them. It
-// reports whether something was too far ahead and was shifted back.
+// advance brings s to base, which is now or, if reservations are ahead, the time of the newest
+// one. It reports whether something was too far ahead and was shifted back.
 func (k *Stack) advance(s *State, now int64) (base int64, shifted bool) {
 	if len(s.Numbers) != k.size {
 		*s = State{Numbers: make([]int64, k.size)}
@@ -267,7 +265,8 @@ func (k *Stack) advance(s *State, now int64) (base int64, shifted bool) {
 	return base, shifted
 }
 
-// numbers returns those of r, which begin at *at, and moves *at behind them.
+// numbers returns the numbers of r, which begin at index *at, and increases *at to the index
+// after them.
 func (k *Stack) numbers(s *State, at *int, r Rule) []int64 {
 	from := *at
 	*at += k.counter.Size(r)

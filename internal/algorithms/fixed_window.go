@@ -18,8 +18,8 @@ var fixedWindow = Algorithm{
 	Lua:     fixedWindowLua,
 }
 
-// fixedWindowCounter keeps the instant at which the window began, and the cost
-// that was allowed since; 0 and 0 where that is none.
+// fixedWindowCounter keeps the time at which the window began and the cost allowed since; both
+// are 0 if there is no window.
 type fixedWindowCounter struct{}
 
 func (fixedWindowCounter) Size(Rule) int { return 2 }

@@ -18,13 +18,12 @@ var gcra = Algorithm{
 	Lua:     gcraLua,
 }
 
-// gcraCounter keeps the theoretical arrival time of ITU-T I.371 (the virtual
-// scheduling algorithm), in fractions of a millisecond since 1970. Here it is the
-// instant at which the bucket would be empty again: a request moves it by its
-// cost times the emission interval, and is allowed where it then lies no more
-// than the burst times the interval ahead. The interval is rounded up to a whole
-// fraction, so that a burst is exact and the pace never too fast; it is too slow
-// by less than N/1024 of a millisecond in a window.
+// gcraCounter keeps the theoretical arrival time of ITU-T I.371 (the virtual scheduling
+// algorithm), in fractions of a millisecond since 1970. Here it is the time at which the bucket
+// would be empty again. A request moves it ahead by its cost times the emission interval. The
+// request is allowed if it is then ahead of now by at most the burst times the interval. The
+// interval is rounded up to a whole fraction, so that a burst is exact and the pace is never too
+// fast. It is too slow by less than N/1024 of a millisecond in a window.
 type gcraCounter struct{}
 
 const (
@@ -34,9 +33,9 @@ const (
 	exactNumbers = 1 << 53
 )
 
-// fractionOf returns into how many fractions a millisecond is divided: 1024, but fewer
-// where a burst is so large and the window so long that the arrival
-// time could not be written exactly. It does not depend on the limit.
+// fractionOf returns into how many fractions a millisecond is divided: 1024, or fewer if the
+// burst is so large and the window so long that the arrival time could not be represented
+// exactly. It does not depend on the limit.
 func fractionOf(r Rule) int64 {
 	fraction := int64(finestFraction)
 	for furthest := latestTime + max(1, int64(r.Burst))*r.Window; furthest*fraction >= exactNumbers; {
@@ -59,7 +58,7 @@ func (c gcraCounter) Advance(r Rule, state []int64, now int64) bool {
 	return lower(&state[0], present+r.Capacity()*c.interval(r))
 }
 
-// ahead returns how far the arrival time lies ahead, in fractions.
+// ahead returns how far the arrival time is ahead of now, in fractions.
 func (gcraCounter) ahead(r Rule, state []int64, now int64) int64 {
 	return max(0, state[0]-now*fractionOf(r))
 }

@@ -19,14 +19,13 @@ var leakyBucket = Algorithm{
 	Lua:     leakyBucketLua,
 }
 
-// leakyBucketCounter keeps the instant at which the bucket was last looked at and
-// how full it was then, in 1/W of a request, as the token bucket keeps what is
-// missing.
+// leakyBucketCounter keeps the time of the last Advance and how full the bucket was then, in
+// 1/W of a request, the unit in which the token bucket counts what is missing.
 //
-// As a queue, it holds what is on its way out: a request leaves when all before
-// it have, cost and all, and the next may follow when its own cost has run out at
-// the pace of the limit. Departures lie on fractions of a millisecond; a request
-// may leave in the millisecond of its departure, so that no pace is lost.
+// As a queue, the bucket holds the requests that have not yet left. A request leaves when all
+// requests before it have left, and the next one may follow when the cost of that request has
+// drained at the pace of the limit. Departures are at fractions of a millisecond; a request may
+// leave in the millisecond of its departure, so that no pace is lost.
 type leakyBucketCounter struct{}
 
 func (leakyBucketCounter) Size(Rule) int { return 2 }
@@ -37,7 +36,7 @@ func (leakyBucketCounter) Advance(r Rule, state []int64, now int64) bool {
 	}
 	moved := lower(&state[0], now)
 	refill(r, state, now)
-	// The most that one request under this limit can have left behind.
+	// The most that one request under this limit can leave in the bucket.
 	return lower(&state[1], r.Limit*(r.Window+1)) || moved
 }
 
@@ -66,8 +65,8 @@ func (leakyBucketCounter) TTL(r Rule, state []int64, now int64) int64 {
 	return bucket{}.TTL(r, state, now)
 }
 
-// MaxDelay returns the milliseconds in which a full queue empties, Never where the bucket is no
-// queue or its limit is 0.
+// MaxDelay returns the milliseconds in which a full queue empties, or Never if the bucket is not
+// a queue or its limit is 0.
 func (leakyBucketCounter) MaxDelay(r Rule) int64 {
 	if r.Variant != VariantQueue || r.Limit == 0 {
 		return Never

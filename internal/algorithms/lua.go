@@ -8,9 +8,8 @@ import (
 //go:embed engine.lua
 var engineLua string
 
-// Lua returns the counters for Redis as one text, which a script or a function
-// library may begin with. It leaves one local variable for the rest of it, engine,
-// with the functions that engine.lua describes.
+// Lua returns the counters for Redis as the beginning of a script or a function library. It
+// defines one local variable, engine, with the functions that engine.lua describes.
 func Lua() string {
 	var text strings.Builder
 	text.WriteString("local engine = (function()\n" + engineLua)

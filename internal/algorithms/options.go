@@ -17,8 +17,8 @@ type OptionError struct {
 // Error returns one line that is safe to print.
 func (e *OptionError) Error() string { return e.Option + " " + e.Problem }
 
-// Check returns nil or an *OptionError for the first option that a does not take
-// or that has a wrong value.
+// Check returns nil or an *OptionError for the first option that a does not support or that has a
+// wrong value.
 func (a *Algorithm) Check(o Options) error {
 	for _, given := range []struct {
 		name string
@@ -48,8 +48,8 @@ func (a *Algorithm) takesInstead() string {
 	return "is not an option of " + a.Name + ", which takes " + strings.Join(a.Options, " and ")
 }
 
-// Canonical returns o with defaults that were written out left out, so that
-// options that mean the same are equal.
+// Canonical returns o with explicit defaults replaced by zero values, so that options with the
+// same meaning are equal.
 func (o Options) Canonical() Options {
 	if o.WindowStart == WindowClock {
 		o.WindowStart = ""

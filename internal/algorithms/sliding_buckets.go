@@ -2,7 +2,7 @@ package algorithms
 
 import _ "embed"
 
-// SlidingBuckets is the name of the counter of sub-windows.
+// SlidingBuckets is the name of the counter with sub-windows.
 const SlidingBuckets = "sliding_buckets"
 
 //go:embed sliding_buckets.lua
@@ -17,14 +17,14 @@ var slidingBuckets = Algorithm{
 	Lua:     slidingBucketsLua,
 }
 
-// maxBuckets is how many sub-windows a window has; a window shorter than 60 ms has one
-// for each millisecond.
+// maxBuckets is the number of sub-windows of a window. A window shorter than 60 ms has one for
+// each millisecond.
 const maxBuckets = 60
 
-// slidingBucketsCounter keeps the number of the newest sub-window, counted from
-// 1970, and the cost allowed in it and in those before it, the newest first.
-// Sub-window i of a window with n of them begins at i * window / n, rounded up
-// to a millisecond (Figma, "An alternative approach to rate limiting", 2017).
+// slidingBucketsCounter keeps the number of the newest sub-window, counted from 1970, and the
+// cost allowed in it and in the sub-windows before it, newest first. If a window has n
+// sub-windows, sub-window i begins at i * window / n, rounded up to a millisecond (Figma, "An
+// alternative approach to rate limiting", 2017).
 type slidingBucketsCounter struct{}
 
 func bucketsOf(r Rule) int64 { return min(maxBuckets, r.Window) }
@@ -45,8 +45,8 @@ func (slidingBucketsCounter) Advance(r Rule, state []int64, now int64) bool {
 			state[0] = 0
 		}
 	}
-	// A sub-window is kept while the next lies ahead, so that a clock that
-	// steps back again and again over its beginning forgets nothing early.
+	// A count one sub-window ahead is kept, so that a clock that steps back repeatedly over the
+	// beginning of a sub-window loses nothing early.
 	return lower(&state[0], present+1)
 }
 

@@ -2,7 +2,7 @@ package algorithms
 
 import _ "embed"
 
-// SlidingWindow is the name of the counter that weighs the window before.
+// SlidingWindow is the name of the counter that also weighs the previous window.
 const SlidingWindow = "sliding_window"
 
 //go:embed sliding_window.lua
@@ -17,14 +17,13 @@ var slidingWindow = Algorithm{
 	Lua:     slidingWindowLua,
 }
 
-// slidingWindowCounter keeps the instant at which the present window of the
-// clock began, the cost allowed since, and that of the window before. The
-// estimate is
+// slidingWindowCounter keeps the time at which the present clock window began, the cost allowed
+// since then, and the cost allowed in the window before. The estimate is
 //
 //	current + previous * (window - elapsed) / window
 //
-// (Cloudflare, "How we built rate limiting capable of scaling to millions of
-// domains", 2017). It is compared times the window, so that nothing is rounded.
+// (Cloudflare, "How we built rate limiting capable of scaling to millions of domains", 2017).
+// Comparisons use the estimate times the window, so that nothing is rounded.
 type slidingWindowCounter struct{}
 
 func (slidingWindowCounter) Size(Rule) int { return 3 }
@@ -53,10 +52,10 @@ func (c slidingWindowCounter) Wait(r Rule, state []int64, now, cost int64) int64
 		return 0
 	}
 	begins, counted, fading := state[0], state[1], state[2]
-	if counted+cost > r.Limit { // not before this window is the previous one
+	if counted+cost > r.Limit { // allowed only once this window is the previous one
 		begins, counted, fading = begins+r.Window, 0, counted
 	}
-	// fading * (window - elapsed) must be at most what the limit leaves.
+	// fading * (window - elapsed) must be at most the rest of the limit.
 	elapsed := r.Window - (r.Limit-counted-cost)*r.Window/fading
 	return begins + elapsed - now
 }

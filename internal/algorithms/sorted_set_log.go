@@ -1,6 +1,6 @@
 package algorithms
 
-// SortedSetLog is the name of the log that lies in a sorted set.
+// SortedSetLog is the name of the log that Redis keeps in a sorted set.
 const SortedSetLog = "sorted_set_log"
 
 var sortedSetLog = Algorithm{

@@ -1,6 +1,6 @@
 package algorithms
 
-// TimestampLog is the name of the default.
+// TimestampLog is the name of the default algorithm.
 const TimestampLog = "timestamp_log"
 
 var timestampLog = Algorithm{

@@ -18,11 +18,10 @@ var tokenBucket = Algorithm{
 	Lua:     tokenBucketLua,
 }
 
-// bucket keeps the instant at which it was last looked at and how much is missing
-// from its capacity then, in 1/W of a request, W being the window in
-// milliseconds: each millisecond adds as many of these as the limit says, so
-// that nothing is ever rounded, and the unit stays when the limit changes.
-// A full bucket has zeros.
+// bucket keeps the time of the last Advance and how much was missing from its capacity then, in
+// 1/W of a request, where W is the window in milliseconds. Each millisecond adds as many of these
+// units as the limit says. So nothing is ever rounded, and the unit stays the same if the limit
+// changes. A full bucket has zeros.
 type bucket struct{}
 
 func (bucket) Size(Rule) int { return 2 }
@@ -33,10 +32,10 @@ func (bucket) Advance(r Rule, state []int64, now int64) bool {
 	return lower(&state[1], r.Capacity()*r.Window) || moved
 }
 
-// refill adds what the elapsed time has earned.
+// refill adds what has accumulated since the last Advance.
 func refill(r Rule, state []int64, now int64) {
 	elapsed := now - state[0]
-	if elapsed >= roundedUp(state[1], r.Limit) { // asked first: the product could be too large
+	if elapsed >= roundedUp(state[1], r.Limit) { // checked first, because the product could overflow
 		state[0], state[1] = 0, 0
 		return
 	}
