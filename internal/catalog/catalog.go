@@ -1,7 +1,6 @@
-// Package catalog is a node's copy of what decides: policies, blocks,
-// exemptions, tokens and the shared settings. It follows the database by its
-// revision, so that no change is missed however late it commits, and goes on
-// with the last known state while the database is gone.
+// Package catalog is a node's copy of what decides checks: policies, blocks, exemptions, tokens
+// and the shared settings. It follows the revision of the database, so that it misses no change
+// however late that commits. While the database is unreachable, it keeps the last known state.
 package catalog
 
 import (
@@ -21,57 +20,57 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// Settings are what all nodes of one database share.
+// Settings are the settings that all nodes of one database share.
 type Settings struct {
 	IPv6Bits int
-	// Secret keys the MAC of refusal ids; 32 bytes, made with the database.
+	// Secret is the key for the MAC of refusal ids; 32 bytes, created with the database.
 	Secret []byte
 }
 
-// Changes is what the database holds beyond a revision.
+// Changes are the changes in the database after a revision.
 type Changes struct {
 	Position
-	// Settings is nil where they have not changed.
+	// Settings is nil if they have not changed.
 	Settings *Settings
-	// Policies holds every policy that exists; it is filled in only where
-	// PoliciesChanged, since a selector is built whole.
+	// Policies holds all existing policies, not only changed ones, since a selector is built from
+	// all. It is filled in only if PoliciesChanged is set.
 	PoliciesChanged bool
 	Policies        []*rules.Policy
-	// Entries are the active blocks and exemptions, and of changes beyond a
-	// revision the ended ones too, in any order.
+	// Entries are the active blocks and exemptions, in any order. After a revision they are the
+	// changed ones, including those that have ended.
 	Entries iter.Seq2[*blocks.Entry, error]
 	Tokens  []*identity.Token
-	// UsersChanged says that a user was changed or deleted, or a session ended.
+	// UsersChanged reports that a user was changed or deleted, or a session ended.
 	UsersChanged bool
-	// ChannelsChanged says that notification channels or silences were changed, which the
-	// catalog does not hold.
+	// ChannelsChanged reports that notification channels or silences were changed. The catalog
+	// does not hold these.
 	ChannelsChanged bool
-	// KnownLogins holds all of them where KnownLoginsChanged is set.
+	// KnownLogins holds all known logins if KnownLoginsChanged is set.
 	KnownLoginsChanged bool
 	KnownLogins        []identity.KnownLogin
-	// Profiles are those of keys with a plan or a limit of their own, and of changes beyond a
-	// revision all that changed, deleted ones without both; nil where none has changed.
+	// Profiles are the profiles of keys with a plan or a limit of their own. After a revision
+	// they are the changed ones; deleted ones have neither. nil if none has changed.
 	Profiles iter.Seq2[*profiles.Profile, error]
 }
 
-// PollInterval is how often a node asks for changes when nothing notifies it.
-// What is revoked must end open streams within a second of its revision.
+// PollInterval is how often a node asks for changes if nothing notifies it. It is short because
+// open streams must end within a second after their token or session is revoked.
 const PollInterval = 500 * time.Millisecond
 
-// Catalog is safe for use by many goroutines. See New.
+// Catalog holds the last known state; see New. It is safe for concurrent use.
 type Catalog struct {
 	source Source
 	now    func() time.Time
 
-	refresh   sync.Mutex   // one reader of the source at a time
-	refreshes refreshGroup // what waits for it
-	known     bool         // under refresh: everything was taken over once, so changes suffice
+	refresh   sync.Mutex   // serializes reads of the source
+	refreshes refreshGroup // callers that wait for refresh
+	known     bool         // guarded by refresh: everything was read once, so reading changes is enough
 	revision  atomic.Int64
-	server    int64     // of the last position that was read
-	followed  time.Time // under refresh: when the source was asked last
+	server    int64     // Server of the last position that was read
+	followed  time.Time // guarded by refresh: the time of the last read of the source
 	loaded    atomic.Bool
 	failing   atomic.Pointer[failure]
-	// unconfirmed is not nil from Adopt until the database was read.
+	// unconfirmed is set by Adopt and reset once the database was read.
 	unconfirmed atomic.Pointer[unconfirmed]
 	wake        chan struct{}
 
@@ -94,7 +93,7 @@ type failure struct {
 	err   error
 }
 
-// Changed says what a refresh brought.
+// Changed describes what a refresh changed.
 type Changed struct {
 	Revision int64
 	Policies bool
@@ -117,49 +116,49 @@ func New(source Source, now func() time.Time) *Catalog {
 	return c
 }
 
-// Selector returns the policies as last known.
+// Selector returns the last known policies.
 func (c *Catalog) Selector() *rules.Selector { return c.selector.Load() }
 
-// Blocks returns the blocks and exemptions as last known.
+// Blocks returns the last known blocks and exemptions.
 func (c *Catalog) Blocks() *blocks.Set { return c.blocks.Load() }
 
-// Profiles returns the plans and own limits of keys as last known.
+// Profiles returns the last known plans and own limits of keys.
 func (c *Catalog) Profiles() *profiles.Set { return c.profiles.Load() }
 
-// Subject returns k as policies select it, with its plan.
+// Subject returns k with its plan, as policies select it.
 func (c *Catalog) Subject(k keys.Key) rules.Subject {
 	return profiles.Subject(k, c.profiles.Load().Find(k))
 }
 
-// Parser returns the parser of keys and patterns under the shared settings.
+// Parser returns a parser of keys and patterns with the shared settings.
 func (c *Catalog) Parser() keys.Parser { return *c.parser.Load() }
 
 // Settings returns the shared settings.
 func (c *Catalog) Settings() Settings { return *c.settings.Load() }
 
-// TokenByHash returns the token with the SHA-256 of its secret.
+// TokenByHash returns the token whose secret has the SHA-256 hash.
 func (c *Catalog) TokenByHash(hash [32]byte) (*identity.Token, bool) {
 	t, found := (*c.tokens.Load())[hash]
 	return t, found
 }
 
-// KnownLogin reports whether a user has logged in from an address lately.
+// KnownLogin reports whether a user has recently logged in from an address.
 func (c *Catalog) KnownLogin(user string, address identity.KnownAddress) bool {
 	return c.logins.Load().Has(identity.KnownPair{User: user, Address: address}, c.now())
 }
 
-// UsersRevision returns the last revision known that changed or deleted a user
-// or ended a session: until it moves, what was read of them holds.
+// UsersRevision returns the last known revision that changed or deleted a user or ended a
+// session. As long as it stays the same, what was read about users and sessions is current.
 func (c *Catalog) UsersRevision() int64 { return c.users.Load() }
 
-// Loaded reports whether the database has ever been read; until then a node
-// can decide nothing.
+// Loaded reports whether the database has ever been read or a saved state adopted. Until then a
+// node cannot decide anything.
 func (c *Catalog) Loaded() bool { return c.loaded.Load() }
 
-// Revision returns the last revision taken over.
+// Revision returns the last revision that was applied.
 func (c *Catalog) Revision() int64 { return c.revision.Load() }
 
-// Failing returns since when refreshing fails and why, or a nil error.
+// Failing returns why refreshing fails and since when, or a nil error.
 func (c *Catalog) Failing() (time.Time, error) {
 	if f := c.failing.Load(); f != nil {
 		return f.since, f.err
@@ -167,17 +166,16 @@ func (c *Catalog) Failing() (time.Time, error) {
 	return time.Time{}, nil
 }
 
-// OnChange has f called after every refresh that brought something, one call after the
-// other. f must not wait: no other refresh begins before it returns.
+// OnChange calls f after every refresh that changed something, one call at a time. f must not
+// block: no other refresh begins before it returns.
 func (c *Catalog) OnChange(f func(Changed)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.listeners = append(c.listeners, f)
 }
 
-// OnOutage has f called when refreshing begins to fail, with a zero ended, and
-// when it succeeds again. It is to be called before the first Refresh; f must not
-// wait.
+// OnOutage calls f when refreshing begins to fail, with a zero ended, and when it succeeds again.
+// It must be called before the first Refresh. f must not block.
 func (c *Catalog) OnOutage(f func(since, ended time.Time, err error)) { c.onOutage = f }
 
 // Wake asks Run to refresh now. It never blocks.
@@ -200,13 +198,13 @@ func (c *Catalog) Run(ctx context.Context) {
 		case <-poll.C:
 		}
 		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
-		_ = c.Refresh(attempt) // kept in Failing, which health and pages show
+		_ = c.Refresh(attempt) // the error is kept in Failing, which health and pages show
 		cancel()
 	}
 }
 
-// Refresh takes over what has changed. A change that was acknowledged before
-// Refresh was called governs every check after it returns.
+// Refresh applies what has changed. A change that was acknowledged before Refresh was called
+// applies to every check after it returns.
 func (c *Catalog) Refresh(ctx context.Context) error {
 	return c.refreshes.share(ctx, func(begin func()) error {
 		c.refresh.Lock()
@@ -216,9 +214,8 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	})
 }
 
-// Reload reads everything again, for a database that was replaced whole.
-// Checks go on with the old state until the new one is complete. Where it
-// fails, the next Refresh begins from zero too.
+// Reload reads everything again, after the whole database was replaced. Checks use the old state
+// until the new one is complete. If Reload fails, the next Refresh reads everything too.
 func (c *Catalog) Reload(ctx context.Context) error {
 	c.refresh.Lock()
 	defer c.refresh.Unlock()
@@ -226,20 +223,20 @@ func (c *Catalog) Reload(ctx context.Context) error {
 	return c.follow(ctx)
 }
 
-// view is what a change is applied to.
+// view is the state to which changes are applied.
 type view struct {
 	blocks   *blocks.Set
 	tokens   map[[32]byte]*identity.Token
 	profiles *profiles.Set
-	unused   bool // no check uses them yet
+	unused   bool // whether no check uses the blocks yet
 }
 
-// maxStepBack is how far the clock may be set back without everything being read again.
+// maxStepBack is how far the clock may be set back before everything is read again.
 const maxStepBack = time.Second
 
 func (c *Catalog) follow(ctx context.Context) error {
-	// What had expired by a clock that was ahead was not read, or has been swept.
-	now := c.now().Round(0) // without its monotonic reading, which would hide the step
+	// What had expired according to a clock that was ahead was not read, or has been swept.
+	now := c.now().Round(0) // without the monotonic clock reading, which would hide the step
 	if now.Add(maxStepBack).Before(c.followed) {
 		c.known = false
 	}
@@ -250,7 +247,7 @@ func (c *Catalog) follow(ctx context.Context) error {
 		changed, err = read(ctx, c)
 	}
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
-		return fmt.Errorf("refresh from the database: %w", err) // which says nothing about the database
+		return fmt.Errorf("refresh from the database: %w", err) // the caller's context ended, which says nothing about the database
 	}
 	if err != nil {
 		old := c.failing.Load()
@@ -266,8 +263,8 @@ func (c *Catalog) follow(ctx context.Context) error {
 		return fmt.Errorf("refresh from the database: %w", err)
 	}
 	ended := c.failing.Swap(nil)
-	// A database at revision 0 has its tables and is not seeded yet: without its
-	// policies nothing may be allowed.
+	// A database at revision 0 has its tables but is not seeded yet. It has no policies, so
+	// nothing may be allowed.
 	if c.known || changed != nil {
 		c.unconfirmed.Store(nil)
 		c.loaded.Store(true)
@@ -293,7 +290,7 @@ func (c *Catalog) apply(ch Changes, v view) (*Changed, error) {
 	if what.Blocks, err = applyEntries(v, ch.Entries, now); err != nil {
 		return nil, err
 	}
-	// Before the policies: a plan that both bring must not be unknown in between.
+	// Profiles come before policies, so that a plan that both introduce is known to the policies.
 	if what.Profiles, err = v.profiles.Apply(ch.Profiles); err != nil {
 		return nil, err
 	}
@@ -320,23 +317,23 @@ func (c *Catalog) takeSettings(s Settings) {
 	c.parser.Store(&keys.Parser{IPv6Bits: s.IPv6Bits})
 }
 
-// applyEntries applies all to the blocks of v and returns how many there were. all may be
-// nil. Checks use the blocks concurrently unless v is unused. Exemptions come first: a pattern exempted and
-// blocked by one change must not be refused in between. Ended entries come last: a
-// pattern whose block is replaced must not get through in between.
+// applyEntries applies all, which may be nil, to the blocks of v and returns their number. Checks
+// use the blocks concurrently unless v is unused. Exemptions are applied first, so that a pattern
+// that one change exempts and blocks is not refused in between. Ended entries are applied last,
+// so that a pattern whose block is replaced is not allowed in between.
 func applyEntries(v view, all iter.Seq2[*blocks.Entry, error], now time.Time) (count int, err error) {
 	if all == nil {
 		return 0, nil
 	}
 	set := v.blocks
-	var active, ended []*blocks.Entry // to be applied after the exemptions
+	var active, ended []*blocks.Entry // active blocks and ended entries are applied after the exemptions
 	for e, err := range all {
 		if err != nil {
 			return count, err
 		}
 		count++
 		switch {
-		case v.unused: // at once, while the next are read
+		case v.unused: // at once, while the next entries are read
 			set.Apply(e, now)
 		case !e.ActiveAt(now):
 			ended = append(ended, e)
@@ -355,7 +352,7 @@ func applyEntries(v view, all iter.Seq2[*blocks.Entry, error], now time.Time) (c
 	return count, nil
 }
 
-// with returns the tokens by hash after a change.
+// with returns the tokens of v by hash, with the changed ones added or replaced.
 func (v view) with(changed []*identity.Token) *map[[32]byte]*identity.Token {
 	next := make(map[[32]byte]*identity.Token, len(v.tokens)+len(changed))
 	maps.Copy(next, v.tokens)

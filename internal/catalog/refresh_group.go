@@ -6,24 +6,24 @@ import (
 	"sync"
 )
 
-// refreshGroup lets callers that wait for the same work share it: many concurrent
-// changes need one read of the database after the last of them, not one each.
-// Unlike singleflight, a caller never shares work that began before its call.
+// refreshGroup shares one run of some work among the callers that wait for it: many concurrent
+// changes need one read of the database after the last of them, not one each. Unlike with
+// singleflight, a caller never shares work that began before its call.
 type refreshGroup struct {
 	mu   sync.Mutex
-	next *refresh // has not begun yet, nil if nobody waits for one
+	next *refresh // the run that has not begun yet, nil if no caller waits for one
 }
 
 // refresh is one run of the work.
 type refresh struct {
 	done chan struct{}
-	err  error // once done is closed
-	gone bool  // the context of the caller that ran it had ended
+	err  error // valid once done is closed
+	gone bool  // whether the context of the caller that ran the work had ended
 }
 
-// share runs the work, or waits for another caller that runs it, so that all of it
-// happens after the call. do waits until it may begin and calls begin before it
-// reads anything.
+// share runs the work, or waits for another caller that runs it, so that all of the work happens
+// after the call of share. do waits until it may begin, and then calls begin before it reads
+// anything.
 func (t *refreshGroup) share(ctx context.Context, do func(begin func()) error) error {
 	for {
 		own, leads := t.join()
@@ -35,15 +35,14 @@ func (t *refreshGroup) share(ctx context.Context, do func(begin func()) error) e
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		// The other caller's context may have ended; this one's may not.
+		// The run may have failed because the other caller's context ended. Then try again.
 		if own.err == nil || !own.gone {
 			return own.err
 		}
 	}
 }
 
-// join returns the refresh that has not begun yet and whether the caller is to run
-// it.
+// join returns the run that has not begun yet, and whether the caller must lead it.
 func (t *refreshGroup) join() (own *refresh, leads bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +53,7 @@ func (t *refreshGroup) join() (own *refresh, leads bool) {
 	return t.next, true
 }
 
-// errPanicked is returned to the callers that shared a refresh whose work panicked.
+// errPanicked is returned to the callers that shared a run that panicked.
 var errPanicked = errors.New("the refresh panicked")
 
 func (t *refreshGroup) lead(ctx context.Context, own *refresh, do func(begin func()) error) error {
@@ -65,7 +64,7 @@ func (t *refreshGroup) lead(ctx context.Context, own *refresh, do func(begin fun
 			t.next = nil
 		}
 	}
-	own.err = errPanicked // unless do returns
+	own.err = errPanicked // replaced if do returns
 	defer func() {
 		begin()
 		close(own.done)

@@ -10,20 +10,20 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// Saved is what a node keeps of the catalog to start from while its database is
-// unreachable. Of the tokens it holds those that checks and bouncers may need;
-// those of operators are of no use then.
+// Saved is the part of the catalog that a node saves, to start from while its database is
+// unreachable. It contains only the tokens that checks and bouncers may need, because those of
+// operators are useless then.
 type Saved struct {
 	Revision int64
 	Settings Settings
 	Policies []*rules.Policy
 	Tokens   []*identity.Token
 	Entries  []*blocks.Entry     // exemptions first
-	Profiles []*profiles.Profile // what decides of those with a plan or a limit that holds
+	Profiles []*profiles.Profile // those with a plan or an active limit
 }
 
-// Snapshot returns what is known, nil where nothing has been read from the
-// database by this process. Changes wait while it is taken, and checks do not.
+// Snapshot returns the present state, nil if this process has not read the database yet.
+// Refreshes wait until it returns, but checks do not.
 func (c *Catalog) Snapshot() *Saved {
 	c.refresh.Lock()
 	defer c.refresh.Unlock()
@@ -49,12 +49,12 @@ func (c *Catalog) Snapshot() *Saved {
 	return s
 }
 
-// unconfirmed says that the catalog was adopted and not read from the database.
+// unconfirmed is set if the catalog was adopted and not read from the database.
 type unconfirmed struct{ asOf time.Time }
 
-// Adopt takes over what was saved, as of an instant at which it was current,
-// because the database is unreachable with err. The first Refresh that succeeds
-// replaces all of it at once. It does nothing once the database has been read.
+// Adopt applies a saved state, which was current at asOf, because the database is unreachable
+// with err. The first Refresh that succeeds replaces all of it at once. Adopt does nothing once
+// the database has been read.
 func (c *Catalog) Adopt(s *Saved, asOf time.Time, err error) {
 	c.refresh.Lock()
 	defer c.refresh.Unlock()
@@ -71,7 +71,7 @@ func (c *Catalog) Adopt(s *Saved, asOf time.Time, err error) {
 		tokens[[32]byte(t.Hash)] = t
 	}
 	known := profiles.NewSet()
-	_, _ = known.Apply(func(yield func(*profiles.Profile, error) bool) { // which yields no error
+	_, _ = known.Apply(func(yield func(*profiles.Profile, error) bool) { // never fails: the sequence yields no error
 		for _, p := range s.Profiles {
 			if !yield(p, nil) {
 				return
@@ -89,8 +89,8 @@ func (c *Catalog) Adopt(s *Saved, asOf time.Time, err error) {
 	c.loaded.Store(true)
 }
 
-// Unconfirmed reports whether this process decides by what was saved before it
-// started, and as of when that was current.
+// Unconfirmed reports whether this process uses a state that was saved before it started, and
+// when that was current.
 func (c *Catalog) Unconfirmed() (asOf time.Time, is bool) {
 	if u := c.unconfirmed.Load(); u != nil {
 		return u.asOf, true

@@ -20,11 +20,10 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// A saved catalog is the magic text, the format's version as 4 bytes, the text
-// that names its database, and what Saved holds in the order of its fields:
-// numbers as varints, texts as their length and bytes, lists as their length and
-// items, instants as Unix milliseconds. The CRC-32C of all of that follows as 4
-// bytes, little-endian, and then nothing.
+// A saved catalog is the magic text, the format's version as 4 bytes, the name of its database as
+// a string, and the fields of Saved in their order. Numbers are varints, strings are their length
+// and bytes, lists are their length and items, times are Unix milliseconds. The end is the
+// CRC-32C of all of that as 4 bytes, little-endian.
 const (
 	savedMagic   = "stint last known policies and blocks\n"
 	savedVersion = 4
@@ -37,14 +36,14 @@ const (
 	maxSavedList = 1 << 28
 )
 
-// ErrSaved is matched by the error of a file that Read cannot use.
+// ErrSaved is matched by the error of a file that ReadSaved cannot use.
 var ErrSaved = errors.New("cannot be used")
 
 func badSaved(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrSaved, fmt.Sprintf(format, args...))
 }
 
-// savedPolicy is a policy as the file holds it.
+// savedPolicy is a policy in the file.
 type savedPolicy struct {
 	ID, Version, Generation, Revision int64
 	Name                              string
@@ -62,7 +61,7 @@ type savedPolicy struct {
 	Also                              []string
 }
 
-// Write writes s for the database that source names.
+// Write writes s for the database named source.
 func (s *Saved) Write(w io.Writer, source string) error {
 	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
 	out := bufio.NewWriterSize(w, 1<<16)
@@ -99,7 +98,7 @@ func (s *Saved) Write(w io.Writer, source string) error {
 	return out.Flush()
 }
 
-// savedWriter keeps the first error.
+// savedWriter writes the parts of the file. It keeps the first error.
 type savedWriter struct {
 	out io.Writer
 	row []byte
@@ -185,8 +184,8 @@ func (e *savedWriter) entry(x *blocks.Entry) {
 	e.text(x.Scope)
 }
 
-// ReadSaved reads what Write has written for the same source. The error of
-// anything else matches ErrSaved and says what is wrong.
+// ReadSaved reads what Write has written for the same source. Otherwise the error matches
+// ErrSaved and says what is wrong.
 func ReadSaved(r io.Reader, source string) (*Saved, error) {
 	d := &savedReader{in: bufio.NewReaderSize(r, 1<<16), sum: crc32.New(crc32.MakeTable(crc32.Castagnoli))}
 	if string(d.bytes(len(savedMagic))) != savedMagic {
@@ -221,14 +220,14 @@ func ReadSaved(r io.Reader, source string) (*Saved, error) {
 	return s, nil
 }
 
-// savedReader keeps the first error and reads nothing after it.
+// savedReader reads the parts of the file. It keeps the first error and reads nothing after it.
 type savedReader struct {
 	in                           *bufio.Reader
 	sum                          hash.Hash32
 	err                          error
 	version                      uint32
-	scope                        string // of the entry before
-	kind, reason, author, origin string // of the entry before: many share them
+	scope                        string // of the previous entry
+	kind, reason, author, origin string // of the previous entry, because many entries share them
 }
 
 func (d *savedReader) fail(format string, args ...any) {
@@ -250,7 +249,7 @@ func (d *savedReader) bytes(n int) []byte {
 	return b
 }
 
-// ReadByte is for package binary.
+// ReadByte implements io.ByteReader for package binary.
 func (d *savedReader) ReadByte() (byte, error) {
 	b, err := d.in.ReadByte()
 	if err == nil {
@@ -294,7 +293,7 @@ func (d *savedReader) pattern() (p keys.Pattern) {
 	if d.err != nil {
 		return p
 	}
-	// A stored pattern is canonical: it reads alike under every setting.
+	// A stored pattern is canonical: parsing it does not depend on the settings.
 	p, err := (keys.Parser{}).Pattern(text)
 	if err != nil {
 		d.fail("it is damaged: a pattern that cannot be read")
@@ -302,7 +301,7 @@ func (d *savedReader) pattern() (p keys.Pattern) {
 	return p
 }
 
-// readList reads a list whose items read reads.
+// readList reads a list. read reads one item.
 func readList[T any](d *savedReader, read func() T) []T {
 	n := d.number()
 	if n < 0 || n > maxSavedList {
@@ -381,8 +380,8 @@ func (d *savedReader) entry() *blocks.Entry {
 	return e
 }
 
-// same returns the copy of a text that is held already, so that a million
-// blocks of one import share their reason.
+// same returns known if it equals text, so that a million blocks of one import share one copy of
+// their reason.
 func same(text, known string) string {
 	if text == known {
 		return known

@@ -5,8 +5,8 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// A saved profile is its key and plan, and its limit: the number of its rules, 0 for none,
-// the rules, the reason, the author and both instants.
+// A saved profile is its key, its plan and its limit: the number of the limit's rules, 0 for no
+// limit, then the rules, the reason, the author, and the times of creation and expiry.
 
 func (e *savedWriter) profile(p *profiles.Profile) {
 	e.text(p.Key)

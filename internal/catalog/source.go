@@ -8,35 +8,33 @@ import (
 	"github.com/stint-dev/stint/internal/profiles"
 )
 
-// Position is how far a database has been read.
+// Position is the position in the changes of a database up to which it was read.
 type Position struct {
 	Revision int64
-	// Server differs between a database server and one that has taken over from it, and
-	// changes when it starts; 0 where there is but one.
+	// Server differs between a database server and one that replaces it after a failover. It
+	// changes when the server starts. 0 if there can be only one.
 	Server int64
 }
 
-// ErrOtherHistory is returned by a Source whose database is not the one of the position,
-// or one that lacks changes that were read: a replica that has taken over, or a backup.
+// ErrOtherHistory is returned by a Source whose database is not the one of the position, or lacks
+// changes that were read earlier, as after a failover to a replica or the restore of a backup.
 var ErrOtherHistory = errors.New("the database has another history")
 
-// Source is the database as the catalog reads it.
+// Source is the part of the database that the catalog reads.
 type Source interface {
-	// EachChange calls apply with all that has changed beyond a position,
-	// in one consistent view; beyond the zero one is everything that is active. It does
-	// not call apply where nothing has changed. ErrOtherHistory says that everything must
-	// be read again.
+	// EachChange calls apply with all changes after a position, in one consistent view. After the
+	// zero position it passes everything that is active. It does not call apply if nothing has
+	// changed. ErrOtherHistory means that everything must be read again.
 	EachChange(ctx context.Context, since Position, apply func(Changes) error) error
 }
 
-// read has c take over what its source has beyond what is known, and returns nil where that is
-// nothing.
+// read applies the changes of c's source since the last read, and returns nil if there are none.
 func read(ctx context.Context, c *Catalog) (changed *Changed, err error) {
 	since := Position{c.revision.Load(), c.server}
 	v := view{c.blocks.Load(), *c.tokens.Load(), c.profiles.Load(), false}
 	if !c.known {
-		// Into an empty set: what an attempt that broke off had read may have
-		// ended since, and reading everything does not return what has ended.
+		// Use an empty set: what an earlier attempt read before it failed may have ended since
+		// then, and reading everything does not return ended entries.
 		since, v = Position{}, view{blocks.NewSet(), nil, profiles.NewSet(), true}
 	}
 	err = c.source.EachChange(ctx, since, func(ch Changes) error {
