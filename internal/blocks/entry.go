@@ -1,6 +1,6 @@
-// Package blocks holds what is refused whatever the rules say, and what is
-// allowed whatever the rules and blocks say: entries, which are blocks and
-// exemptions, and their matching.
+// Package blocks holds entries and matches keys with them. An entry is a block, which refuses
+// keys whatever the rules say, or an exemption, which allows keys whatever the rules and blocks
+// say.
 package blocks
 
 import (
@@ -9,19 +9,19 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// Kind says what an entry does to the keys that its pattern selects.
+// Kind is what an entry does to the keys that its pattern selects.
 type Kind string
 
 // The kinds of entries.
 const (
-	Block     Kind = "block"     // refuses them
-	Exemption Kind = "exemption" // allows them; it wins over every rule and block
+	Block     Kind = "block"     // refuses the keys
+	Exemption Kind = "exemption" // allows the keys; it has priority over every rule and block
 )
 
-// Kinds are all kinds.
+// Kinds lists all kinds.
 var Kinds = []Kind{Block, Exemption}
 
-// Source says how an entry was made.
+// Source is how an entry was made.
 type Source string
 
 // The sources of an entry.
@@ -31,30 +31,28 @@ const (
 	Imported  Source = "imported"
 )
 
-// Entry is a block or an exemption: a pattern that is active until it expires or
-// is ended.
+// Entry is a block or an exemption. Its pattern is active until the entry expires or is ended.
 type Entry struct {
 	ID      string // UUIDv7, unique among blocks and exemptions together
 	Kind    Kind
 	Pattern keys.Pattern
-	// Scope limits a block to checks that say this scope; "" for every check.
+	// Scope restricts a block to checks with this scope; "" for every check.
 	Scope  string
 	Reason string
 	Author string
 	Source Source
-	// PolicyID is the id of the policy whose escalation made an automatic block,
-	// and Level the level, from 1; 0 otherwise.
+	// PolicyID is the id of the policy whose escalation made an automatic block, and Level is its
+	// level, from 1. Both are 0 for other entries.
 	PolicyID int64
 	Level    int
 	Created  time.Time
 	Expires  time.Time // zero: permanent
 	Ended    time.Time // zero: not ended
 	EndedBy  string
-	Revision int64 // of the newest change to it
+	Revision int64 // of the newest change of the entry
 }
 
-// ActiveAt reports whether e applies at t. At the instant of its expiry it no
-// longer does.
+// ActiveAt reports whether e applies at t. It no longer applies at the time of its expiry.
 func (e *Entry) ActiveAt(t time.Time) bool {
 	return e.Ended.IsZero() && !e.ExpiredAt(t)
 }
@@ -64,14 +62,14 @@ func (e *Entry) ExpiredAt(t time.Time) bool {
 	return !e.Expires.IsZero() && !t.Before(e.Expires)
 }
 
-// Conflict says what adding an entry does when its pattern has an active entry
-// of the same kind.
+// Conflict is what adding an entry does if its pattern already has an active entry of the same
+// kind.
 type Conflict string
 
-// The answers to a pattern that has an active entry.
+// What adding an entry does to an existing active entry.
 const (
-	Fail    Conflict = "fail"    // refuse, naming the active entry
-	Keep    Conflict = "keep"    // leave it as it is and add nothing
-	Extend  Conflict = "extend"  // keep it and move its expiry, never earlier
-	Replace Conflict = "replace" // end it and add the new one
+	Fail    Conflict = "fail"    // refuse, and name the active entry
+	Keep    Conflict = "keep"    // leave the active entry as it is and add nothing
+	Extend  Conflict = "extend"  // keep the active entry and set its expiry, but never earlier
+	Replace Conflict = "replace" // end the active entry and add the new one
 )

@@ -9,25 +9,24 @@ import (
 // MaxReason is the longest reason of an entry, in bytes.
 const MaxReason = 1000
 
-// LastExpiry is the latest that an entry may have, in UTC: JSON and tables write years of four
-// digits.
+// LastExpiry is the latest possible expiry of an entry, in UTC: JSON and tables write years with
+// four digits.
 var LastExpiry = time.Date(9999, time.December, 31, 23, 59, 59, 999_999_999, time.UTC)
 
-// IsLater reports whether an expiry is later than another. The zero time is that of what is
-// permanent, and later than any other.
+// IsLater reports whether an expiry is later than another. The zero time means permanent and is
+// later than any other.
 func IsLater(expires, than time.Time) bool {
 	return !than.IsZero() && (expires.IsZero() || expires.After(than))
 }
 
-// Expiry is when an entry is to expire: after For, or at Until, or never where
-// both are zero.
+// Expiry is when an entry expires: after For, at Until, or never if both are zero.
 type Expiry struct {
 	For   time.Duration
 	Until time.Time
 }
 
-// At returns when an entry expires that is added or changed at now; zero:
-// permanent. Errors are *fault.Error of the fields expires_in and expires_at.
+// At returns the expiry of an entry that is added or changed at now; zero means permanent. Errors
+// are *fault.Error for the fields expires_in and expires_at.
 func (e Expiry) At(now time.Time) (time.Time, error) {
 	switch {
 	case e.For != 0 && !e.Until.IsZero():

@@ -9,8 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// Selecting returns every entry of a kind that is active at now and selects k,
-// the most specific first.
+// Selecting returns every active entry of a kind that selects k, the most specific first.
 func (s *Set) Selecting(kind Kind, k keys.Key, now time.Time) []*Entry {
 	var found []*Entry
 	for _, at := range s.index.Matching(k) {
@@ -21,7 +20,7 @@ func (s *Set) Selecting(kind Kind, k keys.Key, now time.Time) []*Entry {
 	return found
 }
 
-// SelectingScoped returns every active block that has a scope and selects k, by scope.
+// SelectingScoped returns every active block with a scope that selects k, sorted by scope.
 func (s *Set) SelectingScoped(k keys.Key, now time.Time) []*Entry {
 	var found []*Entry
 	scopes := s.Scopes()
@@ -31,7 +30,7 @@ func (s *Set) SelectingScoped(k keys.Key, now time.Time) []*Entry {
 	return found
 }
 
-// AllScoped ranges over every active block that has a scope.
+// AllScoped iterates over every active block with a scope.
 func (s *Set) AllScoped(now time.Time) iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		for _, scoped := range s.Scopes() {
@@ -44,8 +43,7 @@ func (s *Set) AllScoped(now time.Time) iter.Seq[*Entry] {
 	}
 }
 
-// Of returns the entry of a kind and of exactly this pattern that is active at
-// now, nil if there is none.
+// Of returns the active entry of a kind with exactly this pattern, nil if there is none.
 func (s *Set) Of(kind Kind, p keys.Pattern, now time.Time) *Entry {
 	at, _ := s.index.Get(p)
 	if e := at.of(kind); e != nil && e.ActiveAt(now) {
@@ -54,8 +52,8 @@ func (s *Set) Of(kind Kind, p keys.Pattern, now time.Time) *Entry {
 	return nil
 }
 
-// All ranges over every entry of a kind that is active at now. The set may
-// be changed inside the loop; see keys.Index.All.
+// All iterates over every active entry of a kind. The set may be changed inside the loop; see
+// keys.Index.All.
 func (s *Set) All(kind Kind, now time.Time) iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		if kind == Exemption {
@@ -81,9 +79,8 @@ func (s *Set) eachExemption(now time.Time, yield func(*Entry) bool) {
 	}
 }
 
-// Overlapping returns up to limit entries of a kind that are active at now and
-// select a key that p selects too. It looks at every entry, so it is for
-// operators and not for checks.
+// Overlapping returns up to limit active entries of a kind that select a key which p also
+// selects. It examines every entry, so it is for operators and not for checks.
 func (s *Set) Overlapping(kind Kind, p keys.Pattern, now time.Time, limit int) []*Entry {
 	var found []*Entry
 	for e := range s.All(kind, now) {
@@ -97,12 +94,12 @@ func (s *Set) Overlapping(kind Kind, p keys.Pattern, now time.Time, limit int) [
 	return found
 }
 
-// Origins returns how many patterns of active and lately expired entries select addresses
-// by their origin.
+// Origins returns how many patterns of active and recently expired entries select addresses by
+// their origin.
 func (s *Set) Origins() int { return s.index.Origins() }
 
-// CountBySource returns how many blocks are active at now, those with a scope included, by
-// their source. Its cost grows with the blocks that have expired since Sweep, not with all.
+// CountBySource returns the number of active blocks, including those with a scope, by source. Its
+// cost grows only with the number of blocks that have expired since the last Sweep.
 func (s *Set) CountBySource(now time.Time) map[Source]int {
 	s.mu.Lock()
 	counts := maps.Clone(s.bySource)
@@ -119,11 +116,11 @@ func (s *Set) CountBySource(now time.Time) map[Source]int {
 	return counts
 }
 
-// expiredBlocks returns the blocks that are kept although they have expired at now. The
-// caller holds s.mu.
+// expiredBlocks returns the blocks that are still in the set although they have expired. The
+// caller must hold s.mu.
 func (s *Set) expiredBlocks(now time.Time) map[*Entry]bool {
 	found := map[*Entry]bool{}
-	// In a heap, what has expired lies below nothing that has not.
+	// In a heap, an expired entry is never below one that has not expired.
 	for next := []int{0}; len(next) > 0; {
 		i := next[len(next)-1]
 		next = next[:len(next)-1]

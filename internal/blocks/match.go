@@ -6,19 +6,18 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// Match is what the active entries say about one key.
+// Match is the result of matching one key with the active entries.
 type Match struct {
 	Exemption *Entry // the most specific one, nil if none
-	// Block is the one that stays active longest, nil if none. An exemption wins
-	// over it; it is filled in all the same, so that the answer can say so.
+	// Block is the block that stays active longest, nil if none. It is set even if an exemption
+	// has priority over it, so that the answer can mention it.
 	Block *Entry
 }
 
 // Refuses reports whether the key is refused.
 func (m Match) Refuses() bool { return m.Block != nil && m.Exemption == nil }
 
-// With returns what m and another match say of two keys together: an exemption or a block of
-// either.
+// With returns the match for two keys together: an exemption or a block of either key.
 func (m Match) With(other Match) Match {
 	if m.Exemption == nil {
 		m.Exemption = other.Exemption
@@ -29,11 +28,11 @@ func (m Match) With(other Match) Match {
 	return m
 }
 
-// roomForMatches is more patterns than are normally active for one key; a larger
-// number only costs an allocation.
+// roomForMatches is more than the usual number of active patterns for one key. More matches only
+// cost an allocation.
 const roomForMatches = 24
 
-// Match looks a key up. It allocates nothing.
+// Match matches a key. It allocates nothing.
 func (s *Set) Match(k keys.Key, now time.Time) (m Match) {
 	var room [roomForMatches]slot
 	for _, at := range s.index.AppendMatching(room[:0], k) {
@@ -47,8 +46,8 @@ func (s *Set) Match(k keys.Key, now time.Time) (m Match) {
 	return m
 }
 
-// MatchIn looks up a key of a check that says a scope, "" for none: blocks of that scope
-// refuse it as well, where no other does or theirs lasts longer.
+// MatchIn matches the key of a check with a scope, "" for none. Blocks with that scope apply too,
+// if there is no other block or if they last longer.
 func (s *Set) MatchIn(k keys.Key, scope string, now time.Time) Match {
 	m := s.Match(k, now)
 	if scope == "" {
@@ -60,7 +59,7 @@ func (s *Set) MatchIn(k keys.Key, scope string, now time.Time) Match {
 	return m
 }
 
-// Outlasts reports whether e, which is active, stays so for longer than other.
+// Outlasts reports whether e, which is active, stays active for longer than other.
 func (e *Entry) Outlasts(other *Entry) bool {
 	return IsLater(e.Expires, other.Expires)
 }

@@ -10,31 +10,30 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// Set is a node's copy of the active entries, matched in memory. It is safe for
-// use by many goroutines. Blocks that have a scope are found by MatchIn and
-// SelectingScoped only: what enforces blocks without knowing scopes, as firewalls and
-// bouncers do, never sees them.
+// Set is a node's copy of the active entries, matched in memory. It is safe for concurrent use.
+// Only MatchIn and the methods with Scope in their names find blocks with a scope: code that
+// enforces blocks without knowing scopes, such as firewalls and bouncers, never gets them.
 type Set struct {
 	index *keys.Index[slot]
 
-	mu     sync.Mutex // held while index changes, never by a look-up
-	blocks int        // in index
-	// bySource are the numbers of those blocks by their source.
+	mu     sync.Mutex // held while index changes; look-ups do not need it
+	blocks int        // number of blocks in index
+	// bySource is the number of those blocks by source.
 	bySource map[Source]int
-	// exemptions are those in index, to range over them without looking at all
+	// exemptions has the exemptions in index, so that they can be listed without examining all
 	// blocks.
 	exemptions map[keys.Pattern]*Entry
-	// expiring holds what will expire, and what has been replaced since.
+	// expiring has the entries that will expire, and some that have been replaced since.
 	expiring expiryHeap
-	// ended remembers entries that were ended or swept lately, so that an older
-	// state of one that arrives late does not bring it back.
+	// ended has the entries that were ended or swept recently, so that an older state of such an
+	// entry that arrives late does not bring it back.
 	ended map[string]ending
-	// scopes are the blocks of each scope, nil for none, as sets of their own. The map is
-	// replaced and never changed.
+	// scopes has the blocks of each scope as a set of their own; nil if there are none. The map
+	// is replaced and never changed.
 	scopes atomic.Pointer[map[string]*Set]
 }
 
-// slot holds the active entries of one pattern, nil where there is none.
+// slot holds the active entries of one pattern, nil if there is none.
 type slot struct{ block, exemption *Entry }
 
 func (s slot) of(kind Kind) *Entry {
@@ -58,7 +57,7 @@ type ending struct {
 	at       time.Time
 }
 
-// maxDelay is how long an older state may take to reach this node.
+// maxDelay is how late an older state may arrive at this node.
 const maxDelay = time.Minute
 
 // NewSet returns an empty set.
@@ -66,9 +65,9 @@ func NewSet() *Set {
 	return &Set{index: keys.NewIndex[slot](), bySource: map[Source]int{}, exemptions: map[keys.Pattern]*Entry{}, ended: map[string]ending{}}
 }
 
-// Apply takes over the newest state of an entry: it is kept while it is active
-// at now, and dropped otherwise. e must not be changed afterwards. States that
-// arrive out of order, at most a minute late, are ordered by their revision.
+// Apply applies the newest state of an entry: it stores an entry that is active at now, and
+// removes it otherwise. e must not be changed afterwards. States may arrive out of order, up to a
+// minute late: the revision decides which one is newer.
 func (s *Set) Apply(e *Entry, now time.Time) {
 	if e.Scope != "" {
 		s.ofScope(e.Scope).apply(e, now)
@@ -77,7 +76,7 @@ func (s *Set) Apply(e *Entry, now time.Time) {
 	s.apply(e, now)
 }
 
-// ofScope returns the set of the blocks of a scope, and makes it first if need be.
+// ofScope returns the set of the blocks of a scope, and creates it if needed.
 func (s *Set) ofScope(scope string) *Set {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +91,7 @@ func (s *Set) ofScope(scope string) *Set {
 	return all[scope]
 }
 
-// inScope returns the set of the blocks of a scope, nil for none.
+// inScope returns the set of the blocks of a scope, nil if there is none.
 func (s *Set) inScope(scope string) *Set {
 	if known := s.scopes.Load(); known != nil {
 		return (*known)[scope]
@@ -100,8 +99,7 @@ func (s *Set) inScope(scope string) *Set {
 	return nil
 }
 
-// Scopes returns the sets of the blocks that have a scope, by their scopes. It must not be
-// changed.
+// Scopes returns the sets of the blocks with a scope, by scope. The map must not be changed.
 func (s *Set) Scopes() map[string]*Set {
 	if known := s.scopes.Load(); known != nil {
 		return *known
@@ -133,8 +131,8 @@ func (s *Set) apply(e *Entry, now time.Time) {
 	}
 }
 
-// put keeps next, which may be nil, in the place of e's pattern and kind, which
-// hold at now.
+// put stores next, which may be nil, for e's pattern and kind. at is the present slot of the
+// pattern.
 func (s *Set) put(at slot, e, next *Entry) {
 	switch {
 	case e.Kind == Exemption && next == nil:
@@ -152,7 +150,7 @@ func (s *Set) put(at slot, e, next *Entry) {
 	}
 }
 
-// count adds n for a block, which may be nil.
+// count adds n to the numbers of blocks for b, unless b is nil.
 func (s *Set) count(b *Entry, n int) {
 	if b != nil {
 		s.blocks += n
@@ -166,9 +164,8 @@ func (s *Set) noteEnd(e *Entry, now time.Time) {
 	}
 }
 
-// noteExpiry notes when e expires. When most of the notes are about replaced or
-// ended entries, they are rebuilt, so that they stay in proportion to the active
-// ones.
+// noteExpiry adds e to expiring. If most elements of expiring have been replaced or ended, it is
+// rebuilt, so that its size stays proportional to the number of active entries.
 func (s *Set) noteExpiry(e *Entry) {
 	heap.Push(&s.expiring, e)
 	const slack = 1024
@@ -186,9 +183,8 @@ func (s *Set) noteExpiry(e *Entry) {
 	heap.Init(&s.expiring)
 }
 
-// Sweep drops the entries that have expired at now, to give their memory back, at
-// a cost that grows only with their number. Nothing depends on it: an expired
-// block refuses no request.
+// Sweep removes the expired entries to free their memory. Its cost grows only with their number.
+// Correctness does not depend on it: an expired block refuses no request.
 func (s *Set) Sweep(now time.Time) {
 	for _, scoped := range s.Scopes() {
 		scoped.Sweep(now)
@@ -209,8 +205,8 @@ func (s *Set) Sweep(now time.Time) {
 	}
 }
 
-// Size returns the number of entries of a kind that are kept, expired ones that
-// have not been swept included.
+// Size returns the number of entries of a kind in the set, including expired ones that have not
+// been swept.
 func (s *Set) Size(kind Kind) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,17 +220,17 @@ func (s *Set) Size(kind Kind) int {
 	return size
 }
 
-// expiryHeap is a heap of entries, the soonest expiry first.
+// expiryHeap is a heap of entries with the earliest expiry first.
 type expiryHeap []*Entry
 
 func (h expiryHeap) Len() int           { return len(h) }
 func (h expiryHeap) Less(i, j int) bool { return h[i].Expires.Before(h[j].Expires) }
 func (h expiryHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 
-// Push is for package heap.
+// Push implements heap.Interface.
 func (h *expiryHeap) Push(x any) { *h = append(*h, x.(*Entry)) }
 
-// Pop is for package heap.
+// Pop implements heap.Interface.
 func (h *expiryHeap) Pop() any {
 	last := len(*h) - 1
 	e := (*h)[last]
