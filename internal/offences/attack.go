@@ -10,26 +10,26 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// What DetectAttack and FindAttackSource need.
+// What DetectAttack and FindAttackSource need as input.
 const (
-	// AttackSpan is how far back the start of an attack is looked for.
+	// AttackSpan is how far back DetectAttack looks for the start of an attack.
 	AttackSpan = 3 * time.Hour
-	// BaselineSpan is what the baseline is computed from.
+	// BaselineSpan is the time from which the baseline is computed.
 	BaselineSpan = 24 * time.Hour
-	// SourceKeys is how many of the keys with the most offences FindAttackSource
+	// SourceKeys is the number of keys, those with the most offences, that FindAttackSource
 	// needs.
 	SourceKeys = 256
 )
 
 const (
-	// An attack refuses attackFactor times the baseline, and at least
-	// attackMargin per second more than it.
+	// During an attack the refused rate is at least attackFactor times the baseline, and at least
+	// attackMargin per second above it.
 	attackFactor = 3
 	attackMargin = 0.5
-	// quietMinutes in a row below that are the time before the attack.
+	// quietMinutes is how many consecutive minutes below that end the search for the beginning.
 	quietMinutes = 3
-	// A range is the source of an attack if minSourceKeys or more of its keys
-	// offended and had half of the offences; a key, if it had a third of them.
+	// A range is the source of an attack if at least minSourceKeys of its keys offended and had
+	// half of the offences. A key is the source if it had a third of them.
 	minSourceKeys = 3
 )
 
@@ -39,17 +39,17 @@ type Rates struct{ Allowed, Limited, Blocked float64 }
 // Refused returns the refused checks per second.
 func (r Rates) Refused() float64 { return r.Limited + r.Blocked }
 
-// Attack says whether more is refused now than normally, since when and whose
-// requests these are.
+// Attack says whether more requests are refused now than normally, since when, and from which
+// source.
 type Attack struct {
 	Now Rates
-	// Baseline is the median of the hours of the last day; zero where
-	// HasBaseline is false because fewer than two hours had any check.
+	// Baseline is the median of the hours of the last day. It is zero if HasBaseline is false,
+	// because fewer than two hours had any check.
 	Baseline    Rates
 	HasBaseline bool
 	Since       time.Time // when the attack began; zero: there is none
-	// Source is who is refused most; nil where there is no attack, or where no
-	// range and no key has a large enough part of it.
+	// Source is the main source of refused requests. It is nil if there is no attack, or if no
+	// range and no key has a large enough part.
 	Source *AttackSource
 }
 
@@ -59,19 +59,19 @@ func (a *Attack) IsActive() bool { return !a.Since.IsZero() }
 // AttackSource is the range or key that has most of the offences of an attack.
 type AttackSource struct {
 	Pattern keys.Pattern
-	Key     string  // the source, "" where that is a range; Pattern is its network where it is net:NETWORK
+	Key     string  // the key that is the source, "" for a range; for net:NETWORK, Pattern is that network
 	Ratio   float64 // of all offences since the attack began, 0 to 1
-	Keys    int     // that offended within the range; 0 where the source is one key
-	// Policy and Rule limit most of its requests; 0 and "" where all are blocked.
+	Keys    int     // number of keys that offended within the range; 0 if the source is one key
+	// Policy and Rule limit most of its requests; 0 and "" if all are blocked.
 	Policy int64
 	Rule   string
-	// IsBlocked and IsExempt say that a block or an exemption covers all of it.
+	// IsBlocked and IsExempt report whether a block or an exemption covers the whole source.
 	IsBlocked, IsExempt bool
 }
 
-// DetectAttack compares the refusals of now with those of the past. minutes
-// are the intervals of the last AttackSpan by minute, hours those of the last
-// BaselineSpan by hour, both in order and up to now. It does not set Source.
+// DetectAttack compares the present refusals with past ones. minutes are the intervals of the
+// last AttackSpan by minute, hours those of the last BaselineSpan by hour, both in order of time
+// and up to now. It does not set Source.
 func DetectAttack(minutes, hours []Interval) *Attack {
 	a := &Attack{Now: newestRates(minutes)}
 	a.Baseline, a.HasBaseline = baseline(hours)
@@ -81,7 +81,7 @@ func DetectAttack(minutes, hours []Interval) *Attack {
 	return a
 }
 
-// newestRates returns the rates of the newest half minute or more.
+// newestRates returns the rates of at least the last half minute.
 func newestRates(minutes []Interval) Rates {
 	var sum Interval
 	for i := len(minutes) - 1; i >= 0 && sum.Seconds < 30; i-- {
@@ -107,8 +107,8 @@ func baseline(hours []Interval) (Rates, bool) {
 	return Rates{lowerMedian(allowed), lowerMedian(limited), lowerMedian(blocked)}, true
 }
 
-// lowerMedian returns the lower of the two values in the middle: of two hours,
-// one of them under attack, the other is the baseline.
+// lowerMedian returns the lower of the two middle values: of two hours, one of them under attack,
+// the other is the baseline.
 func lowerMedian(all []float64) float64 {
 	slices.Sort(all)
 	return all[(len(all)-1)/2]
@@ -118,7 +118,7 @@ func (a *Attack) threshold() float64 {
 	return max(attackFactor*a.Baseline.Refused(), a.Baseline.Refused()+attackMargin)
 }
 
-// start goes back from now to the first minute of the attack.
+// start searches backwards from now for the first minute of the attack.
 func (a *Attack) start(minutes []Interval) time.Time {
 	since, quiet := minutes[len(minutes)-1].At, 0
 	for i := len(minutes) - 1; i >= 0 && quiet < quietMinutes; i-- {
@@ -131,11 +131,11 @@ func (a *Attack) start(minutes []Interval) time.Time {
 	return since
 }
 
-// FindAttackSource returns the range or key that has most of the offences since
-// an attack began, nil for none. rows are the keys with the most offences, the
-// first has the most; total is the offences of all keys. Keys that isFurther selects
-// are not those of clients but what policies count besides: of these a network is a
-// source, and a value is not, since it may name who is attacked.
+// FindAttackSource returns the range or key with most of the offences since an attack began, nil
+// for none. rows are the keys with the most offences, sorted by offences, most first. total is
+// the number of offences of all keys. Keys for which isFurther returns true are not clients but
+// further keys of policies. Of these, a network may be the source, but not a value, because it
+// may be the victim of the attack.
 func FindAttackSource(rows []Ranked, total int64, isFurther func(keys.Key) bool) *AttackSource {
 	if total == 0 {
 		return nil
@@ -191,8 +191,8 @@ func FindAttackSource(rows []Ranked, total int64, isFurther func(keys.Key) bool)
 	return best
 }
 
-// CountedNetwork returns the network that a counted key names, which is that of a client as a
-// policy's further key; false for every other key.
+// CountedNetwork returns the network in the key of a network, which a policy counts as a further
+// key; false for every other key.
 func CountedNetwork(key string) (netip.Prefix, bool) {
 	text, is := strings.CutPrefix(key, rules.Network+":")
 	if !is {
@@ -202,8 +202,8 @@ func CountedNetwork(key string) (netip.Prefix, bool) {
 	return network, err == nil
 }
 
-// neighbourhood returns the /24 or /48 around an address or network, false for wider
-// networks and for none.
+// neighbourhood returns the /24 or /48 that contains an address or network, false for larger
+// networks and the zero value.
 func neighbourhood(network netip.Prefix) (netip.Prefix, bool) {
 	bits := 24
 	if network.Addr().Is6() {

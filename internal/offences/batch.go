@@ -4,12 +4,11 @@ import (
 	"time"
 )
 
-// Batch is what one flush writes: amounts to add, in the order of their rows'
-// keys, so that two nodes that write the same rows never wait for each other
-// in a circle.
+// Batch is what one flush writes: amounts to add, sorted by the keys of their rows, so that two
+// nodes that write the same rows never deadlock.
 type Batch struct {
-	// ID makes writing it twice harmless: a batch whose commit was lost on the
-	// way is given again under the same id.
+	// ID makes it safe to write the batch twice: if the result of a commit was lost, the batch is
+	// written again under the same id.
 	ID       string
 	Node     string
 	Offences []Offence
@@ -24,12 +23,12 @@ func (b *Batch) Rows() int {
 	return len(b.Offences) + len(b.Totals) + len(b.Keys) + len(b.Distinct) + len(b.Samples)
 }
 
-// Evaluation is what a flush evaluates escalations by.
+// Evaluation is what a flush needs to evaluate escalations.
 type Evaluation struct {
 	Escalations map[int64]EscalationPolicy // by policy
-	// SafetyLimit is the part that an escalation may block; see AllowedBlocks.
+	// SafetyLimit is the ratio of keys that an escalation may block; see AllowedBlocks.
 	SafetyLimit float64
-	// Exempt reports keys that never escalate, nil for none.
+	// Exempt reports whether a key never escalates; nil if all do.
 	Exempt func(key string) bool
 	Now    time.Time
 }

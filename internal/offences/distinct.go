@@ -4,23 +4,23 @@ import (
 	"github.com/axiomhq/hyperloglog"
 )
 
-// distinctPrecision is the sketches': 2^12 registers of a byte.
+// distinctPrecision is the precision of sketches: 2^12 registers of one byte.
 const distinctPrecision = 12
 
-// DistinctError is the standard error of a number of distinct keys, as a
-// share: 1.04/sqrt(2^12). Two in three estimates are nearer than this.
+// DistinctError is the relative standard error of a number of distinct keys: 1.04/sqrt(2^12). Two
+// in three estimates are closer than this.
 const DistinctError = 0.01625
 
 func NewSketch() *hyperloglog.Sketch {
 	s, err := hyperloglog.NewSketch(distinctPrecision, false)
-	if err != nil { // only for a precision out of range
+	if err != nil { // only for a precision that is out of range
 		panic(err)
 	}
 	return s
 }
 
-// MergeDistinct returns a sketch that holds all of both; either may be nil.
-// Data that is no sketch is an error.
+// MergeDistinct returns the union of two sketches; either may be nil. It returns an error for
+// data that is not a sketch.
 func MergeDistinct(one, other []byte) ([]byte, error) {
 	if len(one) == 0 {
 		return other, nil
@@ -47,8 +47,7 @@ func readSketch(data []byte) (*hyperloglog.Sketch, error) {
 	return s, s.UnmarshalBinary(data)
 }
 
-// CountDistinct returns the estimated number of keys that the sketches saw
-// together.
+// CountDistinct returns the estimated number of keys in the union of sketches.
 func CountDistinct(sketches [][]byte) (int64, error) {
 	all := NewSketch()
 	for _, data := range sketches {

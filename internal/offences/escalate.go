@@ -7,18 +7,18 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// Candidate is a key that offended, with what one flush says of it.
+// Candidate is a key that offended, with its offences in one flush.
 type Candidate struct {
 	State State // before the flush
-	// First and Last are the flush's oldest and newest offence, Unix
+	// First and Last are the times of the oldest and the newest offence of the flush, in Unix
 	// milliseconds.
 	First, Last int64
-	// Offences is how many count, those of the flush included, from the minute
-	// From on, which is Escalation.CountFrom; 0 where the flush brought none.
+	// Offences is how many offences count, including those of the flush, from the minute From on,
+	// which is EscalationPolicy.CountFrom; 0 if the flush has none.
 	Offences, From int64
 }
 
-// EarnedBlock is an automatic block to be made.
+// EarnedBlock is an automatic block that must be added.
 type EarnedBlock struct {
 	Key    string
 	Level  int // from 1
@@ -26,47 +26,44 @@ type EarnedBlock struct {
 	Reason string
 }
 
-// Result is what one flush leads to under one policy.
+// Result is the effect of one flush under one policy.
 type Result struct {
-	// States are those of all candidates after the flush, in their order. Of a
-	// key with an Event, what was counted in the minute CountsFrom and later is
-	// used up too.
+	// States are the states of all candidates after the flush, in the same order. If a key has an
+	// Event, its offences in the minute CountsFrom and later do not count again either.
 	States []State
-	// Blocks are to be made, in the order of the candidates; none under a
-	// policy that only watches. A block's id becomes BlockID of its key's State
-	// and Event.
+	// Blocks must be added, in the order of the candidates; none under a shadow policy. The id of
+	// a block must then be stored as BlockID of its key's State and Event.
 	Blocks []EarnedBlock
-	// Events are what happened, without ids.
+	// Events are the events of the flush, without ids.
 	Events []EscalationEvent
-	// Paused is not nil where the safety limit pauses the policy's automatic
-	// blocks now.
+	// Paused is set if the safety limit pauses the policy's automatic blocks now, otherwise nil.
 	Paused *EscalationPause
 }
 
-// CountFrom returns the first minute whose offences count for a key, given the
-// end of the newest block of another author that selects it, 0 for none, and
-// the key's newest offence. Offences from before the end of a block do not
-// count after it. The minute in which another's block ended counts as before.
+// CountFrom returns the first minute whose offences count for a key. otherBlockEnd is the end of
+// the newest block that selects the key and was not made by this escalation, 0 for none. newest
+// is the key's newest offence. Offences from before the end of a block do not count after it. The
+// minute in which such a block ended counts as before its end.
 func (l EscalationPolicy) CountFrom(s State, otherBlockEnd, newest int64) int64 {
 	from := max(l.WindowStart(newest), s.CountsFrom)
 	if otherBlockEnd <= max(from, s.Ended) {
 		return from
 	}
-	if otherBlockEnd > 1<<62 { // a block without an end
+	if otherBlockEnd > 1<<62 { // a permanent block
 		return otherBlockEnd
 	}
 	return MinuteOf(otherBlockEnd) + MinuteMillis
 }
 
-// Escalate decides what one flush leads to under one policy. It reads no clock
-// and no store, and changes nothing of what it is given.
+// Escalate decides the effect of one flush under one policy. It reads no clock and no store, and
+// does not change its arguments.
 func Escalate(l EscalationPolicy, candidates []Candidate, limit SafetyLimit, now time.Time) Result {
 	r := Result{States: make([]State, len(candidates))}
 	var reached []int
 	for i, c := range candidates {
 		s := c.State
 		s.Offend(&l, c.First, c.Last)
-		if c.From > l.WindowStart(c.Last) { // a block that has no end may still be ended
+		if c.From > l.WindowStart(c.Last) { // a permanent block may still be ended
 			s.CountsFrom = max(s.CountsFrom, min(c.From, MinuteOf(now.UnixMilli())+MinuteMillis))
 		}
 		r.States[i] = s
@@ -108,7 +105,7 @@ func (r *Result) escalate(l *EscalationPolicy, s *State, offences int64, now tim
 	}
 }
 
-// EventKind returns what the escalation does to a key that reaches its threshold.
+// EventKind returns the kind of the event for a key that reaches the threshold.
 func (l *EscalationPolicy) EventKind() EscalationEventKind {
 	if l.Shadow {
 		return EscalationWouldBlock

@@ -9,24 +9,25 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// EscalationPolicy is the escalation of one policy as it is evaluated.
+// EscalationPolicy is what the evaluation of a policy's escalation needs.
 type EscalationPolicy struct {
 	Policy int64
 	Name   string // of the policy
-	// Shadow says that the policy only watches: the escalation then says whom it
+	// Shadow reports that it is a shadow policy: the escalation then only reports which keys it
 	// would have blocked.
 	Shadow bool
-	// IsTrap says that the policy refuses all that it applies to. Its safety limit is then
-	// a part of what all policies saw: its own keys all offend.
+	// IsTrap reports that the policy refuses every request to which it applies. Its safety limit
+	// is then a ratio of the keys that all policies saw, because all keys that the trap itself
+	// saw have offended.
 	IsTrap bool
-	// CountsNetworks says that the policy counts networks as further keys. These are never
-	// blocked by an escalation, but proposed.
+	// CountsNetworks reports that the policy counts networks as further keys. An escalation never
+	// blocks these; they are proposed instead.
 	CountsNetworks bool
-	Scope          string // of the checks that its blocks refuse, "" for all
+	Scope          string // the scope of its blocks, "" for none
 	rules.Escalation
 }
 
-// EscalationsOf returns the escalations of the policies that have one, by id.
+// EscalationsOf returns the escalations of the policies that have one and are not off, by id.
 func EscalationsOf(policies []*rules.Policy) map[int64]EscalationPolicy {
 	escalations := map[int64]EscalationPolicy{}
 	for _, p := range policies {
@@ -37,8 +38,8 @@ func EscalationsOf(policies []*rules.Policy) map[int64]EscalationPolicy {
 	return escalations
 }
 
-// DecaysOf returns after how long a level falls, by policy, of the policies that have an
-// escalation, also of those that are off.
+// DecaysOf returns the time after which a level decays, by policy. It includes all policies with
+// an escalation, even those that are off.
 func DecaysOf(policies []*rules.Policy) map[int64]time.Duration {
 	decays := map[int64]time.Duration{}
 	for _, p := range policies {
@@ -49,7 +50,7 @@ func DecaysOf(policies []*rules.Policy) map[int64]time.Duration {
 	return decays
 }
 
-// Counts reports whether offences of that kind count towards escalation.
+// Counts reports whether offences of a kind count towards escalation.
 func (l *EscalationPolicy) Counts(k Kind) bool {
 	if l.Shadow {
 		return k == Shadow
@@ -57,23 +58,23 @@ func (l *EscalationPolicy) Counts(k Kind) bool {
 	return k == Limited
 }
 
-// NeverBlocks reports whether no escalation may block a key: a network that is counted as
-// a further key of its addresses, among which are people who did nothing.
+// NeverBlocks reports whether no escalation may block a key. That is so for a network that is
+// counted as a further key of its addresses, because some of its users did nothing.
 func (l *EscalationPolicy) NeverBlocks(key string) bool {
 	return l.CountsNetworks && strings.HasPrefix(key, rules.Network+":")
 }
 
-// BlockAfter returns the duration of the block that follows so many blocks.
+// BlockAfter returns the duration of the block after step earlier blocks.
 func (l *EscalationPolicy) BlockAfter(step int) time.Duration {
 	length := float64(l.Duration) * math.Pow(l.Factor, float64(step))
-	if length >= float64(l.MaxDuration) { // infinity included
+	if length >= float64(l.MaxDuration) { // including infinity
 		return l.MaxDuration
 	}
 	return time.Duration(length).Truncate(time.Millisecond)
 }
 
-// WindowStart returns the first minute whose offences count at an instant:
-// whole minutes that cover Within and up to one more.
+// WindowStart returns the first minute whose offences count at now: whole minutes that cover
+// Window and up to one minute more.
 func (l *EscalationPolicy) WindowStart(now int64) int64 {
 	return MinuteOf(now) - l.Window.Milliseconds()
 }
@@ -84,19 +85,19 @@ type State struct {
 	Policy int64
 	Key    string
 	Level  int // automatic blocks that have not decayed
-	// BlockID is of the newest block, "" for none and under a shadow policy.
+	// BlockID is the id of the newest block, "" for none and under a shadow policy.
 	BlockID string
-	// Ended is when the newest block ends or was lifted: only offences from
-	// then on count.
+	// Ended is when the newest block expires, or was ended earlier. Only offences after it
+	// count.
 	Ended     int64
-	Last      int64 // the newest offence
-	DecayedTo int64 // up to when decay has been applied
-	// CountsFrom is the first minute whose offences may count: those before led
-	// to a block, or another's block ended behind them.
+	Last      int64 // time of the newest offence
+	DecayedTo int64 // time up to which decay has been applied
+	// CountsFrom is the first minute whose offences may count. Earlier ones have led to a block,
+	// or were followed by the end of a block that this escalation did not make.
 	CountsFrom int64
 }
 
-// EscalationCount is the offences of one minute that count for a key.
+// EscalationCount is the number of offences of a key in one minute.
 type EscalationCount struct {
 	Policy   int64
 	Key      string
@@ -104,11 +105,10 @@ type EscalationCount struct {
 	Offences int64
 }
 
-// QuietSince returns since when the key has neither offended nor been blocked.
+// QuietSince returns the time since which the key has neither offended nor been blocked.
 func (s *State) QuietSince() int64 { return max(s.Ended, s.Last, s.DecayedTo) }
 
-// Decay lowers the level by one for each DecayAfter that passed without an
-// offence or a block until now.
+// Decay lowers the level by one for each DecayAfter without an offence or a block until now.
 func (s *State) Decay(l *EscalationPolicy, now int64) {
 	spell := l.DecayAfter.Milliseconds()
 	spells := (now - s.QuietSince()) / spell
@@ -119,14 +119,13 @@ func (s *State) Decay(l *EscalationPolicy, now int64) {
 	s.Level = int(max(0, int64(s.Level)-spells))
 }
 
-// Offend notes offences between two instants.
+// Offend records offences between first and last.
 func (s *State) Offend(l *EscalationPolicy, first, last int64) {
 	s.Decay(l, first)
 	s.Last = max(s.Last, last)
 }
 
-// Escalate raises the level at now and returns the end of the block of that
-// level.
+// Escalate raises the level at now and returns the end of the block for that level.
 func (s *State) Escalate(l *EscalationPolicy, now int64) (until int64) {
 	s.Ended = now + l.BlockAfter(s.Level).Milliseconds()
 	s.Level++
@@ -134,8 +133,8 @@ func (s *State) Escalate(l *EscalationPolicy, now int64) (until int64) {
 	return s.Ended
 }
 
-// DecaysAt returns when the level falls by one if there is no offence until
-// then, 0 at level 0 and while the block that it is from is permanent.
+// DecaysAt returns when the level decreases by one if there is no offence until then. It is 0 at
+// level 0 and during a permanent block.
 func (s *State) DecaysAt(l *EscalationPolicy) int64 {
 	quiet, after := s.QuietSince(), l.DecayAfter.Milliseconds()
 	if s.Level == 0 || quiet > math.MaxInt64-after {
@@ -144,23 +143,23 @@ func (s *State) DecaysAt(l *EscalationPolicy) int64 {
 	return quiet + after
 }
 
-// EscalationEventKind says what an escalation did.
+// EscalationEventKind is the kind of an EscalationEvent.
 type EscalationEventKind string
 
-// What an escalation does.
+// The kinds of escalation events.
 const (
 	EscalationBlocked    EscalationEventKind = "blocked"
-	EscalationWouldBlock EscalationEventKind = "would_block" // a shadow policy's
-	EscalationPaused     EscalationEventKind = "stopped"     // by the guard; Key is ""
+	EscalationWouldBlock EscalationEventKind = "would_block" // under a shadow policy
+	EscalationPaused     EscalationEventKind = "stopped"     // by the safety limit; Key is ""
 	EscalationResumed    EscalationEventKind = "resumed"     // by a person; Key is ""
 )
 
-// EscalationEvent is one thing that an escalation did.
+// EscalationEvent is one event of an escalation.
 type EscalationEvent struct {
 	ID       string // UUIDv7
 	At       time.Time
 	Policy   int64
-	Name     string // the policy's name then
+	Name     string // the policy's name at that time
 	Key      string
 	Kind     EscalationEventKind
 	Level    int // from 1
@@ -170,13 +169,13 @@ type EscalationEvent struct {
 	Detail   string // one sentence for people, safe to print
 }
 
-// EscalationPause is an escalation that waits for a person.
+// EscalationPause is an escalation that is paused until a person resumes it.
 type EscalationPause struct {
 	Policy     int64
 	Name       string
 	At         time.Time
-	WouldBlock int64 // within an hour, what it held back included; see SafetyUnit
+	WouldBlock int64 // within an hour, including the blocks that were held back; see SafetyUnit
 	Allowed    int64 // by the safety limit
-	Seen       int64 // within that hour, estimated
+	Seen       int64 // within the same hour, estimated
 	Detail     string
 }

@@ -4,18 +4,17 @@ import (
 	"time"
 )
 
-// EscalationStatus is the level of a key under its policy's escalation, and the next block.
+// EscalationStatus is the level of a key under a policy's escalation, and its next block.
 type EscalationStatus struct {
-	Policy string // name
-	Shadow bool   // it only says whom it would block
+	Policy string // name of the policy
+	Shadow bool   // only reports which keys it would block
 	Level  int    // automatic blocks that have not decayed
-	Levels int    // how many there are until the longest block
-	// Count of the Threshold offences that lead to the next block are recorded
-	// within Window.
+	Levels int    // number of levels up to the longest block
+	// Count is how many offences within Window count so far. At Threshold the next block follows.
 	Count, Threshold int64
 	Window           time.Duration
-	Next             time.Duration // how long the next block is
-	DecaysAt         time.Time     // by one level, if there is no offence until then; zero at level 0
+	Next             time.Duration // duration of the next block
+	DecaysAt         time.Time     // when the level decreases by one if there is no offence until then; zero at level 0
 	Paused           bool          // by the safety limit
 }
 

@@ -2,12 +2,11 @@ package offences
 
 import "time"
 
-// Interval is what was checked in a stretch of time.
+// Interval is the traffic in an interval of time.
 type Interval struct {
 	At                        time.Time
 	Allowed, Limited, Blocked int64
-	// Seconds is how long the counts were taken: less than the step for an
-	// interval that is not over yet.
+	// Seconds is the length of the interval so far, less than the step if it is not over yet.
 	Seconds float64
 }
 
@@ -35,10 +34,9 @@ func (i *Interval) Add(other *Interval) {
 	i.Seconds += other.Seconds
 }
 
-// Intervals divides the time from one instant to another into intervals of
-// step, at least one, and counts the traffic in each. An interval that began
-// less than 20 seconds (or a third of the step) before the end has no meaningful
-// rate yet; it is merged into the one before.
+// Intervals divides the time between from and to into intervals of step, at least one, and counts
+// the traffic in each. An interval that began less than 20 seconds (or a third of the step)
+// before to has no meaningful rate yet; it is merged into the previous one.
 func Intervals(traffic []TrafficPoint, from, to time.Time, step time.Duration) []Interval {
 	from = from.Truncate(step)
 	all := make([]Interval, max(1, int((to.Sub(from)+step-1)/step)))

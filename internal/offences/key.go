@@ -7,8 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// ParseKey reads a key as it was counted, whatever the setting for IPv6 was
-// then.
+// ParseKey parses a key as it was counted, whatever the setting for IPv6 was at that time.
 func ParseKey(text string) (keys.Key, error) {
 	k, err := keys.Parser{}.Key(text)
 	if err == nil && k.String() == text {

@@ -1,20 +1,19 @@
-// Package offences holds what is known about refused checks: the counts that
-// nodes record, the queries over them, the ids of refusals, and the rules by
-// which offenders are blocked automatically. It reads no clock and no store.
+// Package offences contains the types and rules for refused checks: the counts that nodes
+// record, queries over them, the ids of refusals, and the escalations that block offenders
+// automatically. It reads no clock and no store.
 //
-// An offence is one refused check, whatever its cost. Totals count checks and
-// state the cost separately.
+// An offence is one refused check, whatever its cost. Totals count checks and have the cost
+// separately.
 package offences
 
 import (
 	"time"
 )
 
-// Kind says how an offence was refused.
+// Kind is how an offence was refused.
 type Kind int
 
-// The kinds of offence. A Shadow one was allowed: the policy that watches
-// would have limited it.
+// The kinds of offence. A Shadow offence was allowed, but a shadow policy would have limited it.
 const (
 	Limited Kind = iota
 	Blocked
@@ -26,7 +25,7 @@ var kindNames = [...]string{Limited: "limited", Blocked: "blocked", Shadow: "sha
 // KindCount is the number of kinds.
 const KindCount = len(kindNames)
 
-// String returns the kind as the API spells it.
+// String returns the name of the kind in the API.
 func (k Kind) String() string {
 	if k < 0 || int(k) >= len(kindNames) {
 		return "unknown"
@@ -37,15 +36,14 @@ func (k Kind) String() string {
 // Refusal is one refused check. Its times are Unix milliseconds.
 type Refusal struct {
 	At       int64
-	Boundary int64 // the logged time that the rule waited for, 0 for none
+	Boundary int64 // the logged time that had to leave the window of the rule, 0 for none
 	RetryAt  int64 // 0: waiting would not have helped
 	Source   string
 	Meta     map[string]string
 }
 
-// Offence is what one minute holds, or what is to be added to it, of the
-// refusals of one key under one policy by one rule or block, asked for by one
-// source.
+// Offence is the refusals of one key in one minute, under one policy, by one rule or block and
+// from one source. It is either what is stored or what is to be added to it.
 type Offence struct {
 	Minute    int64  // Unix milliseconds of its beginning
 	Policy    int64  // 0 for none
@@ -53,10 +51,9 @@ type Offence struct {
 	MAC       [MACSize]byte
 	Kind      Kind
 	RefusedBy string // the rule, such as "20/1m", or the block's id; "other"
-	Source    string // who asked, "" where it was not said or is not kept apart
-	// Count is what is certain, and Over how many more there may have been
-	// that stand in `other`. Over is 0 unless a flood of keys overran the
-	// recorder's memory.
+	Source    string // who asked, "" if it is unknown or not counted separately
+	// Count is certain. Overcount is how many further offences, which are counted in `other`, the
+	// key may have. It is 0 unless a flood of keys exceeded the recorder's memory.
 	Count, Overcount int64
 	First, Last      Refusal
 }
@@ -73,25 +70,24 @@ func (o *Offence) Merge(p *Offence) {
 	}
 }
 
-// Other is the RefusedBy of the row that counts all offences of a minute,
-// policy and kind that have none of their own.
+// Other is the RefusedBy of the row for all offences of a minute, policy and kind that have no
+// row of their own.
 const Other = "other"
 
-// Counts are numbers of checks, exact whatever was sent. CostAllowed sums the
-// costs of the allowed ones.
+// Counts are exact numbers of checks. CostAllowed is the total cost of the allowed checks.
 type Counts struct {
 	Allowed, Limited, Blocked, Unavailable int64
-	// What a shadow policy would have decided.
+	// The decisions of a shadow policy.
 	ShadowAllowed, ShadowLimited int64
 	CostAllowed                  int64
-	// Untracked of Allowed belong to keys whose traffic has no row of its own.
+	// Untracked is the part of Allowed that belongs to keys without a row of their own.
 	Untracked int64
 }
 
-// Checks returns how many checks were answered.
+// Checks returns the number of checks that were answered.
 func (c Counts) Checks() int64 { return c.Allowed + c.Limited + c.Blocked + c.Unavailable }
 
-// Refused returns how many were offences.
+// Refused returns the number of offences.
 func (c Counts) Refused() int64 { return c.Limited + c.Blocked }
 
 // Add adds o to c.
@@ -112,14 +108,14 @@ type Totals struct {
 	Counts
 }
 
-// KeyTraffic is one minute of one of the heaviest keys under a policy.
+// KeyTraffic is the traffic of one of the heaviest keys in one minute under a policy.
 type KeyTraffic struct {
 	Minute, Policy int64
 	Key            string
 	Allowed        int64
 	Refused        int64
 	Cost           int64 // of the allowed checks
-	Overcount      int64 // at most so many more checks
+	Overcount      int64 // maximum number of further checks
 }
 
 // Merge adds more to k.
@@ -130,17 +126,17 @@ func (k *KeyTraffic) Merge(more *KeyTraffic) {
 	k.Overcount += more.Overcount
 }
 
-// DistinctKeys are sketches of the keys that one node saw in a minute under a
-// policy. Sketches of several nodes and minutes merge.
+// DistinctKeys are sketches of the keys that one node saw in a minute under a policy. Sketches of
+// several nodes and minutes can be merged.
 type DistinctKeys struct {
 	Minute, Policy int64
 	Node           string
 	Sketch         []byte
-	// Units is a sketch of the keys by SafetyUnit.
+	// Units is a sketch of the safety units of the keys; see SafetyUnit.
 	Units []byte
 }
 
-// MinuteOf returns the beginning of the minute of an instant.
+// MinuteOf returns the beginning of the minute that contains a time, both in Unix milliseconds.
 func MinuteOf(ms int64) int64 { return ms - mod(ms, MinuteMillis) }
 
 func mod(a, b int64) int64 { return ((a % b) + b) % b }

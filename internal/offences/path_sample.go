@@ -5,27 +5,26 @@ import (
 	"errors"
 )
 
-// MaxSamplePath is the length, in bytes, of the longest path that the traffic sample
-// keeps.
+// MaxSamplePath is the length of the longest path that the traffic sample keeps, in bytes.
 const MaxSamplePath = 256
 
-// PathPoint is what one key asked for by one path in one minute.
+// PathPoint is the requests of one key for one path in one minute.
 type PathPoint struct {
 	Minute int64 // Unix milliseconds of its beginning
 	Key    string
-	// Path is in the spelling of package conditions, and an attacker's to choose. It is ""
-	// for the paths that were left out: too long, or too many of the key or of the minute.
+	// Path is normalized like paths in package conditions. Attackers can choose it. It is "" for
+	// paths that were left out because they were too long, or too many for the key or the minute.
 	Path string
-	// Allowed and Refused are checks.
+	// Allowed and Refused are numbers of checks.
 	Allowed, Refused int
-	// Failed is how many outcomes were reported. Their requests may be among the checks.
+	// Failed is the number of reported outcomes. Their requests may also be among the checks.
 	Failed int
 }
 
-// AppendPaths appends the paths of one minute: a list of the different ones, each behind
-// its length, then of each key its name, the number of its points, and of each point the
-// place of the path in the list, counted from 1 with 0 for none, and the three counts.
-// Points of one key must follow each other; their Minute is not written.
+// AppendPaths appends the paths of one minute. It writes a list of the different paths, each
+// preceded by its length. For each key it then writes the key, the number of its points, and for
+// each point the index of its path in the list, counted from 1 with 0 for none, and the three
+// counts. Points of the same key must be adjacent; their Minute is not written.
 func AppendPaths(to []byte, points []PathPoint) []byte {
 	places := map[string]uint64{"": 0}
 	var paths []string
@@ -61,8 +60,8 @@ func AppendPaths(to []byte, points []PathPoint) []byte {
 
 var errBadPaths = errors.New("the paths of a chunk of the traffic sample cannot be read")
 
-// DecodePaths returns the paths of a chunk, grouped by key; none for a chunk of a node that
-// records none.
+// DecodePaths returns the paths of a chunk, grouped by key; none if the node did not record
+// paths.
 func (c *SampleChunk) DecodePaths() ([]PathPoint, error) {
 	if len(c.Paths) == 0 {
 		return nil, nil
@@ -91,7 +90,7 @@ func (c *SampleChunk) DecodePaths() ([]PathPoint, error) {
 	return points, nil
 }
 
-// count reads a number that a node can have counted in a minute.
+// count reads a number that is plausible as a count of one minute.
 func (r *varints) count() int {
 	n := r.unsigned()
 	if n > 1<<40 {

@@ -8,26 +8,25 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// ProposalSettings say how many offenders in one range lead to a proposal to
-// block the range. A field that is not positive means the one of
-// DefaultProposalSettings.
+// ProposalSettings are the thresholds at which Stint proposes to block a range. A field that is
+// not positive has its value in DefaultProposalSettings.
 type ProposalSettings struct {
 	MinMembers  int // offending addresses of one IPv4 /24, or /64s of one IPv6 /48
-	MinOffences int // of each of these
-	// MinRefused is the least ratio of the checks of the range that were refused, up to 1. A
-	// report that a policy had no room for counts as a refused check.
+	MinOffences int // offences of each member
+	// MinRefused is the minimum ratio of refused checks in the range, up to 1. A report that a
+	// policy had no room for counts as a refused check.
 	MinRefused float64
-	Window     time.Duration // in which they offended, at least a minute
+	Window     time.Duration // in which the members offended, at least a minute
 }
 
-// DefaultProposalSettings hold where no setting says otherwise.
+// DefaultProposalSettings are the defaults of ProposalSettings.
 var DefaultProposalSettings = ProposalSettings{MinMembers: 8, MinOffences: 2, MinRefused: 0.2, Window: 10 * time.Minute}
 
-// MinDerivedMembers is the least number of members with refused checks for which a range
-// is proposed that a policy counts as a further key.
+// MinDerivedMembers is the minimum number of members with refused checks at which a range that a
+// policy counts as a further key is proposed.
 const MinDerivedMembers = 4
 
-// WithDefaults replaces fields that are not set.
+// WithDefaults replaces fields that are not set by their defaults.
 func (s ProposalSettings) WithDefaults() ProposalSettings {
 	if s.MinMembers <= 0 {
 		s.MinMembers = DefaultProposalSettings.MinMembers
@@ -44,33 +43,33 @@ func (s ProposalSettings) WithDefaults() ProposalSettings {
 	return s
 }
 
-// RangeActivity is what the members of one range did within the window of the settings.
+// RangeActivity is the activity of the members of one range within ProposalSettings.Window.
 type RangeActivity struct {
-	// Frequent are the members with at least MinOffences offences of their own, Refused
-	// those with a refused check.
+	// Frequent is the number of members with at least MinOffences offences of their own, Refused
+	// the number of members with a refused check.
 	Frequent, Refused int64
 	// HasOffended reports that the range itself offended, as a further key of a policy.
 	HasOffended bool
-	// Checks are all checks of the range, RefusedChecks those that were refused; a report
-	// that a policy had no room for is in both.
+	// Checks is the number of checks from the range, RefusedChecks the number of refused ones. A
+	// report that a policy had no room for is in both.
 	Checks, RefusedChecks int64
 }
 
-// Propose reports whether a block of the range is to be proposed.
+// Propose reports whether to propose a block of the range.
 func (s ProposalSettings) Propose(a RangeActivity) bool {
 	isCrowded := a.Frequent >= int64(s.MinMembers) || a.HasOffended && a.Refused >= MinDerivedMembers
 	return isCrowded && a.RefusedChecks > 0 && float64(a.RefusedChecks) >= s.MinRefused*float64(a.Checks)
 }
 
-// Decision is what became of a proposal.
+// Decision is the decision about a proposal.
 type Decision string
 
-// The decisions. A proposal is open until one is made.
+// The decisions. A proposal is open until a decision is made.
 const (
 	Open      Decision = ""
 	Accepted  Decision = "accepted"
 	Dismissed Decision = "dismissed"
-	Covered   Decision = "covered" // a block of its range was added otherwise
+	Covered   Decision = "covered" // a block of its range was added in another way
 )
 
 // ProposalState selects proposals by whether they are decided.
@@ -97,29 +96,28 @@ type Proposal struct {
 	BlockID   string // of an accepted or covered one
 }
 
-// Evidence is what a proposal rests on. Lists hold the heaviest, at most
-// evidenceKeys; numbers are of all.
+// Evidence is the evidence for a proposal. Lists have only the heaviest keys, at most
+// MaxEvidenceKeys; numbers are of all keys.
 type Evidence struct {
 	From, To time.Time
 	Offended []SeenKey
-	Seen     []SeenKey // seen and did not offend, in the last day
-	Exempt   []string  // patterns that stay open whatever is blocked
-	// OffendedCount and SeenCount are the numbers of keys, Offences of what
-	// the first did, and Allowed of what the second were allowed.
+	Seen     []SeenKey // keys with checks but no offence in the last day
+	Exempt   []string  // exempt patterns, which stay allowed even if the range is blocked
+	// OffendedCount is the number of keys that offended, and Offences that of their offences.
+	// SeenCount is the number of keys that did not, and Allowed that of their allowed checks.
 	OffendedCount, SeenCount int64
 	Offences, Allowed        int64
-	// MinOffences is how many offences each of OffendedCount had at least, and Refused the
-	// number of Checked, all checks of the range in the time, that were refused; 0 in
-	// proposals of earlier versions. A report that a policy had no room for is in both.
+	// MinOffences is the minimum number of offences of each of the OffendedCount keys. Checked is
+	// the number of checks of the range in that time, and Refused the number of refused ones. All
+	// are 0 in proposals of earlier versions. A report that a policy had no room for is in both.
 	MinOffences, Refused, Checked int64
-	// Size is how many addresses, or /64s, the range has.
+	// Size is the number of addresses, or of /64s, in the range.
 	Size int64
 }
 
 const MaxEvidenceKeys = 256
 
-// String says who offended, in a clause: "8 of its 256 addresses offended
-// within 10m".
+// String returns a clause about the offenders: "8 of its 256 addresses offended within 10m".
 func (e *Evidence) String() string {
 	unit := "addresses"
 	if e.Size == NetworksInRange {
@@ -132,8 +130,8 @@ func (e *Evidence) String() string {
 	return text + ", " + e.Figures()
 }
 
-// Figures says how often they offended and what part of the checks of the range was
-// refused, "" where that is not known.
+// Figures returns a clause about how often they offended and which part of the checks of the
+// range was refused, "" if that is not known.
 func (e *Evidence) Figures() string {
 	if e.Checked == 0 {
 		return ""
@@ -145,7 +143,7 @@ func (e *Evidence) Figures() string {
 	return fmt.Sprintf("each at least %s; %.0f%% of the checks of the range were refused, reports over a limit included", times, 100*e.RefusedRatio())
 }
 
-// RefusedRatio returns the part of the checks of the range that was refused, 0 to 1.
+// RefusedRatio returns the refused part of the checks of the range, 0 to 1.
 func (e *Evidence) RefusedRatio() float64 {
 	if e.Checked == 0 {
 		return 0
@@ -159,7 +157,7 @@ const (
 	NetworksInRange  = 1 << 16
 )
 
-// RefreshedProposal is what PutProposal did.
+// RefreshedProposal is the result of PutProposal.
 type RefreshedProposal struct {
 	Proposal Proposal
 	New      bool

@@ -18,74 +18,72 @@ const (
 	ByKey      Sort = "key"
 )
 
-// Query selects offenders. Spans are of whole minutes: From is rounded down
-// and To up.
+// Query selects offenders. Times are rounded to whole minutes: From down and To up.
 type Query struct {
 	From, To    time.Time // From inclusive, To exclusive
 	Policy      int64     // 0 for all
 	Pattern     keys.Pattern
-	Source      string // only offences that it asked for
-	Search      string // part of the key, without case
+	Source      string // only offences with this source
+	Search      string // part of the key, ignoring case
 	Rule        string // only offences by this rule or block
-	NotRule     string // or all but those by this one
-	MinOffences int64  // only keys with at least so many offences
-	// Shadow asks for what shadow policies would have refused, which is not
-	// counted otherwise.
+	NotRule     string // only offences by other rules and blocks than this one
+	MinOffences int64  // only keys with at least this many offences
+	// Shadow selects the offences under shadow policies, which are not counted otherwise.
 	Shadow bool
-	Sort   Sort   // ByOffences where ""
-	Cursor string // from the page before
+	Sort   Sort   // "" means ByOffences
+	Cursor string // from the previous page
 	Limit  int    // 1 to 1000, 0 means 100
-	// Keep is asked about the key of each of the first MaxKept ranked keys, in their order:
-	// the ranking has only those that it accepts. nil accepts all keys, of any number.
+	// Keep is called with each of the first MaxKept ranked keys, in their order. Only keys for
+	// which it returns true are in the ranking. nil accepts all keys, without a limit.
 	Keep func(key string) bool
-	// State selects the keys by what is done about them, "" for all. Of admin.Detection only
-	// Offenders and Origins know it.
+	// State selects the keys by their triage state, "" for all. In admin.Detection only Offenders
+	// and Origins support it.
 	State Triage
-	// CountStates asks for OffenderReport.States without a State.
+	// CountStates requests OffenderReport.States even if State is "".
 	CountStates bool
-	// Points of each row's trend, 0 for none, at most 120, and one an hour in
-	// spans of more than six.
+	// Points is the number of points in each row's trend: 0 for none, at most 120, and at most
+	// one an hour if the span is longer than six hours.
 	Points int
 }
 
-// Triage is what is done about an offender.
+// Triage is the state of an offender: whether something was done about it.
 type Triage string
 
-// What may be done about an offender.
+// The triage states.
 const (
 	TriageOpen    Triage = "open" // neither blocked nor exempt
 	TriageBlocked Triage = "blocked"
 	TriageExempt  Triage = "exempt"
 )
 
-// MaxKept bounds the keys that Query.Keep is asked about.
+// MaxKept is the maximum number of keys for which Query.Keep is called.
 const MaxKept = 20_000
 
-// Span is what was read for a report: From and To as rounded, and, where
-// minutes are no longer kept, to whole hours or days.
+// Span is the time that was read for a report: From and To after rounding, to whole hours or days
+// if minutes are no longer kept.
 type Span struct{ From, To time.Time }
 
-// Part returns the length of each of so many equal parts of the span, at least a millisecond.
+// Part returns the length of each of points equal parts of the span, at least a millisecond.
 func (s Span) Part(points int) time.Duration {
 	return time.Duration(max(1, (s.To.UnixMilli()-s.From.UnixMilli()+int64(points)-1)/int64(points))) * time.Millisecond
 }
 
-// Reading is how a span was read.
+// Reading is how the counts of a span were read.
 type Reading struct {
 	Span
-	// Row is the longest time whose counts were read as one: an hour or a day where minutes
-	// are no longer kept, and where the parts that were asked for are as long; 0 for an empty
-	// span. Counts are placed where their row begins.
+	// Row is the length of the longest rows that were read: an hour or a day if minutes are no
+	// longer kept, or if the requested parts are at least that long; 0 for an empty span. Counts
+	// are assigned to the beginning of their row.
 	Row time.Duration
 }
 
-// TrafficSeries is the traffic of a span in steps.
+// TrafficSeries is the traffic of a span, divided into steps.
 type TrafficSeries struct {
 	Span
-	// Step is the length of each point: what was asked for, or the next multiple of an hour
-	// or a day where no more is kept.
+	// Step is the length of each point. It is the requested length, or the next multiple of an
+	// hour or a day if only hours or days are kept.
 	Step   time.Duration
-	Points []TrafficPoint // those with a check, in the order of time
+	Points []TrafficPoint // those with a check, in order of time
 }
 
 // Ranked is one key of a ranking.
@@ -96,24 +94,24 @@ type Ranked struct {
 	First, Last time.Time
 }
 
-// Ranking is one page of offenders as the store counts them.
+// Ranking is one page of offenders as counted by the store.
 type Ranking struct {
 	Span
 	Rows     []Ranked
-	Next     string // cursor of the page after, "" on the last
-	Keys     int64  // all that are selected
-	Offences int64  // of all that are selected
-	// Other are offences of the span that lost their key, and OtherOver the
-	// most that any one key may have among them.
+	Next     string // cursor of the next page, "" on the last
+	Keys     int64  // number of all selected keys
+	Offences int64  // offences of all selected keys
+	// Other is the number of offences in the span that lost their key. OtherOvercount is the
+	// maximum number of them that any one key may have.
 	Other, OtherOvercount int64
-	// Untracked are allowed checks of keys whose traffic has no row.
+	// Untracked is the number of allowed checks of keys without a row of their own.
 	Untracked int64
-	// Unread are keys behind the first MaxKept, which Query.Keep was not asked about.
+	// Unread is the number of keys after the first MaxKept, for which Query.Keep was not called.
 	Unread int64
 }
 
-// Detail is the offences of a key by one policy, rule or block and part of
-// the span.
+// Detail is the number of offences of a key under one policy, by one rule or block and in one
+// part of the span.
 type Detail struct {
 	Key       string
 	Policy    int64
@@ -123,8 +121,7 @@ type Detail struct {
 	Count     int64
 }
 
-// KeyTotal is what the traffic memory holds of a key in a span: at least so
-// many checks.
+// KeyTotal is the known traffic of a key in a span, which is a lower bound.
 type KeyTotal struct {
 	Key                         string
 	Allowed, Refused, Overcount int64
@@ -147,7 +144,7 @@ type RuleTotal struct {
 	Keys      int64
 }
 
-// Seen is what the memory holds about the keys that a pattern selects.
+// Seen is the known traffic of the keys that a pattern selects.
 type Seen struct {
 	Keys, Offenders    int64 // with a row of their own
 	Allowed, Refused   int64
@@ -158,13 +155,13 @@ type Seen struct {
 	SpanFrom, SpanTill time.Time
 }
 
-// SeenKey is one key and what it did.
+// SeenKey is one key and the numbers of its checks.
 type SeenKey struct {
 	Key              string
 	Allowed, Refused int64
 }
 
-// SeenPart is what the memory holds about the keys of a part of a network.
+// SeenPart is the known traffic of the keys in a part of a network.
 type SeenPart struct {
 	Network          netip.Prefix
 	Keys             int64 // with a row of their own
@@ -177,5 +174,5 @@ type EscalationFilter struct {
 	Policy   int64
 	Key      string
 	Limit    int    // 0 means 100
-	Cursor   string // of the page, "" for the first
+	Cursor   string // of the requested page, "" for the first
 }

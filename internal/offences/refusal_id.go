@@ -14,22 +14,21 @@ import (
 // MACSize is the number of bytes of the MAC within an id.
 const MACSize = 10
 
-// RefusalID names the refusals of one key under one policy in one minute. It is
-// written as 26 characters of Crockford's base 32, as a ULID: 48 bits of the
-// minute in milliseconds, then the 80 bits of the MAC of policy and key. So
-// every node gives the same id, nobody can guess another key's, and it leads to
-// the minute's record. The zero value is the id of no refusal, written as "".
+// RefusalID identifies the refusals of one key under one policy in one minute. Its text is 26
+// characters of Crockford's base 32, as in a ULID: 48 bits of the minute in milliseconds, then 80
+// bits of the MAC of policy and key. So every node makes the same id, nobody can guess the id of
+// another key, and the id leads to the record of the minute. The zero value means no refusal; its
+// text is "".
 type RefusalID struct {
 	Minute time.Time // UTC, whole minutes
 	MAC    [MACSize]byte
 }
 
-// RefusalIDMaker makes ids under one secret. It is safe for use by many goroutines. The
-// zero value is not usable.
+// RefusalIDMaker makes ids under one secret. It is safe for concurrent use. The zero value is not
+// usable.
 type RefusalIDMaker struct{ digests sync.Pool } // of *digest
 
-// digest is a keyed hash that is used again and again: keying one costs more
-// than what is hashed.
+// digest is a keyed hash that is reused: keying a hash costs more than hashing the data.
 type digest struct {
 	hash.Hash
 	sum [sha256.Size]byte
@@ -37,12 +36,12 @@ type digest struct {
 	key []byte
 }
 
-// NewRefusalIDMaker returns the maker of a database's ids.
+// NewRefusalIDMaker returns a maker of ids under the secret of a database.
 func NewRefusalIDMaker(secret []byte) *RefusalIDMaker {
 	return &RefusalIDMaker{sync.Pool{New: func() any { return &digest{Hash: hmac.New(sha256.New, secret)} }}}
 }
 
-// MAC returns the keyed digest of a policy's id (0 for none) and a key.
+// MAC returns the MAC of a policy's id (0 for none) and a key.
 func (m *RefusalIDMaker) MAC(policy int64, key string) [MACSize]byte {
 	d := m.digests.Get().(*digest)
 	defer m.digests.Put(d)
@@ -54,17 +53,17 @@ func (m *RefusalIDMaker) MAC(policy int64, key string) [MACSize]byte {
 	return [MACSize]byte(d.Sum(d.sum[:0])[:MACSize])
 }
 
-// ID returns the id of a refusal at an instant.
+// ID returns the id of a refusal at a given time.
 func (m *RefusalIDMaker) ID(policy int64, key string, at time.Time) RefusalID {
 	return RefusalID{Minute: at.UTC().Truncate(time.Minute), MAC: m.MAC(policy, key)}
 }
 
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
-// mistaken maps the letters that people read for digits.
+// mistaken maps letters to the digits for which they are easily mistaken.
 var mistaken = strings.NewReplacer("I", "1", "L", "1", "O", "0")
 
-// IsZero reports whether it is the id of no refusal.
+// IsZero reports whether id means no refusal.
 func (id RefusalID) IsZero() bool { return id.Minute.IsZero() }
 
 // String returns the 26 characters.
@@ -88,11 +87,11 @@ func (id RefusalID) AppendTo(b []byte) []byte {
 	return append(b, text[:]...)
 }
 
-// ErrBadRefusalID is returned for text that is no refusal id.
+// ErrBadRefusalID is returned for text that is not a refusal id.
 var ErrBadRefusalID = errors.New("a refusal's id has 26 letters and digits, for example 01M84HRKV0XB90539ZDAXJCCYG")
 
-// ParseRefusalID reads an id as String writes it, in either case, taking I and L for 1
-// and O for 0 as people do.
+// ParseRefusalID parses the result of String, in upper or lower case. It reads I and L as 1 and O
+// as 0.
 func ParseRefusalID(text string) (RefusalID, error) {
 	text = mistaken.Replace(strings.ToUpper(text))
 	if len(text) != 26 || text[0] > '7' {

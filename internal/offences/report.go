@@ -10,28 +10,27 @@ import (
 // Offender is one offender of a report.
 type Offender struct {
 	Ranked
-	// Allowed is exact where OffenderReport.AllowedExact says so, and else what is
-	// known of the minutes in which the key was among the heaviest or offended.
-	// It is of the policy that was asked for, whatever the source and rule.
+	// Allowed is exact if OffenderReport.AllowedExact is set. Otherwise it covers only the
+	// minutes in which the key offended or was among the heaviest. It is the number under the
+	// requested policy, whatever the source and rule.
 	Allowed int64
-	// Ratio is the refused part of the checks, 0 to 1.
+	// Ratio is the ratio of refused checks, 0 to 1.
 	Ratio float64
-	// Policy and RefusedBy refused most of the
+	// Policy, Kind and RefusedBy are those with the most offences of the key.
 	Policy    int64
 	Kind      Kind
 	RefusedBy string
-	// Block is active, or hidden by Exemption; nil if none.
+	// Block is active, or hidden by Exemption; nil for none.
 	Block     *blocks.Entry
 	Exemption *blocks.Entry
-	// Plan is the key's plan, "" for none, and OwnLimit its own limit that holds now, nil for
-	// none.
+	// Plan is the key's plan, "" for none. OwnLimit is the key's own active limit, nil for none.
 	Plan     string
 	OwnLimit *profiles.Limit
-	// Escalation is the state of the key under the policy that refused most of it; if that
-	// was a block, or the policy has no escalation, under the one with the highest level that
-	// may count the key; nil where none has one.
+	// Escalation is the state of the key under the policy with the most offences. If a block
+	// refused most, or if that policy has no escalation, it is the state under the policy with
+	// the highest level that may count the key; nil if there is none.
 	Escalation *EscalationStatus
-	// Trend is the offences in equal parts of the span.
+	// Trend is the number of offences in equal parts of the span.
 	Trend []int64
 }
 
@@ -39,20 +38,19 @@ type Offender struct {
 type OffenderReport struct {
 	Ranking
 	Rows []Offender
-	// States counts the keys that the other filters select by their state, if it was asked
-	// for: of those before Unread.
+	// States is the number of selected keys by state, regardless of Query.State, if it was
+	// requested. It does not include Unread.
 	States map[Triage]int64
-	// AllowedExact says that the traffic memory held every key of the span, and that what the
-	// keys were allowed is counted for them and under the policy that was asked for. It is not
-	// for further keys, and not under shadow policies and policies that apply in addition to
-	// others.
+	// AllowedExact reports that Allowed is exact: the span has traffic for every key, and the
+	// allowed checks are counted for these keys under the requested policy. It is false for
+	// further keys, for shadow policies and for policies that apply in addition to others.
 	AllowedExact bool
 }
 
 // RuleRow is one rule or block of a report on rules.
 type RuleRow struct {
 	RuleTotal
-	Ratio float64 // of all that was refused, 0 to 1
+	Ratio float64 // of all refused checks, 0 to 1
 }
 
 // TimelinePoint is one part of a key's timeline.
@@ -61,20 +59,20 @@ type TimelinePoint struct {
 	Limited, Blocked, Shadow int64
 }
 
-// Timeline is what one key did over a span.
+// Timeline is the activity of one key over a span.
 type Timeline struct {
 	Key string
 	Span
-	// Step is the length of each point, not less than an hour or a day where no more is kept.
+	// Step is the length of each point, at least an hour or a day if only hours or days are kept.
 	Step   time.Duration
 	Points []TimelinePoint
-	// Allowed is what the traffic memory knows, a lower bound where the key
-	// was not always among the heaviest.
+	// Allowed is the known number of allowed checks, which is a lower bound if the key was not
+	// always among the heaviest.
 	Allowed int64
 	Events  []EscalationEvent
 }
 
-// Divide sets the span and so many empty points of it.
+// Divide sets the span and divides it into empty points.
 func (t *Timeline) Divide(span Span, points int) {
 	t.Span, t.Step, t.Points = span, span.Part(points), make([]TimelinePoint, points)
 	for i := range t.Points {

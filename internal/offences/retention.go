@@ -4,17 +4,17 @@ import (
 	"time"
 )
 
-// SampleRetention is how long the traffic sample is kept: previews of blocks and policies are
-// about the last day.
+// SampleRetention is how long the traffic sample is kept. Previews of blocks and policies use the
+// last day.
 const SampleRetention = 24 * time.Hour
 
-// Retention says how long counts are kept. Zero fields mean 30 days of
-// minutes, 400 days of hours and 5 years of days.
+// Retention is how long counts are kept. Zero fields mean 30 days for minutes, 400 days for hours
+// and 5 years for days.
 type Retention struct {
 	Minutes, Hours, Days time.Duration
 }
 
-// WithDefaults fills in what is zero.
+// WithDefaults replaces zero fields by their defaults.
 func (r Retention) WithDefaults() Retention {
 	const day = 24 * time.Hour
 	for _, d := range []struct {

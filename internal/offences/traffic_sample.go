@@ -8,31 +8,29 @@ import (
 	"github.com/stint-dev/stint/internal/keyhash"
 )
 
-// The traffic sample holds all checks of some of the keys. A key is in it at
-// level n where the lowest n bits of its hash are zero, so level n holds about
-// one key in 2^n.
+// The traffic sample contains all checks of some keys. At level n these are the keys whose hashes
+// have zeros in the lowest n bits, which is about one key in 2^n.
 
-// SamplePoint is Count checks of one key within one second.
+// SamplePoint is Count checks of one key within the same second.
 type SamplePoint struct {
 	At    int64 // Unix milliseconds
 	Key   string
 	Cost  int
-	Count int // above 1 only where the key had more points in the minute than are recorded one by one
+	Count int // above 1 only if the key had more points in the minute than are recorded separately
 }
 
-// SampleChunk is the part of the traffic sample that one node recorded in one
-// minute.
+// SampleChunk is the part of the traffic sample that one node recorded in one minute.
 type SampleChunk struct {
 	Minute int64 // Unix milliseconds of its beginning
 	Node   string
 	Level  int
-	Points []byte // as AppendSample writes them
-	Paths  []byte // of the same keys, as AppendPaths writes them; empty for none
+	Points []byte // in the format of AppendSample
+	Paths  []byte // of the same keys, in the format of AppendPaths; empty for none
 }
 
-// AppendSample appends the points of one key in the minute that begins at
-// start: the length of the key and the key, the number of points, then of each
-// point the milliseconds since the point before, the cost and the count.
+// AppendSample appends the points of one key in the minute that begins at start: the length of
+// the key and the key, the number of points, and for each point the milliseconds since the
+// previous point, the cost and the count.
 func AppendSample(to []byte, start int64, key string, points []SamplePoint) []byte {
 	to = binary.AppendUvarint(to, uint64(len(key)))
 	to = append(to, key...)
@@ -49,8 +47,8 @@ func AppendSample(to []byte, start int64, key string, points []SamplePoint) []by
 
 var errBadSample = errors.New("a chunk of the traffic sample cannot be read")
 
-// Decode returns the points of a chunk, grouped by key; those of a key are in
-// the order of their time.
+// Decode returns the points of a chunk, grouped by key. The points of each key are in order of
+// time.
 func (c *SampleChunk) Decode() ([]SamplePoint, error) {
 	var points []SamplePoint
 	r := varints{rest: c.Points}
@@ -71,10 +69,11 @@ func (c *SampleChunk) Decode() ([]SamplePoint, error) {
 	return points, nil
 }
 
-// Ratio returns the ratio of all keys that a chunk of this level samples, 0 to 1.
+// Ratio returns the ratio of keys that are sampled at the level of the chunk, 0 to 1.
 func (c *SampleChunk) Ratio() float64 { return math.Ldexp(1, -c.Level) }
 
-// varints reads what AppendSample wrote; bad stays set after the first failure.
+// varints decodes the result of AppendSample and AppendPaths. bad stays set after the first
+// failure.
 type varints struct {
 	rest []byte
 	bad  bool
@@ -110,9 +109,9 @@ func (r *varints) text() string {
 	return text
 }
 
-// Sampled reports whether a key with that hash is in the sample at a level.
+// Sampled reports whether a key with a given hash is in the sample at a level.
 func Sampled(hash uint64, level int) bool { return hash&(1<<level-1) == 0 }
 
-// SamplingHash returns the hash by which all nodes that share a secret select
-// the keys of the traffic sample and count distinct keys.
+// SamplingHash returns the hash with which all nodes that share a secret select the keys of the
+// traffic sample and count distinct keys.
 func SamplingHash(secret []byte) keyhash.Hash { return keyhash.New(secret, "stint: samples of keys") }
