@@ -1,6 +1,6 @@
-// Package conditions holds the conditions of a policy on a request: patterns of its
-// path, method, agent and host. An Index finds the policies whose conditions a
-// request meets in one pass over each attribute, however many conditions there are.
+// Package conditions holds the conditions of a policy on a request: patterns for its path,
+// method, agent and host. An Index finds the policies whose conditions a request meets in one
+// pass over each attribute, however many conditions there are.
 package conditions
 
 import (
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Attribute is a part of a request that a condition may be about.
+// Attribute is a part of a request to which a condition can apply.
 type Attribute uint8
 
 // The attributes.
@@ -24,7 +24,7 @@ const (
 	attributeCount
 )
 
-// Names returns the names of the attributes in the order of their numbers.
+// Names returns the names of the attributes, in the order of their numbers.
 func Names() []string { return slices.Clone(names) }
 
 var names = []string{"path", "method", "agent", "host"}
@@ -32,7 +32,7 @@ var names = []string{"path", "method", "agent", "host"}
 // String returns the name in the API and in policy files.
 func (a Attribute) String() string { return names[a] }
 
-// Bounds of conditions and of what is said of a request.
+// Bounds of conditions and of the attributes of a request.
 const (
 	MaxPatterns      = 1000 // of one attribute of one policy
 	MaxPatternLength = 200  // bytes
@@ -43,14 +43,14 @@ const (
 	MaxHost   = 255
 )
 
-// maxLength is the largest length of each attribute.
+// maxLength is the maximum length of each attribute.
 var maxLength = [attributeCount]int{MaxPath, MaxMethod, MaxAgent, MaxHost}
 
-// MaxLength returns the largest length of the attribute's value, in bytes.
+// MaxLength returns the maximum length of the attribute's value, in bytes.
 func (a Attribute) MaxLength() int { return maxLength[a] }
 
-// When is the conditions of a policy. A request meets them if, for each attribute
-// that has patterns, one of these matches it. The zero value has no conditions.
+// When is the conditions of a policy. A request meets them if each attribute that has patterns
+// matches at least one of them. The zero value has no conditions.
 type When [attributeCount][]Pattern
 
 // IsZero reports whether there are no conditions.
@@ -63,8 +63,7 @@ func (w When) IsZero() bool {
 	return true
 }
 
-// Meets reports whether r meets the conditions. An Index answers the same for many
-// policies at once.
+// Meets reports whether r meets the conditions. An Index does the same for many policies at once.
 func (w When) Meets(r *Request) bool {
 	for a, patterns := range w {
 		if len(patterns) > 0 && !slices.ContainsFunc(patterns, func(p Pattern) bool { return p.isMetBy(r, Attribute(a)) }) {
@@ -74,7 +73,8 @@ func (w When) Meets(r *Request) bool {
 	return true
 }
 
-// isMetBy reports whether the pattern matches an attribute of r in a reading of it.
+// isMetBy reports whether the pattern matches an attribute of r, or the other reading of its
+// path.
 func (p Pattern) isMetBy(r *Request, a Attribute) bool {
 	return r.values[a] != "" && p.matches(r.values[a]) || a == Path && r.otherPath != "" && p.matches(r.otherPath)
 }
@@ -107,8 +107,8 @@ type Error struct {
 // Error returns one line that is safe to print.
 func (e *Error) Error() string { return e.Field + " " + e.Problem }
 
-// Parse reads the patterns of each attribute, sorts them, and drops repeated ones. An
-// error is an *Error.
+// Parse parses the patterns of each attribute, sorts them, and removes duplicates. An error is an
+// *Error.
 func Parse(texts [attributeCount][]string) (When, error) {
 	var w When
 	for a := range texts {
@@ -129,8 +129,9 @@ func Parse(texts [attributeCount][]string) (When, error) {
 	return w, nil
 }
 
-// DescribeApplies says in a sentence what a policy with these conditions, an outcome and a
-// scope, "" for none, applies to. It is "" without conditions and outcome.
+// DescribeApplies says in a sentence to which requests a policy with these conditions applies.
+// outcome and scope are those of the policy, "" for none. The result is "" without conditions and
+// outcome.
 func (w When) DescribeApplies(outcome, scope string) string {
 	when, refuses := w.Describe(), ". Refuses every check of the key while one more report would not fit, in addition to the key's own policy."
 	if scope != "" {
@@ -149,12 +150,12 @@ func (w When) DescribeApplies(outcome, scope string) string {
 
 var outcomePattern = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
-// NotFound is the outcome of a request for what does not exist. Policies with it do not
+// NotFound is the outcome of a request for something that does not exist. Policies with it do not
 // apply to verified crawlers, which follow old links.
 const NotFound = "not_found"
 
-// CheckValueName returns an error unless name can be that of a value whose different
-// values a rule counts: of the form of an outcome. The error does not contain the name.
+// CheckValueName returns an error unless name is a valid name of a value that a distinct rule
+// counts. It has the form of an outcome. The error does not contain the name.
 func CheckValueName(name string) error {
 	if !outcomePattern.MatchString(name) {
 		return errors.New("must be 1 to 64 of a-z, 0-9 and underscore, beginning with a letter, for example path or account")
@@ -162,7 +163,7 @@ func CheckValueName(name string) error {
 	return nil
 }
 
-// CheckScope returns an error unless name can be that of a scope: of the form of an
+// CheckScope returns an error unless name is a valid name of a scope. It has the form of an
 // outcome. The error does not contain the name.
 func CheckScope(name string) error {
 	if !outcomePattern.MatchString(name) {
@@ -171,7 +172,7 @@ func CheckScope(name string) error {
 	return nil
 }
 
-// CheckOutcome returns an error unless name can be that of an outcome: 1 to 64 of a-z, 0-9
+// CheckOutcome returns an error unless name is a valid name of an outcome: 1 to 64 of a-z, 0-9
 // and underscore, beginning with a letter. The error does not contain the name.
 func CheckOutcome(name string) error {
 	if !outcomePattern.MatchString(name) {
@@ -205,8 +206,8 @@ func (w When) Describe() string {
 	return "if " + strings.Join(parts, ", and ")
 }
 
-// Each returns the patterns of an attribute as conditions of their own, in the order of
-// Texts. An index of them finds the patterns that match a value.
+// Each returns one When for each pattern of an attribute, in the order of Texts. An index of
+// these finds the patterns that match a value.
 func (w When) Each(a Attribute) []When {
 	each := make([]When, len(w[a]))
 	for i, p := range w[a] {

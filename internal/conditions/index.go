@@ -2,16 +2,15 @@ package conditions
 
 import "math/bits"
 
-// Index finds which of many conditions a request meets. It is immutable and safe for
-// concurrent use. Its attributes are searched with one Aho-Corasick automaton each,
-// whose words are the longest literals of the patterns; only patterns whose literal
-// occurs are compared, each once.
+// Index finds which of many conditions a request meets. It is immutable and safe for concurrent
+// use. It searches each attribute with an Aho-Corasick automaton, whose words are the longest
+// literals of the patterns. Only patterns whose literal occurs are compared, each once.
 type Index struct {
 	count    int // of conditions
 	matchers [attributeCount]*matcher
 }
 
-// NewIndex returns the index of conditions. Find names them by their place.
+// NewIndex returns the index of conditions. Find identifies them by their index in all.
 func NewIndex(all []When) *Index {
 	x := &Index{count: len(all)}
 	for a := range x.matchers {
@@ -35,7 +34,7 @@ func NewIndex(all []When) *Index {
 	return x
 }
 
-// Find calls found with the place of each of the conditions that r meets, in order.
+// Find calls found with the index of each condition that r meets, in ascending order.
 func (x *Index) Find(r *Request, found func(i int)) {
 	if x == nil || x.count == 0 || r == nil {
 		return
@@ -78,11 +77,11 @@ func (x *Index) Find(r *Request, found func(i int)) {
 // set is a set of small numbers.
 type set []uint64
 
-const roomForSet = 8 // words for which nothing is allocated: 512 members
+const roomForSet = 8 // words that need no allocation: 512 members
 
 func newSet(n int) set { return make(set, (n+63)/64) }
 
-// setIn returns an empty set for n members in room if it suffices.
+// setIn returns an empty set for n members, which uses room if that is large enough.
 func setIn(room []uint64, n int) set {
 	if words := (n + 63) / 64; words <= cap(room) {
 		s := room[:words]
@@ -95,20 +94,20 @@ func setIn(room []uint64, n int) set {
 func (s set) add(i int)      { s[i/64] |= 1 << (i % 64) }
 func (s set) has(i int) bool { return s[i/64]&(1<<(i%64)) != 0 }
 
-// matcher finds the conditions that one attribute meets.
+// matcher finds the conditions that the value of one attribute meets.
 type matcher struct {
-	free     set   // conditions without a pattern of this attribute
-	always   []int // conditions with a pattern without a literal, which matches every value
+	free     set   // conditions without patterns for this attribute
+	always   []int // conditions with a pattern that has no literal and so matches every value
 	patterns []ownedPattern
 	words    []string // the literal of each pattern
 
-	// class maps a byte to its column: 0 for the bytes that occur in no word.
+	// class maps a byte to its column; 0 for bytes that occur in no word.
 	class   [256]uint8
 	classes int
-	// next is indexed by state*classes + class. After compile its states are multiplied
-	// by classes and doubled, and odd where words end.
+	// next is indexed by state*classes + class. After compile its elements are states multiplied
+	// by 2*classes, plus 1 if a word ends in that state.
 	next []int32
-	hits [][]int32 // by state, the patterns whose word ends there
+	hits [][]int32 // by state, the patterns whose words end there
 }
 
 type ownedPattern struct {
@@ -125,8 +124,8 @@ func (m *matcher) add(p Pattern, owner int) {
 	m.patterns, m.words = append(m.patterns, ownedPattern{p, owner}), append(m.words, word)
 }
 
-// compile builds the automaton: the trie of the words, then the failure links in
-// breadth-first order, which are written into the table.
+// compile builds the automaton: first the trie of the words, then the failure links in
+// breadth-first order. It stores the failure links in the table.
 func (m *matcher) compile() {
 	m.classes = 1
 	for _, word := range m.words {
@@ -182,8 +181,8 @@ func (m *matcher) addState() int32 {
 	return int32(len(m.hits) - 1) //nolint:gosec // bounded by the number of patterns and their length
 }
 
-// match adds the conditions that value meets to matched. Each pattern is compared at
-// most once, and none of a condition that is met already.
+// match adds the conditions that value meets to matched. It compares each pattern at most once,
+// and no pattern of a condition that is already in matched.
 func (m *matcher) match(value string, matched set) {
 	for _, i := range m.always {
 		matched.add(i)

@@ -7,21 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// Pattern is one text with which an attribute is compared: exact, or with stars, each
-// of which matches any run of bytes, also none. So "/admin/*" is a prefix and
-// "*.php" a suffix. "\*" is a literal star and "\\" a backslash. Paths are compared
-// with their case; methods, agents and hosts without that of ASCII letters.
+// Pattern is a text to which the value of an attribute is compared. It is exact or contains
+// stars, each of which matches any number of bytes, including none. So "/admin/*" is a prefix and
+// "*.php" a suffix. "\*" is a literal star and "\\" a backslash. Paths are case-sensitive.
+// Methods, agents and hosts are compared ignoring the case of ASCII letters.
 type Pattern struct {
 	text string // canonical spelling
-	// pieces are the literals between the stars: one for an exact pattern, and one more
-	// than there are stars otherwise. The first and the last may be empty.
+	// pieces are the literals between the stars. There is one more of them than there are stars.
+	// The first and the last may be empty.
 	pieces []string
 }
 
 // String returns the canonical spelling.
 func (p Pattern) String() string { return p.text }
 
-// ParsePattern reads a pattern of an attribute. The error says what is wrong, without
+// ParsePattern parses a pattern for an attribute. The error says what is wrong, without quoting
 // the text.
 func ParsePattern(a Attribute, text string) (Pattern, error) {
 	switch {
@@ -56,7 +56,7 @@ func ParsePattern(a Attribute, text string) (Pattern, error) {
 
 var escaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`)
 
-// split returns the literals between the stars. Several stars in a row are one.
+// split returns the literals between the stars. Consecutive stars count as one.
 func split(text string) ([]string, error) {
 	pieces := []string{""}
 	for i := 0; i < len(text); i++ {
@@ -79,8 +79,8 @@ func split(text string) ([]string, error) {
 	return pieces, nil
 }
 
-// matches reports whether the pattern matches all of a normalized value. It takes
-// time proportional to the length of both.
+// matches reports whether the pattern matches the whole normalized value. It takes time
+// proportional to the length of both.
 func (p Pattern) matches(value string) bool {
 	first, last := p.pieces[0], p.pieces[len(p.pieces)-1]
 	if len(p.pieces) == 1 {
@@ -129,8 +129,8 @@ func (p Pattern) describe() string {
 	return "matches " + p.text
 }
 
-// lower returns text with its ASCII letters in lower case; other bytes stay. It
-// allocates nothing if there is none to change.
+// lower returns text with its ASCII letters in lower case and other bytes unchanged. It allocates
+// only if there is an upper case letter.
 func lower(text string) string {
 	for i := range len(text) {
 		if 'A' <= text[i] && text[i] <= 'Z' {

@@ -6,29 +6,28 @@ import (
 	"unicode/utf8"
 )
 
-// Request is what a caller says of a request, in the spelling in which conditions are
-// compared. It is immutable. An attribute that was not sent is "", and no condition
-// matches it.
+// Request is a caller's description of a request, in the normalized form that is compared with
+// conditions. It is immutable. An attribute that was not sent is "", and no condition matches it.
 type Request struct {
 	values [attributeCount]string
-	// otherPath is the path as a program reads it that does not take %2F for a slash, "" where
-	// it reads the same. Conditions are met by either.
+	// otherPath is the path as read by programs that do not decode %2F to a slash, "" if that is
+	// the same. Either path may meet a condition.
 	otherPath string
 	scope     string
-	// said are the further values by their names, nil for none. It must not be changed.
+	// said are the further values by name, nil for none. The map must not be changed.
 	said map[string]string
 }
 
 // NewRequest returns a request with normalized attributes:
 //
 //   - the path without scheme, host, query and fragment, with each valid escape decoded once,
-//     "//", "." and ".." resolved, beginning with /. Programs differ in whether %2F is a slash:
-//     conditions are met by either reading;
+//     "//", "." and ".." resolved, beginning with /. Programs differ in whether %2F is a slash,
+//     so both readings are kept, and either may meet a condition;
 //   - method and agent in lower case;
 //   - the host in lower case, without port and final dot.
 //
-// What is longer than an attribute's largest length is cut off. It is nil if there is
-// no attribute at all.
+// It truncates attributes to their maximum length. It returns nil if there is no attribute at
+// all.
 func NewRequest(path, method, agent, host string) *Request {
 	if path == "" && method == "" && agent == "" && host == "" {
 		return nil
@@ -44,7 +43,7 @@ func NewRequest(path, method, agent, host string) *Request {
 	return r
 }
 
-// cut returns the first bytes of text, at most so many, without a part of a rune.
+// cut returns at most the first maxBytes bytes of text, without splitting a rune.
 func cut(text string, maxBytes int) string {
 	if len(text) <= maxBytes {
 		return text
@@ -55,15 +54,15 @@ func cut(text string, maxBytes int) string {
 	return text[:maxBytes]
 }
 
-// RequestOf returns a request of which one attribute is known, in the spelling that Value
-// returns.
+// RequestOf returns a request with one attribute, whose value must be normalized like those of
+// Value.
 func RequestOf(a Attribute, value string) *Request {
 	r := &Request{}
 	r.values[a] = value
 	return r
 }
 
-// InScope returns r as a request of a scope, "" for none. r may be nil.
+// InScope returns r with a scope, "" for none. r may be nil.
 func (r *Request) InScope(scope string) *Request {
 	if scope == "" {
 		return r
@@ -76,8 +75,8 @@ func (r *Request) InScope(scope string) *Request {
 	return &scoped
 }
 
-// WithValues returns r with further values by their names, which must not be changed
-// afterwards. r may be nil.
+// WithValues returns r with further values by name. The map must not be changed afterwards. r may
+// be nil.
 func (r *Request) WithValues(values map[string]string) *Request {
 	if len(values) == 0 {
 		return r
@@ -90,7 +89,7 @@ func (r *Request) WithValues(values map[string]string) *Request {
 	return &with
 }
 
-// Scope returns the scope that the caller says, "" for none. r may be nil.
+// Scope returns the scope of the request, "" for none. r may be nil.
 func (r *Request) Scope() string {
 	if r == nil {
 		return ""
@@ -98,8 +97,8 @@ func (r *Request) Scope() string {
 	return r.scope
 }
 
-// IsInScope reports whether the caller says that the request is in a scope. Every request
-// is in the scope "". r may be nil.
+// IsInScope reports whether the request has that scope. Every request is in the scope "". r may
+// be nil.
 func (r *Request) IsInScope(scope string) bool {
 	return scope == "" || r != nil && r.scope == scope
 }
@@ -112,8 +111,8 @@ func (r *Request) Value(a Attribute) string {
 	return r.values[a]
 }
 
-// Named returns the value of a name that the caller said: of values or those of r, or else
-// an attribute of r; "" for nothing. A path is in the same spelling from either.
+// Named returns the value with that name: from values, from the further values of r, or else from
+// the attributes of r; "" if there is none. Attributes are normalized, whatever their source.
 func (r *Request) Named(name string, values map[string]string) string {
 	attribute, value := slices.Index(names, name), values[name]
 	if value == "" && r != nil {
@@ -133,15 +132,15 @@ func (r *Request) Named(name string, values map[string]string) string {
 	return r.Value(Attribute(attribute)) //nolint:gosec // at most three
 }
 
-// NormalizePath returns the path of a request target in one spelling; see NewRequest. %2F is a
-// slash in it. A final slash stays.
+// NormalizePath returns the normalized path of a request target; see NewRequest. It decodes %2F
+// to a slash. It keeps a final slash.
 func NormalizePath(target string) string {
 	path, _ := readPath(target)
 	return path
 }
 
-// readPath returns the path of a request target in one spelling, and in that of programs to
-// which %2F is no slash: "" where it is the same.
+// readPath returns the normalized path of a request target, and the path as read by programs that
+// do not decode %2F to a slash, "" if that is the same.
 func readPath(target string) (path, other string) {
 	if isNormalPath(target) {
 		return target, ""
@@ -164,9 +163,9 @@ func readPath(target string) (path, other string) {
 	return path, other
 }
 
-// decode decodes each valid percent escape once and leaves the others as they are, as lenient
-// programs do: one that is invalid must not hide the rest of a path. keepSlash leaves %2F, in
-// this spelling; hasSlash reports whether there is one.
+// decode decodes each valid percent escape once. Like lenient programs, it keeps invalid escapes
+// as they are, so that an invalid one does not hide the rest of a path. With keepSlash it writes
+// an escaped slash as %2F. hasSlash reports whether there is an escaped slash.
 func decode(target string, keepSlash bool) (decoded string, hasSlash bool) {
 	if strings.IndexByte(target, '%') < 0 {
 		return target, false
@@ -206,8 +205,8 @@ func digit(c byte) int {
 	return -1
 }
 
-// resolve drops empty segments and "." and resolves ".."; the last one may be empty,
-// for a path that ends in a slash.
+// resolve removes empty segments and ".", and resolves "..". The last segment may be empty, for a
+// path that ends in a slash.
 func resolve(segments []string) []string {
 	kept := segments[:0]
 	for i, s := range segments {
@@ -227,8 +226,8 @@ func resolve(segments []string) []string {
 	return kept
 }
 
-// isNormalPath reports whether NormalizePath would change nothing. It may report
-// false for a path that stays the same.
+// isNormalPath reports whether NormalizePath would change nothing. It may return false for a path
+// that is normalized already.
 func isNormalPath(p string) bool {
 	if p == "" || p[0] != '/' {
 		return false
