@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// parseAddr reads an address. A v4-mapped one becomes IPv4 and a zone is
-// dropped, so that one client has one spelling.
+// parseAddr parses an address. It converts a v4-mapped address to IPv4 and drops a zone, so that
+// each client has only one spelling.
 func parseAddr(what, text, value string) (netip.Addr, error) {
 	addr, err := netip.ParseAddr(value)
 	if err != nil {
@@ -26,8 +26,7 @@ func badAddress(what, text, value string) error {
 	return refuse(what, text, "has a bad address after \"ip:\"; write one such as ip:203.0.113.7 or ip:2001:db8::1")
 }
 
-// parsePrefix reads a CIDR, whose host bits may be set. A v4-mapped network
-// becomes IPv4.
+// parsePrefix parses a CIDR. Its host bits may be set. It converts a v4-mapped network to IPv4.
 func parsePrefix(what, text, value string) (netip.Prefix, error) {
 	network, err := netip.ParsePrefix(value)
 	if err != nil {
@@ -59,9 +58,9 @@ func refuseHostBits(what, text string, network netip.Prefix) error {
 	return nil
 }
 
-// refuseBareAddress refuses an address without its kind: it would be counted
-// apart from the same client's "ip:" key, and no block of that would touch it.
-// kind is the text before the first colon.
+// refuseBareAddress returns an error for an address without its kind. It would be counted
+// separately from the same client's "ip:" key, and blocks of that key would not apply. kind is
+// the text before the first colon.
 func refuseBareAddress(what, text, kind string) error {
 	if !mayBeAddress(text, kind) {
 		return nil
@@ -75,8 +74,8 @@ func refuseBareAddress(what, text, kind string) error {
 	return nil
 }
 
-// mayBeAddress is a cheap test that lets every address and CIDR through, and
-// hardly any ordinary key.
+// mayBeAddress is a cheap test that is true for every address and CIDR, and for hardly any other
+// key.
 func mayBeAddress(text, kind string) bool {
 	if len(kind) == len(text) { // no colon
 		return strings.Count(text, ".") == 3 && text[0] >= '0' && text[0] <= '9'
@@ -87,12 +86,12 @@ func mayBeAddress(text, kind string) bool {
 	return strings.Trim(kind, "0123456789abcdefABCDEF") == ""
 }
 
-// carrierNAT is where carriers and overlay networks number their own clients.
+// carrierNAT is the range that carriers and overlay networks use for their own clients.
 var carrierNAT = netip.MustParsePrefix("100.64.0.0/10")
 
-// IsInternal reports whether an address is of a network that the internet does not route: a
-// private one, one of a carrier or an overlay network, of a link, or this machine. An IPv4
-// address that is written as IPv6 is judged as IPv4.
+// IsInternal reports whether an address is in a network that the internet does not route: a
+// private network, a carrier or overlay network, link-local, or loopback. It treats a v4-mapped
+// address as IPv4.
 func IsInternal(a netip.Addr) bool {
 	a = a.Unmap()
 	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || carrierNAT.Contains(a)

@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// Index finds the patterns that select a key, among a million as fast as among
-// a thousand, and gives the value kept with each. It is safe for use by many
-// goroutines; the zero value is not usable, see NewIndex.
+// Index finds the patterns that select a key, and the value stored with each. It is as fast with
+// a million patterns as with a thousand. It is safe for concurrent use. The zero value is not
+// usable; see NewIndex.
 type Index[V any] struct {
-	filled   atomic.Bool // a pattern was ever set
+	filled   atomic.Bool // whether a pattern was ever set
 	mu       sync.RWMutex
 	exact    map[string]*entry[V]
 	networks networkTree[V]
@@ -19,7 +19,7 @@ type Index[V any] struct {
 	any      *entry[V]
 }
 
-// entry is never changed, so that it may be used after the lock is let go.
+// entry is immutable, so that it may be used after the lock was released.
 type entry[V any] struct {
 	pattern Pattern
 	value   V
@@ -28,8 +28,8 @@ type entry[V any] struct {
 // NewIndex returns an empty index.
 func NewIndex[V any]() *Index[V] { return &Index[V]{exact: map[string]*entry[V]{}} }
 
-// Set keeps v with p, in place of what was kept with the same pattern. The
-// zero pattern is ignored.
+// Set stores v for p, and replaces an earlier value for the same pattern. It ignores the zero
+// pattern.
 func (x *Index[V]) Set(p Pattern, v V) {
 	e := &entry[V]{p, v}
 	x.mu.Lock()
@@ -49,7 +49,7 @@ func (x *Index[V]) Set(p Pattern, v V) {
 	}
 }
 
-// Delete forgets p and reports whether it was there.
+// Delete removes p and reports whether it was there.
 func (x *Index[V]) Delete(p Pattern) (found bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -70,7 +70,7 @@ func (x *Index[V]) Delete(p Pattern) (found bool) {
 	return found
 }
 
-// Get returns the value kept with exactly this pattern.
+// Get returns the value for exactly this pattern.
 func (x *Index[V]) Get(p Pattern) (v V, found bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -111,8 +111,9 @@ func (x *Index[V]) Origins() int {
 	return x.origins.size()
 }
 
-// Best returns the most specific pattern that selects k: exact, then the
-// longer network, then the autonomous system, the country, the longer prefix, and "*". It allocates nothing.
+// Best returns the most specific pattern that selects k. The order is: exact, longer network,
+// shorter network, autonomous system, country, longer prefix, shorter prefix, "*". It allocates
+// nothing.
 func (x *Index[V]) Best(k Key) (p Pattern, v V, found bool) {
 	var room [roomForMatches]*entry[V]
 	for _, e := range x.matching(k, room[:0]) {
@@ -121,8 +122,8 @@ func (x *Index[V]) Best(k Key) (p Pattern, v V, found bool) {
 	return p, v, false
 }
 
-// Matching ranges over every pattern that selects k when the range begins, the
-// most specific first. The index may be changed inside the loop.
+// Matching iterates over every pattern that selects k when the iteration begins, the most
+// specific first. The index may be changed inside the loop.
 func (x *Index[V]) Matching(k Key) iter.Seq2[Pattern, V] {
 	return func(yield func(Pattern, V) bool) {
 		var room [roomForMatches]*entry[V]
@@ -134,8 +135,8 @@ func (x *Index[V]) Matching(k Key) iter.Seq2[Pattern, V] {
 	}
 }
 
-// AppendMatching appends the value of every pattern that selects k, the most
-// specific first. It allocates nothing where values has room for them.
+// AppendMatching appends the value of every pattern that selects k, the most specific first. It
+// allocates nothing if values has enough capacity.
 func (x *Index[V]) AppendMatching(values []V, k Key) []V {
 	var room [roomForMatches]*entry[V]
 	for _, e := range x.matching(k, room[:0]) {
@@ -144,14 +145,14 @@ func (x *Index[V]) AppendMatching(values []V, k Key) []V {
 	return values
 }
 
-// roomForMatches is more patterns than anybody lays around one key; still more
-// are found just as well, at the cost of an allocation.
+// roomForMatches is more than the usual number of patterns that select one key. More matches only
+// cost an allocation.
 const roomForMatches = 24
 
 // matching appends the entries of every pattern that selects k, the most
 // specific first.
 func (x *Index[V]) matching(k Key, found []*entry[V]) []*entry[V] {
-	if !x.filled.Load() { // as most are that hold exemptions or shadow policies
+	if !x.filled.Load() { // true for most indexes of exemptions or shadow policies
 		return found
 	}
 	x.mu.RLock()
@@ -179,10 +180,10 @@ func (x *Index[V]) matching(k Key, found []*entry[V]) []*entry[V] {
 // allPage is how many patterns All reads under one lock.
 const allPage = 1024
 
-// All ranges over every pattern in no particular order. The loop may take its
-// time and change the index: a page of patterns is read at a time, and nothing
-// is locked while the loop runs. What is set or deleted during the loop is yielded
-// or not; a pattern that is deleted and set again may come twice.
+// All iterates over every pattern in no particular order. The loop may be slow and may change the
+// index: All reads a page of patterns at a time, and holds no lock while the loop runs. A pattern
+// that is set or deleted during the loop may be yielded or not. A pattern that is deleted and set
+// again may be yielded twice.
 func (x *Index[V]) All() iter.Seq2[Pattern, V] {
 	return func(yield func(Pattern, V) bool) {
 		_ = x.allExact(yield) && x.allNested(yield, &x.networks.v4) && x.allNested(yield, &x.networks.v6) && x.allOrigins(yield) && x.allPrefixes(yield) && x.allAny(yield)
@@ -198,8 +199,8 @@ func yieldAll[V any](page []*entry[V], yield func(Pattern, V) bool) bool {
 	return true
 }
 
-// allExact goes on ranging over the map after the lock was let go: a map may be
-// changed between two steps of a range.
+// allExact continues the iteration over the map after releasing the lock, since Go allows changes
+// of a map during an iteration.
 func (x *Index[V]) allExact(yield func(Pattern, V) bool) bool {
 	page := make([]*entry[V], 0, allPage)
 	x.mu.RLock()
@@ -222,7 +223,7 @@ func (x *Index[V]) allNested(yield func(Pattern, V) bool, tree *prefixTree[netwo
 	return allOf(x, tree, func(on *networkGroup[V], page []*entry[V]) []*entry[V] { return append(page, on.entries...) }, yield)
 }
 
-// allOrigins reads all at once: there are thousands of them at most.
+// allOrigins reads all at once, since there are at most thousands.
 func (x *Index[V]) allOrigins(yield func(Pattern, V) bool) bool {
 	x.mu.RLock()
 	page := x.origins.all(nil)
@@ -234,8 +235,8 @@ func (x *Index[V]) allPrefixes(yield func(Pattern, V) bool) bool {
 	return allOf(x, &x.prefixes, func(e *entry[V], page []*entry[V]) []*entry[V] { return append(page, e) }, yield)
 }
 
-// allOf ranges over a tree in the order of its texts, so that each page begins
-// behind the last text of the one before.
+// allOf iterates over a tree in the order of its texts, so that each page can begin after the
+// last text of the previous one.
 func allOf[T, V any](x *Index[V], tree *prefixTree[T], add func(*T, []*entry[V]) []*entry[V], yield func(Pattern, V) bool) bool {
 	last, page := "", make([]*entry[V], 0, allPage)
 	for first, more := true, true; more; first = false {

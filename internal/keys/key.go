@@ -1,7 +1,7 @@
-// Package keys holds what Stint counts and how it is selected: keys such as
-// "ip:203.0.113.7", and the patterns that pick them out. A key or pattern is
-// parsed once, at the edge, into one canonical spelling; everything behind the
-// edge compares only that, so no second spelling of a blocked key gets through.
+// Package keys defines what Stint counts and how it is selected: keys such as "ip:203.0.113.7",
+// and patterns that select keys. A key or pattern is parsed to its canonical spelling once, when
+// it enters the program. All other code compares only that spelling, so that nobody can evade a
+// block by another spelling.
 package keys
 
 import (
@@ -14,21 +14,20 @@ import (
 // MaxLength is the largest number of bytes in a key or pattern.
 const MaxLength = 512
 
-// DefaultIPv6Bits is the prefix length by which IPv6 clients are counted
-// unless the database's settings say otherwise: one subscriber line usually
-// commands a whole /64.
+// DefaultIPv6Bits is the default prefix length by which IPv6 clients are counted: one subscriber
+// line usually has a whole /64. The database's settings can change it.
 const DefaultIPv6Bits = 64
 
-// Key is one caller that is counted. The zero value is no key.
+// Key is a caller whose requests are counted. The zero value means no key.
 type Key struct {
 	text string
-	// network is what an "ip:" key matches blocks with: the full address as
-	// given (/32 or /128), or the whole network when only that is known.
+	// network is what is compared with the networks of patterns for an "ip:" key: the full
+	// address as given (/32 or /128), or the whole network if only that is known.
 	network netip.Prefix
 }
 
-// Parser reservations text into keys and patterns under the settings that all nodes
-// of one database share. The zero value counts IPv6 clients by /64.
+// Parser parses text to keys and patterns under the settings that all nodes of one database
+// share. The zero value counts IPv6 clients by /64.
 type Parser struct {
 	// IPv6Bits is the prefix length by which IPv6 clients are counted, 1 to
 	// 128. Zero means DefaultIPv6Bits.
@@ -42,18 +41,18 @@ func (p Parser) ipv6Bits() int {
 	return min(p.IPv6Bits, 128)
 }
 
-// String returns the canonical spelling, which is what logs, offences and
-// reports are kept under. An IPv6 client reads "ip:2001:db8::/64".
+// String returns the canonical spelling, under which logs, offences and reports are stored. That
+// of an IPv6 client is like "ip:2001:db8::/64".
 func (k Key) String() string { return k.text }
 
-// IsZero reports whether k is no key.
+// IsZero reports whether k is the zero key.
 func (k Key) IsZero() bool { return k.text == "" }
 
-// Network returns the address or network of an "ip:" key: the full address as
-// it was given, not the network that it is counted by.
+// Network returns the address or network of an "ip:" key. It is the full address as given, not
+// the network by which it is counted.
 func (k Key) Network() (netip.Prefix, bool) { return k.network, k.network.IsValid() }
 
-// Kind returns the part before the first colon, "" when there is none.
+// Kind returns the part before the first colon, "" if there is no colon.
 func (k Key) Kind() string {
 	kind, _, found := strings.Cut(k.text, ":")
 	if !found {
@@ -62,9 +61,9 @@ func (k Key) Kind() string {
 	return kind
 }
 
-// Key parses text into its canonical key, which keeps text where that is
-// canonical already: text that lies in a buffer must be copied first. The
-// error is an *Error and says what would be right.
+// Key parses text to its canonical key. If text is canonical already, the key shares its memory,
+// so text in a reused buffer must be copied first. The error is an *Error and says what would be
+// right.
 func (p Parser) Key(text string) (Key, error) {
 	if err := checkText("key", text, MaxLength); err != nil {
 		return Key{}, err
@@ -73,7 +72,7 @@ func (p Parser) Key(text string) (Key, error) {
 	if err := refuseBareAddress("key", text, kind); err != nil {
 		return Key{}, err
 	}
-	if !found { // a kind is a convention, not a duty
+	if !found { // a kind is optional
 		return Key{text: text}, nil
 	}
 	if err := checkKind("key", text, kind); err != nil {
@@ -105,8 +104,8 @@ func (p Parser) addressKey(text, value string) (Key, error) {
 	return p.keyOfAddress(text, addr), nil
 }
 
-// networkKey reads the two networks that are keys: that of an IPv6 client, and
-// one that holds a single address.
+// networkKey parses a network that is a key. Only the network by which an IPv6 client is counted
+// and a network of a single address are keys.
 func (p Parser) networkKey(text, value string) (Key, error) {
 	network, err := parsePrefix("key", text, value)
 	if err != nil {
@@ -130,15 +129,16 @@ func (p Parser) networkKey(text, value string) (Key, error) {
 // NetworkKind is the kind of the networks that policies count as further keys.
 const NetworkKind = "net"
 
-// derivedNetworkKey reads the key of a network that is counted as a further key. What is no
-// network is a key as any other.
+// derivedNetworkKey parses the key of a network that is counted as a further key. Other text of
+// that kind is an ordinary key.
 func derivedNetworkKey(text, value string) (Key, error) {
 	canonical, err := networkSpelling("key", text, value)
 	return Key{text: canonical}, err
 }
 
-// networkSpelling returns the canonical spelling of a key or an exact pattern of a further key's
-// network, in which alone it is counted: another would select nothing.
+// networkSpelling returns the canonical spelling of a further key's network, for a key or an
+// exact pattern. The network is counted only under that spelling; a pattern with another one
+// would select nothing.
 func networkSpelling(what, text, value string) (string, error) {
 	network, err := netip.ParsePrefix(value)
 	if err != nil {
@@ -161,8 +161,8 @@ func (p Parser) keyOfAddress(text string, addr netip.Addr) Key {
 	return Key{text: networkText(text, counted), network: full}
 }
 
-// AddressKey returns the key that counts a client address, for callers that
-// hold an address and not text; the zero key for the zero address.
+// AddressKey returns the key of a client address, for callers that have an address instead of
+// text. It returns the zero key for the zero address.
 func (p Parser) AddressKey(addr netip.Addr) Key {
 	if !addr.IsValid() {
 		return Key{}
@@ -170,14 +170,14 @@ func (p Parser) AddressKey(addr netip.Addr) Key {
 	return p.keyOfAddress("", addr.Unmap().WithZone(""))
 }
 
-// addressText returns the canonical spelling of an address: given itself where
-// it is spelled so already, so that the common case allocates nothing.
+// addressText returns the canonical spelling of an address. It returns given if that is
+// canonical, so that the common case allocates nothing.
 func addressText(given string, addr netip.Addr) string {
 	var buffer [64]byte
 	return keep(given, addr.AppendTo(append(buffer[:0], "ip:"...)))
 }
 
-// networkText does for a network what addressText does for an address.
+// networkText is addressText for a network.
 func networkText(given string, network netip.Prefix) string {
 	var buffer [64]byte
 	return keep(given, network.AppendTo(append(buffer[:0], "ip:"...)))
@@ -204,8 +204,8 @@ func refuse(what, text, format string, args ...any) error {
 	return &Error{What: what, Text: text, Problem: fmt.Sprintf(format, args...)}
 }
 
-// clip shortens attacker-chosen text for a message. Control characters never
-// get here unescaped: checkText has refused them or %q escapes them.
+// clip shortens text from a caller for a message. It contains no unescaped control characters:
+// checkText has refused them or %q escapes them.
 func clip(s string) string {
 	const most = 40
 	if len(s) <= most {

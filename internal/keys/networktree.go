@@ -6,31 +6,31 @@ import (
 	"strings"
 )
 
-// networkTree keeps entries by network and finds those that hold an address or
-// a network. It allocates nothing to look up every network around an address,
-// which the routing tables in libraries do not offer. The zero value is empty.
+// networkTree stores entries by network and finds the networks that contain an address or a
+// network. A lookup of all of them allocates nothing, which the routing tables in libraries do
+// not offer. The zero value is empty.
 type networkTree[V any] struct {
 	v4, v6 prefixTree[networkGroup[V]]
 	size   int
 }
 
-// networkGroup has the networks whose whole bytes are the same: they differ in the up to
-// seven bits after them.
+// networkGroup has the networks with the same whole bytes. They differ only in the up to seven
+// bits after these.
 type networkGroup[V any] struct {
-	bits    string // of each network, its bitsID
+	bits    string // for each network, its bitsID
 	entries []*entry[V]
-	first   [1]*entry[V] // the memory of entries where there is one, as in most groups
+	first   [1]*entry[V] // the memory of entries if there is only one, as in most groups
 }
 
-// bitsID numbers the first n bits of b, n being 0 to 7, by a leading 1 and
+// bitsID returns a number for the first n bits of b, where n is 0 to 7: a leading 1 followed by
 // those bits.
 func bitsID(b byte, n int) byte { return 1<<n | b>>(8-n) }
 
-// place is where a network belongs.
+// place is the position of a network in the tree.
 type place struct {
-	bytes [17]byte // of its address, and a zero behind
-	whole int      // how many of them the network fixes
-	rest  int      // how many bits of the next one
+	bytes [17]byte // the address, followed by a zero
+	whole int      // number of whole bytes that the network fixes
+	rest  int      // number of bits that it fixes in the next byte
 }
 
 func placeOf(network netip.Prefix) (at place) {
@@ -54,8 +54,8 @@ func (t *networkTree[V]) family(network netip.Prefix) *prefixTree[networkGroup[V
 	return &t.v6
 }
 
-// find returns the group of a network and the network's index in it, which is negative
-// if it is not there.
+// find returns the group of a network and the network's index in it, which is negative if the
+// network is not there.
 func (t *networkTree[V]) find(network netip.Prefix) (*networkGroup[V], int) {
 	at := placeOf(network)
 	group := t.family(network).get(string(at.bytes[:at.whole]))
@@ -87,7 +87,7 @@ func (t *networkTree[V]) set(e *entry[V]) {
 	}
 	group.bits += string([]byte{at.id()})
 	if group.entries = append(group.entries, e); len(group.entries) == 2 {
-		group.first[0] = nil // or it would keep what has been deleted
+		group.first[0] = nil // otherwise it would keep a deleted entry alive
 	}
 	t.size++
 }
@@ -107,8 +107,7 @@ func (t *networkTree[V]) delete(network netip.Prefix) bool {
 	return true
 }
 
-// around appends every network that holds all of the given one, the longest
-// first.
+// around appends every network that contains the given one, the longest prefix first.
 func (t *networkTree[V]) around(network netip.Prefix, found []*entry[V]) []*entry[V] {
 	at := placeOf(network)
 	var nested [17]match[networkGroup[V]]

@@ -7,17 +7,17 @@ import (
 	"sync/atomic"
 )
 
-// Origin is where addresses come from: the autonomous system that announces them and
-// the country that they are used in. A zero part is not known.
+// Origin is the origin of addresses: the autonomous system that announces them and the country in
+// which they are used. A zero part is unknown.
 type Origin struct {
 	ASN     uint32
 	Country Country
 }
 
-// Country is a code of ISO 3166-1 of two capital letters, zero for none.
+// Country is an ISO 3166-1 code of two capital letters, zero for none.
 type Country [2]byte
 
-// ParseCountry reads a code of two letters, in either case.
+// ParseCountry parses a code of two letters in either case.
 func ParseCountry(text string) (Country, bool) {
 	if len(text) != 2 {
 		return Country{}, false
@@ -38,42 +38,41 @@ func (c Country) String() string {
 	return string(c[:])
 }
 
-// The kinds of the patterns that select addresses by their origin. No key has one: a
-// key of that spelling would give its block to all addresses of the origin.
+// The kinds of the patterns that select addresses by their origin. No key may have such a kind: a
+// block of that key would apply to all addresses of the origin.
 const (
 	asnKind     = "asn"
 	countryKind = "country"
 )
 
-// Extent is how much an origin is of the addresses that a Locator knows.
+// Extent is the size of an origin, in the files of a Locator.
 type Extent struct {
-	Ranges    int     // of its files
-	Addresses uint64  // of IPv4
-	Networks6 float64 // of IPv6, counted in /32s
+	Ranges    int     // number of ranges in its files
+	Addresses uint64  // number of IPv4 addresses
+	Networks6 float64 // IPv6, in units of a /32
 }
 
-// Locator knows the origins of addresses. Its methods are safe for concurrent use, and
-// Locate is as fast as checks need it.
+// Locator knows the origins of addresses. Its methods are safe for concurrent use. Locate is fast
+// enough for checks.
 type Locator interface {
 	Locate(netip.Addr) Origin
-	// Extent returns the size of an origin of which one part is set, false where
-	// no file has such a part.
+	// Extent returns the size of an origin with only one part set, false if no file has that
+	// part.
 	Extent(Origin) (Extent, bool)
-	// Overlaps reports whether a network has addresses of an origin of which one part
-	// is set.
+	// Overlaps reports whether a network contains addresses of an origin with only one part set.
 	Overlaps(Origin, netip.Prefix) bool
 }
 
 var locator atomic.Pointer[Locator]
 
-// LocateBy makes all patterns of this process select by what l knows, and returns a
-// function that ends it. Without a locator patterns of origins select no address.
+// LocateBy makes all patterns of this process use l, and returns a function that ends that.
+// Without a locator, patterns of origins select no address.
 func LocateBy(l Locator) (end func()) {
 	locator.Store(&l)
 	return func() { locator.CompareAndSwap(&l, nil) }
 }
 
-// OriginOf returns the origin of a key's address, zero where it is not known.
+// OriginOf returns the origin of a key's address, zero if it is not known.
 func OriginOf(k Key) Origin {
 	if l := locator.Load(); l != nil && k.network.IsValid() {
 		return (*l).Locate(k.network.Addr())
@@ -81,7 +80,7 @@ func OriginOf(k Key) Origin {
 	return Origin{}
 }
 
-// ExtentOf returns how much a pattern of an origin selects, false where that is not known.
+// ExtentOf returns how much a pattern of an origin selects, false if that is not known.
 func ExtentOf(p Pattern) (Extent, bool) {
 	if l := locator.Load(); l != nil && p.kind == FromOrigin {
 		return (*l).Extent(p.origin)
@@ -89,8 +88,8 @@ func ExtentOf(p Pattern) (Extent, bool) {
 	return Extent{}, false
 }
 
-// Overlap reports whether two patterns may select the same key. Two patterns of origins
-// of different parts are taken to do so: their addresses are not compared.
+// Overlap reports whether two patterns may select the same key. It returns true for an autonomous
+// system and a country, without comparing their addresses.
 func Overlap(p, q Pattern) bool {
 	if p.Covers(q) || q.Covers(p) {
 		return true
@@ -100,7 +99,7 @@ func Overlap(p, q Pattern) bool {
 	}
 	switch {
 	case p.kind != FromOrigin:
-		return false // these are nested or share nothing
+		return false // one of these covers the other, or they share no key
 	case q.kind == FromOrigin:
 		return (p.origin.ASN == 0) != (q.origin.ASN == 0)
 	case q.kind == Network:
@@ -110,11 +109,10 @@ func Overlap(p, q Pattern) bool {
 	return false
 }
 
-// Origin returns the origin of a FromOrigin pattern, of which one part is set.
+// Origin returns the origin of a FromOrigin pattern, which has only one part set.
 func (p Pattern) Origin() (Origin, bool) { return p.origin, p.kind == FromOrigin }
 
-// OriginPatterns returns the patterns of the known parts of an origin, the more specific
-// first.
+// OriginPatterns returns a pattern for each known part of an origin, the more specific first.
 func OriginPatterns(o Origin) (all []Pattern) {
 	if o.ASN != 0 {
 		all = append(all, asnPattern(o.ASN))
@@ -135,7 +133,7 @@ func countryPattern(c Country) Pattern {
 
 func isOriginKind(kind string) bool { return kind == asnKind || kind == countryKind }
 
-// originPattern reads a pattern of a kind of origins.
+// originPattern parses a pattern whose kind is one of the origin kinds.
 func originPattern(text, kind, value string) (Pattern, error) {
 	if kind == countryKind {
 		c, is := ParseCountry(value)
@@ -159,12 +157,12 @@ func refuseOriginKey(text, kind string) error {
 	return refuse("key", text, "has the kind %q, which only patterns have; a key names one caller, for example ip:203.0.113.7", kind)
 }
 
-// Selects reports whether an origin of which one part is set selects another.
+// Selects reports whether o, which has only one part set, selects another origin.
 func (o Origin) Selects(other Origin) bool {
 	return o.ASN != 0 && o.ASN == other.ASN || o.Country != (Country{}) && o.Country == other.Country
 }
 
-// origins holds what is kept with patterns of origins.
+// origins stores entries by the origins of their patterns.
 type origins[V any] struct {
 	asns      map[uint32]*entry[V]
 	countries map[Country]*entry[V]
@@ -200,7 +198,7 @@ func (t *origins[V]) delete(o Origin) bool {
 	return found
 }
 
-// around appends the entries that select an address, the more specific first.
+// around appends the entries that select the address of k, the more specific first.
 func (t *origins[V]) around(k Key, found []*entry[V]) []*entry[V] {
 	o := OriginOf(k)
 	if e := t.asns[o.ASN]; e != nil {

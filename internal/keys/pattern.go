@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// PatternKind says how a pattern selects keys.
+// PatternKind is how a pattern selects keys.
 type PatternKind uint8
 
 // The kinds of pattern, from the most to the least specific.
 const (
 	Exact      PatternKind = iota + 1 // one key that is not an address
-	Network                           // "ip:" addresses of a network, one address being a /32 or /128
+	Network                           // "ip:" addresses of a network; a single address is a /32 or /128
 	FromOrigin                        // "ip:" addresses of an autonomous system, "asn:64500", or a country, "country:NL"
 	Prefix                            // keys that begin with some text; "ip:*" is every address
 	Any                               // "*", every key
@@ -21,23 +21,22 @@ const (
 type Pattern struct {
 	kind    PatternKind
 	text    string       // canonical spelling
-	literal string       // Exact: the key; Prefix: what keys begin with
+	literal string       // Exact: the key; Prefix: the beginning of the keys
 	network netip.Prefix // Network only
 	origin  Origin       // FromOrigin only
 	widened bool
 }
 
-// maxPatternLength leaves room for a key of MaxLength whose every byte is
-// escaped, and the star behind it.
+// maxPatternLength is long enough for a key of MaxLength in which every byte is escaped, and a
+// star after it.
 const maxPatternLength = 2*MaxLength + 1
 
-// Pattern parses text: an exact key, a prefix such as "token:test_*", an
-// address or CIDR after "ip:", "ip:*", the origin of addresses such as
-// "asn:64500" or "country:NL", or "*". In a prefix pattern "\*" is a
-// literal star. A bare IPv6 address means the network that its client is
-// counted by, and Widened then reports true; write /128 for the one address.
-// The pattern of a network keeps text where that is its canonical spelling.
-// The error is an *Error and says what would be right.
+// Pattern parses an exact key, a prefix such as "token:test_*", an address or CIDR after "ip:",
+// "ip:*", the origin of addresses such as "asn:64500" or "country:NL", or "*". In a prefix
+// pattern "\*" is a literal star. A bare IPv6 address means the network by which its client is
+// counted, and Widened then returns true; write /128 for only that address. The pattern of a
+// network shares the memory of text if text is canonical. The error is an *Error and says what
+// would be right.
 func (p Parser) Pattern(text string) (Pattern, error) {
 	if err := checkText("pattern", text, maxPatternLength); err != nil {
 		return Pattern{}, err
@@ -89,8 +88,8 @@ func checkPatternKind(text, kind, value string) error {
 	return nil
 }
 
-// kindless reads a pattern without a colon. It can only be one exact key: a
-// prefix such as "ip*" would cut through the kinds.
+// kindless parses a pattern without a colon. It must be an exact key: a prefix such as "ip*"
+// would select a part of the kinds.
 func kindless(text string) (Pattern, error) {
 	literal, star, err := unescape(text)
 	if err != nil {
@@ -138,8 +137,8 @@ func (p Parser) addressPattern(text, value string) (Pattern, error) {
 	return networkPattern(text, netip.PrefixFrom(addr, addr.BitLen()), false), nil
 }
 
-// networkPattern returns the pattern of a network. given is how it may have been spelled, which
-// is kept if it is the canonical spelling: a node that starts reads a million of these.
+// networkPattern returns the pattern of a network. If given is the canonical spelling, the
+// pattern shares its memory: a node parses up to a million of these when it starts.
 func networkPattern(given string, network netip.Prefix, widened bool) Pattern {
 	var buffer [64]byte
 	text := append(buffer[:0], "ip:"...)
@@ -154,8 +153,8 @@ func networkPattern(given string, network netip.Prefix, widened bool) Pattern {
 	return Pattern{kind: Network, text: given, network: network, widened: widened}
 }
 
-// NetworkPattern returns the pattern of a network, host bits cleared and
-// v4-mapped ones unmapped; the zero pattern for an invalid network.
+// NetworkPattern returns the pattern of a network. It clears host bits and converts a v4-mapped
+// network to IPv4. It returns the zero pattern for an invalid network.
 func NetworkPattern(network netip.Prefix) Pattern {
 	if !network.IsValid() {
 		return Pattern{}
@@ -163,8 +162,7 @@ func NetworkPattern(network netip.Prefix) Pattern {
 	return networkPattern("", unmapPrefix(network).Masked(), false)
 }
 
-// meantNetwork guesses the CIDR behind "10.1*", "10.1.*" or "2001:db8:*", for
-// the message.
+// meantNetwork suggests a CIDR for "10.1*", "10.1.*" or "2001:db8:*", for an error message.
 func meantNetwork(value string) string {
 	head, rest, _ := strings.Cut(value, "*")
 	const unknown = "write a CIDR, for example ip:203.0.113.0/24 or ip:2001:db8::/48"
@@ -191,8 +189,8 @@ func meantNetwork(value string) string {
 	return "you probably mean ip:" + netip.PrefixFrom(addr, width*known).String()
 }
 
-// unescape reads `\*` and `\\` as literals and reports whether the text ends in
-// a star of its own. A star anywhere else is an error.
+// unescape replaces `\*` and `\\` by the literal bytes and reports whether the text ends in an
+// unescaped star. It returns an error for an unescaped star anywhere else.
 func unescape(text string) (literal string, star bool, err error) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -221,8 +219,8 @@ var escaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`)
 
 func escape(literal string) string { return escaper.Replace(literal) }
 
-// PatternOf returns the pattern that selects exactly what k counts: its
-// address, its network, or the key itself; the zero pattern for the zero key.
+// PatternOf returns the pattern that selects exactly what k counts: its address, its network, or
+// the key itself. It returns the zero pattern for the zero key.
 func PatternOf(k Key) Pattern {
 	if k.IsZero() {
 		return Pattern{}
@@ -231,37 +229,37 @@ func PatternOf(k Key) Pattern {
 		return exactPattern(k.text)
 	}
 	counted, err := netip.ParsePrefix(strings.TrimPrefix(k.text, "ip:"))
-	if err != nil { // an address: it is counted by itself
+	if err != nil { // an address, which is counted on its own
 		return networkPattern(k.text, k.network, false)
 	}
 	return networkPattern(k.text, counted, false)
 }
 
-// Unreadable returns a pattern that selects no key and has the text of a stored one that
-// Parser refuses by now.
+// Unreadable returns a pattern that selects no key. text is a stored pattern that Parser does not
+// accept any more.
 func Unreadable(text string) Pattern { return Pattern{text: text} }
 
 // String returns the canonical spelling.
 func (p Pattern) String() string { return p.text }
 
-// IsZero reports whether p is no pattern, or one that is Unreadable.
+// IsZero reports whether p is the zero pattern or an Unreadable one.
 func (p Pattern) IsZero() bool { return p.kind == 0 }
 
-// Kind says how p selects keys, 0 for the zero value and an Unreadable one.
+// Kind returns how p selects keys, 0 for the zero value and an Unreadable pattern.
 func (p Pattern) Kind() PatternKind { return p.kind }
 
 // Network returns the network of a Network pattern.
 func (p Pattern) Network() (netip.Prefix, bool) { return p.network, p.kind == Network }
 
-// Literal returns the unescaped text that an Exact pattern equals or that a
-// Prefix pattern's keys begin with, "" for the other kinds.
+// Literal returns the unescaped text of an Exact pattern, or the unescaped beginning of the keys
+// of a Prefix pattern; "" for the other kinds.
 func (p Pattern) Literal() string { return p.literal }
 
-// Widened reports whether a bare IPv6 address was read as its whole network.
+// Widened reports whether a bare IPv6 address was parsed as its whole network.
 func (p Pattern) Widened() bool { return p.widened }
 
-// Matches reports whether p selects k. A key known only as a network is
-// selected by the patterns that cover all of it.
+// Matches reports whether p selects k. A key that is a network is selected only by patterns that
+// cover all of it.
 func (p Pattern) Matches(k Key) bool {
 	switch p.kind {
 	case Exact:
@@ -278,8 +276,8 @@ func (p Pattern) Matches(k Key) bool {
 	return false
 }
 
-// Covers reports whether every key that q selects is selected by p. What a pattern of an
-// origin selects of a range is not looked up, so that it covers single clients only.
+// Covers reports whether p selects every key that q selects. The pattern of an origin covers only
+// networks of a single client, because origins are not looked up for ranges.
 func (p Pattern) Covers(q Pattern) bool {
 	switch {
 	case p.kind == 0 || q.kind == 0:
@@ -287,7 +285,7 @@ func (p Pattern) Covers(q Pattern) bool {
 	case p.kind == Any:
 		return true
 	case p.kind == FromOrigin && q.kind == Network:
-		// Of a range of several clients only a part may be of the origin.
+		// Only some clients of a larger range may be of the origin.
 		return isOneClient(q.network) && p.origin.Selects(OriginOf(Key{network: q.network}))
 	case p.kind == FromOrigin || q.kind == FromOrigin && p.kind != Prefix:
 		return p == q
@@ -302,7 +300,7 @@ func (p Pattern) Covers(q Pattern) bool {
 	}
 }
 
-// isOneClient reports whether a network is one IPv4 address or within the /64 of one line.
+// isOneClient reports whether a network is one IPv4 address, or a /64 of IPv6 or a part of one.
 func isOneClient(network netip.Prefix) bool {
 	return network.Addr().Is4() && network.IsSingleIP() || network.Addr().Is6() && network.Bits() >= DefaultIPv6Bits
 }

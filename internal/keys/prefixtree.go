@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// prefixTree keeps values by texts and finds those whose text a key begins
-// with. It is a radix tree: a look-up follows the key's bytes and costs the
-// same however many distinct lengths the texts have, where a table per length
-// costs one look-up for each of up to 512 lengths. The zero value is empty.
+// prefixTree stores values by text and finds those whose text a key begins with. It is a radix
+// tree: a look-up follows the bytes of the key, and its cost does not depend on how many
+// different lengths the texts have. One table per length would need up to 512 look-ups. The zero
+// value is empty.
 type prefixTree[T any] struct {
 	root prefixNode[T]
 	size int
 }
 
-// prefixNode represents a text that all texts below it begin with. Only the
-// root may have neither a value nor two children.
+// prefixNode represents a common beginning of all texts below it. Only the root may have neither
+// a value nor two children.
 type prefixNode[T any] struct {
 	text     string
-	value    *T              // kept with text, nil if text only leads on
-	firsts   string          // of each child, its first byte behind text
+	value    *T              // value of text, nil if text is only a common beginning
+	firsts   string          // for each child, its first byte after text
 	children []prefixNode[T] // in the order of firsts
 }
 
-// child returns the child whose text key may begin with, judged by its length
-// and first byte alone.
+// child returns the child whose text key may begin with. It compares only the length and the
+// first byte.
 func (n *prefixNode[T]) child(key string) *prefixNode[T] {
 	if len(key) <= len(n.text) {
 		return nil
@@ -36,9 +36,9 @@ func (n *prefixNode[T]) child(key string) *prefixNode[T] {
 	return &n.children[at]
 }
 
-// shared returns how many bytes of key the deepest node on its path has in
-// common with it. The texts on a path begin with one another, so this one
-// comparison proves all of them that are no longer.
+// shared returns the length of the common beginning of key and the deepest node on its path. Each
+// text on a path begins with the one before, so this one comparison is enough for all nodes on
+// the path.
 func (t *prefixTree[T]) shared(key string) int {
 	n := &t.root
 	for next := n.child(key); next != nil; next = n.child(key) {
@@ -63,7 +63,7 @@ type match[T any] struct {
 	value  *T
 }
 
-// matching appends every text that key begins with, the shortest first.
+// matching appends the value of every text that key begins with, the shortest first.
 func (t *prefixTree[T]) matching(key string, found []match[T]) []match[T] {
 	key = key[:t.shared(key)]
 	for n := &t.root; n != nil; n = n.child(key) {
@@ -74,7 +74,7 @@ func (t *prefixTree[T]) matching(key string, found []match[T]) []match[T] {
 	return found
 }
 
-// get returns what is kept with exactly this text, nil if nothing is.
+// get returns the value of exactly this text, nil if there is none.
 func (t *prefixTree[T]) get(text string) *T {
 	n := &t.root
 	for next := n.child(text); next != nil; next = n.child(text) {
@@ -86,15 +86,14 @@ func (t *prefixTree[T]) get(text string) *T {
 	return n.value
 }
 
-// set keeps value with text, in place of what was there.
+// set stores value for text, and replaces an earlier value.
 func (t *prefixTree[T]) set(text string, value *T) {
 	if t.root.insert(text, value) {
 		t.size++
 	}
 }
 
-// insert works at or below n, whose text begins the given one, and reports
-// whether that is new.
+// insert inserts text at or below n, whose text it begins with, and reports whether it is new.
 func (n *prefixNode[T]) insert(text string, value *T) bool {
 	if len(text) == len(n.text) {
 		isNew := n.value == nil
@@ -120,7 +119,7 @@ func (n *prefixNode[T]) adopt(child prefixNode[T]) {
 	n.children = append(n.children, child)
 }
 
-// delete forgets text and reports whether it was there.
+// delete removes text and reports whether it was there.
 func (t *prefixTree[T]) delete(text string) bool {
 	if !t.root.remove(text) {
 		return false
@@ -129,8 +128,7 @@ func (t *prefixTree[T]) delete(text string) bool {
 	return true
 }
 
-// remove works at or below n and puts the nodes on its way back into their
-// shortest form.
+// remove removes text at or below n, and merges or removes nodes that are no longer needed.
 func (n *prefixNode[T]) remove(text string) bool {
 	if len(text) == len(n.text) {
 		found := n.value != nil && n.text == text
@@ -159,12 +157,11 @@ func (n *prefixNode[T]) disown(first byte) {
 	n.children = slices.Delete(n.children, at, at+1)
 }
 
-// after calls yield for every text behind last, and for last itself where
-// included is set, in their order until it returns false, and reports whether it
-// never did.
+// after calls yield for every text after last in ascending order, and also for last if included
+// is set. It stops if yield returns false, and reports whether it did not stop.
 func (n *prefixNode[T]) after(last string, included bool, yield func(string, *T) bool) bool {
 	if n.text < last && !strings.HasPrefix(last, n.text) {
-		return true // so is every text below
+		return true // and so are all texts below
 	}
 	if n.value != nil && (n.text > last || included && n.text == last) && !yield(n.text, n.value) {
 		return false

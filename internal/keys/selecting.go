@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Selecting returns the canonical spelling of every pattern that selects k,
-// the most specific first, for looking them up where patterns are kept by
-// their spelling. At most some hundreds: one for each prefix or network.
+// Selecting returns the canonical spelling of every pattern that selects k, the most specific
+// first. It is for looking up stored patterns by their spelling. There are at most some hundreds:
+// one for each prefix or network.
 func Selecting(k Key) []string {
 	if k.IsZero() {
 		return nil

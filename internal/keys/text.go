@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// checkText refuses what no key and no pattern may be, before anything is read
-// out of it.
+// checkText refuses text that cannot be a key or a pattern, before it is parsed.
 func checkText(what, text string, most int) error {
 	switch {
 	case text == "":
@@ -26,7 +25,7 @@ func checkText(what, text string, most int) error {
 	return nil
 }
 
-// checkRunes is checkText's slow half, for text beyond ASCII.
+// checkRunes is the slow part of checkText, for text beyond ASCII.
 func checkRunes(what, text string) error {
 	if !utf8.ValidString(text) {
 		return refuse(what, text, "is not valid UTF-8")
