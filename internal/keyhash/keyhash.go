@@ -1,7 +1,7 @@
-// Package keyhash hashes strings that come from outside, under a secret: nobody
-// who does not know it can choose strings whose hashes meet, and so overload one
-// shard, one hash bucket or one primary. Processes with the same secret agree.
-// Within one process hash/maphash does the same, faster.
+// Package keyhash hashes strings from outside under a secret. Without the secret nobody can
+// choose strings with colliding hashes to overload one shard, hash bucket or primary. Processes
+// with the same secret compute the same hashes. Within one process hash/maphash does the same,
+// faster.
 package keyhash
 
 import (
@@ -12,12 +12,11 @@ import (
 	"github.com/dchest/siphash"
 )
 
-// Hash is SipHash-2-4 under a key. The zero value has a key that everybody
-// knows.
+// Hash is SipHash-2-4 under a key. The zero value has a publicly known key.
 type Hash struct{ k0, k1 uint64 }
 
-// New returns the hash under a key derived from secret. label separates keys
-// that are derived from one secret for different purposes.
+// New returns the hash under a key that is derived from secret. label separates keys for
+// different purposes.
 func New(secret []byte, label string) Hash {
 	derived := hmac.New(sha256.New, secret)
 	derived.Write([]byte(label))
