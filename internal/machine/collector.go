@@ -7,17 +7,17 @@ import (
 	"sync"
 )
 
-// smallHeap is the heap, in bytes, below which garbage is not worth collecting.
+// smallHeap is the heap size, in bytes, below which the garbage collector need not run.
 const smallHeap = 64 << 20
 
-// usualPercent is the collector's own setting: it runs when the heap has doubled.
+// usualPercent is the collector's default: it runs when the heap has doubled.
 const usualPercent = 100
 
-// PaceCollector has the garbage collector wait until the heap has smallHeap bytes of
-// garbage. A node with few keys keeps some 10 MB, and would collect after every 10 MB that
-// calls over gRPC and batches allocate: a quarter of their processor time, see
-// BenchmarkCollector. Where the heap is larger the collector runs as usual. The limit of
-// debug.SetMemoryLimit holds in any case.
+// PaceCollector makes the garbage collector wait until the heap has smallHeap bytes of garbage. A
+// node with few keys keeps about 10 MB, so the collector would run after every 10 MB that gRPC
+// calls and batches allocate. That would take a quarter of their processor time; see
+// BenchmarkCollector. With a larger heap the collector runs as usual. The limit of
+// debug.SetMemoryLimit always applies.
 func PaceCollector() {
 	pacing.Lock()
 	pacing.is = true
@@ -25,16 +25,16 @@ func PaceCollector() {
 	pace(new(pacer))
 }
 
-// pacing is what the collector's pace depends on beside the heap.
+// pacing has the inputs for the collector's pace, besides the heap.
 var pacing struct {
 	sync.Mutex
-	is     bool   // PaceCollector was called
+	is     bool   // whether PaceCollector was called
 	growth uint64 // in bytes; see ExpectGrowth
 }
 
-// ExpectGrowth has the collector wait until the heap has grown by so many bytes, for a load
-// that keeps about as many: to collect whenever a growing heap has doubled finds next to no
-// garbage. The function returned ends that. It has no effect without PaceCollector.
+// ExpectGrowth makes the collector wait until the heap has grown by bytes, during an operation
+// that keeps about that much: a collection each time a growing heap has doubled would find hardly
+// any garbage. The returned function ends that. ExpectGrowth has no effect without PaceCollector.
 // Benchmark: BenchmarkCatalogLoad.
 func ExpectGrowth(bytes uint64) (end func()) {
 	grow := func(by uint64) {
@@ -47,7 +47,7 @@ func ExpectGrowth(bytes uint64) (end func()) {
 	return sync.OnceFunc(func() { grow(-bytes) })
 }
 
-// pacer is garbage from the start, so that its cleanup runs after every collection.
+// pacer becomes garbage at once, so that its cleanup runs after every collection.
 type pacer struct{ _ [16]byte }
 
 func pace(p *pacer) {
@@ -57,7 +57,7 @@ func pace(p *pacer) {
 	runtime.AddCleanup(p, func(struct{}) { pace(new(pacer)) }, struct{}{})
 }
 
-// applyPace sets the collector's pace, under the lock of pacing.
+// applyPace sets the collector's pace. The caller must hold the lock of pacing.
 func applyPace() {
 	if !pacing.is {
 		return
@@ -67,8 +67,8 @@ func applyPace() {
 	debug.SetGCPercent(percentFor(live[0].Value.Uint64(), pacing.growth))
 }
 
-// percentFor returns by how much a heap with so many live bytes that is expected to grow by
-// others grows before the next collection, in percent.
+// percentFor returns the value for debug.SetGCPercent if live bytes of the heap are in use and
+// growth more are expected.
 func percentFor(live, growth uint64) int {
 	return max(usualPercent, int(100*max(smallHeap, growth)/max(live, 1<<20))) //nolint:gosec // at most some millions
 }

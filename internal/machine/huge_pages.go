@@ -14,39 +14,40 @@ import (
 	"time"
 )
 
-// ErrNoHugePages says that the system gathers no memory into huge pages: it cannot, or it is
-// set not to.
+// ErrNoHugePages says that the system cannot collapse memory into huge pages, or is configured
+// not to.
 var ErrNoHugePages = errors.New("no memory is gathered into huge pages")
 
 const (
-	// looseFrom is how much memory in usual pages is worth gathering, in bytes. A node with
-	// few keys has less, and is left alone.
+	// looseFrom is how much memory in normal pages makes it worthwhile to gather it, in bytes. A
+	// node with few keys has less.
 	looseFrom = 64 << 20
-	// gatheredAtOnce and gatherShare bound what gathering takes from the checks: one part in so
-	// many of one core, in pieces of 3 to 20 ms. A new page waits for one huge page at most.
+	// gatheredAtOnce and gatherShare limit the cost for checks: gathering takes one part in
+	// gatherShare of one core, in steps of 3 to 20 ms. A page fault waits for one huge page at
+	// most.
 	gatheredAtOnce = 16 << 20
 	gatherShare    = 8
-	// maxHugePage is the largest size of a huge page that this is for, that of a system whose
-	// usual ones have 16 KiB. Where these have 64 KiB, huge ones have half a gigabyte.
+	// maxHugePage is the largest supported size of a huge page, which is that of systems with
+	// normal pages of 16 KiB. With normal pages of 64 KiB, huge ones have half a gigabyte.
 	maxHugePage = 32 << 20
 )
 
-// HugePages has the kernel gather memory of this process into huge pages. The zero value is
-// ready.
+// HugePages makes the kernel gather memory of this process into huge pages. The zero value is
+// ready to use.
 //
-// The processor finds an address in a few thousand usual pages quickly, those of 8 MB, and looks
-// into the page tables for others: several reads from memory, on a virtual machine many; see
-// BenchmarkReads, and "10,000,000 keys" of make bench. A kernel whose setting is "always" gives a
-// process that grows huge pages by itself. Where it is "madvise" Go asks for none, since the
-// kernel then also fills those that are hardly in use.
+// The processor translates addresses in a few thousand normal pages, which is 8 MB, quickly. For
+// others it reads the page tables, which takes several reads from memory, and many on a virtual
+// machine; see BenchmarkReads, and "10,000,000 keys" of make bench. A kernel whose setting is
+// "always" gives huge pages to a growing process by itself. If the setting is "madvise", Go does
+// not ask for any, because the kernel would then also fill huge pages that are hardly in use.
 type HugePages struct {
-	left int64 // what the last time left in usual pages, which is not tried again and again
+	left int64 // bytes that the last Gather left in normal pages, which are not tried every time
 }
 
-// Gather gathers what is in usual pages and worth it, as far as at most an eighth of each huge
-// page is not in use: memory grows by a seventh at worst. It does nothing while Go's memory is
-// near its limit, and tries what it has left once more when looseFrom has come. The error wraps
-// ErrNoHugePages where there never will be any.
+// Gather gathers memory in normal pages into huge pages, if at most an eighth of each huge page
+// is not in use. So memory grows by at most a seventh. It does nothing while Go's memory is near
+// its limit. It retries what it has left only after another looseFrom bytes have accumulated. The
+// error wraps ErrNoHugePages if there will never be huge pages.
 func (h *HugePages) Gather(ctx context.Context) error {
 	size, err := hugePageSize("/sys/kernel/mm/transparent_hugepage")
 	if err != nil {
@@ -93,15 +94,16 @@ func gatherIn(ctx context.Context, regions []region, size uintptr) error {
 	return nil
 }
 
-// isNearLimit reports whether Go has taken three quarters of its memory limit. What the kernel
-// adds to huge pages does not count there.
+// isNearLimit reports whether Go uses three quarters of its memory limit. Go does not count what
+// the kernel adds for huge pages.
 func isNearLimit() bool {
 	taken := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(taken)
 	return taken[0].Value.Uint64()-taken[1].Value.Uint64() > uint64(debug.SetMemoryLimit(-1))/4*3 //nolint:gosec // not negative
 }
 
-// ownRegions returns the regions of the process, and how much of them is in usual pages.
+// ownRegions returns the memory regions of the process, and how many bytes of them are in normal
+// pages.
 func ownRegions() (regions []region, loose int64, err error) {
 	file, err := os.Open("/proc/self/smaps")
 	if err != nil {
@@ -115,7 +117,7 @@ func ownRegions() (regions []region, loose int64, err error) {
 	return regions, loose, err
 }
 
-// hugePageSize returns the size of a huge page by the kernel's settings in a folder.
+// hugePageSize returns the size of a huge page according to the kernel's settings in a folder.
 func hugePageSize(settings string) (uintptr, error) {
 	enabled, err := os.ReadFile(settings + "/enabled")
 	if err != nil {
@@ -135,14 +137,13 @@ func hugePageSize(settings string) (uintptr, error) {
 	return uintptr(size), nil
 }
 
-// region is a piece of the process's own memory, as one with the heap.
+// region is a region of the process's private memory, such as one of the heap.
 type region struct {
 	start, end     uintptr
-	resident, huge int64 // bytes, in all and in huge pages
+	resident, huge int64 // bytes, in total and in huge pages
 }
 
-// readRegions reads the private memory that belongs to no file from a list like
-// /proc/self/smaps.
+// readRegions reads the private memory regions without a file from a list like /proc/self/smaps.
 func readRegions(from io.Reader) ([]region, error) {
 	var all []region
 	isOwn := false
@@ -181,8 +182,8 @@ func readRegions(from io.Reader) ([]region, error) {
 	return all, lines.Err()
 }
 
-// runs calls gather with each stretch of huge pages that are worth it, at most gatheredAtOnce at
-// a time.
+// runs calls gather for each sequence of huge pages that are worth gathering, with at most
+// gatheredAtOnce bytes at a time, or one huge page if that is larger.
 func (r region) runs(size, page uintptr, inUse func(start uintptr, pages []byte) error, gather func(start, length uintptr) error) error {
 	piece := max(gatheredAtOnce, size)
 	pages := make([]byte, piece/page)
@@ -208,7 +209,8 @@ func (r region) runs(size, page uintptr, inUse func(start uintptr, pages []byte)
 	return nil
 }
 
-// isWorthIt reports whether at most an eighth of the pages are not in use, by their lowest bits.
+// isWorthIt reports whether at most an eighth of the pages is not in use. The lowest bit of a
+// page says whether it is in use.
 func isWorthIt(pages []byte) bool {
 	inUse := 0
 	for _, p := range pages {

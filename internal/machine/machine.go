@@ -1,5 +1,5 @@
-// Package machine says how much memory and how many files the process may use, and sees to
-// how memory is used.
+// Package machine reports how much memory and how many files the process may use, and tunes how
+// it uses memory.
 package machine
 
 import (
@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Memory returns how many bytes of memory this process may use: those of the machine,
-// or of the narrowest control group that it is in, as of a container or a systemd unit
-// with MemoryMax. 0 where that is not known.
+// Memory returns how many bytes of memory this process may use: the memory of the machine, or the
+// lowest limit of its control groups, such as that of a container or of a systemd unit with
+// MemoryMax. 0 if it is not known.
 func Memory() int64 {
 	limit := installed()
 	for _, group := range limitsIn("/sys/fs/cgroup", "/proc/self/cgroup") {
@@ -22,9 +22,9 @@ func Memory() int64 {
 	return limit
 }
 
-// limitsIn returns the limits of the control groups of a process and of those around
-// them, of version 2 and 1, below root. Within a container its own group is the root,
-// whatever path list has.
+// limitsIn returns the limits of the control groups of a process and of their parents below root,
+// for version 1 and 2. Within a container the container's own group is the root, whatever path
+// list has.
 func limitsIn(root, list string) []int64 {
 	text, err := os.ReadFile(list)
 	if err != nil {
@@ -44,7 +44,7 @@ func limitsIn(root, list string) []int64 {
 		default:
 			continue
 		}
-		// "/" as the parent of a path that does not exist here is the container's own.
+		// If the path does not exist here, its ancestor "/" is the container's own group.
 		for path := filepath.Clean("/" + fields[2]); ; path = filepath.Dir(path) {
 			if limit, ok := readLimit(filepath.Join(folder, path, file)); ok {
 				limits = append(limits, limit)
@@ -57,7 +57,7 @@ func limitsIn(root, list string) []int64 {
 	return limits
 }
 
-// readLimit reads a number of bytes; "max" is none.
+// readLimit reads a number of bytes. "max" is no limit.
 func readLimit(path string) (int64, bool) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -2,8 +2,8 @@ package machine
 
 import "golang.org/x/sys/unix"
 
-// MaxFiles returns how many files and connections this process may have open, 0 where that
-// is not known.
+// MaxFiles returns how many files and connections this process may have open, 0 if that is not
+// known.
 func MaxFiles() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -12,7 +12,7 @@ func MaxFiles() int {
 	return int(min(limit.Cur, 1<<30)) //nolint:gosec // bounded
 }
 
-// installed returns the memory of the machine, 0 where it is not known.
+// installed returns the memory of the machine, 0 if it is not known.
 func installed() int64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {

@@ -2,9 +2,9 @@
 
 package machine
 
-// MaxFiles returns how many files and connections this process may have open, 0 where that
-// is not known.
+// MaxFiles returns how many files and connections this process may have open, 0 if that is not
+// known.
 func MaxFiles() int { return 0 }
 
-// installed returns the memory of the machine, 0 where it is not known.
+// installed returns the memory of the machine, 0 if it is not known.
 func installed() int64 { return 0 }
