@@ -20,7 +20,7 @@ type Request struct {
 	Algorithm *algorithms.Algorithm
 	Options   algorithms.Options
 	// Cost is how much of each limit the request uses: 1 to MaxCost, and at most
-	// Rules.LargestCost(); 1 to MaxUsage where ChargeAlways is set.
+	// Rules.LargestCost(); 1 to MaxUsage if ChargeAlways is set.
 	Cost int
 	// ChargeAlways charges usage that is reported after the fact. If the request is refused, as
 	// much of its cost as fits is charged anyway, so that it fills the limit. MaxWait must be

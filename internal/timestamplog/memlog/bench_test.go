@@ -13,11 +13,11 @@ import (
 	"github.com/stint-dev/stint/test/logtest"
 )
 
-// manyKeys is how many logs the benchmarks of cold checks and of memory hold.
+// manyKeys is how many logs there are in the benchmarks of cold checks and of memory.
 const manyKeys = 100_000
 
-// Stacks that let a key that is asked about every 2 s, or 2 ms, always pass and
-// hold 60 entries of it.
+// Stacks that always allow a key that sends a request every 2 s, or every 2 ms, and keep 60 of
+// its entries.
 var (
 	steadyStack = []string{"1/s", "20/40s", "50/100s", "60/2m"}
 	fastStack   = []string{"1/ms", "20/40ms", "50/100ms", "60/120ms"}
@@ -27,8 +27,8 @@ func benchRequest(p *rules.Policy, i int) timestamplog.Request {
 	return timestamplog.RequestOf(p, fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255), 1)
 }
 
-// fill asks about each of keys logs entries times, apart from each other by
-// step, so that all hold that many where the policy keeps them.
+// fill sends one request for each key every step, until each log has had the given number of
+// entries.
 func fill(b *testing.B, log *memlog.Log, clock *logtest.Clock, p *rules.Policy, keys, entries int, step time.Duration) {
 	b.Helper()
 	requests := make([]timestamplog.Request, keys)
@@ -47,9 +47,8 @@ func fill(b *testing.B, log *memlog.Log, clock *logtest.Clock, p *rules.Policy, 
 	}
 }
 
-// shuffled returns requests for the keys that fill has asked about, in an order
-// in which their logs are far from each other but the requests are not: a
-// caller has just read the key that it asks about.
+// shuffled returns requests for the keys of fill. Their logs are far apart in memory, but the
+// requests are adjacent, since a caller has just read the key that it asks about.
 func shuffled(p *rules.Policy, keys int, detail bool) []timestamplog.Request {
 	requests := make([]timestamplog.Request, keys)
 	for i, key := range rand.New(rand.NewPCG(1, 2)).Perm(keys) {
@@ -61,14 +60,14 @@ func shuffled(p *rules.Policy, keys int, detail bool) []timestamplog.Request {
 
 var realTime time.Time
 
-// BenchmarkDecide measures checks with the real time read for each, as in
-// service, while the injected clock says what time it is.
+// BenchmarkDecide measures checks that read the real time, as in production, although the
+// injected clock sets the time.
 func BenchmarkDecide(b *testing.B) {
 	cases := []struct {
 		name    string
 		keys    int
 		stack   []string
-		step    time.Duration // between two requests of a key
+		step    time.Duration // time between two requests of a key
 		detail  bool
 		allowed bool
 	}{
@@ -83,7 +82,7 @@ func BenchmarkDecide(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			clock := logtest.NewClock()
 			log := memlog.New(memlog.Options{Now: func() time.Time {
-				realTime = memlog.WallClock() // for what it costs
+				realTime = memlog.WallClock() // only for its cost
 				return clock.Now()
 			}})
 			p := policyOf(b, 1, c.stack...)
@@ -107,7 +106,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkClock measures the clock of a log beside time.Now.
+// BenchmarkClock compares the clock of a log with time.Now.
 func BenchmarkClock(b *testing.B) {
 	for name, now := range map[string]func() time.Time{"log": memlog.WallClock, "time.Now": time.Now} {
 		b.Run(name, func(b *testing.B) {
@@ -118,7 +117,7 @@ func BenchmarkClock(b *testing.B) {
 	}
 }
 
-// BenchmarkParallel measures checks of many keys from all cores at once.
+// BenchmarkParallel measures concurrent checks of many keys on all cores.
 func BenchmarkParallel(b *testing.B) {
 	log := memlog.New(memlog.Options{})
 	p := policyOf(b, 1, "1/s", "20/m", "200/h", "800/d")
@@ -135,8 +134,8 @@ func BenchmarkParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkMemory reports what an entry takes, everything included that a log
-// needs: its key, the map, the ring.
+// BenchmarkMemory reports how much memory an entry takes, including all that a log needs: its
+// key, the index, the ring.
 func BenchmarkMemory(b *testing.B) {
 	cases := []struct {
 		keys, entries int

@@ -14,15 +14,15 @@ import (
 	"github.com/stint-dev/stint/test/logtest"
 )
 
-// bounded is a log with a bound beside one without, which is the oracle: what the former
-// forgets is reset in the latter, and then both must answer alike.
+// bounded is a log with a memory bound and an oracle without one. Logs that the former forgets
+// are reset in the oracle, and then both must answer alike.
 type bounded struct {
 	t        *testing.T
 	clock    *logtest.Clock
 	log      *memlog.Log
 	oracle   *memlog.Log
 	policies []*rules.Policy
-	kept     map[timestamplog.LogID]bool // as of a blocked key's
+	kept     map[timestamplog.LogID]bool // like the log of a blocked key
 	ids      []timestamplog.LogID
 	has      map[timestamplog.LogID]bool
 }
@@ -55,7 +55,7 @@ func (b *bounded) know(p *rules.Policy, key string) {
 	b.ids = append(b.ids, timestamplog.LogIDOf(p, key))
 }
 
-// isRefused reports whether a key would be refused now, as far as both logs know.
+// isRefused reports whether a key would be refused now, according to the oracle.
 func (b *bounded) isRefused(id timestamplog.LogID) bool {
 	p, _ := b.describe(id)
 	q := timestamplog.RequestOf(p, id.Key, 1)
@@ -65,20 +65,20 @@ func (b *bounded) isRefused(id timestamplog.LogID) bool {
 	return !results[0].Allowed
 }
 
-// ask asks both logs, whose answers must be the same.
+// ask asks both logs. Their answers must be the same.
 func (b *bounded) ask(q timestamplog.Request) timestamplog.Result {
 	b.t.Helper()
 	got, want := make([]timestamplog.Result, 1), make([]timestamplog.Result, 1)
 	wasRefused := b.has[q.LogID] && b.isRefused(q.LogID)
 	forgotten := b.forgets(&q.LogID, func() { b.log.Decide(b.t.Context(), []timestamplog.Request{q}, got) })
-	if forgotten > 0 { // the log of this key, which starts from zero
+	if forgotten > 0 { // this key's log, which then starts from zero
 		b.forget(q.LogID, wasRefused)
 	}
 	b.oracle.Decide(b.t.Context(), []timestamplog.Request{q}, want)
 	if got[0].Allowed != want[0].Allowed || got[0].RetryAt != want[0].RetryAt {
 		b.t.Fatalf("%v is answered %+v, want %+v", q.LogID, got[0], want[0])
 	}
-	if !b.has[q.LogID] && got[0].Allowed && !q.Peek { // for lack of room
+	if !b.has[q.LogID] && got[0].Allowed && !q.Peek { // not logged because there was no room
 		b.forget(q.LogID, false)
 	}
 	return got[0]
@@ -90,8 +90,8 @@ func (b *bounded) sweep() {
 	b.forgets(nil, b.log.Sweep)
 }
 
-// forgets does something and resets, in the oracle, what the bounded log has forgotten by
-// it, but the log of asked. It returns how many more were forgotten.
+// forgets calls do, and resets in the oracle all logs that do made the bounded log forget, except
+// the log of asked. It returns how many further logs were forgotten.
 func (b *bounded) forgets(asked *timestamplog.LogID, do func()) (more int64) {
 	b.t.Helper()
 	refused := map[timestamplog.LogID]bool{}
@@ -168,8 +168,8 @@ func TestABoundedLogAnswersExactlyForTheKeysThatItKeeps(t *testing.T) {
 	}
 }
 
-// Whoever reserves and cancels again and again must not fill the bound with bytes that
-// nothing takes.
+// A caller who reserves and cancels again and again must not fill the bound with bytes that no
+// log takes.
 func TestCancelledReservationsAreAccountedFor(t *testing.T) {
 	for _, algorithm := range algorithms.All() {
 		t.Run(algorithm.Name, func(t *testing.T) {
@@ -190,8 +190,8 @@ func TestCancelledReservationsAreAccountedFor(t *testing.T) {
 	}
 }
 
-// An attacker's keys, each asked about once, neither grow the log nor lift the limit of a
-// key that is refused, and those that come later are served and counted too.
+// An attacker's keys, each with one request, neither grow the log nor lift the limit of a refused
+// key. Later keys are still answered and counted.
 func TestAFloodOfKeysTakesNoMoreThanTheBound(t *testing.T) {
 	p := policyOf(t, 1, "1/s", "5/h")
 	clock := logtest.NewClock()
@@ -231,7 +231,7 @@ func TestAFloodOfKeysTakesNoMoreThanTheBound(t *testing.T) {
 	}
 }
 
-// Where every log belongs to a refused key none of them goes: newcomers are answered and
+// If every log belongs to a refused key, none is forgotten: requests of new keys are answered and
 // not logged until the windows end.
 func TestRefusedKeysOutlastAFloodOfRefusedKeys(t *testing.T) {
 	p := policyOf(t, 1, "1/h")
@@ -262,8 +262,8 @@ func TestRefusedKeysOutlastAFloodOfRefusedKeys(t *testing.T) {
 	}
 }
 
-// A request that was not counted for lack of room is not known by its ID either, so that a
-// retry counts once there is room.
+// The ID of a request that was not counted for lack of room is not stored, so that a retry counts
+// once there is room.
 func TestTheIDOfARequestThatIsNotCountedIsNotKnown(t *testing.T) {
 	for _, algorithm := range algorithms.All() {
 		t.Run(algorithm.Name, func(t *testing.T) {
@@ -303,8 +303,8 @@ func TestIDsOfAFloodAreBounded(t *testing.T) {
 	}
 }
 
-// An attacker who chooses what a rule counts fills the memory of its limit and no more:
-// also of the key that is asked with a new value each time.
+// An attacker who chooses the values that a rule counts fills at most the memory of its limit,
+// even if each request of a key has a new value.
 func TestTenThousandDifferentValuesTakeTheMemoryOfTheLimit(t *testing.T) {
 	const keys, values, limit = 100, 10_000, 15
 	clock := logtest.NewClock()
@@ -331,7 +331,7 @@ func TestTenThousandDifferentValuesTakeTheMemoryOfTheLimit(t *testing.T) {
 			t.Fatalf("key %d: value %d is allowed: %v, %v", i, values, r.Allowed, r.Err)
 		}
 	}
-	// A byte for each ten values would show.
+	// A leak of one byte for every ten values would show.
 	if more := heap() - full; more > keys*values/10 {
 		t.Errorf("%d keys with %d values each take %d bytes more than with %d", keys, values, more, limit)
 	}

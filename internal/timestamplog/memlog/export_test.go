@@ -2,10 +2,10 @@ package memlog
 
 import "github.com/stint-dev/stint/internal/timestamplog"
 
-// WallClock is the clock of a log that has been given none.
+// WallClock is the default clock of a log.
 var WallClock = wallClock
 
-// KnownIDs returns how many IDs are held.
+// KnownIDs returns how many IDs the log knows.
 func (l *Log) KnownIDs() int {
 	n := 0
 	for i := range l.shards {
@@ -19,7 +19,7 @@ func (l *Log) KnownIDs() int {
 	return n
 }
 
-// Accounted returns how many bytes the logs take by counting again, and as kept up to date.
+// Accounted returns how many bytes the logs take, first by recounting and then as accounted for.
 func (l *Log) Accounted() (counted, kept int64) {
 	for i := range l.shards {
 		s := &l.shards[i]
@@ -35,7 +35,7 @@ func (l *Log) Accounted() (counted, kept int64) {
 	return counted, l.bound.used.Load()
 }
 
-// Has reports whether a log is held that has not expired.
+// Has reports whether there is a log that has not expired.
 func (l *Log) Has(id timestamplog.LogID) bool {
 	hash := hashOf(l.seed, id)
 	s := l.shard(hash)

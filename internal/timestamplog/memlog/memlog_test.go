@@ -25,7 +25,7 @@ func TestIdleLogsGoWhenTheirLastWindowEnds(t *testing.T) {
 				ask(t, log, p, fmt.Sprint("token:", i), 1)
 			}
 			window := p.Rules.LongestWindow()
-			for range 50 { // sweeping on the way must not lose a log
+			for range 50 { // sweeping in between must not lose a log
 				clock.Advance((window - time.Millisecond) / 50)
 				log.Sweep()
 			}
@@ -59,7 +59,7 @@ func TestLogsInUseStay(t *testing.T) {
 	}
 }
 
-// Without anyone calling Sweep, checks alone keep the memory bounded.
+// Checks alone must bound the memory if nobody calls Sweep.
 func TestChecksSweepAsTheyGo(t *testing.T) {
 	clock := logtest.NewClock()
 	log := memlog.New(memlog.Options{Now: clock.Now})
@@ -70,7 +70,7 @@ func TestChecksSweepAsTheyGo(t *testing.T) {
 			clock.Advance(time.Millisecond)
 		}
 	}
-	// 10,000 keys come in a second, and each may be held for some seconds.
+	// There are 10,000 new keys a second, and each may be kept for some seconds.
 	if n := log.Len(); n > 50_000 {
 		t.Errorf("%d logs are held, of which 10,000 are live", n)
 	}
@@ -152,8 +152,8 @@ func TestEndedContextChargesNothing(t *testing.T) {
 	}
 }
 
-// The suite lets the clock stand while callers ask. Here it moves under them,
-// and what each instant must have answered follows from all that was allowed.
+// In the suite the clock does not move while callers send requests. Here it moves, and the correct
+// answer at each time follows from what was allowed before.
 func TestCallersOnAMovingClockAreAnsweredExactly(t *testing.T) {
 	clock := logtest.NewClock()
 	start := clock.NowMS()
@@ -207,7 +207,7 @@ func TestChecksDoNotAllocate(t *testing.T) {
 	requests := []timestamplog.Request{timestamplog.RequestOf(p, "ip:203.0.113.7", 1)}
 	results := make([]timestamplog.Result, 1)
 	results[0].States = make([]timestamplog.RuleState, 0, len(p.Rules))
-	for range 100 { // until the ring has its full size
+	for range 100 { // until the ring has reached its full size
 		log.Decide(t.Context(), requests, results)
 		clock.Advance(time.Second)
 	}
@@ -256,7 +256,7 @@ func TestIDsGoWhenTheirLifetimeIsOver(t *testing.T) {
 			highest = max(highest, log.KnownIDs())
 		}
 	}
-	// 60 rounds are live, and what is looked at once in a lifetime may stay two.
+	// 60 rounds are live. Since a log is examined only once in a lifetime, IDs may stay for two.
 	if live := 60 * len(requests); highest > 3*live || highest < live {
 		t.Errorf("up to %d IDs are held where %d are live", highest, live)
 	}
@@ -292,7 +292,7 @@ func TestCountersGoWhenTheyAreAsGoodAsNone(t *testing.T) {
 	}
 }
 
-// TestWallClock asks several times, since somebody may set the clock between two readings.
+// TestWallClock tries several times, since the system clock may be set between two readings.
 func TestWallClock(t *testing.T) {
 	for range 100 {
 		before := time.Now().Truncate(time.Microsecond)

@@ -16,7 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// expiry is a log and when it expired when it was added.
+// expiry is a log and the expiry that it had when it was added.
 type expiry struct {
 	at  int64
 	log *keyLog
@@ -39,7 +39,7 @@ func (h *expiryHeap) Pop() any {
 
 func (h *expiryHeap) add(k *keyLog) { heap.Push(h, expiry{k.expiresAt(), k}) }
 
-// next removes and returns a log whose time may have come, nil for none.
+// next removes and returns a log that may have expired, nil for none.
 func (h *expiryHeap) next(now int64) *keyLog {
 	if len(*h) == 0 || (*h)[0].at > now {
 		return nil
@@ -75,7 +75,7 @@ func newLogs(n int, now int64) []*keyLog {
 	return logs
 }
 
-// The wheel may drop a log a slot later than the heap, 1,024 ms, and never earlier.
+// The wheel may drop a log one slot (1,024 ms) later than the heap, but never earlier.
 func TestTheWheelExpiresTheLogsThatAHeapDoes(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	now := int64(1_790_000_000_000)
@@ -127,8 +127,8 @@ func TestTheWheelExpiresTheLogsThatAHeapDoes(t *testing.T) {
 	}
 }
 
-// BenchmarkExpiry compares the wheel with the heap: each operation is what a
-// check does, a push that moves a log's expiry and a sweep of two.
+// BenchmarkExpiry compares the wheel with the heap. Each operation is what a check does: a push
+// that postpones a log's expiry and a sweep of two logs.
 func BenchmarkExpiry(b *testing.B) {
 	const logs = 100_000
 	b.Run("wheel", func(b *testing.B) {
@@ -151,7 +151,7 @@ func BenchmarkExpiry(b *testing.B) {
 					break
 				}
 				if k.expired(now) {
-					k.newest = now // another takes its place
+					k.newest = now // the place of the log is used by a new one
 				}
 				w.add(k, now)
 			}
@@ -182,8 +182,8 @@ func BenchmarkExpiry(b *testing.B) {
 	})
 }
 
-// The index finds the logs that a map by LogID does, also where many logs have one
-// hash or hashes near each other, or the greatest ones.
+// The index finds the same logs as a map by LogID, even if many logs have the same hash, adjacent
+// hashes or the highest hashes.
 func TestTheIndexFindsTheLogsThatAMapDoes(t *testing.T) {
 	hashes := map[string]func(uint64) uint64{
 		"apart":    func(hash uint64) uint64 { return hash },
@@ -201,7 +201,7 @@ func TestTheIndexFindsTheLogsThatAMapDoes(t *testing.T) {
 			x.clear()
 			plain := map[timestamplog.LogID]*keyLog{}
 			for step := range 20_000 {
-				adds := step/1000%4 < 2 // more than are removed, and then fewer
+				adds := step/1000%4 < 2 // first more than are removed, then fewer
 				k := logs[random.IntN(len(logs))]
 				switch isIn := plain[idOf(k)] != nil; {
 				case !isIn && (adds || random.IntN(4) == 0):
@@ -238,8 +238,8 @@ func TestTheIndexFindsTheLogsThatAMapDoes(t *testing.T) {
 	}
 }
 
-// A walk through the index yields once what is there throughout, however the index grows
-// and shrinks during it.
+// A walk through the index yields each log that is there throughout exactly once, although the
+// index grows and shrinks.
 func TestAWalkThroughAnIndexThatChanges(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 12))
 	logs := newLogs(4000, 0)
@@ -247,7 +247,7 @@ func TestAWalkThroughAnIndexThatChanges(t *testing.T) {
 	var x index
 	x.clear()
 	for i, k := range logs {
-		hashes[k] = random.Uint64() >> (i % 2 * 3) // half of them together, for some that have to be moved
+		hashes[k] = random.Uint64() >> (i % 2 * 3) // half of them close together, so that some have to be moved
 		x.add(hashes[k], k)
 	}
 	stays, others := logs[:1000], logs[1000:]
@@ -276,7 +276,7 @@ func TestAWalkThroughAnIndexThatChanges(t *testing.T) {
 	}
 }
 
-// An index of which most was removed gives memory back.
+// An index from which most logs were removed frees memory.
 func TestTheIndexShrinks(t *testing.T) {
 	logs := newLogs(10_000, 0)
 	var x index

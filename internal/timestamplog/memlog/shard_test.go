@@ -8,8 +8,8 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// Two ids of one hash are too rare to wait for, so this test gives three ids
-// the same one.
+// Two IDs with the same hash are too rare to wait for, so this test assigns the same hash to
+// three IDs.
 func TestLogsOfOneHashStayApart(t *testing.T) {
 	const hash, now = 42, 1_000_000
 	stack := rules.Stack{{Limit: 2, Window: time.Minute}}
@@ -52,8 +52,8 @@ func TestLogsOfOneHashStayApart(t *testing.T) {
 	}
 }
 
-// A ring takes no more room than its entries need: it stops growing at the
-// retention's number and is released once it is mostly empty.
+// A ring takes no more room than its entries need: it grows at most to the retention's number of
+// entries, and is replaced once it is mostly empty.
 func TestRingsAreBoundedByWhatIsLive(t *testing.T) {
 	keep := rules.Retention{Entries: 800, Window: time.Hour}
 	k := newKeyLog(timestamplog.LogID{Key: "a"}, 0)

@@ -15,8 +15,8 @@ import (
 )
 
 // A log that grows is replaced by a larger one, and one that is mostly empty by a smaller one,
-// among others in the same shards: every key of any length must keep its own entries, and all
-// memory that is accounted for must be accounted for as free in the end.
+// next to others in the same shards. Every key of any length must keep its entries, and at the
+// end all accounted memory must be accounted as free.
 func TestLogsOfEverySizeKeepTheirKeysAndEntries(t *testing.T) {
 	clock := logtest.NewClock()
 	log := memlog.New(memlog.Options{Now: clock.Now, MaxBytes: 1 << 30})
@@ -61,14 +61,14 @@ func TestLogsOfEverySizeKeepTheirKeysAndEntries(t *testing.T) {
 		t.Fatalf("the longest log has %d entries", longest)
 	}
 	used := log.Memory().Used
-	// All but the last entries of each leave the window.
+	// All but the last entries of each log leave the window.
 	clock.Advance(time.Hour - time.Second)
 	for key := range want {
 		if r := ask(t, log, p, key, 1); r.Allowed {
 			want[key] = slices.Insert(want[key], 0, r.Now)
 		}
 	}
-	clock.Advance(time.Minute) // so that the wheel pops them all
+	clock.Advance(time.Minute) // so that the wheel pops all logs
 	for key, times := range want {
 		now := clock.NowMS()
 		want[key] = slices.DeleteFunc(times, func(at int64) bool { return at+time.Hour.Milliseconds() <= now })
@@ -85,9 +85,9 @@ func TestLogsOfEverySizeKeepTheirKeysAndEntries(t *testing.T) {
 	}
 }
 
-// What lies beside a log is accounted for whatever its key's length is, and no longer once the
-// log is gone: a caller who chooses long keys must neither take more than the bound nor fill it
-// with bytes that nothing takes.
+// The memory stored separately from a log is accounted whatever the length of its key, and no
+// longer once the log is gone. Otherwise a caller with long keys could exceed the bound, or fill
+// it with bytes that no log takes.
 func TestWhatLiesBesideALogIsAccountedForAtEveryLengthOfItsKey(t *testing.T) {
 	counter, distinct := policyOf(t, 1, "20/m"), policyOf(t, 2, "20/m distinct path")
 	counter.Algorithm = algorithms.SlidingBuckets
@@ -110,7 +110,7 @@ func TestWhatLiesBesideALogIsAccountedForAtEveryLengthOfItsKey(t *testing.T) {
 					t.Errorf("a key of %d bytes: %d bytes are taken, %d accounted for", length, counted, kept)
 				}
 				beside[length] = kept - int64(length)
-				if beside[length]+16 < beside[8] { // a short log has memory that no entry takes
+				if beside[length]+16 < beside[8] { // a short log has memory for entries that no entry uses
 					t.Errorf("beside a key of %d bytes %d are accounted for, beside one of 8 bytes %d", length, beside[length], beside[8])
 				}
 				if _, err := log.Reset(t.Context(), q.LogID); err != nil {

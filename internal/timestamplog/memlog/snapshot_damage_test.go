@@ -15,7 +15,7 @@ import (
 	"github.com/stint-dev/stint/test/logtest"
 )
 
-// wantRefused loads a snapshot that must be refused and must leave no trace.
+// wantRefused loads a snapshot that must be refused without any effect.
 func wantRefused(t *testing.T, snapshot []byte, what, reason string) {
 	t.Helper()
 	log := memlog.New(memlog.Options{Now: logtest.NewClock().Now})
@@ -85,7 +85,7 @@ func TestReadErrorIsReturnedAsItIs(t *testing.T) {
 	}
 }
 
-// full is a writer that fails after some bytes.
+// full is a writer that fails after a number of bytes.
 type full struct{ left int }
 
 func (f *full) Write(p []byte) (int, error) {
@@ -108,7 +108,8 @@ func TestAFailedSaveLeavesTheOldFile(t *testing.T) {
 	clock := logtest.NewClock()
 	log, _ := filled(t, clock)
 	directory := t.TempDir()
-	// No longer name is possible, so that there is no temporary file beside it, even for root.
+	// The name is as long as possible, so that not even root can create a temporary file with a
+	// longer one.
 	path := filepath.Join(directory, strings.Repeat("s", 255))
 	short := filepath.Join(directory, "logs.snapshot")
 	if err := errors.Join(log.SaveFile(short), os.Rename(short, path)); err != nil {

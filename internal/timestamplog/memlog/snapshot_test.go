@@ -35,7 +35,7 @@ func ask(t testing.TB, log *memlog.Log, p *rules.Policy, key string, cost int) t
 	return results[0]
 }
 
-// reserve asks for one of key a under an ID, and would wait a minute.
+// reserve makes a reservation for key a under an ID, with a MaxWait of one minute.
 func reserve(t testing.TB, log *memlog.Log, p *rules.Policy, id string) timestamplog.Result {
 	t.Helper()
 	q := timestamplog.RequestOf(p, "a", 1)
@@ -89,8 +89,8 @@ func fillCounters(t testing.TB, log *memlog.Log) {
 	}
 }
 
-// While nothing is known of the policies every log must stay, also where all take more than
-// the bound; then those that may go do.
+// While the policies are unknown every log must be kept, even if all take more than the bound.
+// Later those that may be forgotten are.
 func TestASnapshotBeyondTheBoundIsLoadedAndThenReduced(t *testing.T) {
 	clock := logtest.NewClock()
 	p := policyOf(t, 1, "1/s", "2/h")
@@ -227,7 +227,7 @@ func TestMissingSnapshotIsTheFirstStart(t *testing.T) {
 	}
 }
 
-// restarted returns a log with what log's snapshot holds.
+// restarted returns a log with the content of log's snapshot.
 func restarted(t *testing.T, log *memlog.Log, clock *logtest.Clock) *memlog.Log {
 	t.Helper()
 	var snapshot bytes.Buffer
@@ -260,7 +260,7 @@ func TestARestartForgetsNoReservationAndNoID(t *testing.T) {
 			t.Errorf("Cancel() = %v, %v, want %v", made, err, want)
 		}
 	}
-	// If reservations were not marked, this would look like a clock that stepped back.
+	// If reservations were not marked, these entries would look like a clock that stepped back.
 	if got, want := timesOf(t, next, p, "a"), []int64{clock.NowMS() + 10_000, clock.NowMS()}; !slices.Equal(got, want) {
 		t.Errorf("the log holds %v, want %v", got, want)
 	}

@@ -28,18 +28,18 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// minRights are the rights that docs/REDIS.md names.
+// minRights are the rights that docs/REDIS.md lists.
 var minRights = []string{
 	"on", ">word:with@signs", "resetkeys", "~stint:*", "resetchannels", "&stint:resets", "-@all",
 	"+fcall", "+function|load", "+unlink", "+publish", "+subscribe", "+time", "+info", "+ping", "+hello",
-	// What the function library itself calls.
+	// For the commands that the function library calls.
 	"+getrange", "+setrange", "+set", "+pexpireat",
 	// For IDs, sorted sets and counters.
 	"+zadd", "+zmscore", "+zrange", "+zrem", "+zremrangebyscore", "+zremrangebyrank", "+zrangebyscore", "+zcard", "+zcount",
 	"+pexpiretime", "+del", "+get",
 }
 
-// minRightsInCluster come in addition there.
+// minRightsInCluster are the additional rights that a Cluster requires.
 var minRightsInCluster = []string{"+cluster|slots", "+cluster|shards", "+command", "+readonly"}
 
 func TestAUserWithTheNamedRightsAndNoOthersIsEnough(t *testing.T) {
@@ -60,7 +60,7 @@ func TestAUserWithTheNamedRightsAndNoOthersIsEnough(t *testing.T) {
 	})
 }
 
-// restrict leaves one user, with these rights.
+// restrict leaves one user with these rights.
 func restrict(t *testing.T, admin redis.UniversalClient, rights []string) {
 	t.Helper()
 	command := []any{"ACL", "SETUSER", "stint"}
@@ -142,8 +142,8 @@ func tryReservations(t *testing.T, log *redislog.Log, clock *logtest.Clock, p *r
 	}
 }
 
-// overTLS returns the address of a server that speaks TLS there, with a
-// certificate that nobody vouches for.
+// overTLS returns the address of a TLS endpoint for a server, with a certificate that nobody has
+// signed.
 func overTLS(t *testing.T, args ...string) string {
 	t.Helper()
 	cert, key := selfSigned(t, t.TempDir())

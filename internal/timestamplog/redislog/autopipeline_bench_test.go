@@ -15,12 +15,11 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// BenchmarkAutoPipeline measures the batcher beside what go-redis has in its place: its
-// pipelines of what many callers send, and one connection that is written and read at the
-// same time ("full duplex"). The first rows have 64 callers with a check each; the rows of
-// "calls" have two loops that send calls of 32 checks, as those of the batcher do, over the
-// connections of go-redis's pool or over one in full duplex. Each row lasts benchTime
-// whatever b.N is.
+// BenchmarkAutoPipeline compares the batcher with the alternatives in go-redis: pipelines of the
+// commands of many callers, and a connection that is written and read concurrently ("full
+// duplex"). The first rows have 64 callers with one check each. The rows named "calls" have two
+// loops that send calls of 32 checks, like those of the batcher, over the connection pool of
+// go-redis or over one full-duplex connection. Each row lasts benchTime, whatever b.N is.
 func BenchmarkAutoPipeline(b *testing.B) {
 	server := servers.DedicatedRedis(b)
 	log := open(b, server, redislog.Options{})
@@ -78,7 +77,7 @@ func BenchmarkAutoPipeline(b *testing.B) {
 
 const benchTime = 2 * time.Second
 
-// askFor has that many callers call ask for benchTime and returns how often they did.
+// askFor makes that many callers call ask for benchTime and returns the number of calls.
 func askFor(b *testing.B, callers int, ask func(*rand.Rand) error) int {
 	b.Helper()
 	var total atomic.Int64
@@ -100,7 +99,7 @@ func askFor(b *testing.B, callers int, ask func(*rand.Rand) error) int {
 	return int(total.Load())
 }
 
-// autoPipelined is a client whose function calls go through an AutoPipeliner.
+// autoPipelined is a client whose function calls use an AutoPipeliner.
 type autoPipelined struct {
 	redis.UniversalClient
 	face *redis.AutoPipeliner

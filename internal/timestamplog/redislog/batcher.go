@@ -51,8 +51,8 @@ type batcher struct {
 	// results. It returns an error if it filled in no results, and errLate if that is the
 	// result of some items. It only marks items as elsewhere if another primary has their logs.
 	send func(ctx context.Context, items []*item, until time.Time) error
-	// resend fills in the results of items that are elsewhere; nil if there is only one
-	// primary.
+	// resend fills in the results of items that are elsewhere; nil if no other primary can have
+	// their logs.
 	resend  func(ctx context.Context, items []*item)
 	timeout time.Duration // bounds each call
 	// judge records the result of a call to the primary. nil if the callers do so. With judge,
@@ -272,10 +272,9 @@ func (b *batcher) sendAll(ctx context.Context, batch []*group, items []*item, un
 
 // stillWaiting appends to items those of batch whose callers still wait; if late is set, only
 // those that reached the primary too late. It returns when the first of these callers gives up,
-// and at most the timeout from now, because nobody may wait for a request that is decided
-// later. Both results come from one look at each group: the items of a caller that gives up in
-// between must not be sent with the deadline of the others. The items of callers that have
-// given up fail.
+// and at most the timeout from now: later, possibly nobody waits for the requests any more. Both
+// results come from one look at each group: the items of a caller that gives up in between must
+// not be sent with the deadline of the others. The items of callers that have given up fail.
 func (b *batcher) stillWaiting(items []*item, batch []*group, late bool) ([]*item, time.Time) {
 	now := time.Now()
 	until := now.Add(b.timeout)

@@ -12,8 +12,8 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// transport takes the place of Redis: it records the calls of a batcher and
-// answers each when it is let.
+// transport is a fake Redis: it records the calls of a batcher and answers each when the test
+// allows it.
 type transport struct {
 	calls  chan int // the sizes of the calls
 	answer chan error
@@ -37,7 +37,7 @@ func (tr *transport) send(ctx context.Context, items []*item, _ time.Time) error
 	}
 }
 
-// sizes returns the sizes of the calls since it was last asked.
+// sizes returns the sizes of the calls since the last call of sizes.
 func (tr *transport) sizes() []int {
 	var all []int
 	for {
@@ -50,7 +50,7 @@ func (tr *transport) sizes() []int {
 	}
 }
 
-// decide sends n requests through l and returns where their error will come.
+// decide sends n requests through l and returns the channel that receives their error.
 func decide(ctx context.Context, l *batcher, n int) <-chan error {
 	done := make(chan error, 1)
 	g := new(groups).get(n)
@@ -66,7 +66,7 @@ func decide(ctx context.Context, l *batcher, n int) <-chan error {
 	return done
 }
 
-// busy sends single requests until l has as many calls under way as it may.
+// busy sends single requests until l has as many calls in flight as possible.
 func busy(t *testing.T, l *batcher, tr *transport) (done []<-chan error) {
 	t.Helper()
 	for range maxInFlight {
@@ -148,12 +148,12 @@ func TestACallIsBoundedAndALargeGroupStaysInOrder(t *testing.T) {
 		l, tr := newBatcher()
 		done := busy(t, l, tr)
 		done = append(done, decide(t.Context(), l, 100), decide(t.Context(), l, 300))
-		for range 6 { // the two, the small group, and the large one in three calls
+		for range 6 { // the two, the small group, and the large group in three calls
 			tr.answer <- nil
 		}
 		synctest.Wait()
 		sizes := tr.sizes()
-		// The small group is sent beside the large one, by the other sender.
+		// The other sender sends the small group concurrently with the large one.
 		small := slices.Index(sizes, 100)
 		if large := []int{maxBatch, maxBatch, 300 - 2*maxBatch}; small < 0 || !slices.Equal(slices.Delete(slices.Clone(sizes), small, small+1), large) {
 			t.Errorf("the calls had %v requests, want 100 and %v", sizes, large)
@@ -203,7 +203,7 @@ func TestAHungCallEndsWhenItsLastCallerGivesUp(t *testing.T) {
 		if waited := time.Since(start); waited != 150*time.Millisecond {
 			t.Errorf("the callers waited %s, want 150ms", waited)
 		}
-		// The calls are over, so a new request goes at once.
+		// No call is in flight, so a new request is sent at once.
 		again := decide(t.Context(), l, 1)
 		wantSizes(t, tr, 1)
 		tr.answer <- nil
@@ -239,8 +239,8 @@ func TestAfterAFailedCallTheRestOfAGroupIsNotSent(t *testing.T) {
 	})
 }
 
-// A caller that gives up after its requests were taken from the queue, and before
-// they are sent, must not be charged under the deadline of the others.
+// If a caller gives up after its requests were taken from the queue and before they are sent,
+// they must not be charged under the deadline of the other requests.
 func TestACallerWhoGivesUpWhileItsCallIsMadeIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := newBatcher()
@@ -257,12 +257,12 @@ func TestACallerWhoGivesUpWhileItsCallIsMadeIsNotSent(t *testing.T) {
 	})
 }
 
-// A judged batcher goes on without the calls that no caller waits for any more, and counts
-// the requests that were never sent since all calls were taken.
+// A batcher with judge does not wait for calls whose callers have all given up, and counts the
+// requests that were never sent because all calls were in flight.
 func TestStalledCallsHoldUpNoLaterCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, tr := newBatcher()
-		var judged, dropped atomic.Int64 // of several senders
+		var judged, dropped atomic.Int64 // used by several senders
 		l.judge = func([]*item, error) { judged.Add(1) }
 		l.dropped = func(requests int) { dropped.Add(int64(requests)) }
 		hurry := func(n int) <-chan error {
@@ -283,7 +283,7 @@ func TestStalledCallsHoldUpNoLaterCallers(t *testing.T) {
 		if dropped.Load() != 3 {
 			t.Errorf("%d requests were dropped, want 3", dropped.Load())
 		}
-		tr.answer <- nil // to any of the three
+		tr.answer <- nil // for any of the three calls
 		tr.answer <- nil
 		tr.answer <- nil
 		if err := <-later; err != nil {
@@ -298,7 +298,7 @@ func TestStalledCallsHoldUpNoLaterCallers(t *testing.T) {
 		if l.inFlight != 0 || len(l.awaited) != 0 || judged.Load() != 3 {
 			t.Errorf("%d calls are in flight, %d are awaited, %d were judged", l.inFlight, len(l.awaited), judged.Load())
 		}
-		// Where the primary itself stalls, no more than so many are in flight.
+		// If the primary itself stalls, no more than this number of calls are in flight.
 		for range 10 {
 			hurry(1)
 			time.Sleep(11 * time.Millisecond)

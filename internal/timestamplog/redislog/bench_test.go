@@ -20,8 +20,8 @@ import (
 
 const benchKeys = 100_000
 
-// benchStacks allow nearly everything that a benchmark asks, or nothing, of
-// logs with 60 entries over the last 12 hours.
+// benchStacks allow nearly all requests of a benchmark or none, for logs with 60 entries in the
+// last 12 hours.
 var benchStacks = map[string][]string{
 	"allow":  {"5/1s", "30/1m", "200/1h", "800/1d"},
 	"refuse": {"5/1s", "20/1m", "40/1h", "50/1d"},
@@ -29,8 +29,8 @@ var benchStacks = map[string][]string{
 
 func benchKey(n int) string { return fmt.Sprintf("ip:10.%d.%d.%d", n>>16, n>>8&255, n&255) }
 
-// filled returns a log on a private Redis with 60 entries over the last 12
-// hours for each key under the policy of each verdict.
+// filled returns a log on a private Redis. Each key has 60 entries in the last 12 hours under the
+// policy of each outcome.
 func filled(b *testing.B) (*servers.RedisServer, *redislog.Log, map[string]*rules.Policy) {
 	b.Helper()
 	server := servers.DedicatedRedis(b)
@@ -56,9 +56,9 @@ func filled(b *testing.B) (*servers.RedisServer, *redislog.Log, map[string]*rule
 	return server, log, policies
 }
 
-// BenchmarkDecide measures one check at a time from one caller and from 64,
-// beside an empty function, and the plain version of the batcher, from as many,
-// each with a call of its own.
+// BenchmarkDecide measures single checks from one caller and from 64. It compares them with an
+// empty function, and with the plain version of the batcher, in which each caller makes its own
+// call.
 func BenchmarkDecide(b *testing.B) {
 	server, log, policies := filled(b)
 	client := connect(b, server)
@@ -91,11 +91,11 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// run calls ask b.N times from that many callers.
+// run calls ask b.N times from callers goroutines.
 func run(b *testing.B, callers int, ask func(*rand.Rand) error) {
 	b.ReportAllocs()
 	var seed atomic.Uint64
-	b.SetParallelism((callers + 1) / 2) // GOMAXPROCS is a factor of it
+	b.SetParallelism((callers + 1) / 2) // GOMAXPROCS multiplies it
 	one := func(next func() bool) {
 		random := rand.New(rand.NewPCG(1, seed.Add(1)))
 		for next() {
@@ -122,10 +122,9 @@ func emptyFunction(b *testing.B, client redis.UniversalClient) string {
 	return "empty"
 }
 
-// BenchmarkServer measures what a check costs Redis itself, without the client:
-// pipelines of calls of one key and of 64, beside pipelines of calls of an empty
-// script and an empty function. "ratio" is of the empty script's rate in the
-// same run.
+// BenchmarkServer measures the cost of a check for Redis itself, without the client. It compares
+// pipelines of calls for one key and for 64 keys with pipelines of calls of an empty script and
+// an empty function. "ratio" is relative to the rate of the empty script in the same run.
 func BenchmarkServer(b *testing.B) {
 	server, _, policies := filled(b)
 	client := connect(b, server)
@@ -163,8 +162,8 @@ func BenchmarkServer(b *testing.B) {
 	}
 }
 
-// pipelines sends about 64 checks at a time and returns checks per second of
-// the server's own time, so that the client's share does not count.
+// pipelines sends about 64 checks at a time and returns checks per second of the server's
+// processor time, so that the client's time does not count.
 func pipelines(b *testing.B, client redis.UniversalClient, keys int, add func(redis.Pipeliner, *rand.Rand)) float64 {
 	random := rand.New(rand.NewPCG(1, 2))
 	if err := client.ConfigResetStat(b.Context()).Err(); err != nil {
@@ -187,7 +186,7 @@ func pipelines(b *testing.B, client redis.UniversalClient, keys int, add func(re
 	return rate
 }
 
-// cpuSeconds returns the processor time that the server has used.
+// cpuSeconds returns the server's processor time so far.
 func cpuSeconds(b *testing.B, client redis.UniversalClient) float64 {
 	b.Helper()
 	text, err := client.Info(b.Context(), "cpu").Result()
@@ -209,8 +208,7 @@ func cpuSeconds(b *testing.B, client redis.UniversalClient) float64 {
 	return total
 }
 
-// BenchmarkBytes reports what an entry takes in Redis, everything included that
-// a log needs.
+// BenchmarkBytes reports how much memory an entry takes in Redis, including all that a log needs.
 func BenchmarkBytes(b *testing.B) {
 	for _, c := range []struct{ logs, each int }{{100_000, 60}, {20_000, 800}} {
 		b.Run(strconv.Itoa(c.each), func(b *testing.B) {
@@ -221,7 +219,7 @@ func BenchmarkBytes(b *testing.B) {
 	}
 }
 
-// bytesPerEntry fills a private Redis with logs of as many entries each.
+// bytesPerEntry fills a private Redis with logs that have the same number of entries.
 func bytesPerEntry(b *testing.B, logs, each int) float64 {
 	server := servers.DedicatedRedis(b)
 	server.Prefix = redislog.DefaultPrefix // its length counts

@@ -14,9 +14,9 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// The contract's random histories keep few entries. Logs of hundreds lie in
-// blocks in Redis, and must answer as the log in memory does while they grow,
-// reservation, shrink and are moved, and reservations ahead are reserved and cancelled.
+// The contract's random histories keep few entries. Logs of hundreds of entries are stored in
+// blocks on Redis. They must answer like the log in memory while they grow, wrap, shrink and are
+// shifted, and while reservations are made and cancelled.
 func TestLongLogsAnswerAsInMemory(t *testing.T) {
 	server := servers.Redis(t)
 	for seed := range uint64(9) {

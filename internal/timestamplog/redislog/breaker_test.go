@@ -35,20 +35,20 @@ func (o *outageEvents) list() []timestamplog.OutageEvent {
 	return slices.Clone(o.all)
 }
 
-// await waits for that many events, and returns all.
+// await waits for that many events, and returns all events.
 func (o *outageEvents) await(t *testing.T, count int) []timestamplog.OutageEvent {
 	t.Helper()
 	servers.Await(t, "the outage is reported", func() bool { return len(o.list()) >= count })
 	return o.list()
 }
 
-// isAddr reports whether a server is called name; one that is a Cluster by itself
+// isAddr reports whether name is the address of server. A server that is a Cluster of its own
 // does not know its host.
 func isAddr(server *servers.RedisServer, name string) bool {
 	return name != "" && strings.HasSuffix(server.Addr, name)
 }
 
-// failing has a request fail since no answer came in time.
+// failing makes a request that fails because no answer arrives in time.
 func failing(t *testing.T, log *redislog.Log, p *rules.Policy, key string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -56,7 +56,7 @@ func failing(t *testing.T, log *redislog.Log, p *rules.Policy, key string) {
 	wantOutage(t, ask(ctx, log, p, key, 1).Err)
 }
 
-// openWaiting opens a log whose requests wait for as long as their callers do.
+// openWaiting opens a log whose requests wait until their callers give up.
 func openWaiting(t *testing.T, server *servers.RedisServer, events *outageEvents) *redislog.Log {
 	t.Helper()
 	return open(t, server, redislog.Options{Timeout: time.Hour, OnOutage: events.add})
@@ -112,7 +112,7 @@ func TestCallersWhoGoAwayAreNoOutage(t *testing.T) {
 	for range 10 * redislog.FailureThreshold {
 		group.Go(func() { wantOutage(t, ask(ctx, log, p, address, 1).Err) })
 	}
-	time.Sleep(10 * time.Millisecond) // so that some are on their way
+	time.Sleep(10 * time.Millisecond) // so that some are in flight
 	leave()
 	group.Wait()
 	if away := log.Outages(); len(away) > 0 || len(events.list()) > 0 {
@@ -154,8 +154,8 @@ func TestAKeyOfAnotherKindIsNoOutage(t *testing.T) {
 	})
 }
 
-// A Redis that answers everything but what writes is unreachable until it can
-// decide again, and not a moment less.
+// A Redis that answers everything except writes is unreachable until it can decide again, and no
+// longer.
 func TestARedisThatCannotDecideStaysAnOutageThoughItAnswers(t *testing.T) {
 	for name, set := range map[string][2]string{"full": {"maxmemory", "0"}, "without replicas": {"min-replicas-to-write", "0"}} {
 		t.Run(name, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestARedisThatCannotDecideStaysAnOutageThoughItAnswers(t *testing.T) {
 				wantOutage(t, ask(t.Context(), log, p, address, 1).Err)
 			}
 			calls := func() int64 { return callsOf(t, admin) }
-			for before := calls(); calls() < before+3; time.Sleep(time.Millisecond) { // probes, and no requests
+			for before := calls(); calls() < before+3; time.Sleep(time.Millisecond) { // wait for probes; there are no requests
 				if t.Context().Err() != nil {
 					t.Fatal("it is not tried again")
 				}
@@ -188,8 +188,7 @@ func TestARedisThatCannotDecideStaysAnOutageThoughItAnswers(t *testing.T) {
 	}
 }
 
-// callsOf returns how many calls of functions a server has refused or carried
-// out.
+// callsOf returns how many function calls a server has refused or executed.
 func callsOf(t *testing.T, admin redis.UniversalClient) int64 {
 	t.Helper()
 	info, err := admin.Info(t.Context(), "commandstats").Result()

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// check opens a URL and returns what Check says.
+// check opens a URL and returns the error of Check.
 func check(t *testing.T, url string, options redislog.CheckOptions) (redislog.Health, error) {
 	t.Helper()
 	log, err := redislog.Open(url, redislog.Options{Timeout: 20 * time.Second})
@@ -26,7 +26,7 @@ func check(t *testing.T, url string, options redislog.CheckOptions) (redislog.He
 	return log.Check(t.Context(), options)
 }
 
-// wantConfigError checks that err names a mistake by part and holds no secret.
+// wantConfigError checks that err mentions a mistake by part of its text, and no secret.
 func wantConfigError(t *testing.T, err error, part string) {
 	t.Helper()
 	var wrong *redislog.ConfigError
@@ -74,7 +74,7 @@ func TestAMistakeInTheURLOrTheServerIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// The alert comes after the handshake, and often after the connection is reset.
+// The alert arrives after the handshake, and often after the connection was reset.
 func TestAMissingCertificateOfTheClientIsToldEachTime(t *testing.T) {
 	url := "rediss://" + overTLS(t) + "?skip_verify=true"
 	for range 20 {
@@ -83,7 +83,7 @@ func TestAMissingCertificateOfTheClientIsToldEachTime(t *testing.T) {
 	}
 }
 
-// webServer answers everything as an HTTP server answers nonsense.
+// webServer answers like an HTTP server that receives invalid requests.
 func webServer(t *testing.T) string {
 	t.Helper()
 	return servers.Listen(t, func(conn net.Conn) {
@@ -136,7 +136,7 @@ func TestAUserWithTooFewRightsIsToldAtOnceAndOneWithoutInfoIsNot(t *testing.T) {
 	for _, right := range []string{"+fcall", "+function|load", "+set", "+time", "~stint:*"} {
 		t.Run("without "+right, func(t *testing.T) {
 			give(right)
-			_ = admin.FunctionFlush(t.Context()).Err() // or nobody needs to load
+			_ = admin.FunctionFlush(t.Context()).Err() // otherwise nobody needs to load
 			_, err := check(t, url, redislog.CheckOptions{AllowEviction: true})
 			wantConfigError(t, err, "too few rights")
 		})
@@ -156,7 +156,7 @@ func TestAUserWithTooFewRightsIsToldAtOnceAndOneWithoutInfoIsNot(t *testing.T) {
 	}
 	give()
 	_, err := check(t, url, redislog.CheckOptions{})
-	wantConfigError(t, err, "allkeys-lru") // though CONFIG is not allowed
+	wantConfigError(t, err, "allkeys-lru") // although CONFIG is not allowed
 }
 
 func TestAServerThatMayComeLaterIsAnOutageAndNoMistake(t *testing.T) {
@@ -187,7 +187,7 @@ func TestAServerThatMayComeLaterIsAnOutageAndNoMistake(t *testing.T) {
 	}
 }
 
-// failToSave makes a server refuse writes since it could not save (MISCONF).
+// failToSave makes a server refuse writes because it could not save (MISCONF).
 func failToSave(t *testing.T, server *servers.RedisServer) {
 	t.Helper()
 	admin := connect(t, server)

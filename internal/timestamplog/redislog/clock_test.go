@@ -24,7 +24,8 @@ func TestAClockThatStepsBackByWeeksOpensNoLimit(t *testing.T) {
 	id := int64(0)
 	for _, restarted := range []bool{false, true} {
 		for _, days := range []int{1, 12, 20, 24, 25, 30, 37, 38, 40, 45, 49, 50, 60, 99, 200} {
-			// A Redis that has stored no later time can go back only this far.
+			// The clock can only be set back this far on a Redis that has not stored a later
+			// time.
 			if restarted && days > 37 {
 				continue
 			}

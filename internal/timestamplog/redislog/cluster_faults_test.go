@@ -18,14 +18,14 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// lost is a request that got no answer: between these instants, in Unix
-// milliseconds, it may have been charged.
+// lost is a request without an answer. It may have been charged between the times sent and given,
+// in Unix milliseconds.
 type lost struct {
 	sent, given int64
 	err         error
 }
 
-// subject is a key that is asked about all the time.
+// subject is a key for which requests are sent continuously.
 type subject struct {
 	key  string
 	slot int
@@ -62,25 +62,24 @@ func (s *subject) counts() (answered, lost int) {
 	return len(s.answers), len(s.lost)
 }
 
-// subjects are two keys in each of a number of shards, and those who ask about
+// subjects are two keys in each of a number of shards, and the goroutines that send requests for
 // them through two nodes.
 type subjects struct {
 	all   []*subject
-	pairs [][2]*subject // of one shard
-	// stop ends the requests and waits for their answers: a refusal cannot be judged
-	// while an answer before it is on its way.
+	pairs [][2]*subject // both in the same shard
+	// stop ends the requests and waits for their answers: a refusal cannot be judged while an
+	// earlier request is in flight.
 	stop func()
 }
 
-// The timeouts of callers. With the long one they are answered however busy the
-// machine is.
+// The timeouts of callers. With the long timeout they get an answer even on a busy machine.
 const (
 	longTimeout  = 20 * time.Second
 	shortTimeout = 100 * time.Millisecond
 )
 
-// aliveForLong keeps a primary that a busy machine does not let answer from being
-// taken for dead.
+// aliveForLong keeps the Cluster from considering a primary dead that is slow because the machine
+// is busy.
 var aliveForLong = []string{"--cluster-node-timeout", "120000"}
 
 func gatherSubjects(t *testing.T, c *servers.RedisCluster, p *rules.Policy, shards int, nodes ...timestamplog.Log) *subjects {
@@ -105,14 +104,14 @@ func gatherSubjects(t *testing.T, c *servers.RedisCluster, p *rules.Policy, shar
 		group.Go(func() {
 			for ctx.Err() == nil {
 				do()
-				time.Sleep(3 * time.Millisecond) // leave the machine room for the servers
+				time.Sleep(3 * time.Millisecond) // leave processor time for the servers
 			}
 		})
 	}
 	for i, s := range all.all {
 		repeat(func() { s.ask(nodes[i%len(nodes)], p) })
 	}
-	for i, pair := range all.pairs { // in one call, which may find them on two servers
+	for i, pair := range all.pairs { // in one call, whose keys may be on two servers
 		node := nodes[i%len(nodes)]
 		repeat(func() {
 			requests := []timestamplog.Request{timestamplog.RequestOf(p, pair[0].key, 1), timestamplog.RequestOf(p, pair[1].key, 1)}
@@ -144,8 +143,7 @@ func awaitMore(t *testing.T, what string, more int, some ...*subject) {
 	}
 }
 
-// wantNoneLost fails the test where a request about some of the subjects got no
-// answer.
+// wantNoneLost fails the test if a request for some of the subjects got no answer.
 func wantNoneLost(t *testing.T, what string, some []*subject) {
 	t.Helper()
 	for _, s := range some {
@@ -157,8 +155,8 @@ func wantNoneLost(t *testing.T, what string, some []*subject) {
 	}
 }
 
-// check fails the test where a window let in more than its limit, or a request
-// was refused without a reason though none got no answer within one window.
+// check fails the test if a window allowed more than its limit, or if a request was refused
+// without a reason although all requests within one window were answered.
 func (s *subject) check(t *testing.T, stack rules.Stack) {
 	t.Helper()
 	s.mu.Lock()
@@ -202,7 +200,7 @@ func (s *subject) check(t *testing.T, stack rules.Stack) {
 	}
 }
 
-// of returns the subjects whose slots a server has, and the others.
+// of returns the subjects whose slots a server has, and the other subjects.
 func (all *subjects) of(c *servers.RedisCluster, server int) (its, others []*subject) {
 	for _, s := range all.all {
 		if c.Owner(s.slot) == server {
@@ -254,7 +252,7 @@ func TestAPrimaryThatStallsDegradesNoKeyOfAnother(t *testing.T) {
 		s.timeout.Store(int64(longTimeout))
 	}
 	awaitMore(t, "its keys are answered again", 40, its...)
-	time.Sleep(p.Rules.LongestWindow() + 200*time.Millisecond) // so that windows without a lost answer are judged
+	time.Sleep(p.Rules.LongestWindow() + 200*time.Millisecond) // so that there are windows without a lost answer
 	all.stop()
 	wantNoneLost(t, "another primary stalls", others)
 	for _, s := range all.all {
@@ -278,16 +276,16 @@ func TestASlotThatIsHeldOpenDegradesNoPlainRequest(t *testing.T) {
 		asks, splits := c.ErrorsSaid("ASK"), c.ErrorsSaid("TRYAGAIN")
 		slot := c.Open(pair[0].slot)
 		held := time.After(300 * time.Millisecond)
-		slot.MoveOne() // the logs of the two now lie apart
+		slot.MoveOne() // the logs of the two are on different nodes now
 		servers.Await(t, "a call is sent to where a log is now", func() bool { return c.ErrorsSaid("ASK") > asks })
 		servers.Await(t, "a call finds its logs apart", func() bool { return c.ErrorsSaid("TRYAGAIN") > splits })
-		// What cannot be taken apart fails, and never as the primary's outage.
+		// A call that cannot be split fails, but never as an outage of the primary.
 		together := []timestamplog.Request{timestamplog.RequestOf(p, pair[0].key, 1), timestamplog.RequestOf(p, pair[1].key, 1)}
 		together[0].Peek, together[1].Peek = true, true
 		var group sync.WaitGroup
 		for range 2 * redislog.FailureThreshold {
 			group.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // of which a busy machine needs one
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // a busy machine needs one of these seconds
 				defer cancel()
 				err := log.DecideAll(ctx, together, make([]timestamplog.Result, 2))
 				if !errors.Is(err, timestamplog.ErrSlotUnavailable) || !errors.Is(err, timestamplog.ErrUnreachable) {

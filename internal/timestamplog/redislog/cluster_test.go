@@ -62,8 +62,8 @@ func TestOnAClusterKeysOfOneSlotAreDecidedTogetherAndOthersAreNot(t *testing.T) 
 	}
 }
 
-// A Cluster that has lost its functions gets them where the keys are: no question goes to a
-// server that has to point to another one.
+// A Cluster that has lost its functions gets them on the servers that have the keys: no request
+// is sent to a server that would have to redirect it.
 func TestAClusterWithoutFunctionsGetsThemWhereTheKeysAre(t *testing.T) {
 	c := servers.Cluster(t)
 	log, err := redislog.Open(c.URL, redislog.Options{Timeout: 20 * time.Second})

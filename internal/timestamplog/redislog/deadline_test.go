@@ -12,15 +12,15 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// requestForms are the ways to ask for one request, by the function that decides.
+// requestForms are the ways to send one request, by the function that decides it.
 var requestForms = map[string]func(q *timestamplog.Request){
 	"plain":                func(*timestamplog.Request) {},
 	"with an ID":           func(q *timestamplog.Request) { q.ID = "a" },
 	"with its reservation": func(q *timestamplog.Request) { q.ID, q.MaxWait = "b", 1000 },
 }
 
-// What a stalled Redis carries out when it goes on must not be charged when its
-// caller gave up long ago: the entry would leave its window late.
+// When a stalled Redis continues, it must not charge requests whose callers gave up long ago:
+// their entries would leave the window late.
 func TestWhatAStalledRedisCarriesOutLateIsNotCharged(t *testing.T) {
 	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
 		log, p := openWaiting(t, server, new(outageEvents)), policy(t, 1, "100/h")
@@ -63,8 +63,8 @@ func TestSeveralKeysThatAreDecidedLateAreNotCharged(t *testing.T) {
 	}
 }
 
-// Callers who still wait must not be refused together with those in the same
-// call who gave up.
+// Requests of callers who still wait must not be refused because other callers in the same call
+// gave up.
 func TestCallersOfALateCallWhoStillWaitAreAnswered(t *testing.T) {
 	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
 		log, p := openWaiting(t, server, new(outageEvents)), policy(t, 1, "100/h")
@@ -78,14 +78,15 @@ func TestCallersOfALateCallWhoStillWaitAreAnswered(t *testing.T) {
 				}
 			})
 		}
-		// On a busy machine calls of those alone who give up would begin an outage before
-		// anybody waits.
+		// On a busy machine, calls with only callers that give up would begin an outage before
+		// any other caller waits.
 		wait(-1)
 		servers.Await(t, "a call with a caller who waits is in flight", func() bool { return log.InFlight(address) > 0 })
 		for i := range 30 {
 			wait(i)
 			given.Go(func() {
-				// Late enough for all to have asked: three that give up begin an outage.
+				// Late enough for all to have sent their requests: three callers that give up
+				// begin an outage.
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second+time.Duration(5*i)*time.Millisecond)
 				defer cancel()
 				_ = ask(ctx, log, p, fmt.Sprint("token:gone-", i), 1)
@@ -106,7 +107,8 @@ func TestCallersOfALateCallWhoStillWaitAreAnswered(t *testing.T) {
 	})
 }
 
-// A Redis whose clock was set, or one that has taken over, costs one more call.
+// If the clock of a Redis was set, or another Redis has taken over, that costs one additional
+// call.
 func TestAClockThatWasSetFailsNobody(t *testing.T) {
 	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
 		log, p := open(t, server, redislog.Options{}), policy(t, 1, "1000/h")

@@ -14,9 +14,8 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// expiring is a Log whose Redis expires logs by the test's clock: before each
-// request it deletes those that Redis would have deleted, had the time of the
-// clock been its own.
+// expiring is a Log whose Redis expires logs by the test's clock: before each request it deletes
+// the logs that Redis would have deleted if its time were that of the clock.
 type expiring struct {
 	*redislog.Log
 	client redis.UniversalClient

@@ -7,14 +7,14 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// What the tests outside this package need of its inside.
+// Internals for the tests outside this package.
 var (
 	LogName        = logName
 	DecideFunction = functions.decide
 	WriteStack     = writeStack
 )
 
-// ShardOf returns the shard of a key under no secret, as in most tests.
+// ShardOf returns the shard of a key without a secret, as in most tests.
 func ShardOf(key string) int { return new(sharder).of(key) }
 
 // ShardUnder returns the shard of a key under a secret.
@@ -26,7 +26,7 @@ func ShardUnder(secret []byte, key string) int {
 // MaxBatch is the largest number of requests in one call.
 const MaxBatch = maxBatch
 
-// FailureThreshold is how many failures in a row begin an outage.
+// FailureThreshold is how many consecutive failures begin an outage.
 const FailureThreshold = failureThreshold
 
 // IsTooOld reports whether a server is known to be too old.
@@ -40,7 +40,7 @@ func (l *Log) InFlight(key string) int {
 	return b.inFlight
 }
 
-// ForgetTime has l believe that the clocks of its servers are behind by that.
+// ForgetTime makes l assume that its servers' clocks are behind by that much.
 func (l *Log) ForgetTime(behind time.Duration) {
 	for shard := range Shards {
 		c := &l.primaryOf(shard).clock
@@ -48,8 +48,8 @@ func (l *Log) ForgetTime(behind time.Duration) {
 	}
 }
 
-// DecidePlain is the plain version of the batcher: each request in a call of its
-// own, sent by its caller.
+// DecidePlain is the plain version of the batcher: its caller sends each request in a separate
+// call.
 func (l *Log) DecidePlain(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
 	form := &decideCall
 	if needsReserve(requests) {
@@ -67,8 +67,8 @@ func (l *Log) DecidePlain(ctx context.Context, requests []timestamplog.Request, 
 	}
 }
 
-// FirstUnfit has replies come in pieces of size, and returns the beginning of the piece that
-// is refused, or their length.
+// FirstUnfit passes replies in pieces of the given size, and returns the beginning of the first
+// refused piece, or the length of all replies.
 func FirstUnfit(replies string, size int) int {
 	var s replySizes
 	for at := 0; at < len(replies); at += size {

@@ -28,7 +28,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// crowd asks about keys until it is stopped and keeps what it was answered.
+// crowd sends requests for keys until it is stopped and keeps the answers.
 type crowd struct {
 	policy  *rules.Policy
 	keys    []string
@@ -38,11 +38,11 @@ type crowd struct {
 
 	mu     sync.Mutex
 	said   map[string][]logtest.Answered
-	late   int     // answers that nobody waited for; they may have charged
-	failed []error // others that did not come
+	late   int     // requests whose callers gave up; they may have been charged
+	failed []error // errors of the other requests without an answer
 }
 
-// gather lets callers ask nodes about count keys under p.
+// gather starts callers that ask nodes about count keys under p.
 func gather(t *testing.T, p *rules.Policy, count int, nodes ...timestamplog.Log) *crowd {
 	ctx, stop := context.WithCancel(t.Context())
 	c := &crowd{policy: p, stop: stop, allowed: make([]atomic.Int64, count), said: map[string][]logtest.Answered{}}
@@ -67,11 +67,11 @@ func gather(t *testing.T, p *rules.Policy, count int, nodes ...timestamplog.Log)
 
 func (c *crowd) ask(ctx context.Context, log timestamplog.Log, caller int) {
 	for n := caller; ctx.Err() == nil; n++ {
-		// Leave the machine room for the servers: this still asks for several
-		// times of what the limits allow.
+		// Leave processor time for the servers: this still sends several times as many requests
+		// as the limits allow.
 		time.Sleep(4 * time.Millisecond)
 		at := n % len(c.keys)
-		// A batch, so that a call may have several keys of one slot.
+		// Send a batch, so that a call may have several keys of one slot.
 		requests := []timestamplog.Request{timestamplog.RequestOf(c.policy, c.keys[at], 1), timestamplog.RequestOf(c.policy, c.keys[(at+7)%len(c.keys)], 1)}
 		results := make([]timestamplog.Result, len(requests))
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -96,10 +96,10 @@ func (c *crowd) ask(ctx context.Context, log timestamplog.Log, caller int) {
 	}
 }
 
-// awaitMore waits until every key was allowed that many times more.
+// awaitMore waits until every key has been allowed at least that many more times.
 func (c *crowd) awaitMore(t *testing.T, what string, times int64) {
 	t.Helper()
-	before := make([]int64, len(c.keys)) // of all keys first, so that none waits for another
+	before := make([]int64, len(c.keys)) // all keys first, so that no key waits for another
 	for i := range c.keys {
 		before[i] = c.allowed[i].Load()
 	}
@@ -108,15 +108,14 @@ func (c *crowd) awaitMore(t *testing.T, what string, times int64) {
 	}
 }
 
-// disperse stops the asking and returns all answers by key.
+// disperse stops the requests and returns all answers by key.
 func (c *crowd) disperse() map[string][]logtest.Answered {
 	c.stop()
 	c.group.Wait()
 	return c.said
 }
 
-// checkAtMost fails the test where a window let in more than factor times its
-// limit.
+// checkAtMost fails the test if any window allowed more than factor times its limit.
 func checkAtMost(t *testing.T, said map[string][]logtest.Answered, stack rules.Stack, factor int) {
 	t.Helper()
 	for key, all := range said {
@@ -128,7 +127,7 @@ func checkAtMost(t *testing.T, said map[string][]logtest.Answered, stack rules.S
 	}
 }
 
-// openURL opens a log that waits long: what a test says of time it says itself.
+// openURL opens a log with a long timeout: tests of timing set deadlines of their own.
 func openURL(t *testing.T, url string) *redislog.Log {
 	t.Helper()
 	log, err := redislog.Open(url, redislog.Options{Timeout: 20 * time.Second})
@@ -155,7 +154,7 @@ func TestSlotsThatMoveUnderLoadCostNoPromise(t *testing.T) {
 	}
 	checkAtMost(t, said, p.Rules, 1)
 	if people.late > 0 {
-		return // a refusal may then have a reason that nobody saw
+		return // a refusal may then have a cause among the lost answers
 	}
 	for key, all := range said {
 		t.Run(key, func(t *testing.T) { logtest.CheckHistory(t, p.Rules, all) })

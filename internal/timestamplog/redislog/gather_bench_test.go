@@ -18,11 +18,12 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// BenchmarkGather measures how many checks a call carries where each comes over a
-// connection of its own, as at a node: what has arrived and was not read yet is not
-// waiting for a call. Fewer calls are better, since one costs as much as several of its
-// checks. It needs wrk, which loads a server for gatherTime whatever b.N is. The
-// processor time for a check is this process's, its HTTP server included, and Redis's.
+// BenchmarkGather measures how many checks a call carries if each check arrives over a connection
+// of its own, as on a node. A check that has arrived but was not read yet is not in the queue of
+// the batcher. Fewer calls are better, since a call costs as much as several of its checks. The
+// benchmark needs wrk, which sends requests to a server for gatherTime, whatever b.N is. The
+// processor time for a check is that of this process, including its HTTP server, and that of
+// Redis.
 func BenchmarkGather(b *testing.B) {
 	server := servers.DedicatedRedis(b)
 	client := connect(b, server)

@@ -45,8 +45,8 @@ type group struct {
 	done   chan struct{} // receives one value when the items have their results
 	until  time.Time     // when its caller gives up; zero for never
 	home   *groups
-	// watched says that the batcher's deadlines end the wait of the caller, at until. Only
-	// deadlines uses expired and at.
+	// watched says that the batcher's deadlines end the wait of the caller, at until. They set
+	// expired when they do so. Without watched, expired and at are not used.
 	watched, expired bool
 	at               int // index in deadlines.groups, -1 after removal
 }

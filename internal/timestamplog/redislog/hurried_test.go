@@ -12,8 +12,8 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// hurried returns requests of one key, of a caller that waits for a few milliseconds
-// only, and asks by ask.
+// hurried returns requests for one key that are sent with ask by a caller that waits for only a
+// few milliseconds.
 func hurried(t *testing.T, requests int, ask func(context.Context, []timestamplog.Request) error) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)

@@ -15,8 +15,8 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// BenchmarkNamed measures checks under IDs beside plain ones, from 64 callers at
-// once, and what either costs Redis itself.
+// BenchmarkNamed compares checks with IDs to checks without, from 64 callers at once, and the
+// cost of each for Redis.
 func BenchmarkNamed(b *testing.B) {
 	server := servers.DedicatedRedis(b)
 	log, client := open(b, server, redislog.Options{}), connect(b, server)

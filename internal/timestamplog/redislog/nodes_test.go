@@ -11,8 +11,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// Two nodes share a Redis and go by its own clock while many callers ask about
-// one key.
+// Two nodes share a Redis and use its clock, while many callers send requests for one key.
 func TestTwoNodesNeverPassALimitAndNeverRefuseNeedlessly(t *testing.T) {
 	server := servers.Redis(t)
 	nodes := []*redislog.Log{open(t, server, redislog.Options{}), open(t, server, redislog.Options{})}

@@ -11,8 +11,8 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// However failures and successes overlap, each outage is reported once when it begins
-// and once when it ends, in this order, and none is left behind.
+// However failures and successes overlap, the beginning and the end of each outage are reported
+// once, in this order, and no outage remains.
 func TestOutagesAreReportedInOrder(t *testing.T) {
 	var events []timestamplog.OutageEvent
 	var l *Log

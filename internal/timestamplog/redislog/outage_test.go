@@ -16,7 +16,7 @@ import (
 const address = "ip:203.0.113.7"
 
 func TestAKilledRedisIsAnOutageUntilItIsBack(t *testing.T) {
-	// With the default, everysec, Redis answers before it has written where the disk is slow.
+	// With the default, everysec, Redis may answer before it has written if the disk is slow.
 	server := servers.DedicatedRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	log, p := open(t, server, redislog.Options{}), policy(t, 1, "2/h")
 	if r := ask(t.Context(), log, p, address, 1); !r.Allowed {
@@ -57,8 +57,8 @@ func TestARedisRestartedEmptyForgetsAndGoesOn(t *testing.T) {
 	}
 }
 
-// A stopped Redis takes connections and reads nothing: what was sent to it is
-// carried out when it goes on, though nobody waits any more.
+// A stopped Redis accepts connections but reads nothing. What was sent to it is executed when it
+// continues, although the callers have given up.
 func TestAStoppedRedisChargesNobodyTwice(t *testing.T) {
 	t.Run("plain requests", func(t *testing.T) { aStoppedRedisChargesNobodyTwice(t, "") })
 	t.Run("requests with an ID", func(t *testing.T) { aStoppedRedisChargesNobodyTwice(t, "a") })
@@ -71,7 +71,7 @@ func aStoppedRedisChargesNobodyTwice(t *testing.T, id string) {
 		t.Fatal("a fresh Redis does not answer")
 	}
 	server.Stop()
-	const callers = 400 // more than two calls can hold, which are all that are on their way at once
+	const callers = 400 // more than two calls can hold, and at most two calls are in flight
 	var group sync.WaitGroup
 	for caller := range callers {
 		group.Go(func() {
@@ -102,8 +102,8 @@ func aStoppedRedisChargesNobodyTwice(t *testing.T, id string) {
 	}
 }
 
-// underLoad asks log about one key from many goroutines while disturb runs,
-// and returns how many requests were allowed and how many got no answer.
+// underLoad sends requests for one key from many goroutines while disturb runs, and returns how
+// many were allowed and how many got no answer.
 func underLoad(t *testing.T, log *redislog.Log, requests int, limit string, disturb func(step int)) (allowed, unanswered, logged int) {
 	t.Helper()
 	p := policy(t, 1, limit)
@@ -135,7 +135,7 @@ func underLoad(t *testing.T, log *redislog.Log, requests int, limit string, dist
 	}
 }
 
-// everywhere runs a test on a server by itself and on a Cluster.
+// everywhere runs a test on a standalone server and on a Cluster.
 func everywhere(t *testing.T, test func(*testing.T, *servers.RedisServer)) {
 	t.Run("a server", func(t *testing.T) { test(t, servers.DedicatedRedis(t)) })
 	t.Run("a cluster", func(t *testing.T) { test(t, clusterOfOne(t)) })

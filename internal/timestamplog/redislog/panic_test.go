@@ -24,7 +24,7 @@ func TestCallersOfABatchThatPanicsGetAnErrorAndTheNextAreServed(t *testing.T) {
 			return nil
 		}}
 		before := supervise.Panics()["redis batcher"]
-		// No deadline: a caller that is never answered would wait for ever.
+		// There is no deadline: a caller that gets no answer would wait forever.
 		err := <-decide(context.Background(), l, 3)
 		if !errors.Is(err, timestamplog.ErrUnreachable) {
 			t.Errorf("got %v", err)

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// The batcher answers what its plain version answers, a call for each request.
+// The batcher gives the same answers as its plain version, which makes a call for each request.
 func TestTheBatcherAnswersAsACallForEachRequest(t *testing.T) {
 	server := servers.Redis(t)
 	clock := logtest.NewClock()

@@ -55,7 +55,7 @@ func reservationsArguments(now string, items []*item, together bool) (keys int, 
 // stackList has each stack of a call once.
 type stackList []*string
 
-// number returns the position of it's stack in the list, counted from 1. It appends a new
+// number returns the position of the item's stack in the list, counted from 1. It appends a new
 // stack.
 func (s *stackList) number(it *item) byte {
 	for i, stack := range *s {

@@ -47,7 +47,7 @@ func TestAnswersThatAreNotTheLibrarysAreErrors(t *testing.T) {
 	}
 }
 
-// sentHead is the head of a log that is sent in place of states.
+// sentHead is the head of a log that is sent instead of states.
 func sentHead(recent, top, room, old byte) string {
 	return "S" + string([]byte{recent}) + strings.Repeat("\x00", 18) + string([]byte{0, top, 0, room, 0, 0, 0, old})
 }
@@ -138,7 +138,8 @@ func TestWhatACarefulAnswerSaysIsReadWhole(t *testing.T) {
 	}
 }
 
-// The library is loaded where the first key of a call is, however the call names it.
+// The library is loaded on the server of the call's first key, in whatever form the call contains
+// the name of the key.
 func TestTheFirstKeyOfACallIsTheNameOfALog(t *testing.T) {
 	stack, err := rules.ParseStack([]string{"1/s"})
 	if err != nil {

@@ -223,8 +223,9 @@ func (l *Log) wait(ctx context.Context, p *primary, b *batcher, g *group) error 
 	return nil
 }
 
-// isHurried reports whether the caller of ctx waits for less than maxLatency; 0 is no bound. A
-// caller with a timeout of maxLatency has a little less left at this point, and is not hurried.
+// isHurried reports whether the caller of ctx waits for less time than a primary may take, which
+// is maxLatency; 0 means that no caller is hurried. A caller with a timeout of maxLatency has a
+// little less left at this point, and is not hurried.
 func isHurried(ctx context.Context, maxLatency time.Duration) bool {
 	if maxLatency <= 0 {
 		return false

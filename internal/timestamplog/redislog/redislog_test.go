@@ -13,7 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Servers that are killed on purpose are not worth a line each.
+	// Do not log a line for each server that is killed on purpose.
 	redislog.LogTo(slog.New(slog.DiscardHandler))
 	servers.Main(m)
 }
@@ -30,7 +30,7 @@ func open(t testing.TB, server *servers.RedisServer, options redislog.Options) *
 	return log
 }
 
-// connect returns a client of server for what a test does to it itself.
+// connect returns a client for what a test does directly on server.
 func connect(t testing.TB, server *servers.RedisServer) redis.UniversalClient {
 	t.Helper()
 	client, err := redislog.Connect(server.URL)
@@ -54,7 +54,7 @@ func TestContract(t *testing.T) {
 	runContracts(t, func(t *testing.T) logtest.Harness { return newExpiring(t, server) })
 }
 
-// What a node remembers of Redis's refusals must not show in any answer.
+// A node's cache of Redis's refusals must not change any answer.
 func TestContractBehindAMemoryOfRefusals(t *testing.T) {
 	server := servers.Redis(t)
 	runContracts(t, func(t *testing.T) logtest.Harness {

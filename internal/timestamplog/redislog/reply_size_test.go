@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// go-redis makes room for what is announced, and Go ends a process that has not got it.
+// go-redis allocates what a reply announces, and Go ends a process that cannot allocate it.
 func TestALengthThatIsAnnouncedTakesNoMemory(t *testing.T) {
 	server := servers.Redis(t)
 	for name, reply := range map[string]string{
@@ -65,7 +65,7 @@ func TestRepliesOfEveryKindFit(t *testing.T) {
 		">3\r\n+message\r\n+a\r\n$1\r\nb\r\n", "|1\r\n+ttl\r\n:1\r\n+OK\r\n", "*1\r\n|1\r\n+ttl\r\n:1\r\n+OK\r\n",
 		"*100000\r\n" + strings.Repeat("$13\r\n1790000000000\r\n", 100000),
 	} {
-		// The last must be refused, so that the others were all followed to their ends.
+		// The last reply must be refused, which shows that the ends of all others were found.
 		all := strings.Repeat(reply, 3) + "*99999999\r\n"
 		for _, size := range []int{1, 2, 7, 4096} {
 			if at := redislog.FirstUnfit(all, size); at != (len(all)-1)/size*size {
@@ -75,7 +75,7 @@ func TestRepliesOfEveryKindFit(t *testing.T) {
 	}
 }
 
-// A server that answers and does not decide must not end an outage.
+// A server that answers but does not decide must not end an outage.
 func TestAnotherAnswerEndsNoOutage(t *testing.T) {
 	server := servers.Redis(t)
 	proxy := servers.NewProxy(t, server.Addr)

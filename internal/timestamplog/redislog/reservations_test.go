@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// insist asks for a reservation under an ID, again and again until it is answered.
+// insist repeats a request for a reservation under an ID until it is answered.
 func insist(t *testing.T, log *redislog.Log, p *rules.Policy, key, id string) timestamplog.Result {
 	q := timestamplog.RequestOf(p, key, 1)
 	q.MaxWait, q.ID = timestamplog.MaxWait, id
@@ -32,8 +32,8 @@ func insist(t *testing.T, log *redislog.Log, p *rules.Policy, key, id string) ti
 	}
 }
 
-// Each answer that is lost may have charged. Whoever asks again under the same
-// ID is charged once all the same, and no reservation is given twice.
+// Every lost answer may have charged. A caller that repeats the request under the same ID is
+// still charged once, and no time is reserved twice.
 func TestConnectionsCutUnderLoadChargeARequestWithAnIDOnce(t *testing.T) {
 	server := servers.DedicatedRedis(t)
 	admin := connect(t, server)
@@ -83,8 +83,7 @@ func TestConnectionsCutUnderLoadChargeARequestWithAnIDOnce(t *testing.T) {
 	}
 }
 
-// While a slot is being moved, a log and what is known of its IDs may lie on two
-// servers.
+// While a slot is being moved, a log and its known IDs may be on two servers.
 func TestSlotsThatMoveChargeARequestWithAnIDOnce(t *testing.T) {
 	c := servers.Cluster(t)
 	p := policy(t, 1, "100000/1h")
@@ -123,7 +122,7 @@ func TestSlotsThatMoveChargeARequestWithAnIDOnce(t *testing.T) {
 	}
 }
 
-// What another node remembers of refusals no longer holds then.
+// Refusals in the cache of another node are no longer valid then.
 func TestAReservationThatIsCancelledIsToldToEveryNode(t *testing.T) {
 	server := servers.Redis(t)
 	here, there := open(t, server, redislog.Options{}), open(t, server, redislog.Options{})

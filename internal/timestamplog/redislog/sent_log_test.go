@@ -14,9 +14,9 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// Redis writes the states of several requests that are decided as one itself. A short log is
-// sent in place of those of one that is decided alone, so that both must say the same of it: of logs of
-// recent entries only, of logs with blocks, in which the oldest was used again, and of those that are
+// Redis computes the states of requests that are decided as one. If a request is decided alone,
+// Redis sends a short log instead. Both must lead to the same states, for logs of only recent
+// entries, for logs with blocks, also after the oldest block was reused, and for logs that are
 // too long to be sent.
 func TestASentLogSaysWhatItsStatesSay(t *testing.T) {
 	server := servers.Redis(t)
@@ -38,7 +38,7 @@ func TestASentLogSaysWhatItsStatesSay(t *testing.T) {
 		{"50/10s", "90/m", "150/10m"},
 		{"300/m", "320/2m", "0/1h"},
 		{"20/s", "200/m", "1000/h"},
-		{"8/s", "220/m"}, // whose blocks are used again
+		{"8/s", "220/m"}, // its blocks are reused
 		{"400/m", "700/1h"},
 	} {
 		p := policy(t, int64(id)+1, stack...)
@@ -50,7 +50,7 @@ func TestASentLogSaysWhatItsStatesSay(t *testing.T) {
 				q := timestamplog.RequestOf(p, "ip:192.0.2.7", 1+random.IntN(3)*random.IntN(2))
 				q.Detail, q.Peek = true, random.IntN(4) == 0
 				if slices.Contains(stack, "0/1h") {
-					q.ChargeAlways = !q.Peek && random.IntN(2) == 0 // nothing else would be logged
+					q.ChargeAlways = !q.Peek && random.IntN(2) == 0 // otherwise nothing would be logged
 				}
 				results := make([]timestamplog.Result, 1)
 				log.Decide(t.Context(), []timestamplog.Request{q}, results)
@@ -74,8 +74,8 @@ func TestASentLogSaysWhatItsStatesSay(t *testing.T) {
 	}
 }
 
-// A log that a stack with a shorter window has left expires before its entries leave the
-// windows of a longer one.
+// A log from a stack with shorter windows expires before its entries leave the windows of a stack
+// with longer ones.
 func TestTheStatesOfALogThatExpiresEarlyAreValidUntilThen(t *testing.T) {
 	server := servers.Redis(t)
 	clock := logtest.NewClock()
@@ -97,8 +97,8 @@ func TestTheStatesOfALogThatExpiresEarlyAreValidUntilThen(t *testing.T) {
 	}
 }
 
-// holdsUntil fails the test unless a refusal's states hold until it says, but for waits that
-// run down.
+// holdsUntil fails the test unless the states of a refusal stay the same until StatesValidUntil,
+// except that waits run down.
 func holdsUntil(t *testing.T, clock *logtest.Clock, r timestamplog.Result, states func() []timestamplog.RuleState) {
 	t.Helper()
 	now := clock.NowMS()

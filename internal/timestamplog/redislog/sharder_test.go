@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// meeting returns n keys that all meet in one shard under a secret.
+// meeting returns n keys that are all in the same shard under a secret.
 func meeting(secret string, n int) []string {
 	var keys []string
 	for i := 0; len(keys) < n; i++ {
@@ -29,7 +29,7 @@ func TestKeysChosenToMeetInAShardSpreadUnderAnotherSecret(t *testing.T) {
 		shards[redislog.ShardUnder([]byte("real"), key)]++
 	}
 	for shard, n := range shards {
-		if n > 16 { // one is expected
+		if n > 16 { // one is expected on average
 			t.Errorf("%d of 256 keys lie in shard %d", n, shard)
 		}
 	}
@@ -55,8 +55,8 @@ func TestNodesFindALogUnderTheSameSecretOnly(t *testing.T) {
 	}
 }
 
-// Until the secret has been read from the database, no log can be found, and a decision
-// from an empty one would lift a limit.
+// Until the secret has been read from the database, no log can be found. A decision from an empty
+// log would lift a limit.
 func TestWithoutItsSecretNoLogIsAsked(t *testing.T) {
 	server := servers.Redis(t)
 	secret := ""

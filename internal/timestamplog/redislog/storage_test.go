@@ -15,8 +15,8 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// A log of few entries is written with room for some more, and a long one in
-// blocks; neither may be much larger than 4 bytes an entry.
+// A log of few entries is stored with room for some more, and a long one in blocks. Neither may
+// be much larger than 4 bytes an entry.
 func TestALogTakesLittleMoreThanFourBytesAnEntry(t *testing.T) {
 	server := servers.Redis(t)
 	log, client := open(t, server, redislog.Options{}), connect(t, server)
@@ -41,8 +41,8 @@ func TestALogTakesLittleMoreThanFourBytesAnEntry(t *testing.T) {
 	}
 }
 
-// TestALogShrinksAfterABurst has a key go on slowly after a burst: neither its log nor what a
-// check reads of it may stay as large, also where it is refused and logs nothing.
+// TestALogShrinksAfterABurst sends few requests for a key after a burst: neither its log nor the
+// part of it that a check reads may stay large, even if requests are refused and not logged.
 func TestALogShrinksAfterABurst(t *testing.T) {
 	server := servers.Redis(t)
 	clock := logtest.NewClock()
@@ -58,7 +58,7 @@ func TestALogShrinksAfterABurst(t *testing.T) {
 	for range 99 {
 		ask(t.Context(), log, p, address, 1)
 	}
-	clock.Advance(time.Minute) // the burst has left
+	clock.Advance(time.Minute) // the entries of the burst have left the window
 	read := func() int64 {
 		text, err := client.Info(t.Context(), "stats").Result()
 		if err != nil {
@@ -100,7 +100,8 @@ func TestALogExpiresWhenItsNewestEntryHasLeftTheLongestWindow(t *testing.T) {
 	name := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.LogIDOf(p, address))
 	r := ask(t.Context(), log, p, address, 2)
 	at, err := client.PExpireTime(t.Context(), name).Result()
-	// Redis may keep it for another eighth, so that not every push moves it.
+	// Redis may keep the log for another eighth of its window, so that not every push changes the
+	// expiry.
 	if late := at.Milliseconds() - r.Now - 3_600_000; err != nil || late < 0 || late > 3_600_000/8 {
 		t.Errorf("the log is dropped at %d, %v, want an hour after %d and at most an eighth more", at.Milliseconds(), err, r.Now)
 	}
@@ -161,7 +162,7 @@ func TestAHundredThousandLogsOfSixtyEntriesFitIn64MB(t *testing.T) {
 	}
 }
 
-// fillLogs logs each entries for keys from on.
+// fillLogs logs each entries for every one of keys keys, the first of which has the number from.
 func fillLogs(t testing.TB, log *redislog.Log, p *rules.Policy, from, keys, each int) {
 	t.Helper()
 	requests := make([]timestamplog.Request, keys)
@@ -178,7 +179,7 @@ func fillLogs(t testing.TB, log *redislog.Log, p *rules.Policy, from, keys, each
 	}
 }
 
-// What Redis takes for a key, its name included.
+// Memory that Redis uses for a key, including its name.
 func TestWhatAKeyTakesUnderEachAlgorithm(t *testing.T) {
 	server := servers.Redis(t)
 	admin := connect(t, server)

@@ -12,9 +12,9 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// BenchmarkWait measures a check of one of 64 callers with a deadline, by a primary that
-// answers at once: where the batcher watches the deadlines, and where each caller has a
-// timer, which is reused, and waits for that too.
+// BenchmarkWait measures a check of one of 64 callers with a deadline, on a primary that answers
+// at once. In one case the batcher watches the deadlines. In the other each caller also waits for
+// a timer, which is reused.
 func BenchmarkWait(b *testing.B) {
 	for _, way := range []string{"watched", "timer"} {
 		b.Run(way, func(b *testing.B) {
@@ -25,7 +25,7 @@ func BenchmarkWait(b *testing.B) {
 				return nil
 			}}
 			var all groups
-			b.SetParallelism(32) // GOMAXPROCS is a factor of it
+			b.SetParallelism(32) // GOMAXPROCS multiplies it
 			b.ReportAllocs()
 			var before, after syscall.Rusage
 			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &before)
@@ -87,10 +87,10 @@ func (c *timedContext) Err() error {
 	return context.DeadlineExceeded
 }
 
-// BenchmarkArguments measures what a call of 32 checks is made of, before it is sent.
+// BenchmarkArguments measures how a call of 32 checks is built before it is sent.
 func BenchmarkArguments(b *testing.B) {
 	const checks = 32
-	l := New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), Options{}) // asked nothing
+	l := New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), Options{}) // no request is sent to it
 	defer l.Close()
 	q := timestamplog.Request{LogID: timestamplog.LogID{Policy: 1, Key: "ip:203.0.113.7"}, Version: 1, Rules: testStack, Cost: 1}
 	items := make([]*item, checks)

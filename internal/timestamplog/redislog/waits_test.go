@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// watchedContext is a context that ends at its deadline only, as the gate's are.
+// watchedContext is a context that ends only at its deadline, like that of the gate.
 type watchedContext struct {
 	context.Context
 	until time.Time
@@ -23,15 +23,15 @@ func (c *watchedContext) Deadline() (time.Time, bool) { return c.until, true }
 
 func (c *watchedContext) EndsAtDeadline() bool { return true }
 
-// Done is what a batcher must not wait for.
+// Done must not be called by a batcher.
 func (c *watchedContext) Done() <-chan struct{} { panic("a watched caller waits for its context") }
 
 func watched(in time.Duration) context.Context {
 	return &watchedContext{context.Background(), time.Now().Add(in)}
 }
 
-// Callers wait for their answer or their deadline, whichever comes first, whether the batcher
-// watches their deadlines or they wait for their contexts.
+// Callers wait for their answer or their deadline, whichever comes first, both if the batcher
+// watches their deadlines and if they wait for their contexts.
 func TestCallersWaitForTheirAnswersOrTheirDeadlines(t *testing.T) {
 	waysToWait := map[string]func(*testing.T, time.Duration) context.Context{
 		"watched": func(_ *testing.T, in time.Duration) context.Context { return watched(in) },
@@ -48,7 +48,7 @@ func TestCallersWaitForTheirAnswersOrTheirDeadlines(t *testing.T) {
 				var answered, late atomic.Int64
 				for range 100 {
 					took := time.Duration(random.IntN(40)) * time.Millisecond
-					var answers sync.Map // of *item to when it has been answered
+					var answers sync.Map // maps *item to the time of its answer
 					b := &batcher{timeout: time.Second, send: func(ctx context.Context, items []*item, _ time.Time) error {
 						select {
 						case <-time.After(took):
@@ -63,7 +63,7 @@ func TestCallersWaitForTheirAnswersOrTheirDeadlines(t *testing.T) {
 					}}
 					var group sync.WaitGroup
 					for range 1 + random.IntN(20) {
-						// An answer never comes at the very instant of a deadline.
+						// No answer arrives exactly at a deadline.
 						ctx := contextOf(t, time.Duration(random.IntN(60))*time.Millisecond+time.Microsecond)
 						until, _ := ctx.Deadline()
 						g := new(groups).get(1)
@@ -102,8 +102,8 @@ func TestCallersWaitForTheirAnswersOrTheirDeadlines(t *testing.T) {
 	}
 }
 
-// Each watched caller ends its wait at its own deadline, in whatever order they came, and a
-// later answer reaches nobody else.
+// The wait of each watched caller ends at its own deadline, in whatever order the callers came,
+// and a later answer is dropped.
 func TestWatchedCallersEndTheirWaitsAtTheirOwnDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, tr := newBatcher()

@@ -14,7 +14,7 @@ func newHarness(*testing.T) logtest.Harness {
 	return logtest.Harness{Log: log, Clock: clock, ClockExpires: true}
 }
 
-// What a node remembers must not show in any answer.
+// The cache of a node must not change any answer.
 func TestContract(t *testing.T) { logtest.Run(t, newHarness) }
 
 func TestContractOfTheSortedSet(t *testing.T) { logtest.RunSortedSet(t, newHarness) }

@@ -32,9 +32,9 @@ func open(t *testing.T, server *servers.RedisServer, clock func() time.Time) *re
 	return log
 }
 
-// Nodes with memories of their own share a Redis and go by its clock. Whether
-// an answer was remembered or asked for, no limit may be passed, no refusal may
-// be needless, and each must say what it waits for.
+// Nodes with caches of their own share a Redis and use its clock. Whether an answer comes from a
+// cache or from Redis, no limit may be exceeded, no refusal may be needless, and each refusal
+// must say what it waits for.
 func TestNodesThatRememberNeverPassALimitAndNeverRefuseNeedlessly(t *testing.T) {
 	server := servers.Redis(t)
 	p := policy(t, 1, "20/20ms", "60/100ms", "150/1s", "100000/1h")
@@ -126,7 +126,7 @@ func TestARefusalAnsweredFromMemoryCarriesTheStatesThatRedisWouldGive(t *testing
 	clock.Advance(30 * time.Second)
 	detail(log)
 	cached := 0
-	for range 100 { // over the end of 1/1s and of the memory
+	for range 100 { // past the end of 1/1s and of MaxAge
 		clock.Advance(29 * time.Millisecond)
 		got, want := detail(log), detail(direct)
 		if got.FromCache {
@@ -171,8 +171,8 @@ func ask(t *testing.T, log timestamplog.Log, p *rules.Policy, cost int) timestam
 	return results[0]
 }
 
-// TestStatesDoNotLieInTheMemoryOfACaller asks about two keys with one result, as the gate
-// does, which has the memory of states used again.
+// TestStatesDoNotLieInTheMemoryOfACaller sends requests for two keys with the same result, as the
+// gate does, which reuses the memory of States.
 func TestStatesDoNotLieInTheMemoryOfACaller(t *testing.T) {
 	server := servers.Redis(t)
 	clock := logtest.NewClock()

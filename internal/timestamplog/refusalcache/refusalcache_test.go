@@ -12,8 +12,8 @@ import (
 	"github.com/stint-dev/stint/test/logtest"
 )
 
-// counted is a log in memory that counts what it is asked. after,
-// where it is set, is called behind each Decide.
+// counted is a log in memory that counts its requests. If after is set, it is called after each
+// Decide.
 type counted struct {
 	*memlog.Log
 	asked int
@@ -28,7 +28,7 @@ func (c *counted) Decide(ctx context.Context, requests []timestamplog.Request, r
 	}
 }
 
-// node is a Log over one in memory that goes by the same clock.
+// node is a Log in front of one in memory that has the same clock.
 type node struct {
 	*Log
 	t     *testing.T
@@ -58,8 +58,8 @@ func (n *node) ask(q timestamplog.Request) timestamplog.Result {
 	return results[0]
 }
 
-// fromMemory fails the test unless q is refused without the log being asked,
-// or, with want false, unless the log is asked.
+// fromMemory fails the test unless q is refused without a request to the log. With want false, it
+// fails unless the log is asked.
 func (n *node) fromMemory(want bool, q timestamplog.Request) timestamplog.Result {
 	n.t.Helper()
 	before := n.inner.asked
@@ -70,7 +70,7 @@ func (n *node) fromMemory(want bool, q timestamplog.Request) timestamplog.Result
 	return r
 }
 
-// full returns a node that has been refused q once.
+// full returns a node that has once refused q.
 func full(t *testing.T, q timestamplog.Request) *node {
 	t.Helper()
 	n := newNode(t, 0)
@@ -237,7 +237,7 @@ func TestAnAnswerThatAResetOvertookIsNotRemembered(t *testing.T) {
 	q := request(t, 1, "2/1h")
 	n := full(t, q)
 	n.ForgetAll()
-	n.inner.after = func() { // the log has refused; before its answer is here, it is reset
+	n.inner.after = func() { // the log has refused q; it is reset before the answer arrives
 		n.inner.after = nil
 		if _, err := n.Reset(t.Context(), q.LogID); err != nil {
 			t.Error(err)
