@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// checks makes checks of keys, all changed alike.
+// checks returns checks of keys, with the same changes.
 func checks(t *testing.T, texts []string, change ...func(*Check)) []Check {
 	t.Helper()
 	var all []Check
@@ -37,7 +37,7 @@ func (n *node) together(t *testing.T, texts []string, change ...func(*Check)) Co
 	return j
 }
 
-// used returns what a key has used of the first rule.
+// used returns how much of the first rule a key has used.
 func (n *node) used(t *testing.T, text string) int {
 	t.Helper()
 	x, err := n.Explain(t.Context(), key(t, text), "")
@@ -170,7 +170,7 @@ func TestAShadowIsAskedOnlyWhereTheWholeIsAllowed(t *testing.T) {
 	}
 }
 
-// apartLog is a log whose keys lie in different slots.
+// apartLog is a log whose keys are in different slots.
 type apartLog struct{ timestamplog.Log }
 
 func (apartLog) DecideAll(context.Context, []timestamplog.Request, []timestamplog.Result) error {
@@ -190,7 +190,8 @@ func TestKeysOfDifferentSlotsAreAMistakeAndNoOutage(t *testing.T) {
 	}
 }
 
-// A request that is sent again under its ID was charged, although its key has no room left.
+// A request that is sent again under its ID was charged already, and is replayed although its key
+// has no room left.
 func TestARequestWhoseFurtherKeysLieInOtherSlotsIsReplayed(t *testing.T) {
 	for _, also := range []func(*rules.Policy){also(t, "account 1/h"), also(t, "account 9/h")} {
 		n, _ := newRemoteNode(t, policy(t, 1, "default", "*", "2/m", also))
@@ -211,14 +212,14 @@ func TestARequestWhoseFurtherKeysLieInOtherSlotsIsReplayed(t *testing.T) {
 	}
 }
 
-// What is decided by several policies counts no refusal, on a Redis Cluster neither: not
-// under the ID of the request, and not each time that it is sent again.
+// If several policies decide a check, its refusal is not counted, not even on a Redis Cluster
+// under the ID of the request, where it would count each time the request is sent again.
 func TestARefusalOfSeveralPoliciesInOtherSlotsIsNotCounted(t *testing.T) {
 	for _, id := range []string{"", "b"} {
 		n, _ := newRemoteNode(t, policy(t, 1, "counting", "*", "1/m", countRefused), policy(t, 2, "logins", "ip:*", "9/m", when(t, "/login", "POST"), also(t, "account 9/h")))
 		n.Gate = New(Options{View: n, Log: apartLog{n.log}, Local: n.local, Now: n.clock})
 		named := func(id string) func(*Check) { return func(c *Check) { c.ID = id } }
-		for range 3 { // the first is charged, the others are the same request
+		for range 3 { // the first is charged, the others are replays
 			if d := n.check(t, "ip:192.0.2.1", withAccount("alice"), named("a")); d.Outcome != Allowed {
 				t.Fatalf("the request is %s", d.Outcome)
 			}
@@ -229,7 +230,7 @@ func TestARefusalOfSeveralPoliciesInOtherSlotsIsNotCounted(t *testing.T) {
 				t.Fatalf("another request is %s", d.Outcome)
 			}
 		}
-		n.advance(time.Second) // until the charged one has left the minute
+		n.advance(time.Second) // until the charged entry has left the window of a minute
 		if d := n.check(t, "ip:192.0.2.1", withAccount("alice")); d.Outcome != Allowed {
 			t.Errorf("after refusals under the id %q a request is %s", id, d.Outcome)
 		}
@@ -295,8 +296,8 @@ func TestManyAskAboutOverlappingKeysAndNoneIsChargedInVain(t *testing.T) {
 	}
 }
 
-// TestAPolicyIsAskedOnceForSeveralChecksOfOneKey has a policy with conditions apply to two
-// checks of one key, one under another policy, or named by one of them.
+// TestAPolicyIsAskedOnceForSeveralChecksOfOneKey applies a policy with conditions to two checks
+// of one key. One of them is under another policy, or names the policy.
 func TestAPolicyIsAskedOnceForSeveralChecksOfOneKey(t *testing.T) {
 	const k = "ip:203.0.113.7"
 	for name, c := range map[string]struct {

@@ -28,7 +28,7 @@ func when(t testing.TB, path, method string) func(*rules.Policy) {
 	return func(p *rules.Policy) { p.When = w }
 }
 
-// asks says what is asked for.
+// asks sets the description of the request.
 func asks(method, path string) func(*Check) {
 	return func(c *Check) { c.Request = conditions.NewRequest(path, method, "curl/8", "example.org") }
 }
@@ -59,7 +59,7 @@ func TestAPolicyWithConditionsAppliesInAddition(t *testing.T) {
 	for range 5 {
 		n.check(t, k)
 	}
-	// Both refuse: the answer is of the one that makes the caller wait longest.
+	// Both refuse: the answer is that of the policy that makes the caller wait longest.
 	n.advance(30 * time.Second)
 	if d := n.check(t, k, asks("POST", "/login")); d.Outcome != Limited || len(d.Additional) != 1 || d.RetryAfter() != 30*time.Second {
 		t.Errorf("%s, wait %s, %d more", d.Outcome, d.RetryAfter(), len(d.Additional))
@@ -149,8 +149,8 @@ func TestACostThatConditionsNeverAllowIsRefused(t *testing.T) {
 	}
 }
 
-// BenchmarkConditions compares a check under no condition with one under 200, which
-// its request does not meet.
+// BenchmarkConditions compares a check without conditions with one under 200 conditions that its
+// request does not meet.
 func BenchmarkConditions(b *testing.B) {
 	for _, count := range []int{0, 200} {
 		b.Run(fmt.Sprint(count), func(b *testing.B) {

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// BenchmarkGate compares lazyDeadline with context.WithTimeout, around an answer
-// from memory, where nobody waits for the deadline, and around one that somebody
-// waits for.
+// BenchmarkGate compares lazyDeadline with context.WithTimeout, both for an answer from memory,
+// for which nobody waits for the deadline, and for an answer with such a wait.
 func BenchmarkGate(b *testing.B) {
 	var timers timerPool
 	lazy := func(ask func(context.Context)) {

@@ -11,8 +11,8 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// Whatever is called at whatever instant, a lazyDeadline answers as its plain version,
-// context.WithDeadline, does. The timers are reused between the runs.
+// Whatever is called and at whatever time, a lazyDeadline behaves like its plain version,
+// context.WithDeadline. The timers are reused between the runs.
 func TestALazyDeadlineAnswersAsWithDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var timers timerPool
@@ -91,7 +91,7 @@ func TestAReleasedLazyDeadlineDoesNotEnd(t *testing.T) {
 	})
 }
 
-// The memory of a deadline is used again only where nobody can still wait for its end.
+// The memory of a deadline is reused only if nobody can still wait for its end.
 func TestADeadlineThatSomebodyWaitsForIsNotUsedAgain(t *testing.T) {
 	parent, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -148,7 +148,7 @@ func TestALazyDeadlineReturnsCanceledWhenItsParentEnds(t *testing.T) {
 	}
 }
 
-// A log may end the wait by itself only where nothing but the deadline ends it.
+// A log may use its own timer only if nothing but the deadline ends the context.
 func TestALazyDeadlineSaysWhetherItEndsAtItsDeadlineOnly(t *testing.T) {
 	parent, cancel := context.WithCancel(t.Context())
 	defer cancel()

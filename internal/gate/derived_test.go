@@ -22,7 +22,7 @@ func also(t testing.TB, texts ...string) func(*rules.Policy) {
 	return func(p *rules.Policy) { p.Also = all }
 }
 
-// withAccount says an account in a check.
+// withAccount sets the account of a check.
 func withAccount(name string) func(*Check) {
 	return func(c *Check) {
 		c.Request = conditions.NewRequest("/login", "POST", "", "").WithValues(map[string]string{"account": name})
@@ -111,13 +111,14 @@ func TestOnAClusterFurtherKeysCannotBeReserved(t *testing.T) {
 	if d := n.check(t, "ip:203.0.113.1"); d.Outcome != Allowed || n.used(t, "ip:203.0.113.1") != 1 {
 		t.Errorf("one that does not is %s, used %d", d.Outcome, n.used(t, "ip:203.0.113.1"))
 	}
-	// Reports charge the account, and a check nothing.
+	// Reports charge the account; checks do not.
 	if d := n.check(t, "user:x", withAccount("alice"), waits(time.Second)); d.Outcome != Allowed {
 		t.Errorf("beside a policy with an outcome: %s", d.Outcome)
 	}
 }
 
-// slotLog is a log whose keys lie in different slots, those of policies of one key in one.
+// slotLog is a log in which the logs of different keys are in different slots, and those of the
+// same key in the same slot.
 type slotLog struct{ timestamplog.Log }
 
 func (l slotLog) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
@@ -168,7 +169,7 @@ func TestOnAClusterTheOwnPoliciesAreReservedAsOne(t *testing.T) {
 		}
 	}
 	n.wantCancelled(t, d.Handle, true)
-	// What refuses by a further key charges nothing.
+	// A refusal because of a further key charges nothing.
 	n.report(t, "user:y", "login_failed", said("account", "alice"))
 	if d := n.check(t, "user:x", posts("alice"), waits(2*time.Minute)); d.Outcome != Limited || d.Derived == nil || d.Handle != "" {
 		t.Errorf("of the full account: %s by %v, handle %q", d.Outcome, d.Derived, d.Handle)
@@ -200,8 +201,8 @@ func TestAHandleHoldsSoManyFurtherKeys(t *testing.T) {
 	}
 }
 
-// A key may be a further key of a policy and one that the policy selects: a check of the
-// latter must not drop, as its shorter rule would, what the longer rule of the former needs.
+// A key may be a further key of a policy and also be selected by it. A check of the selected key,
+// under its shorter rule, must not drop entries that the longer rule of the further key needs.
 func TestAFurtherKeyCountsApartFromTheSameKeyOfItsOwn(t *testing.T) {
 	onEveryLog(t, func(t *testing.T, n *node) {
 		for range 3 {
@@ -215,7 +216,7 @@ func TestAFurtherKeyCountsApartFromTheSameKeyOfItsOwn(t *testing.T) {
 		if d := n.check(t, "ip:203.0.113.1", withAccount("alice")); d.Outcome != Limited || d.Derived == nil {
 			t.Errorf("the fourth of the account is %s", d.Outcome)
 		}
-		// The key itself, whose request says the same value, and beside an address.
+		// Check the key itself with the same value in the request, and with an address.
 		if d := n.check(t, "account:bob", withAccount("bob")); d.Outcome != Allowed {
 			t.Errorf("account:bob is %s", d.Outcome)
 		}

@@ -11,12 +11,12 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// said returns a report's change that says values of the request.
+// said returns a change of a report that sets values of the request.
 func said(name, value string) func(*Report) {
 	return func(r *Report) { r.Values = map[string]string{name: value} }
 }
 
-// requested returns a check's change that says what is requested.
+// requested returns a change of a check that sets the request.
 func requested(path string) func(*Check) {
 	return func(c *Check) { c.Request = conditions.NewRequest(path, "", "", "") }
 }
@@ -24,7 +24,7 @@ func requested(path string) func(*Check) {
 func TestReportsCountDifferentValues(t *testing.T) {
 	const k = "ip:203.0.113.7"
 	onEveryLog(t, func(t *testing.T, n *node) {
-		for range 5 { // one account, however often
+		for range 5 { // the same account counts once
 			wantReported(t, n.report(t, k, "login_failed", said("account", "alice")), Charged)
 		}
 		if d := n.check(t, k); d.Outcome != Allowed {
@@ -44,7 +44,7 @@ func TestReportsCountDifferentValues(t *testing.T) {
 		if wantReported(t, r, Full); r.Policies[0].ID.IsZero() {
 			t.Error("a value that does not fit is no offence")
 		}
-		wantReported(t, n.report(t, k, "login_failed", said("account", "alice")), Charged) // it counts already
+		wantReported(t, n.report(t, k, "login_failed", said("account", "alice")), Charged) // it already counts
 		if r = n.report(t, k, "login_failed"); len(r.Policies) != 0 || r.Unsaid != "account" || !r.IsCounted {
 			t.Errorf("a report without the value: %+v", r)
 		}
@@ -59,7 +59,7 @@ func TestReportsCountDifferentValues(t *testing.T) {
 	}, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "stuffing", "ip:*", "9/m", counts("login_failed"), distinct(t, "2/d distinct account")))
 }
 
-// distinct makes the rules of a policy distinct ones.
+// distinct makes the rules of a policy distinct.
 func distinct(t testing.TB, texts ...string) func(*rules.Policy) {
 	return func(p *rules.Policy) {
 		var err error

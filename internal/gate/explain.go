@@ -35,7 +35,8 @@ type Explanation struct {
 	// request.
 	Conditional []*PolicyExplanation
 	// Outcome is the present answer to a check of cost 1 without further details. Of Conditional,
-	// only the policies with an outcome count for it.
+	// it considers only the policies that do not depend on the request: those with an outcome and
+	// no scope, and parts that limit the network of the key.
 	Outcome Outcome
 	// Limiting is the policy, of Enforcing and Conditional, that such a check names as its
 	// refusing policy: the one that makes it wait longest. nil unless Outcome is Limited.

@@ -10,8 +10,8 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// explainedAs fails unless the explanation of a key says what a peek of it is answered, and
-// returns it.
+// explainedAs fails unless the explanation of a key agrees with the answer to a peek, and returns
+// the explanation.
 func (n *node) explainedAs(t testing.TB, text string, d *Decision) *Explanation {
 	t.Helper()
 	x, err := n.Explain(t.Context(), key(t, text), "")
@@ -35,8 +35,9 @@ func (n *node) explainedAs(t testing.TB, text string, d *Decision) *Explanation 
 	return x
 }
 
-// TestTheExplanationNamesWhatACheckNames asks both about keys under random policies: traps,
-// scopes, outcomes and further keys. What is left are the checks that are then allowed.
+// TestTheExplanationNamesWhatACheckNames compares both for keys under random policies: traps,
+// scopes, outcomes and further keys. Remaining must be the number of checks that are then
+// allowed.
 func TestTheExplanationNamesWhatACheckNames(t *testing.T) {
 	scoped := func(p *rules.Policy) { p.Scope = "login" }
 	reports := counts("login_failed")

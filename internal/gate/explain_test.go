@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// by has a policy count by an algorithm.
+// by makes a policy use an algorithm.
 func by(name string, o algorithms.Options) func(*rules.Policy) {
 	return func(p *rules.Policy) { p.Algorithm, p.Options = name, o }
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// saying has a check say values of its request.
+// saying makes a check contain values of its request.
 func saying(values map[string]string) func(*Check) {
 	return func(c *Check) { c.Request = conditions.NewRequest("", "GET", "", "").WithValues(values) }
 }
@@ -20,7 +20,8 @@ func inScope(name string) func(*Check) {
 	return func(c *Check) { c.Request = conditions.NewRequest("/", "", "", "").InScope(name) }
 }
 
-// TestABlockOfAScopeIsWaitedForWhereItLastsLonger has one for every check that ends before.
+// TestABlockOfAScopeIsWaitedForWhereItLastsLonger also has a block for every check, which ends
+// earlier.
 func TestABlockOfAScopeIsWaitedForWhereItLastsLonger(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "100/m"))
 	k := "ip:203.0.113.7"
@@ -34,7 +35,8 @@ func TestABlockOfAScopeIsWaitedForWhereItLastsLonger(t *testing.T) {
 	}
 }
 
-// TestTheExplanationKnowsBlocksAndExemptionsOfFurtherKeys compares it with the decision.
+// TestTheExplanationKnowsBlocksAndExemptionsOfFurtherKeys compares the explanation with the
+// decision.
 func TestTheExplanationKnowsBlocksAndExemptionsOfFurtherKeys(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "10/m", also(t, "net:/24 3/m")))
 	n.block(t, "net", "net:192.0.2.0/24", time.Time{})
@@ -59,8 +61,8 @@ func TestTheExplanationKnowsBlocksAndExemptionsOfFurtherKeys(t *testing.T) {
 	}
 }
 
-// TestAFurtherKeyWithRulesOfItsOwnDependsOnTheRequestAsItsPolicyDoes has the policy count
-// distinct values, and the further key requests.
+// TestAFurtherKeyWithRulesOfItsOwnDependsOnTheRequestAsItsPolicyDoes uses a policy that counts
+// distinct values for the key, and requests for the further key.
 func TestAFurtherKeyWithRulesOfItsOwnDependsOnTheRequestAsItsPolicyDoes(t *testing.T) {
 	n := newNode(t, policy(t, 1, "scan", "ip:*", "100/d", func(p *rules.Policy) {
 		for i := range p.Rules {
@@ -101,8 +103,8 @@ func TestAFurtherKeyThatCountsValuesLetsACheckWithoutOnePass(t *testing.T) {
 	}
 }
 
-// TestACancelledReservationFreesAllThatItTook has two checks of one key, of which a policy with
-// conditions is charged the larger cost.
+// TestACancelledReservationFreesAllThatItTook has two checks of one key. A policy with conditions
+// is charged the larger of their costs.
 func TestACancelledReservationFreesAllThatItTook(t *testing.T) {
 	n := newNode(t, policy(t, 2, "login", "*", "10/m", when(t, "/login", "")), policy(t, 3, "named", "other:*", "100/m"))
 	login := conditions.NewRequest("/login", "", "", "")
@@ -119,14 +121,14 @@ func TestACancelledReservationFreesAllThatItTook(t *testing.T) {
 	if freed, err := n.Cancel(t.Context(), j.Handle); err != nil || !freed {
 		t.Fatalf("cancelled: %v, %v", freed, err)
 	}
-	// Everything is as before: 10 fit in 50 s.
+	// The state is as before: 10 fit in 50 s.
 	d := n.check(t, "token:a", func(c *Check) { c.Request = login; c.Cost = 10; c.MaxWait = time.Hour; c.Peek = true })
 	if d.Delay != 50*time.Second {
 		t.Errorf("after the cancellation 10 more come in %s, want 50s", d.Delay)
 	}
 }
 
-// TestAHostThatIsSaidAsAValueIsComparedAsConditionsCompareIt says one in five spellings.
+// TestAHostThatIsSaidAsAValueIsComparedAsConditionsCompareIt uses one host in five spellings.
 func TestAHostThatIsSaidAsAValueIsComparedAsConditionsCompareIt(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "ip:*", "100/h", also(t, "host 2/h")))
 	allowed := 0
@@ -146,7 +148,8 @@ func TestAHostThatIsSaidAsAValueIsComparedAsConditionsCompareIt(t *testing.T) {
 	}
 }
 
-// movingLog moves the clock after its first Decide, as time passes between two calls of Redis.
+// movingLog advances the clock after its first Decide, like the time that passes between two
+// calls of Redis.
 type movingLog struct {
 	slotLog
 	n     *node
@@ -161,8 +164,8 @@ func (l movingLog) Decide(ctx context.Context, requests []timestamplog.Request, 
 	}
 }
 
-// TestAKeyThatHasRoomBetweenTwoCallsChargesTheOthersToo asks on a Cluster, where the keys are
-// asked about first and charged then, about one whose limit ends in between.
+// TestAKeyThatHasRoomBetweenTwoCallsChargesTheOthersToo simulates a Cluster, where the gate first
+// peeks at the keys and then charges them. The limit of one key ends in between.
 func TestAKeyThatHasRoomBetweenTwoCallsChargesTheOthersToo(t *testing.T) {
 	n := newNode(t, policy(t, 1, "a", "a:*", "1/s"), policy(t, 2, "b", "b:*", "1/h"))
 	inner := n.log

@@ -17,7 +17,7 @@ import (
 	"github.com/stint-dev/stint/test/keytest"
 )
 
-// node is a gate over policies and blocks that the test sets.
+// node is a gate with policies and blocks of the test.
 type node struct {
 	*Gate
 	selector *rules.Selector
@@ -36,7 +36,7 @@ func (n *node) Settings() catalog.Settings { return catalog.Settings{Secret: []b
 func (n *node) clock() time.Time           { return time.UnixMilli(n.now.Load()) }
 func (n *node) advance(d time.Duration)    { n.now.Add(d.Milliseconds()) }
 
-// recorded is a Recorder that keeps the outcomes.
+// recorded is a Recorder that stores the outcomes.
 type recorded struct {
 	sync.Mutex
 	outcomes []Outcome

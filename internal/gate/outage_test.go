@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
 
-// brokenLog is a log behind a switch: unreachable, or hung until the deadline.
+// brokenLog is a log with a switch: unreachable, or hanging until the deadline.
 type brokenLog struct {
 	timestamplog.Log
 	down, hung atomic.Bool
@@ -97,7 +97,7 @@ func TestInAnOutageEachPolicyDoesWhatItsOperatorChose(t *testing.T) {
 	}
 }
 
-// awaitRecovery waits until the gate goes back to the log by itself.
+// awaitRecovery waits until the gate uses the log again without intervention.
 func awaitRecovery(t *testing.T, n *node) {
 	t.Helper()
 	for n.Outage().Open() {

@@ -16,7 +16,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// onEveryLog runs test with a node whose log is in memory, and one whose log is in Redis.
+// onEveryLog runs test with a node whose log is in memory, and with one whose log is in Redis.
 func onEveryLog(t *testing.T, test func(*testing.T, *node), policies ...*rules.Policy) {
 	t.Helper()
 	t.Run("memory", func(t *testing.T) { test(t, newNode(t, policies...)) })
@@ -38,8 +38,8 @@ func onEveryLog(t *testing.T, test func(*testing.T, *node), policies ...*rules.P
 	})
 }
 
-// withOutcomes returns a policy of its own for every key, and as many with an outcome as
-// a key may have.
+// withOutcomes returns a policy for every key, and as many policies with an outcome as a key may
+// have.
 func withOutcomes(t testing.TB, limit string) []*rules.Policy {
 	t.Helper()
 	all := []*rules.Policy{policy(t, 1, "default", "*", "5/m")}
@@ -117,11 +117,11 @@ func TestChecksOfManyKeysUnderManyOutcomesAreAnswered(t *testing.T) {
 		if j := n.together(t, keys); j.Outcome != Allowed {
 			t.Errorf("after the wait: %s", j.Outcome)
 		}
-		wantUsed(2) // the one that was reserved, and this one
+		wantUsed(2) // the reserved one and this one
 	}, withOutcomes(t, "1/m")...)
 }
 
-// askedLog notes how many requests each Decide has, and each deadline.
+// askedLog records the number of requests and the deadline of each Decide.
 type askedLog struct {
 	timestamplog.Log
 	mu        sync.Mutex
@@ -204,7 +204,7 @@ func TestALogThatHangsIsWaitedForOnce(t *testing.T) {
 	}
 }
 
-// reportMany reports an outcome of count keys.
+// reportMany reports an outcome for count keys.
 func (n *node) reportMany(t *testing.T, count int) []Reported {
 	t.Helper()
 	reports, answers := make([]Report, count), make([]Reported, count)
@@ -241,7 +241,7 @@ func TestManyReportsAreSentInCallsWithADeadlineEach(t *testing.T) {
 	}, all...)
 }
 
-// Where the deadline is that of all, no part of a batch has another.
+// If the deadline applies to the batch, all parts of the batch have the same deadline.
 func TestABatchMayHaveOneDeadline(t *testing.T) {
 	n, _ := newRemoteNode(t, policy(t, 1, "default", "*", "9/m"), policy(t, 2, "login", "token:*", "2/m", when(t, "/login", "")))
 	n.deadline, n.ofAll = time.Hour, true

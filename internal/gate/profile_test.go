@@ -10,7 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// put takes over profiles, as the catalog does.
+// put applies profiles, as the catalog does.
 func (n *node) put(t testing.TB, all ...*profiles.Profile) {
 	t.Helper()
 	if _, err := n.profiles.Apply(func(yield func(*profiles.Profile, error) bool) {
@@ -57,8 +57,8 @@ func TestThePlanChoosesThePolicy(t *testing.T) {
 	}
 }
 
-// TestAnOwnLimitReplacesTheRules covers the whole life of a limit: what was counted before
-// counts under it, it ends at its very millisecond, and what it allowed counts afterwards.
+// TestAnOwnLimitReplacesTheRules covers the whole life of a limit: earlier requests count under
+// it, it ends exactly at its expiry, and what it allowed counts afterwards.
 func TestAnOwnLimitReplacesTheRules(t *testing.T) {
 	for _, name := range []string{algorithms.TimestampLog, algorithms.SortedSetLog, algorithms.FixedWindow} {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestAnOwnLimitReplacesTheRules(t *testing.T) {
 			}
 			until := n.clock().Add(time.Minute)
 			n.put(t, &profiles.Profile{Key: "user:x", Limit: &profiles.Limit{Rules: stack(t, "5/h"), Reason: "launch", Expires: until}})
-			for i, want := range []Outcome{Allowed, Allowed, Limited} { // 3 of 5 are used
+			for i, want := range []Outcome{Allowed, Allowed, Limited} { // 3 of 5 are used already
 				d := n.check(t, "user:x")
 				if d.Outcome != want || d.Policy.Name != "default" || d.OwnLimit == nil {
 					t.Fatalf("check %d under the limit: %s by %s", i, d.Outcome, d.Policy.Name)
@@ -132,9 +132,9 @@ func TestAnOwnLimitBesideOthers(t *testing.T) {
 	}
 }
 
-// BenchmarkPlans compares checks of 100,000 keys that have plans: without a policy that
-// selects by plan, where nothing is looked up, and with one. Only what
-// selects the policy is measured: the log is not asked.
+// BenchmarkPlans compares checks of 100,000 keys with plans: without a policy that selects by
+// plan, where nothing is looked up, and with one. It measures only the selection of the policy,
+// without the log.
 func BenchmarkPlans(b *testing.B) {
 	const n = 100_000
 	checks := make([]Check, n)

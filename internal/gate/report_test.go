@@ -34,7 +34,7 @@ func (n *node) report(t *testing.T, text, outcome string, change ...func(*Report
 	return answers[0]
 }
 
-// wantReported checks what each policy did.
+// wantReported checks the result of each policy.
 func wantReported(t *testing.T, r Reported, want ...ReportResult) {
 	t.Helper()
 	var got []ReportResult
@@ -46,7 +46,7 @@ func wantReported(t *testing.T, r Reported, want ...ReportResult) {
 	}
 }
 
-// namesInDNS are those of one crawler.
+// namesInDNS has the names of one crawler.
 type namesInDNS struct{}
 
 func (namesInDNS) LookupAddr(_ context.Context, address string) ([]string, error) {
@@ -69,7 +69,7 @@ func TestMissesOfAVerifiedCrawlerDoNotCount(t *testing.T) {
 	n.crawlers = crawlers.New(crawlers.Options{Operators: operators, Resolver: namesInDNS{}, Now: n.clock})
 	const crawler, stranger = "ip:66.249.64.1", "ip:203.0.113.7"
 	for _, k := range []string{crawler, stranger} {
-		// The first miss counts: nothing waits for DNS.
+		// The first report counts, because nothing waits for DNS.
 		wantReported(t, n.report(t, k, conditions.NotFound), Charged)
 		if d := n.check(t, k); d.Outcome != Limited {
 			t.Errorf("%s: %s before it is looked up", k, d.Outcome)
@@ -93,7 +93,7 @@ func TestMissesOfAVerifiedCrawlerDoNotCount(t *testing.T) {
 	if err != nil || x.Crawler != "google" || x.Outcome != Allowed || len(x.Conditional) != 1 {
 		t.Errorf("the explanation is %+v, %v", x, err)
 	}
-	// Nothing else is forgiven, and nobody else.
+	// Other outcomes of the crawler count, and so do other clients.
 	wantReported(t, n.report(t, crawler, "login_failed"), Charged)
 	if d := n.check(t, crawler); d.Outcome != Limited || d.Policy.Name != "guessing" {
 		t.Errorf("a guessing crawler is %s", d.Outcome)
@@ -106,12 +106,12 @@ func TestMissesOfAVerifiedCrawlerDoNotCount(t *testing.T) {
 func TestReportsChargeAPolicyAndChecksOnlyAskIt(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "guessing", "ip:*", "2/m", counts("login_failed")))
 	const k = "ip:203.0.113.7"
-	for range 5 { // however often it is checked
+	for range 5 { // whatever the number of checks
 		if d := n.check(t, k); d.Outcome != Allowed || d.Policy.Name != "default" {
 			t.Fatalf("%s by %s", d.Outcome, d.Policy.Name)
 		}
 	}
-	r := n.report(t, k, "login_failed") // no check came before it that it knows of
+	r := n.report(t, k, "login_failed") // the checks before it did not charge it
 	wantReported(t, r, Charged)
 	if p := r.Policies[0]; p.IsFull() || p.States[0].Remaining != 1 || !p.ID.IsZero() {
 		t.Errorf("after one report: %+v", p)
@@ -131,7 +131,7 @@ func TestReportsChargeAPolicyAndChecksOnlyAskIt(t *testing.T) {
 	if err != nil || x.Outcome != Limited || len(x.Conditional) != 1 || x.Conditional[0].Rules[0].Used != 2 || !x.NextAllowed.Equal(d.RetryAt) {
 		t.Errorf("the explanation has %+v, %v", x, err)
 	}
-	// A report that does not fit is an offence as the refused check is.
+	// A report that does not fit is an offence, like the refused check.
 	r = n.report(t, k, "login_failed")
 	wantReported(t, r, Full)
 	if r.Policies[0].ID != d.ID {
@@ -238,7 +238,7 @@ func TestReportsInAnOutageDoWhatTheOperatorChose(t *testing.T) {
 func TestChecksOfEveryKindAskPoliciesWithAnOutcome(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "10/m"), policy(t, 2, "alone", "token:*", "", mode(rules.Off)),
 		policy(t, 3, "guessing", "*", "2/m", counts("login_failed")))
-	// Without another policy the answer names none while there is room: nothing was used.
+	// Without another policy the answer names none while there is room, because nothing was used.
 	if d := n.check(t, "token:x"); d.Outcome != Allowed || d.Policy != nil && d.Policy.Name != "alone" || len(d.States) != 0 {
 		t.Errorf("%s by %v", d.Outcome, d.Policy)
 	}
@@ -257,7 +257,7 @@ func TestChecksOfEveryKindAskPoliciesWithAnOutcome(t *testing.T) {
 	if j := n.together(t, []string{"token:y", "ip:203.0.113.7"}); j.Outcome != Limited || j.Refused().Policy.Name != "guessing" {
 		t.Errorf("several keys: %s", j.Outcome)
 	}
-	// The checks of a batch are decided in order, each by all its policies.
+	// The checks of a batch are decided in order, each by all of its policies.
 	decisions, errs := make([]Decision, 12), make([]error, 12)
 	n.Decide(t.Context(), checks(t, slices.Repeat([]string{"ip:198.51.100.1"}, 12)), decisions, errs)
 	for i := range decisions {
@@ -265,14 +265,15 @@ func TestChecksOfEveryKindAskPoliciesWithAnOutcome(t *testing.T) {
 			t.Errorf("check %d of a batch is %s by %v, %v", i, decisions[i].Outcome, decisions[i].Policy, errs[i])
 		}
 	}
-	// A check waits for room as under any policy, and reserves nothing of it.
+	// A check waits for room as under any policy, but reserves nothing under this one.
 	wait := func(c *Check) { c.MaxWait = time.Hour }
 	for _, k := range []string{"token:x", "ip:203.0.113.7"} {
 		if d := n.check(t, k, wait); d.Outcome != Allowed || d.Delay != time.Minute {
 			t.Errorf("%s is %s after %s", k, d.Outcome, d.Delay)
 		}
 	}
-	// A large cost is not one of the outcome's, and naming the policy charges nothing.
+	// The cost of a check does not apply to a policy with an outcome, and naming the policy
+	// charges nothing.
 	if d := n.check(t, "ip:203.0.113.8", func(c *Check) { c.Cost = 5 }); d.Outcome != Allowed {
 		t.Errorf("a check of cost 5: %s", d.Outcome)
 	}
@@ -283,8 +284,8 @@ func TestChecksOfEveryKindAskPoliciesWithAnOutcome(t *testing.T) {
 	}
 }
 
-// BenchmarkOutcomes compares a check of a key without a policy with an outcome with one
-// of a key under one, and under fifteen.
+// BenchmarkOutcomes compares checks of keys under no policy with an outcome, under one, and under
+// fifteen.
 func BenchmarkOutcomes(b *testing.B) {
 	for _, count := range []int{0, 1, rules.MaxConditional} {
 		b.Run(fmt.Sprint(count), func(b *testing.B) {

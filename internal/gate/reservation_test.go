@@ -43,7 +43,7 @@ func TestWhoWaitsIsGivenTheNextReservationAndAHandleToGiveItBack(t *testing.T) {
 	n.wantCancelled(t, third.Handle, true)
 	n.wantCancelled(t, third.Handle, false)
 	n.advance(10 * time.Second)
-	n.wantCancelled(t, second.Handle, false) // its time has come
+	n.wantCancelled(t, second.Handle, false) // its time has passed
 }
 
 func (n *node) wantCancelled(t *testing.T, handle string, want bool) {
@@ -53,7 +53,7 @@ func (n *node) wantCancelled(t *testing.T, handle string, want bool) {
 	}
 }
 
-// The issue's own example: a reservation is cancelled must not bring back room.
+// The example of the issue: cancelling a reservation must not bring back room.
 func TestAReservationCancelledNeverLetsMoreIntoAWindow(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"))
 	n.check(t, "token:a") // at 0
@@ -149,7 +149,7 @@ func TestAHandleThatWasNotMadeHereGivesNothingBack(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// No letter of it can be changed, nor spelled in another way.
+	// No character of it can be changed or spelled differently.
 	for i := range good {
 		for _, c := range "Ab_9" {
 			altered := good[:i] + string(c) + good[i+1:]
@@ -201,7 +201,7 @@ func FuzzHandle(f *testing.F) {
 	f.Add([]byte(m.handle("id", []reserved{r})))
 	f.Add([]byte("AQ"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		// What is sealed is read, whatever it holds, without a fault.
+		// What has a valid MAC can be read without a panic, whatever it contains.
 		if raw, err := handleText.DecodeString(string(text)); err == nil {
 			m.read(handleText.EncodeToString(m.sealed(append([]byte{handleVersion}, raw...))))
 		}

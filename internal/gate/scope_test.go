@@ -32,7 +32,7 @@ func TestABlockOfAScopeRefusesOnlyItsChecks(t *testing.T) {
 	if n.Blocks().Size(blocks.Block) != 1 || n.Blocks().Match(key(t, k), n.clock()).Refuses() {
 		t.Error("the block is not counted, or refuses every check")
 	}
-	// Of a block for every check and that of the scope the one that lasts longer is named.
+	// If a block for every check and one for the scope apply, the one that lasts longer is named.
 	all := &blocks.Entry{ID: "all", Kind: blocks.Block, Pattern: network, Expires: n.clock().Add(time.Hour), Revision: 2}
 	n.Blocks().Apply(all, n.clock())
 	if d := n.check(t, k, scope("login")); d.Block != b {
