@@ -9,8 +9,8 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// testFlood returns how many distinct keys the flood sends: 300,000, or what
-// STINT_TEST_FLOOD says. Ten million take about twenty seconds.
+// testFlood returns how many different keys the flood has: 300,000, or the number in
+// STINT_TEST_FLOOD. Ten million take about twenty seconds.
 func testFlood(t *testing.T) int {
 	text := os.Getenv("STINT_TEST_FLOOD")
 	if text == "" {
@@ -23,8 +23,8 @@ func testFlood(t *testing.T) int {
 	return n
 }
 
-// A client with an IPv6 /48 has more keys than a minute has rows. A key of another
-// network that is refused now and then has to be counted all the same.
+// A client with an IPv6 /48 has more keys than a minute has rows. The offences of a key of
+// another network that is refused now and then must still be counted.
 func TestAFloodOfOneNetworkHidesNoKeyOfAnother(t *testing.T) {
 	r := testRecorder(Options{})
 	g := newPendingBatch(1 << 30)
@@ -49,7 +49,7 @@ func TestAFloodOfOneNetworkHidesNoKeyOfAnother(t *testing.T) {
 	}
 }
 
-// drainedInto returns g with all that r still holds as a batch.
+// drainedInto returns g, with everything that r still holds, as a batch.
 func drainedInto(g *pendingBatch, r *Recorder) *offences.Batch {
 	r.drain(g, 1<<62)
 	return g.freeze("id", "a", offences.NewRefusalIDMaker(secret))

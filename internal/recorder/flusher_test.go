@@ -16,8 +16,8 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// memorySink adds batches up and fails as it is set. It models no database:
-// the tests of those are with them.
+// memorySink adds up batches and fails as configured. It does not model a database: the tests of
+// those are in their packages.
 type memorySink struct {
 	mu    sync.Mutex
 	fail  func(*offences.Batch) error
@@ -45,7 +45,7 @@ func (s *memorySink) Flush(_ context.Context, b *offences.Batch, _ offences.Eval
 	return nil, nil
 }
 
-// Abandon settles as the databases do.
+// Abandon settles a batch as the databases do.
 func (s *memorySink) Abandon(_ context.Context, id string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +101,7 @@ func TestABatchWhoseCommitWasLostIsNotAddedTwice(t *testing.T) {
 	}
 }
 
-// lostAnswers writes batches and says that the database went away.
+// lostAnswers writes batches and then reports that the database is unreachable.
 type lostAnswers struct {
 	Sink
 	left int

@@ -173,7 +173,7 @@ func (f *Flusher) sendFirst(ctx context.Context, q *queue) error {
 
 // split finds out whether a piece was written after all, and moves its halves to the slow queue
 // if not. It returns cause if the database does not even answer that: then the database is
-// unreachable, and not the piece to blame.
+// unreachable, and the piece is not to blame.
 func (f *Flusher) split(ctx context.Context, q *queue, p *piece, cause error) error {
 	limited, cancel := context.WithTimeout(ctx, pieceTimeout)
 	defer cancel()

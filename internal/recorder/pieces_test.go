@@ -13,12 +13,12 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// hangingSink is a memorySink whose writer hangs, as a database does that waits
-// for a lock or is too slow, until the context ends.
+// hangingSink is a memorySink whose writer hangs until the context ends, like a database that
+// waits for a lock or is too slow.
 type hangingSink struct {
 	*memorySink
 	hangs func(*offences.Batch) bool
-	// afterwards says that the batch is written although its answer is lost.
+	// afterwards makes the batch be written although its answer is lost.
 	afterwards bool
 }
 
@@ -85,8 +85,8 @@ func TestNoRowsWaitForAPieceThatNeverGetsWritten(t *testing.T) {
 		}
 		r.Record(limited(key(t, "k:locked"), time.Now(), 1))
 		time.Sleep(pieceTimeout + 2*FlushInterval)
-		// Those that come later do not wait at all, and those that were in the
-		// same piece are written half by half.
+		// Later offences do not wait at all, and those in the same piece are written as it is
+		// halved.
 		r.Record(limited(key(t, "k:later"), time.Now(), 1))
 		written := s.counted()
 		time.Sleep(2 * FlushInterval)

@@ -51,7 +51,7 @@ func BenchmarkRecord(b *testing.B) {
 			})
 		})
 	}
-	// Of which five of six find no place and take that of another.
+	// Five of six keys have no entry and take that of another key.
 	for _, d := range []*gate.Decision{allowed(all[0], noon), limited(all[0], noon, 1)} {
 		b.Run(string(d.Outcome)+" of 100,000 keys", func(b *testing.B) {
 			r := testRecorder(Options{})

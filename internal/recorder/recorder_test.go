@@ -52,7 +52,7 @@ func allowed(k keys.Key, at time.Time) *gate.Decision {
 	return &gate.Decision{Check: gate.Check{Key: k, Cost: 2}, Outcome: gate.Allowed, Policy: policy, Answer: gate.Answer{At: at, Rule: -1}}
 }
 
-// drained returns all that r holds as a batch.
+// drained returns everything that r holds as a batch.
 func drained(r *Recorder) *offences.Batch {
 	g := newPendingBatch(1 << 30)
 	r.drain(g, 1<<62)
@@ -150,7 +150,8 @@ func TestBlockedAndShadowRefusalsHaveTheirOwnRows(t *testing.T) {
 	}
 }
 
-// sums adds up the offences of a batch: of all, and the largest `other` bound.
+// sums returns the numbers of all offences and of those in `other` rows, and the largest
+// Overcount of an `other` row.
 func sums(b *offences.Batch) (all, other, bound int64) {
 	for _, o := range b.Offences {
 		all += o.Count
@@ -193,7 +194,7 @@ func TestCountsAreCertainAndBoundedFromAboveWhateverIsSent(t *testing.T) {
 			total++
 			if random.IntN(500) == 0 {
 				g := newPendingBatch(1 << 30)
-				r.drain(g, noon.UnixMilli()) // the minute goes on
+				r.drain(g, noon.UnixMilli()) // the minute is still open
 				collect(g.freeze("", "", offences.NewRefusalIDMaker(secret)))
 			}
 		}
@@ -362,7 +363,7 @@ func TestEntriesOfAClosedMinuteHoldNothing(t *testing.T) {
 	if unused == 0 {
 		t.Error("no entry is kept for other keys")
 	}
-	// An entry that is used again shows nothing of the key before.
+	// A reused entry has nothing of its former key.
 	later := noon.Add(time.Minute)
 	r.Record(limited(key(t, "k:0"), later, 1))
 	if b := drained(r); len(b.Offences) != 1 || b.Offences[0].Count != 1 || b.Offences[0].Overcount != 0 || b.Offences[0].First.At != later.UnixMilli() {

@@ -22,7 +22,7 @@ func TestAnEntryThatIsUsedAgainIsEmpty(t *testing.T) {
 	}
 }
 
-// BenchmarkRecord: a flood of new keys waits for the memory of their entries.
+// A flood of new keys waits for the memory of their entries; see BenchmarkRecord.
 func TestAnEntryOfTrafficIsOneLineOfMemory(t *testing.T) {
 	if size := unsafe.Sizeof(trafficEntry{}); size != 64 {
 		t.Errorf("it has %d bytes, and a line 64", size)
