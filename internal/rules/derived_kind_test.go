@@ -2,8 +2,8 @@ package rules
 
 import "testing"
 
-// TestAFurtherKeyOfAKindThatNoKeyHasIsRefused has kinds that are only patterns: nothing could
-// ever count for them.
+// TestAFurtherKeyOfAKindThatNoKeyHasIsRefused uses kinds that only patterns have: no key could
+// ever be counted under them.
 func TestAFurtherKeyOfAKindThatNoKeyHasIsRefused(t *testing.T) {
 	for _, text := range []string{"country 2/m", "asn 2/m", "ip 2/m", "net 2/m"} {
 		if d, err := ParseDerived(text); err == nil {

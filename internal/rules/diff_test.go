@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// whole returns a policy with a value in every field that can be changed.
+// whole returns a policy in which every changeable field has a value.
 func whole(t *testing.T) *Policy {
 	t.Helper()
 	p := &Policy{
@@ -69,7 +69,7 @@ func TestEqualPoliciesDoNotDiffer(t *testing.T) {
 	same := *base
 	same.Match = slices.Clone(base.Match)
 	slices.Reverse(same.Match)
-	same.Options.WindowStart = algorithms.WindowClock // the default, written out
+	same.Options.WindowStart = algorithms.WindowClock // the explicit default
 	same.Version, same.ID, same.UpdatedBy = 7, 9, "ann"
 	if d := Diff(base, &same); len(d) != 0 {
 		t.Errorf("got %+v", d)

@@ -32,7 +32,7 @@ func TestFullSpeedIsWhatAskingEveryMillisecondGets(t *testing.T) {
 	})
 }
 
-// askEveryMillisecond asks until it is refused, once every millisecond.
+// askEveryMillisecond sends requests once every millisecond until one is refused.
 func askEveryMillisecond(stack rules.Stack, until int) (times []time.Duration) {
 	var state recent
 	for ms := range until {

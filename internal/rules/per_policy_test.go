@@ -14,7 +14,7 @@ func TestWhatIsDerivedFromAPolicyIsKeptAsLongAsItsSelector(t *testing.T) {
 	for i, step := range []struct {
 		policy   *Policy
 		selector *Selector
-		derived  int // so far
+		derived  int // number of derived values so far
 	}{{p, first, 1}, {p, first, 1}, {other, first, 2}, {p, first, 2}, {p, second, 3}, {p, second, 3}, {p, first, 4}} {
 		if got := kept.Of(step.policy, step.selector, derive); got != step.policy.Name || derived != step.derived {
 			t.Errorf("step %d: got %q and derived %d times, want %q and %d", i, got, derived, step.policy.Name, step.derived)

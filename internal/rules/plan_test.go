@@ -27,7 +27,7 @@ func TestSelectorChoosesByPlan(t *testing.T) {
 		{"ip:192.0.2.1", "gold", "one", "ip:192.0.2.1", "trial"},
 		{"ip:192.0.2.2", "gold", "gold", "plan:gold", "trial"},
 		{"ip:2001:db8::7", "gold", "one", "ip:2001:db8::/64", "trial"},
-		{"plan:gold", "", "default", "*", ""}, // who sends such a key chooses no plan
+		{"plan:gold", "", "default", "*", ""}, // a client with such a key does not choose a plan by it
 		{"user:x", "*", "paying", "plan:*", ""},
 	} {
 		k, err := keys.Parser{}.Key(c.key)

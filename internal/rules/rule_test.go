@@ -162,7 +162,7 @@ func mustRule(t testing.TB, text string) rules.Rule {
 	return r
 }
 
-// mustStack reads rules with spaces between.
+// mustStack parses rules that are separated by spaces.
 func mustStack(t testing.TB, text string) rules.Stack {
 	t.Helper()
 	s, err := rules.ParseStack(strings.Fields(text))

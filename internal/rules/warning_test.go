@@ -61,8 +61,8 @@ func TestAWarningNamesTheRuleThatSufficesAlone(t *testing.T) {
 	}
 }
 
-// TestARuleIsWarnedAboutExactlyWhenItNeverRefusesAlone visits every state that
-// any caller can bring a small stack into, and asks every cost there.
+// TestARuleIsWarnedAboutExactlyWhenItNeverRefusesAlone visits every state that any caller can
+// cause in a small stack, and tries every cost there.
 func TestARuleIsWarnedAboutExactlyWhenItNeverRefusesAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		stack := drawSmallStack(t)
@@ -100,12 +100,11 @@ func drawSmallStack(t *rapid.T) rules.Stack {
 	return stack
 }
 
-// recent is what was allowed in each of the latest milliseconds, the newest
-// first.
+// recent has the cost that was allowed in each of the last milliseconds, newest first.
 type recent [smallWindow]int
 
-// refuseAlone returns the rules that, in some state that the stack can come
-// into, are the only ones to refuse some request.
+// refuseAlone returns the rules that, in some reachable state of the stack, are the only ones to
+// refuse some request.
 func refuseAlone(stack rules.Stack) map[rules.Rule]bool {
 	alone := map[rules.Rule]bool{}
 	seen := map[recent]bool{{}: true}
