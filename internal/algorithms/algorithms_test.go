@@ -61,8 +61,8 @@ func TestOptionsAreRefusedWhereTheyMeanNothing(t *testing.T) {
 	}
 }
 
-// What a counter keeps does not depend on the limit, or a changed one would not
-// find it.
+// The size of a counter's state does not depend on the limit, so that the state remains usable
+// after the limit changes.
 func TestSizeDoesNotDependOnTheLimit(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		for _, window := range []int64{1, 59, 60, 61, 1_000, 31 * 86_400_000} {
@@ -79,7 +79,7 @@ func TestSizeDoesNotDependOnTheLimit(t *testing.T) {
 	})
 }
 
-// A reservation is bounded by the queue, and by nothing else where there is none.
+// The wait for a reservation is bounded by the queue, or by nothing if there is no queue.
 func TestLongest(t *testing.T) {
 	longest := algorithms.ByName(algorithms.LeakyBucket).Counter.(algorithms.Queue).MaxDelay
 	as := algorithms.Options{Variant: algorithms.VariantQueue, Burst: 7}

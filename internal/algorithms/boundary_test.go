@@ -6,8 +6,7 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 )
 
-// take lets in all that v allows at each of those instants, and returns how much
-// that was.
+// take counts all that v allows at each of the given times, and returns the total.
 func take(t *testing.T, stack *algorithms.Stack, state *algorithms.State, instants ...int64) []int64 {
 	t.Helper()
 	let := make([]int64, len(instants))
@@ -19,8 +18,8 @@ func take(t *testing.T, stack *algorithms.Stack, state *algorithms.State, instan
 	return let
 }
 
-// What is not promised happens: these are the worst bursts, with 10 requests in a
-// second, by instants after a second of the clock began.
+// These are the worst bursts that the guarantees permit, with 10 requests in a second. Times
+// count from the beginning of a second of the clock.
 func TestWhatIsNotPromisedHappens(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -62,12 +61,12 @@ func TestWhatIsNotPromisedHappens(t *testing.T) {
 	}
 }
 
-// A burst is exact even where the interval between requests is no whole number
-// of milliseconds or of their fractions: the limit at once, and no more.
+// A burst is exact even if the interval between requests is not a whole number of milliseconds or
+// of their fractions: it allows the limit at once, and no more.
 func TestTheLimitMayComeAtOnce(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		if v.options.Variant == algorithms.VariantQueue {
-			return // one at a time is what it is for
+			return // it releases one request at a time
 		}
 		for _, limit := range []int64{1, 3, 7, 800, 2_000, 9_973} {
 			for _, window := range []int64{7, 1_000, 60_000, 86_400_000, 31 * 86_400_000} {

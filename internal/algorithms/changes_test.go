@@ -8,9 +8,9 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 )
 
-// A raised limit frees a waiting key at once, and a lowered one counts what came
-// before it. Only gcra keeps a time instead of a count: a key that was at its
-// limit is at the new one, and waits for one interval of that.
+// If a limit is raised, a waiting key is allowed at once. If it is lowered, earlier requests
+// still count. Only gcra stores a time instead of a count: a key that was at the old limit is at
+// the new one, and waits for one interval of it.
 func TestChangedLimits(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		if v.options.Variant == algorithms.VariantQueue {
@@ -49,7 +49,7 @@ func TestChangedLimits(t *testing.T) {
 	})
 }
 
-// A limit that was 0 by mistake finds what came before it.
+// A limit that was 0 by mistake still counts the requests from before.
 func TestLimitThatWasZero(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		var state algorithms.State

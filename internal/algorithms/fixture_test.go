@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 )
 
-// morning is an instant in 2100, at which the contract suite's clock starts, too.
+// morning is a time in 2100. The contract suite's clock starts then, too.
 const morning = 4_102_444_800_000
 
 // counters returns the algorithms that are counters.
@@ -22,14 +22,14 @@ func counters() []*algorithms.Algorithm {
 	return found
 }
 
-// variant is a counter with options that make it another.
+// variant is a counter with certain options.
 type variant struct {
 	name string
 	*algorithms.Algorithm
 	options algorithms.Options
 }
 
-// variants returns the counters with each of their options' values.
+// variants returns the counters with each value of each of their options.
 func variants() []variant {
 	var all []variant
 	for _, a := range counters() {
@@ -66,7 +66,7 @@ func (v variant) stack(limit, window int64) *algorithms.Stack {
 	return algorithms.NewStack(v.Algorithm, []algorithms.Rule{v.rule(limit, window)})
 }
 
-// drawRules draws a stack of up to most rules, small or as large as may be.
+// drawRules draws a stack of up to most rules, either small or as large as allowed.
 func drawRules(t *rapid.T, v variant, most int) []algorithms.Rule {
 	options := v.options
 	if v.Takes(algorithms.OptionBurst) {
@@ -83,8 +83,8 @@ func drawRules(t *rapid.T, v variant, most int) []algorithms.Rule {
 	return rules
 }
 
-// drawStep draws how far the clock moves: seldom back, and often by about the wait of
-// the last answer.
+// drawStep draws by how much the clock moves: rarely back, and often by about the wait of the
+// last answer.
 func drawStep(t *rapid.T, rules []algorithms.Rule, wait int64) int64 {
 	window := rapid.SampledFrom(rules).Draw(t, "window of").Window
 	return rapid.OneOf(
@@ -99,7 +99,7 @@ func drawStep(t *rapid.T, rules []algorithms.Rule, wait int64) int64 {
 	).Draw(t, "step")
 }
 
-// drawCost draws a cost that is often 1 or the largest that is possible.
+// drawCost draws a cost that is often 1 or the largest allowed one.
 func drawCost(t *rapid.T, rules []algorithms.Rule) int64 {
 	largest := int64(1000)
 	for _, r := range rules {

@@ -8,12 +8,11 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 )
 
-// bound is a guarantee: within any half-open stretch of that length, at most
-// that much cost is allowed.
+// bound is a guarantee: any half-open time span of length stretch has an allowed cost of at most
+// most.
 type bound struct{ stretch, most int64 }
 
-// guarantee returns what v promises of a rule when no request costs more than
-// cost.
+// guarantee returns what v guarantees for a rule if no request costs more than cost.
 func (v variant) guarantee(r algorithms.Rule, cost int64) bound {
 	switch {
 	case v.Name == algorithms.SlidingBuckets && r.Window <= 60:
@@ -31,8 +30,7 @@ func (v variant) guarantee(r algorithms.Rule, cost int64) bound {
 // allowedAt is a cost that was allowed, and when.
 type allowedAt struct{ at, cost int64 }
 
-// maxIn returns the most that was allowed in any stretch of that length. The
-// times are in order.
+// maxIn returns the largest allowed cost in any time span of that length. The times are sorted.
 func maxIn(stretch int64, allowed []allowedAt) (most int64) {
 	var within int64
 	from := 0
@@ -55,8 +53,8 @@ func drawSmall(t *rapid.T, v variant) algorithms.Rule {
 	return r
 }
 
-// At any times, with any costs and maximal waits, no more is allowed than is promised;
-// requests that wait count at their reservations.
+// At any times, with any costs and MaxWaits, no more is allowed than guaranteed. Requests with a
+// reservation count at its time.
 func TestGuarantees(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		rapid.Check(t, func(t *rapid.T) {
@@ -85,8 +83,7 @@ func TestGuarantees(t *testing.T) {
 	})
 }
 
-// The same holds of the time that has truly passed when the clock steps back now
-// and then, and again and again.
+// The same holds for the real time that has passed if the clock repeatedly steps back.
 func TestGuaranteesWhileTheClockStepsBack(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		rapid.Check(t, func(t *rapid.T) {
@@ -113,8 +110,7 @@ func TestGuaranteesWhileTheClockStepsBack(t *testing.T) {
 	})
 }
 
-// A client who waits until RetryAt while the clock steps back is refused at most once
-// more.
+// A client who waits until RetryAt while the clock steps back is refused at most once more.
 func TestStepBackRefusesOnceMore(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		rapid.Check(t, func(t *rapid.T) {
@@ -138,7 +134,7 @@ func TestStepBackRefusesOnceMore(t *testing.T) {
 	})
 }
 
-// The windows of the clock are never overrun, wherever requests come in them.
+// The limits in windows of the clock are never exceeded, whenever the requests arrive.
 func TestClockWindows(t *testing.T) {
 	for _, name := range []string{algorithms.FixedWindow, algorithms.SlidingWindow} {
 		v := variant{name, algorithms.ByName(name), algorithms.Options{}}

@@ -15,8 +15,8 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// driver keeps one state through a sequence of questions, as redislog keeps one
-// through its life, and returns all that the engine says on the way.
+// driver applies a sequence of queries to one state, as redislog does over time, and returns all
+// results of the engine.
 //
 // ARGV 1  the algorithm
 // ARGV 2  how many rules
@@ -57,8 +57,8 @@ while at < #ARGV do
 end
 return table.concat(out, ' ')`
 
-// The Go and the Lua of each counter answer alike and keep the same numbers,
-// whatever the rules, the costs, the waits and the clock.
+// The Go and the Lua version of each counter give the same answers and store the same numbers,
+// for all rules, costs, waits and clocks.
 func TestLuaCountsAsGoDoes(t *testing.T) {
 	client := connect(t)
 	script := redis.NewScript(algorithms.Lua() + driver)
@@ -81,8 +81,8 @@ func TestLuaCountsAsGoDoes(t *testing.T) {
 	})
 }
 
-// It can be part of a function library, which may make no globals and, on Redis
-// 7.0, finds no libraries while it is loaded.
+// The text can be part of a function library, which must not define globals. On Redis 7.0 such a
+// library finds no libraries while it is loaded.
 func TestLuaIsFitForAFunctionLibrary(t *testing.T) {
 	client := connect(t)
 	const register = "redis.register_function('longest', function() return engine.stack('leaky_bucket', {{ limit = 2, window = 10, burst = 5, queue = true }}).max_delay end)"
@@ -95,7 +95,7 @@ func TestLuaIsFitForAFunctionLibrary(t *testing.T) {
 	}
 }
 
-// connect returns a client of a Redis that ends with the test.
+// connect returns a client of a Redis that is stopped at the end of the test.
 func connect(t *testing.T) *redis.Client {
 	t.Helper()
 	options, err := redis.ParseURL(servers.Redis(t).URL)
@@ -118,15 +118,15 @@ func compare(t *rapid.T, lua, goes []string) {
 	}
 }
 
-// sequence is one sequence of questions, as arguments for the driver, and what
-// Go said.
+// sequence is one sequence of queries, as arguments for the driver, and the results of the Go
+// version.
 type sequence struct {
 	rules       []algorithms.Rule
 	args        []any
 	said        []string
 	state       algorithms.State
 	now         int64
-	wait        int64 // to wait, by the last answer
+	wait        int64 // the wait in the last answer
 	reservation int64
 	id          string
 }
@@ -156,7 +156,7 @@ func (s *sequence) ask(t *rapid.T, a *algorithms.Algorithm) {
 
 func (s *sequence) answer(stack *algorithms.Stack, q algorithms.Query) {
 	kept := &s.state
-	if q.Peek { // so that what the engine says of the copy can be compared, too
+	if q.Peek { // so that the engine's result for the copy can be compared, too
 		looked := s.state.Clone()
 		kept = &looked
 	}
@@ -182,7 +182,7 @@ func (s *sequence) answer(stack *algorithms.Stack, q algorithms.Query) {
 	}
 }
 
-// say notes numbers as the driver writes them.
+// say records numbers in the format of the driver.
 func (s *sequence) say(numbers ...int64) {
 	for _, n := range numbers {
 		if n == algorithms.Never {

@@ -15,8 +15,8 @@ func queue(limit, window int64, length int) *algorithms.Stack {
 	return v.stack(limit, window)
 }
 
-// A queue of 3 at 3 a second lets one out each third of a second, keeps three
-// waiting, and returns to a fourth when it may join.
+// A queue of 3 at 3 a second releases one request each third of a second and holds three. It
+// refuses a fourth and returns when that one may join.
 func TestQueue(t *testing.T) {
 	var state algorithms.State
 	stack := queue(3, 1000, 3)
@@ -45,7 +45,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// More than one may leave in a millisecond where the pace is quicker than that.
+// More than one request may leave in the same millisecond if the pace is faster than one a
+// millisecond.
 func TestQueueKeepsItsPace(t *testing.T) {
 	var state algorithms.State
 	stack := queue(5_000, 1_000, 100_000)
@@ -58,7 +59,7 @@ func TestQueueKeepsItsPace(t *testing.T) {
 	}
 }
 
-// A raised limit quickens what is on its way out, and a lowered one slows it.
+// If a limit is raised, queued requests leave faster; if it is lowered, more slowly.
 func TestQueueChanged(t *testing.T) {
 	wait := func(limit int64) int64 {
 		var state algorithms.State
@@ -70,7 +71,7 @@ func TestQueueChanged(t *testing.T) {
 	}
 }
 
-// Reservations come in the order in which they were asked for, and nobody passes them.
+// Reservations are in the order in which they were requested, and no request overtakes another.
 func TestReservationsComeInOrder(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		rapid.Check(t, func(t *rapid.T) {
@@ -94,8 +95,8 @@ func TestReservationsComeInOrder(t *testing.T) {
 	})
 }
 
-// The newest reservation can be cancelled, which leaves what was there before; one
-// behind which another was reserved lapses, and so does one whose time has come.
+// Cancelling the newest reservation restores the state before it. A reservation with a later one
+// after it lapses, and so does one whose time has passed.
 func TestCancelEndsTheNewestReservationOnly(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		var state algorithms.State
@@ -139,14 +140,14 @@ func TestCancelEndsTheNewestReservationOnly(t *testing.T) {
 	})
 }
 
-// A reservation further ahead than any may be is what a clock that stepped back leaves.
+// A reservation that is further ahead than allowed is left by a clock that stepped back.
 func TestStepBackForgetsReservations(t *testing.T) {
 	stack := queue(1, 10_000, 6)
 	var state algorithms.State
 	for range 2 {
 		stack.Decide(&state, algorithms.Query{Now: morning, Cost: 1, MaxWait: 60_000, ID: "x"}, nil)
 	}
-	now := morning + 10_000 - timestamplog.MaxWait // the reservation is as far ahead as may be
+	now := morning + 10_000 - timestamplog.MaxWait // the reservation is as far ahead as allowed
 	if got := stack.Decide(&state, algorithms.Query{Now: now, Cost: 1}, nil); got.Changed || got.RetryAt != morning+20_000 {
 		t.Fatalf("with a reservation that may be: %+v", got)
 	}

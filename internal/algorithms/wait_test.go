@@ -9,9 +9,9 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 )
 
-// A wait is exact: a millisecond earlier the same request is refused, with what
-// is left of the wait, and from then on it is allowed. That holds for stacks,
-// after any history, and whatever the clock did before.
+// A wait is exact: a millisecond earlier the same request is refused with the rest of the wait,
+// and from then on it is allowed. This holds for stacks, after any history, and after any clock
+// steps.
 func TestWaitsAreExact(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		rapid.Check(t, func(t *rapid.T) {
@@ -51,7 +51,7 @@ func TestWaitsAreExact(t *testing.T) {
 	})
 }
 
-// history draws a state that some requests and jumps of the clock have left.
+// history draws a state that results from some requests and clock steps.
 func history(t *rapid.T, v variant, rules []algorithms.Rule) (state algorithms.State, now int64) {
 	stack, wait := algorithms.NewStack(v.Algorithm, rules), int64(0)
 	now = morning
@@ -66,8 +66,7 @@ func history(t *rapid.T, v variant, rules []algorithms.Rule) (state algorithms.S
 	return state, now
 }
 
-// All or nothing: a refused request, and a peek, change nothing that can be
-// seen afterwards.
+// All or nothing: a refused request and a peek do not change any later answer.
 func TestRefusedRequestsCountNothing(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		rapid.Check(t, func(t *rapid.T) {
@@ -91,11 +90,11 @@ func TestRefusedRequestsCountNothing(t *testing.T) {
 	})
 }
 
-// What Left says could come now does, request for request, and then nothing more.
+// The Remaining cost is allowed now, request by request, and then nothing more.
 func TestLeftIsWhatMayCome(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		if v.options.Variant == algorithms.VariantQueue {
-			return // where one leaves at a time, see TestQueue
+			return // it releases one request at a time, see TestQueue
 		}
 		rapid.Check(t, func(t *rapid.T) {
 			rules := drawRules(t, v, 1)
@@ -103,7 +102,7 @@ func TestLeftIsWhatMayCome(t *testing.T) {
 			rules[0].Burst = min(rules[0].Burst, 300)
 			stack := algorithms.NewStack(v.Algorithm, rules)
 			state, now := history(t, v, rules)
-			now += 3_600_000 // past all reservations
+			now += 3_600_000 // after all reservations
 			left := stack.Remaining(nil, &state, now, 1)[0].Amount
 			for n := left; n >= 0; n-- {
 				has := stack.Remaining(nil, &state, now, 1)[0]
@@ -116,8 +115,8 @@ func TestLeftIsWhatMayCome(t *testing.T) {
 	})
 }
 
-// When a state no longer lasts it is as good as none, and a millisecond earlier
-// it is not.
+// When the TTL of a state has passed, it is equivalent to no state; a millisecond earlier it is
+// not.
 func TestStatesLastAsLongAsTheyMatter(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		rapid.Check(t, func(t *rapid.T) {
@@ -141,8 +140,8 @@ func TestStatesLastAsLongAsTheyMatter(t *testing.T) {
 	})
 }
 
-// When a rule's Reset has passed its whole limit is available again, and the
-// longest Reset is how long the state lasts.
+// When the Reset of a rule has passed, its whole limit is available again. The longest Reset is
+// the TTL of the state.
 func TestAfterItsResetARuleIsFullyRestored(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		rapid.Check(t, func(t *rapid.T) {
