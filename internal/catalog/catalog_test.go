@@ -11,18 +11,18 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// script is a Source of which each call reads the next step.
+// script is a Source that performs one step at each call.
 type script struct {
 	steps []step
-	since []int64 // what each call asked for
+	since []int64 // the position of each call
 }
 
-// step is one answer: blocks, and where breaks is set the error after them.
+// step is one answer: blocks, and then an error if breaks is set.
 type step struct {
 	revision int64
 	blocks   []*blocks.Entry
 	breaks   error
-	between  func() // called after each block was taken over
+	between  func() // called after each block was applied
 }
 
 func (s *script) EachChange(_ context.Context, since Position, apply func(Changes) error) error {
@@ -139,7 +139,7 @@ func TestAfterTheClockWasSetBackABlockRefusesThatHadExpired(t *testing.T) {
 	short.Expires = right.Add(time.Hour)
 	all := []*blocks.Entry{lasting, short}
 	source := &script{steps: []step{{revision: 5, blocks: all}, {revision: 5, blocks: all}, {revision: 5}, {revision: 5}}}
-	clock := right.Add(24 * time.Hour) // as of a machine that has not asked a time server yet
+	clock := right.Add(24 * time.Hour) // like that of a machine that has not contacted a time server yet
 	c := New(source, func() time.Time { return clock })
 	for _, ahead := range []time.Duration{24 * time.Hour, 0, time.Minute, time.Minute - time.Millisecond} {
 		clock = right.Add(ahead)

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// replicated is a database of which a replica takes over that lacks the last commits.
+// replicated is a database and a replica that takes over without the last commits.
 type replicated struct {
 	primary *sqlstore.Store
 	server  int64
@@ -30,8 +30,8 @@ func (r *replicated) EachChange(ctx context.Context, since catalog.Position, app
 	})
 }
 
-// TestAfterAFailoverTheNodeHasWhatTheNewPrimaryHas loses changes on a failover, and makes
-// others on the new primary: fewer, as many and more.
+// TestAfterAFailoverTheNodeHasWhatTheNewPrimaryHas loses changes in a failover, and makes other
+// changes on the new primary: fewer, the same number and more.
 func TestAfterAFailoverTheNodeHasWhatTheNewPrimaryHas(t *testing.T) {
 	open := func(path string) *sqlstore.Store {
 		s, err := sqlstore.Open(t.Context(), path, sqlstore.Options{})
@@ -53,7 +53,7 @@ func TestAfterAFailoverTheNodeHasWhatTheNewPrimaryHas(t *testing.T) {
 		c := catalog.New(source, time.Now)
 		block(source.primary, "token:old")
 		path := filepath.Join(folder, "replica.db")
-		if err := source.primary.Backup(t.Context(), path); err != nil { // what has reached the replica
+		if err := source.primary.Backup(t.Context(), path); err != nil { // what has been replicated
 			t.Fatal(err)
 		}
 		for _, pattern := range []string{"token:lost-1", "token:lost-2"} {

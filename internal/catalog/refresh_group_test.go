@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// work is what refreshes share in the tests: one at a time, each of a second.
+// work is the work of refreshes in the tests: one run at a time, each taking a second.
 type work struct {
-	room  chan struct{} // holds one while nobody works
+	room  chan struct{} // holds one element while no run is active
 	began atomic.Int32
 	fails func(ctx context.Context, attempt int32) error
 }

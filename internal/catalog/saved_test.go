@@ -22,7 +22,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore"
 )
 
-// savedFrom returns what a node keeps of a database with some of everything.
+// savedFrom returns the saved catalog of a database with some of everything.
 func savedFrom(t testing.TB) *catalog.Saved {
 	t.Helper()
 	store, err := sqlstore.Open(t.Context(), filepath.Join(t.TempDir(), "stint.db"), sqlstore.Options{})
@@ -107,7 +107,7 @@ func TestWhatIsSavedIsReadBackWhole(t *testing.T) {
 			t.Errorf("the profile %+v, want %+v", p, want)
 		}
 	}
-	// Policies go by way of JSON, which knows no monotonic clock or time zone.
+	// Policies are stored as JSON, which has no monotonic clock and no time zone.
 	if len(read.Policies) != 2 || !reflect.DeepEqual(*read.Policies[0], *saved.Policies[0]) || !reflect.DeepEqual(*read.Policies[1], *saved.Policies[1]) {
 		t.Errorf("policies %+v and %+v, want %+v and %+v", read.Policies[0], read.Policies[1], saved.Policies[0], saved.Policies[1])
 	}

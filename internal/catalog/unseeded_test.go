@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 )
 
-// unseeded is a database that has its tables and nothing in them.
+// unseeded is a database with tables but without content.
 type unseeded struct{}
 
 func (unseeded) EachChange(context.Context, catalog.Position, func(catalog.Changes) error) error {
