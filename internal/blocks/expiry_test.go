@@ -7,8 +7,8 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 )
 
-// No answer and no file can have a time of the year 10000: a block until then would make every
-// list unreadable that it is in.
+// No answer and no file can contain a time in the year 10000: a block until then would make every
+// list that contains it unreadable.
 func TestNothingExpiresAfterTheLastYear(t *testing.T) {
 	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	for text, want := range map[string]string{

@@ -19,7 +19,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 var key, pattern = keytest.Key, keytest.Pattern
 
-// block returns a block that ends so long after noon, 0 for a permanent one.
+// block returns a block that expires that long after noon; 0 for a permanent one.
 func block(t testing.TB, id, text string, revision int64, lasts time.Duration) *blocks.Entry {
 	b := &blocks.Entry{Kind: blocks.Block, ID: id, Pattern: pattern(t, text), Revision: revision, Created: noon}
 	if lasts != 0 {
@@ -279,8 +279,8 @@ func BenchmarkSweepOfAMillionBlocksOfWhichNoneHasExpired(b *testing.B) {
 	}
 }
 
-// The counts by source are those of a walk over every block, through replaced, ended,
-// expired and swept blocks and those of a scope.
+// The counts by source agree with those of an iteration over every block, with replaced, ended,
+// expired and swept blocks and blocks with a scope.
 func TestTheCountsBySourceAreThoseOfAllBlocks(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s, now, revision := blocks.NewSet(), noon, int64(0)
