@@ -11,8 +11,8 @@ import (
 
 var attackStart = time.Date(2026, time.March, 2, 10, 0, 0, 0, time.UTC)
 
-// intervals returns one interval for each count of limited checks; each allows
-// 60 checks.
+// intervals returns one interval for each number of limited checks; each also has 60 allowed
+// checks.
 func intervals(step time.Duration, limited ...int64) []offences.Interval {
 	all := make([]offences.Interval, len(limited))
 	for i, n := range limited {
@@ -25,7 +25,7 @@ func TestAnAttackIsWhatExceedsTheBaseline(t *testing.T) {
 	const perHour = 3600 // one refusal a second
 	for name, c := range map[string]struct {
 		minutes, hours []int64
-		since          int // the minute it began, -1 for no attack
+		since          int // the minute in which it began, -1 for no attack
 		hasBaseline    bool
 	}{
 		"nothing is refused":                {[]int64{0, 0, 0, 0}, []int64{0, 0}, -1, true},

@@ -41,7 +41,7 @@ func TestCountFrom(t *testing.T) {
 	}
 }
 
-// TestCountFromKeepsItsPromises tries random states and blocks of others.
+// TestCountFromKeepsItsPromises tries random states and ends of other blocks.
 func TestCountFromKeepsItsPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := escalated

@@ -10,7 +10,7 @@ func TestTheSafetyLimitCountsOneNetworkOnce(t *testing.T) {
 		"ip:203.0.113.7":         "ip:203.0.113.0/24",
 		"ip:2001:db8:1:2::/64":   "ip:2001:db8:1::/48",
 		"ip:2001:db8:1:2::7/128": "ip:2001:db8:1::/48",
-		"ip:2001:db8::/32":       "ip:2001:db8::/32", // made under an earlier setting
+		"ip:2001:db8::/32":       "ip:2001:db8::/32", // from an earlier IPv6 setting
 		"ip:10.0.0.7":            "ip:10.0.0.7",
 		"ip:192.168.1.7":         "ip:192.168.1.7",
 		"ip:100.64.1.7":          "ip:100.64.1.7",
