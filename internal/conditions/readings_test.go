@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A client must not leave a condition by the spelling of its path, whether the program behind
-// takes %2F for a slash or not, and whatever else in it is no valid escape.
+// A client must not evade a condition by spelling the path differently, whether the program
+// behind decodes %2F to a slash or not, and whatever invalid escapes the path contains.
 func TestAConditionIsMetByEachReadingOfAPath(t *testing.T) {
 	for _, c := range []struct {
 		pattern, path string
@@ -50,8 +50,8 @@ func TestEachSpellingOfAPathIsOne(t *testing.T) {
 	}
 }
 
-// FuzzPathsAreReadOnce asserts that a path that was read is read as itself when it is escaped
-// again, in each reading, and that no escape of a letter changes what is read.
+// FuzzPathsAreReadOnce asserts that a normalized path stays the same if it is escaped and
+// normalized again, in each reading, and that escaping a letter does not change the result.
 func FuzzPathsAreReadOnce(f *testing.F) {
 	for _, target := range []string{"/", "/a%/%61", "/..%2F..%2Fq", "//a/./%2e%2e/b%", "http://h/a%2Fb?c", "%2F%2F", "/%25%32%46", "a/b/..", "/%zz%2f.%2f"} {
 		f.Add(target)
