@@ -37,9 +37,9 @@ func BenchmarkParsePattern(b *testing.B) {
 	}
 }
 
-// benchIndex returns an index of n patterns, a quarter each of IPv4 networks,
-// IPv6 networks, prefixes of many lengths and exact keys, with keys that they
-// select and keys that they do not.
+// benchIndex returns an index of n patterns, a quarter each of IPv4 networks, IPv6 networks,
+// prefixes of many lengths and exact keys. It also returns keys that they select and keys that
+// they do not.
 func benchIndex(b *testing.B, n int) (x *keys.Index[*int], hits, misses []keys.Key) {
 	random := rand.New(rand.NewPCG(1, 2))
 	x = keys.NewIndex[*int]()
@@ -58,8 +58,8 @@ func benchIndex(b *testing.B, n int) (x *keys.Index[*int], hits, misses []keys.K
 	return x, hits, misses
 }
 
-// benchPattern makes up a pattern and two keys, one inside and one outside of
-// everything that it ever makes up.
+// benchPattern returns a pattern, a key that it selects, and a key that no pattern of
+// benchPattern selects.
 func benchPattern(random *rand.Rand, i int) (pattern, hit, miss string) {
 	a, b, c, d := random.IntN(100)+1, random.IntN(256), random.IntN(256), random.IntN(256)
 	switch i % 4 {

@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// drawAddress draws from few addresses, so that networks and keys often meet.
+// drawAddress draws from few addresses, so that networks and keys often overlap.
 func drawAddress(t *rapid.T) netip.Addr {
 	near := rapid.SampledFrom([]byte{0, 1, 2, 127, 128, 255})
 	if rapid.Bool().Draw(t, "IPv4") {
@@ -59,7 +59,7 @@ func drawKey(t *rapid.T) keys.Key {
 	switch rapid.SampledFrom([]string{"address", "client", "token", "token", "kindless"}).Draw(t, "kind") {
 	case "address":
 		return keys.Parser{}.AddressKey(drawAddress(t))
-	case "client": // an IPv6 client known only by its /64
+	case "client": // an IPv6 client of which only the /64 is known
 		return mustKey(t, keys.Parser{}.AddressKey(drawAddress(t)).String())
 	case "token":
 		return mustKey(t, "token:a"+drawText(t))
@@ -67,7 +67,7 @@ func drawKey(t *rapid.T) keys.Key {
 	return mustKey(t, "batch")
 }
 
-// specificity orders patterns that select one key, the most specific last.
+// specificity orders patterns that select the same key, the most specific last.
 func specificity(a, b keys.Pattern) int {
 	rank := func(p keys.Pattern) (int, int) {
 		network, _ := p.Network()
@@ -191,8 +191,8 @@ func TestTheIndexMayBeChangedWhileItsMatchesAreRangedOver(t *testing.T) {
 	}
 }
 
-// TestAllLetsTheLoopChangeTheIndex ranges over more than one page of each kind
-// of pattern. A range that held its lock would never end here.
+// TestAllLetsTheLoopChangeTheIndex iterates over more than one page of each kind of pattern. If
+// All held its lock, the test would hang.
 func TestAllLetsTheLoopChangeTheIndex(t *testing.T) {
 	x := keys.NewIndex[int]()
 	parse := func(text string) keys.Pattern {
@@ -241,7 +241,7 @@ func TestAllLetsTheLoopChangeTheIndex(t *testing.T) {
 		}
 	}
 	for range x.All() {
-		break // ends the range, and leaves nothing locked
+		break // ends the iteration and leaves nothing locked
 	}
 	x.Set(parse("token:last"), 0)
 }

@@ -189,7 +189,7 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// TestTheNetworkOfAFurtherKeyHasOneSpelling: a block in another one would select nothing.
+// TestTheNetworkOfAFurtherKeyHasOneSpelling: a block with another spelling would select nothing.
 func TestTheNetworkOfAFurtherKeyHasOneSpelling(t *testing.T) {
 	var p keys.Parser
 	for text, want := range map[string]string{
