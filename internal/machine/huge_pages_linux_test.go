@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// own returns how many bytes of the process's own memory there are, and in huge pages.
+// own returns the size of the process's own memory in bytes, in total and in huge pages.
 func own(t *testing.T) (resident, huge int64) {
 	t.Helper()
 	regions, _, err := ownRegions()
@@ -22,7 +22,7 @@ func own(t *testing.T) (resident, huge int64) {
 	return resident, huge
 }
 
-// gatherAll gathers, and reports false where the system has no huge pages, or none to give now.
+// gatherAll gathers, and returns false if the system has no huge pages, or none available now.
 func gatherAll(t *testing.T) bool {
 	t.Helper()
 	err := new(HugePages).Gather(t.Context())
@@ -53,7 +53,7 @@ func TestMemoryInUseIsGatheredAndKeepsItsContent(t *testing.T) {
 	}
 }
 
-// Of memory that is in use by halves nothing more is taken.
+// If half of the memory is in use, the rest is not taken.
 func TestMemoryThatIsNotInUseIsNotTaken(t *testing.T) {
 	const piece = 1 << 20
 	pieces := make([][]byte, 6*looseFrom/piece)
@@ -75,15 +75,15 @@ func TestMemoryThatIsNotInUseIsNotTaken(t *testing.T) {
 	runtime.KeepAlive(pieces)
 }
 
-// What was left is not tried again, and near the limit of Go's memory nothing is.
+// What was left is not tried again, and nothing is tried near Go's memory limit.
 func TestGatheringEnds(t *testing.T) {
-	debug.FreeOSMemory() // or data might lie in huge pages of the tests before
+	debug.FreeOSMemory() // otherwise the data might be in huge pages of earlier tests
 	data := make([]byte, 3*looseFrom)
 	for i := range data {
 		data[i] = 1
 	}
 	_, before := own(t)
-	tried := HugePages{left: 1 << 50} // and so all that there is
+	tried := HugePages{left: 1 << 50} // that is, all memory
 	if err := tried.Gather(t.Context()); err != nil && !errors.Is(err, ErrNoHugePages) {
 		t.Error(err)
 	}
@@ -92,7 +92,7 @@ func TestGatheringEnds(t *testing.T) {
 		t.Error(err)
 	}
 	debug.SetMemoryLimit(limit)
-	// Where the setting is always, the kernel gathers beside.
+	// If the setting is "always", the kernel also gathers by itself.
 	if enabled, _ := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled"); !bytes.Contains(enabled, []byte("[always]")) {
 		if _, after := own(t); after > before+8<<20 {
 			t.Errorf("%d MB were in huge pages and are %d", before>>20, after>>20)
@@ -101,8 +101,8 @@ func TestGatheringEnds(t *testing.T) {
 	runtime.KeepAlive(data)
 }
 
-// BenchmarkReads reads a gigabyte at random, each time where the read before says, with its
-// memory in usual and in huge pages.
+// BenchmarkReads reads a gigabyte in random order, in which each read depends on the one before,
+// with the memory in normal and in huge pages.
 func BenchmarkReads(b *testing.B) {
 	data := make([]uint32, 1<<28)
 	at := uint32(1)

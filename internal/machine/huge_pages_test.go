@@ -68,7 +68,7 @@ func TestTheKernelsSettingDecidesWhetherThereAreHugePages(t *testing.T) {
 	}
 }
 
-// Only what is nearly whole is gathered, in pieces of a limited size.
+// Only huge pages that are nearly complete are gathered, in pieces of limited size.
 func TestOnlyHugePagesThatAreInUseAreGathered(t *testing.T) {
 	const size, page = 2 << 20, 4 << 10
 	calls := 0
@@ -83,7 +83,7 @@ func TestOnlyHugePagesThatAreInUseAreGathered(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		start, end uintptr
-		missing    []uintptr // from these addresses on 65 pages are not in use
+		missing    []uintptr // at each of these addresses begin 65 pages that are not in use
 		want       string    // start and length in huge pages
 	}{
 		"the whole huge pages of a region":     {size + page, 5*size - page, nil, "[2+2]"},
