@@ -110,7 +110,8 @@ func TestGuaranteesWhileTheClockStepsBack(t *testing.T) {
 	})
 }
 
-// A client who waits until RetryAt while the clock steps back is refused at most once more.
+// A client who waits until RetryAt while the clock steps back is refused at most once
+// more.
 func TestStepBackRefusesOnceMore(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		rapid.Check(t, func(t *rapid.T) {

@@ -141,8 +141,8 @@ type Answer struct {
 	// Rule is the index in the policy's stack of the rule that makes the caller wait longest, -1
 	// if no rule refuses.
 	Rule int
-	// Derived is the further key of the request that the answer is about, nil for the key of the
-	// check itself.
+	// Derived is the further key of the request that the answer is about, nil for the
+	// key of the check itself.
 	Derived *keys.Key
 	// Boundary is the logged time that must leave the window of Rule, otherwise zero.
 	Boundary time.Time

@@ -30,9 +30,9 @@ type Explanation struct {
 	// Enforcing and Shadow are the policies that a check would ask; nil if none applies.
 	Enforcing *PolicyExplanation
 	Shadow    *PolicyExplanation
-	// Conditional are the policies with conditions or an outcome, enforcing and shadow, that
-	// would be asked in addition: about requests that meet the conditions, or about every
-	// request.
+	// Conditional are the policies with conditions or an outcome, enforcing and shadow,
+	// that would be asked in addition: about requests that meet the conditions, or about
+	// every request.
 	Conditional []*PolicyExplanation
 	// Outcome is the present answer to a check of cost 1 without further details. Of Conditional,
 	// it considers only the policies that do not depend on the request: those with an outcome and
@@ -84,8 +84,8 @@ type RuleExplanation struct {
 	// rest.
 	Used      int
 	Remaining int
-	// RetryAt is when this rule alone would allow one more request; zero with Never for a rule
-	// that refuses everything.
+	// RetryAt is when this rule alone would allow one more request; zero with
+	// Never for a rule that refuses everything.
 	RetryAt time.Time
 	Never   bool
 	// NextExpiry is when the oldest request that counts leaves the window; zero if none counts or

@@ -19,7 +19,8 @@ type SamplePoint struct {
 	Count int // above 1 only if the key had more points in the minute than are recorded separately
 }
 
-// SampleChunk is the part of the traffic sample that one node recorded in one minute.
+// SampleChunk is the part of the traffic sample that one node recorded in one
+// minute.
 type SampleChunk struct {
 	Minute int64 // Unix milliseconds of its beginning
 	Node   string

@@ -90,7 +90,8 @@ func (f *Flusher) postpone(q *queue, with []*piece) {
 	f.slow.pieces = append(f.slow.pieces, with...)
 }
 
-// send writes all fresh pieces and then what is waiting, until the database is unreachable.
+// send writes all fresh pieces and then what is waiting, until the database is
+// unreachable.
 func (f *Flusher) send(ctx context.Context) error {
 	for {
 		if f.waitingIn(&f.fresh) == 0 && !f.cutPieces() {

@@ -33,7 +33,8 @@ type Options struct {
 	// TrafficKeys is the number of keys in a minute whose traffic is kept: offending keys first,
 	// then the heaviest. Zero means 1,024.
 	TrafficKeys int
-	// SamplePoints bounds the points that a minute adds to the traffic sample. Zero means 1,000.
+	// SamplePoints bounds the points that a minute adds to the traffic sample. Zero
+	// means 1,000.
 	SamplePoints int
 	// OmitPaths omits the paths of requests from what is written, both those in checks and
 	// reports and the entry "path" of their Meta.

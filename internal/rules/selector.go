@@ -17,8 +17,8 @@ type Selector struct {
 	shadow    role
 	// plans reports whether any policy selects by plan.
 	plans bool
-	// conditional are the policies with conditions that are not off, by id, and met is the index
-	// of their conditions.
+	// conditional are the policies with conditions that are not off, by id, and met
+	// is the index of their conditions.
 	conditional []*Policy
 	met         *conditions.Index
 	// distinct are the policies with distinct rules that have neither conditions nor an outcome
@@ -184,7 +184,8 @@ func (s *Selector) AppendReported(policies []*Policy, who Subject) []*Policy {
 // HasReported reports whether there are policies with an outcome that are not off.
 func (s *Selector) HasReported() bool { return len(s.reported) > 0 }
 
-// CountsOutcome reports whether any policy that is not off counts an outcome, for any key.
+// CountsOutcome reports whether any policy that is not off counts an outcome, for any
+// key.
 func (s *Selector) CountsOutcome(outcome string) bool {
 	return slices.ContainsFunc(s.reported, func(p *Policy) bool { return p.Outcome == outcome })
 }
