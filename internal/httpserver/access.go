@@ -12,33 +12,33 @@ import (
 )
 
 const (
-	// AccessInterval is how often a long answer looks whether its credential
-	// still gives access. Together with the catalog's poll it stays within a
-	// second of the revision that took the access away.
+	// AccessInterval is how often a long response checks that its credential still gives
+	// access. Together with the polling of the catalog, it ends access within one second after
+	// the revision that revoked it.
 	AccessInterval = 200 * time.Millisecond
-	// sessionInterval is how often a session is read again although nobody has
-	// changed a user: it may have expired.
+	// sessionInterval is how often a session is read again even if no user has changed, since
+	// the session may have expired.
 	sessionInterval = 5 * time.Second
 	sessionTimeout  = 2 * time.Second
 )
 
-// ErrAccessEnded ends an answer whose credential gives no access any more.
+// ErrAccessEnded ends a response whose credential no longer gives access.
 var ErrAccessEnded = fault.New(fault.Unauthorized, "The credential of this request no longer gives access.")
 
-// AccessWatch reports when the credential of a long answer stops giving access. It is
-// for one goroutine. See Call.WatchAccess.
+// AccessWatch reports when the credential of a long response stops giving access. It must be
+// used by one goroutine only. See Call.WatchAccess.
 type AccessWatch struct {
 	server    *Server
 	principal *Principal // nil on a public route
 	need      identity.Access
 
-	looked  time.Time // at all
-	asked   time.Time // the database, for a session
-	users   int64     // UsersRevision before it was asked
+	looked  time.Time // last check
+	asked   time.Time // last query to the database, for a session
+	users   int64     // UsersRevision before that query
 	refused bool
 }
 
-// WatchAccess returns what reports the end of the access of a call.
+// WatchAccess returns an AccessWatch for the credential of a call.
 func (c *Call) WatchAccess() *AccessWatch {
 	now := time.Now()
 	return &AccessWatch{server: c.server, principal: c.Principal, need: c.need, looked: now, asked: now, users: c.users}
@@ -64,18 +64,18 @@ func (a *AccessWatch) Ended() bool {
 	holds, err := a.server.o.Sessions.SessionHolds(ctx, a.principal)
 	a.asked = time.Now()
 	if err != nil {
-		return false // the database is away: nothing can be revoked there either
+		return false // the database is unreachable, so nothing was revoked there either
 	}
 	a.users, a.refused = users, !holds
 	return a.refused
 }
 
-// accessKey is the user value of a request with the AccessWatch of its body.
+// accessKey is the key of the user value that holds the AccessWatch of a request's body.
 type accessKey struct{}
 
-// takeBody reads the body of a route that does not stream it. Access that ended while the body
-// came is refused: who was deleted must not change anything by a request begun before. What
-// a streaming route reads later is watched by bodyStream.
+// takeBody reads the body of a route that does not stream it, and refuses the request if its
+// access ended before the body was complete: a deleted user must not change anything by a
+// request begun earlier. On a streaming route, bodyStream checks the access.
 func (c *Call) takeBody(r *Route) error {
 	if r.Streams {
 		c.Ctx.Context().SetUserValue(accessKey{}, c.WatchAccess())
@@ -83,7 +83,7 @@ func (c *Call) takeBody(r *Route) error {
 		return err
 	}
 	// A user who must set up two-factor authentication can change nothing else, and
-	// SessionHolds is about those who need not.
+	// SessionHolds refuses such users.
 	if c.Principal == nil || c.Principal.MustSetUpTOTP || time.Since(c.Ctx.Context().Time()) < AccessInterval {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (c *Call) takeBody(r *Route) error {
 	return nil
 }
 
-// accessEnded reports whether the access has ended that a request's body is read with.
+// accessEnded reports whether the access of the request whose body is read has ended.
 func accessEnded(rc *fasthttp.RequestCtx) bool {
 	watch, is := rc.UserValue(accessKey{}).(*AccessWatch)
 	return is && watch.Ended()

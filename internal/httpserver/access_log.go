@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/escape"
 )
 
-// requestID returns the id that the answer already has, or else takes one.
+// requestID returns the id that the response already has, or else assigns one.
 func requestID(c *fiber.Ctx) string {
 	if set := c.Response().Header.PeekCanonical(requestIDHeader); len(set) > 0 {
 		return string(set)
@@ -21,8 +21,8 @@ func requestID(c *fiber.Ctx) string {
 	return takeRequestID(c)
 }
 
-// takeRequestID returns the id of a request in the log: the caller's own where it is
-// short and plain, so that it can be followed through several services.
+// takeRequestID returns the id of a request for the log. It is the caller's own if that is
+// short and plain, so that a request can be followed through several services.
 func takeRequestID(c *fiber.Ctx) string {
 	if given := c.Request().Header.PeekCanonical(requestIDHeader); isPlainID(given) {
 		return string(given)
@@ -30,9 +30,9 @@ func takeRequestID(c *fiber.Ctx) string {
 	return newRequestID()
 }
 
-// newRequestID returns 26 random letters and digits. Nothing is guarded by
-// them, so they need not come from the system's own generator, which takes
-// longer than the rest of a request's log.
+// newRequestID returns 26 random letters and digits. They protect nothing, so they need not
+// come from the system's random generator, which takes longer than the rest of logging a
+// request.
 func newRequestID() string {
 	var id [requestIDLength]byte
 	return string(appendRequestID(id[:0]))
@@ -40,7 +40,7 @@ func newRequestID() string {
 
 const requestIDLength = 26
 
-// appendRequestID appends what newRequestID returns.
+// appendRequestID appends a request id as newRequestID returns it.
 func appendRequestID(b []byte) []byte {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 	for range 2 {
@@ -64,8 +64,8 @@ func isPlainID(text []byte) bool {
 	return true
 }
 
-// logFailure logs what is not the caller's fault, with its cause. Everything
-// that a caller chose is quoted, so that no line can be forged.
+// logFailure logs an error that is not the caller's fault, with its cause. Everything that a
+// caller chose is quoted, so that nobody can forge a line.
 func (s *Server) logFailure(c *fiber.Ctx, id string, err error) {
 	attributes := []slog.Attr{
 		slog.String("request_id", id),
@@ -79,20 +79,20 @@ func (s *Server) logFailure(c *fiber.Ctx, id string, err error) {
 	s.o.Logger.LogAttrs(c.UserContext(), slog.LevelError, "request failed", attributes...)
 }
 
-// Answered is what is measured of a request to a route.
+// Answered is what is measured for a request to a route.
 type Answered struct {
 	Route     *Route
 	Status    int
-	Outcome   string    // as Call.Outcome
-	Read      time.Time // when the HTTP server had read it whole
+	Outcome   string    // see Call.Outcome
+	Read      time.Time // when the HTTP server had read the whole request
 	Took      time.Duration
-	RequestID []byte // to be copied where it is kept
-	TraceID   string // "" where it is not traced by this node
+	RequestID []byte // copy it before keeping it
+	TraceID   string // "" if this node does not trace the request
 }
 
-// logAccess measures a request, since the HTTP server read it whole, and logs it: one of
-// the admin listener, a sample of what doors are asked, and the others of the check listener at
-// level debug. Query strings are left out: they hold keys.
+// logAccess measures the time since the HTTP server had read the request, and logs the request.
+// It logs every request of the admin listener, a sample of the requests of doors, and the other
+// requests of the check listener at level debug. Query strings are left out: they contain keys.
 func (s *Server) logAccess(c *Call, r *Route) {
 	read := c.Ctx.Context().Time()
 	took := time.Since(read)
@@ -118,7 +118,7 @@ func (s *Server) logAccess(c *Call, r *Route) {
 	line.write(ctx, s, level)
 }
 
-// accessLine is what the access log says of a request.
+// accessLine is one line of the access log.
 type accessLine struct {
 	route                *Route
 	id, path             string
@@ -126,7 +126,7 @@ type accessLine struct {
 	took                 time.Duration
 	address              netip.Addr
 	who                  string
-	outcome, key, policy string // of a door
+	outcome, key, policy string // only for a door
 	trace                string // "" for none
 }
 
@@ -150,10 +150,10 @@ func (l *accessLine) write(ctx context.Context, s *Server, level slog.Level) {
 	s.o.Logger.LogAttrs(ctx, level, "request", attributes...)
 }
 
-// isSampled reports whether a request of a door is in the access log.
+// isSampled decides at random whether the access log includes a request of a door.
 func (o *Options) isSampled() bool { return o.CheckLogRatio > 0 && rand.Float64() < o.CheckLogRatio }
 
-// loggedPath is a path as the log shows it.
+// loggedPath returns a path as the log shows it, without its secret.
 func (s *Server) loggedPath(path string) string {
 	for _, prefix := range s.o.SecretPaths {
 		if strings.HasPrefix(path, prefix) {

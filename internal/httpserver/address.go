@@ -8,22 +8,20 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// ClientAddresses finds out where requests come from. The zero value believes
-// no header.
+// ClientAddresses determines the client addresses of requests. The zero value trusts no header.
 type ClientAddresses struct {
-	// Proxies are those whose header is believed.
+	// Proxies are the proxies whose header is trusted.
 	Proxies TrustedProxies
-	// Header is the one header in which they write the client's address; others
-	// are never read, since most proxies pass them on as the client sent them.
-	// Empty means X-Forwarded-For.
+	// Header is the only header from which the client's address is read, since most proxies
+	// forward other headers as the client sent them. Empty means X-Forwarded-For.
 	Header AddressHeader
 }
 
-// AddressHeader is the name of a header that holds the client's address:
-// X-Forwarded-For and Forwarded hold one for each hop, any other holds one.
+// AddressHeader is the name of a header with the client's address. X-Forwarded-For and
+// Forwarded have one address per hop, any other header has one address.
 type AddressHeader string
 
-// The headers with an address for each hop.
+// The headers with one address per hop.
 const (
 	XForwardedFor AddressHeader = "X-Forwarded-For"
 	Forwarded     AddressHeader = "Forwarded"
@@ -45,14 +43,14 @@ func ParseAddressHeader(text string) (AddressHeader, error) {
 	return AddressHeader(text), nil
 }
 
-// Of returns the client's address: that of the peer or, where the peer is a
-// trusted proxy, the nearest address in the header that is none. A part of the
-// header that is no address ends the walk at the hop that wrote it.
+// Of returns the client's address. That is the peer's address or, if the peer is a trusted
+// proxy, the nearest address in the header that is not one of a trusted proxy. An element of
+// the header that is no address ends the search: the result is then the hop that wrote it.
 //
-// The result is a loopback address only for a peer on this machine that sent
-// no such header. A client behind a proxy on this machine whose address the
-// header does not name is the unspecified address, which has no privileges; so
-// is a peer without an address, as on a Unix socket.
+// The result is a loopback address only if the peer is on this machine and sent no such header.
+// The result is the unspecified address, which has no privileges, if a proxy on this machine
+// sent a header that does not name the client, or if the peer has no address, as on a Unix
+// socket.
 func (a ClientAddresses) Of(rc *fasthttp.RequestCtx) netip.Addr {
 	peer := peerAddress(rc)
 	if len(a.Proxies) == 0 || !a.Proxies.trusts(peer) {
@@ -61,8 +59,7 @@ func (a ClientAddresses) Of(rc *fasthttp.RequestCtx) netip.Addr {
 	return a.From(peer, rc.Request.Header.PeekAll(a.HeaderName()))
 }
 
-// From is Of for a request that came from peer, with the lines of the header that
-// HeaderName names.
+// From is Of for a request from peer, given the lines of the header that HeaderName names.
 func (a ClientAddresses) From(peer netip.Addr, lines [][]byte) netip.Addr {
 	if len(lines) == 0 || !a.Proxies.trusts(peer) {
 		return peer
@@ -74,7 +71,7 @@ func (a ClientAddresses) From(peer netip.Addr, lines [][]byte) netip.Addr {
 	return client
 }
 
-// HeaderName returns the name of the one header that is read.
+// HeaderName returns the name of the header with the client's address.
 func (a ClientAddresses) HeaderName() string {
 	if a.Header == "" {
 		return string(XForwardedFor)
@@ -82,7 +79,7 @@ func (a ClientAddresses) HeaderName() string {
 	return string(a.Header)
 }
 
-// walk returns the last hop that can be believed, beginning with the peer.
+// walk returns the last hop that can be trusted, starting at the peer.
 func (a ClientAddresses) walk(peer netip.Addr, lines [][]byte) netip.Addr {
 	client := peer
 	var few [8]string
@@ -93,8 +90,7 @@ func (a ClientAddresses) walk(peer netip.Addr, lines [][]byte) netip.Addr {
 			return client
 		}
 		if addr.IsLoopback() {
-			// A trusted proxy on this machine is passed over; nobody else is
-			// believed to be here.
+			// Skip a trusted proxy on this machine. Nobody else can claim a loopback address.
 			if !a.Proxies.trusts(addr) {
 				return client
 			}
@@ -108,16 +104,15 @@ func (a ClientAddresses) walk(peer netip.Addr, lines [][]byte) netip.Addr {
 	return client
 }
 
-// appendHops appends the addresses that the proxies wrote, the client's own claims
-// first. A list in several lines is one list; a single value that
-// does is none.
+// appendHops appends the addresses that the proxies wrote, the client's own claims first. A
+// list on several lines is one list; a header with a single value must have one line.
 func (a ClientAddresses) appendHops(hops []string, lines [][]byte) []string {
 	switch a.HeaderName() {
 	case string(Forwarded):
 		for _, line := range lines {
 			elements, whole := splitQuoted(string(line), ',')
 			if !whole {
-				// A client that opens a quote would hide what the proxies add.
+				// Otherwise a client could open a quote and hide what the proxies append.
 				return []string{""}
 			}
 			for _, element := range elements {
@@ -138,8 +133,8 @@ func (a ClientAddresses) appendHops(hops []string, lines [][]byte) []string {
 	return hops
 }
 
-// splitQuoted splits text, except inside double quotes, and reports whether
-// every quote is closed.
+// splitQuoted splits text at a byte, except inside double quotes. whole reports whether every
+// quote is closed.
 func splitQuoted(text string, at byte) (parts []string, whole bool) {
 	from, quoted := 0, false
 	for i := 0; i < len(text); i++ {
@@ -156,8 +151,8 @@ func splitQuoted(text string, at byte) (parts []string, whole bool) {
 	return append(parts, text[from:]), !quoted
 }
 
-// forwardedFor returns the value of for= in one element of Forwarded, "" where
-// it is missing or given twice.
+// forwardedFor returns the value of for= in one element of Forwarded, "" if it is missing or
+// given twice.
 func forwardedFor(element string) string {
 	found := ""
 	pairs, _ := splitQuoted(element, ';')
@@ -187,8 +182,8 @@ func parseHop(text string) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// peerAddress returns the other end of the connection; where that has no
-// address, as on a Unix socket, the unspecified one, which nothing trusts.
+// peerAddress returns the address of the peer. A peer without one, as on a Unix socket, has the
+// unspecified address, which is never trusted.
 func peerAddress(rc *fasthttp.RequestCtx) netip.Addr { return peerOf(rc.RemoteAddr()) }
 
 func peerOf(remote net.Addr) netip.Addr {

@@ -9,13 +9,13 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// originalMethod is where the method of a request is kept that a route for every
-// method answers.
+// originalMethod is the user value that keeps the method of a request to a route that accepts
+// every method.
 const originalMethod = "stint-original-method"
 
-// acceptAnyMethod reports whether a request is for a route of every method. The
-// request then becomes a GET, or stays a HEAD, because fiber routes only the
-// methods that it knows.
+// acceptAnyMethod reports whether a request is for a route that accepts every method. It then
+// changes the method to GET, unless that is HEAD, because fiber routes only the methods that it
+// knows.
 func (s *Server) acceptAnyMethod(app *fiber.App, rc *fasthttp.RequestCtx) bool {
 	if app != s.check || len(s.anyMethod) == 0 {
 		return false
@@ -33,7 +33,7 @@ func (s *Server) acceptAnyMethod(app *fiber.App, rc *fasthttp.RequestCtx) bool {
 	return false
 }
 
-// below reports whether a path is that of a route, which may end with "/*".
+// below reports whether path matches route, which may end with "/*".
 func below(path []byte, route string) bool {
 	prefix, open := strings.CutSuffix(route, "*")
 	if open {
@@ -50,21 +50,21 @@ func (c *Call) OriginalMethod() string {
 	return c.Method()
 }
 
-// FromTrustedProxy reports whether the peer is a proxy whose headers are believed.
+// FromTrustedProxy reports whether the peer is a proxy whose headers are trusted.
 func (c *Call) FromTrustedProxy() bool {
 	return c.server.o.Clients().Proxies.trusts(peerAddress(c.Ctx.Context()))
 }
 
-// AppendLines appends all lines of a header, of those that are not empty, as they were sent.
-// "-" and "_" are the same in its name: programs behind a gateway may read either as the other.
-// What is appended must not be kept after the handler.
+// AppendLines appends all non-empty lines of a header as they were sent. It treats "-" and "_"
+// in the name as equal: programs behind a gateway may do so. What it appends must not be kept
+// after the handler returns.
 func (c *Call) AppendLines(lines [][]byte, name string) [][]byte {
 	return appendLines(&c.Request().Header, lines, name)
 }
 
 func appendLines(h *fasthttp.RequestHeader, lines [][]byte, name string) [][]byte {
 	if value := h.Peek(fasthttp.HeaderContentLength); len(value) > 0 && IsSameHeader(fasthttp.HeaderContentLength, name) {
-		return append(lines, value) // fasthttp adds it where a method has a body
+		return append(lines, value) // fasthttp adds it for methods that may have a body
 	}
 	for sent, value := range h.AllInOrder() {
 		if len(value) > 0 && IsSameHeader(sent, name) {
@@ -74,8 +74,8 @@ func appendLines(h *fasthttp.RequestHeader, lines [][]byte, name string) [][]byt
 	return lines
 }
 
-// IsSameHeader reports whether two names of headers are the same in whatever case, and with
-// "_" for "-" as in CGI.
+// IsSameHeader reports whether two header names are equal, ignoring case and treating "_" as
+// "-", as CGI does.
 func IsSameHeader[A, B string | []byte](a A, b B) bool {
 	if len(a) != len(b) {
 		return false
@@ -88,7 +88,7 @@ func IsSameHeader[A, B string | []byte](a A, b B) bool {
 	return true
 }
 
-// foldedName has each byte of a header's name in one spelling.
+// foldedName maps each byte of a header name to one spelling.
 var foldedName = func() (folded [256]byte) {
 	for i := range folded {
 		folded[i] = byte(i)

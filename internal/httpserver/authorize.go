@@ -16,9 +16,9 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// authorize sets the principal of a call and refuses what it may not do. On the check
-// listener every refusal is 401: 403 there means that a block refuses. CheckAuth is about
-// checks alone.
+// authorize sets the principal of a call and refuses a request without sufficient access. On
+// the check listener every refusal is 401, because 403 there means that a block refuses.
+// CheckAuth applies only to checks.
 func (s *Server) authorize(c *Call, r *Route) error {
 	if r.Access == identity.Public || r.Listener == Checks && r.Access == identity.Check && !s.o.CheckAuth {
 		return nil
@@ -45,7 +45,7 @@ func (s *Server) authorize(c *Call, r *Route) error {
 	return fault.New(code, "This needs the access %q; the token has %s.", r.Access, AccessList(principal.Access))
 }
 
-// AccessList returns accesses as messages list them.
+// AccessList formats accesses for messages.
 func AccessList(all []identity.Access) string {
 	if len(all) == 0 {
 		return "none"
@@ -77,10 +77,9 @@ func (s *Server) principal(c *Call, r *Route) (*Principal, error) {
 	return s.holder(c.Address, secret)
 }
 
-// AuthorizeCheck refuses a check that came over another protocol, with the token in
-// secret or "" for none, unless checks need no token or this one allows them. The
-// error is a *fault.Error or a *RetryError. Wrong tokens are counted as those of
-// requests are.
+// AuthorizeCheck refuses a check that arrived over another protocol, unless checks need no
+// token or this token allows them. secret is the token, "" for none. The error is a
+// *fault.Error or a *RetryError. Invalid tokens are counted as for HTTP requests.
 func (s *Server) AuthorizeCheck(address netip.Addr, secret string) error {
 	if !s.o.CheckAuth {
 		return nil
@@ -95,8 +94,8 @@ func (s *Server) AuthorizeCheck(address netip.Addr, secret string) error {
 	return err
 }
 
-// KnowsCheckToken reports whether AuthorizeCheck of s answers about a secret at once. About a wrong
-// one it asks the throttle of all nodes.
+// KnowsCheckToken reports whether AuthorizeCheck decides about a secret without waiting. For an
+// invalid secret, AuthorizeCheck calls the throttle that all nodes share.
 func KnowsCheckToken(s *Server, secret string) bool {
 	if !s.o.CheckAuth || secret == "" {
 		return true
@@ -105,7 +104,7 @@ func KnowsCheckToken(s *Server, secret string) bool {
 	return found && token.ActiveAt(s.o.Now())
 }
 
-// holder returns who a token that came from an address belongs to.
+// holder returns the principal of a token that came from an address.
 func (s *Server) holder(address netip.Addr, secret string) (*Principal, error) {
 	if !s.o.Credentials.Loaded() {
 		return nil, fault.New(fault.Unavailable, "This node has not loaded its tokens yet; try again in a moment.")
@@ -122,8 +121,8 @@ func (s *Server) holder(address netip.Addr, secret string) (*Principal, error) {
 	return &Principal{Kind: audit.Token, ID: token.ID, Name: token.Name, Access: token.Scopes, Expires: token.Expires, Proof: identity.HashSecret(secret)}, nil
 }
 
-// badToken counts a guess and says what is wrong. Only the holder of a secret
-// is informed that it was revoked or has expired.
+// badToken counts an invalid token and returns an error that says what is wrong. Only a caller
+// who knows the secret learns that the token was revoked or has expired.
 func (s *Server) badToken(address netip.Addr, secret string, found bool, token *identity.Token) error {
 	wait := s.o.Throttle.BadToken(context.Background(), address)
 	if s.o.CountToken != nil {
@@ -147,8 +146,8 @@ func (s *Server) badToken(address netip.Addr, secret string, found bool, token *
 	return fault.New(fault.Unauthorized, "There is no such token.")
 }
 
-// ParseTokenHeader reads the name of a header that holds a token; see
-// Route.TokenHeader. Headers with a meaning of their own are errors.
+// ParseTokenHeader reads the name of a header that holds a token; see Route.TokenHeader. It
+// refuses headers that have their own meaning.
 func ParseTokenHeader(text string) (TokenHeader, error) {
 	if !isToken(text) || isFramingHeader(text) {
 		return "", fmt.Errorf("%q cannot hold the token of a proxy; name a header that the proxy sets, for example X-Stint-Token", text)
@@ -175,7 +174,7 @@ func (r *Route) headerOfToken() string {
 	return string(r.TokenHeader)
 }
 
-// secretIn returns the token in the lines of that header. Two lines have none.
+// secretIn returns the token in the lines of the header. A request with two lines has none.
 func secretIn(lines [][]byte, r *Route) (string, bool) {
 	if len(lines) != 1 {
 		return "", false
@@ -187,14 +186,14 @@ func secretIn(lines [][]byte, r *Route) (string, bool) {
 	return secret, secret != ""
 }
 
-// bearerOf returns the token of the header Authorization.
+// bearerOf returns the token in a line of the header Authorization.
 func bearerOf(line []byte) (string, bool) {
 	scheme, secret, found := strings.Cut(string(line), " ")
 	secret = strings.TrimSpace(secret)
 	return secret, found && strings.EqualFold(scheme, "Bearer") && secret != ""
 }
 
-// tokenUse collects when tokens were last used, so that a check costs no write.
+// tokenUse collects when tokens were last used, so that a check needs no database write.
 type tokenUse struct {
 	mu   sync.Mutex
 	used map[string]time.Time
@@ -216,7 +215,7 @@ func (t *tokenUse) take() map[string]time.Time {
 	return used
 }
 
-// putBack keeps what take returned until the next time.
+// putBack keeps the result of take for the next flush.
 func (t *tokenUse) putBack(used map[string]time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -227,14 +226,14 @@ func (t *tokenUse) putBack(used map[string]time.Time) {
 	}
 }
 
-// FlushTokenUse records now which tokens were used since the last time.
+// FlushTokenUse writes which tokens were used since the last flush.
 func (s *Server) FlushTokenUse(ctx context.Context) {
 	used := s.tokens.take()
 	if len(used) == 0 {
 		return
 	}
 	if err := s.o.Tokens.TouchTokens(ctx, used); err != nil {
-		s.tokens.putBack(used) // only the display of the last use is late
+		s.tokens.putBack(used) // only the displayed time of the last use is late
 		s.o.Logger.WarnContext(ctx, "cannot note which tokens were used", "error", escape.Log(err.Error()))
 	}
 }

@@ -20,17 +20,17 @@ var (
 )
 
 const (
-	// maxBodies bounds the bytes of the bodies that the requests of a listener hold at a time,
-	// but for smallBody of each: as many as connlimit allows have connections.
+	// maxBodies bounds the bytes of all request bodies that a listener holds at a time. The
+	// first smallBody bytes of each body do not count; connlimit bounds the connections.
 	maxBodies = 64 << 20
-	smallBody = 8 << 10 // what fasthttp reads of a body before it is asked for
-	firstRoom = 512     // for a body whose length is not said
+	smallBody = 8 << 10 // what fasthttp reads of a body before the handler reads it
+	firstRoom = 512     // initial buffer for a body of unknown length
 )
 
-// bodyBudget is what the bodies of a listener hold.
+// bodyBudget counts the bytes of the request bodies that a listener holds.
 type bodyBudget struct{ held atomic.Int64 }
 
-// take reports whether there is room for more bytes, which are then held.
+// take reserves more bytes, and reports whether the budget allows them.
 func (b *bodyBudget) take(more int64) bool {
 	if b.held.Add(more) <= maxBodies {
 		return true
@@ -39,13 +39,14 @@ func (b *bodyBudget) take(more int64) bool {
 	return false
 }
 
-// bodyHolder is a connection whose requests' bodies are held.
+// bodyHolder is a connection that counts the body of its request in a bodyBudget.
 type bodyHolder interface {
 	holdBody(size int) bool
 	releaseBody()
 }
 
-// holdBody reports whether the body of the request may take so many bytes.
+// holdBody reserves size bytes for the body of the request, and reports whether they are
+// allowed.
 func (c *conn) holdBody(size int) bool {
 	more := max(0, int64(size)-smallBody) - c.body
 	if more <= 0 {
@@ -58,7 +59,7 @@ func (c *conn) holdBody(size int) bool {
 	return true
 }
 
-// releaseBody says that the request's body is not needed any more.
+// releaseBody frees what holdBody reserved; the request's body is no longer needed.
 func (c *conn) releaseBody() {
 	if c.body > 0 {
 		c.listener.bodies.held.Add(-c.body)
@@ -66,10 +67,9 @@ func (c *conn) releaseBody() {
 	}
 }
 
-// ReadBody returns the whole body of a request, which may have at most max
-// bytes. It reads the connection once: later calls return the same bytes. After
-// an error the connection is closed. It makes room as the bytes come, whatever length was
-// announced.
+// ReadBody returns the whole body of a request, which may have at most max bytes. It reads the
+// connection once: later calls return the same bytes. After an error the connection is closed.
+// The buffer grows with the bytes received, not with the announced length.
 func ReadBody(rc *fasthttp.RequestCtx, max int) ([]byte, error) {
 	request := &rc.Request
 	if request.Header.ContentLength() > max {
@@ -88,7 +88,7 @@ func ReadBody(rc *fasthttp.RequestCtx, max int) ([]byte, error) {
 		err = ErrAccessEnded
 	}
 	if err == nil {
-		request.SetBodyRaw(body) // it takes the place of the stream, which has ended
+		request.SetBodyRaw(body) // replaces the stream, which has been read to its end
 		return body, nil
 	}
 	rc.SetConnectionClose()
@@ -101,7 +101,7 @@ func readBody(rc *fasthttp.RequestCtx, max int) ([]byte, error) {
 	room, most := firstRoom, max
 	if length := rc.Request.Header.ContentLength(); length >= 0 {
 		most = min(max, length)
-		room = min(length, smallBody) + 1 // the last read finds the end
+		room = min(length, smallBody) + 1 // one more byte, so that the last read finds io.EOF
 	}
 	body := make([]byte, 0, room)
 	for from := rc.Request.BodyStream(); ; {
@@ -128,9 +128,9 @@ func readBody(rc *fasthttp.RequestCtx, max int) ([]byte, error) {
 	}
 }
 
-// BodyReader returns the body of a request as it arrives. Each piece may take
-// up to timeout, unless that is 0: a long body is not a slow one. Once the access of the
-// request has ended, reading fails with ErrAccessEnded.
+// BodyReader returns the body of a request as it arrives. timeout bounds each read, since a
+// long body is not a slow one; 0 means no timeout. Reading fails with ErrAccessEnded after the
+// request's access has ended.
 func BodyReader(rc *fasthttp.RequestCtx, timeout time.Duration) io.Reader {
 	if !rc.Request.IsBodyStream() {
 		return bytes.NewReader(rc.Request.Body())
@@ -143,8 +143,8 @@ type bodyStream struct {
 	timeout time.Duration
 }
 
-// Read reads a piece. The access is looked at when it has come: also with the last, so that
-// nothing is changed by an upload of somebody who was deleted since it began.
+// Read reads the next bytes. It checks the access after each read, the last one included, so
+// that an upload changes nothing if its user was deleted after it began.
 func (b *bodyStream) Read(p []byte) (int, error) {
 	if b.timeout > 0 {
 		if err := b.rc.Conn().SetReadDeadline(time.Now().Add(b.timeout)); err != nil {
@@ -158,14 +158,13 @@ func (b *bodyStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// maxUnread is how much of a body that its handler left unread is read all the
-// same, so that the connection can serve the next request: gateways send the bodies of their
-// requests along, of which an answer needs nothing.
+// maxUnread is how much of an unread body is discarded so that the connection can serve the
+// next request. Gateways forward the bodies of their requests, which no response needs.
 const maxUnread = MaxBatchBody
 
-// FinishBody must run after every handler of a server that streams bodies, which needs the
-// body no longer. It reads what the handler left of the body, or has the connection closed after
-// the answer where that is much: else what is left would be taken for the next
+// FinishBody must run after every handler of a server that streams bodies, when the handler no
+// longer needs the body. It discards the rest of the body. If the rest exceeds maxUnread, it
+// has the connection closed after the response, so that the rest is not read as the next
 // request.
 func FinishBody(rc *fasthttp.RequestCtx) {
 	if holder, is := rc.Conn().(bodyHolder); is {

@@ -14,35 +14,35 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// Call is one request on its way through a handler. It must not be kept after.
+// Call is one request while a handler runs. It must not be kept after the handler returns.
 type Call struct {
 	*fiber.Ctx
 	// Principal is the caller, nil on a public route.
 	Principal *Principal
-	// Address is where the request came from, forwarded headers of trusted
-	// proxies considered.
+	// Address is the client's address, taken from forwarded headers if a trusted proxy sent
+	// them.
 	Address netip.Addr
-	// RequestID finds the request in the log.
+	// RequestID is the id by which the log names the request.
 	RequestID string
-	// Outcome is what the route's Door decided, as gate.Outcome; "" where it decided
-	// nothing, or several requests. Key and Policy are those of the decision, "" where
-	// it has none or several.
+	// Outcome is the decision of the route's Door, as gate.Outcome. It is "" if the route
+	// decided nothing, or several requests. Key and Policy belong to that decision; each is ""
+	// if there is none or more than one.
 	Outcome, Key, Policy string
 
-	// Parent is the span of a caller who traces the request, zero without one.
+	// Parent is the caller's span if the caller traces the request, else zero.
 	Parent tracing.Parent
-	// Span is that of the request, nil where it is not traced.
+	// Span is the span of the request, nil if the request is not traced.
 	Span *tracing.Span
 
 	server *Server
 	need   identity.Access // of the route
-	users  int64           // UsersRevision before the principal was found
+	users  int64           // UsersRevision read before the principal was looked up
 	ctx    context.Context // nil until Context is called
 	cancel context.CancelFunc
-	traced context.Context // of Span, nil without
+	traced context.Context // context of Span, nil if the request is not traced
 	header [64]byte        // working memory for the request id
 
-	compressible bool // the answers of the listener may be compressed
+	compressible bool // the listener allows compressed responses
 }
 
 // Principal is who makes a request and what they may do.
@@ -53,15 +53,15 @@ type Principal struct {
 	Role    identity.Role // of a user
 	Access  []identity.Access
 	Expires time.Time // of a token; zero: never
-	// Proof is the hash of the token's secret or of the session's.
+	// Proof is the hash of the secret of the token or of the session.
 	Proof [32]byte
-	// MustSetUpTOTP says that Access is that of a user who must set up two-factor
-	// authentication before anything else.
+	// MustSetUpTOTP means that the user must set up two-factor authentication before anything
+	// else, and that Access is limited to that.
 	MustSetUpTOTP bool
-	LoggedIn      time.Time // when the session began; zero of a token
+	LoggedIn      time.Time // when the session began; zero for a token
 }
 
-// May reports whether p may do what needs that access.
+// May reports whether p has the access that an operation needs.
 func (p *Principal) May(need identity.Access) bool {
 	for _, a := range p.Access {
 		if a.Grants(need) {
@@ -71,7 +71,7 @@ func (p *Principal) May(need identity.Access) bool {
 	return need == identity.Public
 }
 
-// Actor returns who the audit names for what this call changes.
+// Actor returns the actor that the audit log records for changes made by this call.
 func (c *Call) Actor() audit.Actor {
 	actor := audit.Actor{Address: c.Address.String()}
 	if c.Principal != nil {
@@ -80,7 +80,7 @@ func (c *Call) Actor() audit.Actor {
 	return actor
 }
 
-// Access returns what the caller may do, nil on a public route.
+// Access returns the caller's access, nil on a public route.
 func (c *Call) Access() []identity.Access {
 	if c.Principal == nil {
 		return nil
@@ -88,15 +88,14 @@ func (c *Call) Access() []identity.Access {
 	return c.Principal.Access
 }
 
-// HandlerTimeout bounds what one admin request may ask of the stores: a database
-// that hangs is an error before operators or proxies give up.
+// HandlerTimeout bounds the database calls of one admin request, so that a database that hangs
+// leads to an error before operators or proxies give up.
 const HandlerTimeout = 10 * time.Second
 
-// Context returns the context that the handler passes to stores and services. Its
-// deadline is HandlerTimeout after the first call, so that a slow upload leaves the
-// stores their time; it is cancelled when the handler has returned. It is not the
-// context of fasthttp, which is reused for the next request while a driver may
-// still watch it, and which c.Ctx.Context returns.
+// Context returns the context that the handler passes to stores and services. Its deadline is
+// HandlerTimeout after the first call, so that a slow upload does not use up the time of the
+// stores. It is cancelled when the handler has returned. Do not use c.Ctx.Context, the context
+// of fasthttp: fasthttp reuses it for the next request while a driver may still watch it.
 func (c *Call) Context() context.Context {
 	if c.ctx == nil {
 		c.ctx, c.cancel = context.WithTimeout(c.DecisionContext(), HandlerTimeout)
@@ -104,9 +103,9 @@ func (c *Call) Context() context.Context {
 	return c.ctx
 }
 
-// DecisionContext returns the context of what is asked of the gate. It has no end: the
-// gate has a deadline of its own, and a caller who has gone is charged all the same, since
-// the answer may be on its way.
+// DecisionContext returns the context for calls of the gate. It is never cancelled: the gate
+// sets its own deadline, and a caller who has disconnected is still charged, since the response
+// may already have been sent.
 func (c *Call) DecisionContext() context.Context {
 	if c.traced != nil {
 		return c.traced
@@ -114,8 +113,8 @@ func (c *Call) DecisionContext() context.Context {
 	return context.Background()
 }
 
-// TraceID returns the id of the trace that the request belongs to, "" for none. Its caller
-// may have chosen it.
+// TraceID returns the id of the trace that the request belongs to, "" for none. The caller may
+// have chosen the id.
 func (c *Call) TraceID() string {
 	if c.Span != nil {
 		return c.Span.Parent().TraceID()
@@ -123,8 +122,8 @@ func (c *Call) TraceID() string {
 	return c.Parent.TraceID()
 }
 
-// MetaWithTrace returns what is shown with an offence, and with it the id of the trace
-// where the request has one. meta is not changed.
+// MetaWithTrace returns the metadata of an offence, with the trace id added if the request has
+// one. It does not change meta.
 func (c *Call) MetaWithTrace(meta map[string]string) map[string]string {
 	if c.Span == nil && c.Parent.IsZero() {
 		return meta

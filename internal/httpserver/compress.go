@@ -12,18 +12,18 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// minCompressed is the size from which compressing an answer saves packets.
+// minCompressed is the size in bytes from which compressing a response saves packets.
 const minCompressed = 1024
 
-// canCompress reports whether the answer, whose media type is set, may be compressed for
-// its client.
+// canCompress reports whether the response may be compressed for its client. The media type
+// must be set.
 //
-// The length of a compressed answer depends on which texts in it repeat. So an answer that has
-// a secret beside a text that others choose is never compressed. Those that show a new
-// secret, such as a token, answer a change (POST), and no answer to a change is
-// compressed. Backups contain secrets too, and are no text. Pages contain the CSRF token
-// of the session, which is masked in each answer. Answers of the check listener
-// are some hundred bytes, and time matters more to those who wait for them.
+// The length of a compressed response depends on which texts in it repeat. So a response that
+// has a secret next to text that others choose is never compressed. Responses that show a new
+// secret, such as a token, answer a POST, and no response to a POST is compressed. Backups
+// contain secrets too, and are not text. Pages contain the CSRF token of the session, which is
+// masked in each response. Responses of the check listener have some hundred bytes, and their
+// clients need them fast.
 func (c *Call) canCompress() bool {
 	method := c.Method()
 	if !c.compressible || method != http.MethodGet && method != http.MethodHead || c.Response().StatusCode() != http.StatusOK {
@@ -34,7 +34,7 @@ func (c *Call) canCompress() bool {
 	if !strings.HasPrefix(kind, "text/") && kind != "application/json" && kind != "application/x-ndjson" && kind != "application/yaml" {
 		return false
 	}
-	if len(header.ContentEncoding()) > 0 || len(header.Peek(fiber.HeaderETag)) > 0 { // an ETag names these very bytes
+	if len(header.ContentEncoding()) > 0 || len(header.Peek(fiber.HeaderETag)) > 0 { // an ETag identifies exactly these bytes
 		return false
 	}
 	c.Vary(fiber.HeaderAcceptEncoding)
@@ -54,7 +54,7 @@ func acceptsGzip(header string) bool {
 	return false
 }
 
-// compress compresses an answer that is complete. SendBody compresses the others.
+// compress compresses a response that is complete. SendBody compresses the others.
 func (c *Call) compress() {
 	if c.Response().IsBodyStream() || len(c.Response().Body()) < minCompressed || !c.canCompress() {
 		return
@@ -63,9 +63,9 @@ func (c *Call) compress() {
 	c.Response().SetBodyRaw(fasthttp.AppendGzipBytesLevel(nil, c.Response().Body(), fasthttp.CompressBestSpeed))
 }
 
-// SendBody answers with what body returns, as it comes, and closes body at the end. The
-// media type must be set. If the client accepts that, what each Read returned is
-// compressed and sent at once.
+// SendBody sends what body returns as it arrives, and closes body at the end. The media type
+// must be set. If the client accepts gzip, the bytes of each Read are compressed and sent at
+// once.
 func (c *Call) SendBody(body io.ReadCloser) {
 	if c.canCompress() {
 		c.Set(fiber.HeaderContentEncoding, "gzip")
@@ -80,14 +80,14 @@ type gzipBody struct {
 	writer *gzip.Writer
 	ready  bytes.Buffer // compressed, not yet read
 	piece  []byte
-	ended  error // what plain ended with, nil before
+	ended  error // the error at the end of plain, nil before
 }
 
-// eventStream is the media type of streams that are open for days.
+// eventStream is the media type of streams that stay open for days.
 const eventStream = "text/event-stream"
 
-// newGzipBody compresses what plain returns. What is known of earlier pieces takes 800 KiB, so
-// that it is not kept for events, whose readers may be many and mostly wait.
+// newGzipBody compresses what plain returns. Compressing across pieces needs 800 KiB of state.
+// Event streams do without it, because many readers may be connected and mostly wait.
 func newGzipBody(plain io.ReadCloser, mediaType string) *gzipBody {
 	b := &gzipBody{plain: plain, piece: make([]byte, 16<<10)}
 	level := gzip.BestSpeed
@@ -98,9 +98,9 @@ func newGzipBody(plain io.ReadCloser, mediaType string) *gzipBody {
 	return b
 }
 
-// Read implements io.Reader. A piece is readable as soon as plain has returned it. An
-// error of plain leaves the compressed data without its end, so that half a file is not
-// taken for a whole one.
+// Read implements io.Reader. The bytes of a read of plain can be read compressed at once. After
+// an error of plain, the compressed data has no end mark, so that the client does not take half
+// a file for a whole one.
 func (b *gzipBody) Read(p []byte) (int, error) {
 	for b.ready.Len() == 0 && b.ended == nil {
 		n, err := b.plain.Read(b.piece)

@@ -19,11 +19,11 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// maxDepth is how deep the JSON of a request may nest.
+// maxDepth is the maximum nesting of the JSON of a request.
 const maxDepth = 16
 
-// RequireJSON refuses a request that does not say that its body is JSON, above all a
-// form: its body would be read as the empty key.
+// RequireJSON refuses a request whose Content-Type is not JSON. It matters most for forms,
+// whose body would be read as the empty key.
 func (c *Call) RequireJSON() error {
 	if coding := c.Request().Header.ContentEncoding(); len(coding) > 0 && !strings.EqualFold(string(coding), "identity") {
 		return fault.New(fault.Unsupported, "Send the body as it is, without a Content-Encoding.")
@@ -40,7 +40,7 @@ func (c *Call) RequireJSON() error {
 	return nil
 }
 
-// ReadBody returns the whole body of a request, at most limit bytes of it.
+// ReadBody returns the whole body of a request, which may have at most limit bytes.
 func (c *Call) ReadBody(limit int) ([]byte, error) {
 	body, err := ReadBody(c.Ctx.Context(), limit)
 	switch {
@@ -62,9 +62,9 @@ func tooLarge(limit int) error {
 	return fault.New(fault.TooLarge, "The body has more than %d bytes.", limit)
 }
 
-// DecodeJSON reads the body of an admin request into into, a pointer to a struct.
-// Unknown and duplicate members and values of another type are refused, and so is null
-// where it means nothing.
+// DecodeJSON decodes the body of an admin request into into, a pointer to a struct. It refuses
+// unknown and duplicate members, values of the wrong type, and null for a field where null has
+// no meaning.
 func (c *Call) DecodeJSON(into any) error {
 	if err := c.RequireJSON(); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (c *Call) DecodeJSON(into any) error {
 	return UnmarshalStrict(body, into)
 }
 
-// DecodeOptional is DecodeJSON for a request that may have no body.
+// DecodeOptional is DecodeJSON for a request whose body may be missing.
 func (c *Call) DecodeOptional(into any) error {
 	body, err := c.ReadBody(MaxBody)
 	if err != nil || len(body) == 0 {
@@ -88,7 +88,7 @@ func (c *Call) DecodeOptional(into any) error {
 	return UnmarshalStrict(body, into)
 }
 
-// UnmarshalStrict is DecodeJSON for a body that was read, with further options.
+// UnmarshalStrict is DecodeJSON for a body that is already read, with further options.
 func UnmarshalStrict(body []byte, into any, options ...json.Options) error {
 	trimmed := bytes.TrimLeft(body, " \t\r\n")
 	if len(trimmed) == 0 {
@@ -98,7 +98,7 @@ func UnmarshalStrict(body []byte, into any, options ...json.Options) error {
 		return err
 	}
 	err := json.Unmarshal(body, into, append(options, json.RejectUnknownMembers(true))...)
-	if err == nil && trimmed[0] != '{' { // null fits every type
+	if err == nil && trimmed[0] != '{' { // the decoder accepts null for every type
 		return fault.New(fault.Invalid, "The body must be a JSON object, got %s.", NameJSONKind(jsontext.Kind(trimmed[0])))
 	}
 	if err == nil {
@@ -107,15 +107,15 @@ func UnmarshalStrict(body []byte, into any, options ...json.Options) error {
 	return ExplainJSON(err, reflect.TypeOf(into).Elem())
 }
 
-// refuseNull returns a fault for the first null in a body that was decoded into a type and
-// that says null of a field for which it means nothing. The decoder reads it as the zero
-// value, but programs write it for what they leave out, which may mean something else.
+// refuseNull returns a fault for the first null in body at a field of t where null has no
+// meaning. The decoder reads it as the zero value, but some programs write null for a field
+// that they omit, which may mean something else.
 func refuseNull(body []byte, t reflect.Type) error {
 	if !bytes.Contains(body, []byte("null")) {
 		return nil
 	}
 	d := jsontext.NewDecoder(bytes.NewReader(body))
-	for d.PeekKind() != 0 { // to its end: the body was decoded before
+	for d.PeekKind() != 0 { // ends, since the body was decoded before
 		token, err := d.ReadToken()
 		if err != nil {
 			return err
@@ -134,8 +134,8 @@ func refuseNull(body []byte, t reflect.Type) error {
 	return nil
 }
 
-// CheckDepth refuses JSON that nests deeper than maxDepth, so that no parser
-// recurses into it. Text that is not JSON is left to the parser.
+// CheckDepth refuses JSON that is nested deeper than maxDepth, so that no parser recurses
+// deeply. It accepts text that is not JSON; the parser refuses that.
 func CheckDepth(body []byte) error {
 	depth, inText := 0, false
 	for i := 0; i < len(body); i++ {
@@ -156,7 +156,8 @@ func CheckDepth(body []byte) error {
 	return nil
 }
 
-// ExplainJSON says what is wrong with JSON, where, and what would be right.
+// ExplainJSON converts a JSON error to a fault that says what is wrong, where, and what is
+// allowed.
 func ExplainJSON(err error, target reflect.Type) error {
 	var syntax *jsontext.SyntacticError
 	var semantic *json.SemanticError
@@ -179,7 +180,7 @@ func ExplainJSON(err error, target reflect.Type) error {
 	return fault.Field(field, "must be %s", wanted(semantic))
 }
 
-// NameJSONKind returns what messages call a kind of JSON value.
+// NameJSONKind returns the name of a kind of JSON value for messages.
 func NameJSONKind(kind jsontext.Kind) string {
 	switch kind {
 	case '{':
@@ -206,8 +207,8 @@ func explainSyntax(err *jsontext.SyntacticError) error {
 	return &fault.Error{Code: fault.Malformed, Field: field, Message: fmt.Sprintf("%s, at byte %d.", what, err.ByteOffset), Err: err}
 }
 
-// fieldName writes a JSON pointer as documentation names fields: "escalation.max_duration",
-// "rules[2]".
+// fieldName converts a JSON pointer to the notation of the documentation:
+// "escalation.max_duration", "rules[2]".
 func fieldName(pointer jsontext.Pointer) string {
 	var b strings.Builder
 	for token := range pointer.Tokens() {
@@ -223,7 +224,7 @@ func fieldName(pointer jsontext.Pointer) string {
 	return b.String()
 }
 
-// wanted says what a field of the wrong type should have been.
+// wanted says what the value of a field with the wrong type should be.
 func wanted(err *json.SemanticError) string {
 	if err.Err != nil && readsItself(err.GoType) {
 		return strings.TrimPrefix(err.Err.Error(), "must be ")
@@ -251,8 +252,8 @@ func wanted(err *json.SemanticError) string {
 	}
 }
 
-// readsItself reports whether a type reads its own text, whose errors say what
-// would be right.
+// readsItself reports whether a type parses its own text. The errors of such a type say what is
+// allowed.
 func readsItself(t reflect.Type) bool {
 	return t != nil && reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
@@ -264,8 +265,8 @@ func kindOf(t reflect.Type) reflect.Kind {
 	return t.Kind()
 }
 
-// membersAt returns the names of the fields of the object in which a pointer's
-// last token is unknown.
+// membersAt returns the field names of the object that has no member for the pointer's last
+// token.
 func membersAt(t reflect.Type, pointer jsontext.Pointer) []string {
 	for token := range pointer.Parent().Tokens() {
 		t = memberType(t, token)
@@ -285,8 +286,8 @@ func membersAt(t reflect.Type, pointer jsontext.Pointer) []string {
 	return names
 }
 
-// memberType returns the type of a member of an object, or of an element of a list, of type
-// t; nil for one that t does not have.
+// memberType returns the type of a member of an object or of an element of a list of type t,
+// nil if t has no such member.
 func memberType(t reflect.Type, token string) reflect.Type {
 	if t != nil {
 		t = wire.ValueType(t)
@@ -310,7 +311,7 @@ func memberType(t reflect.Type, token string) reflect.Type {
 	return nil
 }
 
-// SendJSON answers with v as JSON.
+// SendJSON sends v as a JSON response.
 func (c *Call) SendJSON(status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {

@@ -17,36 +17,36 @@ import (
 	"github.com/stint-dev/stint/internal/socket"
 )
 
-// Fast path. Plain version: fasthttp, fiber and Server.handle, which the tests of
-// internal/api compare with byte for byte. Benchmark: BenchmarkServed, 1.7 times as
-// fast where a check is allowed or blocked and 1.4 times where it is limited, the least
-// processor time of 15 alternating runs. BenchmarkServedForward: a gateway asks 1.16 times for
-// each check, 0.96 times with the headers of a browser; by the plain version 0.55 and 0.45
-// times, the medians of 150 alternating parts.
+// Fast path. Plain version: fasthttp, fiber and Server.handle; the tests of internal/api
+// compare both byte for byte. Benchmark: BenchmarkServed, 1.7 times as fast if a check is
+// allowed or blocked and 1.4 times if it is limited, the minimum processor time of 15
+// alternating runs. BenchmarkServedForward: the ratio for the check of a gateway is 1.16, and
+// 0.96 with the headers of a browser; the plain version has 0.55 and 0.45, medians of 150
+// alternating parts.
 //
-// A connection of the check listener answers the usual requests of the routes that have a
-// FastHandler from the bytes that it has read, before fasthttp sees them. It does so only
-// where one read brought whole requests of the form that fastRequest knows, and where nothing
-// but a good answer is due: everything else, each problem and each refused token among it,
-// goes on to the plain version as it came, before anything was decided.
+// A connection of the check listener answers the common requests of the routes that have a
+// FastHandler from the bytes that it has read, before fasthttp sees them. It does so only if
+// one read returned whole requests in the form that fastRequest accepts, and only for
+// successful responses. Everything else, including each problem and each refused token, goes
+// unchanged to the plain version, before anything is decided.
 
-// fastServer is what the connections of a listener share.
+// fastServer is the state that the connections of a listener share.
 type fastServer struct {
 	server *Server
 	routes []fastRoute
 	last   atomic.Pointer[second]
-	closed atomic.Bool // the listener, and with it the server
+	closed atomic.Bool // the listener is closed, and so the server
 }
 
-// second is what the requests of one second share.
+// second is the state that the requests of one second share.
 type second struct {
 	unix    int64
 	date    []byte // the header Date
-	isDebug bool   // the logger wants every request
+	isDebug bool   // the logger logs every request
 }
 
-// CheckListener returns l, which FramingListener made, as one whose connections also answer
-// the usual requests. It must serve CheckApp.
+// CheckListener returns l, a result of FramingListener, as a listener whose connections also
+// answer common requests. It must serve CheckApp.
 func (s *Server) CheckListener(l net.Listener) net.Listener {
 	framing, is := l.(*listener)
 	if f := newFastServer(s); f != nil && is {
@@ -55,8 +55,8 @@ func (s *Server) CheckListener(l net.Listener) net.Listener {
 	return l
 }
 
-// newFastServer returns nil where no request is to be answered on the fast path: there is
-// no route for it, or each request may begin a trace.
+// newFastServer returns nil if no request can use the fast path: no route has a FastHandler, or
+// each request may begin a trace.
 func newFastServer(s *Server) *fastServer {
 	f := &fastServer{server: s}
 	for i := range s.routes {
@@ -84,22 +84,22 @@ func (l *fastListener) Accept() (net.Conn, error) {
 	return l.shared.conn(c), nil
 }
 
-// Close closes the listener, and its connections that wait for a request after an answer of
-// the fast path: fasthttp, which has not seen that answer, takes them for busy ones. The
-// others leave their next request to the plain version, which ends them.
+// Close closes the listener, and those connections that wait for a request after a response of
+// the fast path: fasthttp has not seen that response and regards them as busy. On the other
+// connections, the plain version answers the next request and then closes them.
 func (l *fastListener) Close() error {
 	l.shared.closed.Store(true)
 	err := l.listener.Close()
 	for _, c := range l.open() {
 		if c.fast.state.CompareAndSwap(connWaits, connClosed) {
 			l.conns.Remove(c)
-			_ = c.Conn.Close() // nobody waits for anything on it
+			_ = c.Conn.Close() // no request is lost
 		}
 	}
 	return err
 }
 
-// conn has a connection of FramingListener answer the usual requests.
+// conn makes a connection of FramingListener answer common requests.
 func (f *fastServer) conn(c net.Conn) net.Conn {
 	var inner *conn
 	switch c := c.(type) {
@@ -114,11 +114,11 @@ func (f *fastServer) conn(c net.Conn) net.Conn {
 	return c
 }
 
-// answerAll appends the answers to the requests that p begins with, up to the first that
-// is not for the fast path, and returns how many bytes of p they have. whole is false after
-// a panic in or after the handler: the request may have been charged, and the plain version
-// would charge it again, so that the connection is to be closed. A panic before is the plain
-// version's, which fails at the request again, logs it and answers.
+// answerAll appends the responses to the requests at the start of p, up to the first request
+// that is not for the fast path, and returns the bytes of p that were answered. whole is false
+// after a panic in or after the handler: the request may have been charged, and the plain
+// version would charge it again, so the connection must be closed. After an earlier panic, the
+// plain version processes the request again, fails, logs and answers it.
 func (f *fastConn) answerAll(p []byte) (used int, whole bool) {
 	whole = true
 	defer func() {
@@ -138,7 +138,7 @@ func (f *fastConn) answerAll(p []byte) (used int, whole bool) {
 	return used, whole
 }
 
-// answer appends the answer to f.request, or returns false if it is the plain version's.
+// answer appends the response to f.request, or returns false if the plain version must answer.
 func (f *fastConn) answer() bool {
 	s, request, call := f.shared.server, &f.request, &f.call
 	r := request.route
@@ -189,7 +189,7 @@ func (f *fastConn) answer() bool {
 }
 
 // token returns the token of the request if it gives access, nil if the plain version must
-// say what is wrong.
+// report the error.
 func (f *fastConn) token() *identity.Token {
 	secret, given := f.call.secret()
 	credentials := f.shared.server.o.Credentials
@@ -206,7 +206,7 @@ func (f *fastConn) token() *identity.Token {
 	return token
 }
 
-// appendAnswer appends an answer as the plain version writes it.
+// appendAnswer appends a response in the form of the plain version.
 func appendAnswer(b, date []byte, c *FastCall) []byte {
 	b = append(b, "HTTP/1.1 "...)
 	b = appendNumber(b, c.Status)
@@ -234,8 +234,8 @@ func appendAnswer(b, date []byte, c *FastCall) []byte {
 	return append(b, c.Answer...)
 }
 
-// secondOf returns what the requests of now share. A change of the logger's level is noticed
-// in the next second.
+// secondOf returns the shared state of the second of now. A change of the logger's level takes
+// effect in the next second.
 func (f *fastServer) secondOf(now time.Time) *second {
 	unix := now.Unix()
 	if last := f.last.Load(); last != nil && last.unix == unix {

@@ -6,25 +6,26 @@ import (
 	"time"
 )
 
-// FastHandler answers one request of its route, or returns false if the plain handler must,
-// as it must for every error. Nothing may have been charged or counted then.
+// FastHandler answers one request of its route. It returns false if the plain handler must
+// answer, as for every error; it must not have charged or counted anything then.
 type FastHandler func(c *FastCall) bool
 
-// FastCall is one request on the fast path. Neither it nor what it returns as bytes may be
-// kept after the handler.
+// FastCall is one request on the fast path. Neither it nor the bytes that it returns may be
+// kept after the handler returns.
 type FastCall struct {
-	// Body is JSON, as the header says, of a route of one method, and empty of a route of
-	// every method. Query is as it was sent, without "?"; only the latter have one.
+	// Body is the JSON body on a route of one method, and empty on a route of every method.
+	// Query is the query as it was sent, without "?", on a route of every method, and empty on
+	// other routes.
 	Body, Query []byte
-	Now         time.Time // when it was read
-	RequestID   []byte    // as Call.RequestID
+	Now         time.Time // when the request was read
+	RequestID   []byte    // see Call.RequestID
 
-	// What the handler answers: Head are further header lines, each with its CRLF.
-	// ContentType is "" where Answer is empty.
+	// The response, set by the handler. Head are additional header lines, each with its CRLF.
+	// ContentType is "" if Answer is empty.
 	Status       int
 	ContentType  string
 	Head, Answer []byte
-	// As in Call.
+	// See Call.
 	Outcome, Key, Policy string
 
 	server  *Server
@@ -44,8 +45,8 @@ func (c *FastCall) begin(s *Server, request *fastRequest, peer netip.Addr, now t
 	}
 }
 
-// Get returns the first line of a header, "" where there is none. Like the methods below, it
-// is for routes of every method: of others' headers nothing is kept.
+// Get returns the first line of a header, "" if there is none. Like the methods below, it works
+// only on routes of every method: the headers of other requests are not kept.
 func (c *FastCall) Get(name string) string {
 	for i := range c.request.headers {
 		if line := &c.request.headers[i]; isNamed(line.name, name) {
@@ -55,7 +56,7 @@ func (c *FastCall) Get(name string) string {
 	return ""
 }
 
-// linesOf returns all lines of a header, until it is called again.
+// linesOf returns all lines of a header. The result is valid until the next call.
 func (c *FastCall) linesOf(name string) [][]byte {
 	c.lines = c.lines[:0]
 	for i := range c.request.headers {
@@ -66,7 +67,7 @@ func (c *FastCall) linesOf(name string) [][]byte {
 	return c.lines
 }
 
-// AppendLines appends all lines of a header, as AppendLines of a Call does.
+// AppendLines is Call.AppendLines.
 func (c *FastCall) AppendLines(lines [][]byte, name string) [][]byte {
 	for i := range c.request.headers {
 		if line := &c.request.headers[i]; IsSameHeader(line.name, name) {
@@ -79,13 +80,13 @@ func (c *FastCall) AppendLines(lines [][]byte, name string) [][]byte {
 // Path returns the path of the request.
 func (c *FastCall) Path() string { return c.request.route.Path }
 
-// Host returns the host that the request names.
+// Host returns the host named by the request.
 func (c *FastCall) Host() string { return string(c.request.host) }
 
-// OriginalMethod is as that of Call.
+// OriginalMethod is Call.OriginalMethod.
 func (c *FastCall) OriginalMethod() string { return string(c.request.method) }
 
-// ClientAddress is the Address of a Call.
+// ClientAddress returns the client's address, as Call.Address.
 func (c *FastCall) ClientAddress() netip.Addr {
 	clients := c.server.o.Clients()
 	if !clients.Proxies.trusts(c.peer) {
@@ -94,7 +95,7 @@ func (c *FastCall) ClientAddress() netip.Addr {
 	return clients.From(c.peer, c.linesOf(clients.HeaderName()))
 }
 
-// FromTrustedProxy is as that of Call.
+// FromTrustedProxy is Call.FromTrustedProxy.
 func (c *FastCall) FromTrustedProxy() bool { return c.server.o.Clients().Proxies.trusts(c.peer) }
 
 // secret returns the token of the request.
@@ -106,5 +107,5 @@ func (c *FastCall) secret() (string, bool) {
 	return secretIn(c.linesOf(r.headerOfToken()), r)
 }
 
-// isHead reports whether the body of the answer is not sent.
+// isHead reports whether the response is sent without its body.
 func (c *FastCall) isHead() bool { return string(c.request.method) == http.MethodHead }

@@ -11,44 +11,45 @@ import (
 	"github.com/stint-dev/stint/internal/socket"
 )
 
-// How the fast path of fast.go reads and writes a connection.
+// How the fast path of fast.go reads from and writes to a connection.
 
-// fastConn is the part of a connection that answers the usual requests.
+// fastConn is the part of a connection that answers common requests.
 type fastConn struct {
 	shared *fastServer // nil for none
 	state  atomic.Int32
-	out    []byte    // answers that have not been sent
+	out    []byte    // responses not yet sent
 	read   time.Time // when the request was read
-	timed  time.Time // when the deadlines were set last
+	timed  time.Time // when the deadlines were last set
 	peer   netip.Addr
 	call   FastCall
 	id     [requestIDLength]byte
-	// request is the one that is being answered.
+	// request is the request that is being answered.
 	request fastRequest
 	socket  *socket.Socket // nil for none
-	// onSocket says that answerOnSocket reads the connection.
+	// onSocket means that answerOnSocket is reading the connection.
 	onSocket bool
-	// charging says that the handler was called and its answer is not complete.
+	// charging means that the handler was called and its response is not complete.
 	charging bool
 
 	answered Answered
 }
 
-// States of a connection: one that answers is closed by the goroutine that answers.
+// States of a connection. A connection in state connAnswers is closed by the goroutine that
+// answers.
 const (
-	connReads int32 = iota // for the plain version, which may be answering
+	connReads int32 = iota // reads for the plain version, which may be answering
 	connAnswers
-	connWaits  // for a request, after an answer of the fast path
-	connEnds   // is to be closed after the answer
-	connClosed // is being closed, or is
+	connWaits  // waits for a request, after a response of the fast path
+	connEnds   // will be closed after the response
+	connClosed // is closed or being closed
 )
 
-// deadlineSlack is how much earlier than said a deadline may come, so that a busy
-// connection does not set it again with each request.
+// deadlineSlack is how much a deadline may be off, so that a busy connection does not set it
+// again for every request.
 const deadlineSlack = time.Second
 
-// answerFast answers what it can of p[:n], which was just read, and reads on. It returns
-// what is for the plain version: the beginning of p.
+// answerFast answers the requests in p[:n], which was just read, as far as it can, and reads
+// on. It returns the number of bytes at the start of p that the plain version must read.
 func (c *conn) answerFast(p []byte, n int) (int, error) {
 	if c.fast.shared.closed.Load() {
 		return n, nil
@@ -70,17 +71,17 @@ func (c *conn) answerFast(p []byte, n int) (int, error) {
 	}
 }
 
-// endSlack is how late the end of what a client sends may be noticed: ReadEach misses one that
-// comes together with a request, and the connection's own Read, which finds it, follows
-// where no request has come for so long.
+// endSlack is how long the end of the client's data may go unnoticed. ReadEach misses an end
+// that arrives together with a request. The connection's own Read finds it; it is called if no
+// request arrives for this long.
 const endSlack = 2 * time.Second
 
-// answerOnSocket answers requests that are read from the connection's socket, as long as it
-// can and they come. It returns readOn where the connection is to be read by its own Read.
+// answerOnSocket reads requests from the connection's socket and answers them, as long as they
+// arrive and it can. It returns readOn if the connection's own Read must read next.
 func (c *conn) answerOnSocket(p []byte) (then afterRead, left int, failed error) {
 	f := &c.fast
 	if err := c.Conn.SetReadDeadline(f.read.Add(endSlack)); err != nil {
-		return readOn, 0, nil // reading finds what is wrong
+		return readOn, 0, nil // the next Read returns the error
 	}
 	f.onSocket = true
 	f.socket.ReadEach(p, func(n int) bool {
@@ -88,22 +89,22 @@ func (c *conn) answerOnSocket(p []byte) (then afterRead, left int, failed error)
 		return then == readOn
 	})
 	if f.onSocket = false; then == readOn {
-		_ = c.Conn.SetReadDeadline(f.read.Add(idleTimeout)) // reading finds what is wrong
+		_ = c.Conn.SetReadDeadline(f.read.Add(idleTimeout)) // the next Read returns the error
 	}
 	return then, left, failed
 }
 
-// afterRead is what follows after what a read brought.
+// afterRead says what happens after a read.
 type afterRead int
 
 const (
-	readOn afterRead = iota // all was answered, and the connection waits
-	leave                   // the rest is the plain version's
-	end                     // the connection is to be closed
+	readOn afterRead = iota // everything was answered; the connection waits
+	leave                   // the plain version reads the rest
+	end                     // the connection must be closed
 )
 
-// answerRead answers what it can of what a read has brought. Where the plain version takes
-// over, left is how much of p is for it.
+// answerRead answers as much as it can of what a read returned. If the plain version must take
+// over, left is how many bytes of p it reads.
 func (c *conn) answerRead(p []byte, n int, err error, from int32) (then afterRead, left int, failed error) {
 	f := &c.fast
 	if from == connWaits && (err != nil || n == 0 || f.shared.closed.Load()) {
@@ -126,7 +127,7 @@ func (c *conn) answerRead(p []byte, n int, err error, from int32) (then afterRea
 		to = connWaits
 	}
 	if !whole || !f.state.CompareAndSwap(connAnswers, to) {
-		return end, 0, nil // as Close was asked to, or after a panic
+		return end, 0, nil // Close was called, or the handler panicked
 	}
 	if err != nil {
 		return leave, 0, err
@@ -135,21 +136,21 @@ func (c *conn) answerRead(p []byte, n int, err error, from int32) (then afterRea
 		return leave, copy(p, p[used:n]), c.leaveToPlain()
 	}
 	if (f.shared.closed.Load() || c.isCut.Load()) && f.state.CompareAndSwap(connWaits, connAnswers) {
-		return end, 0, nil // who closes those that wait may have looked before
+		return end, 0, nil // a Close of the waiting connections may have missed this one
 	}
 	return readOn, 0, nil
 }
 
-// endFast closes a connection that answers.
+// endFast closes a connection in state connAnswers.
 func (c *conn) endFast() error {
 	c.fast.state.Store(connClosed)
 	c.listener.conns.Remove(c)
-	_ = c.Conn.Close() // nothing more is to be sent
+	_ = c.Conn.Close() // nothing more will be sent
 	return io.EOF
 }
 
-// leaveToPlain gives a request that goes on to the plain version as long as every other. Of
-// the first that fasthttp sees it has set the deadline before the fast path moved it.
+// leaveToPlain gives a request that the plain version reads the usual ReadTimeout. It does
+// nothing if the fast path has not changed the deadline that fasthttp set.
 func (c *conn) leaveToPlain() error {
 	if c.fast.timed.IsZero() {
 		return nil
@@ -157,7 +158,7 @@ func (c *conn) leaveToPlain() error {
 	return c.SetReadDeadline(time.Now().Add(ReadTimeout))
 }
 
-// sendAnswers sends what has been answered in one piece.
+// sendAnswers sends all pending responses in one piece.
 func (c *conn) sendAnswers() error {
 	f := &c.fast
 	if len(f.out) == 0 {
@@ -186,10 +187,10 @@ func (c *conn) sendAnswers() error {
 	return err
 }
 
-// SetReadDeadline sets the deadline of the plain version, and with it one of the answer to an
-// error and of "100 Continue", for which fasthttp sets none: that of the answer before may have
-// passed. Where the connection was closed before anything came, Read says so, and not as a
-// failure.
+// SetReadDeadline sets the read deadline for the plain version. It also sets the write deadline
+// for an error response and for "100 Continue": fasthttp sets none for these, and the one of
+// the previous response may have passed. If the connection was closed before anything was
+// received, it returns nil, and Read reports the end without a failure.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.fast.timed = time.Time{}
 	err := c.Conn.SetReadDeadline(t)
@@ -202,7 +203,7 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	return err
 }
 
-// SetWriteDeadline sets the deadline of the plain version.
+// SetWriteDeadline sets the write deadline for the plain version.
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.fast.timed = time.Time{}
 	return c.Conn.SetWriteDeadline(t)

@@ -6,15 +6,16 @@ import (
 	"net/http"
 )
 
-// What the fast path of fast.go reads.
+// The parser of the fast path in fast.go.
 
-// fastRoute is a route whose usual requests are answered on the fast path. Those of a route
-// of one method have a body of JSON and few headers. Those of a route of every method are of
-// gateways: they have no body, may have a query, and have the headers of the gateway's client.
+// fastRoute is a route whose common requests are answered on the fast path. Requests to a route
+// with one method have a JSON body and few headers. Requests to a route for every method come
+// from gateways: they have no body, may have a query, and have the headers of the gateway's
+// client.
 type fastRoute struct {
 	*Route
-	line  []byte        // the request line with its CRLF; of a route of every method, its path with a space before
-	hosts *AllowedHosts // as Server.hostsOf returns them
+	line  []byte        // the request line with its CRLF; for a route of every method, its path after a space
+	hosts *AllowedHosts // the result of Server.hostsOf
 }
 
 func newFastRoute(r *Route, hosts *AllowedHosts) fastRoute {
@@ -25,23 +26,23 @@ func newFastRoute(r *Route, hosts *AllowedHosts) fastRoute {
 	return f
 }
 
-// isForwarded reports whether the route is asked by gateways.
+// isForwarded reports whether the requests to the route come from gateways.
 func (r *fastRoute) isForwarded() bool { return r.Method == AnyMethod }
 
-// fastRequest is a request that parse has read; its parts are in the bytes read.
+// fastRequest is a parsed request. Its slices point into the bytes read.
 type fastRequest struct {
 	route                   *fastRoute
-	method, query           []byte // of a route of every method
+	method, query           []byte // only for a route of every method
 	body                    []byte
 	host, authorization, id []byte
-	headers                 []headerLine // all, of a route of every method
+	headers                 []headerLine // all headers, only for a route of every method
 	seen                    fastHeader
 }
 
 // headerLine is one line of a header.
 type headerLine struct{ name, value []byte }
 
-// fastHeader is a set of the headers that mean something to the server.
+// fastHeader is a set of headers that the server interprets.
 type fastHeader uint8
 
 const (
@@ -61,11 +62,11 @@ const (
 	maxFastHeaders = 64 // lines of a request to a route of every method
 )
 
-// parse reads the request that p begins with and returns how many bytes it has, 0 if it
-// is not one of the usual form: the request line of a route, headers in their plainest
-// spelling, of printable ASCII, those with a meaning to the server given once, and a body
-// that has come whole. A name that somebody may read as another's spelling, as one with "_",
-// is not plain.
+// parse reads the request at the start of p and returns its length in bytes. It returns 0 if
+// the plain version must read the request. A request for the fast path has the request line of
+// a route, headers in plain spelling and printable ASCII, no repeated header that the server
+// interprets, and a body that was received completely. A name with "_" is not plain, since some
+// program may read it as another name.
 func (r *fastRequest) parse(routes []fastRoute, p []byte) (size int) {
 	*r = fastRequest{headers: r.headers[:0]}
 	at := 0
@@ -111,7 +112,7 @@ func (r *fastRequest) parse(routes []fastRoute, p []byte) (size int) {
 	if isForwarded {
 		needed = seenHost
 		if method := string(r.method); r.seen&seenLength == 0 && method != http.MethodGet && method != http.MethodHead {
-			r.headers = append(r.headers, headerLine{contentLength, noLength}) // as fasthttp does
+			r.headers = append(r.headers, headerLine{contentLength, noLength}) // fasthttp does the same
 		}
 	}
 	if r.seen&needed != needed || len(p)-at < length {
@@ -121,8 +122,8 @@ func (r *fastRequest) parse(routes []fastRoute, p []byte) (size int) {
 	return at + length
 }
 
-// requestLine reads the request line that p begins with and returns its length with the CRLF,
-// 0 if it is not one of the route's.
+// requestLine reads the request line at the start of p and returns its length with the CRLF, 0
+// if the line is not for the route.
 func (r *fastRequest) requestLine(route *fastRoute, p []byte) int {
 	if !route.isForwarded() {
 		if !bytes.HasPrefix(p, route.line) {
@@ -152,10 +153,9 @@ func (r *fastRequest) requestLine(route *fastRoute, p []byte) int {
 	return at + len(version)
 }
 
-// forwardedHeader takes one header of a gateway's request, or returns false if the plain
-// version must. Any header may come, also more than once, unless HTTP gives it a meaning for
-// the connection or the message: those are known here, as is each of which fasthttp keeps one
-// line only.
+// forwardedHeader reads one header of a gateway's request. It returns false if the plain
+// version must read the request. Any header is allowed, also repeated, except those that HTTP
+// defines for the connection or the message, and those of which fasthttp keeps only one line.
 func (r *fastRequest) forwardedHeader(name, value []byte) bool {
 	isValid := true
 	switch len(name) {
@@ -200,7 +200,7 @@ func (r *fastRequest) forwardedHeader(name, value []byte) bool {
 	return isValid && len(r.headers) <= maxFastHeaders
 }
 
-// header takes one header, or returns false if the plain version must.
+// header reads one header, or returns false if the plain version must read the request.
 func (r *fastRequest) header(name, value []byte, length *int) bool {
 	bit := fastHeader(0)
 	switch len(name) {
@@ -233,14 +233,14 @@ func (r *fastRequest) header(name, value []byte, length *int) bool {
 	return false
 }
 
-// once notes a header and reports whether it comes for the first time.
+// once marks a header as seen and reports whether this is the first time.
 func (r *fastRequest) once(bit fastHeader) bool {
 	first := r.seen&bit == 0
 	r.seen |= bit
 	return first
 }
 
-// shortNumber reads a number of 1 to 5 digits, the first of them not 0.
+// shortNumber reads a number of 1 to 5 digits without leading zeros.
 func shortNumber(text []byte) (n int, valid bool) {
 	if len(text) == 0 || len(text) > 5 || text[0] == '0' {
 		return 0, false
@@ -254,8 +254,8 @@ func shortNumber(text []byte) (n int, valid bool) {
 	return n, true
 }
 
-// equalFold reports whether text is lower but for the case of its letters. lower has
-// letters in lower case, digits and "-/;= ".
+// equalFold reports whether text equals lower, ignoring case. lower may have lower-case
+// letters, digits and "-/;= ".
 func equalFold(text []byte, lower string) bool {
 	if len(text) != len(lower) {
 		return false
@@ -271,8 +271,8 @@ func equalFold(text []byte, lower string) bool {
 	return true
 }
 
-// isNamed reports whether a plain name of a header is that name but for the case of its
-// letters. name has letters, digits, "-" and "_".
+// isNamed reports whether a plain header name equals name, ignoring case. name may have
+// letters, digits, "-" and "_".
 func isNamed(plain []byte, name string) bool {
 	if len(plain) != len(name) {
 		return false
@@ -285,8 +285,8 @@ func isNamed(plain []byte, name string) bool {
 	return true
 }
 
-// plainName returns the length of the name that a header begins with, which has only letters,
-// digits and "-".
+// plainName returns the length of the header name at the start of header, if it has only
+// letters, digits and "-".
 func plainName(header []byte) int {
 	for i, c := range header {
 		if !inPlainName[c] {
@@ -303,7 +303,7 @@ var inPlainName = func() (in [256]bool) {
 	return in
 }()
 
-// isPlainMethod reports whether a method has only capital letters.
+// isPlainMethod reports whether a method has only upper-case letters.
 func isPlainMethod(text []byte) bool {
 	for _, c := range text {
 		if c < 'A' || c > 'Z' {
@@ -313,8 +313,8 @@ func isPlainMethod(text []byte) bool {
 	return len(text) > 0
 }
 
-// isPlainQuery reports whether a query has only printable ASCII and can be neither the
-// fragment nor the scheme of a URL.
+// isPlainQuery reports whether a query has only printable ASCII and cannot be read as the
+// fragment or scheme of a URL.
 func isPlainQuery(text []byte) bool {
 	for _, c := range text {
 		if c <= ' ' || c > '~' || c == '#' {
@@ -328,7 +328,8 @@ func isPlainQuery(text []byte) bool {
 func isPrintable(text []byte) bool {
 	const each = 0x0101010101010101
 	for ; len(text) >= 8; text = text[8:] {
-		// The highest bit of a byte is set in one of these if it is above '~' or below ' '.
+		// One of these has the highest bit of a byte set if that byte is above '~' or below '
+		// '.
 		if x := binary.LittleEndian.Uint64(text); (x|(x+each)|(x-each*' '))&(each<<7) != 0 {
 			return false
 		}
@@ -341,8 +342,8 @@ func isPrintable(text []byte) bool {
 	return true
 }
 
-// isPlainHost reports whether a host is a name or an IPv4 address, perhaps with a port, so
-// that the plain version reads it as it is written.
+// isPlainHost reports whether a host is a name or an IPv4 address, with or without a port, so
+// that the plain version does not change it.
 func isPlainHost(text []byte) bool {
 	if at := bytes.LastIndexByte(text, ':'); at >= 0 {
 		if _, valid := shortNumber(text[at+1:]); !valid {

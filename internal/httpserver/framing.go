@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// FramingError says why the bytes of a connection are no request whose length
-// every proxy and server reads alike.
+// FramingError says why the bytes of a connection are not a request that every proxy and server
+// delimits alike.
 type FramingError struct{ Detail string }
 
-// Error returns the detail, a whole sentence.
+// Error returns the detail, a full sentence.
 func (e *FramingError) Error() string { return e.Detail }
 
 func framingErrorf(format string, args ...any) *FramingError {
@@ -32,11 +32,11 @@ var (
 )
 
 const (
-	maxHeadLine  = 16 << 10 // as much as fasthttp's buffer holds
+	maxHeadLine  = 16 << 10 // the size of fasthttp's buffer
 	maxChunkLine = 128
 )
 
-// framingState is what the next byte of a connection belongs to.
+// framingState says what the next byte of a connection belongs to.
 type framingState uint8
 
 const (
@@ -45,41 +45,41 @@ const (
 	atBody      // left bytes of it
 	atChunkSize // a line
 	atChunk     // left bytes of it
-	atChunkEnd  // the CRLF behind a chunk
+	atChunkEnd  // the CRLF after a chunk
 	atTrailer   // a line, which must be empty
 )
 
-// framer follows the requests on one connection and finds the first byte that
-// makes a request's end uncertain. It is stricter than the parser behind it,
-// so that the two never differ on where a request ends.
+// framer follows the requests on one connection and finds the first byte that makes the end of
+// a request ambiguous. It is stricter than fasthttp's parser, so that the two never disagree
+// about where a request ends.
 type framer struct {
 	state framingState
-	left  int64 // bytes of the body or the chunk that have not come yet
+	left  int64 // bytes of the body or chunk not yet received
 
 	// Of the request whose head is being read:
 	http10  bool
 	length  int64 // Content-Length, -1 for none
 	chunked bool
-	empties int // lines before the request line
+	empties int // empty lines before the request line
 
-	line []byte // the beginning of a line that came in an earlier read
+	line []byte // start of a line that an earlier read received
 	err  *FramingError
 }
 
-// inRequest reports whether a request has begun and not ended.
+// inRequest reports whether a request has begun and has not ended.
 func (f *framer) inRequest() bool {
 	return f.state != atRequestLine || len(f.line) > 0
 }
 
-// isBetween reports whether the next byte begins a request, before which nothing came that
-// the parser has yet to see.
+// isBetween reports whether the next byte begins a request, and the parser has seen every byte
+// before it.
 func (f *framer) isBetween() bool {
 	return f.state == atRequestLine && len(f.line) == 0 && f.empties == 0 && f.err == nil
 }
 
-// follow takes the next bytes of the connection and returns how many of them
-// the parser may see: all, or those before the first line that is wrong. From
-// then on err is set and nothing more may be seen.
+// follow takes the next bytes of the connection and returns how many of them the parser may
+// see: all, or those before the first invalid line. After that, err is set and the parser must
+// not see any more bytes.
 func (f *framer) follow(p []byte) int {
 	at := 0
 	for at < len(p) {
@@ -115,7 +115,7 @@ func (f *framer) follow(p []byte) int {
 	return at
 }
 
-// keep remembers the rest of p, the beginning of a line.
+// keep stores the rest of p, which is the beginning of a line.
 func (f *framer) keep(p []byte, at int) int {
 	most := maxHeadLine
 	if f.state > atBody {
@@ -126,8 +126,8 @@ func (f *framer) keep(p []byte, at int) int {
 			f.err = errChunkSize
 			return at
 		}
-		// The parser refuses the head for its size as soon as its buffer is
-		// full, and must not be given more than that.
+		// The parser refuses the head for its size as soon as its buffer is full. It must not
+		// receive more than that.
 		f.err = framingErrorf("The headers have more than %d bytes.", maxHeadLine)
 		return len(p)
 	}
@@ -135,12 +135,12 @@ func (f *framer) keep(p []byte, at int) int {
 	return len(p)
 }
 
-// begin waits for the next request.
+// begin resets f to wait for the next request.
 func (f *framer) begin() {
 	f.state, f.length, f.chunked, f.http10, f.empties = atRequestLine, -1, false, false, 0
 }
 
-// endLine takes a line without its LF.
+// endLine processes a line, without its LF.
 func (f *framer) endLine(line []byte) *FramingError {
 	if len(line) == 0 || line[len(line)-1] != '\r' {
 		return errBareLF
@@ -169,7 +169,7 @@ func (f *framer) endLine(line []byte) *FramingError {
 
 func (f *framer) requestLine(line []byte) *FramingError {
 	if len(line) == 0 {
-		// RFC 9112 has a server ignore one: old clients send it after a body.
+		// RFC 9112 lets a server ignore one empty line: old clients send it after a body.
 		if f.empties++; f.empties > 1 {
 			return errEmptyLines
 		}

@@ -1,7 +1,7 @@
 package httpserver
 
-// Headers of every answer, in the canonical form of fasthttp, so that setting one
-// needs no conversion.
+// Headers of every response, in fasthttp's canonical form, so that setting one needs no
+// conversion.
 var (
 	requestIDHeader          = []byte("X-Request-Id")
 	cacheControlHeader       = []byte("Cache-Control")
@@ -11,6 +11,6 @@ var (
 	noSniff = []byte("nosniff")
 )
 
-// SetHeader sets a header of the answer; name must be in the spelling that is to
-// be sent, value is copied.
+// SetHeader sets a header of the response. name must be spelled as it is to be sent; value is
+// copied.
 func (c *Call) SetHeader(name, value []byte) { c.Response().Header.SetCanonical(name, value) }

@@ -9,14 +9,14 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// AllowedHosts are the names by which a listener may be called. Addresses and
-// localhost are always allowed: a page of another site cannot be served under
-// them. A name that its owner points at this machine is not, so that such a
-// page cannot ask from within a browser here (DNS rebinding).
+// AllowedHosts are the host names that a listener accepts. Addresses and localhost are always
+// allowed, because a page of another site cannot be served under them. A name that an attacker
+// points at this machine is refused, so that the attacker's page cannot send requests from a
+// browser on this network (DNS rebinding).
 type AllowedHosts struct {
 	any      bool
 	names    []string // in lower case
-	suffixes []string // ".example.com", of "*.example.com"
+	suffixes []string // ".example.com" for "*.example.com"
 }
 
 // ParseAllowedHosts reads host names separated by commas, without ports:
@@ -52,7 +52,7 @@ func isHostName(text string) bool {
 	return true
 }
 
-// String writes the names as ParseAllowedHosts reads them.
+// String returns the names in the syntax of ParseAllowedHosts.
 func (h AllowedHosts) String() string {
 	all := slices.Clone(h.names)
 	for _, suffix := range h.suffixes {
@@ -64,11 +64,11 @@ func (h AllowedHosts) String() string {
 	return strings.Join(all, ", ")
 }
 
-// Allows reports whether a request may be answered under the host that it
-// names. A request of HTTP/1.0 without one comes from no browser.
+// Allows reports whether the host of a request is allowed. An HTTP/1.0 request without a host
+// is allowed: no browser sends one.
 func (h AllowedHosts) Allows(rc *fasthttp.RequestCtx) bool { return h.allows(rc.Request.Host()) }
 
-// AllowsHost is Allows for a host, with or without a port.
+// AllowsHost is Allows for a host with or without a port.
 func (h AllowedHosts) AllowsHost(host string) bool { return h.allows([]byte(host)) }
 
 func (h AllowedHosts) allows(host []byte) bool {
@@ -87,8 +87,8 @@ func (h AllowedHosts) allows(host []byte) bool {
 
 var localhost = []byte("localhost")
 
-// isLocalOrAddress reports whether a host, with or without a port, is localhost
-// or an address. What has only digits and dots is an address for every browser.
+// isLocalOrAddress reports whether a host, with or without a port, is localhost or an address.
+// Browsers read every name of only digits and dots as an address.
 func isLocalOrAddress(host []byte) bool {
 	if len(host) == 0 || host[0] == '[' {
 		return true
@@ -110,9 +110,8 @@ func hostOnly(host []byte) []byte {
 	return host
 }
 
-// HasPlainTarget reports whether a request's target is a path or "*", or a URL
-// whose host is also that of the header Host: a proxy and this server could
-// else take the request for different hosts'.
+// HasPlainTarget reports whether the target of a request is a path or "*", or a URL with the
+// same host as the header Host. Otherwise a proxy and this server could read different hosts.
 func HasPlainTarget(rc *fasthttp.RequestCtx) bool {
 	target := rc.Request.Header.RequestURI()
 	if len(target) > 0 && target[0] == '/' || string(target) == "*" {

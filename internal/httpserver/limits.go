@@ -9,20 +9,20 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-// Limits of what is read from a connection.
+// Limits on what is read from and written to a connection.
 const (
-	MaxBody      = 1 << 20 // of a request whose route states no other limit
+	MaxBody      = 1 << 20 // of a request whose route sets no other limit
 	MaxBatchBody = 4 << 20 // of a batch of checks or reports
 	headerBytes  = 16 << 10
-	ReadTimeout  = 10 * time.Second // of a whole request
-	WriteTimeout = 30 * time.Second // of an answer, or of each piece of a stream
+	ReadTimeout  = 10 * time.Second // for a whole request
+	WriteTimeout = 30 * time.Second // for a response, or for each piece of a stream
 	idleTimeout  = 75 * time.Second
 )
 
-// newApp returns an application with every limit that fiber leaves open. Bodies are read
-// only after the request is authorized, by ReadBody, which bounds them. With immutable,
-// strings of the request may be kept after it; without, handlers must copy what they
-// keep, which saves four allocations for each check.
+// newApp returns an application that sets every limit that fiber leaves open. ReadBody reads
+// and bounds a body after the request is authorized. With immutable, strings of the request may
+// be kept after the handler. Without it, handlers must copy what they keep, which saves four
+// allocations for each check.
 func (s *Server) newApp(name string, immutable bool) *fiber.App {
 	app := fiber.New(fiber.Config{
 		AppName:                      "stint " + name,
@@ -41,16 +41,16 @@ func (s *Server) newApp(name string, immutable bool) *fiber.App {
 	})
 	server := app.Server()
 	server.Handler = s.guard(app, server.Handler)
-	// Or an answer is lost behind which more requests have come when the server stops.
+	// Without it, a shutdown loses a response if the client has already sent more requests.
 	server.CloseOnShutdown = true
 	return app
 }
 
-// guard wraps the routes. It refuses methods that HTTP does not define and targets
-// that name another host than the header Host, and discards the rest of a body so
-// that it is not read as the next request. FramingListener checks the lengths.
+// guard wraps the routes. It refuses methods that HTTP does not define and targets whose host
+// differs from the header Host. It discards the rest of a body so that the rest is not read as
+// the next request. FramingListener checks the lengths.
 func (s *Server) guard(app *fiber.App, next fasthttp.RequestHandler) fasthttp.RequestHandler {
-	methods := app.Config().RequestMethods // once: Config copies all of itself
+	methods := app.Config().RequestMethods // called once, since Config returns a copy
 	return func(rc *fasthttp.RequestCtx) {
 		var err error
 		switch {
@@ -70,7 +70,7 @@ func (s *Server) guard(app *fiber.App, next fasthttp.RequestHandler) fasthttp.Re
 		}
 		c := app.AcquireCtx(rc)
 		defer app.ReleaseCtx(c)
-		_ = s.fail(c, err) // it writes the answer and fails at nothing
+		_ = s.fail(c, err) // it writes the response and never fails
 		FinishBody(rc)
 	}
 }

@@ -15,15 +15,14 @@ import (
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
-// FramingListener returns a listener whose connections pass only requests whose
-// framing is unambiguous. At the first byte of another kind the server behind
-// it reads an error, answers 400 and closes; FramingErrorOf says what was
-// wrong. With TLS, l must already speak it. The open connections are in conns, which bounds
-// them; nil for any number.
+// FramingListener returns a listener whose connections pass only requests with unambiguous
+// framing. At the first byte of any other request the server reads an error, answers 400 and
+// closes the connection; FramingErrorOf returns the reason. For TLS, l must already be a TLS
+// listener. conns holds the open connections and bounds their number; nil means no bound.
 //
-// A connection that is closed while its client still sends is closed for
-// writing first, so that the client can read the answer. Close also closes the
-// connections on which nothing has come.
+// If a connection is closed while its client is still sending, its write side is closed first,
+// so that the client can read the response. Close also closes the connections on which nothing
+// was received.
 func FramingListener(l net.Listener, conns *connlimit.Set) net.Listener {
 	if conns == nil {
 		conns = connlimit.NewSet(0)
@@ -47,7 +46,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		guarded := newConn(c, l)
 		if !l.conns.Add(guarded) {
-			_ = c.Close() // nothing was said
+			_ = c.Close() // nothing was received on it
 			continue
 		}
 		if l.isClosed.Load() {
@@ -81,7 +80,7 @@ func newConn(c net.Conn, of *listener) *conn {
 	return &conn{Conn: c, listener: of, accepted: time.Now(), framer: framer{length: -1}}
 }
 
-// shown returns the connection as fasthttp is to see it.
+// shown returns the connection that fasthttp sees.
 func (c *conn) shown() net.Conn {
 	if secured, isTLS := c.Conn.(*tls.Conn); isTLS {
 		return &tlsConn{c, secured}
@@ -94,46 +93,45 @@ type conn struct {
 	listener  *listener
 	accepted  time.Time
 	firstByte atomic.Int32 // notYet, came or neverComes
-	isReading atomic.Bool  // the server waits for what the client sends
-	wasUsed   atomic.Bool  // a whole request came since TakeUsed
-	isCut     atomic.Bool  // it is to be closed as soon as nothing is answered
-	isUsed    bool         // of the goroutine that reads: something came
-	framer    framer       // of the goroutine that reads
-	raised    bool         // the server has been given the error
-	isSending bool         // a copy of sending, for the goroutine that reads
+	isReading atomic.Bool  // the server is waiting for bytes from the client
+	wasUsed   atomic.Bool  // a whole request was received since TakeUsed
+	isCut     atomic.Bool  // it will be closed once no request is being answered
+	isUsed    bool         // only for the reading goroutine: something was received
+	framer    framer       // only for the reading goroutine
+	raised    bool         // the server has received the framing error
+	isSending bool         // a copy of sending for the reading goroutine
 	sending   atomic.Bool
-	body      int64 // bytes of the request's body that count in listener.bodies
+	body      int64 // bytes of the request's body that are counted in listener.bodies
 	fast      fastConn
 }
 
-// Whether the first byte of a connection came, or the connection is closed since it did not.
+// Whether the first byte of a connection was received, or the connection was closed without it.
 const (
 	notYet int32 = iota
 	came
 	neverComes
 )
 
-// tlsConn shows fasthttp that the connection is one of TLS.
+// tlsConn makes fasthttp treat the connection as a TLS connection.
 type tlsConn struct {
 	*conn
 	secured *tls.Conn
 }
 
-// Handshake implements what fasthttp asks of a connection of TLS. The read
-// deadline that fasthttp sets before bounds it.
+// Handshake implements fasthttp's interface for TLS connections. The read deadline that
+// fasthttp sets before the call bounds it.
 func (c *tlsConn) Handshake() error {
 	c.isReading.Store(true)
 	defer c.isReading.Store(false)
 	return c.secured.HandshakeContext(context.Background())
 }
 
-// ConnectionState implements what fasthttp asks of a connection of TLS.
+// ConnectionState implements fasthttp's interface for TLS connections.
 func (c *tlsConn) ConnectionState() tls.ConnectionState { return c.secured.ConnectionState() }
 
-// Read passes what the framer lets through, then one byte that is part of no
-// request and makes the server look for more, then the framer's error. The
-// byte makes sure that the server answers: it closes a connection without a
-// word where an error comes between two requests.
+// Read returns the bytes that the framer accepts, then one byte that is not part of any request
+// and makes the server read on, then the framer's error. The extra byte makes the server
+// answer: it closes a connection silently if an error occurs between two requests.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.framer.err == nil {
 		c.isReading.Store(true)
@@ -147,7 +145,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		}
 		if n > 0 && !c.isUsed {
 			if c.isUsed = true; !c.firstByte.CompareAndSwap(notYet, came) {
-				return 0, io.EOF // it is being closed
+				return 0, io.EOF // the connection is being closed
 			}
 		}
 		if n > 0 && err == nil && c.fast.shared != nil && c.framer.isBetween() {
@@ -176,8 +174,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return 0, c.framer.err
 }
 
-// isEnd reports whether an error of reading is the end of the connection, which is no failure:
-// fasthttp knows io.EOF alone for one while it has seen no request.
+// isEnd reports whether a read error only means that the connection ended. fasthttp accepts
+// only io.EOF as a normal end before the first request.
 func (c *conn) isEnd(err error) bool {
 	failed, is := errors.AsType[net.Error](err)
 	if !is {
@@ -186,33 +184,32 @@ func (c *conn) isEnd(err error) bool {
 	return !failed.Timeout() || c.isUsed && c.framer.isBetween()
 }
 
-// How long and how much a closed connection goes on being read. What arrives
-// at a closed one makes the system reset it, and the client may lose the answer.
+// How long and how many bytes are still read after a connection is closed. If bytes arrive at a
+// closed socket, the system resets the connection and the client may lose the response.
 const (
 	lingerTime  = time.Second
 	lingerBytes = 8 << 20
 )
 
-// Close closes the connection, and waits for a client that still sends. What is being
-// answered on the fast path is answered before.
+// Close closes the connection after waiting for a client that is still sending. If the fast
+// path is answering a request, the connection is closed after that response.
 func (c *conn) Close() error {
 	for !c.fast.state.CompareAndSwap(connReads, connClosed) && !c.fast.state.CompareAndSwap(connWaits, connClosed) {
 		if c.fast.state.CompareAndSwap(connAnswers, connEnds) || c.fast.state.Load() >= connEnds {
-			return nil // it is closed after the answer, or already
+			return nil // closed after the response, or already closed
 		}
 	}
 	c.listener.conns.Remove(c)
 	if c.sending.Load() {
 		if half, can := c.Conn.(interface{ CloseWrite() error }); can && half.CloseWrite() == nil &&
 			c.Conn.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
-			_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes) // it is closed either way
+			_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes) // the connection is closed whether this succeeds or not
 		}
 	}
 	return c.Conn.Close()
 }
 
-// FramingErrorOf returns what is wrong with the framing of the request that is
-// being answered, nil for nothing.
+// FramingErrorOf returns the framing error of the request that is being answered, nil for none.
 func FramingErrorOf(rc *fasthttp.RequestCtx) *FramingError {
 	c, _ := rc.Conn().(interface{ framingError() *FramingError })
 	if c == nil {
@@ -228,25 +225,25 @@ func (c *conn) framingError() *FramingError {
 	return c.framer.err
 }
 
-// unusedGrace is for how long a connection on which nothing has come is left open once its
-// listener is closed, counted from when it was accepted: its first request may be on its way.
+// unusedGrace is how long a connection on which nothing was received stays open after its
+// listener is closed, counted from accept: its first request may be on its way.
 const unusedGrace = 2 * time.Second
 
-// closeUnused closes a connection some time later unless something comes before. Browsers and
-// HTTP clients open such ones ahead of time. fasthttp takes them for busy and would wait with
-// a shutdown until ReadTimeout ends them.
+// closeUnused closes the connection after a time unless something is received before. Browsers
+// and HTTP clients open such connections ahead of time. fasthttp regards them as busy, and a
+// shutdown would wait for them until ReadTimeout.
 func (c *conn) closeUnused(after time.Duration) {
 	time.AfterFunc(after, func() {
 		supervise.Do("unused connection", func() {
 			if c.firstByte.CompareAndSwap(notYet, neverComes) {
-				_ = c.Close() // nobody waits for anything on it
+				_ = c.Close() // no request is lost
 			}
 		})
 	})
 }
 
-// markUsed notes that a whole request came. It writes only where that is news, since it is
-// called for each.
+// markUsed records that a whole request was received. It is called for every request, so it
+// writes only if the value changes.
 func (c *conn) markUsed() {
 	if !c.wasUsed.Load() {
 		c.wasUsed.Store(true)
@@ -270,18 +267,18 @@ func (c *conn) Activity() connlimit.Activity {
 	}
 }
 
-// Cut implements connlimit.Conn. A request that has come by now is answered. TLS says goodbye,
-// which may take its time.
+// Cut implements connlimit.Conn. A request already received is still answered. The close runs
+// in a goroutine because the goodbye of TLS may take time.
 func (c *conn) Cut() {
 	c.isCut.Store(true)
 	go supervise.Do("connection of a full listener", func() {
 		switch {
 		case c.sending.Load():
-			_ = c.Conn.Close() // without waiting for the rest; who reads it finds it closed
+			_ = c.Conn.Close() // at once; a reading goroutine gets an error
 		case c.fast.state.Load() == connReads:
-			_ = c.Conn.SetReadDeadline(time.Unix(1, 0)) // who waits to read finds that it is cut
+			_ = c.Conn.SetReadDeadline(time.Unix(1, 0)) // a waiting read returns and finds isCut
 		default:
-			_ = c.Close() // its client asks again on another
+			_ = c.Close() // the client retries on another connection
 		}
 	})
 }

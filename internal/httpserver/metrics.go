@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// MetricsRoute is the route for Prometheus, for a token with the scope read.
+// MetricsRoute returns the route for Prometheus, which needs a token with the scope read.
 func MetricsRoute(h http.Handler) Route {
 	answer := adaptor.HTTPHandler(h)
 	return Route{Listener: Admin, Method: http.MethodGet, Path: "/metrics", Access: identity.Read,

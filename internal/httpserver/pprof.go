@@ -13,14 +13,14 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// pprofPath is where profiles of the process are.
+// pprofPath is the path prefix of the process's profiles.
 const pprofPath = "/debug/pprof/"
 
-// maxProfile is the longest profile in seconds: the answer comes at its end.
+// maxProfile is the longest profile in seconds. The response is sent when the profile ends.
 const maxProfile = 60
 
-// PprofRoutes are the routes for profiles of this process, as go tool pprof reads them,
-// for admins. The command line is left out.
+// PprofRoutes returns the routes for profiles of this process, in the format of go tool pprof.
+// They need the access of an admin. The route for the command line is left out.
 func PprofRoutes() []Route {
 	profile, trace := adaptor.HTTPHandlerFunc(pprof.Profile), adaptor.HTTPHandlerFunc(pprof.Trace)
 	running := new(sync.Mutex) // the process can have one profile of each kind at a time
@@ -36,7 +36,8 @@ func pprofRoute(name string, h Handler) Route {
 	return Route{Listener: Admin, Method: http.MethodGet, Path: pprofPath + name, Access: identity.Admin, Handler: h}
 }
 
-// bounded refuses a profile that takes longer than maxProfile, or while another runs.
+// bounded refuses a profile that takes longer than maxProfile, or that starts while another
+// runs.
 func bounded(running *sync.Mutex, answer fiber.Handler) Handler {
 	return func(c *Call) error {
 		if text := c.Query("seconds"); text != "" {

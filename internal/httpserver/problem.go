@@ -16,10 +16,10 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// StatusOf returns the HTTP status that err is answered with.
+// StatusOf returns the HTTP status of the response to err.
 func StatusOf(err error) int { return ProblemOf(err).Status }
 
-// statusOf is the one place where faults become HTTP.
+// statusOf maps faults to HTTP statuses, for all front ends.
 var statusOf = map[fault.Code]int{
 	fault.Malformed:    http.StatusBadRequest,
 	fault.Unauthorized: http.StatusUnauthorized,
@@ -34,12 +34,12 @@ var statusOf = map[fault.Code]int{
 	fault.NeedVersion:  http.StatusPreconditionRequired,
 	fault.TooMany:      http.StatusTooManyRequests,
 	fault.Unavailable:  http.StatusServiceUnavailable,
-	// No 503 and no Retry-After: a client must not repeat these by itself.
+	// Not 503, and no Retry-After: a client must not retry these automatically.
 	fault.Saved:      http.StatusInternalServerError,
 	fault.MaybeSaved: http.StatusInternalServerError,
 }
 
-// httpDetail says what would be right for the errors that HTTP itself raises.
+// httpDetail is the text for errors that HTTP itself raises: it says what is allowed.
 var httpDetail = map[int]string{
 	http.StatusBadRequest:                  "The request is not well-formed HTTP.",
 	http.StatusNotFound:                    wire.DetailNoPath,
@@ -49,7 +49,7 @@ var httpDetail = map[int]string{
 	http.StatusRequestHeaderFieldsTooLarge: "The headers are larger than this listener takes.",
 }
 
-// httpCode names the errors that HTTP itself raises, for programs.
+// httpCode is the machine-readable code of errors that HTTP itself raises.
 var httpCode = map[int]string{
 	http.StatusBadRequest:                  string(fault.Malformed),
 	http.StatusNotFound:                    string(fault.NotFound),
@@ -61,8 +61,8 @@ var httpCode = map[int]string{
 	http.StatusMisdirectedRequest:          "host_not_allowed",
 }
 
-// ProblemOf translates an error. What is not a fault is a 500 that reveals
-// nothing of its cause.
+// ProblemOf converts an error. An error that is not a fault becomes a 500 that does not reveal
+// its cause.
 func ProblemOf(err error) *wire.Problem {
 	var mistake *fault.Error
 	if errors.As(err, &mistake) {
@@ -107,7 +107,7 @@ func problemOfMistake(mistake *fault.Error) *wire.Problem {
 	return p
 }
 
-// FieldErrors is the name of a fault's detail that lists every wrong field, as
+// FieldErrors is the name of the detail of a fault that lists every invalid field, as
 // []wire.FieldProblem.
 const FieldErrors = "errors"
 
@@ -128,7 +128,7 @@ func sentence(text string) string {
 	return text
 }
 
-// fail answers an error that no handler has answered, fiber's own included.
+// fail sends the response for an error that no handler has answered, including fiber's own.
 func (s *Server) fail(c *fiber.Ctx, err error) error {
 	id := requestID(c)
 	p := ProblemOf(err)
@@ -151,14 +151,14 @@ func (s *Server) fail(c *fiber.Ctx, err error) error {
 	return nil
 }
 
-// wantsPage reports whether a browser shows the answer to somebody.
+// wantsPage reports whether the request comes from a browser that will show the response.
 func wantsPage(c *fiber.Ctx) bool {
 	return c.Method() == http.MethodGet && strings.Contains(c.Get(fiber.HeaderAccept), fiber.MIMETextHTML) && !strings.HasPrefix(c.Path(), "/v1/")
 }
 
 func writeProblem(c *fiber.Ctx, p *wire.Problem) {
 	body, err := json.Marshal(p)
-	if err != nil { // a problem holds nothing that cannot be written
+	if err != nil { // cannot happen: a problem holds only values that can be encoded
 		body = []byte(`{"type":"about:blank","title":"Internal Server Error","status":500,"code":"internal"}`)
 	}
 	c.Status(p.Status)
@@ -172,20 +172,20 @@ func writeProblem(c *fiber.Ctx, p *wire.Problem) {
 	case http.StatusServiceUnavailable:
 		c.Set(fiber.HeaderRetryAfter, "1")
 	case http.StatusRequestEntityTooLarge:
-		c.Context().SetConnectionClose() // the rest of the body is not read
+		c.Context().SetConnectionClose() // the rest of the body will not be read
 	}
 }
 
-// RetryError is a fault that passes with time; the answer has the header Retry-After.
+// RetryError is a fault that goes away with time. Its response has the header Retry-After.
 type RetryError struct {
 	Fault *fault.Error
 	Wait  time.Duration
 }
 
-// Error returns the mistake's own text.
+// Error returns the text of the fault.
 func (e *RetryError) Error() string { return e.Fault.Error() }
 
-// Unwrap returns the mistake.
+// Unwrap returns the fault.
 func (e *RetryError) Unwrap() error { return e.Fault }
 
 func setWait(c *fiber.Ctx, err error) {

@@ -6,20 +6,19 @@ import (
 	"strings"
 )
 
-// TrustedProxies are the networks whose client address header counts. The zero
-// value trusts nobody.
+// TrustedProxies are the networks whose client address header is trusted. The zero value trusts
+// nobody.
 type TrustedProxies []netip.Prefix
 
-// The widest networks of proxies: the largest private ones. Anything wider holds
-// strangers, alone or, as 0.0.0.0/1 and 128.0.0.0/1, together.
+// The widest networks allowed for proxies: the largest private ones. Anything wider includes
+// strangers, alone or in combination, such as 0.0.0.0/1 with 128.0.0.0/1.
 const (
 	widestIPv4 = 8 // 10.0.0.0/8
 	widestIPv6 = 7 // fc00::/7
 )
 
-// ParseTrustedProxies reads addresses and networks, separated by commas. A
-// network that is wider than any of proxies is refused: it would let clients
-// choose the address that they are known by.
+// ParseTrustedProxies reads addresses and networks, separated by commas. It refuses a network
+// wider than the limits above, which would let clients choose their own address.
 func ParseTrustedProxies(text string) (TrustedProxies, error) {
 	var proxies TrustedProxies
 	for part := range strings.SplitSeq(text, ",") {
@@ -36,7 +35,7 @@ func ParseTrustedProxies(text string) (TrustedProxies, error) {
 	return proxies, nil
 }
 
-// String writes the networks as ParseTrustedProxies reads them.
+// String returns the networks in the syntax of ParseTrustedProxies.
 func (t TrustedProxies) String() string {
 	all := make([]string, len(t))
 	for i, network := range t {
@@ -80,7 +79,7 @@ func errAddressHeader(text string) error {
 	return fmt.Errorf("%q cannot hold a client's address; name one header, for example X-Forwarded-For, Forwarded or X-Real-IP", text)
 }
 
-// isToken reports whether text can be the name of a header.
+// isToken reports whether text is valid as the name of a header.
 func isToken(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
@@ -90,8 +89,8 @@ func isToken(text string) bool {
 	return text != ""
 }
 
-// isFramingHeader reports whether a header has a meaning of its own, which an
-// address is not.
+// isFramingHeader reports whether a header has its own meaning, so that it cannot hold an
+// address.
 func isFramingHeader(name string) bool {
 	for _, taken := range []string{
 		"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Authorization", "Cookie", "User-Agent", "Trailer",

@@ -16,14 +16,14 @@ import (
 // maxQueryValue is the longest value of a query parameter, in bytes.
 const maxQueryValue = 1024
 
-// Query reads the parameters of a request. The first error is kept and returned by
-// Err; the other methods then return zero values or what was sent.
+// Query reads the parameters of a request. Err returns the first error; after an error the
+// other methods return zero values or what was sent.
 type Query struct {
 	values map[string]string
 	err    error
 }
 
-// ParseQuery returns the parameters of a request. Only those named are allowed, each
+// ParseQuery returns the parameters of a request. Only the named parameters are allowed, each
 // once.
 func (c *Call) ParseQuery(names ...string) *Query {
 	q := &Query{values: map[string]string{}}
@@ -50,7 +50,7 @@ func describeParams(names []string) string {
 	return "the parameters are " + strings.Join(names, ", ")
 }
 
-// Fail records that a parameter is wrong, unless an error is recorded already.
+// Fail records that a parameter is invalid, unless an error is already recorded.
 func (q *Query) Fail(name, problem string) {
 	if q.err == nil {
 		q.err = fault.Field(name, "%s", problem)
@@ -60,7 +60,7 @@ func (q *Query) Fail(name, problem string) {
 // Err returns the first error.
 func (q *Query) Err() error { return q.err }
 
-// Raw returns a parameter as it was sent, "" where it was not.
+// Raw returns a parameter as it was sent, "" if it was not sent.
 func (q *Query) Raw(name string) string { return q.values[name] }
 
 // Given reports whether a parameter was sent at all.
@@ -69,7 +69,7 @@ func (q *Query) Given(name string) bool {
 	return given
 }
 
-// Line returns a text without control characters.
+// Line returns a parameter that must not have control characters.
 func (q *Query) Line(name string) string {
 	if err := fault.CheckLine(name, q.values[name], maxQueryValue); err != nil && q.err == nil {
 		q.err = err
@@ -77,7 +77,7 @@ func (q *Query) Line(name string) string {
 	return q.values[name]
 }
 
-// OneOf returns a text that is one of some, "" where it was not sent.
+// OneOf returns a parameter that must be one of some, "" if it was not sent.
 func (q *Query) OneOf(name string, some ...string) string {
 	value, given := q.values[name]
 	if given && !slices.Contains(some, value) {
@@ -86,7 +86,7 @@ func (q *Query) OneOf(name string, some ...string) string {
 	return value
 }
 
-// Number returns a whole number within bounds, 0 where it was not sent.
+// Number returns a whole number within bounds, 0 if it was not sent.
 func (q *Query) Number(name string, lowest, highest int) int {
 	value, given := q.values[name]
 	if !given {
@@ -102,7 +102,7 @@ func (q *Query) Number(name string, lowest, highest int) int {
 // Limit returns the size of a page, 0 for the default.
 func (q *Query) Limit() int { return q.Number("limit", 1, 1000) }
 
-// Time returns an instant, zero where it was not sent.
+// Time returns a time, the zero time if it was not sent.
 func (q *Query) Time(name string) time.Time {
 	value, given := q.values[name]
 	if !given {
@@ -116,8 +116,8 @@ func (q *Query) Time(name string) time.Time {
 	return t.UTC()
 }
 
-// PathParam returns a parameter of the path, unescaped. A value that cannot be a name or
-// an id is refused without asking a database.
+// PathParam returns a parameter of the path, unescaped. It refuses a value that cannot be a
+// name or an id, so that no database is queried for it.
 func (c *Call) PathParam(name string) (string, error) {
 	value, err := url.PathUnescape(c.Params(name))
 	if err != nil || value == "" || len(value) > 128 || escape.Log(value) != value {
@@ -127,7 +127,7 @@ func (c *Call) PathParam(name string) (string, error) {
 }
 func (q *Query) Flag(name string) bool { return q.OneOf(name, "true", "false") == "true" }
 
-// Duration returns a length of time, 0 where it was not sent.
+// Duration returns a duration, 0 if it was not sent.
 func (q *Query) Duration(name string) time.Duration {
 	value, given := q.values[name]
 	if !given {
@@ -140,7 +140,7 @@ func (q *Query) Duration(name string) time.Duration {
 	return length
 }
 
-// List returns the parts of a list with commas, each one of those known.
+// List returns the elements of a comma-separated list, each of which must be one of known.
 func (q *Query) List(name string, known ...string) []string {
 	value, given := q.values[name]
 	if !given {

@@ -14,43 +14,42 @@ import (
 	"github.com/stint-dev/stint/internal/tracing"
 )
 
-// Listener is where a route is reached.
+// Listener is one of the server's listeners.
 type Listener int
 
 // The listeners.
 const (
-	Admin  Listener = iota // what operators use
-	Checks                 // what clients use
+	Admin  Listener = iota // for operators
+	Checks                 // for clients
 )
 
-// Handler answers one request. An error becomes a problem.
+// Handler answers one request. An error becomes a problem response.
 type Handler func(c *Call) error
 
-// Route is one row of the table of all routes: it alone says who may do what.
+// Route is one row of the table of all routes. Only this table defines who may do what.
 type Route struct {
 	Listener Listener
 	Method   string
-	Path     string // in fiber's form, for example /v1/blocks/:id
-	// Access is the least that a role or scope must give.
+	Path     string // in fiber's syntax, for example /v1/blocks/:id
+	// Access is the minimum that a role or scope must give.
 	Access  identity.Access
 	Handler Handler
-	// Fast answers the usual requests of the route, nil for none; see FastHandler.
+	// Fast answers the common requests of the route, nil for none; see FastHandler.
 	Fast FastHandler
-	// Failed answers an error in another form than a problem, for pages; nil
-	// otherwise.
+	// Failed answers an error with something other than a problem, for pages; nil for none.
 	Failed func(c *Call, err error) error
-	// Streams says that the handler reads the body as it arrives; other handlers
-	// get it complete.
+	// Streams means that the handler reads the body as it arrives. Other handlers get the
+	// complete body.
 	Streams bool
-	// TokenHeader is the header that holds the token, "" for Authorization with the
-	// scheme Bearer. Sessions are not looked up where it is set: on such a route
-	// Authorization and cookies are those of a client behind a proxy.
+	// TokenHeader is the header that holds the token, "" for Authorization with the scheme
+	// Bearer. If it is set, sessions are not looked up: on such a route Authorization and
+	// cookies are those of a client behind a proxy.
 	TokenHeader TokenHeader
-	// AnyHost says that the route is answered under any host name, for proxies that
-	// pass on the name that their client asked for.
+	// AnyHost means that the route accepts any host name, for proxies that forward the name
+	// that their client used.
 	AnyHost bool
-	// Door names a route that asks the gate, for metrics and logs: check, batch, report,
-	// reservation, forward or envoy; "" for any other.
+	// Door names the front end of a route that asks the gate, for metrics and logs: check,
+	// batch, report, reservation, forward or envoy. It is "" for any other route.
 	Door string
 }
 
@@ -58,9 +57,8 @@ type Route struct {
 // Call.OriginalMethod.
 const AnyMethod = "*"
 
-// hostsOf returns the host names under which a route is answered, nil for any.
-// Probes are answered under any name: they reveal nothing, and load balancers use
-// names of their own.
+// hostsOf returns the host names that a route accepts, nil for any. Probes accept any name:
+// they reveal nothing, and load balancers use their own names.
 func (s *Server) hostsOf(r *Route) *AllowedHosts {
 	hosts := s.o.AdminHosts
 	if r.Listener == Checks {
@@ -116,15 +114,15 @@ func (s *Server) handle(r *Route) fiber.Handler {
 		switch err = r.Handler(c); {
 		case err == nil:
 			c.compress()
-		case accessEnded(fc.Context()): // which is why the handler could not read the body
+		case accessEnded(fc.Context()): // that is why the handler could not read the body
 			err = ErrAccessEnded
 		}
 		return err
 	}
 }
 
-// hasToken reports whether the request carries a valid token. No page of another
-// site can send one, whatever host name it uses for this node.
+// hasToken reports whether the request has a valid token. A page of another site cannot send
+// one, whatever host name it uses for this node.
 func (c *Call) hasToken() bool { return c.Principal != nil && c.Principal.Kind == audit.Token }
 
 func errHost(c *fiber.Ctx) error {
@@ -132,9 +130,9 @@ func errHost(c *fiber.Ctx) error {
 		escape.Log(string(c.Request().Host()))+". Use its address, or start it with --allowed-hosts and that name.")
 }
 
-// failed answers an error at once, so that the access log has the answer's status.
+// failed answers an error immediately, so that the access log has the status of the response.
 func (s *Server) failed(c *Call, r *Route, err error) error {
-	var raised *fiber.Error // of HTTP itself: there is no page for it
+	var raised *fiber.Error // an error of HTTP itself, for which there is no page
 	if r.Failed != nil && !errors.As(err, &raised) {
 		if err = r.Failed(c, err); err == nil {
 			return nil

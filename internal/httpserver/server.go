@@ -17,24 +17,23 @@ import (
 
 // Credentials is the node's copy of tokens and users.
 type Credentials interface {
-	// Loaded reports whether the copy has been read at all.
+	// Loaded reports whether the copy has been read at least once.
 	Loaded() bool
-	// Unconfirmed reports whether the copy comes from a file, because the
-	// database has not answered since this node started.
+	// Unconfirmed reports whether the copy was read from a file because the database has been
+	// unreachable since this node started.
 	Unconfirmed() (since time.Time, unconfirmed bool)
 	TokenByHash(hash [32]byte) (*identity.Token, bool)
 	// UsersRevision changes whenever users or sessions change.
 	UsersRevision() int64
 }
 
-// Sessions finds out who is logged in to the pages.
+// Sessions looks up who is logged in to the pages.
 type Sessions interface {
-	// SessionOf returns the principal of the request's session, nil for none. It
-	// must refuse a request that changes something without proof that it comes
-	// from the pages.
+	// SessionOf returns the principal of the request's session, nil for none. It must refuse a
+	// request that changes something unless the request proves that it comes from the pages.
 	SessionOf(c *fiber.Ctx) (*Principal, error)
-	// SessionHolds reports whether the session that gave a principal still
-	// gives the same access. It does not prolong the session.
+	// SessionHolds reports whether the session of a principal still gives the same access. It
+	// does not prolong the session.
 	SessionHolds(ctx context.Context, p *Principal) (bool, error)
 }
 
@@ -43,41 +42,39 @@ type TokenStore interface {
 	TouchTokens(ctx context.Context, used map[string]time.Time) error
 }
 
-// Options are the parts of a Server. The zero value of the others is valid.
+// Options configure a Server. The zero value of optional fields is valid.
 type Options struct {
 	Credentials Credentials // required
-	Throttle    *Throttle   // required where bad tokens may come
+	Throttle    *Throttle   // required if the routes check tokens
 	Tokens      TokenStore  // required by Run
-	// Sessions is asked about a request without a bearer token; nil for no
-	// sessions.
+	// Sessions looks up the session of a request without a bearer token; nil for no sessions.
 	Sessions Sessions
-	// Observe is called for every answer of a route; nil for none. It must not keep a.
+	// Observe is called for every response of a route; nil for none. It must not keep a.
 	Observe func(a *Answered)
-	// CountToken is called for every wrong token with the outcome; nil for none.
+	// CountToken is called with the outcome for every invalid token; nil for none.
 	CountToken func(identity.LoginOutcome)
-	// Tracer makes the spans of requests; nil for none.
+	// Tracer creates the spans of requests; nil for none.
 	Tracer *tracing.Tracer
-	// CheckLogRatio is how many of the requests of doors are in the access log, 0 to 1.
+	// CheckLogRatio is the ratio of door requests in the access log, 0 to 1.
 	CheckLogRatio float64
-	// CheckAuth requires a token with the scope check on the check listener.
+	// CheckAuth makes the check listener require a token with the scope check.
 	CheckAuth bool
-	// Clients returns what finds out where requests come from; nil believes no header.
+	// Clients returns the ClientAddresses for requests; nil trusts no header.
 	Clients func() ClientAddresses
-	// CheckHosts and AdminHosts return the host names that each listener answers
-	// to where no token is sent; nil for any.
+	// CheckHosts and AdminHosts return the host names that each listener accepts for requests
+	// without a token; nil for any.
 	CheckHosts, AdminHosts func() *AllowedHosts
-	// MissingPage answers a browser that asks the admin listener for a path that no route
-	// has; nil answers with a problem.
+	// MissingPage answers a browser that requests a path without a route on the admin listener;
+	// nil answers with a problem.
 	MissingPage func(*fiber.Ctx) error
-	// SecretPaths are prefixes of paths whose rest is a secret, which logs leave
-	// out.
+	// SecretPaths are prefixes of paths. What follows a prefix is a secret and is not logged.
 	SecretPaths []string
 	Logger      *slog.Logger     // nil discards
 	Now         func() time.Time // nil means time.Now
 }
 
-// Server holds the application of each listener: it finds out who asks, checks
-// their access, and converts errors to answers. See New.
+// Server holds the application of each listener. It identifies callers, checks their access,
+// and converts errors to responses. See New.
 type Server struct {
 	o Options
 	// isRealTime is whether Options.Now is time.Now.
@@ -92,8 +89,8 @@ type Server struct {
 	tokens    *tokenUse
 }
 
-// New builds both applications over a table of routes; they do not listen yet.
-// It panics where two routes have the same listener, method and path.
+// New builds both applications from a table of routes; they do not listen yet. It panics if two
+// routes have the same listener, method and path.
 func New(o Options, routes ...[]Route) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -113,17 +110,16 @@ func New(o Options, routes ...[]Route) *Server {
 	return s
 }
 
-// CheckApp answers checks.
+// CheckApp returns the application for checks.
 func (s *Server) CheckApp() *fiber.App { return s.check }
 
-// AdminApp answers operators.
+// AdminApp returns the application for operators.
 func (s *Server) AdminApp() *fiber.App { return s.admin }
 
 // Routes returns the whole table.
 func (s *Server) Routes() []Route { return s.routes }
 
-// Run records in the database every minute which tokens were used, until ctx
-// ends, and once more then.
+// Run writes to the database every minute which tokens were used, and once more after ctx ends.
 func (s *Server) Run(ctx context.Context) {
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()

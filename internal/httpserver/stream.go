@@ -14,9 +14,9 @@ import (
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
-// Stream answers with what write writes, as it comes. Where write fails in the
-// middle, the connection is cut instead of being ended in good order, so that
-// half a file is not taken for a whole one.
+// Stream sends a response while write produces it. If write fails after the first byte, the
+// connection is cut instead of ended normally, so that the client does not take half a file for
+// a whole one.
 func Stream(c *Call, contentType, filename string, write func(ctx context.Context, w io.Writer) error) error {
 	body, err := startStream(c, contentType, write)
 	if err != nil {
@@ -27,9 +27,9 @@ func Stream(c *Call, contentType, filename string, write func(ctx context.Contex
 	return nil
 }
 
-// StreamConfirmed is Stream for answers that are no files. confirm is called when all
-// was sent but the end of the answer, and not where sending failed; where confirm
-// fails, the connection is cut, so that the client takes the answer for broken off.
+// StreamConfirmed is Stream for responses that are not files. It calls confirm after everything
+// except the end of the response was sent, and not if sending failed. If confirm fails, the
+// connection is cut, so that the client sees an incomplete response.
 func StreamConfirmed(c *Call, contentType string, write func(ctx context.Context, w io.Writer) error, confirm func() error) error {
 	body, err := startStream(c, contentType, write)
 	if err != nil {
@@ -39,12 +39,12 @@ func StreamConfirmed(c *Call, contentType string, write func(ctx context.Context
 	return nil
 }
 
-// confirmedBody is a body whose sender wants to know that it was sent. The server calls
-// Close and then CloseWithError.
+// confirmedBody is a body that calls confirm after it was sent. The server calls Close and then
+// CloseWithError.
 type confirmedBody struct {
 	GuardedBody
 	confirm func() error
-	isRead  bool // to its end
+	isRead  bool // to the end
 }
 
 // Read implements io.Reader.
@@ -54,8 +54,8 @@ func (b *confirmedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// CloseWithError implements fasthttp.ReadCloserWithError: failed is why sending ended
-// early, nil where it did not.
+// CloseWithError implements fasthttp.ReadCloserWithError. failed is the reason why sending
+// ended early, nil if it did not.
 func (b *confirmedBody) CloseWithError(failed error) error {
 	if failed == nil && b.isRead {
 		return supervise.Call("answer stream", b.confirm)
@@ -63,7 +63,7 @@ func (b *confirmedBody) CloseWithError(failed error) error {
 	return nil
 }
 
-// startStream has write write and returns the body once it has begun.
+// startStream runs write in a goroutine and returns the body after the first byte.
 func startStream(c *Call, contentType string, write func(ctx context.Context, w io.Writer) error) (*streamBody, error) {
 	reader, writer := io.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -75,7 +75,7 @@ func startStream(c *Call, contentType string, write func(ctx context.Context, w 
 		}
 		writer.CloseWithError(err)
 	}()
-	// What fails before the first byte is a problem like any other.
+	// An error before the first byte becomes an ordinary problem.
 	first := make([]byte, 1)
 	n, err := io.ReadFull(reader, first)
 	if err != nil && err != io.EOF {
@@ -88,8 +88,8 @@ func startStream(c *Call, contentType string, write func(ctx context.Context, w 
 	return &streamBody{head: first[:n], rest: reader, conn: c.Ctx.Context().Conn(), cancel: cancel, access: c.WatchAccess()}, nil
 }
 
-// GuardedBody is a body whose panics end only its own answer: the server reads
-// and closes it after the handler, where nothing else recovers.
+// GuardedBody is a body in which a panic ends only its own response. The server reads and
+// closes it after the handler returned, where nothing else recovers.
 type GuardedBody struct{ Body io.ReadCloser }
 
 // Read implements io.Reader.
@@ -104,7 +104,7 @@ func (g GuardedBody) Read(p []byte) (n int, err error) {
 // Close implements io.Closer.
 func (g GuardedBody) Close() error { return supervise.Call("answer stream", g.Body.Close) }
 
-// streamBody is read by the server while it sends.
+// streamBody is the body that the server reads while it sends.
 type streamBody struct {
 	head   []byte
 	rest   *io.PipeReader
@@ -113,8 +113,8 @@ type streamBody struct {
 	access *AccessWatch
 }
 
-// Read gives the connection its time to write again with every piece: a long
-// answer is no slow one.
+// Read renews the write deadline of the connection for every piece: a long response is not a
+// slow one.
 func (b *streamBody) Read(p []byte) (int, error) {
 	if b.access.Ended() {
 		return 0, ErrAccessEnded
@@ -130,7 +130,7 @@ func (b *streamBody) Read(p []byte) (int, error) {
 	return b.rest.Read(p)
 }
 
-// Close ends the writer when the client has gone.
+// Close stops the writer, for example after the client disconnected.
 func (b *streamBody) Close() error {
 	b.cancel()
 	return b.rest.Close()

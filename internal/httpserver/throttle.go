@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// The logs of attempts stand beside those of policies, whose ids are positive.
+// The logs of login attempts. Their ids are negative; those of policies are positive.
 const (
 	logTokens int64 = -1 - iota
 	logAddresses
@@ -37,56 +37,55 @@ func stack(texts ...string) rules.Stack {
 	return s
 }
 
-// What is let through before a guesser has to wait.
+// The limits before a guesser has to wait.
 var (
-	tokenStack   = stack("20/m", "200/h") // bad tokens from one address
-	addressStack = stack("20/m", "100/h") // logins from one address as anybody
-	networkStack = stack("60/m", "600/h") // logins from one IPv6 /48 as anybody: who has one has 65,536 addresses for addressStack
-	pairStack    = stack("5/m", "30/h")   // logins as one account from one address
-	accountStack = stack("30/m", "300/h") // logins as one account from anywhere
-	knownStack   = stack("10/m")          // logins as one account from where it has logged in before
-	flowStack    = stack("1/15m")         // one login with an OpenID provider, which has ended by then
-	// Codes have six digits and so few values that a month of guesses must stay few: these
-	// hold beside those of logins, which the codes count against too.
-	codeStack        = stack("10/10m", "50/d") // codes of one account from one address
-	codeAccountStack = stack("100/d")          // codes of one account from anywhere new
+	tokenStack   = stack("20/m", "200/h") // invalid tokens from one address
+	addressStack = stack("20/m", "100/h") // logins from one address with any account
+	networkStack = stack("60/m", "600/h") // logins from one IPv6 /48 with any account: its owner has 65,536 addresses for addressStack
+	pairStack    = stack("5/m", "30/h")   // logins with one account from one address
+	accountStack = stack("30/m", "300/h") // logins with one account from any address
+	knownStack   = stack("10/m")          // logins with one account from an address where it has logged in before
+	flowStack    = stack("1/15m")         // one login with an OpenID provider, which has expired before the limit ends
+	// Codes have only six digits, so a month of guesses must stay few. These limits apply in
+	// addition to those of logins, since a code also counts as a login.
+	codeStack        = stack("10/10m", "50/d") // codes for one account from one address
+	codeAccountStack = stack("100/d")          // codes for one account from any new address
 )
 
 const (
-	// buckets is how many logs there are of each kind, but for known pairs:
-	// addresses and accounts that callers choose share them, so that no number
-	// of names costs more memory.
+	// buckets is the number of logs of each kind, except for known pairs. Callers choose
+	// addresses and account names, so these share the logs, and no number of names uses more
+	// memory.
 	buckets = 1 << 14
-	// throttleTimeout bounds how long an attempt waits for the shared log.
+	// throttleTimeout bounds the call of the shared log for one attempt.
 	throttleTimeout = time.Second
 )
 
-// ThrottleOptions are what a Throttle needs.
+// ThrottleOptions are the dependencies of a Throttle.
 type ThrottleOptions struct {
 	// Shared is the log that all nodes count in.
 	Shared timestamplog.Log
-	// Local counts beside it, and decides while Shared cannot be reached; nil
-	// where Shared is this node's memory.
+	// Local also counts every attempt, and decides while Shared is unreachable. It is nil if
+	// Shared is this node's memory.
 	Local timestamplog.Log
-	// Secret spreads callers over the buckets, the same on all nodes; nil for
-	// none.
+	// Secret is the key of the hash that assigns callers to buckets, the same on all nodes; nil
+	// for none.
 	Secret func() []byte
-	// Known reports whether a user has logged in from an address lately.
+	// Known reports whether a user has recently logged in from an address.
 	Known func(user string, address identity.KnownAddress) bool
 }
 
-// Throttle limits the guessing of passwords, codes and tokens with Stint's own
-// limiter, over all nodes.
+// Throttle limits the guessing of passwords, codes and tokens on all nodes together. It uses
+// Stint's own limiter.
 //
-// Nobody can lock somebody else out: a good token always passes; what is counted
-// by address hits only that address; and an address from which an account has
-// logged in before has a limit of its own for that account, which attempts from
-// elsewhere do not use up, not even those from other addresses of the same IPv6 /64. A
-// new address of a /64 from which the account has logged in shares the limit of that
-// /64. It is safe for use by many goroutines.
+// Nobody can lock somebody else out. A valid token always passes. A limit by address affects
+// only that address. An address from which an account has logged in before has a separate limit
+// for that account; attempts from other addresses do not count against it, not even those from
+// the same IPv6 /64. A new address in a /64 from which the account has logged in shares the
+// limit of that /64. A Throttle is safe for concurrent use.
 type Throttle struct{ o ThrottleOptions }
 
-// NewThrottle returns a limiter.
+// NewThrottle returns a Throttle.
 func NewThrottle(o ThrottleOptions) *Throttle {
 	if o.Secret == nil {
 		o.Secret = func() []byte { return nil }
@@ -97,7 +96,7 @@ func NewThrottle(o ThrottleOptions) *Throttle {
 	return &Throttle{o}
 }
 
-// limit is one log and the rules that hold there.
+// limit is one log and the rules that apply to it.
 type limit struct {
 	policy int64
 	key    string
@@ -110,8 +109,7 @@ func (l limit) request() timestamplog.Request {
 	return timestamplog.Request{LogID: l.ref(), Version: 1, Rules: l.rules, Retention: rules.Retention{}.Cover(l.rules), Cost: 1}
 }
 
-// bucketed returns the limit of whatever texts name, which shares its log with
-// others.
+// bucketed returns the limit for what texts identify. Several texts may share its log.
 func (t *Throttle) bucketed(policy int64, s rules.Stack, texts ...string) limit {
 	sum := hmac.New(sha256.New, t.o.Secret())
 	sum.Write(binary.BigEndian.AppendUint64(nil, uint64(policy))) //nolint:gosec // only its bits count
@@ -123,8 +121,8 @@ func (t *Throttle) bucketed(policy int64, s rules.Stack, texts ...string) limit 
 	return limit{policy, "throttle:" + strconv.FormatUint(uint64(n), 10), s}
 }
 
-// limits returns what an attempt to log in has to pass, in the order in which
-// it is counted: one that is refused is not counted further on.
+// limits returns the limits that a login attempt has to pass, in the order of counting. A limit
+// that refuses ends the counting.
 func (t *Throttle) limits(from netip.Addr, account string) []limit {
 	if address, known := t.knownAddress(from, account); known {
 		return []limit{t.known(address, account)}
@@ -143,7 +141,7 @@ func (t *Throttle) limits(from netip.Addr, account string) []limit {
 	return all
 }
 
-// knownAddress returns what an account is known by to have logged in from an address.
+// knownAddress returns the known address of an account that covers from.
 func (t *Throttle) knownAddress(from netip.Addr, account string) (identity.KnownAddress, bool) {
 	for _, address := range identity.KnownAddressesOf(from) {
 		if t.o.Known(account, address) {
@@ -153,14 +151,14 @@ func (t *Throttle) knownAddress(from netip.Addr, account string) (identity.Known
 	return "", false
 }
 
-// IsStranger reports whether an account has not logged in from an address lately, which is
-// not one of this machine.
+// IsStranger reports whether the account has not recently logged in from the address. It is
+// false for addresses of this machine.
 func (t *Throttle) IsStranger(from netip.Addr, account string) bool {
 	_, known := t.knownAddress(from, account)
 	return !known && !from.IsLoopback()
 }
 
-// codeLimits returns what a code has to pass beside limits.
+// codeLimits returns the limits that a code has to pass in addition to limits.
 func (t *Throttle) codeLimits(from netip.Addr, account string) []limit {
 	if address, known := t.knownAddress(from, account); known {
 		return []limit{t.knownCodes(address, account)}
@@ -176,18 +174,18 @@ func (t *Throttle) knownCodes(address identity.KnownAddress, account string) lim
 	return limit{logKnownCodes, string(address) + " " + account, codeStack}
 }
 
-// known is the limit of a known pair. There are few of them, so that each has
-// a log of its own.
+// known returns the limit of a known pair of address and account. There are few such pairs, so
+// each has its own log.
 func (t *Throttle) known(address identity.KnownAddress, account string) limit {
 	return limit{logKnown, string(address) + " " + account, knownStack}
 }
 
-// BadToken counts a token that was wrong and returns how long its sender must
-// wait, 0 while the next guess is let through.
+// BadToken counts an invalid token and returns how long its sender must wait, 0 if the next
+// attempt is allowed.
 func (t *Throttle) BadToken(ctx context.Context, from netip.Addr) time.Duration {
 	l := t.bucketed(logTokens, tokenStack, string(identity.KnownAddressOf(from)))
-	// What this node has counted is a part of what all have: a flood costs the
-	// shared log no more than the limit.
+	// The counts of this node are part of the counts of all nodes. Asking this node first
+	// bounds the calls of the shared log in a flood to the limit.
 	if t.o.Local != nil {
 		if r := decide(ctx, t.o.Local, l.request()); r.Err == nil && !r.Allowed {
 			return waitOf(r)
@@ -200,15 +198,14 @@ func (t *Throttle) BadToken(ctx context.Context, from netip.Addr) time.Duration 
 	return waitOf(t.decide(ctx, l.request()))
 }
 
-// Login counts an attempt to log in, before the password is looked at, and
-// returns how long to wait instead, 0 to go on.
+// Login counts a login attempt, before the password is checked. It returns how long the caller
+// must wait, 0 to go on.
 func (t *Throttle) Login(ctx context.Context, from netip.Addr, account string) time.Duration {
 	return t.count(ctx, t.limits(from, account))
 }
 
-// Code counts a code that somebody gives as the second factor of an account, before it is
-// looked at, and returns how long to wait instead, 0 to go on. It counts as an attempt to
-// log in too.
+// Code counts a code given as the second factor of an account, before the code is checked. It
+// returns how long the caller must wait, 0 to go on. A code also counts as a login attempt.
 func (t *Throttle) Code(ctx context.Context, from netip.Addr, account string) time.Duration {
 	return t.count(ctx, append(t.limits(from, account), t.codeLimits(from, account)...))
 }
@@ -222,9 +219,8 @@ func (t *Throttle) count(ctx context.Context, limits []limit) time.Duration {
 	return 0
 }
 
-// LoginsLeft returns how many more attempts to log in as account from an
-// address are let through before its sender has to wait. It counts nothing, and
-// leaves attempts from elsewhere out.
+// LoginsLeft returns how many more login attempts with an account are allowed from an address
+// before the caller has to wait. It counts nothing, and ignores attempts from other addresses.
 func (t *Throttle) LoginsLeft(ctx context.Context, from netip.Addr, account string) int {
 	least := accountStack.LargestLimit()
 	for _, l := range t.limits(from, account) {
@@ -240,10 +236,9 @@ func (t *Throttle) LoginsLeft(ctx context.Context, from netip.Addr, account stri
 	return least
 }
 
-// LoggedIn says that the login that was counted last was a good one: what was counted
-// against the account from that address is forgotten, as far as the logs can be reached. What
-// was counted against the address as anybody stays: else a user could try the passwords of
-// all others from there.
+// LoggedIn records that the last counted login succeeded. It resets the counts of the account
+// from that address in all logs that are reachable. The count of the address with any account
+// remains: otherwise a user could try the passwords of all others from there.
 func (t *Throttle) LoggedIn(ctx context.Context, from netip.Addr, account string) {
 	address := identity.KnownAddressOf(from)
 	all := []limit{
@@ -256,14 +251,14 @@ func (t *Throttle) LoggedIn(ctx context.Context, from netip.Addr, account string
 	t.forget(ctx, all...)
 }
 
-// forget resets limits as far as the logs can be reached.
+// forget resets limits in all logs that are reachable.
 func (t *Throttle) forget(ctx context.Context, all ...limit) {
 	ctx, cancel := context.WithTimeout(ctx, throttleTimeout)
 	defer cancel()
 	for _, l := range all {
 		for _, log := range []timestamplog.Log{t.o.Local, t.o.Shared} {
 			if log != nil {
-				_, _ = log.Reset(ctx, l.ref()) // else it is forgotten with time
+				_, _ = log.Reset(ctx, l.ref()) // on an error the counts expire with time
 			}
 		}
 	}
@@ -273,25 +268,25 @@ func (t *Throttle) callbacks(from netip.Addr) limit {
 	return t.bucketed(logCallbacks, addressStack, string(identity.KnownAddressOf(from)))
 }
 
-// Callback counts an answer of an OpenID provider that belongs to a login of the browser,
-// before the provider is asked, and returns how long to wait instead, 0 to go on.
+// Callback counts a response of an OpenID provider that belongs to a login in this browser,
+// before the provider is asked. It returns how long the caller must wait, 0 to go on.
 func (t *Throttle) Callback(ctx context.Context, from netip.Addr) time.Duration {
 	return waitOf(t.decide(ctx, t.callbacks(from).request()))
 }
 
-// CallbackDone says that the answer that was counted last was a good one.
+// CallbackDone records that the last counted callback succeeded.
 func (t *Throttle) CallbackDone(ctx context.Context, from netip.Addr) {
 	t.forget(ctx, t.callbacks(from))
 }
 
-// FinishFlow reports whether a login with an OpenID provider is finished for the first
-// time. Only what the provider has confirmed may come here: each has a log of its own.
+// FinishFlow reports whether a login with an OpenID provider is finished for the first time.
+// Pass only a state that the provider has confirmed, since each state has its own log.
 func (t *Throttle) FinishFlow(ctx context.Context, state string) bool {
 	r := t.decide(ctx, limit{logFlows, "flow:" + state, flowStack}.request())
 	return r.Err == nil && r.Allowed
 }
 
-// decide counts in both logs and goes by the shared one while it answers.
+// decide counts in both logs and returns the result of the shared one if that is reachable.
 func (t *Throttle) decide(ctx context.Context, r timestamplog.Request) timestamplog.Result {
 	if t.o.Local == nil {
 		return t.decideShared(ctx, r)

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/tracing"
 )
 
-// The headers of traces: what callers send, and what they get (W3C Trace Context).
+// The headers of traces, for requests and responses (W3C Trace Context).
 var (
 	traceparentHeader   = []byte("Traceparent")
 	traceresponseHeader = []byte("Traceresponse")
@@ -54,8 +54,7 @@ func (s *Server) endTrace(c *Call, r *Route) {
 	c.Span.End(err)
 }
 
-// traceID returns the id of the trace that a request without a Call belongs to, "" for
-// none.
+// traceID returns the trace id of a request without a Call, "" for none.
 func traceID(c *fiber.Ctx) string {
 	if span := tracing.ParseParent(c.Response().Header.PeekCanonical(traceresponseHeader)); !span.IsZero() {
 		return span.TraceID()

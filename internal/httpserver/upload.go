@@ -15,15 +15,15 @@ import (
 const (
 	maxUploadFields = 1 << 20  // of all fields together, in bytes
 	maxUploadField  = 64 << 10 // of one field, in bytes
-	// uploadPieceTime is how long a piece of a file may take.
+	// uploadPieceTime bounds the read of each piece of a file.
 	uploadPieceTime = 10 * time.Second
 )
 
 // Upload is a multipart form whose last part may be a file.
 type Upload struct {
-	// Name is what the sender calls the file. It may contain anything.
+	// Name is the file name given by the sender. It may contain anything.
 	Name   string
-	Fields url.Values      // before the file
+	Fields url.Values      // the fields before the file
 	file   *multipart.Part // nil for none
 }
 
@@ -33,9 +33,9 @@ func (u *Upload) HasFile() bool { return u.file != nil }
 // Read reads the file, which must exist.
 func (u *Upload) Read(p []byte) (int, error) { return u.file.Read(p) }
 
-// ReadUpload reads a multipart form up to its file, whose content is then read as it
-// arrives. The fields get no more time than any request and are bounded in size; the
-// file gets uploadPieceTime for each piece and is not bounded. The errors are
+// ReadUpload reads a multipart form up to its file; the content of the file is read later, as
+// it arrives. The fields must arrive within the time of any request, and their size is bounded.
+// The file has uploadPieceTime for each piece, and its size is not bounded. The errors are
 // *fault.Error.
 func ReadUpload(c *fiber.Ctx, boundary string) (*Upload, error) {
 	body := &uploadReader{limit: maxUploadFields, from: BodyReader(c.Context(), 0)}
@@ -68,14 +68,13 @@ func ReadUpload(c *fiber.Ctx, boundary string) (*Upload, error) {
 	}
 }
 
-// uploadReader reads an upload, at most limit bytes of it unless that is
-// negative.
+// uploadReader reads an upload, at most limit bytes of it. A negative limit means no limit.
 type uploadReader struct {
 	from  io.Reader
 	limit int
 }
 
-// Read reads a piece.
+// Read reads the next bytes.
 func (r *uploadReader) Read(p []byte) (int, error) {
 	if r.limit < 0 {
 		return r.from.Read(p)

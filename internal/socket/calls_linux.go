@@ -9,8 +9,8 @@ import (
 
 const isSupported = true
 
-// receive reads what has come. isEmpty says that nothing has; without it 0 bytes are the end
-// or an error.
+// receive reads available bytes. isEmpty means that nothing was received; otherwise 0 bytes
+// mean the end or an error.
 func receive(fd uintptr, p []byte) (n int, isEmpty bool) {
 	got, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), syscall.MSG_DONTWAIT, 0, 0)
 	if errno != 0 {
@@ -19,7 +19,7 @@ func receive(fd uintptr, p []byte) (n int, isEmpty bool) {
 	return int(got), false
 }
 
-// send sends as much of p as there is room for, 0 for an error.
+// send sends as much of p as the socket's buffer can hold. It returns 0 after an error.
 func send(fd uintptr, p []byte) int {
 	sent, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL, 0, 0)
 	if errno != 0 {
@@ -28,7 +28,7 @@ func send(fd uintptr, p []byte) int {
 	return int(sent)
 }
 
-// isEmpty reports that nothing has come, neither bytes nor the end nor an error.
+// isEmpty reports whether nothing was received, neither bytes nor the end nor an error.
 func isEmpty(fd uintptr) bool {
 	var p [1]byte
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&p)), uintptr(len(p)), syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)

@@ -7,15 +7,16 @@ import (
 	"syscall"
 )
 
-// Dialer returns dial with its connections read and written by the calls of this package,
-// where it knows them; see Of. They do what those of package net do, deadlines and ends
-// included, for which they ask package net; the text of an error may be that of the next call.
+// Dialer returns dial with connections that are read and written by the system calls of this
+// package, if it supports them; see Of. They behave as those of package net, including
+// deadlines and the end of a connection, for which they call package net. The text of an error
+// may be that of the next call.
 //
-// Fast path. Plain version: dial. Benchmark: "mostly allowed" with 256 connections of make bench,
-// on Redis: 9.6 and 10.2 µs of the node's processor time a check where dial has 10.5 and 10.8,
-// and 0.61 and 0.47 of the empty handler in place of 0.59 and 0.45, medians of 6 alternating
-// runs. The runtime's monitor, which looks for threads that are in a system call for long, then
-// sleeps.
+// Fast path. Plain version: dial. Benchmark: "mostly allowed" with 256 connections of make
+// bench, on Redis: 9.6 and 10.2 µs of the node's processor time for each check, 10.5 and 10.8
+// with dial; 0.61 and 0.47 of the empty handler, 0.59 and 0.45 with dial; medians of 6
+// alternating runs. The gain comes from the runtime's monitor: it looks for threads that stay
+// long in a system call, and sleeps if there are none.
 func Dialer(dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
@@ -38,8 +39,8 @@ type conn struct {
 	read, write transfer
 }
 
-// transfer is what one direction does at present. Its function is made once, since one for
-// each call would be allocated.
+// transfer is the current read or write of one direction. Its function is created once, since
+// creating it for each call would allocate.
 type transfer struct {
 	mu sync.Mutex
 	p  []byte
@@ -61,12 +62,12 @@ func newConn(tcp *net.TCPConn, raw syscall.RawConn) *conn {
 	return c
 }
 
-// run has the calls of one direction transfer p, and returns how much was transferred.
+// run transfers p by the system calls of one direction, and returns how much was transferred.
 func (t *transfer) run(call func(func(fd uintptr) bool) error, p []byte) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.p, t.n = p, 0
-	_ = call(t.do) // the connection's own method finds the error
+	_ = call(t.do) // the connection's own method returns the error
 	t.p = nil
 	return t.n
 }
@@ -89,14 +90,14 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n + more, err
 }
 
-// SyscallConn returns the connection's RawConn for a look at what has come, as go-redis takes
-// one each time that it takes a connection from its pool. Its Read waits for nothing, and calls
-// the function only where something has come.
+// SyscallConn returns a RawConn that looks for received bytes. go-redis calls it each time that
+// it takes a connection from its pool. The RawConn's Read never waits, and calls the function
+// only if something was received.
 //
-// Plain version: TCPConn.SyscallConn, by which the function always makes its system call, which
+// Plain version: TCPConn.SyscallConn. With it the function always makes its system call, which
 // is announced to the scheduler and wakes the runtime's monitor. Benchmark: "mostly allowed" of
-// make bench, without detail: 16.1 µs of the node's processor time a check where the plain version
-// has 17.4, with 256 connections 15.3 and 15.5, medians of 7 alternating runs.
+// make bench, without detail: 16.1 µs of the node's processor time for each check, 17.4 in the
+// plain version; with 256 connections 15.3 and 15.5; medians of 7 alternating runs.
 func (c *conn) SyscallConn() (syscall.RawConn, error) { return lookedAt{c.raw}, nil }
 
 type lookedAt struct{ syscall.RawConn }
