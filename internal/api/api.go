@@ -1,7 +1,6 @@
-// Package api is the REST API: checks by clients on one listener, and the work of
-// operators on the other. There is one handler type for each resource. Handlers
-// decode a request, call the domain and encode the answer; they decide nothing
-// themselves.
+// Package api is the REST API: checks by clients on one listener, and operation of Stint on the
+// other. Each resource has one handler type. Handlers decode a request, call the domain and
+// encode the response; they contain no decisions of their own.
 package api
 
 import (
@@ -25,18 +24,17 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// View is what the API reads of the node's copy of the policies.
+// View is the part of the node's copy of the policies that the API reads.
 type View interface {
 	Parser() keys.Parser
 	Selector() *rules.Selector
 	// Loaded reports whether the policies and entries have been read once.
 	Loaded() bool
-	// Failing returns why and since when the copy is not kept up to date, nil if it is.
+	// Failing returns why and since when the copy is out of date, nil if it is up to date.
 	Failing() (since time.Time, err error)
 }
 
-// Deps are the parts that the API uses. All are required unless their comment says
-// otherwise.
+// Deps are the dependencies of the API. All are required unless their comment says otherwise.
 type Deps struct {
 	Gate     *gate.Gate
 	Catalog  View
@@ -66,14 +64,14 @@ type Deps struct {
 	Ready func(ctx context.Context) wire.Readiness
 	Now   func() time.Time // nil means time.Now
 	Build buildinfo.Info   // of this program
-	// Doors are the routes of other front ends, which the OpenAPI document describes too.
+	// Doors are the routes of other front ends. The OpenAPI document describes them too.
 	Doors []openapi.Route
 }
 
 // API is the REST API. See New.
 type API struct{ routes []route }
 
-// New returns the REST API over d.
+// New returns the REST API for d.
 func New(d Deps) *API {
 	if d.Now == nil {
 		d.Now = time.Now
@@ -110,7 +108,6 @@ func New(d Deps) *API {
 // Routes returns the table of routes.
 func (a *API) Routes() []httpserver.Route { return openapi.Served(a.routes) }
 
-// SecretPaths returns the prefixes of paths whose rest must not be logged: the
-// handle of a reservation holds keys, and anyone who has it can cancel the
-// reservation.
+// SecretPaths returns prefixes of paths. What follows a prefix must not be logged: the handle
+// of a reservation contains keys, and anyone who has it can cancel the reservation.
 func SecretPaths() []string { return []string{wire.PathReservations + "/"} }

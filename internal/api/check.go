@@ -67,7 +67,7 @@ var (
 	waitAndQuota = []openapi.Header{openapi.RetryAfter, openapi.RateLimit, openapi.RateLimitPolicy}
 )
 
-// decided is what a check is answered: about one key, or about several.
+// decided is the response to a check: about one key, or about several.
 var decided = openapi.Union{Name: "CheckAnswer", Doc: "The decision about one key, or about several as one.", Of: []any{wire.Decision{}, wire.KeysDecision{}}}
 
 // Limits of the bodies of checks.
@@ -76,7 +76,7 @@ const (
 	batchBody = httpserver.MaxBatchBody
 )
 
-// statusOfOutcome is the one place where a decision becomes HTTP.
+// statusOfOutcome maps decisions to HTTP statuses.
 var statusOfOutcome = map[gate.Outcome]int{
 	gate.Allowed:     http.StatusOK,
 	gate.Limited:     http.StatusTooManyRequests,
@@ -122,7 +122,7 @@ func (h *checkHandler) handleCheck(c *httpserver.Call) error {
 	return k.send(c, statusOfOutcome[d.Outcome])
 }
 
-// fastCheck is handleCheck for the usual check that is decided; see httpserver.FastHandler.
+// fastCheck is handleCheck for checks on the fast path; see httpserver.FastHandler.
 func (h *checkHandler) fastCheck(c *httpserver.FastCall) bool {
 	k := h.takeScratch()
 	defer h.putScratch(k)
@@ -180,7 +180,7 @@ func (h *checkHandler) checkKeys(c *httpserver.Call, in *checkjson.Check) error 
 	return k.send(c, statusOfOutcome[j.Outcome])
 }
 
-// decide asks the gate about all of k.checks.
+// decide makes the gate decide all of k.checks.
 func (h *checkHandler) decide(c *httpserver.Call, k *checkScratch) {
 	n := len(k.checks)
 	k.decisions = slices.Grow(k.decisions[:0], n)[:n]
@@ -240,10 +240,10 @@ func (h *checkHandler) handleBatch(c *httpserver.Call) error {
 	return k.send(c, http.StatusOK)
 }
 
-// appendProblem appends the problem that takes the place of a decision.
+// appendProblem appends the problem that replaces a decision.
 func (h *checkHandler) appendProblem(b []byte, err error) []byte {
 	text, encodeErr := json.Marshal(httpserver.ProblemOf(err))
-	if encodeErr != nil { // a problem holds nothing that cannot be written
+	if encodeErr != nil { // cannot happen: a problem holds only values that can be encoded
 		return append(b, "null"...)
 	}
 	return append(b, text...)
@@ -258,8 +258,7 @@ func (h *checkHandler) cancelReservation(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, wire.Cancelled{Freed: freed})
 }
 
-// checkScratch is the working memory of the handler of a check, which is used
-// again for later checks.
+// checkScratch is the working memory of the handler of a check. Later checks reuse it.
 type checkScratch struct {
 	inputs    []checkjson.Check
 	problems  []error
@@ -269,7 +268,7 @@ type checkScratch struct {
 	buffer    []byte
 }
 
-// maxBuffer is the largest answer whose buffer is kept for later checks.
+// maxBuffer is the capacity of the largest response buffer that is kept for later checks.
 const maxBuffer = 1 << 20
 
 func (h *checkHandler) takeScratch() *checkScratch {

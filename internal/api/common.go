@@ -22,7 +22,7 @@ func (h *common) key(text string) (keys.Key, error) {
 	return fault.ParseKey(h.catalog.Parser(), "key", text)
 }
 
-// pattern parses the pattern of a field. The error is a *fault.Error.
+// pattern parses a pattern; field is its name in the request. The error is a *fault.Error.
 func (h *common) pattern(field, text string) (keys.Pattern, error) {
 	return fault.ParsePattern(h.catalog.Parser(), field, text)
 }
@@ -44,7 +44,7 @@ func expiryOf(in wire.Duration, at wire.Time) blocks.Expiry {
 	return blocks.Expiry{For: in.Std(), Until: at.Time}
 }
 
-// expiryPatch returns the expiry that a patch names, nil for no change.
+// expiryPatch returns the expiry that a patch sets, nil for no change.
 func expiryPatch(in wire.Change[wire.Duration], at wire.Change[wire.Time]) (*blocks.Expiry, error) {
 	switch {
 	case !in.Given && !at.Given:
@@ -67,7 +67,7 @@ const (
 // timeRangeParams are the query parameters of a time range: last, or from and to.
 var timeRangeParams = []string{"last", "from", "to"}
 
-// timeRange reads the time range of a query, by default the last hour.
+// timeRange reads the time range of a query. The default is the last hour.
 func (h *common) timeRange(q *httpserver.Query) (from, to time.Time) {
 	from, to = q.Time("from"), q.Time("to")
 	now := h.now()
@@ -95,7 +95,7 @@ func (h *common) timeRange(q *httpserver.Query) (from, to time.Time) {
 	return from, to
 }
 
-// policyID returns the id of the policy that a query names, 0 if it names none.
+// policyID returns the id of the policy in a query, 0 if the query names none.
 func (h *common) policyID(q *httpserver.Query) (int64, error) {
 	if !q.Given("policy") {
 		return 0, nil

@@ -8,7 +8,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// fromEscalationStatus shows a key's state of escalation, nil for none.
+// fromEscalationStatus returns the escalation status of a key as the API shows it, nil for
+// none.
 func fromEscalationStatus(s *offences.EscalationStatus) *wire.EscalationStatus {
 	if s == nil {
 		return nil
@@ -19,7 +20,7 @@ func fromEscalationStatus(s *offences.EscalationStatus) *wire.EscalationStatus {
 	}
 }
 
-// fromOffender shows one row; name gives a policy's name.
+// fromOffender returns one row as the API shows it; name returns the name of a policy.
 func fromOffender(r *offences.Offender, name func(int64) string, now time.Time) wire.Offender {
 	o := wire.Offender{
 		Key: r.Key, Offences: r.Offences, OffencesMax: r.Offences + r.Overcount, Allowed: r.Allowed, RefusedRatio: r.Ratio,
@@ -39,7 +40,7 @@ func activeEntry(e *blocks.Entry, name func(int64) string, now time.Time) *wire.
 	return &shown
 }
 
-// fromEscalationEvent shows one event.
+// fromEscalationEvent returns an event as the API shows it.
 func fromEscalationEvent(e offences.EscalationEvent) wire.EscalationEvent {
 	return wire.EscalationEvent{
 		ID: e.ID, At: wire.At(e.At), Kind: string(e.Kind), Policy: e.Name, Key: wire.NullString(e.Key), Level: e.Level,
@@ -47,7 +48,7 @@ func fromEscalationEvent(e offences.EscalationEvent) wire.EscalationEvent {
 	}
 }
 
-// fromOffences shows counted refusals.
+// fromOffences returns counted refusals as the API shows them.
 func fromOffences(all []offences.Offence) []wire.Offence {
 	shown := make([]wire.Offence, 0, len(all))
 	for _, o := range all {
@@ -74,7 +75,7 @@ func atMS(ms int64) wire.Time {
 	return wire.At(time.UnixMilli(ms))
 }
 
-// fromProposal shows one proposal.
+// fromProposal returns a proposal as the API shows it.
 func fromProposal(p *offences.Proposal) wire.Proposal {
 	state := string(p.Decision)
 	if p.Decision == offences.Open {

@@ -47,7 +47,7 @@ func fromWhen(w conditions.When) wire.PolicyWhen {
 	return wire.WhenOf([...][]string{w.Texts(conditions.Path), w.Texts(conditions.Method), w.Texts(conditions.Agent), w.Texts(conditions.Host)})
 }
 
-// whenOf returns the conditions that the API was sent. The error is a *fault.Error.
+// whenOf converts the conditions of a request. The error is a *fault.Error.
 func whenOf(w wire.PolicyWhen) (conditions.When, error) {
 	when, err := conditions.Parse(w.Lists())
 	var wrong *conditions.Error
@@ -57,7 +57,7 @@ func whenOf(w wire.PolicyWhen) (conditions.When, error) {
 	return when, err
 }
 
-// policyOf returns the policy that r describes under a name. The error is a
+// policyOf returns the policy that r describes, with the given name. The error is a
 // *fault.Error that names the field.
 func policyOf(r *wire.PolicyRequest, parser keys.Parser, name string) (*rules.Policy, error) {
 	if r.Name != "" && r.Name != name {
@@ -104,7 +104,7 @@ func policyOf(r *wire.PolicyRequest, parser keys.Parser, name string) (*rules.Po
 	return p, err
 }
 
-// stackOf parses each rule by itself, so that an error names the one.
+// stackOf parses each rule separately, so that an error names the invalid rule.
 func stackOf(r *wire.PolicyRequest) (rules.Stack, error) {
 	for i, text := range r.Rules {
 		if _, err := rules.ParseRule(text); err != nil {
@@ -134,8 +134,8 @@ func or(text, otherwise string) string {
 	return text
 }
 
-// widenedWarnings returns a warning for each pattern that was written as a bare
-// IPv6 address and so means a network; none is the empty list, not null.
+// widenedWarnings returns a warning for each pattern that was written as a bare IPv6 address
+// and therefore covers a network. Without warnings it returns the empty list, not nil.
 func widenedWarnings(patterns ...keys.Pattern) []string {
 	warnings := []string{}
 	for _, p := range patterns {

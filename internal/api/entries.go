@@ -92,7 +92,7 @@ func (h *entryHandler) addEntry(c *httpserver.Call, kind blocks.Kind) error {
 	return sendAdded(c, added.Outcome, entryPath(kind)+"/"+added.Entry.ID, answer)
 }
 
-// notNil returns a list that JSON shows as [] where it is empty.
+// notNil returns all as a list that is [] in JSON if it is empty.
 func notNil(all []string) []string {
 	if all == nil {
 		return []string{}
@@ -100,7 +100,7 @@ func notNil(all []string) []string {
 	return all
 }
 
-// sendAdded answers 201 where something new was made.
+// sendAdded answers 201 if an entry was created.
 func sendAdded(c *httpserver.Call, outcome blocks.Outcome, location string, answer any) error {
 	status := http.StatusOK
 	if outcome == blocks.Created || outcome == blocks.Replaced {
@@ -133,8 +133,8 @@ func (h *entryHandler) changeEntry(c *httpserver.Call, kind blocks.Kind) error {
 	return c.SendJSON(http.StatusOK, h.wireEntry(e))
 }
 
-// endEntry ends an entry. The reason is in the body or, for clients that cannot
-// send one with DELETE, in the query.
+// endEntry ends an entry. The reason is in the body or, for clients that cannot send a body
+// with DELETE, in the query.
 func (h *entryHandler) endEntry(c *httpserver.Call, kind blocks.Kind) error {
 	id, err := c.PathParam("id")
 	if err != nil {
@@ -174,7 +174,7 @@ func (h *entryHandler) restoreEntry(c *httpserver.Call, kind blocks.Kind) error 
 // filterParams are the query parameters of the lists of entries.
 var filterParams = []string{"state", "source", "author", "search", "key", "within", "order", "cursor", "limit"}
 
-// entryFilter reads a filter of the entries of a kind.
+// entryFilter reads a filter of the entries of one kind.
 func (h *entryHandler) entryFilter(c *httpserver.Call, kind blocks.Kind, params []string) (blocks.Filter, error) {
 	q := c.ParseQuery(params...)
 	f := blocks.Filter{
@@ -202,12 +202,12 @@ func (h *entryHandler) entryFilter(c *httpserver.Call, kind blocks.Kind, params 
 	return f, err
 }
 
-// ofKind returns a handler of the entries of one kind.
+// ofKind binds a handler to one kind of entry.
 func ofKind(kind blocks.Kind, h func(*httpserver.Call, blocks.Kind) error) httpserver.Handler {
 	return func(c *httpserver.Call) error { return h(c, kind) }
 }
 
-// entryPath returns the path of the entries of a kind.
+// entryPath returns the path of the entries of one kind.
 func entryPath(kind blocks.Kind) string {
 	if kind == blocks.Exemption {
 		return wire.PathExemptions
@@ -215,8 +215,8 @@ func entryPath(kind blocks.Kind) string {
 	return wire.PathBlocks
 }
 
-// fromEntry returns a block or exemption as the API shows it at an instant.
-// policy names the policy of an automatic block, "" for another.
+// fromEntry returns a block or exemption as the API shows it at an instant. policy is the name
+// of the policy of an automatic block, "" for other entries.
 func fromEntry(e *blocks.Entry, policy string, now time.Time) wire.Entry {
 	out := wire.Entry{
 		ID: e.ID, Kind: string(e.Kind), Pattern: e.Pattern.String(), Scope: e.Scope, Reason: e.Reason, Author: e.Author, Source: string(e.Source),

@@ -23,8 +23,8 @@ import (
 // importTimeout bounds one import, its upload included.
 const importTimeout = 15 * time.Minute
 
-// fileFormats are the media types of the formats of files; the first of each is what an
-// export of blocks says.
+// fileFormats are the media types of the file formats. An export of blocks is sent with the
+// first of each.
 var fileFormats = []struct {
 	format    admin.FileFormat
 	media     []string
@@ -35,7 +35,7 @@ var fileFormats = []struct {
 	{admin.BlocksPlain, []string{"text/plain"}, ".txt"},
 }
 
-// sentFormat returns the format that a request's body says it has, which is one of allowed.
+// sentFormat returns the format in a request's Content-Type, which must be one of allowed.
 func sentFormat(c *httpserver.Call, allowed ...admin.FileFormat) (admin.FileFormat, error) {
 	if coding := c.Get(fiber.HeaderContentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
 		return "", fault.New(fault.Unsupported, "Send the body as it is, without a Content-Encoding.")
@@ -89,7 +89,7 @@ func (h *entryHandler) runImport(c *httpserver.Call) (*wire.ImportAnswer, error)
 	return &answer, nil
 }
 
-// describeBroad adds to an error what of a file needs a confirmation.
+// describeBroad adds to an error the rows of the file that need a confirmation.
 func describeBroad(err error) error {
 	var needs *admin.NeedsConfirmation
 	var mistake *fault.Error
@@ -131,7 +131,7 @@ func (h *entryHandler) exportBlocks(c *httpserver.Call) error {
 	})
 }
 
-// fromImport returns what an import did as the API shows it.
+// fromImport returns the result of an import as the API shows it.
 func fromImport(r *admin.ImportResult) wire.ImportAnswer {
 	out := wire.ImportAnswer{
 		DryRun: r.DryRun, Rows: r.Rows, Created: r.Created, Extended: r.Extended, Replaced: r.Replaced, Unchanged: r.Unchanged,
@@ -153,7 +153,7 @@ func fromBadRows(all []admin.BadRow) []wire.BadRow {
 	return rows
 }
 
-// fromFindings returns why a file needs a confirmation as the API shows it.
+// fromFindings returns as the API shows it why a file needs a confirmation.
 func fromFindings(all []admin.Finding) []wire.BroadRow {
 	rows := make([]wire.BroadRow, len(all))
 	for i, f := range all {

@@ -17,7 +17,7 @@ var (
 		{Name: "order", Doc: "created: the newest first; expiry: what ends soonest first.", Enum: []string{"created", "expiry"}},
 		cursorParam, limitParam,
 	}
-	// selectionParams are endedParams without what pages and orders.
+	// selectionParams are endedParams without those for paging and order.
 	selectionParams = endedParams[:5]
 	opListBlocks    = &openapi.Operation{
 		ID: "listBlocks", Tag: "blocks", Summary: "List blocks.", Answers: ok("A page of them.", wire.Page[wire.Entry]{}),

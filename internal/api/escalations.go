@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// escalationHandler serves what escalations did, and resumes paused ones.
+// escalationHandler serves the events of escalations, and resumes paused ones.
 type escalationHandler struct {
 	common
 	detection *admin.Detection

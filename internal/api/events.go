@@ -45,7 +45,7 @@ var (
 // eventType is the media type of server-sent events.
 const eventType = "text/event-stream"
 
-// streamEvents answers with events as they happen, until the client goes.
+// streamEvents sends events as they happen, until the client disconnects.
 func (h *eventHandler) streamEvents(c *httpserver.Call) error {
 	if h.events == nil {
 		return fault.New(fault.NotFound, "Live events are disabled on this node.")
@@ -56,12 +56,12 @@ func (h *eventHandler) streamEvents(c *httpserver.Call) error {
 	}
 	after := c.Get("Last-Event-ID")
 	if fault.CheckLine("Last-Event-ID", after, 128) != nil {
-		after = "?" // what no hub has written says that something is missing
+		after = "?" // no hub creates this id, so the stream says that events are missing
 	}
 	c.Status(http.StatusOK)
 	c.Set(fiber.HeaderContentType, eventType)
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
-	c.Set("X-Accel-Buffering", "no") // proxies must pass each event on at once
+	c.Set("X-Accel-Buffering", "no") // proxies must forward each event at once
 	if c.Method() == http.MethodHead {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (h *eventHandler) eventFilter(c *httpserver.Call) (events.Filter, error) {
 	return f, err
 }
 
-// eventBody is read by the server while it sends. Its Read waits for the next
+// eventBody is the body that the server reads while it sends. Its Read waits for the next
 // event.
 type eventBody struct {
 	hub       *events.Hub
@@ -100,17 +100,17 @@ type eventBody struct {
 	heartbeat *time.Ticker
 	access    *httpserver.AccessWatch
 	looks     *time.Ticker
-	caughtUp  bool // with what was missed
+	caughtUp  bool // the missed events were sent
 	buffer    bytes.Buffer
 	ended     bool
 }
 
-// Read gives the connection its time to write again with every piece: a quiet
-// stream is no slow one.
+// Read renews the write deadline of the connection for every piece: a quiet stream is not a
+// slow one.
 func (b *eventBody) Read(p []byte) (int, error) {
 	for b.buffer.Len() == 0 && !b.ended {
 		if b.access.Ended() {
-			// What was queued is for those who may still read it.
+			// Queued events are only for callers who still have access.
 			b.ended = true
 			b.write(&events.Event{Kind: events.Notice, At: time.Now(), Text: "This stream was ended: the access of its token or login has ended."})
 			break
@@ -141,7 +141,7 @@ func (b *eventBody) Read(p []byte) (int, error) {
 	if err := b.conn.SetWriteDeadline(time.Now().Add(httpserver.WriteTimeout)); err != nil {
 		return 0, err
 	}
-	return b.buffer.Read(p) // io.EOF once it is empty, which is the end
+	return b.buffer.Read(p) // io.EOF if the buffer is empty, which ends the stream
 }
 
 // comment writes a line that clients ignore.
@@ -149,7 +149,7 @@ func (b *eventBody) comment(text string) { b.buffer.WriteString(": " + text + "\
 
 func (b *eventBody) write(e *events.Event) {
 	data, err := json.Marshal(fromEvent(e))
-	if err != nil { // an event holds nothing that cannot be written
+	if err != nil { // cannot happen: an event holds only values that can be encoded
 		return
 	}
 	if e.ID != 0 {
@@ -160,7 +160,7 @@ func (b *eventBody) write(e *events.Event) {
 	b.buffer.WriteString("\n\n")
 }
 
-// Close ends the listener when the client has gone.
+// Close ends the listener after the client disconnected.
 func (b *eventBody) Close() error {
 	b.heartbeat.Stop()
 	b.looks.Stop()

@@ -16,7 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// healthHandler says whether this node lives and can answer, and which nodes there are.
+// healthHandler answers probes, and lists the nodes.
 type healthHandler struct {
 	common
 	ready    func(ctx context.Context) wire.Readiness // nil checks the catalog only
@@ -113,7 +113,7 @@ func (h *healthHandler) listNodes(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, singlePage(all, fromNode))
 }
 
-// fromNode shows one node.
+// fromNode returns a node as the API shows it.
 func fromNode(n operations.Node) wire.Node {
 	node := wire.Node{
 		ID: n.ID, Name: n.Name, Version: n.Version, StartedAt: wire.At(n.Started), SeenAt: wire.At(n.Seen),

@@ -32,7 +32,7 @@ var (
 	opResetKey   = &openapi.Operation{ID: "resetKey", Tag: "keys", Summary: "Reset the counts of a key, under one policy or all.", Query: keyParams, Answers: ok("What was reset.", wire.KeyReset{})}
 )
 
-// keyQuery reads ?key= and ?policy= of the routes about one key.
+// keyQuery reads the query parameters key and policy.
 func keyQuery(c *httpserver.Call) (key, policy string, err error) {
 	q := c.ParseQuery("key", "policy")
 	if q.Err() == nil && !q.Given("key") {
@@ -79,7 +79,7 @@ func (h *keyHandler) resetKey(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, answer)
 }
 
-// fromExplanation returns an explanation as the API shows it. policyName names
+// fromExplanation returns an explanation as the API shows it. policyName returns the name of
 // the policy of an automatic block.
 func fromExplanation(x *admin.KeyExplanation, policyName func(id int64) string) wire.KeyExplanation {
 	out := wire.KeyExplanation{
@@ -117,7 +117,7 @@ func fromExplanation(x *admin.KeyExplanation, policyName func(id int64) string) 
 	return out
 }
 
-// fromKeyPolicy returns px, which is a part of x or nil, as the API shows it.
+// fromKeyPolicy returns px as the API shows it. px is a part of x, or nil.
 func fromKeyPolicy(x *admin.KeyExplanation, px *gate.PolicyExplanation) *wire.KeyPolicy {
 	if px == nil {
 		return nil
@@ -142,7 +142,7 @@ func fromKeyPolicy(x *admin.KeyExplanation, px *gate.PolicyExplanation) *wire.Ke
 	return out
 }
 
-// fromOrigin shows an origin, nil if nothing is known.
+// fromOrigin returns an origin as the API shows it, nil if nothing is known.
 func fromOrigin(o operations.Origin) *wire.Origin {
 	if o.IsZero() {
 		return nil

@@ -84,7 +84,7 @@ func (h *noteHandler) deleteNote(c *httpserver.Call) error {
 	return c.SendStatus(http.StatusNoContent)
 }
 
-// fromNote shows one note.
+// fromNote returns a note as the API shows it.
 func fromNote(n *notes.Note) wire.Note {
 	return wire.Note{ID: n.ID, Key: n.Key, Text: n.Text, Author: n.Author, CreatedAt: wire.At(n.Created)}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// offenderHandler serves the offenders, single refusals, and the attack that goes on now.
+// offenderHandler serves the offenders, single refusals, and the attack in progress.
 type offenderHandler struct {
 	common
 	detection *admin.Detection
@@ -145,7 +145,7 @@ func (h *offenderHandler) wireReport(r *offences.OffenderReport) wire.OffenderRe
 	return out
 }
 
-// eachOffender goes through every page of a report.
+// eachOffender calls do for every offender on all pages of a report.
 func (h *offenderHandler) eachOffender(ctx context.Context, o offences.Query, do func(wire.Offender) error) error {
 	o.Limit = 1000
 	for {

@@ -195,8 +195,8 @@ func (h *policyHandler) deletePolicy(c *httpserver.Call) error {
 	return c.SendStatus(http.StatusNoContent)
 }
 
-// readTagged reads what a change of an existing policy names: the policy, the state that it
-// expects, and the confirmation. change begins the sentence that asks for the state.
+// readTagged reads a request to change an existing policy: the policy's name, the expected
+// state, and the confirmation. change begins the error message for a missing state.
 func readTagged(c *httpserver.Call, change string) (name string, expect etag.Tag, confirm string, err error) {
 	if name, err = c.PathParam("name"); err != nil {
 		return "", "", "", err

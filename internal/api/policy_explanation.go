@@ -30,7 +30,7 @@ func (h *policyHandler) explainPolicy(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, fromPolicyExplanation(admin.ExplainPolicy(p, p)))
 }
 
-// explainDraft explains a policy that is not saved.
+// explainDraft explains a policy that has not been saved.
 func (h *policyHandler) explainDraft(c *httpserver.Call) error {
 	draft, err := h.readDraft(c)
 	if err != nil {
@@ -43,7 +43,7 @@ func (h *policyHandler) explainDraft(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, fromPolicyExplanation(x))
 }
 
-// readDraft reads the policy in the body of a request, under the name in its path.
+// readDraft reads the policy in the body of a request, with the name from the path.
 func (h *policyHandler) readDraft(c *httpserver.Call) (*rules.Policy, error) {
 	name, err := c.PathParam("name")
 	if err != nil {

@@ -47,7 +47,7 @@ var (
 
 var pruneParam = openapi.Param{Name: "prune", Doc: "Delete the policies that the document does not name.", Boolean: true}
 
-// listPresets answers with the policy files that Stint ships.
+// listPresets lists the policy files that Stint ships.
 func (h *policyHandler) listPresets(c *httpserver.Call) error {
 	if err := c.ParseQuery().Err(); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (h *policyHandler) exportPolicies(c *httpserver.Call) error {
 	return c.Send(text.Bytes())
 }
 
-// planPolicies answers what applying a document would change.
+// planPolicies answers with the changes that applying a document would make.
 func (h *policyHandler) planPolicies(c *httpserver.Call) error {
 	q := c.ParseQuery("prune")
 	prune := q.Flag("prune")
@@ -104,7 +104,7 @@ func (h *policyHandler) planPolicies(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, answer)
 }
 
-// applyPolicies makes the policies what a document says, all or nothing.
+// applyPolicies replaces the policies with those of a document, all or nothing.
 func (h *policyHandler) applyPolicies(c *httpserver.Call) error {
 	q := c.ParseQuery("prune", "confirm")
 	confirm, prune := q.Line("confirm"), q.Flag("prune")
@@ -184,7 +184,7 @@ func (h *policyHandler) policiesOf(all []wire.PolicyRequest) ([]*rules.Policy, e
 	return wanted, nil
 }
 
-// within says where in a list the field of a mistake is.
+// within prefixes the field of a fault with its place in a list.
 func within(at string, err error) error {
 	var mistake *fault.Error
 	if !errors.As(err, &mistake) {
@@ -212,7 +212,7 @@ func fromPlannedChange(c *admin.PlannedChange) wire.PolicyChange {
 	return out
 }
 
-// requestOf returns the request that makes a policy, always the same one; nil for nil.
+// requestOf returns the canonical request that creates a policy, nil for nil.
 func requestOf(p *rules.Policy) *wire.PolicyRequest {
 	if p == nil {
 		return nil

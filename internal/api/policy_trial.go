@@ -35,7 +35,7 @@ var (
 	}
 )
 
-// defaultTrialSpan is how far back a trial looks unless the request says so.
+// defaultTrialSpan is the time range of a trial if the request names none.
 const defaultTrialSpan = 24 * time.Hour
 
 // tryPolicy tries a policy on the recorded traffic.
@@ -55,7 +55,7 @@ func (h *policyHandler) tryPolicy(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, fromPolicyTrial(draft.Name, trial))
 }
 
-// trialSpan reads how far back to look.
+// trialSpan returns how far a trial looks back.
 func trialSpan(c *httpserver.Call) (time.Duration, error) {
 	q := c.ParseQuery("last")
 	last := q.Duration("last")
@@ -65,7 +65,7 @@ func trialSpan(c *httpserver.Call) (time.Duration, error) {
 	return last, q.Err()
 }
 
-// previewPreset answers what the traps of a preset would have caught.
+// previewPreset answers with the requests that the traps of a preset would have caught.
 func (h *policyHandler) previewPreset(c *httpserver.Call) error {
 	last, err := trialSpan(c)
 	if err != nil {

@@ -13,7 +13,7 @@ var opPolicyUsage = &openapi.Operation{
 	Query: timeRangeQuery, Answers: ok("The figures; those of the rules are of the keys in the traffic sample.", wire.PolicyUsage{}),
 }
 
-// getPolicyUsage answers with what a policy did in a time range.
+// getPolicyUsage answers with the checks that a policy decided in a time range.
 func (h *offenderHandler) getPolicyUsage(c *httpserver.Call) error {
 	name, err := c.PathParam("name")
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// profileHandler serves what is kept about keys.
+// profileHandler serves the profiles of keys.
 type profileHandler struct {
 	common
 	profiles *use.Profiles
@@ -78,7 +78,7 @@ var (
 	opEndLimit = &openapi.Operation{ID: "endLimit", Tag: "keys", Summary: "End a key's own limit.", Query: []openapi.Param{{Name: "reason", Doc: "Why, for the audit."}}, Answers: routes.OKTagged("What the key still has.", wire.Profile{})}
 )
 
-// keyParam returns the key of the path, unescaped.
+// keyParam returns the key in the path, unescaped.
 func keyParam(c *httpserver.Call) (string, error) {
 	text, err := url.PathUnescape(c.Params("key"))
 	if err != nil || len(text) > keys.MaxLength {
@@ -100,7 +100,7 @@ func fromOwnLimit(l *profiles.Limit, isActive bool) *wire.OwnLimit {
 	return &wire.OwnLimit{Rules: l.Rules.Strings(), Reason: l.Reason, Author: l.Author, Active: isActive, CreatedAt: wire.At(l.Created), ExpiresAt: wire.At(l.Expires)}
 }
 
-// sendProfile answers with a profile or the error.
+// sendProfile answers with a profile, or returns err.
 func (h *profileHandler) sendProfile(c *httpserver.Call, p *profiles.Profile, err error) error {
 	if err != nil {
 		return err
@@ -231,7 +231,7 @@ func (h *profileHandler) importProfiles(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, h.fromImport(did))
 }
 
-// fromImport returns what an import of keys did as the API shows it.
+// fromImport returns the result of an import of keys as the API shows it.
 func (h *profileHandler) fromImport(did *use.ImportResult) wire.ProfileImport {
 	out := wire.ProfileImport{
 		DryRun: did.DryRun, Rows: did.Rows, Created: did.Created, Replaced: did.Replaced, Unchanged: did.Unchanged,

@@ -38,7 +38,7 @@ var (
 	}
 )
 
-// maxPoints bounds the parts that a span is divided into.
+// maxPoints is the maximum number of points in a time range.
 const maxPoints = 2000
 
 func (h *trafficHandler) getTraffic(c *httpserver.Call) error {
@@ -66,8 +66,8 @@ func (h *trafficHandler) getTraffic(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, out)
 }
 
-// step reads how long each part of a span is: whole minutes, by default so
-// many that there are about a hundred parts.
+// step returns the length of each part of a span, in whole minutes. By default a span has about
+// 100 parts.
 func (h *trafficHandler) step(q *httpserver.Query, span time.Duration) time.Duration {
 	step := max(time.Minute, (span / 100).Truncate(time.Minute))
 	if q.Given("step") {

@@ -155,7 +155,7 @@ func fromUser(u *identity.User) wire.User {
 	}
 }
 
-// scopesOf returns what a token needs to do the same as p.
+// scopesOf returns the scopes with which a token has the same access as p.
 func scopesOf(p *httpserver.Principal) []identity.Access {
 	return slices.DeleteFunc(slices.Clone(p.Access), func(a identity.Access) bool { return a == identity.Account })
 }

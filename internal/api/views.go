@@ -120,7 +120,7 @@ func (h *viewHandler) deleteView(c *httpserver.Call) error {
 	return c.SendStatus(http.StatusNoContent)
 }
 
-// fromView shows one saved view.
+// fromView returns a saved view as the API shows it.
 func fromView(v offences.SavedView) wire.View {
 	return wire.View{
 		ID: v.ID, Name: v.Name, Query: v.Query, Author: v.Author, CreatedAt: wire.At(v.Created), UpdatedAt: wire.At(v.Updated), UpdatedBy: v.UpdatedBy,

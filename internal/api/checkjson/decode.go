@@ -1,5 +1,4 @@
-// Package checkjson reads checks from JSON and writes decisions to JSON. Both are on
-// the path of every check.
+// Package checkjson reads checks from JSON and writes decisions to JSON. Every check uses both.
 package checkjson
 
 import (
@@ -26,9 +25,9 @@ type Check struct {
 	Detail string // "" means the default
 	Source string
 	Meta   map[string]string
-	// Request is what is said of the request, for policies with conditions.
+	// Request describes the client's request, for policies with conditions.
 	Request wire.RequestAttributes
-	// Values are further values of the request by their names.
+	// Values are further values of the request, by name.
 	Values map[string]string
 
 	ChargeAlways   bool
@@ -45,11 +44,10 @@ type Key struct {
 	Cost   int    // 1 if the body has none
 }
 
-// Decode reads the body of one check. An error is a *fault.Error. The syntax is
-// checked, the values are not: see Check.GateCheck.
+// Decode reads the body of one check. An error is a *fault.Error. Decode checks the syntax, not
+// the values: see Check.GateCheck.
 //
-// fastReader reads the usual bodies; decodeStrict reads all others and explains what
-// is wrong.
+// fastReader reads the common bodies; decodeStrict reads all others and explains what is wrong.
 func Decode(body []byte) (Check, error) {
 	var in Check
 	if DecodeUsual(body, &in) {
@@ -58,8 +56,8 @@ func Decode(body []byte) (Check, error) {
 	return decodeStrict(body)
 }
 
-// DecodeUsual reads the usual body of a check into in, which Decode would read alike, or
-// returns false.
+// DecodeUsual reads a body in the common form into in, with the same result as Decode. It
+// returns false for any other body.
 func DecodeUsual(body []byte, in *Check) bool {
 	fast := fastReader{text: body}
 	return fast.check(in) && fast.end()
@@ -114,8 +112,8 @@ func checkSyntax(body []byte) error {
 	return httpserver.ExplainJSON(err, nil)
 }
 
-// readObject calls member for each member of an object whose syntax is valid. member
-// must read the value. what names the object in an error.
+// readObject calls member for each member of an object whose syntax is valid. member must read
+// the value. what is the name of the object in errors.
 func readObject(text []byte, what string, member func(d *jsontext.Decoder, name string) error) error {
 	d := jsontext.NewDecoder(bytes.NewReader(text))
 	if kind := d.PeekKind(); kind != '{' {
@@ -275,7 +273,7 @@ func readCost(d *jsontext.Decoder, field string) (int, error) {
 	return cost, nil
 }
 
-// readTexts reads an object of at most that many strings.
+// readTexts reads an object of at most the given number of strings.
 func readTexts(d *jsontext.Decoder, field string, most int) (map[string]string, error) {
 	if kind := d.PeekKind(); kind != '{' {
 		return nil, fault.Field(field, "must be an object of strings, got %s", httpserver.NameJSONKind(kind))

@@ -5,10 +5,9 @@ import "github.com/stint-dev/stint/internal/wire"
 // Fast path. Plain version: decodeStrict over jsontext. Benchmark:
 // BenchmarkDecodeCheck, 6 to 9 times faster.
 
-// fastReader reads the usual checks and allocates only their strings: known fields
-// once each, ASCII without escapes, costs in digits. It reports false at anything
-// else, valid or not; decodeStrict then decides. FuzzDecodeCheck tests that both
-// agree.
+// fastReader reads checks in the common form and allocates only their strings: known fields at
+// most once each, ASCII without escapes, costs in digits. It reports false for any other text,
+// valid or not, which decodeStrict then reads. FuzzDecodeCheck tests that both agree.
 type fastReader struct {
 	text []byte
 	at   int
@@ -31,7 +30,7 @@ const (
 	hasValues
 )
 
-// check reads one check and reports whether it could.
+// check reads one check and reports whether it succeeded.
 func (f *fastReader) check(in *Check) bool {
 	*in = Check{Cost: 1}
 	seen := fields(0)
@@ -55,7 +54,7 @@ func (f *fastReader) check(in *Check) bool {
 	}
 }
 
-// member reads one value and returns its field, 0 if it could not.
+// member reads one value and returns its field, 0 if it failed.
 func (f *fastReader) member(in *Check, name []byte) (bit fields) {
 	ok := false
 	switch string(name) {
@@ -171,13 +170,14 @@ func (f *fastReader) plain() ([]byte, bool) {
 	return nil, false
 }
 
-// string is plain with a copy, because the next request overwrites the body.
+// string reads a string as plain does, and copies it, because the next request overwrites the
+// body.
 func (f *fastReader) string() (string, bool) {
 	text, ok := f.plain()
 	return string(text), ok
 }
 
-// detail reads a known detail without a copy.
+// detail reads a known detail without copying it.
 func (f *fastReader) detail() (string, bool) {
 	text, ok := f.plain()
 	switch {
@@ -220,7 +220,7 @@ func (f *fastReader) word(word string) bool {
 	return true
 }
 
-// texts reads an object of at most that many strings.
+// texts reads an object of at most the given number of strings.
 func (f *fastReader) texts(most int) (map[string]string, bool) {
 	if !f.take('{') {
 		return nil, false

@@ -37,8 +37,8 @@ func readCharge(d *jsontext.Decoder) (always bool, err error) {
 	return err == nil, err
 }
 
-// checkUsage returns an error for what only a check without ChargeAlways may have, or
-// only one with it.
+// checkUsage returns an error for a member that is not allowed with ChargeAlways, or only
+// allowed with it.
 func (c *Check) checkUsage() error {
 	if c.ChargeAlways {
 		if c.MaxWait > 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// requestField returns where the attribute of a name is kept, nil for no attribute.
+// requestField returns the field of r for the attribute of that name, nil if there is none.
 func requestField(r *wire.RequestAttributes, name string) *string {
 	switch name {
 	case "path":
@@ -31,7 +31,7 @@ func requestField(r *wire.RequestAttributes, name string) *string {
 	return nil
 }
 
-// readRequest reads what is said of the request.
+// readRequest reads the member request of a check.
 func readRequest(d *jsontext.Decoder, in *wire.RequestAttributes) error {
 	if kind := d.PeekKind(); kind != '{' {
 		return fault.Field("request", "must be an object of strings, got %s", httpserver.NameJSONKind(kind))
@@ -74,8 +74,8 @@ func (f *fastReader) request(in *wire.RequestAttributes) bool {
 	}
 }
 
-// CheckValues checks the names of the values of a check or a report. The values
-// themselves are chosen by clients: none is refused. The error is a *fault.Error.
+// CheckValues checks the names of the values of a check or a report. It accepts all values,
+// since clients choose them. The error is a *fault.Error.
 func CheckValues(values map[string]string) error {
 	if len(values) > wire.MaxValues {
 		return fault.Field("values", "has more than %d entries", wire.MaxValues)
@@ -88,7 +88,8 @@ func CheckValues(values map[string]string) error {
 	return nil
 }
 
-// gateRequest validates what is said of the request. It returns nil for nothing.
+// gateRequest validates the attributes and values of a request. It returns nil if there are
+// none.
 func gateRequest(in *wire.RequestAttributes, values map[string]string) (*conditions.Request, error) {
 	for _, a := range [...]conditions.Attribute{conditions.Path, conditions.Method, conditions.Agent, conditions.Host} {
 		if value := requestField(in, a.String()); *value != "" {
@@ -100,9 +101,10 @@ func gateRequest(in *wire.RequestAttributes, values map[string]string) (*conditi
 	return RequestOf(in, values)
 }
 
-// RequestOf returns what is said of a request, nil for nothing. It cuts the attributes, which
-// clients choose, to what conditions look at, and refuses none. The error, a *fault.Error, is
-// about what the caller chooses: the scope and the names of the values.
+// RequestOf returns the attributes and values of a request, nil if there are none. Clients
+// choose the attributes, so it shortens them to what conditions compare and refuses none. The
+// error, a *fault.Error, concerns what the caller chooses: the scope and the names of the
+// values.
 func RequestOf(in *wire.RequestAttributes, values map[string]string) (*conditions.Request, error) {
 	if err := CheckValues(values); err != nil {
 		return nil, err
@@ -118,8 +120,8 @@ func RequestOf(in *wire.RequestAttributes, values map[string]string) (*condition
 	return conditions.NewRequest(in.Path, in.Method, in.Agent, in.Host).InScope(in.Scope).WithValues(values), nil
 }
 
-// CutMeta shortens the values of meta, which clients choose, to what is kept, and replaces
-// control characters in them.
+// CutMeta shortens the values of meta, which clients choose, to the length that is stored, and
+// replaces their control characters.
 func CutMeta(meta map[string]string) {
 	for name, value := range meta {
 		if fault.CheckLine(name, value, wire.MaxMetaValue) == nil {

@@ -15,13 +15,13 @@ import (
 // Fast path. Plain version: json.Marshal of a wire.Decision, in plain_test.go.
 // Benchmark: BenchmarkEncodeDecision, 15 times faster.
 
-// Encoder writes decisions. The zero value is ready for use, by many goroutines.
+// Encoder writes decisions. The zero value is ready for use. It is safe for concurrent use.
 type Encoder struct{ texts rules.PerPolicy[[]ruleText] }
 
-// ruleText is how a rule is written, with every decision.
+// ruleText is the JSON of a rule, which every decision repeats.
 type ruleText struct {
 	rule  []byte // "5/1m", with the quotes
-	state []byte // its wire.RuleState, up to the number that remains
+	state []byte // its wire.RuleState, up to the remaining number
 }
 
 func textsOf(p *rules.Policy) []ruleText {
@@ -39,8 +39,9 @@ func textsOf(p *rules.Policy) []ruleText {
 	return all
 }
 
-// textsOf returns the texts that an answer of p needs, nil for none. The rules of a key's own
-// limit are no policy of the selector, and there may be as many as keys: theirs are not kept.
+// textsOf returns the texts for an answer about p, nil if the answer needs none. The rules of a
+// key's own limit do not belong to a policy of the selector. They may be as many as keys, so
+// their texts are not cached.
 func (e *Encoder) textsOf(p *rules.Policy, a *gate.Answer, isOwn bool, selector *rules.Selector) []ruleText {
 	switch {
 	case p == nil || a.States == nil && a.Rule < 0:
@@ -51,8 +52,8 @@ func (e *Encoder) textsOf(p *rules.Policy, a *gate.Answer, isOwn bool, selector 
 	return e.texts.Of(p, selector, textsOf)
 }
 
-// AppendDecision appends a decision as the JSON of a wire.Decision. The selector holds its
-// policies.
+// AppendDecision appends a decision as the JSON of a wire.Decision. The policies of the
+// decision must be in the selector.
 func (e *Encoder) AppendDecision(b []byte, d *gate.Decision, selector *rules.Selector) []byte {
 	b = append(b, `{"id":`...)
 	b = appendRefusalID(b, d.ID)
@@ -102,12 +103,12 @@ func (e *Encoder) AppendDecision(b []byte, d *gate.Decision, selector *rules.Sel
 	return append(b, '}')
 }
 
-// isScoped reports whether a block refuses only checks of the scope that this one says.
+// isScoped reports whether the block that refuses applies only to the scope of this check.
 func isScoped(d *gate.Decision) bool {
 	return d.Outcome == gate.Blocked && d.Block != nil && d.Block.Scope != ""
 }
 
-// appendDerived appends the further key that an answer is about, nothing for none.
+// appendDerived appends the derived key that an answer is about, nothing if there is none.
 func appendDerived(b []byte, a *gate.Answer) []byte {
 	if a.Derived == nil {
 		return b
@@ -129,7 +130,7 @@ func appendAnswer(b []byte, texts []ruleText, a *gate.Answer) []byte {
 	return appendStates(b, texts, a.States)
 }
 
-// appendRetry appends the wait of a refusal.
+// appendRetry appends how long to wait after a refusal.
 func appendRetry(b []byte, a *gate.Answer) []byte {
 	b = append(b, `,"retry_after_ms":`...)
 	if a.Never {
@@ -155,7 +156,7 @@ func appendReservation(b []byte, a *gate.Answer, handle string) []byte {
 	return append(b, '}')
 }
 
-// RetryAfterMS returns the wait, rounded up so that it is never too short.
+// RetryAfterMS returns the wait in milliseconds, rounded up so that it is never too short.
 func RetryAfterMS(a *gate.Answer) int64 {
 	return int64((a.RetryAfter() + time.Millisecond - 1) / time.Millisecond)
 }
@@ -184,8 +185,8 @@ func appendStates(b []byte, texts []ruleText, states []gate.RuleState) []byte {
 	return append(b, ']')
 }
 
-// appendBlock appends the block that refuses. The warnings name a block that an
-// exemption hides instead.
+// appendBlock appends the block that refuses. If an exemption overrides the block, the warnings
+// name the block instead.
 func appendBlock(b []byte, d *gate.Decision) []byte {
 	if d.Block == nil || d.Exemption != nil {
 		return append(b, `,"block":null`...)
@@ -264,10 +265,9 @@ func appendString(b []byte, text string) []byte {
 	return append(b, '"')
 }
 
-// AppendCombined appends the decision about several keys as the JSON of a
-// wire.KeysDecision. The reservation belongs to the whole, so the decisions about
-// single keys do not show it. canWait reports whether the check had a max_wait. The selector
-// holds the policies.
+// AppendCombined appends the decision about several keys as the JSON of a wire.KeysDecision.
+// The reservation belongs to all keys together, so the decisions about single keys do not show
+// it. canWait reports whether the check had a max_wait. The policies must be in the selector.
 func (e *Encoder) AppendCombined(b []byte, all *gate.Combined, canWait bool, selector *rules.Selector) []byte {
 	b = append(b, `{"id":`...)
 	b = appendRefusalID(b, all.ID)

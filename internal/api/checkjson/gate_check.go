@@ -12,8 +12,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// GateCheck validates the values of a check of one key. detail is the default of
-// c.Detail. An error is a *fault.Error.
+// GateCheck validates the values of a check of one key. detail is used if c.Detail is empty. An
+// error is a *fault.Error.
 func (c *Check) GateCheck(parser keys.Parser, detail string) (gate.Check, error) {
 	key, err := fault.ParseKey(parser, "key", c.Key)
 	if err != nil {

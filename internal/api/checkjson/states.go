@@ -6,8 +6,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// RuleStates returns what each rule of p has left as the API shows it, nil if that is
-// not known.
+// RuleStates returns the remaining quota of each rule of p as the API shows it, nil if it is
+// unknown.
 func RuleStates(p *rules.Policy, states []gate.RuleState) wire.RuleStates {
 	if p == nil || len(states) != len(p.Rules) {
 		return nil

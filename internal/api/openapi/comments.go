@@ -14,12 +14,12 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// comments are the doc comments of the types of package wire, by "Type", and those of
-// their fields, by "Type.Field".
+// comments are the doc comments of package wire: those of types by "Type", those of fields by
+// "Type.Field".
 type comments map[string]string
 
-// readComments reads the comments of package wire. Names of fields in them become those
-// of the JSON, names of constants their values.
+// readComments reads the comments of package wire. It replaces the names of fields in them by
+// the JSON names, and the names of constants by their values.
 func readComments() (comments, error) {
 	all := comments{}
 	names, err := fs.Glob(wire.Source, "*.go")
@@ -54,7 +54,7 @@ func readComments() (comments, error) {
 	return all, nil
 }
 
-// constantsOf returns the constants that are literals, by name.
+// constantsOf returns the values of the literal constants, by name.
 func constantsOf(specs []ast.Spec) map[string]string {
 	all := map[string]string{}
 	for _, s := range specs {
@@ -99,7 +99,7 @@ func (c comments) addType(t *ast.TypeSpec, constants map[string]string) {
 		})
 	}
 	c[t.Name.Name] = text(t.Doc)
-	shared := map[string]*ast.CommentGroup{} // the last comment that names a field before it
+	shared := map[string]*ast.CommentGroup{} // the last comment that names a later field
 	for _, f := range fields {
 		for _, word := range capitalized.FindAllString(f.Doc.Text(), -1) {
 			shared[word] = f.Doc

@@ -48,8 +48,8 @@ var problems = map[int]string{
 	http.StatusServiceUnavailable:    "The server cannot answer now, for example because its database is unreachable.",
 }
 
-// commonFields describe the fields that mean the same in every type, and have no
-// comment of their own.
+// commonFields describe the fields that have the same meaning in every type and no comment of
+// their own.
 var commonFields = map[string]string{
 	"active":         "Whether it is active now.",
 	"actor":          "Who did it.",

@@ -23,14 +23,14 @@ var docsTemplate = template.Must(template.New("docs").Funcs(template.FuncMap{
 	"type": typeOf, "last": lastPart, "has": slices.Contains[[]string],
 }).Parse(docsHTML))
 
-// docsPolicy lets the page load nothing and run nothing but its own style.
+// docsPolicy is the Content-Security-Policy of the page: it allows only the page's own style.
 var docsPolicy = func() string {
 	sum := sha256.Sum256([]byte(docsCSS))
 	return "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; style-src 'sha256-" +
 		base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }()
 
-// The parts of a document that the page shows. Names match without case.
+// The parts of a document that the page shows. Member names match in any case.
 type (
 	docsDocument struct {
 		Info       struct{ Version, Description string }
@@ -67,7 +67,7 @@ type (
 	}
 	docsSchema struct {
 		Ref                  string `json:"$ref"`
-		Type                 any    // a text or a list of texts
+		Type                 any    // a string or a list of strings
 		Format, Description  string
 		Enum                 []any
 		Items                *docsSchema
@@ -106,10 +106,10 @@ func newPage(text []byte) ([]byte, error) {
 // lastPart returns the name at the end of a reference.
 func lastPart(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
 
-// docsType says in words what a schema allows: words between the names of types.
+// docsType is a part of the description of a schema: words, or the name of a type.
 type docsType struct{ Words, Ref string }
 
-// typeOf describes a schema. A schema of one line is all that parameters and fields have.
+// typeOf describes a schema in one line, which is enough for parameters and fields.
 func typeOf(s *docsSchema) []docsType {
 	if s == nil {
 		return nil

@@ -84,8 +84,8 @@ func pathOf(route string) (path string, names []string) {
 	return strings.Join(parts, "/"), names
 }
 
-// serversOf returns where listeners are reached. The document is read on the admin
-// listener, so that one needs no address.
+// serversOf returns the addresses of listeners. The document is served by the admin listener,
+// so that one needs no address.
 func serversOf(listeners []httpserver.Listener) []node {
 	var all []node
 	for _, l := range listeners {
@@ -138,14 +138,14 @@ func (d *document) operation(r *Route, pathParams []string) node {
 	return out
 }
 
-// tag adds a tag to the document, once.
+// tag adds a tag to the document unless it is already there.
 func (d *document) tag(name string) {
 	if !slices.ContainsFunc(d.tags, func(t node) bool { return t["name"] == name }) {
 		d.tags = append(d.tags, node{"name": name, "description": d.schemas.described("tag "+name, tags[name])})
 	}
 }
 
-// security returns what a route accepts as a credential.
+// security returns the credentials that a route accepts.
 func (d *document) security(r *Route) []node {
 	if r.Access == identity.Public {
 		return []node{}
@@ -157,7 +157,7 @@ func (d *document) security(r *Route) []node {
 	}
 	d.securitySchemes[name] = scheme
 	needed := []node{{name: []string{}}}
-	if r.Listener == httpserver.Checks { // where the setting check-auth asks for one
+	if r.Listener == httpserver.Checks { // a token is needed only with the setting check-auth
 		needed = append(needed, node{})
 	}
 	return needed
@@ -185,7 +185,7 @@ func schemaOf(isInteger bool, enum []string) node {
 	return schema
 }
 
-// content describes a body: JSON of the type of a value, or one of other media types.
+// content describes a body: JSON of the type of a value, or other media types.
 func (d *document) content(body any, types []string) node {
 	content := node{}
 	for _, media := range types {
@@ -213,7 +213,7 @@ func (d *document) answers(r *Route, hasPathParams bool) node {
 	}
 	for _, a := range op.Answers {
 		content := d.content(a.Body, a.Types)
-		if a.Status >= http.StatusBadRequest { // there may be a problem instead
+		if a.Status >= http.StatusBadRequest { // the response may be a problem instead
 			content[wire.ProblemType] = d.problemContent()
 		}
 		answer := node{"description": d.schemas.described("answer "+strconv.Itoa(a.Status)+" of "+op.ID, a.Doc), "headers": d.headersOf(append(a.Headers, requestID))}
@@ -225,8 +225,8 @@ func (d *document) answers(r *Route, hasPathParams bool) node {
 	return answers
 }
 
-// problemsOf returns the statuses of the problems that a route may answer with, besides
-// those that any request may have.
+// problemsOf returns the statuses of the problems that a route may answer with, in addition to
+// those that apply to every request.
 func problemsOf(r *Route, hasPathParams bool) []int {
 	op := r.Operation
 	all := []int{http.StatusBadRequest, http.StatusInternalServerError}
@@ -254,7 +254,7 @@ func problemsOf(r *Route, hasPathParams bool) []int {
 	return all
 }
 
-// problem refers to the answer with a problem of a status, 0 for any other.
+// problem returns a reference to the problem response of a status, 0 for any other status.
 func (d *document) problem(status int) node {
 	name, doc := "Problem", "Any other problem."
 	headers := []Header{requestID}

@@ -1,5 +1,5 @@
-// Package openapi describes the routes of the REST API and of the doors: an OpenAPI 3.1
-// document, and the same as a page for people.
+// Package openapi describes the routes of the REST API and of the doors: as an OpenAPI 3.1
+// document, and as a page for readers.
 package openapi
 
 import "github.com/stint-dev/stint/internal/httpserver"
@@ -20,27 +20,27 @@ func Served(routes []Route) []httpserver.Route {
 	return all
 }
 
-// Operation describes a route. The problems that follow from its access, parameters and
-// body are described without being named here.
+// Operation describes a route. The problems that follow from its access, parameters and body
+// need not be listed: the document includes them.
 type Operation struct {
 	ID      string // unique, for generated clients
 	Tag     string // one of tags
 	Summary string
-	Doc     string // more than the summary, in Markdown; "" for nothing
+	Doc     string // more than the summary, in Markdown; "" for none
 	Query   []Param
 	// RequestHeaders are the headers of the request that the route reads.
 	RequestHeaders []Param
-	// IfMatch reports whether the route reads that header.
+	// IfMatch reports whether the route reads the header If-Match.
 	IfMatch bool
-	// ExpectsETags reports whether the body has the ETags of what is changed.
+	// ExpectsETags reports whether the body contains the ETags of what it changes.
 	ExpectsETags bool
 	// Body is a value of the type of the JSON body, nil if there is none.
 	Body         any
 	BodyOptional bool
-	// BodyTypes are media types of the body that are not described further.
+	// BodyTypes are further media types of the body. The document does not describe them.
 	BodyTypes []string
 	Answers   []Answer
-	// Conflict reports whether the route may answer 409, as all that change something may.
+	// Conflict reports whether the route may answer 409, as routes that change something do.
 	Conflict bool
 }
 
@@ -57,25 +57,25 @@ type Param struct {
 
 func (o *Operation) hasBody() bool { return o.Body != nil || o.BodyTypes != nil }
 
-// Answer is one answer of an operation. Each may also answer with a problem.
+// Answer is one response of an operation. A problem may be sent instead of it.
 type Answer struct {
 	Status int
 	Doc    string
 	// Body is a value of the type of the JSON body, nil if there is none.
 	Body any
-	// Types are media types of the body that are not described further.
+	// Types are further media types of the body. The document does not describe them.
 	Types   []string
 	Headers []Header
 }
 
-// Header is a header of an answer. The document has one of each name.
+// Header is a header of a response. The document has one header of each name.
 type Header struct {
 	Name, Doc string
 	Integer   bool
 	Enum      []string
 }
 
-// The headers of several operations.
+// Headers that several operations use.
 var (
 	RetryAfter      = Header{Name: "Retry-After", Integer: true, Doc: "The whole seconds to wait before the next try. It is missing where waiting does not help."}
 	RateLimit       = Header{Name: "RateLimit", Doc: "What each rule has left, as in draft-ietf-httpapi-ratelimit-headers-10: r is the number of requests, t the seconds until there are more."}

@@ -16,12 +16,12 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// schemas converts the types of package wire into JSON schemas, each named once.
+// schemas converts the types of package wire to JSON schemas, each with one name.
 type schemas struct {
 	reflector jsonschema.Reflector
 	comments  comments
 	named     node
-	err       error // all that went wrong, and all that is not described
+	err       error // all errors, and all missing descriptions
 }
 
 // described returns a description. It is an error if there is none.
@@ -120,7 +120,7 @@ func orNull(t jsonschema.SimpleType) jsonschema.Type {
 	return jsonschema.Type{SliceOfSimpleTypeValues: []jsonschema.SimpleType{t, jsonschema.Null}}
 }
 
-// completeType adds to a reflected type what the library does not know.
+// completeType adds to a reflected type what the library cannot derive.
 func (s *schemas) completeType(t reflect.Type, schema *jsonschema.Schema) {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int64:
@@ -135,7 +135,7 @@ func (s *schemas) completeType(t reflect.Type, schema *jsonschema.Schema) {
 			schema.WithAdditionalProperties(jsonschema.SchemaOrBool{TypeBoolean: &isOpen})
 		}
 		schema.WithDescription(s.described("wire."+goTypeName(t), s.comments[goTypeName(t)]))
-		if t == reflect.TypeFor[wire.KeyPart]() { // which may be the key alone
+		if t == reflect.TypeFor[wire.KeyPart]() { // may also be just the key
 			object := *schema
 			key := jsonschema.String.ToSchemaOrBool()
 			*schema = jsonschema.Schema{Description: object.Description, OneOf: []jsonschema.SchemaOrBool{key, object.ToSchemaOrBool()}}
@@ -143,7 +143,7 @@ func (s *schemas) completeType(t reflect.Type, schema *jsonschema.Schema) {
 	}
 }
 
-// isRest reports whether a field holds the members that its type does not name.
+// isRest reports whether a field holds the members without a field of their own.
 func isRest(f reflect.StructField) bool { return strings.HasPrefix(f.Tag.Get("json"), ",") }
 
 // interceptField is called before and after a field is reflected.
@@ -159,7 +159,7 @@ func (s *schemas) interceptField(p jsonschema.InterceptPropParams) error {
 		p.ParentSchema.Required = append(p.ParentSchema.Required, p.Name)
 	}
 	p.PropertySchema.WithDescription(s.described("wire."+goTypeName(owner)+"."+p.Field.Name, s.comments.field(owner, p.Field.Name, p.Name)))
-	if all := p.PropertySchema.AnyOf; len(all) > 0 { // null or a reference, which has the type
+	if all := p.PropertySchema.AnyOf; len(all) > 0 { // null or a reference; the reference has the type
 		p.PropertySchema.Type, all[len(all)-1].TypeObject.Type = nil, nil
 	}
 	switch {
@@ -174,8 +174,8 @@ func (s *schemas) interceptField(p jsonschema.InterceptPropParams) error {
 	return nil
 }
 
-// ownerOf returns the struct that declares a field of t, which may be embedded in t, and
-// reports whether it is embedded as a pointer, so that its fields may be missing.
+// ownerOf returns the struct that declares a field of t, which may be embedded in t. It also
+// reports whether that struct is embedded as a pointer, so that its fields may be missing.
 func ownerOf(t reflect.Type, f reflect.StructField) (owner reflect.Type, isOptional bool) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

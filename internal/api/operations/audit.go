@@ -123,7 +123,7 @@ func (h *auditHandler) exportAudit(c *httpserver.Call) error {
 	})
 }
 
-// verifyAudit verifies the chain, one verification at a time on a node.
+// verifyAudit verifies the chain. A node runs one verification at a time.
 func (h *auditHandler) verifyAudit(c *httpserver.Call) error {
 	q := c.ParseQuery("head")
 	if q.Err() != nil {
@@ -146,7 +146,7 @@ func (h *auditHandler) verifyAudit(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, fromVerification(v))
 }
 
-// fromVerification returns v as the API shows it.
+// fromVerification returns a verification as the API shows it.
 func fromVerification(v audit.Verification) wire.AuditVerification {
 	out := wire.AuditVerification{
 		Intact: v.Intact, Problem: wire.NullString(v.Problem), Records: v.Records, Uncovered: v.Uncovered, Pending: v.Pending,
@@ -177,8 +177,8 @@ func entryID(c *httpserver.Call) (int64, error) {
 	return id, nil
 }
 
-// undoEntry undoes a change. The route asks for the access that blocks need;
-// policies need more.
+// undoEntry undoes a change. The route requires the access for blocks; undoing a change of a
+// policy requires more.
 func (h *auditHandler) undoEntry(c *httpserver.Call) error {
 	id, err := entryID(c)
 	if err != nil {

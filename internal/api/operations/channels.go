@@ -131,7 +131,7 @@ func (h *channelHandler) changeChannel(c *httpserver.Call) error {
 	return routes.SendTagged(c, http.StatusOK, changed.Tag(), fromChannel(changed))
 }
 
-// given returns the value of a field that was sent, nil for one that was not.
+// given returns the value of a field that was sent, nil if it was not sent.
 func given[T any](c wire.Change[T]) *T {
 	if !c.Given {
 		return nil

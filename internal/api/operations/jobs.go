@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// jobHandler lists and runs the periodic work.
+// jobHandler lists and runs periodic jobs.
 type jobHandler struct {
 	jobs *use.Jobs
 }
@@ -61,8 +61,8 @@ func (h *jobHandler) listRuns(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, routes.CursorPage(page, next, fromRun))
 }
 
-// runJob runs a job now and answers when it has ended, or with the run that goes on. A failed
-// run is not an error.
+// runJob runs a job now. It answers when the run has ended, or with a run that is still in
+// progress. A failed run is not an error.
 func (h *jobHandler) runJob(c *httpserver.Call) error {
 	name, err := c.PathParam("name")
 	if err != nil {
@@ -72,7 +72,7 @@ func (h *jobHandler) runJob(c *httpserver.Call) error {
 	switch {
 	case err != nil:
 		return err
-	case run == nil: // the database has not answered yet
+	case run == nil: // the database has not responded yet
 		return fault.New(fault.Unavailable, "The job has not begun yet; the list of its runs shows when it has.")
 	case run.Finished.IsZero():
 		return c.SendJSON(http.StatusAccepted, fromRun(run))

@@ -55,8 +55,8 @@ func (h *notificationHandler) listNotifications(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, answer)
 }
 
-// testNotification sends a message over one channel. One that does not arrive
-// is the answer, not an error: nothing is wrong with the request.
+// testNotification sends a message over one channel. A delivery that fails is reported in the
+// response and is not an error, since the request was valid.
 func (h *notificationHandler) testNotification(c *httpserver.Call) error {
 	var request wire.TestRequest
 	if err := c.DecodeJSON(&request); err != nil {

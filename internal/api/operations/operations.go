@@ -20,7 +20,7 @@ type Deps struct {
 	Backups       *use.Backups
 }
 
-// Routes returns the routes over d.
+// Routes returns the routes for d.
 func Routes(d Deps) []openapi.Route {
 	return slices.Concat(
 		(&auditHandler{audit: d.Audit, undo: d.Undo}).routes(),

@@ -55,7 +55,7 @@ func (h *reportHandler) listReports(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, routes.CursorPage(page, next, fromReport))
 }
 
-// writeReport makes the report of the last whole day or week now.
+// writeReport creates the report of the last complete day or week immediately.
 func (h *reportHandler) writeReport(c *httpserver.Call) error {
 	var request wire.ReportRequest
 	if err := c.DecodeJSON(&request); err != nil {
@@ -95,14 +95,14 @@ func (h *reportHandler) getReport(c *httpserver.Call) error {
 		return err
 	}
 	if format == use.ReportHTML {
-		// Its charts are styled inline; nothing in it is run.
+		// Its charts have inline styles; the report runs no scripts.
 		c.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
 	}
 	c.Set("Content-Type", reportFormats[format])
 	return c.Send(out.Bytes())
 }
 
-// fromReport shows what a report is about.
+// fromReport returns the metadata of a report as the API shows it.
 func fromReport(d *use.Report) wire.Report {
 	attention := d.Attention
 	if attention == nil {

@@ -23,12 +23,12 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// Reporter counts reports, as *gate.Gate does.
+// Reporter counts reports. *gate.Gate implements it.
 type Reporter interface {
 	Report(ctx context.Context, reports []gate.Report, answers []gate.Reported) error
 }
 
-// View is the node's copy of the settings that keys are read by.
+// View is the node's copy of the settings for parsing keys.
 type View interface {
 	Loaded() bool
 	Parser() keys.Parser
@@ -83,7 +83,7 @@ func (h *handler) report(c *httpserver.Call) error {
 	}
 	var answer [1]gate.Reported
 	r.Meta = c.MetaWithTrace(r.Meta)
-	// Who reports and goes away is counted all the same, as a check is.
+	// A report is counted even if the client disconnects, as a check is.
 	if err := h.gate.Report(c.DecisionContext(), []gate.Report{r}, answer[:]); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (h *handler) reportBatch(c *httpserver.Call) error {
 	}
 	answer := wire.OutcomeBatchAnswer{Answers: make([]wire.OutcomeBatchItem, len(batch.Reports))}
 	var reports []gate.Report
-	var places []int // of the reports in the batch
+	var places []int // index in the batch of each report
 	for i, text := range batch.Reports {
 		r, err := h.decode(text)
 		if err != nil {
@@ -133,12 +133,12 @@ func (h *handler) reportBatch(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, answer)
 }
 
-// anyText reads what is no Unicode as U+FFFD, as decoders of most languages do.
+// anyText reads invalid UTF-8 as U+FFFD, as decoders of most languages do.
 var anyText = jsontext.AllowInvalidUTF8(true)
 
-// decode reads one report, strictly but for what clients choose: texts that are too long or
-// have control characters are cut, or a client could keep its failures from being counted. The
-// error is a *fault.Error.
+// decode reads one report. It is strict except for texts that clients choose: it cuts those
+// that are too long or have control characters. Otherwise a client could keep its failures from
+// being counted. The error is a *fault.Error.
 func (h *handler) decode(body []byte) (gate.Report, error) {
 	var in wire.OutcomeReport
 	if err := httpserver.UnmarshalStrict(body, &in, anyText); err != nil {
@@ -194,7 +194,7 @@ func fromReported(r *gate.Reported) *wire.ReportedOutcome {
 	return out
 }
 
-// retryAt returns when p allows checks again, zero for now or never.
+// retryAt returns when p allows checks again, zero for now and for never.
 func retryAt(p *gate.PolicyReport) time.Time {
 	if !p.IsFull() {
 		return time.Time{}
@@ -206,7 +206,7 @@ func retryAt(p *gate.PolicyReport) time.Time {
 	return p.At.Add(wait)
 }
 
-// noteOf says why no policy counted a report, "" if one did.
+// noteOf returns why no policy counted a report, "" if one did.
 func noteOf(r *gate.Reported) string {
 	switch {
 	case r.Exemption != nil:

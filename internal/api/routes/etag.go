@@ -10,7 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 )
 
-// IfMatch returns the state that a change expects: etag.New where the header is not there.
+// IfMatch returns the state that a change expects, etag.New if the header is missing.
 func IfMatch(c *httpserver.Call) (etag.Tag, error) {
 	text := strings.TrimSpace(c.Get(fiber.HeaderIfMatch))
 	if text == "" || text == "*" {
@@ -19,13 +19,13 @@ func IfMatch(c *httpserver.Call) (etag.Tag, error) {
 	quoted, isQuoted := strings.CutPrefix(text, `"`)
 	quoted, isEnded := strings.CutSuffix(quoted, `"`)
 	if !isQuoted || !isEnded || quoted == "" || quoted == "*" {
-		quoted = `"` // which no tag is
+		quoted = `"` // no tag has this value
 	}
 	return etag.Parse(fiber.HeaderIfMatch, strings.Clone(quoted))
 }
 
-// NeedIfMatch is IfMatch for a change of what exists, which needs the header. change
-// begins the sentence that asks for it: "Deleting a policy".
+// NeedIfMatch is IfMatch for a change of an existing resource, which requires the header.
+// change begins the error message for a missing header: "Deleting a policy".
 func NeedIfMatch(c *httpserver.Call, change string) (etag.Tag, error) {
 	expect, err := IfMatch(c)
 	if err == nil && expect == etag.New {
@@ -34,7 +34,7 @@ func NeedIfMatch(c *httpserver.Call, change string) (etag.Tag, error) {
 	return expect, err
 }
 
-// SendTagged answers with what has a state that If-Match may name, etag.New for none.
+// SendTagged answers with a resource and its ETag. With etag.New it sends no ETag.
 func SendTagged(c *httpserver.Call, status int, tag etag.Tag, body any) error {
 	if tag != etag.New {
 		c.Set(fiber.HeaderETag, `"`+string(tag)+`"`)

@@ -1,5 +1,5 @@
-// Package routes is what the handlers of the REST API share: how a route and its
-// operation are written, the parameters that many have, and pages.
+// Package routes is shared by the handlers of the REST API. It defines routes with their
+// operations, common parameters, and pages.
 package routes
 
 import (
@@ -40,20 +40,20 @@ var (
 	Cursor = openapi.Param{Name: "cursor", Doc: "The next_cursor of the page before."}
 )
 
-// File is the header of an answer that a browser saves.
+// File is the header of a response that a browser saves as a file.
 var File = []openapi.Header{openapi.Disposition}
 
-// OK returns the one answer of an operation that succeeds with 200.
+// OK returns the responses of an operation that only succeeds with 200.
 func OK(doc string, body any) []openapi.Answer {
 	return []openapi.Answer{{Status: http.StatusOK, Doc: doc, Body: body}}
 }
 
-// OKTagged is OK for what has a state that If-Match may name.
+// OKTagged is OK for a resource with an ETag.
 func OKTagged(doc string, body any) []openapi.Answer {
 	return []openapi.Answer{{Status: http.StatusOK, Doc: doc, Body: body, Headers: []openapi.Header{openapi.ETag}}}
 }
 
-// CallerOf returns who asks, as the use cases need it.
+// CallerOf returns the caller of a request in the form of the use cases.
 func CallerOf(c *httpserver.Call) admin.Caller {
 	return admin.Caller{Actor: c.Actor(), Address: c.Address, Access: c.Access()}
 }
@@ -63,15 +63,15 @@ func BodyReader(c *httpserver.Call) io.Reader {
 	return httpserver.BodyReader(c.Ctx.Context(), httpserver.ReadTimeout)
 }
 
-// CursorPage returns a page behind which the list goes on at a cursor, "" for the last page.
+// CursorPage returns one page of a list. next is the cursor of the next page, "" for the last
+// page.
 func CursorPage[T, W any](items []T, next string, convert func(T) W) wire.Page[W] {
 	page := SinglePage(items, convert)
 	page.NextCursor, page.Total = wire.NullString(next), nil // counting all would cost too much
 	return page
 }
 
-// SinglePage returns a page that holds all items. A list that stops at a limit needs
-// CursorPage.
+// SinglePage returns a page that holds all items. Use CursorPage for a list with a limit.
 func SinglePage[T, W any](all []T, convert func(T) W) wire.Page[W] {
 	total := len(all)
 	page := wire.Page[W]{Items: make([]W, 0, total), Total: &total}
