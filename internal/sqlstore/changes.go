@@ -13,8 +13,8 @@ import (
 
 var _ catalog.Source = (*Store)(nil)
 
-// whatChanged asks at once what else would be a question each, since nearly
-// every change touches one of these.
+// whatChanged counts the changes of every kind in one query, since nearly every change concerns
+// one of these tables.
 const whatChanged = `
 	(SELECT count(*) FROM settings WHERE revision > $1),
 	(SELECT count(*) FROM policies WHERE revision > $1),
@@ -26,14 +26,14 @@ const whatChanged = `
 	(SELECT count(*) FROM channels_changed WHERE revision > $1)
 FROM revision WHERE id = 1`
 
-// touched says how many rows of each kind have changed.
+// touched is the number of changed rows of each kind.
 type touched struct{ settings, policies, tokens, users, knownLogins, entries, profiles, channels int64 }
 
-// EachChange implements catalog.Source. One transaction reads everything, so
-// that what apply gets is the database as it was at Changes.Revision.
+// EachChange implements catalog.Source. It reads everything in one transaction, so that apply
+// gets the database as it was at Changes.Revision.
 func (s *Store) EachChange(ctx context.Context, position catalog.Position, apply func(catalog.Changes) error) error {
 	if err := db.CheckHeld(s.DB); err != nil {
-		return err // a node whose changes would be lost says so, though it can read
+		return err // reading still works, but the node must report that its changes would be lost
 	}
 	since := position.Revision
 	return s.View(ctx, func(t *db.Tx) error {
@@ -81,8 +81,7 @@ func (s *Store) EachChange(ctx context.Context, position catalog.Position, apply
 	})
 }
 
-// readTouched reads the revision and what has changed since; since 0 is
-// everything.
+// readTouched reads the revision and counts what changed since a revision; 0 means everything.
 func readTouched(t *db.Tx, since int64) (ch catalog.Changes, what touched, err error) {
 	if since == 0 {
 		_, err = t.One("SELECT value, "+db.Server(t)+" FROM revision WHERE id = 1", nil, &ch.Revision, &ch.Server)

@@ -20,19 +20,20 @@ import (
 	sqlprofiles "github.com/stint-dev/stint/internal/sqlstore/profiles"
 )
 
-// Restore replaces everything in the embedded database with a backup that a
-// node can load; see db.DB.Restore.
+// Restore replaces everything in the embedded database with the content of a backup that a node
+// can load; see db.DB.Restore.
 func (s *Store) Restore(ctx context.Context, by audit.Actor, path string) error {
 	return s.DB.Restore(ctx, by, path, db.RestoreOptions{
 		Check: s.checkContents, TOTPStep: identity.TOTPStepAt, CountAdmins: identities.CountAdmins, BootstrapAuthor: identity.BootstrapAuthor,
 	})
 }
 
-// BackupContents says how much a backup holds: policies and entries that are active in it,
-// users, and tokens that were not revoked.
+// BackupContents counts what a backup contains: policies, active entries, users, and tokens
+// that were not revoked.
 type BackupContents struct{ Policies, Blocks, Exemptions, Users, Tokens int64 }
 
-// VerifyBackup checks a backup as Restore does, changes nothing, and returns what it holds.
+// VerifyBackup checks a backup as Restore does, without changing anything, and returns its
+// contents.
 func (s *Store) VerifyBackup(ctx context.Context, path string) (held BackupContents, err error) {
 	err = db.VerifyBackup(ctx, s.DB, path, func(ctx context.Context, path string) error {
 		if err := s.checkContents(ctx, path); err != nil {
@@ -57,9 +58,8 @@ SELECT (SELECT count(*) FROM policies WHERE deleted_at = 0),
 	(SELECT count(*) FROM entries WHERE kind = 'exemption' AND ended_at = 0),
 	(SELECT count(*) FROM users), (SELECT count(*) FROM tokens WHERE revoked_at = 0)`
 
-// checkContents reads what a node reads of a database, so that one that no node
-// could load is refused while the old one is still there. The file has the
-// schema of this program by now.
+// checkContents reads everything that a node reads from a database, so that a restore refuses a
+// database that no node could load. The file already has the schema of this program.
 func (s *Store) checkContents(ctx context.Context, path string) error {
 	restored, err := New(path, Options{Now: s.LocalNow})
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *Store) readAll(ctx context.Context) error {
 	})
 }
 
-// checkVersions makes sure that every policy has the version that it names.
+// checkVersions checks that the current version of every policy exists.
 func checkVersions(t *db.Tx) error {
 	var lost int64
 	if _, err := t.One(countLostVersions, nil, &lost); err != nil {
@@ -116,8 +116,8 @@ const countLostVersions = `
 SELECT count(*) FROM policies p
 WHERE NOT EXISTS (SELECT 1 FROM policy_versions v WHERE v.policy_id = p.id AND v.version = p.version)`
 
-// checkChanges reads the entries as a node does, which is not as readAll reads those that have
-// ended too.
+// checkChanges checks what a node reads at its start. readAll reads ended entries too, which a
+// node does not.
 func checkChanges(ch catalog.Changes) error {
 	if ch.Settings == nil || len(ch.Settings.Secret) < 16 || ch.Settings.IPv6Bits < 1 || ch.Settings.IPv6Bits > 128 {
 		return errors.New("the settings that all nodes share are missing or wrong")

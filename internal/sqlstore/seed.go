@@ -35,8 +35,8 @@ const (
 	firstStartSetting = "first_start"
 )
 
-// seed fills a new database. The locked revision row makes one node the
-// seeder, and the others wait for it and see its mark.
+// seed fills a new database. The revision row is locked, so one node seeds, and the others wait
+// and then see that it is done.
 func (s *Store) seed(ctx context.Context) error {
 	var done int64
 	if err := s.View(ctx, func(t *db.Tx) error {

@@ -1,15 +1,14 @@
-// Package sqlstore keeps policies, blocks, exemptions, identities, offences and
-// the audit in SQLite or Postgres, with one set of queries. The two differ in
-// opening, in classifying errors and in their migrations, and nowhere else.
+// Package sqlstore stores policies, blocks, exemptions, identities, offences and the audit log
+// in SQLite or Postgres, with one set of queries. The two differ only in opening, in
+// classifying errors and in their migrations.
 //
-// Each subject has a package of its own here: entries, policies, identities,
-// offences, operations. All use db, which runs their transactions. This package
-// puts them together, and holds what reads or changes several of them at once.
+// Each subject has its own package here: entries, policies, identities, offences, operations.
+// All use package db, which runs their transactions. This package combines them, and contains
+// what reads or changes several of them at once.
 //
-// Every change an operator can see takes the next number of the one locked
-// revision row, stamps its rows with it and writes its audit record in the same
-// transaction, so that a node that follows the numbers misses nothing however
-// late a transaction commits.
+// Every change that an operator can see takes the next revision from one locked row, stores it
+// in the changed rows, and writes its audit record in the same transaction. So a node that
+// follows the revisions misses nothing, however late a transaction commits.
 package sqlstore
 
 import (
@@ -24,12 +23,12 @@ import (
 	sqlprofiles "github.com/stint-dev/stint/internal/sqlstore/profiles"
 )
 
-// Options are what a store needs besides its location. The zero value is usable.
+// Options are the options of a store besides its location. The zero value is usable.
 type Options = db.Options
 
-// Store holds the store of each subject; all share the connections,
-// transactions and revision of one database. It is safe for use by many
-// goroutines and, on Postgres, by many nodes. See Open.
+// Store holds the store of each subject. All share the connections, transactions and revision
+// of one database. A Store is safe for concurrent use and, on Postgres, by several nodes. See
+// Open.
 type Store struct {
 	*db.DB
 
@@ -52,30 +51,29 @@ type Store struct {
 	Retention  *operations.Retention
 	Views      *operations.Views
 
-	// Seeded reports whether Prepare found a new database and filled it: the
-	// caller is then the one node that makes the first credentials.
+	// Seeded reports whether Prepare found a new database and filled it. The caller is then the
+	// only node that creates the first credentials.
 	Seeded bool
 }
 
-// Open returns a store that is ready for use: it brings the schema up to date
-// and seeds a new database. url is "postgres://...", "postgresql://...",
-// "sqlite:///path" or the path of an SQLite file. An unreachable database is a
-// *fault.Error of code Unavailable. No error names a password.
+// Open returns a store that is ready for use: it migrates the schema and seeds a new database.
+// url is "postgres://...", "postgresql://...", "sqlite:///path" or the path of an SQLite file.
+// If the database is unreachable, the error is a *fault.Error of code Unavailable. No error
+// contains a password.
 func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	s, err := New(url, opts)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.Prepare(ctx); err != nil {
-		_ = s.Close() // the error that matters is the one before
+		_ = s.Close() // the first error matters
 		return nil, err
 	}
 	return s, nil
 }
 
-// New returns a store that has not contacted its database yet, for a node that
-// must start while the database is unreachable; call Prepare before anything
-// else.
+// New returns a store that has not contacted its database yet, for a node that must start while
+// the database is unreachable. Call Prepare before any other method.
 func New(url string, opts Options) (*Store, error) {
 	d, err := db.Open(url, opts)
 	if err != nil {
@@ -89,8 +87,8 @@ func New(url string, opts Options) (*Store, error) {
 	}, nil
 }
 
-// Prepare brings the schema up to date and seeds a new database; see Seeded. It
-// may be called by any number of nodes at once, and again after it failed.
+// Prepare migrates the schema and seeds a new database; see Seeded. Several nodes may call it
+// at the same time, and it may be called again after an error.
 func (s *Store) Prepare(ctx context.Context) error {
 	if err := s.DB.Prepare(ctx); err != nil {
 		return err
@@ -101,7 +99,7 @@ func (s *Store) Prepare(ctx context.Context) error {
 	return s.sealTOTP(ctx)
 }
 
-// sealTOTP seals the second factors that a build of before stored as they are.
+// sealTOTP seals the second factors that an earlier release stored unencrypted.
 func (s *Store) sealTOTP(ctx context.Context) error {
 	var plain bool
 	if err := s.View(ctx, func(t *db.Tx) (err error) {

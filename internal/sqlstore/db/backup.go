@@ -18,14 +18,14 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-// errPostgresBackup sends an operator to the tools of their database.
+// errPostgresBackup names the tools of Postgres to use instead.
 func errPostgresBackup() error {
 	return fault.New(fault.Conflict, "This is Postgres: back it up with pg_dump and restore with pg_restore; Stint does so only for its embedded database.")
 }
 
-// Backup writes a copy of the embedded database to path while it is in use,
-// readable by its owner only. path must not exist. On Postgres it is a Conflict
-// that names pg_dump.
+// Backup writes a copy of the embedded database to path while the database is in use. Only the
+// owner can read the copy. path must not exist. On Postgres the error is a Conflict that names
+// pg_dump.
 func (s *DB) Backup(ctx context.Context, path string) error {
 	if s.place.dialect != &sqlite {
 		return errPostgresBackup()
@@ -33,12 +33,12 @@ func (s *DB) Backup(ctx context.Context, path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fault.Field("path", "names a file that exists; choose another")
 	}
-	// SQLite fills an empty file and would make one that others may read.
+	// SQLite fills an empty file. A file that it creates itself could be readable by others.
 	return atomicfile.Write(path, 0o600, func(file *os.File) error { return s.vacuumInto(ctx, file.Name()) })
 }
 
-// vacuumInto copies the database over a connection of its own: the writer must
-// not wait for it, and readers may not write, not even elsewhere.
+// vacuumInto copies the database over its own connection: the writer must not wait for it, and
+// readers may not write, not even to another file.
 func (s *DB) vacuumInto(ctx context.Context, path string) error {
 	db, err := sql.Open("sqlite", sqliteDSN(s.place.target))
 	if err != nil {
@@ -51,34 +51,35 @@ func (s *DB) vacuumInto(ctx context.Context, path string) error {
 	return nil
 }
 
-// CheckContents returns an error for a database file that has the schema of this
-// program and that a node could not load.
+// CheckContents returns an error if a node could not load a database file, which has the schema
+// of this program.
 type CheckContents func(ctx context.Context, path string) error
 
-// RestoreOptions are what a restore has to know of other packages. All are required.
+// RestoreOptions are what a restore needs from other packages. All are required.
 type RestoreOptions struct {
 	Check CheckContents
-	// TOTPStep returns the step of an instant: no code up to the one after the present step
-	// is accepted for a user that the present database lacks.
+	// TOTPStep returns the TOTP step of an instant. For a user that the present database lacks,
+	// no code of a step up to the one after the present step is accepted.
 	TOTPStep func(time.Time) int64
 	// CountAdmins returns how many users and tokens can administer Stint.
 	CountAdmins func(t *Tx) (int, error)
-	// BootstrapAuthor is the author of the tokens that nodes add again if they are missing.
+	// BootstrapAuthor is the author of the tokens that nodes create if they are missing.
 	BootstrapAuthor string
 }
 
-// Restore replaces everything in the embedded database with what the backup at
-// path holds, in one transaction, while it is in use. A backup of an older
-// release is migrated on the way; a damaged, foreign or newer file is Invalid
-// and changes nothing. Three things outlive the old state: ids of policies stay
-// taken, a token revoked since stays revoked, as one that nodes add stays that ends, and
-// the token that asks for the restoring goes on working. No credential comes back that was
-// taken away since:
-// a token ends when it would have ended, or earlier, and a user keeps the present role,
-// password and second factor, or none, and stays disabled or deleted. Sessions end. A
-// backup that would leave no admin is a Conflict. A node's catalog must be reloaded whole
-// afterwards, and governs nothing of the restored database before. On Postgres it is a
-// Conflict that names pg_restore.
+// Restore replaces everything in the embedded database with the content of the backup at path,
+// in one transaction, while the database is in use. A backup of an older release is migrated. A
+// damaged, foreign or newer file is Invalid and changes nothing.
+//
+// Some state survives: ids of policies stay taken, a token revoked since the backup stays
+// revoked, a token of o.BootstrapAuthor with an expiry is kept, and the token of the request keeps
+// working. No credential that was removed since the backup returns: a token expires when it
+// would have expired, or earlier, and a user keeps the present role, password and second
+// factor, or none, and stays disabled or deleted. Sessions end.
+//
+// A backup that would leave no admin is a Conflict. Afterwards a node's catalog must be
+// reloaded completely; until then it does not apply the restored database. On Postgres the
+// error is a Conflict that names pg_restore.
 func (s *DB) Restore(ctx context.Context, by audit.Actor, path string, o RestoreOptions) error {
 	if s.place.dialect != &sqlite {
 		return errPostgresBackup()
@@ -96,14 +97,15 @@ func (s *DB) Restore(ctx context.Context, by audit.Actor, path string, o Restore
 	if _, err := conn.ExecContext(ctx, "ATTACH DATABASE $1 AS restored", checked); err != nil {
 		return s.explain(ctx, fmt.Errorf("open the backup: %w", err))
 	}
-	// Whatever ctx says by then: the connection goes back to the pool.
+	// Also if ctx has ended, since the connection returns to the pool.
 	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "DETACH DATABASE restored") }()
-	// A refresh would look for what is newer than the node's revision: the restored is older.
+	// No refresh: it would look for revisions newer than the node's, and the restored data is
+	// older.
 	return s.commit(ctx, conn, by, func(t *Tx) error { return t.restore(path, columns, o) })
 }
 
-// VerifyBackup checks the backup at path as Restore does and changes nothing. check gets
-// a private copy that has the schema of this program. On Postgres it is a Conflict.
+// VerifyBackup checks the backup at path as Restore does, without changing anything. check gets
+// a private copy with the schema of this program. On Postgres the error is a Conflict.
 func VerifyBackup(ctx context.Context, s *DB, path string, check CheckContents) error {
 	if s.place.dialect != &sqlite {
 		return errPostgresBackup()
@@ -116,8 +118,8 @@ func VerifyBackup(ctx context.Context, s *DB, path string, check CheckContents) 
 	return nil
 }
 
-// checkedCopy copies a backup beside the database, checks the copy and brings
-// it up to date. It returns the tables and columns that the copy has then.
+// checkedCopy copies a backup into the folder of the database, checks the copy and migrates it.
+// It returns the tables and columns of the migrated copy.
 func (s *DB) checkedCopy(ctx context.Context, path string, check CheckContents) (checked string, columns map[string][]string, err error) {
 	folder := filepath.Dir(s.place.target)
 	copied, err := copyDatabase(path, folder)
@@ -177,15 +179,15 @@ func copyDatabase(path, folder string) (copied string, err error) {
 	return to.Name(), nil
 }
 
-// removeDatabase removes a temporary database and what SQLite keeps beside it.
+// removeDatabase removes a temporary database and the files that SQLite creates for it.
 func removeDatabase(path string) {
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		_ = os.Remove(path + suffix) // a leftover is only room
+		_ = os.Remove(path + suffix) // a leftover only takes space
 	}
 }
 
 const (
-	// nextRevision goes beyond what either database has given out.
+	// nextRevision exceeds every revision that either database has used.
 	nextRevision = `
 UPDATE main.revision SET value = max(value, (SELECT value FROM restored.revision) + 1) WHERE id = 1 RETURNING value`
 
@@ -195,7 +197,7 @@ CREATE TEMP TABLE kept_policies AS SELECT * FROM main.policies WHERE id NOT IN (
 CREATE TEMP TABLE kept_versions AS SELECT * FROM main.policy_versions WHERE policy_id IN (SELECT id FROM temp.kept_policies)`
 	keepTokens = `
 CREATE TEMP TABLE kept_tokens AS SELECT * FROM main.tokens WHERE id = $1 OR revoked_at > 0 OR author = $2 AND expires_at < $3`
-	// What ends or was changed of the credentials that both hold.
+	// What expired or changed of the credentials that exist in both.
 	keepExpiries  = `CREATE TEMP TABLE kept_expiries AS SELECT id, expires_at FROM main.tokens`
 	keepUsers     = `CREATE TEMP TABLE kept_users AS SELECT id, role, password_hash, disabled_at FROM main.users`
 	keepTOTP      = `CREATE TEMP TABLE kept_totp AS SELECT * FROM main.totp`
@@ -212,8 +214,8 @@ UPDATE main.users SET
 	password_hash = (SELECT k.password_hash FROM temp.kept_users k WHERE k.id = users.id),
 	disabled_at = max(disabled_at, (SELECT k.disabled_at FROM temp.kept_users k WHERE k.id = users.id))
 WHERE id IN (SELECT id FROM temp.kept_users)`
-	// A user of both keeps the present second factor, or none. That of any other user comes
-	// back, and accepts no code that may have been used: those of the present steps.
+	// A user in both databases keeps the present second factor, or none. Any other user's
+	// factor is restored, and accepts no code of a step that may have been used already.
 	forgetTOTP  = `DELETE FROM main.totp WHERE user_id IN (SELECT id FROM temp.kept_users) OR user_id NOT IN (SELECT id FROM main.users)`
 	forgetCodes = `
 DELETE FROM main.recovery_codes WHERE user_id IN (SELECT id FROM temp.kept_users) OR user_id NOT IN (SELECT id FROM main.users)`
@@ -222,8 +224,8 @@ DELETE FROM main.recovery_codes WHERE user_id IN (SELECT id FROM temp.kept_users
 	returnCodes = `
 INSERT INTO main.recovery_codes SELECT * FROM temp.kept_codes WHERE user_id IN (SELECT u.id FROM main.users u JOIN temp.kept_users k ON k.id = u.id)`
 
-	// What a node has in memory of the counts of before is of no use afterwards, whatever the
-	// marks of the backup say: package offences reads this mark with them.
+	// A restore makes the counts in the memory of nodes invalid, whatever the marks of the
+	// backup say. Package offences reads this mark together with them.
 	forgetRestoring = `DELETE FROM main.count_marks WHERE span = -1`
 	markRestoring   = `INSERT INTO main.count_marks (span, start, mark) VALUES (-1, 0, $1)`
 
@@ -233,7 +235,7 @@ INSERT INTO main.recovery_codes SELECT * FROM temp.kept_codes WHERE user_id IN (
 	returnTokens   = `INSERT OR REPLACE INTO main.tokens SELECT * FROM temp.kept_tokens`
 )
 
-// restore runs with the backup attached as "restored", which has these columns.
+// restore runs with the backup attached as "restored". columns are its tables and columns.
 func (t *Tx) restore(path string, columns map[string][]string, o RestoreOptions) error {
 	head, err := t.chainHead()
 	if err != nil {
@@ -247,7 +249,7 @@ func (t *Tx) restore(path string, columns map[string][]string, o RestoreOptions)
 	if err != nil {
 		return err
 	}
-	// Rows refer to each other and are replaced table by table.
+	// Rows reference each other, and the tables are replaced one by one.
 	if _, err := t.Exec("PRAGMA defer_foreign_keys = ON"); err != nil {
 		return err
 	}
@@ -277,15 +279,15 @@ func (t *Tx) restore(path string, columns map[string][]string, o RestoreOptions)
 		return err
 	}
 	summary := fmt.Sprintf("Restored the database from %q.", filepath.Base(path))
-	// The audit is that of the backup now: this keeps which was the newest record
-	// of the one before.
+	// The audit log is now that of the backup. This record names the newest record of the
+	// previous one.
 	return t.Record("database.restore", "database", "", summary, struct {
 		Head string `json:"audit_head"`
 	}{head.String()}, nil)
 }
 
-// keepRows copies to temporary tables what the present database has and a restore must not
-// lose.
+// keepRows copies the rows of the present database that a restore must not lose to temporary
+// tables.
 func keepRows(t *Tx, o RestoreOptions) error {
 	return t.execAll(
 		statement{keepPolicies, nil}, statement{keepVersions, nil}, statement{keepTokens, []any{t.By.ID, o.BootstrapAuthor, ExpiryToMS(time.Time{})}},
@@ -295,8 +297,8 @@ func keepRows(t *Tx, o RestoreOptions) error {
 	)
 }
 
-// returnRows merges what keepRows kept into the restored tables, and drops the temporary
-// ones.
+// returnRows merges the rows that keepRows copied into the restored tables, and drops the
+// temporary tables.
 func returnRows(t *Tx, o RestoreOptions) error {
 	return t.execAll(
 		statement{returnPolicies, nil}, statement{returnVersions, nil}, statement{returnTokens, nil},
@@ -310,8 +312,8 @@ func returnRows(t *Tx, o RestoreOptions) error {
 	)
 }
 
-// markRestored gives the database a new mark, by which nodes drop the counts that they have
-// in memory.
+// markRestored writes a new mark, by which nodes know that the counts in their memory are
+// invalid.
 func markRestored(t *Tx) error {
 	id, err := NewID()
 	if err != nil {
@@ -335,15 +337,15 @@ func (t *Tx) execAll(statements ...statement) error {
 	return nil
 }
 
-// notRestored are the tables that a restore leaves as they are: those that
-// describe the database itself, and those that nodes use to agree at this moment.
+// notRestored are the tables that a restore does not change: those that describe the database
+// itself, and those by which nodes coordinate at present.
 var notRestored = []string{"schema_migrations", "revision", "leases", "nodes"}
 
-// emptied are the tables that nothing is taken over into.
+// emptied are the tables that are empty after a restore.
 var emptied = []string{"sessions", "pending_logins", "totp_setups", "bouncers"}
 
-// replaceTable takes the rows of one table over from the backup. Sessions end,
-// and bouncers are sent everything again: what they were sent is no state of the backup.
+// replaceTable replaces the rows of one table with those of the backup. Sessions end, and
+// bouncers are sent everything again, since the backup does not know what they were sent.
 func (t *Tx) replaceTable(table string, columns []string) error {
 	if slices.Contains(notRestored, table) {
 		return nil

@@ -10,9 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A statement about many rows gets them as its first parameter, a JSON array of
-// arrays, so that its text and the number of statements do not depend on the
-// number of rows.
+// A statement about many rows gets them as its first parameter, a JSON array of arrays, so that
+// the text and the number of statements do not depend on the number of rows.
 
 // maxBulkRows bounds the rows of one statement.
 const maxBulkRows = 8000
@@ -21,22 +20,22 @@ const maxBulkRows = 8000
 const (
 	IntColumn   = "BIGINT"
 	TextColumn  = "TEXT"
-	BytesColumn = "BYTES" // written in JSON as hexadecimal digits
+	BytesColumn = "BYTES" // hexadecimal digits in JSON
 )
 
-// Same returns the type of a column that has one value in all rows, so that the
-// rows leave it out: an expression without them, a constant for example.
+// Same returns the type of a column that has the same value in all rows: an SQL expression, for
+// example a constant. The rows omit the column.
 func Same(expression string) string { return sameMark + expression }
 
-// Parameter is Same for the statement's parameter of a number, from 2 on.
+// Parameter is Same for a parameter of the statement; numbers start at 2.
 func Parameter(number int, kind string) string {
 	return Same("CAST($" + strconv.Itoa(number) + " AS " + kind + ")")
 }
 
 const sameMark = "="
 
-// BulkSelect returns a query for the rows that a statement is given, with
-// columns of these types and, where given, names.
+// BulkSelect returns a query for the rows of a statement, with columns of these types and, if
+// given, these names.
 func BulkSelect(types []string, names ...string) string {
 	var b strings.Builder
 	b.WriteString("SELECT ")
@@ -61,18 +60,18 @@ func BulkSelect(types []string, names ...string) string {
 			b.WriteString(" AS " + names[i])
 		}
 	}
-	// json_each would give each row as text, which every column parses again: BenchmarkFlush
-	// takes 1.4 times as long with it. WHERE keeps SQLite from reading ON CONFLICT as part of
-	// a join.
+	// Not json_each, which returns each row as text that every column parses again:
+	// BenchmarkFlush takes 1.4 times as long. WHERE keeps SQLite from parsing ON CONFLICT as
+	// part of a join.
 	return b.String() + " FROM jsonb_each(CAST($1 AS TEXT)) WHERE TRUE"
 }
 
-// Asked begins a query that joins the rows it is given under the name asked.
+// Asked begins a query that joins the given rows under the name asked.
 func Asked(types []string, names ...string) string {
 	return "WITH asked AS (" + BulkSelect(types, names...) + ")\n"
 }
 
-// BulkJSON writes rows as the one parameter of a statement.
+// BulkJSON returns rows as the first parameter of a statement.
 func BulkJSON(rows [][]any) (string, error) {
 	text := []byte{'['}
 	var err error
@@ -110,8 +109,7 @@ func appendValue(text []byte, value any) ([]byte, error) {
 	}
 }
 
-// inBulk hands rows to do as the parameter of one statement, in several only
-// beyond maxBulkRows.
+// inBulk calls do with rows as the parameter of one statement, in batches of maxBulkRows.
 func inBulk(rows [][]any, do func(rows string) error) error {
 	for len(rows) > 0 {
 		n := min(len(rows), maxBulkRows)
@@ -127,14 +125,14 @@ func inBulk(rows [][]any, do func(rows string) error) error {
 	return nil
 }
 
-// Upsert writes rows: head names the table and columns, tail says what becomes
-// of rows that are there; more are the statement's parameters from $2 on.
+// Upsert writes rows. head names the table and columns, tail is the ON CONFLICT clause; more
+// are the parameters from $2 on.
 func (t *Tx) Upsert(head, tail string, types []string, rows [][]any, more ...any) error {
 	return t.ExecOf(head+BulkSelect(types)+tail, rows, more...)
 }
 
-// EachOf reads every row of a query about rows with scan; more are the query's
-// parameters from $2 on.
+// EachOf runs a query about rows and reads each result with scan; more are the parameters from
+// $2 on.
 func EachOf[T any](t *Tx, scan func(Row) (T, error), query string, rows [][]any, more ...any) (all []T, err error) {
 	err = inBulk(rows, func(text string) error {
 		found, err := Each(t, scan, query, append([]any{text}, more...)...)
@@ -144,7 +142,7 @@ func EachOf[T any](t *Tx, scan func(Row) (T, error), query string, rows [][]any,
 	return all, err
 }
 
-// ExecOf runs a statement about rows; more are its parameters from $2 on.
+// ExecOf runs a statement about rows; more are the parameters from $2 on.
 func (t *Tx) ExecOf(statement string, rows [][]any, more ...any) error {
 	return inBulk(rows, func(text string) error {
 		_, err := t.Exec(statement, append([]any{text}, more...)...)

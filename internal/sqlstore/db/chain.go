@@ -21,8 +21,8 @@ const ChainBatch = maxBulkRows
 // chainColumns are the types of a link's columns.
 var chainColumns = []string{IntColumn, BytesColumn}
 
-// ChainAudit adds every record that is not in the chain yet. The revision row
-// is locked, so that the order of records is that of their ids.
+// ChainAudit adds every record that is not in the chain yet. The revision row is locked, so the
+// order of the records is that of their ids.
 func (t *Tx) ChainAudit() error {
 	head, err := t.chainHead()
 	if err != nil {
@@ -52,11 +52,10 @@ func (t *Tx) ChainAudit() error {
 	}
 }
 
-// hasOnlyOwnRecords reports whether the records that follow the head are exactly those
-// of this transaction, and puts them in order. Their hashes are then those of
-// what was written: Entry.Hash takes texts, bytes and whole milliseconds, which
-// both databases keep as they are. Records of a node that knows no chain are
-// read back.
+// hasOnlyOwnRecords reports whether the records after the head are exactly those of this
+// transaction, and sorts them. Then they can be hashed as they were written: the hash uses
+// texts, bytes and whole milliseconds, which both databases store unchanged. Records of a node
+// that does not write the chain are read from the database.
 func hasOnlyOwnRecords(t *Tx, head audit.Link) (bool, error) {
 	var behind int64
 	if _, err := t.One(countBehindHead, []any{head.ID}, &behind); err != nil {
@@ -83,7 +82,7 @@ func addLinks(t *Tx, head audit.Link, records []*audit.Record) (audit.Link, erro
 	return head, t.Upsert(addToChain, "", chainColumns, links)
 }
 
-// chainHead returns the newest link, the anchor where there is none.
+// chainHead returns the newest link, or the anchor if there is none.
 func (t *Tx) chainHead() (audit.Link, error) {
 	head, found, err := t.Link(ReadChainHead)
 	if err != nil || found {

@@ -8,14 +8,13 @@ import (
 	"os"
 )
 
-// maxCheckedFile is how large a file may be to be read whole by CheckFile.
+// maxCheckedFile is the largest file that CheckFile reads completely.
 const maxCheckedFile = 256 << 20
 
-// CheckFile looks at the SQLite file at path before a node uses it. It reports
-// whether the file is missing or defines nothing, and returns an error of one
-// line for one that is damaged. It makes no file. Every page of a file of up to
-// 256 MB is read; of a larger one only what defines it, since a start would
-// take long otherwise.
+// CheckFile checks the SQLite file at path before a node uses it. It reports whether the file
+// is missing or defines nothing, and returns an error of one line if the file is damaged. It
+// creates no file. It reads every page of a file of up to 256 MB, and only the schema of a
+// larger one, since a start would take too long otherwise.
 func CheckFile(ctx context.Context, path string) (empty bool, err error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -9,14 +9,14 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-// Cursor returns the cursor of a page that ended with a row of these values. Only the last
-// of them may have spaces.
+// Cursor returns the cursor after a row with these values. Only the last value may contain
+// spaces.
 func Cursor(values ...string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(values, " ")))
 }
 
-// ParseCursor returns the values of a cursor of a list whose cursors have n of them. Callers
-// wrote it: the values may be anything, and the last one have spaces.
+// ParseCursor returns the n values of a cursor. Callers can write cursors: the values may be
+// anything, and the last one may contain spaces.
 func ParseCursor(cursor string, n int) ([]string, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	if values := strings.SplitN(string(raw), " ", n); err == nil && len(values) == n {
@@ -25,7 +25,7 @@ func ParseCursor(cursor string, n int) ([]string, error) {
 	return nil, fault.Field("cursor", BadCursor)
 }
 
-// AfterID has a list in the order of descending UUIDs go on behind a page, "" for its start.
+// AfterID continues a list in descending order of UUIDs after a cursor, "" for the first page.
 func (q *Selection) AfterID(cursor string) error {
 	if cursor == "" {
 		return nil
@@ -41,8 +41,8 @@ func (q *Selection) AfterID(cursor string) error {
 	return nil
 }
 
-// CutPage returns the first limit of rows, and the cursor behind them if there are more:
-// read one more than the page holds.
+// CutPage returns the first limit of rows, and the cursor of the next page if there are more.
+// Pass one row more than the page has.
 func CutPage[T any](rows []T, limit int, cursorOf func(T) string) (page []T, next string) {
 	if len(rows) <= limit {
 		return rows, ""

@@ -9,29 +9,28 @@ import (
 	"time"
 )
 
-// Options are what a store needs beside its place. The zero value is usable.
+// Options are the options of a store besides its location. The zero value is usable.
 type Options struct {
 	// Now is this node's clock, nil for time.Now. Rows are stamped with it.
 	Now func() time.Time
-	// Logger hears of connections lost and found again, nil for none.
+	// Logger logs lost and restored connections, nil for none.
 	Logger *slog.Logger
-	// AfterChange is called after each committed change and before its method
-	// returns, so that what is acknowledged governs this node already; nil for
-	// nothing. It is called too where all was as wanted already: another node
-	// may have made it so. Its
-	// error makes the change Unavailable, not undone: it is not acknowledged.
+	// AfterChange is called after each committed change and before the method returns, so that
+	// an acknowledged change is already in effect on this node; nil for nothing. It is also
+	// called if there was nothing to change, since another node may have just made the change.
+	// If it returns an error, the change is saved but not acknowledged: the method returns a
+	// fault of the code Saved.
 	AfterChange func(context.Context) error
-	// Observe is called after each transaction with its kind (read, write or change) and
-	// its error, nil where a mistake of the caller ended it; nil for nothing.
+	// Observe is called after each transaction with its kind (read, write or change) and its
+	// error, nil if a mistake of the caller ended it; nil for nothing.
 	Observe func(ctx context.Context, kind string, began time.Time, err error)
-	// WrapConnector, if set, returns what opens the connection that writes to an
-	// SQLite file, in place of the connector that it gets. Tests count
-	// statements by it.
+	// WrapConnector, if set, returns the connector of the connection that writes to an SQLite
+	// file, given the original one. Tests use it to count statements.
 	WrapConnector func(driver.Connector) driver.Connector
 }
 
-// Open returns the connections of a database that it has not spoken to
-// yet. Its errors name no password.
+// Open returns the connections of a database without contacting it. Its errors contain no
+// password.
 func Open(url string, opts Options) (*DB, error) {
 	place, err := locate(url)
 	if err != nil {
@@ -65,9 +64,9 @@ type DB struct {
 	clock func() time.Time
 	log   *slog.Logger
 	after func(context.Context) error
-	// observe is nil for nothing.
+	// observe is Options.Observe.
 	observe func(ctx context.Context, kind string, began time.Time, err error)
-	writer  *sql.DB // on SQLite its one connection that writes
+	writer  *sql.DB // on SQLite the only connection that writes
 	reader  *sql.DB // the same as writer on Postgres
 	held    heldFile
 }
@@ -83,14 +82,13 @@ func (s *DB) Close() error {
 	return err
 }
 
-// Ping asks the database for a sign of life.
+// Ping checks that the database responds.
 func (s *DB) Ping(ctx context.Context) error {
 	var one int
 	return s.explain(ctx, s.reader.QueryRowContext(ctx, "SELECT 1").Scan(&one))
 }
 
-// Now returns the database's clock: that of its server, on SQLite this
-// machine's.
+// Now returns the time of the database: the server's clock, on SQLite this machine's.
 func (s *DB) Now(ctx context.Context) (time.Time, error) {
 	var now int64
 	if err := s.reader.QueryRowContext(ctx, s.place.dialect.clock).Scan(&now); err != nil {
@@ -99,7 +97,7 @@ func (s *DB) Now(ctx context.Context) (time.Time, error) {
 	return time.UnixMilli(now).UTC(), nil
 }
 
-// Health is what a status page says of the database.
+// Health is the state of the database for a status page.
 type Health struct {
 	Backend   string // "postgres" or "sqlite"
 	Migration uint   // the number of the schema
@@ -124,5 +122,5 @@ func (s *DB) Health(ctx context.Context) (Health, error) {
 	return h, err
 }
 
-// LocalNow returns this node's clock as rows keep it: whole milliseconds, UTC.
+// LocalNow returns this node's time in the precision of rows: whole milliseconds, UTC.
 func (s *DB) LocalNow() time.Time { return s.clock().UTC().Truncate(time.Millisecond) }

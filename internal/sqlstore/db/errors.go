@@ -13,12 +13,12 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-// trouble is what kind of error a database gave.
+// trouble is a kind of database error.
 type trouble int
 
 const (
 	breakage         trouble = iota // a bug or a broken database
-	again                           // two transactions met; the same one may well succeed now
+	again                           // a conflict of two transactions; a retry may succeed
 	away                            // the database is unreachable
 	locked                          // another program holds a lock for too long
 	slow                            // a statement took longer than it may
@@ -30,7 +30,7 @@ const (
 	unfit                           // it lacks a table or a column, or refuses this user one
 )
 
-// messages say to callers what a trouble is.
+// messages describe each trouble to callers.
 var messages = map[trouble]string{
 	again:            "is busy",
 	away:             "cannot be reached",
@@ -44,8 +44,8 @@ var messages = map[trouble]string{
 	unfit:            "lacks a table or a column of Stint, or refuses its user a right to it",
 }
 
-// ErrUnchanged, returned inside Change, undoes the transaction and gives its
-// revision back: there was nothing to change.
+// ErrUnchanged, returned inside Change, rolls back the transaction and releases its revision:
+// there was nothing to change.
 var ErrUnchanged = errors.New("nothing to change")
 
 // ErrUnfit is matched by the Unavailable of a database that lacks a table or a column, or that
@@ -57,10 +57,9 @@ type commitError struct{ error }
 
 func (e commitError) Unwrap() error { return e.error }
 
-// explain makes of a driver's error what callers expect: a *fault.Error
-// as it is, MaybeSaved where the connection broke during a COMMIT, the context's own error
-// where the caller gave up, and Unavailable where the database is unreachable or did not
-// answer in time, of which nothing was saved.
+// explain converts a driver's error: a *fault.Error stays as it is, a COMMIT with an unknown
+// result is MaybeSaved, a cancelled context is context.Canceled, and an unreachable database or
+// one that did not answer in time is Unavailable; then nothing was saved.
 func (s *DB) explain(ctx context.Context, err error) error {
 	var known *fault.Error
 	var saving commitError
@@ -93,8 +92,8 @@ func unavailable(err error, what string) error {
 	return &fault.Error{Code: fault.Unavailable, Message: "The database " + what + "; nothing was changed.", Err: err}
 }
 
-// FileError makes of an error about a file that is written beside an SQLite database what the
-// same trouble of the database itself is, and returns any other as it is.
+// FileError converts an error about a file next to an SQLite database to the fault that the
+// same trouble of the database has. It returns any other error unchanged.
 func FileError(err error) error {
 	var known *fault.Error
 	switch {
@@ -111,7 +110,7 @@ func FileError(err error) error {
 	return err
 }
 
-// maybeSaved returns the fault of a COMMIT that may have been carried out.
+// maybeSaved returns the fault for a COMMIT that may have succeeded.
 func maybeSaved(ctx context.Context, d *dialect, err error) error {
 	what, known := messages[d.classify(err)]
 	switch {
@@ -124,7 +123,7 @@ func maybeSaved(ctx context.Context, d *dialect, err error) error {
 		"Before you repeat it, look whether the audit log has it: it names every change that was saved (page Audit, \"audit list\", /v1/audit)."}
 }
 
-// found splits "no such row" from real errors.
+// found separates "no such row" from other errors.
 func found(err error) (bool, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
@@ -132,8 +131,7 @@ func found(err error) (bool, error) {
 	return err == nil, err
 }
 
-// CheckText refuses what Postgres cannot store, so that both databases refuse
-// alike.
+// CheckText refuses text that Postgres cannot store, so that both databases behave alike.
 func CheckText(field, text string) error {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 		return fault.Field(field, "must be valid UTF-8 without NUL")

@@ -6,19 +6,19 @@ import (
 	"sync"
 )
 
-// errMoved says that the path of an SQLite database no longer names the file that is open.
+// errMoved means that the path of an SQLite database no longer names the open file.
 var errMoved = errors.New("the file that is open is no longer at its path")
 
-// heldFile is the file that an SQLite database has open. SQLite goes on writing to a file
-// that was deleted or replaced, and what it writes there is gone with the process. The zero
-// value knows no file yet.
+// heldFile is the file that an SQLite database has open. SQLite continues to write to a file
+// that was deleted or replaced, and those writes are lost when the process ends. The zero value
+// knows no file yet.
 type heldFile struct {
 	mu   sync.Mutex
-	file os.FileInfo // as it was first seen, nil before
+	file os.FileInfo // as first seen, nil before
 }
 
-// CheckHeld returns an Unavailable fault once the file of an SQLite database was deleted or
-// replaced. It stays readable, and every change of it has the same error.
+// CheckHeld returns an Unavailable fault after the file of an SQLite database was deleted or
+// replaced. Reading still works, but every change returns the same error.
 func CheckHeld(s *DB) error {
 	if err := s.held.check(s.place); err != nil {
 		return unavailable(err, messages[moved])
@@ -26,7 +26,7 @@ func CheckHeld(s *DB) error {
 	return nil
 }
 
-// check returns errMoved once a place has another file than at the first call, or none.
+// check returns errMoved if a place has no file, or another file than at the first call.
 func (h *heldFile) check(place location) error {
 	if place.dialect != &sqlite {
 		return nil
@@ -40,5 +40,5 @@ func (h *heldFile) check(place location) error {
 	case errors.Is(err, os.ErrNotExist) && h.file != nil, err == nil && !os.SameFile(h.file, now):
 		return errMoved
 	}
-	return nil // what else keeps it from being looked at, SQLite says
+	return nil // SQLite itself reports other errors
 }

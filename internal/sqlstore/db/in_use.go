@@ -14,20 +14,20 @@ import (
 	"github.com/stint-dev/stint/internal/filelock"
 )
 
-// FolderLock is the name of the file, in the folder of an SQLite database, that its node
-// keeps locked.
+// FolderLock is the name of the file in the folder of an SQLite database that its node keeps
+// locked.
 const FolderLock = "lock"
 
-// ErrInUse is the error that something is used by a running node.
+// ErrInUse is the error that a running node uses the database.
 var ErrInUse = errors.New("in use by another Stint")
 
-// holdFolder keeps nodes from using the SQLite file of a path until release is called. It
-// creates no lock, which the node's own user might then not be able to open.
+// holdFolder keeps nodes from using the SQLite file of a path until release is called. It does
+// not create the lock file, which the node's user might not be able to open.
 func holdFolder(path string) (release func(), err error) {
 	folder := filepath.Dir(path)
 	file, err := os.Open(filepath.Join(folder, FolderLock))
 	if errors.Is(err, fs.ErrNotExist) {
-		return func() {}, nil // no node has used it yet
+		return func() {}, nil // no node has ever used it
 	}
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func holdFolder(path string) (release func(), err error) {
 	return func() { file.Close() }, nil
 }
 
-// nodeGone is how long a node without a heartbeat may still be running.
+// nodeGone is how long after its last heartbeat a node may still be running.
 const nodeGone = time.Minute
 
 // checkNodesGone returns an error that names the nodes with a heartbeat within nodeGone.

@@ -15,17 +15,16 @@ import (
 const changesChannel = "stint_changes"
 
 const (
-	// listenCheck is how long a silent connection is trusted to be alive.
+	// listenCheck is how long a silent connection is assumed to be alive.
 	listenCheck = 20 * time.Second
 	// listenRetry is the pause before a lost connection is opened again.
 	listenRetry = time.Second
 )
 
-// Listen calls wake whenever a change may have been made by any node, and once
-// on every new connection since some may have been missed before it. It goes on
-// until ctx ends, through any outage. On SQLite, where there is one node, it
-// returns at once. Nothing depends on it but speed: nodes poll all the same. An outage is
-// one line in the log, however often a connection is tried, and its end is another.
+// Listen calls wake whenever any node may have made a change, and once for every new
+// connection, since changes may have been missed before. It runs until ctx ends, through any
+// outage. On SQLite, which has one node, it returns at once. It only speeds nodes up: they poll
+// anyway. An outage is logged once, however often a connection is tried, and so is its end.
 func (s *DB) Listen(ctx context.Context, wake func()) {
 	if s.place.dialect.notify == "" {
 		return
@@ -47,7 +46,7 @@ func (s *DB) Listen(ctx context.Context, wake func()) {
 			s.log.WarnContext(ctx, "no notifications of changes, polling goes on", slog.Any("error", err))
 		}
 		failing = true
-		_ = supervise.Sleep(ctx, listenRetry) // the loop's condition looks at ctx
+		_ = supervise.Sleep(ctx, listenRetry) // the loop checks ctx
 	}
 }
 
@@ -77,8 +76,8 @@ func (s *DB) listenOnce(ctx context.Context, wake func()) error {
 	}
 }
 
-// awaitNotification waits for one, asking a silent connection for a sign of
-// life now and then: a server that vanished says nothing either.
+// awaitNotification waits for a notification. It pings a silent connection regularly, since a
+// vanished server is silent too.
 func awaitNotification(ctx context.Context, conn *pgx.Conn) error {
 	for {
 		waiting, cancel := context.WithTimeout(ctx, listenCheck)

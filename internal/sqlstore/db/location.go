@@ -11,17 +11,16 @@ import (
 	"strings"
 )
 
-// location is where a database is and how it is spoken to.
+// location is the address of a database and its dialect.
 type location struct {
 	dialect *dialect
-	// target is the URL of a Postgres, which may hold a password and is never
-	// printed, or the path of an SQLite file.
+	// target is the path of an SQLite file or the URL of a Postgres, which may contain a
+	// password and is never printed.
 	target string
-	files  fs.FS // the migrations, nil for those of this program
+	files  fs.FS // the migrations, nil for this program's own
 }
 
-// dialect is all that differs between the two databases beside their
-// migrations.
+// dialect contains all differences between the two databases except their migrations.
 type dialect struct {
 	name   string // also the folder of its migrations
 	clock  string // the query for its clock in Unix milliseconds
@@ -30,31 +29,31 @@ type dialect struct {
 	countTables string
 	open        func(target string) (writer, reader *sql.DB, err error)
 	classify    func(error) trouble
-	// mayHaveCommitted reports whether a COMMIT that failed with an error may have been
-	// carried out.
+	// mayHaveCommitted reports whether a COMMIT may have succeeded although it returned an
+	// error.
 	mayHaveCommitted func(error) bool
-	// beforeMigration begins the transaction of a migration, "" for nothing.
+	// beforeMigration is the first statement in the transaction of a migration, "" for none.
 	beforeMigration string
-	// server is an expression that differs between a server and one that takes over from it.
+	// server is an expression whose value changes when another server takes over.
 	server string
-	// using begins the clause after a table that names the index to read it by, "" where
-	// the planner knows which rows a table has.
+	// using begins the clause that names the index for reading a table, "" if the planner has
+	// statistics of the table.
 	using string
-	// middle is Middle.
+	// middle implements Middle.
 	middle func(t *Tx, table string) (column string, middle any, err error)
-	// lengthsHold is the query for whether octet_length counts the bytes as which this program
-	// gets a text: a database may keep it in another encoding.
+	// lengthsHold is a query that reports whether octet_length returns the length of a text in
+	// this program's encoding: a database may store it in another one.
 	lengthsHold string
-	// longStatements lets the statements of a transaction take longer than
-	// others, "" where none is limited.
+	// longStatements is the statement that lifts the time limit of a transaction's statements,
+	// "" if there is no limit.
 	longStatements string
 	migrator       func(target string) (*migrator, error)
 }
 
 func (l location) open() (writer, reader *sql.DB, err error) { return l.dialect.open(l.target) }
 
-// locate reads a database URL. Its errors do not repeat the URL, which may hold
-// a password in a place where no parser finds it.
+// locate parses a database URL. Its errors do not contain the URL, since a malformed one may
+// have a password in any place.
 func locate(text string) (location, error) {
 	scheme, rest, found := strings.Cut(text, ":")
 	switch {
@@ -77,7 +76,7 @@ func locate(text string) (location, error) {
 	return sqliteFile(text)
 }
 
-// refusedURL returns what is wrong with a URL of Postgres.
+// refusedURL returns what is wrong with a Postgres URL.
 func refusedURL(err error) error {
 	var file *fs.PathError
 	switch cause := errors.Unwrap(err); {
@@ -99,15 +98,15 @@ func sqliteFile(path string) (location, error) {
 	return location{dialect: &sqlite, target: full}, nil
 }
 
-// Place names the database without any credential, the same for every node
-// that uses it by the same URL.
+// Place identifies the database without credentials. It is the same for every node with the
+// same URL.
 func (s *DB) Place() string {
 	if s.place.dialect != &postgres {
 		return "sqlite:" + s.place.target
 	}
 	config, err := postgresConfig(s.place.target)
 	if err != nil {
-		return "postgres:" // New has read the same URL
+		return "postgres:" // cannot happen: New has parsed the same URL
 	}
 	hosts := []string{fmt.Sprintf("%s:%d", config.Host, config.Port)}
 	for _, other := range config.Fallbacks {

@@ -2,18 +2,18 @@ package db
 
 import "fmt"
 
-// splitFrom is about how many rows a table has that are worth reading in two halves at once.
+// splitFrom is approximately the number of rows from which reading a table in two halves pays.
 const splitFrom = 1000
 
-// Middle returns the column in whose order the rows of a table lie, so that a range of it is
-// read without an index, and its value in the middle of the table; nil for a table that
-// has few rows. On Postgres the rows stay where they are for as long as t lasts.
+// Middle returns the column by which the rows of a table are physically ordered, so that a
+// range of it is read without an index, and the column's value in the middle of the table. The
+// value is nil if the table has few rows. On Postgres the rows are not moved until t ends.
 func Middle(t *Tx, table string) (column string, middle any, err error) {
 	return t.store.place.dialect.middle(t, table)
 }
 
 func sqliteMiddle(t *Tx, table string) (column string, middle any, err error) {
-	// Two queries, since each alone is answered without a search.
+	// Two queries, since each alone needs no search.
 	const findRange = `SELECT coalesce((SELECT min(rowid) FROM %[1]s), 0), coalesce((SELECT max(rowid) FROM %[1]s), 0)`
 	var first, last int64
 	if _, err := t.One(fmt.Sprintf(findRange, table), nil, &first, &last); err != nil || last-first < splitFrom {
@@ -23,9 +23,9 @@ func sqliteMiddle(t *Tx, table string) (column string, middle any, err error) {
 }
 
 // postgresMiddle divides a table by its pages: counting the rows and finding the middle one by
-// an index takes a fifth of the time of reading them all.
+// an index takes a fifth of the time of reading all rows.
 func postgresMiddle(t *Tx, table string) (column string, middle any, err error) {
-	// The second column locks the table, so that nothing moves its rows.
+	// The second column locks the table, so that its rows are not moved.
 	const findPages = `SELECT pg_relation_size('%[1]s') / current_setting('block_size')::bigint, EXISTS (SELECT 1 FROM %[1]s)`
 	const rowsOfPage = 32
 	var (

@@ -16,28 +16,27 @@ import (
 	"github.com/stint-dev/stint/migrations"
 )
 
-// migrator runs migrations over connections of its own: golang-migrate closes
-// the handle that it was given.
+// migrator runs migrations over its own connections, since golang-migrate closes the handle
+// that it gets.
 type migrator struct {
 	db     *sql.DB
 	driver func() (database.Driver, error)
-	lock   func(context.Context) (unlock func(), err error) // nil where nobody else can migrate
-	// hold keeps nodes from using the database until release is called, or returns an
-	// ErrInUse; nil where a node can only be seen by its heartbeat.
+	lock   func(context.Context) (unlock func(), err error) // nil if no other process can migrate
+	// hold keeps nodes from using the database until release is called, or returns an ErrInUse.
+	// It is nil if only the heartbeat shows that a node is running.
 	hold func() (release func(), err error)
 }
 
-// MigrationState is the schema version of a database. A new one is at 0.
+// MigrationState is the schema version of a database. A new database is at 0.
 type MigrationState struct {
 	Version uint // of the newest migration that ran
-	Latest  uint // of the newest that this program knows
-	// Dirty means that migration Version is running at this moment, or has
-	// failed and nobody has looked yet.
+	Latest  uint // of the newest migration that this program knows
+	// Dirty means that migration Version is running, or failed and was not repaired.
 	Dirty bool
 }
 
-// Migrate runs the migrations that the database of url lacks, while other
-// nodes that do the same wait for each other.
+// Migrate runs the migrations that the database of url lacks. Nodes that migrate at the same
+// time wait for each other.
 func Migrate(ctx context.Context, url string) error {
 	place, err := locate(url)
 	if err != nil {
@@ -60,8 +59,8 @@ func MigrationStatus(ctx context.Context, url string) (MigrationState, error) {
 	return place.state(ctx, m.db)
 }
 
-// migrationLockWait is how long golang-migrate may wait for its own lock. Ours
-// keeps nodes apart, so only a foreign tool can hold it.
+// migrationLockWait bounds the wait for golang-migrate's own lock. Stint's lock excludes other
+// nodes, so only a foreign tool can hold it.
 const migrationLockWait = time.Minute
 
 func (l location) migrate(ctx context.Context) error {
@@ -80,8 +79,8 @@ func (l location) migrate(ctx context.Context) error {
 			return l.unreachable(ctx, fmt.Errorf("wait for another node's migration: %w", err))
 		}
 		defer unlock()
-		// Another node may have done it by now. Only now does dirty mean
-		// that one failed, and not that one is running.
+		// Another node may have migrated in the meantime. Only with the lock held does dirty
+		// mean that a migration failed, not that one is running.
 		if state, err = l.state(ctx, m.db); err != nil || state.upToDate() {
 			return err
 		}
@@ -92,10 +91,10 @@ func (l location) migrate(ctx context.Context) error {
 	return l.run(ctx, m, (*migrate.Migrate).Up)
 }
 
-// MigrateDown undoes the migrations of the database of url that are newer than to, while
-// other nodes that migrate wait. What only the newer schema holds is lost. It returns
-// ErrInUse, and changes nothing, while a node uses the database or did so within the last
-// minute. The error says which versions to may be.
+// MigrateDown undoes the migrations of the database of url that are newer than to; other nodes
+// that migrate wait. What only the newer schema can store is lost. If a node uses the database,
+// or did so within the last minute, it returns ErrInUse and changes nothing. The error names
+// the allowed values of to.
 func MigrateDown(ctx context.Context, url string, to uint) error {
 	place, err := locate(url)
 	if err != nil {
@@ -146,8 +145,8 @@ func (l location) migrateTo(ctx context.Context, version uint) error {
 	return l.run(ctx, m, func(up *migrate.Migrate) error { return up.Migrate(version) })
 }
 
-// run has golang-migrate do its work. A migration that has begun ends, whatever
-// becomes of ctx: it may take longer than a caller waits.
+// run calls golang-migrate. A migration that has begun is completed even if ctx ends, since it
+// may take longer than a caller waits.
 func (l location) run(ctx context.Context, m *migrator, do func(*migrate.Migrate) error) error {
 	files, err := iofs.New(l.migrations(), l.dialect.name)
 	if err != nil {
@@ -170,7 +169,7 @@ func (l location) run(ctx context.Context, m *migrator, do func(*migrate.Migrate
 	return nil
 }
 
-// migrations returns the files to migrate by.
+// migrations returns the migration files.
 func (l location) migrations() fs.FS {
 	if l.files != nil {
 		return l.files
@@ -178,8 +177,8 @@ func (l location) migrations() fs.FS {
 	return migrations.Files
 }
 
-// upToDate reports whether nothing is left to run; a database that is newer
-// than this program counts as such.
+// upToDate reports whether there is no migration to run. A database newer than this program is
+// up to date.
 func (m MigrationState) upToDate() bool { return !m.Dirty && m.Version >= m.Latest }
 
 func (m MigrationState) dirtyError() error {
@@ -191,8 +190,8 @@ func (m MigrationState) dirtyError() error {
 		"nothing is forced by itself: find out why it failed (its file is one transaction, which was undone), then %s, and start again", m.Version, undo)
 }
 
-// state reads the version without golang-migrate, whose drivers create their
-// table as soon as they are opened.
+// state reads the version without golang-migrate, whose drivers create their table when they
+// are opened.
 func (l location) state(ctx context.Context, db *sql.DB) (MigrationState, error) {
 	state, err := l.latest()
 	if err != nil {
@@ -228,7 +227,7 @@ func (l location) latest() (MigrationState, error) {
 	return MigrationState{Latest: version}, nil
 }
 
-// unreachable explains an error that came before there was a store.
+// unreachable explains an error that occurred before there was a store.
 func (l location) unreachable(ctx context.Context, err error) error {
 	explained := (&DB{place: l}).explain(ctx, err)
 	if errors.Is(explained, ErrUnfit) {
@@ -237,8 +236,8 @@ func (l location) unreachable(ctx context.Context, err error) error {
 	return explained
 }
 
-// Prepare runs the migrations that the database lacks and checks that this
-// program can work with the result.
+// Prepare runs the migrations that the database lacks and checks that this program can use the
+// result.
 func (s *DB) Prepare(ctx context.Context) error {
 	if err := s.place.migrate(ctx); err != nil {
 		return err
@@ -246,8 +245,7 @@ func (s *DB) Prepare(ctx context.Context) error {
 	return s.CheckCompatible(ctx)
 }
 
-// CheckCompatible refuses a database that a newer release has changed in a way
-// that this program cannot work with.
+// CheckCompatible refuses a database that a newer release has changed incompatibly.
 func (s *DB) CheckCompatible(ctx context.Context) error {
 	latest, err := s.place.latest()
 	if err != nil {

@@ -10,20 +10,20 @@ import (
 	"github.com/golang-migrate/migrate/v4/database"
 )
 
-// atomicDriver runs a migration and notes its number in one transaction, where
-// golang-migrate marks the database dirty in a transaction before it and clean
-// in another after it. Whatever kills a node in between then leaves the database
-// at the migration before, and the next start goes on from there.
+// atomicDriver runs a migration and stores its number in one transaction. golang-migrate
+// instead marks the database dirty in a transaction before and clean in one after. With
+// atomicDriver, a node killed in between leaves the database at the previous migration, and the
+// next start continues from there.
 type atomicDriver struct {
 	database.Driver
-	ctx     context.Context // of the whole migration
+	ctx     context.Context // of all migrations
 	db      *sql.DB
-	before  string // a statement that each migration's transaction begins with, "" for none
-	pending int    // the number of the migration that Run is given next
+	before  string // the first statement in each migration's transaction, "" for none
+	pending int    // the number of the migration that Run gets next
 }
 
-// SetVersion notes the number for Run. Run has noted it in the database by the
-// time that golang-migrate calls for a clean one.
+// SetVersion keeps the number for Run. When golang-migrate calls it to mark the database clean,
+// Run has already stored the number.
 func (d *atomicDriver) SetVersion(version int, dirty bool) error {
 	if dirty {
 		d.pending = version
@@ -41,7 +41,7 @@ func (d *atomicDriver) Run(migration io.Reader) error {
 	if err != nil {
 		return d.failed(err)
 	}
-	defer func() { _ = tx.Rollback() }() // does nothing after Commit
+	defer func() { _ = tx.Rollback() }() // no effect after Commit
 	if d.before != "" {
 		if _, err := tx.ExecContext(d.ctx, d.before); err != nil {
 			return d.failed(err)
@@ -62,7 +62,8 @@ func (d *atomicDriver) Run(migration io.Reader) error {
 	return nil
 }
 
-// failed puts an error into one line; Postgres repeats lines of the migration.
+// failed converts an error to one line: an error of Postgres may contain lines of the
+// migration.
 func (d *atomicDriver) failed(err error) error {
 	return migrationError{
 		text: fmt.Sprintf("migration %d failed and was undone: %s", d.pending, strings.Join(strings.Fields(err.Error()), " ")),

@@ -6,8 +6,8 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// NetworkBounds returns the first and last address of a network as 16 bytes each, so
-// that networks within another are one range; nil for other patterns.
+// NetworkBounds returns the first and last address of a network as 16 bytes each, so that the
+// networks within another form one range; nil for other patterns.
 func NetworkBounds(p keys.Pattern) (low, high []byte) {
 	network, is := p.Network()
 	if !is {
@@ -22,7 +22,7 @@ func NetworkBounds(p keys.Pattern) (low, high []byte) {
 	return first[:], last[:]
 }
 
-// MappedLow and mappedHigh bound IPv4 addresses among 16-byte ones.
+// MappedLow and MappedHigh are the bounds of IPv4 addresses among 16-byte addresses.
 var MappedLow, MappedHigh = func() (low, high []byte) {
 	return NetworkBounds(keys.NetworkPattern(netip.MustParsePrefix("0.0.0.0/0")))
 }()

@@ -29,7 +29,7 @@ var postgres = dialect{
 	beforeMigration: "SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '30s', true)",
 	longStatements:  "SELECT set_config('statement_timeout', '15min', true)",
 	middle:          postgresMiddle,
-	// A server converts no text from or to SQL_ASCII.
+	// A server does not convert texts from or to SQL_ASCII.
 	lengthsHold: "SELECT current_setting('server_encoding') = current_setting('client_encoding') OR 'SQL_ASCII' IN (current_setting('server_encoding'), current_setting('client_encoding'))",
 	open:        openPostgres,
 	classify:    classifyPostgres,
@@ -38,14 +38,14 @@ var postgres = dialect{
 	mayHaveCommitted: mayHaveCommittedPostgres,
 }
 
-// postgresConnections bounds what one node takes of the server's connections.
+// postgresConnections bounds the connections of one node.
 const postgresConnections = 16
 
-// maxMessage bounds what one message of the server may announce, for which pgx makes room before
-// it reads it. No row that is read is a tenth of it.
+// maxMessage bounds the announced length of a server message, since pgx allocates that much
+// before reading. No row is a tenth of it.
 const maxMessage = 32 << 20
 
-// postgresConfig reads a URL. Its error may repeat a password: do not print it.
+// postgresConfig parses a URL. Its error may contain a password: do not print it.
 func postgresConfig(target string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(target)
 	if err != nil {
@@ -68,16 +68,16 @@ func postgresConfig(target string) (*pgx.ConnConfig, error) {
 
 // sessionSettings are set on each new connection, unless the URL sets them.
 var sessionSettings = []struct{ name, value string }{
-	// A node that hangs inside a change must not hold the revision row for the
-	// others, and one statement must not hold a connection for ever. Work that
-	// may take longer says so; see longStatements and beforeMigration.
+	// A node that hangs inside a change must not lock the revision row for the others, and one
+	// statement must not keep a connection for ever. Work that may take longer raises the
+	// limit; see longStatements and beforeMigration.
 	{"statement_timeout", "60s"},
 	{"lock_timeout", "10s"},
 	{"idle_in_transaction_session_timeout", "60s"},
 }
 
-// limitStatements sets sessionSettings. It does so by a statement: as start-up
-// parameters they are refused by pgbouncer.
+// limitStatements sets sessionSettings by a statement, because pgbouncer refuses them as
+// start-up parameters.
 func limitStatements(ctx context.Context, conn *pgx.Conn) error {
 	given := conn.Config().RuntimeParams
 	var settings []string
@@ -119,7 +119,7 @@ func classifyPostgres(err error) trouble {
 			return full
 		case server.Code == "XX001", server.Code == "XX002": // damaged data, damaged index
 			return damaged
-		case server.Code == "25006": // a standby
+		case server.Code == "25006": // the server is a standby
 			return readOnlyDatabase
 		case server.Code == "42501", server.Code == "42P01", server.Code == "42703": // no right, no table, no column
 			return unfit
@@ -133,7 +133,7 @@ func classifyPostgres(err error) trouble {
 	}
 	var connecting *pgconn.ConnectError
 	var network net.Error
-	var larger *pgproto3.ExceededMaxBodyLenErr // what answers is not Postgres
+	var larger *pgproto3.ExceededMaxBodyLenErr // the server is not Postgres
 	if errors.As(err, &connecting) || errors.As(err, &larger) || errors.As(err, &network) || errors.Is(err, io.EOF) ||
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, net.ErrClosed) ||
 		pgconn.SafeToRetry(err) || strings.Contains(err.Error(), "conn closed") {
@@ -159,13 +159,13 @@ func mayHaveCommittedPostgres(err error) bool {
 		return server.SeverityUnlocalized != "ERROR"
 	}
 	if errors.Is(err, pgconn.ErrConnClosed) {
-		return true // pgx returns it, as safe to retry, also for a connection that broke after the COMMIT was sent
+		return true // pgx returns this error, as safe to retry, even if the connection broke after the COMMIT was sent
 	}
 	return !errors.Is(err, pgx.ErrTxCommitRollback) && !errors.Is(err, pgx.ErrTxClosed) && !pgconn.SafeToRetry(err)
 }
 
-// migrationLock is the advisory lock under which nodes migrate, "stint" in
-// ASCII. It is not the one that golang-migrate takes inside.
+// migrationLock is the advisory lock for migrations, "stint" in ASCII. It differs from the lock
+// that golang-migrate itself takes.
 const migrationLock = 0x7374696e74
 
 func postgresMigrator(target string) (*migrator, error) {
@@ -182,9 +182,8 @@ func postgresMigrator(target string) (*migrator, error) {
 	}, nil
 }
 
-// advisoryLock waits for the migration lock until ctx ends. It tries again and
-// again, because the waiting form neither ends with the context nor says that
-// it waits.
+// advisoryLock waits for the migration lock until ctx ends. It polls, because the blocking form
+// does not end with the context and does not report that it waits.
 func advisoryLock(ctx context.Context, db *sql.DB) (unlock func(), err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -194,7 +193,7 @@ func advisoryLock(ctx context.Context, db *sql.DB) (unlock func(), err error) {
 		var got bool
 		err := conn.QueryRowContext(ctx, "SELECT pg_try_advisory_lock($1)", migrationLock).Scan(&got)
 		if err == nil && got {
-			// The lock is the session's: closing the connection frees it.
+			// The lock belongs to the session: closing the connection releases it.
 			return func() { _ = conn.Raw(func(any) error { return driver.ErrBadConn }); _ = conn.Close() }, nil
 		}
 		if err == nil {

@@ -21,9 +21,9 @@ var (
 	insertManyRecords = intoAudit + BulkSelect(auditTypes) + ` RETURNING id, object_id`
 )
 
-// Record writes the audit record of a change into its transaction. before and
-// after are snapshots that marshal to what an operator may read, never a
-// secret or its hash; nil where the thing did not exist.
+// Record writes the audit record of a change in its transaction. before and after are snapshots
+// that marshal to what an operator may read, never a secret or its hash; nil if the object did
+// not exist.
 func (t *Tx) Record(action, object, objectID, summary string, before, after any) error {
 	beforeJSON, err := Snapshot(before)
 	if err != nil {
@@ -41,7 +41,7 @@ func (t *Tx) Record(action, object, objectID, summary string, before, after any)
 	})
 }
 
-// NewestRecord returns the id of the record that a transaction wrote last, 0 for none.
+// NewestRecord returns the id of the last record that a transaction wrote, 0 for none.
 func NewestRecord(t *Tx) int64 {
 	if len(t.records) == 0 {
 		return 0
@@ -49,8 +49,8 @@ func NewestRecord(t *Tx) int64 {
 	return t.records[len(t.records)-1].ID
 }
 
-// AddRecord writes e, whose actor, time and revision are the transaction's. The
-// transaction adds it to the chain before it commits.
+// AddRecord writes e with the actor, time and revision of the transaction. The transaction adds
+// it to the chain before it commits.
 func (t *Tx) AddRecord(e audit.Record) error {
 	stamp(t, &e)
 	t.recorded = true
@@ -62,8 +62,7 @@ func (t *Tx) AddRecord(e audit.Record) error {
 	return nil
 }
 
-// AddRecords is AddRecord for many with one statement. No two may share their
-// ObjectID.
+// AddRecords is AddRecord for several records, in one statement. Their ObjectIDs must differ.
 func (t *Tx) AddRecords(all []*audit.Record) error {
 	rows := make([][]any, len(all))
 	byObject := make(map[string]*audit.Record, len(all))
@@ -92,7 +91,7 @@ func stamp(t *Tx, e *audit.Record) {
 	e.Actor, e.At, e.Revision = t.By, FromMS(ToMS(t.Now)), t.Revision
 }
 
-// Snapshot returns v as the JSON that the audit keeps of an object, "" for nil.
+// Snapshot returns v as JSON for the audit log, "" for nil.
 func Snapshot(v any) (string, error) {
 	if v == nil {
 		return "", nil
@@ -105,7 +104,7 @@ func Snapshot(v any) (string, error) {
 }
 
 const (
-	// RecordColumns selects what ScanRecord reads; a condition follows.
+	// RecordColumns selects the columns for ScanRecord; a condition follows.
 	RecordColumns = `
 SELECT id, at, actor_kind, actor_id, actor_name, actor_address, action, object, object_id, summary, before, after, revision
 FROM audit WHERE `
@@ -130,7 +129,7 @@ func ScanRecord(r Row) (*audit.Record, error) {
 	return e, nil
 }
 
-// FindRecord returns the audit record of an id, or NotFound.
+// FindRecord returns the audit record of an id. The error is NotFound if there is none.
 func (t *Tx) FindRecord(id int64) (*audit.Record, error) {
 	all, err := Each(t, ScanRecord, RecordColumns+"id = $1", id)
 	if err != nil {

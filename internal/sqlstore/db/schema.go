@@ -15,13 +15,13 @@ import (
 // schemaObject is one row of sqlite_master.
 type schemaObject struct{ kind, name, table, text string }
 
-// schema is everything that a database defines, in the order of its names.
+// schema is everything that a database defines, sorted by type and name.
 type schema []schemaObject
 
 const readSchema = `SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_master ORDER BY type, name`
 
-// statistics are the tables that ANALYZE makes. SQLite writes them itself, so
-// they may stand in a backup, and nothing reads them from it.
+// statistics are the tables that ANALYZE creates. SQLite writes them itself, so a backup may
+// contain them, and a restore does not read them.
 var statistics = []string{"sqlite_stat1", "sqlite_stat4"}
 
 func schemaOf(ctx context.Context, db *sql.DB) (schema, error) {
@@ -36,7 +36,7 @@ func schemaOf(ctx context.Context, db *sql.DB) (schema, error) {
 	})
 }
 
-// tables returns the names of the tables that hold rows of Stint.
+// tables returns the names of the tables with Stint's data.
 func (s schema) tables() []string {
 	var names []string
 	for _, o := range s {
@@ -47,10 +47,10 @@ func (s schema) tables() []string {
 	return names
 }
 
-// difference returns what is wrong with a schema that should be s, in a clause;
-// "" where nothing is. Equal text is asked for: whatever SQLite might run when
-// the file is used (a trigger, a view, a virtual table, a generated column, a
-// default, an index over an expression) is then our own.
+// difference returns how found differs from s, as a clause; "" if they are equal. The texts
+// must be equal, so that everything SQLite might execute when it uses the file (a trigger, a
+// view, a virtual table, a generated column, a default, an index over an expression) is Stint's
+// own.
 func (s schema) difference(found schema) string {
 	for _, o := range found {
 		switch {
@@ -68,20 +68,20 @@ func (s schema) difference(found schema) string {
 	return ""
 }
 
-// Quote quotes a name that anybody may have chosen.
+// Quote quotes a name from an untrusted source.
 func Quote(name string) string { return fmt.Sprintf("%q", Clip(name)) }
 
-// Clip shortens what a message repeats of a text that anybody may have chosen.
+// Clip shortens a text from an untrusted source for a message.
 func Clip(text string) string { return escape.Clip(text, 80) }
 
-// reference is what the migrations of this program make of an empty database.
+// reference is the result of this program's migrations on an empty database.
 type reference struct {
 	schema  schema
 	columns map[string][]string // of each table
 }
 
-// referenceAt makes an empty database at a version of the schema in a temporary
-// file of folder, and reads what it defines.
+// referenceAt creates an empty database at a version of the schema, in a temporary file in
+// folder, and reads what it defines.
 func referenceAt(ctx context.Context, folder string, version uint) (made reference, err error) {
 	file, err := os.CreateTemp(folder, ".stint-reference-*")
 	if err != nil {
@@ -127,7 +127,7 @@ func quotedList(names []string) string {
 	return strings.Join(list, ", ")
 }
 
-// NotABackup is Invalid: the file was not written by Backup.
+// NotABackup returns the Invalid fault for a file that Backup did not write.
 func NotABackup(err error, format string, args ...any) error {
 	message := "names a file that is not a backup of Stint"
 	if format != "" {

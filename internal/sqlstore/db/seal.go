@@ -12,16 +12,16 @@ import (
 
 const readSecret = `SELECT value FROM settings WHERE name = 'secret'`
 
-// ErrUnsealable is returned for what was not sealed in this database under this label.
+// ErrUnsealable is returned for data that was not sealed in this database with this label.
 var ErrUnsealable = errors.New("it was sealed in another database, or is damaged")
 
-// errNoSecret is the ErrUnsealable of a database that lacks the secret all nodes share.
+// errNoSecret is the ErrUnsealable of a database without the secret that all nodes share.
 var errNoSecret = fmt.Errorf("the secret that all nodes share cannot be read: %w", ErrUnsealable)
 
-// Seal encrypts secret by AES-256-GCM under a key derived from the secret that all nodes
-// of the database share. label binds it to its row, so that it opens nowhere else. This
-// hides it from a reader of a row or a query's log; a reader of the whole database, or of
-// a backup of it, has the key too.
+// Seal encrypts secret with AES-256-GCM, with a key derived from the secret that all nodes of
+// the database share. label binds the result to its row: it cannot be opened with another
+// label. This protects against a reader of a row or of a query log. A reader of the whole
+// database or of a backup also has the key.
 func Seal(t *Tx, label string, secret []byte) ([]byte, error) {
 	with, err := sealer(t, label)
 	if err != nil {
@@ -30,7 +30,7 @@ func Seal(t *Tx, label string, secret []byte) ([]byte, error) {
 	return with.Seal(nil, nil, secret, []byte(label)), nil
 }
 
-// Unseal returns what Seal encrypted under the same label.
+// Unseal decrypts what Seal encrypted with the same label.
 func Unseal(t *Tx, label string, sealed []byte) ([]byte, error) {
 	with, err := sealer(t, label)
 	if err != nil {

@@ -3,31 +3,31 @@ package db
 import "errors"
 
 const (
-	// plainTOTPSize is the length of a secret that was stored as it is, before they were
-	// sealed. A sealed one is longer.
+	// plainTOTPSize is the length of an unencrypted secret of an earlier release. A sealed one
+	// is longer.
 	plainTOTPSize = 20
 
 	readAllTOTP = `SELECT user_id, secret FROM totp ORDER BY user_id`
-	// resealTOTP changes nothing that somebody else changed since it was read.
+	// resealTOTP changes no secret that changed since it was read.
 	resealTOTP     = `UPDATE totp SET secret = $3 WHERE user_id = $1 AND secret = $2`
 	countPlainTOTP = `
 SELECT (SELECT count(*) FROM totp WHERE length(secret) = $1) + (SELECT count(*) FROM totp_setups WHERE length(secret) = $1)`
-	// A set-up lasts minutes: one that is not sealed is begun again.
+	// A set-up lasts minutes: the user can begin again.
 	forgetPlainSetups = `DELETE FROM totp_setups WHERE length(secret) = $1`
 )
 
 // TOTPLabel binds the secret of a second factor to its user.
 func TOTPLabel(user string) string { return "totp secret " + user }
 
-// UnsealTOTP returns the secret of a user's second factor as the table totp has it.
+// UnsealTOTP returns the secret of a user's second factor from its form in the table totp.
 func UnsealTOTP(t *Tx, user string, stored []byte) ([]byte, error) {
 	if len(stored) == plainTOTPSize {
-		return stored, nil // a node of before is writing beside this one
+		return stored, nil // a node of the earlier release is running too
 	}
 	return Unseal(t, TOTPLabel(user), stored)
 }
 
-// SealPlainTOTP seals the secrets of second factors that were stored as they are.
+// SealPlainTOTP seals the secrets of second factors that are stored unencrypted.
 func SealPlainTOTP(t *Tx) error {
 	stored, err := readStoredTOTP(t)
 	if err != nil {
@@ -74,7 +74,7 @@ func reseal(t *Tx, s storedTOTP, secret []byte) error {
 	return err
 }
 
-// unsealAllTOTP returns the secrets of all second factors that can be read, by user.
+// unsealAllTOTP returns the secrets of all readable second factors, by user.
 func unsealAllTOTP(t *Tx) (map[string][]byte, error) {
 	stored, err := readStoredTOTP(t)
 	if err != nil {
@@ -93,9 +93,9 @@ func unsealAllTOTP(t *Tx) (map[string][]byte, error) {
 	return secrets, nil
 }
 
-// sealRestoredTOTP seals the second factors of a database that a restore has just given
-// another secret: those that were kept, under the new one, and those that an old backup has
-// as they are. What cannot be unsealed stays as it is.
+// sealRestoredTOTP seals the second factors of a database that just got another shared secret
+// by a restore: the kept ones under the new secret, and those that an old backup has
+// unencrypted. Secrets that cannot be unsealed stay as they are.
 func sealRestoredTOTP(t *Tx, kept map[string][]byte) error {
 	stored, err := readStoredTOTP(t)
 	if err != nil {

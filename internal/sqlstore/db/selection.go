@@ -8,13 +8,13 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-// Selection builds the WHERE of a listing.
+// Selection builds the WHERE clause of a list.
 type Selection struct {
 	clauses []string
 	Args    []any
 }
 
-// And adds a clause, in which each ? is the next of args.
+// And adds a clause. Each ? in it represents the next of args.
 func (q *Selection) And(clause string, args ...any) {
 	var b strings.Builder
 	for _, c := range clause {
@@ -42,7 +42,8 @@ const (
 	MaxLimit = 1000
 )
 
-// PageLimit returns the number of rows on a page, 100 for 0. The error is of the field "limit".
+// PageLimit returns the number of rows on a page, 100 for 0. An error concerns the field
+// "limit".
 func PageLimit(limit int) (int, error) {
 	switch {
 	case limit == 0:
@@ -53,8 +54,8 @@ func PageLimit(limit int) (int, error) {
 	return limit, nil
 }
 
-// LikeContaining returns the LIKE pattern for text inside a text, without the case of
-// ASCII letters, which is all that both databases fold alike.
+// LikeContaining returns the LIKE pattern for texts that contain text. It ignores the case of
+// ASCII letters; for other letters the two databases differ.
 func LikeContaining(text string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(Fold(text)) + "%"
 }
@@ -69,7 +70,7 @@ func Fold(text string) string {
 	}, text)
 }
 
-// Fill numbers each ? of a clause and takes its argument over.
+// Fill numbers each ? of a clause and adds its argument.
 func (q *Selection) Fill(clause string, args ...any) string {
 	kept := q.clauses
 	q.clauses = nil
@@ -79,15 +80,15 @@ func (q *Selection) Fill(clause string, args ...any) string {
 	return clause
 }
 
-// AfterPrefix returns the first text, bytewise, behind all that begin with prefix.
+// AfterPrefix returns the first text, in byte order, after all texts that begin with prefix.
 func AfterPrefix(prefix string) string {
 	for prefix != "" {
 		last, size := utf8.DecodeLastRuneInString(prefix)
 		prefix = prefix[:len(prefix)-size]
 		switch {
 		case last == utf8.MaxRune:
-			continue // nothing is behind it: move the rune before
-		case last == 0xD7FF: // surrogates are no text
+			continue // it has no successor: increment the rune before
+		case last == 0xD7FF: // skip the surrogates
 			last = 0xDFFF
 		}
 		return prefix + string(last+1)
@@ -95,5 +96,5 @@ func AfterPrefix(prefix string) string {
 	return string(utf8.MaxRune)
 }
 
-// BadCursor is the fault of a cursor that the list did not return.
+// BadCursor is the text of the fault for a cursor that is not from the list.
 const BadCursor = "is not a cursor of this list; leave it out to begin at the first page"

@@ -28,12 +28,12 @@ var sqlite = dialect{
 	mayHaveCommitted: mayHaveCommittedSQLite,
 }
 
-// sqliteReaders is how many queries run beside the one writer.
+// sqliteReaders is how many queries may run concurrently with the writer.
 const sqliteReaders = 8
 
-// openSQLite opens a file twice: SQLite takes one writer at a time, and queueing
-// for the one connection is fair and ends with the context, where the file's
-// own lock is neither.
+// openSQLite opens a file twice, because SQLite allows one writer at a time. Waiting for the one
+// writing connection of a pool is fair and ends with the context. Waiting for SQLite's file lock
+// is not fair and does not end with the context.
 func openSQLite(path string) (writer, reader *sql.DB, err error) {
 	if writer, err = sql.Open("sqlite", sqliteDSN(path)); err != nil {
 		return nil, nil, err
@@ -47,10 +47,9 @@ func openSQLite(path string) (writer, reader *sql.DB, err error) {
 	return writer, reader, nil
 }
 
-// sqliteDSN names the pragmas in the DSN, since a PRAGMA through a pool reaches
-// one connection only. synchronous is FULL: a change that was acknowledged
-// survives a power cut. Nothing in the file itself is trusted: the
-// schema may not call functions with effects, nor be changed behind SQLite.
+// sqliteDSN sets pragmas in the DSN, since a PRAGMA through a pool reaches only one connection.
+// synchronous is FULL: an acknowledged change survives a power failure. The file is not
+// trusted: the schema may not call functions with side effects, nor be changed behind SQLite.
 func sqliteDSN(path string) string {
 	return fileDSN(path, url.Values{
 		"_pragma":    {"busy_timeout(5000)", "foreign_keys(1)", "journal_mode(WAL)", "synchronous(FULL)", "cache_size(-32768)", "trusted_schema(0)"},
@@ -60,8 +59,8 @@ func sqliteDSN(path string) string {
 	})
 }
 
-// untrustedDSN opens a file that somebody else may have made, to be looked at
-// only. frozen says that nobody writes to it and that no log lies beside it.
+// untrustedDSN opens a file from an untrusted source read-only. frozen means that nobody writes
+// to it and that it has no log.
 func untrustedDSN(path string, frozen bool) string {
 	settings := url.Values{
 		"_pragma":    {"trusted_schema(0)", "query_only(1)", "cell_size_check(1)", "mmap_size(0)"},
@@ -87,7 +86,7 @@ func classifySQLite(err error) trouble {
 	if !errors.As(err, &e) {
 		return breakage
 	}
-	switch e.Code() & 0xff { // without the extended part
+	switch e.Code() & 0xff { // without the extended code
 	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
 		return again
 	case codes.SQLITE_FULL:
@@ -104,10 +103,10 @@ func classifySQLite(err error) trouble {
 	return breakage
 }
 
-// mayHaveCommittedSQLite: where the disk fails, the pages of a transaction may be in the
-// write-ahead log all the same, and are found there when the file is opened again. Where it was a
-// write that failed, as where files may not grow, they are not: the page that ends the
-// transaction is written last, and counts only as a whole.
+// mayHaveCommittedSQLite implements dialect.mayHaveCommitted. If the disk fails, the pages of a
+// transaction may still be in the write-ahead log, where SQLite finds them when the file is
+// opened again. If a write failed, for example because files may not grow, they are not: the
+// page that ends the transaction is written last, and counts only if it is complete.
 func mayHaveCommittedSQLite(err error) bool {
 	var e *driver.Error
 	return errors.As(err, &e) && e.Code()&0xff == codes.SQLITE_IOERR && e.Code() != codes.SQLITE_IOERR_WRITE

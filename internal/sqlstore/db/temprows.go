@@ -13,11 +13,11 @@ import (
 	"github.com/stint-dev/stint/internal/atomicfile"
 )
 
-// TempRows are the rows of an import in a temporary file: their reader may be slow, and no
-// other change can be made while a transaction is open. T is what gob writes.
+// TempRows are the rows of an import in a temporary file. The rows may arrive slowly, and no
+// other change can be made while a transaction is open. T is encoded with gob.
 type TempRows[T any] struct{ file *os.File }
 
-// WriteTempRows writes rows to their end, or to the first error of them or of ctx.
+// WriteTempRows writes all rows. It stops at the first error of rows or of ctx.
 func WriteTempRows[T any](ctx context.Context, rows iter.Seq2[T, error]) (*TempRows[T], error) {
 	file, err := atomicfile.Unnamed()
 	if err != nil {
@@ -50,8 +50,7 @@ func writeRows[T any](ctx context.Context, file io.Writer, rows iter.Seq2[T, err
 	return nil
 }
 
-// All reads the rows from the first one, each time that it is ranged over. An error ends
-// them.
+// All iterates over the rows, each time from the first one. It stops after an error.
 func (r *TempRows[T]) All() iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		if _, err := r.file.Seek(0, io.SeekStart); err != nil {
@@ -72,5 +71,5 @@ func (r *TempRows[T]) All() iter.Seq2[*T, error] {
 	}
 }
 
-// Close frees the room.
+// Close frees the space.
 func (r *TempRows[T]) Close() error { return r.file.Close() }

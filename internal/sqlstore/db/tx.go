@@ -18,40 +18,40 @@ import (
 )
 
 const (
-	// takeRevision locks the one row until the transaction ends, which makes
-	// every change wait for the one before and commits revisions in order.
+	// takeRevision locks the row until the transaction ends, so that every change waits for the
+	// previous one and revisions are committed in order.
 	takeRevision = `UPDATE revision SET value = value + 1 WHERE id = 1 RETURNING value`
 	// ReadRevision selects the revision of the newest committed change.
 	ReadRevision = `SELECT value FROM revision WHERE id = 1`
 )
 
-// Server returns the expression of a catalog.Position's Server.
+// Server returns the SQL expression for catalog.Position.Server.
 func Server(t *Tx) string { return t.store.place.dialect.server }
 
-// Tx is one transaction as the store's methods see it.
+// Tx is a transaction.
 type Tx struct {
 	ctx   context.Context
 	sql   *sql.Tx
 	store *DB
 	Now   time.Time // one instant for the whole transaction
 
-	// By is who makes the change. It and the fields below are set only inside a change.
+	// By is the actor of the change. By and the fields below are set only inside a change.
 	By       audit.Actor
 	Revision int64
 	Undoing  int64           // the audit entry that this change undoes, 0 for none
 	recorded bool            // audit records were written that are not in the chain yet
-	records  []*audit.Record // those records, as they were written
+	records  []*audit.Record // those records
 }
 
-// LogOf returns where the store of a transaction logs, never nil.
+// LogOf returns the logger of a transaction's store, never nil.
 func LogOf(t *Tx) *slog.Logger { return t.store.log }
 
-// Change runs do in a transaction that takes the next revision, with the
-// revision row locked, so that no other change runs beside it on any node. do
-// stamps what it writes with t.Revision, calls t.AddRecord, and may be called
-// again when two transactions met. ErrUnchanged from do undoes all and is no
-// error. After a fault of the code Saved all of do is committed, and what it found and made
-// holds; after one of the code MaybeSaved, that is not known.
+// Change runs do in a transaction that takes the next revision. It locks the revision row, so
+// that no other change runs at the same time on any node. do stores t.Revision in the rows that
+// it writes, and calls t.AddRecord. It may be called again after a conflict with another
+// transaction. If do returns ErrUnchanged, the transaction is rolled back and Change returns
+// nil. After a fault of the code Saved everything is committed, and the results of do are
+// valid; after one of the code MaybeSaved that is unknown.
 func (s *DB) Change(ctx context.Context, by audit.Actor, do func(t *Tx) error) error {
 	return s.changeOn(ctx, s.writer, by, do)
 }
@@ -67,8 +67,8 @@ func (s *DB) changeOn(ctx context.Context, db beginner, by audit.Actor, do func(
 	if err != nil && !unchanged {
 		return err
 	}
-	// What is as wanted already may have become so on another node a moment
-	// ago, and what is acknowledged here must govern here.
+	// Also without a change: another node may have just made it, and a change that is
+	// acknowledged here must be in effect here.
 	if err := s.Refresh(ctx); err != nil {
 		return &fault.Error{Code: fault.Saved, Err: err, Message: "The change is saved; do not repeat it. It is not in effect on this node yet, because the database could not be read afterwards. It takes effect as soon as the database is back."}
 	}
@@ -78,8 +78,8 @@ func (s *DB) changeOn(ctx context.Context, db beginner, by audit.Actor, do func(
 // Refresh calls Options.AfterChange.
 func (s *DB) Refresh(ctx context.Context) error { return s.after(ctx) }
 
-// ChangeWithoutRefresh is Change without waiting until the change governs this node, for
-// what governs no check.
+// ChangeWithoutRefresh is Change without waiting for the change to take effect on this node,
+// for changes that affect no check.
 func (s *DB) ChangeWithoutRefresh(ctx context.Context, by audit.Actor, do func(t *Tx) error) error {
 	return s.commit(ctx, s.writer, by, do)
 }
@@ -90,7 +90,7 @@ func (s *DB) commit(ctx context.Context, db beginner, by audit.Actor, do func(t 
 		if _, err := t.One(takeRevision, nil, &t.Revision); err != nil {
 			return err
 		}
-		// The wait for the lock may have been long.
+		// Waiting for the lock may have taken long.
 		t.Now = s.LocalNow()
 		if err := do(t); err != nil {
 			return err
@@ -99,7 +99,7 @@ func (s *DB) commit(ctx context.Context, db beginner, by audit.Actor, do func(t 
 	})
 }
 
-// WakeNodes has Postgres wake the other nodes once the transaction is committed.
+// WakeNodes makes Postgres wake the other nodes after the transaction is committed.
 func (t *Tx) WakeNodes() error {
 	if t.store.place.dialect.notify == "" {
 		return nil
@@ -108,7 +108,7 @@ func (t *Tx) WakeNodes() error {
 	return err
 }
 
-// SetNow replaces the instant of the transaction.
+// SetNow replaces the time of the transaction.
 func (t *Tx) SetNow(now time.Time) { t.Now = now.UTC().Truncate(time.Millisecond) }
 
 // BecomeChange takes the next revision in a transaction that began as a write.
@@ -118,8 +118,8 @@ func (t *Tx) BecomeChange(by audit.Actor) error {
 	return err
 }
 
-// Using returns the clause after a table by which SQLite reads it by an index; without
-// statistics it expects a few keys to have more rows than a day. Postgres gets none.
+// Using returns the clause after a table by which SQLite uses an index. Without statistics,
+// SQLite expects a few keys to have more rows than a day. It is empty on Postgres.
 func Using(t *Tx, index string) string {
 	if t.store.place.dialect.using == "" {
 		return ""
@@ -127,15 +127,16 @@ func Using(t *Tx, index string) string {
 	return t.store.place.dialect.using + index
 }
 
-// LengthsHold reports whether octet_length counts the bytes as which this program gets a text.
+// LengthsHold reports whether octet_length returns the length of a text in this program's
+// encoding.
 func LengthsHold(t *Tx) (holds bool, err error) {
 	_, err = t.One(t.store.place.dialect.lengthsHold, nil, &holds)
 	return holds, err
 }
 
-// Twin returns a second transaction that reads the database as t does, over
-// another connection; nil where a change was committed between their beginnings.
-// Call Rollback when it has read.
+// Twin returns a second transaction that reads the same state of the database over another
+// connection, nil if a change was committed between the beginnings of both. Call Rollback after
+// reading.
 func (t *Tx) Twin() (second *Tx, err error) {
 	begun, err := t.store.reader.BeginTx(t.ctx, readOnly)
 	if err != nil {
@@ -157,34 +158,33 @@ func (t *Tx) Twin() (second *Tx, err error) {
 }
 
 // Rollback ends a transaction of Twin.
-func (t *Tx) Rollback() { _ = t.sql.Rollback() } // it has only read
+func (t *Tx) Rollback() { _ = t.sql.Rollback() } // it only reads
 
-// Context returns the context that the transaction runs under.
+// Context returns the context of the transaction.
 func (t *Tx) Context() context.Context { return t.ctx }
 
-// Query runs a query for a caller that reads its rows itself, under a context of its own.
+// Query runs a query with its own context, for a caller that reads the rows itself.
 func (t *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	return t.sql.QueryContext(ctx, query, args...)
 }
 
-// Prepare returns a statement that ends with the transaction.
+// Prepare returns a statement that is valid until the transaction ends.
 func (t *Tx) Prepare(statement string) (*sql.Stmt, error) {
 	return t.sql.PrepareContext(t.ctx, statement)
 }
 
-// Write runs do in a transaction that is no change of the catalog: statistics,
-// sessions, leases. do may be called again when two transactions met.
+// Write runs do in a transaction that does not change the catalog: statistics, sessions,
+// leases. do may be called again after a conflict with another transaction.
 func (s *DB) Write(ctx context.Context, do func(t *Tx) error) error {
 	return s.transact(ctx, "write", s.writer, nil, do)
 }
 
-// View runs do in a transaction that only reads and sees one state of the
-// database throughout.
+// View runs do in a read-only transaction that sees one state of the database.
 func (s *DB) View(ctx context.Context, do func(t *Tx) error) error {
 	return s.transact(ctx, "read", s.reader, readOnly, do)
 }
 
-// maxAttempts bounds how often a transaction is tried that met another.
+// maxAttempts bounds the attempts of a transaction that conflicts with others.
 const maxAttempts = 6
 
 func (s *DB) transact(ctx context.Context, kind string, db beginner, opts *sql.TxOptions, do func(t *Tx) error) (err error) {
@@ -207,7 +207,7 @@ func (s *DB) transact(ctx context.Context, kind string, db beginner, opts *sql.T
 	}
 }
 
-// ownError returns err unless a mistake of the caller is all that it is.
+// ownError returns err, or nil if it is only a mistake of the caller.
 func ownError(err error) error {
 	var mistake *fault.Error
 	if errors.Is(err, ErrUnchanged) || errors.As(err, &mistake) && mistake.Code != fault.Unavailable && mistake.Code != fault.MaybeSaved {
@@ -221,7 +221,7 @@ func (s *DB) attempt(ctx context.Context, db beginner, opts *sql.TxOptions, do f
 	if err != nil {
 		return err
 	}
-	defer func() { _ = begun.Rollback() }() // does nothing after Commit
+	defer func() { _ = begun.Rollback() }() // no effect after Commit
 	if opts != readOnly {
 		if err := s.held.check(s.place); err != nil {
 			return err
@@ -254,12 +254,12 @@ func (s *DB) attempt(ctx context.Context, db beginner, opts *sql.TxOptions, do f
 
 type longKey struct{}
 
-// AllowLong lets the statements that run under the context it returns take
-// minutes: for jobs, which nobody waits for.
+// AllowLong lets statements with the returned context take minutes, for jobs, which nobody
+// waits for.
 func AllowLong(ctx context.Context) context.Context { return context.WithValue(ctx, longKey{}, true) }
 
-// AllowLong lets the statements of this transaction take minutes, for work that
-// nobody waits for or that reads everything.
+// AllowLong lets the statements of this transaction take minutes, for work that nobody waits
+// for or that reads everything.
 func (t *Tx) AllowLong() error {
 	if t.store.place.dialect.longStatements == "" {
 		return nil
@@ -268,7 +268,7 @@ func (t *Tx) AllowLong() error {
 	return err
 }
 
-// Exec runs a statement and returns the number of rows it touched.
+// Exec runs a statement and returns the number of affected rows.
 func (t *Tx) Exec(statement string, args ...any) (int64, error) {
 	result, err := t.sql.ExecContext(t.ctx, statement, args...)
 	if err != nil {
@@ -282,7 +282,7 @@ func (t *Tx) One(query string, args []any, into ...any) (bool, error) {
 	return found(t.sql.QueryRowContext(t.ctx, query, args...).Scan(into...))
 }
 
-// Row is what a scan function reads from.
+// Row is the argument of a scan function.
 type Row interface{ Scan(into ...any) error }
 
 // Each reads every row of a query with scan.
@@ -294,7 +294,7 @@ func Each[T any](t *Tx, scan func(Row) (T, error), query string, args ...any) ([
 	return Collect(rows, scan)
 }
 
-// Collect reads rows to their end and closes them.
+// Collect reads all rows and closes them.
 func Collect[T any](rows *sql.Rows, scan func(Row) (T, error)) ([]T, error) {
 	defer rows.Close()
 	var all []T
@@ -308,7 +308,7 @@ func Collect[T any](rows *sql.Rows, scan func(Row) (T, error)) ([]T, error) {
 	return all, rows.Err()
 }
 
-// Stream hands every row of a query to do, one at a time.
+// Stream calls do with every row of a query, one at a time.
 func Stream[T any](t *Tx, scan func(Row) (T, error), query string, args []any, do func(T) error) error {
 	rows, err := t.sql.QueryContext(t.ctx, query, args...)
 	if err != nil {
@@ -327,7 +327,7 @@ func Stream[T any](t *Tx, scan func(Row) (T, error), query string, args []any, d
 	return rows.Err()
 }
 
-// NewID returns a UUIDv7, which sorts by the time it was made.
+// NewID returns a UUIDv7. UUIDv7 sort by creation time.
 func NewID() (string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -336,11 +336,11 @@ func NewID() (string, error) {
 	return id.String(), nil
 }
 
-// forever is the expiry of what never expires, so that an expiry compares and
-// sorts without a special case.
+// forever is the stored expiry of what never expires, so that expiries compare and sort without
+// a special case.
 const forever int64 = math.MaxInt64
 
-// ToMS returns an instant as rows keep it, 0 for the zero time.
+// ToMS returns the stored form of an instant: Unix milliseconds, 0 for the zero time.
 func ToMS(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -348,7 +348,7 @@ func ToMS(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// FromMS undoes ToMS.
+// FromMS is the inverse of ToMS.
 func FromMS(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
@@ -356,7 +356,7 @@ func FromMS(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// ExpiryToMS returns an expiry as rows keep it; the zero time never comes.
+// ExpiryToMS returns the stored form of an expiry; the zero time means never.
 func ExpiryToMS(t time.Time) int64 {
 	if t.IsZero() {
 		return forever
@@ -364,8 +364,8 @@ func ExpiryToMS(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// ExpiryFromMS undoes ExpiryToMS. An expiry that earlier versions took and no answer can have
-// is the last that one can.
+// ExpiryFromMS is the inverse of ExpiryToMS. An expiry that earlier versions accepted and that
+// no response can contain becomes the latest that one can.
 func ExpiryFromMS(ms int64) time.Time {
 	if ms == forever {
 		return time.Time{}
@@ -373,8 +373,7 @@ func ExpiryFromMS(ms int64) time.Time {
 	return time.UnixMilli(min(ms, maxInstant)).UTC()
 }
 
-// readOnly are the options of a transaction that sees one state of the database
-// throughout.
+// readOnly are the options of a read-only transaction that sees one state of the database.
 var readOnly = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
 
 // ScanText reads a row of one text.

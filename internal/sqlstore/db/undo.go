@@ -5,12 +5,12 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-// NotUndoable says that no change of this kind can be undone.
+// NotUndoable returns the error that no change of this kind can be undone.
 func NotUndoable(e *audit.Record) error {
 	return fault.New(fault.Conflict, "Entry %d, %q, cannot be undone.", e.ID, e.Action)
 }
 
-// ChangedSince says that what a record changed was changed again.
+// ChangedSince returns the error that the object of a record was changed again.
 func ChangedSince(e *audit.Record) error {
 	return fault.New(fault.Conflict, "The %s has changed since entry %d; undo the later change first.", e.Object, e.ID)
 }

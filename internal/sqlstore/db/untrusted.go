@@ -13,8 +13,8 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-// untrusted is a database file that somebody may have made to do harm. It is a
-// private copy: nobody else writes to it.
+// untrusted is a database file that may be malicious. It is a private copy: nobody else writes
+// to it.
 type untrusted struct {
 	path   string
 	folder string // for temporary files
@@ -23,16 +23,15 @@ type untrusted struct {
 const (
 	// maxValue bounds one value of a backup, in bytes.
 	maxValue = 64 << 20
-	// maxNumber bounds ids and revisions of a backup, so that those that follow
-	// still have room.
+	// maxNumber bounds ids and revisions of a backup, so that there is room for later ones.
 	maxNumber = 1 << 53
-	// maxInstant is the last that answers can have, the end of the year 9999, in milliseconds.
+	// maxInstant is the latest time that a response can contain, the end of the year 9999, in
+	// milliseconds.
 	maxInstant = 253402300799999
 )
 
-// check returns an Invalid fault for a file that is damaged, not Stint's, or
-// newer than this program. It runs nothing that is in the file, and changes
-// nothing.
+// check returns an Invalid fault for a file that is damaged, not from Stint, or newer than this
+// program. It executes nothing from the file and changes nothing.
 func (u untrusted) check(ctx context.Context) error {
 	db, err := sql.Open("sqlite", untrustedDSN(u.path, true))
 	if err != nil {
@@ -64,7 +63,7 @@ func (u untrusted) check(ctx context.Context) error {
 	return u.checkNumbers(ctx, db, wanted)
 }
 
-// limitValues keeps the one connection of db from building huge values.
+// limitValues prevents the one connection of db from building huge values.
 func limitValues(ctx context.Context, db *sql.DB) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -75,7 +74,7 @@ func limitValues(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// damaged is the answer to an error of SQLite's about the file.
+// damaged returns the fault for an SQLite error about the file.
 func (u untrusted) damaged(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -110,7 +109,7 @@ func (u untrusted) version(ctx context.Context, db *sql.DB, found schema) (uint,
 	return uint(version), nil
 }
 
-// checkPages has SQLite read every page, index, type and constraint.
+// checkPages makes SQLite read every page, index, type and constraint.
 func (u untrusted) checkPages(ctx context.Context, db *sql.DB) error {
 	var result string
 	if err := db.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&result); err != nil {
@@ -130,9 +129,9 @@ func (u untrusted) checkPages(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// checkNumbers refuses values that are well formed and would hurt later: ids
-// and revisions so high that none can follow, rows newer than the database
-// itself, times that no answer can have, and values of many megabytes.
+// checkNumbers refuses values that are well formed but harmful later: ids and revisions so high
+// that none can follow, rows newer than the database itself, times that no response can
+// contain, and values of many megabytes.
 func (u untrusted) checkNumbers(ctx context.Context, db *sql.DB, made reference) error {
 	var rows, revision int64
 	if err := db.QueryRowContext(ctx, "SELECT count(*), coalesce(max(value), -1) FROM revision").Scan(&rows, &revision); err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// changesForBouncers asks for each condition apart, so that each uses its index.
+	// changesForBouncers has a separate query for each condition, so that each uses its index.
 	changesForBouncers = `SELECT ` + EntryFields + ` FROM entries WHERE scope = '' AND id IN (
     SELECT id FROM entries WHERE revision > $1
     UNION SELECT id FROM entries WHERE kind = 'block' AND expires_at > $2 AND expires_at <= $3
@@ -37,7 +37,7 @@ func (s *Store) BouncerChanges(ctx context.Context, since int64, from, to time.T
 		}
 		byID := make(map[string]*blocks.History, len(all))
 		for _, e := range all {
-			if e.Pattern.IsZero() { // as on the nodes, it selects no key
+			if e.Pattern.IsZero() { // it selects no key, neither here nor on the nodes
 				continue
 			}
 			h := &blocks.History{Entry: e}

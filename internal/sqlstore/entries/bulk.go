@@ -8,19 +8,18 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// blockTypes are those of intoEntries's columns, whose values in a row are blockRow's.
+// blockTypes are the types of the columns of intoEntries. blockRow returns a row of them.
 var blockTypes = []string{db.TextColumn, db.Same("'block'"), db.TextColumn, db.BytesColumn, db.BytesColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.IntColumn,
 	db.Parameter(2, db.IntColumn), db.IntColumn, db.Parameter(3, db.IntColumn), db.TextColumn, db.TextColumn}
 
-// blockRow returns a block as a row of blockTypes.
+// blockRow returns a block as a row for blockTypes.
 func blockRow(b *blocks.Entry, pattern string) []any {
 	low, high := db.NetworkBounds(b.Pattern)
 	return []any{b.ID, pattern, low, high, b.Reason, b.Author, string(b.Source), b.PolicyID, b.Level, db.ExpiryToMS(b.Expires), b.Scope, b.Scope}
 }
 
-// AddBlocks adds blocks with their audit records, and returns those that were
-// added: a pattern that has an active block keeps it. It fills in ID, Created,
-// Revision and Author.
+// AddBlocks adds blocks with their audit records, and returns the added ones: a pattern with an
+// active block keeps that block. It fills in ID, Created, Revision and Author.
 func (t Tx) AddBlocks(all []*blocks.Entry) (made map[*blocks.Entry]bool, err error) {
 	rows, patterns := make([][]any, len(all)), make([][]any, len(all))
 	byID := make(map[string]*blocks.Entry, len(all))

@@ -44,7 +44,7 @@ func (t Tx) Add(e blocks.Entry, on blocks.Conflict) (added blocks.Added, err err
 	return added, fault.Field("on_conflict", "must be fail, keep, extend or replace")
 }
 
-// taken says that a pattern has an active entry.
+// taken returns the error that a pattern has an active entry.
 func taken(e *blocks.Entry) error {
 	conflict := fault.New(fault.Conflict, "The pattern %q has the active %s %s.", e.Pattern, e.Kind, e.ID)
 	conflict.Detail = map[string]any{"id": e.ID}
@@ -80,7 +80,7 @@ func (t Tx) replace(before, e *blocks.Entry) (blocks.Added, error) {
 	return added, t.note("replace", "Replaced", "", before, e)
 }
 
-// update changes an active entry in place.
+// update changes an active entry.
 func (t Tx) update(kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry, error) {
 	before, err := t.find(kind, id)
 	if err != nil {
@@ -134,8 +134,8 @@ func (t Tx) end(kind blocks.Kind, id, reason string) (*blocks.Entry, error) {
 	return &after, t.note("end", "Ended", reason, before, &after)
 }
 
-// restore makes an ended entry active again until its former expiry. It leaves
-// an entry that has not ended as it is.
+// restore makes an ended entry active again until its former expiry. It does not change an
+// entry that is still active.
 func (t Tx) restore(kind blocks.Kind, id string) (*blocks.Entry, error) {
 	before, err := t.find(kind, id)
 	if err != nil || before.Ended.IsZero() && before.ActiveAt(t.Now) {
@@ -159,7 +159,8 @@ func (t Tx) restore(kind blocks.Kind, id string) (*blocks.Entry, error) {
 	return &after, t.note("restore", "Restored", "", before, &after)
 }
 
-// expiredSince says that an entry cannot be brought back.
+// expiredSince returns the error that an entry cannot be restored because it would have
+// expired.
 func expiredSince(e *blocks.Entry) error {
 	return fault.New(fault.Conflict, "The %s of %q would have ended at %s; add a new one instead.",
 		e.Kind, e.Pattern, e.Expires.UTC().Format("2006-01-02T15:04:05Z"))

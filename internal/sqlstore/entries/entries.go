@@ -20,8 +20,7 @@ const (
 	findEntry   = `SELECT ` + EntryFields + ` FROM entries WHERE id = $1`
 	findHolder  = `SELECT ` + EntryFields + ` FROM entries WHERE kind = $1 AND pattern = $2 AND place = $3`
 	insertEntry = intoEntries + `VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
-	// An expired row gives its pattern up without being changed in any way that
-	// a node has to know.
+	// An expired row releases its pattern. Nodes need not be informed, so the revision stays.
 	giveUp    = `UPDATE entries SET place = id WHERE kind = $1 AND pattern = $2 AND place = $4 AND expires_at <= $3`
 	giveUpAll = `UPDATE entries SET place = id WHERE kind IN ('block', 'exemption') AND place = scope AND expires_at <= $1`
 
@@ -42,14 +41,14 @@ WHERE entries.expires_at < excluded.expires_at RETURNING id`
 UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4 WHERE kind = 'block' AND (pattern, place) IN (SELECT pattern, scope FROM asked)`
 )
 
-// EntryScanner reads rows of entries. It keeps one copy of a text that many
-// rows in a row share, as the reasons and authors of an import do.
+// EntryScanner reads rows of entries. It keeps one copy of a text that consecutive rows share,
+// such as the reason and author of an import.
 type EntryScanner struct {
 	reason, author string
-	known          string // the scope of the row before
+	known          string // the scope of the previous row
 
-	// What Scan fills in before it is turned into an entry: fields, since
-	// variables would be allocated for each row.
+	// The values that Scan reads before it converts them. They are fields because variables
+	// would be allocated for each row.
 	kind, source, pattern   string
 	scope                   string
 	created, expires, ended int64
@@ -70,13 +69,13 @@ func (s *EntryScanner) into(e *blocks.Entry, r db.Row) error {
 	return s.fill(e)
 }
 
-// fill completes e with what was read into s.
+// fill completes e with the values in s.
 func (s *EntryScanner) fill(e *blocks.Entry) (err error) {
 	if e.Kind, err = kindOf(s.kind); err != nil {
 		return fmt.Errorf("row %s: %w", e.ID, err)
 	}
-	// A stored pattern is canonical: it reads alike under every setting.
-	// One that an earlier version took and this one refuses can be listed and ended.
+	// A stored pattern is canonical: its meaning does not depend on settings. A pattern that
+	// only earlier versions accepted can still be listed and ended.
 	if e.Pattern, err = (keys.Parser{}).Pattern(s.pattern); err != nil {
 		e.Pattern = keys.Unreadable(s.pattern)
 	}
@@ -98,7 +97,7 @@ func kindOf(text string) (blocks.Kind, error) {
 	return "", fmt.Errorf("%q is not a kind of entry", db.Clip(text))
 }
 
-// sourceOf returns the constant of a source, to keep no copy for each row.
+// sourceOf returns the constant of a source, so that rows do not keep copies.
 func sourceOf(text string) blocks.Source {
 	for _, source := range [...]blocks.Source{blocks.Manual, blocks.Automatic, blocks.Imported} {
 		if text == string(source) {
@@ -128,7 +127,7 @@ func (t Tx) findOne(query string, args ...any) (*blocks.Entry, error) {
 	return all[0], nil
 }
 
-// find returns the entry of a kind with an id, or NotFound.
+// find returns the entry of a kind with an id. The error is NotFound if there is none.
 func (t Tx) find(kind blocks.Kind, id string) (*blocks.Entry, error) {
 	none := fault.New(fault.NotFound, "There is no %s with the id %q.", kind, id)
 	if db.CheckText("id", id) != nil {
@@ -154,7 +153,7 @@ func (t Tx) holder(kind blocks.Kind, p keys.Pattern, scope string) (*blocks.Entr
 	return nil, err
 }
 
-// checkEntry returns what is wrong with an entry that is about to be active.
+// checkEntry returns an error if an entry cannot become active.
 func checkEntry(e *blocks.Entry, now time.Time) error {
 	if e.Kind != blocks.Block && e.Kind != blocks.Exemption {
 		return fault.Field("kind", "must be block or exemption")
@@ -184,7 +183,7 @@ func (t Tx) insert(e *blocks.Entry) error {
 	return err
 }
 
-// notActive says that an entry has ended or expired.
+// notActive returns the error that an entry has ended or expired.
 func notActive(e *blocks.Entry) error {
 	if e.Ended.IsZero() {
 		return fault.New(fault.Conflict, "The %s expired at %s.", e.Kind, e.Expires.Format(time.RFC3339))
@@ -192,24 +191,24 @@ func notActive(e *blocks.Entry) error {
 	return fault.New(fault.Conflict, "The %s was ended at %s by %q.", e.Kind, e.Ended.Format(time.RFC3339), e.EndedBy)
 }
 
-// entrySnapshot is what the audit keeps of an entry.
+// entrySnapshot is the form of an entry in the audit log.
 type entrySnapshot struct {
 	ID       string    `json:"id"`
 	Kind     string    `json:"kind"`
 	Pattern  string    `json:"pattern"`
-	Scope    string    `json:"scope,omitzero"` // left out: every check
+	Scope    string    `json:"scope,omitzero"` // omitted: every check
 	Reason   string    `json:"reason"`
 	Author   string    `json:"author"`
 	Source   string    `json:"source"`
 	PolicyID int64     `json:"policy_id,omitzero"`
 	Level    int       `json:"level,omitzero"`
 	Created  time.Time `json:"created_at"`
-	Expires  time.Time `json:"expires_at,omitzero"` // left out: permanent
+	Expires  time.Time `json:"expires_at,omitzero"` // omitted: permanent
 	Ended    time.Time `json:"ended_at,omitzero"`
 	EndedBy  string    `json:"ended_by,omitzero"`
 }
 
-// snapshotOf returns what the audit keeps of e, nil for none.
+// snapshotOf returns the audit log's form of e, nil for nil.
 func snapshotOf(e *blocks.Entry) any {
 	if e == nil {
 		return nil
@@ -218,7 +217,7 @@ func snapshotOf(e *blocks.Entry) any {
 		e.Created, e.Expires, e.Ended, e.EndedBy}
 }
 
-// note records a change of an entry; past is its verb as a sentence begins.
+// note records a change of an entry; past is the verb that begins the summary.
 func (t Tx) note(action, past, reason string, before, after *blocks.Entry) error {
 	kind := string(after.Kind)
 	summary := fmt.Sprintf("%s the %s of %q", past, kind, after.Pattern)

@@ -15,8 +15,8 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// importBatch is the number of rows that one statement of an import writes, after which it
-// reports its progress.
+// importBatch is the number of rows that one statement of an import writes. The import reports
+// its progress after each.
 const importBatch = 1000
 
 // Import implements blocks.Store.
@@ -91,8 +91,8 @@ func (r *importRun) all(rows iter.Seq2[*importRow, error]) error {
 	return r.flush()
 }
 
-// take puts a row into the batch. A pattern that is in it already is settled
-// here: one statement cannot touch one row twice.
+// take adds a row to the batch. It resolves a conflict with a pattern that is already in the
+// batch, since one statement cannot change a row twice.
 func (r *importRun) take(row *importRow) error {
 	r.done++
 	e, err := row.entry()
@@ -127,7 +127,7 @@ func (r *importRun) take(row *importRow) error {
 	return nil
 }
 
-// rowFault says which row of an import was wrong.
+// rowFault adds the number of the row to an error of an import.
 func rowFault(number int, err error) error {
 	var e *fault.Error
 	if !errors.As(err, &e) {
@@ -181,8 +181,8 @@ func (r *importRun) replace() error {
 	return err
 }
 
-// insert writes the batch and distinguishes new rows from those that were active
-// by the ids that come back.
+// insert writes the batch. The returned ids distinguish new rows from those that were already
+// active.
 func (r *importRun) insert() error {
 	rows := make([][]any, len(r.batch))
 	made := make(map[string]bool, len(r.batch))
@@ -216,11 +216,11 @@ type importRow struct {
 	Source         blocks.Source
 	PolicyID       int64
 	Level          int
-	ExpiresMS      int64 // as toMS
+	ExpiresMS      int64 // see db.ToMS
 }
 
 func (r *importRow) entry() (*blocks.Entry, error) {
-	// It was a pattern when it was written, so it reads alike now.
+	// It was a valid pattern when it was written, so its meaning is the same now.
 	p, err := keys.Parser{}.Pattern(r.Pattern)
 	if err != nil {
 		return nil, err
@@ -231,8 +231,8 @@ func (r *importRow) entry() (*blocks.Entry, error) {
 	}, nil
 }
 
-// importRows checks the blocks of an import at now before anything is written: a bad row at
-// the end would undo all.
+// importRows checks the blocks of an import at now before anything is written: otherwise an
+// invalid row at the end would roll back everything.
 func importRows(all iter.Seq2[blocks.Entry, error], now time.Time) iter.Seq2[importRow, error] {
 	return func(yield func(importRow, error) bool) {
 		number := 0

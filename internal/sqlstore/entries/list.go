@@ -14,10 +14,10 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// filterSelection returns what f selects, without its cursor.
+// filterSelection returns the conditions of f, without its cursor.
 func filterSelection(f blocks.Filter) (*db.Selection, error) {
 	q := &db.Selection{}
-	// Kinds are literals, so that the planner can use indexes that depend on them.
+	// Kinds are literals, so that the planner can use partial indexes.
 	switch f.Kind {
 	case "":
 	case blocks.Block:
@@ -30,8 +30,8 @@ func filterSelection(f blocks.Filter) (*db.Selection, error) {
 	at := db.ToMS(f.At)
 	expiry := "expires_at"
 	if f.Order != blocks.ByExpiry && f.Within.IsZero() {
-		// The plus keeps SQLite from sorting all active entries by their age where the
-		// newest are asked for.
+		// The plus keeps SQLite from sorting all active entries by creation time when the
+		// newest are requested.
 		expiry = "+" + expiry
 	}
 	switch f.State {
@@ -59,9 +59,9 @@ func filterSelection(f blocks.Filter) (*db.Selection, error) {
 		q.And("author = ?", f.Author)
 	}
 	if f.Search != "" {
-		// One comparison a row, over both texts with a line between them, takes
-		// little more than half the time of two. No pattern and no reason holds
-		// a line break, so that nothing is found across it.
+		// One comparison per row, over both texts joined by a line break, takes little more
+		// than half the time of two. Patterns and reasons contain no line break, so no match
+		// spans both.
 		q.And("lower(pattern || '\n' || reason) LIKE ? ESCAPE '\\'", db.LikeContaining(f.Search))
 	}
 	if !f.Key.IsZero() {
@@ -82,19 +82,19 @@ func within(q *db.Selection, p keys.Pattern) {
 	case keys.Exact, keys.FromOrigin:
 		q.And("pattern = ?", p.String())
 	case keys.Prefix:
-		// An escaped spelling begins with another exactly when the literals do.
+		// An escaped spelling is a prefix of another exactly if the literal is.
 		spelling := strings.TrimSuffix(p.String(), "*")
 		q.And("pattern >= ? AND pattern < ?", spelling, db.AfterPrefix(spelling))
 	case keys.Network:
 		low, high := db.NetworkBounds(p)
 		q.And("low >= ? AND low <= ? AND high <= ?", low, high, high)
-		if network, _ := p.Network(); network.Addr().Is6() { // IPv4 is no part of IPv6
+		if network, _ := p.Network(); network.Addr().Is6() { // IPv4 is not part of IPv6
 			q.And("NOT (low >= ? AND high <= ?)", db.MappedLow, db.MappedHigh)
 		}
 	}
 }
 
-// position is where a page ended.
+// position is the end of a page.
 type position struct {
 	expires int64 // ByExpiry only
 	id      string
@@ -125,7 +125,7 @@ func (t Tx) page(f blocks.Filter, limit int, counted bool) (page blocks.Page, er
 	if err != nil {
 		return page, err
 	}
-	// Without the cursor, and by whichever index finds all soonest.
+	// Without the cursor, and with any index: this query counts all matches.
 	selected, selectedBy := strings.Replace(q.String(), "+expires_at", "expires_at", 1), q.Args
 	if f.Order == "" {
 		f.Order = blocks.ByCreated
@@ -145,8 +145,8 @@ func (t Tx) page(f blocks.Filter, limit int, counted bool) (page blocks.Page, er
 	switch {
 	case err != nil || !counted:
 	case f.Cursor == "" && page.Next == "":
-		// All are on this page: a search that finds few would otherwise look at
-		// every row a second time.
+		// All matches are on this page. Counting them would read every row a second time if a
+		// search finds few.
 		page.Total = len(page.Items)
 	default:
 		_, err = t.One(`SELECT count(*) FROM entries`+using+` WHERE `+selected, selectedBy, &page.Total)
@@ -154,7 +154,7 @@ func (t Tx) page(f blocks.Filter, limit int, counted bool) (page blocks.Page, er
 	return page, err
 }
 
-// startAt adds the cursor of f and returns the ORDER BY.
+// startAt adds the cursor of f and returns the ORDER BY clause.
 func startAt(q *db.Selection, f blocks.Filter) (order string, err error) {
 	var at position
 	if f.Cursor != "" {
@@ -163,7 +163,7 @@ func startAt(q *db.Selection, f blocks.Filter) (order string, err error) {
 		}
 	}
 	switch f.Order {
-	case blocks.ByCreated: // ids sort by the time they were made
+	case blocks.ByCreated: // ids sort by creation time
 		if f.Cursor != "" {
 			q.And("id < ?", at.id)
 		}

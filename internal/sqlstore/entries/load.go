@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// The plus, and the text that is appended, keep indexes out: nearly every row is wanted.
+	// The plus and the appended text keep the planner from using indexes: nearly every row is
+	// needed.
 	loadActive = `SELECT %s FROM entries WHERE place || '' = scope AND +expires_at > $1`
 	loadSince  = `SELECT ` + EntryFields + ` FROM entries WHERE revision > $1`
 )
 
-// Changes ranges over all active entries for since 0, and else over all
-// that changed, ended ones included. It runs no query where count says that
-// none did.
+// Changes iterates over the entries that changed since a revision, ended ones included. For 0
+// it iterates over all active entries. It runs no query if count is 0.
 func (t Tx) Changes(since, count int64) iter.Seq2[*blocks.Entry, error] {
 	return func(yield func(*blocks.Entry, error) bool) {
 		switch {
@@ -34,13 +34,13 @@ func (t Tx) Changes(since, count int64) iter.Seq2[*blocks.Entry, error] {
 	}
 }
 
-// loadGrowth is by how many bytes the heap grows in a load of all entries before garbage is
-// collected. A million blocks take 630 MB, and reading them leaves half as much garbage.
+// loadGrowth is how many bytes the heap may grow while all entries are loaded before a garbage
+// collection. A million blocks take 630 MB, and reading them creates half as much garbage.
 const loadGrowth = 1 << 30
 
-// loadActive yields every active entry. It reads them in two halves at once: a
-// node that starts is not ready before it has read them all, and most of the
-// time goes into making Go's values of the database's.
+// loadActive yields every active entry. It reads two halves concurrently: a starting node is
+// not ready before it has read all entries, and most of the time is spent on converting the
+// database's values to Go's.
 func (t Tx) loadActive(yield func(*blocks.Entry, error) bool) {
 	arePacked, err := db.LengthsHold(t.Tx)
 	if err != nil {
@@ -68,9 +68,9 @@ func (t Tx) loadActive(yield func(*blocks.Entry, error) bool) {
 	}, yield)
 }
 
-// halves returns a second transaction that sees the database as t does, and the
-// value of a column that divides the rows; nil where it is not worth it, or where a change
-// came in between.
+// halves returns a second transaction that sees the same state as t, and the value of a column
+// that divides the rows. The transaction is nil if the table is small, or if a change was
+// committed in between.
 func (t Tx) halves() (second *db.Tx, column string, middle any, err error) {
 	if column, middle, err = db.Middle(t.Tx, "entries"); err != nil || middle == nil {
 		return nil, "", nil, err
@@ -79,7 +79,7 @@ func (t Tx) halves() (second *db.Tx, column string, middle any, err error) {
 	return second, column, middle, err
 }
 
-// part is a query for entries, and what reads its rows.
+// part is a query for entries, and the scanner of its rows.
 type part struct {
 	*db.Tx
 	text    string
@@ -87,17 +87,17 @@ type part struct {
 	scanner scanner
 }
 
-// scanner makes entries of rows.
+// scanner converts rows to entries.
 type scanner interface {
 	Scan(r db.Row) (*blocks.Entry, error)
 }
 
-// gather reads all parts at once and yields their entries.
+// gather reads all parts concurrently and yields their entries.
 func gather(ctx context.Context, parts []part, yield func(*blocks.Entry, error) bool) {
 	ctx, stop := context.WithCancel(ctx)
 	var (
 		batches = make(chan []*blocks.Entry, 4)
-		used    = make(chan []*blocks.Entry, 4) // to be filled again
+		used    = make(chan []*blocks.Entry, 4) // batches to be filled again
 		readers sync.WaitGroup
 		once    sync.Once
 		failed  error
@@ -106,7 +106,7 @@ func gather(ctx context.Context, parts []part, yield func(*blocks.Entry, error) 
 		readers.Go(func() {
 			if err := supervise.Call("catalog reader", func() error { return p.read(ctx, batches, used) }); err != nil {
 				once.Do(func() { failed = err })
-				stop() // the others' rows are of no use then
+				stop() // the rows of the other parts are no longer needed
 			}
 		})
 	}
@@ -114,7 +114,7 @@ func gather(ctx context.Context, parts []part, yield func(*blocks.Entry, error) 
 		defer close(batches)
 		supervise.Do("catalog reader", readers.Wait)
 	}()
-	// The readers have left their connections when the channel is closed.
+	// When the channel is closed, the readers have released their connections.
 	defer func() {
 		stop()
 		for range batches {
@@ -136,21 +136,21 @@ func gather(ctx context.Context, parts []part, yield func(*blocks.Entry, error) 
 	}
 }
 
-// reported are the ids of the unreadable entries that were logged.
+// reported contains the ids of the unreadable entries that were logged.
 var reported sync.Map
 
-// reportUnreadable logs, once in a process, that an active entry has no effect: its pattern is
-// one that this version refuses. The others must not be lost with it.
+// reportUnreadable logs, once per process, that an active entry has no effect because this
+// version refuses its pattern. The other entries are still loaded.
 func (p part) reportUnreadable(e *blocks.Entry) {
 	if _, before := reported.LoadOrStore(e.ID, true); !before && e.Ended.IsZero() {
 		db.LogOf(p.Tx).Error("an entry has no effect, since its pattern cannot be read; end it and add another", "kind", e.Kind, "id", e.ID, "pattern", e.Pattern.String())
 	}
 }
 
-// loadBatch is how many rows are handed over at once.
+// loadBatch is how many entries are passed on at once.
 const loadBatch = 256
 
-// read reads rows while those before are taken over elsewhere.
+// read reads rows while earlier ones are processed in another goroutine.
 func (p part) read(ctx context.Context, into chan<- []*blocks.Entry, used <-chan []*blocks.Entry) error {
 	rows, err := p.Tx.Query(ctx, p.text, p.args...)
 	if err != nil {

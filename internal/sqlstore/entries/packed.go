@@ -12,14 +12,15 @@ import (
 
 // Fast path. Plain version: EntryScanner, which reads a row column by column, as every other
 // query does; TestAPackedRowIsReadLikeItsColumns compares the two. Benchmark:
-// BenchmarkCatalogLoad, 0.85 of the time on SQLite and 0.8 on Postgres. It needs db.LengthsHold.
+// BenchmarkCatalogLoad, 0.85 of the time on SQLite and 0.8 on Postgres. It needs
+// db.LengthsHold.
 //
-// The drivers make a value of Go's for each column of each row, the one of SQLite under its
-// locks, so that one text with all columns is cheaper than the columns.
+// The drivers create a Go value for each column of each row, the SQLite driver while it holds
+// locks. One text with all columns is therefore cheaper.
 
-// packedFields is one text with the fields of an entry that has not ended, with spaces between them:
-// numbers, the lengths in bytes of the texts but for the first and the last, and the texts. The
-// kind, which comes first, has no space.
+// packedFields is one text with the fields of an entry that has not ended, separated by spaces:
+// numbers, the lengths in bytes of all texts except the first and the last, and the texts. The
+// first text is the kind, which contains no space.
 const packedFields = `concat_ws(' ', policy_id, level, created_at, expires_at, revision,
 	octet_length(id), octet_length(pattern), octet_length(reason), octet_length(source), octet_length(scope),
 	kind, id, pattern, reason, source, scope, author)`
@@ -28,8 +29,8 @@ const packedFields = `concat_ws(' ', policy_id, level, created_at, expires_at, r
 type packedScanner struct {
 	EntryScanner
 	row  string
-	rest string // of the row
-	bad  bool   // the row is not of that form
+	rest string // of the row, not yet read
+	bad  bool   // the row does not have that form
 }
 
 var errPacked = errors.New("a row of entries is damaged: its numbers or the lengths of its texts cannot be right")
@@ -52,8 +53,8 @@ func (s *packedScanner) Scan(r db.Row) (*blocks.Entry, error) {
 	if s.bad {
 		return nil, fmt.Errorf("%w: %q", errPacked, db.Clip(s.row))
 	}
-	// What an entry keeps must not keep the row. The pattern of an address keeps its text, in one
-	// piece with the id; others have a text of their own.
+	// The strings of an entry must not keep the whole row in memory. The pattern of an address
+	// keeps its text, in one allocation with the id; other patterns have a text of their own.
 	if strings.HasPrefix(s.pattern, "ip:") {
 		kept := strings.Clone(texts[:id+1+pattern])
 		e.ID, s.pattern = kept[:id], kept[id+1:]
@@ -63,7 +64,7 @@ func (s *packedScanner) Scan(r db.Row) (*blocks.Entry, error) {
 	return e, s.fill(e)
 }
 
-// number returns the next field of the row, a number of up to 19 digits.
+// number reads the next field of the row, a number of up to 19 digits.
 func (s *packedScanner) number() (n int64) {
 	digits, isNegative := strings.CutPrefix(s.rest, "-")
 	for i := range min(len(digits), 20) {
@@ -72,7 +73,7 @@ func (s *packedScanner) number() (n int64) {
 		case digit >= 0 && digit <= 9:
 			n = 10*n + digit
 			continue
-		case digit == ' '-'0' && i > 0 && (n >= 0 || n == math.MinInt64 && isNegative): // else it has more than 64 bits
+		case digit == ' '-'0' && i > 0 && (n >= 0 || n == math.MinInt64 && isNegative): // otherwise the number has more than 64 bits
 			if s.rest = digits[i+1:]; isNegative {
 				return -n
 			}
@@ -84,14 +85,15 @@ func (s *packedScanner) number() (n int64) {
 	return 0
 }
 
-// word returns the next field of the row, which has no space.
+// word reads the next field of the row, which contains no space.
 func (s *packedScanner) word() string {
 	word, rest, found := strings.Cut(s.rest, " ")
 	s.rest, s.bad = rest, s.bad || !found
 	return word
 }
 
-// text returns the next field of the row, of so many bytes; "" where the row is bad.
+// text reads the next field of the row, which has length bytes. It returns "" if the row is
+// bad.
 func (s *packedScanner) text(length int64) string {
 	if s.bad || length < 0 || length >= int64(len(s.rest)) || s.rest[length] != ' ' {
 		s.bad = true
@@ -102,7 +104,7 @@ func (s *packedScanner) text(length int64) string {
 	return text
 }
 
-// cloneUnless returns known where text is the same, and else a copy.
+// cloneUnless returns known if text equals it, and a copy of text otherwise.
 func cloneUnless(known, text string) string {
 	if text == known {
 		return known

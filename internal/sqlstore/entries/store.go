@@ -17,8 +17,8 @@ type Store struct{ db *db.DB }
 // New returns the store of the blocks and exemptions in a database.
 func New(d *db.DB) *Store { return &Store{d} }
 
-// changeEntries runs a change of entries and returns what it made of them; an
-// error leaves none.
+// changeEntries runs a change of entries and returns its result. After an error nothing is
+// changed.
 func changeEntries[T any](ctx context.Context, s *Store, by audit.Actor, do func(t Tx) (T, error)) (made T, err error) {
 	err = s.db.Change(ctx, by, func(t *db.Tx) error {
 		made, err = do(In(t))
@@ -45,8 +45,7 @@ func (s *Store) Add(ctx context.Context, by audit.Actor, on blocks.Conflict, ent
 	})
 }
 
-// unchangedUnlessRecorded returns errUnchanged where the transaction has changed
-// nothing.
+// unchangedUnlessRecorded returns errUnchanged if the transaction has changed nothing.
 func (t Tx) unchangedUnlessRecorded() error {
 	if t.HasRecorded() {
 		return nil
@@ -78,7 +77,7 @@ func (s *Store) Restore(ctx context.Context, by audit.Actor, kind blocks.Kind, i
 	return s.changeEach(ctx, by, ids, func(t Tx, id string) (*blocks.Entry, error) { return t.restore(kind, id) })
 }
 
-// changeEach makes the same change of several entries, all or none.
+// changeEach makes the same change to several entries, all or none.
 func (s *Store) changeEach(ctx context.Context, by audit.Actor, ids []string, do func(t Tx, id string) (*blocks.Entry, error)) ([]*blocks.Entry, error) {
 	return changeEntries(ctx, s, by, func(t Tx) (all []*blocks.Entry, err error) {
 		for _, id := range ids {
@@ -93,8 +92,8 @@ func (s *Store) changeEach(ctx context.Context, by audit.Actor, ids []string, do
 }
 
 // EndExpired archives the blocks and exemptions that have expired at an instant and returns
-// how many those were. No list of active ones has them afterwards and no node that starts
-// knows them, so that they must have expired by the clock of every node.
+// their number. Afterwards no list of active entries contains them and no starting node loads
+// them. They must therefore have expired by the clock of every node.
 func (s *Store) EndExpired(ctx context.Context, at time.Time) (ended int, err error) {
 	err = s.db.Write(ctx, func(t *db.Tx) error {
 		n, err := t.Exec(giveUpAll, db.ToMS(at))

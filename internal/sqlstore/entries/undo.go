@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// endImported ends what one import made and nobody has changed since.
+// endImported ends the blocks that one import created and nobody has changed since.
 const endImported = `
 UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4
 WHERE revision = $1 AND kind = 'block' AND place = scope AND ended_at = 0 AND expires_at > $2`
@@ -49,7 +49,7 @@ func (t Tx) Undo(e *audit.Record, action string) error {
 	return err
 }
 
-// undoUpdate gives an entry its former reason and expiry again.
+// undoUpdate restores the former reason and expiry of an entry.
 func (t Tx) undoUpdate(e *audit.Record, now *blocks.Entry) error {
 	former, err := formerEntry(e)
 	if err != nil {
@@ -105,7 +105,7 @@ func formerEntry(e *audit.Record) (*blocks.Entry, error) {
 	}, nil
 }
 
-// importCounts is what the audit keeps of an import.
+// importCounts is the form of an import in the audit log.
 type importCounts struct {
 	Created   int `json:"created"`
 	Extended  int `json:"extended"`
@@ -113,8 +113,8 @@ type importCounts struct {
 	Unchanged int `json:"unchanged"`
 }
 
-// undoImport ends the blocks that an import made. An import that extended or
-// replaced blocks cannot be undone: their former ends are not kept.
+// undoImport ends the blocks that an import created. An import that extended or replaced blocks
+// cannot be undone, since their former expiries are not stored.
 func (t Tx) undoImport(e *audit.Record) error {
 	var did importCounts
 	if err := json.Unmarshal(e.After, &did); err != nil {

@@ -12,14 +12,15 @@ import (
 
 const (
 	addPendingLogin = `INSERT INTO pending_logins (hash, user_id, expires_at, address) VALUES ($1, $2, $3, $4)`
-	// The oldest give way, so that repeated logins keep few rows; never those from other
-	// addresses, so that somebody else who knows the password ends no login of the user.
+	// Deletes the oldest pending logins, so that repeated logins keep few rows. It only deletes
+	// those from the same address, so that another person who knows the password ends no login
+	// of the user.
 	trimPendingLogins = `
 DELETE FROM pending_logins WHERE user_id = $1 AND address = $2 AND hash NOT IN
 	(SELECT hash FROM pending_logins WHERE user_id = $1 AND address = $2 ORDER BY expires_at DESC, hash LIMIT $3)`
 	readPendingLogin = `SELECT hash, user_id FROM pending_logins WHERE hash = $1 AND expires_at > $2 AND attempts < $3`
 	countAttempt     = `UPDATE pending_logins SET attempts = attempts + 1 WHERE hash = $1 AND expires_at > $2 AND attempts < $3 RETURNING attempts`
-	// The attempt that finishes the login has been counted by then, and may be the last.
+	// The attempt that finishes the login is already counted, and may be the last allowed one.
 	deletePendingLogin = `DELETE FROM pending_logins WHERE hash = $1 AND user_id = $2 AND expires_at > $3`
 	deletePendingOf    = `DELETE FROM pending_logins WHERE user_id = $1`
 )
@@ -45,12 +46,12 @@ func (s *Factors) BeginSessionWithCode(ctx context.Context, by audit.Actor, sess
 	})
 }
 
-// maxPendingLogins is how many logins of one user from one address may await their code at
-// once. How many addresses there are within their lifetime, the throttle of logins limits.
+// maxPendingLogins is how many logins of one user from one address may wait for a code at once.
+// The throttle of logins bounds the number of addresses.
 const maxPendingLogins = 20
 
-// AddPendingLogin implements identities.PendingLogins. It holds the revision row, as
-// BeginSession does, so that no change of the user's password comes between.
+// AddPendingLogin implements identities.PendingLogins. It locks the revision row, as
+// BeginSession does, so that the user's password cannot change in between.
 func (s *Factors) AddPendingLogin(ctx context.Context, by audit.Actor, p identity.PendingLogin, verified string) error {
 	if err := db.CheckText("address", string(p.Address)); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 const (
 	// maxTokenName is the longest name of a token, in bytes.
 	maxTokenName = 64
-	// nameAttempts is how many names are tried for a successor.
+	// nameAttempts bounds how many names are tried for a successor.
 	nameAttempts = 20
 )
 
@@ -46,7 +46,7 @@ func (s *Store) RotateToken(ctx context.Context, by audit.Actor, id string, succ
 	return made, replaced, err
 }
 
-// addSuccessor adds the token after old.
+// addSuccessor adds the token that replaces old.
 func (t Tx) addSuccessor(old *identity.Token, secret identity.Secret) (*identity.Token, error) {
 	made := &identity.Token{
 		Name: old.Name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: old.Scopes,
@@ -78,7 +78,7 @@ func (t Tx) addSuccessor(old *identity.Token, secret identity.Secret) (*identity
 	return made, t.recordToken("add", fmt.Sprintf("Added the token %q, which replaces %q.", made.Name, old.Name), nil, made)
 }
 
-// endAfter ends a token after the overlap.
+// endAfter makes a token expire at the end of the overlap.
 func (t Tx) endAfter(old *identity.Token, overlap time.Duration) (*identity.Token, error) {
 	after := *old
 	after.Revision = t.Revision
@@ -90,7 +90,7 @@ func (t Tx) endAfter(old *identity.Token, overlap time.Duration) (*identity.Toke
 		return &after, t.recordToken("revoke", fmt.Sprintf("Revoked the token %q.", after.Name), old, &after)
 	}
 	end := db.FromMS(db.ToMS(t.Now.Add(overlap)))
-	if !old.Expires.IsZero() && !old.Expires.After(end) { // a zero Expires is never
+	if !old.Expires.IsZero() && !old.Expires.After(end) { // a zero Expires means never
 		return old, nil
 	}
 	after.Expires = end
@@ -102,7 +102,7 @@ func (t Tx) endAfter(old *identity.Token, overlap time.Duration) (*identity.Toke
 
 var numbered = regexp.MustCompile(`^(.*)-(\d{1,6})$`)
 
-// nextName counts a name on and keeps it within maxTokenName.
+// nextName increments the number at the end of a name, and shortens it to maxTokenName.
 func nextName(name string) string {
 	base, number := name, 1
 	if m := numbered.FindStringSubmatch(name); m != nil {

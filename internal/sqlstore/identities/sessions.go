@@ -38,25 +38,26 @@ DELETE FROM known_logins WHERE user_id = $1 AND (last_at < $2 OR address NOT IN
 	readKnownLogins   = `SELECT u.name, k.address, k.last_at FROM known_logins k JOIN users u ON u.id = k.user_id`
 )
 
-// errRaced refuses what a password was right for a moment ago.
+// errRaced is the error for a login during which the account was changed, after its password
+// was verified.
 func errRaced() error {
 	return fault.New(fault.Conflict, "This account was changed while you logged in; log in again.")
 }
 
-// BeginSession implements identities.SessionStore. A change of the user holds the
-// revision row too: it either comes first, and its hash is not the verified
-// one, or comes after, and ends this session.
+// BeginSession implements identities.SessionStore. A change of the user also locks the revision
+// row. If the change comes first, the password hash differs from the verified one. If it comes
+// later, it ends this session.
 func (s *Store) BeginSession(ctx context.Context, by audit.Actor, session identity.Session, verified string, known ...identity.KnownAddress) error {
 	return beginSession(ctx, s.db, by, session, verified, known, func(t Tx, u *identity.User) (with string, err error) {
-		if !u.TOTPSince.IsZero() { // it was set up since the password was verified
+		if !u.TOTPSince.IsZero() { // two-factor authentication was set up after the password was verified
 			return "", errRaced()
 		}
 		return "", nil
 	})
 }
 
-// beginSession begins the session of a user who is still as verified. prove checks what
-// else the login needs, and returns what the audit says of it.
+// beginSession begins the session of a user whose password hash still equals verified. prove
+// checks what else the login needs, and returns the text about it for the audit record.
 func beginSession(ctx context.Context, d *db.DB, by audit.Actor, session identity.Session, verified string, known []identity.KnownAddress,
 	prove func(Tx, *identity.User) (with string, err error),
 ) error {
@@ -101,7 +102,7 @@ func beginSession(ctx context.Context, d *db.DB, by audit.Actor, session identit
 	})
 }
 
-// knowAddress keeps an address known for a user, and few enough of them.
+// knowAddress stores a known address of a user, and bounds the number of them.
 func (t Tx) knowAddress(user string, address identity.KnownAddress) error {
 	if err := db.CheckText("known", string(address)); err != nil {
 		return err
@@ -113,7 +114,7 @@ func (t Tx) knowAddress(user string, address identity.KnownAddress) error {
 	return err
 }
 
-// KnownLogins reads every address that is known for a user.
+// KnownLogins reads the known addresses of all users.
 func (t Tx) KnownLogins() ([]identity.KnownLogin, error) {
 	return db.Each(t.Tx, func(r db.Row) (l identity.KnownLogin, err error) {
 		var last int64
@@ -123,8 +124,8 @@ func (t Tx) KnownLogins() ([]identity.KnownLogin, error) {
 	}, readKnownLogins)
 }
 
-// EndSession implements identities.SessionStore. The user's revision moves, so that every
-// node hears of it.
+// EndSession implements identities.SessionStore. It increases the user's revision, so that
+// every node checks the user's sessions again.
 func (s *Store) EndSession(ctx context.Context, by audit.Actor, hash []byte) error {
 	err := s.db.ChangeWithoutRefresh(ctx, by, func(t *db.Tx) error {
 		all, err := db.Each(t, scanSession, readSession, hash, db.ToMS(t.Now))
@@ -152,8 +153,8 @@ func (s *Store) EndSession(ctx context.Context, by audit.Actor, hash []byte) err
 	return err
 }
 
-// EndSessionsOfSubject implements identities.OpenIDStore. The user's revision moves, so that
-// every node ends the user's event streams.
+// EndSessionsOfSubject implements identities.OpenIDStore. It increases the user's revision, so
+// that every node ends the user's event streams.
 func (s *Store) EndSessionsOfSubject(ctx context.Context, by audit.Actor, issuer, subject, reason string) error {
 	found, err := s.FindUserBySubject(ctx, issuer, subject)
 	if fault.Is(err, fault.NotFound) {
@@ -228,8 +229,8 @@ func (s *Store) DeleteSession(ctx context.Context, hash []byte) error {
 	return s.run(ctx, deleteSession, hash)
 }
 
-// DeleteExpiredSessions deletes the sessions that ended before
-// at, and what was begun and not finished by then. Nothing depends on it.
+// DeleteExpiredSessions deletes the sessions, pending logins and set-ups that expired before
+// at. It only frees space: expired rows have no effect.
 func (s *Store) DeleteExpiredSessions(ctx context.Context, at time.Time) error {
 	return s.db.Write(ctx, func(t *db.Tx) error {
 		for _, statement := range []string{deleteExpired, deleteExpiredPending, deleteExpiredSetups} {
@@ -241,7 +242,7 @@ func (s *Store) DeleteExpiredSessions(ctx context.Context, at time.Time) error {
 	})
 }
 
-// run runs one statement that is no change of the catalog.
+// run runs one statement that does not change the catalog.
 func (s *Store) run(ctx context.Context, statement string, args ...any) error {
 	return s.db.Write(ctx, func(t *db.Tx) error {
 		_, err := t.Exec(statement, args...)

@@ -32,7 +32,7 @@ SELECT id, name, hint, hash, scopes, author, created_at, expires_at, last_used_a
 	readTokenByID    = tokenColumns + `WHERE id = $1`
 	readTokensSince  = tokenColumns + `WHERE revision > $1`
 	readActiveTokens = tokenColumns + `WHERE revoked_at = 0 AND expires_at > $1`
-	// countNamesakes counts other tokens of a name that can still be used.
+	// countNamesakes counts other usable tokens of the same name.
 	countNamesakes = `SELECT count(*) FROM tokens WHERE name = $1 AND id <> $2 AND revoked_at = 0 AND expires_at > $3`
 
 	addToken = `
@@ -69,7 +69,7 @@ func scopesText(scopes []identity.Access) string {
 	return strings.Join(words, " ")
 }
 
-// TokensSince returns what changed, or all that can be used for since 0.
+// TokensSince returns the tokens that changed since a revision, or all usable ones for 0.
 func (t Tx) TokensSince(since int64) ([]*identity.Token, error) {
 	if since == 0 {
 		return db.Each(t.Tx, ScanToken, readActiveTokens, db.ToMS(t.Now))
@@ -110,8 +110,8 @@ func (s *Store) FindTokenByID(ctx context.Context, id string) (found *identity.T
 	return found, err
 }
 
-// changeToken runs a change that leaves one token behind. The token is returned also with
-// an error of the code fault.Saved.
+// changeToken runs a change that ends with one token. It returns the token also with an error
+// of the code fault.Saved.
 func (s *Store) changeToken(ctx context.Context, by audit.Actor, do func(t *db.Tx) (*identity.Token, error)) (left *identity.Token, err error) {
 	err = s.db.Change(ctx, by, func(t *db.Tx) error {
 		left, err = do(t)
@@ -123,9 +123,8 @@ func (s *Store) changeToken(ctx context.Context, by audit.Actor, do func(t *db.T
 	return left, err
 }
 
-// AddToken implements identities.TokenStore. It fills in the id, when it was created
-// and, where there is none, the author. A name is free again once its token can
-// no longer be used.
+// AddToken implements identities.TokenStore. It fills in the id, the time of creation and, if
+// it is empty, the author. A name can be used again once its token is no longer usable.
 func (s *Store) AddToken(ctx context.Context, by audit.Actor, token identity.Token) (*identity.Token, error) {
 	if len(token.Hash) != sha256.Size {
 		return nil, errors.New("a token's hash is not a SHA-256")
@@ -159,7 +158,7 @@ func (t Tx) insertToken(made *identity.Token) error {
 	return err
 }
 
-// checkToken refuses a name that cannot be stored or that another token has.
+// checkToken refuses a name that cannot be stored or that another usable token has.
 func (t Tx) checkToken(token *identity.Token) error {
 	if token.Name == "" {
 		return fault.Field("name", "is empty; give the token a name")
@@ -238,9 +237,8 @@ func (s *Store) RevokeToken(ctx context.Context, by audit.Actor, id string) (*id
 	})
 }
 
-// keepAdmin refuses a change, made already in this transaction, that has left
-// nobody who can administer Stint. A change that took no admin away passes:
-// where there is none, it is not to blame.
+// keepAdmin refuses a change, already made in this transaction, that left nobody who can
+// administer Stint. A change that removed no admin is allowed even if there is none.
 func (t Tx) keepAdmin(tookAdmin bool) error {
 	if !tookAdmin {
 		return nil
@@ -255,14 +253,14 @@ func (t Tx) keepAdmin(tookAdmin bool) error {
 	return nil
 }
 
-// CountAdmins returns how many can administer Stint: the enabled admins with a password and
-// the active admin tokens.
+// CountAdmins returns how many users and tokens can administer Stint: the enabled admins with a
+// password and the active admin tokens.
 func CountAdmins(t *db.Tx) (admins int, err error) {
 	_, err = t.One(countAdmins, []any{db.ToMS(t.Now)}, &admins)
 	return admins, err
 }
 
-// TouchTokens keeps when tokens were last used, which is no change to record.
+// TouchTokens stores when tokens were last used. It writes no audit record.
 func (s *Store) TouchTokens(ctx context.Context, used map[string]time.Time) error {
 	if len(used) == 0 {
 		return nil

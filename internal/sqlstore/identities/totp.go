@@ -16,7 +16,7 @@ const (
 	readTOTP   = `SELECT secret, confirmed_at FROM totp WHERE user_id = $1`
 	addTOTP    = `INSERT INTO totp (user_id, secret, confirmed_at, last_step) VALUES ($1, $2, $3, $4)`
 	deleteTOTP = `DELETE FROM totp WHERE user_id = $1`
-	// A code is accepted once: none of its step or of an earlier one is afterwards.
+	// A code is accepted only once. Afterwards no code of its step or of an earlier one is.
 	useStep = `UPDATE totp SET last_step = $2 WHERE user_id = $1 AND last_step < $2`
 
 	putSetup = `
@@ -33,10 +33,10 @@ ON CONFLICT (user_id) DO UPDATE SET session = excluded.session, secret = exclude
 	deleteOtherSessions = `DELETE FROM sessions WHERE user_id = $1 AND hash <> $2`
 )
 
-// Factors keeps the second factors of users, and the logins that await them.
+// Factors stores the second factors of users, and the logins that wait for a code.
 type Factors struct{ db *db.DB }
 
-// NewFactors returns a store over a database.
+// NewFactors returns the store of the second factors in a database.
 func NewFactors(d *db.DB) *Factors { return &Factors{d} }
 
 // FindUserByID implements identities.TwoFactorStore.
@@ -49,8 +49,8 @@ func (s *Store) ResetTOTP(ctx context.Context, by audit.Actor, user string) (*id
 	return NewFactors(s.db).reset(ctx, by, user)
 }
 
-// errUsed refuses a second factor that was right and that worked before, or a recovery
-// code that the user does not have.
+// errUsed is the error for a valid second factor that was used before, or for a recovery code
+// that the user does not have.
 func errUsed(f identity.SecondFactor) error {
 	e := fault.New(fault.Conflict, "This code was used already; wait for the next one.")
 	if f.IsRecovery() {
@@ -68,7 +68,7 @@ func errHasTOTP() error {
 	return fault.New(fault.Conflict, "Two-factor authentication is on already; disable it before you set it up again.")
 }
 
-// useFactor uses a second factor up, or refuses it.
+// useFactor marks a second factor as used. It returns an error if the factor was used before.
 func (t Tx) useFactor(user string, f identity.SecondFactor) error {
 	var used int64
 	var err error
@@ -101,7 +101,7 @@ func (t Tx) putRecoveryCodes(user string, hashes [][]byte) error {
 	return nil
 }
 
-// endLogins ends the sessions of a user, and the logins that await a code.
+// endLogins ends the sessions of a user, and the logins that wait for a code.
 func (t Tx) endLogins(user string) error {
 	for _, statement := range []string{deleteSessionsOf, deletePendingOf, deleteSetup} {
 		if _, err := t.Exec(statement, user); err != nil {
@@ -155,7 +155,7 @@ func (s *Factors) StartTOTP(ctx context.Context, user string, session []byte, fr
 		if err != nil {
 			return err
 		}
-		if shown != nil { // the page is only loaded again
+		if shown != nil { // the page was loaded again
 			secret = shown
 			return nil
 		}
@@ -173,10 +173,10 @@ func (s *Factors) StartTOTP(ctx context.Context, user string, session []byte, fr
 	return secret, nil
 }
 
-// setupLabel binds a secret that was not confirmed yet to its user.
+// setupLabel binds a secret that is not confirmed yet to its user.
 func setupLabel(user string) string { return "totp setup " + user }
 
-// setup returns the secret that a session was shown, nil for none.
+// setup returns the secret that was shown in a session, nil for none.
 func (t Tx) setup(user string, session []byte) (identity.TOTPSecret, error) {
 	var sealed []byte
 	found, err := t.One(readSetup, []any{user, session, db.ToMS(t.Now)}, &sealed)
@@ -185,7 +185,7 @@ func (t Tx) setup(user string, session []byte) (identity.TOTPSecret, error) {
 	}
 	secret, err := db.Unseal(t.Tx, setupLabel(user), sealed)
 	if errors.Is(err, db.ErrUnsealable) {
-		err = nil // it is set up again
+		err = nil // a new secret replaces it
 	}
 	return secret, err
 }
@@ -281,14 +281,14 @@ func (t Tx) removeTOTP(user string) error {
 	return nil
 }
 
-// changeTOTP changes the second factor of a user, and records it. The revision of the
-// user moves, so that every node learns that sessions may have ended.
+// changeTOTP changes the second factor of a user, and records the change. It increases the
+// user's revision, so that every node checks the user's sessions again.
 func (s *Factors) changeTOTP(ctx context.Context, by audit.Actor, user, action, summary string, do func(t Tx, before *identity.User) error) error {
 	_, err := s.changedByTOTP(ctx, by, user, action, summary, do)
 	return err
 }
 
-// changedByTOTP is changeTOTP, and returns what the user is afterwards.
+// changedByTOTP is changeTOTP, and also returns the changed user.
 func (s *Factors) changedByTOTP(ctx context.Context, by audit.Actor, user, action, summary string, do func(t Tx, before *identity.User) error) (after *identity.User, err error) {
 	err = s.db.Change(ctx, by, func(t *db.Tx) error {
 		before, err := In(t).user(readUserByID, "id", user)

@@ -42,7 +42,8 @@ func scanUser(r db.Row) (*identity.User, error) {
 	return u, nil
 }
 
-// user reads the one that query finds by the text of what, or NotFound.
+// user reads the user that query finds. The error is NotFound if there is none; it names what
+// and text.
 func (t Tx) user(query, what, text string) (*identity.User, error) {
 	none := fault.New(fault.NotFound, "There is no user with the %s %q.", what, text)
 	if db.CheckText(what, text) != nil {
@@ -105,8 +106,7 @@ func (s *Store) FindUserByID(ctx context.Context, id string) (u *identity.User, 
 	return u, err
 }
 
-// AddUser implements identities.UserStore. It fills in the id and when it was
-// created.
+// AddUser implements identities.UserStore. It fills in the id and the time of creation.
 func (s *Store) AddUser(ctx context.Context, by audit.Actor, u identity.User) (made *identity.User, err error) {
 	if u.Name == "" {
 		return nil, fault.Field("name", "is empty; give the user a name")
@@ -191,8 +191,8 @@ func (s *Store) UpdateUser(ctx context.Context, by audit.Actor, id string, u ide
 	return after, nil
 }
 
-// isAdmin reports whether a user is one that keepAdmin counts. Users of an OpenID
-// provider do not count: it may be unreachable, and its groups decide their role.
+// isAdmin reports whether keepAdmin counts a user. Users of an OpenID provider do not count:
+// the provider may be unreachable, and its groups decide their role.
 func isAdmin(u *identity.User) bool {
 	return u.Role == identity.Administrator && u.Disabled.IsZero() && u.Source() == identity.Local
 }
@@ -203,7 +203,7 @@ func errNoPassword(u *identity.User) error {
 	return e
 }
 
-// updated returns the user that u makes of before, and what it changes.
+// updated returns before with the changes of u, and the names of the changed fields.
 func (t Tx) updated(before *identity.User, u identity.UserUpdate) (*identity.User, []string) {
 	after, changed := *before, []string(nil)
 	if u.Role != nil && *u.Role != before.Role {
@@ -233,7 +233,7 @@ func (t Tx) updated(before *identity.User, u identity.UserUpdate) (*identity.Use
 	return &after, changed
 }
 
-// DeleteUser implements identities.UserStore. No restored backup brings them back.
+// DeleteUser implements identities.UserStore. Restoring a backup does not bring the user back.
 func (s *Store) DeleteUser(ctx context.Context, by audit.Actor, id string) error {
 	return s.db.Change(ctx, by, func(t *db.Tx) error {
 		before, err := In(t).user(readUserByID, "id", id)

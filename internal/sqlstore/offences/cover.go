@@ -11,11 +11,10 @@ import (
 // segment is a part of a span that is read from rows of one length.
 type segment struct{ span, from, to int64 }
 
-// cover splits [from, to) into the fewest rows: whole days and hours as far as
-// they have been added up, minutes at the edges. Where minutes are no longer
-// kept, the span is widened to whole hours, or days; it returns the span that
-// is read. Rows are at most as long as longest, so that what is read can be
-// placed in parts of that length; 0 means that it need not.
+// cover splits [from, to) into the fewest rows: whole days and hours that are already added up,
+// minutes at the edges. If the minutes were deleted, it widens the span to whole hours, or
+// days. It returns the resulting span. Rows are at most as long as longest, so that they can be
+// grouped into parts of that length; 0 means no limit.
 func cover(from, to time.Time, longest time.Duration, rollups map[int64]rollup) (offences.Span, []segment) {
 	minute := spanMS(minuteSpan)
 	low, high := from.UnixMilli(), to.UnixMilli()
@@ -38,8 +37,7 @@ func cover(from, to time.Time, longest time.Duration, rollups map[int64]rollup) 
 	return read, split(span, low, high, rollups)
 }
 
-// split covers [low, high) with rows of a span and, at its edges, of shorter
-// ones.
+// split covers [low, high) with rows of a span and, at the edges, of shorter spans.
 func split(span, low, high int64, rollups map[int64]rollup) []segment {
 	if low >= high {
 		return nil
@@ -68,8 +66,8 @@ func longestRow(segments []segment) time.Duration {
 	return time.Duration(longest) * time.Millisecond
 }
 
-// union writes the rows of all segments of a table as one, with the columns
-// and the further clauses given; ? in more is the next of args.
+// union returns a query for the rows of all segments of a table, with the given columns and
+// additional clauses. Each ? in more represents the next of args.
 func union(q *db.Selection, columns, table string, segments []segment, more string, args ...any) string {
 	text := ""
 	for i, s := range segments {
@@ -85,7 +83,7 @@ func union(q *db.Selection, columns, table string, segments []segment, more stri
 	return text
 }
 
-// conditions builds the clauses after the span, with their arguments.
+// conditions are the clauses after the span, with their arguments.
 type conditions struct {
 	text string
 	args []any
@@ -96,19 +94,19 @@ func (c *conditions) and(clause string, args ...any) {
 	c.args = append(c.args, args...)
 }
 
-// selects narrows key and place to what p selects.
+// selects restricts key and place to what p selects.
 func (c *conditions) selects(p keys.Pattern) {
 	switch p.Kind() {
 	case keys.Exact:
 		c.and("key = ?", p.Literal())
 	case keys.Prefix:
 		c.and("key >= ? AND key < ?", p.Literal(), db.AfterPrefix(p.Literal()))
-	case keys.FromOrigin: // the caller leaves out the addresses that are not of it
+	case keys.FromOrigin: // the caller filters by origin
 		c.and("key >= ? AND key < ?", "ip:", db.AfterPrefix("ip:"))
 	case keys.Network:
 		low, high := db.NetworkBounds(p)
 		c.and("place >= ? AND place <= ?", low, high)
-		if network, _ := p.Network(); network.Addr().Is6() { // IPv4 is no part of IPv6
+		if network, _ := p.Network(); network.Addr().Is6() { // IPv4 is not part of IPv6
 			c.and("NOT (place >= ? AND place <= ?)", db.MappedLow, db.MappedHigh)
 		}
 	}

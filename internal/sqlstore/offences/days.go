@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// The table offence_days has a column for each hour of the day, {hour} below.
+// The table offence_days has a column for each hour of the day, written {hour} below.
 const (
 	rollUpDay = `
 INSERT INTO offence_days (start, key, policy_id, kind, place, {hour})
@@ -19,21 +19,21 @@ ON CONFLICT (start, key, policy_id, kind) DO UPDATE SET {hour} = offence_days.{h
 	mergeIntoDay = ` ON CONFLICT (start, key, policy_id, kind) DO UPDATE SET {hour} = offence_days.{hour} + excluded.{hour}`
 )
 
-// dayColumns are the types of what addToDay is given.
+// dayColumns are the column types of addToDay.
 var dayColumns = []string{db.IntColumn, db.TextColumn, db.IntColumn, db.IntColumn, db.BytesColumn, db.IntColumn}
 
 const hoursOfDay = 24
 
 func hourColumn(hour int64) string { return fmt.Sprintf("h%02d", hour) }
 
-// hourOf returns which hour of its day an instant falls into.
+// hourOf returns the hour of the day of an instant.
 func hourOf(ms int64) int64 { return ms % spanMS(daySpan) / spanMS(hourSpan) }
 
 func inHourColumn(statement string, hour int64) string {
 	return strings.ReplaceAll(statement, "{hour}", hourColumn(hourOf(hour)))
 }
 
-// hourSum adds the columns from one hour to before another.
+// hourSum returns the sum of the columns of the hours from <= hour < to.
 func hourSum(from, to int64) string {
 	columns := make([]string, 0, hoursOfDay)
 	for hour := from; hour < to; hour++ {
@@ -42,7 +42,7 @@ func hourSum(from, to int64) string {
 	return strings.Join(columns, " + ")
 }
 
-// addLateToDays adds offences of hours that have been added up already.
+// addLateToDays adds offences of hours that are already added up.
 func (t tx) addLateToDays(hours []offences.Offence) error {
 	byHour := map[int64][][]any{}
 	type id struct {
@@ -63,8 +63,8 @@ func (t tx) addLateToDays(hours []offences.Offence) error {
 	return nil
 }
 
-// daysUnion writes the offences by key of a span that cover has rounded: its
-// edges from minutes, the hours between from the columns of their days.
+// daysUnion returns the query for the offences by key of a span that cover has rounded: minutes
+// at the edges, and the hour columns of the days in between.
 func daysUnion(q *db.Selection, low, high int64, rollups map[int64]rollup, more *conditions) string {
 	hour, day := spanMS(hourSpan), spanMS(daySpan)
 	first := low + (hour-low%hour)%hour

@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	// keepStates is how long a state is kept at least after the newest offence of its key.
+	// keepStates is the minimum time that a state is kept after the newest offence of its key.
 	keepStates = 30 * 24 * time.Hour
-	// keepUnused is how long the states of a policy are kept that has no escalation, or that
-	// there is no more: somebody may put it back.
+	// keepUnused is how long states are kept after their policy, or its escalation, was
+	// deleted: somebody may restore it.
 	keepUnused = 365 * 24 * time.Hour
 )
 
 const (
-	// A state at level 0 without recent offences is that of a new key.
+	// A state at level 0 without recent offences equals that of a new key.
 	deleteAtZero = `DELETE FROM escalations WHERE touched < $1 AND level = 0`
-	// deleteDecayed deletes the states whose levels have all fallen; see offences.State. The
-	// end of a block that an operator moved is that of the block. One that is past its
-	// retention has ended.
+	// deleteDecayed deletes the states whose levels have decayed to 0; see offences.State. If
+	// an operator changed the expiry of a block, the block has the valid end. A block that
+	// retention has deleted has ended.
 	deleteDecayed = `
 DELETE FROM escalations WHERE policy_id = $1 AND touched < $2
 AND last_at < $3 - level * $4 AND decayed_to < $3 - level * $4
@@ -31,8 +31,8 @@ AND COALESCE((SELECT CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at 
 var deleteUnused = db.Asked([]string{db.IntColumn}, "policy_id") + `
 DELETE FROM escalations WHERE touched < $2 AND policy_id NOT IN (SELECT policy_id FROM asked)`
 
-// deleteStates deletes the states of keys in escalations that say no more than that of a new
-// key, and those of policies without an escalation after a year. decays has all others; see
+// deleteStates deletes the escalation states that equal that of a new key, and after a year
+// those of policies without an escalation. decays has the policies with an escalation; see
 // offences.DecaysOf.
 func deleteStates(ctx context.Context, d *db.DB, now time.Time, decays map[int64]time.Duration) (err error) {
 	quiet := db.ToMS(now.Add(-keepStates))

@@ -11,8 +11,8 @@ import (
 
 const escalationColumns = `policy_id, key, level, block_id, ended_at, last_at, decayed_to, counts_from`
 
-// The statements about many keys get them as their first parameter; see bulk.go.
-// CROSS JOIN keeps the order in which the tables are read on SQLite.
+// The statements about many keys get them as their first parameter; see db/bulk.go. CROSS JOIN
+// fixes the order in which SQLite reads the tables.
 var (
 	escalationKeyTypes = []string{db.IntColumn, db.TextColumn}
 	knownEscalations   = db.Asked(escalationKeyTypes, "policy_id", "key") + `
@@ -22,8 +22,8 @@ SELECT l.policy_id, l.key FROM asked CROSS JOIN escalations l WHERE l.policy_id 
 	escalationTypes    = []string{db.IntColumn, db.TextColumn, db.IntColumn, db.TextColumn, db.IntColumn, db.IntColumn, db.IntColumn, db.IntColumn, db.Parameter(2, db.IntColumn)}
 	addEscalations     = `
 INSERT INTO escalations (` + escalationColumns + `, touched) `
-	// lockEscalations holds the rows until the transaction ends, so that of two
-	// nodes that count for one key the second sees what the first counted.
+	// lockEscalations locks the rows until the transaction ends: if two nodes count for the
+	// same key, the second sees the counts of the first.
 	lockEscalations = addEscalations + db.BulkSelect(newEscalationTypes) + `
 ON CONFLICT (policy_id, key) DO UPDATE SET touched = excluded.touched RETURNING ` + escalationColumns
 	saveEscalations = `
@@ -36,36 +36,36 @@ FROM asked CROSS JOIN entries b WHERE b.id = asked.id`
 	countTypes            = []string{db.IntColumn, db.TextColumn, db.IntColumn, db.IntColumn}
 	addEscalationCounts   = `INSERT INTO escalation_counts (policy_id, key, start, offences) `
 	mergeEscalationCounts = ` ON CONFLICT (policy_id, key, start) DO UPDATE SET offences = escalation_counts.offences + excluded.offences`
-	// deleteUsedCounts forgets what has led to a block. What was counted before
-	// that minute no longer counts by the state of its key.
+	// deleteUsedCounts deletes counts that have led to a block. The state of a key excludes the
+	// counts before that minute.
 	deleteUsedCounts = db.Asked(escalationKeyTypes, "policy_id", "key") + `
 DELETE FROM escalation_counts WHERE start >= $2 AND (policy_id, key) IN (SELECT policy_id, key FROM asked)`
 
 	minuteTypes = []string{db.IntColumn, db.TextColumn, db.IntColumn}
-	// sumOffences adds up what counts for each key from a minute on.
+	// sumOffences adds up the counts of each key from a minute on.
 	sumOffences = db.Asked(minuteTypes, "policy_id", "key", "start") + `
 SELECT asked.policy_id, asked.key, CAST(sum(c.offences) AS BIGINT) FROM asked CROSS JOIN escalation_counts c
 WHERE c.policy_id = asked.policy_id AND c.key = asked.key AND c.start >= asked.start
 GROUP BY asked.policy_id, asked.key`
 )
 
-// escalationID is one key on one policy's escalation.
+// escalationID is one key in the escalation of one policy.
 type escalationID struct {
 	policy int64
 	key    string
 }
 
-// candidate is a key on an escalation with what a batch says of it.
+// candidate is a key in an escalation with its offences in a batch.
 type candidate struct {
 	escalationID
 	escalation offences.EscalationPolicy
 	parsed     keys.Key
 	offences.Candidate
-	counts  []*offences.Offence // those that escalate
-	minutes map[int64]int64     // of those, what counts since the last block's end
+	counts  []*offences.Offence // the offences that escalate
+	minutes map[int64]int64     // their counts since the last block's end, by minute
 }
 
-// since returns what the batch brings from a minute on.
+// since returns the candidate's count in the batch from a minute on.
 func (c *candidate) since(from int64) (count int64) {
 	for minute, n := range c.minutes {
 		if minute >= from {
@@ -75,11 +75,11 @@ func (c *candidate) since(from int64) (count int64) {
 	return count
 }
 
-// row returns the candidate's identity and more columns as a bulk row.
+// row returns the candidate's policy and key, and more columns, as a bulk row.
 func (c *candidate) row(more ...any) []any { return append([]any{c.policy, c.key}, more...) }
 
-// escalationRun evaluates the escalations for one batch in its transaction, with a
-// number of statements that does not depend on how many keys there are.
+// escalationRun evaluates the escalations for one batch in its transaction. The number of
+// statements does not depend on the number of keys.
 type escalationRun struct {
 	*db.Tx
 	evaluation offences.Evaluation
@@ -116,7 +116,7 @@ func (r *escalationRun) collect(counted []offences.Offence) {
 		if !known {
 			k, err := offences.ParseKey(o.Key)
 			if err != nil || (r.evaluation.Exempt != nil && r.evaluation.Exempt(o.Key)) {
-				continue // what is no key cannot be blocked
+				continue // an invalid key cannot be blocked
 			}
 			c = &candidate{escalationID: id, escalation: escalation, parsed: k}
 			c.First, c.Last = o.First.At, o.Last.At
@@ -133,7 +133,7 @@ func (r *escalationRun) collect(counted []offences.Offence) {
 	})
 }
 
-// rows returns a bulk row of each candidate for which it is not nil.
+// rows returns the non-nil bulk rows that of returns for the candidates.
 func (r *escalationRun) rows(of func(*candidate) []any) (rows [][]any) {
 	for _, c := range r.candidates {
 		if row := of(c); row != nil {
@@ -143,8 +143,8 @@ func (r *escalationRun) rows(of func(*candidate) []any) (rows [][]any) {
 	return rows
 }
 
-// skipUntrackedKeys drops the keys that were only blocked and have no state of
-// an escalation: their offences do not delay decay.
+// skipUntrackedKeys drops the keys that were only blocked and have no escalation state: their
+// offences do not delay decay.
 func (r *escalationRun) skipUntrackedKeys() error {
 	rows := r.rows(func(c *candidate) []any {
 		if len(c.counts) > 0 {
@@ -166,7 +166,7 @@ func (r *escalationRun) skipUntrackedKeys() error {
 	return nil
 }
 
-// lock reads the states, and holds them.
+// lock reads the states and locks their rows.
 func (r *escalationRun) lock() error {
 	states, err := db.EachOf(r.Tx, scanEscalation, lockEscalations, r.rows(func(c *candidate) []any { return c.row() }), db.ToMS(r.Now))
 	for _, s := range states {
@@ -179,8 +179,8 @@ func scanEscalation(r db.Row) (s offences.State, err error) {
 	return s, r.Scan(&s.Policy, &s.Key, &s.Level, &s.BlockID, &s.Ended, &s.Last, &s.DecayedTo, &s.CountsFrom)
 }
 
-// readBlockEnds takes over what operators did to the blocks that escalations made:
-// lifted them, or moved their end.
+// readBlockEnds reads the ends of the blocks that escalations made: operators may have ended
+// them, or changed their expiry.
 func (r *escalationRun) readBlockEnds() error {
 	byBlock := map[string]*candidate{}
 	rows := r.rows(func(c *candidate) []any {
@@ -202,7 +202,7 @@ func (r *escalationRun) readBlockEnds() error {
 	return err
 }
 
-// count notes what counts: the offences that all came after the last block.
+// count collects the offences that count: those that came after the last block.
 func (r *escalationRun) count() error {
 	for _, c := range r.candidates {
 		for _, o := range c.counts {
@@ -217,8 +217,8 @@ func (r *escalationRun) count() error {
 	return nil
 }
 
-// sum adds up the offences that count for each key. Only a key that has enough
-// without a look at the blocks of others can have enough with one.
+// sum adds up the offences that count for each key. Blocks of other origin only lower the
+// count. So it looks for them only if a key reaches the threshold without them.
 func (r *escalationRun) sum() error {
 	var counted []*candidate
 	for _, c := range r.candidates {
@@ -263,8 +263,7 @@ func (r *escalationRun) sumFrom(candidates []*candidate) error {
 	return err
 }
 
-// escalate has each policy's escalation decide about its keys, and saves what it
-// decided.
+// escalate lets each policy's escalation decide about its keys, and saves the decisions.
 func (r *escalationRun) escalate() error {
 	w := escalationWriter{escalationRun: r}
 	for all := r.candidates; len(all) > 0; {

@@ -5,27 +5,27 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// maxSpellings and maxSpellingBytes bound how many spellings one statement
-// looks up: a key is selected by as many patterns as it has bytes.
+// maxSpellings and maxSpellingBytes bound the spellings that one statement looks up: a key of n
+// bytes is selected by up to n patterns.
 const (
 	maxSpellings     = 100_000
 	maxSpellingBytes = 8 << 20
 )
 
-// newestEnds finds when the last block of each pattern ends or ended. The plus sign keeps
-// SQLite, which does not know how many entries there are, from reading all blocks that were
-// created before now for each pattern.
+// newestEnds finds when the last block of each pattern ends or ended. Without the plus sign
+// SQLite, which does not know the number of entries, would read all blocks created before now
+// for each pattern.
 var newestEnds = db.Asked([]string{db.TextColumn}, "pattern") + `
 SELECT b.pattern, max(CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END) FROM asked
 CROSS JOIN entries b WHERE b.pattern = asked.pattern AND b.kind = 'block' AND b.scope = '' AND +b.created_at <= $2
 AND CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END > $3 GROUP BY b.pattern`
 
-// otherBlockEnds returns when the newest block that selects each key ends or
-// ended, of any author, where that is in the window that counts.
+// otherBlockEnds returns when the newest block that selects each key ends or ended, by any
+// author, if that is within the window that counts.
 func (r *escalationRun) otherBlockEnds(candidates []*candidate) (map[*candidate]int64, error) {
 	ends := map[*candidate]int64{}
 	for len(candidates) > 0 {
-		// Keys share most of the networks and prefixes that select them.
+		// Many keys are selected by the same networks and prefixes.
 		spellings := map[string][]*candidate{}
 		size, n := 0, 0
 		since := candidates[0].From

@@ -17,7 +17,7 @@ ON CONFLICT (policy_id) DO UPDATE SET policy = excluded.policy, paused_at = excl
     would_block = excluded.would_block, allowed = excluded.allowed, seen = excluded.seen, detail = excluded.detail`
 	addEscalationEvents = `
 INSERT INTO escalation_events (id, at, policy_id, policy, key, kind, level, offences, length, block_id, detail, counted_as) `
-	// Nodes of the release before know nothing of safety_units: what they saw counts by key.
+	// Nodes of the previous release do not write safety_units: their units count by key.
 	unitsSince    = `SELECT sketch FROM safety_units WHERE start >= $1 AND policy_id = $2 UNION ALL ` + keysOnlySince + ` AND k.policy_id = $2`
 	allUnitsSince = `SELECT sketch FROM safety_units WHERE start >= $1 UNION ALL ` + keysOnlySince
 	keysOnlySince = `
@@ -25,8 +25,8 @@ SELECT k.sketch FROM distinct_keys k WHERE k.span = 1 AND k.start >= $1
 AND NOT EXISTS (SELECT 1 FROM safety_units u WHERE u.start = k.start AND u.policy_id = k.policy_id AND u.node = k.node)`
 )
 
-// countEscalated counts what was blocked and, of what is asked, what was not. Nodes of the
-// release before leave counted_as empty.
+// countEscalated counts the units that were blocked and, of the given units, those that were
+// not. Nodes of the previous release leave counted_as empty.
 var countEscalated = db.Asked([]string{db.TextColumn}, "unit") + `
 SELECT COALESCE(CAST(sum(blocked) AS BIGINT), 0), COALESCE(CAST(sum(1 - blocked) AS BIGINT), 0) FROM (
     SELECT unit, max(blocked) AS blocked FROM (
@@ -37,7 +37,7 @@ SELECT COALESCE(CAST(sum(blocked) AS BIGINT), 0), COALESCE(CAST(sum(1 - blocked)
 
 var eventTypes = []string{db.TextColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.TextColumn, db.TextColumn}
 
-// escalationWriter gathers what the escalations of all policies decided, and saves it.
+// escalationWriter collects the decisions of the escalations of all policies, and saves them.
 type escalationWriter struct {
 	*escalationRun
 	states  []offences.State // after the batch, in the order of the candidates
@@ -47,7 +47,7 @@ type escalationWriter struct {
 	events  []offences.EscalationEvent
 }
 
-// decide asks one policy's escalation about its keys.
+// decide lets one policy's escalation decide about its keys.
 func (w *escalationWriter) decide(group []*candidate) error {
 	l := group[0].escalation
 	candidates := make([]offences.Candidate, len(group))
@@ -84,8 +84,8 @@ func (w *escalationWriter) decide(group []*candidate) error {
 	return nil
 }
 
-// safetyLimit reads what a policy's escalation may do and has done. reached are the units of
-// the candidates that reach its threshold, as rows.
+// safetyLimit reads the limits of a policy's escalation and what it has done. reached are the
+// units of the candidates that reach the threshold, as rows.
 func (w *escalationWriter) safetyLimit(l offences.EscalationPolicy, reached [][]any) (limit offences.SafetyLimit, err error) {
 	var stoppedAt, resumedAt int64
 	if _, err = w.One(readEscalationPause, []any{l.Policy}, &stoppedAt, &resumedAt); err != nil {
@@ -111,7 +111,7 @@ func (w *escalationWriter) safetyLimit(l offences.EscalationPolicy, reached [][]
 	return limit, err
 }
 
-// countSketches counts what the sketches have seen that a query selects.
+// countSketches estimates the number of distinct units in the sketches that a query selects.
 func (t tx) countSketches(query string, args ...any) (int64, error) {
 	sketches, err := db.Each(t.Tx, func(r db.Row) (s []byte, err error) { return s, r.Scan(&s) }, query, args...)
 	if err != nil {
@@ -120,7 +120,7 @@ func (t tx) countSketches(query string, args ...any) (int64, error) {
 	return offences.CountDistinct(sketches)
 }
 
-// save writes what was decided, what needs the revision last.
+// save writes the decisions. It writes what needs the revision last.
 func (w *escalationWriter) save() error {
 	acted := map[escalationID]bool{}
 	for _, e := range w.events {
@@ -132,8 +132,8 @@ func (w *escalationWriter) save() error {
 	if len(w.events) == 0 {
 		return w.saveStates()
 	}
-	// Blocks are about to be made. No transaction that holds the revision waits
-	// for a row of escalations.
+	// Blocks will be added. No transaction that holds the revision row may wait for a row of
+	// escalations.
 	if err := w.BecomeChange(audit.SystemActor("escalation")); err != nil {
 		return err
 	}
@@ -157,8 +157,7 @@ func (w *escalationWriter) saveStops() error {
 	return nil
 }
 
-// saveBlocks makes the blocks. A key that somebody blocked a moment ago stays
-// where it was on its escalation.
+// saveBlocks adds the blocks. A key that somebody else has just blocked keeps its level.
 func (w *escalationWriter) saveBlocks() error {
 	made, err := entries.In(w.Tx).AddBlocks(w.blocks)
 	if err != nil {
@@ -196,7 +195,7 @@ func (w *escalationWriter) saveBlocks() error {
 	return w.saveCounts(func(id escalationID) bool { return refused[id] })
 }
 
-// saveCounts adds what the batch brings for the keys that are wanted.
+// saveCounts adds the counts of the batch for the wanted keys.
 func (w *escalationWriter) saveCounts(wanted func(escalationID) bool) error {
 	var rows [][]any
 	for _, c := range w.candidates {
@@ -210,9 +209,9 @@ func (w *escalationWriter) saveCounts(wanted func(escalationID) bool) error {
 	return w.Upsert(addEscalationCounts, mergeEscalationCounts, countTypes, rows)
 }
 
-// saveEvents notes what happened. The offences of a key that an escalation has dealt
-// with are used up: those of earlier minutes by its state, those of this minute
-// and, where clocks differ, of later ones by their counts.
+// saveEvents stores the events. The offences that led to an event no longer count: the key's
+// state excludes those of earlier minutes, and the counts of this minute and, if clocks differ,
+// of later ones are deleted.
 func (w *escalationWriter) saveEvents() error {
 	var used [][]any
 	for i := range w.events {

@@ -12,13 +12,13 @@ import (
 
 var _ recorder.Sink = (*Store)(nil)
 
-// Store keeps offences, traffic and escalations.
+// Store stores offences, traffic and escalations.
 type Store struct {
 	db    *db.DB
 	cache *rowCache
 }
 
-// New returns the store of what is counted in a database.
+// New returns the store of the counts in a database.
 func New(d *db.DB) *Store {
 	return &Store{d, newRowCache(maxCachedRows)}
 }
@@ -28,11 +28,11 @@ type tx struct{ *db.Tx }
 
 func in(t *db.Tx) tx { return tx{t} }
 
-// lateAfter is how old counts may be that are written without the lock by which they wait
-// for an hour that is being added up. rollUpGrace is how long after its end an hour is added
-// up. Between both lies more than a transaction and the difference of two nodes' clocks may
-// take. Counts of an hour that has been added up are late however young they are: it was
-// done by a clock that was ahead.
+// Counts older than lateAfter are late: they may belong to an hour that is being added up, so
+// they are written with the lock of that. rollUpGrace is the time between the end of an hour
+// and its adding up. The difference between both exceeds the duration of a transaction plus the
+// difference of two nodes' clocks. Counts of an hour that is already added up are late at any
+// age: a node whose clock was ahead did that.
 const (
 	lateAfter   = 10 * time.Minute
 	rollUpGrace = 20 * time.Minute
@@ -63,18 +63,17 @@ func (s *Store) Flush(ctx context.Context, b *offences.Batch, e offences.Evaluat
 		return nil, err
 	}
 	if changed {
-		// A block that does not govern this node yet is brought by the poll:
-		// nobody has been notified of it.
+		// If this fails, the next poll loads the block. Nobody has been notified of it yet.
 		_ = s.db.Refresh(ctx)
 	}
 	return events, nil
 }
 
-// abandoned marks the id of a batch that was abandoned and not written.
+// abandoned marks the id of a batch that was abandoned before it was written.
 const abandoned = ":abandoned"
 
-// Abandon implements recorder.Sink. It takes the batch's id, so that a
-// transaction that still hangs between the nodes and the disk adds nothing.
+// Abandon implements recorder.Sink. It stores the id of the batch, so that a transaction that
+// is still in progress cannot write the batch later.
 func (s *Store) Abandon(ctx context.Context, id string) (written bool, err error) {
 	err = s.db.Write(ctx, func(t *db.Tx) error {
 		taken, err := t.Exec(addFlushedBatch, id, db.ToMS(t.Now))
@@ -82,7 +81,7 @@ func (s *Store) Abandon(ctx context.Context, id string) (written bool, err error
 			return err
 		}
 		if taken == 0 {
-			// By the batch itself, or by an Abandon whose answer was lost.
+			// Taken by the batch itself, or by an Abandon whose response was lost.
 			before, err := t.One(findFlushedBatch, []any{id + abandoned}, new(int64))
 			written = !before
 			return err
@@ -94,8 +93,8 @@ func (s *Store) Abandon(ctx context.Context, id string) (written bool, err error
 	return written, err
 }
 
-// addCounts adds the rows of a batch to their minutes and, where those have
-// been added up already, to their hours and days too.
+// addCounts adds the rows of a batch to their minutes and, if those have already been added up,
+// to their hours and days too.
 func (t tx) addCounts(b *offences.Batch) error {
 	if err := t.addCountsTo(b, minuteSpan, 1, -1); err != nil {
 		return err
@@ -125,7 +124,7 @@ func (t tx) addCounts(b *offences.Batch) error {
 	return nil
 }
 
-// late reports whether anything in b is of before.
+// late reports whether b contains counts from before an instant.
 func late(b *offences.Batch, before int64) bool {
 	for _, t := range b.Totals {
 		if t.Minute < before {
@@ -160,8 +159,8 @@ func spanMS(span int64) int64 {
 	return time.Minute.Milliseconds()
 }
 
-// addCountsTo adds what lies before an instant, everything where it is -1, to
-// rows of a span of so many milliseconds.
+// addCountsTo adds the counts from before an instant, or all for -1, to the rows of a span;
+// length is the span in milliseconds.
 func (t tx) addCountsTo(b *offences.Batch, span, length, before int64) error {
 	wanted := func(minute int64) bool { return before < 0 || minute < before }
 	start := func(minute int64) int64 { return minute - minute%length }
@@ -214,8 +213,8 @@ func (t tx) addCountsTo(b *offences.Batch, span, length, before int64) error {
 	return t.mark(span, b, wanted, start)
 }
 
-// merged adds up the rows that fall into one row of a longer span: one
-// statement cannot touch a row twice. The order of the first ones stays.
+// merged adds up the values that belong to the same row of a longer span, since one statement
+// cannot change a row twice. It keeps the order of their first occurrences.
 func merged[T any, K comparable](all []T, wanted func(*T) bool, id func(*T) K, add func(to, more *T)) []T {
 	var sums []T
 	at := map[K]int{}
@@ -286,7 +285,7 @@ func (t tx) mergeDistinctInto(all []offences.DistinctKeys, span int64, wanted fu
 	return nil
 }
 
-// rollup is how far one span has come.
+// rollup is the progress of adding up one span.
 type rollup struct{ span, through, gone int64 }
 
 func (t tx) rollups() (map[int64]rollup, error) {

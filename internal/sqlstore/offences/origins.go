@@ -8,11 +8,11 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// The database does not know where addresses come from. What a pattern of an origin
-// selects is found here, among all of the addresses.
+// The database does not know the origin of addresses. For a pattern of an origin, the code here
+// filters all addresses.
 
-// selects reports whether a pattern of an origin selects a counted key; every other
-// pattern selected in the database.
+// selects reports whether a pattern of an origin selects a key. It returns true for other
+// patterns, which the database has applied.
 func selects(p keys.Pattern, key string) bool {
 	if _, is := p.Origin(); !is {
 		return true
@@ -21,9 +21,9 @@ func selects(p keys.Pattern, key string) bool {
 	return err == nil && p.Matches(k)
 }
 
-// rankOrigin is Rank for the pattern of an origin.
+// rankOrigin is Rank for a pattern of an origin.
 func (t tx) rankOrigin(ranking *offences.Ranking, r *ranker) error {
-	var last int64 // the value that ranks the last row of the page
+	var last int64 // the value of the last row of the page
 	err := t.eachRanked(r, func(row offences.Ranked, value int64) error {
 		ranking.Keys++
 		ranking.Offences += row.Offences
@@ -40,8 +40,8 @@ func (t tx) rankOrigin(ranking *offences.Ranking, r *ranker) error {
 	return err
 }
 
-// eachRanked calls do with all keys that a ranking selects, in its order, and the value
-// that ranks each.
+// eachRanked calls do with every key that a ranking selects, in order, and the value that ranks
+// it.
 func (t tx) eachRanked(r *ranker, do func(row offences.Ranked, value int64) error) error {
 	if r.sums != nil {
 		for i := range r.sums {
@@ -70,7 +70,7 @@ func (t tx) eachRanked(r *ranker, do func(row offences.Ranked, value int64) erro
 	})
 }
 
-// keeps reports whether what the database does not know selects a key.
+// keeps reports whether the filters that the database cannot apply select a key.
 func (r *ranker) keeps(key string) bool {
 	return selects(r.query.Pattern, key) && (r.query.Keep == nil || r.query.Keep(key))
 }
@@ -104,7 +104,7 @@ func (s *Store) EachRanked(ctx context.Context, query offences.Query, do func(of
 	return span, err
 }
 
-// seenOrigin is Seen for the pattern of an origin: among the keys by their traffic.
+// seenOrigin is Seen for a pattern of an origin: it filters the keys by their traffic.
 func (t tx) seenOrigin(seen *offences.Seen, p keys.Pattern, segments []segment, limit int) error {
 	c := &conditions{}
 	c.selects(p)

@@ -11,11 +11,11 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// SeenParts implements admin.DetectionStore. The database adds up by whole bytes of
-// where keys begin, which both dialects can cut; what is left of a part's bits
-// is added up here, at most 128 rows for each of the parts.
+// SeenParts implements admin.DetectionStore. The database groups by whole bytes of the
+// addresses, which both dialects can cut. The remaining bits are merged here, at most 128 rows
+// for each part.
 func (s *Store) SeenParts(ctx context.Context, network netip.Prefix, bits int, from, to time.Time) (parts []offences.SeenPart, err error) {
-	wide := 128 - network.Addr().BitLen() // IPv4 follows after so many bits
+	wide := 128 - network.Addr().BitLen() // number of bits before an IPv4 address
 	err = s.read(ctx, from, to, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
 		c := &conditions{}
 		c.selects(keys.NetworkPattern(network))
@@ -47,7 +47,7 @@ func (s *Store) SeenParts(ctx context.Context, network netip.Prefix, bits int, f
 	return parts, err
 }
 
-// partAt returns the network of so many bits that holds the address whose first
+// partAt returns the network of the given number of bits that contains the address whose first
 // bytes are place.
 func partAt(place []byte, is4 bool, bits int) netip.Prefix {
 	var whole [16]byte

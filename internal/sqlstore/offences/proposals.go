@@ -89,8 +89,8 @@ func (s *Proposals) OffendingNetworks(ctx context.Context, from, to time.Time) (
 	return all, err
 }
 
-// networkOf returns the network whose first bytes are head, of so many of the
-// 128 bits; a mapped one is IPv4.
+// networkOf returns the network of the given number of the 128 bits whose first bytes are head.
+// A mapped network is IPv4.
 func networkOf(head []byte, bits int) netip.Prefix {
 	var full [16]byte
 	copy(full[:], head)

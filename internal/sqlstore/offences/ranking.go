@@ -16,8 +16,8 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/offences/memory"
 )
 
-// rankCursor is where a page of a ranking ended: its span stays that of the
-// first page, so that pages fit together.
+// rankCursor is the end of a page of a ranking. It keeps the span of the first page, so that
+// the pages are consistent.
 type rankCursor struct {
 	sort     offences.Sort
 	from, to int64
@@ -25,8 +25,8 @@ type rankCursor struct {
 	key      string
 }
 
-// What a cursor may say, which callers can write: a span of at most the five years of a
-// query, rounded to days, before the year 10,000.
+// Limits of the values in a cursor, which callers can write: a span of at most the five years
+// of a query, rounded to days, before the year 10,000.
 const (
 	maxCursorSpan = (5*366 + 2) * 24 * 60 * 60 * 1000 // milliseconds
 	maxCursorTime = 253402300800000                   // Unix milliseconds
@@ -62,8 +62,8 @@ type rankedRow struct {
 	value int64
 }
 
-// rows reads the rows of a page and the first one behind it, and returns the values that
-// rank them.
+// rows reads the rows of a page and the first row after it, and returns the values that rank
+// them.
 func (r *ranker) rows(t *db.Tx, ranking *offences.Ranking) (values []int64, err error) {
 	var read, kept, keptOffences int64
 	err = r.each(t, ranking, func(k rankedRow) error {
@@ -88,12 +88,12 @@ func (r *ranker) rows(t *db.Tx, ranking *offences.Ranking) (values []int64, err 
 	return values, err
 }
 
-// isBehind reports whether a row comes after the page before.
+// isBehind reports whether a row comes after the previous page.
 func (r *ranker) isBehind(value int64, key string) bool {
 	return r.query.Cursor == "" || value < r.at.value || value == r.at.value && key > r.at.key
 }
 
-// each hands over the rows that a page may show, and counts all that are ranked.
+// each calls do with the rows that a page may show, and counts all ranked rows.
 func (r *ranker) each(t *db.Tx, ranking *offences.Ranking, do func(rankedRow) error) error {
 	if r.sums == nil {
 		text, args := r.statement()
@@ -131,13 +131,13 @@ func (r *ranker) valueOf(s *memory.Sum) int64 {
 	return s.Offences
 }
 
-// rank ranks all keys of what is in memory.
+// rank ranks all keys of the parts in memory.
 func (r *ranker) rank(parts []memory.Part) {
 	least := max(1, r.query.MinOffences)
 	r.sort(slices.DeleteFunc(memory.ByKey(parts, filterOf(r.query)), func(s memory.Sum) bool { return s.Offences < least }))
 }
 
-// sort takes over the sums that are ranked.
+// sort sets the ranked sums, in order.
 func (r *ranker) sort(sums []memory.Sum) {
 	if r.sums = sums; sums == nil {
 		r.sums = []memory.Sum{}
@@ -152,7 +152,7 @@ func (r *ranker) sort(sums []memory.Sum) {
 		slices.SortFunc(r.sums, order)
 		return
 	}
-	// A first page needs no more than its rows in their order.
+	// A first page needs only its own rows in order.
 	page := min(len(r.sums), r.limit+1)
 	slices.SortFunc(r.sums[:page], order)
 	for i := page; i < len(r.sums); i++ {
@@ -165,7 +165,7 @@ func (r *ranker) sort(sums []memory.Sum) {
 	}
 }
 
-// fill fills in what is known of the rows of a page, and what lost its key.
+// fill fills in the details of the rows of a page, and the offences that lost their key.
 func (r *ranker) fill(ranking *offences.Ranking, parts []memory.Part) {
 	at := make(map[string]*offences.Ranked, len(ranking.Rows))
 	for i := range ranking.Rows {
@@ -181,7 +181,8 @@ func (r *ranker) fill(ranking *offences.Ranking, parts []memory.Part) {
 	ranking.Other, ranking.OtherOvercount = other.Offences, other.Overcount
 }
 
-// filterOf returns what a query selects; rankConditions is the same for the database.
+// filterOf returns the filter of a query for rows in memory; rankConditions is the same for the
+// database.
 func filterOf(query offences.Query) memory.Filter {
 	f := memory.Filter{Shadow: query.Shadow, Policy: query.Policy, Source: query.Source, Rule: query.Rule, NotRule: query.NotRule}
 	search := db.Fold(query.Search)
@@ -194,7 +195,7 @@ func filterOf(query offences.Query) memory.Filter {
 	return f
 }
 
-// patternSelects is conditions.selects in memory, nil where all are selected.
+// patternSelects is conditions.selects for rows in memory, nil if it selects all.
 func patternSelects(p keys.Pattern) func(key string) bool {
 	switch p.Kind() {
 	case keys.Exact:

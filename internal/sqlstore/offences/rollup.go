@@ -17,8 +17,7 @@ SELECT COALESCE(min(start), 0) FROM (
     UNION ALL SELECT min(start) FROM distinct_keys WHERE span = 1) AS oldest`
 	moveRollup = `UPDATE rollups SET through = $2 WHERE span = $1 AND through <= $2`
 
-	// Of a longer span only the amounts and the first and last instant are
-	// kept.
+	// Longer spans keep only the sums and the first and last instant.
 	rollUpOffences = `
 INSERT INTO offences (span, start, policy_id, mac, kind, refused_by, source, key, place, offences, overcount,
     first_at, first_boundary, first_retry_at, first_meta,
@@ -39,9 +38,9 @@ FROM key_traffic WHERE span = $3 AND start >= CAST($2 AS BIGINT) AND start < $4 
 	distinctWithin = `SELECT policy_id, sketch FROM distinct_keys WHERE span = $1 AND start >= $2 AND start < $3 ORDER BY policy_id`
 )
 
-// RollUp adds up every hour that ended long enough before now for its counts
-// to be in, and every day whose hours are, one transaction each, and returns
-// how many. It may be stopped and run again at any time.
+// RollUp adds up every hour whose counts must have arrived at now, and every day whose hours
+// are added up, one transaction each. It returns how many it added up. It may be interrupted
+// and run again at any time.
 func (s *Store) RollUp(ctx context.Context, now time.Time) (done int, err error) {
 	ripe := now.Add(-rollUpGrace).UnixMilli()
 	for _, span := range []int64{hourSpan, daySpan} {
@@ -59,8 +58,8 @@ func (s *Store) RollUp(ctx context.Context, now time.Time) (done int, err error)
 	return done, nil
 }
 
-// rollUpNext adds up the next hour or day that ended before ripe and reports
-// whether there was one.
+// rollUpNext adds up the next hour or day that ended before ripe and reports whether there was
+// one.
 func rollUpNext(ctx context.Context, d *db.DB, span, ripe int64) (more bool, err error) {
 	length := spanMS(span)
 	err = d.Write(ctx, func(t *db.Tx) error {
@@ -130,7 +129,7 @@ func (t tx) rollUp(span, start, end int64) error {
 	return err
 }
 
-// deleteSlice is how much time one transaction of a deletion clears.
+// deleteSlice is the time range that one transaction of a deletion clears.
 const deleteSlice = time.Hour
 
 const (
@@ -143,10 +142,10 @@ const (
 	deleteEvents = `DELETE FROM escalation_events WHERE at < $1`
 )
 
-// DeleteOlder deletes what is past its retention, hour by hour, and returns
-// how many rows of offences went. Minutes that have not been added up yet stay.
-// It deletes the states of keys whose levels have decayed, where decays has their
-// policy, and else after a year.
+// DeleteOlder deletes rows after their retention, hour by hour, and returns the number of
+// deleted rows of offences. It keeps minutes that are not added up yet. It deletes the states
+// of keys whose levels have decayed if decays contains their policy, and otherwise after a
+// year.
 func (s *Store) DeleteOlder(ctx context.Context, now time.Time, keep offences.Retention, decays map[int64]time.Duration) (deleted int64, err error) {
 	keep = keep.WithDefaults()
 	for span, age := range map[int64]time.Duration{minuteSpan: keep.Minutes, hourSpan: keep.Hours, daySpan: keep.Days} {

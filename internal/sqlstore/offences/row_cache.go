@@ -13,29 +13,29 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/offences/memory"
 )
 
-// Fast path. Plain version: the queries of ranking.go and report.go, which answer where rows
-// cannot be kept. Benchmark: BenchmarkWatch.
+// Fast path. Plain version: the queries of ranking.go and report.go, which are used if the rows
+// cannot be cached. Benchmark: BenchmarkWatch.
 //
-// Rows that pages read again and again are kept in memory, by slot: a minute, an hour or a
-// day. Each slot has a mark in the database. A transaction that changes rows of a slot also
-// writes a new mark of it, so rows in memory are valid for a transaction that finds the mark
-// that they were read with. A restore leaves a mark that all others are read with.
+// Rows that pages read repeatedly are kept in memory, by slot: a minute, an hour or a day. Each
+// slot has a mark in the database. A transaction that changes rows of a slot also writes a new
+// mark. Rows in memory are valid for a transaction that reads the same mark as when they were
+// loaded. A restore writes a mark that is read together with all others.
 
 const (
-	// maxCachedRows are some 50 MB: a day of a million offences has 200,000.
+	// maxCachedRows takes about 50 MB: a day of a million offences has 200,000 rows.
 	maxCachedRows = 1_000_000
-	// maxCachedSlots is more than the minutes of 30 days.
+	// maxCachedSlots exceeds the number of minutes in 30 days.
 	maxCachedSlots = 50_000
 
-	// findUnmarked finds a batch of a node that leaves no marks.
+	// findUnmarked finds a batch of a node that writes no marks.
 	findUnmarked = `SELECT 1 FROM flushed_batches WHERE marked = 0 LIMIT 1`
-	// findRestoring finds the mark that the last restore left.
+	// findRestoring finds the mark that the last restore wrote.
 	findRestoring = `SELECT mark FROM count_marks WHERE span = -1 AND start = 0`
 	selectCached  = `SELECT start, policy_id, kind, refused_by, source, key, offences, overcount, first_at, last_at FROM offences
 WHERE span = $1 AND start >= $2 AND start < $3 ORDER BY start`
 )
 
-// mark leaves a new mark of the slots of a span that a batch adds to.
+// mark writes a new mark for each slot of a span to which a batch adds.
 func (t tx) mark(span int64, b *offences.Batch, wanted func(int64) bool, start func(int64) int64) error {
 	var rows [][]any
 	seen := map[int64]bool{}
@@ -45,12 +45,12 @@ func (t tx) mark(span int64, b *offences.Batch, wanted func(int64) bool, start f
 			rows = append(rows, []any{span, at, b.ID})
 		}
 	}
-	// All batches touch the marks in one order, so that none waits for another crosswise.
+	// All batches write the marks in the same order, to avoid deadlocks.
 	slices.SortFunc(rows, func(a, b []any) int { return cmp.Compare(a[1].(int64), b[1].(int64)) })
 	return t.Upsert(addMark, mergeMark, markColumns, rows)
 }
 
-// markRollUp leaves a new mark of a slot that was added up.
+// markRollUp writes a new mark for a slot that was added up.
 func (t tx) markRollUp(span, start int64) error {
 	id, err := db.NewID()
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *rowCache) load(t *db.Tx, segments []segment) (parts []memory.Part, ok b
 	if err != nil || !fits || len(missing) == 0 {
 		return parts, fits, err
 	}
-	// A page asks for the same rows several times at once: one reads them for all.
+	// A page requests the same rows several times at once: one caller loads them for all.
 	select {
 	case c.loading <- struct{}{}:
 		defer func() { <-c.loading }()
@@ -136,7 +136,7 @@ func (c *rowCache) load(t *db.Tx, segments []segment) (parts []memory.Part, ok b
 	return append(parts, loaded...), fits, nil
 }
 
-// slotsOf returns the slots of segments, nil where they are too many.
+// slotsOf returns the slots of segments, nil if there are too many.
 func slotsOf(segments []segment) []memory.Slot {
 	slots := make([]memory.Slot, 0, len(segments))
 	for _, s := range segments {
@@ -171,7 +171,7 @@ func (t tx) selectSlots(slots []memory.Slot, maxRows int) (parts []memory.Part, 
 	slices.SortFunc(slots, func(a, b memory.Slot) int { return cmp.Or(cmp.Compare(a.Span, b.Span), cmp.Compare(a.Start, b.Start)) })
 	groups := map[memory.Group]unique.Handle[memory.Group]{}
 	for len(slots) > 0 {
-		n := 1 // slots that follow each other are read together
+		n := 1 // consecutive slots are read together
 		for n < len(slots) && slots[n] == (memory.Slot{Span: slots[0].Span, Start: slots[n-1].Start + spanMS(slots[0].Span)}) {
 			n++
 		}
@@ -214,12 +214,12 @@ func (t tx) selectSlots(slots []memory.Slot, maxRows int) (parts []memory.Part, 
 	return parts, true, nil
 }
 
-// warmSpan is what WarmCache reads: what the pages show where nothing else is asked for,
-// and the present day.
+// warmSpan is the span that WarmCache loads: the default span of the pages, and the present
+// day.
 const warmSpan = 24 * time.Hour
 
-// WarmCache brings the offences of the last day into memory, so that the first page that
-// shows them is answered as quickly as the next.
+// WarmCache loads the offences of the last day into memory, so that the first page that shows
+// them is as fast as later ones.
 func (s *Store) WarmCache(ctx context.Context, now time.Time) error {
 	return s.read(ctx, now.Add(-warmSpan), now, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
 		_, _, err := s.cache.load(t, segments)

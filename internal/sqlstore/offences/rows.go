@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// The spans of time that counts are kept by.
+// The spans of the rows of counts.
 const (
 	minuteSpan = 1
 	hourSpan   = 2
@@ -69,7 +69,7 @@ ON CONFLICT (span, start, policy_id, key) DO UPDATE SET
 	deleteBatchesOld = `DELETE FROM flushed_batches WHERE at < $1`
 )
 
-// The types of the rows' columns, in the order of the statements'.
+// The types of the columns, in the order of the statements' columns.
 var (
 	offenceColumns = []string{db.IntColumn, db.IntColumn, db.IntColumn, db.BytesColumn, db.IntColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.BytesColumn, db.IntColumn, db.IntColumn,
 		db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn}
@@ -104,8 +104,8 @@ func keyTrafficRow(span, start int64, k *offences.KeyTraffic) []any {
 	return []any{span, start, k.Policy, k.Key, placeOf(k.Key), k.Allowed, k.Refused, k.Cost, k.Overcount}
 }
 
-// placeOf returns where the network of an "ip:" key begins, as 16 bytes, so
-// that a CIDR is a range; nil for other keys.
+// placeOf returns the first address of the network of an "ip:" key as 16 bytes, so that a CIDR
+// is a range; nil for other keys.
 func placeOf(key string) []byte {
 	text, is := strings.CutPrefix(key, "ip:")
 	if !is {

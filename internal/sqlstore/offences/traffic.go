@@ -61,7 +61,7 @@ func readTraffic(ctx context.Context, s *Store, policy int64, from, to time.Time
 // wholeSpan is longer than any span.
 const wholeSpan = 100 * 365 * 24 * time.Hour
 
-// dividing returns the longest rows of which a step is a multiple.
+// dividing returns the length of the longest rows that divide a step evenly.
 func dividing(step time.Duration) time.Duration {
 	for _, length := range []time.Duration{24 * time.Hour, time.Hour} {
 		if step%length == 0 {
@@ -150,7 +150,7 @@ func (s *Store) Seen(ctx context.Context, p keys.Pattern, from, to time.Time, li
 	return seen, err
 }
 
-// seenByAll fills in what all keys did.
+// seenByAll fills in the traffic of all keys together.
 func (t tx) seenByAll(seen *offences.Seen, segments []segment) error {
 	q := &db.Selection{}
 	text := "SELECT COALESCE(CAST(sum(allowed) AS BIGINT), 0), COALESCE(CAST(sum(limited + blocked) AS BIGINT), 0), " +

@@ -22,7 +22,7 @@ type Audit struct{ db *db.DB }
 // NewAudit returns the store of the audit records in a database.
 func NewAudit(d *db.DB) *Audit { return &Audit{d} }
 
-// recordSelection returns what f selects, its cursor included.
+// recordSelection returns the conditions of f, including its cursor.
 func recordSelection(f audit.Filter) (*db.Selection, error) {
 	for field, text := range map[string]string{
 		"actor": f.Actor, "action": f.Action, "object": f.Object, "object_id": f.ObjectID, "search": f.Search,
@@ -76,7 +76,7 @@ func (s *Audit) FindRecords(ctx context.Context, f audit.Filter) (page audit.Pag
 	}
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		page.Next = ""
-		// One more than the page shows whether there is another.
+		// Read one row more than the page has, to know whether another page follows.
 		page.Records, err = db.Each(t, db.ScanRecord, db.RecordColumns+q.String()+" ORDER BY id DESC LIMIT "+strconv.Itoa(limit+1), q.Args...)
 		if len(page.Records) > limit {
 			page.Records = page.Records[:limit]
@@ -96,8 +96,8 @@ func (s *Audit) FindRecordByID(ctx context.Context, id int64) (e *audit.Record, 
 	return e, err
 }
 
-// EachRecord implements audit.Store. It reads page by page, so that a slow
-// reader holds no transaction open.
+// EachRecord implements audit.Store. It reads page by page, so that a slow reader keeps no
+// transaction open.
 func (s *Audit) EachRecord(ctx context.Context, f audit.Filter) iter.Seq2[*audit.Record, error] {
 	return func(yield func(*audit.Record, error) bool) {
 		f.Limit = db.MaxLimit

@@ -91,7 +91,7 @@ func (s *Bouncers) PutBouncer(ctx context.Context, b bouncers.Bouncer) error {
 	})
 }
 
-// DeleteBouncers forgets the bouncers that have not asked since an instant.
+// DeleteBouncers deletes the bouncers that have sent no request since an instant.
 func (s *Bouncers) DeleteBouncers(ctx context.Context, before time.Time) (int, error) {
 	return deleteBefore(ctx, s.db, deleteBouncers, before)
 }

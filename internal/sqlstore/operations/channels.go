@@ -15,7 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// Channels stores the notification channels that operators set up, and the silences.
+// Channels stores the notification channels that operators created, and the silences.
 type Channels struct{ db *db.DB }
 
 // NewChannels returns the store of the channels in a database.
@@ -33,15 +33,15 @@ WHERE name = $1`
 	deleteChannel  = `DELETE FROM channels WHERE name = $1`
 	countChannels  = `SELECT count(*) FROM channels`
 	channelChanged = `UPDATE channels_changed SET revision = $1 WHERE id = 1`
-	// endDeliveries ends what waits for a channel over which nothing is sent any more.
+	// endDeliveries ends the pending deliveries of a channel that sends nothing any more.
 	endDeliveries   = `UPDATE deliveries SET failed_at = $2, problem = $3 WHERE channel = $1 AND sent_at = 0 AND failed_at = 0`
 	countReferences = `SELECT count(*) FROM channels WHERE name = $1`
 )
 
-// MaxChannels bounds how many there may be.
+// MaxChannels is the maximum number of channels.
 const MaxChannels = 50
 
-// storedChannel is a channel with its secrets as they are stored.
+// storedChannel is a channel with its secrets in their stored form.
 type storedChannel struct {
 	notify.Config
 	sealed []byte
@@ -73,12 +73,12 @@ func unseal(t *db.Tx, c *storedChannel) error {
 	}
 	if err := json.Unmarshal(text, &c.Secrets); err != nil {
 		c.Secrets = notify.Secrets{}
-		return db.ErrUnsealable // one bad row keeps no other channel from sending
+		return db.ErrUnsealable // a damaged row must not keep other channels from sending
 	}
 	return nil
 }
 
-// args returns what insertChannel and updateChannel have in common.
+// args returns the arguments that insertChannel and updateChannel share.
 func (c *storedChannel) args() []any {
 	kinds := make([]string, len(c.Kinds))
 	for i, k := range c.Kinds {
@@ -94,7 +94,7 @@ func number(b bool) int64 {
 	return 0
 }
 
-// channelSnapshot is what the audit keeps of a channel: nothing of its secrets.
+// channelSnapshot is the form of a channel in the audit log, without its secrets.
 type channelSnapshot struct {
 	Name       string        `json:"name"`
 	Type       notify.Type   `json:"type"`
@@ -115,8 +115,8 @@ func (s *Channels) FindChannels(ctx context.Context) ([]notify.Config, error) {
 	return s.find(ctx, false)
 }
 
-// LoadChannels returns the channels with their secrets, by name. One whose secrets cannot
-// be read says so in Broken.
+// LoadChannels returns the channels with their secrets, by name. If the secrets of a channel
+// cannot be read, its field Broken says so.
 func (s *Channels) LoadChannels(ctx context.Context) ([]notify.Config, error) {
 	return s.find(ctx, true)
 }
@@ -175,7 +175,7 @@ func findChannel(t *db.Tx, name string) (*storedChannel, error) {
 	return &all[0], nil
 }
 
-// findExpected is findChannel for a change that expects a state.
+// findExpected is findChannel for a change that expects a state; see etag.Tag.
 func findExpected(t *db.Tx, name string, expect etag.Tag) (*storedChannel, error) {
 	stored, err := findChannel(t, name)
 	if err != nil {
@@ -223,8 +223,8 @@ func (s *Channels) AddChannel(ctx context.Context, by audit.Actor, c notify.Conf
 	return c, err
 }
 
-// ChangeChannel has change applied to a channel with its secrets whose state is expect, and
-// stores the result. change may be called again.
+// ChangeChannel applies change to a channel with its secrets whose state is expect, and stores
+// the result. change may be called more than once.
 func (s *Channels) ChangeChannel(ctx context.Context, by audit.Actor, name string, expect etag.Tag, change func(*notify.Config) error) (c notify.Config, err error) {
 	err = s.db.Change(ctx, by, func(t *db.Tx) error {
 		stored, err := findExpected(t, name, expect)
@@ -272,7 +272,7 @@ func (s *Channels) ChangeChannel(ctx context.Context, by audit.Actor, name strin
 	return c, err
 }
 
-// equal compares two snapshots as the audit would write them.
+// equal compares two snapshots in the form of the audit log.
 func equal(a, b any) (bool, error) {
 	first, err := db.Snapshot(a)
 	if err != nil {
@@ -282,7 +282,7 @@ func equal(a, b any) (bool, error) {
 	return first == second, err
 }
 
-// DeleteChannel deletes a channel whose state is expect. What waits for it is not sent.
+// DeleteChannel deletes a channel whose state is expect. Its pending deliveries are not sent.
 func (s *Channels) DeleteChannel(ctx context.Context, by audit.Actor, name string, expect etag.Tag) error {
 	return s.db.Change(ctx, by, func(t *db.Tx) error {
 		stored, err := findExpected(t, name, expect)
@@ -304,7 +304,7 @@ func end(t *db.Tx, channel, problem string) error {
 	return err
 }
 
-// changed records a change and has all nodes read the channels and silences again.
+// changed records a change and makes all nodes read the channels and silences again.
 func changed(t *db.Tx, action, id, summary string, before, after any) error {
 	if _, err := t.Exec(channelChanged, t.Revision); err != nil {
 		return err

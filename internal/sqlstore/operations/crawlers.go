@@ -49,7 +49,7 @@ func (s *Crawlers) PutCrawlers(ctx context.Context, all []crawlers.Crawler, forg
 	})
 }
 
-// Crawlers implements crawlers.Store. A row that is no address is left out.
+// Crawlers implements crawlers.Store. The address of a damaged row is the zero Addr.
 func (s *Crawlers) Crawlers(ctx context.Context, since time.Time) (all []crawlers.Crawler, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all, err = db.Each(t, scanCrawler, selectCrawlers, db.ToMS(since), int64(crawlers.MaxShared))
@@ -62,7 +62,7 @@ func scanCrawler(r db.Row) (c crawlers.Crawler, err error) {
 	var address string
 	var verified int64
 	err = r.Scan(&address, &c.Operator, &c.Name, &verified)
-	c.Address, _ = netip.ParseAddr(address) // the zero one is not public, and so not believed
+	c.Address, _ = netip.ParseAddr(address) // the zero address is not public, so it is never trusted
 	c.Verified = db.FromMS(verified)
 	return c, err
 }

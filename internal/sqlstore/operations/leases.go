@@ -17,10 +17,10 @@ RETURNING holder`
 	deleteLease = `DELETE FROM leases WHERE name = $1 AND holder = $2`
 )
 
-// takeLease gives the lease of name to holder until an instant, or renews
-// it, and reports false while another holder has it at now. A lease that ends later than a
-// holder could ask for at now is taken too: it is of a node whose clock was ahead, and if that
-// was killed, nobody else would have the lease until that time comes.
+// takeLease gives the lease of name to holder until an instant, or renews it. It reports false
+// while another holder has the lease at now. It also takes a lease that ends later than any
+// holder could request at now: a node whose clock was ahead took it, and if that node was
+// killed, nobody else could take the lease until then.
 func takeLease(ctx context.Context, d *db.DB, name, holder string, now, until time.Time) (held bool, err error) {
 	err = d.Write(ctx, func(t *db.Tx) error {
 		var who string

@@ -33,7 +33,7 @@ type Nodes struct{ db *db.DB }
 // NewNodes returns the store of the nodes on a database.
 func NewNodes(d *db.DB) *Nodes { return &Nodes{d} }
 
-// PutNode stores what a node reports of itself.
+// PutNode stores what a node reports about itself.
 func (s *Nodes) PutNode(ctx context.Context, n nodes.Node) error {
 	return s.db.Write(ctx, func(t *db.Tx) error {
 		degraded := 0
@@ -46,7 +46,7 @@ func (s *Nodes) PutNode(ctx context.Context, n nodes.Node) error {
 	})
 }
 
-// Nodes returns the nodes heard of since an instant, by name and id.
+// Nodes returns the nodes seen since an instant, by name and id.
 func (s *Nodes) Nodes(ctx context.Context, since time.Time) (all []nodes.Node, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all, err = db.Each(t, scanNode, selectNodes, db.ToMS(since))
@@ -69,7 +69,7 @@ func scanNode(r db.Row) (nodes.Node, error) {
 	return n, err
 }
 
-// DeleteNode forgets a node that says goodbye.
+// DeleteNode deletes a node that shuts down.
 func (s *Nodes) DeleteNode(ctx context.Context, id string) error {
 	return s.db.Write(ctx, func(t *db.Tx) error {
 		_, err := t.Exec(deleteNode, id)
@@ -77,7 +77,7 @@ func (s *Nodes) DeleteNode(ctx context.Context, id string) error {
 	})
 }
 
-// DeleteNodes forgets the nodes not heard of since an instant.
+// DeleteNodes deletes the nodes not seen since an instant.
 func (s *Nodes) DeleteNodes(ctx context.Context, before time.Time) (int, error) {
 	return deleteBefore(ctx, s.db, deleteNodes, before)
 }

@@ -37,7 +37,7 @@ func scanNote(r db.Row) (*notes.Note, error) {
 	return n, nil
 }
 
-// noteSnapshot is what the audit keeps of a note.
+// noteSnapshot is the form of a note in the audit log.
 type noteSnapshot struct {
 	ID      string    `json:"id"`
 	Key     string    `json:"key"`

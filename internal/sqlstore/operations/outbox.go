@@ -18,8 +18,9 @@ INSERT INTO notifications (kind, at, subject, body, facts, page, happenings) `
 SELECT ` + notificationColumns + `,
        d.channel, d.attempts, d.next_at, d.sent_at, d.failed_at, d.problem
 FROM deliveries d JOIN notifications n ON n.id = d.notification_id `
-	// selectDue bounds each kind by itself, so that none hides another. What would wait longer
-	// than anything does, or for its first attempt, is of a clock that was ahead.
+	// selectDue bounds each kind separately, so that none hides another. It includes deliveries
+	// whose time is further ahead than any retry, or that have had no attempt: a node whose
+	// clock was ahead wrote that time.
 	selectDue = `
 SELECT id, kind, at, attempts, happenings FROM (
     SELECT n.id, n.kind, n.at, d.attempts, n.happenings, row_number() OVER (PARTITION BY n.kind ORDER BY n.id) AS place
@@ -35,7 +36,7 @@ var (
 	notificationTypes = []string{db.TextColumn, db.IntColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.BytesColumn, db.IntColumn}
 	askedIDs          = db.Asked([]string{db.IntColumn}, "id")
 
-	// insertDeliveries makes one for each notification that has come into being.
+	// insertDeliveries creates a delivery for each new notification.
 	insertDeliveries = `INSERT INTO deliveries (notification_id, channel, kind, next_at) ` +
 		db.BulkSelect([]string{db.IntColumn, db.TextColumn, db.TextColumn, db.IntColumn})
 	selectNotifications = askedIDs + `
@@ -116,7 +117,7 @@ func idRows(ids []int64) [][]any {
 	return rows
 }
 
-// scanNotification reads notificationColumns, and what follows them into more.
+// scanNotification reads notificationColumns, and the columns after them into more.
 func scanNotification(r db.Row, more ...any) (n notify.Notification, err error) {
 	var at int64
 	var facts []byte
@@ -147,8 +148,7 @@ func scanDelivery(r db.Row) (d notify.Delivery, err error) {
 	return d, err
 }
 
-// LastSent returns when a channel last sent something of a kind, zero for
-// never.
+// LastSent returns when a channel last sent a notification of a kind, zero for never.
 func (s *Outbox) LastSent(ctx context.Context, channel string, kind notify.Kind, now time.Time) (at time.Time, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		var ms int64
@@ -159,17 +159,17 @@ func (s *Outbox) LastSent(ctx context.Context, channel string, kind notify.Kind,
 	return at, err
 }
 
-// MarkSent notes that deliveries have arrived.
+// MarkSent records that deliveries have arrived.
 func (s *Outbox) MarkSent(ctx context.Context, channel string, ids []int64, at time.Time) error {
 	return s.mark(ctx, markSent, channel, ids, db.ToMS(at))
 }
 
-// MarkTried notes an attempt that failed and when the next is due.
+// MarkTried records a failed attempt and when the next one is due.
 func (s *Outbox) MarkTried(ctx context.Context, channel string, ids []int64, next time.Time, problem string) error {
 	return s.mark(ctx, markTried, channel, ids, db.ToMS(next), problem)
 }
 
-// MarkFailed notes deliveries that are given up.
+// MarkFailed records deliveries that will not be tried again.
 func (s *Outbox) MarkFailed(ctx context.Context, channel string, ids []int64, at time.Time, problem string) error {
 	return s.mark(ctx, markFailed, channel, ids, db.ToMS(at), problem)
 }

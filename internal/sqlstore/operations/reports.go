@@ -33,8 +33,8 @@ SELECT (SELECT count(*) FROM entries WHERE kind = 'block' AND created_at >= $1 A
     (SELECT count(*) FROM entries WHERE kind = 'block' AND ended_at = 0 AND expires_at >= $1 AND expires_at < $2)`
 )
 
-// PutDocument implements reports.Store. It gives d its id, which is that of the document
-// that it replaces: people have linked to it.
+// PutDocument implements reports.Store. It sets the id of d. A document that replaces another
+// keeps its id, since there may be links to it.
 func (s *Reports) PutDocument(ctx context.Context, d *reports.Document) error {
 	return s.db.Write(ctx, func(t *db.Tx) error {
 		found, err := t.One(findDocumentID, []any{string(d.Kind), db.ToMS(d.From)}, &d.ID)

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// deleteEnded forgets what ended before an instant. Rows that hold their
-	// pattern are left alone; EndExpired takes it from them first.
+	// deleteEnded deletes entries that ended before an instant. It skips rows that still hold
+	// their pattern; EndExpired releases those first.
 	deleteEnded = `DELETE FROM entries WHERE place <> '' AND (expires_at < $1 OR ended_at > 0 AND ended_at < $1)`
-	// deleteVersions forgets what entries were. A bouncer that has not asked since the
-	// instant is forgotten too, or has it all sent again.
+	// deleteVersions deletes the former versions of entries. A bouncer without a request since
+	// the instant is deleted too, or is sent everything again.
 	deleteVersions = `
 DELETE FROM entry_versions WHERE expires_at < $1
 OR NOT EXISTS (SELECT 1 FROM entries WHERE entries.id = entry_versions.entry_id)`
@@ -21,7 +21,7 @@ OR NOT EXISTS (SELECT 1 FROM entries WHERE entries.id = entry_versions.entry_id)
 INSERT INTO ended_credentials (id, revision)
 SELECT id, 0 FROM tokens WHERE (expires_at < $1 OR revoked_at > 0 AND revoked_at < $1) AND author <> $2
 ON CONFLICT (id) DO NOTHING`
-	// deleteProfiles forgets that nothing is kept of a key any more.
+	// deleteProfiles deletes the rows of deleted profiles.
 	deleteProfiles      = `DELETE FROM profiles WHERE deleted_at > 0 AND deleted_at < $1`
 	deleteDecided       = `DELETE FROM proposals WHERE place <> '' AND decided_at < $1`
 	deleteIdle          = `DELETE FROM proposals WHERE place = '' AND updated_at < $1`
@@ -30,14 +30,13 @@ ON CONFLICT (id) DO NOTHING`
 	deleteEndedTokens   = `DELETE FROM tokens WHERE (expires_at < $1 OR revoked_at > 0 AND revoked_at < $1) AND author <> $2`
 )
 
-// Retention ends and deletes what is past its time.
+// Retention ends and deletes rows whose retention time has passed.
 type Retention struct{ db *db.DB }
 
-// NewRetention returns the store that deletes old rows of a database.
+// NewRetention returns the store that applies the retention in a database.
 func NewRetention(d *db.DB) *Retention { return &Retention{d} }
 
-// DeleteEndedBefore forgets the blocks and exemptions that ended before an
-// instant.
+// DeleteEndedBefore deletes the blocks and exemptions that ended before an instant.
 func (s *Retention) DeleteEndedBefore(ctx context.Context, before time.Time) (deleted int, err error) {
 	err = s.db.Write(ctx, func(t *db.Tx) error {
 		n, err := t.Exec(deleteEnded, db.ToMS(before))
@@ -52,8 +51,8 @@ func (s *Retention) DeleteEndedBefore(ctx context.Context, before time.Time) (de
 	return deleted, err
 }
 
-// DeleteTokensBefore forgets the tokens that expired or were revoked before an
-// instant, all but that their ids have ended. Those of identity.BootstrapAuthor stay.
+// DeleteTokensBefore deletes the tokens that expired or were revoked before an instant. It
+// keeps their ids as ended credentials, and the tokens of identity.BootstrapAuthor.
 func (s *Retention) DeleteTokensBefore(ctx context.Context, before time.Time) (deleted int, err error) {
 	err = s.db.Write(ctx, func(t *db.Tx) error {
 		if _, err := t.Exec(keepEndedTokens, db.ToMS(before), identity.BootstrapAuthor); err != nil {
@@ -66,28 +65,28 @@ func (s *Retention) DeleteTokensBefore(ctx context.Context, before time.Time) (d
 	return deleted, err
 }
 
-// DeleteRuns forgets the runs that started before an instant.
+// DeleteRuns deletes the runs that started before an instant.
 func (s *Retention) DeleteRuns(ctx context.Context, before time.Time) (int, error) {
 	return deleteBefore(ctx, s.db, deleteRuns, before)
 }
 
-// DeleteNotifications forgets what happened before an instant, sent or not.
+// DeleteNotifications deletes the notifications from before an instant, sent or not.
 func (s *Retention) DeleteNotifications(ctx context.Context, before time.Time) (int, error) {
 	return deleteBefore(ctx, s.db, deleteNotifications, before)
 }
 
-// DeleteDecidedProposals forgets the proposals that were decided before an instant.
+// DeleteDecidedProposals deletes the proposals that were decided before an instant.
 func (s *Retention) DeleteDecidedProposals(ctx context.Context, before time.Time) (int, error) {
 	return deleteBefore(ctx, s.db, deleteDecided, before)
 }
 
-// DeleteIdleProposals forgets the open proposals whose range has not offended since an
-// instant as much as a proposal needs.
+// DeleteIdleProposals deletes the open proposals whose range has not had the offences that a
+// proposal needs since an instant.
 func (s *Retention) DeleteIdleProposals(ctx context.Context, before time.Time) (int, error) {
 	return deleteBefore(ctx, s.db, deleteIdle, before)
 }
 
-// deleteBefore runs a statement that deletes what is older than an instant.
+// deleteBefore runs a statement that deletes rows from before an instant.
 func deleteBefore(ctx context.Context, d *db.DB, statement string, before time.Time) (deleted int, err error) {
 	err = d.Write(ctx, func(t *db.Tx) error {
 		n, err := t.Exec(statement, db.ToMS(before))

@@ -18,7 +18,7 @@ const (
 	deleteOver     = `DELETE FROM silences WHERE until_at <= $1`
 )
 
-// MaxSilences bounds how many there may be.
+// MaxSilences is the maximum number of silences.
 const MaxSilences = 100
 
 func scanSilence(r db.Row) (s notify.Silence, err error) {
@@ -28,7 +28,7 @@ func scanSilence(r db.Row) (s notify.Silence, err error) {
 	return s, err
 }
 
-// silenceSnapshot is what the audit keeps of a silence.
+// silenceSnapshot is the form of a silence in the audit log.
 type silenceSnapshot struct {
 	Channel string      `json:"channel"`
 	Kind    notify.Kind `json:"kind"`
@@ -41,7 +41,7 @@ func silenceSnapshotOf(s *notify.Silence) silenceSnapshot {
 	return silenceSnapshot{s.Channel, s.Kind, s.Reason, s.Author, s.Until}
 }
 
-// FindSilences returns the silences that apply, the first to end first.
+// FindSilences returns the active silences, the first to end first.
 func (s *Channels) FindSilences(ctx context.Context) (all []notify.Silence, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all, err = silences(t)
@@ -54,8 +54,8 @@ func silences(t *db.Tx) ([]notify.Silence, error) {
 	return db.Each(t, scanSilence, readSilences+`WHERE until_at > $1 ORDER BY until_at, id`, db.ToMS(t.Now))
 }
 
-// AddSilence stores a silence, with an id, unless check refuses it beside those that apply
-// now. It forgets those that are over.
+// AddSilence stores a silence and gives it an id. check may refuse it and gets the active
+// silences. AddSilence deletes the silences that have ended.
 func (s *Channels) AddSilence(ctx context.Context, by audit.Actor, n notify.Silence, check func(active []notify.Silence) error) (notify.Silence, error) {
 	id, err := db.NewID()
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *Channels) AddSilence(ctx context.Context, by audit.Actor, n notify.Sile
 	return n, err
 }
 
-// EndSilence ends a silence before its time, unless check refuses it.
+// EndSilence ends a silence early. check may refuse that.
 func (s *Channels) EndSilence(ctx context.Context, by audit.Actor, id string, check func(notify.Silence) error) (n notify.Silence, err error) {
 	none := fault.New(fault.NotFound, "There is no silence with the id %q; it may be over.", db.Clip(id))
 	if db.CheckText("id", id) != nil {

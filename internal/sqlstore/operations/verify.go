@@ -16,8 +16,8 @@ const (
 	setAnchor       = `UPDATE audit_anchor SET entry_id = $1, hash = $2 WHERE id = 1`
 	deleteChain     = `DELETE FROM audit_chain WHERE id <= $1`
 
-	// readExpired finds the newest record of those before the first that is
-	// young enough: the chain loses its beginning, never a record in between.
+	// readExpired finds the newest record before the first that must be kept: the chain loses
+	// its beginning, never a record in between.
 	readExpired = `
 SELECT coalesce((SELECT min(id) FROM audit WHERE at >= $1) - 1, (SELECT max(id) FROM audit), 0)`
 	deleteEntries = `DELETE FROM audit WHERE id <= $1`
@@ -28,20 +28,20 @@ SELECT a.id, a.at, a.actor_kind, a.actor_id, a.actor_name, a.actor_address, a.ac
 FROM audit a LEFT JOIN audit_chain c ON c.id = a.id WHERE a.id > $1 ORDER BY a.id LIMIT $2`
 )
 
-// expireAction is the action of the record that retention leaves of what it
-// removed: it holds the anchor, so that the chain itself records it.
+// expireAction is the action of the record that retention writes about the deleted records. The
+// record contains the anchor, so that the chain itself contains it.
 const expireAction = "audit.expire"
 
-// expired is what the record of a retention holds.
+// expired is the content of the record that retention writes.
 type expired struct {
 	Records int64  `json:"records"`
 	Through int64  `json:"through"`
 	Hash    string `json:"hash,omitzero"`
 }
 
-// DeleteRecordsBefore is the retention of the audit: it removes what is older
-// than before and returns how many records that were. Where a record between
-// younger ones is older, as clocks may have it, it stays until they go.
+// DeleteRecordsBefore is the retention of the audit log: it deletes the records from before an
+// instant and returns their number. If clocks differ, an older record may follow a newer one;
+// it stays until the newer one is deleted.
 func (s *Retention) DeleteRecordsBefore(ctx context.Context, before time.Time) (removed int64, err error) {
 	err = s.db.Change(ctx, audit.SystemActor("retention"), func(t *db.Tx) error {
 		if err := t.ChainAudit(); err != nil {
@@ -78,7 +78,7 @@ func (s *Retention) DeleteRecordsBefore(ctx context.Context, before time.Time) (
 	return removed, err
 }
 
-// chained is a record and the hash that the chain holds of it, nil for none.
+// chained is a record and its hash in the chain, nil if it has none.
 type chained struct {
 	*audit.Record
 	hash []byte
@@ -89,7 +89,7 @@ func scanChained(r db.Row) (c chained, err error) {
 	return c, err
 }
 
-// extended scans more columns behind those that its user asks for.
+// extended scans additional columns after those of the scan function.
 type extended struct {
 	db.Row
 	more any
@@ -97,8 +97,8 @@ type extended struct {
 
 func (e extended) Scan(into ...any) error { return e.Row.Scan(append(into, e.more)...) }
 
-// VerifyAudit implements audit.Verifier. It reads one state of the database, in
-// short statements.
+// VerifyAudit implements audit.Verifier. It reads one state of the database with short
+// statements.
 func (s *Audit) VerifyAudit(ctx context.Context, kept audit.Link) (v audit.Verification, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		c := verification{kept: kept}
@@ -111,7 +111,7 @@ func (s *Audit) VerifyAudit(ctx context.Context, kept audit.Link) (v audit.Verif
 	return v, err
 }
 
-// verification goes through the chain once.
+// verification is one pass over the chain.
 type verification struct {
 	audit.Verification
 	kept     audit.Link
@@ -177,14 +177,14 @@ func (c *verification) take(e chained) {
 	c.compare()
 }
 
-// compare looks whether the link that the chain has come to is the kept head.
+// compare checks whether the current link of the chain is the kept head.
 func (c *verification) compare() {
 	if c.kept.Hash == c.Head.Hash && c.Head.Hash != (audit.Hash{}) && (c.kept.ID == 0 || c.kept.ID == c.Head.ID) {
 		c.found = true
 	}
 }
 
-// fail keeps the first problem only: those behind it follow from it.
+// fail keeps only the first problem, since later ones follow from it.
 func (c *verification) fail(id int64, format string, args ...any) {
 	if c.Problem == "" {
 		c.ProblemID, c.Problem = id, fmt.Sprintf(format, args...)

@@ -34,7 +34,7 @@ func scanView(r db.Row) (v offences.SavedView, err error) {
 	return v, err
 }
 
-// viewSnapshot is what the audit keeps of a saved view.
+// viewSnapshot is the form of a saved view in the audit log.
 type viewSnapshot struct {
 	Name    string    `json:"name"`
 	Query   string    `json:"query"`
@@ -55,7 +55,7 @@ func (s *Views) FindViews(ctx context.Context) (all []offences.SavedView, err er
 	return all, err
 }
 
-// FindView returns a saved view, or a *fault.Error for none.
+// FindView returns a saved view. The error is a *fault.Error if there is none.
 func (s *Views) FindView(ctx context.Context, id string) (v offences.SavedView, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		v, err = findView(t, id)
@@ -79,7 +79,7 @@ func findView(t *db.Tx, id string) (v offences.SavedView, err error) {
 	return all[0], nil
 }
 
-// checkViewName returns an error if another view has the name of v.
+// checkViewName returns an error if another view has the same name as v.
 func checkViewName(t *db.Tx, v *offences.SavedView) error {
 	var same int64
 	if _, err := t.One(countSameName, []any{v.Name, v.ID}, &same); err != nil {
@@ -117,7 +117,7 @@ func (s *Views) AddView(ctx context.Context, by audit.Actor, name, query string)
 	return v, err
 }
 
-// ChangeView stores another name or query of a view; what is nil stays.
+// ChangeView changes the name or query of a view; nil keeps a value.
 func (s *Views) ChangeView(ctx context.Context, by audit.Actor, id string, name, query *string) (v offences.SavedView, err error) {
 	err = s.db.Change(ctx, by, func(t *db.Tx) error {
 		if v, err = findView(t, id); err != nil {

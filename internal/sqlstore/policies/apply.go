@@ -46,8 +46,8 @@ func checkChanges(changes []rules.PolicyChange) error {
 	return nil
 }
 
-// applyPolicies makes the changes, or returns errUnchanged where all is as
-// wanted already.
+// applyPolicies makes the changes, or returns errUnchanged if all policies are already as
+// wanted.
 func (t Tx) applyPolicies(changes []rules.PolicyChange) ([]*rules.Policy, error) {
 	all, err := t.Policies()
 	if err != nil {
@@ -97,7 +97,7 @@ func (t Tx) applyPolicy(current *Stored, c rules.PolicyChange) (*rules.Policy, e
 	return t.replacePolicy(current, c.Policy)
 }
 
-// checkEnd refuses changes after which a pattern would belong to two policies.
+// checkEnd refuses changes after which two policies would have the same pattern.
 func checkEnd(all []*Stored, changes []rules.PolicyChange) error {
 	touched := map[string]bool{}
 	for _, c := range changes {

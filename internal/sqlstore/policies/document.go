@@ -12,8 +12,8 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// policyDocument is what one version of a policy says, as its row and the audit
-// keep it.
+// policyDocument is the content of one version of a policy, as its row and the audit log store
+// it.
 type policyDocument struct {
 	Name       string              `json:"name"`
 	Match      []string            `json:"match"`
@@ -41,8 +41,8 @@ func (d whenDocument) IsZero() bool {
 	return len(d.Path)+len(d.Method)+len(d.Agent)+len(d.Host) == 0
 }
 
-// optionsDocument leaves out what is at its default, so that a policy without
-// options reads as it did before there were any.
+// optionsDocument leaves out default values, so that a policy without options is stored as it
+// was before options existed.
 type optionsDocument struct {
 	Burst        int    `json:"burst,omitzero"`
 	CountRefused bool   `json:"count_refused,omitzero"`
@@ -80,14 +80,13 @@ func documentOf(p *rules.Policy) policyDocument {
 	return d
 }
 
-// text returns the one spelling of a document, so that equal policies have
-// equal texts.
+// text returns the canonical text of a document: equal policies have equal texts.
 func (d policyDocument) text() (string, error) {
 	text, err := json.Marshal(d, json.Deterministic(true))
 	return string(text), err
 }
 
-// parse reads what a version's row says into p.
+// parse reads the content of a version's row into p.
 func (p *Stored) parse(text string) error {
 	var d policyDocument
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
@@ -97,7 +96,7 @@ func (p *Stored) parse(text string) error {
 	p.Name, p.Outcome, p.Mode, p.OnFailure, p.Algorithm = d.Name, d.Outcome, d.Mode, d.OnFailure, d.Algorithm
 	p.Options = algorithms.Options(d.Options)
 	for _, text := range d.Match {
-		// A stored pattern is canonical: it reads alike under every setting.
+		// A stored pattern is canonical: its meaning does not depend on settings.
 		m, err := keys.Parser{}.Pattern(text)
 		if err != nil {
 			return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)

@@ -34,7 +34,7 @@ FROM policies p JOIN policy_versions v ON v.policy_id = p.id `
 
 	readPolicies     = PolicyColumns + `WHERE p.deleted_at = 0 AND v.version = p.version ORDER BY p.name`
 	readPolicyByName = PolicyColumns + `WHERE p.deleted_at = 0 AND v.version = p.version AND p.name = $1`
-	// readReplaced reads the versions that may still bind a log.
+	// readReplaced reads the versions whose limits may still apply to a log.
 	readReplaced = PolicyColumns + `WHERE p.deleted_at = 0 AND v.replaced_at > $1`
 	// readVersions reads the newest policy of a name, deleted or not.
 	readVersions = PolicyColumns + `
@@ -71,15 +71,15 @@ func Scan(r db.Row) (*Stored, error) {
 	return p, nil
 }
 
-// retain widens the retention of a policy by a version replaced so lately that
-// the log of then could still refuse.
+// retain extends the retention of a policy for a version that was replaced recently: its log
+// could still refuse.
 func (p *Stored) retain(old *Stored, now time.Time) {
 	if old.ID == p.ID && now.Sub(old.replaced) < old.Rules.LongestWindow() {
 		p.Retention = p.Retention.Cover(old.Rules)
 	}
 }
 
-// Policies returns those that exist, by name, with their retention.
+// Policies returns the policies that exist, by name, with their retention.
 func (t Tx) Policies() ([]*Stored, error) {
 	all, err := db.Each(t.Tx, Scan, readPolicies)
 	if err != nil {
@@ -137,8 +137,8 @@ func noPolicy(name string) error {
 	return fault.New(fault.NotFound, "There is no policy named %q.", name)
 }
 
-// PolicyVersions implements rules.Store. The versions of a deleted policy stay
-// readable until its name is used again.
+// PolicyVersions implements rules.Store. The versions of a deleted policy stay readable until
+// the name is used again.
 func (s *Store) PolicyVersions(ctx context.Context, name string) (versions []*rules.Policy, err error) {
 	if db.CheckText("name", name) != nil {
 		return nil, noPolicy(name)
@@ -197,9 +197,9 @@ func checkExpected(name string, current *Stored, expect etag.Tag) error {
 	return etag.Check(fmt.Sprintf("policy %q", db.Clip(name)), now, expect)
 }
 
-// checkPatterns refuses a pattern that belongs to another policy of the same
-// role: those that watch are one role, those that decide or are off the other.
-// Policies with conditions or an outcome share patterns; their number is limited.
+// checkPatterns refuses a pattern that another policy of the same role has. Policies that
+// monitor have one role, all others the second. Policies with conditions or an outcome may
+// share patterns; their number is limited.
 func checkPatterns(p *rules.Policy, all []*Stored) error {
 	if p.IsConditional() {
 		return checkConditional(p, all)
@@ -227,7 +227,7 @@ func checkPatterns(p *rules.Policy, all []*Stored) error {
 	return nil
 }
 
-// checkConditional refuses a policy with which a check would ask more logs than it may.
+// checkConditional refuses a policy with which a check would need more logs than allowed.
 func checkConditional(p *rules.Policy, all []*Stored) error {
 	count := 0
 	for _, other := range all {
@@ -263,8 +263,8 @@ func (t Tx) CreatePolicy(p *rules.Policy) (*rules.Policy, error) {
 	return &made, t.Record("policy.create", "policy", p.Name, fmt.Sprintf("Created the policy %q.", p.Name), nil, documentOf(&made))
 }
 
-// replacePolicy makes the next version, or returns the current one with
-// errUnchanged where both say the same.
+// replacePolicy creates the next version. If nothing differs, it returns the current version
+// with errUnchanged.
 func (t Tx) replacePolicy(current *Stored, p *rules.Policy) (*rules.Policy, error) {
 	text, err := documentOf(p).text()
 	if err != nil {
@@ -276,8 +276,8 @@ func (t Tx) replacePolicy(current *Stored, p *rules.Policy) (*rules.Policy, erro
 	made := *p
 	made.ID, made.Version, made.Generation = current.ID, current.Version+1, current.Generation
 	if current.MovesGeneration(p) {
-		// Beyond every generation that was given out: a restore brings that of the backup back,
-		// and the node's logs of later ones stay.
+		// The generation must exceed every earlier one: a restore brings back the generation of
+		// the backup, while the node keeps the logs of later generations.
 		made.Generation = max(made.Generation+1, t.Revision)
 	}
 	made.Created, made.Updated, made.UpdatedBy, made.Revision = current.Created, t.Now, t.By.Name, t.Revision
@@ -295,10 +295,10 @@ func (t Tx) replacePolicy(current *Stored, p *rules.Policy) (*rules.Policy, erro
 	return &made, t.Record("policy.replace", "policy", p.Name, summary, documentOf(current.Policy), documentOf(&made))
 }
 
-// maxChangesNamed is how many changed fields a summary names.
+// maxChangesNamed bounds the changed fields in a summary.
 const maxChangesNamed = 3
 
-// whatChanged writes the fields in which two versions differ: "rules 1/1s to 2/1s".
+// whatChanged describes the fields in which two versions differ: "rules 1/1s to 2/1s".
 func whatChanged(before, after *rules.Policy) string {
 	var all []string
 	changes := rules.Diff(before, after)

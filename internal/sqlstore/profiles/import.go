@@ -15,10 +15,10 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// importPiece is how many rows are written at once, with a constant number of statements.
+// importPiece is how many rows are written at once, by a constant number of statements.
 const importPiece = 2000
 
-// importCounts is what the audit keeps of an import.
+// importCounts is the form of an import in the audit log.
 type importCounts struct {
 	Created   int `json:"created"`
 	Replaced  int `json:"replaced"`
@@ -177,8 +177,8 @@ UPDATE profiles SET plan = '', labels = '', note = '', deleted_at = $2, updated_
 WHERE revision = $1 AND deleted_at = 0`
 )
 
-// undoImport deletes what an import created and nobody has changed since. One that
-// replaced profiles cannot be undone: what they were is not kept.
+// undoImport deletes the profiles that an import created and nobody has changed since. An
+// import that replaced profiles cannot be undone, since the former profiles are not stored.
 func (t Tx) undoImport(e *audit.Record) error {
 	var did importCounts
 	if err := json.Unmarshal(e.After, &did); err != nil {

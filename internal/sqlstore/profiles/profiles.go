@@ -1,4 +1,4 @@
-// Package profiles stores what is kept about keys.
+// Package profiles stores the profiles of keys.
 package profiles
 
 import (
@@ -60,14 +60,14 @@ func Scan(r db.Row) (*profiles.Profile, error) {
 	return p, nil
 }
 
-// Tx is a transaction over the profiles.
+// Tx is a transaction on the profiles.
 type Tx struct{ *db.Tx }
 
-// In returns t for the profiles.
+// In returns t for use with the profiles.
 func In(t *db.Tx) Tx { return Tx{t} }
 
-// Changes ranges over the profiles with a plan or a limit for since 0, and otherwise over
-// all that changed, deleted ones included. It runs no query where count says that none did.
+// Changes iterates over the profiles that changed since a revision, deleted ones included. For
+// 0 it iterates over all profiles with a plan or a limit. It runs no query if count is 0.
 func (t Tx) Changes(since, count int64) iter.Seq2[*profiles.Profile, error] {
 	if count == 0 {
 		return nil
@@ -93,11 +93,11 @@ type stopped struct{}
 
 func (stopped) Error() string { return "stopped" }
 
-// errStopped ends a stream whose reader wants no more.
+// errStopped ends a stream whose reader wants no more rows.
 var errStopped error = stopped{}
 
-// find returns the row of a key, nil if there never was one. Of a deleted profile nothing
-// but the revision is left.
+// find returns the row of a key, nil if there never was one. A deleted profile has only its
+// revision.
 func (t Tx) find(key string) (*profiles.Profile, error) {
 	all, err := db.Each(t.Tx, Scan, findProfile, key)
 	if err != nil || len(all) == 0 {
@@ -106,7 +106,7 @@ func (t Tx) find(key string) (*profiles.Profile, error) {
 	return all[0], nil
 }
 
-// row returns p as putProfiles takes it.
+// row returns p as a row for putProfiles.
 func (t Tx) row(p *profiles.Profile) []any {
 	var stack, reason, author string
 	var created, expires, deleted int64
@@ -120,8 +120,8 @@ func (t Tx) row(p *profiles.Profile) []any {
 	return []any{p.Key, p.Plan, strings.Join(p.Labels, " "), p.Note, stack, reason, author, created, expires, deleted}
 }
 
-// write stores profiles of different keys, with a number of statements that does not
-// depend on how many there are.
+// write stores profiles of different keys. The number of statements does not depend on the
+// number of profiles.
 func (t Tx) write(all ...*profiles.Profile) error {
 	rows, asked, labels := make([][]any, len(all)), make([][]any, len(all)), [][]any(nil)
 	for i, p := range all {
@@ -140,7 +140,7 @@ func (t Tx) write(all ...*profiles.Profile) error {
 	return t.ExecOf(insertLabels, labels)
 }
 
-// snapshot is what the audit keeps of a profile.
+// snapshot is the form of a profile in the audit log.
 type snapshot struct {
 	Key    string         `json:"key"`
 	Plan   string         `json:"plan"`
@@ -157,7 +157,7 @@ type limitSnapshot struct {
 	Expires time.Time `json:"expires_at"` // zero: until it is ended
 }
 
-// snapshotOf returns what the audit keeps of p, nil of one of which nothing is kept.
+// snapshotOf returns the audit log's form of p, nil if p is empty.
 func snapshotOf(p *profiles.Profile) any {
 	if p == nil || p.IsZero() {
 		return nil
@@ -169,7 +169,7 @@ func snapshotOf(p *profiles.Profile) any {
 	return s
 }
 
-// profile undoes snapshotOf.
+// profile converts a snapshot back to a profile.
 func (s *snapshot) profile() (*profiles.Profile, error) {
 	p := &profiles.Profile{Key: s.Key, Plan: s.Plan, Labels: s.Labels, Note: s.Note}
 	if s.Limit == nil {

@@ -51,9 +51,8 @@ func (t Tx) findAll(keys []string) ([]*profiles.Profile, error) {
 	return db.EachOf(t.Tx, Scan, findMany, asked)
 }
 
-// change replaces the profile of a key by what next makes of it, and records it. next gets
-// a profile of its own; nil before it means that nothing is kept. expect is the state that
-// the change expects.
+// change changes the profile of a key by next and records the change. next gets a copy of the
+// profile, an empty one if the key had none. expect is the expected state.
 func (s *Store) change(ctx context.Context, by audit.Actor, key string, expect etag.Tag, action, summary string, next func(t *db.Tx, p *profiles.Profile) error) (made *profiles.Profile, err error) {
 	if err := db.CheckText("key", key); err != nil {
 		return nil, err
@@ -103,7 +102,7 @@ const (
 	countDifferent = `SELECT count(DISTINCT plan) FROM profiles WHERE plan <> ''`
 )
 
-// checkPlan returns a fault where a plan would be one more than there may be.
+// checkPlan returns a fault if a new plan would exceed the maximum number of plans.
 func (t Tx) checkPlan(plan string) error {
 	if plan == "" {
 		return nil

@@ -1,6 +1,6 @@
-// Package memory keeps rows of counted offences in memory, so that pages need not read a
-// million of them again each few seconds, and adds them up. It knows no database: who fills
-// it says by a mark which state of a slot the rows are.
+// Package memory keeps rows of counted offences in memory and adds them up, so that pages need
+// not read a million of them every few seconds. It does not access a database: its user passes
+// a mark that identifies the state of each slot.
 package memory
 
 import (
@@ -15,7 +15,7 @@ import (
 // Unix milliseconds.
 type Slot struct{ Span, Start int64 }
 
-// Group is what rows of many keys have in common.
+// Group is the part of a row that rows of many keys share.
 type Group struct {
 	Policy    int64
 	Kind      offences.Kind
@@ -25,31 +25,31 @@ type Group struct {
 
 // Row is the offences of one key in a slot. Times are Unix milliseconds.
 type Row struct {
-	Key                 unique.Handle[string] // of "" for offences without their key
+	Key                 unique.Handle[string] // of "" for offences that lost their key
 	Group               unique.Handle[Group]
 	Offences, Overcount int64
 	First, Last         int64
 }
 
-// Part is a slot with its rows, which nobody changes.
+// Part is a slot with its rows, which must not be changed.
 type Part struct {
 	Slot
 	Rows []Row
 }
 
-// Cache keeps the parts that were used last, up to a number of rows. It is safe for use by
-// many goroutines.
+// Cache keeps the most recently used parts, up to a number of rows. It is safe for concurrent
+// use.
 type Cache struct {
 	maxRows int
 
 	mu    sync.Mutex
 	parts map[Slot]*list.Element // of *known
-	used  *list.List             // the last used first
+	used  *list.List             // most recently used first
 	rows  int
 }
 
-// known is what is known of a slot in the state of a mark: its rows, or only that they are
-// at least so many.
+// known is the cached state of a slot at a mark: its rows, or only a lower bound of their
+// number.
 type known struct {
 	Part
 	mark  string
@@ -57,17 +57,17 @@ type known struct {
 	whole bool
 }
 
-// NewCache returns an empty cache of at most so many rows.
+// NewCache returns an empty cache for at most maxRows rows.
 func NewCache(maxRows int) *Cache {
 	return &Cache{maxRows: maxRows, parts: map[Slot]*list.Element{}, used: list.New()}
 }
 
-// MaxRows returns how many rows fit.
+// MaxRows returns the capacity in rows.
 func (c *Cache) MaxRows() int { return c.maxRows }
 
-// Find returns the parts of slots that are kept in the state of their marks, in no order,
-// and the slots that are not. fits is false where the rows of all together are known to be
-// more than fit; then nothing else is returned.
+// Find returns the cached parts of slots with their marks, in no particular order, and the
+// slots that are not cached. fits is false if the rows of all slots are known to exceed the
+// capacity; then it returns nothing else.
 func (c *Cache) Find(slots []Slot, marks map[Slot]string) (parts []Part, missing []Slot, fits bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,12 +93,10 @@ func (c *Cache) Find(slots []Slot, marks map[Slot]string) (parts []Part, missing
 	return parts, missing, true
 }
 
-// Put keeps a part in the state of a mark, and drops what was used least recently where
-// there is no room.
+// Put caches a part at a mark. It evicts the least recently used parts if there is no room.
 func (c *Cache) Put(p Part, mark string) { c.put(&known{p, mark, len(p.Rows), true}) }
 
-// PutCount keeps that a slot has at least so many rows in the state of a mark, and none of
-// them.
+// PutCount caches only that a slot has at least the given number of rows at a mark.
 func (c *Cache) PutCount(slot Slot, mark string, rows int) {
 	c.put(&known{Part{Slot: slot}, mark, rows, false})
 }
@@ -116,7 +114,7 @@ func (c *Cache) put(k *known) {
 	}
 }
 
-// size counts an empty slot as a row, so that the number of slots is bounded too.
+// size counts a row for the slot itself, so that the number of slots is bounded too.
 func (k *known) size() int { return len(k.Rows) + 1 }
 
 func (c *Cache) drop(e *list.Element) {

@@ -10,7 +10,7 @@ import (
 
 // Filter selects rows. The zero value selects all limited and blocked checks.
 type Filter struct {
-	Shadow bool  // what shadow policies would have refused, and nothing else
+	Shadow bool  // select only what shadow policies would have refused
 	Policy int64 // 0 for all
 	Source string
 	// Rule and NotRule are a rule or the id of a block; "" for all.
@@ -23,7 +23,7 @@ func (f *Filter) selects(g Group) bool {
 		(f.Rule == "" || g.RefusedBy == f.Rule) && (f.NotRule == "" || g.RefusedBy != f.NotRule)
 }
 
-// groups remembers an answer for each group, of which there are few beside rows.
+// groups caches an answer for each group. There are far fewer groups than rows.
 type groups[T any] struct {
 	known  map[unique.Handle[Group]]T
 	answer func(Group) T
@@ -44,7 +44,7 @@ func (g groups[T]) of(h unique.Handle[Group]) T {
 
 var noKey = unique.Make("")
 
-// Sum is what one key did.
+// Sum is the sum of the offences of one key.
 type Sum struct {
 	Key                 string
 	Offences, Overcount int64
@@ -58,10 +58,11 @@ func (s *Sum) add(r *Row) {
 	s.Last = max(s.Last, r.Last)
 }
 
-// ByKey adds up the selected offences of each key that has any, in no order.
+// ByKey adds up the selected offences by key, in no particular order. Keys without any are
+// omitted.
 func ByKey(parts []Part, f Filter) []Sum {
 	var sums []Sum
-	at := map[unique.Handle[string]]int{} // where a key's sum is, -1 where it is not selected
+	at := map[unique.Handle[string]]int{} // index of a key's sum, -1 if the key is not selected
 	selected := groupsOf(f.selects)
 	for _, p := range parts {
 		for i := range p.Rows {
@@ -99,10 +100,10 @@ func WithoutKey(parts []Part, policy int64, shadow bool) (sum Sum) {
 	return sum
 }
 
-// New returns the sums of the keys that have no offence in earlier parts, but what shadow
-// policies would have refused.
+// New returns the sums of the keys without an offence in earlier parts. Offences against shadow
+// policies do not count there.
 func New(sums []Sum, earlier []Part) []Sum {
-	at := make(map[unique.Handle[string]]int, len(sums)) // of those that have none
+	at := make(map[unique.Handle[string]]int, len(sums)) // keys without an earlier offence
 	for i := range sums {
 		at[unique.Make(sums[i].Key)] = i
 	}
@@ -126,7 +127,7 @@ func New(sums []Sum, earlier []Part) []Sum {
 	return fresh
 }
 
-// ByRule adds up what each rule and block refused, those that refused most first.
+// ByRule adds up what each rule and block refused, the largest sum first.
 func ByRule(parts []Part) []offences.RuleTotal {
 	type refuser struct {
 		policy int64
@@ -146,7 +147,7 @@ func ByRule(parts []Part) []offences.RuleTotal {
 		return place
 	})
 	number := map[unique.Handle[string]]uint64{}
-	seen := map[uint64]struct{}{} // a key's number and a total's place
+	seen := map[uint64]struct{}{} // pairs of a key's number and a total's index
 	for _, p := range parts {
 		for i := range p.Rows {
 			r := &p.Rows[i]
@@ -173,8 +174,8 @@ func ByRule(parts []Part) []offences.RuleTotal {
 	return totals
 }
 
-// ByPoint adds up the selected offences of some keys by what refused them and by the parts
-// of a time, of width milliseconds each from low on.
+// ByPoint adds up the selected offences of some keys by what refused them and by point: each
+// point has width milliseconds, the first begins at low.
 func ByPoint(parts []Part, f Filter, keys []string, low, width int64) []offences.Detail {
 	wanted := make(map[unique.Handle[string]]bool, len(keys))
 	for _, key := range keys {
