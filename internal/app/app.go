@@ -37,8 +37,8 @@ import (
 	"github.com/stint-dev/stint/internal/tracing"
 )
 
-// flushTimeout bounds how long a stop writes what is only in memory, in addition to
-// the time that open requests get.
+// flushTimeout bounds the time for writing what is only in memory during a stop. It comes after
+// the time for open requests.
 const flushTimeout = 10 * time.Second
 
 // App is one node. See New.
@@ -71,7 +71,7 @@ type App struct {
 	follower  *events.Follower
 	failed    identities.FailedLogins
 
-	openID   *openid.Provider // nil without one
+	openID   *openid.Provider // nil without OpenID
 	gate     *gate.Gate
 	crawlers *crawlers.Verifier // nil without operators
 	geo      *geoip.Follower
@@ -86,9 +86,9 @@ type App struct {
 	draining      atomic.Bool
 }
 
-// New builds a node and binds its listeners, which answer once Run is called. It
-// prints to out what the operator must know, and logs to logs. Its error is one
-// line on a mistake in the settings or on this machine.
+// New builds a node and binds its listeners, which answer after Run is called. It prints to out
+// what the operator must know, and logs to logs. For a mistake in the settings or on this
+// machine, its error is one line.
 func New(ctx context.Context, s Settings, out, logs io.Writer) (*App, error) {
 	a := &App{settings: s, id: s.NodeName + "-" + rand.Text()[:8], out: out}
 	a.live.settings.Store(&s)
@@ -129,8 +129,8 @@ func (a *App) build(ctx context.Context) (err error) {
 	if err := a.buildWatch(ctx); err != nil {
 		return err
 	}
-	// Bound before a new database is seeded, so that a port in use does not lose the
-	// credentials that are shown once.
+	// Bind before a new database is seeded: if a port is in use, the credentials, which are
+	// shown once, are not lost.
 	if err := bindHTTP(a); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func bindHTTP(a *App) (err error) {
 	return err
 }
 
-// buildGeo reads the files that know the origins of addresses.
+// buildGeo reads the files with the origins of addresses.
 func buildGeo(a *App) error {
 	files, err := geoip.Open(a.settings.GeoIPDir)
 	if err != nil {
@@ -214,7 +214,7 @@ func (a *App) buildWatch(ctx context.Context) error {
 	return a.watch.start(ctx)
 }
 
-// buildPreparer prepares the database and what the node saves to its directory.
+// buildPreparer prepares the database and the files that the node saves in its directory.
 func (a *App) buildPreparer(ctx context.Context) error {
 	if dir := a.backends.dir; dir != nil {
 		a.snapshots = &snapshots{memory: a.backends.memory, path: dir.snapshot(), log: a.log}
@@ -274,8 +274,8 @@ func (a *App) Run(ctx context.Context) error {
 	return nil
 }
 
-// announce prints the addresses of the node and where it keeps its data, in one
-// write: a program that reads the first line can read the others too.
+// announce prints the addresses of the node and where its data is, in one write, so that a
+// program that reads the first line can read the others too.
 func (a *App) announce() {
 	text := fmt.Appendf(nil, "Stint %s is running.\n  checks  %s  POST /v1/check\n  admin   %s  pages and API\n",
 		buildinfo.Read().Version, urlOf(a.settings.TLS, a.checks), urlOf(a.settings.AdminTLS, a.admin))
@@ -316,7 +316,7 @@ func (a *App) drain() {
 		})
 	}
 	apps.Wait()
-	// A server that has not begun to serve has nothing to shut down, and would begin
+	// A server that has not started to serve cannot be shut down, and would otherwise start
 	// now.
 	a.closeListeners()
 }

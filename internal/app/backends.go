@@ -37,7 +37,7 @@ type backends struct {
 	close    func()
 }
 
-// backendOptions are what the backends need of the node.
+// backendOptions are the dependencies of the backends.
 type backendOptions struct {
 	log      *slog.Logger
 	metrics  *metrics.Metrics
@@ -49,12 +49,11 @@ type backendOptions struct {
 	describe func(timestamplog.LogID) ([]*rules.Policy, bool)
 }
 
-// unknownMemory is how much memory the logs may take on a machine that does not say how
-// much it has.
+// unknownMemory is the memory for logs, in bytes, on a machine whose memory is unknown.
 const unknownMemory = 1 << 30
 
-// newMemoryLog returns the log in memory. A third of the memory is for logs, since the
-// garbage collector lets the heap grow to twice of what is in use before it collects.
+// newMemoryLog returns the log in memory. It may use a third of the memory, since the garbage
+// collector lets the heap grow to twice the live memory before it collects.
 func newMemoryLog(s Settings, o backendOptions) *memlog.Log {
 	limit := s.MaxMemory
 	if limit == 0 {
@@ -65,9 +64,10 @@ func newMemoryLog(s Settings, o backendOptions) *memlog.Log {
 	return memlog.New(memlog.Options{MaxBytes: limit, Describe: o.describe})
 }
 
-// describeLogs returns what says which policies may read a log, and whether it must be kept when
-// memory is short: those of blocked keys, those that limit the guessing of passwords, of
-// which there is a fixed number, and all while the policies are not known.
+// describeLogs returns a function that returns the policies that may read a log, and whether
+// the log must be kept when memory is short. Logs to keep are those of blocked keys, those that
+// limit the guessing of passwords, whose number is fixed, and all while the policies are
+// unknown.
 func describeLogs(current func() *catalog.Catalog) func(timestamplog.LogID) ([]*rules.Policy, bool) {
 	return func(id timestamplog.LogID) (reading []*rules.Policy, isKept bool) {
 		c := current()
@@ -89,7 +89,7 @@ func describeLogs(current func() *catalog.Catalog) func(timestamplog.LogID) ([]*
 			}
 		}
 		if member := c.Profiles().Find(k); member.LimitAt(now) != nil {
-			// The limit replaces the rules of the policy that selects the key, of no other.
+			// A limit replaces only the rules of the policy that selects the key.
 			if own, _ := selector.Select(profiles.Subject(k, member)); own == p {
 				reading = append(reading, member.Limit.Apply(own))
 			}
@@ -140,8 +140,8 @@ func openEmbedded(s Settings, options sqlstore.Options, o backendOptions) (*back
 	b := &backends{store: store, log: memory, memory: memory, dir: dir}
 	b.close = closeAll(memory, store, dir.lock)
 	if err := memory.LoadFile(dir.snapshot()); err != nil {
-		// Without its log a key may do up to its whole limit once more; a node that does
-		// not start would refuse every request.
+		// Without its log a key may use its whole limit once more. A node that does not start
+		// would refuse every request.
 		o.log.Warn("the snapshot of the logs cannot be read and is ignored; all counts start from zero", "file", dir.snapshot(), "error", err)
 	}
 	return b, nil

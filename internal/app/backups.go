@@ -30,7 +30,7 @@ const (
 	backupSums     = "SHA256SUMS"
 )
 
-// maxBackup bounds what a restore unpacks.
+// maxBackup bounds the bytes that a restore unpacks.
 const maxBackup = 16 << 30
 
 // backups saves and restores the data of an embedded node while it runs.
@@ -115,8 +115,8 @@ func (c checksums) text() []byte {
 
 func (c checksums) line(name string) string { return fmt.Sprintf("%x  %s\n", c[name], name) }
 
-// verify returns an error for a file that is not the one of which a backup holds the sum.
-// Backups of releases before there were sums have none: text is nil.
+// verify returns an error if a file does not have the checksum that the backup lists. Backups
+// of earlier releases have no checksums: then text is nil.
 func (c checksums) verify(text []byte) error {
 	if text == nil {
 		return nil
@@ -129,7 +129,7 @@ func (c checksums) verify(text []byte) error {
 	return nil
 }
 
-// Verify checks the backup in r as Restore does and changes nothing.
+// Verify checks the backup in r as Restore does, without changing anything.
 func (b *backups) Verify(ctx context.Context, r io.Reader) (string, error) {
 	folder, err := b.open(r)
 	defer os.RemoveAll(folder)
@@ -144,8 +144,8 @@ func (b *backups) Verify(ctx context.Context, r io.Reader) (string, error) {
 		held.Policies, held.Blocks, held.Exemptions, held.Users, held.Tokens), nil
 }
 
-// open unpacks a backup into a new folder and checks the logs within. The caller removes
-// the folder, which is "" if it could not be made.
+// open unpacks a backup into a new folder and checks its logs. The caller must remove the
+// folder, which is "" if it could not be created.
 func (b *backups) open(r io.Reader) (folder string, err error) {
 	if folder, err = os.MkdirTemp(b.folder, "restore-"); err != nil {
 		return "", db.FileError(err)
@@ -159,8 +159,8 @@ func (b *backups) open(r io.Reader) (folder string, err error) {
 	return folder, nil
 }
 
-// Restore replaces everything by the backup in r. It changes nothing before it has
-// read and verified all of it.
+// Restore replaces everything by the backup in r. It changes nothing before it has read and
+// verified the whole backup.
 func (b *backups) Restore(ctx context.Context, by audit.Actor, r io.Reader) (string, error) {
 	folder, err := b.open(r)
 	defer os.RemoveAll(folder)
@@ -171,14 +171,14 @@ func (b *backups) Restore(ctx context.Context, by audit.Actor, r io.Reader) (str
 	if err := b.store.Restore(ctx, by, filepath.Join(folder, backupDatabase)); err != nil {
 		return "", err
 	}
-	// The catalog first: whatever fails afterwards, the restored policies and blocks
-	// apply, where it could not be read as soon as it can.
+	// The catalog first: if something fails later, the restored policies and blocks still
+	// apply. If the catalog cannot be read now, they apply as soon as it can.
 	err = b.catalog.Reload(ctx)
 	if err != nil {
 		err = &fault.Error{Code: fault.Saved, Err: err, Message: "The backup is restored; do not restore it again. It is not in effect on this node yet, because the database could not be read afterwards. It takes effect as soon as it can be."}
 	}
-	// Entries since the backup are kept: without them the node would allow more than
-	// its rules do.
+	// Timestamps in the logs that are newer than the backup are kept: without them the node
+	// would allow more than its rules.
 	if failed := b.memory.LoadFile(logs); failed != nil {
 		err = &fault.Error{Code: fault.Saved, Err: errors.Join(failed, err), Message: "The database is restored and the logs of the backup are not, because they could not be read: keys may have more left than their rules say."}
 	}
@@ -223,7 +223,7 @@ func unpack(archive *tar.Reader, folder string) error {
 // maxSums is far more than the checksums of two files take, in bytes.
 const maxSums = 4 << 10
 
-// readSums reads the checksums of a backup, which are not nil then.
+// readSums reads the checksums of a backup. The result is never nil without an error.
 func readSums(from io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(from, maxSums))
 	if err != nil {
@@ -236,8 +236,9 @@ func notABackup() error {
 	return fault.New(fault.Invalid, "This is not a whole backup of Stint; nothing was changed. Give a file that \"backup\" wrote.")
 }
 
-// writePart writes one file of an archive and returns its SHA-256. An error of the file is
-// not one of the archive: the operator of a full disk would look for another backup.
+// writePart writes one file of an archive and returns its SHA-256. It distinguishes errors of
+// the file from errors of the archive: otherwise the operator of a full disk would look for
+// another backup.
 func writePart(path string, from io.Reader, size int64) (sum [sha256.Size]byte, err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

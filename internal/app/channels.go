@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/notify/webhook"
 )
 
-// settingsChannels returns the notification channels of the settings.
+// settingsChannels returns the notification channels that the settings define.
 func settingsChannels(s NotifySettings, client *egress.Client) ([]notify.Channel, error) {
 	var all []notify.Channel
 	if s.WebhookURL != "" {
@@ -32,7 +32,7 @@ func settingsChannels(s NotifySettings, client *egress.Client) ([]notify.Channel
 	return all, nil
 }
 
-// presetChannels returns the channels of the settings as the pages show them.
+// presetChannels returns those channels for display on the pages.
 func presetChannels(s NotifySettings) []operations.Channel {
 	var all []operations.Channel
 	for _, one := range []struct {

@@ -16,8 +16,8 @@ type clock struct {
 	now  func(context.Context) (time.Time, error)
 }
 
-// skew is how far a clock is ahead of this node's, within Error: the time that
-// reading it took.
+// skew is how far a clock is ahead of this node's, plus or minus Error, the time that reading
+// it took.
 type skew struct {
 	Name         string
 	Ahead, Error time.Duration
@@ -34,7 +34,7 @@ func readSkew(ctx context.Context, c clock) (skew, error) {
 	return skew{c.name, theirs.Sub(before.Add(half)), half}, nil
 }
 
-// warnOfSkew compares the clocks and logs which disagree. It returns them.
+// warnOfSkew compares the clocks, logs those that disagree and returns them.
 func warnOfSkew(ctx context.Context, log *slog.Logger, clocks ...clock) []skew {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -53,14 +53,14 @@ func (a *App) escalated(all []offences.EscalationEvent) {
 	a.notifier.escalations(all)
 }
 
-// traffic is the recorded traffic, as the pages need it.
+// traffic reads the recorded traffic for the use cases.
 type traffic struct {
 	store     *sqlstore.Store
 	detection *admin.Detection
 	catalog   *catalog.Catalog
 }
 
-// sample is an admin.TrafficSource.
+// sample implements admin.TrafficSource.
 func (t *traffic) sample(ctx context.Context, from, to time.Time) (accesslog.Source, bool, error) {
 	sample, err := admin.ReadTrafficSample(ctx, t.store.Offences, t.catalog.Settings().Secret, from, to)
 	if err != nil {
@@ -70,7 +70,7 @@ func (t *traffic) sample(ctx context.Context, from, to time.Time) (accesslog.Sou
 	for _, p := range sample.Points {
 		k, err := offences.ParseKey(p.Key)
 		if err != nil {
-			continue // recorded under settings that have changed since
+			continue // the settings have changed since it was recorded
 		}
 		for range p.Count {
 			records = append(records, accesslog.Record{Time: p.At, Key: k, Cost: p.Cost})
@@ -79,12 +79,12 @@ func (t *traffic) sample(ctx context.Context, from, to time.Time) (accesslog.Sou
 	return accesslog.Slice(records), sample.Ratio < 1, nil
 }
 
-// paths is an admin.PathSource.
+// paths implements admin.PathSource.
 func (t *traffic) paths(ctx context.Context, from, to time.Time) (*admin.PathSample, error) {
 	return admin.ReadPathSample(ctx, t.store.Offences, t.catalog.Settings().Secret, from, to)
 }
 
-// hasChecks reports whether any check was ever answered.
+// hasChecks reports whether this installation has ever answered a check.
 func (t *traffic) hasChecks(ctx context.Context) (bool, error) {
 	total, err := t.detection.TrafficTotal(ctx, 0, time.Now().AddDate(-5, 0, 0), time.Now().Add(time.Minute))
 	return total.Checks() > 0, err

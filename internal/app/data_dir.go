@@ -11,8 +11,8 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// dataDir is the embedded default's folder, locked for one process: two nodes
-// on one folder would each allow the whole limit.
+// dataDir is the folder of an embedded node, locked by one process: two nodes with one folder
+// would each allow the whole limit.
 type dataDir struct {
 	path string
 	lock *os.File
@@ -50,8 +50,8 @@ func openDataDir(path string) (*dataDir, error) {
 	return d, nil
 }
 
-// restrictFolder removes the access of all but the owner. It changes only a folder
-// that is empty or Stint's own: in another, other users may need their access.
+// restrictFolder removes the access of other users. It changes only a folder that is empty or
+// Stint's own: in another folder, other users may need their access.
 func restrictFolder(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -77,8 +77,8 @@ func restrictFolder(path string) error {
 	return nil
 }
 
-// protect removes the access of all but the owner to Stint's files: SQLite creates
-// them with the umask of the process.
+// protect removes the access of other users to Stint's files, since SQLite creates them with
+// the umask of the process.
 func (d *dataDir) protect() error {
 	entries, err := os.ReadDir(d.path)
 	if err != nil {
@@ -89,7 +89,7 @@ func (d *dataDir) protect() error {
 		own := name == db.FolderLock || strings.HasPrefix(name, databaseFile) || strings.HasPrefix(name, snapshotFile) || strings.HasPrefix(name, ".stint-")
 		info, err := entry.Info()
 		if !own || err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 == 0 {
-			continue // also if it has been deleted since
+			continue // also if the file has been deleted
 		}
 		if err := os.Chmod(filepath.Join(d.path, name), 0o600); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("--data-dir: %s can be read by other users (mode %04o) and that cannot be changed: %s", name, info.Mode().Perm(), oneLine(err))

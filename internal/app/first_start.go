@@ -29,13 +29,13 @@ type firstStart struct {
 	printed   bool
 }
 
-// credentials are those of the first user and the first token.
+// credentials are the password of the first user and the secret of the first token.
 type credentials struct {
 	password, passwordHash string
 	token                  identity.Secret
 }
 
-// newCredentials generates credentials; password is "" to generate that too.
+// newCredentials generates credentials. If password is "", it generates the password too.
 func newCredentials(password string) *credentials {
 	if password == "" {
 		password = rand.Text()
@@ -46,8 +46,8 @@ func newCredentials(password string) *credentials {
 	}
 }
 
-// run adds the credentials that the operator chose and, to a new database, those
-// that it generates. It is idempotent.
+// run adds the credentials chosen by the operator and, in a new database, the generated ones.
+// It is idempotent.
 func (f *firstStart) run(ctx context.Context, store *sqlstore.Store) error {
 	by := audit.SystemActor(identity.BootstrapAuthor)
 	if f.token != "" {
@@ -101,7 +101,7 @@ func setPassword(ctx context.Context, store *sqlstore.Store, by audit.Actor, use
 	return err
 }
 
-// print prints what was generated, never what the operator chose.
+// print prints the generated credentials, never those chosen by the operator.
 func (f *firstStart) print() {
 	f.printed = true
 	if f.password == "" || f.token == "" {
@@ -116,9 +116,9 @@ func (f *firstStart) print() {
 	}
 }
 
-// addToken adds the bootstrap token unless the database has it already, also as a
-// revoked one: that stays revoked. If another token has its name, for example
-// because the operator chose a new one, it gets a name of its own.
+// addToken adds the bootstrap token unless the database has it. A revoked one stays revoked. If
+// another token has its name, for example because the operator chose a new token, it gets a
+// different name.
 func addToken(ctx context.Context, store *sqlstore.Store, by audit.Actor, secret identity.Secret) error {
 	for _, name := range []string{adminName, fmt.Sprintf("%s-%x", adminName, secret.Hash[:4])} {
 		exists, err := hasToken(ctx, store, secret)
@@ -128,7 +128,7 @@ func addToken(ctx context.Context, store *sqlstore.Store, by audit.Actor, secret
 		_, err = store.Identities.AddToken(ctx, by, identity.Token{
 			Name: name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: []identity.Access{identity.Admin}, Author: by.Name,
 		})
-		// A conflict is with an older token, or with another node that was first.
+		// A conflict is with an older token, or another node was first.
 		if err == nil || !fault.Is(err, fault.Conflict) {
 			return err
 		}

@@ -23,7 +23,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// newServer builds the REST API, the pages and the server that answers for them.
+// newServer builds the REST API, the pages and the server for both.
 func (a *App) newServer() (*httpserver.Server, error) {
 	options := a.serverOptions()
 	use := a.useCases()
@@ -52,8 +52,8 @@ func (a *App) serverOptions() httpserver.Options {
 		CountToken:  func(o identity.LoginOutcome) { a.metrics.CountLogin(identity.ByToken, o) },
 		Observe:     a.observe, Tracer: a.tracer, CheckLogRatio: a.settings.CheckLogRatio,
 	}
-	// The host is not checked where DNS rebinding cannot work: with TLS, because the
-	// browser rejects the certificate, and with tokens, because no page can send one.
+	// The host is not checked if DNS rebinding is impossible: with TLS, because the browser
+	// rejects the certificate, and with tokens, because no page can send one.
 	if !a.settings.AdminTLS.Enabled() {
 		o.AdminHosts = a.live.allowedHosts
 	}
@@ -63,8 +63,8 @@ func (a *App) serverOptions() httpserver.Options {
 	return o
 }
 
-// observe counts one answer. What bouncers fetch on the listener of checks, the whole
-// list of blocks for example, is no check.
+// observe counts one response. Requests of bouncers on the check listener, for example for all
+// blocks, are not checks.
 func (a *App) observe(of *httpserver.Answered) {
 	r := of.Route
 	if r.Door != "" {
@@ -131,7 +131,7 @@ func notificationsOf(a *App) *operations.Notifications {
 	}
 }
 
-// originsOf returns the use case of telling whose addresses keys are.
+// originsOf returns the use case of looking up the origins of addresses.
 func originsOf(a *App) operations.Origins {
 	return operations.Origins{Database: a.geo.Database, Names: a.names}
 }
@@ -177,7 +177,7 @@ func connectOf(a *App, tokens *identities.Tokens) *operations.Connect {
 	}
 }
 
-// useCases are what both front ends call.
+// useCases are the use cases that both front ends call.
 type useCases struct {
 	recorded      *traffic
 	policies      *admin.Policies
@@ -226,7 +226,7 @@ func (a *App) useCases() useCases {
 	return use
 }
 
-// logs are those that a reset deletes from.
+// logs returns the logs from which a reset deletes.
 func (a *App) logs() []timestamplog.Log {
 	if a.backends.local == nil {
 		return []timestamplog.Log{savedLog{a.backends.log, a.snapshots}}

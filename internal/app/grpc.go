@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/tracedlog"
 )
 
-// grpcDoor is the gRPC listener. Its fields are nil where it is off.
+// grpcDoor is the gRPC listener. Its fields are nil if it is disabled.
 type grpcDoor struct {
 	listener net.Listener
 	server   *envoy.Server
@@ -28,7 +28,7 @@ func (g *grpcDoor) listen(s Settings, log *slog.Logger) (err error) {
 	return err
 }
 
-// routes returns those of the door on the check listener.
+// routes returns the routes of the door on the check listener.
 func (g *grpcDoor) routes() []httpserver.Route {
 	if g.server == nil {
 		return nil
@@ -36,8 +36,8 @@ func (g *grpcDoor) routes() []httpserver.Route {
 	return g.server.Routes()
 }
 
-// build makes the server that answers Envoy, if it is on. The checks of the Rate Limit
-// Service have a gate of their own for their deadline alone.
+// build creates the server that answers Envoy, if enabled. The Rate Limit Service has its own
+// gate, only for its deadline.
 func (g *grpcDoor) build(a *App) error {
 	if g.listener == nil {
 		return nil
@@ -61,8 +61,8 @@ func (g *grpcDoor) build(a *App) error {
 	return nil
 }
 
-// newGate returns a gate that waits for the log as long as said, for a batch as a whole where
-// it is strict.
+// newGate returns a gate that waits for the log until a deadline. If isStrict, the deadline
+// applies to a batch as a whole.
 func newGate(a *App, deadline time.Duration, isStrict bool) *gate.Gate {
 	return gate.New(gate.Options{
 		View: a.catalog, Log: tracedlog.New(a.backends.log, a.tracer), Local: a.backends.local, Deadline: deadline, DeadlineOfAll: isStrict,

@@ -84,10 +84,10 @@ func (s *status) logHealth(ctx context.Context) adminui.Part {
 	return p
 }
 
-// memoryShown is how long health reports that memory was short.
+// memoryShown is how long health reports a shortage of memory.
 const memoryShown = time.Hour
 
-// memoryHealth describes whether the logs in memory reached their bound lately.
+// memoryHealth reports whether the logs in memory recently reached their limit.
 func (s *status) memoryHealth() adminui.Part {
 	stats := s.backends.memory.Memory()
 	p := adminui.Part{Name: "Memory", Text: fmt.Sprintf("The logs take %d of %d MiB.", stats.Used>>20, stats.Max>>20)}

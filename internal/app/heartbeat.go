@@ -9,8 +9,8 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
 
-// heartbeat writes this node's state to the database every few seconds, for the
-// other nodes to show.
+// heartbeat writes this node's state to the database every few seconds. The other nodes show
+// it.
 type heartbeat struct {
 	store    nodes.Store
 	node     nodes.Node // its constant fields

@@ -19,7 +19,7 @@ import (
 
 // How often the last known policies and blocks are written.
 const (
-	// saveDelay collects changes that happen together into one write.
+	// saveDelay combines changes that happen together into one write.
 	saveDelay = 300 * time.Millisecond
 	// savePause bounds the cost: after each write a node pauses for this many times
 	// as long as the write took.
@@ -36,7 +36,7 @@ type lastKnown struct {
 	path   string
 	source string
 	log    *slog.Logger
-	dirty  chan struct{} // holds one if something has changed
+	dirty  chan struct{} // holds a value if something has changed
 	broken bool          // the last write failed, which was logged
 }
 
@@ -57,8 +57,7 @@ func (k *lastKnown) changed() {
 	}
 }
 
-// load reads the file. Its error is fs.ErrNotExist if there is none, and otherwise
-// one line.
+// load reads the file. Its error is fs.ErrNotExist if there is no file, otherwise one line.
 func (k *lastKnown) load() (*catalog.Saved, time.Time, error) {
 	file, err := os.OpenFile(k.path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -77,8 +76,8 @@ func (k *lastKnown) load() (*catalog.Saved, time.Time, error) {
 	return saved, info.ModTime(), err
 }
 
-// keep writes the file after each change until ctx ends, and then once more if
-// something has changed since.
+// keep writes the file after each change until ctx ends, and then once more if something has
+// changed.
 func (k *lastKnown) keep(ctx context.Context, c *catalog.Catalog) {
 	confirm := time.NewTicker(confirmInterval)
 	defer confirm.Stop()
@@ -99,7 +98,7 @@ func (k *lastKnown) keep(ctx context.Context, c *catalog.Catalog) {
 		if supervise.Sleep(ctx, saveDelay) == nil {
 			began := time.Now()
 			k.save(c)
-			_ = supervise.Sleep(ctx, savePause*time.Since(began)) // the loop looks at ctx
+			_ = supervise.Sleep(ctx, savePause*time.Since(began)) // the loop checks ctx
 		} else {
 			k.changed() // for the last write
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 )
 
-// listen binds an address, with TLS if there is a certificate. Its error is one line
-// and names the setting.
+// listen binds an address, with TLS if there is a certificate. Its error is one line and names
+// the setting.
 func listen(name, address string, c *certificate, conns *connlimit.Set, log *slog.Logger) (net.Listener, error) {
 	listener, err := bind(name, address, log)
 	if err != nil {
@@ -31,8 +31,8 @@ func listen(name, address string, c *certificate, conns *connlimit.Set, log *slo
 	return httpserver.FramingListener(listener, conns), nil
 }
 
-// bind binds an address, unless systemd has passed a socket under the name of the setting.
-// Its Accept waits where a connection cannot be accepted now. Its error names the setting.
+// bind binds an address, or uses the socket that systemd passed with the name of the setting.
+// If a connection cannot be accepted, Accept waits. The error of bind names the setting.
 func bind(name, address string, log *slog.Logger) (net.Listener, error) {
 	listener, err := open(name, address)
 	if err != nil {
@@ -56,20 +56,19 @@ func open(name, address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// connSets are the open connections of each listener.
+// connSets are the sets of open connections of the listeners.
 type connSets struct{ checks, admin, grpc *connlimit.Set }
 
 const (
-	// connMemory is what a connection takes, with its buffers and its goroutine.
+	// connMemory is the memory of a connection, with its buffers and its goroutine, in bytes.
 	connMemory = 32 << 10
-	// minConns is how many an eighth of the connections is at least, however little memory
-	// there is.
+	// minConns is the minimum for an eighth of the connections, however little memory there is.
 	minConns = 64
 )
 
 // newConnSets bounds the connections of the listeners by the files and the memory that the
-// process may use, 0 where that is not known: together they take at most seven eighths of
-// the files and an eighth of the memory, and none of them what another needs.
+// process may use; 0 means unknown. Together they use at most seven eighths of the files and an
+// eighth of the memory, and no listener uses up the share of another.
 func newConnSets(files int, memory int64) connSets {
 	most := 1 << 20
 	if memory > 0 {
@@ -85,9 +84,9 @@ func newConnSets(files int, memory int64) connSets {
 // firstSocket is the descriptor of the first socket that systemd passes; see sd_listen_fds(3).
 const firstSocket = 3
 
-// passedSocket returns the descriptor of the socket that systemd has passed to this process
-// under a name, which FileDescriptorName= of its unit says, or 0. Clients of a second socket
-// of the name would wait for ever, so that it is an error.
+// passedSocket returns the descriptor of the socket that systemd passed to this process with a
+// name (FileDescriptorName= of its unit), 0 if there is none. Two sockets with the same name
+// are an error, since clients of the second would wait for ever.
 func passedSocket(name string, getenv func(string) string) (fd int, err error) {
 	if getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
 		return 0, nil
@@ -108,9 +107,9 @@ func passedSocket(name string, getenv func(string) string) (fd int, err error) {
 	return fd, nil
 }
 
-// inherit listens on a socket that another process has opened and keeps open: connections
-// wait in it while this process restarts. The settings were checked for address, so the
-// socket must not be reached from more machines.
+// inherit listens on a socket that another process opened and keeps open: connections wait in
+// it while this process restarts. The settings were validated for address, so the socket must
+// not be reachable from more machines.
 func inherit(name, address string, fd int) (net.Listener, error) {
 	syscall.CloseOnExec(fd)
 	file := os.NewFile(uintptr(fd), name)
@@ -126,10 +125,10 @@ func inherit(name, address string, fd int) (net.Listener, error) {
 	return listener, nil
 }
 
-// certificate is the certificate of a listener, which may be read again while the node
-// runs. Its methods may be called on nil, which is no TLS, and concurrently.
+// certificate is the certificate of a listener, which may be read again while the node runs.
+// Its methods are safe for concurrent use. A nil certificate means no TLS.
 type certificate struct {
-	name    string // of the listener's setting
+	name    string // name of the listener's setting
 	current atomic.Pointer[pair]
 }
 
@@ -172,8 +171,8 @@ func (c *certificate) read(files TLSFiles) (*pair, error) {
 	return loaded, nil
 }
 
-// warn logs that no client will accept the certificate at this time. It is used all the same:
-// the next is read as soon as it is there.
+// warn logs that clients will reject the certificate at this time. It is used anyway: a new one
+// is read as soon as its files change.
 func (c *certificate) warn(log *slog.Logger, now time.Time) {
 	p := c.loaded()
 	if p == nil {
@@ -186,7 +185,7 @@ func (c *certificate) warn(log *slog.Logger, now time.Time) {
 	}
 }
 
-// loaded returns what is in effect.
+// loaded returns the pair in effect.
 func (c *certificate) loaded() *pair {
 	if c == nil {
 		return nil

@@ -26,7 +26,7 @@ type Process struct {
 	Args    []string // without the program's name
 	Environ []string
 	Out     io.Writer // for people
-	Logs    io.Writer // and the error that ends the process
+	Logs    io.Writer // also gets the error that ends the process
 }
 
 // ThisProcess returns the process of the caller.
@@ -34,7 +34,7 @@ func ThisProcess() Process {
 	return Process{Args: os.Args[1:], Environ: os.Environ(), Out: os.Stdout, Logs: os.Stderr}
 }
 
-// complain prints a line that begins with the name of the program.
+// complain prints a line with the name of the program.
 func (p Process) complain(what ...any) {
 	fmt.Fprintln(p.Logs, append([]any{"stint-server:"}, what...)...)
 }
@@ -67,7 +67,7 @@ func run(p Process) error {
 	if err != nil {
 		return err
 	}
-	hangups := make(chan os.Signal, 1) // before the start, which SIGHUP would end
+	hangups := make(chan os.Signal, 1) // before the start: by default SIGHUP ends the process
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -94,9 +94,8 @@ func run(p Process) error {
 	return node.Run(ctx)
 }
 
-// limitHeap has the garbage collector work harder before the process takes more memory
-// than it may, and less while it takes little, unless GOMEMLIMIT and GOGC say what it
-// shall do.
+// limitHeap makes the garbage collector work harder near the memory limit of the process, and
+// less while the process uses little memory. It does nothing that GOMEMLIMIT or GOGC set.
 func limitHeap(environ []string) {
 	isSet := func(name string) bool {
 		return slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, name+"=") })
@@ -129,11 +128,11 @@ func runConfig(p Process) int {
 	return 2
 }
 
-// healthTimeout bounds a question whether the node is ready.
+// healthTimeout bounds the request for the readiness.
 const healthTimeout = 5 * time.Second
 
-// askHealth asks the node that runs with the settings of p, on this machine, whether it
-// is ready. It returns nil if it is.
+// askHealth asks the node on this machine with the settings of p whether it is ready. It
+// returns nil if it is.
 func askHealth(p Process) error {
 	s, err := Load(p.Args, p.Environ)
 	if err != nil {
@@ -150,7 +149,7 @@ func askHealth(p Process) error {
 		}
 	}
 	scheme := "http"
-	// It is this machine that is asked, under an address that no certificate names.
+	// The address is of this machine, and no certificate names it.
 	client := &http.Client{Timeout: healthTimeout, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // see above
 	if s.TLS.Enabled() {
 		scheme = "https"

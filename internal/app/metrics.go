@@ -16,8 +16,8 @@ import (
 	"github.com/stint-dev/stint/internal/tracing"
 )
 
-// newMetrics builds the metrics, with gauges that read the parts of the node, which need
-// not be there yet: the parts count in them from their beginning.
+// newMetrics builds the metrics. Its gauges read the parts of the node, which may be built
+// later: parts count in the metrics from their start.
 func (a *App) newMetrics() *metrics.Metrics {
 	return metrics.New(buildinfo.Read(), a.settings.NodeName, metrics.Gauges{
 		Outage: func() bool { return a.gate.Outage().Open() },

@@ -26,23 +26,23 @@ import (
 // outboxTimeout bounds writing notifications to the outbox.
 const outboxTimeout = 10 * time.Second
 
-// channelsRetryInterval is how often the channels are read again after that failed.
+// channelsRetryInterval is how often reading the channels is retried.
 const channelsRetryInterval = time.Second
 
-// notifier notifies people of what the parts of a node report.
+// notifier sends notifications of what the parts of a node report.
 type notifier struct {
 	dispatcher *notify.Dispatcher
 	store      channelLoader
 	builder    channels.Builder
 	log        *slog.Logger
 	node       string
-	// outdated says that the channels were not read since they were changed.
+	// outdated means that the channels changed after they were last read.
 	outdated atomic.Bool
-	wake     chan struct{} // has run read them now
-	loading  sync.Mutex    // so that what was read first is not used last
+	wake     chan struct{} // makes run read them now
+	loading  sync.Mutex    // so that an older result does not replace a newer one
 }
 
-// channelLoader reads the channels that operators set up, with their secrets.
+// channelLoader reads the channels that operators created, with their secrets.
 type channelLoader interface {
 	LoadChannels(ctx context.Context) ([]notify.Config, error)
 	FindSilences(ctx context.Context) ([]notify.Silence, error)
@@ -59,8 +59,8 @@ func newNotifier(s Settings, store *sqlstore.Store, log *slog.Logger) (*notifier
 	})}, nil
 }
 
-// changed has run read the channels and silences. It is called within a refresh of the
-// catalog, which a slow database must not hold up.
+// changed makes run read the channels and silences. It does not read them itself, since a
+// refresh of the catalog calls it and must not wait for a slow database.
 func (n *notifier) changed(what catalog.Changed) {
 	if !what.Channels {
 		return
@@ -72,14 +72,13 @@ func (n *notifier) changed(what catalog.Changed) {
 	}
 }
 
-// load has the dispatcher use the channels and silences as they are now; run tries again
-// where it fails.
+// load gives the dispatcher the current channels and silences. If it fails, run tries again.
 func (n *notifier) load(ctx context.Context) {
 	n.loading.Lock()
 	defer n.loading.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, outboxTimeout)
 	defer cancel()
-	n.outdated.Store(false) // a change from now on may come too late for this
+	n.outdated.Store(false) // a later change may be missed by the queries below
 	stored, err := n.store.LoadChannels(ctx)
 	var silences []notify.Silence
 	if err == nil {
@@ -111,7 +110,7 @@ func (n *notifier) load(ctx context.Context) {
 // run sends notifications until ctx ends.
 func (n *notifier) run(ctx context.Context) {
 	if n.outdated.Load() {
-		n.load(ctx) // what waits in the outbox is for channels that the dispatcher must know
+		n.load(ctx) // the dispatcher must know the channels of the notifications in the outbox
 	}
 	var retrying sync.WaitGroup
 	defer retrying.Wait()
@@ -155,9 +154,9 @@ func (n *notifier) notify(ctx context.Context, all ...notify.Notification) {
 	}
 }
 
-// escalations notifies of what escalations did with one batch: one notification
-// for each of the first blocks, and one for the number of the others. Events of
-// shadow policies are only for the report.
+// escalations sends notifications of what escalations did with one batch: one for each of the
+// first blocks, and one with the number of the others. Events of shadow policies are only in
+// the report.
 func (n *notifier) escalations(all []offences.EscalationEvent) {
 	var blocked, paused []notify.Notification
 	more := 0
@@ -219,7 +218,8 @@ func (n *notifier) report(ctx context.Context, d *reports.Document) {
 	})
 }
 
-// geo notifies of trouble with the files that know the origins of addresses, and of its end.
+// geo sends a notification when the files with the origins of addresses have a problem, and
+// when it has ended.
 func (n *notifier) geo(ctx context.Context, trouble bool, subject, text string) {
 	kind := notify.Recovery
 	if trouble {

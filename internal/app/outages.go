@@ -43,7 +43,7 @@ func (o *outageLog) database(since, ended time.Time, err error) {
 }
 
 const (
-	// outageInterval is how often a node looks for outages to notify of.
+	// outageInterval is how often a node checks for outages.
 	outageInterval = 5 * time.Second
 	// minOutage is how long an outage must last before people are notified.
 	minOutage = 10 * time.Second
@@ -53,11 +53,11 @@ const (
 // reachable again.
 type outageAlert struct {
 	server, node string
-	since        func() time.Time // when the outage began, zero without one
-	during       string           // what still works
-	after        string           // what works again
+	since        func() time.Time // when the outage began, zero if there is none
+	during       string           // what still works during the outage
+	after        string           // what works again after it
 	notify       func(context.Context, ...notify.Notification)
-	notified     bool // of the current outage
+	notified     bool // people were notified of the current outage
 }
 
 func (o *outageAlert) check(ctx context.Context) {

@@ -23,8 +23,8 @@ const (
 	prepareTimeout = 30 * time.Second
 	// prepareInterval is the pause between two attempts.
 	prepareInterval = time.Second
-	// refreshTimeout bounds how long a committed change may take to apply on the
-	// node that committed it.
+	// refreshTimeout bounds the time until a committed change takes effect on the node that
+	// committed it.
 	refreshTimeout = 10 * time.Second
 )
 
@@ -126,9 +126,9 @@ func (p *preparer) wait(ctx context.Context) {
 	}
 }
 
-// refresh applies a change that this node has just committed, so that it decides
-// the next check before the operator gets an answer. Before the first load there
-// is nothing to apply it to.
+// refresh applies a change that this node has just committed, so that the change affects the
+// next check before the operator gets a response. Before the first load there is nothing to
+// refresh.
 func (p *preparer) refresh(ctx context.Context) error {
 	if !p.done.Load() && !p.catalog.Loaded() {
 		return nil
@@ -146,9 +146,9 @@ func isOutage(err error) bool {
 	return fault.Is(err, fault.Unavailable) || fault.Is(err, fault.MaybeSaved) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// databaseMistake returns what an error says of a mistake in the URL or in the server's
-// certificate, nil where the database may merely be unreachable for now. Waiting does not help,
-// and a node that took it for an outage would start with what it knew last.
+// databaseMistake returns a description of a mistake in the URL or in the server's certificate,
+// nil if the database may only be unreachable for now. Waiting does not help against a mistake,
+// and a node that treated it as an outage would start from the last known state.
 func databaseMistake(err error) error {
 	var (
 		authority x509.UnknownAuthorityError
@@ -156,7 +156,7 @@ func databaseMistake(err error) error {
 		invalid   x509.CertificateInvalidError
 		cause     error
 	)
-	switch { // under sslmode=verify-ca they are no tls.CertificateVerificationError
+	switch { // with sslmode=verify-ca they are not a tls.CertificateVerificationError
 	case err == nil:
 		return nil
 	case errors.As(err, &authority):
@@ -173,7 +173,7 @@ func databaseMistake(err error) error {
 	return fmt.Errorf("--database-url: its certificate cannot be verified (%s)", oneLine(cause))
 }
 
-// causeOf returns what is behind a fault, whose text is for callers.
+// causeOf returns the cause of a fault, whose own text is for callers.
 func causeOf(err error) error {
 	var known *fault.Error
 	if errors.As(err, &known) && known.Err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// ready returns whether this node can answer, and which parts cannot. It names no
-// servers, because anyone who reaches a listener may read it.
+// ready reports whether this node can answer, and which parts cannot. It names no servers,
+// because anyone who can reach a listener may read it.
 func (s *status) ready(context.Context) wire.Readiness {
 	since, failing := s.catalog.Failing()
 	database := wire.Part{Name: "database", OK: failing == nil, Since: wire.At(since)}
@@ -41,7 +41,8 @@ func (s *status) ready(context.Context) wire.Readiness {
 	return r
 }
 
-// geoPart describes the files of origins, on nodes that have or need them.
+// geoPart describes the files with the origins of addresses. has is false on nodes that neither
+// have nor need them.
 func (s *status) geoPart() (p wire.Part, has bool) {
 	problem := s.geo.Problem()
 	p = wire.Part{Name: "geoip", OK: problem == "" && !s.geo.Failed()}
@@ -54,8 +55,8 @@ func (s *status) geoPart() (p wire.Part, has bool) {
 	return p, s.geo.Database != nil || problem != ""
 }
 
-// logPart describes the log. timedOut reports whether Redis has been unreachable
-// for so long that this node must get no more checks.
+// logPart describes the log. timedOut reports whether Redis has been unreachable for so long
+// that this node must not receive checks.
 func (s *status) logPart() (p wire.Part, timedOut bool) {
 	outage := s.gate.Outage()
 	p = wire.Part{Name: "log", OK: !outage.Open(), Since: wire.At(outage.Since)}
@@ -79,7 +80,7 @@ func (s *status) logPart() (p wire.Part, timedOut bool) {
 	return p, false
 }
 
-// evictionPart describes whether Redis has deleted logs, or could without notice.
+// evictionPart reports whether Redis has deleted logs, or could do so unnoticed.
 func evictionPart(s redisState) wire.Part {
 	p := wire.Part{Name: "eviction", OK: !s.Evicting}
 	var details []string

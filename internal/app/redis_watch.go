@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// watchInterval is how often Redis is examined, besides by checks.
+	// watchInterval is how often Redis is examined, in addition to the checks.
 	watchInterval = 5 * time.Second
 	// startCheckTimeout bounds how long a start waits for Redis.
 	startCheckTimeout = 15 * time.Second
-	// evictionAlertInterval is the least time between two notifications of evictions,
-	// and evictionShown how long after the last one health shows them.
+	// evictionAlertInterval is the minimum time between two notifications of evictions.
+	// evictionShown is how long health shows evictions after the last one.
 	evictionAlertInterval = 10 * time.Minute
 	evictionShown         = 24 * time.Hour
 )
 
-// redisWatch observes what checks do not notice: whether Redis can hold logs at all,
+// redisWatch observes what checks do not notice: whether Redis is configured to hold logs,
 // whether it evicts them, and outages without checks.
 type redisWatch struct {
 	redis   *redislog.Log
@@ -37,15 +37,15 @@ type redisWatch struct {
 	mu      sync.Mutex
 	started bool   // start has returned
 	passed  bool   // a check of the servers has succeeded
-	problem string // what an operator must change, "" for nothing
+	problem string // what an operator must change, "" if nothing
 	since   time.Time
 
-	servers  map[string]int64 // evicted keys by the run of a server
-	observed time.Time        // when servers were last seen
-	evicted  int64            // since this node's start
+	servers  map[string]int64 // evicted keys by run id of a server
+	observed time.Time        // when servers were last observed
+	evicted  int64            // since this node started
 	last     time.Time        // when evictions were last seen
-	notified time.Time        // when people were last notified of evictions
-	pending  int64            // evicted since then
+	notified time.Time        // when people were last notified
+	pending  int64            // evicted since notified
 	unread   []string         // servers whose INFO cannot be read
 	mayEvict []string         // servers that may evict
 }
@@ -54,16 +54,16 @@ type redisWatch struct {
 type redisState struct {
 	Passed   bool
 	Problem  string
-	Since    time.Time // of the problem
-	Evicted  int64     // keys, since this node's start
-	Evicting bool      // some of them within evictionShown
+	Since    time.Time // when the problem began
+	Evicted  int64     // keys evicted since this node started
+	Evicting bool      // some were evicted within evictionShown
 	Last     time.Time // when evictions were last seen
 	MayEvict []string  // servers that may evict
 	Unread   []string  // servers whose INFO cannot be read
 }
 
-// start checks Redis before the node listens. Its error says what an operator must
-// change. An unreachable Redis is no error: run checks it again.
+// start checks Redis before the node listens. Its error says what an operator must change. If
+// Redis is unreachable, start returns nil and run checks again.
 func (w *redisWatch) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startCheckTimeout)
 	defer cancel()
@@ -91,7 +91,7 @@ func (w *redisWatch) run(ctx context.Context) {
 		defer cancel()
 		w.redis.Probe(ctx)
 		if len(w.redis.Outages()) > 0 && w.state().Passed {
-			// The reason is in the outage; the other servers are still examined.
+			// The outage has the reason. The other servers are still examined.
 			health, _ := w.redis.Health(ctx)
 			w.observe(ctx, health)
 			return
@@ -123,7 +123,7 @@ func (w *redisWatch) check(ctx context.Context) error {
 		if w.problem == "" {
 			w.since = w.now()
 		}
-		if problem != w.problem && w.started { // start returns it as its error
+		if problem != w.problem && w.started { // before that, start returns the problem as its error
 			w.log.Error("Redis is not set up as it must be", "problem", problem)
 		}
 		w.problem = problem
@@ -131,7 +131,7 @@ func (w *redisWatch) check(ctx context.Context) error {
 	return err
 }
 
-// observe counts what the servers have evicted, and notifies people of it.
+// observe counts the keys that the servers have evicted, and notifies people.
 func (w *redisWatch) observe(ctx context.Context, h redislog.Health) {
 	if n := w.count(h); n > 0 {
 		text := fmt.Sprintf("%d keys were deleted since the memory was full. Logs may be among them: who had them may do up to the whole limit once more. Give Redis more memory and set maxmemory-policy to noeviction.", n)
@@ -141,8 +141,8 @@ func (w *redisWatch) observe(ctx context.Context, h redislog.Health) {
 	}
 }
 
-// count adds up what the servers have evicted. It returns the number of keys to
-// notify people of now, 0 for none.
+// count adds up the evicted keys. It returns the number of keys to notify people of now, 0 for
+// none.
 func (w *redisWatch) count(h redislog.Health) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -176,7 +176,7 @@ func (w *redisWatch) count(h redislog.Health) int64 {
 	return keys
 }
 
-// evictedBy returns how many keys a server has evicted since it was last seen.
+// evictedBy returns how many keys a server has evicted since it was last observed.
 func (w *redisWatch) evictedBy(n *redislog.NodeHealth, now time.Time) int64 {
 	run := n.RunID
 	if run == "" {
@@ -192,7 +192,7 @@ func (w *redisWatch) evictedBy(n *redislog.NodeHealth, now time.Time) int64 {
 		return n.EvictedKeys - before
 	case known: // its statistics were reset
 		return n.EvictedKeys
-	case !w.observed.IsZero() && now.Add(-n.Uptime).After(w.observed): // it was started since
+	case !w.observed.IsZero() && now.Add(-n.Uptime).After(w.observed): // the server was started since
 		return n.EvictedKeys
 	case n.EvictedKeys > 0:
 		w.log.Warn("Redis had evicted keys before this node observed it; limits may have been lifted", "server", n.Addr, "keys", n.EvictedKeys)

@@ -13,8 +13,8 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// live is what changes while the node runs, when it is asked to read its settings
-// again: the certificates, the log level and whom it trusts. Safe for concurrent use.
+// live is the state that changes when a running node reads its settings again: the
+// certificates, the log level and whom it trusts. It is safe for concurrent use.
 type live struct {
 	log       *slog.Logger
 	level     slog.LevelVar
@@ -23,16 +23,16 @@ type live struct {
 	adminCert *certificate
 	changing  sync.Mutex // held by reload and followCertificates
 
-	// Whether the last reading failed: of all on request, and of the certificates by
-	// their task. The task must not hide that the settings were refused.
+	// Whether the last attempt to read failed: of all settings on request, and of the
+	// certificates by their task. The task must not hide that the settings were refused.
 	reloadFailed, certificateFailed atomic.Bool
 }
 
-// failed reports whether what was read last is not in effect.
+// failed reports whether what was read last could not be put into effect.
 func (l *live) failed() bool { return l.reloadFailed.Load() || l.certificateFailed.Load() }
 
-// liveSettings are those that reload puts into effect, each with what copies it from the
-// settings that were read. All others need a restart.
+// liveSettings are the settings that reload puts into effect, each with a function that copies
+// it. All others need a restart.
 var liveSettings = map[string]func(now *Settings, read Settings){
 	"log-level":             func(now *Settings, read Settings) { now.LogLevel = read.LogLevel },
 	"trusted-proxies":       func(now *Settings, read Settings) { now.TrustedProxies = read.TrustedProxies },
@@ -68,7 +68,7 @@ func (l *live) setLevel(s Settings) {
 	l.level.Set(level)
 }
 
-// clients finds out where requests come from.
+// clients returns the ClientAddresses for requests.
 func (l *live) clients() httpserver.ClientAddresses {
 	s := l.settings.Load()
 	return httpserver.ClientAddresses{Proxies: s.TrustedProxies, Header: s.ClientAddressHeader}
@@ -78,9 +78,9 @@ func (l *live) requireTOTP() identity.TOTPRoles { return l.settings.Load().Requi
 
 func (l *live) allowedHosts() *httpserver.AllowedHosts { return &l.settings.Load().AllowedHosts }
 
-// reload reads the settings again and puts into effect those that may change while the
-// node runs. Where any is wrong, or a certificate cannot be read, nothing changes. It
-// logs what happened. Settings that need a restart are named in the log.
+// reload reads the settings again and puts those that may change into effect. If any setting is
+// invalid, or a certificate cannot be read, nothing changes. It logs the result, and names the
+// settings that need a restart.
 func (l *live) reload(load func() (Settings, error)) {
 	l.changing.Lock()
 	defer l.changing.Unlock()
@@ -99,7 +99,7 @@ func (l *live) reload(load func() (Settings, error)) {
 	}
 	changed, restart := changedSettings(*l.settings.Load(), s)
 	l.setLevel(s)
-	// What needs a restart keeps being shown as it is in effect.
+	// Settings that need a restart are still shown as they are in effect.
 	now := *l.settings.Load()
 	for _, copySetting := range liveSettings {
 		copySetting(&now, s)
@@ -111,8 +111,8 @@ func (l *live) reload(load func() (Settings, error)) {
 	}
 }
 
-// pathsOf returns the new files of a listener that has TLS, or its old where TLS
-// begins or ends at the next start.
+// pathsOf returns the new files of a listener with TLS. If the listener starts or stops to use
+// TLS, which needs a restart, it returns the old files.
 func pathsOf(old, read TLSFiles) TLSFiles {
 	if old.Enabled() && read.Enabled() {
 		return read
@@ -120,8 +120,8 @@ func pathsOf(old, read TLSFiles) TLSFiles {
 	return old
 }
 
-// certificates reads those of the settings, and puts them into effect if all are good. It
-// logs which are new.
+// certificates reads the certificates of the settings, and puts them into effect if all are
+// valid. It logs which ones are new.
 func (l *live) certificates(s Settings) error {
 	var store []func()
 	for _, c := range []struct {
@@ -129,7 +129,7 @@ func (l *live) certificates(s Settings) error {
 		files       TLSFiles
 	}{{l.checkCert, s.TLS}, {l.adminCert, s.AdminTLS}} {
 		if c.certificate == nil || !c.files.Enabled() {
-			continue // TLS begins or ends at the next start
+			continue // a listener starts or stops to use TLS only at a restart
 		}
 		pair, err := c.certificate.read(c.files)
 		if err != nil {
@@ -148,13 +148,13 @@ func (l *live) certificates(s Settings) error {
 	return nil
 }
 
-// followCertificates puts certificates into effect whose files have changed. It
-// compares what they hold: Kubernetes and certificate tools replace links, not files.
+// followCertificates puts changed certificates into effect. It compares the contents of the
+// files: Kubernetes and certificate tools replace links, not files.
 func (l *live) followCertificates(context.Context) {
 	l.changing.Lock()
 	defer l.changing.Unlock()
 	if err := l.certificates(*l.settings.Load()); err != nil {
-		// Written once: a pair that is half replaced is whole a moment later.
+		// Log it once: a half-replaced pair is usually complete a moment later.
 		if !l.certificateFailed.Swap(true) {
 			l.log.Error("a certificate could not be read again, the earlier one stays in effect", "error", oneLine(err))
 		}
@@ -163,8 +163,8 @@ func (l *live) followCertificates(context.Context) {
 	l.certificateFailed.Store(false)
 }
 
-// changedSettings returns the names of the settings that differ, and of those among
-// them that need a restart.
+// changedSettings returns the names of the settings that differ, and of those that need a
+// restart.
 func changedSettings(before, after Settings) (changed, restart []string) {
 	b := after.options()
 	for i, o := range before.options() {
@@ -179,7 +179,7 @@ func changedSettings(before, after Settings) (changed, restart []string) {
 	return changed, restart
 }
 
-// tlsToggles reports whether a listener begins or ends to use TLS.
+// tlsToggles reports whether a listener starts or stops to use TLS.
 func (s *Settings) tlsToggles(after Settings) bool {
 	return s.TLS.Enabled() != after.TLS.Enabled() || s.AdminTLS.Enabled() != after.AdminTLS.Enabled()
 }

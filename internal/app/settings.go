@@ -20,41 +20,41 @@ type Settings struct {
 	AdminListen string // address of the admin API, the pages and the metrics
 	GRPCListen  string // address of Envoy's services over gRPC, "" for none
 
-	RedisURL    string // "" with DatabaseURL "": embedded
+	RedisURL    string // "" if DatabaseURL is "" too: embedded
 	DatabaseURL string
 	DataDir     string
 	BackupDir   string // "" for no scheduled backups
 	BackupKeep  int
 	RedisPrefix string
-	MaxMemory   int64 // bytes that the logs in memory may take; 0 for a third of the machine's
-	HugePages   bool  // gather memory into huge pages, where the kernel does
+	MaxMemory   int64 // bytes for the logs in memory; 0 for a third of the machine's
+	HugePages   bool  // use huge pages if the kernel supports them
 
 	AdminToken    string // the bootstrap admin token, "" to generate one
 	AdminPassword string // of the first user, "" to generate one
 	OpenID        openid.Settings
 	// PasswordUsers are the only users who may log in with a password, nil for all.
 	PasswordUsers []string
-	CheckAuth     string // "off" or "token"; "" is off, and only for loopback
+	CheckAuth     string // "off" or "token"; "" is off, only allowed on loopback
 	RequireTOTP   identity.TOTPRoles
 
-	TLS      TLSFiles // of the check listener and of gRPC
+	TLS      TLSFiles // of the check listener and the gRPC listener
 	AdminTLS TLSFiles
 
 	AdminInsecure       bool // allow a public admin listener without TLS
 	AllowedHosts        httpserver.AllowedHosts
 	TrustedProxies      httpserver.TrustedProxies
 	ClientAddressHeader httpserver.AddressHeader
-	ForwardTokenHeader  httpserver.TokenHeader // that holds the check token of a proxy at /v1/forward
+	ForwardTokenHeader  httpserver.TokenHeader // header with the check token of a proxy at /v1/forward
 
 	CheckDeadline      time.Duration
 	GRPCDeadline       time.Duration // of Envoy's Rate Limit Service
-	AllowRedisEviction bool          // start on a Redis that may evict logs, too
-	ReadyRedisTimeout  time.Duration // after which a node without Redis is not ready, 0 for never
+	AllowRedisEviction bool          // start even if Redis may evict logs
+	ReadyRedisTimeout  time.Duration // how long without Redis until a node is not ready, 0 for never
 	DrainTimeout       time.Duration
 	LogLevel           string
 	LogFormat          string
-	CheckLogRatio      float64 // of the requests of doors
-	RecordPaths        bool    // of requests, in the database
+	CheckLogRatio      float64 // ratio of door requests in the access log
+	RecordPaths        bool    // record the paths of requests in the database
 	Trace              TraceSettings
 	NodeName           string
 
@@ -64,22 +64,22 @@ type Settings struct {
 	SafetyLimit      float64 // see offences.AllowedBlocks
 	Proposals        offences.ProposalSettings
 	Counts           offences.Retention
-	VerifiedCrawlers []crawlers.Operator // whose misses do not count
-	GeoIPDir         string              // of the files that know the origins of addresses, "" for none
-	ReverseDNS       bool                // look up the names of addresses that people look at
-	KeepAudit        time.Duration       // and runs, notifications, and blocks, tokens and proposals that are over
+	VerifiedCrawlers []crawlers.Operator // whose missing pages do not count
+	GeoIPDir         string              // folder of the files with the origins of addresses, "" for none
+	ReverseDNS       bool                // look up the names of addresses shown to people
+	KeepAudit        time.Duration       // also for runs, notifications, and ended blocks, tokens and proposals
 
-	Hints []string // on the settings file and on variables that are no settings, one line each
+	Hints []string // about the settings file and unknown variables, one line each
 }
 
-// TraceSettings are where spans are sent, nowhere if Endpoint is "".
+// TraceSettings define where spans are sent. If Endpoint is "", none are.
 type TraceSettings struct {
 	Endpoint string
 	Ratio    float64
 }
 
-// NotifySettings are the settings of the notification channels; an empty one is not
-// used.
+// NotifySettings are the settings of the notification channels. A channel with empty settings
+// is not used.
 type NotifySettings struct {
 	WebhookURL    string
 	WebhookSecret string
@@ -102,14 +102,14 @@ func (t TLSFiles) Enabled() bool { return t.Cert != "" }
 // in the data directory.
 func (s Settings) Embedded() bool { return s.RedisURL == "" }
 
-// option is one setting as operators write it.
+// option is one setting as operators specify it.
 type option struct {
-	name   string // the flag; the variable is STINT_ and the name in capitals
+	name   string // the flag; the variable is STINT_ and the name in upper case
 	preset string
 	help   string
-	secret bool // not as a flag, which ps shows
-	// credential says that it may contain a password. This and a secret may be in a
-	// file of its own, which the setting of the name with fileSuffix names.
+	secret bool // no flag, since ps shows flags
+	// credential means that it may contain a password. A credential or a secret may be in its
+	// own file, named by the setting with the suffix fileSuffix.
 	credential bool
 	value      value
 }
@@ -125,7 +125,7 @@ func variableOf(name string) string {
 // readsFile reports whether the setting may be in a file of its own.
 func (o *option) readsFile() bool { return o.secret || o.credential }
 
-// label returns the name by which an error calls the setting.
+// label returns the name of the setting in errors.
 func (o *option) label() string {
 	if o.secret {
 		return o.variable()
@@ -133,8 +133,7 @@ func (o *option) label() string {
 	return "--" + o.name
 }
 
-// options returns every setting, in the order of the help, with the field of s that
-// it sets.
+// options returns all settings in the order of the help, each with its field of s.
 func (s *Settings) options() []option {
 	n, o := &s.Notify, &s.OpenID
 	return []option{
@@ -211,7 +210,7 @@ func (s *Settings) options() []option {
 // Setting is one setting as the pages show it.
 type Setting struct{ Name, Variable, Value, Help string }
 
-// Shown returns the settings for people to read. It hides secrets.
+// Shown returns the settings for display. It hides secrets.
 func (s Settings) Shown() []Setting {
 	options := s.options()
 	shown := make([]Setting, len(options))
@@ -221,7 +220,7 @@ func (s Settings) Shown() []Setting {
 			value = hidden
 		}
 		name := o.name
-		if o.secret { // its flag takes a file: a secret on a command line is read by all
+		if o.secret { // its flag names a file: everyone can read a secret on a command line
 			name += fileSuffix
 		}
 		shown[i] = Setting{Name: name, Variable: o.variable(), Value: value, Help: o.help}
@@ -229,8 +228,7 @@ func (s Settings) Shown() []Setting {
 	return shown
 }
 
-// ExampleFile returns a settings file with every setting, what it is for and its
-// default.
+// ExampleFile returns a settings file with every setting, its purpose and its default.
 func ExampleFile() string {
 	var s Settings
 	text := &strings.Builder{}

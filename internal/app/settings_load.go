@@ -22,9 +22,9 @@ import (
 // printed.
 var ErrHelp = pflag.ErrHelp
 
-// Load reads the settings and validates them. Each setting comes from its flag, or
-// else its environment variable, or else systemd's credential of its name, or else the
-// file named by --config, or else its default. Errors are one line each.
+// Load reads the settings and validates them. The value of each setting is the first of these:
+// its flag, its environment variable, systemd's credential of its name, its value in the file
+// named by --config, its default. Errors are one line each.
 func Load(args, environ []string) (Settings, error) {
 	s, faults := load(args, environ)
 	if len(faults) > 0 {
@@ -33,7 +33,7 @@ func Load(args, environ []string) (Settings, error) {
 	return s, nil
 }
 
-// load is Load with every error that it finds.
+// load is Load, but returns all errors that it finds.
 func load(args, environ []string) (Settings, []error) {
 	var s Settings
 	options := s.options()
@@ -111,18 +111,18 @@ certificates, log level, trusted proxies and allowed hosts change at once.
 From the environment, a credential or a file only: %s.
 `
 
-// fileSuffix follows the name of a setting in the name of that with its file.
+// fileSuffix is the suffix of the setting that names the file with another setting's value.
 const fileSuffix = "-file"
 
 // maxSecretFile bounds a file that holds one setting.
 const maxSecretFile = 64 << 10
 
-// layer is where settings come from. It returns what it has of a name, false for
-// nothing.
+// layer is a source of settings. It returns the text of the named setting, false if it has
+// none.
 type layer func(name string) (string, bool)
 
-// readValues returns the text of each option by name, from the first layer that has
-// one, or else the default.
+// readValues returns the text of each option by name, from the first layer that has it, or its
+// default.
 func (s *Settings) readValues(options []option, flags *pflag.FlagSet, environ []string) (map[string]string, []error) {
 	variables := map[string]string{}
 	for _, pair := range environ {
@@ -169,8 +169,8 @@ func flagText(f *pflag.Flag) string {
 	return f.Value.String()
 }
 
-// plainCredentials returns the texts of those settings in a folder of credentials that are no
-// secrets, by name. A Secret of Kubernetes may have any setting.
+// plainCredentials returns the texts of the settings in a folder of credentials that are not
+// secret, by name. A Kubernetes Secret may contain any setting.
 func plainCredentials(folder string, options []option) (texts map[string]string, faults []error) {
 	texts = map[string]string{}
 	for i := range options {
@@ -192,8 +192,8 @@ func plainCredentials(folder string, options []option) (texts map[string]string,
 }
 
 // credentialFiles returns the layer of a folder with a file for each setting, as systemd
-// makes it for LoadCredential=admin-token:/etc/stint/admin-token. plain are the texts in it of
-// settings that are no secrets.
+// creates it for LoadCredential=admin-token:/etc/stint/admin-token. plain are the texts of its
+// settings that are not secret.
 func credentialFiles(folder string, plain map[string]string) layer {
 	return func(name string) (string, bool) {
 		if text, found := plain[name]; found {
@@ -208,7 +208,7 @@ func credentialFiles(folder string, plain map[string]string) layer {
 	}
 }
 
-// read returns the text of a setting in the first layer that has it, "" where none has.
+// read returns the text of a setting from the first layer that has it, "" if none has.
 func (o *option) read(layers []layer) (string, error) {
 	for _, from := range layers {
 		text, given := from(o.name)
@@ -231,7 +231,7 @@ func (o *option) read(layers []layer) (string, error) {
 	return "", nil
 }
 
-// readFile returns the text in a file, without the line break at its end.
+// readFile returns the text of a file without its final line break.
 func (o *option) readFile(path string) (string, error) {
 	source := o.variable() + "_FILE"
 	if !o.readsFile() {
@@ -250,8 +250,8 @@ func (o *option) readFile(path string) (string, error) {
 	return text, nil
 }
 
-// readSettingsFile returns the settings of a YAML file by name, nothing for the path
-// "", and hints on how they should be written.
+// readSettingsFile returns the settings of a YAML file by name, and hints on how to write them.
+// It returns nothing for the path "".
 func readSettingsFile(path string, options []option) (values map[string]string, hints []string, faults []error) {
 	if path == "" {
 		return nil, nil, nil
@@ -263,7 +263,7 @@ func readSettingsFile(path string, options []option) (values map[string]string, 
 			names[o.name+fileSuffix] = true
 		}
 	}
-	const nested = "\x00" // between the names of a nested setting: no name contains it
+	const nested = "\x00" // joins the names of a nested setting; no name contains it
 	k := koanf.New(nested)
 	if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
 		return nil, nil, []error{fmt.Errorf("the settings file %s: %s", path, oneLine(err))}
@@ -294,18 +294,19 @@ func readSettingsFile(path string, options []option) (values map[string]string, 
 	return values, hints, faults
 }
 
-// otherVariables are those of the commands and of the packages' services, which one
-// environment file may hold beside the settings.
+// otherVariables are those of the commands and of the packages' services. One environment file
+// may contain them together with the settings.
 var otherVariables = []string{
 	"STINT_ADMIN_URL", "STINT_CHECK_URL", "STINT_CHECK_TOKEN", "STINT_CONTEXT",
 	"STINT_FOLLOW_LOGS", "STINT_FOLLOW_OPTIONS", "STINT_FIREWALL_OPTIONS",
 }
 
-// serviceLink matches what Kubernetes adds for every service whose name begins with stint.
+// serviceLink matches the variables that Kubernetes adds for services whose name begins with
+// stint.
 var serviceLink = regexp.MustCompile(`_SERVICE_(HOST|PORT)(_|$)|_PORT(_[0-9]+_|$)`)
 
-// unknownVariables returns a hint for each environment variable that is named as settings
-// are and is none: a misspelt one would otherwise leave the default, and nobody would know.
+// unknownVariables returns a hint for each environment variable that is named like a setting
+// but is none. Otherwise a misspelt variable would silently leave the default.
 func unknownVariables(environ []string, options []option) []string {
 	known := map[string]bool{variableOf("config"): true}
 	for _, o := range options {
@@ -328,8 +329,8 @@ func unknownVariables(environ []string, options []option) []string {
 	return hints
 }
 
-// nearVariable returns the variable of a setting that has the same letters in other words, or
-// one more or less at the end, "" for none.
+// nearVariable returns the variable of the setting with the same letters but other separators,
+// or with one letter more or less at the end; "" if there is none.
 func nearVariable(name string, options []option) string {
 	joined := strings.NewReplacer("_", "", "IES", "Y").Replace
 	for _, o := range options {
@@ -344,7 +345,8 @@ func nearVariable(name string, options []option) string {
 	return ""
 }
 
-// settingText returns a value of YAML as flags write it: a sequence with commas between.
+// settingText converts a YAML value to the syntax of flags: a sequence becomes a
+// comma-separated list.
 func settingText(value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -366,9 +368,9 @@ func configPath(flags *pflag.FlagSet, variables map[string]string) string {
 	return variables["STINT_CONFIG"]
 }
 
-// CheckFile reads the settings as a node with --config FILE would, writes what is
-// wrong with them, one line each, and reports whether nothing is. It reads the
-// certificates too, but connects to nothing.
+// CheckFile reads the settings as a node with --config FILE would. It writes every problem on
+// one line, and reports whether there is none. It also reads the certificates, but connects to
+// nothing.
 func CheckFile(path string, p Process) bool {
 	s, faults := load([]string{"--config", path}, p.Environ)
 	if len(faults) == 0 {

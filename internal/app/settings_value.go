@@ -14,11 +14,11 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// value is a field of Settings as text.
+// value reads and writes a field of Settings as text.
 type value struct {
-	set  func(text string) error // the error is what is allowed, in one line
+	set  func(text string) error // the error says what is allowed, in one line
 	show func() string
-	// raw is show with secrets; nil where show hides none.
+	// raw is show without hiding secrets; nil if show hides none.
 	raw func() string
 }
 
@@ -30,7 +30,7 @@ func (v value) exact() string {
 	return v.show()
 }
 
-// mustBe is the error of a text that is not allowed.
+// mustBe returns the error for a text that is not allowed.
 func mustBe(allowed, got string) error { return fmt.Errorf("must be %s, got %q", allowed, got) }
 
 func text(field *string) value {
@@ -40,7 +40,7 @@ func text(field *string) value {
 	}
 }
 
-// address is a URL of a server. It is shown without its password.
+// address is the URL of a server, shown without its password.
 func address(field *string) value {
 	v := text(field)
 	v.show, v.raw = func() string { return redact(*field) }, v.show
@@ -162,7 +162,7 @@ func ratio(field *float64) value {
 	}
 }
 
-// percentage is a ratio above 0 as a percentage.
+// percentage is a ratio above 0, written as a percentage.
 func percentage(field *float64) value {
 	return value{
 		set: func(s string) error {
@@ -178,7 +178,7 @@ func percentage(field *float64) value {
 	}
 }
 
-// duration is a duration as Go writes it.
+// duration is a duration in Go's syntax.
 func duration(field *time.Duration, from, to time.Duration) value {
 	return value{
 		set: func(s string) error {
@@ -193,7 +193,7 @@ func duration(field *time.Duration, from, to time.Duration) value {
 	}
 }
 
-// age is a duration as policies write it, which may be days.
+// age is a duration in the syntax of policies, which allows days.
 func age(field *time.Duration) value {
 	return value{
 		set: func(s string) error {
@@ -208,7 +208,7 @@ func age(field *time.Duration) value {
 	}
 }
 
-// parsed is a field whose type has a parser. The error is the parser's.
+// parsed is a field whose type has a parser. An error is that of the parser.
 func parsed[T fmt.Stringer](field *T, parse func(string) (T, error)) value {
 	return value{
 		set:  func(s string) (err error) { *field, err = parse(s); return err },
@@ -216,7 +216,7 @@ func parsed[T fmt.Stringer](field *T, parse func(string) (T, error)) value {
 	}
 }
 
-// list is a list of texts with commas between.
+// list is a comma-separated list of texts.
 func list(field *[]string) value {
 	return value{
 		set: func(s string) error {
@@ -232,7 +232,7 @@ func list(field *[]string) value {
 	}
 }
 
-// passwordUsers is names with commas between, or all for nil.
+// passwordUsers is a comma-separated list of names, or all for nil.
 func passwordUsers(field *[]string) value {
 	some := list(field)
 	return value{
@@ -282,10 +282,10 @@ func schedules(field *map[string]string) value {
 	}
 }
 
-// hidden is shown instead of a secret.
+// hidden is shown in place of a secret.
 const hidden = "set, not shown"
 
-// redact hides the password of a URL, also one in the query.
+// redact hides the password in a URL, also in its query.
 func redact(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -301,7 +301,7 @@ func redact(raw string) string {
 	return u.Redacted()
 }
 
-// crawlerOperators is names of operators of search engines, with commas between.
+// crawlerOperators is a comma-separated list of operators of search engines.
 func crawlerOperators(field *[]crawlers.Operator) value {
 	return value{
 		set: func(s string) (err error) { *field, err = crawlers.ParseOperators(s); return err },

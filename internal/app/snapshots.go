@@ -15,12 +15,12 @@ type snapshots struct {
 	path   string
 	log    *slog.Logger
 	mu     sync.Mutex // held while a snapshot is written
-	// failing is whether the last could not be written.
+	// failing reports whether the last snapshot could not be written.
 	failing bool
 }
 
-// save writes a snapshot. It logs the first that fails and the first that does not again:
-// a full disk may stay full for days.
+// save writes a snapshot. It logs only the first failure and the first success after it: a full
+// disk may stay full for days.
 func (s *snapshots) save() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,8 +30,7 @@ func (s *snapshots) save() {
 	}
 }
 
-// saveLast writes the snapshot that the next start begins with, and logs it if it fails,
-// whatever was logged before.
+// saveLast writes the snapshot that the next start loads. It logs every failure.
 func (s *snapshots) saveLast() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

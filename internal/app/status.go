@@ -12,8 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/recorder"
 )
 
-// status describes the state of a node's parts: to probes as readiness, to
-// operators as health.
+// status is the state of a node's parts: readiness for probes, health for operators.
 type status struct {
 	node     string
 	backends *backends
@@ -22,8 +21,8 @@ type status struct {
 	gate     *gate.Gate
 	flusher  *recorder.Flusher
 	jobs     *jobs.Runner
-	// redisTimeout is after how long without Redis the node is not ready, 0 for
-	// never.
+	// redisTimeout is how long Redis may be unreachable before the node is not ready, 0 for no
+	// limit.
 	redisTimeout time.Duration
 	draining     *atomic.Bool
 	geo          *geoip.Follower
@@ -34,8 +33,8 @@ func (s *status) degraded() bool {
 	return s.gate.Outage().Open() || s.watch != nil && s.watch.state().Problem != ""
 }
 
-// lastKnownAge returns a clause on the age of the policies and blocks that the
-// node decides by, "" if it has read the database since its start.
+// lastKnownAge returns a clause about the age of the policies and blocks that the node uses, ""
+// if it has read the database since its start.
 func (s *status) lastKnownAge() string {
 	asOf, unconfirmed := s.catalog.Unconfirmed()
 	if !unconfirmed {

@@ -23,25 +23,26 @@ const (
 	snapshotInterval = 5 * time.Second
 	sweepInterval    = 30 * time.Second
 	clockInterval    = 10 * time.Minute
-	// settlingTime is how long after it is prepared a node returns to the machine what
-	// only its start needed: above all the hash of a password, which takes 19 MiB, and
-	// the rows of the database. An idle node would collect it within minutes, and return
-	// it within many more.
+	// settlingTime is how long after its preparation a node returns the memory of its start to
+	// the machine: above all that of hashing a password, which takes 19 MiB, and that of the
+	// rows of the database. An idle node would collect it only after minutes, and return it
+	// after many more.
 	settlingTime = 5 * time.Second
-	// countsInterval is how often the offences that pages show first are read into memory.
+	// countsInterval is how often the offences of the pages' default view are loaded into
+	// memory.
 	countsInterval = 5 * time.Minute
-	// hugePageInterval is how often the memory that has come into use is gathered into huge pages.
+	// hugePageInterval is how often newly used memory is moved into huge pages.
 	hugePageInterval = 10 * time.Second
-	// certificateInterval is how often the files of certificates are read, and those of
-	// origins looked at.
+	// certificateInterval is how often the files of certificates are read, and the files of
+	// origins are checked for changes.
 	certificateInterval = 10 * time.Second
-	// failedLoginInterval is how often failed logins are written to the audit. It
-	// bounds the number of records.
+	// failedLoginInterval is how often failed logins are written to the audit log. It bounds
+	// the number of records.
 	failedLoginInterval = time.Minute
 )
 
-// task runs besides the server until the context of run ends. It is restarted
-// after a panic.
+// task runs concurrently with the server until the context of run ends. It is restarted after a
+// panic.
 type task struct {
 	name string // a label of a metric
 	run  func(context.Context)
@@ -79,7 +80,7 @@ func (a *App) tasks() []task {
 		{"counts in memory", func(ctx context.Context) {
 			a.preparer.wait(ctx)
 			for ; ctx.Err() == nil; _ = supervise.Sleep(ctx, countsInterval) {
-				// A page reads itself what is not there.
+				// On an error, a page reads the rows itself.
 				_ = a.backends.store.Offences.WarmCache(db.AllowLong(ctx), time.Now())
 			}
 		}},
@@ -121,8 +122,8 @@ func (a *App) tasks() []task {
 	return tasks
 }
 
-// gatherHugePages keeps the memory of a node with many keys in huge pages, until the system is
-// known to have none.
+// gatherHugePages moves the memory of a node with many keys into huge pages. It stops when it
+// finds that the system has none.
 func gatherHugePages(log *slog.Logger) func(context.Context) {
 	var memory machine.HugePages
 	return func(ctx context.Context) {
@@ -174,7 +175,7 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 		}
 	}
 	var databaseNow func(context.Context) (time.Time, error)
-	if a.backends.dir == nil { // otherwise the database is in this process
+	if a.backends.dir == nil { // an embedded database uses this machine's clock
 		databaseNow = store.Now
 	}
 	return jobs.New(jobs.Options{
@@ -184,7 +185,7 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 
 // checkClocks warns if the clocks of a distributed node disagree.
 func (a *App) checkClocks(ctx context.Context) {
-	if a.backends.dir != nil { // one machine has one clock
+	if a.backends.dir != nil { // both are on this machine
 		return
 	}
 	warnOfSkew(ctx, a.log, clock{"the database", a.backends.store.Now}, clock{"Redis", a.backends.log.Now})

@@ -15,20 +15,20 @@ import (
 	"github.com/stint-dev/stint/internal/atomicfile"
 )
 
-// Backupper writes a backup of the embedded data while it is in use.
+// Backupper writes a backup of the embedded data while the data is in use.
 type Backupper interface {
 	Backup(ctx context.Context, w io.Writer) error
 }
 
-// backupNames are the names of the files of one node. The nodes of several installations may
-// share a folder: each deletes only what is its own.
+// backupNames are the names of one node's backup files. The nodes of several installations may
+// share a folder: each deletes only its own files.
 type backupNames struct {
 	node     string
-	whole    *regexp.Regexp // in the order of their times
-	leftover *regexp.Regexp // of incomplete ones
+	whole    *regexp.Regexp // complete backups; their names sort by time
+	leftover *regexp.Regexp // incomplete backups
 }
 
-// maxNodeInFile is how much of the name of a node the names of files have, in bytes.
+// maxNodeInFile bounds the part of the node's name in the names of files, in bytes.
 const maxNodeInFile = 64
 
 func newBackupNames(node string) backupNames {
@@ -48,14 +48,14 @@ func (n backupNames) at(due time.Time) string {
 	return "stint-" + n.node + "-" + due.UTC().Format("20060102T150405Z") + ".backup"
 }
 
-// in returns the files of a folder that a pattern matches, by name.
+// in returns the files in a folder that match a pattern, by name.
 func (n backupNames) in(folder string, pattern *regexp.Regexp) ([]os.DirEntry, error) {
 	files, err := os.ReadDir(folder)
 	return slices.DeleteFunc(files, func(f os.DirEntry) bool { return !f.Type().IsRegular() || !pattern.MatchString(f.Name()) }), err
 }
 
-// removeLeftovers removes the incomplete files that a killed process left in a folder. Where
-// the folder cannot be read, the backup fails.
+// removeLeftovers removes the incomplete files that a killed process left in a folder. It
+// ignores errors: if the folder cannot be read, the backup itself fails.
 func (n backupNames) removeLeftovers(folder string) {
 	left, _ := n.in(folder, n.leftover)
 	for _, f := range left {
@@ -66,9 +66,8 @@ func (n backupNames) removeLeftovers(folder string) {
 // BackUpJob is the name of the job that BackUp returns.
 const BackUpJob = "back-up"
 
-// BackUp returns the job that writes a backup of a node into folder and then deletes the
-// oldest ones of this node, so that keep are left. A backup has its name only once it is
-// whole.
+// BackUp returns the job that writes a backup of a node into folder and then deletes the node's
+// oldest backups, so that keep are left. A backup gets its final name only when it is complete.
 func BackUp(data Backupper, node, folder string, keep int) Job {
 	names := newBackupNames(node)
 	var cleaned sync.Once // only a process that was killed leaves incomplete files

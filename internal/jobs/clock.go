@@ -8,12 +8,13 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-// maxDatabaseSkew is how far the clock of a node that runs jobs may be from the database's.
+// maxDatabaseSkew is the maximum difference between the clock of a node that runs jobs and the
+// database's clock.
 const maxDatabaseSkew = time.Hour
 
-// checkClock returns an error unless the clock of this node may say what is old: a node with a
-// clock that is years ahead would delete what all others still keep, the audit too, and write
-// reports of days to come. Nodes whose clocks are right run the job.
+// checkClock returns an error if the clock of this node is too wrong to decide what is old. A
+// node whose clock is years ahead would delete what all others still keep, including the audit
+// log, and write reports about future days. Nodes with correct clocks run the job.
 func (r *Runner) checkClock(ctx context.Context) error {
 	if r.o.DatabaseNow == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/recorder"
 )
 
-// staleCounts is how long counts may fail to arrive before the job fails.
+// staleCounts is how long counts may fail to be written before the job fails.
 const staleCounts = 5 * time.Minute
 
 // CheckCounters returns the job that fails, and so notifies people, when this node's

@@ -8,9 +8,10 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// CountsDeleter forgets counts past their retention.
+// CountsDeleter deletes counts after their retention.
 type CountsDeleter interface {
-	// DeleteOlder also forgets the states of keys whose levels have decayed; see offences.DecaysOf.
+	// DeleteOlder also deletes the states of keys whose levels have decayed; see
+	// offences.DecaysOf.
 	DeleteOlder(ctx context.Context, now time.Time, keep offences.Retention, decays map[int64]time.Duration) (deleted int64, err error)
 }
 

@@ -6,17 +6,19 @@ import (
 	"time"
 )
 
-// ExpiredEnder archives what has expired at an instant.
+// ExpiredEnder archives entries that have expired at an instant.
 type ExpiredEnder interface {
 	EndExpired(ctx context.Context, at time.Time) (ended int, err error)
 }
 
-// archiveAfter is how long blocks and exemptions must have expired. A node whose clock is
-// ahead by as much as jobs run with must not archive what is active on the others.
+// archiveAfter is how long ago blocks and exemptions must have expired. It exceeds the maximum
+// clock error of a node that runs jobs, which must not archive entries that are active on other
+// nodes.
 const archiveAfter = 2 * maxDatabaseSkew
 
-// EndExpired returns the job that archives blocks and exemptions that expired long enough
-// ago. They have had no effect since; the job keeps the table of active entries small.
+// EndExpired returns the job that archives blocks and exemptions that expired at least
+// archiveAfter ago. They have no effect any more; the job keeps the table of active entries
+// small.
 func EndExpired(store ExpiredEnder, now func() time.Time) Job {
 	return Job{
 		Name: "end-expired-blocks", Help: "Archives blocks and exemptions that expired two hours ago or earlier.",

@@ -1,7 +1,6 @@
-// Package jobs holds Stint's periodic work: one file per job, run on a UTC
-// schedule, in a cluster each by one node at a time unless it is PerNode, every
-// run recorded. New work is one file that returns a Job and one line where the
-// app lists them.
+// Package jobs contains Stint's periodic jobs. Each job has one file and a schedule in UTC. In
+// a cluster one node at a time runs a job, unless it is PerNode. Every run is recorded. To add
+// a job, write one file that returns a Job, and add one line to the list in package app.
 package jobs
 
 import (
@@ -13,21 +12,22 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Job is one piece of periodic work.
+// Job is one periodic job.
 type Job struct {
-	Name string // as on the command line: lower case with dashes
+	Name string // as on the command line: lower case with hyphens
 	Help string // one sentence for people
 	// Schedule is five cron fields or a descriptor such as "@hourly", in UTC;
 	// a setting may replace it.
 	Schedule string
-	// MakeUp says that a run missed in downtime is made up for, once, and so is one that was
-	// broken off by the end of its node.
+	// MakeUp means that a run that was missed while no node ran is made up for, once, and that
+	// a run is repeated if its node stopped during it.
 	MakeUp bool
-	// PerNode says that each node runs it, since it is about the node. Every node runs each
-	// due time, none makes up for one, and a request runs it on the node that received it.
+	// PerNode means that the job is about the node, and each node runs it. Every node runs it
+	// at each due time and makes up for none. A requested run is on the node that received the
+	// request.
 	PerNode bool
-	// Run does the work and says in a clause what it did: "archived 12 blocks".
-	// due is the instant that it was scheduled for. Run must be idempotent.
+	// Run does the work and returns a clause that describes the result: "archived 12 blocks".
+	// due is the scheduled time. Run must be idempotent.
 	Run func(ctx context.Context, due time.Time) (result string, err error)
 }
 
@@ -38,9 +38,9 @@ type Run struct {
 	Node        string
 	Due         time.Time
 	Started     time.Time
-	Finished    time.Time // zero while it runs, and for ever if its node died or stopped
+	Finished    time.Time // zero while it runs, and permanently if its node died or stopped
 	Result      string
-	Err         string // "" when it worked
+	Err         string // "" if it succeeded
 	TriggeredBy Trigger
 }
 
@@ -53,37 +53,37 @@ const (
 	BySchedule Trigger = "schedule"
 )
 
-// Request is what an operator asks RunNow for.
+// Request is an operator's request for RunNow.
 type Request struct {
-	// Record is called before the job, which does not run if that fails.
+	// Record is called before the job. If it fails, the job does not run.
 	Record func(context.Context) error
 	// Began is called with the run, before the job; nil for nothing.
 	Began func(Run)
 }
 
-// Store keeps the leases and the runs.
+// Store stores the leases and the runs.
 type Store interface {
-	// AcquireLease gives the lease of name to holder until an instant, and
-	// reports false while another holder has it. Leases that end more than
-	// MaxClockSkew after until count as abandoned.
+	// AcquireLease gives the lease of name to holder until an instant. It reports false while
+	// another holder has the lease. Leases that end more than MaxClockSkew after until count as
+	// abandoned.
 	AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error)
-	// ReleaseLease ends it early. One that holder lost is left alone.
+	// ReleaseLease ends a lease early. It does nothing if holder no longer has the lease.
 	ReleaseLease(ctx context.Context, name, holder string) error
 	BeginRun(ctx context.Context, r Run) (int64, error)
 	EndRun(ctx context.Context, id int64, finished time.Time, result, problem string) error
-	// LastRun returns the newest run of a job by its due time, of several at that time one
-	// that failed, nil if none. Runs that are due after notAfter are left out: they are of a
-	// node whose clock was ahead.
+	// LastRun returns the run of a job with the latest due time, nil if there is none. If
+	// several runs have that time, it returns a failed one. It ignores runs due after notAfter,
+	// which come from a node whose clock was ahead.
 	LastRun(ctx context.Context, job string, notAfter time.Time) (*Run, error)
-	// Runs returns a page of the runs of a job, of all jobs where it is "", the newest first,
-	// at most limit: those behind cursor, "" for the first. next is the cursor of the page
-	// after, "" on the last.
+	// Runs returns a page of at most limit runs of a job, the newest first; job is "" for all
+	// jobs. cursor is that of the previous page, "" for the first page. next is the cursor of
+	// the next page, "" on the last page.
 	Runs(ctx context.Context, job, cursor string, limit int) (page []*Run, next string, err error)
 }
 
-// ParseSchedule reads five cron fields or a descriptor, in UTC. The error says
-// what would be right. It never panics, whatever the text: the parser beneath
-// does on a time zone without fields, so zones are refused first.
+// ParseSchedule parses five cron fields or a descriptor, in UTC. Its error says what is
+// allowed. It never panics: the underlying parser panics on a time zone without fields, so time
+// zones are refused first.
 func ParseSchedule(text string) (schedule cron.Schedule, err error) {
 	text = strings.TrimSpace(text)
 	if strings.Contains(text, "TZ=") {

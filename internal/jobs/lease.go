@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// newLease returns the lease of one run of a job, not taken yet.
+// newLease returns the lease of one run of a job. The lease is not taken yet.
 func (r *Runner) newLease(j Job) *lease {
 	l := &lease{runner: r, name: "job:" + j.Name, holder: r.o.Node + "/" + rand.Text()}
 	if j.PerNode {
@@ -16,18 +16,16 @@ func (r *Runner) newLease(j Job) *lease {
 	return l
 }
 
-// lease is the right to run a job once. Its holder is that one run and not its
-// node, so that a node cannot begin a second run by renewing the lease of its
-// first.
+// lease is the right to run a job once. Its holder is that run, not the node, so that a node
+// cannot begin a second run by renewing the lease of the first.
 type lease struct {
 	runner *Runner
 	name   string
 	holder string
-	until  time.Time // it is held until then unless it is renewed
+	until  time.Time // end of the lease unless it is renewed
 }
 
-// renew takes the lease or prolongs it, and reports false while another run
-// has it.
+// renew takes or extends the lease. It reports false while another run has it.
 func (l *lease) renew(ctx context.Context) (bool, error) {
 	now := l.runner.o.Now()
 	held, err := l.runner.o.Store.AcquireLease(ctx, l.name, l.holder, now, now.Add(l.runner.o.LeaseTime))
@@ -43,8 +41,8 @@ var (
 	errLeaseExpired = errors.New("stopped, since the database was unreachable until the lease of this run ended, and another node may run this job now")
 )
 
-// keep renews the lease while the job runs, and stops the job when another run
-// has it, or may have it because the database was unreachable for too long.
+// keep renews the lease while the job runs. It stops the job when another run has the lease, or
+// may have it because the database was unreachable for too long.
 func (l *lease) keep(ctx context.Context, stop context.CancelCauseFunc) {
 	tick := time.NewTicker(l.runner.o.LeaseTime / 4)
 	defer tick.Stop()
@@ -68,7 +66,7 @@ func (l *lease) keep(ctx context.Context, stop context.CancelCauseFunc) {
 	}
 }
 
-// release gives the lease back.
+// release ends the lease.
 func (l *lease) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

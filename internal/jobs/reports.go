@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/reports"
 )
 
-// ReportBuilder makes the document of the last whole period before an instant.
+// ReportBuilder creates the document of the last complete period before an instant.
 type ReportBuilder interface {
 	Build(ctx context.Context, kind reports.Kind, now time.Time) (*reports.Document, error)
 }

@@ -8,24 +8,24 @@ import (
 
 const day = 24 * time.Hour
 
-// idleProposals is how long an open proposal is kept whose range no longer offends as much:
-// as long as it is open, the range is not proposed again, and nobody is notified.
+// idleProposals is how long an open proposal is kept after its range has become quiet. While a
+// proposal is open, its range is not proposed again, and nobody is notified.
 const idleProposals = 7 * day
 
-// PastDeleter forgets what was over before an instant.
+// PastDeleter deletes what ended before an instant.
 type PastDeleter interface {
 	DeleteRecordsBefore(ctx context.Context, before time.Time) (int64, error)
 	DeleteEndedBefore(ctx context.Context, before time.Time) (int, error)
 	DeleteTokensBefore(ctx context.Context, before time.Time) (int, error)
 	DeleteRuns(ctx context.Context, before time.Time) (int, error)
 	DeleteNotifications(ctx context.Context, before time.Time) (int, error)
-	// DeleteDecidedProposals forgets the proposals that were decided before an instant,
-	// DeleteIdleProposals the open ones whose range has not offended since.
+	// DeleteDecidedProposals deletes the proposals that were decided before an instant.
+	// DeleteIdleProposals deletes the open ones whose range has not offended since.
 	DeleteDecidedProposals(ctx context.Context, before time.Time) (int, error)
 	DeleteIdleProposals(ctx context.Context, before time.Time) (int, error)
 }
 
-// DeletePast returns the job that forgets what has been over for longer than keep.
+// DeletePast returns the job that deletes what ended longer than keep ago.
 func DeletePast(store PastDeleter, keep time.Duration, now func() time.Time) Job {
 	return Job{
 		Name: "delete-past-retention", Help: "Deletes changes, ended blocks and tokens, runs, notifications and decided proposals older than the retention period, and open proposals of ranges that have been quiet for 7 days.",

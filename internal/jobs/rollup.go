@@ -11,7 +11,7 @@ type RollUper interface {
 	RollUp(ctx context.Context, now time.Time) (done int, err error)
 }
 
-// RollUp returns the job that keeps reports over long spans quick.
+// RollUp returns the job that adds up counts, so that reports over long spans are fast.
 func RollUp(store RollUper, now func() time.Time) Job {
 	return Job{
 		Name: "roll-up", Help: "Summarizes the offences and traffic of finished hours and days.",

@@ -15,52 +15,51 @@ import (
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
-// LeaseTime is how long a node holds a job without a sign of life; a node that
-// dies delays the job by no more.
+// LeaseTime is how long a run keeps its lease without renewing it. A node that dies delays the
+// job by at most that long.
 const LeaseTime = 2 * time.Minute
 
-// MaxClockSkew is how far the clocks of nodes may be apart. What a clock that was further
-// ahead left behind, a lease or a run, is ignored.
+// MaxClockSkew is the allowed difference between the clocks of nodes. A lease or a run from a
+// clock that was further ahead is ignored.
 const MaxClockSkew = time.Minute
 
-// Options make a Runner.
+// Options configure a Runner.
 type Options struct {
 	Store Store
-	Node  string           // the holder's name, unique among the nodes
+	Node  string           // prefix of the lease holders, unique among the nodes
 	Now   func() time.Time // nil means time.Now
-	// DatabaseNow reads the clock of a database that nodes share; nil for no such database.
+	// DatabaseNow reads the clock of the shared database; nil if there is none.
 	DatabaseNow func(context.Context) (time.Time, error)
 	Log         *slog.Logger
-	// Schedules replaces the schedule of the jobs that it names; "off" never
-	// runs one by itself.
+	// Schedules replaces the schedules of the named jobs; "off" never runs a job automatically.
 	Schedules map[string]string
-	// Disabled says why this node does not have a job, for the jobs that settings leave out.
+	// Disabled contains the reason for each job that the settings of this node leave out.
 	Disabled map[string]string
-	// LeaseTime is how long a run holds its job without a sign of life, zero for
-	// the constant LeaseTime.
+	// LeaseTime is how long a run keeps its lease without renewing it, zero for the constant
+	// LeaseTime.
 	LeaseTime time.Duration
-	// OnFailure is called with a run that failed; nil for nothing.
+	// OnFailure is called with each failed run; nil for nothing.
 	OnFailure func(ctx context.Context, r Run)
 }
 
-// Runner runs jobs. It is safe for use by many goroutines.
+// Runner runs jobs. It is safe for concurrent use.
 type Runner struct {
 	o       Options
 	jobs    []scheduled
-	running sync.WaitGroup // the schedules and the requested runs
+	running sync.WaitGroup // scheduled and requested runs
 
-	mu      sync.Mutex // held to add requested runs to running, and to end life
+	mu      sync.Mutex // held to add requested runs to running, and to call endLife
 	life    context.Context
-	endLife context.CancelFunc // ends life, which Run does before it waits for running
+	endLife context.CancelFunc // ends life; Run calls it before it waits for running
 }
 
 type scheduled struct {
 	Job
-	schedule cron.Schedule // nil: never by itself
+	schedule cron.Schedule // nil: never automatically
 }
 
-// New returns a runner over jobs, or an error about the first schedule that
-// cannot be read or that names no job.
+// New returns a runner of jobs. It returns an error about the first schedule that is invalid or
+// that names an unknown job.
 func New(o Options, jobs ...Job) (*Runner, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -96,8 +95,8 @@ func New(o Options, jobs ...Job) (*Runner, error) {
 	return r, nil
 }
 
-// Run makes up for missed runs, then follows the schedules until ctx ends and
-// the jobs under way have ended.
+// Run makes up for missed runs, then follows the schedules. It returns when ctx has ended and
+// the running jobs have ended.
 func (r *Runner) Run(ctx context.Context) {
 	for _, j := range r.jobs {
 		if j.schedule == nil {
@@ -114,8 +113,9 @@ func (r *Runner) Run(ctx context.Context) {
 	r.running.Wait()
 }
 
-// begin adds a requested run to those that Run waits for, and returns its context, which
-// also ends when Run does. ok is false if Run has ended already; else end must be called.
+// begin adds a requested run to those that Run waits for, and returns the context of the run,
+// which also ends when Run ends. If ok is false, Run has already ended; otherwise end must be
+// called.
 func (r *Runner) begin(ctx context.Context) (running context.Context, end func(), ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,8 +132,8 @@ func (r *Runner) begin(ctx context.Context) (running context.Context, end func()
 	}, true
 }
 
-// follow waits for each due time of one job. A job that outlasts its interval
-// skips the times that passed during it.
+// follow waits for each due time of one job. If a run takes longer than the interval, the due
+// times during the run are skipped.
 func (r *Runner) follow(ctx context.Context, j scheduled) {
 	due := r.missed(ctx, j)
 	if due.IsZero() {
@@ -149,7 +149,8 @@ func (r *Runner) follow(ctx context.Context, j scheduled) {
 		}
 		due = time.Time{}
 		if j.MakeUp && run == nil && err == nil {
-			// Another run did it, or holds the lease. One that is broken off is made up for here.
+			// Another run did it, or holds the lease. If that run is interrupted, this node
+			// makes up for it.
 			due = r.missedLater(ctx, j)
 		}
 		if due.IsZero() {
@@ -158,13 +159,13 @@ func (r *Runner) follow(ctx context.Context, j scheduled) {
 	}
 }
 
-// maxWait is how late a run may be after the clock was set forward.
+// maxWait bounds how late a run may start after the clock was set forward.
 const maxWait = time.Minute
 
-// await waits until the wall clock has reached due and returns it, or zero if ctx ended. Timers
-// do not follow a clock that is set, so the clock is read again after each. If it was set back
-// before an earlier time of the schedule, await waits for that one: due was perhaps reckoned
-// from a clock that was far ahead. Those that have been run are not run again.
+// await waits until the wall clock has reached due and returns due, or zero if ctx ended.
+// Timers do not follow a clock that is set, so the clock is read again after each timer. If the
+// clock was set back before an earlier time of the schedule, await waits for that time: due may
+// come from a clock that was far ahead. Due times that have been run are not run again.
 func (r *Runner) await(ctx context.Context, j scheduled, due time.Time) time.Time {
 	for {
 		now := r.wallClock()
@@ -188,11 +189,11 @@ func (r *Runner) await(ctx context.Context, j scheduled, due time.Time) time.Tim
 // set.
 func (r *Runner) wallClock() time.Time { return r.o.Now().UTC().Round(0) }
 
-// maxTries is how many runs of one due time may be broken off. A job that ends its node, by
-// taking all memory for example, would otherwise end it again after each start.
+// maxTries bounds the interrupted runs of one due time. Otherwise a job that ends its node, for
+// example by using all memory, would do so after every start.
 const maxTries = 3
 
-// missedLater waits for half a lease and returns what missed does, zero if ctx ended.
+// missedLater waits for half a lease and then returns the result of missed, zero if ctx ended.
 func (r *Runner) missedLater(ctx context.Context, j scheduled) time.Time {
 	wait := time.NewTimer(r.o.LeaseTime / 2)
 	defer wait.Stop()
@@ -204,9 +205,8 @@ func (r *Runner) missedLater(ctx context.Context, j scheduled) time.Time {
 	}
 }
 
-// missed returns the latest due time that passed since the last run while no
-// node was up, or that of the last run if it has not ended, zero where there is
-// none to make up for.
+// missed returns the due time to make up for, zero if there is none: the latest one that passed
+// since the last run while no node was running, or that of the last run if it was interrupted.
 func (r *Runner) missed(ctx context.Context, j scheduled) time.Time {
 	if !j.MakeUp || j.PerNode {
 		return time.Time{}
@@ -226,7 +226,7 @@ func (r *Runner) missed(ctx context.Context, j scheduled) time.Time {
 	return missed
 }
 
-// mayTryAgain reports whether fewer than maxTries runs of the due time of one are unfinished.
+// mayTryAgain reports whether fewer than maxTries runs of last's due time are unfinished.
 func (r *Runner) mayTryAgain(ctx context.Context, last *Run) bool {
 	newest, _, err := r.o.Store.Runs(ctx, last.Job, "", maxTries)
 	return err == nil && (len(newest) < maxTries || slices.ContainsFunc(newest, func(run *Run) bool {
@@ -234,13 +234,14 @@ func (r *Runner) mayTryAgain(ctx context.Context, last *Run) bool {
 	}))
 }
 
-// lastRun returns the newest run of a job that can be due by now, nil if none.
+// lastRun returns the newest run of a job whose due time is plausible now, nil if there is
+// none.
 func (r *Runner) lastRun(ctx context.Context, job string) (*Run, error) {
 	return r.o.Store.LastRun(ctx, job, r.o.Now().Add(MaxClockSkew))
 }
 
-// run runs a job once unless another run has its lease or has done this due time already,
-// even if it failed; then it returns nil, nil. q is nil for a run that nobody requested.
+// run runs a job once. If another run has its lease, or was already made for this due time,
+// even if it failed, it returns nil, nil. q is nil for a scheduled run.
 func (r *Runner) run(ctx context.Context, j Job, due time.Time, q *Request) (*Run, error) {
 	if err := r.checkClock(ctx); err != nil {
 		return nil, err
@@ -280,7 +281,7 @@ func (r *Runner) run(ctx context.Context, j Job, due time.Time, q *Request) (*Ru
 	return r.record(ctx, j, run, l)
 }
 
-// record executes a job whose run has begun and whose lease is l, and records how it ended.
+// record executes a job whose run has begun and whose lease is l, and records the result.
 func (r *Runner) record(ctx context.Context, j Job, run Run, l *lease) (*Run, error) {
 	working, stop := context.WithCancelCause(ctx)
 	kept := make(chan struct{})
@@ -292,11 +293,11 @@ func (r *Runner) record(ctx context.Context, j Job, run Run, l *lease) (*Run, er
 	stop(nil)
 	<-kept
 	if cause := context.Cause(working); err != nil && (errors.Is(cause, errLeaseLost) || errors.Is(cause, errLeaseExpired)) {
-		err = cause // and not that a context was canceled
+		err = cause // rather than the error of the cancelled context
 	}
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
-		// The node is going down, which is no failure of the job. The run stays unfinished, as
-		// that of a node that died, so that it can be run again.
+		// The node stops, which is not a failure of the job. The run stays unfinished, as if
+		// the node had died, so that it can be repeated.
 		return nil, fmt.Errorf("broken off, since the node stops: %w", err)
 	}
 	run.Finished, run.Result = r.o.Now(), did
@@ -304,7 +305,7 @@ func (r *Runner) record(ctx context.Context, j Job, run Run, l *lease) (*Run, er
 		run.Err = err.Error()
 		r.o.Log.Error("job failed", "job", j.Name, "error", err)
 	}
-	// The outcome is recorded even where the node is going down.
+	// The result is recorded even if the node is stopping.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if err := r.o.Store.EndRun(last, run.ID, run.Finished, run.Result, run.Err); err != nil {
@@ -328,9 +329,9 @@ func safely(ctx context.Context, j Job, due time.Time) (did string, err error) {
 	return did, err
 }
 
-// RunNow runs a job because an operator requested it. The errors are *fault.Error for an
-// unknown name, a job that is running already and a node whose clock is wrong; the failure of
-// a job is in its Run. The end of Run breaks it off.
+// RunNow runs a job on request of an operator. It returns a *fault.Error for an unknown name, a
+// job that is already running, or a node whose clock is wrong. A failure of the job is in the
+// returned Run. The end of Runner.Run interrupts the job.
 func (r *Runner) RunNow(ctx context.Context, name string, q Request) (*Run, error) {
 	for _, j := range r.jobs {
 		if j.Name != name {
@@ -358,11 +359,11 @@ type Status struct {
 	Name     string
 	Help     string
 	Schedule string
-	Next     time.Time // zero: never by itself
-	Last     *Run      // nil: never yet
+	Next     time.Time // zero: not scheduled
+	Last     *Run      // nil: no run yet
 }
 
-// List returns the jobs in the order they were given.
+// List returns the jobs in the order in which they were given to New.
 func (r *Runner) List(ctx context.Context) ([]Status, error) {
 	all := make([]Status, 0, len(r.jobs))
 	var problems []error
@@ -380,7 +381,7 @@ func (r *Runner) List(ctx context.Context) ([]Status, error) {
 	return all, errors.Join(problems...)
 }
 
-// Runs returns the newest runs of a job, of all jobs where name is "".
+// Runs returns the newest runs of a job; name is "" for all jobs.
 func (r *Runner) Runs(ctx context.Context, name, cursor string, limit int) (page []*Run, next string, err error) {
 	return r.o.Store.Runs(ctx, name, cursor, limit)
 }

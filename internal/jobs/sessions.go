@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// SessionDeleter forgets the sessions that ended before an instant.
+// SessionDeleter deletes the sessions that expired before an instant.
 type SessionDeleter interface {
 	DeleteExpiredSessions(ctx context.Context, at time.Time) error
 }
 
-// ExpireSessions returns the job that forgets the logins that have ended. None
-// of them is good for anything since; expired tokens are shown as such for a
-// while and go with DeletePast.
+// ExpireSessions returns the job that deletes expired sessions, which have no further use.
+// Expired tokens are still shown for a while; DeletePast deletes them.
 func ExpireSessions(store SessionDeleter, now func() time.Time) Job {
 	return Job{
 		Name: "expire-sessions", Help: "Deletes sessions that have ended.",
