@@ -1,10 +1,10 @@
-// Package admin holds the use cases of operators: each checks its input, asks for
-// a confirmation where one is needed, and makes the change. The REST API, the
-// pages and the imports call it; they decode and encode and decide nothing.
+// Package admin contains the use cases of operators. A use case checks its input, asks for a
+// confirmation if one is needed, and makes the change. The REST API, the pages and the imports
+// call use cases; they decode and encode, and contain no decisions.
 //
-// The stores write the audit record of a change in the same transaction, and the
-// node's own copy is refreshed before a method returns. Mistakes that a caller can
-// fix are *fault.Error, whose fields have the same names for every front end.
+// The stores write the audit record of a change in the same transaction, and refresh the node's
+// own copy before a method returns. Mistakes that a caller can fix are *fault.Error. Their
+// fields have the same names in every front end.
 package admin
 
 import (
@@ -20,25 +20,25 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// Caller is the operator who asks for something.
+// Caller is the operator who calls a use case.
 type Caller struct {
 	Actor   audit.Actor
-	Address netip.Addr // where the request came from, invalid for none
+	Address netip.Addr // the client address, invalid for none
 	Access  []identity.Access
 }
 
-// May reports whether the caller may do what needs an access.
+// May reports whether the caller has an access.
 func (c Caller) May(need identity.Access) bool {
 	return slices.ContainsFunc(c.Access, func(a identity.Access) bool { return a.Grants(need) })
 }
 
-// View is the node's copy of the entries and of the settings that keys are read by.
+// View is the node's copy of the entries and of the settings for parsing keys.
 type View interface {
 	Blocks() *blocks.Set
 	Parser() keys.Parser
 }
 
-// day is how far back the impact of an entry looks.
+// day is the span on which the impact of an entry is based.
 const day = 24 * time.Hour
 
 func parsePattern(view View, field, text string) (keys.Pattern, error) {

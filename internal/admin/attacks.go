@@ -14,12 +14,12 @@ import (
 const (
 	// detailedKeys is how many keys of a source are read to find its rule.
 	detailedKeys = 20
-	// maxCovering bounds the blocks and exemptions that are looked at for one source.
+	// maxCovering bounds the blocks and exemptions that are examined for one source.
 	maxCovering = 50
 )
 
-// Attack says whether there is an attack now, compared with the last day, and
-// what its source is.
+// Attack reports whether there is an attack now, compared with the last day, and from which
+// source.
 func (d *Detection) Attack(ctx context.Context) (*offences.Attack, error) {
 	now := d.now().UTC()
 	recent, err := d.TrafficCounts(ctx, 0, now.Add(-offences.AttackSpan), now, time.Minute)
@@ -38,8 +38,8 @@ func (d *Detection) Attack(ctx context.Context) (*offences.Attack, error) {
 	return a, err
 }
 
-// findAttackSource returns the key or range that most offences since a time came from, and
-// what is done about it; nil if there is none.
+// findAttackSource returns the key or range with the most offences since a time, and the
+// entries that cover it; nil if there is none.
 func findAttackSource(ctx context.Context, store DetectionStore, view DetectionView, since, now time.Time) (*offences.AttackSource, error) {
 	ranking, err := store.Rank(ctx, offences.Query{From: since, To: now, Limit: offences.SourceKeys})
 	if err != nil {
@@ -70,8 +70,8 @@ func findAttackSource(ctx context.Context, store DetectionStore, view DetectionV
 	return source, nil
 }
 
-// isFurtherKey returns whether one of policies, also one that is off by now, counts a key
-// besides the keys of requests.
+// isFurtherKey returns a function that reports whether one of policies, including those that
+// are off, counts a key as a derived key.
 func isFurtherKey(policies []*rules.Policy) func(keys.Key) bool {
 	return func(k keys.Key) bool {
 		return slices.ContainsFunc(policies, func(p *rules.Policy) bool {

@@ -12,7 +12,7 @@ import (
 )
 
 // Bouncers are the use cases of programs that enforce the blocks elsewhere, and of the
-// operators who look after them.
+// operators who administer them.
 type Bouncers struct {
 	Store   BouncerStore
 	Entries BouncerChanges
@@ -23,26 +23,26 @@ type Bouncers struct {
 	noted map[bouncers.ID]live // live bouncers
 }
 
-// live is what was not stored yet of a bouncer in live mode.
+// live is the state of a bouncer in live mode that is not stored yet.
 type live struct {
-	at   time.Time // when it was stored
-	sent int64     // since
+	at   time.Time // when it was last stored
+	sent int64     // answers since then
 }
 
-// BouncerStore keeps the bouncers.
+// BouncerStore stores the bouncers.
 type BouncerStore interface {
-	// Bouncers returns those that have asked since an instant, by token and address.
+	// Bouncers returns the bouncers with a request since an instant, by token and address.
 	Bouncers(ctx context.Context, since time.Time) ([]bouncers.Bouncer, error)
 	FindBouncer(ctx context.Context, id bouncers.ID) (b bouncers.Bouncer, found bool, err error)
-	// PutBouncer notes that a bouncer has asked: First is kept and Sent is added. Its
-	// cursor moves in stream mode only.
+	// PutBouncer stores a request of a bouncer: it keeps First and adds Sent. It changes the
+	// cursor only in stream mode.
 	PutBouncer(ctx context.Context, b bouncers.Bouncer) error
 }
 
-// BouncerChanges reads what has changed.
+// BouncerChanges reads changed entries.
 type BouncerChanges interface {
-	// BouncerChanges returns the entries that have changed beyond a revision, and those
-	// that have or had an expiry after from and not after to, in one view.
+	// BouncerChanges returns the entries that changed after a revision, and those with a
+	// present or former expiry after from and not after to, in one view.
 	BouncerChanges(ctx context.Context, since int64, from, to time.Time) (bouncers.Changes, error)
 }
 
@@ -53,23 +53,23 @@ type BouncerView interface {
 	Refresh(ctx context.Context) error
 }
 
-// BouncerCaller is a bouncer that asks.
+// BouncerCaller is a bouncer that sends a request.
 type BouncerCaller struct {
 	bouncers.ID
 	Version string
 }
 
-// StreamAnswer is what a bouncer is sent in stream mode.
+// StreamAnswer is the response to a bouncer in stream mode.
 type StreamAnswer struct {
 	bouncers.Delta
 	Now time.Time
-	// Confirm moves the bouncer's cursor; it is called once the bouncer has been sent
-	// all of it, with the number of bans.
+	// Confirm advances the bouncer's cursor. Call it with the number of bans after the whole
+	// response was sent.
 	Confirm func(ctx context.Context, sent int64) error
 }
 
-// Pull returns what has changed for a bouncer since the answer that it confirmed last,
-// everything on startup.
+// Pull returns the changes since the last response that a bouncer confirmed, or everything on
+// startup.
 func (b *Bouncers) Pull(ctx context.Context, c BouncerCaller, startup bool, f bouncers.Filter) (*StreamAnswer, error) {
 	known, _, err := b.Store.FindBouncer(ctx, c.ID)
 	if err != nil {
@@ -79,7 +79,7 @@ func (b *Bouncers) Pull(ctx context.Context, c BouncerCaller, startup bool, f bo
 	pull := bouncers.Pull{Filter: f, Cursor: known.Cursor, Startup: startup, Now: now}
 	since, from := known.Cursor.Before.Revision, pull.ExpiriesFrom()
 	if known.Cursor.Last.Revision == 0 {
-		// A bouncer that has nothing needs no history.
+		// A bouncer without any entries needs no history.
 		if err := b.View.Refresh(ctx); err != nil {
 			return nil, err
 		}
@@ -113,8 +113,8 @@ func (b *Bouncers) OfRange(network netip.Prefix, f bouncers.Filter) []bouncers.B
 	return selected(bouncers.OfRange(b.View.Blocks(), network, b.Now()), f)
 }
 
-// OfKey returns the bans of a key that is no address, the longest first. Its scope
-// counts as asked for.
+// OfKey returns the bans of a key that is not an address, the longest first. A filter for
+// scopes does not exclude the key's own scope.
 func (b *Bouncers) OfKey(scope, value string, f bouncers.Filter) ([]bouncers.Ban, error) {
 	key, err := b.View.Parser().Key(scope + ":" + value)
 	if err != nil {
@@ -124,7 +124,7 @@ func (b *Bouncers) OfKey(scope, value string, f bouncers.Filter) ([]bouncers.Ban
 	return selected(bouncers.OfKey(b.View.Blocks(), key, b.Now()), f), nil
 }
 
-// All ranges over all bans.
+// All iterates over all bans.
 func (b *Bouncers) All(f bouncers.Filter) iter.Seq[bouncers.Ban] {
 	return bouncers.All(b.View.Blocks(), b.Now(), f)
 }
@@ -139,14 +139,14 @@ func selected(all []bouncers.Ban, f bouncers.Filter) []bouncers.Ban {
 	return some
 }
 
-// noteInterval is how often what a live bouncer asks is stored.
+// noteInterval is how often the requests of a live bouncer are stored.
 const noteInterval = time.Minute
 
-// maxNoted bounds the bouncers that are remembered between two notes.
+// maxNoted bounds the live bouncers that are remembered.
 const maxNoted = 10_000
 
-// NoteLive counts that a bouncer was answered in live mode. It returns what writes the
-// count to the store, at most once a minute for each bouncer, and else nil.
+// NoteLive counts a response to a bouncer in live mode. At most once a minute for each bouncer,
+// it returns a function that writes the count to the store; otherwise nil.
 func (b *Bouncers) NoteLive(c BouncerCaller, sent int64) (write func(context.Context) error) {
 	now := b.Now()
 	b.mu.Lock()
@@ -171,7 +171,7 @@ func (b *Bouncers) NoteLive(c BouncerCaller, sent int64) (write func(context.Con
 	}
 }
 
-// List returns the bouncers that have asked lately.
+// List returns the bouncers with a recent request.
 func (b *Bouncers) List(ctx context.Context) ([]bouncers.Bouncer, error) {
 	return b.Store.Bouncers(ctx, b.Now().Add(-bouncers.Gone))
 }

@@ -8,17 +8,16 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// What needs no confirmation. Everything that decides whether a change is broad,
-// from one manual block to a file of a million rows, decides by these.
+// Limits above which a change is broad and needs a confirmation. They apply to everything from
+// one manual block to a file of a million rows.
 const (
 	// confirmRatio is the ratio of the last day's checks above which a block of
 	// more than one client needs a confirmation.
 	confirmRatio = 0.01
-	// A network of fewer bits is broad.
+	// A network with fewer bits is broad.
 	broadBits4, broadBits6 = 16, 32
-	// The networks of one change that are not broad one by one are broad
-	// together when they contain more addresses than one network of this many
-	// bits.
+	// The networks of one change that are not broad by themselves are broad together if they
+	// contain more addresses than one network of this many bits.
 	broadSum4, broadSum6 = 8, 24
 )
 
@@ -32,8 +31,8 @@ func isSingle(p keys.Pattern) bool {
 	return network.Addr().Is4() && network.Bits() == 32 || network.Addr().Is6() && network.Bits() >= 64
 }
 
-// BroadReason says why a pattern selects so many keys that blocking or exempting
-// it needs a confirmation, "" where it needs none.
+// BroadReason says why blocking or exempting a pattern needs a confirmation, because it selects
+// so many keys; "" if it needs none.
 func BroadReason(p keys.Pattern) string {
 	switch p.Kind() {
 	case keys.Any:
@@ -60,8 +59,8 @@ func BroadReason(p keys.Pattern) string {
 	return ""
 }
 
-// broadOrigin says why the pattern of an origin is broad. One of a country always is, and
-// one whose size is not known.
+// broadOrigin says why the pattern of an origin is broad. The pattern of a country always is,
+// and so is that of an autonomous system of unknown size.
 func broadOrigin(p keys.Pattern) string {
 	origin, _ := p.Origin()
 	if origin.ASN == 0 {
@@ -79,8 +78,8 @@ func broadOrigin(p keys.Pattern) string {
 	return ""
 }
 
-// trafficReason says how much of the last day's checks would have been refused,
-// "" where that needs no confirmation or is not known.
+// trafficReason says how much of the last day's checks would have been refused, "" if that
+// needs no confirmation or is unknown.
 func trafficReason(t *TrafficEstimate) string {
 	if t == nil || t.Ratio <= confirmRatio {
 		return ""
@@ -88,8 +87,8 @@ func trafficReason(t *TrafficEstimate) string {
 	return fmt.Sprintf("would have refused about %.1f%% of the last day's checks", t.Ratio*100)
 }
 
-// needConfirm is the error of a pattern that must be confirmed by repeating it,
-// nil where reason is "".
+// needConfirm returns the error for a pattern that must be confirmed by repeating it, nil if
+// reason is "".
 func needConfirm(p keys.Pattern, reason string) error {
 	if reason == "" {
 		return nil

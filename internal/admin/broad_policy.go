@@ -13,11 +13,10 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// broadPolicyReason says why putting after in the place of before needs a
-// confirmation, "" if it needs none: every request of a broad pattern is newly
-// refused, by after or by the policy of all that its keys then fall under, or keys
-// of a deleted policy fall under none. before and after may be nil; all are the
-// policies after the change.
+// broadPolicyReason says why replacing before by after needs a confirmation, "" if it needs
+// none. It does if every request of a broad pattern is newly refused, by after or by the policy
+// that the keys then fall under, or if the keys of a deleted policy then fall under none.
+// before and after may be nil; all are the policies after the change.
 func broadPolicyReason(all []*rules.Policy, before, after *rules.Policy) string {
 	if refusesAll(after) {
 		for _, p := range after.Match {
@@ -51,8 +50,8 @@ func broadPolicyReason(all []*rules.Policy, before, after *rules.Policy) string 
 	return ""
 }
 
-// nextBroader returns the policy that decides the keys of p, and its pattern: the
-// most specific of those that cover p.
+// nextBroader returns the policy that decides about the keys of p, and its pattern: the most
+// specific of the patterns that cover p.
 func nextBroader(all []*rules.Policy, p keys.Pattern) (next *rules.Policy, pattern keys.Pattern) {
 	for _, policy := range all {
 		if policy.Mode == rules.Shadow || policy.IsConditional() {
@@ -67,14 +66,14 @@ func nextBroader(all []*rules.Policy, p keys.Pattern) (next *rules.Policy, patte
 	return next, pattern
 }
 
-// refusesAll reports whether a policy refuses every request of its keys. One with
-// conditions does not: it is meant to refuse the requests that meet them.
+// refusesAll reports whether a policy refuses every request of its keys. A policy with
+// conditions does not: its purpose is to refuse requests that meet them.
 func refusesAll(p *rules.Policy) bool {
 	return p != nil && p.Mode == rules.Enforce && !p.IsConditional() && slices.ContainsFunc(p.Rules, func(r rules.Rule) bool { return r.Limit == 0 })
 }
 
-// needConfirmPolicy is the error of policies that must be confirmed by their names,
-// with commas between them; nil where reason is "".
+// needConfirmPolicy returns the error for policies that must be confirmed by their
+// comma-separated names, nil if reason is "".
 func needConfirmPolicy(names, reason string) error {
 	if reason == "" {
 		return nil
@@ -85,8 +84,8 @@ func needConfirmPolicy(names, reason string) error {
 	return e
 }
 
-// restoredPolicy returns the policy that undoing a change puts in force, and the one
-// that it replaces, with what broadPolicyReason reads; nil for none.
+// restoredPolicy returns the policy that undoing a change puts into effect, and the one that it
+// replaces, with the fields that broadPolicyReason reads; nil for none.
 func restoredPolicy(e *audit.Record) (before, after *rules.Policy, err error) {
 	if e.Action != "policy.create" && e.Action != "policy.replace" && e.Action != "policy.delete" {
 		return nil, nil, nil

@@ -6,15 +6,14 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// cover finds for a million patterns quickly which are covered by one of some
-// others.
+// cover finds quickly which of a million patterns are covered by one of a set of patterns.
 type cover struct {
 	every    bool
 	networks map[netip.Prefix]bool
-	// bits are the lengths of networks, to look each up.
+	// v4 and v6 are the lengths of networks, to look each up.
 	v4, v6 map[int]bool
 	exact  map[string]bool
-	prefix []keys.Pattern // few: looked through one by one
+	prefix []keys.Pattern // few: compared one by one
 }
 
 func newCover() *cover {

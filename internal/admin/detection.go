@@ -20,14 +20,13 @@ type DetectionView interface {
 	Profiles() *profiles.Set
 }
 
-// Detection holds the use cases of offences, attacks and escalations: it
-// answers who offended, when and why. It is safe for use by many
-// goroutines.
+// Detection contains the use cases of offences, attacks and escalations: who offended, when and
+// why. It is safe for concurrent use.
 type Detection struct {
 	Store     DetectionStore
 	Proposals *Proposals
 	View      DetectionView
-	Secret    func() []byte    // that refusal ids are made with; nil means none
+	Secret    func() []byte    // secret of the refusal ids; nil means none
 	Now       func() time.Time // nil means time.Now
 }
 
@@ -38,10 +37,10 @@ func (d *Detection) now() time.Time {
 	return d.Now()
 }
 
-// ErrNotCounted is the error of what needs offences on a node that does not count them.
+// ErrNotCounted is the error for requests about offences on a node that does not count them.
 var ErrNotCounted = fault.New(fault.NotFound, "This node does not count offences.")
 
-// Seen sums what the keys that a pattern selects were seen doing.
+// Seen sums the activity of the keys that a pattern selects.
 func (d *Detection) Seen(ctx context.Context, p keys.Pattern, from, to time.Time) (offences.Seen, error) {
 	return d.Store.Seen(ctx, p, from, to, 1)
 }
@@ -72,7 +71,7 @@ func (d *Detection) Offenders(ctx context.Context, q offences.Query) (*offences.
 		return nil, err
 	}
 	statuses, err := d.mainStatuses(ctx, page, q.Shadow, func(key string) int64 {
-		if at[key].Kind == offences.Blocked { // under any policy, whichever one blocked it
+		if at[key].Kind == offences.Blocked { // blocked: the policy does not matter
 			return 0
 		}
 		return at[key].Policy
@@ -94,27 +93,27 @@ func (d *Detection) Offenders(ctx context.Context, q offences.Query) (*offences.
 	return r, nil
 }
 
-// CountOffenders returns how many keys had offences from one time to another.
+// CountOffenders returns the number of keys with offences in a time range.
 func (d *Detection) CountOffenders(ctx context.Context, from, to time.Time) (int64, error) {
 	ranking, err := d.Store.Rank(ctx, offences.Query{From: from, To: to, Limit: 1})
 	return ranking.Keys, err
 }
 
-// SearchOffenders returns up to limit keys that contain text and had offences from one time
-// to another, most offences first.
+// SearchOffenders returns up to limit keys that contain text and had offences in a time range,
+// those with most offences first.
 func (d *Detection) SearchOffenders(ctx context.Context, text string, from, to time.Time, limit int) ([]offences.Ranked, error) {
 	ranking, err := d.Store.Rank(ctx, offences.Query{From: from, To: to, Search: text, Limit: limit})
 	return ranking.Rows, err
 }
 
-// isInAddition reports whether a policy applies in addition to others, by which the checks
-// that it allows are counted.
+// isInAddition reports whether a policy applies in addition to another one, under which the
+// checks that it allows are counted.
 func isInAddition(selector *rules.Selector, policy int64) bool {
 	p, found := selector.ByID(policy)
 	return found && p.IsConditional()
 }
 
-// maxPoints bounds a trend.
+// maxPoints bounds the points of a trend.
 const maxPoints = 120
 
 // finelySpan is the longest span whose trend has parts of less than an hour.
@@ -122,7 +121,7 @@ const finelySpan = 6 * time.Hour
 
 func (d *Detection) addDetails(ctx context.Context, q offences.Query, span offences.Span, page []string, at map[string]*offences.Offender) error {
 	points := min(max(1, q.Points), maxPoints)
-	if span.To.Sub(span.From) > finelySpan { // parts of less than an hour would read all the minutes
+	if span.To.Sub(span.From) > finelySpan { // shorter parts would need all the minutes
 		points = min(points, int(span.To.Sub(span.From)/time.Hour))
 	}
 	details, _, err := d.Store.Details(ctx, q, page, span, points)
@@ -161,7 +160,7 @@ func (d *Detection) addTraffic(ctx context.Context, policy int64, r *offences.Of
 	for _, t := range totals {
 		at[t.Key].Allowed = t.Allowed
 	}
-	if len(totals) < len(page) { // a further key has no traffic of its own, nor any key under a shadow policy
+	if len(totals) < len(page) { // a derived key has no traffic of its own, nor has any key under a shadow policy
 		r.AllowedExact = false
 	}
 	for i := range r.Rows {
@@ -172,22 +171,22 @@ func (d *Detection) addTraffic(ctx context.Context, policy int64, r *offences.Of
 	return nil
 }
 
-// Traffic returns the traffic of a policy, 0 for all, in steps of a resolution
-// of whole minutes. Steps of up to a day begin where they would after
-// midnight, the first one perhaps before from. Steps without a check are left
-// out. The answer says which span and steps were read.
+// Traffic returns the traffic of a policy, 0 for all, in steps of resolution, rounded down to
+// whole minutes. Steps of up to a day are aligned to midnight, so the first may begin before
+// from. Steps without a check are omitted. The result contains the span and the step that were
+// read.
 func (d *Detection) Traffic(ctx context.Context, policy int64, from, to time.Time, resolution time.Duration) (offences.TrafficSeries, error) {
 	from, step := firstStep(from, resolution)
 	return d.Store.Traffic(ctx, policy, from, to, step)
 }
 
-// TrafficCounts is Traffic without the numbers of distinct keys, in less time.
+// TrafficCounts is Traffic without the numbers of distinct keys. It takes less time.
 func (d *Detection) TrafficCounts(ctx context.Context, policy int64, from, to time.Time, resolution time.Duration) (offences.TrafficSeries, error) {
 	from, step := firstStep(from, resolution)
 	return d.Store.TrafficCounts(ctx, policy, from, to, step)
 }
 
-// firstStep returns where the first step begins, and how long steps are.
+// firstStep returns the start of the first step, and the length of the steps.
 func firstStep(from time.Time, resolution time.Duration) (time.Time, time.Duration) {
 	step := max(time.Minute, resolution.Truncate(time.Minute))
 	if step <= 24*time.Hour {
@@ -196,8 +195,8 @@ func firstStep(from time.Time, resolution time.Duration) (time.Time, time.Durati
 	return from, step
 }
 
-// TrafficTotal returns the traffic of a policy, 0 for all, over a whole span,
-// and the estimated number of distinct keys.
+// TrafficTotal returns the traffic of a policy, 0 for all, in a whole span, with the estimated
+// number of distinct keys.
 func (d *Detection) TrafficTotal(ctx context.Context, policy int64, from, to time.Time) (offences.TrafficPoint, error) {
 	total := offences.TrafficPoint{At: from}
 	series, err := d.Store.Traffic(ctx, policy, from, to, 0)
@@ -208,8 +207,8 @@ func (d *Detection) TrafficTotal(ctx context.Context, policy int64, from, to tim
 	return total, err
 }
 
-// Rules ranks what refused most. Rules of present policies that refused
-// nobody stand last.
+// Rules ranks the rules and blocks by what they refused. Rules of present policies that refused
+// nothing come last.
 func (d *Detection) Rules(ctx context.Context, from, to time.Time) ([]offences.RuleRow, error) {
 	totals, err := d.Store.RuleTotals(ctx, offences.Span{From: from, To: to})
 	if err != nil {
@@ -252,8 +251,8 @@ func (d *Detection) Rules(ctx context.Context, from, to time.Time) ([]offences.R
 	return rows, nil
 }
 
-// Timeline returns what a key did, in so many equal parts of a span, or in fewer where
-// shorter ones are no longer kept.
+// Timeline returns the activity of a key in the given number of equal parts of a span, or in
+// fewer if shorter parts are no longer stored.
 func (d *Detection) Timeline(ctx context.Context, key keys.Key, from, to time.Time, points int) (*offences.Timeline, error) {
 	points = min(max(1, points), 1440)
 	asked := offences.Span{From: from.UTC().Truncate(time.Minute), To: to}

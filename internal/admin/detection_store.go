@@ -12,66 +12,63 @@ import (
 	"github.com/stint-dev/stint/internal/recorder"
 )
 
-// DetectionStore reads what was counted and keeps what follows from it.
+// DetectionStore reads counts and stores what is decided from them.
 type DetectionStore interface {
 	recorder.Sink
 	RollUp(ctx context.Context, now time.Time) (done int, err error)
 	DeleteOlder(ctx context.Context, now time.Time, keep offences.Retention, decays map[int64]time.Duration) (deleted int64, err error)
 
 	Rank(ctx context.Context, q offences.Query) (offences.Ranking, error)
-	// EachRanked calls do with every key that Rank would page through, in its order, with
-	// Key and Offences only.
+	// EachRanked calls do with every key on all pages of Rank, in order, with Key and Offences
+	// only.
 	EachRanked(ctx context.Context, q offences.Query, do func(offences.Ranked) error) (offences.Span, error)
-	// Details reads up to points parts of a span for a page of keys, and of
-	// their offences those that q selects; its span and order do not matter. The answer
-	// says how the span was read, of which Reading.Part is the length of a part.
+	// Details reads the activity of a page of keys in a span, in up to points parts. Of the
+	// offences it reads those that q selects; the span and order of q are ignored. The Reading
+	// says how the span was read; Reading.Part is the length of a part.
 	Details(ctx context.Context, q offences.Query, keys []string, span offences.Span, points int) ([]offences.Detail, offences.Reading, error)
 	// KeyTotals reads the traffic of keys under a policy, 0 for all.
 	KeyTotals(ctx context.Context, policy int64, keys []string, span offences.Span) ([]offences.KeyTotal, error)
-	// Traffic reads a span in steps from from on; a step of 0 is all of it. The answer says
-	// which span and steps were read.
+	// Traffic reads a span in steps that begin at from; a step of 0 is the whole span. The
+	// result contains the span and the step that were read.
 	Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) (offences.TrafficSeries, error)
-	// TrafficCounts is Traffic without Keys, which take most of its time.
+	// TrafficCounts is Traffic without Keys, which takes much less time.
 	TrafficCounts(ctx context.Context, policy int64, from, to time.Time, step time.Duration) (offences.TrafficSeries, error)
 	RuleTotals(ctx context.Context, span offences.Span) ([]offences.RuleTotal, error)
-	// Seen reads the heaviest keys that p selects, at most limit of them, and
+	// Seen reads up to limit of the keys that p selects, those with the most checks first, and
 	// the sums over all of them.
 	Seen(ctx context.Context, p keys.Pattern, from, to time.Time, limit int) (offences.Seen, error)
-	// SeenParts reads what the parts of a network did, each of so many bits, in
-	// the order of their addresses; those without any traffic are left out.
+	// SeenParts reads the activity of the parts of a network, each with the given number of
+	// bits, by address. It omits parts without traffic.
 	SeenParts(ctx context.Context, network netip.Prefix, bits int, from, to time.Time) ([]offences.SeenPart, error)
 	DistinctKeys(ctx context.Context, policy int64, from, to time.Time) (int64, error)
 	FindOffences(ctx context.Context, id offences.RefusalID) ([]offences.Offence, error)
-	// Kept returns from when on minutes are kept, and the minute's row of
-	// offences that were aggregated, by policy.
+	// Kept returns the time from which minutes are kept, and a minute's rows of aggregated
+	// offences, by policy.
 	Kept(ctx context.Context, minute time.Time) (from time.Time, aggregated []offences.Offence, err error)
 	// TrafficSamples calls do with every chunk of a span.
 	TrafficSamples(ctx context.Context, from, to time.Time, do func(*offences.SampleChunk) error) error
 
 	EscalationStates(ctx context.Context, keys []string) ([]offences.State, error)
-	// EscalationCounts returns what counts for keys, by minute, from one on.
+	// EscalationCounts returns the counts of keys by minute, from a minute on.
 	EscalationCounts(ctx context.Context, keys []string, from int64) ([]offences.EscalationCount, error)
-	// EscalationEvents returns a page, the newest first, and the cursor of the page after, ""
-	// on the last.
+	// EscalationEvents returns a page, the newest first. next is the cursor of the next page,
+	// "" on the last.
 	EscalationEvents(ctx context.Context, f offences.EscalationFilter) (page []offences.EscalationEvent, next string, err error)
 	EscalationPauses(ctx context.Context) ([]offences.EscalationPause, error)
-	// ResumeEscalation lets a paused escalation go on; NotFound where it is not
-	// paused.
+	// ResumeEscalation resumes a paused escalation. The error is NotFound if it is not paused.
 	ResumeEscalation(ctx context.Context, by audit.Actor, policy int64) error
 }
 
-// ProposalStore keeps proposals.
+// ProposalStore stores proposals.
 type ProposalStore interface {
-	// CrowdedRanges returns the IPv4 /24s in which MinMembers addresses, and the IPv6
-	// /48s in which MinMembers /64s, offended in the minutes of a span, MinOffences
-	// times each.
+	// CrowdedRanges returns the IPv4 /24s in which MinMembers addresses, and the IPv6 /48s in
+	// which MinMembers /64s, had MinOffences offences each in the minutes of a span.
 	CrowdedRanges(ctx context.Context, from, to time.Time, s offences.ProposalSettings) ([]netip.Prefix, error)
-	// OffendingNetworks returns the IPv4 /24s and IPv6 /48s that offended as further keys of
+	// OffendingNetworks returns the IPv4 /24s and IPv6 /48s that offended as derived keys of
 	// policies in the minutes of a span.
 	OffendingNetworks(ctx context.Context, from, to time.Time) ([]netip.Prefix, error)
-	// PutProposal adds an open proposal, or refreshes the evidence of the one
-	// that is open for its pattern. It does nothing, and returns nil, where one
-	// was dismissed after quietSince.
+	// PutProposal adds an open proposal, or refreshes the evidence of the open proposal for its
+	// pattern. It does nothing and returns nil if one was dismissed after quietSince.
 	PutProposal(ctx context.Context, p offences.Proposal, quietSince time.Time) (*offences.RefreshedProposal, error)
 	// FindProposals returns a page of those in a state, the newest first, after cursor, "" for
 	// the first page. next is the cursor of the next page, "" on the last.

@@ -15,74 +15,71 @@ import (
 
 // Entries are the use cases of blocks and exemptions.
 //
-// A pattern that has an active entry of the same kind is a conflict. What happens
-// then is the same for every front end: adding fails and names the active entry,
-// unless the request says keep, extend or replace; an import and a block of many
-// keys keep the active entry, unless the request says extend or replace.
+// A pattern that already has an active entry of the same kind is a conflict. Every front end
+// handles it alike: adding fails and names the active entry, unless the request says keep,
+// extend or replace. An import and a block of many keys keep the active entry, unless the
+// request says extend or replace.
 //
-// A broad entry needs a confirmation to be added, to last longer and to be
-// restored: the request repeats its pattern. Restoring needs none by the operator
-// who ended the entry, within a minute.
+// A broad entry needs a confirmation to be added, to be extended and to be restored: the
+// request repeats its pattern. The operator who ended an entry can restore it without a
+// confirmation within a minute.
 type Entries struct {
 	Store EntryStore
 	View  View
-	// Traffic estimates what a block would have refused; nil where no traffic is
-	// recorded.
+	// Traffic estimates what a block would have refused; nil if no traffic is recorded.
 	Traffic TrafficEstimator
-	// Offences reads what was counted; nil where nothing is.
+	// Offences reads counts; nil if nothing is counted.
 	Offences OffenceReader
 	Now      func() time.Time
 }
 
-// EntryStore keeps entries. For one pattern at most one entry of each kind is
-// active at any time. Methods that take a kind and an id find the entry only where
-// it is of that kind. Changes of several entries are made in one transaction: all
-// or nothing. Errors that a caller can fix are *fault.Error: NotFound; Conflict for
-// adding under Fail where one is active (Detail["id"] names it) and for changing
-// one that has ended; Outdated for another revision than expected.
+// EntryStore stores entries. A pattern has at most one active entry of each kind. Methods that
+// take a kind and an id find the entry only if it is of that kind. Changes of several entries
+// are made in one transaction: all or nothing. Errors that a caller can fix are *fault.Error:
+// NotFound; Conflict for adding with Fail if an entry is active (Detail["id"] names it) and for
+// changing an entry that has ended; Outdated if the revision is not the expected one.
 type EntryStore interface {
-	// Add adds entries, whose ID, Created and Revision the store fills in.
+	// Add adds entries and fills in their ID, Created and Revision.
 	Add(ctx context.Context, by audit.Actor, on blocks.Conflict, entries ...blocks.Entry) ([]blocks.Added, error)
 	ByID(ctx context.Context, kind blocks.Kind, id string) (*blocks.Entry, error)
 	Find(ctx context.Context, f blocks.Filter) (blocks.Page, error)
-	// Each ranges over what Find would page through, for exports.
+	// Each iterates over all pages of Find, for exports.
 	Each(ctx context.Context, f blocks.Filter) iter.Seq2[*blocks.Entry, error]
 	Update(ctx context.Context, by audit.Actor, kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry, error)
-	// End ends active entries; reason, which may be empty, is for the audit.
+	// End ends active entries; reason, which may be empty, is for the audit log.
 	End(ctx context.Context, by audit.Actor, kind blocks.Kind, reason string, ids ...string) ([]*blocks.Entry, error)
-	// Restore makes ended entries active again, with their ids and until their
-	// former expiry. An entry that has not ended stays as it is.
+	// Restore makes ended entries active again, with their ids and until their former expiry.
+	// It does not change an entry that is still active.
 	Restore(ctx context.Context, by audit.Actor, kind blocks.Kind, ids ...string) ([]*blocks.Entry, error)
-	// Import adds many blocks in one transaction, in batches: all or nothing. A
-	// pattern with an active block keeps it, counted as unchanged, or is handled
-	// as on says. progress, which may be nil, is called with the number of rows
-	// that are done.
+	// Import adds many blocks in one transaction, in batches: all or nothing. If a pattern has
+	// an active block, on decides; a block that is kept counts as unchanged. progress, which
+	// may be nil, is called with the number of processed rows.
 	Import(ctx context.Context, by audit.Actor, all iter.Seq2[blocks.Entry, error], on blocks.Conflict, progress func(done int)) (blocks.ImportResult, error)
 }
 
-// AddEntries asks for one entry, or for several that differ in their patterns only.
+// AddEntries is a request to add entries that differ only in their patterns.
 type AddEntries struct {
 	Kind       blocks.Kind
 	Patterns   []string
-	Scope      string // of the checks that a block refuses, "" for all
+	Scope      string // only refuse checks of this scope, "" for all
 	Reason     string
 	Expiry     blocks.Expiry
 	OnConflict blocks.Conflict // "" is Fail
-	// Confirm repeats the pattern that needs a confirmation. Several broad
-	// patterns are added one by one.
+	// Confirm repeats the pattern that needs a confirmation. Several broad patterns must be
+	// added one by one.
 	Confirm string
 }
 
-// Added is what adding an entry did, and warnings about what may not be meant.
+// Added is the result of adding an entry, with warnings about possible mistakes.
 type Added struct {
 	blocks.Added
 	Warnings []string
 }
 
-// maxAdded is how many patterns one request may name.
+// maxAdded bounds the patterns in one request.
 const maxAdded = 200
 
-// checkScope returns what is wrong with the scope of an entry.
+// checkScope returns an error if an entry cannot have the scope.
 func checkScope(kind blocks.Kind, scope string) error {
 	switch {
 	case scope == "":
@@ -99,7 +96,7 @@ func (e *Entries) Find(ctx context.Context, f blocks.Filter) (blocks.Page, error
 	return e.Store.Find(ctx, e.at(f))
 }
 
-// Each ranges over what Find would page through.
+// Each iterates over all pages of Find.
 func (e *Entries) Each(ctx context.Context, f blocks.Filter) iter.Seq2[*blocks.Entry, error] {
 	return e.Store.Each(ctx, e.at(f))
 }
@@ -111,7 +108,7 @@ func (e *Entries) at(f blocks.Filter) blocks.Filter {
 	return f
 }
 
-// ByID returns the entry of a kind with an id, or NotFound.
+// ByID returns the entry of a kind with an id. The error is NotFound if there is none.
 func (e *Entries) ByID(ctx context.Context, kind blocks.Kind, id string) (*blocks.Entry, error) {
 	return e.Store.ByID(ctx, kind, id)
 }
@@ -181,8 +178,8 @@ func checkConflict(on blocks.Conflict, allowed ...blocks.Conflict) error {
 	return fault.Field("on_conflict", "must be %s or %s", strings.Join(names[:last], ", "), names[last])
 }
 
-// confirm returns the error of the first of the patterns that needs a confirmation
-// and is not confirmed, nil where there is none.
+// confirm returns the error for the first pattern that needs a confirmation and is not
+// confirmed, nil if there is none.
 func (e *Entries) confirm(ctx context.Context, kind blocks.Kind, confirm string, patterns ...keys.Pattern) error {
 	var confirmed keys.Pattern
 	if confirm != "" {
@@ -202,13 +199,13 @@ func (e *Entries) confirm(ctx context.Context, kind blocks.Kind, confirm string,
 	return nil
 }
 
-// UpdateEntry changes an active entry in place; nil leaves a field as it is.
+// UpdateEntry is a change of an active entry; nil leaves a field unchanged.
 type UpdateEntry struct {
 	Reason *string
 	Expiry *blocks.Expiry // the zero Expiry makes it permanent
 	// Revision is the revision that the change expects, 0 for any.
 	Revision int64
-	// Confirm repeats the pattern, which a broad entry needs to last longer.
+	// Confirm repeats the pattern. It is needed to extend a broad entry.
 	Confirm string
 }
 
@@ -237,9 +234,10 @@ func (e *Entries) Update(ctx context.Context, c Caller, kind blocks.Kind, id str
 	if err != nil {
 		return nil, err
 	}
-	if before.ActiveAt(e.Now()) && change.Expires != nil { // the store refuses to change one that has ended
+	if before.ActiveAt(e.Now()) && change.Expires != nil { // the store refuses to change an ended entry
 		if change.Revision == 0 && BroadReason(before.Pattern) != "" {
-			// A concurrent change that shortens it would make this one a prolongation.
+			// A concurrent change that shortens the entry would make this change an
+			// extension.
 			change.Revision = before.Revision
 		}
 		if blocks.IsLater(*change.Expires, before.Expires) {
@@ -254,7 +252,7 @@ func (e *Entries) Update(ctx context.Context, c Caller, kind blocks.Kind, id str
 	return e.Store.Update(ctx, c.Actor, kind, id, change)
 }
 
-// End ends active entries, all or none. reason, which may be "", is for the audit.
+// End ends active entries, all or none. reason, which may be "", is for the audit log.
 func (e *Entries) End(ctx context.Context, c Caller, kind blocks.Kind, reason string, ids ...string) ([]*blocks.Entry, error) {
 	if err := checkIDs(ids); err != nil {
 		return nil, err
@@ -265,14 +263,12 @@ func (e *Entries) End(ctx context.Context, c Caller, kind blocks.Kind, reason st
 	return e.Store.End(ctx, c.Actor, kind, reason, ids...)
 }
 
-// undoTime is how long after ending an entry the same operator restores it
-// without a confirmation: until then a mistake is undone at once, and all of it
-// was active a minute ago.
+// undoTime is how long after ending an entry the same operator can restore it without a
+// confirmation, so that a mistake can be undone at once. The entry was active a minute ago.
 const undoTime = time.Minute
 
-// Restore makes ended entries active again until their former expiry, all or none.
-// Those that have not ended stay as they are. confirm repeats the pattern of the
-// one that needs a confirmation.
+// Restore makes ended entries active again until their former expiry, all or none. It does not
+// change entries that are still active. confirm repeats the pattern that needs a confirmation.
 func (e *Entries) Restore(ctx context.Context, c Caller, kind blocks.Kind, confirm string, ids ...string) ([]*blocks.Entry, error) {
 	if err := checkIDs(ids); err != nil {
 		return nil, err

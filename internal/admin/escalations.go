@@ -20,7 +20,7 @@ func (d *Detection) EscalationStatus(ctx context.Context, key keys.Key) (enforci
 	return of[idOf(policy)], of[idOf(shadowPolicy)], err
 }
 
-// idOf returns the id of a policy, which may be nil: 0 then, the id of none.
+// idOf returns the id of a policy, 0 for nil.
 func idOf(p *rules.Policy) int64 {
 	if p == nil {
 		return 0
@@ -28,8 +28,8 @@ func idOf(p *rules.Policy) int64 {
 	return p.ID
 }
 
-// ConditionalEscalations returns the states of a key in the escalations of the policies
-// that may count it in addition, by their ids; see additionalPolicies.
+// ConditionalEscalations returns the states of a key in the escalations of the policies that
+// may count it in addition, by policy id; see additionalPolicies.
 func (d *Detection) ConditionalEscalations(ctx context.Context, key keys.Key) (map[int64]*offences.EscalationStatus, error) {
 	additional := additionalPolicies(d.View, key)
 	if len(additional) == 0 {
@@ -39,8 +39,9 @@ func (d *Detection) ConditionalEscalations(ctx context.Context, key keys.Key) (m
 	return all[key.String()], err
 }
 
-// additionalPolicies returns the policies that may count a key beside the one that limits
-// it: those with conditions or an outcome, and those whose further key it may be.
+// additionalPolicies returns the policies that may count a key in addition to the one that
+// limits it: those with conditions or an outcome, and those of which the key may be a derived
+// key.
 func additionalPolicies(view DetectionView, k keys.Key) []*rules.Policy {
 	selector := view.Selector()
 	all := selector.Conditional(view.Subject(k))
@@ -52,10 +53,10 @@ func additionalPolicies(view DetectionView, k keys.Key) []*rules.Policy {
 	return all
 }
 
-// mainStatuses returns the one state of each key that is shown beside what was refused of it,
-// enforcing or shadow: under the policy that refused most, by its id, which refusing returns;
-// where it returns 0, or a policy without an escalation, the highest one. Of several the first
-// is that under the policy that limits the key.
+// mainStatuses returns for each key the one state that is shown with its refusals, enforcing or
+// shadow. It is the state under the policy that refused most, whose id refusing returns. If
+// refusing returns 0, or a policy without an escalation, it is the highest state, and among
+// equal ones that of the policy that limits the key.
 func (d *Detection) mainStatuses(ctx context.Context, page []string, shadow bool, refusing func(key string) int64) (map[string]*offences.EscalationStatus, error) {
 	limiting := map[string]int64{}
 	found, err := d.statusesUnder(ctx, page, func(k keys.Key) []*rules.Policy {
@@ -85,8 +86,8 @@ func (d *Detection) mainStatuses(ctx context.Context, page []string, shadow bool
 	return all, nil
 }
 
-// statusesUnder returns the states of keys by key and policy, under the policies with an
-// escalation that policiesOf returns; these may be nil.
+// statusesUnder returns states by key and policy. policiesOf returns the policies of a key,
+// which may be nil; those without an escalation are ignored.
 func (d *Detection) statusesUnder(ctx context.Context, page []string, policiesOf func(keys.Key) []*rules.Policy) (map[string]map[int64]*offences.EscalationStatus, error) {
 	states, err := d.Store.EscalationStates(ctx, page)
 	if err != nil {
@@ -145,13 +146,13 @@ func sortedPolicies(selector *rules.Selector) []*rules.Policy {
 	return all
 }
 
-// EscalationEvents returns a page of what the escalations did, as a filter selects it; see
+// EscalationEvents returns a page of the escalation events that a filter selects; see
 // DetectionStore.
 func (d *Detection) EscalationEvents(ctx context.Context, f offences.EscalationFilter) (page []offences.EscalationEvent, next string, err error) {
 	return d.Store.EscalationEvents(ctx, f)
 }
 
-// EscalationPauses returns the escalations that are paused, of policies that still have one.
+// EscalationPauses returns the paused escalations of policies that still have an escalation.
 func (d *Detection) EscalationPauses(ctx context.Context) ([]offences.EscalationPause, error) {
 	all, err := d.Store.EscalationPauses(ctx)
 	selector := d.View.Selector()

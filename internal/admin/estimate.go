@@ -11,10 +11,10 @@ import (
 
 var _ TrafficEstimator = (*SampleEstimator)(nil)
 
-// SampleEstimator estimates from the traffic sample how much of the traffic some keys make up.
+// SampleEstimator estimates from the traffic sample which ratio of the traffic some keys have.
 type SampleEstimator struct {
 	Store  DetectionStore
-	Secret func() []byte // that the traffic sample is recorded under
+	Secret func() []byte // secret of the traffic sample
 }
 
 // EstimateTraffic implements TrafficEstimator.
@@ -39,8 +39,7 @@ func (e *SampleEstimator) EstimateTraffic(ctx context.Context, from, to time.Tim
 		}
 	}
 	t.Ratio = selected / total
-	// Keys are what was sampled, so that it is they who vary: the variance of a
-	// ratio of two sums over them.
+	// Keys were sampled, not checks. So this is the variance of a ratio of two sums over keys.
 	var squares float64
 	for text, checks := range asked {
 		off := -t.Ratio * checks

@@ -10,44 +10,40 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// Impact is what an entry would do, judged by the last day.
+// Impact is the predicted effect of an entry, based on the last day.
 type Impact struct {
 	Pattern keys.Pattern
-	// Traffic is the pattern's part of the recorded traffic, nil where nothing
-	// is recorded.
+	// Traffic is the pattern's part of the recorded traffic, nil if nothing is recorded.
 	Traffic *TrafficEstimate
-	// Counted is what the counted keys of the pattern did, nil where nothing is
-	// counted.
+	// Counted is the activity of the counted keys of the pattern, nil if nothing is counted.
 	Counted *Counted
-	// Exemptions are the active exemptions that share keys with the pattern. A
-	// block refuses no key of theirs; IsExempt says that one selects all of it.
+	// Exemptions are the active exemptions that share keys with the pattern. A block does not
+	// refuse those keys. IsExempt means that one exemption selects the whole pattern.
 	Exemptions []*blocks.Entry
 	IsExempt   bool
-	// CoveredBy are the active blocks that select all of the pattern, Covers
-	// those of which it selects all.
+	// CoveredBy are the active blocks that select the whole pattern. Covers are the active
+	// blocks that the pattern selects wholly.
 	CoveredBy, Covers []*blocks.Entry
-	// More says that there are more exemptions or blocks than are named.
+	// More means that there are more exemptions or blocks than are listed.
 	More bool
-	// BlocksCaller says that a block refuses the address of the caller.
+	// BlocksCaller means that a block would refuse the caller's address.
 	BlocksCaller bool
-	// Suggested is a narrower pattern that makes most of the offences, nil where
-	// there is none. Only blocks have one.
+	// Suggested is a narrower pattern with most of the offences, nil if there is none. Only
+	// blocks have one.
 	Suggested *Suggestion
-	// ConfirmReason says why the entry needs a confirmation, "" where it needs
-	// none.
+	// ConfirmReason is why the entry needs a confirmation, "" if it needs none.
 	ConfirmReason string
-	// Extent is how much of the addresses the pattern of an origin selects, nil for other
-	// patterns and where it is not known.
+	// Extent is how many addresses the pattern of an origin selects, nil for other patterns and
+	// if it is unknown.
 	Extent *keys.Extent
-	// OriginWarnings are those of Warnings about the pattern of an origin.
+	// OriginWarnings are the Warnings about the pattern of an origin.
 	OriginWarnings []string
-	// Warnings are sentences about what may not be meant.
+	// Warnings are sentences about possible mistakes.
 	Warnings []string
 }
 
-// Counted is what the keys of a pattern did that have a row of their own. Checks
-// of other keys are Untracked: Keys and Allowed are lower bounds where IsExact is
-// false.
+// Counted is the activity of those keys of a pattern that have a row of their own. Checks of
+// other keys are Untracked: if IsExact is false, Keys and Allowed are lower bounds.
 type Counted struct {
 	offences.Seen
 	IsExact bool
@@ -55,13 +51,13 @@ type Counted struct {
 	AllKeys int64
 }
 
-// maxNeighbours is how many exemptions, and how many blocks, an Impact names at most.
+// maxNeighbours bounds the exemptions, and the blocks, that an Impact lists.
 const maxNeighbours = 20
 
-// maxWarned is how many entries the warnings name one by one.
+// maxWarned bounds the entries that the warnings list individually.
 const maxWarned = 5
 
-// Preview returns the impact of an entry that is not added.
+// Preview returns the impact of an entry without adding it.
 func (e *Entries) Preview(ctx context.Context, c Caller, kind blocks.Kind, pattern string) (*Impact, error) {
 	p, err := parsePattern(e.View, "pattern", pattern)
 	if err != nil {
@@ -86,7 +82,7 @@ func (e *Entries) Preview(ctx context.Context, c Caller, kind blocks.Kind, patte
 	return i, err
 }
 
-// impact returns the impact without what is counted.
+// impact returns the impact without the fields that need counts.
 func (e *Entries) impact(ctx context.Context, c Caller, kind blocks.Kind, p keys.Pattern) (*Impact, error) {
 	now, set := e.Now(), e.View.Blocks()
 	neighbours := func(kind blocks.Kind) ([]*blocks.Entry, bool) {
@@ -122,8 +118,8 @@ func (e *Entries) impact(ctx context.Context, c Caller, kind blocks.Kind, p keys
 	return i, err
 }
 
-// confirmReason says why an entry of a kind and pattern needs a confirmation, ""
-// where it needs none.
+// confirmReason says why an entry of a kind and pattern needs a confirmation, "" if it needs
+// none.
 func (e *Entries) confirmReason(ctx context.Context, kind blocks.Kind, p keys.Pattern) string {
 	if kind == blocks.Exemption {
 		return BroadReason(p)
@@ -131,8 +127,8 @@ func (e *Entries) confirmReason(ctx context.Context, kind blocks.Kind, p keys.Pa
 	var traffic *TrafficEstimate
 	if e.Traffic != nil && !isSingle(p) && BroadReason(p) == "" {
 		now := e.Now()
-		// An unknown ratio must keep nobody from blocking an attacker while the
-		// database fails.
+		// If the ratio is unknown because the database fails, it must still be possible to
+		// block an attacker.
 		if t, err := e.Traffic.EstimateTraffic(ctx, now.Add(-day), now, p.Matches); err == nil {
 			traffic = t
 		}
@@ -140,8 +136,8 @@ func (e *Entries) confirmReason(ctx context.Context, kind blocks.Kind, p keys.Pa
 	return confirmReason(p, traffic)
 }
 
-// confirmReason says why a block needs a confirmation, "" where it needs none. A
-// block of a single client never does.
+// confirmReason says why a block needs a confirmation, "" if it needs none. A block of a single
+// client never needs one.
 func confirmReason(p keys.Pattern, traffic *TrafficEstimate) string {
 	if isSingle(p) {
 		return ""
@@ -155,8 +151,8 @@ func confirmReason(p keys.Pattern, traffic *TrafficEstimate) string {
 	return ""
 }
 
-// blocksCaller reports whether a block of p refuses an address, false for an
-// invalid one.
+// blocksCaller reports whether a block of p would refuse an address. It is false for an invalid
+// address.
 func (e *Entries) blocksCaller(address netip.Addr, p keys.Pattern) bool {
 	if !address.IsValid() {
 		return false
@@ -165,7 +161,7 @@ func (e *Entries) blocksCaller(address netip.Addr, p keys.Pattern) bool {
 	return p.Matches(k) && e.View.Blocks().Match(k, e.Now()).Exemption == nil
 }
 
-// warnings says what may not be meant by an entry.
+// warnings returns sentences about possible mistakes in an entry.
 func (e *Entries) warnings(c Caller, kind blocks.Kind, p keys.Pattern) (all []string) {
 	if p.Widened() {
 		all = append(all, "The bare IPv6 address was read as its network, "+p.String()+"; write /128 for the single address.")
@@ -195,19 +191,19 @@ func (e *Entries) warnings(c Caller, kind blocks.Kind, p keys.Pattern) (all []st
 	return all
 }
 
-// Parts is what the equal parts of a network did in the last day.
+// Parts is the activity of the equal parts of a network in the last day.
 type Parts struct {
 	Bits int                 // of each part
-	Seen []offences.SeenPart // those with any traffic, by address
+	Seen []offences.SeenPart // parts with any traffic, by address
 }
 
 const (
 	maxPartBits = 8 // 256 parts
-	minPartBits = 4 // fewer than 16 parts show nothing that the totals do not
+	minPartBits = 4 // fewer than 16 parts show no more than the totals
 )
 
-// Parts returns what the up to 256 parts of a pattern's network did, nil where it
-// is no network of at least 16 parts or where nothing is counted.
+// Parts returns the activity of up to 256 parts of a pattern's network. It returns nil if the
+// pattern is not a network of at least 16 parts, or if nothing is counted.
 func (e *Entries) Parts(ctx context.Context, p keys.Pattern) (*Parts, error) {
 	network, is := p.Network()
 	if !is || e.Offences == nil {
@@ -226,7 +222,7 @@ func (e *Entries) Parts(ctx context.Context, p keys.Pattern) (*Parts, error) {
 	return &Parts{bits, seen}, err
 }
 
-// OffenceReader reads what was counted.
+// OffenceReader reads counts.
 type OffenceReader interface {
 	Rank(ctx context.Context, q offences.Query) (offences.Ranking, error)
 	// Seen reads up to limit of the keys that p selects, those with the most

@@ -19,12 +19,12 @@ const (
 	BlocksPlain = blocklist.Plain
 )
 
-// DetectFormat returns a file's format by its name or, where the name does not say, by
-// its first bytes.
+// DetectFormat returns a file's format by its name or, if the name is inconclusive, by its
+// first bytes.
 func DetectFormat(name string, head []byte) FileFormat { return blocklist.Detect(name, head) }
 
-// Export writes the entries that a filter selects as Import reads them. Import makes none
-// active that has ended or expired.
+// Export writes the entries that a filter selects in the format of Import. Importing them does
+// not make ended or expired entries active.
 func (e *Entries) Export(ctx context.Context, w io.Writer, f blocks.Filter, format FileFormat) error {
 	out := blocklist.NewWriter(w, format)
 	f = e.at(f)
@@ -44,23 +44,23 @@ func (e *Entries) Export(ctx context.Context, w io.Writer, f blocks.Filter, form
 	return out.Close()
 }
 
-// ImportOptions say how to import a file of blocks. The zero value imports a CSV,
-// all or nothing, and keeps the active blocks as they are.
+// ImportOptions configure an import of blocks. The zero value imports a CSV, all or nothing,
+// and keeps active blocks unchanged.
 type ImportOptions struct {
 	Format FileFormat
-	// Reason and Expiry are for the rows that name none.
+	// Reason and Expiry apply to rows without their own.
 	Reason     string
 	Expiry     blocks.Expiry
-	OnConflict blocks.Conflict // Keep (where ""), Extend or Replace
-	// SkipBad leaves invalid rows out instead of importing nothing.
+	OnConflict blocks.Conflict // Keep (also for ""), Extend or Replace
+	// SkipBad skips invalid rows instead of importing nothing.
 	SkipBad bool
-	// DryRun changes nothing and says what would be done.
+	// DryRun changes nothing and reports what would be done.
 	DryRun bool
-	// Confirm is the Digest of the Confirmation that is given, "" for none.
+	// Confirm is the Digest of the Confirmation that the operator gives, "" for none.
 	Confirm string
 }
 
-// Check returns what is wrong with the options at now, nil for nothing.
+// Check returns an error if the options are invalid at now.
 func (o *ImportOptions) Check(now time.Time) error {
 	if err := fault.CheckLine("reason", o.Reason, blocks.MaxReason); err != nil {
 		return err
@@ -71,29 +71,27 @@ func (o *ImportOptions) Check(now time.Time) error {
 	return checkConflict(o.OnConflict, blocks.Keep, blocks.Extend, blocks.Replace)
 }
 
-// ImportResult is what an import did, or a dry run would do.
+// ImportResult is the result of an import, or the predicted result in a dry run.
 type ImportResult struct {
 	DryRun bool
 	ImportRows
 	blocks.ImportResult
 	// Exempt counts the valid rows that an exemption covers.
 	Exempt int
-	// Ended counts the valid rows that are left out because they say that the block has
-	// ended, as those of an export do.
+	// Ended counts the valid rows that are skipped because they are marked as ended, as in an
+	// export.
 	Ended int
-	// Confirmation is what of a dry run's file must be confirmed, nil for
-	// nothing.
+	// Confirmation is what must be confirmed for the file of a dry run, nil if nothing.
 	Confirmation *Confirmation
-	// Traffic is what a dry run's new blocks would have refused in the last day, beside what is
-	// blocked or exempt already; nil where that is not known.
+	// Traffic is what the new blocks of a dry run would have refused in the last day in
+	// addition to existing blocks and exemptions; nil if it is unknown.
 	Traffic *TrafficEstimate
 }
 
-// Import reads a file of blocks and imports it. Mistakes are *fault.Error: Malformed
-// for a file that cannot be read on; Invalid for invalid rows without SkipBad,
-// with what ImportResult says of them in its details; TooLarge beyond a million
-// rows; NeedConfirm, as a *NeedsConfirmation, for broad rows that
-// ImportOptions.Confirm does not confirm.
+// Import reads a file of blocks and imports it. Mistakes are *fault.Error: Malformed if the
+// rest of the file cannot be read; Invalid for invalid rows without SkipBad, with details from
+// ImportResult; TooLarge beyond a million rows; NeedConfirm, as a *NeedsConfirmation, for broad
+// rows that ImportOptions.Confirm does not confirm.
 func (e *Entries) Import(ctx context.Context, c Caller, file io.Reader, o ImportOptions) (*ImportResult, error) {
 	run := &importRun{Entries: e, options: o, now: e.Now(), exempt: newCover(), judge: newJudge(e, c.Address), result: &ImportResult{DryRun: o.DryRun}}
 	if err := o.Check(run.now); err != nil {
@@ -130,7 +128,7 @@ type importRun struct {
 	result  *ImportResult
 }
 
-// blocks yields the valid rows. What must be confirmed and is not ends them before the
+// blocks yields the valid rows. If a confirmation is missing, it ends with an error before the
 // store changes anything.
 func (r *importRun) blocks(ctx context.Context, rows iter.Seq2[blocklist.Row, error]) iter.Seq2[blocks.Entry, error] {
 	return func(yield func(blocks.Entry, error) bool) {
@@ -154,7 +152,7 @@ func (r *importRun) blocks(ctx context.Context, rows iter.Seq2[blocklist.Row, er
 	}
 }
 
-// checkConfirmed returns nil where nothing has to be confirmed or all of it is.
+// checkConfirmed returns nil if nothing needs a confirmation or it was given.
 func (r *importRun) checkConfirmed(ctx context.Context) error {
 	c, err := r.judge.confirmation(ctx)
 	if err != nil || c == nil || c.Digest == r.options.Confirm {
@@ -163,7 +161,7 @@ func (r *importRun) checkConfirmed(ctx context.Context) error {
 	return needsConfirmation(c)
 }
 
-// look has the cover and the judge look at a valid row.
+// look adds a valid row to the judge, and counts it if an exemption covers it.
 func (r *importRun) look(row blocklist.Row) {
 	r.judge.add(row)
 	if r.exempt.covers(row.Pattern) {
@@ -171,7 +169,7 @@ func (r *importRun) look(row blocklist.Row) {
 	}
 }
 
-// dryRun does what the store would do, by this node's copy.
+// dryRun predicts from this node's copy what the store would do.
 func (r *importRun) dryRun(ctx context.Context, rows iter.Seq2[blocklist.Row, error]) (*ImportResult, error) {
 	active := r.View.Blocks()
 	index := keys.NewIndex[time.Time]() // the expiry of each pattern of the file
@@ -192,7 +190,7 @@ func (r *importRun) dryRun(ctx context.Context, rows iter.Seq2[blocklist.Row, er
 			r.predictRow(row, active, index)
 			continue
 		}
-		// It refuses no check that says no scope: the traffic estimates none.
+		// It refuses only checks with the scope, so the traffic estimate ignores it.
 		if scoped[row.Scope] == nil {
 			scoped[row.Scope] = keys.NewIndex[time.Time]()
 		}
@@ -212,8 +210,8 @@ func (r *importRun) dryRun(ctx context.Context, rows iter.Seq2[blocklist.Row, er
 	return r.result, err
 }
 
-// predictRow counts what the store would do with a row of a scope whose active entries are
-// given, nil for none, and notes it in the index of the scope's rows so far.
+// predictRow counts what the store would do with a row, and adds it to the index of earlier
+// rows of the same scope. active are the active entries of the scope, nil for none.
 func (r *importRun) predictRow(row blocklist.Row, active *blocks.Set, index *keys.Index[time.Time]) {
 	expires, exists := index.Get(row.Pattern)
 	if !exists && active != nil {
@@ -228,8 +226,8 @@ func (r *importRun) predictRow(row blocklist.Row, active *blocks.Set, index *key
 	index.Set(row.Pattern, expires)
 }
 
-// predict counts what the store would do with a row, whose pattern may have a
-// block that is active until expires.
+// predict counts what the store would do with a row. exists means that its pattern has an
+// active block until expires.
 func (r *importRun) predict(exists bool, expires, next time.Time) {
 	switch {
 	case !exists:

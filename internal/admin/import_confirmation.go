@@ -16,10 +16,9 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// Confirmation is what of a file must be confirmed before it is imported.
+// Confirmation is what must be confirmed before a file is imported.
 type Confirmation struct {
-	// Digest identifies these rows and findings: an import that sends it is
-	// confirmed.
+	// Digest identifies these rows and findings. An import with this digest is confirmed.
 	Digest string
 	// Count is the number of findings; Findings are the first of them.
 	Count    int
@@ -28,18 +27,18 @@ type Confirmation struct {
 
 // Finding is one reason why a file needs a confirmation.
 type Finding struct {
-	Line int // of the first row concerned
-	Rows int // number of rows concerned
-	// Pattern is that of a row, or the network that several rows add up to; zero
-	// where they add up to no one network.
+	Line int // of the first affected row
+	Rows int // number of affected rows
+	// Pattern is that of a row, or the sum of the networks of several rows; zero if the sum is
+	// not one network.
 	Pattern keys.Pattern
 	Reason  string // a clause
-	// Impact is what a block of Pattern would do, nil without one.
+	// Impact is the predicted effect of a block of Pattern, nil if Pattern is zero.
 	Impact *Impact
 }
 
-// NeedsConfirmation is the error of a file that is not confirmed. It unwraps to
-// a *fault.Error of the code NeedConfirm.
+// NeedsConfirmation is the error for a file that is not confirmed. It unwraps to a *fault.Error
+// of the code NeedConfirm.
 type NeedsConfirmation struct {
 	*Confirmation
 	fault *fault.Error
@@ -69,8 +68,7 @@ func needsConfirmation(c *Confirmation) *NeedsConfirmation {
 	return &NeedsConfirmation{c, e}
 }
 
-// judge finds what of a file must be confirmed, by its rows one by one and by
-// what they select together.
+// judge finds what must be confirmed in a file, in single rows and in all rows together.
 type judge struct {
 	entries *Entries
 	address netip.Addr // of the caller
@@ -78,13 +76,13 @@ type judge struct {
 
 	broad      []Finding // the first rows that are broad by themselves
 	broadCount int
-	own        Finding // the rows that refuse the caller
+	own        Finding // the rows that would refuse the caller
 	v4, v6     union
-	origins    uint64 // IPv4 addresses of the patterns of origins that are not broad
+	origins    uint64 // number of IPv4 addresses of the patterns of origins that are not broad
 	originRows int
 	originLine int
-	// several are the patterns of more than one client that are not broad by
-	// themselves, nil where their traffic is not known.
+	// several are the patterns of more than one client that are not broad by themselves, nil if
+	// the traffic is unknown.
 	several     *keys.Index[struct{}]
 	severalLine int
 	severalRows int
@@ -101,7 +99,7 @@ func newJudge(e *Entries, address netip.Addr) *judge {
 func (j *judge) add(row blocklist.Row) {
 	p := row.Pattern
 	_, _ = io.WriteString(j.rows, p.String()) // a hash never fails
-	_, _ = j.rows.Write([]byte{'\n'})         // which no pattern contains
+	_, _ = j.rows.Write([]byte{'\n'})         // no pattern contains it
 	reason := BroadReason(p)
 	if reason != "" {
 		j.broadCount++
@@ -135,7 +133,7 @@ func (j *judge) add(row blocklist.Row) {
 	}
 }
 
-// confirmation returns what must be confirmed, nil for nothing.
+// confirmation returns what must be confirmed, nil if nothing.
 func (j *judge) confirmation(ctx context.Context) (*Confirmation, error) {
 	var all []Finding
 	all = append(all, j.together(&j.v4, "IPv4", broadSum4)...)
@@ -153,7 +151,7 @@ func (j *judge) confirmation(ctx context.Context) (*Confirmation, error) {
 	}
 	all = append(all, j.broad...)
 	for _, f := range all {
-		// Reason is left out: estimates differ from one moment to the next.
+		// Not the reason: estimates change from one moment to the next.
 		fmt.Fprintf(j.rows, "%d %d %s\n", f.Line, f.Rows, f.Pattern)
 	}
 	c.Digest = hex.EncodeToString(j.rows.Sum(nil)[:16])
@@ -171,8 +169,8 @@ func (j *judge) confirmation(ctx context.Context) (*Confirmation, error) {
 	return c, nil
 }
 
-// together finds the broad networks that several rows add up to, and whether the
-// others select too much as a whole.
+// together finds the broad networks that several rows form together, and whether the remaining
+// rows select too much in sum.
 func (j *judge) together(u *union, family string, sum int) []Finding {
 	u.merge()
 	var found []Finding
@@ -198,8 +196,8 @@ func (j *judge) together(u *union, family string, sum int) []Finding {
 	return found
 }
 
-// traffic finds whether the patterns of more than one client would have refused
-// much of the traffic that is allowed now.
+// traffic finds whether the patterns of more than one client would have refused much of the
+// traffic that is now allowed.
 func (j *judge) traffic(ctx context.Context) []Finding {
 	if j.severalRows == 0 {
 		return nil
@@ -211,8 +209,8 @@ func (j *judge) traffic(ctx context.Context) []Finding {
 		return found && m.Block == nil && m.Exemption == nil
 	})
 	if err != nil {
-		// An unknown ratio must keep nobody from blocking an attacker while the
-		// database fails.
+		// If the ratio is unknown because the database fails, it must still be possible to
+		// block an attacker.
 		return nil
 	}
 	reason := trafficReason(t)

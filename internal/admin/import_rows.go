@@ -8,30 +8,30 @@ import (
 	"github.com/stint-dev/stint/internal/rowfile"
 )
 
-// maxRows is the most that one import takes.
+// maxRows bounds the rows of one import.
 const maxRows = 1_000_000
 
-// MaxShown is how many invalid rows, findings and changes of a file are named one by one.
+// MaxShown bounds the invalid rows, findings and changes of a file that are listed
+// individually.
 const MaxShown = 20
 
-// FileFormat is how a file holds its rows.
+// FileFormat is the format of a file of rows.
 type FileFormat = rowfile.Format
 
-// BadRow is an invalid row of a file, and what is wrong with it.
+// BadRow is an invalid row of a file, and its problem.
 type BadRow = rowfile.RowError
 
-// ImportRows counts the rows of a file that is imported.
+// ImportRows counts the rows of an imported file.
 type ImportRows struct {
 	Rows    int // valid and invalid
 	Invalid int
-	Bad     []BadRow // the first of the invalid rows
+	Bad     []BadRow // the first invalid rows
 }
 
-// Valid counts the rows of a file and yields the valid ones. Without skipBad an invalid row
-// ends them once the rest of the file has been read, so that all of them are named. The
-// error that ends them is a *fault.Error: Malformed for a file that cannot be read on,
-// TooLarge beyond a million rows, Invalid for invalid rows, with what r says of them in its
-// details.
+// Valid counts the rows of a file and yields the valid ones. Without skipBad, an invalid row
+// leads to an error after the rest of the file has been read, so that the error covers all
+// invalid rows. The error is a *fault.Error: Malformed if the rest of the file cannot be read,
+// TooLarge beyond a million rows, or Invalid for invalid rows, with details from r.
 func Valid[T any](rows iter.Seq2[T, error], r *ImportRows, skipBad bool) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -51,7 +51,7 @@ func Valid[T any](rows iter.Seq2[T, error], r *ImportRows, skipBad bool) iter.Se
 	}
 }
 
-// count counts a row, of which err is what is wrong, and reports whether it is valid. Its
+// count counts a row with the problem err, and reports whether the row is valid. The returned
 // error ends the import.
 func (r *ImportRows) count(err error) (isValid bool, _ error) {
 	var bad *rowfile.RowError
@@ -74,7 +74,7 @@ func (r *ImportRows) count(err error) (isValid bool, _ error) {
 	return err == nil, nil
 }
 
-// refusal is the error of invalid rows that end an import.
+// refusal returns the error for invalid rows that end an import.
 func (r *ImportRows) refusal() error {
 	e := fault.New(fault.Invalid, "%d of the %d rows are invalid, the first in %s. Nothing was imported; correct them, or leave them out (skip_bad, --skip-bad on the command line).",
 		r.Invalid, r.Rows, r.Bad[0].Error())
@@ -86,7 +86,7 @@ func (r *ImportRows) refusal() error {
 	return e
 }
 
-// MoreBad is how many invalid rows are not named one by one.
+// MoreBad returns the number of invalid rows that are not listed individually.
 func (r *ImportRows) MoreBad() int { return r.Invalid - len(r.Bad) }
 
 // InvalidRow is an invalid row in the details of an error.

@@ -24,14 +24,13 @@ type Keys struct {
 	View        KeyView
 	Gate        KeyExplainer
 	Escalations EscalationReader // nil if offences are not counted
-	// Logs are emptied by a reset: the log that decides, then its fallback if there is
-	// one.
+	// A reset deletes from Logs: the log that decides, then its fallback if there is one.
 	Logs     []timestamplog.Log
-	Notes    notes.Store // nil on a node that keeps none
+	Notes    notes.Store // nil on a node without notes
 	Recorder audit.Recorder
 }
 
-// KeyView is the node's copy of the policies and of the settings that keys are read by.
+// KeyView is the node's copy of the policies and of the settings for parsing keys.
 type KeyView interface {
 	Parser() keys.Parser
 	Selector() *rules.Selector
@@ -39,14 +38,14 @@ type KeyView interface {
 	Profiles() *profiles.Set
 }
 
-// KeyExplainer explains what applies to a key now, as *gate.Gate does.
+// KeyExplainer explains what applies to a key now. *gate.Gate implements it.
 type KeyExplainer interface {
 	Explain(ctx context.Context, k keys.Key, policy string) (*gate.Explanation, error)
 }
 
-// EscalationReader reads the escalation status of a key under the policy that limits it and
-// under the shadow policy, nil for none, and under those with conditions or an outcome by
-// their ids.
+// EscalationReader reads the escalation status of a key: under the policy that limits it and
+// under the shadow policy, nil for none, and by policy id under the policies with conditions or
+// an outcome.
 type EscalationReader interface {
 	EscalationStatus(ctx context.Context, k keys.Key) (enforcing, shadow *offences.EscalationStatus, err error)
 	ConditionalEscalations(ctx context.Context, k keys.Key) (map[int64]*offences.EscalationStatus, error)
@@ -57,14 +56,15 @@ type KeyExplanation struct {
 	*gate.Explanation
 	// Escalation and ShadowEscalation are nil for a policy without escalation.
 	Escalation, ShadowEscalation *offences.EscalationStatus
-	// ConditionalEscalations are those of Conditional by the ids of the policies.
+	// ConditionalEscalations are the states under the policies of Conditional, by policy id.
 	ConditionalEscalations map[int64]*offences.EscalationStatus
 	// EscalationErr is why the escalation is unknown, nil if it is known.
 	EscalationErr error
 }
 
-// EscalationUnder returns the state of the key under one of Conditional, nil for none: the
-// state of another key, which the requests of this one count for, is not that of this one.
+// EscalationUnder returns the state of the key under one of Conditional, nil for none. If the
+// policy counts the requests under a derived key, the state belongs to that key, and the result
+// is nil.
 func (x *KeyExplanation) EscalationUnder(px *gate.PolicyExplanation) *offences.EscalationStatus {
 	if px.Derived != nil && *px.Derived != x.Key {
 		return nil
@@ -77,9 +77,8 @@ func (k *Keys) Parse(text string) (keys.Key, error) {
 	return fault.ParseKey(k.View.Parser(), "key", text)
 }
 
-// Explain returns what applies to a key now, under a policy, or under its own policies if
-// the name is empty. Nothing is counted. It works without the database, except for the
-// escalation.
+// Explain returns what applies to a key now under a policy or, if the name is empty, under its
+// own policies. It counts nothing. It works without the database, except for the escalation.
 func (k *Keys) Explain(ctx context.Context, key keys.Key, policy string) (*KeyExplanation, error) {
 	x := &KeyExplanation{}
 	var err error
@@ -104,12 +103,12 @@ type KeyReset struct {
 // LogReset is the reset of a key under one policy.
 type LogReset struct {
 	Policy  string
-	Existed bool // whether there was anything to reset
+	Existed bool // there was something to reset
 }
 
-// Reset resets what a key has used, under a policy, or under all if the name is empty. It
-// is recorded first, so that no reset is without a record. If a log is unreachable, the
-// key may be reset in part, and the reset may be repeated.
+// Reset resets the counts of a key under a policy, or under all if the name is empty. The reset
+// is recorded before it happens, so that there is none without a record. If a log is
+// unreachable, the key may be reset in part; Reset can be called again.
 func (k *Keys) Reset(ctx context.Context, by Caller, key, policy string) (*KeyReset, error) {
 	parsed, err := k.Parse(key)
 	if err != nil {
@@ -150,8 +149,8 @@ func (k *Keys) Reset(ctx context.Context, by Caller, key, policy string) (*KeyRe
 	return reset, k.resetOwnLimit(ctx, reset, parsed, policies, policy == "")
 }
 
-// resetOwnLimit resets the logs that a limit of the key's own has beside those of its
-// policies: under a counter with other windows, and without a policy.
+// resetOwnLimit resets the additional logs of a key's own limit: those of a counter with other
+// windows than its policy, and those without a policy.
 func (k *Keys) resetOwnLimit(ctx context.Context, reset *KeyReset, key keys.Key, policies []*rules.Policy, all bool) error {
 	member := k.View.Profiles().Find(key)
 	if member == nil || member.Limit == nil {
@@ -189,7 +188,7 @@ func (k *Keys) policiesToReset(name string) ([]*rules.Policy, error) {
 	return []*rules.Policy{p}, nil
 }
 
-// resetLogs deletes one log wherever it is kept.
+// resetLogs deletes one log from all Logs.
 func (k *Keys) resetLogs(ctx context.Context, id timestamplog.LogID) (existed bool, err error) {
 	for _, log := range k.Logs {
 		did, err := log.Reset(ctx, id)
@@ -208,7 +207,7 @@ func (k *Keys) resetLogs(ctx context.Context, id timestamplog.LogID) (existed bo
 
 var errNoNotes = fault.New(fault.NotFound, "This node keeps no notes.")
 
-// HasNotes reports whether the node keeps notes.
+// HasNotes reports whether the node stores notes.
 func (k *Keys) HasNotes() bool { return k.Notes != nil }
 
 // FindNotes returns a page of the notes on a key; see notes.Store.
@@ -219,7 +218,7 @@ func (k *Keys) FindNotes(ctx context.Context, key keys.Key, cursor string, limit
 	return k.Notes.FindNotes(ctx, key.String(), cursor, limit)
 }
 
-// AddNote adds a note on a key. Line ends of a form become line feeds.
+// AddNote adds a note on a key. It converts the line ends of a form to line feeds.
 func (k *Keys) AddNote(ctx context.Context, by Caller, key, text string) (*notes.Note, error) {
 	if k.Notes == nil {
 		return nil, errNoNotes

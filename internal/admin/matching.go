@@ -10,22 +10,22 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// MaxMatching is how many keys may be blocked at once because they match a query.
+// MaxMatching bounds the keys that can be blocked at once by a query.
 const MaxMatching = 5000
 
-// BlockMatching asks to block every key that a query of offences selects.
+// BlockMatching is a request to block every key that a query of offences selects.
 type BlockMatching struct {
-	Query offences.Query // its order, cursor and limit do not matter
-	// Count is how many keys the operator has seen to match: another number is a
-	// fault of the field count.
+	Query offences.Query // its order, cursor and limit are ignored
+	// Count is the number of matching keys that the operator has seen. If it has changed, the
+	// error is a fault of the field count.
 	Count      int
 	Reason     string
 	Expiry     blocks.Expiry
-	OnConflict blocks.Conflict // Keep (where ""), Extend or Replace
+	OnConflict blocks.Conflict // Keep (also for ""), Extend or Replace
 }
 
-// Matching returns the patterns of the keys that a query selects. More than
-// MaxMatching, or none, is a fault.
+// Matching returns the patterns of the keys that a query selects. The error is a fault if there
+// are none, or more than MaxMatching.
 func (e *Entries) Matching(ctx context.Context, q offences.Query) ([]keys.Pattern, error) {
 	if e.Offences == nil {
 		return nil, ErrNotCounted
@@ -43,7 +43,7 @@ func (e *Entries) Matching(ctx context.Context, q offences.Query) ([]keys.Patter
 		for _, row := range ranking.Rows {
 			k, err := offences.ParseKey(row.Key)
 			if err != nil {
-				continue // a key of settings that have changed since
+				continue // the settings have changed since it was counted
 			}
 			if p := keys.PatternOf(k); BroadReason(p) == "" {
 				all = append(all, p)
@@ -59,8 +59,7 @@ func (e *Entries) Matching(ctx context.Context, q offences.Query) ([]keys.Patter
 	return all, nil
 }
 
-// BlockMatching blocks the keys that match, all or none. It is recorded as one
-// change.
+// BlockMatching blocks the matching keys, all or none, and records one change.
 func (e *Entries) BlockMatching(ctx context.Context, c Caller, b BlockMatching) (blocks.ImportResult, error) {
 	patterns, err := e.Matching(ctx, b.Query)
 	if err != nil {
@@ -83,7 +82,7 @@ func (e *Entries) BlockMatching(ctx context.Context, c Caller, b BlockMatching) 
 	return e.Store.Import(ctx, c.Actor, entriesOf(patterns, like), b.OnConflict, nil)
 }
 
-// entriesOf makes entries that differ in their patterns only.
+// entriesOf returns entries that differ only in their patterns.
 func entriesOf(patterns []keys.Pattern, like blocks.Entry) iter.Seq2[blocks.Entry, error] {
 	return func(yield func(blocks.Entry, error) bool) {
 		for _, p := range patterns {

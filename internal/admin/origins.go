@@ -13,34 +13,33 @@ import (
 
 // OriginOffences are the offences of the keys of one origin.
 type OriginOffences struct {
-	keys.Origin // of which one part is set, zero for keys without a known one
-	// Pattern selects the keys, zero where the origin is.
+	keys.Origin // one part is set; zero for keys of unknown origin
+	// Pattern selects the keys, zero if the origin is.
 	Pattern        keys.Pattern
 	Keys, Offences int64
-	Ratio          float64 // of the offences of all
+	Ratio          float64 // of all offences
 	IsBlocked      bool    // by a block of the pattern
 }
 
-// OriginReport sums offences by origin, those with most first.
+// OriginReport sums offences by origin, the largest sum first.
 type OriginReport struct {
 	offences.Span
 	Rows           []OriginOffences // at most maxOrigins
-	Total          int              // origins
-	Keys, Offences int64            // of all
+	Total          int              // number of origins
+	Keys, Offences int64            // sums of all rows
 }
 
-// maxOrigins is how many origins a report names.
+// maxOrigins bounds the origins in a report.
 const maxOrigins = 1000
 
-// By which origins offences are summed.
+// The kinds of origins by which offences are summed.
 const (
 	ByASN     = "asn"
 	ByCountry = "country"
 )
 
-// Origins sums the offences that a query selects by autonomous system or by country; by is
-// ByASN, which "" means too, or ByCountry. It
-// reads all of the keys: its time grows with their number.
+// Origins sums the offences that a query selects by autonomous system or by country. by is
+// ByASN, also for "", or ByCountry. It reads all keys: its time grows with their number.
 func (d *Detection) Origins(ctx context.Context, q offences.Query, by string) (*OriginReport, error) {
 	if by != "" && by != ByASN && by != ByCountry {
 		return nil, fault.Field("by", "must be one of %s, %s", ByASN, ByCountry)
@@ -91,7 +90,7 @@ func (d *Detection) Origins(ctx context.Context, q offences.Query, by string) (*
 	return r, nil
 }
 
-// originWarnings says what may not be meant by an entry of an origin.
+// originWarnings returns sentences about possible mistakes in an entry of an origin.
 func originWarnings(kind blocks.Kind, p keys.Pattern) (all []string) {
 	if _, is := p.Origin(); !is {
 		return nil

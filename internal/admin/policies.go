@@ -12,24 +12,23 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// Policies is the use case of the policies. Every method that puts a policy in force
-// or takes one out of force needs a confirmation where every request of a broad
-// pattern is newly refused, or where keys are left without any policy: confirm is
-// then the policy's name.
+// Policies is the use case of the policies. Every method that puts a policy into effect, or
+// ends one, needs a confirmation if every request of a broad pattern would be newly refused, or
+// if keys would be left without any policy. confirm is then the policy's name.
 type Policies struct {
 	PolicyReader
 	store rules.Store
 	PolicyOptions
 
 	trying     sync.Mutex // held by a trial, which takes time and memory
-	previewing sync.Mutex // held by a preview, likewise
+	previewing sync.Mutex // held by a preview, for the same reason
 }
 
-// PolicyOptions are what trials of policies need.
+// PolicyOptions are the dependencies of trials of policies.
 type PolicyOptions struct {
 	View    KeyView
-	Traffic TrafficSource // nil on a node that records none
-	Paths   PathSource    // nil likewise
+	Traffic TrafficSource // nil on a node that records no traffic
+	Paths   PathSource    // nil on a node that records no traffic
 	Now     func() time.Time
 }
 
@@ -40,14 +39,13 @@ type PolicyReader interface {
 	PolicyVersions(ctx context.Context, name string) ([]*rules.Policy, error)
 }
 
-// NewPolicies returns the use case over a store. A node has one, so that it tries one
+// NewPolicies returns the use case for a store. Create one per node, so that a node tries one
 // policy at a time.
 func NewPolicies(store rules.Store, o PolicyOptions) *Policies {
 	return &Policies{PolicyReader: store, store: store, PolicyOptions: o}
 }
 
-// Put creates the policy of wanted.Name or replaces its state expect; see
-// rules.Store.
+// Put creates the policy wanted.Name, or replaces it if its state is expect; see rules.Store.
 func (p *Policies) Put(ctx context.Context, c Caller, wanted *rules.Policy, expect etag.Tag, confirm string) (*rules.Policy, error) {
 	expect, err := p.confirm(ctx, wanted.Name, wanted, expect, confirm)
 	if err != nil {
@@ -56,8 +54,8 @@ func (p *Policies) Put(ctx context.Context, c Caller, wanted *rules.Policy, expe
 	return p.store.PutPolicy(ctx, c.Actor, wanted, expect)
 }
 
-// Rollback replaces the state expect of a policy by an earlier version, or by the one
-// before the newest if version is 0. It becomes a new version.
+// Rollback replaces a policy whose state is expect by an earlier version, or by the one before
+// the newest if version is 0. The result is a new version.
 func (p *Policies) Rollback(ctx context.Context, c Caller, name string, version int64, expect etag.Tag, confirm string) (*rules.Policy, error) {
 	all, err := p.PolicyVersions(ctx, name)
 	if err != nil {
@@ -75,7 +73,7 @@ func (p *Policies) Rollback(ctx context.Context, c Caller, name string, version 
 	return p.Put(ctx, c, wanted, expect, confirm)
 }
 
-// versionOf returns one of the versions of a policy.
+// versionOf returns one version of a policy.
 func versionOf(all []*rules.Policy, version int64) (*rules.Policy, error) {
 	i := slices.IndexFunc(all, func(v *rules.Policy) bool { return v.Version == version })
 	if i < 0 {
@@ -84,9 +82,9 @@ func versionOf(all []*rules.Policy, version int64) (*rules.Policy, error) {
 	return all[i], nil
 }
 
-// PolicyDiff is what differs between two versions of a policy.
+// PolicyDiff is the difference between two versions of a policy.
 type PolicyDiff struct {
-	From, To int64 // From is 0 for what came before the first version
+	From, To int64 // From is 0 for no policy, before the first version
 	Fields   []rules.FieldChange
 }
 
@@ -116,8 +114,8 @@ func (p *Policies) Diff(ctx context.Context, name string, from, to int64) (*Poli
 	return &PolicyDiff{From: from, To: to, Fields: rules.Diff(before, after)}, nil
 }
 
-// Delete deletes a policy whose state is expect. Its keys then fall under the policy
-// with the next broader pattern.
+// Delete deletes a policy whose state is expect. Its keys then fall under the policy with the
+// next broader pattern.
 func (p *Policies) Delete(ctx context.Context, c Caller, name string, expect etag.Tag, confirm string) error {
 	expect, err := p.confirm(ctx, name, nil, expect, confirm)
 	if err != nil {
@@ -126,11 +124,11 @@ func (p *Policies) Delete(ctx context.Context, c Caller, name string, expect eta
 	return p.store.DeletePolicy(ctx, c.Actor, name, expect)
 }
 
-// PlannedChange is what a plan does to the policy of one name.
+// PlannedChange is the change of one policy in a plan.
 type PlannedChange struct {
-	Before *rules.Policy       // nil for a policy that is created
-	After  *rules.Policy       // nil for one that is deleted
-	Fields []rules.FieldChange // what differs; empty if the policy is as wanted already
+	Before *rules.Policy       // nil if the policy is created
+	After  *rules.Policy       // nil if the policy is deleted
+	Fields []rules.FieldChange // the differences; empty if the policy is already as wanted
 	Expect etag.Tag            // see rules.PolicyChange
 }
 
@@ -142,16 +140,15 @@ func (c *PlannedChange) Name() string {
 	return c.Before.Name
 }
 
-// PolicyPlan is what makes the policies what a file says.
+// PolicyPlan contains the changes that make the policies equal to those of a file.
 type PolicyPlan struct {
-	// Changes has one for each wanted policy, sorted by name, and then the deletions.
+	// Changes has an element for each wanted policy, sorted by name, and then the deletions.
 	Changes []PlannedChange
 	// Confirm is the confirmation that Apply needs, and ConfirmReason why; "" for none.
 	Confirm, ConfirmReason string
 }
 
-// Changed returns the changes that Apply has to make, none for policies that are as
-// wanted already.
+// Changed returns the changes that Apply makes. It omits policies that are already as wanted.
 func (p *PolicyPlan) Changed() []rules.PolicyChange {
 	var changes []rules.PolicyChange
 	for _, c := range p.Changes {
@@ -162,9 +159,9 @@ func (p *PolicyPlan) Changed() []rules.PolicyChange {
 	return changes
 }
 
-// Plan returns what makes the policies equal to wanted, and changes nothing. Policies that are not wanted stay unless prune is set. expect is the required
-// state of each policy that is changed, etag.New for those that it does not name; a nil
-// map takes the present states.
+// Plan returns the changes that make the policies equal to wanted, without making them. Other
+// policies stay unless prune is set. expect is the required state of each changed policy,
+// etag.New for policies that are not in it. A nil map means the present states.
 func (p *Policies) Plan(ctx context.Context, wanted []*rules.Policy, prune bool, expect map[string]etag.Tag) (*PolicyPlan, error) {
 	all, err := p.Policies(ctx)
 	if err != nil {
@@ -181,7 +178,7 @@ func (p *Policies) Plan(ctx context.Context, wanted []*rules.Policy, prune bool,
 		}
 	}
 	slices.SortFunc(changes, func(a, b PlannedChange) int { return strings.Compare(a.Name(), b.Name()) })
-	changes = append(changes, deletions...) // the store returns them by name
+	changes = append(changes, deletions...) // already sorted by name
 	for i := range changes {
 		c := &changes[i]
 		switch {
@@ -196,14 +193,14 @@ func (p *Policies) Plan(ctx context.Context, wanted []*rules.Policy, prune bool,
 	return plan, nil
 }
 
-// Apply makes the changes of a plan, all or nothing. confirm is the names of all policies
-// that need a confirmation, with commas between them.
+// Apply makes the changes of a plan, all or nothing. confirm contains the comma-separated names
+// of all policies that need a confirmation.
 func (p *Policies) Apply(ctx context.Context, c Caller, plan *PolicyPlan, confirm string) error {
 	changes := plan.Changed()
 	if len(changes) == 0 {
 		return nil
 	}
-	all, err := p.Policies(ctx) // others may have changed since the plan
+	all, err := p.Policies(ctx) // they may have changed since the plan
 	if err != nil {
 		return err
 	}
@@ -216,7 +213,7 @@ func (p *Policies) Apply(ctx context.Context, c Caller, plan *PolicyPlan, confir
 	return err
 }
 
-// broadPoliciesReason returns the confirmation that changes need and the reason, "" for none.
+// broadPoliciesReason returns the confirmation that changes need and its reason, "" for none.
 func broadPoliciesReason(all []*rules.Policy, changes []rules.PolicyChange) (names, reason string) {
 	after := policiesAfter(all, changes...)
 	var broad, reasons []string
@@ -228,9 +225,9 @@ func broadPoliciesReason(all []*rules.Policy, changes []rules.PolicyChange) (nam
 	return strings.Join(broad, ","), strings.Join(reasons, "; ")
 }
 
-// confirm returns an error if a change of one policy needs a confirmation and has
-// none. Otherwise it returns the state to expect: the one that it compared with,
-// where any would do, so that no concurrent change goes unconfirmed.
+// confirm returns an error if a change of one policy needs a confirmation and has none.
+// Otherwise it returns the state to expect. If the request accepts any state, that is the state
+// that was compared, so that no concurrent change goes unconfirmed.
 func (p *Policies) confirm(ctx context.Context, name string, wanted *rules.Policy, expect etag.Tag, confirm string) (etag.Tag, error) {
 	if confirm == name {
 		return expect, nil
@@ -254,7 +251,7 @@ func (p *Policies) confirm(ctx context.Context, name string, wanted *rules.Polic
 	return expect, nil
 }
 
-// policiesAfter returns the policies after changes.
+// policiesAfter returns the policies after the changes.
 func policiesAfter(all []*rules.Policy, changes ...rules.PolicyChange) []*rules.Policy {
 	after := slices.DeleteFunc(slices.Clone(all), func(p *rules.Policy) bool {
 		return slices.ContainsFunc(changes, func(c rules.PolicyChange) bool { return c.Name == p.Name })

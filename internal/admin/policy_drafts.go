@@ -19,8 +19,8 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// PolicyExplanation says in words what a policy does, and what becomes of the active
-// policy of its name when it is saved.
+// PolicyExplanation describes in words what a policy does, and how saving it changes the active
+// policy of the same name.
 type PolicyExplanation struct {
 	Policy *rules.Policy
 	Active *rules.Policy // of the same name, nil if there is none
@@ -29,24 +29,25 @@ type PolicyExplanation struct {
 	Applies string
 	// Limits is one sentence: "At most 20 in any minute."
 	Limits string
-	// Details say how soon the limits are used up at full speed, or what a counter does
-	// not promise, "" for nothing.
+	// Details say how soon the limits are used up at full speed, or what a counter does not
+	// guarantee, "" for nothing.
 	Details string
-	// UsedUp is how soon each limit is used up at full speed, empty for counters, whose
-	// bursts depend on when they come.
+	// UsedUp is how soon each limit is used up at full speed. It is empty for counters, for
+	// which that depends on when the requests arrive.
 	UsedUp []rules.UsedUp
-	Advice string // what would suit such rules better, "" for nothing
-	// Changes are what differs from Active; all fields if there is none.
+	Advice string // a better choice for such rules, "" for none
+	// Changes are the differences from Active; all fields if there is none.
 	Changes []rules.FieldChange
-	// ResetsCounts says what becomes of the counts of the keys, "" if they stay.
+	// ResetsCounts says how saving the policy changes the counts of keys, "" if they stay.
 	ResetsCounts string
-	// ConfirmReason is why saving the policy needs a confirmation, "" if it needs none or
-	// if that was not asked.
+	// ConfirmReason is why saving the policy needs a confirmation, "" if it needs none or if
+	// that was not checked.
 	ConfirmReason string
 }
 
-// ExplainPolicy explains a policy beside the active one of its name, nil for none. The
-// policy needs valid rules and a valid algorithm; its other fields may be missing.
+// ExplainPolicy explains a policy and compares it with the active policy of the same name, nil
+// for none. The policy needs valid rules and a valid algorithm; its other fields may be
+// missing.
 func ExplainPolicy(active, p *rules.Policy) *PolicyExplanation {
 	x := &PolicyExplanation{Policy: p, Active: active, Applies: strings.TrimSpace(p.DescribeApplies() + " " + p.Also.Describe()), Advice: p.Advice(), Changes: rules.Diff(active, p), ResetsCounts: active.DescribeReset(p)}
 	limits, details, several := strings.Cut(p.Describe(), ". ")
@@ -60,8 +61,8 @@ func ExplainPolicy(active, p *rules.Policy) *PolicyExplanation {
 	return x
 }
 
-// Explain explains a valid policy that need not be saved, and says whether saving it
-// needs a confirmation. It changes nothing.
+// Explain explains a valid policy, which need not be saved, and whether saving it needs a
+// confirmation. It changes nothing.
 func (p *Policies) Explain(ctx context.Context, draft *rules.Policy) (*PolicyExplanation, error) {
 	all, err := p.Policies(ctx)
 	if err != nil {
@@ -73,40 +74,40 @@ func (p *Policies) Explain(ctx context.Context, draft *rules.Policy) (*PolicyExp
 }
 
 const (
-	maxTrialLog     = 64 << 20 // bytes of a log, as it is sent
+	maxTrialLog     = 64 << 20 // bytes of a log as sent
 	maxTrialRecords = 3_000_000
 	maxTrialTime    = 25 * time.Second
 	trialSortMemory = 32 << 20
-	// maxTrialSpan is how far back a trial on recorded traffic looks.
+	// maxTrialSpan is how far back a trial on recorded traffic can look.
 	maxTrialSpan = 31 * 24 * time.Hour
-	// trialKeys is how many newly refused or newly allowed keys a trial names.
+	// trialKeys bounds the newly refused and the newly allowed keys that a trial lists.
 	trialKeys = 10
 )
 
-// TrafficSource returns the recorded checks of a span, and whether they are only a
-// sample of all.
+// TrafficSource returns the recorded checks of a span. estimate reports whether they are only a
+// sample.
 type TrafficSource func(ctx context.Context, from, to time.Time) (source accesslog.Source, estimate bool, err error)
 
-// PolicyTrial is what a draft would have done to recorded requests, beside what the
-// active policies would have done to the same requests.
+// PolicyTrial compares what the policies with a draft would have done to recorded requests with
+// what the active policies would have done to them.
 type PolicyTrial struct {
 	Estimate    bool      // the requests are only a sample
-	First, Last time.Time // of the requests, zero without any
+	First, Last time.Time // first and last request, zero if there are none
 	Requests    int64
-	Refused     int64 // by all policies with the draft
-	ByDraft     int64 // those of Refused whose answer names a rule of the draft, or that its escalation blocked
+	Refused     int64 // by all policies, with the draft
+	ByDraft     int64 // of Refused, those by a rule of the draft or by its escalation
 	RefusedNow  int64 // by all active policies
 	Rules       []TriedRule
-	// Every key of which the draft refuses more or fewer requests is in one of these: not
-	// refused at all by the active policies; refused more often; less often; by the active
-	// policies only.
+	// Every key of which the draft refuses more or fewer requests is in one of these: the
+	// active policies do not refuse it at all; the draft refuses it more often; less often;
+	// only the active policies refuse it.
 	NewlyRefused, MoreRefused, LessRefused, NewlyAllowed TriedKeys
-	Trap                                                 *TrapPreview // of a draft that is a trap; nil for others, for a log, and while another caller previews traps
+	Trap                                                 *TrapPreview // only if the draft is a trap, for recorded traffic, unless another caller is previewing traps
 	Log                                                  *TriedLog    // nil for recorded traffic
 }
 
-// TriedRule is how many requests a rule of the draft, or of the active version,
-// refused; nil where it is not a rule of it.
+// TriedRule is how many requests a rule of the draft, or of the active version, refused; nil if
+// the version does not have the rule.
 type TriedRule struct {
 	Rule          string
 	Active, Draft *int64
@@ -125,7 +126,7 @@ func (k *TriedKeys) add(key TriedKey) {
 	k.Top = append(k.Top, key)
 }
 
-// cut leaves the most changed keys.
+// cut keeps only the most changed keys.
 func (k *TriedKeys) cut() {
 	slices.SortFunc(k.Top, func(a, b TriedKey) int {
 		return cmp.Or(cmp.Compare(b.change(), a.change()), cmp.Compare(a.Key, b.Key))
@@ -133,26 +134,26 @@ func (k *TriedKeys) cut() {
 	k.Top = slices.Clone(k.Top[:min(trialKeys, len(k.Top))])
 }
 
-// TriedKey is one of TriedKeys.
+// TriedKey is a key that the draft treats differently.
 type TriedKey struct {
 	Key        string
 	Requests   int64
-	Refused    int64 // with the draft
+	Refused    int64 // by the policies with the draft
 	RefusedNow int64 // by the active policies
 }
 
 func (k TriedKey) change() int64 { return max(k.Refused-k.RefusedNow, k.RefusedNow-k.Refused) }
 
-// TriedLog counts what was read from a log.
+// TriedLog counts the lines of a log.
 type TriedLog struct{ Lines, Invalid int64 }
 
 // CanTry reports whether the node records traffic that Try can use.
 func (p *Policies) CanTry() bool { return p.Traffic != nil }
 
-// Try replays the recorded traffic of the last span, of at most 31 days, through the
-// policies with draft, which must be valid, in the place of the active version of its
-// name. A draft in shadow mode is tried as if it enforced. Nothing is changed and
-// nothing is refused. A node tries one policy at a time.
+// Try replays the recorded traffic of the last span, at most 31 days, through the policies in
+// which draft, which must be valid, replaces the active version of the same name. A draft in
+// shadow mode is tried as if it enforced. Nothing is changed or refused. A node tries one
+// policy at a time.
 func (p *Policies) Try(ctx context.Context, draft *rules.Policy, span time.Duration) (*PolicyTrial, error) {
 	if p.Traffic == nil {
 		return nil, fault.New(fault.NotFound, "No traffic is recorded here; try the policy on an access log.")
@@ -169,7 +170,7 @@ func (p *Policies) Try(ctx context.Context, draft *rules.Policy, span time.Durat
 	}
 	previews, err := p.PreviewTraps(ctx, []*rules.Policy{draft}, span)
 	if fault.Is(err, fault.Conflict) {
-		return trial, nil // another caller previews traps: what was tried is no less true
+		return trial, nil // another caller is previewing traps; the trial is valid without it
 	}
 	if len(previews) > 0 {
 		trial.Trap = &previews[0]
@@ -177,8 +178,8 @@ func (p *Policies) Try(ctx context.Context, draft *rules.Policy, span time.Durat
 	return trial, err
 }
 
-// Backtest is Try with the requests of an access log in any format that package
-// accesslog reads, of at most 64 MB. name is what its errors call it.
+// Backtest is Try with the requests of an access log of at most 64 MB, in any format of package
+// accesslog. name is the name of the log in errors.
 func (p *Policies) Backtest(ctx context.Context, draft *rules.Policy, name string, log io.Reader) (*PolicyTrial, error) {
 	var reader *accesslog.Reader
 	trial, err := p.try(ctx, draft, func(ctx context.Context) (accesslog.Source, bool, error) {
@@ -206,8 +207,8 @@ func (p *Policies) Backtest(ctx context.Context, draft *rules.Policy, name strin
 	return trial, nil
 }
 
-// unreadableLog makes the error of a log that cannot be read one that the caller can
-// fix. Other faults and an end of the time stay as they are.
+// unreadableLog converts the error of an unreadable log to a fault that the caller can fix.
+// Other faults and an exceeded deadline stay as they are.
 func unreadableLog(err error) error {
 	var known *fault.Error
 	if errors.As(err, &known) || errors.Is(err, context.DeadlineExceeded) {
@@ -216,7 +217,7 @@ func unreadableLog(err error) error {
 	return fault.New(fault.Invalid, "Nothing was tried: %s.", escape.Clip(strings.TrimSuffix(err.Error(), "."), 500))
 }
 
-// try runs a trial of its own duration: it does not end with the request's deadline.
+// try runs a trial. The trial has its own deadline instead of the request's.
 func (p *Policies) try(ctx context.Context, draft *rules.Policy, open func(context.Context) (accesslog.Source, bool, error)) (*PolicyTrial, error) {
 	if !p.trying.TryLock() {
 		return nil, fault.New(fault.Conflict, "This node is trying another policy; try again when it has finished.")
@@ -251,8 +252,8 @@ func (p *Policies) planOf(k keys.Key) string {
 	return profiles.Subject(k, p.View.Profiles().Find(k)).Plan
 }
 
-// trialPlans returns the policies with the draft, and as they are. A draft in shadow is
-// tried as if it enforced: that is what it is tried for.
+// trialPlans returns the policies with the draft, and the active policies. A draft in shadow
+// mode is tried as if it enforced, which is the purpose of the trial.
 func (p *Policies) trialPlans(draft *rules.Policy) (plan, against backtest.Plan) {
 	active := p.View.Selector().Policies()
 	slices.SortFunc(active, func(a, b *rules.Policy) int { return strings.Compare(a.Name, b.Name) })
@@ -260,7 +261,7 @@ func (p *Policies) trialPlans(draft *rules.Policy) (plan, against backtest.Plan)
 	if tried.Mode == rules.Shadow {
 		tried.Mode = rules.Enforce
 	}
-	with := []*rules.Policy{&tried} // first: it wins a pattern that another has
+	with := []*rules.Policy{&tried} // first: it wins a pattern that another policy has
 	for _, policy := range active {
 		if policy.Name != draft.Name {
 			with = append(with, policy)
@@ -297,9 +298,8 @@ func newPolicyTrial(r *backtest.Report, name string) *PolicyTrial {
 	return t
 }
 
-// addKeys sorts the keys by what the draft changes for them as a whole. A key may have
-// requests that only the draft refuses and others that only the active policies refuse;
-// what counts is the difference.
+// addKeys classifies the keys by the total change of each. A key may have requests that only
+// the draft refuses and others that only the active policies refuse; the difference decides.
 func (t *PolicyTrial) addKeys(c *backtest.Comparison) {
 	add := func(change backtest.Change) {
 		key := TriedKey{Key: change.Key, Requests: change.Requests, Refused: change.Refused, RefusedNow: change.RefusedAgainst}
@@ -330,15 +330,15 @@ func (t *PolicyTrial) addKeys(c *backtest.Comparison) {
 	}
 }
 
-// boundedLog fails once more than its bytes were read, or its time is over: a log that
-// is sent slowly must not keep others waiting.
+// boundedLog fails after too many bytes, or when its context ends: a log that is sent slowly
+// must not keep others waiting.
 type boundedLog struct {
 	ctx  context.Context
 	from io.Reader
 	left int
 }
 
-// Read reads a piece.
+// Read reads the next bytes.
 func (b *boundedLog) Read(p []byte) (int, error) {
 	if err := b.ctx.Err(); err != nil {
 		return 0, err
@@ -351,7 +351,7 @@ func (b *boundedLog) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// boundedRecords fails once more than its records were read.
+// boundedRecords fails after too many records.
 type boundedRecords struct {
 	from accesslog.Source
 	read int

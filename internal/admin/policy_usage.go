@@ -11,40 +11,39 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// PolicyUsage is what a policy did in a span, and how close its keys came to its rules.
+// PolicyUsage is the effect of a policy in a span, and how close its keys came to its rules.
 type PolicyUsage struct {
 	Policy   *rules.Policy
 	From, To time.Time
 	PolicyUse
-	// Rules are those that count requests, in the order of the policy; none if nothing is
-	// known about them, which Note then explains.
+	// Rules are the rules that count requests, in the order of the policy. They are empty if
+	// nothing is known about them; Note then says why.
 	Rules []RuleUsage
-	// SampleRatio is the part of the keys that Rules are known of, 1 for all.
+	// SampleRatio is the ratio of the keys from which Rules are computed, 1 for all.
 	SampleRatio float64
-	Note        string // what Rules leave out, "" for nothing
+	Note        string // what Rules omit, "" for nothing
 }
 
-// PolicyUse is whether a policy decides anything: what its deletion would end. Of a policy
-// with conditions, an outcome or distinct values, Totals and Last have what it refused only,
-// since what it allowed is counted under the policy of the key; Keys are all that it decided
-// of.
+// PolicyUse is how much a policy decides, and so what its deletion would end. If a policy has
+// conditions, an outcome or distinct values, Totals and Last only cover what it refused, since
+// what it allowed is counted under the key's main policy. Keys covers all its decisions.
 type PolicyUse struct {
 	Totals offences.Counts
-	Keys   int64 // the estimated number of keys that it decided of
-	// Last is when the last of its checks was; zero for none. It is the start of a part of
-	// the span: a thousandth of it, at least a minute, and whole hours above half an hour.
+	Keys   int64 // estimated number of keys that it decided about
+	// Last is the start of the step with the last check, zero for none. A step is a thousandth
+	// of the span, at least a minute, and whole hours above half an hour.
 	Last time.Time
 }
 
-// Checks returns how many checks it decided, or would have in shadow mode.
+// Checks returns how many checks the policy decided, or would have decided outside shadow mode.
 func (u *PolicyUse) Checks() int64 {
 	return u.Totals.Allowed + u.Totals.Limited + u.Totals.ShadowAllowed + u.Totals.ShadowLimited
 }
 
-// IsUsed reports whether it decided anything.
+// IsUsed reports whether the policy decided anything.
 func (u *PolicyUse) IsUsed() bool { return u.Checks() > 0 || u.Keys > 0 }
 
-// LastDay is the span of which the use of a policy is shown before it is deleted.
+// LastDay is the span of the use that is shown before a policy is deleted.
 const LastDay = 24 * time.Hour
 
 // ReadPolicyUse returns what a policy decided in a span.
@@ -56,7 +55,7 @@ func ReadPolicyUse(ctx context.Context, d *Detection, policy int64, from, to tim
 	for _, p := range series.Points {
 		before := u.Checks()
 		u.Totals.Add(p.Counts)
-		if u.Checks() > before { // a check of a blocked key is not decided by a policy
+		if u.Checks() > before { // a policy does not decide checks of blocked keys
 			u.Last = p.At
 		}
 	}
@@ -64,8 +63,8 @@ func ReadPolicyUse(ctx context.Context, d *Detection, policy int64, from, to tim
 	return u, err
 }
 
-// useStep returns the parts that a span is read in. The sums of whole hours are read in a
-// fraction of the time of those of minutes.
+// useStep returns the length of the steps in which a span is read. Reading whole hours takes a
+// fraction of the time of reading minutes.
 func useStep(span time.Duration) time.Duration {
 	step := max(time.Minute, (span / 1000).Truncate(time.Minute))
 	if step > 30*time.Minute {
@@ -78,10 +77,10 @@ func useStep(span time.Duration) time.Duration {
 // checks, allowed and refused, within one window of the rule.
 type RuleUsage struct {
 	Rule rules.Rule
-	// Keys is how many keys were seen. Near of them had a peak of at least four fifths of
-	// the limit but not above it, and Over one above it.
+	// Keys is the number of keys seen. Near counts those with a peak from four fifths of the
+	// limit to the limit, Over those with a higher peak.
 	Keys, Near, Over int
-	// Median, P95, P99 and Max are peaks: so many hundredths of the keys had no higher one.
+	// Median, P95, P99 and Max are percentiles of the keys' peaks.
 	Median, P95, P99, Max int64
 	Busiest               []KeyPeak // the highest peak first, at most maxBusiest
 }
@@ -102,7 +101,7 @@ func noPolicy(name string) error {
 	return fault.New(fault.NotFound, "There is no policy named %q.", name)
 }
 
-// PolicyUsage returns what a policy did in a span. Peaks are computed from the traffic
+// PolicyUsage returns the effect of a policy in a span. Peaks are computed from the traffic
 // sample.
 func (d *Detection) PolicyUsage(ctx context.Context, name string, from, to time.Time) (*PolicyUsage, error) {
 	p, found := d.View.Selector().ByName(name)
@@ -185,7 +184,7 @@ func usageOf(rule rules.Rule, byKey map[string][]offences.SamplePoint) RuleUsage
 		}
 	}
 	slices.SortFunc(peaks, func(a, b KeyPeak) int { return cmp.Or(cmp.Compare(b.Peak, a.Peak), cmp.Compare(a.Key, b.Key)) })
-	at := func(hundredths int) int64 { // of the keys have no higher peak
+	at := func(hundredths int) int64 { // the peak that so many hundredths of the keys do not exceed
 		return peaks[len(peaks)-max(1, (len(peaks)*hundredths+99)/100)].Peak
 	}
 	u.Median, u.P95, u.P99, u.Max = at(50), at(95), at(99), peaks[0].Peak
@@ -193,8 +192,8 @@ func usageOf(rule rules.Rule, byKey map[string][]offences.SamplePoint) RuleUsage
 	return u
 }
 
-// peakOf returns the highest cost within one window of so many milliseconds, of points by
-// their time.
+// peakOf returns the highest cost within one window of the given number of milliseconds. The
+// points are sorted by time.
 func peakOf(points []offences.SamplePoint, window int64) (most KeyPeak) {
 	var sum int64
 	first := 0

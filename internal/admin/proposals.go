@@ -17,7 +17,7 @@ import (
 const dismissedFor = 24 * time.Hour
 
 // Proposals is the use case of proposals to block ranges in which many keys offended. It is
-// safe for use by many goroutines.
+// safe for concurrent use.
 type Proposals struct {
 	Store    ProposalStore
 	Offences DetectionStore
@@ -46,8 +46,8 @@ func (p *Proposals) exemptWithin(ctx context.Context, within keys.Pattern) ([]st
 	return exempt, nil
 }
 
-// closeCovered closes the open proposals whose whole range is blocked by now, so that the
-// range is proposed again, and people are notified, if it offends after the block has ended.
+// closeCovered closes the open proposals whose whole range is now blocked. After the block has
+// ended, the range can be proposed again, and people are notified.
 func (p *Proposals) closeCovered(ctx context.Context, now time.Time) error {
 	open, _, err := p.Store.FindProposals(ctx, offences.OpenProposals, "", maxRead)
 	if err != nil {
@@ -60,16 +60,16 @@ func (p *Proposals) closeCovered(ctx context.Context, now time.Time) error {
 		}
 		reason := "the block of " + covering.Pattern.String() + " covers the range"
 		_, err = p.Store.DecideProposal(ctx, audit.SystemActor("propose-ranges"), o.ID, offences.Covered, reason, covering.ID)
-		if err != nil && !fault.Is(err, fault.Conflict) { // it was decided since it was read
+		if err != nil && !fault.Is(err, fault.Conflict) { // another caller decided it in between
 			return err
 		}
 	}
 	return nil
 }
 
-// Propose closes the proposals whose range is blocked by now, looks for crowded ranges and
-// proposes to block them. It returns the proposals that are new. It may run on several nodes
-// at once.
+// Propose closes the proposals whose range is now blocked, looks for crowded ranges and
+// proposes to block them. It returns the new proposals. Several nodes may run it at the same
+// time.
 func (p *Proposals) Propose(ctx context.Context) ([]offences.Proposal, error) {
 	w := offences.DefaultProposalSettings
 	if p.Settings != nil {
@@ -99,7 +99,7 @@ func (p *Proposals) Propose(ctx context.Context) ([]offences.Proposal, error) {
 		if err != nil {
 			return fresh, err
 		}
-		if activity.HasOffended = isDerived; !isDerived { // the store counts /64s, which may be of several keys
+		if activity.HasOffended = isDerived; !isDerived { // the store counts /64s, each of which may be several keys
 			activity.Frequent = max(activity.Frequent, int64(w.MinMembers))
 		}
 		if !w.Propose(activity) {
@@ -131,8 +131,8 @@ func (p *Proposals) coveringBlock(pattern keys.Pattern, now time.Time) *blocks.E
 	return nil
 }
 
-// evidence returns what a proposal to block a range would rest on, and what its members
-// did as the settings judge it, but for HasOffended.
+// evidence returns the evidence of a proposal to block a range, and the activity of the range's
+// members by which the settings decide, without HasOffended.
 func (p *Proposals) evidence(ctx context.Context, pattern keys.Pattern, network netip.Prefix, from, now time.Time, s offences.ProposalSettings) (*offences.Evidence, offences.RangeActivity, error) {
 	activity := offences.RangeActivity{}
 	ranking, err := p.Offences.Rank(ctx, offences.Query{From: from, To: now, Pattern: pattern, Limit: offences.MaxEvidenceKeys})
@@ -160,7 +160,7 @@ func (p *Proposals) evidence(ctx context.Context, pattern keys.Pattern, network 
 	switch isWhole := ranking.Keys <= int64(len(ranking.Rows)); {
 	case isWhole && activity.Frequent >= int64(s.MinMembers):
 		e.OffendedCount = activity.Frequent
-	case isWhole: // the range itself offended, as a further key: its members are those with refused checks
+	case isWhole: // the range itself offended as a derived key: its members are the keys with refused checks
 		e.OffendedCount, e.MinOffences = activity.Refused, 1
 	}
 	seen, err := p.Offences.Seen(ctx, pattern, now.Add(-24*time.Hour), now, offences.MaxEvidenceKeys)
@@ -180,7 +180,7 @@ func (p *Proposals) evidence(ctx context.Context, pattern keys.Pattern, network 
 
 const (
 	defaultFound = 100
-	maxRead      = 1000 // the most that the store returns at once
+	maxRead      = 1000 // the maximum that the store returns at once
 )
 
 // Find returns a page of the proposals in a state, the newest first, after cursor, "" for the
@@ -194,8 +194,8 @@ func (p *Proposals) Find(ctx context.Context, state offences.ProposalState, curs
 		return p.Store.FindProposals(ctx, state, cursor, limit)
 	}
 	read, now := limit, p.now()
-	if limit > 0 { // the store refuses others
-		read = max(limit, defaultFound) // most of what is read may be covered
+	if limit > 0 { // the store refuses other limits
+		read = max(limit, defaultFound) // many of the rows read may be covered
 	}
 	for next = cursor; ; {
 		var page []*offences.Proposal
@@ -215,7 +215,7 @@ func (p *Proposals) Find(ctx context.Context, state offences.ProposalState, curs
 	}
 }
 
-// maxOpenProposals bounds what is counted for people.
+// maxOpenProposals bounds the count that people see.
 const maxOpenProposals = 20
 
 // CountOpen returns the number of open proposals, at most maxOpenProposals.
@@ -233,26 +233,26 @@ func (p *Proposals) ByID(ctx context.Context, id string) (*offences.Proposal, er
 type AcceptProposal struct {
 	Reason string // "" means the evidence
 	Expiry blocks.Expiry
-	// Confirm repeats the range where a block of it needs a confirmation.
+	// Confirm repeats the range if blocking it needs a confirmation.
 	Confirm string
 }
 
-// AcceptedProposal is a proposal whose range is blocked, and what became of the range's
-// block: an older one was extended or, where it lasts as long, left unchanged.
+// AcceptedProposal is a proposal whose range is blocked, and the result of blocking it. An
+// existing block of the range was extended or, if it lasts as long, left unchanged.
 type AcceptedProposal struct {
 	*offences.Proposal
 	Outcome blocks.Outcome
 }
 
-// Accept blocks the range of an open proposal. An active block of the range
-// is extended. It needs the confirmation that a block of the range by hand needs.
+// Accept blocks the range of an open proposal. An active block of the range is extended. It
+// needs the same confirmation as blocking the range by hand.
 func (p *Proposals) Accept(ctx context.Context, c Caller, id string, a AcceptProposal) (*AcceptedProposal, error) {
 	found, err := p.Store.FindProposalByID(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if found.Decision != offences.Open {
-		_, err := p.Store.DecideProposal(ctx, c.Actor, id, offences.Accepted, a.Reason, "") // says that it is closed
+		_, err := p.Store.DecideProposal(ctx, c.Actor, id, offences.Accepted, a.Reason, "") // returns the error that it is closed
 		return nil, err
 	}
 	reason := a.Reason

@@ -13,39 +13,39 @@ import (
 	"github.com/stint-dev/stint/internal/profiles"
 )
 
-// RecordStatus says what became of the record that a refusal's id names.
+// RecordStatus is the state of the record that a refusal's id names.
 type RecordStatus string
 
-// What may have become of a record.
+// The states of a record.
 const (
 	RecordFound      RecordStatus = "recorded"
-	RecordAggregated RecordStatus = "aggregated" // it was counted in `other`, without its key
-	RecordNone       RecordStatus = "none"       // nothing was refused in that minute, or not flushed yet
+	RecordAggregated RecordStatus = "aggregated" // counted in Other, without its key
+	RecordNone       RecordStatus = "none"       // nothing was refused in that minute, or it is not flushed yet
 	RecordExpired    RecordStatus = "expired"    // past the retention
-	RecordPending    RecordStatus = "pending"    // the minute is the present one or lies ahead
+	RecordPending    RecordStatus = "pending"    // the minute is not over, or in the future
 )
 
-// RefusalExplanation says what is recorded under one refusal's id.
+// RefusalExplanation is what is recorded for the id of a refusal.
 type RefusalExplanation struct {
 	ID       string
 	Minute   time.Time
 	Found    RecordStatus
 	Text     string // the explanation, safe to print
-	Key      string // "" where it is not known
+	Key      string // "" if it is unknown
 	Policy   string // name, "" for none or deleted
 	Offences []offences.Offence
-	// OwnLimit is the key's own limit, if that refused; nil if it did not, or has ended or
-	// been replaced since.
+	// OwnLimit is the key's own limit if that refused; nil if it did not, or has ended or been
+	// replaced since.
 	OwnLimit *profiles.Limit
-	// Escalation is the present state of the key under the policy that refused; nil where no
+	// Escalation is the present state of the key under the policy that refused; nil if no
 	// policy that counts the key has an escalation.
 	Escalation *offences.EscalationStatus
-	// Other is what was aggregated in that minute, of any key.
+	// Other are the offences of any key that were aggregated in that minute.
 	Other []offences.Offence
 }
 
-// ExplainRefusal explains a refusal by its id. An id that is none is an
-// Invalid fault.
+// ExplainRefusal explains a refusal by its id. The error is an Invalid fault if text is not an
+// id.
 func (d *Detection) ExplainRefusal(ctx context.Context, text string) (*RefusalExplanation, error) {
 	id, err := offences.ParseRefusalID(text)
 	if err != nil {
@@ -81,14 +81,14 @@ func (d *Detection) ExplainRefusal(ctx context.Context, text string) (*RefusalEx
 	return e, nil
 }
 
-// RecordedRefusal is one row of the record of refusals, and its id.
+// RecordedRefusal is one row of the record of refusals with its id.
 type RecordedRefusal struct {
 	offences.Offence
 	ID offences.RefusalID
 }
 
-// RecentRefusals returns what is recorded of the refusals of a key, in shadow mode too,
-// in its newest minutes between from and to, at most so many minutes. The newest refusal
+// RecentRefusals returns the recorded refusals of a key, including those in shadow mode, in its
+// newest minutes between from and to. minutes bounds the number of minutes. The newest refusal
 // comes first.
 func (d *Detection) RecentRefusals(ctx context.Context, key string, from, to time.Time, minutes int) ([]RecordedRefusal, error) {
 	type at struct {
@@ -136,7 +136,7 @@ func total(all []offences.Offence) (n int64) {
 	return n
 }
 
-// describe writes the text of what was recorded, and adds the escalation.
+// describe writes the explanation of the recorded offences, and adds the escalation.
 func (d *Detection) describe(ctx context.Context, e *RefusalExplanation) error {
 	e.Found = RecordFound
 	sum := offences.Offence{First: e.Offences[0].First, Last: e.Offences[0].Last, Key: e.Offences[0].Key, Policy: e.Offences[0].Policy}
@@ -170,7 +170,7 @@ func (d *Detection) describe(ctx context.Context, e *RefusalExplanation) error {
 		e.Text += fmt.Sprintf(" The last answer said to ask again at %s.", time.UnixMilli(sum.Last.RetryAt).UTC().Format("2006-01-02 15:04:05.000 UTC"))
 	}
 	statuses, err := d.mainStatuses(ctx, []string{e.Key}, shadow, func(string) int64 {
-		if e.Offences[0].Kind == offences.Blocked { // under any policy, whichever one blocked it
+		if e.Offences[0].Kind == offences.Blocked { // blocked: the policy does not matter
 			return 0
 		}
 		return sum.Policy
@@ -179,9 +179,9 @@ func (d *Detection) describe(ctx context.Context, e *RefusalExplanation) error {
 	return err
 }
 
-// ownLimitOf returns the key's own limit if that caused the offence: the limit has the rule
-// and was active throughout. It returns nil if something else caused it or the limit has been
-// replaced since.
+// ownLimitOf returns the key's own limit if it caused the offence: it has the rule and was
+// active throughout. It returns nil if something else caused it or the limit has been replaced
+// since.
 func ownLimitOf(kept *profiles.Set, o *offences.Offence) *profiles.Limit {
 	k, err := offences.ParseKey(o.Key)
 	if err != nil || o.Kind != offences.Limited {

@@ -8,19 +8,19 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// Suggestion is a part of a pattern that makes most of the pattern's offences, so
-// that blocking it alone is enough.
+// Suggestion is a part of a pattern that has most of the pattern's offences, so that blocking
+// the part is enough.
 type Suggestion struct {
 	Pattern keys.Pattern
-	Refused int64 // offences of the last day by it
-	Allowed int64 // allowed checks of the last day by it
+	Refused int64 // its offences of the last day
+	Allowed int64 // its allowed checks of the last day
 }
 
-// suggestRatio is the part of a pattern's offences that a suggestion makes.
+// suggestRatio is the minimum ratio of a pattern's offences that a suggestion has.
 const suggestRatio = 0.8
 
-// suggest returns the narrowest key or range that makes most of the offences of p,
-// nil where there is none.
+// suggest returns the narrowest key or range that has most of the offences of p, nil if there
+// is none.
 func (e *Entries) suggest(ctx context.Context, p keys.Pattern, seen offences.Seen) (*Suggestion, error) {
 	if isSingle(p) || seen.Refused == 0 {
 		return nil, nil
@@ -37,14 +37,14 @@ func (e *Entries) suggest(ctx context.Context, p keys.Pattern, seen offences.See
 	return &Suggestion{Pattern: part, Refused: within.Refused, Allowed: within.Allowed}, nil
 }
 
-// heaviestPart returns the narrowest part of p, a key or a /24 or /48, that makes
-// suggestRatio of the offences.
+// heaviestPart returns the narrowest part of p, a key or a /24 or /48, that has suggestRatio of
+// the offences.
 func heaviestPart(p keys.Pattern, seen offences.Seen) (keys.Pattern, bool) {
 	byKey, byRange := map[keys.Pattern]int64{}, map[keys.Pattern]int64{}
 	for _, sample := range seen.Samples {
 		k, err := offences.ParseKey(sample.Key)
 		if err != nil {
-			continue // a key of settings that have changed since
+			continue // the settings have changed since it was counted
 		}
 		own := keys.PatternOf(k)
 		byKey[own] += sample.Refused
@@ -60,7 +60,7 @@ func heaviestPart(p keys.Pattern, seen offences.Seen) (keys.Pattern, bool) {
 	}
 	for _, parts := range []map[keys.Pattern]int64{byKey, byRange} {
 		for part, refused := range parts {
-			// Only one part can make more than half.
+			// Only one part can have more than half.
 			if part != p && p.Covers(part) && float64(refused) >= suggestRatio*float64(seen.Refused) {
 				return part, true
 			}

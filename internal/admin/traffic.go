@@ -12,42 +12,42 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// TrafficEstimate is how much of the traffic of a span some keys make up. It is an
-// estimate from a sample of all keys.
+// TrafficEstimate estimates from a sample of all keys which ratio of the traffic of a span some
+// keys have.
 type TrafficEstimate struct {
-	From, To time.Time // of what was recorded, within what was asked for
-	Keys     int64     // selected keys that were seen
+	From, To time.Time // of the recorded part of the requested span
+	Keys     int64     // selected keys in the sample
 	AllKeys  int64
-	// Checks is how many checks the selected keys asked.
+	// Checks is the number of checks of the selected keys.
 	Checks    int64
 	AllChecks int64
-	// Ratio is the part of all checks, 0 to 1, and Error what to add and
-	// subtract for 19 in 20 such estimates to hold the truth.
+	// Ratio is the ratio of all checks, 0 to 1. Ratio ± Error contains the true value in 19 of
+	// 20 estimates.
 	Ratio, Error float64
 }
 
-// TrafficEstimator estimates from recorded traffic. A nil result without an
-// error says that nothing is recorded.
+// TrafficEstimator estimates from recorded traffic. If nothing is recorded, it returns nil
+// without an error.
 type TrafficEstimator interface {
 	EstimateTraffic(ctx context.Context, from, to time.Time, selects func(keys.Key) bool) (*TrafficEstimate, error)
 }
 
-// maxSample bounds the points of a TrafficSample; the ratio of keys is lowered until
+// maxSample bounds the points of a TrafficSample. The ratio of sampled keys is lowered until
 // they fit.
 const maxSample = 300_000
 
-// TrafficSample is the traffic sample of a span with the same part of the keys throughout:
-// every recorded check of each key that is in it.
+// TrafficSample is the traffic sample of a span with the same ratio of keys throughout. It has
+// every recorded check of each of its keys.
 type TrafficSample struct {
 	Points []offences.SamplePoint // by time
-	// Ratio is the part of all keys that was sampled, 1 for every key.
+	// Ratio is the ratio of all keys that was sampled, 1 for every key.
 	Ratio float64
 }
 
-// ReadTrafficSample reads the traffic sample of a span. Minutes and nodes sampled more or less
-// of the keys; keys that some of them left out are left out of all, so that
-// what a rule would have done to the others is known from all their checks.
-// secret is the one that the traffic sample was recorded under.
+// ReadTrafficSample reads the traffic sample of a span. Minutes and nodes may have sampled
+// different ratios of the keys. A key that is missing in one of them is removed from all, so
+// that the checks of the remaining keys are complete. secret is the one that the traffic sample
+// was recorded with.
 func ReadTrafficSample(ctx context.Context, store DetectionStore, secret []byte, from, to time.Time) (*TrafficSample, error) {
 	s := sampler{hash: offences.SamplingHash(secret)}
 	if err := store.TrafficSamples(ctx, from, to, s.add); err != nil {
@@ -57,7 +57,7 @@ func ReadTrafficSample(ctx context.Context, store DetectionStore, secret []byte,
 	return &TrafficSample{Points: s.points, Ratio: math.Ldexp(1, -s.level)}, nil
 }
 
-// sampler collects points, and removes keys where there are too many.
+// sampler collects points, and removes keys if there are too many points.
 type sampler struct {
 	hash   keyhash.Hash
 	level  int

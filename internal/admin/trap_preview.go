@@ -19,62 +19,62 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// TrapPreview is what a trap would have caught of the recorded traffic. All counts are of
+// TrapPreview is what a trap would have caught in the recorded traffic. All counts are about
 // the sampled keys that the policy selects and that are not exempt.
 type TrapPreview struct {
 	Policy string
-	// First and Last are the beginning of the first recorded minute and the end of the
-	// last, zero without any. The newest minute or two are not recorded yet.
+	// First and Last are the start of the first recorded minute and the end of the last one,
+	// zero if there are none. The newest one or two minutes are not recorded yet.
 	First, Last time.Time
-	Ratio       float64 // the part of all keys that was sampled, 1 for every key
-	// Requests of Keys keys were recorded. Of WithPath of them the path is known, and of
-	// LeftOut it was too long or one of too many.
+	Ratio       float64 // ratio of all keys that was sampled, 1 for every key
+	// Keys is the number of keys, and Requests their recorded requests. WithPath of those have
+	// a known path. The path of LeftOut was too long, or there were too many.
 	Keys, Requests, WithPath, LeftOut int64
-	// Caught requests of CaughtKeys keys would have been refused, of which RefusedNow were
+	// Caught requests of CaughtKeys keys would have been refused. RefusedNow of those were
 	// refused anyway.
 	CaughtKeys, Caught, RefusedNow int64
-	// OtherKeys of the CaughtKeys also had Other requests for other paths that were
-	// allowed and not reported to have failed. They may be those of people.
+	// OtherKeys of the CaughtKeys also had Other requests: for other paths, allowed, and not
+	// reported as failed. These keys may be people.
 	OtherKeys, Other int64
-	// BlockedKeys of the CaughtKeys would have been blocked by the policy's escalation, as
-	// far as whole minutes say.
+	// BlockedKeys of the CaughtKeys would have been blocked by the policy's escalation,
+	// computed in whole minutes.
 	BlockedKeys int64
-	Entries     []TrapEntry // each path of the policy, in its order
-	// Top are the keys with the most requests caught, TopOther those of OtherKeys with the
-	// most other requests; at most maxTrapped of each.
+	Entries     []TrapEntry // one for each path of the policy, in order
+	// Top are the keys with the most requests caught. TopOther are the OtherKeys with the most
+	// other requests. Each has at most maxTrapped.
 	Top, TopOther []TrappedKey
-	Note          string // what is not known and what to do about it, "" for nothing
+	Note          string // what is unknown and how to change that, "" for nothing
 }
 
-// TrapEntry is what one path of a trap would have caught. A request is counted for each
-// entry that it matches.
+// TrapEntry is what one path of a trap would have caught. A request counts for each entry that
+// it matches.
 type TrapEntry struct {
 	Path           string
 	Requests, Keys int64
-	OtherKeys      int64 // of Keys, those that had other requests as in TrapPreview
+	OtherKeys      int64 // of Keys, see TrapPreview.OtherKeys
 }
 
 // TrappedKey is a key that a trap would have caught.
 type TrappedKey struct {
 	Key           string
-	Caught, Other int64 // as in TrapPreview
+	Caught, Other int64 // see TrapPreview
 	IsBlocked     bool  // by the policy's escalation
 }
 
 const (
 	maxTrapped = 10
-	// maxPathPoints bounds a PathSample as maxSample bounds a TrafficSample.
+	// maxPathPoints bounds a PathSample, as maxSample bounds a TrafficSample.
 	maxPathPoints = 300_000
 )
 
 // PathSource returns the recorded paths of a span.
 type PathSource func(ctx context.Context, from, to time.Time) (*PathSample, error)
 
-// PathSample is what the keys of the traffic sample asked for in a span, with the same part
-// of the keys throughout.
+// PathSample contains the paths that the keys of the traffic sample requested in a span, with
+// the same ratio of keys throughout.
 type PathSample struct {
 	Keys        map[string]*SampledKey
-	First, Last int64 // Unix milliseconds, of the beginning of the first minute and the end of the last
+	First, Last int64 // Unix milliseconds: start of the first minute and end of the last
 	Ratio       float64
 }
 
@@ -94,7 +94,7 @@ func ReadPathSample(ctx context.Context, store DetectionStore, secret []byte, fr
 	return &s.PathSample, nil
 }
 
-// pathSampler collects paths, and removes keys where there are too many.
+// pathSampler collects paths, and removes keys if there are too many.
 type pathSampler struct {
 	PathSample
 	hash  keyhash.Hash
@@ -157,17 +157,17 @@ func (s *pathSampler) raise(level int) {
 	}
 }
 
-// CanPreview reports whether PreviewTraps says anything about one of the policies.
+// CanPreview reports whether PreviewTraps has a result for any of the policies.
 func CanPreview(all []*rules.Policy) bool { return slices.ContainsFunc(all, isPathTrap) }
 
 func isPathTrap(p *rules.Policy) bool {
 	return p.IsTrap() && !p.IsReported() && len(p.When.Texts(conditions.Path)) > 0
 }
 
-// PreviewTraps says what those of the policies that are traps with paths would have
-// caught of the traffic recorded in the last span, of at most 31 days. They need not be
-// saved, and one that is off or in shadow is previewed as if it enforced. Nothing is
-// changed. A node previews for one caller at a time.
+// PreviewTraps returns what the traps with paths among the policies would have caught in the
+// traffic of the last span, at most 31 days. The policies need not be saved. A policy that is
+// off or in shadow mode is previewed as if it enforced. Nothing is changed. A node previews for
+// one caller at a time.
 func (p *Policies) PreviewTraps(ctx context.Context, all []*rules.Policy, span time.Duration) ([]TrapPreview, error) {
 	if p.Paths == nil {
 		return nil, fault.New(fault.NotFound, "No traffic is recorded here.")
@@ -196,15 +196,15 @@ func (p *Policies) PreviewTraps(ctx context.Context, all []*rules.Policy, span t
 	return previews, nil
 }
 
-// trap previews one policy.
+// trap is the preview of one policy.
 type trap struct {
 	TrapPreview
 	policy *rules.Policy
-	index  *conditions.Index // of the entries
-	caught map[string][]int  // by path, the entries that match it
-	all    []TrappedKey      // that were caught
-	report bool              // some path is known of a report only
-	check  bool              // some path is known of a check
+	index  *conditions.Index // the entries
+	caught map[string][]int  // by path: the entries that match it
+	all    []TrappedKey      // the caught keys
+	report bool              // some path is known only from a report
+	check  bool              // some path is known from a check
 }
 
 func (p *Policies) previewTrap(policy *rules.Policy, sample *PathSample) TrapPreview {
@@ -222,7 +222,7 @@ func (p *Policies) previewTrap(policy *rules.Policy, sample *PathSample) TrapPre
 	for key, sampled := range sample.Keys {
 		k, err := offences.ParseKey(key)
 		if err != nil {
-			continue // recorded under settings that have changed since
+			continue // the settings have changed since it was recorded
 		}
 		if policy.Matches(profiles.Subject(k, p.View.Profiles().Find(k))) && !isExempt(p.View.Blocks().Match(k, now)) {
 			t.add(key, sampled)
@@ -236,24 +236,24 @@ func (p *Policies) previewTrap(policy *rules.Policy, sample *PathSample) TrapPre
 
 func isExempt(m blocks.Match) bool { return m.Exemption != nil }
 
-// topTrapped returns the keys with the largest figures above 0.
+// topTrapped returns the keys with the largest values of figure above 0.
 func topTrapped(all []TrappedKey, figure func(TrappedKey) int64) []TrappedKey {
 	top := slices.DeleteFunc(slices.Clone(all), func(k TrappedKey) bool { return figure(k) == 0 })
 	slices.SortFunc(top, func(a, b TrappedKey) int { return cmp.Or(cmp.Compare(figure(b), figure(a)), cmp.Compare(a.Key, b.Key)) })
 	return slices.Clone(top[:min(maxTrapped, len(top))])
 }
 
-// pathCounts are the points of one path of a key, added up.
+// pathCounts is the sum of the points of one path of a key.
 type pathCounts struct {
 	offences.PathPoint
 	minutes map[int64]int // requests by minute
 }
 
-// requests is how many there were at least: those whose failure was reported may be
-// among the checks or not.
+// requests returns the minimum number of requests: requests reported as failed may or may not
+// be among the checks.
 func (c *pathCounts) requests() int64 { return int64(max(c.Allowed+c.Refused, c.Failed)) }
 
-// add counts a key.
+// add adds the counts of a key.
 func (t *trap) add(key string, sampled *SampledKey) {
 	byPath := map[string]*pathCounts{}
 	for _, p := range sampled.Paths {
@@ -314,7 +314,7 @@ func (t *trap) add(key string, sampled *SampledKey) {
 	t.all = append(t.all, found)
 }
 
-// matching returns the entries that match a path.
+// matching returns the indexes of the entries that match a path.
 func (t *trap) matching(path string) []int {
 	if path == "" {
 		return nil
@@ -327,7 +327,8 @@ func (t *trap) matching(path string) []int {
 	return found
 }
 
-// escalates reports whether some window of an escalation has its threshold of refusals.
+// escalates reports whether the refusals within some window reach the threshold of an
+// escalation.
 func escalates(e *rules.Escalation, minutes map[int64]int) bool {
 	starts, oldest, n := slices.Sorted(maps.Keys(minutes)), 0, 0
 	for _, at := range starts {
@@ -341,7 +342,7 @@ func escalates(e *rules.Escalation, minutes map[int64]int) bool {
 	return false
 }
 
-// note says what the figures leave out.
+// note returns what the counts omit.
 func (t *trap) note(isRecorded bool) string {
 	var notes []string
 	switch {
@@ -366,7 +367,7 @@ func (t *trap) note(isRecorded bool) string {
 	return strings.Join(notes, " ")
 }
 
-// otherConditions returns the names of the attributes beside the path that have patterns.
+// otherConditions returns the names of the attributes other than the path that have patterns.
 func (t *trap) otherConditions() string {
 	var names []string
 	for _, a := range []conditions.Attribute{conditions.Method, conditions.Agent, conditions.Host} {

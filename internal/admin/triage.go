@@ -8,8 +8,8 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// selectState has a query keep the keys of its state. The map that it returns counts the
-// keys of each state once the query has run; it is nil where that is not asked for.
+// selectState limits a query to the keys of its state. The returned map contains the number of
+// keys of each state after the query has run; it is nil if they are not requested.
 func selectState(q *offences.Query, known *blocks.Set, now time.Time) (map[offences.Triage]int64, error) {
 	switch q.State {
 	case "", offences.TriageOpen, offences.TriageBlocked, offences.TriageExempt:

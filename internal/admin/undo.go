@@ -21,7 +21,7 @@ type Undo struct {
 	Records RecordReader
 	Store   audit.Undoer
 	Entries *Entries
-	// Policies are those that the keys of an undone policy may fall under.
+	// Policies are read to find the policies of keys after a policy is undone.
 	Policies PolicyReader
 }
 
@@ -41,10 +41,10 @@ func accessToUndo(r *audit.Record) identity.Access {
 	return identity.Admin
 }
 
-// Undo undoes a recorded change, and returns the record of doing so. Where it
-// makes a broad entry active again or last longer, or newly refuses every request
-// of a broad pattern by the restored policy or by the one that its keys then fall
-// under, confirm repeats the entry's pattern or the policy's name.
+// Undo undoes a recorded change, and returns the record of the undo. It needs a confirmation if
+// it makes a broad entry active again or last longer, or if every request of a broad pattern
+// would be newly refused, by the restored policy or by the one that its keys then fall under.
+// confirm repeats the entry's pattern or the policy's name.
 func (u *Undo) Undo(ctx context.Context, c Caller, id int64, confirm string) (*audit.Record, error) {
 	r, err := u.Records.FindRecordByID(ctx, id)
 	if err != nil {
@@ -81,9 +81,9 @@ func (u *Undo) confirm(ctx context.Context, r *audit.Record, confirm string) err
 	return u.Entries.confirm(ctx, blocks.Kind(r.Object), confirm, restored...)
 }
 
-// restoredPattern returns the pattern of the entry that undoing a change makes
-// active again or last longer, zero where it does neither. The record is enough:
-// an entry that has changed since is never undone.
+// restoredPattern returns the pattern of the entry that undoing a change makes active again or
+// last longer, zero if it does neither. The record is sufficient: the store does not undo a
+// change of an entry that has changed since.
 func restoredPattern(r *audit.Record) (keys.Pattern, error) {
 	object, action, _ := strings.Cut(r.Action, ".")
 	if object != string(blocks.Block) && object != string(blocks.Exemption) {

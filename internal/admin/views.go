@@ -17,23 +17,23 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// ViewStore keeps the saved views. Changes are recorded in the audit by the store.
+// ViewStore stores the saved views and records changes in the audit log.
 type ViewStore interface {
 	FindViews(ctx context.Context) ([]offences.SavedView, error)
 	FindView(ctx context.Context, id string) (offences.SavedView, error)
 	AddView(ctx context.Context, by audit.Actor, name, query string) (offences.SavedView, error)
-	// ChangeView leaves what is nil as it is.
+	// ChangeView leaves nil fields unchanged.
 	ChangeView(ctx context.Context, by audit.Actor, id string, name, query *string) (offences.SavedView, error)
 	DeleteView(ctx context.Context, by audit.Actor, id string) error
 }
 
-// FilterCatalog is what filters of offenders are read with.
+// FilterCatalog is used to parse filters of offenders.
 type FilterCatalog interface {
 	Parser() keys.Parser
 	Selector() *rules.Selector
 }
 
-// Views saves filters of the report of offenders under names, for all users.
+// Views saves named filters of the report of offenders, for all users.
 type Views struct {
 	Store   ViewStore
 	Catalog FilterCatalog
@@ -49,7 +49,7 @@ func (v *Views) Find(ctx context.Context, id string) (offences.SavedView, error)
 	return v.Store.FindView(ctx, id)
 }
 
-// Save saves a new view; query holds the parameters of GET /v1/offenders, encoded.
+// Save saves a new view; query contains encoded parameters of GET /v1/offenders.
 func (v *Views) Save(ctx context.Context, by Caller, name, query string) (offences.SavedView, error) {
 	name, err := checkViewName(name)
 	if err != nil {
@@ -61,7 +61,7 @@ func (v *Views) Save(ctx context.Context, by Caller, name, query string) (offenc
 	return v.Store.AddView(ctx, by.Actor, name, query)
 }
 
-// Change renames a view or replaces its query; what is nil stays as it is.
+// Change renames a view or replaces its query; nil leaves a value unchanged.
 func (v *Views) Change(ctx context.Context, by Caller, id string, name, query *string) (offences.SavedView, error) {
 	if name != nil {
 		checked, err := checkViewName(*name)
@@ -105,16 +105,15 @@ const (
 	maxFilter    = 1024 // bytes of one parameter
 )
 
-// filterParams and rangeParams are the parameters of a saved view: those of the report
-// but its page.
+// filterParams and rangeParams are the parameters of a saved view: those of the report without
+// its page.
 var (
 	filterParams = []string{"policy", "pattern", "source", "search", "rule", "not_rule", "min_offences", "shadow", "state", "sort"}
 	rangeParams  = []string{"last", "from", "to"}
 )
 
-// Canonical checks the query of a view and returns it as it is kept: parameters
-// without a value left out, the others sorted by name, with a time range. Its errors are
-// about the field query.
+// Canonical checks the query of a view and returns its canonical form: without empty
+// parameters, sorted by name, with a time range. Its errors concern the field query.
 func (v *Views) Canonical(query string) (string, error) {
 	if len(query) > maxViewQuery {
 		return "", fault.Field("query", "has %d bytes; at most %d are allowed", len(query), maxViewQuery)
@@ -156,14 +155,13 @@ func (v *Views) Canonical(query string) (string, error) {
 		values.Del("shadow")
 	}
 	if filter.Sort == offences.ByOffences {
-		values.Del("sort") // the order that reports have by themselves
+		values.Del("sort") // the default order of reports
 	}
 	return values.Encode(), nil
 }
 
-// ParseOffenderFilter reads the filter and the order of a report of offenders from its
-// parameters; those of its time range and page are left to the caller. Its errors name the
-// parameter.
+// ParseOffenderFilter parses the filter and the order of a report of offenders. The caller
+// parses the time range and the page. Errors name the parameter.
 func ParseOffenderFilter(known FilterCatalog, values url.Values) (offences.Query, error) {
 	q := offences.Query{
 		Search: values.Get("search"), Source: values.Get("source"), Rule: canonicalRule(values.Get("rule")), NotRule: canonicalRule(values.Get("not_rule")),
@@ -203,8 +201,8 @@ func ParseOffenderFilter(known FilterCatalog, values url.Values) (offences.Query
 	return q, nil
 }
 
-// canonicalRule reads a rule as people write it; what is none is taken as it
-// is, for it may be the id of a block.
+// canonicalRule returns the canonical text of a rule. It returns any other text unchanged,
+// since that may be the id of a block.
 func canonicalRule(text string) string {
 	if r, err := rules.ParseRule(text); err == nil {
 		return r.String()
@@ -212,8 +210,8 @@ func canonicalRule(text string) string {
 	return text
 }
 
-// checkTimeRange checks the time range of a saved view and writes it in one way: last, or
-// from and perhaps to; the last hour for none.
+// checkTimeRange checks the time range of a saved view and makes it canonical: last, or from
+// with an optional to; the default is the last hour.
 func checkTimeRange(values url.Values) error {
 	from, err := instantOf(values, "from")
 	if err != nil {
@@ -245,7 +243,7 @@ func checkTimeRange(values url.Values) error {
 	return nil
 }
 
-// instantOf reads an instant, zero for none, and writes it in one way.
+// instantOf parses an instant, zero for none, and makes its text canonical.
 func instantOf(values url.Values, name string) (time.Time, error) {
 	text := values.Get(name)
 	if text == "" {

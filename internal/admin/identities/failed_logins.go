@@ -18,42 +18,41 @@ import (
 	"github.com/stint-dev/stint/internal/openid"
 )
 
-// failedKinds is how many pairs of user and address are kept apart between two
-// flushes; what comes beside them is counted together. It bounds both the
-// memory and the records that a guesser can cause.
+// failedKinds is how many pairs of user and address are counted separately between two flushes;
+// all others are counted together. It bounds the memory and the records that a guesser can
+// cause.
 const failedKinds = 8
 
-// FailedLogins counts the logins that failed, for the audit: one record for each
-// user and address and flush, and one for all others. A name that no user has is
-// recorded nowhere, since people type passwords there. It is safe for use by
-// many goroutines. The zero value is ready for use.
+// FailedLogins counts failed logins for the audit log: each flush writes one record for each
+// pair of user and address, and one for all others. It never records a name that is not a
+// user's, since people type passwords there by mistake. It is safe for concurrent use. The zero
+// value is ready for use.
 type FailedLogins struct {
 	mu     sync.Mutex
 	counts map[failedLogin]*failedCount
 	others *failedCount
 }
 
-// failedLogin is what failures are counted by. user is zero where no user has
-// the name, and where it was not looked up.
+// failedLogin identifies what is counted together. The user is zero if no user has the name, or
+// if the name was not looked up.
 type failedLogin struct {
 	id, name string
 	address  identity.KnownAddress
-	reason   openid.Reason // of a login with an OpenID provider, "" for one with a password
+	reason   openid.Reason // for a login with an OpenID provider, "" for one with a password
 }
 
-// failedCount is what the audit keeps of them.
+// failedCount is the form of the counts in the audit log.
 type failedCount struct {
-	Wrong     int64     `json:"wrong"`               // name or password were wrong, or the provider's answer
-	WrongCode int64     `json:"wrong_code,omitzero"` // the password was right, the code was not
-	Refused   int64     `json:"refused"`             // too many before it; nothing was looked at
+	Wrong     int64     `json:"wrong"`               // name or password was wrong, or the provider's response was
+	WrongCode int64     `json:"wrong_code,omitzero"` // the password was right, the code was wrong
+	Refused   int64     `json:"refused"`             // too many attempts; nothing was checked
 	First     time.Time `json:"first_at"`
 	Last      time.Time `json:"last_at"`
 	// Reason is why a login with an OpenID provider failed.
 	Reason openid.Reason `json:"reason,omitzero"`
 }
 
-// Wrong counts a login whose name or password was wrong; user is nil where there
-// is none of that name.
+// Wrong counts a login with a wrong name or password; user is nil if no user has the name.
 func (f *FailedLogins) Wrong(user *identity.User, from netip.Addr, at time.Time) {
 	what := failedLogin{address: identity.KnownAddressOf(from)}
 	if user != nil {
@@ -62,19 +61,19 @@ func (f *FailedLogins) Wrong(user *identity.User, from netip.Addr, at time.Time)
 	f.note(what, at, func(c *failedCount) { c.Wrong++ })
 }
 
-// OpenID counts a login with an OpenID provider that failed. name is that of a person
-// whom the provider has confirmed, "" where it has not.
+// OpenID counts a failed login with an OpenID provider. name is the person's name if the
+// provider has confirmed it, else "".
 func (f *FailedLogins) OpenID(reason openid.Reason, name string, from netip.Addr, at time.Time) {
 	f.note(failedLogin{name: name, address: identity.KnownAddressOf(from), reason: reason}, at, func(c *failedCount) { c.Wrong++ })
 }
 
-// WrongCode counts a login whose password was right and whose code was not.
+// WrongCode counts a login with the right password and a wrong code.
 func (f *FailedLogins) WrongCode(user *identity.User, from netip.Addr, at time.Time) {
 	what := failedLogin{id: user.ID, name: user.Name, address: identity.KnownAddressOf(from)}
 	f.note(what, at, func(c *failedCount) { c.WrongCode++ })
 }
 
-// Refused counts a login that had to wait instead.
+// Refused counts a login that was refused because of too many attempts.
 func (f *FailedLogins) Refused(from netip.Addr, at time.Time) {
 	f.note(failedLogin{address: identity.KnownAddressOf(from)}, at, func(c *failedCount) { c.Refused++ })
 }
@@ -101,8 +100,8 @@ func (f *FailedLogins) note(what failedLogin, at time.Time, add func(*failedCoun
 	add(count)
 }
 
-// Flush records what was counted since the last flush. What cannot be recorded
-// is kept for the next.
+// Flush records what was counted since the last flush. If a record cannot be written, its
+// counts are kept for the next flush.
 func (f *FailedLogins) Flush(ctx context.Context, to audit.Recorder) error {
 	f.mu.Lock()
 	counts, others := f.counts, f.others
@@ -131,7 +130,7 @@ func (f *FailedLogins) Flush(ctx context.Context, to audit.Recorder) error {
 	return nil
 }
 
-// keep adds what could not be recorded to what was counted since.
+// keep adds the counts that could not be recorded to the newer ones.
 func (f *FailedLogins) keep(kinds []failedLogin, counts map[failedLogin]*failedCount, others *failedCount) {
 	for _, what := range kinds {
 		f.add(what, counts[what])

@@ -9,7 +9,7 @@ import (
 )
 
 // LoginCounter counts attempts to log in, and to confirm a change of one's own account with
-// its password or code, for metrics.
+// password or code, for metrics.
 type LoginCounter interface {
 	CountLogin(by identity.LoginMethod, outcome identity.LoginOutcome)
 }
@@ -21,7 +21,7 @@ func count(to LoginCounter, by identity.LoginMethod, outcome identity.LoginOutco
 	}
 }
 
-// outcomeOf returns the outcome of an attempt that ended with err.
+// outcomeOf returns the outcome of an attempt with the error err.
 func outcomeOf(err error) identity.LoginOutcome {
 	var throttled *ThrottledLogin
 	var password *WrongPassword

@@ -10,8 +10,8 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// Logins is the use case of logging in with a name and a password. It is safe for use by
-// many goroutines.
+// Logins is the use case of logging in with a name and a password. It is safe for concurrent
+// use.
 type Logins struct {
 	Users    UserNames
 	Sessions *Sessions
@@ -19,15 +19,15 @@ type Logins struct {
 	Throttle LoginThrottle
 	Failed   *FailedLogins // nil: failures are not recorded
 	Counter  LoginCounter  // nil: attempts are not counted
-	// PasswordUsers are the names of the only users who may log in with a password, nil
-	// for all.
+	// PasswordUsers are the names of the only users who may log in with a password, nil for all
+	// users.
 	PasswordUsers []string
 	Now           func() time.Time
 }
 
 // UserNames finds users by their names.
 type UserNames interface {
-	// FindUserByName returns a user, or a *fault.Error NotFound.
+	// FindUserByName returns a user. The error is a *fault.Error NotFound if there is none.
 	FindUserByName(ctx context.Context, name string) (*identity.User, error)
 }
 
@@ -39,36 +39,36 @@ type FactorFinder interface {
 
 // LoginThrottle limits the guessing of passwords and codes.
 type LoginThrottle interface {
-	// Login counts an attempt and returns how long to wait instead, 0 to go on.
+	// Login counts an attempt and returns how long the caller must wait, 0 to go on.
 	Login(ctx context.Context, from netip.Addr, account string) time.Duration
-	// Code is Login for a code of the app, whose limits are lower beside those of Login.
+	// Code is Login for a code of the app, to which lower limits apply in addition.
 	Code(ctx context.Context, from netip.Addr, account string) time.Duration
-	// IsStranger reports whether the account has never logged in from there, which is not
-	// this machine.
+	// IsStranger reports whether the account has not recently logged in from the address. It is
+	// false for addresses of this machine.
 	IsStranger(from netip.Addr, account string) bool
-	// LoginsLeft returns how many more attempts are let through. It counts nothing.
+	// LoginsLeft returns how many more attempts are allowed. It counts nothing.
 	LoginsLeft(ctx context.Context, from netip.Addr, account string) int
-	// LoggedIn forgets the attempts before a successful one.
+	// LoggedIn resets the counts after a successful attempt.
 	LoggedIn(ctx context.Context, from netip.Addr, account string)
 }
 
-// LogIn asks for a session.
+// LogIn is a request to log in.
 type LogIn struct {
 	Name, Password string
 	Address        netip.Addr
 	Agent          string // the browser
-	// Former is the secret of the session that the browser had, which ends, "" for none.
+	// Former is the secret of the browser's previous session, which ends; "" for none.
 	Former string
 }
 
-// ThrottledLogin is the error of a login that has to wait. Its password was not looked at.
+// ThrottledLogin is the error of a login that has to wait. Its password was not checked.
 type ThrottledLogin struct{ Wait time.Duration }
 
 // Error says that there were too many attempts.
 func (e *ThrottledLogin) Error() string { return "too many attempts to log in" }
 
-// WrongPassword is the error of a login whose name and password do not belong to an
-// enabled user.
+// WrongPassword is the error of a login whose name and password do not belong to an enabled
+// user.
 type WrongPassword struct {
 	Left int // attempts before the next one has to wait
 }
@@ -76,14 +76,14 @@ type WrongPassword struct {
 // Error says that name and password do not match.
 func (e *WrongPassword) Error() string { return "name and password do not match" }
 
-// LoggedIn is what a login came to: the secret of a session, or of a login that awaits
-// its code, for Logins.Confirm. The other one is "".
+// LoggedIn is the result of a login: the secret of a session, or of a pending login for
+// Logins.Confirm. The other one is "".
 type LoggedIn struct{ Session, Pending string }
 
-// LogIn begins a session, or a login that awaits its code for a user with a second
-// factor. The attempt is counted before the password is looked at, and takes as long for
-// a name that no user has. The error is a *ThrottledLogin or a *WrongPassword, or a
-// fault.Conflict if the user was changed while the password was verified.
+// LogIn begins a session or, for a user with a second factor, a login that waits for its code.
+// The attempt is counted before the password is checked, and takes as long if no user has the
+// name. The error is a *ThrottledLogin, a *WrongPassword, or a fault.Conflict if the user was
+// changed while the password was verified.
 func (l *Logins) LogIn(ctx context.Context, r LogIn) (LoggedIn, error) {
 	in, err := l.logIn(ctx, r)
 	outcome := outcomeOf(err)
@@ -105,7 +105,7 @@ func (l *Logins) logIn(ctx context.Context, r LogIn) (in LoggedIn, err error) {
 	if l.PasswordUsers != nil && !slices.Contains(l.PasswordUsers, r.Name) {
 		user = nil
 	}
-	phc := "" // of nobody: takes as long and never matches
+	phc := "" // no user's hash: takes as long and never matches
 	if user != nil {
 		phc = user.PasswordHash
 	}
@@ -120,8 +120,8 @@ func (l *Logins) logIn(ctx context.Context, r LogIn) (in LoggedIn, err error) {
 		return in, &WrongPassword{l.Throttle.LoginsLeft(ctx, r.Address, r.Name)}
 	}
 	if !user.TOTPSince.IsZero() {
-		// What was counted stays so until the code is right: else a known password would
-		// restart the counting of codes.
+		// The counts are not reset before the code is right: otherwise anyone who knows the
+		// password could reset the counts of codes.
 		in.Pending, err = l.Sessions.BeginPending(ctx, user, r.Address)
 		return in, err
 	}
@@ -135,12 +135,11 @@ func (l *Logins) logIn(ctx context.Context, r LogIn) (in LoggedIn, err error) {
 	return in, nil
 }
 
-// strangersWait is how long a password waits for others to be compared, where nobody knows
-// the address.
+// strangersWait bounds how long a password from an unknown address waits for other comparisons.
 const strangersWait = 5 * time.Second
 
-// verify compares the password. The error says that so many strangers try theirs that it was
-// not compared.
+// verify compares the password. It returns an error if so many strangers are logging in that it
+// was not compared.
 func (l *Logins) verify(ctx context.Context, r LogIn, phc string) (matches bool, err error) {
 	if !l.Throttle.IsStranger(r.Address, r.Name) {
 		return identity.VerifyPassword(phc, r.Password), nil
@@ -164,29 +163,29 @@ func (l *Logins) endFormer(ctx context.Context, secret string, from netip.Addr) 
 	return l.Sessions.End(ctx, secret, from)
 }
 
-// ConfirmLogin gives the code that a login awaits.
+// ConfirmLogin is a request to finish a pending login with its code.
 type ConfirmLogin struct {
-	Pending string // of LoggedIn
-	Code    string // of the app, or a recovery code
+	Pending string // see LoggedIn.Pending
+	Code    string // a code of the app, or a recovery code
 	Address netip.Addr
 	Agent   string // the browser
-	Former  string // as in LogIn
+	Former  string // see LogIn.Former
 }
 
-// WrongCode is the error of a login whose password was right and whose code was wrong or
-// was used before.
+// WrongCode is the error of a login with the right password and a code that was wrong or used
+// before.
 type WrongCode struct {
-	Left   int    // more codes, before the password is asked for again
+	Left   int    // attempts before the password is needed again
 	Reason string // a sentence
 }
 
 // Error returns the reason.
 func (e *WrongCode) Error() string { return e.Reason }
 
-// countCode counts what somebody typed as a second factor, before it is looked at, and
-// returns how long to wait instead. The limits of codes do not hold for what has the form of
-// a recovery code, which nobody guesses: they can be used up by others who know the
-// password. Only the form decides, which the sender knows.
+// countCode counts a second factor before it is checked. It returns how long the caller must
+// wait, 0 to go on. The limits of codes do not apply to texts in the form of a recovery code.
+// Recovery codes cannot be guessed, and others who know the password could use up the limits of
+// codes. Only the form decides, which the sender knows.
 func countCode(ctx context.Context, throttle LoginThrottle, typed string, from netip.Addr, account string) time.Duration {
 	if identity.IsRecoveryCode(typed) {
 		return throttle.Login(ctx, from, account)
@@ -194,8 +193,8 @@ func countCode(ctx context.Context, throttle LoginThrottle, typed string, from n
 	return throttle.Code(ctx, from, account)
 }
 
-// Awaits returns the name of the user whose login awaits its code. The error is a
-// fault.NotFound where it has ended.
+// Awaits returns the name of the user of a pending login. The error is a fault.NotFound if the
+// login has ended.
 func (l *Logins) Awaits(ctx context.Context, pending string) (name string, err error) {
 	hash := identity.HashSecret(pending)
 	user, err := l.Sessions.Pending.FindPendingLogin(ctx, hash[:])
@@ -205,10 +204,9 @@ func (l *Logins) Awaits(ctx context.Context, pending string) (name string, err e
 	return user.Name, nil
 }
 
-// Confirm begins the session of a login that awaits its code, and returns its secret. The
-// attempt is counted before the code is looked at. The error is a *ThrottledLogin or a
-// *WrongCode, a fault.NotFound where the login has ended, or a fault.Conflict if the user
-// was changed.
+// Confirm begins the session of a pending login, and returns its secret. The attempt is counted
+// before the code is checked. The error is a *ThrottledLogin, a *WrongCode, a fault.NotFound if
+// the pending login has ended, or a fault.Conflict if the user was changed.
 func (l *Logins) Confirm(ctx context.Context, r ConfirmLogin) (secret string, err error) {
 	secret, err = l.confirm(ctx, r)
 	count(l.Counter, identity.LoginMethodOfCode(r.Code), outcomeOf(err))

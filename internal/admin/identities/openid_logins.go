@@ -16,8 +16,8 @@ import (
 	"github.com/stint-dev/stint/internal/openid"
 )
 
-// OpenIDLogins is the use case of logging in with an OpenID provider. It is safe for use
-// by many goroutines.
+// OpenIDLogins is the use case of logging in with an OpenID provider. It is safe for concurrent
+// use.
 type OpenIDLogins struct {
 	Provider *openid.Provider
 	Users    OpenIDStore
@@ -25,41 +25,41 @@ type OpenIDLogins struct {
 	Throttle OpenIDThrottle
 	Failed   *FailedLogins // nil: failures are not recorded
 	Counter  LoginCounter  // nil: attempts are not counted
-	// Reserved are names that no user of the provider gets, in capitals or not.
+	// Reserved are names, in any case, that no user of the provider gets.
 	Reserved []string
 	Now      func() time.Time
 }
 
-// OpenIDStore keeps the users of a provider. Errors are as those of UserStore.
+// OpenIDStore stores the users of a provider. Its errors are those of UserStore.
 type OpenIDStore interface {
-	// FindUserBySubject returns a user, or a *fault.Error NotFound.
+	// FindUserBySubject returns a user. The error is a *fault.Error NotFound if there is none.
 	FindUserBySubject(ctx context.Context, issuer, subject string) (*identity.User, error)
 	Users(ctx context.Context) ([]*identity.User, error)
 	AddUser(ctx context.Context, by audit.Actor, u identity.User) (*identity.User, error)
 	UpdateUser(ctx context.Context, by audit.Actor, id string, u identity.UserUpdate) (*identity.User, error)
-	// EndSessionsOfSubject ends the sessions of a user, if there are any, and records it
-	// with the reason.
+	// EndSessionsOfSubject ends the sessions of a user, if there are any, and records that with
+	// the reason.
 	EndSessionsOfSubject(ctx context.Context, by audit.Actor, issuer, subject, reason string) error
 }
 
-// OpenIDThrottle limits what is asked of the provider.
+// OpenIDThrottle limits the requests to the provider.
 type OpenIDThrottle interface {
-	// Callback counts an answer from an address and returns how long to wait instead of
-	// asking the provider about it, 0 to go on.
+	// Callback counts a callback from an address. It returns how long the caller must wait
+	// before the provider is asked, 0 to go on.
 	Callback(ctx context.Context, from netip.Addr) time.Duration
-	// CallbackDone forgets the answers before a good one.
+	// CallbackDone resets the counts after a successful callback.
 	CallbackDone(ctx context.Context, from netip.Addr)
 	// FinishFlow reports whether a login is finished for the first time, on any node.
 	FinishFlow(ctx context.Context, state string) bool
 }
 
-// What package openid and front ends name.
+// Types of package openid that front ends use.
 type (
-	// OpenIDFailure is why a login with a provider failed.
+	// OpenIDFailure is the reason why a login with a provider failed.
 	OpenIDFailure = openid.Failure
-	// OpenIDCallback is what a browser brings back from the provider.
+	// OpenIDCallback is the request by which a browser returns from the provider.
 	OpenIDCallback = openid.Callback
-	// OpenIDStart is where to send a browser to, and what it has to bring back.
+	// OpenIDStart is where to send a browser, and what it must bring back.
 	OpenIDStart = openid.Started
 )
 
@@ -84,18 +84,18 @@ const (
 // Label returns the label of the button that leads to the provider.
 func (l *OpenIDLogins) Label() string { return l.Provider.Label() }
 
-// Failing returns since when the provider cannot be reached, zero where it can.
+// Failing returns since when the provider has been unreachable, zero if it is reachable.
 func (l *OpenIDLogins) Failing() time.Time { return l.Provider.Failing() }
 
-// IsOverTLS reports whether browsers come back from the provider over TLS.
+// IsOverTLS reports whether browsers return from the provider over TLS.
 func (l *OpenIDLogins) IsOverTLS() bool { return l.Provider.Secure() }
 
-// LogoutURL returns where the session at the provider is ended, "" where that is not known.
-// back is the page of this server to come back to.
+// LogoutURL returns the URL that ends the session at the provider, "" if it is unknown. back is
+// the page of this server to return to.
 func (l *OpenIDLogins) LogoutURL(back string) string { return l.Provider.LogoutURL(back) }
 
-// Start begins a login that leads to the page next. former is the secret of the session that
-// the browser has, "" for none. The error is an *OpenIDFailure or a fault.Unavailable.
+// Start begins a login that leads to the page next. former is the secret of the browser's
+// previous session, "" for none. The error is an *OpenIDFailure or a fault.Unavailable.
 func (l *OpenIDLogins) Start(ctx context.Context, next, former string) (*OpenIDStart, error) {
 	started, err := l.Provider.Start(ctx, next, former)
 	var failure *openid.Failure
@@ -105,26 +105,25 @@ func (l *OpenIDLogins) Start(ctx context.Context, next, former string) (*OpenIDS
 	return nil, fault.New(fault.Unavailable, "This node cannot log you in yet: %s.", err)
 }
 
-// FinishOpenID is the answer of the provider, by way of a browser.
+// FinishOpenID is the response of the provider, delivered by a browser.
 type FinishOpenID struct {
 	openid.Callback
 	Address netip.Addr
 	Agent   string // the browser
 }
 
-// OpenIDSession is a session that a login with the provider began.
+// OpenIDSession is a session that a login with the provider created.
 type OpenIDSession struct {
 	Secret string
-	Next   string // the page that was asked for before the login
+	Next   string // the page that was requested before the login
 }
 
-// openIDActor adds users and changes their roles by what the provider says.
+// openIDActor is the actor that adds users and changes their roles according to the provider.
 var openIDActor = audit.SystemActor("openid")
 
-// Finish begins a session. A user whom the provider names for the first time is added;
-// the role is always that of the groups, and who has none any more loses all sessions. The
-// error is a *ThrottledLogin, an *openid.Failure, or a fault.Conflict if the user was
-// changed in between.
+// Finish begins a session. It adds a user who logs in for the first time, and sets the role to
+// that of the groups. A user without a role any more loses all sessions. The error is a
+// *ThrottledLogin, an *openid.Failure, or a fault.Conflict if the user was changed in between.
 func (l *OpenIDLogins) Finish(ctx context.Context, r FinishOpenID) (*OpenIDSession, error) {
 	session, err := l.finish(ctx, r)
 	count(l.Counter, identity.ByOpenID, outcomeOf(err))
@@ -143,8 +142,8 @@ func (l *OpenIDLogins) Finish(ctx context.Context, r FinishOpenID) (*OpenIDSessi
 }
 
 func (l *OpenIDLogins) finish(ctx context.Context, r FinishOpenID) (*OpenIDSession, error) {
-	// Answers that belong to no login of the browser are not counted: any page on the web
-	// can have its visitors' browsers send them.
+	// Responses that belong to no login of this browser are not counted: any web page can make
+	// its visitors' browsers send them.
 	flow, err := l.Provider.Match(r.Callback)
 	if err != nil {
 		return nil, err
@@ -172,7 +171,7 @@ func (l *OpenIDLogins) finish(ctx context.Context, r FinishOpenID) (*OpenIDSessi
 	if !user.Disabled.IsZero() {
 		return nil, &openid.Failure{Reason: openid.Disabled, Person: person}
 	}
-	if user.Role != person.Role { // which ends the sessions that have the former role
+	if user.Role != person.Role { // this ends the sessions with the former role
 		if user, err = l.Users.UpdateUser(ctx, openIDActor, user.ID, identity.UserUpdate{Role: &person.Role}); err != nil {
 			return nil, err
 		}
@@ -189,8 +188,8 @@ func (l *OpenIDLogins) finish(ctx context.Context, r FinishOpenID) (*OpenIDSessi
 	return &OpenIDSession{Secret: secret, Next: flow.Next}, nil
 }
 
-// endSessions ends the sessions of a person who has no role any more, as the provider has
-// just said.
+// endSessions ends the sessions of a person who, according to the provider, has no role any
+// more.
 func (l *OpenIDLogins) endSessions(ctx context.Context, err error) error {
 	var failure *openid.Failure
 	if !errors.As(err, &failure) || failure.Person == nil || failure.Reason != openid.NoRole && failure.Reason != openid.NoGroups {
@@ -199,9 +198,9 @@ func (l *OpenIDLogins) endSessions(ctx context.Context, err error) error {
 	return l.Users.EndSessionsOfSubject(ctx, openIDActor, failure.Person.Issuer, failure.Person.Subject, string(failure.Reason))
 }
 
-// userOf returns the user of a person, added now if there is none. It is found by issuer
-// and subject only: names can be chosen at the provider, and one that another user has, in
-// capitals or not, gets a suffix.
+// userOf returns the user of a person and adds it if there is none. It looks up users only by
+// issuer and subject, since people can choose names at the provider. If another user has the
+// name, in any case, the name gets a suffix.
 func (l *OpenIDLogins) userOf(ctx context.Context, p *openid.Person) (*identity.User, error) {
 	user, err := l.Users.FindUserBySubject(ctx, p.Issuer, p.Subject)
 	if !fault.Is(err, fault.NotFound) {
@@ -226,7 +225,7 @@ func (l *OpenIDLogins) userOf(ctx context.Context, p *openid.Person) (*identity.
 		if !fault.Is(err, fault.Conflict) {
 			return user, err
 		}
-		// Another login of the same person may have added it.
+		// Another login of the same person may have added the user.
 		if user, err := l.Users.FindUserBySubject(ctx, p.Issuer, p.Subject); !fault.Is(err, fault.NotFound) {
 			return user, err
 		}
@@ -234,11 +233,10 @@ func (l *OpenIDLogins) userOf(ctx context.Context, p *openid.Person) (*identity.
 	return nil, fault.New(fault.Conflict, "Other users have the names that you could have here; ask an admin of Stint to delete one that is not used.")
 }
 
-// maxLoginName leaves room for a suffix in the longest name that a user may have.
+// maxLoginName is the maximum length of a user name minus room for a suffix.
 const maxLoginName = 56
 
-// LoginName returns the name of a user as near to what a provider calls a person as names
-// may be.
+// LoginName returns the valid user name that is closest to a person's name at the provider.
 func LoginName(text string) string {
 	name := strings.Map(func(r rune) rune {
 		if identity.CheckUserName("a"+string(r)) == nil {

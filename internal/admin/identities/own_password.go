@@ -10,9 +10,9 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// OwnPassword is the use case of changing one's own password, which needs the present one:
-// a borrowed session must not be enough to keep the account. The callers are
-// users, never tokens. Users.SetPassword sets those of others.
+// OwnPassword is the use case of changing one's own password. It requires the current one, so
+// that a stolen session is not enough to take over the account. The callers are users, never
+// tokens. For the passwords of others see Users.SetPassword.
 type OwnPassword struct {
 	Store    OwnPasswordStore
 	Throttle LoginThrottle
@@ -21,16 +21,16 @@ type OwnPassword struct {
 	Now      func() time.Time
 }
 
-// OwnPasswordStore keeps the passwords of users.
+// OwnPasswordStore stores the passwords of users.
 type OwnPasswordStore interface {
 	FindUserByID(ctx context.Context, id string) (*identity.User, error)
-	// UpdateUser is as in UserStore. Where the password is no longer the verified one, it is
-	// a Conflict.
+	// UpdateUser is UserStore.UpdateUser. If the password is no longer the verified one, the
+	// error is a Conflict.
 	UpdateUser(ctx context.Context, by audit.Actor, id string, u identity.UserUpdate) (*identity.User, error)
 }
 
-// Has reports whether the caller has a password: a user of an OpenID provider has none, and no
-// token does.
+// Has reports whether the caller has a password. Users of an OpenID provider and tokens have
+// none.
 func (p *OwnPassword) Has(ctx context.Context, c admin.Caller) (bool, error) {
 	if c.Actor.Kind != audit.User {
 		return false, nil
@@ -39,12 +39,12 @@ func (p *OwnPassword) Has(ctx context.Context, c admin.Caller) (bool, error) {
 	return err == nil && user.Source() == identity.Local, err
 }
 
-// ChangePassword asks for another password of one's own.
+// ChangePassword is a request to change one's own password.
 type ChangePassword struct{ Current, Password string }
 
-// Change replaces the caller's password and ends all sessions of the caller, this one too.
-// The attempt counts as a login does. The error is a *ThrottledLogin or a fault: of the field
-// "current_password" where that is wrong, of "password" where the new one cannot be taken.
+// Change replaces the caller's password and ends all sessions of the caller, including this
+// one. The attempt counts as a login. The error is a *ThrottledLogin or a fault: of the field
+// "current_password" if that is wrong, of "password" if the new one is not allowed.
 func (p *OwnPassword) Change(ctx context.Context, c admin.Caller, r ChangePassword) error {
 	if c.Actor.Kind != audit.User {
 		return fault.New(fault.Forbidden, "A token has no password; set that of a user.")
@@ -74,7 +74,7 @@ func (p *OwnPassword) Change(ctx context.Context, c admin.Caller, r ChangePasswo
 		return fault.Field("current_password", "is wrong")
 	}
 	count(p.Counter, identity.ByPassword, identity.LoginOK)
-	if user.TOTPSince.IsZero() { // or the password alone would let somebody try codes again
+	if user.TOTPSince.IsZero() { // otherwise the password alone would reset the counts of codes
 		p.Throttle.LoggedIn(ctx, c.Address, c.Actor.Name)
 	}
 	if r.Password == r.Current {

@@ -15,12 +15,12 @@ import (
 
 const (
 	touchEvery = time.Minute // the accuracy of the idle time
-	// touchTimeout bounds what a page waits for the database to write.
+	// touchTimeout bounds how long a page waits for the database write.
 	touchTimeout = time.Second
 	maxRecalled  = 1000
-	// maxClockSkew is how far the clocks of nodes may be apart. A session that was used later
-	// than that from now is of a clock that was ahead: it would outlive both its timeouts by
-	// as much.
+	// maxClockSkew is the allowed difference between the clocks of nodes. A session whose last
+	// use is further in the future comes from a node whose clock was ahead. Without this check,
+	// it would exceed both its timeouts by that time.
 	maxClockSkew = 5 * time.Minute
 )
 
@@ -28,56 +28,54 @@ const (
 type Sessions struct {
 	SessionOptions
 	mu       sync.Mutex
-	recalled map[[32]byte]Login // recently found, used while the database is unreachable
+	recalled map[[32]byte]Login // recently found logins, used while the database is unreachable
 }
 
-// SessionOptions are the parts of Sessions.
+// SessionOptions configure Sessions.
 type SessionOptions struct {
 	Store   SessionStore
 	Pending PendingLogins
-	// UsersRevision is the revision of the newest change of a user that this node
-	// knows.
+	// UsersRevision is the revision of the newest user change that this node knows.
 	UsersRevision func() int64
 	// A session ends after IdleTimeout without a request, and Lifetime after the
 	// login. Zero means 2 and 24 hours.
 	IdleTimeout, Lifetime time.Duration
-	// RequireTOTP are the roles that must have a second factor; nil for none.
+	// RequireTOTP returns the roles that must have a second factor; nil for none.
 	RequireTOTP func() identity.TOTPRoles
 	Now         func() time.Time
-	Log         *slog.Logger // nil for nobody
+	Log         *slog.Logger // nil discards
 }
 
-// SessionStore keeps sessions by the hash of their secret.
+// SessionStore stores sessions by the hash of their secret.
 type SessionStore interface {
-	// BeginSession adds the session of a login and records it. verified is the
-	// password hash that the password was verified against: where it is no longer
-	// the user's, or the user is disabled or deleted, it is a Conflict and nothing
-	// is added. The addresses become known for their user.
-	// It is also a Conflict where the user has a second factor.
+	// BeginSession adds the session of a login and records the login. verified is the hash
+	// against which the password was verified. If it is no longer the user's hash, or the user
+	// is disabled or deleted, or has a second factor, the error is a Conflict and nothing is
+	// added. The addresses become known addresses of the user.
 	BeginSession(ctx context.Context, by audit.Actor, s identity.Session, verified string, known ...identity.KnownAddress) error
 	FindSession(ctx context.Context, hash []byte) (*identity.Session, *identity.User, error)
 	TouchSession(ctx context.Context, hash []byte, at time.Time) error
-	// EndSession ends a session as its user asked, and records it. A session that
-	// has ended changes nothing.
+	// EndSession ends a session on request of its user, and records that. It does nothing if
+	// the session has ended.
 	EndSession(ctx context.Context, by audit.Actor, hash []byte) error
 	// DeleteSession removes a session that has expired.
 	DeleteSession(ctx context.Context, hash []byte) error
 }
 
-// PendingLogins keeps logins that await a second factor, by the hash of their secret.
+// PendingLogins stores logins that wait for a second factor, by the hash of their secret.
 type PendingLogins interface {
-	// AddPendingLogin adds a login that awaits its code. Where the user is no longer as
-	// verified, it is a Conflict.
+	// AddPendingLogin adds a login that waits for its code. If the user's password hash is no
+	// longer verified, the error is a Conflict.
 	AddPendingLogin(ctx context.Context, by audit.Actor, p identity.PendingLogin, verified string) error
-	// FindPendingLogin returns the user of a login that awaits its code and may still
-	// be tried, else NotFound.
+	// FindPendingLogin returns the user of a pending login with attempts left. Otherwise the
+	// error is NotFound.
 	FindPendingLogin(ctx context.Context, hash []byte) (*identity.User, error)
-	// CountPendingAttempt counts a code for a pending login and returns how many more it
-	// may have; NotFound if it had all.
+	// CountPendingAttempt counts a code for a pending login and returns how many attempts are
+	// left; the error is NotFound if none was.
 	CountPendingAttempt(ctx context.Context, hash []byte) (left int, err error)
-	// BeginSessionWithCode is BeginSession of a pending login, which ends, with a second
-	// factor, which is used up. A factor that was used before is a Conflict of the field
-	// "code", and the login goes on waiting.
+	// BeginSessionWithCode is BeginSession for a pending login, which it ends, with a second
+	// factor, which it uses up. If the factor was used before, the error is a Conflict of the
+	// field "code", and the login remains pending.
 	BeginSessionWithCode(ctx context.Context, by audit.Actor, s identity.Session, pending []byte, factor identity.SecondFactor, u *identity.User, known ...identity.KnownAddress) error
 }
 
@@ -85,15 +83,15 @@ type PendingLogins interface {
 type Login struct {
 	Session identity.Session
 	User    identity.User
-	// users is UsersRevision before the session was read: once that moves, the
-	// session may have ended.
+	// users is UsersRevision before the session was read. If UsersRevision has changed since,
+	// the session may have ended.
 	users int64
-	// MustSetUpTOTP says that the user's role must have a second factor and the user has
-	// none: the session gives access to nothing but setting it up.
+	// MustSetUpTOTP means that the user's role requires a second factor and the user has none.
+	// The session then only gives access to setting it up.
 	MustSetUpTOTP bool
 }
 
-// NewSessions returns sessions over a store.
+// NewSessions returns Sessions with defaults for unset options.
 func NewSessions(o SessionOptions) *Sessions {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -107,9 +105,8 @@ func NewSessions(o SessionOptions) *Sessions {
 	return &Sessions{SessionOptions: o, recalled: map[[32]byte]Login{}}
 }
 
-// Find returns the active session of a secret's hash, nil for none. While the
-// database is unreachable it returns what the database said last: nothing can be
-// changed then.
+// Find returns the active session with a hash, nil for none. While the database is unreachable
+// it returns the last known state, since nothing can be changed then.
 func (s *Sessions) Find(ctx context.Context, hash [32]byte) (*Login, error) {
 	users := s.UsersRevision()
 	session, user, err := s.Store.FindSession(ctx, hash[:])
@@ -129,16 +126,16 @@ func (s *Sessions) Find(ctx context.Context, hash [32]byte) (*Login, error) {
 	if known, is := s.recall(hash); is && known.Session.LastSeen.After(l.Session.LastSeen) {
 		l.Session.LastSeen = known.Session.LastSeen
 	}
-	// Pages must be readable while the database cannot be written.
+	// Pages must be readable even if the database is read-only.
 	limited, cancel := context.WithTimeout(ctx, touchTimeout)
 	defer cancel()
 	if !s.isActive(&l) {
 		s.forget(hash)
-		_ = s.Store.DeleteSession(limited, hash[:]) // a job deletes those that are left
+		_ = s.Store.DeleteSession(limited, hash[:]) // a job deletes the remaining ones
 		return nil, nil
 	}
 	if now := s.Now(); now.Sub(l.Session.LastSeen) >= touchEvery {
-		// It is tried, and logged, again after touchEvery.
+		// On an error, the next attempt, and its log line, follow after touchEvery.
 		if err := s.Store.TouchSession(limited, hash[:], now); err != nil && ctx.Err() == nil {
 			s.Log.Warn("the latest request of a session could not be recorded: another node, or this one after a restart, may end the session too early",
 				"user", l.User.Name, "error", err)
@@ -149,14 +146,14 @@ func (s *Sessions) Find(ctx context.Context, hash [32]byte) (*Login, error) {
 	return &l, nil
 }
 
-// mustSetUpTOTP reports whether a user must set up a second factor first. Whether those of an
-// OpenID provider need one, the provider decides.
+// mustSetUpTOTP reports whether a user must set up a second factor first. For users of an
+// OpenID provider, the provider decides about second factors.
 func (s *Sessions) mustSetUpTOTP(u *identity.User) bool {
 	return s.RequireTOTP != nil && u.TOTPSince.IsZero() && u.Source() == identity.Local && s.RequireTOTP().Include(u.Role)
 }
 
-// IsActive reports whether a session is still active for a user with this role, as
-// the database says now, and gives access to more than setting up a second factor.
+// IsActive reports whether the database has the session as active, for a user with this role,
+// and whether it gives access to more than setting up a second factor.
 func (s *Sessions) IsActive(ctx context.Context, hash [32]byte, role identity.Role) (bool, error) {
 	session, user, err := s.Store.FindSession(ctx, hash[:])
 	if fault.Is(err, fault.NotFound) {
@@ -168,15 +165,15 @@ func (s *Sessions) IsActive(ctx context.Context, hash [32]byte, role identity.Ro
 	return user.Role == role && !s.mustSetUpTOTP(user) && s.isActive(&Login{Session: *session, User: *user}), nil
 }
 
-// Begin begins a session and returns its secret. user is as the password was
-// verified against; where the user was changed since, it is a Conflict.
+// Begin begins a session and returns its secret. user has the hash against which the password
+// was verified. If the user was changed since, the error is a Conflict.
 func (s *Sessions) Begin(ctx context.Context, user *identity.User, address netip.Addr, agent string) (string, error) {
 	secret, session := s.newSession(user, address, agent)
 	return secret, s.Store.BeginSession(ctx, actorOf(user, address), session, user.PasswordHash, identity.KnownAddressesOf(address)...)
 }
 
-// BeginPending begins a login that awaits its code, and returns its secret, which gives
-// access to nothing. user is as in Begin.
+// BeginPending begins a login that waits for its code. It returns the login's secret, which
+// gives no access. user is as in Begin.
 func (s *Sessions) BeginPending(ctx context.Context, user *identity.User, address netip.Addr) (string, error) {
 	secret := rand.Text() + rand.Text()
 	hash := identity.HashSecret(secret)
@@ -228,7 +225,7 @@ func (s *Sessions) remember(hash [32]byte, l Login) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, known := s.recalled[hash]; !known && len(s.recalled) >= maxRecalled {
-		for old := range s.recalled { // any will do: only an outage asks for it
+		for old := range s.recalled { // any one: they are only needed in an outage
 			delete(s.recalled, old)
 			break
 		}

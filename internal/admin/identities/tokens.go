@@ -20,46 +20,46 @@ type Tokens struct {
 	Now   func() time.Time
 }
 
-// TokenStore keeps tokens. Errors that a caller can fix are *fault.Error:
-// NotFound; Conflict for a name that is taken, with the field "name", and for a
-// change that would leave no enabled admin and no active admin token.
+// TokenStore stores tokens. Errors that a caller can fix are *fault.Error: NotFound; Conflict
+// of the field "name" for a name that is taken; Conflict for a change after which there would
+// be no enabled admin and no active admin token.
 type TokenStore interface {
 	Tokens(ctx context.Context) ([]*identity.Token, error) // revoked and expired ones included
 	FindTokenByID(ctx context.Context, id string) (*identity.Token, error)
-	// AddToken returns the token also with an error of the code fault.Saved.
+	// AddToken also returns the token with an error of the code fault.Saved.
 	AddToken(ctx context.Context, by audit.Actor, t identity.Token) (*identity.Token, error)
 	UpdateToken(ctx context.Context, by audit.Actor, id string, u identity.TokenUpdate) (*identity.Token, error)
 	RevokeToken(ctx context.Context, by audit.Actor, id string) (*identity.Token, error)
-	// RotateToken adds the successor of a token and ends the token after the
-	// overlap, never later than it would have ended, both in one transaction. The
-	// successor has the same scopes, the same lifetime and the first free name
-	// after the token's own: "ci", "ci-2", "ci-3". A token that has ended is a
-	// Conflict. Both are returned also with an error of the code fault.Saved.
+	// RotateToken adds the successor of a token and makes the token expire after the overlap,
+	// never later than it would have, both in one transaction. The successor has the same
+	// scopes, the same lifetime and the first free name of the sequence "ci", "ci-2", "ci-3".
+	// If the token has ended, the error is a Conflict. It also returns both tokens with an
+	// error of the code fault.Saved.
 	RotateToken(ctx context.Context, by audit.Actor, id string, successor identity.Secret, overlap time.Duration) (made, replaced *identity.Token, err error)
 }
 
 // maxTokenName is the longest name of a token, in bytes.
 const maxTokenName = 64
 
-// CreateToken asks for a token.
+// CreateToken is a request to create a token.
 type CreateToken struct {
 	Name   string
 	Scopes []string
 	Expiry blocks.Expiry // zero: the token never expires
 }
 
-// CreatedToken is a new token and its secret, which is stored nowhere.
+// CreatedToken is a new token and its secret, which is not stored.
 type CreatedToken struct {
 	*identity.Token
 	Secret string
 	// Replaces is the token that a rotation ends, nil for none.
 	Replaces *identity.Token
-	// Warnings say that the token does not work on this node yet; nil for nothing.
+	// Warnings say that the token does not work on this node yet; nil for none.
 	Warnings []string
 }
 
-// savedWarnings separates what must be said of a change that was saved from an error.
-// Whoever made a secret must get it all the same: it is stored nowhere.
+// savedWarnings converts the error of a change that was saved to warnings. The caller must get
+// the secret anyway, since it is not stored.
 func savedWarnings(err error) ([]string, error) {
 	if fault.Is(err, fault.Saved) {
 		return []string{err.Error()}, nil
@@ -67,7 +67,7 @@ func savedWarnings(err error) ([]string, error) {
 	return nil, err
 }
 
-// UpdateToken changes a token; nil leaves a field as it is.
+// UpdateToken is a change of a token; nil leaves a field unchanged.
 type UpdateToken struct {
 	Name   *string
 	Expiry *blocks.Expiry // the zero Expiry means never
@@ -81,7 +81,7 @@ func (t *Tokens) ByID(ctx context.Context, id string) (*identity.Token, error) {
 	return t.Store.FindTokenByID(ctx, id)
 }
 
-// Create makes a token.
+// Create creates a token.
 func (t *Tokens) Create(ctx context.Context, c admin.Caller, r CreateToken) (*CreatedToken, error) {
 	if err := checkTokenName(r.Name); err != nil {
 		return nil, err
@@ -105,8 +105,8 @@ func (t *Tokens) Create(ctx context.Context, c admin.Caller, r CreateToken) (*Cr
 	return &CreatedToken{Token: created, Secret: secret.Text, Warnings: warnings}, nil
 }
 
-// Rotate makes the successor of a token and ends the token after the overlap, both
-// or neither; without an overlap the token is revoked.
+// Rotate creates the successor of a token and makes the token expire after the overlap, both or
+// neither. Without an overlap the token is revoked.
 func (t *Tokens) Rotate(ctx context.Context, c admin.Caller, id string, overlap time.Duration) (*CreatedToken, error) {
 	old, err := t.Store.FindTokenByID(ctx, id)
 	if err != nil {
@@ -142,7 +142,7 @@ func (t *Tokens) Update(ctx context.Context, c admin.Caller, id string, u Update
 	return t.Store.UpdateToken(ctx, c.Actor, id, change)
 }
 
-// Revoke ends a token at once. Revoking a revoked token changes nothing.
+// Revoke revokes a token immediately. Revoking a revoked token changes nothing.
 func (t *Tokens) Revoke(ctx context.Context, c admin.Caller, id string) (*identity.Token, error) {
 	return t.Store.RevokeToken(ctx, c.Actor, id)
 }

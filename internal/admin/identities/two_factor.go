@@ -11,9 +11,9 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// TwoFactor are the use cases of a user's own second factor: codes of an authenticator
-// app (TOTP), and recovery codes. An admin takes that of another user away with
-// Users.ResetTOTP. The callers are users, never tokens.
+// TwoFactor are the use cases of a user's own second factor: codes of an authenticator app
+// (TOTP), and recovery codes. An admin removes that of another user with Users.ResetTOTP. The
+// callers are users, never tokens.
 type TwoFactor struct {
 	Store    TwoFactorStore
 	Throttle LoginThrottle
@@ -22,35 +22,35 @@ type TwoFactor struct {
 	Now      func() time.Time
 }
 
-// TwoFactorStore keeps second factors. Errors that a caller can fix are *fault.Error: a
-// factor that was used before, or a recovery code that the user does not have, is a
+// TwoFactorStore stores second factors. Errors that a caller can fix are *fault.Error. For a
+// factor that was used before, or a recovery code that the user does not have, that is a
 // Conflict of the field "code".
 type TwoFactorStore interface {
 	FactorFinder
 	FindUserByID(ctx context.Context, id string) (*identity.User, error)
-	// StartTOTP keeps a secret until the user confirms it in the same session, and
-	// returns it; the one before where it is still kept. It is a Conflict where the user
-	// has a second factor.
+	// StartTOTP stores fresh until the user confirms it in the same session, and returns it. If
+	// an earlier secret is still stored for the session, it returns that one. The error is a
+	// Conflict if the user has a second factor.
 	StartTOTP(ctx context.Context, user string, session []byte, fresh identity.TOTPSecret) (identity.TOTPSecret, error)
-	// FindTOTPSetup returns the secret that StartTOTP keeps, nil for none.
+	// FindTOTPSetup returns the secret that StartTOTP stored, nil for none.
 	FindTOTPSetup(ctx context.Context, user string, session []byte) (identity.TOTPSecret, error)
-	// EnableTOTP makes a kept secret the second factor and ends the user's other
-	// sessions. No code up to the step is accepted afterwards.
+	// EnableTOTP makes a stored secret the second factor and ends the user's other sessions. No
+	// code of a step up to step is accepted afterwards.
 	EnableTOTP(ctx context.Context, by audit.Actor, user string, session []byte, secret identity.TOTPSecret, step int64, codes [][]byte) error
 	// RenewRecoveryCodes uses a factor up and replaces all recovery codes.
 	RenewRecoveryCodes(ctx context.Context, by audit.Actor, user string, factor identity.SecondFactor, codes [][]byte) error
-	// DisableTOTP uses a factor up and removes secret and recovery codes. verified is
-	// the password hash that the password was verified against.
+	// DisableTOTP uses a factor up and removes the secret and the recovery codes. verified is
+	// the hash against which the password was verified.
 	DisableTOTP(ctx context.Context, by audit.Actor, user string, verified string, factor identity.SecondFactor) error
 }
 
-// errWrongCode is the fault of a code that is neither of the app nor of the form of a
+// errWrongCode is the fault for a code that is neither the app's code nor in the form of a
 // recovery code.
 func errWrongCode() error {
 	return fault.Field("code", "This is not the code that the app shows now. Check that the clock of the phone is right.")
 }
 
-// codeFault returns the fault of an error that is about the code that was typed, else nil.
+// codeFault returns err as a fault if it is one of the field "code", else nil.
 func codeFault(err error) *fault.Error {
 	var mistake *fault.Error
 	if errors.As(err, &mistake) && mistake.Field == "code" {
@@ -59,8 +59,8 @@ func codeFault(err error) *fault.Error {
 	return nil
 }
 
-// findFactor returns the second factor of a user that was typed, or a fault of the field
-// "code". Whether it was used before, the store knows.
+// findFactor returns the second factor that was typed, or a fault of the field "code". The
+// store checks whether it was used before.
 func findFactor(ctx context.Context, store FactorFinder, user, typed string, at time.Time) (identity.SecondFactor, error) {
 	totp, err := store.FindTOTP(ctx, user)
 	if err != nil {
@@ -79,7 +79,7 @@ func findFactor(ctx context.Context, store FactorFinder, user, typed string, at 
 	return factor, nil
 }
 
-// Find returns the second factor of the caller, nil for none. Its secret is left out.
+// Find returns the second factor of the caller without its secret, nil for none.
 func (t *TwoFactor) Find(ctx context.Context, c admin.Caller) (*identity.TOTP, error) {
 	found, err := t.Store.FindTOTP(ctx, c.Actor.ID)
 	if found != nil {
@@ -88,29 +88,29 @@ func (t *TwoFactor) Find(ctx context.Context, c admin.Caller) (*identity.TOTP, e
 	return found, err
 }
 
-// Start returns the secret of a second factor that the caller sets up in a session. It is
-// in force once Confirm has seen a code.
+// Start returns the secret of a second factor that the caller sets up in a session. It takes
+// effect after Confirm has verified a code.
 func (t *TwoFactor) Start(ctx context.Context, c admin.Caller, session [32]byte) (identity.TOTPSecret, error) {
 	return t.Store.StartTOTP(ctx, c.Actor.ID, session[:], identity.NewTOTPSecret())
 }
 
-// ConfirmTOTP asks to put a second factor in force.
+// ConfirmTOTP is a request to put a second factor into effect.
 type ConfirmTOTP struct {
 	Session        [32]byte // hash of the session's secret
 	Password, Code string
-	// LoggedIn says that the caller must set it up and has given the password just now, see
-	// IsFreshLogin: Password is not needed.
+	// LoggedIn means that the caller must set up a second factor and has just logged in with
+	// the password (see IsFreshLogin), so that Password is not needed.
 	LoggedIn bool
 }
 
-// IsFreshLogin reports whether a session began so lately that the password need not be asked
-// for again.
+// IsFreshLogin reports whether a session began so recently that the password need not be
+// entered again.
 func (t *TwoFactor) IsFreshLogin(began time.Time) bool {
 	return t.Now().Sub(began) < identity.TOTPSetupLifetime
 }
 
-// Confirm puts the second factor in force that Start began in this session, and returns
-// the recovery codes, which are shown once. The caller's other sessions end. The error is a
+// Confirm puts the second factor into effect that Start created in this session. It returns the
+// recovery codes, which are shown once, and ends the caller's other sessions. The error is a
 // *ThrottledLogin or a fault.
 func (t *TwoFactor) Confirm(ctx context.Context, c admin.Caller, r ConfirmTOTP) ([]string, error) {
 	if !r.LoggedIn {
@@ -161,7 +161,7 @@ func (t *TwoFactor) RenewRecoveryCodes(ctx context.Context, c admin.Caller, code
 
 // Disable removes the caller's second factor. The error is a *ThrottledLogin or a fault.
 func (t *TwoFactor) Disable(ctx context.Context, c admin.Caller, password, code string) error {
-	// Counted first: the password is as hard to guess here as at the login.
+	// Counted first: otherwise the password could be guessed here without the login's limits.
 	factor, err := t.factor(ctx, c, code)
 	if err != nil {
 		return err
@@ -178,8 +178,8 @@ func (t *TwoFactor) Disable(ctx context.Context, c admin.Caller, password, code 
 	return nil
 }
 
-// verifyPassword returns the caller as the password was verified against. The attempt was
-// counted before.
+// verifyPassword returns the caller's user with the hash against which the password was
+// verified. The attempt is already counted.
 func (t *TwoFactor) verifyPassword(ctx context.Context, c admin.Caller, password string) (*identity.User, error) {
 	user, err := t.Store.FindUserByID(ctx, c.Actor.ID)
 	if err != nil {
@@ -204,7 +204,7 @@ func (t *TwoFactor) throttled(c admin.Caller, by identity.LoginMethod, wait time
 	return &ThrottledLogin{wait}
 }
 
-// factor counts an attempt in the limits and returns the factor that was typed.
+// factor counts an attempt and returns the factor that was typed.
 func (t *TwoFactor) factor(ctx context.Context, c admin.Caller, typed string) (identity.SecondFactor, error) {
 	if wait := countCode(ctx, t.Throttle, typed, c.Address, c.Actor.Name); wait > 0 {
 		return identity.SecondFactor{}, t.throttled(c, identity.LoginMethodOfCode(typed), wait)
@@ -216,7 +216,7 @@ func (t *TwoFactor) factor(ctx context.Context, c admin.Caller, typed string) (i
 	return factor, err
 }
 
-// used counts the outcome of a code, and returns err.
+// used counts the result of a code, and returns err.
 func (t *TwoFactor) used(c admin.Caller, typed string, err error) error {
 	count(t.Counter, identity.LoginMethodOfCode(typed), outcomeOf(err))
 	if codeFault(err) != nil && t.Failed != nil {

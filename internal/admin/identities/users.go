@@ -1,5 +1,5 @@
-// Package identities holds the use cases of users, their sessions and API tokens.
-// Package admin says what a use case is.
+// Package identities contains the use cases of users, their sessions and API tokens. Package
+// admin defines use cases.
 package identities
 
 import (
@@ -14,27 +14,27 @@ import (
 // Users are the use cases of users.
 type Users struct{ Store UserStore }
 
-// UserStore keeps users. Errors that a caller can fix are *fault.Error: NotFound;
-// Conflict for a name that is taken, with the field "name", and for a change that
-// would leave no enabled admin and no active admin token.
+// UserStore stores users. Errors that a caller can fix are *fault.Error: NotFound; Conflict of
+// the field "name" for a name that is taken; Conflict for a change after which there would be
+// no enabled admin and no active admin token.
 type UserStore interface {
 	Users(ctx context.Context) ([]*identity.User, error)
 	FindUserByID(ctx context.Context, id string) (*identity.User, error)
 	AddUser(ctx context.Context, by audit.Actor, u identity.User) (*identity.User, error)
-	// UpdateUser changes a user and ends the user's sessions in the same
-	// transaction, because their role or the password may have changed.
+	// UpdateUser changes a user and ends the user's sessions in the same transaction, because
+	// the role or password may have changed.
 	UpdateUser(ctx context.Context, by audit.Actor, id string, u identity.UserUpdate) (*identity.User, error)
-	// ResetTOTP takes the second factor of a user away and ends the user's sessions. It
-	// is a Conflict where the user has none.
+	// ResetTOTP removes the second factor of a user and ends the user's sessions. The error is
+	// a Conflict if the user has none.
 	ResetTOTP(ctx context.Context, by audit.Actor, id string) (*identity.User, error)
 	// DeleteUser deletes a user and the user's sessions.
 	DeleteUser(ctx context.Context, by audit.Actor, id string) error
 }
 
-// CreateUser asks for a user.
+// CreateUser is a request to create a user.
 type CreateUser struct{ Name, Role, Password string }
 
-// UpdateUser changes a user; nil leaves a field as it is.
+// UpdateUser is a change of a user; nil leaves a field unchanged.
 type UpdateUser struct {
 	Role     *string
 	Disabled *bool
@@ -48,7 +48,7 @@ func (u *Users) ByID(ctx context.Context, id string) (*identity.User, error) {
 	return u.Store.FindUserByID(ctx, id)
 }
 
-// Create makes a user, who can log in at once.
+// Create creates a user, who can log in immediately.
 func (u *Users) Create(ctx context.Context, c admin.Caller, r CreateUser) (*identity.User, error) {
 	if err := identity.CheckUserName(r.Name); err != nil {
 		return nil, fault.Field("name", "%s", err.Error())
@@ -85,8 +85,8 @@ func (u *Users) Update(ctx context.Context, c admin.Caller, id string, r UpdateU
 	return u.Store.UpdateUser(ctx, c.Actor, id, change)
 }
 
-// checkLocal refuses to set the role of a user whose groups at the OpenID provider
-// decide it: the next login would set it back.
+// checkLocal refuses to set a role that the groups at the OpenID provider determine: the next
+// login would undo it.
 func (u *Users) checkLocal(ctx context.Context, id string) error {
 	user, err := u.Store.FindUserByID(ctx, id)
 	if err != nil || user.Source() == identity.Local {
@@ -97,8 +97,8 @@ func (u *Users) checkLocal(ctx context.Context, id string) error {
 	return e
 }
 
-// SetPassword changes the password of another user and ends the user's sessions. The own one
-// is changed by OwnPassword, which asks for the present one.
+// SetPassword changes the password of another user and ends that user's sessions. For their own
+// password, users use OwnPassword, which requires the current one.
 func (u *Users) SetPassword(ctx context.Context, c admin.Caller, id, password string) (*identity.User, error) {
 	if c.Actor.Kind == audit.User && c.Actor.ID == id {
 		return nil, fault.New(fault.Forbidden, "You cannot set your own password here: change it on the page of your account, where the current one is asked for.")
@@ -110,9 +110,10 @@ func (u *Users) SetPassword(ctx context.Context, c admin.Caller, id, password st
 	return u.Store.UpdateUser(ctx, c.Actor, id, identity.UserUpdate{PasswordHash: &hash})
 }
 
-// ResetTOTP takes the second factor of a user away, who can then log in by password
-// alone or, where the role must have one, set it up again. It ends the user's sessions.
-// A user cannot reset the own one, which TwoFactor.Disable does with password and code.
+// ResetTOTP removes the second factor of another user and ends that user's sessions. The user
+// can then log in with the password alone or, if the role requires a second factor, set it up
+// again. For their own second factor, users use TwoFactor.Disable, which requires password and
+// code.
 func (u *Users) ResetTOTP(ctx context.Context, c admin.Caller, id string) (*identity.User, error) {
 	if c.Actor.Kind == audit.User && c.Actor.ID == id {
 		return nil, fault.New(fault.Forbidden, "You cannot reset your own two-factor authentication: disable it on the page of your account, with your password and a code.")

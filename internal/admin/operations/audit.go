@@ -10,12 +10,12 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-// Audit is the use case of reading and verifying the audit log. Create it once for a
-// node, so that the node verifies once at a time.
+// Audit is the use case of reading and verifying the audit log. Create one per node, so that a
+// node runs one verification at a time.
 type Audit struct {
 	Store audit.Store
 
-	verifying sync.Mutex // held by a verification, which reads the whole audit log
+	verifying sync.Mutex // held during a verification, which reads the whole audit log
 }
 
 // maxVerification is the maximum duration of a verification.
@@ -31,15 +31,15 @@ func (a *Audit) ByID(ctx context.Context, id int64) (*audit.Record, error) {
 	return a.Store.FindRecordByID(ctx, id)
 }
 
-// Each ranges over all records that a filter selects.
+// Each iterates over all records that a filter selects.
 func (a *Audit) Each(ctx context.Context, f audit.Filter) iter.Seq2[*audit.Record, error] {
 	return a.Store.EachRecord(ctx, f)
 }
 
-// Verify verifies that no record was changed, added or removed. kept is a head that an
-// earlier verification returned and that was kept elsewhere, zero for none. While another
-// verification runs on this node, it is a Conflict. It does not end with the request: an
-// operator who asks again would otherwise start from the beginning.
+// Verify verifies that no record was changed, added or removed. kept is a head that an earlier
+// verification returned and that was stored elsewhere, zero for none. If another verification
+// is running on this node, the error is a Conflict. A verification does not end with the
+// request: otherwise an operator who retries would start from the beginning.
 func (a *Audit) Verify(ctx context.Context, kept audit.Link) (audit.Verification, error) {
 	if !a.verifying.TryLock() {
 		return audit.Verification{}, fault.New(fault.Conflict, "This node is verifying the audit already; ask again when it has done so.")

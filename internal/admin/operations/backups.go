@@ -17,21 +17,21 @@ type Backups struct {
 	Now      func() time.Time
 }
 
-// BackupStore writes and restores the embedded data while it is in use.
+// BackupStore writes and restores the embedded data while the data is in use.
 type BackupStore interface {
-	// Backup writes all data, consistent in itself, to w.
+	// Backup writes all data to w in a consistent state.
 	Backup(ctx context.Context, w io.Writer) error
-	// Restore replaces all data with the backup in r, all or nothing, and describes it in
-	// one sentence. It records itself in the restored audit log.
+	// Restore replaces all data with the backup in r, all or nothing, and describes the backup
+	// in one sentence. It writes a record to the restored audit log.
 	Restore(ctx context.Context, by audit.Actor, r io.Reader) (string, error)
-	// Verify checks the backup in r as Restore does, changes nothing and says in sentences
-	// what it holds.
+	// Verify checks the backup in r as Restore does, without changing anything, and describes
+	// its contents in sentences.
 	Verify(ctx context.Context, r io.Reader) (string, error)
 }
 
 var errNoBackups = fault.New(fault.NotFound, "This node keeps its data in Redis and Postgres; back those up with their own tools.")
 
-// Create records the reading of a backup and returns its file name and the function that
+// Create records that a backup is read. It returns the backup's file name and the function that
 // writes it.
 func (b *Backups) Create(ctx context.Context, by admin.Caller) (name string, write func(context.Context, io.Writer) error, err error) {
 	if b.Store == nil {
@@ -53,8 +53,8 @@ func (b *Backups) Available() error {
 	return nil
 }
 
-// Verify checks whether the backup in r could be restored, and returns sentences that say
-// what it holds. It changes nothing.
+// Verify checks whether the backup in r could be restored, and describes its contents in
+// sentences. It changes nothing.
 func (b *Backups) Verify(ctx context.Context, r io.Reader) (detail string, err error) {
 	if b.Store == nil {
 		return "", errNoBackups
@@ -62,8 +62,8 @@ func (b *Backups) Verify(ctx context.Context, r io.Reader) (detail string, err e
 	return b.Store.Verify(ctx, r)
 }
 
-// Restore replaces the embedded data with the backup in r, all or nothing. It returns when
-// that was, and one sentence that describes the backup.
+// Restore replaces the embedded data with the backup in r, all or nothing. It returns when it
+// did so, and a sentence that describes the backup.
 func (b *Backups) Restore(ctx context.Context, by admin.Caller, r io.Reader) (at time.Time, detail string, err error) {
 	if b.Store == nil {
 		return time.Time{}, "", errNoBackups

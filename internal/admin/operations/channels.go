@@ -17,13 +17,13 @@ import (
 // Channel is a notification channel as front ends show it.
 type Channel struct {
 	notify.Config
-	// Preset says that it is one of the settings, which only these change.
+	// Preset means that the channel is defined by the settings and can only be changed there.
 	Preset bool
-	// Settings are the variables that set a preset one up.
+	// Settings are the variables that define a preset channel.
 	Settings []string
 }
 
-// The types of package notify that front ends name.
+// Types of package notify that front ends use.
 type (
 	// NotificationKind is what a notification is about.
 	NotificationKind = notify.Kind
@@ -33,9 +33,9 @@ type (
 	Silence = notify.Silence
 )
 
-// ChannelStore keeps the channels that operators set up, and the silences. Changes are
-// recorded in the audit by the store, and known to this node when it returns; those that
-// expect another state of a channel fail as etag.Check does.
+// ChannelStore stores the channels that operators created, and the silences. It records changes
+// in the audit log, and this node knows them when a method returns. Changes that expect another
+// state of a channel fail as etag.Check does.
 type ChannelStore interface {
 	FindChannels(ctx context.Context) ([]notify.Config, error)
 	FindChannel(ctx context.Context, name string) (notify.Config, error)
@@ -43,25 +43,25 @@ type ChannelStore interface {
 	ChangeChannel(ctx context.Context, by audit.Actor, name string, expect etag.Tag, change func(*notify.Config) error) (notify.Config, error)
 	DeleteChannel(ctx context.Context, by audit.Actor, name string, expect etag.Tag) error
 	FindSilences(ctx context.Context) ([]notify.Silence, error)
-	// AddSilence stores a silence unless check, which gets those that apply now, refuses it.
+	// AddSilence stores a silence unless check refuses it. check gets the active silences.
 	AddSilence(ctx context.Context, by audit.Actor, s notify.Silence, check func(active []notify.Silence) error) (notify.Silence, error)
 	// EndSilence ends a silence unless check refuses it.
 	EndSilence(ctx context.Context, by audit.Actor, id string, check func(notify.Silence) error) (notify.Silence, error)
 }
 
-// ChannelBuilder makes what sends over a channel.
+// ChannelBuilder builds channels.
 type ChannelBuilder interface {
-	// Build returns it and the host that it sends to; its errors are *fault.Error and hold
-	// no secret.
+	// Build returns the channel and the host that it sends to. Its errors are *fault.Error and
+	// contain no secret.
 	Build(c notify.Config) (notify.Channel, string, error)
 }
 
-// ChannelChange is what an operator sets of a channel; what is nil stays as it is, and is
+// ChannelChange is a change of a channel by an operator. A nil field stays unchanged, and is
 // empty in a new channel.
 type ChannelChange struct {
 	Type *string
-	// URL and Signing are secrets. An empty one stays as it is, except that an empty
-	// Signing that RemoveSigning accompanies removes it.
+	// URL and Signing are secrets. If empty, they stay unchanged, except that RemoveSigning
+	// with an empty Signing removes the secret.
 	URL, Signing  string
 	RemoveSigning bool
 	From          *string
@@ -71,7 +71,7 @@ type ChannelChange struct {
 	Enabled       *bool
 }
 
-// Bounds of what operators write.
+// Limits of texts that operators enter.
 const (
 	maxURL        = 2000
 	maxRecipients = 20
@@ -79,10 +79,10 @@ const (
 
 var channelName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
 
-// ChannelTypes returns all types of channels, with what people read of them.
+// ChannelTypes returns all types of channels, with their descriptions.
 func ChannelTypes() []ChannelType { return notify.Types() }
 
-// ChannelTypeNames returns all types of channels as requests name them.
+// ChannelTypeNames returns the names of all types of channels in requests.
 func ChannelTypeNames() []string { return notify.TypeNames() }
 
 // NotificationKinds returns all kinds of notifications.
@@ -120,7 +120,7 @@ func (n *Notifications) preset(name string) *Channel {
 	return &n.Preset[at]
 }
 
-// changeable returns an error for a channel of the settings.
+// changeable returns an error if a channel is defined by the settings.
 func (n *Notifications) changeable(name string) error {
 	if n.preset(name) != nil {
 		return &fault.Error{Code: fault.Conflict, Message: fmt.Sprintf("The channel %s is set up by the settings of the nodes; change it there.", name)}
@@ -128,12 +128,12 @@ func (n *Notifications) changeable(name string) error {
 	return nil
 }
 
-// AddChannel sets up a channel.
+// AddChannel creates a channel.
 func (n *Notifications) AddChannel(ctx context.Context, by admin.Caller, name string, set ChannelChange) (Channel, error) {
 	if !channelName.MatchString(name) {
 		return Channel{}, fault.Field("name", "must be 1 to 32 lower-case letters, digits and hyphens, and cannot begin with a hyphen")
 	}
-	// These are the names of the settings' channels, on this node or on another.
+	// The names of the settings' channels, on this node or on another one.
 	if slices.Contains([]string{"webhook", "slack", "email"}, name) {
 		return Channel{}, fault.Field("name", "is reserved for a channel of the settings; choose another")
 	}
@@ -147,7 +147,7 @@ func (n *Notifications) AddChannel(ctx context.Context, by admin.Caller, name st
 	return Channel{Config: c}, err
 }
 
-// Tag names the state of a channel, etag.New for one of the settings.
+// Tag identifies the state of a channel, etag.New for a preset channel.
 func (c *Channel) Tag() etag.Tag {
 	if c.Preset {
 		return etag.New
@@ -166,7 +166,7 @@ func (n *Notifications) ChangeChannel(ctx context.Context, by admin.Caller, name
 	return Channel{Config: c}, err
 }
 
-// DeleteChannel deletes a channel whose state is expect; what waits for it is not sent.
+// DeleteChannel deletes a channel whose state is expect. Its pending deliveries are not sent.
 func (n *Notifications) DeleteChannel(ctx context.Context, by admin.Caller, name string, expect etag.Tag) error {
 	if err := n.changeable(name); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (n *Notifications) DeleteChannel(ctx context.Context, by admin.Caller, name
 	return err
 }
 
-// apply sets what set holds and checks the result.
+// apply applies set to c and checks the result.
 func (n *Notifications) apply(c *notify.Config, set ChannelChange) error {
 	former := c.Type
 	if set.Type != nil {
@@ -230,7 +230,7 @@ func (n *Notifications) apply(c *notify.Config, set ChannelChange) error {
 	return err
 }
 
-// setSecrets takes new secrets over. A channel of another type needs a new URL.
+// setSecrets sets new secrets. A channel whose type changes needs a new URL.
 func setSecrets(c *notify.Config, former notify.Type, set ChannelChange) error {
 	for field, secret := range map[string]string{"url": set.URL, "signing_secret": set.Signing} {
 		if err := fault.CheckLine(field, secret, maxURL); err != nil {
@@ -255,7 +255,7 @@ func setSecrets(c *notify.Config, former notify.Type, set ChannelChange) error {
 	return nil
 }
 
-// cleaned returns what is not empty of all.
+// cleaned returns the non-empty texts.
 func cleaned(all []string) []string {
 	var kept []string
 	for _, one := range all {

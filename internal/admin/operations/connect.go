@@ -16,13 +16,13 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-// Connect shows how gateways are connected to this installation. The texts and
-// configurations are those of docs/doors.
+// Connect shows how to connect gateways to this installation. Its texts and configurations come
+// from docs/doors.
 type Connect struct {
 	Tokens      *identities.Tokens
 	CheckURL    string // of the check listener
-	TokenHeader string // in which proxies send their token
-	NeedsToken  bool   // the check listener accepts no check without a token
+	TokenHeader string // header in which proxies send their token
+	NeedsToken  bool   // the check listener requires a token
 }
 
 // Gateway is a program that uses Stint.
@@ -31,24 +31,24 @@ type Gateway struct {
 	Title string // "nginx"
 }
 
-// Guide says how one gateway is connected.
+// Guide describes how to connect one gateway.
 type Guide struct {
 	Gateway
-	Scope string // that its token needs
-	// NeedsToken says that nothing works without a token.
+	Scope string // the scope that its token needs
+	// NeedsToken means that nothing works without a token.
 	NeedsToken bool
 	Steps      []GuideStep
-	Token      *identities.CreatedToken // that the steps contain, nil for none
+	Token      *identities.CreatedToken // the token in the steps, nil for none
 }
 
-// GuideStep is one text, in which names are between backquotes, or one
-// configuration; the other is "".
+// GuideStep is either a text, in which names are in backquotes, or a configuration. The other
+// field is "".
 type GuideStep struct{ Text, Config string }
 
 // Gateways returns the gateways in the order of their names.
 func (c *Connect) Gateways() []Gateway {
 	files, err := fs.Glob(doors.Pages, "*.md")
-	if err != nil { // the pattern is right
+	if err != nil { // cannot happen: the pattern is valid
 		return nil
 	}
 	var all []Gateway
@@ -60,8 +60,9 @@ func (c *Connect) Gateways() []Gateway {
 	return all
 }
 
-// Guide returns the guide of a gateway without a token. host is the name under which the
-// caller reached this node, with or without a port, for a check listener that listens on every address.
+// Guide returns the guide of a gateway without a token. host is the name by which the caller
+// reached this node, with or without a port. The guide uses it if the check listener listens on
+// all addresses.
 func (c *Connect) Guide(name, host string) (*Guide, error) {
 	var names []string
 	for _, g := range c.Gateways() {
@@ -73,8 +74,8 @@ func (c *Connect) Guide(name, host string) (*Guide, error) {
 	return c.guide(name, host, nil), nil
 }
 
-// CreateToken makes a token with the scope that the gateway needs, named after it, and
-// returns the guide that contains it.
+// CreateToken creates a token with the scope that the gateway needs, named after it. It returns
+// the guide with the token.
 func (c *Connect) CreateToken(ctx context.Context, by admin.Caller, name, host string) (*Guide, error) {
 	g, err := c.Guide(name, host)
 	if err != nil {
@@ -95,12 +96,12 @@ func (c *Connect) CreateToken(ctx context.Context, by admin.Caller, name, host s
 	}
 }
 
-// maxSameName bounds how many tokens of one gateway are named by counting.
+// maxSameName bounds the number in the names of a gateway's tokens.
 const maxSameName = 100
 
 func readPage(name string) string {
 	text, err := fs.ReadFile(doors.Pages, name+".md")
-	if err != nil { // every name comes from the folder
+	if err != nil { // cannot happen: every name comes from the folder
 		return ""
 	}
 	return string(text)
@@ -126,8 +127,8 @@ func (c *Connect) guide(name, host string, token *identities.CreatedToken) *Guid
 	return g
 }
 
-// stepsOf returns the sections of a page with a minimal configuration or, where it has
-// none, what is above its first section.
+// stepsOf returns the sections of a page with a minimal configuration or, if there are none,
+// the text before the first section.
 func stepsOf(page string) []GuideStep {
 	introduction, _, _ := strings.Cut(page, "\n## ")
 	_, introduction, _ = strings.Cut(introduction, "\n")
@@ -168,7 +169,7 @@ func appendSteps(steps []GuideStep, text string) []GuideStep {
 		}
 		before = item.ReplaceAllString(link.ReplaceAllString(before, "$1"), "\n\n$1")
 		for _, paragraph := range strings.Split(before, "\n\n") {
-			if paragraph = strings.Join(strings.Fields(paragraph), " "); paragraph != "" && paragraph[0] != '|' { // tables are left out
+			if paragraph = strings.Join(strings.Fields(paragraph), " "); paragraph != "" && paragraph[0] != '|' { // skip tables
 				steps = append(steps, GuideStep{Text: paragraph})
 			}
 		}
@@ -179,24 +180,23 @@ func appendSteps(steps []GuideStep, text string) []GuideStep {
 	return steps
 }
 
-// The addresses of docs/doors.
+// The addresses in docs/doors.
 const (
 	documentedURL  = "http://127.0.0.1:8080"
 	documentedHost = "127.0.0.1:8080"
 )
 
-// followCommand is how the page about access logs begins to follow one.
+// followCommand is the beginning of the command on the page about access logs.
 const followCommand = "stint-admin follow /var/log/nginx/access.log --check-url"
 
-// emptyToken is where a configuration has room for a token.
+// emptyToken matches the places for a token in a configuration.
 var emptyToken = regexp.MustCompile(`(?i)(X-Stint-Token(?:, value)?:? ["']|Bearer |WithToken\("|token: ["'])(["'])`)
 
-// adapt writes this installation's addresses and a token into a configuration of
-// docs/doors.
+// adapt writes this installation's addresses and a token into a configuration from docs/doors.
 func (c *Connect) adapt(config, host string, token *identities.CreatedToken) string {
 	if token != nil {
 		config = strings.ReplaceAll(config, "new Stint('"+documentedURL+"')", "new Stint('"+documentedURL+"', { token: '' })")
-		// These cannot be empty.
+		// These have a placeholder instead of an empty token.
 		config = strings.NewReplacer("X-Stint-Token none", "X-Stint-Token "+token.Secret, "api_key: SECRET", "api_key: "+token.Secret,
 			followCommand, "STINT_CHECK_TOKEN="+token.Secret+" "+followCommand).Replace(config)
 		config = emptyToken.ReplaceAllString(config, "${1}"+token.Secret+"${2}")
@@ -204,7 +204,7 @@ func (c *Connect) adapt(config, host string, token *identities.CreatedToken) str
 	check := c.checkURL(host)
 	plain := check.Host
 	if check.Scheme == "https" {
-		plain = check.String() // Caddy and nginx speak TLS where the address says so
+		plain = check.String() // Caddy and nginx use TLS if the URL says so
 	}
 	return strings.NewReplacer(
 		documentedURL, check.String(), "server "+documentedHost, "server "+check.Host, documentedHost, plain,
@@ -213,7 +213,7 @@ func (c *Connect) adapt(config, host string, token *identities.CreatedToken) str
 	).Replace(config)
 }
 
-// checkURL returns the address of the check listener as others reach it.
+// checkURL returns the URL by which others reach the check listener.
 func (c *Connect) checkURL(host string) *url.URL {
 	u, err := url.Parse(c.CheckURL)
 	if err != nil || u.Host == "" {
@@ -228,6 +228,6 @@ func (c *Connect) checkURL(host string) *url.URL {
 	return u
 }
 
-// isHost matches what may be written into a configuration as a host: the name comes
-// from a header of the request.
+// isHost matches a text that may be written into a configuration as a host. The text comes from
+// a header of the request.
 var isHost = regexp.MustCompile(`^[A-Za-z0-9.:-]{1,253}$`)

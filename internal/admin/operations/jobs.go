@@ -17,8 +17,8 @@ import (
 type Jobs struct {
 	Runner   *jobs.Runner // nil on a node that runs no jobs
 	Recorder audit.Recorder
-	// MaxWait is the longest that Run waits for a job, so that nobody who has left keeps a
-	// request waiting; 0 is 20 s.
+	// MaxWait bounds how long Run waits for a job, so that a request does not wait for a client
+	// that has disconnected; 0 means 20 s.
 	MaxWait time.Duration
 }
 
@@ -35,8 +35,8 @@ func WasRequested(r *JobRun) bool { return r.TriggeredBy == jobs.ByOperator }
 func (j *Jobs) Available() bool { return j.Runner != nil }
 
 const (
-	// maxJobRun is the maximum duration of a run that an operator requested. The command line
-	// waits a minute longer.
+	// maxJobRun bounds a run that an operator requested. The command line waits one minute
+	// longer.
 	maxJobRun  = 15 * time.Minute
 	maxJobWait = 20 * time.Second
 )
@@ -60,14 +60,14 @@ func (j *Jobs) Runs(ctx context.Context, job, cursor string, limit int) (page []
 	return j.Runner.Runs(ctx, job, cursor, limit)
 }
 
-// jobResult is the end of a requested run. err is set if the job did not run, and run.Err
-// if it failed.
+// jobResult is the result of a requested run. err is set if the job did not run, and run.Err if
+// it failed.
 type jobResult struct {
 	run *JobRun
 	err error
 }
 
-// AccessToRunJob returns the access that running a job of a name needs.
+// AccessToRunJob returns the access that running the named job needs.
 func AccessToRunJob(name string) identity.Access {
 	if name == jobs.BackUpJob {
 		return identity.Admin
@@ -75,9 +75,9 @@ func AccessToRunJob(name string) identity.Access {
 	return identity.Operate
 }
 
-// Run runs a job and returns its run when it has ended; an error means that it did not run.
-// The run is recorded before it begins, and does not depend on a request: after MaxWait Run
-// returns it unfinished, nil where it has not begun yet, and the job goes on.
+// Run runs a job and returns its run when it has ended; an error means that it did not run. The
+// request is recorded before the run begins. The run does not depend on the request: after
+// MaxWait, Run returns it unfinished, or nil if it has not begun yet, and the job continues.
 func (j *Jobs) Run(by admin.Caller, name string) (*JobRun, error) {
 	if j.Runner == nil {
 		return nil, errNoJobs
@@ -101,7 +101,7 @@ func (j *Jobs) Run(by admin.Caller, name string) (*JobRun, error) {
 	}
 }
 
-// start starts a run, and sends it when it has begun and its result when it has ended.
+// start starts a run. It sends the run when it has begun and the result when it has ended.
 func (j *Jobs) start(by admin.Caller, name string) (<-chan *JobRun, <-chan jobResult) {
 	record := func(ctx context.Context) error {
 		return j.Recorder.AddRecord(ctx, audit.Record{

@@ -22,7 +22,7 @@ type NodeStore interface {
 // Node is a node as it was at its last heartbeat.
 type Node = nodes.Node
 
-// List returns the nodes that have reported lately, by name and id.
+// List returns the nodes that have recently reported, by name and id.
 func (n *Nodes) List(ctx context.Context) ([]Node, error) {
 	return n.Store.Nodes(ctx, n.Now().Add(-nodes.Gone))
 }

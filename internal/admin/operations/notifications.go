@@ -11,23 +11,23 @@ import (
 	"github.com/stint-dev/stint/internal/notify"
 )
 
-// Notifications is the use case of showing the notifications, and of setting up, testing
-// and silencing their channels.
+// Notifications is the use case of showing notifications, and of creating, testing and
+// silencing their channels.
 type Notifications struct {
 	Outbox   Outbox
 	Channels ChannelStore
 	Notifier Notifier // nil on a node that sends no notifications
-	// Apply has the Notifier use the channels and silences that are stored now, before a
-	// change of them is acknowledged; nil where that needs nothing.
+	// Apply gives the Notifier the stored channels and silences before a change of them is
+	// acknowledged; nil if there is nothing to do.
 	Apply   func(ctx context.Context)
 	Builder ChannelBuilder
-	// Preset are the channels of the settings, which nobody can change but there.
+	// Preset are the channels of the settings, which can only be changed there.
 	Preset   []Channel
 	Recorder audit.Recorder
 	Now      func() time.Time
 }
 
-// Outbox keeps the notifications on their way to people.
+// Outbox reads the queued notifications.
 type Outbox interface {
 	// Deliveries returns the newest deliveries.
 	Deliveries(ctx context.Context, limit int) ([]notify.Delivery, error)
@@ -37,19 +37,20 @@ type Outbox interface {
 type Notifier interface {
 	// Channels returns the names of the enabled channels.
 	Channels() []string
-	// Silences returns the silences that apply now, as this node knows them.
+	// Silences returns the active silences known to this node.
 	Silences() []notify.Silence
-	// Test sends a message over one channel now, and returns the error if it did not
+	// Test sends a message over one channel immediately, and returns the error if it did not
 	// arrive.
 	Test(ctx context.Context, channel string) error
 }
 
-// Delivery is a notification on its way over one channel.
+// Delivery is the delivery of a notification over one channel.
 type Delivery = notify.Delivery
 
 var errNoNotifications = fault.New(fault.NotFound, "This node sends no notifications.")
 
-// changed applies a change of channels or silences that was made, of which err is the error.
+// changed calls Apply after a change of channels or silences that ended with err, if the change
+// was saved.
 func (n *Notifications) changed(ctx context.Context, err error) {
 	if n.Apply != nil && (err == nil || fault.Is(err, fault.Saved)) {
 		n.Apply(ctx)
@@ -65,8 +66,8 @@ func (n *Notifications) List(ctx context.Context, limit int) (channels []string,
 	return n.Notifier.Channels(), newest, err
 }
 
-// Test records the test of a channel and sends a message over it, silenced or not. unsent
-// is why the message did not arrive, nil if it did.
+// Test records the test of a channel and sends a message over it, even if it is silenced.
+// unsent is why the message did not arrive, nil if it did.
 func (n *Notifications) Test(ctx context.Context, by admin.Caller, channel string) (unsent, err error) {
 	if n.Notifier == nil {
 		return nil, errNoNotifications

@@ -12,28 +12,28 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// Origins is the use case of telling whose address a key is, by the files of --geoip-dir
-// and by reverse DNS. The zero value knows nothing.
+// Origins is the use case of finding the origin of a key's address, from the files of
+// --geoip-dir and by reverse DNS. The zero value finds nothing.
 type Origins struct {
 	Database *geoip.Database // nil without files
 	Names    *geoip.Names    // nil if names are not looked up
 }
 
-// GeoFile is a file that origins are read from.
+// GeoFile is a file with origins.
 type GeoFile = geoip.FileInfo
 
-// Origin is what is known of an address. Parts that are not known are zero.
+// Origin is the origin of an address. Unknown parts are zero.
 type Origin struct {
-	Country string // of two letters
+	Country string // code of two letters
 	ASN     uint32 // of the autonomous system
 	Network string // its name
-	Host    string // the name of the address in DNS, as its network claims it
+	Host    string // DNS name of the address, as its network claims
 }
 
 // IsZero reports whether nothing is known.
 func (o Origin) IsZero() bool { return o == Origin{} }
 
-// String describes it for people: "NL, AS64500 Example Networks, host.example".
+// String formats the origin for people: "NL, AS64500 Example Networks, host.example".
 func (o Origin) String() string {
 	var parts []string
 	if o.Country != "" {
@@ -48,10 +48,10 @@ func (o Origin) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// maxNameTime is how long Of waits for a name.
+// maxNameTime bounds how long Of waits for a name.
 const maxNameTime = 700 * time.Millisecond
 
-// Of returns what is known of a key, and waits shortly for its name in DNS.
+// Of returns the origin of a key, and waits briefly for its DNS name.
 func (o *Origins) Of(ctx context.Context, key string) Origin {
 	found, address := o.of(key)
 	if o.Names != nil && address.IsValid() {
@@ -62,8 +62,8 @@ func (o *Origins) Of(ctx context.Context, key string) Origin {
 	return found
 }
 
-// Known returns what is known of a key at once. A name that is not known yet is looked up
-// for the next time.
+// Known returns the known origin of a key without waiting. It starts the lookup of an unknown
+// name for the next call.
 func (o *Origins) Known(key string) Origin {
 	found, address := o.of(key)
 	if o.Names != nil && address.IsValid() {
@@ -72,7 +72,7 @@ func (o *Origins) Known(key string) Origin {
 	return found
 }
 
-// of returns the address of a key that is one.
+// of returns the origin and the address of a key, zero if the key is not an address.
 func (o *Origins) of(key string) (found Origin, address netip.Addr) {
 	if o.Database == nil && o.Names == nil {
 		return found, address
@@ -93,16 +93,16 @@ func (o *Origins) of(key string) (found Origin, address netip.Addr) {
 	return found, address
 }
 
-// NameOf returns the name of an autonomous system, "" where it is not known.
+// NameOf returns the name of an autonomous system, "" if it is unknown.
 func (o *Origins) NameOf(asn uint32) string { return o.Database.NameOf(asn) }
 
 // IsOn reports whether there are files.
 func (o *Origins) IsOn() bool { return o.Database != nil }
 
-// Files returns the files that are in effect.
+// Files returns the files in use.
 func (o *Origins) Files() []GeoFile { return o.Database.Files() }
 
-// PatternsOf returns the patterns of the known parts of the origin of a key.
+// PatternsOf returns a pattern for each known part of a key's origin.
 func (o *Origins) PatternsOf(key string) []keys.Pattern {
 	k, err := offences.ParseKey(key)
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 
 // Reports is the use case of reading and creating the daily and weekly reports.
 type Reports struct {
-	Builder  *reports.Builder // nil on a node that keeps none
+	Builder  *reports.Builder // nil on a node without reports
 	Recorder audit.Recorder
 	Now      func() time.Time
 }
 
-// Report is a daily or weekly report. Its JSON is that of a file in the format "json".
+// Report is a daily or weekly report. Its JSON is the file format "json".
 type Report = reports.Document
 
 // ReportTotals are the sums of a report's period.
@@ -63,7 +63,7 @@ func (r *Reports) List(ctx context.Context, kind, cursor string, limit int) (pag
 	return r.Builder.Store.FindDocuments(ctx, reports.Kind(kind), cursor, limit)
 }
 
-// TodaysReport is the id of the report of today so far, which is computed when it is read.
+// TodaysReport is the id of today's report so far, which is computed when it is read.
 const TodaysReport = reports.Today
 
 // Get returns one report.
@@ -77,7 +77,7 @@ func (r *Reports) Get(ctx context.Context, id string) (*Report, error) {
 	return r.Builder.Store.FindDocumentByID(ctx, id)
 }
 
-// Create records and creates the report of the last whole day or week.
+// Create records and creates the report of the last complete day or week.
 func (r *Reports) Create(ctx context.Context, by admin.Caller, kind string) (*Report, error) {
 	if r.Builder == nil {
 		return nil, errNoReports

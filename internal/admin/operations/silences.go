@@ -16,20 +16,20 @@ import (
 
 const maxSilence = 30 * 24 * time.Hour
 
-// AddSilence is what to silence: everything, or one channel or kind.
+// AddSilence is a request to silence everything, or one channel or kind.
 type AddSilence struct {
 	Channel, Kind string // "" for all
 	Reason        string
-	Expiry        blocks.Expiry // one of both is needed
+	Expiry        blocks.Expiry // For or Until is required
 }
 
-// Silences returns the silences that apply, the first to end first.
+// Silences returns the active silences, the first to end first.
 func (n *Notifications) Silences(ctx context.Context) ([]Silence, error) {
 	return n.Channels.FindSilences(ctx)
 }
 
-// ActiveSilences returns the silences that apply as this node knows them, without asking
-// the database.
+// ActiveSilences returns the active silences that this node knows, without querying the
+// database.
 func (n *Notifications) ActiveSilences() []Silence {
 	if n.Notifier == nil {
 		return nil
@@ -37,9 +37,9 @@ func (n *Notifications) ActiveSilences() []Silence {
 	return n.Notifier.Silences()
 }
 
-// AddSilence silences notifications until a time. What happens in between is listed as
-// silenced and never sent. Only an admin silences everything, or all alarms of an attack or
-// of a fault: operators could hide it from everybody else.
+// AddSilence silences notifications until a time. Notifications during that time are listed as
+// silenced and never sent. Only an admin can silence everything, or all alarms about an attack
+// or a fault: otherwise an operator could hide it from everybody else.
 func (n *Notifications) AddSilence(ctx context.Context, by admin.Caller, add AddSilence) (Silence, error) {
 	s := notify.Silence{Channel: add.Channel, Kind: notify.Kind(add.Kind), Reason: strings.TrimSpace(add.Reason)}
 	if s.Kind != "" && !slices.Contains(notify.Kinds(), s.Kind) {
@@ -84,22 +84,22 @@ func (n *Notifications) AddSilence(ctx context.Context, by admin.Caller, add Add
 	return added, err
 }
 
-// alarm is a group of kinds of notification about one thing.
+// alarm is a group of kinds of notifications about one subject.
 type alarm struct {
 	about string
 	kinds []notify.Kind
 }
 
-// alarms are what operators cannot silence as a whole. Every kind is in one of them but those
-// that report that all is well, or what has passed.
+// alarms are the groups that operators cannot silence as a whole. Every kind is in a group,
+// except those that report that all is well or that something has ended.
 var alarms = []alarm{
 	{"an attack", []notify.Kind{notify.AutomaticBlock, notify.Proposal, notify.EscalationPaused}},
 	{"a fault", []notify.Kind{notify.Outage, notify.RedisEviction, notify.JobFailed}},
 }
 
-// lostAlarms returns an alarm of which nothing would be sent any more at some time before more
-// ends, though something is sent then without it; nil for none. Other silences may end earlier:
-// what is silent now by one of them would not become audible again.
+// lostAlarms returns an alarm of which nothing would be sent at some time before more ends,
+// although without more something would be; nil for none. Other silences may end earlier: a
+// kind that one of them silences now would not be sent again when it ends.
 func lostAlarms(channels []Channel, active []notify.Silence, more notify.Silence, now time.Time) *alarm {
 	with := append(slices.Clone(active), more)
 	for i := range alarms {
@@ -113,7 +113,7 @@ func lostAlarms(channels []Channel, active []notify.Silence, more notify.Silence
 	return nil
 }
 
-// isSent reports whether an enabled channel sends any of the kinds in spite of silences.
+// isSent reports whether an enabled channel sends any of the kinds despite the silences.
 func (a *alarm) isSent(channels []Channel, silences []notify.Silence, at time.Time) bool {
 	for _, c := range channels {
 		for _, k := range a.kinds {
@@ -125,8 +125,8 @@ func (a *alarm) isSent(channels []Channel, silences []notify.Silence, at time.Ti
 	return false
 }
 
-// AccessToEndSilence returns the access that ending a silence needs: one of everything is an
-// admin's decision, which only an admin takes back.
+// AccessToEndSilence returns the access that ending a silence needs. A silence of everything is
+// an admin's decision, so only an admin can end it.
 func AccessToEndSilence(s Silence) identity.Access {
 	if s.CoversEverything() {
 		return identity.Admin
@@ -134,7 +134,7 @@ func AccessToEndSilence(s Silence) identity.Access {
 	return identity.Operate
 }
 
-// EndSilence ends a silence before its time.
+// EndSilence ends a silence early.
 func (n *Notifications) EndSilence(ctx context.Context, by admin.Caller, id string) (Silence, error) {
 	ended, err := n.Channels.EndSilence(ctx, by.Actor, id, func(s notify.Silence) error {
 		if !by.May(AccessToEndSilence(s)) {

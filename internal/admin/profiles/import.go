@@ -18,50 +18,49 @@ import (
 // previewPiece is how many rows of a dry run are looked up at once.
 const previewPiece = 2000
 
-// ImportOptions say how to import a file of keys. The zero value imports a CSV, all or
-// nothing.
+// ImportOptions configure an import of keys. The zero value imports a CSV, all or nothing.
 type ImportOptions struct {
 	Format admin.FileFormat
-	// SkipBad leaves invalid rows out instead of importing nothing.
+	// SkipBad skips invalid rows instead of importing nothing.
 	SkipBad bool
-	// DryRun changes nothing and says what would be done. It counts invalid rows and goes
-	// on.
+	// DryRun changes nothing and reports what would be done. It counts invalid rows and
+	// continues.
 	DryRun bool
 }
 
-// ImportResult is what an import did, or a dry run would do.
+// ImportResult is the result of an import, or the predicted result in a dry run.
 type ImportResult struct {
 	DryRun bool
 	admin.ImportRows
 	profiles.ImportResult
-	// Plans are those that the valid rows name, the one of most rows first.
+	// Plans are the plans in the valid rows, the most frequent first.
 	Plans []ImportedPlan
-	// Changes are the first of the keys that a dry run would create or replace, in the
-	// order of the file.
+	// Changes are the first of the keys that a dry run would create or replace, in the order of
+	// the file.
 	Changes []ImportChange
 }
 
-// UnusedPlans are those of Plans that no policy selects keys by.
+// UnusedPlans returns the Plans by which no policy selects keys.
 func (r *ImportResult) UnusedPlans() []ImportedPlan {
 	return slices.DeleteFunc(slices.Clone(r.Plans), func(p ImportedPlan) bool { return p.Policy != "" })
 }
 
-// ImportedPlan is a plan that a file names.
+// ImportedPlan is a plan in a file.
 type ImportedPlan struct {
 	Plan   string
 	Rows   int
-	Policy string // that selects keys by the plan, "" for none
+	Policy string // the policy that selects keys by the plan, "" for none
 }
 
-// ImportChange is what a file changes of one key.
+// ImportChange is the change of one key by a file.
 type ImportChange struct {
 	Line   int
-	Before *profiles.Profile // nil if nothing is kept of the key
+	Before *profiles.Profile // nil if the key has no profile
 	After  *profiles.Profile
 }
 
-// Import reads a file of keys and replaces the plan, the labels and the note of each; limits
-// stay. Mistakes are faults as those of admin.Valid; a key that the file names again is one.
+// Import reads a file of keys and replaces the plan, the labels and the note of each key;
+// limits stay. Mistakes are faults as in admin.Valid; a key that occurs twice is a mistake too.
 func (u *Profiles) Import(ctx context.Context, by admin.Caller, file io.Reader, o ImportOptions) (*ImportResult, error) {
 	result, plans := &ImportResult{DryRun: o.DryRun}, map[string]int{}
 	rows := countPlans(admin.Valid(once(profilelist.Read(file, o.Format, u.View.Parser())), &result.ImportRows, o.SkipBad || o.DryRun), plans)
@@ -93,11 +92,11 @@ func (u *Profiles) Import(ctx context.Context, by admin.Caller, file io.Reader, 
 	return result, nil
 }
 
-// once makes a row whose key an earlier one has invalid: which of them is meant, nobody can
-// say.
+// once makes a row invalid if an earlier row has the same key: it is unclear which one is
+// meant.
 func once(rows iter.Seq2[profilelist.Row, error]) iter.Seq2[profilelist.Row, error] {
 	return func(yield func(profilelist.Row, error) bool) {
-		lines := map[[16]byte]int32{} // by a hash of the key: a million keys have a hundred megabytes
+		lines := map[[16]byte]int32{} // by a hash of the key: a million keys would take a hundred megabytes
 		for row, err := range rows {
 			if err == nil {
 				sum := sha256.Sum256([]byte(row.Key))
@@ -114,7 +113,7 @@ func once(rows iter.Seq2[profilelist.Row, error]) iter.Seq2[profilelist.Row, err
 	}
 }
 
-// countPlans counts the rows of each plan.
+// countPlans counts the rows of each plan while it passes them on.
 func countPlans(rows iter.Seq2[profilelist.Row, error], plans map[string]int) iter.Seq2[profilelist.Row, error] {
 	return func(yield func(profilelist.Row, error) bool) {
 		for row, err := range rows {
@@ -128,13 +127,13 @@ func countPlans(rows iter.Seq2[profilelist.Row, error], plans map[string]int) it
 	}
 }
 
-// preview counts what the store would do with the rows, a piece at a time.
+// preview counts in batches what the store would do with the rows.
 func (u *Profiles) preview(ctx context.Context, rows iter.Seq2[profilelist.Row, error], result *ImportResult) error {
 	counts, err := u.Store.CountPlans(ctx)
 	if err != nil {
 		return err
 	}
-	keysOf := make(map[string]int, len(counts)) // how many keys each plan has after the import
+	keysOf := make(map[string]int, len(counts)) // number of keys of each plan after the import
 	for _, c := range counts {
 		keysOf[c.Plan] = c.Keys
 	}
@@ -181,7 +180,7 @@ func (u *Profiles) previewPiece(ctx context.Context, piece []profilelist.Row, ke
 	for _, row := range piece {
 		was := known[row.Key]
 		if was != nil {
-			row.Limit = was.Limit // which an import leaves
+			row.Limit = was.Limit // an import keeps the limit
 			keysOf[was.Plan]--
 		}
 		keysOf[row.Plan]++

@@ -1,5 +1,5 @@
-// Package profiles holds the use cases of what is kept about keys: plans, labels, notes and
-// limits of their own, one by one and from files.
+// Package profiles contains the use cases of the profiles of keys: plans, labels, notes and own
+// limits, one by one and from files.
 package profiles
 
 import (
@@ -19,15 +19,14 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// Profiles is the use case of what is kept about keys: plans, labels, notes and limits of
-// their own.
+// Profiles is the use case of the profiles of keys: plans, labels, notes and own limits.
 type Profiles struct {
 	View  View
 	Store profiles.Store
 	Now   func() time.Time
 }
 
-// View is the node's copy of the policies and of the settings that keys are read by.
+// View is the node's copy of the policies and of the settings for parsing keys.
 type View interface {
 	Parser() keys.Parser
 	Selector() *rules.Selector
@@ -39,25 +38,25 @@ const (
 	JSON = profilelist.JSON
 )
 
-// DetectFormat returns a file's format by its name or, where the name does not say, by its
+// DetectFormat returns a file's format by its name or, if the name is inconclusive, by its
 // first bytes.
 func DetectFormat(name string, head []byte) admin.FileFormat { return profilelist.Detect(name, head) }
 
-// SplitLabels returns the labels of a text, which spaces, commas or semicolons separate.
+// SplitLabels splits a text into labels, separated by spaces, commas or semicolons.
 func SplitLabels(text string) []string { return profilelist.SplitLabels(text) }
 
-// Change is what is kept of a key from now on, beside its limit.
+// Change is the new profile of a key, without its limit.
 type Change struct {
 	Plan   string // "" for none
 	Labels []string
 	Note   string
 }
 
-// OwnLimit is a limit that a key gets of its own.
+// OwnLimit is a limit for one key.
 type OwnLimit struct {
 	Rules  []string
 	Reason string
-	Expiry blocks.Expiry // neither For nor Until: until it is ended
+	Expiry blocks.Expiry // without For and Until: until it is ended
 }
 
 func (u *Profiles) parse(text string) (string, error) {
@@ -65,7 +64,7 @@ func (u *Profiles) parse(text string) (string, error) {
 	return k.String(), err
 }
 
-// profileFault makes a fault of a field of a profile.
+// profileFault converts an error of a field of a profile to a fault.
 func profileFault(err error) error {
 	var wrong *profiles.FieldError
 	if errors.As(err, &wrong) {
@@ -74,7 +73,7 @@ func profileFault(err error) error {
 	return err
 }
 
-// Find returns what is kept of a key; a NotFound fault if nothing is.
+// Find returns the profile of a key. The error is a NotFound fault if there is none.
 func (u *Profiles) Find(ctx context.Context, key string) (*profiles.Profile, error) {
 	parsed, err := u.parse(key)
 	if err != nil {
@@ -87,7 +86,7 @@ func (u *Profiles) Find(ctx context.Context, key string) (*profiles.Profile, err
 	return p, err
 }
 
-// FindByKeys returns what is kept of those of the canonical keys of which anything is.
+// FindByKeys returns the existing profiles of canonical keys.
 func (u *Profiles) FindByKeys(ctx context.Context, all []string) (map[string]*profiles.Profile, error) {
 	found, err := u.Store.FindProfilesByKey(ctx, all)
 	byKey := make(map[string]*profiles.Profile, len(found))
@@ -103,13 +102,13 @@ func (u *Profiles) List(ctx context.Context, f profiles.Filter) (profiles.Page, 
 	return u.Store.FindProfiles(ctx, f)
 }
 
-// PlanUse is how many keys have a plan, and the policy that selects them by it.
+// PlanUse is the number of keys with a plan, and the policy that selects keys by the plan.
 type PlanUse struct {
 	profiles.PlanCount
 	Policy string // "" for none
 }
 
-// Plans returns how each plan is used, the one with the most keys first.
+// Plans returns the use of each plan, the one with the most keys first.
 func (u *Profiles) Plans(ctx context.Context) ([]PlanUse, error) {
 	counts, err := u.Store.CountPlans(ctx)
 	if err != nil {
@@ -124,7 +123,7 @@ func (u *Profiles) Plans(ctx context.Context) ([]PlanUse, error) {
 	return all, nil
 }
 
-// policyOf returns the policy that selects the keys of a plan by it, "" for none.
+// policyOf returns the policy that selects keys by a plan, "" for none.
 func policyOf(selector *rules.Selector, plan string) string {
 	who := rules.Subject{Plan: plan}
 	by, _ := selector.Matched(who)
@@ -134,8 +133,8 @@ func policyOf(selector *rules.Selector, plan string) string {
 	return ""
 }
 
-// Put replaces the plan, the labels and the note of a key whose profile is in the state
-// expect. Its limit stays.
+// Put replaces the plan, the labels and the note of a key if its profile is in the state
+// expect. It keeps the limit.
 func (u *Profiles) Put(ctx context.Context, by admin.Caller, key string, c Change, expect etag.Tag) (*profiles.Profile, error) {
 	parsed, err := u.parse(key)
 	if err != nil {
@@ -151,8 +150,7 @@ func (u *Profiles) Put(ctx context.Context, by admin.Caller, key string, c Chang
 	return u.Store.PutProfile(ctx, by.Actor, p, expect)
 }
 
-// Delete deletes all that is kept of a key, its limit included, if its profile is in the
-// state expect.
+// Delete deletes the profile of a key, including its limit, if it is in the state expect.
 func (u *Profiles) Delete(ctx context.Context, by admin.Caller, key string, expect etag.Tag) (*profiles.Profile, error) {
 	parsed, err := u.parse(key)
 	if err != nil {
@@ -161,8 +159,8 @@ func (u *Profiles) Delete(ctx context.Context, by admin.Caller, key string, expe
 	return u.Store.DeleteProfile(ctx, by.Actor, parsed, expect)
 }
 
-// SetLimit gives a key a limit of its own, in place of one that it has: until it expires or
-// is ended, its rules replace those of the key's policy.
+// SetLimit sets or replaces the own limit of a key. Until it expires or is ended, its rules
+// replace those of the key's policy.
 func (u *Profiles) SetLimit(ctx context.Context, by admin.Caller, key string, o OwnLimit) (*profiles.Profile, error) {
 	parsed, err := u.parse(key)
 	if err != nil {
@@ -194,8 +192,8 @@ func (u *Profiles) EndLimit(ctx context.Context, by admin.Caller, key, reason st
 	return u.Store.EndLimit(ctx, by.Actor, parsed, strings.TrimSpace(reason))
 }
 
-// Export writes the profiles that a filter selects as Import reads them, page by page, so
-// that a slow reader holds no transaction open.
+// Export writes the profiles that a filter selects in the format of Import. It reads page by
+// page, so that a slow reader keeps no transaction open.
 func (u *Profiles) Export(ctx context.Context, w io.Writer, f profiles.Filter, format admin.FileFormat) error {
 	out := profilelist.NewWriter(w, format)
 	f.Limit, f.Cursor = 1000, ""
