@@ -29,19 +29,19 @@ type auditPage struct {
 	site.Frame
 	Query   site.Query
 	Entries []*audit.Record
-	Open    int64 // the entry whose changes are shown
+	Open    int64 // the entry whose changes are expanded
 	Changes []jsonChange
 	Pager   pager
 	Filters bool
 	Objects []string
-	// Undo are the entries that can be taken back, as far as the page shows.
+	// Undo are the entries that can be undone, as far as the page shows.
 	Undo map[int64]bool
 }
 
-// jsonChange is one member that an entry's before and after differ in.
+// jsonChange is one member that differs between an entry's before and after.
 type jsonChange struct{ Path, Was, Now string }
 
-// auditObjects are what entries are about.
+// auditObjects are the kinds of objects of entries.
 var auditObjects = []string{"policy", "block", "exemption", "proposal", "escalation", "key", "note", "token", "user", loginObject}
 
 // loginObject selects logins, logouts and failed logins, which are about users.
@@ -51,7 +51,7 @@ const loginObject = "login"
 type auditHandler struct {
 	*site.Site
 	audit *operations.Audit
-	undo  *admin.Undo // nil where nothing can be undone
+	undo  *admin.Undo // nil if undo is disabled
 }
 
 func (h *auditHandler) routes() []httpserver.Route {
@@ -62,7 +62,7 @@ func (h *auditHandler) routes() []httpserver.Route {
 	}
 }
 
-// auditFilters are the parameters that select entries.
+// auditFilters are the query parameters that select entries.
 var auditFilters = []string{"q", "actor", "object", "object_id", "action", "from", "to"}
 
 func auditFilter(q site.Query) (f audit.Filter, err error) {
@@ -79,7 +79,7 @@ func auditFilter(q site.Query) (f audit.Filter, err error) {
 		return f, err
 	}
 	if f.To, err = day(q, "to"); err == nil && !f.To.IsZero() {
-		f.To = f.To.AddDate(0, 0, 1) // the day that is named counts
+		f.To = f.To.AddDate(0, 0, 1) // include the named day
 	}
 	return f, err
 }
@@ -126,7 +126,7 @@ func (h *auditHandler) showAudit(c *httpserver.Call) error {
 	return h.Render(c, http.StatusOK, "audit", page)
 }
 
-// Export returns the address of what the filters select as a file.
+// Export returns the URL of the filtered entries as a file.
 func (p auditPage) Export(format string) string {
 	return p.Query.Path("/audit/export", "cursor", "", "open", "", "format", format)
 }
@@ -146,7 +146,7 @@ func (h *auditHandler) exportAudit(c *httpserver.Call) error {
 	})
 }
 
-// undoneChanges are the kinds of change that can be taken back.
+// undoneChanges are the kinds of changes that can be undone.
 var undoneChanges = []string{
 	"block.add", "block.extend", "block.update", "block.replace", "block.end", "block.restore", "block.import",
 	"exemption.add", "exemption.extend", "exemption.update", "exemption.replace", "exemption.end", "exemption.restore",
@@ -154,8 +154,8 @@ var undoneChanges = []string{
 	"profile.set", "profile.delete", "profile.limit", "profile.end_limit", "profile.restore", "profile.import",
 }
 
-// undoable returns which of the entries, the newest first, the user may
-// undo: of each thing the latest, since a later change builds on it.
+// undoable returns which of the entries, sorted newest first, the user may undo: the latest one
+// of each object, since later changes build on earlier ones.
 func undoable(caller admin.Caller, entries []*audit.Record) map[int64]bool {
 	type thing struct{ object, id string }
 	seen, may := map[thing]bool{}, map[int64]bool{}
@@ -188,10 +188,10 @@ func (h *auditHandler) undoEntry(c *httpserver.Call) error {
 	return h.Redirect(c, "/audit?done="+strconv.FormatInt(made.ID, 10))
 }
 
-// undoneToast says what an entry that was made just now has undone.
+// undoneToast describes what a recent entry has undone.
 func (h *auditHandler) undoneToast(ctx context.Context, id string) (*site.Toast, error) {
 	made, err := strconv.ParseInt(id, 10, 64)
-	if err != nil { // no entry of ours was made
+	if err != nil { // the id is not one of ours
 		return nil, nil //nolint:nilerr // a made-up id in the URL is not an error
 	}
 	e, err := h.audit.ByID(ctx, made)
@@ -216,7 +216,7 @@ func day(q site.Query, name string) (time.Time, error) {
 	return t, nil
 }
 
-// OpenPath returns the address that shows an entry's changes, or hides them.
+// OpenPath returns the address that expands or collapses an entry's changes.
 func (p auditPage) OpenPath(e *audit.Record) string {
 	if p.Open == e.ID {
 		return p.Query.Path("/audit", "open", "")
@@ -224,8 +224,8 @@ func (p auditPage) OpenPath(e *audit.Record) string {
 	return p.Query.Path("/audit", "open", strconv.FormatInt(e.ID, 10)) + "#entry-" + strconv.FormatInt(e.ID, 10)
 }
 
-// jsonChanges returns the members in which two JSON documents differ, in the
-// order of their names; nil documents have none.
+// jsonChanges returns the members that differ between two JSON documents, sorted by name; a nil
+// document has none.
 func jsonChanges(before, after []byte) []jsonChange {
 	was, now := flatten(before), flatten(after)
 	var all []jsonChange
@@ -243,8 +243,7 @@ func jsonChanges(before, after []byte) []jsonChange {
 	return all
 }
 
-// flatten returns the members of a JSON document by their path; a document that
-// cannot be read is one text.
+// flatten returns the members of a JSON document by path. An unreadable document is one text.
 func flatten(document []byte) map[string]string {
 	all := map[string]string{}
 	if len(bytes.TrimSpace(document)) == 0 {

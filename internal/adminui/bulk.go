@@ -17,9 +17,8 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// bulkHandler adds and ends blocks and exemptions for keys that a monitoring page
-// lists. Each action goes back to its page, which shows what changed and offers
-// to undo it.
+// bulkHandler adds and ends blocks and exemptions for keys that a monitoring page lists. After
+// each action it returns to that page, which shows the change and offers to undo it.
 type bulkHandler struct {
 	*site.Site
 	entries *admin.Entries
@@ -42,15 +41,15 @@ type bulkPage struct {
 	For         string
 	Until       string
 	Reason      string
-	Scope       string // of an ended block that is to be added again
+	Scope       string // scope of an ended block that is added again
 	Back        string
 	FieldErrors form.FieldErrors
-	// OnConflict says what becomes of the keys that have an active entry.
+	// OnConflict decides what happens to keys with an active entry.
 	OnConflict blocks.Conflict
-	// Own reports whether one of them matches the caller's address.
+	// Own reports whether a key matches the caller's address.
 	Own bool
-	// Filter selects all keys that match; All counts them, and Keys are the
-	// first of them. "" where Keys are the chosen ones.
+	// Filter selects all matching keys; All is their number, and Keys are the first of them. It
+	// is "" if Keys were chosen individually.
 	Filter string
 	All    int
 }
@@ -80,10 +79,10 @@ func (p *bulkPage) What() string {
 
 var lengthChoices = form.Choices("1h", "1 h", "4h", "4 h", "24h", "24 h", "7d", "7 days", "30d", "30 days", "good", "Permanent", "until", "Until (UTC)")
 
-// Conflicts returns what may become of the keys that have an active entry.
+// Conflicts returns the choices for keys with an active entry.
 func (p *bulkPage) Conflicts() []form.Choice { return conflictChoices }
 
-// IsConflict reports whether a choice of Conflicts is chosen.
+// IsConflict reports whether a choice of Conflicts is selected.
 func (p *bulkPage) IsConflict(value string) bool { return p.OnConflict == blocks.Conflict(value) }
 
 var conflictChoices = form.Choices(string(blocks.Keep), "Keep them", string(blocks.Extend), "Extend them", string(blocks.Replace), "Replace them")
@@ -91,8 +90,8 @@ var conflictChoices = form.Choices(string(blocks.Keep), "Keep them", string(bloc
 // maxBulk bounds the keys of one form.
 const maxBulk = 200
 
-// addBulk blocks or exempts the patterns of a form. A form without a duration is
-// answered with the page that asks for it.
+// addBulk blocks or exempts the patterns of a form. If the form has no duration, the response
+// is the page that asks for it.
 func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 	values, err := form.Read(c)
 	if err != nil {
@@ -122,7 +121,7 @@ func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 	if page.Exempt {
 		s, done = exemptionTexts, "exempted"
 	}
-	if page.OnConflict == "" { // a form that does not ask
+	if page.OnConflict == "" { // the form has no such field
 		page.OnConflict = blocks.Extend
 	}
 	request := admin.AddEntries{Kind: s.Kind, Patterns: page.Keys, Reason: page.Reason, OnConflict: page.OnConflict}
@@ -141,7 +140,7 @@ func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 	}
 	var ids []string
 	for _, one := range added {
-		if one.Outcome == blocks.Created { // undo must not end what somebody else had blocked before
+		if one.Outcome == blocks.Created { // undo must not end an entry that existed before
 			ids = append(ids, one.Entry.ID)
 		}
 	}
@@ -155,7 +154,7 @@ func (h *bulkHandler) askBulk(c *httpserver.Call, status int, page *bulkPage, pa
 	return h.Render(c, status, "bulk", page)
 }
 
-// patternsOf reads the keys or patterns of a form.
+// patternsOf parses the keys or patterns of a form.
 func (h *bulkHandler) patternsOf(texts []string) ([]keys.Pattern, error) {
 	switch {
 	case len(texts) == 0:

@@ -39,9 +39,8 @@ func (p *offendersPageData) CanBlockAll() bool {
 	return p.Query.Get("state") == "" && p.Report.Unread == 0 && p.Report.Keys > int64(len(p.Rows)) && p.Report.Keys <= admin.MaxMatching
 }
 
-// blockMatching blocks all keys that match the filters of a form. A form without a
-// duration is answered with the page that asks for it, and so is one whose count
-// of keys is outdated.
+// blockMatching blocks all keys that match the filters of a form. If the form has no duration,
+// or its count of keys is outdated, the response is the page that asks for them.
 func (h *bulkHandler) blockMatching(c *httpserver.Call, page *bulkPage, values url.Values) error {
 	page.Filter = values.Get("filter")
 	q, err := h.filterQuery(page.Filter)

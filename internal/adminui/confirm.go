@@ -12,8 +12,8 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 )
 
-// askBroad redirects to the form that shows the impact of one broad pattern, whose
-// error is err. A broad pattern among several, or any other error, is returned.
+// askBroad redirects to the form that shows the impact of one broad pattern that needs the
+// confirmation err. It returns any other error, and err if there are several patterns.
 func askBroad(s *site.Site, c *httpserver.Call, texts *kindTexts, page *bulkPage, err error) error {
 	pattern, reason, asks := site.NeededConfirmation(err)
 	if !asks {
@@ -31,8 +31,8 @@ func askBroad(s *site.Site, c *httpserver.Call, texts *kindTexts, page *bulkPage
 	return s.Redirect(c, texts.Path+"/new?"+ask.Encode())
 }
 
-// askRestore redirects to the form that adds a broad entry which was not restored,
-// with its reason and expiry. Any other error is returned.
+// askRestore redirects to the form that adds a broad entry that was not restored, with its
+// reason and expiry. It returns any other error.
 func askRestore(s *site.Site, c *httpserver.Call, entries *admin.Entries, texts *kindTexts, ids []string, restored error) error {
 	if _, _, asks := site.NeededConfirmation(restored); !asks {
 		return restored
@@ -44,24 +44,24 @@ func askRestore(s *site.Site, c *httpserver.Call, entries *admin.Entries, texts 
 	return askBroad(s, c, texts, pageOf(ended, ids), restored)
 }
 
-// pageOf returns the choices that add an ended entry again.
+// pageOf returns the form values that add an ended entry again.
 func pageOf(e *blocks.Entry, ids []string) *bulkPage {
 	page := &bulkPage{Keys: ids, Reason: e.Reason, Scope: e.Scope}
 	page.For, page.Until = site.ExpiryChoice(e.Expires)
 	return page
 }
 
-// undoPage asks before an undo restores a broad block, exemption or policy.
+// undoPage asks for confirmation before an undo restores a broad block, exemption or policy.
 type undoPage struct {
 	site.Frame
 	Record *audit.Record
-	Text   string // that must be typed
+	Text   string // must be typed to confirm
 	Why    string
 	Error  string // "" for none
 }
 
-// askUndo asks for the text that confirms an undo whose error is undone. Any other
-// error is returned. typed is what was typed before, "" for nothing.
+// askUndo asks for the text that confirms an undo, whose error is undone. It returns any other
+// error. typed is what was typed before, "" for nothing.
 func (h *auditHandler) askUndo(c *httpserver.Call, id int64, typed string, undone error) error {
 	text, reason, asks := site.NeededConfirmation(undone)
 	if !asks {

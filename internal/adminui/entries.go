@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// kindTexts is what the pages of blocks and of exemptions differ in.
+// kindTexts are the differences between the pages of blocks and of exemptions.
 type kindTexts struct {
 	Kind  blocks.Kind
 	Path  string // "/blocks"
@@ -18,8 +18,8 @@ type kindTexts struct {
 	Past  string // "Blocked"
 	End   string // "Unblock", on the button that ends one
 	About string // one sentence for the empty list
-	// Blocks says that these refuse: with a source, and a warning before one
-	// refuses its author's address.
+	// Blocks means that these entries refuse. Their pages show a source, and a warning if one
+	// would refuse its author's address.
 	Blocks bool
 }
 
@@ -33,17 +33,17 @@ var exemptionTexts = &kindTexts{
 	About: "An exemption allows every key of a pattern: no rule and no block applies to it until it ends.",
 }
 
-// entryRow is one block or exemption as its page shows it.
+// entryRow is one row of the page.
 type entryRow struct {
 	*blocks.Entry
 	Active     bool
 	PolicyName string
-	Exempt     bool  // an exemption covers the whole of this block
-	Refused    int64 // requests in the last hour
-	Edit       *edit // its row is open, nil otherwise
+	Exempt     bool  // an exemption covers this whole block
+	Refused    int64 // refused requests in the last hour
+	Edit       *edit // nil unless the row is open
 }
 
-// SourceWord says how a block was made.
+// SourceWord returns how a block was created.
 func (i *entryRow) SourceWord() string {
 	if i.Source == blocks.Manual {
 		return "manual"
@@ -55,7 +55,7 @@ func (i *entryRow) SourceWord() string {
 type entriesHandler struct {
 	*site.Site
 	entries   *admin.Entries
-	detection *admin.Detection // nil where offences are not counted
+	detection *admin.Detection // nil if offences are not counted
 	toasts    *toasts
 }
 
@@ -80,7 +80,7 @@ func (h *entriesHandler) routes() []httpserver.Route {
 	return all
 }
 
-// rowOf adds to an entry what its page shows beside it.
+// rowOf returns the row of an entry.
 func (h *entriesHandler) rowOf(e *blocks.Entry, refused map[string]int64) *entryRow {
 	now := h.Now()
 	row := &entryRow{Entry: e, Active: e.ActiveAt(now), Refused: refused[e.ID]}
@@ -98,5 +98,5 @@ func (h *entriesHandler) rowOf(e *blocks.Entry, refused map[string]int64) *entry
 	return row
 }
 
-// maxTouching bounds how many exemptions or blocks are looked at for one line.
+// maxTouching bounds the exemptions or blocks that are examined for one row.
 const maxTouching = 50

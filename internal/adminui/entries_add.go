@@ -20,8 +20,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// addPage is the form that adds a block or an exemption, and beside it what
-// would come of it.
+// addPage is the form that adds a block or an exemption, with a preview of its impact.
 type addPage struct {
 	site.Frame
 	*kindTexts
@@ -33,30 +32,30 @@ type addPage struct {
 	Confirm     string
 	FieldErrors form.FieldErrors
 	Preview     *preview      // nil until there is a pattern
-	Active      *blocks.Entry // the entry that the pattern has already, nil for none
+	Active      *blocks.Entry // the active entry of the pattern, nil for none
 }
 
-// Choices returns the lengths that the form offers.
+// Choices returns the durations that the form offers.
 func (p *addPage) Choices() []form.Choice {
 	return form.Choices("1h", "1 h", "4h", "4 h", "24h", "24 h", "7d", "7 days", "30d", "30 days", "good", "Permanent", "until", "Until (UTC)")
 }
 
-// preview is the impact of a pattern as the page shows it.
+// preview shows the impact of a pattern.
 type preview struct {
 	*admin.Impact
 	Covers string // "256 addresses", "every key"
 	Ends   time.Time
-	Grid   *chart.Grid // its parts drawn, nil where it has too few
+	Grid   *chart.Grid // a drawing of its parts, nil if there are too few
 	blocks bool
 }
 
-// Clean returns how many of its keys never offended.
+// Clean returns how many keys of the pattern never offended.
 func (v *preview) Clean() int64 { return v.Counted.Keys - v.Counted.Offenders }
 
-// Covering are the exemptions because of which a block refuses nobody.
+// Covering returns the exemptions that override the whole block.
 func (v *preview) Covering() []*blocks.Entry { return v.exemptions(true) }
 
-// Within are the exemptions of a part of the keys of a block.
+// Within returns the exemptions of a part of the block's keys.
 func (v *preview) Within() []*blocks.Entry { return v.exemptions(false) }
 
 func (v *preview) exemptions(covering bool) (all []*blocks.Entry) {
@@ -68,7 +67,7 @@ func (v *preview) exemptions(covering bool) (all []*blocks.Entry) {
 	return all
 }
 
-// Touched are the blocks that an exemption overrides.
+// Touched returns the blocks that an exemption overrides.
 func (v *preview) Touched() []*blocks.Entry {
 	if v.blocks {
 		return nil
@@ -76,12 +75,12 @@ func (v *preview) Touched() []*blocks.Entry {
 	return slices.Concat(v.CoveredBy, v.Impact.Covers)
 }
 
-// TypeText is what is to be typed to go on, as the label says it.
+// TypeText is the label of the field for the confirmation.
 func (v *preview) TypeText() string {
 	return "To confirm " + all(v.Covers) + ", type " + v.Pattern.String()
 }
 
-// all says that a count is meant as a whole: "all 65,536 addresses".
+// all adds "all" to a count: "all 65,536 addresses".
 func all(covers string) string {
 	if covers != "" && covers[0] >= '1' && covers[0] <= '9' {
 		return "all " + covers
@@ -101,7 +100,7 @@ func (h *entriesHandler) showAdd(c *httpserver.Call, s *kindTexts) error {
 	return h.renderAdd(c, http.StatusOK, s, page)
 }
 
-// renderAdd shows the form, with the preview of its pattern where it has one.
+// renderAdd shows the form, with a preview if it has a pattern.
 func (h *entriesHandler) renderAdd(c *httpserver.Call, status int, s *kindTexts, page *addPage) error {
 	page.kindTexts = s
 	page.Frame = h.NewFrame(c, s.Verb, s.Path)
@@ -140,11 +139,11 @@ func (h *entriesHandler) preview(c *httpserver.Call, s *kindTexts, pattern strin
 	return v, nil
 }
 
-// Ratio writes a part of the last day's traffic with its error.
+// Ratio formats the ratio of the last day's traffic, with its error.
 func (v *preview) Ratio() string { return ratioWithError(v.Traffic) }
 
-// ratioWithError writes an estimate in percent, with the range that holds the truth in 19
-// of 20 cases.
+// ratioWithError formats an estimate in percent, with the range that contains the true value in
+// 19 of 20 cases.
 func ratioWithError(t *admin.TrafficEstimate) string {
 	percent := func(part float64) string {
 		return strings.TrimSuffix(strconv.FormatFloat(100*min(1, max(0, part)), 'f', 1, 64), ".0")
@@ -173,7 +172,7 @@ func (h *entriesHandler) readAdd(c *httpserver.Call) (*addPage, url.Values, erro
 	return page, values, nil
 }
 
-// previewAdd shows what would come of the form, and adds nothing.
+// previewAdd shows the impact of the form without adding anything.
 func (h *entriesHandler) previewAdd(c *httpserver.Call, s *kindTexts) error {
 	page, _, err := h.readAdd(c)
 	if err != nil {
@@ -186,7 +185,7 @@ func (h *entriesHandler) previewAdd(c *httpserver.Call, s *kindTexts) error {
 	return h.renderAdd(c, status, s, page)
 }
 
-// addEntry adds what the form says, or shows it again with its mistakes.
+// addEntry adds the entries of the form, or shows the form again with its errors.
 func (h *entriesHandler) addEntry(c *httpserver.Call, s *kindTexts) error {
 	page, values, err := h.readAdd(c)
 	if err != nil {

@@ -15,18 +15,17 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 )
 
-// edit is an open row: what its fields hold.
+// edit contains the fields of an open row.
 type edit struct {
 	ID          string
 	Reason      string
 	For         string // one of editChoices
-	Until       string // as fields of dates write it, UTC
+	Until       string // in the format of date fields, UTC
 	Revision    int64
 	FieldErrors form.FieldErrors
-	// Ask is the pattern that is to be typed for the change, "" for none.
+	// Ask is the pattern to type to confirm the change, "" for none.
 	Ask string
-	// Theirs is what somebody else made of it while it was edited, nil for
-	// nothing.
+	// Theirs is what somebody else saved while the row was edited, nil for nothing.
 	Theirs *blocks.Entry
 }
 
@@ -36,7 +35,7 @@ func editOf(i *blocks.Entry) *edit {
 	return e
 }
 
-// EditChoices returns the ends that an open row offers.
+// EditChoices returns the expiries that an open row offers.
 func (e *edit) EditChoices() []form.Choice {
 	return form.Choices("1h", "+ 1 h", "24h", "+ 24 h", "7d", "+ 7 days", "good", "Permanent", "until", "Until (UTC)")
 }
@@ -64,7 +63,7 @@ func (h *entriesHandler) updateEntry(c *httpserver.Call, s *kindTexts) error {
 		from = h.Now()
 	}
 	update := admin.UpdateEntry{Reason: &e.Reason, Revision: e.Revision, Confirm: values.Get("confirm")}
-	// The form has the expiry to the minute: as it was it is not changed.
+	// The form has the expiry in minutes: if it is the same, the expiry is not changed.
 	if length, until := site.ExpiryChoice(before.Expires); e.For != length || e.Until != until {
 		var expiry blocks.Expiry
 		expiry, err = site.ExpiryOf(e.For, e.Until, from)
@@ -112,8 +111,8 @@ func (h *entriesHandler) restoreEntries(c *httpserver.Call, s *kindTexts) error 
 	return h.done(c, s, values.Get("back"), "restored", ids...)
 }
 
-// idsOf returns the ids that a form names: those of chosen rows, or that of the
-// row whose own button was pressed.
+// idsOf returns the ids in a form: those of the selected rows, or of the row whose button was
+// pressed.
 func idsOf(c *httpserver.Call, s *kindTexts) ([]string, url.Values, error) {
 	values, err := form.Read(c)
 	if err != nil {
@@ -129,7 +128,7 @@ func idsOf(c *httpserver.Call, s *kindTexts) ([]string, url.Values, error) {
 	return ids, values, nil
 }
 
-// done goes back to the list, which says what was done.
+// done redirects to the list, which shows what was done.
 func (h *entriesHandler) done(c *httpserver.Call, s *kindTexts, back, what string, ids ...string) error {
 	target := s.Path
 	if path := site.OwnPath(back); path == s.Path || strings.HasPrefix(path, s.Path+"?") {
@@ -169,7 +168,7 @@ func (h *entriesHandler) entriesToast(ctx context.Context, page *site.Frame, s *
 		}
 		t.Text, t.Undo = s.Past, s.Path+"/end"
 		t.Fields = site.HiddenIDs(ids)
-	case "replaced": // ending it would not bring back the former one
+	case "replaced": // ending it would not restore the former entry
 		t.Text = "Replaced the " + s.Noun + " of"
 	case "changed":
 		t.Text = "Changed the " + s.Noun + " of"

@@ -23,12 +23,12 @@ type entriesPage struct {
 	Query   site.Query
 	Items   []*entryRow
 	Sources []sourceCount // blocks only
-	First   int           // the number of the first item shown, from 1
+	First   int           // number of the first item shown, from 1
 	Total   int
-	Refused int64 // by all blocks in the last hour
-	Counted bool  // refused requests are known
+	Refused int64 // refused by all blocks in the last hour
+	Counted bool  // refused requests are counted
 	Next    string
-	Filters bool // some filter is set
+	Filters bool // any filter is set
 }
 
 // Last returns the number of the last item shown.
@@ -45,7 +45,7 @@ func (p *entriesPage) Columns() int {
 	return n
 }
 
-// Export returns the address of the CSV of what is listed.
+// Export returns the URL of the list as CSV.
 func (p *entriesPage) Export() string {
 	return p.Query.Path(p.Path+"/export", "cursor", "", "from", "", "edit", "")
 }
@@ -68,7 +68,7 @@ func (h *entriesHandler) showEntries(c *httpserver.Call, s *kindTexts) error {
 	return h.renderEntries(c, http.StatusOK, s, q, nil)
 }
 
-// renderEntries shows the list. If open is not nil, the form of its row is shown.
+// renderEntries shows the list. If open is not nil, it shows the form of that row.
 func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTexts, q site.Query, open *edit) error {
 	ctx := c.Context()
 	f, err := h.entryFilter(s.Kind, q)
@@ -85,7 +85,7 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 	if s.Blocks {
 		page.Sources = h.sources(s, f, q)
 	}
-	// What the chip of the list says is counted already.
+	// The current chip of the list already has the count.
 	chip := slices.IndexFunc(page.Sources, func(c sourceCount) bool { return c.Current && c.Counted })
 	f.Uncounted = chip >= 0
 	found, err := h.entries.Find(ctx, f)
@@ -129,8 +129,8 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 	return h.Render(c, status, "entries", page)
 }
 
-// addOpenEntry returns the entries of a page of the list, with the one that is edited first if
-// it is on another page.
+// addOpenEntry returns the entries of a page of the list. If the edited entry is on another
+// page, it comes first.
 func (h *entriesHandler) addOpenEntry(ctx context.Context, items []*blocks.Entry, kind blocks.Kind, id string) ([]*blocks.Entry, error) {
 	if slices.ContainsFunc(items, func(e *blocks.Entry) bool { return e.ID == id }) {
 		return items, nil
@@ -157,9 +157,8 @@ func (h *entriesHandler) entryFilter(kind blocks.Kind, q site.Query) (blocks.Fil
 	return f, nil
 }
 
-// sources returns the ways in which blocks come to be, with how many stand of
-// each where the filter narrows nothing else: counting those that it selects
-// would take longer than the list itself.
+// sources returns the sources of blocks. It counts each source only if no other filter is set:
+// counting with filters would take longer than the list itself.
 func (h *entriesHandler) sources(s *kindTexts, f blocks.Filter, q site.Query) []sourceCount {
 	all := []sourceCount{{Name: "All"}, {Name: "Manual"}, {Name: "Automatic"}, {Name: "Imported"}}
 	counted := f.State == "" && f.Search == "" && f.Author == "" && f.Within.IsZero()
@@ -177,8 +176,8 @@ func (h *entriesHandler) sources(s *kindTexts, f blocks.Filter, q site.Query) []
 	return all
 }
 
-// refusedByBlocks returns how many requests each block refused in the last
-// hour, by its id, and all of them together.
+// refusedByBlocks returns how many requests each block refused in the last hour, by its id, and
+// their sum.
 func (h *entriesHandler) refusedByBlocks(ctx context.Context) (map[string]int64, int64, error) {
 	if h.detection == nil {
 		return nil, 0, nil

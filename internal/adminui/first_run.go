@@ -13,25 +13,25 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// firstRunPage is what an empty Stint shows instead of the overview.
+// firstRunPage replaces the overview until there was a check.
 type firstRunPage struct {
 	site.Frame
 	CheckURL, AdminURL string
 	DataDir            string
-	Policy             *rules.Policy // that the example's key falls under, nil for none
+	Policy             *rules.Policy // the policy of the example's key, nil for none
 	Meaning            string
-	Refused            bool // two checks at once are one too many under it
-	NeedsToken         bool // checks are answered to bearers of a token only
+	Refused            bool // the policy refuses the second of two checks
+	NeedsToken         bool // checks need a token
 }
 
-// firstRunHandler answers the first steps.
+// firstRunHandler serves the first steps.
 type firstRunHandler struct {
 	*site.Site
-	checked            func(context.Context) (bool, error) // nil for never
+	checked            func(context.Context) (bool, error) // nil means never
 	settings           func() []administration.Setting
 	checkURL, adminURL string
 	dataDir            string
-	answered           atomic.Bool // a check was answered once
+	answered           atomic.Bool // a check was answered
 }
 
 func (h *firstRunHandler) routes() []httpserver.Route {
@@ -60,8 +60,8 @@ func (h *firstRunHandler) show(c *httpserver.Call) error {
 	return h.Render(c, http.StatusOK, "start", page)
 }
 
-// neverChecked reports whether no check was ever answered. Once one was, the
-// store is not asked again.
+// neverChecked reports whether no check was ever answered. After the first one it does not
+// query the store.
 func (h *firstRunHandler) neverChecked(c *httpserver.Call) bool {
 	if h.checked == nil || h.answered.Load() {
 		return false
@@ -72,8 +72,8 @@ func (h *firstRunHandler) neverChecked(c *httpserver.Call) bool {
 	return err == nil && !checked
 }
 
-// askFirstRun answers the page that waits for the first check: it goes on to
-// the overview once there was one.
+// askFirstRun answers the page that waits for the first check. After it, the page is redirected
+// to the overview.
 func (h *firstRunHandler) askFirstRun(c *httpserver.Call) error {
 	if h.checked == nil {
 		return c.SendStatus(http.StatusNoContent)
@@ -81,13 +81,12 @@ func (h *firstRunHandler) askFirstRun(c *httpserver.Call) error {
 	ctx := c.Context()
 	checked, err := h.checked(ctx)
 	if err != nil || !checked {
-		return c.SendStatus(http.StatusNoContent) // it asks again
+		return c.SendStatus(http.StatusNoContent) // the page asks again
 	}
 	return h.Redirect(c, "/")
 }
 
-// authorization returns the line of a command that shows a token, "" where
-// checks need none.
+// authorization returns the line of a command with a token, "" if checks need none.
 func (p firstRunPage) authorization(indent string) string {
 	if !p.NeedsToken {
 		return ""
@@ -95,14 +94,14 @@ func (p firstRunPage) authorization(indent string) string {
 	return indent + `-H "Authorization: Bearer $STINT_CHECK_TOKEN" ` + "\\\n"
 }
 
-// AskCommand returns a first check.
+// AskCommand returns the command of a first check.
 func (p firstRunPage) AskCommand() string {
 	return "curl -s " + p.CheckURL + "/v1/check \\\n" + p.authorization("  ") +
 		"  -H 'Content-Type: application/json' \\\n" +
 		`  -d '{"key":"` + exampleKey + `"}'`
 }
 
-// AgainCommand returns three checks, one right after the other.
+// AgainCommand returns the command of three checks in a row.
 func (p firstRunPage) AgainCommand() string {
 	return "for i in 1 2 3; do\n" +
 		"  curl -s -o /dev/null -w '%{http_code}\\n' " + p.CheckURL + "/v1/check \\\n" + p.authorization("    ") +
@@ -110,7 +109,7 @@ func (p firstRunPage) AgainCommand() string {
 		"done"
 }
 
-// BlockCommand returns a block of the example's key.
+// BlockCommand returns the command that blocks the example's key.
 func (p firstRunPage) BlockCommand() string {
 	return "curl -s " + p.AdminURL + "/v1/blocks \\\n" +
 		`  -H "Authorization: Bearer $STINT_ADMIN_TOKEN" ` + "\\\n" +

@@ -16,7 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// importForm is what the form says beside the file.
+// importForm are the fields of the form other than the file.
 type importForm struct {
 	Reason  string
 	For     string
@@ -25,7 +25,7 @@ type importForm struct {
 	SkipBad bool
 }
 
-// options are what the form says as an import needs it.
+// options converts the form to the options of an import.
 func (f *importForm) options(now time.Time) (admin.ImportOptions, error) {
 	expiry, err := site.ExpiryOf(f.For, f.Until, now)
 	return admin.ImportOptions{Reason: f.Reason, Expiry: expiry, OnConflict: f.On}, err
@@ -40,7 +40,7 @@ type importPage struct {
 // Choices returns the lengths that the form offers.
 func (p *importPage) Choices() []form.Choice { return lengthChoices }
 
-// Conflicts returns what may become of patterns that are blocked already.
+// Conflicts returns the choices for patterns that are already blocked.
 func (p *importPage) Conflicts() []form.Choice {
 	return conflictChoices
 }
@@ -49,27 +49,27 @@ func (p *importPage) format() admin.FileFormat {
 	return admin.DetectFormat(p.Held.Name(), p.Held.Head())
 }
 
-// FormatWord names what the file was read as.
+// FormatWord names the detected format of the file.
 func (p *importPage) FormatWord() string {
 	return map[admin.FileFormat]string{admin.BlocksCSV: "CSV", admin.BlocksJSON: "JSON", admin.BlocksPlain: "a plain list"}[p.format()]
 }
 
-// Changes is how many blocks the import makes or changes.
+// Changes returns how many blocks the import creates or changes.
 func (p *importPage) Changes() int {
 	return p.Report.Created + p.Report.Extended + p.Report.Replaced
 }
 
-// Ratio writes how much of the last day's traffic the new blocks would have
-// refused, with its error.
+// Ratio formats how much of the last day's traffic the new blocks would have refused, with its
+// error.
 func (p *importPage) Ratio() string { return ratioWithError(p.Report.Traffic) }
 
-// MoreBroad is how many reasons for a confirmation are not shown one by one.
+// MoreBroad returns how many reasons for a confirmation are not listed individually.
 func (p *importPage) MoreBroad() int {
 	return p.Report.Confirmation.Count - len(p.Report.Confirmation.Findings)
 }
 
-// ConfirmText is what is to be typed to import what is broad: its pattern where
-// there is only one.
+// ConfirmText returns the text to type to confirm a broad import: the pattern if there is only
+// one.
 func (p *importPage) ConfirmText() string {
 	c := p.Report.Confirmation
 	if c.Count == 1 && !c.Findings[0].Pattern.IsZero() {
@@ -78,8 +78,8 @@ func (p *importPage) ConfirmText() string {
 	return "confirm " + strconv.Itoa(c.Count)
 }
 
-// ImpactText says how much of the last day's traffic what was found matches, "" where that is
-// not known.
+// ImpactText describes how much of the last day's traffic a finding matches, "" if that is
+// unknown.
 func (p *importPage) ImpactText(f admin.Finding) string {
 	if f.Impact == nil || f.Impact.Traffic == nil {
 		return ""
@@ -112,7 +112,7 @@ func (h *importHandler) showImport(c *httpserver.Call) error {
 	return h.Render(c, http.StatusOK, "import", h.newPage(c))
 }
 
-// tryImport says what an import would do, and imports nothing.
+// tryImport shows the result of a dry run.
 func (h *importHandler) tryImport(c *httpserver.Call) error {
 	page := h.newPage(c)
 	err := h.readImport(c, page)
@@ -125,7 +125,7 @@ func (h *importHandler) tryImport(c *httpserver.Call) error {
 	return h.Render(c, page.Status(), "import", page)
 }
 
-// readImport reads the form and keeps its file.
+// readImport reads the form and stores its file.
 func (h *importHandler) readImport(c *httpserver.Call, page *importPage) error {
 	values, err := form.Read(c)
 	if err != nil {
@@ -140,13 +140,13 @@ func (h *importHandler) readImport(c *httpserver.Call, page *importPage) error {
 		err = options.Check(h.Now())
 	}
 	if err != nil {
-		c.Ctx.Context().SetConnectionClose() // the file is not read
+		c.Ctx.Context().SetConnectionClose() // the file will not be read
 		return err
 	}
 	return h.imports.Hold(c, values, &page.Import, h.Now())
 }
 
-// run imports the file of a page with the options of its form, and with o.
+// run returns a function that imports the file of a page with the options of its form and o.
 func (h *importHandler) run(c *httpserver.Call, page *importPage, o admin.ImportOptions) form.RunImport[admin.ImportResult] {
 	return func(ctx context.Context, from io.Reader) (*admin.ImportResult, error) {
 		chosen, err := page.Options.options(h.Now())
@@ -158,7 +158,7 @@ func (h *importHandler) run(c *httpserver.Call, page *importPage, o admin.Import
 	}
 }
 
-// confirmImport imports the file of the dry run with the options of the dry run.
+// confirmImport imports the file of the dry run with the same options.
 func (h *importHandler) confirmImport(c *httpserver.Call) error {
 	values, err := form.Read(c)
 	if err != nil {

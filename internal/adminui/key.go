@@ -29,15 +29,15 @@ type keyPage struct {
 	site.MonitorPage
 	Key       string
 	Explained *admin.KeyExplanation
-	Origin    *keyOrigin  // nil where nothing is known
-	Policies  []keyPolicy // the enforcing one, then the shadow
-	// Drawn is the rule whose window the time line draws, nil for none.
+	Origin    *keyOrigin  // nil if nothing is known
+	Policies  []keyPolicy // the enforcing policy, then the shadow policy
+	// Drawn is the timeline of the selected rule's window, nil for none.
 	Drawn       *chart.Timeline
-	OwnBlock    *blocks.Entry // of this very key
+	OwnBlock    *blocks.Entry // the block of exactly this key
 	Exemption   *blocks.Entry // the most specific one
 	Ranges      []keyRange
 	Choices     []form.Choice
-	Own         bool  // it counts the caller's address
+	Own         bool  // the key is that of the caller's address
 	Allowed     int64 // in the last hour
 	Offences    *chart.Bars
 	Refusals    []keyRefusal
@@ -45,37 +45,37 @@ type keyPage struct {
 	Earlier     []*blocks.Entry
 	Notes       []*notes.Note
 	Kept        *profiles.Panel // nil on a node that keeps no profiles
-	HasNotes    bool            // notes are kept
-	NeverSeen   bool            // nothing is known of any check
-	Ask         string          // the open question: "reset" or empty
-	Resettable  []string        // the policies under which it can be reset, if Ask is "reset"
+	HasNotes    bool            // the node stores notes
+	NeverSeen   bool            // no check of the key is known
+	Ask         string          // the open question: "reset" or ""
+	Resettable  []string        // the policies under which the key can be reset, if Ask is "reset"
 }
 
-// keyPolicy is one policy's part.
+// keyPolicy is the part of one policy on the page.
 type keyPolicy struct {
 	*gate.PolicyExplanation
 	Shadow bool
 	Rules  []keyRule
 	Counts string // how it counts, "" by default
-	// Counter says that only counters are kept, so that no time of a request is
-	// known; Queue, that they let one request through after the other.
+	// Counter means that the policy keeps only counters, so that no request times are known.
+	// Queue means that it allows requests one after the other.
 	Counter bool
 	Queue   bool
 }
 
-// keyRule is one rule as its row shows it.
+// keyRule is one row of the rules.
 type keyRule struct {
 	gate.RuleExplanation
 	Text    string
-	Decides bool      // whether it refuses now what its policy is about
-	Mark    string    // says so: "limiting now"
-	Cells   []keyCell // one for each request, up to maxCells; then none
+	Decides bool      // it refuses the requests of its policy now
+	Mark    string    // the label for Decides: "limiting now"
+	Cells   []keyCell // one for each request; none if there are more than maxCells
 	Used    int
-	Most    int             // that may come at once: the limit, or a bucket's burst
-	Width   string          // of the used part of the one bar, percent
+	Most    int             // maximum at once: the limit, or a bucket's burst
+	Width   string          // used part of the bar, in percent
 	Free    string          // "Free now", "In 12.4 s", "Never"
 	More    format.Sentence // ", 14:03:27.0 UTC"
-	Address string          // that draws this rule
+	Address string          // of the page that draws this rule
 	Drawn   bool
 }
 
@@ -84,10 +84,10 @@ type keyCell struct {
 	Used     bool
 }
 
-// maxCells is how many requests are drawn one by one.
+// maxCells is the maximum number of requests that are drawn individually.
 const maxCells = 24
 
-// keyRange is one of the ranges that the form blocks.
+// keyRange is one range that the form can block.
 type keyRange struct {
 	Pattern string
 	Text    string // "1 key", "9 keys seen, 9 offend"
@@ -99,22 +99,22 @@ type keyRefusal struct {
 	offences.Offence
 	ID   string
 	At   time.Time
-	Wait time.Duration // of the last answer
+	Wait time.Duration // in the last response
 	Rule string
 }
 
 type level struct {
 	Length string
-	State  string // done, next or later
+	State  string // done, current or later
 }
 
-// keyHandler answers the page of one key or one refusal.
+// keyHandler serves the page of one key or one refusal.
 type keyHandler struct {
 	*site.Site
 	keys      *admin.Keys
 	detection *admin.Detection // nil if offences are not counted
 	blocks    *admin.Entries
-	profiles  *use.Profiles // nil on a node that keeps none
+	profiles  *use.Profiles // nil on a node without profiles
 	toasts    *toasts
 	origins   *operations.Origins
 }
@@ -177,11 +177,11 @@ func (h *keyHandler) showKey(c *httpserver.Call) error {
 	return h.RenderLive(c, "keypage", page)
 }
 
-// explain makes the rows of the rules out of the explanation.
+// explain converts the explanation to rows of rules.
 func (p *keyPage) explain() {
 	x := p.Explained
 	for _, b := range x.Blocks {
-		if b.Scope != "" { // it is listed, and other checks go on
+		if b.Scope != "" { // it is listed, but other checks are not blocked
 			continue
 		}
 		if b.Pattern.String() == site.PatternText(p.Key) {
@@ -254,16 +254,16 @@ func (p *keyPage) ruleOf(px *gate.PolicyExplanation, i int, r gate.RuleExplanati
 	return row
 }
 
-// Instant writes a time of this page.
+// Instant formats a time on this page.
 func (p *keyPage) Instant(t time.Time) format.Moment { return format.Instant(t, p.Explained.At) }
 
-// Until writes how long it is to a time.
+// Until formats the duration until a time.
 func (p *keyPage) Until(t time.Time) string { return format.Duration(t.Sub(p.Explained.At)) }
 
-// Block is the block that refuses the key or, beside an exemption, would; nil for none.
+// Block returns the block that refuses the key, or would without an exemption; nil for none.
 func (p *keyPage) Block() *blocks.Entry { return p.Explained.Block }
 
-// Outcome is the decision's kind now.
+// Outcome returns the kind of the present decision.
 func (p *keyPage) Outcome() string {
 	if p.Exemption != nil {
 		return "exempt"
@@ -271,8 +271,8 @@ func (p *keyPage) Outcome() string {
 	return string(p.Explained.Outcome)
 }
 
-// DecidingRule is the rule that limits it, "" where its policy has room but for the
-// reservations that lie ahead.
+// DecidingRule returns the rule that limits the key. It is "" if only reservations in the
+// future use up the policy's limit.
 func (p *keyPage) DecidingRule() string {
 	rule, decides := p.Explained.Limiting.DecidingRule()
 	if !decides || chart.OnlyReservations(p.Explained.Limiting) {
@@ -281,41 +281,41 @@ func (p *keyPage) DecidingRule() string {
 	return format.Rule(rule)
 }
 
-// HasOwnRules reports whether a limit of the key's own replaces the rules of its policy.
+// HasOwnRules reports whether an own limit of the key replaces the rules of its policy.
 func (p *keyPage) HasOwnRules() bool {
 	return p.Explained.OwnLimit != nil && p.Explained.Enforcing != nil
 }
 
-// IsLimitedByOwn reports whether a limit of the key's own is what limits it.
+// IsLimitedByOwn reports whether the key's own limit is what limits it.
 func (p *keyPage) IsLimitedByOwn() bool {
 	return p.HasOwnRules() && p.Explained.Limiting == p.Explained.Enforcing
 }
 
-// Reservations are those that lie ahead under the policy that limits it, nil for none.
+// Reservations returns the future reservations under the policy that limits the key, nil for
+// none.
 func (p *keyPage) Reservations() *chart.Reservations {
 	return chart.ReservationsAhead(p.Explained.Limiting)
 }
 
-// InQueue reports whether the enforcing policy lets one request through after
-// the other.
+// InQueue reports whether the enforcing policy allows requests one after the other.
 func (p *keyPage) InQueue() bool {
 	x := p.Explained.Enforcing
 	return x != nil && x.Policy.Options.Variant == algorithms.VariantQueue
 }
 
-// Counted are the policies that keep no times, so that there is nothing to draw.
+// Counted returns the policies that keep no times, so that there is no timeline.
 func (p *keyPage) Counted() []keyPolicy {
 	return slices.DeleteFunc(slices.Clone(p.Policies), func(policy keyPolicy) bool { return !policy.Counter || len(policy.Rules) == 0 })
 }
 
-// ResetLink opens the question whether to forget what it has used.
+// ResetLink returns the address that asks whether to reset the counts.
 func (p *keyPage) ResetLink() string { return p.With("ask", "reset") + "#reset" }
 
-// CloseLink is the page without a question.
+// CloseLink returns the address of the page without a question.
 func (p *keyPage) CloseLink() string { return p.With("ask", "") }
 
-// draw draws the window of the rule that the address names, or of the one that
-// matters most: that which limits it, or is the fullest.
+// draw draws the window of the rule in the address. By default that is the rule that limits the
+// key, or the fullest one.
 func (p *keyPage) draw() {
 	wanted := p.Query.Get("rule")
 	var chosen *keyRule

@@ -19,8 +19,7 @@ import (
 
 const seenRange = time.Hour
 
-// addRanges offers wider ranges and says whom they would hit, by what was seen
-// in the last hour.
+// addRanges adds wider ranges to block, with the keys of each range seen in the last hour.
 func (h *keyHandler) addRanges(ctx context.Context, page *keyPage, key keys.Key) error {
 	now := h.Now()
 	patterns := rangesOf(key)
@@ -49,8 +48,7 @@ func offend(n int64) string {
 	return "offend"
 }
 
-// rangesOf returns the pattern of a key and the ranges around it that nobody
-// has to confirm.
+// rangesOf returns the pattern of a key and the ranges around it that need no confirmation.
 func rangesOf(key keys.Key) []keys.Pattern {
 	all := []keys.Pattern{keys.PatternOf(key)}
 	own, is := all[0].Network()
@@ -69,11 +67,11 @@ func rangesOf(key keys.Key) []keys.Pattern {
 	return all
 }
 
-// minOffencesRange is drawn where the page's time range is shorter, so that a
-// return within a day shows.
+// minOffencesRange is the minimum range of the drawing, so that it shows a key that returned
+// within a day.
 const minOffencesRange = 24 * time.Hour
 
-// addOffences draws the offences over time, and the blocks under them.
+// addOffences draws the offences over time, and below them the blocks.
 func (h *keyHandler) addOffences(ctx context.Context, page *keyPage, key keys.Key) error {
 	if h.detection == nil {
 		return nil
@@ -97,8 +95,7 @@ func (h *keyHandler) addOffences(ctx context.Context, page *keyPage, key keys.Ke
 // recentRefusals is how many minutes with refusals are listed.
 const recentRefusals = 5
 
-// addRefusals finds the records of the last minutes in which the key was
-// refused.
+// addRefusals finds the records of the last minutes with refusals of the key.
 func (h *keyHandler) addRefusals(ctx context.Context, page *keyPage, key keys.Key) error {
 	if h.detection == nil {
 		return nil
@@ -127,7 +124,7 @@ func refusalRow(id string, o offences.Offence) keyRefusal {
 	return r
 }
 
-// maxLevels is how many steps of an escalation are drawn.
+// maxLevels bounds the drawn levels of an escalation.
 const maxLevels = 8
 
 func (h *keyHandler) addEscalations(ctx context.Context, page *keyPage, key keys.Key) error {
@@ -151,7 +148,8 @@ func (h *keyHandler) addEscalations(ctx context.Context, page *keyPage, key keys
 	return nil
 }
 
-// viewEscalation shows the state of a key under a policy; active are the blocks of the key.
+// viewEscalation returns the view of a key's state under a policy; active are the blocks of the
+// key.
 func viewEscalation(s *offences.EscalationStatus, p *rules.Policy, active []*blocks.Entry) *escalationView {
 	v := &escalationView{EscalationStatus: s}
 	for _, b := range active {
@@ -173,8 +171,8 @@ func viewEscalation(s *offences.EscalationStatus, p *rules.Policy, active []*blo
 	return v
 }
 
-// levelLength returns the length of a level's block in one unit where it can, as 32 h for
-// 1 d 8 h: the levels stand side by side, and a longer text would be cut.
+// levelLength formats the length of a level's block, in one unit if possible, such as 32 h for
+// 1 d 8 h: the levels are side by side, and a longer text would be cut.
 func levelLength(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d > day && d < 10*day && d%time.Hour == 0 && d%day != 0 {
@@ -209,7 +207,7 @@ func (h *keyHandler) addProfile(ctx context.Context, page *keyPage, key keys.Key
 	return nil
 }
 
-// Lasted returns how long an ended block stood.
+// Lasted returns how long an ended block was active.
 func (p *keyPage) Lasted(b *blocks.Entry) string {
 	end := b.Expires
 	if !b.Ended.IsZero() {
@@ -218,8 +216,8 @@ func (p *keyPage) Lasted(b *blocks.Entry) string {
 	return format.Duration(end.Sub(b.Created).Round(time.Second))
 }
 
-// refusedTimes returns the instants of refusals that are known one by one: the
-// first and last of each minute.
+// refusedTimes returns the refusals whose exact times are known: the first and last of each
+// minute.
 func (p *keyPage) refusedTimes() []time.Time {
 	var all []time.Time
 	for _, r := range p.Refusals {
@@ -229,8 +227,8 @@ func (p *keyPage) refusedTimes() []time.Time {
 	return slices.CompactFunc(all, time.Time.Equal)
 }
 
-// Unchecked says why no rule is asked about the key: an exemption or a block decides
-// before. It is "" where rules decide.
+// Unchecked says why no rule is checked for the key: an exemption or a block decides first. It
+// is "" if rules decide.
 func (p *keyPage) Unchecked() string {
 	switch {
 	case p.Exemption != nil:
@@ -241,7 +239,7 @@ func (p *keyPage) Unchecked() string {
 	return ""
 }
 
-// addNeverSeen finds out whether anything is known of any check of the key.
+// addNeverSeen finds out whether any check of the key is known.
 func (h *keyHandler) addNeverSeen(ctx context.Context, page *keyPage, key keys.Key) error {
 	if h.detection == nil || len(page.Earlier) > 0 || page.Block() != nil || page.Explained.Degraded != "" {
 		return nil
@@ -256,12 +254,12 @@ func (h *keyHandler) addNeverSeen(ctx context.Context, page *keyPage, key keys.K
 	return err
 }
 
-// KindName returns the decision's kind.
+// KindName returns the name of the decision's kind.
 func (r keyRefusal) KindName() string { return r.Offence.Kind.String() }
 
 // escalationView is the state of the key in an escalation, with the levels.
 type escalationView struct {
 	*offences.EscalationStatus
-	Block  *blocks.Entry // the one of the escalation that is active, nil for none
+	Block  *blocks.Entry // the active block of the escalation, nil for none
 	Levels []level
 }

@@ -15,33 +15,33 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// livePage is the tail of what happens: the newest first.
+// livePage lists live events, the newest first.
 type livePage struct {
 	site.MonitorPage
 	Events []liveEvent
-	// Run distinguishes the events of this run of this node. An answer of another run
-	// replaces the rows that the page has, whose ids say nothing about it.
+	// Run identifies the run of this node that sent the events. A response of another run
+	// replaces all rows of the page, since their ids belong to the earlier run.
 	Run      string
 	Policies []string
-	// Stream is the address that sends the same events as they happen: the script asks
-	// for the page's part again when it hears one.
+	// Stream is the URL of the same events as a stream. When the script receives an event, it
+	// reloads the page's part.
 	Stream string
-	// Shown is how many events the page keeps: the script asks for those after the newest
-	// that it has, and lets the oldest go.
+	// Shown bounds the events on the page: the script requests those after its newest one, and
+	// removes the oldest.
 	Shown int
-	// Others says that other nodes decide too, which this page does not show.
+	// Others means that other nodes decide too; the page does not show their events.
 	Others bool
 }
 
-// liveEvent is one event as its row shows it.
+// liveEvent is one row of the page.
 type liveEvent struct {
 	events.Event
-	Token string // names the event among those of every run and node
+	Token string // identifies the event across runs and nodes
 	Kind  string // the glyph: allowed, limited, blocked, unavailable, or "" for a change
-	More  string // behind the decision's word
+	More  string // follows the word of the decision
 }
 
-// KeyText is the key of a decision, or what a changed block selects.
+// KeyText returns the key of a decision, or the pattern of a changed block.
 func (e liveEvent) KeyText() string {
 	switch {
 	case !e.Key.IsZero():
@@ -57,14 +57,14 @@ func (e liveEvent) IsKey() bool { return !e.Key.IsZero() }
 
 const (
 	liveShown = 100
-	// liveRefresh is how often the page asks where it has no stream.
+	// liveRefresh is how often the page reloads without a stream, in milliseconds.
 	liveRefresh = 1000
 )
 
-// liveHandler answers the page of live events.
+// liveHandler serves the page of live events.
 type liveHandler struct {
 	*site.Site
-	events   *events.Hub // nil where none are collected
+	events   *events.Hub // nil if there are no live events
 	isShared bool        // other nodes decide too
 }
 
@@ -106,8 +106,8 @@ func (h *liveHandler) showLive(c *httpserver.Call) error {
 	return h.RenderLive(c, "live", page)
 }
 
-// eventAfter returns the id of the newest event that the page has already, 0 for none or one
-// of another run or node, and removes it from the page's address.
+// eventAfter returns the id of the newest event that the page already has, and removes it from
+// the page's address. It returns 0 if there is none, or if the id is from another run or node.
 func (h *liveHandler) eventAfter(w *site.MonitorPage) (uint64, error) {
 	text := w.Query.Get("after")
 	if text == "" {
@@ -122,8 +122,7 @@ func (h *liveHandler) eventAfter(w *site.MonitorPage) (uint64, error) {
 	return after, nil
 }
 
-// streamOf returns the address of the events that a page with these parameters
-// shows.
+// streamOf returns the URL of the stream with the events of a page with these parameters.
 func streamOf(q site.Query, pattern keys.Pattern) string {
 	values := url.Values{}
 	switch q.Get("show") {
@@ -139,7 +138,7 @@ func streamOf(q site.Query, pattern keys.Pattern) string {
 	if policy := q.Get("policy"); policy != "" {
 		values.Set("policy", policy)
 	}
-	if !pattern.IsZero() { // people may leave its kind out
+	if !pattern.IsZero() { // people may type it without its kind
 		values.Set("pattern", pattern.String())
 	}
 	if len(values) == 0 {

@@ -19,7 +19,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// maxLogin is how many bytes the form may have that anybody may send.
+// maxLogin bounds the size of the login form, which anybody may send, in bytes.
 const maxLogin = 16 << 10
 
 // unsentPage offers to send a form that was sent after its session had ended.
@@ -28,7 +28,7 @@ type unsentPage struct {
 	*site.UnsentForm
 }
 
-// loginHandler logs users in and out, and keeps their theme.
+// loginHandler logs users in and out, and stores their theme.
 type loginHandler struct {
 	*site.Site
 	sessions *sessions
@@ -60,7 +60,7 @@ func (h *loginHandler) renderLogin(c *httpserver.Call, status int, page site.Log
 	return h.Render(c, status, "login", page)
 }
 
-// readLogin returns the fields of the login's form, and the page that shows it again.
+// readLogin returns the fields of the login form, and the page that shows the form again.
 func (h *loginHandler) readLogin(c *httpserver.Call) (values url.Values, page site.LoginPage, err error) {
 	if !fromHere(c.Ctx) {
 		return nil, page, errForged
@@ -100,7 +100,7 @@ func (h *loginHandler) logIn(c *httpserver.Call) error {
 	return h.finishLogin(c, in.Session, page)
 }
 
-// refuseLogin shows the form again for the refusals that both steps of a login have.
+// refuseLogin shows the form again after an error that both steps of a login can have.
 func (h *loginHandler) refuseLogin(c *httpserver.Call, err error, page site.LoginPage, render func(*httpserver.Call, int, site.LoginPage) error) error {
 	var throttled *identities.ThrottledLogin
 	switch {
@@ -108,14 +108,14 @@ func (h *loginHandler) refuseLogin(c *httpserver.Call, err error, page site.Logi
 		page.Problem, page.Advice = "Too many attempts.", "Wait "+format.Duration(format.RoundUp(throttled.Wait))+", then try again. Until then no password is read."
 		c.Set("Retry-After", format.Seconds(throttled.Wait))
 		return render(c, http.StatusTooManyRequests, page)
-	case fault.Is(err, fault.Conflict): // the user was changed a moment ago
+	case fault.Is(err, fault.Conflict): // the user was changed in between
 		page.Problem, page.Advice = "You are not logged in.", err.Error()
 		return h.renderLogin(c, http.StatusConflict, page)
 	}
 	return err
 }
 
-// finishLogin has the browser keep the session, and goes on to what was asked for.
+// finishLogin sets the session cookie, and redirects to the requested page.
 func (h *loginHandler) finishLogin(c *httpserver.Call, secret string, page site.LoginPage) error {
 	h.sessions.setCookie(c.Ctx, secret, h.sessions.Lifetime)
 	if page.Unsent != nil {
@@ -124,7 +124,7 @@ func (h *loginHandler) finishLogin(c *httpserver.Call, secret string, page site.
 	return h.Redirect(c, page.Next)
 }
 
-// showCode shows the second step of a login again, for a browser that loads its address.
+// showCode shows the second step of a login again, for a browser that reloads its address.
 func (h *loginHandler) showCode(c *httpserver.Call) error {
 	page := site.LoginPage{Next: site.OwnPath(c.Query("next", "/"))}
 	secret := h.sessions.pendingCookie(c.Ctx)
@@ -181,13 +181,13 @@ func codesLeft(n int) string {
 	return format.Number(int64(n)) + " more tries."
 }
 
-// offerUnsent shows what was not sent, to be sent now by the user who has logged in.
+// offerUnsent shows the unsent form to the user who has logged in, to be sent now.
 func (h *loginHandler) offerUnsent(c *httpserver.Call, secret string, unsent *site.UnsentForm) error {
 	l, err := h.sessions.Find(c.Context(), identity.HashSecret(secret))
 	if err != nil {
 		return err
 	}
-	if l == nil { // it has ended again
+	if l == nil { // the session has already ended
 		return h.Redirect(c, "/login")
 	}
 	page := unsentPage{Frame: h.NewFrame(c, "Not sent yet", ""), UnsentForm: unsent}
@@ -218,8 +218,8 @@ func (h *loginHandler) logOut(c *httpserver.Call) error {
 
 const themeLifetime = 400 * 24 * time.Hour // browsers keep no cookie longer
 
-// setTheme keeps the theme in a cookie of this browser. It changes nothing else
-// and so needs no login.
+// setTheme stores the theme in a cookie of this browser. It changes nothing else, so it needs
+// no login.
 func (h *loginHandler) setTheme(c *httpserver.Call) error {
 	values, err := form.Read(c)
 	if err != nil {

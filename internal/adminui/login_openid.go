@@ -16,8 +16,8 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// The cookie of a login that is under way. It is sent along when the provider leads the
-// browser back, which the session's cookie is not: that is SameSite=Strict.
+// The cookie of a login in progress. Browsers send it when the provider redirects them back,
+// unlike the session's cookie, which is SameSite=Strict.
 const (
 	secureFlowCookie = "__Host-stint-oidc"
 	plainFlowCookie  = "stint_oidc"
@@ -25,7 +25,8 @@ const (
 
 const startPath = "/login/oidc"
 
-// openIDRoutes are those of logging in with an OpenID provider, none without one.
+// openIDRoutes returns the routes for logging in with an OpenID provider, none without a
+// provider.
 func (h *loginHandler) openIDRoutes() []httpserver.Route {
 	if h.openID == nil {
 		return nil
@@ -36,7 +37,7 @@ func (h *loginHandler) openIDRoutes() []httpserver.Route {
 	}
 }
 
-// openIDChoice is the button that leads to the provider, nil without one.
+// openIDChoice returns the button that leads to the provider, nil without a provider.
 func (h *loginHandler) openIDChoice(next string) *site.OpenIDChoice {
 	if h.openID == nil {
 		return nil
@@ -50,8 +51,8 @@ func (h *loginHandler) openIDChoice(next string) *site.OpenIDChoice {
 	return choice
 }
 
-// startOpenID sends the browser to the provider. A link on another site leads to the login
-// page instead, so that nobody is logged in without having asked for it.
+// startOpenID redirects the browser to the provider. A request from a link on another site is
+// redirected to the login page instead, so that nobody is logged in unintentionally.
 func (h *loginHandler) startOpenID(c *httpserver.Call) error {
 	next := site.OwnPath(c.Query("next", "/"))
 	if !fromHere(c.Ctx) {
@@ -69,7 +70,7 @@ func (h *loginHandler) startOpenID(c *httpserver.Call) error {
 	return c.Redirect(started.URL, http.StatusSeeOther)
 }
 
-// finishOpenID logs in whom the provider sends back.
+// finishOpenID logs in a user whom the provider redirected back.
 func (h *loginHandler) finishOpenID(c *httpserver.Call) error {
 	session, err := h.openID.Finish(c.Context(), identities.FinishOpenID{
 		Callback: identities.OpenIDCallback{
@@ -86,23 +87,23 @@ func (h *loginHandler) finishOpenID(c *httpserver.Call) error {
 			Next: "/", Problem: "Too many attempts.", Advice: "Wait " + format.Duration(format.RoundUp(throttled.Wait)) + ", then log in again.",
 		})
 	case errors.As(err, &failure):
-		if failure.Reason != identities.OpenIDWrongState { // another page may have led here: the login itself goes on
+		if failure.Reason != identities.OpenIDWrongState { // another page may have caused this: the login in progress stays valid
 			h.setFlowCookie(c.Ctx, "", -1)
 		}
 		return h.showOpenIDFailure(c, failure, "/")
-	case fault.Is(err, fault.Conflict): // the user was changed a moment ago
+	case fault.Is(err, fault.Conflict): // the user was changed in between
 		return h.renderLogin(c, http.StatusConflict, site.LoginPage{Next: "/", Problem: "You are not logged in.", Advice: err.Error()})
 	case err != nil:
 		return err
 	}
 	h.setFlowCookie(c.Ctx, "", -1)
 	h.sessions.setCookieOver(c.Ctx, session.Secret, h.sessions.Lifetime, h.openID.IsOverTLS())
-	// Browsers send no strict cookie with a redirect that began at the provider.
+	// Browsers do not send a strict cookie after a redirect from the provider.
 	page := site.LoginDone{Frame: h.NewFrame(c, "Logged in", ""), Next: site.OwnPath(session.Next)}
 	return h.Render(c, http.StatusOK, "login-done", page)
 }
 
-// showOpenIDFailure says why nobody was logged in, and what helps.
+// showOpenIDFailure explains why the login failed, and what to do.
 func (h *loginHandler) showOpenIDFailure(c *httpserver.Call, f *identities.OpenIDFailure, next string) error {
 	page := site.LoginPage{Next: next, Problem: "You are not logged in.", Advice: format.Capital(string(f.Reason)) + " Try again."}
 	status := http.StatusForbidden
@@ -132,8 +133,7 @@ func (h *loginHandler) flowCookie() string {
 	return plainFlowCookie
 }
 
-// setFlowCookie has the browser keep a login that is under way, or delete it where
-// lifetime is negative.
+// setFlowCookie sets the cookie of a login in progress, or deletes it if lifetime is negative.
 func (h *loginHandler) setFlowCookie(c *fiber.Ctx, value string, lifetime time.Duration) {
 	c.Cookie(&fiber.Cookie{
 		Name: h.flowCookie(), Value: value, Path: "/", MaxAge: max(-1, int(lifetime/time.Second)), HTTPOnly: true,

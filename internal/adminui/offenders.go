@@ -21,19 +21,19 @@ import (
 
 const offendersPage = 50
 
-// offendersPageData is the report: who was refused, and what is done about it.
+// offendersPageData is the report of offenders and their states.
 type offendersPageData struct {
 	site.MonitorPage
 	Report  *offences.OffenderReport
 	Rows    []offenderRow
-	First   int // the number of the first row shown, from 1
+	First   int // number of the first row shown, from 1
 	Next    string
 	Filters []filterChip
-	Rules   []string // that the form of filters offers
+	Rules   []string // choices of the filter form
 	Policy  []string
-	Of      int64 // keys without the filters
+	Of      int64 // number of keys without the filters
 	Columns []reportColumn
-	// HasOrigins says that there are files that know where addresses come from.
+	// HasOrigins means that there are files with origins.
 	HasOrigins bool
 	Views      []viewLink
 	Pauses     []offences.EscalationPause
@@ -42,7 +42,7 @@ type offendersPageData struct {
 // Last returns the number of the last row shown.
 func (p *offendersPageData) Last() int { return p.First + len(p.Rows) - 1 }
 
-// Export returns the address of the whole report as CSV.
+// Export returns the URL of the whole report as CSV.
 func (p *offendersPageData) Export() string {
 	values := url.Values{"format": {"csv"}}
 	for name, all := range p.Query {
@@ -56,7 +56,7 @@ func (p *offendersPageData) Export() string {
 	return "/v1/offenders/export?" + values.Encode()
 }
 
-// Sorted returns the order of the report.
+// Sorted returns the sort order of the report.
 func (p *offendersPageData) Sorted() string {
 	if sort := p.Query.Get("sort"); sort != "" {
 		return sort
@@ -64,46 +64,46 @@ func (p *offendersPageData) Sorted() string {
 	return string(offences.ByOffences)
 }
 
-// filterChip is one filter that is set, and the address without it.
+// filterChip is one active filter, and the address without it.
 type filterChip struct {
 	Name, Value string
 	Key         bool // Value is a key or pattern
 	Without     string
 }
 
-// offenderRow is one offender as its row shows it.
+// offenderRow is one row of the report.
 type offenderRow struct {
 	offences.Offender
 	Sparkline *chart.Sparkline
 	State     stateView
-	From      string // whose address it is, "" where that is not known
-	// Rule is what refused most, for people; RuleParam is its value as a
-	// filter, "" where it is no rule.
+	From      string // origin of the address, "" if it is unknown
+	// Rule is what refused most, for people. RuleParam is its value as a filter, "" if it is
+	// not a rule.
 	Rule, RuleParam string
 	KindParam       string // the pattern of all keys of its kind, "" for none
 	PolicyName      string
 }
 
-// RatioText writes the refused share.
+// RatioText formats the refused ratio.
 func (r offenderRow) RatioText() string { return format.Ratio(r.Offences, r.Offences+r.Allowed) }
 
-// Max is the most offences that the key may have where some lost their key.
+// Max returns the upper bound of the key's offences, given that some lost their key.
 func (r offenderRow) Max() int64 { return r.Offences + r.Overcount }
 
-// stateView answers whether a key is dealt with, and if not, what would happen
-// by itself.
+// stateView says whether a key is already blocked or exempt, and if not, what will happen
+// automatically.
 type stateView struct {
 	Kind string // blocked, exempt, shadow, or "" for neither
 	Text string
-	// Since follows Text; without ISO there is none.
+	// Since follows Text; it is empty without ISO.
 	Since format.Moment
-	// BlockID is of the one block of this very key that can be lifted here.
+	// BlockID is the id of the block of exactly this key that can be ended here.
 	BlockID string
-	// By is the pattern of a block that is not of this very key, for a title; "" for none.
+	// By is the pattern of a block of more than this key, for a title; "" for none.
 	By string
 }
 
-// offenderRows makes the rows of a report.
+// offenderRows returns the rows of a report.
 func offenderRows(s *site.Site, r *offences.OffenderReport, span format.TimeRange) []offenderRow {
 	rows := make([]offenderRow, len(r.Rows))
 	for i := range r.Rows {
@@ -153,8 +153,8 @@ func stateOf(r *offences.Offender, now time.Time) stateView {
 	}
 }
 
-// blockedBy names a pattern beside a key that it selects. A network is named by its
-// length: the key's own address says the rest.
+// blockedBy formats a pattern that selects a key. For a network it is the prefix length, since
+// the key shows the address.
 func blockedBy(p keys.Pattern) string {
 	if network, is := p.Network(); is {
 		return "its /" + strconv.Itoa(network.Bits())
@@ -162,7 +162,7 @@ func blockedBy(p keys.Pattern) string {
 	return format.VisibleText(p.String())
 }
 
-// timeLeft writes a wait without seconds where there are many minutes.
+// timeLeft formats a wait, without seconds if it is long.
 func timeLeft(d time.Duration) string {
 	if d > 10*time.Minute {
 		d = d.Truncate(time.Minute)
@@ -174,10 +174,10 @@ var offenderParams = []string{
 	"search", "min_offences", "pattern", "rule", "not_rule", "policy", "source", "shadow", "state", "sort", "columns", "cursor", "at", "done", "ids",
 }
 
-// offendersHandler answers the report of offenders.
+// offendersHandler serves the report of offenders.
 type offendersHandler struct {
 	*site.Site
-	detection *admin.Detection // nil where offences are not counted
+	detection *admin.Detection // nil if offences are not counted
 	toasts    *toasts
 	origins   *operations.Origins
 	views     *admin.Views
@@ -265,7 +265,7 @@ func offenderQuery(s *site.Site, w *site.MonitorPage) (offences.Query, error) {
 	return q, err
 }
 
-// filterChips returns the filters that a page's address sets.
+// filterChips returns the filters in a page's address.
 func filterChips(w *site.MonitorPage) []filterChip {
 	var all []filterChip
 	for _, f := range []struct {
@@ -288,25 +288,23 @@ func filterChips(w *site.MonitorPage) []filterChip {
 	return all
 }
 
-// reportColumn is one of the columns of the report that may be left out. The
-// key and its offences always stand.
+// reportColumn is an optional column of the report. The key and its offences are always shown.
 type reportColumn struct {
 	Name, Label string
 	Shown       bool
 }
 
-// reportColumns are those that the menu offers, and which are shown where an
-// address names none.
+// reportColumns are the columns in the menu, and whether each is shown by default.
 var reportColumns = []reportColumn{
 	{"allowed", "Allowed", true}, {"refused", "Refused", true}, {"rule", "By rule", true}, {"policy", "Policy", false},
 	{"first", "First", true}, {"last", "Last", true}, {"trend", "Trend", true}, {"state", "Status", true},
 }
 
-// noColumns is the parameter for no columns.
+// noColumns is the value of the parameter for no columns.
 const noColumns = "none"
 
-// columnsOf returns the columns with those shown that an address names, as
-// chosenColumns wrote it; what it does not know it leaves out.
+// columnsOf returns the columns, with those shown that a parameter from chosenColumns names. It
+// ignores unknown names.
 func columnsOf(text string) []reportColumn {
 	all := slices.Clone(reportColumns)
 	if text == "" {
@@ -319,8 +317,7 @@ func columnsOf(text string) []reportColumn {
 	return all
 }
 
-// chosenColumns writes the columns that a form has chosen as one parameter, ""
-// where they are the usual ones.
+// chosenColumns returns the selected columns of a form as one parameter, "" for the default.
 func chosenColumns(chosen [][]byte) string {
 	var names []string
 	usual := true

@@ -9,30 +9,30 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// originsPath is the page that sums offences by where they come from.
+// originsPath is the path of the page that sums offences by origin.
 const originsPath = "/offenders/origins"
 
 // originsPage sums offences by autonomous system or country.
 type originsPage struct {
 	site.MonitorPage
-	IsOn      bool // there are files that know origins
+	IsOn      bool // there are files with origins
 	ByCountry bool
 	Report    *admin.OriginReport
 	Rows      []originRow
 }
 
-// originRow is one origin as its row shows it.
+// originRow is one row of the page.
 type originRow struct {
 	admin.OriginOffences
-	Name    string // of the autonomous system, "" where it is not known
+	Name    string // of the autonomous system, "" if it is unknown
 	Pattern string // "" for keys without a known origin
 	Ratio   string // of all offences
 }
 
-// originsHandler answers the page of origins.
+// originsHandler serves the page of origins.
 type originsHandler struct {
 	*site.Site
-	detection *admin.Detection // nil where offences are not counted
+	detection *admin.Detection // nil if offences are not counted
 	origins   *operations.Origins
 }
 
@@ -68,10 +68,10 @@ func (h *originsHandler) showOrigins(c *httpserver.Call) error {
 	return h.RenderLive(c, "origins", page)
 }
 
-// keyOrigin is whose address a key is, as its page shows it.
+// keyOrigin is the origin of a key on its page.
 type keyOrigin struct {
 	operations.Origin
-	Patterns []string // that select it by its origin, the more specific first
+	Patterns []string // patterns of its origin, the more specific one first
 }
 
 func keyOriginOf(c *httpserver.Call, origins *operations.Origins, key string) *keyOrigin {

@@ -17,31 +17,31 @@ import (
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
-// overviewPage says what happens, to whom, since when, and what to press.
+// overviewPage shows whether there is an attack, on whom, since when, and what to do.
 type overviewPage struct {
 	site.MonitorPage
 	Attack    *offences.Attack
-	Checks    int64 // of the span
+	Checks    int64 // in the time range
 	Health    []Part
 	Chart     *chart.Area
-	Sum       offences.Interval // of the span
+	Sum       offences.Interval // sums of the time range
 	Offenders []offenderRow
 	Report    *offences.OffenderReport
 	Proposals []*proposalView
 	Pauses    []offences.EscalationPause
-	Blocks    []*blocks.Entry // new automatic ones
+	Blocks    []*blocks.Entry // new automatic blocks
 	NewBlocks int
 	Rules     []refusingRule
-	Limited   int64 // of the span, by all rules
-	// SourcePolicy is the policy whose rule the source runs into, "" for none.
+	Limited   int64 // in the time range, by all rules
+	// SourcePolicy is the policy that limits the source of the attack, "" for none.
 	SourcePolicy string
 }
 
-// refusingRule is one rule among those that refuse most.
+// refusingRule is one of the rules that refuse most.
 type refusingRule struct {
 	offences.RuleRow
 	PolicyName string
-	Width      string // of its bar, percent
+	Width      string // of its bar, in percent
 }
 
 const (
@@ -51,12 +51,12 @@ const (
 	recentBlocks      = 24 * time.Hour
 )
 
-// overviewHandler answers the page of the overview.
+// overviewHandler serves the overview.
 type overviewHandler struct {
 	*site.Site
-	detection *admin.Detection // nil where offences are not counted
+	detection *admin.Detection // nil if offences are not counted
 	blocks    *admin.Entries
-	parts     func(context.Context) []Part // nil shows what readiness says
+	parts     func(context.Context) []Part // nil shows the parts of the readiness
 	firstRun  *firstRunHandler
 	toasts    *toasts
 }
@@ -89,8 +89,8 @@ func (h *overviewHandler) show(c *httpserver.Call) error {
 	return h.Site.RenderLive(c, "overview", page)
 }
 
-// together fills in the parts of a page side by side, each its own fields, and
-// returns the first error.
+// together fills in the parts of a page concurrently, each its own fields, and returns the
+// first error.
 func together[P any](ctx context.Context, page P, parts ...func(context.Context, P) error) error {
 	errs := make([]error, len(parts))
 	var all sync.WaitGroup
@@ -108,7 +108,7 @@ func together[P any](ctx context.Context, page P, parts ...func(context.Context,
 	return nil
 }
 
-// addTraffic draws the chart and says whether there is an attack.
+// addTraffic draws the chart and finds out whether there is an attack.
 func (h *overviewHandler) addTraffic(ctx context.Context, page *overviewPage) error {
 	var err error
 	if page.Attack, err = h.detection.Attack(ctx); err != nil {
@@ -136,7 +136,7 @@ func (h *overviewHandler) addTraffic(ctx context.Context, page *overviewPage) er
 	return nil
 }
 
-// brush selects the attack, so that one click zooms into it.
+// brush selects the attack in the chart, so that one click zooms to it.
 func (p *overviewPage) brush() {
 	since := p.Attack.Since
 	if since.IsZero() || !since.After(p.Range.From.Add(p.Range.Length()/20)) || p.Range.To.Sub(since) < 2*time.Minute || p.Range.Last == 0 {
@@ -215,7 +215,7 @@ func (h *overviewHandler) addRules(ctx context.Context, page *overviewPage) erro
 	return nil
 }
 
-// Headline returns the sentence at the head.
+// Headline returns the first sentence of the page.
 func (p *overviewPage) Headline() format.Sentence {
 	now, baseline := p.Attack.Now, p.Attack.Baseline
 	switch {
@@ -255,7 +255,7 @@ func minutesAgo(d time.Duration) string {
 	return format.Plural(int64(d/time.Minute), "minute")
 }
 
-// BaselineAllowed compares the allowed requests of now with the baseline.
+// BaselineAllowed compares the present allowed requests with the baseline.
 func (p *overviewPage) BaselineAllowed() string {
 	return p.comparison(p.Attack.Now.Allowed, p.Attack.Baseline.Allowed)
 }
@@ -280,17 +280,16 @@ func (p *overviewPage) comparison(now, baseline float64) string {
 	return "normally " + format.PerSecond(baseline)
 }
 
-// RatioOf writes the share of what rules refused.
+// RatioOf formats a ratio of what rules refused.
 func (p *overviewPage) RatioOf(n int64) string { return format.Ratio(n, p.Limited) }
 
-// Rate writes a rate for the page.
+// Rate formats a rate for the page.
 func (p *overviewPage) Rate(f float64) string { return format.PerSecond(f) }
 
-// SourceRatio writes which part of the refusals the source has.
+// SourceRatio formats the source's ratio of the refusals.
 func (p *overviewPage) SourceRatio() string { return format.WholePercent(p.Attack.Source.Ratio) }
 
-// SourceLink leads to what explains the source: its key, or the offenders
-// within its range.
+// SourceLink returns the address of the source: of its key, or of the offenders in its range.
 func (p *overviewPage) SourceLink() string {
 	from := p.Attack.Source
 	if from.Key != "" {
@@ -299,27 +298,26 @@ func (p *overviewPage) SourceLink() string {
 	return p.Link("/offenders", "pattern", from.Pattern.String())
 }
 
-// SourceBlockLink leads to the form that blocks the source.
+// SourceBlockLink returns the address of the form that blocks the source.
 func (p *overviewPage) SourceBlockLink() string {
 	reason := format.WholePercent(p.Attack.Source.Ratio) + " of what was refused since " + p.Attack.Since.UTC().Format("2 Jan, 15:04 UTC")
 	return site.WithRange("/blocks/new", p.Range, "pattern", p.Attack.Source.Pattern.String(), "reason", reason)
 }
 
-// SourceSize says how many keys the source has room for: "256 addresses".
+// SourceSize describes how many keys the source can have: "256 addresses".
 func (p *overviewPage) SourceSize() string { return format.PatternSize(p.Attack.Source.Pattern) }
 
-// Part is a part of a node or of its environment, as the overview shows it.
+// Part is the state of a part of a node or of its environment.
 type Part struct {
 	Name string // "Node a", "Redis", "Postgres", "Jobs"
-	// Trouble says in a word or two what is wrong: "slow", "unreachable"; ""
-	// for nothing.
+	// Trouble is the problem in a word or two: "slow", "unreachable"; "" for none.
 	Trouble string
-	// Text says how it does, and where there is trouble what still works:
-	// "Counts arrive 6 s late. Checks go on as usual."
+	// Text describes the state and, if there is a problem, what still works: "Counts arrive 6 s
+	// late. Checks go on as usual."
 	Text string
 }
 
-// health returns the parts of the strip.
+// health returns the parts of the health strip.
 func (h *overviewHandler) health(ctx context.Context) []Part {
 	if h.parts != nil {
 		return h.parts(ctx)

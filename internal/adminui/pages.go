@@ -21,15 +21,15 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// Deps are what the pages stand on. All are needed unless it says otherwise.
+// Deps are the dependencies of the pages. All are required unless their comment says otherwise.
 type Deps struct {
 	Policies *admin.Policies
 	Entries  *admin.Entries
 	Logins   *identities.Logins
 	OpenID   *identities.OpenIDLogins // nil without an OpenID provider
-	// TwoFactor sets up the second factor of the user who asks.
+	// TwoFactor manages the second factor of the current user.
 	TwoFactor *identities.TwoFactor
-	// OwnPassword changes the password of the user who asks.
+	// OwnPassword changes the password of the current user.
 	OwnPassword *identities.OwnPassword
 	Tokens      *identities.Tokens
 	Connect     *operations.Connect
@@ -38,39 +38,39 @@ type Deps struct {
 	Bouncers    *admin.Bouncers
 	Catalog     site.View
 
-	// Offenders counts what was refused; nil leaves those figures out.
+	// Detection reads what was refused; nil hides those figures.
 	Detection *admin.Detection
 	Views     *admin.Views
 	Keys      *admin.Keys
 	Profiles  *use.Profiles
 	Reports   *operations.Reports
-	// Events are what the live page shows; nil where nobody gathers them.
+	// Events are shown by the live page; nil if there are none.
 	Events *events.Hub
-	// Health says how the parts of the node do; nil shows what Ready says.
+	// Health returns the state of the node's parts; nil shows the parts of Ready.
 	Health        func(ctx context.Context) []Part
 	Jobs          *operations.Jobs
 	Notifications *operations.Notifications
-	// Settings are shown as they are: secrets must be hidden in them already.
+	// Settings returns the settings as they are shown: secrets must already be hidden.
 	Settings func() []administration.Setting
-	// Crawlers are those that the node has verified by DNS.
+	// Crawlers are the crawlers that the node has verified by DNS.
 	Crawlers operations.Crawlers
-	// Origins knows whose addresses keys are.
+	// Origins finds the origins of addresses.
 	Origins operations.Origins
-	// Undo takes changes back from the page of the audit; nil for never.
+	// Undo undoes changes on the audit page; nil disables that.
 	Undo *admin.Undo
-	// Checked reports whether any check was ever answered; nil for never.
+	// Checked reports whether any check was ever answered; nil means never.
 	Checked func(ctx context.Context) (bool, error)
-	// Ready says which part of the node fails; nil for none.
+	// Ready reports which parts of the node fail; nil means none.
 	Ready func(ctx context.Context) wire.Readiness
 
 	Node  string         // this node's name
 	Build buildinfo.Info // of this program
-	// CheckURL and AdminURL are where this node is reached, for the commands
-	// that the first run shows: "http://127.0.0.1:8080".
+	// CheckURL and AdminURL are the URLs of this node in the commands of the first run:
+	// "http://127.0.0.1:8080".
 	CheckURL, AdminURL string
-	// DataDir is where the embedded data is, "" on nodes that share theirs.
+	// DataDir is the directory of the embedded data, "" on nodes that share their data.
 	DataDir string
-	// Secure says that the admin listener speaks TLS itself.
+	// Secure means that the admin listener itself uses TLS.
 	Secure bool
 	Logger *slog.Logger     // nil discards
 	Now    func() time.Time // nil means time.Now
@@ -83,7 +83,7 @@ type Pages struct {
 	routes   []httpserver.Route
 }
 
-// New returns the pages over d, or the first error in a template.
+// New returns the pages for d. The error is the first one in a template.
 func New(d Deps) (*Pages, error) {
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
@@ -109,7 +109,7 @@ func New(d Deps) (*Pages, error) {
 	return p, nil
 }
 
-// routesOf composes the handlers, each with the stores that it needs.
+// routesOf creates the handlers, each with the stores that it needs.
 func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 	isShared := d.DataDir == ""
 	toasts := &toasts{entries: d.Entries, audit: d.Audit, canUndo: d.Undo != nil, now: d.Now}
@@ -130,7 +130,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&proposalsHandler{Site: s, detection: d.Detection, toasts: toasts, entries: d.Entries},
 		&liveHandler{Site: s, events: d.Events, isShared: isShared},
 		&bulkHandler{Site: s, entries: d.Entries},
-		&importHandler{Site: s, entries: d.Entries}, // before /blocks/:id of the next
+		&importHandler{Site: s, entries: d.Entries}, // must come before /blocks/:id of the next handler
 		&entriesHandler{Site: s, entries: d.Entries, detection: d.Detection, toasts: toasts},
 		&auditHandler{Site: s, audit: d.Audit, undo: d.Undo},
 	}
@@ -150,7 +150,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 // Routes returns every page and action, for httpserver.New.
 func (p *Pages) Routes() []httpserver.Route { return p.routes }
 
-// MissingPage answers a browser that asks for a path that no page has, for
+// MissingPage answers a browser that requests a path without a page, for
 // httpserver.Options.MissingPage.
 func (p *Pages) MissingPage(c *fiber.Ctx) error { return p.site.Missing(c) }
 

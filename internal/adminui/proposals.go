@@ -19,14 +19,14 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// proposalsPage lists what waits for a decision, and what was decided.
+// proposalsPage lists the open proposals and those that were decided.
 type proposalsPage struct {
 	site.MonitorPage
 	Open, Decided           []*proposalView
 	OpenPager, DecidedPager pager
 }
 
-// proposalPage asks about one of them.
+// proposalPage asks for a decision about one proposal.
 type proposalPage struct {
 	site.MonitorPage
 	Proposal    *proposalView
@@ -35,13 +35,13 @@ type proposalPage struct {
 	Reason      string
 	FieldErrors form.FieldErrors
 	Confirm     string
-	Preview     *preview // what a block of the range would do; nil once it is decided
+	Preview     *preview // impact of blocking the range; nil after the decision
 }
 
-// Choices returns the lengths that the form offers.
+// Choices returns the durations that the form offers.
 func (p *proposalPage) Choices() []form.Choice { return lengthChoices }
 
-// proposalView is a proposal with its range drawn.
+// proposalView is a proposal with a drawing of its range.
 type proposalView struct {
 	*offences.Proposal
 	Marks       []rangeMark
@@ -50,17 +50,17 @@ type proposalView struct {
 	Unit        string // "addresses" or "/64s"
 }
 
-// rangeMark is one address of a range, or one /64.
+// rangeMark is one address or one /64 of a range.
 type rangeMark struct {
 	X      string // percent
 	Kind   string // offended, seen or exempt
-	Height string // of an offended one, in pixels below 24
+	Height string // only if it offended, in pixels below 24
 	Y      string
 }
 
 const rangeHeight = 24
 
-// viewProposal draws the evidence: each address of the range in its place.
+// viewProposal draws the evidence: each address at its position in the range.
 func viewProposal(p *offences.Proposal) *proposalView {
 	v := &proposalView{Proposal: p, Unit: "addresses", Left: ".0", Middle: ".128", Right: ".255"}
 	network, is := p.Pattern.Network()
@@ -93,7 +93,7 @@ func viewProposal(p *offences.Proposal) *proposalView {
 	return v
 }
 
-// placeIn returns the place of a key within a range.
+// placeIn returns the position of a key within a range.
 func placeIn(network netip.Prefix, text string, size int64) (string, bool) {
 	pattern, err := (keys.Parser{IPv6Bits: 128}).Pattern(text)
 	if err != nil {
@@ -111,7 +111,7 @@ func placeIn(network netip.Prefix, text string, size int64) (string, bool) {
 	return chart.Percent((float64(at) + 0.5) / float64(max(1, size))), true
 }
 
-// Sentence says what the drawing shows.
+// Sentence describes the drawing.
 func (v *proposalView) Sentence() string {
 	e := v.Evidence
 	figures := e.Figures()
@@ -121,17 +121,17 @@ func (v *proposalView) Sentence() string {
 	return format.Number(e.OffendedCount) + " of its " + format.Number(e.Size) + " " + v.Unit + " offended in " + format.Duration(e.To.Sub(e.From)) + figures + "."
 }
 
-// SeenText says whom it would hit that did nothing.
+// SeenText describes the addresses that a block would hit although they did not offend.
 func (v *proposalView) SeenText() string {
 	return v.count(v.Evidence.SeenCount) + ", " + format.Plural(v.Evidence.Allowed, "request") + " allowed"
 }
 
-// OffendedText says what the others did.
+// OffendedText describes the addresses that offended.
 func (v *proposalView) OffendedText() string {
 	return v.count(v.Evidence.OffendedCount) + ", " + format.Compact(v.Evidence.Offences) + " offences"
 }
 
-// count writes a number of addresses, or of /64s.
+// count formats a number of addresses, or of /64s.
 func (v *proposalView) count(n int64) string {
 	switch {
 	case v.Unit != "addresses":
@@ -142,7 +142,7 @@ func (v *proposalView) count(n int64) string {
 	return format.Number(n) + " addresses"
 }
 
-// DecisionWord says what became of it.
+// DecisionWord returns the state of the proposal for people.
 func (v *proposalView) DecisionWord() string {
 	switch v.Decision {
 	case offences.Accepted:
@@ -153,10 +153,10 @@ func (v *proposalView) DecisionWord() string {
 	return "dismissed"
 }
 
-// proposalsHandler lists proposals and decides about them.
+// proposalsHandler lists and decides proposals.
 type proposalsHandler struct {
 	*site.Site
-	detection *admin.Detection // nil where offences are not counted
+	detection *admin.Detection // nil if offences are not counted
 	toasts    *toasts
 	entries   *admin.Entries
 }
@@ -313,7 +313,7 @@ func (h *proposalsHandler) dismissProposal(c *httpserver.Call) error {
 	return h.ReturnTo(c, backOf(values.Get("back")), "dismissed", nil)
 }
 
-// backOf is where a decision leads: where it was made, or to the others.
+// backOf returns where a decision leads: to the page on which it was made, or to the list.
 func backOf(path string) string {
 	if path == "" {
 		return "/proposals"

@@ -19,10 +19,10 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// searchHandler leads from a typed key or id to its page.
+// searchHandler redirects from a typed key or id to its page.
 type searchHandler struct {
 	*site.Site
-	detection *admin.Detection // nil where offences are not counted
+	detection *admin.Detection // nil if offences are not counted
 	entries   *admin.Entries
 }
 
@@ -33,8 +33,7 @@ func (h *searchHandler) routes() []httpserver.Route {
 	}
 }
 
-// Suggestions for what is being typed: how many, and from how many characters
-// on.
+// Suggestions while somebody types: their maximum number, and the minimum length of the text.
 const (
 	suggested = 8
 	minText   = 2
@@ -43,12 +42,11 @@ const (
 // suggestedEntries is how many blocks and policies of each kind are suggested.
 const suggestedEntries = 3
 
-// suggestion is what may be meant, as it is typed, and why it is offered.
+// suggestion is a completion of the typed text, and why it is offered.
 type suggestion struct{ Key, Why string }
 
-// suggestKeys answers the field for keys, while somebody types: with the key or id that
-// was typed, then policies, blocks and the keys that offended lately and hold the text,
-// the worst first.
+// suggestKeys sends suggestions for the typed text: the key or id itself, then policies, blocks
+// and recent offenders that contain the text, those with most offences first.
 func (h *searchHandler) suggestKeys(c *httpserver.Call) error {
 	text := format.ClipLine(strings.TrimSpace(c.Query("q")), keys.MaxLength)
 	found, err := h.suggestNamed(c.Context(), text)
@@ -64,7 +62,7 @@ func (h *searchHandler) suggestKeys(c *httpserver.Call) error {
 		}
 		for _, row := range offenders {
 			if format.VisibleText(row.Key) != row.Key {
-				continue // browsers draw suggestions themselves: what hides in a text would act there
+				continue // browsers draw suggestions themselves, so hidden characters could have an effect
 			}
 			found = append(found, suggestion{row.Key, format.Plural(row.Offences, "offence") + " in the last hour"})
 		}
@@ -78,8 +76,8 @@ func (h *searchHandler) suggestKeys(c *httpserver.Call) error {
 	return h.RenderPart(c, "go-keys", "keys", found)
 }
 
-// suggestNamed suggests what the text itself names, and the policies and active blocks
-// that hold it.
+// suggestNamed suggests what the text itself names, and the policies and active blocks that
+// contain it.
 func (h *searchHandler) suggestNamed(ctx context.Context, text string) (found []suggestion, err error) {
 	if len(text) < minText {
 		return nil, nil
@@ -112,10 +110,10 @@ func (h *searchHandler) suggestNamed(ctx context.Context, text string) (found []
 	return found, err
 }
 
-// seenLately is how far back a key that is not seen was looked for.
+// seenLately is the span in which a key is looked up.
 const seenLately = 7 * 24 * time.Hour
 
-// seenWords says what was seen of one key in the time of seenLately.
+// seenWords describes the activity of one key within seenLately.
 func seenWords(seen offences.Seen) string {
 	if seen.Allowed+seen.Refused == 0 {
 		return "not seen in the last 7 days"
@@ -123,8 +121,8 @@ func seenWords(seen offences.Seen) string {
 	return "seen: " + format.Number(seen.Allowed) + " allowed and " + format.Number(seen.Refused) + " refused in the last 7 days"
 }
 
-// goTo leads from what somebody typed or pasted to its page: a refusal's id, a
-// key, or an address without its kind.
+// goTo redirects from a typed or pasted text to its page: a refusal's id, a key, or an address
+// without its kind.
 func (h *searchHandler) goTo(c *httpserver.Call) error {
 	text := strings.TrimSpace(c.Query("q"))
 	if text == "" {
@@ -143,7 +141,7 @@ func (h *searchHandler) goTo(c *httpserver.Call) error {
 	if _, err := netip.ParseAddr(text); err == nil {
 		text = "ip:" + text
 	}
-	p, _ := h.ParsePattern(text) // the zero pattern, which is of no origin, for what is none
+	p, _ := h.ParsePattern(text) // zero if the text is not a pattern; the zero pattern has no origin
 	_, isOrigin := p.Origin()
 	if _, err := netip.ParsePrefix(strings.TrimPrefix(text, "ip:")); err == nil || isOrigin || strings.HasSuffix(text, "*") {
 		pattern, err := h.ParsePattern(text)

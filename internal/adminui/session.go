@@ -18,14 +18,14 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// The session's cookie. A browser takes the first name only over TLS, for the
-// whole host and from the host itself.
+// The session's cookie. A browser accepts the first name only over TLS, for the whole host and
+// from the host itself.
 const (
 	secureCookie = "__Host-stint"
 	plainCookie  = "stint_session"
 )
 
-// The cookie of a login that awaits its code. It gives access to nothing.
+// The cookie of a login that waits for its code. It gives no access.
 const (
 	securePendingCookie = "__Host-stint-code"
 	plainPendingCookie  = "stint_code"
@@ -36,15 +36,15 @@ const storeTimeout = 10 * time.Second
 // sessions finds the session of a request by its cookie, and sets the cookie.
 type sessions struct {
 	*identities.Sessions
-	secure bool // the listener speaks TLS itself
+	secure bool // the listener itself uses TLS
 }
 
 type localKey string
 
 const loginLocal localKey = "login"
 
-// loginOf returns the session that a request belongs to, nil for none: a token
-// may ask for a page too.
+// loginOf returns the session of a request, nil for none, for example if the request has a
+// token.
 func loginOf(c *httpserver.Call) *identities.Login {
 	l, _ := c.Locals(loginLocal).(*identities.Login)
 	return l
@@ -108,19 +108,18 @@ func (s *sessions) end(ctx context.Context, c *httpserver.Call) error {
 	return s.End(ctx, secret, c.Address)
 }
 
-// setCookie has the browser keep value for lifetime, at least a second, or
-// delete it where lifetime is negative. It says how long, not until when: the
-// browser's clock may be wrong.
+// setCookie sets the cookie to value for lifetime, at least a second, or deletes it if lifetime
+// is negative. It sends a duration instead of a time, because the browser's clock may be wrong.
 func (s *sessions) setCookie(c *fiber.Ctx, value string, lifetime time.Duration) {
 	s.writeCookie(c, secureCookie, plainCookie, value, lifetime, s.overTLS(c))
 }
 
-// setCookieOver is setCookie where it is known whether the browser came by TLS.
+// setCookieOver is setCookie for a known use of TLS.
 func (s *sessions) setCookieOver(c *fiber.Ctx, value string, lifetime time.Duration, overTLS bool) {
 	s.writeCookie(c, secureCookie, plainCookie, value, lifetime, overTLS)
 }
 
-// setPendingCookie is setCookie for a login that awaits its code.
+// setPendingCookie is setCookie for a login that waits for its code.
 func (s *sessions) setPendingCookie(c *fiber.Ctx, value string, lifetime time.Duration) {
 	s.writeCookie(c, securePendingCookie, plainPendingCookie, value, lifetime, s.overTLS(c))
 }
@@ -140,8 +139,8 @@ func (s *sessions) writeCookie(c *fiber.Ctx, secure, plain, value string, lifeti
 	c.Cookie(&cookie)
 }
 
-// overTLS reports whether the browser came by TLS: this listener's own, or that
-// of a proxy before it, as the page's origin says.
+// overTLS reports whether the browser uses TLS: to this listener or, according to the page's
+// origin, to a proxy in front of it.
 func (s *sessions) overTLS(c *fiber.Ctx) bool {
 	return s.secure || strings.HasPrefix(c.Get(fiber.HeaderOrigin), "https://")
 }
@@ -152,8 +151,8 @@ func changes(method string) bool {
 
 var errForged = fault.New(fault.Forbidden, "Nothing was changed: the form does not belong to your current login. Go back, reload the page and try again.")
 
-// prove returns an error unless a change comes from a page of this session:
-// the browser says that it comes from here, and it carries the session's token.
+// prove returns an error unless a change comes from a page of this session: the browser says
+// that it is same-origin, and the request has the session's token.
 func (s *sessions) prove(c *fiber.Ctx, session *identity.Session) error {
 	if !fromHere(c) {
 		return errForged
@@ -172,8 +171,8 @@ func (s *sessions) prove(c *fiber.Ctx, session *identity.Session) error {
 	return nil
 }
 
-// fromHere reports whether a request comes from a page of this very origin, as
-// far as the browser says. What is no browser says nothing.
+// fromHere reports whether a request comes from a page of this origin, according to the
+// browser. Clients other than browsers do not send the header.
 func fromHere(c *fiber.Ctx) bool {
 	switch c.Get("Sec-Fetch-Site") {
 	case "same-origin", "none":

@@ -15,10 +15,9 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-// toastTexts are what a monitoring page says after a change, by the parameter
-// done of its address.
+// toastTexts are the messages of monitoring pages after a change, by the parameter done.
 var toastTexts = map[string]struct {
-	text, plural string // plural is "" where no entries are named
+	text, plural string // plural is "" if no entries are named
 	undo         string // the action that undoes it, "" for none
 	exempt       bool
 }{
@@ -41,8 +40,8 @@ var toastTexts = map[string]struct {
 	"dismissed":     {"Dismissed. The range is not proposed again for a day.", "", "", false},
 }
 
-// toastTime is how long after a change its toast is shown, so that a copied
-// address shows none later.
+// toastTime is how long after a change its toast is shown, so that a copied address does not
+// show it later.
 const toastTime = time.Minute
 
 // toasts finds the toast of a monitoring page.
@@ -53,8 +52,8 @@ type toasts struct {
 	now     func() time.Time
 }
 
-// find returns the toast that the page's address asks for, nil for none, and
-// removes its parameters from the address.
+// find returns the toast for the page's address, nil for none, and removes its parameters from
+// the address.
 func (t *toasts) find(ctx context.Context, w *site.MonitorPage) (*site.Toast, error) {
 	done := w.Query.Get("done")
 	text, known := toastTexts[done]
@@ -133,8 +132,8 @@ func (t *toasts) undoChange(ctx context.Context, page *site.Frame, object, id, a
 	return "/audit/undo", site.HiddenFields("id", strconv.FormatInt(latest.ID, 10)), nil
 }
 
-// ofExtension returns the toast of a block that was there before and was extended. Its
-// undo gives the block its former expiry again.
+// ofExtension returns the toast of an existing block that was extended. Its undo restores the
+// former expiry.
 func (t *toasts) ofExtension(ctx context.Context, w *site.MonitorPage, id string) (*site.Toast, error) {
 	w.Here = w.With()
 	block, err := t.entries.ByID(ctx, blocks.Block, id)
@@ -153,7 +152,7 @@ func (t *toasts) ofExtension(ctx context.Context, w *site.MonitorPage, id string
 // ofImport returns the toast of an audit record of an import.
 func (t *toasts) ofImport(ctx context.Context, id string) (*site.Toast, error) {
 	recordID, err := strconv.ParseInt(id, 10, 64)
-	if err != nil { // somebody edited the address
+	if err != nil { // the address was edited
 		return nil, nil //nolint:nilerr // there is no such record
 	}
 	record, err := t.audit.ByID(ctx, recordID)

@@ -4,7 +4,7 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// stateFilter is a quick filter: a state, and how many keys have it.
+// stateFilter is a quick filter: a state, and the number of keys with it.
 type stateFilter struct {
 	Name    string
 	Count   int64

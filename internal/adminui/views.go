@@ -19,15 +19,15 @@ import (
 
 const viewsPath = "/offenders/views"
 
-// viewLink is a saved view beside the quick filters.
+// viewLink is a saved view next to the quick filters.
 type viewLink struct {
 	offences.SavedView
 	Address string
-	Current bool // the page shows what it selects
+	Current bool // the page shows this view
 }
 
-// ViewQuery returns what the page shows as the query of a saved view: with the parameters
-// of GET /v1/offenders.
+// ViewQuery returns the page's filters as the query of a saved view, with the parameters of GET
+// /v1/offenders.
 func (p *offendersPageData) ViewQuery() string {
 	values := url.Values{}
 	for name, all := range p.Query {
@@ -66,12 +66,11 @@ func (p *offendersPageData) addViews(ctx context.Context, views *admin.Views) er
 	return nil
 }
 
-// viewValues returns the query of a view with the names that the page has for the ends of
-// its time range.
+// viewValues returns the query of a view, with the page's names for the ends of its time range.
 func viewValues(query string) url.Values {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return url.Values{} // none that was saved
+		return url.Values{} // cannot happen for a saved view
 	}
 	for api, page := range map[string]string{"from": "since", "to": "until"} {
 		if value := values.Get(api); value != "" {
@@ -82,7 +81,7 @@ func viewValues(query string) url.Values {
 	return values
 }
 
-// viewAddress returns the page that shows a view, with the columns that are shown now.
+// viewAddress returns the address that shows a view with the present columns.
 func viewAddress(query, columns string) string {
 	values := viewValues(query)
 	if columns != "" {
@@ -95,11 +94,11 @@ func viewAddress(query, columns string) string {
 type viewsPage struct {
 	site.Frame
 	Views []viewRow
-	// Query is what the form saves, "" for nothing; Shows says it for people.
+	// Query is what the form saves, "" for nothing; Shows describes it.
 	Query string
 	Shows []format.Sentence
-	Name  string // as it was typed
-	// Edited is the id of the view whose name is in error, "" for the form of a new one.
+	Name  string // as typed
+	// Edited is the id of the view whose name is invalid, "" for the form of a new view.
 	Edited      string
 	FieldErrors form.FieldErrors
 }
@@ -131,7 +130,7 @@ func (h *viewsHandler) showViews(c *httpserver.Call) error {
 	if canonical, err := h.views.Canonical(page.Query); err == nil && page.Query != "" {
 		page.Query = canonical
 	} else {
-		page.Query = "" // of a form that cannot be saved
+		page.Query = "" // it cannot be saved
 	}
 	return h.renderViews(c, http.StatusOK, page)
 }
@@ -151,7 +150,7 @@ func (h *viewsHandler) renderViews(c *httpserver.Call, status int, page *viewsPa
 	return h.Render(c, status, "views", page)
 }
 
-// describeView says what a view shows: its filters, order and time range.
+// describeView describes a view: its filters, order and time range.
 func describeView(query string, now time.Time) []format.Sentence {
 	values := viewValues(query)
 	var all []format.Sentence
@@ -187,7 +186,7 @@ func (h *viewsHandler) saveView(c *httpserver.Call) error {
 	return h.ReturnTo(c, viewAddress(made.Query, ""), "viewsaved", nil)
 }
 
-// changeView renames a view, or has it show what the form's query selects.
+// changeView renames a view, or replaces its query by that of the form.
 func (h *viewsHandler) changeView(c *httpserver.Call) error {
 	id, err := site.PathParam(c, "id")
 	if err != nil {

@@ -16,33 +16,33 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// accountPage is the page of a user's own login. One of SetUp and Codes is shown, else
+// accountPage is the page of a user's own login. It shows SetUp or Codes if one is set, else
 // TOTP.
 type accountPage struct {
 	site.Frame
 	MustSetUp   bool
-	Next        string         // where the user was going
-	TOTP        *identity.TOTP // nil: login is by password alone
+	Next        string         // the page that the user wanted
+	TOTP        *identity.TOTP // nil: login is by password only
 	SetUp       *totpSetUp
 	Codes       []string // recovery codes, shown once
-	Renewed     bool     // the codes replace others
+	Renewed     bool     // the codes replace earlier ones
 	FieldErrors form.FieldErrors
-	Failed      string // the form whose fields are wrong: setup, renew, disable or password
-	AskPassword bool   // of the set-up
+	Failed      string // the form with errors: setup, renew, disable or password
+	AskPassword bool   // in the set-up
 	HasPassword bool   // false for users of an OpenID provider
 }
 
-// totpSetUp is a secret as an app reads it.
+// totpSetUp is a secret in the forms that apps read.
 type totpSetUp struct {
 	QR     chart.QR
-	Secret string // in groups of four and lines of sixteen
+	Secret string // in groups of four characters and lines of sixteen
 	URL    string
 }
 
 // CodesText returns the recovery codes, one a line.
 func (p accountPage) CodesText() string { return strings.Join(p.Codes, "\n") }
 
-// accountHandler has users look after their own login.
+// accountHandler lets users manage their own login.
 type accountHandler struct {
 	*site.Site
 	factors  *identities.TwoFactor
@@ -84,8 +84,8 @@ func (h *accountHandler) render(c *httpserver.Call, status int, page accountPage
 	return h.Render(c, status, "account", page)
 }
 
-// startTOTP shows a secret. It is the answer to a change, so that it is not compressed
-// beside a text of somebody else.
+// startTOTP shows a secret. It answers a POST, so that the secret is not compressed together
+// with a text of somebody else.
 func (h *accountHandler) startTOTP(c *httpserver.Call) error {
 	values, err := form.Read(c)
 	if err != nil {
@@ -109,8 +109,8 @@ func (h *accountHandler) renderSetUp(c *httpserver.Call, status int, page accoun
 	return h.Render(c, status, "account", page)
 }
 
-// inGroups separates a text every four characters, in lines that a phone has room for, so
-// that people can copy it.
+// inGroups inserts a space after every four characters and breaks lines for a phone's width, so
+// that people can copy the text.
 func inGroups(text string) string {
 	var grouped []byte
 	for i := range len(text) {
@@ -156,7 +156,7 @@ func (h *accountHandler) isFreshLogin(c *httpserver.Call) bool {
 	return c.Principal.MustSetUpTOTP && h.factors.IsFreshLogin(c.Principal.LoggedIn)
 }
 
-// refuseThrottled returns the fault of an attempt that has to wait, nil for another error.
+// refuseThrottled returns the fault for an attempt that has to wait, nil for another error.
 func refuseThrottled(c *httpserver.Call, err error) error {
 	var throttled *identities.ThrottledLogin
 	if !errors.As(err, &throttled) {
@@ -192,7 +192,7 @@ func (h *accountHandler) disableTOTP(c *httpserver.Call) error {
 	return h.Redirect(c, "/account?done=off")
 }
 
-// changePassword ends all sessions of the user, this one too.
+// changePassword changes the password, which ends all sessions of the user, including this one.
 func (h *accountHandler) changePassword(c *httpserver.Call) error {
 	values, err := form.Read(c)
 	if err != nil {
@@ -207,7 +207,7 @@ func (h *accountHandler) changePassword(c *httpserver.Call) error {
 	return h.Redirect(c, "/login?changed=yes")
 }
 
-// refuse shows the page again with what is wrong in one of its forms.
+// refuse shows the page again with the errors of one of its forms.
 func (h *accountHandler) refuse(c *httpserver.Call, err error, failed string, page accountPage) error {
 	if err := refuseThrottled(c, err); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package administration is the pages of the side bar's group Administration, and
-// the reports: what operators set up and look up, not what they do under attack.
+// Package administration contains the pages of the group Administration in the side bar, and
+// the reports: what operators set up and look up, not what they need under attack.
 package administration
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 )
 
-// Deps are the use cases that the pages call. All are needed.
+// Deps are the use cases that the pages call. All are required.
 type Deps struct {
 	Bouncers      *admin.Bouncers
 	Reports       *operations.Reports
@@ -22,14 +22,14 @@ type Deps struct {
 	Users         *identities.Users
 	TwoFactor     *identities.TwoFactor
 	OwnPassword   *identities.OwnPassword
-	// Settings are shown as they are: secrets must be hidden in them already.
+	// Settings returns the settings as they are shown: secrets must already be hidden.
 	Settings func() []Setting
 	Build    buildinfo.Info
 	Crawlers operations.Crawlers
 	Origins  operations.Origins
 }
 
-// Setting is one setting as the page of settings shows it.
+// Setting is one setting on the settings page.
 type Setting struct{ Name, Variable, Value, Help string }
 
 // Routes returns the routes of all pages of this package.

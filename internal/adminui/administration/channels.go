@@ -13,21 +13,21 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// channelPage is the form of one notification channel. It never contains a secret: these
-// fields are empty whenever the page is shown.
+// channelPage is the form of one notification channel. It never contains a secret: those fields
+// are always shown empty.
 type channelPage struct {
 	site.Frame
 	Name        string
-	Is          string // the name of the channel that is changed, "" for a new one
-	Host        string // where it sends to today
+	Is          string // the name of the changed channel, "" for a new one
+	Host        string // the current host, to which it sends
 	Type        string
 	From, To    string
 	Kinds       map[string]bool
 	Urgent      bool
 	Enabled     bool
 	FieldErrors form.FieldErrors
-	Expect      etag.Tag            // the state that the form changes
-	Theirs      *operations.Channel // what was saved while the form was edited, nil for nothing
+	Expect      etag.Tag            // the state on which the form is based
+	Theirs      *operations.Channel // what somebody else saved in the meantime, nil for nothing
 }
 
 // Types are the types that the form offers, each with the form of its URL.
@@ -90,7 +90,7 @@ func (h *channelsHandler) editChannel(c *httpserver.Call) error {
 	return h.render(c, http.StatusOK, page)
 }
 
-// sentChannel reads the form.
+// sentChannel reads the submitted form.
 func sentChannel(c *httpserver.Call) (page *channelPage, set operations.ChannelChange, err error) {
 	values, err := form.Read(c)
 	if err != nil {
@@ -109,7 +109,7 @@ func sentChannel(c *httpserver.Call) (page *channelPage, set operations.ChannelC
 	for _, k := range kinds {
 		page.Kinds[k] = true
 	}
-	if page.Type != "email" { // the fields of mail stay in the form when another type is chosen
+	if page.Type != "email" { // the form keeps the mail fields when another type is chosen
 		page.From, to = "", nil
 	}
 	return page, operations.ChannelChange{
@@ -141,7 +141,7 @@ func (h *channelsHandler) changeChannel(c *httpserver.Call) error {
 	return h.answer(c, page, "changed", err)
 }
 
-// answer goes back to the list, or shows the form again with what is wrong.
+// answer redirects to the list, or shows the form again with its errors.
 func (h *channelsHandler) answer(c *httpserver.Call, page *channelPage, done string, err error) error {
 	if err == nil {
 		return h.Redirect(c, "/notifications?done="+done)
@@ -161,8 +161,8 @@ func (h *channelsHandler) answer(c *httpserver.Call, page *channelPage, done str
 	return h.render(c, status, page)
 }
 
-// showConflict shows the form again with what was typed, and what somebody else saved in
-// the meantime. Saving it once more replaces that.
+// showConflict shows the form again with what was typed, and with what somebody else saved in
+// the meantime. Saving the form again replaces that.
 func (h *channelsHandler) showConflict(c *httpserver.Call, status int, page *channelPage) error {
 	now, err := h.notifications.FindChannel(c.Context(), page.Is)
 	if err != nil {

@@ -45,7 +45,7 @@ func (h *connectHandler) routes() []httpserver.Route {
 	}
 }
 
-// showGateways shows the first gateway that most operators have.
+// showGateways shows the gateway that is most common.
 func (h *connectHandler) showGateways(c *httpserver.Call) error {
 	return h.show(c, "nginx")
 }

@@ -19,10 +19,10 @@ type notificationsPage struct {
 	site.Frame
 	Channels   []channelRow
 	Deliveries []operations.Delivery
-	// Tested is the channel that was just tried, "" for none, and Unsent why its message did
+	// Tested is the channel that was just tested, "" for none. Unsent is why its message did
 	// not arrive, "" if it did.
 	Tested, Unsent string
-	// The form that silences, as it was sent.
+	// The submitted form of a silence.
 	Silence     operations.AddSilence
 	For, Until  string
 	FieldErrors form.FieldErrors
@@ -31,13 +31,13 @@ type notificationsPage struct {
 // channelRow is one channel over which notifications are sent.
 type channelRow struct {
 	operations.Channel
-	Last *operations.Delivery // its newest delivery among those shown, nil for none
+	Last *operations.Delivery // its newest delivery among the shown ones, nil for none
 }
 
-// Kinds are what the silence's form offers.
+// Kinds returns the choices of the silence's form.
 func (notificationsPage) Kinds() []form.Choice { return kindChoices() }
 
-// Lengths are how long the silence's form offers.
+// Lengths returns the durations that the silence's form offers.
 func (notificationsPage) Lengths() []form.Choice {
 	return form.Choices("30m", "30 min", "1h", "1 hour", "4h", "4 hours", "24h", "1 day", "until", "Until (UTC)")
 }

@@ -19,7 +19,7 @@ type reportsPage struct {
 	Documents []*operations.Report
 }
 
-// reportPage shows one.
+// reportPage shows one report.
 type reportPage struct {
 	site.MonitorPage
 	*operations.Report
@@ -27,7 +27,7 @@ type reportPage struct {
 	Rows  []reportFigure
 }
 
-// reportFigure is one total beside that of the period before.
+// reportFigure is one total, with that of the period before.
 type reportFigure struct {
 	Name   string
 	Value  int64
@@ -80,7 +80,7 @@ func (h *reportsHandler) showReport(c *httpserver.Call) error {
 	return h.Render(c, http.StatusOK, "report", page)
 }
 
-// reportName returns what a report is called.
+// reportName returns the title of a report.
 func reportName(d *operations.Report) string {
 	if d.ID == operations.TodaysReport {
 		return "Today so far"
@@ -91,10 +91,10 @@ func reportName(d *operations.Report) string {
 	return d.From.Format("Mon 2 Jan 2006")
 }
 
-// Name returns what this report is called.
+// Name returns the title of this report.
 func (p *reportPage) Name() string { return reportName(p.Report) }
 
-// NameOf returns what a report is called.
+// NameOf returns the title of a report.
 func (p *reportsPage) NameOf(d *operations.Report) string { return reportName(d) }
 
 func (p *reportPage) draw() {
@@ -125,7 +125,7 @@ func (p *reportPage) count() {
 	}
 }
 
-// Change says how a figure differs from the period before.
+// Change describes the difference from the period before.
 func (f reportFigure) Change() string {
 	if f.Before == nil {
 		return ""
@@ -140,7 +140,7 @@ func (f reportFigure) Change() string {
 	}
 }
 
-// SpanLink leads to the offenders of the report's period.
+// SpanLink returns the address of the offenders in the report's period.
 func (p *reportPage) SpanLink() string {
 	return site.WithRange("/offenders", format.TimeRange{From: p.From.UTC(), To: p.To.UTC().Truncate(time.Minute)})
 }

@@ -21,10 +21,9 @@ type tokensPage struct {
 	For         string
 	Until       string
 	FieldErrors form.FieldErrors
-	// Created is the token that was just made, whose secret is shown once; nil for
-	// none.
+	// Created is the new token, whose secret is shown once; nil for none.
 	Created *identities.CreatedToken
-	// IsListUnknown says that the tokens could not be read.
+	// IsListUnknown means that the tokens could not be read.
 	IsListUnknown bool
 }
 
@@ -33,10 +32,10 @@ type tokenRow struct {
 	Active bool
 }
 
-// scopeChoice is one scope as the form offers it.
+// scopeChoice is one scope in the form.
 type scopeChoice struct{ Value, Means string }
 
-// ScopeChoices returns the scopes, each with what it lets somebody do.
+// ScopeChoices returns the scopes, each with a description.
 func (p tokensPage) ScopeChoices() []scopeChoice {
 	return []scopeChoice{
 		{"check", "makes checks, and sees nothing else"},
@@ -47,7 +46,7 @@ func (p tokensPage) ScopeChoices() []scopeChoice {
 	}
 }
 
-// Choices returns the lengths of life that the form offers.
+// Choices returns the lifetimes that the form offers.
 func (p tokensPage) Choices() []form.Choice {
 	return form.Choices("30d", "30 days", "90d", "90 days", "365d", "1 year", "good", "Permanent", "until", "Until (UTC)")
 }
@@ -85,7 +84,7 @@ func (h *tokensHandler) renderTokens(c *httpserver.Call, status int, page tokens
 	all, err := h.tokens.List(ctx)
 	switch {
 	case err == nil:
-	case page.Created != nil: // its secret must be shown all the same
+	case page.Created != nil: // its secret must be shown anyway
 		page.IsListUnknown = true
 	default:
 		return err
@@ -142,7 +141,7 @@ func (h *tokensHandler) deleteToken(c *httpserver.Call) error {
 	return h.Redirect(c, "/tokens?done=deleted")
 }
 
-// rotateToken ends a token a day after its successor is made.
+// rotateToken creates a successor. The old token expires a day later.
 func (h *tokensHandler) rotateToken(c *httpserver.Call) error {
 	id, err := site.PathParam(c, "id")
 	if err != nil {

@@ -22,10 +22,10 @@ type usersPage struct {
 	Edit        string // the id of the user whose row is open
 }
 
-// roleChoice is one role as forms offer it.
+// roleChoice is one role in a form.
 type roleChoice struct{ Value, Means string }
 
-// RoleChoices returns the roles, each with what it lets somebody do.
+// RoleChoices returns the roles, each with a description.
 func (p usersPage) RoleChoices() []roleChoice {
 	return []roleChoice{
 		{string(identity.Viewer), "sees everything"},

@@ -9,10 +9,9 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// Area is the chart of checks a second, stacked from below: allowed, limited,
-// blocked. Outlines are in shares of the drawing's width and height, so that it
-// fits any room without a script; everything that must not be stretched is
-// placed in percent.
+// Area is the chart of checks a second, stacked from below: allowed, limited, blocked. The
+// outlines use ratios of the drawing's width and height, so that it fits any size without a
+// script. What must not be stretched is positioned in percent.
 type Area struct {
 	Allowed, Limited, Blocked string // outlines, 0 to 1
 	LimitedEdge, BlockedEdge  string // lower edges of those two, 0 to 1000
@@ -21,7 +20,7 @@ type Area struct {
 	Squares                   []square
 	Points                    []offences.Interval
 	Begins                    *mark      // of an attack
-	Brush                     *selection // what is selected
+	Brush                     *selection // the selected part
 	From, To                  time.Time
 	Step                      time.Duration
 	Sentence                  string
@@ -38,11 +37,11 @@ type mark struct {
 	Label     format.Sentence
 }
 
-// selection is a part of the chart that is selected.
+// selection is the selected part of the chart.
 type selection struct {
 	From, To       time.Time
 	X, Width, EndX string
-	Rest           string // what follows it
+	Rest           string // follows the sum
 	Sentence       format.Sentence
 	Address        string
 }
@@ -66,7 +65,7 @@ func DrawArea(points []offences.Interval, s format.TimeRange, step time.Duration
 		middle = append(middle, p.Rate(p.Allowed+p.Limited)/rounded)
 		high = append(high, p.Rate(p.Allowed+p.Limited+p.Blocked)/rounded)
 	}
-	// Each part is drawn at its middle; the first and the last reach the edges.
+	// Each part is drawn at its middle, but the first and the last reach the edges.
 	for i := range points {
 		p := &points[i]
 		x := a.placeOf(p.At.Add(time.Duration(p.Seconds / 2 * float64(time.Second))))
@@ -87,7 +86,7 @@ func DrawArea(points []offences.Interval, s format.TimeRange, step time.Duration
 	return a
 }
 
-// Data returns the points for the script that sums up what is selected.
+// Data returns the points for the script that sums the selection.
 func (a *Area) Data() string {
 	var b strings.Builder
 	for i, p := range a.Points {
@@ -99,12 +98,12 @@ func (a *Area) Data() string {
 	return b.String()
 }
 
-// placeOf returns where an instant lies between the edges, 0 to 1.
+// placeOf returns the position of an instant between the edges, 0 to 1.
 func (a *Area) placeOf(t time.Time) float64 {
 	return min(1, max(0, float64(t.Sub(a.From))/float64(a.To.Sub(a.From))))
 }
 
-// AddSquares puts a square on the rail for each automatic block.
+// AddSquares adds a square to the rail for each automatic block.
 func (a *Area) AddSquares(events []offences.EscalationEvent) {
 	for _, e := range events {
 		if e.Kind == offences.EscalationBlocked && !e.At.Before(a.From) && e.At.Before(a.To) {
@@ -123,7 +122,7 @@ func (a *Area) Mark(at time.Time, label format.Sentence) {
 	a.Begins = m
 }
 
-// outline returns the path around what lies between two heights.
+// outline returns the path around the area between two heights.
 func outline(xs, low, high []float64) string {
 	var b strings.Builder
 	for i := range xs {
@@ -136,7 +135,7 @@ func outline(xs, low, high []float64) string {
 	return b.String()
 }
 
-// edge returns the line under an area where it has any height.
+// edge returns the lower edge of an area where its height is not 0.
 func edge(xs, low, high []float64) string {
 	var b strings.Builder
 	drawn := 0
@@ -151,7 +150,7 @@ func edge(xs, low, high []float64) string {
 	return b.String()
 }
 
-// SelectTime selects a part of the chart; address shows that part alone.
+// SelectTime selects a part of the chart; address is the page that shows only that part.
 func (a *Area) SelectTime(from, to time.Time, address string) {
 	var sum offences.Interval
 	for i := range a.Points {

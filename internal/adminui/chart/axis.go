@@ -20,8 +20,8 @@ func coordinate(f float64) string { return strconv.FormatFloat(f, 'f', 4, 64) }
 
 func Percent(f float64) string { return strconv.FormatFloat(100*f, 'f', 3, 64) + "%" }
 
-// roundTop returns the round figure at the top of an axis and the distance of
-// its rules, of which there are three or four.
+// roundTop returns the round number at the top of an axis and the distance of its three or four
+// lines.
 func roundTop(most float64) (top, each float64) {
 	if most <= 0 {
 		return 3, 1
@@ -39,7 +39,7 @@ func axisLabel(value float64) string {
 	text := strings.TrimRight(strconv.FormatFloat(value, 'f', 3, 64), "0")
 	whole, fraction, _ := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(whole, 10, 64)
-	if err != nil { // no count is so big
+	if err != nil { // no count is so large
 		return text
 	}
 	if fraction == "" {
@@ -48,13 +48,13 @@ func axisLabel(value float64) string {
 	return format.Number(n) + "." + fraction
 }
 
-// tickSteps are the distances that the labels under a chart may have.
+// tickSteps are the possible distances of the labels below a chart.
 var tickSteps = []time.Duration{
 	time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour,
 	4 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 2 * 24 * time.Hour, 7 * 24 * time.Hour, 28 * 24 * time.Hour, 56 * 24 * time.Hour,
 }
 
-// ticksOf labels about six instants of a span.
+// ticksOf returns about six labels for a time range.
 func ticksOf(s format.TimeRange) []timeTick {
 	length := s.Length()
 	each := tickSteps[len(tickSteps)-1]
@@ -87,12 +87,12 @@ type gridLine struct {
 type timeTick struct {
 	X     string // percent
 	Label format.Moment
-	Minor bool // left out where there is little room
+	Minor bool // hidden in narrow windows
 	End   string
 }
 
-// Step returns how long the parts of a chart are: whole minutes, about a
-// hundred of them, and whole hours where minutes would be too many to read.
+// Step returns the length of the parts of a chart: whole minutes for about a hundred parts, or
+// whole hours if there would be too many minutes to read.
 func Step(length time.Duration) time.Duration {
 	switch {
 	case length <= 3*time.Hour:

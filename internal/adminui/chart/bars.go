@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// Bars are one key's offences over time, and the blocks that stood.
+// Bars are the offences of one key over time, and its active blocks.
 type Bars struct {
 	Bars   []bar
 	Blocks []barBlock
@@ -19,7 +19,7 @@ type Bars struct {
 	Shadow int64
 	Range    format.TimeRange
 	Width    time.Duration // of one bar
-	Newest   time.Time     // of the newest bar with an offence, zero for none
+	Newest   time.Time     // time of the newest bar with an offence, zero for none
 	Sentence string
 }
 
@@ -34,15 +34,14 @@ type bar struct {
 	Counts           offences.TimelinePoint
 }
 
-// barBlock is the time for which a block stood.
+// barBlock is the time during which a block was active.
 type barBlock struct{ X, W, Label, LabelX, Anchor string }
 
-// BarCount is how many bars a chart of bars is to have; where only hours or days are kept
-// there are fewer.
+// BarCount is the number of bars in a chart; if only hours or days are stored, there are fewer.
 const BarCount = 96
 
-// DrawBars draws what a key did in the time range that was read of s, and the blocks that
-// were active in it.
+// DrawBars draws the activity of a key in the part of s that t covers, and the blocks that were
+// active in it.
 func DrawBars(t *offences.Timeline, s format.TimeRange, stood []*blocks.Entry, now time.Time) *Bars {
 	s.From, s.To = t.From, t.To
 	b := &Bars{Range: s, Width: t.Step, Ticks: ticksOf(s)}

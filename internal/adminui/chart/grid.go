@@ -11,25 +11,25 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// Grid draws a network as up to 256 equal parts, so that it is seen who
-// else is hit beside those who offend.
+// Grid draws a network as up to 256 equal parts. It shows who would be hit in addition to the
+// offenders.
 type Grid struct {
 	Head         string // "Its 256 ranges of 256 addresses"
-	Width        int    // of the drawing, in its own units
+	Width        int    // in the drawing's own units
 	Height       int
 	Cells        []gridCell
-	Parts        []offences.SeenPart // those that were seen
-	Marked       *gridCell           // around the narrower range, nil for none
+	Parts        []offences.SeenPart // parts with traffic
+	Marked       *gridCell           // frame around the narrower range, nil for none
 	MarkedName   string              // that range
-	Offend, Only int                 // parts that offend, and that were only allowed
+	Offend, Only int                 // number of parts that offend, and that were only allowed
 	Unseen       int
 }
 
 // gridCell is one part. X and Y are its upper left corner.
 type gridCell struct {
 	X, Y  int
-	Kind  string // offends, allowed, or "" for not seen
-	R     string // of the dot of an allowed part
+	Kind  string // offends, allowed, or "" if not seen
+	R     string // radius of the dot of an allowed part
 	CX    int
 	CY    int
 	Title string
@@ -76,7 +76,7 @@ func DrawGrid(network netip.Prefix, bits int, parts []offences.SeenPart, marked 
 	return g
 }
 
-// mark draws a frame around the part that is, or holds, a narrower pattern.
+// mark draws a frame around the part that equals or contains a narrower pattern.
 func (g *Grid) mark(network netip.Prefix, bits int, pattern keys.Pattern) {
 	within, is := pattern.Network()
 	if !is || within.Bits() < bits || !network.Contains(within.Addr()) {
@@ -86,13 +86,13 @@ func (g *Grid) mark(network netip.Prefix, bits int, pattern keys.Pattern) {
 	g.Marked, g.MarkedName = &cell, partName(netip.PrefixFrom(within.Addr(), bits).Masked())
 }
 
-// dotRadius is larger the more was allowed, on a scale that shows small ones.
+// dotRadius returns a radius that grows with the allowed checks, on a logarithmic scale.
 func dotRadius(allowed, most int64) string {
 	return strconv.FormatFloat(3+4*math.Log1p(float64(allowed))/math.Log1p(float64(max(1, most))), 'f', 1, 64)
 }
 
-// partIndex returns the index of an address among the parts of its network:
-// its bits from those of the network to those of a part.
+// partIndex returns the index of an address among the parts of its network: its bits from those
+// of the network to those of a part.
 func partIndex(addr netip.Addr, from, to int) int {
 	raw := addr.AsSlice()
 	index := 0
@@ -102,7 +102,7 @@ func partIndex(addr netip.Addr, from, to int) int {
 	return index
 }
 
-// partName writes a part, an address without its length.
+// partName formats a part; a single address has no prefix length.
 func partName(part netip.Prefix) string {
 	if part.IsSingleIP() {
 		return part.Addr().String()
@@ -122,7 +122,7 @@ func gridHead(count, bits int, is4 bool) string {
 	return "Its " + strconv.Itoa(count) + " ranges of /" + strconv.Itoa(bits)
 }
 
-// Sentence says what the drawing shows.
+// Sentence describes the drawing.
 func (g *Grid) Sentence() string {
 	return fmt.Sprintf("%s: %d offend, %d were only allowed, %d were not seen in the last day.", g.Head, g.Offend, g.Only, g.Unseen)
 }

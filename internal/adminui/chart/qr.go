@@ -7,8 +7,8 @@ import (
 	"github.com/boombuler/barcode/qr"
 )
 
-// QR is a QR code: the dark modules as the path of an SVG whose side is Side, one unit
-// for each module, with the quiet zone that scanners need.
+// QR is a QR code: the dark modules as the path of an SVG. Side is the length of its side in
+// modules, including the quiet zone that scanners need.
 type QR struct {
 	Path string
 	Side int
@@ -30,7 +30,7 @@ func DrawQR(text string) (QR, error) {
 			for x < size && isDark(code.At(x, y)) {
 				x++
 			}
-			if x > from { // dark modules in a row are one rectangle, without seams
+			if x > from { // adjacent dark modules are one rectangle, to avoid seams
 				fmt.Fprintf(&path, "M%d %dh%dv1h-%dz", from+quietZone, y+quietZone, x-from, x-from)
 			}
 		}

@@ -7,18 +7,17 @@ import (
 	"github.com/stint-dev/stint/internal/gate"
 )
 
-// Reservations are the requests of a key that have made a reservation in a log and
-// still wait for it.
+// Reservations are the requests of a key with a reservation in the future.
 type Reservations struct {
 	Requests int
-	More     bool // there are more than are known one by one
+	More     bool // there are more than the individually known ones
 	Last     time.Time
-	// Only says that nothing but them makes a request wait that comes now.
+	// Only means that a new request would wait only because of the reservations.
 	Only bool
 }
 
-// ReservationsAhead returns the reservations that lie ahead of the log's own time, nil for
-// none, and under a counter, which keeps no times.
+// ReservationsAhead returns the reservations after the log's own time. It returns nil if there
+// are none, and for a counter, which keeps no times.
 func ReservationsAhead(px *gate.PolicyExplanation) *Reservations {
 	t := &Reservations{Only: OnlyReservations(px)}
 	for _, at := range px.Timestamps {
@@ -33,13 +32,13 @@ func ReservationsAhead(px *gate.PolicyExplanation) *Reservations {
 	return t
 }
 
-// OnlyReservations reports whether a request that comes now is refused for no rule's
-// sake, but since it would overtake those who wait.
+// OnlyReservations reports whether no rule refuses a new request, which is only refused because
+// it would overtake the reservations.
 func OnlyReservations(px *gate.PolicyExplanation) bool {
 	return !px.Allowed && !px.Answer.Never && px.Answer.Boundary.IsZero() && len(px.Timestamps) > 0 && px.Answer.RetryAt.Equal(px.Timestamps[0])
 }
 
-// Text counts them: "2 reservations", "more than 1,000 reservations".
+// Text returns their number: "2 reservations", "more than 1,000 reservations".
 func (t *Reservations) Text() string {
 	text := format.Plural(t.Requests, "reservation")
 	if t.More {
@@ -48,7 +47,7 @@ func (t *Reservations) Text() string {
 	return text
 }
 
-// Verb agrees with Text.
+// Verb returns the form of "to lie" that agrees with Text.
 func (t *Reservations) Verb() string {
 	if t.Requests == 1 {
 		return "lies"

@@ -12,13 +12,12 @@ import (
 // Sparkline is a line of one key's offences.
 type Sparkline struct {
 	Line, Area string
-	// Foot is where a solid foot begins because the key is blocked, "" where it
-	// is not.
+	// Foot is where the solid foot of a blocked key begins, "" if the key is not blocked.
 	Foot, FootWidth string
 	Sentence        string
 }
 
-// SparklinePoints is how many points a sparkline has.
+// SparklinePoints is the number of points of a sparkline.
 const SparklinePoints = 30
 
 const (
@@ -26,8 +25,8 @@ const (
 	sparkHeight = 22
 )
 
-// DrawSparkline draws a trend on its own scale. blocked is since when the key is
-// blocked, zero for not.
+// DrawSparkline draws a trend on its own scale. blocked is when the key was blocked, zero if it
+// is not.
 func DrawSparkline(trend []int64, s format.TimeRange, blocked time.Time) *Sparkline {
 	if len(trend) == 0 {
 		return nil

@@ -9,17 +9,17 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// Speed is how many requests somebody gets who always asks as early as
-// allowed, drawn in a box of chartWidth by chartHeight.
+// Speed is how many requests a client gets that always sends as early as allowed, drawn in a
+// box of chartWidth by chartHeight.
 type Speed struct {
 	Points string // of a polyline
 	DotX   int
 	DotY   int
-	Label  string // below the line, from the dot on
-	AtEnd  bool   // the label ends at the right edge, since it has no room from the dot on
+	Label  string // below the line, starting at the dot
+	AtEnd  bool   // the label ends at the right edge, because there is no room after the dot
 	Top    string // the count at the upper edge
 	Ticks  []tick
-	Text   string // the same for those who do not see it
+	Text   string // the same as text, for screen readers
 }
 
 type tick struct {
@@ -34,8 +34,8 @@ const (
 	maxPoints   = 160
 )
 
-// DrawSpeed returns nil where there is nothing to draw: no rule, a rule that
-// refuses everything, or one burst.
+// DrawSpeed returns nil if there is nothing to draw: no rule, a rule that refuses everything,
+// or one burst.
 func DrawSpeed(s rules.Stack) *Speed {
 	used := s.UsedUp()
 	if len(used) == 0 {
@@ -68,7 +68,7 @@ func DrawSpeed(s rules.Stack) *Speed {
 	return c
 }
 
-// walkSteps draws the steps of the first limit requests and the rest flat.
+// walkSteps draws a step for each of the first limit requests, and then a flat line.
 func walkSteps(s rules.Stack, limit int, x func(time.Duration) int, y func(int) int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "0,%d", y(0))
@@ -91,7 +91,7 @@ func walkSteps(s rules.Stack, limit int, x func(time.Duration) int, y func(int) 
 	return b.String()
 }
 
-// niceSpan rounds a span up so that its quarters read well.
+// niceSpan rounds a span up so that its quarters are round.
 func niceSpan(d time.Duration) time.Duration {
 	for _, unit := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour} {
 		for _, n := range []int64{4, 8, 12, 20, 40, 60, 120} {

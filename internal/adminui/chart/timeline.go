@@ -9,9 +9,9 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// Timeline draws the very requests that count for a rule: its window, which
-// ends now, and how the request that all wait for ages out one window later.
-// Places are in percent of the drawing's width.
+// Timeline draws the individual requests that count for a rule: its window, which ends now, and
+// when the request that all others wait for leaves the window. Positions are in percent of the
+// drawing's width.
 type Timeline struct {
 	Rule        string
 	Window      string // "minute", "10 s"
@@ -22,31 +22,31 @@ type Timeline struct {
 	Counting    []timeMark
 	AgedOut     []timeMark
 	Refused     []timeMark
-	Freed       []timeMark // instants at which one more ages out
-	Ahead       []timeMark // reservations that are reserved
-	// RefusedCount says that refused requests count too.
+	Freed       []timeMark // when one more leaves the window
+	Ahead       []timeMark // reservations in the future
+	// RefusedCount means that refused requests count too.
 	RefusedCount bool
-	// Oldest is the request that the next one waits for, or the oldest that
-	// counts; nil for none.
+	// Oldest is the request that the next one waits for, or the oldest that counts; nil for
+	// none.
 	Oldest   *timeMark
 	OldestAt format.Moment
-	NextX    string        // where it ages out
-	NextAt   format.Moment // without ISO: none
+	NextX    string        // where it leaves the window
+	NextAt   format.Moment // empty without ISO
 	NextIn   string
 	Limited  bool
 	Sentence format.Sentence
-	More     int // that count and are not drawn
+	More     int // requests that count and are not drawn
 }
 
 type timeMark struct {
 	X       string
 	At      time.Time
-	AgesOut time.Time // of a request that counts
+	AgesOut time.Time // when a counted request leaves the window
 }
 
 const (
-	lineBefore = 0.28 // of the window before it
-	lineAfter  = 0.36 // and after now
+	lineBefore = 0.28 // in windows, before the window
+	lineAfter  = 0.36 // in windows, after now
 	maxFreed   = 8
 	maxDrawn   = 240
 )
@@ -109,8 +109,8 @@ func DrawTimeline(px *gate.PolicyExplanation, rule rules.Rule, used int, decides
 	return l
 }
 
-// farEnough moves the drawing's end to where a request would be allowed that
-// does not wait, at most four windows away.
+// farEnough extends the drawing to the time when a new request would be allowed, at most four
+// windows away.
 func farEnough(to, next, now time.Time, w time.Duration) time.Time {
 	if next.IsZero() {
 		return to
@@ -122,8 +122,7 @@ func farEnough(to, next, now time.Time, w time.Duration) time.Time {
 	return to
 }
 
-// comeAfter draws when a request is allowed that does not wait while reservations are
-// reserved.
+// comeAfter draws when a new request is allowed if there are reservations.
 func (l *Timeline) comeAfter(reservations *Reservations, next, now time.Time, place func(time.Time) string) {
 	l.Sentence = format.Sentence{format.Plain("In the last " + l.Window + " " + format.Plural(l.Used, "request") + " were allowed, and " +
 		reservations.Text() + " " + reservations.Verb() + " ahead, the last at "), format.Instant(reservations.Last, now).WithZone(), format.Plain(".")}
@@ -134,7 +133,7 @@ func (l *Timeline) comeAfter(reservations *Reservations, next, now time.Time, pl
 	l.Sentence = append(l.Sentence, format.Plain(" A request that does not wait is allowed at "), l.NextAt.WithZone(), format.Plain(", in "+l.NextIn+"."))
 }
 
-// wait draws how the oldest request ages out.
+// wait draws how the oldest request leaves the window.
 func (l *Timeline) wait(oldest, now time.Time, w time.Duration, place func(time.Time) string) {
 	l.Oldest = &timeMark{X: place(oldest), At: oldest}
 	l.OldestAt = format.Instant(oldest, now)
@@ -145,7 +144,7 @@ func (l *Timeline) wait(oldest, now time.Time, w time.Duration, place func(time.
 		l.NextAt.WithZone(), format.Plain(", in " + l.NextIn + ".")}
 }
 
-// NearLabel says on which side of its mark a label has room.
+// NearLabel returns the side of the mark on which its label has room.
 func (l *Timeline) NearLabel() string {
 	if f, err := strconv.ParseFloat(l.Oldest.X[:len(l.Oldest.X)-1], 64); err == nil && f > 25 {
 		return "end"
@@ -153,7 +152,7 @@ func (l *Timeline) NearLabel() string {
 	return "start"
 }
 
-// lastWindow names a window in a sentence: "the last minute".
+// lastWindow returns a window for a sentence: "the last minute".
 func lastWindow(w time.Duration) string {
 	switch w {
 	case time.Second:
@@ -168,11 +167,11 @@ func lastWindow(w time.Duration) string {
 	return format.Window(w)
 }
 
-// Crowded reports whether the labels of the oldest request and of the next one
-// stand too close for one line.
+// Crowded reports whether the labels of the oldest and of the next request are too close for
+// one line.
 func (l *Timeline) Crowded() bool { return l.Oldest != nil && l.NearLabel() == "end" }
 
-// NextY is the line of the last label.
+// NextY returns the line of the last label.
 func (l *Timeline) NextY() int {
 	if l.Crowded() {
 		return 166
@@ -180,5 +179,5 @@ func (l *Timeline) NextY() int {
 	return 148
 }
 
-// Height is the drawing's.
+// Height returns the height of the drawing.
 func (l *Timeline) Height() int { return l.NextY() + 10 }

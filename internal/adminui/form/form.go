@@ -32,7 +32,7 @@ const (
 	uploadLocal requestKey = "form upload"
 )
 
-// UploadOf returns the file of a form that was read, nil where it has none.
+// UploadOf returns the file of a form that was read, nil if it has none.
 func UploadOf(c *httpserver.Call) *httpserver.Upload {
 	u, _ := c.Locals(uploadLocal).(*httpserver.Upload)
 	if u == nil || !u.HasFile() {
@@ -41,8 +41,8 @@ func UploadOf(c *httpserver.Call) *httpserver.Upload {
 	return u
 }
 
-// Fields returns the fields of a request's form; of a form with a file, the
-// fields before the file. The body is read once, by the first call.
+// Fields returns the fields of a request's form. If the form has a file, these are the fields
+// before the file. The first call reads the body.
 func Fields(c *fiber.Ctx) (url.Values, error) {
 	if values, read := c.Locals(fieldsLocal).(url.Values); read {
 		return values, nil
@@ -53,7 +53,7 @@ func Fields(c *fiber.Ctx) (url.Values, error) {
 	case err == nil && media == fiber.MIMEApplicationForm:
 		values, err = readFields(c)
 	case err == nil && media == fiber.MIMEMultipartForm && HasUpload(c.Route().Path):
-		// It is read before the CSRF token is checked, up to its file.
+		// The form is read up to its file before the CSRF token is checked.
 		var up *httpserver.Upload
 		if up, err = httpserver.ReadUpload(c, params["boundary"]); err == nil {
 			up.Name = format.ClipLine(up.Name, 80)
@@ -108,7 +108,7 @@ func Read(c *httpserver.Call) (url.Values, error) {
 	return values, nil
 }
 
-// Line returns a field of one line, without spaces around it.
+// Line returns a one-line field, without surrounding spaces.
 func Line(values url.Values, name string, maxBytes int) (string, error) {
 	value := strings.TrimSpace(values.Get(name))
 	return value, fault.CheckLine(name, value, maxBytes)

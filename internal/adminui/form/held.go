@@ -16,26 +16,25 @@ import (
 )
 
 const (
-	// maxHeldBytes is the largest file that is held, in bytes.
+	// maxHeldBytes is the maximum size of a held file, in bytes.
 	maxHeldBytes = 64 << 20
 	// heldTime is how long a file is held.
 	heldTime = 15 * time.Minute
-	// maxHeld is how many files a node holds; one more replaces the oldest.
+	// maxHeld bounds the files that a node holds; one more replaces the oldest.
 	maxHeld = 8
 	// headBytes is how much of a file Head returns.
 	headBytes = 4 << 10
 )
 
-// HeldFile is an uploaded file between the dry run that read it and its import,
-// so that what is imported is what was tried. T is what the page remembers with
-// it. Safe for concurrent use.
+// HeldFile is an uploaded file between its dry run and its import, so that exactly the tried
+// file is imported. T is the note stored with it. It is safe for concurrent use.
 type HeldFile[T any] struct {
 	id, owner string
-	name      string // as it is shown
+	name      string // as shown
 	head      []byte
 	expires   time.Time
 
-	reading sync.Mutex // held by the one who reads file
+	reading sync.Mutex // held while file is read
 	file    *os.File
 
 	mu   sync.Mutex
@@ -45,14 +44,14 @@ type HeldFile[T any] struct {
 // ID identifies the file in the form that imports it.
 func (h *HeldFile[T]) ID() string { return h.id }
 
-// Name is what the file is called, "" for a pasted list.
+// Name returns the name of the file, "" for a pasted list.
 func (h *HeldFile[T]) Name() string { return h.name }
 
 // Head returns the first bytes of the file, at most 4 KB.
 func (h *HeldFile[T]) Head() []byte { return h.head }
 
-// Read calls do with the file from its beginning; one call at a time. It returns
-// ErrNotHeld once the file was dropped.
+// Read calls do with the file from its beginning, one call at a time. It returns ErrNotHeld
+// after the file was dropped.
 func (h *HeldFile[T]) Read(do func(io.Reader) error) error {
 	h.reading.Lock()
 	defer h.reading.Unlock()
@@ -62,42 +61,41 @@ func (h *HeldFile[T]) Read(do func(io.Reader) error) error {
 	return do(h.file)
 }
 
-// Note returns what was set by SetNote, or passed to Hold.
+// Note returns the note set by SetNote or Hold.
 func (h *HeldFile[T]) Note() T {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.note
 }
 
-// SetNote replaces what is remembered with the file.
+// SetNote replaces the note.
 func (h *HeldFile[T]) SetNote(note T) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.note = note
 }
 
-// empty frees the disk space of what is not read any more. It is called within Read.
-func (h *HeldFile[T]) empty() { _ = h.file.Truncate(0) } // closing it frees it anyway
+// empty frees the disk space of a file that will not be read again. Call it within Read.
+func (h *HeldFile[T]) empty() { _ = h.file.Truncate(0) } // closing the file frees the space anyway
 
-// close frees the disk space. The file has no name any more.
+// close frees the disk space. The file has no name, so closing deletes it.
 func (h *HeldFile[T]) close() {
 	h.reading.Lock()
 	defer h.reading.Unlock()
 	h.file.Close()
 }
 
-// ErrNotHeld says that a file was dropped, or is held by another node.
+// ErrNotHeld is the error for a file that was dropped, or that another node holds.
 var ErrNotHeld = fault.New(fault.Conflict, "The file of the dry run is no longer kept here, so that this request imported nothing. A file is kept for 15 minutes, until you choose another, and only on the node of the dry run. If you have confirmed it before, the audit log says what was imported; otherwise choose it again.")
 
-// HeldFiles are the files that this node holds. The zero value is ready for use
-// and safe for concurrent use.
+// HeldFiles are the files that this node holds. The zero value is ready for use. It is safe for
+// concurrent use.
 type HeldFiles[T any] struct {
 	mu    sync.Mutex
 	files []*HeldFile[T] // the oldest first
 }
 
-// Hold copies from and keeps it for its owner, in place of the owner's previous
-// file.
+// Hold copies from and holds the copy for its owner, in place of the owner's previous file.
 func (k *HeldFiles[T]) Hold(owner, name string, from io.Reader, note T, now time.Time) (*HeldFile[T], error) {
 	file, err := atomicfile.Unnamed()
 	if err != nil {
@@ -155,15 +153,15 @@ func (k *HeldFiles[T]) Find(owner, id string, now time.Time) *HeldFile[T] {
 	return nil
 }
 
-// Drop stops holding a file.
+// Drop removes a file.
 func (k *HeldFiles[T]) Drop(h *HeldFile[T]) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.dropWhere(func(other *HeldFile[T]) bool { return other == h })
 }
 
-// dropWhere stops holding the files for which is returns true. Closing one waits
-// for its reader, which must not delay anybody else.
+// dropWhere removes the files for which is returns true. Closing a file waits for its reader,
+// so it must not block the caller.
 func (k *HeldFiles[T]) dropWhere(is func(*HeldFile[T]) bool) {
 	k.files = slices.DeleteFunc(k.files, func(h *HeldFile[T]) bool {
 		if is(h) {

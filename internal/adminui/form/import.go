@@ -16,44 +16,44 @@ import (
 // importTime bounds a dry run and an import, without their upload.
 const importTime = 5 * time.Minute
 
-// Import is what the page of an import shows: in the first step the dry run of a file, in
-// the second what was done with the same file. O is what the form says beside the file, R
-// what the use case reports.
+// Import is the state of an import page: in the first step the dry run of a file, in the second
+// the import of the same file. O are the fields of the form other than the file, R is the
+// report of the use case.
 type Import[O, R any] struct {
 	Options     O
 	FieldErrors FieldErrors
-	Problem     string // why there is no report, "" where there is one or none was asked for
+	Problem     string // why there is no report, "" if there is one or none was requested
 	Held        *HeldFile[Tried[O, R]]
 	Report      *R   // nil before the first step
 	Done        bool // it was imported
-	// Repeated is when an earlier request imported the file, of which Report is; the zero
-	// time where this request did.
+	// Repeated is when an earlier request imported the file and produced Report; zero if this
+	// request did.
 	Repeated time.Time
 }
 
-// Tried is what is remembered with a file that waits for its import.
+// Tried is what is stored with a file that waits for its import.
 type Tried[O, R any] struct {
 	options  O
 	report   *R // of the dry run, nil before it
 	imported *imported[R]
 }
 
-// imported is what became of a file that was imported: a request that comes again, as by a
-// double click or when a browser loads the page again, is answered with it.
+// imported is the result of importing a file. A repeated request, for example after a double
+// click or when a browser reloads the page, gets the same result.
 type imported[R any] struct {
 	at     time.Time
 	report *R
 	err    error // of the code fault.Saved, nil for none
 }
 
-// Imports holds the files between the two steps of an import. The zero value is ready for
-// use and safe for concurrent use.
+// Imports holds the files between the two steps of an import. The zero value is ready for use.
+// It is safe for concurrent use.
 type Imports[O, R any] struct{ held HeldFiles[Tried[O, R]] }
 
 // RunImport reads a file to its end.
 type RunImport[R any] func(ctx context.Context, from io.Reader) (*R, error)
 
-// Hold keeps the file of a form, or the pasted list, with the options of p.
+// Hold stores the file of a form, or the pasted list, with the options of p.
 func (i *Imports[O, R]) Hold(c *httpserver.Call, values url.Values, p *Import[O, R], now time.Time) (err error) {
 	var from io.Reader = strings.NewReader(values.Get("list"))
 	name := ""
@@ -67,7 +67,7 @@ func (i *Imports[O, R]) Hold(c *httpserver.Call, values url.Values, p *Import[O,
 	return err
 }
 
-// Try shows on p what run, a dry run, reports of the held file.
+// Try sets on p the report of run, a dry run, about the held file.
 func (i *Imports[O, R]) Try(p *Import[O, R], run RunImport[R]) (err error) {
 	if p.Report, err = p.read(run); err != nil {
 		i.held.Drop(p.Held)
@@ -77,8 +77,8 @@ func (i *Imports[O, R]) Try(p *Import[O, R], run RunImport[R]) (err error) {
 	return nil
 }
 
-// Find shows on p the file that the form of the second step names, with the options and the
-// report of its dry run, or with what was done where it was imported before. Its error is
+// Find sets on p the file that the form of the second step names, with the options and the
+// report of its dry run or, if it was already imported, the result of the import. The error is
 // ErrNotHeld, or that of the import.
 func (i *Imports[O, R]) Find(c *httpserver.Call, values url.Values, p *Import[O, R], now time.Time) error {
 	if p.Held = i.held.Find(ownerOf(c), values.Get("file"), now); p.Held == nil {
@@ -92,14 +92,14 @@ func (i *Imports[O, R]) Find(c *httpserver.Call, values url.Values, p *Import[O,
 	return nil
 }
 
-// repeat shows what an earlier request did.
+// repeat sets the result of an earlier request.
 func (p *Import[O, R]) repeat(was *imported[R]) error {
 	p.Report, p.Done, p.Repeated = was.report, true, was.at
 	return was.err
 }
 
-// Finish shows on p what run, an import, reports of the held file at now. Of requests that
-// come together, the first imports it and the others show what that did.
+// Finish sets on p the report of run, an import, about the held file at now. Of concurrent
+// requests, the first imports the file and the others show its result.
 func (i *Imports[O, R]) Finish(p *Import[O, R], now time.Time, run RunImport[R]) error {
 	var before *imported[R]
 	report, err := p.read(func(ctx context.Context, from io.Reader) (*R, error) {
@@ -135,7 +135,7 @@ func (p *Import[O, R]) read(run RunImport[R]) (report *R, err error) {
 	return report, err
 }
 
-// Status is that of the answer to the first step.
+// Status returns the HTTP status of the first step.
 func (p *Import[O, R]) Status() int {
 	if p.Report == nil {
 		return http.StatusUnprocessableEntity
@@ -143,7 +143,7 @@ func (p *Import[O, R]) Status() int {
 	return http.StatusOK
 }
 
-// AddError shows an error that the caller can fix on the page; other errors are returned.
+// AddError shows an error on the page if the caller can fix it, and returns any other error.
 func (p *Import[O, R]) AddError(err error) error {
 	if err == nil {
 		return nil

@@ -7,23 +7,23 @@ import (
 	"unicode"
 )
 
-// piece is a stretch of text, or a character that cannot be seen or changes the
-// direction of others, which is drawn as a tag with its number.
+// piece is a part of a text, or a character that is invisible or changes the direction of
+// others. Such a character is drawn as a tag with its number.
 type piece struct {
 	Text string
 	Tag  bool
 }
 
-// keyView is a key or pattern as the template "key" draws it.
+// keyView is a key or pattern for the template "key".
 type keyView struct {
 	Kind       string // with its colon, "" for none
 	Head, Tail []piece
 	Whole      string // safe for a title
-	Plain      string // as it is, for copying and links
+	Plain      string // unchanged, for copying and links
 }
 
 const (
-	maxShown  = 24 // characters of a key's value in a table
+	maxShown  = 24 // maximum length of a key's value in a table, in characters
 	headShown = 14 // of a longer one: 60% from its head
 	tailShown = 9  // and 40% from its tail
 	maxMarks  = 2  // accents on one letter; more would cover the lines around
@@ -31,11 +31,10 @@ const (
 
 var KindPattern = regexp.MustCompile(`^[a-z][a-z0-9_-]*:`)
 
-// Key returns the view of a key or pattern that is cut in its middle where it
-// is long.
+// Key returns the view of a key or pattern. A long one is cut in its middle.
 func Key(text string) keyView { return viewKey(text, maxShown) }
 
-// WholeKey returns the view of a key or pattern, never cut.
+// WholeKey returns the view of a key or pattern without cutting it.
 func WholeKey(text string) keyView { return viewKey(text, len(text)) }
 
 func viewKey(text string, most int) keyView {
@@ -50,7 +49,7 @@ func viewKey(text string, most int) keyView {
 	return v
 }
 
-// Pieces splits text that somebody chose so that all of it can be seen.
+// Pieces splits a text from an untrusted source so that all of it is visible.
 func Pieces(text string) []piece {
 	var all []piece
 	var run strings.Builder
@@ -78,20 +77,19 @@ func Pieces(text string) []piece {
 	return all
 }
 
-// isVisible reports whether a character takes room of its own and leaves the
-// others where they are.
+// isVisible reports whether a character is drawn and does not move others.
 func isVisible(r rune) bool {
 	return unicode.IsGraphic(r) && (r == ' ' || !unicode.IsSpace(r)) && !blank[r]
 }
 
-// blank are graphic by their class and yet cannot be seen.
+// blank are characters of a graphic class that are invisible.
 var blank = map[rune]bool{
 	'\u115F': true, '\u1160': true, '\u3164': true, '\uFFA0': true, '\u2800': true,
 	'\u034F': true, '\u17B4': true, '\u17B5': true,
 }
 
-// VisibleText writes text that somebody chose as one string in which every
-// character can be seen: a hidden one is shown by its number, as <U+200B>.
+// VisibleText returns a text from an untrusted source with every character visible: hidden ones
+// are written as numbers, for example <U+200B>.
 func VisibleText(text string) string {
 	var b strings.Builder
 	for _, p := range Pieces(text) {
@@ -104,7 +102,7 @@ func VisibleText(text string) string {
 	return b.String()
 }
 
-// BareKey returns the view of a pattern without its kind where that is plain.
+// BareKey returns the view of a pattern, without its kind if that is clear.
 func BareKey(text string) keyView {
 	v := Key(text)
 	if v.Kind == "ip:" {

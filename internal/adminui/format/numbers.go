@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// Number writes a count with commas: 25,170.
+// Number formats a count with commas: 25,170.
 func Number(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	sign := ""
@@ -22,7 +22,7 @@ func Number(n int64) string {
 	return sign + digits
 }
 
-// Compact writes a big count for a sentence: 1.25 M.
+// Compact formats a large count for a sentence: 1.25 M.
 func Compact(n int64) string {
 	switch {
 	case n >= 1e9:
@@ -43,7 +43,7 @@ func significant(f float64) string {
 	return strconv.FormatFloat(f, 'f', 2, 64)
 }
 
-// Ratio writes a part of a whole: 79.2%.
+// Ratio formats a part of a whole: 79.2%.
 func Ratio(part, whole int64) string {
 	switch part {
 	case 0:
@@ -58,7 +58,7 @@ func Ratio(part, whole int64) string {
 	return strconv.FormatFloat(p, 'f', 1, 64) + "%"
 }
 
-// Plural writes a count with its word: "1 key", "3 keys".
+// Plural formats a count with its word: "1 key", "3 keys".
 func Plural[N int | int64](n N, word string) string {
 	if n == 1 {
 		return "1 " + word
@@ -66,14 +66,14 @@ func Plural[N int | int64](n N, word string) string {
 	return Number(int64(n)) + " " + word + "s"
 }
 
-// DurationUnits are what a duration is written in.
+// DurationUnits are the units of durations.
 var DurationUnits = []struct {
 	Length time.Duration
 	Name   string
 }{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}}
 
-// Duration writes a length of time in its two largest units, rounded down:
-// "3 h 52 min", "12 s", and below ten seconds "1.4 s".
+// Duration formats a duration in its two largest units, rounded down: "3 h 52 min", "12 s", and
+// below ten seconds "1.4 s".
 func Duration(d time.Duration) string {
 	if d < 0 {
 		d = -d
@@ -96,13 +96,13 @@ func Duration(d time.Duration) string {
 	return "0 s"
 }
 
-// Seconds writes a wait for the header Retry-After.
+// Seconds formats a wait for the header Retry-After.
 func Seconds(d time.Duration) string { return strconv.FormatInt(int64(RoundUp(d)/time.Second), 10) }
 
-// wordsOfWindow are the windows that read better with a word.
+// wordsOfWindow are the windows that are written as a word.
 var wordsOfWindow = map[time.Duration]string{time.Second: "s", time.Minute: "min", time.Hour: "h", 24 * time.Hour: "day"}
 
-// Rule writes a rule as the pages do: 20/min, 800/day, 5/10 s.
+// Rule formats a rule for the pages: 20/min, 800/day, 5/10 s.
 func Rule(r rules.Rule) string {
 	text := Number(int64(r.Limit)) + "/" + Window(r.Window)
 	if r.Distinct != "" {
@@ -111,7 +111,7 @@ func Rule(r rules.Rule) string {
 	return text
 }
 
-// Rules writes all rules of a stack.
+// Rules formats all rules of a stack.
 func Rules(s rules.Stack) string {
 	texts := make([]string, len(s))
 	for i, r := range s {
@@ -132,8 +132,8 @@ func Window(w time.Duration) string {
 	return fmt.Sprintf("%d ms", w.Milliseconds())
 }
 
-// RuleText writes a rule given in its canonical form, and anything else as it
-// is: what decides is a rule or the id of a block.
+// RuleText formats a rule given in its canonical form. It returns other texts unchanged, since
+// they may be the id of a block.
 func RuleText(text string) string {
 	r, err := rules.ParseRule(text)
 	if err != nil {
@@ -142,7 +142,7 @@ func RuleText(text string) string {
 	return Rule(r)
 }
 
-// PerSecond writes a rate so that it can be read at a glance.
+// PerSecond formats a rate in a readable precision.
 func PerSecond(f float64) string {
 	switch {
 	case f >= 10 || f == 0:
@@ -153,7 +153,7 @@ func PerSecond(f float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(f, 'f', 1, 64), ".0")
 }
 
-// WholePercent writes a share, 0 to 1, for a sentence.
+// WholePercent formats a ratio, 0 to 1, for a sentence.
 func WholePercent(f float64) string {
 	switch {
 	case f > 0.995:
@@ -164,10 +164,10 @@ func WholePercent(f float64) string {
 	return Number(int64(100*f+0.5)) + "%"
 }
 
-// RoundUp makes a wait into whole seconds that suffice.
+// RoundUp rounds a wait up to whole seconds.
 func RoundUp(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
 
-// Pace says what a rule comes to on average: "one every 5 s".
+// Pace describes the average rate of a rule: "one every 5 s".
 func Pace(r rules.Rule) string {
 	every := r.Pace()
 	switch {
@@ -181,8 +181,7 @@ func Pace(r rules.Rule) string {
 	return "one every " + paceText(every)
 }
 
-// paceText writes a pace so that two can be compared: in seconds up to ten
-// minutes.
+// paceText formats a pace so that two can be compared: in seconds up to ten minutes.
 func paceText(d time.Duration) string {
 	if d < 10*time.Minute {
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + " s"

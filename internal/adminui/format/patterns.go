@@ -7,7 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// PatternSize says how many keys a pattern selects.
+// PatternSize describes how many keys a pattern selects.
 func PatternSize(p keys.Pattern) string {
 	network, ok := p.Network()
 	switch {

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// Capital makes a clause into a sentence.
+// Capital makes the first letter of a clause a capital.
 func Capital(text string) string {
 	if text == "" {
 		return ""
@@ -17,7 +17,7 @@ func Capital(text string) string {
 	return text + "."
 }
 
-// ClipLine makes a line of at most so many bytes out of anything.
+// ClipLine converts any text to one line of at most the given number of bytes.
 func ClipLine(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

@@ -8,15 +8,14 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// TimeRange is the time range that a monitoring page shows: the last so long, or a
-// fixed one. It is part of the page's address, and links between these pages
-// keep it.
+// TimeRange is the time range of a monitoring page: a duration up to now, or a fixed range. It
+// is part of the page's address, and links between these pages keep it.
 type TimeRange struct {
 	From, To time.Time
 	Last     time.Duration // 0: From and To are fixed
 }
 
-// InstantField is how an address and a date field write an instant, UTC.
+// InstantField is the format of an instant in addresses and date fields, in UTC.
 const InstantField = "2006-01-02T15:04"
 
 const (
@@ -24,7 +23,7 @@ const (
 	MaxTimeRange     = 400 * 24 * time.Hour
 )
 
-// TimeRanges are those that the picker offers.
+// TimeRanges are the choices of the picker.
 var TimeRanges = []struct {
 	Length     time.Duration
 	Text, Name string
@@ -33,8 +32,8 @@ var TimeRanges = []struct {
 	{24 * time.Hour, "24h", "24 h"}, {7 * 24 * time.Hour, "7d", "7 d"},
 }
 
-// ParseTimeRange returns the time range that the parameters of an address name: last,
-// or since and perhaps until; the last hour where all are "".
+// ParseTimeRange parses the time range in the parameters of an address: last, or since with an
+// optional until. If all are "", it is the last hour.
 func ParseTimeRange(last, since, until string, now time.Time) (TimeRange, error) {
 	now = now.UTC()
 	s := TimeRange{From: now.Add(-DefaultTimeRange), To: now, Last: DefaultTimeRange}
@@ -78,8 +77,7 @@ func parseInstant(text string) (time.Time, error) {
 	return time.Parse(InstantField, text)
 }
 
-// Params returns the parameters that name s in an address, none for the span
-// that pages have by themselves.
+// Params returns the address parameters of s, none for the default range.
 func (s TimeRange) Params() url.Values {
 	switch {
 	case s.Last == 0:
@@ -99,7 +97,7 @@ func (s TimeRange) text() string {
 	return rules.FormatDuration(s.Last)
 }
 
-// Name returns s as a part of a sentence: "the last hour", "13:41 to 14:03 UTC".
+// Name returns s for use in a sentence: "the last hour", "13:41 to 14:03 UTC".
 func (s TimeRange) Name() Sentence {
 	switch s.Last {
 	case 0:
@@ -112,7 +110,7 @@ func (s TimeRange) Name() Sentence {
 	return Sentence{Plain("the last " + Duration(s.Last))}
 }
 
-// Head returns s as the head of a column that draws it.
+// Head returns s as the heading of a column.
 func (s TimeRange) Head() string {
 	switch s.Last {
 	case 0:
@@ -125,17 +123,17 @@ func (s TimeRange) Head() string {
 	return "Last " + Duration(s.Last)
 }
 
-// Between returns the two ends: "13:03 to 14:03 UTC", with days where they differ.
+// Between returns both ends: "13:03 to 14:03 UTC", with their days if these differ.
 func (s TimeRange) Between() Sentence {
 	ends := s.Ends()
 	ends[2] = ends[2].WithZone()
 	return ends
 }
 
-// Ends returns Between without its zone, for where there is little room.
+// Ends is Between without the zone, for narrow places.
 func (s TimeRange) Ends() Sentence {
 	return Sentence{Short(s.From, s.To).relativeTo(s.To), Plain(" to "), Short(s.To, s.To).relativeTo(s.To)}
 }
 
-// Length returns how long s is.
+// Length returns the duration of s.
 func (s TimeRange) Length() time.Duration { return s.To.Sub(s.From) }

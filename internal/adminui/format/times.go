@@ -6,23 +6,22 @@ import (
 	"time"
 )
 
-// Moment is an instant as the template "at" draws it: a text in UTC, and what
-// times.js needs to write it in the browser's time zone. Without ISO it is
-// plain text.
+// Moment is an instant for the template "at": a text in UTC, and what times.js needs to write
+// it in the browser's time zone. Without ISO it is plain text.
 type Moment struct {
 	Text string // "15:04"
 	Full string // Fri 20 Nov 2026, 17:55:12 UTC, for the title
 	ISO  string // with milliseconds
-	// Style says how Text is written: one of the styles of times.js.
+	// Style is the format of Text: one of the styles of times.js.
 	Style string
-	Now   string // the instant that Text is relative to, as ISO; "" for the present
+	Now   string // the instant to which Text is relative, as ISO; "" for the present
 	Zoned bool   // Text ends with its zone
 }
 
 // Sentence is a text with instants in it.
 type Sentence []Moment
 
-// Plain returns text as a part of a sentence.
+// Plain returns text as a Moment without an instant.
 func Plain(text string) Moment { return Moment{Text: text} }
 
 // String returns s in UTC.
@@ -40,8 +39,7 @@ func momentOf(t time.Time, style, text string) Moment {
 	return Moment{Text: text, Full: t.UTC().Format(fullTime), ISO: t.UTC().Format(isoMilli), Style: style}
 }
 
-// Clock, Second, Milli, DayMilli and DateMilli write an instant with a fixed
-// precision.
+// Clock, Second, Milli, DayMilli and DateMilli format an instant with a fixed precision.
 func Clock(t time.Time) Moment  { return momentOf(t, "clock", t.UTC().Format("15:04")) }
 func Second(t time.Time) Moment { return momentOf(t, "second", t.UTC().Format("15:04:05")) }
 func Milli(t time.Time) Moment  { return momentOf(t, "milli", t.UTC().Format("15:04:05.000")) }
@@ -59,21 +57,21 @@ func Day(t time.Time) Moment     { return momentOf(t, "day", t.UTC().Format("2 J
 // Short is ShortTime as a Moment.
 func Short(t, now time.Time) Moment { return momentOf(t, "short", ShortTime(t.UTC(), now.UTC())) }
 
-// WithZone returns m with its zone behind it.
+// WithZone returns m followed by its zone.
 func (m Moment) WithZone() Moment {
 	m.Text, m.Zoned = m.Text+" UTC", true
 	return m
 }
 
-// relativeTo has times.js compare m with now instead of the present.
+// relativeTo makes times.js compare m with now instead of the present.
 func (m Moment) relativeTo(now time.Time) Moment {
 	m.Now = now.UTC().Format(isoMilli)
 	return m
 }
 
-// TimeView is an instant as the template "when" draws it.
+// TimeView is an instant for the template "when".
 type TimeView struct {
-	Short    string // 17:55, or with the day where that is another: "1 Dec, 00:00"
+	Short    string // 17:55, or with the day if it differs: "1 Dec, 00:00"
 	Relative string // "in 3 h 52 min", "2 min ago"
 	Full     string // Fri 20 Nov 2026, 17:55:12 UTC
 	ISO      string
@@ -82,7 +80,7 @@ type TimeView struct {
 
 const fullTime = "Mon 2 Jan 2006, 15:04:05 UTC"
 
-// When returns the view of an instant as of now; the zero one never comes.
+// When returns the view of an instant relative to now; the zero time means never.
 func When(t, now time.Time) TimeView {
 	if t.IsZero() {
 		return TimeView{Never: true}
@@ -100,7 +98,7 @@ func When(t, now time.Time) TimeView {
 	return v
 }
 
-// ShortTime leaves out what now has too: the day, or the year.
+// ShortTime formats a time without the parts that it shares with now: the day, or the year.
 func ShortTime(t, now time.Time) string {
 	switch days := dayOf(t).Sub(dayOf(now)) / (24 * time.Hour); {
 	case days == 0:
@@ -115,8 +113,7 @@ func ShortTime(t, now time.Time) string {
 
 func dayOf(t time.Time) time.Time { return t.Truncate(24 * time.Hour) }
 
-// Instant writes a time to a tenth of a second where it is near, and with its
-// day where that is another.
+// Instant formats a near time to a tenth of a second, and adds the day if it differs.
 func Instant(t, now time.Time) Moment {
 	t, now = t.UTC(), now.UTC()
 	text := ShortTime(t, now)

@@ -16,7 +16,7 @@ func WindowWords(w time.Duration) string {
 
 var unitWords = map[string]string{"d": "day", "h": "hour", "min": "minute", "s": "second"}
 
-// WindowName names what a window's rule grants: "day", "10 seconds".
+// WindowName names the period of a window: "day", "10 seconds".
 func WindowName(w time.Duration) string {
 	return strings.TrimPrefix(WindowWords(w), "1 ")
 }

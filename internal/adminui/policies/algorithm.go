@@ -10,19 +10,17 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// algorithmFields are how a policy counts, as its form holds it: texts that may
-// be wrong. The fields of options that the algorithm does not take are not shown
-// and not read.
+// algorithmFields are the form fields for how a policy counts: texts that may be invalid. The
+// fields of options that the algorithm does not have are neither shown nor read.
 type algorithmFields struct {
 	Name         string
-	Burst        string // "" for each rule's own limit
+	Burst        string // "" means each rule's own limit
 	CountRefused bool
 	WindowStart  string
 	Variant      string
 }
 
-// algorithmFieldsOf returns the fields of a policy as it is, with defaults
-// written out.
+// algorithmFieldsOf returns the fields of a policy, with defaults filled in.
 func algorithmFieldsOf(p *rules.Policy) algorithmFields {
 	f := algorithmFields{Name: p.Algorithm, CountRefused: p.Options.CountRefused, WindowStart: p.Options.WindowStart, Variant: p.Options.Variant}
 	if p.Options.Burst != 0 {
@@ -41,8 +39,8 @@ func (f *algorithmFields) fillDefaults() {
 	}
 }
 
-// algorithmFieldsFrom reads the fields out of a form. One without them is a page of
-// the version before, which changes nothing about how a policy counts.
+// algorithmFieldsFrom reads the fields of a form. A form without them is from a page of an
+// earlier version, and does not change how a policy counts.
 func algorithmFieldsFrom(values url.Values, before *rules.Policy) algorithmFields {
 	if !values.Has("algorithm") {
 		if before != nil {
@@ -58,14 +56,14 @@ func algorithmFieldsFrom(values url.Values, before *rules.Policy) algorithmField
 	return f
 }
 
-// readAlgorithm puts what the fields say into a policy; false with the errors recorded
-// where a field cannot be read. Whether the values are right is for Validate.
+// readAlgorithm copies the fields into a policy. If a field cannot be parsed, it records the
+// error and returns false. Validate checks the values.
 func (d *draft) readAlgorithm(p *rules.Policy) bool {
 	f := d.Algorithm
 	p.Algorithm = f.Name
 	a := algorithms.ByName(f.Name)
 	if a == nil {
-		return true // Validate says which there are
+		return true // Validate names the valid ones
 	}
 	o := &p.Options
 	if a.Takes(algorithms.OptionBurst) && f.Burst != "" {
@@ -86,17 +84,17 @@ func (d *draft) readAlgorithm(p *rules.Policy) bool {
 	return true
 }
 
-// algorithmChoice is one algorithm as the editor offers it.
+// algorithmChoice is one algorithm in the editor.
 type algorithmChoice struct {
 	*algorithms.Algorithm
 	Chosen bool
 }
 
-// Named is its title at the beginning of a line.
+// Named returns the title with a capital letter.
 func (c algorithmChoice) Named() string { return strings.ToUpper(c.Title[:1]) + c.Title[1:] }
 
-// Shows are the classes of its button, by which the style sheet shows the
-// fields of the options that it takes.
+// Shows returns the classes of the algorithm's button, by which the style sheet shows the
+// fields of its options.
 func (c algorithmChoice) Shows() string {
 	classes := make([]string, len(c.Algorithm.Options))
 	for i, option := range c.Algorithm.Options {
@@ -105,7 +103,7 @@ func (c algorithmChoice) Shows() string {
 	return strings.Join(classes, " ")
 }
 
-// Algorithms returns what a policy can count by.
+// Algorithms returns the algorithms that a policy can use.
 func (d *draft) Algorithms() []algorithmChoice {
 	var all []algorithmChoice
 	for _, a := range algorithms.All() {
@@ -114,8 +112,7 @@ func (d *draft) Algorithms() []algorithmChoice {
 	return all
 }
 
-// ChosenAlgorithm returns that of the draft, nil where there is none of its
-// name.
+// ChosenAlgorithm returns the algorithm of the draft, nil if its name is unknown.
 func (d *draft) ChosenAlgorithm() *algorithmChoice {
 	a := algorithms.ByName(d.Algorithm.Name)
 	if a == nil {
@@ -124,8 +121,8 @@ func (d *draft) ChosenAlgorithm() *algorithmChoice {
 	return &algorithmChoice{a, true}
 }
 
-// ChoosesAlgorithm reports whether the choice is shown open: where it is not the
-// default, or something is wrong about it.
+// ChoosesAlgorithm reports whether the choice is shown open: if it is not the default, or has
+// an error.
 func (d *draft) ChoosesAlgorithm() bool {
 	for field := range d.FieldErrors {
 		if field == "algorithm" || strings.HasPrefix(field, "options.") {

@@ -9,17 +9,17 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// difference is one line about a policy that two versions differ in.
+// difference is one line about a policy that differs between two versions.
 type difference struct{ Field, Was, Now string }
 
-// differences writes what changes from one version to another.
+// differences describes the changes from one version to another.
 func differences(was, now *rules.Policy) []difference {
 	changed := map[string]bool{}
 	for _, c := range rules.Diff(was, now) {
 		group, _, _ := strings.Cut(c.Field, ".")
 		changed[group] = true
 	}
-	changed["algorithm"] = changed["algorithm"] || changed["options"] // they share a line
+	changed["algorithm"] = changed["algorithm"] || changed["options"] // they are on the same line
 	var all []difference
 	before, after := linesOf(was), linesOf(now)
 	for i, line := range after {
@@ -38,10 +38,10 @@ var failureWords = map[rules.OnFailure]string{
 	rules.FailLocal: "count on each node", rules.FailAllow: "allow", rules.FailDeny: "refuse",
 }
 
-// line is one line about a policy, and the field or group of fields that it is of.
+// line is one line about a policy, with its field or group of fields.
 type line struct{ of, name, text string }
 
-// linesOf writes a policy in lines for people, always the same ones.
+// linesOf describes a policy in lines, always in the same order.
 func linesOf(p *rules.Policy) []line {
 	stack := make([]string, len(p.Rules))
 	for i, r := range p.Rules {

@@ -18,39 +18,38 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// draft is a policy as its form holds it: texts that may be wrong, with what is
-// wrong beside each.
+// draft is the form of a policy: texts that may be invalid, each with its error.
 type draft struct {
 	Name        string
-	Expect      etag.Tag // the state that was edited, etag.New for a new policy
+	Expect      etag.Tag // the edited state, etag.New for a new policy
 	Mode        string
 	Rows        []ruleRow
-	Paste       string // a stack written in one line, taken instead of Rows
+	Paste       string // a stack in one line, which replaces Rows
 	Match       []matchRow
 	When        []whenField
-	Outcome     string // whose reports are counted, "" for checks
-	Scope       string // of the checks that are refused, "" for every check
-	Distinct    string // the name of the value whose different values are counted, "" for requests
-	Also        string // the further keys that each request counts for, one in a line
+	Outcome     string // whose reports are counted, "" to count checks
+	Scope       string // refuse only checks of this scope, "" for every check
+	Distinct    string // name of the value whose distinct values are counted, "" to count requests
+	Also        string // the derived keys that each request also counts for, one per line
 	Algorithm   algorithmFields
 	OnFailure   string
 	Escalation  escalationFields
-	Ask         string           // the name that is to be typed for it, "" for none
-	FieldErrors form.FieldErrors // by field, of what no row holds
+	Ask         string           // name to type for confirmation, "" for none
+	FieldErrors form.FieldErrors // by field, except for errors of rows
 }
 
 type ruleRow struct {
 	Limit, Window string
 	Windows       []form.Choice
 	Error         string
-	Warning       string // it is allowed and probably not meant
+	Warning       string // allowed but probably a mistake
 	Pace          string
-	Change        string // "was 20", "new", "" for unchanged
+	Change        string // "was 20", "new", "" if unchanged
 }
 
 type matchRow struct{ Text, Means, Error string }
 
-// whenField is the patterns of one attribute of a request, one in a line.
+// whenField contains the patterns for one attribute of a request, one per line.
 type whenField struct{ Name, Label, Hint, Text, Error string }
 
 type escalationFields struct {
@@ -58,7 +57,7 @@ type escalationFields struct {
 	Threshold, Window, Duration, Factor, MaxDuration, DecayAfter string
 }
 
-// commonWindows are the windows that a rule's field offers beside its own.
+// commonWindows are the windows that a rule's field offers in addition to its own.
 var commonWindows = []time.Duration{
 	time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 	time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour,
@@ -77,7 +76,7 @@ func windowChoices(own string) []form.Choice {
 	return choices
 }
 
-// newDraft returns what a new policy's form begins with.
+// newDraft returns the form of a new policy.
 func newDraft() *draft {
 	d := &draft{Mode: string(rules.Shadow), OnFailure: string(rules.FailLocal), Match: []matchRow{{}}, FieldErrors: form.FieldErrors{}}
 	d.Algorithm = algorithmFieldsOf(&rules.Policy{Algorithm: algorithms.TimestampLog})
@@ -92,14 +91,14 @@ func newDraft() *draft {
 	return d
 }
 
-// defaultEscalation fills the fields of an escalation that is switched on.
+// defaultEscalation contains the initial fields of an escalation.
 var defaultEscalation = escalationFields{Threshold: "1000", Window: "10m", Duration: "1h", Factor: "2", MaxDuration: "3d", DecayAfter: "2d"}
 
 func (d *draft) addRule(r rules.Rule) {
 	d.Rows = append(d.Rows, ruleRow{Limit: strconv.Itoa(r.Limit), Window: rules.FormatWindow(r.Window)})
 }
 
-// draftOf returns the form of a policy as it is.
+// draftOf returns the form of an existing policy.
 func draftOf(p *rules.Policy) *draft {
 	d := &draft{Name: p.Name, Outcome: p.Outcome, Scope: p.Scope, Distinct: p.Rules.Distinct(), Expect: rules.TagOf(p), Mode: string(p.Mode), OnFailure: string(p.OnFailure), Escalation: defaultEscalation, FieldErrors: form.FieldErrors{}}
 	d.Algorithm = algorithmFieldsOf(p)
@@ -119,12 +118,11 @@ func draftOf(p *rules.Policy) *draft {
 	return d
 }
 
-// maxRows bounds what a form may hold of rules and patterns.
+// maxRows bounds the rules and the patterns of a form.
 const maxRows = 100
 
-// readDraft reads the form of a policy and does what its button asks of the
-// rows. It judges nothing. before is the version that decides, nil for a new
-// policy.
+// readDraft reads the form of a policy and applies its button to the rows. It does not
+// validate. before is the active version, nil for a new policy.
 func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 	d := &draft{
 		Algorithm: algorithmFieldsFrom(values, before),
@@ -160,8 +158,8 @@ func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 	return d, nil
 }
 
-// act does what a button of the form asks: "add-rule", "drop-rule-2",
-// "add-match", "drop-match-0", "shadow".
+// act applies a button of the form: "add-rule", "drop-rule-2", "add-match", "drop-match-0",
+// "shadow".
 func (d *draft) act(do string) {
 	switch do {
 	case "add-rule":
@@ -179,8 +177,8 @@ func (d *draft) act(do string) {
 	}
 }
 
-// policy returns what the draft says, or nil with the fieldErrors noted in it.
-// before is the version that was edited, nil for a new policy.
+// policy returns the policy of the draft, or nil with the errors recorded in the draft. before
+// is the edited version, nil for a new policy.
 func (d *draft) policy(parser keys.Parser, before *rules.Policy) *rules.Policy {
 	p := &rules.Policy{Name: d.Name, Outcome: d.Outcome, Scope: d.Scope, Mode: rules.Mode(d.Mode), OnFailure: rules.OnFailure(d.OnFailure)}
 	good := d.takePaste() && d.readMatch(parser, p)
@@ -201,7 +199,7 @@ func (d *draft) policy(parser keys.Parser, before *rules.Policy) *rules.Policy {
 	return p
 }
 
-// takePaste puts a pasted stack in the place of the rows.
+// takePaste replaces the rows by a pasted stack.
 func (d *draft) takePaste() bool {
 	if d.Paste == "" {
 		return true
@@ -218,7 +216,7 @@ func (d *draft) takePaste() bool {
 	return true
 }
 
-// matchMeans says in words whom a pattern of a policy selects.
+// matchMeans describes in words which keys a pattern of a policy selects.
 func matchMeans(p keys.Pattern) string {
 	if plan, is := rules.PlanOf(p); is && plan == "*" {
 		return "every key that has a plan"
@@ -257,8 +255,7 @@ func (d *draft) readMatch(parser keys.Parser, p *rules.Policy) bool {
 	return good
 }
 
-// readRows reads the rules and says what each comes to. Rows without a count
-// are left out.
+// readRows parses the rules and describes each. It skips rows without a count.
 func (d *draft) readRows(p *rules.Policy, before *rules.Policy) bool {
 	good := true
 	var read []rules.Rule
@@ -301,7 +298,7 @@ func (d *draft) ruleText(row *ruleRow) string {
 	return text
 }
 
-// readDistinct checks the name of the value that the rules count.
+// readDistinct validates the name of the value that the rules count.
 func (d *draft) readDistinct() bool {
 	if d.Distinct == "" {
 		return true
@@ -313,8 +310,7 @@ func (d *draft) readDistinct() bool {
 	return true
 }
 
-// ruleProblem returns what is wrong without the rule's text, which is
-// beside it.
+// ruleProblem returns the problem of a rule without the rule's text, which is shown next to it.
 func ruleProblem(err error) string {
 	var problem *rules.Error
 	if errors.As(err, &problem) {
@@ -323,7 +319,7 @@ func ruleProblem(err error) string {
 	return err.Error()
 }
 
-// changeOf says how a rule differs from the stack before.
+// changeOf describes how a rule differs from the previous stack.
 func changeOf(r rules.Rule, before *rules.Policy) string {
 	if before == nil || slices.Contains(before.Rules, r) {
 		return ""
@@ -366,8 +362,7 @@ func (d *draft) readEscalation(p *rules.Policy) bool {
 	return good
 }
 
-// EscalationErrors returns what is wrong with the escalation, in the order of its
-// sentence.
+// EscalationErrors returns the errors of the escalation, in the order of its sentence.
 func (d *draft) EscalationErrors() []string {
 	var all []string
 	for _, field := range []string{"threshold", "window", "duration", "factor", "max_duration", "decay_after"} {

@@ -16,23 +16,23 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// policyPage is the editor.
+// policyPage is the policy editor.
 type policyPage struct {
 	site.Frame
-	Base         string        // where its form goes
-	Policies     []policyRow   // beside it
-	Policy       *rules.Policy // that decides now, nil for a new one
+	Base         string        // target of its form
+	Policies     []policyRow   // list next to the form
+	Policy       *rules.Policy // the active version, nil for a new policy
 	Draft        *draft
-	Meaning      *meaning // nil where the draft's rules cannot be read
+	Meaning      *meaning // nil if the draft's rules are invalid
 	Changes      []difference
-	ResetsCounts string // what becomes of what the keys have used, "" where they keep it
+	ResetsCounts string // what happens to the counts, "" if they stay
 	Versions     []versionRow
-	Compared     *versionRow // whose differences to the version that decides are shown
+	Compared     *versionRow // the version that is compared with the active one
 	Try          *trial
 	CanTrace     bool
 	Nodes        bool // several nodes share the logs
-	// Use is what the policy decided in the last day, nil where it is not shown, and Planned
-	// how many keys have a plan that selects it.
+	// Use is what the policy decided in the last day, nil if it is not shown. Planned is the
+	// number of keys with a plan that selects them for it.
 	Use     *admin.PolicyUse
 	Planned int
 }
@@ -40,11 +40,11 @@ type policyPage struct {
 type versionRow struct {
 	*rules.Policy
 	Decides      bool
-	Changes      []difference // from it to the version that decides
-	ResetsCounts string       // as in policyPage, where it is returned to
+	Changes      []difference // from it to the active version
+	ResetsCounts string       // see policyPage, for restoring the version
 }
 
-// Next is the number of the version that saving makes.
+// Next is the version number after saving.
 func (p *policyPage) Next() int64 {
 	if p.Policy == nil {
 		return 1
@@ -52,16 +52,16 @@ func (p *policyPage) Next() int64 {
 	return p.Policy.Version + 1
 }
 
-// Tag names what the page shows, for the forms that change it.
+// Tag identifies the shown state, for the forms that change it.
 func (p *policyPage) Tag() etag.Tag { return rules.TagOf(p.Policy) }
 
-// Changed reports whether the draft differs from what decides now.
+// Changed reports whether the draft differs from the active version.
 func (p *policyPage) Changed() bool { return p.Policy == nil || len(p.Changes) > 0 || p.Meaning == nil }
 
-// IsShadow reports whether the policy refuses nothing yet.
+// IsShadow reports whether the policy is in shadow mode.
 func (p *policyPage) IsShadow() bool { return p.Policy != nil && p.Policy.Mode == rules.Shadow }
 
-// NoteIDs returns the places that a look at the draft refreshes.
+// NoteIDs returns the elements that checking the draft updates.
 func (p *policyPage) NoteIDs() string {
 	ids := "#when-notes,#meaning,#changes,#escalation-note,#rules-note,#save-note,#algorithm-note,#burst-note"
 	for i := range p.Draft.Rows {
@@ -85,7 +85,7 @@ func (h *Handler) showPolicy(c *httpserver.Call) error {
 	return h.renderPolicy(c, http.StatusOK, p, draftOf(p), nil)
 }
 
-// policyOf returns the policy that the path names, nil for a new one.
+// policyOf returns the policy in the path, nil for a new one.
 func (h *Handler) policyOf(c *httpserver.Call) (*rules.Policy, error) {
 	if c.Params("name") == "" {
 		return nil, nil
@@ -98,7 +98,7 @@ func (h *Handler) policyOf(c *httpserver.Call) (*rules.Policy, error) {
 	return h.Policies.FindPolicyByName(ctx, name)
 }
 
-// renderPolicy shows the editor over a draft, which it judges.
+// renderPolicy validates a draft and shows it in the editor.
 func (h *Handler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, d *draft, try *trial) error {
 	ctx := c.Context()
 	page := &policyPage{
@@ -109,7 +109,7 @@ func (h *Handler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, 
 		page.Title, page.Base = p.Name, policyPath(p.Name)
 	}
 	wanted := d.policy(h.Catalog.Parser(), p)
-	if c.Method() == http.MethodGet { // a name that nobody has typed yet is not an error
+	if c.Method() == http.MethodGet { // an empty name is no error before anything was typed
 		delete(d.FieldErrors, "name")
 	}
 	if readable := d.readable(); readable != nil {
@@ -125,7 +125,7 @@ func (h *Handler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, 
 		if err = h.addVersions(ctx, c, page); err != nil {
 			return err
 		}
-		if !site.IsHTMX(c.Ctx) { // which takes nothing of it, after every key that is pressed
+		if !site.IsHTMX(c.Ctx) { // htmx does not show it, and asks after every key press
 			if err = addUse(ctx, h, page); err != nil {
 				return err
 			}
@@ -138,8 +138,8 @@ func (h *Handler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, 
 	return h.Render(c, status, "policy", page)
 }
 
-// readable returns the rules of a draft that was judged, and how it counts them,
-// nil where these cannot be read; whatever else is wrong with it.
+// readable returns the rules of a validated draft and how it counts them. It returns nil only
+// if the rules are invalid, and ignores errors of other fields.
 func (d *draft) readable() *rules.Policy {
 	var texts []string
 	for i := range d.Rows {
@@ -152,7 +152,7 @@ func (d *draft) readable() *rules.Policy {
 		}
 	}
 	p := &rules.Policy{}
-	if conditions.CheckOutcome(d.Outcome) == nil { // any other is named at its field
+	if conditions.CheckOutcome(d.Outcome) == nil { // an invalid one has an error at its field
 		p.Outcome = d.Outcome
 	}
 	if conditions.CheckScope(d.Scope) == nil {
@@ -183,7 +183,7 @@ func policyToast(c *httpserver.Call, p *rules.Policy) *site.Toast {
 	})
 }
 
-// versionsMax is how many versions the editor lists.
+// versionsMax bounds the versions that the editor lists.
 const versionsMax = 20
 
 func (h *Handler) addVersions(ctx context.Context, c *httpserver.Call, page *policyPage) error {
@@ -205,7 +205,7 @@ func (h *Handler) addVersions(ctx context.Context, c *httpserver.Call, page *pol
 	return nil
 }
 
-// addUse says what deleting the policy would end, to those who may delete it.
+// addUse shows what deleting the policy would end, to users who may delete it.
 func addUse(ctx context.Context, h *Handler, page *policyPage) error {
 	if h.Detection == nil || !page.May("admin") {
 		return nil
@@ -225,7 +225,7 @@ func addUse(ctx context.Context, h *Handler, page *policyPage) error {
 	return err
 }
 
-// showDraft judges a draft and saves nothing.
+// showDraft validates a draft without saving it.
 func (h *Handler) showDraft(c *httpserver.Call) error {
 	p, d, err := h.draftFrom(c)
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// meaning shows in words and in a picture what a policy's rules come to.
+// meaning describes a policy's rules in words and in a picture.
 type meaning struct {
 	*admin.PolicyExplanation
-	Chart *chart.Speed // nil where there is nothing to draw
+	Chart *chart.Speed // nil if there is nothing to draw
 }
 
-// figure is a stretch of a sentence; figures stand out.
+// figure is a part of a sentence; numbers are emphasized.
 type figure struct {
 	Text string
 	Bold bool
@@ -28,7 +28,7 @@ func meaningOf(p *rules.Policy) *meaning {
 	return m
 }
 
-// Figures parts the sentence of the limits at its numbers.
+// Figures splits the sentence about the limits at its numbers.
 func (m *meaning) Figures() []figure {
 	var all []figure
 	for i, word := range strings.Split(m.Limits, " ") {

@@ -29,7 +29,7 @@ func policyPath(name string) string { return "/policies/" + url.PathEscape(name)
 type Handler struct {
 	*site.Site
 	Policies  *admin.Policies
-	Detection *admin.Detection // nil where offences are not counted
+	Detection *admin.Detection // nil if offences are not counted
 	Profiles  *profiles.Profiles
 	IsShared  bool // several nodes share the logs
 }
@@ -62,8 +62,8 @@ type policiesPage struct {
 
 type policyRow struct {
 	*rules.Policy
-	Refused   int64            // in the last hour; by a shadow policy: what it would have
-	Sparkline *chart.Sparkline // of them, nil where they are not counted or not asked for
+	Refused   int64            // in the last hour; for a shadow policy: would have been refused
+	Sparkline *chart.Sparkline // of Refused, nil if it is not counted or not requested
 	Warnings  int
 	Counts    string // how it counts, "" by default
 	Current   bool
@@ -87,7 +87,7 @@ func (h *Handler) listPolicies(c *httpserver.Call) error {
 	return h.Render(c, http.StatusOK, "policies", page)
 }
 
-// addSparklines draws what each policy refused in the last hour.
+// addSparklines draws the refusals of each policy in the last hour.
 func (h *Handler) addSparklines(ctx context.Context, rows []policyRow) error {
 	if h.Detection == nil {
 		return nil
@@ -100,7 +100,7 @@ func (h *Handler) addSparklines(ctx context.Context, rows []policyRow) error {
 		if err != nil {
 			return err
 		}
-		trend := make([]int64, chart.SparklinePoints+1) // the first and the last minutes are cut
+		trend := make([]int64, chart.SparklinePoints+1) // the first and the last minutes are incomplete
 		for _, p := range traffic.Points {
 			at := min(max(0, int(p.At.Sub(from)/step)), chart.SparklinePoints)
 			trend[at] += p.Limited

@@ -27,24 +27,25 @@ type presetsPage struct {
 	Presets []presets.Preset
 	Preset  presets.Preset
 	Changes []presetChange
-	Changed int  // of them, how many change something
-	Shadow  bool // the policies only count whom they would refuse
-	// Traps are what the traps of the preset would have caught, none for a preset without
-	// and for those who do not apply presets. TrapProblem is why it is not known, "" if it is.
+	Changed int  // number of Changes with an effect
+	Shadow  bool // apply the policies in shadow mode
+	// Traps are what the traps of the preset would have caught. They are empty for a preset
+	// without traps, and for users who cannot apply presets. TrapProblem is why they are
+	// unknown, "" if they are known.
 	Traps       []trapPreview
 	TrapProblem string
-	Last        string // of the recorded traffic, a name of spans
-	// Confirm is what has to be typed and ConfirmReason why; Error is what was wrong
-	// with what was typed.
+	Last        string // name of the time range of the recorded traffic
+	// Confirm is the text to type and ConfirmReason is why; Error is the problem with what was
+	// typed.
 	Confirm, ConfirmReason, Error string
 }
 
-// presetChange is what a preset does to one policy.
+// presetChange is the change that a preset makes to one policy.
 type presetChange struct {
 	*rules.Policy
-	Replaces etag.Tag // the state that it takes the place of, etag.New for none
-	Same     bool     // it is as the preset says already
-	// Differences is what changes of the policy that it takes the place of.
+	Replaces etag.Tag // the state that it replaces, etag.New for none
+	Same     bool     // the policy already equals the preset's
+	// Differences are the changes of the replaced policy.
 	Differences []difference
 }
 
@@ -73,7 +74,7 @@ func (h *Handler) showPlan(c *httpserver.Call, name string) error {
 	return h.renderPreset(c, http.StatusOK, preset, shadow, plan, "")
 }
 
-// applyPreset makes the changes that the page showed: the form has their states.
+// applyPreset makes the changes that the page showed. The form contains the shown states.
 func (h *Handler) applyPreset(c *httpserver.Call) error {
 	values, err := form.Read(c)
 	if err != nil {
@@ -127,7 +128,7 @@ func wantedOf(preset presets.Preset, shadow bool) []*rules.Policy {
 	return wanted
 }
 
-// expectedTags reads the states that the page showed, each as "tag name".
+// expectedTags parses the states that the page showed, each as "tag name".
 func expectedTags(values url.Values) (map[string]etag.Tag, error) {
 	expect := map[string]etag.Tag{}
 	for _, text := range values["expect"] {
@@ -160,8 +161,8 @@ func (h *Handler) renderPreset(c *httpserver.Call, status int, preset presets.Pr
 	return h.Render(c, status, "presets", page)
 }
 
-// previewTraps fills in what the traps of a preset would have caught. A preview that is not
-// possible does not keep the page from being shown.
+// previewTraps fills in what the traps of a preset would have caught. If the preview fails, the
+// page is shown without it.
 func previewTraps(h *Handler, c *httpserver.Call, page *presetsPage, preset presets.Preset) error {
 	if !page.May("admin") || !admin.CanPreview(preset.Policies) {
 		return nil
@@ -181,15 +182,15 @@ func previewTraps(h *Handler, c *httpserver.Call, page *presetsPage, preset pres
 	return err
 }
 
-// trapPreview is a preview as the pages show it.
+// trapPreview formats a preview for the pages.
 type trapPreview struct{ admin.TrapPreview }
 
-// Between returns the two ends of what was recorded.
+// Between returns the time range of the recorded traffic.
 func (t trapPreview) Between() format.Sentence {
 	return format.TimeRange{From: t.First, To: t.Last}.Between()
 }
 
-// Catching returns the entries that would have caught something, the most first.
+// Catching returns the entries that would have caught something, those with most first.
 func (t trapPreview) Catching() []admin.TrapEntry {
 	entries := slices.DeleteFunc(slices.Clone(t.Entries), func(e admin.TrapEntry) bool { return e.Requests == 0 })
 	slices.SortStableFunc(entries, func(a, b admin.TrapEntry) int { return cmp.Compare(b.Requests, a.Requests) })

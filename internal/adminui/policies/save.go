@@ -17,8 +17,8 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// save puts a draft in the place of the version that it was made from. What
-// was typed is never lost: fieldErrors and somebody else's version show it again.
+// save replaces the version that a draft was made from. What was typed is never lost: with
+// errors or after a change by somebody else, the form is shown again.
 func (h *Handler) save(c *httpserver.Call, p *rules.Policy, d *draft) error {
 	wanted := d.policy(h.Catalog.Parser(), p)
 	if wanted == nil {
@@ -50,8 +50,8 @@ func (h *Handler) save(c *httpserver.Call, p *rules.Policy, d *draft) error {
 	return h.Redirect(c, policyPath(saved.Name)+"?done="+done)
 }
 
-// askConfirm makes a draft ask for the policy's name if err is that a confirmation is
-// needed, and reports whether it is.
+// askConfirm makes a draft ask for the policy's name if err says that a confirmation is needed.
+// It reports whether that is so.
 func (d *draft) askConfirm(name string, err error) bool {
 	_, reason, asks := site.NeededConfirmation(err)
 	if asks {
@@ -60,7 +60,7 @@ func (d *draft) askConfirm(name string, err error) bool {
 	return asks
 }
 
-// noteTaken puts a pattern that belongs to another policy beside its field.
+// noteTaken shows that a pattern belongs to another policy at the pattern's field.
 func (d *draft) noteTaken(err error) {
 	var invalid *fault.Error
 	if !errors.As(err, &invalid) {
@@ -84,18 +84,18 @@ func (d *draft) noteTaken(err error) {
 type conflictPage struct {
 	site.Frame
 	Base         string
-	Policy       *rules.Policy // what decides now: theirs
-	From         int64         // the version that both were made from, 0 if the policy was made again since
+	Policy       *rules.Policy // the active version: theirs
+	From         int64         // the common base version, 0 if the policy was deleted and created again
 	Theirs       []difference
 	Yours        []difference
-	ResetsCounts string       // as in policyPage, where yours takes the place of theirs
-	Fields       []site.Field // of yours, whole
+	ResetsCounts string       // see policyPage, for yours replacing theirs
+	Fields       []site.Field // all fields of yours
 }
 
-// Tag names theirs, which saving yours takes the place of.
+// Tag identifies theirs, which saving yours replaces.
 func (p conflictPage) Tag() etag.Tag { return rules.TagOf(p.Policy) }
 
-// Next is the number of the version that saving yours makes.
+// Next is the version number after saving yours.
 func (p conflictPage) Next() int64 { return p.Policy.Version + 1 }
 
 func (h *Handler) renderConflict(c *httpserver.Call, now, wanted *rules.Policy, d *draft) error {
@@ -119,8 +119,8 @@ func (h *Handler) renderConflict(c *httpserver.Call, now, wanted *rules.Policy, 
 	return h.Render(c, http.StatusPreconditionFailed, "policy-conflict", page)
 }
 
-// draftFields returns the fields of a form that describe the policy, for a form that sends
-// them again. It leaves out those of the request itself, which the new form has its own of.
+// draftFields returns the fields of a form that describe the policy, for a form that sends them
+// again. It omits those of the request itself, which the new form sets.
 func draftFields(values url.Values) (all []site.Field) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch name {
@@ -134,7 +134,7 @@ func draftFields(values url.Values) (all []site.Field) {
 	return all
 }
 
-// returnToVersion puts an old version in the place of the one that decides.
+// returnToVersion replaces the active version by an old one.
 func (h *Handler) returnToVersion(c *httpserver.Call) error {
 	values, err := form.Read(c)
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// trial shows what trying a draft found.
+// trial shows the result of trying a draft.
 type trial struct {
-	Problem string // why there is no trial, "" where there is one
+	Problem string // why the trial failed, "" if it did not
 	Source  string // "access.log", "the last hour"
-	Counted string // ", counted by gcra instead of timestamp log,", "" where both count alike
+	Counted string // ", counted by gcra instead of timestamp log,", "" if both count alike
 	*admin.PolicyTrial
 }
 
@@ -28,12 +28,12 @@ type trial struct {
 type triedRule struct {
 	Rule     string
 	Was, Now int64
-	In, Out  bool // it is only in the draft, or only in the version
-	WasWidth int  // of its bar, of 100
+	In, Out  bool // only in the draft, or only in the active version
+	WasWidth int  // width of its bar, of 100
 	NowWidth int
 }
 
-// Change returns what the draft adds to a rule's refusals.
+// Change describes by how much the draft changes a rule's refusals.
 func (t triedRule) Change() string {
 	if d := t.Now - t.Was; d > 0 {
 		return "+" + format.Number(d)
@@ -63,7 +63,7 @@ func (t *trial) Bars() []triedRule {
 	return all
 }
 
-// Preview returns what a trap would have caught, nil for other drafts and for a log.
+// Preview returns what a trap would have caught, nil for other drafts and for access logs.
 func (t *trial) Preview() *trapPreview {
 	if t.Trap == nil {
 		return nil
@@ -71,14 +71,14 @@ func (t *trial) Preview() *trapPreview {
 	return &trapPreview{*t.Trap}
 }
 
-// spans are the lengths of recorded traffic that the page offers.
+// spans are the time ranges of recorded traffic that the page offers.
 var spans = map[string]struct {
 	length time.Duration
 	words  string
 }{"1h": {time.Hour, "the last hour"}, "24h": {24 * time.Hour, "the last 24 hours"}, "7d": {7 * 24 * time.Hour, "the last 7 days"}}
 
-// tryDraft replays recorded traffic, or a log, through the draft and through the
-// policies that decide now.
+// tryDraft replays recorded traffic, or an access log, through the draft and through the active
+// policies.
 func (h *Handler) tryDraft(c *httpserver.Call) error {
 	p, d, err := h.draftFrom(c)
 	if err != nil {
@@ -86,13 +86,13 @@ func (h *Handler) tryDraft(c *httpserver.Call) error {
 	}
 	wanted := d.policy(h.Catalog.Parser(), p)
 	if wanted == nil {
-		c.Ctx.Context().SetConnectionClose() // the file is not read
+		c.Ctx.Context().SetConnectionClose() // the file will not be read
 		return h.renderPolicy(c, site.StatusInvalidForm, p, d, &trial{Problem: "Nothing was tried: the draft is invalid."})
 	}
 	t, err := h.try(c, p, wanted)
 	status := http.StatusOK
 	if err != nil {
-		c.Ctx.Context().SetConnectionClose() // the rest of a file is not read
+		c.Ctx.Context().SetConnectionClose() // the rest of the file will not be read
 		var invalid *fault.Error
 		if !errors.As(err, &invalid) {
 			return err
@@ -122,8 +122,8 @@ func (h *Handler) try(c *httpserver.Call, before, wanted *rules.Policy) (*trial,
 	return t, err
 }
 
-// countedOtherwise says how a draft was counted where the version that it was
-// held against was counted in another way.
+// countedOtherwise describes how a draft counted, if the version that it was compared with
+// counts differently.
 func countedOtherwise(before, wanted *rules.Policy) string {
 	how := wanted.DescribeCounting()
 	switch {

@@ -13,18 +13,18 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// usagePage shows what a policy did, and how close its keys came to its rules.
+// usagePage shows the effect of a policy, and how close its keys came to its rules.
 type usagePage struct {
 	site.MonitorPage
 	*admin.PolicyUsage
-	Chart *chart.Area // nil where nothing was checked
+	Chart *chart.Area // nil if there were no checks
 	Worst []offences.Offender
 }
 
-// IsShadow reports whether the policy refuses nothing yet.
+// IsShadow reports whether the policy is in shadow mode.
 func (p *usagePage) IsShadow() bool { return p.Policy.Mode == rules.Shadow }
 
-// Refused returns what the policy refused, or would have.
+// Refused returns the number of refusals, or of those that an enforcing policy would have made.
 func (p *usagePage) Refused() int64 {
 	if p.IsShadow() {
 		return p.Totals.ShadowLimited
@@ -32,7 +32,7 @@ func (p *usagePage) Refused() int64 {
 	return p.Totals.Limited
 }
 
-// Checks returns what the policy decided, or would have.
+// Checks returns the number of checks that the policy decided, or would have decided.
 func (p *usagePage) Checks() int64 {
 	if p.IsShadow() {
 		return p.Totals.ShadowAllowed + p.Totals.ShadowLimited
@@ -40,7 +40,7 @@ func (p *usagePage) Checks() int64 {
 	return p.Totals.Allowed + p.Totals.Limited
 }
 
-// PartOf writes a peak as a part of a rule's limit.
+// PartOf formats a peak as a ratio of a rule's limit.
 func (p *usagePage) PartOf(peak int64, rule rules.Rule) string {
 	if rule.Limit == 0 {
 		return ""
@@ -48,7 +48,7 @@ func (p *usagePage) PartOf(peak int64, rule rules.Rule) string {
 	return format.Number(100*peak/int64(rule.Limit)) + "%"
 }
 
-// Sampled says which keys the figures of the rules are of.
+// Sampled says from which keys the figures of the rules are.
 func (p *usagePage) Sampled() string {
 	if p.SampleRatio < 1 {
 		return "From a sample of " + format.Ratio(int64(p.SampleRatio*1e6), 1e6) + " of the keys"
@@ -56,7 +56,7 @@ func (p *usagePage) Sampled() string {
 	return "Of all keys"
 }
 
-// OffendersLink leads to the offenders of the policy.
+// OffendersLink returns the address of the policy's offenders.
 func (p *usagePage) OffendersLink() string {
 	shadow := ""
 	if p.IsShadow() {

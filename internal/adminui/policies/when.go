@@ -53,7 +53,7 @@ func (d *draft) lists() (lists [4][]string) {
 	return lists
 }
 
-// readWhen reads the conditions into p, or notes the error at its field.
+// readWhen parses the conditions into p, or records the error at its field.
 func (d *draft) readWhen(p *rules.Policy) bool {
 	var err error
 	p.When, err = conditions.Parse(d.lists())
@@ -68,16 +68,16 @@ func (d *draft) readWhen(p *rules.Policy) bool {
 	return err == nil
 }
 
-// HasConditions reports whether the draft has any condition, an outcome, distinct rules or
-// further keys.
+// HasConditions reports whether the draft has any condition, an outcome, a scope, distinct
+// rules or derived keys.
 func (d *draft) HasConditions() bool {
 	return d.Outcome != "" || d.Scope != "" || d.Distinct != "" || d.Also != "" || slices.ContainsFunc(d.When, func(f whenField) bool { return f.Text != "" })
 }
 
-// maxAlso bounds the text of the further keys, in bytes.
+// maxAlso bounds the text of the derived keys, in bytes.
 const maxAlso = 4096
 
-// readAlso reads the further keys, one in a line, into p, or notes the error.
+// readAlso parses the derived keys, one per line, into p, or records the error.
 func (d *draft) readAlso(p *rules.Policy) bool {
 	p.Also = nil
 	for line := range strings.Lines(d.Also) {

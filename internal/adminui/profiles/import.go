@@ -15,7 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/profiles"
 )
 
-// importForm is what the form says beside the file.
+// importForm are the fields of the form other than the file.
 type importForm struct{ SkipBad bool }
 
 // importPage imports keys in two steps: a dry run, and the import.
@@ -24,7 +24,7 @@ type importPage struct {
 	form.Import[importForm, use.ImportResult]
 }
 
-// FormatWord names what the file was read as.
+// FormatWord names the detected format of the file.
 func (p *importPage) FormatWord() string {
 	if use.DetectFormat(p.Held.Name(), p.Held.Head()) == use.JSON {
 		return "JSON"
@@ -32,13 +32,13 @@ func (p *importPage) FormatWord() string {
 	return "CSV"
 }
 
-// Changes is how many keys the import creates or replaces.
+// Changes returns how many keys the import creates or replaces.
 func (p *importPage) Changes() int { return p.Report.Created + p.Report.Replaced }
 
-// MoreChanges is how many of them are not shown one by one.
+// MoreChanges returns how many changes are not listed individually.
 func (p *importPage) MoreChanges() int { return p.Changes() - len(p.Report.Changes) }
 
-// UnusedNames names the first of the plans that no policy applies to.
+// UnusedNames lists the first of the plans without a policy.
 func (p *importPage) UnusedNames() string {
 	const maxNames = 5
 	all := p.Report.UnusedPlans()
@@ -55,7 +55,7 @@ func (p *importPage) UnusedNames() string {
 	return names[0]
 }
 
-// Summary writes what is kept of a key beside its limit, "" for nothing.
+// Summary describes a profile without its limit, "" if it is empty.
 func (p *importPage) Summary(kept *profiles.Profile) string {
 	if kept == nil {
 		return ""
@@ -98,7 +98,7 @@ func (h *importHandler) showImport(c *httpserver.Call) error {
 	return h.Render(c, http.StatusOK, "keys-import", h.newPage(c))
 }
 
-// tryImport says what an import would do, and imports nothing.
+// tryImport shows the result of a dry run.
 func (h *importHandler) tryImport(c *httpserver.Call) error {
 	page := h.newPage(c)
 	values, err := form.Read(c)
@@ -115,7 +115,7 @@ func (h *importHandler) tryImport(c *httpserver.Call) error {
 	return h.Render(c, page.Status(), "keys-import", page)
 }
 
-// run imports the file of a page by o.
+// run returns a function that imports the file of a page with the options o.
 func (h *importHandler) run(c *httpserver.Call, page *importPage, o use.ImportOptions) form.RunImport[use.ImportResult] {
 	return func(ctx context.Context, from io.Reader) (*use.ImportResult, error) {
 		o.Format = use.DetectFormat(page.Held.Name(), page.Held.Head())
@@ -123,7 +123,7 @@ func (h *importHandler) run(c *httpserver.Call, page *importPage, o use.ImportOp
 	}
 }
 
-// confirmImport imports the file of the dry run with the options of the dry run.
+// confirmImport imports the file of the dry run with the same options.
 func (h *importHandler) confirmImport(c *httpserver.Call) error {
 	values, err := form.Read(c)
 	if err != nil {

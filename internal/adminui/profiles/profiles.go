@@ -1,6 +1,5 @@
-// Package profiles is the page of the keys of which something is kept, plans, labels, notes
-// and limits of their own, the page that imports them, and the actions of these on the page
-// of a key.
+// Package profiles contains the page of the keys with a profile (plans, labels, notes and own
+// limits), the page that imports profiles, and their actions on the page of a key.
 package profiles
 
 import (
@@ -24,7 +23,7 @@ import (
 // Path is the path of the page.
 const Path = "/keys"
 
-// Handler shows and changes what is kept about keys.
+// Handler shows and changes the profiles of keys.
 type Handler struct {
 	*site.Site
 	Profiles *use.Profiles
@@ -41,7 +40,7 @@ func (h *Handler) Routes() []httpserver.Route {
 	}...)
 }
 
-// keysPage lists the keys of which something is kept.
+// keysPage lists the keys with a profile.
 type keysPage struct {
 	site.Frame
 	Plan, Label, Search string
@@ -49,7 +48,7 @@ type keysPage struct {
 	Plans               []plan
 	Keys                []Row
 	Total               int
-	Next                string // the address of the page after, "" on the last
+	Next                string // the address of the next page, "" on the last
 }
 
 // plan is one plan of the filter.
@@ -62,7 +61,7 @@ type plan struct {
 // Row is one key.
 type Row struct {
 	*profiles.Profile
-	// Own is the key's own limit that holds now, nil for none.
+	// Own is the key's active own limit, nil for none.
 	Own *profiles.Limit
 }
 
@@ -105,7 +104,7 @@ func (p *keysPage) address(name, value string) string {
 	return Path + "?" + q.Encode()
 }
 
-// Export returns the address of what the filter selects as a CSV.
+// Export returns the URL of the filtered list as CSV.
 func (p keysPage) Export() string { return wire.PathProfiles + "/export?" + p.filter().Encode() }
 
 // filter returns the filter as the parameters of the page and of the API.
@@ -127,8 +126,8 @@ func (p keysPage) Filtered() bool {
 	return p.Plan != "" || p.Label != "" || p.Search != "" || p.Limited
 }
 
-// setProfile sets the plan, the labels and the note of a key; with all three empty it
-// deletes what is kept, unless the key has a limit of its own.
+// setProfile sets the plan, the labels and the note of a key. If all three are empty, it
+// deletes the profile, unless the key has its own limit.
 func (h *Handler) setProfile(c *httpserver.Call) error {
 	values, err := form.Read(c)
 	if err != nil {
@@ -152,18 +151,18 @@ func (h *Handler) setProfile(c *httpserver.Call) error {
 	return h.ReturnTo(c, values.Get("back"), "profiled", nil)
 }
 
-// conflictPage shows what is kept of a key now beside what was typed in the meantime.
+// conflictPage shows the present profile of a key next to what the user typed.
 type conflictPage struct {
 	site.Frame
 	Key    string
 	Theirs *Panel
 	Yours  use.Change
-	Labels string // of yours
+	Labels string // labels of Yours
 	Back   string
 }
 
-// answerConflict shows the conflict where somebody else saved in the meantime, and returns
-// every other error.
+// answerConflict shows the conflict if somebody else saved in the meantime, and returns any
+// other error.
 func (h *Handler) answerConflict(c *httpserver.Call, key string, yours use.Change, back string, failed error) error {
 	if !fault.Is(failed, fault.Outdated) && !fault.Is(failed, fault.NeedVersion) {
 		return failed
@@ -204,14 +203,14 @@ func (h *Handler) endLimit(c *httpserver.Call) error {
 	return h.ReturnTo(c, values.Get("back"), "ownlimitended", nil)
 }
 
-// Panel is what the page of a key shows of what is kept about it.
+// Panel is the profile on the page of a key.
 type Panel struct {
-	Kept    *profiles.Profile // empty if nothing is kept
-	Own     *profiles.Limit   // the limit that holds now, nil for none
+	Kept    *profiles.Profile // empty if there is no profile
+	Own     *profiles.Limit   // the active limit, nil for none
 	Choices []form.Choice
 }
 
-// NewPanel returns the panel of a key of which p, nil for nothing, is kept.
+// NewPanel returns the panel of a key with the profile p, nil for none.
 func NewPanel(p *profiles.Profile, choices []form.Choice, now time.Time) *Panel {
 	if p == nil {
 		p = &profiles.Profile{}
@@ -219,8 +218,8 @@ func NewPanel(p *profiles.Profile, choices []form.Choice, now time.Time) *Panel 
 	return &Panel{Kept: p, Own: p.LimitAt(now), Choices: choices}
 }
 
-// Tag names what is kept, for the forms that change it.
+// Tag identifies the state of the profile, for the forms that change it.
 func (p *Panel) Tag() etag.Tag { return profiles.TagOf(p.Kept) }
 
-// Labels returns the labels as the form shows them.
+// Labels returns the labels in the syntax of the form.
 func (p *Panel) Labels() string { return strings.Join(p.Kept.Labels, " ") }

@@ -21,7 +21,7 @@ type errorPage struct {
 	RequestID string // of the log entry with details, "" for none
 }
 
-// errorHeads say what did not happen.
+// errorHeads are the headings of error pages: what did not happen.
 var errorHeads = map[int]string{
 	http.StatusForbidden:             "You do not have access to this",
 	http.StatusNotFound:              "Not found",
@@ -36,14 +36,13 @@ var errorHeads = map[int]string{
 	http.StatusServiceUnavailable:    "A service is unreachable",
 }
 
-// savedHeads say what became of a change that has failed and is not undone.
+// savedHeads are the headings for a change that failed but was not undone.
 var savedHeads = map[fault.Code]string{
 	fault.Saved:      "Saved, and not in effect yet",
 	fault.MaybeSaved: "It may have been saved",
 }
 
-// failed answers an error with its page. Whoever is not logged in is sent to
-// the login.
+// failed sends the page for an error. Users who are not logged in are redirected to the login.
 func (s *Site) failed(c *httpserver.Call, err error) error {
 	if fault.Is(err, fault.Unauthorized) {
 		return s.askLogin(c)
@@ -67,15 +66,15 @@ func (s *Site) failed(c *httpserver.Call, err error) error {
 	page.Head = cmp.Or(page.Head, errorHeads[page.Status], "Failed")
 	page.Title = page.Head
 	if IsHTMX(c.Ctx) {
-		// The page is shown whole, in the place of what could not be done.
+		// The error page replaces the whole page.
 		c.Set("HX-Retarget", "body")
 		c.Set("HX-Reswap", "innerHTML")
 	}
 	return s.Render(c, page.Status, "error", page)
 }
 
-// Missing answers a browser that asks for a path that no page has. It asks for no login
-// and so shows nothing of the node.
+// Missing answers a browser that requests a path without a page. It needs no login, and
+// therefore shows nothing about the node.
 func (s *Site) Missing(c *fiber.Ctx) error {
 	page := errorPage{
 		Frame:  Frame{Title: "Not found", Theme: themeOf(c), Here: "/", Now: s.Now().UTC()},
@@ -84,16 +83,17 @@ func (s *Site) Missing(c *fiber.Ctx) error {
 	return s.write(c, http.StatusNotFound, "error", "base", page)
 }
 
-// askLogin sends the browser to the login, and back afterwards.
+// askLogin redirects the browser to the login, and back afterwards.
 func (s *Site) askLogin(c *httpserver.Call) error {
 	setHeaders(c.Ctx)
 	if c.Get("Sec-Fetch-Site") == "cross-site" && c.Get("Sec-Fetch-Mode") == "navigate" && c.Method() == http.MethodGet {
-		// Browsers keep the cookie back when a link on another site, a message
-		// of ours in a chat, leads here. Loading it again from here brings it.
+		// Browsers omit the cookie if a link on another site, for example in a chat message,
+		// led here. A reload from here includes it.
 		return s.Render(c, http.StatusOK, "bounce", s.NewFrame(c, "Stint", ""))
 	}
 	if IsHTMX(c.Ctx) && c.Get("HX-Boosted") == "" {
-		// A part of a page: the page stays, with what was typed, and says it.
+		// The request is for a part of a page: keep the page with what was typed, and let it
+		// report the error.
 		c.Set("HX-Reswap", "none")
 		return c.SendStatus(http.StatusUnauthorized)
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-// Expected returns the state of what a form changes that its page showed, from the hidden
-// field expect; etag.New for a form of something new.
+// Expected returns the state that the page of a form showed, from the hidden field expect;
+// etag.New for a form of a new object.
 func Expected(values url.Values) (etag.Tag, error) {
 	tag, err := etag.Parse("expect", values.Get("expect"))
 	if err != nil || tag == etag.Any {

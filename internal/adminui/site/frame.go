@@ -15,42 +15,41 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// Frame is what every page has around it. A page's struct embeds it; get one
-// from Site.NewFrame.
+// Frame is the part that all pages have. The struct of a page embeds it; see Site.NewFrame.
 type Frame struct {
-	Title   string // of the browser's tab, and the page's head where it has no other
+	Title   string // of the browser's tab, and the page's heading unless it has its own
 	Nav     []navGroup
-	Carry   []Field // the span that every link keeps, none for the usual one
+	Carry   []Field // the time range that every link keeps, none for the default
 	Theme   string  // "system", "light" or "dark"
-	Here    string  // this page's address, for coming back to it
+	Here    string  // this page's address, to return to it
 	CSRF    string  // the session's token, see MaskCSRF; "" without a session
-	User    string  // who is logged in, "" for nobody
+	User    string  // the user who is logged in, "" for nobody
 	Role    string
-	Address string // where the request comes from
-	Node    string // "" on a page that shows nothing of the node, which has no footer
+	Address string // the client address
+	Node    string // "" on a page without a footer, which shows nothing about the node
 	Version string
 	Now     time.Time
-	// Degraded names the parts that fail, for the side bar's foot.
+	// Degraded names the parts that fail, for the bottom of the side bar.
 	Degraded []string
-	// Silences are those of notifications that apply now.
+	// Silences are the active silences of notifications.
 	Silences []operations.Silence
-	// Toast says what was just changed, nil for nothing.
+	// Toast describes the last change, nil for none.
 	Toast *Toast
 
 	Principal *httpserver.Principal
 }
 
-// Toast says what was just changed and how to undo it.
+// Toast describes a change and how to undo it.
 type Toast struct {
 	Text string // "Ended the block of"
-	Key  string // what it was done to, shown as a key; "" for nothing
-	// Undo is the action that undoes it, "" for none, with its fields.
+	Key  string // the changed object, shown as a key; "" for none
+	// Undo is the action that undoes the change, "" for none. Fields are its fields.
 	Undo   string
 	Fields []Field
 }
 
-// DoneToast returns the toast of the change that the parameter done names, nil if it names
-// none of texts. A page that answers a form shows its errors instead.
+// DoneToast returns the toast for the parameter done, nil if texts does not contain it. A page
+// that answers a form shows its errors instead.
 func DoneToast(c *httpserver.Call, texts map[string]string) *Toast {
 	text := texts[c.Query("done")]
 	if text == "" || c.Method() != http.MethodGet {
@@ -62,25 +61,24 @@ func DoneToast(c *httpserver.Call, texts map[string]string) *Toast {
 // Field is a hidden field of a form.
 type Field struct{ Name, Value string }
 
-// May reports whether the caller has an access: "read",
-// "operate" or "admin". Buttons that they may not press are not shown.
+// May reports whether the caller has an access: "read", "operate" or "admin". Buttons that the
+// caller may not use are hidden.
 func (f Frame) May(access string) bool {
 	return f.Principal != nil && f.Principal.May(identity.Access(access))
 }
 
-// CSRFLocal names the local of a request that holds its session's CSRF token.
+// CSRFLocal is the name of the request's local value with the session's CSRF token.
 const CSRFLocal localsKey = "csrf"
 
 type localsKey string
 
-// NewFrame returns the frame of a page in the section of the side bar
-// with this path.
+// NewFrame returns the frame of a page in the section of the side bar with the given path.
 func (s *Site) NewFrame(c *httpserver.Call, title, section string) Frame {
 	f := Frame{
 		Title: title, Theme: themeOf(c.Ctx), Here: c.OriginalURL(), Address: c.Address.String(),
 		Node: s.Node, Version: s.Version, Now: s.Now().UTC(), Principal: c.Principal,
 	}
-	if c.Path() == identities.OpenIDCallbackPath { // its address holds a code, and is good for one request
+	if c.Path() == identities.OpenIDCallbackPath { // its address contains a code that is valid for one request
 		f.Here = "/login"
 	}
 	if c.Principal == nil {
@@ -94,7 +92,7 @@ func (s *Site) NewFrame(c *httpserver.Call, title, section string) Frame {
 	for _, name := range sortedNames(carried.Params()) {
 		f.Carry = append(f.Carry, Field{name, carried.Params().Get(name)})
 	}
-	if !c.Principal.MustSetUpTOTP { // who must has access to nothing else, and sees nothing of the node
+	if !c.Principal.MustSetUpTOTP { // a user who must set it up has no other access, and sees nothing of the node
 		f.Nav = s.nav(c.Principal, section, carried)
 		f.Degraded = s.degraded(c)
 		if s.Silences != nil {
@@ -106,12 +104,12 @@ func (s *Site) NewFrame(c *httpserver.Call, title, section string) Frame {
 	return f
 }
 
-// MayEndSilence reports whether the user may end a silence that applies.
+// MayEndSilence reports whether the user may end an active silence.
 func (f Frame) MayEndSilence(s operations.Silence) bool {
 	return f.Principal != nil && f.Principal.May(operations.AccessToEndSilence(s))
 }
 
-// partNames are the node's parts in the words of the pages.
+// partNames describe failing parts of the node.
 var partNames = map[string]string{
 	"database": "The database is unreachable", "log": "The timestamp log is unreachable",
 	"policies": "Policies are not loaded yet", "listeners": "This node is shutting down",
@@ -137,18 +135,18 @@ func (s *Site) degraded(c *httpserver.Call) []string {
 	return failing
 }
 
-// Render answers with a page.
+// Render sends a page.
 func (s *Site) Render(c *httpserver.Call, status int, name string, page any) error {
 	return s.write(c.Ctx, status, name, "base", page)
 }
 
-// RenderPart answers with one template of a page alone, for htmx.
+// RenderPart sends one template of a page, for htmx.
 func (s *Site) RenderPart(c *httpserver.Call, name, template string, page any) error {
 	return s.write(c.Ctx, http.StatusOK, name, template, page)
 }
 
-// write executes a template into memory first, so that a failing template is an error
-// page and not half a page. The server compresses it.
+// write executes a template into memory first, so that a template error leads to an error page
+// instead of half a page. The server compresses it.
 func (s *Site) write(c *fiber.Ctx, status int, name, template string, page any) error {
 	templates, err := s.pages.named(name)
 	if err != nil {

@@ -12,70 +12,70 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 )
 
-// LoginPage is the form that logs somebody in.
+// LoginPage is the login form.
 type LoginPage struct {
 	Frame
 	Next    string
 	Name    string
-	Problem string // what did not work, "" on the first visit
+	Problem string // the problem, "" on the first visit
 	Advice  string
-	// Ended says that a change was not made because its session had ended; Unsent is the
-	// form, nil where it could not be kept.
+	// Ended means that a change was not made because its session had ended. Unsent is the form
+	// of that change, nil if it could not be kept.
 	Ended  bool
 	Unsent *UnsentForm
 
 	OpenID *OpenIDChoice // nil without a provider
-	// AskPassword opens the form of the password where it is folded away.
+	// AskPassword opens the password form if it is collapsed.
 	AskPassword bool
-	// LoggedOut says that the session here has ended. That of the provider goes on, and
-	// is ended at LogoutURL, "" where that is not known.
+	// LoggedOut means that the session here has ended. The provider's session continues and can
+	// be ended at LogoutURL, "" if that is unknown.
 	LoggedOut bool
 	LogoutURL string
-	// Changed says that the password was changed, which ended all sessions.
+	// Changed means that the password was changed, which ended all sessions.
 	Changed bool
 }
 
-// OpenIDChoice leads from the login page to the OpenID provider.
+// OpenIDChoice is the link from the login page to the OpenID provider.
 type OpenIDChoice struct {
 	Label, Start string
-	Failing      time.Time // since when the provider cannot be reached, zero where it can
-	// NoPasswords says that few users may log in with a password, and folds the form away.
+	Failing      time.Time // since when the provider is unreachable, zero if it is reachable
+	// NoPasswords means that few users may log in with a password. It collapses the form.
 	NoPasswords bool
 }
 
-// LoginDone leads on to the page that was asked for before the login.
+// LoginDone leads to the page that was requested before the login.
 type LoginDone struct {
 	Frame
 	Next string
 }
 
-// UnsentForm is a form that was sent after its session had ended, so that it can be sent
-// after the next login. It travels in the login's own form and is kept nowhere.
+// UnsentForm is a form that was sent after its session had ended, so that it can be sent again
+// after the next login. It is part of the login form and is not stored.
 type UnsentForm struct {
-	Action string // where it was sent
-	Back   string // the page that it was on
+	Action string // the form's target
+	Back   string // the page with the form
 	values url.Values
 }
 
-// maxUnsent is how many bytes of an unsent form are kept: with the rest of the login's
-// form it must be below the limit of that.
+// maxUnsent bounds an unsent form, in bytes: together with the rest of the login form it must
+// be below the limit of that form.
 const maxUnsent = 8000
 
-// UnsentFields are the names of the login's fields that have the unsent form.
+// UnsentFields are the names of the login form's fields that contain the unsent form.
 const (
 	unsentAction = "unsent_action"
 	unsentBack   = "unsent_back"
 	unsentValues = "unsent"
 )
 
-// notKept are the fields that a form has for its session, and those that no page may show.
+// notKept reports whether a field belongs to the session, or must not be shown on a page.
 func notKept(name string) bool {
 	return name == "csrf" || name == "code" || strings.Contains(name, "password") || strings.Contains(name, "secret")
 }
 
-// unsentOf returns the form of a request without a session, nil where it has none that
-// can be kept. Only a form of these pages is kept: what another site sends must not be
-// offered for sending after the login.
+// unsentOf returns the form of a request without a session, nil if it cannot be kept. It keeps
+// only forms of these pages: a form from another site must not be offered for sending after the
+// login.
 func unsentOf(c *httpserver.Call) *UnsentForm {
 	if c.Method() != http.MethodPost || c.Get("Sec-Fetch-Site") != "same-origin" || c.Path() == "/logout" || form.HasUpload(c.Route().Path) {
 		return nil
@@ -96,7 +96,7 @@ func unsentOf(c *httpserver.Call) *UnsentForm {
 	return u
 }
 
-// ReadUnsent returns the unsent form in a login's form, nil for none.
+// ReadUnsent returns the unsent form in a login form, nil for none.
 func ReadUnsent(values url.Values) *UnsentForm {
 	fields, err := url.ParseQuery(values.Get(unsentValues))
 	if err != nil || len(fields) == 0 {
@@ -105,12 +105,12 @@ func ReadUnsent(values url.Values) *UnsentForm {
 	return &UnsentForm{Action: OwnPath(values.Get(unsentAction)), Back: OwnPath(values.Get(unsentBack)), values: fields}
 }
 
-// LoginFields are the fields of the login's form that ReadUnsent reads.
+// LoginFields returns the unsent form as fields of the login form, for ReadUnsent.
 func (u *UnsentForm) LoginFields() []Field {
 	return HiddenFields(unsentAction, u.Action, unsentBack, u.Back, unsentValues, u.values.Encode())
 }
 
-// Fields are those of the form itself.
+// Fields returns the fields of the unsent form.
 func (u *UnsentForm) Fields() []Field {
 	var all []Field
 	for _, name := range sortedNames(u.values) {
@@ -121,17 +121,17 @@ func (u *UnsentForm) Fields() []Field {
 	return all
 }
 
-// Shown are the fields that say something to people.
+// Shown returns the fields that people can read.
 func (u *UnsentForm) Shown() []Field {
 	return slices.DeleteFunc(u.Fields(), func(f Field) bool {
 		return f.Name == "back" || f.Name == "revision" || f.Name == "expect" || strings.TrimSpace(f.Value) == ""
 	})
 }
 
-// Label writes the name of a field for people.
+// Label formats the name of a field for people.
 func (f Field) Label() string { return format.Capital(strings.ReplaceAll(f.Name, "_", " ")) }
 
-// refererPath returns the page of ours that a request comes from, "/" where it names none.
+// refererPath returns the page from which a request comes, "/" if it names none of these pages.
 func refererPath(c *httpserver.Call) string {
 	from, err := url.Parse(c.Get("Referer"))
 	if err != nil || from.Host != string(c.Request().Host()) {

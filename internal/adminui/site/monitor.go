@@ -8,26 +8,26 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 )
 
-// rangeChoice is one of the spans that the picker offers.
+// rangeChoice is one time range in the picker.
 type rangeChoice struct {
 	Name, Address string
 	Current       bool
-	Wide          bool // left out where there is little room
+	Wide          bool // hidden in narrow windows
 }
 
-// MonitorPage is what the pages about what happened have in common.
+// MonitorPage is shared by the monitoring pages.
 type MonitorPage struct {
 	Frame
 	Range format.TimeRange
 	Path  string // of this page
-	Query Query  // of this page's address, without the span
-	// Refresh is how often the page brings itself up to date, in milliseconds;
-	// 0 for never: a span that is over stays as it is.
+	Query Query  // parameters of this page, without the time range
+	// Refresh is the interval at which the page refreshes itself, in milliseconds; 0 for never,
+	// because a past time range does not change.
 	Refresh int
 }
 
-// NewMonitorPage returns what a page about what happened begins with. params are
-// those of its address beside the span.
+// NewMonitorPage returns the shared part of a monitoring page. params are the parameters of its
+// address without the time range.
 func (s *Site) NewMonitorPage(c *httpserver.Call, title, path string, params ...string) (MonitorPage, error) {
 	q, err := ReadQuery(c, params...)
 	if err != nil {
@@ -44,8 +44,7 @@ func (s *Site) NewMonitorPage(c *httpserver.Call, title, path string, params ...
 	return w, nil
 }
 
-// Link returns the address of a page with the parameters given, in pairs, and
-// with the span.
+// Link returns the address of a page with the time range and the given parameters, as pairs.
 func (w *MonitorPage) Link(path string, pairs ...string) string {
 	return WithRange(path, w.Range, pairs...)
 }
@@ -69,8 +68,8 @@ func WithRange(path string, s format.TimeRange, pairs ...string) string {
 // KeyLink returns the address of a key's page.
 func (w *MonitorPage) KeyLink(key string) string { return w.Link(KeyPath, "key", key) }
 
-// With returns this page's address with some parameters changed, from its first
-// page on; an empty value leaves one out.
+// With returns this page's address with some parameters changed, at its first page; an empty
+// value removes one.
 func (w *MonitorPage) With(pairs ...string) string { return w.with(w.Range, pairs...) }
 
 func (w *MonitorPage) with(s format.TimeRange, pairs ...string) string {
@@ -96,8 +95,8 @@ func (w *MonitorPage) with(s format.TimeRange, pairs ...string) string {
 	return w.Path + "?" + values.Encode()
 }
 
-// Fields returns this page's parameters, and its span's, as hidden fields but
-// those named: for forms that send a page's address.
+// Fields returns this page's parameters and its time range as hidden fields, except the named
+// ones, for forms that send a page's address.
 func (w *MonitorPage) Fields(without ...string) []Field {
 	var all []Field
 	values := url.Values{}
@@ -116,7 +115,7 @@ func (w *MonitorPage) Fields(without ...string) []Field {
 	return all
 }
 
-// RangeChoices returns what the span's picker offers.
+// RangeChoices returns the choices of the time range picker.
 func (w *MonitorPage) RangeChoices() []rangeChoice {
 	var all []rangeChoice
 	for _, l := range format.TimeRanges {
@@ -128,7 +127,7 @@ func (w *MonitorPage) RangeChoices() []rangeChoice {
 	return all
 }
 
-// Custom reports whether the span is none of those that the picker names.
+// Custom reports whether the time range is none of the picker's choices.
 func (w *MonitorPage) Custom() bool {
 	for _, l := range format.TimeRanges {
 		if w.Range.Last == l.Length {
@@ -138,10 +137,10 @@ func (w *MonitorPage) Custom() bool {
 	return true
 }
 
-// SinceField and UntilField are the ends as fields of dates write them.
+// SinceField returns the start of the time range in the format of date fields.
 func (w *MonitorPage) SinceField() string { return w.Range.From.Format(format.InstantField) }
 
-// UntilField is the end of the span.
+// UntilField returns the end of the time range in the format of date fields.
 func (w *MonitorPage) UntilField() string { return w.Range.To.Format(format.InstantField) }
 
 func RangeOf(c *httpserver.Call, now time.Time) (format.TimeRange, error) {

@@ -17,14 +17,14 @@ type navGroup struct {
 
 type navItem struct {
 	Path, Name string
-	Address    string // Path with the span
-	Count      int    // of what the page lists, 0 where nobody counts
-	Waiting    int    // for a decision
+	Address    string // Path with the time range
+	Count      int    // number of listed items, 0 if they are not counted
+	Waiting    int    // number of items that need a decision
 	Current    bool
 	Access     identity.Access
 }
 
-// sections is the side bar.
+// sections are the groups of the side bar.
 var sections = []navGroup{
 	{Name: "Monitor", Items: []navItem{
 		{Path: "/", Name: "Overview", Access: identity.Read},
@@ -50,7 +50,7 @@ var sections = []navGroup{
 	}},
 }
 
-// nav returns the side bar as p sees it; its links keep the span.
+// nav returns the side bar for p. Its links keep the time range.
 func (s *Site) nav(p *httpserver.Principal, current string, kept format.TimeRange) []navGroup {
 	counts, waiting := s.navCounts()
 	var groups []navGroup
@@ -71,8 +71,8 @@ func (s *Site) nav(p *httpserver.Principal, current string, kept format.TimeRang
 	return groups
 }
 
-// navCounts returns the counts beside the names: those of the catalog, and of the
-// open proposals while the database answers.
+// navCounts returns the counts next to the names: those from the catalog, and the number of
+// open proposals if the database responds.
 func (s *Site) navCounts() (counts, waiting map[string]int) {
 	set := s.Catalog.Blocks()
 	counts = map[string]int{"/blocks": set.Size(blocks.Block), "/exemptions": set.Size(blocks.Exemption), "/policies": len(s.Catalog.Selector().Policies())}
@@ -88,5 +88,5 @@ func (s *Site) navCounts() (counts, waiting map[string]int) {
 	return counts, waiting
 }
 
-// navTimeout bounds how long a page waits for what is no part of it.
+// navTimeout bounds how long a page waits for the side bar's counts.
 const navTimeout = 500 * time.Millisecond

@@ -10,15 +10,15 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 )
 
-// Query is the parameters of a page's address, of which other addresses of the
-// same page are made.
+// Query contains the parameters of a page's address, from which other addresses of the page are
+// made.
 type Query url.Values
 
 // Get returns a parameter.
 func (q Query) Get(name string) string { return url.Values(q).Get(name) }
 
-// Path returns the address of a page with the same parameters but those given,
-// in pairs; an empty value leaves one out.
+// Path returns the address of a page with the same parameters, changed by pairs of name and
+// value. An empty value removes a parameter.
 func (q Query) Path(page string, changes ...string) string {
 	values := url.Values{}
 	for name, all := range q {
@@ -36,8 +36,7 @@ func (q Query) Path(page string, changes ...string) string {
 	return page + "?" + values.Encode()
 }
 
-// With returns the address of a page with one parameter changed, from its first
-// page on.
+// With returns the address of a page with one parameter changed, at its first page.
 func (q Query) With(name, value, page string) string {
 	if name == "edit" {
 		return q.Path(page, name, value)
@@ -48,10 +47,10 @@ func (q Query) With(name, value, page string) string {
 // Without returns the address of a page without one parameter.
 func (q Query) Without(name, page string) string { return q.With(name, "", page) }
 
-// maxValue is the longest value of a parameter: the ids of RowsPerPage entries.
+// maxValue is the maximum length of a parameter's value: the ids of RowsPerPage entries.
 const maxValue = RowsPerPage * 40
 
-// ReadQuery returns the named parameters of a request; others are left out.
+// ReadQuery returns the named parameters of a request; others are ignored.
 func ReadQuery(c *httpserver.Call, names ...string) (Query, error) {
 	q := Query{}
 	for _, name := range names {

@@ -24,39 +24,39 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// Site is what all pages share: routes, templates, the frame around each page and
-// the error pages. See newSite.
+// Site is shared by all pages: routes, templates, the frame around each page and the error
+// pages. See New.
 type Site struct {
 	Options
 	pages *pages
 }
 
-// View is what the pages read of the node's copy of the policies and entries.
+// View is the part of the node's copy of the policies and entries that the pages read.
 type View interface {
 	Parser() keys.Parser
 	Selector() *rules.Selector
 	Blocks() *blocks.Set
-	// Failing returns why and since when the copy is not kept up to date, nil if it is.
+	// Failing returns why and since when the copy is out of date, nil if it is up to date.
 	Failing() (since time.Time, err error)
 }
 
-// Options are the parts of a Site.
+// Options configure a Site.
 type Options struct {
 	Catalog View
-	// OpenProposals counts the proposals that wait for a decision, for the side bar; nil
-	// where none are made.
+	// OpenProposals returns the number of open proposals for the side bar; nil if none are
+	// made.
 	OpenProposals func(context.Context) (int, error)
 	HasJobs       bool
-	// Silences returns the silences of notifications that apply; nil for none.
+	// Silences returns the active silences of notifications; nil for none.
 	Silences func() []operations.Silence
-	Ready    func(context.Context) wire.Readiness // nil where nothing is reported
+	Ready    func(context.Context) wire.Readiness // nil if nothing is reported
 
 	Node, Version string
 	Logger        *slog.Logger
 	Now           func() time.Time
 }
 
-// New returns a site, or the first error in a template that all pages share.
+// New returns a site. The error is the first one in a shared template.
 func New(o Options) (*Site, error) {
 	s := &Site{Options: o}
 	var err error
@@ -64,8 +64,8 @@ func New(o Options) (*Site, error) {
 	return s, err
 }
 
-// RenderLive answers with a page that refreshes itself: whole, or only its part
-// "live" where the page's own refresh asks for it.
+// RenderLive sends a page that refreshes itself. To the refresh request it sends only the part
+// "live".
 func (s *Site) RenderLive(c *httpserver.Call, name string, page any) error {
 	if IsHTMX(c.Ctx) && c.Get("HX-Target") == "live" {
 		return s.RenderPart(c, name, "live", page)
@@ -73,7 +73,7 @@ func (s *Site) RenderLive(c *httpserver.Call, name string, page any) error {
 	return s.Render(c, http.StatusOK, name, page)
 }
 
-// PolicyName returns the name of a policy, "" where there is none of that id.
+// PolicyName returns the name of a policy, "" if there is none with that id.
 func (s *Site) PolicyName(id int64) string {
 	if p, found := s.Catalog.Selector().ByID(id); found {
 		return p.Name
@@ -81,8 +81,8 @@ func (s *Site) PolicyName(id int64) string {
 	return ""
 }
 
-// CompletePattern completes a pattern as people type one: an address or a network
-// may be written without its kind.
+// CompletePattern completes a typed pattern: an address or a network may be written without its
+// kind.
 func CompletePattern(text string) string {
 	text = strings.TrimSpace(text)
 	if _, err := netip.ParseAddr(text); err == nil {
@@ -94,7 +94,7 @@ func CompletePattern(text string) string {
 	return text
 }
 
-// ParsePattern parses a pattern as people type one.
+// ParsePattern parses a typed pattern.
 func (s *Site) ParsePattern(text string) (keys.Pattern, error) {
 	pattern, err := s.Catalog.Parser().Pattern(CompletePattern(text))
 	if err != nil {
@@ -103,8 +103,7 @@ func (s *Site) ParsePattern(text string) (keys.Pattern, error) {
 	return pattern, nil
 }
 
-// ExpiryOf parses the two fields of an expiry: a length after from, a date, or
-// never.
+// ExpiryOf parses the two fields of an expiry: a duration after from, a date, or never.
 func ExpiryOf(length, until string, from time.Time) (blocks.Expiry, error) {
 	switch length {
 	case "good":
@@ -123,7 +122,7 @@ func ExpiryOf(length, until string, from time.Time) (blocks.Expiry, error) {
 	return blocks.Expiry{Until: from.Add(d)}, nil
 }
 
-// ExpiryChoice returns the two fields that ExpiryOf reads an expiry from.
+// ExpiryChoice returns the values of the two fields for an expiry.
 func ExpiryChoice(expires time.Time) (length, until string) {
 	if expires.IsZero() {
 		return "good", ""
@@ -131,8 +130,7 @@ func ExpiryChoice(expires time.Time) (length, until string) {
 	return "until", format.DateOf(expires)
 }
 
-// ParseExpiry returns when something ends: a length after from, at a date, or
-// never.
+// ParseExpiry returns an expiry: a duration after from, a date, or zero for never.
 func (s *Site) ParseExpiry(length, until string, from time.Time) (time.Time, error) {
 	e, err := ExpiryOf(length, until, from)
 	if err != nil {
@@ -162,7 +160,7 @@ func (s *Site) route(method, path string, access identity.Access, h httpserver.H
 	}
 }
 
-// contentPolicy lets a page run and load nothing but the files of Stint.
+// contentPolicy allows pages to run and load only Stint's own files.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; " +
 	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -170,14 +168,14 @@ func setHeaders(c *fiber.Ctx) {
 	c.Set(fiber.HeaderContentSecurityPolicy, contentPolicy)
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	c.Set(fiber.HeaderXFrameOptions, "DENY")
-	// Addresses of pages hold keys; no other site is to learn them.
+	// Addresses of pages contain keys, which other sites must not learn.
 	c.Set(fiber.HeaderReferrerPolicy, "same-origin")
 	c.Set("Cross-Origin-Opener-Policy", "same-origin")
 	c.Set("Cross-Origin-Resource-Policy", "same-origin")
 	c.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 }
 
-// Redirect sends the browser on to a page after a change.
+// Redirect sends the browser to a page after a change.
 func (s *Site) Redirect(c *httpserver.Call, target string) error {
 	if IsHTMX(c.Ctx) {
 		c.Set("HX-Redirect", target)
@@ -186,11 +184,11 @@ func (s *Site) Redirect(c *httpserver.Call, target string) error {
 	return c.Redirect(target, http.StatusSeeOther)
 }
 
-// IsHTMX reports whether htmx asks, and wants a part of a page.
+// IsHTMX reports whether htmx sent the request and expects a part of a page.
 func IsHTMX(c *fiber.Ctx) bool { return c.Get("HX-Request") == "true" }
 
-// PathParam returns a part of the path. What cannot be anything's name or id is
-// nothing there, and no database is asked for it.
+// PathParam returns a parameter of the path. A value that cannot be a name or an id is not
+// found, without querying a database.
 func PathParam(c *httpserver.Call, name string) (string, error) {
 	value := c.Params(name)
 	if value == "" || len(value) > 128 || !format.IsPlain(value) {
@@ -199,8 +197,8 @@ func PathParam(c *httpserver.Call, name string) (string, error) {
 	return value, nil
 }
 
-// OwnPath returns path where it is an address within these pages, and the
-// first page otherwise: no form and no link may lead to another site.
+// OwnPath returns path if it is an address of these pages, and the first page otherwise: no
+// form or link may lead to another site.
 func OwnPath(path string) string {
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
 		return "/"
@@ -208,12 +206,11 @@ func OwnPath(path string) string {
 	return path
 }
 
-// KeyPath is the page that explains a key, given as ?key=, or a refusal, given
-// as ?refusal=.
+// KeyPath is the path of the page that explains a key (?key=) or a refusal (?refusal=).
 const KeyPath = "/key"
 
-// ReturnTo redirects to a page of ours, which shows the toast of done about the
-// entries with the given ids.
+// ReturnTo redirects to one of these pages, which shows the toast done for the entries with the
+// given ids.
 func (s *Site) ReturnTo(c *httpserver.Call, path, done string, ids []string) error {
 	target, err := url.Parse(OwnPath(path))
 	if err != nil {
@@ -223,7 +220,7 @@ func (s *Site) ReturnTo(c *httpserver.Call, path, done string, ids []string) err
 	q.Del("ask")
 	q.Set("done", done)
 	q.Del("ids")
-	// Too many ids do not fit into an address; the toast then has no undo.
+	// Too many ids do not fit into an address. The toast then has no undo.
 	if len(ids) > 0 && len(ids) <= RowsPerPage {
 		q.Set("ids", strings.Join(ids, ","))
 	}
@@ -249,12 +246,12 @@ func HiddenIDs(ids []string) []Field {
 	return all
 }
 
-// StatusInvalidForm is answered where a form is shown again with its errors.
+// StatusInvalidForm is the status of a form that is shown again with its errors.
 const StatusInvalidForm = http.StatusUnprocessableEntity
 
 const RowsPerPage = 50
 
-// PatternText returns the pattern that selects exactly one key, as counted.
+// PatternText returns the pattern that selects exactly one counted key.
 func PatternText(key string) string {
 	k, err := offences.ParseKey(key)
 	if err != nil {

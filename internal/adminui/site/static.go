@@ -18,12 +18,12 @@ import (
 	"github.com/stint-dev/stint/web"
 )
 
-// asset is a file as browsers fetch it.
+// asset is a static file.
 type asset struct {
 	body []byte
-	gzip []byte // body compressed, nil for a font, which is already
+	gzip []byte // compressed body, nil for fonts, which are already compressed
 	kind string
-	tag  string // of its content
+	tag  string // hash of the content
 }
 
 var assetKinds = map[string]string{
@@ -35,12 +35,12 @@ var assets = readAssets()
 
 func readAssets() map[string]asset {
 	all := map[string]asset{}
-	// It takes more than a megabyte, which is free again once all are compressed. fasthttp
-	// would keep a writer of its own as long as the node runs.
+	// It needs more than a megabyte, which is freed after all files are compressed. fasthttp
+	// would keep its own writer as long as the node runs.
 	compressor, _ := gzip.NewWriterLevel(nil, gzip.BestCompression) // the level is valid
 	entries, err := fs.ReadDir(web.Static, "static")
 	if err != nil {
-		panic(err) // the files are embedded
+		panic(err) // cannot happen: the files are embedded
 	}
 	for _, entry := range entries {
 		kind, served := assetKinds[path.Ext(entry.Name())]
@@ -65,7 +65,7 @@ func compressed(w *gzip.Writer, body []byte) []byte {
 	var to bytes.Buffer
 	w.Reset(&to)
 	if _, err := w.Write(body); err != nil {
-		panic(err) // a buffer takes everything
+		panic(err) // cannot happen: a buffer accepts everything
 	}
 	if err := w.Close(); err != nil {
 		panic(err)
@@ -73,7 +73,7 @@ func compressed(w *gzip.Writer, body []byte) []byte {
 	return to.Bytes()
 }
 
-// assetPath returns the address of a file, which changes with its content.
+// assetPath returns the URL of a file, which changes with the content.
 func assetPath(name string) string {
 	a, found := assets[name]
 	if !found {
@@ -85,7 +85,7 @@ func assetPath(name string) string {
 	return "/static/" + name + "?v=" + a.tag
 }
 
-// versioned matches the names of files that never change: they hold a version.
+// versioned matches the names of files that never change: they contain a version.
 var versioned = regexp.MustCompile(`-\d+\.\d+\.\d+\.`)
 
 // StaticRoutes returns the route of the files of web/static.

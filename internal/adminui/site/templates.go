@@ -14,22 +14,22 @@ import (
 // shared are the templates that every page may use.
 var shared = []string{"templates/base.html", "templates/parts.html", "templates/icons.html", "templates/monitor.html", "templates/traps.html"}
 
-// pages are the templates of each page, parsed when it is first shown: all of them together
-// would be a quarter of an idle node's memory, since each page has a copy of what all share.
+// pages are the templates of each page, parsed when it is first shown. All of them together
+// would use a quarter of an idle node's memory, since each page has a copy of the shared ones.
 type pages struct {
-	common *template.Template // is never executed, so that it can be cloned
+	common *template.Template // never executed, so that it can be cloned
 
 	mu     sync.Mutex
 	parsed map[string]*template.Template
 }
 
-// newPages parses what all pages share.
+// newPages parses the shared templates.
 func newPages(funcs template.FuncMap) (*pages, error) {
 	common, err := template.New("").Funcs(funcs).ParseFS(web.Templates, shared...)
 	return &pages{common: common, parsed: map[string]*template.Template{}}, err
 }
 
-// named returns the templates of the page that the file of a name has.
+// named returns the templates of the page with the given file name.
 func (p *pages) named(name string) (*template.Template, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,8 +84,8 @@ func toInt64(n any) (int64, error) {
 	return 0, fmt.Errorf("num takes an int or int64, not %T", n)
 }
 
-// args makes the value of a template that takes several: {{template "x" (args
-// "Name" .Name "Label" "Name")}}.
+// args returns the argument for a template with several: {{template "x" (args "Name" .Name
+// "Label" "Name")}}.
 func args(pairs ...any) (map[string]any, error) {
 	if len(pairs)%2 != 0 {
 		return nil, fmt.Errorf("args takes pairs of a name and a value, not %d arguments", len(pairs))
@@ -101,12 +101,11 @@ func args(pairs ...any) (map[string]any, error) {
 	return all, nil
 }
 
-// decisionView is a decision as the template "decision" draws it: always a
-// glyph and a word.
+// decisionView is a decision for the template "decision": always a glyph and a word.
 type decisionView struct {
 	Kind string // allowed, limited, blocked, exempt or shadow
 	Word string
-	More string // behind the word: "by 20/min", "41 min left"
+	More string // after the word: "by 20/min", "41 min left"
 }
 
 var decisionWords = map[string]string{
@@ -121,7 +120,7 @@ func decisionOf(kind, more string) (decisionView, error) {
 	return decisionView{kind, word, more}, nil
 }
 
-// refusedByText names what refused: a rule, or a block.
+// refusedByText describes what refused: a rule, or a block.
 func refusedByText(text string) string {
 	if _, err := rules.ParseRule(text); err != nil {
 		return "a block"
