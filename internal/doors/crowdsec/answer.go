@@ -22,10 +22,10 @@ import (
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
-// banType is what bouncers are to do about every block.
+// banType is the type of every decision: bouncers must ban.
 const banType = "ban"
 
-// decision is a ban as CrowdSec writes it, with its names in CrowdSec's order.
+// decision is a ban in CrowdSec's JSON, with CrowdSec's names and order.
 type decision struct {
 	Duration string `json:"duration"` // 1h2m3s
 	ID       int64  `json:"id"`
@@ -44,10 +44,10 @@ func decisionOf(b bouncers.Ban, duration time.Duration) decision {
 	}
 }
 
-// over is the duration of a deleted decision.
+// over is the duration in a deleted decision.
 const over = -time.Second
 
-// writer writes JSON and counts the decisions. The first error stays.
+// writer writes JSON and counts the decisions. It keeps the first error.
 type writer struct {
 	out  *bufio.Writer
 	sent int64
@@ -60,7 +60,8 @@ func (w *writer) text(text string) {
 	}
 }
 
-// list writes a list, with what none is written as; duration is that of each.
+// list writes a list. none is the text of an empty list; duration returns the duration of each
+// ban.
 func (w *writer) list(all iter.Seq[bouncers.Ban], none string, duration func(bouncers.Ban) time.Duration) {
 	separator := "["
 	for b := range all {
@@ -79,10 +80,10 @@ func (w *writer) list(all iter.Seq[bouncers.Ban], none string, duration func(bou
 	w.text("]")
 }
 
-// none is how an empty list of decisions is written: some bouncers compare the text.
+// none is the text of an empty list of decisions: some bouncers compare the text.
 const none = "null"
 
-// answerFound answers with the bans of what was asked about.
+// answerFound sends the bans that a query found.
 func (d *Door) answerFound(c *httpserver.Call, found []bouncers.Ban) error {
 	var body bytes.Buffer
 	w := &writer{out: bufio.NewWriter(&body)}
@@ -97,19 +98,19 @@ func (d *Door) answerFound(c *httpserver.Call, found []bouncers.Ban) error {
 	return answerText(c, body.String())
 }
 
-// answerAll answers with all bans, piece by piece.
+// answerAll sends all bans as a stream.
 func (d *Door) answerAll(c *httpserver.Call, all iter.Seq[bouncers.Ban]) error {
 	d.note(c, 0)
 	return send(c, func(w *writer) { w.live(all) }, func(int64) error { return nil })
 }
 
-// live writes the answer of live mode.
+// live writes the response in live mode.
 func (w *writer) live(all iter.Seq[bouncers.Ban]) {
 	now := time.Now()
 	w.list(all, none, func(b bouncers.Ban) time.Duration { return b.Duration(now) })
 }
 
-// note notes that a bouncer was answered; the answer does not wait for the database.
+// note records that a bouncer got a response. The response does not wait for the database.
 func (d *Door) note(c *httpserver.Call, sent int64) {
 	write := d.cases.NoteLive(caller(c), sent)
 	if write == nil {
@@ -118,15 +119,15 @@ func (d *Door) note(c *httpserver.Call, sent int64) {
 	go supervise.Do("bouncer note", func() {
 		ctx, cancel := context.WithTimeout(context.Background(), noteTimeout)
 		defer cancel()
-		_ = write(ctx) // what is lost is a count that operators see
+		_ = write(ctx) // only a displayed count is lost
 	})
 }
 
-// noteTimeout bounds how long the end of an answer waits for the database.
+// noteTimeout bounds how long the end of a response waits for the database.
 const noteTimeout = 5 * time.Second
 
-// answerStream answers with what is new and deleted. The cursor moves when all of it
-// was sent; where that fails, the connection is cut before the end of the answer.
+// answerStream sends the new and the deleted bans. The cursor advances after everything was
+// sent. If that fails, the connection is cut before the end of the response.
 func answerStream(c *httpserver.Call, a *admin.StreamAnswer) error {
 	return send(c, func(w *writer) {
 		w.text(`{"new":`)
@@ -141,8 +142,8 @@ func answerStream(c *httpserver.Call, a *admin.StreamAnswer) error {
 	})
 }
 
-// send answers with what write writes, piece by piece, and calls confirm once all was
-// sent but the end of the answer.
+// send streams what write writes, and calls confirm after everything except the end of the
+// response was sent.
 func send(c *httpserver.Call, write func(w *writer), confirm func(sent int64) error) error {
 	var sent int64
 	return httpserver.StreamConfirmed(c, fiber.MIMEApplicationJSONCharsetUTF8, func(_ context.Context, out io.Writer) error {
@@ -156,7 +157,7 @@ func send(c *httpserver.Call, write func(w *writer), confirm func(sent int64) er
 	}, func() error { return confirm(sent) })
 }
 
-// answerError answers an error as CrowdSec does: everything about the token is 403.
+// answerError sends an error in CrowdSec's form: every error about the token is 403.
 func answerError(c *httpserver.Call, err error) error {
 	status, message := httpserver.StatusOf(err), err.Error()
 	switch {
@@ -165,7 +166,7 @@ func answerError(c *httpserver.Call, err error) error {
 	case fault.Is(err, fault.Invalid):
 		status = http.StatusBadRequest
 	case status == http.StatusInternalServerError:
-		return err // it is logged, and reveals nothing
+		return err // it is logged, and its cause is not revealed
 	}
 	if wait, is := errors.AsType[*httpserver.RetryError](err); is {
 		c.Set(fiber.HeaderRetryAfter, strconv.FormatInt(httpserver.CeilSeconds(wait.Wait.Milliseconds()), 10))

@@ -1,6 +1,6 @@
-// Package crowdsec answers CrowdSec bouncers as CrowdSec's local API does: firewalls,
-// proxies and applications that enforce the active blocks. Its paths, names and answers
-// are CrowdSec's; a block is a "decision" there.
+// Package crowdsec implements the part of CrowdSec's local API that bouncers use: firewalls,
+// proxies and applications that enforce the active blocks. Paths, names and responses are
+// CrowdSec's; it calls a block a "decision".
 package crowdsec
 
 import (
@@ -47,8 +47,8 @@ type Door struct{ cases Cases }
 // New returns the door.
 func New(cases Cases) *Door { return &Door{cases} }
 
-// Routes returns the door's routes. They always need a token, whatever checks need:
-// the answers name everybody who is blocked.
+// Routes returns the door's routes. They always need a token, even if checks do not: the
+// responses name everybody who is blocked.
 func (d *Door) Routes() []httpserver.Route {
 	route := func(method, path string, handle httpserver.Handler) httpserver.Route {
 		return httpserver.Route{
@@ -63,13 +63,13 @@ func (d *Door) Routes() []httpserver.Route {
 	}
 }
 
-// caller returns the bouncer that asks.
+// caller returns the bouncer that sent a request.
 func caller(c *httpserver.Call) admin.BouncerCaller {
 	kind, version := bouncers.ParseAgent(string(c.Request().Header.UserAgent()))
 	return admin.BouncerCaller{ID: bouncers.ID{TokenID: c.Principal.ID, Address: c.Address, Type: kind}, Version: version}
 }
 
-// isProbe reports whether a request only asks whether the API is there, which moves no
+// isProbe reports whether a request only checks that the API exists. It does not advance the
 // cursor.
 func isProbe(c *httpserver.Call) bool { return c.Method() == http.MethodHead }
 
@@ -94,7 +94,7 @@ func (d *Door) handleDecisions(c *httpserver.Call) error {
 	return d.answerFound(c, found)
 }
 
-// find returns the bans of what a query names.
+// find returns the bans that a query selects.
 func (d *Door) find(q *query) ([]bouncers.Ban, error) {
 	switch {
 	case q.address.IsValid():
@@ -120,8 +120,8 @@ func (d *Door) handleStream(c *httpserver.Call) error {
 	return answerStream(c, answer)
 }
 
-// handleMetrics accepts what a bouncer counts. Nothing is kept of it: what bouncers
-// refuse is no traffic of Stint's.
+// handleMetrics accepts the counts of a bouncer and ignores them: what bouncers refuse is not
+// traffic of Stint.
 func handleMetrics(c *httpserver.Call) error {
 	body, err := c.ReadBody(httpserver.MaxBody)
 	if err != nil {

@@ -10,15 +10,14 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 )
 
-// query is what a bouncer asks for. Unknown parameters are ignored, as CrowdSec
-// ignores them.
+// query is the query of a bouncer. Unknown parameters are ignored, as CrowdSec does.
 type query struct {
 	startup bool
 	address netip.Addr
 	network netip.Prefix
 	scope   string
 	value   string
-	kind    string // of decisions
+	kind    string // type of decisions
 	filter  bouncers.Filter
 }
 
@@ -61,15 +60,15 @@ func parseQuery(c *httpserver.Call) (*query, error) {
 	return q, nil
 }
 
-// isOpen reports whether the query names no key, address or range: it then asks for all.
+// isOpen reports whether the query names no key, address or range, and so selects everything.
 func (q *query) isOpen() bool {
 	return !q.address.IsValid() && !q.network.IsValid() && (q.scope == "" || q.value == "")
 }
 
-// maxListed bounds the values of a parameter: each block is compared with each of them.
+// maxListed bounds the values of a parameter, since each block is compared with each value.
 const maxListed = 100
 
-// list returns the values of a parameter, separated by commas.
+// list returns the comma-separated values of a parameter.
 func list(values url.Values, name string) []string {
 	var all []string
 	for _, text := range values[name] {

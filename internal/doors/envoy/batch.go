@@ -19,14 +19,14 @@ import (
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
-// methods are those of which the calls that a connection brings together are answered
-// together, with one question to the log. The others are those of s.grpc.
+// methods are the methods whose calls are answered in batches: calls that arrive together on a
+// connection need one request to the log. s.grpc answers the other methods.
 var methods = []string{ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName, authv3.Authorization_Check_FullMethodName}
 
-// readMetadata are the names of what is read of a call's metadata.
+// readMetadata are the names of the call metadata that the door reads.
 var readMetadata = []string{authorizationMetadata, tokenMetadata, traceparentMetadata}
 
-// batchHandler answers the calls that come together.
+// batchHandler answers calls that arrive together.
 type batchHandler struct{ *Server }
 
 // batch is the working memory for calls that are answered together.
@@ -35,7 +35,7 @@ type batch struct {
 	alone          []*grpcserver.Call
 }
 
-// questions are calls of one method that are one check each.
+// questions are calls of one method that each need one check.
 type questions struct {
 	calls     []*grpcserver.Call
 	checks    []gate.Check
@@ -45,9 +45,9 @@ type questions struct {
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
 
-// answerAll answers calls that were read together. Those of one check each are decided
-// together; the others, those that fail and, where each may have a span, all as they would be
-// alone, without waiting for these.
+// answerAll answers calls that were read together. Calls with one check each are decided
+// together. The other calls, those with an error, and all calls if each may have a span, are
+// answered individually, and do not wait for the batch.
 func (h batchHandler) answerAll(calls []*grpcserver.Call) {
 	b := batches.Get().(*batch)
 	defer b.release()
@@ -65,7 +65,7 @@ func (h batchHandler) answerAll(calls []*grpcserver.Call) {
 		}
 	}
 	h.answerEach(b.alone, len(b.limits.calls)+len(b.checks.calls) == 0)
-	if len(b.limits.calls) > 0 && len(b.checks.calls) > 0 { // each has a deadline of its own
+	if len(b.limits.calls) > 0 && len(b.checks.calls) > 0 { // each has its own deadline
 		checks := new(questions)
 		*checks, b.checks = b.checks, questions{}
 		h.calls.HandOver(func() { h.checkAll(checks) })
@@ -74,8 +74,8 @@ func (h batchHandler) answerAll(calls []*grpcserver.Call) {
 	h.checkAll(&b.checks)
 }
 
-// answerEach answers calls alone, without waiting for one another. here says that this
-// goroutine has nothing else to do, and answers the last.
+// answerEach answers calls individually and concurrently. here means that this goroutine has
+// nothing else to do; it then answers the last call itself.
 func (h batchHandler) answerEach(calls []*grpcserver.Call, here bool) {
 	for i, c := range calls {
 		if here && i == len(calls)-1 {
@@ -102,9 +102,9 @@ func (q *questions) clear() {
 	q.calls, q.checks, q.decisions, q.errs = q.calls[:0], q.checks[:0], q.decisions[:0], q.errs[:0]
 }
 
-// add notes the one check that a call asks, or returns false where the call is to be answered
-// alone: it makes several, has a mistake or a token that may have to be counted as wrong. An
-// error is the call's answer.
+// add adds the check of a call to the batch. It returns false if the call must be answered
+// individually: because it has several checks, is invalid, or has a token that may have to be
+// counted as invalid. An error is the response to the call.
 func (h batchHandler) add(b *batch, c *grpcserver.Call) (bool, error) {
 	if h.o.Tracer != nil || !h.o.Knows(tokenOf(c.Metadata)) {
 		return false, nil
@@ -115,14 +115,14 @@ func (h batchHandler) add(b *batch, c *grpcserver.Call) (bool, error) {
 	if c.Method == ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName {
 		q := new(ratelimitv3.RateLimitRequest)
 		if proto.Unmarshal(c.Message, q) != nil {
-			return false, nil //nolint:nilerr // the plain version says what is wrong with it
+			return false, nil //nolint:nilerr // the plain version reports the error
 		}
 		l, err := h.readLimits(q)
 		return err == nil && len(l.of) == 1 && b.limits.add(c, l.checks), nil
 	}
 	q := new(authv3.CheckRequest)
 	if proto.Unmarshal(c.Message, q) != nil {
-		return false, nil //nolint:nilerr // as above
+		return false, nil //nolint:nilerr // see above
 	}
 	checks, err := h.readCheck(q.GetAttributes())
 	return err == nil && b.checks.add(c, checks), nil
@@ -150,8 +150,8 @@ func (h batchHandler) checkAll(q *questions) {
 	h.decideAll(q, h.o.Gate, func(d *gate.Decision) (proto.Message, error) { return h.answer(d) })
 }
 
-// decideAll asks the gate and sends the answers together. The calls that fail, of which
-// nothing was charged, are answered alone.
+// decideAll makes the gate decide and sends the responses together. Calls that fail, for which
+// nothing was charged, are answered individually.
 func (h batchHandler) decideAll(q *questions, g *gate.Gate, answer func(*gate.Decision) (proto.Message, error)) {
 	if len(q.calls) == 0 {
 		return
@@ -162,7 +162,7 @@ func (h batchHandler) decideAll(q *questions, g *gate.Gate, answer func(*gate.De
 		g.Decide(context.Background(), q.checks, q.decisions, q.errs)
 		return nil
 	}); panicked != nil {
-		for _, c := range q.calls { // what was charged is not known
+		for _, c := range q.calls { // it is unknown what was charged
 			h.refuse(c, panicked)
 		}
 		return
@@ -197,7 +197,7 @@ func (h batchHandler) refuse(c *grpcserver.Call, err error) {
 	grpcserver.Finish(c)
 }
 
-// encode sets the answer of a call.
+// encode sets the response of a call.
 func (h batchHandler) encode(c *grpcserver.Call, m proto.Message, err error) {
 	if err == nil {
 		c.Answer, err = proto.MarshalOptions{}.MarshalAppend(c.Answer[:0], m)

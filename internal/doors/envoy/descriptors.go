@@ -11,28 +11,29 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// Bounds of a request to the Rate Limit Service.
+// Limits of a request to the Rate Limit Service.
 const (
 	maxDomain      = 64 // bytes
-	maxDescriptors = 16 // as many keys as one check may have
+	maxDescriptors = 16 // the number of keys that one check may have
 	maxEntries     = 16 // of a descriptor
 	maxEntryKey    = 128
 )
 
-// kind begins the keys of all descriptors but those of one address.
+// kind is the kind of the keys of all descriptors except those of a single address.
 const kind = "envoy:"
 
-// keyOf returns the key of a descriptor: that of the address if the only entry is
-// Envoy's remote_address, else
+// keyOf returns the key of a descriptor. If its only entry is Envoy's remote_address, that is
+// the key of the address. Otherwise it is
 //
 //	envoy:DOMAIN:KEY=VALUE|KEY=VALUE
 //
-// with every other byte than letters, digits and -._~/@+ percent-encoded, so that no
-// value of a client reads as another list. An address in it is written as clients are counted,
-// an IPv6 one as its network, so that none has as many keys as its network has addresses. If that is longer than keys.MaxLength, each
-// value of more than 32 bytes is replaced by "#" and its hash, and if that does not
-// help, the whole list is. client is the key of the address in the list, the zero key for none
-// and where it is key itself.
+// with all bytes except letters, digits and -._~/@+ percent-encoded, so that no client can
+// choose a value that reads as another list. An address in the list is written as clients are
+// counted, an IPv6 address as its network; otherwise a client would have as many keys as its
+// network has addresses. If the key is longer than keys.MaxLength, each value of more than 32
+// bytes is replaced by "#" and its hash, and if it is still too long, the whole list is. client
+// is the key of an address in the list. It is zero if there is none, or if key is that key
+// itself.
 func keyOf(parser keys.Parser, domain string, d *commonv3.RateLimitDescriptor) (key, client keys.Key, err error) {
 	entries := d.GetEntries()
 	if len(entries) == 0 || len(entries) > maxEntries {
@@ -51,7 +52,7 @@ func keyOf(parser keys.Parser, domain string, d *commonv3.RateLimitDescriptor) (
 	values := make([]string, len(entries))
 	for i, e := range entries {
 		if values[i] = e.GetValue(); len(entries) == 1 {
-			break // also a mask that leaves more than clients are counted by
+			break // also for a mask that keeps more bits than clients are counted by
 		}
 		values[i] = countedValue(parser, e)
 		if client.IsZero() {
@@ -70,14 +71,14 @@ func keyOf(parser keys.Parser, domain string, d *commonv3.RateLimitDescriptor) (
 	return key, client, err
 }
 
-// The keys of entries whose value is the client's address or a network of it.
+// The keys of entries whose value is the client's address or a network that contains it.
 const (
 	remoteAddress       = "remote_address"
 	maskedRemoteAddress = "masked_remote_address"
 )
 
-// addressOf returns the key of the address that an entry has, the zero key where there is
-// none. A masked address is one where the mask leaves what clients are counted by.
+// addressOf returns the key of the address in an entry, the zero key if there is none. A masked
+// address counts as an address if its mask keeps the bits by which clients are counted.
 func addressOf(parser keys.Parser, e *commonv3.RateLimitDescriptor_Entry) keys.Key {
 	switch e.GetKey() {
 	case remoteAddress:
@@ -94,13 +95,13 @@ func addressOf(parser keys.Parser, e *commonv3.RateLimitDescriptor_Entry) keys.K
 	return keys.Key{}
 }
 
-// countedValue returns the value of an entry of several. An address is written as clients are
-// counted, and a masked one of IPv6 whose mask leaves more of it too.
+// countedValue returns the value of an entry in a list. An address is written as clients are
+// counted, and so is a masked IPv6 address whose mask keeps more bits than that.
 func countedValue(parser keys.Parser, e *commonv3.RateLimitDescriptor_Entry) string {
 	address, bits := netip.Addr{}, 0
 	switch e.GetKey() {
 	case remoteAddress:
-		address, _ = netip.ParseAddr(e.GetValue()) // invalid where it is none
+		address, _ = netip.ParseAddr(e.GetValue()) // the zero Addr if invalid
 		bits = address.BitLen()
 	case maskedRemoteAddress:
 		network, _ := netip.ParsePrefix(e.GetValue())
@@ -110,7 +111,7 @@ func countedValue(parser keys.Parser, e *commonv3.RateLimitDescriptor_Entry) str
 	}
 	counted, _ := netip.ParsePrefix(strings.TrimPrefix(parser.AddressKey(address).String(), "ip:"))
 	switch {
-	case counted.IsValid() && bits > counted.Bits(): // of IPv6
+	case counted.IsValid() && bits > counted.Bits(): // only IPv6
 		return counted.String()
 	case address.IsValid() && e.GetKey() == remoteAddress:
 		return address.Unmap().WithZone("").String()
@@ -118,7 +119,7 @@ func countedValue(parser keys.Parser, e *commonv3.RateLimitDescriptor_Entry) str
 	return e.GetValue()
 }
 
-// listOf writes entries, with each value of more than maxPlain bytes hashed.
+// listOf formats entries, with each value of more than maxPlain bytes hashed.
 func listOf(entries []*commonv3.RateLimitDescriptor_Entry, values []string, maxPlain int) string {
 	var b strings.Builder
 	for i, e := range entries {
@@ -135,7 +136,7 @@ func listOf(entries []*commonv3.RateLimitDescriptor_Entry, values []string, maxP
 	return b.String()
 }
 
-// escaped percent-encodes what is not plain.
+// escaped percent-encodes all bytes that are not plain.
 func escaped(text string) string {
 	const digits = "0123456789ABCDEF"
 	b := make([]byte, 0, len(text))

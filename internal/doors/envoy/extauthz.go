@@ -26,21 +26,21 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// The context extensions that are read, which an operator wrote for a route. Others are
-// left to other services.
+// The context extensions that an operator can set for a route. Others are ignored, since they
+// may be for other services.
 const (
 	extensionPolicy = "policy"
 	extensionCost   = "cost"
-	extensionBy     = "by" // ip, header:NAME or cookie:NAME, whose values are hashed; several with commas between
+	extensionBy     = "by" // ip, header:NAME or cookie:NAME, comma-separated; values of headers and cookies are hashed
 	extensionSource = "source"
 )
 
-// Check implements external authorization. Of the client's request it reads the address,
-// the headers that by names, and the attributes that conditions of policies are about.
+// Check implements external authorization. From the client's request it reads the address, the
+// headers named in the extension by, and the attributes that conditions of policies need.
 func (s *Server) Check(ctx context.Context, q *authv3.CheckRequest) (*authv3.CheckResponse, error) {
 	checks, err := s.readCheck(q.GetAttributes())
 	if errors.Is(err, occurrences.ErrTooMany) {
-		// With failure_mode_allow Envoy lets a request pass that is answered an error.
+		// With failure_mode_allow, Envoy allows a request if the response is an error.
 		return deny(typev3.StatusCode_BadRequest, codes.InvalidArgument, string(occurrences.ErrTooMany.Code), err.Error())
 	}
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Server) readCheck(a *authv3.AttributeContext) ([]gate.Check, error) {
 	return checks, nil
 }
 
-// requestOf returns what is known of the client's request, for policies with conditions.
+// requestOf returns the attributes of the client's request, for policies with conditions.
 func requestOf(a *authv3.AttributeContext) *conditions.Request {
 	request := a.GetRequest().GetHttp()
 	agent := ""
@@ -118,10 +118,10 @@ func requestOf(a *authv3.AttributeContext) *conditions.Request {
 	return conditions.NewRequest(request.GetPath(), request.GetMethod(), agent, request.GetHost())
 }
 
-// keysBy returns the keys of one part of the request, one for each value of a header or
-// cookie. Without any it is that of the address, so that leaving the header out lifts no
-// limit. The text of that key is only what an IPv6 client is counted by: blocks and exemptions
-// are about the address in the key.
+// keysBy returns the keys of one part of the request, one for each value of a header or cookie.
+// If there is no value, it returns the key of the address, so that leaving the header out does
+// not avoid a limit. For IPv6 the text of that key is only the network by which clients are
+// counted; blocks and exemptions apply to the full address in the key.
 func (s *Server) keysBy(a *authv3.AttributeContext, part string) ([]keys.Key, error) {
 	kind, name, _ := strings.Cut(part, ":")
 	var values []string
@@ -160,8 +160,8 @@ func (s *Server) addressKey(a *authv3.AttributeContext) (keys.Key, error) {
 	return s.o.View.Parser().AddressKey(client), nil
 }
 
-// headerValues returns all values of a header, whether its name is written with "-" or with
-// "_", but not empty ones. Where Envoy sends its map of headers, it has joined the lines.
+// headerValues returns all non-empty values of a header, whose name may be written with "-" or
+// "_". If Envoy sends its map of headers, it has joined the lines.
 func headerValues(a *authv3.AttributeContext, name string) (values []string) {
 	request := a.GetRequest().GetHttp()
 	for _, h := range request.GetHeaderMap().GetHeaders() {
@@ -177,12 +177,11 @@ func headerValues(a *authv3.AttributeContext, name string) (values []string) {
 			values = occurrences.AppendElements(values, name, value)
 		}
 	}
-	slices.Sort(values) // maps have no order
+	slices.Sort(values) // the order of maps is random
 	return values
 }
 
-// linesOf returns the lines of a header of the client's request, whose name is in lower
-// case.
+// linesOf returns the lines of a header of the client's request. name must be in lower case.
 func linesOf(a *authv3.AttributeContext, name string) (lines [][]byte) {
 	request := a.GetRequest().GetHttp()
 	for _, h := range request.GetHeaderMap().GetHeaders() {
@@ -203,7 +202,7 @@ func valueOf(h *corev3.HeaderValue) []byte {
 	return []byte(h.GetValue())
 }
 
-// answer writes a decision.
+// answer converts a decision to a response.
 func (s *Server) answer(d *gate.Decision) (*authv3.CheckResponse, error) {
 	var headers []*corev3.HeaderValueOption
 	for _, h := range s.headersOf(d) {
@@ -223,7 +222,7 @@ func (s *Server) answer(d *gate.Decision) (*authv3.CheckResponse, error) {
 	return refused, nil
 }
 
-// deny refuses a request. The body is for the client that is refused.
+// deny returns a refusal. Its body is for the client.
 func deny(status typev3.StatusCode, code codes.Code, problem, detail string, headers ...*corev3.HeaderValueOption) (*authv3.CheckResponse, error) {
 	body, err := json.Marshal(&wire.Problem{
 		Type: "about:blank", Title: http.StatusText(int(status)), Status: int(status), Code: problem, Detail: detail,
@@ -240,7 +239,7 @@ func deny(status typev3.StatusCode, code codes.Code, problem, detail string, hea
 	}, nil
 }
 
-// denied is how each refusal is answered.
+// denied defines the response to each refusal.
 var denied = map[gate.Outcome]struct {
 	status typev3.StatusCode
 	code   codes.Code

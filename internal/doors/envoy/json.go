@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// Path is where the Rate Limit Service answers JSON, as envoyproxy/ratelimit does.
+// Path is the path at which the Rate Limit Service accepts JSON, as envoyproxy/ratelimit does.
 const Path = "/json"
 
 // Door is the door's name in metrics.
@@ -24,8 +24,8 @@ func (s *Server) Routes() []httpserver.Route {
 	}}
 }
 
-// handleJSON answers ShouldRateLimit in JSON, whatever the content type is: 200, 429 if
-// the request is over a limit, 400 if it is invalid.
+// handleJSON answers ShouldRateLimit in JSON, with any Content-Type: 200, 429 if the request is
+// over a limit, 400 if it is invalid.
 func (s *Server) handleJSON(c *httpserver.Call) error {
 	body, err := c.ReadBody(maxMessage)
 	if err != nil {

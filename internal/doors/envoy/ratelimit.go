@@ -24,15 +24,15 @@ const (
 	codeOver = ratelimitv3.RateLimitResponse_OVER_LIMIT
 )
 
-// limits is one request to the Rate Limit Service: a check for each different key, and
-// which of them each descriptor asks.
+// limits is one request to the Rate Limit Service: a check for each different key, and the
+// check of each descriptor.
 type limits struct {
 	checks []gate.Check
-	of     []int // the check of each descriptor
+	of     []int // index of the check of each descriptor
 }
 
-// readLimits makes the checks of a request. Descriptors of one key are one check of
-// their whole cost. The error is a *fault.Error.
+// readLimits converts a request to checks. Descriptors with the same key become one check with
+// the sum of their costs. The error is a *fault.Error.
 func (s *Server) readLimits(q *ratelimitv3.RateLimitRequest) (limits, error) {
 	l := limits{of: make([]int, len(q.GetDescriptors()))}
 	switch domain := q.GetDomain(); {
@@ -72,8 +72,8 @@ func (s *Server) readLimits(q *ratelimitv3.RateLimitRequest) (limits, error) {
 	return l, nil
 }
 
-// domainPolicy returns the policy that is named as the domain is, "" for none. It
-// decides about addresses, whose key does not have the domain.
+// domainPolicy returns the policy with the name of the domain, "" for none. It decides about
+// addresses, whose keys do not contain the domain.
 func (s *Server) domainPolicy(domain string) string {
 	if _, found := s.o.View.Selector().ByName(domain); found {
 		return domain
@@ -81,8 +81,8 @@ func (s *Server) domainPolicy(domain string) string {
 	return ""
 }
 
-// readDescriptor reads how much a descriptor uses. A cost of its own is usage that Envoy
-// reports after the fact, as with apply_on_stream_done; 0 only asks.
+// readDescriptor converts a descriptor to a check without a key. If the descriptor has its own
+// hits, Envoy reports usage after the fact, as with apply_on_stream_done; 0 hits only peek.
 func readDescriptor(q *ratelimitv3.RateLimitRequest, d *commonv3.RateLimitDescriptor) (gate.Check, error) {
 	if d.GetIsNegativeHits() {
 		return gate.Check{}, fault.Field("descriptors", "has negative hits: Stint does not credit hits, since it no longer knows what was charged")
@@ -98,7 +98,7 @@ func readDescriptor(q *ratelimitv3.RateLimitRequest, d *commonv3.RateLimitDescri
 	}, nil
 }
 
-// addCheck makes c ask what another check of the same key asks too.
+// addCheck merges another check of the same key into c.
 func addCheck(c *gate.Check, other gate.Check) {
 	switch {
 	case other.Peek:
@@ -111,8 +111,8 @@ func addCheck(c *gate.Check, other gate.Check) {
 	c.ChargeAlways = c.ChargeAlways || other.ChargeAlways || c.Cost > wire.MaxCost
 }
 
-// ShouldRateLimit implements the Rate Limit Service. All descriptors are one check: all
-// are charged or none. Those that only ask are asked first and refuse the others too.
+// ShouldRateLimit implements the Rate Limit Service. All descriptors are one check: all are
+// charged or none. Descriptors that only peek are checked first, and can refuse the others too.
 func (s *Server) ShouldRateLimit(ctx context.Context, q *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
 	l, err := s.readLimits(q)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Server) ShouldRateLimit(ctx context.Context, q *ratelimitv3.RateLimitRe
 	return s.limitAnswer(l.of, &all), nil
 }
 
-// limitAnswer writes a decision; of has the check of each descriptor.
+// limitAnswer converts a decision to a response; of has the check of each descriptor.
 func (s *Server) limitAnswer(of []int, all *gate.Combined) *ratelimitv3.RateLimitResponse {
 	answer := &ratelimitv3.RateLimitResponse{OverallCode: codeOK, Statuses: make([]*ratelimitv3.RateLimitResponse_DescriptorStatus, len(of))}
 	if !all.Allowed() {
@@ -145,8 +145,8 @@ func (s *Server) limitAnswer(of []int, all *gate.Combined) *ratelimitv3.RateLimi
 	return answer
 }
 
-// decide asks the gate about checks of different keys as one. The gate has its own
-// deadline; a caller who has gone is charged all the same.
+// decide makes the gate decide checks of different keys as one. The gate sets its own deadline;
+// a caller who has disconnected is charged anyway.
 func (s *Server) decide(ctx context.Context, checks []gate.Check) (gate.Combined, error) {
 	var asks, charges []gate.Check
 	always := false
@@ -177,7 +177,7 @@ func (s *Server) decide(ctx context.Context, checks []gate.Check) (gate.Combined
 	if err != nil {
 		return second, err
 	}
-	// In the order of the checks, under the graver of the two.
+	// In the order of the checks, with the more severe of the two outcomes.
 	all := second
 	if !first.Allowed() {
 		all = first
@@ -194,8 +194,8 @@ func (s *Server) decide(ctx context.Context, checks []gate.Check) (gate.Combined
 	return all, nil
 }
 
-// decideAlike is decide for checks that all charge or all only ask. A cost that no rule
-// ever allows is over the limit: Envoy lets a request pass that is answered an error.
+// decideAlike is decide for checks that all charge or all only peek. A cost above every rule's
+// limit counts as over the limit, not as an error: on an error, Envoy allows the request.
 func (s *Server) decideAlike(ctx context.Context, checks []gate.Check) (gate.Combined, error) {
 	all, err := s.ask(ctx, checks)
 	var mistake *fault.Error
@@ -220,8 +220,8 @@ func combinedOf(d gate.Decision) *gate.Combined {
 	return &gate.Combined{Outcome: d.Outcome, ID: d.ID, Answer: d.Answer, Degraded: d.Degraded, Decisions: []gate.Decision{d}}
 }
 
-// statusOfDescriptor describes the rule that refuses or, if none does, the one that
-// leaves the smallest part of its limit.
+// statusOfDescriptor describes the rule that refuses or, if none does, the rule with the
+// smallest ratio of its limit remaining.
 func statusOfDescriptor(d *gate.Decision) *ratelimitv3.RateLimitResponse_DescriptorStatus {
 	st := &ratelimitv3.RateLimitResponse_DescriptorStatus{Code: codeOK}
 	if !d.Allowed() {
@@ -250,8 +250,8 @@ func statusOfDescriptor(d *gate.Decision) *ratelimitv3.RateLimitResponse_Descrip
 	return st
 }
 
-// headersOf returns the headers for the client: Retry-After, RateLimit,
-// RateLimit-Policy and, of a refusal, its id.
+// headersOf returns the headers for the client: Retry-After, RateLimit, RateLimit-Policy and,
+// for a refusal, its id.
 func (s *Server) headersOf(d *gate.Decision) []*corev3.HeaderValue {
 	var space [512]byte
 	lines := string(s.headers.Append(space[:0], d, s.o.View.Selector()))
@@ -267,7 +267,7 @@ func (s *Server) headersOf(d *gate.Decision) []*corev3.HeaderValue {
 	return list
 }
 
-// metadataOf returns what Envoy may log: nothing of what is simply allowed.
+// metadataOf returns the metadata that Envoy may log, nothing for a plain allowed request.
 func metadataOf(d *gate.Decision) *structpb.Struct {
 	text := map[string]string{"degraded": d.Degraded, "refusal_id": d.ID.String()}
 	if d.Shadow != nil {
@@ -289,8 +289,8 @@ func metadataOf(d *gate.Decision) *structpb.Struct {
 	return &structpb.Struct{Fields: fields}
 }
 
-// OutcomeOf returns the outcome of an answer of the door by the status that it amounts
-// to, "" for what is no decision. The Rate Limit Service answers what is blocked as limited.
+// OutcomeOf returns the outcome that corresponds to the HTTP status of a response, "" if there
+// was no decision. The Rate Limit Service reports blocked requests as limited.
 func OutcomeOf(status int) gate.Outcome {
 	switch status {
 	case http.StatusOK:
@@ -305,7 +305,7 @@ func OutcomeOf(status int) gate.Outcome {
 	return ""
 }
 
-// statusOf returns the HTTP status that an answer of the door amounts to, for metrics.
+// statusOf returns the HTTP status that corresponds to a response, for metrics.
 func statusOf(answer any, err error) int {
 	switch a := answer.(type) {
 	case *ratelimitv3.RateLimitResponse:

@@ -1,8 +1,8 @@
-// Package envoy answers Envoy over gRPC, on a listener of its own: the Rate Limit
-// Service v3, the external authorization service v3, health and reflection. The Rate
-// Limit Service answers JSON on the check listener too. Everything in a request that
-// Envoy took from its client is hostile; what an operator wrote into Envoy's
-// configuration (domain, descriptor keys, context extensions) says what is checked.
+// Package envoy serves Envoy over gRPC on its own listener: the Rate Limit Service v3, the
+// external authorization service v3, health and reflection. The Rate Limit Service also accepts
+// JSON on the check listener. Everything in a request that Envoy took from its client is
+// untrusted. What is checked is decided by the operator's Envoy configuration (domain,
+// descriptor keys, context extensions).
 package envoy
 
 import (
@@ -40,15 +40,15 @@ import (
 	"github.com/stint-dev/stint/internal/tracing"
 )
 
-// DefaultDeadline is how long the Rate Limit Service waits for the log. Envoy itself
-// waits 20 ms unless configured, and then lets the request pass.
+// DefaultDeadline is how long the Rate Limit Service waits for the log. By default Envoy waits
+// 20 ms and then allows the request.
 const DefaultDeadline = 15 * time.Millisecond
 
-// Bounds of the listener.
+// Limits of the listener.
 const (
 	maxMessage         = 256 << 10 // bytes; Envoy sends the request's headers, at most 60 KiB
 	maxHeaders         = 16 << 10  // bytes of a call's own metadata
-	maxStreams         = 1000      // calls under way on one connection
+	maxStreams         = 1000      // concurrent calls on one connection
 	handshakeTime      = 10 * time.Second
 	requestTime        = 10 * time.Second
 	maxConnectionAge   = 5 * time.Minute
@@ -57,7 +57,7 @@ const (
 	maxBatch           = 64
 )
 
-// HealthService is what Envoy's health checks may ask about, besides "" for the node.
+// HealthService is the service that Envoy's health checks may name; "" is the whole node.
 const HealthService = "ratelimit"
 
 // View is the node's copy of what the door needs.
@@ -69,31 +69,31 @@ type View interface {
 
 // Options make a Server. Gate, Limits, View and Authorize are required.
 type Options struct {
-	Gate *gate.Gate // of ext_authz
+	Gate *gate.Gate // for ext_authz
 	// Limits is the gate of the Rate Limit Service, with its shorter deadline.
 	Limits *gate.Gate
 	View   View
-	// Clients returns what finds the client's address behind trusted proxies, for ext_authz;
-	// nil believes no header.
+	// Clients returns the ClientAddresses for ext_authz, which find clients behind trusted
+	// proxies; nil trusts no header.
 	Clients func() httpserver.ClientAddresses
-	// Authorize refuses a call from an address with that token, "" for none.
+	// Authorize refuses a call if the token, "" for none, does not allow it.
 	Authorize func(address netip.Addr, token string) error
-	// Knows reports whether a token, "" for none, is one about which Authorize asks nobody;
-	// nil means that all are. Calls with others do not hold up those that come with them.
+	// Knows reports whether Authorize decides about a token, "" for none, without waiting; nil
+	// means always. Calls with other tokens do not delay those that arrive with them.
 	Knows func(token string) bool
 	TLS   *tls.Config // nil for none
-	// MaxConnectionAge is how long a connection is kept; 0 means five minutes. Envoy keeps
-	// one for each worker, and finds new nodes only where it makes new ones. gRPC spreads
-	// it by a tenth.
+	// MaxConnectionAge is how long a connection is kept; 0 means five minutes. Envoy keeps one
+	// connection for each worker, and finds new nodes only when it opens new ones. gRPC varies
+	// the age by a tenth.
 	MaxConnectionAge time.Duration
-	// MaxBatch is how many calls that come together are one question to the log; 0 means 64.
-	// It is 1 where the log has several servers: one that is slow holds up its own calls only.
+	// MaxBatch bounds the calls that are one request to the log; 0 means 64. Set it to 1 if the
+	// log has several servers, so that a slow server delays only its own calls.
 	MaxBatch int
-	// Observe is called for every check with the HTTP status that it amounts to, and the
-	// id of its trace if it has a span; nil for none.
+	// Observe is called for every check with the corresponding HTTP status, and the id of its
+	// trace if it has a span; nil for none.
 	Observe func(status int, took time.Duration, traceID string)
 	Tracer  *tracing.Tracer // nil for none
-	// Conns are the open connections, which it bounds; nil means any number.
+	// Conns holds the open connections and bounds their number; nil means no bound.
 	Conns  *connlimit.Set
 	Logger *slog.Logger // nil discards
 }
@@ -105,7 +105,7 @@ type Server struct {
 	o       Options
 	headers ratelimit.Headers
 	calls   *grpcserver.Server
-	grpc    *grpc.Server // answers what calls leaves to it
+	grpc    *grpc.Server // answers the calls that calls does not
 	health  *health.Server
 }
 
@@ -156,8 +156,8 @@ func (s *Server) singleRequestMethods() (paths []string) {
 	return paths
 }
 
-// plain is the gRPC server. It reads nothing of a reflection before its token is checked:
-// grpc-go reads messages before it calls a method.
+// plain is the gRPC server. It checks the token of a reflection call before it reads anything,
+// whereas grpc-go reads messages before it calls a method.
 type plain struct{ *Server }
 
 // ServeHTTP implements http.Handler.
@@ -184,7 +184,7 @@ func (s *Server) Serve(l net.Listener) error {
 	return s.calls.Serve(l)
 }
 
-// watchHealth reports whether the node can decide.
+// watchHealth keeps the health status up to date: whether the node can decide.
 func (s *Server) watchHealth(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -207,8 +207,8 @@ func (s *Server) setHealth() {
 	s.health.SetServingStatus(HealthService, serving)
 }
 
-// Stop reports the node as not serving, accepts no more calls and waits for those under
-// way, for at most the time given. It reports whether all of them ended.
+// Stop reports the node as not serving, accepts no more calls and waits for the running ones,
+// at most for within. It reports whether all of them ended.
 func (s *Server) Stop(within time.Duration) bool {
 	s.health.Shutdown()
 	all := s.calls.Stop(within)
@@ -216,7 +216,7 @@ func (s *Server) Stop(within time.Duration) bool {
 	return all
 }
 
-// unary authorizes a call, and recovers a panic in it.
+// unary authorizes a call, and recovers from a panic in it.
 func (s *Server) unary(ctx context.Context, q any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
 	began := time.Now()
 	isCheck := !isHealth(info.FullMethod)
@@ -248,10 +248,10 @@ func (s *Server) stream(service any, stream grpc.ServerStream, info *grpc.Stream
 	}))
 }
 
-// isHealth reports whether a method is one that probes call without a token.
+// isHealth reports whether a method is a probe, which needs no token.
 func isHealth(method string) bool { return strings.HasPrefix(method, "/grpc.health.v1.Health/") }
 
-// The metadata of a call that may hold the token. Two of one name are none.
+// The metadata that may contain the token. If a name occurs twice, it counts as missing.
 const (
 	authorizationMetadata = "authorization"
 	tokenMetadata         = "x-stint-token"
@@ -280,7 +280,7 @@ func tokenOf(md metadata.MD) string {
 	return ""
 }
 
-// peerOf returns the other end of a call, the unspecified address where it has none.
+// peerOf returns the address of a call's peer, the unspecified address if it has none.
 func peerOf(ctx context.Context) netip.Addr {
 	if p, found := peer.FromContext(ctx); found {
 		return socketAddress(p.Addr.String())
@@ -288,7 +288,7 @@ func peerOf(ctx context.Context) netip.Addr {
 	return netip.IPv6Unspecified()
 }
 
-// socketAddress returns the address of an address and port.
+// socketAddress returns the address in a text with address and port.
 func socketAddress(text string) netip.Addr {
 	address, err := netip.ParseAddrPort(text)
 	if err != nil {
@@ -297,14 +297,14 @@ func socketAddress(text string) netip.Addr {
 	return address.Addr().Unmap().WithZone("")
 }
 
-// codeOf is what a mistake of the caller is called in gRPC.
+// codeOf maps faults to gRPC codes.
 var codeOf = map[fault.Code]codes.Code{
 	fault.Invalid: codes.InvalidArgument, fault.Malformed: codes.InvalidArgument, fault.TooLarge: codes.InvalidArgument,
 	fault.Unauthorized: codes.Unauthenticated, fault.Forbidden: codes.PermissionDenied,
 	fault.TooMany: codes.ResourceExhausted, fault.Unavailable: codes.Unavailable,
 }
 
-// callError returns err as an error of gRPC. What is not the caller's mistake is logged,
+// callError converts err to a gRPC error. An error that is not the caller's mistake is logged,
 // and its cause is not sent.
 func (s *Server) callError(err error) error {
 	if err == nil {

@@ -12,15 +12,15 @@ import (
 	"github.com/stint-dev/stint/internal/tracing"
 )
 
-// traceparentMetadata names the trace of a caller (W3C Trace Context).
+// traceparentMetadata is the metadata with the trace of a caller (W3C Trace Context).
 const traceparentMetadata = "traceparent"
 
-// traceIDKey is the context key of the id of a call's trace.
+// traceIDKey is the context key of a call's trace id.
 type traceIDKey struct{}
 
-// trace begins the span of a call, if it is traced, and returns the context of what is
-// asked of the gate. That has no end, as the gate has a deadline of its own and a caller
-// who has gone is charged all the same.
+// trace begins the span of a call, if it is traced, and returns the context for calls of the
+// gate. That context is never cancelled: the gate has its own deadline, and a caller who has
+// disconnected is charged anyway.
 func (s *Server) trace(call context.Context, method string, began time.Time) (context.Context, *tracing.Span) {
 	md, _ := metadata.FromIncomingContext(call)
 	parent := parentOf(md)
@@ -43,7 +43,7 @@ func parentOf(md metadata.MD) tracing.Parent {
 	return tracing.Parent{}
 }
 
-// endTrace ends the span of a call that is answered as an HTTP status would.
+// endTrace ends the span of a call with the corresponding HTTP status.
 func endTrace(span *tracing.Span, status int, err error) {
 	if span == nil {
 		return
@@ -53,13 +53,13 @@ func endTrace(span *tracing.Span, status int, err error) {
 	if outcome != "" {
 		span.Set("stint.outcome", string(outcome))
 	}
-	if status < http.StatusInternalServerError || outcome != "" { // a mistake of the caller is no failure of the node
+	if status < http.StatusInternalServerError || outcome != "" { // a mistake of the caller is not a failure of the node
 		err = nil
 	}
 	span.End(err)
 }
 
-// contextOf is the context of what an HTTP request asks of the gate.
+// contextOf returns the context for calls of the gate by an HTTP request.
 func contextOf(c *httpserver.Call) context.Context {
 	ctx := c.DecisionContext()
 	if id := c.TraceID(); id != "" {
@@ -68,7 +68,7 @@ func contextOf(c *httpserver.Call) context.Context {
 	return ctx
 }
 
-// metaOf returns what is shown with the offence of a call: the id of its trace.
+// metaOf returns the metadata for the offence of a call: its trace id.
 func metaOf(ctx context.Context) map[string]string {
 	id, _ := ctx.Value(traceIDKey{}).(string)
 	return metaOfTrace(id)

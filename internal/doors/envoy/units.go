@@ -10,7 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// units are Envoy's, the longest first.
+// units are the units of Envoy's limits, the longest first.
 var units = []struct {
 	length time.Duration
 	unit   ratelimitv3.RateLimitResponse_RateLimit_Unit
@@ -22,9 +22,9 @@ var units = []struct {
 	{time.Second, ratelimitv3.RateLimitResponse_RateLimit_SECOND},
 }
 
-// limitOf returns a rule as Envoy knows limits. Versions that do not know the
-// multiplier take one unit for the window, so the name has the rule. A window that is no
-// multiple of a second has no unit.
+// limitOf converts a rule to Envoy's form. Envoy versions that ignore the multiplier read one
+// unit as the window, so the name contains the rule. A window that is not a multiple of a
+// second has no unit.
 func limitOf(r rules.Rule) *ratelimitv3.RateLimitResponse_RateLimit {
 	limit := &ratelimitv3.RateLimitResponse_RateLimit{Name: r.String(), RequestsPerUnit: uint32(r.Limit)} //nolint:gosec // at most rules.MaxLimit
 	for _, u := range units {
@@ -39,8 +39,8 @@ func limitOf(r rules.Rule) *ratelimitv3.RateLimitResponse_RateLimit {
 	return limit
 }
 
-// wholeSeconds rounds up: Envoy prints the seconds alone, and a client that returns
-// early is refused again.
+// wholeSeconds rounds up: Envoy sends only the seconds, and a client that returns too early is
+// refused again.
 func wholeSeconds(ms int64) *durationpb.Duration {
 	return &durationpb.Duration{Seconds: (ms + 999) / 1000}
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// The headers of an answer beside Retry-After, RateLimit and RateLimit-Policy, for
-// proxies that pass on headers only.
+// The headers of a response in addition to Retry-After, RateLimit and RateLimit-Policy, for
+// proxies that forward only headers.
 var (
 	decisionHeader = []byte("X-Stint-Decision")   // allowed, limited, blocked or unavailable
-	statusHeader   = []byte("X-Stint-Status")     // the true status, whatever the query's refuse says
-	refusalHeader  = []byte("X-Stint-Refusal-Id") // what "stint-admin explain" takes
-	degradedHeader = []byte("X-Stint-Degraded")   // the outage that the decision was made under
+	statusHeader   = []byte("X-Stint-Status")     // the actual status, whatever the query parameter refuse says
+	refusalHeader  = []byte("X-Stint-Refusal-Id") // argument of "stint-admin explain"
+	degradedHeader = []byte("X-Stint-Degraded")   // the outage during which the decision was made
 )
 
-// answer answers with a decision. The body of a refusal is for the client that is
-// refused, so it names neither policy nor reason.
+// answer sends a decision. The body of a refusal is for the refused client, so it names neither
+// policy nor reason.
 func (d *Door) answer(c *httpserver.Call, q *Query, decision *gate.Decision) error {
 	status := statusOf[decision.Outcome]
 	c.Outcome, c.Key = string(decision.Outcome), decision.Check.Key.String()
@@ -61,7 +61,7 @@ func (d *Door) answer(c *httpserver.Call, q *Query, decision *gate.Decision) err
 	return nil
 }
 
-// answerFast is answer on the fast path.
+// answerFast is answer for the fast path.
 func (d *Door) answerFast(c *httpserver.FastCall, q *Query, decision *gate.Decision) {
 	status := statusOf[decision.Outcome]
 	c.Status, c.Outcome, c.Key = status, string(decision.Outcome), decision.Check.Key.String()
@@ -106,7 +106,7 @@ func appendHeader[T ~string](b, name []byte, value T) []byte {
 	return append(append(b, value...), "\r\n"...)
 }
 
-// appendDetail appends the detail of a refusal's problem. Nothing of it has to be escaped.
+// appendDetail appends the detail of a refusal's problem. No part of it needs escaping.
 func appendDetail(b []byte, d *gate.Decision) []byte {
 	wait := ratelimit.RetryAfterSeconds(&d.Answer)
 	switch {

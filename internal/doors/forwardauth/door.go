@@ -1,8 +1,7 @@
 // Package forwardauth answers the authorization requests of reverse proxies: nginx
-// auth_request, Traefik ForwardAuth, Caddy forward_auth, HAProxy with Lua, and Envoy's
-// HTTP ext_authz. The query string, which the operator writes into the proxy's
-// configuration, says what is checked; see Query. The client that the proxy
-// forwards chooses none of it.
+// auth_request, Traefik ForwardAuth, Caddy forward_auth, HAProxy with Lua, and Envoy's HTTP
+// ext_authz. The query string in the proxy's configuration, which the operator writes, says
+// what is checked; see Query. The proxy's client cannot influence it.
 package forwardauth
 
 import (
@@ -25,14 +24,14 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// Path is where proxies ask; any suffix may follow it.
+// Path is the path for proxies; any suffix may follow it.
 const Path = "/v1/forward"
 
-// DefaultTokenHeader is the header of the check token. It is not Authorization,
-// which belongs to the client that the proxy forwards.
+// DefaultTokenHeader is the header of the check token. It is not Authorization, which belongs
+// to the proxy's client.
 const DefaultTokenHeader = "X-Stint-Token"
 
-// View is the node's copy of what the door needs.
+// View is the part of the node's copy that the door needs.
 type View interface {
 	Parser() keys.Parser
 	Selector() *rules.Selector
@@ -42,8 +41,8 @@ type View interface {
 type Options struct {
 	Gate *gate.Gate
 	View View
-	// TokenHeader is the header that holds the check token, where checks need one;
-	// "" means DefaultTokenHeader.
+	// TokenHeader is the header with the check token if checks need one; "" means
+	// DefaultTokenHeader.
 	TokenHeader httpserver.TokenHeader
 	Logger      *slog.Logger     // nil discards
 	Now         func() time.Time // nil means time.Now
@@ -54,8 +53,8 @@ type Door struct {
 	o       Options
 	headers ratelimit.Headers
 	queries queries
-	warned  sync.Once // of a proxy that is not trusted
-	// mistaken is the minute in which a query was logged last that cannot be answered.
+	warned  sync.Once // about a proxy that is not trusted
+	// mistaken is the minute in which an invalid query was last logged.
 	mistaken atomic.Int64
 	scratch  sync.Pool // of *scratch
 }
@@ -63,11 +62,11 @@ type Door struct {
 // scratch is the working memory of one request.
 type scratch struct {
 	checks []gate.Check
-	// Of one part of the request: the lines of its header, its values and their keys.
+	// For one part of the request: the lines of its header, its values and their keys.
 	lines  [][]byte
 	values []string
 	keys   []keys.Key
-	// Of the one check of a request on the fast path.
+	// For the one check of a request on the fast path.
 	decision [1]gate.Decision
 	err      [1]error
 }
@@ -99,8 +98,8 @@ func New(o Options) *Door {
 	return d
 }
 
-// Routes returns the door's routes. Every method and every suffix of the path is
-// accepted: some proxies send the client's own.
+// Routes returns the door's routes. They accept every method and every suffix of the path,
+// since some proxies forward the client's.
 func (d *Door) Routes() []openapi.Route {
 	r := httpserver.Route{
 		Listener: httpserver.Checks, Method: httpserver.AnyMethod, Path: Path, Access: identity.Check, Handler: d.handle,
@@ -117,9 +116,9 @@ func (d *Door) handle(c *httpserver.Call) error {
 	defer d.release(k)
 	r := plainRequest{c}
 	d.warnOfProxy(r)
-	// A gateway that appends the client's path to ours appends its query too, which
-	// then is not the operator's. The path as it was sent counts: the client may have written
-	// one that leads back to ours.
+	// A gateway that appends the client's path to ours also appends the client's query, which
+	// then is not the operator's. The path is compared as it was sent, since the client may
+	// have chosen one that leads back to ours.
 	var raw []byte
 	if r.Path() == Path {
 		raw = c.Request().URI().QueryString()
@@ -152,7 +151,7 @@ func (d *Door) handle(c *httpserver.Call) error {
 	return d.answer(c, &query, &all)
 }
 
-// handleFast is handle for the usual request, about one key, that is decided; see
+// handleFast is handle for requests on the fast path, with one key and a decision; see
 // httpserver.FastHandler.
 func (d *Door) handleFast(c *httpserver.FastCall) bool {
 	k := d.scratch.Get().(*scratch)
@@ -176,8 +175,8 @@ func (d *Door) handleFast(c *httpserver.FastCall) bool {
 var errOfClient = fault.New(fault.Invalid, "The query is that of the client's request: a gateway that passes it on lets clients choose what is checked. "+
 	"Write a query of your own behind "+Path+" in its configuration, at least ?by=ip.")
 
-// isOfClient reports whether a query is the one that the client sent. Caddy passes it on
-// where its configuration has a path without one.
+// isOfClient reports whether a query comes from the client. Caddy forwards the client's query
+// if the path in its configuration has none.
 func isOfClient(k *scratch, r request, query []byte) bool {
 	if len(query) == 0 {
 		return false
@@ -191,8 +190,8 @@ func isOfClient(k *scratch, r request, query []byte) bool {
 	return false
 }
 
-// warnOfProxy logs, once, that a proxy names its client but is not trusted: all its
-// clients then count as one.
+// warnOfProxy logs once that a proxy sends client addresses but is not trusted: all its clients
+// then count as one.
 func (d *Door) warnOfProxy(r request) {
 	if r.FromTrustedProxy() || r.Get(string(httpserver.XForwardedFor)) == "" {
 		return
@@ -203,9 +202,9 @@ func (d *Door) warnOfProxy(r request) {
 	})
 }
 
-// mistake returns err and logs, at most once a minute, one that the operator made in the
-// gateway's configuration or by deleting a policy: gateways take the answer for an outage, and
-// those that let requests pass in one let all pass.
+// mistake returns err. At most once a minute it logs an error that the operator caused in the
+// gateway's configuration or by deleting a policy. Gateways regard the response as an outage,
+// and those that allow requests in an outage then allow all.
 func (d *Door) mistake(err error) error {
 	minute := d.o.Now().Unix() / 60
 	if last := d.mistaken.Load(); fault.Is(err, fault.Invalid) && last != minute && d.mistaken.CompareAndSwap(last, minute) {
@@ -214,7 +213,7 @@ func (d *Door) mistake(err error) error {
 	return err
 }
 
-// statusOf is the true status of an outcome.
+// statusOf is the actual status of an outcome.
 var statusOf = map[gate.Outcome]int{
 	gate.Allowed:     http.StatusOK,
 	gate.Limited:     http.StatusTooManyRequests,

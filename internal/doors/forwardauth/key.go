@@ -15,23 +15,22 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// The headers in which a trusted proxy describes the client's request. They are
-// ignored from anybody else.
+// The headers in which a trusted proxy describes the client's request. From other senders they
+// are ignored.
 const (
 	forwardedHost   = "X-Forwarded-Host"
 	forwardedURI    = "X-Forwarded-Uri"
 	forwardedMethod = "X-Forwarded-Method"
 )
 
-// maxPlain is the longest text that a key holds as it is, in bytes; a longer one
-// is hashed. It leaves room for the kind of the key.
+// maxPlain is the maximum length of a text that a key contains unchanged, in bytes; a longer
+// one is hashed. It leaves room for the kind of the key.
 const maxPlain = 256
 
-// appendChecks appends one check for each key of the request to the checks of k. A header or
-// cookie that the request does not have gives the address's key in its place, so that leaving
-// it out lifts no limit; one that it has several times gives a key for each of its values, so
-// that adding another lifts none either. hasConditional reports whether policies ask about the
-// request itself.
+// appendChecks appends one check for each key of the request to the checks of k. If the request
+// lacks a header or cookie, the key of the address is used instead, so that leaving it out does
+// not avoid a limit. If it occurs several times, each value has a key, so that adding another
+// does not either. hasConditional reports whether any policy has conditions on the request.
 func (q *Query) appendChecks(k *scratch, r request, parser keys.Parser, hasConditional bool) error {
 	check := gate.Check{Policy: q.Policy, Cost: max(q.Cost, 1), Detail: true, Source: q.Source, ID: q.id(r)}
 	if hasConditional || q.Scope != "" {
@@ -62,8 +61,8 @@ func (q *Query) appendChecks(k *scratch, r request, parser keys.Parser, hasCondi
 
 var onlyIP = []By{{Kind: ByIP}}
 
-// clientRequest returns what is known of the client's request, with the query's scope. The
-// headers of a proxy that is not trusted say nothing of it.
+// clientRequest returns the known attributes of the client's request, with the query's scope.
+// It ignores the headers of an untrusted proxy.
 func (q *Query) clientRequest(r request) *conditions.Request {
 	by := By{Kind: ByPath}
 	for _, b := range q.By {
@@ -74,8 +73,8 @@ func (q *Query) clientRequest(r request) *conditions.Request {
 	return conditions.NewRequest(by.targetOf(r, q.Target), methodOf(r), r.Get("User-Agent"), hostOf(r)).InScope(q.Scope)
 }
 
-// id returns the id that the proxy gave the request, "" for none. One that is too
-// long is hashed, since two requests must not share one.
+// id returns the id that the proxy gave the request, "" for none. It hashes an id that is too
+// long: cutting it could make two requests share an id.
 func (q *Query) id(r request) string {
 	if q.IDHeader == "" || !r.FromTrustedProxy() {
 		return ""
@@ -133,7 +132,7 @@ func (b By) readHeader(k *scratch, r request, target string) {
 	}
 }
 
-// key returns the key of a part of the request that it has once.
+// key returns the key of a part that a request has only once.
 func (b By) key(r request, parser keys.Parser, target string) (keys.Key, error) {
 	switch b.Kind {
 	case ByHost:
@@ -150,8 +149,7 @@ func (b By) key(r request, parser keys.Parser, target string) (keys.Key, error) 
 	return key, nil
 }
 
-// plain returns a text as keys hold it: what is long, or would need escaping, is
-// hashed.
+// plain returns a text in the form of keys: a text that is long or needs escaping is hashed.
 func plain(text string) string {
 	if text == "" || len(text) > maxPlain || escape.Log(text) != text {
 		return "sha256-" + occurrences.Hash(text)
@@ -159,8 +157,7 @@ func plain(text string) string {
 	return strings.Clone(text)
 }
 
-// hostOf returns the host name that the client asked for, in lower case and
-// without a port.
+// hostOf returns the host name that the client requested, in lower case and without a port.
 func hostOf(r request) string {
 	host := ""
 	if r.FromTrustedProxy() {
@@ -176,15 +173,15 @@ func hostOf(r request) string {
 	return strings.TrimSuffix(host, ".")
 }
 
-// pathOf returns the path of the client's request in one spelling, that of conditions but
-// without a slash at its end.
+// pathOf returns the normalized path of the client's request: as conditions normalize it, but
+// without a trailing slash.
 func (b By) pathOf(r request, target string) string {
 	return path.Clean(conditions.NormalizePath(b.targetOf(r, target)))
 }
 
-// targetOf returns the target of the client's request: that of the named header or,
-// without one, of the query's target, what follows Path, or that of X-Forwarded-Uri. It
-// is "" if none is known.
+// targetOf returns the target of the client's request: from the named header or, without one,
+// from the query's target, the path after Path, or X-Forwarded-Uri. It is "" if the target is
+// unknown.
 func (b By) targetOf(r request, target string) string {
 	if b.Name == "" && target == "" {
 		if below := strings.TrimPrefix(r.Path(), Path); below != "" {

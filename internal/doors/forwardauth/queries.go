@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// queries keeps queries that were parsed: operators write few, and gateways send them with
-// each request. It never holds more than its slots. It is safe for concurrent use.
+// queries caches parsed queries: operators write few, and gateways send them with each request.
+// It never holds more than its slots. It is safe for concurrent use.
 type queries struct {
 	seed  maphash.Seed
 	slots [querySlots]atomic.Pointer[knownQuery]
@@ -15,17 +15,17 @@ type queries struct {
 
 const (
 	querySlots    = 64
-	maxKnownQuery = 512 // bytes; a longer one is parsed each time
+	maxKnownQuery = 512 // in bytes; a longer query is parsed each time
 )
 
-// knownQuery is a query as it was sent, without a target, and what it says.
+// knownQuery is a query as it was sent, without a target, and its parsed form.
 type knownQuery struct {
 	raw   string
 	query Query
 }
 
-// parse reads the query of a request, still encoded. An error is a *fault.Error that
-// names the parameter. By must not be changed.
+// parse parses the encoded query of a request. An error is a *fault.Error that names the
+// parameter. The By of the result must not be changed.
 func (q *queries) parse(raw []byte) (Query, error) {
 	raw, target := cutTarget(raw)
 	query, err := q.parseParameters(raw)
@@ -35,7 +35,7 @@ func (q *queries) parse(raw []byte) (Query, error) {
 	return query, err
 }
 
-// cutTarget returns what is before the parameter path, and the value of that: all behind it.
+// cutTarget splits a query at the parameter path. target is its value: everything after it.
 func cutTarget(raw []byte) (parameters, target []byte) {
 	const first, later = paramPath + "=", "&" + paramPath + "="
 	if bytes.HasPrefix(raw, []byte(first)) {

@@ -13,43 +13,42 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// Query is what the operator wrote into the proxy's configuration. The zero value
-// checks the client's address under the policy that matches it best.
+// Query is the query in the proxy's configuration, which the operator writes. The zero value
+// checks the client's address under the best matching policy.
 type Query struct {
-	// Policy is the policy to ask, "" for the best match of each key.
+	// Policy is the name of the policy, "" for the best match of each key.
 	Policy string
-	// Cost is what a request is charged; 0 means 1.
+	// Cost is the cost of a request; 0 means 1.
 	Cost int
-	// By are the parts of the request that become keys; none means its address. The
-	// keys of several are checked as one: all are charged or none.
+	// By are the parts of the request that become keys; none means the address. Several keys
+	// are checked as one: all are charged or none.
 	By []By
-	// Refuse403 answers every refusal with 403, for proxies that know no other.
+	// Refuse403 answers every refusal with 403, for proxies that support no other status.
 	Refuse403 bool
-	// Source is shown to people as the asker.
+	// Source is shown to people as the source of the check.
 	Source string
-	// Scope says what part of the application the request is for, "" for nothing.
+	// Scope is the part of the application that the request is for, "" for none.
 	Scope string
-	// IDHeader is the header that the proxy fills with an id of the request, which is
-	// then charged once however often the proxy asks about it; "" for none.
+	// IDHeader is the header in which the proxy sends an id of the request. A request is
+	// charged once, however often the proxy checks it. "" for none.
 	IDHeader string
-	// Target is the target of the client's request where the query has it, "" where
-	// not.
+	// Target is the target of the client's request if the query contains it, "" otherwise.
 	Target string
 }
 
 // By is a part of a request that becomes a key.
 type By struct {
 	Kind Kind
-	// Name is that of the header or cookie; of Path, the header that holds the
-	// target of the client's request.
+	// Name is the name of the header or cookie. For ByPath it is the header with the target of
+	// the client's request.
 	Name string
 }
 
-// Kind says what of a request becomes a key.
+// Kind is the kind of a part of the request.
 type Kind uint8
 
-// The kinds. The values of headers and cookies may be secrets, so a key holds
-// their hash; ByPlainHeader is for values that are not.
+// The kinds. The values of headers and cookies may be secrets, so a key contains their hash;
+// ByPlainHeader is for values that are not secret.
 const (
 	ByIP          Kind = iota // "ip:192.0.2.1"
 	ByHeader                  // "header:x-api-key:<hash>"
@@ -69,20 +68,20 @@ const (
 	paramSource = "source"
 	paramScope  = "scope"
 	paramID     = "id"
-	// paramPath ends the parameters: all behind it is the target of the client's
-	// request. It is for gateways that append the client's path and query to a
-	// prefix, as Envoy does; what they append must not be read as parameters.
+	// paramPath is the last parameter: everything after it is the target of the client's
+	// request. It is for gateways such as Envoy that append the client's path and query to a
+	// prefix, and what they append must not be parsed as parameters.
 	paramPath = "path"
 )
 
 const (
-	maxName = 64 // bytes of a header's or cookie's name
+	maxName = 64 // bytes of the name of a header or cookie
 )
 
-// singleParams are the parameters that may be sent once, each a bit of a set.
+// singleParams are the parameters that may occur only once. Their indexes are bits of a set.
 var singleParams = []string{paramPolicy, paramCost, paramRefuse, paramSource, paramScope, paramID}
 
-// parse reads the parameters of a query, still encoded, into the zero Query. An error is a
+// parse parses the encoded parameters of a query into q, which must be zero. An error is a
 // *fault.Error that names the parameter.
 func (q *Query) parse(raw string) error {
 	seen := 0
@@ -93,7 +92,7 @@ func (q *Query) parse(raw string) error {
 		name, value, _ := strings.Cut(pair, "=")
 		name, nameErr := url.QueryUnescape(name)
 		value, err := url.QueryUnescape(value)
-		bit := 1 << (1 + slices.Index(singleParams, name)) &^ 1 // none for the others
+		bit := 1 << (1 + slices.Index(singleParams, name)) &^ 1 // 0 for other parameters
 		switch {
 		case nameErr != nil || err != nil:
 			return fault.Field(escape.Log(name), "is not well encoded: write %%25 for a percent sign")
@@ -184,7 +183,7 @@ func (q *Query) addBy(value string) error {
 	return nil
 }
 
-// isName reports whether text can name a header or a cookie.
+// isName reports whether text is a valid name of a header or a cookie.
 func isName(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {

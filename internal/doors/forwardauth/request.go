@@ -6,13 +6,13 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 )
 
-// request is what was read of a gateway's request: a plainRequest or, on the fast path, a
-// httpserver.FastCall. What its methods return must not be kept after the handler.
+// request is a gateway's request: a plainRequest or, on the fast path, a httpserver.FastCall.
+// Results of its methods must not be kept after the handler returns.
 type request interface {
 	// Get returns the first line of a header, "" if there is none.
 	Get(header string) string
-	// AppendLines appends all lines of a header that are not empty, whether its name is
-	// written with "-" or with "_".
+	// AppendLines appends all non-empty lines of a header, whose name may be written with "-"
+	// or "_".
 	AppendLines(lines [][]byte, name string) [][]byte
 	// Path returns the path as it was sent, escaped.
 	Path() string

@@ -1,7 +1,7 @@
-// Package occurrences finds every value that a client's request has of a header or a cookie,
-// for the doors that make keys of them. A client may send a name several times, and
-// applications differ in which value they take: where only one of them were counted, a client
-// could give it another value each time and never reach a limit.
+// Package occurrences finds all values of a header or a cookie in a client's request, for the
+// doors that derive keys from them. A client may send a name several times, and applications
+// differ in which value they use. If only one value were counted, a client could vary it and
+// never reach a limit.
 package occurrences
 
 import (
@@ -20,20 +20,19 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// ErrTooMany is what a request is refused with that has more different values than a check
-// may have keys: none of them may be left out.
+// ErrTooMany is the error for a request with more different values than a check may have keys:
+// no value may be left out.
 var ErrTooMany = fault.New(fault.Malformed, "The request repeats a header or a cookie too often: it has more than %d values to count.", wire.MaxKeys)
 
-// Hash returns 128 bits of SHA-256 in hex, as
-// "printf %s VALUE | sha256sum | cut -c1-32" does, so that operators find the key
-// of a value that they know.
+// Hash returns the first 128 bits of SHA-256 in hex, as "printf %s VALUE | sha256sum | cut
+// -c1-32" does, so that operators can find the key of a known value.
 func Hash(value string) string {
 	sum := sha256.Sum256([]byte(value))
 	return hex.EncodeToString(sum[:16])
 }
 
-// AppendCookies appends the values of a cookie in the lines of the header Cookie, but not
-// empty ones. areJoined says that a gateway may have joined lines with commas, as Envoy does.
+// AppendCookies appends the non-empty values of a cookie in the lines of the header Cookie.
+// areJoined means that a gateway may have joined lines with commas, as Envoy does.
 func AppendCookies(values []string, lines [][]byte, name string, areJoined bool) []string {
 	if len(lines) == 0 {
 		return values
@@ -57,15 +56,15 @@ func AppendCookies(values []string, lines [][]byte, name string, areJoined bool)
 
 var headers = sync.Pool{New: func() any { return new(fasthttp.RequestHeader) }}
 
-// joinedCookies finds where a line of cookies begins behind another: at a comma before a name.
+// joinedCookies matches the start of a joined line of cookies: a comma before a name.
 var joinedCookies = regexp.MustCompile(",([ \\t]*[-!#$%&'*+.^_`|~0-9A-Za-z]+=)")
 
-// whole are the headers whose values have commas of their own, and of which Envoy itself
-// makes one line for everybody behind it.
+// whole are the headers whose values contain commas, and those that Envoy itself joins to one
+// line.
 var whole = []string{"cookie", "user-agent", "x-forwarded-for", "x-forwarded-client-cert"}
 
-// AppendElements appends the values of a header whose lines a gateway has joined with commas,
-// as Envoy does, but not empty ones. Of some headers, as User-Agent, it appends the whole value.
+// AppendElements appends the non-empty values of a header whose lines a gateway has joined with
+// commas, as Envoy does. For some headers, such as User-Agent, it appends the whole value.
 func AppendElements(values []string, name, value string) []string {
 	if slices.ContainsFunc(whole, func(other string) bool { return httpserver.IsSameHeader(other, name) }) {
 		return append(values, value)

@@ -18,22 +18,22 @@ import (
 // Call is a call of one of Options.Methods. It must not be used after Finish.
 type Call struct {
 	Method  string
-	Message []byte    // of the request, in protobuf
-	Read    time.Time // when it was read
-	// Metadata are those of Options.Metadata that it has; nil for none.
+	Message []byte    // message of the request, in protobuf
+	Read    time.Time // when it was received
+	// Metadata are the call's metadata of Options.Metadata; nil for none.
 	Metadata metadata.MD
 
-	// What the one that answers sets: the message of the answer, or why there is none.
+	// The response, set by Options.Answer: the encoded message, or the error.
 	Answer []byte
 	Err    *status.Status
 
 	stream *stream
 }
 
-// Peer returns the other end of the connection, the unspecified address where it has none.
+// Peer returns the address of the peer, the unspecified address if it has none.
 func (c *Call) Peer() netip.Addr { return c.stream.conn.peer }
 
-// RemoteAddr returns the other end of the connection with its port.
+// RemoteAddr returns the address and port of the peer.
 func (c *Call) RemoteAddr() net.Addr { return c.stream.conn.net.RemoteAddr() }
 
 func (c *Call) addMetadata(name, value string) {
@@ -46,7 +46,7 @@ func (c *Call) addMetadata(name, value string) {
 	c.Metadata[name] = append(c.Metadata[name], value)
 }
 
-// dispatch has the calls answered that were read together.
+// dispatch starts answering the calls that were read together.
 func (c *conn) dispatch() {
 	if len(c.batch) == 0 {
 		return
@@ -59,21 +59,21 @@ func (c *conn) dispatch() {
 	c.server.HandOver(func() { c.server.answer(c, calls) })
 }
 
-// answer closes the connection if the answers fail by a panic: nobody knows which calls have
-// been answered.
+// answer calls Options.Answer. If that panics, it closes the connection, since it is unknown
+// which calls have been answered.
 func (s *Server) answer(c *conn, calls []*Call) {
 	completed := false
 	defer func() {
 		if !completed {
-			_ = c.raw.Close() // the goroutine that reads ends
+			_ = c.raw.Close() // the reading goroutine ends
 		}
 	}()
 	s.o.Answer(calls)
 	completed = true
 }
 
-// The header blocks of answers. Each begins with a dynamic table of size 0, so that none
-// depends on another or on the client's settings.
+// The header blocks of responses. Each begins by setting the dynamic table to size 0, so that
+// it does not depend on other blocks or on the client's settings.
 var (
 	answerHeaders = block(field(":status", "200"), field("content-type", "application/grpc"))
 	okTrailers    = block(field("grpc-status", "0"))
@@ -87,12 +87,12 @@ func block(fields ...hpack.HeaderField) []byte {
 	encoder := hpack.NewEncoder(&b)
 	encoder.SetMaxDynamicTableSizeLimit(0)
 	for _, f := range fields {
-		_ = encoder.WriteField(f) // to a buffer
+		_ = encoder.WriteField(f) // a buffer never fails
 	}
 	return b.Bytes()
 }
 
-// Finish answers calls of one connection together, at least one.
+// Finish sends the responses of one or more calls of the same connection together.
 func Finish(calls ...*Call) {
 	c := calls[0].stream.conn
 	c.mu.Lock()
@@ -104,7 +104,7 @@ func Finish(calls ...*Call) {
 	c.endIfDrained()
 }
 
-// answer writes the answer of a call.
+// answer writes the response of a call.
 func (s *stream) answer() {
 	c := s.conn
 	c.credit.earn()
@@ -129,7 +129,7 @@ func (s *stream) answer() {
 	s.send()
 }
 
-// Escaped percent-encodes a message as gRPC does in headers.
+// Escaped percent-encodes a message for a header, as gRPC requires.
 func Escaped(text string) string {
 	var b strings.Builder
 	for i := range len(text) {

@@ -17,80 +17,80 @@ import (
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
-// Bounds of a connection.
+// Limits of a connection.
 const (
 	readBuffer = 16 << 10
-	maxFrame   = 16 << 10 // of a frame that is read, the least that HTTP/2 allows
-	// streamWindow is how much a client may send of one call ahead of what is read of it, and
-	// connWindow of all calls.
+	maxFrame   = 16 << 10 // of a received frame, the minimum that HTTP/2 allows
+	// streamWindow is how much of one call a client may send before it is read, and connWindow
+	// of all calls.
 	streamWindow = 64<<10 - 1
 	connWindow   = 1 << 20
-	// maxUnsent is how much may wait to be sent before nothing more is read, and writeTime
-	// how long a client may take to accept some of it.
+	// maxUnsent is how much may wait to be sent before reading stops. writeTime is how long a
+	// client may take to accept some of it.
 	maxUnsent = 256 << 10
 	writeTime = 20 * time.Second
-	// deadlineSlack is how much earlier than said the write deadline may come, so that a busy
-	// connection does not set it again with each write.
+	// deadlineSlack is how much earlier the write deadline may be, so that a busy connection
+	// does not set it with each write.
 	deadlineSlack = time.Second
-	// lingerTime is how long a connection is read after its last GOAWAY, which the client
-	// might lose otherwise.
+	// lingerTime is how long a connection is read after its last GOAWAY, which the client might
+	// lose otherwise.
 	lingerTime = 250 * time.Millisecond
-	// A connection has maxCredit for frames that do nothing for a call. Each answer gives
-	// answerCredit back.
+	// A connection starts with maxCredit for frames without use for a call. Each response adds
+	// answerCredit.
 	maxCredit    = 10_000
 	answerCredit = 8
-	maxStrikes   = 2 // PINGs that come too early
+	maxStrikes   = 2 // PINGs that are too early
 	maxSettings  = 32
-	// maxRead is how much a frame may have, with those that go on its header block.
+	// maxRead bounds a frame together with its continuation frames, in bytes.
 	maxRead = 128 << 10
 )
 
-// conn is one connection. The goroutine in serve reads; what is below mu belongs to all.
+// conn is one connection. The goroutine in serve reads it; mu guards the fields below mu.
 type conn struct {
 	server *Server
-	raw    net.Conn // is only closed
-	net    net.Conn // raw or TLS over it
+	raw    net.Conn // only used to close
+	net    net.Conn // raw, or TLS over it
 	in     *bufio.Reader
 	frame  frameReader
-	framer *http2.Framer // reads; and writes to out, under mu
+	framer *http2.Framer // reads; and writes to out with mu held
 	peer   netip.Addr
 	secure *tls.ConnectionState
 	ctx    context.Context // ends with the connection
 
-	// Of the goroutine that reads.
+	// Used only by the reading goroutine.
 	batch    []*Call
-	isSet    bool // the client's first SETTINGS came
+	isSet    bool // the client's first SETTINGS was received
 	credit   credit
 	strikes  int
 	lastPing time.Time
-	received int // bytes of DATA that the window was not opened for again
+	received int // bytes of DATA not yet acknowledged by a window update
 	wasReset recent
 
 	mu       sync.Mutex
-	written  sync.Cond // less is unsent, or the end
+	written  sync.Cond // less is unsent, or the connection ended
 	streams  map[uint32]*stream
-	lastID   uint32    // of the streams that the client opened
-	window   int64     // what may be sent of all streams
-	initial  int64     // of a new stream
+	lastID   uint32    // last stream that the client opened
+	window   int64     // how much may be sent on all streams
+	initial  int64     // initial window of a new stream
 	blocked  []*stream // the oldest first
-	buffered int       // bytes of requests that did not come in one piece
+	buffered int       // bytes of requests that arrived in several pieces
 	wasUsed  bool      // a call ended since TakeUsed
 	out      outBuffer
 	freeOut  []byte
-	timed    time.Time // when the write deadline was set
+	timed    time.Time // when the write deadline was last set
 	started  bool
 	writing  bool
-	sweeping bool // sweeper will call sweep
+	sweeping bool // the sweeper will call sweep
 	sweeper  *time.Timer
 	answered bool // something was sent for a call since the last PING
 	draining bool
-	isFinal  bool // no stream after lastID is answered
-	last     bool // what is written now is the last
-	closed   bool // nothing more is sent,
-	ended    bool // because all was
+	isFinal  bool // streams after lastID are not answered
+	last     bool // the present write is the last one
+	closed   bool // nothing more will be sent
+	ended    bool // everything was sent before closed
 }
 
-// outBuffer collects frames that are to be written together.
+// outBuffer collects frames to be written together.
 type outBuffer []byte
 
 // Write implements io.Writer.
@@ -99,7 +99,8 @@ func (b *outBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// drainPing is the PING whose answer says that the client knows that the connection ends.
+// drainPing is a PING. Its acknowledgement means that the client has received the GOAWAY before
+// it.
 var drainPing = [8]byte{'s', 't', 'i', 'n', 't', 'e', 'n', 'd'}
 
 // serveConn serves one connection until it ends.
@@ -107,7 +108,7 @@ func (s *Server) serveConn(raw net.Conn) {
 	c := &conn{server: s, raw: raw, net: raw, streams: map[uint32]*stream{}, window: 65535, initial: 65535, credit: maxCredit}
 	c.written.L = &c.mu
 	if !s.add(c) {
-		_ = raw.Close() // nothing was said
+		_ = raw.Close() // nothing was received
 		return
 	}
 	defer s.remove(c)
@@ -115,7 +116,7 @@ func (s *Server) serveConn(raw net.Conn) {
 	c.ctx = ctx
 	defer c.close(cancel)
 	if err := c.start(); err != nil {
-		return // a client that never was one
+		return // the client does not speak HTTP/2
 	}
 	age := time.AfterFunc(s.age(), func() {
 		supervise.Do("grpc connection", func() {
@@ -130,11 +131,11 @@ func (s *Server) serveConn(raw net.Conn) {
 		c.goAway(http2.ErrCode(broken))
 	}
 	if c.waitForEnd() {
-		_, _ = io.CopyN(io.Discard, c.net, 4*connWindow) // it is closed either way
+		_, _ = io.CopyN(io.Discard, c.net, 4*connWindow) // the connection is closed either way
 	}
 }
 
-// start reads the beginning of a connection.
+// start reads the connection preface.
 func (c *conn) start() error {
 	if tcp, is := c.net.RemoteAddr().(*net.TCPAddr); is {
 		c.peer = tcp.AddrPort().Addr().Unmap().WithZone("")
@@ -172,7 +173,7 @@ func (c *conn) start() error {
 	c.sweeper = time.AfterFunc(time.Hour, func() { supervise.Do("grpc connection", func() { sweep(c) }) })
 	c.sweeper.Stop() // until there is a stream
 	if c.server.isStopped() {
-		return net.ErrClosed // drain did not find it started
+		return net.ErrClosed // drain did not see it as started
 	}
 	err := errors.Join(
 		c.framer.WriteSettings(
@@ -184,7 +185,8 @@ func (c *conn) start() error {
 	return err
 }
 
-// serve reads frames until the connection ends. A http2.ConnectionError is the client's.
+// serve reads frames until the connection ends. A http2.ConnectionError is an error of the
+// client.
 func (c *conn) serve() error {
 	for {
 		c.frame.left = maxRead
@@ -205,11 +207,11 @@ func (c *conn) serve() error {
 	}
 }
 
-// frameReader reads one frame. A header block that does not end, although nothing is in it,
-// ends the connection.
+// frameReader reads one frame. Its limit ends a connection whose header block never ends,
+// although the block adds no headers.
 type frameReader struct {
 	in   *bufio.Reader
-	left int // bytes that may be read
+	left int // bytes that may still be read
 }
 
 // Read implements io.Reader.
@@ -230,12 +232,12 @@ func hasFrame(in *bufio.Reader) bool {
 	}
 	next, err := in.Peek(header)
 	if err != nil || http2.FrameType(next[3]) == http2.FrameHeaders && !http2.Flags(next[4]).Has(http2.FlagHeadersEndHeaders) {
-		return false // it is read together with what follows it
+		return false // it must be read together with its continuation
 	}
 	return in.Buffered() >= header+int(next[0])<<16+int(next[1])<<8+int(next[2])
 }
 
-// sendAndWait sends what has been written and waits for a client that does not read.
+// sendAndWait sends what has been written, and waits if the client does not read.
 func (c *conn) sendAndWait() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -254,8 +256,8 @@ func (c *conn) sendAndWait() error {
 	return nil
 }
 
-// flush sends what has been written, unless another goroutine does: that one sends it, too.
-// The caller holds mu, which is free while it sends.
+// flush sends what has been written. If another goroutine is sending, that one sends it too.
+// The caller holds mu, which is released while sending.
 func (c *conn) flush() {
 	if c.writing || c.closed || len(c.out) == 0 {
 		return
@@ -272,7 +274,7 @@ func (c *conn) flush() {
 		}
 		if err != nil {
 			c.closed = true
-			_ = c.raw.Close() // the goroutine that reads ends, too
+			_ = c.raw.Close() // the reading goroutine ends too
 		}
 		if c.closed || len(c.out) <= maxUnsent {
 			c.written.Broadcast()
@@ -285,7 +287,7 @@ func (c *conn) flush() {
 	c.endIfDrained()
 }
 
-// write sends b. Only one goroutine at a time does.
+// write sends b. Only one goroutine may call it at a time.
 func (c *conn) write(b []byte) error {
 	if now := time.Now(); now.Sub(c.timed) > deadlineSlack {
 		c.timed = now
@@ -297,7 +299,7 @@ func (c *conn) write(b []byte) error {
 	return err
 }
 
-// close ends all that belongs to the connection.
+// close ends the connection and all its calls.
 func (c *conn) close(cancel context.CancelFunc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -307,5 +309,5 @@ func (c *conn) close(cancel context.CancelFunc) {
 		s.end(net.ErrClosed)
 	}
 	c.written.Broadcast()
-	_ = c.raw.Close() // nothing more is sent
+	_ = c.raw.Close() // nothing more will be sent
 }

@@ -7,29 +7,31 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// closeAfter closes a connection when its last calls have had their time.
+// closeAfter closes a connection after the grace time of its last calls.
 func closeAfter(c *conn, grace time.Duration) {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		_ = c.raw.Close() // the goroutine that reads ends
+		_ = c.raw.Close() // the reading goroutine ends
 	case <-c.ctx.Done():
 	}
 }
 
-// goAway says why the connection is closed, and waits a moment for the client to read it.
+// goAway sends the reason for closing the connection, and waits briefly for the client to read
+// it.
 func (c *conn) goAway(code http2.ErrCode) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.framer.WriteGoAway(c.lastID, code, nil) // to a buffer
+	_ = c.framer.WriteGoAway(c.lastID, code, nil) // a buffer never fails
 	c.flush()
 	c.finishSending()
 }
 
-// finishSending ends the connection for what is sent. The client has a moment to read it:
-// data that arrives at a closed connection has the system reset it. While another goroutine
-// writes, that one ends it. The caller holds mu, which is free while it waits for the client.
+// finishSending closes the sending side of the connection. The client gets a moment to read: if
+// data arrives at a closed connection, the system resets it. If another goroutine is writing,
+// that one closes the side. The caller holds mu, which is released while waiting for the
+// client.
 func (c *conn) finishSending() {
 	if c.closed {
 		return
@@ -43,11 +45,11 @@ func (c *conn) finishSending() {
 	defer c.mu.Lock()
 	half, can := c.net.(interface{ CloseWrite() error })
 	if !can || half.CloseWrite() != nil || c.net.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
-		_ = c.raw.Close() // the goroutine that reads ends
+		_ = c.raw.Close() // the reading goroutine ends
 	}
 }
 
-// waitForEnd waits until what was to be the last is written, and reports whether it was.
+// waitForEnd waits until everything is written, and reports whether it was.
 func (c *conn) waitForEnd() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,8 +59,7 @@ func (c *conn) waitForEnd() bool {
 	return c.ended
 }
 
-// sweep resets the streams whose requests have not become whole since the last sweep before
-// this one.
+// sweep resets the streams whose requests were already incomplete at the previous sweep.
 func sweep(c *conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +69,7 @@ func sweep(c *conn) {
 		case !s.isOld:
 			s.isOld = true
 		case c.reset(id, http2.ErrCodeCancel) != nil:
-			_ = c.raw.Close() // the goroutine that reads ends
+			_ = c.raw.Close() // the reading goroutine ends
 		}
 	}
 	if c.sweeping = len(c.streams) > 0 && !c.closed; c.sweeping {
@@ -78,8 +79,8 @@ func sweep(c *conn) {
 	c.endIfDrained()
 }
 
-// drain asks the client to make no more calls on the connection, which ends after the last.
-// It does not wait for the client.
+// drain asks the client to make no more calls on the connection, which ends after the last
+// call. It does not wait for the client.
 func (c *conn) drain(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,10 +89,10 @@ func (c *conn) drain(why string) {
 	}
 	c.draining = true
 	if !c.started {
-		_ = c.raw.Close() // nothing was asked
+		_ = c.raw.Close() // there was no call
 		return
 	}
-	_ = errors.Join( // to a buffer
+	_ = errors.Join( // a buffer never fails
 		c.framer.WriteGoAway(1<<31-1, http2.ErrCodeNo, []byte(why)),
 		c.framer.WritePing(false, drainPing))
 	c.server.HandOver(func() {
@@ -101,14 +102,13 @@ func (c *conn) drain(why string) {
 	})
 }
 
-// drained is called when the client has answered drainPing: what it asks later is not
-// answered.
+// drained is called when the client has acknowledged drainPing: later calls are not answered.
 func (c *conn) drained() {
 	if !c.draining || c.isFinal {
 		return
 	}
 	c.isFinal = true
-	_ = c.framer.WriteGoAway(c.lastID, http2.ErrCodeNo, nil) // to a buffer
+	_ = c.framer.WriteGoAway(c.lastID, http2.ErrCodeNo, nil) // a buffer never fails
 }
 
 // endIfDrained ends a connection that was asked for all that it will be. The caller holds mu.

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// take does what a frame says, or what the error says of the frame that could not be read. It
-// returns why the connection is to be closed.
+// take processes a frame, or the error of reading it. It returns an error if the connection
+// must be closed.
 func (c *conn) take(frame http2.Frame, err error) error {
 	if err != nil {
 		return c.takeError(err)
@@ -55,7 +55,7 @@ func (c *conn) take(frame http2.Frame, err error) error {
 	return err
 }
 
-// takeError is take for a frame that could not be read.
+// takeError processes the error of reading a frame.
 func (c *conn) takeError(err error) error {
 	if errors.Is(err, http2.ErrFrameTooLarge) {
 		return http2.ConnectionError(http2.ErrCodeFrameSize)
@@ -75,14 +75,13 @@ func (c *conn) takeError(err error) error {
 	return c.reset(mistake.StreamID, mistake.Code)
 }
 
-// credit is how many frames that do nothing for a call a connection may still send.
+// credit is how many frames without use for a call a connection may still send.
 type credit int
 
-// earn is called for each answer.
+// earn increases the credit; it is called for each response.
 func (c *credit) earn() { *c = min(*c+answerCredit, maxCredit) }
 
-// spend counts a frame that does nothing for a call. A client that sends little else is
-// disconnected.
+// spend counts a frame without use for a call. A client that sends little else is disconnected.
 func (c *credit) spend() error {
 	if *c--; *c < 0 {
 		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
@@ -90,7 +89,7 @@ func (c *credit) spend() error {
 	return nil
 }
 
-// reset ends a stream of which the client has made a mistake, or none.
+// reset resets a stream, because of an error of the client or for another reason.
 func (c *conn) reset(id uint32, code http2.ErrCode) error {
 	if err := c.credit.spend(); err != nil {
 		return err
@@ -102,11 +101,11 @@ func (c *conn) reset(id uint32, code http2.ErrCode) error {
 	return c.framer.WriteRSTStream(id, code)
 }
 
-// isIdle reports whether a stream was not opened yet. Those that are opened too late are not
-// known.
+// isIdle reports whether a stream has not been opened yet. After the final GOAWAY, streams that
+// the client opens are not tracked.
 func (c *conn) isIdle(id uint32) bool { return id%2 == 0 || id > c.lastID && !c.isFinal }
 
-// recent are the streams that were reset last, of which the client may not know yet.
+// recent are the streams that were reset last. The client may not know of that yet.
 type recent struct {
 	ids  [64]uint32
 	next int
@@ -145,7 +144,7 @@ func (c *conn) takeSettings(f *http2.SettingsFrame) error {
 		return err
 	}
 	err = c.framer.WriteSettingsAck()
-	c.sendBlocked() // after it, so that the client knows by which settings
+	c.sendBlocked() // after the acknowledgement, so that the client knows the settings in use
 	return err
 }
 
@@ -180,8 +179,8 @@ func (c *conn) takeWindow(f *http2.WindowUpdateFrame) error {
 	return nil
 }
 
-// takePing answers a PING. As with grpc-go, a client may send them often only while it is
-// sent answers.
+// takePing answers a PING. As in grpc-go, a client may send PINGs frequently only while it
+// receives responses.
 func (c *conn) takePing(f *http2.PingFrame) error {
 	if f.IsAck() {
 		if f.Data == drainPing {
@@ -198,7 +197,7 @@ func (c *conn) takePing(f *http2.PingFrame) error {
 	}
 	c.lastPing = now
 	if c.strikes > maxStrikes {
-		_ = c.framer.WriteGoAway(c.lastID, http2.ErrCodeEnhanceYourCalm, []byte("too_many_pings")) // to a buffer
+		_ = c.framer.WriteGoAway(c.lastID, http2.ErrCodeEnhanceYourCalm, []byte("too_many_pings")) // a buffer never fails
 		c.flush()
 		c.finishSending()
 		return io.EOF
@@ -219,7 +218,7 @@ func (c *conn) takeReset(f *http2.RSTStreamFrame) error {
 	return c.credit.spend()
 }
 
-// takeHeaders opens a stream, or ends what the client sends of one.
+// takeHeaders opens a stream, or processes its trailers.
 func (c *conn) takeHeaders(f *http2.MetaHeadersFrame) error {
 	id := f.StreamID
 	if id%2 == 0 {
@@ -230,7 +229,7 @@ func (c *conn) takeHeaders(f *http2.MetaHeadersFrame) error {
 	}
 	switch {
 	case c.isFinal && id > c.lastID:
-		return c.credit.spend() // the last GOAWAY said so
+		return c.credit.spend() // the last GOAWAY announced that
 	case id > c.lastID:
 	case c.wasReset.has(id):
 		return c.credit.spend()
@@ -264,15 +263,15 @@ func (c *conn) takeHeaders(f *http2.MetaHeadersFrame) error {
 	return nil
 }
 
-// smallData is how many bytes a part of a request has at least that is not the last, if it
-// costs no credit.
+// smallData is the size in bytes below which a part of a request costs credit, unless it is the
+// last part.
 const smallData = 1 << 10
 
-// takeData takes a part of a request.
+// takeData processes a part of a request.
 func (c *conn) takeData(f *http2.DataFrame) error {
 	size := int(f.Length)
 	if c.received += size; c.received > connWindow/2 {
-		// All of it is taken at once. What is kept is bounded by the streams and by maxBuffered.
+		// Acknowledge all of it at once. The streams and maxBuffered bound what is kept.
 		if err := c.framer.WriteWindowUpdate(0, uint32(c.received)); err != nil { //nolint:gosec // bounded
 			return err
 		}

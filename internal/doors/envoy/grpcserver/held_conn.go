@@ -2,7 +2,7 @@ package grpcserver
 
 import "github.com/stint-dev/stint/internal/connlimit"
 
-// heldConn is a connection as connlimit sees it.
+// heldConn is a connection for connlimit.
 type heldConn struct{ *conn }
 
 // Activity implements connlimit.Conn.
@@ -30,4 +30,4 @@ func (h heldConn) TakeUsed() bool {
 }
 
 // Cut implements connlimit.Conn.
-func (h heldConn) Cut() { _ = h.raw.Close() } // the goroutines that read or write end
+func (h heldConn) Cut() { _ = h.raw.Close() } // the reading and writing goroutines end

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
-// servePlain has the plain version answer a call.
+// servePlain makes the plain version answer a call.
 func (s *stream) servePlain(ctx context.Context) {
 	defer s.cancel()
 	w := &answerWriter{stream: s, header: http.Header{}}
@@ -23,7 +23,7 @@ func (s *stream) servePlain(ctx context.Context) {
 		r, err := s.request(ctx)
 		if err != nil {
 			http.Error(w, "the path is none", http.StatusBadRequest)
-			return nil //nolint:nilerr // it was answered
+			return nil //nolint:nilerr // the error was already sent
 		}
 		s.conn.server.o.Plain.ServeHTTP(w, r)
 		w.WriteHeader(http.StatusOK)
@@ -46,7 +46,7 @@ func (s *stream) servePlain(ctx context.Context) {
 	c.endIfDrained()
 }
 
-// request returns the call as net/http would.
+// request returns the call in the form of net/http.
 func (s *stream) request(ctx context.Context) (*http.Request, error) {
 	r := &http.Request{
 		Proto: "HTTP/2.0", ProtoMajor: 2, Header: http.Header{}, Body: &requestBody{s}, ContentLength: s.length,
@@ -72,12 +72,12 @@ func (s *stream) request(ctx context.Context) (*http.Request, error) {
 	return r.WithContext(ctx), nil
 }
 
-// requestBody reads the request's messages.
+// requestBody is the body of the request, with its messages.
 type requestBody struct{ s *stream }
 
-// grpc-go takes a buffer of 16 KiB for each Read, and keeps it until a method takes what was
-// read. So that this is in proportion to what the client sent, Read waits for a whole message
-// or minRead bytes, and after maxReads for an answer that the client has accepted.
+// grpc-go allocates a buffer of 16 KiB for each Read, and keeps it until a method takes what
+// was read. To keep this proportional to what the client sent, Read waits for a whole message
+// or minRead bytes. After maxReads it waits for a response that the client has accepted.
 const (
 	minRead  = 8 << 10
 	maxReads = 64
@@ -94,13 +94,13 @@ func (s *stream) canRead() bool {
 			return false
 		}
 		if s.unread = length + messagePrefix; length > int64(s.conn.server.o.MaxMessage) {
-			return true // it is refused by its length
+			return true // it will be refused because of its length
 		}
 	}
 	return int64(len(s.body)) >= min(s.unread, minRead) && len(s.pending) == 0 && s.reads < maxReads
 }
 
-// Read implements io.Reader. The client may send as much again as is read.
+// Read implements io.Reader. It lets the client send as many more bytes as it returns.
 func (b *requestBody) Read(p []byte) (int, error) {
 	s := b.s
 	c := s.conn
@@ -123,7 +123,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	s.unread = max(0, s.unread-int64(n))
 	s.body = s.body[:copy(s.body, s.body[n:])]
 	if s.owed += n; !s.requested {
-		_ = s.openWindow() // to a buffer
+		_ = s.openWindow() // a buffer never fails
 		c.flush()
 	}
 	return n, nil
@@ -135,13 +135,13 @@ func (b *requestBody) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if b.s.bodyErr == nil {
-		b.s.bodyErr = errors.New("http2: request body closed by handler") // words that grpc-go knows
+		b.s.bodyErr = errors.New("http2: request body closed by handler") // grpc-go recognizes this text
 	}
 	b.s.changed.Broadcast()
 	return nil
 }
 
-// answerWriter writes an answer of the plain version.
+// answerWriter writes a response of the plain version.
 type answerWriter struct {
 	stream *stream
 	header http.Header
@@ -174,7 +174,7 @@ func (w *answerWriter) WriteHeader(status int) {
 	}
 }
 
-// isTrailer reports whether a header comes after the messages.
+// isTrailer reports whether a header is sent after the messages.
 func (w *answerWriter) isTrailer(name string) bool {
 	if strings.HasPrefix(name, http.TrailerPrefix) {
 		return true
@@ -221,7 +221,7 @@ func (w *answerWriter) Flush() {
 	w.stream.conn.flush()
 }
 
-// finish writes what comes after the messages. The caller holds mu.
+// finish writes the trailers. The caller holds mu.
 func (w *answerWriter) finish() {
 	s := w.stream
 	var fields []hpack.HeaderField
@@ -236,7 +236,7 @@ func (w *answerWriter) finish() {
 	case len(fields) > 0:
 		s.trailers = block(fields...)
 	default:
-		_ = s.conn.framer.WriteData(s.id, true, nil) // to a buffer
+		_ = s.conn.framer.WriteData(s.id, true, nil) // a buffer never fails
 	}
 	s.ending = true
 	s.send()

@@ -1,6 +1,6 @@
-// Package grpcserver serves gRPC over HTTP/2 connections. Calls of a few unary methods are
-// answered together, as many as one read of a connection brought, and their answers are
-// written together. Every other call goes to an http.Handler, which *grpc.Server is.
+// Package grpcserver serves gRPC over HTTP/2 connections. Calls of some unary methods that one
+// read of a connection returned are answered together, and their responses are written
+// together. All other calls go to an http.Handler, for example a *grpc.Server.
 package grpcserver
 
 import (
@@ -21,47 +21,46 @@ import (
 )
 
 // Fast path. Plain version: Options.Plain, grpc-go behind an http.Handler, which answers the
-// same calls where they are not of the usual form. Benchmark: BenchmarkStint/doors, the part
-// doors of "make bench": Envoy's Rate Limit Service beside envoyproxy/ratelimit.
+// same calls if they are not in the common form. Benchmark: BenchmarkStint/doors, the part
+// doors of "make bench": Envoy's Rate Limit Service compared with envoyproxy/ratelimit.
 //
-// The frames and the header compression are those of golang.org/x/net/http2. What grpc-go's
-// own transport costs is a goroutine, a context and several wakings for each call; here a
-// connection has one goroutine that reads, and wakes one other for all that it has read.
+// Frames and header compression are those of golang.org/x/net/http2. grpc-go's own transport
+// needs a goroutine, a context and several wake-ups for each call. Here a connection has one
+// reading goroutine, which wakes one other goroutine for everything that it has read.
 
-// Options make a Server. Answer, Plain and the bounds are required.
+// Options configure a Server. Answer, Plain and the limits are required.
 type Options struct {
-	// Methods are the paths of the methods that Answer answers.
+	// Methods are the paths of the methods that Answer handles.
 	Methods []string
-	// Metadata are the names, in lower case, of the metadata of these calls that Answer reads.
+	// Metadata are the lower-case names of the call metadata that Answer reads.
 	Metadata []string
-	// Answer answers calls of one connection that were read together. It calls Finish for
+	// Answer answers calls of one connection that were read together. It must call Finish for
 	// each of them, in any order and from any goroutine.
 	Answer func(calls []*Call)
-	// MaxBatch is how many calls are answered together at most.
+	// MaxBatch bounds the calls that are answered together.
 	MaxBatch int
-	// MaxMessage is how many bytes a message may have that Answer is given. Plain refuses a
-	// longer one, or answers it.
+	// MaxMessage bounds a message for Answer, in bytes. Plain gets longer ones.
 	MaxMessage int
-	// Plain answers everything else.
+	// Plain answers all other calls.
 	Plain http.Handler
-	// SingleRequest are the paths of the methods of Plain that take one message. As those of Methods,
-	// they are called when the request is whole. Other methods read messages as they come; they
-	// answer each, or end.
+	// SingleRequest are the paths of the methods of Plain that take one message. They, and
+	// those of Methods, are called when the request is complete. Other methods read messages as
+	// they arrive, and answer each or end.
 	SingleRequest []string
 	TLS           *tls.Config // nil for none
 
 	MaxHeaders    uint32 // bytes of a call's metadata
-	MaxStreams    int    // calls under way on one connection
+	MaxStreams    int    // concurrent calls on one connection
 	HandshakeTime time.Duration
-	// MaxAge is how long a connection is kept, spread by a tenth, and Grace how long its last
+	// MaxAge is how long a connection is kept, varied by a tenth. Grace is how long its last
 	// calls may take after that.
 	MaxAge, Grace time.Duration
-	// MinPing is how often a client may send a PING while it is sent nothing.
+	// MinPing is how often a client may send a PING while it receives nothing.
 	MinPing time.Duration
-	// RequestTime is how long a request may take to come that must be whole; it may be twice
-	// as long until it is noticed.
+	// RequestTime bounds how long a request that must be complete may take to arrive. Exceeding
+	// it is noticed after at most twice that time.
 	RequestTime time.Duration
-	// Conns are the open connections, which it bounds; nil means any number.
+	// Conns holds the open connections and bounds their number; nil means no bound.
 	Conns *connlimit.Set
 }
 
@@ -69,7 +68,7 @@ type Options struct {
 type Server struct {
 	o    Options
 	work chan func()
-	done chan struct{} // closed when it stops
+	done chan struct{} // closed by Stop
 
 	mu        sync.Mutex
 	empty     sync.Cond // no connection is left
@@ -80,8 +79,8 @@ type Server struct {
 	buffered atomic.Int64 // the sum of conn.buffered
 }
 
-// workers are the goroutines that wait for work. What comes beyond them has a goroutine of
-// its own, whose stack has to grow first.
+// workers is the number of goroutines that wait for work. Further work gets a new goroutine,
+// whose stack has to grow first.
 const workers = 64
 
 // New returns a server that does not listen yet.
@@ -98,7 +97,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// Serve answers on l until Stop, and returns nil after it.
+// Serve serves connections of l until Stop, and then returns nil.
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
 	if s.stopped {
@@ -130,7 +129,7 @@ func (s *Server) isStopped() bool {
 	return s.stopped
 }
 
-// worker does what HandOver is given.
+// worker runs the functions passed to HandOver.
 func (s *Server) worker() {
 	for {
 		select {
@@ -142,7 +141,7 @@ func (s *Server) worker() {
 	}
 }
 
-// HandOver has another goroutine call do.
+// HandOver makes another goroutine call do.
 func (s *Server) HandOver(do func()) {
 	select {
 	case s.work <- do:
@@ -151,8 +150,8 @@ func (s *Server) HandOver(do func()) {
 	}
 }
 
-// Stop accepts no more connections and no more calls, and waits for those under way, for at
-// most the time given. It reports whether all of them ended.
+// Stop accepts no more connections and no more calls, and waits for the running calls, at most
+// for within. It reports whether all of them ended.
 func (s *Server) Stop(within time.Duration) bool {
 	s.mu.Lock()
 	isFirst := !s.stopped
@@ -164,7 +163,7 @@ func (s *Server) Stop(within time.Duration) bool {
 	listeners := slices.Clone(s.listeners)
 	s.mu.Unlock()
 	for _, l := range listeners {
-		_ = l.Close() // it accepts nothing any more
+		_ = l.Close() // it accepts no more connections
 	}
 	cut := time.AfterFunc(within, func() { supervise.Do("grpc stop", s.closeAll) })
 	for _, c := range open {
@@ -181,16 +180,16 @@ func (s *Server) Stop(within time.Duration) bool {
 	return cut.Stop()
 }
 
-// closeAll closes all connections as they are.
+// closeAll closes all connections immediately.
 func (s *Server) closeAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
-		_ = c.raw.Close() // the goroutines that read or write end
+		_ = c.raw.Close() // the reading and writing goroutines end
 	}
 }
 
-// add notes a connection, false after Stop and where there are too many.
+// add registers a connection. It returns false after Stop, and if there are too many.
 func (s *Server) add(c *conn) bool {
 	if !s.o.Conns.Add(heldConn{c}) {
 		return false
@@ -216,5 +215,5 @@ func (s *Server) remove(c *conn) {
 
 // age returns how long a connection is kept.
 func (s *Server) age() time.Duration {
-	return time.Duration(float64(s.o.MaxAge) * (0.9 + 0.2*rand.Float64())) //nolint:gosec // no secret
+	return time.Duration(float64(s.o.MaxAge) * (0.9 + 0.2*rand.Float64())) //nolint:gosec // not a secret
 }

@@ -13,48 +13,48 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Bounds of the requests that do not come in one piece.
+// Limits of requests that arrive in several pieces.
 const (
-	maxBody     = 512 << 10 // bytes of one
-	maxBuffered = 16 << 20  // bytes of all of a connection
+	maxBody     = 512 << 10 // bytes of one request
+	maxBuffered = 16 << 20  // bytes of all requests of a connection
 	// maxOfServer bounds the bytes of all connections.
 	maxOfServer = 64 << 20
 )
 
-// stream is one call. The connection's mu guards it, but for what only the one that answers
-// has.
+// stream is one call. The connection's mu guards it, except for the fields that only the
+// answering goroutine uses.
 type stream struct {
 	conn   *conn
 	id     uint32
-	window int64 // what may be sent
-	// requested says that the request is whole, busy that it is being answered, and gone that
-	// no answer is wanted any more.
+	window int64 // how much may be sent
+	// requested means that the request is complete, busy that it is being answered, gone that
+	// the response is no longer wanted.
 	requested, busy, gone bool
-	isOld                 bool // was there at the last sweep
+	isOld                 bool // existed at the last sweep
 	isGRPC                bool
-	usual                 bool // a call that Answer answers
-	streaming             bool // a call that reads messages as they come
+	usual                 bool // a call for Options.Answer
+	streaming             bool // the method reads messages as they arrive
 	call                  Call
 
-	body []byte // of the request: what came in several pieces and was not read
+	body []byte // unread part of a request that arrived in several pieces
 	got  int64
-	room int // what the client may still send
-	owed int // by what room has not been opened again
+	room int // how much the client may still send
+	owed int // how much room must be restored by a window update
 	kept int // bytes that count in conn.buffered
 
-	pending   []byte // of the answer, not sent yet
-	trailers  []byte // their header block, nil for none
-	ending    bool   // nothing comes after pending and trailers
-	isBlocked bool   // is in conn.blocked
+	pending   []byte // unsent part of the response
+	trailers  []byte // header block of the trailers, nil for none
+	ending    bool   // nothing follows pending and trailers
+	isBlocked bool   // it is in conn.blocked
 
-	// Of the plain version.
+	// Only for the plain version.
 	fields  []hpack.HeaderField
-	length  int64 // of the request as its header says, -1 where it does not
+	length  int64 // of the request according to its header, -1 if the header does not say
 	bodyErr error
-	reads   int   // since an answer was written
-	unread  int64 // bytes of a message of which some were read
+	reads   int   // since the last write of a response
+	unread  int64 // rest of a partly read message
 	plain   bool
-	changed sync.Cond // the request, what is pending, or the end
+	changed sync.Cond // the request, pending or the end has changed
 	cancel  context.CancelFunc
 }
 
@@ -68,7 +68,7 @@ func newStream(c *conn, id uint32) *stream {
 	return s
 }
 
-// recycle lets a stream be used again that nobody has any more.
+// recycle makes a stream that is no longer referenced available for reuse.
 func (s *stream) recycle() {
 	if s.plain || s.isBlocked {
 		return
@@ -81,7 +81,7 @@ func (s *stream) recycle() {
 	}
 }
 
-// readHeaders reads the header of a request, and reports whether it is one.
+// readHeaders reads the headers of a request, and reports whether they are valid.
 func (s *stream) readHeaders(f *http2.MetaHeadersFrame) bool {
 	s.fields = f.Fields
 	var method, scheme, path, contentType string
@@ -126,8 +126,8 @@ func (s *stream) readHeaders(f *http2.MetaHeadersFrame) bool {
 	return method != "" && scheme != "" && path != "" && method != http.MethodConnect
 }
 
-// isTimeout reports whether text is a grpc-timeout. The gate has a deadline of its own, and
-// who has gone is charged all the same, so that nothing is done by it.
+// isTimeout reports whether text is a valid grpc-timeout. The timeout has no effect: the gate
+// has its own deadline, and a caller who has disconnected is charged anyway.
 func isTimeout(text string) bool {
 	last := len(text) - 1
 	if last < 1 || last > 8 || !slices.Contains([]byte("HMSmun"), text[last]) {
@@ -141,11 +141,11 @@ func isTimeout(text string) bool {
 	return true
 }
 
-// messagePrefix is the length of what is before a message: whether it is compressed, and its
-// length.
+// messagePrefix is the length of the prefix of a message: the compression flag and the
+// message's length.
 const messagePrefix = 5
 
-// takeData takes a part of the request, which was so large with its padding.
+// takeData processes a part of the request. size is its length with padding.
 func (s *stream) takeData(f *http2.DataFrame, size int) error {
 	c, data := s.conn, f.Data()
 	isFirst := s.got == 0
@@ -178,14 +178,14 @@ func (s *stream) takeData(f *http2.DataFrame, size int) error {
 		s.changed.Broadcast()
 		return nil
 	case s.streaming && (s.length < 0 || s.got > streamWindow-maxFrame), s.isGRPC && messageLength(s.body) > int64(c.server.o.MaxMessage):
-		return s.startPlain() // which says that a message is too long as soon as it can
+		return s.startPlain() // which refuses a message that is too long as early as possible
 	}
-	// It is answered when it is whole, so that what is wrong with it is seen.
+	// It is answered when it is complete, so that errors in the rest are noticed.
 	s.owed += len(data)
 	return s.openWindow()
 }
 
-// openWindow lets the client send as much again as was taken, when that is worth a frame.
+// openWindow restores the client's window by the amount received, if that is worth a frame.
 func (s *stream) openWindow() error {
 	if s.owed <= streamWindow/2 {
 		return nil
@@ -196,8 +196,8 @@ func (s *stream) openWindow() error {
 	return s.conn.framer.WriteWindowUpdate(s.id, uint32(more)) //nolint:gosec // at most the window
 }
 
-// messageLength returns how long the first message of body says that it is, -1 for what is
-// too short to say it.
+// messageLength returns the announced length of the first message in body, -1 if body is too
+// short.
 func messageLength(body []byte) int64 {
 	if len(body) < messagePrefix {
 		return -1
@@ -205,21 +205,21 @@ func messageLength(body []byte) int64 {
 	return int64(binary.BigEndian.Uint32(body[1:]))
 }
 
-// isUsual reports whether the request is a call that Answer answers, and body is its one
-// message.
+// isUsual reports whether the request is a call for Options.Answer, and body contains exactly
+// its one message.
 func (s *stream) isUsual(body []byte) bool {
 	return s.usual && !s.plain && len(body) >= messagePrefix && body[0] == 0 && messageLength(body) == int64(len(body)-messagePrefix) &&
 		len(body)-messagePrefix <= s.conn.server.o.MaxMessage && (s.length < 0 || s.length == s.got)
 }
 
-// startUsual has a call answered together with others.
+// startUsual adds a call to those that are answered together.
 func (s *stream) startUsual(message []byte) {
 	s.busy = true
 	s.call.Message = message
 	s.conn.batch = append(s.conn.batch, &s.call)
 }
 
-// finishRequest is called when the client has sent all of the request.
+// finishRequest is called when the client has sent the whole request.
 func (s *stream) finishRequest() error {
 	s.requested = true
 	if s.length >= 0 && s.length != s.got {
@@ -233,7 +233,7 @@ func (s *stream) finishRequest() error {
 	return s.startPlain()
 }
 
-// takeTrailers takes what the client sends after the messages, which nobody reads.
+// takeTrailers processes the trailers of a request, which are ignored.
 func (s *stream) takeTrailers(f *http2.MetaHeadersFrame) error {
 	mistake := http2.StreamError{StreamID: s.id, Code: http2.ErrCodeProtocol}
 	switch {
@@ -248,11 +248,11 @@ func (s *stream) takeTrailers(f *http2.MetaHeadersFrame) error {
 	return s.finishRequest()
 }
 
-// startPlain has the plain version answer, if it does not yet.
+// startPlain makes the plain version answer, if it has not started yet.
 func (s *stream) startPlain() error {
 	c := s.conn
 	if s.plain {
-		s.changed.Broadcast() // to who reads the request
+		s.changed.Broadcast() // wakes the reader of the request
 		return nil
 	}
 	s.changed.L = &c.mu
@@ -263,7 +263,7 @@ func (s *stream) startPlain() error {
 	return nil
 }
 
-// end says that the client gets no answer any more.
+// end ends a stream that gets no response any more.
 func (s *stream) end(why error) {
 	if s.gone {
 		return
@@ -283,7 +283,7 @@ func (s *stream) end(why error) {
 	}
 }
 
-// forget closes a stream that nobody answers any more.
+// forget removes a stream that will not be answered.
 func (s *stream) forget() {
 	delete(s.conn.streams, s.id)
 	s.conn.buffered -= s.kept
@@ -295,7 +295,7 @@ func (s *stream) forget() {
 	s.recycle()
 }
 
-// unblock takes a stream out of conn.blocked.
+// unblock removes a stream from conn.blocked.
 func (s *stream) unblock() {
 	s.isBlocked = false
 	c := s.conn
@@ -303,7 +303,8 @@ func (s *stream) unblock() {
 	c.blocked = slices.Delete(c.blocked, at, at+1)
 }
 
-// send sends what the client allows of the answer, and the rest when it allows more.
+// send sends as much of the response as the client's window allows. sendBlocked sends the rest
+// later.
 func (s *stream) send() {
 	c := s.conn
 	for len(s.pending) > 0 {
@@ -316,7 +317,7 @@ func (s *stream) send() {
 			s.busy = s.busy && !s.ending
 			return
 		}
-		_ = c.framer.WriteData(s.id, s.ending && s.trailers == nil && int(n) == len(s.pending), s.pending[:n]) // to a buffer
+		_ = c.framer.WriteData(s.id, s.ending && s.trailers == nil && int(n) == len(s.pending), s.pending[:n]) // a buffer never fails
 		c.answered = true
 		s.window -= n
 		c.window -= n
@@ -329,20 +330,20 @@ func (s *stream) send() {
 	if s.trailers != nil {
 		c.writeHeaders(s.id, s.trailers, true)
 	}
-	if s.busy = true; !s.requested { // busy, so that the reset does not forget it
-		_ = c.reset(s.id, http2.ErrCodeNo) // what is still to come is not read; to a buffer
+	if s.busy = true; !s.requested { // busy, so that reset does not forget the stream
+		_ = c.reset(s.id, http2.ErrCodeNo) // the rest of the request will not be read; a buffer never fails
 	}
 	s.busy = false
 	s.forget()
 }
 
-// sendBlocked sends what the client allows now.
+// sendBlocked sends what the client's window now allows.
 func (c *conn) sendBlocked() {
 	if len(c.blocked) == 0 || c.window <= 0 {
 		return
 	}
 	blocked := c.blocked
-	c.blocked = blocked[:0] // which send appends to, behind what is read
+	c.blocked = blocked[:0] // send appends to it, behind the elements already read
 	for _, s := range blocked {
 		s.isBlocked = false
 		if !s.gone {
@@ -356,9 +357,9 @@ func (c *conn) sendBlocked() {
 func (c *conn) writeHeaders(id uint32, block []byte, isLast bool) {
 	c.answered = true
 	n := min(len(block), maxFrame)
-	_ = c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block[:n], EndHeaders: n == len(block), EndStream: isLast}) // to a buffer
+	_ = c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block[:n], EndHeaders: n == len(block), EndStream: isLast}) // a buffer never fails
 	for block = block[n:]; len(block) > 0; block = block[n:] {
 		n = min(len(block), maxFrame)
-		_ = c.framer.WriteContinuation(id, n == len(block), block[:n]) // to a buffer
+		_ = c.framer.WriteContinuation(id, n == len(block), block[:n]) // a buffer never fails
 	}
 }
