@@ -13,29 +13,29 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 )
 
-// Origin is what every ban names as where it comes from. Bouncers name sets and cache
-// entries after it, so that it never changes.
+// Origin is the origin of every ban. Bouncers use it in names of sets and cache entries, so it
+// must never change.
 const Origin = "stint"
 
-// The scopes of addresses. The scope of another key is its kind.
+// The scopes of addresses. The scope of any other key is its kind.
 const (
 	ScopeIP    = "Ip"
 	ScopeRange = "Range"
 )
 
-// Ban is a block as a bouncer gets it: one block may give several, where
-// exemptions are cut out of it.
+// Ban is a block in the form for bouncers. If exemptions are cut out of a block, it becomes
+// several bans.
 type Ban struct {
 	Scope   string
 	Value   string
 	Reason  string
 	Expires time.Time // zero: permanent
 	entry   string    // the id of the block
-	isPart  bool      // of the block's network
+	isPart  bool      // only a part of the block's network
 }
 
-// permanentFor is how long a permanent ban is said to last. It is sent again long
-// before.
+// permanentFor is the announced duration of a permanent ban. The ban is sent again long before
+// its end.
 const permanentFor = 10 * 365 * 24 * time.Hour
 
 // Duration returns how long the ban lasts from an instant, in whole seconds rounded
@@ -48,15 +48,15 @@ func (b Ban) Duration(now time.Time) time.Duration {
 	return max((left + time.Second - 1).Truncate(time.Second), time.Second)
 }
 
-// Number returns an id of the ban that stays the same while its block does. It has 53
-// bits, since some bouncers read numbers as floating point.
+// Number returns an id of the ban that is stable while its block exists. It has 53 bits, since
+// some bouncers parse numbers as floating point.
 func (b Ban) Number() int64 {
 	sum := sha256.Sum256([]byte(b.entry + " " + b.Value))
 	return int64(binary.BigEndian.Uint64(sum[:8])>>11) | 1
 }
 
-// UUID returns the id of the block, or one derived from it where the ban is a part of
-// the block.
+// UUID returns the id of the block or, if the ban is a part of the block, an id derived from
+// it.
 func (b Ban) UUID() string {
 	id, err := uuid.Parse(b.entry)
 	if err != nil || !b.isPart {
@@ -72,12 +72,12 @@ func (b Ban) outlasts(other Ban) bool {
 
 // Filter selects bans. The zero value selects all addresses and ranges.
 type Filter struct {
-	Scopes                   []string // without regard to case; none means ip and range
+	Scopes                   []string // in any case; none means ip and range
 	Origins                  []string // none means any
-	Containing, NotContained []string // parts of the reason, without regard to case
+	Containing, NotContained []string // parts of the reason, in any case
 }
 
-// none reports whether the filter selects nothing whatever the blocks are.
+// none reports whether the filter selects nothing for any blocks.
 func (f *Filter) none() bool { return len(f.Origins) > 0 && !slices.Contains(f.Origins, Origin) }
 
 func (f *Filter) hasScope(scope string) bool {
@@ -87,7 +87,7 @@ func (f *Filter) hasScope(scope string) bool {
 	return slices.ContainsFunc(f.Scopes, func(s string) bool { return strings.EqualFold(s, scope) })
 }
 
-// hasKeys reports whether keys that are no addresses may be selected.
+// hasKeys reports whether the filter may select keys that are not addresses.
 func (f *Filter) hasKeys() bool {
 	return slices.ContainsFunc(f.Scopes, func(s string) bool { return !strings.EqualFold(s, ScopeIP) && !strings.EqualFold(s, ScopeRange) })
 }
@@ -102,14 +102,14 @@ func (f *Filter) Selects(b Ban) bool {
 	return (len(f.Containing) == 0 || slices.ContainsFunc(f.Containing, in)) && !slices.ContainsFunc(f.NotContained, in)
 }
 
-// target is what a ban is about: a network, or the literal of another key.
+// target is the target of a ban: a network, or the literal of another key.
 type target struct {
 	network netip.Prefix
 	key     string
 }
 
-// targetOf returns what a block is about; a prefix or "*" is nothing that a bouncer
-// can enforce.
+// targetOf returns the target of a block. Bouncers cannot enforce a prefix or "*", which have
+// none.
 func targetOf(e *blocks.Entry) (target, bool) {
 	if network, is := e.Pattern.Network(); is {
 		return target{network: network}, true
@@ -117,7 +117,7 @@ func targetOf(e *blocks.Entry) (target, bool) {
 	return target{key: e.Pattern.Literal()}, isKey(e.Pattern)
 }
 
-// banOf returns the ban of a target under a block.
+// banOf returns the ban of a target by a block.
 func banOf(t target, e *blocks.Entry) Ban {
 	b := Ban{Scope: ScopeRange, Value: t.network.String(), Reason: e.Reason, Expires: e.Expires, entry: e.ID}
 	switch {

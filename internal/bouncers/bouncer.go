@@ -1,7 +1,7 @@
-// Package bouncers computes what programs have to be sent that enforce the blocks
-// elsewhere, as firewalls and proxies with a CrowdSec bouncer do: the active blocks as
-// addresses and ranges without what is exempt, and what has changed since they last
-// asked. It reads no clock and no store.
+// Package bouncers computes what to send to programs that enforce the blocks elsewhere, such as
+// firewalls and proxies with a CrowdSec bouncer: the active blocks as addresses and ranges
+// without what is exempt, and the changes since the last request. It reads neither the clock
+// nor a store.
 package bouncers
 
 import (
@@ -10,75 +10,74 @@ import (
 	"time"
 )
 
-// ID identifies a bouncer. Two bouncers of one type on one address must not share a
-// token: each would miss what the other was sent.
+// ID identifies a bouncer. Two bouncers of the same type with the same address must not share a
+// token: each would miss what was sent to the other.
 type ID struct {
 	TokenID string
 	Address netip.Addr
-	Type    string // for example "crowdsec-firewall-bouncer", "" where it does not say
+	Type    string // for example "crowdsec-firewall-bouncer", "" if unknown
 }
 
-// Mode says how a bouncer asks.
+// Mode is the way in which a bouncer sends requests.
 type Mode string
 
 // The modes.
 const (
-	Live   Mode = "live"   // about one address at a time
-	Stream Mode = "stream" // for all, then for what has changed
+	Live   Mode = "live"   // requests about one address each
+	Stream Mode = "stream" // a request for everything, then for changes
 )
 
-// Bouncer is a bouncer that has asked.
+// Bouncer is a bouncer that has sent a request.
 type Bouncer struct {
 	ID
-	TokenName string // "" where the token is gone
+	TokenName string // "" if the token was deleted
 	Version   string
 	Mode      Mode
 	First     time.Time
-	Last      time.Time // to within a minute in live mode
-	Sent      int64     // blocks, new and deleted ones
+	Last      time.Time // accurate to a minute in live mode
+	Sent      int64     // number of blocks sent, new and deleted ones
 	Cursor    Cursor
 }
 
-// Position is a state of the blocks: that of a revision at an instant.
+// Position is a state of the blocks: a revision and an instant.
 type Position struct {
 	Revision int64
 	At       time.Time
 }
 
-// Cursor is what a bouncer was sent; the zero value is nothing.
+// Cursor is what a bouncer was sent; the zero value means nothing.
 type Cursor struct {
 	Last   Position
-	Before Position  // the one before it
-	Full   time.Time // when it was sent everything
+	Before Position  // the previous position
+	Full   time.Time // when everything was last sent
 }
 
-// FullInterval is how often a bouncer is sent every active block again. It repairs
-// what a bouncer has lost, and prolongs the entries of an ipset, which last 24 days at
-// most.
+// FullInterval is how often a bouncer is sent every active block again. This restores blocks
+// that a bouncer has lost, and prolongs the entries of an ipset, which last at most 24 days.
 const FullInterval = 24 * time.Hour
 
-// Overlap is how far expiries are looked for before the position that a bouncer has:
-// the clocks of nodes differ, and a bouncer that rounds up drops a block late.
+// Overlap is how long before the bouncer's position expiries are searched: the clocks of nodes
+// differ, and a bouncer that rounds up drops a block late.
 const Overlap = 2 * time.Second
 
-// Gone is after how long a bouncer that does not ask is forgotten.
+// Gone is the time without a request after which a bouncer is deleted.
 const Gone = 30 * 24 * time.Hour
 
-// MaxPerToken is the number of bouncers that are remembered for a token; the one that
-// has not asked for longest is forgotten first.
+// MaxPerToken bounds the bouncers of a token; the one whose last request is oldest is deleted
+// first.
 const MaxPerToken = 100
 
-// maxAgent bounds each part of a User-Agent that is kept, in bytes.
+// maxAgent bounds each stored part of a User-Agent, in bytes.
 const maxAgent = 64
 
-// ParseAgent returns the type and the version that a User-Agent names.
+// ParseAgent returns the type and the version in a User-Agent.
 func ParseAgent(agent string) (kind, version string) {
 	agent, _, _ = strings.Cut(agent, " ")
 	kind, version, _ = strings.Cut(agent, "/")
 	return plain(kind), plain(version)
 }
 
-// plain returns what a text has of printable ASCII, clipped.
+// plain returns the printable ASCII of a text, clipped.
 func plain(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r <= ' ' || r > '~' {
@@ -89,14 +88,13 @@ func plain(text string) string {
 	return text[:min(len(text), maxAgent)]
 }
 
-// warnings are what operators have to know of a type of bouncer, by a part of its
-// name.
+// warnings are what operators must know about types of bouncers, by a part of the type's name.
 var warnings = []struct{ part, text string }{
 	{"firewall-bouncer", "In nftables mode it blocks only the first address of a range, every IPv6 /64 included; use its iptables mode."},
 	{"nodejs", "It blocks only the first address of an IPv6 range and, in stream mode, only one range of an IPv4 /24."},
 }
 
-// Warning returns what an operator has to know of the bouncer's type, "" for nothing.
+// Warning returns what an operator must know about the bouncer's type, "" for nothing.
 func (b *Bouncer) Warning() string {
 	kind := strings.ToLower(b.Type)
 	for _, w := range warnings {

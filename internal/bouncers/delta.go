@@ -9,29 +9,29 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// Changes are the entries that have changed beyond a revision, or one of whose
-// expiries has passed in a time, in one consistent view of the database.
+// Changes are the entries that changed after a revision, and those with an expiry that passed
+// in a time range, in one consistent view of the database.
 type Changes struct {
 	Revision int64 // of the view
 	Entries  []*blocks.History
 }
 
-// Pull is a bouncer's request for what has changed.
+// Pull is a bouncer's request for changes.
 type Pull struct {
 	Filter  Filter
 	Cursor  Cursor
-	Startup bool // the bouncer has nothing yet
+	Startup bool // the bouncer has no bans yet
 	Now     time.Time
 }
 
-// IsFull reports whether the bouncer is sent everything.
+// IsFull reports whether the response must contain everything.
 func (p *Pull) IsFull() bool {
 	return p.Startup || p.Cursor.Last.Revision == 0 || p.Now.Sub(p.Cursor.Full) >= FullInterval
 }
 
 // ExpiriesFrom returns the instant after which expiries are needed: those that the bouncer may
-// have missed, and those since the answer before its last one, since a node drops what has
-// expired, and a network without what was exempt from it is another one.
+// have missed, and those since the response before its last one. The node drops expired
+// entries, and without an expired exemption the targets of a block differ.
 func (p *Pull) ExpiriesFrom() time.Time {
 	if before := p.Cursor.Before.At; before.Before(p.missedFrom()) {
 		return before
@@ -42,20 +42,19 @@ func (p *Pull) ExpiriesFrom() time.Time {
 // missedFrom returns the instant after which the bouncer may have missed an expiry.
 func (p *Pull) missedFrom() time.Time { return p.Cursor.Last.At.Add(-Overlap) }
 
-// Delta is the answer to a pull. No ban is in both lists.
+// Delta is the response to a Pull. No ban is in both lists.
 type Delta struct {
 	Deleted []Ban
 	New     iter.Seq[Ban]
-	Cursor  Cursor // once the bouncer has it all
+	Cursor  Cursor // after the bouncer has received everything
 }
 
-// Compute returns what changed for a bouncer between its cursor and now. set is the
-// node's copy, at least of the revision of ch; ch are the changes beyond Cursor.Before.
+// Compute returns what changed for a bouncer between its cursor and now. set is the node's
+// copy, at least of the revision of ch; ch are the changes after Cursor.Before.
 //
-// A block that lasts longer than the bouncer was sent is announced at once, and again
-// once the old end has passed, because nftables ignores an address that it has. One
-// that lasts shorter is deleted, and announced in the next pull in which it does not
-// last shorter still.
+// A block that now ends later than the bouncer was sent is announced at once, and again after the
+// old end has passed, because nftables ignores an address that it already has. A block that now
+// ends earlier is deleted, and announced in the next pull unless its end has become earlier again.
 func Compute(set *blocks.Set, ch Changes, p Pull) Delta {
 	here := Position{ch.Revision, p.Now}
 	now := momentAt(set, ch.Entries, here)
@@ -87,12 +86,12 @@ func Compute(set *blocks.Set, ch Changes, p Pull) Delta {
 	return d
 }
 
-// All ranges over the bans of everything that is active at an instant.
+// All iterates over the bans of all blocks that are active at an instant.
 func All(set *blocks.Set, at time.Time, f Filter) iter.Seq[Ban] {
 	return everything(set, momentAt(set, nil, Position{At: at}), f, nil)
 }
 
-// everything ranges over all bans but those of some targets.
+// everything iterates over all bans except those of some targets.
 func everything(set *blocks.Set, now *moment, f Filter, without map[target]bool) iter.Seq[Ban] {
 	return func(yield func(Ban) bool) {
 		if f.none() {
@@ -104,7 +103,7 @@ func everything(set *blocks.Set, now *moment, f Filter, without map[target]bool)
 			}
 			for _, t := range now.targets(e.Pattern) {
 				b, is := now.ban(t, e.Pattern)
-				// Two blocks that are cut may give the same part: it is sent once.
+				// Two blocks that are cut may have the same part. It is sent once.
 				if own := now.block(e.Pattern); !is || b.entry != own.ID || without[t] || !f.Selects(b) {
 					continue
 				}
@@ -116,7 +115,7 @@ func everything(set *blocks.Set, now *moment, f Filter, without map[target]bool)
 	}
 }
 
-// comparison compares what a bouncer was sent with what is active.
+// comparison compares what a bouncer was sent with the active blocks.
 type comparison struct {
 	before, last, now *moment
 	pull              Pull
@@ -126,11 +125,11 @@ type comparison struct {
 	gone, fresh       []Ban
 }
 
-// affected is a target that a change may concern.
+// affected is a target that a change may affect.
 type affected struct {
 	target
-	pattern keys.Pattern // of a block that gave or gives it
-	again   bool         // what is active is announced even if the bouncer was sent it
+	pattern keys.Pattern // of a block that has or had the target
+	again   bool         // announce the active ban even if the bouncer was already sent it
 }
 
 func (c *comparison) compare(set *blocks.Set, histories []*blocks.History) {
@@ -140,7 +139,7 @@ func (c *comparison) compare(set *blocks.Set, histories []*blocks.History) {
 	}
 }
 
-// find notes what the changes may concern.
+// find collects the targets that the changes may affect.
 func (c *comparison) find(set *blocks.Set, histories []*blocks.History) {
 	var exempt []netip.Prefix
 	var exemptKeys []keys.Pattern
@@ -159,7 +158,7 @@ func (c *comparison) find(set *blocks.Set, histories []*blocks.History) {
 	if len(exempt) == 0 && len(exemptKeys) == 0 {
 		return
 	}
-	// The blocks that the changed exemptions are about.
+	// The blocks that the changed exemptions affect.
 	changed := newHoles(exempt)
 	for e := range set.All(blocks.Block, c.pull.Now) {
 		network, isNetwork := e.Pattern.Network()
@@ -176,8 +175,8 @@ func (c *comparison) find(set *blocks.Set, histories []*blocks.History) {
 	}
 }
 
-// pattern notes all that a block of a pattern gave or gives. Several blocks may give a target:
-// it is announced again if one of them asks for it.
+// pattern adds all targets that blocks of a pattern have or had. Several blocks may have the
+// same target: it is announced again if one of them requires that.
 func (c *comparison) pattern(p keys.Pattern, again bool) {
 	if isKey(p) && !c.pull.Filter.hasKeys() {
 		return
@@ -202,14 +201,14 @@ func (c *comparison) target(a affected) {
 	now, is := c.selected(c.now, t, p)
 	isShorter := was && is && last.outlasts(now) && !c.pull.Startup
 	if wasBefore && was && before.outlasts(last) {
-		was = false // it was deleted in the last pull, to be announced now
+		was = false // deleted in the last pull, to be announced now
 	}
 	switch {
 	case was && (!is || isShorter):
 		c.deleted[t] = true
 		c.gone = append(c.gone, last)
 	case isShorter:
-		// The next pull takes it for deleted in this one, so it must not be announced.
+		// The next pull assumes that this one deleted it, so it must not be announced.
 		c.deleted[t] = true
 	case is && (!was || a.again || now.outlasts(last)):
 		c.fresh = append(c.fresh, now)

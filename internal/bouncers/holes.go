@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// holes are networks that are exempt, sorted and disjoint.
+// holes are exempt networks, sorted and disjoint.
 type holes []netip.Prefix
 
-// everyAddress is what "*" and "ip:*" select.
+// everyAddress are the networks that "*" and "ip:*" select.
 var everyAddress = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 
 func newHoles(networks []netip.Prefix) holes {
@@ -25,10 +25,10 @@ func newHoles(networks []netip.Prefix) holes {
 	return all
 }
 
-// overlaps reports whether an address of a network is exempt, and whether all are.
+// overlaps reports whether any address of a network is exempt, and whether all are.
 func (h holes) overlaps(network netip.Prefix) (some, all bool) {
-	// Networks are nested or disjoint: the first hole that begins in network or the
-	// one before it.
+	// Networks are nested or disjoint. So only the first hole at or after the network's address
+	// and the one before it can overlap.
 	i, _ := slices.BinarySearchFunc(h, network.Addr(), func(p netip.Prefix, a netip.Addr) int { return p.Addr().Compare(a) })
 	for _, n := range []int{i - 1, i} {
 		if n >= 0 && n < len(h) && h[n].Overlaps(network) {
@@ -38,7 +38,7 @@ func (h holes) overlaps(network netip.Prefix) (some, all bool) {
 	return false, false
 }
 
-// cut returns the fewest networks that are all of a network but the holes.
+// cut returns the fewest networks that cover a network without its holes.
 func (h holes) cut(network netip.Prefix) []netip.Prefix {
 	some, all := h.overlaps(network)
 	switch {
@@ -51,11 +51,11 @@ func (h holes) cut(network netip.Prefix) []netip.Prefix {
 	return append(h.cut(low), h.cut(high)...)
 }
 
-// around returns the largest part of a network that contains an address and has no
-// hole; false where the address is exempt.
+// around returns the largest part of a network that contains an address and no hole, false if
+// the address is exempt.
 func (h holes) around(network netip.Prefix, a netip.Addr) (netip.Prefix, bool) {
 	for bits := network.Bits(); bits <= a.BitLen(); bits++ {
-		part, _ := a.Prefix(bits) // within the address's length
+		part, _ := a.Prefix(bits) // bits is within the address's length
 		if some, _ := h.overlaps(part); !some {
 			return part, true
 		}

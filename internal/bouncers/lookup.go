@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// OfKey returns the bans of one key, the longest first, none where it is exempt.
+// OfKey returns the bans of one key, the longest first, none if the key is exempt.
 func OfKey(set *blocks.Set, k keys.Key, at time.Time) []Ban {
 	if !set.Match(k, at).Refuses() {
 		return nil
@@ -35,8 +35,8 @@ func OfKey(set *blocks.Set, k keys.Key, at time.Time) []Ban {
 	return all
 }
 
-// OfRange returns the bans of blocks that contain all of a network, the longest
-// first, none where an address of it is exempt.
+// OfRange returns the bans of blocks that contain a whole network, the longest first. It
+// returns none if any address of the network is exempt.
 func OfRange(set *blocks.Set, network netip.Prefix, at time.Time) []Ban {
 	m := momentAt(set, nil, Position{At: at})
 	if m.cuts(network) {

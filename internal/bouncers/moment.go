@@ -8,18 +8,18 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// moment is what is active at a position: the node's copy, and in place of what has
-// changed since, what it was.
+// moment is the state at a position: the node's copy, with the entries that have changed since
+// replaced by their former versions.
 type moment struct {
 	set     *blocks.Set
 	at      time.Time
-	changed map[string]*blocks.Entry // the blocks among them that are active, by pattern
-	ids     map[string]bool          // of all that have changed
+	changed map[string]*blocks.Entry // the active blocks among the former versions, by pattern
+	ids     map[string]bool          // ids of all entries that have changed
 	holes   holes
-	exempt  []keys.Pattern // exemptions of other keys than addresses
+	exempt  []keys.Pattern // exemptions of keys that are not addresses
 }
 
-// momentAt returns what was active at a position.
+// momentAt returns the state at a position.
 func momentAt(set *blocks.Set, histories []*blocks.History, p Position) *moment {
 	m := &moment{set: set, at: p.At, changed: map[string]*blocks.Entry{}, ids: map[string]bool{}}
 	var exempt []netip.Prefix
@@ -55,10 +55,10 @@ func momentAt(set *blocks.Set, histories []*blocks.History, p Position) *moment 
 
 var everyAddressPattern = keys.NetworkPattern(everyAddress[0])
 
-// isKey reports whether a pattern is one key that is no address.
+// isKey reports whether a pattern is one key that is not an address.
 func isKey(p keys.Pattern) bool { return p.Kind() == keys.Exact }
 
-// block returns the active block of exactly a pattern, nil if there is none.
+// block returns the active block with exactly the pattern, nil if there is none.
 func (m *moment) block(p keys.Pattern) *blocks.Entry {
 	if e := m.changed[p.String()]; e != nil {
 		return e
@@ -69,8 +69,8 @@ func (m *moment) block(p keys.Pattern) *blocks.Entry {
 	return nil
 }
 
-// targets returns what a bouncer is sent of a block if it is active: its network
-// without what is exempt, or its key.
+// targets returns the targets that an active block with the pattern has: its network without
+// what is exempt, or its key.
 func (m *moment) targets(p keys.Pattern) []target {
 	e := m.block(p)
 	if e == nil {
@@ -99,8 +99,8 @@ func (m *moment) exempts(p keys.Pattern) bool {
 	return false
 }
 
-// ban returns the ban of a target that lasts longest, of all blocks that give it. key
-// is the target's pattern where it is no network.
+// ban returns the longest ban of a target by any block. key is the pattern of a target that is
+// not a network.
 func (m *moment) ban(t target, key keys.Pattern) (found Ban, is bool) {
 	take := func(p keys.Pattern) {
 		if e := m.block(p); e != nil {
@@ -120,7 +120,7 @@ func (m *moment) ban(t target, key keys.Pattern) (found Ban, is bool) {
 	}
 	take(keys.NetworkPattern(t.network))
 	for around, more := parentOf(t.network); more; around, more = parentOf(around) {
-		// A larger block gives this part only where it is cut right beside it.
+		// A larger block has this part only if an exemption is cut out right next to it.
 		if near, _ := parentOf(t.network); !m.cuts(near) {
 			break
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
-// Follower hands the changes of all nodes to a hub, as the audit records them.
+// Follower publishes the changes of all nodes, which it reads from the audit log.
 type Follower struct {
 	Hub   *Hub
 	Audit audit.Store
@@ -27,7 +27,7 @@ func NewFollower(h *Hub, store audit.Store) *Follower {
 	return &Follower{Hub: h, Audit: store, wake: make(chan struct{}, 1)}
 }
 
-// Changed is for catalog.OnChange. It never blocks.
+// Changed is the callback for catalog.OnChange. It never blocks.
 func (f *Follower) Changed(catalog.Changed) {
 	select {
 	case f.wake <- struct{}{}:
@@ -35,10 +35,10 @@ func (f *Follower) Changed(catalog.Changed) {
 	}
 }
 
-// retryAfter is how long a failed look at the audit waits for the next.
+// retryAfter is how long to wait after an error of reading the audit log.
 const retryAfter = time.Second
 
-// Run hands changes on until ctx ends, from its beginning on.
+// Run publishes the changes that are made after its start, until ctx ends.
 func (f *Follower) Run(ctx context.Context) {
 	for !f.begin(ctx) {
 		if supervise.Sleep(ctx, retryAfter) != nil {
@@ -59,7 +59,7 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
-// begin finds the newest entry, after which changes are news.
+// begin finds the newest entry. Changes after it are published.
 func (f *Follower) begin(ctx context.Context) bool {
 	page, err := f.Audit.FindRecords(ctx, audit.Filter{Limit: 1})
 	if err != nil {
@@ -71,10 +71,10 @@ func (f *Follower) begin(ctx context.Context) bool {
 	return true
 }
 
-// maxMissed bounds how many missed changes are read after a lost connection.
+// maxMissed bounds the missed changes that are read after an interruption.
 const maxMissed = 1000
 
-// follow publishes the entries behind the last, the oldest first.
+// follow publishes the entries after the last published one, the oldest first.
 func (f *Follower) follow(ctx context.Context) error {
 	var fresh []*audit.Record
 	whole := true

@@ -13,9 +13,9 @@ import (
 
 var _ gate.Recorder = (*Hub)(nil)
 
-// Record implements gate.Recorder: it shows the first decisions of each second,
-// of allowed and of refused ones apart, and says how many it did not show.
-// Where nobody listens it does nothing.
+// Record implements gate.Recorder. It publishes the first decisions of each second, counting
+// allowed and refused ones separately, and the number of decisions left out. Without listeners
+// it does nothing.
 func (h *Hub) Record(d *gate.Decision) {
 	now := d.At.UnixNano()
 	if now > h.until.Load() || d.IsAdditional && d.Reported == "" {
@@ -30,17 +30,17 @@ func (h *Hub) Record(d *gate.Decision) {
 	switch count := b.count.Add(1); {
 	case count <= most:
 		h.Publish(h.eventOf(d))
-	case count == most+1: // the number left out is published also if nothing follows
+	case count == most+1: // publish the number left out even if nothing follows
 		time.AfterFunc(settleAfter, func() {
 			supervise.Do("live events", func() { h.publishSkipped(b, b.end(second), time.Time{}) })
 		})
 	}
 }
 
-// settleAfter is when a second that showed too few decisions is surely over.
+// settleAfter is the time after which all decisions of a second must have been recorded.
 const settleAfter = 1200 * time.Millisecond
 
-// publishSkipped publishes how many of a second's decisions were not shown.
+// publishSkipped publishes how many of a second's decisions were left out.
 func (h *Hub) publishSkipped(b *budget, count int64, at time.Time) {
 	most := int64(h.o.PerSecond)
 	if count <= most {
@@ -54,14 +54,13 @@ func (h *Hub) publishSkipped(b *budget, count int64, at time.Time) {
 
 // budget counts the decisions of a second.
 type budget struct {
-	what string // is counted, for people
-	// second is the second that is counted, and count how many it has had.
+	what string // name of what is counted, for people
+	// second is the counted second, and count the number of its decisions.
 	second, count atomic.Int64
 }
 
-// begin begins a new second and returns how many decisions the one before had,
-// 0 where second is no newer: a decision that comes late counts towards the
-// newest second.
+// begin starts a new second and returns the count of the previous one. It returns 0 if second
+// is not newer: a late decision counts towards the newest second.
 func (b *budget) begin(second int64) (before int64) {
 	if last := b.second.Load(); second > last && b.second.CompareAndSwap(last, second) {
 		return b.count.Swap(0)
@@ -69,8 +68,7 @@ func (b *budget) begin(second int64) (before int64) {
 	return 0
 }
 
-// end ends a second if it is still the newest, and returns how many decisions
-// it had.
+// end ends a second if it is still the newest, and returns its count.
 func (b *budget) end(second int64) (count int64) {
 	if b.second.CompareAndSwap(second, second+1) {
 		return b.count.Swap(0)
@@ -78,8 +76,7 @@ func (b *budget) end(second int64) (count int64) {
 	return 0
 }
 
-// eventOf copies what a decision says. Its texts may lie in buffers that are
-// used again.
+// eventOf returns a decision as an event. It copies texts, which may be in reused buffers.
 func (h *Hub) eventOf(d *gate.Decision) Event {
 	e := Event{
 		Kind: Decision, At: d.At, Key: h.copyOf(d.Check.Key), Outcome: d.Outcome, Refusal: d.ID.String(), RetryAt: d.RetryAt,
@@ -100,14 +97,14 @@ func (h *Hub) eventOf(d *gate.Decision) Event {
 	return e
 }
 
-// copyOf returns a key whose text is its own, with its full address.
+// copyOf returns a copy of a key, with its full address.
 func (h *Hub) copyOf(k keys.Key) keys.Key {
 	parser := h.o.Parser()
 	if network, is := k.Network(); is && network.IsSingleIP() {
 		return parser.AddressKey(network.Addr())
 	}
 	copied, err := parser.Key(strings.Clone(k.String()))
-	if err != nil { // it was a key under the settings of a moment ago
+	if err != nil { // the settings for keys have just changed
 		return keys.Key{}
 	}
 	return copied

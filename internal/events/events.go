@@ -1,6 +1,5 @@
-// Package events publishes live events to operators: decisions, sampled under load,
-// and every change of blocks, exemptions, policies and identities. A slow listener
-// never delays a check.
+// Package events publishes live events to operators: decisions, sampled under load, and every
+// change of blocks, exemptions, policies and identities. A slow listener never delays a check.
 package events
 
 import (
@@ -12,48 +11,46 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// Kind says what an event is about.
+// Kind is the kind of an event.
 type Kind string
 
 // The kinds of event.
 const (
 	Decision Kind = "decision" // one check that was answered
 	Block    Kind = "block"    // a block or exemption was added, changed or ended
-	Change   Kind = "change"   // anything else in the audit
-	Notice   Kind = "notice"   // about the stream itself: what it left out
+	Change   Kind = "change"   // any other change in the audit log
+	Notice   Kind = "notice"   // about the stream: what it omits
 )
 
-// Event is one thing that happened. Only the fields of its kind are set.
+// Event is one event. Only the fields of its kind are set.
 type Event struct {
-	ID   uint64 // counts up by one; 0 for notices to one listener alone
+	ID   uint64 // increases by one; 0 for notices to a single listener
 	At   time.Time
 	Kind Kind
 
-	// Of a decision.
+	// Fields of a decision.
 	Key     keys.Key
 	Outcome gate.Outcome
 	Policy  string
 	Rule    string
 	BlockID string
-	Refusal string // the id that opens the refusal's record
+	Refusal string // id of the refusal's record
 	RetryAt time.Time
-	Source  string // who asked; never trusted
-	// Reported is the outcome of a report, "" for a check: the decision is then whether
+	Source  string // source of the check; untrusted
+	// Reported is the outcome of a report, "" for a check. For a report, Outcome says whether
 	// the policy had room for it.
 	Reported string
 	Degraded string
-	// Shadow is what the policy that only watches would have decided, and
-	// ShadowPolicy its name.
+	// Shadow is the decision of the shadow policy, and ShadowPolicy its name.
 	Shadow       gate.Outcome
 	ShadowPolicy string
 
-	// Entry records a change.
+	// Entry is the audit record of a change.
 	Entry *audit.Record
-	// Patterns are what the changed block or exemption selects, before and
-	// after.
+	// Patterns are the patterns of the changed block or exemption, before and after.
 	Patterns []keys.Pattern
 
-	// Of a notice: its text for people, and how many events it replaces.
+	// Fields of a notice: its text for people, and the number of events that it replaces.
 	Text    string
 	Skipped int64
 }
@@ -62,11 +59,10 @@ type Event struct {
 type Filter struct {
 	Kinds    []Kind
 	Outcomes []gate.Outcome // of decisions
-	// Policy selects the decisions of a policy or of the shadow of that name,
-	// and its changes.
+	// Policy selects the decisions of a policy or shadow policy, and its changes.
 	Policy string
-	// Pattern selects the decisions on its keys, and the changes of blocks and
-	// exemptions that share a key with it.
+	// Pattern selects the decisions on its keys, and the changes of blocks and exemptions that
+	// share a key with it.
 	Pattern keys.Pattern
 }
 

@@ -12,50 +12,50 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// What a hub keeps and shows. The zero values of Options mean these.
+// Limits of a hub. Zero fields of Options mean these values.
 const (
-	DefaultRing      = 4096 // events kept for listeners that come back
-	DefaultQueue     = 256  // events that a listener may be behind
-	DefaultPerSecond = 200  // decisions shown a second, of allowed and of refused ones each
+	DefaultRing      = 4096 // events kept for listeners that reconnect
+	DefaultQueue     = 256  // undelivered events per listener
+	DefaultPerSecond = 200  // published decisions per second, for allowed and refused ones each
 	DefaultHeartbeat = 15 * time.Second
-	// Linger is how long decisions are kept after the last listener has gone,
-	// so that one that comes back misses nothing.
+	// Linger is how long decisions are kept after the last listener has disconnected, so that a
+	// listener that reconnects misses nothing.
 	Linger = time.Minute
 )
 
-// Options make a Hub. The zero value is usable.
+// Options configure a Hub. The zero value is usable.
 type Options struct {
 	Now func() time.Time // nil means time.Now
-	// Parser reads keys under the settings of the moment, nil under none.
+	// Parser returns the present parser of keys; nil uses the default settings.
 	Parser    func() keys.Parser
 	Ring      int
 	Queue     int
 	PerSecond int
-	// Heartbeat is how often a silent stream shows that it lives.
+	// Heartbeat is how often an idle stream sends a sign of life.
 	Heartbeat time.Duration
 }
 
-// Hub hands events to those who listen. It is safe for use by many goroutines.
+// Hub distributes events to listeners. It is safe for concurrent use.
 type Hub struct {
 	o Options
-	// run distinguishes the ids of this hub from those of another run or node.
+	// run distinguishes this hub's ids from those of another run or node.
 	run string
-	// until is when decisions stop being wanted, in Unix nanoseconds, so that
-	// a check costs one load where nobody listens.
+	// until is when decisions are no longer needed, in Unix nanoseconds. A check reads it with
+	// one atomic load if nobody listens.
 	until atomic.Int64
 
 	allowed, refused budget
 
 	mu        sync.Mutex
 	last      uint64
-	ring      []Event // the newest, at most o.Ring of them; see kept
+	ring      []Event // the newest events, at most o.Ring; see kept
 	listeners map[*Listener]struct{}
 	// decisions is the number of listeners whose filter may select decisions.
 	decisions int
 	closed    bool
 }
 
-// New returns a hub that nobody listens to.
+// New returns a hub without listeners.
 func New(o Options) *Hub {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -78,18 +78,17 @@ func New(o Options) *Hub {
 	return h
 }
 
-// Heartbeat returns how often a silent stream shows that it lives.
+// Heartbeat returns how often an idle stream sends a sign of life.
 func (h *Hub) Heartbeat() time.Duration { return h.o.Heartbeat }
 
-// Token returns what a listener that comes back sends to go on behind e.
+// Token returns the text with which a listener that reconnects continues after e.
 func (h *Hub) Token(e *Event) string { return h.run + "-" + strconv.FormatUint(e.ID, 10) }
 
-// Run distinguishes the events of this hub from those of another run of the node, or of
-// another node: each counts its ids from 1.
+// Run identifies this run of this node. Every hub counts its ids from 1.
 func (h *Hub) Run() string { return h.run }
 
-// IDOf returns the id of the event that a Token names, 0 where it is an event of another
-// run or node. It fails where the text is no Token.
+// IDOf returns the id of the event that a Token names, 0 if it is an event of another run or
+// node. It returns an error if the text is not a Token.
 func (h *Hub) IDOf(token string) (uint64, error) {
 	run, number, _ := strings.Cut(token, "-")
 	id, err := strconv.ParseUint(number, 10, 64)
@@ -99,8 +98,8 @@ func (h *Hub) IDOf(token string) (uint64, error) {
 	return id, nil
 }
 
-// Publish hands an event on; its ID, and At where it is zero, are filled in. It
-// never waits for a listener: one whose queue is full is dropped.
+// Publish publishes an event. It sets ID, and At if it is zero. It never waits for a listener:
+// it drops a listener whose queue is full.
 func (h *Hub) Publish(e Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -118,7 +117,7 @@ func (h *Hub) publish(e Event) {
 	} else {
 		*h.kept(e.ID) = e
 	}
-	// One copy serves all listeners, so that a queue is only as large as what is in it.
+	// All listeners share one copy, so that a queue uses only the memory of its events.
 	var shared *Event
 	for l := range h.listeners {
 		if !l.filter.Selects(&e) {
@@ -135,11 +134,11 @@ func (h *Hub) publish(e Event) {
 	}
 }
 
-// kept returns where the ring has the event of an id, which must be one of the newest. The
+// kept returns the place of an event's id in the ring. The id must be one of the newest. The
 // first event has the id 1.
 func (h *Hub) kept(id uint64) *Event { return &h.ring[(id-1)%uint64(len(h.ring))] }
 
-// drop ends a listener, with mu held.
+// drop ends a listener. The caller holds mu.
 func (h *Hub) drop(l *Listener, slow bool) {
 	if _, listening := h.listeners[l]; !listening {
 		return
@@ -155,7 +154,7 @@ func (h *Hub) drop(l *Listener, slow bool) {
 	}
 }
 
-// Close ends every listener, for a node that goes down; later ones end at once.
+// Close ends every listener before the node stops. Later listeners end immediately.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -165,21 +164,21 @@ func (h *Hub) Close() {
 	}
 }
 
-// Listener hears events. See Listen.
+// Listener receives events. See Listen.
 type Listener struct {
 	hub    *Hub
 	filter Filter
 	queue  chan *Event
 	slow   atomic.Bool
-	// next to until are the ids of the events that it has still missed, and elsewhere says
-	// that nobody knows them. They are read when it asks: a copy for each listener that does
-	// not read would be megabytes.
+	// next to until are the ids of events that the listener still has to read as missed.
+	// elsewhere means that missed events are unknown. Missed reads the events from the ring: a
+	// copy for each listener that does not read would take megabytes.
 	next, until uint64
 	elsewhere   bool
 }
 
-// Listen returns a listener, which misses nothing since after, a Token from before: ""
-// for none. Ask it for Missed first. Stop it in the end.
+// Listen returns a listener. after is a Token of an earlier event after which the listener
+// misses nothing, "" for none. Call Missed first, and Stop in the end.
 func (h *Hub) Listen(f Filter, after string) *Listener {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -204,18 +203,18 @@ func (h *Hub) Listen(f Filter, after string) *Listener {
 	return l
 }
 
-// missedAtOnce bounds what Missed returns at a time.
+// missedAtOnce bounds the events that Missed returns at a time.
 const missedAtOnce = 16
 
-// Missed returns the next events that the listener has missed before it listened, none once
-// it has them all. Where some are no longer known, a notice says so in their place.
+// Missed returns the next events from before the listener was created, none if there are no
+// more. If some are no longer kept, it returns a notice in their place.
 func (l *Listener) Missed() []Event {
 	h := l.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if l.elsewhere {
 		l.elsewhere = false
-		// Nothing says how much happened between another run and this one.
+		// It is unknown how many events there were between another run and this one.
 		return []Event{h.notice("Events may be missing: this node was restarted since, or is another one.", 0)}
 	}
 	var missed []Event
@@ -232,9 +231,8 @@ func (l *Listener) Missed() []Event {
 	return missed
 }
 
-// Newest returns the newest events that f selects and that are kept, the newest
-// first, at most limit of them. Decisions are kept from then on for Linger, so
-// that the next call finds what has happened since.
+// Newest returns up to limit of the newest kept events that f selects, the newest first. It
+// makes the hub keep decisions for Linger, so that the next call finds what has happened since.
 func (h *Hub) Newest(f Filter, limit int) []Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -254,11 +252,11 @@ func (h *Hub) notice(text string, skipped int64) Event {
 	return Event{Kind: Notice, At: h.o.Now(), Text: text, Skipped: skipped}
 }
 
-// Events is closed when the listener was stopped or dropped, or its hub closed.
+// Events returns the channel of events. It is closed when the listener is stopped or dropped,
+// or the hub is closed.
 func (l *Listener) Events() <-chan *Event { return l.queue }
 
-// Farewell returns, once Events is closed, the notice that says why: false
-// where there is nothing to say.
+// Farewell returns, after Events is closed, the notice with the reason, false if there is none.
 func (l *Listener) Farewell() (Event, bool) {
 	if !l.slow.Load() {
 		return Event{}, false

@@ -1,5 +1,5 @@
-// Package nodes holds the state that the nodes of one installation report, so that each
-// node can show all.
+// Package nodes defines the state that the nodes of one installation report, so that each node
+// can show all of them.
 package nodes
 
 import (
@@ -21,28 +21,29 @@ type Node struct {
 	Version   string
 	Started   time.Time
 	Seen      time.Time
-	PerSecond float64       // requests for checks since the heartbeat before
-	P99       time.Duration // the 99th percentile of their durations; 0 without any
-	// Degraded reports whether it decides without the shared log.
+	PerSecond float64       // check requests since the previous heartbeat
+	P99       time.Duration // 99th percentile of their durations; 0 without requests
+	// Degraded reports whether the node decides without the shared log.
 	Degraded bool
-	Revision int64 // of the newest change that it applies
+	Revision int64 // of the newest change that the node applies
 	Memory   Memory
 }
 
-// Memory is what the logs of keys in a node's memory take, and what it forgot to stay
-// within the bound since it started. It is zero of a node that does not report it, as those of
-// the release before do not.
+// Memory is the memory of the logs of keys on a node, and what the node forgot since its start
+// to stay within the bound. It is zero for a node that does not report it, such as one of the
+// previous release.
 type Memory struct {
 	Bytes, MaxBytes int64
-	// Forgotten is how many keys were forgotten before their windows ended, and
-	// LastForgotten when that happened last, zero for never.
+	// Forgotten is the number of keys that were forgotten before their windows ended.
+	// LastForgotten is when that last happened, zero for never.
 	Forgotten     int64
 	LastForgotten time.Time
-	// Unkept is how many allowed requests were not counted, since no key could be forgotten.
+	// Unkept is the number of allowed requests that were not counted because no key could be
+	// forgotten.
 	Unkept int64
 }
 
-// forgettingShown is how long after the last forgotten key a node is said to forget keys.
+// forgettingShown is how long after the last forgotten key a node counts as forgetting keys.
 const forgettingShown = time.Minute
 
 // Forgetting reports whether n was forgetting keys at its last heartbeat.
@@ -50,7 +51,7 @@ func (n Node) Forgetting() bool {
 	return !n.Memory.LastForgotten.IsZero() && n.Seen.Sub(n.Memory.LastForgotten) < forgettingShown
 }
 
-// Store keeps the nodes' state.
+// Store stores the nodes' states.
 type Store interface {
 	PutNode(ctx context.Context, n Node) error
 	// Nodes returns the nodes with a heartbeat since a time, by name and id.

@@ -17,50 +17,51 @@ import (
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
-// How messages are grouped, repeated and given up.
+// Intervals for grouping, repeating and abandoning messages.
 const (
-	// Tick is how often the outbox is looked at.
+	// Tick is how often the outbox is checked.
 	Tick = time.Second
-	// GroupWait is how long the first of a kind waits for others like it.
+	// GroupWait is how long the first notification of a kind waits for others of the kind.
 	GroupWait = 10 * time.Second
-	// GroupInterval is the least time between two messages of one kind over
-	// one channel, so that an attack does not become a flood of mails.
+	// GroupInterval is the minimum time between two messages of one kind over one channel, so
+	// that an attack does not cause a flood of mails.
 	GroupInterval = 5 * time.Minute
-	// UrgentWait and UrgentInterval are the same for what is urgent.
+	// UrgentWait and UrgentInterval are the same for urgent kinds.
 	UrgentWait     = 2 * time.Second
 	UrgentInterval = 30 * time.Second
-	// FirstRetry is doubled with each attempt, up to LongestRetry.
+	// FirstRetry is the first wait before a retry. It doubles with each attempt, up to
+	// LongestRetry.
 	FirstRetry   = 5 * time.Second
 	LongestRetry = time.Hour
-	// GiveUpAfter is how old a notification may become unsent.
+	// GiveUpAfter is the age at which an unsent notification is abandoned.
 	GiveUpAfter = 24 * time.Hour
 	sendTimeout = 30 * time.Second
 	// markTimeout bounds recording that a message was sent.
 	markTimeout = 10 * time.Second
 )
 
-// Options make a Dispatcher.
+// Options configure a Dispatcher.
 type Options struct {
 	Store Store
-	// Channels are those of the settings, which send everything; see Configure.
+	// Channels are those of the settings, which send all kinds; see Configure.
 	Channels []Channel
 	Node     string
-	// Pages is the URL of the admin pages, which messages link to; "" for no
-	// links.
+	// Pages is the URL of the admin pages for links in messages; "" for no links.
 	Pages string
 	Now   func() time.Time // nil means time.Now
-	Log   *slog.Logger     // nil for nobody
+	Log   *slog.Logger     // nil discards
 }
 
 // Dispatcher sends the notifications in the outbox. It is safe for concurrent use.
 type Dispatcher struct {
 	o Options
-	// holder has the leases: two nodes may have been given one name.
+	// holder is the holder of the leases. It is not Node, since two nodes may have the same
+	// name.
 	holder  string
 	current atomic.Pointer[outlets]
 }
 
-// New returns a dispatcher over channels with different names.
+// New returns a dispatcher for channels with different names.
 func New(o Options) *Dispatcher {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -73,8 +74,8 @@ func New(o Options) *Dispatcher {
 	return d
 }
 
-// Configure replaces the channels beside those of the settings, and the silences. One with
-// the name of a channel of the settings is left out. It may be called at any time.
+// Configure replaces the channels other than those of the settings, and the silences. A channel
+// with the name of one of the settings is ignored. It may be called at any time.
 func (d *Dispatcher) Configure(more []Outlet, silences []Silence) {
 	next := &outlets{silences: slices.Clone(silences)}
 	for _, c := range d.o.Channels {
@@ -88,12 +89,12 @@ func (d *Dispatcher) Configure(more []Outlet, silences []Silence) {
 	d.current.Store(next)
 }
 
-// Silences returns the silences that apply now.
+// Silences returns the active silences.
 func (d *Dispatcher) Silences() []Silence {
 	return slices.DeleteFunc(slices.Clone(d.current.Load().silences), func(s Silence) bool { return !s.ActiveAt(d.o.Now()) })
 }
 
-// Preset returns the names of the channels of the settings, in order.
+// Preset returns the names of the settings' channels, in order.
 func (d *Dispatcher) Preset() []string {
 	names := make([]string, len(d.o.Channels))
 	for i, c := range d.o.Channels {
@@ -102,7 +103,7 @@ func (d *Dispatcher) Preset() []string {
 	return names
 }
 
-// Channels returns the names of the channels that are enabled, those of the settings first.
+// Channels returns the names of the enabled channels, those of the settings first.
 func (d *Dispatcher) Channels() []string {
 	all := d.current.Load().all
 	names := make([]string, len(all))
@@ -112,8 +113,8 @@ func (d *Dispatcher) Channels() []string {
 	return names
 }
 
-// Notify puts all into the outbox of each channel that sends their kinds. With no such
-// channel it does nothing. Those of one kind are put there together or not at all.
+// Notify adds all to the outbox of each channel that sends their kinds. Without such a channel
+// it does nothing. Notifications of one kind are added together or not at all.
 func (d *Dispatcher) Notify(ctx context.Context, all ...Notification) error {
 	current := d.current.Load()
 	for _, group := range byKind(d.dated(all)) {
@@ -128,7 +129,7 @@ func (d *Dispatcher) Notify(ctx context.Context, all ...Notification) error {
 	return nil
 }
 
-// byKind returns all in groups of one kind, in order.
+// byKind groups all by kind, in order.
 func byKind(all []Notification) (groups [][]Notification) {
 	at := map[Kind]int{}
 	for _, n := range all {
@@ -154,8 +155,9 @@ func (d *Dispatcher) dated(all []Notification) []Notification {
 	return all
 }
 
-// SendNow sends all, which are of one kind, as one message over every channel for it
-// that is not silenced, now, once and past the outbox: for when the outbox is unreachable.
+// SendNow sends all, which must be of one kind, as one message over every channel for the kind
+// that is not silenced. It bypasses the outbox and does not retry: use it if the outbox is
+// unreachable.
 func (d *Dispatcher) SendNow(ctx context.Context, all ...Notification) error {
 	if len(all) == 0 {
 		return nil
@@ -176,7 +178,7 @@ func (d *Dispatcher) SendNow(ctx context.Context, all ...Notification) error {
 			continue
 		}
 		if silence := current.silenced(c.Name(), message.Kind, d.o.Now()); silence != nil {
-			// The outbox, which lists what is silenced, is unreachable.
+			// The outbox, which normally lists silenced notifications, is unreachable.
 			d.o.Log.Warn("notification silenced", "channel", c.Name(), "kind", message.Kind, "subject", escape.Visible(message.Subject), "silenced_by", silence.Author)
 			continue
 		}
@@ -188,8 +190,8 @@ func (d *Dispatcher) SendNow(ctx context.Context, all ...Notification) error {
 	return errors.Join(problems...)
 }
 
-// Test sends a message over one channel now, past the outbox and whatever is silenced,
-// and returns its result; a *fault.Error where there is no such channel.
+// Test sends a message over one channel immediately, without the outbox and despite silences,
+// and returns the result. If there is no such channel, the error is a *fault.Error.
 func (d *Dispatcher) Test(ctx context.Context, channel string) error {
 	c, found := d.current.Load().find(channel)
 	if !found {
@@ -202,9 +204,9 @@ func (d *Dispatcher) Test(ctx context.Context, channel string) error {
 	return c.Send(ctx, d.message(Test, 1, []Notification{n}))
 }
 
-// Run sends until ctx ends. Each channel sends what is urgent and what is not
-// beside each other, so that neither a slow receiver nor a message that is
-// tried again holds up what is urgent. It follows Configure within a Tick.
+// Run sends until ctx ends. Each channel sends urgent and other messages concurrently, so that
+// neither a slow receiver nor a retried message delays urgent ones. It follows Configure within
+// a Tick.
 func (d *Dispatcher) Run(ctx context.Context) {
 	var lanes sync.WaitGroup
 	defer lanes.Wait()
@@ -240,7 +242,7 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	}
 }
 
-// follow sends over one lane of a channel until ctx ends.
+// follow sends the messages of one lane of a channel until ctx ends.
 func (d *Dispatcher) follow(ctx context.Context, name string, urgent bool) {
 	tick := time.NewTicker(Tick)
 	defer tick.Stop()
@@ -260,9 +262,8 @@ func (d *Dispatcher) follow(ctx context.Context, name string, urgent bool) {
 	}
 }
 
-// Flush sends what is due over one channel, by one node at a time, what is
-// urgent first. Its error is the outbox's; a message that could not be sent is
-// noted there.
+// Flush sends what is due over one channel, urgent messages first. Only one node at a time does
+// so. An error is one of the outbox; a message that could not be sent is recorded there.
 func (d *Dispatcher) Flush(ctx context.Context, c Channel) error {
 	return errors.Join(d.flush(ctx, lane{c, true}), d.flush(ctx, lane{c, false}))
 }
@@ -277,12 +278,12 @@ func (d *Dispatcher) flush(ctx context.Context, l lane) error {
 	if err != nil || !held {
 		return err
 	}
-	// Another node may have sent these while the lease was taken.
+	// Another node may have sent some before this one got the lease.
 	if due, err = d.o.Store.Due(ctx, l.Name(), now); err != nil {
 		return err
 	}
 	for _, group := range l.groups(due) {
-		// Each message may take its time, all of them more than the lease.
+		// Each message may use its full time, and all of them together more than the lease.
 		if held, err := d.hold(ctx, l); err != nil || !held {
 			return err
 		}
@@ -293,8 +294,8 @@ func (d *Dispatcher) flush(ctx context.Context, l lane) error {
 	return nil
 }
 
-// hold takes or renews the lease of a lane for the time that one message may
-// take, and reports whether this node has it.
+// hold takes or renews the lease of a lane for the maximum time of one message, and reports
+// whether this node has it.
 func (d *Dispatcher) hold(ctx context.Context, l lane) (bool, error) {
 	now := d.o.Now()
 	return d.o.Store.AcquireLease(ctx, l.lease(), d.holder, now, now.Add(2*sendTimeout))
@@ -311,7 +312,8 @@ func (d *Dispatcher) flushGroup(ctx context.Context, l lane, group []Due, now ti
 			silence.Author, silence.Until.UTC().Format("2006-01-02 15:04"), silence.Reason))
 	}
 	if oldest.Attempts == 0 {
-		// One of a clock that is further ahead than those of nodes differ has waited for long enough.
+		// Abs: a time that is far in the future comes from a clock that was ahead, and must not
+		// wait.
 		if now.Sub(oldest.At).Abs() < kind.groupWait() {
 			return nil
 		}
@@ -329,7 +331,7 @@ func (d *Dispatcher) flushGroup(ctx context.Context, l lane, group []Due, now ti
 		total += max(item.Happenings, 1)
 	}
 	items, err := d.o.Store.NotificationsOf(ctx, ids[:min(len(ids), MaxItems)])
-	if err != nil || len(items) == 0 { // deleted as too old since
+	if err != nil || len(items) == 0 { // deleted by retention in between
 		return err
 	}
 	sending, cancel := context.WithTimeout(ctx, sendTimeout)
@@ -341,11 +343,11 @@ func (d *Dispatcher) flushGroup(ctx context.Context, l lane, group []Due, now ti
 	}
 	switch {
 	case problem == nil:
-		// Also while the node is going down: the next start would send it again.
+		// Also during a stop: otherwise the next start would send it again.
 		marking, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTimeout)
 		defer cancel()
 		return d.o.Store.MarkSent(marking, l.Name(), ids, now)
-	case ctx.Err() != nil: // going down: the next start sends it
+	case ctx.Err() != nil: // the node stops: the next start sends it
 		return nil
 	case IsPermanent(problem) || now.Sub(oldest.At) > GiveUpAfter:
 		d.o.Log.Error("notification given up", "channel", l.Name(), "kind", kind, "error", what)
@@ -356,12 +358,12 @@ func (d *Dispatcher) flushGroup(ctx context.Context, l lane, group []Due, now ti
 	}
 }
 
-// maxProblem is how many bytes are kept of why a message was not sent: a receiver may say as much
-// as it likes, and the outbox keeps it with each notification.
+// maxProblem bounds the stored reason why a message was not sent, in bytes. The reason may come
+// from the receiver, and the outbox stores it with each notification.
 const maxProblem = 500
 
-// backoff doubles with each attempt and is spread by a fifth, so that a
-// receiver that comes back is not met by everybody at once.
+// backoff doubles with each attempt and varies by a fifth, so that a receiver that recovers is
+// not called by all nodes at once.
 func backoff(attempts int) time.Duration {
 	wait := LongestRetry
 	if attempts < 10 {

@@ -7,11 +7,11 @@ import (
 	"github.com/stint-dev/stint/internal/escape"
 )
 
-// Lines returns the texts of the items, or their subjects where there are several, each on
-// lines of its own and made harmless by clean, in at most maxBytes, which are 64 or more. The
-// reader sees what was left out: a first text that is too long ends with "...", and a last
-// line says how many notifications there are beside those that are shown. It ends with the
-// link, unless that takes more than half of maxBytes.
+// Lines returns the texts of the items, or their subjects if there are several, each on its own
+// lines and escaped by clean. The result has at most maxBytes bytes, which must be 64 or more.
+// What is cut is visible: a first text that is too long ends with "...", and a last line has
+// the number of notifications that are not shown. The link follows, unless it takes more than
+// half of maxBytes.
 func (m *Message) Lines(maxBytes int, clean func(string) string) string {
 	var text strings.Builder
 	shown := 0
@@ -21,7 +21,7 @@ func (m *Message) Lines(maxBytes int, clean func(string) string) string {
 			raw = n.Subject
 		}
 		if shown > 0 {
-			end = "\n" // of the line before
+			end = "\n" // of the previous line
 		}
 		line, room := clean(raw), maxBytes-text.Len()-len(end)-len(m.tail(shown+1, maxBytes))
 		if len(line) > room {
@@ -36,7 +36,7 @@ func (m *Message) Lines(maxBytes int, clean func(string) string) string {
 	return strings.TrimSpace(text.String() + m.tail(shown, maxBytes))
 }
 
-// tail returns what follows the texts of the items where so many are shown.
+// tail returns what follows the texts if shown items are shown.
 func (m *Message) tail(shown, maxBytes int) string {
 	tail := ""
 	if m.Total > shown {
@@ -48,9 +48,9 @@ func (m *Message) tail(shown, maxBytes int) string {
 	return tail
 }
 
-// cleanWithin clips a text so far that it has at most maxBytes after clean, which makes it
-// longer: what clean has written could be cut within one of its characters. It returns ""
-// where not even one character has room.
+// cleanWithin cuts raw so that the result of clean, which may be longer, has at most maxBytes
+// bytes. It does not cut the result itself, since that could split an escape. It returns "" if
+// there is no room for one character.
 func cleanWithin(raw string, maxBytes int, clean func(string) string) string {
 	for size := min(len(raw), maxBytes); size > 0; size -= size/8 + 1 {
 		if line := clean(escape.Clip(raw, size)); len(line) <= maxBytes {

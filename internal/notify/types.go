@@ -2,11 +2,11 @@ package notify
 
 import "slices"
 
-// Type says how a channel sends.
+// Type is the way in which a channel sends.
 type Type string
 
-// The types of channels. Those from Ntfy on are services that shoutrrr knows, whose URLs
-// have its form.
+// The types of channels. Those from Ntfy on are services supported by shoutrrr, with its URL
+// syntax.
 const (
 	Webhook  Type = "webhook"
 	Slack    Type = "slack"
@@ -18,15 +18,15 @@ const (
 	Pushover Type = "pushover"
 )
 
-// TypeInfo is what people read of a type.
+// TypeInfo describes a type for people.
 type TypeInfo struct {
 	Type Type
-	Name string // a noun, with what may be behind the type
-	URL  string // an example of the form of its URL
+	Name string // a noun, with what may follow the type
+	URL  string // an example of its URLs
 }
 
-// types is the only list of the types: the API's enum, the pages, the command line and
-// refusals are made from it, and docs/NOTIFICATIONS.md is tested against it.
+// types is the only list of the types. The API's enum, the pages, the command line and error
+// messages derive from it, and a test compares docs/NOTIFICATIONS.md with it.
 var types = []TypeInfo{
 	{Webhook, "Webhook: JSON by POST", "https://host/path"},
 	{Slack, "Slack, Mattermost, Rocket.Chat, or Discord’s /slack", "https://hooks.slack.com/services/..."},
@@ -38,10 +38,10 @@ var types = []TypeInfo{
 	{Pushover, "Pushover", "pushover://shoutrrr:token@user-key"},
 }
 
-// Types returns all types, in the order in which they are offered.
+// Types returns all types, in display order.
 func Types() []TypeInfo { return slices.Clone(types) }
 
-// TypeNames returns all types as the API and the command line name them.
+// TypeNames returns the names of all types in the API and the command line.
 func TypeNames() []string {
 	names := make([]string, len(types))
 	for i, t := range types {
@@ -50,7 +50,7 @@ func TypeNames() []string {
 	return names
 }
 
-// FindType returns what people read of t, false where there is no such type.
+// FindType returns the description of t, false if there is no such type.
 func FindType(t Type) (TypeInfo, bool) {
 	at := slices.IndexFunc(types, func(one TypeInfo) bool { return one.Type == t })
 	if at < 0 {

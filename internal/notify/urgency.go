@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// urgency orders the kinds, the most urgent first. Those before the first that
-// is not urgent are sent apart from the others.
+// urgency orders the kinds, the most urgent first. The urgent kinds are sent separately from
+// the others.
 var urgency = []Kind{Outage, RedisEviction, EscalationPaused, Recovery, JobFailed, Proposal, AutomaticBlock, Report, Test}
 
-// Urgent reports whether somebody may have to act at once.
+// Urgent reports whether somebody may have to act immediately.
 func (k Kind) Urgent() bool {
 	at := slices.Index(urgency, k)
 	return at >= 0 && at < slices.Index(urgency, Proposal)
@@ -30,7 +30,7 @@ func (k Kind) groupInterval() time.Duration {
 	return GroupInterval
 }
 
-// page returns the path of the page that shows what happened.
+// page returns the path of the page about a kind.
 func (k Kind) page() string {
 	switch k {
 	case AutomaticBlock:
@@ -45,7 +45,7 @@ func (k Kind) page() string {
 	return "/"
 }
 
-// lane is what one channel sends in one order: what is urgent, or what is not.
+// lane is the queue of a channel for urgent kinds, or the one for the others.
 type lane struct {
 	Channel
 	urgent bool
@@ -58,10 +58,9 @@ func (l lane) lease() string {
 	return "notify:" + l.Name()
 }
 
-// groups returns the lane's deliveries as messages: by kind, the reports each
-// apart. What was tried before goes apart from what is new, so that a failing
-// message holds nothing back and grows no larger. What is new goes first, the
-// more urgent before the less, and then what came first.
+// groups groups the lane's deliveries into messages by kind; each report is a message of its
+// own. Retries are not grouped with new deliveries, so that a failing message delays nothing
+// and does not grow. New deliveries come first, then more urgent kinds, then older ones.
 func (l lane) groups(due []Due) [][]Due {
 	type mark struct {
 		kind     Kind

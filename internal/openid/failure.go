@@ -2,8 +2,8 @@ package openid
 
 import "slices"
 
-// Reason says in a few words why a login failed. There are few of them, and none
-// contains what the browser or the provider sent.
+// Reason is a short reason why a login failed. There are few reasons, and none contains what
+// the browser or the provider sent.
 type Reason string
 
 // The reasons.
@@ -26,8 +26,8 @@ const (
 	Disabled     Reason = "the user is disabled"
 )
 
-// errorCodes are those of OAuth 2.0 and OpenID Connect. What else a provider sends is
-// not repeated.
+// errorCodes are the codes of OAuth 2.0 and OpenID Connect. Other texts from a provider are not
+// shown.
 var errorCodes = []string{
 	"access_denied", "invalid_request", "unauthorized_client", "unsupported_response_type", "invalid_scope", "server_error",
 	"temporarily_unavailable", "interaction_required", "login_required", "account_selection_required", "consent_required",
@@ -40,11 +40,10 @@ func refusedBy(code string) Reason {
 	return Reason("the provider answered " + code)
 }
 
-// Failure is the error of a login that the provider, the browser or the groups did not
-// allow.
+// Failure is the error of a login that the provider, the browser or the groups did not allow.
 type Failure struct {
 	Reason Reason
-	// Person is who the provider says it was, nil as long as that is not verified.
+	// Person is the person according to the provider, nil until that is verified.
 	Person *Person
 	cause  error
 }
@@ -52,5 +51,5 @@ type Failure struct {
 // Error returns the reason.
 func (f *Failure) Error() string { return string(f.Reason) }
 
-// Unwrap returns what the reason does not repeat, for logs of this server only.
+// Unwrap returns the cause, for logs of this server only.
 func (f *Failure) Unwrap() error { return f.cause }

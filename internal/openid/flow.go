@@ -14,24 +14,24 @@ import (
 // FlowLifetime is how long a login at the provider may take.
 const FlowLifetime = 10 * time.Minute
 
-// Flow is a login that is under way. The browser keeps it, encrypted.
+// Flow is a login in progress. The browser keeps it, encrypted.
 type Flow struct {
 	State    string `json:"state"`
 	Nonce    string `json:"nonce"`
 	Verifier string `json:"verifier"` // of PKCE
-	Next     string `json:"next"`     // the page to go to afterwards
-	Former   string `json:"former"`   // the secret of the session that the browser had, "" for none
+	Next     string `json:"next"`     // the page after the login
+	Former   string `json:"former"`   // secret of the browser's previous session, "" for none
 	Expires  int64  `json:"expires"`  // Unix seconds
 }
 
 var errFlow = errors.New("it is not a login that this server began")
 
-// maxFlow bounds what is encrypted and decrypted, in bytes: browsers keep cookies of at most
-// 4 KiB with their name.
+// maxFlow bounds an encrypted flow, in bytes: browsers keep cookies of at most 4 KiB, including
+// their name.
 const maxFlow = 4000
 
-// seal encrypts a flow under the secret that all nodes share. to says what the flow
-// belongs to: under another provider or client it cannot be opened.
+// seal encrypts a flow with the secret that all nodes share. to identifies the provider and
+// client: the flow cannot be opened with another one.
 func (f *Flow) seal(secret []byte, to string) (string, error) {
 	aead, err := newAEAD(secret)
 	if err != nil {
@@ -44,7 +44,7 @@ func (f *Flow) seal(secret []byte, to string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(aead.Seal(nil, nil, text, []byte(to))), nil
 }
 
-// openFlow decrypts what seal returned.
+// openFlow decrypts the result of seal.
 func openFlow(sealed string, secret []byte, to string) (*Flow, error) {
 	if sealed == "" || len(sealed) > maxFlow {
 		return nil, errFlow

@@ -16,16 +16,15 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// Started is a login that was begun.
+// Started is a login that has begun.
 type Started struct {
-	URL    string // where the browser goes
-	Cookie string // what it keeps until it comes back
+	URL    string // where to send the browser
+	Cookie string // to set until the browser returns
 }
 
-// Start begins a login that leads to the page next, or to the first page where browsers would
-// not keep a cookie with so long an address. former is the secret of the session
-// that the browser has, "" for none. The error is a *Failure if the provider cannot be
-// reached.
+// Start begins a login that leads to the page next. If the cookie would be too large with next,
+// it leads to the first page. former is the secret of the browser's previous session, "" for
+// none. The error is a *Failure if the provider is unreachable.
 func (p *Provider) Start(ctx context.Context, next, former string) (*Started, error) {
 	m, err := p.ready(ctx)
 	if err != nil {
@@ -49,10 +48,10 @@ func (p *Provider) Start(ctx context.Context, next, former string) (*Started, er
 	return &Started{URL: m.oauth.AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), Cookie: cookie}, nil
 }
 
-// binding is what a flow belongs to.
+// binding identifies the provider and client of a flow.
 func (p *Provider) binding() string { return p.o.Issuer + "\n" + p.o.ClientID + "\n" + p.o.RedirectURL }
 
-// Callback is what the browser brings back from the provider.
+// Callback is the request by which a browser returns from the provider.
 type Callback struct {
 	Cookie string
 	State  string
@@ -61,15 +60,15 @@ type Callback struct {
 	Error  string // the parameter error, "" for none
 }
 
-// Person is who logged in, as the provider says.
+// Person is the person who logged in, according to the provider.
 type Person struct {
 	Issuer, Subject string
-	Name            string // as the provider writes it, in any characters
+	Name            string // as the provider sends it, with any characters
 	Role            identity.Role
 }
 
-// Finish ends the login of a flow that Match returned. It returns who it is; the error is
-// a *Failure.
+// Finish finishes the login of a flow returned by Match. It returns the person; the error is a
+// *Failure.
 func (p *Provider) Finish(ctx context.Context, f *Flow, c Callback) (*Person, error) {
 	person, err := p.verify(ctx, f, c)
 	if err != nil {
@@ -82,8 +81,8 @@ func (p *Provider) Finish(ctx context.Context, f *Flow, c Callback) (*Person, er
 	return person, nil
 }
 
-// Match finds the flow that an answer belongs to: the one that Start began for this
-// browser, on this node or on another. It asks nobody. The error is a *Failure.
+// Match finds the flow of a callback: the one that Start began for this browser, on any node.
+// It makes no request. The error is a *Failure.
 func (p *Provider) Match(c Callback) (*Flow, error) {
 	f, err := openFlow(c.Cookie, p.o.Secret(), p.binding())
 	if err != nil || subtle.ConstantTimeCompare([]byte(f.State), []byte(c.State)) != 1 {
@@ -95,7 +94,7 @@ func (p *Provider) Match(c Callback) (*Flow, error) {
 	return f, nil
 }
 
-// verify exchanges the code and checks what the provider says.
+// verify exchanges the code and verifies the response of the provider.
 func (p *Provider) verify(ctx context.Context, f *Flow, c Callback) (*Person, error) {
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(ctx, p.http), finishTimeout)
 	defer cancel()
@@ -143,11 +142,11 @@ func (p *Provider) verify(ctx context.Context, f *Flow, c Callback) (*Person, er
 	return p.personOf(ctx, m, id, token)
 }
 
-// maxSubject is what OpenID Connect allows.
+// maxSubject is the maximum length in OpenID Connect.
 const maxSubject = 255
 
-// personOf reads the claims of a verified ID token, and those of the userinfo endpoint
-// where the token has no groups.
+// personOf reads the claims of a verified ID token and, if the token has no groups, those of
+// the userinfo endpoint.
 func (p *Provider) personOf(ctx context.Context, m *metadata, id *oidc.IDToken, token *oauth2.Token) (*Person, error) {
 	claims := map[string]any{}
 	if err := id.Claims(&claims); err != nil {
@@ -166,7 +165,7 @@ func (p *Provider) personOf(ctx context.Context, m *metadata, id *oidc.IDToken, 
 	if !given && m.provider.UserInfoEndpoint() != "" {
 		info, err := m.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
 		more := map[string]any{}
-		if err != nil { // which does not say that there are no groups
+		if err != nil { // an error does not mean that there are no groups
 			return nil, &Failure{Reason: Unreachable, cause: err}
 		}
 		if info.Claims(&more) != nil || info.Subject != id.Subject || disguised(more) != "" {
@@ -195,12 +194,12 @@ func (p *Provider) personOf(ctx context.Context, m *metadata, id *oidc.IDToken, 
 	return person, nil
 }
 
-// verified are the claims that package oidc reads, and verifies or has verified.
+// verified are the claims that package oidc reads and verifies, or makes its caller verify.
 var verified = []string{"iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "at_hash", "azp"}
 
-// disguised returns the name of a claim that differs from one of verified by its case alone,
-// "" for none. Names of claims are case-sensitive, but package oidc reads JSON without regard
-// to case, so that such a claim, which the person may have chosen, would stand for the other.
+// disguised returns the name of a claim that equals one of verified except for its case, "" for
+// none. Claim names are case-sensitive, but package oidc parses JSON without regard to case. So
+// such a claim, which the person may have chosen, would replace the real one.
 func disguised(claims map[string]any) string {
 	for name := range claims {
 		if slices.ContainsFunc(verified, func(v string) bool { return name != v && strings.EqualFold(name, v) }) {
@@ -210,8 +209,8 @@ func disguised(claims map[string]any) string {
 	return ""
 }
 
-// textsAt returns the texts of a claim: a list of them, or one alone. A claim within
-// another is named with a dot, such as Keycloak's realm_access.roles.
+// textsAt returns the texts of a claim: a list, or a single text. A nested claim is named with
+// a dot, such as Keycloak's realm_access.roles.
 func textsAt(claims map[string]any, name string) ([]string, bool) {
 	value, given := claims[name]
 	if !given {

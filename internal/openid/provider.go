@@ -20,45 +20,45 @@ import (
 	"github.com/stint-dev/stint/internal/escape"
 )
 
-// Bounds of what is asked of a provider.
+// Limits of the requests to a provider.
 const (
 	callTimeout   = 5 * time.Second // of one request
 	finishTimeout = 8 * time.Second // of all requests of one login
 	maxAnswer     = 1 << 20         // bytes
-	maxFinishing  = 8               // logins that ask the provider at once
+	maxFinishing  = 8               // concurrent logins that call the provider
 
-	retryPause   = 2 * time.Second // between two tries to discover
-	retryFirst   = 5 * time.Second // of Run, doubled up to retryLast
+	retryPause   = 2 * time.Second // minimum time between two attempts of discovery
+	retryFirst   = 5 * time.Second // first pause of Run, doubled up to retryLast
 	retryLast    = time.Minute
 	refreshEvery = 5 * time.Minute
 	logEvery     = 10 * time.Second
 )
 
-// Options are what a Provider needs.
+// Options configure a Provider.
 type Options struct {
 	Settings
-	Secret func() []byte // that all nodes share, empty as long as it is not loaded
+	Secret func() []byte // shared by all nodes, empty until it is loaded
 	Log    *slog.Logger
 	Now    func() time.Time
 }
 
-// Provider is a client of one provider; see New. It is safe for use by many goroutines.
-// A nil Provider is none.
+// Provider is a client of one provider; see New. It is safe for concurrent use. A nil Provider
+// means no provider.
 type Provider struct {
 	o         Options
 	http      *http.Client
-	discover  chan struct{} // holds one value while somebody discovers
+	discover  chan struct{} // holds a value during discovery
 	finishing chan struct{}
 
 	mu      sync.Mutex
-	found   *metadata // nil until it was discovered
-	failing error     // of the last try to discover
-	since   time.Time // of the first failure in a row
+	found   *metadata // nil before discovery
+	failing error     // error of the last discovery
+	since   time.Time // first of the consecutive failures
 	tried   time.Time
 	logged  time.Time
 }
 
-// metadata are what a provider says about itself.
+// metadata are what a provider publishes about itself.
 type metadata struct {
 	provider   *oidc.Provider
 	verifier   *oidc.IDTokenVerifier
@@ -67,8 +67,7 @@ type metadata struct {
 	endSession string
 }
 
-// New returns the client of a provider, which is asked nothing yet; nil where the
-// settings name none.
+// New returns the client of a provider, without contacting it; nil if the settings name none.
 func New(o Options) *Provider {
 	if !o.Enabled() {
 		return nil
@@ -89,7 +88,7 @@ func New(o Options) *Provider {
 	}
 }
 
-// bounded calls only URLs of one scheme, and reads no more than maxAnswer of an answer.
+// bounded allows only URLs of one scheme, and reads at most maxAnswer bytes of a response.
 type bounded struct {
 	next   http.RoundTripper
 	scheme string
@@ -112,19 +111,19 @@ func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 // Label returns the label of the button.
 func (p *Provider) Label() string { return p.o.Label }
 
-// Secure reports whether browsers come back over TLS, and so keep secure cookies.
+// Secure reports whether browsers return over TLS, and therefore accept secure cookies.
 func (p *Provider) Secure() bool { return strings.HasPrefix(p.o.RedirectURL, "https://") }
 
-// Failing returns since when the provider cannot be reached, zero where it can, or was
-// not asked yet.
+// Failing returns since when the provider has been unreachable, zero if it is reachable or was
+// not contacted yet.
 func (p *Provider) Failing() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.since
 }
 
-// LogoutURL returns where the session at the provider is ended, "" where that is not
-// known. back is the page of this server to come back to.
+// LogoutURL returns the URL that ends the session at the provider, "" if it is unknown. back is
+// the page of this server to return to.
 func (p *Provider) LogoutURL(back string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,8 +141,8 @@ func (p *Provider) LogoutURL(back string) string {
 	return u.String()
 }
 
-// Run keeps what the provider says about itself up to date until ctx ends. A nil
-// Provider waits.
+// Run keeps the provider's metadata up to date until ctx ends. With a nil Provider it only
+// waits.
 func (p *Provider) Run(ctx context.Context) {
 	if p == nil {
 		<-ctx.Done()
@@ -165,7 +164,7 @@ func (p *Provider) Run(ctx context.Context) {
 	}
 }
 
-// ready returns the metadata, discovered now if they were not before.
+// ready returns the metadata, after discovery if there was none yet.
 func (p *Provider) ready(ctx context.Context) (*metadata, error) {
 	p.mu.Lock()
 	found, failing, tried := p.found, p.failing, p.tried
@@ -184,8 +183,8 @@ func (p *Provider) ready(ctx context.Context) (*metadata, error) {
 	return p.found, nil
 }
 
-// refresh asks the provider about itself, one caller at a time. What was known before
-// stays known if it fails.
+// refresh fetches the metadata, one caller at a time. If that fails, the previous metadata
+// remain in use.
 func (p *Provider) refresh(ctx context.Context) error {
 	select {
 	case p.discover <- struct{}{}:
@@ -196,12 +195,12 @@ func (p *Provider) refresh(ctx context.Context) error {
 	p.mu.Lock()
 	failing, tried := p.failing, p.tried
 	p.mu.Unlock()
-	if !tried.IsZero() && p.o.Now().Sub(tried) < retryPause { // another caller just did
+	if !tried.IsZero() && p.o.Now().Sub(tried) < retryPause { // another caller has just tried
 		return failing
 	}
 	found, err := p.ask(ctx)
 	if err != nil && ctx.Err() != nil {
-		return err // the caller gave up; the provider is not to blame
+		return err // the caller gave up; this is not a failure of the provider
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -219,7 +218,7 @@ func (p *Provider) refresh(ctx context.Context) error {
 	}
 	p.since = time.Time{}
 	if p.found == nil || !found.equals(p.found) {
-		p.found = found // the former keeps the keys that it knows
+		p.found = found // if they are equal, the previous one keeps its cached keys
 	}
 	return nil
 }
@@ -272,13 +271,13 @@ func (p *Provider) isOurScheme(address string) bool {
 	return err == nil && u.Host != "" && u.User == nil && u.Scheme == issuer
 }
 
-// equals reports whether two metadata lead to the same endpoints with the same rules.
+// equals reports whether two metadata have the same endpoints and rules.
 func (m *metadata) equals(other *metadata) bool {
 	var a, b any
 	return m.provider.Claims(&a) == nil && other.provider.Claims(&b) == nil && fmt.Sprint(a) == fmt.Sprint(b)
 }
 
-// logFailure logs why a login failed at the provider, seldom enough that nobody can fill
+// logFailure logs why a login failed at the provider, but not so often that somebody could fill
 // the log.
 func (p *Provider) logFailure(ctx context.Context, f *Failure) {
 	if f.cause == nil {
@@ -296,7 +295,8 @@ func (p *Provider) logFailure(ctx context.Context, f *Failure) {
 	}
 }
 
-// logText returns an error without the body of an answer, which could hold a token.
+// logText returns the text of an error without the body of a response, which could contain a
+// token.
 func logText(err error) string {
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) {

@@ -1,6 +1,6 @@
-// Package openid logs people in with an OpenID Connect provider: the authorization code
-// flow with PKCE. It keeps nothing about a login that is under way but in the browser's
-// cookie, so that every node can finish what another began.
+// Package openid logs people in with an OpenID Connect provider: the authorization code flow
+// with PKCE. It stores the state of a login in progress only in the browser's cookie, so that
+// every node can finish a login that another node began.
 package openid
 
 import (
@@ -14,15 +14,15 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// CallbackPath is where the provider sends browsers back to.
+// CallbackPath is the path to which the provider redirects browsers.
 const CallbackPath = "/login/oidc/callback"
 
-// Settings name the provider and this client of it. With Issuer "" there is none.
+// Settings are the provider and this client's registration. An empty Issuer means no provider.
 type Settings struct {
-	Issuer       string // exactly as the provider's metadata write it
+	Issuer       string // exactly as in the provider's metadata
 	ClientID     string
 	ClientSecret string
-	RedirectURL  string // of this server, ending in CallbackPath
+	RedirectURL  string // URL of this server, ending in CallbackPath
 	Scopes       []string
 	GroupsClaim  string
 	NameClaim    string
@@ -33,10 +33,10 @@ type Settings struct {
 // Enabled reports whether there is a provider.
 func (s *Settings) Enabled() bool { return s.Issuer != "" }
 
-// maxLabel is how many bytes the label of the button may have.
+// maxLabel bounds the label of the button, in bytes.
 const maxLabel = 60
 
-// Validate returns an error of one line unless s can be used.
+// Validate returns an error of one line if s cannot be used.
 func (s *Settings) Validate() error {
 	if !s.Enabled() {
 		if s.ClientID != "" || s.ClientSecret != "" || len(s.Roles) > 0 {
@@ -89,7 +89,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
-// RoleMap is the role of each group.
+// RoleMap maps groups to roles.
 type RoleMap []GroupRole
 
 // GroupRole is the role of one group of the provider.
@@ -98,8 +98,8 @@ type GroupRole struct {
 	Role  identity.Role
 }
 
-// ParseRoleMap reads "group=role" with semicolons between. A group may contain "=" and
-// commas, as the names of LDAP do. "" is the empty map.
+// ParseRoleMap parses "group=role" pairs separated by semicolons. A group may contain "=" and
+// commas, as LDAP names do. "" is the empty map.
 func ParseRoleMap(text string) (RoleMap, error) {
 	var all RoleMap
 	for part := range strings.SplitSeq(text, ";") {
@@ -119,7 +119,7 @@ func ParseRoleMap(text string) (RoleMap, error) {
 	return all, nil
 }
 
-// String writes the map as ParseRoleMap reads it.
+// String returns the map in the syntax of ParseRoleMap.
 func (m RoleMap) String() string {
 	parts := make([]string, len(m))
 	for i, g := range m {
@@ -128,7 +128,7 @@ func (m RoleMap) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// RoleOf returns the highest role that one of the groups has, "" for none.
+// RoleOf returns the highest role of the groups, "" for none.
 func (m RoleMap) RoleOf(groups []string) (highest identity.Role) {
 	for _, g := range m {
 		if slices.Contains(groups, g.Group) && (highest == "" || g.Role.Access().Grants(highest.Access())) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Sleep waits for d, or until ctx ends, and then returns the error of ctx. It returns at
-// once if ctx has ended already or if d is not positive.
+// Sleep waits for d. If ctx ends before, or has already ended, it returns the error of ctx. It
+// returns at once if d is not positive.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil || d <= 0 {
 		return err

@@ -1,7 +1,7 @@
-// Package supervise starts the work of goroutines, so that a panic in one of
-// them does not end the process: it is logged with its stack, counted, and
-// becomes an error or a restart. A goroutine of the service begins with Run,
-// Call or Do and with nothing else; a test reads the source for others.
+// Package supervise runs the functions of goroutines, so that a panic in one of them does not
+// end the process. A panic is logged with its stack, counted, and becomes an error or a
+// restart. Every goroutine of the service must begin with Run, Call or Do; a test searches the
+// source for others.
 package supervise
 
 import (
@@ -15,23 +15,22 @@ import (
 	"time"
 )
 
-// How long Run pauses after a panic: FirstPause, doubled with each further
-// panic up to LongestPause. Work that ran for SteadyAfter begins with
-// FirstPause again.
+// How long Run pauses after a panic: FirstPause, doubled with each further panic up to
+// LongestPause. After SteadyAfter without a panic it starts with FirstPause again.
 const (
 	FirstPause   = time.Second
 	LongestPause = time.Minute
 	SteadyAfter  = 5 * time.Minute
 )
 
-// Panic is the error that a panic became.
+// Panic is a panic as an error.
 type Panic struct {
 	Name  string // of the goroutine
 	Value any
 	Stack []byte
 }
 
-// Error names the goroutine and what it panicked with, without the stack.
+// Error returns the goroutine's name and the panic's value, without the stack.
 func (p *Panic) Error() string { return fmt.Sprintf("%s panicked: %v", p.Name, p.Value) }
 
 var (
@@ -41,20 +40,20 @@ var (
 	panics = map[string]int64{}
 )
 
-// LogTo sets where panics are logged; until it is called, slog.Default().
+// LogTo sets the logger for panics. The default is slog.Default().
 func LogTo(l *slog.Logger) { logger.Store(l) }
 
-// Panics returns how many panics each goroutine has had since the process
-// began, by name. A goroutine without one is left out.
+// Panics returns the number of panics since the process started, by name. It omits names
+// without panics.
 func Panics() map[string]int64 {
 	mu.Lock()
 	defer mu.Unlock()
 	return maps.Clone(panics)
 }
 
-// Run calls work until it returns or ctx ends. After a panic it pauses and
-// calls work again, so work must be able to begin from what it left behind.
-// name is a constant that says what the work is; it is a label of a metric.
+// Run calls work until it returns or ctx ends. After a panic it pauses and calls work again, so
+// work must be able to continue from any state. name is a constant that describes the work; it
+// is a label of a metric.
 func Run(ctx context.Context, name string, work func(context.Context)) {
 	pause := FirstPause
 	for {
@@ -73,7 +72,7 @@ func Run(ctx context.Context, name string, work func(context.Context)) {
 	}
 }
 
-// Call calls do once. A panic is logged and counted and becomes a *Panic.
+// Call calls do once. A panic is logged and counted, and returned as a *Panic.
 func Call(name string, do func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -83,10 +82,9 @@ func Call(name string, do func() error) (err error) {
 	return do()
 }
 
-// Do calls do once, for work that nobody waits for. A panic is logged and
-// counted.
+// Do calls do once, for work without a result. A panic is logged and counted.
 func Do(name string, do func()) {
-	_ = Call(name, func() error { do(); return nil }) // nobody is there to hear of it; report has logged it
+	_ = Call(name, func() error { do(); return nil }) // the error is already logged
 }
 
 func report(p *Panic) *Panic {

@@ -1,4 +1,4 @@
-// Package channels makes the channels that operators set up.
+// Package channels builds the channels that operators configured.
 package channels
 
 import (
@@ -16,20 +16,20 @@ import (
 	"github.com/stint-dev/stint/internal/notify/webhook"
 )
 
-// Builder makes channels that reach what its client may reach.
+// Builder builds channels that use its client.
 type Builder struct{ Client *egress.Client }
 
-// named is a channel under the name that operators gave it.
+// named is a channel with the name that operators gave it.
 type named struct {
 	notify.Channel
 	name string
 }
 
-// Name returns that name.
+// Name returns the operators' name.
 func (n named) Name() string { return n.name }
 
-// Build returns the channel of c and the host that it sends to, or a *fault.Error that
-// names the field. No error holds a secret.
+// Build returns the channel of c and the host that it sends to. The error is a *fault.Error
+// that names the field. Errors contain no secret.
 func (b Builder) Build(c notify.Config) (notify.Channel, string, error) {
 	t, known := notify.FindType(c.Type)
 	if !known {
@@ -72,7 +72,7 @@ func (b Builder) Build(c notify.Config) (notify.Channel, string, error) {
 	}
 }
 
-// emailFault names the field that a channel of mail is refused for.
+// emailFault returns the fault for an error of a mail channel, with the field that it concerns.
 func emailFault(err error) error {
 	field := "url"
 	switch {

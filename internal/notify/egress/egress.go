@@ -1,7 +1,6 @@
-// Package egress makes the HTTP client that channels call out with: it reaches
-// no private address unless allowed, whatever a name resolves to, and follows
-// no redirect, so that a webhook's URL cannot be used to attack Stint's own
-// network.
+// Package egress is the HTTP client of channels. Unless allowed, it does not connect to private
+// addresses, even if a name resolves to one, and it does not follow redirects, so that the URL
+// of a webhook cannot be used to attack Stint's own network.
 package egress
 
 import (
@@ -21,13 +20,13 @@ import (
 	"github.com/stint-dev/stint/internal/notify"
 )
 
-// Options make a Client.
+// Options configure a Client.
 type Options struct {
-	// AllowPrivate lets it reach loopback, private and link-local addresses.
+	// AllowPrivate allows loopback, private and link-local addresses.
 	AllowPrivate bool
 }
 
-// Client posts bodies.
+// Client sends HTTP requests.
 type Client struct {
 	http   *http.Client
 	dialer *net.Dialer
@@ -37,7 +36,7 @@ type Client struct {
 func New(o Options) *Client {
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	if !o.AllowPrivate {
-		// Checked on the address that is dialled, after any name was resolved.
+		// This checks the address that is dialled, after a name was resolved.
 		dialer.Control = func(_, address string, _ syscall.RawConn) error { return refusePrivate(address) }
 	}
 	return &Client{dialer: dialer, http: &http.Client{
@@ -49,16 +48,15 @@ func New(o Options) *Client {
 	}}
 }
 
-// DialContext dials what the client may reach, for protocols other than HTTP.
+// DialContext connects to an allowed address, for protocols other than HTTP.
 func (c *Client) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	return c.dialer.DialContext(ctx, network, address)
 }
 
 var errPrivate = errors.New("the address is private; allow private addresses in the settings to reach it")
 
-// special are the networks that are neither private nor public: shared and
-// documentation space, benchmarks, IPv4 inside IPv6, and the address at which Azure
-// answers its machines.
+// special are the networks that are neither private nor public: shared and documentation space,
+// benchmarks, IPv4 inside IPv6, and the address of Azure's platform service.
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"),
 	netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
@@ -85,8 +83,8 @@ func refusePrivate(address string) error {
 	return nil
 }
 
-// Post sends body and succeeds on any 2xx. Another 4xx than 408, 425 and 429
-// is permanent. Errors never hold the URL: it may carry a secret.
+// Post sends body and succeeds on any 2xx. A 4xx other than 408, 425 and 429 is permanent.
+// Errors never contain the URL, which may contain a secret.
 func (c *Client) Post(ctx context.Context, target, contentType string, body []byte, header http.Header) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
@@ -102,13 +100,13 @@ func (c *Client) Post(ctx context.Context, target, contentType string, body []by
 		return err
 	}
 	defer response.Body.Close()
-	// Read a little, so that the connection can be used again.
+	// Read a little, so that the connection can be reused.
 	_, _ = io.CopyN(io.Discard, response.Body, 4096)
 	return CheckStatus(response.StatusCode)
 }
 
-// Do sends a request. That its address may not be reached is a permanent error. Errors
-// never hold the URL, nor anything that the receiver says, which may repeat it.
+// Do sends a request. If its address is not allowed, the error is permanent. Errors never
+// contain the URL, nor anything that the receiver sends, which may repeat the URL.
 func (c *Client) Do(request *http.Request) (*http.Response, error) {
 	response, err := c.http.Do(request)
 	if err == nil {
@@ -129,8 +127,8 @@ func (c *Client) Do(request *http.Request) (*http.Response, error) {
 
 var errNoAnswer = errors.New("the receiver closed the connection, or what it answered is not HTTP")
 
-// quotes reports whether an error may quote the answer, as those of net/http about a malformed
-// one do: all but those that are known not to.
+// quotes reports whether an error may quote the response, as net/http's errors about malformed
+// responses do. It is true for all errors except those known not to.
 func quotes(err error) bool {
 	var network net.Error
 	var certificate *tls.CertificateVerificationError
@@ -139,8 +137,8 @@ func quotes(err error) bool {
 		!errors.Is(err, context.Canceled) && !errors.Is(err, io.EOF) && !errors.Is(err, http.ErrSchemeMismatch)
 }
 
-// CheckStatus returns what a status says of a message: nil for any 2xx, an error for others,
-// which is permanent for a 3xx and for another 4xx than 408, 425 and 429.
+// CheckStatus returns nil for any 2xx and an error for other statuses, which is permanent for a
+// 3xx and for a 4xx other than 408, 425 and 429.
 func CheckStatus(status int) error {
 	switch {
 	case status >= 200 && status < 300:

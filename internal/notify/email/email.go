@@ -20,22 +20,21 @@ import (
 	"github.com/stint-dev/stint/internal/notify"
 )
 
-// sendTimeout bounds one conversation with the server.
+// sendTimeout bounds one SMTP session.
 const sendTimeout = 20 * time.Second
 
-// Options make a Channel.
+// Options configure a Channel.
 type Options struct {
-	// URL is smtp://user:password@host:587 (STARTTLS required),
-	// smtps://...:465 (TLS from the start), or smtp+plain:// without TLS, for
-	// a relay on this machine.
+	// URL is smtp://user:password@host:587 (STARTTLS required), smtps://...:465 (TLS from the
+	// start), or smtp+plain:// without TLS, for a relay on this machine.
 	URL  string
 	From string
 	To   []string
-	// DialContext connects to the server; nil for any address.
+	// DialContext connects to the server; nil allows any address.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// The errors of New for a bad sender and for bad recipients.
+// The errors of New for an invalid sender and for invalid recipients.
 var (
 	ErrSender     = errors.New("the sender is not a mail address")
 	ErrRecipients = errors.New("name one or more recipients, each by a mail address")
@@ -46,10 +45,10 @@ type Channel struct {
 	client  *mail.Client
 	from    string
 	to      []string
-	secrets *strings.Replacer // hides the password in errors, nil without one
+	secrets *strings.Replacer // hides the password in errors, nil if there is none
 }
 
-// New returns the channel, or an error in one line that holds no secret.
+// New returns the channel. Its error is one line and contains no secret.
 func New(o Options) (*Channel, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Hostname() == "" {
@@ -72,7 +71,7 @@ func New(o Options) (*Channel, error) {
 	}
 	dial = bounded(dial)
 	if u.Scheme == "smtps" {
-		// The library leaves TLS to the function, and then learns of it by this policy.
+		// Dial adds TLS itself. This policy makes the library accept that.
 		dial = overTLS(dial, u.Hostname())
 		options = append(options, mail.WithTLSPolicy(mail.TLSOpportunistic))
 	}
@@ -94,15 +93,16 @@ func New(o Options) (*Channel, error) {
 	if c.client, err = mail.NewClient(u.Hostname(), options...); err != nil {
 		return nil, fmt.Errorf("the SMTP settings: %w", err)
 	}
-	// The addresses are tried now, so that a typo is found at the start.
+	// Compose a message now, so that a typo in an address is found at the start.
 	if _, err := c.compose(notify.Message{}); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// hiding returns what hides a password in the forms in which it is sent, which a server
-// may repeat: as it is, as LOGIN and as PLAIN send it, and a user's with it. nil for none.
+// hiding returns a replacer that hides a password in the forms in which it is sent, since a
+// server may repeat them: unencoded, as in LOGIN, and with the user as in PLAIN. It is nil
+// without a password.
 func hiding(user, password string) *strings.Replacer {
 	if password == "" {
 		return nil
@@ -116,7 +116,7 @@ func hiding(user, password string) *strings.Replacer {
 	return strings.NewReplacer(append(pairs, password, "xxxxx")...)
 }
 
-// overTLS returns dial with TLS from the start.
+// overTLS returns dial with TLS from the start of the connection.
 func overTLS(dial mail.DialContextFunc, host string) mail.DialContextFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		plain, err := dial(ctx, network, address)
@@ -125,20 +125,20 @@ func overTLS(dial mail.DialContextFunc, host string) mail.DialContextFunc {
 		}
 		secured := tls.Client(plain, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12})
 		if err := secured.HandshakeContext(ctx); err != nil {
-			_ = plain.Close() // the error that matters is the handshake's
+			_ = plain.Close() // the handshake's error matters
 			return nil, err
 		}
 		return secured, nil
 	}
 }
 
-// maxAnswers bounds what is read of a server in one conversation, which takes some KiB: the
-// library keeps a line as long as the server sends it.
+// maxAnswers bounds what is read from a server in one session. A session takes a few KiB, but
+// the library buffers a line of any length.
 const maxAnswers = 512 << 10
 
 var errTooLong = errors.New("the mail server sends more than a mail server has to say")
 
-// bounded returns dial with connections of which no more than maxAnswers is read.
+// bounded returns dial with connections from which at most maxAnswers bytes are read.
 func bounded(dial mail.DialContextFunc) mail.DialContextFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -174,7 +174,7 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 		return notify.Permanent(err)
 	}
 	err = c.client.DialAndSendWithContext(ctx, message)
-	if err == nil || message.IsDelivered() { // what failed then is only the end of the conversation
+	if err == nil || message.IsDelivered() { // the error then only concerns the end of the session
 		return nil
 	}
 	permanent := isPermanent(err)
@@ -187,9 +187,9 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 	return err
 }
 
-// isPermanent reports whether the server refuses a message whenever it comes, or the message is one that
-// it can never take. A connection that broke says neither, though go-mail takes every error
-// for permanent that does not begin with a 4.
+// isPermanent reports whether the server will always refuse the message, or the message can
+// never be accepted. A broken connection means neither, although go-mail regards every error as
+// permanent that does not begin with a 4.
 func isPermanent(err error) bool {
 	refused, is := errors.AsType[*mail.SendError](err)
 	if !is {

@@ -1,8 +1,8 @@
-// Package services sends notifications to services of push messages and of chats:
-// ntfy, Gotify, Discord, Telegram and Pushover. The library shoutrrr knows their
-// protocols and the form of their URLs; what it sends goes through the client of
-// package egress, which refuses private addresses and redirects, checks certificates
-// whatever the URL says, and decides by the status of the answer.
+// Package services sends notifications to push and chat services: ntfy, Gotify, Discord,
+// Telegram and Pushover. The library shoutrrr implements their protocols and the syntax of
+// their URLs. Its requests go through the client of package egress, which refuses private
+// addresses and redirects, always verifies certificates, and decides by the status of the
+// response.
 package services
 
 import (
@@ -37,14 +37,13 @@ type Channel struct {
 	client *egress.Client
 }
 
-// hosts are where the services are that are always in one place; "" where the URL
-// names the server.
+// hosts are the hosts of the services with a fixed one; "" if the URL names the server.
 var hosts = map[string]string{
 	ntfy.Scheme: "", gotify.Scheme: "", discord.Scheme: "discord.com", telegram.Scheme: "api.telegram.org", pushover.Scheme: "api.pushover.net",
 }
 
-// New returns the channel of a URL in the form of shoutrrr, for example
-// ntfy://user:password@host/topic. Its error holds no part of the URL.
+// New returns the channel of a URL in shoutrrr's syntax, for example
+// ntfy://user:password@host/topic. Its error contains no part of the URL.
 func New(name, target string, client *egress.Client) (*Channel, error) {
 	u, err := url.Parse(target)
 	if err != nil {
@@ -55,13 +54,13 @@ func New(name, target string, client *egress.Client) (*Channel, error) {
 		return nil, fmt.Errorf("the URL must begin with the name of a service, one of %s", strings.Join(slices.Sorted(maps.Keys(hosts)), ", "))
 	}
 	if _, err := c.service(http.DefaultClient); err != nil {
-		// The library's error repeats the token.
+		// The library's error contains the token.
 		return nil, fmt.Errorf("the URL is not a valid URL of %s", u.Scheme)
 	}
 	return c, nil
 }
 
-// Host returns the host that a valid URL of a service is sent to.
+// Host returns the host to which requests for a valid URL of a service are sent.
 func Host(u *url.URL) string {
 	if host := hosts[u.Scheme]; host != "" {
 		return host
@@ -72,8 +71,7 @@ func Host(u *url.URL) string {
 // Name returns the name that operators gave the channel.
 func (c *Channel) Name() string { return c.name }
 
-// maxText keeps a message within what the services show, maxPushover within what Pushover
-// does.
+// maxText and maxPushover keep a message within the length that the services and Pushover show.
 const (
 	maxText     = 3000
 	maxPushover = 1024
@@ -84,7 +82,7 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 	sent := &transport{ctx: ctx, client: c.client}
 	client := &http.Client{Transport: sent}
 	if c.url.Scheme == telegram.Scheme {
-		// It has no client of its own; the library shares one among all.
+		// This service has no client of its own; the library shares one client among all.
 		select {
 		case shared <- struct{}{}:
 			defer func() { <-shared }()
@@ -94,7 +92,8 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 		defer func(before jsonclient.Client) { jsonclient.DefaultClient = before }(jsonclient.DefaultClient)
 		jsonclient.DefaultClient = jsonclient.NewWithHTTPClient(client)
 	}
-	// A new one for each message: the library's services keep what the last one set.
+	// A new one for each message: the library's services keep parameters of the previous
+	// message.
 	service, err := c.service(client)
 	if err != nil {
 		return notify.Permanent(errors.New("the URL is not a valid URL of its service"))
@@ -106,7 +105,7 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 	subject, text := strings.ReplaceAll(clean(m.Subject), "\n", " "), m.Lines(most, clean)
 	params := &types.Params{}
 	if c.url.Scheme == telegram.Scheme {
-		text = subject + "\n" + text // a title would make it HTML
+		text = subject + "\n" + text // a title would switch to HTML
 	} else {
 		params.SetTitle(subject)
 	}
@@ -117,16 +116,16 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 	case err != nil && sent.answers > 0:
 		return notify.Permanent(errors.New("the receiver answered, but not as " + c.url.Scheme + " does"))
 	case err != nil || sent.answers == 0:
-		// The library's error may repeat the URL, and it reports no error for some failures.
+		// The library's error may contain the URL, and for some failures it returns no error.
 		return notify.Permanent(errors.New("the message could not be created for " + c.url.Scheme))
 	}
 	return nil
 }
 
-// shared is held by who uses the library's shared client.
+// shared is a lock for the library's shared client.
 var shared = make(chan struct{}, 1)
 
-// service returns the library's service over client. Its error may hold the URL.
+// service returns the library's service with client. Its error may contain the URL.
 func (c *Channel) service(client *http.Client) (types.Service, error) {
 	u := *c.url // the library writes to it
 	switch u.Scheme {
@@ -165,17 +164,16 @@ func (c *Channel) service(client *http.Client) (types.Service, error) {
 	}
 }
 
-// noSleep keeps the library from trying again by itself: the outbox does, and survives a
-// restart.
+// noSleep prevents retries by the library: the outbox retries, also after a restart.
 type noSleep struct{}
 
 func (noSleep) Sleep(time.Duration) {}
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer bounds how much of a response is read, in bytes.
 const maxAnswer = 64 << 10
 
-// transport sends the requests of one message and keeps the first failure, which ends the
-// others.
+// transport sends the requests of one message. It keeps the first failure, after which it sends
+// no more.
 type transport struct {
 	ctx     context.Context
 	client  *egress.Client
@@ -209,12 +207,12 @@ type limited struct {
 	io.Closer
 }
 
-// discordSigns are what Discord reads as markup, and sets a mention or a link apart.
+// discordSigns escapes Discord's markup, and breaks mentions and links.
 var discordSigns = strings.NewReplacer("\\", "\\\\", "*", "\\*", "_", "\\_", "~", "\\~", "`", "\\`", "|", "\\|", ">", "\\>", "<", "\\<",
 	"#", "\\#", "-", "\\-", "[", "\\[", "]", "\\]", "(", "\\(", ")", "\\)", "@", "@\u200b")
 
-// cleaner returns what draws what cannot be seen as code points, and, where the receiver is
-// Discord, escapes its markup: keys in a text are chosen by attackers.
+// cleaner returns a function that writes invisible characters as code points and, for Discord,
+// escapes its markup: attackers choose the keys in a text.
 func cleaner(isDiscord bool) func(string) string {
 	return func(text string) string {
 		if text = escape.Visible(text); isDiscord {

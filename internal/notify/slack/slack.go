@@ -1,5 +1,5 @@
-// Package slack posts notifications as the JSON that Slack's incoming webhooks
-// take, and with them Mattermost, Rocket.Chat and Discord's /slack.
+// Package slack posts notifications as JSON for Slack's incoming webhooks. Mattermost,
+// Rocket.Chat and Discord's /slack accept it too.
 package slack
 
 import (
@@ -26,7 +26,7 @@ func New(url string, client *egress.Client) *Channel { return &Channel{url, clie
 // Name returns "slack".
 func (*Channel) Name() string { return "slack" }
 
-// maxText keeps a message within what Slack shows in full.
+// maxText keeps a message within the length that Slack shows in full.
 const maxText = 3000
 
 // Send posts m.
@@ -41,9 +41,9 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 	return c.client.Post(ctx, c.url, "application/json", body, nil)
 }
 
-// plain draws what cannot be seen as code points, and keeps text from being read as markup:
-// Slack's three escapes, and formatting signs, mentions and the links of the others set apart
-// by a zero-width space.
+// plain writes invisible characters as code points, and prevents text from being read as
+// markup: it applies Slack's three escapes, and breaks the formatting signs, mentions and links
+// of the others with a zero-width space.
 func plain(s string) string { return signs.Replace(escape.Visible(s)) }
 
 var signs = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;",

@@ -17,9 +17,9 @@ import (
 	"github.com/stint-dev/stint/internal/notify/egress"
 )
 
-// SignatureHeader carries "t=<Unix seconds>,v1=<hex>": the HMAC-SHA256, under
-// the shared secret, of the seconds, a dot and the body. A receiver refuses
-// what is older than some minutes, so that nothing can be played back.
+// SignatureHeader contains "t=<Unix seconds>,v1=<hex>": the HMAC-SHA256, with the shared
+// secret, of the seconds, a dot and the body. A receiver should refuse signatures older than a
+// few minutes, so that requests cannot be replayed.
 const SignatureHeader = "Stint-Signature"
 
 // Channel is a webhook.
@@ -30,7 +30,7 @@ type Channel struct {
 	now    func() time.Time
 }
 
-// New returns the webhook at url; secret may be empty for none.
+// New returns the webhook at url; an empty secret means no signature.
 func New(url, secret string, client *egress.Client, now func() time.Time) *Channel {
 	return &Channel{url, []byte(secret), client, now}
 }
