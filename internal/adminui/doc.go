@@ -1,12 +1,12 @@
-// Package adminui is the admin pages: rendered by the server, working without
-// JavaScript, on the admin listener beside the REST API. A page calls the domain
-// packages, never HTTP.
+// Package adminui is the admin pages. They are rendered by the server, work without JavaScript, and
+// are served on the admin listener together with the REST API. A page calls the domain packages
+// directly, never over HTTP.
 //
-// Pages composes one handler type per page, each with only the stores that it
-// needs. All embed *site.Site: routes, the frame, rendering, error pages. Beside
-// it, adminui/form reads forms and files, adminui/chart draws, adminui/format
-// writes numbers, times and keys, adminui/policies is the policy editor, and
-// adminui/administration is what is set up and looked up: reports, jobs, tokens.
+// Pages composes one handler type per page, each with only the stores that it needs. All embed
+// *site.Site: routes, the frame, rendering, error pages. Other packages below this one: form reads
+// forms and files, chart draws, format formats numbers, times and keys, policies is the policy
+// editor, profiles is the page of keys, and administration has the pages for settings and records:
+// reports, jobs, tokens.
 //
 // # To add a page
 //
@@ -42,7 +42,7 @@
 //
 // A page with a time range embeds site.MonitorPage instead of Frame, from
 // h.NewMonitorPage: it parses the range of its address and makes links that keep
-// it (Link, KeyLink, With). It refreshes itself where its template "live" is an
+// it (Link, KeyLink, With). It refreshes itself if its template "live" is an
 // element with the id "live" and data-refresh; such a handler ends with
 // h.RenderLive. A change made from such a page ends with h.ReturnTo, which shows
 // a toast (toasts.go).

@@ -35,7 +35,7 @@ The exit code is 0 if it is allowed and 3 if it is refused.`,
 			"admin check ip:203.0.113.7 --scope login --value account=alice",
 		Args: cobra.MinimumNArgs(1),
 		RunE: checkOnline(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			// A cost of 0 would be left out of the request and count as 1.
+			// The request would omit a cost of 0, which then counts as 1.
 			if check.Cost < 1 || check.Cost > wire.MaxUsage || check.Cost > wire.MaxCost && !chargeAlways {
 				return console.Usagef("--cost is %d; it must be a whole number from 1 to 1000, or to 100000 with --charge-always", check.Cost)
 			}
@@ -76,7 +76,7 @@ The exit code is 0 if it is allowed and 3 if it is refused.`,
 	return c
 }
 
-// addRequestFlags adds the flags for what is said of the request.
+// addRequestFlags adds the flags with attributes of the request.
 func addRequestFlags(c *cobra.Command, r *wire.RequestAttributes) {
 	flags := c.Flags()
 	flags.StringVar(&r.Path, "path", "", "the path of the request, for policies with conditions")

@@ -23,12 +23,12 @@ type entryCommand struct {
 	article     string // "a block"
 	arg         string // "BLOCK"
 	entries     func(*client.Client) client.Entries
-	add         string // what adding one does, in a sentence
-	none        string // says that a pattern has no entry
+	add         string // the effect of adding one, in a sentence
+	none        string // the message that a pattern has no entry
 	example     string // a pattern
-	readers     string // of the reason
+	readers     string // who reads the reason
 	reason      string // in examples
-	showsImpact bool   // before a broad one is confirmed
+	showsImpact bool   // show it before a broad one is confirmed
 }
 
 func newBlock(con *console.Console) *cobra.Command {

@@ -80,8 +80,8 @@ var importMedia = map[string]string{
 	".txt": "text/plain", ".list": "text/plain", ".netset": "text/plain", ".ipset": "text/plain",
 }
 
-// mediaOf returns the media type of a file: of a format, or by its extension for "". allowed
-// are the formats that it may have.
+// mediaOf returns the media type of a format or, if it is "", of a file's extension. allowed
+// are the formats that the file may have.
 func mediaOf(path, format, allowed string) (string, error) {
 	name := format
 	if name == "" {
@@ -271,7 +271,7 @@ func printImport(con *console.Console, i *wire.ImportAnswer) error {
 	return nil
 }
 
-// printRows prints what an import did, or would do, and the invalid rows.
+// printRows prints the result of an import or a dry run, and the invalid rows.
 func printRows[T any](p *output.Printer, i T, columns []output.Column[T], isDryRun bool, bad []wire.BadRow, invalid int) error {
 	if isDryRun {
 		p.Sayf("This is a dry run: nothing was changed.")

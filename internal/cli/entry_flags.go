@@ -65,8 +65,7 @@ func (f *editFlags) add(c *cobra.Command) {
 	c.MarkFlagsOneRequired("reason", "for", "until", "permanent")
 }
 
-// patch returns the change; the server refuses it if the revision has changed
-// since.
+// patch returns the change. The server refuses it if the entry no longer has the revision.
 func (f *editFlags) patch(c *cobra.Command, revision int64) wire.EntryPatch {
 	patch := wire.EntryPatch{Revision: revision}
 	given := c.Flags().Changed
@@ -96,9 +95,9 @@ func canonicalPattern(text string) (keys.Pattern, error) {
 	return pattern, nil
 }
 
-// samePattern reports whether the server's spelling of a pattern is the requested
-// one. A bare IPv6 address means a network whose length only the server knows, so
-// any network that contains it counts as the same.
+// samePattern reports whether the server's text of a pattern is the requested one. A bare IPv6
+// address means a network whose length only the server knows, so any network that contains the
+// address counts as the same.
 func samePattern(spelled string, asked keys.Pattern) bool {
 	if spelled == asked.String() {
 		return true

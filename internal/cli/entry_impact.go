@@ -51,7 +51,7 @@ func printPreview(con *console.Console, b *wire.Impact) {
 	}
 }
 
-// showImpact shows what a block would do, before it is confirmed.
+// showImpact prints the impact of a block before its confirmation.
 func showImpact(ctx context.Context, con *console.Console, server *client.Client, pattern string) error {
 	b, err := server.Blocks.Preview(ctx, pattern)
 	if err != nil {
@@ -122,11 +122,11 @@ var previewColumns = []output.Column[*wire.Impact]{
 	{Name: "confirm", Cell: func(b *wire.Impact) output.Cell { return output.Text(string(b.Confirm)) }},
 }
 
-// matches begins the sentence about the traffic of a pattern. What a block would refuse of it
-// is less where some is blocked or exempt already.
+// matches is the beginning of the sentence about the traffic of a pattern. A block refuses less
+// than that if some of it is already blocked or exempt.
 const matches = "Blocked and exempt keys included, it matches %s"
 
-// estimateSentence returns the end of a sentence about an estimate of traffic.
+// estimateSentence returns the end of a sentence about a traffic estimate.
 func estimateSentence(e *wire.TrafficEstimate) string {
 	percent := func(part float64) string { return strconv.FormatFloat(part*100, 'f', 1, 64) }
 	return fmt.Sprintf("about %s of %s and %s ± %s %% of the checks from %s to %s (an estimate from a sample).",

@@ -38,8 +38,8 @@ type listenerError struct {
 // Unwrap returns the error without its listener.
 func (e *listenerError) Unwrap() error { return e.error }
 
-// explainListener adds to an error of a command that it called a listener at base with a
-// token, "" for none. The error says so by itself where that is what is wrong.
+// explainListener adds to an error that the command called a listener at base with a token, ""
+// for none. It adds nothing if the error itself says that the address or the token is wrong.
 func explainListener(err error, is console.Listener, base, token string) error {
 	var problem *wire.Problem
 	switch {
@@ -77,8 +77,8 @@ func codeOf(err error) console.Code {
 	}
 }
 
-// codeOfProblem returns the exit code for an answer of the server that is an error: the
-// same as where this program finds the mistake itself.
+// codeOfProblem returns the exit code for an error response of the server. It is the same as if
+// this program had found the mistake.
 func codeOfProblem(problem *wire.Problem) console.Code {
 	if problem.Unknown {
 		return console.NotFound
@@ -97,14 +97,14 @@ func codeOfProblem(problem *wire.Problem) console.Code {
 	return console.Failed
 }
 
-// explain formats an error for printing: one line, and one more for each further
-// field of a problem. The lines are safe on a terminal.
+// explain formats an error for printing: one line, and one more for each further field of a
+// problem. The lines are safe for a terminal.
 func explain(err error) []string {
 	var exit *console.ExitError
 	if errors.As(err, &exit) && exit.Err == nil {
 		return nil
 	}
-	var unreachable *client.Unreachable // then a change may have been saved all the same
+	var unreachable *client.Unreachable // a change may have been saved in this case
 	if errors.Is(err, context.Canceled) && !errors.As(err, &unreachable) {
 		return []string{"interrupted"}
 	}
@@ -128,7 +128,7 @@ func explain(err error) []string {
 	return lines
 }
 
-// advice returns what to do about an error with one common cause.
+// advice returns what to do about an error with a common cause.
 func advice(err error) string {
 	var unreachable *client.Unreachable
 	var problem *wire.Problem

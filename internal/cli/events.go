@@ -52,8 +52,8 @@ With -o json each event is one line of JSON.`,
 	return c
 }
 
-// followEvents prints events until count of them arrived or the user interrupts,
-// which is not an error. A failure before the first event is one.
+// followEvents prints events until count of them arrived or the user interrupts, and then
+// returns nil. A failure before the first event is an error.
 func followEvents(ctx context.Context, con *console.Console, server *client.Client, filter url.Values, count int) error {
 	last, seen, open := "", 0, false
 	watching := func() {
@@ -158,7 +158,7 @@ within one minute share an id.`,
 				return err
 			}
 			if record.Found == "none" {
-				return &console.ExitError{Code: console.NotFound} // the record has said so
+				return &console.ExitError{Code: console.NotFound} // the message was already printed
 			}
 			return nil
 		}),

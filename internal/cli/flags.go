@@ -46,7 +46,7 @@ func (f *overlapFlag) Set(text string) error {
 	return f.durationFlag.Set(text)
 }
 
-// pointer returns nil where the flag was not given.
+// pointer returns nil if the flag was not given.
 func (f *overlapFlag) pointer() *wire.Duration {
 	if !f.given {
 		return nil
@@ -79,8 +79,7 @@ func plainFlagError(err error) error {
 // exclusiveFlags matches cobra's text for flags of which only one may be given.
 var exclusiveFlags = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 
-// plainGroupError replaces cobra's text for flags that were given although only one of them
-// may be.
+// plainGroupError replaces cobra's text for flags that exclude each other.
 func plainGroupError(err error) error {
 	found := exclusiveFlags.FindStringSubmatch(err.Error())
 	if found == nil {
@@ -123,7 +122,7 @@ func (f *spanFlags) add(c *cobra.Command) {
 	c.MarkFlagsMutuallyExclusive("last", "from")
 }
 
-// instants returns the two ends, zero where open.
+// instants returns the two ends, zero for an open end.
 func (f *spanFlags) instants(now time.Time) (from, to time.Time) {
 	if f.last.given {
 		return now.Add(-f.last.Std()), f.to.Time.Time
@@ -131,7 +130,7 @@ func (f *spanFlags) instants(now time.Time) (from, to time.Time) {
 	return f.from.Time.Time, f.to.Time.Time
 }
 
-// parseEscalate reads "100/10m".
+// parseEscalate parses a threshold and a window such as "100/10m".
 func parseEscalate(text string) (offences int, within wire.Duration, err error) {
 	count, window, found := strings.Cut(text, "/")
 	offences, err = strconv.Atoi(count)

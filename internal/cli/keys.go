@@ -145,7 +145,7 @@ func printExplanation(p *output.Printer, k *wire.KeyExplanation, times bool) err
 	for i := range k.Conditional {
 		policies, escalations = append(policies, &k.Conditional[i]), append(escalations, k.Conditional[i].Escalation)
 	}
-	said := map[string]bool{} // a policy that limits the key and whose further key it is, too, has one status
+	said := map[string]bool{} // a policy may limit the key and also have it as a derived key; print its status once
 	for _, e := range escalations {
 		if e != nil && !said[e.Policy] {
 			said[e.Policy] = true
@@ -163,7 +163,7 @@ func printExplanation(p *output.Printer, k *wire.KeyExplanation, times bool) err
 	return nil
 }
 
-// originText describes whose address a key is.
+// originText describes the origin of a key.
 func originText(o *wire.Origin) string {
 	if o == nil {
 		return ""
@@ -210,7 +210,7 @@ func explanationSentence(k *wire.KeyExplanation, now time.Time) string {
 	}
 }
 
-// decidingPolicy returns the policy that the server says limits the key, nil for none.
+// decidingPolicy returns the policy that limits the key according to the server, nil for none.
 func decidingPolicy(k *wire.KeyExplanation) *wire.KeyPolicy {
 	if k.Policy != nil && k.Policy.Decides {
 		return k.Policy
@@ -221,7 +221,7 @@ func decidingPolicy(k *wire.KeyExplanation) *wire.KeyPolicy {
 	return nil
 }
 
-// limitEnds says until when a key's own limit holds.
+// limitEnds describes when a key's own limit ends.
 func limitEnds(at, now time.Time) string {
 	if at.IsZero() {
 		return "until it is ended"
@@ -298,7 +298,7 @@ var resetColumns = []output.Column[wire.LogReset]{
 	{Name: "existed", Head: "Had counts", Cell: func(r wire.LogReset) output.Cell { return output.YesNo(r.Existed) }},
 }
 
-// printReset prints the reset of a key under a policy, under all for "".
+// printReset prints the reset of a key under a policy; "" means all policies.
 func printReset(p *output.Printer, reset *wire.KeyReset, policy string) error {
 	if p.Format == output.JSON {
 		return p.JSON(reset)
@@ -384,7 +384,7 @@ var noteColumns = []output.Column[wire.Note]{
 	{Name: "id", Head: "Id", Cell: func(n wire.Note) output.Cell { return output.Text(n.ID) }},
 }
 
-// distinctOf returns the name of the value whose different values rules count, "" if they
+// distinctOf returns the name of the value whose distinct values the rules count, "" if they
 // count requests or reports.
 func distinctOf(all []wire.KeyRule) string {
 	if len(all) == 0 {

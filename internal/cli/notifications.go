@@ -115,7 +115,7 @@ func newNotifyChannel(con *console.Console) *cobra.Command {
 	return c
 }
 
-// channelFlags are what add and set have in common.
+// channelFlags are the flags that add and set share.
 type channelFlags struct {
 	kind, from string
 	to, kinds  []string

@@ -41,8 +41,7 @@ func (f *offenderFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.order, "sort", "", "offences (default), last, first or key")
 }
 
-// addTo sets the parameters that the flags name in query; the time range replaces that of
-// query.
+// addTo sets the parameters of the flags in query. Their time range replaces that of query.
 func (f *offenderFlags) addTo(query url.Values) {
 	if span := f.span.query(); len(span) > 0 {
 		for _, name := range []string{"last", "from", "to"} {
@@ -155,7 +154,7 @@ func printOffenders(con *console.Console, r *wire.OffenderReport) error {
 	return nil
 }
 
-// offenderCSVColumns are those of the API's export of offenders.
+// offenderCSVColumns are the columns of the API's export of offenders.
 func offenderCSVColumns() []output.Column[wire.Offender] {
 	columns := make([]output.Column[wire.Offender], len(wire.OffenderColumns))
 	for i, column := range wire.OffenderColumns {
@@ -232,7 +231,7 @@ var originColumns = []output.Column[wire.OriginOffences]{
 	}},
 }
 
-// offenderState is a key's state now.
+// offenderState returns the cell of a key's present state.
 func offenderState(o wire.Offender) output.Cell {
 	switch {
 	case o.Exemption != nil:

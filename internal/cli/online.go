@@ -181,15 +181,15 @@ var argumentNames = map[string]namesOf{
 	"exemption show": exemptionPatterns, "exemption edit": exemptionPatterns, "exemption delete": exemptionPatterns,
 }
 
-// completeNames completes the arguments that argumentNames has, and every --policy, with
-// names from the server.
+// completeNames completes the arguments of the commands in argumentNames, and every --policy,
+// with names from the server.
 func completeNames(c *cobra.Command, con *console.Console) {
 	_, path, _ := strings.Cut(c.CommandPath(), " ")
 	if names := argumentNames[path]; names != nil {
 		c.ValidArgsFunction = fromServer(con, names)
 	}
 	if c.Flags().Lookup("policy") != nil {
-		// It fails only for a flag that is completed already.
+		// It fails only for a flag that already has a completion.
 		_ = c.RegisterFlagCompletionFunc("policy", func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return fromServer(con, namesOfPolicies)(c, nil, typed)
 		})
@@ -199,8 +199,8 @@ func completeNames(c *cobra.Command, con *console.Console) {
 	}
 }
 
-// fromServer completes a command's first argument. Without an answer it offers nothing.
-// Names that a terminal would not show as they are are left out.
+// fromServer completes a command's first argument. Without a response it offers nothing. It
+// omits names that a terminal would not show unchanged.
 func fromServer(con *console.Console, names namesOf) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, typed string) (offered []string, _ cobra.ShellCompDirective) {
 		if len(args) > 0 {

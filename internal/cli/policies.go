@@ -239,7 +239,7 @@ func (f *policyChange) add(c *cobra.Command) {
 	console.CompleteFlag(c, "algorithm", algorithms.Names()...)
 }
 
-// apply changes p as the flags say.
+// apply changes p according to the flags.
 func (f *policyChange) apply(c *cobra.Command, p *wire.PolicyRequest) error {
 	given := c.Flags().Changed
 	if given("match") {
@@ -286,9 +286,9 @@ func (f *policyChange) apply(c *cobra.Command, p *wire.PolicyRequest) error {
 	return f.applyEscalation(c, p)
 }
 
-// applyEscalation changes the escalation of p as the flags of 'policy set' say.
-// An escalation that is new needs --escalate, --block-for and --decay-after; its
-// cap is its first block's length unless given.
+// applyEscalation changes the escalation of p according to the flags of 'policy set'. A new
+// escalation needs --escalate, --block-for and --decay-after. Its cap is the duration of its
+// first block unless it is given.
 func (f *policyChange) applyEscalation(c *cobra.Command, p *wire.PolicyRequest) error {
 	given := c.Flags().Changed
 	if !given("escalate") && !given("block-for") && !given("block-factor") && !given("block-cap") && !given("decay-after") {
@@ -305,7 +305,8 @@ func (f *policyChange) applyEscalation(c *cobra.Command, p *wire.PolicyRequest) 
 	if !isNew {
 		escalation = *p.Escalation
 	}
-	// A cap that nobody chose is the first block's length; the server refuses a lower one.
+	// A cap that nobody chose equals the first block's duration; the server refuses a lower
+	// one.
 	followsDuration := !given("block-cap") && escalation.MaxDuration <= escalation.Duration
 	if given("escalate") {
 		offences, within, err := parseEscalate(f.escalate)

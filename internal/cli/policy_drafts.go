@@ -60,8 +60,7 @@ func draftFlag(c *cobra.Command, path *string) {
 	c.Flags().StringVarP(path, "file", "f", "", "a policy file instead of a name, - for standard input")
 }
 
-// printEach prints all as text, with an empty line between two, or in the format that was
-// asked for.
+// printEach prints all as text, separated by empty lines, or in the requested format.
 func printEach[T any](con *console.Console, all []T, columns []output.Column[T], print func(*console.Console, *output.Printer, T) error) error {
 	p := con.Printer()
 	if p.Format != output.Table {
@@ -156,8 +155,7 @@ and no request is refused. 'backtest' takes logs of any size and needs no server
 	return c
 }
 
-// draftsOf returns the policies of a file, or the active version of the policy that args
-// name.
+// draftsOf returns the policies of a file, or the active version of the policy named in args.
 func draftsOf(ctx context.Context, con *console.Console, server *client.Client, args []string, path string) ([]wire.PolicyRequest, error) {
 	if (path == "") == (len(args) == 0) {
 		return nil, console.Usagef("give either the name of a policy or a file with -f")

@@ -94,7 +94,8 @@ so is the deletion of a policy that decided a check in the last day or that a pl
 	return c
 }
 
-// confirmUse asks before a policy is deleted that is in use: it says what that would end.
+// confirmUse asks for confirmation before a policy in use is deleted, and says what the
+// deletion ends.
 func confirmUse(c *cobra.Command, con *console.Console, server *client.Client, name string) error {
 	usage, err := server.Policies.Usage(c.Context(), name, url.Values{"last": {"24h"}})
 	if err != nil {
@@ -123,7 +124,7 @@ func confirmUse(c *cobra.Command, con *console.Console, server *client.Client, n
 	return con.Confirm(output.Escape(fmt.Sprintf("The policy %s is in use: it %s.", name, strings.Join(uses, ", and "))), "--yes")
 }
 
-// describeUse says in the words of confirmUse what a policy decided, "" for nothing.
+// describeUse describes for confirmUse what a policy decided, "" for nothing.
 func describeUse(usage *wire.PolicyUsage) string {
 	about := output.Amount(int(usage.Keys), "key", "keys")
 	switch {
@@ -135,7 +136,7 @@ func describeUse(usage *wire.PolicyUsage) string {
 	return ""
 }
 
-// printUsage prints what a policy did, and of which keys that is known.
+// printUsage prints the effect of a policy, and of which keys it is known.
 func printUsage(con *console.Console, usage *wire.PolicyUsage) error {
 	p := con.Printer()
 	if p.Format == output.JSON {
@@ -161,7 +162,7 @@ func printUsage(con *console.Console, usage *wire.PolicyUsage) error {
 	return nil
 }
 
-// noteSample says of which part of the keys figures are, and nothing for all.
+// noteSample prints the ratio of keys that figures are based on, nothing if it is all keys.
 func noteSample(con *console.Console, ratio float64) {
 	if ratio < 1 {
 		con.Notef("This is an estimate: the requests of %.1f%% of the keys were recorded.", 100*ratio)
@@ -203,7 +204,7 @@ one before it, with one version that one and the newest.`,
 	}
 }
 
-// pickTwo returns the versions to compare. from is 0 for what was before the first version.
+// pickTwo returns the versions to compare. from is 0 for no policy, before the first version.
 func pickTwo(c *cobra.Command, server *client.Client, name string, numbers []string) (from, to int64, err error) {
 	if len(numbers) > 1 {
 		to, err = parseVersion(numbers[1])
@@ -261,8 +262,8 @@ It becomes a new version, so that nothing is lost.`,
 	return c
 }
 
-// printStored prints a policy that was stored and, as a table, how it differs from its
-// version before, 0 for none.
+// printStored prints a stored policy and, in a table, its differences from the previous
+// version, 0 for none.
 func printStored(c *cobra.Command, con *console.Console, server *client.Client, stored *wire.Policy, before int64) error {
 	con.Warn(stored.Warnings)
 	if p := con.Printer(); p.Format != output.Table {
@@ -271,8 +272,8 @@ func printStored(c *cobra.Command, con *console.Console, server *client.Client, 
 	return printDiff(c, con, server, stored.Name, before, stored.Version)
 }
 
-// printDiff prints how two versions of a policy differ. from is 0 for what was before the
-// first version.
+// printDiff prints the differences between two versions of a policy. from is 0 for no policy,
+// before the first version.
 func printDiff(c *cobra.Command, con *console.Console, server *client.Client, name string, from, to int64) error {
 	diff, err := server.Policies.Diff(c.Context(), name, from, to)
 	if err != nil {

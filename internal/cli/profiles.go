@@ -118,7 +118,7 @@ admin key limit token:abc --end --reason "the launch is over"`,
 	return c
 }
 
-// profileFlags select keys by what is kept about them.
+// profileFlags select keys by their profiles.
 type profileFlags struct {
 	plan, label, search string
 	limited             bool
@@ -264,7 +264,7 @@ func rowsText(n int) string {
 	return fmt.Sprintf("%d rows have", n)
 }
 
-// profileText writes what is kept of a key on one line.
+// profileText formats a profile on one line.
 func profileText(p *wire.ProfileRequest) string {
 	return output.Escape(strings.Join(slices.DeleteFunc([]string{p.Plan, strings.Join(p.Labels, " "), p.Note}, func(part string) bool { return part == "" }), ", "))
 }
@@ -299,7 +299,7 @@ lines with -o json.`,
 	return c
 }
 
-// printProfile returns a function that prints the answer to a change.
+// printProfile returns a function that prints the response to a change.
 func printProfile(con *console.Console) func(*wire.Profile, error) error {
 	return func(p *wire.Profile, err error) error {
 		if err != nil {

@@ -1,6 +1,5 @@
 // Package cli is the operator's command line: a client of the REST API, with one file per
-// resource. The commands that work on files and databases of this machine are in
-// package local.
+// resource. Package local contains the commands for files and databases on this machine.
 package cli
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/stint-dev/stint/internal/cli/output"
 )
 
-// Main runs the command that args name and returns the exit code.
+// Main runs the command in args and returns the exit code.
 func Main(args []string, sys console.System) console.Code {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -87,7 +86,7 @@ func newRoot(con *console.Console) *cobra.Command {
 	root.InitDefaultCompletionCmd()
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if args := c.Flags().Args(); c.HasSubCommands() && len(args) > 0 {
-			return runGroup(c, args) // the flag of an unknown command
+			return runGroup(c, args) // a flag of an unknown command
 		}
 		return console.Usagef("%w; see '%s --help'", plainFlagError(err), c.CommandPath())
 	})
@@ -96,7 +95,7 @@ func newRoot(con *console.Console) *cobra.Command {
 	return root
 }
 
-// groups are the commands as the root's help shows them.
+// groups are the groups of commands in the root's help.
 var groups = []struct {
 	id, title string
 	commands  []func(*console.Console) *cobra.Command
@@ -108,9 +107,9 @@ var groups = []struct {
 	{"more", "More:", nil},
 }
 
-// finish gives every command below c the same behaviour: a wrong argument is a usage
-// error, a group without a subcommand prints its help, and examples use the name that
-// the program was called by.
+// finish gives every command below c the same behaviour: a wrong argument is a usage error, a
+// group without a subcommand prints its help, and examples use the name of the program as it
+// was called.
 func finish(c *cobra.Command, con *console.Console) {
 	c.Example = indentExample(c.Example, con.Name)
 	if check := c.Args; check != nil {
@@ -153,19 +152,19 @@ func runGroup(c *cobra.Command, args []string) error {
 		return c.Help()
 	}
 	hint := ""
-	c.SuggestionsMinimumDistance = min(2, len(args[0])/2) // two changes of "foo" are another word
+	c.SuggestionsMinimumDistance = min(2, len(args[0])/2) // two changes of "foo" make another word
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = fmt.Sprintf("; did you mean %s?", strings.Join(near, " or "))
 	}
 	return console.Usagef("unknown command %q of %s%s; see '%s --help'", args[0], c.CommandPath(), hint, c.CommandPath())
 }
 
-// programInExample matches the name of the program where an example has it: at the start of
-// a command, also after variables. Elsewhere "admin" is the name of a role or of a scope.
+// programInExample matches the name of the program in an example: at the start of a command,
+// also after variables. Elsewhere "admin" is the name of a role or a scope.
 var programInExample = regexp.MustCompile(`(^|\| )((?:[A-Z_]+=\S+ )*)admin `)
 
-// indentExample indents the lines of an example as cobra's help wants them.
-// They are written with "admin", which is replaced by the program's name.
+// indentExample indents the lines of an example for cobra's help. It replaces "admin" in them
+// by the program's name.
 func indentExample(text, name string) string {
 	if text == "" {
 		return ""

@@ -104,9 +104,8 @@ func runWhenAllowed(ctx context.Context, con *console.Console, server *client.Cl
 	return runCommand(con, path, command)
 }
 
-// runCommand runs a command to its end and returns its exit code as an error where it
-// is not 0. An interrupt from the terminal reaches the command by itself; a
-// request to end is passed on.
+// runCommand runs a command to its end and returns its exit code as an error if it is not 0. An
+// interrupt from the terminal reaches the command directly; a termination signal is forwarded.
 func runCommand(con *console.Console, path string, command []string) error {
 	cmd := &exec.Cmd{Path: path, Args: command, Stdin: con.Stdin, Stdout: con.Stdout, Stderr: con.Stderr}
 	ends := make(chan os.Signal, 1)
@@ -127,11 +126,11 @@ func runCommand(con *console.Console, path string, command []string) error {
 	}
 }
 
-// codeOfCommand maps how a command ended to an exit code, as shells do.
+// codeOfCommand returns the exit code for the end of a command, as shells do.
 func codeOfCommand(state *os.ProcessState, err error) error {
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		return err // its output could not be passed on
+		return err // its output could not be copied
 	}
 	if status, is := state.Sys().(syscall.WaitStatus); is && status.Signaled() {
 		return &console.ExitError{Code: console.Code(128 + int(status.Signal()))}
@@ -150,7 +149,7 @@ type waiter struct {
 	began  time.Time
 }
 
-// outcome is what a check of one key and one of several have in common.
+// outcome is the common part of the responses to a check of one key and of several keys.
 type outcome struct {
 	decision   string
 	retryAfter *int64
@@ -161,8 +160,8 @@ type outcome struct {
 // minPause is the minimum time between two checks.
 const minPause = time.Second
 
-// reserve returns once the reserved time has come. It cancels a reservation that it
-// cannot wait for.
+// reserve makes a reservation and waits until its time. It cancels a reservation that it cannot
+// wait for.
 func (t *waiter) reserve(ctx context.Context) error {
 	for {
 		v, err := t.ask(ctx)
@@ -190,7 +189,7 @@ func (t *waiter) refused(why string) error {
 	return &console.ExitError{Code: console.Refused, Err: errors.New("the command was not run: " + why)}
 }
 
-// await waits for the reserved time.
+// await waits until the reserved time.
 func (t *waiter) await(ctx context.Context, w *wire.Waiting) error {
 	wait, handle := time.Duration(0), ""
 	if w != nil {
@@ -225,8 +224,8 @@ func (t *waiter) cancelReservation(ctx context.Context, handle string) {
 	}
 }
 
-// tries is how often a check without an answer is sent. Its idempotency key makes sure
-// that it is charged once.
+// tries is how often a check without a response is sent. Its idempotency key makes sure that it
+// is charged once.
 const tries = 3
 
 func (t *waiter) ask(ctx context.Context) (v outcome, err error) {
@@ -240,7 +239,7 @@ func (t *waiter) ask(ctx context.Context) (v outcome, err error) {
 	return v, err
 }
 
-// answerGrace is how long to wait for an answer after an interrupt: it may contain a
+// answerGrace is how long to wait for a response after an interrupt: the response may contain a
 // reservation that must be cancelled.
 const answerGrace = 2 * time.Second
 

@@ -128,8 +128,8 @@ TOKEN is its id or, if only one active token has it, its name.`,
 	return c
 }
 
-// confirmOwnToken asks on a terminal before the token that the command itself uses is
-// deleted, unless yes is set.
+// confirmOwnToken asks on a terminal for confirmation before the command deletes the token that
+// it uses, unless yes is set.
 func confirmOwnToken(c *cobra.Command, con *console.Console, server *client.Client, token *wire.Token, yes bool) error {
 	if yes {
 		return nil

@@ -109,7 +109,7 @@ var attackColumns = []output.Column[wire.Attack]{
 	{Name: "exempt", Head: "Exempt", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.YesNo(s.Exempt) })},
 }
 
-// attackSource returns the cell of a source, an empty one where there is none.
+// attackSource returns the cell of a source, an empty one if there is none.
 func attackSource(cell func(*wire.AttackSource) output.Cell) func(wire.Attack) output.Cell {
 	return func(t wire.Attack) output.Cell {
 		if t.Source == nil {

@@ -91,7 +91,7 @@ func (c *Client) Nodes(ctx context.Context) ([]wire.Node, error) {
 	return items[wire.Node](ctx, c.conn, get(wire.PathNodes))
 }
 
-// Bouncers returns the bouncers that have asked in the last 30 days.
+// Bouncers returns the bouncers with a request in the last 30 days.
 func (c *Client) Bouncers(ctx context.Context) ([]wire.Bouncer, error) {
 	return items[wire.Bouncer](ctx, c.conn, get(wire.PathBouncers))
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// DefaultTimeout is the maximum duration of a request whose answer is not a stream.
+// DefaultTimeout is the maximum duration of a request whose response is not a stream.
 const DefaultTimeout = 30 * time.Second
 
-// maxAnswer is the maximum size of an answer that is kept in memory, in bytes.
+// maxAnswer is the maximum size of a response that is kept in memory, in bytes.
 const maxAnswer = 64 << 20
 
 // conn sends requests to one listener.
@@ -35,7 +35,7 @@ type conn struct {
 type Unreachable struct {
 	URL string // scheme and host
 	Err error
-	// MaybeDone says that a request for a change was sent, which the server may have made.
+	// MaybeDone means that a change was sent and that the server may have made it.
 	MaybeDone bool
 }
 
@@ -79,11 +79,11 @@ type request struct {
 	query  url.Values
 	header map[string]string
 	body   any       // sent as JSON unless it is nil
-	stream io.Reader // sent as it is, instead of body
+	stream io.Reader // sent unchanged, instead of body
 	media  string    // media type of stream
 	slow   bool      // may take longer than DefaultTimeout
 
-	readOnly bool // it changes nothing that is in the audit, whatever its method
+	readOnly bool // it makes no audited change, even if its method suggests one
 }
 
 func get(path string) request { return request{method: http.MethodGet, path: path} }
@@ -92,7 +92,7 @@ func post(path string, body any) request {
 	return request{method: http.MethodPost, path: path, body: body}
 }
 
-// ask returns a request with a body that changes nothing that is in the audit.
+// ask returns a request with a body that makes no audited change.
 func ask(path string, body any) request {
 	return request{method: http.MethodPost, path: path, body: body, readOnly: true}
 }
@@ -115,7 +115,7 @@ func param(name, value string) url.Values {
 	return url.Values{name: {value}}
 }
 
-// isDryRun reports whether the query of an import asks for what it would do only.
+// isDryRun reports whether the query of an import requests a dry run.
 func isDryRun(query url.Values) bool { return query.Get("dry_run") == "true" }
 
 // call sends r and returns its answer.
@@ -198,7 +198,7 @@ func (c *conn) send(ctx context.Context, r request) (*http.Response, error) {
 			if !lost.MaybeDone {
 				return nil, parent
 			}
-			lost.Err = parent // the server goes on with what it has taken
+			lost.Err = parent // the server continues with what it has received
 		}
 		return nil, lost
 	}

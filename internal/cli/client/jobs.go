@@ -26,20 +26,19 @@ func (j Jobs) Runs(ctx context.Context, job string, limit int) (Listing[wire.Job
 }
 
 const (
-	// pollRuns is how often Run asks whether a job has ended.
+	// pollRuns is how often Run checks whether a job has ended.
 	pollRuns = time.Second
-	// maxRunsBehind is how many later runs of a job Run looks behind for its own.
+	// maxRunsBehind bounds the later runs of a job among which Run searches for its own.
 	maxRunsBehind = 100
-	// maxRun is how long Run waits: the server breaks a run off after 15 minutes.
+	// maxRun is how long Run waits: the server stops a run after 15 minutes.
 	maxRun = 16 * time.Minute
 )
 
-// Run runs a job now and returns when it has ended. The error says so if it does not end,
-// because its node died.
+// Run runs a job now and returns when it has ended. If its node died, the error says so.
 func (j Jobs) Run(ctx context.Context, job string) (*wire.JobRun, error) {
 	run, err := call[wire.JobRun](ctx, j.conn, post(wire.PathJobs+"/"+url.PathEscape(job)+"/run", nil))
 	until := time.Now().Add(maxRun)
-	for err == nil && run.FinishedAt.IsZero() { // the server answers before a long job has ended
+	for err == nil && run.FinishedAt.IsZero() { // the server responds before a long job has ended
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -54,7 +53,7 @@ func (j Jobs) Run(ctx context.Context, job string) (*wire.JobRun, error) {
 			return nil, fmt.Errorf("the server no longer lists the run of the job %s; it may still be running", job)
 		}
 		run = &newest.Items[at]
-		// Another node may run the job at the same time, if it is about the node.
+		// Another node may run the job at the same time, if the job is PerNode.
 		isReplaced := slices.ContainsFunc(newest.Items, func(r wire.JobRun) bool { return r.ID > run.ID && r.Node == run.Node })
 		if run.FinishedAt.IsZero() && (isReplaced || time.Now().After(until)) {
 			return nil, errors.New("the run did not end; its node may have stopped")

@@ -17,7 +17,7 @@ func (k Keys) AddNote(ctx context.Context, n wire.NoteRequest) (*wire.Note, erro
 	return call[wire.Note](ctx, k.conn, post(wire.PathNotes, n))
 }
 
-// DeleteNote deletes a note. The audit keeps its text.
+// DeleteNote deletes a note. The audit log keeps its text.
 func (k Keys) DeleteNote(ctx context.Context, id string) error {
 	return k.conn.do(ctx, remove(wire.PathNotes+"/"+url.PathEscape(id), nil), nil)
 }

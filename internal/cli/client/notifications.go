@@ -27,7 +27,7 @@ func (n Notifications) Channels(ctx context.Context) ([]wire.Channel, error) {
 	return items[wire.Channel](ctx, n.conn, get(wire.PathChannels))
 }
 
-// AddChannel sets up a channel.
+// AddChannel creates a channel.
 func (n Notifications) AddChannel(ctx context.Context, c wire.ChannelRequest) (*wire.Channel, error) {
 	return call[wire.Channel](ctx, n.conn, post(wire.PathChannels, c))
 }
@@ -44,12 +44,12 @@ func (n Notifications) ChangeChannel(ctx context.Context, name, expect string, p
 	return call[wire.Channel](ctx, n.conn, request{method: http.MethodPatch, path: channelPath(name), header: ifMatch(expect), body: p})
 }
 
-// DeleteChannel deletes a channel, in whatever state it is.
+// DeleteChannel deletes a channel in any state.
 func (n Notifications) DeleteChannel(ctx context.Context, name string) error {
 	return n.conn.do(ctx, request{method: http.MethodDelete, path: channelPath(name), header: ifMatch(AnyState)}, nil)
 }
 
-// Silences returns the silences that apply.
+// Silences returns the active silences.
 func (n Notifications) Silences(ctx context.Context) ([]wire.Silence, error) {
 	return items[wire.Silence](ctx, n.conn, get(wire.PathSilences))
 }
@@ -59,7 +59,7 @@ func (n Notifications) AddSilence(ctx context.Context, s wire.SilenceRequest) (*
 	return call[wire.Silence](ctx, n.conn, post(wire.PathSilences, s))
 }
 
-// EndSilence ends a silence before its time.
+// EndSilence ends a silence early.
 func (n Notifications) EndSilence(ctx context.Context, id string) error {
 	return n.conn.do(ctx, remove(wire.PathSilences+"/"+url.PathEscape(id), nil), nil)
 }

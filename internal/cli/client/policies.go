@@ -13,13 +13,13 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// AnyState is the ETag that a change expects of what may be in any state.
+// AnyState is the ETag for a change of a policy in any state.
 const AnyState = "*"
 
 // Policies manages policies and their versions.
 type Policies struct{ conn *conn }
 
-// Algorithms returns the algorithms that a policy may name.
+// Algorithms returns the algorithms that a policy can use.
 func (p Policies) Algorithms(ctx context.Context) ([]wire.Algorithm, error) {
 	return items[wire.Algorithm](ctx, p.conn, get(wire.PathAlgorithms))
 }
@@ -29,7 +29,7 @@ func (p Policies) Presets(ctx context.Context) ([]wire.Preset, error) {
 	return items[wire.Preset](ctx, p.conn, get(wire.PathPresets))
 }
 
-// PreviewPreset returns what the traps of a preset would have caught. last is how far back,
+// PreviewPreset returns what the traps of a preset would have caught. last is the time range,
 // the server's default if it is empty.
 func (p Policies) PreviewPreset(ctx context.Context, name, last string) (*wire.PresetPreview, error) {
 	r := get(wire.PathPresets + "/" + url.PathEscape(name) + "/preview").with(param("last", last))
@@ -55,13 +55,13 @@ func (p Policies) Put(ctx context.Context, policy wire.PolicyRequest, expect str
 	})
 }
 
-// Delete deletes a policy if its ETag is expect. confirm is as in Put, about the
-// policy that the keys then fall under.
+// Delete deletes a policy if its ETag is expect. confirm is as in Put, for the policy that the
+// keys then fall under.
 func (p Policies) Delete(ctx context.Context, name string, expect string, confirm string) error {
 	return p.conn.do(ctx, request{method: http.MethodDelete, path: policyPath(name), query: param("confirm", confirm), header: ifMatch(expect)}, nil)
 }
 
-// Usage returns what a policy did in the time range of a query.
+// Usage returns the effect of a policy in the time range of a query.
 func (p Policies) Usage(ctx context.Context, name string, query url.Values) (*wire.PolicyUsage, error) {
 	return call[wire.PolicyUsage](ctx, p.conn, get(policyPath(name)+"/usage").with(query))
 }
@@ -79,7 +79,7 @@ func (p Policies) Rollback(ctx context.Context, name string, version int64, expe
 	})
 }
 
-// Diff compares two versions of a policy. from is 0 for what was before the first version.
+// Diff compares two versions of a policy. from is 0 for no policy, before the first version.
 func (p Policies) Diff(ctx context.Context, name string, from, to int64) (*wire.PolicyDiff, error) {
 	query := url.Values{"from": {strconv.FormatInt(from, 10)}, "to": {strconv.FormatInt(to, 10)}}
 	return call[wire.PolicyDiff](ctx, p.conn, get(policyPath(name)+"/diff").with(query))
@@ -90,12 +90,12 @@ func (p Policies) Explain(ctx context.Context, name string) (*wire.PolicyExplana
 	return call[wire.PolicyExplanation](ctx, p.conn, get(policyPath(name)+"/explain"))
 }
 
-// ExplainDraft says in words what a policy would do, and what saving it changes.
+// ExplainDraft says in words what a policy would do, and what saving it would change.
 func (p Policies) ExplainDraft(ctx context.Context, draft wire.PolicyRequest) (*wire.PolicyExplanation, error) {
 	return call[wire.PolicyExplanation](ctx, p.conn, ask(policyPath(draft.Name)+"/explain", draft))
 }
 
-// Try replays recorded traffic through a policy that is not saved. last is how much, the
+// Try replays recorded traffic through a policy that is not saved. last is the time range, the
 // server's default if it is empty.
 func (p Policies) Try(ctx context.Context, draft wire.PolicyRequest, last string) (*wire.PolicyTrial, error) {
 	r := ask(policyPath(draft.Name)+"/try", draft).with(param("last", last))
@@ -103,8 +103,8 @@ func (p Policies) Try(ctx context.Context, draft wire.PolicyRequest, last string
 	return call[wire.PolicyTrial](ctx, p.conn, r)
 }
 
-// Backtest replays an access log through a policy that is not saved. name is what errors
-// call the log.
+// Backtest replays an access log through a policy that is not saved. name is the name of the
+// log in errors.
 func (p Policies) Backtest(ctx context.Context, draft wire.PolicyRequest, name string, log io.Reader) (*wire.PolicyTrial, error) {
 	from, into := io.Pipe()
 	defer from.Close() // ends the writer

@@ -31,7 +31,7 @@ func (u Users) SetPassword(ctx context.Context, id, password string) error {
 	return u.conn.do(ctx, request{method: http.MethodPut, path: userPath(id) + "/password", body: wire.PasswordRequest{Password: password}}, nil)
 }
 
-// ResetTOTP takes a user's two-factor authentication away and ends the user's sessions.
+// ResetTOTP removes a user's two-factor authentication and ends the user's sessions.
 func (u Users) ResetTOTP(ctx context.Context, id string) (*wire.User, error) {
 	return call[wire.User](ctx, u.conn, remove(userPath(id)+"/totp", nil))
 }

@@ -1,5 +1,5 @@
-// Package console is what all commands share: the process, the global flags, the
-// terminal and the exit codes.
+// Package console is shared by all commands: the process, the global flags, the terminal and
+// the exit codes.
 package console
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/cli/output"
 )
 
-// The environment variables that set what flags leave out.
+// The environment variables that replace flags.
 const (
 	EnvURL        = "STINT_ADMIN_URL"
 	EnvCheckURL   = "STINT_CHECK_URL"
@@ -26,7 +26,7 @@ const (
 
 // System is the process that commands run in.
 type System struct {
-	Name   string // of the program, as it was called
+	Name   string // name by which the program was called
 	Stdin  *os.File
 	Stdout *os.File
 	Stderr *os.File
@@ -58,7 +58,7 @@ type Console struct {
 	checkURL       string
 	tokenFile      string
 	checkTokenFile string
-	Format         string // of answers: an output.Format
+	Format         string // of responses: an output.Format
 }
 
 // AddFlags adds the global flags to the root command.
@@ -73,14 +73,14 @@ func (c *Console) AddFlags(root *cobra.Command) {
 	CompleteFlag(root, "output", string(output.Table), string(output.JSON), string(output.YAML), string(output.CSV))
 }
 
-// Listener is what flags, the file of contexts and the environment call a listener of a
-// server, its address and its token.
+// Listener contains the names of a listener's address and token in flags, in the file of
+// contexts and in the environment.
 type Listener struct {
 	Name                string
 	URLFlag, EnvURL     string
 	TokenFlag, EnvToken string
 	tokenField          string
-	Default             string // its address where none is set
+	Default             string // its default address
 }
 
 // The listeners of a server.
@@ -89,7 +89,7 @@ var (
 	Checks = Listener{"check listener", "--check-url", EnvCheckURL, "--check-token-file", EnvCheckToken, "check_token_file", "http://127.0.0.1:8080"}
 )
 
-// endpoint is the address of a listener and the file with its token, as one source says.
+// endpoint is the address of a listener and the file with its token, from one source.
 type endpoint struct{ url, tokenFile string }
 
 // AdminListener returns the address of the admin listener and its token, which is empty
@@ -114,9 +114,9 @@ func (c *Console) CheckListener() (base, token string, err error) {
 		endpoint{c.checkURL, c.checkTokenFile}, endpoint{named.CheckURL, named.CheckTokenFile}, endpoint{current.CheckURL, current.CheckTokenFile})
 }
 
-// listener chooses the address of a listener and its token, so that no token reaches another
-// host than it is for: that of a context goes only to the address of the context, and that of
-// the environment to none that only a context says.
+// listener chooses the address of a listener and its token. A token must not be sent to a host
+// that it is not for: the token of a context is only used with the context's address, and the
+// token of the environment never with an address that only a context sets.
 func (c *Console) listener(is Listener, given, named, current endpoint) (base, token string, err error) {
 	fromEnv := c.Getenv(is.EnvURL)
 	base = FirstOf(given.url, named.url, fromEnv, current.url, is.Default)
@@ -139,7 +139,7 @@ func (c *Console) listener(is Listener, given, named, current endpoint) (base, t
 	return base, token, nil
 }
 
-// readToken reads a token from a file; source says in messages who named it.
+// readToken reads a token from a file; source names the setting in messages.
 func (c *Console) readToken(source, file string) (string, error) {
 	if rest, inHome := strings.CutPrefix(file, "~/"); inHome {
 		file = filepath.Join(c.Getenv("HOME"), rest)

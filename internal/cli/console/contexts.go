@@ -17,11 +17,11 @@ import (
 	"github.com/stint-dev/stint/internal/atomicfile"
 )
 
-// EnvContext names the context to use.
+// EnvContext is the variable with the name of the context to use.
 const EnvContext = "STINT_CONTEXT"
 
-// Context is how one installation is reached. It holds no secret, only the names of files
-// with one.
+// Context contains the addresses of one installation. It contains no secret, only the names of
+// files with secrets.
 type Context struct {
 	URL            string `yaml:"url,omitempty" json:"url,omitzero"`
 	CheckURL       string `yaml:"check_url,omitempty" json:"check_url,omitzero"`
@@ -31,7 +31,7 @@ type Context struct {
 
 // Contexts is the file of named contexts.
 type Contexts struct {
-	Current  string             `yaml:"current,omitempty"` // used where none is named; "" for none
+	Current  string             `yaml:"current,omitempty"` // the default context; "" for none
 	Contexts map[string]Context `yaml:"contexts"`
 }
 
@@ -100,8 +100,7 @@ func (c *Console) WriteContexts(all *Contexts) error {
 	return atomicfile.WriteFile(path, text, 0o600)
 }
 
-// GivenContext returns what the global flags say, with the paths of files as they are from
-// every folder.
+// GivenContext returns the context of the global flags, with absolute paths of files.
 func (c *Console) GivenContext() (given Context, err error) {
 	given = Context{URL: c.url, CheckURL: c.checkURL, TokenFile: c.tokenFile, CheckTokenFile: c.checkTokenFile}
 	for _, file := range []*string{&given.TokenFile, &given.CheckTokenFile} {
@@ -115,8 +114,9 @@ func (c *Console) GivenContext() (given Context, err error) {
 	return given, nil
 }
 
-// contexts returns the context that --context or STINT_CONTEXT names, which precedes the
-// other environment variables, and the current one, which they precede.
+// contexts returns two contexts: the one named by --context or STINT_CONTEXT, which takes
+// precedence over the other environment variables, and the current one, over which they take
+// precedence.
 func (c *Console) contexts() (named, current Context, err error) {
 	name := FirstOf(c.context, c.Getenv(EnvContext))
 	all, err := c.ReadContexts()

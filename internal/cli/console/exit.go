@@ -9,12 +9,12 @@ type Code int
 const (
 	OK          Code = 0
 	Failed      Code = 1   // the request failed
-	Usage       Code = 2   // a command, flag, argument or file is wrong, as this program or the server says
-	Refused     Code = 3   // check and run: the request was limited or blocked, or not answered
+	Usage       Code = 2   // a command, flag, argument or file is invalid, according to this program or the server
+	Refused     Code = 3   // check and run: the request was limited or blocked, or got no response
 	Unreachable Code = 4   // the server did not answer
 	Different   Code = 5   // apply --dry-run: there are changes to apply
 	Unconfirmed Code = 6   // a confirmation is required; nothing was changed
-	NotFound    Code = 7   // what an argument or a flag names does not exist, or the server does not have it
+	NotFound    Code = 7   // what an argument or a flag names does not exist on the server
 	Denied      Code = 8   // the token is missing, unknown or may not do this
 	Interrupted Code = 130 // by Ctrl-C
 )

@@ -17,8 +17,8 @@ import (
 // StandardStream is the path that names standard input or standard output.
 const StandardStream = "-"
 
-// IsStdout reports whether a path names standard output: "-", or the file that standard
-// output is, as /dev/stdout.
+// IsStdout reports whether a path names standard output: "-", or the file of standard output,
+// such as /dev/stdout.
 func (c *Console) IsStdout(path string) bool {
 	if path == StandardStream {
 		return true
@@ -31,10 +31,10 @@ func (c *Console) IsStdout(path string) bool {
 	return err == nil && os.SameFile(named, out)
 }
 
-// WriteFile writes what write produces to the file of a path, with these permissions. A
-// regular file appears, or is replaced, only once it is whole; a symbolic link is followed.
-// Standard output, see IsStdout, and a file that is not regular, such as a pipe or a device,
-// are written to as they are.
+// WriteFile writes what write produces to a file with these permissions. A regular file is
+// created or replaced only when it is complete; symbolic links are followed. Standard output
+// (see IsStdout) and files that are not regular, such as pipes and devices, are written
+// directly.
 func (c *Console) WriteFile(ctx context.Context, path string, perm fs.FileMode, write func(io.Writer) error) error {
 	if c.IsStdout(path) {
 		return write(c.Stdout)
@@ -62,8 +62,8 @@ func writeThrough(ctx context.Context, path string, mode fs.FileMode, write func
 	return errors.Join(write(file), file.Close())
 }
 
-// openForWriting opens a file that is not regular. A named pipe cannot be opened before
-// somebody reads it, which ctx ends waiting for.
+// openForWriting opens a file that is not regular. Opening a named pipe waits for a reader,
+// until ctx ends.
 func openForWriting(ctx context.Context, path string, mode fs.FileMode) (*os.File, error) {
 	if mode&fs.ModeNamedPipe == 0 {
 		return os.OpenFile(path, os.O_WRONLY, 0)

@@ -26,8 +26,8 @@ func (c *Console) NewPassword() (string, error) {
 	return password, err
 }
 
-// Secret reads a secret that is not chosen here, for example a URL with a token: from the
-// terminal without echo, or the next line of standard input.
+// Secret reads a secret that already exists, for example a URL with a token: from the terminal
+// without echo, or the next line of standard input.
 func (c *Console) Secret(prompt string) (string, error) { return c.secret(prompt) }
 
 // PrintToken prints a new token: only the secret to standard output, so that it can be
@@ -89,7 +89,7 @@ func (c *Console) secret(prompt string) (string, error) {
 // maxLine is the maximum length of a line of standard input, in bytes.
 const maxLine = 4 << 10
 
-// readLine reads a line byte by byte, so that what follows it stays unread.
+// readLine reads a line byte by byte, so that the rest of the input stays unread.
 func readLine(in io.Reader) (string, error) {
 	var line []byte
 	one := make([]byte, 1)

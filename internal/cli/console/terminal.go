@@ -49,8 +49,8 @@ func (c *Console) Warn(warnings []string) {
 	}
 }
 
-// Confirm asks a yes/no question on a terminal. Elsewhere it fails and names the flag
-// that confirms.
+// Confirm asks a yes/no question on a terminal. Without a terminal it returns an error that
+// names the flag for confirming.
 func (c *Console) Confirm(question, flag string) error {
 	if !c.Interactive() {
 		return &ExitError{Unconfirmed, fmt.Errorf("%s Repeat the command with %s to confirm", question, flag)}

@@ -222,7 +222,7 @@ func backtestOptions(con *console.Console, f *backtestFlags) (backtest.Options, 
 	return options, err
 }
 
-// under returns a plan under the algorithm of that name, with a title that names it.
+// under returns a plan with the named algorithm, which is added to its title.
 func under(flag string, plan backtest.Plan, name string, texts []string) (backtest.Plan, error) {
 	algorithm := algorithms.ByName(name)
 	if algorithm == nil {
@@ -343,7 +343,7 @@ func printReport(p *output.Printer, r report, text func(io.Writer) error) error 
 	}
 }
 
-// allForZero returns how many keys a report shows for a --limit.
+// allForZero returns how many keys a report shows for a --limit; 0 means all.
 func allForZero(limit int) int {
 	if limit == 0 {
 		return -1
@@ -351,7 +351,7 @@ func allForZero(limit int) int {
 	return limit
 }
 
-// readPlans reads the plans of a file of keys.
+// readPlans reads the plans from a file of keys.
 func readPlans(path string, parser keys.Parser) (func(keys.Key) string, error) {
 	file, err := os.Open(path)
 	if err != nil {

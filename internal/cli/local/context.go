@@ -60,8 +60,8 @@ func newContextList(con *console.Console) *cobra.Command {
 	}
 }
 
-// withContext returns the RunE of a command on the context that its first argument names,
-// which must exist.
+// withContext returns the RunE of a command on an existing context, which its first argument
+// names.
 func withContext(con *console.Console, do func(all *console.Contexts, name string) error) func(*cobra.Command, []string) error {
 	return func(_ *cobra.Command, args []string) error {
 		all, err := con.ReadContexts()

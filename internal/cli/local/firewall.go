@@ -136,8 +136,8 @@ func (f *firewallFlags) options(con *console.Console) (firewall.Options, error) 
 	return o, nil
 }
 
-// networksOf reads changed files before it answers by them. Those before stay in effect
-// where any is not usable, which is logged once.
+// networksOf returns a function that reloads changed files before it looks up networks. If a
+// file is unusable, the previous ones stay in effect, which is logged once.
 func networksOf(files *geoip.Database, logf func(format string, args ...any)) firewall.NetworksOf {
 	failed := false
 	return func(o keys.Origin, limit int) ([]netip.Prefix, bool) {
@@ -238,7 +238,7 @@ func (s blockSource) Changes(ctx context.Context, opened func()) iter.Seq2[*wire
 				yield(nil, err)
 				return
 			case event.Change == nil && event.Skipped > 0:
-				continue // decisions were left out
+				continue // decisions were omitted
 			case !yield(event.Change, nil):
 				return
 			}

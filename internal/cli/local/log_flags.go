@@ -36,8 +36,8 @@ func (f *logFlags) options() (accesslog.Options, error) {
 	return accesslog.Options{Format: format, Key: f.keyColumn, Time: f.timeColumn, Cost: f.costColumn, Account: f.account, Kind: f.kind}, nil
 }
 
-// usageOfLog returns the usage error of a log, or of flags for it, that cannot be read by
-// them, and any other error as it is.
+// usageOfLog returns a usage error if a log cannot be read with the given flags, and any other
+// error unchanged.
 func usageOfLog(err error) error {
 	if wrong := (*accesslog.InputError)(nil); errors.As(err, &wrong) {
 		return console.Usagef("%w", err)

@@ -17,12 +17,13 @@ import (
 	"github.com/stint-dev/stint/internal/logfollow"
 )
 
-// metricsFlag adds the flag that names the listener of a command that runs for long.
+// metricsFlag adds the flag with the address of the metrics listener, for long-running
+// commands.
 func metricsFlag(flags *pflag.FlagSet, address *string) {
 	flags.StringVar(address, "metrics-listen", "", "an address such as 127.0.0.1:9119 that serves /metrics for Prometheus; they name no keys")
 }
 
-// series is one metric that is read when it is asked for.
+// series is one metric that is read on each scrape.
 type series struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
@@ -117,7 +118,7 @@ func firewallMetrics(p *firewall.Progress) list {
 	return l
 }
 
-// seconds returns a time as Prometheus wants it, 0 for the zero time.
+// seconds returns a time in Prometheus's form, Unix seconds; 0 for the zero time.
 func seconds(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
@@ -125,7 +126,7 @@ func seconds(t time.Time) float64 {
 	return float64(t.UnixMilli()) / 1000
 }
 
-// Bounds of the metrics listener, which anybody who reaches it may ask.
+// Limits of the metrics listener, to which anybody who can reach it may send requests.
 const (
 	metricsTimeout    = 5 * time.Second
 	maxMetricsHeader  = 8 << 10

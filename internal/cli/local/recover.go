@@ -31,7 +31,7 @@ authentication is disabled, and the user's sessions end.`,
 		Example: "admin recover-admin --data-dir ./data\nSTINT_DATABASE_URL=postgres://stint@db/stint admin recover-admin\nadmin recover-admin --user maria",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
-			if user == "" && c.Flags().Changed("user") { // an unset variable must not make a token
+			if user == "" && c.Flags().Changed("user") { // an unset variable must not lead to a new token
 				return console.Usagef("--user is empty; name a user, or leave it out to create a token")
 			}
 			location, err := database.location(con)

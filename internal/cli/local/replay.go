@@ -74,7 +74,7 @@ func runReplay(ctx context.Context, con *console.Console, paths []string, f *rep
 	if err := o.Check(); err != nil {
 		return console.Usagef("%w", err)
 	}
-	if f.callers == 0 { // which Options take as the default
+	if f.callers == 0 { // Options would read 0 as the default
 		return console.Usagef("--callers is 0; it must be a number from 1 up")
 	}
 	files, err := accesslog.OpenFiles(paths, read)

@@ -31,7 +31,7 @@ func Texts[S ~string](all []S) Cell {
 	return Text(strings.Join(texts, " "))
 }
 
-// FirstTexts is Texts, of which a table shows the first n and how many more there are.
+// FirstTexts is Texts, but a table shows only the first n and the number of the others.
 func FirstTexts[S ~string](all []S, n int) Cell {
 	whole := Texts(all)
 	if len(all) > n {
@@ -40,7 +40,7 @@ func FirstTexts[S ~string](all []S, n int) Cell {
 	return whole
 }
 
-// Number is a count, in digits grouped by three for people.
+// Number is a count; for people its digits are grouped by three.
 func Number[N ~int | ~int64](n N) Cell {
 	return Cell{show: humanize.Comma(int64(n)), data: strconv.FormatInt(int64(n), 10)}
 }

@@ -7,8 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Document returns where documents are written as they are, such as CSV or YAML files of the
-// server. On a terminal, what Escape escapes is escaped, but line feeds and tabs.
+// Document returns the writer for documents that are written unchanged, such as CSV or YAML
+// files of the server. On a terminal, it escapes what Escape escapes, except line feeds and
+// tabs.
 func (p *Printer) Document() io.Writer {
 	if p.Terminal {
 		return &plainWriter{to: p.Out}
@@ -18,7 +19,7 @@ func (p *Printer) Document() io.Writer {
 
 type plainWriter struct {
 	to   io.Writer
-	tail []byte // the beginning of a character whose rest is still to come
+	tail []byte // the beginning of an incomplete character
 }
 
 // Write escapes and writes text.

@@ -22,7 +22,8 @@ const (
 	Table Format = "table"
 	JSON  Format = "json"
 	CSV   Format = "csv"
-	// YAML is the name of a format that is JSON to a Printer, with its field YAML set.
+	// YAML is only the name of a format. Its Printer has the format JSON and the field YAML
+	// set.
 	YAML Format = "yaml"
 )
 
@@ -39,21 +40,21 @@ func ParseFormat(text string) (Format, error) {
 type Printer struct {
 	Out    io.Writer
 	Format Format
-	// YAML reports whether what is JSON is written as YAML.
+	// YAML makes the Printer write YAML in place of JSON.
 	YAML bool
 	// Width is the number of columns that tables must fit into; 0 means any.
 	Width int
-	// Terminal reports whether Out is a terminal, where CSV too must not contain anything
-	// that moves the cursor.
+	// Terminal means that Out is a terminal. Then CSV, too, must not contain anything that
+	// moves the cursor.
 	Terminal bool
 	Now      time.Time
 }
 
 // Column is one property of a T.
 type Column[T any] struct {
-	// Name is the column's name in CSV, as the API spells it.
+	// Name is the column's name in CSV, as in the API.
 	Name string
-	// Head is its name in a table, which omits the column if it is empty.
+	// Head is its name in a table, which omits the column if Head is empty.
 	Head  string
 	Cell  func(T) Cell
 	Right bool // aligned right, for numbers

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/escape"
 )
 
-// WriteJSON writes a JSON text as the format asks: as it is, or as YAML.
+// WriteJSON writes a JSON text unchanged, or as YAML.
 func (p *Printer) WriteJSON(text []byte) error {
 	if p.YAML {
 		var err error
@@ -28,8 +28,8 @@ func (p *Printer) WriteJSON(text []byte) error {
 	return err
 }
 
-// yamlOf returns a JSON text as YAML with the fields in the same order. What escapeJSON
-// escapes is escaped.
+// yamlOf converts a JSON text to YAML with the same order of fields. It escapes what escapeJSON
+// escapes.
 func yamlOf(text []byte) ([]byte, error) {
 	root, err := yamlNode(jsontext.NewDecoder(bytes.NewReader(text)))
 	if err != nil {
