@@ -17,8 +17,8 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// firewall is a bouncer as one in nftables mode works: an address that is in its set
-// is not added again, and an element falls out when its time has passed.
+// firewall is a bouncer that behaves like one in nftables mode: it does not add an address
+// again that is in its set, and elements disappear when they expire.
 type firewall struct {
 	cases    *admin.Bouncers
 	caller   admin.BouncerCaller
@@ -63,7 +63,7 @@ func (f *fixture) expire(t *testing.T, id string, at time.Time) {
 	}
 }
 
-// pull asks for what has changed, and returns it as "+value" and "-value".
+// pull requests the changes, and returns them as "+value" and "-value".
 func (w *firewall) pull(t rapid.TB) string {
 	t.Helper()
 	a, err := w.cases.Pull(context.Background(), w.caller, !w.started, w.filter)
@@ -132,13 +132,13 @@ func TestABouncerIsSentWhatHasChanged(t *testing.T) {
 		f.block(t, "user:alice", hour)
 		pull("+198.51.100.0/24 +2001:db8::/64")
 
-		// It is cut where it is exempt, and whole again afterwards.
+		// The block is cut around the exemption, and whole again afterwards.
 		exemption := f.exempt(t, "ip:198.51.100.128/25")
 		pull("+198.51.100.0/25 -198.51.100.0/24")
 		f.end(t, blocks.Exemption, exemption)
 		pull("+198.51.100.0/24 -198.51.100.0/25")
 
-		// Longer: at once, and again when the old end has passed.
+		// Longer: announced at once, and again after the old end has passed.
 		f.expire(t, one, hour.Add(time.Hour))
 		pull("+192.0.2.1")
 		pull("")
@@ -149,20 +149,20 @@ func TestABouncerIsSentWhatHasChanged(t *testing.T) {
 		f.now = f.now.Add(10 * time.Second)
 		pull("")
 
-		// Shorter: it is deleted and announced in the next pull.
+		// Shorter: deleted, and announced in the next pull.
 		f.expire(t, one, f.now.Add(time.Minute))
 		pull("-192.0.2.1")
 		pull("+192.0.2.1")
 		pull("")
 
-		// Another block of the same address takes its place.
+		// Another block of the same address replaces it.
 		f.end(t, blocks.Block, one)
 		one = f.block(t, "ip:192.0.2.1", f.now.Add(time.Minute))
 		pull("")
 		f.end(t, blocks.Block, one)
 		pull("-192.0.2.1")
 
-		// A day later all is sent again.
+		// A day later everything is sent again.
 		f.now = f.now.Add(24 * time.Hour)
 		pull("+198.51.100.0/24")
 		w.filter.Scopes = []string{"user"}
@@ -219,9 +219,8 @@ func TestALiveBouncerIsNotedOnceAMinute(t *testing.T) {
 	}
 }
 
-// TestAFirewallBlocksWhatIsBlocked makes random changes. Whatever happens, a bouncer
-// blocks after two pulls exactly what Stint refuses, and after one nothing that it
-// allows.
+// TestAFirewallBlocksWhatIsBlocked makes random changes. After two pulls a bouncer must block
+// exactly what Stint refuses, and after one pull nothing that Stint allows.
 func TestAFirewallBlocksWhatIsBlocked(t *testing.T) {
 	patterns := []string{
 		"ip:192.0.2.0/28", "ip:192.0.2.0/29", "ip:192.0.2.4/30", "ip:192.0.2.5", "ip:192.0.2.6", "ip:192.0.2.8/29", "ip:192.0.2.12", "ip:*",
@@ -273,8 +272,8 @@ func TestAFirewallBlocksWhatIsBlocked(t *testing.T) {
 	})
 }
 
-// check compares what the firewall drops with what Stint refuses; complete where it
-// must drop all of it.
+// check compares what the firewall drops with what Stint refuses. complete means that it must
+// drop all of that.
 func (w *firewall) check(r *rapid.T, f *fixture, complete bool) {
 	r.Helper()
 	for a, n := netip.MustParseAddr("192.0.2.0"), 0; n < 16; a, n = a.Next(), n+1 {

@@ -8,7 +8,8 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// A policy that gets a condition no longer decides its keys, which fall under the next one.
+// A policy that gets a condition no longer decides about all its keys, which then fall under
+// the next policy.
 func TestAConditionIsConfirmedWhereTheNextPolicyRefusesAll(t *testing.T) {
 	policy := func(name, match, rule string) *rules.Policy {
 		p, err := keys.Parser{}.Pattern(match)

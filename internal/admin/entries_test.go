@@ -186,7 +186,7 @@ func TestAConcurrentShorteningMakesAnUnconfirmedProlongationFail(t *testing.T) {
 			_, err := f.Update(t.Context(), ann, blocks.Block, e.ID, admin.UpdateEntry{Expiry: &blocks.Expiry{For: length}})
 			return err
 		}
-		// Between reading the entry and changing it, another shortens it more.
+		// Between reading and changing the entry, another operator shortens it more.
 		f.Store = &shortened{f.Store, func() {
 			f.Store = f.store.Entries
 			if err := shorten(time.Hour); err != nil {
@@ -261,7 +261,7 @@ func TestKeysThatMatchAreBlockedAtOnce(t *testing.T) {
 	})
 }
 
-// shortened is a store on which another operator acts after an entry was read.
+// shortened is a store with which another operator acts after an entry was read.
 type shortened struct {
 	admin.EntryStore
 	act func()

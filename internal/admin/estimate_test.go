@@ -17,7 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore"
 )
 
-// record counts checks of keys as a node does and writes them.
+// traced counts checks of keys as a node does, writes them, and returns an estimator.
 func traced(t *testing.T, tracePoints int, checks map[string]int, at time.Time) *admin.SampleEstimator {
 	t.Helper()
 	store, err := sqlstore.Open(t.Context(), filepath.Join(t.TempDir(), "stint.db"), sqlstore.Options{})
@@ -75,8 +75,8 @@ func TestWhereKeysAreSampledTheErrorIsHonest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// 3,000 of 6,999 checks are of bad keys. The hash is fixed by the secret,
-	// so this sample is always the same.
+	// 3,000 of 6,999 checks are of bad keys. The secret determines the hash, so the sample is
+	// always the same.
 	truth := 3000.0 / 6999
 	if got.Error <= 0 || math.Abs(got.Ratio-truth) > 2*got.Error {
 		t.Errorf("share %.3f ± %.3f, and it is %.3f", got.Ratio, got.Error, truth)

@@ -97,11 +97,11 @@ func TestRowsThatRefuseMuchOfTheTrafficMustBeConfirmed(t *testing.T) {
 		if !errors.As(err, &needs) || needs.Count != 1 || needs.Findings[0].Rows != 2 || !strings.Contains(needs.Findings[0].Reason, "2.0%") {
 			t.Fatalf("got %v", err)
 		}
-		// One client at a time is what blocks are for.
+		// A block of a single client needs no confirmation.
 		if _, err := f.run(t, "192.0.2.1\n", admin.ImportOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		// What is refused already or exempt is not refused by this file.
+		// This file does not newly refuse what is already refused or exempt.
 		f.add(t, blocks.Exemption, "ip:198.51.100.1", blocks.Expiry{})
 		if _, err := f.run(t, "192.0.2.0/24\n198.51.100.0/24\n203.0.113.0/24\n", admin.ImportOptions{}); err != nil {
 			t.Fatal(err)

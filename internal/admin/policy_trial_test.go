@@ -50,7 +50,7 @@ func TestATrialCreditsTheDraftWithItsOwnRefusalsOnly(t *testing.T) {
 	}
 	log := strings.Repeat(`203.0.113.7 - - [20/Nov/2026:13:00:01 +0000] "GET / HTTP/1.1" 200 1`+"\n", 4) +
 		strings.Repeat(`198.51.100.7 - - [20/Nov/2026:13:00:02 +0000] "GET / HTTP/1.1" 200 1`+"\n", 3)
-	// Of the other address default refuses two.
+	// default refuses two requests of the other address.
 	for rule, want := range map[string]int64{"100/1h": 0, "1/1h": 2} {
 		trial, err := policies.Backtest(t.Context(), policyWith(t, "partners", "ip:198.51.100.0/24", rule), "access.log", strings.NewReader(log))
 		if err != nil {
@@ -83,7 +83,7 @@ func TestATriedKeyIsInOneListByWhatChangesForItAsAWhole(t *testing.T) {
 		}
 		return all
 	}
-	// The draft refuses another request of .1 than the active version, and as many.
+	// The draft refuses different requests of .1 than the active version, but equally many.
 	got := fmt.Sprint(names(trial.NewlyRefused), names(trial.MoreRefused), names(trial.LessRefused), names(trial.NewlyAllowed))
 	if want := "[3:0>1 4:0>1] [2:1>2] [] []"; got != want {
 		t.Errorf("got %s, want %s", got, want)

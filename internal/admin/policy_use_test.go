@@ -13,8 +13,8 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// What a policy with conditions allows is counted under the policy of the key, and a check of
-// a blocked key is decided by no policy.
+// What a policy with conditions allows is counted under the policy of the key. No policy
+// decides the check of a blocked key.
 func TestThePolicyUseIsOfWhatThePolicyDecided(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		key, err := keys.Parser{}.Key("ip:192.0.2.1")

@@ -23,16 +23,15 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// asked is what one client asked for, times times.
+// asked is the requests of one client: the same request, times times.
 type asked struct {
 	key, path string
 	times     int
 	refused   bool
-	reported  bool // it is reported to have failed, and no check
+	reported  bool // it is only known from a report of its failure
 }
 
-// previewing returns the policies of a node that recorded what was asked for, each in a
-// minute of its own.
+// previewing returns the policies of a node that recorded requests, each in its own minute.
 func (f *fixture) previewing(t *testing.T, requests []asked) *admin.Policies {
 	t.Helper()
 	secret := func() []byte { return []byte("secret") }

@@ -42,8 +42,7 @@ func untilEnd(t *testing.T, from *bufio.Reader) string {
 	return ""
 }
 
-// The change is made by another node, and no notification comes: the node hears
-// of it by its own poll.
+// Another node makes the change, and no notification arrives: the node finds it by polling.
 func TestAStreamEndsWhenItsTokenIsRevokedOrExpires(t *testing.T) {
 	url := servers.Postgres(t).URL
 	n := startNodeOn(t, url)

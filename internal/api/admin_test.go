@@ -62,7 +62,8 @@ func TestAPolicyIsCreatedReplacedAndDeletedByItsVersion(t *testing.T) {
 		n.must(n.as(administer, del, path, "", "If-Match: "+second), http.StatusNoContent)
 		n.wantProblem(n.as(reader, get, path, ""), http.StatusNotFound, "")
 
-		// The versions of a policy that is made again begin at 1; what was seen of the one before is another.
+		// The versions of a policy that is created again start at 1, but its states differ from
+		// those of the former policy.
 		n.must(n.as(administer, put, path, `{"match":["token:*"],"rules":["10/min","20/s"]}`), http.StatusCreated)
 		n.wantProblem(n.as(administer, put, path, next, "If-Match: "+first), http.StatusPreconditionFailed, "")
 		n.wantProblem(n.as(administer, del, path, "", "If-Match: "+first), http.StatusPreconditionFailed, "")

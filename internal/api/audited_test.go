@@ -25,12 +25,11 @@ type change struct {
 	headers            []string
 }
 
-// notHere are the operations that are neither GET nor a change, and those
-// whose entry is made by what this API's tests put something else in place of:
-// the tests of package sqlstore hold it.
+// notHere are the operations other than GET that change nothing, and those for which these
+// tests replace the code that writes the entry; the tests of package sqlstore cover them.
 var notHere = []string{"previewBlock", "explainDraft", "planPolicies", "tryPolicy", "backtestPolicy", "testNotification", "restore", "resumeEscalation"}
 
-// audited makes changes and looks at what the audit holds of each.
+// audited makes changes and checks the audit entry of each.
 type audited struct {
 	*testNode
 	seen map[string]bool

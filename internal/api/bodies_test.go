@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// bodySchema is what these tests read of a schema of openapi.json.
+// bodySchema is the part of a schema of openapi.json that these tests read.
 type bodySchema struct {
 	Ref        string `json:"$ref"`
 	Type       any    // a text or several
@@ -62,11 +62,11 @@ func (b *bodies) types(s *bodySchema) (types []string, all []*bodySchema) {
 // wrongBody is a body that is wrong in one field.
 type wrongBody struct{ field, body string }
 
-// ofAnotherType are values that a field of a type does not take.
+// ofAnotherType contains an invalid value for each type.
 var ofAnotherType = map[string]string{"string": "7", "integer": `"x"`, "number": `"x"`, "boolean": `"x"`, "array": `"x"`, "object": `"x"`}
 
-// wrong returns bodies in which one field each is null or of another type. at is where the
-// value is, and within writes a body around it.
+// wrong returns bodies with one field that is null or of another type. at is the path of the
+// value, and within returns the body with the value.
 func (b *bodies) wrong(s *bodySchema, at string, within func(value string) string) (found []wrongBody) {
 	types, parts := b.types(s)
 	if at != "" && len(types) > 0 {
@@ -92,7 +92,7 @@ func (b *bodies) wrong(s *bodySchema, at string, within func(value string) strin
 }
 
 // TestEveryFieldOfEveryBodyIsHeldToItsType sends each field that openapi.json describes as
-// null, where it does not say that null is allowed, and as a value of another type.
+// null, unless null is allowed, and as a value of another type.
 func TestEveryFieldOfEveryBodyIsHeldToItsType(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		var b bodies
@@ -127,7 +127,7 @@ func TestEveryFieldOfEveryBodyIsHeldToItsType(t *testing.T) {
 				}
 				for _, w := range b.wrong(content.Schema, "", func(value string) string { return value }) {
 					if strings.HasSuffix(path, "/batch") && strings.Contains(w.field, "[") {
-						continue // the answer has a problem in the place of this one
+						continue // the response is the problem of another field
 					}
 					sent++
 					a := n.send(strings.ToUpper(method), base+path, w.body, headers...)

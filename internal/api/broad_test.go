@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// made returns the path of the block or exemption that an answer says was added.
+// made returns the path of the added block or exemption in a response.
 func (n *testNode) made(path string, a answer) string {
 	n.Helper()
 	var added struct {
@@ -24,7 +24,7 @@ func (n *testNode) made(path string, a answer) string {
 	return path + "/" + added.ID
 }
 
-// wantUnconfirmed checks that an answer asks for a confirmation by pattern.
+// wantUnconfirmed checks that a response requires a confirmation by pattern.
 func (n *testNode) wantUnconfirmed(a answer, confirm string) {
 	n.Helper()
 	p := n.wantProblem(a, http.StatusConflict, "confirm")
@@ -47,7 +47,7 @@ func TestABroadEntryIsConfirmedToLastLonger(t *testing.T) {
 			if now := n.as(reader, get, entry, "").body; now != before {
 				t.Fatalf("%s was changed unconfirmed: %s", path, now)
 			}
-			// A shorter end and another reason need none.
+			// An earlier end and another reason need no confirmation.
 			n.must(n.as(operate, patch, entry, `{"expires_in":"30m"}`), http.StatusOK)
 			n.must(n.as(operate, patch, entry, `{"reason":"a scanner"}`), http.StatusOK)
 			n.must(n.as(operate, patch, entry, `{"expires_at":null,"confirm":"`+pattern+`"}`), http.StatusOK)
@@ -145,7 +145,7 @@ func TestAPolicyThatRefusesEverythingOfABroadPatternIsConfirmed(t *testing.T) {
 				t.Fatalf("%s was changed unconfirmed: %s", match, now)
 			}
 			n.must(n.as(administer, post, wire.PathPolicySet+"?confirm="+name, file), http.StatusOK)
-			// It refuses all of it already, so that more rules need no confirmation.
+			// It already refuses everything, so more rules need no confirmation.
 			n.must(n.as(administer, put, policy, `{"match":["`+match+`"],"rules":["0/s","5/m"]}`, anyVersion), http.StatusOK)
 			n.must(n.as(administer, put, policy, `{"match":["`+match+`"],"rules":["5/m"]}`, anyVersion), http.StatusOK)
 			page := read[wire.Page[wire.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?limit=1", ""), http.StatusOK))

@@ -16,7 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// usual is a check as most clients send it; others are made of it.
+// usual is a check in the common form; other requests are made from it.
 func usual(headers, body string) string {
 	return "POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n" + headers +
 		fmt.Sprintf("Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
@@ -24,8 +24,8 @@ func usual(headers, body string) string {
 
 func checkOf(body string) string { return usual("", body) }
 
-// conversation is what a client sends on one connection. {token} is a token of the scope
-// check, {read} one that may not check.
+// conversation is what a client sends on one connection. {token} is a token with the scope
+// check, {read} one without it.
 type conversation struct {
 	what, sent string
 	fast       int64 // how many of its requests the fast path answers on an open node
@@ -105,7 +105,7 @@ var conversations = []conversation{
 	{"a long header", usual("User-Agent: "+strings.Repeat("a", 20_000)+"\r\n", `{"key":"free:1"}`), 0},
 }
 
-// random is what differs from one node or answer to the next.
+// random matches the parts that differ between nodes or responses.
 var random = regexp.MustCompile(`X-Request-Id: [A-Z2-7]{26}|X-Stint-Refusal-Id: [^\r]*|"request_id":"[A-Z2-7]{26}"|request_id=[A-Z2-7]{26}|Date: [^\r]*|"id":"[^"]*"|"handle":"[^"]*"|took=\S+|time=\S+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 func masked(text string) string {
@@ -114,8 +114,8 @@ func masked(text string) string {
 	})
 }
 
-// talk sends bytes in pieces on one connection, each once the server has read those before it,
-// and returns all that is answered.
+// talk sends bytes in pieces on one connection, each after the server has read the previous
+// ones, and returns everything that is answered.
 func (r *recorded) talk(t *testing.T, pieces ...string) string {
 	t.Helper()
 	r.received.begin()
@@ -135,11 +135,11 @@ func (r *recorded) talk(t *testing.T, pieces ...string) string {
 		}
 	}
 	_ = conn.(*net.TCPConn).CloseWrite()
-	all, _ := io.ReadAll(conn) // what came before it was cut off counts
+	all, _ := io.ReadAll(conn) // also if the connection was cut
 	return string(all)
 }
 
-// received counts what the first connection of a listener since begin has read.
+// received counts the bytes that the first connection of a listener has read since begin.
 type received struct {
 	net.Listener
 	mu    sync.Mutex
@@ -192,7 +192,7 @@ func (r *received) begin() {
 	r.conn, r.bytes, r.ended = nil, 0, false
 }
 
-// await waits until so many bytes were read, or none will be.
+// await waits until that many bytes were read, or no more will be.
 func (r *received) await(t *testing.T, bytes int) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Microsecond) {
@@ -208,7 +208,7 @@ func (r *received) await(t *testing.T, bytes int) {
 	}
 }
 
-// recorded is a node and what it measured of its requests.
+// recorded is a node and its measurements and logs of requests.
 type recorded struct {
 	*testNode
 	received received
@@ -217,7 +217,7 @@ type recorded struct {
 	fast     atomic.Int64
 }
 
-// reset forgets what was measured and logged, and returns it.
+// reset clears the measurements and logs, and returns them.
 func (r *recorded) reset() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -227,7 +227,7 @@ func (r *recorded) reset() string {
 	return text
 }
 
-// startPair starts two equal nodes, the second without the fast path.
+// startPair starts two nodes that are equal, except that the second has no fast path.
 func startPair(t *testing.T, change func(*nodeParts)) (fast, plain *recorded) {
 	t.Helper()
 	both := [2]*recorded{}
@@ -284,8 +284,8 @@ func TestTheFastPathAnswersByteForByteAsThePlainVersion(t *testing.T) {
 	}
 }
 
-// converse compares what both nodes answer to conversations; where they are open, also to
-// those that come in pieces, and how many requests the fast path answers.
+// converse compares the responses of both nodes to conversations. If the nodes are open, it
+// also sends the conversations in pieces, and checks how many requests the fast path answers.
 func converse(t *testing.T, fast, plain *recorded, conversations []conversation, isOpen bool) {
 	t.Helper()
 	for _, c := range conversations {
@@ -308,7 +308,7 @@ func converse(t *testing.T, fast, plain *recorded, conversations []conversation,
 	}
 }
 
-// compare sends the same to both nodes and compares all that they answer, measure and log.
+// compare sends the same bytes to both nodes and compares all responses, measurements and logs.
 func compare(t *testing.T, what string, fast, plain *recorded, pieces ...string) {
 	t.Helper()
 	var got [2]string

@@ -63,7 +63,7 @@ func TestAHandleThatIsNotOursIsNotFound(t *testing.T) {
 	for _, bad := range []string{"x", handle[1:], handle + "A", strings.Repeat("A", 12_000), "%00", "%ff", "..%2fcheck"} {
 		n.wantProblem(n.send(del, n.check+wire.PathReservations+"/"+bad, ""), http.StatusNotFound, "")
 	}
-	other := startNode(t) // with a secret of its own
+	other := startNode(t) // with its own secret
 	n.wantProblem(other.send(del, other.check+wire.PathReservations+"/"+handle, ""), http.StatusNotFound, "")
 	n.must(n.send(del, n.check+wire.PathReservations+"/"+handle, ""), http.StatusOK)
 }
@@ -128,7 +128,7 @@ func TestSeveralKeysAreAnsweredAsOne(t *testing.T) {
 	}
 	n.clock.Add(time.Second)
 	n.must(n.ask(ask), http.StatusForbidden)
-	n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK) // nothing was charged in vain
+	n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK) // nothing was charged unnecessarily
 }
 
 func TestInABatchAnItemMayWaitAndMayNotHaveSeveralKeys(t *testing.T) {

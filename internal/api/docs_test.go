@@ -44,7 +44,7 @@ func TestTheDocsShowEveryOperationAndRunNothing(t *testing.T) {
 	}
 }
 
-// What a request may leave out says what that means.
+// The description of an optional field says what leaving it out means.
 func TestTheDocumentSaysWhatNoEndMeans(t *testing.T) {
 	n := startNode(t)
 	var document struct {

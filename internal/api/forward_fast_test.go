@@ -25,7 +25,7 @@ func forwardedAs(method, query string, headers ...string) string {
 	return method + " /v1/forward" + query + " HTTP/1.1\r\nHost: shop.example\r\n" + strings.Join(append(headers, "", ""), "\r\n")
 }
 
-// browser are the headers that a browser sends through nginx.
+// browser are the headers of a browser, as nginx forwards them.
 var browser = []string{
 	"X-Real-IP: 198.51.100.7", "X-Forwarded-For: 198.51.100.7", "X-Forwarded-Proto: https", "X-Forwarded-Host: shop.example", "X-Forwarded-Uri: /cart?a=b",
 	"X-Forwarded-Method: POST", "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Accept: text/html,application/xhtml+xml,*/*;q=0.8",
@@ -33,7 +33,7 @@ var browser = []string{
 	"Cookie: theme=dark; session=s3cret; a=\"b c\"", "Sec-Fetch-Dest: document", "Upgrade-Insecure-Requests: 1", "Content-Type: multipart/form-data; boundary=x", "Priority: u=0, i",
 }
 
-// forwardings are what gateways send on one connection each.
+// forwardings are the conversations of gateways.
 var forwardings = []conversation{
 	{"no query", forwarded(""), 1},
 	{"an empty query", forwarded("?"), 1},
@@ -154,7 +154,7 @@ func withForward(p *nodeParts) {
 	}
 }
 
-// startForwardPair is startPair with the door of gateways and the blocks that forwardings ask about.
+// startForwardPair is startPair with the door for gateways and the blocks for forwardings.
 func startForwardPair(t *testing.T, change func(*nodeParts)) (fast, plain *recorded) {
 	t.Helper()
 	fast, plain = startPair(t, func(p *nodeParts) {
@@ -185,7 +185,7 @@ func TestTheFastPathAnswersGatewaysByteForByteAsThePlainVersion(t *testing.T) {
 		what     string
 		change   func(*nodeParts)
 		policies map[string]string
-		last     int // how a browser is answered at the end
+		last     int // how a browser is answered in the end
 	}{
 		{"open", nothing, nil, http.StatusTooManyRequests},
 		{"with tokens", func(p *nodeParts) { p.Server.CheckAuth = true }, nil, http.StatusUnauthorized},
@@ -229,7 +229,7 @@ func TestTheFastPathAnswersGatewaysByteForByteAsThePlainVersion(t *testing.T) {
 	}
 }
 
-// failingLog is a log that nothing reaches.
+// failingLog is an unreachable log.
 type failingLog struct{ timestamplog.Log }
 
 func (failingLog) Decide(_ context.Context, _ []timestamplog.Request, results []timestamplog.Result) {
@@ -257,7 +257,8 @@ func TestTheFastPathNotesTheUseOfAGatewaysToken(t *testing.T) {
 	}
 }
 
-// TestAGatewayWithoutItsPolicyIsLoggedOnceAMinute also asks as nobody's gateway does.
+// TestAGatewayWithoutItsPolicyIsLoggedOnceAMinute also sends the request from an untrusted
+// peer.
 func TestAGatewayWithoutItsPolicyIsLoggedOnceAMinute(t *testing.T) {
 	n := startNode(t, withForward)
 	lines := func() int { return strings.Count(n.logged.String(), "with a query that cannot be answered") }
@@ -275,8 +276,8 @@ func TestAGatewayWithoutItsPolicyIsLoggedOnceAMinute(t *testing.T) {
 	}
 }
 
-// TestAPathThatLeadsBackIsNotTheOperatorsQuery asks as a gateway that appends the client's
-// target to ours, about a blocked client that would like to write the query itself.
+// TestAPathThatLeadsBackIsNotTheOperatorsQuery sends requests of a gateway that appends the
+// client's target to Stint's path, for a blocked client that tries to supply the query itself.
 func TestAPathThatLeadsBackIsNotTheOperatorsQuery(t *testing.T) {
 	fast, plain := startForwardPair(t, func(*nodeParts) {})
 	for _, n := range []*recorded{fast, plain} {

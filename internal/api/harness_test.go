@@ -79,7 +79,7 @@ type testNode struct {
 	isUnreadable atomic.Bool // the node cannot read the database after a change
 }
 
-// nodeParts are what a test may change of a node before it starts.
+// nodeParts are the parts of a node that a test may change before the node starts.
 type nodeParts struct {
 	Deps
 	Server httpserver.Options
@@ -229,7 +229,7 @@ func (n *testNode) makeToken(token identity.Token) string {
 	return secret.Text
 }
 
-// answer is what a request was answered.
+// answer is the response to a request.
 type answer struct {
 	status int
 	header http.Header
@@ -305,7 +305,7 @@ func (n *testNode) wantProblem(a answer, status int, field string) wire.Problem 
 	return p
 }
 
-// ifMatch returns the header that expects what a path answers now.
+// ifMatch returns the header for the present state of a path.
 func (n *testNode) ifMatch(path string) string {
 	n.Helper()
 	return "If-Match: " + n.must(n.as(reader, get, path, ""), http.StatusOK).header.Get("ETag")

@@ -25,15 +25,14 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// described sends requests and holds each, and its answer, to openapi.json.
+// described sends requests and compares each, and its response, with openapi.json.
 type described struct {
 	*testNode
 	*readDocument
 	seen map[string]bool
 }
 
-// readDocument is openapi.json, read once: it is large, and its validator is slow
-// to make.
+// readDocument is openapi.json, read once: it is large, and creating its validator is slow.
 type readDocument struct {
 	text       string
 	document   validator.Validator
@@ -47,7 +46,7 @@ type describedAnswers = map[string]struct {
 	Headers map[string]any
 }
 
-// lastRead is the document of the node before: as a rule this one's is the same.
+// lastRead is the document of the previous node: usually this node's is the same.
 var lastRead *readDocument
 
 func newDescribed(t *testing.T, n *testNode) *described {

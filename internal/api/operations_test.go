@@ -40,7 +40,7 @@ func (n *testNode) newJobs(store jobs.Store) *jobs.Runner {
 	return r
 }
 
-// testChannel keeps what it is sent, or fails.
+// testChannel records what it is sent, or fails.
 type testChannel struct {
 	sent []notify.Message
 	err  error
@@ -53,7 +53,7 @@ func (c *testChannel) Send(_ context.Context, m notify.Message) error {
 	return c.err
 }
 
-// describeOperations holds the operations of operations() to openapi.json.
+// describeOperations compares the operations of operations() with openapi.json.
 func describeOperations(d *described) {
 	d.Helper()
 	d.do("previewBlock", post, "/v1/blocks/preview", `{"pattern":"ip:0.0.0.0/1"}`, 200)
@@ -118,7 +118,7 @@ func TestAWideBlockNeedsItsPatternOnceMore(t *testing.T) {
 	})
 }
 
-// halfOfAll says that any pattern makes up half of all traffic.
+// halfOfAll estimates that any pattern has half of all traffic.
 type halfOfAll struct{ err error }
 
 func (h halfOfAll) EstimateTraffic(_ context.Context, from, to time.Time, _ func(keys.Key) bool) (*admin.TrafficEstimate, error) {

@@ -77,7 +77,7 @@ func TestDistinctRulesCountWhatReportsSay(t *testing.T) {
 		r := read[wire.ReportedOutcome](t, n.must(n.report(`{"key":"a","outcome":"login_failed","values":`+values+`}`), http.StatusOK))
 		return &r
 	}
-	// Whatever a client takes for a name is counted, and never an error.
+	// Any account name from a client is counted, and is never an error.
 	for _, values := range []string{`{"account":"alice"}`, `{"account":"alice"}`, `{"account":"\u0000\u202e<script>` + strings.Repeat("x", 5000) + `"}`} {
 		if r := report(values); len(r.Policies) != 1 || r.Policies[0].Result != wire.ReportCharged {
 			t.Errorf("%.60s: %+v", values, r)
@@ -168,8 +168,8 @@ func manyMeta() string {
 	return strings.Join(all, ",")
 }
 
-// A client chooses what is said of its request, and must not keep its failures from being
-// counted by that.
+// A client chooses some values of its reports, and must not be able to keep its failures from
+// being counted.
 func TestAReportIsCountedWhateverTheClientSends(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "guessing", `{"match":["ip:*"],"when":{"path":["/login"]},"outcome":"login_failed","rules":["1000/m"]}`)
@@ -201,7 +201,7 @@ func TestAReportIsCountedWhateverTheClientSends(t *testing.T) {
 			t.Errorf("%s: %+v", what, r)
 		}
 	}
-	// What the application chooses is still refused.
+	// Invalid values that the application chooses are still refused.
 	for field, rest := range map[string]string{"request.scope": `"request":{"scope":"A B"}`, "values": `"values":{"A B":"c"}`, "meta": `"meta":{"` + long + `":"a"}`} {
 		n.wantProblem(n.report(`{"key":"ip:203.0.113.7","outcome":"login_failed",`+rest+`}`), http.StatusUnprocessableEntity, field)
 	}

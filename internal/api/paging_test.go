@@ -20,8 +20,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// longLists are lists of which there may be more than a page, with what makes seven rows of
-// each, some of one instant.
+// longLists are lists that may have more than one page, with a function that creates seven rows
+// of each, some at the same instant.
 var longLists = []struct {
 	path string
 	add  func(n *testNode, i int) error
@@ -117,7 +117,7 @@ func TestWhoRunsALongJobIsAnsweredBeforeItsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A node whose clock was a little ahead died during its run, which thus is the newest.
+	// A node whose clock was slightly ahead died during its run, so that run is the newest.
 	ahead := n.clock.Now().Add(jobs.MaxClockSkew / 2)
 	if _, err := n.store.Jobs.BeginRun(t.Context(), jobs.Run{Job: "long", Node: "dead", Due: ahead, Started: ahead}); err != nil {
 		t.Fatal(err)

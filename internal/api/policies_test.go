@@ -33,7 +33,7 @@ func TestARollbackRestoresAVersionAsANewOne(t *testing.T) {
 		n.wantProblem(n.as(administer, post, path+"/rollback", "", "If-Match: *"), http.StatusConflict, "")
 		putPolicy(n, "search", `{"match":["token:*"],"rules":["2/s"]}`, n.ifMatch(path))
 		putPolicy(n, "search", `{"match":["token:*"],"rules":["3/s"]}`, n.ifMatch(path))
-		// Without a version it is the one before the newest.
+		// Without a version, the one before the newest is used.
 		for i, c := range []struct{ body, rule string }{{"", "2/1s"}, {`{"version":1}`, "1/1s"}} {
 			p := read[wire.Policy](t, n.must(n.as(administer, post, path+"/rollback", c.body, n.ifMatch(path)), http.StatusOK))
 			if p.Version != int64(4+i) || len(p.Rules) != 1 || p.Rules[0] != c.rule {

@@ -21,7 +21,7 @@ const (
 	oneLine  = `203.0.113.7 - - [20/Nov/2026:13:00:01 +0000] "GET / HTTP/1.1" 200 1` + "\n"
 )
 
-// trialForm is a form with a draft and a log; either is left out where it is "".
+// trialForm is a form with a draft and a log; each is omitted if it is "".
 func trialForm(draft, log string) string {
 	form := ""
 	if draft != "" {
@@ -33,7 +33,7 @@ func trialForm(draft, log string) string {
 	return form + "--b--\r\n"
 }
 
-// describeTrials holds the operations of trials to openapi.json.
+// describeTrials compares the operations of trials with openapi.json.
 func describeTrials(d *described) {
 	d.Helper()
 	d.do("tryPolicy", post, "/v1/policies/compared/try", draftOf1, 404) // no traffic is recorded here

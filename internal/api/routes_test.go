@@ -46,8 +46,8 @@ func TestEveryRouteIsInTheTable(t *testing.T) {
 	}
 }
 
-// A path that two routes may mean, as /v1/keys/notes/{id} and /v1/keys/{key}/limit, is no
-// good description of either.
+// Paths that match two routes, such as /v1/keys/notes/{id} and /v1/keys/{key}/limit, would make
+// both descriptions unclear.
 func TestNoPathIsAmbiguous(t *testing.T) {
 	var paths [][]string
 	for _, r := range startNode(t).server.Routes() {
@@ -62,7 +62,7 @@ func TestNoPathIsAmbiguous(t *testing.T) {
 	}
 }
 
-// areAmbiguous reports whether a path may be of both, and neither says more of it in each
+// areAmbiguous reports whether a path may match both, and neither is more specific in every
 // segment in which they differ.
 func areAmbiguous(a, b []string) bool {
 	aSaysMore, bSaysMore := false, false
@@ -80,11 +80,11 @@ func areAmbiguous(a, b []string) bool {
 	return aSaysMore && bSaysMore
 }
 
-// bearerOf is one way to come with a credential, and what it gives.
+// bearerOf is a kind of credential, and the access that it gives.
 type bearerOf struct {
 	name   string
 	header string
-	access []identity.Access // nil: it is no good
+	access []identity.Access // nil: it is invalid
 }
 
 func credentials(n *testNode) []bearerOf {
@@ -118,7 +118,7 @@ func TestEveryRouteIsRefusedToWhoeverMayNotUseIt(t *testing.T) {
 		d.Server.CheckAuth = true
 		d.Server.Sessions = roleSessions{}
 	})
-	// The handlers themselves would change things under the walk.
+	// The real handlers would change state during the test.
 	for i := range n.server.Routes() {
 		n.server.Routes()[i].Handler = func(c *httpserver.Call) error { reached = true; return c.SendStatus(http.StatusNoContent) }
 	}

@@ -34,10 +34,10 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
 
-// BenchmarkServed is one check from the bytes of a request to those of its
-// answer, over a connection in memory and with all that counts it, beside an
-// empty fiber handler. The plain ones are not on the fast path, as are those that say more
-// than the usual. Keys are drawn from 100,000.
+// BenchmarkServed is one check from the bytes of the request to those of the response, over a
+// connection in memory and with all counting, compared with an empty fiber handler. The parts
+// named plain, and requests with more than the common form, do not use the fast path. Keys are
+// drawn from 100,000.
 func BenchmarkServed(b *testing.B) {
 	empty := fiber.New(fiber.Config{DisableStartupMessage: true})
 	empty.Post("/v1/check", func(c *fiber.Ctx) error {
@@ -74,7 +74,7 @@ func BenchmarkServed(b *testing.B) {
 			serve(len(c.requests))
 			b.ReportAllocs()
 			b.ResetTimer()
-			// The least of many short parts is what other work on the machine disturbs least.
+			// The minimum of many short parts is least disturbed by other work on the machine.
 			const part = 1000
 			least, before := time.Duration(math.MaxInt64), processorTime(b)
 			for left := b.N; left > 0; left -= part {
@@ -92,9 +92,9 @@ func BenchmarkServed(b *testing.B) {
 	}
 }
 
-// BenchmarkServedConditions reports what a check costs beside 200 traps, whose conditions
-// its request does not meet, as a ratio of what it costs without any: the median of parts
-// that alternate, since other work on the machine disturbs both alike.
+// BenchmarkServedConditions reports the cost of a check with 200 traps whose conditions the
+// request does not meet, as a ratio of the cost without them. It is the median of alternating
+// parts, since other work on the machine disturbs both alike.
 func BenchmarkServedConditions(b *testing.B) {
 	c := newAsker("allow")
 	for i := range c.requests {
@@ -139,9 +139,9 @@ func BenchmarkServedConditions(b *testing.B) {
 	b.ReportMetric(ratios[len(ratios)/2], "ratio")
 }
 
-// BenchmarkServedForward reports what a gateway's request costs, about as many addresses,
-// beside a check of the same addresses that answers the same of its rules: parts of both
-// alternate. The ratio is that of the rates, the median of all pairs.
+// BenchmarkServedForward compares a gateway's request with a check that gets the same
+// information about the rules. Both use the same number of addresses, in alternating parts. The
+// result is the ratio of the rates, the median of all pairs.
 func BenchmarkServedForward(b *testing.B) {
 	stack, err := rules.ParseStack([]string{"10/s", "100/m", "400/h", "800/d"})
 	if err != nil {
@@ -207,14 +207,14 @@ func acceptOne(b *testing.B, server *httpserver.Server, c net.Conn) net.Conn {
 
 // oneConn is a listener that accepts one connection.
 type oneConn struct {
-	net.Listener // of which nothing else is called
+	net.Listener // only Accept is called
 	conn         net.Conn
 }
 
 func (l *oneConn) Accept() (net.Conn, error) { return l.conn, nil }
 
-// processorTime is what this process has used so far, which other work on the
-// machine disturbs less than the clock.
+// processorTime is the processor time that this process has used so far. Other work on the
+// machine disturbs it less than elapsed time.
 func processorTime(b *testing.B) time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -223,8 +223,8 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// countingServer is a node's API with the limits and the block that the
-// benchmarks ask about, and more policies.
+// countingServer is a node's API with the limits and the block that the benchmarks need, and
+// more policies.
 func countingServer(b *testing.B, more ...*rules.Policy) *httpserver.Server {
 	store, err := sqlstore.Open(b.Context(), filepath.Join(b.TempDir(), "stint.db"), sqlstore.Options{})
 	if err != nil {
@@ -286,11 +286,11 @@ func patternOf(b *testing.B, text string) keys.Pattern {
 	return p
 }
 
-// manyKeys is how many keys are asked about.
+// manyKeys is the number of keys in the benchmarks.
 const manyKeys = 100_000
 
-// asker is the client's end of a connection in memory: it asks one request
-// after the other and forgets the answers.
+// asker is the client's end of a connection in memory: it sends one request after the other and
+// discards the responses.
 type asker struct {
 	net.Conn // of which nothing else is called
 	requests [][]byte

@@ -11,8 +11,9 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// TestOperatorsCannotSilenceEverything tries it at once, kind by kind and by the only
-// channel: an operator whose token was stolen must not hide an attack from everybody.
+// TestOperatorsCannotSilenceEverything tries to silence everything at once, kind by kind, and
+// with the only channel: an operator whose token was stolen must not be able to hide an attack
+// from everybody.
 func TestOperatorsCannotSilenceEverything(t *testing.T) {
 	n := startNode(t)
 	const silences = wire.PathSilences
@@ -51,8 +52,8 @@ func TestOperatorsCannotSilenceEverything(t *testing.T) {
 	}
 }
 
-// TestAnAdminsSilenceHidesNoneOfAnOperators: what an admin silences for an hour, operators may
-// not silence beyond it, kind by kind.
+// TestAnAdminsSilenceHidesNoneOfAnOperators checks that operators cannot extend, kind by kind,
+// what an admin silences for an hour.
 func TestAnAdminsSilenceHidesNoneOfAnOperators(t *testing.T) {
 	n := startNode(t)
 	silence := func(kind, length string) string {

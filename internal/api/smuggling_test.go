@@ -18,7 +18,7 @@ const (
 	followUp   = "GET /livez HTTP/1.1\r\nHost: x\r\nX-Request-ID: " + followUpID + "\r\n\r\n"
 )
 
-// smugglingBody is a body of which every tail holds whole requests.
+// smugglingBody is a body whose every tail contains whole requests.
 func smugglingBody(size int) string {
 	const hidden = "GET /livez HTTP/1.1\r\nHost: x\r\nX-Request-ID: " + smuggledID + "\r\n\r\n"
 	return strings.Repeat("\r\n", size%len(hidden)/2) + strings.Repeat("G", size%len(hidden)%2) + strings.Repeat(hidden, size/len(hidden))
@@ -33,8 +33,8 @@ func inChunks(body string, size int) string {
 	return b.String() + "0\r\n\r\n"
 }
 
-// wantOneAnswer fails the test unless a request got the answer, and what came
-// behind it on the connection got its own or none.
+// wantOneAnswer fails the test unless a request got one response, and what followed it on the
+// connection got its own or none.
 func wantOneAnswer(t *testing.T, answers []answer, status int) {
 	t.Helper()
 	for _, a := range answers {
@@ -50,9 +50,9 @@ func wantOneAnswer(t *testing.T, answers []answer, status int) {
 	}
 }
 
-// Sizes around every buffer that a body passes: fasthttp's 8 KiB that are read
-// ahead, bufio's 4 KiB, the 16 KiB of the connection, the limits of a check, of
-// what is drained and of an admin request.
+// Sizes around every buffer that a body passes: fasthttp's 8 KiB of read-ahead, bufio's 4 KiB,
+// the 16 KiB of the connection, and the limits of a check, of discarded bodies and of an admin
+// request.
 var bodySizes = []int{
 	100, 4095, 4096, 4097, 8191, 8192, 8193, 16<<10 - 200, 16 << 10, 16<<10 + 1, 32 << 10,
 	64<<10 - 1, 64 << 10, 64<<10 + 1, 256<<10 - 1, 256 << 10, 256<<10 + 1, 300_000, 1<<20 - 1, 1 << 20, 1<<20 + 1,

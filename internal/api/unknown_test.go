@@ -7,7 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// Programs need no words of a problem to know that a field names what does not exist.
+// Programs can recognize from the code alone that a field names something that does not exist.
 func TestAFieldThatNamesWhatDoesNotExistIsUnknown(t *testing.T) {
 	n := startNode(t)
 	const silence = `{"reason":"ours","expires_in":"1h","channel":`

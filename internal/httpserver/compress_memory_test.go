@@ -44,7 +44,8 @@ func TestACompressedStreamOfEventsHoldsLittle(t *testing.T) {
 	runtime.KeepAlive(open)
 }
 
-// What was written of a stream can be read before more follows, and all of it at the end.
+// What was written to a stream can be read before more follows, and everything can be read at
+// the end.
 func TestACompressedEventIsReadableAtOnce(t *testing.T) {
 	for _, mediaType := range []string{eventStream, "text/csv"} {
 		body := newGzipBody(&pieces{"one", "two", "three"}, mediaType)

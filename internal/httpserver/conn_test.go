@@ -15,15 +15,15 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// onBothPaths runs a test with connections whose usual requests are answered on the fast path,
-// and with ones on which all are the plain version's.
+// onBothPaths runs a test with connections on which the fast path answers common requests, and
+// with connections that only use the plain version.
 func onBothPaths(t *testing.T, test func(t *testing.T, fast FastHandler)) {
 	t.Run("fast", func(t *testing.T) { test(t, answerFast) })
 	t.Run("plain", func(t *testing.T) { test(t, func(*FastCall) bool { return false }) })
 }
 
-// TestAConnectionThatWaitedForLongIsAnsweredErrorsAndContinue has the deadline of the answer
-// before passed, as that of a connection which has been idle for longer.
+// TestAConnectionThatWaitedForLongIsAnsweredErrorsAndContinue lets the deadline of the previous
+// response pass, as on a connection that was idle for longer.
 func TestAConnectionThatWaitedForLongIsAnsweredErrorsAndContinue(t *testing.T) {
 	for sent, want := range map[string]string{
 		"GET / HTTP/1.1\nHost: a\n\n": " 400 ",
@@ -52,8 +52,8 @@ func TestAConnectionThatWaitedForLongIsAnsweredErrorsAndContinue(t *testing.T) {
 	}
 }
 
-// TestAResetConnectionIsNoFailedRequest has clients and health checks of load balancers reset
-// connections before, in and after a request.
+// TestAResetConnectionIsNoFailedRequest resets connections before, during and after a request,
+// as clients and the health checks of load balancers do.
 func TestAResetConnectionIsNoFailedRequest(t *testing.T) {
 	for what, sent := range map[string]string{"before a request": "", "in a request": fastRequestText[:20], "after a request": fastRequestText} {
 		onBothPaths(t, func(t *testing.T, fast FastHandler) {
@@ -80,8 +80,8 @@ func TestAResetConnectionIsNoFailedRequest(t *testing.T) {
 	}
 }
 
-// TestAnAnswerBehindWhichMoreHasComeIsSentWhenTheServerStops stops it while the first of two
-// requests is answered that have come together.
+// TestAnAnswerBehindWhichMoreHasComeIsSentWhenTheServerStops sends two requests together and
+// stops the server while it answers the first.
 func TestAnAnswerBehindWhichMoreHasComeIsSentWhenTheServerStops(t *testing.T) {
 	began, release := make(chan bool), make(chan bool)
 	s := New(Options{}, []Route{{Listener: Checks, Method: "POST", Path: "/v1/check", Access: identity.Check, Door: "check", Handler: func(c *Call) error {
@@ -116,7 +116,7 @@ func TestAnAnswerBehindWhichMoreHasComeIsSentWhenTheServerStops(t *testing.T) {
 	}
 	close(release)
 	go func() {
-		for range began { // the second one, where it is answered too
+		for range began { // the second one, if it is answered too
 		}
 	}()
 	var got fasthttp.Response

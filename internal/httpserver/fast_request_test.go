@@ -22,8 +22,7 @@ var fastRoutes = []fastRoute{
 	newFastRoute(&Route{Listener: Checks, Method: AnyMethod, Path: "/v1/forward", TokenHeader: "X-Token"}, nil),
 }
 
-// readPlain returns the request as fasthttp reads it, which must be all of p, and as the
-// framer does.
+// readPlain returns the request as fasthttp and the framer read it. It must be all of p.
 func readPlain(t *testing.T, p []byte, from net.Addr) *fasthttp.RequestCtx {
 	t.Helper()
 	framed := framer{length: -1}
@@ -45,8 +44,8 @@ func readPlain(t *testing.T, p []byte, from net.Addr) *fasthttp.RequestCtx {
 	return rc
 }
 
-// FuzzParseFast asserts that what is taken for a check is one request for the framer too, and
-// that fasthttp reads the same from it.
+// FuzzParseFast checks that whatever the fast path accepts as a check is one request for the
+// framer too, and that fasthttp reads the same from it.
 func FuzzParseFast(f *testing.F) {
 	for _, headers := range []string{
 		fastHeaders, fastHeaders + "Authorization: Bearer abc\r\nX-Request-Id: 12345678\r\n", "HOST: a\r\ncontent-type: application/json; Charset=utf-8\r\nCONTENT-LENGTH: 2\r\n",
@@ -74,8 +73,8 @@ func FuzzParseFast(f *testing.F) {
 	})
 }
 
-// forwardedRequests are what gateways and attackers send, and whether the fast path takes it
-// whatever follows.
+// forwardedRequests are requests of gateways and attackers, and whether the fast path accepts
+// each, whatever follows it.
 var forwardedRequests = []struct {
 	sent   string
 	isFast bool
@@ -177,8 +176,8 @@ func TestTheFastPathTakesForwardedRequestsOfTheUsualFormOnly(t *testing.T) {
 	}
 }
 
-// FuzzParseForwarded asserts that what is taken for a gateway's request is one request for the
-// framer too, and that the plain version sees the same of it.
+// FuzzParseForwarded checks that whatever the fast path accepts as a gateway's request is one
+// request for the framer too, and that the plain version reads the same from it.
 func FuzzParseForwarded(f *testing.F) {
 	for _, c := range forwardedRequests {
 		f.Add([]byte(c.sent))

@@ -13,7 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// noSocketListener hides the sockets of its connections, so that they are read by package net.
+// noSocketListener hides the sockets of its connections, so that package net reads them.
 type noSocketListener struct{ net.Listener }
 
 func (l noSocketListener) Accept() (net.Conn, error) {
@@ -48,8 +48,8 @@ func onSocketAndPlain(t *testing.T, fast FastHandler, test func(t *testing.T, th
 	}
 }
 
-// The answers fill the buffers of both ends long before the client reads the first, and
-// eight requests fill the buffer into which they are read.
+// The responses fill the buffers of both ends long before the client reads the first, and eight
+// requests fill the read buffer.
 func TestAnswersThatTheClientReadsLateComeWholeAndInOrder(t *testing.T) {
 	const requests, size = 2000, 16 << 10
 	padding := strings.Repeat("a", 4096/8-len(fastRequestText)-len("User-Agent: \r\n"))
@@ -67,7 +67,7 @@ func TestAnswersThatTheClientReadsLateComeWholeAndInOrder(t *testing.T) {
 			_, err := there.Write(bytes.Repeat([]byte(request), requests))
 			written <- err
 		}()
-		// The client may read nothing until the server cannot write on.
+		// The client reads nothing until the server's writes block.
 		time.Sleep(50 * time.Millisecond)
 		from, next := bufio.NewReader(there), 0
 		for i := range requests {
@@ -76,7 +76,7 @@ func TestAnswersThatTheClientReadsLateComeWholeAndInOrder(t *testing.T) {
 				t.Fatalf("answer %d: %v", i, err)
 			}
 			body := got.Body()
-			if len(body) == len("plain") { // it came in two reads
+			if len(body) == len("plain") { // it arrived in two reads
 				continue
 			}
 			if !bytes.Equal(body, bytes.Repeat([]byte{byte(next)}, size)) {
@@ -150,7 +150,7 @@ func TestAConnectionGoesBackToTheFastPathAfterARequestInTwoPieces(t *testing.T) 
 			if _, err := io.WriteString(there, fastRequestText[:20]); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(20 * time.Millisecond) // most likely it is read by itself
+			time.Sleep(20 * time.Millisecond) // most likely it is read separately
 			if got := ask(t, there, from, fastRequestText[20:]); got != "plain" && got != "fast" {
 				t.Fatalf("got %q", got)
 			}

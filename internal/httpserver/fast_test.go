@@ -55,7 +55,7 @@ func fastPairOn(t *testing.T, l net.Listener, o Options, fast FastHandler) (s *S
 
 const fastRequestText = fastLine + fastHeaders + "\r\n{}"
 
-// onEachRoute runs a test with a usual request of each route.
+// onEachRoute runs a test with a request of each route that is in the common form.
 func onEachRoute(t *testing.T, test func(t *testing.T, request string)) {
 	for name, request := range map[string]string{
 		"check": fastRequestText, "forward": "GET /v1/forward?policy=a HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 198.51.100.1\r\n\r\n",
@@ -233,8 +233,8 @@ func TestABusyConnectionKeepsItsDeadlinesAheadWithoutSettingThemEachTime(t *test
 	}
 }
 
-// Requests of both routes that come in one piece are answered in order, and what follows one
-// that is the plain version's goes to that version, too.
+// Requests to both routes that arrive in one piece are answered in order. If one needs the
+// plain version, the later ones go to it too.
 func TestRequestsOfSeveralRoutesInOnePieceAreAnsweredInOrder(t *testing.T) {
 	const forward = "POST /v1/forward HTTP/1.1\r\nHost: a\r\n"
 	s, _, here, there := fastPair(t, Options{}, func(c *FastCall) bool {

@@ -129,8 +129,8 @@ func TestRequestsThatCanBeReadInTwoWaysDoNotPass(t *testing.T) {
 	}
 }
 
-// FuzzFraming holds the framer against net/http: where it lets text pass,
-// requests end where net/http ends them.
+// FuzzFraming compares the framer with net/http: if the framer accepts text, its requests end
+// where net/http ends them.
 func FuzzFraming(f *testing.F) {
 	for _, seed := range []string{
 		"GET / HTTP/1.1\r\nHost: x\r\n\r\n", head + "Content-Length: 3\r\n\r\nabc" + head + "\r\n",
@@ -155,7 +155,7 @@ func FuzzFraming(f *testing.F) {
 			text := text[from:ends[i]]
 			request, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\r\n")))))
 			if err != nil {
-				return // what the parser behind refuses is no matter of framing
+				return // the parser's refusals do not concern framing
 			}
 			// Beyond its end there is nothing to read, and before it something.
 			if _, err := io.Copy(io.Discard, request.Body); err != nil {

@@ -117,7 +117,7 @@ func TestLargeBodiesShareABudget(t *testing.T) {
 	checks, dial := serveChecks(t, nil)
 	size := 1 << 20
 	request := bodyOf("/read", size) + strings.Repeat(" ", size)
-	for range 3 { // what a request held is there for the next
+	for range 3 { // earlier requests have released their bytes
 		if status, body := answerOn(t, dial(), request); status != 200 || body != fmt.Sprint(size) {
 			t.Fatalf("got %d %s", status, body)
 		}
@@ -145,8 +145,8 @@ func TestLargeBodiesShareABudget(t *testing.T) {
 	}
 }
 
-// TestAFullListenerClosesIdleConnections has a regular client, whose connection is used
-// between any two of others that are used once.
+// TestAFullListenerClosesIdleConnections has a regular client. Between any two uses of its
+// connection, others are used once.
 func TestAFullListenerClosesIdleConnections(t *testing.T) {
 	for name, request := range map[string]string{
 		"on the fast path": bodyOf("/v1/check", 2) + "{}",
@@ -214,8 +214,8 @@ func TestAConnectionIsNotClosedWhileItIsAnswered(t *testing.T) {
 	}
 }
 
-// TestARequestThatComesBeforeItsConnectionIsClosedIsAnswered has a connection chosen while it
-// was idle, and closed when it no longer is.
+// TestARequestThatComesBeforeItsConnectionIsClosedIsAnswered chooses a connection while it is
+// idle, and closes it when it no longer is.
 func TestARequestThatComesBeforeItsConnectionIsClosedIsAnswered(t *testing.T) {
 	began, release := make(chan bool), make(chan bool)
 	checks, dial := serveChecks(t, nil, Route{Listener: Checks, Method: "POST", Path: "/slow", Access: identity.Check, Handler: func(c *Call) error {

@@ -15,12 +15,12 @@ import (
 	"github.com/valyala/fasthttp/fasthttputil"
 )
 
-// A connection on which nothing comes ends a shutdown no later than the grace, and one whose
-// first request comes within the grace is answered.
+// A shutdown waits for an unused connection no longer than the grace time. A first request
+// within the grace time is answered.
 func TestAShutdownClosesConnectionsOnWhichNothingComes(t *testing.T) {
 	for name, test := range map[string]struct {
-		age, first time.Duration // of the connection, and when its request comes; 0 for none
-		takes      time.Duration // the shutdown, at most
+		age, first time.Duration // age of the connection, and when its request arrives; 0 for none
+		takes      time.Duration // maximum duration of the shutdown
 	}{
 		"long there":                          {6 * time.Second, 0, 0},
 		"just accepted":                       {time.Second / 2, 0, unusedGrace - time.Second/2},
@@ -50,7 +50,7 @@ func TestAShutdownClosesConnectionsOnWhichNothingComes(t *testing.T) {
 				if err := server.Shutdown(); err != nil {
 					t.Error(err)
 				}
-				// fasthttp looks ten times a second.
+				// fasthttp checks ten times a second.
 				if took := time.Since(began); took > test.takes+time.Second/10 {
 					t.Errorf("it took %s", took)
 				}
@@ -89,8 +89,8 @@ func firstAnswer(c net.Conn, after time.Duration) string {
 	return string(answer.Body())
 }
 
-// Of a connection that is closed so, with TLS before it has spoken too, nothing is logged as a
-// failed request.
+// If a connection is closed like this, also one with TLS before the handshake, no failed
+// request is logged.
 func TestAConnectionOnWhichNothingComesIsNoFailedRequest(t *testing.T) {
 	secure := httptest.NewTLSServer(nil)
 	secure.Close()
@@ -140,7 +140,7 @@ func TestAConnectionOnWhichNothingComesIsNoFailedRequest(t *testing.T) {
 	}
 }
 
-// signalingListener is one of connections that say when they are read.
+// signalingListener signals when its connections are read.
 type signalingListener struct {
 	net.Listener
 	reading chan<- bool
@@ -159,7 +159,7 @@ type signalingConn struct {
 func (c signalingConn) Read(p []byte) (int, error) {
 	select {
 	case c.reading <- true:
-	default: // it has been said
+	default: // already signalled
 	}
 	return c.Conn.Read(p)
 }

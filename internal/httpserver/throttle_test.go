@@ -184,8 +184,8 @@ func TestEachAttemptToLogInLeavesOneFewerUntilAWaitIsDue(t *testing.T) {
 	}
 }
 
-// An attacker who shares the address with the owner, and one with any number of
-// others, use up what strangers have, never what the known pair has.
+// An attacker at the owner's address, and one with any number of other addresses, use up the
+// limits of strangers, never the limit of the known pair.
 func TestAKnownAddressIsLetInWhateverOthersTry(t *testing.T) {
 	l, ctx := newLimiter(), t.Context()
 	home := address(0)
@@ -223,7 +223,7 @@ func TestAKnownIPv6AddressIsLetInWhateverItsNetworkTries(t *testing.T) {
 	if wait := l.Login(ctx, home, "ada"); wait != 0 {
 		t.Errorf("the owner has to wait %v", wait)
 	}
-	// A new address of the network is known by its network, apart from other networks.
+	// A new address of the network shares the limit of its network. Other networks do not.
 	l.now = l.now.Add(time.Minute)
 	for i := range 400 {
 		l.Login(ctx, address(i), "ada") // uses up the account
@@ -340,7 +340,7 @@ func TestAttemptsAreLimitedWhileTheSharedLogIsAway(t *testing.T) {
 func TestCodesAreLimitedForADayAndLockNobodyOut(t *testing.T) {
 	l, ctx := newLimiter(), context.Background()
 	tried := 0
-	for range 24 * 60 { // as somebody who knows the password and has many addresses
+	for range 24 * 60 { // like somebody who knows the password and has many addresses
 		for i := range 20 {
 			if l.Code(ctx, address(i), "ada") == 0 {
 				tried++

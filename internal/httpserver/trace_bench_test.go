@@ -13,9 +13,9 @@ import (
 	"github.com/stint-dev/stint/internal/tracing"
 )
 
-// untraced does for one request all that tracing adds to the plain version while it is off:
-// the lines of handle, of logAccess, of DecisionContext, of endTrace and of release. The fast
-// path decides at the start of the node that nothing is traced, and has none of it.
+// untraced does what tracing, if disabled, adds to the plain version for one request: the lines
+// of handle, logAccess, DecisionContext, endTrace and release. The fast path has none of it,
+// since it checks for tracing at the start of the node.
 func untraced(s *Server, c *Call, r *Route) (context.Context, string) {
 	if s.o.Tracer != nil || len(c.Request().Header.PeekCanonical(traceparentHeader)) > 0 {
 		s.trace(c, r)
@@ -27,9 +27,9 @@ func untraced(s *Server, c *Call, r *Route) (context.Context, string) {
 	return ctx, id
 }
 
-// BenchmarkTracingOff is what tracing costs a request while it is off: the least of many short
-// parts, which other work on the machine disturbs least. make bench-tracing compares it with a
-// whole check.
+// BenchmarkTracingOff measures the cost of disabled tracing for a request: the minimum of many
+// short parts, which other work on the machine disturbs least. make bench-tracing compares it
+// with a whole check.
 func BenchmarkTracingOff(b *testing.B) {
 	s := New(Options{}, []Route{{Listener: Checks, Method: "POST", Path: "/v1/check", Access: identity.Public, Handler: func(*Call) error { return nil }}})
 	app := s.CheckApp()

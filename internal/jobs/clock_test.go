@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore"
 )
 
-// A node that takes everything for old must not delete it.
+// A node that regards everything as old must not delete it.
 func TestANodeWhoseClockIsWrongRunsNoJobs(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T14:00:00Z")
@@ -53,7 +53,7 @@ func TestANodeWhoseClockIsWrongRunsNoJobs(t *testing.T) {
 		}
 		unreachable = nil
 
-		// By the clock of this node runs of years are missing.
+		// According to the clock of this node, the runs of years are missing.
 		c.set("2029-11-20T14:00:00Z")
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// RunDue runs a job as its schedule does at a due time, and returns nil if it was not to run.
+// RunDue runs a job at a due time as its schedule does. It returns nil if the job must not run.
 func (r *Runner) RunDue(ctx context.Context, name string, due time.Time) (*Run, error) {
 	return r.run(ctx, r.named(name).Job, due, nil)
 }
 
-// Missed returns the due time that is to be made up for, zero if there is none.
+// Missed returns the due time to make up for, zero if there is none.
 func (r *Runner) Missed(ctx context.Context, name string) time.Time {
 	return r.missed(ctx, r.named(name))
 }

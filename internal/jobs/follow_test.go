@@ -25,7 +25,7 @@ func at(text string) time.Time {
 	return t
 }
 
-// works is the work of a job that only succeeds.
+// works is a job that only succeeds.
 func works(context.Context, time.Time) (string, error) { return "done", nil }
 
 func TestARunOfAClockThatWasAheadDoesNotCountAsDone(t *testing.T) {
@@ -249,7 +249,7 @@ func TestAFailureIsReportedByOneNode(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T01:00:00Z")
 		heard, due := 0, c.now()
-		for _, node := range []string{"a", "b"} { // each comes to the due time by its own clock
+		for _, node := range []string{"a", "b"} { // each reaches the due time by its own clock
 			r, err := jobs.New(jobs.Options{
 				Store: store.Jobs, Node: node, Now: c.now, Log: slog.New(slog.DiscardHandler),
 				OnFailure: func(context.Context, jobs.Run) { heard++ },
@@ -275,7 +275,8 @@ func TestAFailureIsReportedByOneNode(t *testing.T) {
 // withDeadline is a context whose end is its deadline.
 type withDeadline struct{ context.Context }
 
-// Value hides the context within, whose end contexts made of this one would share.
+// Value hides the parent context, whose end would otherwise propagate directly to derived
+// contexts.
 func (c withDeadline) Value(any) any { return nil }
 
 func (c withDeadline) Err() error {

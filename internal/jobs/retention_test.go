@@ -43,7 +43,7 @@ func TestExpiredBlocksAreArchivedAndForgottenOnlyPastTheirRetention(t *testing.T
 			left, notes int
 		}{
 			{0, expire, "archived 0", 1, 1},
-			{2 * time.Hour, expire, "archived 0", 1, 1}, // an hour after its expiry, when it is active by a clock that is behind
+			{2 * time.Hour, expire, "archived 0", 1, 1}, // an hour after its expiry, when it is still active on a node whose clock is behind
 			{4 * time.Hour, expire, "archived 1", 1, 1},
 			{5 * time.Hour, expire, "archived 0", 1, 1},
 			{5 * time.Hour, forget, "deleted 0 changes, 0 ended blocks and exemptions, 0 tokens, 0 runs, 0 notifications", 1, 1},
@@ -131,8 +131,8 @@ func TestProposalsGoOnceTheyAreIdleOrDecidedLongAgo(t *testing.T) {
 				t.Errorf("after %d days there are %d, %v; want %d", step.days, len(all), err, step.left)
 			}
 		}
-		// A range that offends again is new, so that people are notified, and stays open
-		// while it offends.
+		// A range that offends again leads to a new proposal, so that people are notified. The
+		// proposal stays open while the range offends.
 		again := put("ip:203.0.113.0/24")
 		if !again.New || again.Proposal.ID == idle.Proposal.ID {
 			t.Errorf("proposed again: %+v", again)

@@ -38,7 +38,7 @@ func bothDatabases(t *testing.T, test func(t *testing.T, store *sqlstore.Store))
 	}
 }
 
-// clock is one that the test moves; nodes share it.
+// clock is a clock that the test sets; nodes share it.
 type clock struct{ ms atomic.Int64 }
 
 func newClock(at string) *clock {
@@ -169,7 +169,7 @@ func TestRunsMissedInDowntimeAreMadeUpForOnceByOneNode(t *testing.T) {
 			ran <- due
 			return "", nil
 		}}
-		// The last run was three days ago; since then nobody was up.
+		// The last run was three days ago, and no node has run since.
 		id, err := store.Jobs.BeginRun(t.Context(), jobs.Run{Job: "daily", Node: "a", Due: c.now().Add(-72 * time.Hour), Started: c.now()})
 		if err != nil {
 			t.Fatal(err)
@@ -295,7 +295,7 @@ func TestARunStopsBeforeAnotherNodeMayTakeItsLease(t *testing.T) {
 	}
 }
 
-// unrecorded is the record of a requested run that needs none.
+// unrecorded is a request for a run that writes no record.
 var unrecorded = jobs.Request{Record: func(context.Context) error { return nil }}
 
 func TestAJobThatSettingsLeaveOutSaysWhy(t *testing.T) {

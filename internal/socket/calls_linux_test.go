@@ -22,8 +22,8 @@ func socketOf(t *testing.T, c *net.TCPConn) *Socket {
 	return s
 }
 
-// Everything that comes is read, and what was read is sent back, as far as there is room; the
-// end, which comes by itself, is left to the connection.
+// ReadEach reads everything that arrives, and the test sends it back as far as there is room.
+// The end, which arrives separately, is left to the connection.
 func TestEachReadIsTakenUntilTheEndAndAnsweredWithoutWaiting(t *testing.T) {
 	here, there := pair(t)
 	s := socketOf(t, here)
@@ -99,8 +99,8 @@ func TestAWaitEndsAtTheDeadlineAndWhenTheConnectionIsClosed(t *testing.T) {
 	s.ReadEach(make([]byte, 8), never)
 }
 
-// A look at a dialled connection does not wait, and reaches the caller's system call only where
-// bytes or the end have come.
+// Read of a dialled connection's RawConn does not wait, and calls the caller's function only if
+// bytes or the end have arrived.
 func TestALookAtADialledConnectionCallsOnlyWhereSomethingHasCome(t *testing.T) {
 	here, there := dialled(t)
 	raw, err := here.(syscall.Conn).SyscallConn()

@@ -76,7 +76,7 @@ func TestADialledConnectionKeepsItsDeadlines(t *testing.T) {
 	if n, err := here.Read(make([]byte, 8)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("read %d bytes and %v, want a missed deadline", n, err)
 	}
-	// Nobody reads, so that only the first of it finds room.
+	// Nobody reads, so only the first part fits into the buffers.
 	all := make([]byte, 64<<20)
 	if err := here.SetDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// records is an audit that may be away.
+// records is an audit log that may be unreachable.
 type records struct {
 	away bool
 	all  []audit.Record

@@ -20,14 +20,14 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// outcomes are how many logins there were by method and outcome.
+// outcomes are the numbers of logins by method and outcome.
 type outcomes map[string]int
 
 func (c outcomes) CountLogin(by identity.LoginMethod, outcome identity.LoginOutcome) {
 	c[string(by)+" "+string(outcome)]++
 }
 
-// is checks what was counted since the last call.
+// is checks what was counted since the previous call.
 func (c outcomes) is(t *testing.T, what string, want outcomes) {
 	t.Helper()
 	if !maps.Equal(c, want) {
@@ -106,7 +106,7 @@ func TestOnesOwnPasswordIsChangedWithThePresentOneAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// Neither an admin's session nor a session of any role gets around it.
+		// Neither an admin's session nor one of another role can bypass it.
 		if _, err := f.users().SetPassword(ctx, caller, bob.ID, next); !fault.Is(err, fault.Forbidden) {
 			t.Errorf("an admin sets the own password without the present one: %v", err)
 		}
@@ -173,8 +173,8 @@ func TestWhoHasNoPasswordCannotChangeIt(t *testing.T) {
 	}
 }
 
-// TestAKnownPasswordDoesNotRestartTheLimitsOfCodes tries codes with a borrowed session while
-// the password, which is known too, is "changed" to itself.
+// TestAKnownPasswordDoesNotRestartTheLimitsOfCodes tries codes with a stolen session while the
+// password, which is also known, is "changed" to itself.
 func TestAKnownPasswordDoesNotRestartTheLimitsOfCodes(t *testing.T) {
 	f := newFixture(t, storetest.Migrated.SQLite(t))
 	throttle, now := f.throttle(), func() time.Time { return f.now }

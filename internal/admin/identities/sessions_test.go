@@ -7,8 +7,8 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// TestASessionOfAClockThatWasAheadEnds begins a session while the clock is wrong: neither timeout
-// would end it until that time has come.
+// TestASessionOfAClockThatWasAheadEnds begins a session while the clock is ahead. Otherwise
+// neither timeout would end it before that time.
 func TestASessionOfAClockThatWasAheadEnds(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		right := f.now

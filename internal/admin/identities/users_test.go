@@ -16,7 +16,7 @@ const password = "correct horse battery"
 
 func (f *fixture) users() *identities.Users { return &identities.Users{Store: f.store.Identities} }
 
-// sessions are of this node; its own memory of them is separate from other calls'.
+// sessions returns the sessions of this node. Each call has its own cache.
 func (f *fixture) sessions() *identities.Sessions {
 	return identities.NewSessions(identities.SessionOptions{
 		Store: f.store.Identities, Pending: f.store.Factors, UsersRevision: f.catalog.UsersRevision, IdleTimeout: time.Hour, Lifetime: 24 * time.Hour,
@@ -105,7 +105,7 @@ func TestAChangeOfAUserEndsTheSessionsOnEveryNode(t *testing.T) {
 					t.Errorf("%s: still active, %v", what, err)
 				}
 			}
-			// The login that verified the former password comes too late.
+			// The login that verified the former password is too late.
 			if _, err := one.Begin(t.Context(), u, ann.Address, "firefox"); what != "role" && !fault.Is(err, fault.Conflict) {
 				t.Errorf("%s: a login of before gave %v", what, err)
 			}
@@ -146,7 +146,7 @@ func TestASessionIsRecalledWhileTheDatabaseIsUnreachable(t *testing.T) {
 	})
 }
 
-// readOnly is a store that can be read and not written, which takes long to say so.
+// readOnly is a store that can only be read, and that takes long to refuse writes.
 type readOnly struct {
 	identities.SessionStore
 	touched int

@@ -43,8 +43,8 @@ func run(t *testing.T, u *use.Profiles, file string, o use.ImportOptions) (*use.
 	return u.Import(t.Context(), olu, strings.NewReader(file), o)
 }
 
-// TestADryRunForetellsTheImport tries files that create, replace and leave keys, with and
-// without limits, over more than one piece, and then imports them.
+// TestADryRunForetellsTheImport tries files that create, replace and keep profiles, with and
+// without limits, in more than one batch, and then imports them.
 func TestADryRunForetellsTheImport(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *storetest.Fixture, u *use.Profiles) {
 		random := rand.New(rand.NewPCG(1, 2))
@@ -156,7 +156,8 @@ func TestPlansThatNoPolicyNamesAreSaid(t *testing.T) {
 	})
 }
 
-// TestADryRunRefusesTooManyPlansAsTheImport counts the plans that keys would have.
+// TestADryRunRefusesTooManyPlansAsTheImport counts the plans that keys would have after the
+// import.
 func TestADryRunRefusesTooManyPlansAsTheImport(t *testing.T) {
 	onBoth(t, func(t *testing.T, _ *storetest.Fixture, u *use.Profiles) {
 		file := func(from, to int) string {
@@ -174,7 +175,7 @@ func TestADryRunRefusesTooManyPlansAsTheImport(t *testing.T) {
 			{file(0, profiles.MaxPlans+1), true}, {file(0, profiles.MaxPlans), false},
 			{file(500, profiles.MaxPlans+500), false},                         // every key has another plan
 			{"key,plan\ntoken:further,new\n", true},                           // one more
-			{"key,plan,note\ntoken:0,,none\ntoken:further,new,\n", false},     // one goes for it
+			{"key,plan,note\ntoken:0,,none\ntoken:further,new,\n", false},     // one plan disappears in return
 			{"key,plan,note\ntoken:1,,none\ntoken:further,other,\n", false},   // and one for another
 			{"key,plan,note\ntoken:2,gold,\ntoken:further,new,more\n", false}, // replaced by another
 		} {
