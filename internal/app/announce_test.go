@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// writes keeps each write apart, as a program at the other end of a pipe may read them.
+// writes keeps each write separately, as a program at the other end of a pipe may read them.
 type writes []string
 
 func (w *writes) Write(p []byte) (int, error) {

@@ -94,7 +94,7 @@ func (n *restoring) block(text string) *blocks.Entry {
 	return made[0].Entry
 }
 
-// policy puts the policy "p" of tokens, 5 an hour, and returns how the node knows it.
+// policy stores the policy "p" for tokens, 5 an hour, and returns the node's copy of it.
 func (n *restoring) policy(algorithm string) *rules.Policy {
 	n.t.Helper()
 	stack, err := rules.ParseStack([]string{"5/h"})
@@ -130,8 +130,9 @@ func (n *restoring) isAllowed(key string) bool {
 	return results[0].Allowed
 }
 
-// TestALogIsReadAsItsOwnAlgorithmAfterARestore changes the algorithm after a backup and, once that is
-// restored, to another whose logs look alike: nothing may read what the first has counted.
+// TestALogIsReadAsItsOwnAlgorithmAfterARestore changes the algorithm after a backup and, after
+// restoring that, changes it to another one whose logs look alike: it must not read what the
+// first one has counted.
 func TestALogIsReadAsItsOwnAlgorithmAfterARestore(t *testing.T) {
 	n := newRestoring(t)
 	n.policy(algorithms.TimestampLog)
@@ -182,10 +183,10 @@ func TestARestoreIsInEffectOnceTheDatabaseCanBeRead(t *testing.T) {
 	}
 }
 
-// fullDisk says that a test runs itself in a process whose files cannot grow.
+// fullDisk is set when a test runs itself in a process whose files cannot grow.
 const fullDisk = "STINT_TEST_FULL_DISK"
 
-// TestAFullDiskIsNotABackupThatIsDamaged restores a good backup where there is no room for it.
+// TestAFullDiskIsNotABackupThatIsDamaged restores a valid backup without disk space for it.
 func TestAFullDiskIsNotABackupThatIsDamaged(t *testing.T) {
 	if os.Getenv(fullDisk) == "" {
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
@@ -267,8 +268,8 @@ func (all parts) archive(t *testing.T) *bytes.Buffer {
 	return &file
 }
 
-// TestADamagedBackupIsNotRestored flips one bit in each part of a backup, also where SQLite
-// and the snapshot see nothing wrong: in a word of a policy's name.
+// TestADamagedBackupIsNotRestored flips one bit in each part of a backup, also one that SQLite
+// and the snapshot do not notice: in a word of a policy's name.
 func TestADamagedBackupIsNotRestored(t *testing.T) {
 	n := newRestoring(t)
 	n.policy(algorithms.TimestampLog)
@@ -298,7 +299,7 @@ func TestADamagedBackupIsNotRestored(t *testing.T) {
 	}
 }
 
-// TestABackupWithoutChecksumsIsRestored restores what releases wrote before there were any.
+// TestABackupWithoutChecksumsIsRestored restores a backup of a release without checksums.
 func TestABackupWithoutChecksumsIsRestored(t *testing.T) {
 	n := newRestoring(t)
 	all := partsOf(t, n.backup().Bytes())

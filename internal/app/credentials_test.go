@@ -45,8 +45,8 @@ func TestASecretIsReadFromItsFile(t *testing.T) {
 	}
 }
 
-// TestAnySettingIsReadFromTheFolderOfCredentials has settings that are no secrets there, as a
-// Secret of Kubernetes may.
+// TestAnySettingIsReadFromTheFolderOfCredentials puts settings that are not secret into the
+// folder, as a Kubernetes Secret may.
 func TestAnySettingIsReadFromTheFolderOfCredentials(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name, text string) {

@@ -32,7 +32,7 @@ func runOnce(t *testing.T, s Settings) error {
 	return a.Run(ctx)
 }
 
-// refusedInOneLine checks the error of a start that must not begin.
+// refusedInOneLine checks the error of a start that must fail.
 func refusedInOneLine(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	if err == nil {
@@ -66,7 +66,7 @@ func TestANodeDoesNotReplaceItsDatabaseByAnEmptyOne(t *testing.T) {
 				t.Fatal(err)
 			}
 			refusedInOneLine(t, runOnce(t, s), "empty or missing", folder)
-			// Without the snapshot too, as after a kill early on.
+			// Also without the snapshot, as after an early kill.
 			if err := os.Remove(filepath.Join(folder, "logs.snapshot")); err != nil {
 				t.Fatal(err)
 			}

@@ -347,7 +347,7 @@ func TestNoHeaderButTheChosenOneSaysWhoAsks(t *testing.T) {
 			t.Errorf("%q: got %s, want %s", headers, got, want)
 		}
 	}
-	// One guesser is one guesser, whatever it claims.
+	// A guesser counts as one, whatever addresses it claims.
 	limited := false
 	for i := range 25 {
 		answers := exchange(t, a.AdminAddr(), fmt.Sprintf("GET /v1/whoami HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer guess\r\nForwarded: for=192.0.2.%d\r\nX-Real-IP: 192.0.2.%d\r\nX-Forwarded-For: 192.0.2.%d, 198.51.100.9\r\n\r\n", i, i, i))

@@ -15,8 +15,8 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// TestThePresetOfFailedLoginsBlocksAtItsThreshold reports failed logins of two addresses: 20
-// fill the limit, and the 20th that does not fit blocks the address, the 19th does not.
+// TestThePresetOfFailedLoginsBlocksAtItsThreshold reports failed logins of two addresses. 20
+// fill the limit. The 20th above it blocks the address; the 19th does not.
 func TestThePresetOfFailedLoginsBlocksAtItsThreshold(t *testing.T) {
 	a := startApp(t)
 	preset, found := presets.Find("website")

@@ -60,8 +60,8 @@ func TestAChosenTokenIsAddedToTheGeneratedOne(t *testing.T) {
 	}
 }
 
-// TestAChosenTokenThatHasEndedStaysEnded has nodes start again with the tokens that they were
-// given, long after those were taken away.
+// TestAChosenTokenThatHasEndedStaysEnded starts nodes again with their configured tokens, long
+// after those were revoked.
 func TestAChosenTokenThatHasEndedStaysEnded(t *testing.T) {
 	store, ctx := openStore(t), t.Context()
 	start := func(token string) {
@@ -117,7 +117,7 @@ func TestARepeatedFirstStartPrintsValidCredentials(t *testing.T) {
 	store := openStore(t)
 	var out strings.Builder
 	f := &firstStart{out: &out, generated: newCredentials("")}
-	// The attempt before has made the user, and its answer was lost.
+	// The previous attempt created the user, but its response was lost.
 	user := identity.User{Name: adminName, Role: identity.Administrator, PasswordHash: f.generated.passwordHash}
 	if _, err := store.Identities.AddUser(t.Context(), audit.SystemActor("a test"), user); err != nil {
 		t.Fatal(err)

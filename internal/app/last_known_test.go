@@ -128,7 +128,7 @@ func detail(r wire.Readiness, part string) string {
 	return ""
 }
 
-// kept waits until the node has written the revision that it knows.
+// kept waits until the node has written its present revision.
 func (n *testNode) kept(t *testing.T) {
 	t.Helper()
 	servers.Await(t, "the last known state is written", func() bool {
@@ -333,8 +333,8 @@ func TestTwoNodesShareAFolderAndAFileIsAlwaysWhole(t *testing.T) {
 	}
 }
 
-// TestTheLastKnownStateIsWrittenAgainAfterAFailedWrite has something in the place of the data
-// directory for a while, in which the catalog changes.
+// TestTheLastKnownStateIsWrittenAgainAfterAFailedWrite replaces the data directory by something
+// else for a while, during which the catalog changes.
 func TestTheLastKnownStateIsWrittenAgainAfterAFailedWrite(t *testing.T) {
 	n := newRestoring(t)
 	folder := filepath.Join(t.TempDir(), "data")

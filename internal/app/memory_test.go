@@ -20,8 +20,8 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// An attacker's keys reach the bound on memory. The node goes on, keeps the log of a
-// blocked key and says on /readyz, on the overview and in its metrics that it forgets.
+// An attacker's keys reach the memory limit. The node continues, keeps the log of a blocked
+// key, and reports on /readyz, on the overview and in its metrics that it forgets keys.
 func TestANodeSaysThatItForgetsKeys(t *testing.T) {
 	a := startApp(t, "--max-memory", "16MiB")
 	checks, admin := a.CheckAddr(), a.AdminAddr()
@@ -82,8 +82,8 @@ func TestANodeSaysThatItForgetsKeys(t *testing.T) {
 	}
 }
 
-// Neither a further key nor one with a limit of its own is forgotten while it is refused,
-// although the rules of the plain policy would allow it.
+// Derived keys and keys with their own limit are not forgotten while they are refused, although
+// the rules of the plain policy would allow them.
 func TestRefusedFurtherKeysAndOwnLimitsOutlastAFlood(t *testing.T) {
 	parse := func(texts ...string) rules.Stack {
 		stack, err := rules.ParseStack(texts)

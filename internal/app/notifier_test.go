@@ -18,8 +18,8 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// embeddedNode is a node with an SQLite file and a webhook that is never sent
-// to, because the node does not run.
+// embeddedNode is a node with an SQLite file and a webhook. It never sends to the webhook,
+// because it does not run.
 func embeddedNode(t *testing.T) (*App, *servers.Output) {
 	t.Helper()
 	s, err := Load([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", filepath.Join(t.TempDir(), "data"),
@@ -100,7 +100,7 @@ func blockedSubjects(n int) (all []string) {
 	return all
 }
 
-// slowLoader is a store of channels that answers once it is released.
+// slowLoader is a store of channels that responds after it is released.
 type slowLoader struct {
 	channelLoader
 	asked, released chan struct{}
@@ -112,7 +112,7 @@ func (s *slowLoader) LoadChannels(ctx context.Context) ([]notify.Config, error) 
 	return s.channelLoader.LoadChannels(ctx)
 }
 
-// mustNotBlock fails a test in which do waits for something that never comes.
+// mustNotBlock fails the test if do does not return.
 func mustNotBlock(t *testing.T, what string, do func()) {
 	t.Helper()
 	done := make(chan struct{})

@@ -18,8 +18,8 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// prometheusProgram returns one of Prometheus's programs: that in PATH, or the one that
-// scripts/setup-tests.sh unpacked.
+// prometheusProgram returns the path of one of Prometheus's programs: from PATH, or as
+// scripts/setup-tests.sh unpacked it.
 func prometheusProgram(t *testing.T, name string) string {
 	t.Helper()
 	if path, err := exec.LookPath(name); err == nil {
@@ -53,7 +53,7 @@ func TestTheRulesForPrometheusHoldTheirTests(t *testing.T) {
 	}
 }
 
-// dashboard is what the test reads of the dashboard.
+// dashboard is the part of the dashboard that the test reads.
 type dashboard struct {
 	Panels []struct {
 		Title   string
@@ -67,7 +67,7 @@ type dashboard struct {
 	}
 }
 
-// withoutData are panels that a healthy node has nothing for.
+// withoutData are panels that are empty for a healthy node.
 var withoutData = map[string]bool{
 	"Shadow policies": true, "Panics": true, "Errors": true, "Reservations and reports": true, "Answers without a decision": true,
 }
@@ -130,8 +130,8 @@ func filledIn(expr string) string {
 	return strings.NewReplacer("$__rate_interval", "1m", "$job", ".*", "$instance", ".*", "$policy", ".*").Replace(expr)
 }
 
-// startPrometheus returns the base URL of a Prometheus that scrapes an address, with our
-// rules. With the feature native-histograms it keeps no others.
+// startPrometheus returns the base URL of a Prometheus that scrapes an address, with our rules.
+// With the feature native-histograms it stores no other histograms.
 func startPrometheus(t *testing.T, address, feature string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -182,7 +182,7 @@ scrape_configs:
 	return base
 }
 
-// query returns what Prometheus finds at present.
+// query returns Prometheus's present result of an expression.
 func query(t *testing.T, base, expr string) []json.RawMessage {
 	t.Helper()
 	answer, err := http.Get(base + "/api/v1/query?query=" + url.QueryEscape(expr))

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// recordedPaths runs a node that gets paths in every way, stops it, and returns those
-// that its data directory holds.
+// recordedPaths runs a node that gets paths in every way, stops it, and returns the paths found
+// in its data directory.
 func recordedPaths(t *testing.T, args ...string) map[string]bool {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "data")

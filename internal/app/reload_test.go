@@ -124,7 +124,7 @@ func TestAReloadChangesCertificatesLogLevelAndWhoIsTrusted(t *testing.T) {
 		t.Errorf("the settings shown are not those in effect: %s", shown)
 	}
 
-	// What is wrong changes nothing, not even the rest.
+	// An invalid setting changes nothing, not even the other settings.
 	for _, wrong := range []func(){
 		func() { write("log-level: loud", first) },
 		func() { write("log-level: info\ncheck-auth: maybe", first) },
@@ -143,12 +143,12 @@ func TestAReloadChangesCertificatesLogLevelAndWhoIsTrusted(t *testing.T) {
 		t.Errorf("a good file after a wrong one: %s", text)
 	}
 
-	// Files that are replaced are named though no setting has changed.
+	// Replaced files are named even if no setting has changed.
 	writeCertificateUntil(t, second, 4, time.Now().Add(-time.Minute))
 	if text := reload(); strings.Count(text, "a new certificate is in effect") != 1 || !strings.Contains(text, "a certificate has expired") {
 		t.Errorf("the log says %s", text)
 	}
-	// And need no signal; half of them replaced changes nothing.
+	// Changed files need no signal. If only half of a pair was replaced, nothing changes.
 	writeCertificate(t, second, 3)
 	a.live.followCertificates(context.Background())
 	if got := servedSerial(t, a); got != 3 || !strings.Contains(log.String(), "a new certificate is in effect") {
@@ -157,7 +157,7 @@ func TestAReloadChangesCertificatesLogLevelAndWhoIsTrusted(t *testing.T) {
 	if err := os.Rename(first.Cert, second.Cert); err != nil {
 		t.Fatal(err)
 	}
-	// Refused settings do not hide from the log that a certificate is wrong as well.
+	// Refused settings do not keep an invalid certificate out of the log.
 	a.live.reload(func() (Settings, error) { return Settings{}, errors.New("refused") })
 	log.Reset()
 	for range 3 {

@@ -141,7 +141,7 @@ func TestShownSettingsHideSecrets(t *testing.T) {
 	}
 }
 
-// What is shown of a setting, but for secrets, can be set again and gives the same.
+// The shown value of a setting that is not a secret can be set again, with the same result.
 func TestASettingReadsWhatItShows(t *testing.T) {
 	s, err := Load([]string{
 		"--trusted-proxies", "10.0.0.0/8,192.0.2.1", "--allowed-hosts", "*.example.com,stint.example.com", "--check-deadline", "250ms",
@@ -294,7 +294,7 @@ func TestTheUnitOfSystemdIsValidAndHardened(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(unit), "/usr/bin/stint-server", os.Args[0])), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// With the socket that starts it beside it.
+	// Together with the socket that starts it.
 	socket, err := os.ReadFile("../../deploy/systemd/stint.socket")
 	if err != nil {
 		t.Fatal(err)

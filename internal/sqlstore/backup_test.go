@@ -107,7 +107,7 @@ func TestRestore_brings_the_old_state_back_while_running(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(f.URL), ".stint-*")); err != nil || len(left) != 0 {
 		t.Errorf("temporary files are left: %q, %v", left, err)
 	}
-	// The number of the version is given out again, what it names is not.
+	// The version number is used again, but the state has a different tag.
 	if again := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "default", "*", "6/s"), etag.Any); again.Version != changed.Version || rules.TagOf(again) == rules.TagOf(changed) {
 		t.Errorf("version %d is %s after the restore, and %d was %s before", again.Version, rules.TagOf(again), changed.Version, rules.TagOf(changed))
 	}
@@ -152,8 +152,8 @@ func TestRestore_changes_nothing_where_nobody_could_administer_Stint_afterwards(
 	}
 }
 
-// TestRestore_brings_profiles_and_saved_views_back changes, deletes and adds some of both
-// after the backup, and looks at them in the database and in a node's copy.
+// TestRestore_brings_profiles_and_saved_views_back changes, deletes and adds some of both after
+// the backup, and checks the restored ones in the database and in a node's copy.
 func TestRestore_brings_profiles_and_saved_views_back(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	ctx := t.Context()
@@ -349,8 +349,8 @@ func TestBackup_and_Restore_send_users_of_Postgres_to_its_tools(t *testing.T) {
 	}
 }
 
-// A new machine shows pages before the backup is restored, and keeps in
-// memory that it has no offences. The rows of a backup may have no marks.
+// A new machine shows pages before the backup is restored, and caches that it has no offences.
+// The rows of a backup may have no marks.
 func TestRestore_replaces_the_offences_in_memory(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	ctx, now := t.Context(), f.Clock.Now()

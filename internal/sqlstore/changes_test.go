@@ -311,8 +311,8 @@ func TestAfterChange_a_change_that_does_not_govern_here_is_kept_and_not_acknowle
 	})
 }
 
-// TestEachChange_says_that_the_database_has_another_history asks beyond revisions that it
-// lacks, as after a failover to a replica, and beyond those of another server.
+// TestEachChange_says_that_the_database_has_another_history reads from revisions that the
+// database lacks, as after a failover to a replica, and from those of another server.
 func TestEachChange_says_that_the_database_has_another_history(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		var at catalog.Position

@@ -17,8 +17,8 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// tampered returns a backup of f that statements have been run on, as somebody
-// who hands an operator a bad file may do.
+// tampered returns a backup of f on which statements were run, as in a malicious file that an
+// operator is given.
 func tampered(t *testing.T, f *storetest.Fixture, statements ...string) string {
 	t.Helper()
 	path := storetest.Backup(t, f)
@@ -160,7 +160,7 @@ func TestRestore_keeps_what_nodes_agree_on_at_this_moment(t *testing.T) {
 	}
 }
 
-// A file is either refused or restored whole, whatever its bytes are.
+// A file is either refused or restored completely, whatever its bytes are.
 func TestRestore_of_damaged_pages_changes_nothing_or_all(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:old", time.Time{}), blocks.Fail)

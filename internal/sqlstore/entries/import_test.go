@@ -121,7 +121,7 @@ func TestImportBlocks_lets_readers_go_on(t *testing.T) {
 		before := storetest.ChangesSince(t, f, 0).Revision
 		var read atomic.Int32
 		result, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, 2000), blocks.Keep, func(int) {
-			// Inside the transaction of the import, which nobody sees yet.
+			// This runs inside the transaction of the import, which nobody sees yet.
 			if got := storetest.ChangesSince(t, f, 0); got.Revision != before || len(got.Blocks) != 0 {
 				t.Errorf("a reader sees revision %d with %d blocks", got.Revision, len(got.Blocks))
 			}

@@ -19,8 +19,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// loaded returns how often each pattern is in what a node loads that knows
-// nothing yet.
+// loaded returns how often a starting node loads each pattern.
 func loaded(t *testing.T, f *storetest.Fixture) map[string]int {
 	t.Helper()
 	all := map[string]int{}
@@ -39,7 +38,7 @@ func loaded(t *testing.T, f *storetest.Fixture) map[string]int {
 	return all
 }
 
-// many is enough for a table to be read in halves.
+// many is enough rows for a table to be read in halves.
 const many = 3000
 
 func TestALoadInHalvesBringsEveryActiveBlockOnceAndNoOther(t *testing.T) {
@@ -133,7 +132,7 @@ func TestAPackedRowIsReadLikeItsColumns(t *testing.T) {
 		}
 		f.Exec(t, `UPDATE entries SET policy_id = 7, level = 3, source = 'automatic', author = '' WHERE scope <> ''`)
 		f.Exec(t, `UPDATE entries SET source = 'another', author = 'a  b ' WHERE reason = ' '`)
-		// As in a backup that somebody has made up.
+		// As in a forged backup.
 		f.Exec(t, `UPDATE entries SET created_at = -1, level = -2, source = 'manual login' WHERE reason = ''`)
 		f.Exec(t, `UPDATE entries SET scope = 'login x', place = 'login x' WHERE reason = '12 34'`)
 		if !strings.HasPrefix(f.URL, "postgres") { // which keeps no NUL
@@ -248,8 +247,8 @@ func TestALoadInHalvesSeesOneStateOfTheDatabaseWhileItChanges(t *testing.T) {
 		if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, many), blocks.Keep, nil); err != nil {
 			t.Fatal(err)
 		}
-		// Each replacement ends a row of the lower half and makes one of the
-		// upper: halves of two states would show a pattern twice or never.
+		// Each replacement ends a row of the lower half and adds one to the upper: with halves
+		// of two states, a pattern would occur twice or never.
 		ctx, stop := context.WithCancel(t.Context())
 		var changing sync.WaitGroup
 		changing.Go(func() {

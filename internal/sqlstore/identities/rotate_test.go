@@ -33,7 +33,7 @@ func TestRotateToken_makes_the_successor_and_ends_the_token_or_neither(t *testin
 			!made.Expires.Equal(now.Add(30*24*time.Hour)) || !replaced.Expires.Equal(now.Add(time.Hour)) || !replaced.Revoked.IsZero() {
 			t.Fatalf("made %+v of %+v, %v", made, replaced, err)
 		}
-		// A longer overlap than what is left does not lengthen it.
+		// An overlap longer than the remaining time does not extend it.
 		if _, again, _, err := rotate(old.ID, 24*time.Hour); err != nil || !again.Expires.Equal(now.Add(time.Hour)) {
 			t.Fatalf("%+v, %v", again, err)
 		}
@@ -57,7 +57,7 @@ func TestRotateToken_makes_the_successor_and_ends_the_token_or_neither(t *testin
 		storetest.WantFault(t, err, fault.Conflict)
 		_, _, _, err = rotate("none", time.Hour)
 		storetest.WantFault(t, err, fault.NotFound)
-		// The second step fails: nothing of the first is left.
+		// The second step fails, and the first is rolled back.
 		if f.Postgres() {
 			f.Exec(t, "ALTER TABLE tokens ADD CONSTRAINT stays CHECK (id <> '"+old.ID+"' OR revoked_at = 0)")
 		} else {

@@ -54,8 +54,8 @@ func TestEvery_change_of_a_user_ends_their_sessions_and_nobody_elses(t *testing.
 	})
 }
 
-// A reset whose node cannot follow the database any more is answered with an
-// error, and must have ended the sessions all the same.
+// If a node can no longer refresh after a reset, the reset returns an error, but must still
+// have ended the sessions.
 func TestA_reset_that_cannot_refresh_the_node_has_ended_the_sessions(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
@@ -79,8 +79,8 @@ func TestA_reset_that_cannot_refresh_the_node_has_ended_the_sessions(t *testing.
 	})
 }
 
-// Logins verify the password first and are then overtaken by its change, from
-// several nodes where the database serves several.
+// Logins verify the password, which is changed before they begin a session, on several nodes if
+// the database supports that.
 func TestA_login_that_raced_a_change_of_the_password_keeps_no_session(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()

@@ -56,7 +56,7 @@ func TestSecretsOfSecondFactorsAreSealed(t *testing.T) {
 			t.Errorf("another secret is found, %v", err)
 		}
 
-		// Whoever can write rows cannot give one user the app of another.
+		// Write access to rows does not allow giving one user another user's second factor.
 		storetest.SetUpTOTP(t, f.Factors, bob.ID)
 		write(t, f, `UPDATE totp SET secret = $2 WHERE user_id = $1`, bob.ID, stored)
 		found, err := f.Factors.FindTOTP(ctx, bob.ID)

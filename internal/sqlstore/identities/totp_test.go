@@ -26,8 +26,8 @@ func beginWithCode(t *testing.T, f *storetest.Fixture, store *identities.Factors
 	}, pending[:], factor, u)
 }
 
-// Many logins give the same code at once, over several nodes: one is let in, in every step
-// and for every recovery code.
+// Many concurrent logins use the same code, on several nodes: exactly one succeeds, for every
+// step and every recovery code.
 func TestACodeIsAcceptedOnceHoweverManyGiveItAtOnce(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		u := storetest.AddUser(t, f, "ann", identity.Administrator)
@@ -75,7 +75,7 @@ func TestACodeIsAcceptedOnceHoweverManyGiveItAtOnce(t *testing.T) {
 	})
 }
 
-// Somebody else who knows the password ends no login of the user, and their own logins are few.
+// Another person who knows the password ends no login of the user, and has few pending logins.
 func TestPendingLoginsFromElsewherePushNoneOut(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		u := storetest.AddUser(t, f, "ann", identity.Administrator)

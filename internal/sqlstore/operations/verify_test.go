@@ -14,8 +14,8 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// tamper changes the database behind Stint's back, the trigger that forbids it
-// saved elsewhere.
+// tamper changes the database outside of Stint. It drops the trigger that forbids changes of
+// the audit log.
 func tamper(t *testing.T, f *storetest.Fixture, statements ...string) {
 	t.Helper()
 	drop := "DROP TRIGGER IF EXISTS audit_append_only"
@@ -118,7 +118,7 @@ func TestTheChain_outlives_retention(t *testing.T) {
 	})
 }
 
-// Records of a release that knows no chain are taken in by the next change.
+// The next change adds the records of a release that does not write the chain.
 func TestTheChain_takes_in_what_an_older_node_wrote(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		storetest.AddToken(t, f, "first", identity.Check)
@@ -134,11 +134,9 @@ VALUES (1, 'user', 'u', 'old', '', 'block.add', 'block', 'b', 'An older node did
 	})
 }
 
-// The chain is computed from what is written, and verified from what the
-// database returns: both must agree for every text that a database takes.
-// The retention of a release that knows no chain leaves the links of what it
-// removes. That looks like a deletion until a retention of this release has
-// removed something too; see docs/OPERATORS.md.
+// The retention of an earlier release without the chain leaves the links of the records that it
+// deletes. That looks like tampering until the retention of this release has deleted something
+// too; see docs/OPERATORS.md.
 func TestTheChain_fits_again_after_an_older_nodes_retention(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		for i := range 6 {
@@ -168,6 +166,8 @@ func TestTheChain_fits_again_after_an_older_nodes_retention(t *testing.T) {
 	})
 }
 
+// The chain is computed from what is written, and verified from what the database returns: both
+// must agree for every text that a database accepts.
 func TestTheChain_fits_whatever_the_records_hold(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		texts := []string{"", " ", "é\u0301 ä 😀 \u2028\ufeff\ufffd", "\x01\x1b[31m\r\n\t\x7f", `{"a": 1.0, "b":"\\u0041"}`, "'; DROP TABLE audit; --", "\x00", "a\xffb", strings.Repeat("ß", 100_000)}
@@ -202,8 +202,8 @@ func TestTheChain_fits_whatever_the_records_hold(t *testing.T) {
 	})
 }
 
-// A record of an older node that lies behind those of a change in the same
-// moment is read back, and so are they.
+// If a record of an older node is not in the chain yet, a change reads that record and its own ones
+// from the database to add them.
 func TestTheChain_takes_in_older_records_and_its_own_together(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		f.Exec(t, `INSERT INTO audit (at, actor_kind, actor_id, actor_name, actor_address, action, object, object_id, summary, revision)

@@ -50,8 +50,8 @@ func rows(all ...profiles.Profile) iter.Seq2[*profiles.Profile, error] {
 	}
 }
 
-// TestChangesAndTheirUndoing makes each change, looks what the store and a node that
-// follows it say, undoes it and undoes that.
+// TestChangesAndTheirUndoing makes each change, checks the store and a following node, undoes
+// the change and undoes the undo.
 func TestChangesAndTheirUndoing(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx, s := t.Context(), f.Profiles
