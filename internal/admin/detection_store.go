@@ -70,16 +70,16 @@ type ProposalStore interface {
 	// PutProposal adds an open proposal, or refreshes the evidence of the open proposal for its
 	// pattern. It does nothing and returns nil if one was dismissed after quietSince.
 	PutProposal(ctx context.Context, p offences.Proposal, quietSince time.Time) (*offences.RefreshedProposal, error)
-	// FindProposals returns a page of those in a state, the newest first, after cursor, "" for
-	// the first page. next is the cursor of the next page, "" on the last.
+	// FindProposals returns a page of the proposals in a state, the newest first. cursor is that
+	// of the previous page, "" for the first. next is the cursor of the next page, "" on the last.
 	FindProposals(ctx context.Context, state offences.ProposalState, cursor string, limit int) (page []*offences.Proposal, next string, err error)
-	// ProposalCursor returns the cursor of the page that begins behind a proposal.
+	// ProposalCursor returns the cursor of the page that begins after a proposal.
 	ProposalCursor(id string) string
 	FindProposalByID(ctx context.Context, id string) (*offences.Proposal, error)
-	// AcceptProposal closes an open proposal and adds the block of its range, or extends
-	// the active one: both or, with Conflict where the proposal is closed, neither. The
-	// block's reason is the decision's.
+	// AcceptProposal closes an open proposal and adds the block of its range, or extends the
+	// active block. It does both or neither. The error is a Conflict if the proposal is already
+	// closed. The block's reason becomes the reason of the decision.
 	AcceptProposal(ctx context.Context, by audit.Actor, id string, block blocks.Entry) (*offences.Proposal, blocks.Outcome, error)
-	// DecideProposal closes an open proposal; Conflict where it is closed.
+	// DecideProposal closes an open proposal. The error is a Conflict if it is already closed.
 	DecideProposal(ctx context.Context, by audit.Actor, id string, d offences.Decision, reason, blockID string) (*offences.Proposal, error)
 }

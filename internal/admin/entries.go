@@ -130,8 +130,8 @@ func (e *Entries) Add(ctx context.Context, c Caller, a AddEntries) ([]Added, err
 	return all, nil
 }
 
-// entriesOf returns the entries that a request asks for, if it is right and has the
-// confirmation that they need.
+// entriesOf returns the entries that a request describes, or an error if the request is invalid
+// or lacks a confirmation that they need.
 func (e *Entries) entriesOf(ctx context.Context, c Caller, a AddEntries) ([]blocks.Entry, error) {
 	if len(a.Patterns) == 0 || len(a.Patterns) > maxAdded {
 		return nil, fault.Field("pattern", "must be 1 to %d patterns", maxAdded)

@@ -183,9 +183,10 @@ const (
 	maxRead      = 1000 // the maximum that the store returns at once
 )
 
-// Find returns a page of the proposals in a state, the newest first, after cursor, "" for the
-// first page. A limit of 0 means 100; next is the cursor of the next page, "" on the last. One whose whole range is blocked by now has nothing left to decide: it is not
-// among the open ones, although the next Propose closes it.
+// Find returns a page of the proposals in a state, the newest first. cursor is that of the
+// previous page, "" for the first. A limit of 0 means 100. next is the cursor of the next page,
+// "" on the last. A proposal whose whole range is now blocked is not listed as open, although
+// only the next Propose closes it.
 func (p *Proposals) Find(ctx context.Context, state offences.ProposalState, cursor string, limit int) (found []*offences.Proposal, next string, err error) {
 	if limit == 0 {
 		limit = defaultFound

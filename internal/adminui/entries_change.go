@@ -146,7 +146,7 @@ func (h *entriesHandler) done(c *httpserver.Call, s *kindTexts, back, what strin
 	return h.Redirect(c, at.String())
 }
 
-// entriesToast says what the address names was done, if it was, just now.
+// entriesToast returns the toast for a recent change that the address names, nil for none.
 func (h *entriesHandler) entriesToast(ctx context.Context, page *site.Frame, s *kindTexts, q site.Query) (*site.Toast, error) {
 	ids := strings.Split(q.Get("ids"), ",")
 	if q.Get("done") == "" || len(ids) > site.RowsPerPage {

@@ -198,8 +198,8 @@ const (
 	decidedCursor = "decided"
 )
 
-// find returns the part of a list that the page shows. param holds its cursor; other, that of
-// the other list, stays as it is.
+// find returns one page of a list and the links to its other pages. param is the parameter with
+// its cursor. The links keep the parameter other, which has the cursor of the other list.
 func (h *proposalsHandler) find(ctx context.Context, page *proposalsPage, state offences.ProposalState, param, other string) (views []*proposalView, p pager, err error) {
 	cursor := page.Query.Get(param)
 	found, next, err := h.detection.Proposals.Find(ctx, state, cursor, site.RowsPerPage)

@@ -110,12 +110,13 @@ func (t *toasts) find(ctx context.Context, w *site.MonitorPage) (*site.Toast, er
 	return toast, nil
 }
 
-// profileChanges are the changes of what is kept of a key that toasts of toastTexts undo.
+// profileChanges are the actions of the changes of a profile that a toast can undo, by the key
+// of the toast in toastTexts.
 var profileChanges = map[string]string{"profiled": "set", "unprofiled": "delete", "ownlimit": "limit", "ownlimitended": "end_limit"}
 
-// undoChange returns the action that undoes the latest change of an object, with its
-// fields, and "" unless that is the change that the toast of a page is about: of this kind,
-// made just now, and by the user who sees the page, not by somebody else since.
+// undoChange returns the action, with its fields, that undoes the latest change of an object. It
+// returns "" unless the toast is about that change: it must be of the given action, recent, and
+// made by the user who sees the page.
 func (t *toasts) undoChange(ctx context.Context, page *site.Frame, object, id, action string) (string, []site.Field, error) {
 	if !t.canUndo || page.Principal == nil {
 		return "", nil, nil

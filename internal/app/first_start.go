@@ -20,11 +20,11 @@ const adminName = "admin"
 type firstStart struct {
 	token, password string // chosen by the operator; "" to generate one
 	out             io.Writer
-	// alone: no other node uses the database, so that a first start that is not over there
-	// is one that was killed, and is made again.
+	// alone means that no other node uses the database. An unfinished first start was then
+	// killed, and is repeated.
 	alone bool
-	// generated is kept between attempts, so that a start that failed halfway and is
-	// repeated prints credentials that are valid. It is nil before the first attempt.
+	// generated is kept between attempts, so that a start that failed halfway and is repeated
+	// prints valid credentials. It is nil before the first attempt.
 	generated *credentials
 	printed   bool
 }
@@ -74,7 +74,7 @@ func (f *firstStart) run(ctx context.Context, store *sqlstore.Store) error {
 	user := identity.User{Name: adminName, Role: identity.Administrator, PasswordHash: f.generated.passwordHash}
 	_, err := store.Identities.AddUser(ctx, by, user)
 	if fault.Is(err, fault.Conflict) {
-		err = nil // with the attempt before, whose answer was lost
+		err = nil // an earlier attempt succeeded, but its response was lost or its process killed
 		if killed {
 			err = setPassword(ctx, store, by, user)
 		}
@@ -91,7 +91,7 @@ func (f *firstStart) run(ctx context.Context, store *sqlstore.Store) error {
 	return store.EndFirstStart(ctx)
 }
 
-// setPassword gives the user of a first start that was killed a password that is known.
+// setPassword replaces the password that a killed first start set and never printed.
 func setPassword(ctx context.Context, store *sqlstore.Store, by audit.Actor, user identity.User) error {
 	made, err := store.Identities.FindUserByName(ctx, user.Name)
 	if err != nil {

@@ -155,8 +155,8 @@ func (l failingLog) DecideAll(context.Context, []timestamplog.Request, []timesta
 	return l.err
 }
 
-// A log that cannot be read although its server answers is no outage: an operator who reads
-// of one searches in the wrong place.
+// A log that cannot be read although its server responds is not an outage. A message about an
+// outage would mislead the operator.
 func TestADegradedAnswerSaysWhatFailed(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "token:*", "5/m"), policy(t, 2, "guessing", "token:*", "5/m", counts("login_failed")))
 	for want, err := range map[string]error{
@@ -179,7 +179,7 @@ func TestADegradedAnswerSaysWhatFailed(t *testing.T) {
 	}
 }
 
-// awayLog is a log of whose servers two are away.
+// awayLog is a log with two unreachable servers.
 type awayLog struct {
 	timestamplog.Log
 	since time.Time

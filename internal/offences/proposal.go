@@ -82,7 +82,7 @@ const (
 	AllProposals     ProposalState = "all"
 )
 
-// Proposal asks a person to look at a range. It is never accepted by itself.
+// Proposal proposes to block a range. It is never accepted automatically.
 type Proposal struct {
 	ID        string // UUIDv7
 	Pattern   keys.Pattern

@@ -64,7 +64,7 @@ type Flusher struct {
 	mu      sync.Mutex
 	waiting *pendingBatch
 	stats   Stats
-	// reported says that the log has the present failure.
+	// reported means that the present failure has been logged.
 	reported bool
 
 	fresh queue
@@ -185,17 +185,17 @@ func (f *Flusher) gather(everything bool) {
 	f.Recorder.drain(f.waiting, closed)
 }
 
-// maxDelay is how late counts may be before the log says so.
+// maxDelay is how late counts may be before that is logged.
 const maxDelay = 5 * time.Second
 
-// note remembers how an attempt went that wrote so many rows. A failure that lasts, of which
-// nobody waits for an answer, is one line in the log, and its end is another.
+// note records the result of an attempt that wrote rows. No caller waits for the result, so a
+// failure that lasts is logged, once when it begins and once when it ends.
 func (f *Flusher) note(err error, rows int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.Now()
 	if err == nil && rows == 0 && f.stats.Failing != nil && len(f.slow.pieces) > 0 {
-		return // nothing is left to write but what failed
+		return // nothing was written, so a failure has not ended
 	}
 	if err == nil {
 		if f.reported {

@@ -132,7 +132,7 @@ func TestADatabaseThatTakesNothingLosesNoRows(t *testing.T) {
 	}
 }
 
-// Nothing else says that no key is blocked automatically any more.
+// Without this line nothing reports that keys are no longer blocked automatically.
 func TestCountsThatCannotBeWrittenAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &memorySink{seen: map[string]bool{}, fail: func(*offences.Batch) error { return fault.New(fault.Unavailable, "can only be read") }}

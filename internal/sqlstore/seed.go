@@ -31,7 +31,7 @@ const (
 const (
 	ipv6BitsSetting = "ipv6_bits"
 	secretSetting   = "secret"
-	// firstStartSetting is there until EndFirstStart.
+	// firstStartSetting exists until EndFirstStart is called.
 	firstStartSetting = "first_start"
 )
 
@@ -90,8 +90,8 @@ func seedSettings(t *db.Tx) error {
 	return nil
 }
 
-// AwaitsFirstStart reports whether the node that seeded the database has not called
-// EndFirstStart: it was killed before, or is about to.
+// AwaitsFirstStart reports whether EndFirstStart has not been called since the database was
+// seeded: the node that seeded it was killed, or has not finished.
 func (s *Store) AwaitsFirstStart(ctx context.Context) (awaits bool, err error) {
 	err = s.View(ctx, func(t *db.Tx) error {
 		var value string
@@ -101,7 +101,7 @@ func (s *Store) AwaitsFirstStart(ctx context.Context) (awaits bool, err error) {
 	return awaits, err
 }
 
-// EndFirstStart notes that somebody knows the first credentials.
+// EndFirstStart records that the first credentials were printed or replaced.
 func (s *Store) EndFirstStart(ctx context.Context) error {
 	return s.Write(ctx, func(t *db.Tx) error {
 		_, err := t.Exec(endFirstStart)
@@ -109,7 +109,7 @@ func (s *Store) EndFirstStart(ctx context.Context) error {
 	})
 }
 
-// seedPolicy is what a new database limits everyone by.
+// seedPolicy returns the policy of a new database, which limits all keys.
 func seedPolicy() (*rules.Policy, error) {
 	everyone, err := keys.Parser{}.Pattern("*")
 	if err != nil {

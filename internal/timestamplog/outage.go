@@ -14,8 +14,8 @@ var ErrUnreachable = errors.New("the timestamp log is unreachable")
 // or no node serves it. It is not an outage of the server.
 var ErrSlotUnavailable = errors.New("the log's slot of the Redis Cluster is unavailable at the moment")
 
-// ErrForeign is matched besides ErrUnreachable where the server answered and, under the name
-// of this request's log, or of its ids, holds something that no log is: another program wrote it.
+// ErrForeign is matched besides ErrUnreachable if the server responded, but the key of this
+// request's log, or of its ids, contains something else, which another program wrote.
 var ErrForeign = errors.New("the log's key in Redis holds something that is not a log")
 
 // ErrCrossSlot is returned by DecideAll for logs that are in different slots of a

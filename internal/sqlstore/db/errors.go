@@ -20,14 +20,14 @@ const (
 	breakage         trouble = iota // a bug or a broken database
 	again                           // a conflict of two transactions; a retry may succeed
 	away                            // the database is unreachable
-	locked                          // another program holds a lock for too long
-	slow                            // a statement took longer than it may
-	full                            // the disk
-	damaged                         // what it holds cannot be read
-	unreadable                      // its disk fails
-	readOnlyDatabase                // it takes no changes
-	moved                           // its file was deleted or replaced
-	unfit                           // it lacks a table or a column, or refuses this user one
+	locked                          // another program has held a lock for too long
+	slow                            // a statement exceeded its time limit
+	full                            // the disk is full
+	damaged                         // the data is damaged
+	unreadable                      // the disk fails
+	readOnlyDatabase                // the database is read-only
+	moved                           // the file was deleted or replaced
+	unfit                           // a table or column is missing, or this user has no right to it
 )
 
 // messages describe each trouble to callers.
@@ -48,11 +48,11 @@ var messages = map[trouble]string{
 // there was nothing to change.
 var ErrUnchanged = errors.New("nothing to change")
 
-// ErrUnfit is matched by the Unavailable of a database that lacks a table or a column, or that
-// refuses its user one. A node that starts does not take it for an outage.
+// ErrUnfit is matched by an Unavailable error because a table or a column is missing, or the user
+// has no right to it. A node that starts does not treat it as an outage.
 var ErrUnfit = errors.New("the database is not as this program needs it")
 
-// commitError marks an error of a COMMIT that may have been carried out all the same.
+// commitError marks an error of a COMMIT that may still have succeeded.
 type commitError struct{ error }
 
 func (e commitError) Unwrap() error { return e.error }

@@ -142,7 +142,7 @@ func classifyPostgres(err error) trouble {
 	return breakage
 }
 
-// reasonOf returns what the server says of an error, without its codes.
+// reasonOf returns the server's message for an error, without its codes.
 func reasonOf(err error) string {
 	var server *pgconn.PgError
 	if errors.As(err, &server) {
@@ -151,8 +151,9 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// mayHaveCommittedPostgres: a server that answers ERROR, or that has rolled back, has
-// committed nothing; one that ends the session or is not heard any more may have.
+// mayHaveCommittedPostgres implements dialect.mayHaveCommitted. A server that answers ERROR, or
+// that rolled back, has committed nothing. A server that ended the session or became
+// unreachable may have.
 func mayHaveCommittedPostgres(err error) bool {
 	var server *pgconn.PgError
 	if errors.As(err, &server) {

@@ -6,8 +6,8 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// Add adds e, whose ID, Created and Revision it fills in, and does what on says
-// where its pattern has an active entry of its kind.
+// Add adds e and fills in its ID, Created and Revision. on decides what happens if the pattern
+// has an active entry of the same kind.
 func (t Tx) Add(e blocks.Entry, on blocks.Conflict) (added blocks.Added, err error) {
 	if e.ID, err = db.NewID(); err != nil {
 		return added, err

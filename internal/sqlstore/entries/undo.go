@@ -23,7 +23,7 @@ func (t Tx) Undo(e *audit.Record, action string) error {
 	if action == "import" {
 		return t.undoImport(e)
 	}
-	if action == "end_import" { // it names no entry
+	if action == "end_import" { // the record names no entry
 		return db.NotUndoable(e)
 	}
 	kind := blocks.Kind(e.Object)
@@ -62,8 +62,8 @@ func (t Tx) undoUpdate(e *audit.Record, now *blocks.Entry) error {
 	return err
 }
 
-// undoReplace ends an entry and restores the one that it replaced. It is a replacement
-// itself, with one record, so that undoing that record does both again.
+// undoReplace ends an entry and restores the one that it replaced. It writes a single record of
+// a replacement, so that undoing that record does both again.
 func (t Tx) undoReplace(e *audit.Record, now *blocks.Entry) error {
 	replaced, err := formerEntry(e)
 	if err != nil {

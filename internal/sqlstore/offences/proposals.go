@@ -234,7 +234,7 @@ func (s *Proposals) DecideProposal(ctx context.Context, by audit.Actor, id strin
 	return p, nil
 }
 
-// openProposal reads a proposal, or Conflict where it is closed.
+// openProposal reads an open proposal. The error is a Conflict if it is already closed.
 func openProposal(t tx, id string) (*offences.Proposal, error) {
 	p, err := t.findProposal(id)
 	if err == nil && p.Decision != offences.Open {
@@ -254,7 +254,7 @@ func (t tx) decide(p *offences.Proposal, d offences.Decision, reason, blockID st
 	return t.Record("proposal."+action, "proposal", p.ID, fmt.Sprintf("The proposal to block %q was %s.", p.Pattern, d), before, proposalView(p))
 }
 
-// proposalView is a proposal as the audit keeps it.
+// proposalView returns a proposal in the form of the audit log.
 func proposalView(p *offences.Proposal) any {
 	return struct {
 		ID       string    `json:"id"`
