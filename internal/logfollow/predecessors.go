@@ -75,7 +75,8 @@ var errMoved = errors.New("the predecessor was renamed")
 func (p *predecessor) open(id string, offset int64) (*tail, error) {
 	t, err := openTail(p.path, id, offset)
 	switch {
-	case isMissing(err):
+	// A new file that is shorter may have the inode of p, which was deleted.
+	case isMissing(err), errors.Is(err, errTruncated):
 		return nil, errMoved
 	case err != nil:
 		return nil, err

@@ -1,6 +1,11 @@
 package logfollow
 
-import "testing"
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
 
 func TestOnlyWhatRotationAddsMakesAFileAPredecessor(t *testing.T) {
 	for _, added := range []string{".1", ".12", ".3.gz", "-20260131", "-20260131.gz", ".2026-01-31", ".2026-01-31T23:59.gz", "_20260131", "-2026013123", ".old"} {
@@ -12,5 +17,29 @@ func TestOnlyWhatRotationAddsMakesAFileAPredecessor(t *testing.T) {
 		if rotated.MatchString(added) {
 			t.Errorf("%q is taken for rotation", added)
 		}
+	}
+}
+
+// A rotation deletes a file after its predecessor was looked at, and the next file gets its
+// inode: truncating the file does the same.
+func TestAPredecessorWhoseInodeIsThatOfANewFileHasMoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.log.1")
+	if err := os.WriteFile(path, []byte("one\ntwo\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := readPredecessor(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := p.open("a", 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened.close()
+	if err := os.Truncate(path, 4); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.open("a", 8); !errors.Is(err, errMoved) {
+		t.Errorf("opened the new file: %v", err)
 	}
 }
