@@ -115,16 +115,25 @@ func TestThePageOfABlockedOrExemptKeyShowsOnlyWhatApplies(t *testing.T) {
 	b.consoleIsClean()
 }
 
-// offline has the browser reach no server, or reach it again.
+// networkConditions are the parameters of Network.emulateNetworkConditionsByRule. Chromium 148
+// requires Offline here; later versions read it from the conditions. Both ignore the other one.
+type networkConditions struct {
+	Offline                  bool                  `json:"offline"`
+	MatchedNetworkConditions []*network.Conditions `json:"matchedNetworkConditions"`
+}
+
+var emulateNetworkConditions = cdp.Command[networkConditions, network.EmulateNetworkConditionsByRuleResult]{
+	Method: network.CommandEmulateNetworkConditionsByRule,
+}
+
+// offline makes all servers unreachable for the browser, or reachable again.
 func offline(is bool) func(context.Context, *chromedp.Target) error {
 	return func(ctx context.Context, t *chromedp.Target) error {
 		if _, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{}); err != nil {
 			return err
 		}
 		all := &network.Conditions{Offline: is, DownloadThroughput: -1, UploadThroughput: -1}
-		_, err := cdp.Call(ctx, t, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
-			MatchedNetworkConditions: []*network.Conditions{all},
-		})
+		_, err := cdp.Call(ctx, t, emulateNetworkConditions, networkConditions{is, []*network.Conditions{all}})
 		return err
 	}
 }
