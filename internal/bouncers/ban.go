@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
 )
 
 // Origin is the origin of every ban. Bouncers use it in names of sets and cache entries, so it
@@ -108,13 +109,13 @@ type target struct {
 	key     string
 }
 
-// targetOf returns the target of a block. Bouncers cannot enforce a prefix or "*", which have
-// none.
-func targetOf(e *blocks.Entry) (target, bool) {
-	if network, is := e.Pattern.Network(); is {
+// targetOf returns the target of blocks with a pattern. Bouncers cannot enforce a prefix or "*",
+// which have none.
+func targetOf(p keys.Pattern) (target, bool) {
+	if network, is := p.Network(); is {
 		return target{network: network}, true
 	}
-	return target{key: e.Pattern.Literal()}, isKey(e.Pattern)
+	return target{key: p.Literal()}, isKey(p)
 }
 
 // banOf returns the ban of a target by a block.

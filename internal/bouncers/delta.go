@@ -182,7 +182,12 @@ func (c *comparison) pattern(p keys.Pattern, again bool) {
 		return
 	}
 	for _, m := range []*moment{c.before, c.last, c.now} {
-		for _, t := range m.targets(p) {
+		targets := m.targets(p)
+		if again {
+			// The block may have been ended, and another one may have had its parts since.
+			targets = m.possibleTargets(p)
+		}
+		for _, t := range targets {
 			i, is := c.found[t]
 			if !is {
 				i = len(c.affected)

@@ -191,6 +191,22 @@ func TestAPartOfTwoBlocksIsSentAgainAfterTheEndOfEither(t *testing.T) {
 	w.pull("+192.0.2.0/30")
 }
 
+// The part that was sent lasts until the end of a block that has been ended since. Then it has to
+// be sent again, because a larger block has the same part.
+func TestAPartOfABlockThatHasBeenEndedIsSentAgainForAnother(t *testing.T) {
+	w := newWorld(t)
+	w.add(blocks.Exemption, "ip:192.0.2.4/30", time.Hour)
+	smaller := w.add(blocks.Block, "ip:192.0.2.0/29", 10*time.Second)
+	w.pull("+192.0.2.0/30")
+	w.end(smaller)
+	w.add(blocks.Block, "ip:192.0.2.0/28", time.Minute)
+	w.pull("+192.0.2.0/30 +192.0.2.8/29")
+	w.pull("")
+	w.pull("")
+	w.now = w.now.Add(10 * time.Second) // the end of the smaller one
+	w.pull("+192.0.2.0/30")
+}
+
 func TestANodeWhoseClockIsBehindSendsWhatExpired(t *testing.T) {
 	w := newWorld(t)
 	block := w.add(blocks.Block, "ip:192.0.2.1", time.Minute)

@@ -69,14 +69,18 @@ func (m *moment) block(p keys.Pattern) *blocks.Entry {
 	return nil
 }
 
-// targets returns the targets that an active block with the pattern has: its network without
-// what is exempt, or its key.
+// targets returns the targets of the active block with the pattern, nil if there is none.
 func (m *moment) targets(p keys.Pattern) []target {
-	e := m.block(p)
-	if e == nil {
+	if m.block(p) == nil {
 		return nil
 	}
-	t, is := targetOf(e)
+	return m.possibleTargets(p)
+}
+
+// possibleTargets returns the targets that a block with the pattern has if there is one: its
+// network without what is exempt, or its key.
+func (m *moment) possibleTargets(p keys.Pattern) []target {
+	t, is := targetOf(p)
 	switch {
 	case !is || t.key != "" && m.exempts(p):
 		return nil
