@@ -14,7 +14,6 @@ import (
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/supervise"
-	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
 // addAdditional sets d.Additional, which stays nil if no policy with conditions or an outcome
@@ -143,14 +142,8 @@ func (g *Gate) askPreceded(ctx context.Context, s *scratch, decisions []Decision
 // answered. For the same reason it would not answer about d's key.
 func (d *Decision) additionalFailure() error {
 	for i := range d.Additional {
-		switch d.Additional[i].Degraded {
-		case "":
-		case slotUnavailable:
-			return timestamplog.ErrSlotUnavailable
-		case foreign:
-			return timestamplog.ErrForeign
-		default:
-			return timestamplog.ErrUnreachable
+		if reason := d.Additional[i].Degraded; reason != "" {
+			return failureOf(reason)
 		}
 	}
 	return nil

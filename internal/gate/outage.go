@@ -131,20 +131,40 @@ func (g *Gate) decideWithoutLog(a asked, err error) bool {
 	return true
 }
 
-// degradedBy returns the message of a decision whose log failed with err.
-func degradedBy(err error) string {
-	switch {
-	case errors.Is(err, timestamplog.ErrSlotUnavailable):
-		return slotUnavailable
-	case errors.Is(err, timestamplog.ErrForeign):
-		return foreign
-	}
-	return unreachable
-}
-
-// The messages of an outage, and of a log whose server is reachable.
+// The reasons of degraded decisions.
 const (
 	unreachable     = "The timestamp log is unreachable."
 	slotUnavailable = "The Redis Cluster is moving the slot of this key's log, or has no server for it."
 	foreign         = "Redis holds something else where the log of a key should be."
 )
+
+// failures are the errors of a log, the more specific ones first, each with the reason that a
+// degraded decision gives.
+var failures = []struct {
+	err    error
+	reason string
+}{
+	{timestamplog.ErrSlotUnavailable, slotUnavailable},
+	{timestamplog.ErrForeign, foreign},
+	{timestamplog.ErrUnreachable, unreachable},
+}
+
+// degradedBy returns the reason of a decision whose log failed with err.
+func degradedBy(err error) string {
+	for _, f := range failures {
+		if errors.Is(err, f.err) {
+			return f.reason
+		}
+	}
+	return unreachable
+}
+
+// failureOf returns the error for which degradedBy gives a reason.
+func failureOf(reason string) error {
+	for _, f := range failures {
+		if f.reason == reason {
+			return f.err
+		}
+	}
+	return timestamplog.ErrUnreachable
+}

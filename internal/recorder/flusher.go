@@ -213,7 +213,7 @@ func (f *Flusher) note(err error, rows int) {
 	f.stats.Failing = err
 	if !f.reported && now.Sub(f.stats.Since) > maxDelay {
 		f.reported = true
-		f.Log.Error("offences and counts cannot be written; they are kept, and what blocks automatically waits for them", "error", err)
+		f.Log.Error("offences and counts cannot be written; they are kept, and automatic blocks wait until they can be", "error", err)
 	}
 }
 

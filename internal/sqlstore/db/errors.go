@@ -50,7 +50,7 @@ var ErrUnchanged = errors.New("nothing to change")
 
 // ErrUnfit is matched by an Unavailable error because a table or a column is missing, or the user
 // has no right to it. A node that starts does not treat it as an outage.
-var ErrUnfit = errors.New("the database is not as this program needs it")
+var ErrUnfit = errors.New("the database lacks a table, a column or a right that this program needs")
 
 // commitError marks an error of a COMMIT that may still have succeeded.
 type commitError struct{ error }
