@@ -112,7 +112,8 @@ func (a *App) build(ctx context.Context) (err error) {
 		return err
 	}
 	if a.backends, err = openBackends(a.settings, backendOptions{
-		log: a.log, metrics: a.metrics, tracer: a.tracer, refresh: refresh, secret: a.secret, onOutage: a.outages.redis,
+		log: a.log, metrics: a.metrics, tracer: a.tracer, refresh: refresh, secret: a.secret,
+		onOutage: a.outages.redis, onRequestError: a.outages.request,
 		describe: describeLogs(func() *catalog.Catalog { return a.catalog }),
 	}); err != nil {
 		return err

@@ -45,6 +45,8 @@ type backendOptions struct {
 	refresh  func(context.Context) error // after a change of the database
 	secret   func() []byte
 	onOutage func(timestamplog.OutageEvent)
+	// onRequestError is redislog.Options.OnRequestError.
+	onRequestError func(error)
 	// describe is memlog.Options.Describe.
 	describe func(timestamplog.LogID) ([]*rules.Policy, bool)
 }
@@ -153,7 +155,7 @@ func openDistributed(s Settings, options sqlstore.Options, o backendOptions) (*b
 		return nil, fmt.Errorf("--database-url: %s", oneLine(err))
 	}
 	redis, err := redislog.Open(s.RedisURL, redislog.Options{
-		Prefix: s.RedisPrefix, Secret: o.secret, OnOutage: o.onOutage, Observe: o.redisCall,
+		Prefix: s.RedisPrefix, Secret: o.secret, OnOutage: o.onOutage, OnRequestError: o.onRequestError, Observe: o.redisCall,
 		Timeout: max(redislog.DefaultTimeout, s.CheckDeadline), MaxLatency: s.CheckDeadline,
 	})
 	if err != nil {

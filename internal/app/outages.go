@@ -20,6 +20,7 @@ type outageLog struct {
 	redisOutages   atomic.Int64 // outages that have begun
 	answered       func() int64 // how many checks the doors have answered
 	answeredBefore atomic.Int64 // checks before the current outage of the database
+	requestLogged  atomic.Int64 // the Unix minute in which request last logged
 }
 
 // redis is called when an outage of one server begins and when it ends.
@@ -30,6 +31,15 @@ func (o *outageLog) redis(e timestamplog.OutageEvent) {
 		return
 	}
 	o.log.Info("Redis is reachable again", "server", e.Server, "outage", e.Ended.Sub(e.Since).Round(time.Millisecond), "degraded", e.Requests, "error", e.Reason)
+}
+
+// request is called with the error of each request that Redis answered without a decision. It
+// logs one of them a minute.
+func (o *outageLog) request(err error) {
+	minute := time.Now().Unix() / 60
+	if last := o.requestLogged.Load(); last != minute && o.requestLogged.CompareAndSwap(last, minute) {
+		o.log.Error("Redis answered a request without a decision; its policy does what its on_failure says. Others of this minute are not logged.", "error", redislog.Describe(err))
+	}
 }
 
 // database is called when an outage of the database begins and when it ends.

@@ -136,6 +136,7 @@ const (
 	unreachable     = "The timestamp log is unreachable."
 	slotUnavailable = "The Redis Cluster is moving the slot of this key's log, or has no server for it."
 	foreign         = "Redis holds something else where the log of a key should be."
+	denied          = "Redis does not allow Stint's user a command that this request needs."
 )
 
 // failures are the errors of a log, the more specific ones first, each with the reason that a
@@ -146,6 +147,7 @@ var failures = []struct {
 }{
 	{timestamplog.ErrSlotUnavailable, slotUnavailable},
 	{timestamplog.ErrForeign, foreign},
+	{timestamplog.ErrDenied, denied},
 	{timestamplog.ErrUnreachable, unreachable},
 }
 

@@ -18,6 +18,10 @@ var ErrSlotUnavailable = errors.New("the log's slot of the Redis Cluster is unav
 // request's log, or of its ids, contains something else, which another program wrote.
 var ErrForeign = errors.New("the log's key in Redis holds something that is not a log")
 
+// ErrDenied is matched besides ErrUnreachable if the server responded, but Stint's user lacks the
+// right to a command that this request needs.
+var ErrDenied = errors.New("redis does not allow the user a command that the request needs")
+
 // ErrCrossSlot is returned by DecideAll for logs that are in different slots of a
 // Redis Cluster, which one call cannot reach. Nothing was charged.
 var ErrCrossSlot = errors.New("the logs are in different slots of a cluster")

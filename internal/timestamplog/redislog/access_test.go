@@ -34,9 +34,9 @@ var minRights = []string{
 	"+fcall", "+function|load", "+unlink", "+publish", "+subscribe", "+time", "+info", "+ping", "+hello",
 	// For the commands that the function library calls.
 	"+getrange", "+setrange", "+set", "+pexpireat",
-	// For IDs, sorted sets and counters.
+	// For IDs, sorted sets, counters and distinct rules.
 	"+zadd", "+zmscore", "+zrange", "+zrem", "+zremrangebyscore", "+zremrangebyrank", "+zrangebyscore", "+zcard", "+zcount",
-	"+pexpiretime", "+del", "+get",
+	"+zrevrank", "+pexpiretime", "+del", "+get",
 }
 
 // minRightsInCluster are the additional rights that a Cluster requires.
@@ -103,6 +103,7 @@ func tryRights(t *testing.T, url string) {
 	stepping, err := redislog.Open(url, redislog.Options{Clock: clock.Now, Timeout: 20 * time.Second})
 	must(t, err)
 	defer stepping.Close()
+	tryDistinct(t, stepping, clock)
 	for i, a := range algorithms.All() {
 		p := policy(t, int64(10+i), "2/1s", "5/1m")
 		p.Algorithm = a.Name
@@ -113,6 +114,21 @@ func tryRights(t *testing.T, url string) {
 				must(t, ask(t.Context(), stepping, p, address, 1).Err)
 			}
 		}
+	}
+}
+
+// tryDistinct makes requests under a distinct rule, also after the clock stepped back.
+func tryDistinct(t *testing.T, log *redislog.Log, clock *logtest.Clock) {
+	t.Helper()
+	p := policy(t, 100, "2/1h distinct path")
+	for _, value := range []uint64{1, 2, 3, 1} {
+		q := timestamplog.RequestOf(p, address, 1)
+		q.Value, q.Detail = value, true
+		results := make([]timestamplog.Result, 1)
+		if log.Decide(t.Context(), []timestamplog.Request{q}, results); results[0].Err != nil || results[0].Allowed != (value != 3) {
+			t.Errorf("under a distinct rule value %d got %+v", value, results[0])
+		}
+		clock.Advance(-time.Minute)
 	}
 }
 

@@ -100,7 +100,8 @@ func (l *Log) tryAll(ctx context.Context) error {
 	return nil
 }
 
-// try makes the server of a shard decide about a log that belongs to no policy.
+// try makes the server of a shard decide about a log that belongs to no policy, and execute
+// every command of the function library.
 func (l *Log) try(ctx context.Context, client redis.UniversalClient, shard int) error {
 	stack := rules.Stack{{Limit: rules.MaxLimit, Window: rules.MinWindow}}
 	q := timestamplog.Request{
@@ -118,10 +119,32 @@ func (l *Log) try(ctx context.Context, client redis.UniversalClient, shard int) 
 	if err == nil {
 		err = asked[0].result.Err
 	}
+	if err == nil || errors.Is(err, timestamplog.ErrDenied) {
+		// What a denied UNLINK leaves behind is no log.
+		tried := logName(l.prefix, shard, timestamplog.LogID{Key: "try"})
+		reply, err = functions.call(ctx, client, functions.try, 2, tried, idsName(tried))
+	}
 	if err != nil {
 		return unreachable(err)
 	}
-	return nil
+	return deniedCommands(reply)
+}
+
+// deniedCommands returns the error for a reply of stint_try, nil if the user may call every
+// command.
+func deniedCommands(reply any) error {
+	names, ok := reply.([]any)
+	if !ok {
+		return unreachable(errReply)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	rights := make([]string, len(names))
+	for i, name := range names {
+		rights[i] = "+" + strings.ToLower(fmt.Sprint(name))
+	}
+	return &ConfigError{"the user of the URL has too few rights, it also needs " + strings.Join(rights, " ") + "; docs/REDIS.md names all that are needed"}
 }
 
 // isTooOld reports whether a server is known to be older than Redis 7.
@@ -134,6 +157,9 @@ func (n *NodeHealth) isTooOld() bool {
 // configError returns the mistake in the URL or in a server's settings that err shows, nil if
 // the server may only be unreachable for now.
 func configError(err error, t target) *ConfigError {
+	if wrong := (*ConfigError)(nil); errors.As(err, &wrong) {
+		return wrong
+	}
 	text := rootText(err)
 	says := func(part string) bool { return strings.Contains(text, part) }
 	wrong := func(format string, args ...any) *ConfigError { return &ConfigError{fmt.Sprintf(format, args...)} }

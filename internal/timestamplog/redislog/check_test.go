@@ -3,7 +3,6 @@ package redislog_test
 import (
 	"errors"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,27 +121,17 @@ func TestAServerThatCannotHoldLogsIsToldAtOnce(t *testing.T) {
 func TestAUserWithTooFewRightsIsToldAtOnceAndOneWithoutInfoIsNot(t *testing.T) {
 	server := servers.DedicatedRedis(t, "--maxmemory-policy", "allkeys-lru")
 	admin := connect(t, server)
-	url := strings.Replace(server.URL, "://", "://stint:x@", 1)
-	give := func(without ...string) {
-		t.Helper()
-		command := []any{"ACL", "SETUSER", "stint", "reset"}
-		for _, right := range minRights {
-			if !slices.Contains(without, right) && !strings.HasPrefix(right, ">") {
-				command = append(command, right)
-			}
-		}
-		must(t, admin.Do(t.Context(), append(command, ">x")...).Err())
-	}
+	url := userURL(server)
 	for _, right := range []string{"+fcall", "+function|load", "+set", "+time", "~stint:*"} {
 		t.Run("without "+right, func(t *testing.T) {
-			give(right)
+			giveRights(t, admin, right)
 			_ = admin.FunctionFlush(t.Context()).Err() // otherwise nobody needs to load
 			_, err := check(t, url, redislog.CheckOptions{AllowEviction: true})
 			wantConfigError(t, err, "too few rights")
 		})
 	}
 	for _, without := range [][]string{{"+info"}, {"+info", "+hello"}} {
-		give(without...)
+		giveRights(t, admin, without...)
 		h, err := check(t, url, redislog.CheckOptions{})
 		if err != nil || len(h.Nodes) != 1 || h.Nodes[0].NoInfo == "" {
 			t.Fatalf("without %v: got %+v, %v", without, h, err)
@@ -154,7 +143,7 @@ func TestAUserWithTooFewRightsIsToldAtOnceAndOneWithoutInfoIsNot(t *testing.T) {
 			t.Errorf("by HELLO: %+v", n)
 		}
 	}
-	give()
+	giveRights(t, admin)
 	_, err := check(t, url, redislog.CheckOptions{})
 	wantConfigError(t, err, "allkeys-lru") // although CONFIG is not allowed
 }

@@ -1,10 +1,13 @@
--- The counters, whose numbers engine.lua makes: a string each, the state as one
--- array in MessagePack.
+-- The engine of the counters, whose arithmetic is in engine.lua of package algorithms. The
+-- state of a counter is a string: an array of numbers in MessagePack.
 local counting = {}
 
+-- state_of returns the state of a counter, empty if there is none, and nil if the key holds
+-- something else.
 local function state_of(name)
   local written = try('GET', name)
   if not written then return {} end
+  if is_foreign(written) then return nil end
   local readable, state = pcall(cmsgpack.unpack, written)
   return readable and type(state) == 'table' and state or nil
 end
@@ -44,8 +47,7 @@ end
 
 function counting.room(v) return engine.room(v.stack.counting, v.state, now) end
 
--- A stack with higher limits may have left a state that goes before the wait is
--- over.
+-- A stack with higher limits may have left a state that expires before the wait ends.
 function counting.ttl(v)
   if v.retry == FOREVER then return FOREVER end
   local drops = call('PEXPIRETIME', v.name)
@@ -60,7 +62,7 @@ function counting.states(v)
   return concat(written)
 end
 
--- A reservation of a counter has its cost in the numbers.
+-- The state of a counter has the costs of its reservations.
 function counting.cancel(v, at, _, id)
   local state = v.state
   if #state == 0 or not engine.cancel((#state - 3) / 2, state, now, at, id) then return false end
@@ -70,8 +72,8 @@ end
 
 engines[#engines + 1] = counting
 
--- use_algorithm reads "algorithm,burst,first,queue,refused", the last three 1
--- or 0; see algorithms.Options. The algorithm is "distinct" for distinct rules.
+-- use_algorithm parses "algorithm,burst,first,queue,refused", the last three 1 or 0; see
+-- algorithms.Options. The algorithm is "distinct" for distinct rules.
 use_algorithm = function(stack, written)
   local name, burst, first, queue, refused = written:match('^([%a_]+),(%d+),(%d),(%d),(%d)$')
   if name == 'sorted_set_log' then

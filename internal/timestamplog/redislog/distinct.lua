@@ -1,7 +1,7 @@
--- The engine of distinct rules: a sorted set of the values that they count. A member is
--- the hash of a value, 16 hexadecimal digits, and its score is when the value was last
--- allowed. A view has its value, nil for a new one; and, once it was looked at, the
--- newest entry's time and the number of entries, as newest_time and length.
+-- The engine of distinct rules: a sorted set of the values that they count. A member is the
+-- hash of a value, 16 hexadecimal digits; its score is the time when the value was last
+-- allowed. The value of a view is nil for a new one. look also sets newest_time, of the
+-- newest entry, and length, the number of entries.
 local distinct = {}
 
 function distinct.look(v)
@@ -12,7 +12,7 @@ function distinct.look(v)
   v.length, v.shift = call('ZCARD', v.name), max(0, v.newest_time - now)
 end
 
--- time_of returns when the i-th newest value was last allowed.
+-- time_of returns the time when the i-th newest value was last allowed.
 local function time_of(v, i)
   return tonumber(call('ZRANGE', v.name, -i, -i, 'WITHSCORES')[2]) - v.shift
 end
@@ -27,8 +27,8 @@ function distinct.move(v)
   v.shift = 0
 end
 
--- judge has the value and the others in the window of a rule be at most its limit, so
--- that the newest other but so many must have left it.
+-- judge allows a value if, with it, the window of each rule has at most limit values. So the
+-- limit-th newest of the other values must have left the window.
 function distinct.judge(v, max_wait)
   local rules, free = v.stack.rules, now
   local own = v.value and call('ZREVRANK', v.name, v.value) or v.length  -- how many are newer
@@ -50,8 +50,8 @@ function distinct.charge(v)
   call('ZREMRANGEBYSCORE', v.name, '-inf', number(now - v.stack.window))
   call('ZADD', v.name, number(now), v.value)
   v.length, v.newest_time = call('ZCARD', v.name), now
-  -- One more than the largest limit, since the value that is asked about may be one of
-  -- them: a stricter policy in between lets more values into a window than that.
+  -- One more than the largest limit, since the value of the request may be among them. A
+  -- stricter policy before this one may have let more values into a window.
   local keep = v.stack.keep + 1
   if v.length > keep then
     call('ZREMRANGEBYRANK', v.name, '0', v.length - keep - 1)
@@ -60,12 +60,12 @@ function distinct.charge(v)
   call('PEXPIREAT', v.name, number(now + v.stack.window))
 end
 
--- room is asked for a value that is refused: a part of it cannot be charged.
+-- room is called for a refused value, of which no part can be charged.
 function distinct.room() return 0 end
 
 function distinct.ttl(v) return v.length > 0 and call('PEXPIRETIME', v.name) - now or FOREVER end
 
--- states are those of a new value.
+-- states returns the states for a new value.
 function distinct.states(v)
   local written, rules = {}, v.stack.rules
   for i = 1, #rules do

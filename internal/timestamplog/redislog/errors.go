@@ -35,6 +35,16 @@ func blamesPrimary(err error) bool {
 	return !errors.As(err, new(requestError)) && !isMissing(err)
 }
 
+// requestObserver is Options.OnRequestError.
+type requestObserver func(error)
+
+// observe calls o with the error of a request if the primary answered it.
+func (o requestObserver) observe(err error) {
+	if err != nil && o != nil && errors.As(err, new(requestError)) {
+		o(err)
+	}
+}
+
 // reasonOf returns the reason of a failure for display.
 func reasonOf(err error) string {
 	if isTimeout(err) {

@@ -12,6 +12,7 @@ var (
 	LogName        = logName
 	DecideFunction = functions.decide
 	WriteStack     = writeStack
+	LibraryText    = functions.text
 )
 
 // ShardOf returns the shard of a key without a secret, as in most tests.

@@ -37,7 +37,7 @@ var (
 type library struct {
 	text string
 	// Names of the functions.
-	decide, reservations, cancelReservation, times, reset string
+	decide, reservations, cancelReservation, times, reset, try string
 }
 
 var functions = newLibrary(strings.Join([]string{
@@ -53,6 +53,7 @@ func newLibrary(text string) library {
 	return library{
 		text: head + text, decide: decideFunction + suffix, reservations: reservationsFunction + suffix,
 		cancelReservation: cancelFunction + suffix, times: timesFunction + suffix, reset: resetFunction + suffix,
+		try: tryFunction + suffix,
 	}
 }
 

@@ -1,55 +1,53 @@
--- The function library by which Redis decides. It is loaded behind a head that
--- names the library and sets suffix, of the names of its functions, the hash of
--- the text, and the bounds of timestamplog: MAX_WAIT and ID_LIFETIME in
--- milliseconds, and MAX_RESERVED. Behind it come ids.lua, reservations.lua and the others.
+-- The function library that decides in Redis. library.go puts a header before it, which
+-- names the library and defines suffix, the hash of the text that ends the names of its
+-- functions, and the bounds of package timestamplog: MAX_WAIT and ID_LIFETIME in
+-- milliseconds, and MAX_RESERVED. ids.lua, reservations.lua and the other parts follow it.
 --
--- A log is a string, so that one command reads what a decision needs and one
--- writes what it changes: what a decision costs is mostly the passage from Lua
--- to a command and back.
+-- A log is one string, so that a decision needs one command to read and one to write:
+-- most of the cost of a decision is passing from Lua to a command and back.
 --
 --   head     28 bytes, see HEAD
---   recent   the newest entries, the newest first; room for SLOTS of them where
---            there are blocks, and else for some more than there are
---   blocks   a ring of blocks of BLOCK older entries each, the newest first in
---            each; the oldest block may hold fewer that still count
+--   recent   the newest entries, newest first. If there are blocks, there is room for
+--            SLOTS entries, otherwise for a few more than there are.
+--   blocks   a ring of blocks with BLOCK older entries each, newest first in each block.
+--            The oldest block may have fewer that still count.
 --
--- A push rewrites the head and the recent entries in place. When SLOTS are
--- full, the older of them become the ring's next block. Only growing, and shrinking where a
--- quarter of a large ring would do, write the whole string, for Redis would double it, and for
--- a log as long as it may get there is just the room it needs.
+-- A push rewrites the head and the recent entries in place. When SLOTS are full, the older
+-- ones become the next block of the ring. The whole string is written only if the log grows,
+-- or if a quarter of a large ring would be enough: Redis would double a string that grows in
+-- place, and a log of the maximum length has exactly the room that it needs.
 --
--- An entry is a stamp, the low 32 bits of a millisecond count that starts
--- anywhere; only differences mean something. The head has the newest entry's
--- time, so every other time follows from how far its stamp lies behind the
--- newest's, and moving the whole log is writing the head. Every push drops what
--- is as old as the window, at most 31 days, so the 49 days that 32 bits
--- distinguish always suffice.
+-- An entry is a stamp: the low 32 bits of a count of milliseconds with an arbitrary start,
+-- so that only differences have a meaning. The head has the time of the newest entry. The
+-- time of any other entry follows from the difference of its stamp to the newest one, and
+-- shifting the whole log means writing the head. Each push drops entries that are as old as
+-- the window, which is at most 31 days, and 32 bits distinguish 49 days.
 --
--- Entries that were made for reservations ahead lie on top; the head says how many of
--- the newest these are, until a request that does not wait comes after them.
+-- Entries of reservations in the future are the newest ones. The head has their number,
+-- until a request that does not wait is logged after them.
 
 local RANGE = 4294967296
 local NEVER = RANGE - 1
 
--- magic, how many entries are recent, the newest entry's time (its high 16 bits
--- and the low 32), the milliseconds after which the log expires, how much later
--- Redis drops it, the stamp of an entry as old as the oldest or older, the place
--- of the newest block in the ring, how many blocks it has room for, and how many
--- entries lie there. Under the magic RESERVED Redis drops it no later, and the
--- number says how many of the newest entries were made for reservations.
+-- The fields of the head: magic; the number of recent entries; the time of the newest entry
+-- (the high 16 bits and the low 32); the milliseconds after which the log expires; how much
+-- later Redis drops it; a stamp that is as old as the oldest entry or older; the position of
+-- the newest block in the ring; the number of blocks that the ring has room for; and the
+-- number of entries in blocks. With the magic RESERVED, Redis drops the log when it expires,
+-- and the fifth field is how many of the newest entries belong to reservations.
 local HEAD, HEAD_SIZE, MAGIC, RESERVED = '>I1I1I2I4I4I4I4I2I2I4', 28, 83, 84
 local SLOTS, BLOCK = 64, 32
 local RING = HEAD_SIZE + 4 * SLOTS  -- where the ring begins
 local FIRST_READ = '283'            -- RING - 1
-local WHOLE = 4096                  -- the entries up to which a log is read whole to be counted
-local SMALL = 16                    -- the blocks that a ring may have room for however few it holds
+local WHOLE = 4096                  -- a log with at most so many old entries is read whole to count it
+local SMALL = 16                    -- a ring with room for at most so many blocks never shrinks
 
--- Redis 7.0 knows no libraries while it loads functions, only when it calls one.
--- Commands are given their numbers as texts where it matters, since Redis
--- writes a Lua number with 17 digits first.
+-- Redis 7.0 has no libraries such as math while it loads functions, only when it calls one.
+-- On fast paths, numbers are passed to commands as strings, because Redis would first
+-- format a Lua number with 17 digits.
 local call, try, floor, min, max, format, byte, sub, rep, pack, unpack_at, concat
 
-local function know_libraries()
+local function find_libraries()
   call, try = redis.call, redis.pcall
   floor, min, max = math.floor, math.min, math.max
   format, byte, sub, rep, concat = string.format, string.byte, string.sub, string.rep, table.concat
@@ -58,11 +56,11 @@ end
 
 local now = 0  -- the present time in Unix milliseconds
 
--- set_now sets it as the first argument of a function says: by Redis's own clock
--- where that is empty, or '<' and the call's deadline; it then
--- returns whether the deadline is over. Else the argument is the time itself, which is for tests.
+-- set_now sets now from the first argument of a function. If that is empty, or '<' and the
+-- deadline of the call, now is the time of Redis's clock, and set_now returns whether the
+-- deadline has passed. Otherwise the argument is the time, which only tests pass.
 local function set_now(written)
-  if not call then know_libraries() end
+  if not call then find_libraries() end
   local first = byte(written)
   if first and first ~= 60 then
     now = tonumber(written)
@@ -73,17 +71,17 @@ local function set_now(written)
   return first and now >= tonumber(sub(written, 2))
 end
 
--- Stacks that were read before, by their text. A stack in use is soon read
--- again, so forgetting all of them now and then bounds the memory.
+-- The cache of parsed stacks, by their text. It is cleared when it is full; stacks in use
+-- are soon parsed again.
 local stacks, stack_count = {}, 0
 local MAX_STACKS = 4096
 
--- use_algorithm has a stack count by another algorithm; see reservations.lua.
+-- use_algorithm sets another algorithm for a stack; see counters.lua.
 local use_algorithm
 
--- read_stack reads "keep window limit window limit window ...": what a log
--- keeps, in entries and milliseconds, and the rules in their order. For
--- another algorithm than the timestamp log, what use_algorithm reads precedes them.
+-- read_stack parses "keep window limit window limit window ...": how many entries a log
+-- keeps and for how many milliseconds, and the rules in their order. For algorithms other
+-- than the timestamp log, the text that use_algorithm parses precedes it.
 local function read_stack(written)
   local stack = stacks[written]
   if stack then return stack end
@@ -95,10 +93,10 @@ local function read_stack(written)
     stack.rules[#stack.rules + 1] = rule
     stack.by_limit[#stack.by_limit + 1] = rule
   end
-  -- Redis drops a log somewhat later than it expires, so that not every push has to
-  -- set its expiry.
+  -- Redis drops a log somewhat later than it expires, so that not every push must set the
+  -- expiry.
   stack.margin = max(floor(stack.window / 8), 1000)
-  -- By limit, so that the first index that is missing ends the search.
+  -- Sorted by limit, so that a search ends at the first index without an entry.
   table.sort(stack.by_limit, function(a, b)
     if a.limit ~= b.limit then return a.limit < b.limit end
     return a.index < b.index
@@ -109,24 +107,41 @@ local function read_stack(written)
   return stack
 end
 
--- The log at hand. It is empty where count is 0, and its other fields then mean
--- nothing.
+-- The current log. If count is 0, it is empty and its other fields have no meaning.
 local key           -- its name
-local text          -- its string from the beginning, or as much of it as was read
+local text          -- its string, or the beginning of it that has been read
 local count         -- its entries
-local recent, old   -- how many of them are recent, and how many lie in blocks
-local top, room     -- the place of the newest block, and how many there may be
-local newest, newest_age, newest_stamp  -- age is 0 if the log must be shifted
-local window, slack, oldest             -- as HEAD says
-local reserved      -- how many of the newest entries were made for reservations
-local ordinary      -- it lies not ahead, and none were
+local recent, old   -- how many of them are recent, and how many are in blocks
+local top, room     -- the position of the newest block, and for how many there is room
+local newest, newest_age, newest_stamp  -- newest_age is 0 if newest is in the future
+local window, slack, oldest             -- see HEAD
+local reserved      -- how many of the newest entries belong to reservations
+local ordinary      -- whether reserved is 0 and newest is not in the future
 
--- open reads the log of a name. It returns false where there is something else.
+-- is_data_error reports whether an error, given by its text, comes from what a key holds:
+-- Lua could not calculate with it, or a command found another type of value or got a number
+-- without a meaning. All other errors of Redis, which begin with a code such as OOM, concern
+-- the server or the user.
+local function is_data_error(its)
+  if not its:find('^%u+ ') then return true end
+  return its:find('^WRONGTYPE') or its:find('^ERR value is not') or its:find('not a float', 1, true) or its:find('^ERR invalid expire')
+end
+
+-- is_foreign reports whether the reply of a command that was called with try is an error that
+-- comes from what its key holds. It raises any other error.
+local function is_foreign(its)
+  if type(its) ~= 'table' or not its.err then return false end
+  if not is_data_error(its.err) then error(its, 0) end
+  return true
+end
+
+-- open reads the log with a name and makes it the current one. It returns false if the key
+-- holds something else.
 local function open(name)
   key, text, count, recent, old, top, room = name, try('GETRANGE', name, '0', FIRST_READ), 0, 0, 0, 0, 0
   reserved, ordinary = 0, true
   if text == '' then return true end
-  if type(text) == 'table' or #text < HEAD_SIZE + 4 then return false end
+  if type(text) == 'table' and is_foreign(text) or #text < HEAD_SIZE + 4 then return false end
   local magic, high, low
   magic, recent, high, low, window, slack, oldest, top, room, old, newest_stamp = unpack_at('>I1I1I2I4I4I4I4I2I2I4I4', text)
   if magic ~= MAGIC then
@@ -147,9 +162,8 @@ local function open(name)
   return true
 end
 
--- place returns where the i-th newest entry lies in the string, of those that
--- are not recent.
-local function place(i)
+-- position returns the offset in the string of the i-th newest entry, which is not recent.
+local function position(i)
   local behind = i - recent - 1
   local within = behind % BLOCK
   return RING + 4 * (BLOCK * ((top - (behind - within) / BLOCK) % room) + within)
@@ -157,31 +171,31 @@ end
 
 local function stamp(i)
   if i <= recent then return (unpack_at('>I4', text, HEAD_SIZE - 3 + 4 * i)) end
-  local at = place(i)
+  local at = position(i)
   if at < #text then return (unpack_at('>I4', text, at + 1)) end
   return (unpack_at('>I4', call('GETRANGE', key, at, at + 3)))
 end
 
--- age returns how many milliseconds old the i-th newest entry is, at the newest
--- where that lies ahead.
+-- age returns how many milliseconds old the i-th newest entry is: now, or at the time of the
+-- newest entry if that is in the future.
 local function age(i)
   if i == 1 then return newest_age end
   return newest_age + (newest_stamp - stamp(i)) % RANGE
 end
 
--- read_whole reads what the first reading of a long log left out, where more
--- than a few of its entries will be asked for, and its ring is not much larger than they are.
-local function read_whole(most)
-  if old > 0 and old <= most and BLOCK * room <= 2 * most then text = call('GETRANGE', key, '0', '-1') end
+-- read_whole reads the rest of a log with blocks, of which the first read left out most, if
+-- it has at most max_old old entries and its ring is not much larger.
+local function read_whole(max_old)
+  if old > 0 and old <= max_old and BLOCK * room <= 2 * max_old then text = call('GETRANGE', key, '0', '-1') end
 end
 
--- entries returns the stamps of the n newest entries, as they are written.
+-- entries returns the stamps of the n newest entries, in the form of the string.
 local function entries(n)
   if n <= recent then return sub(text, HEAD_SIZE + 1, HEAD_SIZE + 4 * n) end
   read_whole(RANGE)
   local parts, left = { sub(text, HEAD_SIZE + 1, HEAD_SIZE + 4 * recent) }, n - recent
   for i = recent + 1, n, BLOCK do
-    local at = place(i)
+    local at = position(i)
     parts[#parts + 1] = sub(text, at + 1, at + 4 * min(BLOCK, left))
     left = left - BLOCK
   end
@@ -195,10 +209,9 @@ local function head()
   return pack(HEAD, magic, recent, high, newest - high * RANGE, window, spare, oldest, top, room, old)
 end
 
--- last notes that the newest entry is at that instant, now or a reservation ahead, and
--- the log expires as stack says. It returns whether the expiry in Redis must be
--- set.
-local function last(stack, at)
+-- set_newest sets the time of the newest entry, now or that of a reservation, and when the
+-- log expires under stack. It returns whether the expiry in Redis must be set.
+local function set_newest(stack, at)
   local drops = count > 0 and newest + window + slack or 0
   newest, newest_age, window = at, 0, stack.window
   slack = 0
@@ -211,17 +224,17 @@ end
 
 local function drops_at() return format('%.0f', newest + window + slack) end
 
--- shift_log moves the log at hand so that its newest entry is at that instant.
+-- shift_log shifts all times of the current log so that at is that of its newest entry.
 local function shift_log(stack, at)
-  local must_expire = last(stack, at)
+  local must_expire = set_newest(stack, at)
   call('SETRANGE', key, '0', head())
   if must_expire then call('PEXPIREAT', key, drops_at()) end
 end
 
--- younger narrows the range in which the window ends: the low-th newest entry
--- is younger than it and the high-th is not. Requests come at some rate, so it
--- guesses by proportion, and halves where that does not help. It returns how
--- many are younger, the age of the last of these, and that of the next.
+-- younger finds out how many entries are younger than within, where the low-th newest entry
+-- is and the high-th is not. As requests tend to come at a steady rate, it interpolates in
+-- every other step, and bisects in the others. It returns that number, the age of the last of
+-- these entries, and the age of the next one.
 local function younger(within, low, low_age, high, high_age)
   local by_rate = true
   while high - low > 1 do
@@ -237,10 +250,10 @@ local function younger(within, low, low_age, high, high_age)
   return low, low_age, high_age
 end
 
--- drop forgets the entries that are as old as span, and all but the newest
--- most.
-local function drop(span, most)
-  local keep = min(count, most)
+-- drop removes the entries that are as old as span or older, and all but the newest
+-- max_count.
+local function drop(span, max_count)
+  local keep = min(count, max_count)
   if keep > 0 and newest_age + (newest_stamp - oldest) % RANGE >= span then
     local its_age = age(keep)
     if newest_age >= span then
@@ -255,8 +268,8 @@ local function drop(span, most)
   old = keep - recent
 end
 
--- lay_out rewrites the log at hand with the stamps given and room for some more.
-local function lay_out(stack, stamps)
+-- rewrite writes the whole string of the current log, with these stamps and room for more.
+local function rewrite(stack, stamps)
   local parts, padding
   count = #stamps / 4
   if count <= SLOTS then
@@ -282,65 +295,66 @@ local function lay_out(stack, stamps)
   call('SET', key, text, 'PXAT', drops_at())
 end
 
--- enter writes cost entries at an instant that is not before the newest.
-local function enter(stack, cost, at)
+-- append writes cost entries at a time that is not before the newest entry.
+local function append(stack, cost, at)
   local its_stamp = at % RANGE
   if count > 0 then its_stamp = (newest_stamp + at - newest) % RANGE end
   if count == 0 then oldest = its_stamp end
   local fresh = pack('>I4', its_stamp)
   if cost > 1 then fresh = rep(fresh, cost) end
-  -- A log that grows is written whole, and so is one whose ring has become much too large.
-  local fits, reservations = false, false
+  -- A log that grows is written whole, as is one whose ring has become much too large.
+  local fits, fills_block = false, false
   if room <= SMALL or 4 * old >= BLOCK * room then
     fits = room == 0 and HEAD_SIZE + 4 * (recent + cost) <= #text or room > 0 and recent + cost <= SLOTS
-    reservations = room > 0 and not fits and recent + cost <= SLOTS + BLOCK and old <= BLOCK * (room - 1)
+    fills_block = room > 0 and not fits and recent + cost <= SLOTS + BLOCK and old <= BLOCK * (room - 1)
   end
-  if not fits and not reservations then
+  if not fits and not fills_block then
     local stamps = fresh .. (count > 0 and entries(count) or '')
-    last(stack, at)
+    set_newest(stack, at)
     slack = reserved > 0 and 0 or stack.margin
     newest_stamp = its_stamp
-    return lay_out(stack, stamps)
+    return rewrite(stack, stamps)
   end
   local stamps = sub(text, HEAD_SIZE + 1, HEAD_SIZE + 4 * recent)
   recent, count = recent + cost, count + cost
-  if reservations then
+  if fills_block then
     recent, old, top = recent - BLOCK, old + BLOCK, (top + 1) % room
     stamps = fresh .. stamps
     call('SETRANGE', key, RING + 4 * BLOCK * top, sub(stamps, 4 * recent + 1))
     fresh, stamps = '', sub(stamps, 1, 4 * recent)
   end
-  local must_expire = last(stack, at)
+  local must_expire = set_newest(stack, at)
   newest_stamp = its_stamp
   text = head() .. fresh .. stamps
   call('SETRANGE', key, '0', text)
   if must_expire then call('PEXPIREAT', key, drops_at()) end
 end
 
--- push logs cost entries at now, where nothing lies ahead, and drops what the
+-- push logs cost entries at now, in a log without entries in the future, and drops what the
 -- stack does not keep.
 local function push(stack, cost)
   if count > 0 then drop(stack.window, stack.keep - cost) end
   reserved = 0
-  enter(stack, cost, now)
+  append(stack, cost, now)
 end
 
--- states writes what each rule has left: for each its remaining and its wait,
--- 4 bytes each; then, in 4 bytes, how long that holds, but for the waits running
--- down, while nothing is pushed: until the first entry leaves a window, and no
--- longer than holds; then, in 8 bytes, the time of the newest entry, 0 for none. As windows grow from rule to rule, what one rule found out
--- spares the next a search. lift is how far the newest entry lies ahead of now.
+-- states returns the state of each rule: its remaining count and its wait, 4 bytes each. Then
+-- follow, in 4 bytes, for how long this stays true while nothing is pushed, apart from the
+-- waits, which run down: until the first entry leaves a window, at most holds; and, in 8
+-- bytes, the time of the newest entry, 0 for none. Windows grow from rule to rule, so the
+-- search for one rule begins where that for the rule before it ended. lift is how far the
+-- newest entry is in the future.
 local function states(stack, cost, holds, lift)
   read_whole(WHOLE)
   local written, rules = {}, stack.rules
-  -- The low-th newest is younger than the window; next_age, where known, is of
-  -- the one after it.
+  -- The low-th newest entry is younger than the window. next_age is the age of the one after
+  -- it, nil if it is not known.
   local low, low_age, next_age = 1, newest_age, nil
   for i = 1, #rules do
     local limit, span, used = rules[i].limit, rules[i].window, 0
     if count > 0 and newest_age < span then
       if next_age and next_age < span then low, low_age, next_age = low + 1, next_age, nil end
-      -- What lies beyond the limit does not change what remains.
+      -- Entries beyond the limit do not change what remains.
       local high = min(limit, count)
       if not next_age and low < high then
         local high_age = age(high)
@@ -368,15 +382,15 @@ local function states(stack, cost, holds, lift)
 end
 
 local PEEK, DETAIL = 1, 2
-local ALLOWED, REFUSED, FOREIGN, REPEATED = '\0', '\1', '\2', '\3'
+local ALLOWED, REFUSED, FOREIGN, REPEATED, DENIED = '\0', '\1', '\2', '\3', '\6'
 
--- WRITTEN precedes states. The log itself, which begins with MAGIC, is sent in their place
--- where no more than SENT of its entries lie in blocks, of a ring that is not much larger: the node then works out what each rule
--- has left, which costs Redis about as much again as the decision.
+-- WRITTEN precedes states. If at most SENT entries are in blocks, of a ring that is not much
+-- larger, the log itself is sent instead, which begins with MAGIC: the node then computes the
+-- states, which would cost Redis as much as the decision.
 local WRITTEN, SENT = '\0', 256
 
--- sent returns the log at hand as it is stored, nil where its states are to be written.
-local function sent()
+-- log_to_send returns the string of the current log, nil if its states must be sent.
+local function log_to_send()
   if count == 0 or old > SENT or BLOCK * room > 2 * SENT then return nil end
   if old > 0 then
     local whole = call('GETRANGE', key, '0', '-1')
@@ -386,11 +400,11 @@ local function sent()
   return sub(text, 1, HEAD_SIZE + 4 * recent)
 end
 
--- longest_wait returns how long a cost has to wait for the rule that makes it
--- wait longest, and that rule; least where none does more. The log has that many
--- entries, and age_at(i, view) returns their ages.
-local function longest_wait(stack, cost, least, entry_count, age_at, view)
-  local rules, longest, by = stack.by_limit, least, nil
+-- longest_wait returns the longest wait that a rule demands of a request with cost, and that
+-- rule; min_wait and nil if none demands more than min_wait. age_at(i, view) returns the age
+-- of the i-th newest of entry_count entries.
+local function longest_wait(stack, cost, min_wait, entry_count, age_at, view)
+  local rules, longest, by = stack.by_limit, min_wait, nil
   for i = 1, #rules do
     local rule = rules[i]
     local index = rule.limit - cost + 1
@@ -402,14 +416,14 @@ local function longest_wait(stack, cost, least, entry_count, age_at, view)
   return longest, by
 end
 
--- decide_rare answers what is rare; see reservations.lua.
+-- decide_rare decides requests that need more than the fast path; see reservations.lua.
 local decide_rare
 
--- known_reservation and add_id look up ids and remember them; see ids.lua.
+-- known_reservation looks up an id, and add_id stores one; see ids.lua.
 local known_reservation, add_id
 
--- decide answers one request; see decide_many for what it returns, and
--- reserve_many for one with an id, whose set of ids then has that name.
+-- decide returns the answer to one request, in the form that stint_decide describes, or
+-- stint_reserve if the request has an id. ids is the name of the set of ids.
 local function decide(name, stack, cost, flags, id, ids)
   if #stack.rules == 0 then return ALLOWED end
   if stack.engine or not open(name) or not ordinary then return decide_rare(name, stack, cost, flags, id, ids) end
@@ -421,7 +435,7 @@ local function decide(name, stack, cost, flags, id, ids)
   if known then
     answer = REPEATED .. pack('>I8', known)
   elseif by then
-    -- A stack with a shorter window may have left a log that goes before.
+    -- A stack with a shorter window may have left a log that expires before the wait ends.
     if not peek and count > 0 then ttl = newest + window - now end
     answer = REFUSED .. pack('>BI4I4', by.index, longest, peek and 0 or min(longest, ttl))
   elseif not peek then
@@ -429,39 +443,37 @@ local function decide(name, stack, cost, flags, id, ids)
     if id then add_id(ids, id, now, cost, expires) end
   end
   if not detail then return answer end
-  return answer .. (sent() or WRITTEN .. states(stack, cost, ttl, 0))
+  return answer .. (log_to_send() or WRITTEN .. states(stack, cost, ttl, 0))
 end
 
--- is_spoilt reports whether an error, by its text, comes from what a key holds: one of
--- Lua, which could not calculate with it, or of a command that found another kind of
--- value or got a number that means nothing. All others that Redis returns, which begin
--- with a code as OOM, concern the whole server.
-local function is_spoilt(its)
-  if not its:find('^%u+ ') then return true end
-  return its:find('^WRONGTYPE') or its:find('^ERR value is not') or its:find('not a float', 1, true) or its:find('^ERR invalid expire')
-end
+-- is_denied reports whether an error, given by its text, says that the user lacks the right
+-- to a command.
+local function is_denied(its) return its:find('NOPERM', 1, true) or its:find("can't run this command", 1, true) end
 
--- try_call calls f as pcall does, and returns false only for an error that comes from what a
--- key holds; it raises any other again.
+-- try_call calls f. It returns nil, or the answer to a request that failed alone: FOREIGN
+-- because of what a key holds, DENIED because the user lacks the right to a command. It
+-- raises any other error.
 local function try_call(f, ...)
   local done, err = pcall(f, ...)
-  if done then return true end
-  if type(err) ~= 'table' then err = { err = tostring(err) } end  -- as Redis 7.0 raises it
-  if not is_spoilt(err.err or '') then error(err, 0) end
-  return false
+  if done then return nil end
+  if type(err) ~= 'table' then err = { err = tostring(err) } end  -- Redis 7.0 raises a string
+  if is_denied(err.err or '') then return DENIED end
+  if not is_data_error(err.err or '') then error(err, 0) end
+  return FOREIGN
 end
 
--- The request of the call at hand that is being answered, counted from 1.
+-- The number of the current request in its call, counted from 1.
 local asked
 
--- answer_each has rest answer the requests after the asked-th, which it counts on, until all
--- are answered. If one fails by what its key holds, its answer is FOREIGN, and the others
--- get theirs. It creates no function, which would cost a call of one request a tenth.
+-- answer_each calls rest, which answers the requests after the asked-th and increments asked,
+-- until all are answered. A request that fails alone gets the answer of try_call. It creates
+-- no function, which would make a call of one request a tenth more expensive.
 local function answer_each(rest, keys, args, answers)
   asked = 0
   while true do
-    if try_call(rest, keys, args, answers) then return concat(answers) end
-    answers[asked + 1] = FOREIGN
+    local failed = try_call(rest, keys, args, answers)
+    if not failed then return concat(answers) end
+    answers[asked + 1] = failed
   end
 end
 
@@ -474,21 +486,23 @@ local function decide_rest(keys, args, answers)
   end
 end
 
--- stint_decide answers requests, each in its reservation as if it came alone.
+-- stint_decide decides requests one after the other, each by itself.
 -- KEYS    the log of each request
--- ARGV 1  as set_now reads it: until when the call may be carried out, in
---         milliseconds
--- ARGV 2  each request in 4 bytes: which stack, counted from 1; its cost in
---         two bytes, the higher first; 1 for a peek plus 2 for detail
--- ARGV 3+ the stacks, as read_stack reads them
--- return  one string: the time of all decisions in 8 bytes, then for each
---         request 0 for allowed, or 1 for refused, the index of the rule in 1
---         byte, its wait in 4 and how long the refusal ttl if nothing is
---         pushed in 4 (0 for a peek), or 2 where the key, or that of its ids, holds something else,
---         or 5 as stint_reserve says; then, where detail was asked and the log could
---         be read, 0 and the states, or the log, as WRITTEN says. Numbers are big-endian;
---         a wait of 2^32 - 1 in 4 bytes never ends. A call that comes too late has done
---         nothing, and returns the time only.
+-- ARGV 1  the deadline of the call in milliseconds, as set_now reads it
+-- ARGV 2  4 bytes for each request: the number of its stack, counted from 1; its cost in two
+--         bytes; and flags, 1 for a peek plus 2 for detail
+-- ARGV 3+ the stacks, as read_stack parses them
+-- return  one string. First the time of all decisions in 8 bytes, then for each request one
+--         of these bytes and what follows it:
+--         0  allowed
+--         1  refused: the index of the rule in 1 byte, its wait in 4, and in 4 for how long
+--            the refusal stays valid if nothing is pushed, 0 for a peek
+--         2  the key of the log or of its ids holds something else
+--         5  refused, in the longer form that stint_reserve describes
+--         6  the user lacks the right to a command
+--         If detail was requested and the log could be read, the states follow, or the log,
+--         see WRITTEN. Numbers are big-endian. A wait of 2^32 - 1 in 4 bytes never ends. A
+--         call after its deadline does nothing and returns only the time.
 local function decide_many(keys, args)
   if set_now(args[1]) then return pack('>I8', now) end
   return answer_each(decide_rest, keys, args, { pack('>I8', now) })

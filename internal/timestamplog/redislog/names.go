@@ -57,4 +57,5 @@ const (
 	cancelFunction       = "stint_cancel_"
 	timesFunction        = "stint_times_"
 	resetFunction        = "stint_reset_"
+	tryFunction          = "stint_try_"
 )

@@ -103,6 +103,7 @@ const (
 	saysRepeated    = 3
 	saysReservation = 4
 	saysWaits       = 5
+	saysDenied      = 6
 )
 
 // saysWritten precedes states. A log that is sent instead of states begins with logMagic.
@@ -175,6 +176,9 @@ func (r *reader) result(now int64, it *item) timestamplog.Result {
 		}
 	case saysForeign:
 		result.Err = unanswerable(fmt.Errorf("%w: %q", timestamplog.ErrForeign, it.name))
+		return result
+	case saysDenied:
+		result.Err = unanswerable(timestamplog.ErrDenied)
 		return result
 	default:
 		r.short = true

@@ -1,21 +1,20 @@
 -- stint_times reads a log.
 -- KEYS 1  the log
 -- ARGV 1  as in stint_decide
--- ARGV 2  how many times at most
--- return  the present time, then the times that are younger than the window
---         after which the log expires, the newest first, as decimal strings; no
---         times of a counter
+-- ARGV 2  the maximum number of times
+-- return  the present time, then the times that are younger than the window after which the
+--         log expires, newest first, as decimal strings; a counter has no times
 local function times(keys, args)
   set_now(args[1])
-  local found, most, v = { number(now) }, tonumber(args[2]), { name = keys[1] }
+  local found, max_count, v = { number(now) }, tonumber(args[2]), { name = keys[1] }
   timestamps.look(v)
   if v.foreign then
-    set_times(v.name, most, found)
+    set_times(v.name, max_count, found)
     return found
   end
-  most = min(count, most)
-  if most > recent then read_whole(RANGE) end
-  for i = 1, most do
+  max_count = min(count, max_count)
+  if max_count > recent then read_whole(RANGE) end
+  for i = 1, max_count do
     local its_age = age(i) - v.lift
     if its_age >= window then break end
     found[#found + 1] = number(now - its_age)
@@ -23,10 +22,10 @@ local function times(keys, args)
   return found
 end
 
--- stint_reset forgets a log.
+-- stint_reset deletes a log.
 -- KEYS 1  the log
 -- ARGV 1  as in stint_decide
--- return  1 where it held something, and 0 where it did not or had expired
+-- return  1 if the key held anything that had not expired, otherwise 0
 local function reset(keys, args)
   set_now(args[1])
   local readable = open(keys[1])
@@ -34,5 +33,41 @@ local function reset(keys, args)
   return (not readable or count > 0) and 1 or 0
 end
 
+-- stint_try executes every command that the other functions call, so that a right that the
+-- user lacks is found before a request needs it.
+-- KEYS 1  a log, which is deleted
+-- KEYS 2  its ids, which are deleted
+-- return  the names of the commands that the user may not call
+local function try_commands(keys)
+  set_now('')
+  local log, ids, denied = keys[1], keys[2], {}
+  local function attempt(name, ...)
+    local its = try(name, ...)
+    if type(its) ~= 'table' or not its.err then return end
+    if not is_denied(its.err) then error(its, 0) end
+    denied[#denied + 1] = name
+  end
+  attempt('DEL', ids)
+  attempt('SET', log, 'x', 'PXAT', number(now + 1000))
+  attempt('PEXPIRETIME', log)
+  attempt('SETRANGE', log, '0', 'x')
+  attempt('GETRANGE', log, '0', '0')
+  attempt('GET', log)
+  attempt('ZADD', ids, '1', 'x')
+  attempt('PEXPIREAT', ids, number(now + 1000))
+  attempt('ZMSCORE', ids, 'x')
+  attempt('ZCARD', ids)
+  attempt('ZCOUNT', ids, '-inf', '+inf')
+  attempt('ZRANGE', ids, '0', '0')
+  attempt('ZRANGEBYSCORE', ids, '-inf', '+inf')
+  attempt('ZREVRANK', ids, 'x')
+  attempt('ZREM', ids, 'y')
+  attempt('ZREMRANGEBYSCORE', ids, '-inf', '0')
+  attempt('ZREMRANGEBYRANK', ids, '1', '1')
+  attempt('UNLINK', log, ids)
+  return denied
+end
+
+redis.register_function('stint_try_' .. suffix, try_commands)
 redis.register_function('stint_reset_' .. suffix, reset)
 redis.register_function{ function_name = 'stint_times_' .. suffix, callback = times, flags = { 'no-writes' } }

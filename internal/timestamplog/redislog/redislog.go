@@ -39,6 +39,11 @@ type Options struct {
 	// time. It must return quickly, since a request waits for it, and must not ask the log for
 	// a decision. nil means no calls.
 	OnOutage func(timestamplog.OutageEvent)
+	// OnRequestError is called with the error of each request that Redis answered without a
+	// decision, so that no other request fails for the same reason: its key holds something
+	// else, its slot is unavailable, or the user lacks a right. It must return quickly. nil means
+	// no calls.
+	OnRequestError func(error)
 	// Observe is called with the error of each call to Redis, whether it was a decision or not;
 	// nil means no calls. One call may carry many requests, or a pipeline of several commands.
 	Observe func(ctx context.Context, isDecision bool, began time.Time, err error)
@@ -64,7 +69,8 @@ type Log struct {
 	groups   groups
 	stacks   stackTexts
 
-	outages *outages
+	outages  *outages
+	requests requestObserver // may be nil
 }
 
 var _ timestamplog.Log = (*Log)(nil)
@@ -72,7 +78,7 @@ var _ timestamplog.Log = (*Log)(nil)
 // New returns the log on client. Close closes client. If Connect made client, calls end at
 // their timeouts. No settings of a client make a request count twice.
 func New(client redis.UniversalClient, options Options) *Log {
-	l := &Log{client: client, prefix: options.Prefix, timeout: options.Timeout, maxLatency: options.MaxLatency, clock: options.Clock}
+	l := &Log{client: client, prefix: options.Prefix, timeout: options.Timeout, maxLatency: options.MaxLatency, clock: options.Clock, requests: options.OnRequestError}
 	l.shards.secret = options.Secret
 	observeCalls(client, options.Observe)
 	l.outages = newOutages(options.OnOutage, l.probe)
@@ -158,6 +164,7 @@ func (l *Log) decideByOne(ctx context.Context, requests []timestamplog.Request, 
 	}
 	for i := range results[:len(requests)] {
 		results[i] = g.answer(i, err)
+		l.requests.observe(results[i].Err)
 	}
 	g.release(err)
 }
@@ -194,6 +201,7 @@ func (l *Log) decideByPrimary(ctx context.Context, requests []timestamplog.Reque
 	}
 	for i, g := range groups {
 		results[i] = g.answer(places[i], errs[g])
+		l.requests.observe(results[i].Err)
 	}
 	for g, err := range errs {
 		g.release(err)

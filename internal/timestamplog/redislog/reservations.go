@@ -109,6 +109,7 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	}
 	for i, it := range items {
 		if it.result.Err != nil {
+			l.requests.observe(it.result.Err)
 			return it.result.Err
 		}
 		results[i] = it.result

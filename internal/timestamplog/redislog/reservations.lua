@@ -1,46 +1,45 @@
--- What is asked less often than whether a request may be done now: requests that
--- wait for their reservation, that name themselves, or that ask about several logs at
--- once; logs in which reservations lie ahead or whose clock has stepped back; and
--- everything under another algorithm than the timestamp log.
+-- Everything that is rarer than a plain request: requests with a max_wait, with an id, or
+-- about several logs at once; logs with reservations in the future, or whose clock has
+-- stepped back; and all algorithms other than the timestamp log.
 --
--- A view is one request and what its log says to it:
---   name, stack, cost, peek, detail, always, uncharged, id, ids, value  as asked; id and
---            value are nil for none
---   engine   the table of functions by which its log is read and written
---   foreign  the name holds something else
+-- A view is one request and what its log means for it:
+--   name, stack, cost, peek, detail, always, uncharged, id, ids, value, max_wait
+--            the request; id and value are nil for none
+--   engine   the table of functions that read and write its log
+--   foreign  whether the key holds something else
 --   shift    by how much the log must be shifted because the clock stepped back
---   lift     how far the newest reservation lies ahead of now, once it was moved
---   known    the reservation of a request of that id that was charged before
---   expires     as known_reservation returned it
---   wait     how long from now until the reservation of the request; FOREVER
---   retry    0 where it is allowed, and else how long until it will be; FOREVER
---   by       the rule that makes it wait longest, nil for reservations ahead alone
---   own      how long by itself has it wait, 0 under a counter
+--   lift     how far the newest reservation is in the future after that
+--   known    the reservation of an earlier request with the same id that was charged
+--   expires  the third result of known_reservation
+--   wait     how long from now until the reservation of the request, or FOREVER
+--   retry    0 if it is allowed, otherwise how long until it will be, or FOREVER
+--   by       the rule with the longest wait, nil if only reservations make it wait
+--   own      the wait that this rule alone demands, 0 under a counter
 --
 -- An engine has
---   look(v)             fills in foreign, shift and lift; reads only
---   move(v)             moves the log back by shift
---   judge(v, max_wait)  fills in wait, retry, by and own; a counter is moved by it
---   charge(v, at)       enters the request at an instant that is its reservation or later
---   room(v)             returns how much cost every rule has left, 0 while reservations
---                       lie ahead
---   ttl(v)            returns how long the log ttl from now
---   states(v, holds)    returns the states, as library.lua's states
---   cancel(v, at, cost, id)  drops a reservation ahead of now from a log just looked
---                       at; returns whether it was there
+--   look(v)             sets foreign, shift and lift; only reads
+--   move(v)             shifts the log back by shift
+--   judge(v, max_wait)  sets wait, retry, by and own; brings a counter up to date
+--   charge(v, at)       logs the request at the time of its reservation or later
+--   room(v)             returns the largest cost that every rule allows, 0 while there are
+--                       reservations in the future
+--   ttl(v)              returns how long from now until the log expires
+--   states(v, holds)    returns the states in the form of states in library.lua
+--   cancel(v, at, cost, id)  removes a reservation in the future from a log after look;
+--                       returns whether it was there
 
--- FOREVER is a wait without end here, where a counter may have a request wait for
--- longer than NEVER.
+-- FOREVER is a wait without end in this file, since a counter may demand waits longer than
+-- NEVER.
 local FOREVER = 9007199254740992
 
--- least_wait is for longest_wait: a rule that waits just as long as the reservations
--- ahead is named before them.
-local function least_wait(v) return v.lift > 0 and -1 or 0 end
+-- min_wait is the min_wait of longest_wait for a view: if a rule demands the same wait as the
+-- reservations, the rule is named.
+local function min_wait(v) return v.lift > 0 and -1 or 0 end
 
--- weigh fills in a verdict on a request to a log, where a rule has it wait that
--- long from the newest reservation on. free is how long the reservations ahead leave no room
--- for another.
-local function weigh(v, max_wait, longest, by, free)
+-- set_waits sets wait, retry, by and own of a view. longest and by are the results of
+-- longest_wait, counted from the newest reservation. free is how long the reservations leave
+-- no room for another one.
+local function set_waits(v, max_wait, longest, by, free)
   v.by, v.own = by, 0
   if longest == NEVER then
     v.wait, v.retry = FOREVER, FOREVER
@@ -52,13 +51,13 @@ local function weigh(v, max_wait, longest, by, free)
   if max_wait > 0 and v.wait > 0 and free > v.retry then v.by, v.own, v.retry = nil, 0, free end
 end
 
--- fullness returns which entry, counted from the newest, must not lie ahead of
--- now for a reservation of that cost to have room.
+-- fullness returns the index of the entry, counted from the newest, that must not be in the
+-- future if there is to be room for a reservation with this cost.
 local function fullness(cost) return max(1, MAX_RESERVED - cost + 1) end
 
--- clock_skew returns by how much a log must be shifted whose newest entry lies
--- ahead of now. reservations says whether that was made for a reservation, and ordinary
--- how far the newest entry that was not lies ahead, nil where there is none.
+-- clock_skew returns by how much a log must be shifted whose newest entry is in the future,
+-- by ahead. reservations is whether that entry belongs to a reservation. ordinary is how far
+-- the newest entry that does not is in the future, nil if there is none.
 local function clock_skew(ahead, reservations, ordinary)
   return max(0, reservations and ahead - MAX_WAIT or 0, ordinary or 0)
 end
@@ -74,7 +73,7 @@ function timestamps.look(v)
   v.lift = ahead - v.shift
 end
 
--- select_log makes the log of a view the one at hand.
+-- select_log makes the log of a view the current one.
 local function select_log(v)
   if key ~= v.name then open(v.name) end
 end
@@ -86,14 +85,14 @@ function timestamps.move(v)
 end
 
 function timestamps.judge(v, max_wait)
-  local longest, by = longest_wait(v.stack, v.cost, least_wait(v), count, age)
+  local longest, by = longest_wait(v.stack, v.cost, min_wait(v), count, age)
   local full = fullness(v.cost)
-  weigh(v, max_wait, longest, by, count >= full and v.lift - age(full) or 0)
+  set_waits(v, max_wait, longest, by, count >= full and v.lift - age(full) or 0)
 end
 
--- reserve enters cost entries for a reservation ahead of now, where the newest entry
--- lies lift ahead. What lies ahead stays, and what does not is dropped as if it
--- alone were there.
+-- reserve logs cost entries for a reservation in the future. The newest entry is in the
+-- future by lift. Entries in the future stay; of the others, those are dropped that would be
+-- if there were no reservations.
 local function reserve(stack, cost, at, lift)
   if count > 0 then
     local ahead = 0
@@ -104,7 +103,7 @@ local function reserve(stack, cost, at, lift)
     drop(stack.window + lift, stack.keep + ahead)
   end
   reserved = min(reserved, count) + cost
-  enter(stack, cost, at)
+  append(stack, cost, at)
 end
 
 function timestamps.charge(v, at)
@@ -119,10 +118,10 @@ function timestamps.room(v)
   local room, rules = RANGE, v.stack.rules
   for i = 1, #rules do
     local limit, span = rules[i].limit, rules[i].window
-    local used, most = 0, min(limit, count)
-    if most > 0 and newest_age < span then
-      local its_age = age(most)
-      used = its_age < span and most or younger(span, 1, newest_age, most, its_age)
+    local used, max_used = 0, min(limit, count)
+    if max_used > 0 and newest_age < span then
+      local its_age = age(max_used)
+      used = its_age < span and max_used or younger(span, 1, newest_age, max_used, its_age)
     end
     room = min(room, limit - used)
   end
@@ -155,11 +154,12 @@ function timestamps.cancel(v, at, cost)
   local stamps = entries(count)
   if from == 0 then newest, newest_stamp = newest - age(to + 1), stamp(to + 1) end
   reserved = max(0, reserved - (to - from))
-  lay_out({ keep = count }, sub(stamps, 1, 4 * from) .. sub(stamps, 4 * to + 1))
+  rewrite({ keep = count }, sub(stamps, 1, 4 * from) .. sub(stamps, 4 * to + 1))
   return true
 end
 
--- load_and_judge moves the log of a view where it must be, and fills in what it says.
+-- load_and_judge reads the log of a view, shifts it if it must be shifted, and sets the other
+-- fields of the view.
 local function load_and_judge(v, max_wait)
   if #v.stack.rules == 0 then
     v.wait, v.retry = 0, 0
@@ -182,8 +182,8 @@ local function charge(v, at)
   if v.id then add_id(v.ids, v.id, at, v.cost, v.expires) end
 end
 
--- charge_refused charges what a refused request leaves behind: all that is kept where
--- the stack counts refused requests, else what fits. It returns whether it did.
+-- charge_refused charges a refused request: up to all that is kept if the stack counts
+-- refused requests, otherwise as much as fits. It returns whether it charged anything.
 local function charge_refused(v)
   local cost = v.cost
   v.cost = min(cost, v.stack.count_refused and v.stack.keep or v.engine.room(v))
@@ -195,16 +195,16 @@ end
 
 local RESERVED_FOR, WAITS = '\4', '\5'
 
--- reply writes the answer to a view whose reservation, where it is allowed, is at. held
--- reports whether a refusal is final until it may be tried again.
-local function reply(v, at, held)
+-- reply returns the answer to a view. at is its reservation if it is allowed. stays is whether
+-- a refusal is valid until the request may be tried again.
+local function reply(v, at, stays)
   if v.foreign then return FOREIGN end
   local answer, ttl = ALLOWED, FOREVER
   if v.known then
     answer = REPEATED .. pack('>I8', v.known)
   elseif v.retry > 0 then
     local by = v.by or v.stack.rules[#v.stack.rules]
-    ttl = held and not v.peek and max(0, v.engine.ttl(v)) or 0
+    ttl = stays and not v.peek and max(0, v.engine.ttl(v)) or 0
     answer = WAITS .. pack('>BI8I8I8', by.index, v.retry, v.own, min(v.retry, ttl))
   elseif at > now then
     answer = RESERVED_FOR .. pack('>I8', at)
@@ -213,22 +213,22 @@ local function reply(v, at, held)
   return answer .. WRITTEN .. v.engine.states(v, v.lift > 0 and 0 or min(ttl, NEVER))
 end
 
--- decide_alone answers the request of a view.
+-- decide_alone decides the request of a view by itself.
 local function decide_alone(v, max_wait)
   load_and_judge(v, max_wait)
   if v.foreign or v.known then return reply(v) end
-  local at, counts = now + v.wait, v.always or v.stack.count_refused
+  local at, counts_refused = now + v.wait, v.always or v.stack.count_refused
   if v.peek then
     return reply(v, at)
   elseif v.retry == 0 then
     charge(v, at)
-  elseif counts and charge_refused(v) then
+  elseif counts_refused and charge_refused(v) then
     v.engine.judge(v, 0)
   end
-  return reply(v, at, not counts)
+  return reply(v, at, not counts_refused)
 end
 
-local ALWAYS, UNCHARGED, VALUE = 4, 8, 16  -- flags of stint_reserve alone
+local ALWAYS, UNCHARGED, VALUE = 4, 8, 16  -- the flags that only stint_reserve has
 
 local function view_of(name, stack, cost, flags, id, ids, value, max_wait)
   return {
@@ -241,7 +241,7 @@ decide_rare = function(name, stack, cost, flags, id, ids)
   return decide_alone(view_of(name, stack, cost, flags, id, ids), 0)
 end
 
--- decide_all answers the requests of views as one.
+-- decide_all decides the requests of views as one: all are allowed or none.
 local function decide_all(views, answers)
   local max_wait, peek = MAX_WAIT, false
   for i = 1, #views do max_wait, peek = min(max_wait, views[i].max_wait), peek or views[i].peek end
@@ -273,10 +273,10 @@ local function decide_all(views, answers)
   end
 end
 
--- Where the next request of the call at hand begins in ARGV 3, and the key of its log.
+-- The position of the next request of the call in ARGV 3, and of the key of its log in KEYS.
 local next_byte, next_key
 
--- next_request reads the next request.
+-- next_request parses the next request.
 local function next_request(keys, args)
   local which, cost, flags, max_wait, id, at = unpack_at('>I1I4I1I4I1c0', args[3], next_byte)
   local name, ids, value = keys[next_key], nil, nil
@@ -298,26 +298,25 @@ local function reserve_rest(keys, args, answers)
   end
 end
 
--- stint_reserve answers requests with care for all that they may ask.
--- KEYS    the log of each request, and behind it, where it has an id, that of
---         the log's ids, as ids_of says
+-- stint_reserve decides requests with everything that a request can have.
+-- KEYS    the log of each request, followed by that of its ids (see ids_of) if it has an id
 -- ARGV 1  as in stint_decide
--- ARGV 2  'together' where all are to be allowed or none; else each is answered
---         in its reservation as if it came alone
--- ARGV 3  each request in 11 bytes and its id: which stack, counted from 1; its
---         cost in four bytes, the highest first; its flags, as in stint_decide plus 4
---         to charge it also where it is refused, 8 to charge it never and 16 where a value
---         comes last; its longest wait in four; how long its id is, 0 for none; and behind the
---         id the hash of its value in 16 hexadecimal digits
--- ARGV 4+ the stacks, as read_stack reads them
--- return  as stint_decide, but for what is allowed later 4 and its reservation in 8
---         bytes; for what was charged before 3 and its reservation; and for what is
---         refused also 5, the index of the rule in 1 byte, the wait in 8, how long
---         that rule by itself has it wait in 8, 0 where reservations ahead or a counter
---         do, and how long the refusal ttl in 8, 0 where that is not known; such
---         a wait of 2^53 never ends. The states of a counter have 8 bytes too for
---         each wait, behind it in 8 when nothing counts any more, and no newest
---         entry.
+-- ARGV 2  'together' if all are to be allowed or none; otherwise each is decided by itself
+-- ARGV 3  for each request 11 bytes, its id and its value: the number of its stack, counted
+--         from 1; its cost in 4 bytes; its flags, as in stint_decide plus 4 to charge it even
+--         if it is refused, 8 to charge it never and 16 if it has a value; its max_wait in 4
+--         bytes; the length of its id, 0 for none; the id; and the hash of its value in 16
+--         hexadecimal digits
+-- ARGV 4+ the stacks, as read_stack parses them
+-- return  as stint_decide, and in addition these answers:
+--         3  allowed and charged before: the reservation in 8 bytes
+--         4  allowed later: the reservation in 8 bytes
+--         5  refused: the index of the rule in 1 byte; the wait in 8; in 8 the wait that this
+--            rule alone demands, 0 if it is that of reservations or of a counter; and in 8
+--            for how long the refusal stays valid, 0 if that is not known. A wait of 2^53 in
+--            8 bytes never ends.
+--         The states of a counter have 8 bytes for each wait, followed by 8 for the time
+--         until the rule is fully restored, and no newest entry.
 local function reserve_many(keys, args)
   if set_now(args[1]) then return pack('>I8', now) end
   local answers = { pack('>I8', now) }
@@ -327,22 +326,21 @@ local function reserve_many(keys, args)
   while next_byte <= #args[3] do
     views[#views + 1] = view_of(next_request(keys, args))
   end
-  if not try_call(decide_all, views, answers) then
-    for i = 1, #views do answers[i + 1] = FOREIGN end
-  end
+  local failed = try_call(decide_all, views, answers)
+  for i = 1, failed and #views or 0 do answers[i + 1] = failed end
   return concat(answers)
 end
 
-local engines = { timestamps }  -- all that there are
+local engines = { timestamps }  -- all engines with reservations
 
 -- stint_cancel cancels a reservation.
 -- KEYS 1  the log
 -- KEYS 2  its ids
 -- ARGV 1  as in stint_decide
--- ARGV 2  when the reservation is
+-- ARGV 2  the time of the reservation
 -- ARGV 3  its cost
--- ARGV 4  the id of the request that reserved it
--- return  1 where that freed room, else 0
+-- ARGV 4  the id of its request
+-- return  1 if that freed room, otherwise 0
 local function cancel(keys, args)
   set_now(args[1])
   local at, cost, id = tonumber(args[2]), tonumber(args[3]), args[4]
@@ -352,7 +350,7 @@ local function cancel(keys, args)
     local v = { name = keys[1] }
     engines[i].look(v)
     if not v.foreign then
-      -- The reservations of a log that is to be moved are no longer where they were.
+      -- If the log must be shifted, the times of its reservations change.
       if v.shift > 0 or not engines[i].cancel(v, at, cost, id) then return 0 end
       call('ZREM', keys[2], id)
       return 1

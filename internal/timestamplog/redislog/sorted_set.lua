@@ -1,19 +1,20 @@
--- sorted_set_log: the log as a sorted set. An entry's score is its time; its
--- member is the time again, a dot, and a number that distinguishes entries
--- of one instant, in order. An entry that was made for a reservation ahead has behind
--- them a plus and how far the newest entry that was not made for one lay before
--- it, or nothing where there was none.
+-- The engine of sorted_set_log: the log as a sorted set. The score of an entry is its time.
+-- Its member is the time, a dot, and a number that distinguishes and orders entries of the
+-- same time. A plus follows in an entry of a reservation, and then by how much the newest
+-- entry that did not belong to a reservation was earlier, if there was one.
 local sorted_set = {}
-local CHUNK = 2000  -- values at a time to a command: unpack fails at some thousands
+local CHUNK = 2000  -- arguments of one command: unpack fails at some thousands
 
+-- newest_of returns the time and the member of the newest entry, nil if there is none; and
+-- whether the key holds something else.
 local function newest_of(name)
   local found = try('ZRANGE', name, '-1', '-1', 'WITHSCORES')
-  if found.err then return nil, nil, true end
+  if is_foreign(found) then return nil, nil, true end
   return tonumber(found[2]), found[1], false
 end
 
--- ordinary_of returns when the newest entry is that was not made for a reservation, nil
--- where there is none.
+-- ordinary_of returns the time of the newest entry that does not belong to a reservation, nil
+-- if there is none.
 local function ordinary_of(name, newest_time, member)
   local mark = member:match('+(%d*)$')
   if not mark then return newest_time end
@@ -21,8 +22,8 @@ local function ordinary_of(name, newest_time, member)
   if time and call('ZCOUNT', name, number(time), number(time)) > 0 then return time end
 end
 
--- look also notes newest_time, member, base and length: the newest entry, the
--- instant from which ages count, as scores do, and how many entries there are.
+-- look also sets newest_time and member, of the newest entry; base, the time from which ages
+-- are counted; and length, the number of entries.
 function sorted_set.look(v)
   v.shift, v.lift, v.base, v.length = 0, 0, now, 0
   v.newest_time, v.member, v.foreign = newest_of(v.name)
@@ -54,9 +55,9 @@ function sorted_set.move(v)
 end
 
 function sorted_set.judge(v, max_wait)
-  local longest, by = longest_wait(v.stack, v.cost, least_wait(v), v.length, age_in_set, v)
+  local longest, by = longest_wait(v.stack, v.cost, min_wait(v), v.length, age_in_set, v)
   local full = fullness(v.cost)
-  weigh(v, max_wait, longest, by, max_wait > 0 and v.length >= full and v.lift - age_in_set(full, v) or 0)
+  set_waits(v, max_wait, longest, by, max_wait > 0 and v.length >= full and v.lift - age_in_set(full, v) or 0)
 end
 
 function sorted_set.charge(v, at)
@@ -124,13 +125,13 @@ function sorted_set.cancel(v, at, cost)
   return true
 end
 
--- set_times appends the newest times of a sorted set to found, as times does.
-local function set_times(name, most, found)
+-- set_times appends the newest max_count times of a sorted set to found, like times.
+local function set_times(name, max_count, found)
   local v = { name = name }
   sorted_set.look(v)
-  if not v.newest_time or most < 1 then return end
+  if not v.newest_time or max_count < 1 then return end
   local oldest_time = now + v.shift - (call('PEXPIRETIME', name) - v.newest_time)
-  local entries_and_times = call('ZRANGE', name, '0', most - 1, 'REV', 'WITHSCORES')
+  local entries_and_times = call('ZRANGE', name, '0', max_count - 1, 'REV', 'WITHSCORES')
   for i = 2, #entries_and_times, 2 do
     local time = tonumber(entries_and_times[i])
     if time <= oldest_time then return end
