@@ -225,7 +225,7 @@ func (a *App) buildPreparer(ctx context.Context) error {
 	}
 	a.preparer = &preparer{
 		store: a.backends.store, dir: a.backends.dir, catalog: a.catalog, lastKnown: a.lastKnown, log: a.log,
-		first: firstStart{token: a.settings.AdminToken, password: a.settings.AdminPassword, out: a.out, alone: a.backends.dir != nil},
+		first: firstStart{token: a.settings.AdminToken, password: a.settings.AdminPassword, out: a.out},
 	}
 	return a.preparer.start(ctx)
 }

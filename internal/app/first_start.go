@@ -20,9 +20,6 @@ const adminName = "admin"
 type firstStart struct {
 	token, password string // chosen by the operator; "" to generate one
 	out             io.Writer
-	// alone means that no other node uses the database. An unfinished first start was then
-	// killed, and is repeated.
-	alone bool
 	// generated is kept between attempts, so that a start that failed halfway and is repeated
 	// prints valid credentials. It is nil before the first attempt.
 	generated *credentials
@@ -46,8 +43,8 @@ func newCredentials(password string) *credentials {
 	}
 }
 
-// run adds the credentials chosen by the operator and, in a new database, the generated ones.
-// It is idempotent.
+// run adds the token chosen by the operator and, in a new database, the first credentials. It is
+// idempotent.
 func (f *firstStart) run(ctx context.Context, store *sqlstore.Store) error {
 	by := audit.SystemActor(identity.BootstrapAuthor)
 	if f.token != "" {
@@ -55,17 +52,12 @@ func (f *firstStart) run(ctx context.Context, store *sqlstore.Store) error {
 			return err
 		}
 	}
+	return store.FirstStart(ctx, func() error { return f.create(ctx, store, by) })
+}
+
+// create creates the first credentials and prints the generated ones.
+func (f *firstStart) create(ctx context.Context, store *sqlstore.Store, by audit.Actor) error {
 	if f.printed {
-		return store.EndFirstStart(ctx)
-	}
-	killed := false
-	if f.alone && !store.Seeded {
-		var err error
-		if killed, err = store.AwaitsFirstStart(ctx); err != nil {
-			return err
-		}
-	}
-	if !store.Seeded && !killed {
 		return nil
 	}
 	if f.generated == nil {
@@ -73,11 +65,8 @@ func (f *firstStart) run(ctx context.Context, store *sqlstore.Store) error {
 	}
 	user := identity.User{Name: adminName, Role: identity.Administrator, PasswordHash: f.generated.passwordHash}
 	_, err := store.Identities.AddUser(ctx, by, user)
-	if fault.Is(err, fault.Conflict) {
-		err = nil // an earlier attempt succeeded, but its response was lost or its process killed
-		if killed {
-			err = setPassword(ctx, store, by, user)
-		}
+	if fault.Is(err, fault.Conflict) { // an earlier attempt succeeded, but its response was lost or its process killed
+		err = setPassword(ctx, store, by, user)
 	}
 	if err != nil {
 		return err
@@ -88,10 +77,10 @@ func (f *firstStart) run(ctx context.Context, store *sqlstore.Store) error {
 		}
 	}
 	f.print()
-	return store.EndFirstStart(ctx)
+	return nil
 }
 
-// setPassword replaces the password that a killed first start set and never printed.
+// setPassword replaces the password of a first start that never printed it.
 func setPassword(ctx context.Context, store *sqlstore.Store, by audit.Actor, user identity.User) error {
 	made, err := store.Identities.FindUserByName(ctx, user.Name)
 	if err != nil {

@@ -45,9 +45,7 @@ func (s *Store) seed(ctx context.Context) error {
 	}); err != nil || done != 0 {
 		return err
 	}
-	seeded := false
-	err := s.Change(ctx, audit.SystemActor("built-in"), func(t *db.Tx) error {
-		seeded = false
+	return s.Change(ctx, audit.SystemActor("built-in"), func(t *db.Tx) error {
 		if _, err := t.One(readSeeded, nil, &done); err != nil {
 			return err
 		}
@@ -65,11 +63,8 @@ func (s *Store) seed(ctx context.Context) error {
 			return err
 		}
 		_, err = policies.In(t).CreatePolicy(policy)
-		seeded = err == nil
 		return err
 	})
-	s.Seeded = err == nil && seeded
-	return err
 }
 
 func seedSettings(t *db.Tx) error {
@@ -90,8 +85,27 @@ func seedSettings(t *db.Tx) error {
 	return nil
 }
 
+// FirstStart calls create, which creates and prints the first credentials, if no node has
+// finished doing so since the database was seeded. It does nothing while another node is doing
+// it. If that node was killed, create is called again, and finds what the killed node created.
+func (s *Store) FirstStart(ctx context.Context, create func() error) error {
+	if awaits, err := s.AwaitsFirstStart(ctx); err != nil || !awaits {
+		return err
+	}
+	return db.AsFirstStart(ctx, s.DB, func() error {
+		// Another node may have finished before this one had the lock.
+		if awaits, err := s.AwaitsFirstStart(ctx); err != nil || !awaits {
+			return err
+		}
+		if err := create(); err != nil {
+			return err
+		}
+		return s.EndFirstStart(ctx)
+	})
+}
+
 // AwaitsFirstStart reports whether EndFirstStart has not been called since the database was
-// seeded: the node that seeded it was killed, or has not finished.
+// seeded.
 func (s *Store) AwaitsFirstStart(ctx context.Context) (awaits bool, err error) {
 	err = s.View(ctx, func(t *db.Tx) error {
 		var value string

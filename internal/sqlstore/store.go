@@ -50,10 +50,6 @@ type Store struct {
 	Reports    *operations.Reports
 	Retention  *operations.Retention
 	Views      *operations.Views
-
-	// Seeded reports whether Prepare found a new database and filled it. The caller is then the
-	// only node that creates the first credentials.
-	Seeded bool
 }
 
 // Open returns a store that is ready for use: it migrates the schema and seeds a new database.
@@ -87,7 +83,7 @@ func New(url string, opts Options) (*Store, error) {
 	}, nil
 }
 
-// Prepare migrates the schema and seeds a new database; see Seeded. Several nodes may call it
+// Prepare migrates the schema and seeds a new database. Several nodes may call it
 // at the same time, and it may be called again after an error.
 func (s *Store) Prepare(ctx context.Context) error {
 	if err := s.DB.Prepare(ctx); err != nil {

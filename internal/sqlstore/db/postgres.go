@@ -165,9 +165,31 @@ func mayHaveCommittedPostgres(err error) bool {
 	return !errors.Is(err, pgx.ErrTxCommitRollback) && !errors.Is(err, pgx.ErrTxClosed) && !pgconn.SafeToRetry(err)
 }
 
-// migrationLock is the advisory lock for migrations, "stint" in ASCII. It differs from the lock
-// that golang-migrate itself takes.
-const migrationLock = 0x7374696e74
+// The advisory locks. migrationLock is "stint" in ASCII. It differs from the lock that
+// golang-migrate itself takes.
+const (
+	migrationLock  = 0x7374696e74
+	firstStartLock = migrationLock + 1
+)
+
+// AsFirstStart calls do unless another node of the database of s is inside AsFirstStart. A node
+// that is killed releases the lock. An SQLite file belongs to one node, and needs no lock.
+func AsFirstStart(ctx context.Context, s *DB, do func() error) error {
+	if s.place.dialect != &postgres {
+		return do()
+	}
+	// The lock belongs to a transaction and not to a session, of which pgbouncer may have others.
+	tx, err := s.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return s.explain(ctx, err)
+	}
+	defer func() { _ = tx.Rollback() }() // it has changed nothing
+	var got bool
+	if err := tx.QueryRowContext(ctx, "SELECT pg_try_advisory_xact_lock($1)", firstStartLock).Scan(&got); err != nil || !got {
+		return s.explain(ctx, err)
+	}
+	return do()
+}
 
 func postgresMigrator(target string) (*migrator, error) {
 	db, _, err := openPostgres(target)
