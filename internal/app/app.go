@@ -71,6 +71,7 @@ type App struct {
 	follower  *events.Follower
 	failed    identities.FailedLogins
 
+	writes   *writeHealth
 	openID   *openid.Provider // nil without OpenID
 	gate     *gate.Gate
 	crawlers *crawlers.Verifier // nil without operators
@@ -157,9 +158,10 @@ func (a *App) build(ctx context.Context) (err error) {
 	if err := a.grpc.build(a); err != nil {
 		return err
 	}
+	a.writes = &writeHealth{log: a.log}
 	a.status = &status{
 		node: a.settings.NodeName, backends: a.backends, watch: a.watch, catalog: a.catalog, gate: a.gate,
-		flusher: a.flusher, jobs: a.jobs, redisTimeout: a.settings.ReadyRedisTimeout, draining: &a.draining, geo: a.geo,
+		flusher: a.flusher, jobs: a.jobs, redisTimeout: a.settings.ReadyRedisTimeout, draining: &a.draining, geo: a.geo, writes: a.writes,
 	}
 	a.openID = openid.New(openid.Options{Settings: a.settings.OpenID, Secret: a.secret, Log: a.log, Now: time.Now})
 	a.server, err = a.newServer()

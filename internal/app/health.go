@@ -111,6 +111,7 @@ func (s *status) databaseHealth() adminui.Part {
 		p.Name = "Database"
 	}
 	since, failing := s.catalog.Failing()
+	refusing, refused := s.writes.failing()
 	stats := s.flusher.Stats()
 	switch {
 	case failing != nil:
@@ -119,6 +120,8 @@ func (s *status) databaseHealth() adminui.Part {
 		if old := s.lastKnownAge(); old != "" {
 			p.Text = "Since this node started. Checks continue with " + old + "; changes are refused."
 		}
+	case refused != nil:
+		p.Trouble, p.Text = "no writes", fmt.Sprintf("Since %s UTC. Checks continue. Counts wait in memory. Nothing can be changed.", refusing.UTC().Format("15:04"))
 	case stats.Failing != nil && time.Since(stats.Since) > maxCountDelay:
 		p.Trouble, p.Text = "slow", fmt.Sprintf("Counts arrive %.0f s late. Checks continue as usual.", time.Since(stats.Since).Seconds())
 	}

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // The text of a fault is for callers: the log of the operator has the cause too.
@@ -19,5 +23,40 @@ func TestAnOutageOfTheDatabaseIsLoggedWithItsCause(t *testing.T) {
 	o.database(time.Now(), time.Time{}, &fault.Error{Code: fault.Unavailable, Message: "The database cannot be reached; nothing was changed.", Err: cause})
 	if got := logged.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `cause="FATAL: too many connections (SQLSTATE 53300)"`) {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestReadyzReportsADatabaseThatRefusesWrites(t *testing.T) {
+	server := servers.DedicatedPostgres(t)
+	n := startNode(t, servers.Redis(t), server.URL, t.TempDir())
+	setReadOnly := func(value string) {
+		t.Helper()
+		c, err := pgx.Connect(t.Context(), server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(t.Context())
+		// A session that may write is needed to change the setting back.
+		for _, statement := range []string{"SET default_transaction_read_only = off", "ALTER SYSTEM SET default_transaction_read_only = " + value, "SELECT pg_reload_conf()"} {
+			if _, err := c.Exec(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	setReadOnly("on")
+	servers.Await(t, "/readyz reports it", func() bool { _, r := n.ready(t); return !r.Changes })
+	if status, r := n.ready(t); status != http.StatusOK || !r.Ready || !strings.Contains(detail(r, "database"), "accepts no writes") {
+		t.Errorf("/readyz answered %d %+v", status, r)
+	}
+	if status := n.check(t, "ip:192.0.2.1"); status != http.StatusOK {
+		t.Errorf("a check got %d", status)
+	}
+	if status, _ := n.block(t, "ip:192.0.2.2"); status != http.StatusServiceUnavailable {
+		t.Errorf("a change got %d", status)
+	}
+	setReadOnly("off")
+	servers.Await(t, "the node takes changes", func() bool { _, r := n.ready(t); return r.Changes && detail(r, "database") == "" })
+	if n.log.Count("the database accepts no writes; checks go on") != 1 || n.log.Count("the database accepts writes again") != 1 {
+		t.Errorf("the log is %s", n.log)
 	}
 }

@@ -13,11 +13,7 @@ import (
 // ready reports whether this node can answer, and which parts cannot. It names no servers,
 // because anyone who can reach a listener may read it.
 func (s *status) ready(context.Context) wire.Readiness {
-	since, failing := s.catalog.Failing()
-	database := wire.Part{Name: "database", OK: failing == nil, Since: wire.At(since)}
-	if failing != nil {
-		database.Detail = "unreachable; checks go on with the last policies and blocks known, changes are refused"
-	}
+	database := s.databasePart()
 	loaded := wire.Part{Name: "policies", OK: s.catalog.Loaded(), Detail: s.lastKnownAge()}
 	if !loaded.OK {
 		loaded.Detail = "not loaded yet"
@@ -39,6 +35,20 @@ func (s *status) ready(context.Context) wire.Readiness {
 		r.Parts = append(r.Parts, evictionPart(s.watch.state()))
 	}
 	return r
+}
+
+// databasePart describes the database, which may refuse writes while it can be read.
+func (s *status) databasePart() wire.Part {
+	since, failing := s.catalog.Failing()
+	detail := "unreachable; checks go on with the last policies and blocks known, changes are refused"
+	if failing == nil {
+		since, failing = s.writes.failing()
+		detail = "accepts no writes; checks go on, counts wait in memory, changes are refused"
+	}
+	if failing == nil {
+		detail = ""
+	}
+	return wire.Part{Name: "database", OK: failing == nil, Since: wire.At(since), Detail: detail}
 }
 
 // geoPart describes the files with the origins of addresses. has is false on nodes that neither

@@ -26,6 +26,7 @@ type status struct {
 	redisTimeout time.Duration
 	draining     *atomic.Bool
 	geo          *geoip.Follower
+	writes       *writeHealth
 }
 
 // degraded reports whether this node decides without the shared log.

@@ -67,7 +67,7 @@ func (a *App) tasks() []task {
 		{"heartbeat", (&heartbeat{
 			store: a.backends.store.Nodes, node: nodes.Node{ID: a.id, Name: a.settings.NodeName, Version: buildinfo.Read().Version},
 			checks: a.metrics.CheckReader(), prepared: a.preparer.done.Load, degraded: a.status.degraded, revision: a.catalog.Revision,
-			memory: a.backends.memory.Memory,
+			memory: a.backends.memory.Memory, writes: a.writes,
 		}).run},
 		{"outage watcher", watchOutages(a.settings.NodeName, a.gate, a.catalog, a.notifier)},
 		{"first clock check", a.checkClocks},

@@ -52,6 +52,10 @@ var ErrUnchanged = errors.New("nothing to change")
 // has no right to it. A node that starts does not treat it as an outage.
 var ErrUnfit = errors.New("the database lacks a table, a column or a right that this program needs")
 
+// ErrRefusesWrites is matched by an Unavailable error because the database can only be read, or
+// its disk is full.
+var ErrRefusesWrites = errors.New("the database accepts no writes")
+
 // commitError marks an error of a COMMIT that may still have succeeded.
 type commitError struct{ error }
 
@@ -79,8 +83,11 @@ func (s *DB) explain(ctx context.Context, err error) error {
 	if kind == again && s.place.dialect == &sqlite {
 		kind = locked // this node's own transactions queue for the writer
 	}
-	if kind == unfit {
+	switch kind {
+	case unfit:
 		return unavailable(fmt.Errorf("%w: %w", ErrUnfit, err), messages[unfit]+" ("+reasonOf(err)+")")
+	case readOnlyDatabase, full:
+		err = fmt.Errorf("%w: %w", ErrRefusesWrites, err)
 	}
 	if what, known := messages[kind]; known {
 		return unavailable(err, what)
