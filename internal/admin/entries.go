@@ -48,6 +48,7 @@ type EntryStore interface {
 	Update(ctx context.Context, by audit.Actor, kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry, error)
 	// End ends active entries; reason, which may be empty, is for the audit log.
 	End(ctx context.Context, by audit.Actor, kind blocks.Kind, reason string, ids ...string) ([]*blocks.Entry, error)
+	EndUnchanged(ctx context.Context, by audit.Actor, kind blocks.Kind, revision int64, ids ...string) ([]*blocks.Entry, error)
 	// Restore makes ended entries active again, with their ids and until their former expiry.
 	// It does not change an entry that is still active.
 	Restore(ctx context.Context, by audit.Actor, kind blocks.Kind, ids ...string) ([]*blocks.Entry, error)
@@ -261,6 +262,15 @@ func (e *Entries) End(ctx context.Context, c Caller, kind blocks.Kind, reason st
 		return nil, err
 	}
 	return e.Store.End(ctx, c.Actor, kind, reason, ids...)
+}
+
+// EndUnchanged ends active entries, all or none. It is for undoing their addition: if one of them
+// is no longer at the revision of the addition, it returns a fault of the code Outdated.
+func (e *Entries) EndUnchanged(ctx context.Context, c Caller, kind blocks.Kind, revision int64, ids ...string) ([]*blocks.Entry, error) {
+	if err := checkIDs(ids); err != nil {
+		return nil, err
+	}
+	return e.Store.EndUnchanged(ctx, c.Actor, kind, revision, ids...)
 }
 
 // undoTime is how long after ending an entry the same operator can restore it without a

@@ -179,7 +179,7 @@ func (h *bulkHandler) endBulk(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.entries.End(c.Context(), site.CallerOf(c), s.Kind, "", ids...); err != nil {
+	if err := endOf(c, h.entries, s.Kind, values, ids); err != nil {
 		return err
 	}
 	done := "unblocked"

@@ -93,10 +93,25 @@ func (h *entriesHandler) endEntries(c *httpserver.Call, s *kindTexts) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.entries.End(c.Context(), site.CallerOf(c), s.Kind, "", ids...); err != nil {
+	if err := endOf(c, h.entries, s.Kind, values, ids); err != nil {
 		return err
 	}
 	return h.done(c, s, values.Get("back"), "ended", ids...)
+}
+
+// endOf ends the entries that a form names. The form of a toast also has their revision, so that
+// it ends none that somebody has changed since.
+func endOf(c *httpserver.Call, entries *admin.Entries, kind blocks.Kind, values url.Values, ids []string) (err error) {
+	if !values.Has("revision") {
+		_, err = entries.End(c.Context(), site.CallerOf(c), kind, "", ids...)
+		return err
+	}
+	revision, err := strconv.ParseInt(values.Get("revision"), 10, 64)
+	if err != nil {
+		return fault.Field("revision", "must be a number")
+	}
+	_, err = entries.EndUnchanged(c.Context(), site.CallerOf(c), kind, revision, ids...)
+	return err
 }
 
 // restoreEntries undoes endEntries.
@@ -166,8 +181,10 @@ func (h *entriesHandler) entriesToast(ctx context.Context, page *site.Frame, s *
 		if !first.Ended.IsZero() || h.Now().Sub(first.Created) > toastTime {
 			return nil, nil
 		}
-		t.Text, t.Undo = s.Past, s.Path+"/end"
-		t.Fields = site.HiddenIDs(ids)
+		t.Text = s.Past
+		if t.Undo, t.Fields, err = h.toasts.endAdded(ctx, page, s.Path+"/end", first, ids); err != nil {
+			return nil, err
+		}
 	case "replaced": // ending it would not restore the former entry
 		t.Text = "Replaced the " + s.Noun + " of"
 	case "changed":

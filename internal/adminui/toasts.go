@@ -103,11 +103,16 @@ func (t *toasts) find(ctx context.Context, w *site.MonitorPage) (*site.Toast, er
 		return nil, nil
 	}
 	toast := &site.Toast{Text: text.text, Key: first.Pattern.String(), Undo: text.undo}
-	toast.Fields = append(site.HiddenFields("back", w.Here, "what", what), site.HiddenIDs(ids)...)
+	if text.undo == "/bulk/end" {
+		toast.Undo, toast.Fields, err = t.endAdded(ctx, &w.Frame, text.undo, first, ids)
+	} else {
+		toast.Fields = site.HiddenIDs(ids)
+	}
+	toast.Fields = append(site.HiddenFields("back", w.Here, "what", what), toast.Fields...)
 	if len(ids) > 1 {
 		toast.Text, toast.Key = text.plural+" "+format.Plural(len(ids), "key")+".", ""
 	}
-	return toast, nil
+	return toast, err
 }
 
 // profileChanges are the actions of the changes of a profile that a toast can undo, by the key
@@ -131,6 +136,15 @@ func (t *toasts) undoChange(ctx context.Context, page *site.Frame, object, id, a
 		return "", nil, nil
 	}
 	return "/audit/undo", site.HiddenFields("id", strconv.FormatInt(latest.ID, 10)), nil
+}
+
+// endAdded returns the action, with its fields, that ends the entries that were added in one
+// change. It returns "" if the first of them has been changed since.
+func (t *toasts) endAdded(ctx context.Context, page *site.Frame, action string, first *blocks.Entry, ids []string) (string, []site.Field, error) {
+	if undo, _, err := t.undoChange(ctx, page, string(first.Kind), first.ID, "add"); err != nil || undo == "" {
+		return "", nil, err
+	}
+	return action, append(site.HiddenFields("revision", strconv.FormatInt(first.Revision, 10)), site.HiddenIDs(ids)...), nil
 }
 
 // ofExtension returns the toast of an existing block that was extended. Its undo restores the

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,6 +47,36 @@ func TestAChangeIsUndoneFromTheAudit(t *testing.T) {
 	}
 	olu.post("/audit/undo", undo(add.ID)).is(http.StatusConflict)
 	olu.post("/audit/undo", undo(1<<40)).is(http.StatusNotFound)
+}
+
+func TestToastOfAddedEntriesEndsNoneThatSomebodyHasChangedSince(t *testing.T) {
+	n := newNode(t)
+	olu := n.as(t, "olu")
+	for _, c := range []struct {
+		path, end string
+		form      url.Values
+	}{
+		{"/bulk/add", "/bulk/end", url.Values{"key": {"token:a", "token:b"}, "back": {"/offenders"}, "for": {"24h"}, "reason": {"test"}}},
+		{"/blocks", "/blocks/end", url.Values{"pattern": {"token:c"}, "for": {"24h"}, "reason": {"test"}}},
+	} {
+		at := olu.post(c.path, c.form).is(http.StatusSeeOther).header.Get("Location")
+		page := olu.get(at).is(http.StatusOK).holds(`action="` + c.end + `"`)
+		undo := url.Values{"revision": regexp.MustCompile(`name="revision" value="(\d+)"`).FindStringSubmatch(page.body)[1:]}
+		for _, id := range regexp.MustCompile(`name="id" value="([0-9a-f-]{36})"`).FindAllStringSubmatch(page.body, -1) {
+			undo.Add("id", id[1])
+		}
+		added := n.activeBlocks(t)
+		reason := "changed by maria"
+		_, err := n.store.Entries.Update(context.Background(), audit.SystemActor("maria"), blocks.Block, undo["id"][0], blocks.Update{Reason: &reason})
+		must(t, err)
+		olu.post(c.end, undo).is(http.StatusPreconditionFailed)
+		if left := n.activeBlocks(t); len(left) != len(added) {
+			t.Errorf("%s: %d of %d blocks are left", c.end, len(left), len(added))
+		}
+		if page := olu.get(at).is(http.StatusOK); strings.Contains(page.body, `name="revision" value=`) {
+			t.Errorf("%s: the toast still ends what somebody has changed: %s", c.path, page.shown())
+		}
+	}
 }
 
 func TestAPolicyIsUndoneByAdministratorsOnly(t *testing.T) {

@@ -93,6 +93,8 @@ type Store interface {
 	Update(ctx context.Context, by audit.Actor, kind Kind, id string, u Update) (*Entry, error)
 	// End ends active entries. reason, which may be empty, is for the audit record.
 	End(ctx context.Context, by audit.Actor, kind Kind, reason string, ids ...string) ([]*Entry, error)
+	// EndUnchanged ends entries that have not changed since a revision, all or none.
+	EndUnchanged(ctx context.Context, by audit.Actor, kind Kind, revision int64, ids ...string) ([]*Entry, error)
 	// Restore makes ended entries active again, with their ids and their former expiry. It does
 	// not change entries that have not ended.
 	Restore(ctx context.Context, by audit.Actor, kind Kind, ids ...string) ([]*Entry, error)

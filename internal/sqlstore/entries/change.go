@@ -89,10 +89,10 @@ func (t Tx) update(kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry,
 	if !before.ActiveAt(t.Now) {
 		return nil, notActive(before)
 	}
-	if u.Revision != 0 && u.Revision != before.Revision {
-		e := fault.New(fault.Outdated, "The %s is at revision %d, not %d: it was changed since you read it; read it again.", kind, before.Revision, u.Revision)
-		e.Detail = map[string]any{"revision": before.Revision}
-		return nil, e
+	if u.Revision != 0 {
+		if err := checkRevision(before, u.Revision); err != nil {
+			return nil, err
+		}
 	}
 	after := *before
 	if u.Reason != nil {
@@ -112,6 +112,16 @@ func (t Tx) update(kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry,
 		return nil, err
 	}
 	return &after, t.note("update", "Changed", "", before, &after)
+}
+
+// checkRevision returns a fault unless e is at that revision.
+func checkRevision(e *blocks.Entry, revision int64) error {
+	if e.Revision == revision {
+		return nil
+	}
+	err := fault.New(fault.Outdated, "The %s is at revision %d, not %d: it was changed since you read it; read it again.", e.Kind, e.Revision, revision)
+	err.Detail = map[string]any{"revision": e.Revision}
+	return err
 }
 
 // end ends an active entry.

@@ -72,6 +72,20 @@ func (s *Store) End(ctx context.Context, by audit.Actor, kind blocks.Kind, reaso
 	return s.changeEach(ctx, by, ids, func(t Tx, id string) (*blocks.Entry, error) { return t.end(kind, id, reason) })
 }
 
+// EndUnchanged implements blocks.Store.
+func (s *Store) EndUnchanged(ctx context.Context, by audit.Actor, kind blocks.Kind, revision int64, ids ...string) ([]*blocks.Entry, error) {
+	return s.changeEach(ctx, by, ids, func(t Tx, id string) (*blocks.Entry, error) {
+		e, err := t.find(kind, id)
+		if err == nil {
+			err = checkRevision(e, revision)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return t.end(kind, id, "")
+	})
+}
+
 // Restore implements blocks.Store.
 func (s *Store) Restore(ctx context.Context, by audit.Actor, kind blocks.Kind, ids ...string) ([]*blocks.Entry, error) {
 	return s.changeEach(ctx, by, ids, func(t Tx, id string) (*blocks.Entry, error) { return t.restore(kind, id) })
