@@ -1,50 +1,49 @@
--- The counters, as engine.go and the files beside it have them: the same numbers,
--- bit for bit. All of them are whole and less than 2^53.
+-- The counters, a translation of engine.go and the files beside it that computes the same
+-- numbers, bit for bit. All numbers are integers below 2^53.
 --
--- A state is one array of numbers, empty for a key that never came: those of each
--- rule, one after the other; a rule's begin behind its offset, rule.at. While
--- reservations that were reserved lie ahead there follow, at
---   size + 1   when the newest reservation is; the numbers are those at that instant
---   size + 2   the id of the request that reserved it, '' where it can no longer
---              be cancelled
---   size + 3   when the newest reservation before it was, 0 for none
+-- A state is one array of numbers, empty for an unknown key: those of each rule, one rule
+-- after the other. The numbers of a rule begin after its offset, rule.at. While there are
+-- reservations in the future, these follow:
+--   size + 1   the time of the newest reservation; the numbers are those at that time
+--   size + 2   the id of its request, '' if it can no longer be cancelled
+--   size + 3   the time of the newest reservation before it, 0 for none
 --   size + 4.. the numbers as they were before it
 --
--- A rule is a table; its creator sets limit, window in milliseconds, burst (0
--- for the rule's limit), first (its window starts with the first request) and
--- queue (a leaky bucket as a queue). engine.stack adds the rest.
+-- A rule is a table. Its creator sets limit, window in milliseconds, burst (0 means limit),
+-- first (whether the window begins with the first request) and queue (whether a leaky bucket
+-- is a queue). engine.stack adds the other fields.
 --
--- The half of each algorithm is a chunk that returns a table of functions, as the
--- Counter of algorithms.go says them: size(rule), advance(rule, s, at, now),
--- wait(rule, s, at, now, cost), add(rule, s, at, now, cost), remaining(rule, s, at, now),
--- ttl(rule, s, at, now) and, where needed, max_delay(rule) and prepare(rule).
+-- The file of each algorithm is a chunk that returns a table of functions, those of Counter in
+-- algorithms.go: size(rule), advance(rule, s, at, now), wait(rule, s, at, now, cost),
+-- add(rule, s, at, now, cost), remaining(rule, s, at, now), ttl(rule, s, at, now) and, if
+-- needed, max_delay(rule) and prepare(rule).
 --
--- Nothing is called while this is loaded, when Redis knows no libraries, but what
--- is written here.
+-- While Redis loads the text, it has no libraries such as math. So only functions of this text
+-- are called then.
 
-local NEVER = -1                   -- the wait and the reservation of what is never allowed
-local MAX_AHEAD = 3600000      -- maxAhead
-local FURTHEST = 9007199254740992  -- further than any reservation
+local NEVER = -1                   -- the wait and the reservation of a request that is never allowed
+local MAX_AHEAD = 3600000          -- maxAhead of engine.go
+local FURTHEST = 9007199254740992  -- later than any reservation
 
 local function larger(a, b) if a > b then return a end return b end
 local function smaller(a, b) if a < b then return a end return b end
 
--- quotient and rounded_up divide, the one rounded down and the other up.
+-- quotient divides and rounds down, rounded_up divides and rounds up.
 local function quotient(n, by) return (n - n % by) / by end
 local function rounded_up(n, by) return quotient(n + by - 1, by) end
 
--- lower makes s[i] at most most, and returns whether it was more.
-local function lower(s, i, most)
-  if s[i] <= most then return false end
-  s[i] = most
+-- lower sets s[i] to upper if it is larger, and returns whether it was.
+local function lower(s, i, upper)
+  if s[i] <= upper then return false end
+  s[i] = upper
   return true
 end
 
--- See numbers.go.
+-- These are in numbers.go too.
 local function clock_window(now, window) return now - now % window end
 local function clock_window_ahead(now, window) return now - now % window + window end
 
--- refill and bucket are those of token_bucket.go.
+-- refill and bucket are in token_bucket.go too.
 local function refill(rule, s, at, now)
   local elapsed = now - s[at + 1]
   if elapsed >= rounded_up(s[at + 2], rule.limit) then
@@ -78,7 +77,7 @@ function bucket.ttl(rule, s, at) return rounded_up(s[at + 2], rule.limit) end
 
 local counters, engine = {}, {}
 
--- stack returns how rules count under the algorithm of that name.
+-- stack returns the stack of rules under the algorithm with that name.
 function engine.stack(name, rules)
   local counter = counters[name]
   local stack = { counter = counter, rules = rules, size = 0, max_delay = MAX_AHEAD }
@@ -98,8 +97,8 @@ local function drop_reservations(stack, s)
   for i = #s, stack.size + 1, -1 do s[i] = nil end
 end
 
--- advance brings a state to now or, where reservations lie ahead, to the newest. It
--- returns which, and whether something was too far ahead and was shifted back.
+-- advance brings a state to now, or to the newest reservation if that is in the future. It
+-- returns that time, and whether a time was too far in the future and was set back.
 local function advance(stack, s, now)
   local rules, base, moved = stack.rules, now, false
   if #s < stack.size then
@@ -123,13 +122,14 @@ local function advance(stack, s, now)
   return base, moved
 end
 
--- ask answers a request and counts nothing: it only brings s to now. It returns
---   reservation     when the request may be done if nobody else comes; NEVER
---   retry    0 where it is allowed; where it is not, when the same request would
---            be, or NEVER
---   rule     which rule makes it wait longest, counted from 1; 0 where it is allowed
---   changed  whether something too far ahead was shifted back, which must be
---            stored even if the request is refused
+-- ask decides a request and counts nothing: it only brings s to now. It returns
+--   reservation  the time at which the request may be done if there are no others, or NEVER
+--   retry        0 if it is allowed; otherwise the time at which the same request would be, or
+--                NEVER
+--   rule         the number of the rule with the longest wait, counted from 1; 0 if it is
+--                allowed
+--   changed      whether a time was too far in the future and was set back, which must be
+--                stored even if the request is refused
 function engine.ask(stack, s, now, cost, max_wait)
   local rules, wait = stack.rules, stack.counter.wait
   local base, moved = advance(stack, s, now)
@@ -145,8 +145,8 @@ function engine.ask(stack, s, now, cost, max_wait)
   return reservation, reservation - longest_wait, by > 0 and by or #rules, moved
 end
 
--- add counts a request that ask has just allowed, at reservation, which is what ask
--- returned or later, or at now a cost of at most room.
+-- add counts a request that ask has just allowed, at the reservation that ask returned or
+-- later; or, at now, any cost up to room.
 function engine.add(stack, s, now, reservation, cost, id)
   local size, rules, counter = stack.size, stack.rules, stack.counter
   if reservation > now then
@@ -161,8 +161,8 @@ function engine.add(stack, s, now, reservation, cost, id)
   end
 end
 
--- room returns how much cost every rule has left at now, 0 while reservations lie
--- ahead; add may count as much. It brings s to now.
+-- room returns the largest cost that every rule allows at now, 0 while there are reservations
+-- in the future. add may count that cost. It brings s to now.
 function engine.room(stack, s, now)
   if advance(stack, s, now) > now then return 0 end
   local rules, room = stack.rules, FURTHEST
@@ -174,10 +174,10 @@ function engine.room(stack, s, now)
   return room
 end
 
--- remaining appends to list, for each rule, what it has left, how many
--- milliseconds from now until it alone allows the same cost, or NEVER, and how
--- many until nothing counts any more, 0 if nothing does; at the newest
--- reservation where reservations lie ahead. It brings s to now.
+-- remaining appends three numbers to list for each rule: what remains of its limit; the
+-- milliseconds from now until it alone allows the same cost, or NEVER; and those until it is
+-- fully restored, 0 if it is. While there are reservations in the future, they are the numbers
+-- at the newest one. It brings s to now.
 function engine.remaining(stack, s, now, cost, list)
   local rules, counter = stack.rules, stack.counter
   local base = advance(stack, s, now)
@@ -193,8 +193,8 @@ function engine.remaining(stack, s, now, cost, list)
   end
 end
 
--- ttl returns for how many milliseconds from now s is to be kept if nobody
--- comes, 0 where it is as good as none. It brings s to now.
+-- ttl returns for how many milliseconds from now s must be kept if there are no more requests,
+-- 0 if it has no information. It brings s to now.
 function engine.ttl(stack, s, now)
   local rules, counter = stack.rules, stack.counter
   local base = advance(stack, s, now)
@@ -204,7 +204,7 @@ function engine.ttl(stack, s, now)
     local its = 0
     if rule.limit > 0 then
       its = counter.ttl(rule, s, rule.at, base)
-    else -- a limit that comes back finds it
+    else -- the rule may get its former limit again
       for j = rule.at + 1, rule.at + rule.size do
         if s[j] > 0 then its = rule.window end
       end
@@ -214,9 +214,8 @@ function engine.ttl(stack, s, now)
   return longest
 end
 
--- cancel undoes the newest reservation of s, a state whose numbers are size
--- many, if it is that of id at the reservation at, no other was made after it, and its
--- time has not come. It returns whether it did.
+-- cancel cancels the newest reservation of s, a state with size numbers, if it is the one of id
+-- at a time that is in the future, and no other was made after it. It returns whether it did.
 function engine.cancel(size, s, now, at, id)
   if id == '' or s[size + 2] ~= id or s[size + 1] ~= at or at <= now then return false end
   local before = s[size + 3]

@@ -1,4 +1,4 @@
--- fixed_window: 1 the instant at which the window began, 2 the cost allowed since.
+-- fixed_window: 1 the time at which the window began, 2 the cost allowed since.
 local counter = {}
 
 function counter.size() return 2 end

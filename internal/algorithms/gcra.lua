@@ -21,7 +21,7 @@ function counter.advance(rule, s, at, now)
   return lower(s, at + 1, present + rule.capacity * rule.interval)
 end
 
--- ahead returns how far the arrival time lies ahead, in fractions.
+-- ahead returns how far the arrival time is in the future, in fractions.
 local function ahead(rule, s, at, now) return larger(0, s[at + 1] - now * rule.fraction) end
 
 function counter.wait(rule, s, at, now, cost)

@@ -1,5 +1,5 @@
--- leaky_bucket: 1 the instant at which it was last looked at, 2 how full it was
--- then, in 1/window of a request.
+-- leaky_bucket: 1 the time of the last update, 2 how full the bucket was then, in 1/window of a
+-- request.
 local counter = { size = bucket.size, add = bucket.add, ttl = bucket.ttl }
 
 function counter.advance(rule, s, at, now)

@@ -1,5 +1,5 @@
--- sliding_buckets: 1 the number of the newest sub-window, counted from 1970, 2 and
--- on the cost allowed in it and in those before it, the newest first.
+-- sliding_buckets: 1 the number of the newest sub-window, counted from 1970; from 2 on the cost
+-- allowed in it and in those before it, newest first.
 local MAX_BUCKETS = 60
 local counter = {}
 
@@ -27,7 +27,7 @@ function counter.advance(rule, s, at, now)
   return lower(s, at + 1, present + 1)
 end
 
--- leaves returns when a sub-window is no longer counted.
+-- leaves returns the time at which a sub-window no longer counts.
 local function leaves(rule, number)
   local n = buckets_of(rule)
   return rounded_up((number + n) * rule.window, n)

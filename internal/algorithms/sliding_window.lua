@@ -1,5 +1,5 @@
--- sliding_window: 1 the instant at which the present window of the clock began,
--- 2 the cost allowed since, 3 that of the window before.
+-- sliding_window: 1 the time at which the present window began, which follows the clock, 2 the
+-- cost allowed since, 3 that of the window before.
 local counter = {}
 
 function counter.size() return 3 end
@@ -16,7 +16,7 @@ function counter.advance(rule, s, at, now)
   return lower(s, at + 1, clock_window_ahead(now, window))
 end
 
--- weighs returns the estimate times the window.
+-- weighs returns the estimated cost in the sliding window, times the window.
 local function weighs(rule, s, at, now)
   local window = rule.window
   local elapsed = smaller(larger(0, now - s[at + 1]), window)

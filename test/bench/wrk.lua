@@ -1,9 +1,9 @@
--- What wrk asks. Arguments: what keys begin with, how many keys there are,
--- "none" or "rules" for what a check says of its rules, and how many checks go
--- into one request; "forward" behind that asks /v1/forward as a gateway does, about
--- addresses, which are also what the prefix "ip:" is followed by; "ratelimit" asks
--- envoyproxy/ratelimit and "gubernator" Gubernator, each in its JSON. All requests are made up before the clock starts, in an
--- order of each thread's own.
+-- The requests of wrk. Arguments: the prefix of the keys, the number of keys, the detail of
+-- the checks ("none" or "rules"), the number of checks in a request, and the kind of request.
+-- The kinds are "" for checks, "forward" for /v1/forward as gateways call it, about addresses,
+-- "ratelimit" for envoyproxy/ratelimit and "gubernator" for Gubernator, each in its JSON. After
+-- the prefix "ip:", keys are addresses. Each thread creates its requests before the clock
+-- starts, in an order of its own.
 
 local threads = 0
 
