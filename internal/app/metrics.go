@@ -22,8 +22,9 @@ func (a *App) newMetrics() *metrics.Metrics {
 	return metrics.New(buildinfo.Read(), a.settings.NodeName, metrics.Gauges{
 		Outage: func() bool { return a.gate.Outage().Open() },
 		Failing: func() bool {
-			_, err := a.catalog.Failing()
-			return err != nil
+			_, unreachable := a.catalog.Failing()
+			_, refusing := a.writes.failing()
+			return unreachable != nil || refusing != nil
 		},
 		Revision:   func() int64 { return a.catalog.Revision() },
 		Blocks:     func() int { return a.catalog.Blocks().Size(blocks.Block) },

@@ -59,10 +59,10 @@ const (
 	minOutage = 10 * time.Second
 )
 
-// outageAlert notifies people when one server becomes unreachable, and when it is
-// reachable again.
+// outageAlert notifies people when a trouble of one server begins, and when it has ended.
 type outageAlert struct {
 	server, node string
+	trouble      string           // "is unreachable"
 	since        func() time.Time // when the outage began, zero if there is none
 	during       string           // what still works during the outage
 	after        string           // what works again after it
@@ -75,7 +75,7 @@ func (o *outageAlert) check(ctx context.Context) {
 	switch {
 	case !since.IsZero() && !o.notified && time.Since(since) >= minOutage:
 		o.notified = true
-		o.notify(ctx, notify.Notification{Kind: notify.Outage, Subject: o.server + " is unreachable from node " + o.node,
+		o.notify(ctx, notify.Notification{Kind: notify.Outage, Subject: o.server + " " + o.trouble + " from node " + o.node,
 			Text: o.during, Facts: map[string]string{"node": o.node, "since": since.UTC().Format(time.RFC3339)}})
 	case since.IsZero() && o.notified:
 		o.notified = false
@@ -85,9 +85,9 @@ func (o *outageAlert) check(ctx context.Context) {
 }
 
 // watchOutages watches Redis and the database.
-func watchOutages(node string, g *gate.Gate, c *catalog.Catalog, n *notifier) func(context.Context) {
+func watchOutages(node string, g *gate.Gate, c *catalog.Catalog, w *writeHealth, n *notifier) func(context.Context) {
 	redis := &outageAlert{
-		server: "Redis", node: node, notify: n.notify,
+		server: "Redis", node: node, trouble: "is unreachable", notify: n.notify,
 		since: func() time.Time {
 			if outage := g.Outage(); outage.Open() {
 				return outage.Since
@@ -98,7 +98,7 @@ func watchOutages(node string, g *gate.Gate, c *catalog.Catalog, n *notifier) fu
 		after:  "Limits are exact again.",
 	}
 	database := &outageAlert{
-		server: "The database", node: node, notify: n.notify,
+		server: "The database", node: node, trouble: "is unreachable", notify: n.notify,
 		since: func() time.Time {
 			since, _ := c.Failing()
 			return since
@@ -106,8 +106,23 @@ func watchOutages(node string, g *gate.Gate, c *catalog.Catalog, n *notifier) fu
 		during: "Checks go on with the last policies and blocks known; nothing can be changed until it is back.",
 		after:  "What was counted during the outage is written now.",
 	}
+	writes := newWritesAlert(node, w, n.notify)
 	return every(outageInterval, func(ctx context.Context) {
 		redis.check(ctx)
 		database.check(ctx)
+		writes.check(ctx)
 	})
+}
+
+// newWritesAlert returns the alert for a database that accepts no writes.
+func newWritesAlert(node string, w *writeHealth, send func(context.Context, ...notify.Notification)) *outageAlert {
+	return &outageAlert{
+		server: "The database", node: node, trouble: "accepts no writes", notify: send,
+		since: func() time.Time {
+			since, _ := w.failing()
+			return since
+		},
+		during: "It is read-only, its disk is full, or a right or a table is missing; the log of the node says which. Checks go on; nothing can be changed, nobody is blocked automatically, and counts wait in memory.",
+		after:  "What was counted in the meantime is written now.",
+	}
 }

@@ -2,9 +2,12 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -54,9 +59,30 @@ func TestReadyzReportsADatabaseThatRefusesWrites(t *testing.T) {
 	if status, _ := n.block(t, "ip:192.0.2.2"); status != http.StatusServiceUnavailable {
 		t.Errorf("a change got %d", status)
 	}
+	if !strings.Contains(n.measured(t), "\nstint_database_outage 1\n") {
+		t.Error("stint_database_outage is not 1")
+	}
 	setReadOnly("off")
 	servers.Await(t, "the node takes changes", func() bool { _, r := n.ready(t); return r.Changes && detail(r, "database") == "" })
 	if n.log.Count("the database accepts no writes; checks go on") != 1 || n.log.Count("the database accepts writes again") != 1 {
 		t.Errorf("the log is %s", n.log)
+	}
+}
+
+func TestPeopleAreNotifiedOnceOfADatabaseThatAcceptsNoWrites(t *testing.T) {
+	writes := &writeHealth{log: slog.New(slog.DiscardHandler)}
+	var sent []string
+	alert := newWritesAlert("a", writes, func(_ context.Context, all ...notify.Notification) {
+		for _, one := range all {
+			sent = append(sent, one.Subject)
+		}
+	})
+	before := time.Now().Add(-minOutage)
+	for _, err := range []error{errors.New("busy"), fmt.Errorf("%w: disk full", db.ErrRefusesWrites), db.ErrUnfit, errors.New("busy"), nil, nil} {
+		writes.note(err, before)
+		alert.check(t.Context())
+	}
+	if want := []string{"The database accepts no writes from node a", "The database is back for node a"}; !slices.Equal(sent, want) {
+		t.Errorf("got %q, want %q", sent, want)
 	}
 }

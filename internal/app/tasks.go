@@ -69,7 +69,7 @@ func (a *App) tasks() []task {
 			checks: a.metrics.CheckReader(), prepared: a.preparer.done.Load, degraded: a.status.degraded, revision: a.catalog.Revision,
 			memory: a.backends.memory.Memory, writes: a.writes,
 		}).run},
-		{"outage watcher", watchOutages(a.settings.NodeName, a.gate, a.catalog, a.notifier)},
+		{"outage watcher", watchOutages(a.settings.NodeName, a.gate, a.catalog, a.writes, a.notifier)},
 		{"first clock check", a.checkClocks},
 		{"start's memory", func(ctx context.Context) {
 			a.preparer.wait(ctx)

@@ -99,7 +99,7 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(panics{})
 	m.gauge("stint_log_outage", "1 while the timestamp log is unreachable.", boolean(g.Outage))
-	m.gauge("stint_database_outage", "1 while the database is unreachable.", boolean(g.Failing))
+	m.gauge("stint_database_outage", "1 while the database is unreachable or accepts no writes.", boolean(g.Failing))
 	m.gauge("stint_catalog_revision", "The revision of the newest change that is in effect on this node.", func() float64 { return float64(g.Revision()) })
 	m.gauge("stint_blocks", "Active blocks in the memory of this node.", func() float64 { return float64(g.Blocks()) })
 	m.gauge("stint_exemptions", "Active exemptions in the memory of this node.", func() float64 { return float64(g.Exemptions()) })
