@@ -42,7 +42,7 @@ var minRights = []string{
 // minRightsInCluster are the additional rights that a Cluster requires.
 var minRightsInCluster = []string{"+cluster|slots", "+cluster|shards", "+command", "+readonly"}
 
-func TestAUserWithTheNamedRightsAndNoOthersIsEnough(t *testing.T) {
+func TestUserWithTheDocumentedRightsIsEnough(t *testing.T) {
 	user := url.UserPassword("stint", "word:with@signs").String() + "@"
 	t.Run("on one server", func(t *testing.T) {
 		server := servers.DedicatedRedis(t)
@@ -177,7 +177,7 @@ func overTLS(t *testing.T, args ...string) string {
 	return tls
 }
 
-func TestTLSIsSpokenAndItsCertificateChecked(t *testing.T) {
+func TestConnectUsesTLSAndVerifiesTheCertificate(t *testing.T) {
 	tls := overTLS(t, "--tls-auth-clients", "no")
 	p := policy(t, 1, "2/1h")
 	trusting := openURL(t, "rediss://"+tls+"/0?dial_timeout=20s&skip_verify=true")

@@ -90,7 +90,7 @@ func wantSizes(t *testing.T, tr *transport, want ...int) {
 	}
 }
 
-func TestRequestsGoAtOnceWhenIdleAndTogetherWhileCallsAreUnderWay(t *testing.T) {
+func TestBatcherSendsAtOnceWhenIdleAndBatchesDuringCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, tr := newBatcher()
 		done := busy(t, l, tr)
@@ -114,7 +114,7 @@ func TestRequestsGoAtOnceWhenIdleAndTogetherWhileCallsAreUnderWay(t *testing.T) 
 	})
 }
 
-func TestASecondCallGoesWhereTheFirstCarriesMuchOnlyWhenItIsSlowOrFull(t *testing.T) {
+func TestBatcherSendsASecondCallOnlyIfTheFirstIsSmallSlowOrABatchIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, tr := newBatcher()
 		done := []<-chan error{decide(t.Context(), l, smallBatch)}
@@ -143,7 +143,7 @@ func TestASecondCallGoesWhereTheFirstCarriesMuchOnlyWhenItIsSlowOrFull(t *testin
 	})
 }
 
-func TestACallIsBoundedAndALargeGroupStaysInOrder(t *testing.T) {
+func TestBatcherBoundsCallsAndKeepsTheOrderOfALargeGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, tr := newBatcher()
 		done := busy(t, l, tr)
@@ -166,7 +166,7 @@ func TestACallIsBoundedAndALargeGroupStaysInOrder(t *testing.T) {
 	})
 }
 
-func TestACallerWhoGivesUpIsNotSent(t *testing.T) {
+func TestBatcherDoesNotSendACancelledRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, tr := newBatcher()
 		busy(t, l, tr)
@@ -187,7 +187,7 @@ func TestACallerWhoGivesUpIsNotSent(t *testing.T) {
 	})
 }
 
-func TestAHungCallEndsWhenItsLastCallerGivesUp(t *testing.T) {
+func TestHungCallEndsWhenItsLastCallerGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, tr := newBatcher()
 		start := time.Now()
@@ -213,7 +213,7 @@ func TestAHungCallEndsWhenItsLastCallerGivesUp(t *testing.T) {
 	})
 }
 
-func TestACallerWithoutADeadlineWaitsForTheTimeout(t *testing.T) {
+func TestCallerWithoutADeadlineWaitsForTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := newBatcher()
 		start := time.Now()
@@ -226,7 +226,7 @@ func TestACallerWithoutADeadlineWaitsForTheTimeout(t *testing.T) {
 	})
 }
 
-func TestAfterAFailedCallTheRestOfAGroupIsNotSent(t *testing.T) {
+func TestBatcherSendsNoMoreOfAGroupAfterAFailedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, tr := newBatcher()
 		large := decide(t.Context(), l, 300)
@@ -241,7 +241,7 @@ func TestAfterAFailedCallTheRestOfAGroupIsNotSent(t *testing.T) {
 
 // If a caller gives up after its requests were taken from the queue and before they are sent,
 // they must not be charged under the deadline of the other requests.
-func TestACallerWhoGivesUpWhileItsCallIsMadeIsNotSent(t *testing.T) {
+func TestBatcherDropsRequestsCancelledWhileTheCallIsBuilt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := newBatcher()
 		gone, stays := new(groups).get(1), new(groups).get(2)
@@ -259,7 +259,7 @@ func TestACallerWhoGivesUpWhileItsCallIsMadeIsNotSent(t *testing.T) {
 
 // A batcher with judge does not wait for calls whose callers have all given up, and counts the
 // requests that were never sent because all calls were in flight.
-func TestStalledCallsHoldUpNoLaterCallers(t *testing.T) {
+func TestStalledCallsDoNotDelayLaterCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, tr := newBatcher()
 		var judged, dropped atomic.Int64 // used by several senders
@@ -313,7 +313,7 @@ func TestStalledCallsHoldUpNoLaterCallers(t *testing.T) {
 	})
 }
 
-func TestRequestsThatWereNeverSentCountTowardsTheOutageOnly(t *testing.T) {
+func TestRequestsThatWereNeverSentCountAsUnansweredAndNotAsFailures(t *testing.T) {
 	var b breaker
 	b.leave(5)
 	if b.open.Load() {

@@ -17,7 +17,7 @@ import (
 // The contract's random histories keep few entries. Logs of hundreds of entries are stored in
 // blocks on Redis. They must answer like the log in memory while they grow, wrap, shrink and are
 // shifted, and while reservations are made and cancelled.
-func TestLongLogsAnswerAsInMemory(t *testing.T) {
+func TestLongLogsDecideLikeTheLogInMemory(t *testing.T) {
 	server := servers.Redis(t)
 	for seed := range uint64(9) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -62,7 +62,7 @@ func openWaiting(t *testing.T, server *servers.RedisServer, events *outageEvents
 	return open(t, server, redislog.Options{Timeout: time.Hour, OnOutage: events.add})
 }
 
-func TestAfterThreeFailuresNobodyWaitsForARedisThatHangs(t *testing.T) {
+func TestOutageAfterThreeFailuresEndsAllWaiting(t *testing.T) {
 	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
 		var events outageEvents
 		log, p := openWaiting(t, server, &events), policy(t, 1, "1000/h")
@@ -99,7 +99,7 @@ func TestAfterThreeFailuresNobodyWaitsForARedisThatHangs(t *testing.T) {
 	})
 }
 
-func TestCallersWhoGoAwayAreNoOutage(t *testing.T) {
+func TestCancelledCallersBeginNoOutage(t *testing.T) {
 	server := servers.DedicatedRedis(t)
 	var events outageEvents
 	log, p := openWaiting(t, server, &events), policy(t, 1, "1000/h")
@@ -120,7 +120,7 @@ func TestCallersWhoGoAwayAreNoOutage(t *testing.T) {
 	}
 }
 
-func TestASuccessBetweenFailuresIsNoOutage(t *testing.T) {
+func TestSuccessBetweenFailuresPreventsAnOutage(t *testing.T) {
 	server := servers.DedicatedRedis(t)
 	var events outageEvents
 	log, p := openWaiting(t, server, &events), policy(t, 1, "1000/h")
@@ -139,7 +139,7 @@ func TestASuccessBetweenFailuresIsNoOutage(t *testing.T) {
 	}
 }
 
-func TestAKeyOfAnotherKindIsNoOutage(t *testing.T) {
+func TestKeyOfAnotherTypeBeginsNoOutage(t *testing.T) {
 	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
 		var events outageEvents
 		log, p := openWaiting(t, server, &events), policy(t, 1, "1000/h")
@@ -156,7 +156,7 @@ func TestAKeyOfAnotherKindIsNoOutage(t *testing.T) {
 
 // A Redis that answers everything except writes is unreachable until it can decide again, and no
 // longer.
-func TestARedisThatCannotDecideStaysAnOutageThoughItAnswers(t *testing.T) {
+func TestOutageLastsWhileRedisAnswersWithoutDeciding(t *testing.T) {
 	for name, set := range map[string][2]string{"full": {"maxmemory", "0"}, "without replicas": {"min-replicas-to-write", "0"}} {
 		t.Run(name, func(t *testing.T) {
 			server := servers.DedicatedRedis(t)

@@ -37,7 +37,7 @@ func wantConfigError(t *testing.T, err error, part string) {
 	}
 }
 
-func TestAMistakeInTheURLOrTheServerIsToldAtOnce(t *testing.T) {
+func TestCheckRejectsMistakesInTheURLAndTheServer(t *testing.T) {
 	server, locked, member := servers.DedicatedRedis(t), servers.DedicatedRedis(t), clusterOfOne(t)
 	must(t, connect(t, locked).ConfigSet(t.Context(), "requirepass", "x").Err())
 	watching := servers.Sentinels(t, "m", server)[0]
@@ -74,7 +74,7 @@ func TestAMistakeInTheURLOrTheServerIsToldAtOnce(t *testing.T) {
 }
 
 // The alert arrives after the handshake, and often after the connection was reset.
-func TestAMissingCertificateOfTheClientIsToldEachTime(t *testing.T) {
+func TestCheckReportsAMissingClientCertificateEachTime(t *testing.T) {
 	url := "rediss://" + overTLS(t) + "?skip_verify=true"
 	for range 20 {
 		_, err := check(t, url, redislog.CheckOptions{})
@@ -93,7 +93,7 @@ func webServer(t *testing.T) string {
 	})
 }
 
-func TestAServerThatCannotHoldLogsIsToldAtOnce(t *testing.T) {
+func TestCheckRejectsServersThatCannotHoldLogs(t *testing.T) {
 	t.Run("it evicts", func(t *testing.T) {
 		for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
 			server := servers.DedicatedRedis(t, "--maxmemory-policy", policy)
@@ -118,7 +118,7 @@ func TestAServerThatCannotHoldLogsIsToldAtOnce(t *testing.T) {
 	})
 }
 
-func TestAUserWithTooFewRightsIsToldAtOnceAndOneWithoutInfoIsNot(t *testing.T) {
+func TestCheckRejectsUsersWithTooFewRightsButNotThoseWithoutInfo(t *testing.T) {
 	server := servers.DedicatedRedis(t, "--maxmemory-policy", "allkeys-lru")
 	admin := connect(t, server)
 	url := userURL(server)
@@ -148,7 +148,7 @@ func TestAUserWithTooFewRightsIsToldAtOnceAndOneWithoutInfoIsNot(t *testing.T) {
 	wantConfigError(t, err, "allkeys-lru") // although CONFIG is not allowed
 }
 
-func TestAServerThatMayComeLaterIsAnOutageAndNoMistake(t *testing.T) {
+func TestCheckTreatsTemporaryFailuresAsOutages(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	closed.Close()

@@ -16,7 +16,7 @@ const day = 24 * time.Hour
 
 // Wrapped entries repeat after 49.7 days, and a clock that steps back by weeks
 // must not make a new entry look like an old one.
-func TestAClockThatStepsBackByWeeksOpensNoLimit(t *testing.T) {
+func TestClockThatStepsBackByWeeksKeepsTheLimits(t *testing.T) {
 	server := servers.DedicatedRedis(t)
 	admin := connect(t, server)
 	clock := logtest.NewClock()
@@ -63,7 +63,7 @@ func TestAClockThatStepsBackByWeeksOpensNoLimit(t *testing.T) {
 
 // A stack of short windows may find entries that a stack of long ones left,
 // too old to be wrapped, when it has to move the log.
-func TestOldEntriesSurviveAMoveUnderAShorterStack(t *testing.T) {
+func TestOldEntriesSurviveAShiftUnderAShorterStack(t *testing.T) {
 	server := servers.Redis(t)
 	clock := logtest.NewClock()
 	log := open(t, server, redislog.Options{Clock: clock.Now})

@@ -221,7 +221,7 @@ func openNode(t *testing.T, c *servers.RedisCluster, events *outageEvents) *redi
 	return log
 }
 
-func TestAPrimaryThatStallsDegradesNoKeyOfAnother(t *testing.T) {
+func TestStalledPrimaryDegradesOnlyItsOwnKeys(t *testing.T) {
 	c := servers.Cluster(t, aliveForLong...)
 	p := policy(t, 1, "10/200ms", "40/2s")
 	var events outageEvents
@@ -265,7 +265,7 @@ func TestAPrimaryThatStallsDegradesNoKeyOfAnother(t *testing.T) {
 	}
 }
 
-func TestASlotThatIsHeldOpenDegradesNoPlainRequest(t *testing.T) {
+func TestMigratingSlotDegradesNoPlainRequest(t *testing.T) {
 	c := servers.Cluster(t, aliveForLong...)
 	p := policy(t, 1, "10/200ms", "40/2s")
 	var events outageEvents
@@ -309,7 +309,7 @@ func TestASlotThatIsHeldOpenDegradesNoPlainRequest(t *testing.T) {
 	}
 }
 
-func TestAPrimaryThatIsReplacedIsAnOutageNoLonger(t *testing.T) {
+func TestOutageEndsWhenAPrimaryIsReplaced(t *testing.T) {
 	c := servers.Cluster(t)
 	p := policy(t, 1, "10/200ms", "40/2s")
 	var events outageEvents

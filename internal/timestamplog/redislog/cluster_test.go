@@ -39,7 +39,7 @@ func TestContractOnACluster(t *testing.T) {
 	})
 }
 
-func TestOnAClusterKeysOfOneSlotAreDecidedTogetherAndOthersAreNot(t *testing.T) {
+func TestDecideAllOnAClusterNeedsKeysOfOneSlot(t *testing.T) {
 	log, p := open(t, clusterOfOne(t), redislog.Options{}), policy(t, 1, "1/1h")
 	near := "token:0"
 	for n := 0; near == "token:0" || redislog.ShardOf(near) != redislog.ShardOf(address); n++ {
@@ -64,7 +64,7 @@ func TestOnAClusterKeysOfOneSlotAreDecidedTogetherAndOthersAreNot(t *testing.T) 
 
 // A Cluster that has lost its functions gets them on the servers that have the keys: no request
 // is sent to a server that would have to redirect it.
-func TestAClusterWithoutFunctionsGetsThemWhereTheKeysAre(t *testing.T) {
+func TestLibraryIsLoadedToThePrimaryOfTheKeys(t *testing.T) {
 	c := servers.Cluster(t)
 	log, err := redislog.Open(c.URL, redislog.Options{Timeout: 20 * time.Second})
 	must(t, err)

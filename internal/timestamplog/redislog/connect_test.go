@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 )
 
-func TestURLsOfEveryKindAreUnderstood(t *testing.T) {
+func TestConnectAcceptsEveryKindOfURL(t *testing.T) {
 	for _, url := range []string{
 		"redis://127.0.0.1:6379/0", "redis://user:secret@example.com/3?read_timeout=1s", "rediss://example.com",
 		"redis://[::1]:6379", "unix:///run/redis.sock?db=2",
@@ -42,7 +42,7 @@ func TestURLsOfEveryKindAreUnderstood(t *testing.T) {
 	}
 }
 
-func TestABadURLIsExplainedWithoutRepeatingIt(t *testing.T) {
+func TestConnectExplainsABadURLWithoutRepeatingIt(t *testing.T) {
 	for url, want := range map[string]string{
 		"":                                                    "must begin with",
 		"secret":                                              "must begin with",
@@ -74,7 +74,7 @@ func TestABadURLIsExplainedWithoutRepeatingIt(t *testing.T) {
 	}
 }
 
-func TestAPrefixCannotMakeAHashTag(t *testing.T) {
+func TestPrefixCannotCreateAHashTag(t *testing.T) {
 	for _, prefix := range []string{"a{b}", "{", "a b", "a\n", strings.Repeat("a", 65)} {
 		if log, err := redislog.Open("redis://127.0.0.1", redislog.Options{Prefix: prefix}); err == nil {
 			log.Close()

@@ -21,7 +21,7 @@ var requestForms = map[string]func(q *timestamplog.Request){
 
 // When a stalled Redis continues, it must not charge requests whose callers gave up long ago:
 // their entries would leave the window late.
-func TestWhatAStalledRedisCarriesOutLateIsNotCharged(t *testing.T) {
+func TestCallsExecutedAfterTheirDeadlineChargeNothing(t *testing.T) {
 	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
 		log, p := openWaiting(t, server, new(outageEvents)), policy(t, 1, "100/h")
 		for name, form := range requestForms {
@@ -45,7 +45,7 @@ func TestWhatAStalledRedisCarriesOutLateIsNotCharged(t *testing.T) {
 	})
 }
 
-func TestSeveralKeysThatAreDecidedLateAreNotCharged(t *testing.T) {
+func TestDecideAllAfterItsDeadlineChargesNothing(t *testing.T) {
 	server := servers.DedicatedRedis(t)
 	log, p := openWaiting(t, server, new(outageEvents)), policy(t, 1, "100/h")
 	servers.Await(t, "a fresh Redis answers", func() bool { return answers(log, p) })
@@ -65,7 +65,7 @@ func TestSeveralKeysThatAreDecidedLateAreNotCharged(t *testing.T) {
 
 // Requests of callers who still wait must not be refused because other callers in the same call
 // gave up.
-func TestCallersOfALateCallWhoStillWaitAreAnswered(t *testing.T) {
+func TestWaitingCallersOfALateCallAreAnswered(t *testing.T) {
 	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
 		log, p := openWaiting(t, server, new(outageEvents)), policy(t, 1, "100/h")
 		servers.Await(t, "a fresh Redis answers", func() bool { return answers(log, p) })
@@ -109,7 +109,7 @@ func TestCallersOfALateCallWhoStillWaitAreAnswered(t *testing.T) {
 
 // If the clock of a Redis was set, or another Redis has taken over, that costs one additional
 // call.
-func TestAClockThatWasSetFailsNobody(t *testing.T) {
+func TestClockThatWasSetFailsNoRequest(t *testing.T) {
 	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
 		log, p := open(t, server, redislog.Options{}), policy(t, 1, "1000/h")
 		servers.Await(t, "a fresh Redis answers", func() bool { return answers(log, p) })

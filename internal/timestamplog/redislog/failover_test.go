@@ -138,7 +138,7 @@ func openURL(t *testing.T, url string) *redislog.Log {
 
 var crowdStack = []string{"10/200ms", "40/2s"}
 
-func TestSlotsThatMoveUnderLoadCostNoPromise(t *testing.T) {
+func TestLimitsHoldWhileSlotsMoveUnderLoad(t *testing.T) {
 	c := servers.Cluster(t)
 	p := policy(t, 1, crowdStack...)
 	people := gather(t, p, 24, openURL(t, c.URL), openURL(t, c.URL))
@@ -161,7 +161,7 @@ func TestSlotsThatMoveUnderLoadCostNoPromise(t *testing.T) {
 	}
 }
 
-func TestAPrimaryOfAClusterThatDiesLetsInAtMostTwiceTheLimit(t *testing.T) {
+func TestFailoverInAClusterAllowsAtMostTwiceTheLimit(t *testing.T) {
 	c := servers.Cluster(t)
 	p := policy(t, 1, crowdStack...)
 	people := gather(t, p, 24, openURL(t, c.URL), openURL(t, c.URL))
@@ -174,7 +174,7 @@ func TestAPrimaryOfAClusterThatDiesLetsInAtMostTwiceTheLimit(t *testing.T) {
 	checkAtMost(t, people.disperse(), p.Rules, 2)
 }
 
-func TestAPrimaryUnderSentinelsThatDiesLetsInAtMostTwiceTheLimit(t *testing.T) {
+func TestFailoverUnderSentinelsAllowsAtMostTwiceTheLimit(t *testing.T) {
 	primary := servers.DedicatedRedis(t, "--repl-diskless-sync-delay", "0")
 	host, port, err := net.SplitHostPort(primary.Addr)
 	must(t, err)

@@ -15,24 +15,24 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// askedIn are the ways in which a request about a log may be asked.
-var askedIn = map[string]func(q *timestamplog.Request){
+// requestVariants are the ways in which a request about a log may be asked.
+var requestVariants = map[string]func(q *timestamplog.Request){
 	"plain":      func(*timestamplog.Request) {},
 	"detailed":   func(q *timestamplog.Request) { q.Detail = true },
 	"waiting":    func(q *timestamplog.Request) { q.MaxWait = 1000 },
 	"with an id": func(q *timestamplog.Request) { q.ID = "an id" },
 }
 
-// wantSpoilt fails the test unless requests about the log of address under p are answered with
+// wantForeign fails the test unless requests about the log of address under p are answered with
 // ErrForeign, however they are asked, and those beside them as if they came alone.
-func wantSpoilt(t *testing.T, log *redislog.Log, p *rules.Policy, ways ...string) {
+func wantForeign(t *testing.T, log *redislog.Log, p *rules.Policy, ways ...string) {
 	t.Helper()
 	for _, way := range ways {
 		for range 2 * redislog.FailureThreshold {
 			requests := []timestamplog.Request{
 				timestamplog.RequestOf(p, "token:before", 1), timestamplog.RequestOf(p, address, 1), timestamplog.RequestOf(p, "token:after", 1),
 			}
-			askedIn[way](&requests[1])
+			requestVariants[way](&requests[1])
 			results := make([]timestamplog.Result, len(requests))
 			log.Decide(t.Context(), requests, results)
 			if results[0].Err != nil || results[2].Err != nil {
@@ -43,7 +43,7 @@ func wantSpoilt(t *testing.T, log *redislog.Log, p *rules.Policy, ways ...string
 			}
 		}
 		requests := []timestamplog.Request{timestamplog.RequestOf(p, address, 1), timestamplog.RequestOf(p, "token:beside", 1)}
-		askedIn[way](&requests[0])
+		requestVariants[way](&requests[0])
 		if err := log.DecideAll(t.Context(), requests, make([]timestamplog.Result, len(requests))); !errors.Is(err, timestamplog.ErrForeign) {
 			t.Errorf("%s, together: the error is %v, want one that matches ErrForeign", way, err)
 		}
@@ -55,9 +55,9 @@ func wantSpoilt(t *testing.T, log *redislog.Log, p *rules.Policy, ways ...string
 
 // What another program wrote over a log makes the function library fail in as many ways as
 // there are contents. None of them is an outage.
-func TestWhateverAKeyHoldsSpoilsOnlyItsOwnRequest(t *testing.T) {
+func TestForeignContentOfAKeyFailsOnlyItsOwnRequests(t *testing.T) {
 	all := slices.Collect(func(yield func(string) bool) {
-		for way := range askedIn {
+		for way := range requestVariants {
 			if !yield(way) {
 				return
 			}
@@ -112,7 +112,7 @@ func TestWhateverAKeyHoldsSpoilsOnlyItsOwnRequest(t *testing.T) {
 				must(t, client.Del(t.Context(), name).Err())
 			}
 			c.spoil(t, client, name)
-			wantSpoilt(t, log, p, c.ways...)
+			wantForeign(t, log, p, c.ways...)
 			if len(events.list()) > 0 {
 				t.Errorf("the outages were %+v", events.list())
 			}

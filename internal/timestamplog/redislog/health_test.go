@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-func TestHealthWarnsOfWhatWouldLiftLimits(t *testing.T) {
+func TestHealthWarnsOfSettingsThatWouldLiftLimits(t *testing.T) {
 	tests := []struct {
 		name string
 		args []string

@@ -46,7 +46,7 @@ func waysToAsk(log *redislog.Log) map[string]func(context.Context, []timestamplo
 	}
 }
 
-func TestCallersInAHurryBeginNoOutageOfASlowRedis(t *testing.T) {
+func TestShortDeadlinesBeginNoOutageOfASlowRedis(t *testing.T) {
 	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
 		var events outageEvents
 		log := open(t, server, redislog.Options{Timeout: time.Hour, MaxLatency: time.Minute, OnOutage: events.add})
@@ -72,7 +72,7 @@ func TestCallersInAHurryBeginNoOutageOfASlowRedis(t *testing.T) {
 	})
 }
 
-func TestCallersInAHurryNoticeARedisThatHangs(t *testing.T) {
+func TestShortDeadlinesBeginAnOutageOfARedisThatHangs(t *testing.T) {
 	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
 		for _, name := range []string{"each", "with an ID", "all or none"} {
 			t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 // Two nodes share a Redis and use its clock, while many callers send requests for one key.
-func TestTwoNodesNeverPassALimitAndNeverRefuseNeedlessly(t *testing.T) {
+func TestTwoNodesNeverExceedALimitAndNeverRefuseNeedlessly(t *testing.T) {
 	server := servers.Redis(t)
 	nodes := []*redislog.Log{open(t, server, redislog.Options{}), open(t, server, redislog.Options{})}
 	p := policy(t, 1, "20/10ms", "50/100ms", "150/1s", "100000/1h")

@@ -63,7 +63,7 @@ func (c endedContext) Err() error {
 	}
 }
 
-func TestAGroupThatWasAnsweredInPartBeginsNoOutage(t *testing.T) {
+func TestPartlyAnsweredGroupBeginsNoOutage(t *testing.T) {
 	for name, answered := range map[string]int{"in part": 2, "not at all": 0} {
 		t.Run(name, func(t *testing.T) {
 			l := New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), Options{})

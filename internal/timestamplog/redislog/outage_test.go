@@ -15,7 +15,7 @@ import (
 
 const address = "ip:203.0.113.7"
 
-func TestAKilledRedisIsAnOutageUntilItIsBack(t *testing.T) {
+func TestKilledRedisIsAnOutageUntilItIsBack(t *testing.T) {
 	// With the default, everysec, Redis may answer before it has written if the disk is slow.
 	server := servers.DedicatedRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	log, p := open(t, server, redislog.Options{}), policy(t, 1, "2/h")
@@ -40,7 +40,7 @@ func TestAKilledRedisIsAnOutageUntilItIsBack(t *testing.T) {
 	}
 }
 
-func TestARedisRestartedEmptyForgetsAndGoesOn(t *testing.T) {
+func TestRedisRestartedEmptyHasNoLogsAndDecides(t *testing.T) {
 	server := servers.DedicatedRedis(t)
 	log, p := open(t, server, redislog.Options{}), policy(t, 1, "3/h")
 	ask(t.Context(), log, p, address, 3)
@@ -59,12 +59,12 @@ func TestARedisRestartedEmptyForgetsAndGoesOn(t *testing.T) {
 
 // A stopped Redis accepts connections but reads nothing. What was sent to it is executed when it
 // continues, although the callers have given up.
-func TestAStoppedRedisChargesNobodyTwice(t *testing.T) {
-	t.Run("plain requests", func(t *testing.T) { aStoppedRedisChargesNobodyTwice(t, "") })
-	t.Run("requests with an ID", func(t *testing.T) { aStoppedRedisChargesNobodyTwice(t, "a") })
+func TestStoppedRedisChargesNoRequestTwice(t *testing.T) {
+	t.Run("plain requests", func(t *testing.T) { stoppedRedisChargesNoRequestTwice(t, "") })
+	t.Run("requests with an ID", func(t *testing.T) { stoppedRedisChargesNoRequestTwice(t, "a") })
 }
 
-func aStoppedRedisChargesNobodyTwice(t *testing.T, id string) {
+func stoppedRedisChargesNoRequestTwice(t *testing.T, id string) {
 	server := servers.DedicatedRedis(t)
 	log, p := open(t, server, redislog.Options{}), policy(t, 1, "100/h")
 	if !answers(log, p) {
@@ -158,11 +158,11 @@ func functionsFlushedUnderLoadChangeNoAnswer(t *testing.T, server *servers.Redis
 	}
 }
 
-func TestConnectionsCutUnderLoadChargeNobodyTwice(t *testing.T) {
-	everywhere(t, connectionsCutUnderLoadChargeNobodyTwice)
+func TestConnectionsCutUnderLoadChargeNoRequestTwice(t *testing.T) {
+	everywhere(t, connectionsCutUnderLoadChargeNoRequestTwice)
 }
 
-func connectionsCutUnderLoadChargeNobodyTwice(t *testing.T, server *servers.RedisServer) {
+func connectionsCutUnderLoadChargeNoRequestTwice(t *testing.T, server *servers.RedisServer) {
 	admin := connect(t, server)
 	log := open(t, server, redislog.Options{})
 	allowed, unanswered, logged := underLoad(t, log, 16*200, "100000/h", func(step int) {
@@ -178,7 +178,7 @@ func connectionsCutUnderLoadChargeNobodyTwice(t *testing.T, server *servers.Redi
 	}
 }
 
-func TestAFullRedisIsAnOutage(t *testing.T) {
+func TestFullRedisIsAnOutage(t *testing.T) {
 	server := servers.DedicatedRedis(t)
 	log, p := open(t, server, redislog.Options{}), policy(t, 1, "5/h")
 	if r := ask(t.Context(), log, p, address, 1); !r.Allowed {
@@ -194,7 +194,7 @@ func TestAFullRedisIsAnOutage(t *testing.T) {
 	}
 }
 
-func TestAReplicaIsAnOutage(t *testing.T) {
+func TestReplicaIsAnOutage(t *testing.T) {
 	server := servers.DedicatedRedis(t)
 	log, p := open(t, server, redislog.Options{}), policy(t, 1, "5/h")
 	if !answers(log, p) {
@@ -209,23 +209,4 @@ func TestAReplicaIsAnOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	servers.Await(t, "a promoted replica answers", func() bool { return answers(log, p) })
-}
-
-func TestAKeyOfAnotherKindSpoilsOnlyItsOwnRequest(t *testing.T) {
-	server := servers.Redis(t)
-	log, p := open(t, server, redislog.Options{}), policy(t, 1, "5/h")
-	foreign := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.LogIDOf(p, address))
-	if err := connect(t, server).Set(t.Context(), foreign, "not a log", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	requests := []timestamplog.Request{
-		timestamplog.RequestOf(p, "token:before", 1), timestamplog.RequestOf(p, address, 1), timestamplog.RequestOf(p, "token:after", 1),
-	}
-	requests[1].Detail = true
-	results := make([]timestamplog.Result, len(requests))
-	log.Decide(t.Context(), requests, results)
-	if !results[0].Allowed || !results[2].Allowed {
-		t.Errorf("its neighbours got %+v and %+v, want both allowed", results[0], results[2])
-	}
-	wantOutage(t, results[1].Err)
 }

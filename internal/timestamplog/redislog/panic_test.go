@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-func TestCallersOfABatchThatPanicsGetAnErrorAndTheNextAreServed(t *testing.T) {
+func TestPanicInABatchIsAnErrorOfItsCallersOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
 		l := &batcher{timeout: time.Second, send: func(_ context.Context, items []*item, _ time.Time) error {

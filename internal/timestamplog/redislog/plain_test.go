@@ -15,7 +15,7 @@ import (
 )
 
 // The batcher gives the same answers as its plain version, which makes a call for each request.
-func TestTheBatcherAnswersAsACallForEachRequest(t *testing.T) {
+func TestBatcherAnswersLikeACallForEachRequest(t *testing.T) {
 	server := servers.Redis(t)
 	clock := logtest.NewClock()
 	log := open(t, server, redislog.Options{Clock: clock.Now, Timeout: time.Minute})

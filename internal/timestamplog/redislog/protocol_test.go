@@ -14,7 +14,7 @@ import (
 
 var testStack = rules.Stack{{Limit: 1, Window: time.Second}, {Limit: 20, Window: time.Minute}}
 
-func TestAnswersThatAreNotTheLibrarysAreErrors(t *testing.T) {
+func TestReadReplyRejectsMalformedReplies(t *testing.T) {
 	const head = "\x00\x00\x00\x00\x00\x00\x10\x00"
 	replies := map[string]any{
 		"no reply":                      nil,
@@ -52,7 +52,7 @@ func sentHead(recent, top, room, old byte) string {
 	return "S" + string([]byte{recent}) + strings.Repeat("\x00", 18) + string([]byte{0, top, 0, room, 0, 0, 0, old})
 }
 
-func TestASentLogIsReadWhole(t *testing.T) {
+func TestReadReplyReadsASentLogWhole(t *testing.T) {
 	it := item{rules: testStack, detail: true, cost: 1}
 	reply := "\x00\x00\x00\x00\x00\x00\x10\x00" + "\x00" + sentHead(64, 0, 1, 32) + strings.Repeat("\x00", 4*96)
 	if err := readReply(reply, []*item{&it}, new(serverClock)); err != nil || len(it.result.States) != 2 {
@@ -60,7 +60,7 @@ func TestASentLogIsReadWhole(t *testing.T) {
 	}
 }
 
-func TestAReplyOfATimeAndNoMoreIsOneThatCameTooLate(t *testing.T) {
+func TestReplyWithOnlyATimeMeansThatTheCallWasLate(t *testing.T) {
 	var clock serverClock
 	it := item{rules: testStack}
 	if err := readReply("\x00\x00\x00\x00\x00\x00\x10\x00", []*item{&it}, &clock); !errors.Is(err, errLate) {
@@ -71,7 +71,7 @@ func TestAReplyOfATimeAndNoMoreIsOneThatCameTooLate(t *testing.T) {
 	}
 }
 
-func TestAStackIsWrittenOnceForEachVersionAndRetention(t *testing.T) {
+func TestStackTextsCacheEachVersionAndRetention(t *testing.T) {
 	var texts stackTexts
 	q := timestamplog.Request{Rules: testStack, Retention: rules.Retention{Entries: 20, Window: time.Minute}}
 	q.Policy, q.Version = 1, 1
@@ -91,7 +91,7 @@ func TestAStackIsWrittenOnceForEachVersionAndRetention(t *testing.T) {
 	}
 }
 
-func TestStacksAreRememberedInBoundedMemory(t *testing.T) {
+func TestStackTextsUseBoundedMemory(t *testing.T) {
 	var texts stackTexts
 	q := timestamplog.Request{Rules: testStack}
 	for id := range int64(3 * maxStacks) {
@@ -105,7 +105,7 @@ func TestStacksAreRememberedInBoundedMemory(t *testing.T) {
 	}
 }
 
-func TestWhatACarefulAnswerSaysIsReadWhole(t *testing.T) {
+func TestReadReplyReadsEveryAnswerOfReserve(t *testing.T) {
 	const now, reservation, long = 4096, 9_000_000_000_000, 62 * 24 * 3600 * 1000
 	word := func(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)) }
 	answers := []struct {
@@ -140,7 +140,7 @@ func TestWhatACarefulAnswerSaysIsReadWhole(t *testing.T) {
 
 // The library is loaded on the server of the call's first key, in whatever form the call contains
 // the name of the key.
-func TestTheFirstKeyOfACallIsTheNameOfALog(t *testing.T) {
+func TestFirstKeyOfACallIsTheNameOfALog(t *testing.T) {
 	stack, err := rules.ParseStack([]string{"1/s"})
 	if err != nil {
 		t.Fatal(err)

@@ -55,7 +55,7 @@ func TestContract(t *testing.T) {
 }
 
 // A node's cache of Redis's refusals must not change any answer.
-func TestContractBehindAMemoryOfRefusals(t *testing.T) {
+func TestContractBehindTheRefusalCache(t *testing.T) {
 	server := servers.Redis(t)
 	runContracts(t, func(t *testing.T) logtest.Harness {
 		h := newExpiring(t, server)

@@ -12,7 +12,7 @@ import (
 )
 
 // go-redis allocates what a reply announces, and Go ends a process that cannot allocate it.
-func TestALengthThatIsAnnouncedTakesNoMemory(t *testing.T) {
+func TestAnnouncedLengthAllocatesNoMemory(t *testing.T) {
 	server := servers.Redis(t)
 	for name, reply := range map[string]string{
 		"a text":                  "$9999999999999\r\n",
@@ -76,7 +76,7 @@ func TestRepliesOfEveryKindFit(t *testing.T) {
 }
 
 // A server that answers but does not decide must not end an outage.
-func TestAnotherAnswerEndsNoOutage(t *testing.T) {
+func TestForeignAnswerEndsNoOutage(t *testing.T) {
 	server := servers.Redis(t)
 	proxy := servers.NewProxy(t, server.Addr)
 	var ended atomic.Int32

@@ -84,7 +84,7 @@ func TestConnectionsCutUnderLoadChargeARequestWithAnIDOnce(t *testing.T) {
 }
 
 // While a slot is being moved, a log and its known IDs may be on two servers.
-func TestSlotsThatMoveChargeARequestWithAnIDOnce(t *testing.T) {
+func TestMovingSlotsChargeARequestWithAnIDOnce(t *testing.T) {
 	c := servers.Cluster(t)
 	p := policy(t, 1, "100000/1h")
 	nodes := []*redislog.Log{openURL(t, c.URL), openURL(t, c.URL)}
@@ -123,7 +123,7 @@ func TestSlotsThatMoveChargeARequestWithAnIDOnce(t *testing.T) {
 }
 
 // Refusals in the cache of another node are no longer valid then.
-func TestAReservationThatIsCancelledIsToldToEveryNode(t *testing.T) {
+func TestCancelledReservationIsPublishedToEveryNode(t *testing.T) {
 	server := servers.Redis(t)
 	here, there := open(t, server, redislog.Options{}), open(t, server, redislog.Options{})
 	p := policy(t, 1, "1/10s")

@@ -9,7 +9,7 @@ import (
 
 // Fast path. Plain version: states in library.lua, with which Redis computes what each rule has
 // left. It still does so if a log is too long to be sent or not ordinary, and if several requests
-// are decided as one. TestASentLogSaysWhatItsStatesSay compares both. Benchmark: BenchmarkServer,
+// are decided as one. TestSentLogGivesTheSameStatesAsRedis compares both. Benchmark: BenchmarkServer,
 // 1.2 times as many allowed checks with detail in the same time of Redis, and "mostly allowed,
 // detail rules" of make bench: 0.58 of the empty handler with 256 connections instead of 0.53.
 

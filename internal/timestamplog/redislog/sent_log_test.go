@@ -18,7 +18,7 @@ import (
 // Redis sends a short log instead. Both must lead to the same states, for logs of only recent
 // entries, for logs with blocks, also after the oldest block was reused, and for logs that are
 // too long to be sent.
-func TestASentLogSaysWhatItsStatesSay(t *testing.T) {
+func TestSentLogGivesTheSameStatesAsRedis(t *testing.T) {
 	server := servers.Redis(t)
 	clock := logtest.NewClock()
 	log := open(t, server, redislog.Options{Clock: clock.Now, Timeout: time.Minute})
@@ -76,7 +76,7 @@ func TestASentLogSaysWhatItsStatesSay(t *testing.T) {
 
 // A log from a stack with shorter windows expires before its entries leave the windows of a stack
 // with longer ones.
-func TestTheStatesOfALogThatExpiresEarlyAreValidUntilThen(t *testing.T) {
+func TestStatesAreValidUntilAnEarlyExpiryOfTheLog(t *testing.T) {
 	server := servers.Redis(t)
 	clock := logtest.NewClock()
 	log := open(t, server, redislog.Options{Clock: clock.Now, Timeout: time.Minute})

@@ -23,7 +23,7 @@ func meeting(secret string, n int) []string {
 	return keys
 }
 
-func TestKeysChosenToMeetInAShardSpreadUnderAnotherSecret(t *testing.T) {
+func TestKeysThatCollideInAShardSpreadUnderAnotherSecret(t *testing.T) {
 	shards := map[int]int{}
 	for _, key := range meeting("guessed", 256) {
 		shards[redislog.ShardUnder([]byte("real"), key)]++
@@ -35,7 +35,7 @@ func TestKeysChosenToMeetInAShardSpreadUnderAnotherSecret(t *testing.T) {
 	}
 }
 
-func TestNodesFindALogUnderTheSameSecretOnly(t *testing.T) {
+func TestNodesFindALogOnlyUnderTheSameSecret(t *testing.T) {
 	server := servers.Redis(t)
 	p := policy(t, 1, "2/1h")
 	node := func(secret string) *redislog.Log {
@@ -57,7 +57,7 @@ func TestNodesFindALogUnderTheSameSecretOnly(t *testing.T) {
 
 // Until the secret has been read from the database, no log can be found. A decision from an empty
 // log would lift a limit.
-func TestWithoutItsSecretNoLogIsAsked(t *testing.T) {
+func TestRequestsFailWithoutTheSecret(t *testing.T) {
 	server := servers.Redis(t)
 	secret := ""
 	log := open(t, server, redislog.Options{Secret: func() []byte { return []byte(secret) }})

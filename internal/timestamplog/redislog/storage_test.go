@@ -17,7 +17,7 @@ import (
 
 // A log of few entries is stored with room for some more, and a long one in blocks. Neither may
 // be much larger than 4 bytes an entry.
-func TestALogTakesLittleMoreThanFourBytesAnEntry(t *testing.T) {
+func TestLogTakesLittleMoreThanFourBytesAnEntry(t *testing.T) {
 	server := servers.Redis(t)
 	log, client := open(t, server, redislog.Options{}), connect(t, server)
 	for _, stack := range []string{"10/31d", "64/1d", "800/31d", "5000/1d"} {
@@ -41,9 +41,9 @@ func TestALogTakesLittleMoreThanFourBytesAnEntry(t *testing.T) {
 	}
 }
 
-// TestALogShrinksAfterABurst sends few requests for a key after a burst: neither its log nor the
+// TestLogShrinksAfterABurst sends few requests for a key after a burst: neither its log nor the
 // part of it that a check reads may stay large, even if requests are refused and not logged.
-func TestALogShrinksAfterABurst(t *testing.T) {
+func TestLogShrinksAfterABurst(t *testing.T) {
 	server := servers.Redis(t)
 	clock := logtest.NewClock()
 	log, client := open(t, server, redislog.Options{Clock: clock.Now}), connect(t, server)
@@ -93,7 +93,7 @@ func TestALogShrinksAfterABurst(t *testing.T) {
 	}
 }
 
-func TestALogExpiresWhenItsNewestEntryHasLeftTheLongestWindow(t *testing.T) {
+func TestLogExpiresWhenItsNewestEntryHasLeftTheLongestWindow(t *testing.T) {
 	server := servers.Redis(t)
 	log, client := open(t, server, redislog.Options{}), connect(t, server)
 	p := policy(t, 1, "5/10ms", "7/h")
@@ -111,7 +111,7 @@ func TestALogExpiresWhenItsNewestEntryHasLeftTheLongestWindow(t *testing.T) {
 	servers.Await(t, "an idle log is gone", func() bool { return client.Exists(t.Context(), name).Val() == 0 })
 }
 
-func TestNoCallerChoosesAHashSlot(t *testing.T) {
+func TestNoKeyChoosesAHashSlot(t *testing.T) {
 	for _, key := range []string{"token:a", "token:evil{user}", "token:{user}", "token:{}{user}"} {
 		name := redislog.LogName("stint", redislog.ShardOf(key), timestamplog.LogID{Policy: 1, Generation: 1, Key: key})
 		begin := fmt.Sprintf("stint:{%d}:1.1:", redislog.ShardOf(key))
@@ -180,7 +180,7 @@ func fillLogs(t testing.TB, log *redislog.Log, p *rules.Policy, from, keys, each
 }
 
 // Memory that Redis uses for a key, including its name.
-func TestWhatAKeyTakesUnderEachAlgorithm(t *testing.T) {
+func TestMemoryOfAKeyUnderEachAlgorithm(t *testing.T) {
 	server := servers.Redis(t)
 	admin := connect(t, server)
 	bounds := map[string]int64{

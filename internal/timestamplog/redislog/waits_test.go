@@ -104,7 +104,7 @@ func TestCallersWaitForTheirAnswersOrTheirDeadlines(t *testing.T) {
 
 // The wait of each watched caller ends at its own deadline, in whatever order the callers came,
 // and a later answer is dropped.
-func TestWatchedCallersEndTheirWaitsAtTheirOwnDeadlines(t *testing.T) {
+func TestWatchedCallersStopWaitingAtTheirOwnDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, tr := newBatcher()
 		began := time.Now()
