@@ -114,7 +114,7 @@ func (w *firewall) has(a netip.Addr, now time.Time) bool {
 	return false
 }
 
-func TestABouncerIsSentWhatHasChanged(t *testing.T) {
+func TestBouncerReceivesChanges(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		w := newFirewall(f, "token")
 		pull := func(want string) {
@@ -179,7 +179,7 @@ func TestABouncerIsSentWhatHasChanged(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatIsNotConfirmedIsSentAgain(t *testing.T) {
+func TestUnconfirmedAnswerIsSentAgain(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		w := newFirewall(f, "token")
 		w.pull(t)
@@ -198,7 +198,7 @@ func TestAnAnswerThatIsNotConfirmedIsSentAgain(t *testing.T) {
 	})
 }
 
-func TestALiveBouncerIsNotedOnceAMinute(t *testing.T) {
+func TestLiveBouncerIsStoredOnceAMinute(t *testing.T) {
 	f := newFixture(t, storetest.Migrated.SQLite(t))
 	w := newFirewall(f, "token")
 	if write := w.cases.NoteLive(w.caller, 1); write == nil || write(t.Context()) != nil {
@@ -219,9 +219,9 @@ func TestALiveBouncerIsNotedOnceAMinute(t *testing.T) {
 	}
 }
 
-// TestAFirewallBlocksWhatIsBlocked makes random changes. After two pulls a bouncer must block
+// TestFirewallListHasTheActiveBlocks makes random changes. After two pulls a bouncer must block
 // exactly what Stint refuses, and after one pull nothing that Stint allows.
-func TestAFirewallBlocksWhatIsBlocked(t *testing.T) {
+func TestFirewallListHasTheActiveBlocks(t *testing.T) {
 	patterns := []string{
 		"ip:192.0.2.0/28", "ip:192.0.2.0/29", "ip:192.0.2.4/30", "ip:192.0.2.5", "ip:192.0.2.6", "ip:192.0.2.8/29", "ip:192.0.2.12", "ip:*",
 	}

@@ -10,7 +10,7 @@ import (
 
 // A policy that gets a condition no longer decides about all its keys, which then fall under
 // the next policy.
-func TestAConditionIsConfirmedWhereTheNextPolicyRefusesAll(t *testing.T) {
+func TestConditionNeedsConfirmationIfTheNextPolicyRefusesAll(t *testing.T) {
 	policy := func(name, match, rule string) *rules.Policy {
 		p, err := keys.Parser{}.Pattern(match)
 		if err != nil {

@@ -22,7 +22,7 @@ func isField(err error, field string) bool {
 	return errors.As(err, &e) && e.Field == field
 }
 
-func TestWhatIsWrongWithAnEntryIsNamedByItsField(t *testing.T) {
+func TestEntryFaultsNameTheField(t *testing.T) {
 	f := newFixture(t, storetest.Migrated.SQLite(t))
 	long := strings.Repeat("x", 1001)
 	for name, c := range map[string]struct {
@@ -71,7 +71,7 @@ func TestWhatIsWrongWithAnEntryIsNamedByItsField(t *testing.T) {
 	}
 }
 
-func TestAConflictFailsUnlessTheRequestSaysOtherwise(t *testing.T) {
+func TestConflictFailsUnlessOnConflictIsSet(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		for _, kind := range blocks.Kinds {
 			active := f.add(t, kind, "token:a", blocks.Expiry{For: time.Hour})
@@ -107,7 +107,7 @@ func TestAConflictFailsUnlessTheRequestSaysOtherwise(t *testing.T) {
 	})
 }
 
-func TestABroadEntryIsConfirmedToBeAddedToLastLongerAndToBeRestored(t *testing.T) {
+func TestBroadEntryNeedsConfirmationToAddProlongAndRestore(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		const broad, other = "ip:10.0.0.0/8", "ip:11.0.0.0/8"
 		for _, kind := range blocks.Kinds {
@@ -179,7 +179,7 @@ func TestABroadEntryIsConfirmedToBeAddedToLastLongerAndToBeRestored(t *testing.T
 	})
 }
 
-func TestAConcurrentShorteningMakesAnUnconfirmedProlongationFail(t *testing.T) {
+func TestUnconfirmedProlongationFailsAfterAConcurrentShortening(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		e := f.add(t, blocks.Block, "*", blocks.Expiry{For: 3 * time.Hour})
 		shorten := func(length time.Duration) error {
@@ -199,7 +199,7 @@ func TestAConcurrentShorteningMakesAnUnconfirmedProlongationFail(t *testing.T) {
 	})
 }
 
-func TestEndingAndRestoringSeveralIsAllOrNothing(t *testing.T) {
+func TestEndAndRestoreOfSeveralAreAllOrNothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		a, b := f.add(t, blocks.Block, "token:a", blocks.Expiry{}), f.add(t, blocks.Block, "token:b", blocks.Expiry{})
 		exempt := f.add(t, blocks.Exemption, "token:c", blocks.Expiry{})

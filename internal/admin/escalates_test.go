@@ -9,7 +9,7 @@ import (
 
 // The window of an escalation goes back from a minute to the one that begins a window earlier,
 // which the service counts too.
-func TestThePreviewCountsTheMinutesThatEscalationsDo(t *testing.T) {
+func TestPreviewCountsTheSameMinutesAsEscalations(t *testing.T) {
 	e := &rules.Escalation{Threshold: 3, Window: time.Hour}
 	at := func(minutes ...int64) map[int64]int {
 		counts := map[int64]int{}

@@ -53,7 +53,7 @@ var began = time.Date(2026, 11, 20, 14, 3, 0, 0, time.UTC)
 
 func bad(k keys.Key) bool { return strings.HasPrefix(k.String(), "token:bad") }
 
-func TestWhereEveryKeyIsTracedTheShareIsExact(t *testing.T) {
+func TestEstimateIsExactIfEveryKeyIsSampled(t *testing.T) {
 	e := traced(t, 1000, map[string]int{"token:bad1": 30, "token:bad2": 10, "token:good": 60}, began)
 	got, err := e.EstimateTraffic(t.Context(), began.Add(-time.Hour), began.Add(time.Hour), bad)
 	if err != nil {
@@ -64,7 +64,7 @@ func TestWhereEveryKeyIsTracedTheShareIsExact(t *testing.T) {
 	}
 }
 
-func TestWhereKeysAreSampledTheErrorIsHonest(t *testing.T) {
+func TestEstimateOfASampleStatesItsError(t *testing.T) {
 	checks := map[string]int{}
 	for i := range 2000 {
 		checks[fmt.Sprintf("token:good%d", i)] = 1 + i%3
@@ -86,7 +86,7 @@ func TestWhereKeysAreSampledTheErrorIsHonest(t *testing.T) {
 	}
 }
 
-func TestNothingRecordedIsNoEstimate(t *testing.T) {
+func TestNoEstimateWithoutASample(t *testing.T) {
 	e := traced(t, 1000, nil, began)
 	if got, err := e.EstimateTraffic(t.Context(), began, began.Add(time.Hour), bad); got != nil || err != nil {
 		t.Errorf("got %+v, %v", got, err)

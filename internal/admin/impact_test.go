@@ -36,7 +36,7 @@ func (f *fixture) count(t *testing.T, all map[string][2]int64) {
 	}
 }
 
-func TestTheImpactOfABlockNamesWhatItTouches(t *testing.T) {
+func TestImpactOfABlockNamesTheAffectedKeys(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		f.add(t, blocks.Block, "ip:203.0.0.0/8", blocks.Expiry{})
 		inner := f.add(t, blocks.Block, "ip:203.0.113.8", blocks.Expiry{})
@@ -69,7 +69,7 @@ func TestTheImpactOfABlockNamesWhatItTouches(t *testing.T) {
 	})
 }
 
-func TestTheImpactCountsKeysAndSuggestsTheNarrowestPartOfTheOffences(t *testing.T) {
+func TestImpactCountsKeysAndSuggestsTheNarrowestPattern(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		f.count(t, map[string][2]int64{
 			"ip:198.51.100.7": {4, 50}, "ip:198.51.100.9": {1, 40}, "ip:198.51.7.1": {9, 10}, "ip:198.51.7.2": {6, 0}, "ip:192.0.2.1": {80, 300},
@@ -138,7 +138,7 @@ func TestOnlyBroadEntriesNeedAConfirmation(t *testing.T) {
 	}
 }
 
-func TestAnUnreachableEstimateKeepsNobodyFromBlocking(t *testing.T) {
+func TestUnreachableEstimateDoesNotPreventABlock(t *testing.T) {
 	f := newFixture(t, storetest.Migrated.SQLite(t))
 	f.Traffic = unreachable{}
 	if _, err := f.Preview(t.Context(), ann, blocks.Block, "ip:198.51.100.0/24"); err == nil {

@@ -21,7 +21,7 @@ func scattered(n int) string {
 	return list.String()
 }
 
-func TestAnImportOfWhatIsBroadMustBeConfirmed(t *testing.T) {
+func TestImportOfBroadPatternsNeedsConfirmation(t *testing.T) {
 	for name, c := range map[string]struct {
 		list string
 		why  []string // of the findings, "" for none
@@ -88,7 +88,7 @@ func TestAnImportOfWhatIsBroadMustBeConfirmed(t *testing.T) {
 	}
 }
 
-func TestRowsThatRefuseMuchOfTheTrafficMustBeConfirmed(t *testing.T) {
+func TestRowsThatRefuseMuchTrafficNeedConfirmation(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		f.caller.Address = netip.Addr{}
 		f.Traffic = recorded{"ip:203.0.113.1": 1, "ip:198.51.100.1": 1, "ip:192.0.2.1": 98}
@@ -109,7 +109,7 @@ func TestRowsThatRefuseMuchOfTheTrafficMustBeConfirmed(t *testing.T) {
 	})
 }
 
-func TestBroadRowsAreCountedBeyondThoseThatAreShown(t *testing.T) {
+func TestBroadRowsBeyondThoseShownAreCounted(t *testing.T) {
 	f := newFixture(t, t.TempDir()+"/stint.db")
 	var list strings.Builder
 	for i := range 100 {

@@ -24,7 +24,7 @@ token:mine-1
 token:mine-2
 `
 
-func TestADryRunPredictsTheImport(t *testing.T) {
+func TestDryRunPredictsTheImport(t *testing.T) {
 	for _, on := range []blocks.Conflict{blocks.Keep, blocks.Extend, blocks.Replace} {
 		t.Run(string(on), func(t *testing.T) {
 			onBoth(t, func(t *testing.T, f *fixture) {
@@ -57,8 +57,8 @@ func TestADryRunPredictsTheImport(t *testing.T) {
 	}
 }
 
-// TestADryRunPredictsRowsThatRepeatInAScope also names a pattern in two scopes and in none.
-func TestADryRunPredictsRowsThatRepeatInAScope(t *testing.T) {
+// TestDryRunPredictsRepeatedRowsOfAScope also names a pattern in two scopes and in none.
+func TestDryRunPredictsRepeatedRowsOfAScope(t *testing.T) {
 	const file = "pattern,scope,expires_in\ntoken:a,login,1h\ntoken:a,login,2h\ntoken:a,search,1h\ntoken:a,,1h\ntoken:a,login,30m\n"
 	for _, on := range []blocks.Conflict{blocks.Keep, blocks.Extend, blocks.Replace} {
 		onBoth(t, func(t *testing.T, f *fixture) {
@@ -80,7 +80,7 @@ func TestADryRunPredictsRowsThatRepeatInAScope(t *testing.T) {
 	}
 }
 
-func TestAnInvalidRowImportsNothingAndAllAreNamed(t *testing.T) {
+func TestInvalidRowsImportNothingAndAreAllNamed(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		_, err := f.run(t, list+"bad:*:*\ntoken:good\n", admin.ImportOptions{})
 		var e *fault.Error
@@ -97,7 +97,7 @@ func TestAnInvalidRowImportsNothingAndAllAreNamed(t *testing.T) {
 	})
 }
 
-func TestAFileThatBreaksOffImportsNothing(t *testing.T) {
+func TestTruncatedFileImportsNothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		file := strings.NewReader(`[{"pattern":"token:a"},{"pat`)
 		_, err := f.Import(t.Context(), ann, file, admin.ImportOptions{Format: blocklist.JSON, SkipBad: true})
@@ -110,7 +110,7 @@ func TestAFileThatBreaksOffImportsNothing(t *testing.T) {
 	})
 }
 
-func TestADryRunSaysWhatOnlyItsNewBlocksWouldHaveRefused(t *testing.T) {
+func TestDryRunCountsWhatOnlyTheNewBlocksWouldHaveRefused(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		f.Traffic = recorded{"ip:203.0.113.1": 10, "token:known": 20, "ip:198.51.100.7": 30, "ip:192.0.2.1": 40}
 		f.add(t, blocks.Block, "token:known", blocks.Expiry{})
@@ -126,7 +126,7 @@ func TestADryRunSaysWhatOnlyItsNewBlocksWouldHaveRefused(t *testing.T) {
 	})
 }
 
-func TestAnExportOfEndedBlocksMakesNoneActiveWhenItIsImported(t *testing.T) {
+func TestImportOfExportedEndedBlocksActivatesNone(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		for _, format := range []admin.FileFormat{admin.BlocksCSV, admin.BlocksJSON, admin.BlocksPlain} {
 			f.add(t, blocks.Block, "token:active", blocks.Expiry{})

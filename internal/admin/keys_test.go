@@ -69,7 +69,7 @@ func lastRecord(t *testing.T, f *fixture) *audit.Record {
 	return page.Records[0]
 }
 
-func TestAResetIsRecordedBeforeItHappens(t *testing.T) {
+func TestResetIsRecordedBeforeItHappens(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		use, recorder, used := keyFixture(t, f)
 		if used() != 1 {
@@ -95,7 +95,7 @@ func TestAResetIsRecordedBeforeItHappens(t *testing.T) {
 	})
 }
 
-func TestAResetIncludesWhatCountsForTheKeyAsAFurtherKey(t *testing.T) {
+func TestResetIncludesLogsOfTheKeyAsAFurtherKey(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		p := policyWith(t, "guessing", "ip:*", "9/1h")
 		also, err := rules.ParseAlso([]string{"net:/24 5/1h"})
@@ -133,7 +133,7 @@ func mustParse(t *testing.T, use *admin.Keys, text string) keys.Key {
 	return k
 }
 
-func TestMistakesInAResetNameTheFieldAndAreNotRecorded(t *testing.T) {
+func TestFaultsOfAResetNameTheFieldAndAreNotRecorded(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		use, recorder, used := keyFixture(t, f)
 		recorder.before = func() { t.Error("it is recorded") }
@@ -157,7 +157,7 @@ func (unreachableLog) Reset(context.Context, timestamplog.LogID) (bool, error) {
 	return false, timestamplog.ErrUnreachable
 }
 
-func TestAResetWithAnUnreachableLogSaysToRepeatIt(t *testing.T) {
+func TestResetWithAnUnreachableLogAsksToRepeatIt(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		use, _, _ := keyFixture(t, f)
 		use.Logs = append([]timestamplog.Log{unreachableLog{}}, use.Logs...)
@@ -167,7 +167,7 @@ func TestAResetWithAnUnreachableLogSaysToRepeatIt(t *testing.T) {
 	})
 }
 
-func TestANoteIsAddedFoundAndDeleted(t *testing.T) {
+func TestNoteIsAddedFoundAndDeleted(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		use, _, _ := keyFixture(t, f)
 		n, err := use.AddNote(t.Context(), ann, "token:a", "line 1\r\nline 2")
@@ -200,7 +200,7 @@ func parse(t *testing.T, use *admin.Keys, text string) keys.Key {
 	return key
 }
 
-func TestARequestedJobIsRecordedByItsCaller(t *testing.T) {
+func TestRequestedJobIsRecordedWithItsCaller(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		runner, err := jobs.New(jobs.Options{Store: f.store.Jobs, Node: "a", Now: func() time.Time { return f.now }},
 			jobs.Job{Name: "tidy", Schedule: "@hourly", Run: func(context.Context, time.Time) (string, error) { return "tidied", nil }})

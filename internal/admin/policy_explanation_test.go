@@ -25,7 +25,7 @@ func policyWith(t *testing.T, name, match string, texts ...string) *rules.Policy
 	}
 }
 
-func TestADraftIsExplainedBesideTheActivePolicy(t *testing.T) {
+func TestDraftIsExplainedBesideTheActivePolicy(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		policies := f.policies()
 		saved, err := policies.Put(t.Context(), ann, policyWith(t, "login", "login:*", "5/1m"), etag.New, "")

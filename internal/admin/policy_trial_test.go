@@ -18,7 +18,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestAShadowDraftIsTriedAsIfItEnforced(t *testing.T) {
+func TestShadowDraftIsTriedAsIfItEnforced(t *testing.T) {
 	f := newFixture(t, storetest.Migrated.SQLite(t))
 	policies := f.policies()
 	if _, err := policies.Put(t.Context(), ann, policyWith(t, "login", "ip:203.0.113.0/24", "2/1h"), etag.New, ""); err != nil {
@@ -42,7 +42,7 @@ func TestAShadowDraftIsTriedAsIfItEnforced(t *testing.T) {
 	}
 }
 
-func TestATrialCreditsTheDraftWithItsOwnRefusalsOnly(t *testing.T) {
+func TestTrialAttributesOnlyItsOwnRefusalsToTheDraft(t *testing.T) {
 	f := newFixture(t, storetest.Migrated.SQLite(t))
 	policies := f.policies()
 	if _, err := policies.Put(t.Context(), ann, policyWith(t, "login", "ip:203.0.113.0/24", "1/1h"), etag.New, ""); err != nil {
@@ -62,7 +62,7 @@ func TestATrialCreditsTheDraftWithItsOwnRefusalsOnly(t *testing.T) {
 	}
 }
 
-func TestATriedKeyIsInOneListByWhatChangesForItAsAWhole(t *testing.T) {
+func TestTrialListsEachKeyOnceByItsOverallChange(t *testing.T) {
 	f := newFixture(t, storetest.Migrated.SQLite(t))
 	policies := f.policies()
 	if _, err := policies.Put(t.Context(), ann, policyWith(t, "login", "ip:203.0.113.0/24", "2/1h"), etag.New, ""); err != nil {
@@ -90,7 +90,7 @@ func TestATriedKeyIsInOneListByWhatChangesForItAsAWhole(t *testing.T) {
 	}
 }
 
-func TestANodeTriesOnePolicyAtATime(t *testing.T) {
+func TestNodeRunsOneTrialAtATime(t *testing.T) {
 	f := newFixture(t, storetest.Migrated.SQLite(t))
 	begun, end := make(chan struct{}), make(chan struct{})
 	policies := f.policiesOn(func(context.Context, time.Time, time.Time) (accesslog.Source, bool, error) {
@@ -114,7 +114,7 @@ func TestANodeTriesOnePolicyAtATime(t *testing.T) {
 	}
 }
 
-func TestATrialOfTooMuchIsRefused(t *testing.T) {
+func TestTrialOfTooMuchIsRejected(t *testing.T) {
 	f := newFixture(t, storetest.Migrated.SQLite(t))
 	draft := policyWith(t, "login", "ip:*", "2/1h")
 	for name, log := range map[string]io.Reader{

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-func TestThePeakOfAKeyIsItsBusiestWindow(t *testing.T) {
+func TestPeakOfAKeyIsItsBusiestWindow(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		var points []offences.SamplePoint
@@ -35,7 +35,7 @@ func TestThePeakOfAKeyIsItsBusiestWindow(t *testing.T) {
 	}
 }
 
-func TestARulesUsageCountsKeysNearAndOverIt(t *testing.T) {
+func TestRuleUsageCountsKeysNearAndOverTheLimit(t *testing.T) {
 	byKey := map[string][]offences.SamplePoint{}
 	for i := range 100 { // a key of every peak from 1 to 100
 		key := string(rune('!' + i))
@@ -50,7 +50,7 @@ func TestARulesUsageCountsKeysNearAndOverIt(t *testing.T) {
 	}
 }
 
-func TestTheUseOfAPolicyIsReadInWholeHoursOfALongSpan(t *testing.T) {
+func TestPolicyUsageOfALongRangeIsReadInWholeHours(t *testing.T) {
 	const day = 24 * time.Hour
 	for span, want := range map[time.Duration]time.Duration{
 		time.Hour: time.Minute, day: time.Minute, 7 * day: 10 * time.Minute, 500 * time.Hour: 30 * time.Minute,

@@ -15,7 +15,7 @@ import (
 
 // What a policy with conditions allows is counted under the policy of the key. No policy
 // decides the check of a blocked key.
-func TestThePolicyUseIsOfWhatThePolicyDecided(t *testing.T) {
+func TestPolicyUsageCountsOnlyItsOwnDecisions(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		key, err := keys.Parser{}.Key("ip:192.0.2.1")
 		if err != nil {

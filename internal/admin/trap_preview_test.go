@@ -89,7 +89,7 @@ func preview(t *testing.T, policies *admin.Policies, p *rules.Policy) admin.Trap
 	return all[0]
 }
 
-func TestATrapIsPreviewedOnWhatWasAskedFor(t *testing.T) {
+func TestTrapPreviewUsesTheSampledPaths(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		f.add(t, blocks.Exemption, "ip:203.0.113.99", blocks.Expiry{})
 		const scanner, person, once = "ip:203.0.113.1", "ip:203.0.113.2", "ip:203.0.113.3"
@@ -120,7 +120,7 @@ func TestATrapIsPreviewedOnWhatWasAskedFor(t *testing.T) {
 	})
 }
 
-func TestAPreviewSaysWhatIsNotKnown(t *testing.T) {
+func TestPreviewReportsWhatIsUnknown(t *testing.T) {
 	trap := trapOn(t, "*/.env")
 	withAgent := trapOn(t, "*/.env")
 	withAgent.When[conditions.Agent] = trapOn(t, "*").When[conditions.Path]
@@ -144,7 +144,7 @@ func TestAPreviewSaysWhatIsNotKnown(t *testing.T) {
 	}
 }
 
-func TestAPreviewOfManyKeysIsAnEstimateOfTheSamePartOfThem(t *testing.T) {
+func TestPreviewOfManyKeysSamplesTheSameKeys(t *testing.T) {
 	f := newFixture(t, storetest.Migrated.SQLite(t))
 	var requests []asked
 	for i := range 40 {
@@ -164,7 +164,7 @@ func TestAPreviewOfManyKeysIsAnEstimateOfTheSamePartOfThem(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBePreviewedIsAFault(t *testing.T) {
+func TestTrapPreviewNeedsASampleAndAValidRange(t *testing.T) {
 	f := newFixture(t, storetest.Migrated.SQLite(t))
 	trap := []*rules.Policy{trapOn(t, "*/.env")}
 	if _, err := f.policies().PreviewTraps(t.Context(), trap, time.Hour); !fault.Is(err, fault.NotFound) {

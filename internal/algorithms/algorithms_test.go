@@ -31,7 +31,7 @@ func TestEveryAlgorithmIsDescribedAndFound(t *testing.T) {
 	}
 }
 
-func TestOptionsAreRefusedWhereTheyMeanNothing(t *testing.T) {
+func TestOptionsAreRejectedWhereTheyHaveNoEffect(t *testing.T) {
 	for _, c := range []struct {
 		name, algorithm string
 		options         algorithms.Options

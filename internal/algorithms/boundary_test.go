@@ -20,7 +20,7 @@ func take(t *testing.T, stack *algorithms.Stack, state *algorithms.State, instan
 
 // These are the worst bursts that the guarantees permit, with 10 requests in a second. Times
 // count from the beginning of a second of the clock.
-func TestWhatIsNotPromisedHappens(t *testing.T) {
+func TestCountersAllowTheirWorstBursts(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		v        variant
@@ -63,7 +63,7 @@ func TestWhatIsNotPromisedHappens(t *testing.T) {
 
 // A burst is exact even if the interval between requests is not a whole number of milliseconds or
 // of their fractions: it allows the limit at once, and no more.
-func TestTheLimitMayComeAtOnce(t *testing.T) {
+func TestWholeLimitIsAllowedAtOnce(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		if v.options.Variant == algorithms.VariantQueue {
 			return // it releases one request at a time

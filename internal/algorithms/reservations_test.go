@@ -72,7 +72,7 @@ func TestQueueChanged(t *testing.T) {
 }
 
 // Reservations are in the order in which they were requested, and no request overtakes another.
-func TestReservationsComeInOrder(t *testing.T) {
+func TestReservationsAreInOrder(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		rapid.Check(t, func(t *rapid.T) {
 			rules := drawRules(t, v, 3)

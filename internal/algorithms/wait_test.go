@@ -91,7 +91,7 @@ func TestRefusedRequestsCountNothing(t *testing.T) {
 }
 
 // The Remaining cost is allowed now, request by request, and then nothing more.
-func TestLeftIsWhatMayCome(t *testing.T) {
+func TestRemainingIsWhatIsAllowed(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		if v.options.Variant == algorithms.VariantQueue {
 			return // it releases one request at a time, see TestQueue
@@ -117,7 +117,7 @@ func TestLeftIsWhatMayCome(t *testing.T) {
 
 // When the TTL of a state has passed, it is equivalent to no state; a millisecond earlier it is
 // not.
-func TestStatesLastAsLongAsTheyMatter(t *testing.T) {
+func TestStateIsKeptAsLongAsItMatters(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		rapid.Check(t, func(t *rapid.T) {
 			rules := drawRules(t, v, 3)
@@ -142,7 +142,7 @@ func TestStatesLastAsLongAsTheyMatter(t *testing.T) {
 
 // When the Reset of a rule has passed, its whole limit is available again. The longest Reset is
 // the TTL of the state.
-func TestAfterItsResetARuleIsFullyRestored(t *testing.T) {
+func TestRuleIsFullyRestoredAfterItsReset(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		rapid.Check(t, func(t *rapid.T) {
 			rules := drawRules(t, v, 3)

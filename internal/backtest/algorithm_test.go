@@ -65,7 +65,7 @@ func TestEveryAlgorithmCanBeTried(t *testing.T) {
 	}
 }
 
-func TestACostAboveABurstIsNeverAllowed(t *testing.T) {
+func TestCostAboveTheBurstIsNeverAllowed(t *testing.T) {
 	plan := under(t, backtest.StackPlan(stack(t, "20/m")), algorithms.TokenBucket, algorithms.Options{Burst: 5})
 	costly := at(t, 0, "a")
 	costly.Cost = 6
@@ -75,7 +75,7 @@ func TestACostAboveABurstIsNeverAllowed(t *testing.T) {
 	}
 }
 
-func TestAPlanKeepsToWhatAnAlgorithmTakes(t *testing.T) {
+func TestPlanRejectsOptionsThatItsAlgorithmLacks(t *testing.T) {
 	if _, err := backtest.StackPlan(stack(t, "1/s")).Under(algorithms.ByName(algorithms.TimestampLog), algorithms.Options{Burst: 5}); err == nil {
 		t.Error("timestamp_log took a burst")
 	}

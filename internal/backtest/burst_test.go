@@ -9,9 +9,9 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// TestABurstEscalatesOnce has 60 requests within two seconds, before the block that they earn
+// TestBurstEscalatesOnce has 60 requests within two seconds, before the block that they earn
 // begins, and one after its end: only what comes after a block counts for the next.
-func TestABurstEscalatesOnce(t *testing.T) {
+func TestBurstEscalatesOnce(t *testing.T) {
 	p := policy(t, "default", rules.Enforce, "*", "1/1h")
 	p.Escalation = &rules.Escalation{Threshold: 3, Window: 10 * time.Minute, Duration: time.Hour, Factor: 2, MaxDuration: 8 * time.Hour, DecayAfter: 24 * time.Hour}
 	var records []accesslog.Record

@@ -105,7 +105,7 @@ func TestOutcomesAreTriedByTheStatusOfALog(t *testing.T) {
 	}
 }
 
-func TestDifferentValuesAreTriedByThePathsOfALog(t *testing.T) {
+func TestDistinctRulesUseThePathsOfALog(t *testing.T) {
 	everyKey, _ := keys.Parser{}.Pattern("*")
 	policy := func(name, rule, outcome string) *rules.Policy {
 		stack, err := rules.ParseStack([]string{rule})

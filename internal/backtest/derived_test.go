@@ -41,7 +41,7 @@ func logins(t *testing.T, tries ...[2]string) []accesslog.Record {
 	return records
 }
 
-func TestAFurtherKeyIsBlockedByItsEscalation(t *testing.T) {
+func TestFurtherKeyIsBlockedByItsEscalation(t *testing.T) {
 	records := logins(t,
 		[2]string{"192.0.2.1", "alice"}, [2]string{"192.0.2.2", "alice"}, // full
 		[2]string{"192.0.2.3", "alice"}, [2]string{"192.0.2.4", "alice"}, // refused; the block begins at 6 s
@@ -74,7 +74,7 @@ func TestAFurtherKeyIsBlockedByItsEscalation(t *testing.T) {
 	}
 }
 
-func TestANetworkIsNeverBlockedAndIsProposed(t *testing.T) {
+func TestNetworkIsProposedAndNeverBlocked(t *testing.T) {
 	var tries [][2]string
 	for i := range 30 {
 		tries = append(tries, [2]string{fmt.Sprintf("192.0.2.%d", 1+i%6), fmt.Sprint("account", i)})
@@ -100,7 +100,7 @@ func TestANetworkIsNeverBlockedAndIsProposed(t *testing.T) {
 	}
 }
 
-func TestARangeIsProposedByReportsAlone(t *testing.T) {
+func TestRangeIsProposedByReportsAlone(t *testing.T) {
 	var tries [][2]string
 	for i := range 60 {
 		tries = append(tries, [2]string{fmt.Sprintf("192.0.2.%d", 1+i%6), fmt.Sprint("account", i)})
@@ -148,7 +148,7 @@ func TestScopesAreTriedByMethodAndPath(t *testing.T) {
 	}
 }
 
-func TestEachPolicyThatRefusesCountsAnOffence(t *testing.T) {
+func TestEachRefusingPolicyCountsAnOffence(t *testing.T) {
 	own := &rules.Policy{Name: "own", Match: []keys.Pattern{pattern(t, "ip:*")}, Rules: stack(t, "2/2h"), Mode: rules.Enforce, Algorithm: algorithms.TimestampLog}
 	try := [2]string{"192.0.2.1", "alice"}
 	records := logins(t, try, try, try, try) // the last two are refused by both, for longer by the first
@@ -158,7 +158,7 @@ func TestEachPolicyThatRefusesCountsAnOffence(t *testing.T) {
 	}
 }
 
-func TestTheTablesNameOutcomesScopesTrapsAndFurtherKeys(t *testing.T) {
+func TestTablesNameOutcomesScopesTrapsAndFurtherKeys(t *testing.T) {
 	plan := backtest.PoliciesPlan([]*rules.Policy{guessing(t, "login", "2/h distinct account", "net:/24 10/1h")})
 	records := logins(t, [2]string{"192.0.2.1", "alice"}, [2]string{"192.0.2.1", ""})
 	report := run(t, backtest.Options{Plan: plan, Against: &plan}, records...)

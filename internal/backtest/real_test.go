@@ -120,7 +120,7 @@ func countPlainly(requests []plainRequest, stack rules.Stack) plainCount {
 	return count
 }
 
-func TestTheRealLogUnderTheDefaultStack(t *testing.T) {
+func TestRealLogUnderTheDefaultStack(t *testing.T) {
 	path := realLog(t)
 	if path == "" {
 		return
@@ -138,9 +138,9 @@ func TestTheRealLogUnderTheDefaultStack(t *testing.T) {
 	}
 }
 
-// TestTheRealLogUnderTheTrapsIsWhatTheDocumentSays compares docs/DETECTION.md with what the
+// TestRealLogUnderTheTrapsMatchesTheDocs compares docs/DETECTION.md with what the
 // commands in it count.
-func TestTheRealLogUnderTheTrapsIsWhatTheDocumentSays(t *testing.T) {
+func TestRealLogUnderTheTrapsMatchesTheDocs(t *testing.T) {
 	path := realLog(t)
 	if path == "" {
 		return
@@ -168,7 +168,7 @@ func TestTheRealLogUnderTheTrapsIsWhatTheDocumentSays(t *testing.T) {
 	}
 }
 
-func TestTheRealLogAgreesWithAnIndependentCount(t *testing.T) {
+func TestRealLogMatchesAnIndependentCount(t *testing.T) {
 	path := realLog(t)
 	if path == "" {
 		return

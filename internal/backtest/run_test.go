@@ -36,7 +36,7 @@ func run(t testing.TB, o backtest.Options, records ...accesslog.Record) *backtes
 	return report
 }
 
-func TestARuleThatFailsBesideAnotherIsNotAlone(t *testing.T) {
+func TestSoleRefusalsExcludeThoseOfSeveralRules(t *testing.T) {
 	report := run(t, backtest.Options{Plan: backtest.StackPlan(stack(t, "1/s", "2/m"))},
 		at(t, 0, "a"),   // allowed
 		at(t, 0.5, "a"), // 1/s alone
@@ -63,7 +63,7 @@ func TestARuleThatFailsBesideAnotherIsNotAlone(t *testing.T) {
 	}
 }
 
-func TestACostCountsAsThatManyRequests(t *testing.T) {
+func TestCostCountsAsThatManyRequests(t *testing.T) {
 	expensive := at(t, 1, "a")
 	expensive.Cost = 3
 	tooLarge := at(t, 2, "a")
@@ -149,7 +149,7 @@ func TestNewlyRefusedAndNewlyAllowedAreTheRequestsOnWhichThePlansDiffer(t *testi
 	}
 }
 
-func TestAPlanThatAllowsEverythingRefusesNobody(t *testing.T) {
+func TestPlanThatAllowsEverythingRefusesNobody(t *testing.T) {
 	for name, plan := range map[string]backtest.Plan{
 		"the zero plan": {}, "an empty stack": backtest.StackPlan(nil), "no policies": backtest.PoliciesPlan(nil),
 	} {
@@ -162,14 +162,14 @@ func TestAPlanThatAllowsEverythingRefusesNobody(t *testing.T) {
 	}
 }
 
-func TestNoRequestsMakeAnEmptyReport(t *testing.T) {
+func TestNoRequestsGiveAnEmptyReport(t *testing.T) {
 	report := run(t, backtest.Options{Plan: backtest.StackPlan(defaultStack(t))})
 	if report.Requests != 0 || !report.First.IsZero() || len(report.Rules) != 4 {
 		t.Errorf("the report is %+v", report)
 	}
 }
 
-func TestUnsortedRecordsAreAnErrorThatSaysWhere(t *testing.T) {
+func TestUnsortedRecordsAreAnErrorWithTheLine(t *testing.T) {
 	records := []accesslog.Record{at(t, 5, "a"), at(t, 4, "a")}
 	_, err := backtest.Run(context.Background(), accesslog.Slice(records), backtest.Options{})
 	if !errors.Is(err, backtest.ErrUnsorted) {
@@ -181,7 +181,7 @@ func TestUnsortedRecordsAreAnErrorThatSaysWhere(t *testing.T) {
 	}
 }
 
-func TestACancelledBacktestEnds(t *testing.T) {
+func TestCancelledBacktestEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	records := make([]accesslog.Record, 1<<15)
 	for i := range records {
@@ -206,7 +206,7 @@ func TestProgressEndsWithEveryRecord(t *testing.T) {
 	}
 }
 
-func TestTheSameRecordsMakeTheSameReport(t *testing.T) {
+func TestSameRecordsGiveTheSameReport(t *testing.T) {
 	var records []accesslog.Record
 	for i := range 5_000 {
 		records = append(records, at(t, float64(i)/10, fmt.Sprintf("token:%d", i*i%61)))
@@ -218,9 +218,9 @@ func TestTheSameRecordsMakeTheSameReport(t *testing.T) {
 	}
 }
 
-// TestAnyRecordsAgreeWithAnIndependentCount compares with the count of
+// TestAnyRecordsMatchAnIndependentCount compares with the count of
 // real_test.go on made-up stacks and clients.
-func TestAnyRecordsAgreeWithAnIndependentCount(t *testing.T) {
+func TestAnyRecordsMatchAnIndependentCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits, err := rules.NewStack(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) rules.Rule {
 			return rules.Rule{

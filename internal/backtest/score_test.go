@@ -25,7 +25,7 @@ func escalating(t *testing.T, rule string) backtest.Plan {
 	}})
 }
 
-func TestEscalationsBlockAsInTheService(t *testing.T) {
+func TestEscalationsBlockLikeANode(t *testing.T) {
 	var records []accesslog.Record
 	for _, seconds := range []float64{
 		0, 1, 2, // two offences, so that a block begins at 5 s and ends at 602 s
@@ -51,7 +51,7 @@ func TestEscalationsBlockAsInTheService(t *testing.T) {
 	}
 }
 
-func TestARequestThatCostsTooMuchIsNoOffence(t *testing.T) {
+func TestRequestWithTooHighACostIsNoOffence(t *testing.T) {
 	var records []accesslog.Record
 	for i := range 4 {
 		record := at(t, float64(i*100), "ip:192.0.2.1")
@@ -72,7 +72,7 @@ ip:192.0.2.3,visitor,
 ip:192.0.2.9,visitor,
 `
 
-func TestAPlanIsScoredByTheTruth(t *testing.T) {
+func TestPlanIsScoredByTheGroundTruth(t *testing.T) {
 	truth, err := backtest.ReadTruth(strings.NewReader(truthCSV), "truth.csv", keys.Parser{})
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestAPlanIsScoredByTheTruth(t *testing.T) {
 	}
 }
 
-func TestATruthIsReadStrictly(t *testing.T) {
+func TestGroundTruthIsParsedStrictly(t *testing.T) {
 	lines := `{"key":"token:a","label":"x","first_attack":"2026-01-01T00:00:00Z"}
 
 {"key":"token:b","label":"y"}
@@ -145,7 +145,7 @@ func TestATruthIsReadStrictly(t *testing.T) {
 	}
 }
 
-func TestTheTimelineIsBoundedAndLosesNothing(t *testing.T) {
+func TestTimelineIsBoundedAndComplete(t *testing.T) {
 	var records []accesslog.Record
 	for i := range 5000 {
 		records = append(records, at(t, float64(i*i)/10, "ip:192.0.2.1"))
@@ -163,7 +163,7 @@ func TestTheTimelineIsBoundedAndLosesNothing(t *testing.T) {
 
 // Ten addresses of a network each are refused three times, of another network seven, and
 // of a third eight whose network asks for much more that is allowed.
-func TestRangesAreProposedAsInTheService(t *testing.T) {
+func TestRangesAreProposedLikeOnANode(t *testing.T) {
 	truth := backtest.NewTruth()
 	scorer := backtest.NewScorer(truth)
 	begin := time.Unix(1_790_000_000, 0)

@@ -30,7 +30,7 @@ func hostileReport(t *testing.T) *backtest.Report {
 	return run(t, backtest.Options{Plan: backtest.StackPlan(stack(t, "1/m")), Against: &against}, records...)
 }
 
-func TestTheTextFitsItsWidthAndHoldsNothingUnprintable(t *testing.T) {
+func TestTextFitsItsWidthAndIsPrintable(t *testing.T) {
 	for _, width := range []int{80, 100, 160} {
 		var out bytes.Buffer
 		if err := hostileReport(t).WriteText(&out, backtest.TextOptions{Width: width}); err != nil {
@@ -49,7 +49,7 @@ func TestTheTextFitsItsWidthAndHoldsNothingUnprintable(t *testing.T) {
 	}
 }
 
-func TestTheTextSaysWhatWasFound(t *testing.T) {
+func TestTextReportsTheFindings(t *testing.T) {
 	against := backtest.StackPlan(stack(t, "1/h"))
 	report := run(t, backtest.Options{Plan: backtest.StackPlan(stack(t, "2/10s")), Against: &against, Estimate: true},
 		at(t, 0, "ip:192.0.2.1"), at(t, 1, "ip:192.0.2.1"), at(t, 2, "ip:192.0.2.1"), at(t, 60, "ip:192.0.2.2"))
@@ -98,7 +98,7 @@ func TestOnlyTheFirstKeysAreShownAndTheRestCounted(t *testing.T) {
 	}
 }
 
-func TestNoFormulaReachesASpreadsheet(t *testing.T) {
+func TestCSVContainsNoFormula(t *testing.T) {
 	var out bytes.Buffer
 	if err := hostileReport(t).WriteCSV(&out); err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestNoFormulaReachesASpreadsheet(t *testing.T) {
 	}
 }
 
-func TestTheCSVListsKeysThatOnlyTheSecondPlanRefuses(t *testing.T) {
+func TestCSVListsKeysThatOnlyTheSecondPlanRefuses(t *testing.T) {
 	against := backtest.StackPlan(stack(t, "1/h"))
 	report := run(t, backtest.Options{Plan: backtest.StackPlan(stack(t, "1/2s")), Against: &against},
 		at(t, 0, "refused"), at(t, 1, "refused"), at(t, 2, "refused"), at(t, 5, "freed"), at(t, 9, "freed"))
@@ -134,7 +134,7 @@ freed,2,2,0,0,,,,,1,0,1
 	}
 }
 
-func TestTheJSONIsTheWholeReport(t *testing.T) {
+func TestJSONIsTheWholeReport(t *testing.T) {
 	report := hostileReport(t)
 	var out bytes.Buffer
 	if err := report.WriteJSON(&out); err != nil {
@@ -152,7 +152,7 @@ func TestTheJSONIsTheWholeReport(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfTheWriterIsReturned(t *testing.T) {
+func TestWriterErrorIsReturned(t *testing.T) {
 	report := hostileReport(t)
 	for name, write := range map[string]func() error{
 		"text": func() error { return report.WriteText(fullDisk{}, backtest.TextOptions{}) },

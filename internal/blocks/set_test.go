@@ -34,7 +34,7 @@ func ended(b *blocks.Entry, revision int64) *blocks.Entry {
 	return &later
 }
 
-func TestABlockEndsAtTheVeryInstantOfItsExpiry(t *testing.T) {
+func TestBlockEndsExactlyAtItsExpiry(t *testing.T) {
 	s := blocks.NewSet()
 	s.Apply(block(t, "a", "ip:10.0.0.0/8", 1, time.Hour), noon)
 	k := key(t, "ip:10.1.2.3")
@@ -48,7 +48,7 @@ func TestABlockEndsAtTheVeryInstantOfItsExpiry(t *testing.T) {
 	}
 }
 
-func TestTheBlockThatExpiresLastIsTheAnswer(t *testing.T) {
+func TestMatchReturnsTheBlockThatExpiresLast(t *testing.T) {
 	s := blocks.NewSet()
 	s.Apply(block(t, "wide", "ip:*", 1, 2*time.Hour), noon)
 	s.Apply(block(t, "network", "ip:10.0.0.0/8", 2, 3*time.Hour), noon)
@@ -70,7 +70,7 @@ func TestTheBlockThatExpiresLastIsTheAnswer(t *testing.T) {
 	}
 }
 
-func TestAnExemptionBeatsEveryBlockAndHidesNone(t *testing.T) {
+func TestExemptionPrecedesEveryBlockAndHidesNone(t *testing.T) {
 	s := blocks.NewSet()
 	s.Apply(block(t, "a", "ip:10.0.0.1", 1, 0), noon)
 	s.Apply(&blocks.Entry{Kind: blocks.Exemption, ID: "e", Pattern: pattern(t, "ip:10.0.0.0/8"), Revision: 2, Expires: noon.Add(time.Hour)}, noon)
@@ -91,7 +91,7 @@ func TestAnExemptionBeatsEveryBlockAndHidesNone(t *testing.T) {
 	}
 }
 
-func TestStatesThatArriveLateAreOrderedByRevision(t *testing.T) {
+func TestLateStatesAreOrderedByRevision(t *testing.T) {
 	old := block(t, "old", "ip:10.0.0.1", 1, time.Hour)
 	extended := block(t, "old", "ip:10.0.0.1", 2, 3*time.Hour)
 	oldEnded := ended(old, 3)
@@ -128,7 +128,7 @@ func TestStatesThatArriveLateAreOrderedByRevision(t *testing.T) {
 	}
 }
 
-func TestABlockThatWasCutShortStaysEndedWhenItsOlderStateArrivesLate(t *testing.T) {
+func TestLateOlderStateDoesNotReviveAShortenedBlock(t *testing.T) {
 	for name, sweep := range map[string]bool{"before a sweep": false, "after a sweep": true} {
 		s := blocks.NewSet()
 		s.Apply(block(t, "a", "ip:10.0.0.1", 2, time.Hour), noon)
@@ -143,7 +143,7 @@ func TestABlockThatWasCutShortStaysEndedWhenItsOlderStateArrivesLate(t *testing.
 	}
 }
 
-func TestSweepingForgetsOnlyWhatHasExpired(t *testing.T) {
+func TestSweepRemovesOnlyWhatHasExpired(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := blocks.NewSet()
 		active := map[int]*blocks.Entry{}
@@ -184,7 +184,7 @@ func TestSweepingForgetsOnlyWhatHasExpired(t *testing.T) {
 	})
 }
 
-func TestABlockExtendedManyTimesIsStillSweptOnce(t *testing.T) {
+func TestBlockExtendedManyTimesIsSweptOnce(t *testing.T) {
 	s := blocks.NewSet()
 	for i := range 5000 {
 		s.Apply(block(t, "a", "ip:10.0.0.1", int64(i), time.Duration(i+1)*time.Second), noon)
@@ -199,7 +199,7 @@ func TestABlockExtendedManyTimesIsStillSweptOnce(t *testing.T) {
 	}
 }
 
-func TestSweepingForgetsExemptionsToo(t *testing.T) {
+func TestSweepRemovesExemptionsToo(t *testing.T) {
 	s := blocks.NewSet()
 	s.Apply(&blocks.Entry{Kind: blocks.Exemption, ID: "a", Pattern: pattern(t, "*"), Expires: noon.Add(time.Hour)}, noon)
 	s.Apply(&blocks.Entry{Kind: blocks.Exemption, ID: "b", Pattern: pattern(t, "ip:*")}, noon)
@@ -209,7 +209,7 @@ func TestSweepingForgetsExemptionsToo(t *testing.T) {
 	}
 }
 
-func TestASetIsUsedByManyAtOnce(t *testing.T) {
+func TestSetIsSafeForConcurrentUse(t *testing.T) {
 	s := blocks.NewSet()
 	permanent := block(t, "good", "ip:10.0.0.0/8", 1, 0)
 	s.Apply(permanent, noon)
@@ -281,7 +281,7 @@ func BenchmarkSweepOfAMillionBlocksOfWhichNoneHasExpired(b *testing.B) {
 
 // The counts by source agree with those of an iteration over every block, with replaced, ended,
 // expired and swept blocks and blocks with a scope.
-func TestTheCountsBySourceAreThoseOfAllBlocks(t *testing.T) {
+func TestCountsBySourceIncludeAllBlocks(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s, now, revision := blocks.NewSet(), noon, int64(0)
 		for range rapid.IntRange(1, 60).Draw(r, "steps") {

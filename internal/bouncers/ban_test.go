@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestADurationIsWholeSecondsRoundedUp(t *testing.T) {
+func TestDurationIsRoundedUpToWholeSeconds(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for left, want := range map[time.Duration]time.Duration{
 		time.Hour: time.Hour, time.Second + time.Nanosecond: 2 * time.Second, time.Millisecond: time.Second, 0: time.Second, -time.Minute: time.Second,
@@ -23,7 +23,7 @@ func TestADurationIsWholeSecondsRoundedUp(t *testing.T) {
 	}
 }
 
-func TestNumbersAreStableAndFitIntoFloatingPoint(t *testing.T) {
+func TestBanIDsAreStableAndFitIntoFloatingPoint(t *testing.T) {
 	one := Ban{Value: "192.0.2.1", entry: "0193a000-0000-7000-8000-000000000001"}
 	extended := one
 	extended.Expires = time.Unix(1_800_000_000, 0)
@@ -38,7 +38,7 @@ func TestNumbersAreStableAndFitIntoFloatingPoint(t *testing.T) {
 	}
 }
 
-func TestAnAgentIsNamedInPlainText(t *testing.T) {
+func TestUserAgentIsNamedInPlainText(t *testing.T) {
 	for agent, want := range map[string]string{
 		"crowdsec-firewall-bouncer/v0.0.25-debian": "crowdsec-firewall-bouncer v0.0.25-debian",
 		"Go-http-client/1.1 (linux)":               "Go-http-client 1.1",
@@ -54,7 +54,7 @@ func TestAnAgentIsNamedInPlainText(t *testing.T) {
 }
 
 // What is cut out of a network and the holes in it are the network, without overlaps.
-func TestANetworkIsItsPartsAndItsHoles(t *testing.T) {
+func TestNetworkIsSplitAroundItsExemptions(t *testing.T) {
 	base := netip.MustParseAddr("192.0.2.0")
 	draw := func(r *rapid.T, label string) netip.Prefix {
 		a := netip.AddrFrom4([4]byte{192, 0, 2, byte(rapid.IntRange(0, 15).Draw(r, label))})

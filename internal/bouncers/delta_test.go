@@ -114,7 +114,7 @@ func (w *world) pull(want string) {
 	w.cursor = cursor
 }
 
-func TestTheCursorMovesByOneAnswerAtATime(t *testing.T) {
+func TestCursorMovesByOneAnswerAtATime(t *testing.T) {
 	w := newWorld(t)
 	w.add(blocks.Block, "ip:192.0.2.1", time.Hour)
 	w.pull("+192.0.2.1")
@@ -145,7 +145,7 @@ func TestTheCursorMovesByOneAnswerAtATime(t *testing.T) {
 	}
 }
 
-func TestAnExtensionIsSentAtOnceAndAfterTheOldEnd(t *testing.T) {
+func TestExtensionIsSentAtOnceAndAfterTheFormerEnd(t *testing.T) {
 	w := newWorld(t)
 	block := w.add(blocks.Block, "ip:192.0.2.1", time.Minute)
 	w.pull("+192.0.2.1")
@@ -162,7 +162,7 @@ func TestAnExtensionIsSentAtOnceAndAfterTheOldEnd(t *testing.T) {
 	w.pull("")
 }
 
-func TestWhatWasExemptIsKnownAfterTheNodeHasDroppedTheExemption(t *testing.T) {
+func TestExemptPartsAreKnownAfterTheExemptionIsSwept(t *testing.T) {
 	w := newWorld(t)
 	w.add(blocks.Exemption, "ip:192.0.2.1", time.Second)
 	w.pull("")
@@ -176,7 +176,7 @@ func TestWhatWasExemptIsKnownAfterTheNodeHasDroppedTheExemption(t *testing.T) {
 	w.pull("-192.0.2.1")
 }
 
-func TestAPartOfTwoBlocksIsSentAgainAfterTheEndOfEither(t *testing.T) {
+func TestPartOfTwoBlocksIsSentAgainAfterTheEndOfEither(t *testing.T) {
 	w := newWorld(t)
 	w.add(blocks.Exemption, "ip:192.0.2.4/30", time.Hour)
 	larger := w.add(blocks.Block, "ip:192.0.2.0/28", 5*time.Second)
@@ -193,7 +193,7 @@ func TestAPartOfTwoBlocksIsSentAgainAfterTheEndOfEither(t *testing.T) {
 
 // The part that was sent lasts until the end of a block that has been ended since. Then it has to
 // be sent again, because a larger block has the same part.
-func TestAPartOfABlockThatHasBeenEndedIsSentAgainForAnother(t *testing.T) {
+func TestPartOfAnEndedBlockIsSentAgainForAnotherBlock(t *testing.T) {
 	w := newWorld(t)
 	w.add(blocks.Exemption, "ip:192.0.2.4/30", time.Hour)
 	smaller := w.add(blocks.Block, "ip:192.0.2.0/29", 10*time.Second)
@@ -207,7 +207,7 @@ func TestAPartOfABlockThatHasBeenEndedIsSentAgainForAnother(t *testing.T) {
 	w.pull("+192.0.2.0/30")
 }
 
-func TestANodeWhoseClockIsBehindSendsWhatExpired(t *testing.T) {
+func TestNodeWithAClockBehindSendsExpiredBlocks(t *testing.T) {
 	w := newWorld(t)
 	block := w.add(blocks.Block, "ip:192.0.2.1", time.Minute)
 	w.pull("+192.0.2.1")
@@ -218,7 +218,7 @@ func TestANodeWhoseClockIsBehindSendsWhatExpired(t *testing.T) {
 	w.pull("+192.0.2.1")
 }
 
-func TestAShorterBlockIsDeletedAndThenSent(t *testing.T) {
+func TestShortenedBlockIsDeletedAndThenSent(t *testing.T) {
 	w := newWorld(t)
 	block := w.add(blocks.Block, "ip:192.0.2.1", time.Hour)
 	w.pull("+192.0.2.1")
@@ -232,7 +232,7 @@ func TestAShorterBlockIsDeletedAndThenSent(t *testing.T) {
 	w.pull("")
 }
 
-func TestABlockThatBecomesShorterAgainIsDeletedOnce(t *testing.T) {
+func TestBlockShortenedTwiceIsDeletedOnce(t *testing.T) {
 	w := newWorld(t)
 	block := w.add(blocks.Block, "ip:192.0.2.1", time.Hour)
 	w.pull("+192.0.2.1")
@@ -245,7 +245,7 @@ func TestABlockThatBecomesShorterAgainIsDeletedOnce(t *testing.T) {
 	w.pull("-192.0.2.1")
 }
 
-func TestABlockThatIsPermanentBecomesShorter(t *testing.T) {
+func TestPermanentBlockBecomesShorter(t *testing.T) {
 	w := newWorld(t)
 	block := w.add(blocks.Block, "ip:192.0.2.1", 0)
 	w.pull("+192.0.2.1")
@@ -270,7 +270,7 @@ func TestTwoBlocksOfOnePartAreOneBan(t *testing.T) {
 	w.pull("-192.0.2.0/25")
 }
 
-func TestAFilterSelectsWhatIsSentAndDeleted(t *testing.T) {
+func TestFilterAppliesToSentAndDeletedBans(t *testing.T) {
 	w := newWorld(t)
 	w.filter = Filter{Scopes: []string{"IP", "user"}, Containing: []string{"HAND"}, NotContained: []string{"other"}}
 	address := w.add(blocks.Block, "ip:192.0.2.1", time.Hour)

@@ -12,10 +12,10 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// TestAnyChangesReachAFirewall makes random changes. Whatever happens, a bouncer blocks after
+// TestFirewallFollowsAnyChanges makes random changes. Whatever happens, a bouncer blocks after
 // two pulls exactly what is blocked, and after one nothing that is not, also where the node has
 // swept what had expired.
-func TestAnyChangesReachAFirewall(t *testing.T) {
+func TestFirewallFollowsAnyChanges(t *testing.T) {
 	patterns := []string{
 		"ip:192.0.2.0/28", "ip:192.0.2.0/29", "ip:192.0.2.4/30", "ip:192.0.2.5", "ip:192.0.2.6", "ip:192.0.2.8/29", "ip:192.0.2.12",
 	}

@@ -70,7 +70,7 @@ func refuses(t *testing.T, c *Catalog, text string) bool {
 	return c.Blocks().Match(k, time.Now()).Block != nil
 }
 
-func TestAFirstLoadThatBrokeOffLeavesNothingThatHasEndedSince(t *testing.T) {
+func TestInterruptedFirstLoadLeavesNoEndedEntries(t *testing.T) {
 	source := &script{steps: []step{
 		{revision: 5, blocks: []*blocks.Entry{blockOf(t, "token:lifted"), blockOf(t, "token:active")}, breaks: errBroken},
 		{revision: 6, blocks: []*blocks.Entry{blockOf(t, "token:active")}},
@@ -87,7 +87,7 @@ func TestAFirstLoadThatBrokeOffLeavesNothingThatHasEndedSince(t *testing.T) {
 	}
 }
 
-func TestARefreshThatBrokeOffIsReadAgainFromWhereItBegan(t *testing.T) {
+func TestInterruptedRefreshIsRepeatedFromItsStart(t *testing.T) {
 	added := blockOf(t, "token:late")
 	source := &script{steps: []step{
 		{revision: 5, blocks: []*blocks.Entry{blockOf(t, "token:old")}},
@@ -106,7 +106,7 @@ func TestARefreshThatBrokeOffIsReadAgainFromWhereItBegan(t *testing.T) {
 	}
 }
 
-func TestAReloadThatFailedIsMadeUpForByTheNextRefresh(t *testing.T) {
+func TestNextRefreshRepeatsAFailedReload(t *testing.T) {
 	source := &script{steps: []step{
 		{revision: 5, blocks: []*blocks.Entry{blockOf(t, "token:gone")}},
 		{revision: 9, breaks: errBroken},
@@ -133,7 +133,7 @@ func TestAReloadThatFailedIsMadeUpForByTheNextRefresh(t *testing.T) {
 	}
 }
 
-func TestAfterTheClockWasSetBackABlockRefusesThatHadExpired(t *testing.T) {
+func TestExpiredBlockRefusesAgainAfterTheClockIsSetBack(t *testing.T) {
 	right := time.Now()
 	lasting, short := blockOf(t, "token:lasting"), blockOf(t, "token:short")
 	short.Expires = right.Add(time.Hour)
@@ -155,7 +155,7 @@ func TestAfterTheClockWasSetBackABlockRefusesThatHadExpired(t *testing.T) {
 	}
 }
 
-func TestABlockThatIsReplacedGoesOnRefusingMeanwhile(t *testing.T) {
+func TestBlockRefusesWhileItIsReplaced(t *testing.T) {
 	before := blockOf(t, "token:abc")
 	before.ID, before.Revision = "before", 5
 	lifted, after := *before, *before

@@ -30,9 +30,9 @@ func (r *replicated) EachChange(ctx context.Context, since catalog.Position, app
 	})
 }
 
-// TestAfterAFailoverTheNodeHasWhatTheNewPrimaryHas loses changes in a failover, and makes other
+// TestCatalogFollowsTheNewPrimaryAfterAFailover loses changes in a failover, and makes other
 // changes on the new primary: fewer, the same number and more.
-func TestAfterAFailoverTheNodeHasWhatTheNewPrimaryHas(t *testing.T) {
+func TestCatalogFollowsTheNewPrimaryAfterAFailover(t *testing.T) {
 	open := func(path string) *sqlstore.Store {
 		s, err := sqlstore.Open(t.Context(), path, sqlstore.Options{})
 		if err != nil {

@@ -59,7 +59,7 @@ func TestCallersDuringARefreshShareTheNextOne(t *testing.T) {
 	})
 }
 
-func TestAnErrorIsToldToAllWhoShareARefresh(t *testing.T) {
+func TestAllCallersOfASharedRefreshGetItsError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all sync.WaitGroup
 		shared, w := &refreshGroup{}, newWork(func(_ context.Context, attempt int32) error {
@@ -81,7 +81,7 @@ func TestAnErrorIsToldToAllWhoShareARefresh(t *testing.T) {
 	})
 }
 
-func TestWhoHasMorePatienceThanTheOneWhoDoesTheWorkDoesItAgain(t *testing.T) {
+func TestCallerWithALaterDeadlineRepeatsASharedRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all sync.WaitGroup
 		shared, w := &refreshGroup{}, newWork(func(ctx context.Context, _ int32) error { return ctx.Err() })
@@ -107,7 +107,7 @@ func TestWhoHasMorePatienceThanTheOneWhoDoesTheWorkDoesItAgain(t *testing.T) {
 	})
 }
 
-func TestWhoeverSharesARefreshThatPanicsIsNotToldThatItWasDone(t *testing.T) {
+func TestSharedRefreshThatPanicsReturnsAnErrorToAllCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all sync.WaitGroup
 		shared := &refreshGroup{}

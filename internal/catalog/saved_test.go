@@ -83,7 +83,7 @@ func savedFrom(t testing.TB) *catalog.Saved {
 	return c.Snapshot()
 }
 
-func TestWhatIsSavedIsReadBackWhole(t *testing.T) {
+func TestSavedCatalogRoundTrips(t *testing.T) {
 	saved := savedFrom(t)
 	if len(saved.Entries) != 8 || len(saved.Policies) != 2 || len(saved.Settings.Secret) != 32 {
 		t.Fatalf("saved %+v", saved)
@@ -120,7 +120,7 @@ func TestWhatIsSavedIsReadBackWhole(t *testing.T) {
 	}
 }
 
-func TestASavedFileWithAnyByteChangedOrMissingIsRefused(t *testing.T) {
+func TestSavedFileWithAnyDamagedByteIsRejected(t *testing.T) {
 	var file bytes.Buffer
 	if err := savedFrom(t).Write(&file, "here"); err != nil {
 		t.Fatal(err)

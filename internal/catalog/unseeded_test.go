@@ -15,7 +15,7 @@ func (unseeded) EachChange(context.Context, catalog.Position, func(catalog.Chang
 	return nil
 }
 
-func TestADatabaseThatIsNotSeededYetIsNotLoaded(t *testing.T) {
+func TestCatalogDoesNotLoadAnUnseededDatabase(t *testing.T) {
 	c := catalog.New(unseeded{}, time.Now)
 	if err := c.Refresh(t.Context()); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ func parse(t testing.TB, lists [4][]string) When {
 	return w
 }
 
-func TestAPatternMatchesAsItsStarsSay(t *testing.T) {
+func TestPatternMatchesItsWildcards(t *testing.T) {
 	for _, test := range []struct {
 		attribute Attribute
 		pattern   string
@@ -70,7 +70,7 @@ func TestConditionsOnSeveralAttributesMustAllBeMet(t *testing.T) {
 	}
 }
 
-func TestABadPatternIsRefused(t *testing.T) {
+func TestBadPatternIsRejected(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "is empty", "login": "must begin with /", "/a?b": "question mark", `/a\b`: "lone backslash", "/a\x00": "control character",
 		"/" + strings.Repeat("x", MaxPatternLength): "longer than", "/\xff": "UTF-8",
@@ -97,9 +97,9 @@ func TestCanonicalSpellings(t *testing.T) {
 	}
 }
 
-// TestTheIndexAgreesWithTheConditions compares the index with When.Meets on random
+// TestIndexAgreesWithTheConditions compares the index with When.Meets on random
 // conditions over a small alphabet, so that patterns overlap.
-func TestTheIndexAgreesWithTheConditions(t *testing.T) {
+func TestIndexAgreesWithTheConditions(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	text := func(most int) string {
 		b := []byte{'/'}

@@ -8,7 +8,7 @@ import (
 
 // A client must not evade a condition by spelling the path differently, whether the program
 // behind decodes %2F to a slash or not, and whatever invalid escapes the path contains.
-func TestAConditionIsMetByEachReadingOfAPath(t *testing.T) {
+func TestConditionMatchesEveryReadingOfAPath(t *testing.T) {
 	for _, c := range []struct {
 		pattern, path string
 		want          bool
@@ -39,7 +39,7 @@ func TestAConditionIsMetByEachReadingOfAPath(t *testing.T) {
 	}
 }
 
-func TestEachSpellingOfAPathIsOne(t *testing.T) {
+func TestSpellingsOfAPathAreEqual(t *testing.T) {
 	for spelling, want := range map[string]string{
 		"/a%": "/a%", "/%61%": "/a%", "/%61%25": "/a%", "/a%2": "/a%2", "/a%zz%2Fb": "/a%zz/b", "/%2561": "/%61", "/%%36%31": "/%61",
 		"/a%2F..%2Fb": "/b", "%2Fa": "/a", "/a/%2e%2e/%": "/%", "/a%3Fb#c": "/a?b",
@@ -79,7 +79,7 @@ func FuzzPathsAreReadOnce(f *testing.F) {
 	})
 }
 
-func TestAPlainPathIsReadWithoutAllocation(t *testing.T) {
+func TestPlainPathNeedsNoAllocation(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { readPath("/api/search/page.html") }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}

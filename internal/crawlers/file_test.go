@@ -57,7 +57,7 @@ func TestVerifiedCrawlersSurviveARestart(t *testing.T) {
 	}
 }
 
-func TestAFileOfCrawlersIsNotBelievedBlindly(t *testing.T) {
+func TestFileOfCrawlersIsValidated(t *testing.T) {
 	now := time.Now()
 	row := func(address, operator, name string, verified time.Time) string {
 		return fmt.Sprintf(`[{"address":%q,"operator":%q,"name":%q,"verified":%q}]`, address, operator, name, verified.Format(time.RFC3339))

@@ -75,7 +75,7 @@ func TestNodesShareVerifiedCrawlers(t *testing.T) {
 	})
 }
 
-func TestWhatOtherNodesStoreIsNotBelievedBlindlyAndIsBounded(t *testing.T) {
+func TestCrawlersOfOtherNodesAreValidatedAndBounded(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		now := f.Clock.Now().UTC().Truncate(time.Millisecond)
 		crawler := func(address, operator, name string, verified time.Time) crawlers.Crawler {
@@ -110,7 +110,7 @@ func TestWhatOtherNodesStoreIsNotBelievedBlindlyAndIsBounded(t *testing.T) {
 	})
 }
 
-func TestAVerifierGoesOnWithoutTheDatabase(t *testing.T) {
+func TestVerifierWorksWithoutTheDatabase(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	gone := f.Another(t)
 	gone.Close()

@@ -8,7 +8,7 @@ import (
 
 // A stranger that another node says is a crawler is looked up again; what DNS did not
 // answer about is believed.
-func TestWhatThisNodeFoundIsNotOverridden(t *testing.T) {
+func TestOwnResultIsNotOverridden(t *testing.T) {
 	operators, err := ParseOperators("google")
 	if err != nil {
 		t.Fatal(err)

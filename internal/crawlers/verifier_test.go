@@ -159,7 +159,7 @@ var records = map[string]string{
 	"A msnbot-1.search.msn.com.":   "5.249.64.4",
 }
 
-func TestACrawlerIsVerifiedByItsNameAndTheAddressOfThatName(t *testing.T) {
+func TestCrawlerIsVerifiedByReverseAndForwardDNS(t *testing.T) {
 	s, c := startDNS(t, records), &clock{now: time.Now()}
 	v := start(t, s, c, "google")
 	strangers := []string{"ip:5.249.64.2", "ip:5.249.64.3", "ip:5.249.64.4", "ip:5.249.64.5"}
@@ -187,7 +187,7 @@ func TestACrawlerIsVerifiedByItsNameAndTheAddressOfThatName(t *testing.T) {
 	}
 }
 
-func TestAnswersAreKeptAndOutlastAFailureOfDNS(t *testing.T) {
+func TestAnswersAreCachedThroughAFailureOfDNS(t *testing.T) {
 	s, c := startDNS(t, records), &clock{now: time.Now()}
 	v := start(t, s, c, "google,bing")
 	google, stranger := key(t, "ip:66.249.64.1"), key(t, "ip:5.249.64.2")
@@ -236,7 +236,7 @@ func outdated(t *testing.T) (*crawlers.Verifier, *clock, keys.Key) {
 	return v, c, google
 }
 
-func TestACrawlerStaysOneWhileItWaitsAndIsQueuedOnce(t *testing.T) {
+func TestCrawlerStaysVerifiedWhileItIsQueuedOnce(t *testing.T) {
 	v, c, google := outdated(t)
 	for range 3 {
 		v.Notice(google)
@@ -248,7 +248,7 @@ func TestACrawlerStaysOneWhileItWaitsAndIsQueuedOnce(t *testing.T) {
 }
 
 // Strangers must not be able to end what a crawler was verified for.
-func TestACrawlerStaysOneWhileStrangersFillTheQueue(t *testing.T) {
+func TestCrawlerStaysVerifiedWhileUnknownClientsFillTheQueue(t *testing.T) {
 	v, c, google := outdated(t)
 	for i := range 2000 {
 		v.Notice(key(t, "ip:"+net.IPv4(20, byte(i>>8), byte(i), 1).String()))
@@ -284,7 +284,7 @@ func TestOperatorsAreNamed(t *testing.T) {
 	}
 }
 
-func TestTheQueueIsBounded(t *testing.T) {
+func TestQueueIsBounded(t *testing.T) {
 	s, c := startDNS(t, nil), &clock{now: time.Now()}
 	named, _ := crawlers.ParseOperators("google")
 	v := crawlers.New(crawlers.Options{Operators: named, Resolver: s.resolver(), Now: c.Now}) // which looks nothing up
@@ -298,7 +298,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 
 // An attacker with a network has more addresses than the queue has room, and its servers of DNS
 // need not answer.
-func TestACrawlerDoesNotWaitForAllAddressesOfAStrangersNetwork(t *testing.T) {
+func TestCrawlerDoesNotWaitForAllAddressesOfAnUnknownNetwork(t *testing.T) {
 	for _, network := range []string{"ip:2001:db8:0:%x::1", "ip:2001:db8::%x", "ip:20.0.0.%d"} {
 		s, c := startDNS(t, records), &clock{now: time.Now()}
 		v := crawlers.New(crawlers.Options{Operators: crawlers.Operators(), Resolver: s.resolver(), Now: c.Now}) // which looks nothing up yet

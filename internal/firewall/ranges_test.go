@@ -51,7 +51,7 @@ func refusedUntil(networks []network, a netip.Addr) (expires time.Time, refused 
 	return expires, refused
 }
 
-func TestRangesAreWhatEachAddressSays(t *testing.T) {
+func TestRangesAgreeWithEachAddress(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		networks := rapid.SliceOfN(rapid.Custom(anyNetwork), 0, 30).Draw(t, "networks")
 		ranges := rangesOf(slices.Clone(networks))
@@ -90,7 +90,7 @@ func TestRangesAreWhatEachAddressSays(t *testing.T) {
 	})
 }
 
-func TestADifferenceLeadsFromOneToTheOther(t *testing.T) {
+func TestDifferenceTransformsOneSetIntoTheOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lists := rapid.SliceOfN(rapid.Custom(anyNetwork), 0, 20)
 		current, wanted := rangesOf(lists.Draw(t, "current")), rangesOf(lists.Draw(t, "wanted"))
@@ -123,7 +123,7 @@ func TestADifferenceLeadsFromOneToTheOther(t *testing.T) {
 }
 
 // What times out by itself is what a later computation leaves out.
-func TestTimingOutIsRecomputing(t *testing.T) {
+func TestActiveRangesEqualRecomputedOnes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		networks := rapid.SliceOfN(rapid.Custom(anyNetwork), 0, 20).Draw(t, "networks")
 		later := start.Add(90 * time.Second)
@@ -161,7 +161,7 @@ func originsOf(o keys.Origin, limit int) ([]netip.Prefix, bool) {
 	return nil, false
 }
 
-func TestWhatIsPutIn(t *testing.T) {
+func TestElementsOfBlocks(t *testing.T) {
 	for name, row := range map[string]struct {
 		blocks, exemptions, never string
 		want                      string
@@ -245,7 +245,7 @@ func TestTimeoutsAreReadableForNft(t *testing.T) {
 	}
 }
 
-func TestTheLayoutIsValidated(t *testing.T) {
+func TestLayoutIsValidated(t *testing.T) {
 	good := Layout{Table: "stint", Chain: "stint", Hook: "input"}
 	if err := good.Validate(); err != nil {
 		t.Error(err)

@@ -69,7 +69,7 @@ func TestSeveralKeysAreAllChargedOrNone(t *testing.T) {
 	}
 }
 
-func TestTheGravestPartDecides(t *testing.T) {
+func TestMostSeverePartDecides(t *testing.T) {
 	n, log := newRemoteNode(t, policy(t, 1, "limited", "l:*", "0/m"), policy(t, 2, "denied", "d:*", "1/m", onFailure(rules.FailDeny)),
 		policy(t, 3, "open", "o:*", "5/m"))
 	n.block(t, "b", "b:*", n.clock().Add(time.Hour))
@@ -96,7 +96,7 @@ func TestTheGravestPartDecides(t *testing.T) {
 	}
 }
 
-func TestInAnOutageSeveralKeysAreDecidedHereAsOne(t *testing.T) {
+func TestOutageDecidesSeveralKeysLocallyAsOne(t *testing.T) {
 	n, log := newRemoteNode(t, policy(t, 1, "one", "a:*", "1/m"), policy(t, 2, "many", "b:*", "5/m"), policy(t, 3, "open", "c:*", "1/m", onFailure(rules.FailAllow)))
 	log.down.Store(true)
 	all := []string{"a:1", "b:1", "c:1"}
@@ -135,7 +135,7 @@ func TestSeveralKeysHaveOneReservationAndOneHandle(t *testing.T) {
 	}
 }
 
-func TestSeveralKeysThatComeAgainAreChargedOnce(t *testing.T) {
+func TestRepeatedCheckOfSeveralKeysIsChargedOnce(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/m"))
 	all := []string{"a:1", "b:1"}
 	if j := n.together(t, all, named("x")); j.Outcome != Allowed || j.Replayed {
@@ -149,7 +149,7 @@ func TestSeveralKeysThatComeAgainAreChargedOnce(t *testing.T) {
 	}
 }
 
-func TestKeysThatNothingLimitsAllow(t *testing.T) {
+func TestKeysWithoutAPolicyAreAllowed(t *testing.T) {
 	n := newNode(t, policy(t, 1, "tokens", "token:*", "0/s"), policy(t, 2, "free", "free:*", ""), policy(t, 3, "off", "off:*", "0/s", mode(rules.Off)))
 	n.set.Apply(&blocks.Entry{Kind: blocks.Exemption, ID: "e", Pattern: pattern(t, "token:good")}, n.clock())
 	if j := n.together(t, []string{"token:good", "free:1", "off:1", "nobody"}); j.Outcome != Allowed || j.At.IsZero() {
@@ -157,7 +157,7 @@ func TestKeysThatNothingLimitsAllow(t *testing.T) {
 	}
 }
 
-func TestAShadowIsAskedOnlyWhereTheWholeIsAllowed(t *testing.T) {
+func TestShadowPolicyIsAskedOnlyIfTheCheckIsAllowed(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/m"), policy(t, 2, "trial", "a:*", "5/m", mode(rules.Shadow)))
 	if j := n.together(t, []string{"a:1", "b:1"}); j.Decisions[0].Shadow == nil || j.Decisions[0].Shadow.States[0].Remaining != 4 {
 		t.Fatalf("the shadow of an allowed whole: %+v", j.Decisions[0].Shadow)
@@ -177,7 +177,7 @@ func (apartLog) DecideAll(context.Context, []timestamplog.Request, []timestamplo
 	return timestamplog.ErrCrossSlot
 }
 
-func TestKeysOfDifferentSlotsAreAMistakeAndNoOutage(t *testing.T) {
+func TestKeysOfDifferentSlotsAreAFaultAndNoOutage(t *testing.T) {
 	n, _ := newRemoteNode(t, policy(t, 1, "default", "*", "3/m"))
 	n.Gate = New(Options{View: n, Log: apartLog{n.log}, Local: n.local, Now: n.clock})
 	for range 6 {
@@ -192,7 +192,7 @@ func TestKeysOfDifferentSlotsAreAMistakeAndNoOutage(t *testing.T) {
 
 // A request that is sent again under its ID was charged already, and is replayed although its key
 // has no room left.
-func TestARequestWhoseFurtherKeysLieInOtherSlotsIsReplayed(t *testing.T) {
+func TestRequestWithFurtherKeysInOtherSlotsIsReplayed(t *testing.T) {
 	for _, also := range []func(*rules.Policy){also(t, "account 1/h"), also(t, "account 9/h")} {
 		n, _ := newRemoteNode(t, policy(t, 1, "default", "*", "2/m", also))
 		n.Gate = New(Options{View: n, Log: apartLog{n.log}, Local: n.local, Now: n.clock})
@@ -214,7 +214,7 @@ func TestARequestWhoseFurtherKeysLieInOtherSlotsIsReplayed(t *testing.T) {
 
 // If several policies decide a check, its refusal is not counted, not even on a Redis Cluster
 // under the ID of the request, where it would count each time the request is sent again.
-func TestARefusalOfSeveralPoliciesInOtherSlotsIsNotCounted(t *testing.T) {
+func TestRefusalBySeveralPoliciesIsNotChargedOnACluster(t *testing.T) {
 	for _, id := range []string{"", "b"} {
 		n, _ := newRemoteNode(t, policy(t, 1, "counting", "*", "1/m", countRefused), policy(t, 2, "logins", "ip:*", "9/m", when(t, "/login", "POST"), also(t, "account 9/h")))
 		n.Gate = New(Options{View: n, Log: apartLog{n.log}, Local: n.local, Now: n.clock})
@@ -237,7 +237,7 @@ func TestARefusalOfSeveralPoliciesInOtherSlotsIsNotCounted(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithOneKeyIsToldWithItsPlace(t *testing.T) {
+func TestFaultOfOneKeyNamesItsPosition(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "3/m"), policy(t, 2, "counting", "c:*", "3/m", countRefused))
 	for name, test := range map[string]struct {
 		all   []Check
@@ -267,7 +267,7 @@ func TestWhatIsWrongWithOneKeyIsToldWithItsPlace(t *testing.T) {
 	}
 }
 
-func TestManyAskAboutOverlappingKeysAndNoneIsChargedInVain(t *testing.T) {
+func TestConcurrentChecksOfOverlappingKeysChargeOnlyWhenAllowed(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "20/h"))
 	groups := [][]string{{"a", "b"}, {"b", "c"}, {"c", "a"}, {"a", "b", "c"}}
 	allowed := make([]int, len(groups))
@@ -296,9 +296,9 @@ func TestManyAskAboutOverlappingKeysAndNoneIsChargedInVain(t *testing.T) {
 	}
 }
 
-// TestAPolicyIsAskedOnceForSeveralChecksOfOneKey applies a policy with conditions to two checks
+// TestPolicyIsAskedOnceForSeveralChecksOfOneKey applies a policy with conditions to two checks
 // of one key. One of them is under another policy, or names the policy.
-func TestAPolicyIsAskedOnceForSeveralChecksOfOneKey(t *testing.T) {
+func TestPolicyIsAskedOnceForSeveralChecksOfOneKey(t *testing.T) {
 	const k = "ip:203.0.113.7"
 	for name, c := range map[string]struct {
 		named   string

@@ -33,7 +33,7 @@ func asks(method, path string) func(*Check) {
 	return func(c *Check) { c.Request = conditions.NewRequest(path, method, "curl/8", "example.org") }
 }
 
-func TestAPolicyWithConditionsAppliesInAddition(t *testing.T) {
+func TestPolicyWithConditionsAppliesInAddition(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "10/m"), policy(t, 2, "login", "ip:*", "2/m", when(t, "/login", "POST")))
 	const k = "ip:203.0.113.7"
 	for range 2 {
@@ -70,7 +70,7 @@ func TestAPolicyWithConditionsAppliesInAddition(t *testing.T) {
 	}
 }
 
-func TestATrapRefusesAndChargesNothing(t *testing.T) {
+func TestTrapRefusesAndChargesNothing(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/m"), policy(t, 2, "trap", "*", "0/s", when(t, "/.env*", "")))
 	const k = "ip:203.0.113.7"
 	d := n.check(t, k, asks("GET", "/%2eenv.bak?x"))
@@ -94,7 +94,7 @@ func TestATrapRefusesAndChargesNothing(t *testing.T) {
 	}
 }
 
-func TestShadowPoliciesWithConditionsOnlyWatch(t *testing.T) {
+func TestShadowPoliciesWithConditionsRefuseNothing(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "10/m"), policy(t, 2, "trap", "*", "0/s", when(t, "/.env", ""), mode(rules.Shadow)),
 		policy(t, 3, "few", "*", "1/m", when(t, "*", ""), mode(rules.Shadow)), policy(t, 4, "gone", "*", "0/s", when(t, "*", ""), mode(rules.Off)))
 	d := n.check(t, "token:a", asks("GET", "/.env"))
@@ -106,7 +106,7 @@ func TestShadowPoliciesWithConditionsOnlyWatch(t *testing.T) {
 	}
 }
 
-func TestABatchDecidesConditionalChecksInOrder(t *testing.T) {
+func TestBatchDecidesConditionalChecksInOrder(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "3/m"), policy(t, 2, "login", "*", "2/m", when(t, "/login", "")))
 	all := checks(t, slices.Repeat([]string{"token:a"}, 4), asks("POST", "/login"))
 	all[1].Request = nil
@@ -124,7 +124,7 @@ func TestABatchDecidesConditionalChecksInOrder(t *testing.T) {
 	}
 }
 
-func TestReservationsUnderConditionsAreCancelledWhole(t *testing.T) {
+func TestCancelUndoesAllPartsOfAConditionalReservation(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "10/m"), policy(t, 2, "login", "*", "1/m", when(t, "/login", "")))
 	wait := func(c *Check) { c.MaxWait = time.Hour }
 	n.check(t, "token:a", asks("POST", "/login"))
@@ -140,7 +140,7 @@ func TestReservationsUnderConditionsAreCancelledWhole(t *testing.T) {
 	}
 }
 
-func TestACostThatConditionsNeverAllowIsRefused(t *testing.T) {
+func TestCostAboveAConditionalLimitIsRefused(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "10/m"), policy(t, 2, "login", "*", "1/m", when(t, "/login", "")))
 	c := Check{Key: key(t, "token:a"), Cost: 2}
 	asks("POST", "/login")(&c)

@@ -13,7 +13,7 @@ import (
 
 // Whatever is called and at whatever time, a lazyDeadline behaves like its plain version,
 // context.WithDeadline. The timers are reused between the runs.
-func TestALazyDeadlineAnswersAsWithDeadline(t *testing.T) {
+func TestLazyDeadlineBehavesLikeWithDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var timers timerPool
 		ended, released := 0, 0
@@ -78,7 +78,7 @@ func isClosed(done <-chan struct{}) bool {
 }
 
 // A timer that was released must not fire for the next deadline that uses it.
-func TestAReleasedLazyDeadlineDoesNotEnd(t *testing.T) {
+func TestReleasedLazyDeadlineDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &lazyDeadline{Context: context.Background(), until: time.Now().Add(time.Second), timers: new(timerPool)}
 		done := w.Done()
@@ -92,7 +92,7 @@ func TestAReleasedLazyDeadlineDoesNotEnd(t *testing.T) {
 }
 
 // The memory of a deadline is reused only if nobody can still wait for its end.
-func TestADeadlineThatSomebodyWaitsForIsNotUsedAgain(t *testing.T) {
+func TestLazyDeadlineWithAWaiterIsNotReused(t *testing.T) {
 	parent, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for name, c := range map[string]struct {
@@ -127,7 +127,7 @@ func TestADeadlineThatSomebodyWaitsForIsNotUsedAgain(t *testing.T) {
 
 // Unlike WithDeadline, a lazyDeadline keeps its own deadline and returns Canceled when
 // its parent ends before it: the caller has gone, which is no failure of the log.
-func TestALazyDeadlineReturnsCanceledWhenItsParentEnds(t *testing.T) {
+func TestLazyDeadlineReturnsCanceledWhenItsParentEnds(t *testing.T) {
 	gone, leave := context.WithCancel(context.Background())
 	late, cancel := context.WithDeadline(context.Background(), time.Now())
 	defer cancel()
@@ -149,7 +149,7 @@ func TestALazyDeadlineReturnsCanceledWhenItsParentEnds(t *testing.T) {
 }
 
 // A log may use its own timer only if nothing but the deadline ends the context.
-func TestALazyDeadlineSaysWhetherItEndsAtItsDeadlineOnly(t *testing.T) {
+func TestLazyDeadlineReportsWhetherOnlyTheDeadlineEndsIt(t *testing.T) {
 	parent, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for _, c := range []struct {

@@ -71,7 +71,7 @@ func TestChecksAlsoCountForFurtherKeys(t *testing.T) {
 	}, policy(t, 1, "default", "*", "10/m", also(t, "net:/24 3/m", "net:/48 3/m")))
 }
 
-func TestAReservationIsOfTheFurtherKeysToo(t *testing.T) {
+func TestReservationIncludesFurtherKeys(t *testing.T) {
 	onEveryLog(t, func(t *testing.T, n *node) {
 		n.check(t, "ip:203.0.113.1")
 		n.check(t, "ip:203.0.113.2") // the network is full
@@ -102,7 +102,7 @@ func TestAReservationIsOfTheFurtherKeysToo(t *testing.T) {
 	}, policy(t, 1, "default", "*", "10/h", also(t, "net:/24 2/m")))
 }
 
-func TestOnAClusterFurtherKeysCannotBeReserved(t *testing.T) {
+func TestClusterCannotReserveFurtherKeys(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "10/h", also(t, "net:/24 2/m")), policy(t, 2, "guessing", "user:*", "9/h", counts("login_failed"), also(t, "account 9/h")))
 	n.Gate = New(Options{View: n, Log: slotLog{n.log}, Now: n.clock})
 	if _, err := n.Check(t.Context(), Check{Key: key(t, "ip:203.0.113.1"), Cost: 1, MaxWait: time.Second}); fieldOf(err) != "max_wait" || !strings.Contains(err.Error(), "Cluster") {
@@ -130,7 +130,7 @@ func (l slotLog) DecideAll(ctx context.Context, requests []timestamplog.Request,
 	return l.Log.DecideAll(ctx, requests, results)
 }
 
-func TestOnAClusterTheOwnPoliciesAreReservedAsOne(t *testing.T) {
+func TestClusterReservesTheOwnPoliciesAsOne(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/m"), policy(t, 2, "posts", "*", "5/30s", when(t, "", "POST")),
 		policy(t, 3, "guessing", "user:*", "1/h", counts("login_failed"), also(t, "account 1/h")))
 	n.Gate = New(Options{View: n, Log: slotLog{n.log}, Now: n.clock})
@@ -182,7 +182,7 @@ func TestOnAClusterTheOwnPoliciesAreReservedAsOne(t *testing.T) {
 	}
 }
 
-func TestAHandleHoldsSoManyFurtherKeys(t *testing.T) {
+func TestHandleBoundsTheSizeOfFurtherKeys(t *testing.T) {
 	values := map[string]string{}
 	var texts []string
 	for i := range 4 {
@@ -203,7 +203,7 @@ func TestAHandleHoldsSoManyFurtherKeys(t *testing.T) {
 
 // A key may be a further key of a policy and also be selected by it. A check of the selected key,
 // under its shorter rule, must not drop entries that the longer rule of the further key needs.
-func TestAFurtherKeyCountsApartFromTheSameKeyOfItsOwn(t *testing.T) {
+func TestFurtherKeyCountsSeparatelyFromChecksOfTheSameKey(t *testing.T) {
 	onEveryLog(t, func(t *testing.T, n *node) {
 		for range 3 {
 			if d := n.check(t, "ip:203.0.113.1", withAccount("alice")); d.Outcome != Allowed {
@@ -231,7 +231,7 @@ func TestAFurtherKeyCountsApartFromTheSameKeyOfItsOwn(t *testing.T) {
 	}, policy(t, 1, "default", "*", "1/s", also(t, "account 3/d")))
 }
 
-func TestAWatchingPolicyCountsAFurtherKeyOfSeveralKeysOnce(t *testing.T) {
+func TestShadowPolicyCountsASharedFurtherKeyOnce(t *testing.T) {
 	n := newNode(t, policy(t, 1, "watching", "ip:*", "9/m", also(t, "net:/24"), mode(rules.Shadow)))
 	n.together(t, []string{"ip:192.0.2.1", "ip:192.0.2.2"})
 	x, err := n.Explain(t.Context(), key(t, "net:192.0.2.0/24"), "")
@@ -240,7 +240,7 @@ func TestAWatchingPolicyCountsAFurtherKeyOfSeveralKeysOnce(t *testing.T) {
 	}
 }
 
-func TestARefusalByAnotherPolicyIsNoneOfTheOwnLimit(t *testing.T) {
+func TestRefusalByAnotherPolicyIsNotAttributedToTheOwnLimit(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "9/m", also(t, "account 1/h")))
 	n.put(t, &profiles.Profile{Key: "user:x", Limit: &profiles.Limit{Rules: stack(t, "2/h"), Reason: "launch"}})
 	if d := n.check(t, "user:x", withAccount("alice")); d.Outcome != Allowed || d.OwnLimit == nil {
@@ -278,7 +278,7 @@ func TestReportsAlsoCountForFurtherKeys(t *testing.T) {
 	}, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "guessing", "ip:*", "5/d", counts("login_failed"), also(t, "account 2/h")))
 }
 
-func TestFurtherKeysAreReadAndWrittenAlike(t *testing.T) {
+func TestHandleRoundTripsFurtherKeys(t *testing.T) {
 	for text, want := range map[string]string{
 		"net:/24": "net:/24", " net:/48  100/h ": "net:/48 100/1h", "account 50/d, 10/h": "account 10/1h 50/1d", "net:/24 10/h distinct account": "net:/24 10/1h distinct account",
 		"net": "", "net:/4": "", "net:/64": "", "ip": "", "net:/24 x": "", "Account": "", "net:/024": "",

@@ -97,7 +97,7 @@ func TestChecksCountDifferentValues(t *testing.T) {
 	}, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "paths", "ip:*", "9/m", distinct(t, "2/h distinct path", "3/d distinct path")))
 }
 
-func TestChecksSayValuesThatRulesCount(t *testing.T) {
+func TestDistinctRulesCountValuesOfChecks(t *testing.T) {
 	const k = "ip:203.0.113.7"
 	account := func(name string) func(*Check) {
 		return func(c *Check) {
@@ -141,7 +141,7 @@ func TestValuesOfAnAttackerStayBoundedAndHashed(t *testing.T) {
 	}
 }
 
-func TestAPolicyWithAScopeRefusesOnlyChecksOfIt(t *testing.T) {
+func TestPolicyWithAScopeRefusesOnlyChecksOfTheScope(t *testing.T) {
 	const k = "ip:203.0.113.7"
 	scope := func(name string) func(*Check) {
 		return func(c *Check) { c.Request = conditions.NewRequest("/login", "", "", "").InScope(name) }

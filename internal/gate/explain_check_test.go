@@ -35,10 +35,10 @@ func (n *node) explainedAs(t testing.TB, text string, d *Decision) *Explanation 
 	return x
 }
 
-// TestTheExplanationNamesWhatACheckNames compares both for keys under random policies: traps,
+// TestExplanationAgreesWithTheCheck compares both for keys under random policies: traps,
 // scopes, outcomes and further keys. Remaining must be the number of checks that are then
 // allowed.
-func TestTheExplanationNamesWhatACheckNames(t *testing.T) {
+func TestExplanationAgreesWithTheCheck(t *testing.T) {
 	scoped := func(p *rules.Policy) { p.Scope = "login" }
 	reports := counts("login_failed")
 	menu := []func() *rules.Policy{
@@ -96,7 +96,7 @@ func TestTheExplanationNamesWhatACheckNames(t *testing.T) {
 	})
 }
 
-func TestWhatIsLeftIsOfRequestsOnly(t *testing.T) {
+func TestRemainingCountsRequestsOnly(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "ip:*", "50/s"), policy(t, 2, "trap", "*", "0/s", when(t, "/.env", "")),
 		policy(t, 3, "login", "*", "5/d", counts("login_failed"), func(p *rules.Policy) { p.Scope = "login" }))
 	d := n.check(t, "ip:192.0.2.1", peeks)
@@ -113,7 +113,7 @@ func TestWhatIsLeftIsOfRequestsOnly(t *testing.T) {
 	}
 }
 
-func TestOfSeveralBlocksTheOneThatLastsLongestRefuses(t *testing.T) {
+func TestLongestOfSeveralBlocksRefuses(t *testing.T) {
 	n := newNode(t)
 	n.block(t, "short", "ip:192.0.2.1", n.clock().Add(time.Minute))
 	n.block(t, "permanent", "ip:192.0.2.0/24", time.Time{})

@@ -13,7 +13,7 @@ func by(name string, o algorithms.Options) func(*rules.Policy) {
 	return func(p *rules.Policy) { p.Algorithm, p.Options = name, o }
 }
 
-func TestEveryAlgorithmIsExplainedByWhatIsUsedAndLeft(t *testing.T) {
+func TestExplanationHasUsedAndRemainingForEveryAlgorithm(t *testing.T) {
 	for _, a := range algorithms.All() {
 		t.Run(a.Name, func(t *testing.T) {
 			n := newNode(t, policy(t, 1, "default", "*", "5/m 50/h", by(a.Name, algorithms.Options{})))
@@ -41,7 +41,7 @@ func TestEveryAlgorithmIsExplainedByWhatIsUsedAndLeft(t *testing.T) {
 	}
 }
 
-func TestWhatIsUsedOfABucketIsOfItsBurst(t *testing.T) {
+func TestUsedOfABucketIsRelativeToItsBurst(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "5/m", by(algorithms.TokenBucket, algorithms.Options{Burst: 9})))
 	n.check(t, "token:a")
 	x, err := n.Explain(t.Context(), key(t, "token:a"), "")
@@ -50,7 +50,7 @@ func TestWhatIsUsedOfABucketIsOfItsBurst(t *testing.T) {
 	}
 }
 
-func TestAReservationAheadIsAmongTheTimes(t *testing.T) {
+func TestTimestampsIncludeReservationsInTheFuture(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/m"))
 	n.check(t, "token:a")
 	d := n.check(t, "token:a", waits(time.Hour))

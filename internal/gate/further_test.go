@@ -20,9 +20,9 @@ func inScope(name string) func(*Check) {
 	return func(c *Check) { c.Request = conditions.NewRequest("/", "", "", "").InScope(name) }
 }
 
-// TestABlockOfAScopeIsWaitedForWhereItLastsLonger also has a block for every check, which ends
+// TestRetryAtIncludesALongerBlockOfTheScope also has a block for every check, which ends
 // earlier.
-func TestABlockOfAScopeIsWaitedForWhereItLastsLonger(t *testing.T) {
+func TestRetryAtIncludesALongerBlockOfTheScope(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "100/m"))
 	k := "ip:203.0.113.7"
 	n.Blocks().Apply(&blocks.Entry{ID: "login", Kind: blocks.Block, Pattern: pattern(t, k), Scope: "login", Expires: n.clock().Add(24 * time.Hour), Revision: 1}, n.clock())
@@ -35,9 +35,9 @@ func TestABlockOfAScopeIsWaitedForWhereItLastsLonger(t *testing.T) {
 	}
 }
 
-// TestTheExplanationKnowsBlocksAndExemptionsOfFurtherKeys compares the explanation with the
+// TestExplanationIncludesBlocksAndExemptionsOfFurtherKeys compares the explanation with the
 // decision.
-func TestTheExplanationKnowsBlocksAndExemptionsOfFurtherKeys(t *testing.T) {
+func TestExplanationIncludesBlocksAndExemptionsOfFurtherKeys(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "10/m", also(t, "net:/24 3/m")))
 	n.block(t, "net", "net:192.0.2.0/24", time.Time{})
 	d := n.check(t, "ip:192.0.2.3", peeks)
@@ -61,9 +61,9 @@ func TestTheExplanationKnowsBlocksAndExemptionsOfFurtherKeys(t *testing.T) {
 	}
 }
 
-// TestAFurtherKeyWithRulesOfItsOwnDependsOnTheRequestAsItsPolicyDoes uses a policy that counts
+// TestFurtherKeyWithOwnRulesHasTheConditionsOfItsPolicy uses a policy that counts
 // distinct values for the key, and requests for the further key.
-func TestAFurtherKeyWithRulesOfItsOwnDependsOnTheRequestAsItsPolicyDoes(t *testing.T) {
+func TestFurtherKeyWithOwnRulesHasTheConditionsOfItsPolicy(t *testing.T) {
 	n := newNode(t, policy(t, 1, "scan", "ip:*", "100/d", func(p *rules.Policy) {
 		for i := range p.Rules {
 			p.Rules[i].Distinct = "page"
@@ -83,7 +83,7 @@ func TestAFurtherKeyWithRulesOfItsOwnDependsOnTheRequestAsItsPolicyDoes(t *testi
 	}
 }
 
-func TestAFurtherKeyThatCountsValuesLetsACheckWithoutOnePass(t *testing.T) {
+func TestDistinctFurtherKeyAllowsACheckWithoutAValue(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "ip:*", "100/h", also(t, "net:/24 2/h distinct page")))
 	for _, k := range []string{"ip:203.0.113.1", "ip:203.0.113.2"} {
 		n.check(t, k, saying(map[string]string{"page": k}))
@@ -103,9 +103,9 @@ func TestAFurtherKeyThatCountsValuesLetsACheckWithoutOnePass(t *testing.T) {
 	}
 }
 
-// TestACancelledReservationFreesAllThatItTook has two checks of one key. A policy with conditions
+// TestCancelledReservationFreesAllThatItCharged has two checks of one key. A policy with conditions
 // is charged the larger of their costs.
-func TestACancelledReservationFreesAllThatItTook(t *testing.T) {
+func TestCancelledReservationFreesAllThatItCharged(t *testing.T) {
 	n := newNode(t, policy(t, 2, "login", "*", "10/m", when(t, "/login", "")), policy(t, 3, "named", "other:*", "100/m"))
 	login := conditions.NewRequest("/login", "", "", "")
 	n.check(t, "token:a", func(c *Check) { c.Request = login; c.Cost = 10 })
@@ -128,8 +128,8 @@ func TestACancelledReservationFreesAllThatItTook(t *testing.T) {
 	}
 }
 
-// TestAHostThatIsSaidAsAValueIsComparedAsConditionsCompareIt uses one host in five spellings.
-func TestAHostThatIsSaidAsAValueIsComparedAsConditionsCompareIt(t *testing.T) {
+// TestHostValueIsNormalizedAsInConditions uses one host in five spellings.
+func TestHostValueIsNormalizedAsInConditions(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "ip:*", "100/h", also(t, "host 2/h")))
 	allowed := 0
 	for _, host := range []string{"shop.example", "Shop.example", "SHOP.example", "shop.example:443", "shop.example."} {
@@ -164,9 +164,9 @@ func (l movingLog) Decide(ctx context.Context, requests []timestamplog.Request, 
 	}
 }
 
-// TestAKeyThatHasRoomBetweenTwoCallsChargesTheOthersToo simulates a Cluster, where the gate first
+// TestSeveralKeysAreChargedIfOneGetsRoomBetweenTwoCalls simulates a Cluster, where the gate first
 // peeks at the keys and then charges them. The limit of one key ends in between.
-func TestAKeyThatHasRoomBetweenTwoCallsChargesTheOthersToo(t *testing.T) {
+func TestSeveralKeysAreChargedIfOneGetsRoomBetweenTwoCalls(t *testing.T) {
 	n := newNode(t, policy(t, 1, "a", "a:*", "1/s"), policy(t, 2, "b", "b:*", "1/h"))
 	inner := n.log
 	n.check(t, "a:1")

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-func TestARuleLimitsAndItsWaitIsExact(t *testing.T) {
+func TestRuleLimitsAndItsWaitIsExact(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "2/10s"))
 	n.check(t, "ip:203.0.113.7")
 	n.advance(time.Second)
@@ -34,7 +34,7 @@ func TestARuleLimitsAndItsWaitIsExact(t *testing.T) {
 	}
 }
 
-func TestTheOrderIsExemptionThenBlockThenPolicy(t *testing.T) {
+func TestExemptionPrecedesBlockPrecedesPolicy(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "0/s"))
 	if d := n.check(t, "ip:203.0.113.7"); d.Outcome != Limited || !d.Never || !d.RetryAt.IsZero() {
 		t.Fatalf("0/s: %s, never %v, retry at %s", d.Outcome, d.Never, d.RetryAt)
@@ -51,7 +51,7 @@ func TestTheOrderIsExemptionThenBlockThenPolicy(t *testing.T) {
 	}
 }
 
-func TestABlockedDecisionHasTheLatestExpiryOfAllMatchingBlocks(t *testing.T) {
+func TestBlockedDecisionHasTheLatestExpiryOfAllMatchingBlocks(t *testing.T) {
 	n := newNode(t)
 	n.block(t, "short", "ip:203.0.113.7", n.clock().Add(time.Minute))
 	n.block(t, "long", "ip:203.0.113.0/24", n.clock().Add(time.Hour))
@@ -64,7 +64,7 @@ func TestABlockedDecisionHasTheLatestExpiryOfAllMatchingBlocks(t *testing.T) {
 	}
 }
 
-func TestABlockEndsAtItsInstantWithoutAnyJob(t *testing.T) {
+func TestBlockEndsAtItsExpiryWithoutAJob(t *testing.T) {
 	n := newNode(t)
 	n.block(t, "b", "ip:203.0.113.7", n.clock().Add(time.Second))
 	n.advance(time.Second - time.Millisecond)
@@ -94,7 +94,7 @@ func TestNoSecondSpellingOfABlockedAddressGetsThrough(t *testing.T) {
 	}
 }
 
-func TestTheMostSpecificPolicyIsAskedOrTheOneThatIsNamed(t *testing.T) {
+func TestMostSpecificOrNamedPolicyIsAsked(t *testing.T) {
 	n := newNode(t,
 		policy(t, 1, "default", "*", "100/s"),
 		policy(t, 2, "tests", "token:test_*", "10/s"),
@@ -129,7 +129,7 @@ func TestWithoutAPolicyEverythingIsAllowed(t *testing.T) {
 	}
 }
 
-func TestAShadowPolicyWatchesWithALogOfItsOwn(t *testing.T) {
+func TestShadowPolicyHasALogOfItsOwn(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "3/m"), policy(t, 2, "trial", "*", "1/m", mode(rules.Shadow)))
 	want := []struct{ real, shadow Outcome }{{Allowed, Allowed}, {Allowed, Limited}, {Allowed, Limited}, {Limited, Limited}}
 	for i, w := range want {
@@ -147,7 +147,7 @@ func TestAShadowPolicyWatchesWithALogOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestAPeekChargesNothingAndIsNotCounted(t *testing.T) {
+func TestPeekChargesNothingAndIsNotCounted(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/m"))
 	peek := func(c *Check) { c.Peek = true }
 	for range 3 {
@@ -163,7 +163,7 @@ func TestAPeekChargesNothingAndIsNotCounted(t *testing.T) {
 	}
 }
 
-func TestACostThatNoWindowCanHoldIsAFault(t *testing.T) {
+func TestCostAboveEveryLimitIsAFault(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "5/m 3/s"))
 	_, err := n.Check(t.Context(), Check{Key: key(t, "token:x"), Cost: 4})
 	var mistake *fault.Error
@@ -172,7 +172,7 @@ func TestACostThatNoWindowCanHoldIsAFault(t *testing.T) {
 	}
 }
 
-func TestANodeThatHasNeverLoadedDecidesNothing(t *testing.T) {
+func TestNodeWithoutACatalogDecidesNothing(t *testing.T) {
 	n := newNode(t)
 	n.loaded = false
 	if _, err := n.Check(t.Context(), Check{Key: key(t, "token:x"), Cost: 1}); !fault.Is(err, fault.Unavailable) {
@@ -180,7 +180,7 @@ func TestANodeThatHasNeverLoadedDecidesNothing(t *testing.T) {
 	}
 }
 
-func TestABatchIsAnsweredInOrderEachOnItsOwn(t *testing.T) {
+func TestBatchAnswersEachCheckInOrderByItself(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "2/m"))
 	n.block(t, "b", "token:bad", time.Time{})
 	checks := []Check{

@@ -69,7 +69,7 @@ func newRemoteNode(t *testing.T, policies ...*rules.Policy) (*node, *brokenLog) 
 	return n, remote
 }
 
-func TestInAnOutageEachPolicyDoesWhatItsOperatorChose(t *testing.T) {
+func TestOutageFollowsOnFailureOfEachPolicy(t *testing.T) {
 	n, log := newRemoteNode(t,
 		policy(t, 1, "local", "token:local", "1/m"),
 		policy(t, 2, "allow", "token:allow", "1/m", onFailure(rules.FailAllow)),
@@ -111,7 +111,7 @@ func awaitRecovery(t *testing.T, n *node) {
 	}
 }
 
-func TestACallerThatHasGoneAwayIsNotRefused(t *testing.T) {
+func TestCancelledCallerIsNotRefused(t *testing.T) {
 	n, log := newRemoteNode(t, policy(t, 1, "local", "token:*", "5/m"), policy(t, 2, "guessing", "token:*", "5/m", counts("login_failed")))
 	log.down.Store(true)
 	gone, leave := context.WithCancel(t.Context())
@@ -157,7 +157,7 @@ func (l failingLog) DecideAll(context.Context, []timestamplog.Request, []timesta
 
 // A log that cannot be read although its server responds is not an outage. A message about an
 // outage would mislead the operator.
-func TestADegradedAnswerSaysWhatFailed(t *testing.T) {
+func TestDegradedDecisionHasTheReason(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "token:*", "5/m"), policy(t, 2, "guessing", "token:*", "5/m", counts("login_failed")))
 	for want, err := range map[string]error{
 		unreachable:     timestamplog.ErrUnreachable,
@@ -189,7 +189,7 @@ func (l awayLog) Outages() []timestamplog.Outage {
 	return []timestamplog.Outage{{Server: "a", Since: l.since, Reason: "hangs"}, {Server: "b", Since: l.since.Add(time.Second), Reason: "full"}}
 }
 
-func TestTheOutageIsThatOfTheServerThatIsAwayForLongest(t *testing.T) {
+func TestOutageIsThatOfTheServerUnreachableForLongest(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/m"))
 	if n.Outage().Open() {
 		t.Errorf("a log in memory has the outage %+v", n.Outage())

@@ -49,7 +49,7 @@ func withOutcomes(t testing.TB, limit string) []*rules.Policy {
 	return all
 }
 
-func TestUsageIsChargedBesideAKeyThatHasOnlyAnOutcome(t *testing.T) {
+func TestUsageIsChargedBesideAKeyWithOnlyAnOutcome(t *testing.T) {
 	onEveryLog(t, func(t *testing.T, n *node) {
 		n.block(t, "b", "c:*", time.Time{})
 		for _, keys := range [][]string{{"a:1", "b:1", "c:1"}, {"b:1", "a:1", "c:1"}} {
@@ -65,7 +65,7 @@ func TestUsageIsChargedBesideAKeyThatHasOnlyAnOutcome(t *testing.T) {
 	}, policy(t, 1, "guessing", "a:*", "5/m", counts("login_failed")), policy(t, 2, "own", "b:*", "9/m"))
 }
 
-func TestInAnOutageUsageIsChargedBesideAKeyThatHasOnlyAnOutcome(t *testing.T) {
+func TestOutageChargesUsageBesideAKeyWithOnlyAnOutcome(t *testing.T) {
 	n, log := newRemoteNode(t, policy(t, 1, "guessing", "a:*", "5/m", counts("login_failed")), policy(t, 2, "own", "b:*", "9/m"))
 	n.block(t, "b", "c:*", time.Time{})
 	log.down.Store(true)
@@ -75,7 +75,7 @@ func TestInAnOutageUsageIsChargedBesideAKeyThatHasOnlyAnOutcome(t *testing.T) {
 	}
 }
 
-func TestChecksOfManyKeysUnderManyOutcomesAreAnswered(t *testing.T) {
+func TestChecksOfManyKeysUnderManyOutcomePoliciesAreDecided(t *testing.T) {
 	var keys []string
 	for i := range 16 {
 		keys = append(keys, fmt.Sprintf("token:%d", i))
@@ -153,7 +153,7 @@ func (n *node) noteAsked() *askedLog {
 	return log
 }
 
-func TestTheQuestionsOfACheckShareOneDeadline(t *testing.T) {
+func TestRequestsOfACheckShareOneDeadline(t *testing.T) {
 	n, _ := newRemoteNode(t, policy(t, 1, "default", "*", "9/m"), policy(t, 2, "guessing", "ip:*", "2/m", counts("login_failed")),
 		policy(t, 3, "login", "token:*", "2/m", when(t, "/login", "")), policy(t, 4, "trial", "*", "9/m", mode(rules.Shadow)))
 	n.deadline = time.Hour
@@ -170,7 +170,7 @@ func TestTheQuestionsOfACheckShareOneDeadline(t *testing.T) {
 	}
 }
 
-func TestALogThatHangsIsWaitedForOnce(t *testing.T) {
+func TestHangingLogIsWaitedForOnce(t *testing.T) {
 	many := make([]string, 16)
 	for i := range many {
 		many[i] = fmt.Sprintf("token:%d", i)
@@ -242,7 +242,7 @@ func TestManyReportsAreSentInCallsWithADeadlineEach(t *testing.T) {
 }
 
 // If the deadline applies to the batch, all parts of the batch have the same deadline.
-func TestABatchMayHaveOneDeadline(t *testing.T) {
+func TestBatchMayHaveOneDeadline(t *testing.T) {
 	n, _ := newRemoteNode(t, policy(t, 1, "default", "*", "9/m"), policy(t, 2, "login", "token:*", "2/m", when(t, "/login", "")))
 	n.deadline, n.ofAll = time.Hour, true
 	log := n.noteAsked()
@@ -260,7 +260,7 @@ func TestABatchMayHaveOneDeadline(t *testing.T) {
 	}
 }
 
-func TestTheRefusalsOfAFullOutcomeAreRemembered(t *testing.T) {
+func TestRefusalsOfAFullOutcomePolicyAreCached(t *testing.T) {
 	n, _ := newRemoteNode(t, policy(t, 1, "default", "*", "9/m"), policy(t, 2, "guessing", "*", "1/m", counts("login_failed")))
 	n.deadline = time.Hour
 	log := n.noteAsked()

@@ -33,7 +33,7 @@ func stack(t testing.TB, texts ...string) rules.Stack {
 	return s
 }
 
-func TestThePlanChoosesThePolicy(t *testing.T) {
+func TestPlanSelectsThePolicy(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/m"), policy(t, 2, "gold", "plan:gold", "3/m"))
 	n.put(t, &profiles.Profile{Key: "token:a", Plan: "gold"})
 	for range 3 {
@@ -57,9 +57,9 @@ func TestThePlanChoosesThePolicy(t *testing.T) {
 	}
 }
 
-// TestAnOwnLimitReplacesTheRules covers the whole life of a limit: earlier requests count under
+// TestOwnLimitReplacesTheRules covers the whole life of a limit: earlier requests count under
 // it, it ends exactly at its expiry, and what it allowed counts afterwards.
-func TestAnOwnLimitReplacesTheRules(t *testing.T) {
+func TestOwnLimitReplacesTheRules(t *testing.T) {
 	for _, name := range []string{algorithms.TimestampLog, algorithms.SortedSetLog, algorithms.FixedWindow} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, policy(t, 1, "default", "*", "4/h", func(p *rules.Policy) { p.Algorithm = name }))
@@ -98,7 +98,7 @@ func TestAnOwnLimitReplacesTheRules(t *testing.T) {
 	}
 }
 
-func TestAnOwnLimitBesideOthers(t *testing.T) {
+func TestOwnLimitBesideOtherPolicies(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/m"), policy(t, 2, "login", "login:*", "1/m"), policy(t, 3, "off", "off:*", "1/m", mode(rules.Off)))
 	limit := func() *profiles.Limit { return &profiles.Limit{Rules: stack(t, "2/m"), Reason: "r"} }
 	n.put(t, &profiles.Profile{Key: "user:x", Limit: limit()}, &profiles.Profile{Key: "off:x", Limit: limit()}, &profiles.Profile{Key: "user:b", Limit: limit()})

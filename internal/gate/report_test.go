@@ -60,7 +60,7 @@ func (namesInDNS) LookupNetIP(context.Context, string, string) ([]netip.Addr, er
 	return []netip.Addr{netip.MustParseAddr("66.249.64.1")}, nil
 }
 
-func TestMissesOfAVerifiedCrawlerDoNotCount(t *testing.T) {
+func TestNotFoundReportsOfAVerifiedCrawlerDoNotCount(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "misses", "ip:*", "1/m", counts(conditions.NotFound)), policy(t, 3, "guessing", "ip:*", "1/m", counts("login_failed")))
 	operators, err := crawlers.ParseOperators("google")
 	if err != nil {
@@ -103,7 +103,7 @@ func TestMissesOfAVerifiedCrawlerDoNotCount(t *testing.T) {
 	}
 }
 
-func TestReportsChargeAPolicyAndChecksOnlyAskIt(t *testing.T) {
+func TestReportsChargeAnOutcomePolicyAndChecksOnlyReadIt(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "guessing", "ip:*", "2/m", counts("login_failed")))
 	const k = "ip:203.0.113.7"
 	for range 5 { // whatever the number of checks
@@ -150,7 +150,7 @@ func TestReportsChargeAPolicyAndChecksOnlyAskIt(t *testing.T) {
 	}
 }
 
-func TestAReportThatNoPolicyCountsIsAccepted(t *testing.T) {
+func TestReportThatNoPolicyCountsIsAccepted(t *testing.T) {
 	when := when(t, "/login", "")
 	n := newNode(t, policy(t, 1, "default", "*", "1/m"), policy(t, 2, "guessing", "ip:*", "1/m", counts("login_failed"), when))
 	login := func(r *Report) { r.Request = conditions.NewRequest("/login", "POST", "", "") }
@@ -185,7 +185,7 @@ func TestAReportThatNoPolicyCountsIsAccepted(t *testing.T) {
 	wantReported(t, n.report(t, "ip:203.0.113.7", "login_failed", login, at(-time.Hour)), Full)
 }
 
-func TestAReportIsChargedOnceByItsID(t *testing.T) {
+func TestReportIsChargedOnceByItsID(t *testing.T) {
 	n := newNode(t, policy(t, 1, "guessing", "*", "5/m", counts("login_failed")), policy(t, 2, "few", "*", "1/m", counts("login_failed")))
 	id := func(r *Report) { r.ID = "order 7" }
 	wantReported(t, n.report(t, "token:a", "login_failed", id), Charged, Charged)
@@ -213,7 +213,7 @@ func TestShadowPoliciesCountReportsAndRefuseNothing(t *testing.T) {
 	}
 }
 
-func TestReportsInAnOutageDoWhatTheOperatorChose(t *testing.T) {
+func TestReportsInAnOutageFollowOnFailure(t *testing.T) {
 	n, log := newRemoteNode(t, policy(t, 1, "local", "token:a", "1/m", counts("login_failed")),
 		policy(t, 2, "allow", "token:a", "1/m", counts("login_failed"), onFailure(rules.FailAllow)),
 		policy(t, 3, "deny", "token:b", "1/m", counts("login_failed"), onFailure(rules.FailDeny)))
@@ -235,7 +235,7 @@ func TestReportsInAnOutageDoWhatTheOperatorChose(t *testing.T) {
 	}
 }
 
-func TestChecksOfEveryKindAskPoliciesWithAnOutcome(t *testing.T) {
+func TestEveryKindOfCheckAsksPoliciesWithAnOutcome(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "10/m"), policy(t, 2, "alone", "token:*", "", mode(rules.Off)),
 		policy(t, 3, "guessing", "*", "2/m", counts("login_failed")))
 	// Without another policy the answer names none while there is room, because nothing was used.

@@ -20,7 +20,7 @@ func countRefused(p *rules.Policy) {
 	p.Algorithm, p.Options.CountRefused = "sorted_set_log", true
 }
 
-func TestWhoWaitsIsGivenTheNextReservationAndAHandleToGiveItBack(t *testing.T) {
+func TestMaxWaitReturnsTheNextReservationAndAHandleToCancelIt(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"))
 	if d := n.check(t, "token:a", waits(time.Minute)); d.Delay != 0 || !d.ReservedAt.IsZero() || d.Handle != "" {
 		t.Fatalf("allowed at once: wait %s, reservation %s, handle %q", d.Delay, d.ReservedAt, d.Handle)
@@ -54,7 +54,7 @@ func (n *node) wantCancelled(t *testing.T, handle string, want bool) {
 }
 
 // The example of the issue: cancelling a reservation must not bring back room.
-func TestAReservationCancelledNeverLetsMoreIntoAWindow(t *testing.T) {
+func TestCancelledReservationNeverAllowsMoreInAWindow(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"))
 	n.check(t, "token:a") // at 0
 	first, second := n.check(t, "token:a", waits(time.Minute)), n.check(t, "token:a", waits(time.Minute))
@@ -68,7 +68,7 @@ func TestAReservationCancelledNeverLetsMoreIntoAWindow(t *testing.T) {
 	}
 }
 
-func TestARequestThatComesAgainIsChargedOnceAndKeepsItsReservation(t *testing.T) {
+func TestRepeatedRequestIsChargedOnceAndKeepsItsReservation(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"), policy(t, 2, "trial", "*", "2/10s", mode(rules.Shadow)))
 	n.check(t, "token:a", named("first"))
 	if d := n.check(t, "token:a", named("first")); d.Outcome != Allowed || !d.Replayed || d.Shadow.Outcome != Allowed {
@@ -85,7 +85,7 @@ func TestARequestThatComesAgainIsChargedOnceAndKeepsItsReservation(t *testing.T)
 	}
 }
 
-func TestAReservationIsCancelledInTheShadowsLogToo(t *testing.T) {
+func TestReservationIsCancelledInTheLogOfTheShadowPolicyToo(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"), policy(t, 2, "trial", "*", "1/10s", mode(rules.Shadow)))
 	n.check(t, "token:a")
 	reserved := n.check(t, "token:a", waits(time.Minute))
@@ -98,7 +98,7 @@ func TestAReservationIsCancelledInTheShadowsLogToo(t *testing.T) {
 	}
 }
 
-func TestWhereRefusedRequestsCountNoReservationCanBeKept(t *testing.T) {
+func TestCountRefusedExcludesReservations(t *testing.T) {
 	n := newNode(t, policy(t, 1, "counting", "a:*", "1/10s", countRefused), policy(t, 2, "default", "*", "1/10s"),
 		policy(t, 3, "trial", "*", "1/10s", mode(rules.Shadow), countRefused))
 	_, err := n.Check(t.Context(), Check{Key: key(t, "a:a"), Cost: 1, MaxWait: time.Second})
@@ -119,7 +119,7 @@ func fieldOf(err error) string {
 	return ""
 }
 
-func TestInAnOutageAReservationHasNoHandleAndNoneIsCancelled(t *testing.T) {
+func TestOutageReservationHasNoHandleAndCannotBeCancelled(t *testing.T) {
 	n, log := newRemoteNode(t, policy(t, 1, "default", "*", "1/10s"))
 	n.check(t, "token:a")
 	reserved := n.check(t, "token:a", waits(time.Minute))
@@ -134,7 +134,7 @@ func TestInAnOutageAReservationHasNoHandleAndNoneIsCancelled(t *testing.T) {
 	}
 }
 
-func TestAHandleThatWasNotMadeHereGivesNothingBack(t *testing.T) {
+func TestCancelRejectsAForeignHandle(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"))
 	n.check(t, "token:a")
 	good := n.check(t, "token:a", waits(time.Minute)).Handle
@@ -161,7 +161,7 @@ func TestAHandleThatWasNotMadeHereGivesNothingBack(t *testing.T) {
 	n.wantCancelled(t, good, true)
 }
 
-func TestTheLongestHandleIsAsLongAsIsSaid(t *testing.T) {
+func TestLongestHandleHasTheDocumentedLength(t *testing.T) {
 	const most = 1<<63 - 1
 	m := (&signers{}).under([]byte("secret"))
 	var reservations []reserved

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 )
 
-func TestABlockOfAScopeRefusesOnlyItsChecks(t *testing.T) {
+func TestBlockOfAScopeRefusesOnlyChecksOfTheScope(t *testing.T) {
 	const k = "ip:203.0.113.7"
 	scope := func(name string) func(*Check) {
 		return func(c *Check) { c.Request = conditions.NewRequest("/", "", "", "").InScope(name) }

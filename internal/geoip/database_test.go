@@ -27,7 +27,7 @@ func open(t testing.TB, dir string) *geoip.Database {
 	return d
 }
 
-func TestTheLayoutsOfAllVendorsAreUnderstood(t *testing.T) {
+func TestLayoutsOfAllVendorsAreSupported(t *testing.T) {
 	for _, layout := range []geofiles.Layout{geofiles.DBIP, geofiles.IPinfo, geofiles.IPinfoASN, ""} {
 		dir := geofiles.Dir(t, geofiles.Rows...)
 		if layout != "" {
@@ -60,7 +60,7 @@ func TestTheLayoutsOfAllVendorsAreUnderstood(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreNotUsableAreRefusedByName(t *testing.T) {
+func TestUnusableFilesAreRejectedByName(t *testing.T) {
 	whole := geofiles.Bytes(t, geofiles.IPinfo, geofiles.Rows...)
 	for name, data := range map[string][]byte{
 		"is not a MaxMind DB file": []byte("<html>Too many downloads</html>"),
@@ -84,8 +84,8 @@ func TestFilesThatAreNotUsableAreRefusedByName(t *testing.T) {
 	}
 }
 
-// TestATreeWhoseNodesLeadToEachOtherEnds reads a small file that has 2^64 networks.
-func TestATreeWhoseNodesLeadToEachOtherEnds(t *testing.T) {
+// TestCyclicTreeIsRejected reads a small file that has 2^64 networks.
+func TestCyclicTreeIsRejected(t *testing.T) {
 	whole := geofiles.Bytes(t, geofiles.IPinfo, geofiles.Rows...)
 	reader, err := maxminddb.OpenBytes(slices.Clone(whole))
 	if err != nil {
@@ -216,7 +216,7 @@ func BenchmarkLocate(b *testing.B) {
 	}
 }
 
-func TestTheNetworksOfAnOriginAreListedUpToABound(t *testing.T) {
+func TestNetworksOfAnOriginAreListedUpToABound(t *testing.T) {
 	d := open(t, geofiles.Dir(t, append(geofiles.Rows, geofiles.Row{Network: "203.0.114.0/23", Country: "NL", ASN: 64500})...))
 	all, isAll := d.Networks(keys.Origin{ASN: 64500}, 3)
 	if text := fmt.Sprint(all); !isAll || text != "[203.0.113.0/24 203.0.114.0/23 2001:db8::/48]" {

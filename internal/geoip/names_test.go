@@ -30,7 +30,7 @@ func (r *records) LookupAddr(_ context.Context, address string) ([]string, error
 	return nil, &net.DNSError{IsNotFound: true}
 }
 
-func TestNamesAreLookedUpOnceAndRemembered(t *testing.T) {
+func TestNamesAreLookedUpOnceAndCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := &records{names: map[string]string{"198.51.100.1": "Host.Example.", "198.51.100.2": "=cmd|'/c'.example.", "10.0.0.1": "inside.example."}}
 		names := geoip.NewNames(dns, time.Now)

@@ -14,7 +14,7 @@ import (
 )
 
 // A node that regards everything as old must not delete it.
-func TestANodeWhoseClockIsWrongRunsNoJobs(t *testing.T) {
+func TestNodeWithAWrongClockRunsNoJobs(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T14:00:00Z")
 		theirs := c.now()

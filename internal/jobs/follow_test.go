@@ -28,7 +28,7 @@ func at(text string) time.Time {
 // works is a job that only succeeds.
 func works(context.Context, time.Time) (string, error) { return "done", nil }
 
-func TestARunOfAClockThatWasAheadDoesNotCountAsDone(t *testing.T) {
+func TestRunFromAClockFarAheadDoesNotCount(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2027-11-20T01:00:00Z") // a year ahead
 		r := newRunner(t, store.Jobs, "a", c, jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true, Run: works})
@@ -53,7 +53,7 @@ func TestARunOfAClockThatWasAheadDoesNotCountAsDone(t *testing.T) {
 	})
 }
 
-func TestARunOfAClockThatIsALittleAheadCounts(t *testing.T) {
+func TestRunFromAClockSlightlyAheadCounts(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T01:00:00Z")
 		r := newRunner(t, store.Jobs, "a", c, jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true, Run: works})
@@ -67,7 +67,7 @@ func TestARunOfAClockThatIsALittleAheadCounts(t *testing.T) {
 	})
 }
 
-func TestADueTimeComesByTheWallClock(t *testing.T) {
+func TestDueTimesFollowTheWallClock(t *testing.T) {
 	for name, test := range map[string]struct {
 		schedule string
 		setAfter time.Duration // by the timers
@@ -128,7 +128,7 @@ func begin(t *testing.T, store jobs.Store, due time.Time) (id int64) {
 	return id
 }
 
-func TestARunThatTheEndOfItsNodeBreaksOffIsNoFailureAndMadeUpFor(t *testing.T) {
+func TestRunInterruptedByAStopIsRepeatedAndNoFailure(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T01:00:30Z")
 		begin(t, store.Jobs, at("2026-11-20T01:00:00Z")) // its node was killed
@@ -177,7 +177,7 @@ func TestARunThatTheEndOfItsNodeBreaksOffIsNoFailureAndMadeUpFor(t *testing.T) {
 	})
 }
 
-func TestAJobThatEndsItsNodeIsNotMadeUpForAgainAndAgain(t *testing.T) {
+func TestJobThatEndsItsNodeIsNotRepeatedEndlessly(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T02:00:00Z")
 		r := newRunner(t, store.Jobs, "a", c, jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true, Run: works})
@@ -216,7 +216,7 @@ func (s refusals) AcquireLease(ctx context.Context, name, holder string, now, un
 	return held, err
 }
 
-func TestARunOfAKilledNodeIsMadeUpForWhenItsLeaseEnds(t *testing.T) {
+func TestRunOfAKilledNodeIsRepeatedWhenItsLeaseExpires(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T01:00:30Z")
 		due := at("2026-11-20T01:00:00Z")
@@ -245,7 +245,7 @@ func TestARunOfAKilledNodeIsMadeUpForWhenItsLeaseEnds(t *testing.T) {
 	})
 }
 
-func TestAFailureIsReportedByOneNode(t *testing.T) {
+func TestFailureIsReportedByOneNode(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T01:00:00Z")
 		heard, due := 0, c.now()
@@ -286,7 +286,7 @@ func (c withDeadline) Err() error {
 	return nil
 }
 
-func TestTheEndOfANodeBreaksOffARequestedRun(t *testing.T) {
+func TestStopOfANodeInterruptsARequestedRun(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -307,7 +307,7 @@ func TestTheEndOfANodeBreaksOffARequestedRun(t *testing.T) {
 	})
 }
 
-func TestARequestThatTakesTooLongIsAFailure(t *testing.T) {
+func TestRequestThatTakesTooLongIsAFailure(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		ctx, expire := context.WithCancel(t.Context())
 		r := newRunner(t, store.Jobs, "a", newClock("2026-11-20T14:00:00Z"), jobs.Job{Name: "slow", Schedule: "@hourly",
@@ -343,7 +343,7 @@ func TestEachNodeChecksItsOwnCounters(t *testing.T) {
 	})
 }
 
-func TestNodesRunAJobOfEachNodeAtOnceAndOneNodeNever(t *testing.T) {
+func TestPerNodeJobRunsConcurrentlyOnNodesButOncePerNode(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T01:05:00Z")
 		entered, leave := make(chan struct{}), make(chan struct{})

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore"
 )
 
-func TestExpiredBlocksAreArchivedAndForgottenOnlyPastTheirRetention(t *testing.T) {
+func TestExpiredBlocksAreArchivedAndDeletedOnlyAfterTheirRetention(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		ctx := t.Context()
 		p, err := keys.Parser{}.Pattern("token:a")
@@ -73,7 +73,7 @@ func TestExpiredBlocksAreArchivedAndForgottenOnlyPastTheirRetention(t *testing.T
 	})
 }
 
-func TestEveryJobHasAScheduleAndSaysWhatItFailedAt(t *testing.T) {
+func TestEveryJobHasAScheduleAndADescriptiveError(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		for _, j := range []jobs.Job{jobs.EndExpired(store.Entries, time.Now), jobs.DeletePast(store.Retention, time.Hour, time.Now), jobs.ExpireSessions(store.Identities, time.Now)} {
 			if _, err := jobs.ParseSchedule(j.Schedule); err != nil || j.Help == "" {
@@ -91,7 +91,7 @@ func TestEveryJobHasAScheduleAndSaysWhatItFailedAt(t *testing.T) {
 	})
 }
 
-func TestProposalsGoOnceTheyAreIdleOrDecidedLongAgo(t *testing.T) {
+func TestIdleOrLongDecidedProposalsAreDeleted(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		ctx := t.Context()
 		now := time.Now()

@@ -66,7 +66,7 @@ func newRunner(t *testing.T, store jobs.Store, node string, c *clock, list ...jo
 	return r
 }
 
-func TestARunIsRecordedWithWhatItDidOrWhyItFailed(t *testing.T) {
+func TestRunIsRecordedWithItsResultOrError(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T14:00:00Z")
 		fails := false
@@ -101,7 +101,7 @@ func TestARunIsRecordedWithWhatItDidOrWhyItFailed(t *testing.T) {
 	})
 }
 
-func TestAPanicInAJobIsItsFailureAndNotTheNodes(t *testing.T) {
+func TestPanicInAJobIsAFailedRun(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		r := newRunner(t, store.Jobs, "a", newClock("2026-11-20T14:00:00Z"), jobs.Job{Name: "bad", Schedule: "@hourly",
 			Run: func(context.Context, time.Time) (string, error) { panic("oh") }})
@@ -141,7 +141,7 @@ func TestTwoNodesNeverRunOneJobAtOnce(t *testing.T) {
 	})
 }
 
-func TestALeaseOfADeadNodeRunsOut(t *testing.T) {
+func TestLeaseOfADeadNodeExpires(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T14:00:00Z")
 		if held, err := store.Jobs.AcquireLease(t.Context(), "job:tidy", "dead", c.now(), c.now().Add(jobs.LeaseTime)); err != nil || !held {
@@ -159,7 +159,7 @@ func TestALeaseOfADeadNodeRunsOut(t *testing.T) {
 	})
 }
 
-func TestRunsMissedInDowntimeAreMadeUpForOnceByOneNode(t *testing.T) {
+func TestRunsMissedInDowntimeAreRepeatedOnceByOneNode(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T00:30:00Z")
 		var runs atomic.Int64
@@ -193,7 +193,7 @@ func TestRunsMissedInDowntimeAreMadeUpForOnceByOneNode(t *testing.T) {
 	})
 }
 
-func TestAScheduleThatCannotBeReadIsRefusedAtTheStart(t *testing.T) {
+func TestInvalidScheduleIsRejectedAtTheStart(t *testing.T) {
 	for text, want := range map[string]string{
 		"CRON_TZ=UTC":              "time zone",
 		"TZ=Europe/Berlin 0 1 * *": "time zone",
@@ -274,7 +274,7 @@ func (s *unreachableLeases) ReleaseLease(context.Context, string, string) error 
 	return fault.New(fault.Unavailable, "The database cannot be reached.")
 }
 
-func TestARunStopsBeforeAnotherNodeMayTakeItsLease(t *testing.T) {
+func TestRunStopsBeforeAnotherNodeMayTakeItsLease(t *testing.T) {
 	store, err := sqlstore.Open(t.Context(), filepath.Join(t.TempDir(), "stint.db"), sqlstore.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +298,7 @@ func TestARunStopsBeforeAnotherNodeMayTakeItsLease(t *testing.T) {
 // unrecorded is a request for a run that writes no record.
 var unrecorded = jobs.Request{Record: func(context.Context) error { return nil }}
 
-func TestAJobThatSettingsLeaveOutSaysWhy(t *testing.T) {
+func TestDisabledJobGivesItsReason(t *testing.T) {
 	o := jobs.Options{Disabled: map[string]string{"back-up": "--backup-dir is not set"}}
 	r, err := jobs.New(o)
 	if err != nil {
@@ -313,7 +313,7 @@ func TestAJobThatSettingsLeaveOutSaysWhy(t *testing.T) {
 	}
 }
 
-func TestARequestedRunIsRecordedBeforeItAndOnlyIfItRuns(t *testing.T) {
+func TestRequestedRunIsRecordedBeforeItAndOnlyIfItRuns(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		var order []string
 		r := newRunner(t, store.Jobs, "a", newClock("2026-11-20T14:00:00Z"), jobs.Job{Name: "tidy", Schedule: "@hourly",

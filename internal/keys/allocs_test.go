@@ -35,7 +35,7 @@ func TestParsingAllocatesAsLittleAsItCan(t *testing.T) {
 }
 
 // A node that starts reads a million blocks.
-func TestACanonicalNetworkIsKeptAsItIs(t *testing.T) {
+func TestCanonicalNetworkIsUnchanged(t *testing.T) {
 	for _, text := range []string{"ip:203.0.113.7", "ip:203.0.113.0/24", "ip:2001:db8:1:2::/64"} {
 		if got := testing.AllocsPerRun(100, func() { mustPattern(t, text) }); got != 0 {
 			t.Errorf("parsing the pattern %q allocates %v times", text, got)

@@ -78,7 +78,7 @@ func specificity(a, b keys.Pattern) int {
 	return cmp.Or(cmp.Compare(aKind, bKind), cmp.Compare(aLength, bLength))
 }
 
-func TestTheIndexFindsWhatTryingEveryPatternFinds(t *testing.T) {
+func TestIndexFindsTheSameAsTryingEveryPattern(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := keys.NewIndex[string]()
 		model := map[string]keys.Pattern{}
@@ -149,7 +149,7 @@ func compareMatches(t *rapid.T, x *keys.Index[string], model map[string]keys.Pat
 	}
 }
 
-func TestAPatternCoversAnotherOnlyIfItSelectsAllItsKeys(t *testing.T) {
+func TestPatternCoversAnotherOnlyIfItSelectsAllItsKeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, q, k := drawPattern(t), drawPattern(t), drawKey(t)
 		if p.Covers(q) && q.Matches(k) && !p.Matches(k) {
@@ -164,7 +164,7 @@ func TestAPatternCoversAnotherOnlyIfItSelectsAllItsKeys(t *testing.T) {
 	})
 }
 
-func TestThePrefixesOfOneKeyMayHaveEveryLength(t *testing.T) {
+func TestIndexAcceptsPrefixesOfEveryLength(t *testing.T) {
 	x := keys.NewIndex[int]()
 	text := "token:" + strings.Repeat("ab", (keys.MaxLength-6)/2)
 	for n := len("token:"); n <= len(text); n++ {
@@ -176,7 +176,7 @@ func TestThePrefixesOfOneKeyMayHaveEveryLength(t *testing.T) {
 	}
 }
 
-func TestTheIndexMayBeChangedWhileItsMatchesAreRangedOver(t *testing.T) {
+func TestIndexMayChangeWhileItsMatchesAreIterated(t *testing.T) {
 	x := keys.NewIndex[int]()
 	for i, text := range []string{"*", "token:*", "token:a*", "token:a"} {
 		x.Set(mustPattern(t, text), i)

@@ -38,7 +38,7 @@ func TestEverySpellingOfAClientIsOneKey(t *testing.T) {
 	}
 }
 
-func TestABadKeyIsRefusedWithWhatWouldBeRight(t *testing.T) {
+func TestParseKeyRejectsBadInputAndSaysWhatIsAllowed(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
 		"nothing":                          {"", "is empty"},
 		"513 bytes":                        {"a:" + strings.Repeat("x", 511), "513 bytes; at most 512"},
@@ -103,7 +103,7 @@ func TestIPv6ClientsAreCountedByTheChosenLength(t *testing.T) {
 	}
 }
 
-func TestAnAddressGivesTheSameKeyAsItsText(t *testing.T) {
+func TestAddressGivesTheSameKeyAsItsText(t *testing.T) {
 	for _, text := range []string{"203.0.113.7", "::ffff:203.0.113.7", "2001:db8::1", "fe80::1%eth0"} {
 		if got, want := (keys.Parser{}).AddressKey(netip.MustParseAddr(text)), mustKey(t, "ip:"+text); got != want {
 			t.Errorf("AddressKey(%s) = %v, want %v", text, got, want)
@@ -114,7 +114,7 @@ func TestAnAddressGivesTheSameKeyAsItsText(t *testing.T) {
 	}
 }
 
-func TestKindIsWhatComesBeforeTheFirstColon(t *testing.T) {
+func TestKindIsTheTextBeforeTheFirstColon(t *testing.T) {
 	for text, want := range map[string]string{"token:a:b": "token", "batch": "", "ip:2001:db8::1": "ip"} {
 		if got := mustKey(t, text).Kind(); got != want {
 			t.Errorf("the kind of %s is %q, want %q", text, got, want)

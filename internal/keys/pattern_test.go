@@ -36,7 +36,7 @@ func TestPatternsHaveOneSpelling(t *testing.T) {
 	}
 }
 
-func TestABareIPv6AddressIsWidenedAndSaysSo(t *testing.T) {
+func TestBareIPv6AddressIsWidenedWithANotice(t *testing.T) {
 	for text, want := range map[string]bool{
 		"ip:2001:db8::1": true, "ip:2001:db8::1/128": false, "ip:2001:db8::/64": false, "ip:203.0.113.7": false, "token:a*": false,
 	} {
@@ -50,7 +50,7 @@ func TestABareIPv6AddressIsWidenedAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestATrapIsRefusedWithWhatWasProbablyMeant(t *testing.T) {
+func TestPatternRejectsLikelyMistakesWithASuggestion(t *testing.T) {
 	for text, says := range map[string]string{
 		"ip:10.1*":                          "probably mean ip:10.1.0.0/16",
 		"ip:10.1.*":                         "probably mean ip:10.1.0.0/16",
@@ -95,7 +95,7 @@ func TestATrapIsRefusedWithWhatWasProbablyMeant(t *testing.T) {
 	}
 }
 
-func TestWhatAPatternSelects(t *testing.T) {
+func TestPatternSelectsItsKeys(t *testing.T) {
 	for pattern, c := range map[string]struct{ selects, leaves []string }{
 		"*":                  {[]string{"batch", "token:a", "ip:10.0.0.1", "ip:2001:db8::/64"}, nil},
 		"ip:*":               {[]string{"ip:10.0.0.1", "ip:2001:db8::1"}, []string{"token:ip:1", "ip"}},
@@ -123,7 +123,7 @@ func TestWhatAPatternSelects(t *testing.T) {
 	}
 }
 
-func TestZeroValuesSelectNothingAndAreSelectedByNothing(t *testing.T) {
+func TestZeroValuesSelectNothing(t *testing.T) {
 	if (keys.Pattern{}).Matches(mustKey(t, "token:a")) || mustPattern(t, "*").Matches(keys.Key{}) {
 		t.Error("a zero value matches")
 	}
@@ -132,7 +132,7 @@ func TestZeroValuesSelectNothingAndAreSelectedByNothing(t *testing.T) {
 	}
 }
 
-func TestANetworkGivesTheSamePatternAsItsText(t *testing.T) {
+func TestNetworkGivesTheSamePatternAsItsText(t *testing.T) {
 	for text, want := range map[string]string{
 		"203.0.113.9/24": "ip:203.0.113.0/24", "::ffff:203.0.113.9/120": "ip:203.0.113.0/24", "2001:db8::1/128": "ip:2001:db8::1/128",
 	} {
@@ -142,7 +142,7 @@ func TestANetworkGivesTheSamePatternAsItsText(t *testing.T) {
 	}
 }
 
-func TestTheLongestKeyHasAPatternThatReadsBack(t *testing.T) {
+func TestPatternOfTheLongestKeyRoundTrips(t *testing.T) {
 	k := mustKey(t, "token:"+strings.Repeat("*", keys.MaxLength-6))
 	if p := mustPattern(t, keys.PatternOf(k).String()); !p.Matches(k) {
 		t.Error("it does not select the key")
@@ -189,8 +189,8 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// TestTheNetworkOfAFurtherKeyHasOneSpelling: a block with another spelling would select nothing.
-func TestTheNetworkOfAFurtherKeyHasOneSpelling(t *testing.T) {
+// TestNetworkOfAFurtherKeyHasOneSpelling: a block with another spelling would select nothing.
+func TestNetworkOfAFurtherKeyHasOneSpelling(t *testing.T) {
 	var p keys.Parser
 	for text, want := range map[string]string{
 		"net:203.0.113.0/24": "net:203.0.113.0/24", "net:2001:DB8::/48": "net:2001:db8::/48", "net:2001:db8:0::/48": "net:2001:db8::/48",

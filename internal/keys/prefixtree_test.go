@@ -7,9 +7,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAPrefixTreeStaysAsSmallAsItsTexts guards the memory of an index whose
+// TestPrefixTreeIsNoLargerThanItsTexts guards the memory of an index whose
 // patterns come and go.
-func TestAPrefixTreeStaysAsSmallAsItsTexts(t *testing.T) {
+func TestPrefixTreeIsNoLargerThanItsTexts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tree prefixTree[int]
 		model := map[string]*int{}

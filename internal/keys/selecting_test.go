@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestSelecting_names_exactly_the_patterns_that_select_a_key(t *testing.T) {
+func TestSelectingReturnsExactlyThePatternsThatSelectAKey(t *testing.T) {
 	patterns := []string{
 		"*", "ip:*", "ip:203.0.113.7", "ip:203.0.113.0/24", "ip:203.0.114.0/24", "ip:0.0.0.0/0", "ip:::/0",
 		"ip:2001:db8::1/128", "ip:2001:db8::/64", "ip:2001:db8::/32", "token:*", "token:a*", `token:a\**`, `token:a\*b`,

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestASmallHeapGrowsFurtherBeforeACollection(t *testing.T) {
+func TestSmallHeapGrowsFurtherBeforeACollection(t *testing.T) {
 	for live, want := range map[uint64]int{0: 6400, 1 << 20: 6400, 16 << 20: 400, 64 << 20: 100, 10 << 30: 100} {
 		if got := percentFor(live, 0); got != want {
 			t.Errorf("with %d bytes alive %d %%, want %d %%", live, got, want)
@@ -15,7 +15,7 @@ func TestASmallHeapGrowsFurtherBeforeACollection(t *testing.T) {
 	}
 }
 
-func TestAHeapThatIsToGrowIsCollectedOnceItHasGrown(t *testing.T) {
+func TestCollectionWaitsForTheExpectedGrowthOfTheHeap(t *testing.T) {
 	for _, c := range []struct {
 		live, growth uint64
 		want         int
@@ -28,7 +28,7 @@ func TestAHeapThatIsToGrowIsCollectedOnceItHasGrown(t *testing.T) {
 
 var kept []byte
 
-func TestTheCollectorIsPacedAfterEveryCollection(t *testing.T) {
+func TestCollectorIsPacedAfterEveryCollection(t *testing.T) {
 	before := debug.SetGCPercent(usualPercent)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
 	PaceCollector()

@@ -54,7 +54,7 @@ func TestMemoryInUseIsGatheredAndKeepsItsContent(t *testing.T) {
 }
 
 // If half of the memory is in use, the rest is not taken.
-func TestMemoryThatIsNotInUseIsNotTaken(t *testing.T) {
+func TestUnusedMemoryIsNotGathered(t *testing.T) {
 	const piece = 1 << 20
 	pieces := make([][]byte, 6*looseFrom/piece)
 	for i := range pieces {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestRegionsAreReadFromTheKernelsList(t *testing.T) {
+func TestRegionsAreParsedFromTheKernelsList(t *testing.T) {
 	const list = `00400000-02100000 r-xp 00000000 fe:00 1234                               /usr/bin/stint-server
 Rss:               20000 kB
 AnonHugePages:         0 kB
@@ -37,7 +37,7 @@ Rss:                 200 kB
 	}
 }
 
-func TestTheKernelsSettingDecidesWhetherThereAreHugePages(t *testing.T) {
+func TestKernelSettingDecidesAboutHugePages(t *testing.T) {
 	for name, test := range map[string]struct {
 		enabled, size string
 		want          uintptr // 0 for none

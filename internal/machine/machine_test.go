@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestTheLimitsOfAllGroupsAroundAProcessAreRead(t *testing.T) {
+func TestLimitsOfAllControlGroupsAreRead(t *testing.T) {
 	cases := []struct {
 		name, list string
 		files      map[string]string

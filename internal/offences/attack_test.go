@@ -59,7 +59,7 @@ func TestAnAttackIsWhatExceedsTheBaseline(t *testing.T) {
 	}
 }
 
-func TestTheSourceOfAnAttackIsTheRangeOrKeyWithMostOffences(t *testing.T) {
+func TestSourceOfAnAttackIsTheRangeOrKeyWithMostOffences(t *testing.T) {
 	spread := func(format string, n int, count int64) []offences.Ranked {
 		var rows []offences.Ranked
 		for i := range n {
@@ -98,7 +98,7 @@ func TestTheSourceOfAnAttackIsTheRangeOrKeyWithMostOffences(t *testing.T) {
 	}
 }
 
-func TestAnIntervalThatHasJustBegunIsMergedIntoTheOneBefore(t *testing.T) {
+func TestIntervalThatHasJustBegunIsMergedIntoThePreviousOne(t *testing.T) {
 	point := func(after time.Duration, allowed int64) offences.TrafficPoint {
 		return offences.TrafficPoint{At: attackStart.Add(after), Counts: offences.Counts{Allowed: allowed}}
 	}
@@ -112,7 +112,7 @@ func TestAnIntervalThatHasJustBegunIsMergedIntoTheOneBefore(t *testing.T) {
 	}
 }
 
-func TestACountedNetworkIsTheNetworkOfAFurtherKey(t *testing.T) {
+func TestCountedNetworkIsTheNetworkOfAFurtherKey(t *testing.T) {
 	for key, want := range map[string]string{
 		"net:203.0.113.0/24": "203.0.113.0/24", "net:2001:db8::/48": "2001:db8::/48",
 		"ip:203.0.113.0/24": "", "net:203.0.113.1": "", "net:": "", "network:203.0.113.0/24": "", "": "",

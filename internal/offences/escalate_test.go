@@ -41,8 +41,8 @@ func TestCountFrom(t *testing.T) {
 	}
 }
 
-// TestCountFromKeepsItsPromises tries random states and ends of other blocks.
-func TestCountFromKeepsItsPromises(t *testing.T) {
+// TestCountFromHoldsForAnySequence tries random states and ends of other blocks.
+func TestCountFromHoldsForAnySequence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := escalated
 		l.Window = time.Duration(rapid.IntRange(1, 1440).Draw(t, "window")) * time.Minute
@@ -123,9 +123,9 @@ func kinds(all []EscalationEvent) (kinds []EscalationEventKind) {
 	return kinds
 }
 
-// TestEscalateKeepsItsPromisesForAnyFlush tries random policies, states and
+// TestEscalateHoldsForAnyFlush tries random policies, states and
 // limits.
-func TestEscalateKeepsItsPromisesForAnyFlush(t *testing.T) {
+func TestEscalateHoldsForAnyFlush(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.UnixMilli(rapid.Int64Range(1_000_000, 1<<41).Draw(t, "now"))
 		at := now.UnixMilli()

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-func TestALevelDoesNotDecayWhileItsBlockIsPermanent(t *testing.T) {
+func TestLevelDoesNotDecayWhileItsBlockIsPermanent(t *testing.T) {
 	policy := &EscalationPolicy{Escalation: rules.Escalation{DecayAfter: 24 * time.Hour}}
 	s := &State{Level: 2, Ended: math.MaxInt64, Last: 1000}
 	s.Offend(policy, 2000, 2000)

@@ -11,7 +11,7 @@ import (
 
 var at = time.Date(2026, 11, 20, 14, 3, 14, 600e6, time.UTC)
 
-func TestAnIDIsTheSameOnEveryNodeForOneMinute(t *testing.T) {
+func TestRefusalIDIsTheSameOnEveryNodeForOneMinute(t *testing.T) {
 	a, b := NewRefusalIDMaker([]byte("secret")), NewRefusalIDMaker([]byte("secret"))
 	first := a.ID(7, "ip:203.0.113.7", at)
 	if again := b.ID(7, "ip:203.0.113.7", at.Add(40*time.Second)); again != first {
@@ -29,7 +29,7 @@ func TestAnIDIsTheSameOnEveryNodeForOneMinute(t *testing.T) {
 	}
 }
 
-func TestAnIDReadsBackAsItWasWritten(t *testing.T) {
+func TestRefusalIDRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		minute := time.Unix(60*rapid.Int64Range(0, 1<<47/60000).Draw(t, "minute"), 0).UTC()
 		id := RefusalID{Minute: minute, MAC: [MACSize]byte(rapid.SliceOfN(rapid.Byte(), MACSize, MACSize).Draw(t, "mac"))}
@@ -42,7 +42,7 @@ func TestAnIDReadsBackAsItWasWritten(t *testing.T) {
 	})
 }
 
-func TestTextThatIsNoIDIsRefused(t *testing.T) {
+func TestParseRefusalIDRejectsOtherText(t *testing.T) {
 	good := NewRefusalIDMaker(nil).ID(1, "k", at).String()
 	for name, text := range map[string]string{
 		"empty":                 "",
@@ -58,7 +58,7 @@ func TestTextThatIsNoIDIsRefused(t *testing.T) {
 	}
 }
 
-func TestLettersThatPeopleMistakeForDigitsAreTaken(t *testing.T) {
+func TestRefusalIDAcceptsLettersMistakenForDigits(t *testing.T) {
 	id := RefusalID{Minute: at.Truncate(time.Minute), MAC: [MACSize]byte{0, 0x42, 0x10, 0x84}}
 	mistaken := strings.NewReplacer("0", "O", "1", "l").Replace(id.String())
 	if got, err := ParseRefusalID(mistaken); err != nil || got != id {

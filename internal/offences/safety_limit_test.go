@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTheSafetyLimitCountsOneNetworkOnce(t *testing.T) {
+func TestSafetyLimitCountsOneNetworkOnce(t *testing.T) {
 	for key, want := range map[string]string{
 		"ip:203.0.113.7":         "ip:203.0.113.0/24",
 		"ip:2001:db8:1:2::/64":   "ip:2001:db8:1::/48",
@@ -37,7 +37,7 @@ func TestTheSafetyLimitCountsOneNetworkOnce(t *testing.T) {
 	}
 }
 
-func TestTheSafetyLimitIsAPartAndAtLeastTen(t *testing.T) {
+func TestSafetyLimitIsARatioAndAtLeastTen(t *testing.T) {
 	for _, c := range []struct {
 		ratio float64
 		seen  int64

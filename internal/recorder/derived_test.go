@@ -7,7 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/gate"
 )
 
-func TestAFurtherKeyOffendsAndNotTheKeyOfTheCheck(t *testing.T) {
+func TestOffenceOfAFurtherKeyIsNotCountedForTheKeyOfTheCheck(t *testing.T) {
 	r := testRecorder(Options{})
 	k, network, account := key(t, "ip:203.0.113.7"), key(t, "net:203.0.113.0/24"), key(t, "account:alice")
 	refused := limited(k, noon, 1)

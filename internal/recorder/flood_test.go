@@ -25,7 +25,7 @@ func testFlood(t *testing.T) int {
 
 // A client with an IPv6 /48 has more keys than a minute has rows. The offences of a key of
 // another network that is refused now and then must still be counted.
-func TestAFloodOfOneNetworkHidesNoKeyOfAnother(t *testing.T) {
+func TestFloodOfOneNetworkHidesNoKeyOfAnother(t *testing.T) {
 	r := testRecorder(Options{})
 	g := newPendingBatch(1 << 30)
 	quiet := key(t, "ip:192.0.2.1")

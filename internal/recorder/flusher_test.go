@@ -59,7 +59,7 @@ func testFlusher(s Sink) (*Recorder, *Flusher) {
 	return r, NewFlusher(FlusherOptions{Recorder: r, Sink: s, Node: "a", Secret: func() []byte { return secret }, Log: slog.New(slog.DiscardHandler)})
 }
 
-func TestAnOffenceIsWrittenWithinTwoSeconds(t *testing.T) {
+func TestOffenceIsWrittenWithinTwoSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &memorySink{seen: map[string]bool{}}
 		r, f := testFlusher(s)
@@ -84,7 +84,7 @@ func TestAnOffenceIsWrittenWithinTwoSeconds(t *testing.T) {
 	})
 }
 
-func TestABatchWhoseCommitWasLostIsNotAddedTwice(t *testing.T) {
+func TestBatchWithALostCommitIsNotAddedTwice(t *testing.T) {
 	s := &memorySink{seen: map[string]bool{}}
 	r, f := testFlusher(s)
 	r.Record(limited(key(t, "k:x"), noon, 1))
@@ -116,7 +116,7 @@ func (l *lostAnswers) Flush(ctx context.Context, b *offences.Batch, e offences.E
 	return events, err
 }
 
-func TestADatabaseThatTakesNothingLosesNoRows(t *testing.T) {
+func TestNoRowIsLostWhileTheDatabaseRefusesWrites(t *testing.T) {
 	broken := errors.New("the table is missing")
 	s := &memorySink{seen: map[string]bool{}, fail: func(*offences.Batch) error { return broken }}
 	r, f := testFlusher(s)
@@ -162,7 +162,7 @@ func TestCountsThatCannotBeWrittenAreLoggedOnce(t *testing.T) {
 	})
 }
 
-func TestAnEscalationsBlocksGrowToTheCapWithoutOverflow(t *testing.T) {
+func TestEscalationDurationsGrowToTheMaximumWithoutOverflow(t *testing.T) {
 	l := offences.EscalationPolicy{Escalation: *withEscalation()}
 	for step, want := range map[int]time.Duration{0: time.Minute, 1: 100 * time.Minute, 2: 24 * time.Hour, 300: 24 * time.Hour, 1 << 40: 24 * time.Hour} {
 		if got := l.BlockAfter(step); got != want {
@@ -178,7 +178,7 @@ func withEscalation() *rules.Escalation {
 	return &rules.Escalation{Threshold: 10, Window: time.Minute, Duration: time.Minute, Factor: 100, MaxDuration: 24 * time.Hour, DecayAfter: time.Hour}
 }
 
-func TestARowThatMakesTheWriterPanicIsDroppedAloneAndTheFlusherGoesOn(t *testing.T) {
+func TestRowThatMakesTheWriterPanicIsDroppedAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &memorySink{seen: map[string]bool{}, fail: func(b *offences.Batch) error {
 			for _, o := range b.Offences {

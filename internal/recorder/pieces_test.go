@@ -49,7 +49,7 @@ func running(t *testing.T, f *Flusher) (stop func()) {
 	return func() { cancel(); run.Wait() }
 }
 
-func TestAPieceThatIsTooLargeToBeWrittenInTimeIsHalvedUntilItIsNot(t *testing.T) {
+func TestBatchTooLargeToWriteInTimeIsHalved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &hangingSink{memorySink: &memorySink{seen: map[string]bool{}}, hangs: func(b *offences.Batch) bool { return len(b.Offences) > 100 }}
 		r, f := testFlusher(s)
@@ -65,7 +65,7 @@ func TestAPieceThatIsTooLargeToBeWrittenInTimeIsHalvedUntilItIsNot(t *testing.T)
 	})
 }
 
-func TestNoRowsWaitForAPieceThatNeverGetsWritten(t *testing.T) {
+func TestBatchThatIsNeverWrittenDelaysNoOtherRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stuck atomic.Bool
 		stuck.Store(true)
@@ -109,7 +109,7 @@ func TestNoRowsWaitForAPieceThatNeverGetsWritten(t *testing.T) {
 	})
 }
 
-func TestAPieceThatTimedOutAndWasWrittenIsNotAddedTwice(t *testing.T) {
+func TestBatchThatTimedOutButWasWrittenIsNotAddedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &hangingSink{memorySink: &memorySink{seen: map[string]bool{}}, hangs: func(*offences.Batch) bool { return true }, afterwards: true}
 		r, f := testFlusher(s)

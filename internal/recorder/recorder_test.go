@@ -97,7 +97,7 @@ func TestRefusalsAreCountedByMinutePolicyKeyAndRule(t *testing.T) {
 	}
 }
 
-func TestSourcesAreCountedApartAndASourceOfEveryRequestCostsNoKeyItsRow(t *testing.T) {
+func TestSourcesAreCountedSeparatelyWithinBounds(t *testing.T) {
 	r := testRecorder(Options{})
 	const times = 10_000
 	for i := range times {
@@ -163,7 +163,7 @@ func sums(b *offences.Batch) (all, other, bound int64) {
 	return all, other, bound
 }
 
-func TestCountsAreCertainAndBoundedFromAboveWhateverIsSent(t *testing.T) {
+func TestCountsAreBoundedFromBothSides(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := testRecorder(Options{MaxKeys: shardCount * rapid.IntRange(2, 8).Draw(t, "memory"), MaxRows: shardCount * rapid.IntRange(1, 4).Draw(t, "rows")})
 		truth := map[string]int64{}
@@ -213,7 +213,7 @@ func TestCountsAreCertainAndBoundedFromAboveWhateverIsSent(t *testing.T) {
 	})
 }
 
-func TestAFloodOfKeysTakesBoundedMemoryAndHidesNoHeavyOne(t *testing.T) {
+func TestFloodOfKeysUsesBoundedMemoryAndHidesNoHeavyKey(t *testing.T) {
 	flood := testFlood(t)
 	r := testRecorder(Options{})
 	heavy := key(t, "ip:192.0.2.1")
@@ -300,7 +300,7 @@ func TestTotalsAreExactWhileManyRecordAndOneDrains(t *testing.T) {
 	}
 }
 
-func TestWhatCouldNotBeDecidedIsNoTrafficOfItsKey(t *testing.T) {
+func TestUndecidedChecksAreNotTrafficOfTheirKeys(t *testing.T) {
 	r := testRecorder(Options{})
 	k := key(t, "ip:203.0.113.7")
 	undecided := allowed(k, noon)
@@ -317,7 +317,7 @@ func TestWhatCouldNotBeDecidedIsNoTrafficOfItsKey(t *testing.T) {
 	}
 }
 
-func TestAllowedChecksAreAllInRowsOrUntracked(t *testing.T) {
+func TestAllowedChecksAreInRowsOrUntracked(t *testing.T) {
 	r := testRecorder(Options{TrafficKeys: 32, MaxKeys: 640})
 	for i := range 5000 {
 		r.Record(allowed(key(t, "k:"+strconv.Itoa(i%1000)), noon))
@@ -340,7 +340,7 @@ func TestAllowedChecksAreAllInRowsOrUntracked(t *testing.T) {
 	}
 }
 
-func TestEntriesOfAClosedMinuteHoldNothing(t *testing.T) {
+func TestEntriesOfAClosedMinuteAreEmpty(t *testing.T) {
 	r := testRecorder(Options{MaxKeys: 640})
 	for i := range 5_000 {
 		r.Record(limited(key(t, "k:"+strconv.Itoa(i)), noon, 1))

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-func TestReportsThatDoNotFitAreOffencesAndTheirKeysAreSeen(t *testing.T) {
+func TestReportsBeyondTheLimitAreOffences(t *testing.T) {
 	r := testRecorder(Options{})
 	k := key(t, "token:abc")
 	report := func(k keys.Key, outcome gate.Outcome, shadow *gate.Shadow) {

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-func TestAnEntryThatIsUsedAgainIsEmpty(t *testing.T) {
+func TestReusedEntryIsEmpty(t *testing.T) {
 	top := newTopk[int, int](8)
 	insert := func(k int) *entry[int, int] {
 		return top.insert(uint64(k), k, func(*entry[int, int]) {}, func(v *int) { *v = 0 })
@@ -23,7 +23,7 @@ func TestAnEntryThatIsUsedAgainIsEmpty(t *testing.T) {
 }
 
 // A flood of new keys waits for the memory of their entries; see BenchmarkRecord.
-func TestAnEntryOfTrafficIsOneLineOfMemory(t *testing.T) {
+func TestTrafficEntryFitsACacheLine(t *testing.T) {
 	if size := unsafe.Sizeof(trafficEntry{}); size != 64 {
 		t.Errorf("it has %d bytes, and a line 64", size)
 	}

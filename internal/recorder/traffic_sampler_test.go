@@ -10,7 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-func TestTheTraceHoldsEveryCheckOfTheKeysItSamplesAndNoMoreThanItMay(t *testing.T) {
+func TestTrafficSampleHasEveryCheckOfItsKeysWithinBounds(t *testing.T) {
 	r := testRecorder(Options{SamplePoints: 200})
 	sent := map[string]int{}
 	for i := range 20_000 {
@@ -43,7 +43,7 @@ func TestTheTraceHoldsEveryCheckOfTheKeysItSamplesAndNoMoreThanItMay(t *testing.
 	}
 }
 
-func TestABrokenTraceIsAnErrorAndNoPanic(t *testing.T) {
+func TestDamagedTrafficSampleIsAnErrorAndNoPanic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := offences.SampleChunk{Points: rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")}
 		points, err := c.Decode()

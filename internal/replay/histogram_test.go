@@ -19,7 +19,7 @@ func TestNoDurationIsTooLong(t *testing.T) {
 	}
 }
 
-func TestQuantilesAreThoseOfTheDurations(t *testing.T) {
+func TestQuantilesMatchTheDurations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []time.Duration
 		h, half := newHistogram(), newHistogram()

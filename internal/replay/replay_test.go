@@ -139,7 +139,7 @@ func TestEachAnswerIsCounted(t *testing.T) {
 	}
 }
 
-func TestEachKeyIsAskedAboutInOrderByNoMoreThanTheCallersAtOnce(t *testing.T) {
+func TestRequestsOfAKeyAreSentInOrderByABoundedNumberOfCallers(t *testing.T) {
 	server := newCheckServer(t)
 	var records []accesslog.Record
 	for i := range 900 {
@@ -161,7 +161,7 @@ func TestEachKeyIsAskedAboutInOrderByNoMoreThanTheCallersAtOnce(t *testing.T) {
 	}
 }
 
-func TestARefusedTokenEndsTheReplay(t *testing.T) {
+func TestRejectedTokenEndsTheReplay(t *testing.T) {
 	server := newCheckServer(t)
 	var records []accesslog.Record
 	for i := range 10_000 {
@@ -176,7 +176,7 @@ func TestARefusedTokenEndsTheReplay(t *testing.T) {
 	}
 }
 
-func TestATokenThatIsRevokedMeanwhileEndsTheReplay(t *testing.T) {
+func TestTokenRevokedDuringTheReplayEndsIt(t *testing.T) {
 	server := newCheckServer(t)
 	records := []accesslog.Record{record(t, 0, "user:a", 1), record(t, 1, "user:stranger", 1), record(t, 2, "user:a", 1)}
 	report, err := replay.Run(context.Background(), accesslog.Slice(records), replay.Options{URL: server.URL + "/base", Callers: 1})
@@ -185,7 +185,7 @@ func TestATokenThatIsRevokedMeanwhileEndsTheReplay(t *testing.T) {
 	}
 }
 
-func TestAServerThatNeverAnswersEndsTheReplay(t *testing.T) {
+func TestServerThatNeverAnswersEndsTheReplay(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
 	report, err := replay.Run(context.Background(), accesslog.Slice([]accesslog.Record{record(t, 0, "a", 1)}), replay.Options{URL: server.URL})
@@ -251,7 +251,7 @@ func TestSpeedDividesThePauses(t *testing.T) {
 	}
 }
 
-func TestASlowServerMakesTheReplayLagAndTheReportSaysSo(t *testing.T) {
+func TestReportStatesTheLagOfASlowServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		doer := &clockedDoer{wait: 100 * time.Millisecond}
 		var records []accesslog.Record
@@ -271,7 +271,7 @@ func TestASlowServerMakesTheReplayLagAndTheReportSaysSo(t *testing.T) {
 	})
 }
 
-func TestACancelledReplayReportsWhatWasDone(t *testing.T) {
+func TestCancelledReplayReportsWhatWasDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 		defer cancel()
@@ -283,7 +283,7 @@ func TestACancelledReplayReportsWhatWasDone(t *testing.T) {
 	})
 }
 
-func TestBadOptionsAreErrorsThatSayWhatWouldBeRight(t *testing.T) {
+func TestBadOptionsAreErrorsThatNameWhatIsAllowed(t *testing.T) {
 	for _, test := range []struct {
 		options replay.Options
 		want    string
@@ -301,7 +301,7 @@ func TestBadOptionsAreErrorsThatSayWhatWouldBeRight(t *testing.T) {
 	}
 }
 
-func TestTheReportIsWritten(t *testing.T) {
+func TestReportIsWritten(t *testing.T) {
 	report := &replay.Report{
 		Requests: 1000, Allowed: 900, Limited: 90, Failed: 10, ElapsedMS: 2_000, MaxLagMS: 30,
 		Failures: []replay.Failure{{What: "HTTP 502", Count: 10, Example: `"\x1b"`}},

@@ -2,9 +2,9 @@ package rules
 
 import "testing"
 
-// TestAFurtherKeyOfAKindThatNoKeyHasIsRefused uses kinds that only patterns have: no key could
+// TestFurtherKeyOfAnUnknownKindIsRejected uses kinds that only patterns have: no key could
 // ever be counted under them.
-func TestAFurtherKeyOfAKindThatNoKeyHasIsRefused(t *testing.T) {
+func TestFurtherKeyOfAnUnknownKindIsRejected(t *testing.T) {
 	for _, text := range []string{"country 2/m", "asn 2/m", "ip 2/m", "net 2/m"} {
 		if d, err := ParseDerived(text); err == nil {
 			t.Errorf("%q is taken: %+v", text, d)

@@ -2,7 +2,7 @@ package rules_test
 
 import "testing"
 
-func TestAStackIsDescribedInPlainWords(t *testing.T) {
+func TestStackIsDescribedInPlainWords(t *testing.T) {
 	for text, want := range map[string]string{
 		"":         "Every request is allowed: there are no rules.",
 		"0/s 20/m": "No request is allowed.",

@@ -64,7 +64,7 @@ func TestEveryFieldOfAPolicyIsCompared(t *testing.T) {
 	}
 }
 
-func TestEqualPoliciesDoNotDiffer(t *testing.T) {
+func TestEqualPoliciesHaveNoDifference(t *testing.T) {
 	base := whole(t)
 	same := *base
 	same.Match = slices.Clone(base.Match)

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-func TestDurationsAreReadAsPeopleWriteThem(t *testing.T) {
+func TestParseDurationAcceptsCommonSpellings(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"24h":             24 * time.Hour,
 		"7d":              7 * 24 * time.Hour,
@@ -34,7 +34,7 @@ func TestDurationsAreReadAsPeopleWriteThem(t *testing.T) {
 	}
 }
 
-func TestABadDurationIsRefusedWithWhatWouldBeRight(t *testing.T) {
+func TestParseDurationRejectsBadInputAndSaysWhatIsAllowed(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                      "is empty",
 		"   ":                   "is empty",
@@ -87,7 +87,7 @@ func TestDurationsAreWrittenInTheLargestUnits(t *testing.T) {
 	}
 }
 
-func TestEveryDurationReadsBackAsItWasWritten(t *testing.T) {
+func TestEveryDurationRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Range(1, math.MaxInt64/int64(time.Millisecond)).Draw(t, "ms")) * time.Millisecond
 		if back, err := rules.ParseDuration(rules.FormatDuration(d)); err != nil || back != d {

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-func TestFullSpeedIsWhatAskingEveryMillisecondGets(t *testing.T) {
+func TestFullSpeedMatchesRequestsEveryMillisecond(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		stack := drawSmallStack(t)
 		const until = 40

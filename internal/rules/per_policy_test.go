@@ -2,7 +2,7 @@ package rules
 
 import "testing"
 
-func TestWhatIsDerivedFromAPolicyIsKeptAsLongAsItsSelector(t *testing.T) {
+func TestPerPolicyDerivesAgainForAnotherSelector(t *testing.T) {
 	p, other := &Policy{Name: "a"}, &Policy{Name: "b"}
 	first, second := NewSelector([]*Policy{p, other}), NewSelector([]*Policy{p, other})
 	derived := 0

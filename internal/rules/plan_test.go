@@ -53,7 +53,7 @@ func TestSelectorChoosesByPlan(t *testing.T) {
 	}
 }
 
-func TestPolicyRefusesPatternsOfPlansThatCannotBe(t *testing.T) {
+func TestPolicyRejectsPatternsOfInvalidPlans(t *testing.T) {
 	for pattern, want := range map[string]string{
 		"plan:gold": "", "plan:*": "", "plan:go*": "names a part of a plan", "plan:Gold": "names a plan that cannot be", "plan:a b": "names a plan that cannot be",
 	} {

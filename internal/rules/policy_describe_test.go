@@ -13,7 +13,7 @@ func counting(t *testing.T, algorithm, stack string, o algorithms.Options) *rule
 	return &rules.Policy{Algorithm: algorithm, Options: o, Rules: mustStack(t, stack)}
 }
 
-func TestAPolicyIsDescribedAsItsAlgorithmCounts(t *testing.T) {
+func TestPolicyDescriptionFollowsItsAlgorithm(t *testing.T) {
 	for _, c := range []struct {
 		algorithm, stack string
 		options          algorithms.Options
@@ -50,7 +50,7 @@ func TestAPolicyIsDescribedAsItsAlgorithmCounts(t *testing.T) {
 	}
 }
 
-func TestARuleIsWarnedOfOnlyWhereItsAlgorithmNeverReachesIt(t *testing.T) {
+func TestWarningsDependOnTheAlgorithm(t *testing.T) {
 	for _, c := range []struct {
 		algorithm, stack string
 		options          algorithms.Options

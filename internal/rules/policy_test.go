@@ -31,7 +31,7 @@ func patterns(t testing.TB, texts ...string) (all []keys.Pattern) {
 	return all
 }
 
-func TestAPolicyIsRefusedByItsFirstBadField(t *testing.T) {
+func TestPolicyFaultNamesTheFirstBadField(t *testing.T) {
 	if err := goodPolicy(t).Validate(); err != nil {
 		t.Fatalf("the good policy is refused: %v", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-func TestUnderACounterARuleThatIsWarnedOfDecidesNothing(t *testing.T) {
+func TestRuleWithAWarningDecidesNothingUnderACounter(t *testing.T) {
 	warned := 0
 	rapid.Check(t, func(t *rapid.T) {
 		p := &rules.Policy{Algorithm: rapid.SampledFrom([]string{

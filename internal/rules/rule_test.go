@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-func TestRulesAreReadAsPeopleWriteThem(t *testing.T) {
+func TestParseRuleAcceptsCommonSpellings(t *testing.T) {
 	for text, want := range map[string]string{
 		"1/s":          "1/1s",
 		"20/min":       "20/1m",
@@ -41,7 +41,7 @@ func TestRulesAreReadAsPeopleWriteThem(t *testing.T) {
 	}
 }
 
-func TestABadRuleIsRefusedWithWhatWouldBeRight(t *testing.T) {
+func TestParseRuleRejectsBadInputAndSaysWhatIsAllowed(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
 		"nothing at all":                     {"", "no slash"},
 		"no slash":                           {"20 per minute", "write count/window"},
@@ -80,7 +80,7 @@ func TestABadRuleIsRefusedWithWhatWouldBeRight(t *testing.T) {
 	}
 }
 
-func TestARuleIsValidOnlyWithinItsBounds(t *testing.T) {
+func TestRuleIsValidOnlyWithinItsBounds(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule  rules.Rule
 		valid bool
@@ -109,7 +109,7 @@ func TestPaceIsTheTimeBetweenRequestsOnAverage(t *testing.T) {
 	}
 }
 
-func TestEveryRuleReadsBackFromItsCanonicalForm(t *testing.T) {
+func TestEveryRuleRoundTripsThroughItsCanonicalForm(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rules.Rule{
 			Limit:  rapid.IntRange(0, rules.MaxLimit).Draw(t, "limit"),

@@ -13,14 +13,14 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-func TestAStackIsSortedAndKeepsARuleOnce(t *testing.T) {
+func TestStackIsSortedWithoutDuplicates(t *testing.T) {
 	got := mustStack(t, "800/day 1/s 20/m 20/60s 5/m 200/h").String()
 	if want := "1/1s 5/1m 20/1m 200/1h 800/1d"; got != want {
 		t.Errorf("the stack is %q, want %q", got, want)
 	}
 }
 
-func TestAStackHoldsAtMostSixteenRules(t *testing.T) {
+func TestStackHasAtMostSixteenRules(t *testing.T) {
 	var texts []string
 	for i := range rules.MaxRules + 1 {
 		texts = append(texts, fmt.Sprintf("%d/%ds", i+1, i+1))
@@ -33,7 +33,7 @@ func TestAStackHoldsAtMostSixteenRules(t *testing.T) {
 	}
 }
 
-func TestABadRuleSpoilsItsStack(t *testing.T) {
+func TestParseStackRejectsABadRule(t *testing.T) {
 	if _, err := rules.ParseStack([]string{"1/s", "nonsense"}); err == nil {
 		t.Error("ParseStack accepts nonsense")
 	}
@@ -42,7 +42,7 @@ func TestABadRuleSpoilsItsStack(t *testing.T) {
 	}
 }
 
-func TestWhatALogNeedsToKeepForAStack(t *testing.T) {
+func TestRetentionOfAStack(t *testing.T) {
 	for text, want := range map[string]struct {
 		entries, cost int
 		window        time.Duration
@@ -60,7 +60,7 @@ func TestWhatALogNeedsToKeepForAStack(t *testing.T) {
 	}
 }
 
-func TestAStackCountsRequestsOrTheValuesOfOneName(t *testing.T) {
+func TestStackCountsRequestsOrTheValuesOfOneName(t *testing.T) {
 	for _, texts := range [][]string{{"1/s", "15/d distinct path"}, {"15/d distinct path", "10/d distinct account"}} {
 		if _, err := rules.ParseStack(texts); err == nil || !strings.Contains(err.Error(), "counts something else than") {
 			t.Errorf("%q: %v", texts, err)
@@ -78,7 +78,7 @@ func TestAStackCountsRequestsOrTheValuesOfOneName(t *testing.T) {
 	}
 }
 
-func TestAScopeNeedsAnOutcomeAndNoEscalation(t *testing.T) {
+func TestScopeNeedsAnOutcomeAndNoEscalation(t *testing.T) {
 	valid := func() *rules.Policy {
 		p := &rules.Policy{Name: "p", Match: []keys.Pattern{{}}, Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog, Outcome: "login_failed", Scope: "login", Rules: mustStack(t, "20/d")}
 		p.Match[0], _ = keys.Parser{}.Pattern("*")
@@ -102,7 +102,7 @@ func TestAScopeNeedsAnOutcomeAndNoEscalation(t *testing.T) {
 	}
 }
 
-func TestAPolicyCountsValuesThatChecksOrReportsSay(t *testing.T) {
+func TestPolicyCountsValuesOfChecksOrReports(t *testing.T) {
 	for _, text := range []string{"15/d distinct path", "15/d distinct account"} {
 		p := &rules.Policy{Name: "p", Match: []keys.Pattern{{}}, Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog}
 		p.Match[0], _ = keys.Parser{}.Pattern("*")

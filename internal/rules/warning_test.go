@@ -52,7 +52,7 @@ func TestWarningsSayWhichRulesCanNeverRefuse(t *testing.T) {
 	}
 }
 
-func TestAWarningNamesTheRuleThatSufficesAlone(t *testing.T) {
+func TestWarningNamesTheRuleThatSufficesAlone(t *testing.T) {
 	if by := mustStack(t, "20/s 10/m").Warnings()[0].By; by != mustRule(t, "10/m") {
 		t.Errorf("By is %s, want 10/1m", by)
 	}
@@ -61,9 +61,9 @@ func TestAWarningNamesTheRuleThatSufficesAlone(t *testing.T) {
 	}
 }
 
-// TestARuleIsWarnedAboutExactlyWhenItNeverRefusesAlone visits every state that any caller can
+// TestWarningsNameExactlyTheRulesThatNeverRefuseAlone visits every state that any caller can
 // cause in a small stack, and tries every cost there.
-func TestARuleIsWarnedAboutExactlyWhenItNeverRefusesAlone(t *testing.T) {
+func TestWarningsNameExactlyTheRulesThatNeverRefuseAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		stack := drawSmallStack(t)
 		warnings := stack.Warnings()

@@ -91,7 +91,7 @@ func TestLoginsAreCountedByMethodAndOutcome(t *testing.T) {
 	counted.is(t, "without a database", outcomes{"password failed": 1})
 }
 
-func TestOnesOwnPasswordIsChangedWithThePresentOneAlone(t *testing.T) {
+func TestOwnPasswordChangeNeedsTheCurrentPassword(t *testing.T) {
 	const next = "another horse battery"
 	onBoth(t, func(t *testing.T, f *fixture) {
 		ctx, counted, failed := t.Context(), outcomes{}, &identities.FailedLogins{}
@@ -152,7 +152,7 @@ func TestOnesOwnPasswordIsChangedWithThePresentOneAlone(t *testing.T) {
 	})
 }
 
-func TestWhoHasNoPasswordCannotChangeIt(t *testing.T) {
+func TestUserWithoutAPasswordCannotChangeIt(t *testing.T) {
 	f := newFixture(t, storetest.Migrated.SQLite(t))
 	own := &identities.OwnPassword{Store: f.store.Identities, Throttle: f.throttle(), Now: func() time.Time { return f.now }}
 	u, err := f.store.Identities.AddUser(t.Context(), ann.Actor, identity.User{Name: "kim", Role: identity.Viewer, Issuer: "https://id.example.com", Subject: "1"})
@@ -173,9 +173,9 @@ func TestWhoHasNoPasswordCannotChangeIt(t *testing.T) {
 	}
 }
 
-// TestAKnownPasswordDoesNotRestartTheLimitsOfCodes tries codes with a stolen session while the
+// TestCorrectPasswordDoesNotResetTheLimitOfCodes tries codes with a stolen session while the
 // password, which is also known, is "changed" to itself.
-func TestAKnownPasswordDoesNotRestartTheLimitsOfCodes(t *testing.T) {
+func TestCorrectPasswordDoesNotResetTheLimitOfCodes(t *testing.T) {
 	f := newFixture(t, storetest.Migrated.SQLite(t))
 	throttle, now := f.throttle(), func() time.Time { return f.now }
 	codes := &identities.TwoFactor{Store: f.store.Factors, Throttle: throttle, Now: now}

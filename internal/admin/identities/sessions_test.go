@@ -7,9 +7,9 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// TestASessionOfAClockThatWasAheadEnds begins a session while the clock is ahead. Otherwise
+// TestSessionFromAClockAheadEnds begins a session while the clock is ahead. Otherwise
 // neither timeout would end it before that time.
-func TestASessionOfAClockThatWasAheadEnds(t *testing.T) {
+func TestSessionFromAClockAheadEnds(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		right := f.now
 		bob := f.addUser(t, "bob", "admin")

@@ -15,7 +15,7 @@ func (f *fixture) tokens() *identities.Tokens {
 	return &identities.Tokens{Store: f.store.Identities, Now: func() time.Time { return f.now }}
 }
 
-func TestWhatIsWrongWithATokenIsNamedByItsField(t *testing.T) {
+func TestTokenFaultsNameTheField(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		tokens := f.tokens()
 		valid := identities.CreateToken{Name: "ci", Scopes: []string{"check"}}
@@ -50,7 +50,7 @@ func TestWhatIsWrongWithATokenIsNamedByItsField(t *testing.T) {
 	})
 }
 
-func TestARotationShowsTheNewSecretAndEndsTheOldTokenAfterTheOverlap(t *testing.T) {
+func TestRotationReturnsTheNewSecretAndEndsTheOldTokenAfterTheOverlap(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		tokens := f.tokens()
 		root, err := tokens.Create(t.Context(), ann, identities.CreateToken{Name: "root", Scopes: []string{"admin"}})
@@ -91,7 +91,7 @@ func TestARotationShowsTheNewSecretAndEndsTheOldTokenAfterTheOverlap(t *testing.
 	})
 }
 
-func TestAnUpdateOfATokenNamesWhatItLacks(t *testing.T) {
+func TestTokenUpdateFaultsNameTheField(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		tokens := f.tokens()
 		made, err := tokens.Create(t.Context(), ann, identities.CreateToken{Name: "ci", Scopes: []string{"check"}, Expiry: blocks.Expiry{For: time.Hour}})

@@ -33,7 +33,7 @@ func (f *fixture) addUser(t *testing.T, name, role string) *identity.User {
 	return u
 }
 
-func TestWhatIsWrongWithAUserIsNamedByItsField(t *testing.T) {
+func TestUserFaultsNameTheField(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		users := f.users()
 		bob := f.addUser(t, "bob", "viewer")
@@ -63,7 +63,7 @@ func TestWhatIsWrongWithAUserIsNamedByItsField(t *testing.T) {
 	})
 }
 
-func TestAChangeOfAUserEndsTheSessionsOnEveryNode(t *testing.T) {
+func TestUserChangeEndsTheSessionsOnEveryNode(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		users, role, disabled := f.users(), "operator", true
 		f.addUser(t, "root", "admin")
@@ -124,7 +124,7 @@ func (f *fixture) loggedIn(t *testing.T) (*identities.Sessions, [32]byte) {
 	return s, identity.HashSecret(secret)
 }
 
-func TestASessionIsRecalledWhileTheDatabaseIsUnreachable(t *testing.T) {
+func TestSessionIsCachedWhileTheDatabaseIsUnreachable(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		s, hash := f.loggedIn(t)
 		if l, err := s.Find(t.Context(), hash); err != nil || l == nil {
@@ -161,7 +161,7 @@ func (s *readOnly) DeleteSession(context.Context, []byte) error {
 	return fault.New(fault.Unavailable, "The database cannot be written.")
 }
 
-func TestASessionGoesOnWhileTheDatabaseCannotBeWritten(t *testing.T) {
+func TestSessionContinuesWhileTheDatabaseRefusesWrites(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		s, hash := f.loggedIn(t)
 		store := &readOnly{SessionStore: s.Store}
@@ -188,7 +188,7 @@ func TestASessionGoesOnWhileTheDatabaseCannotBeWritten(t *testing.T) {
 	})
 }
 
-func TestAUserOfAnOpenIDProviderHasNoPasswordAndNoRoleOfOurs(t *testing.T) {
+func TestOpenIDUserHasNoPasswordAndNoLocalRole(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		f.addUser(t, "root", "admin")
 		u, err := f.store.Identities.AddUser(t.Context(), ann.Actor, identity.User{Name: "kim", Role: identity.Viewer, Issuer: "https://id.example.com", Subject: "1"})

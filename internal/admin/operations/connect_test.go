@@ -15,7 +15,7 @@ func configOf(g *Guide) string {
 	return b.String()
 }
 
-func TestEveryGatewayHasAConfigurationOfThisInstallation(t *testing.T) {
+func TestEveryGatewayHasAConfigurationForThisInstallation(t *testing.T) {
 	c := &Connect{CheckURL: "https://192.0.2.7:9443", TokenHeader: "X-Gate", NeedsToken: true}
 	token := &identities.CreatedToken{Secret: "stint_check_secret"}
 	all := c.Gateways()
@@ -43,7 +43,7 @@ func TestEveryGatewayHasAConfigurationOfThisInstallation(t *testing.T) {
 }
 
 // Where the installation is as docs/doors assumes, what is printed is what the pages say.
-func TestTheConfigurationIsThatOfTheDocs(t *testing.T) {
+func TestGatewayConfigurationsMatchTheDocs(t *testing.T) {
 	c := &Connect{CheckURL: "http://127.0.0.1:8080", TokenHeader: "X-Stint-Token"}
 	for _, gateway := range c.Gateways() {
 		for _, s := range c.guide(gateway.Name, "", nil).Steps {
@@ -54,7 +54,7 @@ func TestTheConfigurationIsThatOfTheDocs(t *testing.T) {
 	}
 }
 
-func TestAListenerOnEveryAddressIsReachedByTheNameOfTheCaller(t *testing.T) {
+func TestConnectUsesTheCallersHostForAListenerOnEveryAddress(t *testing.T) {
 	for host, want := range map[string]string{
 		"stint.example.org": "http://stint.example.org:8080", "stint.example.org:8081": "http://stint.example.org:8080", "[2001:db8::1]:8081": "http://[2001:db8::1]:8080", "2001:db8::1": "http://[2001:db8::1]:8080",
 		"": "http://[::]:8080", "a b;\n": "http://[::]:8080", "x\"; return 200; #": "http://[::]:8080",

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/notify"
 )
 
-func TestEveryKindButGoodNewsIsAnAlarm(t *testing.T) {
+func TestEveryKindExceptGoodNewsIsAnAlarm(t *testing.T) {
 	for _, k := range notify.Kinds() {
 		isAlarm := slices.ContainsFunc(alarms, func(a alarm) bool { return slices.Contains(a.kinds, k) })
 		if isAlarm == (k == notify.Recovery || k == notify.Report) {
@@ -17,7 +17,7 @@ func TestEveryKindButGoodNewsIsAnAlarm(t *testing.T) {
 	}
 }
 
-func TestASilenceIsRefusedForTheAlarmsThatItTakesAway(t *testing.T) {
+func TestLostAlarmsAreThoseThatNothingSendsAnyMore(t *testing.T) {
 	now := time.Date(2026, time.March, 2, 10, 0, 0, 0, time.UTC)
 	channel := func(name string, kinds ...notify.Kind) Channel {
 		return Channel{Config: notify.Config{Name: name, Kinds: kinds}}

@@ -43,9 +43,9 @@ func run(t *testing.T, u *use.Profiles, file string, o use.ImportOptions) (*use.
 	return u.Import(t.Context(), olu, strings.NewReader(file), o)
 }
 
-// TestADryRunForetellsTheImport tries files that create, replace and keep profiles, with and
+// TestDryRunPredictsTheImportOfKeys tries files that create, replace and keep profiles, with and
 // without limits, in more than one batch, and then imports them.
-func TestADryRunForetellsTheImport(t *testing.T) {
+func TestDryRunPredictsTheImportOfKeys(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *storetest.Fixture, u *use.Profiles) {
 		random := rand.New(rand.NewPCG(1, 2))
 		for round := range 4 {
@@ -128,8 +128,8 @@ func TestFaultyRowsAreNamedByLineAndReason(t *testing.T) {
 	})
 }
 
-// TestPlansThatNoPolicyNamesAreSaid compares the plans of a file with the policies.
-func TestPlansThatNoPolicyNamesAreSaid(t *testing.T) {
+// TestImportReportsPlansThatNoPolicyNames compares the plans of a file with the policies.
+func TestImportReportsPlansThatNoPolicyNames(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *storetest.Fixture, u *use.Profiles) {
 		gold, err := keys.Parser{}.Pattern("plan:gold")
 		if err != nil {
@@ -156,9 +156,9 @@ func TestPlansThatNoPolicyNamesAreSaid(t *testing.T) {
 	})
 }
 
-// TestADryRunRefusesTooManyPlansAsTheImport counts the plans that keys would have after the
+// TestDryRunRejectsTooManyPlansLikeTheImport counts the plans that keys would have after the
 // import.
-func TestADryRunRefusesTooManyPlansAsTheImport(t *testing.T) {
+func TestDryRunRejectsTooManyPlansLikeTheImport(t *testing.T) {
 	onBoth(t, func(t *testing.T, _ *storetest.Fixture, u *use.Profiles) {
 		file := func(from, to int) string {
 			var rows strings.Builder
@@ -188,7 +188,7 @@ func TestADryRunRefusesTooManyPlansAsTheImport(t *testing.T) {
 	})
 }
 
-func TestAFileThatCannotBeReadIsRefused(t *testing.T) {
+func TestUnreadableFileIsRejected(t *testing.T) {
 	onBoth(t, func(t *testing.T, _ *storetest.Fixture, u *use.Profiles) {
 		for _, isDryRun := range []bool{true, false} {
 			for file, code := range map[string]fault.Code{"": fault.Malformed, "plan\ngold\n": fault.Malformed} {
@@ -208,7 +208,7 @@ func TestAFileThatCannotBeReadIsRefused(t *testing.T) {
 	})
 }
 
-func TestAFileWithoutEndIsReadToABound(t *testing.T) {
+func TestEndlessFileIsReadUpToABound(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	u := &use.Profiles{View: catalog.New(f.Store, f.Clock.Now), Store: f.Profiles, Now: f.Clock.Now}
 	many := io.MultiReader(strings.NewReader("key,plan\n"), &endless{line: "token:a,gold\n"})
@@ -231,8 +231,8 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestHostileKeysAreKeptAsTheyAre exports and imports keys that attackers chose.
-func TestHostileKeysAreKeptAsTheyAre(t *testing.T) {
+// TestHostileKeysAreStoredUnchanged exports and imports keys that attackers chose.
+func TestHostileKeysAreStoredUnchanged(t *testing.T) {
 	onBoth(t, func(t *testing.T, _ *storetest.Fixture, u *use.Profiles) {
 		hostile := []string{`token:"><script>alert(1)</script>`, `=cmd|' /C calc'!A0`, "+1,2", "@sum(1)", "token:a\u202eb", "token:; DROP TABLE profiles"}
 		var file strings.Builder

@@ -130,7 +130,7 @@ func (b *bounded) mustBeAccounted() {
 	}
 }
 
-func TestABoundedLogAnswersExactlyForTheKeysThatItKeeps(t *testing.T) {
+func TestBoundedLogIsExactForTheKeysThatItKeeps(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	stacks := [][]string{{"2/m"}, {"1/s", "20/m"}, {"3/10s", "8/5m"}}
 	for _, algorithm := range algorithms.All() {
@@ -170,7 +170,7 @@ func TestABoundedLogAnswersExactlyForTheKeysThatItKeeps(t *testing.T) {
 
 // A caller who reserves and cancels again and again must not fill the bound with bytes that no
 // log takes.
-func TestCancelledReservationsAreAccountedFor(t *testing.T) {
+func TestMemoryOfCancelledReservationsIsCounted(t *testing.T) {
 	for _, algorithm := range algorithms.All() {
 		t.Run(algorithm.Name, func(t *testing.T) {
 			p := policyOf(t, 1, "1/s", "20/m")
@@ -192,7 +192,7 @@ func TestCancelledReservationsAreAccountedFor(t *testing.T) {
 
 // An attacker's keys, each with one request, neither grow the log nor lift the limit of a refused
 // key. Later keys are still answered and counted.
-func TestAFloodOfKeysTakesNoMoreThanTheBound(t *testing.T) {
+func TestFloodOfKeysStaysWithinTheBound(t *testing.T) {
 	p := policyOf(t, 1, "1/s", "5/h")
 	clock := logtest.NewClock()
 	log := memlog.New(memlog.Options{Now: clock.Now, MaxBytes: 4 << 20, Describe: func(id timestamplog.LogID) ([]*rules.Policy, bool) {
@@ -233,7 +233,7 @@ func TestAFloodOfKeysTakesNoMoreThanTheBound(t *testing.T) {
 
 // If every log belongs to a refused key, none is forgotten: requests of new keys are answered and
 // not logged until the windows end.
-func TestRefusedKeysOutlastAFloodOfRefusedKeys(t *testing.T) {
+func TestRefusedKeysSurviveAFloodOfRefusedKeys(t *testing.T) {
 	p := policyOf(t, 1, "1/h")
 	clock := logtest.NewClock()
 	log := memlog.New(memlog.Options{Now: clock.Now, MaxBytes: 1 << 20, Describe: alwaysDescribe(p)})
@@ -264,7 +264,7 @@ func TestRefusedKeysOutlastAFloodOfRefusedKeys(t *testing.T) {
 
 // The ID of a request that was not counted for lack of room is not stored, so that a retry counts
 // once there is room.
-func TestTheIDOfARequestThatIsNotCountedIsNotKnown(t *testing.T) {
+func TestIDOfAnUncountedRequestIsNotStored(t *testing.T) {
 	for _, algorithm := range algorithms.All() {
 		t.Run(algorithm.Name, func(t *testing.T) {
 			p := policyOf(t, 1, "1/h")
@@ -305,7 +305,7 @@ func TestIDsOfAFloodAreBounded(t *testing.T) {
 
 // An attacker who chooses the values that a rule counts fills at most the memory of its limit,
 // even if each request of a key has a new value.
-func TestTenThousandDifferentValuesTakeTheMemoryOfTheLimit(t *testing.T) {
+func TestTenThousandValuesUseTheMemoryOfTheLimit(t *testing.T) {
 	const keys, values, limit = 100, 10_000, 15
 	clock := logtest.NewClock()
 	p := policyOf(t, 1, "15/1d distinct path")

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/test/logtest"
 )
 
-func TestIdleLogsGoWhenTheirLastWindowEnds(t *testing.T) {
+func TestIdleLogsAreRemovedWhenTheirLastWindowEnds(t *testing.T) {
 	for _, stack := range [][]string{{"5/1ms"}, {"5/s"}, {"5/8s"}, {"5/m"}, {"5/s", "50/h"}, {"5/s", "8/d"}, {"300/31d"}} {
 		t.Run(fmt.Sprint(stack), func(t *testing.T) {
 			clock := logtest.NewClock()
@@ -41,7 +41,7 @@ func TestIdleLogsGoWhenTheirLastWindowEnds(t *testing.T) {
 	}
 }
 
-func TestLogsInUseStay(t *testing.T) {
+func TestLogsInUseAreKept(t *testing.T) {
 	clock := logtest.NewClock()
 	log := memlog.New(memlog.Options{Now: clock.Now})
 	p := policyOf(t, 1, "5/m")
@@ -60,7 +60,7 @@ func TestLogsInUseStay(t *testing.T) {
 }
 
 // Checks alone must bound the memory if nobody calls Sweep.
-func TestChecksSweepAsTheyGo(t *testing.T) {
+func TestChecksSweepExpiredLogs(t *testing.T) {
 	clock := logtest.NewClock()
 	log := memlog.New(memlog.Options{Now: clock.Now})
 	p := policyOf(t, 1, "5/s")
@@ -76,7 +76,7 @@ func TestChecksSweepAsTheyGo(t *testing.T) {
 	}
 }
 
-func TestJumpsOfTheClockDoNotKeepLogsForEver(t *testing.T) {
+func TestClockJumpsDoNotKeepLogsForever(t *testing.T) {
 	clock := logtest.NewClock()
 	log := memlog.New(memlog.Options{Now: clock.Now})
 	p := policyOf(t, 1, "5/s", "50/h")
@@ -96,7 +96,7 @@ func TestJumpsOfTheClockDoNotKeepLogsForEver(t *testing.T) {
 	}
 }
 
-func TestResetFreesALogAndAnotherMayFollow(t *testing.T) {
+func TestResetFreesALogForReuse(t *testing.T) {
 	clock := logtest.NewClock()
 	log := memlog.New(memlog.Options{Now: clock.Now})
 	p := policyOf(t, 1, "5/m")
@@ -124,7 +124,7 @@ func TestResetFreesALogAndAnotherMayFollow(t *testing.T) {
 	}
 }
 
-func TestCloseForgetsEverything(t *testing.T) {
+func TestCloseRemovesEverything(t *testing.T) {
 	log, _ := filled(t, logtest.NewClock())
 	if err := log.Close(); err != nil || log.Len() != 0 {
 		t.Errorf("Close() = %v and leaves %d logs", err, log.Len())
@@ -154,7 +154,7 @@ func TestEndedContextChargesNothing(t *testing.T) {
 
 // In the suite the clock does not move while callers send requests. Here it moves, and the correct
 // answer at each time follows from what was allowed before.
-func TestCallersOnAMovingClockAreAnsweredExactly(t *testing.T) {
+func TestConcurrentCallersOnAMovingClockAreDecidedExactly(t *testing.T) {
 	clock := logtest.NewClock()
 	start := clock.NowMS()
 	log := memlog.New(memlog.Options{Now: clock.Now})
@@ -239,7 +239,7 @@ func TestChecksDoNotAllocate(t *testing.T) {
 	}
 }
 
-func TestIDsGoWhenTheirLifetimeIsOver(t *testing.T) {
+func TestIDsAreRemovedAfterTheirLifetime(t *testing.T) {
 	clock := logtest.NewClock()
 	log := memlog.New(memlog.Options{Now: clock.Now})
 	p := policyOf(t, 1, "100000/s")
@@ -267,7 +267,7 @@ func TestIDsGoWhenTheirLifetimeIsOver(t *testing.T) {
 	}
 }
 
-func TestCountersGoWhenTheyAreAsGoodAsNone(t *testing.T) {
+func TestCountersAreRemovedWhenTheyHaveNoInformation(t *testing.T) {
 	for _, algorithm := range algorithms.All() {
 		if algorithm.IsLog() {
 			continue
@@ -304,7 +304,7 @@ func TestWallClock(t *testing.T) {
 	t.Errorf("the clock is at %s when it is %s", memlog.WallClock(), time.Now())
 }
 
-func TestTheTimeOfALogHasWholeMilliseconds(t *testing.T) {
+func TestTimeOfALogHasWholeMilliseconds(t *testing.T) {
 	log := memlog.New(memlog.Options{})
 	if now, err := log.Now(t.Context()); err != nil || !now.Equal(now.Truncate(time.Millisecond)) {
 		t.Errorf("got %s, %v", now, err)

@@ -76,7 +76,7 @@ func newLogs(n int, now int64) []*keyLog {
 }
 
 // The wheel may drop a log one slot (1,024 ms) later than the heap, but never earlier.
-func TestTheWheelExpiresTheLogsThatAHeapDoes(t *testing.T) {
+func TestTimerWheelExpiresTheSameLogsAsAHeap(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	now := int64(1_790_000_000_000)
 	logs := newLogs(3000, now)
@@ -184,7 +184,7 @@ func BenchmarkExpiry(b *testing.B) {
 
 // The index finds the same logs as a map by LogID, even if many logs have the same hash, adjacent
 // hashes or the highest hashes.
-func TestTheIndexFindsTheLogsThatAMapDoes(t *testing.T) {
+func TestIndexFindsTheSameLogsAsAMap(t *testing.T) {
 	hashes := map[string]func(uint64) uint64{
 		"apart":    func(hash uint64) uint64 { return hash },
 		"the same": func(hash uint64) uint64 { return hash % 7 },
@@ -240,7 +240,7 @@ func TestTheIndexFindsTheLogsThatAMapDoes(t *testing.T) {
 
 // A walk through the index yields each log that is there throughout exactly once, although the
 // index grows and shrinks.
-func TestAWalkThroughAnIndexThatChanges(t *testing.T) {
+func TestIterationOfAChangingIndex(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 12))
 	logs := newLogs(4000, 0)
 	hashes := map[*keyLog]uint64{}
@@ -277,7 +277,7 @@ func TestAWalkThroughAnIndexThatChanges(t *testing.T) {
 }
 
 // An index from which most logs were removed frees memory.
-func TestTheIndexShrinks(t *testing.T) {
+func TestIndexShrinks(t *testing.T) {
 	logs := newLogs(10_000, 0)
 	var x index
 	x.clear()

@@ -10,7 +10,7 @@ import (
 
 // Two IDs with the same hash are too rare to wait for, so this test assigns the same hash to
 // three IDs.
-func TestLogsOfOneHashStayApart(t *testing.T) {
+func TestLogsWithEqualHashesAreSeparate(t *testing.T) {
 	const hash, now = 42, 1_000_000
 	stack := rules.Stack{{Limit: 2, Window: time.Minute}}
 	policy := &rules.Policy{ID: 1, Version: 1, Rules: stack}
@@ -54,7 +54,7 @@ func TestLogsOfOneHashStayApart(t *testing.T) {
 
 // A ring takes no more room than its entries need: it grows at most to the retention's number of
 // entries, and is replaced once it is mostly empty.
-func TestRingsAreBoundedByWhatIsLive(t *testing.T) {
+func TestRingsAreBoundedByTheirLiveEntries(t *testing.T) {
 	keep := rules.Retention{Entries: 800, Window: time.Hour}
 	k := newKeyLog(timestamplog.LogID{Key: "a"}, 0)
 	now := int64(1_000_000)

@@ -88,7 +88,7 @@ func TestLogsOfEverySizeKeepTheirKeysAndEntries(t *testing.T) {
 // The memory stored separately from a log is accounted whatever the length of its key, and no
 // longer once the log is gone. Otherwise a caller with long keys could exceed the bound, or fill
 // it with bytes that no log takes.
-func TestWhatLiesBesideALogIsAccountedForAtEveryLengthOfItsKey(t *testing.T) {
+func TestMemoryBesideALogIsCountedForEveryKeyLength(t *testing.T) {
 	counter, distinct := policyOf(t, 1, "20/m"), policyOf(t, 2, "20/m distinct path")
 	counter.Algorithm = algorithms.SlidingBuckets
 	for name, p := range map[string]*rules.Policy{"a counter": counter, "a distinct log": distinct} {

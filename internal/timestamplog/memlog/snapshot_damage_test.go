@@ -39,7 +39,7 @@ func saved(t *testing.T) []byte {
 	return snapshot.Bytes()
 }
 
-func TestAnyDamagedByteIsNoticedAndLoadsNothing(t *testing.T) {
+func TestSnapshotWithAnyDamagedByteLoadsNothing(t *testing.T) {
 	whole := saved(t)
 	for at := 0; at < len(whole); at += 1 + len(whole)/500 {
 		damaged := slices.Clone(whole)
@@ -48,7 +48,7 @@ func TestAnyDamagedByteIsNoticedAndLoadsNothing(t *testing.T) {
 	}
 }
 
-func TestAnyCutIsNoticedAndLoadsNothing(t *testing.T) {
+func TestTruncatedSnapshotLoadsNothing(t *testing.T) {
 	whole := saved(t)
 	for length := 0; length < len(whole); length += 1 + len(whole)/500 {
 		wantRefused(t, whole[:length], fmt.Sprintf("%d of %d bytes", length, len(whole)), "cut off")
@@ -56,7 +56,7 @@ func TestAnyCutIsNoticedAndLoadsNothing(t *testing.T) {
 	wantRefused(t, whole[:len(whole)-8], "without the number at its end", "cut off at its end")
 }
 
-func TestWhatIsNoSnapshotIsSaidToBeNone(t *testing.T) {
+func TestLoadRejectsFilesThatAreNoSnapshots(t *testing.T) {
 	whole := saved(t)
 	version := slices.Clone(whole)
 	version[len("stint timestamp logs\n")] = 9
@@ -104,7 +104,7 @@ func TestWriteErrorIsReturned(t *testing.T) {
 	}
 }
 
-func TestAFailedSaveLeavesTheOldFile(t *testing.T) {
+func TestFailedSaveLeavesTheOldFile(t *testing.T) {
 	clock := logtest.NewClock()
 	log, _ := filled(t, clock)
 	directory := t.TempDir()

@@ -91,7 +91,7 @@ func fillCounters(t testing.TB, log *memlog.Log) {
 
 // While the policies are unknown every log must be kept, even if all take more than the bound.
 // Later those that may be forgotten are.
-func TestASnapshotBeyondTheBoundIsLoadedAndThenReduced(t *testing.T) {
+func TestSnapshotBeyondTheBoundIsLoadedAndThenReduced(t *testing.T) {
 	clock := logtest.NewClock()
 	p := policyOf(t, 1, "1/s", "2/h")
 	log := memlog.New(memlog.Options{Now: clock.Now})
@@ -134,7 +134,7 @@ func TestASnapshotBeyondTheBoundIsLoadedAndThenReduced(t *testing.T) {
 	}
 }
 
-func TestRestartForgetsNothingThatWasSaved(t *testing.T) {
+func TestSavedLogsSurviveARestart(t *testing.T) {
 	clock := logtest.NewClock()
 	log, keys := filled(t, clock)
 	path := filepath.Join(t.TempDir(), "logs.snapshot")
@@ -201,7 +201,7 @@ func TestSaveLeavesOutWhatHasExpired(t *testing.T) {
 	}
 }
 
-func TestLoadKeepsALogThatIsAlreadyHeld(t *testing.T) {
+func TestLoadKeepsExistingLogs(t *testing.T) {
 	clock := logtest.NewClock()
 	p := policyOf(t, 1, "5/h")
 	old := memlog.New(memlog.Options{Now: clock.Now})
@@ -241,7 +241,7 @@ func restarted(t *testing.T, log *memlog.Log, clock *logtest.Clock) *memlog.Log 
 	return next
 }
 
-func TestARestartForgetsNoReservationAndNoID(t *testing.T) {
+func TestReservationsAndIDsSurviveARestart(t *testing.T) {
 	clock := logtest.NewClock()
 	log := memlog.New(memlog.Options{Now: clock.Now})
 	p := policyOf(t, 1, "1/10s")
@@ -270,7 +270,7 @@ func TestARestartForgetsNoReservationAndNoID(t *testing.T) {
 	}
 }
 
-func TestARestartForgetsNoCounter(t *testing.T) {
+func TestCountersSurviveARestart(t *testing.T) {
 	for _, algorithm := range algorithms.All() {
 		if algorithm.IsLog() {
 			continue
@@ -344,7 +344,7 @@ func TestSaveWhileChecksGoOn(t *testing.T) {
 	}
 }
 
-func TestASnapshotKeepsTheValuesOfDistinctRules(t *testing.T) {
+func TestSnapshotKeepsTheValuesOfDistinctRules(t *testing.T) {
 	clock := logtest.NewClock()
 	p := policyOf(t, 1, "3/h distinct path")
 	charge := func(log *memlog.Log, value uint64) bool {

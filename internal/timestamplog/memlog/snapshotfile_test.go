@@ -10,7 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
 
-func TestWhatAKilledSaveLeftIsRemovedWhereTheFileIsLoaded(t *testing.T) {
+func TestLoadRemovesTheRestOfAKilledSave(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs.snapshot")
 	leftover := filepath.Join(filepath.Dir(path), ".logs.snapshot-17")
 	log := memlog.New(memlog.Options{})

@@ -35,7 +35,7 @@ func open(t *testing.T, server *servers.RedisServer, clock func() time.Time) *re
 // Nodes with caches of their own share a Redis and use its clock. Whether an answer comes from a
 // cache or from Redis, no limit may be exceeded, no refusal may be needless, and each refusal
 // must say what it waits for.
-func TestNodesThatRememberNeverPassALimitAndNeverRefuseNeedlessly(t *testing.T) {
+func TestNodesWithCachesNeverExceedALimitAndNeverRefuseNeedlessly(t *testing.T) {
 	server := servers.Redis(t)
 	p := policy(t, 1, "20/20ms", "60/100ms", "150/1s", "100000/1h")
 	nodes := []*refusalcache.Log{
@@ -75,7 +75,7 @@ func TestNodesThatRememberNeverPassALimitAndNeverRefuseNeedlessly(t *testing.T) 
 
 // The nodes' own clocks do not advance, so a cached refusal never ends by itself: only
 // the message of the reset can make the second node ask again.
-func TestAResetOnOneNodeReachesTheOthers(t *testing.T) {
+func TestResetOnOneNodeReachesTheOthers(t *testing.T) {
 	server := servers.Redis(t)
 	still := time.Now()
 	stopped := refusalcache.Options{Now: func() time.Time { return still }}
@@ -109,7 +109,7 @@ func TestAResetOnOneNodeReachesTheOthers(t *testing.T) {
 	t.Error("the other node goes on refusing from memory after a reset")
 }
 
-func TestARefusalAnsweredFromMemoryCarriesTheStatesThatRedisWouldGive(t *testing.T) {
+func TestCachedRefusalHasTheStatesThatRedisWouldReturn(t *testing.T) {
 	server := servers.Redis(t)
 	clock := logtest.NewClock()
 	p := policy(t, 1, "1/1s", "2/1m", "9/1h")
@@ -171,9 +171,9 @@ func ask(t *testing.T, log timestamplog.Log, p *rules.Policy, cost int) timestam
 	return results[0]
 }
 
-// TestStatesDoNotLieInTheMemoryOfACaller sends requests for two keys with the same result, as the
+// TestStatesAreCopiedForTheCache sends requests for two keys with the same result, as the
 // gate does, which reuses the memory of States.
-func TestStatesDoNotLieInTheMemoryOfACaller(t *testing.T) {
+func TestStatesAreCopiedForTheCache(t *testing.T) {
 	server := servers.Redis(t)
 	clock := logtest.NewClock()
 	log := refusalcache.New(open(t, server, clock.Now), refusalcache.Options{Now: clock.Now})

@@ -83,7 +83,7 @@ func full(t *testing.T, q timestamplog.Request) *node {
 	return nil
 }
 
-func TestARefusalIsRememberedUntilJustBeforeItsRetryAt(t *testing.T) {
+func TestRefusalIsCachedUntilJustBeforeItsRetryAt(t *testing.T) {
 	q := request(t, 1, "2/1s")
 	n := full(t, q)
 	first := n.fromMemory(true, q)
@@ -100,7 +100,7 @@ func TestARefusalIsRememberedUntilJustBeforeItsRetryAt(t *testing.T) {
 	}
 }
 
-func TestARefusalIsRememberedForTwoSecondsAtMost(t *testing.T) {
+func TestRefusalIsCachedForTwoSecondsAtMost(t *testing.T) {
 	for name, stack := range map[string]string{"a long wait": "2/1h", "a rule that never allows": "0/1h"} {
 		t.Run(name, func(t *testing.T) {
 			q := request(t, 1, stack)
@@ -114,7 +114,7 @@ func TestARefusalIsRememberedForTwoSecondsAtMost(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsKnownExactlyIsAnsweredFromMemory(t *testing.T) {
+func TestOnlyExactAnswersComeFromTheCache(t *testing.T) {
 	one, three := request(t, 1, "4/1h"), request(t, 3, "4/1h")
 	tests := []struct {
 		name          string
@@ -147,7 +147,7 @@ func TestOnlyWhatIsKnownExactlyIsAnsweredFromMemory(t *testing.T) {
 	}
 }
 
-func TestALargerCostIsRememberedWhileTheLogDoesNotChange(t *testing.T) {
+func TestRefusalOfALargerCostIsCachedUntilTheLogChanges(t *testing.T) {
 	one, three := request(t, 1, "4/10s"), request(t, 3, "4/10s")
 	n := full(t, one)
 	asked := n.fromMemory(false, three)
@@ -159,7 +159,7 @@ func TestALargerCostIsRememberedWhileTheLogDoesNotChange(t *testing.T) {
 	n.fromMemory(false, three)
 }
 
-func TestWhatIsReservedOrCancelledIsKnownAtOnce(t *testing.T) {
+func TestReservationsAndCancelsClearTheCacheAtOnce(t *testing.T) {
 	q := request(t, 1, "2/1m")
 	waits := q
 	waits.MaxWait, waits.ID = timestamplog.MaxWait, "a"
@@ -196,7 +196,7 @@ func TestWhatIsReservedOrCancelledIsKnownAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatFollowsAReservationInABatchIsNotAnsweredFromMemory(t *testing.T) {
+func TestRequestsAfterAReservationInABatchBypassTheCache(t *testing.T) {
 	q := request(t, 1, "2/1m")
 	waits := q
 	waits.MaxWait, waits.ID = timestamplog.MaxWait, "a"
@@ -210,12 +210,12 @@ func TestWhatFollowsAReservationInABatchIsNotAnsweredFromMemory(t *testing.T) {
 	}
 }
 
-func TestARuleThatNeverAllowsRefusesEveryCostFromMemory(t *testing.T) {
+func TestRuleThatNeverAllowsRefusesEveryCostFromTheCache(t *testing.T) {
 	n := full(t, request(t, 1, "0/1h", "4/1h"))
 	n.fromMemory(true, request(t, 3, "0/1h", "4/1h"))
 }
 
-func TestAResetIsKnownAtOnce(t *testing.T) {
+func TestResetClearsTheCacheAtOnce(t *testing.T) {
 	q := request(t, 1, "2/1h")
 	resets := map[string]func(*node){
 		"one ordered here":      func(n *node) { _, _ = n.Reset(t.Context(), q.LogID) },
@@ -233,7 +233,7 @@ func TestAResetIsKnownAtOnce(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatAResetOvertookIsNotRemembered(t *testing.T) {
+func TestAnswerOvertakenByAResetIsNotCached(t *testing.T) {
 	q := request(t, 1, "2/1h")
 	n := full(t, q)
 	n.ForgetAll()
@@ -251,7 +251,7 @@ func TestAnAnswerThatAResetOvertookIsNotRemembered(t *testing.T) {
 	}
 }
 
-func TestABatchIsAnsweredInItsOrderWhateverIsRemembered(t *testing.T) {
+func TestBatchIsAnsweredInOrderWithAndWithoutTheCache(t *testing.T) {
 	q := request(t, 1, "2/1h")
 	n := full(t, q)
 	requests := make([]timestamplog.Request, 9)
