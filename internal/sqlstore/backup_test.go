@@ -21,13 +21,13 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestBackup_is_a_whole_database_that_only_its_owner_reads(t *testing.T) {
+func TestBackupIsCompleteDatabaseReadableOnlyByOwner(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Fail)
 	path := storetest.Backup(t, f)
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("%v, %v", info.Mode(), err)
+		t.Fatalf("the mode of the backup is %v, want 0600; %v", info.Mode(), err)
 	}
 	storetest.WantFault(t, f.Backup(t.Context(), path), fault.Invalid)
 	copied, err := sqlstore.Open(t.Context(), path, sqlstore.Options{Now: f.Clock.Now})
@@ -37,11 +37,11 @@ func TestBackup_is_a_whole_database_that_only_its_owner_reads(t *testing.T) {
 	defer copied.Close()
 	page, err := copied.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block})
 	if err != nil || storetest.Patterns(page.Items) != "token:a" {
-		t.Fatalf("%s, %v", storetest.Patterns(page.Items), err)
+		t.Fatalf("the backup has the blocks %s, %v", storetest.Patterns(page.Items), err)
 	}
 }
 
-func TestRestore_brings_the_old_state_back_while_running(t *testing.T) {
+func TestRestoreReplacesStateOfRunningNode(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	ctx := t.Context()
 	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:kept", time.Time{}), blocks.Fail)
@@ -97,7 +97,7 @@ func TestRestore_brings_the_old_state_back_while_running(t *testing.T) {
 		}
 	}
 	if got := strings.Join(active, " "); got != "own" {
-		t.Errorf("tokens that work: %s, want only the restorer's own", got)
+		t.Errorf("active tokens: %s, want only the restorer's own", got)
 	}
 	entries, err := f.Audit.FindRecords(ctx, audit.Filter{Action: "database.restore"})
 	if err != nil || len(entries.Records) != 1 || entries.Records[0].Actor.Name != "own" {
@@ -107,13 +107,13 @@ func TestRestore_brings_the_old_state_back_while_running(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(f.URL), ".stint-*")); err != nil || len(left) != 0 {
 		t.Errorf("temporary files are left: %q, %v", left, err)
 	}
-	// The version number is used again, but the state has a different tag.
+	// The version number is reused, but the state has a different tag.
 	if again := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "default", "*", "6/s"), etag.Any); again.Version != changed.Version || rules.TagOf(again) == rules.TagOf(changed) {
 		t.Errorf("version %d is %s after the restore, and %d was %s before", again.Version, rules.TagOf(again), changed.Version, rules.TagOf(changed))
 	}
 }
 
-func TestRestore_keeps_the_present_role_of_a_user(t *testing.T) {
+func TestRestoreKeepsCurrentUserRoles(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	own := storetest.AddToken(t, f, "own", identity.Admin)
 	demoted := storetest.AddUser(t, f, "bob", identity.Administrator)
@@ -134,7 +134,7 @@ func TestRestore_keeps_the_present_role_of_a_user(t *testing.T) {
 	}
 }
 
-func TestRestore_changes_nothing_where_nobody_could_administer_Stint_afterwards(t *testing.T) {
+func TestRestoreRejectsBackupThatLeavesNoAdministrator(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	old := storetest.AddUser(t, f, "old", identity.Administrator)
 	path := storetest.Backup(t, f)
@@ -152,9 +152,9 @@ func TestRestore_changes_nothing_where_nobody_could_administer_Stint_afterwards(
 	}
 }
 
-// TestRestore_brings_profiles_and_saved_views_back changes, deletes and adds some of both after
+// TestRestoreIncludesProfilesAndSavedViews changes, deletes and adds some of both after
 // the backup, and checks the restored ones in the database and in a node's copy.
-func TestRestore_brings_profiles_and_saved_views_back(t *testing.T) {
+func TestRestoreIncludesProfilesAndSavedViews(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	ctx := t.Context()
 	put := func(p profiles.Profile) {
@@ -205,11 +205,11 @@ func TestRestore_brings_profiles_and_saved_views_back(t *testing.T) {
 	}
 	page, err := f.Profiles.FindProfiles(ctx, profiles.Filter{})
 	if err != nil || page.Total != 2 {
-		t.Fatalf("%d keys are kept, %v", page.Total, err)
+		t.Fatalf("%d profiles are restored, want 2; %v", page.Total, err)
 	}
 	changed, deleted := page.Items[0], page.Items[1]
 	if changed.Plan != "gold" || strings.Join(changed.Labels, " ") != "region=eu vip" || changed.Note != "Contract 17" || deleted.Plan != "silver" || deleted.Limit == nil || deleted.Limit.Rules.String() != stack.String() {
-		t.Errorf("kept are %+v and %+v", changed, deleted)
+		t.Errorf("restored the profiles %+v and %+v", changed, deleted)
 	}
 	if found, err := f.Profiles.FindProfiles(ctx, profiles.Filter{Label: "vip"}); err != nil || found.Total != 1 {
 		t.Errorf("%d keys have the label, %v", found.Total, err)
@@ -225,7 +225,7 @@ func TestRestore_brings_profiles_and_saved_views_back(t *testing.T) {
 	}
 }
 
-func TestRestore_revives_no_credential_that_was_taken_away_since(t *testing.T) {
+func TestRestoreDoesNotReviveRevokedCredentials(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	ctx := t.Context()
 	own := storetest.AddToken(t, f, "own", identity.Admin)
@@ -295,7 +295,7 @@ func TestRestore_revives_no_credential_that_was_taken_away_since(t *testing.T) {
 	}
 }
 
-func TestRestore_refuses_what_is_no_whole_backup_and_changes_nothing(t *testing.T) {
+func TestRestoreRejectsDamagedOrForeignBackup(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:kept", time.Time{}), blocks.Fail)
 	good, err := os.ReadFile(storetest.Backup(t, f))
@@ -320,17 +320,17 @@ func TestRestore_refuses_what_is_no_whole_backup_and_changes_nothing(t *testing.
 	dirty := storetest.OpenSQLite(t)
 	dirty.Exec(t, "UPDATE schema_migrations SET dirty = TRUE")
 	for name, path := range map[string]string{
-		"no file":                   filepath.Join(t.TempDir(), "none"),
-		"an empty file":             write("empty", nil),
-		"some text":                 write("text", []byte("-- a dump in SQL, which is something else\n")),
-		"a damaged one":             write("damaged", damaged),
-		"a cut one":                 write("cut", good[:len(good)/2]),
-		"a foreign one":             storetest.Backup(t, foreign),
-		"a newer one":               storetest.Backup(t, newer),
-		"one of a failed migration": storetest.Backup(t, dirty),
+		"no file":                        filepath.Join(t.TempDir(), "none"),
+		"an empty file":                  write("empty", nil),
+		"a text file":                    write("text", []byte("-- a dump in SQL, which is something else\n")),
+		"a damaged backup":               write("damaged", damaged),
+		"a truncated backup":             write("cut", good[:len(good)/2]),
+		"another application's database": storetest.Backup(t, foreign),
+		"a backup of a newer release":    storetest.Backup(t, newer),
+		"a backup of a failed migration": storetest.Backup(t, dirty),
 	} {
 		if err := f.Restore(t.Context(), storetest.Operator, path); !fault.Is(err, fault.Invalid) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("Restore of %s: got %v, want Invalid", name, err)
 		}
 	}
 	page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block})
@@ -339,19 +339,19 @@ func TestRestore_refuses_what_is_no_whole_backup_and_changes_nothing(t *testing.
 	}
 }
 
-func TestBackup_and_Restore_send_users_of_Postgres_to_its_tools(t *testing.T) {
+func TestBackupAndRestoreOnPostgresNamePgDump(t *testing.T) {
 	f := storetest.OpenPostgres(t)
 	for _, err := range []error{f.Backup(t.Context(), "x"), f.Restore(t.Context(), storetest.Operator, "x")} {
 		storetest.WantFault(t, err, fault.Conflict)
 		if !strings.Contains(err.Error(), "pg_dump") {
-			t.Errorf("it names no tool: %v", err)
+			t.Errorf("got %v, want an error that names pg_dump", err)
 		}
 	}
 }
 
-// A new machine shows pages before the backup is restored, and caches that it has no offences.
+// A new machine shows pages before the backup is restored, and so caches empty offence reports.
 // The rows of a backup may have no marks.
-func TestRestore_replaces_the_offences_in_memory(t *testing.T) {
+func TestRestoreReplacesCachedOffences(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	ctx, now := t.Context(), f.Clock.Now()
 	flushed := offences.Batch{ID: "counted-before", Offences: []offences.Offence{{
@@ -376,7 +376,7 @@ func TestRestore_replaces_the_offences_in_memory(t *testing.T) {
 	}
 	for i, n := range nodes {
 		if got := ranked(n); got != 0 {
-			t.Fatalf("node %d of an empty database ranks %d keys", i, got)
+			t.Fatalf("node %d of an empty database ranks %d keys, want 0", i, got)
 		}
 	}
 	for range 2 {

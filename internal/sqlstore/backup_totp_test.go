@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestRestore_revives_no_second_factor_and_no_used_code(t *testing.T) {
+func TestRestoreDoesNotReviveSecondFactorsOrUsedCodes(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	ctx := t.Context()
 	own := storetest.AddToken(t, f, "own", identity.Admin)
@@ -59,7 +59,7 @@ func TestRestore_revives_no_second_factor_and_no_used_code(t *testing.T) {
 	}
 }
 
-func TestRestore_seals_second_factors_under_the_secret_that_it_brings(t *testing.T) {
+func TestRestoreSealsSecondFactorsWithSecretOfBackup(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	ctx := t.Context()
 	kept, early := storetest.AddUser(t, f, "kept", identity.Viewer), storetest.AddUser(t, f, "early", identity.Viewer)
@@ -78,11 +78,11 @@ func TestRestore_seals_second_factors_under_the_secret_that_it_brings(t *testing
 	for u, secret := range map[*identity.User]identity.TOTPSecret{kept: keptSecret, early: earlySecret} {
 		found, err := f.Factors.FindTOTP(ctx, u.ID)
 		if err != nil || found == nil || !bytes.Equal(found.Secret, secret) {
-			t.Errorf("the app of %s gives other codes: %v", u.Name, err)
+			t.Errorf("the TOTP secret of %s has changed: %v", u.Name, err)
 		}
 		var stored []byte
 		if err := f.Raw(t).QueryRowContext(ctx, "SELECT secret FROM totp WHERE user_id = $1", u.ID).Scan(&stored); err != nil || bytes.Contains(stored, secret) {
-			t.Errorf("%s: stored as %x, %v", u.Name, stored, err)
+			t.Errorf("the secret of %s is stored unsealed as %x, %v", u.Name, stored, err)
 		}
 	}
 }

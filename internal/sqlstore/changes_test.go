@@ -21,11 +21,11 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestEachChange_from_the_beginning_gives_all_that_is_active(t *testing.T) {
+func TestEachChangeFromStartYieldsAllActiveState(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:expiring", f.Clock.Now().Add(time.Second)), blocks.Fail)
-		lifted := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:lifted", time.Time{}), blocks.Fail).Entry
-		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", lifted.ID); err != nil {
+		ended := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:ended", time.Time{}), blocks.Fail).Entry
+		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", ended.ID); err != nil {
 			t.Fatal(err)
 		}
 		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:active", time.Time{}), blocks.Fail)
@@ -41,12 +41,12 @@ func TestEachChange_from_the_beginning_gives_all_that_is_active(t *testing.T) {
 			t.Fatalf("settings %+v", got.Settings)
 		}
 		if again := storetest.ChangesSince(t, f, got.Revision); again.Called {
-			t.Fatal("nothing has changed, and apply was called")
+			t.Fatal("apply was called though nothing has changed")
 		}
 	})
 }
 
-func TestEachChange_gives_what_changed_and_nothing_else(t *testing.T) {
+func TestEachChangeYieldsOnlyChangesSinceRevision(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		active := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:active", time.Time{}), blocks.Fail).Entry
@@ -60,26 +60,25 @@ func TestEachChange_gives_what_changed_and_nothing_else(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := storetest.ChangesSince(t, f, got.Revision); len(got.Blocks) != 1 || got.Blocks[0].Ended.IsZero() {
-			t.Fatalf("a lifted block came as %+v", got.Blocks)
+			t.Fatalf("an ended block: got %+v", got.Blocks)
 		}
 		since = storetest.ChangesSince(t, f, since).Revision
 		if err := f.Policies.DeletePolicy(ctx, storetest.Operator, "default", etag.Any); err != nil {
 			t.Fatal(err)
 		}
 		if got := storetest.ChangesSince(t, f, since); !got.PoliciesChanged || len(got.Policies) != 0 {
-			t.Fatalf("a deleted policy came as %+v", got)
+			t.Fatalf("a deleted policy: got %+v", got)
 		}
 		since++
 		token := storetest.AddToken(t, f, "ci", identity.Check)
 		if got := storetest.ChangesSince(t, f, since); len(got.Tokens) != 1 || got.Tokens[0].ID != token.ID {
-			t.Fatalf("a new token came as %+v", got.Tokens)
+			t.Fatalf("a new token: got %+v", got.Tokens)
 		}
 	})
 }
 
-// TestEachChange_misses_no_late_commit has a reader follow while many writers
-// on two nodes commit as they please.
-func TestEachChange_misses_no_late_commit(t *testing.T) {
+// TestEachChangeSeesLateCommits reads changes while many writers on two nodes commit.
+func TestEachChangeSeesLateCommits(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		stores := []*sqlstore.Store{f.Store, f.Store}
 		if f.Postgres() {
@@ -105,7 +104,7 @@ func TestEachChange_misses_no_late_commit(t *testing.T) {
 			for _, b := range got.Blocks {
 				seen[b.Pattern.String()] = true
 				if b.Revision > got.Revision {
-					t.Errorf("revision %d in a view of %d", b.Revision, got.Revision)
+					t.Errorf("a block of revision %d in the changes up to revision %d", b.Revision, got.Revision)
 				}
 			}
 			if got.Called {
@@ -121,14 +120,14 @@ func TestEachChange_misses_no_late_commit(t *testing.T) {
 			follow()
 		}
 		if len(seen) != writers*each {
-			t.Fatalf("followed %d blocks of %d", len(seen), writers*each)
+			t.Fatalf("read %d blocks, want %d", len(seen), writers*each)
 		}
 	})
 }
 
-// TestEachChange_a_later_revision_waits_for_an_earlier_one_to_commit holds the
-// revision row as a slow change does, and proves that none can overtake it.
-func TestEachChange_a_later_revision_waits_for_an_earlier_one_to_commit(t *testing.T) {
+// TestEachChangeRevisionsCommitInOrder holds the revision row as a slow change does, and checks
+// that no later change commits before it.
+func TestEachChangeRevisionsCommitInOrder(t *testing.T) {
 	f := storetest.OpenPostgres(t)
 	db, err := sql.Open("pgx", f.URL)
 	if err != nil {
@@ -162,7 +161,7 @@ func TestEachChange_a_later_revision_waits_for_an_earlier_one_to_commit(t *testi
 		t.Fatalf("the later change has revision %d, want %d", added.Entry.Revision, early+1)
 	}
 	if got := storetest.ChangesSince(t, f, early); len(got.Blocks) != 1 {
-		t.Fatalf("the later change came as %+v", got)
+		t.Fatalf("the later change: got %+v", got)
 	}
 }
 
@@ -181,7 +180,7 @@ func awaitLockWaiter(t *testing.T, db *sql.DB) {
 	}
 }
 
-func TestListen_wakes_other_nodes(t *testing.T) {
+func TestListenWakesOtherNodes(t *testing.T) {
 	f := storetest.OpenPostgres(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	woken := make(chan struct{}, 100)
@@ -197,7 +196,7 @@ func TestListen_wakes_other_nodes(t *testing.T) {
 	<-ended
 }
 
-func TestListen_connects_again_after_an_outage(t *testing.T) {
+func TestListenReconnectsAfterOutage(t *testing.T) {
 	server := storetest.DedicatedPostgres(t)
 	f := storetest.Open(t, server.URL)
 	woken := make(chan struct{}, 100)
@@ -216,12 +215,12 @@ func TestListen_connects_again_after_an_outage(t *testing.T) {
 	<-ended
 }
 
-func TestListen_returns_at_once_on_SQLite(t *testing.T) {
+func TestListenReturnsImmediatelyOnSQLite(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	f.Listen(t.Context(), func() { t.Error("woken") })
 }
 
-func TestCatalog_loads_and_follows(t *testing.T) {
+func TestCatalogFollowsBlockChangesOfStore(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		c := catalog.New(f, f.Clock.Now)
 		if err := c.Refresh(t.Context()); err != nil {
@@ -241,12 +240,12 @@ func TestCatalog_loads_and_follows(t *testing.T) {
 			t.Fatal(err)
 		}
 		if v := c.Blocks().Match(keytest.Key(t, "ip:203.0.113.7"), f.Clock.Now()); v.Refuses() {
-			t.Fatal("a lifted block refuses")
+			t.Fatal("an ended block refuses")
 		}
 	})
 }
 
-func TestAfterChange_what_another_node_made_so_governs_here_once_acknowledged_here(t *testing.T) {
+func TestAfterChangeRunsWhenAddLeavesBlockUnchanged(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		var here *catalog.Catalog
 		node, err := sqlstore.Open(t.Context(), f.URL, sqlstore.Options{Now: f.Clock.Now, AfterChange: func(ctx context.Context) error {
@@ -272,7 +271,7 @@ func TestAfterChange_what_another_node_made_so_governs_here_once_acknowledged_he
 	})
 }
 
-func TestStore_orders_text_bytewise(t *testing.T) {
+func TestStoreOrdersTextBytewise(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		for _, name := range []string{"b", "a_b", "a-b", "a.b", "ab", "a0"} {
 			storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, name, "token:"+name, "1/s"), etag.New)
@@ -286,12 +285,12 @@ func TestStore_orders_text_bytewise(t *testing.T) {
 			names = append(names, p.Name)
 		}
 		if got, want := strings.Join(names, " "), "a-b a.b a0 a_b ab b default"; got != want {
-			t.Fatalf("in order: %s, want %s", got, want)
+			t.Fatalf("got the order %s, want %s", got, want)
 		}
 	})
 }
 
-func TestAfterChange_a_change_that_does_not_govern_here_is_kept_and_not_acknowledged(t *testing.T) {
+func TestAfterChangeFailureReturnsSavedFaultAndKeepsChange(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		node, err := sqlstore.Open(t.Context(), f.URL, sqlstore.Options{Now: f.Clock.Now, AfterChange: func(context.Context) error {
 			return errors.New("unreachable")
@@ -311,9 +310,9 @@ func TestAfterChange_a_change_that_does_not_govern_here_is_kept_and_not_acknowle
 	})
 }
 
-// TestEachChange_says_that_the_database_has_another_history reads from revisions that the
+// TestEachChangeReportsOtherHistory reads from revisions that the
 // database lacks, as after a failover to a replica, and from those of another server.
-func TestEachChange_says_that_the_database_has_another_history(t *testing.T) {
+func TestEachChangeReportsOtherHistory(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		var at catalog.Position
 		read := func(since catalog.Position) error {
@@ -323,16 +322,16 @@ func TestEachChange_says_that_the_database_has_another_history(t *testing.T) {
 			t.Fatalf("got %+v, %v", at, err)
 		}
 		if err := read(at); err != nil {
-			t.Errorf("the same position: %v", err)
+			t.Errorf("reading from the same position: %v", err)
 		}
 		if err := read(catalog.Position{Revision: at.Revision + 1, Server: at.Server}); !errors.Is(err, catalog.ErrOtherHistory) {
-			t.Errorf("a revision that it lacks: %v", err)
+			t.Errorf("reading from a revision that the database lacks: got %v, want ErrOtherHistory", err)
 		}
 		if at.Server == 0 {
 			return // SQLite
 		}
 		if err := read(catalog.Position{Revision: at.Revision, Server: at.Server - 1}); !errors.Is(err, catalog.ErrOtherHistory) {
-			t.Errorf("another server: %v", err)
+			t.Errorf("reading from another server's position: got %v, want ErrOtherHistory", err)
 		}
 	})
 }

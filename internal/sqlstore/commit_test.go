@@ -17,7 +17,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestAConnectionThatBreaksDuringACommitIsSaidToMaybeHaveSavedIt(t *testing.T) {
+func TestCommitOverBrokenConnectionReturnsMaybeSaved(t *testing.T) {
 	f := storetest.OpenPostgres(t)
 	relay := servers.NewCommitBreaker(t, f.URL)
 	s, err := sqlstore.Open(t.Context(), relay.URL, sqlstore.Options{Now: f.Clock.Now})
@@ -29,7 +29,7 @@ func TestAConnectionThatBreaksDuringACommitIsSaidToMaybeHaveSavedIt(t *testing.T
 		relay.BreakNext(pattern, before)
 		_, err := s.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, storetest.NewBlock(t, pattern, time.Time{}))
 		if !fault.Is(err, fault.MaybeSaved) || !strings.Contains(err.Error(), "may have been saved") || !strings.Contains(err.Error(), "audit log") || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v", pattern, err)
+			t.Errorf("%s: got %v, want MaybeSaved in one line that names the audit log", pattern, err)
 		}
 	}
 	page, err := s.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block})
@@ -38,7 +38,7 @@ func TestAConnectionThatBreaksDuringACommitIsSaidToMaybeHaveSavedIt(t *testing.T
 	}
 }
 
-func TestASessionThatIsEndedBeforeItsCommitIsSaidToMaybeHaveSavedIt(t *testing.T) {
+func TestCommitOfTerminatedSessionReturnsMaybeSaved(t *testing.T) {
 	f := storetest.OpenPostgres(t)
 	end := f.Raw(t)
 	err := f.Write(t.Context(), func(tx *db.Tx) error {
@@ -54,22 +54,22 @@ func TestASessionThatIsEndedBeforeItsCommitIsSaidToMaybeHaveSavedIt(t *testing.T
 	}
 }
 
-// TestACommitThatPostgresRefusesHasSavedNothing has a deferred trigger refuse it.
-func TestACommitThatPostgresRefusesHasSavedNothing(t *testing.T) {
+// TestCommitRefusedByPostgresSavesNothing has a deferred trigger refuse it.
+func TestCommitRefusedByPostgresSavesNothing(t *testing.T) {
 	f := storetest.OpenPostgres(t)
 	f.Exec(t, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END $$`)
 	f.Exec(t, `CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON entries DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()`)
 	_, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", time.Time{}))
-	saysOnce(t, err, "nothing was changed")
+	wantUnavailable(t, err, "nothing was changed")
 	page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block})
 	if err != nil || len(page.Items) != 0 {
 		t.Fatalf("%s, %v", storetest.Patterns(page.Items), err)
 	}
 }
 
-// TestACallerWhoLeavesDuringACommitIsSaidToMaybeHaveSavedIt ends the context while Postgres,
+// TestCommitWithCancelledContextReturnsMaybeSaved ends the context while Postgres,
 // which hangs, has the COMMIT.
-func TestACallerWhoLeavesDuringACommitIsSaidToMaybeHaveSavedIt(t *testing.T) {
+func TestCommitWithCancelledContextReturnsMaybeSaved(t *testing.T) {
 	server := storetest.DedicatedPostgres(t)
 	f := storetest.Open(t, server.URL)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -85,7 +85,7 @@ func TestACallerWhoLeavesDuringACommitIsSaidToMaybeHaveSavedIt(t *testing.T) {
 	}
 }
 
-func TestASecretIsReturnedThoughTheNodeCouldNotReadTheChange(t *testing.T) {
+func TestTokenIsReturnedWhenAfterChangeFails(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		node, err := sqlstore.Open(t.Context(), f.URL, sqlstore.Options{Now: f.Clock.Now, AfterChange: func(context.Context) error {
 			return io.ErrUnexpectedEOF

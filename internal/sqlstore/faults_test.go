@@ -24,8 +24,8 @@ import (
 // faultDatabase names the database for a test that runs itself in another process.
 const faultDatabase = "STINT_TEST_FAULT_DATABASE"
 
-// saysOnce checks that an error is Unavailable and one line that holds text.
-func saysOnce(t *testing.T, err error, text string) {
+// wantUnavailable checks that an error is Unavailable and one line that contains text.
+func wantUnavailable(t *testing.T, err error, text string) {
 	t.Helper()
 	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "\n") {
 		t.Fatalf("got %v, want one line, Unavailable, with %q", err, text)
@@ -40,7 +40,7 @@ func withSettings(url, settings string) string {
 	return url + "?" + settings
 }
 
-func TestEveryConnectionOfPostgresLimitsItsStatements(t *testing.T) {
+func TestPostgresConnectionsSetStatementTimeouts(t *testing.T) {
 	f := storetest.OpenPostgres(t)
 	for name, want := range map[string]string{"statement_timeout": "1min", "lock_timeout": "10s", "idle_in_transaction_session_timeout": "1min"} {
 		if got := f.Setting(t, t.Context(), name); got != want {
@@ -48,10 +48,10 @@ func TestEveryConnectionOfPostgresLimitsItsStatements(t *testing.T) {
 		}
 	}
 	if got := f.Setting(t, db.AllowLong(t.Context()), "statement_timeout"); got != "15min" {
-		t.Errorf("long work has %s", got)
+		t.Errorf("AllowLong: statement_timeout is %s, want 15min", got)
 	}
 	if got := f.Setting(t, t.Context(), "statement_timeout"); got != "1min" {
-		t.Errorf("after long work the connection has %s", got)
+		t.Errorf("after AllowLong statement_timeout is %s, want 1min", got)
 	}
 	chosen, err := sqlstore.Open(t.Context(), withSettings(f.URL, "statement_timeout=7s&lock_timeout=3s"), sqlstore.Options{})
 	if err != nil {
@@ -59,18 +59,18 @@ func TestEveryConnectionOfPostgresLimitsItsStatements(t *testing.T) {
 	}
 	defer chosen.Close()
 	if a, b := chosen.Setting(t, t.Context(), "statement_timeout"), chosen.Setting(t, t.Context(), "lock_timeout"); a != "7s" || b != "3s" {
-		t.Errorf("the URL's own settings became %s and %s", a, b)
+		t.Errorf("the settings of the URL are %s and %s, want 7s and 3s", a, b)
 	}
 }
 
-func TestAStatementThatHangsInPostgresEndsByItself(t *testing.T) {
+func TestHangingPostgresStatementTimesOut(t *testing.T) {
 	f := storetest.OpenPostgres(t)
 	hasty, err := sqlstore.Open(t.Context(), withSettings(f.URL, "statement_timeout=200ms&lock_timeout=100ms"), sqlstore.Options{Now: f.Clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer hasty.Close()
-	saysOnce(t, hasty.Sleep(t.Context(), "60"), "did not answer in time")
+	wantUnavailable(t, hasty.Sleep(t.Context(), "60"), "did not answer in time")
 
 	holder, err := f.Raw(t).BeginTx(t.Context(), nil)
 	if err != nil {
@@ -81,7 +81,7 @@ func TestAStatementThatHangsInPostgresEndsByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = hasty.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", time.Time{}))
-	saysOnce(t, err, "locked")
+	wantUnavailable(t, err, "locked")
 	if err := holder.Rollback(); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestAStatementThatHangsInPostgresEndsByItself(t *testing.T) {
 	}
 }
 
-func TestSQLiteLockedByAnotherProgramIsSaidAndGoesOnAfterwards(t *testing.T) {
+func TestLockedSQLiteFileReturnsUnavailable(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	holder, err := f.Raw(t).Conn(t.Context())
 	if err != nil {
@@ -100,7 +100,7 @@ func TestSQLiteLockedByAnotherProgramIsSaidAndGoesOnAfterwards(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", time.Time{}))
-	saysOnce(t, err, "locked by another program; nothing was changed")
+	wantUnavailable(t, err, "locked by another program; nothing was changed")
 	if _, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block}); err != nil {
 		t.Errorf("reading: %v", err)
 	}
@@ -110,7 +110,7 @@ func TestSQLiteLockedByAnotherProgramIsSaidAndGoesOnAfterwards(t *testing.T) {
 	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Fail)
 }
 
-func TestSQLiteWithoutSpaceSaysSoAndKeepsWhatItAcknowledged(t *testing.T) {
+func TestFullSQLiteDiskKeepsAcknowledgedBlocks(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	f.LimitPages(t, 1) // as many as there are
 	var kept []string
@@ -123,16 +123,16 @@ func TestSQLiteWithoutSpaceSaysSoAndKeepsWhatItAcknowledged(t *testing.T) {
 		}
 		kept = append(kept, b.Pattern.String())
 	}
-	saysOnce(t, err, "no disk space left; free room; nothing was changed")
+	wantUnavailable(t, err, "no disk space left; free room; nothing was changed")
 	f.LimitPages(t, 1<<30)
 	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:after", time.Time{}), blocks.Fail)
 	page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block})
 	if err != nil || page.Total != len(kept)+1 {
-		t.Fatalf("%d blocks are there, %d were acknowledged, %v", page.Total, len(kept)+1, err)
+		t.Fatalf("%d blocks are stored, want the %d acknowledged ones; %v", page.Total, len(kept)+1, err)
 	}
 }
 
-func TestSQLiteOnADiskThatFailsKeepsWhatItAcknowledged(t *testing.T) {
+func TestFailingSQLiteDiskKeepsAcknowledgedBlocks(t *testing.T) {
 	if path := os.Getenv(faultDatabase); path != "" {
 		fillUp(t, path)
 		return
@@ -141,7 +141,7 @@ func TestSQLiteOnADiskThatFailsKeepsWhatItAcknowledged(t *testing.T) {
 	out := runChild(t, faultDatabase+"="+path)
 	acknowledged := strings.Count(out, "acknowledged")
 	if acknowledged == 0 || !strings.Contains(out, "refused") || !strings.Contains(out, "again") {
-		t.Fatalf("the child said %q", out)
+		t.Fatalf("the child process printed %q", out)
 	}
 	s, err := sqlstore.Open(t.Context(), path, sqlstore.Options{})
 	if err != nil {
@@ -150,12 +150,12 @@ func TestSQLiteOnADiskThatFailsKeepsWhatItAcknowledged(t *testing.T) {
 	defer s.Close()
 	page, err := s.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block})
 	if err != nil || page.Total != acknowledged {
-		t.Fatalf("%d blocks are there, %d were acknowledged, %v", page.Total, acknowledged, err)
+		t.Fatalf("%d blocks are stored, want the %d acknowledged ones; %v", page.Total, acknowledged, err)
 	}
 }
 
-// fillUp adds blocks until no file may grow further, and then again when they
-// may.
+// fillUp adds blocks until no file can grow further, and one more when they
+// can grow again.
 func fillUp(t *testing.T, path string) {
 	s, err := sqlstore.Open(t.Context(), path, sqlstore.Options{})
 	if err != nil {
@@ -185,7 +185,7 @@ func fillUp(t *testing.T, path string) {
 	fmt.Println("acknowledged again")
 }
 
-func TestSQLiteThatIsDamagedIsRefusedInOneLine(t *testing.T) {
+func TestCheckFileRejectsDamagedSQLiteFile(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	for n := range 300 {
 		storetest.AddEntry(t, f, storetest.NewBlock(t, fmt.Sprintf("token:%d", n), time.Time{}), blocks.Fail)
@@ -202,8 +202,8 @@ func TestSQLiteThatIsDamagedIsRefusedInOneLine(t *testing.T) {
 		return bad
 	}
 	for name, content := range map[string][]byte{
-		"no database": []byte(strings.Repeat("not a database ", 1000)), "its head": garbage(16, 4096),
-		"all but its head": garbage(4096, len(good)), "cut": good[:len(good)/2],
+		"no database": []byte(strings.Repeat("not a database ", 1000)), "header": garbage(16, 4096),
+		"all but the header": garbage(4096, len(good)), "truncated": good[:len(good)/2],
 	} {
 		path := filepath.Join(t.TempDir(), "stint.db")
 		if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -211,16 +211,16 @@ func TestSQLiteThatIsDamagedIsRefusedInOneLine(t *testing.T) {
 		}
 		_, err := db.CheckFile(t.Context(), path)
 		if err == nil || !strings.Contains(err.Error(), "damaged") || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want one line with \"damaged\"", name, err)
 		}
 	}
 	if empty, err := db.CheckFile(t.Context(), f.URL); err != nil || empty {
-		t.Errorf("a sound one: empty %v, %v", empty, err)
+		t.Errorf("CheckFile of an intact file: empty %v, %v", empty, err)
 	}
 }
 
-// SQLite writes on to a file that was deleted: what it acknowledges then is gone with the process.
-func TestNoChangeGoesIntoAFileThatWasDeletedOrReplaced(t *testing.T) {
+// SQLite continues to write to a deleted file: those changes are lost when the process ends.
+func TestStoreRejectsChangesToDeletedOrReplacedFile(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:before", time.Time{}), blocks.Fail)
 	kept := filepath.Join(t.TempDir(), "kept.db")
@@ -239,11 +239,11 @@ func TestNoChangeGoesIntoAFileThatWasDeletedOrReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:"+name, time.Time{}))
-		saysOnce(t, err, "has lost its file, which was deleted or replaced")
+		wantUnavailable(t, err, "has lost its file, which was deleted or replaced")
 		err = f.EachChange(t.Context(), catalog.Position{}, func(catalog.Changes) error { return nil })
-		saysOnce(t, err, "has lost its file")
+		wantUnavailable(t, err, "has lost its file")
 		if page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block}); err != nil || page.Total == 0 {
-			t.Errorf("%s: %d blocks can be read, %v", name, page.Total, err)
+			t.Errorf("%s: %d blocks can be read, want some; %v", name, page.Total, err)
 		}
 		if err := os.Rename(kept, f.URL); err != nil {
 			t.Fatal(err)
@@ -252,7 +252,7 @@ func TestNoChangeGoesIntoAFileThatWasDeletedOrReplaced(t *testing.T) {
 	}
 }
 
-func TestAReadOnlyDatabaseIsSaid(t *testing.T) {
+func TestReadOnlyDatabaseReturnsUnavailable(t *testing.T) {
 	f := storetest.OpenPostgres(t)
 	standby, err := sqlstore.Open(t.Context(), withSettings(f.URL, "default_transaction_read_only=on"), sqlstore.Options{})
 	if err != nil {
@@ -260,10 +260,10 @@ func TestAReadOnlyDatabaseIsSaid(t *testing.T) {
 	}
 	defer standby.Close()
 	_, err = standby.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", time.Time{}))
-	saysOnce(t, err, "can only be read")
+	wantUnavailable(t, err, "can only be read")
 }
 
-func TestAFileWithoutTablesIsToldFromOneThatIsInUse(t *testing.T) {
+func TestCheckFileReportsFilesWithoutTables(t *testing.T) {
 	folder := t.TempDir()
 	missing, nothing, bare := filepath.Join(folder, "missing.db"), filepath.Join(folder, "nothing.db"), filepath.Join(folder, "bare.db")
 	if err := os.WriteFile(nothing, nil, 0o600); err != nil {
@@ -281,16 +281,16 @@ func TestAFileWithoutTablesIsToldFromOneThatIsInUse(t *testing.T) {
 	}
 	for _, path := range []string{missing, nothing, bare} {
 		if empty, err := db.CheckFile(t.Context(), path); err != nil || !empty {
-			t.Errorf("%s: empty %v, %v", path, empty, err)
+			t.Errorf("CheckFile(%s): empty %v, %v, want true", path, empty, err)
 		}
 	}
 	if _, err := os.Lstat(missing); err == nil {
-		t.Error("looking made a file")
+		t.Error("CheckFile created a file")
 	}
 }
 
 // runChild runs the test of the same name in a process of its own and returns
-// what it said.
+// what it printed.
 func runChild(t *testing.T, environment ...string) string {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")

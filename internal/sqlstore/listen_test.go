@@ -11,8 +11,8 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// A connection is tried every second, and an outage lasts hours.
-func TestAnOutageOfNotificationsIsLoggedOnceAndItsEnd(t *testing.T) {
+// Listen tries to connect every second, and an outage may last hours.
+func TestListenLogsOutageAndRecoveryOnce(t *testing.T) {
 	f := storetest.OpenPostgres(t)
 	target, err := url.Parse(f.URL)
 	if err != nil {
@@ -40,6 +40,6 @@ func TestAnOutageOfNotificationsIsLoggedOnceAndItsEnd(t *testing.T) {
 	stop()
 	<-done
 	if lost, found := logged.Count("polling goes on"), logged.Count("arrive again"); lost != 1 || found != 1 {
-		t.Errorf("one outage is logged %d times, its end %d times", lost, found)
+		t.Errorf("one outage is logged %d times and its end %d times, want once each", lost, found)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestStore_says_so_when_Postgres_is_gone_and_goes_on_when_it_is_back(t *testing.T) {
+func TestStoreReturnsUnavailableAndRecoversWithPostgres(t *testing.T) {
 	server := storetest.DedicatedPostgres(t)
 	f := storetest.Open(t, server.URL)
 	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:before", time.Time{}), blocks.Fail)
@@ -34,7 +34,7 @@ func TestStore_says_so_when_Postgres_is_gone_and_goes_on_when_it_is_back(t *test
 	}
 }
 
-func TestStore_waits_no_longer_than_its_context_for_a_Postgres_that_hangs(t *testing.T) {
+func TestStoreStopsWaitingForHangingPostgresWithContext(t *testing.T) {
 	server := storetest.DedicatedPostgres(t)
 	f := storetest.Open(t, server.URL)
 	server.Stop()
@@ -42,16 +42,16 @@ func TestStore_waits_no_longer_than_its_context_for_a_Postgres_that_hangs(t *tes
 	defer cancel()
 	_, err := f.Entries.Add(ctx, storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", time.Time{}))
 	storetest.WantFault(t, err, fault.Unavailable)
-	given, give := context.WithCancel(t.Context())
-	give()
-	if _, err := f.Entries.Add(given, storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", time.Time{})); !errors.Is(err, context.Canceled) {
-		t.Fatalf("a caller who gave up got %v", err)
+	cancelled, cancelNow := context.WithCancel(t.Context())
+	cancelNow()
+	if _, err := f.Entries.Add(cancelled, storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", time.Time{})); !errors.Is(err, context.Canceled) {
+		t.Fatalf("Add with a cancelled context: got %v, want context.Canceled", err)
 	}
 	server.Continue()
 	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:b", time.Time{}), blocks.Fail)
 }
 
-func TestNew_starts_while_Postgres_is_away(t *testing.T) {
+func TestNewSucceedsWhilePostgresIsDown(t *testing.T) {
 	server := storetest.DedicatedPostgres(t)
 	server.Kill()
 	s, err := sqlstore.New(server.URL, sqlstore.Options{})
@@ -71,7 +71,7 @@ func TestNew_starts_while_Postgres_is_away(t *testing.T) {
 	}
 }
 
-func TestStore_is_not_held_up_by_a_node_that_died_inside_a_change(t *testing.T) {
+func TestStoreContinuesAfterNodeDiedInTransaction(t *testing.T) {
 	f := storetest.OpenPostgres(t)
 	db := f.Raw(t)
 	conn, err := db.Conn(t.Context())
@@ -86,14 +86,14 @@ func TestStore_is_not_held_up_by_a_node_that_died_inside_a_change(t *testing.T) 
 	_, err = f.Entries.Add(ctx, storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", time.Time{}))
 	storetest.WantFault(t, err, fault.Unavailable)
 	_ = conn.Close()
-	_ = db.Close() // as the server sees a process that died
+	_ = db.Close() // as if the process had died
 	added := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Fail)
 	if added.Entry.Revision != 2 {
 		t.Fatalf("the revision of the failed change was not reused: %d", added.Entry.Revision)
 	}
 }
 
-func TestStore_clock_and_health(t *testing.T) {
+func TestStoreClockAndHealth(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		first, err := f.Now(t.Context())
 		if err != nil {
@@ -101,7 +101,7 @@ func TestStore_clock_and_health(t *testing.T) {
 		}
 		second, err := f.Now(t.Context())
 		if err != nil || second.Before(first) || first.Year() < 2024 {
-			t.Fatalf("the database's clock says %v then %v, %v", first, second, err)
+			t.Fatalf("Now() = %v, then %v, %v", first, second, err)
 		}
 		h, err := f.Health(t.Context())
 		if err != nil || h.Revision != 1 || h.Migration < 2 || h.Clock.Before(second) {

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-func TestOpen_seeds_a_new_database_once(t *testing.T) {
+func TestOpenSeedsNewDatabaseOnce(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		f.Another(t)
 		policies, err := f.Policies.Policies(t.Context())
@@ -29,7 +29,7 @@ func TestOpen_seeds_a_new_database_once(t *testing.T) {
 	})
 }
 
-func TestOpen_a_deleted_seed_does_not_come_back(t *testing.T) {
+func TestOpenDoesNotRestoreDeletedSeedPolicy(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		if err := f.Policies.DeletePolicy(t.Context(), storetest.Operator, "default", storetest.TagOf(t, f.Policies, "default")); err != nil {
 			t.Fatal(err)
@@ -41,7 +41,7 @@ func TestOpen_a_deleted_seed_does_not_come_back(t *testing.T) {
 	})
 }
 
-func TestOpen_five_nodes_at_once_on_an_empty_database(t *testing.T) {
+func TestOpenByFiveNodesConcurrentlySeedsOnce(t *testing.T) {
 	url := servers.Postgres(t).URL
 	var nodes sync.WaitGroup
 	for range 5 {

@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// undo undoes the newest entry and returns the entry that this made.
+// undo undoes the newest record and returns the record of that.
 func undo(t testing.TB, f *storetest.Fixture) *audit.Record {
 	t.Helper()
 	id := storetest.NewestRecord(t, f).ID
@@ -22,12 +22,12 @@ func undo(t testing.TB, f *storetest.Fixture) *audit.Record {
 		t.Fatal(err)
 	}
 	if made.ID == id || made.Actor != storetest.Operator || !strings.Contains(made.Summary, "This undoes entry") {
-		t.Fatalf("undoing made the entry %+v", made)
+		t.Fatalf("undoing wrote the record %+v", made)
 	}
 	return made
 }
 
-// activeBlocks returns the active blocks as "pattern reason seconds-to-its-end".
+// activeBlocks returns the active blocks as "pattern reason time-until-the-end".
 func activeBlocks(t testing.TB, f *storetest.Fixture) string {
 	t.Helper()
 	var all []string
@@ -44,13 +44,13 @@ func activeBlocks(t testing.TB, f *storetest.Fixture) string {
 	return strings.Join(all, ", ")
 }
 
-func TestUndoEntry_of_blocks_brings_back_what_stood(t *testing.T) {
+func TestUndoRestoresBlocks(t *testing.T) {
 	reason := "else"
 	for name, c := range map[string]struct {
 		change       func(t *testing.T, f *storetest.Fixture, b *blocks.Entry)
 		before, want string
 	}{
-		"a lift, until the old end": {
+		"an ended block": {
 			func(t *testing.T, f *storetest.Fixture, b *blocks.Entry) {
 				if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "by mistake", b.ID); err != nil {
 					t.Fatal(err)
@@ -98,18 +98,18 @@ func TestUndoEntry_of_blocks_brings_back_what_stood(t *testing.T) {
 				b := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", f.Clock.Now().Add(time.Hour)), blocks.Fail).Entry
 				c.change(t, f, b)
 				if got := activeBlocks(t, f); got != c.before {
-					t.Fatalf("before, %q stood, want %q", got, c.before)
+					t.Fatalf("before the undo %q is active, want %q", got, c.before)
 				}
 				undo(t, f)
 				if got := activeBlocks(t, f); got != c.want {
-					t.Fatalf("after, %q is active, want %q", got, c.want)
+					t.Fatalf("after the undo %q is active, want %q", got, c.want)
 				}
 			})
 		})
 	}
 }
 
-func TestUndoEntry_can_itself_be_undone(t *testing.T) {
+func TestUndoCanBeUndone(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		b := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Fail).Entry
 		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", b.ID); err != nil {
@@ -122,12 +122,12 @@ func TestUndoEntry_can_itself_be_undone(t *testing.T) {
 		}
 		undo(t, f)
 		if got := activeBlocks(t, f); got != "token:a scraping permanent" {
-			t.Fatalf("%q is active", got)
+			t.Fatalf("%q is active, want the restored block", got)
 		}
 	})
 }
 
-func TestUndoEntry_of_a_replacement_can_itself_be_undone(t *testing.T) {
+func TestUndoOfReplacementCanBeUndone(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", f.Clock.Now().Add(time.Hour)), blocks.Fail)
 		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Replace)
@@ -144,7 +144,7 @@ func TestUndoEntry_of_a_replacement_can_itself_be_undone(t *testing.T) {
 	})
 }
 
-func TestUndoEntry_refuses_the_end_of_an_import(t *testing.T) {
+func TestUndoRejectsUndoneImport(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, 3), blocks.Keep, nil); err != nil {
 			t.Fatal(err)
@@ -152,12 +152,12 @@ func TestUndoEntry_refuses_the_end_of_an_import(t *testing.T) {
 		_, err := f.Undo(t.Context(), storetest.Operator, undo(t, f).ID)
 		storetest.WantFault(t, err, fault.Conflict)
 		if !strings.Contains(err.Error(), "cannot be undone") {
-			t.Fatalf("got %q", err)
+			t.Fatalf("got %q, want \"cannot be undone\"", err)
 		}
 	})
 }
 
-func TestUndoEntry_brings_an_exemption_back(t *testing.T) {
+func TestUndoRestoresExemption(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		added, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: keytest.Pattern(t, "token:a"), Reason: "monitoring"})
 		if err != nil {
@@ -169,18 +169,18 @@ func TestUndoEntry_brings_an_exemption_back(t *testing.T) {
 		undo(t, f)
 		page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Exemption, At: f.Clock.Now()})
 		if err != nil || len(page.Items) != 1 || page.Items[0].Reason != "monitoring" || page.Items[0].ID != added[0].Entry.ID {
-			t.Fatalf("the exemptions are %+v, %v", page.Items, err)
+			t.Fatalf("got the exemptions %+v, %v", page.Items, err)
 		}
 	})
 }
 
-func TestUndoEntry_of_policies(t *testing.T) {
+func TestUndoRestoresPolicies(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "5/10s"), etag.New)
 		undo(t, f)
 		if _, err := f.Policies.FindPolicyByName(ctx, "search"); !fault.Is(err, fault.NotFound) {
-			t.Fatalf("a created policy still exists: %v", err)
+			t.Fatalf("FindPolicyByName after undoing its creation: got %v, want NotFound", err)
 		}
 		first := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "5/10s"), etag.New)
 		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "9/10s"), storetest.TagOf(t, f.Policies, "search"))
@@ -200,7 +200,7 @@ func TestUndoEntry_of_policies(t *testing.T) {
 	})
 }
 
-func TestUndoEntry_refuses_what_has_changed_since(t *testing.T) {
+func TestUndoRejectsRecordsChangedSince(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		refused := func(id int64, words string) {
@@ -221,14 +221,14 @@ func TestUndoEntry_refuses_what_has_changed_since(t *testing.T) {
 		if _, err := f.Entries.End(ctx, storetest.Operator, blocks.Block, "", b.ID); err != nil {
 			t.Fatal(err)
 		}
-		lifted := storetest.NewestRecord(t, f).ID
+		ended := storetest.NewestRecord(t, f).ID
 		other := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Fail).Entry
-		refused(lifted, "has the active block "+other.ID)
+		refused(ended, "has the active block "+other.ID)
 		if _, err := f.Entries.End(ctx, storetest.Operator, blocks.Block, "", other.ID); err != nil {
 			t.Fatal(err)
 		}
 		f.Clock.Advance(time.Hour)
-		refused(lifted, "would have ended")
+		refused(ended, "would have ended")
 
 		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "5/10s"), etag.New)
 		created := storetest.NewestRecord(t, f).ID

@@ -25,7 +25,7 @@ what was answered.
   3 s in the rows of a Cluster.
 
 Two faults have tests of their own instead of a row: a migration that is killed before each of its statements
-(` + "`go test ./internal/sqlstore/db -run killed_at_every_statement`" + `), and the clock of a log in memory that steps, which the contract suite of the logs injects
+(` + "`go test ./internal/sqlstore/db -run KilledAtEveryStatement`" + `), and the clock of a log in memory that steps, which the contract suite of the logs injects
 (` + "`go test ./internal/timestamplog/memlog`" + `).
 
 | What fails | What is done | What is promised | Answers | Degraded | Unanswered | Lost | Charged | Longest gap |

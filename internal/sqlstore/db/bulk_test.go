@@ -10,9 +10,9 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// Rows are written by hand because reflection took a third of a flush's
-// processor time; encoding/json says what they must read as.
-func TestBulkJSON_writes_what_the_library_writes(t *testing.T) {
+// BulkJSON encodes by hand because reflection took a third of a flush's
+// processor time; encoding/json is the reference.
+func TestBulkJSONMatchesEncodingJSON(t *testing.T) {
 	rows := [][]any{
 		{1, int64(-1 << 63), uint64(1 << 63), "", "k:\"\\\n\x01\u2028ä😀", offences.EscalationBlocked, nil, true},
 		{},
@@ -23,15 +23,15 @@ func TestBulkJSON_writes_what_the_library_writes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := db.BulkJSON(rows); err != nil || got != string(want) {
-		t.Errorf("%s, want %s, %v", got, want, err)
+		t.Errorf("BulkJSON() = %s, want %s, %v", got, want, err)
 	}
 	if got, err := db.BulkJSON(nil); err != nil || got != "[]" {
-		t.Errorf("no rows are %q, %v", got, err)
+		t.Errorf("BulkJSON of no rows = %q, %v, want []", got, err)
 	}
 	if got, err := db.BulkJSON([][]any{{[]byte{0, 255}, []byte{}, []byte(nil)}}); err != nil || got != `[["00ff","",null]]` {
-		t.Errorf("bytes are %s, %v", got, err)
+		t.Errorf("BulkJSON of bytes = %s, %v", got, err)
 	}
 	if _, err := db.BulkJSON([][]any{{"\xff"}}); err == nil || !strings.Contains(err.Error(), "UTF-8") {
-		t.Errorf("invalid UTF-8 is %v", err)
+		t.Errorf("BulkJSON of invalid UTF-8: got %v, want an error", err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestAnExpiryOfTheDatabaseIsOneThatAnswersCanHave(t *testing.T) {
+func TestExpiryFromMSIsAtMostYear9999(t *testing.T) {
 	day := time.Date(2026, time.November, 26, 12, 0, 0, 0, time.UTC)
 	for at, want := range map[time.Time]string{
 		{}:  "0001-01-01T00:00:00Z",

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestAURLOfPostgresIsRefusedByWhatIsWrong(t *testing.T) {
+func TestLocateNamesErrorInPostgresURL(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "ca.crt")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -12,10 +12,10 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// The head of a message of almost a GiB, the most that pgx takes by itself.
+// The header of a message of almost 1 GiB, the most that pgx accepts by default.
 const hugeMessage = "D\x3f\xff\xff\x00"
 
-func TestALengthThatIsAnnouncedTakesNoMemory(t *testing.T) {
+func TestAnnouncedMessageLengthAllocatesNoMemory(t *testing.T) {
 	place, err := url.Parse(servers.Postgres(t).URL)
 	if err != nil {
 		t.Fatal(err)
@@ -36,16 +36,16 @@ func TestALengthThatIsAnnouncedTakesNoMemory(t *testing.T) {
 	for range 3 { // the connection that is open, and new ones
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		if err := store.Ping(ctx); !fault.Is(err, fault.Unavailable) {
-			t.Errorf("got %v, want that the database is unavailable", err)
+			t.Errorf("got %v, want Unavailable", err)
 		}
 		cancel()
 	}
 	runtime.ReadMemStats(&after)
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {
-		t.Errorf("%d bytes were taken for messages that never came", grown)
+		t.Errorf("%d bytes were allocated for messages that were announced and not sent", grown)
 	}
 	proxy.Relay()
 	if err := store.Ping(t.Context()); err != nil {
-		t.Errorf("afterwards: %v", err)
+		t.Errorf("Ping afterwards: %v", err)
 	}
 }

@@ -85,19 +85,19 @@ func upFiles(t *testing.T, kind string) map[string]int {
 	return counts
 }
 
-// standsBefore checks that a database is clean and at the migration before one.
-func standsBefore(t *testing.T, url, file string) {
+// wantStateBefore checks that a database is not dirty and is at the migration before a file.
+func wantStateBefore(t *testing.T, url, file string) {
 	t.Helper()
 	state, err := db.MigrationStatus(t.Context(), url)
 	if err != nil || state.Dirty || fmt.Sprintf("%04d", state.Version+1) != filepath.Base(file)[:4] {
-		t.Fatalf("after the kill: %+v, %v", state, err)
+		t.Fatalf("the state after the kill is %+v, %v, want the migration before %s", state, err, file)
 	}
 }
 
-// goesOn checks that the next start finishes what was killed.
-func goesOn(t *testing.T, url, file string) {
+// wantNextStart checks that the next start completes the killed migration.
+func wantNextStart(t *testing.T, url, file string) {
 	t.Helper()
-	standsBefore(t, url, file)
+	wantStateBefore(t, url, file)
 	s, err := sqlstore.Open(t.Context(), url, db.Options{})
 	if err != nil {
 		t.Fatalf("the next start: %v", err)
@@ -107,14 +107,14 @@ func goesOn(t *testing.T, url, file string) {
 	}
 }
 
-// The environment of a test process that is to die in a migration.
+// The environment of a test process that is killed in a migration.
 const (
 	dieDatabase  = "STINT_TEST_DIE_DATABASE"
 	dieFile      = "STINT_TEST_DIE_FILE"
 	dieStatement = "STINT_TEST_DIE_STATEMENT"
 )
 
-func TestSQLite_killed_at_every_statement_of_a_migration_goes_on_at_the_next_start(t *testing.T) {
+func TestMigrationKilledAtEveryStatementResumesOnSQLite(t *testing.T) {
 	if path := os.Getenv(dieDatabase); path != "" {
 		dieMigrating(t, path)
 		return
@@ -128,9 +128,9 @@ func TestSQLite_killed_at_every_statement_of_a_migration_goes_on_at_the_next_sta
 			if status, ok := child.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
 				t.Fatalf("%s statement %d: the process was not killed: %v\n%s", file, n, child.ProcessState, out)
 			}
-			standsBefore(t, path, file)
+			wantStateBefore(t, path, file)
 		}
-		goesOn(t, path, file)
+		wantNextStart(t, path, file)
 	}
 }
 
@@ -141,10 +141,10 @@ func dieMigrating(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	err := db.MigrateBy(t.Context(), path, killingFiles(t, "sqlite", os.Getenv(dieFile), "SELECT die();", n))
-	t.Fatalf("the process lives: %v", err)
+	t.Fatalf("the process was not killed: %v", err)
 }
 
-func TestPostgres_killed_at_every_statement_of_a_migration_goes_on_at_the_next_start(t *testing.T) {
+func TestMigrationKilledAtEveryStatementResumesOnPostgres(t *testing.T) {
 	for file, statements := range upFiles(t, "postgres") {
 		url := servers.Postgres(t).URL
 		for n := range statements + 1 {
@@ -152,19 +152,19 @@ func TestPostgres_killed_at_every_statement_of_a_migration_goes_on_at_the_next_s
 			if err == nil || strings.Contains(err.Error(), "\n") {
 				t.Fatalf("%s statement %d: %v", file, n, err)
 			}
-			standsBefore(t, url, file)
+			wantStateBefore(t, url, file)
 		}
-		goesOn(t, url, file)
+		wantNextStart(t, url, file)
 	}
 }
 
-func TestAMigrationThatCannotRunIsUndoneAndSaidInOneLine(t *testing.T) {
+func TestFailedMigrationIsRolledBackWithOneLineError(t *testing.T) {
 	for kind, url := range map[string]string{"sqlite": filepath.Join(t.TempDir(), "stint.db"), "postgres": servers.Postgres(t).URL} {
 		file := kind + "/0002_identity.up.sql"
 		err := db.MigrateBy(t.Context(), url, killingFiles(t, kind, file, "SELECT nonsense FROM nowhere;", 1))
 		if err == nil || !strings.Contains(err.Error(), "migration 2 failed and was undone") || strings.Contains(err.Error(), "\n") {
 			t.Fatalf("%s: %v", kind, err)
 		}
-		goesOn(t, url, file)
+		wantNextStart(t, url, file)
 	}
 }

@@ -26,14 +26,14 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestMigrationStatus_says_where_a_database_stands(t *testing.T) {
+func TestMigrationStatusReportsVersionOfDatabase(t *testing.T) {
 	for name, url := range map[string]string{
 		"sqlite": filepath.Join(t.TempDir(), "new.db"), "postgres": servers.Postgres(t).URL,
 	} {
 		t.Run(name, func(t *testing.T) {
 			state, err := db.MigrationStatus(t.Context(), url)
 			if err != nil || state.Version != 0 || state.Latest < 2 || state.Dirty {
-				t.Fatalf("a new database: %+v, %v", state, err)
+				t.Fatalf("MigrationStatus of a new database = %+v, %v", state, err)
 			}
 			for range 2 {
 				if err := db.Migrate(t.Context(), url); err != nil {
@@ -41,13 +41,13 @@ func TestMigrationStatus_says_where_a_database_stands(t *testing.T) {
 				}
 			}
 			if state, err = db.MigrationStatus(t.Context(), url); err != nil || state.Version != state.Latest {
-				t.Fatalf("after migrating: %+v, %v", state, err)
+				t.Fatalf("MigrationStatus after Migrate = %+v, %v", state, err)
 			}
 		})
 	}
 }
 
-func TestOpen_stops_at_a_dirty_database(t *testing.T) {
+func TestOpenRejectsDirtyDatabase(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		f.Exec(t, "UPDATE schema_migrations SET version = 2, dirty = TRUE")
 		_, err := sqlstore.Open(t.Context(), f.URL, db.Options{})
@@ -56,12 +56,12 @@ func TestOpen_stops_at_a_dirty_database(t *testing.T) {
 		}
 		state, err := db.MigrationStatus(t.Context(), f.URL)
 		if err != nil || state.Version != 2 || !state.Dirty {
-			t.Fatalf("it was forced: %+v, %v", state, err)
+			t.Fatalf("Open changed the state to %+v, %v", state, err)
 		}
 	})
 }
 
-func TestOpen_works_beside_a_newer_release_until_that_says_otherwise(t *testing.T) {
+func TestOpenAcceptsNewerSchemaUnlessIncompatible(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		f.Exec(t, "UPDATE schema_migrations SET version = 900")
 		f.Another(t)
@@ -91,7 +91,7 @@ func migrator(t *testing.T, f *storetest.Fixture) *migrate.Migrate {
 	return m
 }
 
-func TestWhatTriggeredARunSurvivesTheMigration(t *testing.T) {
+func TestMigrationKeepsTriggerOfJobRuns(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx, at := t.Context(), f.Clock.Now()
 		begin := func(job string, by jobs.Trigger) {
@@ -104,7 +104,7 @@ func TestWhatTriggeredARunSurvivesTheMigration(t *testing.T) {
 		begin("due", jobs.BySchedule)
 		m := migrator(t, f)
 		defer m.Close()
-		const before = 9 // the last that has the column asked
+		const before = 9 // the last migration with the column asked
 		if err := m.Migrate(before); err != nil {
 			t.Fatalf("down: %v", err)
 		}
@@ -121,7 +121,7 @@ func TestWhatTriggeredARunSurvivesTheMigration(t *testing.T) {
 	})
 }
 
-func TestMigrations_go_down_to_nothing_and_up_again(t *testing.T) {
+func TestMigrationsRunDownAndUpAgain(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		m := migrator(t, f)
 		defer m.Close()
@@ -134,7 +134,7 @@ func TestMigrations_go_down_to_nothing_and_up_again(t *testing.T) {
 	})
 }
 
-func TestMigrateDown_refuses_while_a_node_is_alive(t *testing.T) {
+func TestMigrateDownRefusesWhileNodeIsAlive(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		state, err := db.MigrationStatus(t.Context(), f.URL)
 		if err != nil {
@@ -142,19 +142,19 @@ func TestMigrateDown_refuses_while_a_node_is_alive(t *testing.T) {
 		}
 		stop := runNode(t, f)
 		if err := db.MigrateDown(t.Context(), f.URL, state.Latest-1); !errors.Is(err, db.ErrInUse) {
-			t.Errorf("beside a node: %v", err)
+			t.Errorf("MigrateDown beside a running node: got %v, want ErrInUse", err)
 		}
 		if after, err := db.MigrationStatus(t.Context(), f.URL); err != nil || after != state {
-			t.Errorf("it was changed: %+v, %v", after, err)
+			t.Errorf("MigrateDown changed the state to %+v, %v", after, err)
 		}
 		stop()
 		if err := db.MigrateDown(t.Context(), f.URL, state.Latest-1); err != nil {
-			t.Errorf("after the node: %v", err)
+			t.Errorf("MigrateDown after the node has ended: %v", err)
 		}
 	})
 }
 
-// runNode leaves the traces of a running node: the lock of an SQLite file's folder, or a
+// runNode leaves the marks of a running node: the lock of an SQLite file's folder, or a
 // heartbeat. stop leaves those of one that was killed over a minute ago.
 func runNode(t *testing.T, f *storetest.Fixture) (stop func()) {
 	t.Helper()
@@ -177,7 +177,7 @@ func runNode(t *testing.T, f *storetest.Fixture) (stop func()) {
 	return func() { lock.Close() }
 }
 
-func TestOpen_gives_up_waiting_for_another_migration_with_its_context(t *testing.T) {
+func TestOpenStopsWaitingForMigrationLockWithContext(t *testing.T) {
 	url := servers.Postgres(t).URL
 	holder, err := sql.Open("pgx", url)
 	if err != nil {
@@ -198,14 +198,14 @@ func TestOpen_gives_up_waiting_for_another_migration_with_its_context(t *testing
 	storetest.WantFault(t, err, fault.Unavailable)
 }
 
-func TestOpen_refuses_bad_places_and_never_prints_a_password(t *testing.T) {
+func TestOpenRejectsBadURLsWithoutPrintingPasswords(t *testing.T) {
 	for _, url := range []string{
 		"", "mysql://root:hunter2@db/x", "postgres://u:hunter2@[bad/x", "postgres://u:hun/ter2@db:x/x", "postgres://u:hunter2@db:99999999/x",
 		"postgres://u:hunter2@db/x?sslmode=perhaps", "sqlite://", "postgresql://u:hunter2%zz@db/x", "postgres://u:hunter2@127.0.0.1:1/x",
 	} {
 		_, err := sqlstore.Open(t.Context(), url, db.Options{})
 		if err == nil {
-			t.Errorf("%q was opened", url)
+			t.Errorf("Open(%q) succeeded", url)
 			continue
 		}
 		for _, secret := range []string{"hunter2", "ter2", "hun"} {
@@ -218,7 +218,7 @@ func TestOpen_refuses_bad_places_and_never_prints_a_password(t *testing.T) {
 	storetest.WantFault(t, err, fault.Unavailable)
 }
 
-func TestOpen_reads_every_spelling_of_an_SQLite_file(t *testing.T) {
+func TestOpenAcceptsAllFormsOfSQLitePath(t *testing.T) {
 	folder := t.TempDir()
 	t.Chdir(folder)
 	for _, url := range []string{"plain.db", filepath.Join(folder, "a b%3f?#.db"), "sqlite://" + folder + "/slashes.db", "sqlite:relative.db"} {

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestAddBlock_keeps_every_field(t *testing.T) {
+func TestAddBlockStoresEveryField(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		until := f.Clock.Now().Add(time.Hour)
 		b := storetest.NewBlock(t, "ip:203.0.113.0/24", until)
@@ -36,7 +36,7 @@ func TestAddBlock_keeps_every_field(t *testing.T) {
 	})
 }
 
-func TestAddBlock_does_what_on_conflict_says(t *testing.T) {
+func TestAddBlockFollowsOnConflict(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		now := f.Clock.Now()
 		first := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", now.Add(time.Hour)), blocks.Fail).Entry
@@ -45,20 +45,20 @@ func TestAddBlock_does_what_on_conflict_says(t *testing.T) {
 		storetest.WantFault(t, err, fault.Conflict)
 		var e *fault.Error
 		if errors.As(err, &e); e.Detail["id"] != first.ID {
-			t.Fatalf("the fault %+v does not name the block", e)
+			t.Fatalf("the fault %+v does not contain the id of the block", e)
 		}
 
 		sooner := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", now.Add(time.Minute)), blocks.Extend)
 		if sooner.Outcome != blocks.Unchanged || !sooner.Entry.Expires.Equal(first.Expires) || sooner.Entry.Revision != first.Revision {
-			t.Fatalf("extending to sooner gave %+v", sooner)
+			t.Fatalf("extending to an earlier end: got %+v", sooner)
 		}
 		longer := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Extend)
 		if longer.Outcome != blocks.Extended || longer.Entry.ID != first.ID || !longer.Entry.Expires.IsZero() || !longer.Before.Expires.Equal(first.Expires) {
-			t.Fatalf("extending gave %+v", longer)
+			t.Fatalf("extending: got %+v", longer)
 		}
 		other := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", now.Add(time.Second)), blocks.Replace)
 		if other.Outcome != blocks.Replaced || other.Entry.ID == first.ID || other.Before.ID != first.ID {
-			t.Fatalf("replacing gave %+v", other)
+			t.Fatalf("replacing: got %+v", other)
 		}
 		old, err := f.Entries.ByID(t.Context(), blocks.Block, first.ID)
 		if err != nil || old.EndedBy != "ann" || old.Ended.IsZero() {
@@ -69,12 +69,12 @@ func TestAddBlock_does_what_on_conflict_says(t *testing.T) {
 	})
 }
 
-func TestAddBlock_an_expired_block_never_stands_in_the_way(t *testing.T) {
+func TestAddBlockIgnoresExpiredBlock(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		for range 3 {
 			added := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", f.Clock.Now().Add(time.Second)), blocks.Fail)
 			if added.Outcome != blocks.Created {
-				t.Fatalf("outcome %s", added.Outcome)
+				t.Fatalf("got the outcome %s, want created", added.Outcome)
 			}
 			f.Clock.Advance(time.Second)
 		}
@@ -85,7 +85,7 @@ func TestAddBlock_an_expired_block_never_stands_in_the_way(t *testing.T) {
 	})
 }
 
-func TestAddBlock_refuses_what_cannot_stand(t *testing.T) {
+func TestAddBlockRejectsInvalidEntries(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		_, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", f.Clock.Now()))
 		storetest.WantFault(t, err, fault.Invalid)
@@ -100,7 +100,7 @@ func TestAddBlock_refuses_what_cannot_stand(t *testing.T) {
 	})
 }
 
-func TestAddBlock_takes_hostile_text_as_it_is(t *testing.T) {
+func TestAddBlockStoresHostileTextUnchanged(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		for _, text := range []string{
 			"token:'; DROP TABLE blocks; --", `token:"quoted"`, "token:ünïcødé", "token:\u202egnp", "token:😀", `token:a\*b*`, `token:\\`,
@@ -111,17 +111,17 @@ func TestAddBlock_takes_hostile_text_as_it_is(t *testing.T) {
 			id := storetest.AddEntry(t, f, b, blocks.Fail).Entry.ID
 			read, err := f.Entries.ByID(t.Context(), blocks.Block, id)
 			if err != nil || read.Pattern.String() != text || read.Reason != text {
-				t.Errorf("%q came back as %+v, %v", text, read, err)
+				t.Errorf("%q was read back as %+v, %v", text, read, err)
 			}
 			page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, Search: text})
 			if err != nil || len(page.Items) != 1 {
-				t.Errorf("searching %q found %d, %v", text, len(page.Items), err)
+				t.Errorf("searching %q found %d blocks, want 1; %v", text, len(page.Items), err)
 			}
 		}
 	})
 }
 
-func TestAddBlock_of_two_nodes_at_once_makes_one(t *testing.T) {
+func TestAddBlockByTwoNodesConcurrentlyAddsOne(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		second := f.Store
 		if f.Postgres() {
@@ -149,12 +149,12 @@ func TestAddBlock_of_two_nodes_at_once_makes_one(t *testing.T) {
 		}
 		page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all"})
 		if made != 1 || err != nil || page.Total != 1 {
-			t.Fatalf("%d made, %d stand, %v", made, page.Total, err)
+			t.Fatalf("%d were added and %d are stored, want 1; %v", made, page.Total, err)
 		}
 	})
 }
 
-func TestUpdateBlock_and_EndBlock(t *testing.T) {
+func TestUpdateAndEndBlock(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx, now := t.Context(), f.Clock.Now()
 		b := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", now.Add(time.Hour)), blocks.Fail).Entry
@@ -165,15 +165,15 @@ func TestUpdateBlock_and_EndBlock(t *testing.T) {
 		storetest.WantFault(t, err, fault.Invalid)
 		changed, err := f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, blocks.Update{Reason: &reason, Expires: &permanent, Revision: b.Revision})
 		if err != nil || changed.Reason != "worse" || !changed.Expires.IsZero() || changed.Revision <= b.Revision {
-			t.Fatalf("changed to %+v, %v", changed, err)
+			t.Fatalf("Update() = %+v, %v", changed, err)
 		}
 		same, err := f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, blocks.Update{Reason: &reason})
 		if err != nil || same.Revision != changed.Revision {
-			t.Fatalf("an equal update gave %+v, %v", same, err)
+			t.Fatalf("an equal update: got %+v, %v, want the same revision", same, err)
 		}
-		lifted, err := f.Entries.End(ctx, storetest.Operator, blocks.Block, "by mistake", b.ID)
-		if err != nil || !lifted[0].Ended.Equal(now) || lifted[0].EndedBy != "ann" {
-			t.Fatalf("lifted %+v, %v", lifted, err)
+		ended, err := f.Entries.End(ctx, storetest.Operator, blocks.Block, "by mistake", b.ID)
+		if err != nil || !ended[0].Ended.Equal(now) || ended[0].EndedBy != "ann" {
+			t.Fatalf("End() = %+v, %v", ended, err)
 		}
 		_, err = f.Entries.End(ctx, storetest.Operator, blocks.Block, "", b.ID)
 		storetest.WantFault(t, err, fault.Conflict)
@@ -189,7 +189,7 @@ func TestUpdateBlock_and_EndBlock(t *testing.T) {
 	})
 }
 
-func TestFindBlocks_filters(t *testing.T) {
+func TestFindBlocksByFilter(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		now := f.Clock.Now()
 		for _, text := range []string{
@@ -201,8 +201,8 @@ func TestFindBlocks_filters(t *testing.T) {
 			storetest.AddEntry(t, f, b, blocks.Fail)
 		}
 		gone := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:gone", now.Add(time.Second)), blocks.Fail).Entry
-		lifted := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:lifted", time.Time{}), blocks.Fail).Entry
-		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", lifted.ID); err != nil {
+		ended := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:ended", time.Time{}), blocks.Fail).Entry
+		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", ended.ID); err != nil {
 			t.Fatal(err)
 		}
 		automatic := storetest.NewBlock(t, "token:auto", time.Time{})
@@ -214,26 +214,26 @@ func TestFindBlocks_filters(t *testing.T) {
 			filter blocks.Filter
 			want   string
 		}{
-			"ended holds expired and lifted ones":    {blocks.Filter{State: "ended"}, "token:gone token:lifted"},
-			"as it was before one expired":           {blocks.Filter{Search: "gone", At: gone.Created}, "token:gone"},
-			"of a source":                            {blocks.Filter{Source: blocks.Automatic}, "token:auto"},
-			"of an author":                           {blocks.Filter{Author: "escalation"}, "token:auto"},
-			"search ignores the case of letters":     {blocks.Filter{Search: "ALPHA"}, "token:Alpha"},
-			"search finds other letters as they are": {blocks.Filter{Search: "Éclat"}, "token:auto"},
-			"search takes wildcards as they are":     {blocks.Filter{Search: "a_"}, ""},
-			"search looks into reasons":              {blocks.Filter{Search: "of host"}, "host:x"},
-			"that select an address":                 {blocks.Filter{Key: keytest.Key(t, "ip:203.0.113.7")}, "ip:* ip:203.0.0.0/16 ip:203.0.113.0/24 ip:203.0.113.7"},
-			"that select an IPv6 address":            {blocks.Filter{Key: keytest.Key(t, "ip:2001:db8::1")}, "ip:* ip:2001:db8::/64 ip:2001:db8::1/128"},
-			"that select all of an IPv6 network":     {blocks.Filter{Key: keytest.Key(t, "ip:2001:db8::/64")}, "ip:* ip:2001:db8::/64"},
-			"that select a token":                    {blocks.Filter{Key: keytest.Key(t, "token:al*")}, `token:al* token:al\*`},
-			"within a network":                       {blocks.Filter{Within: keytest.Pattern(t, "ip:203.0.113.0/24")}, "ip:203.0.113.0/24 ip:203.0.113.7"},
-			"within all of IPv4":                     {blocks.Filter{Within: keytest.Pattern(t, "ip:0.0.0.0/0")}, "ip:198.51.100.1 ip:203.0.0.0/16 ip:203.0.113.0/24 ip:203.0.113.7"},
-			"within all of IPv6 there is no IPv4":    {blocks.Filter{Within: keytest.Pattern(t, "ip:::/0")}, "ip:2001:db8::/64 ip:2001:db8::1/128"},
-			"within a prefix":                        {blocks.Filter{Within: keytest.Pattern(t, "token:al*")}, `token:al* token:al\*`},
-			"within one key":                         {blocks.Filter{Within: keytest.Pattern(t, "token:b")}, "token:b"},
-			"within every address":                   {blocks.Filter{Within: keytest.Pattern(t, "ip:*"), Search: "2001"}, "ip:2001:db8::/64 ip:2001:db8::1/128"},
-			"within everything":                      {blocks.Filter{Within: keytest.Pattern(t, "*"), Search: "host"}, "host:x"},
-			"filters hold together and not each":     {blocks.Filter{Source: blocks.Automatic, Search: "host"}, ""},
+			"state ended":                        {blocks.Filter{State: "ended"}, "token:ended token:gone"},
+			"before one expired":                 {blocks.Filter{Search: "gone", At: gone.Created}, "token:gone"},
+			"by source":                          {blocks.Filter{Source: blocks.Automatic}, "token:auto"},
+			"by author":                          {blocks.Filter{Author: "escalation"}, "token:auto"},
+			"search ignores the case of ASCII":   {blocks.Filter{Search: "ALPHA"}, "token:Alpha"},
+			"search keeps the case of non-ASCII": {blocks.Filter{Search: "Éclat"}, "token:auto"},
+			"search does not expand wildcards":   {blocks.Filter{Search: "a_"}, ""},
+			"search reads reasons":               {blocks.Filter{Search: "of host"}, "host:x"},
+			"by address":                         {blocks.Filter{Key: keytest.Key(t, "ip:203.0.113.7")}, "ip:* ip:203.0.0.0/16 ip:203.0.113.0/24 ip:203.0.113.7"},
+			"by IPv6 address":                    {blocks.Filter{Key: keytest.Key(t, "ip:2001:db8::1")}, "ip:* ip:2001:db8::/64 ip:2001:db8::1/128"},
+			"by IPv6 network":                    {blocks.Filter{Key: keytest.Key(t, "ip:2001:db8::/64")}, "ip:* ip:2001:db8::/64"},
+			"by token":                           {blocks.Filter{Key: keytest.Key(t, "token:al*")}, `token:al* token:al\*`},
+			"within a network":                   {blocks.Filter{Within: keytest.Pattern(t, "ip:203.0.113.0/24")}, "ip:203.0.113.0/24 ip:203.0.113.7"},
+			"within all of IPv4":                 {blocks.Filter{Within: keytest.Pattern(t, "ip:0.0.0.0/0")}, "ip:198.51.100.1 ip:203.0.0.0/16 ip:203.0.113.0/24 ip:203.0.113.7"},
+			"within all of IPv6":                 {blocks.Filter{Within: keytest.Pattern(t, "ip:::/0")}, "ip:2001:db8::/64 ip:2001:db8::1/128"},
+			"within a prefix":                    {blocks.Filter{Within: keytest.Pattern(t, "token:al*")}, `token:al* token:al\*`},
+			"within one key":                     {blocks.Filter{Within: keytest.Pattern(t, "token:b")}, "token:b"},
+			"within every address":               {blocks.Filter{Within: keytest.Pattern(t, "ip:*"), Search: "2001"}, "ip:2001:db8::/64 ip:2001:db8::1/128"},
+			"within everything":                  {blocks.Filter{Within: keytest.Pattern(t, "*"), Search: "host"}, "host:x"},
+			"all filters must match":             {blocks.Filter{Source: blocks.Automatic, Search: "host"}, ""},
 		} {
 			t.Run(name, func(t *testing.T) {
 				page, err := f.Entries.Find(t.Context(), test.filter)
@@ -244,18 +244,18 @@ func TestFindBlocks_filters(t *testing.T) {
 					t.Errorf("found %s, want %s", got, test.want)
 				}
 				if page.Total != len(page.Items) {
-					t.Errorf("total %d of %d", page.Total, len(page.Items))
+					t.Errorf("got the total %d, want %d", page.Total, len(page.Items))
 				}
 			})
 		}
 	})
 }
 
-func TestFindBlocks_pages_through_every_block_once(t *testing.T) {
+func TestFindBlocksPagesReturnEachBlockOnce(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		now := f.Clock.Now()
 		for n := range 23 {
-			expires := now.Add(time.Duration(1+n%3) * time.Hour) // many alike
+			expires := now.Add(time.Duration(1+n%3) * time.Hour) // many equal ones
 			if n%5 == 0 {
 				expires = time.Time{}
 			}
@@ -270,7 +270,7 @@ func TestFindBlocks_pages_through_every_block_once(t *testing.T) {
 					t.Fatal(err)
 				}
 				if page.Total != 23 {
-					t.Fatalf("total %d", page.Total)
+					t.Fatalf("got the total %d, want 23", page.Total)
 				}
 				all = append(all, page.Items...)
 				if filter.Cursor = page.Next; filter.Cursor == "" {
@@ -286,7 +286,7 @@ func TestFindBlocks_pages_through_every_block_once(t *testing.T) {
 				}
 				return compareExpiry(a.Expires, b.Expires)
 			}) {
-				t.Errorf("%s: not in order", order)
+				t.Errorf("order %s: the blocks are not sorted", order)
 			}
 			streamed := 0
 			for b, err := range f.Entries.Each(t.Context(), blocks.Filter{Kind: blocks.Block, Order: order}) {
@@ -296,7 +296,7 @@ func TestFindBlocks_pages_through_every_block_once(t *testing.T) {
 				streamed++
 			}
 			if streamed != 23 {
-				t.Errorf("%s: streamed %d", order, streamed)
+				t.Errorf("%s: streamed %d blocks, want 23", order, streamed)
 			}
 		}
 	})
@@ -314,7 +314,7 @@ func compareExpiry(a, b time.Time) int {
 	return a.Compare(b)
 }
 
-func TestFindBlocks_refuses_bad_filters(t *testing.T) {
+func TestFindBlocksRejectsBadFilters(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Fail)
 		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:b", time.Time{}), blocks.Fail)
@@ -332,7 +332,7 @@ func TestFindBlocks_refuses_bad_filters(t *testing.T) {
 	})
 }
 
-func TestExemptions_live_as_blocks_do(t *testing.T) {
+func TestExemptionsAreAddedUpdatedAndEnded(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		e := blocks.Entry{Kind: blocks.Exemption, Pattern: keytest.Pattern(t, "ip:203.0.113.7"), Reason: "office", Expires: f.Clock.Now().Add(time.Hour)}
@@ -350,14 +350,14 @@ func TestExemptions_live_as_blocks_do(t *testing.T) {
 		if err != nil || page.Total != 1 || page.Items[0].Reason != reason {
 			t.Fatalf("%+v, %v", page, err)
 		}
-		removed, err := f.Entries.End(ctx, storetest.Operator, blocks.Exemption, "moved", added[0].Entry.ID)
-		if err != nil || removed[0].EndedBy != "ann" {
-			t.Fatalf("%+v, %v", removed, err)
+		ended, err := f.Entries.End(ctx, storetest.Operator, blocks.Exemption, "moved", added[0].Entry.ID)
+		if err != nil || ended[0].EndedBy != "ann" {
+			t.Fatalf("End() = %+v, %v", ended, err)
 		}
 		_, err = f.Entries.End(ctx, storetest.Operator, blocks.Exemption, "", added[0].Entry.ID)
 		storetest.WantFault(t, err, fault.Conflict)
 		for range f.Entries.Each(ctx, blocks.Filter{Kind: blocks.Exemption}) {
-			t.Fatal("a removed exemption is still active")
+			t.Fatal("an ended exemption is still active")
 		}
 		if read, err := f.Entries.ByID(ctx, blocks.Exemption, added[0].Entry.ID); err != nil || read.Ended.IsZero() {
 			t.Fatalf("%+v, %v", read, err)

@@ -13,11 +13,11 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestImportBlocks_counts_by_what_on_conflict_says(t *testing.T) {
+func TestImportBlocksFollowsOnConflict(t *testing.T) {
 	for on, want := range map[blocks.Conflict]struct {
 		result  blocks.ImportResult
 		activeA time.Duration // 0: permanent
-		standD  time.Duration
+		activeD time.Duration
 		reasonA string
 	}{
 		"":             {blocks.ImportResult{Created: 3, Unchanged: 3}, time.Hour, time.Hour, "scraping"},
@@ -38,22 +38,22 @@ func TestImportBlocks_counts_by_what_on_conflict_says(t *testing.T) {
 					b.Reason = "imported"
 					return b
 				}
-				var heard int
+				var reported int
 				result, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Sequence(
 					row("token:a", 2*time.Hour), row("token:b", time.Hour), row("token:c", time.Hour),
 					row("token:expired", time.Hour), row("token:d", time.Hour), row("token:d", 3*time.Hour),
-				), on, func(done int) { heard = done })
+				), on, func(done int) { reported = done })
 				record, found := f.Audit.FindRecordByID(t.Context(), result.RecordID)
 				if found != nil || record.Action != "block.import" {
 					t.Fatalf("the record %d is %+v, %v", result.RecordID, record, found)
 				}
 				want.result.RecordID = result.RecordID
-				if err != nil || result != want.result || heard != 6 {
-					t.Fatalf("%+v after hearing %d, %v; want %+v", result, heard, err, want.result)
+				if err != nil || result != want.result || reported != 6 {
+					t.Fatalf("got %+v with progress %d, %v; want %+v", result, reported, err, want.result)
 				}
 				got := storetest.ChangesSince(t, f, revision)
 				if got.Revision != revision+1 {
-					t.Errorf("took revision %d, want the one after %d", got.Revision, revision)
+					t.Errorf("the import has revision %d, want the one after %d", got.Revision, revision)
 				}
 				page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block})
 				if err != nil || storetest.Patterns(page.Items) != "token:a token:b token:c token:d token:expired" {
@@ -66,7 +66,7 @@ func TestImportBlocks_counts_by_what_on_conflict_says(t *testing.T) {
 							t.Errorf("token:a is %+v", b)
 						}
 					case "token:d":
-						if !b.Expires.Equal(now.Add(want.standD)) || b.Source != blocks.Imported || b.Author != "ann" {
+						if !b.Expires.Equal(now.Add(want.activeD)) || b.Source != blocks.Imported || b.Author != "ann" {
 							t.Errorf("token:d is %+v", b)
 						}
 					}
@@ -76,7 +76,7 @@ func TestImportBlocks_counts_by_what_on_conflict_says(t *testing.T) {
 	}
 }
 
-func TestImportBlocks_is_all_or_nothing(t *testing.T) {
+func TestImportBlocksIsAllOrNothing(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		broken := errors.New("line 4 is broken")
 		_, err := f.Entries.Import(t.Context(), storetest.Operator, func(yield func(blocks.Entry, error) bool) {
@@ -103,7 +103,7 @@ func TestImportBlocks_is_all_or_nothing(t *testing.T) {
 	})
 }
 
-func TestImportBlocks_ends_with_its_context(t *testing.T) {
+func TestImportBlocksStopsWithContext(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := f.Entries.Import(ctx, storetest.Operator, storetest.Blocks(t, 3000), blocks.Keep, func(int) { cancel() })
@@ -116,27 +116,27 @@ func TestImportBlocks_ends_with_its_context(t *testing.T) {
 	})
 }
 
-func TestImportBlocks_lets_readers_go_on(t *testing.T) {
+func TestImportBlocksDoesNotBlockReaders(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		before := storetest.ChangesSince(t, f, 0).Revision
 		var read atomic.Int32
 		result, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, 2000), blocks.Keep, func(int) {
-			// This runs inside the transaction of the import, which nobody sees yet.
+			// This runs inside the transaction of the import, which others cannot see yet.
 			if got := storetest.ChangesSince(t, f, 0); got.Revision != before || len(got.Blocks) != 0 {
 				t.Errorf("a reader sees revision %d with %d blocks", got.Revision, len(got.Blocks))
 			}
 			read.Add(1)
 		})
 		if err != nil || result.Created != 2000 || read.Load() == 0 {
-			t.Fatalf("%+v with %d readers, %v", result, read.Load(), err)
+			t.Fatalf("got %+v with %d reads during it, %v", result, read.Load(), err)
 		}
 		if got := storetest.ChangesSince(t, f, before); len(got.Blocks) != 2000 {
-			t.Fatalf("%d blocks came", len(got.Blocks))
+			t.Fatalf("%d blocks changed, want 2000", len(got.Blocks))
 		}
 	})
 }
 
-func TestImportBlocks_that_brings_nothing_new_is_no_change(t *testing.T) {
+func TestImportBlocksWithoutNewRowsRecordsNoChange(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		for range 2 {
 			if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, 3), blocks.Keep, nil); err != nil {
@@ -145,16 +145,16 @@ func TestImportBlocks_that_brings_nothing_new_is_no_change(t *testing.T) {
 		}
 		page, err := f.Audit.FindRecords(t.Context(), audit.Filter{Action: "block.import"})
 		if err != nil || len(page.Records) != 1 {
-			t.Fatalf("%d entries, %v", len(page.Records), err)
+			t.Fatalf("%d audit records, want 1; %v", len(page.Records), err)
 		}
 		if got := string(page.Records[0].After); got != `{"created":3,"extended":0,"replaced":0,"unchanged":0}` {
-			t.Fatalf("entry %s", got)
+			t.Fatalf("got the audit record %s", got)
 		}
 	})
 }
 
 // An import has no effect on the blocks of other patterns, whatever the clock of its node says.
-func TestImportBlocks_by_a_clock_that_is_ahead_archives_nothing_else(t *testing.T) {
+func TestImportBlocksWithFastClockKeepsOtherBlocks(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:other", f.Clock.Now().Add(10*time.Minute)), blocks.Fail)
 		f.Clock.Advance(40 * time.Minute)

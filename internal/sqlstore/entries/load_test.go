@@ -41,14 +41,14 @@ func loaded(t *testing.T, f *storetest.Fixture) map[string]int {
 // many is enough rows for a table to be read in halves.
 const many = 3000
 
-func TestALoadInHalvesBringsEveryActiveBlockOnceAndNoOther(t *testing.T) {
+func TestLoadInHalvesReturnsEachActiveBlockOnce(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, many), blocks.Keep, nil); err != nil {
 			t.Fatal(err)
 		}
 		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:expires", f.Clock.Now().Add(time.Second)), blocks.Fail)
-		lifted := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:lifted", time.Time{}), blocks.Fail)
-		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", lifted.Entry.ID); err != nil {
+		ended := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:ended", time.Time{}), blocks.Fail)
+		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", ended.Entry.ID); err != nil {
 			t.Fatal(err)
 		}
 		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:active", time.Time{}), blocks.Fail)
@@ -56,16 +56,16 @@ func TestALoadInHalvesBringsEveryActiveBlockOnceAndNoOther(t *testing.T) {
 		all := loaded(t, f)
 		for b := range storetest.Blocks(t, many) {
 			if n := all[b.Pattern.String()]; n != 1 {
-				t.Fatalf("%s came %d times", b.Pattern, n)
+				t.Fatalf("%s was loaded %d times, want once", b.Pattern, n)
 			}
 		}
 		if len(all) != many+1 || all["token:active"] != 1 {
-			t.Errorf("%d patterns came, want %d and token:active, which came %d times", len(all), many+1, all["token:active"])
+			t.Errorf("%d patterns were loaded, want %d; token:active was loaded %d times, want once", len(all), many+1, all["token:active"])
 		}
 	})
 }
 
-func TestATableIsDividedByHowItsRowsLie(t *testing.T) {
+func TestMiddleSplitsTableIntoSimilarHalves(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		view := func(do func(tx *db.Tx) error) {
 			t.Helper()
@@ -75,7 +75,7 @@ func TestATableIsDividedByHowItsRowsLie(t *testing.T) {
 		}
 		view(func(tx *db.Tx) error {
 			if _, middle, err := db.Middle(tx, "entries"); err != nil || middle != nil {
-				t.Errorf("an empty table is divided at %v, %v", middle, err)
+				t.Errorf("the middle of an empty table is %v, %v, want nil", middle, err)
 			}
 			return nil
 		})
@@ -85,7 +85,7 @@ func TestATableIsDividedByHowItsRowsLie(t *testing.T) {
 		view(func(tx *db.Tx) error {
 			column, middle, err := db.Middle(tx, "entries")
 			if err != nil || middle == nil {
-				t.Fatalf("a table of %d rows is divided at %v, %v", many, middle, err)
+				t.Fatalf("the middle of a table of %d rows is %v, %v", many, middle, err)
 			}
 			var below, above int
 			_, err = tx.One("SELECT count(*) FROM entries WHERE "+column+" < $1", []any{middle}, &below)
@@ -94,12 +94,12 @@ func TestATableIsDividedByHowItsRowsLie(t *testing.T) {
 			}
 			_, err = tx.One("SELECT count(*) FROM entries WHERE "+column+" >= $1", []any{middle}, &above)
 			if below+above != many || min(below, above) < many/3 {
-				t.Errorf("%d and %d rows of %d", below, above, many)
+				t.Errorf("the parts have %d and %d rows of %d, want a third or more in each", below, above, many)
 			}
 			return err
 		})
 		if f.Postgres() {
-			// Nothing may move the rows between the readings of both halves.
+			// Nothing may move the rows between reading the two halves.
 			view(func(tx *db.Tx) error {
 				if _, _, err := db.Middle(tx, "entries"); err != nil {
 					return err
@@ -119,8 +119,8 @@ func TestATableIsDividedByHowItsRowsLie(t *testing.T) {
 	})
 }
 
-// A single entry is read column by column everywhere.
-func TestAPackedRowIsReadLikeItsColumns(t *testing.T) {
+// ByID reads the columns of an entry one by one.
+func TestPackedRowsMatchRowsReadByColumn(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		var ids []string
 		for i, reason := range []string{"", " ", "two  words ", "12 34", "ünï\u2028cödé", "\"quoted\" 'twice', and \\", strings.Repeat("long ", 150), "with a NUL"} {
@@ -163,8 +163,8 @@ func TestAPackedRowIsReadLikeItsColumns(t *testing.T) {
 	})
 }
 
-// A database may keep texts in another encoding, in which they have other lengths.
-func TestBlocksAreLoadedFromADatabaseInAnotherEncoding(t *testing.T) {
+// A database may store texts in another encoding, in which their lengths differ.
+func TestLoadReadsDatabaseInOtherEncoding(t *testing.T) {
 	urls := map[string]func(t *testing.T) string{
 		"SQLite": func(t *testing.T) string {
 			path := filepath.Join(t.TempDir(), "stint.db")
@@ -222,7 +222,7 @@ func TestBlocksAreLoadedFromADatabaseInAnotherEncoding(t *testing.T) {
 	}
 }
 
-func TestAnEntryThatCannotBeReadLosesNoOther(t *testing.T) {
+func TestLoadSkipsOnlyUnreadableEntries(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		old := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:old", time.Time{}), blocks.Fail)
 		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:active", time.Time{}), blocks.Fail)
@@ -237,12 +237,12 @@ func TestAnEntryThatCannotBeReadLosesNoOther(t *testing.T) {
 			t.Error(err)
 		}
 		if all := loaded(t, f); len(all) != 1 {
-			t.Errorf("after its end %v are loaded", all)
+			t.Errorf("loaded %v after the unreadable entry was ended, want one", all)
 		}
 	})
 }
 
-func TestALoadInHalvesSeesOneStateOfTheDatabaseWhileItChanges(t *testing.T) {
+func TestLoadInHalvesSeesOneSnapshotDuringChanges(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, many), blocks.Keep, nil); err != nil {
 			t.Fatal(err)
@@ -264,11 +264,11 @@ func TestALoadInHalvesSeesOneStateOfTheDatabaseWhileItChanges(t *testing.T) {
 			all := loaded(t, f)
 			for pattern, n := range all {
 				if n != 1 {
-					t.Errorf("%s came %d times", pattern, n)
+					t.Errorf("%s was loaded %d times, want once", pattern, n)
 				}
 			}
 			if len(all) != many {
-				t.Errorf("%d patterns came, want %d", len(all), many)
+				t.Errorf("%d patterns were loaded, want %d", len(all), many)
 			}
 		}
 		stop()

@@ -11,7 +11,7 @@ import (
 )
 
 // Fast path. Plain version: EntryScanner, which reads a row column by column, as every other
-// query does; TestAPackedRowIsReadLikeItsColumns compares the two. Benchmark:
+// query does; TestPackedRowsMatchRowsReadByColumn compares the two. Benchmark:
 // BenchmarkCatalogLoad, 0.85 of the time on SQLite and 0.8 on Postgres. It needs
 // db.LengthsHold.
 //

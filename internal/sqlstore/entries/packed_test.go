@@ -14,7 +14,7 @@ func (r textRow) Scan(to ...any) error {
 	return nil
 }
 
-func TestARowThatIsNotPackedIsRefusedAndNotGuessed(t *testing.T) {
+func TestPackedScannerRejectsMalformedRows(t *testing.T) {
 	const good = "7 3 1000 9223372036854775807 12 2 13 3 9 5 block b1 user:1 &ünï a b automatic login the author"
 	e, err := new(packedScanner).Scan(textRow(good))
 	if err != nil || e.ID != "b1" || e.Pattern.String() != "user:1 &ünï" || e.Reason != "a b" || e.Scope != "login" || e.Author != "the author" || e.PolicyID != 7 || e.Level != 3 {
@@ -38,12 +38,12 @@ func TestARowThatIsNotPackedIsRefusedAndNotGuessed(t *testing.T) {
 		"no author":                "7 3 1000 9223372036854775807 12 2 6 3 9 5 block b1 user:1 a b automatic",
 	} {
 		if e, err := new(packedScanner).Scan(row); !errors.Is(err, errPacked) {
-			t.Errorf("%s is read as %+v, %v", what, e, err)
+			t.Errorf("%s: got %+v, %v, want errPacked", what, e, err)
 		}
 	}
 }
 
-func TestANumberOfAPackedRowIsReadLikeAnyOther(t *testing.T) {
+func TestPackedNumberMatchesParseInt(t *testing.T) {
 	for _, text := range []string{
 		"0", "7", "-1", "007", "9223372036854775807", "-9223372036854775808",
 		"", "-", "--1", "1-", "a", "9223372036854775808", "-9223372036854775809", "9999999999999999999", "18446744073709551617",
@@ -52,7 +52,7 @@ func TestANumberOfAPackedRowIsReadLikeAnyOther(t *testing.T) {
 		got := s.number()
 		want, err := strconv.ParseInt(text, 10, 64)
 		if s.bad != (err != nil) || !s.bad && (got != want || s.rest != "rest") {
-			t.Errorf("%q is read as %d, bad %v, before %q; strconv has %d, %v", text, got, s.bad, s.rest, want, err)
+			t.Errorf("%q: got %d, bad %v, rest %q; ParseInt returns %d, %v", text, got, s.bad, s.rest, want, err)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestAPatternHasOneBlockForEachScope(t *testing.T) {
+func TestAddAllowsOneBlockPerPatternAndScope(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		now := f.Clock.Now()
 		scoped := storetest.NewBlock(t, "token:a", now.Add(time.Hour))
@@ -42,7 +42,7 @@ func TestAPatternHasOneBlockForEachScope(t *testing.T) {
 		}
 		page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block})
 		if err != nil || len(page.Items) != 2 {
-			t.Fatalf("%d are active, %v", len(page.Items), err)
+			t.Fatalf("%d blocks are active, want 2; %v", len(page.Items), err)
 		}
 		for _, e := range page.Items {
 			if want := map[string]bool{"login": true, "": false}[e.Scope]; want != e.Expires.Equal(longer.Expires) {

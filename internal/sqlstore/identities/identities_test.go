@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestTokens_live_from_adding_to_revoking(t *testing.T) {
+func TestTokensAreAddedUpdatedAndRevoked(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx, now := t.Context(), f.Clock.Now()
 		storetest.AddToken(t, f, "root", identity.Admin)
@@ -31,7 +31,7 @@ func TestTokens_live_from_adding_to_revoking(t *testing.T) {
 		rotated := storetest.NewToken("ci", identity.Check)
 		rotated.Hash = append([]byte{1}, rotated.Hash[1:]...)
 		if _, err := f.Identities.AddToken(ctx, storetest.Operator, rotated); err != nil {
-			t.Fatalf("a renamed token's name is not free: %v", err)
+			t.Fatalf("the former name of a renamed token is not free: %v", err)
 		}
 		if err := f.Identities.TouchTokens(ctx, map[string]time.Time{made.ID: now.Add(time.Minute), "gone": now}); err != nil {
 			t.Fatal(err)
@@ -44,7 +44,7 @@ func TestTokens_live_from_adding_to_revoking(t *testing.T) {
 			t.Fatalf("%+v, %v", revoked, err)
 		}
 		if again, err := f.Identities.RevokeToken(ctx, storetest.Operator, made.ID); err != nil || again.Revision != revoked.Revision {
-			t.Fatalf("revoking again gave %+v, %v", again, err)
+			t.Fatalf("revoking again: got %+v, %v, want the same revision", again, err)
 		}
 		_, err = f.Identities.UpdateToken(ctx, storetest.Operator, made.ID, identity.TokenUpdate{Name: &name, Expires: &time.Time{}})
 		storetest.WantFault(t, err, fault.Conflict)
@@ -56,7 +56,7 @@ func TestTokens_live_from_adding_to_revoking(t *testing.T) {
 	})
 }
 
-func TestUsers_live_from_adding_to_deleting(t *testing.T) {
+func TestUsersAreAddedUpdatedAndDeleted(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		storetest.AddToken(t, f, "root", identity.Admin)
@@ -75,7 +75,7 @@ func TestUsers_live_from_adding_to_deleting(t *testing.T) {
 		}
 		same, err := f.Identities.UpdateUser(ctx, storetest.Operator, made.ID, identity.UserUpdate{Role: &role, Disabled: &disabled})
 		if err != nil || same.Revision != changed.Revision {
-			t.Fatalf("an equal update gave %+v, %v", same, err)
+			t.Fatalf("an equal update: got %+v, %v, want the same revision", same, err)
 		}
 		enabled := false
 		if changed, err = f.Identities.UpdateUser(ctx, storetest.Operator, made.ID, identity.UserUpdate{Disabled: &enabled}); err != nil {
@@ -95,7 +95,7 @@ func TestUsers_live_from_adding_to_deleting(t *testing.T) {
 	})
 }
 
-func TestStore_keeps_the_last_admin(t *testing.T) {
+func TestStoreKeepsLastAdmin(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx, now := t.Context(), f.Clock.Now()
 		viewer, disabled := identity.Viewer, true
@@ -113,11 +113,11 @@ func TestStore_keeps_the_last_admin(t *testing.T) {
 		}
 		for what, do := range refusals {
 			if err := do(); !fault.Is(err, fault.Conflict) {
-				t.Errorf("%s the last admin gave %v", what, err)
+				t.Errorf("%s the last admin: got %v, want Conflict", what, err)
 			}
 		}
 		if read, err := f.Identities.FindUserByID(ctx, ann.ID); err != nil || read.Role != identity.Administrator || !read.Disabled.IsZero() {
-			t.Fatalf("a refused change left %+v, %v", read, err)
+			t.Fatalf("after refused changes the user is %+v, %v", read, err)
 		}
 		// Tokens of other scopes and expired ones do not count.
 		storetest.AddToken(t, f, "operator", identity.Operate, identity.Check)
@@ -131,7 +131,7 @@ func TestStore_keeps_the_last_admin(t *testing.T) {
 
 		root := storetest.AddToken(t, f, "root", identity.Admin)
 		if err := refusals["deleting"](); err != nil {
-			t.Fatalf("with an admin token the user may go: %v", err)
+			t.Fatalf("deleting the last admin user while there is an admin token: %v", err)
 		}
 		_, err := f.Identities.RevokeToken(ctx, storetest.Operator, root.ID)
 		storetest.WantFault(t, err, fault.Conflict)
@@ -145,7 +145,7 @@ func TestStore_keeps_the_last_admin(t *testing.T) {
 	})
 }
 
-func TestSessions_live_from_login_to_logout(t *testing.T) {
+func TestSessionsBeginExpireAndEnd(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx, now := t.Context(), f.Clock.Now()
 		storetest.AddToken(t, f, "root", identity.Admin)
@@ -188,7 +188,7 @@ func TestSessions_live_from_login_to_logout(t *testing.T) {
 	})
 }
 
-func TestA_user_of_an_OpenID_provider_is_found_by_subject_has_no_password_and_is_no_last_admin(t *testing.T) {
+func TestOpenIDUserIsFoundBySubjectAndIsNotLastAdmin(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		local := storetest.AddUser(t, f, "ann", identity.Administrator)

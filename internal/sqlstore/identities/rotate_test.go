@@ -10,7 +10,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestRotateToken_makes_the_successor_and_ends_the_token_or_neither(t *testing.T) {
+func TestRotateTokenCreatesSuccessorAndEndsToken(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx, now := t.Context(), f.Clock.Now()
 		storetest.AddToken(t, f, "root", identity.Admin)
@@ -31,7 +31,7 @@ func TestRotateToken_makes_the_successor_and_ends_the_token_or_neither(t *testin
 		made, replaced, secret, err := rotate(old.ID, time.Hour)
 		if err != nil || made.Name != "ci-3" || string(made.Hash) != string(secret.Hash[:]) || len(made.Scopes) != 2 ||
 			!made.Expires.Equal(now.Add(30*24*time.Hour)) || !replaced.Expires.Equal(now.Add(time.Hour)) || !replaced.Revoked.IsZero() {
-			t.Fatalf("made %+v of %+v, %v", made, replaced, err)
+			t.Fatalf("RotateToken() = %+v, %+v, %v", made, replaced, err)
 		}
 		// An overlap longer than the remaining time does not extend it.
 		if _, again, _, err := rotate(old.ID, 24*time.Hour); err != nil || !again.Expires.Equal(now.Add(time.Hour)) {
@@ -39,7 +39,7 @@ func TestRotateToken_makes_the_successor_and_ends_the_token_or_neither(t *testin
 		}
 		_, gone, _, err := rotate(made.ID, 0)
 		if err != nil || gone.Revoked.IsZero() {
-			t.Fatalf("without an overlap %+v, %v", gone, err)
+			t.Fatalf("RotateToken without an overlap: the old token is %+v, %v, want it revoked", gone, err)
 		}
 		count := func() (tokens, records int) {
 			all, err := f.Identities.Tokens(ctx)
@@ -67,7 +67,7 @@ func TestRotateToken_makes_the_successor_and_ends_the_token_or_neither(t *testin
 			t.Fatal("the second step did not fail")
 		}
 		if left, recorded := count(); left != tokens || recorded != records {
-			t.Errorf("a rotation that failed left %d tokens and %d records, before it %d and %d", left, recorded, tokens, records)
+			t.Errorf("a failed rotation left %d tokens and %d records, want %d and %d", left, recorded, tokens, records)
 		}
 	})
 }

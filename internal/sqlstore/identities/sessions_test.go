@@ -17,7 +17,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestEvery_change_of_a_user_ends_their_sessions_and_nobody_elses(t *testing.T) {
+func TestChangingUserEndsOnlyThatUsersSessions(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		storetest.AddToken(t, f, "root", identity.Admin)
@@ -45,18 +45,18 @@ func TestEvery_change_of_a_user_ends_their_sessions_and_nobody_elses(t *testing.
 				t.Fatalf("%s: %v", name, err)
 			}
 			if _, _, err := f.Identities.FindSession(ctx, session); !fault.Is(err, fault.NotFound) {
-				t.Errorf("%s: the session is still there: %v", name, err)
+				t.Errorf("%s: FindSession() = %v, want NotFound", name, err)
 			}
 		}
 		if _, _, err := f.Identities.FindSession(ctx, kept); err != nil {
-			t.Errorf("another user's session: %v", err)
+			t.Errorf("FindSession of another user's session: %v", err)
 		}
 	})
 }
 
 // If a node can no longer refresh after a reset, the reset returns an error, but must still
 // have ended the sessions.
-func TestA_reset_that_cannot_refresh_the_node_has_ended_the_sessions(t *testing.T) {
+func TestPasswordResetEndsSessionsWhenAfterChangeFails(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		storetest.AddToken(t, f, "root", identity.Admin)
@@ -81,7 +81,7 @@ func TestA_reset_that_cannot_refresh_the_node_has_ended_the_sessions(t *testing.
 
 // Logins verify the password, which is changed before they begin a session, on several nodes if
 // the database supports that.
-func TestA_login_that_raced_a_change_of_the_password_keeps_no_session(t *testing.T) {
+func TestLoginRacingPasswordChangeKeepsNoSession(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		storetest.AddToken(t, f, "root", identity.Admin)
@@ -131,7 +131,7 @@ func TestA_login_that_raced_a_change_of_the_password_keeps_no_session(t *testing
 	})
 }
 
-func TestLogins_and_logouts_are_recorded_and_nodes_hear_of_what_ends(t *testing.T) {
+func TestLoginsAndLogoutsAreAuditedAndReachCatalog(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		storetest.AddToken(t, f, "root", identity.Admin)
@@ -144,7 +144,7 @@ func TestLogins_and_logouts_are_recorded_and_nodes_hear_of_what_ends(t *testing.
 				t.Fatal(err)
 			}
 			if c.UsersRevision() <= before {
-				t.Errorf("%s: the node did not hear that users changed", what)
+				t.Errorf("%s: the users revision of the node did not increase", what)
 			}
 		}
 		moved("the first load")
@@ -153,7 +153,7 @@ func TestLogins_and_logouts_are_recorded_and_nodes_hear_of_what_ends(t *testing.
 			t.Fatal(err)
 		}
 		if !c.KnownLogin("ann", "ip:192.0.2.1") || c.KnownLogin("ann", "ip:192.0.2.2") || c.KnownLogin("bob", "ip:192.0.2.1") {
-			t.Error("the node does not know from where ann has logged in")
+			t.Error("KnownLogin does not match the login of ann")
 		}
 		for range 2 { // the second finds nothing to end
 			if err := f.Identities.EndSession(ctx, storetest.Operator, session); err != nil {
@@ -174,12 +174,12 @@ func TestLogins_and_logouts_are_recorded_and_nodes_hear_of_what_ends(t *testing.
 		moved("a deleted user")
 		f.Clock.Advance(identity.KnownAddressFor)
 		if c.KnownLogin("ann", "ip:192.0.2.1") {
-			t.Error("an address is known for ever")
+			t.Errorf("an address is still known after %v", identity.KnownAddressFor)
 		}
 	})
 }
 
-func TestKnown_addresses_are_bounded_for_each_user(t *testing.T) {
+func TestKnownAddressesAreLimitedPerUser(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		ann := storetest.AddUser(t, f, "ann", identity.Administrator)
@@ -201,7 +201,7 @@ func TestKnown_addresses_are_bounded_for_each_user(t *testing.T) {
 		}
 		for i := range identity.MaxKnownAddresses + more {
 			if known := c.KnownLogin("ann", address(i)); known != (i >= more) {
-				t.Errorf("address %d is known: %t", i, known)
+				t.Errorf("address %d is known: %t, want %t", i, known, i >= more)
 			}
 		}
 	})

@@ -31,7 +31,7 @@ func write(t *testing.T, f *storetest.Fixture, statement string, args ...any) {
 	}
 }
 
-func TestSecretsOfSecondFactorsAreSealed(t *testing.T) {
+func TestTOTPSecretsAreStoredSealed(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		ann, bob := storetest.AddUser(t, f, "ann", identity.Administrator), storetest.AddUser(t, f, "bob", identity.Viewer)
@@ -41,19 +41,19 @@ func TestSecretsOfSecondFactorsAreSealed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if stored := storedSecret(t, f, "totp_setups", ann.ID); len(stored) <= len(shown) || bytes.Contains(stored, shown) {
-			t.Errorf("a secret that is not confirmed yet is stored as %x", stored)
+			t.Errorf("an unconfirmed secret is stored unsealed as %x", stored)
 		}
 		if again, err := f.Factors.FindTOTPSetup(ctx, ann.ID, session[:]); err != nil || !bytes.Equal(again, shown) {
-			t.Errorf("the set-up has another secret, %v", err)
+			t.Errorf("FindTOTPSetup returned another secret, %v", err)
 		}
 
 		secret, _ := storetest.SetUpTOTP(t, f.Factors, ann.ID)
 		stored := storedSecret(t, f, "totp", ann.ID)
 		if len(stored) <= len(secret) || bytes.Contains(stored, secret) {
-			t.Errorf("it is stored as %x", stored)
+			t.Errorf("the secret is stored unsealed as %x", stored)
 		}
 		if found, err := f.Factors.FindTOTP(ctx, ann.ID); err != nil || !bytes.Equal(found.Secret, secret) {
-			t.Errorf("another secret is found, %v", err)
+			t.Errorf("FindTOTP returned another secret, %v", err)
 		}
 
 		// Write access to rows does not allow giving one user another user's second factor.
@@ -61,7 +61,7 @@ func TestSecretsOfSecondFactorsAreSealed(t *testing.T) {
 		write(t, f, `UPDATE totp SET secret = $2 WHERE user_id = $1`, bob.ID, stored)
 		found, err := f.Factors.FindTOTP(ctx, bob.ID)
 		if err != nil || found == nil || found.Secret != nil {
-			t.Errorf("the row of another user is read: %+v, %v", found, err)
+			t.Errorf("FindTOTP() = %+v, %v, want no secret from another user's row", found, err)
 		}
 		if found != nil && found.RecoveryLeft != identity.RecoveryCodeCount {
 			t.Errorf("%d recovery codes are left", found.RecoveryLeft)
@@ -69,7 +69,7 @@ func TestSecretsOfSecondFactorsAreSealed(t *testing.T) {
 	})
 }
 
-func TestSecretsThatWereStoredPlainAreReadAndSealedAtTheStart(t *testing.T) {
+func TestPlainTOTPSecretsAreSealedAtStart(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		ann, bob := storetest.AddUser(t, f, "ann", identity.Administrator), storetest.AddUser(t, f, "bob", identity.Viewer)
@@ -86,7 +86,7 @@ func TestSecretsThatWereStoredPlainAreReadAndSealedAtTheStart(t *testing.T) {
 		next := f.Another(t)
 		stored := storedSecret(t, f, "totp", ann.ID)
 		if len(stored) <= len(plain) || bytes.Contains(stored, plain) {
-			t.Errorf("after a start it is stored as %x", stored)
+			t.Errorf("after a start the secret is stored unsealed as %x", stored)
 		}
 		if found, err := next.Factors.FindTOTP(ctx, ann.ID); err != nil || !bytes.Equal(found.Secret, plain) {
 			t.Errorf("sealing changed the secret: %v", err)

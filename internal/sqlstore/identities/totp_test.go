@@ -28,7 +28,7 @@ func beginWithCode(t *testing.T, f *storetest.Fixture, store *identities.Factors
 
 // Many concurrent logins use the same code, on several nodes: exactly one succeeds, for every
 // step and every recovery code.
-func TestACodeIsAcceptedOnceHoweverManyGiveItAtOnce(t *testing.T) {
+func TestCodeUsedConcurrentlyIsAcceptedOnce(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		u := storetest.AddUser(t, f, "ann", identity.Administrator)
 		_, codes := storetest.SetUpTOTP(t, f.Factors, u.ID)
@@ -62,7 +62,7 @@ func TestACodeIsAcceptedOnceHoweverManyGiveItAtOnce(t *testing.T) {
 			close(begin)
 			all.Wait()
 			if in.Load() != 1 || refused.Load() != 11 {
-				t.Errorf("%+v let %d in and refused %d", factor, in.Load(), refused.Load())
+				t.Errorf("%+v: %d logins succeeded and %d were refused, want 1 and 11", factor, in.Load(), refused.Load())
 			}
 		}
 		for _, former := range []int64{99, 100, 101} {
@@ -75,8 +75,8 @@ func TestACodeIsAcceptedOnceHoweverManyGiveItAtOnce(t *testing.T) {
 	})
 }
 
-// Another person who knows the password ends no login of the user, and has few pending logins.
-func TestPendingLoginsFromElsewherePushNoneOut(t *testing.T) {
+// Others who know the password cannot evict a pending login of the user, and their own are few.
+func TestPendingLoginsOfOneAddressDoNotEvictOthers(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		u := storetest.AddUser(t, f, "ann", identity.Administrator)
 		storetest.SetUpTOTP(t, f.Factors, u.ID)
@@ -101,7 +101,7 @@ func TestPendingLoginsFromElsewherePushNoneOut(t *testing.T) {
 	})
 }
 
-func TestAPendingLoginEndsWithTimeAttemptsAndChanges(t *testing.T) {
+func TestPendingLoginEndsAfterTimeAttemptsOrChanges(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		u := storetest.AddUser(t, f, "ann", identity.Administrator)
@@ -112,7 +112,7 @@ func TestAPendingLoginEndsWithTimeAttemptsAndChanges(t *testing.T) {
 		}
 		storetest.WantFault(t, add(), fault.Conflict) // the user has no second factor
 		storetest.SetUpTOTP(t, f.Factors, u.ID)
-		// Nor does a password alone begin a session then.
+		// A password alone does not begin a session then, either.
 		storetest.WantFault(t, f.Identities.BeginSession(ctx, storetest.Operator, identity.Session{Hash: hash[:], UserID: u.ID}, u.PasswordHash), fault.Conflict)
 		find := func() error { _, err := f.Factors.FindPendingLogin(ctx, hash[:]); return err }
 		role := identity.Viewer
@@ -130,7 +130,7 @@ func TestAPendingLoginEndsWithTimeAttemptsAndChanges(t *testing.T) {
 				_, err := f.Identities.UpdateUser(ctx, storetest.Operator, u.ID, identity.UserUpdate{Role: &role})
 				return err
 			},
-			"a recovery": func() error {
+			"a removed second factor": func() error {
 				after, err := f.Identities.UpdateUser(ctx, storetest.Operator, u.ID, identity.UserUpdate{RemoveTOTP: true})
 				if err != nil {
 					return err

@@ -10,9 +10,9 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// In a flood larger than the memory of a node most offences lose their key: who has most of
-// those that are left is not the source of the attack.
-func TestOffencesWithoutAKeyCountAgainstTheSourceOfAnAttack(t *testing.T) {
+// In a flood larger than the memory of a node most offences lose their key: the key with most of
+// the others is not the source of the attack.
+func TestAttackHasNoSourceWhenMostOffencesLackKey(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		f.Clock.Advance(50 * time.Second) // the minute has begun
 		now := f.Clock.Now()
@@ -44,14 +44,14 @@ func TestOffencesWithoutAKeyCountAgainstTheSourceOfAnAttack(t *testing.T) {
 		}
 		flush("flood", offences.Offence{RefusedBy: offences.Other, Count: 100_000})
 		if a, err = service(f).Attack(t.Context()); err != nil || !a.IsActive() || a.Source != nil {
-			t.Errorf("of a flood: %+v of %+v, %v", a.Source, a, err)
+			t.Errorf("during a flood: got the source %+v of %+v, %v, want none", a.Source, a, err)
 		}
 	})
 }
 
-// What a policy counts besides the key of a request may be the victim: an account whose
+// A further key that a policy counts may be the victim: an account whose
 // password is guessed is never offered to be blocked.
-func TestAFurtherKeyIsNoSourceOfAnAttack(t *testing.T) {
+func TestAttackSourceSkipsFurtherKeysExceptNetworks(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		f.Clock.Advance(50 * time.Second)
 		n := newCounting(t, f.Offences, f.Clock, "a", nil)
@@ -67,7 +67,7 @@ func TestAFurtherKeyIsNoSourceOfAnAttack(t *testing.T) {
 			return a.Source
 		}
 		if s := attack(); s.Key != "account:alice" {
-			t.Errorf("without further keys: %+v", s)
+			t.Errorf("without further keys: got %+v, want account:alice", s)
 		}
 		n.policy.Also = rules.Also{{Name: "account"}}
 		if s := attack(); s.Key != "ip:198.51.100.7" || s.Pattern.String() != s.Key || s.Ratio != 0.375 {
@@ -81,7 +81,7 @@ func TestAFurtherKeyIsNoSourceOfAnAttack(t *testing.T) {
 		}
 		n.policy.Mode = rules.Off
 		if s := attack(); s.Key != "net:203.0.113.0/24" {
-			t.Errorf("once the policy is off: %+v", s)
+			t.Errorf("with the policy off: got %+v, want the network", s)
 		}
 	})
 }

@@ -128,9 +128,9 @@ func number(t testing.TB, variable string, standard int) int {
 	return n
 }
 
-// TestTheReportOfTheLastDayUsesIndexes reads the plan that Postgres makes for
+// TestRankOfLastDayUsesIndexes reads the plan that Postgres makes for
 // what Rank sends.
-func TestTheReportOfTheLastDayUsesIndexes(t *testing.T) {
+func TestRankOfLastDayUsesIndexes(t *testing.T) {
 	f := storetest.Open(t, servers.Postgres(t).URL)
 	now := f.Clock.Now().Add(37 * time.Minute)
 	connection, err := pgx.Connect(t.Context(), f.URL)

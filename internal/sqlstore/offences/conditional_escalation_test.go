@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestTheLevelUnderAPolicyThatCountsInAdditionIsShown(t *testing.T) {
+func TestEscalationLevelOfConditionalPolicyIsShown(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
 		limiting := storetest.NewPolicy(t, "limiting", "*", "100/1s")
@@ -55,20 +55,20 @@ func TestTheLevelUnderAPolicyThatCountsInAdditionIsShown(t *testing.T) {
 			under := conditional[n.policy.ID]
 			if key == "net:203.0.113.0/24" { // which is never blocked
 				if under != nil || explained.Escalation == nil || explained.Escalation.Policy != "limiting" {
-					t.Errorf("of %s the states are %+v, %+v", key, under, explained.Escalation)
+					t.Errorf("%s: got the states %+v and %+v, want that of limiting only", key, under, explained.Escalation)
 				}
 				continue
 			}
 			for where, e := range map[string]*offences.EscalationStatus{"offenders": levels[key], "the refusal": explained.Escalation, "the key": under} {
 				if e == nil || e.Policy != "guessing" || e.Level != 1 {
-					t.Errorf("%s of %s shows %+v", where, key, e)
+					t.Errorf("%s of %s shows %+v, want level 1 of guessing", where, key, e)
 				}
 			}
 		}
 	})
 }
 
-func TestTheLevelOfABlockedKeyIsTheHighest(t *testing.T) {
+func TestOffenderShowsHighestEscalationLevel(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
 		limiting := storetest.NewPolicy(t, "limiting", "*", "100/1s")
@@ -79,7 +79,7 @@ func TestTheLevelOfABlockedKeyIsTheHighest(t *testing.T) {
 		n.limited("ip:203.0.113.7", 10)
 		n.flush()
 		n.policy = limiting // which the refusals by the block name
-		n.record(gate.Blocked, "ip:203.0.113.7", 30, automatic(t, f.Store)[0])
+		n.record(gate.Blocked, "ip:203.0.113.7", 30, automaticBlocks(t, f.Store)[0])
 		n.flush()
 		now := f.Clock.Now()
 		report, err := s.Offenders(t.Context(), offences.Query{From: now.Add(-time.Hour), To: now.Add(time.Minute)})
@@ -87,25 +87,25 @@ func TestTheLevelOfABlockedKeyIsTheHighest(t *testing.T) {
 			t.Fatalf("%+v, %v", report, err)
 		}
 		if e := report.Rows[0].Escalation; e == nil || e.Policy != conditional.Name || e.Level != 1 {
-			t.Errorf("it shows %+v", e)
+			t.Errorf("got %+v, want level 1 of %s", e, conditional.Name)
 		}
 	})
 }
 
-func TestAKeyHasNoLevelUnderWhatCountsItsNetwork(t *testing.T) {
+func TestEscalationUnderIgnoresLevelOfNetwork(t *testing.T) {
 	address, network := keytest.Key(t, "ip:203.0.113.7"), keytest.Key(t, "net:203.0.113.0/24")
 	status := &offences.EscalationStatus{Level: 2}
 	x := &admin.KeyExplanation{Explanation: &gate.Explanation{Key: address}, ConditionalEscalations: map[int64]*offences.EscalationStatus{7: status}}
 	policy := &rules.Policy{ID: 7}
 	if x.EscalationUnder(&gate.PolicyExplanation{Policy: policy}) != status || x.EscalationUnder(&gate.PolicyExplanation{Policy: policy, Derived: &address}) != status {
-		t.Error("the state of the key is not shown")
+		t.Error("EscalationUnder does not return the state of the key")
 	}
 	if e := x.EscalationUnder(&gate.PolicyExplanation{Policy: policy, Derived: &network}); e != nil {
-		t.Errorf("%+v is shown of its network", e)
+		t.Errorf("EscalationUnder(network) = %+v, want nil", e)
 	}
 }
 
-func TestAllowedChecksThatOthersCountAreNotCalledExact(t *testing.T) {
+func TestAllowedExactIsFalseWhenOtherPoliciesCountChecks(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", nil)
 		conditional := storetest.NewPolicy(t, "guessing", "ip:*", "5/1h")
@@ -134,12 +134,12 @@ func TestAllowedChecksThatOthersCountAreNotCalledExact(t *testing.T) {
 		}
 		for _, q := range []offences.Query{{}, {Policy: n.policy.ID}, {Shadow: true}} {
 			if r := offenders(q); !r.AllowedExact || r.Rows[0].Allowed != 6 {
-				t.Errorf("%+v: %d allowed, exact %t", q, r.Rows[0].Allowed, r.AllowedExact)
+				t.Errorf("%+v: %d allowed, exact %t, want 6, true", q, r.Rows[0].Allowed, r.AllowedExact)
 			}
 		}
 		for _, q := range []offences.Query{{Policy: conditional.ID}, {Policy: watch.ID, Shadow: true}} {
 			if r := offenders(q); r.AllowedExact {
-				t.Errorf("%+v: %d allowed are called exact", q, r.Rows[0].Allowed)
+				t.Errorf("%+v: %d allowed checks are exact, want not exact", q, r.Rows[0].Allowed)
 			}
 		}
 		limited := answer
@@ -148,7 +148,7 @@ func TestAllowedChecksThatOthersCountAreNotCalledExact(t *testing.T) {
 		n.flush()
 		now = now.Add(time.Minute)
 		if r := offenders(offences.Query{}); len(r.Rows) != 2 || r.AllowedExact {
-			t.Errorf("%d rows with a further key, exact %t", len(r.Rows), r.AllowedExact)
+			t.Errorf("with a further key: %d rows, exact %t, want 2, false", len(r.Rows), r.AllowedExact)
 		}
 	})
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// A state goes when its level has fallen to 0 and its key has not offended for 30 days, and
+// A state is deleted when its level has decayed to 0 and its key has not offended for 30 days, and
 // under a policy without an escalation after a year.
-func TestStatesOfEscalationsGoOnceTheirLevelsHaveDecayed(t *testing.T) {
+func TestDeleteOlderRemovesDecayedEscalationStates(t *testing.T) {
 	const day = 24 * time.Hour
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		escalation := storetest.Escalation()
@@ -27,11 +27,11 @@ func TestStatesOfEscalationsGoOnceTheirLevelsHaveDecayed(t *testing.T) {
 			}
 			n.flush()
 		}
-		all := []string{"k:never", "k:once", "k:twice", "k:held", "k:permanent", "k:forgotten"}
+		all := []string{"k:never", "k:once", "k:twice", "k:held", "k:permanent", "k:expired"}
 		offend(10, all[1:]...)
 		// An operator moves the ends of blocks, which the states do not know.
 		for key, until := range map[string]time.Time{"k:held": start.Add(50 * day), "k:permanent": {}} {
-			id := ofKey(automatic(t, f.Store), key)[0].ID
+			id := ofKey(automaticBlocks(t, f.Store), key)[0].ID
 			if _, err := f.Entries.Update(t.Context(), storetest.Operator, blocks.Block, id, blocks.Update{Expires: &until}); err != nil {
 				t.Fatal(err)
 			}
@@ -40,7 +40,7 @@ func TestStatesOfEscalationsGoOnceTheirLevelsHaveDecayed(t *testing.T) {
 		offend(10, "k:twice")
 		offend(1, "k:never")
 		// This one was permanent, has ended, and is past its retention.
-		f.Exec(t, "UPDATE escalations SET ended_at = 9223372036854775807, block_id = 'gone' WHERE key = 'k:forgotten'")
+		f.Exec(t, "UPDATE escalations SET ended_at = 9223372036854775807, block_id = 'gone' WHERE key = 'k:expired'")
 		left := func(days int, policy rules.Policy, want ...string) {
 			t.Helper()
 			if _, err := f.Offences.DeleteOlder(t.Context(), start.Add(time.Duration(days)*day+2*time.Hour), offences.Retention{}, offences.DecaysOf([]*rules.Policy{&policy})); err != nil {

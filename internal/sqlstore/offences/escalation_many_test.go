@@ -32,7 +32,7 @@ func onBothCounted(t *testing.T, test func(t *testing.T, f *storetest.Fixture, s
 	})
 }
 
-func TestABatchTakesAsManyStatementsForManyKeysAsForFew(t *testing.T) {
+func TestFlushUsesSameNumberOfStatementsForAnyBatchSize(t *testing.T) {
 	onBothCounted(t, func(t *testing.T, f *storetest.Fixture, statements func() int64) {
 		flush := func(set string, n int, quiet bool) int64 {
 			t.Helper()
@@ -49,7 +49,7 @@ func TestABatchTakesAsManyStatementsForManyKeysAsForFew(t *testing.T) {
 			before := statements()
 			events, err := f.Offences.Flush(t.Context(), b, storetest.EvaluationAt(f))
 			if err != nil || len(events) != want {
-				t.Fatalf("%d of %d keys were blocked, %v", len(events), want, err)
+				t.Fatalf("%d keys were blocked, want %d; %v", len(events), want, err)
 			}
 			return statements() - before
 		}
@@ -57,7 +57,7 @@ func TestABatchTakesAsManyStatementsForManyKeysAsForFew(t *testing.T) {
 			t.Helper()
 			few, many := flush("few"+when, 10, quiet), flush("many"+when, 1_000, quiet)
 			if few != many || few == 0 || few > 25 {
-				t.Errorf("%s: 10 keys take %d statements, 1,000 keys %d", when, few, many)
+				t.Errorf("%q: 10 keys take %d statements and 1,000 keys %d, want the same number up to 25", when, few, many)
 			}
 		}
 		same("", false)
@@ -67,13 +67,13 @@ func TestABatchTakesAsManyStatementsForManyKeysAsForFew(t *testing.T) {
 		same(" some below the threshold", true)
 		entries, err := f.Audit.FindRecords(t.Context(), audit.Filter{Action: "block.add", Limit: 1})
 		if err != nil || len(entries.Records) != 1 || entries.Records[0].Actor != audit.SystemActor("escalation") || entries.Records[0].After == nil {
-			t.Errorf("the audit holds %+v, %v", entries, err)
+			t.Errorf("got the audit records %+v, %v", entries, err)
 		}
 		storetest.WantIntactChain(t, f, audit.Link{})
 	})
 }
 
-func TestKeysThatOthersBlockedAMomentAgoStayWhereTheyWere(t *testing.T) {
+func TestEscalationSkipsKeysThatAreAlreadyBlocked(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
 		if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: keytest.Pattern(t, "k:taken")}); err != nil {
@@ -89,18 +89,18 @@ func TestKeysThatOthersBlockedAMomentAgoStayWhereTheyWere(t *testing.T) {
 		}
 		n.flush()
 		made := map[string]bool{}
-		for _, b := range automatic(t, f.Store) {
+		for _, b := range automaticBlocks(t, f.Store) {
 			made[b.Pattern.String()] = true
 		}
 		if len(made) != 3 || !made["k:free"] || !made["ip:11.1.2.3"] || !made["token:live_1"] {
-			t.Errorf("blocked are %v", made)
+			t.Errorf("blocked %v, want k:free, ip:11.1.2.3 and token:live_1", made)
 		}
 	})
 }
 
-// TestManyKeysCrossAtOnceOverADistance is the case that once never ended: keys
-// that cross by the thousand within a second, and a database that is not near.
-func TestManyKeysCrossAtOnceOverADistance(t *testing.T) {
+// TestFlusherBlocksManyKeysOnDistantDatabase tests a case that once did not end: keys
+// that cross the threshold by the thousand within a second, and a slow connection to the database.
+func TestFlusherBlocksManyKeysOnDistantDatabase(t *testing.T) {
 	server := distant(t, servers.Postgres(t).URL, time.Millisecond)
 	f := storetest.Open(t, server.url)
 	const attackers, innocents = 1_500, 50
@@ -119,12 +119,12 @@ func TestManyKeysCrossAtOnceOverADistance(t *testing.T) {
 	defer cancel()
 	for n.Stats().Waiting > 0 || n.Stats().Flushed == 0 {
 		if ctx.Err() != nil {
-			t.Fatalf("not written within five minutes: %+v", n.Stats())
+			t.Fatalf("the offences were not written within five minutes: %+v", n.Stats())
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	if got, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all", Source: blocks.Automatic, Limit: 1}); err != nil || got.Total != attackers {
-		t.Errorf("%d of %d were blocked, %v", got.Total, attackers, err)
+		t.Errorf("%d keys were blocked, want %d; %v", got.Total, attackers, err)
 	}
 	if r, err := f.Offences.Rank(t.Context(), offences.Query{From: f.Clock.Now().Add(-time.Hour), To: f.Clock.Now().Add(time.Hour)}); err != nil || r.Keys != attackers+innocents || r.Offences != 10*attackers+innocents {
 		t.Errorf("%d offences of %d keys, %v", r.Offences, r.Keys, err)
@@ -134,7 +134,7 @@ func TestManyKeysCrossAtOnceOverADistance(t *testing.T) {
 	}
 }
 
-func TestAnAbandonedBatchIsNeverWritten(t *testing.T) {
+func TestAbandonedBatchIsNeverWritten(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		abandon := func(id string) bool {
 			t.Helper()
@@ -155,14 +155,14 @@ func TestAnAbandonedBatchIsNeverWritten(t *testing.T) {
 			return len(events)
 		}
 		if flush("written") != 1 {
-			t.Error("the first batch led to no block")
+			t.Error("the first batch added no block")
 		}
 		for range 2 { // asking again changes nothing
 			if !abandon("written") {
-				t.Error("a batch that was written is said not to be")
+				t.Error("Abandon of a written batch returned false")
 			}
 			if abandon("lost") {
-				t.Error("a batch that never came is said to be written")
+				t.Error("Abandon of an unknown batch returned true")
 			}
 		}
 		if flush("lost") != 0 {
@@ -208,7 +208,7 @@ func BenchmarkManyKeysCrossAtOnce(b *testing.B) {
 
 // A list may have hundreds of thousands of blocks, and a key is selected by as many patterns as
 // it has bytes.
-func TestTheBlocksOfOthersAreFoundByTheirPatterns(t *testing.T) {
+func TestBlockEndsQueryUsesPatternIndex(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	plan, err := sqloffences.PlanOfBlockEnds(f.Offences, t.Context())
 	if text := strings.Join(plan, "\n"); err != nil || !strings.Contains(text, "SEARCH b USING INDEX entries_pattern (pattern=? AND kind=?)") {

@@ -12,9 +12,9 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// TestAnyHistoryEscalatesAsTheModelSays plays random offences, waits and unblocks
-// against a plain model of the escalation.
-func TestAnyHistoryEscalatesAsTheModelSays(t *testing.T) {
+// TestEscalationMatchesModelForRandomHistories makes random offences, waits and ended blocks
+// and compares the escalation with a plain model.
+func TestEscalationMatchesModelForRandomHistories(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		for seed := range uint64(6) {
 			escalateAtRandom(t, f, seed)
@@ -25,7 +25,7 @@ func TestAnyHistoryEscalatesAsTheModelSays(t *testing.T) {
 
 func escalateAtRandom(t *testing.T, f *storetest.Fixture, seed uint64) {
 	n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
-	m := &escalationModel{Escalation: TestEscalation, counts: map[time.Time]int{}}
+	m := &escalationModel{Escalation: testEscalation, counts: map[time.Time]int{}}
 	random := newRandom(seed)
 	key := "k:random" + strconv.Itoa(int(seed))
 	for step := range 60 {
@@ -41,7 +41,7 @@ func escalateAtRandom(t *testing.T, f *storetest.Fixture, seed uint64) {
 			} else {
 				n.record(gate.Blocked, key, 3, &blocks.Entry{Kind: blocks.Block, ID: m.block})
 				n.flush()
-				m.forget(now)
+				m.decay(now)
 				m.last = now
 			}
 			continue
@@ -51,7 +51,7 @@ func escalateAtRandom(t *testing.T, f *storetest.Fixture, seed uint64) {
 		n.flush()
 		length, escalates := m.offend(now, times)
 		before := m.made
-		all := ofKey(automatic(t, f.Store), key)
+		all := ofKey(automaticBlocks(t, f.Store), key)
 		if escalates {
 			before++
 		}
@@ -59,8 +59,8 @@ func escalateAtRandom(t *testing.T, f *storetest.Fixture, seed uint64) {
 			t.Fatalf("seed %d, step %d: %d blocks, the model has %d", seed, step, len(all), before)
 		}
 		if escalates {
-			if got := all[0].Expires.Sub(all[0].Created); got != length || all[0].Level != m.step {
-				t.Fatalf("seed %d, step %d: a block of %s at step %d, the model has %s at %d", seed, step, got, all[0].Level, length, m.step)
+			if got := all[0].Expires.Sub(all[0].Created); got != length || all[0].Level != m.level {
+				t.Fatalf("seed %d, step %d: a block of %s at level %d, the model has %s at level %d", seed, step, got, all[0].Level, length, m.level)
 			}
 			m.made, m.block, m.ends = before, all[0].ID, all[0].Expires
 		}
@@ -82,29 +82,29 @@ func ofKey(all []*blocks.Entry, key string) (found []*blocks.Entry) {
 // escalationModel is an escalation as its documentation describes it.
 type escalationModel struct {
 	rules.Escalation
-	counts     map[time.Time]int // by minute, since the last block
-	step, made int
-	block      string
-	last, ends time.Time
-	forgotten  time.Time
+	counts      map[time.Time]int // by minute, since the last block
+	level, made int
+	block       string
+	last, ends  time.Time
+	decayed     time.Time
 }
 
-func (m *escalationModel) forget(now time.Time) {
+func (m *escalationModel) decay(now time.Time) {
 	quiet := m.last
-	for _, at := range []time.Time{m.ends, m.forgotten} {
+	for _, at := range []time.Time{m.ends, m.decayed} {
 		if at.After(quiet) {
 			quiet = at
 		}
 	}
-	for m.step > 0 && !quiet.IsZero() && !now.Before(quiet.Add(m.DecayAfter)) {
+	for m.level > 0 && !quiet.IsZero() && !now.Before(quiet.Add(m.DecayAfter)) {
 		quiet = quiet.Add(m.DecayAfter)
-		m.forgotten = quiet
-		m.step--
+		m.decayed = quiet
+		m.level--
 	}
 }
 
 func (m *escalationModel) offend(now time.Time, times int) (time.Duration, bool) {
-	m.forget(now)
+	m.decay(now)
 	m.last = now
 	m.counts[now.Truncate(time.Minute)] += times
 	sum := 0
@@ -117,10 +117,10 @@ func (m *escalationModel) offend(now time.Time, times int) (time.Duration, bool)
 		return 0, false
 	}
 	length := m.Duration
-	for range m.step {
+	for range m.level {
 		length = min(m.MaxDuration, time.Duration(float64(length)*m.Factor))
 	}
-	m.step++
+	m.level++
 	clear(m.counts)
 	return length, true
 }

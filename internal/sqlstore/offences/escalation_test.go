@@ -16,7 +16,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func automatic(t testing.TB, s *sqlstore.Store) []*blocks.Entry {
+func automaticBlocks(t testing.TB, s *sqlstore.Store) []*blocks.Entry {
 	t.Helper()
 	page, err := s.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all", Source: blocks.Automatic})
 	if err != nil {
@@ -25,14 +25,14 @@ func automatic(t testing.TB, s *sqlstore.Store) []*blocks.Entry {
 	return page.Items
 }
 
-func TestOffencesOnTwoNodesCrossTheEscalationOnce(t *testing.T) {
+func TestEscalationBlocksOnceForOffencesOnTwoNodes(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		second := f.Store
 		if f.URL[0] == 'p' { // an SQLite file belongs to one node
 			second = f.Another(t)
 		}
 		nodes := []*counting{newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation()), newCounting(t, second.Offences, f.Clock, "b", storetest.Escalation())}
-		for range 6 { // 12 in all, 10 are enough, and no node sees more than 6
+		for range 6 { // 12 in total: 10 reach the threshold, and no node counts more than 6
 			var both sync.WaitGroup
 			for _, n := range nodes {
 				n.limited("ip:203.0.113.7", 1)
@@ -44,39 +44,39 @@ func TestOffencesOnTwoNodesCrossTheEscalationOnce(t *testing.T) {
 			}
 			both.Wait()
 		}
-		made := automatic(t, f.Store)
+		made := automaticBlocks(t, f.Store)
 		if len(made) != 1 {
-			t.Fatalf("%d blocks were made", len(made))
+			t.Fatalf("%d blocks were added, want 1", len(made))
 		}
 		b := made[0]
 		if b.Pattern.String() != "ip:203.0.113.7" || b.PolicyID != 7 || b.Level != 1 || b.Author != "escalation" || !b.Expires.Equal(f.Clock.Now().Add(10*time.Minute)) {
 			t.Errorf("got %+v", b)
 		}
-		if heard := len(nodes[0].events) + len(nodes[1].events); heard != 1 {
-			t.Errorf("%d events were heard", heard)
+		if received := len(nodes[0].events) + len(nodes[1].events); received != 1 {
+			t.Errorf("the nodes received %d events, want 1", received)
 		}
 		entries, err := f.Audit.FindRecords(t.Context(), audit.Filter{Action: "block.add"})
 		if err != nil || len(entries.Records) != 1 || entries.Records[0].Actor != audit.SystemActor("escalation") {
-			t.Errorf("the audit holds %+v, %v", entries, err)
+			t.Errorf("got the audit records %+v, %v", entries, err)
 		}
 	})
 }
 
-func TestAnEscalationBlocksInTheScopeOfItsPolicyAndNoNetwork(t *testing.T) {
+func TestEscalationBlocksInScopeOfPolicyAndSkipsNetworks(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
 		n.policy.Scope, n.policy.Also = "login", rules.Also{{Name: rules.Network, Bits: 24}}
 		n.limited("ip:203.0.113.7", 10)
 		n.limited("net:203.0.113.0/24", 10)
 		n.flush()
-		made := automatic(t, f.Store)
+		made := automaticBlocks(t, f.Store)
 		if len(made) != 1 || made[0].Pattern.String() != "ip:203.0.113.7" || made[0].Scope != "login" {
-			t.Errorf("made %+v", made)
+			t.Errorf("blocked %+v, want ip:203.0.113.7 in the scope login", made)
 		}
 	})
 }
 
-func TestEachBlockIsLongerUpToTheCapAndStepsAreForgotten(t *testing.T) {
+func TestEscalationLengthensBlocksAndDecaysLevels(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
 		s := service(f, n.policy)
@@ -84,15 +84,15 @@ func TestEachBlockIsLongerUpToTheCapAndStepsAreForgotten(t *testing.T) {
 			t.Helper()
 			n.limited("k:x", 10)
 			n.flush()
-			b := automatic(t, f.Store)[0]
+			b := automaticBlocks(t, f.Store)[0]
 			if !b.Created.Equal(f.Clock.Now()) {
-				t.Fatalf("no block was made; the newest is of %s", b.Created)
+				t.Fatalf("no block was added; the newest was created at %s", b.Created)
 			}
 			return b.Expires.Sub(b.Created)
 		}
 		for i, want := range []time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute, 30 * time.Minute} {
 			if got := offend(); got != want {
-				t.Errorf("block %d is %s long, want %s", i+1, got, want)
+				t.Errorf("block %d lasts %s, want %s", i+1, got, want)
 			}
 			f.Clock.Advance(want)
 		}
@@ -107,59 +107,59 @@ func TestEachBlockIsLongerUpToTheCapAndStepsAreForgotten(t *testing.T) {
 		}
 		at := status()
 		if at.Level != 4 || at.Levels != 3 || at.Next != 30*time.Minute || at.Count != 0 || !at.DecaysAt.Equal(f.Clock.Now().Add(time.Hour)) {
-			t.Errorf("is at %+v", at)
+			t.Errorf("got the status %+v, want level 4", at)
 		}
 		f.Clock.Advance(2*time.Hour + time.Minute)
 		if at := status(); at.Level != 2 || at.Next != 30*time.Minute {
-			t.Errorf("after two decay periods it is at %+v", at)
+			t.Errorf("got the status %+v after two decay periods, want level 2", at)
 		}
 		f.Clock.Advance(time.Hour)
 		if got := offend(); got != 20*time.Minute {
-			t.Errorf("after three decay periods the block is %s long", got)
+			t.Errorf("the block after three decay periods lasts %s, want 20m", got)
 		}
 	})
 }
 
-func TestOnlyWhatCameAfterABlockCounts(t *testing.T) {
+func TestEscalationCountsOnlyOffencesAfterLastBlock(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
 		n.limited("k:x", 10)
 		n.flush()
-		n.limited("k:x", 50) // another node had not heard of the block yet
+		n.limited("k:x", 50) // another node had not loaded the block yet
 		n.flush()
-		b := automatic(t, f.Store)[0]
+		b := automaticBlocks(t, f.Store)[0]
 		n.record(gate.Blocked, "k:x", 100, b)
 		n.flush()
 		f.Clock.Advance(10 * time.Minute)
 		n.limited("k:x", 9)
 		n.flush()
-		if got := len(automatic(t, f.Store)); got != 1 {
-			t.Fatalf("nine offences after the block made %d blocks", got)
+		if got := len(automaticBlocks(t, f.Store)); got != 1 {
+			t.Fatalf("%d blocks after nine more offences, want 1", got)
 		}
 		n.limited("k:x", 1)
 		n.flush()
-		if got := automatic(t, f.Store); len(got) != 2 || got[0].Level != 2 {
-			t.Fatalf("the tenth made %d blocks", len(got))
+		if got := automaticBlocks(t, f.Store); len(got) != 2 || got[0].Level != 2 {
+			t.Fatalf("%d blocks after the tenth offence, want 2", len(got))
 		}
-		// Ended at once: what came before does not count again.
-		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "a partner", automatic(t, f.Store)[0].ID); err != nil {
+		// Ended immediately: earlier offences do not count again.
+		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "a partner", automaticBlocks(t, f.Store)[0].ID); err != nil {
 			t.Fatal(err)
 		}
 		f.Clock.Advance(time.Second)
 		n.limited("k:x", 9)
 		n.flush()
-		if got := len(automatic(t, f.Store)); got != 2 {
-			t.Fatalf("nine offences after the lift made %d blocks", got)
+		if got := len(automaticBlocks(t, f.Store)); got != 2 {
+			t.Fatalf("%d blocks after nine offences since the end of the block, want 2", got)
 		}
 		n.limited("k:x", 1)
 		n.flush()
-		if got := automatic(t, f.Store); len(got) != 3 || got[0].Level != 3 {
-			t.Errorf("the tenth made %d blocks", len(got))
+		if got := automaticBlocks(t, f.Store); len(got) != 3 || got[0].Level != 3 {
+			t.Errorf("%d blocks after the tenth offence, want 3", len(got))
 		}
 	})
 }
 
-func TestOffencesFromBeforeAnOperatorsBlockDoNotCountAfterIt(t *testing.T) {
+func TestEscalationIgnoresOffencesBeforeOperatorsBlock(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
 		n.limited("ip:203.0.113.7", 9)
@@ -170,18 +170,18 @@ func TestOffencesFromBeforeAnOperatorsBlockDoNotCountAfterIt(t *testing.T) {
 		f.Clock.Advance(2 * time.Minute)
 		n.limited("ip:203.0.113.7", 9)
 		n.flush()
-		if got := len(automatic(t, f.Store)); got != 0 {
-			t.Errorf("%d blocks for offences from before the operator's block", got)
+		if got := len(automaticBlocks(t, f.Store)); got != 0 {
+			t.Errorf("%d automatic blocks, want none for offences from before the operator's block", got)
 		}
 		n.limited("ip:203.0.113.7", 1)
 		n.flush()
-		if got := len(automatic(t, f.Store)); got != 1 {
-			t.Errorf("%d blocks after ten offences since", got)
+		if got := len(automaticBlocks(t, f.Store)); got != 1 {
+			t.Errorf("%d automatic blocks after ten offences since, want 1", got)
 		}
 	})
 }
 
-func TestTheWindowIsWholeMinutesAndAtMostOneMore(t *testing.T) {
+func TestEscalationWindowCoversWholeMinutes(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
 		n.limited("k:within", 5)
@@ -193,13 +193,13 @@ func TestTheWindowIsWholeMinutesAndAtMostOneMore(t *testing.T) {
 		f.Clock.Advance(time.Minute)
 		n.limited("k:beyond", 5)
 		n.flush()
-		if got := automatic(t, f.Store); len(got) != 1 || got[0].Pattern.String() != "k:within" {
+		if got := automaticBlocks(t, f.Store); len(got) != 1 || got[0].Pattern.String() != "k:within" {
 			t.Errorf("got %v", got)
 		}
 	})
 }
 
-func TestOnlyWhatIsCertainAndNotExemptIsEscalated(t *testing.T) {
+func TestEscalationSkipsExemptAndOvercountedKeys(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
 		n.exempt["k:exempt"] = true
@@ -213,22 +213,22 @@ func TestOnlyWhatIsCertainAndNotExemptIsEscalated(t *testing.T) {
 		if _, err := f.Offences.Flush(t.Context(), guess, e); err != nil {
 			t.Fatal(err)
 		}
-		if got := automatic(t, f.Store); len(got) != 0 {
+		if got := automaticBlocks(t, f.Store); len(got) != 0 {
 			t.Errorf("got %v", got)
 		}
 	})
 }
 
-func TestAShadowPolicySaysWhomItWouldHaveBlocked(t *testing.T) {
+func TestShadowPolicyRecordsEscalationThatWouldBlock(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
 		n.policy.Mode = rules.Shadow
 		n.limited("k:x", 25)
 		n.flush()
-		n.limited("k:x", 25) // within the block that it would have been
+		n.limited("k:x", 25) // during the block that would have been added
 		n.flush()
-		if got := automatic(t, f.Store); len(got) != 0 {
-			t.Errorf("a shadow policy blocked: %v", got)
+		if got := automaticBlocks(t, f.Store); len(got) != 0 {
+			t.Errorf("a shadow policy added the blocks %v", got)
 		}
 		events, _, err := f.Offences.EscalationEvents(t.Context(), offences.EscalationFilter{Key: "k:x"})
 		if err != nil || len(events) != 1 || events[0].Kind != offences.EscalationWouldBlock || events[0].Length != 10*time.Minute || events[0].Offences != 25 {

@@ -12,28 +12,28 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestTrafficIsEstimatedFromTheTrace(t *testing.T) {
+func TestEstimateTrafficUsesTrafficSample(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		start := f.Clock.Now()
 		n := newCounting(t, f.Offences, f.Clock, "a", nil)
 		e := &admin.SampleEstimator{Store: f.Offences, Secret: func() []byte { return offenceSecret }}
 		none, err := e.EstimateTraffic(t.Context(), start.Add(-time.Hour), start.Add(time.Hour), func(keys.Key) bool { return true })
 		if err != nil || none != nil {
-			t.Fatalf("of nothing recorded it says %+v, %v", none, err)
+			t.Fatalf("without recorded traffic: got %+v, %v, want nil", none, err)
 		}
 		for i := range 30 {
 			n.allowed(fmt.Sprintf("ip:203.0.113.%d", i), 2)
 			n.allowed(fmt.Sprintf("ip:198.51.100.%d", i), 6)
 		}
 		f.Clock.Advance(2 * time.Minute)
-		n.flush() // the minute is over, and its trace is written
+		n.flush() // the minute is over, and its traffic sample is written
 		p := keytest.Pattern(t, "ip:203.0.113.0/24")
 		got, err := e.EstimateTraffic(t.Context(), start.Add(-time.Hour), start.Add(time.Hour), p.Matches)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got.Keys != 30 || got.AllKeys != 60 || got.Checks != 60 || got.AllChecks != 240 || math.Abs(got.Ratio-0.25) > 1e-9 || got.Error != 0 {
-			t.Fatalf("of a trace that holds everything it says %+v", got)
+			t.Fatalf("with a complete traffic sample: got %+v", got)
 		}
 	})
 }

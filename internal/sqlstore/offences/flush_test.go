@@ -48,7 +48,7 @@ type counting struct {
 	safetyLimit float64
 }
 
-var TestEscalation = rules.Escalation{Threshold: 10, Window: 5 * time.Minute, Duration: 10 * time.Minute, Factor: 2, MaxDuration: 30 * time.Minute, DecayAfter: time.Hour}
+var testEscalation = rules.Escalation{Threshold: 10, Window: 5 * time.Minute, Duration: 10 * time.Minute, Factor: 2, MaxDuration: 30 * time.Minute, DecayAfter: time.Hour}
 
 func newCounting(t testing.TB, store recorder.Sink, c *storetest.Clock, node string, escalation *rules.Escalation) *counting {
 	stack, err := rules.ParseStack([]string{"1/1s", "20/1m"})
@@ -129,7 +129,7 @@ func ranked(t testing.TB, s *sqlstore.Store, q offences.Query) map[string]int64 
 	return got
 }
 
-func TestTwoNodesCountIntoOneRowAndARefusalsIDOpensIt(t *testing.T) {
+func TestTwoNodesCountIntoOneRowFoundByRefusalID(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		one, other := newCounting(t, f.Offences, f.Clock, "a", nil), newCounting(t, f.Offences, f.Clock, "b", nil)
 		const key = "ip:203.0.113.7"
@@ -169,12 +169,12 @@ func TestTwoNodesCountIntoOneRowAndARefusalsIDOpensIt(t *testing.T) {
 		}
 		traffic, err := s.Traffic(t.Context(), 7, f.Clock.Now().Add(-time.Minute), f.Clock.Now().Add(time.Minute), time.Minute)
 		if err != nil || len(traffic.Points) != 1 || traffic.Points[0].Limited != 8 || traffic.Points[0].Allowed != 5 || traffic.Points[0].Keys != 1 {
-			t.Errorf("traffic is %+v, %v", traffic, err)
+			t.Errorf("got the traffic %+v, %v", traffic, err)
 		}
 	})
 }
 
-func TestAnIDWithoutARecordSaysWhatBecameOfIt(t *testing.T) {
+func TestExplainRefusalReportsWhyRecordIsMissing(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", nil)
 		s := service(f)
@@ -188,18 +188,18 @@ func TestAnIDWithoutARecordSaysWhatBecameOfIt(t *testing.T) {
 			return e.Found
 		}
 		if got := found(f.Clock.Now()); got != admin.RecordPending {
-			t.Errorf("in its minute: %s", got)
+			t.Errorf("within its minute: got %s, want pending", got)
 		}
-		folded := &offences.Batch{ID: "b1", Offences: []offences.Offence{{Minute: f.Clock.Now().UnixMilli(), Policy: 7, RefusedBy: offences.Other, Count: 5, Overcount: 2}}}
-		if _, err := f.Offences.Flush(t.Context(), folded, offences.Evaluation{Now: f.Clock.Now()}); err != nil {
+		aggregated := &offences.Batch{ID: "b1", Offences: []offences.Offence{{Minute: f.Clock.Now().UnixMilli(), Policy: 7, RefusedBy: offences.Other, Count: 5, Overcount: 2}}}
+		if _, err := f.Offences.Flush(t.Context(), aggregated, offences.Evaluation{Now: f.Clock.Now()}); err != nil {
 			t.Fatal(err)
 		}
 		if got := found(f.Clock.Now()); got != admin.RecordAggregated {
-			t.Errorf("where offences were folded: %s", got)
+			t.Errorf("after offences were aggregated: got %s, want aggregated", got)
 		}
 		past := f.Clock.Now().Add(-2 * time.Hour)
 		if got := found(past); got != admin.RecordNone {
-			t.Errorf("where nothing was refused: %s", got)
+			t.Errorf("when nothing was refused: got %s, want none", got)
 		}
 		n.limited("k:x", 1)
 		n.flush()
@@ -211,15 +211,15 @@ func TestAnIDWithoutARecordSaysWhatBecameOfIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := found(past); got != admin.RecordExpired {
-			t.Errorf("past the retention: %s", got)
+			t.Errorf("after the retention: got %s, want expired", got)
 		}
 		if _, err := s.ExplainRefusal(t.Context(), "nonsense"); err == nil {
-			t.Error("nonsense is taken for an id")
+			t.Error("ExplainRefusal accepted an invalid id")
 		}
 	})
 }
 
-func TestABatchIsAddedOnceHoweverOftenItIsWritten(t *testing.T) {
+func TestFlushOfSameBatchIsIdempotent(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		b := &offences.Batch{ID: "one", Node: "a",
 			Offences: []offences.Offence{{Minute: f.Clock.Now().UnixMilli(), Policy: 7, Key: "k:x", RefusedBy: "1/1s", Count: 3}},
@@ -236,16 +236,16 @@ func TestABatchIsAddedOnceHoweverOftenItIsWritten(t *testing.T) {
 	})
 }
 
-// TestAClockThatIsAheadLosesNoCounts has a node add up an hour that has not ended, and whose
-// counts still come.
-func TestAClockThatIsAheadLosesNoCounts(t *testing.T) {
+// TestRollUpWithFastClockLosesNoCounts rolls up an hour that has not ended, and whose
+// counts still arrive.
+func TestRollUpWithFastClockLosesNoCounts(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", nil)
 		begun := f.Clock.Now().Truncate(time.Hour)
 		n.limited("k:x", 3)
 		n.flush()
 		if done, err := f.Offences.RollUp(t.Context(), begun.Add(49*time.Hour)); err != nil || done < 2 {
-			t.Fatalf("%d hours and days, %v", done, err)
+			t.Fatalf("rolled up %d hours and days, want at least 2; %v", done, err)
 		}
 		f.Clock.Advance(time.Minute)
 		n.limited("k:x", 4)
@@ -259,29 +259,29 @@ func TestAClockThatIsAheadLosesNoCounts(t *testing.T) {
 			"days":    {From: day, To: day.Add(24 * time.Hour)},
 		} {
 			if got := fmt.Sprint(ranked(t, f.Store, q)); got != "map[k:x:7 k:y:2]" {
-				t.Errorf("by %s: %s", span, got)
+				t.Errorf("by %s: got %s, want map[k:x:7 k:y:2]", span, got)
 			}
 			traffic, err := f.Offences.Traffic(t.Context(), 7, q.From, q.To, 24*time.Hour)
 			if err != nil || len(traffic.Points) != 1 || traffic.Points[0].Limited != 9 || traffic.Points[0].Allowed != 5 {
-				t.Errorf("by %s: %+v, %v", span, traffic, err)
+				t.Errorf("by %s: got the traffic %+v, %v", span, traffic, err)
 			}
 		}
 	})
 }
 
-func TestOffencesAreCountedBySourceExactly(t *testing.T) {
+func TestOffencesAreCountedExactlyBySource(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", nil)
 		begun := f.Clock.Now()
-		ask := func(source, key string, times int) {
+		limited := func(source, key string, times int) {
 			n.source = source
 			n.limited(key, times)
 		}
-		for range 3 { // edge-2 is neither the first nor the last to ask
-			ask("edge-1", "k:x", 2)
-			ask("edge-2", "k:x", 5)
-			ask("edge-1", "k:x", 1)
-			ask("edge-3", "k:y", 4)
+		for range 3 { // edge-2 is neither the first nor the last source
+			limited("edge-1", "k:x", 2)
+			limited("edge-2", "k:x", 5)
+			limited("edge-1", "k:x", 1)
+			limited("edge-3", "k:y", 4)
 			n.flush()
 			f.Clock.Advance(20 * time.Minute)
 		}
@@ -303,7 +303,7 @@ func TestOffencesAreCountedBySourceExactly(t *testing.T) {
 				}
 			}
 			if got := fmt.Sprint(ranked(t, f.Store, offences.Query{From: begun, To: begun.Add(time.Hour)})); got != "map[k:x:24 k:y:12]" {
-				t.Errorf("%s, by anyone: %s", when, got)
+				t.Errorf("%s, by any source: got %s", when, got)
 			}
 		}
 		check("by minutes")
@@ -313,7 +313,7 @@ func TestOffencesAreCountedBySourceExactly(t *testing.T) {
 		}
 		record, err := service(f).ExplainRefusal(t.Context(), offences.NewRefusalIDMaker(offenceSecret).ID(7, k.String(), begun).String())
 		if err != nil || len(record.Offences) != 1 || record.Offences[0].Count != 8 {
-			t.Errorf("one minute's record is %+v, %v", record, err)
+			t.Errorf("got the record of one minute %+v, %v, want 8 offences", record, err)
 		}
 		f.Clock.Advance(3 * time.Hour)
 		if _, err := f.Offences.RollUp(t.Context(), f.Clock.Now()); err != nil {
@@ -323,7 +323,7 @@ func TestOffencesAreCountedBySourceExactly(t *testing.T) {
 	})
 }
 
-func TestATimelineAndTheRulesTellWhatHappenedWhen(t *testing.T) {
+func TestTimelineAndRulesReportCountsByTime(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		start := f.Clock.Now()
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
@@ -332,7 +332,7 @@ func TestATimelineAndTheRulesTellWhatHappenedWhen(t *testing.T) {
 		n.allowed("k:x", 3)
 		n.flush()
 		f.Clock.Advance(2 * time.Minute)
-		n.record(gate.Blocked, "k:x", 5, automatic(t, f.Store)[0])
+		n.record(gate.Blocked, "k:x", 5, automaticBlocks(t, f.Store)[0])
 		n.limited("k:y", 2)
 		n.flush()
 		k, err := keys.Parser{}.Key("k:x")
@@ -361,7 +361,7 @@ func TestATimelineAndTheRulesTellWhatHappenedWhen(t *testing.T) {
 			t.Errorf("got %+v", rows)
 		}
 		f.Clock.Advance(2 * time.Minute)
-		n.flush() // the minutes are over, and their traces are written
+		n.flush() // the minutes are over, and their traffic samples are written
 		seen := map[string]int{}
 		err = f.Offences.TrafficSamples(t.Context(), start, start.Add(time.Hour), func(c *offences.SampleChunk) error {
 			points, err := c.Decode()
@@ -371,7 +371,7 @@ func TestATimelineAndTheRulesTellWhatHappenedWhen(t *testing.T) {
 			return err
 		})
 		if err != nil || seen["k:x"] != 20 || seen["k:y"] != 2 {
-			t.Errorf("the trace holds %v, %v", seen, err)
+			t.Errorf("the traffic sample has %v, %v, want 20 checks of k:x and 2 of k:y", seen, err)
 		}
 	})
 }

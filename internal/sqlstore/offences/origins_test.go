@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestAPatternOfAnOriginSelectsCountedKeys(t *testing.T) {
+func TestRankSelectsKeysByOriginPattern(t *testing.T) {
 	files, err := geoip.Open(geofiles.Dir(t, geofiles.Rows...))
 	if err != nil {
 		t.Fatal(err)
@@ -56,11 +56,11 @@ func TestAPatternOfAnOriginSelectsCountedKeys(t *testing.T) {
 		q.Sort = ""
 		sum := int64(0)
 		if _, err := f.Offences.EachRanked(t.Context(), q, func(row offences.Ranked) error { sum += row.Offences; return nil }); err != nil || sum != 68 {
-			t.Errorf("each: %d, %v", sum, err)
+			t.Errorf("EachRanked: %d offences, want 68; %v", sum, err)
 		}
 		seen, err := f.Offences.Seen(t.Context(), nl, q.From, q.To, 2)
 		if err != nil || seen.Keys != 8 || seen.Offenders != 8 || seen.Refused != 68 || seen.Allowed != 5 || len(seen.Samples) != 2 || seen.Samples[0].Key != "ip:203.0.113.6" || seen.AllRefused != 68+7*20+30 {
-			t.Errorf("seen: %+v, %v", seen, err)
+			t.Errorf("Seen() = %+v, %v", seen, err)
 		}
 		report, err := service(f).Origins(t.Context(), offences.Query{From: q.From, To: q.To}, "asn")
 		if err != nil || report.Total != 3 || report.Rows[0].Pattern.String() != "asn:64501" || report.Rows[0].Offences != 140 || report.Rows[1].Keys != 8 || !report.Rows[2].Pattern.IsZero() {

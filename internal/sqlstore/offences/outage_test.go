@@ -17,7 +17,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestAPoisonRowIsDroppedAloneAndSaid(t *testing.T) {
+func TestFlusherDropsOnlyPoisonRow(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		sink := &poisoning{Sink: f.Offences, bad: "k:17"}
 		n := newCounting(t, sink, f.Clock, "a", nil)
@@ -27,12 +27,12 @@ func TestAPoisonRowIsDroppedAloneAndSaid(t *testing.T) {
 		n.flush()
 		got := ranked(t, f.Store, offences.Query{From: f.Clock.Now(), To: f.Clock.Now().Add(time.Minute)})
 		if stats := n.Stats(); len(got) != 49 || got["k:17"] != 0 || stats.Poison != 1 || stats.Waiting != 0 {
-			t.Errorf("%d keys are there, %+v", len(got), stats)
+			t.Errorf("%d keys are stored, want all but the poison row; %+v", len(got), stats)
 		}
 	})
 }
 
-// poisoning gives the row of one key a meta that no database can be given.
+// poisoning gives the row of one key a meta that no database accepts.
 type poisoning struct {
 	recorder.Sink
 	bad string
@@ -49,7 +49,7 @@ func (p *poisoning) Flush(ctx context.Context, b *offences.Batch, e offences.Eva
 	return p.Sink.Flush(ctx, &copied, e)
 }
 
-func TestADatabaseThatStopsLosesNothingAndCountsNothingTwice(t *testing.T) {
+func TestFlusherCountsOffencesOnceAcrossStoppedDatabase(t *testing.T) {
 	server := servers.DedicatedPostgres(t)
 	f := storetest.Open(t, server.URL)
 	n := newCounting(t, f.Offences, f.Clock, "a", nil)
@@ -60,13 +60,13 @@ func TestADatabaseThatStopsLosesNothingAndCountsNothingTwice(t *testing.T) {
 		n.limited("k:during", 2)
 		short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		if err := n.Flush(short); err == nil {
-			t.Error("a stopped database took a batch")
+			t.Error("Flush to a stopped database succeeded")
 		}
 		cancel()
 		f.Clock.Advance(time.Second)
 	}
 	if stats := n.Stats(); stats.Failing == nil || stats.Waiting == 0 {
-		t.Errorf("the outage does not show: %+v", stats)
+		t.Errorf("the stats do not show the outage: %+v", stats)
 	}
 	server.Continue()
 	server.Restart(false)
@@ -77,13 +77,13 @@ func TestADatabaseThatStopsLosesNothingAndCountsNothingTwice(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	if stats := n.Stats(); stats.Failing != nil || stats.Waiting != 0 || stats.Aggregated != 0 {
-		t.Errorf("the outage goes on: %+v", stats)
+		t.Errorf("the stats still show the outage: %+v", stats)
 	}
 }
 
-// A table that is missing for a while, or that Stint's user may not write, is no fault of the
-// rows that were to go into it.
-func TestATableThatIsAwayLosesNoRow(t *testing.T) {
+// A table that is missing for a while, or that Stint's user may not write, is not a fault of the
+// rows to be written.
+func TestFlusherKeepsRowsWhileTableIsMissing(t *testing.T) {
 	f := storetest.OpenPostgres(t)
 	n := newCounting(t, f.Offences, f.Clock, "a", nil)
 	for _, away := range []struct{ what, begin, end string }{
@@ -91,11 +91,11 @@ func TestATableThatIsAwayLosesNoRow(t *testing.T) {
 		{"no column", "ALTER TABLE offences RENAME COLUMN key TO elsewhere", "ALTER TABLE offences RENAME COLUMN elsewhere TO key"},
 	} {
 		f.Exec(t, away.begin)
-		for range 8 { // and so also after a piece was tried apart from the others
+		for range 8 { // so that parts of a batch are tried separately too
 			n.limited("k:a", 1)
 			n.limited("k:b", 1)
 			if err := n.Flush(t.Context()); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "lacks a table or a column") {
-				t.Errorf("%s: the flush returned %v", away.what, err)
+				t.Errorf("%s: Flush() = %v, want Unavailable", away.what, err)
 			}
 		}
 		f.Exec(t, away.end)
@@ -103,7 +103,7 @@ func TestATableThatIsAwayLosesNoRow(t *testing.T) {
 	}
 	got := ranked(t, f.Store, offences.Query{From: f.Clock.Now(), To: f.Clock.Now().Add(time.Minute)})
 	if stats := n.Stats(); got["k:a"] != 16 || got["k:b"] != 16 || stats.Poison != 0 || stats.Waiting != 0 {
-		t.Errorf("got %v of 16 each, %+v", got, stats)
+		t.Errorf("got %v, want 16 each; %+v", got, stats)
 	}
 }
 
@@ -121,7 +121,7 @@ func flushSoon(t testing.TB, n *counting) {
 	}
 }
 
-func TestBeyondItsBoundAnOutageKeepsTotalsAndCountsWhatLostItsKey(t *testing.T) {
+func TestFlusherAggregatesOffencesBeyondMaxRows(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		counter := recorder.NewRecorder(recorder.Options{Secret: func() []byte { return offenceSecret }})
 		sink := &failing{Sink: f.Offences, err: context.DeadlineExceeded}
@@ -133,7 +133,7 @@ func TestBeyondItsBoundAnOutageKeepsTotalsAndCountsWhatLostItsKey(t *testing.T) 
 			n.limited("k:"+strconv.Itoa(i), 1)
 			if i%20 == 0 {
 				if flusher.Flush(t.Context()) == nil {
-					t.Fatal("the sink did not fail")
+					t.Fatal("Flush succeeded with a failing sink")
 				}
 			}
 		}
@@ -146,7 +146,7 @@ func TestBeyondItsBoundAnOutageKeepsTotalsAndCountsWhatLostItsKey(t *testing.T) 
 			t.Fatal(err)
 		}
 		if r.Offences+r.Other != 400 || r.Other == 0 || flusher.Stats().Aggregated != r.Other {
-			t.Errorf("%d with a key and %d without are not 400; %+v", r.Offences, r.Other, flusher.Stats())
+			t.Errorf("%d offences with a key and %d without, want 400 in total; %+v", r.Offences, r.Other, flusher.Stats())
 		}
 	})
 }
@@ -164,7 +164,7 @@ func (s *failing) Flush(ctx context.Context, b *offences.Batch, e offences.Evalu
 	return s.Sink.Flush(ctx, b, e)
 }
 
-func TestADatabaseKilledInTheMiddleOfFlushesCountsEachOffenceOnce(t *testing.T) {
+func TestFlusherCountsOffencesOnceAcrossKilledDatabase(t *testing.T) {
 	server := servers.DedicatedPostgres(t)
 	f := storetest.Open(t, server.URL)
 	nodes := []*counting{newCounting(t, f.Offences, f.Clock, "a", nil), newCounting(t, f.Another(t).Offences, f.Clock, "b", nil)}
@@ -176,7 +176,7 @@ func TestADatabaseKilledInTheMiddleOfFlushesCountsEachOffenceOnce(t *testing.T) 
 				n.limited("k:"+strconv.Itoa(i), 1)
 				sent++
 			}
-			flushing.Go(func() { _ = n.Flush(t.Context()) }) // may meet the kill anywhere
+			flushing.Go(func() { _ = n.Flush(t.Context()) }) // the kill may interrupt it anywhere
 		}
 		server.Kill()
 		flushing.Wait()
@@ -190,6 +190,6 @@ func TestADatabaseKilledInTheMiddleOfFlushesCountsEachOffenceOnce(t *testing.T) 
 		t.Fatal(err)
 	}
 	if r.Offences != int64(sent) || r.Keys != 500 {
-		t.Errorf("%d offences of %d keys, sent were %d of 500", r.Offences, r.Keys, sent)
+		t.Errorf("%d offences of %d keys, want %d of 500", r.Offences, r.Keys, sent)
 	}
 }

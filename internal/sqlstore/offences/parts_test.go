@@ -10,14 +10,14 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestThePartsOfANetworkAreAddedUpByTheirAddresses(t *testing.T) {
+func TestSeenPartsSumsAddressesOfEachSubnet(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", nil)
 		n.limited("ip:198.51.0.1", 2)
 		n.limited("ip:198.51.100.7", 3)
 		n.allowed("ip:198.51.100.9", 4)
 		n.allowed("ip:198.51.103.1", 5)
-		n.limited("ip:198.52.0.1", 9) // outside
+		n.limited("ip:198.52.0.1", 9) // outside the network
 		n.limited("ip:2001:db8:7:1::1", 6)
 		n.limited("ip:2001:db8:7:2::1", 7)
 		n.limited("token:a", 8)

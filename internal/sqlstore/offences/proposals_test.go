@@ -18,16 +18,16 @@ import (
 
 var ann = admin.Caller{Actor: storetest.Operator}
 
-func TestCrowdedRangesAreProposedAndNeverBlockedByThemselves(t *testing.T) {
+func TestProposeSuggestsRangesAndBlocksNone(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", nil)
 		s := service(f, n.policy)
 		for i := range 9 {
 			n.limited(fmt.Sprintf("ip:203.0.113.%d", i), 2+i)
 			n.limited(fmt.Sprintf("ip:2001:db8:7:%x::1", i), 2)
-			n.limited(fmt.Sprintf("ip:192.0.2.%d", i), 1) // too few each
+			n.limited(fmt.Sprintf("ip:192.0.2.%d", i), 1) // too few offences each
 		}
-		for i := range 7 { // too few
+		for i := range 7 { // too few addresses
 			n.limited(fmt.Sprintf("ip:198.51.100.%d", i), 50)
 		}
 		n.allowed("ip:203.0.113.200", 4)
@@ -38,7 +38,7 @@ func TestCrowdedRangesAreProposedAndNeverBlockedByThemselves(t *testing.T) {
 		}
 		made, err := s.Proposals.Propose(t.Context())
 		if err != nil || len(made) != 2 {
-			t.Fatalf("proposed %+v, %v", made, err)
+			t.Fatalf("Propose() = %+v, %v", made, err)
 		}
 		p, err := f.Proposals.FindProposalByID(t.Context(), made[0].ID)
 		if err != nil {
@@ -53,10 +53,10 @@ func TestCrowdedRangesAreProposedAndNeverBlockedByThemselves(t *testing.T) {
 			t.Errorf("got %s", made[1].Pattern)
 		}
 		if again, err := s.Proposals.Propose(t.Context()); err != nil || len(again) != 0 {
-			t.Errorf("proposed again: %+v, %v", again, err)
+			t.Errorf("the second Propose() = %+v, %v, want none", again, err)
 		}
 		if page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all"}); err != nil || page.Total != 0 {
-			t.Errorf("%d blocks were made by themselves, %v", page.Total, err)
+			t.Errorf("Propose added %d blocks, %v", page.Total, err)
 		}
 		accepted, err := s.Proposals.Accept(t.Context(), ann, made[0].ID, admin.AcceptProposal{Expiry: blocks.Expiry{For: 24 * time.Hour}})
 		if err != nil || accepted.Decision != offences.Accepted {
@@ -66,25 +66,25 @@ func TestCrowdedRangesAreProposedAndNeverBlockedByThemselves(t *testing.T) {
 			t.Errorf("%+v, %v", b, err)
 		}
 		if _, err := s.Proposals.Accept(t.Context(), ann, made[0].ID, admin.AcceptProposal{}); !fault.Is(err, fault.Conflict) {
-			t.Errorf("accepted twice: %v", err)
+			t.Errorf("accepting a second time: got %v, want Conflict", err)
 		}
 		if _, err := s.Proposals.Dismiss(t.Context(), ann, made[1].ID, "a university"); err != nil {
 			t.Fatal(err)
 		}
 		if again, err := s.Proposals.Propose(t.Context()); err != nil || len(again) != 1 || again[0].Pattern.String() != "ip:203.0.113.0/24" {
-			t.Errorf("after one was dismissed and one accepted: %+v, %v", again, err)
+			t.Errorf("Propose() after one was dismissed and one accepted = %+v, %v", again, err)
 		}
 		impact, err := s.Proposals.Entries.Preview(t.Context(), ann, blocks.Block, "ip:203.0.113.0/24")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if c := impact.Counted; c.Keys != 10 || c.Offenders != 9 || c.Allowed != 4 || c.AllAllowed != 4 || c.AllKeys != 35 || !c.IsExact {
-			t.Errorf("the impact is %+v", c)
+			t.Errorf("got the impact %+v", c)
 		}
 	})
 }
 
-func TestNetworksThatPoliciesCountAreProposedByTheirMembers(t *testing.T) {
+func TestProposeSuggestsCountedNetworksByTheirMembers(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", nil)
 		s := service(f, n.policy)
@@ -94,22 +94,22 @@ func TestNetworksThatPoliciesCountAreProposedByTheirMembers(t *testing.T) {
 		for i := range 4 {
 			n.limited(fmt.Sprintf("ip:203.0.113.%d", i), 1)
 			n.limited(fmt.Sprintf("ip:192.0.2.%d", i), 1)
-			n.allowed(fmt.Sprintf("ip:192.0.2.%d", i), 10) // nearly all of it is allowed
+			n.allowed(fmt.Sprintf("ip:192.0.2.%d", i), 10) // nearly all checks are allowed
 		}
 		n.limited("ip:198.51.100.7", 3)
 		f.Clock.Advance(2 * time.Minute)
 		n.flush()
 		made, err := s.Proposals.Propose(t.Context())
 		if err != nil || len(made) != 1 || made[0].Pattern.String() != "ip:203.0.113.0/24" || made[0].Evidence.OffendedCount != 4 {
-			t.Fatalf("proposed %+v, %v", made, err)
+			t.Fatalf("Propose() = %+v, %v", made, err)
 		}
 		if got, want := made[0].Evidence.String(), "each at least once; 100% of the checks of the range were refused, reports over a limit included"; !strings.HasSuffix(got, want) {
-			t.Errorf("the evidence is %s", got)
+			t.Errorf("got the evidence %s, want it to end with %s", got, want)
 		}
 	})
 }
 
-func TestProposalsOfBlockedRangesHideNoOthersAndAreClosed(t *testing.T) {
+func TestProposalsCoveredByBlockAreClosed(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", nil)
 		s := service(f, n.policy)
@@ -127,40 +127,40 @@ func TestProposalsOfBlockedRangesHideNoOthersAndAreClosed(t *testing.T) {
 		}
 		block := &blocks.Entry{ID: "a", Kind: blocks.Block, Pattern: keytest.Pattern(t, "ip:203.0.0.0/16"), Created: f.Clock.Now(), Expires: f.Clock.Now().Add(time.Hour)}
 		s.View.Blocks().Apply(block, f.Clock.Now())
-		waiting := func(want int) {
+		wantOpen := func(want int) {
 			t.Helper()
 			open, _, err := s.Proposals.Find(t.Context(), offences.OpenProposals, "", 2)
 			if err != nil || len(open) != want || open[want-1].Pattern.String() != "ip:198.51.100.0/24" {
-				t.Errorf("%d are open, want %d: %+v, %v", len(open), want, open, err)
+				t.Errorf("%d proposals are open, want %d: %+v, %v", len(open), want, open, err)
 			}
 		}
-		waiting(1)
+		wantOpen(1)
 		for i := range 9 {
 			n.limited(fmt.Sprintf("ip:203.0.3.%d", i), 2)
 		}
 		f.Clock.Advance(2 * time.Minute)
 		n.flush()
 		if fresh, err := s.Proposals.Propose(t.Context()); err != nil || len(fresh) != 0 {
-			t.Errorf("proposed a range that is blocked: %+v, %v", fresh, err)
+			t.Errorf("Propose() = %+v, %v, want none in a blocked range", fresh, err)
 		}
-		waiting(1)
+		wantOpen(1)
 		all, _, err := s.Proposals.Find(t.Context(), offences.AllProposals, "", 0)
 		if err != nil || len(all) != 9 {
-			t.Fatalf("found %d, %v", len(all), err)
+			t.Fatalf("found %d proposals, want 9; %v", len(all), err)
 		}
 		decided, next, err := s.Proposals.Find(t.Context(), offences.DecidedProposals, "", 5)
 		if err != nil || len(decided) != 5 || next == "" || decided[0].ID != all[0].ID {
-			t.Fatalf("the first page of the decided ones has %d, %v", len(decided), err)
+			t.Fatalf("the first page of decided proposals has %d, want 5; %v", len(decided), err)
 		}
 		if rest, next, err := s.Proposals.Find(t.Context(), offences.DecidedProposals, next, 5); err != nil || len(rest) != 3 || next != "" || rest[2].ID != all[7].ID {
-			t.Fatalf("the second page of the decided ones has %d, %v", len(rest), err)
+			t.Fatalf("the second page of decided proposals has %d, want 3; %v", len(rest), err)
 		}
 		for _, p := range all[:8] {
 			if p.Decision != offences.Covered || p.BlockID != "a" || p.DecidedBy != "propose-ranges" {
 				t.Errorf("%s is %+v", p.Pattern, p)
 			}
 		}
-		// Whoever attacks again after the block is new, so that people are notified.
+		// An attack after the end of the block is a new proposal, so that people are notified.
 		f.Clock.Advance(time.Hour)
 		for i := range 9 {
 			n.limited(fmt.Sprintf("ip:203.0.3.%d", i), 2)
@@ -168,21 +168,21 @@ func TestProposalsOfBlockedRangesHideNoOthersAndAreClosed(t *testing.T) {
 		f.Clock.Advance(2 * time.Minute)
 		n.flush()
 		if fresh, err := s.Proposals.Propose(t.Context()); err != nil || len(fresh) != 1 || fresh[0].Pattern.String() != "ip:203.0.3.0/24" {
-			t.Errorf("after the block: %+v, %v", fresh, err)
+			t.Errorf("Propose() after the block = %+v, %v", fresh, err)
 		}
-		waiting(2)
+		wantOpen(2)
 		s.Proposals.Now = nil // the clock of the system
-		waiting(2)
+		wantOpen(2)
 	})
 }
 
-// decidedMeanwhile is a store in which somebody else decides a proposal once it was read.
-type decidedMeanwhile struct {
+// decidedConcurrently is a store in which another user decides a proposal after it was read.
+type decidedConcurrently struct {
 	admin.ProposalStore
 	decide func(id string)
 }
 
-func (d *decidedMeanwhile) FindProposalByID(ctx context.Context, id string) (*offences.Proposal, error) {
+func (d *decidedConcurrently) FindProposalByID(ctx context.Context, id string) (*offences.Proposal, error) {
 	p, err := d.ProposalStore.FindProposalByID(ctx, id)
 	if err == nil {
 		d.decide(id)
@@ -190,7 +190,7 @@ func (d *decidedMeanwhile) FindProposalByID(ctx context.Context, id string) (*of
 	return p, err
 }
 
-func TestARefusedAcceptanceOfAProposalBlocksNothing(t *testing.T) {
+func TestAcceptOfDecidedProposalAddsNoBlock(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		s := service(f)
 		accept := func(id string, length time.Duration) (*admin.AcceptedProposal, error) {
@@ -198,7 +198,7 @@ func TestARefusedAcceptanceOfAProposalBlocksNothing(t *testing.T) {
 		}
 		for name, c := range map[string]struct {
 			decide func(id string) error
-			blocks int // that the one who decided first made
+			blocks int // added by the first decision
 		}{
 			"dismissed": {func(id string) error {
 				_, err := f.Proposals.DecideProposal(t.Context(), storetest.Operator, id, offences.Dismissed, "customers", "")
@@ -211,7 +211,7 @@ func TestARefusedAcceptanceOfAProposalBlocksNothing(t *testing.T) {
 			if err != nil || put == nil {
 				t.Fatalf("%s: %+v, %v", name, put, err)
 			}
-			s.Proposals.Store = &decidedMeanwhile{f.Proposals, func(id string) {
+			s.Proposals.Store = &decidedConcurrently{f.Proposals, func(id string) {
 				s.Proposals.Store = f.Proposals
 				if err := c.decide(id); err != nil {
 					t.Fatalf("%s: %v", name, err)
@@ -225,7 +225,7 @@ func TestARefusedAcceptanceOfAProposalBlocksNothing(t *testing.T) {
 			}
 			for _, b := range page.Items {
 				if !b.Expires.Equal(now.Add(time.Hour)) {
-					t.Errorf("%s: the block lasts until %s, not an hour", name, b.Expires)
+					t.Errorf("%s: the block lasts until %s, want an hour", name, b.Expires)
 				}
 				if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", b.ID); err != nil {
 					t.Fatal(err)
@@ -247,7 +247,7 @@ func (c *pageCounter) FindProposals(ctx context.Context, state offences.Proposal
 	return c.ProposalStore.FindProposals(ctx, state, cursor, limit)
 }
 
-func TestFewOpenProposalsAmongManyCoveredOnesAreFoundInFewPages(t *testing.T) {
+func TestFindOpenProposalsReadsFewPages(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		s := service(f)
 		now := f.Clock.Now()
@@ -259,7 +259,7 @@ func TestFewOpenProposalsAmongManyCoveredOnesAreFoundInFewPages(t *testing.T) {
 			return put.Proposal.ID
 		}
 		const covered = 300
-		open := []string{put("ip:192.0.2.0/24")} // the oldest: behind all that are covered
+		open := []string{put("ip:192.0.2.0/24")} // the oldest: after all covered ones
 		for i := range covered {
 			put(fmt.Sprintf("ip:10.%d.%d.0/24", i/256, i%256))
 		}
@@ -271,7 +271,7 @@ func TestFewOpenProposalsAmongManyCoveredOnesAreFoundInFewPages(t *testing.T) {
 		counter := &pageCounter{ProposalStore: f.Proposals}
 		s.Proposals.Store = counter
 		if n, err := s.Proposals.CountOpen(t.Context()); err != nil || n != 20 || counter.pages > 4 {
-			t.Errorf("counted %d open proposals in %d pages, %v", n, counter.pages, err)
+			t.Errorf("counted %d open proposals in %d pages, want 20 in at most 4; %v", n, counter.pages, err)
 		}
 		for _, limit := range []int{1, 7, 20, 100} {
 			var got []string
@@ -279,7 +279,7 @@ func TestFewOpenProposalsAmongManyCoveredOnesAreFoundInFewPages(t *testing.T) {
 			for {
 				page, next, err := s.Proposals.Find(t.Context(), offences.OpenProposals, cursor, limit)
 				if err != nil || len(page) > limit {
-					t.Fatalf("a page of %d has %d, %v", limit, len(page), err)
+					t.Fatalf("a page with the limit %d has %d proposals, %v", limit, len(page), err)
 				}
 				for _, p := range page {
 					got = append(got, p.ID)
@@ -293,11 +293,11 @@ func TestFewOpenProposalsAmongManyCoveredOnesAreFoundInFewPages(t *testing.T) {
 			}
 		}
 		if all, _, err := s.Proposals.Find(t.Context(), offences.AllProposals, "", 1000); err != nil || len(all) != covered+len(open) {
-			t.Errorf("found %d of all, %v", len(all), err)
+			t.Errorf("found %d proposals in total, want %d; %v", len(all), covered+len(open), err)
 		}
 		for _, limit := range []int{-1, 1001} {
 			if _, _, err := s.Proposals.Find(t.Context(), offences.OpenProposals, "", limit); !fault.Is(err, fault.Invalid) {
-				t.Errorf("a limit of %d: %v", limit, err)
+				t.Errorf("a limit of %d: got %v, want Invalid", limit, err)
 			}
 		}
 	})

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// distantPostgres is a Postgres that is some way off: what is sent to it
+// distantPostgres is a Postgres behind a slow connection: what is sent to it
 // arrives late. It counts the statements.
 type distantPostgres struct {
 	url        string
@@ -82,7 +82,7 @@ func (d *distantPostgres) serve(client net.Conn) {
 		if err != nil {
 			return
 		}
-		// Execute. What has no parameters, as BEGIN and a pool's pings, goes another way.
+		// Execute. Statements without parameters, as BEGIN and a pool's pings, use another message.
 		if !first && message[0] == 'E' {
 			d.statements.Add(1)
 		}

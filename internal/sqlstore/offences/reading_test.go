@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestTimelineAndTrafficSayWhatWasRead(t *testing.T) {
+func TestTimelineAndTrafficReportRangeRead(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		start := f.Clock.Now() // a whole hour
 		n := newCounting(t, f.Offences, f.Clock, "a", nil)
@@ -45,7 +45,7 @@ func TestTimelineAndTrafficSayWhatWasRead(t *testing.T) {
 			}
 			for _, p := range traffic.Points {
 				if p.At.Sub(traffic.From)%traffic.Step != 0 {
-					t.Errorf("%s a point begins at %s", when, p.At)
+					t.Errorf("%s a point begins at %s, not at a step", when, p.At)
 				}
 			}
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestARankingKeepsTheKeysThatItIsAskedFor(t *testing.T) {
+func TestRankKeepsOnlySelectedKeys(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", nil)
 		for i := range 9 {
@@ -37,7 +37,7 @@ func TestARankingKeepsTheKeysThatItIsAskedFor(t *testing.T) {
 				}
 				r, err := f.Offences.Rank(t.Context(), q)
 				if err != nil || asked != 9 || r.Keys != 5 || r.Offences != 10+10+9+8+8 || r.Unread != 0 {
-					t.Fatalf("by %s: asked about %d, got %+v, %v", sort, asked, r, err)
+					t.Fatalf("by %s: Keep was called %d times, want 9; got %+v, %v", sort, asked, r, err)
 				}
 				for _, row := range r.Rows {
 					got = append(got, row.Key)
@@ -51,7 +51,7 @@ func TestARankingKeepsTheKeysThatItIsAskedFor(t *testing.T) {
 	})
 }
 
-func TestReportsAreExactOverMinutesHoursAndDaysTogether(t *testing.T) {
+func TestRankIsExactOverMinutesHoursAndDays(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		truth := map[int64]map[string]int64{}
 		start := f.Clock.Now()
@@ -90,17 +90,17 @@ func TestReportsAreExactOverMinutesHoursAndDaysTogether(t *testing.T) {
 				}
 			}
 		}
-		check("before anything is added up")
+		check("before any roll-up")
 		middle := start.Add(30 * time.Hour)
 		if done, err := f.Offences.RollUp(t.Context(), middle); err != nil || done < 29 {
-			t.Fatalf("added up %d, %v", done, err)
+			t.Fatalf("rolled up %d, want at least 29; %v", done, err)
 		}
-		check("with some hours added up")
+		check("with some hours rolled up")
 		if _, err := f.Offences.RollUp(t.Context(), f.Clock.Now()); err != nil {
 			t.Fatal(err)
 		}
-		check("with all hours and days added up")
-		// A node that was cut off brings old counts.
+		check("with all hours and days rolled up")
+		// A node that was disconnected flushes old counts.
 		late := &offences.Batch{ID: "late"}
 		for minute := range truth {
 			late.Offences = append(late.Offences, offences.Offence{Minute: minute, Policy: 7, Key: "k:0", RefusedBy: "20/1m", Count: 2,
@@ -112,12 +112,12 @@ func TestReportsAreExactOverMinutesHoursAndDaysTogether(t *testing.T) {
 		}
 		check("after late counts")
 		if again, err := f.Offences.RollUp(t.Context(), f.Clock.Now()); err != nil || again != 0 {
-			t.Errorf("added up %d again, %v", again, err)
+			t.Errorf("rolled up %d again, want 0; %v", again, err)
 		}
 	})
 }
 
-func TestAReportIsPagedFilteredAndSorted(t *testing.T) {
+func TestRankPagesFiltersAndSorts(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", nil)
 		for i := range 25 {
@@ -134,7 +134,7 @@ func TestAReportIsPagedFilteredAndSorted(t *testing.T) {
 				t.Fatal(err)
 			}
 			if r.Keys != 27 || r.Offences != 25*3+9+2 {
-				t.Errorf("%d keys and %d offences in all", r.Keys, r.Offences)
+				t.Errorf("got %d keys and %d offences in total", r.Keys, r.Offences)
 			}
 			for _, row := range r.Rows {
 				order = append(order, row.Key)
@@ -145,27 +145,27 @@ func TestAReportIsPagedFilteredAndSorted(t *testing.T) {
 		}
 		slices.Sort(order)
 		if len(slices.Compact(order)) != 27 {
-			t.Errorf("the pages hold %d keys: %v", len(order), order)
+			t.Errorf("the pages have %d keys, want 27 different ones: %v", len(order), order)
 		}
 		for name, c := range map[string]struct {
 			query offences.Query
 			want  int64
 		}{
-			"by a network":          {offences.Query{Pattern: keytest.Pattern(t, "ip:198.51.100.0/28")}, 16},
-			"by an IPv6 network":    {offences.Query{Pattern: keytest.Pattern(t, "ip:2001:db8::/32")}, 1},
-			"by a prefix":           {offences.Query{Pattern: keytest.Pattern(t, "token:*")}, 1},
-			"by a part of a key":    {offences.Query{Search: `%_\`}, 1},
-			"by a source":           {offences.Query{Source: "edge-1"}, 27},
-			"by another source":     {offences.Query{Source: "edge-2"}, 0},
-			"by a rule":             {offences.Query{Rule: "20/1m"}, 27},
-			"by any but a rule":     {offences.Query{NotRule: "20/1m"}, 0},
-			"by policy":             {offences.Query{Policy: 7}, 27},
-			"by another policy":     {offences.Query{Policy: 8}, 0},
-			"with at least so many": {offences.Query{MinOffences: 5}, 6},
-			"sorted by the last":    {offences.Query{Sort: offences.ByLast}, 27},
-			"sorted by the first":   {offences.Query{Sort: offences.ByFirst}, 27},
-			"sorted by key":         {offences.Query{Sort: offences.ByKey}, 27},
-			"of what only a shadow": {offences.Query{Shadow: true}, 0},
+			"by a network":        {offences.Query{Pattern: keytest.Pattern(t, "ip:198.51.100.0/28")}, 16},
+			"by an IPv6 network":  {offences.Query{Pattern: keytest.Pattern(t, "ip:2001:db8::/32")}, 1},
+			"by a prefix":         {offences.Query{Pattern: keytest.Pattern(t, "token:*")}, 1},
+			"by a part of a key":  {offences.Query{Search: `%_\`}, 1},
+			"by a source":         {offences.Query{Source: "edge-1"}, 27},
+			"by another source":   {offences.Query{Source: "edge-2"}, 0},
+			"by a rule":           {offences.Query{Rule: "20/1m"}, 27},
+			"by all but one rule": {offences.Query{NotRule: "20/1m"}, 0},
+			"by policy":           {offences.Query{Policy: 7}, 27},
+			"by another policy":   {offences.Query{Policy: 8}, 0},
+			"by minimum offences": {offences.Query{MinOffences: 5}, 6},
+			"sorted by the last":  {offences.Query{Sort: offences.ByLast}, 27},
+			"sorted by the first": {offences.Query{Sort: offences.ByFirst}, 27},
+			"sorted by key":       {offences.Query{Sort: offences.ByKey}, 27},
+			"by shadow policies":  {offences.Query{Shadow: true}, 0},
 		} {
 			c.query.From, c.query.To = f.Clock.Now(), f.Clock.Now().Add(time.Minute)
 			r, err := f.Offences.Rank(t.Context(), c.query)
@@ -174,22 +174,22 @@ func TestAReportIsPagedFilteredAndSorted(t *testing.T) {
 			}
 		}
 		for _, text := range []string{
-			"bad", "offences 0 1 2", "last 0 60000 1 a", // another list's
+			"bad", "offences 0 1 2", "last 0 60000 1 a", // of another list
 			"offences -60000 60000 100 a", "offences 60000 0 100 a", "offences -9223372036854775000 4102444800000 100 a",
-			"offences 0 4102444800000 100 a", "offences 9223372036854700000 9223372036854775807 100 a", // a span or time that no query has
+			"offences 0 4102444800000 100 a", "offences 9223372036854700000 9223372036854775807 100 a", // a time range or time that no query has
 		} {
 			cursor := base64.RawURLEncoding.EncodeToString([]byte(text))
 			if _, err := f.Offences.Rank(t.Context(), offences.Query{Cursor: cursor}); !fault.Is(err, fault.Invalid) {
-				t.Errorf("the cursor %q: %v", text, err)
+				t.Errorf("the cursor %q: got %v, want Invalid", text, err)
 			}
 		}
 	})
 }
 
-// TestMemoryHasWhatTheDatabaseHas asks two stores on one database the same questions while
-// batches come, late ones too, and hours and days are added up and deleted: one store
-// answers from memory, the other has no room for a row.
-func TestMemoryHasWhatTheDatabaseHas(t *testing.T) {
+// TestMemoryAnswersMatchDatabase makes the same queries to two stores on one database while
+// batches are flushed, late ones too, and hours and days are rolled up and deleted: one store
+// answers from memory, the other caches no rows.
+func TestMemoryAnswersMatchDatabase(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		random := rand.New(rand.NewPCG(3, 4))
 		plain, writer := f.Another(t).Offences, f.Another(t).Offences
@@ -283,7 +283,7 @@ func TestMemoryHasWhatTheDatabaseHas(t *testing.T) {
 			f.Clock.Advance(time.Duration(1+random.IntN(90)) * time.Minute)
 			flush(f.Clock.Now())
 			switch {
-			case i%7 == 3: // a node that was cut off brings old counts
+			case i%7 == 3: // a node that was disconnected flushes old counts
 				flush(start.Add(time.Duration(random.Int64N(int64(f.Clock.Now().Sub(start))))))
 			case i%10 == 9:
 				if _, err := writer.RollUp(t.Context(), f.Clock.Now()); err != nil {
@@ -299,7 +299,7 @@ func TestMemoryHasWhatTheDatabaseHas(t *testing.T) {
 		if fromMemory == 0 {
 			t.Error("nothing was answered from memory")
 		}
-		// While a node of the release before writes, nothing is.
+		// While a node of the previous release writes, nothing is answered from memory.
 		if err := f.Store.Write(t.Context(), func(tx *db.Tx) error {
 			_, err := tx.Exec(`INSERT INTO flushed_batches (id, at) VALUES ('of an older node', 1)`)
 			return err

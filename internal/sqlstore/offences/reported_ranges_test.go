@@ -19,7 +19,7 @@ import (
 func (*fixedView) Loaded() bool               { return true }
 func (*fixedView) Settings() catalog.Settings { return catalog.Settings{Secret: offenceSecret} }
 
-// websitePolicies are those of the preset website, as a database would number them.
+// websitePolicies returns the policies of the preset website, with ids as of a database.
 func websitePolicies(t *testing.T) []*rules.Policy {
 	t.Helper()
 	preset, found := presets.Find("website")
@@ -35,18 +35,18 @@ func websitePolicies(t *testing.T) []*rules.Policy {
 	return policies
 }
 
-func TestRangesOfWhichThereAreReportsAloneAreProposed(t *testing.T) {
+func TestProposeUsesOutcomeReports(t *testing.T) {
 	for name, c := range map[string]struct {
 		attempts, addresses int // of failed logins, spread evenly
 		isChecked           bool
 		members             int64
 		figures             string
 	}{
-		"a few from each address":   {120, 40, false, 40, "each at least once; 100% of the checks of the range were refused"},
+		"few from each address":     {120, 40, false, 40, "each at least once; 100% of the checks of the range were refused"},
 		"many from each address":    {8 * 24, 8, false, 8, "each at least 2 times; 100% of the checks of the range were refused"},
-		"of requests checked, too":  {120, 40, true, 40, "each at least once; 33% of the checks of the range were refused"},
+		"with checks, too":          {120, 40, true, 40, "each at least once; 33% of the checks of the range were refused"},
 		"from too few addresses":    {120, 3, false, 0, ""},
-		"without reaching a limit":  {60, 30, false, 0, ""},
+		"below the limits":          {60, 30, false, 0, ""},
 		"among many allowed checks": {70, 35, true, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestRangesOfWhichThereAreReportsAloneAreProposed(t *testing.T) {
 				}
 				if c.members == 0 {
 					if len(made) > 0 {
-						t.Errorf("proposed %s", made[0].Evidence.String())
+						t.Errorf("proposed %s, want no proposal", made[0].Evidence.String())
 					}
 					return
 				}
@@ -85,14 +85,14 @@ func TestRangesOfWhichThereAreReportsAloneAreProposed(t *testing.T) {
 					t.Fatalf("proposed %+v", made)
 				}
 				if e := made[0].Evidence; e.OffendedCount != c.members || !strings.Contains(e.String(), c.figures) {
-					t.Errorf("the evidence is %s", e.String())
+					t.Errorf("got the evidence %s, want %d members and %q", e.String(), c.members, c.figures)
 				}
 			})
 		})
 	}
 }
 
-func TestAReportWithoutRoomInSeveralPoliciesIsOneRefusedRequest(t *testing.T) {
+func TestReportOverSeveralLimitsCountsAsOneRefusal(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", nil)
 		s := service(f, websitePolicies(t)...)
@@ -109,10 +109,10 @@ func TestAReportWithoutRoomInSeveralPoliciesIsOneRefusedRequest(t *testing.T) {
 		now := f.Clock.Now()
 		seen, err := s.Seen(t.Context(), keytest.Pattern(t, "ip:203.0.113.0/24"), now.Add(-time.Hour), now)
 		if err != nil || seen.Keys != 1 || seen.Offenders != 1 || seen.Refused != 5 || seen.Allowed != 0 {
-			t.Errorf("seen %+v, %v", seen, err)
+			t.Errorf("Seen() = %+v, %v", seen, err)
 		}
 		if got := ranked(t, f.Store, offences.Query{From: now.Add(-time.Hour), To: now}); got["ip:203.0.113.7"] != 10 {
-			t.Errorf("the offences are %v", got)
+			t.Errorf("got the offences %v, want 10 of ip:203.0.113.7", got)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestAudit_records_every_change_with_its_maker_and_no_secret(t *testing.T) {
+func TestAuditRecordsActorOfChangesWithoutSecrets(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		token := storetest.AddToken(t, f, "root", identity.Admin)
@@ -29,7 +29,7 @@ func TestAudit_records_every_change_with_its_maker_and_no_secret(t *testing.T) {
 		if newest.Action != "policy.replace" || newest.Actor != storetest.Operator || newest.Object != "policy" || newest.ObjectID != "default" ||
 			!newest.At.Equal(f.Clock.Now()) || newest.Revision != 5 ||
 			!strings.Contains(string(newest.Before), `"800/1d"`) || !strings.Contains(string(newest.After), `"rules":["5/1s"]`) {
-			t.Fatalf("entry %+v", newest)
+			t.Fatalf("got the record %+v", newest)
 		}
 		if read, err := f.Audit.FindRecordByID(ctx, newest.ID); err != nil || read.Summary != newest.Summary {
 			t.Fatalf("%+v, %v", read, err)
@@ -44,7 +44,7 @@ func TestAudit_records_every_change_with_its_maker_and_no_secret(t *testing.T) {
 			actions = append(actions, e.Action)
 			for _, text := range []string{string(e.Before), string(e.After), e.Summary} {
 				if strings.Contains(text, "argon2id") || strings.Contains(text, string(token.Hash)) || strings.Contains(text, "hash") {
-					t.Errorf("the entry %s holds a secret: %s", e.Action, text)
+					t.Errorf("the record %s contains a secret: %s", e.Action, text)
 				}
 			}
 		}
@@ -54,7 +54,7 @@ func TestAudit_records_every_change_with_its_maker_and_no_secret(t *testing.T) {
 	})
 }
 
-func TestFindEntries_filters(t *testing.T) {
+func TestFindRecordsByFilter(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		start := f.Clock.Now()
 		f.Clock.Advance(time.Minute)
@@ -69,13 +69,13 @@ func TestFindEntries_filters(t *testing.T) {
 			"by actor":                        {audit.Filter{Actor: "ann"}, 2},
 			"by action":                       {audit.Filter{Action: "user.add"}, 1},
 			"by the part before the dot":      {audit.Filter{Action: "token"}, 1},
-			"not by a part of a word":         {audit.Filter{Action: "tok"}, 0},
+			"not by a prefix of the action":   {audit.Filter{Action: "tok"}, 0},
 			"by object and id":                {audit.Filter{Object: "user", ObjectID: ann.ID}, 1},
 			"by text without case":            {audit.Filter{Search: "USER \"ann\""}, 1},
 		} {
 			page, err := f.Audit.FindRecords(t.Context(), test.filter)
 			if err != nil || len(page.Records) != test.want {
-				t.Errorf("%s: %d entries, %v; want %d", name, len(page.Records), err, test.want)
+				t.Errorf("%s: got %d records, %v; want %d", name, len(page.Records), err, test.want)
 			}
 		}
 		for _, filter := range []audit.Filter{{Cursor: "-1"}, {Cursor: "!"}, {Limit: 5000}, {Search: "\x00"}} {
@@ -84,7 +84,7 @@ func TestFindEntries_filters(t *testing.T) {
 		}
 		removed, err := f.Retention.DeleteRecordsBefore(t.Context(), start.Add(time.Minute))
 		if err != nil || removed != 1 {
-			t.Fatalf("retention removed %d, %v", removed, err)
+			t.Fatalf("retention removed %d records, want 1; %v", removed, err)
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestChannelsKeepTheirSecretsSealed(t *testing.T) {
+func TestChannelSecretsAreStoredSealed(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, s *storetest.Fixture) {
 		ctx, by := t.Context(), storetest.Operator
 		secrets := notify.Secrets{URL: "ntfy://me:hunter2@host/topic", Signing: "signing"}
@@ -33,16 +33,16 @@ func TestChannelsKeepTheirSecretsSealed(t *testing.T) {
 		}
 		all, err = s.Channels.FindChannels(ctx)
 		if err != nil || len(all) != 1 || all[0].Secrets != (notify.Secrets{}) {
-			t.Fatalf("a list has the secrets: %+v, %v", all, err)
+			t.Fatalf("the list contains secrets: %+v, %v", all, err)
 		}
 		err = s.View(ctx, func(tx *db.Tx) error {
 			var sealed []byte
 			_, err := tx.One(`SELECT sealed FROM channels`, nil, &sealed)
 			if bytes.Contains(sealed, []byte("hunter2")) || len(sealed) < 40 {
-				t.Errorf("stored as %q", sealed)
+				t.Errorf("the secrets are stored unsealed as %q", sealed)
 			}
 			if _, err := db.Unseal(tx, "notification channel other", sealed); !errors.Is(err, db.ErrUnsealable) {
-				t.Errorf("it opens under another label: %v", err)
+				t.Errorf("Unseal under another label: got %v, want ErrUnsealable", err)
 			}
 			return err
 		})
@@ -50,15 +50,15 @@ func TestChannelsKeepTheirSecretsSealed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := s.Channels.AddChannel(ctx, by, c); !fault.Is(err, fault.Conflict) {
-			t.Errorf("a second of the same name: %v", err)
+			t.Errorf("a second channel of the same name: got %v, want Conflict", err)
 		}
-		// What waits for it is given up when it is disabled.
+		// Waiting notifications fail when the channel is disabled.
 		if err := s.Outbox.AddNotifications(ctx, []notify.Notification{{Kind: notify.Outage, At: s.LocalNow()}}, []string{"phone"}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Channels.ChangeChannel(ctx, by, "phone", etag.Any, func(c *notify.Config) error {
 			if c.Secrets != secrets {
-				t.Errorf("changed with the secrets %+v", c.Secrets)
+				t.Errorf("ChangeChannel got the secrets %+v, want %+v", c.Secrets, secrets)
 			}
 			c.Disabled = true
 			return nil
@@ -73,12 +73,12 @@ func TestChannelsKeepTheirSecretsSealed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := s.Channels.DeleteChannel(ctx, by, "phone", etag.Any); !fault.Is(err, fault.NotFound) {
-			t.Errorf("deleted twice: %v", err)
+			t.Errorf("deleting a second time: got %v, want NotFound", err)
 		}
 	})
 }
 
-func TestAChannelWithDamagedSecretsIsBrokenAlone(t *testing.T) {
+func TestDamagedChannelSecretsBreakOnlyThatChannel(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, s *storetest.Fixture) {
 		for _, name := range []string{"desk", "phone"} {
 			c := notify.Config{Name: name, Type: notify.Ntfy, Host: "host", Secrets: notify.Secrets{URL: "ntfy://host/topic"}}
@@ -103,7 +103,7 @@ func TestAChannelWithDamagedSecretsIsBrokenAlone(t *testing.T) {
 	})
 }
 
-func TestSilencesEnd(t *testing.T) {
+func TestEndSilence(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, s *storetest.Fixture) {
 		ctx, by := t.Context(), storetest.Operator
 		made, err := s.Channels.AddSilence(ctx, by, notify.Silence{Kind: notify.Outage, Reason: "maintenance", Until: s.LocalNow().Add(time.Hour)}, func([]notify.Silence) error { return nil })
@@ -118,7 +118,7 @@ func TestSilencesEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := s.Channels.EndSilence(ctx, by, made.ID, func(notify.Silence) error { return nil }); !fault.Is(err, fault.NotFound) {
-			t.Errorf("ended twice: %v", err)
+			t.Errorf("ending a second time: got %v, want NotFound", err)
 		}
 		if all, err := s.Channels.FindSilences(ctx); err != nil || len(all) != 0 {
 			t.Errorf("got %+v, %v", all, err)
@@ -126,7 +126,7 @@ func TestSilencesEnd(t *testing.T) {
 	})
 }
 
-func TestAChangeOfAChannelExpectsItsState(t *testing.T) {
+func TestChangeChannelChecksETag(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, s *storetest.Fixture) {
 		ctx, by := t.Context(), storetest.Operator
 		c := notify.Config{Name: "phone", Type: notify.Ntfy, Host: "host", Secrets: notify.Secrets{URL: "ntfy://host/topic"}}
@@ -145,13 +145,13 @@ func TestAChangeOfAChannelExpectsItsState(t *testing.T) {
 			t.Errorf("found %+v, changed to %+v: %v", found, second, err)
 		}
 		if _, err := s.Channels.ChangeChannel(ctx, by, "phone", notify.TagOf(&first), secret("ntfy://host/third")); !fault.Is(err, fault.Outdated) {
-			t.Errorf("a second change of the first: %v", err)
+			t.Errorf("a change with an old tag: got %v, want Outdated", err)
 		}
 		if _, err := s.Channels.ChangeChannel(ctx, by, "phone", etag.New, secret("ntfy://host/third")); !fault.Is(err, fault.NeedVersion) {
-			t.Errorf("a change that expects nothing: %v", err)
+			t.Errorf("a change without a tag: got %v, want NeedVersion", err)
 		}
 		if err := s.Channels.DeleteChannel(ctx, by, "phone", notify.TagOf(&first)); !fault.Is(err, fault.Outdated) {
-			t.Errorf("deleting the first: %v", err)
+			t.Errorf("deleting with an old tag: got %v, want Outdated", err)
 		}
 		if err := s.Channels.DeleteChannel(ctx, by, "phone", notify.TagOf(&second)); err != nil {
 			t.Fatal(err)
@@ -160,7 +160,7 @@ func TestAChangeOfAChannelExpectsItsState(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := s.Channels.DeleteChannel(ctx, by, "phone", notify.TagOf(&first)); !fault.Is(err, fault.Outdated) {
-			t.Errorf("deleting the first after it was set up again: %v", err)
+			t.Errorf("deleting a recreated channel with an old tag: got %v, want Outdated", err)
 		}
 	})
 }

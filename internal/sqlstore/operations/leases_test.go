@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestALeaseOfAClockThatWasAheadIsAbandoned(t *testing.T) {
+func TestLeaseFromFastClockIsTakenOver(t *testing.T) {
 	const length = 2 * time.Minute
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		now := f.Clock.Now()
@@ -21,20 +21,20 @@ func TestALeaseOfAClockThatWasAheadIsAbandoned(t *testing.T) {
 			return held
 		}
 		if !take("job:a", "killed", 365*24*time.Hour) || !take("job:a", "b", 0) {
-			t.Error("a lease of a clock that was a year ahead keeps the job from running")
+			t.Error("a lease from a clock a year ahead was not taken over")
 		}
 		if take("job:a", "c", 0) {
-			t.Error("a lease is taken from the node that took an abandoned one")
+			t.Error("the lease was taken from its current holder")
 		}
 		if !take("job:b", "a", jobs.MaxClockSkew) || take("job:b", "b", 0) {
-			t.Error("a lease is taken from a node whose clock is within the skew")
+			t.Error("a lease was taken from a node whose clock is within MaxClockSkew")
 		}
 		// Notifications are sent under leases too.
 		if !take("channel", "killed", time.Hour) {
-			t.Error("not taken")
+			t.Error("a free lease was not acquired")
 		}
 		if held, err := f.Outbox.AcquireLease(t.Context(), "channel", "b", now, now.Add(length)); err != nil || !held {
-			t.Errorf("a lease of a clock that was an hour ahead keeps a channel from sending: %v, %v", held, err)
+			t.Errorf("a channel's lease from a clock an hour ahead: got %v, %v, want it taken over", held, err)
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestNodes_are_shown_while_they_are_heard_of(t *testing.T) {
+func TestNodesListsRecentlySeenNodes(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		now := f.Clock.Now().UTC().Truncate(time.Millisecond)
 		a := nodes.Node{ID: "a-1", Name: "a", Version: "v1", Started: now, Seen: now, PerSecond: 760.5, P99: 1100 * time.Microsecond, Revision: 3,
@@ -28,13 +28,13 @@ func TestNodes_are_shown_while_they_are_heard_of(t *testing.T) {
 			t.Errorf("got %+v, %v; want %+v", all, err, a)
 		}
 		if n, err := f.Nodes.DeleteNodes(t.Context(), now); n != 1 || err != nil {
-			t.Errorf("forgot %d, %v", n, err)
+			t.Errorf("DeleteNodes() = %d, %v, want 1", n, err)
 		}
 		if err := f.Nodes.DeleteNode(t.Context(), "a-1"); err != nil {
 			t.Fatal(err)
 		}
 		if all, err := f.Nodes.Nodes(t.Context(), time.Time{}); err != nil || len(all) != 0 {
-			t.Errorf("left %+v, %v", all, err)
+			t.Errorf("got %+v, %v, want no node", all, err)
 		}
 	})
 }

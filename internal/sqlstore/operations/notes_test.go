@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestNotesOnAKeyAreKeptNewestFirstAndAudited(t *testing.T) {
+func TestNotesAreListedNewestFirstAndAudited(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		const key = `token:"><script>`
 		first, err := f.Notes.AddNote(t.Context(), storetest.Operator, key, "  Same client as in July.\n")
@@ -19,7 +19,7 @@ func TestNotesOnAKeyAreKeptNewestFirstAndAudited(t *testing.T) {
 			t.Fatal(err)
 		}
 		if first.Text != "Same client as in July." || first.Author != storetest.Operator.Name || !first.Created.Equal(f.Clock.Now()) {
-			t.Errorf("the note is %+v", first)
+			t.Errorf("got the note %+v", first)
 		}
 		f.Clock.Advance(time.Minute)
 		second, err := f.Notes.AddNote(t.Context(), storetest.Operator, key, "Their desk has answered.")
@@ -37,23 +37,23 @@ func TestNotesOnAKeyAreKeptNewestFirstAndAudited(t *testing.T) {
 			t.Fatalf("got %+v, %v", gone, err)
 		}
 		if _, err := f.Notes.DeleteNote(t.Context(), storetest.Operator, first.ID); !fault.Is(err, fault.NotFound) {
-			t.Errorf("deleting it twice: %v", err)
+			t.Errorf("deleting a second time: got %v, want NotFound", err)
 		}
 		page, err := f.Audit.FindRecords(t.Context(), audit.Filter{Object: "note"})
 		if err != nil || len(page.Records) != 4 {
-			t.Fatalf("the audit has %d entries, %v", len(page.Records), err)
+			t.Fatalf("got %d audit records, want 4; %v", len(page.Records), err)
 		}
 		if e := page.Records[0]; e.Action != "note.delete" || e.Before == nil || e.After != nil || !strings.Contains(e.Summary, `\"><script>`) {
-			t.Errorf("the newest entry is %+v", e)
+			t.Errorf("got the newest audit record %+v", e)
 		}
 	})
 }
 
-func TestANoteWithoutTextOrWithTooMuchIsRefused(t *testing.T) {
+func TestAddNoteRejectsInvalidText(t *testing.T) {
 	f := storetest.Open(t, t.TempDir()+"/stint.db")
 	for _, text := range []string{"", " \n", strings.Repeat("a", notes.MaxText+1), "a\x00b", "\xff"} {
 		if _, err := f.Notes.AddNote(t.Context(), storetest.Operator, "token:a", text); !fault.Is(err, fault.Invalid) {
-			t.Errorf("%.10q: got %v", text, err)
+			t.Errorf("AddNote(%.10q): got %v, want Invalid", text, err)
 		}
 	}
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestRetention_forgets_what_ended_long_ago_and_nothing_else(t *testing.T) {
+func TestRetentionDeletesOnlyBlocksEndedLongAgo(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:good", time.Time{}), blocks.Fail)
 		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:expires", f.Clock.Now().Add(time.Hour)), blocks.Fail)
-		lifted := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:lifted", time.Time{}), blocks.Fail).Entry
-		if _, err := f.Entries.End(ctx, storetest.Operator, blocks.Block, "", lifted.ID); err != nil {
+		ended := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:ended", time.Time{}), blocks.Fail).Entry
+		if _, err := f.Entries.End(ctx, storetest.Operator, blocks.Block, "", ended.ID); err != nil {
 			t.Fatal(err)
 		}
 		f.Clock.Advance(2 * time.Hour)
@@ -37,15 +37,15 @@ func TestRetention_forgets_what_ended_long_ago_and_nothing_else(t *testing.T) {
 		}
 		page, err := f.Entries.Find(ctx, blocks.Filter{Kind: blocks.Block, State: "all", At: f.Clock.Now()})
 		if err != nil || storetest.Patterns(page.Items) != "token:good token:late" {
-			t.Fatalf("left are %q, %v", storetest.Patterns(page.Items), err)
+			t.Fatalf("got %q, %v, want token:good and token:late", storetest.Patterns(page.Items), err)
 		}
 	})
 }
 
-func TestRetention_forgets_tokens_that_ended_long_ago(t *testing.T) {
+func TestRetentionDeletesTokensEndedLongAgo(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
-		mint := func(name string, expires time.Time) string {
+		addToken := func(name string, expires time.Time) string {
 			secret := identity.NewSecret([]identity.Access{identity.Read})
 			made, err := f.Identities.AddToken(ctx, storetest.Operator, identity.Token{
 				Name: name, Scopes: []identity.Access{identity.Read}, Expires: expires, Hash: secret.Hash[:], Hint: secret.Hint,
@@ -55,14 +55,14 @@ func TestRetention_forgets_tokens_that_ended_long_ago(t *testing.T) {
 			}
 			return made.ID
 		}
-		mint("stays", time.Time{})
-		mint("expired", f.Clock.Now().Add(time.Minute))
-		revoked := mint("revoked", time.Time{})
+		addToken("stays", time.Time{})
+		addToken("expired", f.Clock.Now().Add(time.Minute))
+		revoked := addToken("revoked", time.Time{})
 		if _, err := f.Identities.RevokeToken(ctx, storetest.Operator, revoked); err != nil {
 			t.Fatal(err)
 		}
 		f.Clock.Advance(time.Hour)
-		late := mint("late", time.Time{})
+		late := addToken("late", time.Time{})
 		if _, err := f.Identities.RevokeToken(ctx, storetest.Operator, late); err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestRetention_forgets_tokens_that_ended_long_ago(t *testing.T) {
 		}
 		left, err := f.Identities.Tokens(ctx)
 		if err != nil || len(left) != 2 {
-			t.Fatalf("left are %v, %v", left, err)
+			t.Fatalf("got the tokens %v, want 2; %v", left, err)
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// tamper changes the database outside of Stint. It drops the trigger that forbids changes of
+// tamper changes the database directly. It drops the trigger that forbids changes of
 // the audit log.
 func tamper(t *testing.T, f *storetest.Fixture, statements ...string) {
 	t.Helper()
@@ -27,23 +27,23 @@ func tamper(t *testing.T, f *storetest.Fixture, statements ...string) {
 	}
 }
 
-func TestTheChain_covers_every_record_and_finds_what_was_tampered_with(t *testing.T) {
+func TestAuditChainDetectsTampering(t *testing.T) {
 	for name, test := range map[string]struct {
 		statements []string // {id} is a record in the middle, {last} the newest
 		onlyHead   bool     // only the head that was kept elsewhere shows it
 	}{
-		"a summary":         {statements: []string{"UPDATE audit SET summary = 'nothing' WHERE id = {id}"}},
-		"an actor":          {statements: []string{"UPDATE audit SET actor_name = 'eve' WHERE id = {id}"}},
-		"a time":            {statements: []string{"UPDATE audit SET at = at + 1 WHERE id = {id}"}},
-		"a snapshot":        {statements: []string{"UPDATE audit SET after = '' WHERE id = {id}"}},
-		"a removed record":  {statements: []string{"DELETE FROM audit WHERE id = {id}"}},
-		"a removed link":    {statements: []string{"DELETE FROM audit_chain WHERE id = {id}"}},
-		"a removed pair":    {statements: []string{"DELETE FROM audit WHERE id = {id}", "DELETE FROM audit_chain WHERE id = {id}"}},
-		"the newest record": {statements: []string{"DELETE FROM audit WHERE id = {last}"}},
-		"a moved anchor":    {statements: []string{"UPDATE audit_anchor SET entry_id = {id}, hash = (SELECT hash FROM audit_chain WHERE id = {id})", "DELETE FROM audit WHERE id <= {id}", "DELETE FROM audit_chain WHERE id <= {id}"}},
-		"the newest whole":  {statements: []string{"DELETE FROM audit WHERE id = {last}", "DELETE FROM audit_chain WHERE id = {last}"}, onlyHead: true},
-		"the whole chain":   {statements: []string{"DELETE FROM audit_chain"}},
-		"a new beginning":   {statements: []string{"UPDATE audit_anchor SET entry_id = {last}", "DELETE FROM audit_chain"}, onlyHead: true},
+		"a summary":                  {statements: []string{"UPDATE audit SET summary = 'nothing' WHERE id = {id}"}},
+		"an actor":                   {statements: []string{"UPDATE audit SET actor_name = 'eve' WHERE id = {id}"}},
+		"a time":                     {statements: []string{"UPDATE audit SET at = at + 1 WHERE id = {id}"}},
+		"a snapshot":                 {statements: []string{"UPDATE audit SET after = '' WHERE id = {id}"}},
+		"a removed record":           {statements: []string{"DELETE FROM audit WHERE id = {id}"}},
+		"a removed link":             {statements: []string{"DELETE FROM audit_chain WHERE id = {id}"}},
+		"a removed record and link":  {statements: []string{"DELETE FROM audit WHERE id = {id}", "DELETE FROM audit_chain WHERE id = {id}"}},
+		"the newest record":          {statements: []string{"DELETE FROM audit WHERE id = {last}"}},
+		"a moved anchor":             {statements: []string{"UPDATE audit_anchor SET entry_id = {id}, hash = (SELECT hash FROM audit_chain WHERE id = {id})", "DELETE FROM audit WHERE id <= {id}", "DELETE FROM audit_chain WHERE id <= {id}"}},
+		"the newest record and link": {statements: []string{"DELETE FROM audit WHERE id = {last}", "DELETE FROM audit_chain WHERE id = {last}"}, onlyHead: true},
+		"the whole chain":            {statements: []string{"DELETE FROM audit_chain"}},
+		"a new beginning":            {statements: []string{"UPDATE audit_anchor SET entry_id = {last}", "DELETE FROM audit_chain"}, onlyHead: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
@@ -55,7 +55,7 @@ func TestTheChain_covers_every_record_and_finds_what_was_tampered_with(t *testin
 					t.Fatalf("%+v", before)
 				}
 				if v := storetest.WantIntactChain(t, f, before.Head); v.Kept != audit.HeadInChain {
-					t.Fatalf("its own head is %q", v.Kept)
+					t.Fatalf("VerifyChain with its own head: got %q, want %q", v.Kept, audit.HeadInChain)
 				}
 				ids := strings.NewReplacer("{id}", strconv.FormatInt(before.Head.ID-2, 10), "{last}", strconv.FormatInt(before.Head.ID, 10))
 				for i := range test.statements {
@@ -63,26 +63,26 @@ func TestTheChain_covers_every_record_and_finds_what_was_tampered_with(t *testin
 				}
 				tamper(t, f, test.statements...)
 				if v := storetest.VerifyChain(t, f, audit.Link{}); v.Intact != test.onlyHead && name != "the whole chain" {
-					t.Errorf("without the kept head: %+v", v)
+					t.Errorf("VerifyChain without the kept head: %+v", v)
 				}
-				storetest.AddToken(t, f, "later", identity.Check) // what is written since hides nothing
+				storetest.AddToken(t, f, "later", identity.Check) // later records do not hide the change
 				v := storetest.VerifyChain(t, f, before.Head)
 				if name == "the whole chain" {
-					// Written again over the same records, it is the same chain.
+					// The chain is written again over the same records, so it is equal.
 					if !v.Intact || v.Kept != audit.HeadInChain {
 						t.Errorf("%+v", v)
 					}
 					return
 				}
 				if v.Intact || v.Problem == "" {
-					t.Errorf("with the kept head: %+v", v)
+					t.Errorf("VerifyChain with the kept head: %+v, want not intact", v)
 				}
 			})
 		})
 	}
 }
 
-func TestTheChain_outlives_retention(t *testing.T) {
+func TestAuditChainStaysIntactAfterRetention(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		for i := range 6 {
@@ -104,22 +104,22 @@ func TestTheChain_outlives_retention(t *testing.T) {
 				t.Fatalf("%+v", v)
 			}
 			if v := storetest.VerifyChain(t, f, late); v.Kept == audit.HeadMissing {
-				t.Errorf("the kept head %v of a young record: %+v", late, v)
+				t.Errorf("the kept head %v of a recent record is missing: %+v", late, v)
 			}
 			f.Clock.Advance(2 * time.Hour)
 			storetest.AddToken(t, f, "after"+strconv.FormatInt(v.Head.ID, 10), identity.Check)
 		}
 		if v := storetest.WantIntactChain(t, f, early); v.Kept != audit.HeadExpired {
-			t.Errorf("the head of a removed record is %q", v.Kept)
+			t.Errorf("the head of a removed record: got %q, want %q", v.Kept, audit.HeadExpired)
 		}
 		if removed, err := f.Retention.DeleteRecordsBefore(ctx, time.Unix(1, 0)); err != nil || removed != 0 {
-			t.Errorf("removed %d, %v", removed, err)
+			t.Errorf("removed %d records, want 0; %v", removed, err)
 		}
 	})
 }
 
 // The next change adds the records of a release that does not write the chain.
-func TestTheChain_takes_in_what_an_older_node_wrote(t *testing.T) {
+func TestAuditChainAddsRecordsOfOlderNode(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		storetest.AddToken(t, f, "first", identity.Check)
 		f.Exec(t, `INSERT INTO audit (at, actor_kind, actor_id, actor_name, actor_address, action, object, object_id, summary, revision)
@@ -137,7 +137,7 @@ VALUES (1, 'user', 'u', 'old', '', 'block.add', 'block', 'b', 'An older node did
 // The retention of an earlier release without the chain leaves the links of the records that it
 // deletes. That looks like tampering until the retention of this release has deleted something
 // too; see docs/OPERATORS.md.
-func TestTheChain_fits_again_after_an_older_nodes_retention(t *testing.T) {
+func TestAuditChainRecoversFromRetentionOfOlderNode(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		for i := range 6 {
 			storetest.AddToken(t, f, "token"+strconv.Itoa(i), identity.Check)
@@ -150,14 +150,14 @@ func TestTheChain_fits_again_after_an_older_nodes_retention(t *testing.T) {
 				t.Fatalf("removed %d, want %d, %v", removed, want, err)
 			}
 		}
-		// The record of the seed and four of the tokens'.
+		// The record of the seed and four of tokens.
 		f.Exec(t, "DELETE FROM audit WHERE at < "+strconv.FormatInt(f.Clock.Now().Add(-150*time.Minute).UnixMilli(), 10))
 		if v := storetest.VerifyChain(t, f, head); v.Intact || v.ProblemID == 0 {
-			t.Fatalf("the removed records pass unnoticed: %+v", v)
+			t.Fatalf("the removed records were not detected: %+v", v)
 		}
-		retain(150*time.Minute, 0) // nothing of its own: the deletion stays in sight
+		retain(150*time.Minute, 0) // it deletes nothing, so the deletion is still detected
 		if v := storetest.VerifyChain(t, f, head); v.Intact {
-			t.Fatalf("a retention that removed nothing hid the deletion: %+v", v)
+			t.Fatalf("the deletion is not detected after a retention that removed nothing: %+v", v)
 		}
 		retain(90*time.Minute, 1)
 		if v := storetest.WantIntactChain(t, f, head); v.Kept != audit.HeadInChain || v.Records != 2 {
@@ -168,7 +168,7 @@ func TestTheChain_fits_again_after_an_older_nodes_retention(t *testing.T) {
 
 // The chain is computed from what is written, and verified from what the database returns: both
 // must agree for every text that a database accepts.
-func TestTheChain_fits_whatever_the_records_hold(t *testing.T) {
+func TestAuditChainIsIntactForAnyText(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		texts := []string{"", " ", "é\u0301 ä 😀 \u2028\ufeff\ufffd", "\x01\x1b[31m\r\n\t\x7f", `{"a": 1.0, "b":"\\u0041"}`, "'; DROP TABLE audit; --", "\x00", "a\xffb", strings.Repeat("ß", 100_000)}
 		written := int64(1) // by the seed
@@ -181,7 +181,7 @@ func TestTheChain_fits_whatever_the_records_hold(t *testing.T) {
 				t.Errorf("%q: %v", text, err)
 			}
 		}
-		// Many at once, with what a key and a policy's name may hold.
+		// Many records in one batch, with unusual keys.
 		keys := []string{"k:\u00e9\u0301", `k:"quoted"\n`, "k:'; --", "k:<script>", "k:😀", "k:" + strings.Repeat("x", 500), "ip:10.1.2.3", "ip:2001:db8::/64"}
 		b := storetest.CrossingBatch("texts", 0, f.Clock.Now())
 		at := f.Clock.Now()
@@ -193,24 +193,24 @@ func TestTheChain_fits_whatever_the_records_hold(t *testing.T) {
 		}
 		events, err := f.Offences.Flush(t.Context(), b, storetest.EvaluationAt(f))
 		if err != nil || len(events) != len(keys) {
-			t.Fatalf("%d of %d keys were blocked, %v", len(events), len(keys), err)
+			t.Fatalf("%d keys were blocked, want %d; %v", len(events), len(keys), err)
 		}
 		written += int64(len(keys))
 		if v := storetest.WantIntactChain(t, f, audit.Link{}); v.Records != written || v.Pending != 0 {
-			t.Errorf("%d records were written: %+v", written, v)
+			t.Errorf("got %+v, want %d records", v, written)
 		}
 	})
 }
 
 // If a record of an older node is not in the chain yet, a change reads that record and its own ones
 // from the database to add them.
-func TestTheChain_takes_in_older_records_and_its_own_together(t *testing.T) {
+func TestAuditChainAddsOlderAndOwnRecordsTogether(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		f.Exec(t, `INSERT INTO audit (at, actor_kind, actor_id, actor_name, actor_address, action, object, object_id, summary, revision)
 VALUES (1, 'user', 'u', 'old', '', 'block.add', 'block', 'b', 'An older node did.', 1)`)
 		events, err := f.Offences.Flush(t.Context(), storetest.CrossingBatch("both", 30, f.Clock.Now()), storetest.EvaluationAt(f))
 		if err != nil || len(events) != 30 {
-			t.Fatalf("%d keys were blocked, %v", len(events), err)
+			t.Fatalf("%d keys were blocked, want 30; %v", len(events), err)
 		}
 		if v := storetest.WantIntactChain(t, f, audit.Link{}); v.Pending != 0 || v.Records != 32 {
 			t.Fatalf("%+v", v)
@@ -218,7 +218,7 @@ VALUES (1, 'user', 'u', 'old', '', 'block.add', 'block', 'b', 'An older node did
 	})
 }
 
-func TestTheChain_has_one_order_whatever_node_writes(t *testing.T) {
+func TestAuditChainIsIntactWithConcurrentWriters(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		stores := []interface {
 			AddRecord(context.Context, audit.Record) error
@@ -245,7 +245,7 @@ func TestTheChain_has_one_order_whatever_node_writes(t *testing.T) {
 	})
 }
 
-func TestTheChain_of_a_restored_backup_fits_and_tells_of_the_one_before(t *testing.T) {
+func TestAuditChainAfterRestoreRecordsFormerHead(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	storetest.AddToken(t, f, "kept", identity.Admin)
 	path := storetest.Backup(t, f)
@@ -256,10 +256,10 @@ func TestTheChain_of_a_restored_backup_fits_and_tells_of_the_one_before(t *testi
 	}
 	storetest.WantIntactChain(t, f, audit.Link{})
 	if v := storetest.VerifyChain(t, f, before); v.Intact || v.Kept != audit.HeadMissing {
-		t.Errorf("the head from before the restore: %+v", v)
+		t.Errorf("VerifyChain with the head from before the restore: %+v, want it missing", v)
 	}
 	page, err := f.Audit.FindRecords(t.Context(), audit.Filter{Action: "database.restore"})
 	if err != nil || len(page.Records) != 1 || !strings.Contains(string(page.Records[0].Before), before.String()) {
-		t.Errorf("the restore does not name the head %v: %+v, %v", before, page.Records, err)
+		t.Errorf("the record of the restore does not contain the head %v: %+v, %v", before, page.Records, err)
 	}
 }

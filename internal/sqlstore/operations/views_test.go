@@ -26,28 +26,28 @@ func TestViewsAreSavedRenamedAndDeleted(t *testing.T) {
 		}
 		taken, free, query := "b", "B", "sort=key"
 		if _, err := s.Views.ChangeView(ctx, other, first.ID, &taken, nil); !fault.Is(err, fault.Conflict) {
-			t.Errorf("renamed to the name of another: %v", err)
+			t.Errorf("renaming to a name in use: got %v, want Conflict", err)
 		}
 		if _, err := s.Views.AddView(ctx, by, "b", ""); !fault.Is(err, fault.Conflict) {
-			t.Errorf("a second of the same name: %v", err)
+			t.Errorf("a second view of the same name: got %v, want Conflict", err)
 		}
 		changed, err := s.Views.ChangeView(ctx, other, first.ID, &free, &query)
 		if err != nil || changed.Name != free || changed.Query != query || changed.Author != by.Name || changed.UpdatedBy != other.Name {
-			t.Errorf("changed to %+v, %v", changed, err)
+			t.Errorf("ChangeView() = %+v, %v", changed, err)
 		}
 		if found, err := s.Views.FindView(ctx, first.ID); err != nil || found != changed {
 			t.Errorf("found %+v, %v; want %+v", found, err, changed)
 		}
 		for _, id := range []string{"nobody", "\x00", ""} {
 			if err := s.Views.DeleteView(ctx, by, id); !fault.Is(err, fault.NotFound) {
-				t.Errorf("deleted %q: %v", id, err)
+				t.Errorf("DeleteView(%q): got %v, want NotFound", id, err)
 			}
 		}
 		if err := s.Views.DeleteView(ctx, by, first.ID); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Views.FindView(ctx, first.ID); !fault.Is(err, fault.NotFound) {
-			t.Errorf("found what is deleted: %v", err)
+			t.Errorf("FindView of a deleted view: got %v, want NotFound", err)
 		}
 		for i := range offences.MaxSavedViews - 1 {
 			if _, err := s.Views.AddView(ctx, by, fmt.Sprint(i), ""); err != nil {
@@ -55,7 +55,7 @@ func TestViewsAreSavedRenamedAndDeleted(t *testing.T) {
 			}
 		}
 		if _, err := s.Views.AddView(ctx, by, "one more", ""); !fault.Is(err, fault.Conflict) {
-			t.Errorf("saved more than %d: %v", offences.MaxSavedViews, err)
+			t.Errorf("saving more than %d views: got %v, want Conflict", offences.MaxSavedViews, err)
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestApplyPolicies_makes_all_changes_in_one(t *testing.T) {
+func TestApplyPoliciesUsesOneRevision(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "a", "token:a*", "1/s"), etag.New)
@@ -17,7 +17,7 @@ func TestApplyPolicies_makes_all_changes_in_one(t *testing.T) {
 		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "gone", "token:c*", "1/s"), etag.New)
 		revision := storetest.ChangesSince(t, f, 0).Revision
 
-		// a and b swap their patterns, c takes over that of the one that goes.
+		// a and b swap their patterns, c gets the pattern of the deleted policy.
 		after, err := f.Policies.ApplyPolicies(ctx, storetest.Operator, []rules.PolicyChange{
 			{Name: "a", Policy: storetest.NewPolicy(t, "a", "token:b*", "1/s"), Expect: storetest.TagOf(t, f.Policies, "a")},
 			{Name: "b", Policy: storetest.NewPolicy(t, "b", "token:a*", "1/s"), Expect: storetest.TagOf(t, f.Policies, "b")},
@@ -42,7 +42,7 @@ func TestApplyPolicies_makes_all_changes_in_one(t *testing.T) {
 	})
 }
 
-func TestApplyPolicies_is_all_or_nothing(t *testing.T) {
+func TestApplyPoliciesIsAllOrNothing(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "a", "token:a*", "1/s"), etag.New)
@@ -52,13 +52,13 @@ func TestApplyPolicies_is_all_or_nothing(t *testing.T) {
 			bad  rules.PolicyChange
 			code fault.Code
 		}{
-			"another version":       {rules.PolicyChange{Name: "a", Policy: storetest.NewPolicy(t, "a", "token:a*", "9/s"), Expect: etag.Of(7)}, fault.Outdated},
-			"no version":            {rules.PolicyChange{Name: "a", Policy: storetest.NewPolicy(t, "a", "token:a*", "9/s")}, fault.NeedVersion},
-			"a name that is not":    {rules.PolicyChange{Name: "nobody", Expect: etag.Any}, fault.NotFound},
-			"a pattern of another":  {rules.PolicyChange{Name: "b", Policy: storetest.NewPolicy(t, "b", "token:a*", "9/s")}, fault.Conflict},
-			"a pattern twice":       {rules.PolicyChange{Name: "b", Policy: storetest.NewPolicy(t, "b", "token:n*", "9/s")}, fault.Conflict},
-			"one name twice":        {good, fault.Invalid},
-			"a version for nothing": {rules.PolicyChange{Name: "b", Policy: storetest.NewPolicy(t, "b", "token:b*", "9/s"), Expect: etag.Of(7)}, fault.NotFound},
+			"another version":        {rules.PolicyChange{Name: "a", Policy: storetest.NewPolicy(t, "a", "token:a*", "9/s"), Expect: etag.Of(7)}, fault.Outdated},
+			"no version":             {rules.PolicyChange{Name: "a", Policy: storetest.NewPolicy(t, "a", "token:a*", "9/s")}, fault.NeedVersion},
+			"an unknown name":        {rules.PolicyChange{Name: "nobody", Expect: etag.Any}, fault.NotFound},
+			"a pattern of another":   {rules.PolicyChange{Name: "b", Policy: storetest.NewPolicy(t, "b", "token:a*", "9/s")}, fault.Conflict},
+			"a pattern twice":        {rules.PolicyChange{Name: "b", Policy: storetest.NewPolicy(t, "b", "token:n*", "9/s")}, fault.Conflict},
+			"one name twice":         {good, fault.Invalid},
+			"a version of no policy": {rules.PolicyChange{Name: "b", Policy: storetest.NewPolicy(t, "b", "token:b*", "9/s"), Expect: etag.Of(7)}, fault.NotFound},
 		} {
 			_, err := f.Policies.ApplyPolicies(ctx, storetest.Operator, []rules.PolicyChange{good, c.bad})
 			if !fault.Is(err, c.code) {
@@ -69,12 +69,12 @@ func TestApplyPolicies_is_all_or_nothing(t *testing.T) {
 			t.Errorf("the revision moved from %d to %d", revision, got)
 		}
 		if _, err := f.Policies.FindPolicyByName(ctx, "new"); !fault.Is(err, fault.NotFound) {
-			t.Errorf("half of a change was made: %v", err)
+			t.Errorf("FindPolicyByName(new): got %v, want NotFound: half of the change was applied", err)
 		}
 	})
 }
 
-func TestApplyPolicies_of_what_stands_is_no_change(t *testing.T) {
+func TestApplyPoliciesWithEqualPolicyChangesNothing(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "a", "token:a*", "1/s"), etag.New)
 		revision := storetest.ChangesSince(t, f, 0).Revision

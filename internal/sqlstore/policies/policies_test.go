@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestPutPolicy_keeps_every_field(t *testing.T) {
+func TestPutPolicyStoresEveryField(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		p := storetest.NewPolicy(t, "api", "token:*", "5/10s", "0/1ms")
 		p.Match = append(p.Match, keytest.Pattern(t, "ip:2001:db8::1/128"), keytest.Pattern(t, `host:a\*b`))
@@ -44,7 +44,7 @@ func TestPutPolicy_keeps_every_field(t *testing.T) {
 	})
 }
 
-func TestPutPolicy_versions(t *testing.T) {
+func TestPutPolicyChecksAndIncrementsVersion(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		_, err := f.Policies.PutPolicy(ctx, storetest.Operator, storetest.NewPolicy(t, "api", "token:*", "1/s"), etag.Of(7))
@@ -56,12 +56,12 @@ func TestPutPolicy_versions(t *testing.T) {
 		storetest.WantFault(t, err, fault.Outdated)
 		same := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), storetest.TagOf(t, f.Policies, "api"))
 		if same.Version != 1 || same.Revision != first.Revision {
-			t.Fatalf("an equal policy made %+v", same)
+			t.Fatalf("putting an equal policy: got %+v, want no new version", same)
 		}
 		second := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "2/s"), storetest.TagOf(t, f.Policies, "api"))
 		third := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "3/s"), etag.Any)
 		if second.Version != 2 || third.Version != 3 || third.ID != first.ID || third.Generation != 1 {
-			t.Fatalf("made %+v then %+v", second, third)
+			t.Fatalf("got %+v, then %+v", second, third)
 		}
 		versions, err := f.Policies.PolicyVersions(ctx, "api")
 		if err != nil || len(versions) != 3 || versions[0].Version != 3 || versions[2].Rules.String() != "1/1s" {
@@ -70,7 +70,7 @@ func TestPutPolicy_versions(t *testing.T) {
 	})
 }
 
-func TestPutPolicy_one_pattern_belongs_to_one_policy_of_a_role(t *testing.T) {
+func TestPutPolicyRejectsPatternOfAnotherPolicy(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), etag.New)
 		for _, mode := range []rules.Mode{rules.Enforce, rules.Off} {
@@ -80,38 +80,38 @@ func TestPutPolicy_one_pattern_belongs_to_one_policy_of_a_role(t *testing.T) {
 			storetest.WantFault(t, err, fault.Conflict)
 			var e *fault.Error
 			if errors.As(err, &e); e.Detail["policy"] != "api" {
-				t.Fatalf("the fault %+v does not name the other policy", e)
+				t.Fatalf("the fault %+v does not contain the other policy", e)
 			}
 		}
-		watching := storetest.NewPolicy(t, "second", "token:*", "1/s")
-		watching.Mode = rules.Shadow
-		storetest.PutPolicy(t, f.Policies, watching, etag.New)
-		watching.Name = "third"
-		_, err := f.Policies.PutPolicy(t.Context(), storetest.Operator, watching, etag.New)
+		shadow := storetest.NewPolicy(t, "second", "token:*", "1/s")
+		shadow.Mode = rules.Shadow
+		storetest.PutPolicy(t, f.Policies, shadow, etag.New)
+		shadow.Name = "third"
+		_, err := f.Policies.PutPolicy(t.Context(), storetest.Operator, shadow, etag.New)
 		storetest.WantFault(t, err, fault.Conflict)
 	})
 }
 
-func TestPutPolicy_retains_what_a_version_replaced_lately_could_still_refuse(t *testing.T) {
+func TestPutPolicyKeepsRetentionOfReplacedVersion(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		day := rules.Retention{Entries: 800, Window: 24 * time.Hour}
 		minute := rules.Retention{Entries: 20, Window: time.Minute}
 		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "800/d"), etag.New)
 		if p := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "20/m"), storetest.TagOf(t, f.Policies, "api")); p.Retention != day {
-			t.Fatalf("just replaced: %+v", p.Retention)
+			t.Fatalf("the retention after the change is %+v, want %+v", p.Retention, day)
 		}
 		f.Clock.Advance(24*time.Hour - time.Millisecond)
 		if p, err := f.Policies.FindPolicyByName(t.Context(), "api"); err != nil || p.Retention != day {
-			t.Fatalf("a millisecond before the window ends: %+v, %v", p, err)
+			t.Fatalf("a millisecond before the window ends: got %+v, %v, want the retention %+v", p, err, day)
 		}
 		f.Clock.Advance(time.Millisecond)
 		if p, err := f.Policies.FindPolicyByName(t.Context(), "api"); err != nil || p.Retention != minute {
-			t.Fatalf("at the window's end: %+v, %v", p, err)
+			t.Fatalf("at the window's end: got %+v, %v, want the retention %+v", p, err, minute)
 		}
 	})
 }
 
-func TestDeletePolicy_keeps_its_versions_and_never_reuses_its_id(t *testing.T) {
+func TestDeletePolicyKeepsVersionsAndNeverReusesID(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		first := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), etag.New)
@@ -124,11 +124,11 @@ func TestDeletePolicy_keeps_its_versions_and_never_reuses_its_id(t *testing.T) {
 		storetest.WantFault(t, err, fault.NotFound)
 		versions, err := f.Policies.PolicyVersions(ctx, "api")
 		if err != nil || len(versions) != 1 || versions[0].ID != first.ID {
-			t.Fatalf("versions after deleting: %v, %v", versions, err)
+			t.Fatalf("got the versions %v, %v after deleting", versions, err)
 		}
 		again := storetest.PutPolicy(t, f.Policies, versions[0], etag.New)
 		if again.ID == first.ID || again.Version != 1 {
-			t.Fatalf("made again as %+v", again)
+			t.Fatalf("the recreated policy is %+v, want another id and version 1", again)
 		}
 		_, err = f.Policies.PutPolicy(ctx, storetest.Operator, storetest.NewPolicy(t, "api", "token:*", "9/s"), rules.TagOf(first))
 		storetest.WantFault(t, err, fault.Outdated)
@@ -136,7 +136,7 @@ func TestDeletePolicy_keeps_its_versions_and_never_reuses_its_id(t *testing.T) {
 	})
 }
 
-func TestPutPolicy_of_two_nodes_at_once_lets_one_win(t *testing.T) {
+func TestPutPolicyByTwoNodesConcurrentlyLetsOneWin(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		seen := rules.TagOf(storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), etag.New))
 		var stores []rules.Store

@@ -19,8 +19,8 @@ import (
 
 const hostile = `token:"><script>`
 
-// show returns a profile as "plan labels note rules".
-func show(p *profiles.Profile) string {
+// format returns a profile as "plan labels note rules".
+func format(p *profiles.Profile) string {
 	if p == nil {
 		return "none"
 	}
@@ -50,17 +50,17 @@ func rows(all ...profiles.Profile) iter.Seq2[*profiles.Profile, error] {
 	}
 }
 
-// TestChangesAndTheirUndoing makes each change, checks the store and a following node, undoes
+// TestProfileChangesAreUndone makes each change, checks the store and a node's catalog, undoes
 // the change and undoes the undo.
-func TestChangesAndTheirUndoing(t *testing.T) {
+func TestProfileChangesAreUndone(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx, s := t.Context(), f.Profiles
 		node := catalog.New(f.Store, f.Clock.Now)
 		check := func(want string) {
 			t.Helper()
 			p, err := s.FindProfile(ctx, hostile)
-			if err != nil || show(p) != want {
-				t.Fatalf("the profile is %q, want %q: %v", show(p), want, err)
+			if err != nil || format(p) != want {
+				t.Fatalf("the profile is %q, want %q: %v", format(p), want, err)
 			}
 			if err := node.Refresh(ctx); err != nil {
 				t.Fatal(err)
@@ -69,10 +69,10 @@ func TestChangesAndTheirUndoing(t *testing.T) {
 			m := node.Profiles().Find(k)
 			if p == nil || p.Plan == "" && p.Limit == nil {
 				if m != nil {
-					t.Errorf("the node has %+v of a key without a plan and a limit", m)
+					t.Errorf("the node has %+v, want no profile for a key without a plan and a limit", m)
 				}
 			} else if m == nil || m.Plan != p.Plan || !m.Limit.Equal(p.Limit) {
-				t.Errorf("the node has %+v, the database %s", m, show(p))
+				t.Errorf("the node has %+v, and the database %s", m, format(p))
 			}
 		}
 		undo := func() {
@@ -106,7 +106,7 @@ func TestChangesAndTheirUndoing(t *testing.T) {
 				t.Fatal(c.action, err)
 			}
 			if e := storetest.NewestRecord(t, f); e.Action != c.action || e.Object != "profile" || e.ObjectID != hostile || strings.Contains(e.Summary, `token:">`) {
-				t.Errorf("recorded as %+v", e)
+				t.Errorf("got the audit record %+v", e)
 			}
 			check(c.want)
 			undo()
@@ -115,26 +115,26 @@ func TestChangesAndTheirUndoing(t *testing.T) {
 			check(c.want)
 		}
 		if _, err := s.DeleteProfile(ctx, storetest.Operator, hostile, etag.Any); !fault.Is(err, fault.NotFound) {
-			t.Errorf("deleting nothing: %v", err)
+			t.Errorf("DeleteProfile of an unknown key: got %v, want NotFound", err)
 		}
 		if _, err := s.EndLimit(ctx, storetest.Operator, hostile, ""); !fault.Is(err, fault.NotFound) {
-			t.Errorf("ending no limit: %v", err)
+			t.Errorf("EndLimit of an unknown key: got %v, want NotFound", err)
 		}
 		older := storetest.NewestRecord(t, f)
 		if _, err := s.PutProfile(ctx, storetest.Operator, profiles.Profile{Key: hostile, Plan: "silver"}, etag.Any); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := f.Undo(ctx, storetest.Operator, older.ID); !fault.Is(err, fault.Conflict) {
-			t.Errorf("undoing what has changed since: %v", err)
+			t.Errorf("undoing a record of a profile that has changed since: got %v, want Conflict", err)
 		}
 		before := storetest.NewestRecord(t, f).ID
 		if _, err := s.PutProfile(ctx, storetest.Operator, profiles.Profile{Key: hostile, Plan: "silver"}, etag.Any); err != nil || storetest.NewestRecord(t, f).ID != before {
-			t.Errorf("an equal profile is a change: %v", err)
+			t.Errorf("putting an equal profile wrote a record: %v", err)
 		}
 	})
 }
 
-func TestDifferentPlansAreBounded(t *testing.T) {
+func TestProfilesLimitNumberOfPlans(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx, s := t.Context(), f.Profiles
 		var all []profiles.Profile
@@ -142,13 +142,13 @@ func TestDifferentPlansAreBounded(t *testing.T) {
 			all = append(all, profiles.Profile{Key: fmt.Sprintf("k:%04d", i), Plan: fmt.Sprintf("p%d", i)})
 		}
 		if _, err := s.ImportProfiles(ctx, storetest.Operator, rows(all...)); !fault.Is(err, fault.Invalid) {
-			t.Fatalf("one plan too many in a file: %v", err)
+			t.Fatalf("importing one plan too many: got %v, want Invalid", err)
 		}
 		if _, err := s.ImportProfiles(ctx, storetest.Operator, rows(all[1:]...)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.PutProfile(ctx, storetest.Operator, all[0], etag.Any); !fault.Is(err, fault.Invalid) {
-			t.Errorf("one plan too many: %v", err)
+			t.Errorf("putting one plan too many: got %v, want Invalid", err)
 		}
 		for _, known := range []profiles.Profile{{Key: "k:0000", Plan: "p7"}, {Key: "k:0000", Note: "no plan"}} {
 			if _, err := s.PutProfile(ctx, storetest.Operator, known, etag.Any); err != nil {
@@ -158,7 +158,7 @@ func TestDifferentPlansAreBounded(t *testing.T) {
 	})
 }
 
-func TestImportAndFind(t *testing.T) {
+func TestImportAndFindProfiles(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx, s := t.Context(), f.Profiles
 		if _, err := s.PutProfile(ctx, storetest.Operator, profiles.Profile{Key: "k:0000", Plan: "free"}, etag.Any); err != nil {
@@ -168,7 +168,7 @@ func TestImportAndFind(t *testing.T) {
 			t.Fatal(err)
 		}
 		var all []profiles.Profile
-		for i := range 4500 { // more than two pieces
+		for i := range 4500 { // more than two batches of the import
 			all = append(all, profiles.Profile{Key: fmt.Sprintf("k:%04d", i), Plan: []string{"free", "gold"}[i%2], Labels: []string{fmt.Sprint("n", i%3)}})
 		}
 		all[4499].Labels = []string{"last"}
@@ -177,10 +177,10 @@ func TestImportAndFind(t *testing.T) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		if again, err := s.ImportProfiles(ctx, storetest.Operator, rows(all...)); err != nil || again != (profiles.ImportResult{Unchanged: 4500}) {
-			t.Errorf("again: %+v, %v", again, err)
+			t.Errorf("importing again: got %+v, %v, want all unchanged", again, err)
 		}
-		if p, _ := s.FindProfile(ctx, "k:0000"); show(p) != "free n0  5/1s" {
-			t.Errorf("the import changed the limit: %s", show(p))
+		if p, _ := s.FindProfile(ctx, "k:0000"); format(p) != "free n0  5/1s" {
+			t.Errorf("the import changed the limit: %s", format(p))
 		}
 		for _, c := range []struct {
 			f     profiles.Filter
@@ -205,7 +205,7 @@ func TestImportAndFind(t *testing.T) {
 				}
 			}
 			if len(seen) != c.total {
-				t.Errorf("%+v: %d of %d on all pages", c.f, len(seen), c.total)
+				t.Errorf("%+v: all pages have %d profiles, want %d", c.f, len(seen), c.total)
 			}
 		}
 		if _, err := s.FindProfiles(ctx, profiles.Filter{Cursor: "!"}); !fault.Is(err, fault.Invalid) {
@@ -218,7 +218,7 @@ func TestImportAndFind(t *testing.T) {
 			t.Errorf("%v, %v", some, err)
 		}
 		if _, err := f.Undo(ctx, storetest.Operator, storetest.NewestRecord(t, f).ID); !fault.Is(err, fault.Conflict) {
-			t.Errorf("an import that replaced something was undone: %v", err)
+			t.Errorf("undoing an import that replaced a profile: got %v, want Conflict", err)
 		}
 		if _, err := s.ImportProfiles(ctx, storetest.Operator, rows(profiles.Profile{Key: "new:1", Plan: "gold", Labels: []string{"x"}})); err != nil {
 			t.Fatal(err)
@@ -227,14 +227,14 @@ func TestImportAndFind(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p, err := s.FindProfile(ctx, "new:1"); p != nil || err != nil {
-			t.Errorf("after undoing the import: %s, %v", show(p), err)
+			t.Errorf("got the profile %s, %v after the import was undone, want none", format(p), err)
 		}
 		f.Clock.Advance(time.Hour)
 		if _, err := f.Retention.DeleteEndedBefore(ctx, f.Clock.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if page, err := f.Audit.FindRecords(ctx, audit.Filter{Object: "profile"}); err != nil || len(page.Records) != 5 {
-			t.Errorf("%d records, %v", len(page.Records), err)
+			t.Errorf("got %d audit records, want 5; %v", len(page.Records), err)
 		}
 	})
 }
@@ -256,7 +256,7 @@ func BenchmarkImport(b *testing.B) {
 	}
 }
 
-func TestAChangeOfAProfileExpectsItsState(t *testing.T) {
+func TestPutProfileChecksETag(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx, s, by := t.Context(), f.Profiles, storetest.Operator
 		gold, silver := profiles.Profile{Key: "token:a", Plan: "gold"}, profiles.Profile{Key: "token:a", Plan: "silver"}
@@ -265,29 +265,29 @@ func TestAChangeOfAProfileExpectsItsState(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := s.PutProfile(ctx, by, silver, etag.New); !fault.Is(err, fault.NeedVersion) {
-			t.Errorf("a second one: %v", err)
+			t.Errorf("putting a new profile a second time: got %v, want NeedVersion", err)
 		}
 		if same, err := s.PutProfile(ctx, by, gold, profiles.TagOf(first)); err != nil || profiles.TagOf(same) != profiles.TagOf(first) {
-			t.Errorf("an equal one: %+v, %v", same, err)
+			t.Errorf("putting an equal profile: got %+v, %v, want the same tag", same, err)
 		}
 		second, err := s.PutProfile(ctx, by, silver, profiles.TagOf(first))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.PutProfile(ctx, by, gold, profiles.TagOf(first)); !fault.Is(err, fault.Outdated) {
-			t.Errorf("a change of the first: %v", err)
+			t.Errorf("a change with an old tag: got %v, want Outdated", err)
 		}
 		if _, err := s.DeleteProfile(ctx, by, "token:a", profiles.TagOf(first)); !fault.Is(err, fault.Outdated) {
-			t.Errorf("deleting the first: %v", err)
+			t.Errorf("deleting with an old tag: got %v, want Outdated", err)
 		}
 		if _, err := s.DeleteProfile(ctx, by, "token:a", profiles.TagOf(second)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.PutProfile(ctx, by, gold, profiles.TagOf(second)); !fault.Is(err, fault.NotFound) {
-			t.Errorf("a change of what was deleted: %v", err)
+			t.Errorf("a change of a deleted profile: got %v, want NotFound", err)
 		}
 		if _, err := s.PutProfile(ctx, by, gold, etag.New); err != nil {
-			t.Errorf("set again: %v", err)
+			t.Errorf("putting a deleted profile again: %v", err)
 		}
 	})
 }
