@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// TestPagesAtOnce has several visitors read and change pages while requests are
-// checked and counted. It is what the race detector watches of this package, whose
-// other tests do one thing after another.
+// TestPagesAtOnce has several visitors read and change pages concurrently while requests are
+// checked and counted. It is the test that the race detector runs of this package, whose
+// other tests make one request after another.
 func TestPagesAtOnce(t *testing.T) {
 	n := newNode(t)
 	n.fill(t)
-	n.fillWatch(t)
+	n.fillMonitor(t)
 	paths := n.pages(t)
 	for _, path := range []string{"/", "/offenders?last=24h", "/key?key=ip:203.0.113.6", "/live", "/reports"} {
 		paths[path] = path
@@ -28,7 +28,7 @@ func TestPagesAtOnce(t *testing.T) {
 					continue
 				}
 				if got := v.get(path); got.status != http.StatusOK && got.status != http.StatusForbidden {
-					t.Errorf("%s got the status %d from %s", user, got.status, path)
+					t.Errorf("GET %s as %s: got %d, want 200 or 403", path, user, got.status)
 				}
 			}
 		})

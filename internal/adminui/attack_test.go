@@ -71,8 +71,8 @@ const (
 	attackers     = 61
 )
 
-// attack has a quiet time and then an attack out of one network, by checks that
-// clients really send; the escalation of the policy blocks the heaviest.
+// attack sends normal traffic and then an attack from one network, by checks that
+// clients really send; the escalation of the policy blocks the keys with most offences.
 func (n *node) attack(t testing.TB) {
 	t.Helper()
 	before, err := n.store.Policies.FindPolicyByName(context.Background(), "default")

@@ -17,38 +17,38 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// leavesNothing are the routes of forms that change nothing anybody answers
-// for: what a form would do is looked at, or somebody's own session or theme
-// changes. The last one's entry is held by the tests of package sqlstore, which
-// can stop an escalation.
-var leavesNothing = []string{
+// unauditedRoutes are the routes of forms that change nothing that is
+// audited: previews of a form, and changes of a user's own session or theme.
+// The record of the last one is checked by the tests of package sqlstore, which
+// can pause an escalation.
+var unauditedRoutes = []string{
 	"/login", "/login/code", "/logout", "/theme", "/account/totp/start", "/blocks/new", "/exemptions/new", "/blocks/import", "/keys/import",
 	"/new-policy/draft", "/new-policy/try", "/policies/:name/draft", "/policies/:name/try",
 	"/escalations/resume",
 }
 
-// pressed is one button and the entry that it must leave.
-type pressed struct {
+// submission is one form and the audit record that it must write.
+type submission struct {
 	route, path   string // path is "" where it is the route
 	form          url.Values
-	action        string // of the newest entry after it
-	before, after bool   // whether the entry holds them
+	action        string // of the newest record after it
+	before, after bool   // whether the record has them
 }
 
-// walk presses buttons as maria and looks at what the audit holds of each.
-type walk struct {
+// audited submits forms as maria and checks the audit record of each.
+type audited struct {
 	*testing.T
 	node *node
 	who  *visitor
 	seen map[string]bool
 }
 
-func (w *walk) newest() *audit.Record {
+func (w *audited) newest() *audit.Record {
 	w.Helper()
 	return w.node.entries(w, audit.Filter{Limit: 1})[0]
 }
 
-func (w *walk) press(p pressed) *audit.Record {
+func (w *audited) submit(p submission) *audit.Record {
 	w.Helper()
 	if p.path == "" {
 		p.path = p.route
@@ -62,104 +62,104 @@ func (w *walk) press(p pressed) *audit.Record {
 	holds := func(part []byte) bool { return len(part) > 0 && string(part) != "null" }
 	switch {
 	case e.ID == known:
-		w.Errorf("%s left no entry in the audit", p.route)
+		w.Errorf("%s wrote no audit record", p.route)
 	case e.Action != p.action:
-		w.Errorf("%s left the entry %q, want %q", p.route, e.Action, p.action)
+		w.Errorf("%s wrote an audit record of %q, want %q", p.route, e.Action, p.action)
 	case e.Actor.Kind != audit.User || e.Actor.Name != "maria" || e.Actor.Address != "127.0.0.1":
-		w.Errorf("%s: the entry does not say who and from where: %+v", p.route, e.Actor)
+		w.Errorf("%s: got the actor %+v, want maria at 127.0.0.1", p.route, e.Actor)
 	case e.At.IsZero() || e.Object == "" || e.Summary == "":
-		w.Errorf("%s: the entry does not say what: %+v", p.route, e)
+		w.Errorf("%s: the audit record is incomplete: %+v", p.route, e)
 	case holds(e.Before) != p.before || holds(e.After) != p.after:
-		w.Errorf("%s: the entry holds before %s and after %s", p.route, e.Before, e.After)
+		w.Errorf("%s: the audit record has before %s and after %s, want before %v, after %v", p.route, e.Before, e.After, p.before, p.after)
 	}
 	return e
 }
 
-func TestEveryButtonThatChangesSomethingLeavesAnEntryInTheAudit(t *testing.T) {
+func TestFormsThatChangeSomethingWriteAuditRecords(t *testing.T) {
 	status := &atomic.Int32{}
 	status.Store(http.StatusOK)
 	n, _ := webhookNode(t, status)
-	w := &walk{T: t, node: n, who: n.as(t, "maria"), seen: map[string]bool{}}
+	w := &audited{T: t, node: n, who: n.as(t, "maria"), seen: map[string]bool{}}
 	w.entries()
 	w.acts()
 	w.decisions()
 	w.policies()
 	w.identities()
 	w.account()
-	w.press(pressed{route: "/notifications/test", path: "/notifications/test", form: url.Values{"channel": {"webhook"}}, action: "notification.test"})
+	w.submit(submission{route: "/notifications/test", path: "/notifications/test", form: url.Values{"channel": {"webhook"}}, action: "notification.test"})
 	w.notifications()
 	w.views()
-	w.press(pressed{route: "/jobs/:name/run", path: "/jobs/archive-blocks/run", action: "job.run"})
+	w.submit(submission{route: "/jobs/:name/run", path: "/jobs/archive-blocks/run", action: "job.run"})
 	own := url.Values{"current_password": {password}, "password": {"another horse battery"}} // which ends the session
-	w.press(pressed{route: "/account/password", form: own, action: "user.update", before: true, after: true})
+	w.submit(submission{route: "/account/password", form: own, action: "user.update", before: true, after: true})
 	for _, r := range n.routes {
-		if r.Method == http.MethodPost && !w.seen[r.Path] && !slices.Contains(leavesNothing, r.Path) {
-			t.Errorf("whether %s leaves an entry in the audit is not tested", r.Path)
+		if r.Method == http.MethodPost && !w.seen[r.Path] && !slices.Contains(unauditedRoutes, r.Path) {
+			t.Errorf("no test checks the audit record of %s", r.Path)
 		}
 	}
 	for _, e := range n.entries(t, audit.Filter{Limit: 1000}) {
 		if text := string(e.Before) + string(e.After); strings.Contains(text, "hash") || strings.Contains(text, "secret") || strings.Contains(text, "argon2") {
-			t.Errorf("the entry of %s holds a secret: %s", e.Action, text)
+			t.Errorf("the audit record of %s contains a secret: %s", e.Action, text)
 		}
 	}
 }
 
-func (w *walk) entries() {
+func (w *audited) entries() {
 	w.Helper()
 	for path, object := range map[string]string{"/blocks": "block", "/exemptions": "exemption"} {
-		added := w.press(pressed{route: path, form: url.Values{"pattern": {"token:a"}, "for": {"1h"}}, action: object + ".add", after: true})
+		added := w.submit(submission{route: path, form: url.Values{"pattern": {"token:a"}, "for": {"1h"}}, action: object + ".add", after: true})
 		id := added.ObjectID
 		form := url.Values{"reason": {"other"}, "for": {"1h"}, "revision": {strconv.FormatInt(added.Revision, 10)}}
-		w.press(pressed{route: path + "/:id", path: path + "/" + id, form: form, action: object + ".update", before: true, after: true})
-		w.press(pressed{route: path + "/end", form: url.Values{"id": {id}}, action: object + ".end", before: true, after: true})
-		w.press(pressed{route: path + "/restore", form: url.Values{"id": {id}}, action: object + ".restore", before: true, after: true})
+		w.submit(submission{route: path + "/:id", path: path + "/" + id, form: form, action: object + ".update", before: true, after: true})
+		w.submit(submission{route: path + "/end", form: url.Values{"id": {id}}, action: object + ".end", before: true, after: true})
+		w.submit(submission{route: path + "/restore", form: url.Values{"id": {id}}, action: object + ".restore", before: true, after: true})
 	}
 	held := w.who.upload("/blocks/import", "list.txt", "203.0.113.1\n203.0.113.2\n", importFields).held()
-	imported := w.press(pressed{route: "/blocks/import/confirm", form: url.Values{"file": {held}}, action: "block.import", after: true})
-	w.press(pressed{route: "/audit/undo", form: undo(imported.ID), action: "block.end_import", before: true, after: true})
+	imported := w.submit(submission{route: "/blocks/import/confirm", form: url.Values{"file": {held}}, action: "block.import", after: true})
+	w.submit(submission{route: "/audit/undo", form: undo(imported.ID), action: "block.end_import", before: true, after: true})
 }
 
-func (w *walk) acts() {
+func (w *audited) acts() {
 	w.Helper()
 	for what, object := range map[string]string{"": "block", "exempt": "exemption"} {
 		form := url.Values{"key": {"token:b"}, "for": {"1h"}, "what": {what}}
-		id := w.press(pressed{route: "/bulk/add", form: form, action: object + ".add", after: true}).ObjectID
+		id := w.submit(submission{route: "/bulk/add", form: form, action: object + ".add", after: true}).ObjectID
 		form = url.Values{"id": {id}, "what": {what}}
-		w.press(pressed{route: "/bulk/end", form: form, action: object + ".end", before: true, after: true})
-		w.press(pressed{route: "/bulk/restore", form: form, action: object + ".restore", before: true, after: true})
+		w.submit(submission{route: "/bulk/end", form: form, action: object + ".end", before: true, after: true})
+		w.submit(submission{route: "/bulk/restore", form: form, action: object + ".restore", before: true, after: true})
 	}
-	w.press(pressed{route: "/key/reset", form: url.Values{"key": {"token:b"}}, action: "key.reset"})
-	note := w.press(pressed{route: "/key/note", form: url.Values{"key": {"token:b"}, "text": {"ours"}}, action: "note.add", after: true})
-	w.press(pressed{route: "/key/profile", form: url.Values{"key": {"token:b"}, "plan": {"gold"}, "labels": {"a b"}}, action: "profile.set", after: true})
-	w.press(pressed{route: "/key/limit", form: url.Values{"key": {"token:b"}, "rules": {"5/s"}, "for": {"24h"}, "reason": {"launch"}}, action: "profile.limit", before: true, after: true})
-	w.press(pressed{route: "/key/limit/end", form: url.Values{"key": {"token:b"}}, action: "profile.end_limit", before: true, after: true})
+	w.submit(submission{route: "/key/reset", form: url.Values{"key": {"token:b"}}, action: "key.reset"})
+	note := w.submit(submission{route: "/key/note", form: url.Values{"key": {"token:b"}, "text": {"ours"}}, action: "note.add", after: true})
+	w.submit(submission{route: "/key/profile", form: url.Values{"key": {"token:b"}, "plan": {"gold"}, "labels": {"a b"}}, action: "profile.set", after: true})
+	w.submit(submission{route: "/key/limit", form: url.Values{"key": {"token:b"}, "rules": {"5/s"}, "for": {"24h"}, "reason": {"launch"}}, action: "profile.limit", before: true, after: true})
+	w.submit(submission{route: "/key/limit/end", form: url.Values{"key": {"token:b"}}, action: "profile.end_limit", before: true, after: true})
 	held := w.who.upload("/keys/import", "keys.csv", "key,plan\ntoken:c,gold\n", nil).held()
-	imported := w.press(pressed{route: "/keys/import/confirm", form: url.Values{"file": {held}}, action: "profile.import", after: true})
-	w.press(pressed{route: "/audit/undo", form: undo(imported.ID), action: "profile.end_import", before: true})
-	w.press(pressed{route: "/key/note/delete", form: url.Values{"id": {note.ObjectID}}, action: "note.delete", before: true})
+	imported := w.submit(submission{route: "/keys/import/confirm", form: url.Values{"file": {held}}, action: "profile.import", after: true})
+	w.submit(submission{route: "/audit/undo", form: undo(imported.ID), action: "profile.end_import", before: true})
+	w.submit(submission{route: "/key/note/delete", form: url.Values{"id": {note.ObjectID}}, action: "note.delete", before: true})
 	for range 3 {
 		w.node.ask(w, "token:noisy")
 	}
 	w.node.flush(w)
 	now := w.node.clock.Now()
 	filter := url.Values{"since": {now.Add(-time.Hour).Format(time.RFC3339)}, "until": {now.Format(time.RFC3339)}}.Encode()
-	w.press(pressed{route: "/bulk/add", form: url.Values{"all": {"yes"}, "filter": {filter}, "count": {"1"}, "for": {"1h"}}, action: "block.import", after: true})
+	w.submit(submission{route: "/bulk/add", form: url.Values{"all": {"yes"}, "filter": {filter}, "count": {"1"}, "for": {"1h"}}, action: "block.import", after: true})
 }
 
-func (w *walk) decisions() {
+func (w *audited) decisions() {
 	w.Helper()
-	for _, does := range []string{"accept", "dismiss"} { // a dismissed one is not proposed again for a while
+	for _, does := range []string{"accept", "dismiss"} { // a dismissed proposal is not made again for a while
 		now := w.node.clock.Now()
 		p, err := w.node.store.Proposals.PutProposal(w.Context(), offences.Proposal{Pattern: pattern(w, "ip:198.51.100.0/24"), Created: now, Updated: now}, now.Add(-time.Hour))
 		must(w, err)
-		w.press(pressed{
+		w.submit(submission{
 			route: "/proposals/:id/" + does, path: "/proposals/" + p.Proposal.ID + "/" + does, form: url.Values{"for": {"1h"}, "reason": {"scrapers"}},
 			action: "proposal." + does, before: true, after: true,
 		})
 	}
 }
 
-func (w *walk) policies() {
+func (w *audited) policies() {
 	w.Helper()
 	form := func(limit, expect string) url.Values {
 		return url.Values{
@@ -167,65 +167,65 @@ func (w *walk) policies() {
 			"match": {"token:*"}, "expect": {expect}, "do": {"save"},
 		}
 	}
-	w.press(pressed{route: "/new-policy", form: form("5", ""), action: "policy.create", after: true})
-	w.press(pressed{route: "/policies/:name", path: "/policies/search", form: form("6", w.node.tag(w, "search", 1)), action: "policy.replace", before: true, after: true})
-	w.press(pressed{route: "/policies/:name/return", path: "/policies/search/return", form: url.Values{"version": {"1"}, "expect": {w.node.tag(w, "search", 2)}}, action: "policy.replace", before: true, after: true})
-	w.press(pressed{route: "/presets/:name", path: "/presets/scraper", form: url.Values{"mode": {"enforce"}}, action: "policy.create", after: true})
-	w.press(pressed{route: "/policies/:name/delete", path: "/policies/search/delete", form: url.Values{"confirm": {"search"}, "expect": {w.node.tag(w, "search", 3)}}, action: "policy.delete", before: true})
+	w.submit(submission{route: "/new-policy", form: form("5", ""), action: "policy.create", after: true})
+	w.submit(submission{route: "/policies/:name", path: "/policies/search", form: form("6", w.node.tag(w, "search", 1)), action: "policy.replace", before: true, after: true})
+	w.submit(submission{route: "/policies/:name/return", path: "/policies/search/return", form: url.Values{"version": {"1"}, "expect": {w.node.tag(w, "search", 2)}}, action: "policy.replace", before: true, after: true})
+	w.submit(submission{route: "/presets/:name", path: "/presets/scraper", form: url.Values{"mode": {"enforce"}}, action: "policy.create", after: true})
+	w.submit(submission{route: "/policies/:name/delete", path: "/policies/search/delete", form: url.Values{"confirm": {"search"}, "expect": {w.node.tag(w, "search", 3)}}, action: "policy.delete", before: true})
 }
 
-func (w *walk) identities() {
+func (w *audited) identities() {
 	w.Helper()
-	token := w.press(pressed{route: "/tokens", form: url.Values{"name": {"ci"}, "scopes": {string(identity.Read)}, "for": {"30d"}}, action: "token.add", after: true}).ObjectID
-	w.press(pressed{route: "/tokens/:id/rotate", path: "/tokens/" + token + "/rotate", action: "token.update", before: true, after: true})
-	w.press(pressed{route: "/connect/:name/token", path: "/connect/nginx/token", action: "token.add", after: true})
-	w.press(pressed{route: "/tokens/:id/delete", path: "/tokens/" + token + "/delete", action: "token.revoke", before: true, after: true})
-	user := w.press(pressed{route: "/users", form: url.Values{"name": {"ada"}, "role": {string(identity.Viewer)}, "password": {password}}, action: "user.add", after: true}).ObjectID
+	token := w.submit(submission{route: "/tokens", form: url.Values{"name": {"ci"}, "scopes": {string(identity.Read)}, "for": {"30d"}}, action: "token.add", after: true}).ObjectID
+	w.submit(submission{route: "/tokens/:id/rotate", path: "/tokens/" + token + "/rotate", action: "token.update", before: true, after: true})
+	w.submit(submission{route: "/connect/:name/token", path: "/connect/nginx/token", action: "token.add", after: true})
+	w.submit(submission{route: "/tokens/:id/delete", path: "/tokens/" + token + "/delete", action: "token.revoke", before: true, after: true})
+	user := w.submit(submission{route: "/users", form: url.Values{"name": {"ada"}, "role": {string(identity.Viewer)}, "password": {password}}, action: "user.add", after: true}).ObjectID
 	for does, form := range map[string]url.Values{"role": {"role": {string(identity.Operator)}}, "password": {"password": {"another " + password}}} {
-		w.press(pressed{route: "/users/:id/" + does, path: "/users/" + user + "/" + does, form: form, action: "user.update", before: true, after: true})
+		w.submit(submission{route: "/users/:id/" + does, path: "/users/" + user + "/" + does, form: form, action: "user.update", before: true, after: true})
 	}
 	for _, does := range []string{"disable", "enable"} {
-		w.press(pressed{route: "/users/:id/" + does, path: "/users/" + user + "/" + does, action: "user.update", before: true, after: true})
+		w.submit(submission{route: "/users/:id/" + does, path: "/users/" + user + "/" + does, action: "user.update", before: true, after: true})
 	}
 	storetest.SetUpTOTP(w, w.node.store.Factors, user)
-	w.press(pressed{route: "/users/:id/totp/reset", path: "/users/" + user + "/totp/reset", action: "user.reset_totp", before: true, after: true})
-	w.press(pressed{route: "/users/:id/delete", path: "/users/" + user + "/delete", action: "user.delete", before: true})
+	w.submit(submission{route: "/users/:id/totp/reset", path: "/users/" + user + "/totp/reset", action: "user.reset_totp", before: true, after: true})
+	w.submit(submission{route: "/users/:id/delete", path: "/users/" + user + "/delete", action: "user.delete", before: true})
 }
 
-func (w *walk) notifications() {
+func (w *audited) notifications() {
 	w.Helper()
 	const list, one = "/notifications/channels", "/notifications/channels/:name"
 	fields := url.Values{"name": {"phone"}, "type": {"ntfy"}, "url_secret": {"ntfy://ntfy.example.com/topic"}, "enabled": {"yes"}}
-	w.press(pressed{route: list, form: fields, action: "channel.add", after: true})
-	w.press(pressed{route: one, path: list + "/phone", form: url.Values{"type": {"ntfy"}, "kinds": {"outage"}, "enabled": {"yes"}, "expect": {w.who.get(list + "/phone").expects()}}, action: "channel.update", before: true, after: true})
+	w.submit(submission{route: list, form: fields, action: "channel.add", after: true})
+	w.submit(submission{route: one, path: list + "/phone", form: url.Values{"type": {"ntfy"}, "kinds": {"outage"}, "enabled": {"yes"}, "expect": {w.who.get(list + "/phone").expects()}}, action: "channel.update", before: true, after: true})
 	for _, verb := range []string{"disable", "enable"} {
-		w.press(pressed{route: one + "/" + verb, path: list + "/phone/" + verb, action: "channel.update", before: true, after: true})
+		w.submit(submission{route: one + "/" + verb, path: list + "/phone/" + verb, action: "channel.update", before: true, after: true})
 	}
-	w.press(pressed{route: one + "/delete", path: list + "/phone/delete", form: url.Values{"expect": {w.who.get(list + "/phone").expects()}}, action: "channel.delete", before: true})
+	w.submit(submission{route: one + "/delete", path: list + "/phone/delete", form: url.Values{"expect": {w.who.get(list + "/phone").expects()}}, action: "channel.delete", before: true})
 	const silences = "/notifications/silences"
-	id := w.press(pressed{route: silences, form: url.Values{"for": {"1h"}, "reason": {"maintenance"}}, action: "silence.add", after: true}).ObjectID
-	w.press(pressed{route: silences + "/:id/end", path: silences + "/" + id + "/end", action: "silence.end", before: true})
+	id := w.submit(submission{route: silences, form: url.Values{"for": {"1h"}, "reason": {"maintenance"}}, action: "silence.add", after: true}).ObjectID
+	w.submit(submission{route: silences + "/:id/end", path: silences + "/" + id + "/end", action: "silence.end", before: true})
 }
 
 // views has maria save, rename and delete a view of the offenders.
-func (w *walk) views() {
+func (w *audited) views() {
 	w.Helper()
 	const list = "/offenders/views"
-	id := w.press(pressed{route: list, form: url.Values{"name": {"Open"}, "query": {"state=open"}}, action: "view.add", after: true}).ObjectID
-	w.press(pressed{route: list + "/:id", path: list + "/" + id, form: url.Values{"name": {"Still open"}}, action: "view.update", before: true, after: true})
-	w.press(pressed{route: list + "/:id/delete", path: list + "/" + id + "/delete", action: "view.delete", before: true})
+	id := w.submit(submission{route: list, form: url.Values{"name": {"Open"}, "query": {"state=open"}}, action: "view.add", after: true}).ObjectID
+	w.submit(submission{route: list + "/:id", path: list + "/" + id, form: url.Values{"name": {"Still open"}}, action: "view.update", before: true, after: true})
+	w.submit(submission{route: list + "/:id/delete", path: list + "/" + id + "/delete", action: "view.delete", before: true})
 }
 
 // account has maria set up her own second factor and disable it.
-func (w *walk) account() {
+func (w *audited) account() {
 	w.Helper()
 	secret := w.who.startTOTP()
 	confirm := url.Values{"code": {w.node.code(w, secret)}, "password": {password}}
-	w.press(pressed{route: "/account/totp", form: confirm, action: "user.enable_totp", before: true, after: true})
-	w.node.clock.advance(time.Minute) // no code works twice
+	w.submit(submission{route: "/account/totp", form: confirm, action: "user.enable_totp", before: true, after: true})
+	w.node.clock.advance(time.Minute) // no code is accepted twice
 	renew := url.Values{"code": {w.node.code(w, secret)}}
-	w.press(pressed{route: "/account/totp/recovery", form: renew, action: "user.renew_recovery_codes", before: true, after: true})
+	w.submit(submission{route: "/account/totp/recovery", form: renew, action: "user.renew_recovery_codes", before: true, after: true})
 	w.node.clock.advance(time.Minute)
 	disable := url.Values{"password": {password}, "code": {w.node.code(w, secret)}}
-	w.press(pressed{route: "/account/totp/disable", form: disable, action: "user.disable_totp", before: true, after: true})
+	w.submit(submission{route: "/account/totp/disable", form: disable, action: "user.disable_totp", before: true, after: true})
 }

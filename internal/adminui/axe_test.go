@@ -40,8 +40,8 @@ func (v violation) String() string {
 	return b.String()
 }
 
-// withAxe has every page that is loaded from now on come with axe, which costs
-// many pages less than that audit brings it to each.
+// withAxe adds axe to every page that is loaded from now on, which costs
+// less than adding it in audit.
 func (b *browser) withAxe() {
 	b.t.Helper()
 	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -68,7 +68,7 @@ func (b *browser) auditColours(name string) {
 
 func (b *browser) auditBy(rules, name string) {
 	b.t.Helper()
-	// What passes is not described, which would take most of the time.
+	// Passed rules are not described, which would take most of the time.
 	found := run(b, chromedp.Evaluate[[]violation](
 		`axe.run({ ...`+rules+`, resultTypes: ["violations"], selectors: false }).then(r => r.violations)`, chromedp.EvalAwaitPromise))
 	for _, v := range found {

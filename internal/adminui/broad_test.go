@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 )
 
-func TestABroadEntryIsTypedToLastLonger(t *testing.T) {
+func TestExtendingBroadEntryRequiresTypedConfirmation(t *testing.T) {
 	n := newNode(t)
 	olu := n.as(t, "olu")
 	ctx := context.Background()
@@ -48,7 +48,7 @@ func TestABroadEntryIsTypedToLastLonger(t *testing.T) {
 	}
 }
 
-func TestABroadEntryIsTypedToBeBroughtBack(t *testing.T) {
+func TestRestoringBroadEntryRequiresTypedConfirmation(t *testing.T) {
 	n := newNode(t)
 	olu := n.as(t, "olu")
 	b := n.block(t, "*", "an attack", "jo", blocks.Manual, 24*time.Hour)
@@ -56,24 +56,24 @@ func TestABroadEntryIsTypedToBeBroughtBack(t *testing.T) {
 		t.Helper()
 		active := n.activeBlocks(t)
 		if len(active) != 1 {
-			t.Fatalf("%d blocks are active", len(active))
+			t.Fatalf("%d blocks are active, want 1", len(active))
 		}
 		id := url.Values{"id": {active[0].ID}}
 		olu.post(path, id).is(http.StatusSeeOther)
 		return id
 	}
 	for ended, restored := range map[string]string{"/blocks/end": "/blocks/restore", "/bulk/end": "/bulk/restore"} {
-		// Who ended it just now takes that back with one click.
+		// A user who has just ended it restores it with one click.
 		olu.post(restored, end(ended)).is(http.StatusSeeOther)
 		if len(n.activeBlocks(t)) != 1 {
-			t.Fatalf("%s did not restore it", restored)
+			t.Fatalf("%s did not restore the block", restored)
 		}
-		// Later it is asked about, as adding it is.
+		// Later a confirmation is required, as for adding it.
 		id := end(ended)
 		n.clock.advance(2 * time.Minute)
 		at := olu.post(restored, id).is(http.StatusSeeOther).header.Get("Location")
 		if !strings.HasPrefix(at, "/blocks/new?") || len(n.activeBlocks(t)) != 0 {
-			t.Fatalf("%s leads to %s, and %d are active", restored, at, len(n.activeBlocks(t)))
+			t.Fatalf("%s redirects to %s, and %d blocks are active; want the form, and none", restored, at, len(n.activeBlocks(t)))
 		}
 		olu.get(at).is(http.StatusOK).holds(`id="confirm"`).holds(`value="an attack"`)
 		undoEnd := undo(n.entries(t, audit.Filter{Object: "block", Limit: 1})[0].ID)
@@ -81,12 +81,12 @@ func TestABroadEntryIsTypedToBeBroughtBack(t *testing.T) {
 		undoEnd.Set("confirm", "yes")
 		olu.post("/audit/undo", undoEnd).is(http.StatusUnprocessableEntity).holds("Nothing was changed")
 		if len(n.activeBlocks(t)) != 0 {
-			t.Fatal("it was brought back unconfirmed")
+			t.Fatal("the undo restored the block without a confirmation")
 		}
 		undoEnd.Set("confirm", "*")
 		olu.post("/audit/undo", undoEnd).is(http.StatusSeeOther)
 	}
-	// What somebody else ended is asked about at once, alone or among others.
+	// A block that another user ended requires a confirmation immediately, alone or among others.
 	active := n.activeBlocks(t)[0]
 	_, err := n.store.Entries.End(context.Background(), audit.SystemActor("test"), blocks.Block, "", active.ID)
 	must(t, err)
@@ -94,16 +94,16 @@ func TestABroadEntryIsTypedToBeBroughtBack(t *testing.T) {
 	olu.post("/blocks/end", url.Values{"id": {narrow.ID}}).is(http.StatusSeeOther)
 	for _, restored := range []string{"/blocks/restore", "/bulk/restore"} {
 		if at := olu.post(restored, url.Values{"id": {active.ID}}).is(http.StatusSeeOther).header.Get("Location"); !strings.HasPrefix(at, "/blocks/new?") {
-			t.Errorf("%s leads to %s", restored, at)
+			t.Errorf("%s redirects to %s, want the form", restored, at)
 		}
 		olu.post(restored, url.Values{"id": {narrow.ID, active.ID}}).is(http.StatusConflict).holds("Nothing was changed")
 	}
 	if all := n.activeBlocks(t); len(all) != 0 {
-		t.Errorf("%d blocks are active, the first %s of %s", len(all), all[0].Pattern, b.Pattern)
+		t.Errorf("%d blocks are active, the first of %s, want none of %s", len(all), all[0].Pattern, b.Pattern)
 	}
 }
 
-func TestABroadPolicyIsTypedToBeSaved(t *testing.T) {
+func TestSavingBroadPolicyRequiresTypedConfirmation(t *testing.T) {
 	n := newNode(t)
 	adm := n.as(t, "maria")
 	form := func(version int64, more ...string) url.Values {
@@ -119,7 +119,7 @@ func TestABroadPolicyIsTypedToBeSaved(t *testing.T) {
 	version := func(want int64) {
 		t.Helper()
 		if p, err := n.store.Policies.FindPolicyByName(context.Background(), "default"); err != nil || p.Version != want {
-			t.Fatalf("version %d decides, want %d: %v", p.Version, want, err)
+			t.Fatalf("version %d is active, want %d: %v", p.Version, want, err)
 		}
 	}
 	adm.post("/policies/default", form(1)).is(http.StatusUnprocessableEntity).holds(`id="confirm-broad"`).holds("it refuses every request of *")
@@ -139,8 +139,8 @@ func TestABroadPolicyIsTypedToBeSaved(t *testing.T) {
 	version(4)
 }
 
-// A block of one scope must not become one of every check where it is brought back.
-func TestABlockOfAScopeKeepsItOnItsWayBack(t *testing.T) {
+// A block of one scope must not become one of every check when it is restored.
+func TestRestoringScopedBlockKeepsScope(t *testing.T) {
 	n := newNode(t)
 	maria := n.as(t, "maria")
 	maria.post("/blocks", url.Values{"pattern": {"ip:*"}, "scope": {"login"}, "reason": {"stop logins"}, "for": {"24h"}, "confirm": {"ip:*"}}).is(http.StatusSeeOther)
@@ -150,10 +150,10 @@ func TestABlockOfAScopeKeepsItOnItsWayBack(t *testing.T) {
 	}
 	lines := strings.Split(maria.get("/blocks/export").is(http.StatusOK).body, "\n")
 	if !strings.HasSuffix(lines[0], ",scope,ended_at,ended_by,id") || !strings.HasSuffix(lines[1], ",login,,,"+active[0].ID) {
-		t.Errorf("exported %q", lines)
+		t.Errorf("got the export %q, want the scope login in it", lines)
 	}
 	id := active[0].ID
 	maria.post("/blocks/end", url.Values{"id": {id}}).is(http.StatusSeeOther)
-	asks := n.as(t, "olu").post("/blocks/restore", url.Values{"id": {id}}).is(http.StatusSeeOther)
-	maria.get(asks.header.Get("Location")).is(http.StatusOK).holds(`name="scope" value="login"`)
+	asked := n.as(t, "olu").post("/blocks/restore", url.Values{"id": {id}}).is(http.StatusSeeOther)
+	maria.get(asked.header.Get("Location")).is(http.StatusOK).holds(`name="scope" value="login"`)
 }

@@ -50,7 +50,7 @@ type browser struct {
 	t       testing.TB
 	node    *node
 	ctx     context.Context
-	console func() []string // what was said so far
+	console func() []string // the messages so far
 }
 
 func newBrowser(t testing.TB, n *node) *browser {
@@ -70,23 +70,23 @@ func newBrowser(t testing.TB, n *node) *browser {
 // another returns a tab that shares nothing with b, so that another can log in.
 func (b *browser) another(t testing.TB) *browser { return newBrowser(t, b.node) }
 
-// listen gathers what is said on the console.
+// listen collects the messages of the console.
 func (b *browser) listen() {
-	said := make(chan string, 10_000)
+	received := make(chan string, 10_000)
 	messages := chromedp.Console(b.ctx)
 	go func() {
 		for m, err := range messages {
 			if err != nil {
 				return
 			}
-			said <- m.String()
+			received <- m.String()
 		}
 	}()
 	b.console = func() []string {
 		var all []string
 		for {
 			select {
-			case m := <-said:
+			case m := <-received:
 				all = append(all, m)
 			default:
 				return all
@@ -98,17 +98,17 @@ func (b *browser) listen() {
 func (b *browser) consoleIsClean() {
 	b.t.Helper()
 	for _, m := range b.console() {
-		// Said of a field with autofocus where something was focused before the
-		// page had loaded, which a quick test does and which harms nobody.
+		// Logged for a field with autofocus if something was focused before the
+		// page had loaded, which a quick test does and which is harmless.
 		if strings.Contains(m, "Autofocus processing was blocked") {
 			continue
 		}
-		b.t.Errorf("the console says: %s", m)
+		b.t.Errorf("the console has the message: %s", m)
 	}
 }
 
 // stepTimeout bounds one step of a test, so that a missing button ends
-// the test and not the day.
+// the test soon.
 const stepTimeout = time.Minute
 
 func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
@@ -116,7 +116,7 @@ func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	ctx, cancel := context.WithTimeout(b.ctx, stepTimeout)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
-		b.t.Fatalf("%v; the page is %s", err, b.text())
+		b.t.Fatalf("%v; the page shows %s", err, b.text())
 	}
 }
 
@@ -157,20 +157,20 @@ func (b *browser) waitFor(expression string) {
 	ctx, cancel := context.WithTimeout(b.ctx, stepTimeout)
 	defer cancel()
 	for {
-		// While one page frees room for the next there is nothing to ask.
+		// Between two pages there is no document to evaluate.
 		done, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("document.readyState === 'complete' && Boolean("+expression+")"))
 		if err == nil && done {
 			return
 		}
 		select {
 		case <-ctx.Done():
-			b.t.Fatalf("%s: %v; the page is %s", expression, err, b.text())
+			b.t.Fatalf("waiting for %s: %v; the page shows %s", expression, err, b.text())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// write types text in the place of what a field holds.
+// write replaces the value of a field by typing text.
 func (b *browser) write(selector, text string) {
 	b.t.Helper()
 	b.do(
@@ -180,14 +180,14 @@ func (b *browser) write(selector, text string) {
 	)
 }
 
-// press clicks and waits for what comes of it.
+// press clicks an element and waits for another one.
 func (b *browser) press(selector, then string) {
 	b.t.Helper()
 	b.do(chromedp.Click(chromedp.CSS(selector)))
 	b.waitFor("document.querySelector(" + strconv.Quote(then) + ")")
 }
 
-// emulate has the system ask for a theme.
+// emulate sets the colour scheme of the system.
 func emulate(theme string) func(context.Context, *chromedp.Target) error {
 	return func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{

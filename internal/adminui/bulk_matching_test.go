@@ -18,12 +18,12 @@ import (
 
 var filterField = regexp.MustCompile(`name="filter" value="([^"]+)"`)
 
-// filterOf returns what a page of offenders says to mean all that match.
+// filterOf returns the filter of a page of offenders, which selects all matching keys.
 func filterOf(t testing.TB, a *answer) string {
 	t.Helper()
 	m := filterField.FindStringSubmatch(a.body)
 	if m == nil {
-		t.Fatalf("there is no filter in %s", a.shown())
+		t.Fatalf("the page has no filter: %s", a.shown())
 	}
 	return html.UnescapeString(m[1])
 }
@@ -35,52 +35,52 @@ func (n *node) countBlocks(t testing.TB) int {
 	return page.Total
 }
 
-func TestAllKeysThatMatchAreBlockedAtOnceAndUndoneAtOnce(t *testing.T) {
+func TestBulkBlockOfMatchingKeysIsUndoneAsOne(t *testing.T) {
 	n := newNode(t)
 	n.attack(t)
 	olu := n.as(t, "olu")
 	before := n.countBlocks(t)
 	filter := filterOf(t, olu.get("/offenders?pattern=ip:203.0.113.0/24").is(http.StatusOK).holds("All 61 matching keys"))
-	ask := url.Values{"all": {"yes"}, "filter": {filter}, "back": {"/offenders?min_offences=1"}}
-	olu.post("/bulk/add", ask).is(http.StatusOK).holds("Block 61 keys").holds(`name="count" value="61"`).lacks(`name="key"`)
+	form := url.Values{"all": {"yes"}, "filter": {filter}, "back": {"/offenders?min_offences=1"}}
+	olu.post("/bulk/add", form).is(http.StatusOK).holds("Block 61 keys").holds(`name="count" value="61"`).lacks(`name="key"`)
 	if got := n.countBlocks(t); got != before {
-		t.Fatalf("the question made %d blocks", got-before)
+		t.Fatalf("the confirmation page added %d blocks, want none", got-before)
 	}
-	ask.Set("for", "4h")
-	ask.Set("reason", hostile[0])
-	ask.Set("count", "60")
-	olu.post("/bulk/add", ask).is(http.StatusUnprocessableEntity).holds("Nothing was changed: 61 keys match now.")
-	ask.Set("count", "61")
-	done := olu.post("/bulk/add", ask).is(http.StatusSeeOther).header.Get("Location")
+	form.Set("for", "4h")
+	form.Set("reason", hostile[0])
+	form.Set("count", "60")
+	olu.post("/bulk/add", form).is(http.StatusUnprocessableEntity).holds("Nothing was changed: 61 keys match now.")
+	form.Set("count", "61")
+	done := olu.post("/bulk/add", form).is(http.StatusSeeOther).header.Get("Location")
 	if got := n.countBlocks(t); got != before+60 { // the escalation had blocked one of them
-		t.Fatalf("%d blocks were made, want 60", got-before)
+		t.Fatalf("%d blocks were added, want 60", got-before)
 	}
 	for _, key := range []string{"ip:203.0.113.150", "ip:203.0.113.242"} {
 		if got := n.decisionOn(t, key); got != "blocked" {
-			t.Errorf("%s is %s", key, got)
+			t.Errorf("the decision on %s is %s, want blocked", key, got)
 		}
 	}
 	if got := n.decisionOn(t, "ip:203.0.113.3"); got == "blocked" {
-		t.Error("a key that does not match is blocked")
+		t.Error("a key outside the filter is blocked")
 	}
 	found, err := n.store.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now(), Search: "203.0.113.150"})
 	must(t, err)
 	if b := found.Items[0]; b.Source != blocks.Manual || b.Author != "olu" || b.Reason != hostile[0] || !b.Expires.Equal(n.clock.Now().Add(4*time.Hour)) {
-		t.Errorf("the block is %+v", b)
+		t.Errorf("got the block %+v", b)
 	}
 	olu.get(done).is(http.StatusOK).holds("Blocked all that matched.").holds(`action="/audit/undo"`)
 	entries, err := n.store.Audit.FindRecords(t.Context(), audit.Filter{Action: "block.import", Actor: "olu"})
 	must(t, err)
 	if len(entries.Records) != 1 || !strings.Contains(done, "ids="+strconv.FormatInt(entries.Records[0].ID, 10)) {
-		t.Fatalf("%d entries, and the way back is %s", len(entries.Records), done)
+		t.Fatalf("got %d audit records and the redirection %s, want one record with its id in it", len(entries.Records), done)
 	}
 	olu.post("/audit/undo", url.Values{"id": {strconv.FormatInt(entries.Records[0].ID, 10)}}).is(http.StatusSeeOther)
 	if got := n.countBlocks(t); got != before {
-		t.Errorf("after it was undone %d blocks are active, want %d", got, before)
+		t.Errorf("%d blocks are active after the undo, want %d", got, before)
 	}
 }
 
-func TestAllThatMatchIsRefusedWhereItCannotBeMeant(t *testing.T) {
+func TestBulkBlockOfMatchingKeysRejectsInvalidForms(t *testing.T) {
 	n := newNode(t)
 	n.attack(t)
 	olu := n.as(t, "olu")
@@ -90,21 +90,21 @@ func TestAllThatMatchIsRefusedWhereItCannotBeMeant(t *testing.T) {
 		status int
 	}{
 		"no filter":       {url.Values{}, http.StatusUnprocessableEntity},
-		"nobody matches":  {url.Values{"filter": {filter + "&search=nobody"}}, http.StatusUnprocessableEntity},
+		"no matching key": {url.Values{"filter": {filter + "&search=nobody"}}, http.StatusUnprocessableEntity},
 		"an exemption":    {url.Values{"filter": {filter}, "what": {"exempt"}}, http.StatusUnprocessableEntity},
-		"no such policy":  {url.Values{"filter": {filter + "&policy=nothing"}}, http.StatusUnprocessableEntity},
-		"no end":          {url.Values{"filter": {filter}, "count": {"65"}, "for": {"soon"}}, http.StatusUnprocessableEntity},
+		"unknown policy":  {url.Values{"filter": {filter + "&policy=nothing"}}, http.StatusUnprocessableEntity},
+		"invalid expiry":  {url.Values{"filter": {filter}, "count": {"65"}, "for": {"soon"}}, http.StatusUnprocessableEntity},
 		"a broken filter": {url.Values{"filter": {"%zz"}}, http.StatusUnprocessableEntity},
 	} {
 		tc.form.Set("all", "yes")
 		before := n.countBlocks(t)
 		if got := olu.post("/bulk/add", tc.form); got.status != tc.status || n.countBlocks(t) != before {
-			t.Errorf("%s: got %d and %d blocks: %s", name, got.status, n.countBlocks(t)-before, got.shown())
+			t.Errorf("%s: got the status %d and %d new blocks: %s", name, got.status, n.countBlocks(t)-before, got.shown())
 		}
 	}
 }
 
-func TestTheColumnsOfTheReportAreChosenInItsAddress(t *testing.T) {
+func TestOffenderColumnsAreChosenInURL(t *testing.T) {
 	n := newNode(t)
 	n.attack(t)
 	vic := n.as(t, "vic")
@@ -112,7 +112,7 @@ func TestTheColumnsOfTheReportAreChosenInItsAddress(t *testing.T) {
 	vic.get("/offenders").is(http.StatusOK).holds(rule).lacks(policy)
 	at := vic.get("/offenders?min_offences=2&column=&column=policy&column=state").is(http.StatusSeeOther).header.Get("Location")
 	if at != "/offenders?columns=policy%2Cstate&min_offences=2" {
-		t.Errorf("the choice leads to %s", at)
+		t.Errorf("got the redirection %s, want the chosen columns in it", at)
 	}
 	vic.get(at).is(http.StatusOK).lacks(rule).holds(policy).lacks(`<th class="c-sparkline">`).holds(`value="policy" checked`).
 		holds("columns=policy%2Cstate&amp;min_offences=2&amp;sort=last") // links keep the choice
@@ -123,12 +123,12 @@ func TestTheColumnsOfTheReportAreChosenInItsAddress(t *testing.T) {
 		usual += "&column=" + name
 	}
 	if at = vic.get(usual).is(http.StatusSeeOther).header.Get("Location"); at != "/offenders" {
-		t.Errorf("the usual columns lead to %s", at)
+		t.Errorf("the default columns redirect to %s, want /offenders", at)
 	}
 	vic.get("/offenders?columns=" + url.QueryEscape(hostile[0])).is(http.StatusOK).lacks(rule)
 }
 
-func TestAllThatMatchAreBlockedInABrowser(t *testing.T) {
+func TestBulkBlockOfMatchingKeysInBrowser(t *testing.T) {
 	n := newNode(t)
 	n.attack(t)
 	b := newBrowser(t, n)
@@ -140,21 +140,21 @@ func TestAllThatMatchAreBlockedInABrowser(t *testing.T) {
 	b.do(chromedp.Click(chromedp.CSS("[data-all-matching]")))
 	b.waitFor(`document.querySelector("[data-selected]").innerText === "65" && document.querySelector(".one-by-one").offsetParent === null`)
 	b.press(".bulk .refuse", "#do")
-	b.audit("all that match")
+	b.audit("all matching keys")
 	b.write("#reason", "scraping")
 	b.press("#do", "[data-toast] button")
 	b.waitFor(`document.querySelector("[data-toast]").innerText.includes("Blocked all that matched")`)
 	if got := n.decisionOn(t, "ip:203.0.113.150"); got != "blocked" {
-		t.Fatalf("the next check is %s", got)
+		t.Fatalf("the next check is %s, want blocked", got)
 	}
 	b.press("[data-toast] button", "table.audit")
 	if got := n.decisionOn(t, "ip:203.0.113.150"); got == "blocked" {
-		t.Fatal("it is blocked after it was undone")
+		t.Fatal("the key is blocked after the undo")
 	}
 	b.consoleIsClean()
 }
 
-func TestUndoLeavesWhatWasBlockedBefore(t *testing.T) {
+func TestUndoOfBulkBlockKeepsEarlierBlocks(t *testing.T) {
 	n := newNode(t)
 	n.block(t, "ip:192.0.2.9", "court order", "jo", blocks.Manual, time.Hour)
 	olu := n.as(t, "olu")
@@ -164,6 +164,6 @@ func TestUndoLeavesWhatWasBlockedBefore(t *testing.T) {
 	undone := strings.Split(at.Query().Get("ids"), ",")
 	olu.post("/bulk/end", url.Values{"id": undone, "back": {"/offenders"}, "what": {"block"}}).is(http.StatusSeeOther)
 	if left := n.activeBlocks(t); len(undone) != 1 || len(left) != 1 || left[0].Pattern.String() != "ip:192.0.2.9" {
-		t.Errorf("undone %q, left %+v", undone, left)
+		t.Errorf("ended %q, left %+v, want only the earlier block", undone, left)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 )
 
-func TestChangesAreSavedDiscardedAndUndoneOnlyWhereThereAreAny(t *testing.T) {
+func TestSaveAndDiscardButtonsAreEnabledOnlyAfterChanges(t *testing.T) {
 	n := newNode(t)
 	b := newBrowser(t, n)
 	b.logIn("maria")
@@ -33,7 +33,7 @@ func TestChangesAreSavedDiscardedAndUndoneOnlyWhereThereAreAny(t *testing.T) {
 		b.do(chromedp.Click(chromedp.CSS("[value=save]")))
 		b.waitFor(`document.querySelector("#save-note").textContent.includes("Version 2 is active")`)
 		if !value(save + ".disabled") {
-			t.Error("what was just saved can be saved again")
+			t.Error("the save button is enabled after saving")
 		}
 	})
 	t.Run("a block", func(t *testing.T) {
@@ -52,23 +52,23 @@ func TestChangesAreSavedDiscardedAndUndoneOnlyWhereThereAreAny(t *testing.T) {
 		now, err := n.store.Entries.ByID(context.Background(), blocks.Block, added[0].Entry.ID)
 		must(t, err)
 		if now.Reason != "before" || !strings.Contains(b.text(), "Undone.") {
-			t.Errorf("the reason is %q, the page says %s", now.Reason, b.text())
+			t.Errorf("the reason is %q after the undo, the page shows %s", now.Reason, b.text())
 		}
 	})
-	t.Run("the field for keys has room", func(t *testing.T) {
+	t.Run("the search field is wide enough", func(t *testing.T) {
 		b.t = t
 		for _, width := range []int64{768, 1024} {
 			b.do(chromedp.EmulateViewport(width, 900), chromedp.Navigate(n.url+"/offenders"))
 			b.waitFor(`document.querySelector("[data-goto]")`)
 			if got := run(b, chromedp.Evaluate[int](`document.querySelector("[data-goto]").offsetWidth`)); got < 180 {
-				t.Errorf("at %d it is %d pixels wide", width, got)
+				t.Errorf("at %d the search field is %d pixels wide, want at least 180", width, got)
 			}
 			if over := run(b, chromedp.Evaluate[int]("document.documentElement.scrollWidth - innerWidth")); over > 0 {
 				t.Errorf("at %d the page is %d pixels too wide", width, over)
 			}
 		}
 	})
-	t.Run("logins are found in the audit", func(t *testing.T) {
+	t.Run("the audit finds logins", func(t *testing.T) {
 		v := n.as(t, "vic")
 		v.get("/audit?object=login").is(http.StatusOK).holds("logged in.").lacks("203.0.113.9")
 		v.get("/audit?object=block").is(http.StatusOK).holds("203.0.113.9").lacks("logged in.")

@@ -13,15 +13,15 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// paste does what the key for it does in the field that has the focus.
+// paste pastes into the focused field.
 func paste(ctx context.Context, t *chromedp.Target) error {
 	_, err := cdp.Call(ctx, t, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Commands: []string{"paste"}})
 	return err
 }
 
-// mayCopy lets pages write to the clipboard, as a browser with windows does of
-// itself after a click.
-func (b *browser) mayCopy() {
+// allowClipboard lets pages write to the clipboard, as a browser with windows does by
+// default after a click.
+func (b *browser) allowClipboard() {
 	b.t.Helper()
 	_, err := chromedp.CallBrowser(b.ctx, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
 		Permission:       &cdpbrowser.PermissionDescriptor{Name: "clipboard-write"},
@@ -31,11 +31,11 @@ func (b *browser) mayCopy() {
 	must(b.t, err)
 }
 
-func TestAConfigurationIsCopiedInABrowser(t *testing.T) {
+func TestConnectPageCopiesConfigurationInBrowser(t *testing.T) {
 	b := newBrowser(t, newNode(t))
 	b.do(chromedp.EmulateViewport(1440, 900))
 	b.logIn("maria")
-	b.mayCopy()
+	b.allowClipboard()
 	b.do(chromedp.Navigate(b.node.url + "/connect/nginx"))
 	b.press(`form[action="/connect/nginx/token"] button`, "section.secret")
 	for _, what := range []string{".secret", "section.section"} {
@@ -43,10 +43,10 @@ func TestAConfigurationIsCopiedInABrowser(t *testing.T) {
 		b.waitFor(`!document.querySelector("` + button + `").hidden`)
 		b.do(chromedp.Click(chromedp.CSS(button)))
 		b.waitFor(`document.querySelector("` + button + ` span").innerText === "Copied"`)
-		b.do(chromedp.Click(chromedp.CSS(button))) // impatiently
+		b.do(chromedp.Click(chromedp.CSS(button))) // a second time
 		shown := run(b, chromedp.Evaluate[string](`document.querySelector("`+what+` .code pre").textContent`))
 		if !strings.Contains(shown, "stint_check_") {
-			t.Errorf("%s has no secret: %s", what, shown)
+			t.Errorf("%s does not contain the token: %s", what, shown)
 		}
 		b.do(
 			chromedp.Evaluate[chromedp.Void](`(e => { e.id = "pasted"; document.querySelector("#pasted")?.remove(); document.querySelector("main").append(e); e.focus() })(document.createElement("textarea"))`),
@@ -61,7 +61,7 @@ func TestAConfigurationIsCopiedInABrowser(t *testing.T) {
 	b.consoleIsClean()
 }
 
-func TestConnectShowsATokenOnce(t *testing.T) {
+func TestConnectPageShowsTokenOnce(t *testing.T) {
 	n := newNode(t)
 	maria, vic := n.as(t, "maria"), n.as(t, "vic")
 	at := strings.TrimPrefix(n.checks, "http://")
@@ -74,7 +74,7 @@ func TestConnectShowsATokenOnce(t *testing.T) {
 	made := maria.post("/connect/nginx/token", nil).is(http.StatusOK)
 	secret := regexp.MustCompile(`stint_check_\w{49}`).FindString(made.body)
 	if secret == "" || strings.Count(made.body, secret) < 2 {
-		t.Fatalf("the token is not in the configuration: %s", made.body)
+		t.Fatalf("the configuration does not contain the token: %s", made.body)
 	}
 	maria.get("/connect/nginx").is(http.StatusOK).lacks(secret)
 	maria.get("/tokens").holds(">nginx<").lacks(secret)

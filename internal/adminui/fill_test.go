@@ -20,7 +20,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// hostile are texts that attackers would like to see run, or break a page.
+// hostile are texts with which attackers try to run scripts or break a page.
 var hostile = []string{
 	`"><script>alert(1)</script>`,
 	`<img src=x onerror=alert(1)>`,
@@ -55,7 +55,7 @@ func (n *node) block(t testing.TB, text, reason, author string, source blocks.So
 	return added[0].Entry
 }
 
-// fill puts something on every page, hostile texts among it.
+// fill adds data for every page, with hostile texts.
 func (n *node) fill(t testing.TB) {
 	t.Helper()
 	ctx := context.Background()
@@ -114,12 +114,12 @@ func (n *node) fill(t testing.TB) {
 	_, err = n.store.Identities.AddUser(ctx, maria, identity.User{Name: hostile[1], Role: identity.Viewer, PasswordHash: hashed()})
 	must(t, err)
 	n.block(t, "ip:203.0.113.201", "Scraping the product pages", "maria", blocks.Manual, 24*time.Hour)
-	n.crowd(t)
+	n.sendCrowd(t)
 }
 
-// crowd has checks come from all over a network: a few of its ranges offend,
-// the others are clients like any.
-func (n *node) crowd(t testing.TB) {
+// sendCrowd sends checks from a whole network: a few of its ranges offend,
+// the others are normal clients.
+func (n *node) sendCrowd(t testing.TB) {
 	t.Helper()
 	var all []string
 	for i := range 61 {
@@ -138,12 +138,12 @@ func (n *node) crowd(t testing.TB) {
 		}
 	}
 	n.send(t, all...)
-	n.wander(t, 0)
+	n.scan(t, 0)
 	n.clock.advance(2 * time.Minute) // the minute must be over
 	n.flush(t)
 }
 
-// pages are all there is to look at, by a name for a file.
+// pages are the paths of all pages, by a name for the file of a screenshot.
 func (n *node) pages(t testing.TB) map[string]string {
 	t.Helper()
 	found, err := n.store.Entries.Find(context.Background(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now(), Search: "Hosting"})

@@ -18,7 +18,7 @@ import (
 
 var commandBlock = regexp.MustCompile(`(?s)<pre[^>]*>(.*?)</pre>`)
 
-// commands returns what a page offers to be copied.
+// commands returns the commands that a page shows.
 func (a *answer) commands() []string {
 	var all []string
 	for _, m := range commandBlock.FindAllStringSubmatch(a.body, -1) {
@@ -27,7 +27,7 @@ func (a *answer) commands() []string {
 	return all
 }
 
-// shell runs a command as somebody who has copied it.
+// shell runs a copied command.
 func shell(t testing.TB, command string, env ...string) string {
 	t.Helper()
 	run := exec.CommandContext(t.Context(), "sh", "-c", command)
@@ -39,7 +39,7 @@ func shell(t testing.TB, command string, env ...string) string {
 	return string(out)
 }
 
-func TestTheCommandsOfTheFirstRunWorkAsTheyAreCopied(t *testing.T) {
+func TestFirstRunCommandsWorkWhenCopied(t *testing.T) {
 	n := newNode(t)
 	secret := identity.NewSecret([]identity.Access{identity.Operate})
 	_, err := n.store.Identities.AddToken(context.Background(), audit.SystemActor("test"), identity.Token{Name: "bootstrap", Hint: secret.Hint, Hash: secret.Hash[:], Scopes: []identity.Access{identity.Operate}})
@@ -47,23 +47,23 @@ func TestTheCommandsOfTheFirstRunWorkAsTheyAreCopied(t *testing.T) {
 	page := n.as(t, "maria").get("/start").is(http.StatusOK).holds("Prints 429").lacks("STINT_CHECK_TOKEN")
 	commands := page.commands()
 	if len(commands) != 3 {
-		t.Fatalf("there are %d commands: %q", len(commands), commands)
+		t.Fatalf("got %d commands, want 3: %q", len(commands), commands)
 	}
 	if out := shell(t, commands[0]); !strings.Contains(out, `"decision":"allowed"`) {
-		t.Errorf("the first prints %s", out)
+		t.Errorf("the first command printed %s, want an allowed decision", out)
 	}
-	if out := shell(t, commands[1]); out != strings.Repeat("429\n", 3) { // the first has used the second's one
-		t.Errorf("the second prints %q", out)
+	if out := shell(t, commands[1]); out != strings.Repeat("429\n", 3) { // the first command used the one request of this second
+		t.Errorf("the second command printed %q, want 429 three times", out)
 	}
 	if out := shell(t, commands[2], "STINT_ADMIN_TOKEN="+secret.Text); !strings.Contains(out, `"trying it out"`) {
-		t.Errorf("the third prints %s", out)
+		t.Errorf("the third command printed %s", out)
 	}
 	if status := n.ask(t, "ip:203.0.113.7"); status != http.StatusForbidden {
-		t.Errorf("the next check answers %d", status)
+		t.Errorf("the next check: got %d, want 403", status)
 	}
 }
 
-func TestTheFirstRunShowsTheTokenThatChecksNeed(t *testing.T) {
+func TestFirstRunCommandsContainTokenIfChecksNeedIt(t *testing.T) {
 	n := newNode(t, func(d *adminui.Deps) {
 		d.Settings = func() []administration.Setting {
 			return []administration.Setting{{Name: "check-auth", Variable: "STINT_CHECK_AUTH", Value: "token"}}
@@ -72,7 +72,7 @@ func TestTheFirstRunShowsTheTokenThatChecksNeed(t *testing.T) {
 	commands := n.as(t, "maria").get("/start").is(http.StatusOK).holds(`href="/tokens"`).commands()
 	for _, command := range commands[:2] {
 		if !strings.Contains(command, `-H "Authorization: Bearer $STINT_CHECK_TOKEN" \`) {
-			t.Errorf("no token is shown by %s", command)
+			t.Errorf("the command has no token: %s", command)
 		}
 		shell(t, command, "STINT_CHECK_TOKEN=anything")
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 )
 
-// ask returns the status of a check.
+// ask sends a check and returns the status.
 func (n *node) ask(t testing.TB, key string) int {
 	t.Helper()
 	return n.askFor(t, key, "")
@@ -39,7 +39,7 @@ func (n *node) askFor(t testing.TB, key, path string) int {
 	return response.StatusCode
 }
 
-func TestABlockIsAddedUnblockedAndRestoredInABrowser(t *testing.T) {
+func TestBlockIsAddedEndedAndRestoredInBrowser(t *testing.T) {
 	n := newNode(t)
 	b := newBrowser(t, n)
 	b.do(chromedp.EmulateViewport(1440, 900))
@@ -47,12 +47,12 @@ func TestABlockIsAddedUnblockedAndRestoredInABrowser(t *testing.T) {
 	b.do(chromedp.Navigate(n.url + "/blocks/new"))
 	b.write("#pattern", "203.0.113.7")
 	b.write("#reason", `<img src=x onerror=alert(1)>`)
-	b.waitFor(`document.querySelector("#add-button")?.innerText.includes("1 address")`) // the preview has come
+	b.waitFor(`document.querySelector("#add-button")?.innerText.includes("1 address")`) // the preview has loaded
 	b.press("#add-button", "[data-toast]")
 	if status := n.ask(t, "ip:203.0.113.7"); status != http.StatusForbidden {
-		t.Fatalf("a blocked key is answered %d", status)
+		t.Fatalf("a blocked key: got %d, want 403", status)
 	}
-	b.press(`a[aria-label^="Edit"]`, "#edit-reason") // brought in by htmx, and its address with it
+	b.press(`a[aria-label^="Edit"]`, "#edit-reason") // loaded by htmx, which also changes the URL
 	b.waitFor(`location.search.includes("edit=")`)
 	b.write("#edit-reason", "scraping")
 	b.press(`button[form="edit-form"]`, "[data-toast]")
@@ -60,17 +60,17 @@ func TestABlockIsAddedUnblockedAndRestoredInABrowser(t *testing.T) {
 	b.do(chromedp.Click(chromedp.CSS(`button[name="only"]`)))
 	b.waitFor(`document.querySelector("[data-toast]")?.innerText.includes("Ended")`)
 	if status := n.ask(t, "ip:203.0.113.7"); status != http.StatusOK {
-		t.Fatalf("a lifted key is answered %d", status)
+		t.Fatalf("a key whose block was ended: got %d, want 200", status)
 	}
 	b.do(chromedp.Click(chromedp.CSS(`[data-toast] button`)))
 	b.waitFor(`document.querySelector("[data-toast]")?.innerText.includes("Restored")`)
 	if status := n.ask(t, "ip:203.0.113.7"); status != http.StatusForbidden {
-		t.Fatalf("a restored block is answered %d", status)
+		t.Fatalf("a key whose block was restored: got %d, want 403", status)
 	}
 	b.consoleIsClean()
 }
 
-func TestAWideRangeMustBeTypedBeforeItIsBlocked(t *testing.T) {
+func TestBlockingBroadRangeRequiresTypedConfirmationInBrowser(t *testing.T) {
 	n := newNode(t)
 	b := newBrowser(t, n)
 	b.do(chromedp.EmulateViewport(1440, 900))
@@ -80,7 +80,7 @@ func TestAWideRangeMustBeTypedBeforeItIsBlocked(t *testing.T) {
 		chromedp.WaitVisible(chromedp.CSS("#confirm")),
 	)
 	if text := b.text(); !strings.Contains(text, "You would block your own address") || !strings.Contains(text, "16,777,216 addresses") {
-		t.Errorf("the preview says %s", text)
+		t.Errorf("got the preview %s", text)
 	}
 	b.write("#confirm", "ip:127.0.0.0/9")
 	b.do(chromedp.Click(chromedp.CSS("#add-button")))
@@ -89,11 +89,11 @@ func TestAWideRangeMustBeTypedBeforeItIsBlocked(t *testing.T) {
 	b.waitFor(`document.querySelector("#add-button").getAttribute("aria-disabled") === "false"`)
 	b.press("#add-button", "[data-toast]")
 	if page, err := n.store.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now()}); err != nil || page.Total != 1 {
-		t.Errorf("got %d blocks, %v", page.Total, err)
+		t.Errorf("got %d blocks, want 1; %v", page.Total, err)
 	}
 }
 
-func TestAPolicyIsEditedWithAMistakeAndThenRight(t *testing.T) {
+func TestPolicyEditorShowsErrorsThenSavesInBrowser(t *testing.T) {
 	n := newNode(t)
 	b := newBrowser(t, n)
 	b.do(chromedp.EmulateViewport(1440, 900))
@@ -119,16 +119,16 @@ func TestAPolicyIsEditedWithAMistakeAndThenRight(t *testing.T) {
 	b.waitFor(`!document.querySelector("[data-toast]").remove()`)
 	b.press(`button[name="version"][value="1"]`, "[data-toast]")
 	if p, err = n.store.Policies.FindPolicyByName(t.Context(), "default"); err != nil || p.Version != 3 || p.Rules.String() != "1/1s 20/1m 200/1h 800/1d" {
-		t.Errorf("the return made version %d: %s, %v", p.Version, p.Rules, err)
+		t.Errorf("the rollback created version %d: %s, %v", p.Version, p.Rules, err)
 	}
 	for _, m := range b.console() {
-		if !strings.Contains(m, "422") { // the answer to the invalid form
-			t.Errorf("the console says: %s", m)
+		if !strings.Contains(m, "422") { // the response to the invalid form
+			t.Errorf("the console has the message: %s", m)
 		}
 	}
 }
 
-func TestTwoWhoEditOnePolicyBothSeeWhatTheOtherDid(t *testing.T) {
+func TestPolicyEditorShowsConflictingEditInBrowser(t *testing.T) {
 	n := newNode(t)
 	first := newBrowser(t, n)
 	second := first.another(t)
@@ -145,7 +145,7 @@ func TestTwoWhoEditOnePolicyBothSeeWhatTheOtherDid(t *testing.T) {
 	text := second.text()
 	for _, part := range []string{"2/s 20/min", "3/s 20/min"} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), part) {
-			t.Errorf("%q is not in %s", part, text)
+			t.Errorf("the page does not show %q: %s", part, text)
 		}
 	}
 	second.audit("conflict")
@@ -157,7 +157,7 @@ func TestTwoWhoEditOnePolicyBothSeeWhatTheOtherDid(t *testing.T) {
 	}
 }
 
-func TestADraftIsTriedOnAnAccessLog(t *testing.T) {
+func TestPolicyDraftIsBacktestedOnAccessLogInBrowser(t *testing.T) {
 	n := newNode(t)
 	b := newBrowser(t, n)
 	b.do(chromedp.EmulateViewport(1440, 900))
@@ -182,17 +182,17 @@ func TestADraftIsTriedOnAnAccessLog(t *testing.T) {
 	text := strings.Join(strings.Fields(b.text()), " ")
 	for _, part := range []string{"of 33 requests", "0 keys newly refused, 0 refused more, 1 refused less, 1 no longer refused", "ip:203.0.113.8"} {
 		if !strings.Contains(text, part) {
-			t.Errorf("%q is not in %s", part, text)
+			t.Errorf("the page does not show %q: %s", part, text)
 		}
 	}
 	if p, err := n.store.Policies.FindPolicyByName(t.Context(), "default"); err != nil || p.Version != 1 {
-		t.Errorf("trying made version %d, %v", p.Version, err)
+		t.Errorf("the trial created version %d, %v", p.Version, err)
 	}
 	b.audit("tried")
 	b.consoleIsClean()
 }
 
-func TestTheKeyboardReachesTheFieldForKeys(t *testing.T) {
+func TestKeyboardShortcutsFocusSearchField(t *testing.T) {
 	n := newNode(t)
 	b := newBrowser(t, n)
 	b.do(chromedp.EmulateViewport(1440, 900))

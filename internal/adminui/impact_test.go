@@ -16,7 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 )
 
-func TestThePagesAskForTheConfirmationsThatTheAPIAsksFor(t *testing.T) {
+func TestPagesRequireConfirmationsOfImpactPreview(t *testing.T) {
 	traffic := trafficOf{"ip:203.0.113.1": 0.02, "ip:192.0.2.1": 0.98}
 	n := newNode(t, func(d *adminui.Deps) { d.Entries.Traffic = traffic })
 	olu := n.as(t, "olu")
@@ -33,27 +33,27 @@ func TestThePagesAskForTheConfirmationsThatTheAPIAsksFor(t *testing.T) {
 			continue
 		}
 		got.is(http.StatusUnprocessableEntity).holds(html.EscapeString(i.ConfirmReason))
-		// Whoever blocks it from a list is led to the same question.
+		// Blocking it from a list requires the same confirmation.
 		act := olu.post("/bulk/add", url.Values{"key": {text}, "for": {"1h"}, "reason": {"scraping"}}).is(http.StatusSeeOther)
 		at := act.header.Get("Location")
 		if !strings.HasPrefix(at, "/blocks/new?") {
-			t.Fatalf("%s leads to %s", text, at)
+			t.Fatalf("blocking %s redirects to %s, want the form", text, at)
 		}
 		olu.get(at).is(http.StatusOK).holds(`value="scraping"`).holds(`id="confirm"`).holds(`value="1h" checked`)
 		olu.post("/bulk/add", url.Values{"key": {text, "token:other"}, "for": {"1h"}}).is(http.StatusConflict).holds("Nothing was changed")
 		form.Set("confirm", text)
 		olu.post("/blocks", form).is(http.StatusSeeOther)
 	}
-	for text, wide := range map[string]bool{"ip:203.0.113.0/24": false, "token:*": true} {
+	for text, broad := range map[string]bool{"ip:203.0.113.0/24": false, "token:*": true} {
 		want := http.StatusSeeOther
-		if wide {
+		if broad {
 			want = http.StatusUnprocessableEntity
 		}
 		olu.post("/exemptions", url.Values{"pattern": {text}, "for": {"1h"}}).is(want)
 	}
 }
 
-func TestTheConfirmationDrawsWhoElseAWideBlockHits(t *testing.T) {
+func TestBlockPreviewDrawsAffectedAddresses(t *testing.T) {
 	n := newNode(t)
 	olu := n.as(t, "olu")
 	for range 30 {
@@ -87,7 +87,7 @@ func TestTheConfirmationDrawsWhoElseAWideBlockHits(t *testing.T) {
 	olu.get("/blocks/new?pattern=ip:198.0.0.0/8").is(http.StatusOK).holds("To confirm all 16,777,216 addresses, type ip:198.0.0.0/8")
 }
 
-func TestANarrowerRangeThatStopsMostIsOfferedInstead(t *testing.T) {
+func TestBlockPreviewSuggestsNarrowerRange(t *testing.T) {
 	n := newNode(t)
 	olu := n.as(t, "olu")
 	for i, k := range []string{"ip:198.51.100.7", "ip:198.51.100.9", "ip:198.51.7.1"} {
@@ -100,7 +100,7 @@ func TestANarrowerRangeThatStopsMostIsOfferedInstead(t *testing.T) {
 	seen, err := n.store.Offences.Seen(context.Background(), pattern(t, "ip:198.51.0.0/16"), start.Add(-time.Hour), n.clock.Now(), 10)
 	must(t, err)
 	if seen.Refused == 0 {
-		t.Fatal("nobody was refused")
+		t.Fatal("no check was refused")
 	}
 	olu.get("/policies").is(http.StatusOK).holds(`class="sparkline"`).holds("At most " + strconv.FormatInt(seen.Refused, 10) + " in 2 min.")
 	form := url.Values{"pattern": {"ip:198.51.0.0/16"}, "reason": {"scraping"}, "for": {"4h"}}

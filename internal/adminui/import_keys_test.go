@@ -20,15 +20,15 @@ import (
 
 const mixedKeys = "key,plan,labels,note\ntoken:new,gold,region=eu vip,Contract 17\ntoken:known,glod,,\ntoken:same,free,,\ntoken:new,free,,\nip:300.1.1.1,gold,,\n"
 
-// keptOf returns what is kept of a key, nil for nothing.
-func (n *node) keptOf(t testing.TB, key string) *profiles.Profile {
+// profileOf returns the profile of a key, nil for none.
+func (n *node) profileOf(t testing.TB, key string) *profiles.Profile {
 	t.Helper()
 	p, err := n.store.Profiles.FindProfile(t.Context(), key)
 	must(t, err)
 	return p
 }
 
-func TestKeysAreImportedInTwoSteps(t *testing.T) {
+func TestKeyImportIsPreviewedThenConfirmed(t *testing.T) {
 	n := newNode(t)
 	for key, plan := range map[string]string{"token:known": "gold", "token:same": "free"} {
 		_, err := n.store.Profiles.PutProfile(t.Context(), storetest.Operator, profiles.Profile{Key: key, Plan: plan}, etag.Any)
@@ -43,18 +43,18 @@ func TestKeysAreImportedInTwoSteps(t *testing.T) {
 		holds("No policy applies to plan:free, plan:glod and plan:gold. Such a plan").
 		holds("<bdi>gold, region=eu vip, Contract 17</bdi>").holds("What is kept of 1 key is replaced.").
 		holds("Skip 2 invalid rows and change 2 keys").lacks(">Change 2 keys<")
-	if n.keptOf(t, "token:new") != nil {
-		t.Fatal("the dry run kept something")
+	if n.profileOf(t, "token:new") != nil {
+		t.Fatal("the dry run stored a profile")
 	}
 	form := url.Values{"file": {tried.held()}}
 	olu.post("/keys/import/confirm", form).is(http.StatusUnprocessableEntity).holds("2 of the 5 rows are invalid")
 	form.Set("skip_bad", "yes")
 	olu.post("/keys/import/confirm", form).is(http.StatusOK).holds("2 keys").lacks("Undo it in the audit")
-	if p := n.keptOf(t, "token:new"); p == nil || p.Plan != "gold" || strings.Join(p.Labels, " ") != "region=eu vip" || p.Note != "Contract 17" {
-		t.Errorf("kept is %+v", p)
+	if p := n.profileOf(t, "token:new"); p == nil || p.Plan != "gold" || strings.Join(p.Labels, " ") != "region=eu vip" || p.Note != "Contract 17" {
+		t.Errorf("got the profile %+v", p)
 	}
-	if p := n.keptOf(t, "token:known"); p == nil || p.Plan != "glod" {
-		t.Errorf("kept is %+v", p)
+	if p := n.profileOf(t, "token:known"); p == nil || p.Plan != "glod" {
+		t.Errorf("got the profile %+v", p)
 	}
 	olu.post("/keys/import/confirm", form).is(http.StatusOK).holds("2 keys").holds("Nothing was imported again")
 
@@ -64,7 +64,7 @@ func TestKeysAreImportedInTwoSteps(t *testing.T) {
 	olu.upload("/keys/import", "", "", url.Values{"list": {"key,labels\ntoken:json,a\n"}}).is(http.StatusOK).holds("Nothing would change.").lacks(`id="confirm"`)
 }
 
-func TestAFileOfKeysThatWaitsIsItsOwnersAndExpires(t *testing.T) {
+func TestUploadedKeyImportIsPrivateAndExpires(t *testing.T) {
 	n := newNode(t)
 	olu, list := n.as(t, "olu"), url.Values{"list": {"key,plan\ntoken:a,gold\n"}}
 	first := olu.upload("/keys/import", "", "", list).held()
@@ -74,18 +74,18 @@ func TestAFileOfKeysThatWaitsIsItsOwnersAndExpires(t *testing.T) {
 	olu.post("/keys/import/confirm", url.Values{"file": {first}}).is(http.StatusConflict)
 	n.clock.advance(15 * time.Minute)
 	olu.post("/keys/import/confirm", url.Values{"file": {second}}).is(http.StatusConflict)
-	if n.keptOf(t, "token:a") != nil {
-		t.Error("the key was imported")
+	if n.profileOf(t, "token:a") != nil {
+		t.Error("the refused confirmation imported the key")
 	}
 }
 
-func TestAFileOfKeysThatCannotBeReadSaysWhy(t *testing.T) {
+func TestKeyImportExplainsUnreadableFiles(t *testing.T) {
 	n := newNode(t)
 	olu := n.as(t, "olu")
 	for name, c := range map[string]struct{ file, content, says string }{
 		"an empty file":         {"keys.csv", "", "this one is empty"},
 		"a header without keys": {"keys.csv", "plan\ngold\n", "no column key"},
-		"JSON that breaks off":  {"keys.json", `[{"key":"token:a","plan":"gold"},{"key`, "The file"},
+		"truncated JSON":        {"keys.json", `[{"key":"token:a","plan":"gold"},{"key`, "The file"},
 		"too many plans":        {"keys.csv", "key,plan\n" + manyPlans(), "1001 different plans; at most 1000"},
 		"more than 64 MB":       {"keys.csv", "key,plan\n" + strings.Repeat("token:"+strings.Repeat("x", 120)+",gold\n", 1<<19+1<<16), "more than 64 MB"},
 	} {
@@ -102,8 +102,8 @@ func TestAFileOfKeysThatCannotBeReadSaysWhy(t *testing.T) {
 	forged := n.as(t, "olu")
 	forged.csrf = strings.Repeat("0", len(forged.csrf))
 	forged.upload("/keys/import", "keys.csv", "key,plan\ntoken:a,gold\n", nil).is(http.StatusForbidden)
-	if n.keptOf(t, "token:a") != nil {
-		t.Error("a form of another site imported a key")
+	if n.profileOf(t, "token:a") != nil {
+		t.Error("a form with a forged CSRF token imported a key")
 	}
 }
 
@@ -115,9 +115,9 @@ func manyPlans() string {
 	return rows.String()
 }
 
-// TestAHundredThousandKeysAreImportedInABrowser uploads a file of a hundred thousand keys,
-// the first of which attackers chose, and looks at the page.
-func TestAHundredThousandKeysAreImportedInABrowser(t *testing.T) {
+// TestImportOfHundredThousandKeysInBrowser uploads a file of a hundred thousand keys,
+// the first of which are hostile, and inspects the page.
+func TestImportOfHundredThousandKeysInBrowser(t *testing.T) {
 	n := newNode(t)
 	b := newBrowser(t, n)
 	b.do(chromedp.EmulateViewport(1440, 900))
@@ -146,14 +146,14 @@ func TestAHundredThousandKeysAreImportedInABrowser(t *testing.T) {
 	b.press("#confirm", `a[href="/keys/import"].button`)
 	b.inspect("keys-imported", "")
 	for _, text := range hostile {
-		if p := n.keptOf(t, "token:"+text); p == nil || p.Plan != "gold" {
-			t.Errorf("of %q is kept %+v", text, p)
+		if p := n.profileOf(t, "token:"+text); p == nil || p.Plan != "gold" {
+			t.Errorf("the profile of %q is %+v, want the plan gold", text, p)
 		}
 	}
 	page, err := n.store.Profiles.FindProfiles(t.Context(), profiles.Filter{Search: "customer-", Limit: 1})
 	must(t, err)
 	if page.Total != 100_000-len(hostile) {
-		t.Errorf("%d customers are kept", page.Total)
+		t.Errorf("got %d profiles of customers, want %d", page.Total, 100_000-len(hostile))
 	}
 	b.consoleIsClean()
 }

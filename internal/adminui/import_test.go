@@ -54,7 +54,7 @@ func (a *answer) held() string {
 	a.t.Helper()
 	m := heldField.FindStringSubmatch(a.body)
 	if m == nil {
-		a.t.Fatalf("nothing is held by %s", a.shown())
+		a.t.Fatalf("the page has no uploaded file: %s", a.shown())
 	}
 	return m[1]
 }
@@ -78,7 +78,7 @@ func mixedNode(t *testing.T) (*node, *visitor) {
 	return n, n.as(t, "olu")
 }
 
-func TestAnImportIsTriedAndThenDoneWithoutSendingItAgain(t *testing.T) {
+func TestBlockImportIsPreviewedThenConfirmed(t *testing.T) {
 	n, olu := mixedNode(t)
 	olu.get("/blocks").holds(`href="/blocks/import"`)
 	tried := olu.upload("/blocks/import", "list.txt", mixed, importFields).is(http.StatusOK).
@@ -86,7 +86,7 @@ func TestAnImportIsTriedAndThenDoneWithoutSendingItAgain(t *testing.T) {
 		holds("Unchanged</dt><dd>1<").holds("Exempt, so without effect</dt><dd>1<").
 		holds(`<td class="num fit" data-label="Line">5</td>`).holds("Skip 1 invalid row and block 3 patterns").lacks("Traffic they would have refused</dt>")
 	if got := len(n.activeBlocks(t)); got != 1 {
-		t.Fatalf("the dry run left %d blocks", got)
+		t.Fatalf("%d blocks are active after the dry run, want 1", got)
 	}
 	form := url.Values{"file": {tried.held()}}
 	olu.post("/blocks/import/confirm", form).is(http.StatusUnprocessableEntity).holds("1 of the 5 rows are invalid")
@@ -94,23 +94,23 @@ func TestAnImportIsTriedAndThenDoneWithoutSendingItAgain(t *testing.T) {
 	olu.post("/blocks/import/confirm", form).is(http.StatusOK).holds("3 blocks imported")
 	all := n.activeBlocks(t)
 	if len(all) != 4 {
-		t.Fatalf("%d blocks are active", len(all))
+		t.Fatalf("%d blocks are active, want 4", len(all))
 	}
 	for _, b := range all {
 		if b.Source == blocks.Imported && (b.Reason != "abuse list" || !b.Expires.Equal(n.clock.Now().Add(24*time.Hour))) {
-			t.Errorf("imported %+v", b)
+			t.Errorf("got the imported block %+v", b)
 		}
 	}
 	olu.post("/blocks/import/confirm", form).is(http.StatusOK).holds("3 blocks").holds("was\nimported already").holds("Nothing was imported again")
 	if again := n.activeBlocks(t); len(again) != 4 {
-		t.Errorf("the repeated request left %d blocks", len(again))
+		t.Errorf("%d blocks are active after the repeated request, want 4", len(again))
 	}
 	n.as(t, "maria").post("/blocks/import/confirm", url.Values{"file": form["file"]}).is(http.StatusConflict).holds("no longer kept here")
 	n.clock.advance(15 * time.Minute)
 	olu.post("/blocks/import/confirm", form).is(http.StatusConflict).holds("the audit log says what was imported")
 }
 
-func TestRequestsThatConfirmAnImportTogetherImportItOnce(t *testing.T) {
+func TestConcurrentConfirmationsImportOnce(t *testing.T) {
 	n, olu := mixedNode(t)
 	fields := url.Values{"reason": {"abuse list"}, "for": {"24h"}, "on_conflict": {"replace"}, "skip_bad": {"yes"}}
 	form := url.Values{"file": {olu.upload("/blocks/import", "list.txt", mixed, fields).held()}, "csrf": {olu.csrf}}
@@ -127,11 +127,11 @@ func TestRequestsThatConfirmAnImportTogetherImportItOnce(t *testing.T) {
 	}
 	all.Wait()
 	if imports := n.entries(t, audit.Filter{Action: "block.import"}); len(imports) != 1 || repeated.Load() != 7 {
-		t.Errorf("%d imports, %d answers said that it was done before", len(imports), repeated.Load())
+		t.Errorf("got %d imports and %d responses for a repeated one, want 1 and 7", len(imports), repeated.Load())
 	}
 }
 
-func TestAnImportThatIsSavedAndNotInEffectIsNotRepeated(t *testing.T) {
+func TestConfirmedImportThatIsNotInEffectIsNotRepeated(t *testing.T) {
 	n, olu := mixedNode(t)
 	form := url.Values{"file": {olu.upload("/blocks/import", "list.txt", mixed, importFields).held()}, "skip_bad": {"yes"}}
 	n.isUnreadable.Store(true)
@@ -143,14 +143,14 @@ func TestAnImportThatIsSavedAndNotInEffectIsNotRepeated(t *testing.T) {
 	}
 }
 
-func TestAnImportOfWhatIsBroadIsTypedToBeConfirmed(t *testing.T) {
+func TestImportOfBroadPatternsRequiresTypedConfirmation(t *testing.T) {
 	n := newNode(t, func(d *adminui.Deps) { d.Entries.Traffic = trafficOf{"ip:203.0.113.1": 0.125, "ip:192.0.2.1": 0.875} })
 	olu := n.as(t, "olu")
 	for name, c := range map[string]struct{ list, shows, says, typed string }{
 		"every address":       {"198.51.100.1\n0.0.0.0/0\n", "<bdi>ip:0.0.0.0/0</bdi>", "about 100% (99.6 to 100%) of", "ip:0.0.0.0/0"},
 		"two halves":          {"0.0.0.0/1\n128.0.0.0/1\n", "2 rows", "every IPv4 address", "confirm 3"},
-		"one's own":           {"127.0.0.1\n", "<bdi>ip:127.0.0.1</bdi>", "your own address", "ip:127.0.0.1"},
-		"behind a bad row":    {"*\ntoken:bad*bad\n", "<bdi>*</bdi>", "every key", "*"},
+		"own address":         {"127.0.0.1\n", "<bdi>ip:127.0.0.1</bdi>", "your own address", "ip:127.0.0.1"},
+		"before a bad row":    {"*\ntoken:bad*bad\n", "<bdi>*</bdi>", "every key", "*"},
 		"much of the traffic": {"203.0.113.0/25\n203.0.112.0/25\n", "2 rows", "about 12.5%", "confirm 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,14 +163,14 @@ func TestAnImportOfWhatIsBroadIsTypedToBeConfirmed(t *testing.T) {
 			form.Set("confirm", "yes")
 			olu.post("/blocks/import/confirm", form).is(http.StatusUnprocessableEntity)
 			if got := len(n.activeBlocks(t)); got != before {
-				t.Fatalf("%d blocks are active unconfirmed", got-before)
+				t.Fatalf("%d blocks were added without a confirmation", got-before)
 			}
 			form.Set("confirm", c.typed)
 			olu.post("/blocks/import/confirm", form).is(http.StatusOK).holds("imported")
 			if got := len(n.activeBlocks(t)); got == before {
-				t.Fatal("what was confirmed was not imported")
+				t.Fatal("the confirmed import added no block")
 			}
-			for _, b := range n.activeBlocks(t) { // or what it refuses already counts no more
+			for _, b := range n.activeBlocks(t) { // so that its traffic is counted again
 				_, err := n.store.Entries.End(context.Background(), audit.SystemActor("test"), blocks.Block, "", b.ID)
 				must(t, err)
 			}
@@ -178,7 +178,7 @@ func TestAnImportOfWhatIsBroadIsTypedToBeConfirmed(t *testing.T) {
 	}
 }
 
-func TestAFileThatWaitsIsItsOwnersAndExpires(t *testing.T) {
+func TestUploadedBlockImportIsPrivateAndExpires(t *testing.T) {
 	n, olu := mixedNode(t)
 	first := olu.upload("/blocks/import", "", "", url.Values{"list": {"203.0.113.1"}, "for": {"good"}, "on_conflict": {"keep"}}).held()
 	n.as(t, "maria").post("/blocks/import/confirm", url.Values{"file": {first}}).is(http.StatusConflict)
@@ -191,7 +191,7 @@ func TestAFileThatWaitsIsItsOwnersAndExpires(t *testing.T) {
 	}
 }
 
-func TestAnImportReadsEveryFormatByItsContent(t *testing.T) {
+func TestBlockImportDetectsFormat(t *testing.T) {
 	for name, c := range map[string]struct{ file, content, as string }{
 		"CSV by its header":                   {"list", "Pattern,reason\nip:203.0.113.1,scraping\nip:203.0.113.2,\n", "as CSV"},
 		"CSV by its name":                     {"list.csv", "reason,pattern\n,ip:203.0.113.1\n,ip:203.0.113.2\n", "as CSV"},
@@ -211,13 +211,13 @@ func TestAnImportReadsEveryFormatByItsContent(t *testing.T) {
 	}
 }
 
-func TestAnImportThatCannotBeReadSaysWhy(t *testing.T) {
+func TestBlockImportExplainsUnreadableFiles(t *testing.T) {
 	n := newNode(t)
 	olu := n.as(t, "olu")
 	for name, c := range map[string]struct{ file, content, says string }{
 		"an empty file":             {"list.txt", "", "this one is empty"},
 		"a header without patterns": {"list.csv", "reason\nx\n", "no column pattern"},
-		"JSON that breaks off":      {"list.json", `[{"pattern":"ip:203.0.113.1"},{"pat`, "The file"},
+		"truncated JSON":            {"list.json", `[{"pattern":"ip:203.0.113.1"},{"pat`, "The file"},
 		"more than 64 MB":           {"list.txt", strings.Repeat("# nothing but a comment of 64 bytes, over and over, line by line\n", 1<<20+1), "more than 64 MB"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,35 +233,35 @@ func TestAnImportThatCannotBeReadSaysWhy(t *testing.T) {
 	n.as(t, "vic").get("/blocks/import").is(http.StatusForbidden)
 }
 
-// trafficOf is an estimator that knows each key's part of all traffic.
+// trafficOf is an estimator with each key's ratio of all traffic.
 type trafficOf map[string]float64
 
 func (s trafficOf) EstimateTraffic(_ context.Context, from, to time.Time, selects func(keys.Key) bool) (*admin.TrafficEstimate, error) {
 	t := &admin.TrafficEstimate{From: from, To: to, Error: 0.004}
-	for text, share := range s {
+	for text, ratio := range s {
 		k, err := keys.Parser{}.Key(text)
 		if err != nil {
 			return nil, err
 		}
 		if selects(k) {
-			t.Ratio += share
+			t.Ratio += ratio
 		}
 	}
 	return t, nil
 }
 
-func TestAnImportSaysHowMuchOfTheTrafficItWouldHaveRefused(t *testing.T) {
+func TestBlockImportShowsRatioOfRefusedTraffic(t *testing.T) {
 	n := newNode(t, func(d *adminui.Deps) { d.Entries.Traffic = trafficOf{"ip:203.0.113.1": 0.125, "ip:192.0.2.1": 0.875} })
 	n.as(t, "olu").upload("/blocks/import", "list.txt", mixed, importFields).is(http.StatusOK).
 		says("Traffic they would have refusedAbout 12.5% (12.1 to 12.9%) of the last day, beside what is blocked or exempt already, an estimate from a sample")
-	// Of what is broad it says what it matches, also where that is exempt.
+	// For broad patterns it shows the traffic that they match, including exempt keys.
 	_, err := n.store.Entries.Add(t.Context(), audit.SystemActor("test"), blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: pattern(t, "ip:192.0.2.1")})
 	must(t, err)
 	n.as(t, "olu").upload("/blocks/import", "list.txt", "0.0.0.0/1\n128.0.0.0/1\n", importFields).is(http.StatusOK).
 		holds("About <b>12.5% (12.1 to 12.9%)</b>").holds("it matches about 100% (99.6 to 100%) of the last day’s traffic, blocked and exempt keys included")
 }
 
-func TestHostileRowsAreShownAndImportedAsTextInABrowser(t *testing.T) {
+func TestBlockImportShowsHostileRowsAsTextInBrowser(t *testing.T) {
 	n := newNode(t)
 	b := newBrowser(t, n)
 	b.do(chromedp.EmulateViewport(1440, 900))
@@ -284,7 +284,7 @@ func TestHostileRowsAreShownAndImportedAsTextInABrowser(t *testing.T) {
 	b.waitFor(`document.querySelectorAll("main img, main script").length === 0`)
 	for _, width := range []int64{1440, 390} {
 		b.do(chromedp.EmulateViewport(width, 900))
-		b.audit("tried import")
+		b.audit("previewed import")
 		if over := run(b, chromedp.Evaluate[int]("document.documentElement.scrollWidth - innerWidth")); over > 0 {
 			t.Errorf("at %d the page is %d pixels too wide", width, over)
 		}
@@ -304,9 +304,9 @@ func TestHostileRowsAreShownAndImportedAsTextInABrowser(t *testing.T) {
 	b.consoleIsClean()
 }
 
-func TestAFormWithoutEndIsReadToABoundByWhoeverItIsSent(t *testing.T) {
+func TestFormsAreReadUpToSizeLimit(t *testing.T) {
 	n := newNode(t)
-	// Empty fields, of which a million take much memory and little text.
+	// Empty fields, a million of which use much memory and little text.
 	fields := strings.Repeat("--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\r\n", 100_000)
 	send := func(v *visitor, path, contentType, body string) *answer {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.url+path, strings.NewReader(body))
@@ -316,7 +316,7 @@ func TestAFormWithoutEndIsReadToABoundByWhoeverItIsSent(t *testing.T) {
 		return v.send(r)
 	}
 	const multipartForm, urlForm = "multipart/form-data; boundary=b", "application/x-www-form-urlencoded"
-	for name, v := range map[string]*visitor{"nobody": n.visitor(t), "an operator": n.as(t, "olu")} {
+	for name, v := range map[string]*visitor{"not logged in": n.visitor(t), "an operator": n.as(t, "olu")} {
 		t.Run(name, func(t *testing.T) {
 			v.t = t
 			send(v, "/login", multipartForm, fields).is(http.StatusRequestEntityTooLarge)
@@ -335,6 +335,6 @@ func TestAFormWithoutEndIsReadToABoundByWhoeverItIsSent(t *testing.T) {
 	send(olu, "/blocks", multipartForm, fields[:5000]).is(http.StatusUnsupportedMediaType)
 	nobody := n.visitor(t)
 	if got := send(nobody, "/blocks/import", multipartForm, fields); got.status != http.StatusSeeOther || got.header.Get("Location") != "/login?ended=yes" {
-		t.Errorf("got %d to %s", got.status, got.header.Get("Location"))
+		t.Errorf("got %d with the Location %s, want a redirection to the login", got.status, got.header.Get("Location"))
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// report reports an outcome of a key, many times.
+// report reports an outcome of a key several times.
 func (n *node) report(t testing.TB, key, outcome string, times int) {
 	t.Helper()
 	k, err := keys.Parser{}.Key(key)
@@ -28,7 +28,7 @@ func (n *node) report(t testing.TB, key, outcome string, times int) {
 	}
 }
 
-// put adds a policy for every address, or changes it.
+// put adds or changes a policy, by default for every address.
 func (n *node) put(t testing.TB, p rules.Policy, limits ...string) {
 	t.Helper()
 	p.Rules, p.Mode, p.Algorithm, p.OnFailure = stack(t, limits...), rules.Enforce, algorithms.TimestampLog, rules.FailLocal
@@ -39,7 +39,7 @@ func (n *node) put(t testing.TB, p rules.Policy, limits ...string) {
 	must(t, err)
 }
 
-// putGuessing has policies that apply in addition: one that counts failed logins, one that
+// putGuessing adds policies that apply in addition: one that counts failed logins, one that
 // counts them for the checks of a scope, and traps.
 func (n *node) putGuessing(t testing.TB) {
 	t.Helper()
@@ -50,7 +50,7 @@ func (n *node) putGuessing(t testing.TB) {
 	n.as(t, "maria").post("/presets/traps", map[string][]string{"mode": {"enforce"}}).is(http.StatusSeeOther)
 }
 
-func TestThePageOfAKeySaysWhatAChecksSays(t *testing.T) {
+func TestKeyPageMatchesCheckDecision(t *testing.T) {
 	const key = "ip:192.0.2.20"
 	n := newNode(t)
 	n.putGuessing(t)
@@ -62,9 +62,9 @@ func TestThePageOfAKeySaysWhatAChecksSays(t *testing.T) {
 	n.flush(t)
 	page := v.get("/key?key=" + key).is(http.StatusOK).says("Limited by 3/h of policy guessing. The next request is allowed in 1 h").says("Rules of guessing")
 	if marks := strings.Count(page.body, "limiting now"); marks != 1 {
-		t.Errorf("%d rules are limiting now", marks)
+		t.Errorf("%d rules are marked \"limiting now\", want 1", marks)
 	}
-	// A limit of its own replaces the rules of its policy, and not those that refuse it.
+	// An own limit replaces the rules of the key's policy, and not those of the policy that refuses it.
 	_, err := n.store.Profiles.PutLimit(t.Context(), audit.SystemActor("test"), key, &profiles.Limit{Rules: stack(t, "1/h"), Reason: "r", Author: "a"})
 	must(t, err)
 	v.get("/key?key=" + key).is(http.StatusOK).says("of policy guessing.")
@@ -86,7 +86,7 @@ func also(t testing.TB, texts ...string) rules.Also {
 	return all
 }
 
-func TestThePageOfAKeyWithoutAPolicyOfItsOwnCountsNoReports(t *testing.T) {
+func TestKeyPageWithoutMatchingPolicyShowsAllowed(t *testing.T) {
 	n := newNode(t)
 	n.put(t, rules.Policy{Name: "default", Match: []keys.Pattern{pattern(t, "token:*")}}, "5/m")
 	v := n.as(t, "vic")
@@ -95,11 +95,11 @@ func TestThePageOfAKeyWithoutAPolicyOfItsOwnCountsNoReports(t *testing.T) {
 	v.get("/key?key=ip:192.0.2.20").is(http.StatusOK).says("Allowed because no policy refuses every request of it.").lacks("allowed now")
 }
 
-func TestEachAutomaticBlockNamesItsPolicy(t *testing.T) {
+func TestKeyPageNamesPolicyOfEachAutomaticBlock(t *testing.T) {
 	const key = "ip:192.0.2.20"
 	n := newNode(t)
 	n.putGuessing(t)
-	n.report(t, key, "login_failed", 7) // login has room for two of them
+	n.report(t, key, "login_failed", 7) // login allows two of them
 	n.flush(t)
 	n.report(t, key, "login_failed", 1) // blocked by login since
 	page := n.as(t, "vic").get("/key?key=" + key).is(http.StatusOK)

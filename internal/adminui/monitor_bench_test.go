@@ -33,7 +33,7 @@ func BenchmarkWatch(b *testing.B) {
 	})
 }
 
-// vacuum does what Postgres's autovacuum does within a minute.
+// vacuum does the work of Postgres's autovacuum.
 func vacuum(b *testing.B, url string) {
 	connection, err := pgx.Connect(context.Background(), url)
 	must(b, err)
@@ -79,7 +79,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// manyOffences writes rows of seven offences each, evenly over a span that ends
+// manyOffences writes rows of seven offences each, evenly over a time range that ends
 // now; the first keys have far more of them.
 func (n *node) manyOffences(t testing.TB, span time.Duration, rows, keys int) {
 	t.Helper()
@@ -94,8 +94,8 @@ func (n *node) manyOffences(t testing.TB, span time.Duration, rows, keys int) {
 		seen := map[int]bool{}
 		for range rows / minutes {
 			random = random*6364136223846793005 + 1442695040888963407
-			share := float64(random>>40) / (1 << 24)
-			k := int(share * share * share * float64(keys))
+			ratio := float64(random>>40) / (1 << 24)
+			k := int(ratio * ratio * ratio * float64(keys))
 			if seen[k] {
 				continue
 			}
@@ -118,7 +118,7 @@ func (n *node) manyOffences(t testing.TB, span time.Duration, rows, keys int) {
 	must(t, err)
 }
 
-// sketchOf estimates how many keys there were, as nodes keep it.
+// sketchOf returns the sketch of the number of keys, as nodes store it.
 func sketchOf(t testing.TB, keys map[int]bool) []byte {
 	t.Helper()
 	sketch, err := hyperloglog.NewSketch(12, false)

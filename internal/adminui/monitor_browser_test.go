@@ -6,22 +6,22 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestWatchScreens does for the pages about what happens what TestScreens does
-// for the others.
-func TestWatchScreens(t *testing.T) {
+// TestMonitorScreens tests the monitor pages as TestScreens tests
+// the others.
+func TestMonitorScreens(t *testing.T) {
 	n := newNode(t)
-	n.fillWatch(t)
+	n.fillMonitor(t)
 	b := newBrowser(t, n)
 	b.withAxe()
 	b.logIn("maria")
 	n.fillLive(t)
-	for name, path := range n.watchPages(t) {
+	for name, path := range n.monitorPages(t) {
 		b.screens(name, path)
 	}
 	b.consoleIsClean()
 }
 
-func TestAnAttackIsSeenBlockedUnblockedAndUndoneInABrowser(t *testing.T) {
+func TestAttackerIsBlockedAndUnblockedInBrowser(t *testing.T) {
 	n := newNode(t)
 	n.attack(t)
 	b := newBrowser(t, n)
@@ -33,7 +33,7 @@ func TestAnAttackIsSeenBlockedUnblockedAndUndoneInABrowser(t *testing.T) {
 	b.do(chromedp.Navigate(n.url + "/offenders?pattern=ip:203.0.113.0/24"))
 	const key = "ip:203.0.113.150"
 	if got := n.decisionOn(t, key); got == "blocked" {
-		t.Fatalf("%s is %s already", key, got)
+		t.Fatalf("%s is %s before the block", key, got)
 	}
 	b.do(chromedp.Click(chromedp.CSS(`input[value="` + key + `"]`)))
 	b.waitFor(`document.querySelector("[data-selected]").innerText === "1" && Number(document.querySelector("[data-selected-offences]").innerText) > 0`)
@@ -41,23 +41,23 @@ func TestAnAttackIsSeenBlockedUnblockedAndUndoneInABrowser(t *testing.T) {
 	b.write("#reason", hostile[1])
 	b.press("#do", "[data-toast] button")
 	if got := n.decisionOn(t, key); got != "blocked" {
-		t.Fatalf("after the block the next check is %s", got)
+		t.Fatalf("the next check after the block is %s, want blocked", got)
 	}
 	b.waitFor(`document.querySelector('tr[data-key="` + key + `"]').innerText.includes("left")`)
 	b.press(`[data-toast] button`, "[data-toast] button")
 	b.waitFor(`document.querySelector("[data-toast]").innerText.includes("Ended the block")`)
 	if got := n.decisionOn(t, key); got == "blocked" {
-		t.Fatal("it is blocked after the block was undone")
+		t.Fatal("the key is blocked after the block was undone")
 	}
 	b.do(chromedp.Click(chromedp.CSS(`[data-toast] button`)))
 	b.waitFor(`document.querySelector("[data-toast]")?.innerText.includes("Blocked")`)
 	if got := n.decisionOn(t, key); got != "blocked" {
-		t.Fatalf("after the lift was undone the next check is %s", got)
+		t.Fatalf("the next check after the block was restored is %s, want blocked", got)
 	}
 	b.consoleIsClean()
 }
 
-func TestThePageOfEventsListensToTheStreamAndKeepsFocus(t *testing.T) {
+func TestLivePageFollowsStreamAndKeepsFocus(t *testing.T) {
 	n := newNode(t)
 	b := newBrowser(t, n)
 	b.do(chromedp.EmulateViewport(1440, 900))
@@ -65,7 +65,7 @@ func TestThePageOfEventsListensToTheStreamAndKeepsFocus(t *testing.T) {
 	b.do(chromedp.Navigate(n.url + "/live"))
 	b.waitFor(`document.body.innerText.includes("No events yet.")`)
 	b.waitFor(`document.querySelector("[data-age-text]").innerText === "Live"`)
-	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#live").dataset.refresh = 1e9`)) // only the stream brings news
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#live").dataset.refresh = 1e9`)) // only the stream sends new events
 	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("[name=policy]").focus()`))
 	n.send(t, "token:seen", "token:seen")
 	b.waitFor(`document.querySelectorAll("table.events tbody tr").length === 2`)

@@ -19,14 +19,14 @@ import (
 	"github.com/stint-dev/stint/internal/reports"
 )
 
-// watchPages are the pages about what happens, by a name for a file.
-func (n *node) watchPages(t testing.TB) map[string]string {
+// monitorPages are the paths of the monitor pages, by a name for the file of a screenshot.
+func (n *node) monitorPages(t testing.TB) map[string]string {
 	t.Helper()
 	ctx := context.Background()
 	open, _, err := n.store.Proposals.FindProposals(ctx, offences.OpenProposals, "", 10)
 	must(t, err)
 	if len(open) == 0 {
-		t.Fatal("the attack led to no proposal")
+		t.Fatal("the attack caused no proposal")
 	}
 	documents, _, err := n.store.Reports.FindDocuments(ctx, "", "", 10)
 	must(t, err)
@@ -40,20 +40,20 @@ func (n *node) watchPages(t testing.TB) map[string]string {
 	}
 }
 
-// refusalOf asks once more for a key that is over its limit, and returns the
-// refusal's id.
+// refusalOf opens the page of a key that is over its limit, and returns the
+// id of a refusal on it.
 func (n *node) refusalOf(t testing.TB, key string) string {
 	t.Helper()
 	page := n.as(t, "vic").get("/key?" + url.Values{"key": {key}}.Encode()).is(http.StatusOK)
 	found := regexp.MustCompile(`refusal=([0-9A-Z]{26})`).FindStringSubmatch(page.body)
 	if found == nil {
-		t.Fatalf("the page of %s links to no refusal: %s", key, page.shown())
+		t.Fatalf("the page of %s has no link to a refusal: %s", key, page.shown())
 	}
 	return found[1]
 }
 
-// fillWatch has an attack, hostile texts in notes and blocks, and a report.
-func (n *node) fillWatch(t testing.TB) {
+// fillMonitor adds an attack, hostile texts in notes and blocks, and a report.
+func (n *node) fillMonitor(t testing.TB) {
 	t.Helper()
 	ctx := context.Background()
 	n.attack(t)
@@ -73,11 +73,11 @@ func (n *node) fillWatch(t testing.TB) {
 	must(t, err)
 }
 
-// reportedDay is a time on the day that fillWatch's report is about: the one on
+// reportedDay is a time on the day of fillMonitor's report: the day on
 // which most of the attack happens.
 func reportedDay() time.Time { return start.Add((quietMinutes + attackMinutes/2) * time.Minute) }
 
-// fillLive has some events happen while somebody listens.
+// fillLive causes some events while the live page is open.
 func (n *node) fillLive(t testing.TB) {
 	t.Helper()
 	n.as(t, "vic").get("/live").is(http.StatusOK)
@@ -88,21 +88,21 @@ func (n *node) fillLive(t testing.TB) {
 
 var tags = regexp.MustCompile(`<[^>]*>`)
 
-// says checks that the page holds text when its tags are left out.
+// says checks that the page without its tags contains text.
 func (a *answer) says(text string) *answer {
 	a.t.Helper()
 	if !strings.Contains(oneLine(tags.ReplaceAllString(a.body, "")), text) {
-		a.t.Errorf("%q is not in the words of %s", text, a.shown())
+		a.t.Errorf("the page does not show %q: %s", text, a.shown())
 	}
 	return a
 }
 
-func TestTheOverviewSaysWhatHappensToWhomSinceWhenAndWhatToPress(t *testing.T) {
+func TestOverviewExplainsAttackAndOffersActions(t *testing.T) {
 	n := newNode(t)
 	n.attack(t)
 	v := n.as(t, "olu")
 	page := v.get("/").is(http.StatusOK)
-	page.holds("Refusing ").holds(" requests a second since ").holds(start.Add((quietMinutes+1)*time.Minute).Format("15:04") + " UTC</time>, 21 minutes ago.") // before midnight with its day
+	page.holds("Refusing ").holds(" requests a second since ").holds(start.Add((quietMinutes+1)*time.Minute).Format("15:04") + " UTC</time>, 21 minutes ago.") // with its day if before midnight
 	page.holds(`come from <a class="plain" href="/offenders?pattern=ip%3A203.0.113.0%2F24">`).holds("61 of 256 addresses")
 	page.holds("of policy <a href=\"/policies/default\">").holds(`href="/blocks/new?pattern=ip%3A203.0.113.0%2F24&amp;reason=`)
 	page.holds("61 of its 256 addresses offended in 11 min, each at least ").holds("of the checks of the range were refused, reports over a limit included.").
@@ -110,7 +110,7 @@ func TestTheOverviewSaysWhatHappensToWhomSinceWhenAndWhatToPress(t *testing.T) {
 	page.holds(`href="/?last=24h"`).holds("Zoom in</a>").holds(`name="id"`)
 	v.get("/v1/attack").is(http.StatusOK).holds(`"active":true`).holds(`"pattern":"ip:203.0.113.0/24"`).holds(`"keys":61`).holds(`"policy":"default"`).
 		holds(`"rule":"`).holds(`"blocked":false`)
-	// Without two whole hours that had checks there is no baseline. The checks of an hour
+	// Without checks in two whole hours there is no baseline. The checks of an hour
 	// and two minutes fill two only where they begin in the last minute of one.
 	second := start.Add(time.Minute).Truncate(time.Hour).Add(2 * time.Hour)
 	if attack := v.get("/v1/attack"); n.clock.Now().Before(second) {
@@ -122,7 +122,7 @@ func TestTheOverviewSaysWhatHappensToWhomSinceWhenAndWhatToPress(t *testing.T) {
 	n.as(t, "vic").get("/").is(http.StatusOK).lacks("Block…").lacks(">Unblock<").lacks("Dismiss").lacks(`id="block-source"`)
 }
 
-func TestWithoutAnyTrafficTheOverviewIsCalm(t *testing.T) {
+func TestOverviewWithoutTrafficShowsNoAttack(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "vic")
 	v.get("/v1/attack").is(http.StatusOK).holds(`"active":false`).holds(`"since":null`).holds(`"source":null`)
@@ -133,9 +133,9 @@ func TestWithoutAnyTrafficTheOverviewIsCalm(t *testing.T) {
 	v.get("/").is(http.StatusOK).holds("No request is being refused.").lacks("second since")
 }
 
-func TestASpanThatIsNoneSaysWhatWouldBeRight(t *testing.T) {
+func TestOffendersPageRejectsInvalidTimeRanges(t *testing.T) {
 	v := newNode(t).as(t, "vic")
-	// A span of one day is written without the day, so these lie in the middle of one.
+	// A time range of one day is shown without the day, so these are at noon.
 	noon := start.Truncate(24 * time.Hour).Add(-12 * time.Hour)
 	minute := func(d time.Duration) string { return noon.Add(d).Format("2006-01-02T15:04") }
 	for query, says := range map[string]string{
@@ -147,7 +147,7 @@ func TestASpanThatIsNoneSaysWhatWouldBeRight(t *testing.T) {
 	v.get("/offenders?since=" + minute(0) + "&until=" + minute(30*time.Minute)).is(http.StatusOK).says("12:00 to 12:30 UTC")
 }
 
-func TestOffendersAreFilteredByTheAddress(t *testing.T) {
+func TestOffendersPageFiltersByURL(t *testing.T) {
 	n := newNode(t)
 	n.attack(t)
 	v := n.as(t, "vic")
@@ -162,11 +162,11 @@ func TestOffendersAreFilteredByTheAddress(t *testing.T) {
 	export := regexp.MustCompile(`href="(/v1/offenders/export[^"]+)"`).FindStringSubmatch(v.get("/offenders?search=GPJ").body)
 	csv := v.get(strings.ReplaceAll(export[1], "&amp;", "&")).is(http.StatusOK)
 	if lines := strings.Count(csv.body, "\n"); lines != 2 || csv.header.Get("Content-Type") != "text/csv; charset=utf-8" {
-		t.Errorf("the CSV has %d lines: %s", lines, csv.body)
+		t.Errorf("the CSV has %d lines, want 2: %s", lines, csv.body)
 	}
 }
 
-func TestBlockingFromTheOffendersRefusesTheNextCheckAndCanBeUndone(t *testing.T) {
+func TestBlockingFromOffendersPageTakesEffectAndIsUndone(t *testing.T) {
 	n := newNode(t)
 	n.attack(t)
 	v := n.as(t, "olu")
@@ -174,34 +174,34 @@ func TestBlockingFromTheOffendersRefusesTheNextCheckAndCanBeUndone(t *testing.T)
 	keys := []string{"token:client1", "token:client2"}
 	v.get(back).is(http.StatusOK)
 	if got := n.decisionOn(t, keys[0]); got != "allowed" {
-		t.Fatalf("before the block it is %s", got)
+		t.Fatalf("the decision before the block is %s, want allowed", got)
 	}
 	v.post("/bulk/add", url.Values{"key": keys, "back": {back}}).is(http.StatusOK).holds("Block 2 keys").holds("client1")
 	if got := n.decisionOn(t, keys[0]); got == "blocked" {
-		t.Fatal("the question alone has blocked")
+		t.Fatal("the confirmation page alone blocked the keys")
 	}
 	v.post("/bulk/add", url.Values{"key": keys, "back": {back}, "for": {"until"}, "until": {"soon"}}).is(http.StatusUnprocessableEntity).holds("Enter a day and a time")
 	done := v.post("/bulk/add", url.Values{"key": keys, "back": {back}, "for": {"24h"}, "reason": {"test"}}).is(http.StatusSeeOther)
 	if got := n.decisionOn(t, keys[0]); got != "blocked" {
-		t.Fatalf("after the block it is %s", got)
+		t.Fatalf("the decision after the block is %s, want blocked", got)
 	}
 	toast := v.get(done.header.Get("Location")).is(http.StatusOK).holds("Blocked 2 keys.").holds("Undo")
 	undo := url.Values{"back": {back}, "what": {"block"}}
 	for _, id := range regexp.MustCompile(`name="id" value="([0-9a-f-]{36})"`).FindAllStringSubmatch(toast.body, -1) {
 		undo.Add("id", id[1])
 	}
-	lifted := v.post("/bulk/end", undo).is(http.StatusSeeOther)
+	ended := v.post("/bulk/end", undo).is(http.StatusSeeOther)
 	if got := n.decisionOn(t, keys[0]); got == "blocked" {
 		t.Fatal("it is blocked after the block was undone")
 	}
-	v.get(lifted.header.Get("Location")).is(http.StatusOK).holds("Ended the blocks of").holds("Undo")
+	v.get(ended.header.Get("Location")).is(http.StatusOK).holds("Ended the blocks of").holds("Undo")
 	v.post("/bulk/restore", undo).is(http.StatusSeeOther)
 	if got := n.decisionOn(t, keys[0]); got != "blocked" {
-		t.Fatalf("after the lift was undone it is %s", got)
+		t.Fatalf("the decision after the blocks were restored is %s, want blocked", got)
 	}
 }
 
-func TestOnlyOperatorsActOnWhatTheySee(t *testing.T) {
+func TestViewersCannotActFromMonitorPages(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "vic")
 	for path, form := range map[string]url.Values{
@@ -212,18 +212,18 @@ func TestOnlyOperatorsActOnWhatTheySee(t *testing.T) {
 		v.post(path, form).is(http.StatusForbidden)
 	}
 	if got := n.decisionOn(t, "token:a"); got != "allowed" {
-		t.Errorf("a viewer's forms led to %s", got)
+		t.Errorf("the decision after a viewer's forms is %s, want allowed", got)
 	}
 	olu := n.as(t, "olu")
-	wide := olu.post("/bulk/add", url.Values{"key": {"ip:10.0.0.0/8"}, "for": {"1h"}}).is(http.StatusSeeOther)
-	olu.get(wide.header.Get("Location")).is(http.StatusOK).holds("To confirm all 16,777,216 addresses, type ip:10.0.0.0/8")
+	broad := olu.post("/bulk/add", url.Values{"key": {"ip:10.0.0.0/8"}, "for": {"1h"}}).is(http.StatusSeeOther)
+	olu.get(broad.header.Get("Location")).is(http.StatusOK).holds("To confirm all 16,777,216 addresses, type ip:10.0.0.0/8")
 	if got := n.decisionOn(t, "ip:10.0.0.1"); got != "allowed" {
-		t.Errorf("a wide range that nobody confirmed is %s", got)
+		t.Errorf("the decision in an unconfirmed broad range is %s, want allowed", got)
 	}
 	olu.post("/bulk/add", url.Values{"for": {"1h"}}).is(http.StatusUnprocessableEntity).holds("at least one key")
 }
 
-func TestAKeysPageSaysWhenItIsAllowedAgainAndWhy(t *testing.T) {
+func TestKeyPageShowsWhenKeyIsAllowedAgain(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "olu")
 	v.get("/key?key=token:new").is(http.StatusOK).holds("<b>Allowed</b>").holds("<b>1</b> request allowed now.")
@@ -242,7 +242,7 @@ func TestAKeysPageSaysWhenItIsAllowedAgainAndWhy(t *testing.T) {
 	v.get("/go?q=203.0.113.7&last=24h").is(http.StatusSeeOther)
 }
 
-func TestAKeyIsBlockedWithItsRangeForgottenAndNotedFromItsPage(t *testing.T) {
+func TestKeyPageBlocksRangeResetsAndAddsNotes(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "olu")
 	const here = "/key?key=ip:203.0.113.7"
@@ -250,16 +250,16 @@ func TestAKeyIsBlockedWithItsRangeForgottenAndNotedFromItsPage(t *testing.T) {
 	done := v.post("/bulk/add", url.Values{"key": {"ip:203.0.113.0/28"}, "for": {"4h"}, "reason": {"scraping"}, "back": {here}}).is(http.StatusSeeOther)
 	v.get(done.header.Get("Location")).is(http.StatusOK).holds("<b>Blocked</b>").holds("with <b>").holds(start.Add(4 * time.Hour).Format("15:04"))
 	if got := n.decisionOn(t, "ip:203.0.113.9"); got != "blocked" {
-		t.Errorf("its neighbour is %s", got)
+		t.Errorf("the decision on its neighbour is %s, want blocked", got)
 	}
 	n.send(t, "token:used")
 	if got := n.decisionOn(t, "token:used"); got != "limited" {
-		t.Fatalf("the second request in a second is %s", got)
+		t.Fatalf("the second request in a second is %s, want limited", got)
 	}
 	v.get("/key?key=token:used&ask=reset").is(http.StatusOK).holds("All limits start from zero")
 	v.post("/key/reset", url.Values{"key": {"token:used"}, "back": {"/key?key=token:used"}}).is(http.StatusSeeOther)
 	if got := n.decisionOn(t, "token:used"); got != "allowed" {
-		t.Errorf("after it was forgotten it is %s", got)
+		t.Errorf("the decision after the reset is %s, want allowed", got)
 	}
 	v.post("/key/note", url.Values{"key": {"token:used"}, "text": {"Seen in\r\nJuly"}, "back": {"/key?key=token:used"}}).is(http.StatusSeeOther)
 	page := v.get("/key?key=token:used").is(http.StatusOK).holds("Seen in")
@@ -270,18 +270,18 @@ func TestAKeyIsBlockedWithItsRangeForgottenAndNotedFromItsPage(t *testing.T) {
 	entries, err := n.store.Audit.FindRecords(context.Background(), audit.Filter{Action: "key.reset"})
 	must(t, err)
 	if len(entries.Records) != 1 || entries.Records[0].Actor.Name != "olu" {
-		t.Errorf("the audit has %v", entries.Records)
+		t.Errorf("got the audit records %v, want one by olu", entries.Records)
 	}
 }
 
-func TestARefusalsIdOpensItsStory(t *testing.T) {
+func TestRefusalIDOpensItsExplanation(t *testing.T) {
 	n := newNode(t)
 	n.send(t, "token:a", "token:a", "token:a")
 	n.flush(t)
 	v := n.as(t, "vic")
 	id := n.refusalOf(t, "token:a")
-	went := v.get("/go?q=" + strings.ToLower(id)).is(http.StatusSeeOther)
-	page := v.get(went.header.Get("Location")).is(http.StatusOK)
+	found := v.get("/go?q=" + strings.ToLower(id)).is(http.StatusSeeOther)
+	page := v.get(found.header.Get("Location")).is(http.StatusOK)
 	page.holds("was refused 2 times").holds("Limited by 1/s").holds("edge-1").holds("/search").holds(`href="/key?key=token%3Aa"`)
 	other := id[:25] + map[bool]string{true: "Z", false: "Y"}[id[25] != 'Z']
 	n.clock.advance(2 * time.Minute)
@@ -289,14 +289,14 @@ func TestARefusalsIdOpensItsStory(t *testing.T) {
 	v.get("/key?refusal=nonsense").is(http.StatusUnprocessableEntity)
 }
 
-func TestLiveShowsWhatHappensNewestFirstAndFiltered(t *testing.T) {
+func TestLivePageShowsFilteredEventsNewestFirst(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "vic")
 	v.get("/live").is(http.StatusOK).holds("No events yet.")
 	n.send(t, "token:alpha", "token:beta", "token:beta")
 	page := v.get("/live").is(http.StatusOK).body
 	if first, second := strings.Index(page, "alpha"), strings.Index(page, "Limited"); first < 0 || second < 0 || first < second {
-		t.Errorf("the newest is not first: %s", page)
+		t.Errorf("the newest event is not first: %s", page)
 	}
 	v.get("/live?show=refused").is(http.StatusOK).holds("beta").lacks("alpha")
 	v.get("/live?pattern=token:alpha").is(http.StatusOK).holds("alpha").lacks(">beta<")
@@ -305,7 +305,7 @@ func TestLiveShowsWhatHappensNewestFirstAndFiltered(t *testing.T) {
 
 var streamAttribute = regexp.MustCompile(`data-stream="([^"]+)"`)
 
-func TestLiveNamesTheStreamOfWhatItShows(t *testing.T) {
+func TestLivePageNamesStreamWithItsFilters(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "vic")
 	for path, want := range map[string]string{
@@ -315,19 +315,19 @@ func TestLiveNamesTheStreamOfWhatItShows(t *testing.T) {
 	} {
 		m := streamAttribute.FindStringSubmatch(v.get(path).is(http.StatusOK).body)
 		if m == nil || html.UnescapeString(m[1]) != want {
-			t.Errorf("%s listens to %q, want %s", path, m, want)
+			t.Errorf("%s has the stream %q, want %s", path, m, want)
 		}
 		if got := v.do(http.MethodHead, want, nil, nil).is(http.StatusOK); got.header.Get("Content-Type") != "text/event-stream" {
-			t.Errorf("%s is %s", want, got.header.Get("Content-Type"))
+			t.Errorf("%s has the type %s, want text/event-stream", want, got.header.Get("Content-Type"))
 		}
 	}
 }
 
-func TestTheUseOfAPolicyIsShown(t *testing.T) {
+func TestPolicyUsagePage(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "vic")
 	v.get("/policies/default/usage").is(http.StatusOK).holds("This policy applied to no request")
-	n.fillWatch(t)
+	n.fillMonitor(t)
 	v.get("/policies/default/usage").is(http.StatusOK).holds("How close keys came to each rule").holds("Top offenders").holds("203.0.113.2<").
 		holds("Busiest keys under").lacks("No key of this policy")
 	v.get("/policies/nothing/usage").is(http.StatusNotFound)
@@ -339,7 +339,7 @@ func TestReportsAreListedAndShown(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "vic")
 	v.get("/reports").is(http.StatusOK).holds("There is no report yet.")
-	n.fillWatch(t)
+	n.fillMonitor(t)
 	v = n.as(t, "vic")
 	page := v.get("/reports").is(http.StatusOK).holds(reportedDay().Format("Mon 2 Jan 2006"))
 	id := regexp.MustCompile(`href="/reports/([0-9a-f-]{36})"`).FindStringSubmatch(page.body)
@@ -350,11 +350,11 @@ func TestReportsAreListedAndShown(t *testing.T) {
 	v.get("/reports/nothing").is(http.StatusNotFound)
 }
 
-func TestEveryPageAboutWhatHappensIsShownWithHostileTexts(t *testing.T) {
+func TestMonitorPagesEscapeHostileTexts(t *testing.T) {
 	n := newNode(t)
-	n.fillWatch(t)
+	n.fillMonitor(t)
 	v := n.as(t, "maria")
-	for name, path := range n.watchPages(t) {
+	for name, path := range n.monitorPages(t) {
 		t.Run(name, func(t *testing.T) {
 			v.t = t
 			v.get(path).is(http.StatusOK).lacks(" style=").lacks("<script>alert").lacks("<img")
@@ -362,7 +362,7 @@ func TestEveryPageAboutWhatHappensIsShownWithHostileTexts(t *testing.T) {
 	}
 }
 
-func TestLiveIgnoresTheEventsOfAnotherRun(t *testing.T) {
+func TestLivePageIgnoresTokenOfAnotherRun(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "vic")
 	v.get("/live").is(http.StatusOK)

@@ -41,7 +41,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// clock is the time that a node goes by.
+// clock is the clock of a node, which tests move.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -76,7 +76,7 @@ type node struct {
 	failed    *identities.FailedLogins
 	throttle  *httpserver.Throttle
 
-	isUnreadable atomic.Bool // the node cannot read the database after a change
+	isUnreadable atomic.Bool // reading the database after a change fails
 }
 
 // flush writes what was counted, as a node does each second.
@@ -87,9 +87,9 @@ func (n *node) flush(t testing.TB) {
 
 const password = "correct horse battery"
 
-// start is when the tests' clock begins: second 14 of the present minute, since
-// browsers and cookie jars go by a clock of their own. STINT_TEST_START names
-// another time (2028-02-28T23:59:14Z) to try the tests at.
+// start is when the tests' clock begins: second 14 of the current minute, since
+// browsers and cookie jars use their own clock. STINT_TEST_START sets
+// another time (2028-02-28T23:59:14Z) for the tests.
 var start = func() time.Time {
 	if given := os.Getenv("STINT_TEST_START"); given != "" {
 		at, err := time.Parse(time.RFC3339, given)
@@ -101,7 +101,7 @@ var start = func() time.Time {
 	return time.Now().UTC().Truncate(time.Minute).Add(14 * time.Second)
 }()
 
-// clockAt returns what pages write for the time d after start.
+// clockAt returns the text of pages for the time d after start.
 func clockAt(d time.Duration) string { return start.Add(d).Format("15:04:05.0") }
 
 func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
@@ -209,7 +209,7 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 	return n
 }
 
-// hashed is the password's hash, made once: it is slow on purpose.
+// hashed is the password's hash, computed once: it is slow on purpose.
 var hashed = sync.OnceValue(func() string { return identity.HashPassword(password) })
 
 func someJobs() []jobs.Job {
@@ -269,7 +269,7 @@ func (n *node) as(t testing.TB, name string) *visitor {
 	return v
 }
 
-// answer is what a visitor got.
+// answer is the response to a visitor's request.
 type answer struct {
 	t      testing.TB
 	status int
@@ -280,7 +280,7 @@ type answer struct {
 func (a *answer) is(status int) *answer {
 	a.t.Helper()
 	if a.status != status {
-		a.t.Fatalf("got the status %d, want %d, to %s", a.status, status, a.shown())
+		a.t.Fatalf("got the status %d, want %d: %s", a.status, status, a.shown())
 	}
 	return a
 }
@@ -288,7 +288,7 @@ func (a *answer) is(status int) *answer {
 func (a *answer) holds(text string) *answer {
 	a.t.Helper()
 	if !strings.Contains(a.body, text) && !strings.Contains(oneLine(a.body), text) {
-		a.t.Errorf("%q is not in %s", text, a.shown())
+		a.t.Errorf("the page does not contain %q: %s", text, a.shown())
 	}
 	return a
 }
@@ -296,7 +296,7 @@ func (a *answer) holds(text string) *answer {
 func (a *answer) lacks(text string) *answer {
 	a.t.Helper()
 	if strings.Contains(a.body, text) || strings.Contains(oneLine(a.body), text) {
-		a.t.Errorf("%q is in %s", text, a.shown())
+		a.t.Errorf("the page contains %q: %s", text, a.shown())
 	}
 	return a
 }
@@ -310,8 +310,8 @@ func (a *answer) shown() string {
 	if _, page, framed := strings.Cut(text, "<main"); framed {
 		text = page
 	}
-	const most = 4000
-	return text[:min(most, len(text))]
+	const maxLength = 4000
+	return text[:min(maxLength, len(text))]
 }
 
 var csrfField = regexp.MustCompile(`name="csrf" value="([^"]+)"`)
@@ -321,7 +321,7 @@ func (v *visitor) get(path string) *answer {
 	return v.do(http.MethodGet, path, nil, nil)
 }
 
-// post sends a form with the token of the page that was seen last.
+// post sends a form with the CSRF token of the last page.
 func (v *visitor) post(path string, form url.Values) *answer {
 	v.t.Helper()
 	if form == nil {

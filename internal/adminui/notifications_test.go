@@ -22,7 +22,7 @@ import (
 	"github.com/stint-dev/stint/internal/notify/webhook"
 )
 
-// webhookNode is a node with a webhook, whose receiver answers with a status.
+// webhookNode is a node with a webhook, whose receiver responds with a status.
 func webhookNode(t *testing.T, status *atomic.Int32) (n *node, received *atomic.Int32) {
 	received = &atomic.Int32{}
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -40,7 +40,7 @@ func webhookNode(t *testing.T, status *atomic.Int32) (n *node, received *atomic.
 	return n, received
 }
 
-func TestChannelsAreShownAndTestedWithoutTheirSecrets(t *testing.T) {
+func TestNotificationsPageTestsChannelsAndHidesSecrets(t *testing.T) {
 	status := &atomic.Int32{}
 	status.Store(http.StatusOK)
 	n, received := webhookNode(t, status)
@@ -50,23 +50,23 @@ func TestChannelsAreShownAndTestedWithoutTheirSecrets(t *testing.T) {
 	test := url.Values{"channel": {"webhook"}}
 	admin.post("/notifications/test", test).is(http.StatusOK).holds("The test message was sent over webhook.")
 	if received.Load() != 1 {
-		t.Errorf("%d messages arrived", received.Load())
+		t.Errorf("the webhook received %d messages", received.Load())
 	}
 	status.Store(http.StatusNotFound)
 	admin.post("/notifications/test", test).is(http.StatusOK).holds("did not arrive over webhook").holds("404").lacks("hook-of-a-secret").lacks("signing-secret")
 	admin.post("/notifications/test", url.Values{"channel": {"pigeon"}}).is(http.StatusUnprocessableEntity)
 	if all := n.entries(t, audit.Filter{Action: "notification.test"}); len(all) != 2 {
-		t.Errorf("the audit has %d tests", len(all))
+		t.Errorf("got %d audit records of tests, want 2", len(all))
 	}
 	viewer := n.as(t, "vic")
 	viewer.get("/notifications").is(http.StatusOK).lacks("Send a test")
 	viewer.post("/notifications/test", test).is(http.StatusForbidden)
 	if received.Load() != 2 {
-		t.Errorf("%d messages arrived", received.Load())
+		t.Errorf("the webhook received %d messages", received.Load())
 	}
 }
 
-func TestAChannelIsSetUpTriedAndSilencedOnThePage(t *testing.T) {
+func TestChannelIsAddedTestedAndSilencedOnPage(t *testing.T) {
 	var arrived atomic.Int32
 	var path, title atomic.Value
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -92,9 +92,9 @@ func TestAChannelIsSetUpTriedAndSilencedOnThePage(t *testing.T) {
 	lacks(admin.get("/notifications/channels/phone")).is(http.StatusOK).holds(`name="url_secret" type="password"`)
 	lacks(admin.post("/notifications/test", url.Values{"channel": {"phone"}})).is(http.StatusOK).holds("The test message was sent over phone.")
 	if arrived.Load() != 1 || path.Load() != "/topic-of-a-secret" || title.Load() != "Test of Stint's notifications" {
-		t.Errorf("%d messages arrived, the last at %v titled %v", arrived.Load(), path.Load(), title.Load())
+		t.Errorf("received %d messages, the last at %v with the title %v", arrived.Load(), path.Load(), title.Load())
 	}
-	// What is changed without a URL goes on with the one that is kept.
+	// A change without a URL keeps the stored one.
 	changed := url.Values{"type": {"ntfy"}, "urgent_only": {"yes"}, "enabled": {"yes"}}
 	admin.post("/notifications/channels/phone", changed).is(http.StatusPreconditionRequired)
 	seen := admin.get("/notifications/channels/phone").expects()
@@ -108,7 +108,7 @@ func TestAChannelIsSetUpTriedAndSilencedOnThePage(t *testing.T) {
 
 	operator, viewer := n.as(t, "olu"), n.as(t, "vic")
 	operator.post("/notifications/channels", fields).is(http.StatusForbidden)
-	// With one channel, its silence hides all alarms.
+	// With one channel, silencing it would hide all alarms.
 	desk := maps.Clone(fields)
 	desk["name"], desk["kinds"] = []string{"desk"}, []string{"outage", "proposal"}
 	operator.post("/notifications/silences", url.Values{"channel": {"phone"}, "for": {"1h"}, "reason": {"quiet"}}).is(http.StatusForbidden).holds("leave no alarm of an attack that is still sent")
@@ -122,7 +122,7 @@ func TestAChannelIsSetUpTriedAndSilencedOnThePage(t *testing.T) {
 	n.clock.advance(61 * time.Minute)
 	viewer = n.as(t, "vic")
 	viewer.get("/").is(http.StatusOK).lacks("the &lt;rack&gt; moves")
-	// Who edited what somebody else has changed since sees both, and saves knowingly.
+	// An edit of a channel that has changed since shows both, and can then be saved.
 	admin = n.as(t, "maria")
 	admin.post("/notifications/channels/phone/delete", url.Values{"expect": {seen}}).is(http.StatusPreconditionFailed)
 	late := url.Values{"type": {"ntfy"}, "kinds": {"recovery"}, "enabled": {"yes"}, "expect": {seen}}
@@ -135,17 +135,17 @@ func TestAChannelIsSetUpTriedAndSilencedOnThePage(t *testing.T) {
 	viewer.get("/notifications").is(http.StatusOK).lacks(">phone<")
 	for _, e := range n.entries(t, audit.Filter{Limit: 1000}) {
 		if text := e.Summary + string(e.Before) + string(e.After); strings.Contains(text, "hunter2") || strings.Contains(text, "topic-of-a") {
-			t.Errorf("the entry of %s holds a secret: %s", e.Action, text)
+			t.Errorf("the audit record of %s contains a secret: %s", e.Action, text)
 		}
 	}
 	if logged := n.logs.String(); strings.Contains(logged, "hunter2") {
-		t.Errorf("the log holds a secret: %s", logged)
+		t.Errorf("the log contains a secret: %s", logged)
 	}
 }
 
-// TestOnlyAnAdminSilencesEverything shows what an operator is offered, and what the server
-// refuses all the same.
-func TestOnlyAnAdminSilencesEverything(t *testing.T) {
+// TestOnlyAdminsSilenceAllNotifications checks what the pages offer to an operator, and that the
+// server refuses the rest.
+func TestOnlyAdminsSilenceAllNotifications(t *testing.T) {
 	n := newNode(t)
 	admin, operator, viewer := n.as(t, "maria"), n.as(t, "olu"), n.as(t, "vic")
 	const silences, sentence = "/notifications/silences", "only an admin can silence everything"
@@ -165,8 +165,8 @@ func TestOnlyAnAdminSilencesEverything(t *testing.T) {
 	operator.get("/").is(http.StatusOK).holds("End the silence")
 }
 
-// TestASilenceIsAccessible looks at the notice of a silence, which all pages have.
-func TestASilenceIsAccessible(t *testing.T) {
+// TestSilenceNoticeIsAccessibleInBrowser inspects the notice of a silence, which is on all pages.
+func TestSilenceNoticeIsAccessibleInBrowser(t *testing.T) {
 	n := newNode(t)
 	admin := n.as(t, "maria")
 	for _, kind := range []string{"outage", "report"} {
@@ -192,7 +192,7 @@ func someNotifications(n *node) *operations.Notifications {
 	apply := func(ctx context.Context) {
 		stored, err := n.store.Channels.LoadChannels(ctx)
 		if err != nil {
-			return // the test fails by what is not sent
+			return // the test fails because nothing is sent
 		}
 		silences, _ := n.store.Channels.FindSilences(ctx)
 		var all []notify.Outlet

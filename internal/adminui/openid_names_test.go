@@ -10,8 +10,8 @@ import (
 	"github.com/stint-dev/stint/test/openidprovider"
 )
 
-// Who reads the audit takes Ann and ann for one user.
-func TestNobodyGetsANameThatDiffersFromAnothersByCapitalsAlone(t *testing.T) {
+// A reader of the audit may think that Ann and ann are one user.
+func TestOpenIDUserNamesDifferByMoreThanCase(t *testing.T) {
 	p := openidprovider.New(t)
 	n := openIDNode(t, p, nil)
 	_, err := n.store.Identities.AddUser(t.Context(), audit.SystemActor("test"), identity.User{Name: "Lee", Role: identity.Viewer})
@@ -26,7 +26,7 @@ func TestNobodyGetsANameThatDiffersFromAnothersByCapitalsAlone(t *testing.T) {
 	seen := map[string]bool{}
 	for _, u := range users {
 		if folded := strings.ToLower(u.Name); seen[folded] {
-			t.Errorf("there are two users named %q", u.Name)
+			t.Errorf("two users have the name %q, ignoring case", u.Name)
 		} else {
 			seen[folded] = true
 		}

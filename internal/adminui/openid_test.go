@@ -66,7 +66,7 @@ func (v *visitor) callback(start string) string {
 	answer.Body.Close()
 	back, found := strings.CutPrefix(answer.Header.Get("Location"), v.node.url)
 	if !found {
-		v.t.Fatalf("the provider led to %q", answer.Header.Get("Location"))
+		v.t.Fatalf("the provider redirected to %q", answer.Header.Get("Location"))
 	}
 	return back
 }
@@ -90,16 +90,16 @@ func (n *node) summaries(t *testing.T, action string) string {
 	return strings.Join(all, "\n")
 }
 
-func wants(t *testing.T, text string, parts ...string) {
+func wantParts(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
-			t.Errorf("%q is not in %q", part, text)
+			t.Errorf("%q does not contain %q", text, part)
 		}
 	}
 }
 
-func TestALoginWithTheProviderLeadsToThePageThatWasAskedFor(t *testing.T) {
+func TestOpenIDLoginReturnsToRequestedPage(t *testing.T) {
 	p := openidprovider.New(t)
 	n := openIDNode(t, p, nil)
 	n.logsInAs(p, map[string]any{"groups": []string{"ops"}})
@@ -109,22 +109,22 @@ func TestALoginWithTheProviderLeadsToThePageThatWasAskedFor(t *testing.T) {
 	done := v.get(back).is(http.StatusOK).holds(`href="/blocks?q=1"`).holds(`url=/blocks?q=1`)
 	for _, cookie := range done.header.Values("Set-Cookie") {
 		if strings.HasPrefix(cookie, "stint_session=") && !(strings.Contains(cookie, "HttpOnly") && strings.Contains(cookie, "SameSite=Strict")) {
-			t.Errorf("the cookie of the session is %s", cookie)
+			t.Errorf("got the session cookie %s, want HttpOnly and SameSite=Strict", cookie)
 		}
 	}
 	v.get("/blocks").is(http.StatusOK).holds("kim")
 	v.get("/users").is(http.StatusForbidden)
-	// The same answer again logs nobody in.
+	// The same callback cannot be used again.
 	v.get(back).is(http.StatusForbidden).holds("Start again")
 	n.as(t, "maria").get("/users").is(http.StatusOK).holds("single sign-on").holds("kim")
-	wants(t, n.summaries(t, "session.login"), `"kim" logged in with the OpenID provider `+p.URL)
-	wants(t, n.summaries(t, "user.add"), `Added the user "kim"`)
-	wants(t, n.summaries(t, "session.login_failed"), "the answer does not belong to a login of this browser")
+	wantParts(t, n.summaries(t, "session.login"), `"kim" logged in with the OpenID provider `+p.URL)
+	wantParts(t, n.summaries(t, "user.add"), `Added the user "kim"`)
+	wantParts(t, n.summaries(t, "session.login_failed"), "the answer does not belong to a login of this browser")
 	v.post("/logout", nil).is(http.StatusSeeOther)
 	v.get("/login?out=yes").is(http.StatusOK).holds("You are logged out of Stint").holds(p.URL + "/logout?")
 }
 
-func TestBehindAProxyWithTLSTheCookiesAreSecure(t *testing.T) {
+func TestOpenIDCookiesAreSecureBehindTLSProxy(t *testing.T) {
 	p := openidprovider.New(t)
 	const pages = "https://stint.example.com"
 	n := openIDNodeAt(t, p, nil, pages)
@@ -134,14 +134,14 @@ func TestBehindAProxyWithTLSTheCookiesAreSecure(t *testing.T) {
 	flow, err := http.ParseSetCookie(started.header.Get("Set-Cookie"))
 	must(t, err)
 	if flow.Name != "__Host-stint-oidc" || !flow.Secure || !flow.HttpOnly || flow.SameSite != http.SameSiteLaxMode || flow.Path != "/" || flow.MaxAge != 600 {
-		t.Errorf("the cookie of the login is %v", flow)
+		t.Errorf("got the login cookie %v", flow)
 	}
 	answer, err := v.http.Get(started.header.Get("Location"))
 	must(t, err)
 	answer.Body.Close()
 	back, found := strings.CutPrefix(answer.Header.Get("Location"), pages)
 	if !found {
-		t.Fatalf("the provider led to %q", answer.Header.Get("Location"))
+		t.Fatalf("the provider redirected to %q", answer.Header.Get("Location"))
 	}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.url+back, nil)
 	must(t, err)
@@ -156,11 +156,11 @@ func TestBehindAProxyWithTLSTheCookiesAreSecure(t *testing.T) {
 		}
 	}
 	if session == nil || !session.Secure || !session.HttpOnly || session.SameSite != http.SameSiteStrictMode {
-		t.Errorf("the cookie of the session is %v", session)
+		t.Errorf("got the session cookie %v", session)
 	}
 }
 
-func TestNobodyIsLedElsewhereByALogin(t *testing.T) {
+func TestOpenIDLoginNeverRedirectsToOtherSites(t *testing.T) {
 	p := openidprovider.New(t)
 	n := openIDNode(t, p, nil)
 	n.logsInAs(p, map[string]any{"groups": "staff"})
@@ -176,11 +176,11 @@ func TestNobodyIsLedElsewhereByALogin(t *testing.T) {
 	must(t, err)
 	answer.Body.Close()
 	if to := answer.Header.Get("Location"); !strings.HasPrefix(to, "/login?") {
-		t.Errorf("a link on another site leads to %q", to)
+		t.Errorf("a link on another site redirects to %q, want the login page", to)
 	}
 }
 
-func TestTheRoleFollowsTheGroupsAndEndsTheFormerSessions(t *testing.T) {
+func TestOpenIDRoleChangeEndsFormerSessions(t *testing.T) {
 	p := openidprovider.New(t)
 	n := openIDNode(t, p, nil)
 	n.logsInAs(p, map[string]any{"groups": []string{"admins", "staff"}})
@@ -193,15 +193,15 @@ func TestTheRoleFollowsTheGroupsAndEndsTheFormerSessions(t *testing.T) {
 	again.get("/users").is(http.StatusForbidden)
 	v.get("/users").is(http.StatusSeeOther)
 	if u := n.userNamed(t, "kim"); u.Role != identity.Viewer {
-		t.Errorf("the role is %s", u.Role)
+		t.Errorf("got the role %s, want viewer", u.Role)
 	}
-	wants(t, n.summaries(t, "user.update"), "role viewer")
-	wants(t, n.summaries(t, "session.login"), `"kim" logged in`)
+	wantParts(t, n.summaries(t, "user.update"), "role viewer")
+	wantParts(t, n.summaries(t, "session.login"), `"kim" logged in`)
 }
 
-// Who has lost the groups, or all of them, loses the sessions of before with the next login,
-// and nobody else does.
-func TestALoginWithoutARoleEndsTheFormerSessions(t *testing.T) {
+// A user who has lost some or all groups loses the former sessions with the next login,
+// and no other user does.
+func TestOpenIDLoginWithoutRoleEndsFormerSessions(t *testing.T) {
 	p := openidprovider.New(t)
 	n := openIDNode(t, p, nil)
 	for reason, claims := range map[string]map[string]any{
@@ -223,20 +223,20 @@ func TestALoginWithoutARoleEndsTheFormerSessions(t *testing.T) {
 		other.get("/users").is(http.StatusOK)
 		must(t, n.catalog.Refresh(t.Context()))
 		if n.catalog.UsersRevision() == revision {
-			t.Error("no node hears that the sessions have ended, and event streams go on")
+			t.Error("the users revision did not change, so event streams do not end")
 		}
-		wants(t, n.summaries(t, "session.login_failed"), `as "kim" with the OpenID provider: `+reason)
-		wants(t, n.summaries(t, "session.end_all"), `Ended the sessions of the user "kim": `+reason)
+		wantParts(t, n.summaries(t, "session.login_failed"), `as "kim" with the OpenID provider: `+reason)
+		wantParts(t, n.summaries(t, "session.end_all"), `Ended the sessions of the user "kim": `+reason)
 		v.get(v.callback("/login/oidc")).is(http.StatusForbidden).lacks("code=").holds("/login")
 	}
 	if records := n.summaries(t, "session.end_all"); strings.Count(records, "\n") != 1 {
-		t.Errorf("refusals that ended nothing are recorded: %s", records)
+		t.Errorf("got the records %s, want none of refusals that ended no session", records)
 	}
 }
 
-// Who has no role any more sees no further event: neither by the stream, which ends, nor by
-// the page, which asks for what is new.
-func TestALoginWithoutARoleEndsTheStreamOfEvents(t *testing.T) {
+// A user without a role receives no more events: neither by the stream, which ends, nor by
+// the live page, which polls for new ones.
+func TestOpenIDLoginWithoutRoleEndsEventStream(t *testing.T) {
 	p := openidprovider.New(t)
 	n := openIDNode(t, p, nil)
 	n.logsInAs(p, map[string]any{"groups": "staff"})
@@ -251,24 +251,24 @@ func TestALoginWithoutARoleEndsTheStreamOfEvents(t *testing.T) {
 	must(t, err)
 	defer stream.Body.Close()
 	if stream.StatusCode != http.StatusOK || stream.Header.Get("Content-Type") != "text/event-stream" {
-		t.Fatalf("the stream began with %d %s", stream.StatusCode, stream.Header.Get("Content-Type"))
+		t.Fatalf("the stream began with the status %d and type %s", stream.StatusCode, stream.Header.Get("Content-Type"))
 	}
 	n.logsInAs(p, map[string]any{"groups": "others"})
 	v := n.visitor(t)
 	v.get(v.callback("/login/oidc")).is(http.StatusForbidden)
 	must(t, n.catalog.Refresh(t.Context()))
 	if sent, err := io.ReadAll(stream.Body); err != nil {
-		t.Errorf("the stream goes on: %v; it sent %q", err, sent)
+		t.Errorf("the stream did not end: %v; it sent %q", err, sent)
 	}
 	before.get("/live").is(http.StatusSeeOther)
 	before.do(http.MethodGet, "/live", nil, http.Header{"HX-Request": {"true"}}).lacks("data-stream")
 	before.do(http.MethodHead, "/v1/events", nil, nil).is(http.StatusUnauthorized)
 }
 
-func TestAUserOfTheProviderIsManagedLikeOthersButForThePassword(t *testing.T) {
+func TestOpenIDUserIsManagedWithoutPassword(t *testing.T) {
 	p := openidprovider.New(t)
 	n := openIDNode(t, p, nil)
-	// Who calls themselves like another user does not become that user.
+	// A user with the name of another user does not become that user.
 	n.logsInAs(p, map[string]any{"groups": "staff", "preferred_username": "maria"})
 	v := n.visitor(t)
 	v.get(v.callback("/login/oidc")).is(http.StatusOK)
@@ -276,7 +276,7 @@ func TestAUserOfTheProviderIsManagedLikeOthersButForThePassword(t *testing.T) {
 	u, err := n.store.Identities.FindUserBySubject(t.Context(), p.URL, "subject-1")
 	must(t, err)
 	if maria := n.userNamed(t, "maria"); maria.Role != identity.Administrator || maria.Source() != identity.Local || !strings.HasPrefix(u.Name, "maria-") {
-		t.Errorf("%+v beside %+v", u, maria)
+		t.Errorf("got the OpenID user %+v and the local user %+v", u, maria)
 	}
 	v.get("/account").is(http.StatusOK).lacks("Current password")
 	v.post("/account/password", url.Values{"current_password": {""}, "password": {"another good password"}}).is(http.StatusConflict)
@@ -292,35 +292,35 @@ func TestAUserOfTheProviderIsManagedLikeOthersButForThePassword(t *testing.T) {
 	v.get(v.callback("/login/oidc")).is(http.StatusOK)
 }
 
-func TestNamesOfTheProviderBecomeNamesOfUsers(t *testing.T) {
+func TestLoginNameSanitizesOpenIDNames(t *testing.T) {
 	for text, want := range map[string]string{
 		"kim": "kim", "kim@example.com": "kim@example.com", "Kim B. Doe": "Kim-B.-Doe", "-kim": "kim", "": "user", "   ": "user", "日本": "user",
 		"<script>": "script", "kim\x00\n": "kim", strings.Repeat("k", 300): strings.Repeat("k", 56),
 	} {
 		if got := identities.LoginName(text); got != want {
-			t.Errorf("%q became %q, want %q", text, got, want)
+			t.Errorf("LoginName(%q) = %q, want %q", text, got, want)
 		}
 	}
 }
 
-func TestOnlyNamedUsersLogInWithAPassword(t *testing.T) {
+func TestOnlyPasswordUsersLogInWithPassword(t *testing.T) {
 	n := openIDNode(t, openidprovider.New(t), []string{"maria"})
 	n.visitor(t).get("/login").is(http.StatusOK).holds("<summary>Log in with a password</summary>")
 	n.visitor(t).post("/login", url.Values{"name": {"olu"}, "password": {password}}).is(http.StatusUnprocessableEntity).holds("Name and password do not match")
 	n.as(t, "maria")
 }
 
-func TestTheCallbackIsThrottledAndFillsNoAudit(t *testing.T) {
+func TestOpenIDCallbackIsThrottledAndAuditedInSummary(t *testing.T) {
 	p := openidprovider.New(t)
 	n := openIDNode(t, p, nil)
 	n.logsInAs(p, map[string]any{"groups": "staff"})
 	v := n.visitor(t)
 	answer := v.callback("/login/oidc")
-	for i := range 25 { // as a page of somebody else has the browser send them
+	for i := range 25 { // as a page of another site may make the browser send them
 		v.get(fmt.Sprintf("%s?state=s%d&code=c%d", openid.CallbackPath, i, i)).is(http.StatusForbidden)
 		n.visitor(t).get(answer).is(http.StatusForbidden)
 	}
-	v.get(answer).is(http.StatusOK) // which is not in the way of the login
+	v.get(answer).is(http.StatusOK) // the login still works
 	for i := range 25 {
 		want := http.StatusForbidden
 		if i >= 20 {
@@ -332,14 +332,14 @@ func TestTheCallbackIsThrottledAndFillsNoAudit(t *testing.T) {
 		v.get(openid.CallbackPath + "?error=access_denied&state=" + to.Query().Get("state")).is(want).lacks("..")
 	}
 	text := n.summaries(t, "session.login_failed")
-	wants(t, text, "50 failed logins with the OpenID provider: the answer does not belong to a login", "20 failed logins with the OpenID provider",
+	wantParts(t, text, "50 failed logins with the OpenID provider: the answer does not belong to a login", "20 failed logins with the OpenID provider",
 		"5 failed logins, 5 of them throttled")
 	if lines := strings.Count(text, "\n"); lines != 2 {
-		t.Errorf("%d records: %s", lines+1, text)
+		t.Errorf("got %d records, want 3: %s", lines+1, text)
 	}
 }
 
-func TestTheLoginPageSaysThatTheProviderIsDown(t *testing.T) {
+func TestLoginPageShowsOutageOfOpenIDProvider(t *testing.T) {
 	p := openidprovider.New(t)
 	n := openIDNode(t, p, nil)
 	p.Behave(openidprovider.Behaviour{Paths: map[string]http.HandlerFunc{"/.well-known/openid-configuration": http.NotFound}})
@@ -352,7 +352,7 @@ func TestTheLoginPageSaysThatTheProviderIsDown(t *testing.T) {
 	v.get(v.callback("/login/oidc")).is(http.StatusOK)
 }
 
-func TestABrowserLogsInWithTheProvider(t *testing.T) {
+func TestOpenIDLoginInBrowser(t *testing.T) {
 	p := openidprovider.New(t)
 	n := openIDNode(t, p, nil)
 	n.logsInAs(p, map[string]any{"groups": "ops"})
@@ -360,12 +360,12 @@ func TestABrowserLogsInWithTheProvider(t *testing.T) {
 	b.do(chromedp.Navigate(n.url + "/blocks"))
 	b.press(`a[href^="/login/oidc"]`, "#list")
 	if at := run(b, chromedp.Evaluate[string]("location.pathname")); at != "/blocks" {
-		t.Errorf("the login led to %s", at)
+		t.Errorf("the login redirected to %s, want /blocks", at)
 	}
 	b.consoleIsClean()
 }
 
-// TestOpenIDScreens looks at the login page with a provider, as TestScreens does at others.
+// TestOpenIDScreens tests the login page with a provider, as TestScreens tests the others.
 func TestOpenIDScreens(t *testing.T) {
 	p := openidprovider.New(t)
 	n := openIDNode(t, p, nil)

@@ -35,7 +35,7 @@ func someOrigins(t testing.TB) *geoip.Database {
 	return origins.Database
 }
 
-func TestThePagesSayWhoseAddressesKeysAre(t *testing.T) {
+func TestPagesShowOriginsOfKeys(t *testing.T) {
 	n := newNode(t)
 	n.attack(t)
 	v, o := n.as(t, "vic"), n.as(t, "olu")
@@ -50,7 +50,7 @@ func TestThePagesSayWhoseAddressesKeysAre(t *testing.T) {
 	v.get("/offenders/origins?by=city").is(http.StatusUnprocessableEntity).holds("ust be one of asn, country")
 	for text, want := range map[string]string{"country:nl": "/offenders?pattern=country%3ANL", "asn:AS64500": "/offenders?pattern=asn%3A64500"} {
 		if at := v.get("/go?q=" + text).is(http.StatusSeeOther).header.Get("Location"); at != want {
-			t.Errorf("%s leads to %s", text, at)
+			t.Errorf("searching %s redirects to %s, want %s", text, at, want)
 		}
 	}
 	v.get("/settings").is(http.StatusOK).holds("asn.mmdb").holds("GeoLite2-ASN")
@@ -60,7 +60,7 @@ func TestThePagesSayWhoseAddressesKeysAre(t *testing.T) {
 	o.post("/blocks/new", url.Values{"pattern": {"country:NL"}, "for": {"1h"}}).is(http.StatusOK).holds("every address of the country NL")
 }
 
-func TestThePagesWorkWithoutOrigins(t *testing.T) {
+func TestPagesWorkWithoutOrigins(t *testing.T) {
 	n := newNode(t, func(d *adminui.Deps) { d.Origins = operations.Origins{} })
 	n.attack(t)
 	v := n.as(t, "vic")

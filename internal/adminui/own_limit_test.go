@@ -14,12 +14,12 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// undoFields are the fields of the form that undoes what the toast of a page says.
+// undoFields returns the fields of the undo form in the toast of a page.
 func (a *answer) undoFields() url.Values {
 	a.t.Helper()
 	form := regexp.MustCompile(`(?s)data-toast>.*?action="/audit/undo">(.*?)</form>`).FindStringSubmatch(a.body)
 	if form == nil {
-		a.t.Fatalf("the toast offers no undo: %s", a.shown())
+		a.t.Fatalf("the page has no toast with an undo form: %s", a.shown())
 	}
 	fields := url.Values{}
 	for _, field := range regexp.MustCompile(`name="(id|back)" value="([^"]*)"`).FindAllStringSubmatch(oneLine(form[1]), -1) {
@@ -28,7 +28,7 @@ func (a *answer) undoFields() url.Values {
 	return fields
 }
 
-func TestAPlanAndALimitOfAKeyAreUndoneFromTheirToast(t *testing.T) {
+func TestToastUndoesPlanAndOwnLimit(t *testing.T) {
 	n := newNode(t)
 	const key, back = "user:anna", "/key?key=user%3Aanna"
 	olu := n.as(t, "olu")
@@ -54,14 +54,14 @@ func TestAPlanAndALimitOfAKeyAreUndoneFromTheirToast(t *testing.T) {
 	ended := post("/key/limit/end", url.Values{}).holds("The limit is ended")
 	at := olu.post("/audit/undo", ended.undoFields()).is(http.StatusSeeOther).header.Get("Location")
 	olu.get(at).is(http.StatusOK).holds("<b>7/h</b>")
-	// A toast whose change is over for long, or that somebody made up, offers nothing.
+	// The toast of an old or forged change has no undo form.
 	n.clock.advance(2 * time.Minute)
 	if page := olu.get(back + "&done=ownlimit").is(http.StatusOK); regexp.MustCompile(`action="/audit/undo"`).MatchString(page.body) {
-		t.Errorf("an old change can be undone from a toast: %s", page.shown())
+		t.Errorf("the toast of an old change has an undo form: %s", page.shown())
 	}
 }
 
-func TestAToastDoesNotUndoWhatIsNotItsOwnChange(t *testing.T) {
+func TestToastDoesNotUndoOtherChanges(t *testing.T) {
 	n := newNode(t)
 	const back = "/key?key=user%3Aanna"
 	fields := func(more url.Values) url.Values {
@@ -77,16 +77,16 @@ func TestAToastDoesNotUndoWhatIsNotItsOwnChange(t *testing.T) {
 	lacksUndo := func(what string) {
 		t.Helper()
 		if page := olu.get(at).is(http.StatusOK); regexp.MustCompile(`action="/audit/undo"`).MatchString(page.body) {
-			t.Errorf("the toast of a limit undoes %s: %s", what, page.shown())
+			t.Errorf("the toast of a limit can undo %s: %s", what, page.shown())
 		}
 	}
 	n.as(t, "maria").post("/key/limit", limit("9/h")).is(http.StatusSeeOther)
-	lacksUndo("the limit that somebody else set since")
+	lacksUndo("a later limit by another user")
 	olu.post("/key/limit/end", fields(url.Values{})).is(http.StatusSeeOther)
 	lacksUndo("the end of the limit")
 }
 
-func TestARefusalSaysThatTheKeysOwnLimitRefused(t *testing.T) {
+func TestRefusalPageNamesOwnLimit(t *testing.T) {
 	n := newNode(t)
 	olu := n.as(t, "olu")
 	olu.post("/key/limit", url.Values{"key": {"user:anna"}, "rules": {"1/h"}, "for": {"24h"}, "reason": {"a trial"}, "back": {"/"}}).is(http.StatusSeeOther)
@@ -97,11 +97,11 @@ func TestARefusalSaysThatTheKeysOwnLimitRefused(t *testing.T) {
 	x, err := n.detection.ExplainRefusal(t.Context(), n.refusalOf(t, "user:anna"))
 	must(t, err)
 	if want := "1 by the rule 1/1h of a limit of the key's own."; !regexp.MustCompile(regexp.QuoteMeta(want)).MatchString(x.Text) {
-		t.Errorf("%q is not in %q", want, x.Text)
+		t.Errorf("%q does not contain %q", x.Text, want)
 	}
 }
 
-func TestThePolicyEditorSaysWhomPlansAndOriginsSelect(t *testing.T) {
+func TestPolicyEditorExplainsPlanAndOriginPatterns(t *testing.T) {
 	n := newNode(t)
 	p := rules.Policy{Name: "gold", Rules: stack(t, "5/s"), Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog}
 	for _, text := range []string{"plan:gold", "plan:*", "asn:64500", "country:NL"} {
@@ -113,7 +113,7 @@ func TestThePolicyEditorSaysWhomPlansAndOriginsSelect(t *testing.T) {
 		holds("addresses of the network AS64500: 128 IPv4 addresses in 1 range").holds("addresses of the country NL: 128 IPv4 addresses in 1 range")
 }
 
-func TestAPlanThatSomebodyElseChangedIsNotOverwrittenUnseen(t *testing.T) {
+func TestProfileFormDetectsConflictingChange(t *testing.T) {
 	n := newNode(t)
 	const key, page = "user:anna", "/key?key=user%3Aanna"
 	olu, maria := n.as(t, "olu"), n.as(t, "maria")

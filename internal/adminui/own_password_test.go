@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 )
 
-func TestABorrowedSessionCannotSetItsOwnPassword(t *testing.T) {
+func TestOwnPasswordChangeRequiresCurrentPassword(t *testing.T) {
 	n := newNode(t)
 	maria, id := n.as(t, "maria"), n.userID(t, "maria")
 	maria.get("/users?edit=" + id).is(http.StatusOK).holds(`href="/account"`).lacks("/users/" + id + "/password")
@@ -21,16 +21,16 @@ func TestABorrowedSessionCannotSetItsOwnPassword(t *testing.T) {
 	must(t, err)
 	r.Header = http.Header{"Content-Type": {"application/json"}, "X-Csrf-Token": {maria.csrf}, "Sec-Fetch-Site": {"same-origin"}}
 	maria.send(r).is(http.StatusForbidden).holds("the page of your account")
-	// Without the present password, or with a wrong one, nothing is changed.
+	// Without the current password, or with a wrong one, nothing is changed.
 	maria.post("/account/password", next).is(http.StatusUnprocessableEntity).holds("Is wrong")
 	next.Set("current_password", "a guess of it")
 	maria.post("/account/password", next).is(http.StatusUnprocessableEntity).holds("Is wrong").lacks("a guess of it").lacks("another horse battery")
 	n.as(t, "maria")
-	// That of another user needs none.
+	// Changing another user's password does not require it.
 	maria.post("/users/"+n.userID(t, "vic")+"/password", url.Values{"password": {"another horse battery"}}).is(http.StatusSeeOther)
 }
 
-func TestEverybodyChangesTheOwnPasswordOnTheAccountsPage(t *testing.T) {
+func TestAccountPageChangesOwnPassword(t *testing.T) {
 	n := newNode(t)
 	const next = "another horse battery"
 	vic, elsewhere := n.as(t, "vic"), n.as(t, "vic")
@@ -45,11 +45,11 @@ func TestEverybodyChangesTheOwnPasswordOnTheAccountsPage(t *testing.T) {
 	vic.post("/login", url.Values{"name": {"vic"}, "password": {next}}).is(http.StatusSeeOther)
 	entry := n.entries(t, audit.Filter{Action: "user.update", Limit: 1})[0]
 	if entry.Actor.Name != "vic" || entry.Summary != `Changed the user "vic": new password.` {
-		t.Errorf("the audit has %+v", entry)
+		t.Errorf("got the audit record %+v", entry)
 	}
 }
 
-func TestGuessingThePresentPasswordIsLimited(t *testing.T) {
+func TestGuessingCurrentPasswordIsThrottled(t *testing.T) {
 	n := newNode(t)
 	vic := n.as(t, "vic")
 	guess := url.Values{"current_password": {"a guess of it"}, "password": {"another horse battery"}}
@@ -57,16 +57,16 @@ func TestGuessingThePresentPasswordIsLimited(t *testing.T) {
 		got := vic.post("/account/password", guess)
 		if got.status == http.StatusTooManyRequests {
 			if got.header.Get("Retry-After") == "" {
-				t.Error("it does not say how long to wait")
+				t.Error("the response has no Retry-After header")
 			}
 			return
 		}
 		got.is(http.StatusUnprocessableEntity)
 	}
-	t.Error("guessing has no limit")
+	t.Error("60 guesses of the password were not throttled")
 }
 
-func TestABrowserChangesTheOwnPassword(t *testing.T) {
+func TestOwnPasswordChangeInBrowser(t *testing.T) {
 	n := newNode(t)
 	b := newBrowser(t, n)
 	b.withAxe()

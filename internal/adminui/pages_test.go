@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestEveryPageOfAFullNodeIsShown(t *testing.T) {
+func TestPagesEscapeHostileTexts(t *testing.T) {
 	n := newNode(t)
 	n.fill(t)
 	v := n.as(t, "maria")

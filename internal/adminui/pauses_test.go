@@ -15,7 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// pauseEscalation has the policy default refuse so many clients that its escalation is paused.
+// pauseEscalation makes the policy default refuse so many clients that its escalation is paused.
 func (n *node) pauseEscalation(t testing.TB) {
 	t.Helper()
 	p := *n.policy(t)
@@ -28,7 +28,7 @@ func (n *node) pauseEscalation(t testing.TB) {
 	n.flush(t)
 }
 
-func TestAPausedEscalationIsExplainedAndResumedWhereItIsSeen(t *testing.T) {
+func TestPausedEscalationNoticeExplainsAndResumes(t *testing.T) {
 	n := newNode(t)
 	olu, vic := n.as(t, "olu"), n.as(t, "vic")
 	n.pauseEscalation(t)
@@ -39,7 +39,7 @@ func TestAPausedEscalationIsExplainedAndResumedWhereItIsSeen(t *testing.T) {
 	olu.post("/escalations/resume", url.Values{"policy": {"default"}, "back": {"/offenders"}}).is(http.StatusSeeOther)
 	vic.get("/").is(http.StatusOK).lacks("it would block 20")
 	n.clock.advance(time.Minute)
-	// Nobody can resume an escalation that there is no more.
+	// The pause of a removed escalation is not shown.
 	n.pauseEscalation(t)
 	vic.get("/").is(http.StatusOK).says("it would block")
 	p := *n.policy(t)
@@ -49,8 +49,8 @@ func TestAPausedEscalationIsExplainedAndResumedWhereItIsSeen(t *testing.T) {
 	vic.get("/").is(http.StatusOK).lacks("it would block")
 }
 
-// TestAPausedEscalationOnTheScreen looks at the notice.
-func TestAPausedEscalationOnTheScreen(t *testing.T) {
+// TestPausedEscalationNoticeInBrowser inspects the notice.
+func TestPausedEscalationNoticeInBrowser(t *testing.T) {
 	n := newNode(t)
 	n.pauseEscalation(t)
 	b := newBrowser(t, n)

@@ -22,7 +22,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// editorForm is what the editor sends of a version of the policy default with some fields
+// editorForm returns the editor's form for a version of the policy default with some fields
 // changed.
 func (n *node) editorForm(t testing.TB, version int64, change url.Values) url.Values {
 	t.Helper()
@@ -43,7 +43,7 @@ func (n *node) policy(t testing.TB) *rules.Policy {
 	return p
 }
 
-// count has the policy default count by an algorithm.
+// count sets the algorithm and the rules of the policy default.
 func (n *node) count(t testing.TB, algorithm string, o algorithms.Options, texts ...string) {
 	t.Helper()
 	p := *n.policy(t)
@@ -52,7 +52,7 @@ func (n *node) count(t testing.TB, algorithm string, o algorithms.Options, texts
 	must(t, err)
 }
 
-func TestEveryAlgorithmIsChosenInTheEditorWithoutJavaScript(t *testing.T) {
+func TestPolicyEditorSetsAlgorithmsWithoutJavaScript(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")
 	page := v.get("/policies/default").is(http.StatusOK)
@@ -62,7 +62,7 @@ func TestEveryAlgorithmIsChosenInTheEditorWithoutJavaScript(t *testing.T) {
 	for i, a := range []struct {
 		sent url.Values
 		want algorithms.Options
-		says string // of what the rules mean
+		says string // part of the explanation of the rules
 	}{
 		{url.Values{"algorithm": {"sorted_set_log"}, "count_refused": {"on"}, "burst": {"9"}}, algorithms.Options{CountRefused: true}, "Refused requests count too"},
 		{url.Values{"algorithm": {"fixed_window"}, "window_start": {"first_request"}}, algorithms.Options{WindowStart: algorithms.WindowFirst}, "up to twice as many come"},
@@ -82,12 +82,12 @@ func TestEveryAlgorithmIsChosenInTheEditorWithoutJavaScript(t *testing.T) {
 		}
 		saved := v.get("/policies/default").is(http.StatusOK).lacks("resets its counts")
 		if text := strings.NewReplacer("<b>", "", "</b>", "").Replace(saved.body); !strings.Contains(text, a.says) {
-			t.Errorf("%q is not said of %s: %s", a.says, name, saved.shown())
+			t.Errorf("the page of %s does not show %q: %s", name, a.says, saved.shown())
 		}
 	}
 }
 
-func TestAnOutcomeIsSetInTheEditorAndStays(t *testing.T) {
+func TestPolicyEditorSetsOutcome(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")
 	outcome := url.Values{"outcome": {" login_failed "}, "when_path": {"/login"}}
@@ -108,7 +108,7 @@ func TestAnOutcomeIsSetInTheEditorAndStays(t *testing.T) {
 	}
 }
 
-func TestTheNameOfDifferentValuesIsSetInTheEditorAndStays(t *testing.T) {
+func TestPolicyEditorSetsDistinctName(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")
 	distinct := url.Values{"outcome": {"not_found"}, "distinct": {" path "}, "limit": {"8", "15"}, "window": {"1h", "1d"}}
@@ -139,7 +139,7 @@ func TestTheNameOfDifferentValuesIsSetInTheEditorAndStays(t *testing.T) {
 	}
 }
 
-func TestAWrongOptionIsSaidBesideItsField(t *testing.T) {
+func TestPolicyEditorShowsOptionErrorsAtFields(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")
 	for _, burst := range []string{"0", "-3", "many", "100001", "1.5"} {
@@ -154,7 +154,7 @@ func TestAWrongOptionIsSaidBesideItsField(t *testing.T) {
 	}
 }
 
-func TestAWindowUnderACounterStartsTheKeysAnewAndALimitDoesNot(t *testing.T) {
+func TestPolicyEditorWarnsThatNewWindowResetsCounts(t *testing.T) {
 	n := newNode(t)
 	n.count(t, algorithms.GCRA, algorithms.Options{Burst: 7}, "20/m", "800/d")
 	v := n.as(t, "maria")
@@ -169,15 +169,15 @@ func TestAWindowUnderACounterStartsTheKeysAnewAndALimitDoesNot(t *testing.T) {
 	v.get("/policies").is(http.StatusOK).holds("generic cell rate algorithm, burst 7")
 	old := n.editorForm(t, 2, url.Values{"limit": {"30", "900"}})
 	for _, field := range []string{"algorithm", "burst", "variant", "window_start"} {
-		old.Del(field) // as a page of the version before sends it
+		old.Del(field) // as a page of the previous release sends it
 	}
 	v.post("/policies/default", old).is(http.StatusSeeOther)
 	if p := n.policy(t); p.Algorithm != algorithms.GCRA || p.Options.Burst != 7 || p.Rules[0].Limit != 30 {
-		t.Errorf("a page without the fields saved %s, %+v, %v", p.Algorithm, p.Options, p.Rules)
+		t.Errorf("a form without the fields saved %s, %+v, %v", p.Algorithm, p.Options, p.Rules)
 	}
 }
 
-func TestWhoWasOvertakenKeepsTheAlgorithmOfTheirDraft(t *testing.T) {
+func TestPolicyEditorConflictKeepsAlgorithmOfDraft(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")
 	n.count(t, algorithms.TimestampLog, algorithms.Options{}, "30/m") // version 2, while version 1 is edited
@@ -193,7 +193,7 @@ func TestWhoWasOvertakenKeepsTheAlgorithmOfTheirDraft(t *testing.T) {
 	}
 }
 
-func TestACounterIsRecommendedForLimitsOfManyThousands(t *testing.T) {
+func TestPolicyEditorAdvisesCounterForLargeLimits(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")
 	many := url.Values{"limit": {"20", "50,000"}}
@@ -203,8 +203,8 @@ func TestACounterIsRecommendedForLimitsOfManyThousands(t *testing.T) {
 	v.post("/policies/default/draft", n.editorForm(t, 1, nil)).is(http.StatusOK).lacks("data-advice")
 }
 
-// burstLog holds 30 requests of one client within a minute's end and the next
-// one's beginning: 20/1m by a fixed window allows 30, exactly 20.
+// burstLog has 30 requests of one client at the end of a minute and the beginning of the next
+// one: 20/1m allows all 30 by a fixed window, and 20 exactly.
 func burstLog() string {
 	var log strings.Builder
 	for i := range 30 {
@@ -213,7 +213,7 @@ func burstLog() string {
 	return log.String()
 }
 
-func TestADraftIsTriedByItsAlgorithm(t *testing.T) {
+func TestPolicyDraftIsBacktestedWithItsAlgorithmInBrowser(t *testing.T) {
 	var parser keys.Parser
 	key, err := parser.Key("ip:203.0.113.7")
 	must(t, err)
@@ -250,15 +250,15 @@ func TestADraftIsTriedByItsAlgorithm(t *testing.T) {
 			source.says + " the draft, counted by fixed window instead of timestamp log, would have refused 0% of 30 requests. With it all policies together would have refused 0% instead of 33.3%", "0 keys newly refused, 0 refused more, 0 refused less, 1 no longer refused",
 		} {
 			if !strings.Contains(text, part) {
-				t.Errorf("%q is not in %s", part, text)
+				t.Errorf("the page does not show %q: %s", part, text)
 			}
 		}
 	}
-	b.audit("tried by another algorithm")
+	b.audit("trial with another algorithm")
 	b.consoleIsClean()
 }
 
-func TestTheEditorShowsTheOptionsOfTheChosenAlgorithmOnly(t *testing.T) {
+func TestPolicyEditorShowsOptionsOfChosenAlgorithmOnly(t *testing.T) {
 	n := newNode(t)
 	b := newBrowser(t, n)
 	b.do(chromedp.EmulateViewport(1440, 900))

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-func TestAPresetIsShownAppliedAndWatched(t *testing.T) {
+func TestPresetIsAppliedInShadowThenEnforced(t *testing.T) {
 	n := newNode(t)
 	maria := n.as(t, "maria")
 	maria.get("/policies").is(http.StatusOK).holds(`href="/presets"`)
@@ -18,7 +18,7 @@ func TestAPresetIsShownAppliedAndWatched(t *testing.T) {
 	maria.get("/presets/website").is(http.StatusOK).holds("A web site").holds("missing-pages").holds("not_found").holds("max_duration: 7d").holds("Apply the preset")
 	maria.get("/presets/none").is(http.StatusNotFound).holds("there are api, website")
 
-	// In shadow first, then in force.
+	// In shadow first, then enforced.
 	maria.post("/presets/traps", url.Values{"mode": {"shadow"}}).is(http.StatusSeeOther)
 	found := func() *rules.Policy {
 		t.Helper()
@@ -27,20 +27,20 @@ func TestAPresetIsShownAppliedAndWatched(t *testing.T) {
 		return p
 	}
 	if p := found(); p.Mode != rules.Shadow || !p.IsTrap() || p.Escalation == nil {
-		t.Fatalf("the shadow of the traps is %+v", p)
+		t.Fatalf("got the shadow policy %+v", p)
 	}
 	maria.get("/presets/traps").is(http.StatusOK).holds("replaces version 1").holds("Changes to traps")
-	maria.post("/presets/traps", url.Values{"mode": {"enforce"}}).is(http.StatusPreconditionRequired) // without what the page showed
+	maria.post("/presets/traps", url.Values{"mode": {"enforce"}}).is(http.StatusPreconditionRequired) // without the expected version
 	for _, wrong := range []string{"traps", "x traps", "0 traps", "1 traps", "* traps"} {
 		maria.post("/presets/traps", url.Values{"mode": {"enforce"}, "expect": {wrong}}).is(http.StatusUnprocessableEntity)
 	}
 	maria.post("/presets/traps", url.Values{"mode": {"enforce"}, "expect": {n.tag(t, "traps", 9) + " traps"}}).is(http.StatusPreconditionFailed)
 	if p := found(); p.Version != 1 {
-		t.Fatalf("what was refused made %+v", p)
+		t.Fatalf("a refused form changed the policy to %+v", p)
 	}
 	maria.post("/presets/traps", url.Values{"mode": {"enforce"}, "expect": {n.tag(t, "traps", 1) + " traps"}}).is(http.StatusSeeOther)
 	if p := found(); p.Mode != rules.Enforce || p.Version != 2 {
-		t.Fatalf("the traps are %+v", p)
+		t.Fatalf("got the enforced policy %+v", p)
 	}
 	maria.get("/presets/traps").is(http.StatusOK).holds("already match the preset").lacks("Apply the preset")
 
@@ -48,7 +48,7 @@ func TestAPresetIsShownAppliedAndWatched(t *testing.T) {
 	n.as(t, "olu").post("/presets/scraper", nil).is(http.StatusForbidden)
 }
 
-func TestAConflictKeepsTheFieldsThatWereTyped(t *testing.T) {
+func TestPolicyEditorConflictKeepsTypedFields(t *testing.T) {
 	n := newNode(t)
 	maria := n.as(t, "maria")
 	draft := func(limit, expect string) url.Values {
@@ -58,17 +58,17 @@ func TestAConflictKeepsTheFieldsThatWereTyped(t *testing.T) {
 	maria.post("/new-policy", draft("20", "")).is(http.StatusSeeOther)
 	maria.post("/policies/guessing", draft("30", n.tag(t, "guessing", 1))).is(http.StatusSeeOther)
 	late := draft("40", n.tag(t, "guessing", 1))
-	late.Set("stack", "5/m 40/h") // taken in place of the fields of the rules
+	late.Set("stack", "5/m 40/h") // replaces the fields of the rules
 	conflict := maria.post("/policies/guessing", late).is(http.StatusPreconditionFailed)
 	conflict.holds(`name="outcome" value="login_failed"`).holds(`name="stack" value="5/m 40/h"`)
 	if count := strings.Count(conflict.body, `name="expect"`); count != 1 {
-		t.Errorf("the form of the conflict has %d fields expect, want 1", count)
+		t.Errorf("the conflict page has %d fields named expect, want 1", count)
 	}
 }
 
-// wander has scanners ask for what only scanners ask for, and one person by mistake, with
+// scan sends the requests of scanners, and of one person who requests a trap by mistake, with
 // a pause after each request.
-func (n *node) wander(t testing.TB, pause time.Duration) {
+func (n *node) scan(t testing.TB, pause time.Duration) {
 	t.Helper()
 	for key, paths := range map[string]string{
 		"ip:203.0.113.66":   "/.env /.git/config /.aws/credentials /backup.sql /actuator/env",
@@ -82,7 +82,7 @@ func (n *node) wander(t testing.TB, pause time.Duration) {
 	}
 }
 
-func TestAPresetShowsWhatItsTrapsWouldHaveCaught(t *testing.T) {
+func TestPresetPageShowsWhatTrapsWouldRefuse(t *testing.T) {
 	n := newNode(t)
 	maria := n.as(t, "maria")
 	maria.get("/presets/traps").is(http.StatusOK).holds("What it would have refused").holds("No traffic was recorded in this time.")
@@ -91,7 +91,7 @@ func TestAPresetShowsWhatItsTrapsWouldHaveCaught(t *testing.T) {
 	n.clock.advance(2 * time.Minute)
 	n.flush(t)
 	maria.get("/presets/traps").holds("None of the 2 recorded requests has its path").lacks("traps would have refused")
-	n.wander(t, 2*time.Second)
+	n.scan(t, 2*time.Second)
 	n.clock.advance(2 * time.Minute)
 	n.flush(t)
 	maria.get("/presets/traps?last=1h").is(http.StatusOK).holds("<b>9</b> of 17 requests, of <b>3</b> of 5 keys, and blocked <b>2</b> of these keys").
@@ -101,7 +101,7 @@ func TestAPresetShowsWhatItsTrapsWouldHaveCaught(t *testing.T) {
 	n.as(t, "olu").get("/presets/traps").is(http.StatusOK).lacks("What it would have refused")
 }
 
-func TestWhoDeletesAPolicyIsToldWhatItIsUsedFor(t *testing.T) {
+func TestPolicyPageShowsUsageBeforeDeletion(t *testing.T) {
 	n := newNode(t)
 	maria := n.as(t, "maria")
 	maria.get("/policies/default").holds("It decided no check in the last 24 hours.").lacks("a plan that selects it")

@@ -20,13 +20,13 @@ import (
 	"github.com/stint-dev/stint/test/keytest"
 )
 
-func TestAProposalIsAcceptedOrDismissed(t *testing.T) {
+func TestProposalPageAcceptsProposal(t *testing.T) {
 	n := newNode(t)
 	n.attack(t)
 	open, _, err := n.store.Proposals.FindProposals(context.Background(), offences.OpenProposals, "", 10)
 	must(t, err)
 	if len(open) != 1 {
-		t.Fatalf("%d proposals are open", len(open))
+		t.Fatalf("%d proposals are open, want 1", len(open))
 	}
 	v := n.as(t, "olu")
 	path := "/proposals/" + open[0].ID
@@ -35,13 +35,13 @@ func TestAProposalIsAcceptedOrDismissed(t *testing.T) {
 	done := v.post(path+"/accept", url.Values{"for": {"24h"}}).is(http.StatusSeeOther)
 	v.get(done.header.Get("Location")).is(http.StatusOK).holds("Blocked").holds("203.0.113.0/24").holds("Undo").holds("Decided")
 	if got := n.decisionOn(t, "ip:203.0.113.201"); got != "blocked" {
-		t.Errorf("an address of the range is %s", got)
+		t.Errorf("the decision in the accepted range is %s, want blocked", got)
 	}
 	v.get(path).is(http.StatusOK).holds("olu").holds("blocked")
 	v.post(path+"/dismiss", nil).is(http.StatusConflict)
 }
 
-func TestAProposalNeedsTheConfirmationOfABlockByHand(t *testing.T) {
+func TestAcceptingBroadProposalRequiresTypedConfirmation(t *testing.T) {
 	n := newNode(t, func(d *adminui.Deps) { d.Entries.Traffic = trafficOf{"ip:203.0.113.2": 0.9, "ip:192.0.2.1": 0.1} })
 	n.attack(t)
 	open, _, err := n.store.Proposals.FindProposals(context.Background(), offences.OpenProposals, "", 10)
@@ -51,17 +51,17 @@ func TestAProposalNeedsTheConfirmationOfABlockByHand(t *testing.T) {
 	v.post(path+"/accept", url.Values{"for": {"24h"}}).is(http.StatusUnprocessableEntity).holds(`aria-invalid="true"`)
 	v.post(path+"/accept", url.Values{"for": {"24h"}, "confirm": {"ip:203.0.113.0/25"}}).is(http.StatusUnprocessableEntity)
 	if got := n.decisionOn(t, "ip:203.0.113.201"); got == "blocked" {
-		t.Error("a range that nobody confirmed is blocked")
+		t.Error("an unconfirmed range is blocked")
 	}
 	v.post(path+"/accept", url.Values{"for": {"24h"}, "confirm": {"ip:203.0.113.0/24"}}).is(http.StatusSeeOther)
 	if got := n.decisionOn(t, "ip:203.0.113.201"); got != "blocked" {
-		t.Errorf("an address of the confirmed range is %s", got)
+		t.Errorf("the decision in the confirmed range is %s, want blocked", got)
 	}
 }
 
-// TestEveryProposalIsOnOneOfThePages has more open and more decided proposals than a page shows,
+// TestProposalPagesListEachProposalOnce adds more open and more decided proposals than a page shows,
 // and reads both lists to their ends, one beside the other.
-func TestEveryProposalIsOnOneOfThePages(t *testing.T) {
+func TestProposalPagesListEachProposalOnce(t *testing.T) {
 	n := newNode(t)
 	ctx := context.Background()
 	var open, decided []string
@@ -102,7 +102,7 @@ func TestEveryProposalIsOnOneOfThePages(t *testing.T) {
 			}
 		}
 		if !slices.Equal(got, list.all) {
-			t.Errorf("the pages have %q, want %q", got, list.all)
+			t.Errorf("the pages list %q, want %q", got, list.all)
 		}
 	}
 	v.get("/proposals?cursor=x").is(http.StatusUnprocessableEntity)
@@ -113,7 +113,7 @@ var (
 	hiddenField = regexp.MustCompile(`name="([^"]+)"\s+value="([^"]*)"`)
 )
 
-func TestUndoingAnAcceptedProposalRestoresTheBlockThatWasThereBefore(t *testing.T) {
+func TestUndoOfAcceptedProposalRestoresFormerBlock(t *testing.T) {
 	for name, was := range map[string]time.Duration{"a shorter block": time.Hour, "a longer block": 48 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
@@ -134,10 +134,10 @@ func TestUndoingAnAcceptedProposalRestoresTheBlockThatWasThereBefore(t *testing.
 			now, err := n.store.Entries.ByID(context.Background(), blocks.Block, older.ID)
 			must(t, err)
 			if !now.Ended.IsZero() || !now.Expires.Equal(older.Expires) || now.Reason != older.Reason {
-				t.Errorf("the block was %+v and is %+v", older, now)
+				t.Errorf("the former block is %+v after the undo, want %+v", now, older)
 			}
 			if was < 24*time.Hour && !strings.Contains(page.body, "Extended the block of") || was > 24*time.Hour && !strings.Contains(page.body, "was there before") {
-				t.Errorf("the page says %s", page.shown())
+				t.Errorf("the page shows %s", page.shown())
 			}
 		})
 	}

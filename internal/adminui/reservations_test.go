@@ -32,23 +32,23 @@ func (n *node) wait(t testing.TB, key string) int64 {
 	}
 	must(t, json.NewDecoder(response.Body).Decode(&got))
 	if !got.Allowed {
-		t.Fatalf("a request that would wait is refused: %d", response.StatusCode)
+		t.Fatalf("a check with max_wait was refused with the status %d", response.StatusCode)
 	}
 	return got.WaitMS
 }
 
-// shows checks that a page says some things, whatever parts them.
+// shows checks that a page shows the texts, ignoring white space.
 func (b *browser) shows(parts ...string) {
 	b.t.Helper()
 	text := strings.Join(strings.Fields(b.text()), " ")
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
-			b.t.Errorf("%q is not in %s", part, text)
+			b.t.Errorf("the page does not show %q: %s", part, text)
 		}
 	}
 }
 
-// look audits and pictures the page in both themes, narrow and wide.
+// look audits the page and saves pictures of it in both themes, narrow and wide.
 func (b *browser) look(name string) {
 	b.t.Helper()
 	for _, width := range []int64{1440, 390} {
@@ -62,21 +62,21 @@ func (b *browser) look(name string) {
 	b.do(chromedp.EmulateViewport(1440, 900))
 }
 
-const turned = "ip:203.0.113.7"
+const waitingKey = "ip:203.0.113.7"
 
-func TestTheKeyPageShowsReservationsThatLieAhead(t *testing.T) {
+func TestKeyPageShowsReservationsAheadInBrowser(t *testing.T) {
 	n := newNode(t)
 	n.count(t, algorithms.TimestampLog, algorithms.Options{}, "1/10s", "20/h")
 	b := newBrowser(t, n)
 	b.logIn("maria")
-	n.ask(t, turned)
+	n.ask(t, waitingKey)
 	n.clock.advance(2 * time.Second)
-	if first, second := n.wait(t, turned), n.wait(t, turned); first != 8000 || second != 18000 {
-		t.Fatalf("the reservations are %d and %d ms ahead", first, second)
+	if first, second := n.wait(t, waitingKey), n.wait(t, waitingKey); first != 8000 || second != 18000 {
+		t.Fatalf("the reservations are %d and %d ms ahead, want 8000 and 18000", first, second)
 	}
-	n.ask(t, turned) // refused: it would come before those who wait
+	n.ask(t, waitingKey) // refused: it would precede the reservations
 	n.flush(t)
-	b.do(chromedp.EmulateViewport(1440, 900), chromedp.Navigate(n.url+"/key?key="+turned))
+	b.do(chromedp.EmulateViewport(1440, 900), chromedp.Navigate(n.url+"/key?key="+waitingKey))
 	b.shows("Limited by 1/10 s", "2 reservations lie ahead, the last at "+clockAt(20*time.Second)+" UTC. The next request that does not wait is allowed in 28 s, at "+clockAt(30*time.Second)+" UTC",
 		"reservation made ahead", "Next without waiting, "+clockAt(30*time.Second))
 	if ahead := run(b, chromedp.Evaluate[int](`document.querySelectorAll(".timeline > svg .ahead").length`)); ahead != 2 {
@@ -92,42 +92,42 @@ func TestTheKeyPageShowsReservationsThatLieAhead(t *testing.T) {
 	b.consoleIsClean()
 }
 
-func TestWhereOnlyReservationsMakeItWaitNoRuleIsNamed(t *testing.T) {
+func TestKeyPageLimitedByReservationsNamesNoRule(t *testing.T) {
 	n := newNode(t)
 	n.count(t, algorithms.TimestampLog, algorithms.Options{}, "1/10s")
 	v := n.as(t, "maria")
-	n.ask(t, turned)
+	n.ask(t, waitingKey)
 	n.clock.advance(2 * time.Second)
-	if ahead := n.wait(t, turned); ahead != 8000 {
-		t.Fatalf("the reservation is %d ms ahead", ahead)
+	if ahead := n.wait(t, waitingKey); ahead != 8000 {
+		t.Fatalf("the reservation is %d ms ahead, want 8000", ahead)
 	}
-	n.count(t, algorithms.TimestampLog, algorithms.Options{}, "5/10s") // has room, and yet nobody overtakes who waits
-	n.ask(t, turned)
+	n.count(t, algorithms.TimestampLog, algorithms.Options{}, "5/10s") // below the limit, but no request precedes a reservation
+	n.ask(t, waitingKey)
 	n.flush(t)
-	page := v.get("/key?key=" + turned).is(http.StatusOK)
+	page := v.get("/key?key=" + waitingKey).is(http.StatusOK)
 	page.holds("by the reservations of policy").holds("<b>1 reservation</b> lies ahead, the last at <b>").holds(">" + clockAt(10*time.Second) + " UTC</time></b>").holds("in <b>8 s</b>").lacks("decides now")
 }
 
-func TestTheKeyPageUnderACounterSaysWhatIsLeftAndThatNoTimesAreKept(t *testing.T) {
+func TestKeyPageUnderCounterShowsRemainingWithoutTimeline(t *testing.T) {
 	n := newNode(t)
 	n.count(t, algorithms.GCRA, algorithms.Options{Burst: 3}, "20/m", "800/d")
 	b := newBrowser(t, n)
 	b.logIn("maria")
 	b.do(chromedp.EmulateViewport(1440, 900))
 	for range 2 {
-		n.ask(t, turned)
+		n.ask(t, waitingKey)
 	}
-	b.do(chromedp.Navigate(n.url + "/key?key=" + turned))
+	b.do(chromedp.Navigate(n.url + "/key?key=" + waitingKey))
 	b.shows("1 request allowed now", "counted by generic cell rate algorithm, burst 3", "2 of 3 1 Free now",
 		"The policy default keeps counts and not the times of requests, so there is no timeline.")
 	for range 3 {
-		n.ask(t, turned)
+		n.ask(t, waitingKey)
 	}
 	n.flush(t)
-	b.do(chromedp.Navigate(n.url + "/key?key=" + turned))
+	b.do(chromedp.Navigate(n.url + "/key?key=" + waitingKey))
 	b.shows("Limited by 800/day", "3 of 3 0 In 1 min 48 s")
 	if drawn := run(b, chromedp.Evaluate[int](`document.querySelectorAll(".timeline").length`)); drawn != 0 {
-		t.Error("a time line is drawn though no times are kept")
+		t.Errorf("the page has %d timelines, want none under a counter", drawn)
 	}
 	b.look("key-gcra")
 	b.do(chromedp.Click(chromedp.CSS(`a[href*="refusal="]`)))
@@ -137,11 +137,11 @@ func TestTheKeyPageUnderACounterSaysWhatIsLeftAndThatNoTimesAreKept(t *testing.T
 	b.consoleIsClean()
 }
 
-func TestTheKeyPageUnderAQueueSaysThatOneGoesAfterTheOther(t *testing.T) {
+func TestKeyPageUnderQueueExplainsSpacing(t *testing.T) {
 	n := newNode(t)
 	n.count(t, algorithms.LeakyBucket, algorithms.Options{Variant: algorithms.VariantQueue}, "20/m")
 	v := n.as(t, "maria")
-	v.get("/key?key=" + turned).is(http.StatusOK).holds("The next request is allowed now, and the others follow one by one.").holds("one after the other, one every 3 s").lacks("more at once")
-	n.ask(t, turned)
-	v.get("/key?key=" + turned).is(http.StatusOK).holds("<b>Limited</b>").holds("In 3 s")
+	v.get("/key?key=" + waitingKey).is(http.StatusOK).holds("The next request is allowed now, and the others follow one by one.").holds("one after the other, one every 3 s").lacks("more at once")
+	n.ask(t, waitingKey)
+	v.get("/key?key=" + waitingKey).is(http.StatusOK).holds("<b>Limited</b>").holds("In 3 s")
 }

@@ -23,7 +23,7 @@ import (
 
 var pathParam = regexp.MustCompile(`:[a-z]+`)
 
-func TestEveryRouteOfThePagesAsksForItsRole(t *testing.T) {
+func TestPageRoutesRequireTheirRole(t *testing.T) {
 	n := newNode(t)
 	visitors := map[string]*visitor{"vic": n.as(t, "vic"), "olu": n.as(t, "olu")}
 	access := map[string]identity.Access{"vic": identity.Read, "olu": identity.Operate}
@@ -36,7 +36,7 @@ func TestEveryRouteOfThePagesAsksForItsRole(t *testing.T) {
 			nobody := n.visitor(t)
 			got := nobody.do(r.Method, path, url.Values{}, nil).is(http.StatusSeeOther)
 			if !strings.HasPrefix(got.header.Get("Location"), "/login") {
-				t.Errorf("nobody is sent to %s", got.header.Get("Location"))
+				t.Errorf("a visitor without a login is redirected to %s, want the login page", got.header.Get("Location"))
 			}
 			for name, v := range visitors {
 				v.t = t
@@ -52,7 +52,7 @@ func TestEveryRouteOfThePagesAsksForItsRole(t *testing.T) {
 	}
 }
 
-func TestWhatARoleMayNotDoIsNotOffered(t *testing.T) {
+func TestPagesHideActionsOfOtherRoles(t *testing.T) {
 	n := newNode(t)
 	n.fill(t)
 	vic := n.as(t, "vic")
@@ -63,7 +63,7 @@ func TestWhatARoleMayNotDoIsNotOffered(t *testing.T) {
 	n.as(t, "olu").get("/blocks").holds("Add a block").holds(">Unblock<")
 }
 
-func TestManyBlocksAreEndedAtOnceAndRestored(t *testing.T) {
+func TestBlocksPageEndsAndRestoresSeveralBlocks(t *testing.T) {
 	n := newNode(t)
 	olu := n.as(t, "olu")
 	var ids []string
@@ -73,20 +73,20 @@ func TestManyBlocksAreEndedAtOnceAndRestored(t *testing.T) {
 	got := olu.post("/blocks/end", url.Values{"id": ids[:2], "back": {"/blocks?q=203"}}).is(http.StatusSeeOther)
 	page := olu.get(got.header.Get("Location")).is(http.StatusOK).holds("Ended 2 blocks.").holds(`action="/blocks/restore"`)
 	if !strings.HasPrefix(got.header.Get("Location"), "/blocks?") || !strings.Contains(got.header.Get("Location"), "q=203") {
-		t.Errorf("sent to %s", got.header.Get("Location"))
+		t.Errorf("redirected to %s, want the filtered blocks", got.header.Get("Location"))
 	}
 	page.holds("203.0.113.3").lacks(`value="` + ids[0] + `" aria-label`)
 	olu.post("/blocks/restore", url.Values{"id": ids[:2]}).is(http.StatusSeeOther)
 	found, err := n.store.Entries.Find(context.Background(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now()})
 	must(t, err)
 	if found.Total != 3 || found.Items[0].Author != "jo" || !found.Items[0].Expires.Equal(n.clock.Now().Add(time.Hour)) {
-		t.Errorf("restored %d: %+v", found.Total, found.Items[0])
+		t.Errorf("got %d blocks after the restore, want 3; the first is %+v", found.Total, found.Items[0])
 	}
 	n.clock.advance(90 * time.Minute)
 	olu.post("/blocks/restore", url.Values{"id": ids[:1]}).is(http.StatusConflict)
 }
 
-func TestARowIsEditedInPlaceAndTellsOfAnotherEdit(t *testing.T) {
+func TestBlocksPageEditsRowAndDetectsConflict(t *testing.T) {
 	n := newNode(t)
 	olu := n.as(t, "olu")
 	b := n.block(t, "ip:203.0.113.1", "scraping", "jo", blocks.Manual, time.Hour)
@@ -104,7 +104,7 @@ func TestARowIsEditedInPlaceAndTellsOfAnotherEdit(t *testing.T) {
 	olu.post("/blocks/"+b.ID, edited).is(http.StatusUnprocessableEntity).holds("Must be in the future")
 }
 
-func TestAnExportHoldsWhatTheFiltersSelectAndRunsInNoSpreadsheet(t *testing.T) {
+func TestBlocksExportAppliesFiltersAndEscapesFormulas(t *testing.T) {
 	n := newNode(t)
 	n.block(t, "ip:203.0.113.1", "=cmd|' /C calc'!A0", "jo", blocks.Manual, time.Hour)
 	n.block(t, "ip:203.0.113.2", "other", "jo", blocks.Imported, time.Hour)
@@ -112,11 +112,11 @@ func TestAnExportHoldsWhatTheFiltersSelectAndRunsInNoSpreadsheet(t *testing.T) {
 	rows, err := csv.NewReader(strings.NewReader(got.body)).ReadAll()
 	must(t, err)
 	if len(rows) != 2 || rows[1][0] != "ip:203.0.113.1" || rows[1][1] != "'=cmd|' /C calc'!A0" {
-		t.Errorf("got %q", rows)
+		t.Errorf("got the rows %q, want one block with its formula escaped", rows)
 	}
 }
 
-func TestAKeyIsReachedFromWhatIsTypedOrPasted(t *testing.T) {
+func TestSearchFieldOpensKeysAndRefusals(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "vic")
 	id := offences.NewRefusalIDMaker(n.catalog.Settings().Secret).ID(1, "ip:203.0.113.7", start).String()
@@ -131,19 +131,19 @@ func TestAKeyIsReachedFromWhatIsTypedOrPasted(t *testing.T) {
 		must(t, err)
 		name, value, _ := strings.Cut(want, "=")
 		if to.Path != site.KeyPath || to.Query().Get(name) != value {
-			t.Errorf("%s leads to %s", typed, to)
+			t.Errorf("searching %s redirects to %s, want %s", typed, to, want)
 		}
 	}
 	v.get("/go?q=" + url.QueryEscape("IP:1.2.3.4")).is(http.StatusUnprocessableEntity).holds("lower case")
 }
 
-func TestATokensSecretIsShownOnceAndWorks(t *testing.T) {
+func TestTokensPageShowsSecretOnce(t *testing.T) {
 	n := newNode(t)
 	maria := n.as(t, "maria")
 	got := maria.post("/tokens", url.Values{"name": {"ci"}, "scopes": {"read"}, "for": {"30d"}}).is(http.StatusOK)
 	secret := regexp.MustCompile(identity.SecretPattern).FindString(got.body)
 	if secret == "" {
-		t.Fatal("no secret is shown")
+		t.Fatal("the page has no secret")
 	}
 	program := n.visitor(t)
 	bearer := http.Header{"Authorization": {"Bearer " + secret}}
@@ -160,7 +160,7 @@ func TestATokensSecretIsShownOnceAndWorks(t *testing.T) {
 	maria.post("/tokens", url.Values{"name": {"ci"}, "for": {"30d"}}).is(http.StatusUnprocessableEntity).holds("Choose at least one")
 }
 
-func TestARoleThatIsChangedEndsTheSessions(t *testing.T) {
+func TestUsersPageRoleChangeEndsSessions(t *testing.T) {
 	n := newNode(t)
 	maria, olu := n.as(t, "maria"), n.as(t, "olu")
 	id := n.userID(t, "olu")
@@ -176,7 +176,7 @@ func TestARoleThatIsChangedEndsTheSessions(t *testing.T) {
 	n.as(t, "new")
 }
 
-func TestAJobIsRunByHandAndItsOutcomeShown(t *testing.T) {
+func TestJobsPageRunsJobAndShowsResult(t *testing.T) {
 	n := newNode(t)
 	olu := n.as(t, "olu")
 	olu.get("/jobs").is(http.StatusOK).holds(`<span class="muted">never</span>`)
@@ -186,7 +186,7 @@ func TestAJobIsRunByHandAndItsOutcomeShown(t *testing.T) {
 	olu.post("/jobs/nothing/run", nil).is(http.StatusNotFound)
 }
 
-func TestPoliciesArePagesWithoutJavaScriptToo(t *testing.T) {
+func TestPolicyEditorWorksWithoutJavaScript(t *testing.T) {
 	n := newNode(t)
 	maria := n.as(t, "maria")
 	draft := url.Values{
@@ -225,7 +225,7 @@ func TestPoliciesArePagesWithoutJavaScriptToo(t *testing.T) {
 	maria.get("/policies/login").is(http.StatusNotFound)
 }
 
-func TestTheAuditShowsWhatDiffers(t *testing.T) {
+func TestAuditPageShowsDifferences(t *testing.T) {
 	n := newNode(t)
 	n.fill(t)
 	vic := n.as(t, "vic")
@@ -234,7 +234,7 @@ func TestTheAuditShowsWhatDiffers(t *testing.T) {
 	vic.get("/audit?from=yesterday").is(http.StatusUnprocessableEntity)
 }
 
-// outage is a session store whose database can be taken away.
+// outage is a session store whose database can be made unreachable.
 type outage struct {
 	identities.SessionStore
 	gone atomic.Bool
@@ -247,7 +247,7 @@ func (o *outage) FindSession(ctx context.Context, hash []byte) (*identity.Sessio
 	return o.SessionStore.FindSession(ctx, hash)
 }
 
-func TestPagesStayReadableWhileTheDatabaseIsGone(t *testing.T) {
+func TestPagesAreServedDuringShortDatabaseOutage(t *testing.T) {
 	var store *outage
 	n := newNode(t, func(d *adminui.Deps) {
 		store = &outage{SessionStore: d.Logins.Sessions.Store}
@@ -261,7 +261,7 @@ func TestPagesStayReadableWhileTheDatabaseIsGone(t *testing.T) {
 	vic.get("/settings").is(http.StatusServiceUnavailable)
 }
 
-func TestAsManyRowsAsAPageHasAreChangedAtOnce(t *testing.T) {
+func TestBlocksPageEndsWholePageOfBlocks(t *testing.T) {
 	n := newNode(t)
 	olu := n.as(t, "olu")
 	ids := url.Values{}
@@ -272,7 +272,7 @@ func TestAsManyRowsAsAPageHasAreChangedAtOnce(t *testing.T) {
 	olu.get(got.header.Get("Location")).is(http.StatusOK).holds("Ended 50 blocks.")
 }
 
-func TestAReasonIsEditedWithoutTheExpiry(t *testing.T) {
+func TestEditingReasonKeepsExactExpiry(t *testing.T) {
 	n := newNode(t)
 	b := n.block(t, "ip:203.0.113.1", "scraping", "jo", blocks.Manual, 90*time.Second+96*time.Millisecond)
 	n.as(t, "olu").post("/blocks/"+b.ID, url.Values{
@@ -285,7 +285,7 @@ func TestAReasonIsEditedWithoutTheExpiry(t *testing.T) {
 	}
 }
 
-func TestOnlyAdminsRunTheJobThatDeletesBackups(t *testing.T) {
+func TestOnlyAdminsRunBackupJob(t *testing.T) {
 	n := newNode(t)
 	const button = `aria-label="Run now: back-up"`
 	olu, maria := n.as(t, "olu"), n.as(t, "maria")

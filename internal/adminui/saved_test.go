@@ -17,7 +17,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// unlisted is a token store whose list can be taken away.
+// unlisted is a token store whose list can be made unreachable.
 type unlisted struct {
 	identities.TokenStore
 	gone atomic.Bool
@@ -30,7 +30,7 @@ func (u *unlisted) Tokens(ctx context.Context) ([]*identity.Token, error) {
 	return u.TokenStore.Tokens(ctx)
 }
 
-func TestAPageSaysThatAChangeIsSavedAndNotInEffect(t *testing.T) {
+func TestPagesReportChangeSavedButNotInEffect(t *testing.T) {
 	var store *unlisted
 	n := newNode(t, func(d *adminui.Deps) {
 		store = &unlisted{TokenStore: d.Tokens.Store}
@@ -50,7 +50,7 @@ func TestAPageSaysThatAChangeIsSavedAndNotInEffect(t *testing.T) {
 	maria.get("/tokens").is(http.StatusServiceUnavailable)
 }
 
-func TestAPageSaysThatAChangeMayHaveBeenSaved(t *testing.T) {
+func TestPagesReportChangeThatMayBeSaved(t *testing.T) {
 	relay := servers.NewCommitBreaker(t, storetest.Migrated.Postgres(t).URL)
 	n := newNodeOn(t, relay.URL)
 	maria := n.as(t, "maria")
@@ -60,9 +60,9 @@ func TestAPageSaysThatAChangeMayHaveBeenSaved(t *testing.T) {
 		holds("It may have been saved").holds("audit log").lacks("Not saved")
 }
 
-// TestWhatBecameOfAChangeInABrowser looks at the pages of a token and of a block that were
+// TestSavedAndRepeatedChangePagesInBrowser inspects the pages of a token and of a block that were
 // saved and are not in effect, and of an import that was confirmed twice.
-func TestWhatBecameOfAChangeInABrowser(t *testing.T) {
+func TestSavedAndRepeatedChangePagesInBrowser(t *testing.T) {
 	n := newNode(t)
 	b := newBrowser(t, n)
 	b.withAxe()
@@ -70,10 +70,10 @@ func TestWhatBecameOfAChangeInABrowser(t *testing.T) {
 	b.do(chromedp.Navigate(n.url + "/blocks/import"))
 	b.write("#list", "203.0.113.1")
 	b.press("#try", "#confirm")
-	// A first click, whose answer nobody sees.
+	// A first click, whose response is not shown.
 	confirm := `(form => fetch(form.action, {method: "POST", body: new URLSearchParams(new FormData(form))}).then(r => r.status))(document.querySelector("#confirm").form)`
 	if status := run(b, chromedp.Evaluate[int](confirm, chromedp.EvalAwaitPromise)); status != http.StatusOK {
-		t.Fatalf("the import was answered %d", status)
+		t.Fatalf("the import: got the status %d, want 200", status)
 	}
 	b.press("#confirm", "#result .alert")
 	b.inspect("import-repeated", "")

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 )
 
-func TestWhoeverIsNotLoggedInIsSentToTheLoginAndBack(t *testing.T) {
+func TestLoginReturnsToRequestedPage(t *testing.T) {
 	n := newNode(t)
 	v := n.visitor(t)
 	got := v.get("/settings?a=b").is(http.StatusSeeOther)
@@ -21,28 +21,28 @@ func TestWhoeverIsNotLoggedInIsSentToTheLoginAndBack(t *testing.T) {
 	v.get(login).is(http.StatusOK).holds(`name="next" value="/settings?a=b"`)
 	got = v.post("/login", url.Values{"name": {"maria"}, "password": {password}, "next": {"/settings?a=b"}}).is(http.StatusSeeOther)
 	if to := got.header.Get("Location"); to != "/settings?a=b" {
-		t.Errorf("sent to %s", to)
+		t.Errorf("redirected to %s, want the requested page", to)
 	}
 	cookie := got.header.Get("Set-Cookie")
 	for _, part := range []string{"HttpOnly", "SameSite=Strict", "path=/", "max-age=86400"} {
 		if !strings.Contains(cookie, part) {
-			t.Errorf("the cookie %s lacks %s", cookie, part)
+			t.Errorf("the cookie %s does not contain %s", cookie, part)
 		}
 	}
 	v.get("/settings").is(http.StatusOK).holds("maria")
 }
 
-func TestALoginLeadsToNoOtherSite(t *testing.T) {
+func TestLoginNeverRedirectsToOtherSites(t *testing.T) {
 	n := newNode(t)
 	for _, next := range []string{"//evil.example", "https://evil.example", `/\evil.example`, "javascript:alert(1)"} {
 		got := n.visitor(t).post("/login", url.Values{"name": {"maria"}, "password": {password}, "next": {next}}).is(http.StatusSeeOther)
 		if to := got.header.Get("Location"); to != "/" {
-			t.Errorf("%s led to %s", next, to)
+			t.Errorf("next=%s redirects to %s, want /", next, to)
 		}
 	}
 }
 
-func TestABadLoginSaysHowManyTriesAreLeftAndThenMakesWait(t *testing.T) {
+func TestFailedLoginsShowTriesLeftAndAreThrottled(t *testing.T) {
 	n := newNode(t)
 	v := n.visitor(t)
 	wrong := url.Values{"name": {"maria"}, "password": {"wrong password"}}
@@ -52,13 +52,13 @@ func TestABadLoginSaysHowManyTriesAreLeftAndThenMakesWait(t *testing.T) {
 	}
 	got := v.post("/login", url.Values{"name": {"maria"}, "password": {password}}).is(http.StatusTooManyRequests).holds("Too many attempts")
 	if got.header.Get("Retry-After") != "60" {
-		t.Errorf("Retry-After is %q", got.header.Get("Retry-After"))
+		t.Errorf("got Retry-After %q, want 60", got.header.Get("Retry-After"))
 	}
 	n.clock.advance(time.Minute)
 	v.post("/login", url.Values{"name": {"maria"}, "password": {password}}).is(http.StatusSeeOther)
 }
 
-func TestALoginMakesANewSession(t *testing.T) {
+func TestLoginReplacesSession(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")
 	here, err := url.Parse(n.url)
@@ -66,13 +66,13 @@ func TestALoginMakesANewSession(t *testing.T) {
 	before := v.http.Jar.Cookies(here)[0].Value
 	v.post("/login", url.Values{"name": {"maria"}, "password": {password}}).is(http.StatusSeeOther)
 	if after := v.http.Jar.Cookies(here)[0].Value; after == before {
-		t.Error("the session's id stayed")
+		t.Error("the id of the session did not change")
 	}
 	old := n.visitor(t)
 	old.do(http.MethodGet, "/settings", nil, http.Header{"Cookie": {"stint_session=" + before}}).is(http.StatusSeeOther)
 }
 
-func TestASessionEndsWhenIdleAndWhenOldAndWhenLoggedOut(t *testing.T) {
+func TestSessionEndsWhenIdleOldOrLoggedOut(t *testing.T) {
 	for name, end := range map[string]func(n *node, v *visitor){
 		"idle": func(n *node, v *visitor) { n.clock.advance(2 * time.Hour) },
 		"old": func(n *node, v *visitor) {
@@ -92,7 +92,7 @@ func TestASessionEndsWhenIdleAndWhenOldAndWhenLoggedOut(t *testing.T) {
 	}
 }
 
-func TestAChangeWithoutTheSessionsOwnTokenIsRefused(t *testing.T) {
+func TestFormsRequireCSRFToken(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")
 	other := n.as(t, "maria")
@@ -100,12 +100,12 @@ func TestAChangeWithoutTheSessionsOwnTokenIsRefused(t *testing.T) {
 		csrf   string
 		header http.Header
 	}{
-		"no token":              {"", nil},
-		"another session's":     {other.csrf, nil},
-		"a wrong one":           {"x", nil},
-		"from another site":     {v.csrf, http.Header{"Sec-Fetch-Site": {"cross-site"}}},
-		"from a sibling":        {v.csrf, http.Header{"Sec-Fetch-Site": {"same-site"}}},
-		"from an older browser": {v.csrf, http.Header{"Sec-Fetch-Site": {""}, "Origin": {"https://evil.example"}}},
+		"no token":                {"", nil},
+		"another session's token": {other.csrf, nil},
+		"a wrong token":           {"x", nil},
+		"from another site":       {v.csrf, http.Header{"Sec-Fetch-Site": {"cross-site"}}},
+		"from a sibling":          {v.csrf, http.Header{"Sec-Fetch-Site": {"same-site"}}},
+		"from an older browser":   {v.csrf, http.Header{"Sec-Fetch-Site": {""}, "Origin": {"https://evil.example"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v.t = t
@@ -115,7 +115,7 @@ func TestAChangeWithoutTheSessionsOwnTokenIsRefused(t *testing.T) {
 	v.get("/settings").is(http.StatusOK)
 }
 
-func TestASessionIsGoodForTheAPIOnlyWithItsToken(t *testing.T) {
+func TestAPIChangesBySessionRequireCSRFToken(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")
 	v.get("/v1/policies").is(http.StatusOK)
@@ -123,24 +123,24 @@ func TestASessionIsGoodForTheAPIOnlyWithItsToken(t *testing.T) {
 	v.do(http.MethodDelete, "/v1/policies/default?confirm=default", nil, http.Header{"If-Match": {"*"}, "X-Csrf-Token": {v.csrf}}).is(http.StatusNoContent)
 }
 
-func TestEveryPageForbidsForeignCodeAndFrames(t *testing.T) {
+func TestPagesSendStrictContentSecurityPolicy(t *testing.T) {
 	n := newNode(t)
 	for path, v := range map[string]*visitor{"/login": n.visitor(t), "/settings": n.as(t, "vic")} {
 		got := v.get(path).is(http.StatusOK)
 		policy := got.header.Get("Content-Security-Policy")
 		for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'"} {
 			if !strings.Contains(policy, part) {
-				t.Errorf("%s: %q lacks %q", path, policy, part)
+				t.Errorf("%s: the policy %q does not contain %q", path, policy, part)
 			}
 		}
 		if strings.Contains(policy, "unsafe") || got.header.Get("X-Content-Type-Options") != "nosniff" || got.header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s: got %v", path, got.header)
+			t.Errorf("%s: got the headers %v", path, got.header)
 		}
 		got.lacks(" style=").lacks("<style").lacks(" onclick=")
 	}
 }
 
-func TestAFileOfThePagesIsKeptForEverUnderItsOwnAddress(t *testing.T) {
+func TestStaticFilesAreCachedByVersionedURL(t *testing.T) {
 	n := newNode(t)
 	v := n.visitor(t)
 	page := v.get("/login").body
@@ -148,19 +148,19 @@ func TestAFileOfThePagesIsKeptForEverUnderItsOwnAddress(t *testing.T) {
 	path, _, _ := strings.Cut(rest, `"`)
 	got := v.get(path).is(http.StatusOK)
 	if !strings.Contains(got.header.Get("Cache-Control"), "immutable") || got.header.Get("Content-Type") != "text/css; charset=utf-8" {
-		t.Errorf("%s: got %v", path, got.header)
+		t.Errorf("%s: got the headers %v", path, got.header)
 	}
 	v.do(http.MethodGet, path, nil, http.Header{"If-None-Match": {got.header.Get("Etag")}}).is(http.StatusNotModified)
 	if plain := v.get("/static/app.css").is(http.StatusOK); plain.header.Get("Cache-Control") != "no-cache" {
-		t.Errorf("without its version: got %v", plain.header)
+		t.Errorf("a URL without the version: got %v, want no-cache", plain.header)
 	}
 	v.get("/static/nothing.css").is(http.StatusNotFound)
 	v.get("/static/README.md").is(http.StatusNotFound)
 }
 
-// A browser whose clock is wrong keeps a cookie as long as one whose clock is
-// right: no cookie names an instant.
-func TestNoCookieGoesByTheBrowsersClock(t *testing.T) {
+// A browser with a wrong clock keeps a cookie as long as one with the right
+// clock: no cookie has an absolute time.
+func TestCookiesUseMaxAgeWithoutExpires(t *testing.T) {
 	n := newNode(t)
 	v := n.visitor(t)
 	login := v.post("/login", url.Values{"name": {"maria"}, "password": {password}}).is(http.StatusSeeOther)
@@ -170,12 +170,12 @@ func TestNoCookieGoesByTheBrowsersClock(t *testing.T) {
 	for age, a := range map[string]*answer{"max-age=86400": login, "max-age=34560000": theme, "max-age=0": logout} {
 		cookie := strings.ToLower(a.header.Get("Set-Cookie"))
 		if !strings.Contains(cookie, age) || strings.Contains(cookie, "expires=") {
-			t.Errorf("the cookie %s must say %s and no instant", cookie, age)
+			t.Errorf("got the cookie %s, want %s and no expires", cookie, age)
 		}
 	}
 }
 
-func TestTheThemeIsKeptInACookie(t *testing.T) {
+func TestThemeIsStoredInCookie(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "vic")
 	v.get("/settings").holds(`data-theme="system"`)
@@ -186,7 +186,7 @@ func TestTheThemeIsKeptInACookie(t *testing.T) {
 	v.get("/settings").holds(`data-theme="dark"`)
 }
 
-func TestLoginsAreRecordedInTheAudit(t *testing.T) {
+func TestLoginsAreAudited(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")
 	stranger := n.visitor(t)
@@ -200,16 +200,16 @@ func TestLoginsAreRecordedInTheAudit(t *testing.T) {
 	for _, e := range page.Records {
 		got = append(got, e.Summary)
 		if strings.Contains(e.Summary+string(e.After), "typed here") {
-			t.Errorf("a name that nobody has is recorded: %+v", e)
+			t.Errorf("the record contains an unknown user name: %+v", e)
 		}
 	}
 	want := `1 failed login.|1 failed login as "maria".|"maria" logged out.|"maria" logged in.`
 	if strings.Join(got, "|") != want {
-		t.Errorf("recorded %s", strings.Join(got, "|"))
+		t.Errorf("got the records %s, want %s", strings.Join(got, "|"), want)
 	}
 }
 
-func TestThePageOfAMissingPathShowsNothingOfTheNode(t *testing.T) {
+func TestNotFoundPageHidesNodeDetails(t *testing.T) {
 	n := newNode(t)
 	html := http.Header{"Accept": {"text/html"}}
 	n.visitor(t).do(http.MethodGet, "/no/such/page", nil, html).is(http.StatusNotFound).holds("There is no page at this address.").

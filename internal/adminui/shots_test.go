@@ -23,11 +23,11 @@ import (
 // Screenshots of every page are saved by
 //
 //	go test ./internal/adminui -run Screens -shots DIR
-var shots = flag.String("shots", "", "the folder that TestScreens and TestWatchScreens save a picture of every page in")
+var shots = flag.String("shots", "", "the folder that TestScreens and TestMonitorScreens save a picture of every page in")
 
-// TestScreens looks at every page in both themes, narrow and wide: nothing may
-// reach beyond the screen's edge, axe may find no fault, and nothing may be said
-// on the console.
+// TestScreens tests every page in both themes, narrow and wide: nothing may
+// reach beyond the screen's edge, axe must find no violation, and nothing may be
+// logged on the console.
 func TestScreens(t *testing.T) {
 	n := newNode(t, func(d *adminui.Deps) { d.Entries.Traffic = trafficOf{"ip:198.51.100.2": 0.42, "ip:192.0.2.1": 0.58} })
 	n.fill(t)
@@ -42,9 +42,9 @@ func TestScreens(t *testing.T) {
 	b.consoleIsClean()
 }
 
-// TestTheReportOfABacktest looks at the page that "admin backtest --html" writes, as at
-// every other, with keys that an attacker chose.
-func TestTheReportOfABacktest(t *testing.T) {
+// TestBacktestReportInBrowser tests the page that "admin backtest --html" writes as
+// the others, with keys that an attacker chose.
+func TestBacktestReportInBrowser(t *testing.T) {
 	rule, err := rules.ParseStack([]string{"2/1m"})
 	must(t, err)
 	other, err := rules.ParseStack([]string{"1/1h"})
@@ -73,14 +73,14 @@ func TestTheReportOfABacktest(t *testing.T) {
 	b.withAxe()
 	b.screens("backtest", "/report.html")
 	if got := b.text(); !strings.Contains(got, "<img/src=x") || !strings.Contains(got, "</td><script>") {
-		t.Errorf("the page shows %s", got)
+		t.Errorf("the page shows %s, want the hostile texts as text", got)
 	}
 	b.consoleIsClean()
 }
 
-// screens loads a page narrow and looks at it in both themes and at every width,
-// which it follows without being loaded again: no style or script of ours looks
-// at the width when a page is loaded. axe sees it narrow and wide, and its
+// screens loads a page narrow and inspects it in both themes and at every width,
+// without loading it again: no style or script of ours reads
+// the width when a page is loaded. axe checks it narrow and wide, and its
 // colours wide in the dark, since narrow pages differ in shape and not in colour.
 func (b *browser) screens(name, path string) {
 	b.t.Helper()
@@ -112,7 +112,7 @@ func (b *browser) screens(name, path string) {
 	}
 }
 
-// picture saves what the page looks like, where pictures are asked for.
+// picture saves a picture of the page if the flag -shots is set.
 func (b *browser) picture(name string, width int64, theme string) {
 	b.t.Helper()
 	if *shots == "" {
@@ -123,8 +123,8 @@ func (b *browser) picture(name string, width int64, theme string) {
 	must(b.t, os.WriteFile(filepath.Join(*shots, fmt.Sprintf("%s-%d-%s.png", name, width, theme)), picture, 0o644))
 }
 
-// inspect looks at a page in both themes, narrow and wide, without loading it again; path is
-// "" for the page that is shown.
+// inspect tests a page in both themes, narrow and wide, without loading it again; path is
+// "" for the current page.
 func (b *browser) inspect(name, path string) {
 	b.t.Helper()
 	if path != "" {

@@ -33,7 +33,7 @@ func (b *browser) says(texts ...string) {
 	shown := strings.Join(strings.Fields(b.text()), " ")
 	for _, text := range texts {
 		if !strings.Contains(shown, text) {
-			b.t.Errorf("%q is not in %s", text, shown)
+			b.t.Errorf("the page does not show %q: %s", text, shown)
 		}
 	}
 }
@@ -44,12 +44,12 @@ func (b *browser) saysNot(texts ...string) {
 	shown := strings.Join(strings.Fields(b.text()), " ")
 	for _, text := range texts {
 		if strings.Contains(shown, text) {
-			b.t.Errorf("%q is in %s", text, shown)
+			b.t.Errorf("the page shows %q: %s", text, shown)
 		}
 	}
 }
 
-func TestKeysTimesAndStatesAreReadableAtEveryWidth(t *testing.T) {
+func TestOffendersTableIsReadableAtEveryWidth(t *testing.T) {
 	n := newNode(t)
 	n.attack(t)
 	n.block(t, "ip:203.0.113.128/25", "", "maria", blocks.Manual, 24*time.Hour)
@@ -63,7 +63,7 @@ func TestKeysTimesAndStatesAreReadableAtEveryWidth(t *testing.T) {
 				.filter(td => td.checkVisibility() && [td, ...td.querySelectorAll("span:not(.visually-hidden), bdi")].some(e => e.scrollWidth > e.clientWidth && e.clientWidth > 0))
 				.map(td => td.innerText)`))
 			if len(cut) > 0 {
-				t.Errorf("%s at %d: cut are %q", path, width, cut)
+				t.Errorf("%s at %d: the texts %q are cut off", path, width, cut)
 			}
 		}
 	}
@@ -81,13 +81,13 @@ func TestKeysTimesAndStatesAreReadableAtEveryWidth(t *testing.T) {
 	b.consoleIsClean()
 }
 
-func TestThePageOfABlockedOrExemptKeyShowsOnlyWhatApplies(t *testing.T) {
+func TestKeyPageOfBlockedOrExemptKeyInBrowser(t *testing.T) {
 	n := newNode(t)
 	n.attack(t)
 	b := newBrowser(t, n)
 	b.logIn("olu")
 	page := func(key string) { b.show(1440, "/key?"+url.Values{"key": {key}}.Encode()) }
-	// Each is limited by a rule; then something else decides.
+	// Each key is limited by a rule, then blocked or exempt.
 	for _, key := range []string{"ip:203.0.113.6", "ip:203.0.113.10", "ip:203.0.113.150"} {
 		n.send(t, key, key, key)
 	}
@@ -108,7 +108,7 @@ func TestThePageOfABlockedOrExemptKeyShowsOnlyWhatApplies(t *testing.T) {
 	b.says("This key is exempt", "A block of it would have no effect", "not checked while the key is exempt")
 	b.saysNot("limiting now", "Next free", "It would have refused", "Block this key")
 	if red := run(b, chromedp.Evaluate[int](`document.querySelectorAll(".button.refuse").length`)); red != 0 {
-		t.Errorf("the page of an exempt key has %d red buttons", red)
+		t.Errorf("the page of an exempt key has %d red buttons, want none", red)
 	}
 	b.press(`#block button[name="id"]`, "[data-toast] button")
 	b.says("Ended the exemption of ip:203.0.113.10", "Block this key")
@@ -138,7 +138,7 @@ func offline(is bool) func(context.Context, *chromedp.Target) error {
 	}
 }
 
-func TestAPageSaysThatTheServerIsGoneAndThatTheSessionHasEnded(t *testing.T) {
+func TestPagesReportLostServerAndEndedSessionInBrowser(t *testing.T) {
 	n := newNode(t)
 	b := newBrowser(t, n)
 	b.logIn("olu")
@@ -154,7 +154,7 @@ func TestAPageSaysThatTheServerIsGoneAndThatTheSessionHasEnded(t *testing.T) {
 	b.waitFor(`!document.documentElement.hasAttribute("data-lost")`)
 	b.saysNot("The server does not answer")
 
-	// A form that is sent to a server that is gone stays as it is.
+	// A form that is sent to an unreachable server keeps its values.
 	b.show(1440, "/blocks/new")
 	b.write("#pattern", "203.0.113.7")
 	b.write("#reason", "scraping & more")
@@ -162,11 +162,11 @@ func TestAPageSaysThatTheServerIsGoneAndThatTheSessionHasEnded(t *testing.T) {
 	b.do(chromedp.Func(offline(true)), chromedp.Click(chromedp.CSS("#add-button")))
 	b.waitFor(`document.querySelector("[data-connection]").innerText.includes("what you typed stays")`)
 	if kept := run(b, chromedp.Evaluate[string](`document.querySelector("#reason").value`)); kept != "scraping & more" {
-		t.Errorf("the reason is now %q", kept)
+		t.Errorf("the field reason has %q, want the typed text", kept)
 	}
 	b.do(chromedp.Func(offline(false)))
 
-	// The session ends before it is sent again.
+	// The session ends before the form is sent again.
 	n.clock.advance(3 * time.Hour)
 	b.press("#add-button", "#password")
 	b.says("Nothing was changed: your session has ended.", "what you typed is kept")
@@ -179,19 +179,19 @@ func TestAPageSaysThatTheServerIsGoneAndThatTheSessionHasEnded(t *testing.T) {
 	b.press("[data-refill]", "#pattern")
 	b.waitFor(`document.querySelector("#pattern").value === "203.0.113.7" && document.querySelector("#reason").value === "scraping & more"`)
 	if all := n.activeBlocks(t); len(all) != 0 {
-		t.Fatalf("%d blocks are active before anything was sent", len(all))
+		t.Fatalf("%d blocks are active before the form was sent, want none", len(all))
 	}
 	b.waitFor(`document.querySelector("#add-button")?.innerText.includes("1 address")`)
 	b.press("#add-button", "[data-toast] button")
 	b.says("Blocked ip:203.0.113.7")
-	// What was added is undone.
+	// The added block is undone.
 	b.do(chromedp.Click(chromedp.CSS("[data-toast] button")))
 	b.waitFor(`document.querySelector("[data-toast]")?.innerText.includes("Ended the block of")`)
 	if all := n.activeBlocks(t); len(all) != 0 {
-		t.Errorf("%d blocks are active after the undo", len(all))
+		t.Errorf("%d blocks are active after the undo, want none", len(all))
 	}
 
-	// A part of a page that asks without a session leaves the page as it is.
+	// A partial request without a session does not change the page.
 	b.show(1440, "/blocks/new")
 	n.clock.advance(3 * time.Hour)
 	b.write("#pattern", "203.0.113.8")
@@ -199,7 +199,7 @@ func TestAPageSaysThatTheServerIsGoneAndThatTheSessionHasEnded(t *testing.T) {
 	b.waitFor(`document.querySelector("[data-connection-login]").getAttribute("href") === "/login?next=%2Fblocks%2Fnew"`)
 }
 
-func TestAFormThatWasNotSentIsSentAfterTheLoginWithoutJavaScript(t *testing.T) {
+func TestUnsentFormIsOfferedAfterLoginWithoutJavaScript(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "olu")
 	n.clock.advance(3 * time.Hour)
@@ -210,21 +210,21 @@ func TestAFormThatWasNotSentIsSentAfterTheLoginWithoutJavaScript(t *testing.T) {
 		login.Set(field[1], html.UnescapeString(field[2]))
 	}
 	if login.Get("unsent_action") != "/blocks" || strings.Contains(login.Get("unsent"), "csrf") {
-		t.Fatalf("the login has the form %v", login)
+		t.Fatalf("the login page has the unsent form %v", login)
 	}
 	v.post("/login", url.Values{"name": {"olu"}, "password": {"wrong"}, "unsent_action": {"/blocks"}, "unsent": login["unsent"]}).
 		is(http.StatusUnprocessableEntity).holds(`name="unsent"`)
 	v.post("/login", login).is(http.StatusOK).holds("Not sent yet").holds(`action="/blocks"`).lacks("<script>alert")
 	delete(add, "csrf") // that of the page
 	v.post("/blocks", add).is(http.StatusSeeOther)
-	// What another site sends is not offered for sending.
+	// A form from another site is not offered.
 	stranger := n.visitor(t)
 	stranger.do(http.MethodPost, "/blocks", add, http.Header{"Sec-Fetch-Site": {"cross-site"}}).is(http.StatusSeeOther)
 	login.Set("unsent_action", "https://evil.example/")
 	stranger.post("/login", login).is(http.StatusOK).lacks("evil.example")
 }
 
-func TestSearchSuggestsAndSmallThingsAreRight(t *testing.T) {
+func TestSearchSuggestionsAndPageDetailsInBrowser(t *testing.T) {
 	n := newNode(t)
 	n.attack(t)
 	n.send(t, "ip:203.0.113.150", "ip:203.0.113.150", "ip:203.0.113.150")
@@ -256,7 +256,7 @@ func TestSearchSuggestsAndSmallThingsAreRight(t *testing.T) {
 	b.says("Not found", "There is no page at this address.")
 	b.show(390, "/settings")
 	b.waitFor(`(box => box.left >= 0 && box.right <= innerWidth)(document.querySelector(".nav [aria-current]").getBoundingClientRect())`)
-	// A question is not under the bar that stays on top.
+	// A confirmation is not covered by the fixed bar at the top.
 	b.show(1440, "/key?key=ip:203.0.113.6&ask=reset#reset")
 	b.waitFor(`document.querySelector("#reset").getBoundingClientRect().top >= document.querySelector(".top").getBoundingClientRect().bottom`)
 	// A proposal is open until its range is blocked.
@@ -269,7 +269,7 @@ func TestSearchSuggestsAndSmallThingsAreRight(t *testing.T) {
 	b.saysNot("requests in the last hour")
 }
 
-func TestThePageOfEventsFetchesOnlyWhatIsNewAndStaysUnderThePointer(t *testing.T) {
+func TestLivePageFetchesNewEventsAndPausesUnderPointer(t *testing.T) {
 	n := newNode(t)
 	b := newBrowser(t, n)
 	b.logIn("vic")
@@ -282,7 +282,7 @@ func TestThePageOfEventsFetchesOnlyWhatIsNewAndStaysUnderThePointer(t *testing.T
 	n.send(t, "token:second")
 	b.waitFor(`document.querySelectorAll("table.events tbody tr").length === 2 && document.querySelector("table.events tbody tr").innerText.includes("second")`)
 	b.waitFor(`window.asked.some(([path, rows]) => path.includes("after=") && rows === 1)`)
-	// What is sent after is held back while a row is pointed at.
+	// New events are held back while the pointer is on a row.
 	b.do(chromedp.Func(pointAt(b, "table.events tbody tr")))
 	b.waitFor(`document.querySelector("[data-age-text]").innerText === "Paused while you point"`)
 	n.send(t, "token:third")
@@ -297,7 +297,7 @@ func TestThePageOfEventsFetchesOnlyWhatIsNewAndStaysUnderThePointer(t *testing.T
 	for _, path := range []string{"/live", "/static/app.js", "/static/app.css"} {
 		got := v.do(http.MethodGet, path, nil, http.Header{"Accept-Encoding": {"gzip"}}).is(http.StatusOK)
 		if got.header.Get("Content-Encoding") != "gzip" || !strings.Contains(got.header.Get("Vary"), "Accept-Encoding") {
-			t.Errorf("%s: got %v", path, got.header)
+			t.Errorf("%s: got the headers %v, want gzip", path, got.header)
 		}
 	}
 	v.get("/live?after=x").is(http.StatusUnprocessableEntity)

@@ -9,7 +9,7 @@ import (
 
 var expectField = regexp.MustCompile(`name="expect" value="([^"]*)"`)
 
-// expects returns what the forms of a page expect, "" for a page without any.
+// expects returns the expected tag in the forms of a page, "" for a page without one.
 func (a *answer) expects() string {
 	if found := expectField.FindStringSubmatch(a.body); found != nil {
 		return found[1]
@@ -17,7 +17,7 @@ func (a *answer) expects() string {
 	return ""
 }
 
-// tag returns what a form has to expect of a version of a policy.
+// tag returns the tag of a version of a policy, as a form sends it.
 func (n *node) tag(t testing.TB, name string, version int64) string {
 	t.Helper()
 	return string(storetest.TagOfVersion(t, n.store.Policies, name, version))

@@ -22,13 +22,13 @@ const (
 	busyKey      = "user:importer"
 )
 
-// tasks counts what an operator clicks.
+// tasks counts the clicks of an operator.
 type tasks struct {
 	*browser
 	clicks int
 }
 
-// begin is at the overview, where an operator begins.
+// begin opens the overview, where a task begins.
 func (b *tasks) begin() {
 	b.t.Helper()
 	b.show(1440, "/")
@@ -44,17 +44,17 @@ func (b *tasks) click(selector, then string) {
 	b.waitFor(then)
 }
 
-// took fails unless so many clicks were enough.
+// took fails unless the task took that many clicks.
 func (b *tasks) took(clicks int) {
 	b.t.Helper()
 	if b.clicks != clicks {
-		b.t.Errorf("it took %d clicks, want %d", b.clicks, clicks)
+		b.t.Errorf("the task took %d clicks, want %d", b.clicks, clicks)
 	}
 }
 
-// TestTheTasksOfAnOperatorTakeFewClicks does what operators do most, on a node that has
+// TestOperatorTasksTakeFewClicks does the most common tasks of operators, on a node that has
 // recorded 100,000 checks.
-func TestTheTasksOfAnOperatorTakeFewClicks(t *testing.T) {
+func TestOperatorTasksTakeFewClicks(t *testing.T) {
 	var recorded []accesslog.Record
 	n := newNode(t, func(d *adminui.Deps) {
 		d.Policies.Traffic = func(_ context.Context, from, to time.Time) (accesslog.Source, bool, error) {
@@ -94,10 +94,10 @@ func TestTheTasksOfAnOperatorTakeFewClicks(t *testing.T) {
 		b.click("#block-key", `document.querySelector("[data-toast]")?.innerText.includes("Blocked")`)
 		b.took(2)
 		if got := n.decisionOn(t, worstKey); got != "blocked" {
-			t.Errorf("the worst offender is %s", got)
+			t.Errorf("the decision on the worst offender is %s, want blocked", got)
 		}
 	})
-	t.Run("why was this id refused", func(t *testing.T) {
+	t.Run("explain a refusal by its id", func(t *testing.T) {
 		b.t = t
 		id := n.refusalOf(t, busyKey)
 		b.begin()
@@ -114,10 +114,10 @@ func TestTheTasksOfAnOperatorTakeFewClicks(t *testing.T) {
 		b.click("#add-button", `document.querySelector("[data-toast]")`)
 		b.took(3)
 		if got := n.send(t, busyKey, busyKey, busyKey); slices.Contains(got, "limited") {
-			t.Errorf("the exempt key is %q", got)
+			t.Errorf("the decisions on the exempt key are %q, want none limited", got)
 		}
 	})
-	t.Run("a checked change of a policy", func(t *testing.T) {
+	t.Run("change a policy after a trial", func(t *testing.T) {
 		b.t = t
 		b.begin()
 		b.click(`.nav a[href="/policies"]`, `document.querySelector('td.first a[href="/policies/default"]')`)

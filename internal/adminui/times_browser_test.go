@@ -16,7 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 )
 
-// zone has the system of the browser live in a time zone.
+// zone sets the time zone of the browser's system.
 func (b *browser) zone(name string) {
 	b.t.Helper()
 	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -25,9 +25,9 @@ func (b *browser) zone(name string) {
 	}))
 }
 
-// TestTimesAreShownInTheZoneOfTheBrowser compares every time on every page with
+// TestTimesAreShownInTimeZoneOfBrowser compares every time on every page with
 // the one that Go computes.
-func TestTimesAreShownInTheZoneOfTheBrowser(t *testing.T) {
+func TestTimesAreShownInTimeZoneOfBrowser(t *testing.T) {
 	n := newNode(t)
 	n.fill(t)
 	styles := map[string]int{}
@@ -39,13 +39,13 @@ func TestTimesAreShownInTheZoneOfTheBrowser(t *testing.T) {
 	b.do(chromedp.Navigate(n.url + "/blocks"))
 	b.waitFor(`!document.querySelector("[data-utc]") && document.querySelector(".page-zone").innerText === "Times are in UTC."`)
 	if loaded := b.times(); !slices.Equal(after, loaded) {
-		t.Errorf("back in UTC the page has the times %v, and %v when it is loaded again", after, loaded)
+		t.Errorf("the page has the times %v after switching to UTC, and %v when it is loaded again", after, loaded)
 	}
 	watch := newNode(t)
-	watch.fillWatch(t)
+	watch.fillMonitor(t)
 	watched := timesInIndia(t, watch, func() map[string]string {
 		watch.fillLive(t)
-		pages := watch.watchPages(t)
+		pages := watch.monitorPages(t)
 		pages["overview-3d"] = "/?last=3d"
 		return pages
 	}, styles)
@@ -55,12 +55,12 @@ func TestTimesAreShownInTheZoneOfTheBrowser(t *testing.T) {
 	watched.consoleIsClean()
 	for _, style := range []string{"clock", "weekday", "day", "short", "second", "instant", "milli", "day-milli", "date-milli"} {
 		if styles[style] == 0 {
-			t.Errorf("no page has a time in the style %s: %v", style, styles)
+			t.Errorf("no page has a time of the style %s: %v", style, styles)
 		}
 	}
 }
 
-// timesInIndia chooses local times and looks at all of them on pages.
+// timesInIndia chooses local times and checks all of them on pages.
 func timesInIndia(t *testing.T, n *node, pages func() map[string]string, styles map[string]int) *browser {
 	t.Helper()
 	india, err := time.LoadLocation("Asia/Kolkata")
@@ -83,13 +83,13 @@ func timesInIndia(t *testing.T, n *node, pages func() map[string]string, styles 
 			at, err := time.Parse(time.RFC3339, place.At)
 			must(t, err)
 			if want := at.In(india).Format("15:04"); !strings.Contains(place.Text, want) {
-				t.Errorf("%s: %s as %s is %q, without %s", name, place.At, place.Style, place.Text, want)
+				t.Errorf("%s: %s in the style %s is %q, want it to contain %s", name, place.At, place.Style, place.Text, want)
 			}
 			if place.Title != "" && !strings.Contains(place.Title, at.UTC().Format("15:04:05 UTC")) {
-				t.Errorf("%s: the title of %s is %q", name, place.At, place.Title)
+				t.Errorf("%s: the title of %s is %q, want it in UTC", name, place.At, place.Title)
 			}
 			if place.Zoned && !strings.HasSuffix(place.Text, " GMT+5:30") {
-				t.Errorf("%s: %q does not name its zone", name, place.Text)
+				t.Errorf("%s: %q has no time zone", name, place.Text)
 			}
 			styles[place.Style]++
 		}
@@ -122,9 +122,9 @@ func (b *browser) times() []timeOnPage {
 		Title: e.dataset.at ? "" : e.closest("time").title, Zoned: e.dataset.zoned !== undefined }))`))
 }
 
-// TestTimesAcrossAChangeOfTheClocks has blocks end around the next two changes
-// of summer time: a time at another offset than the present names its own.
-func TestTimesAcrossAChangeOfTheClocks(t *testing.T) {
+// TestTimesAcrossDaylightSavingChange adds blocks that end around the next two changes
+// of daylight saving time: a time at another offset than the current one has its zone.
+func TestTimesAcrossDaylightSavingChange(t *testing.T) {
 	n := newNode(t)
 	newYork, err := time.LoadLocation("America/New_York")
 	must(t, err)
@@ -153,7 +153,7 @@ func TestTimesAcrossAChangeOfTheClocks(t *testing.T) {
 		want := at.In(newYork).Format("15:04")
 		if name := at.In(newYork).Format("MST"); name != zone {
 			if !strings.Contains(place.Text, at.In(newYork).Format("2 Jan")) {
-				t.Errorf("%s is %q", place.At, place.Text)
+				t.Errorf("%s is %q, want the day in it", place.At, place.Text)
 			}
 			want = at.In(newYork).Format("15:04 ") + name
 			found[name]++
@@ -161,18 +161,18 @@ func TestTimesAcrossAChangeOfTheClocks(t *testing.T) {
 			found[zone]++
 		}
 		if !strings.HasSuffix(place.Text, want) {
-			t.Errorf("%s is %q, not %s", place.At, place.Text, want)
+			t.Errorf("%s is %q, want the suffix %s", place.At, place.Text, want)
 		}
 	}
 	if found["EST"] < 4 || found["EDT"] < 4 {
-		t.Errorf("the list has times of %v", found)
+		t.Errorf("the list has times of the zones %v, want at least 4 of EST and EDT", found)
 	}
 	b.consoleIsClean()
 }
 
-// TestTimesOfAPageThatBringsItselfUpToDate has the server send times in UTC to a
-// page in another zone: none of them may be seen.
-func TestTimesOfAPageThatBringsItselfUpToDate(t *testing.T) {
+// TestTimesOfRefreshingPages has the server send times in UTC to a
+// page in another zone: it must never show them.
+func TestTimesOfRefreshingPages(t *testing.T) {
 	n := newNode(t)
 	n.attack(t)
 	b := newBrowser(t, n)
@@ -190,7 +190,7 @@ func TestTimesOfAPageThatBringsItselfUpToDate(t *testing.T) {
 	n.send(t, "token:third")
 	b.waitFor(`document.querySelectorAll("table.events tbody [data-utc]").length === 3`)
 	if seen := run(b, chromedp.Evaluate[[]string]("seen")); len(seen) > 0 {
-		t.Errorf("the page showed UTC: %v", seen)
+		t.Errorf("the page showed times in UTC: %v", seen)
 	}
 	b.do(chromedp.Navigate(n.url + "/"))
 	b.waitFor(`document.querySelector("h1 [data-utc]") && document.querySelector("h1").innerText.includes("GMT+5:30, ")`)
@@ -199,7 +199,7 @@ func TestTimesOfAPageThatBringsItselfUpToDate(t *testing.T) {
 	n.clock.advance(time.Minute)
 	b.waitFor(`document.querySelector("h1").innerText !== ` + strconv.Quote(headline))
 	if seen := run(b, chromedp.Evaluate[[]string]("seen")); len(seen) > 0 {
-		t.Errorf("the page showed UTC: %v", seen)
+		t.Errorf("the page showed times in UTC: %v", seen)
 	}
 	b.consoleIsClean()
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 )
 
-func TestOffendersAreWorkedThrough(t *testing.T) {
+func TestOffendersPageTriage(t *testing.T) {
 	n := newNode(t)
 	for i := range 5 {
 		for range 30 - i {
@@ -44,7 +44,7 @@ func TestOffendersAreWorkedThrough(t *testing.T) {
 			for i := range 5 {
 				is, row := strings.Contains(" "+want+" ", " "+strconv.Itoa(i+1)+" "), `data-key="ip:198.51.100.`+strconv.Itoa(i+1)+`"`
 				if strings.Contains(got.body, row) != is {
-					t.Errorf("%s shows key %d: %v", path, i+1, !is)
+					t.Errorf("%s shows key %d: %v, want %v", path, i+1, !is, is)
 				}
 			}
 		}
@@ -53,7 +53,7 @@ func TestOffendersAreWorkedThrough(t *testing.T) {
 		v.get("/offenders?state=blocked&search=nothing").holds("No key is blocked.")
 		v.get("/offenders?state=other").is(http.StatusUnprocessableEntity)
 	})
-	t.Run("with keys", func(t *testing.T) {
+	t.Run("with keyboard shortcuts", func(t *testing.T) {
 		b := newBrowser(t, n)
 		b.logIn("olu")
 		b.do(chromedp.Navigate(n.url + "/offenders?state=open"))

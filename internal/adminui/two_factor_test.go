@@ -21,7 +21,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// code returns what the app with this secret shows now, by the library and not by the
+// code returns the current code of an app with this secret, by the library and not by the
 // code under test.
 func (n *node) code(t testing.TB, secret string) string {
 	t.Helper()
@@ -40,7 +40,7 @@ func (a *answer) secret() string {
 	a.t.Helper()
 	found := shownSecret.FindStringSubmatch(a.body)
 	if found == nil {
-		a.t.Fatalf("no secret is shown: %s", a.shown())
+		a.t.Fatalf("the page has no secret: %s", a.shown())
 	}
 	return strings.Join(strings.Fields(found[1]), "")
 }
@@ -50,7 +50,7 @@ func (a *answer) recoveryCodes() []string {
 	a.t.Helper()
 	found := shownCodes.FindStringSubmatch(html.UnescapeString(a.body))
 	if found == nil {
-		a.t.Fatalf("no recovery codes are shown: %s", a.shown())
+		a.t.Fatalf("the page has no recovery codes: %s", a.shown())
 	}
 	return strings.Fields(found[1])
 }
@@ -71,7 +71,7 @@ func (n *node) withTOTP(t testing.TB, name string) (secret string, recovery []st
 
 var mariasLogin = url.Values{"name": {"maria"}, "password": {password}, "next": {"/settings?a=b"}}
 
-func TestALoginWithASecondFactorNeedsBothAndReturns(t *testing.T) {
+func TestTwoFactorLoginRequiresPasswordAndCode(t *testing.T) {
 	n := newNode(t)
 	secret, recovery := n.withTOTP(t, "maria")
 	v := n.visitor(t)
@@ -79,19 +79,19 @@ func TestALoginWithASecondFactorNeedsBothAndReturns(t *testing.T) {
 	cookie := step.header.Get("Set-Cookie")
 	for _, part := range []string{"stint_code=", "HttpOnly", "SameSite=Strict", "max-age=300"} {
 		if !strings.Contains(cookie, part) {
-			t.Errorf("the cookie %s lacks %s", cookie, part)
+			t.Errorf("the cookie %s does not contain %s", cookie, part)
 		}
 	}
 	if strings.Contains(cookie, "stint_session") {
 		t.Error("the password alone began a session")
 	}
-	// The half of a login is good for nothing, under whichever name it is sent.
-	half, _, _ := strings.Cut(strings.TrimPrefix(cookie, "stint_code="), ";")
+	// The cookie of a pending login gives no access, under either name.
+	pending, _, _ := strings.Cut(strings.TrimPrefix(cookie, "stint_code="), ";")
 	for _, name := range []string{"stint_code", "stint_session"} {
 		stranger := n.visitor(t)
-		stranger.do(http.MethodGet, "/settings", nil, http.Header{"Cookie": {name + "=" + half}}).is(http.StatusSeeOther)
-		stranger.do(http.MethodGet, "/account", nil, http.Header{"Cookie": {name + "=" + half}}).is(http.StatusSeeOther)
-		stranger.do(http.MethodGet, "/v1/policies", nil, http.Header{"Cookie": {name + "=" + half}}).is(http.StatusUnauthorized)
+		stranger.do(http.MethodGet, "/settings", nil, http.Header{"Cookie": {name + "=" + pending}}).is(http.StatusSeeOther)
+		stranger.do(http.MethodGet, "/account", nil, http.Header{"Cookie": {name + "=" + pending}}).is(http.StatusSeeOther)
+		stranger.do(http.MethodGet, "/v1/policies", nil, http.Header{"Cookie": {name + "=" + pending}}).is(http.StatusUnauthorized)
 	}
 	v.get("/settings").is(http.StatusSeeOther)
 	v.get("/login/code?next=/blocks").is(http.StatusOK).holds(`value="/blocks"`)
@@ -101,26 +101,26 @@ func TestALoginWithASecondFactorNeedsBothAndReturns(t *testing.T) {
 	code := n.code(t, secret)
 	done := v.post("/login/code", url.Values{"code": {code}, "next": {"/settings?a=b"}}).is(http.StatusSeeOther)
 	if to := done.header.Get("Location"); to != "/settings?a=b" {
-		t.Errorf("sent to %s", to)
+		t.Errorf("redirected to %s, want the requested page", to)
 	}
 	v.get("/settings").is(http.StatusOK)
 
-	// The same code opens nothing again, nor does the half that was finished.
+	// The same code is not accepted again, nor is the completed pending login.
 	again := n.visitor(t)
-	again.do(http.MethodPost, "/login/code", url.Values{"code": {code}}, http.Header{"Cookie": {"stint_code=" + half}}).
+	again.do(http.MethodPost, "/login/code", url.Values{"code": {code}}, http.Header{"Cookie": {"stint_code=" + pending}}).
 		is(http.StatusUnprocessableEntity).holds("You are not logged in yet")
 	again.post("/login", mariasLogin).is(http.StatusOK)
 	again.post("/login/code", url.Values{"code": {code}}).is(http.StatusUnprocessableEntity).holds("used already")
 	again.post("/login/code", url.Values{"code": {strings.ToUpper(recovery[3])}, "next": {"//evil.example"}}).is(http.StatusSeeOther)
 	if to := again.get("/account").is(http.StatusOK).holds("9 recovery codes left").header.Get("Cache-Control"); to != "no-store" {
-		t.Errorf("the page is cached: %s", to)
+		t.Errorf("the account page has Cache-Control %s, want no-store", to)
 	}
 	third := n.visitor(t)
 	third.post("/login", mariasLogin).is(http.StatusOK)
 	third.post("/login/code", url.Values{"code": {recovery[3]}}).is(http.StatusUnprocessableEntity).holds("not one of the remaining recovery codes")
 }
 
-func TestTheHalfOfALoginEnds(t *testing.T) {
+func TestPendingLoginExpires(t *testing.T) {
 	n := newNode(t)
 	secret, _ := n.withTOTP(t, "maria")
 	v := n.visitor(t)
@@ -131,22 +131,22 @@ func TestTheHalfOfALoginEnds(t *testing.T) {
 	v.post("/login/code", url.Values{"code": {n.code(t, secret)}, "next": {"/blocks"}}).is(http.StatusUnprocessableEntity).
 		holds("You are not logged in yet").holds(`name="next" value="/blocks"`)
 
-	// A change of the user ends it too.
+	// A change of the user ends a pending login too.
 	v.post("/login", mariasLogin).is(http.StatusOK)
-	other := n.as(t, "olu") // of a time before the change
+	other := n.as(t, "olu") // a session from before the change
 	hash := identity.HashPassword("another " + password)
 	_, err := n.store.Identities.UpdateUser(t.Context(), audit.SystemActor("test"), n.userID(t, "maria"), identity.UserUpdate{PasswordHash: &hash})
 	must(t, err)
 	v.post("/login/code", url.Values{"code": {n.code(t, secret)}}).is(http.StatusUnprocessableEntity).holds("You are not logged in yet")
 	other.get("/settings").is(http.StatusOK)
 
-	// From another site nobody is logged in.
+	// A form from another site is refused.
 	w := n.visitor(t)
 	w.do(http.MethodPost, "/login/code", url.Values{"code": {"000000"}}, http.Header{"Sec-Fetch-Site": {"cross-site"}}).is(http.StatusForbidden)
 	w.post("/login/code", url.Values{"code": {strings.Repeat("0", 20_000)}}).is(http.StatusRequestEntityTooLarge)
 }
 
-func TestGuessingCodesIsThrottledAndAKnownPasswordResetsNothing(t *testing.T) {
+func TestGuessingCodesIsThrottledAcrossLogins(t *testing.T) {
 	n := newNode(t)
 	secret, _ := n.withTOTP(t, "maria")
 	v := n.visitor(t)
@@ -163,30 +163,30 @@ func TestGuessingCodesIsThrottledAndAKnownPasswordResetsNothing(t *testing.T) {
 		}
 	}
 	if tried == 0 || tried > 4 {
-		t.Errorf("%d codes were tried in a minute", tried)
+		t.Errorf("%d codes could be tried in a minute, want 1 to 4", tried)
 	}
 	n.clock.advance(time.Minute)
 	v.post("/login", mariasLogin).is(http.StatusOK)
 	v.post("/login/code", url.Values{"code": {n.code(t, secret)}}).is(http.StatusSeeOther)
 }
 
-func TestASecondFactorIsSetUpUsedRenewedAndDisabled(t *testing.T) {
+func TestTwoFactorIsSetUpRenewedAndDisabled(t *testing.T) {
 	n := newNode(t)
 	v, elsewhere := n.as(t, "vic"), n.as(t, "vic")
 	v.get("/account").is(http.StatusOK).holds("Set up two-factor authentication")
 	start := v.post("/account/totp/start", nil).is(http.StatusOK).holds(`<svg class="qr"`)
 	secret := start.secret()
 	if start.header.Get("Cache-Control") != "no-store" || start.header.Get("Content-Encoding") != "" {
-		t.Errorf("the page with the secret has the headers %v", start.header)
+		t.Errorf("the page with the secret has the headers %v, want no-store and no compression", start.header)
 	}
 	if again := v.startTOTP(); again != secret {
-		t.Error("loading the page again makes another secret")
+		t.Error("loading the page again shows another secret")
 	}
 	if other := elsewhere.startTOTP(); other == secret {
 		t.Error("another session is shown the same secret")
 	}
 	confirm := url.Values{"code": {n.code(t, secret)}, "password": {password}}
-	v.post("/account/totp", confirm).is(http.StatusConflict) // the other session's is kept now
+	v.post("/account/totp", confirm).is(http.StatusConflict) // the secret of the other session is stored now
 	secret = v.startTOTP()
 	v.post("/account/totp", url.Values{"code": {"000000"}, "password": {password}}).is(http.StatusUnprocessableEntity).holds("not the code that the app shows").holds(`<svg class="qr"`)
 	confirm.Set("code", n.code(t, secret))
@@ -194,7 +194,7 @@ func TestASecondFactorIsSetUpUsedRenewedAndDisabled(t *testing.T) {
 	if len(codes) != identity.RecoveryCodeCount {
 		t.Fatalf("got the recovery codes %q", codes)
 	}
-	elsewhere.get("/account").is(http.StatusSeeOther) // its session has ended
+	elsewhere.get("/account").is(http.StatusSeeOther) // the other session has ended
 	v.get("/account").is(http.StatusOK).holds("10 recovery codes left").lacks(codes[0]).lacks(secret)
 	v.post("/account/totp/start", nil).is(http.StatusConflict)
 
@@ -208,14 +208,14 @@ func TestASecondFactorIsSetUpUsedRenewedAndDisabled(t *testing.T) {
 		text := e.Summary + string(e.Before) + string(e.After)
 		for _, hidden := range append(codes, secret, codes[0][:4]+codes[0][5:9]) {
 			if strings.Contains(text, hidden) {
-				t.Errorf("the audit holds %s: %s", hidden, text)
+				t.Errorf("an audit record contains %s: %s", hidden, text)
 			}
 		}
 	}
 }
 
-// Somebody who has borrowed a session cannot make it their own by an app of their own.
-func TestTheSetUpAsksForThePassword(t *testing.T) {
+// Another person with access to a session cannot take over the user by setting up an app.
+func TestTwoFactorSetUpRequiresPassword(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "vic")
 	secret := v.startTOTP()
@@ -224,18 +224,18 @@ func TestTheSetUpAsksForThePassword(t *testing.T) {
 	tried := 1
 	for v.post("/account/totp", wrong).status == http.StatusUnprocessableEntity {
 		if tried++; tried > 20 {
-			t.Fatal("guessing the password has no limit")
+			t.Fatal("20 guesses of the password were not throttled")
 		}
 	}
 	v.post("/account/totp", url.Values{"code": {n.code(t, secret)}, "password": {password}}).is(http.StatusTooManyRequests)
 	v.get("/account").is(http.StatusOK).holds("Off.")
-	wants(t, n.summaries(t, "session.login_failed"), `failed logins as "vic"`)
+	wantParts(t, n.summaries(t, "session.login_failed"), `failed logins as "vic"`)
 	n.clock.advance(time.Minute)
 	v.post("/account/totp", url.Values{"code": {n.code(t, secret)}, "password": {password}}).is(http.StatusOK)
 }
 
-// A role that must have it is not asked for the password twice, but in a session of long ago.
-func TestTheSetUpDirectlyAfterALoginAsksForNoPassword(t *testing.T) {
+// A user who must set it up is asked for the password again only in an older session.
+func TestTwoFactorSetUpAfterLoginNeedsNoPassword(t *testing.T) {
 	n := newNode(t, func(d *adminui.Deps) {
 		d.Logins.Sessions.RequireTOTP = func() identity.TOTPRoles { return "admin" }
 	})
@@ -249,11 +249,11 @@ func TestTheSetUpDirectlyAfterALoginAsksForNoPassword(t *testing.T) {
 	v.post("/account/totp", url.Values{"code": {n.code(t, secret)}, "password": {password}}).is(http.StatusOK)
 }
 
-func TestOthersWhoKnowThePasswordUseUpNoRecoveryCode(t *testing.T) {
+func TestThrottledCodesDoNotBlockRecoveryCodes(t *testing.T) {
 	n := newNode(t)
 	secret, recovery := n.withTOTP(t, "maria")
 	v := n.visitor(t)
-	// What others have tried of the codes of the account, from other addresses.
+	// Others try codes of the account from other addresses,
 	for i := range 100 {
 		from := netip.AddrFrom4([4]byte{203, 0, 113, byte(i)})
 		if n.throttle.Code(t.Context(), from, "maria") > 0 {
@@ -261,14 +261,14 @@ func TestOthersWhoKnowThePasswordUseUpNoRecoveryCode(t *testing.T) {
 		}
 	}
 	n.clock.advance(time.Minute)
-	for range 10 { // and from this address
+	for range 10 { // and from the same address.
 		n.throttle.Code(t.Context(), netip.MustParseAddr("127.0.0.1"), "maria")
 		n.clock.advance(15 * time.Second)
 	}
 	n.clock.advance(time.Minute)
 	v.post("/login", mariasLogin).is(http.StatusOK)
 	v.post("/login/code", url.Values{"code": {n.code(t, secret)}}).is(http.StatusTooManyRequests)
-	// The limits of logins hold for guessed recovery codes.
+	// The limits of logins also apply to guessed recovery codes.
 	v.post("/login/code", url.Values{"code": {"aaaa-bbbb-cccc-dddd"}}).is(http.StatusUnprocessableEntity)
 	v.post("/login/code", url.Values{"code": {recovery[0]}}).is(http.StatusSeeOther)
 	v.get("/settings").is(http.StatusOK)
@@ -282,11 +282,11 @@ func TestOthersWhoKnowThePasswordUseUpNoRecoveryCode(t *testing.T) {
 		}
 	}
 	if !refused {
-		t.Error("guessing recovery codes has no limit")
+		t.Error("20 guesses of recovery codes were not throttled")
 	}
 }
 
-func TestARoleThatMustHaveASecondFactorMayOnlySetItUp(t *testing.T) {
+func TestRequiredTwoFactorRestrictsToSetUp(t *testing.T) {
 	roles := identity.TOTPRoles("none")
 	n := newNode(t, func(d *adminui.Deps) {
 		d.Logins.Sessions.RequireTOTP = func() identity.TOTPRoles { return roles }
@@ -297,7 +297,7 @@ func TestARoleThatMustHaveASecondFactorMayOnlySetItUp(t *testing.T) {
 	before := n.as(t, "maria")
 	before.post("/notifications/silences", url.Values{"for": {"1h"}, "reason": {"A secret silence"}}).is(http.StatusSeeOther)
 	roles = "admin"
-	before.get("/settings").is(http.StatusSeeOther) // a session of before, too
+	before.get("/settings").is(http.StatusSeeOther) // also in an existing session
 	vic := n.as(t, "vic")
 	vic.get("/settings").is(http.StatusOK)
 
@@ -305,7 +305,7 @@ func TestARoleThatMustHaveASecondFactorMayOnlySetItUp(t *testing.T) {
 	v.post("/login", mariasLogin).is(http.StatusSeeOther)
 	to := v.get("/settings?a=b").is(http.StatusSeeOther).header.Get("Location")
 	if to != "/account?next=%2Fsettings%3Fa%3Db" {
-		t.Fatalf("sent to %s", to)
+		t.Fatalf("redirected to %s, want the account page", to)
 	}
 	v.get(to).is(http.StatusOK).holds("Your role needs two-factor authentication").lacks(`href="/blocks"`)
 	for _, r := range n.routes {
@@ -327,14 +327,14 @@ func TestARoleThatMustHaveASecondFactorMayOnlySetItUp(t *testing.T) {
 	v.post("/account/totp", url.Values{"code": {n.code(t, secret)}, "next": {"/settings?a=b"}}).is(http.StatusOK).holds(`href="/settings?a=b"`)
 	v.get("/settings").is(http.StatusOK)
 	before.get("/settings").is(http.StatusSeeOther)
-	// Disabled, it must be set up again.
+	// After it was disabled, it must be set up again.
 	n.clock.advance(time.Minute)
 	v.post("/account/totp/disable", url.Values{"password": {password}, "code": {n.code(t, secret)}}).is(http.StatusSeeOther)
 	v.get("/blocks").is(http.StatusSeeOther)
 	v.post("/logout", nil).is(http.StatusSeeOther)
 }
 
-func TestAnAdminSeesAndResetsTheSecondFactorOfAnother(t *testing.T) {
+func TestAdminResetsTwoFactorOfOtherUsers(t *testing.T) {
 	n := newNode(t)
 	maria, olu := n.as(t, "maria"), n.as(t, "olu")
 	id := n.userID(t, "olu")
@@ -346,7 +346,7 @@ func TestAnAdminSeesAndResetsTheSecondFactorOfAnother(t *testing.T) {
 	olu.post("/users/"+id+"/totp/reset", nil).is(http.StatusSeeOther) // setting it up has ended the session
 	maria.post("/users/"+id+"/totp/reset", nil).is(http.StatusSeeOther)
 	n.as(t, "olu")
-	// With a borrowed session nobody takes the own one away, on the page or by the API.
+	// Users cannot reset their own second factor, neither on the page nor by the API.
 	secret, _ := n.withTOTP(t, "maria")
 	maria = n.visitor(t)
 	maria.post("/login", mariasLogin).is(http.StatusOK)
@@ -357,9 +357,9 @@ func TestAnAdminSeesAndResetsTheSecondFactorOfAnother(t *testing.T) {
 	maria.do(http.MethodDelete, "/v1/users/"+own+"/totp", nil, http.Header{"X-CSRF-Token": {maria.csrf}}).is(http.StatusForbidden).holds("cannot reset your own")
 }
 
-// TestTheSecondFactorInABrowser sets it up, logs in with it and looks at each of the
-// pages, with the codes of the library at the time of the node.
-func TestTheSecondFactorInABrowser(t *testing.T) {
+// TestTwoFactorInBrowser sets up a second factor, logs in with it and inspects the
+// pages, with the codes of the library at the time of the node's clock.
+func TestTwoFactorInBrowser(t *testing.T) {
 	n := newNode(t)
 	b := newBrowser(t, n)
 	b.withAxe()

@@ -28,28 +28,28 @@ func undoButton(id int64) string { return `aria-label="Undo entry ` + strconv.Fo
 
 func undo(id int64) url.Values { return url.Values{"id": {strconv.FormatInt(id, 10)}} }
 
-func TestAChangeIsUndoneFromTheAudit(t *testing.T) {
+func TestAuditPageUndoesLatestChange(t *testing.T) {
 	n := newNode(t)
 	olu, vic := n.as(t, "olu"), n.as(t, "vic")
 	b := n.block(t, "ip:203.0.113.1", "scraping", "jo", blocks.Manual, time.Hour)
 	_, err := n.store.Entries.End(context.Background(), audit.SystemActor("test"), blocks.Block, "", b.ID)
 	must(t, err)
 	found := n.entries(t, audit.Filter{Object: "block"})
-	lift, add := found[0], found[1]
-	// Only the latest change of a thing can be undone.
-	olu.get("/audit").is(http.StatusOK).holds(undoButton(lift.ID)).lacks(undoButton(add.ID))
+	end, add := found[0], found[1]
+	// Only the latest change of an object can be undone.
+	olu.get("/audit").is(http.StatusOK).holds(undoButton(end.ID)).lacks(undoButton(add.ID))
 	vic.get("/audit").is(http.StatusOK).lacks(">Undo<")
-	vic.post("/audit/undo", undo(lift.ID)).is(http.StatusForbidden)
-	got := olu.post("/audit/undo", undo(lift.ID)).is(http.StatusSeeOther)
+	vic.post("/audit/undo", undo(end.ID)).is(http.StatusForbidden)
+	got := olu.post("/audit/undo", undo(end.ID)).is(http.StatusSeeOther)
 	olu.get(got.header.Get("Location")).is(http.StatusOK).holds("Undone. ").holds("data-toast")
 	if all := n.activeBlocks(t); len(all) != 1 || all[0].Pattern != b.Pattern || !all[0].Expires.Equal(b.Expires) {
-		t.Errorf("got %+v", all)
+		t.Errorf("got the active blocks %+v, want the restored one", all)
 	}
 	olu.post("/audit/undo", undo(add.ID)).is(http.StatusConflict)
 	olu.post("/audit/undo", undo(1<<40)).is(http.StatusNotFound)
 }
 
-func TestToastOfAddedEntriesEndsNoneThatSomebodyHasChangedSince(t *testing.T) {
+func TestToastOfAddedEntriesKeepsEntriesChangedSince(t *testing.T) {
 	n := newNode(t)
 	olu := n.as(t, "olu")
 	for _, c := range []struct {
@@ -71,15 +71,15 @@ func TestToastOfAddedEntriesEndsNoneThatSomebodyHasChangedSince(t *testing.T) {
 		must(t, err)
 		olu.post(c.end, undo).is(http.StatusPreconditionFailed)
 		if left := n.activeBlocks(t); len(left) != len(added) {
-			t.Errorf("%s: %d of %d blocks are left", c.end, len(left), len(added))
+			t.Errorf("%s: %d blocks are active, want %d", c.end, len(left), len(added))
 		}
 		if page := olu.get(at).is(http.StatusOK); strings.Contains(page.body, `name="revision" value=`) {
-			t.Errorf("%s: the toast still ends what somebody has changed: %s", c.path, page.shown())
+			t.Errorf("%s: the toast still has the undo of a changed entry: %s", c.path, page.shown())
 		}
 	}
 }
 
-func TestAPolicyIsUndoneByAdministratorsOnly(t *testing.T) {
+func TestAuditPageUndoesPolicyForAdminsOnly(t *testing.T) {
 	n := newNode(t)
 	p, err := n.store.Policies.FindPolicyByName(context.Background(), "default")
 	must(t, err)
@@ -95,11 +95,11 @@ func TestAPolicyIsUndoneByAdministratorsOnly(t *testing.T) {
 	maria.get("/audit").holds(undoButton(replaced.ID))
 	maria.post("/audit/undo", undo(replaced.ID)).is(http.StatusSeeOther)
 	if now, err := n.store.Policies.FindPolicyByName(context.Background(), "default"); err != nil || now.Rules.String() != p.Rules.String() {
-		t.Errorf("got %v, %v", now, err)
+		t.Errorf("got the policy %v, %v after the undo, want the former rules", now, err)
 	}
 }
 
-func TestAnImportIsUndoneFromTheAudit(t *testing.T) {
+func TestAuditPageUndoesImport(t *testing.T) {
 	n := newNode(t)
 	olu := n.as(t, "olu")
 	held := olu.upload("/blocks/import", "list.txt", "203.0.113.1\n203.0.113.2\n", importFields).held()
@@ -108,11 +108,11 @@ func TestAnImportIsUndoneFromTheAudit(t *testing.T) {
 	olu.get("/audit?object=block&action=block.import").holds(undoButton(entry.ID))
 	olu.post("/audit/undo", undo(entry.ID)).is(http.StatusSeeOther)
 	if all := n.activeBlocks(t); len(all) != 0 {
-		t.Errorf("%d blocks are active", len(all))
+		t.Errorf("%d blocks are active after the undo, want none", len(all))
 	}
 }
 
-func TestTheAuditIsExportedAsItIsFiltered(t *testing.T) {
+func TestAuditExportAppliesFilters(t *testing.T) {
 	n := newNode(t)
 	n.block(t, "token:=cmd()", "=cmd()", "jo", blocks.Manual, time.Hour)
 	n.block(t, "token:b", "other", "mia", blocks.Manual, time.Hour)
@@ -121,7 +121,7 @@ func TestTheAuditIsExportedAsItIsFiltered(t *testing.T) {
 	rows, err := csv.NewReader(strings.NewReader(vic.get("/audit/export?actor=jo&format=csv").is(http.StatusOK).body)).ReadAll()
 	must(t, err)
 	if len(rows) != 2 || rows[1][3] != "jo" || strings.HasPrefix(rows[1][8], "=") {
-		t.Errorf("got %q", rows)
+		t.Errorf("got the rows %q, want one record of jo", rows)
 	}
 	var entries []struct{ Action string }
 	got := vic.get("/audit/export?actor=jo&format=json").is(http.StatusOK)

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-func TestViewsAreSavedOpenedRenamedAndDeletedOnThePage(t *testing.T) {
+func TestViewsPageSavesOpensRenamesAndDeletesViews(t *testing.T) {
 	n := newNode(t)
 	operator, viewer := n.as(t, "olu"), n.as(t, "vic")
-	// What the form of the page holds is what is saved.
+	// The form of the page has the query that is saved.
 	page := operator.get("/offenders?state=open&last=24h&sort=last&pattern=203.0.113.0/24&columns=rule").is(http.StatusOK).holds("Save as a view")
 	query := html.UnescapeString(regexp.MustCompile(`name="query"\s+value="([^"]*)"`).FindStringSubmatch(page.body)[1])
 	const name = `<script>alert(1)</script> "x"`
@@ -23,12 +23,12 @@ func TestViewsAreSavedOpenedRenamedAndDeletedOnThePage(t *testing.T) {
 	address := html.UnescapeString(regexp.MustCompile(`class="chip" href="([^"]*)"`).FindStringSubmatch(opened.body)[1])
 	for _, part := range []string{"state=open", "last=", "sort=last", "pattern=ip%3A203.0.113.0%2F24"} {
 		if !strings.Contains(address, part) {
-			t.Errorf("the view opens %s, without %s", address, part)
+			t.Errorf("the view opens %s, want %s in it", address, part)
 		}
 	}
 	viewer.get(address).is(http.StatusOK).holds(`aria-current="true" title="Saved by olu"`).holds("Key is")
 	viewer.get("/offenders/views").is(http.StatusOK).holds(escaped).holds("Key is ip:203.0.113.0/24").holds("newest first").holds("olu").lacks("Rename").lacks("Delete the view")
-	// What a form asks wrongly is said beside its fields, and what was typed stays.
+	// Errors of a form are shown at its fields, and the typed values are kept.
 	for field, value := range map[string]string{"name": strings.Repeat("x", 61), "query": "back=/&cursor=1"} {
 		wrong := url.Values{"name": {"kept as typed"}, "query": {"state=open"}}
 		wrong.Set(field, value)
@@ -44,7 +44,7 @@ func TestViewsAreSavedOpenedRenamedAndDeletedOnThePage(t *testing.T) {
 	operator.post("/offenders/views/"+id, url.Values{"query": {"from=" + since + "&to=" + until}}).is(http.StatusSeeOther)
 	viewer.get("/offenders").is(http.StatusOK).holds("Open ones").holds("since=" + url.QueryEscape(since)).lacks(escaped)
 	viewer.get("/offenders?since=" + since + "&until=" + until).is(http.StatusOK).holds(`aria-current="true" title="Saved by olu"`)
-	// A viewer opens views only.
+	// A viewer can only open views.
 	for _, path := range []string{"", "/" + id, "/" + id + "/delete"} {
 		viewer.post("/offenders/views"+path, url.Values{"name": {"mine"}, "query": {""}}).is(http.StatusForbidden)
 	}

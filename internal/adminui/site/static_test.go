@@ -8,7 +8,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-func TestACompressedFileIsTheFile(t *testing.T) {
+func TestCompressedAssetsMatchOriginals(t *testing.T) {
 	compressed := 0
 	for name, a := range assets {
 		if a.gzip == nil {
@@ -20,13 +20,13 @@ func TestACompressedFileIsTheFile(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, a.body) {
-			t.Errorf("%s has %d bytes and, compressed, %d of another content: %v", name, len(a.body), len(got), err)
+			t.Errorf("%s has %d bytes, and decompressed %d with another content: %v", name, len(a.body), len(got), err)
 		}
 		if len(a.gzip) >= len(a.body) {
-			t.Errorf("%s has %d bytes and takes %d compressed", name, len(a.body), len(a.gzip))
+			t.Errorf("%s has %d bytes, and %d compressed", name, len(a.body), len(a.gzip))
 		}
 	}
 	if compressed < 2 {
-		t.Errorf("%d files are compressed", compressed)
+		t.Errorf("%d files are compressed, want at least 2", compressed)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/stint-dev/stint/web"
 )
 
-// A page's templates are parsed when it is first shown, so that a node would start with a
-// page that has a mistake.
-func TestEveryPageParses(t *testing.T) {
+// A page's templates are parsed when it is first shown, so a node would start with a
+// page that has an error.
+func TestPageTemplatesParse(t *testing.T) {
 	s, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -27,12 +27,12 @@ func TestEveryPageParses(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		// What has no data fails at its first field; contexts are escaped before that.
+		// Without data a template fails at its first field; escaping errors are reported before that.
 		if err := page.ExecuteTemplate(io.Discard, "base", nil); err != nil && strings.Contains(err.Error(), "html/template:") {
 			t.Error(err)
 		}
 	}
 	if _, err := s.pages.named("no-such-page"); err == nil {
-		t.Error("a page that has no file parses")
+		t.Error("a page without a file was parsed")
 	}
 }
