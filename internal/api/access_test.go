@@ -18,8 +18,8 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// untilEnd reads a stream to its end and returns what came.
-func untilEnd(t *testing.T, from *bufio.Reader) string {
+// readToEnd reads a stream to its end and returns the text.
+func readToEnd(t *testing.T, from *bufio.Reader) string {
 	t.Helper()
 	type end struct {
 		text []byte
@@ -37,13 +37,13 @@ func untilEnd(t *testing.T, from *bufio.Reader) string {
 		}
 		return string(e.text)
 	case <-time.After(time.Minute):
-		t.Fatal("the stream goes on")
+		t.Fatal("the stream did not end within a minute")
 	}
 	return ""
 }
 
 // Another node makes the change, and no notification arrives: the node finds it by polling.
-func TestAStreamEndsWhenItsTokenIsRevokedOrExpires(t *testing.T) {
+func TestEventStreamEndsWhenTokenIsRevokedOrExpires(t *testing.T) {
 	url := servers.Postgres(t).URL
 	n := startNodeOn(t, url)
 	go n.known.Run(t.Context())
@@ -88,14 +88,14 @@ func TestAStreamEndsWhenItsTokenIsRevokedOrExpires(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if text := untilEnd(t, stream); !strings.Contains(text, "access of its token or login has ended") {
-			t.Errorf("%s: the stream does not say why it ended: %q", name, text)
+		if text := readToEnd(t, stream); !strings.Contains(text, "access of its token or login has ended") {
+			t.Errorf("%s: got %q at the end of the stream, want the reason", name, text)
 		}
 		t.Logf("%s: the stream ended after %v", name, time.Since(began))
 	}
 	n.must(n.ask(`{"key":"token:a"}`), http.StatusOK)
 	if _, e := next(t, kept); e.Kind == "notice" {
-		t.Errorf("another token's stream: %+v", e)
+		t.Errorf("the stream of another token received %+v, want no notice", e)
 	}
 }
 
@@ -139,7 +139,7 @@ func (n *testNode) lateBody(path, body string, wait time.Duration) answer {
 	return answer{status: response.StatusCode, body: string(text)}
 }
 
-func TestARequestWhoseTokenIsRevokedWhileItsBodyComesChangesNothing(t *testing.T) {
+func TestRequestIsRejectedIfTokenIsRevokedDuringUpload(t *testing.T) {
 	n := startNode(t)
 	for path, body := range map[string]string{
 		wire.PathTokens:               `{"name":"left behind","scopes":["admin"]}`,
@@ -159,6 +159,6 @@ func TestARequestWhoseTokenIsRevokedWhileItsBodyComesChangesNothing(t *testing.T
 		}
 	}
 	if got := n.must(n.as(identity.Admin, http.MethodGet, wire.PathBlocks, ""), http.StatusOK).body; strings.Contains(got, "left-behind") {
-		t.Errorf("the block was added: %s", got)
+		t.Errorf("a block was added: %s", got)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 const operate, administer, reader = identity.Operate, identity.Admin, identity.Read
 
-func TestAPolicyOfABareIPv6AddressSaysWhichNetworkItMeans(t *testing.T) {
+func TestPolicyOfBareIPv6AddressWarnsOfItsNetwork(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		a := n.must(n.as(administer, put, "/v1/policies/six", `{"match":["ip:2001:db8::5","ip:2001:db8:1::5/128"],"rules":["10/min"]}`), http.StatusCreated)
 		p := read[wire.Policy](t, a)
@@ -24,7 +24,7 @@ func TestAPolicyOfABareIPv6AddressSaysWhichNetworkItMeans(t *testing.T) {
 	})
 }
 
-func TestAPolicyIsCreatedReplacedAndDeletedByItsVersion(t *testing.T) {
+func TestPolicyIsCreatedReplacedAndDeletedByETag(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		path := "/v1/policies/api"
 		a := n.must(n.as(administer, put, path, `{"match":["token:*"],"rules":["10/min","20/s"]}`), http.StatusCreated)
@@ -50,7 +50,7 @@ func TestAPolicyIsCreatedReplacedAndDeletedByItsVersion(t *testing.T) {
 		n.must(n.as(administer, put, path, next, "If-Match: *"), http.StatusOK)
 		a = n.must(n.as(reader, get, path, ""), http.StatusOK)
 		if a.header.Get("ETag") != second {
-			t.Fatalf("an equal policy made a version: %v", a.header)
+			t.Fatalf("got the ETag %s after an equal policy, want %s", a.header.Get("ETag"), second)
 		}
 		versions := read[wire.Page[wire.Policy]](t, n.must(n.as(reader, get, path+"/versions", ""), http.StatusOK))
 		if len(versions.Items) != 2 || versions.Items[0].Version != 2 {
@@ -74,7 +74,7 @@ func TestAPolicyIsCreatedReplacedAndDeletedByItsVersion(t *testing.T) {
 	})
 }
 
-func TestBadAdminRequestsAreProblemsThatNameTheField(t *testing.T) {
+func TestBadAdminRequestsReturnProblemsNamingTheField(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		long := strings.Repeat("x", 2000)
 		policy, escalation := "/v1/policies/p", func(change string) string {
@@ -105,26 +105,26 @@ func TestBadAdminRequestsAreProblemsThatNameTheField(t *testing.T) {
 			"a rule that overflows":             {put, policy, `{"match":["a:*"],"rules":["99999999999999999999/s"]}`, 422, "rules[0]"},
 			"a window that overflows":           {put, policy, `{"match":["a:*"],"rules":["1/9999999999999999999d"]}`, 422, "rules[0]"},
 			"a number for a rule":               {put, policy, `{"match":["a:*"],"rules":[5]}`, 422, "rules[0]"},
-			"a trap of a pattern":               {put, policy, `{"match":["ip:10.1*"],"rules":[]}`, 422, "match[0]"},
+			"a misleading pattern":              {put, policy, `{"match":["ip:10.1*"],"rules":[]}`, 422, "match[0]"},
 			"a pattern with host bits":          {put, policy, `{"match":["ip:10.1.2.3/8"],"rules":[]}`, 422, "match[0]"},
 			"an unknown mode":                   {put, policy, `{"match":["a:*"],"rules":[],"mode":"on"}`, 422, "mode"},
 			"an unknown on_failure":             {put, policy, `{"match":["a:*"],"rules":[],"on_failure":"x"}`, 422, "on_failure"},
 			"an unknown algorithm":              {put, policy, `{"match":["a:*"],"rules":[],"algorithm":"dice"}`, 422, "algorithm"},
 			"another algorithm's option":        {put, policy, `{"match":["a:*"],"rules":[],"options":{"burst":5}}`, 422, "options.burst"},
 			"a default of another's option":     {put, policy, `{"match":["a:*"],"rules":[],"options":{"variant":"meter"}}`, 422, "options.variant"},
-			"a text for count_refused":          {put, policy, `{"match":["a:*"],"rules":[],"algorithm":"sorted_set_log","options":{"count_refused":"yes"}}`, 422, "options.count_refused"},
+			"a string for count_refused":        {put, policy, `{"match":["a:*"],"rules":[],"algorithm":"sorted_set_log","options":{"count_refused":"yes"}}`, 422, "options.count_refused"},
 			"an unknown option":                 {put, policy, `{"match":["a:*"],"rules":[],"options":{"speed":5}}`, 422, "options.speed"},
 			"another name than the path's":      {put, policy, `{"name":"q","match":["a:*"],"rules":[]}`, 422, "name"},
 			"a bad name":                        {put, "/v1/policies/Q", `{"match":["a:*"],"rules":[]}`, 422, "name"},
 			"a read-only field":                 {put, policy, `{"match":["a:*"],"rules":[],"version":1}`, 422, "version"},
 			"a field twice":                     {put, policy, `{"match":["a:*"],"rules":[],"rules":[]}`, 400, "rules"},
 			"an unknown field of an escalation": {put, policy, escalation(`"steps":1`), 422, "escalation.steps"},
-			"a fraction of offences":            {put, policy, replaced("threshold", "1.5"), 422, "escalation.threshold"},
-			"no offences":                       {put, policy, replaced("threshold", "0"), 422, "escalation.threshold"},
+			"a fractional threshold":            {put, policy, replaced("threshold", "1.5"), 422, "escalation.threshold"},
+			"a threshold of 0":                  {put, policy, replaced("threshold", "0"), 422, "escalation.threshold"},
 			"a bad duration":                    {put, policy, replaced("duration", `"1 hour"`), 422, "escalation.duration"},
 			"a number for a duration":           {put, policy, replaced("duration", "60"), 422, "escalation.duration"},
-			"a cap below the block":             {put, policy, replaced("max_duration", `"1m"`), 422, "escalation.max_duration"},
-			"a text for a factor":               {put, policy, replaced("factor", `"2"`), 422, "escalation.factor"},
+			"max_duration below duration":       {put, policy, replaced("max_duration", `"1m"`), 422, "escalation.max_duration"},
+			"a string for a factor":             {put, policy, replaced("factor", `"2"`), 422, "escalation.factor"},
 			"too large a body":                  {put, policy, `{"match":["` + strings.Repeat("x", 1<<20) + `"]}`, 413, ""},
 			"a body that is too deep":           {put, policy, strings.Repeat("[", 100), 400, ""},
 			"a block without a pattern":         {post, "/v1/blocks", `{}`, 422, "pattern"},
@@ -133,19 +133,19 @@ func TestBadAdminRequestsAreProblemsThatNameTheField(t *testing.T) {
 			"a block not in UTF-8":              {post, "/v1/blocks", "{\"pattern\":\"\xff\"}", 400, "pattern"},
 			"a long reason":                     {post, "/v1/blocks", `{"pattern":"a","reason":"` + long + `"}`, 422, "reason"},
 			"a control character in a reason":   {post, "/v1/blocks", `{"pattern":"a","reason":"a\u001b[2J"}`, 422, "reason"},
-			"an end in the past":                {post, "/v1/blocks", `{"pattern":"a","expires_at":"2020-01-01T00:00:00Z"}`, 422, "expires_at"},
-			"an end right now":                  {post, "/v1/blocks", `{"pattern":"a","expires_at":"2026-01-01T12:34:31Z"}`, 422, "expires_at"},
-			"an end of no format":               {post, "/v1/blocks", `{"pattern":"a","expires_at":"tomorrow"}`, 422, "expires_at"},
-			"an end after nothing":              {post, "/v1/blocks", `{"pattern":"a","expires_in":"0s"}`, 422, "expires_in"},
-			"an end that overflows":             {post, "/v1/blocks", `{"pattern":"a","expires_in":"999999999999d"}`, 422, "expires_in"},
-			"a negative end":                    {post, "/v1/blocks", `{"pattern":"a","expires_in":"-1h"}`, 422, "expires_in"},
-			"two ends":                          {post, "/v1/blocks", `{"pattern":"a","expires_in":"1h","expires_at":"2030-01-01T00:00:00Z"}`, 422, "expires_in"},
+			"an expires_at in the past":         {post, "/v1/blocks", `{"pattern":"a","expires_at":"2020-01-01T00:00:00Z"}`, 422, "expires_at"},
+			"an expires_at of now":              {post, "/v1/blocks", `{"pattern":"a","expires_at":"2026-01-01T12:34:31Z"}`, 422, "expires_at"},
+			"an invalid expires_at":             {post, "/v1/blocks", `{"pattern":"a","expires_at":"tomorrow"}`, 422, "expires_at"},
+			"an expires_in of 0":                {post, "/v1/blocks", `{"pattern":"a","expires_in":"0s"}`, 422, "expires_in"},
+			"an expires_in that overflows":      {post, "/v1/blocks", `{"pattern":"a","expires_in":"999999999999d"}`, 422, "expires_in"},
+			"a negative expires_in":             {post, "/v1/blocks", `{"pattern":"a","expires_in":"-1h"}`, 422, "expires_in"},
+			"expires_in and expires_at":         {post, "/v1/blocks", `{"pattern":"a","expires_in":"1h","expires_at":"2030-01-01T00:00:00Z"}`, 422, "expires_in"},
 			"an unknown on_conflict":            {post, "/v1/blocks", `{"pattern":"a","on_conflict":"ignore"}`, 422, "on_conflict"},
 			"an exemption without a pattern":    {post, "/v1/exemptions", `{}`, 422, "pattern"},
-			"a change of nothing":               {patch, "/v1/blocks/x", `{}`, 422, ""},
+			"an empty change":                   {patch, "/v1/blocks/x", `{}`, 422, ""},
 			"a change of a pattern":             {patch, "/v1/blocks/x", `{"pattern":"b"}`, 422, "pattern"},
-			"a change to an end after nothing":  {patch, "/v1/blocks/x", `{"expires_in":"0s"}`, 422, "expires_in"},
-			"a block that is not there":         {get, "/v1/blocks/x", "", 404, ""},
+			"a change to an expires_in of 0":    {patch, "/v1/blocks/x", `{"expires_in":"0s"}`, 422, "expires_in"},
+			"an unknown block":                  {get, "/v1/blocks/x", "", 404, ""},
 			"an id with a NUL":                  {get, "/v1/blocks/%00", "", 404, ""},
 			"an id not in UTF-8":                {get, "/v1/blocks/%ff", "", 404, ""},
 			"an unknown parameter":              {get, "/v1/blocks?stat=all", "", 422, "stat"},
@@ -156,33 +156,33 @@ func TestBadAdminRequestsAreProblemsThatNameTheField(t *testing.T) {
 			"a bad cursor":                      {get, "/v1/blocks?cursor=!!", "", 422, "cursor"},
 			"a search with a NUL":               {get, "/v1/blocks?search=%00", "", 422, "search"},
 			"a search not in UTF-8":             {get, "/v1/blocks?search=%ff", "", 422, "search"},
-			"a bad key to filter by":            {get, "/v1/blocks?key=ip:x", "", 422, "key"},
-			"a bad pattern to filter by":        {get, "/v1/blocks?within=ip:10.1*", "", 422, "within"},
-			"no key to explain":                 {get, "/v1/keys", "", 422, "key"},
-			"a bad key to explain":              {get, "/v1/keys?key=ip:1.2.3", "", 422, "key"},
-			"an unknown policy to explain":      {get, "/v1/keys?key=a&policy=nobody", "", 422, "policy"},
-			"an unknown policy to reset":        {del, "/v1/keys?key=a&policy=nobody", "", 422, "policy"},
+			"filter by a bad key":               {get, "/v1/blocks?key=ip:x", "", 422, "key"},
+			"filter by a bad pattern":           {get, "/v1/blocks?within=ip:10.1*", "", 422, "within"},
+			"explain without a key":             {get, "/v1/keys", "", 422, "key"},
+			"explain a bad key":                 {get, "/v1/keys?key=ip:1.2.3", "", 422, "key"},
+			"explain an unknown policy":         {get, "/v1/keys?key=a&policy=nobody", "", 422, "policy"},
+			"reset an unknown policy":           {del, "/v1/keys?key=a&policy=nobody", "", 422, "policy"},
 			"a token without a name":            {post, "/v1/tokens", `{"scopes":["read"]}`, 422, "name"},
 			"a token without scopes":            {post, "/v1/tokens", `{"name":"a"}`, 422, "scopes"},
-			"a token of no such scope":          {post, "/v1/tokens", `{"name":"a","scopes":["read","root"]}`, 422, "scopes[1]"},
-			"a token of public":                 {post, "/v1/tokens", `{"name":"a","scopes":["public"]}`, 422, "scopes[0]"},
+			"a token of an unknown scope":       {post, "/v1/tokens", `{"name":"a","scopes":["read","root"]}`, 422, "scopes[1]"},
+			"a token of the scope public":       {post, "/v1/tokens", `{"name":"a","scopes":["public"]}`, 422, "scopes[0]"},
 			"a token of one scope twice":        {post, "/v1/tokens", `{"name":"a","scopes":["read","read"]}`, 422, "scopes[1]"},
 			"a token whose name is taken":       {post, "/v1/tokens", `{"name":"test-read","scopes":["read"]}`, 409, "name"},
 			"a user of a bad name":              {post, "/v1/users", `{"name":"a b","role":"viewer","password":"long enough"}`, 422, "name"},
-			"a user of no role":                 {post, "/v1/users", `{"name":"a","role":"root","password":"long enough"}`, 422, "role"},
+			"a user of an unknown role":         {post, "/v1/users", `{"name":"a","role":"root","password":"long enough"}`, 422, "role"},
 			"a user of a short password":        {post, "/v1/users", `{"name":"a","role":"viewer","password":"short"}`, 422, "password"},
-			"a change of no user":               {patch, "/v1/users/x", `{"role":"viewer"}`, 404, ""},
-			"an audit entry of no number":       {get, "/v1/audit/x", "", 404, ""},
-			"an audit from tomorrow to today":   {get, "/v1/audit?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z", "", 422, "to"},
-			"an audit from no time":             {get, "/v1/audit?from=today", "", 422, "from"},
-			"an export of no format":            {get, "/v1/audit/export?format=xml", "", 422, "format"},
-			"a backup where there is none":      {get, "/v1/backup", "", 404, ""},
+			"a change of an unknown user":       {patch, "/v1/users/x", `{"role":"viewer"}`, 404, ""},
+			"an audit id that is no number":     {get, "/v1/audit/x", "", 404, ""},
+			"an audit with to before from":      {get, "/v1/audit?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z", "", 422, "to"},
+			"an audit with an invalid from":     {get, "/v1/audit?from=today", "", 422, "from"},
+			"an export of unknown format":       {get, "/v1/audit/export?format=xml", "", 422, "format"},
+			"a backup without a store":          {get, "/v1/backup", "", 404, ""},
 		} {
 			t.Run(name, func(t *testing.T) {
 				n := &testNode{T: t, admin: n.admin, tokens: n.tokens}
 				p := n.wantProblem(n.as(administer, test.method, test.path, test.body), test.status, test.field)
 				if strings.ContainsAny(p.Detail, "\x00\x1b\n") {
-					t.Errorf("the detail holds control characters: %q", p.Detail)
+					t.Errorf("the detail contains control characters: %q", p.Detail)
 				}
 			})
 		}
@@ -190,16 +190,16 @@ func TestBadAdminRequestsAreProblemsThatNameTheField(t *testing.T) {
 	})
 }
 
-func TestAnUnknownFieldIsAnsweredWithTheFieldsThatThereAre(t *testing.T) {
+func TestUnknownFieldProblemListsKnownFields(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		p := n.wantProblem(n.as(operate, post, "/v1/blocks", `{"pattern":"a","expires":"1h"}`), http.StatusUnprocessableEntity, "expires")
 		if !strings.Contains(p.Detail, "expires_in") {
-			t.Errorf("got %q", p.Detail)
+			t.Errorf("got %q, want it to list expires_in", p.Detail)
 		}
 	})
 }
 
-func TestAKeyIsExplainedAndReset(t *testing.T) {
+func TestKeyIsExplainedAndReset(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		putPolicy(n, "default", `{"match":["*"],"rules":["2/m"]}`, "If-Match: *")
 		path := "/v1/keys?key=" + url.QueryEscape("ip:203.0.113.7")
@@ -225,7 +225,7 @@ func TestAKeyIsExplainedAndReset(t *testing.T) {
 	})
 }
 
-func TestATokenIsMadeUsedRotatedAndRevoked(t *testing.T) {
+func TestTokenIsCreatedUsedRotatedAndRevoked(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		whoami := func(secret string) answer {
 			return n.send(get, n.admin+"/v1/whoami", "", "Authorization: Bearer "+secret)
@@ -241,7 +241,7 @@ func TestATokenIsMadeUsedRotatedAndRevoked(t *testing.T) {
 		}
 		list := n.must(n.as(administer, get, "/v1/tokens", ""), http.StatusOK)
 		if strings.Contains(list.body, made.Secret) || strings.Contains(list.body, "hash") {
-			t.Fatalf("the list holds secrets: %s", list.body)
+			t.Fatalf("the list contains secrets: %s", list.body)
 		}
 		path := "/v1/tokens/" + made.ID
 		next := read[wire.CreatedToken](t, n.must(n.as(administer, post, path+"/rotate", `{"overlap":"1h"}`), http.StatusCreated))
@@ -267,7 +267,7 @@ func TestATokenIsMadeUsedRotatedAndRevoked(t *testing.T) {
 	})
 }
 
-func TestTheAuditIsListedShownAndExported(t *testing.T) {
+func TestAuditIsListedAndExported(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		n.must(n.as(operate, post, "/v1/blocks", `{"pattern":"token:=cmd()","reason":"=1+1"}`), http.StatusCreated)
 		page := read[wire.Page[wire.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?action=block&limit=1", ""), http.StatusOK))
@@ -276,10 +276,10 @@ func TestTheAuditIsListedShownAndExported(t *testing.T) {
 		}
 		all := read[[]wire.AuditEntry](t, n.must(n.as(reader, get, "/v1/audit/export", ""), http.StatusOK))
 		if len(all) < 5 || all[0].ID != page.Items[0].ID {
-			t.Fatalf("got %d entries", len(all))
+			t.Fatalf("got %d records, want at least 5", len(all))
 		}
 		if none := n.must(n.as(reader, get, "/v1/audit/export?actor=nobody", ""), http.StatusOK); strings.TrimSpace(none.body) != "[]" {
-			t.Fatalf("got %q", none.body)
+			t.Fatalf("got %q, want []", none.body)
 		}
 		csv := n.must(n.as(reader, get, "/v1/audit/export?format=csv&action=block", ""), http.StatusOK)
 		if lines := strings.Count(csv.body, "\n"); lines != 2 || !strings.HasPrefix(csv.body, "id,at,actor_kind,") || !strings.Contains(csv.header.Get("Content-Disposition"), "audit.csv") {

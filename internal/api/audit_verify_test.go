@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func TestTheAuditIsVerifiedAgainstAHeadThatWasKept(t *testing.T) {
+func TestVerifyAuditComparesKeptHead(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		verify := func(query string) wire.AuditVerification {
 			t.Helper()
@@ -16,7 +16,7 @@ func TestTheAuditIsVerifiedAgainstAHeadThatWasKept(t *testing.T) {
 		}
 		first := verify("")
 		if !first.Intact || first.Problem != "" || first.Records < 4 || first.Head == "" || first.Kept != "" || first.FirstAt.IsZero() {
-			t.Fatalf("%+v", first)
+			t.Fatalf("verify without a head: got %+v", first)
 		}
 		n.makeToken(identity.Token{Name: "later", Scopes: []identity.Access{identity.Check}})
 		if v := verify("?head=" + string(first.Head)); !v.Intact || v.Kept != "in_chain" || v.Head == first.Head || v.Records != first.Records+1 {

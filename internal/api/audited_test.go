@@ -16,20 +16,20 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// change is a request that changes something, and the entry that it must leave.
+// change is a request that changes something, and the audit record that it must write.
 type change struct {
 	operation          string
 	method, path, body string
-	action             string // of the newest entry after it
-	before, after      bool   // whether the entry holds them
+	action             string // of the newest record after it
+	before, after      bool   // whether the record has them
 	headers            []string
 }
 
-// notHere are the operations other than GET that change nothing, and those for which these
-// tests replace the code that writes the entry; the tests of package sqlstore cover them.
-var notHere = []string{"previewBlock", "explainDraft", "planPolicies", "tryPolicy", "backtestPolicy", "testNotification", "restore", "resumeEscalation"}
+// unauditedOperations are the operations other than GET that change nothing, and those for which
+// these tests replace the code that writes the record; the tests of package sqlstore cover them.
+var unauditedOperations = []string{"previewBlock", "explainDraft", "planPolicies", "tryPolicy", "backtestPolicy", "testNotification", "restore", "resumeEscalation"}
 
-// audited makes changes and checks the audit entry of each.
+// audited makes changes and checks the audit record of each.
 type audited struct {
 	*testNode
 	seen map[string]bool
@@ -40,8 +40,8 @@ func (d *audited) entries() []wire.AuditEntry {
 	return read[wire.Page[wire.AuditEntry]](d, d.must(d.as(reader, get, wire.PathAudit, ""), http.StatusOK)).Items
 }
 
-// holds reports whether there is something in a part of an entry.
-func holds(part []byte) bool { return len(part) > 0 && string(part) != "null" }
+// isSet reports whether a part of a record is not empty.
+func isSet(part []byte) bool { return len(part) > 0 && string(part) != "null" }
 
 func (d *audited) do(c change) answer {
 	d.Helper()
@@ -54,20 +54,20 @@ func (d *audited) do(c change) answer {
 	entry := d.entries()[0]
 	switch {
 	case entry.ID == known:
-		d.Errorf("%s left no entry in the audit", c.operation)
+		d.Errorf("%s wrote no audit record", c.operation)
 	case entry.Action != c.action:
-		d.Errorf("%s left the entry %q, want %q", c.operation, entry.Action, c.action)
+		d.Errorf("%s wrote an audit record of %q, want %q", c.operation, entry.Action, c.action)
 	case entry.Actor.Kind != string(audit.Token) || entry.Actor.Name != "test-admin" || entry.Actor.Address != "127.0.0.1":
-		d.Errorf("%s: the entry does not say who and from where: %+v", c.operation, entry.Actor)
+		d.Errorf("%s: got the actor %+v, want test-admin at 127.0.0.1", c.operation, entry.Actor)
 	case entry.At.IsZero() || entry.Object == "" || entry.Summary == "":
-		d.Errorf("%s: the entry does not say what: %+v", c.operation, entry)
-	case holds(entry.Before) != c.before || holds(entry.After) != c.after:
-		d.Errorf("%s: the entry holds before %s and after %s", c.operation, entry.Before, entry.After)
+		d.Errorf("%s: the audit record is incomplete: %+v", c.operation, entry)
+	case isSet(entry.Before) != c.before || isSet(entry.After) != c.after:
+		d.Errorf("%s: the audit record has before %s and after %s, want before %v, after %v", c.operation, entry.Before, entry.After, c.before, c.after)
 	}
 	return a
 }
 
-func TestEveryOperationThatChangesSomethingLeavesAnEntryInTheAudit(t *testing.T) {
+func TestOperationsThatChangeSomethingWriteAuditRecords(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		d := &audited{testNode: n, seen: map[string]bool{}}
 		d.changePolicies()
@@ -89,13 +89,13 @@ func TestEveryOperationThatChangesSomethingLeavesAnEntryInTheAudit(t *testing.T)
 		d.do(change{operation: "backup", method: get, path: wire.PathBackup, action: "backup.read"})
 		for _, r := range n.api.routes {
 			if r.Listener == httpserver.Admin && r.Method != get && r.Operation != nil &&
-				!d.seen[r.Operation.ID] && !slices.Contains(notHere, r.Operation.ID) {
-				t.Errorf("whether %s leaves an entry in the audit is not tested", r.Operation.ID)
+				!d.seen[r.Operation.ID] && !slices.Contains(unauditedOperations, r.Operation.ID) {
+				t.Errorf("no test checks the audit record of %s", r.Operation.ID)
 			}
 		}
 		for _, e := range d.entries() {
 			if text := string(e.Before) + string(e.After); strings.Contains(text, "hash") || strings.Contains(text, "secret") || strings.Contains(text, "argon2") {
-				t.Errorf("the entry of %s holds a secret: %s", e.Action, text)
+				t.Errorf("the audit record of %s contains a secret: %s", e.Action, text)
 			}
 		}
 	}, func(d *nodeParts) { d.Backups.Store = &memoryBackups{held: []byte("data")} })
@@ -169,7 +169,7 @@ func (d *audited) setUpTOTP(user string) {
 
 func (d *audited) decideProposals() {
 	d.Helper()
-	// In this order: a dismissed one is not proposed again for a while.
+	// In this order: a dismissed proposal is not made again for a while.
 	for _, c := range []change{
 		{operation: "acceptProposal", path: "accept", body: `{"reason":"scrapers","expires_in":"1h"}`, action: "proposal.accept"},
 		{operation: "dismissProposal", path: "dismiss", body: `{"reason":"ours"}`, action: "proposal.dismiss"},

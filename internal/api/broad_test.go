@@ -12,8 +12,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// made returns the path of the added block or exemption in a response.
-func (n *testNode) made(path string, a answer) string {
+// addedPath returns the path of the added block or exemption in a response.
+func (n *testNode) addedPath(path string, a answer) string {
 	n.Helper()
 	var added struct {
 		ID string `json:"id"`
@@ -33,11 +33,11 @@ func (n *testNode) wantUnconfirmed(a answer, confirm string) {
 	}
 }
 
-func TestABroadEntryIsConfirmedToLastLonger(t *testing.T) {
+func TestExtendingBroadEntryRequiresConfirmation(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		const pattern = "ip:10.0.0.0/8"
 		for _, path := range []string{wire.PathBlocks, wire.PathExemptions} {
-			entry := n.made(path, n.as(operate, post, path, `{"pattern":"`+pattern+`","expires_in":"1h","confirm":"`+pattern+`"}`))
+			entry := n.addedPath(path, n.as(operate, post, path, `{"pattern":"`+pattern+`","expires_in":"1h","confirm":"`+pattern+`"}`))
 			before := n.as(reader, get, entry, "").body
 			for _, longer := range []string{`"expires_in":"2h"`, `"expires_at":null`, `"expires_in":"61m","reason":"later"`} {
 				n.wantUnconfirmed(n.as(operate, patch, entry, `{`+longer+`}`), pattern)
@@ -45,7 +45,7 @@ func TestABroadEntryIsConfirmedToLastLonger(t *testing.T) {
 			}
 			n.wantProblem(n.as(operate, patch, entry, `{"expires_in":"2h","confirm":"yes:"}`), http.StatusUnprocessableEntity, "confirm")
 			if now := n.as(reader, get, entry, "").body; now != before {
-				t.Fatalf("%s was changed unconfirmed: %s", path, now)
+				t.Fatalf("%s was changed without a confirmation: %s", path, now)
 			}
 			// An earlier end and another reason need no confirmation.
 			n.must(n.as(operate, patch, entry, `{"expires_in":"30m"}`), http.StatusOK)
@@ -54,21 +54,21 @@ func TestABroadEntryIsConfirmedToLastLonger(t *testing.T) {
 			n.must(n.as(operate, patch, entry, `{"expires_in":"2h"}`), http.StatusOK)
 			n.must(n.as(operate, del, entry, ""), http.StatusOK)
 			n.wantProblem(n.as(operate, patch, entry, `{"expires_in":"9h"}`), http.StatusConflict, "")
-			narrow := n.made(path, n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/16","expires_in":"1h"}`))
+			narrow := n.addedPath(path, n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/16","expires_in":"1h"}`))
 			n.must(n.as(operate, patch, narrow, `{"expires_at":null}`), http.StatusOK)
 		}
 	})
 }
 
-func TestABlockOfMuchOfTheTrafficIsConfirmedToLastLonger(t *testing.T) {
+func TestExtendingBlockOfMuchTrafficRequiresConfirmation(t *testing.T) {
 	n := startNode(t, func(d *nodeParts) { d.Entries.Traffic = halfOfAll{} })
 	const pattern = "ip:203.0.113.0/24"
-	entry := n.made(wire.PathBlocks, n.as(operate, post, wire.PathBlocks, `{"pattern":"`+pattern+`","expires_in":"1h","confirm":"`+pattern+`"}`))
+	entry := n.addedPath(wire.PathBlocks, n.as(operate, post, wire.PathBlocks, `{"pattern":"`+pattern+`","expires_in":"1h","confirm":"`+pattern+`"}`))
 	n.wantUnconfirmed(n.as(operate, patch, entry, `{"expires_in":"2h"}`), pattern)
 	n.must(n.as(operate, patch, entry, `{"expires_in":"2h","confirm":"`+pattern+`"}`), http.StatusOK)
 }
 
-func TestABroadEntryIsConfirmedToBeBroughtBack(t *testing.T) {
+func TestUndoThatRestoresBroadEntryRequiresConfirmation(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		const pattern = "ip:10.0.0.0/8"
 		const confirmed = `"confirm":"` + pattern + `"`
@@ -91,7 +91,7 @@ func TestABroadEntryIsConfirmedToBeBroughtBack(t *testing.T) {
 				}
 				return ids
 			}
-			asks := func(what string) {
+			wantConfirmation := func(what string) {
 				t.Helper()
 				before := active()
 				at := undo()
@@ -99,29 +99,29 @@ func TestABroadEntryIsConfirmedToBeBroughtBack(t *testing.T) {
 				n.wantUnconfirmed(n.as(operate, post, at, `{"confirm":"ip:11.0.0.0/8"}`), pattern)
 				n.wantProblem(n.as(operate, post, at, `{"confirm":"yes:"}`), http.StatusUnprocessableEntity, "confirm")
 				if !slices.Equal(active(), before) || undo() != at {
-					t.Fatalf("%s: undoing %s changed something unconfirmed", path, what)
+					t.Fatalf("%s: undoing %s without a confirmation changed something", path, what)
 				}
 				n.must(n.as(operate, post, at, `{`+confirmed+`}`), http.StatusCreated)
 				if len(active()) != 1 {
-					t.Fatalf("%s: undoing %s, confirmed, leaves %d", path, what, len(active()))
+					t.Fatalf("%s: after undoing %s with a confirmation %d are active, want 1", path, what, len(active()))
 				}
 			}
 			add := `{"pattern":"` + pattern + `","expires_in":"1h",` + confirmed
-			entry := n.made(path, n.as(operate, post, path, add+`}`))
+			entry := n.addedPath(path, n.as(operate, post, path, add+`}`))
 			n.must(n.as(operate, patch, entry, `{"expires_in":"2h",`+confirmed+`}`), http.StatusOK)
-			n.must(n.as(operate, post, undo(), ""), http.StatusCreated) // it is shorter again
-			asks("that undoing")
+			n.must(n.as(operate, post, undo(), ""), http.StatusCreated) // the end is earlier again
+			wantConfirmation("that undo")
 			n.must(n.as(operate, patch, entry, `{"expires_in":"10m"}`), http.StatusOK)
-			asks("a shortening")
-			n.made(path, n.as(operate, post, path, add+`,"on_conflict":"replace"}`))
-			asks("a replacement")
+			wantConfirmation("an earlier end")
+			n.addedPath(path, n.as(operate, post, path, add+`,"on_conflict":"replace"}`))
+			wantConfirmation("a replacement")
 			n.must(n.as(operate, del, path+"/"+active()[0], ""), http.StatusOK)
-			asks("its end")
+			wantConfirmation("its end")
 		}
 	})
 }
 
-func TestAPolicyThatRefusesEverythingOfABroadPatternIsConfirmed(t *testing.T) {
+func TestPolicyThatRefusesBroadPatternRequiresConfirmation(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		const anyVersion = `If-Match: *`
 		policy := wire.PathPolicies + "/shut"
@@ -138,11 +138,11 @@ func TestAPolicyThatRefusesEverythingOfABroadPatternIsConfirmed(t *testing.T) {
 			file := `{"policies":[{"name":"` + name + `",` + fmt.Sprintf(document, "")[1:] + `]}`
 			plan := read[wire.PolicyPlan](t, n.must(n.as(administer, post, wire.PathPolicySet+"/plan", file), http.StatusOK))
 			if string(plan.Confirm) != name || !strings.HasPrefix(string(plan.ConfirmReason), name+": ") {
-				t.Errorf("%s: the plan asks for %q, %q", match, plan.Confirm, plan.ConfirmReason)
+				t.Errorf("%s: the plan has confirm %q and confirm_reason %q", match, plan.Confirm, plan.ConfirmReason)
 			}
 			n.wantUnconfirmed(n.as(administer, post, wire.PathPolicySet, file), name)
 			if now := n.as(reader, get, policy, "").body; now != before {
-				t.Fatalf("%s was changed unconfirmed: %s", match, now)
+				t.Fatalf("%s was changed without a confirmation: %s", match, now)
 			}
 			n.must(n.as(administer, post, wire.PathPolicySet+"?confirm="+name, file), http.StatusOK)
 			// It already refuses everything, so more rules need no confirmation.
@@ -163,7 +163,7 @@ func TestAPolicyThatRefusesEverythingOfABroadPatternIsConfirmed(t *testing.T) {
 	})
 }
 
-func TestDeletingAPolicyIsConfirmedIfItsKeysThenFallUnderOneThatRefusesAll(t *testing.T) {
+func TestDeletingPolicyAboveRefusingOneRequiresConfirmation(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		const anyVersion = `If-Match: *`
 		policy := wire.PathPolicies + "/office"

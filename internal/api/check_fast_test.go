@@ -16,7 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// usual is a check in the common form; other requests are made from it.
+// usual is a check in the common form, with more headers.
 func usual(headers, body string) string {
 	return "POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n" + headers +
 		fmt.Sprintf("Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
@@ -24,7 +24,7 @@ func usual(headers, body string) string {
 
 func checkOf(body string) string { return usual("", body) }
 
-// conversation is what a client sends on one connection. {token} is a token with the scope
+// conversation is the bytes that a client sends on one connection. {token} is a token with the scope
 // check, {read} one without it.
 type conversation struct {
 	what, sent string
@@ -46,7 +46,7 @@ var conversations = []conversation{
 	{"the request's own id", usual("X-Request-Id: abcd-1234_EFGH\r\n", `{"key":"free:1"}`), 1},
 	{"headers of a browser's fetch", usual("Connection: keep-alive\r\nAccept: */*\r\nAccept-Language: *\r\nSec-Fetch-Mode: cors\r\nUser-Agent: node\r\nAccept-Encoding: br, gzip\r\n", `{"key":"free:1"}`), 1},
 	{"headers in other letters", "POST /v1/check HTTP/1.1\r\nhOST: localhost\r\ncontent-TYPE: Application/JSON; charset=UTF-8\r\ncontent-length: 16\r\n\r\n{\"key\":\"free:1\"}", 1},
-	{"a token that nobody asks for", usual("Authorization: Bearer {token}\r\n", `{"key":"free:1"}`), 1},
+	{"a token that is not required", usual("Authorization: Bearer {token}\r\n", `{"key":"free:1"}`), 1},
 	{"a token of another scope", usual("Authorization: Bearer {read}\r\n", `{"key":"free:1"}`), 1},
 	{"a wrong token", usual("Authorization: Bearer stint_check_wrong\r\n", `{"key":"free:1"}`), 1},
 	{"another scheme", usual("Authorization: Basic {token}\r\n", `{"key":"free:1"}`), 1},
@@ -128,7 +128,7 @@ func (r *recorded) talk(t *testing.T, pieces ...string) string {
 	for i, piece := range pieces {
 		n, err := io.WriteString(conn, piece)
 		if err != nil {
-			t.Logf("the server hung up while it was written to: %v", err)
+			t.Logf("the server closed the connection during the write: %v", err)
 		}
 		if sent += n; i < len(pieces)-1 && err == nil {
 			r.received.await(t, sent)
@@ -203,7 +203,7 @@ func (r *received) await(t *testing.T, bytes int) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("the server has not read %d bytes", bytes)
+			t.Fatalf("the server did not read %d bytes within a minute", bytes)
 		}
 	}
 }
@@ -264,7 +264,7 @@ func startPair(t *testing.T, change func(*nodeParts)) (fast, plain *recorded) {
 	return both[0], both[1]
 }
 
-func TestTheFastPathAnswersByteForByteAsThePlainVersion(t *testing.T) {
+func TestFastPathOfChecksMatchesPlainVersion(t *testing.T) {
 	open := func(*nodeParts) {}
 	for _, setting := range []struct {
 		what   string
@@ -304,7 +304,7 @@ func converse(t *testing.T, fast, plain *recorded, conversations []conversation,
 		}
 	}
 	if fast.fast.Load() == 0 || plain.fast.Load() > 0 {
-		t.Errorf("the fast path answered %d and %d requests", fast.fast.Load(), plain.fast.Load())
+		t.Errorf("the fast path answered %d and %d requests, want some and none", fast.fast.Load(), plain.fast.Load())
 	}
 }
 

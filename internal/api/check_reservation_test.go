@@ -15,38 +15,38 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-func TestAReservationIsMadeShownAndCancelled(t *testing.T) {
+func TestReservationIsCreatedShownAndCancelled(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "default", `{"match":["*"],"rules":["1/10s"]}`, "If-Match: *")
 	const ask = `{"key":"host:a","detail":"none","max_wait":"1m"%s}`
 	first := n.must(n.ask(fmt.Sprintf(ask, "")), http.StatusOK)
 	if !strings.Contains(first.body, `"shadow":null,"delay_ms":0,"reservation":null}`) {
-		t.Errorf("allowed at once: %s", first.body)
+		t.Errorf("the first check: got %s, want no delay", first.body)
 	}
 	a := n.must(n.ask(fmt.Sprintf(ask, `,"idempotency_key":"k"`)), http.StatusOK)
 	d := read[wire.Decision](t, a)
 	if d.DelayMS != 10_000 || d.Reservation == nil || d.Reservation.At.String() != "2026-01-01T12:34:41.000Z" || d.Reservation.Handle == "" || *d.RetryAfterMS != 0 || a.header.Get("Retry-After") != "" {
-		t.Fatalf("the second: %s", a.body)
+		t.Fatalf("the second check: got %s, want a reservation in 10 s", a.body)
 	}
 	again := read[wire.Decision](t, n.must(n.ask(fmt.Sprintf(ask, `,"idempotency_key":"k"`)), http.StatusOK))
 	if !again.Replayed || *again.Reservation != *d.Reservation {
-		t.Errorf("the second again: %+v", again)
+		t.Errorf("the second check repeated: got %+v, want the same reservation", again)
 	}
 	peek := n.must(n.ask(fmt.Sprintf(ask, `,"peek":true`)), http.StatusOK)
 	if !strings.Contains(peek.body, `"delay_ms":20000,"reservation":null`) {
-		t.Errorf("a peek: %s", peek.body)
+		t.Errorf("a peek: got %s, want a delay of 20 s and no reservation", peek.body)
 	}
 	late := n.must(n.ask(`{"key":"host:a","max_wait":"15s"}`), http.StatusTooManyRequests)
 	if l := read[wire.Decision](t, late); *l.RetryAfterMS != 5000 || late.header.Get("Retry-After") != "5" || l.Reservation != nil {
-		t.Errorf("too far ahead: %s", late.body)
+		t.Errorf("a reservation too far ahead: got %s", late.body)
 	}
 	plain := n.must(n.ask(`{"key":"host:a"}`), http.StatusTooManyRequests)
 	if strings.Contains(plain.body, "delay_ms") || strings.Contains(plain.body, "reservation") {
-		t.Errorf("who does not wait reads of reservations: %s", plain.body)
+		t.Errorf("a check without max_wait: got %s, want no fields of reservations", plain.body)
 	}
 	for _, want := range []string{`{"freed":true}`, `{"freed":false}`} {
 		if a := n.must(n.send(del, n.check+wire.PathReservations+"/"+d.Reservation.Handle, ""), http.StatusOK); a.body != want {
-			t.Errorf("giving back: %s, want %s", a.body, want)
+			t.Errorf("cancelling: got %s, want %s", a.body, want)
 		}
 	}
 	n.clock.Add(9 * time.Second)
@@ -55,7 +55,7 @@ func TestAReservationIsMadeShownAndCancelled(t *testing.T) {
 	n.must(n.ask(`{"key":"host:a"}`), http.StatusOK)
 }
 
-func TestAHandleThatIsNotOursIsNotFound(t *testing.T) {
+func TestForeignReservationHandleIsNotFound(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "default", `{"match":["*"],"rules":["1/10s"]}`, "If-Match: *")
 	n.ask(`{"key":"a"}`)
@@ -68,24 +68,24 @@ func TestAHandleThatIsNotOursIsNotFound(t *testing.T) {
 	n.must(n.send(del, n.check+wire.PathReservations+"/"+handle, ""), http.StatusOK)
 }
 
-func TestAHandleIsInNoLog(t *testing.T) {
+func TestReservationHandleIsNotLogged(t *testing.T) {
 	var logged servers.Output
 	n := startNode(t, func(d *nodeParts) {
 		d.Server.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		d.Gate = gate.New(gate.Options{View: catalog.New(nil, d.Now), Log: d.Keys.Logs[0], Now: d.Now}) // which has loaded nothing yet
+		d.Gate = gate.New(gate.Options{View: catalog.New(nil, d.Now), Log: d.Keys.Logs[0], Now: d.Now}) // with a catalog that has loaded nothing yet
 	})
 	n.wantProblem(n.send(del, n.check+wire.PathReservations+"/a-handle", ""), http.StatusServiceUnavailable, "")
 	for _, want := range []string{`msg="request failed"`, `msg=request `, "path=" + wire.PathReservations + "/... "} {
 		if !strings.Contains(logged.String(), want) {
-			t.Errorf("the log holds no %s: %s", want, logged.String())
+			t.Errorf("the log does not contain %s: %s", want, logged.String())
 		}
 	}
 	if strings.Contains(logged.String(), "a-handle") {
-		t.Errorf("the log holds the handle: %s", logged.String())
+		t.Errorf("the log contains the handle: %s", logged.String())
 	}
 }
 
-func TestTheLongestHandleComesThrough(t *testing.T) {
+func TestLongestReservationHandleIsAccepted(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "default", `{"match":["*"],"rules":["1/10s"]}`, "If-Match: *")
 	putPolicy(n, "trial", `{"match":["*"],"rules":["1/10s"],"mode":"shadow"}`)
@@ -97,14 +97,14 @@ func TestTheLongestHandleComesThrough(t *testing.T) {
 	n.must(n.ask(strings.Replace(body, "iii", "", 1)), http.StatusOK)
 	j := read[wire.KeysDecision](t, n.must(n.ask(body), http.StatusOK))
 	if j.Reservation == nil || len(j.Reservation.Handle) < 11_000 {
-		t.Fatalf("got %+v", j.Waiting)
+		t.Fatalf("got %+v, want a handle of at least 11,000 bytes", j.Waiting)
 	}
 	if a := n.must(n.send(del, n.check+wire.PathReservations+"/"+j.Reservation.Handle, ""), http.StatusOK); a.body != `{"freed":true}` {
 		t.Errorf("got %s", a.body)
 	}
 }
 
-func TestSeveralKeysAreAnsweredAsOne(t *testing.T) {
+func TestCheckOfSeveralKeysReturnsCombinedDecision(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "default", `{"match":["*"],"rules":["1/s"]}`, "If-Match: *")
 	putPolicy(n, "tokens", `{"match":["token:*"],"rules":["4/m"]}`)
@@ -119,7 +119,7 @@ func TestSeveralKeysAreAnsweredAsOne(t *testing.T) {
 		t.Errorf("got %s", a.body)
 	}
 	if got := a.header.Get("RateLimit"); a.header.Get("Retry-After") != "1" || got != `"1/1s";r=0;t=1` {
-		t.Errorf("the headers are %v", a.header)
+		t.Errorf("got the headers %v", a.header)
 	}
 	n.must(n.as(identity.Operate, post, wire.PathBlocks, `{"pattern":"token:a"}`), http.StatusCreated)
 	a = n.must(n.ask(ask), http.StatusForbidden)
@@ -128,10 +128,10 @@ func TestSeveralKeysAreAnsweredAsOne(t *testing.T) {
 	}
 	n.clock.Add(time.Second)
 	n.must(n.ask(ask), http.StatusForbidden)
-	n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK) // nothing was charged unnecessarily
+	n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK) // the blocked checks charged nothing
 }
 
-func TestInABatchAnItemMayWaitAndMayNotHaveSeveralKeys(t *testing.T) {
+func TestBatchItemsMayWaitButNotHaveSeveralKeys(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "default", `{"match":["*"],"rules":["1/10s"]}`, "If-Match: *")
 	a := n.must(n.send(post, n.check+wire.PathBatch, `{"checks":[{"key":"a"},{"key":"a","max_wait":"1m"},{"keys":["b"]},{"key":"a","idempotency_key":"ä"},{"key":"a","max_wait":"2h"}]}`), http.StatusOK)
@@ -146,12 +146,12 @@ func TestInABatchAnItemMayWaitAndMayNotHaveSeveralKeys(t *testing.T) {
 	}
 }
 
-func TestTheAlgorithmsAreListed(t *testing.T) {
+func TestAlgorithmsAreListed(t *testing.T) {
 	n := startNode(t)
 	page := read[wire.Page[wire.Algorithm]](t, n.must(n.as(identity.Read, get, wire.PathAlgorithms, ""), http.StatusOK))
 	first := page.Items[0]
 	if first.Name != "timestamp_log" || !first.Exact || first.Title == "" || first.Summary == "" || first.Options == nil {
-		t.Errorf("the default is %+v", first)
+		t.Errorf("got the first algorithm %+v", first)
 	}
 	for _, a := range page.Items {
 		putPolicy(n, "p", `{"match":["p:*"],"rules":["5/m"],"algorithm":"`+a.Name+`"}`, "If-Match: *")

@@ -19,7 +19,7 @@ func putPolicy(n *testNode, name, body string, headers ...string) {
 	}
 }
 
-func TestACheckIsAnsweredAsTheDesignShows(t *testing.T) {
+func TestCheckResponseMatchesDesign(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "default", `{"match":["*"],"rules":["1/s","5/m"]}`, "If-Match: *")
 	for i := range 5 {
@@ -52,7 +52,7 @@ func TestACheckIsAnsweredAsTheDesignShows(t *testing.T) {
 	}
 }
 
-func TestTheDetailNoneLeavesTheRulesOut(t *testing.T) {
+func TestCheckDetailNoneOmitsRules(t *testing.T) {
 	n := startNode(t)
 	a := n.must(n.ask(`{"key":"ip:203.0.113.7","detail":"none"}`), http.StatusOK)
 	if !strings.Contains(a.body, `"rules":null`) || a.header.Get("RateLimit") != "" || a.header.Get("RateLimit-Policy") == "" {
@@ -60,7 +60,7 @@ func TestTheDetailNoneLeavesTheRulesOut(t *testing.T) {
 	}
 }
 
-func TestWhereNoPolicyMatchesACheckIsAllowed(t *testing.T) {
+func TestCheckWithoutMatchingPolicyIsAllowed(t *testing.T) {
 	n := startNode(t)
 	n.must(n.as(identity.Admin, http.MethodDelete, "/v1/policies/default?confirm=default", "", "If-Match: *"), http.StatusNoContent)
 	a := n.must(n.ask(`{"key":"nobody"}`), http.StatusOK)
@@ -69,7 +69,7 @@ func TestWhereNoPolicyMatchesACheckIsAllowed(t *testing.T) {
 	}
 }
 
-func TestABlockIsAnswered403AndSaysUntilWhen(t *testing.T) {
+func TestBlockedCheckReturns403WithRetryAfter(t *testing.T) {
 	n := startNode(t)
 	n.must(n.as(identity.Operate, http.MethodPost, wire.PathBlocks, `{"pattern":"ip:203.0.113.0/24","reason":"scraping","expires_in":"1500ms"}`), http.StatusCreated)
 	a := n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusForbidden)
@@ -86,12 +86,12 @@ func TestABlockIsAnswered403AndSaysUntilWhen(t *testing.T) {
 	}
 }
 
-func TestAnExemptionLetsThroughAndSaysWhatItHides(t *testing.T) {
+func TestExemptionAllowsAndWarnsOfHiddenBlock(t *testing.T) {
 	n := startNode(t)
 	n.must(n.as(identity.Operate, http.MethodPost, wire.PathExemptions, `{"pattern":"ip:203.0.113.7","reason":"monitoring"}`), http.StatusCreated)
 	added := read[wire.AddedEntry](t, n.must(n.as(identity.Operate, http.MethodPost, wire.PathBlocks, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusCreated))
 	if len(added.Warnings) != 1 || !strings.Contains(added.Warnings[0], "ip:203.0.113.7") {
-		t.Fatalf("got the warnings %q", added.Warnings)
+		t.Fatalf("got the warnings %q, want one that names ip:203.0.113.7", added.Warnings)
 	}
 	d := read[wire.Decision](t, n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK))
 	if d.Exemption == nil || d.Block != nil || len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0], added.ID) {
@@ -100,7 +100,7 @@ func TestAnExemptionLetsThroughAndSaysWhatItHides(t *testing.T) {
 	n.must(n.ask(`{"key":"ip:203.0.113.8"}`), http.StatusForbidden)
 }
 
-func TestAShadowDecidesBesideThePolicy(t *testing.T) {
+func TestShadowPolicyDecidesInAddition(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "trial", `{"match":["*"],"rules":["0/500ms"],"mode":"shadow"}`)
 	d := read[wire.Decision](t, n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK))
@@ -110,7 +110,7 @@ func TestAShadowDecidesBesideThePolicy(t *testing.T) {
 	}
 }
 
-func TestABatchIsAnsweredInOrderWithProblemsInTheirPlaces(t *testing.T) {
+func TestBatchAnswersInOrderWithProblems(t *testing.T) {
 	n := startNode(t)
 	a := n.must(n.send(http.MethodPost, n.check+wire.PathBatch,
 		`{"checks":[{"key":"a"},{"key":""},{"key":"a","cost":2},{"key":"b","cost":0},5,{"key":"a"},{"key":"c","policy":"nobody"},{"key":"d","detail":"rules"}]}`), http.StatusOK)
@@ -134,18 +134,18 @@ func TestABatchIsAnsweredInOrderWithProblemsInTheirPlaces(t *testing.T) {
 		}
 	}
 	if items[0].Decision.Rules != nil || items[7].Decision.Rules == nil {
-		t.Error("a batch shows the rules only where they were asked for")
+		t.Error("a batch must have rules only in items with the detail rules")
 	}
 }
 
-func TestABatchHoldsAThousandChecksAndNoMore(t *testing.T) {
+func TestBatchAcceptsAtMostThousandChecks(t *testing.T) {
 	n := startNode(t)
 	batch := func(count int) string {
 		return `{"checks":[` + strings.TrimSuffix(strings.Repeat(`{"key":"k"},`, count), ",") + `]}`
 	}
 	a := n.must(n.send(http.MethodPost, n.check+wire.PathBatch, batch(1000)), http.StatusOK)
 	if got := len(read[wire.BatchAnswer](t, a).Decisions); got != 1000 {
-		t.Fatalf("got %d decisions", got)
+		t.Fatalf("got %d decisions, want 1000", got)
 	}
 	n.wantProblem(n.send(http.MethodPost, n.check+wire.PathBatch, batch(1001)), http.StatusUnprocessableEntity, "checks")
 	n.wantProblem(n.send(http.MethodPost, n.check+wire.PathBatch, batch(0)), http.StatusUnprocessableEntity, "checks")
@@ -153,7 +153,7 @@ func TestABatchHoldsAThousandChecksAndNoMore(t *testing.T) {
 	n.wantProblem(n.send(http.MethodPost, n.check+wire.PathBatch, `{"checks":{}}`), http.StatusUnprocessableEntity, "checks")
 }
 
-func TestBadChecksAreProblemsThatNameTheField(t *testing.T) {
+func TestBadChecksReturnProblemsNamingTheField(t *testing.T) {
 	n := startNode(t)
 	long := strings.Repeat("x", 600)
 	for name, test := range map[string]struct {
@@ -163,17 +163,17 @@ func TestBadChecksAreProblemsThatNameTheField(t *testing.T) {
 	}{
 		"no body":                         {" ", 400, ""},
 		"no JSON":                         {"key=ip:203.0.113.7", 400, ""},
-		"half a JSON":                     {`{"key":"a"`, 400, ""},
-		"a JSON and a half":               {`{"key":"a"} {`, 400, ""},
-		"two JSONs":                       {`{"key":"a"}{"key":"b"}`, 400, ""},
+		"truncated JSON":                  {`{"key":"a"`, 400, ""},
+		"JSON and truncated JSON":         {`{"key":"a"} {`, 400, ""},
+		"two JSON objects":                {`{"key":"a"}{"key":"b"}`, 400, ""},
 		"a key twice":                     {`{"key":"a","key":"b"}`, 400, "key"},
 		"an escaped second key":           {`{"key":"a","\u006bey":"b"}`, 400, "key"},
 		"a key that is not UTF-8":         {"{\"key\":\"\xff\"}", 400, "key"},
-		"a half surrogate":                {`{"key":"\ud800"}`, 400, "key"},
+		"a lone surrogate":                {`{"key":"\ud800"}`, 400, "key"},
 		"too deep":                        {`{"key":` + strings.Repeat("[", 100_00) + strings.Repeat("]", 10_000) + `}`, 400, ""},
 		"null":                            {`null`, 422, ""},
 		"a list":                          {`[]`, 422, ""},
-		"a text":                          {`"ip:203.0.113.7"`, 422, ""},
+		"a string":                        {`"ip:203.0.113.7"`, 422, ""},
 		"no key":                          {`{}`, 422, "key"},
 		"a null key":                      {`{"key":null}`, 422, "key"},
 		"a number for a key":              {`{"key":5}`, 422, "key"},
@@ -210,11 +210,11 @@ func TestBadChecksAreProblemsThatNameTheField(t *testing.T) {
 		"a list for meta":                 {`{"key":"a","meta":[]}`, 422, "meta"},
 		"a number in meta":                {`{"key":"a","meta":{"path":1}}`, 422, "meta.path"},
 		"a name twice in meta":            {`{"key":"a","meta":{"p":"1","p":"2"}}`, 400, "meta.p"},
-		"a long text in meta":             {`{"key":"a","meta":{"path":"` + long + `"}}`, 422, "meta.path"},
+		"a long value in meta":            {`{"key":"a","meta":{"path":"` + long + `"}}`, 422, "meta.path"},
 		"a long name in meta":             {`{"key":"a","meta":{"` + long + `":"a"}}`, 422, "meta"},
 		"an entry without a name in meta": {`{"key":"a","meta":{"":"a"}}`, 422, "meta"},
 		"nine entries in meta":            {`{"key":"a","meta":{"a":"","b":"","c":"","d":"","e":"","f":"","g":"","h":"","i":""}}`, 422, "meta"},
-		"a text for a request":            {`{"key":"a","request":"/x"}`, 422, "request"},
+		"a string for a request":          {`{"key":"a","request":"/x"}`, 422, "request"},
 		"a number for a path":             {`{"key":"a","request":{"path":7}}`, 422, "request.path"},
 		"an unknown attribute":            {`{"key":"a","request":{"query":"x"}}`, 422, "request.query"},
 		"a control character in a path":   {`{"key":"a","request":{"path":"/a\u0000"}}`, 422, "request.path"},
@@ -232,7 +232,7 @@ func TestBadChecksAreProblemsThatNameTheField(t *testing.T) {
 	}
 }
 
-func TestOnlyJSONIsTakenForACheck(t *testing.T) {
+func TestCheckAcceptsOnlyJSON(t *testing.T) {
 	n := startNode(t)
 	for _, media := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", "application/jsonx", "multipart/form-data; boundary=x"} {
 		n.wantProblem(n.send(http.MethodPost, n.check+wire.PathCheck, `{"key":"a"}`, "Content-Type: "+media), http.StatusUnsupportedMediaType, "")
@@ -242,7 +242,7 @@ func TestOnlyJSONIsTakenForACheck(t *testing.T) {
 	n.must(n.send(http.MethodPost, n.check+wire.PathCheck, `{"key":"a"}`, "Content-Type: application/json; charset=UTF-8"), http.StatusOK)
 }
 
-func TestNoTwoBadKeysShareABucket(t *testing.T) {
+func TestDifferentKeysAreCountedSeparately(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "default", `{"match":["*"],"rules":["1/d"]}`, "If-Match: *")
 	for _, key := range []string{"a", "A", "a ", "ä", "a\u0308", "token:a", "token:A"} {
@@ -252,7 +252,7 @@ func TestNoTwoBadKeysShareABucket(t *testing.T) {
 	n.must(n.ask(`{"key":"ip:::ffff:203.0.113.7"}`), http.StatusTooManyRequests)
 }
 
-func TestAPeekChargesNothing(t *testing.T) {
+func TestPeekChargesNothing(t *testing.T) {
 	n := startNode(t)
 	for range 3 {
 		n.must(n.ask(`{"key":"a","peek":true}`), http.StatusOK)
@@ -261,7 +261,7 @@ func TestAPeekChargesNothing(t *testing.T) {
 	n.must(n.ask(`{"key":"a","peek":true}`), http.StatusTooManyRequests)
 }
 
-func TestWithCheckAuthAChecksTokenIsAskedForAndNeverAnswered403(t *testing.T) {
+func TestCheckAuthRequiresCheckTokenAndNeverReturns403(t *testing.T) {
 	n := startNode(t, func(d *nodeParts) { d.Server.CheckAuth = true })
 	for path, body := range map[string]string{
 		wire.PathCheck: `{"key":"a","peek":true}`, wire.PathBatch: `{"checks":[{"key":"a","peek":true}]}`,

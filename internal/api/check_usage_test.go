@@ -9,17 +9,17 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func TestUsageIsChargedAsFarAsItFitsAndRefused(t *testing.T) {
+func TestChargeAlwaysChargesUpToTheLimit(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "default", `{"match":["*"],"rules":["10/m"]}`, "If-Match: *")
 	const report = `{"key":"user:a","cost":5000,"charge":"always"}`
 	peek := read[wire.Decision](t, n.must(n.ask(`{"key":"user:a","cost":5000,"charge":"always","peek":true}`), http.StatusTooManyRequests))
 	if peek.Rules[0].Remaining != 10 {
-		t.Errorf("a peek leaves %d, want 10", peek.Rules[0].Remaining)
+		t.Errorf("%d remain after a peek, want 10", peek.Rules[0].Remaining)
 	}
 	d := read[wire.Decision](t, n.must(n.ask(report), http.StatusTooManyRequests))
 	if d.Decision != wire.Limited || d.Rules[0].Remaining != 0 || d.RetryAfterMS != nil {
-		t.Errorf("the report: %+v", d)
+		t.Errorf("the check with charge: got %+v", d)
 	}
 	n.must(n.ask(`{"key":"user:a"}`), http.StatusTooManyRequests)
 	n.clock.Add(time.Minute)
@@ -28,7 +28,7 @@ func TestUsageIsChargedAsFarAsItFitsAndRefused(t *testing.T) {
 	n.must(n.ask(`{"key":"user:a","cost":3}`), http.StatusOK)
 }
 
-func TestUsageOfSeveralKeysFillsEachThoughOneIsBlocked(t *testing.T) {
+func TestChargeAlwaysChargesAllKeysIfOneIsBlocked(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "default", `{"match":["*"],"rules":["10/m"]}`, "If-Match: *")
 	n.must(n.as(identity.Admin, post, "/v1/blocks", `{"pattern":"user:bad","reason":"test"}`), http.StatusCreated)
@@ -40,12 +40,12 @@ func TestUsageOfSeveralKeysFillsEachThoughOneIsBlocked(t *testing.T) {
 			status = http.StatusTooManyRequests
 		}
 		if d := read[wire.Decision](t, n.must(n.ask(`{"key":"`+key+`","peek":true}`), status)); d.Rules[0].Remaining != left {
-			t.Errorf("%s has %d left, want %d", key, d.Rules[0].Remaining, left)
+			t.Errorf("%s has %d remaining, want %d", key, d.Rules[0].Remaining, left)
 		}
 	}
 }
 
-func TestAUsageThatIsInvalidIsRefused(t *testing.T) {
+func TestInvalidChargeIsRejected(t *testing.T) {
 	n := startNode(t)
 	for body, field := range map[string]string{
 		`{"key":"a","charge":"allowed"}`:                         "charge",

@@ -9,11 +9,11 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func TestAGatewayIsConnectedByItsGuide(t *testing.T) {
+func TestConnectReturnsGuideAndToken(t *testing.T) {
 	n := startNode(t)
 	all := read[wire.Page[wire.Gateway]](t, n.must(n.as(identity.Read, http.MethodGet, wire.PathConnect, ""), http.StatusOK)).Items
 	if len(all) < 9 {
-		t.Errorf("got %v", all)
+		t.Errorf("got the gateways %v, want at least 9", all)
 	}
 	path := wire.PathConnect + "/caddy"
 	guide := read[wire.Guide](t, n.must(n.as(identity.Read, http.MethodGet, path, ""), http.StatusOK))
@@ -29,7 +29,7 @@ func TestAGatewayIsConnectedByItsGuide(t *testing.T) {
 		config += s.Config
 	}
 	if !strings.Contains(config, `X-Stint-Token "`+made.Token.Secret+`"`) || !strings.Contains(config, "forward_auth 127.0.0.1:8080") {
-		t.Errorf("got %s", config)
+		t.Errorf("got the configuration %s, want the token and the address in it", config)
 	}
 	for _, wrong := range []string{"/nothing", "/README", "/caddy.md"} {
 		n.wantProblem(n.as(identity.Admin, http.MethodGet, wire.PathConnect+wrong, ""), http.StatusNotFound, "")

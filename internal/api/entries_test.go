@@ -10,7 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func TestABlockIsAddedChangedAndRemoved(t *testing.T) {
+func TestBlockIsAddedUpdatedAndEnded(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		a := n.must(n.as(operate, post, "/v1/blocks", `{"pattern":"ip:2001:db8::1","reason":"scraping","expires_in":"24h"}`), http.StatusCreated)
 		b := read[wire.AddedEntry](t, a)
@@ -21,7 +21,7 @@ func TestABlockIsAddedChangedAndRemoved(t *testing.T) {
 		path := "/v1/blocks/" + b.ID
 		p := n.wantProblem(n.as(operate, post, "/v1/blocks", `{"pattern":"ip:2001:db8::/64"}`), http.StatusConflict, "")
 		if string(p.More["id"]) != `"`+b.ID+`"` {
-			t.Errorf("the conflict does not name the block: %+v", p)
+			t.Errorf("the problem does not contain the id of the block: %+v", p)
 		}
 		a = n.must(n.as(operate, post, "/v1/blocks", `{"pattern":"ip:2001:db8::/64","expires_in":"48h","on_conflict":"extend"}`), http.StatusOK)
 		if added := read[wire.AddedEntry](t, a); added.Outcome != "extended" || added.ID != b.ID || added.Before == nil {
@@ -32,9 +32,9 @@ func TestABlockIsAddedChangedAndRemoved(t *testing.T) {
 			t.Fatalf("got %+v", changed)
 		}
 		n.wantProblem(n.as(operate, patch, path, `{"reason":"late","revision":1}`), http.StatusPreconditionFailed, "")
-		lifted := read[wire.Entry](t, n.must(n.as(operate, del, path+"?reason="+url.QueryEscape("a mistake"), ""), http.StatusOK))
-		if lifted.Active || lifted.EndedAt.IsZero() || lifted.EndedBy != "test-operate" {
-			t.Fatalf("got %+v", lifted)
+		ended := read[wire.Entry](t, n.must(n.as(operate, del, path+"?reason="+url.QueryEscape("a mistake"), ""), http.StatusOK))
+		if ended.Active || ended.EndedAt.IsZero() || ended.EndedBy != "test-operate" {
+			t.Fatalf("got %+v", ended)
 		}
 		n.wantProblem(n.as(operate, del, path, `{"reason":"again"}`), http.StatusConflict, "")
 		page := read[wire.Page[wire.Entry]](t, n.must(n.as(reader, get, "/v1/blocks", ""), http.StatusOK))
@@ -59,7 +59,7 @@ func TestBlocksPageByCursorAndFilter(t *testing.T) {
 		for {
 			page := read[wire.Page[wire.Entry]](t, n.must(n.as(reader, get, "/v1/blocks?limit=2"+cursor, ""), http.StatusOK))
 			if *page.Total != 5 {
-				t.Fatalf("got the total %d", *page.Total)
+				t.Fatalf("got the total %d, want 5", *page.Total)
 			}
 			for _, b := range page.Items {
 				patterns = append(patterns, b.Pattern)
@@ -79,7 +79,7 @@ func TestBlocksPageByCursorAndFilter(t *testing.T) {
 	})
 }
 
-func TestAnExemptionIsAddedChangedAndRemoved(t *testing.T) {
+func TestExemptionIsAddedUpdatedAndEnded(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		n.must(n.as(operate, post, "/v1/blocks", `{"pattern":"token:bad"}`), http.StatusCreated)
 		a := n.must(n.as(operate, post, "/v1/exemptions", `{"pattern":"token:*","reason":"a test","expires_in":"1h","confirm":"token:*"}`), http.StatusCreated)

@@ -68,7 +68,7 @@ var forwardings = []conversation{
 	{"each parameter", strings.Repeat(forwarded("?policy=free&cost=3&by=ip&refuse=403&source=a&scope=b&id=header:X-Id", append(browser, "X-Id: 1")...), 2), 2},
 	{"a forged hop", forwarded("?policy=free", "X-Forwarded-For: 203.0.113.1, 198.51.100.7, 10.0.0.1"), 1},
 	{"hops in two lines", forwarded("?policy=free", "X-Forwarded-For: 203.0.113.1", "X-Forwarded-For: 198.51.100.7, 10.0.0.1"), 1},
-	{"hops that are none", forwarded("?policy=free", "X-Forwarded-For: 203.0.113.1, unknown, 10.0.0.1"), 1},
+	{"an invalid hop", forwarded("?policy=free", "X-Forwarded-For: 203.0.113.1, unknown, 10.0.0.1"), 1},
 	{"the client's other headers", forwarded("?policy=free", "Forwarded: for=203.0.113.1", "X-Client-IP: 203.0.113.1", "Idempotency-Key: 1", "X-Policy: tight"), 1},
 	{"no body", forwardedAs("POST", "?policy=free", "Content-Length: 0", "Content-Type: text/plain"), 1},
 	{"kept alive", forwarded("?policy=free", "Connection: keep-alive") + forwarded("?policy=free", "Connection: Keep-Alive"), 2},
@@ -90,13 +90,13 @@ var forwardings = []conversation{
 	{"the request's own id, limited", strings.Repeat(forwarded("?policy=tight", "X-Request-Id: abcd-1234_EFGH", "X-Forwarded-For: 198.51.100.5"), 3), 3},
 
 	{"several keys", forwarded("?policy=free&by=ip&by=header:X-Api-Key", "X-Api-Key: 1"), 0},
-	{"several keys that are one", forwarded("?policy=free&by=ip&by=header:X-Api-Key"), 0},
+	{"several keys of which one exists", forwarded("?policy=free&by=ip&by=header:X-Api-Key"), 0},
 	{"an unknown policy", forwarded("?policy=none"), 0},
 	{"an unknown parameter", forwarded("?key=free:1"), 0},
 	{"a parameter twice", forwarded("?cost=1&cost=1"), 0},
 	{"a parameter without a value", forwarded("?policy=free&path"), 0},
 	{"a cost that never fits", forwarded("?policy=tight&cost=3"), 0},
-	{"a cost that is none", forwarded("?cost=0"), 0},
+	{"an invalid cost", forwarded("?cost=0"), 0},
 	{"not well encoded", forwarded("?source=%zz"), 0},
 	{"a control character", forwarded("?source=a%0ab"), 0},
 	{"a value that is hashed", forwarded("?by=plain-header:X-User", "X-User: "+strings.Repeat("a", 300)), 1},
@@ -172,7 +172,7 @@ func startForwardPair(t *testing.T, change func(*nodeParts)) (fast, plain *recor
 	return fast, plain
 }
 
-func TestTheFastPathAnswersGatewaysByteForByteAsThePlainVersion(t *testing.T) {
+func TestFastPathOfGatewaysMatchesPlainVersion(t *testing.T) {
 	addressIn := func(header httpserver.AddressHeader) func(*nodeParts) {
 		return func(p *nodeParts) {
 			p.Server.Clients = func() httpserver.ClientAddresses {
@@ -185,7 +185,7 @@ func TestTheFastPathAnswersGatewaysByteForByteAsThePlainVersion(t *testing.T) {
 		what     string
 		change   func(*nodeParts)
 		policies map[string]string
-		last     int // how a browser is answered in the end
+		last     int // the status of a browser's last request
 	}{
 		{"open", nothing, nil, http.StatusTooManyRequests},
 		{"with tokens", func(p *nodeParts) { p.Server.CheckAuth = true }, nil, http.StatusUnauthorized},
@@ -223,7 +223,7 @@ func TestTheFastPathAnswersGatewaysByteForByteAsThePlainVersion(t *testing.T) {
 			converse(t, fast, plain, forwardings, setting.what == "open")
 			last := fast.talk(t, strings.Repeat(forwarded("?policy=tight&by=cookie:session", browser...), 3))
 			if last = last[strings.LastIndex(last, "HTTP/1.1 "):]; !strings.HasPrefix(last, fmt.Sprintf("HTTP/1.1 %d ", setting.last)) {
-				t.Errorf("a browser is answered %q, want %d", last, setting.last)
+				t.Errorf("the last response to a browser is %q, want %d", last, setting.last)
 			}
 		})
 	}
@@ -242,7 +242,7 @@ func (failingLog) DecideAll(context.Context, []timestamplog.Request, []timestamp
 	return timestamplog.ErrUnreachable
 }
 
-func TestTheFastPathNotesTheUseOfAGatewaysToken(t *testing.T) {
+func TestFastPathRecordsTokenUseOfGateways(t *testing.T) {
 	fast, _ := startForwardPair(t, func(p *nodeParts) { p.Server.CheckAuth = true })
 	got := fast.talk(t, strings.ReplaceAll(forwarded("", "X-Stint-Token: {token}"), "{token}", fast.tokens[identity.Check]))
 	if !strings.HasPrefix(got, "HTTP/1.1 200 ") || fast.fast.Load() != 1 {
@@ -252,14 +252,13 @@ func TestTheFastPathNotesTheUseOfAGatewaysToken(t *testing.T) {
 	page := read[wire.Page[wire.Token]](t, fast.must(fast.as(identity.Admin, http.MethodGet, wire.PathTokens, ""), http.StatusOK))
 	for _, token := range page.Items {
 		if token.Name == "test-check" && token.LastUsedAt.IsZero() {
-			t.Error("the token was not noted")
+			t.Error("the use of the token was not stored")
 		}
 	}
 }
 
-// TestAGatewayWithoutItsPolicyIsLoggedOnceAMinute also sends the request from an untrusted
-// peer.
-func TestAGatewayWithoutItsPolicyIsLoggedOnceAMinute(t *testing.T) {
+// TestBadGatewayQueryIsLoggedOnceAMinute also sends the request from an untrusted peer.
+func TestBadGatewayQueryIsLoggedOnceAMinute(t *testing.T) {
 	n := startNode(t, withForward)
 	lines := func() int { return strings.Count(n.logged.String(), "with a query that cannot be answered") }
 	for i, query := range []string{"?policy=gone", "?policy=gone&by=ip&by=host", "?polizy=gone"} {
@@ -267,18 +266,18 @@ func TestAGatewayWithoutItsPolicyIsLoggedOnceAMinute(t *testing.T) {
 			n.must(n.send("GET", n.check+forwardauth.Path+query, ""), http.StatusUnprocessableEntity)
 		}
 		if got := lines(); got != i+1 {
-			t.Errorf("%s: %d lines in %d minutes: %s", query, got, i+1, n.logged)
+			t.Errorf("%s: got %d log lines in %d minutes, want one a minute: %s", query, got, i+1, n.logged)
 		}
 		n.clock.Add(time.Minute)
 	}
 	if n.must(n.send("GET", n.check+forwardauth.Path, ""), http.StatusOK); lines() != 3 {
-		t.Errorf("what is answered is logged: %s", n.logged)
+		t.Errorf("a valid query is logged: %s", n.logged)
 	}
 }
 
-// TestAPathThatLeadsBackIsNotTheOperatorsQuery sends requests of a gateway that appends the
+// TestForwardIgnoresQueryInClientPath sends requests of a gateway that appends the
 // client's target to Stint's path, for a blocked client that tries to supply the query itself.
-func TestAPathThatLeadsBackIsNotTheOperatorsQuery(t *testing.T) {
+func TestForwardIgnoresQueryInClientPath(t *testing.T) {
 	fast, plain := startForwardPair(t, func(*nodeParts) {})
 	for _, n := range []*recorded{fast, plain} {
 		for _, target := range []string{
@@ -287,14 +286,14 @@ func TestAPathThatLeadsBackIsNotTheOperatorsQuery(t *testing.T) {
 		} {
 			head, _, _ := strings.Cut(n.talk(t, "GET "+target+" HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: 203.0.113.1\r\n\r\n"), "\r\n")
 			if !strings.Contains(head, " 403 ") {
-				t.Errorf("%s: %s", target, head)
+				t.Errorf("%s: got %s, want 403", target, head)
 			}
 		}
 	}
 }
 
-// TestAPathHasOneKeyHoweverItIsSpelled uses up the limit of a path in one spelling.
-func TestAPathHasOneKeyHoweverItIsSpelled(t *testing.T) {
+// TestForwardNormalizesPathKeys uses up the limit of a path in one spelling.
+func TestForwardNormalizesPathKeys(t *testing.T) {
 	n := startNode(t, withForward)
 	n.must(n.as(identity.Admin, "PUT", wire.PathPolicies+"/paths", `{"match":["path:*"],"rules":["1/1h"]}`), http.StatusCreated)
 	ask := func(uri string) answer {

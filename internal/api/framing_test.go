@@ -15,7 +15,7 @@ import (
 )
 
 // raw sends bytes on one connection and returns every answer until the server
-// closes it or says nothing more.
+// closes it or sends no more.
 func raw(t *testing.T, base, text string) []answer {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
@@ -27,9 +27,9 @@ func raw(t *testing.T, base, text string) []answer {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, text); err != nil {
-		t.Logf("the server hung up while it was written to: %v", err)
+		t.Logf("the server closed the connection during the write: %v", err)
 	}
-	// The server may have hung up already, which the answers then show.
+	// The server may have closed the connection already; the responses show it.
 	_ = conn.(*net.TCPConn).CloseWrite()
 	var answers []answer
 	from := bufio.NewReader(conn)
@@ -46,7 +46,7 @@ func raw(t *testing.T, base, text string) []answer {
 	}
 }
 
-func TestARequestThatStatesItsLengthTwiceIsRefusedAndItsTailIsNoRequest(t *testing.T) {
+func TestAmbiguousFramingIsRejectedAndClosesConnection(t *testing.T) {
 	n := startNode(t)
 	const (
 		good    = `{"key":"a"}`
@@ -89,7 +89,7 @@ func TestARequestThatStatesItsLengthTwiceIsRefusedAndItsTailIsNoRequest(t *testi
 		t.Run(name, func(t *testing.T) {
 			answers := raw(t, n.check, request+headers+hidden)
 			if len(answers) != 1 || answers[0].status < 400 || answers[0].status > 499 {
-				t.Fatalf("got %d answers: %+v", len(answers), answers)
+				t.Fatalf("got %d responses, want one: %+v", len(answers), answers)
 			}
 			(&testNode{T: t}).wantProblem(answers[0], answers[0].status, "")
 		})
@@ -101,50 +101,50 @@ func TestARequestThatStatesItsLengthTwiceIsRefusedAndItsTailIsNoRequest(t *testi
 		"with extensions":  request + "Transfer-Encoding: chunked\r\n\r\nb;a=b\r\n" + good + "\r\n0;c\r\n\r\n" + hidden,
 		"by a whole URL":   strings.Replace(request, "/v1/check", "http://X/v1/check", 1) + "Content-Length: 11\r\n\r\n" + good + hidden,
 	} {
-		t.Run("a good one "+name, func(t *testing.T) {
+		t.Run("valid "+name, func(t *testing.T) {
 			answers := raw(t, n.check, text)
 			if want := strings.Count(text, "POST"); len(answers) != want {
-				t.Fatalf("got %d answers, want %d", len(answers), want)
+				t.Fatalf("got %d responses, want %d", len(answers), want)
 			}
 		})
 	}
 }
 
-func TestWhatHTTPItselfRefusesIsAProblemToo(t *testing.T) {
+func TestHTTPErrorsReturnProblems(t *testing.T) {
 	n := startNode(t)
 	for name, test := range map[string]struct {
 		base, text string
 		status     int
 	}{
-		"an unknown path":             {n.check, "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n", 404},
-		"another case":                {n.check, "POST /V1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
-		"a slash at the end":          {n.check, "POST /v1/check/ HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
-		"an admin path":               {n.check, "GET /v1/policies HTTP/1.1\r\nHost: x\r\n\r\n", 404},
-		"a check on the other":        {n.admin, "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
-		"another method":              {n.check, "GET /v1/check HTTP/1.1\r\nHost: x\r\n\r\n", 405},
-		"no method at all":            {n.check, "BREW /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 501},
-		"no HTTP":                     {n.check, "hello\r\n\r\n", 400},
-		"oversized headers":           {n.check, "GET /livez HTTP/1.1\r\nHost: x\r\nX-A: " + strings.Repeat("a", 20<<10) + "\r\n\r\n", 431},
-		"an oversized body":           {n.check, fmt.Sprintf("POST /v1/check/batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{%s", 5<<20, strings.Repeat(" ", 8<<10)), 413},
-		"an unknown path with a name": {n.admin, "GET /v1/policies/a%00b/../../x HTTP/1.1\r\nHost: x\r\n\r\n", 404},
+		"an unknown path":              {n.check, "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n", 404},
+		"another case":                 {n.check, "POST /V1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
+		"a slash at the end":           {n.check, "POST /v1/check/ HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
+		"an admin path":                {n.check, "GET /v1/policies HTTP/1.1\r\nHost: x\r\n\r\n", 404},
+		"a check on admin listener":    {n.admin, "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
+		"another method":               {n.check, "GET /v1/check HTTP/1.1\r\nHost: x\r\n\r\n", 405},
+		"an unknown method":            {n.check, "BREW /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 501},
+		"not HTTP":                     {n.check, "hello\r\n\r\n", 400},
+		"oversized headers":            {n.check, "GET /livez HTTP/1.1\r\nHost: x\r\nX-A: " + strings.Repeat("a", 20<<10) + "\r\n\r\n", 431},
+		"an oversized body":            {n.check, fmt.Sprintf("POST /v1/check/batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{%s", 5<<20, strings.Repeat(" ", 8<<10)), 413},
+		"an unknown path below a name": {n.admin, "GET /v1/policies/a%00b/../../x HTTP/1.1\r\nHost: x\r\n\r\n", 404},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answers := raw(t, test.base, test.text)
 			if len(answers) != 1 {
-				t.Fatalf("got %d answers: %+v", len(answers), answers)
+				t.Fatalf("got %d responses, want one: %+v", len(answers), answers)
 			}
 			p := (&testNode{T: t}).wantProblem(answers[0], test.status, "")
 			if strings.Contains(p.Detail, "/nothing") || strings.Contains(p.Detail, "hello") {
-				t.Errorf("the problem repeats what was sent: %s", p.Detail)
+				t.Errorf("the problem repeats the request: %s", p.Detail)
 			}
 			if test.status == 405 && answers[0].header.Get("Allow") != "POST" {
-				t.Errorf("got Allow: %q", answers[0].header.Get("Allow"))
+				t.Errorf("got the header Allow %q, want POST", answers[0].header.Get("Allow"))
 			}
 		})
 	}
 }
 
-func TestNothingOfAPanicReachesTheCaller(t *testing.T) {
+func TestPanicIsHiddenFromCaller(t *testing.T) {
 	n := startNode(t, func(d *nodeParts) {
 		d.Extra = []httpserver.Route{{Method: http.MethodGet, Path: "/panic", Access: "public", Handler: func(*httpserver.Call) error { panic("the secret is 5\nforged line") }}}
 	})
@@ -154,18 +154,18 @@ func TestNothingOfAPanicReachesTheCaller(t *testing.T) {
 	}
 	n.must(n.send(http.MethodGet, n.admin+"/livez", ""), http.StatusOK)
 	if !strings.Contains(n.logged.String(), p.RequestID) || strings.Contains(n.logged.String(), "\nforged") {
-		t.Fatalf("the log lacks it, or holds a forged line: %s", n.logged)
+		t.Fatalf("the log lacks the request id, or contains a forged line: %s", n.logged)
 	}
 }
 
-func TestARequestIDIsTakenOverWhereItIsPlain(t *testing.T) {
+func TestPlainRequestIDIsKept(t *testing.T) {
 	n := startNode(t)
 	if got := n.send(http.MethodGet, n.admin+"/livez", "", "X-Request-ID: trace-0123456789").header.Get("X-Request-ID"); got != "trace-0123456789" {
 		t.Errorf("got %q", got)
 	}
 	for _, bad := range []string{"short", strings.Repeat("x", 65), "with space in it", "quo\"te-0123456789"} {
 		if got := n.send(http.MethodGet, n.admin+"/livez", "", "X-Request-ID: "+bad).header.Get("X-Request-ID"); got == bad || got == "" {
-			t.Errorf("%q: got %q", bad, got)
+			t.Errorf("the request id %q: got %q, want a generated one", bad, got)
 		}
 	}
 	p := n.wantProblem(n.send(http.MethodGet, n.admin+wire.PathPolicies, "", "X-Request-ID: trace-0123456789"), http.StatusUnauthorized, "")
@@ -174,7 +174,7 @@ func TestARequestIDIsTakenOverWhereItIsPlain(t *testing.T) {
 	}
 }
 
-func TestABodyThatDoesNotComeInTimeIsAProblem(t *testing.T) {
+func TestBodyReadTimeoutReturnsProblem(t *testing.T) {
 	n := startNode(t)
 	slow := httpserver.New(httpserver.Options{Credentials: n.known, Now: n.clock.Now}, n.api.Routes())
 	slow.CheckApp().Server().ReadTimeout = 200 * time.Millisecond

@@ -60,7 +60,7 @@ func (c *clock) Add(d time.Duration) {
 // start is when every test begins.
 var start = time.Date(2026, 1, 1, 12, 34, 31, 0, time.UTC)
 
-// node is one running API on a real store, with a token of each scope.
+// testNode is one running API on a real store, with a token of each scope.
 type testNode struct {
 	*testing.T
 	clock  *clock

@@ -25,7 +25,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// described sends requests and compares each, and its response, with openapi.json.
+// described sends requests and validates each, and its response, against openapi.json.
 type described struct {
 	*testNode
 	*readDocument
@@ -52,7 +52,7 @@ var lastRead *readDocument
 func newDescribed(t *testing.T, n *testNode) *described {
 	t.Helper()
 	a := n.send(http.MethodGet, n.admin+"/openapi.json", "")
-	if a.status != http.StatusOK { // the log names what is not described
+	if a.status != http.StatusOK { // the log contains what is not described
 		t.Fatalf("got %d: %s", a.status, n.logged)
 	}
 	if lastRead == nil || lastRead.text != a.body {
@@ -195,7 +195,7 @@ func (m *memoryBackups) Restore(_ context.Context, _ audit.Actor, r io.Reader) (
 	return fmt.Sprintf("%d bytes", len(all)), err
 }
 
-func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
+func TestOpenAPIMatchesEveryOperation(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		d := newDescribed(t, n)
 		d.do("live", get, "/livez", "", 200)
@@ -334,7 +334,7 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 		if a := d.do("backup", get, "/v1/backup", "", 200); a.body != "data" {
 			t.Errorf("got the backup %q", a.body)
 		}
-		big := strings.Repeat("x", 3<<20) // beyond what an admin request may hold
+		big := strings.Repeat("x", 3<<20) // larger than an admin request may be
 		d.do("restore", post, "/v1/restore?dry_run=true", big, 200, "Content-Type: "+"application/octet-stream")
 		a := d.do("restore", post, "/v1/restore", big, 200, "Content-Type: "+"application/octet-stream")
 		if got := read[wire.RestoreAnswer](t, a); got.Detail != fmt.Sprintf("%d bytes", len(big)) {
@@ -343,7 +343,7 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 		describeOperations(d)
 		for _, r := range n.api.routes {
 			if r.Operation != nil && !d.seen[r.Operation.ID] {
-				t.Errorf("no request of the operation %s was held to openapi.json", r.Operation.ID)
+				t.Errorf("no request of the operation %s was validated against openapi.json", r.Operation.ID)
 			}
 			if r.Operation == nil && strings.HasPrefix(r.Path, "/v1/") {
 				t.Errorf("%s %s is not described in openapi.json", r.Method, r.Path)
@@ -352,7 +352,7 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 	}, func(d *nodeParts) { d.Backups.Store = &memoryBackups{held: []byte("data")} })
 }
 
-func TestAnExportThatFailsInTheMiddleIsCutOff(t *testing.T) {
+func TestFailingBackupIsCutOff(t *testing.T) {
 	n := startNode(t, func(d *nodeParts) { d.Backups.Store = failingBackups{} })
 	request, err := http.NewRequest(get, n.admin+"/v1/backup", nil)
 	if err != nil {
@@ -365,13 +365,13 @@ func TestAnExportThatFailsInTheMiddleIsCutOff(t *testing.T) {
 	}
 	defer response.Body.Close()
 	if text, err := io.ReadAll(response.Body); err == nil {
-		t.Fatalf("half a backup was taken for a whole one: %d bytes", len(text))
+		t.Fatalf("reading a truncated backup succeeded with %d bytes, want an error", len(text))
 	}
 	n.wantProblem(n.as(administer, post, "/v1/restore", "x", "Content-Type: "+"application/octet-stream"), http.StatusInternalServerError, "")
 	n.wantProblem(n.as(administer, post, "/v1/restore", "{}"), http.StatusUnsupportedMediaType, "")
 }
 
-// failingBackups write a little and then fail.
+// failingBackups writes some bytes and then fails.
 type failingBackups struct{}
 
 func (failingBackups) Backup(_ context.Context, w io.Writer) error {

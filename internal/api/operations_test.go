@@ -103,7 +103,7 @@ func describeOperations(d *described) {
 	d.do("streamEvents", get, "/v1/events?kind=nothing", "", 422)
 }
 
-func TestAWideBlockNeedsItsPatternOnceMore(t *testing.T) {
+func TestBroadEntryRequiresConfirmation(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		for _, path := range []string{wire.PathBlocks, wire.PathExemptions} {
 			p := n.wantProblem(n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/8"}`), http.StatusConflict, "confirm")
@@ -125,7 +125,7 @@ func (h halfOfAll) EstimateTraffic(_ context.Context, from, to time.Time, _ func
 	return &admin.TrafficEstimate{From: from, To: to, Keys: 3, AllKeys: 10, Checks: 500, AllChecks: 1000, Ratio: 0.5, Error: 0.02}, h.err
 }
 
-func TestABlockAboveARatioOfTheTrafficNeedsAConfirmation(t *testing.T) {
+func TestBlockOfMuchTrafficRequiresConfirmation(t *testing.T) {
 	n := startNode(t, func(d *nodeParts) { d.Entries.Traffic = halfOfAll{} })
 	n.must(n.as(operate, post, wire.PathExemptions, `{"pattern":"ip:203.0.113.7"}`), http.StatusCreated)
 	n.wantProblem(n.as(operate, post, wire.PathBlocks, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusConflict, "confirm")
@@ -137,11 +137,11 @@ func TestABlockAboveARatioOfTheTrafficNeedsAConfirmation(t *testing.T) {
 	}
 	mine := read[wire.Impact](t, n.must(n.as(reader, post, wire.PathBlockPreview, `{"pattern":"ip:127.0.0.1"}`), http.StatusOK))
 	if !mine.BlocksCaller || mine.Confirm != "" {
-		t.Errorf("of the caller's own address it says %+v", mine)
+		t.Errorf("the preview of the caller's own address: got %+v", mine)
 	}
 }
 
-func TestABlockIsMadeWhereItsShareCannotBeKnown(t *testing.T) {
+func TestBlockIsAddedWhenTrafficEstimateFails(t *testing.T) {
 	n := startNode(t, func(d *nodeParts) { d.Entries.Traffic = halfOfAll{errors.New("the database is away")} })
 	n.must(n.as(operate, post, wire.PathBlocks, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusCreated)
 	n.wantProblem(n.as(operate, post, wire.PathBlocks, `{"pattern":"ip:*"}`), http.StatusConflict, "confirm")
@@ -155,9 +155,9 @@ func TestBlocksAreImportedAndExportedInEveryFormat(t *testing.T) {
 			{"Content-Type: application/json", `[{"pattern":"ip:203.0.113.3","reason":"=1+1"}]`},
 			{plainBody, "203.0.113.4 # =1+1\n"},
 		} {
-			did := read[wire.ImportAnswer](t, n.must(n.as(operate, post, wire.PathBlockImport, c.body, c.header), http.StatusOK))
-			if did.Created != 1 || did.Rows != 1 || did.DryRun || did.Estimate != nil {
-				t.Errorf("%s: got %+v", c.header, did)
+			result := read[wire.ImportAnswer](t, n.must(n.as(operate, post, wire.PathBlockImport, c.body, c.header), http.StatusOK))
+			if result.Created != 1 || result.Rows != 1 || result.DryRun || result.Estimate != nil {
+				t.Errorf("%s: got %+v", c.header, result)
 			}
 			n.must(n.ask(`{"key":"ip:203.0.113.1"}`), http.StatusForbidden)
 		}
@@ -166,15 +166,15 @@ func TestBlocksAreImportedAndExportedInEveryFormat(t *testing.T) {
 			a := n.must(n.as(reader, get, wire.PathBlockExport+"?format="+format, ""), http.StatusOK)
 			exports[format] = a.body
 			if strings.Count(a.body, "203.0.113.") != 4 {
-				t.Errorf("%s: got %s", format, a.body)
+				t.Errorf("%s: got %s, want 4 addresses", format, a.body)
 			}
 		}
 		if strings.Count(exports["csv"], ",'=1+1,") != 4 {
-			t.Errorf("a formula is in the export:\n%s", exports["csv"])
+			t.Errorf("the export contains a formula:\n%s", exports["csv"])
 		}
-		known := read[wire.ImportAnswer](t, n.must(n.as(operate, post, wire.PathBlockImport, exports["csv"], csvBody), http.StatusOK))
-		if known.Unchanged != 4 || known.Created != 0 {
-			t.Errorf("its own export comes back as %+v", known)
+		unchanged := read[wire.ImportAnswer](t, n.must(n.as(operate, post, wire.PathBlockImport, exports["csv"], csvBody), http.StatusOK))
+		if unchanged.Unchanged != 4 || unchanged.Created != 0 {
+			t.Errorf("importing its own export: got %+v, want 4 unchanged", unchanged)
 		}
 		n.wantProblem(n.as(operate, post, wire.PathBlockImport, "x", "Content-Type: application/octet-stream"), http.StatusUnsupportedMediaType, "")
 		n.wantProblem(n.as(operate, post, wire.PathBlockImport+"?skip_bad=yes", "x", plainBody), http.StatusUnprocessableEntity, "skip_bad")
@@ -184,23 +184,23 @@ func TestBlocksAreImportedAndExportedInEveryFormat(t *testing.T) {
 	})
 }
 
-func TestAnImportOfWhatIsBroadIsRefusedUntilItIsConfirmed(t *testing.T) {
+func TestImportOfBroadPatternsRequiresConfirmation(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		for _, list := range []string{"0.0.0.0/0\n", "::/0\n", "*\n", "ip:*\n", "0.0.0.0/1\n128.0.0.0/1\n", "127.0.0.1\n"} {
 			preview := read[wire.ImportAnswer](t, n.must(n.as(operate, post, wire.PathBlockImport+"?dry_run=true", list, plainBody), http.StatusOK))
 			if preview.Confirm == "" || preview.BroadCount == 0 || len(preview.Broad) != preview.BroadCount || !preview.Broad[0].BlocksCaller && !strings.Contains(list, ":") {
-				t.Fatalf("%q: the dry run says %+v", list, preview)
+				t.Fatalf("%q: the dry run returned %+v", list, preview)
 			}
 			p := n.wantProblem(n.as(operate, post, wire.PathBlockImport+"?skip_bad=true&confirm=yes", list, plainBody), http.StatusConflict, "confirm")
 			if p.Code != "confirmation_required" || string(p.More["confirm"]) != `"`+string(preview.Confirm)+`"` || len(p.More["broad"]) == 0 {
 				t.Fatalf("%q: got %+v", list, p)
 			}
 			if found := read[wire.Page[wire.Entry]](t, n.must(n.as(operate, get, wire.PathBlocks, ""), http.StatusOK)); len(found.Items) != 0 {
-				t.Fatalf("%q: %d blocks stand unconfirmed", list, len(found.Items))
+				t.Fatalf("%q: %d blocks are active without a confirmation", list, len(found.Items))
 			}
-			did := read[wire.ImportAnswer](t, n.must(n.as(operate, post, wire.PathBlockImport+"?confirm="+string(preview.Confirm), list, plainBody), http.StatusOK))
-			if did.Created == 0 {
-				t.Fatalf("%q: confirmed, it did %+v", list, did)
+			result := read[wire.ImportAnswer](t, n.must(n.as(operate, post, wire.PathBlockImport+"?confirm="+string(preview.Confirm), list, plainBody), http.StatusOK))
+			if result.Created == 0 {
+				t.Fatalf("%q: got %+v with the confirmation, want blocks created", list, result)
 			}
 			for _, b := range read[wire.Page[wire.Entry]](t, n.must(n.as(operate, get, wire.PathBlocks, ""), http.StatusOK)).Items {
 				n.must(n.as(operate, del, wire.PathBlocks+"/"+b.ID, ""), http.StatusOK)
@@ -209,7 +209,7 @@ func TestAnImportOfWhatIsBroadIsRefusedUntilItIsConfirmed(t *testing.T) {
 	})
 }
 
-func TestAnImportBeyondWhatIsHeldInMemoryIsStreamed(t *testing.T) {
+func TestLargeImportIsStreamed(t *testing.T) {
 	n := startNode(t)
 	var body strings.Builder
 	const rows = 60_000
@@ -217,11 +217,11 @@ func TestAnImportBeyondWhatIsHeldInMemoryIsStreamed(t *testing.T) {
 		fmt.Fprintf(&body, "10.%d.%d.%d # feed\n", i>>16, i>>8&255, i&255)
 	}
 	if body.Len() <= httpserver.MaxBody {
-		t.Fatalf("%d bytes are held in memory", body.Len())
+		t.Fatalf("the body has %d bytes, want more than are held in memory", body.Len())
 	}
-	did := read[wire.ImportAnswer](t, n.must(n.as(operate, post, wire.PathBlockImport, body.String(), plainBody), http.StatusOK))
-	if did.Created != rows {
-		t.Fatalf("got %+v", did)
+	result := read[wire.ImportAnswer](t, n.must(n.as(operate, post, wire.PathBlockImport, body.String(), plainBody), http.StatusOK))
+	if result.Created != rows {
+		t.Fatalf("got %+v, want %d created", result, rows)
 	}
 	n.must(n.ask(`{"key":"ip:10.0.200.7"}`), http.StatusForbidden)
 	p := n.wantProblem(n.as(operate, post, wire.PathBlockImport, body.String()+"bad*bad\n", plainBody), http.StatusUnprocessableEntity, "")
@@ -230,7 +230,7 @@ func TestAnImportBeyondWhatIsHeldInMemoryIsStreamed(t *testing.T) {
 	}
 }
 
-func TestUndoingNeedsTheAccessOfTheChangeItself(t *testing.T) {
+func TestUndoRequiresAccessOfTheChange(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		n.must(n.as(operate, post, wire.PathBlocks, `{"pattern":"token:a"}`), http.StatusCreated)
 		newest := func() string {
@@ -252,7 +252,7 @@ func TestUndoingNeedsTheAccessOfTheChangeItself(t *testing.T) {
 	})
 }
 
-func TestAJobRunsNowAndSaysWhatItDid(t *testing.T) {
+func TestRunJobReturnsResult(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		run := read[wire.JobRun](t, n.must(n.as(administer, post, "/v1/jobs/good/run", ""), http.StatusOK))
 		if run.Result != "did it" || run.Error != "" || run.TriggeredBy != "operator" || run.FinishedAt.IsZero() {
@@ -273,21 +273,21 @@ func TestAJobRunsNowAndSaysWhatItDid(t *testing.T) {
 		}
 		entry := read[wire.Page[wire.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?action=job.run", ""), http.StatusOK))
 		if len(entry.Items) != 2 {
-			t.Errorf("the audit has %+v", entry)
+			t.Errorf("got the audit records %+v, want 2", entry)
 		}
 	})
 }
 
-func TestAChannelIsTestedAndItsFailureIsTheAnswer(t *testing.T) {
+func TestNotificationTestReturnsSendError(t *testing.T) {
 	n := startNode(t)
-	did := read[wire.TestAnswer](t, n.must(n.as(administer, post, "/v1/notifications/test", `{"channel":"desk"}`), http.StatusOK))
-	if !did.Sent || len(n.channel.sent) != 1 {
-		t.Errorf("got %+v", did)
+	result := read[wire.TestAnswer](t, n.must(n.as(administer, post, "/v1/notifications/test", `{"channel":"desk"}`), http.StatusOK))
+	if !result.Sent || len(n.channel.sent) != 1 {
+		t.Errorf("got %+v", result)
 	}
 	n.channel.err = errors.New("nobody\nis there")
-	did = read[wire.TestAnswer](t, n.must(n.as(administer, post, "/v1/notifications/test", `{"channel":"desk"}`), http.StatusOK))
-	if did.Sent || did.Error != `nobody\nis there` {
-		t.Errorf("got %+v", did)
+	result = read[wire.TestAnswer](t, n.must(n.as(administer, post, "/v1/notifications/test", `{"channel":"desk"}`), http.StatusOK))
+	if result.Sent || result.Error != `nobody\nis there` {
+		t.Errorf("got %+v", result)
 	}
 }
 
@@ -336,7 +336,7 @@ func next(t *testing.T, from *bufio.Reader) (id string, e wire.Event) {
 	}
 }
 
-func TestEventsAreToldAsTheyHappenAndAfterABreak(t *testing.T) {
+func TestEventStreamSendsEventsAndResumes(t *testing.T) {
 	n := startNode(t)
 	all := n.listen("")
 	blocked := n.listen("?decision=blocked,limited&kind=decision&pattern=token:*")
@@ -344,26 +344,26 @@ func TestEventsAreToldAsTheyHappenAndAfterABreak(t *testing.T) {
 	n.must(n.ask(`{"key":"token:a"}`), http.StatusTooManyRequests)
 	first, e := next(t, all)
 	if e.Kind != "decision" || e.Key != "token:a" || e.Decision != wire.Allowed || e.Policy != "default" || e.Source != "edge-1" || e.At.IsZero() {
-		t.Fatalf("sent %+v", e)
+		t.Fatalf("received %+v", e)
 	}
 	if _, e = next(t, blocked); e.Decision != wire.Limited || e.Rule != "1/1s" || e.Refusal == "" || e.RetryAt.IsZero() {
-		t.Fatalf("sent %+v", e)
+		t.Fatalf("received %+v", e)
 	}
 	n.events.Publish(events.Event{Kind: events.Block, Entry: &audit.Record{ID: 9, Action: "block.add", Object: "block"}})
 	back := n.listen("", "Last-Event-ID: "+first)
 	if _, e = next(t, back); e.Decision != wire.Limited {
-		t.Fatalf("after the break it sends %+v", e)
+		t.Fatalf("received %+v after the reconnection", e)
 	}
 	if _, e = next(t, back); e.Kind != "block" || e.Change == nil || e.Change.ID != 9 {
-		t.Fatalf("after the break it sends %+v", e)
+		t.Fatalf("received %+v after the reconnection", e)
 	}
 	if _, e = next(t, n.listen("", "Last-Event-ID: other-1")); e.Kind != "notice" || !strings.Contains(e.Notice, "missing") {
-		t.Fatalf("after another node's event it sends %+v", e)
+		t.Fatalf("received %+v after another node's Last-Event-ID, want a notice", e)
 	}
 	n.events.Close()
 	rest, err := io.ReadAll(blocked)
 	if err != nil || len(rest) != 0 {
-		t.Errorf("at the end it sends %q, %v", rest, err)
+		t.Errorf("received %q, %v at the end, want nothing", rest, err)
 	}
 	n.wantProblem(n.as(reader, get, wire.PathEvents+"?decision=all", ""), http.StatusUnprocessableEntity, "decision")
 	n.wantProblem(n.as(reader, get, wire.PathEvents+"?pattern=ip:x", ""), http.StatusUnprocessableEntity, "pattern")

@@ -11,42 +11,42 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// report reports an outcome as the body says.
+// report sends a report of an outcome.
 func (n *testNode) report(body string) answer {
 	n.Helper()
 	return n.send(post, n.check+wire.PathReport, body)
 }
 
-func TestReportedOutcomesRefuseTheChecksOfTheirKey(t *testing.T) {
+func TestReportedOutcomesLimitChecksOfTheKey(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "default", `{"match":["*"],"rules":["100/m"]}`, "If-Match: *")
 	putPolicy(n, "guessing", `{"match":["ip:*"],"when":{"path":["/login"]},"outcome":"login_failed","rules":["2/m"]}`)
 	const body = `{"key":"ip:203.0.113.7","outcome":"login_failed","request":{"path":"/login?next=/","method":"POST"},"source":"app","meta":{"user":"ann"}}`
 	r := read[wire.ReportedOutcome](t, n.must(n.report(body), http.StatusOK))
 	if len(r.Policies) != 1 || r.Policies[0].Result != wire.ReportCharged || r.Policies[0].Refuses || r.Policies[0].Rules[0].Remaining != 1 || r.Note != "" {
-		t.Fatalf("the first report: %+v", r)
+		t.Fatalf("the first report: got %+v, want it charged", r)
 	}
 	r = read[wire.ReportedOutcome](t, n.must(n.report(body), http.StatusOK))
 	if p := r.Policies[0]; !p.Refuses || p.ID != "" || !p.RetryAt.Equal(n.clock.Now().Add(time.Minute)) {
-		t.Fatalf("the second report: %+v", r)
+		t.Fatalf("the second report: got %+v, want that checks are refused", r)
 	}
 	d := read[wire.Decision](t, n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusTooManyRequests))
 	if d.Policy != "guessing" || d.Conditional || *d.RetryAfterMS != 60_000 {
-		t.Errorf("the check: %+v", d)
+		t.Errorf("the check: got %+v, want it limited by guessing", d)
 	}
 	r = read[wire.ReportedOutcome](t, n.must(n.report(body), http.StatusOK))
 	if p := r.Policies[0]; p.Result != wire.ReportFull || p.ID != d.ID {
-		t.Errorf("the third report: %+v, the check has the id %s", r, d.ID)
+		t.Errorf("the third report: got %+v, want the id %s of the check", r, d.ID)
 	}
 	x := read[wire.KeyExplanation](t, n.must(n.as(identity.Read, get, wire.PathKeys+"?key=ip:203.0.113.7", ""), http.StatusOK))
 	if x.Decision != wire.Limited || len(x.Conditional) != 1 || x.Conditional[0].Outcome != "login_failed" || x.Conditional[0].Rules[0].Used != 2 {
-		t.Errorf("the explanation: %+v", x)
+		t.Errorf("got the explanation %+v", x)
 	}
 	n.clock.Add(time.Minute)
 	n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK)
 }
 
-func TestAReportThatNothingCountsSaysWhy(t *testing.T) {
+func TestUncountedReportExplainsWhy(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "guessing", `{"match":["ip:*"],"outcome":"login_failed","rules":["2/m"]}`)
 	n.must(n.as(identity.Operate, post, wire.PathExemptions, `{"pattern":"ip:198.51.100.1"}`), http.StatusCreated)
@@ -59,18 +59,18 @@ func TestAReportThatNothingCountsSaysWhy(t *testing.T) {
 	} {
 		r := read[wire.ReportedOutcome](t, n.must(n.report(body), http.StatusOK))
 		if len(r.Policies) != 0 || !strings.Contains(r.Note, note) {
-			t.Errorf("%s: %+v", body, r)
+			t.Errorf("%s: got %+v, want a note with %q", body, r, note)
 		}
 	}
 	for _, want := range []string{wire.ReportCharged, wire.ReportReplayed} {
 		r := read[wire.ReportedOutcome](t, n.must(n.report(`{"key":"ip:203.0.113.7","outcome":"login_failed","id":"r-1"}`), http.StatusOK))
 		if r.Policies[0].Result != want || r.Policies[0].Rules[0].Remaining != 1 {
-			t.Errorf("got %+v, want it %s", r, want)
+			t.Errorf("got %+v, want the result %s", r, want)
 		}
 	}
 }
 
-func TestDistinctRulesCountWhatReportsSay(t *testing.T) {
+func TestDistinctRulesCountReportedValues(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "stuffing", `{"match":["*"],"outcome":"login_failed","rules":["2/d distinct account"]}`)
 	report := func(values string) *wire.ReportedOutcome {
@@ -80,20 +80,20 @@ func TestDistinctRulesCountWhatReportsSay(t *testing.T) {
 	// Any account name from a client is counted, and is never an error.
 	for _, values := range []string{`{"account":"alice"}`, `{"account":"alice"}`, `{"account":"\u0000\u202e<script>` + strings.Repeat("x", 5000) + `"}`} {
 		if r := report(values); len(r.Policies) != 1 || r.Policies[0].Result != wire.ReportCharged {
-			t.Errorf("%.60s: %+v", values, r)
+			t.Errorf("%.60s: got %+v, want it charged", values, r)
 		}
 	}
 	if r := report(`{"account":"carol"}`); r.Policies[0].Result != wire.ReportFull || r.Policies[0].Rules[0].Rule != "2/1d distinct account" {
-		t.Errorf("a third account: %+v", r)
+		t.Errorf("a third account: got %+v, want the rule full", r)
 	}
 	for _, values := range []string{`{}`, `{"account":""}`, `{"user":"alice"}`} {
 		if r := report(values); len(r.Policies) != 0 || !strings.Contains(r.Note, "different values of account") {
-			t.Errorf("%s: %+v", values, r)
+			t.Errorf("%s: got %+v, want a note", values, r)
 		}
 	}
 }
 
-func TestReportsComeInBatchesWithProblemsInTheirPlaces(t *testing.T) {
+func TestReportBatchAnswersInOrderWithProblems(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "guessing", `{"match":["*"],"outcome":"login_failed","rules":["2/m"]}`)
 	a := n.must(n.send(post, n.check+wire.PathReportBatch, `{"reports":[
@@ -126,7 +126,7 @@ func TestReportsComeInBatchesWithProblemsInTheirPlaces(t *testing.T) {
 	}
 }
 
-func TestAReportThatIsInvalidIsRefused(t *testing.T) {
+func TestInvalidReportsAndOutcomePoliciesAreRejected(t *testing.T) {
 	n := startNode(t)
 	for body, field := range map[string]string{
 		`{"outcome":"a"}`:            "key",
@@ -170,7 +170,7 @@ func manyMeta() string {
 
 // A client chooses some values of its reports, and must not be able to keep its failures from
 // being counted.
-func TestAReportIsCountedWhateverTheClientSends(t *testing.T) {
+func TestReportsWithOddClientValuesAreCounted(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "guessing", `{"match":["ip:*"],"when":{"path":["/login"]},"outcome":"login_failed","rules":["1000/m"]}`)
 	putPolicy(n, "accounts", `{"match":["ip:*"],"outcome":"login_failed","rules":["1000/m distinct account"]}`)
@@ -192,7 +192,7 @@ func TestAReportIsCountedWhateverTheClientSends(t *testing.T) {
 		}
 		b := read[wire.OutcomeBatchAnswer](t, n.must(n.send(post, n.check+wire.PathReportBatch, `{"reports":[`+body+`]}`), http.StatusOK))
 		if b.Answers[0].Answer == nil || len(b.Answers[0].Answer.Policies) != 1 {
-			t.Errorf("%s, in a batch: %+v", what, b.Answers[0].Problem)
+			t.Errorf("%s, in a batch: got the problem %+v", what, b.Answers[0].Problem)
 		}
 	}
 	for what, values := range map[string]string{"a lone surrogate": `"alice\ud800"`, "a long value": `"` + long + `"`} {

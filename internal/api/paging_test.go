@@ -59,7 +59,7 @@ VALUES ($1, $2, 1, 'default', 'ip:203.0.113.7', 'block', 1, 1, 60000, '', '')`, 
 	}},
 }
 
-func TestEveryListThatStopsAtALimitIsReadToItsEnd(t *testing.T) {
+func TestPagedListsAreReadToTheEnd(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		for _, list := range longLists {
 			for i := range 7 {
@@ -90,11 +90,11 @@ func TestEveryListThatStopsAtALimitIsReadToItsEnd(t *testing.T) {
 			}
 			whole, pages := ids(100)
 			if len(whole) != 7 || pages != 1 {
-				t.Errorf("%s: %d items on %d pages", list.path, len(whole), pages)
+				t.Errorf("%s: got %d items on %d pages, want 7 on one", list.path, len(whole), pages)
 			}
 			for limit, want := range map[int]int{2: 4, 3: 3, 7: 1} {
 				if parts, pages := ids(limit); !slices.Equal(parts, whole) || pages != want {
-					t.Errorf("%s: by %d: %v on %d pages, want %v on %d", list.path, limit, parts, pages, whole, want)
+					t.Errorf("%s with the limit %d: got %v on %d pages, want %v on %d", list.path, limit, parts, pages, whole, want)
 				}
 			}
 			for _, wrong := range []string{"!!", "x", "IA", db.Cursor("x"), db.Cursor("1", "\x00"), db.Cursor("zzzzzzzzzzzzzzzzzzz", "a")} {
@@ -104,7 +104,7 @@ func TestEveryListThatStopsAtALimitIsReadToItsEnd(t *testing.T) {
 	})
 }
 
-func TestWhoRunsALongJobIsAnsweredBeforeItsEnd(t *testing.T) {
+func TestRunJobReturnsAcceptedForLongJob(t *testing.T) {
 	goOn := make(chan struct{})
 	defer close(goOn)
 	var use *operations.Jobs

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func TestTwoVersionsOfAPolicyAreCompared(t *testing.T) {
+func TestDiffPolicyComparesVersions(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		putPolicy(n, "default", `{"match":["*"],"rules":["1/s","20/m"]}`, "If-Match: *")
 		d := read[wire.PolicyDiff](t, n.must(n.as(reader, get, "/v1/policies/default/diff", ""), http.StatusOK))
@@ -26,7 +26,7 @@ func TestTwoVersionsOfAPolicyAreCompared(t *testing.T) {
 	})
 }
 
-func TestARollbackRestoresAVersionAsANewOne(t *testing.T) {
+func TestRollbackRestoresVersionAsNewOne(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		const path = "/v1/policies/search"
 		putPolicy(n, "search", `{"match":["token:*"],"rules":["1/s"]}`)
@@ -37,14 +37,14 @@ func TestARollbackRestoresAVersionAsANewOne(t *testing.T) {
 		for i, c := range []struct{ body, rule string }{{"", "2/1s"}, {`{"version":1}`, "1/1s"}} {
 			p := read[wire.Policy](t, n.must(n.as(administer, post, path+"/rollback", c.body, n.ifMatch(path)), http.StatusOK))
 			if p.Version != int64(4+i) || len(p.Rules) != 1 || p.Rules[0] != c.rule {
-				t.Errorf("%s restores %+v", c.body, p)
+				t.Errorf("rollback %s: got %+v, want version %d with the rule %s", c.body, p, 4+i, c.rule)
 			}
 		}
 		n.wantProblem(n.as(operate, post, path+"/rollback", "", "If-Match: *"), http.StatusForbidden, "")
 	})
 }
 
-func TestPoliciesAreAppliedAllOrNothingAndOnce(t *testing.T) {
+func TestApplyPolicySetIsAllOrNothingAndIdempotent(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		file := `{"policies":[{"name":"default","match":["*"],"rules":["20/m","1/s"]},{"name":"search","match":["token:*"],"rules":["5/10s"],"mode":"shadow"}]%s}`
 		plain := fmt.Sprintf(file, "")
@@ -58,17 +58,17 @@ func TestPoliciesAreAppliedAllOrNothingAndOnce(t *testing.T) {
 		n.wantProblem(n.as(administer, post, wire.PathPolicySet, fmt.Sprintf(file, `,"expect":{}`)), http.StatusPreconditionRequired, "")
 		n.wantProblem(n.as(administer, post, wire.PathPolicySet, fmt.Sprintf(file, `,"expect":{"default":"1"}`)), http.StatusUnprocessableEntity, "expect.default")
 		if a := n.as(reader, get, "/v1/policies/search", ""); a.status != http.StatusNotFound {
-			t.Fatalf("half a plan was carried out: %s", a.body)
+			t.Fatalf("a refused plan was partly applied: %s", a.body)
 		}
 		n.must(n.as(administer, post, wire.PathPolicySet, fmt.Sprintf(file, `,"expect":{"default":"`+string(plan.Changes[0].ETag)+`"}`)), http.StatusOK)
 		again := read[wire.PolicyPlan](t, n.must(n.as(administer, post, wire.PathPolicySet+"?prune=true", plain), http.StatusOK))
 		if again.Changed {
-			t.Fatalf("a second run changes %+v", again)
+			t.Fatalf("applying again changes %+v, want nothing", again)
 		}
 		exported := n.must(n.as(reader, get, wire.PathPolicySet, ""), http.StatusOK).body
 		same := read[wire.PolicyPlan](t, n.must(n.as(administer, post, wire.PathPolicySet+"?prune=true", exported), http.StatusOK))
 		if same.Changed {
-			t.Fatalf("what was exported differs: %+v", same)
+			t.Fatalf("applying the export changes %+v, want nothing", same)
 		}
 		yaml := n.must(n.as(reader, get, wire.PathPolicySet+"?format=yaml", ""), http.StatusOK)
 		if !strings.HasPrefix(yaml.body, "policies:\n  - name: default\n") || yaml.header.Get("Content-Type") != "application/yaml" {

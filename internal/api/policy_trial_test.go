@@ -41,7 +41,7 @@ func describeTrials(d *described) {
 	d.do("backtestPolicy", post, "/v1/policies/compared/backtest", trialForm(draftOf1, ""), 422, formBody)
 }
 
-func TestADraftIsTriedOnRecordedTrafficAndOnALog(t *testing.T) {
+func TestPolicyDraftIsBacktestedOnTrafficAndLog(t *testing.T) {
 	n := startNode(t, func(d *nodeParts) {
 		key, err := (keys.Parser{}).Key("ip:203.0.113.7")
 		if err != nil {
@@ -63,7 +63,7 @@ func TestADraftIsTriedOnRecordedTrafficAndOnALog(t *testing.T) {
 	}
 	n.must(n.as(reader, get, "/v1/policies/draft", ""), http.StatusNotFound)
 	if trial.Trap != nil {
-		t.Errorf("a log has the preview %+v", trial.Trap)
+		t.Errorf("the trial on a log has the preview %+v, want none", trial.Trap)
 	}
 
 	for last, field := range map[string]string{"1s": "last", "90d": "last", "soon": "last"} {
@@ -83,7 +83,7 @@ func TestADraftIsTriedOnRecordedTrafficAndOnALog(t *testing.T) {
 		"no log":              {trialForm(draftOf1, ""), http.StatusUnprocessableEntity, "log"},
 		"a log of no format":  {trialForm(draftOf1, "\x00\x01\x02\n"), http.StatusUnprocessableEntity, ""},
 		"no request":          {trialForm(draftOf1, oneLine[:20]+"\n"), http.StatusUnprocessableEntity, ""},
-		"a form that ends":    {trialForm(draftOf1, oneLine)[:100], http.StatusBadRequest, ""},
+		"a truncated form":    {trialForm(draftOf1, oneLine)[:100], http.StatusBadRequest, ""},
 		"no form":             {"", http.StatusUnprocessableEntity, "policy"},
 		"a draft of 65 KB":    {trialForm(`{"match":["`+strings.Repeat("a", 65<<10)+`"]}`, oneLine), http.StatusRequestEntityTooLarge, ""},
 		"fields of over 1 MB": {strings.Repeat("--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n"+strings.Repeat("a", 60<<10)+"\r\n", 20), http.StatusRequestEntityTooLarge, ""},
@@ -122,14 +122,14 @@ func TestTrapsArePreviewedOnRecordedTraffic(t *testing.T) {
 		t.Errorf("got %+v", trap)
 	}
 	if preview := read[wire.PresetPreview](t, n.must(n.as(administer, get, "/v1/presets/api/preview", ""), http.StatusOK)); preview.Traps == nil || len(preview.Traps) != 0 {
-		t.Errorf("a preset without traps: %+v", preview)
+		t.Errorf("a preset without traps: got %+v, want an empty list", preview)
 	}
 	trial := read[wire.PolicyTrial](t, n.must(n.as(administer, post, "/v1/policies/mine/try", `{"match":["ip:*"],"when":{"path":["/.env"]},"rules":["0/1s"]}`), http.StatusOK))
 	if trial.Trap == nil || trial.Trap.Caught != 2 || len(trial.Trap.Entries) != 1 || trial.Trap.Entries[0] != (wire.TrapEntry{Path: "/.env", Requests: 2, Keys: 1}) {
-		t.Errorf("a draft has the preview %+v", trial.Trap)
+		t.Errorf("the trial of a trap has the preview %+v", trial.Trap)
 	}
 	if trial := read[wire.PolicyTrial](t, n.must(n.as(administer, post, "/v1/policies/mine/try", draftOf1), http.StatusOK)); trial.Trap != nil {
-		t.Errorf("a draft that is no trap has the preview %+v", trial.Trap)
+		t.Errorf("the trial of a draft without a trap has the preview %+v, want none", trial.Trap)
 	}
 	for last, field := range map[string]string{"1s": "last", "90d": "last", "soon": "last"} {
 		n.wantProblem(n.as(administer, get, path+"?last="+last, ""), http.StatusUnprocessableEntity, field)

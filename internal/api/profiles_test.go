@@ -21,14 +21,14 @@ func (d *described) describeProfiles() {
 	d.do("putLimit", put, limit, `{"rules":["5/s"],"reason":""}`, 422)
 	profile := read[wire.Profile](d.T, d.do("getProfile", get, odd, "", 200))
 	if profile.Key != "token:\"><script>/../?" || profile.Plan != "gold" || len(profile.Labels) != 2 || profile.Limit == nil || !profile.Limit.Active || profile.Limit.Author == "" {
-		d.Errorf("the profile is %+v", profile)
+		d.Errorf("got the profile %+v", profile)
 	}
 	x := read[wire.KeyExplanation](d.T, d.do("explainKey", get, "/v1/keys?key=token:%22%3E%3Cscript%3E%2F..%2F%3F", "", 200))
 	if x.Plan != "gold" || x.OwnLimit == nil || x.Policy == nil || x.Policy.Rules[0].Rule != "5/1s" {
-		d.Errorf("the key is explained as %+v", x)
+		d.Errorf("got the explanation %+v", x)
 	}
 	if checked := read[wire.Decision](d.T, d.do("check", post, "/v1/check", `{"key":"token:\"><script>/../?"}`, 200)); !checked.OwnLimit {
-		d.Errorf("the check says %+v", checked)
+		d.Errorf("got the decision %+v, want it by the own limit", checked)
 	}
 	d.do("putProfile", put, "/v1/keys/ip:2001:db8::%2F64", `{"plan":"gold"}`, 200)
 	d.do("listProfiles", get, "/v1/profiles?plan=gold&label=vip&search=SCRIPT&limited=true&limit=10", "", 200)

@@ -16,7 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func TestEveryRouteIsInTheTable(t *testing.T) {
+func TestServedRoutesAreInRouteTable(t *testing.T) {
 	n := startNode(t)
 	inTable := func(listener httpserver.Listener, method, path string) bool {
 		if method == http.MethodHead {
@@ -33,7 +33,7 @@ func TestEveryRouteIsInTheTable(t *testing.T) {
 		}
 		for _, r := range routes {
 			if !inTable(listener, r.Method, r.Path) {
-				t.Errorf("%s %s is served and is in no table", r.Method, r.Path)
+				t.Errorf("%s %s is served and is not in the route table", r.Method, r.Path)
 			}
 		}
 	}
@@ -41,14 +41,14 @@ func TestEveryRouteIsInTheTable(t *testing.T) {
 		switch r.Access {
 		case identity.Public, identity.Check, identity.Bouncer, identity.Read, identity.Operate, identity.Admin:
 		default:
-			t.Errorf("%s %s asks for the unknown access %q", r.Method, r.Path, r.Access)
+			t.Errorf("%s %s requires the unknown access %q", r.Method, r.Path, r.Access)
 		}
 	}
 }
 
 // Paths that match two routes, such as /v1/keys/notes/{id} and /v1/keys/{key}/limit, would make
 // both descriptions unclear.
-func TestNoPathIsAmbiguous(t *testing.T) {
+func TestRoutePathsAreUnambiguous(t *testing.T) {
 	var paths [][]string
 	for _, r := range startNode(t).server.Routes() {
 		paths = append(paths, strings.Split(r.Path, "/"))
@@ -56,7 +56,7 @@ func TestNoPathIsAmbiguous(t *testing.T) {
 	for i, a := range paths {
 		for _, b := range paths[:i] {
 			if len(a) == len(b) && areAmbiguous(a, b) {
-				t.Errorf("%s and %s", strings.Join(b, "/"), strings.Join(a, "/"))
+				t.Errorf("a path can match both %s and %s", strings.Join(b, "/"), strings.Join(a, "/"))
 			}
 		}
 	}
@@ -80,22 +80,22 @@ func areAmbiguous(a, b []string) bool {
 	return aSaysMore && bSaysMore
 }
 
-// bearerOf is a kind of credential, and the access that it gives.
-type bearerOf struct {
+// credential is a kind of credential, and the access that it gives.
+type credential struct {
 	name   string
 	header string
 	access []identity.Access // nil: it is invalid
 }
 
-func credentials(n *testNode) []bearerOf {
-	all := []bearerOf{
+func credentials(n *testNode) []credential {
+	all := []credential{
 		{"no token", "", nil},
 		{"a token that does not exist", "Bearer " + identity.NewSecret(nil).Text, nil},
 		{"basic credentials", "Basic YWRtaW46YWRtaW4=", nil},
 		{"a token without its scheme", n.tokens[identity.Admin], nil},
 	}
 	for scope, secret := range n.tokens {
-		all = append(all, bearerOf{"a token with the scope " + string(scope), "Bearer " + secret, []identity.Access{scope}})
+		all = append(all, credential{"a token with the scope " + string(scope), "Bearer " + secret, []identity.Access{scope}})
 	}
 	everything := []identity.Access{identity.Admin, identity.Check}
 	revoked := n.makeToken(identity.Token{Name: "revoked", Scopes: everything})
@@ -106,13 +106,13 @@ func credentials(n *testNode) []bearerOf {
 	expired := n.makeToken(identity.Token{Name: "expired", Scopes: everything, Expires: n.clock.Now().Add(time.Second)})
 	n.clock.Add(time.Second)
 	return append(all,
-		bearerOf{"a revoked token", "Bearer " + revoked, nil},
-		bearerOf{"an expired token", "Bearer " + expired, nil},
-		bearerOf{"a token with two scopes", "Bearer " + n.makeToken(identity.Token{Name: "two", Scopes: []identity.Access{identity.Check, identity.Read}}), []identity.Access{identity.Check, identity.Read}},
+		credential{"a revoked token", "Bearer " + revoked, nil},
+		credential{"an expired token", "Bearer " + expired, nil},
+		credential{"a token with two scopes", "Bearer " + n.makeToken(identity.Token{Name: "two", Scopes: []identity.Access{identity.Check, identity.Read}}), []identity.Access{identity.Check, identity.Read}},
 	)
 }
 
-func TestEveryRouteIsRefusedToWhoeverMayNotUseIt(t *testing.T) {
+func TestRoutesRejectCallersWithoutAccess(t *testing.T) {
 	reached := false
 	n := startNode(t, func(d *nodeParts) {
 		d.Server.CheckAuth = true
@@ -124,7 +124,7 @@ func TestEveryRouteIsRefusedToWhoeverMayNotUseIt(t *testing.T) {
 	}
 	all := credentials(n)
 	for _, role := range []identity.Role{identity.Viewer, identity.Operator, identity.Administrator} {
-		all = append(all, bearerOf{"a session of the role " + string(role), "Role " + string(role), []identity.Access{role.Access()}})
+		all = append(all, credential{"a session of the role " + string(role), "Role " + string(role), []identity.Access{role.Access()}})
 	}
 	for _, r := range n.server.Routes() {
 		base := n.admin
@@ -155,7 +155,7 @@ func TestEveryRouteIsRefusedToWhoeverMayNotUseIt(t *testing.T) {
 				t.Errorf("%s %s with %s: got %d, want %d (reached %v)", r.Method, path, who.name, a.status, want, reached)
 			}
 			if want == http.StatusUnauthorized && a.header.Get("WWW-Authenticate") == "" {
-				t.Errorf("%s %s with %s: the 401 says not how to authenticate", r.Method, path, who.name)
+				t.Errorf("%s %s with %s: the 401 has no WWW-Authenticate header", r.Method, path, who.name)
 			}
 		}
 	}
@@ -178,7 +178,7 @@ func (roleSessions) SessionHolds(context.Context, *httpserver.Principal) (bool, 
 	return true, nil
 }
 
-func TestMessagesSayWhatWouldBeRight(t *testing.T) {
+func TestProblemDetailsSayWhatIsAllowed(t *testing.T) {
 	n := startNode(t)
 	admin := func(method, path, body string, headers ...string) answer {
 		return n.as(identity.Admin, method, path, body, headers...)
@@ -198,16 +198,16 @@ func TestMessagesSayWhatWouldBeRight(t *testing.T) {
 		{admin(http.MethodGet, wire.PathAudit+"?at=foo", ""), "at", "is not a parameter here; the parameters are "},
 	} {
 		if p := n.wantProblem(c.a, http.StatusUnprocessableEntity, c.field); !strings.Contains(p.Detail, c.want) {
-			t.Errorf("got %q, want it to say %q", p.Detail, c.want)
+			t.Errorf("got %q, want it to contain %q", p.Detail, c.want)
 		}
 	}
 	if p := n.wantProblem(admin(http.MethodGet, "/v1/policies/Bad%20Name", ""), http.StatusNotFound, ""); !strings.Contains(p.Detail, `"Bad Name"`) {
-		t.Errorf("got %q", p.Detail)
+		t.Errorf("got %q, want it to contain the name", p.Detail)
 	}
 	n.wantProblem(admin(http.MethodGet, "/v1/policies/bad%0Aname", ""), http.StatusNotFound, "")
 }
 
-func TestTwoAuthorizationHeadersAreNone(t *testing.T) {
+func TestTwoAuthorizationHeadersAreRejected(t *testing.T) {
 	n := startNode(t)
 	request := "GET /v1/policies HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + n.tokens[identity.Check] + "\r\nAuthorization: Bearer " + n.tokens[identity.Admin] + "\r\n\r\n"
 	answers := raw(t, n.admin, request)
@@ -216,7 +216,7 @@ func TestTwoAuthorizationHeadersAreNone(t *testing.T) {
 	}
 }
 
-func TestGuessingTokensIsLimitedAndAGoodTokenPassesAllTheSame(t *testing.T) {
+func TestGuessingTokensIsThrottledForWrongTokensOnly(t *testing.T) {
 	n := startNode(t)
 	guess := func() answer {
 		return n.send(http.MethodGet, n.admin+wire.PathWhoami, "", "Authorization: Bearer guess")
@@ -227,14 +227,14 @@ func TestGuessingTokensIsLimitedAndAGoodTokenPassesAllTheSame(t *testing.T) {
 	a := guess()
 	n.wantProblem(a, http.StatusTooManyRequests, "")
 	if a.header.Get("Retry-After") != "60" {
-		t.Errorf("got Retry-After %q", a.header.Get("Retry-After"))
+		t.Errorf("got Retry-After %q, want 60", a.header.Get("Retry-After"))
 	}
 	n.must(n.as(identity.Read, http.MethodGet, wire.PathWhoami, ""), http.StatusOK)
 	n.clock.Add(time.Minute)
 	n.wantProblem(guess(), http.StatusUnauthorized, "")
 }
 
-func TestWhoIsToldWhatIsWrongWithAToken(t *testing.T) {
+func TestUnauthorizedProblemExplainsBadToken(t *testing.T) {
 	n := startNode(t)
 	good := n.tokens[identity.Admin]
 	for header, want := range map[string]string{
@@ -244,11 +244,11 @@ func TestWhoIsToldWhatIsWrongWithAToken(t *testing.T) {
 	} {
 		p := n.wantProblem(n.send(http.MethodGet, n.admin+wire.PathWhoami, "", "Authorization: "+header), http.StatusUnauthorized, "")
 		if !strings.Contains(p.Detail, want) {
-			t.Errorf("got %q, want it to say %q", p.Detail, want)
+			t.Errorf("got %q, want it to contain %q", p.Detail, want)
 		}
 	}
 	if strings.Contains(n.logged.String(), good[20:40]) {
-		t.Error("the log holds a secret")
+		t.Error("the log contains a secret")
 	}
 }
 
@@ -260,7 +260,7 @@ func swapLast(text string) string {
 	return text[:len(text)-1] + string(last)
 }
 
-func TestTheUseOfATokenIsNotedInTheDatabase(t *testing.T) {
+func TestTokenUseIsStored(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		n.must(n.as(identity.Read, http.MethodGet, wire.PathWhoami, ""), http.StatusOK)
 		n.server.FlushTokenUse(t.Context())

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-func TestAChangeThatIsSavedAndNotInEffectMustNotBeRepeated(t *testing.T) {
+func TestSavedChangeThatIsNotInEffectReturnsCodeSaved(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		n.isUnreadable.Store(true)
 		a := n.as(operate, post, "/v1/blocks", `{"pattern":"token:a"}`)
@@ -38,7 +38,7 @@ func TestAChangeThatIsSavedAndNotInEffectMustNotBeRepeated(t *testing.T) {
 	})
 }
 
-func TestAChangeThatMayHaveBeenSavedSaysWhereToLook(t *testing.T) {
+func TestInterruptedCommitReturnsCodeMaybeSaved(t *testing.T) {
 	relay := servers.NewCommitBreaker(t, storetest.Migrated.Postgres(t).URL)
 	n := startNodeOn(t, relay.URL)
 	relay.BreakNext("token:a", false)
@@ -49,6 +49,6 @@ func TestAChangeThatMayHaveBeenSavedSaysWhereToLook(t *testing.T) {
 	}
 	audit := read[wire.Page[wire.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?action=block", ""), http.StatusOK))
 	if len(audit.Items) != 1 {
-		t.Errorf("the audit has %+v", audit.Items)
+		t.Errorf("got the audit records %+v, want 1", audit.Items)
 	}
 }

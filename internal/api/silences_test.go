@@ -22,7 +22,7 @@ func TestOperatorsCannotSilenceEverything(t *testing.T) {
 	}
 	n.wantProblem(n.as(operate, post, silences, silence("", "")), http.StatusForbidden, "kind")
 	n.wantProblem(n.as(operate, post, silences, silence("", "desk")), http.StatusForbidden, "kind") // the only channel
-	// The last alarm of an attack and the last of a fault stay, in whatever order.
+	// The last alarm of an attack and the last of a fault cannot be silenced, in any order.
 	last := map[string]string{"escalation.paused": "an attack that is still sent (block.automatic, proposal, escalation.paused)", "outage": "a fault that is still sent (outage, redis.eviction, job.failed)"}
 	made := 0
 	for _, kind := range operations.NotificationKinds() {
@@ -37,7 +37,7 @@ func TestOperatorsCannotSilenceEverything(t *testing.T) {
 			a := n.as(operate, post, silences, silence(kind, channel))
 			n.wantProblem(a, http.StatusForbidden, "kind")
 			if !strings.Contains(a.body, alarm) {
-				t.Errorf("the refusal of %s says %s", kind, a.body)
+				t.Errorf("silencing %s: got %s, want it to contain %q", kind, a.body, alarm)
 			}
 		}
 	}
@@ -52,9 +52,9 @@ func TestOperatorsCannotSilenceEverything(t *testing.T) {
 	}
 }
 
-// TestAnAdminsSilenceHidesNoneOfAnOperators checks that operators cannot extend, kind by kind,
-// what an admin silences for an hour.
-func TestAnAdminsSilenceHidesNoneOfAnOperators(t *testing.T) {
+// TestOperatorsCannotExtendSilenceOfAdmin checks that operators cannot extend, kind by kind,
+// a silence of an admin that lasts an hour.
+func TestOperatorsCannotExtendSilenceOfAdmin(t *testing.T) {
 	n := startNode(t)
 	silence := func(kind, length string) string {
 		return fmt.Sprintf(`{"kind":%q,"reason":"maintenance","expires_in":%q}`, kind, length)

@@ -18,7 +18,7 @@ const (
 	followUp   = "GET /livez HTTP/1.1\r\nHost: x\r\nX-Request-ID: " + followUpID + "\r\n\r\n"
 )
 
-// smugglingBody is a body whose every tail contains whole requests.
+// smugglingBody is a body that contains complete requests in each of its parts.
 func smugglingBody(size int) string {
 	const hidden = "GET /livez HTTP/1.1\r\nHost: x\r\nX-Request-ID: " + smuggledID + "\r\n\r\n"
 	return strings.Repeat("\r\n", size%len(hidden)/2) + strings.Repeat("G", size%len(hidden)%2) + strings.Repeat(hidden, size/len(hidden))
@@ -33,18 +33,18 @@ func inChunks(body string, size int) string {
 	return b.String() + "0\r\n\r\n"
 }
 
-// wantOneAnswer fails the test unless a request got one response, and what followed it on the
-// connection got its own or none.
+// wantOneAnswer fails the test unless a request got one response, and the follow-up request on the
+// connection got its own response or none.
 func wantOneAnswer(t *testing.T, answers []answer, status int) {
 	t.Helper()
 	for _, a := range answers {
 		if a.header.Get("X-Request-Id") == smuggledID {
-			t.Fatalf("a part of the body was answered as a request: %+v", answers)
+			t.Fatalf("a part of the body was parsed as a request: %+v", answers)
 		}
 	}
 	switch {
 	case len(answers) == 0 || len(answers) > 2 || len(answers) == 2 && (answers[1].status != 200 || answers[1].header.Get("X-Request-Id") != followUpID):
-		t.Fatalf("got %d answers: %+v", len(answers), answers)
+		t.Fatalf("got %d responses: %+v", len(answers), answers)
 	case status != 0 && answers[0].status != status:
 		t.Fatalf("got %d, want %d: %+v", answers[0].status, status, answers[0])
 	}
@@ -79,7 +79,7 @@ func smugglingBodies() (all []framedBodies) {
 	return all
 }
 
-func TestNothingOfABodyIsTakenForARequestWhateverItIsAnswered(t *testing.T) {
+func TestBodyIsNeverParsedAsRequest(t *testing.T) {
 	n := startNode(t, func(d *nodeParts) { d.Server.CheckAuth = true })
 	admin, reader, checker := n.tokens[identity.Admin], n.tokens[identity.Read], n.tokens[identity.Check]
 	const asJSON = "Content-Type: application/json\r\n"
@@ -130,7 +130,7 @@ func TestNothingOfABodyIsTakenForARequestWhateverItIsAnswered(t *testing.T) {
 	}
 }
 
-func TestABodyThatIsTooLargeIsRefusedOnBothListeners(t *testing.T) {
+func TestOversizedBodyIsRejectedOnBothListeners(t *testing.T) {
 	n := startNode(t)
 	for name, test := range map[string]struct {
 		base, start string
@@ -139,7 +139,7 @@ func TestABodyThatIsTooLargeIsRefusedOnBothListeners(t *testing.T) {
 		"of a check":         {n.check, "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n", checkBody + 1},
 		"of a batch":         {n.check, "POST /v1/check/batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n", batchBody + 1},
 		"of an admin change": {n.admin, "POST /v1/blocks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer " + n.tokens[identity.Operate] + "\r\n", httpserver.MaxBody + 1},
-		"of no body at all":  {n.admin, "GET /v1/blocks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + n.tokens[identity.Operate] + "\r\n", httpserver.MaxBody + 1},
+		"of a GET":           {n.admin, "GET /v1/blocks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + n.tokens[identity.Operate] + "\r\n", httpserver.MaxBody + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := smugglingBody(test.size)
@@ -149,7 +149,7 @@ func TestABodyThatIsTooLargeIsRefusedOnBothListeners(t *testing.T) {
 	}
 }
 
-func TestTheClientHearsWhyItsUploadIsRefusedWhileItSends(t *testing.T) {
+func TestClientReceivesRefusalDuringUpload(t *testing.T) {
 	n := startNode(t)
 	body := strings.Repeat("x", 6<<20) // more than the system's buffers take
 	answers := raw(t, n.admin, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n%s", wire.PathRestore, len(body), body))
@@ -173,10 +173,10 @@ func TestRequestsOnOneConnectionAreAnsweredInOrder(t *testing.T) {
 	answers := raw(t, n.check, text.String())
 	for i, a := range answers {
 		if a.status != 200 || a.header.Get("X-Request-Id") != fmt.Sprintf("ordered-%02d", i) {
-			t.Fatalf("answer %d: %+v", i, a)
+			t.Fatalf("response %d: got %+v", i, a)
 		}
 	}
 	if len(answers) != 20 {
-		t.Fatalf("got %d answers", len(answers))
+		t.Fatalf("got %d responses, want 20", len(answers))
 	}
 }

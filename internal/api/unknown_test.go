@@ -8,7 +8,7 @@ import (
 )
 
 // Programs can recognize from the code alone that a field names something that does not exist.
-func TestAFieldThatNamesWhatDoesNotExistIsUnknown(t *testing.T) {
+func TestProblemMarksUnknownReferences(t *testing.T) {
 	n := startNode(t)
 	const silence = `{"reason":"ours","expires_in":"1h","channel":`
 	for name, test := range map[string]struct {
@@ -28,7 +28,7 @@ func TestAFieldThatNamesWhatDoesNotExistIsUnknown(t *testing.T) {
 		"a silence that is longer than permitted": {n.as(operate, post, wire.PathSilences, `{"reason":"ours","expires_in":"99d"}`), "expires_in", false},
 	} {
 		if p := n.wantProblem(test.answer, http.StatusUnprocessableEntity, test.field); p.Unknown != test.unknown || p.Code != "invalid" {
-			t.Errorf("%s: %s", name, test.answer.body)
+			t.Errorf("%s: got %s, want unknown %v", name, test.answer.body, test.unknown)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func TestTheLastAdminCannotBeRemoved(t *testing.T) {
+func TestLastAdminTokenCannotBeRevoked(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		var own string
 		for _, token := range read[wire.Page[wire.Token]](t, n.as(administer, get, "/v1/tokens", "")).Items {
@@ -22,7 +22,7 @@ func TestTheLastAdminCannotBeRemoved(t *testing.T) {
 	})
 }
 
-func TestAUserIsMadeChangedAndDeleted(t *testing.T) {
+func TestUserIsCreatedUpdatedAndDeleted(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		a := n.must(n.as(administer, post, "/v1/users", `{"name":"ada","role":"viewer","password":"correct horse"}`), http.StatusCreated)
 		u := read[wire.User](t, a)
@@ -42,7 +42,7 @@ func TestAUserIsMadeChangedAndDeleted(t *testing.T) {
 		}
 		audited := n.must(n.as(reader, get, "/v1/audit?limit=1000", ""), http.StatusOK).body
 		if strings.Contains(audited, "argon2") || strings.Contains(audited, "battery") {
-			t.Error("the audit holds a password or its hash")
+			t.Error("the audit contains a password or its hash")
 		}
 		n.must(n.as(administer, get, path, ""), http.StatusOK)
 		n.must(n.as(administer, del, path, ""), http.StatusNoContent)
@@ -64,7 +64,7 @@ func (d *described) callChannels() {
 		`{"name":"phone","type":"email","url":"smtp://me:hunter2@host","from":"nobody","to":["a@example.com"]}`, `{"name":"phone","type":"email","url":"smtp://me:hunter2@host","from":"a@example.com"}`,
 	} {
 		if a := d.do("addChannel", post, channels, bad, 422); strings.Contains(a.body, "hunter2") {
-			d.Errorf("%s: the answer repeats the secret: %s", bad, a.body)
+			d.Errorf("%s: the response contains the secret: %s", bad, a.body)
 		}
 	}
 	d.do("addChannel", post, channels, phone, 201)
@@ -74,7 +74,7 @@ func (d *described) callChannels() {
 		d.do("changeChannel", patch, channels+"/phone", `{"kinds":["outage"],"enabled":false}`, 200, d.ifMatch(channels+"/phone")),
 	} {
 		if strings.Contains(a.body, "hunter2") {
-			d.Errorf("the answer has the secret: %s", a.body)
+			d.Errorf("the response contains the secret: %s", a.body)
 		}
 	}
 	d.do("getChannel", get, channels+"/nobody", "", 404, "If-Match: *")
@@ -115,11 +115,11 @@ func (d *described) callViews() {
 	const body = `{"name":"<b>Öffnen</b> / ../","query":"?state=open&sort=offences&rule=20/m&shadow=false&search=&pattern=ip:203.0.113.0/24"}`
 	made := read[wire.View](d, d.do("addView", post, views, body, 201))
 	if want := "last=1h&pattern=ip%3A203.0.113.0%2F24&rule=20%2F1m&state=open"; made.Query != want || made.Name != "<b>Öffnen</b> / ../" || made.Author == "" {
-		d.Errorf("saved as %+v; want the query %s", made, want)
+		d.Errorf("got %+v, want the query %s", made, want)
 	}
 	d.do("addView", post, views, body, 409)
 	if all := read[wire.Page[wire.View]](d, d.do("listViews", get, views, "", 200)); len(all.Items) != 1 || all.Items[0] != made {
-		d.Errorf("listed %+v; want %+v", all.Items, made)
+		d.Errorf("got %+v, want %+v", all.Items, made)
 	}
 	one := views + "/" + made.ID
 	d.do("getView", get, one, "", 200)
@@ -127,7 +127,7 @@ func (d *described) callViews() {
 	d.do("changeView", patch, one, `{"query":"cursor=a"}`, 422)
 	changed := read[wire.View](d, d.do("changeView", patch, one, `{"name":"Open"}`, 200))
 	if changed.Name != "Open" || changed.Query != made.Query {
-		d.Errorf("renamed to %+v", changed)
+		d.Errorf("got %+v after renaming", changed)
 	}
 	changed = read[wire.View](d, d.do("changeView", patch, one, `{"query":"sort=key&last=24h&min_offences=3"}`, 200))
 	d.do("listOffenders", get, "/v1/offenders?"+changed.Query, "", 200)

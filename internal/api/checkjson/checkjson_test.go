@@ -40,7 +40,7 @@ func FuzzDecodeCheck(f *testing.F) {
 		want, wantErr := decodeStrict(body)
 		got, err := Decode(body)
 		if (err == nil) != (wantErr == nil) {
-			t.Fatalf("%q: the fast path says %v, the strict path %v", body, err, wantErr)
+			t.Fatalf("%q: the fast path returned %v, the strict path %v", body, err, wantErr)
 		}
 		if err == nil && !reflect.DeepEqual(got, want) {
 			t.Fatalf("%q: the fast path read %+v, the strict path %+v", body, got, want)
@@ -60,7 +60,7 @@ func FuzzDecodeBatch(f *testing.F) {
 		want, wantProblems, wantErr := decodeBatchStrict(body, nil, nil)
 		got, problems, err := DecodeBatch(body, nil, nil)
 		if (err == nil) != (wantErr == nil) || err == nil && len(got) != len(want) {
-			t.Fatalf("%q: the fast path says %v, the strict path %v", body, err, wantErr)
+			t.Fatalf("%q: the fast path returned %v, the strict path %v", body, err, wantErr)
 		}
 		for i := range got {
 			if err == nil && (!reflect.DeepEqual(got[i], want[i]) || (problems[i] == nil) != (wantProblems[i] == nil)) {
@@ -78,7 +78,7 @@ func TestFastReaderReadsUsualChecks(t *testing.T) {
 	} {
 		fast := fastReader{text: []byte(body)}
 		if in := new(Check); !fast.check(in) || !fast.end() {
-			t.Errorf("the fast path gave up at %s", body)
+			t.Errorf("the fast path did not read %s", body)
 		}
 	}
 }
@@ -129,16 +129,16 @@ func decisions(t testing.TB) map[string]gate.Decision {
 		"allowed without a policy":  {Check: odd, Outcome: gate.Allowed, Answer: quiet},
 		"allowed with rules":        {Check: check, Outcome: gate.Allowed, Policy: policy, Answer: gate.Answer{At: now, Rule: -1, States: states}},
 		"limited":                   {Check: check, Outcome: gate.Limited, ID: id, Policy: policy, Answer: gate.Answer{At: now, RetryAt: now.Add(4 * time.Second), Rule: 2, States: states}},
-		"limited by its own limit":  {Check: check, Outcome: gate.Limited, ID: id, Policy: trial, OwnLimit: &profiles.Limit{}, Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: 1, States: states[1:]}},
-		"limited for ever":          {Check: check, Outcome: gate.Limited, ID: id, Policy: policy, Answer: gate.Answer{At: now, Never: true, Rule: 0}},
+		"limited by own limit":      {Check: check, Outcome: gate.Limited, ID: id, Policy: trial, OwnLimit: &profiles.Limit{}, Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: 1, States: states[1:]}},
+		"limited permanently":       {Check: check, Outcome: gate.Limited, ID: id, Policy: policy, Answer: gate.Answer{At: now, Never: true, Rule: 0}},
 		"blocked":                   {Check: check, Outcome: gate.Blocked, ID: id, Policy: policy, Block: block, Answer: gate.Answer{At: now.Add(time.Nanosecond), RetryAt: block.Expires, Rule: -1}},
 		"unavailable":               {Check: check, Outcome: gate.Unavailable, Policy: policy, Degraded: "The log is unreachable.", Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: -1}},
 		"exempt":                    {Check: check, Outcome: gate.Allowed, Policy: policy, Exemption: exemption, Answer: quiet},
 		"exempt with a block":       {Check: check, Outcome: gate.Allowed, Exemption: exemption, Block: block, Answer: quiet},
 		"allowed for a reservation": {Check: waiting, Outcome: gate.Allowed, Policy: policy, Handle: "AQ-_", Answer: gate.Answer{At: now, Rule: -1, States: states, Delay: 4 * time.Second, ReservedAt: now.Add(4 * time.Second)}},
-		"allowed at once to wait":   {Check: waiting, Outcome: gate.Allowed, Policy: policy, Answer: quiet},
-		"repeated":                  {Check: waiting, Outcome: gate.Allowed, Policy: policy, Exemption: exemption, Answer: gate.Answer{At: now, Rule: -1, Replayed: true}},
-		"limited though it waits":   {Check: waiting, Outcome: gate.Limited, ID: id, Policy: policy, Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: 1}},
+		"allowed without a delay":   {Check: waiting, Outcome: gate.Allowed, Policy: policy, Answer: quiet},
+		"replayed":                  {Check: waiting, Outcome: gate.Allowed, Policy: policy, Exemption: exemption, Answer: gate.Answer{At: now, Rule: -1, Replayed: true}},
+		"limited with max_wait":     {Check: waiting, Outcome: gate.Limited, ID: id, Policy: policy, Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: 1}},
 		"with a shadow": {Check: check, Outcome: gate.Allowed, Policy: policy, Answer: quiet, Shadow: &gate.Shadow{
 			ID: shadowID, Outcome: gate.Limited, Policy: trial, Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: 0, States: states[1:]},
 		}},
@@ -177,7 +177,7 @@ func TestAppendDecisionWritesWireDecision(t *testing.T) {
 	}
 }
 
-func TestTheTextsOfOwnLimitsAreNotKept(t *testing.T) {
+func TestEncoderDoesNotCacheTextsOfOwnLimits(t *testing.T) {
 	var e Encoder
 	policy, answer := &rules.Policy{Rules: rules.Stack{{Limit: 1, Window: time.Second}}}, gate.Answer{Rule: 0}
 	isSame := func(isOwn bool) bool {
@@ -185,7 +185,7 @@ func TestTheTextsOfOwnLimitsAreNotKept(t *testing.T) {
 		return &first[0] == &e.textsOf(policy, &answer, isOwn, selector)[0]
 	}
 	if isSame(true) || !isSame(false) {
-		t.Errorf("those of an own limit are kept: %t, and of a policy: %t", isSame(true), isSame(false))
+		t.Errorf("the texts are cached for an own limit: %t, and for a policy: %t; want false and true", isSame(true), isSame(false))
 	}
 }
 
@@ -194,10 +194,10 @@ func TestAppendCombinedWritesWireKeysDecision(t *testing.T) {
 	quiet := gate.Answer{At: start, Rule: -1}
 	for name, j := range map[string]gate.Combined{
 		"allowed":                   {Outcome: gate.Allowed, Answer: quiet, Decisions: []gate.Decision{all["allowed with rules"], all["with a shadow"]}},
-		"blocked":                   {Outcome: gate.Blocked, ID: id, Answer: gate.Answer{At: start, Never: true, Rule: -1}, Decisions: []gate.Decision{all["blocked"], all["limited for ever"]}},
+		"blocked":                   {Outcome: gate.Blocked, ID: id, Answer: gate.Answer{At: start, Never: true, Rule: -1}, Decisions: []gate.Decision{all["blocked"], all["limited permanently"]}},
 		"unavailable":               {Outcome: gate.Unavailable, Degraded: "The log is unreachable.", Answer: gate.Answer{At: start, RetryAt: start.Add(time.Second), Rule: -1}, Decisions: []gate.Decision{all["unavailable"]}},
 		"allowed for a reservation": {Outcome: gate.Allowed, Handle: "AQ", Answer: gate.Answer{At: start, Rule: -1, Delay: time.Second, ReservedAt: start.Add(time.Second), Replayed: true}, Decisions: []gate.Decision{all["allowed for a reservation"]}},
-		"limited, and waited":       {Outcome: gate.Limited, ID: id, Answer: gate.Answer{At: start, RetryAt: start.Add(time.Second), Rule: -1}, Decisions: []gate.Decision{all["limited though it waits"]}},
+		"limited with max_wait":     {Outcome: gate.Limited, ID: id, Answer: gate.Answer{At: start, RetryAt: start.Add(time.Second), Rule: -1}, Decisions: []gate.Decision{all["limited with max_wait"]}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			canWait := j.Decisions[0].Check.MaxWait > 0
@@ -214,7 +214,7 @@ func TestAppendCombinedWritesWireKeysDecision(t *testing.T) {
 				t.Fatalf("got  %s\nwant %s", text, again)
 			}
 			if (back.Waiting != nil) != canWait || strings.Contains(string(again[strings.Index(string(again), "decisions"):]), "delay_ms") {
-				t.Fatalf("a single decision shows the reservation: %s", text)
+				t.Fatalf("the fields of the reservation are missing or in a single decision: %s", text)
 			}
 		})
 	}
@@ -223,7 +223,7 @@ func TestAppendCombinedWritesWireKeysDecision(t *testing.T) {
 func TestRetryAfterIsRoundedUpToTheNextMillisecond(t *testing.T) {
 	d := decisions(t)["blocked"]
 	if got := RetryAfterMS(&d.Answer); got != time.Hour.Milliseconds() {
-		t.Errorf("got %d ms", got)
+		t.Errorf("RetryAfterMS() = %d, want %d", got, time.Hour.Milliseconds())
 	}
 }
 
