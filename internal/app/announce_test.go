@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// writes keeps each write separately, as a program at the other end of a pipe may read them.
+// writes records each write separately, as the reader of a pipe may see them.
 type writes []string
 
 func (w *writes) Write(p []byte) (int, error) {
@@ -14,7 +14,7 @@ func (w *writes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestTheAddressesOfANodeAreReadAsAWhole(t *testing.T) {
+func TestAnnounceWritesAllAddressesAtOnce(t *testing.T) {
 	listen := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -31,7 +31,7 @@ func TestTheAddressesOfANodeAreReadAsAWhole(t *testing.T) {
 	}
 	for _, want := range []string{a.checks.Addr().String(), a.admin.Addr().String(), a.grpc.listener.Addr().String(), "/the/data"} {
 		if !strings.Contains(out[0], want) {
-			t.Errorf("%s is missing in %s", want, out[0])
+			t.Errorf("%q does not contain %s", out[0], want)
 		}
 	}
 }

@@ -32,7 +32,7 @@ import (
 type restoring struct {
 	*backups
 	t     *testing.T
-	fails error // what the next refreshes fail with
+	fails error // returned by the next refreshes
 }
 
 var tester = audit.SystemActor("test")
@@ -130,14 +130,14 @@ func (n *restoring) isAllowed(key string) bool {
 	return results[0].Allowed
 }
 
-// TestALogIsReadAsItsOwnAlgorithmAfterARestore changes the algorithm after a backup and, after
-// restoring that, changes it to another one whose logs look alike: it must not read what the
+// TestRestoreDoesNotReadLogsOfOtherAlgorithms changes the algorithm after a backup and, after
+// restoring that, changes it to another one with a similar log format: it must not read what the
 // first one has counted.
-func TestALogIsReadAsItsOwnAlgorithmAfterARestore(t *testing.T) {
+func TestRestoreDoesNotReadLogsOfOtherAlgorithms(t *testing.T) {
 	n := newRestoring(t)
 	n.policy(algorithms.TimestampLog)
 	file := n.backup()
-	tried := n.policy(algorithms.FixedWindow)
+	changed := n.policy(algorithms.FixedWindow)
 	for range 5 {
 		if !n.isAllowed("token:a") {
 			t.Fatal("a request within the limit is refused")
@@ -146,8 +146,8 @@ func TestALogIsReadAsItsOwnAlgorithmAfterARestore(t *testing.T) {
 	if _, err := n.Restore(t.Context(), tester, file); err != nil {
 		t.Fatal(err)
 	}
-	if again := n.policy(algorithms.TokenBucket); again.Generation <= tried.Generation {
-		t.Errorf("the generation %d was given out again as %d", tried.Generation, again.Generation)
+	if again := n.policy(algorithms.TokenBucket); again.Generation <= changed.Generation {
+		t.Errorf("the generation %d is not above %d, which was used before the restore", again.Generation, changed.Generation)
 	}
 	for range 5 {
 		if !n.isAllowed("token:a") {
@@ -155,12 +155,12 @@ func TestALogIsReadAsItsOwnAlgorithmAfterARestore(t *testing.T) {
 		}
 	}
 	if n.isAllowed("token:a") {
-		t.Error("a sixth of five requests is allowed")
+		t.Error("a sixth request is allowed by a limit of five")
 	}
 }
 
-// TestARestoreIsInEffectOnceTheDatabaseCanBeRead restores while refreshes after changes fail.
-func TestARestoreIsInEffectOnceTheDatabaseCanBeRead(t *testing.T) {
+// TestRestoreAppliesAfterFailedRefreshes restores while refreshes after changes fail.
+func TestRestoreAppliesAfterFailedRefreshes(t *testing.T) {
 	n := newRestoring(t)
 	attacker := n.block("token:attacker")
 	file := n.backup()
@@ -178,7 +178,7 @@ func TestARestoreIsInEffectOnceTheDatabaseCanBeRead(t *testing.T) {
 	}
 	for key, want := range map[string]bool{"token:attacker": true, "token:customer": false} {
 		if got := n.catalog.Blocks().Match(n.key(key), time.Now()).Block != nil; got != want {
-			t.Errorf("%s is blocked: %t", key, got)
+			t.Errorf("%s is blocked: %t, want %t", key, got, want)
 		}
 	}
 }
@@ -186,8 +186,8 @@ func TestARestoreIsInEffectOnceTheDatabaseCanBeRead(t *testing.T) {
 // fullDisk is set when a test runs itself in a process whose files cannot grow.
 const fullDisk = "STINT_TEST_FULL_DISK"
 
-// TestAFullDiskIsNotABackupThatIsDamaged restores a valid backup without disk space for it.
-func TestAFullDiskIsNotABackupThatIsDamaged(t *testing.T) {
+// TestRestoreOnFullDiskReturnsUnavailable restores a valid backup without disk space for it.
+func TestRestoreOnFullDiskReturnsUnavailable(t *testing.T) {
 	if os.Getenv(fullDisk) == "" {
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
 		child.Env = append(os.Environ(), fullDisk+"=1")
@@ -214,16 +214,16 @@ func TestAFullDiskIsNotABackupThatIsDamaged(t *testing.T) {
 		}
 		for _, err := range []error{verified, restored} {
 			if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "disk") {
-				t.Errorf("with room for %d of %d bytes: %v", room, len(file), err)
+				t.Errorf("with disk space for %d of %d bytes: got %v, want Unavailable", room, len(file), err)
 			}
 		}
 	}
 	cut := bytes.NewReader(file[:len(file)/2])
 	if _, err := n.Restore(t.Context(), tester, cut); !fault.Is(err, fault.Invalid) {
-		t.Errorf("half of a backup: %v", err)
+		t.Errorf("Restore of half a backup: got %v, want Invalid", err)
 	}
 	if _, err := n.Restore(t.Context(), tester, bytes.NewReader(file)); err != nil {
-		t.Errorf("once there is room: %v", err)
+		t.Errorf("Restore with enough disk space: %v", err)
 	}
 }
 
@@ -268,9 +268,9 @@ func (all parts) archive(t *testing.T) *bytes.Buffer {
 	return &file
 }
 
-// TestADamagedBackupIsNotRestored flips one bit in each part of a backup, also one that SQLite
-// and the snapshot do not notice: in a word of a policy's name.
-func TestADamagedBackupIsNotRestored(t *testing.T) {
+// TestDamagedBackupIsNotRestored flips one bit in each part of a backup, also where SQLite
+// does not detect it: in the pattern of a block.
+func TestDamagedBackupIsNotRestored(t *testing.T) {
 	n := newRestoring(t)
 	n.policy(algorithms.TimestampLog)
 	n.block("token:attacker")
@@ -289,18 +289,18 @@ func TestADamagedBackupIsNotRestored(t *testing.T) {
 		_, restored := n.Restore(t.Context(), tester, all.archive(t))
 		for _, err := range []error{verified, restored} {
 			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "damaged") {
-				t.Errorf("a bit flipped in %s: %v", p.name, err)
+				t.Errorf("a bit flipped in %s: got %v, want Invalid and \"damaged\"", p.name, err)
 			}
 		}
 		all[i] = p
 	}
 	if _, err := n.Restore(t.Context(), tester, bytes.NewReader(file)); err != nil {
-		t.Errorf("the backup as it was written: %v", err)
+		t.Errorf("Restore of the intact backup: %v", err)
 	}
 }
 
-// TestABackupWithoutChecksumsIsRestored restores a backup of a release without checksums.
-func TestABackupWithoutChecksumsIsRestored(t *testing.T) {
+// TestBackupWithoutChecksumsIsRestored restores a backup of a release without checksums.
+func TestBackupWithoutChecksumsIsRestored(t *testing.T) {
 	n := newRestoring(t)
 	all := partsOf(t, n.backup().Bytes())
 	if _, err := n.Restore(t.Context(), tester, all[:2].archive(t)); err != nil {

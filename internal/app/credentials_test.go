@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestASecretIsReadFromItsFile(t *testing.T) {
+func TestLoadReadsSecretsFromFiles(t *testing.T) {
 	const token, other = "9f5c1b7d2830694ef1a5c3d7e2b4a8f0", "0f5c1b7d2830694ef1a5c3d7e2b4a8f0"
 	path := writeFile(t, token+"\n")
 	folder := t.TempDir()
@@ -27,8 +27,8 @@ func TestASecretIsReadFromItsFile(t *testing.T) {
 		"credential before file":      {[]string{"--config", writeFile(t, "admin-token: "+token)}, []string{credentials}, other},
 		"flag before variable":        {[]string{"--admin-token-file", path}, []string{"STINT_ADMIN_TOKEN=" + other}, token},
 		"an empty variable":           {nil, []string{"STINT_ADMIN_TOKEN=", "STINT_ADMIN_TOKEN_FILE=" + path}, token},
-		"both":                        {nil, []string{"STINT_ADMIN_TOKEN=" + other, "STINT_ADMIN_TOKEN_FILE=" + path}, "STINT_ADMIN_TOKEN and STINT_ADMIN_TOKEN_FILE are both given"},
-		"no such file":                {nil, []string{"STINT_ADMIN_TOKEN_FILE=/nonexistent"}, "STINT_ADMIN_TOKEN_FILE: open /nonexistent"},
+		"variable and its file":       {nil, []string{"STINT_ADMIN_TOKEN=" + other, "STINT_ADMIN_TOKEN_FILE=" + path}, "STINT_ADMIN_TOKEN and STINT_ADMIN_TOKEN_FILE are both given"},
+		"a missing file":              {nil, []string{"STINT_ADMIN_TOKEN_FILE=/nonexistent"}, "STINT_ADMIN_TOKEN_FILE: open /nonexistent"},
 		"an empty file":               {nil, []string{"STINT_ADMIN_TOKEN_FILE=" + writeFile(t, "\n")}, "is empty"},
 		"two lines":                   {nil, []string{"STINT_ADMIN_TOKEN_FILE=" + writeFile(t, token+"\nhunter2")}, "must hold one line"},
 		"a setting that is no secret": {[]string{"--config", writeFile(t, "log-level-file: "+path)}, nil, `no setting "log-level-file"`},
@@ -45,9 +45,9 @@ func TestASecretIsReadFromItsFile(t *testing.T) {
 	}
 }
 
-// TestAnySettingIsReadFromTheFolderOfCredentials puts settings that are not secret into the
-// folder, as a Kubernetes Secret may.
-func TestAnySettingIsReadFromTheFolderOfCredentials(t *testing.T) {
+// TestLoadReadsSettingsFromCredentialsFolder puts settings that are not secret into the
+// folder, as a Kubernetes Secret may contain.
+func TestLoadReadsSettingsFromCredentialsFolder(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
@@ -65,10 +65,10 @@ func TestAnySettingIsReadFromTheFolderOfCredentials(t *testing.T) {
 	}
 	write("check-auth", "token\nnone\n")
 	if _, err := Load(nil, environ); err == nil || !strings.Contains(err.Error(), "--check-auth: the file "+folder) {
-		t.Errorf("two lines: %v", err)
+		t.Errorf("two lines: got %v, want an error that names the file", err)
 	}
 	write("check-auth", "maybe")
 	if _, err := Load(nil, environ); err == nil || !strings.Contains(err.Error(), "--check-auth: must be") {
-		t.Errorf("a bad value: %v", err)
+		t.Errorf("a bad value: got %v, want an error", err)
 	}
 }

@@ -32,15 +32,15 @@ func runOnce(t *testing.T, s Settings) error {
 	return a.Run(ctx)
 }
 
-// refusedInOneLine checks the error of a start that must fail.
-func refusedInOneLine(t *testing.T, err error, texts ...string) {
+// wantStartError checks that a start failed with one line that contains the texts.
+func wantStartError(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	if err == nil {
 		t.Fatal("the node started")
 	}
 	for _, text := range append(texts, "admin restore FILE") {
 		if !strings.Contains(err.Error(), text) {
-			t.Errorf("%q does not hold %q", err, text)
+			t.Errorf("%q does not contain %q", err, text)
 		}
 	}
 	if strings.Contains(err.Error(), "\n") {
@@ -48,7 +48,7 @@ func refusedInOneLine(t *testing.T, err error, texts ...string) {
 	}
 }
 
-func TestANodeDoesNotReplaceItsDatabaseByAnEmptyOne(t *testing.T) {
+func TestStartRejectsEmptyOrMissingDatabase(t *testing.T) {
 	for name, lose := range map[string]func(path string) error{
 		"emptied": func(path string) error { return os.Truncate(path, 0) },
 		"removed": os.Remove,
@@ -56,7 +56,7 @@ func TestANodeDoesNotReplaceItsDatabaseByAnEmptyOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			s := embeddedSettings(t, folder)
-			for range 2 { // a folder in use is started from again
+			for range 2 { // a second start with the same folder
 				if err := runOnce(t, s); err != nil {
 					t.Fatal(err)
 				}
@@ -65,20 +65,20 @@ func TestANodeDoesNotReplaceItsDatabaseByAnEmptyOne(t *testing.T) {
 			if err := lose(path); err != nil {
 				t.Fatal(err)
 			}
-			refusedInOneLine(t, runOnce(t, s), "empty or missing", folder)
+			wantStartError(t, runOnce(t, s), "empty or missing", folder)
 			// Also without the snapshot, as after an early kill.
 			if err := os.Remove(filepath.Join(folder, "logs.snapshot")); err != nil {
 				t.Fatal(err)
 			}
-			refusedInOneLine(t, runOnce(t, s), "empty or missing", folder)
+			wantStartError(t, runOnce(t, s), "empty or missing", folder)
 			if info, err := os.Stat(path); err == nil && info.Size() > 0 {
-				t.Error("a database was made all the same")
+				t.Error("the failed start created a database")
 			}
 		})
 	}
 }
 
-func TestAFirstStartThatWasKilledBeforeItsDatabaseWasMadeIsTriedAgain(t *testing.T) {
+func TestStartSucceedsAfterKillBeforeDatabaseWasCreated(t *testing.T) {
 	folder := t.TempDir()
 	for _, name := range []string{"stint.db", "lock"} {
 		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
@@ -90,7 +90,7 @@ func TestAFirstStartThatWasKilledBeforeItsDatabaseWasMadeIsTriedAgain(t *testing
 	}
 }
 
-func TestANodeRefusesADamagedDatabase(t *testing.T) {
+func TestStartRejectsDamagedDatabase(t *testing.T) {
 	folder := t.TempDir()
 	s := embeddedSettings(t, folder)
 	if err := runOnce(t, s); err != nil {
@@ -107,5 +107,5 @@ func TestANodeRefusesADamagedDatabase(t *testing.T) {
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refusedInOneLine(t, runOnce(t, s), "damaged", path)
+	wantStartError(t, runOnce(t, s), "damaged", path)
 }

@@ -76,7 +76,7 @@ func send(t *testing.T, to net.Addr, header http.Header, method, path, body stri
 	return answer, string(text)
 }
 
-// exchange sends bytes on one connection and returns all that is answered.
+// exchange sends bytes on one connection and returns all responses.
 func exchange(t *testing.T, address net.Addr, text string) []*http.Response {
 	t.Helper()
 	conn, err := net.Dial("tcp", address.String())
@@ -106,7 +106,7 @@ func exchange(t *testing.T, address net.Addr, text string) []*http.Response {
 	}
 }
 
-// pathOf returns a path of a route that is answered soon.
+// pathOf returns a path of a route that responds quickly.
 func pathOf(r httpserver.Route, name string) string {
 	path := strings.NewReplacer(":name", name, ":id", "1", ":handle", "1", "*", "1").Replace(r.Path)
 	if path == "/debug/pprof/profile" || path == "/debug/pprof/trace" {
@@ -115,7 +115,7 @@ func pathOf(r httpserver.Route, name string) string {
 	return path
 }
 
-func TestNothingOfABodyIsTakenForARequestOnAnyRoute(t *testing.T) {
+func TestNoRouteParsesBodyAsRequest(t *testing.T) {
 	const (
 		hidden   = "GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Request-ID: smuggled-request-01\r\n\r\n"
 		followUp = "GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Request-ID: follow-up-request-1\r\n\r\n"
@@ -126,7 +126,7 @@ func TestNothingOfABodyIsTakenForARequestOnAnyRoute(t *testing.T) {
 	}
 	var bodies []framed // made once for all routes
 	for _, size := range []int{100, 4096, 8192, 20_000, 300_000} {
-		// From some place on, every tail of the body begins with requests.
+		// The body ends with complete requests.
 		body := strings.Repeat("a", size%len(hidden)) + strings.Repeat(hidden, size/len(hidden))
 		bodies = append(bodies,
 			framed{size, fmt.Sprintf("Content-Length: %d\r\n\r\n%s%s", len(body), body, followUp)},
@@ -135,7 +135,7 @@ func TestNothingOfABodyIsTakenForARequestOnAnyRoute(t *testing.T) {
 	a := startApp(t)
 	for _, r := range a.server.Routes() {
 		if strings.HasPrefix(r.Path, "/v1/events") || strings.HasPrefix(r.Path, "/events") {
-			continue // a stream answers until it is closed; it reads no body either
+			continue // a stream does not end by itself, and reads no body
 		}
 		address := a.AdminAddr()
 		if r.Listener == httpserver.Checks {
@@ -148,20 +148,20 @@ func TestNothingOfABodyIsTakenForARequestOnAnyRoute(t *testing.T) {
 				answers := exchange(t, address, start+body.text)
 				good := len(answers) == 1 || len(answers) == 2 && answers[1].Header.Get("X-Request-Id") == "follow-up-request-1"
 				if !good || answers[0].Header.Get("X-Request-Id") == "smuggled-request-01" {
-					t.Fatalf("%s %s with %d bytes: got %d answers: %+v", r.Method, path, body.size, len(answers), answers)
+					t.Fatalf("%s %s with %d bytes: got %d responses: %+v", r.Method, path, body.size, len(answers), answers)
 				}
 			}
 		}
 	}
 }
 
-func TestEveryAnswerSaysThatItsTypeIsNotToBeGuessed(t *testing.T) {
+func TestEveryResponseHasNosniffHeader(t *testing.T) {
 	a := startApp(t)
 	ask := func(address net.Addr, line, more string) {
 		t.Helper()
 		answers := exchange(t, address, line+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"+more+"\r\n")
 		if len(answers) != 1 || answers[0].Header.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s: got %+v", line, answers)
+			t.Errorf("%s: got %+v, want the header X-Content-Type-Options: nosniff", line, answers)
 		}
 	}
 	for _, r := range a.server.Routes() {
@@ -184,7 +184,7 @@ func TestEveryAnswerSaysThatItsTypeIsNotToBeGuessed(t *testing.T) {
 	}
 }
 
-func TestABareLFEndsNoLineOnEitherListener(t *testing.T) {
+func TestBareLFIsRejectedOnBothListeners(t *testing.T) {
 	a := startApp(t)
 	for name, text := range map[string]string{
 		"request line":   "GET /livez HTTP/1.1\nHost: localhost\r\n\r\n",
@@ -200,25 +200,25 @@ func TestABareLFEndsNoLineOnEitherListener(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				answers := exchange(t, address, text)
 				if len(answers) == 0 {
-					t.Fatal("no answer")
+					t.Fatal("got no response")
 				}
 				last := answers[len(answers)-1]
 				body, _ := io.ReadAll(last.Body)
-				if name == "chunk" && address == a.AdminAddr() { // there is no such path, whatever it brings
+				if name == "chunk" && address == a.AdminAddr() { // there is no such path
 					if len(answers) != 1 {
 						t.Fatalf("got %d answers", len(answers))
 					}
 					return
 				}
 				if last.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "end every line with CRLF") || len(answers) > 2 {
-					t.Fatalf("got %d answers, the last %d: %s", len(answers), last.StatusCode, body)
+					t.Fatalf("got %d responses, the last with the status %d: %s", len(answers), last.StatusCode, body)
 				}
 			})
 		}
 	}
 }
 
-func TestOnlyAllowedHostsAreAnsweredWithoutAToken(t *testing.T) {
+func TestHostsThatAreNotAllowedNeedToken(t *testing.T) {
 	status := func(address net.Addr, line, host, more string) int {
 		t.Helper()
 		answers := exchange(t, address, line+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\nContent-Length: 0\r\n"+more+"\r\n")
@@ -226,7 +226,7 @@ func TestOnlyAllowedHostsAreAnsweredWithoutAToken(t *testing.T) {
 			t.Fatalf("got %d answers", len(answers))
 		}
 		if body, _ := io.ReadAll(answers[0].Body); answers[0].StatusCode == http.StatusMisdirectedRequest && !strings.Contains(string(body), "llowed-hosts") {
-			t.Errorf("the refusal names no remedy: %s", body)
+			t.Errorf("the refusal does not name allowed-hosts: %s", body)
 		}
 		return answers[0].StatusCode
 	}
@@ -239,10 +239,10 @@ func TestOnlyAllowedHostsAreAnsweredWithoutAToken(t *testing.T) {
 		"stint.example.com.evil.example": false, "xstint.example.com": false, "127.0.0.1@evil.example": false,
 	} {
 		if got := status(a.CheckAddr(), check, host, ""); (got == http.StatusMisdirectedRequest) == allowed {
-			t.Errorf("a check under %s: got %d", host, got)
+			t.Errorf("a check with the host %s: got %d, want it allowed: %v", host, got, allowed)
 		}
 		if got := status(a.AdminAddr(), login, host, ""); (got == http.StatusMisdirectedRequest) == allowed {
-			t.Errorf("the login under %s: got %d", host, got)
+			t.Errorf("the login with the host %s: got %d, want it allowed: %v", host, got, allowed)
 		}
 	}
 	for line, want := range map[string]int{"GET /livez": 200, "GET /v1/blocks": http.StatusMisdirectedRequest} {
@@ -251,19 +251,19 @@ func TestOnlyAllowedHostsAreAnsweredWithoutAToken(t *testing.T) {
 		}
 	}
 	if got := status(a.AdminAddr(), "GET /v1/blocks", "evil.example", "Authorization: Bearer "+edgeToken+"\r\n"); got != 200 {
-		t.Errorf("with a token: got %d", got)
+		t.Errorf("with a token: got %d, want 200", got)
 	}
 	if got := status(a.AdminAddr(), "GET /login", "evil.example", "Authorization: Bearer guess\r\n"); got != http.StatusMisdirectedRequest {
-		t.Errorf("with a wrong token: got %d", got)
+		t.Errorf("with a wrong token: got %d, want 421", got)
 	}
 	for _, args := range [][]string{{"--check-auth", "token"}, {"--allowed-hosts", "*"}} {
 		if got := status(startApp(t, args...).CheckAddr(), check, "evil.example", ""); got == http.StatusMisdirectedRequest {
-			t.Errorf("with %v: got %d", args, got)
+			t.Errorf("with %v: got %d, want the check allowed", args, got)
 		}
 	}
 }
 
-func TestTheDataFolderAndItsFilesAreTheOwnersAlone(t *testing.T) {
+func TestDataFolderIsReadableOnlyByOwner(t *testing.T) {
 	mode := func(path string) os.FileMode {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -282,11 +282,11 @@ func TestTheDataFolderAndItsFilesAreTheOwnersAlone(t *testing.T) {
 		}
 		defer a.close()
 		if got := mode(dir); got != 0o700 {
-			t.Errorf("the folder has mode %o", got)
+			t.Errorf("the folder has mode %o, want 700", got)
 		}
 		for _, name := range []string{"lock", "stint.db", "stint.db-wal", "stint.db-shm"} {
 			if got := mode(filepath.Join(dir, name)); got != 0o600 {
-				t.Errorf("%s has mode %o", name, got)
+				t.Errorf("%s has mode %o, want 600", name, got)
 			}
 		}
 	}
@@ -295,7 +295,7 @@ func TestTheDataFolderAndItsFilesAreTheOwnersAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(dir)
-	// As an older version left it.
+	// The modes of an older version.
 	for name, loose := range map[string]os.FileMode{"": 0o755, "stint.db": 0o644, "lock": 0o664} {
 		if err := os.Chmod(filepath.Join(dir, name), loose); err != nil {
 			t.Fatal(err)
@@ -313,17 +313,17 @@ func TestTheDataFolderAndItsFilesAreTheOwnersAlone(t *testing.T) {
 		}
 	}
 	if d, err := openDataDir(shared); err == nil || !strings.Contains(err.Error(), filepath.Join(shared, "stint")) || strings.Contains(err.Error(), "\n") {
-		t.Errorf("a folder that others use was taken: %v, %v", d, err)
+		t.Errorf("openDataDir of a shared folder = %v, %v, want an error", d, err)
 	}
 	if got := mode(shared); got != 0o755 {
-		t.Errorf("a folder that others use has mode %o now", got)
+		t.Errorf("the shared folder has mode %o now, want 755", got)
 	}
 	if _, err := os.Stat(filepath.Join(shared, "lock")); err == nil {
-		t.Error("a folder that others use holds a lock now")
+		t.Error("the shared folder contains a lock now")
 	}
 }
 
-func TestNoHeaderButTheChosenOneSaysWhoAsks(t *testing.T) {
+func TestClientAddressComesOnlyFromConfiguredHeader(t *testing.T) {
 	whoami := func(a *App, headers string) string {
 		t.Helper()
 		answers := exchange(t, a.AdminAddr(), "GET /v1/whoami HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer "+edgeToken+"\r\n"+headers+"\r\n")
@@ -347,14 +347,14 @@ func TestNoHeaderButTheChosenOneSaysWhoAsks(t *testing.T) {
 			t.Errorf("%q: got %s, want %s", headers, got, want)
 		}
 	}
-	// A guesser counts as one, whatever addresses it claims.
+	// A guesser is one client, whatever addresses it sends in other headers.
 	limited := false
 	for i := range 25 {
 		answers := exchange(t, a.AdminAddr(), fmt.Sprintf("GET /v1/whoami HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer guess\r\nForwarded: for=192.0.2.%d\r\nX-Real-IP: 192.0.2.%d\r\nX-Forwarded-For: 192.0.2.%d, 198.51.100.9\r\n\r\n", i, i, i))
 		limited = limited || len(answers) == 1 && answers[0].StatusCode == http.StatusTooManyRequests
 	}
 	if !limited {
-		t.Error("25 guesses of one address were all looked at")
+		t.Error("25 guesses from one address were not throttled")
 	}
 	b := startApp(t, "--trusted-proxies", "127.0.0.0/8", "--client-address-header", "x-real-ip")
 	for headers, want := range map[string]string{

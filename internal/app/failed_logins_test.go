@@ -15,9 +15,9 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// TestThePresetOfFailedLoginsBlocksAtItsThreshold reports failed logins of two addresses. 20
+// TestFailedLoginsPresetBlocksAtItsThreshold reports failed logins of two addresses. 20
 // fill the limit. The 20th above it blocks the address; the 19th does not.
-func TestThePresetOfFailedLoginsBlocksAtItsThreshold(t *testing.T) {
+func TestFailedLoginsPresetBlocksAtItsThreshold(t *testing.T) {
 	a := startApp(t)
 	preset, found := presets.Find("website")
 	if !found {
@@ -28,7 +28,7 @@ func TestThePresetOfFailedLoginsBlocksAtItsThreshold(t *testing.T) {
 			continue
 		}
 		if p.Escalation == nil || p.Escalation.Threshold != 20 {
-			t.Fatalf("the preset escalates by %+v", p.Escalation)
+			t.Fatalf("the preset has the escalation %+v, want the threshold 20", p.Escalation)
 		}
 		if _, err := a.backends.store.Policies.PutPolicy(t.Context(), audit.SystemActor("test"), p, etag.New); err != nil {
 			t.Fatal(err)
@@ -67,15 +67,15 @@ func TestThePresetOfFailedLoginsBlocksAtItsThreshold(t *testing.T) {
 	report(guesser, 39)
 	for _, key := range []string{people, guesser} {
 		if b := blockOf(key); b != nil {
-			t.Fatalf("%s is blocked after 19 reports that did not fit: %+v", key, b)
+			t.Fatalf("%s is blocked after 19 refused reports: %+v", key, b)
 		}
 	}
 	report(guesser, 1)
 	servers.Await(t, "the guesser is blocked", func() bool { return blockOf(guesser) != nil })
 	if b := blockOf(guesser); b.Source != blocks.Automatic || b.Expires.Sub(b.Created) != time.Hour {
-		t.Errorf("blocked by %+v", b)
+		t.Errorf("got the block %+v, want an automatic one of an hour", b)
 	}
 	if b := blockOf(people); b != nil {
-		t.Errorf("%s is blocked too: %+v", people, b)
+		t.Errorf("%s is blocked by %+v, want no block", people, b)
 	}
 }

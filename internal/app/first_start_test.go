@@ -27,8 +27,8 @@ func openStore(t *testing.T) *sqlstore.Store {
 	return store
 }
 
-// opens reports whether a token is known and grants everything.
-func opens(t *testing.T, store *sqlstore.Store, text string) bool {
+// isAdminToken reports whether a token is active and grants everything.
+func isAdminToken(t *testing.T, store *sqlstore.Store, text string) bool {
 	t.Helper()
 	known := catalog.New(store, time.Now)
 	if err := known.Refresh(t.Context()); err != nil {
@@ -38,32 +38,32 @@ func opens(t *testing.T, store *sqlstore.Store, text string) bool {
 	return found && token.ActiveAt(time.Now()) && token.Grants(identity.Admin)
 }
 
-func TestAChosenTokenIsAddedToTheGeneratedOne(t *testing.T) {
+func TestFirstStartAddsConfiguredTokens(t *testing.T) {
 	store := openStore(t)
 	var out strings.Builder
 	if err := (&firstStart{out: &out}).run(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
 	for _, chosen := range []string{"chosen-by-the-operator", "chosen-another-time"} {
-		for range 2 { // a second start finds it there
+		for range 2 { // the second start finds the token
 			f := &firstStart{out: &out, token: chosen, printed: true}
 			if err := f.run(t.Context(), store); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if !opens(t, store, chosen) {
-			t.Errorf("STINT_ADMIN_TOKEN=%s does not open", chosen)
+		if !isAdminToken(t, store, chosen) {
+			t.Errorf("the token %s of STINT_ADMIN_TOKEN is not accepted", chosen)
 		}
 	}
 	tokens, err := store.Identities.Tokens(t.Context())
 	if err != nil || len(tokens) != 3 {
-		t.Errorf("%d tokens, error %v; want the first and the two that were chosen", len(tokens), err)
+		t.Errorf("got %d tokens, %v; want the first and the two configured ones", len(tokens), err)
 	}
 }
 
-// TestAChosenTokenThatHasEndedStaysEnded starts nodes again with their configured tokens, long
+// TestFirstStartDoesNotReviveEndedTokens starts nodes again with their configured tokens, long
 // after those were revoked.
-func TestAChosenTokenThatHasEndedStaysEnded(t *testing.T) {
+func TestFirstStartDoesNotReviveEndedTokens(t *testing.T) {
 	store, ctx := openStore(t), t.Context()
 	start := func(token string) {
 		t.Helper()
@@ -101,20 +101,20 @@ func TestAChosenTokenThatHasEndedStaysEnded(t *testing.T) {
 			_, err := store.Retention.DeleteTokensBefore(ctx, time.Now().Add(time.Hour))
 			return err
 		},
-		"after a backup of before was restored": func() error { return store.Restore(ctx, by, backup) },
+		"after an older backup was restored": func() error { return store.Restore(ctx, by, backup) },
 	} {
 		if err := pass(); err != nil {
 			t.Fatal(err)
 		}
 		for _, token := range []string{revoked, expired} {
-			if start(token); opens(t, store, token) {
-				t.Errorf("%s, %s opens again", what, token)
+			if start(token); isAdminToken(t, store, token) {
+				t.Errorf("%s: the token %s is accepted again", what, token)
 			}
 		}
 	}
 }
 
-func TestARepeatedFirstStartPrintsValidCredentials(t *testing.T) {
+func TestRepeatedFirstStartPrintsValidCredentials(t *testing.T) {
 	store := openStore(t)
 	var out strings.Builder
 	f := &firstStart{out: &out, generated: newCredentials("")}
@@ -123,21 +123,21 @@ func TestARepeatedFirstStartPrintsValidCredentials(t *testing.T) {
 	if _, err := store.Identities.AddUser(t.Context(), audit.SystemActor("a test"), user); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // what comes after the credentials may break off too
+	for range 2 { // the start may also fail after the credentials
 		if err := f.run(t.Context(), store); err != nil {
 			t.Fatal(err)
 		}
 	}
 	printed := out.String()
 	if strings.Count(printed, f.generated.password) != 1 || !strings.Contains(printed, f.generated.token.Text) {
-		t.Errorf("the password must be printed once, and the token:\n%s", printed)
+		t.Errorf("got the output\n%s\nwant the password once, and the token", printed)
 	}
-	if !opens(t, store, f.generated.token.Text) {
-		t.Error("the token that was printed does not open")
+	if !isAdminToken(t, store, f.generated.token.Text) {
+		t.Error("the printed token is not accepted")
 	}
 }
 
-func TestAFirstStartThatWasKilledIsMadeAgain(t *testing.T) {
+func TestKilledFirstStartIsRepeated(t *testing.T) {
 	by := audit.SystemActor(identity.BootstrapAuthor)
 	lost := newCredentials("")
 	addUser := func(store *sqlstore.Store) error {
@@ -174,7 +174,7 @@ func TestAFirstStartThatWasKilledIsMadeAgain(t *testing.T) {
 				}
 			}
 			if later.String() != "" {
-				t.Errorf("later it printed %q", &later)
+				t.Errorf("a later start printed %q, want nothing", &later)
 			}
 			store := open()
 			user, err := store.Identities.FindUserByName(t.Context(), adminName)
@@ -182,16 +182,16 @@ func TestAFirstStartThatWasKilledIsMadeAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !strings.Contains(out.String(), again.generated.password) || !identity.VerifyPassword(user.PasswordHash, again.generated.password) {
-				t.Errorf("the password that was printed does not open:\n%s", &out)
+				t.Errorf("the printed password is not accepted:\n%s", &out)
 			}
-			if !strings.Contains(out.String(), again.generated.token.Text) || !opens(t, store, again.generated.token.Text) {
-				t.Errorf("the token that was printed does not open:\n%s", &out)
+			if !strings.Contains(out.String(), again.generated.token.Text) || !isAdminToken(t, store, again.generated.token.Text) {
+				t.Errorf("the printed token is not accepted:\n%s", &out)
 			}
 		})
 	}
 }
 
-func TestFirstStartOnPostgresIsDoneByOneNodeAndRepeatedIfItWasKilled(t *testing.T) {
+func TestFirstStartOnPostgresRunsOnOneNodeAndIsRepeatedAfterKill(t *testing.T) {
 	server := servers.Postgres(t)
 	open := func() *sqlstore.Store {
 		store, err := sqlstore.Open(t.Context(), server.URL, sqlstore.Options{})
@@ -222,14 +222,14 @@ func TestFirstStartOnPostgresIsDoneByOneNodeAndRepeatedIfItWasKilled(t *testing.
 	}
 	user, err := second.Identities.FindUserByName(t.Context(), adminName)
 	if err != nil || !strings.Contains(after.String(), again.generated.password) || !identity.VerifyPassword(user.PasswordHash, again.generated.password) {
-		t.Errorf("the second node printed %q, which does not open: %v", &after, err)
+		t.Errorf("the second node printed %q, want a password that is accepted; %v", &after, err)
 	}
-	if !opens(t, second, again.generated.token.Text) {
-		t.Error("the token that was printed does not open")
+	if !isAdminToken(t, second, again.generated.token.Text) {
+		t.Error("the printed token is not accepted")
 	}
 }
 
-func TestAChosenPasswordIsSetAtTheFirstStartAndNotPrinted(t *testing.T) {
+func TestFirstStartSetsConfiguredPasswordWithoutPrinting(t *testing.T) {
 	store := openStore(t)
 	var out strings.Builder
 	const chosen = "chosen by the operator"
@@ -244,14 +244,14 @@ func TestAChosenPasswordIsSetAtTheFirstStartAndNotPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !identity.VerifyPassword(user.PasswordHash, chosen) {
-		t.Error("the password that was chosen for the first start does not open")
+		t.Error("the configured password is not accepted")
 	}
 	if printed := out.String(); strings.Contains(printed, chosen) || strings.Contains(printed, "password") || !strings.Contains(printed, "stint_admin_") {
-		t.Errorf("only the token was generated and must be printed:\n%s", printed)
+		t.Errorf("got the output\n%s\nwant the token and no password", printed)
 	}
 }
 
-func TestAChangeAppliesThoughTheRequestHasNoTimeLeft(t *testing.T) {
+func TestRefreshAppliesChangesWithCancelledContext(t *testing.T) {
 	store := openStore(t)
 	p := &preparer{catalog: catalog.New(store, time.Now), log: slog.New(slog.DiscardHandler)}
 	p.done.Store(true)
@@ -261,6 +261,6 @@ func TestAChangeAppliesThoughTheRequestHasNoTimeLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, found := p.catalog.Selector().ByName("default"); !found {
-		t.Error("a committed change does not apply on the node that committed it")
+		t.Error("the catalog does not have the policy default after the refresh")
 	}
 }

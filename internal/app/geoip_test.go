@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// geoNode is a node and what its tests ask it.
+// geoNode is a node with helpers for requests.
 type geoNode struct {
 	*App
 	t *testing.T
@@ -38,7 +38,7 @@ func (n *geoNode) do(method, path, body string, status int) string {
 	return text
 }
 
-func (n *geoNode) holds(text string, parts ...string) {
+func (n *geoNode) contains(text string, parts ...string) {
 	n.t.Helper()
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
@@ -47,7 +47,7 @@ func (n *geoNode) holds(text string, parts ...string) {
 	}
 }
 
-// decisions checks keys and returns what is decided.
+// decisions checks keys and returns the decisions.
 func (n *geoNode) decisions(keys ...string) (all string) {
 	for _, key := range keys {
 		answer := n.do("POST", "/v1/check", fmt.Sprintf(`{"key":%q}`, key), 0)
@@ -58,77 +58,77 @@ func (n *geoNode) decisions(keys ...string) (all string) {
 	return strings.TrimSpace(all)
 }
 
-func TestANodeKnowsWhoseAddressesKeysAre(t *testing.T) {
+func TestNodeUsesGeoIPFiles(t *testing.T) {
 	dir := geofiles.Dir(t, geofiles.Rows...)
 	var logs servers.Output
 	n := &geoNode{startLogged(t, &logs, "--geoip-dir", dir, "--allowed-hosts", "*"), t}
 	const first, second, third, stranger = "ip:203.0.113.9", "ip:198.51.100.9", "ip:198.51.100.200", "ip:192.0.2.1"
 
 	preview := n.do("POST", "/v1/blocks/preview", `{"pattern":"asn:AS64501"}`, 200)
-	n.holds(preview, `"pattern":"asn:64501"`, `"extent":{"ranges":2,"addresses":256,"ipv6_networks":0}`, "Bouncers are not sent this block", `"confirm":null`)
-	n.holds(n.do("POST", "/v1/blocks/preview", `{"pattern":"country:nl"}`, 200), `"confirm":"country:NL"`, "every address of the country NL")
-	n.holds(n.do("POST", "/v1/blocks/preview", `{"pattern":"asn:1"}`, 200), "have no address of asn:1")
-	n.holds(n.do("POST", "/v1/blocks/preview", `{"pattern":"country:Holland"}`, 422), "its code of two letters")
-	n.holds(n.do("POST", "/v1/blocks", `{"pattern":"country:NL","reason":"all of it"}`, 409), "confirm")
-	n.holds(n.do("POST", "/v1/check", `{"key":"asn:64501"}`, 0), "which only patterns have")
+	n.contains(preview, `"pattern":"asn:64501"`, `"extent":{"ranges":2,"addresses":256,"ipv6_networks":0}`, "Bouncers are not sent this block", `"confirm":null`)
+	n.contains(n.do("POST", "/v1/blocks/preview", `{"pattern":"country:nl"}`, 200), `"confirm":"country:NL"`, "every address of the country NL")
+	n.contains(n.do("POST", "/v1/blocks/preview", `{"pattern":"asn:1"}`, 200), "have no address of asn:1")
+	n.contains(n.do("POST", "/v1/blocks/preview", `{"pattern":"country:Holland"}`, 422), "its code of two letters")
+	n.contains(n.do("POST", "/v1/blocks", `{"pattern":"country:NL","reason":"all of it"}`, 409), "confirm")
+	n.contains(n.do("POST", "/v1/check", `{"key":"asn:64501"}`, 0), "which only patterns have")
 
 	n.do("POST", "/v1/blocks", `{"pattern":"asn:64501","reason":"stuffing","expires_in":"1h"}`, 201)
 	_, id, _ := strings.Cut(n.do("POST", "/v1/exemptions", `{"pattern":"country:NL","reason":"customers","expires_in":"1h","confirm":"country:NL"}`, 201), `"id":"`)
 	if got := n.decisions(first, second, third, stranger); got != "allowed blocked allowed allowed" {
-		t.Errorf("with a block and an exemption: %s", got)
+		t.Errorf("with a block and an exemption: got %s", got)
 	}
-	n.holds(n.do("GET", "/v1/keys?key="+second, "", 200), `"pattern":"asn:64501"`, `"origin":{"country":"DE","asn":64501,"network":"Beispiel GmbH"}`)
-	n.holds(n.do("GET", "/v1/keys?key="+third, "", 200), `"pattern":"country:NL"`, "takes precedence")
+	n.contains(n.do("GET", "/v1/keys?key="+second, "", 200), `"pattern":"asn:64501"`, `"origin":{"country":"DE","asn":64501,"network":"Beispiel GmbH"}`)
+	n.contains(n.do("GET", "/v1/keys?key="+third, "", 200), `"pattern":"country:NL"`, "takes precedence")
 
 	n.do("DELETE", "/v1/exemptions/"+id[:36], "", 200)
 	n.do("PUT", "/v1/policies/abroad?confirm=abroad", `{"match":["country:NL"],"rules":["1/1m"]}`, 201)
-	n.holds(n.do("GET", "/v1/keys?key="+first, "", 200), `"name":"abroad"`)
+	n.contains(n.do("GET", "/v1/keys?key="+first, "", 200), `"name":"abroad"`)
 	n.decisions(first, first, second, second)
 	servers.Await(t, "the offender is listed", func() bool { return strings.Contains(n.do("GET", "/v1/offenders?pattern=asn:64501", "", 200), second) })
 	servers.Await(t, "the offender is listed", func() bool { return strings.Contains(n.do("GET", "/v1/offenders?pattern=country:NL", "", 200), first) })
-	n.holds(n.do("GET", "/v1/offenders?pattern=country:NL", "", 200), `"keys":1`, `"origin":{"country":"NL","asn":64500,`)
-	n.holds(n.do("GET", "/v1/offenders/origins?by=asn", "", 200), `{"pattern":"asn:64501","name":"Beispiel GmbH","keys":1,`, `"blocked":true`, `"total":2`)
-	n.holds(n.do("GET", "/v1/offenders/origins?by=country", "", 200), `"pattern":"country:DE"`)
-	n.holds(n.do("GET", "/v1/offenders/export?format=csv", "", 200), "DE,64501,Beispiel GmbH,")
-	n.holds(n.do("POST", "/v1/blocks/preview", `{"pattern":"asn:64501"}`, 200), `"counted":{"keys":1,"offenders":1,`)
+	n.contains(n.do("GET", "/v1/offenders?pattern=country:NL", "", 200), `"keys":1`, `"origin":{"country":"NL","asn":64500,`)
+	n.contains(n.do("GET", "/v1/offenders/origins?by=asn", "", 200), `{"pattern":"asn:64501","name":"Beispiel GmbH","keys":1,`, `"blocked":true`, `"total":2`)
+	n.contains(n.do("GET", "/v1/offenders/origins?by=country", "", 200), `"pattern":"country:DE"`)
+	n.contains(n.do("GET", "/v1/offenders/export?format=csv", "", 200), "DE,64501,Beispiel GmbH,")
+	n.contains(n.do("POST", "/v1/blocks/preview", `{"pattern":"asn:64501"}`, 200), `"counted":{"keys":1,"offenders":1,`)
 
 	geofiles.Write(t, dir, "asn.mmdb", []byte("half a file"))
 	n.geo.Follow(t.Context())
 	n.geo.Follow(t.Context())
 	if got := strings.Count(logs.String(), "the earlier ones stay in effect"); got != 1 || n.decisions(second) != "blocked" {
-		t.Errorf("a corrupt file: %d lines in the log, %s", got, n.decisions(second))
+		t.Errorf("with a corrupt file: got %d log lines and %s, want 1 and blocked", got, n.decisions(second))
 	}
-	n.holds(n.do("GET", "/readyz", "", 200), `"name":"geoip","ok":false`)
+	n.contains(n.do("GET", "/readyz", "", 200), `"name":"geoip","ok":false`)
 	geofiles.Write(t, dir, "asn.mmdb", geofiles.Bytes(t, geofiles.GeoLiteASN, geofiles.Row{Network: "192.0.2.0/24", ASN: 64501, Name: "Moved"}))
 	n.geo.Reload(t.Context())
 	if got := n.decisions(second, stranger); got != "allowed blocked" || !strings.Contains(logs.String(), "new GeoIP files are in effect") {
-		t.Errorf("with new files: %s", got)
+		t.Errorf("with new files: got %s, want allowed blocked", got)
 	}
 }
 
-func TestANodeWithoutGeoIPFilesSaysThatPatternsNeedThem(t *testing.T) {
+func TestNodeWithoutGeoIPFilesWarnsOfOriginPatterns(t *testing.T) {
 	var logs servers.Output
 	n := &geoNode{startLogged(t, &logs), t}
 	n.geo.Follow(t.Context())
 	if strings.Contains(n.do("GET", "/readyz", "", 200), "geoip") {
-		t.Error("a node that needs no files speaks of them")
+		t.Error("/readyz has the part geoip on a node that needs no GeoIP files")
 	}
-	n.holds(n.do("POST", "/v1/blocks", `{"pattern":"asn:64501","reason":"stuffing","expires_in":"1h"}`, 409), "its size is not known")
-	n.holds(n.do("POST", "/v1/blocks", `{"pattern":"asn:64501","reason":"stuffing","expires_in":"1h","confirm":"asn:64501"}`, 201), "until --geoip-dir names one")
+	n.contains(n.do("POST", "/v1/blocks", `{"pattern":"asn:64501","reason":"stuffing","expires_in":"1h"}`, 409), "its size is not known")
+	n.contains(n.do("POST", "/v1/blocks", `{"pattern":"asn:64501","reason":"stuffing","expires_in":"1h","confirm":"asn:64501"}`, 201), "until --geoip-dir names one")
 	if got := n.decisions("ip:198.51.100.9"); got != "allowed" {
-		t.Errorf("without files: %s", got)
+		t.Errorf("without files: got %s, want allowed", got)
 	}
 	n.geo.Follow(t.Context())
-	n.holds(n.do("GET", "/readyz", "", 200), `"name":"geoip","ok":false`, "no --geoip-dir", `"ready":true`)
+	n.contains(n.do("GET", "/readyz", "", 200), `"name":"geoip","ok":false`, "no --geoip-dir", `"ready":true`)
 	if !strings.Contains(logs.String(), "patterns of asn: or country: are active, but this node has no --geoip-dir") {
-		t.Errorf("the log does not say it: %s", logs.String())
+		t.Errorf("the log does not warn of patterns without --geoip-dir: %s", logs.String())
 	}
 	if strings.Contains(n.do("GET", "/v1/keys?key=ip:198.51.100.9", "", 200), "origin") {
-		t.Error("an origin without files")
+		t.Error("a key has an origin without GeoIP files")
 	}
 }
 
-func TestGeoIPFilesThatAreNotUsableEndTheStartWithOneLine(t *testing.T) {
+func TestStartRejectsUnusableGeoIPFiles(t *testing.T) {
 	dir := t.TempDir()
 	geofiles.Write(t, dir, "asn.mmdb", []byte("<html>"))
 	s, err := Load([]string{"--geoip-dir", dir, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", t.TempDir()}, nil)

@@ -82,8 +82,8 @@ func (n *testNode) block(t *testing.T, pattern string) (int, string) {
 	return n.ask(t, true, "POST", "/v1/blocks", `{"pattern":"`+pattern+`","reason":"test"}`, testToken)
 }
 
-// measured returns the metrics.
-func (n *testNode) measured(t *testing.T) string {
+// metrics returns the metrics as text.
+func (n *testNode) metricsText(t *testing.T) string {
 	t.Helper()
 	status, body := n.ask(t, true, "GET", "/metrics", "", testToken)
 	if status != http.StatusOK {
@@ -97,14 +97,14 @@ func (n *testNode) measured(t *testing.T) string {
 func wantCalls(t *testing.T, n *testNode) {
 	t.Helper()
 	n.check(t, "metrics:calls")
-	text := n.measured(t)
+	text := n.metricsText(t)
 	for _, series := range []string{
 		`stint_check_duration_seconds_count{door="check",outcome="allowed"}`, `stint_redis_call_duration_seconds_count{command="decide",result="ok"}`,
 		`stint_redis_call_duration_seconds_count{command="other",result="ok"}`, `stint_database_transaction_duration_seconds_count{kind="read",result="ok"}`,
 		`stint_database_transaction_duration_seconds_count{kind="change",result="ok"}`,
 	} {
 		if !strings.Contains(text, "\n"+series+" ") {
-			t.Errorf("%s is missing", series)
+			t.Errorf("the metrics have no %s", series)
 		}
 	}
 }
@@ -128,8 +128,8 @@ func detail(r wire.Readiness, part string) string {
 	return ""
 }
 
-// kept waits until the node has written its present revision.
-func (n *testNode) kept(t *testing.T) {
+// awaitSaved waits until the node has written its current revision.
+func (n *testNode) awaitSaved(t *testing.T) {
 	t.Helper()
 	servers.Await(t, "the last known state is written", func() bool {
 		saved, _, err := n.lastKnown.load()
@@ -137,7 +137,7 @@ func (n *testNode) kept(t *testing.T) {
 	})
 }
 
-func TestANodeStartsWithoutItsDatabaseByWhatItLastKnew(t *testing.T) {
+func TestNodeStartsWithoutDatabaseFromLastKnownState(t *testing.T) {
 	server := servers.DedicatedPostgres(t)
 	redis := servers.Redis(t)
 	folder := filepath.Join(t.TempDir(), "data")
@@ -155,10 +155,10 @@ func TestANodeStartsWithoutItsDatabaseByWhatItLastKnew(t *testing.T) {
 		t.Fatalf("%d %s", status, body)
 	}
 	wantCalls(t, first)
-	if !strings.Contains(first.measured(t), "\nstint_started_from_saved_state 0\n") {
-		t.Error("a start with the database is measured as one without")
+	if !strings.Contains(first.metricsText(t), "\nstint_started_from_saved_state 0\n") {
+		t.Error("stint_started_from_saved_state is not 0 after a start with the database")
 	}
-	first.kept(t)
+	first.awaitSaved(t)
 	file := first.lastKnown.path
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -169,43 +169,43 @@ func TestANodeStartsWithoutItsDatabaseByWhatItLastKnew(t *testing.T) {
 	server.Kill()
 	n := startNode(t, redis, server.URL, folder)
 	if status := n.check(t, "ip:192.0.2.1"); status != http.StatusForbidden {
-		t.Errorf("a blocked key got %d", status)
+		t.Errorf("a blocked key: got %d, want 403", status)
 	}
 	if status := n.check(t, "ip:192.0.2.7"); status != http.StatusOK {
-		t.Errorf("an exempted key got %d", status)
+		t.Errorf("an exempt key: got %d, want 200", status)
 	}
 	if a, b := n.check(t, "token:x"), n.check(t, "token:x"); a != http.StatusOK || b != http.StatusTooManyRequests {
-		t.Errorf("a limited key got %d and %d", a, b)
+		t.Errorf("a limited key: got %d and %d, want 200 and 429", a, b)
 	}
 	status, r := n.ready(t)
 	if status != http.StatusOK || !r.Ready || r.Changes || !strings.Contains(detail(r, "policies"), "kept in the data directory") {
-		t.Errorf("/readyz says %d %+v", status, r)
+		t.Errorf("/readyz: got %d %+v", status, r)
 	}
 	if status, body := n.block(t, "ip:192.0.2.2"); status != http.StatusServiceUnavailable || !strings.Contains(body, "database") {
-		t.Errorf("a change got %d %s", status, body)
+		t.Errorf("a change: got %d %s", status, body)
 	}
 	if n.log.Count("this node answers checks by the policies and blocks kept") != 1 {
-		t.Errorf("the log says %s", n.log)
+		t.Errorf("got the log %s", n.log)
 	}
 
 	server.Restart(false)
-	servers.Await(t, "the node takes changes", func() bool { _, r := n.ready(t); return r.Changes })
+	servers.Await(t, "the node accepts changes", func() bool { _, r := n.ready(t); return r.Changes })
 	if status, body := n.block(t, "ip:192.0.2.2"); status != http.StatusCreated {
-		t.Errorf("a change got %d %s", status, body)
+		t.Errorf("a change: got %d %s", status, body)
 	}
 	if a, b := n.check(t, "ip:192.0.2.1"), n.check(t, "ip:192.0.2.2"); a != http.StatusForbidden || b != http.StatusForbidden {
-		t.Errorf("blocked keys got %d and %d", a, b)
+		t.Errorf("blocked keys: got %d and %d, want 403", a, b)
 	}
 	if _, r := n.ready(t); detail(r, "policies") != "" {
-		t.Errorf("/readyz still says %+v", r)
+		t.Errorf("/readyz: got %+v, want no detail about policies", r)
 	}
-	if !strings.Contains(n.measured(t), "\nstint_started_from_saved_state 1\n") {
-		t.Error("the metrics do not show how the node started")
+	if !strings.Contains(n.metricsText(t), "\nstint_started_from_saved_state 1\n") {
+		t.Error("stint_started_from_saved_state is not 1 after a start without the database")
 	}
-	n.kept(t)
+	n.awaitSaved(t)
 }
 
-func TestANodeWithCheckTokensStartsWithoutItsDatabase(t *testing.T) {
+func TestNodeWithCheckTokensStartsWithoutDatabase(t *testing.T) {
 	server := servers.DedicatedPostgres(t)
 	redis := servers.Redis(t)
 	folder := t.TempDir()
@@ -219,26 +219,26 @@ func TestANodeWithCheckTokensStartsWithoutItsDatabase(t *testing.T) {
 	if secret == "" {
 		secret = made.Token
 	}
-	first.kept(t)
+	first.awaitSaved(t)
 	first.stop()
 	content, err := os.ReadFile(first.lastKnown.path)
 	if err != nil || bytes.Contains(content, []byte(secret)) {
-		t.Fatalf("the file holds the token itself, %v", err)
+		t.Fatalf("the file contains the token itself, %v", err)
 	}
 	server.Kill()
 	n := startNode(t, redis, server.URL, folder, "--check-auth", "token")
 	if status, body := n.ask(t, false, "POST", "/v1/check", `{"key":"a"}`, secret); status != http.StatusOK {
-		t.Errorf("a check with a token got %d %s", status, body)
+		t.Errorf("a check with a token: got %d %s, want 200", status, body)
 	}
 	if status, _ := n.ask(t, false, "POST", "/v1/check", `{"key":"a"}`, ""); status != http.StatusUnauthorized {
-		t.Errorf("a check without a token got %d", status)
+		t.Errorf("a check without a token: got %d, want 401", status)
 	}
 	if status, _ := n.ask(t, false, "POST", "/v1/check", `{"key":"a"}`, testToken); status != http.StatusServiceUnavailable {
-		t.Errorf("a check with a token that cannot be looked up got %d", status)
+		t.Errorf("a check with an unknown token: got %d, want 503", status)
 	}
 }
 
-func TestALastKnownStateThatCannotBeUsedIsIgnoredAndSaid(t *testing.T) {
+func TestUnusableLastKnownStateIsIgnoredAndLogged(t *testing.T) {
 	server := servers.DedicatedPostgres(t)
 	redis := servers.Redis(t)
 	good := t.TempDir()
@@ -246,7 +246,7 @@ func TestALastKnownStateThatCannotBeUsedIsIgnoredAndSaid(t *testing.T) {
 	if status, body := first.block(t, "ip:192.0.2.1"); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, body)
 	}
-	first.kept(t)
+	first.awaitSaved(t)
 	first.stop()
 	content, err := os.ReadFile(first.lastKnown.path)
 	if err != nil {
@@ -263,7 +263,7 @@ func TestALastKnownStateThatCannotBeUsedIsIgnoredAndSaid(t *testing.T) {
 		mode    os.FileMode
 		want    string
 	}{
-		"cut": {content[:len(content)-9], 0o600, "cut off"}, "flipped": {flipped, 0o600, "damaged"}, "empty": {nil, 0o600, "not a file of this kind"},
+		"truncated": {content[:len(content)-9], 0o600, "cut off"}, "flipped": {flipped, 0o600, "damaged"}, "empty": {nil, 0o600, "not a file of this kind"},
 		"text":   {[]byte("hello, this is some text that is no such file at all"), 0o600, "not a file of this kind"},
 		"longer": {append(bytes.Clone(content), 'x'), 0o600, "follows its end"},
 		"newer":  {newer, 0o600, "format"}, "foreign": {foreign, 0o600, "another database"}, "open to others": {content, 0o644, "only this user"},
@@ -276,52 +276,52 @@ func TestALastKnownStateThatCannotBeUsedIsIgnoredAndSaid(t *testing.T) {
 			}
 			n := startNode(t, redis, server.URL, folder)
 			if n.log.Count("kept in the data directory are ignored") != 1 || n.log.Count(c.want) != 1 {
-				t.Errorf("the log says %s", n.log)
+				t.Errorf("got the log %s", n.log)
 			}
 			if status, r := n.ready(t); status != http.StatusServiceUnavailable || r.Ready {
-				t.Errorf("/readyz says %d %+v", status, r)
+				t.Errorf("/readyz: got %d %+v", status, r)
 			}
 			if status := n.check(t, "ip:192.0.2.1"); status != http.StatusServiceUnavailable {
-				t.Errorf("a check got %d", status)
+				t.Errorf("a check: got %d, want 503", status)
 			}
 		})
 	}
 }
 
-func TestANodeGoesOnWithoutAFolderToKeepItsStateIn(t *testing.T) {
+func TestNodeRunsWithoutWritableDataFolder(t *testing.T) {
 	database, redis := servers.Postgres(t).URL, servers.Redis(t)
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	n := startNode(t, redis, database, filepath.Join(file, "data"))
-	const said = "cannot be written to the data directory"
-	servers.Await(t, "it is said", func() bool { return n.log.Count(said) > 0 })
+	const warning = "cannot be written to the data directory"
+	servers.Await(t, "the warning is logged", func() bool { return n.log.Count(warning) > 0 })
 	for _, pattern := range []string{"ip:192.0.2.1", "ip:192.0.2.2", "ip:192.0.2.3"} {
 		if status, body := n.block(t, pattern); status != http.StatusCreated {
 			t.Fatalf("%d %s", status, body)
 		}
-		servers.Await(t, "another writing is tried", func() bool { return len(n.lastKnown.dirty) == 0 })
+		servers.Await(t, "another write is tried", func() bool { return len(n.lastKnown.dirty) == 0 })
 	}
-	if got := n.log.Count(said); got != 1 {
-		t.Errorf("it is said %d times", got)
+	if got := n.log.Count(warning); got != 1 {
+		t.Errorf("the warning is logged %d times, want once", got)
 	}
 }
 
-func TestTwoNodesShareAFolderAndAFileIsAlwaysWhole(t *testing.T) {
+func TestTwoNodesShareLastKnownStateFile(t *testing.T) {
 	database, redis := servers.Postgres(t).URL, servers.Redis(t)
 	folder := t.TempDir()
 	a, b := startNode(t, redis, database, folder), startNode(t, redis, database, folder)
-	a.kept(t)
+	a.awaitSaved(t)
 	for i, n := range []*testNode{a, b, a, b, a, b, a, b} {
 		if status, body := n.block(t, "ip:192.0.2."+string(rune('1'+i))); status != http.StatusCreated {
 			t.Fatalf("%d %s", status, body)
 		}
 		if _, _, err := a.lastKnown.load(); err != nil {
-			t.Fatalf("between two writings: %v", err)
+			t.Fatalf("loading between two writes: %v", err)
 		}
 	}
-	servers.Await(t, "the file holds the last change", func() bool {
+	servers.Await(t, "the file contains the last change", func() bool {
 		saved, _, err := a.lastKnown.load()
 		return err == nil && len(saved.Entries) == 8
 	})
@@ -333,9 +333,9 @@ func TestTwoNodesShareAFolderAndAFileIsAlwaysWhole(t *testing.T) {
 	}
 }
 
-// TestTheLastKnownStateIsWrittenAgainAfterAFailedWrite replaces the data directory by something
-// else for a while, during which the catalog changes.
-func TestTheLastKnownStateIsWrittenAgainAfterAFailedWrite(t *testing.T) {
+// TestLastKnownStateIsWrittenAgainAfterFailedWrite replaces the data directory by a file
+// for a while, during which the catalog changes.
+func TestLastKnownStateIsWrittenAgainAfterFailedWrite(t *testing.T) {
 	n := newRestoring(t)
 	folder := filepath.Join(t.TempDir(), "data")
 	if err := os.WriteFile(folder, nil, 0o600); err != nil {
@@ -346,7 +346,7 @@ func TestTheLastKnownStateIsWrittenAgainAfterAFailedWrite(t *testing.T) {
 	k.changed()
 	<-k.dirty
 	if k.save(n.catalog); !k.broken {
-		t.Fatal("it was written into no folder")
+		t.Fatal("save succeeded without a folder")
 	}
 	if err := os.Remove(folder); err != nil {
 		t.Fatal(err)
@@ -356,7 +356,7 @@ func TestTheLastKnownStateIsWrittenAgainAfterAFailedWrite(t *testing.T) {
 	case <-k.dirty:
 		k.save(n.catalog)
 	default:
-		t.Fatal("nothing writes it again")
+		t.Fatal("confirm did not request another write")
 	}
 	if saved, _, err := k.load(); err != nil || len(saved.Entries) != 1 {
 		t.Errorf("got %+v, %v", saved, err)

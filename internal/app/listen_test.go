@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestOneSocketOfANameIsTakenAndTwoAreAnError(t *testing.T) {
+func TestPassedSocketRejectsTwoOfOneName(t *testing.T) {
 	for names, want := range map[string]int{
 		"listen": 3, "admin-listen:listen": 4, "admin-listen": 0, "admin-listen:admin-listen:listen": 0, // the third is not passed
 		"listen:listen": -1,
@@ -16,9 +16,9 @@ func TestOneSocketOfANameIsTakenAndTwoAreAnError(t *testing.T) {
 		fd, err := passedSocket("listen", func(name string) string { return env[name] })
 		switch {
 		case want < 0 && (err == nil || !strings.HasPrefix(err.Error(), "--listen: ") || strings.Contains(err.Error(), "\n")):
-			t.Errorf("%s: %v", names, err)
+			t.Errorf("%s: got %v, want an error of --listen in one line", names, err)
 		case want >= 0 && (fd != want || err != nil):
-			t.Errorf("%s: %d, %v, want %d", names, fd, err, want)
+			t.Errorf("%s: got %d, %v, want %d", names, fd, err, want)
 		}
 	}
 }
@@ -33,13 +33,13 @@ func TestListenersShareFilesAndMemory(t *testing.T) {
 		"systemd's unit":      {65536, 24 * gib, 32768, 16384, 8192},
 		"little memory":       {65536, gib / 2, 1024, 512, 256},
 		"few files":           {256, 24 * gib, 128, 64, 32},
-		"hardly any memory":   {65536, 1 << 20, 256, 128, 64},
-		"nothing is known":    {0, 0, 524288, 262144, 131072},
+		"very little memory":  {65536, 1 << 20, 256, 128, 64},
+		"unknown limits":      {0, 0, 524288, 262144, 131072},
 		"a container's shell": {1 << 30, gib, 2048, 1024, 512},
 	} {
 		got := newConnSets(test.files, test.memory)
 		if c, g, a := got.checks.Stats().Max, got.grpc.Stats().Max, got.admin.Stats().Max; c != test.checks || g != test.grpc || a != test.admin {
-			t.Errorf("%s: %d of checks, %d of gRPC, %d of the admin listener; want %d, %d, %d", name, c, g, a, test.checks, test.grpc, test.admin)
+			t.Errorf("%s: got the limits %d for checks, %d for gRPC, %d for the admin listener; want %d, %d, %d", name, c, g, a, test.checks, test.grpc, test.admin)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestLoginsOfANodeAreInItsMetrics logs in by each way that needs no provider.
-func TestLoginsOfANodeAreInItsMetrics(t *testing.T) {
+// TestLoginsAreCountedInMetrics logs in by each method that needs no provider.
+func TestLoginsAreCountedInMetrics(t *testing.T) {
 	a := startApp(t)
 	base := "http://" + a.AdminAddr().String()
 	ask := func(method, path, token string, form url.Values) (int, string) {
@@ -48,7 +48,7 @@ func TestLoginsOfANodeAreInItsMetrics(t *testing.T) {
 		`method="password",outcome="refused"`: 2, `method="password",outcome="ok"`: 0, `method="token",outcome="refused"`: 1, `method="openid",outcome="ok"`: 0,
 	} {
 		if line := fmt.Sprintf("stint_logins_total{%s} %d\n", labels, want); !strings.Contains(text, line) {
-			t.Errorf("missing: %s", line)
+			t.Errorf("the metrics have no line %s", line)
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 
 // An attacker's keys reach the memory limit. The node continues, keeps the log of a blocked
 // key, and reports on /readyz, on the overview and in its metrics that it forgets keys.
-func TestANodeSaysThatItForgetsKeys(t *testing.T) {
+func TestNodeReportsThatItForgetsKeys(t *testing.T) {
 	a := startApp(t, "--max-memory", "16MiB")
 	checks, admin := a.CheckAddr(), a.AdminAddr()
 	ask := func(to net.Addr, method, path, body string) (int, string) {
@@ -35,13 +35,13 @@ func TestANodeSaysThatItForgetsKeys(t *testing.T) {
 		return status
 	}
 	if got := check("token:blocked"); got != http.StatusOK {
-		t.Fatalf("the first check: %d", got)
+		t.Fatalf("the first check: got %d, want 200", got)
 	}
 	if status, text := ask(admin, http.MethodPost, "/v1/blocks", `{"pattern":"token:blocked","reason":"test"}`); status != http.StatusCreated {
-		t.Fatalf("the block: %d %s", status, text)
+		t.Fatalf("adding the block: got %d %s, want 201", status, text)
 	}
 	if _, text := ask(checks, http.MethodGet, "/readyz", ""); strings.Contains(text, `"memory"`) {
-		t.Errorf("before the flood /readyz answers %s", text)
+		t.Errorf("/readyz before the flood: got %s, want no part memory", text)
 	}
 	policy, _ := a.catalog.Selector().ByName("default")
 	requests, results := make([]timestamplog.Request, 1000), make([]timestamplog.Result, 1000)
@@ -49,42 +49,42 @@ func TestANodeSaysThatItForgetsKeys(t *testing.T) {
 		for i := range requests {
 			requests[i] = timestamplog.RequestOf(policy, fmt.Sprintf("ip:10.%d.%d.%d", round, i/250, i%250), 1)
 		}
-		if round == 100 { // those before may ask again, and so may go
+		if round == 100 { // the earlier keys are allowed again, and so may be forgotten
 			servers.Await(t, "the second of the first rule has passed", func() bool { return check("ip:10.99.3.249") == http.StatusOK })
 		}
 		a.backends.memory.Decide(t.Context(), requests, results)
 	}
 	stats := a.backends.memory.Memory()
 	if stats.Forgotten == 0 || stats.Used > stats.Max*21/20 || stats.Max != 16<<20 {
-		t.Errorf("%+v", stats)
+		t.Errorf("got the memory stats %+v", stats)
 	}
 	if times, _, _ := a.backends.memory.Timestamps(t.Context(), timestamplog.LogIDOf(policy, "token:blocked"), 2); len(times) != 1 {
 		t.Error("the log of a blocked key was forgotten")
 	}
 	if got := check("token:newcomer"); got != http.StatusOK {
-		t.Errorf("a newcomer is answered %d", got)
+		t.Errorf("a check of a new key: got %d, want 200", got)
 	}
 	if status, text := ask(checks, http.MethodGet, "/readyz", ""); status != http.StatusOK || !strings.Contains(text, "idle longest were forgotten") {
-		t.Errorf("/readyz answers %d %s", status, text)
+		t.Errorf("/readyz: got %d %s, want 200 and a note on forgotten keys", status, text)
 	}
 	if p := a.status.memoryHealth(); p.Trouble == "" {
-		t.Errorf("the overview shows %+v", p)
+		t.Errorf("the overview has %+v, want a trouble", p)
 	}
 	servers.Await(t, "its heartbeat reports that it forgets keys", func() bool {
 		_, text := ask(admin, http.MethodGet, "/v1/nodes", "")
 		return strings.Contains(text, `"max_bytes":16777216,"forgetting":true,"forgotten_keys":`)
 	})
 	if parts := a.status.nodesHealth(t.Context()); len(parts) != 1 || parts[0].Trouble != "forgets keys" || !strings.Contains(parts[0].Text, " of 16 MiB, ") {
-		t.Errorf("the overview shows of the nodes %+v", parts)
+		t.Errorf("the overview has the nodes %+v", parts)
 	}
 	if _, text := ask(admin, http.MethodGet, "/metrics", ""); !strings.Contains(text, "stint_local_logs_max_bytes 1.6777216e+07") || strings.Contains(text, "stint_local_logs_forgotten_total 0\n") {
-		t.Error("the metrics do not show the bound or what was forgotten")
+		t.Error("the metrics do not have the limit or the number of forgotten logs")
 	}
 }
 
 // Derived keys and keys with their own limit are not forgotten while they are refused, although
 // the rules of the plain policy would allow them.
-func TestRefusedFurtherKeysAndOwnLimitsOutlastAFlood(t *testing.T) {
+func TestMemoryKeepsRefusedFurtherKeysAndOwnLimits(t *testing.T) {
 	parse := func(texts ...string) rules.Stack {
 		stack, err := rules.ParseStack(texts)
 		if err != nil {
@@ -142,7 +142,7 @@ func TestHugePagesCanBeSwitchedOff(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, "false": false} {
 		a := startApp(t, "--huge-pages", value)
 		if got := slices.ContainsFunc(a.tasks(), func(t task) bool { return t.name == "huge pages" }); got != want {
-			t.Errorf("with %s the task is there: %v", value, got)
+			t.Errorf("--huge-pages %s: the task exists: %v, want %v", value, got, want)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func embeddedNode(t *testing.T) (*App, *servers.Output) {
 	return a, log
 }
 
-func TestPeopleAreNotifiedOfWhatABatchOfEscalationsDid(t *testing.T) {
+func TestEscalationEventsAreNotified(t *testing.T) {
 	at := time.UnixMilli(1_780_000_000_000).UTC()
 	event := func(kind offences.EscalationEventKind, key string) offences.EscalationEvent {
 		return offences.EscalationEvent{ID: "event of " + key, At: at, Policy: 7, Name: "login", Key: key, Kind: kind, Level: 2, Offences: 12,
@@ -49,44 +49,44 @@ func TestPeopleAreNotifiedOfWhatABatchOfEscalationsDid(t *testing.T) {
 	one := event(offences.EscalationBlocked, "k:x")
 	for name, test := range map[string]struct {
 		events   []offences.EscalationEvent
-		subjects []string // of the notifications, the first one first
+		subjects []string // of the notifications, in the order in which they are sent
 		logged   int
 	}{
-		"nothing":                {nil, nil, 0},
-		"a shadow policy's":      {[]offences.EscalationEvent{event(offences.EscalationWouldBlock, "k:x")}, nil, 0},
-		"resumed by a person":    {[]offences.EscalationEvent{event(offences.EscalationResumed, "")}, nil, 0},
-		"one block":              {[]offences.EscalationEvent{one}, []string{"k:x is blocked for 20m"}, 0},
-		"a pause goes first":     {[]offences.EscalationEvent{one, event(offences.EscalationPaused, "")}, []string{"The automatic blocks of policy login have stopped", "k:x is blocked for 20m"}, 1},
-		"the pause alone":        {[]offences.EscalationEvent{event(offences.EscalationPaused, "")}, []string{"The automatic blocks of policy login have stopped"}, 1},
-		"as many as one message": {burst[:notify.MaxItems], blockedSubjects(notify.MaxItems), 0},
-		"a burst":                {burst, append(blockedSubjects(notify.MaxItems), "3 more keys are blocked automatically"), 0},
+		"no event":            {nil, nil, 0},
+		"a shadow policy":     {[]offences.EscalationEvent{event(offences.EscalationWouldBlock, "k:x")}, nil, 0},
+		"resumed by a person": {[]offences.EscalationEvent{event(offences.EscalationResumed, "")}, nil, 0},
+		"one block":           {[]offences.EscalationEvent{one}, []string{"k:x is blocked for 20m"}, 0},
+		"a pause goes first":  {[]offences.EscalationEvent{one, event(offences.EscalationPaused, "")}, []string{"The automatic blocks of policy login have stopped", "k:x is blocked for 20m"}, 1},
+		"the pause alone":     {[]offences.EscalationEvent{event(offences.EscalationPaused, "")}, []string{"The automatic blocks of policy login have stopped"}, 1},
+		"the maximum number":  {burst[:notify.MaxItems], blockedSubjects(notify.MaxItems), 0},
+		"a burst":             {burst, append(blockedSubjects(notify.MaxItems), "3 more keys are blocked automatically"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, log := embeddedNode(t)
 			a.escalated(test.events)
 			if n := log.Count("an escalation is paused"); n != test.logged {
-				t.Errorf("the log names %d pauses: %s", n, log)
+				t.Errorf("the log has %d pauses, want %d: %s", n, test.logged, log)
 			}
 			all, err := a.backends.store.Outbox.Deliveries(t.Context(), 100)
 			if err != nil || len(all) != len(test.subjects) {
-				t.Fatalf("%d notifications, want %d, %v", len(all), len(test.subjects), err)
+				t.Fatalf("got %d notifications, want %d; %v", len(all), len(test.subjects), err)
 			}
 			happenings := 0
 			for i, want := range test.subjects {
-				got := all[len(all)-1-i].Notification // the newest come first
+				got := all[len(all)-1-i].Notification // the newest is first
 				happenings += max(got.Happenings, 1)
 				if got.Subject != want || !got.At.Equal(at) || got.Text == "" || len(got.Facts) == 0 {
-					t.Errorf("number %d is %+v, want %q", i, got, want)
+					t.Errorf("notification %d is %+v, want %q", i, got, want)
 				}
 			}
 			if name == "a burst" && happenings != len(test.events) {
-				t.Errorf("%d blocks are reported as %d", len(test.events), happenings)
+				t.Errorf("the notifications report %d blocks, want %d", happenings, len(test.events))
 			}
 			if name == "one block" {
 				got := all[0]
 				want := map[string]string{"key": "k:x", "policy": "login", "level": "2", "offences": "12", "length": "20m", "block": "block of k:x"}
 				if got.Kind != notify.AutomaticBlock || got.Text != one.Detail || fmt.Sprint(got.Facts) != fmt.Sprint(want) {
-					t.Errorf("%+v, want the facts %v", got, want)
+					t.Errorf("got %+v, want the facts %v", got, want)
 				}
 			}
 		})
@@ -120,11 +120,11 @@ func mustNotBlock(t *testing.T, what string, do func()) {
 	select {
 	case <-done:
 	case <-time.After(time.Minute):
-		t.Fatal(what + " is held up")
+		t.Fatal(what + " did not return within a minute")
 	}
 }
 
-func TestReadingTheChannelsHoldsUpNoRefresh(t *testing.T) {
+func TestReadingChannelsDoesNotBlockRefresh(t *testing.T) {
 	a, _ := embeddedNode(t)
 	loader := &slowLoader{channelLoader: a.notifier.store, asked: make(chan struct{}, 10), released: make(chan struct{})}
 	a.notifier.store = loader
@@ -152,15 +152,15 @@ func TestReadingTheChannelsHoldsUpNoRefresh(t *testing.T) {
 	<-ended
 }
 
-func TestASilenceAppliesOnceItIsAcknowledged(t *testing.T) {
+func TestSilenceAppliesWhenAddReturns(t *testing.T) {
 	a, _ := embeddedNode(t)
 	admins := admin.Caller{Actor: audit.SystemActor("test"), Access: []identity.Access{identity.Admin}}
 	use := notificationsOf(a)
 	made, err := use.AddSilence(t.Context(), admins, operations.AddSilence{Kind: string(notify.Report), Reason: "quiet", Expiry: blocks.Expiry{For: time.Hour}})
 	if err != nil || len(use.ActiveSilences()) != 1 {
-		t.Fatalf("%d silences apply, %v", len(use.ActiveSilences()), err)
+		t.Fatalf("got %d active silences, %v", len(use.ActiveSilences()), err)
 	}
 	if _, err := use.EndSilence(t.Context(), admins, made.ID); err != nil || len(use.ActiveSilences()) != 0 {
-		t.Fatalf("%d silences apply, %v", len(use.ActiveSilences()), err)
+		t.Fatalf("got %d active silences, %v", len(use.ActiveSilences()), err)
 	}
 }

@@ -20,18 +20,18 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// The text of a fault is for callers: the log of the operator has the cause too.
-func TestAnOutageOfTheDatabaseIsLoggedWithItsCause(t *testing.T) {
+// The message of a fault is for callers: the operator's log has the cause too.
+func TestOutageLogHasCauseOfDatabaseOutage(t *testing.T) {
 	var logged bytes.Buffer
 	o := &outageLog{log: slog.New(slog.NewTextHandler(&logged, nil)), answered: func() int64 { return 0 }}
 	cause := errors.New("FATAL: too many connections\n(SQLSTATE 53300)")
 	o.database(time.Now(), time.Time{}, &fault.Error{Code: fault.Unavailable, Message: "The database cannot be reached; nothing was changed.", Err: cause})
 	if got := logged.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `cause="FATAL: too many connections (SQLSTATE 53300)"`) {
-		t.Errorf("got %s", got)
+		t.Errorf("got the log %s, want one line with the cause", got)
 	}
 }
 
-func TestReadyzReportsADatabaseThatRefusesWrites(t *testing.T) {
+func TestReadyzReportsDatabaseThatRefusesWrites(t *testing.T) {
 	server := servers.DedicatedPostgres(t)
 	n := startNode(t, servers.Redis(t), server.URL, t.TempDir())
 	setReadOnly := func(value string) {
@@ -49,23 +49,23 @@ func TestReadyzReportsADatabaseThatRefusesWrites(t *testing.T) {
 		}
 	}
 	setReadOnly("on")
-	servers.Await(t, "/readyz reports it", func() bool { _, r := n.ready(t); return !r.Changes })
+	servers.Await(t, "/readyz reports that no change is accepted", func() bool { _, r := n.ready(t); return !r.Changes })
 	if status, r := n.ready(t); status != http.StatusOK || !r.Ready || !strings.Contains(detail(r, "database"), "accepts no writes") {
-		t.Errorf("/readyz answered %d %+v", status, r)
+		t.Errorf("/readyz: got %d %+v", status, r)
 	}
 	if status := n.check(t, "ip:192.0.2.1"); status != http.StatusOK {
-		t.Errorf("a check got %d", status)
+		t.Errorf("a check: got %d, want 200", status)
 	}
 	if status, _ := n.block(t, "ip:192.0.2.2"); status != http.StatusServiceUnavailable {
-		t.Errorf("a change got %d", status)
+		t.Errorf("a change: got %d, want 503", status)
 	}
 	if !strings.Contains(n.measured(t), "\nstint_database_outage 1\n") {
 		t.Error("stint_database_outage is not 1")
 	}
 	setReadOnly("off")
-	servers.Await(t, "the node takes changes", func() bool { _, r := n.ready(t); return r.Changes && detail(r, "database") == "" })
+	servers.Await(t, "the node accepts changes", func() bool { _, r := n.ready(t); return r.Changes && detail(r, "database") == "" })
 	if n.log.Count("the database accepts no writes; checks go on") != 1 || n.log.Count("the database accepts writes again") != 1 {
-		t.Errorf("the log is %s", n.log)
+		t.Errorf("got the log %s", n.log)
 	}
 }
 

@@ -31,7 +31,7 @@ func secureDatabase(t *testing.T, config *tls.Config) string {
 	})
 }
 
-func TestADatabaseWhoseCertificateIsWrongIsNoOutage(t *testing.T) {
+func TestDatabaseMistakeReportsWrongCertificates(t *testing.T) {
 	dir := t.TempDir()
 	files := TLSFiles{filepath.Join(dir, "a.crt"), filepath.Join(dir, "a.key")}
 	other := TLSFiles{filepath.Join(dir, "b.crt"), filepath.Join(dir, "b.key")}
@@ -46,7 +46,7 @@ func TestADatabaseWhoseCertificateIsWrongIsNoOutage(t *testing.T) {
 		{secured, "sslmode=verify-full", "certificate cannot be verified"},
 		{secured, "sslmode=verify-full&sslrootcert=" + other.Cert, "certificate cannot be verified"},
 		{secured, "sslmode=verify-ca&sslrootcert=" + other.Cert, "certificate cannot be verified"},
-		{secured, "sslmode=verify-full&sslrootcert=" + files.Cert, "certificate cannot be verified"}, // it names no host
+		{secured, "sslmode=verify-full&sslrootcert=" + files.Cert, "certificate cannot be verified"}, // the certificate has no host name
 		{plain, "sslmode=require", "speaks no TLS"},
 		{"127.0.0.1:1", "sslmode=verify-full", ""},
 	} {
@@ -58,19 +58,20 @@ func TestADatabaseWhoseCertificateIsWrongIsNoOutage(t *testing.T) {
 		err = p.store.Prepare(t.Context())
 		switch wrong := databaseMistake(err); {
 		case err == nil:
-			t.Errorf("%s: it was prepared", test.options)
+			t.Errorf("%s: Prepare succeeded", test.options)
 		case test.want == "" && wrong != nil:
-			t.Errorf("%s: %v, want an outage", test.options, wrong)
+			t.Errorf("%s: got %v, want an outage", test.options, wrong)
 		case test.want == "":
 		case wrong == nil || !strings.Contains(wrong.Error(), test.want) || strings.ContainsAny(wrong.Error(), "\n") || strings.Contains(wrong.Error(), "hunter2"):
-			t.Errorf("%s: %v of %v, want one line with %q", test.options, wrong, err, test.want)
+			t.Errorf("%s: got %v for %v, want one line with %q", test.options, wrong, err, test.want)
 		}
 		store.Close()
 	}
 }
 
-// Waiting brings no table back: a node that took it for an outage would decide by what it knew last.
-func TestADatabaseWithoutATableIsNoOutageAtAStart(t *testing.T) {
+// Waiting does not restore a table: a node that treats this as an outage would use the last known
+// state.
+func TestMissingTableIsNotOutageAtStart(t *testing.T) {
 	f := storetest.OpenPostgres(t)
 	f.Exec(t, "ALTER TABLE settings RENAME TO elsewhere")
 	store, err := sqlstore.New(f.URL, sqlstore.Options{})
@@ -79,6 +80,6 @@ func TestADatabaseWithoutATableIsNoOutageAtAStart(t *testing.T) {
 	}
 	defer store.Close()
 	if err := store.Prepare(t.Context()); err == nil || isOutage(err) || !strings.Contains(err.Error(), "settings") {
-		t.Errorf("got %v, want an error about the table that is no outage", err)
+		t.Errorf("got %v, want an error that names the table and is no outage", err)
 	}
 }

@@ -42,13 +42,13 @@ func prometheusProgram(t *testing.T, name string) string {
 
 const rulesFolder = "../../deploy/prometheus"
 
-func TestTheRulesForPrometheusHoldTheirTests(t *testing.T) {
+func TestPrometheusRulesPassTheirTests(t *testing.T) {
 	promtool := prometheusProgram(t, "promtool")
 	for _, args := range [][]string{{"check", "rules", "stint.rules.yaml"}, {"test", "rules", "stint.rules.test.yaml"}} {
 		check := exec.CommandContext(t.Context(), promtool, args...)
 		check.Dir = rulesFolder
-		if said, err := check.CombinedOutput(); err != nil {
-			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, said)
+		if out, err := check.CombinedOutput(); err != nil {
+			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 	}
 }
@@ -72,7 +72,7 @@ var withoutData = map[string]bool{
 	"Shadow policies": true, "Panics": true, "Errors": true, "Reservations and reports": true, "Answers without a decision": true,
 }
 
-func TestEveryQueryOfTheDashboardIsAnswered(t *testing.T) {
+func TestDashboardQueriesReturnData(t *testing.T) {
 	n := startNode(t, servers.Redis(t), servers.Postgres(t).URL, filepath.Join(t.TempDir(), "data"))
 	prometheus := startPrometheus(t, n.AdminAddr().String(), "exemplar-storage")
 	native := startPrometheus(t, n.AdminAddr().String(), "native-histograms")
@@ -100,12 +100,12 @@ func TestEveryQueryOfTheDashboardIsAnswered(t *testing.T) {
 		for _, target := range p.Targets {
 			queries++
 			if found := query(t, prometheus, filledIn(target.Expr)); len(found) == 0 && !withoutData[p.Title] {
-				t.Errorf("%s: nothing for %s", p.Title, target.Expr)
+				t.Errorf("%s: no data for %s", p.Title, target.Expr)
 			}
 		}
 	}
 	if queries < 30 {
-		t.Errorf("the dashboard has %d queries", queries)
+		t.Errorf("the dashboard has %d queries, want at least 30", queries)
 	}
 	values := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
 	for _, v := range d.Templating.List {
@@ -114,14 +114,14 @@ func TestEveryQueryOfTheDashboardIsAnswered(t *testing.T) {
 		}
 		parts := values.FindStringSubmatch(v.Definition)
 		if parts == nil || len(query(t, prometheus, "count by ("+parts[2]+") ("+filledIn(parts[1])+")")) == 0 {
-			t.Errorf("nothing for the variable %s", v.Definition)
+			t.Errorf("no values for the variable %s", v.Definition)
 		}
 	}
 	for _, a := range d.Annotations.List {
 		query(t, prometheus, a.Expr)
 	}
 	if firing := query(t, prometheus, `ALERTS{alertstate="firing", severity="critical"}`); len(firing) > 0 {
-		t.Errorf("a healthy node raises %s", firing)
+		t.Errorf("a healthy node has the alerts %s", firing)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// recordedPaths runs a node that gets paths in every way, stops it, and returns the paths found
+// recordedPaths runs a node that receives paths in all ways, stops it, and returns the paths found
 // in its data directory.
 func recordedPaths(t *testing.T, args ...string) map[string]bool {
 	t.Helper()
@@ -63,15 +63,15 @@ func recordedPaths(t *testing.T, args ...string) map[string]bool {
 	return found
 }
 
-func TestPathsAreKeptOutOfTheDatabase(t *testing.T) {
+func TestRecordPathsFalseKeepsPathsOutOfDataFolder(t *testing.T) {
 	for text, recorded := range recordedPaths(t) {
 		if !recorded {
-			t.Errorf("by default %s is not recorded, so that the test would find nothing", text)
+			t.Errorf("%s is not recorded by default, so the test cannot detect it", text)
 		}
 	}
 	for text, recorded := range recordedPaths(t, "--record-paths", "false") {
 		if kept := text == "agent-4711" || text == "job-4711"; recorded != kept {
-			t.Errorf("without paths: %s is recorded: %v", text, recorded)
+			t.Errorf("--record-paths false: %s is recorded: %v, want %v", text, recorded, kept)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func hostRequest(host string) *fasthttp.RequestCtx {
 	return &rc
 }
 
-func TestAReloadChangesCertificatesLogLevelAndWhoIsTrusted(t *testing.T) {
+func TestReloadAppliesCertificatesLogLevelAndTrustedProxies(t *testing.T) {
 	dir := t.TempDir()
 	first := TLSFiles{filepath.Join(dir, "a.crt"), filepath.Join(dir, "a.key")}
 	second := TLSFiles{filepath.Join(dir, "b.crt"), filepath.Join(dir, "b.key")}
@@ -105,20 +105,20 @@ func TestAReloadChangesCertificatesLogLevelAndWhoIsTrusted(t *testing.T) {
 		return body.String()
 	}
 	if got := servedSerial(t, a); got != 1 || strings.Contains(whoami(), "198.51.100.9") {
-		t.Fatalf("before: certificate %d, %s", got, whoami())
+		t.Fatalf("before the reload: certificate %d, %s", got, whoami())
 	}
 
 	write("log-level: debug\ntrusted-proxies: 127.0.0.1\nallowed-hosts: stint.example.com\ncheck-deadline: 250ms\n", second)
 	text := reload()
 	if got := servedSerial(t, a); got != 2 || !strings.Contains(whoami(), "198.51.100.9") {
-		t.Errorf("after: certificate %d, %s", got, whoami())
+		t.Errorf("after the reload: certificate %d, %s", got, whoami())
 	}
 	if !a.log.Enabled(t.Context(), slog.LevelDebug) || !a.live.allowedHosts().Allows(hostRequest("stint.example.com")) {
 		t.Error("the log level or the allowed hosts did not change")
 	}
 	if !strings.Contains(text, `changed="tls-cert tls-key allowed-hosts trusted-proxies check-deadline log-level"`) ||
 		!strings.Contains(text, "settings=check-deadline\n") {
-		t.Errorf("the log says %s", text)
+		t.Errorf("got the log %s", text)
 	}
 	if shown := fmt.Sprint(a.live.settings.Load().Shown()); !strings.Contains(shown, "stint.example.com") || strings.Contains(shown, "250ms") {
 		t.Errorf("the settings shown are not those in effect: %s", shown)
@@ -133,44 +133,44 @@ func TestAReloadChangesCertificatesLogLevelAndWhoIsTrusted(t *testing.T) {
 	} {
 		wrong()
 		text := reload()
-		a.live.followCertificates(t.Context()) // whose certificates are good, but not the settings
+		a.live.followCertificates(t.Context()) // the certificates are valid, but not the settings
 		if got := servedSerial(t, a); got != 2 || !a.log.Enabled(t.Context(), slog.LevelDebug) || !a.live.failed() || !strings.Contains(text, "level=ERROR") {
 			t.Errorf("certificate %d, failed %v: %s", got, a.live.failed(), text)
 		}
 	}
 	write("", second)
 	if text := reload(); a.live.failed() || a.log.Enabled(t.Context(), slog.LevelDebug) || strings.Contains(text, "level=ERROR") {
-		t.Errorf("a good file after a wrong one: %s", text)
+		t.Errorf("a valid file after an invalid one: %s", text)
 	}
 
 	// Replaced files are named even if no setting has changed.
 	writeCertificateUntil(t, second, 4, time.Now().Add(-time.Minute))
 	if text := reload(); strings.Count(text, "a new certificate is in effect") != 1 || !strings.Contains(text, "a certificate has expired") {
-		t.Errorf("the log says %s", text)
+		t.Errorf("got the log %s", text)
 	}
 	// Changed files need no signal. If only half of a pair was replaced, nothing changes.
 	writeCertificate(t, second, 3)
 	a.live.followCertificates(context.Background())
 	if got := servedSerial(t, a); got != 3 || !strings.Contains(log.String(), "a new certificate is in effect") {
-		t.Errorf("certificate %d: %s", got, log.String())
+		t.Errorf("got the certificate %d, want 3: %s", got, log.String())
 	}
 	if err := os.Rename(first.Cert, second.Cert); err != nil {
 		t.Fatal(err)
 	}
-	// Refused settings do not keep an invalid certificate out of the log.
+	// An invalid certificate is logged even if the settings are refused.
 	a.live.reload(func() (Settings, error) { return Settings{}, errors.New("refused") })
 	log.Reset()
 	for range 3 {
 		a.live.followCertificates(context.Background())
 	}
 	if got := servedSerial(t, a); got != 3 || strings.Count(log.String(), "level=ERROR") != 1 {
-		t.Errorf("certificate %d: %s", got, log.String())
+		t.Errorf("got the certificate %d, want 3: %s", got, log.String())
 	}
 	if err := os.Rename(first.Key, second.Key); err != nil {
 		t.Fatal(err)
 	}
 	a.live.followCertificates(context.Background())
 	if got := servedSerial(t, a); got != 1 {
-		t.Errorf("certificate %d", got)
+		t.Errorf("got the certificate %d, want 1", got)
 	}
 }

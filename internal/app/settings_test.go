@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func TestSettingsComeFromFlagThenEnvironmentThenFileThenDefault(t *testing.T) {
+func TestLoadPrefersFlagThenEnvironmentThenFile(t *testing.T) {
 	path := writeFile(t, "listen: 127.0.0.1:1\nadmin-listen: 127.0.0.1:2\nlog-level: warn\n")
 	s, err := Load(
 		[]string{"--config", path, "--listen", "127.0.0.1:11"},
@@ -23,21 +23,21 @@ func TestSettingsComeFromFlagThenEnvironmentThenFileThenDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, got := range map[string][2]string{
-		"the flag wins over all":          {s.Listen, "127.0.0.1:11"},
-		"the environment wins over file":  {s.AdminListen, "127.0.0.1:22"},
-		"the file wins over the default":  {s.LogLevel, "warn"},
-		"what nobody sets is the default": {s.DataDir, "./data"},
+		"a flag overrides the rest":       {s.Listen, "127.0.0.1:11"},
+		"a variable overrides the file":   {s.AdminListen, "127.0.0.1:22"},
+		"the file overrides the default":  {s.LogLevel, "warn"},
+		"an unset setting is the default": {s.DataDir, "./data"},
 	} {
 		if got[0] != got[1] {
 			t.Errorf("%s: got %q, want %q", what, got[0], got[1])
 		}
 	}
 	if s.CheckDeadline != 100*time.Millisecond || !s.Embedded() {
-		t.Errorf("deadline %s, embedded %v", s.CheckDeadline, s.Embedded())
+		t.Errorf("got the deadline %s, embedded %v; want 100ms, true", s.CheckDeadline, s.Embedded())
 	}
 }
 
-func TestAWrongSettingIsRefusedInOneLineThatSaysWhatWouldBeRight(t *testing.T) {
+func TestLoadRejectsWrongSettingsInOneLine(t *testing.T) {
 	secret := "postgres://u:hunter2hunter2@h/db"
 	tests := []struct {
 		name    string
@@ -48,43 +48,43 @@ func TestAWrongSettingIsRefusedInOneLineThatSaysWhatWouldBeRight(t *testing.T) {
 		{"Redis without a database", []string{"--redis-url", "redis://h"}, nil, "without --database-url"},
 		{"a database without Redis", []string{"--database-url", secret}, nil, "without --redis-url"},
 		{"a database that is not Postgres", []string{"--redis-url", "redis://h", "--database-url", "mysql://h"}, nil, "write postgres://"},
-		{"a Redis that is none", []string{"--redis-url", "http://h", "--database-url", secret}, nil, "write redis://"},
+		{"a Redis URL of another scheme", []string{"--redis-url", "http://h", "--database-url", secret}, nil, "write redis://"},
 		{"no port", []string{"--listen", "127.0.0.1"}, nil, "write host:port"},
-		{"a port that none is", []string{"--listen", "127.0.0.1:65536"}, nil, "must be 0 to 65535"},
+		{"a port out of range", []string{"--listen", "127.0.0.1:65536"}, nil, "must be 0 to 65535"},
 		{"memory without a unit", []string{"--max-memory", "4096"}, nil, "512MiB or 4GiB"},
 		{"too little memory", []string{"--max-memory", "15MiB"}, nil, "from 16MiB"},
-		{"more memory than can be counted", []string{"--max-memory", "9223372036854775807TiB"}, nil, "from 16MiB"},
+		{"memory that overflows", []string{"--max-memory", "9223372036854775807TiB"}, nil, "from 16MiB"},
 		{"one address twice", []string{"--listen", "127.0.0.1:9", "--admin-listen", "127.0.0.1:9"}, nil, "each its own port"},
-		{"open to all without a word on tokens", []string{"--listen", "0.0.0.0:8080"}, nil, "--check-auth must say"},
-		{"gRPC open to all without a word on tokens", []string{"--grpc-listen", "0.0.0.0:8082"}, nil, "--check-auth must say"},
+		{"a public check listener without check-auth", []string{"--listen", "0.0.0.0:8080"}, nil, "--check-auth must say"},
+		{"a public gRPC listener without check-auth", []string{"--grpc-listen", "0.0.0.0:8082"}, nil, "--check-auth must say"},
 		{"gRPC on the address of checks", []string{"--listen", "127.0.0.1:9", "--grpc-listen", "127.0.0.1:9"}, nil, "its own port"},
 		{"gRPC without a port", []string{"--grpc-listen", "127.0.0.1"}, nil, "write host:port"},
 		{"an unknown check-auth", []string{"--check-auth", "maybe"}, nil, "off or token"},
 		{"a certificate without a key", []string{"--tls-cert", "c"}, nil, "belong together"},
-		{"trusting everybody", []string{"--trusted-proxies", "0.0.0.0/0"}, nil, "choose their own address"},
-		{"trusting everybody on IPv6", []string{"--trusted-proxies", "::/0"}, nil, "choose their own address"},
+		{"trusting every proxy", []string{"--trusted-proxies", "0.0.0.0/0"}, nil, "choose their own address"},
+		{"trusting every IPv6 proxy", []string{"--trusted-proxies", "::/0"}, nil, "choose their own address"},
 		{"a proxy that is no address", []string{"--trusted-proxies", "proxy.local"}, nil, "neither an address nor a network"},
 		{"a deadline without a unit", []string{"--check-deadline", "100"}, nil, "must be a duration"},
-		{"a deadline of nothing", []string{"--check-deadline", "0s"}, nil, "must be a duration"},
-		{"a guard without a unit", []string{"--escalation-safety-limit", "0.2"}, nil, "a share such as 20%"},
-		{"a retention of nothing", []string{"--keep-minutes", "0d"}, nil, "a minute or more"},
+		{"a deadline of 0", []string{"--check-deadline", "0s"}, nil, "must be a duration"},
+		{"a safety limit without a unit", []string{"--escalation-safety-limit", "0.2"}, nil, "a share such as 20%"},
+		{"a retention of 0", []string{"--keep-minutes", "0d"}, nil, "a minute or more"},
 		{"a schedule without a name", []string{"--schedules", "@daily"}, nil, "name=schedule"},
 		{"a webhook that is no URL", nil, []string{"STINT_NOTIFY_WEBHOOK_URL=hunter2"}, "not a URL"},
-		{"one address as a crowd", []string{"--proposal-min-addresses", "1"}, nil, "from 2 to 256"},
+		{"a proposal of one address", []string{"--proposal-min-addresses", "1"}, nil, "from 2 to 256"},
 		{"an unknown level", nil, []string{"STINT_LOG_LEVEL=loud"}, "debug, info"},
 		{"a short admin token", nil, []string{"STINT_ADMIN_TOKEN=1234"}, "openssl rand -hex 32"},
 		{"an admin token of words", nil, []string{"STINT_ADMIN_TOKEN=hunter2-hunter2-hunter2"}, "must have 128"},
-		{"an admin token that no header holds", nil, []string{"STINT_ADMIN_TOKEN=9f5c1b7d2830694ef1a5c3d7 9f5c1b7d2830694ef1a5c3d8"}, "ASCII"},
-		{"an admin listener for all without TLS", []string{"--admin-listen", "0.0.0.0:8081"}, nil, "--admin-insecure"},
-		{"an admin listener for all, by no name", []string{"--admin-listen", ":8081"}, nil, "--admin-tls-cert"},
+		{"an admin token with a space", nil, []string{"STINT_ADMIN_TOKEN=9f5c1b7d2830694ef1a5c3d7 9f5c1b7d2830694ef1a5c3d8"}, "ASCII"},
+		{"a public admin listener without TLS", []string{"--admin-listen", "0.0.0.0:8081"}, nil, "--admin-insecure"},
+		{"a public admin listener without a host", []string{"--admin-listen", ":8081"}, nil, "--admin-tls-cert"},
 		{"an admin listener for a network", []string{"--admin-listen", "[2001:db8::1]:8081"}, nil, "--admin-insecure"},
 		{"an admin listener by a name", []string{"--admin-listen", "stint.example.com:8081"}, nil, "--admin-insecure"},
-		{"an admin listener that is perhaps insecure", []string{"--admin-insecure", "maybe"}, nil, "true or false"},
+		{"an invalid admin-insecure", []string{"--admin-insecure", "maybe"}, nil, "true or false"},
 		{"an allowed host with a port", []string{"--allowed-hosts", "stint.example.com:80"}, nil, "without ports"},
 		{"two address headers", []string{"--client-address-header", "X-Forwarded-For,Forwarded"}, nil, "name one header"},
 		{"a short admin password", nil, []string{"STINT_ADMIN_PASSWORD=hunter2"}, "too short"},
 		{"a prefix with a hash tag", []string{"--redis-url", "redis://h", "--database-url", secret, "--redis-prefix", "a{b}"}, nil, "without braces"},
-		{"a word that is no flag", []string{"serve"}, nil, "not a setting"},
+		{"an argument that is no flag", []string{"serve"}, nil, "not a setting"},
 		{"an unknown flag", []string{"--liste", "x"}, nil, "liste"},
 		{"a missing file", []string{"--config", "/nonexistent.yaml"}, nil, "settings file"},
 	}
@@ -102,7 +102,7 @@ func TestAWrongSettingIsRefusedInOneLineThatSaysWhatWouldBeRight(t *testing.T) {
 	}
 }
 
-func TestAnAdminListenerForAllNeedsTLSOrAWordOfTheOperator(t *testing.T) {
+func TestLoadAcceptsSafeAdminListeners(t *testing.T) {
 	for _, args := range [][]string{
 		{"--admin-listen", "0.0.0.0:8081", "--admin-insecure", "true"},
 		{"--admin-listen", "0.0.0.0:8081", "--admin-tls-cert", "c", "--admin-tls-key", "k"},
@@ -114,13 +114,13 @@ func TestAnAdminListenerForAllNeedsTLSOrAWordOfTheOperator(t *testing.T) {
 	}
 }
 
-func TestTheVersionFlagStartsNothing(t *testing.T) {
+func TestLoadReturnsErrHelpForVersionFlag(t *testing.T) {
 	if _, err := Load([]string{"--version"}, nil); !errors.Is(err, ErrHelp) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestAFileWithAnUnknownSettingIsRefusedByName(t *testing.T) {
+func TestLoadNamesUnknownSettingInFile(t *testing.T) {
 	_, err := Load([]string{"--config", writeFile(t, "lisetn: 127.0.0.1:1\n")}, nil)
 	if err == nil || !strings.Contains(err.Error(), `"lisetn"`) {
 		t.Errorf("got %v", err)
@@ -136,13 +136,13 @@ func TestShownSettingsHideSecrets(t *testing.T) {
 	}
 	for _, setting := range s.Shown() {
 		if strings.Contains(setting.Value, "hunter2") {
-			t.Errorf("%s shows its secret: %s", setting.Name, setting.Value)
+			t.Errorf("%s contains its secret: %s", setting.Name, setting.Value)
 		}
 	}
 }
 
 // The shown value of a setting that is not a secret can be set again, with the same result.
-func TestASettingReadsWhatItShows(t *testing.T) {
+func TestShownSettingValuesCanBeSetAgain(t *testing.T) {
 	s, err := Load([]string{
 		"--trusted-proxies", "10.0.0.0/8,192.0.2.1", "--allowed-hosts", "*.example.com,stint.example.com", "--check-deadline", "250ms",
 		"--notify-email-to", "a@example.com,b@example.com", "--schedules", "weekly-report=off;daily-report=0 6 * * *",
@@ -158,7 +158,7 @@ func TestASettingReadsWhatItShows(t *testing.T) {
 			continue
 		}
 		if err := options[i].value.set(shown.Value); err != nil {
-			t.Errorf("%s %q: %v", shown.Name, shown.Value, err)
+			t.Errorf("setting %s to %q: %v", shown.Name, shown.Value, err)
 		}
 	}
 	if got, want := fmt.Sprint(again.Shown()), fmt.Sprint(s.Shown()); got != want {
@@ -166,7 +166,7 @@ func TestASettingReadsWhatItShows(t *testing.T) {
 	}
 }
 
-func TestASettingsFileIsReadAsPeopleWriteIt(t *testing.T) {
+func TestLoadAcceptsCommonFormsOfSettingsFiles(t *testing.T) {
 	s, err := Load([]string{"--config", writeFile(t, "log_level: warn\ntrusted-proxies: [10.0.0.0/8, 192.0.2.1]\ncheck-deadline:\n")}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestASettingsFileIsReadAsPeopleWriteIt(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	if len(s.Hints) != 1 || !strings.Contains(s.Hints[0], "log_level is accepted; it is written log-level") {
-		t.Errorf("got the hints %q", s.Hints)
+		t.Errorf("got the hints %q, want one about log_level", s.Hints)
 	}
 	for text, want := range map[string]string{
 		"tls:\n  cert: a\n":                    `there is no setting "tls.cert", since settings are not nested; write tls-cert`,
@@ -190,7 +190,7 @@ func TestASettingsFileIsReadAsPeopleWriteIt(t *testing.T) {
 	}
 }
 
-func TestTheExampleFileHasEverySettingWithItsDefault(t *testing.T) {
+func TestExampleFileHasEverySettingWithItsDefault(t *testing.T) {
 	example, err := os.ReadFile("../../deploy/stint.example.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestTheExampleFileHasEverySettingWithItsDefault(t *testing.T) {
 	}
 }
 
-func TestConfigCheckNamesAllThatIsWrong(t *testing.T) {
+func TestConfigCheckReportsAllErrors(t *testing.T) {
 	check := func(text string, environ ...string) (code int, out, wrong string) {
 		var o, e strings.Builder
 		path := writeFile(t, text)
@@ -225,38 +225,38 @@ func TestConfigCheckNamesAllThatIsWrong(t *testing.T) {
 		return code, o.String(), e.String()
 	}
 	if code, out, wrong := check("log_level: warn\n"); code != 0 || !strings.Contains(out, "is written log-level") || !strings.Contains(out, "is valid") || wrong != "" {
-		t.Errorf("got %d: %s%s", code, out, wrong)
+		t.Errorf("got the exit code %d: %s%s", code, out, wrong)
 	}
 	if code, out, wrong := check("log-level: loud\ncheck-deadline: 100\nlog_format: text\n"); code != 1 || strings.Count(wrong, "\n") != 2 || !strings.Contains(wrong, "--log-level") ||
 		!strings.Contains(wrong, "--check-deadline") || !strings.Contains(out, "log-format") {
-		t.Errorf("got %d: %s%s", code, out, wrong)
+		t.Errorf("got the exit code %d: %s%s", code, out, wrong)
 	}
 	if code, _, wrong := check("tls-cert: /nonexistent\ntls-key: /nonexistent\n"); code != 1 || !strings.Contains(wrong, "the certificate of --listen") {
-		t.Errorf("got %d: %s", code, wrong)
+		t.Errorf("got the exit code %d: %s", code, wrong)
 	}
 	if code, _, wrong := check("log-level: info\n", "STINT_REDIS_URL=redis://h"); code != 1 || !strings.Contains(wrong, "without --database-url") {
-		t.Errorf("got %d: %s", code, wrong)
+		t.Errorf("got the exit code %d: %s", code, wrong)
 	}
 	for _, args := range [][]string{{"config", "--help"}, {"config", "check", "--help"}, {"config", "check", "-h"}, {"config", "example", "--help"}} {
 		var out, wrong strings.Builder
 		if code := Main(Process{Args: args, Out: &out, Logs: &wrong}); code != 0 || wrong.String() != "" || !strings.Contains(out.String(), "config check FILE") {
-			t.Errorf("%v: got %d: %s%s", args, code, out.String(), wrong.String())
+			t.Errorf("%v: got the exit code %d: %s%s", args, code, out.String(), wrong.String())
 		}
 	}
 	var wrong strings.Builder
 	if code := Main(Process{Args: []string{"config", "chek"}, Out: &wrong, Logs: &wrong}); code != 2 || !strings.Contains(wrong.String(), "config check FILE") {
-		t.Errorf("got %d: %s", code, wrong.String())
+		t.Errorf("got the exit code %d: %s", code, wrong.String())
 	}
 }
 
-func TestHealthAsksTheNodeOfItsSettings(t *testing.T) {
+func TestHealthCommandChecksConfiguredNode(t *testing.T) {
 	ask := func(args ...string) (int, string) {
 		var wrong strings.Builder
 		return Main(Process{Args: append([]string{"health"}, args...), Out: &wrong, Logs: &wrong}), wrong.String()
 	}
 	a := startApp(t)
 	if code, text := ask("--listen", a.CheckAddr().String()); code != 0 {
-		t.Errorf("got %d: %s", code, text)
+		t.Errorf("got the exit code %d: %s", code, text)
 	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -264,18 +264,18 @@ func TestHealthAsksTheNodeOfItsSettings(t *testing.T) {
 	}
 	free.Close()
 	if code, text := ask("--help"); code != 0 || text != "" {
-		t.Errorf("--help: got %d: %s", code, text)
+		t.Errorf("--help: got the exit code %d: %s", code, text)
 	}
 	if code, text := ask("--listen", free.Addr().String()); code != 1 || !strings.Contains(text, "does not answer") {
-		t.Errorf("got %d: %s", code, text)
+		t.Errorf("got the exit code %d: %s", code, text)
 	}
 	a.draining.Store(true)
 	if code, text := ask("--listen", a.CheckAddr().String()); code != 1 || !strings.Contains(text, "503") {
-		t.Errorf("got %d: %s", code, text)
+		t.Errorf("got the exit code %d: %s", code, text)
 	}
 }
 
-func TestTheUnitOfSystemdIsValidAndHardened(t *testing.T) {
+func TestSystemdUnitIsValidAndHardened(t *testing.T) {
 	unit, err := os.ReadFile("../../deploy/systemd/stint.service")
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +294,7 @@ func TestTheUnitOfSystemdIsValidAndHardened(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(unit), "/usr/bin/stint-server", os.Args[0])), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Together with the socket that starts it.
+	// Verified together with the socket unit that starts it.
 	socket, err := os.ReadFile("../../deploy/systemd/stint.socket")
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +320,7 @@ func writeFile(t *testing.T, text string) string {
 	return path
 }
 
-func TestSettingsOfOpenIDConnect(t *testing.T) {
+func TestLoadOpenIDSettings(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("of the client\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -337,11 +337,11 @@ func TestSettingsOfOpenIDConnect(t *testing.T) {
 	}
 	for _, shown := range s.Shown() {
 		if strings.Contains(shown.Value, "of the client") {
-			t.Errorf("%s shows the secret", shown.Name)
+			t.Errorf("%s contains the secret", shown.Name)
 		}
 	}
 	if s, err = Load(nil, nil); err != nil || s.OpenID.Enabled() || s.PasswordUsers != nil {
-		t.Errorf("without settings: %+v, %v", s.OpenID, err)
+		t.Errorf("without settings: got %+v, %v, want OpenID Connect disabled", s.OpenID, err)
 	}
 	for want, args := range map[string][]string{
 		"--oidc-roles":      append(slices.Clone(good), "--oidc-roles", "ops=boss"),
@@ -352,12 +352,12 @@ func TestSettingsOfOpenIDConnect(t *testing.T) {
 		"--oidc-redirect-u": append(slices.Clone(good), "--oidc-redirect-url", "https://stint.example.com/other"),
 	} {
 		if _, err := Load(args, nil); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v", want, err)
+			t.Errorf("got %v, want one line with %s", err, want)
 		}
 	}
 }
 
-func TestAMisspeltVariableIsNamed(t *testing.T) {
+func TestLoadHintsAtMisspeltVariables(t *testing.T) {
 	s, err := Load(nil, []string{
 		"STINT_LOG_LEVEL=warn", "STINT_ADMIN_TOKEN_FILE=", "STINT_CONFIG=", "STINT_CHECK_URL=http://127.0.0.1:8080", "PATH=/bin", "stint_listen=x",
 		"STINT_SERVICE_HOST=10.0.0.1", "STINT_SERVICE_PORT_HTTP=80", "STINT_PORT=tcp://10.0.0.1:80", "STINT_ADMIN_PORT_8081_TCP_ADDR=10.0.0.1",

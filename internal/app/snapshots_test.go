@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
 
-func TestSnapshotsThatFailAreLoggedOnceAndAtTheEnd(t *testing.T) {
+func TestSnapshotFailuresAreLoggedOnceAndAtStop(t *testing.T) {
 	var logged bytes.Buffer
 	folder := filepath.Join(t.TempDir(), "data")
 	s := &snapshots{memory: memlog.New(memlog.Options{}), path: filepath.Join(folder, snapshotFile), log: slog.New(slog.NewTextHandler(&logged, nil))}
@@ -20,7 +20,7 @@ func TestSnapshotsThatFailAreLoggedOnceAndAtTheEnd(t *testing.T) {
 		s.save()
 	}
 	if n := lines("could not be saved"); n != 1 {
-		t.Errorf("three failures are logged %d times", n)
+		t.Errorf("three failures are logged %d times, want once", n)
 	}
 	s.saveLast()
 	if n := lines("could not be saved"); n != 2 {
@@ -32,6 +32,6 @@ func TestSnapshotsThatFailAreLoggedOnceAndAtTheEnd(t *testing.T) {
 	s.save()
 	s.save()
 	if n := lines("saved again"); n != 1 || lines("level=") != 3 {
-		t.Errorf("it is logged %d times that they are saved again:\n%s", n, &logged)
+		t.Errorf("the recovery is logged %d times, want once:\n%s", n, &logged)
 	}
 }

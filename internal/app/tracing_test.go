@@ -21,7 +21,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// spans collects what is sent over OTLP.
+// spans collects the spans that are sent over OTLP.
 type spans struct {
 	mu  sync.Mutex
 	all []*tracev1.Span
@@ -55,7 +55,7 @@ func (s *spans) named(name string, parent []byte) *tracev1.Span {
 	return nil
 }
 
-func TestATraceGoesThroughChecksLogsProblemsAndOffences(t *testing.T) {
+func TestTraceCoversChecksLogsProblemsAndOffences(t *testing.T) {
 	sent := &spans{}
 	server := httptest.NewServer(sent)
 	t.Cleanup(server.Close)
@@ -78,31 +78,31 @@ func TestATraceGoesThroughChecksLogsProblemsAndOffences(t *testing.T) {
 	}
 	answer, _ := ask(false, "POST", "/v1/check", `{"key":"traced:one"}`)
 	if parent := answer.Header.Get("Traceresponse"); !strings.HasPrefix(parent, "00-"+id+"-") {
-		t.Errorf("the answer names the span %q", parent)
+		t.Errorf("got the Traceresponse %q, want the trace %s", parent, id)
 	}
 	refused := ""
-	servers.Await(t, "a check is refused", func() bool { // the second, or a later one where a loaded machine decides without Redis
+	servers.Await(t, "a check is refused", func() bool { // the second, or a later one if a loaded machine decides without Redis
 		_, refused = ask(false, "POST", "/v1/check", `{"key":"traced:one"}`)
 		return strings.Contains(refused, `"allowed":false`)
 	})
 	if _, problem := ask(false, "POST", "/v1/check", `{`); !strings.Contains(problem, `"trace_id":"`+id+`"`) {
-		t.Errorf("the problem is %s", problem)
+		t.Errorf("got the problem %s, want the trace id", problem)
 	}
 	if log := n.log.String(); !strings.Contains(log, `"key":"traced:one","policy":"traced","trace_id":"`+id+`"`) {
-		t.Errorf("the access log is %s", log)
+		t.Errorf("got the access log %s", log)
 	}
 	refusal := strings.SplitN(strings.SplitN(refused, `"id":"`, 2)[1], `"`, 2)[0]
-	servers.Await(t, "the offence names the trace", func() bool {
+	servers.Await(t, "the offence has the trace id", func() bool {
 		_, text := ask(true, "GET", "/v1/refusals/"+refusal, "")
 		return strings.Contains(text, id)
 	})
 	refusal = askEnvoy(t, n, "00-"+id+"-00f067aa0ba902b7-01")
-	servers.Await(t, "the offence of a call over gRPC names the trace", func() bool {
+	servers.Await(t, "the offence of a call over gRPC has the trace id", func() bool {
 		_, text := ask(true, "GET", "/v1/refusals/"+refusal, "")
 		return strings.Contains(text, id)
 	})
 	wantProfiles(t, n)
-	n.stop() // which sends what is left
+	n.stop() // which sends the remaining spans
 	call := sent.named("envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", nil)
 	if call == nil || sent.named("log decide", call.GetSpanId()) == nil {
 		t.Error("a call over gRPC has no span with the log's decision in it")
@@ -165,13 +165,13 @@ func wantProfiles(t *testing.T, n *testNode) {
 		{"profile?seconds=61", testToken, http.StatusUnprocessableEntity}, {"heap?seconds=x", testToken, http.StatusUnprocessableEntity},
 	} {
 		if status, body := n.ask(t, true, "GET", "/debug/pprof/"+test.path, "", test.token); status != test.want {
-			t.Errorf("%s: %d %.200s", test.path, status, body)
+			t.Errorf("%s: got %d, want %d: %.200s", test.path, status, test.want, body)
 		}
 	}
 }
 
-func TestAnEndpointForSpansMustBeAURL(t *testing.T) {
+func TestTraceEndpointMustBeURL(t *testing.T) {
 	if _, err := Load([]string{"--trace-endpoint", "collector:4318"}, nil); err == nil {
-		t.Error("accepted")
+		t.Error("Load accepted an endpoint that is no URL")
 	}
 }
