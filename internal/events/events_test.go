@@ -35,7 +35,7 @@ func decided(t testing.TB, text string, outcome gate.Outcome) *gate.Decision {
 	}
 }
 
-// received returns the events that wait for a listener.
+// received returns the names of the events in a listener's queue, and "end" if it is closed.
 func received(l *events.Listener) string {
 	var all []string
 	for {
@@ -70,7 +70,7 @@ func names(all []events.Event) string {
 	return strings.Join(texts, " ")
 }
 
-func TestAListenerHearsWhatItsFilterSelects(t *testing.T) {
+func TestListenerReceivesEventsItsFilterSelects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := events.New(events.Options{})
 		shadowed := decided(t, "token:shadow", gate.Allowed)
@@ -85,7 +85,7 @@ func TestAListenerHearsWhatItsFilterSelects(t *testing.T) {
 		} {
 			l := h.Listen(f, "")
 			if missed := l.Missed(); missed != nil {
-				t.Fatalf("missed %v", missed)
+				t.Fatalf("Missed() = %v, want nil", missed)
 			}
 			listeners[name] = l
 		}
@@ -103,13 +103,13 @@ func TestAListenerHearsWhatItsFilterSelects(t *testing.T) {
 			"addresses": "ip:203.0.113.7 block.add",
 		} {
 			if got := received(listeners[who]); got != want {
-				t.Errorf("%s heard %q, want %q", who, got, want)
+				t.Errorf("listener %s received %q, want %q", who, got, want)
 			}
 		}
 	})
 }
 
-func TestUnderLoadDecisionsAreSampledAndThatIsSaid(t *testing.T) {
+func TestHubSamplesDecisionsUnderLoadAndSendsNotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := events.New(events.Options{PerSecond: 3})
 		l := h.Listen(events.Filter{}, "")
@@ -118,18 +118,18 @@ func TestUnderLoadDecisionsAreSampledAndThatIsSaid(t *testing.T) {
 		}
 		h.Record(decided(t, "token:refused", gate.Limited))
 		if got := received(l); got != "token:0 token:1 token:2 token:refused" {
-			t.Fatalf("heard %q", got)
+			t.Fatalf("received %q", got)
 		}
 		time.Sleep(time.Second)
 		h.Record(decided(t, "token:next", gate.Allowed))
 		h.Record(decided(t, "token:refused", gate.Limited))
 		if got := received(l); got != "notice(7) token:next token:refused" {
-			t.Fatalf("heard %q", got)
+			t.Fatalf("received %q", got)
 		}
 	})
 }
 
-func TestWhatABurstLeftOutIsSaidThoughNothingFollows(t *testing.T) {
+func TestHubSendsNoticeOfSkippedDecisionsAfterBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := events.New(events.Options{PerSecond: 3})
 		l := h.Listen(events.Filter{}, "")
@@ -138,16 +138,16 @@ func TestWhatABurstLeftOutIsSaidThoughNothingFollows(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if got := received(l); got != "token:0 token:0 token:0 notice(7)" {
-			t.Fatalf("heard %q", got)
+			t.Fatalf("received %q", got)
 		}
 		h.Record(decided(t, "token:next", gate.Allowed))
 		if got := received(l); got != "token:next" {
-			t.Errorf("it is said twice: %q", got)
+			t.Errorf("received %q, want no second notice", got)
 		}
 	})
 }
 
-func TestAListenerThatComesBackMissesNothingThatIsKept(t *testing.T) {
+func TestListenerResumesFromItsTokenWithinTheRing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := events.New(events.Options{Ring: 4})
 		l := h.Listen(events.Filter{}, "")
@@ -156,14 +156,14 @@ func TestAListenerThatComesBackMissesNothingThatIsKept(t *testing.T) {
 		token := h.Token(seen)
 		l.Stop()
 		if got := received(l); got != "end" {
-			t.Fatalf("after it was stopped it hears %q", got)
+			t.Fatalf("received %q after Stop, want the end", got)
 		}
 		for i := range 3 {
 			h.Record(decided(t, fmt.Sprintf("token:%d", i+1), gate.Allowed))
 		}
 		back := h.Listen(events.Filter{}, token)
 		if got := names(back.Missed()); got != "token:1 token:2 token:3" {
-			t.Fatalf("missed %q", got)
+			t.Fatalf("Missed() = %q", got)
 		}
 		back.Stop()
 		for i := range 3 {
@@ -171,13 +171,13 @@ func TestAListenerThatComesBackMissesNothingThatIsKept(t *testing.T) {
 		}
 		back = h.Listen(events.Filter{}, token)
 		if got := names(back.Missed()); got != "notice(2) token:3 token:4 token:5 token:6" {
-			t.Fatalf("missed %q", got)
+			t.Fatalf("Missed() = %q", got)
 		}
 		back.Stop()
 		for _, elsewhere := range []string{"another-5", "nonsense", strings.Split(token, "-")[0] + "-999"} {
 			back = h.Listen(events.Filter{}, elsewhere)
 			if got := names(back.Missed()); got != "notice(0)" {
-				t.Fatalf("after %q missed %q", elsewhere, got)
+				t.Fatalf("Missed() after the token %q = %q, want one notice", elsewhere, got)
 			}
 			back.Stop()
 		}
@@ -185,15 +185,15 @@ func TestAListenerThatComesBackMissesNothingThatIsKept(t *testing.T) {
 		h.Record(decided(t, "token:unheard", gate.Allowed))
 		last := h.Listen(events.Filter{}, token)
 		if got := names(last.Missed()); got != "notice(2) token:3 token:4 token:5 token:6" {
-			t.Fatalf("decisions are kept long after the last listener has gone: %q", got)
+			t.Fatalf("Missed() = %q: decisions are kept long after the last listener has stopped", got)
 		}
 		last.Stop()
 	})
 }
 
-// What was missed is not copied for a listener that does not ask for it: what it asks for too
-// late is said to be lost.
-func TestWhatWasMissedIsReadWhenAskedFor(t *testing.T) {
+// Missed events are not copied for a listener that does not read them: events it reads too
+// late are reported as lost.
+func TestMissedReadsEventsLazilyAndReportsLostOnes(t *testing.T) {
 	h := events.New(events.Options{Ring: 40})
 	first := h.Listen(events.Filter{}, "")
 	h.Record(decided(t, "token:0", gate.Allowed))
@@ -207,29 +207,29 @@ func TestWhatWasMissedIsReadWhenAskedFor(t *testing.T) {
 	record(1, 30)
 	l := h.Listen(events.Filter{}, token)
 	if got := len(l.Missed()); got != 16 {
-		t.Errorf("%d were missed at once", got)
+		t.Errorf("the first Missed() has %d events, want 16", got)
 	}
-	record(31, 30) // which are no missed ones; 17 to 20 are gone then
+	record(31, 30) // not missed; 17 to 20 have left the ring now
 	if got := names(l.Missed()); !strings.HasPrefix(got, "notice(4) token:21 token:22 ") || strings.Contains(got, "token:31") {
-		t.Errorf("then it missed %q", got)
+		t.Errorf("the second Missed() = %q", got)
 	}
 	if got := l.Missed(); got != nil {
-		t.Errorf("at last it missed %q", names(got))
+		t.Errorf("the third Missed() = %q, want nil", names(got))
 	}
 	if got := received(l); !strings.HasPrefix(got, "token:31 ") || !strings.HasSuffix(got, "token:60") {
-		t.Errorf("then it heard %q", got)
+		t.Errorf("then received %q, want token:31 to token:60", got)
 	}
 	l = h.Listen(events.Filter{}, token)
 	record(61, 100)
 	if got := names(l.Missed()); got != "notice(60)" {
-		t.Errorf("too late it missed %q", got)
+		t.Errorf("a late Missed() = %q, want one notice", got)
 	}
 	if got := l.Missed(); got != nil {
-		t.Errorf("after the notice it missed %q", names(got))
+		t.Errorf("Missed() after the notice = %q, want nil", names(got))
 	}
 }
 
-func TestASlowListenerIsDroppedWithANoticeAndNobodyElseIs(t *testing.T) {
+func TestSlowListenerIsDroppedWithNotice(t *testing.T) {
 	h := events.New(events.Options{Queue: 2})
 	slow := h.Listen(events.Filter{}, "")
 	quick := h.Listen(events.Filter{}, "")
@@ -238,26 +238,26 @@ func TestASlowListenerIsDroppedWithANoticeAndNobodyElseIs(t *testing.T) {
 		<-quick.Events()
 	}
 	if got := received(slow); got != "token:0 token:1 end" {
-		t.Errorf("the slow one heard %q", got)
+		t.Errorf("the slow listener received %q", got)
 	}
 	if notice, said := slow.Farewell(); !said || !strings.Contains(notice.Text, "too slowly") {
-		t.Errorf("it received %+v", notice)
+		t.Errorf("Farewell() = %+v, want a notice that it was too slow", notice)
 	}
 	h.Close()
 	if got := received(quick); got != "end" {
-		t.Errorf("the quick one heard %q", got)
+		t.Errorf("the quick listener received %q, want the end", got)
 	}
 	if _, said := quick.Farewell(); said {
-		t.Error("the quick one was marked as slow")
+		t.Error("the quick listener was dropped as slow")
 	}
 	late := h.Listen(events.Filter{}, "")
 	if got := received(late); got != "end" {
-		t.Errorf("a listener after the end heard %q", got)
+		t.Errorf("a listener after Close received %q, want the end", got)
 	}
 }
 
 // A listener that stays for weeks, as a firewall does, costs checks nothing.
-func TestAListenerOfBlocksAloneKeepsNoDecisions(t *testing.T) {
+func TestListenerOfBlocksKeepsNoDecisionsInRing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := events.New(events.Options{})
 		blocks := h.Listen(events.Filter{Kinds: []events.Kind{events.Block, events.Change}}, "")
@@ -265,22 +265,22 @@ func TestAListenerOfBlocksAloneKeepsNoDecisions(t *testing.T) {
 		all := h.Listen(events.Filter{}, "")
 		h.Record(decided(t, "token:2", gate.Limited))
 		if got := received(all); got != "token:2" {
-			t.Errorf("heard %q", got)
+			t.Errorf("received %q", got)
 		}
 		all.Stop()
 		time.Sleep(events.Linger + time.Second)
 		h.Record(decided(t, "token:3", gate.Limited))
 		kept := h.Newest(events.Filter{}, 10)
 		if len(kept) != 1 || kept[0].Key != key(t, "token:2") {
-			t.Errorf("kept %v", kept)
+			t.Errorf("Newest() = %v, want token:2 only", kept)
 		}
 		if got := received(blocks); got != "" {
-			t.Errorf("the listener of blocks heard %q", got)
+			t.Errorf("the listener of blocks received %q, want nothing", got)
 		}
 	})
 }
 
-func TestAKeyIsCopiedOutOfItsBuffer(t *testing.T) {
+func TestRecordCopiesKeyFromRequestBuffer(t *testing.T) {
 	buffer := []byte("token:secret")
 	text := unsafe.String(&buffer[0], len(buffer))
 	h := events.New(events.Options{})
@@ -289,16 +289,16 @@ func TestAKeyIsCopiedOutOfItsBuffer(t *testing.T) {
 	copy(buffer, "token:others")
 	e := <-l.Events()
 	if e.Key != key(t, "token:secret") {
-		t.Errorf("the key is %v", e.Key)
+		t.Errorf("got the key %v, want token:secret", e.Key)
 	}
 	h.Record(decided(t, "ip:2001:db8::7", gate.Limited))
 	e = <-l.Events()
 	if network, _ := e.Key.Network(); network.Addr().String() != "2001:db8::7" {
-		t.Errorf("the full address got lost: %v", network)
+		t.Errorf("got the network %v, want the full address 2001:db8::7", network)
 	}
 }
 
-func TestChangesOfAnyNodeAreToldAsTheAuditHasThem(t *testing.T) {
+func TestFollowerPublishesChangesFromAuditLog(t *testing.T) {
 	for kind, url := range map[string]string{"sqlite": filepath.Join(t.TempDir(), "stint.db"), "postgres": servers.Postgres(t).URL} {
 		t.Run(kind, func(t *testing.T) {
 			store, err := sqlstore.Open(t.Context(), url, sqlstore.Options{})
@@ -315,8 +315,8 @@ func TestChangesOfAnyNodeAreToldAsTheAuditHasThem(t *testing.T) {
 			defer running.Wait()
 			defer cancel()
 			running.Go(func() { f.Run(ctx) })
-			// Run begins behind what it finds, so a change before it is no news:
-			// one is made again and again until it is heard.
+			// Run ignores changes from before its start, so
+			// changes are made until one is received.
 			running.Go(func() {
 				for i := 0; ctx.Err() == nil; i++ {
 					b := blocks.Entry{Kind: blocks.Block, Pattern: pattern(t, fmt.Sprintf("token:%d", i))}
@@ -330,7 +330,7 @@ func TestChangesOfAnyNodeAreToldAsTheAuditHasThem(t *testing.T) {
 			first := <-l.Events()
 			second := <-l.Events()
 			if first.Kind != events.Block || first.Entry.Action != "block.add" || len(first.Patterns) != 1 || second.Entry.ID <= first.Entry.ID {
-				t.Fatalf("heard %+v, then %+v", first, second)
+				t.Fatalf("received %+v, then %+v", first, second)
 			}
 		})
 	}

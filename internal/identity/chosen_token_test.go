@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestAChosenTokenMustBeAbleToHave128Bits(t *testing.T) {
+func TestCheckChosenTokenRequires128Bits(t *testing.T) {
 	for _, bad := range []string{
 		"", "1234", "hunter2hunter2hunter2", "0123456789abcdef", "correct-horse-battery-staple", "a-token-for-tests-only",
 		strings.Repeat("a", 64), strings.Repeat("ab", 40), strings.Repeat("0123456789abcdef", 8), "bench-bench-bench-bench",

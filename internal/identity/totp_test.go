@@ -14,7 +14,7 @@ import (
 )
 
 // The codes of RFC 6238, appendix B, for SHA-1, cut to six digits.
-func TestCodesAreThoseOfTheStandard(t *testing.T) {
+func TestTOTPCodesMatchRFC6238(t *testing.T) {
 	secret := TOTPSecret("12345678901234567890")
 	for at, code := range map[int64]string{
 		59: "287082", 1111111109: "081804", 1111111111: "050471", 1234567890: "005924", 2000000000: "279037", 20000000000: "353130",
@@ -25,7 +25,7 @@ func TestCodesAreThoseOfTheStandard(t *testing.T) {
 	}
 }
 
-func TestACodeIsRightForItsStepAndOneBesideIt(t *testing.T) {
+func TestTOTPCodeIsAcceptedOneStepEarlyOrLate(t *testing.T) {
 	secret, at := NewTOTPSecret(), time.Unix(1_800_000_000, 0)
 	code, err := totp.GenerateCode(secret.Text(), at)
 	if err != nil {
@@ -36,7 +36,7 @@ func TestACodeIsRightForItsStepAndOneBesideIt(t *testing.T) {
 	} {
 		step, found := secret.Step(code, at.Add(off))
 		if found != want || found && step != TOTPStepAt(at) {
-			t.Errorf("%s off: step %d, %v", off, step, found)
+			t.Errorf("Step at an offset of %s = %d, %v, want %v", off, step, found, want)
 		}
 	}
 	for _, wrong := range []string{"", "12345", code + "0", "abcdef", strings.Repeat("1", 10_000)} {
@@ -53,11 +53,11 @@ func TestACodeIsRightForItsStepAndOneBesideIt(t *testing.T) {
 		t.Error("a secret that could not be read accepts the codes of an empty key")
 	}
 	if factor, found := SecondFactorOf(" "+code[:3]+" "+code[3:], secret, at); !found || factor.IsRecovery() {
-		t.Errorf("the code with spaces gave %+v, %v", factor, found)
+		t.Errorf("SecondFactorOf a code with spaces = %+v, %v", factor, found)
 	}
 }
 
-func TestASecretIs160BitsThatAppsReadAndLogsDoNot(t *testing.T) {
+func TestTOTPSecretHas160BitsAndIsHiddenInLogs(t *testing.T) {
 	secret := NewTOTPSecret()
 	raw, err := base32.StdEncoding.DecodeString(secret.Text())
 	if err != nil || len(raw) != 20 {
@@ -72,11 +72,11 @@ func TestASecretIs160BitsThatAppsReadAndLogsDoNot(t *testing.T) {
 	slog.New(slog.NewTextHandler(said, nil)).Info("x", "secret", secret)
 	fmt.Fprintf(said, "%v %s %+v %#v", secret, secret, TOTP{Secret: secret}, TOTP{Secret: secret})
 	if strings.Contains(said.String(), secret.Text()) || strings.Contains(said.String(), fmt.Sprint([]byte(secret))) {
-		t.Errorf("a log has the secret: %s", said)
+		t.Errorf("the log contains the secret: %s", said)
 	}
 }
 
-func TestRecoveryCodesAreFoundByTheirHashHoweverTheyAreTyped(t *testing.T) {
+func TestSecondFactorOfAcceptsRecoveryCodesInAnyForm(t *testing.T) {
 	codes, hashes := NewRecoveryCodes()
 	if len(codes) != RecoveryCodeCount || len(hashes) != RecoveryCodeCount {
 		t.Fatalf("%d codes, %d hashes", len(codes), len(hashes))
@@ -85,13 +85,13 @@ func TestRecoveryCodesAreFoundByTheirHashHoweverTheyAreTyped(t *testing.T) {
 		for _, typed := range []string{code, strings.ToUpper(code), strings.ReplaceAll(code, "-", ""), strings.ReplaceAll(code, "-", " ")} {
 			factor, found := SecondFactorOf(typed, NewTOTPSecret(), time.Now())
 			if !found || string(factor.RecoveryHash) != string(hashes[i]) {
-				t.Errorf("%q gave %+v, %v", typed, factor, found)
+				t.Errorf("SecondFactorOf(%q) = %+v, %v", typed, factor, found)
 			}
 		}
 	}
 }
 
-func TestRolesThatMustHaveASecondFactor(t *testing.T) {
+func TestParseTOTPRoles(t *testing.T) {
 	for text, want := range map[string]string{"none": "", "admin": "admin", "operator": "operator admin", "all": "viewer operator admin"} {
 		roles, err := ParseTOTPRoles(text)
 		if err != nil || roles.String() != text {
@@ -104,10 +104,10 @@ func TestRolesThatMustHaveASecondFactor(t *testing.T) {
 			}
 		}
 		if strings.Join(got, " ") != want {
-			t.Errorf("%s: %s", text, got)
+			t.Errorf("%s includes %s, want %s", text, got, want)
 		}
 	}
 	if _, err := ParseTOTPRoles("viewer"); err == nil {
-		t.Error("viewer alone was accepted")
+		t.Error("ParseTOTPRoles accepted viewer alone")
 	}
 }

@@ -52,7 +52,7 @@ func newClient(t *testing.T, at *openidprovider.Provider, change ...func(*openid
 	return c
 }
 
-// browse begins a login and returns what the browser brings back.
+// browse begins a login and returns the callback of the browser.
 func (c *client) browse(t *testing.T, next string) openid.Callback {
 	t.Helper()
 	started, err := c.Start(t.Context(), next, "")
@@ -73,7 +73,7 @@ func (c *client) browse(t *testing.T, next string) openid.Callback {
 	return openid.Callback{Cookie: started.Cookie, State: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss"), Error: q.Get("error")}
 }
 
-// finish ends the login that an answer belongs to.
+// finish completes the login that a callback belongs to.
 func (c *client) finish(t *testing.T, with openid.Callback) (*openid.Person, *openid.Flow, error) {
 	t.Helper()
 	flow, err := c.Match(with)
@@ -84,7 +84,7 @@ func (c *client) finish(t *testing.T, with openid.Callback) (*openid.Person, *op
 	return person, flow, err
 }
 
-func (c *client) fails(t *testing.T, with openid.Callback, want openid.Reason) {
+func (c *client) wantFailure(t *testing.T, with openid.Callback, want openid.Reason) {
 	t.Helper()
 	_, _, err := c.finish(t, with)
 	var failure *openid.Failure
@@ -95,7 +95,7 @@ func (c *client) fails(t *testing.T, with openid.Callback, want openid.Reason) {
 
 var inGroups = map[string]any{"groups": []string{"staff", "ops", "others"}}
 
-func TestWhoTheProviderNamesGetsTheHighestRoleOfTheGroups(t *testing.T) {
+func TestFinishReturnsHighestRoleOfGroups(t *testing.T) {
 	p := openidprovider.New(t)
 	c := newClient(t, p)
 	for role, claims := range map[identity.Role]map[string]any{
@@ -111,7 +111,7 @@ func TestWhoTheProviderNamesGetsTheHighestRoleOfTheGroups(t *testing.T) {
 	}
 }
 
-func TestAnotherNodeFinishesALoginAndNoOtherSecretDoes(t *testing.T) {
+func TestFinishWorksOnOtherNodeWithSameSecretOnly(t *testing.T) {
 	p := openidprovider.New(t)
 	p.Behave(openidprovider.Behaviour{Claims: inGroups})
 	one, two := newClient(t, p), newClient(t, p)
@@ -120,16 +120,16 @@ func TestAnotherNodeFinishesALoginAndNoOtherSecretDoes(t *testing.T) {
 	}
 	stranger := newClient(t, p)
 	stranger.secret = []byte("a secret of another installation")
-	stranger.fails(t, one.browse(t, "/"), openid.WrongState)
+	stranger.wantFailure(t, one.browse(t, "/"), openid.WrongState)
 	other := newClient(t, p, func(s *openid.Settings) { s.ClientID = "other" })
-	other.fails(t, one.browse(t, "/"), openid.WrongState)
+	other.wantFailure(t, one.browse(t, "/"), openid.WrongState)
 	one.secret = nil
 	if _, err := one.Start(t.Context(), "/", ""); err == nil {
-		t.Error("a node without its secret began a login")
+		t.Error("Start succeeded without a secret")
 	}
 }
 
-func TestAnswersOfOthersAreRefused(t *testing.T) {
+func TestFinishRejectsForgedCallbacks(t *testing.T) {
 	p := openidprovider.New(t)
 	p.Behave(openidprovider.Behaviour{Claims: inGroups})
 	c := newClient(t, p)
@@ -140,33 +140,33 @@ func TestAnswersOfOthersAreRefused(t *testing.T) {
 	}
 	mine, yours := c.browse(t, "/"), c.browse(t, "/")
 	asked := p.Asked("/token")
-	c.fails(t, change(func(a *openid.Callback) { a.Cookie = "" }), openid.WrongState)
-	c.fails(t, change(func(a *openid.Callback) { a.State = "" }), openid.WrongState)
-	c.fails(t, change(func(a *openid.Callback) { a.Cookie = a.Cookie[:40] + "A" + a.Cookie[41:] + "A" }), openid.WrongState)
-	c.fails(t, change(func(a *openid.Callback) { a.Cookie = strings.Repeat("A", 5000) }), openid.WrongState)
-	c.fails(t, openid.Callback{Cookie: mine.Cookie, State: yours.State, Code: yours.Code, Issuer: p.URL}, openid.WrongState)
-	c.fails(t, change(func(a *openid.Callback) { a.Issuer = "https://evil.example.com" }), openid.WrongIssuer)
-	c.fails(t, change(func(a *openid.Callback) { a.Issuer = "" }), openid.WrongIssuer)
-	c.fails(t, change(func(a *openid.Callback) { a.Code = "" }), openid.NoCode)
-	c.fails(t, change(func(a *openid.Callback) { a.Error = "access_denied" }), "the provider answered access_denied")
-	c.fails(t, change(func(a *openid.Callback) { a.Error = "<script>" }), "the provider answered an unknown error")
+	c.wantFailure(t, change(func(a *openid.Callback) { a.Cookie = "" }), openid.WrongState)
+	c.wantFailure(t, change(func(a *openid.Callback) { a.State = "" }), openid.WrongState)
+	c.wantFailure(t, change(func(a *openid.Callback) { a.Cookie = a.Cookie[:40] + "A" + a.Cookie[41:] + "A" }), openid.WrongState)
+	c.wantFailure(t, change(func(a *openid.Callback) { a.Cookie = strings.Repeat("A", 5000) }), openid.WrongState)
+	c.wantFailure(t, openid.Callback{Cookie: mine.Cookie, State: yours.State, Code: yours.Code, Issuer: p.URL}, openid.WrongState)
+	c.wantFailure(t, change(func(a *openid.Callback) { a.Issuer = "https://evil.example.com" }), openid.WrongIssuer)
+	c.wantFailure(t, change(func(a *openid.Callback) { a.Issuer = "" }), openid.WrongIssuer)
+	c.wantFailure(t, change(func(a *openid.Callback) { a.Code = "" }), openid.NoCode)
+	c.wantFailure(t, change(func(a *openid.Callback) { a.Error = "access_denied" }), "the provider answered access_denied")
+	c.wantFailure(t, change(func(a *openid.Callback) { a.Error = "<script>" }), "the provider answered an unknown error")
 	if p.Asked("/token") != asked {
-		t.Error("the provider was asked about an answer that belongs to no login")
+		t.Error("the provider was called for a callback that belongs to no login")
 	}
-	// Another login's code does not fit this one's proof.
-	c.fails(t, openid.Callback{Cookie: mine.Cookie, State: mine.State, Code: yours.Code, Issuer: p.URL}, openid.CodeRefused)
+	// The code of another login does not match this one's PKCE verifier.
+	c.wantFailure(t, openid.Callback{Cookie: mine.Cookie, State: mine.State, Code: yours.Code, Issuer: p.URL}, openid.CodeRefused)
 	late := c.browse(t, "/")
 	c.now = c.now.Add(openid.FlowLifetime)
-	c.fails(t, late, openid.FlowExpired)
+	c.wantFailure(t, late, openid.FlowExpired)
 	c.now = c.now.Add(-openid.FlowLifetime)
 	once := c.browse(t, "/")
 	if _, _, err := c.finish(t, once); err != nil {
 		t.Fatal(err)
 	}
-	c.fails(t, once, openid.CodeRefused)
+	c.wantFailure(t, once, openid.CodeRefused)
 }
 
-func TestTokensThatAreNotForThisLoginAreRefused(t *testing.T) {
+func TestFinishRejectsInvalidIDTokens(t *testing.T) {
 	p := openidprovider.New(t)
 	stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -208,14 +208,14 @@ func TestTokensThatAreNotForThisLoginAreRefused(t *testing.T) {
 	} {
 		p.Behave(is.behaviour)
 		c := newClient(t, p)
-		c.fails(t, c.browse(t, "/"), is.want)
+		c.wantFailure(t, c.browse(t, "/"), is.want)
 		if strings.Contains(c.log.String(), "eyJ") {
-			t.Errorf("%s: the log has a token: %s", is.want, c.log)
+			t.Errorf("%s: the log contains a token: %s", is.want, c.log)
 		}
 	}
 }
 
-func TestKeysAreRotated(t *testing.T) {
+func TestFinishAcceptsRotatedKeys(t *testing.T) {
 	p := openidprovider.New(t)
 	p.Behave(openidprovider.Behaviour{Claims: inGroups})
 	c := newClient(t, p)
@@ -227,7 +227,7 @@ func TestKeysAreRotated(t *testing.T) {
 	}
 }
 
-func TestGroupsMayComeFromUserinfoOfTheSamePerson(t *testing.T) {
+func TestGroupsAreReadFromUserinfoOfSameSubject(t *testing.T) {
 	p := openidprovider.New(t)
 	c := newClient(t, p, func(s *openid.Settings) { s.GroupsClaim, s.NameClaim = "realm_access.roles", "nickname" })
 	roles := map[string]any{"roles": []string{"ops"}}
@@ -240,15 +240,15 @@ func TestGroupsMayComeFromUserinfoOfTheSamePerson(t *testing.T) {
 		{"sub": "subject-2", "realm_access": roles}, {"sub": "subject-2", "\u017fub": "subject-1", "realm_access": roles}, {"sub": "subject-1"},
 	} {
 		p.Behave(openidprovider.Behaviour{UserInfo: info})
-		c.fails(t, c.browse(t, "/"), openid.NoGroups)
+		c.wantFailure(t, c.browse(t, "/"), openid.NoGroups)
 	}
 	p.Behave(openidprovider.Behaviour{UserInfo: map[string]any{}, Paths: map[string]http.HandlerFunc{"/userinfo": func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "down", http.StatusBadGateway)
 	}}})
-	c.fails(t, c.browse(t, "/"), openid.Unreachable) // the person may have groups
+	c.wantFailure(t, c.browse(t, "/"), openid.Unreachable) // the person may have groups
 }
 
-func TestALoginToALongAddressHasACookieThatBrowsersKeep(t *testing.T) {
+func TestLoginCookieWithLongNextPathStaysSmall(t *testing.T) {
 	p := openidprovider.New(t)
 	p.Behave(openidprovider.Behaviour{Claims: inGroups})
 	c := newClient(t, p)
@@ -259,15 +259,15 @@ func TestALoginToALongAddressHasACookieThatBrowsersKeep(t *testing.T) {
 	} {
 		answer := c.browse(t, next)
 		if len(answer.Cookie) > 4000 {
-			t.Errorf("%.10s: the cookie has %d bytes", next, len(answer.Cookie))
+			t.Errorf("%.10s: the cookie has %d bytes, want at most 4000", next, len(answer.Cookie))
 		}
 		if _, flow, err := c.finish(t, answer); err != nil || flow.Next != want {
-			t.Errorf("%.10s: led to %+v, %v", next, flow, err)
+			t.Errorf("%.10s: got %+v, %v, want the next page %.10s", next, flow, err, want)
 		}
 	}
 }
 
-func TestAProviderThatMisbehavesCostsLittle(t *testing.T) {
+func TestMisbehavingProviderFailsLoginAndLogsOnce(t *testing.T) {
 	const metadata = "/.well-known/openid-configuration"
 	p := openidprovider.New(t)
 	endless := func(w http.ResponseWriter, _ *http.Request) {
@@ -317,7 +317,7 @@ func TestAProviderThatMisbehavesCostsLittle(t *testing.T) {
 		}
 		c.log.Reset()
 		if _, _, err := c.finish(t, answer); err == nil || c.log.Len() > 0 {
-			t.Errorf("%s: a second failure gave %v and logged %q", what, err, c.log)
+			t.Errorf("%s: the second failure returned %v and logged %q, want an error and no log", what, err, c.log)
 		}
 	}
 	if p.Asked("/other") > 0 {
@@ -325,18 +325,18 @@ func TestAProviderThatMisbehavesCostsLittle(t *testing.T) {
 	}
 }
 
-func TestAProviderThatWasDownIsUsedOnceItAnswers(t *testing.T) {
+func TestProviderIsRetriedAfterOutage(t *testing.T) {
 	const metadata = "/.well-known/openid-configuration"
 	p := openidprovider.New(t)
 	p.Behave(openidprovider.Behaviour{Paths: map[string]http.HandlerFunc{metadata: http.NotFound}})
 	c := newClient(t, p)
-	for range 5 { // callers in a row ask the provider once
+	for range 5 { // only the first call asks the provider
 		if _, err := c.Start(t.Context(), "/", ""); err == nil {
-			t.Fatal("began a login without a provider")
+			t.Fatal("Start succeeded without a provider")
 		}
 	}
 	if n := p.Asked(metadata); n != 1 {
-		t.Errorf("the provider was asked %d times", n)
+		t.Errorf("the provider was asked %d times, want once", n)
 	}
 	p.Behave(openidprovider.Behaviour{Claims: inGroups})
 	c.now = c.now.Add(3 * time.Second)
@@ -345,11 +345,11 @@ func TestAProviderThatWasDownIsUsedOnceItAnswers(t *testing.T) {
 	}
 	u, err := url.Parse(c.LogoutURL("/login"))
 	if err != nil || u.Path != "/logout" || u.Query().Get("post_logout_redirect_uri") != "http://127.0.0.1:8081/login" {
-		t.Errorf("log out at %v, %v", u, err)
+		t.Errorf("got the logout URL %v, %v", u, err)
 	}
 }
 
-func TestBadSettingsAreNamedInOneLine(t *testing.T) {
+func TestValidateNamesBadSettings(t *testing.T) {
 	roles, _ := openid.ParseRoleMap("a=viewer")
 	good := openid.Settings{
 		Issuer: "https://id.example.com", ClientID: "stint", ClientSecret: "s", RedirectURL: "https://stint.example.com" + openid.CallbackPath,
@@ -380,10 +380,10 @@ func TestBadSettingsAreNamedInOneLine(t *testing.T) {
 	}
 	for _, bad := range []string{"a", "a=", "=viewer", "a=owner", "a=viewer; a=admin"} {
 		if m, err := openid.ParseRoleMap(bad); err == nil {
-			t.Errorf("%q is the map %v", bad, m)
+			t.Errorf("ParseRoleMap(%q) = %v, want an error", bad, m)
 		}
 	}
 	if none := openid.New(openid.Options{}); none != nil {
-		t.Error("there is a provider without settings")
+		t.Error("New returned a provider without settings")
 	}
 }

@@ -6,17 +6,17 @@ import (
 	"testing"
 )
 
-func TestOptionsAreReadAndWrittenAsPeopleTypeThem(t *testing.T) {
+func TestParseOptionsRoundTripsTexts(t *testing.T) {
 	texts := []string{"burst=50", "count_refused=true", "window_start=first_request", "variant=queue"}
 	o, err := ParseOptions(texts)
 	if want := (PolicyOptions{Burst: 50, CountRefused: true, WindowStart: "first_request", Variant: "queue"}); err != nil || o != want {
 		t.Fatalf("got %+v, %v", o, err)
 	}
 	if got := o.Texts(); !reflect.DeepEqual(got, texts) {
-		t.Errorf("they come back as %q", got)
+		t.Errorf("Texts() = %q, want %q", got, texts)
 	}
 	if o, err := ParseOptions([]string{"count_refused"}); err != nil || !o.CountRefused {
-		t.Errorf("a switch without a value: %+v, %v", o, err)
+		t.Errorf("ParseOptions of count_refused without a value = %+v, %v", o, err)
 	}
 	for text, want := range map[string]string{"burst": "burst=50", "burst=many": "burst=50", "count_refused=perhaps": "true or false", "speed=5": "the options are burst, "} {
 		if _, err := ParseOptions([]string{text}); err == nil || !strings.Contains(err.Error(), want) {
@@ -25,8 +25,8 @@ func TestOptionsAreReadAndWrittenAsPeopleTypeThem(t *testing.T) {
 	}
 }
 
-func TestDefaultOptionsAreNotSent(t *testing.T) {
+func TestPolicyRequestOmitsDefaultOptions(t *testing.T) {
 	if got := encode(t, PolicyRequest{Name: "a"}); strings.Contains(got, "options") {
-		t.Errorf("default options are sent: %s", got)
+		t.Errorf("got %s, want no options", got)
 	}
 }

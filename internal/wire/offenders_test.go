@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestOffendersAsCSVSayWhatBlocksThemAndWhereTheyAreFrom(t *testing.T) {
+func TestOffenderColumnsIncludeBlockAndOrigin(t *testing.T) {
 	at := At(time.UnixMilli(1_790_000_000_000))
 	row := func(o Offender) string {
 		var cells []string
@@ -28,6 +28,6 @@ func TestOffendersAsCSVSayWhatBlocksThemAndWhereTheyAreFrom(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if got := row(Offender{Key: "token:a"}); !strings.HasPrefix(got, "key=token:a offences=0") || strings.Contains(got, "until") || strings.Contains(got, "asn") {
-		t.Errorf("of one of whom little is known: %s", got)
+		t.Errorf("an offender with few fields: got %s", got)
 	}
 }

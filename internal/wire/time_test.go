@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestATimeIsWrittenAsItsLayoutSays(t *testing.T) {
+func TestTimeAppendJSONMatchesTimeLayout(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		// From the year -999 to 11,000: beyond four digits the layout decides.
 		second := rapid.Int64Range(-93_600_000_000, 285_000_000_000).Draw(t, "second")

@@ -16,7 +16,7 @@ func encode(t *testing.T, v any) string {
 	return string(text)
 }
 
-func TestTimesAreUTCToTheMillisecondAndNullWhereZero(t *testing.T) {
+func TestTimeIsUTCInMillisecondsAndNullWhenZero(t *testing.T) {
 	cet := time.FixedZone("CET", 3600)
 	got := encode(t, []Time{At(time.Date(2026, 1, 1, 13, 34, 35, 1_900_000, cet)), {}})
 	if want := `["2026-01-01T12:34:35.001Z",null]`; got != want {
@@ -31,12 +31,12 @@ func TestTimesAreUTCToTheMillisecondAndNullWhereZero(t *testing.T) {
 	}
 	for _, bad := range []string{`"yesterday"`, `5`, `""`, `{}`, `"2026-01-01"`} {
 		if err := json.Unmarshal([]byte(bad), new(Time)); err == nil {
-			t.Errorf("%s was taken for a time", bad)
+			t.Errorf("%s was accepted as a time", bad)
 		}
 	}
 }
 
-func TestDurationsAreReadAsPeopleWriteThem(t *testing.T) {
+func TestParseDurationAcceptsUnits(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "7d": 168 * time.Hour,
 		"1w": 168 * time.Hour, "250ms": 250 * time.Millisecond, "0s": 0,
@@ -48,7 +48,7 @@ func TestDurationsAreReadAsPeopleWriteThem(t *testing.T) {
 	}
 	for _, bad := range []string{"", "5", "h", "-1h", "1.5h", "1m1h", "1h1h", "1h ", "1 h", "1y", "99999999999999d", "9223372036854775807w"} {
 		if d, err := ParseDuration(bad); err == nil {
-			t.Errorf("%q was read as %v", bad, d)
+			t.Errorf("ParseDuration(%q) = %v, want an error", bad, d)
 		}
 	}
 	for text, want := range map[string]error{
@@ -65,7 +65,7 @@ func TestDurationsAreReadAsPeopleWriteThem(t *testing.T) {
 	}
 }
 
-func TestAChangeTellsNotSentFromCleared(t *testing.T) {
+func TestEntryPatchDistinguishesAbsentFromNull(t *testing.T) {
 	var p EntryPatch
 	if err := json.Unmarshal([]byte(`{"expires_at":null}`), &p); err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestAChangeTellsNotSentFromCleared(t *testing.T) {
 	}
 }
 
-func TestABatchItemIsADecisionOrAProblem(t *testing.T) {
+func TestBatchAnswerItemIsDecisionOrProblem(t *testing.T) {
 	text := `{"decisions":[{"decision":"allowed","allowed":true,"key":"a","rules":null},{"type":"about:blank","title":"Unprocessable Content","status":422,"code":"invalid","field":"key","id":"x"}]}`
 	var answer BatchAnswer
 	if err := json.Unmarshal([]byte(text), &answer); err != nil {
@@ -96,7 +96,7 @@ func TestABatchItemIsADecisionOrAProblem(t *testing.T) {
 	}
 }
 
-func TestWhatIsAbsentIsNull(t *testing.T) {
+func TestDecisionEncodesAbsentFieldsAsNull(t *testing.T) {
 	got := encode(t, Decision{Decision: Allowed, Allowed: true, Key: "a"})
 	want := `{"id":null,"decision":"allowed","allowed":true,"key":"a","policy":null,"mode":null,"degraded":false,` +
 		`"retry_after_ms":null,"retry_at":null,"rule":null,"rules":null,"block":null,"shadow":null}`
