@@ -59,7 +59,7 @@ func TestReadyzReportsDatabaseThatRefusesWrites(t *testing.T) {
 	if status, _ := n.block(t, "ip:192.0.2.2"); status != http.StatusServiceUnavailable {
 		t.Errorf("a change: got %d, want 503", status)
 	}
-	if !strings.Contains(n.measured(t), "\nstint_database_outage 1\n") {
+	if !strings.Contains(n.metricsText(t), "\nstint_database_outage 1\n") {
 		t.Error("stint_database_outage is not 1")
 	}
 	setReadOnly("off")

@@ -21,7 +21,7 @@ func (w writer) Backup(_ context.Context, to io.Writer) error {
 	return errors.Join(err, w.err)
 }
 
-func TestBackUp_keeps_the_newest_and_no_incomplete_one(t *testing.T) {
+func TestBackUpKeepsTheNewestAndNoIncompleteOne(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "new [1]*")
 	job := jobs.BackUp(writer{}, "eu/1", folder, 2)
 	start := time.Unix(1_800_000_000, 0)
