@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/test/servers"
@@ -41,5 +42,37 @@ func TestListenLogsOutageAndRecoveryOnce(t *testing.T) {
 	<-done
 	if lost, found := logged.Count("polling goes on"), logged.Count("arrive again"); lost != 1 || found != 1 {
 		t.Errorf("one outage is logged %d times and its end %d times, want once each", lost, found)
+	}
+}
+
+// The limit of a server on idle sessions would end the connection that listens
+// each time that nothing changes.
+func TestIdleConnectionsOutliveTheLimitOfTheServer(t *testing.T) {
+	f := storetest.OpenPostgres(t)
+	f.Exec(t, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET idle_session_timeout = 200', current_database()); END $$")
+	var logged servers.Output
+	s, err := sqlstore.New(f.URL, sqlstore.Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Ping(t.Context()); err != nil { // it leaves a connection idle
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	woken, done := make(chan struct{}, 100), make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Listen(ctx, func() { woken <- struct{}{} })
+	}()
+	<-woken
+	time.Sleep(time.Second)
+	if err := s.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	stop()
+	<-done
+	if text := logged.String(); text != "" {
+		t.Errorf("the connection that listens was lost: %s", text)
 	}
 }

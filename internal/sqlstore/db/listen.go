@@ -64,6 +64,9 @@ func (s *DB) listenOnce(ctx context.Context, wake func()) error {
 		defer cancel()
 		_ = conn.Close(closing)
 	}()
+	if err := limitStatements(ctx, conn); err != nil {
+		return err
+	}
 	if _, err := conn.Exec(ctx, "LISTEN "+changesChannel); err != nil {
 		return err
 	}

@@ -74,6 +74,8 @@ var sessionSettings = []struct{ name, value string }{
 	{"statement_timeout", "60s"},
 	{"lock_timeout", "10s"},
 	{"idle_in_transaction_session_timeout", "60s"},
+	// The connection that listens is idle until something changes, and one of the pool until it is used.
+	{"idle_session_timeout", "0"},
 }
 
 // limitStatements sets sessionSettings by a statement, because pgbouncer refuses them as
