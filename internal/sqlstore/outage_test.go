@@ -2,6 +2,7 @@ package sqlstore_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -111,4 +113,38 @@ func TestStoreClockAndHealth(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// A URL names both servers, and which of them accepts changes is known to neither the URL nor a
+// node: a primary that failed comes back as the standby of the other.
+func TestOfSeveralServersTheOneThatAcceptsChangesIsUsed(t *testing.T) {
+	standby, primary := servers.DedicatedPostgres(t), servers.DedicatedPostgres(t)
+	at := func(hosts string) string { return "postgres://stint@" + hosts + "/postgres?sslmode=disable" }
+	old, err := sql.Open("pgx", at(standby.Addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	for _, statement := range []string{"ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()"} {
+		if _, err := old.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	servers.Await(t, "the other server refuses changes", func() bool {
+		fresh, err := sql.Open("pgx", at(standby.Addr))
+		if err != nil {
+			return false
+		}
+		defer fresh.Close()
+		var state string
+		return fresh.QueryRowContext(t.Context(), "SHOW default_transaction_read_only").Scan(&state) == nil && state == "on"
+	})
+	s, err := sqlstore.Open(t.Context(), at(standby.Addr+","+primary.Addr), sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", time.Time{})); err != nil {
+		t.Error(err)
+	}
 }

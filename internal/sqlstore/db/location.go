@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -108,10 +107,5 @@ func (s *DB) Place() string {
 	if err != nil {
 		return "postgres:" // cannot happen: New has parsed the same URL
 	}
-	hosts := []string{fmt.Sprintf("%s:%d", config.Host, config.Port)}
-	for _, other := range config.Fallbacks {
-		hosts = append(hosts, fmt.Sprintf("%s:%d", other.Host, other.Port))
-	}
-	slices.Sort(hosts)
-	return "postgres:" + strings.Join(slices.Compact(hosts), ",") + "/" + config.Database + "?" + config.RuntimeParams["search_path"]
+	return "postgres:" + strings.Join(hostsOf(config), ",") + "/" + config.Database + "?" + config.RuntimeParams["search_path"]
 }

@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,6 +56,10 @@ func postgresConfig(target string) (*pgx.ConnConfig, error) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = 5 * time.Second
 	}
+	if config.ValidateConnect == nil && len(hostsOf(config)) > 1 {
+		// Only the primary accepts changes, and what a standby has may be older than what was read.
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
 	build := config.BuildFrontend
 	config.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
 		f := build(r, w)
@@ -64,6 +70,16 @@ func postgresConfig(target string) (*pgx.ConnConfig, error) {
 		config.RuntimeParams["application_name"] = "stint"
 	}
 	return config, nil
+}
+
+// hostsOf returns the servers that a URL names, sorted.
+func hostsOf(config *pgx.ConnConfig) []string {
+	hosts := []string{fmt.Sprintf("%s:%d", config.Host, config.Port)}
+	for _, other := range config.Fallbacks { // also the same server without TLS
+		hosts = append(hosts, fmt.Sprintf("%s:%d", other.Host, other.Port))
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
 }
 
 // sessionSettings are set on each new connection, unless the URL sets them.
