@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the programs that the tests start (redis-server, Postgres, Chromium for the
+# Installs the programs that the tests start (redis-server, Postgres, pgbouncer, Chromium for the
 # pages, gateways, CrowdSec, Prometheus, and Node.js with the frameworks that clients/node is tested with), as
 # root on Debian or Ubuntu. On other systems it prints what to install and fails. It
 # returns at once if nothing is missing.
@@ -73,6 +73,7 @@ check_node() {
 missing=()
 have redis-server || have valkey-server || missing+=(redis-server)
 have_postgres || missing+=(postgresql)
+have pgbouncer || [ -x /usr/sbin/pgbouncer ] || missing+=(pgbouncer)
 have_chromium || missing+=(chromium)
 
 for gateway in nginx haproxy caddy; do
@@ -119,5 +120,5 @@ if have apt-get && [ "$(id -u)" -eq 0 ]; then
 	exit 0
 fi
 
-echo "the tests need ${missing[*]}: install them (Debian: sudo apt-get install ${missing[*]}; macOS: brew install redis postgresql@17 and brew install --cask chromium)" >&2
+echo "the tests need ${missing[*]}: install them (Debian: sudo apt-get install ${missing[*]}; macOS: brew install redis postgresql@17 pgbouncer and brew install --cask chromium)" >&2
 exit 1

@@ -27,6 +27,7 @@ const (
 	unreadable                      // the disk fails
 	readOnlyDatabase                // the database is read-only
 	moved                           // the file was deleted or replaced
+	shared                          // a pooler mixes up sessions
 	unfit                           // a table or column is missing, or this user has no right to it
 )
 
@@ -41,6 +42,7 @@ var messages = map[trouble]string{
 	unreadable:       "cannot be read or written: the disk or its file system fails",
 	readOnlyDatabase: "can only be read: its file, folder or server allows no changes",
 	moved:            "has lost its file, which was deleted or replaced; end the node, then put the file back or restore a backup",
+	shared:           sharedSessions,
 	unfit:            "lacks a table or a column of Stint, or refuses its user a right to it",
 }
 

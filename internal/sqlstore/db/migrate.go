@@ -22,6 +22,8 @@ type migrator struct {
 	db     *sql.DB
 	driver func() (database.Driver, error)
 	lock   func(context.Context) (unlock func(), err error) // nil if no other process can migrate
+	// check returns an error if the way to the database does not allow to use it; nil if any way does.
+	check func(context.Context) error
 	// hold keeps nodes from using the database until release is called, or returns an ErrInUse.
 	// It is nil if only the heartbeat shows that a node is running.
 	hold func() (release func(), err error)
@@ -69,6 +71,11 @@ func (l location) migrate(ctx context.Context) error {
 		return err
 	}
 	defer m.db.Close()
+	if m.check != nil {
+		if err := m.check(ctx); err != nil {
+			return l.unreachable(ctx, err)
+		}
+	}
 	state, err := l.state(ctx, m.db)
 	if err != nil || state.upToDate() {
 		return err
@@ -105,6 +112,11 @@ func MigrateDown(ctx context.Context, url string, to uint) error {
 		return err
 	}
 	defer m.db.Close()
+	if m.check != nil {
+		if err := m.check(ctx); err != nil {
+			return place.unreachable(ctx, err)
+		}
+	}
 	if m.lock != nil {
 		unlock, err := m.lock(ctx)
 		if err != nil {

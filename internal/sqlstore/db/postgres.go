@@ -135,6 +135,8 @@ func classifyPostgres(err error) trouble {
 			return slow
 		case server.Code == "53100":
 			return full
+		case server.Code == "42P05", server.Code == "26000": // a statement was prepared in another session
+			return shared
 		case server.Code == "XX001", server.Code == "XX002": // damaged data, damaged index
 			return damaged
 		case server.Code == "25006": // the server is a standby
@@ -219,7 +221,8 @@ func postgresMigrator(target string) (*migrator, error) {
 		driver: func() (database.Driver, error) {
 			return migratepgx.WithInstance(db, &migratepgx.Config{})
 		},
-		lock: func(ctx context.Context) (func(), error) { return advisoryLock(ctx, db) },
+		lock:  func(ctx context.Context) (func(), error) { return advisoryLock(ctx, db) },
+		check: func(ctx context.Context) error { return checkSessions(ctx, db) },
 	}, nil
 }
 
