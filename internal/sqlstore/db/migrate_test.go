@@ -198,6 +198,53 @@ func TestOpenStopsWaitingForMigrationLockWithContext(t *testing.T) {
 	storetest.WantFault(t, err, fault.Unavailable)
 }
 
+// All who use a table wait behind a migration that waits for it, and a backup may hold every table
+// for hours.
+func TestNodesWorkWhileAMigrationWaitsForALock(t *testing.T) {
+	f := storetest.OpenPostgres(t)
+	if err := db.MigrateDown(t.Context(), f.URL, 10); err != nil {
+		t.Fatal(err)
+	}
+	direct, err := sql.Open("pgx", f.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer direct.Close()
+	backup, err := direct.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backup.Rollback() //nolint:errcheck // it has changed nothing
+	if _, err := backup.ExecContext(t.Context(), `DO $$ DECLARE name text; BEGIN
+		FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() LOOP EXECUTE format('LOCK TABLE %I IN ACCESS SHARE MODE', name); END LOOP; END $$`); err != nil {
+		t.Fatal(err)
+	}
+	migrated := make(chan error, 1)
+	go func() { migrated <- db.Migrate(t.Context(), f.URL) }()
+	var table string
+	servers.Await(t, "the migration waits for a table", func() bool {
+		return direct.QueryRowContext(t.Context(), `SELECT relation::regclass FROM pg_locks
+			WHERE NOT granted AND locktype = 'relation' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&table) == nil
+	})
+	if err := f.View(t.Context(), func(tx *db.Tx) error {
+		_, err := tx.Exec("SELECT FROM " + table)
+		return err
+	}); err != nil {
+		t.Errorf("a node cannot read %s: %v", table, err)
+	}
+	err = <-migrated
+	storetest.WantFault(t, err, fault.Unavailable)
+	if !strings.Contains(err.Error(), "locked by another program") {
+		t.Errorf("got %v, want that another program holds a lock", err)
+	}
+	if err := backup.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Migrate(t.Context(), f.URL); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestOpenRejectsBadURLsWithoutPrintingPasswords(t *testing.T) {
 	for _, url := range []string{
 		"", "mysql://root:hunter2@db/x", "postgres://u:hunter2@[bad/x", "postgres://u:hun/ter2@db:x/x", "postgres://u:hunter2@db:99999999/x",

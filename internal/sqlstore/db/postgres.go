@@ -23,12 +23,14 @@ import (
 )
 
 var postgres = dialect{
-	name:            "postgres",
-	clock:           "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
-	server:          "CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000000 AS BIGINT)",
-	notify:          "SELECT pg_notify('" + changesChannel + "', CAST(CAST($1 AS BIGINT) AS TEXT))",
-	countTables:     "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = $1",
-	beforeMigration: "SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '30s', true)",
+	name:        "postgres",
+	clock:       "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+	server:      "CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000000 AS BIGINT)",
+	notify:      "SELECT pg_notify('" + changesChannel + "', CAST(CAST($1 AS BIGINT) AS TEXT))",
+	countTables: "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = $1",
+	// All who use a table wait behind a migration that waits for it, so that must be for less than
+	// their own lock_timeout. A node tries again.
+	beforeMigration: "SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '3s', true)",
 	longStatements:  "SELECT set_config('statement_timeout', '15min', true)",
 	middle:          postgresMiddle,
 	// A server does not convert texts from or to SQL_ASCII.
