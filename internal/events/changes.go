@@ -74,14 +74,17 @@ func (f *Follower) begin(ctx context.Context) bool {
 // maxMissed bounds the missed changes that are read after an interruption.
 const maxMissed = 1000
 
-// follow publishes the entries after the last published one, the oldest first.
+// follow publishes the entries after the last published one, the oldest first. If the database went
+// back to an earlier state, it begins with the next change.
 func (f *Follower) follow(ctx context.Context) error {
 	var fresh []*audit.Record
+	var newest int64
 	whole := true
 	for e, err := range f.Audit.EachRecord(ctx, audit.Filter{}) {
 		if err != nil {
 			return err
 		}
+		newest = max(newest, e.ID)
 		if e.ID <= f.last {
 			break
 		}
@@ -90,6 +93,11 @@ func (f *Follower) follow(ctx context.Context) error {
 			break
 		}
 		fresh = append(fresh, e)
+	}
+	if newest < f.last {
+		f.Hub.Publish(Event{Kind: Notice, Text: "Changes are missing: the database went back to an earlier state, as after a failover or the restore of a backup."})
+		f.last = newest
+		return nil
 	}
 	slices.Reverse(fresh)
 	if !whole {
