@@ -124,6 +124,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	}
 	a.catalog = catalog.New(a.backends.store, time.Now)
 	a.catalog.OnOutage(a.outages.database)
+	a.catalog.OnChange(a.outages.changed)
 	if a.notifier, err = newNotifier(a.settings, a.backends.store, a.log); err != nil {
 		return err
 	}

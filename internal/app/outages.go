@@ -20,6 +20,7 @@ type outageLog struct {
 	redisOutages   atomic.Int64 // outages that have begun
 	answered       func() int64 // how many checks the doors have answered
 	answeredBefore atomic.Int64 // checks before the current outage of the database
+	revision       atomic.Int64 // the last revision that changed was called with
 	requestLogged  atomic.Int64 // the Unix minute in which request last logged
 }
 
@@ -50,6 +51,15 @@ func (o *outageLog) database(since, ended time.Time, err error) {
 		return
 	}
 	o.log.Info("the database answers again", "outage", ended.Sub(since).Round(time.Millisecond), "degraded", o.answered()-o.answeredBefore.Load())
+}
+
+// changed is called after each read of the database that found changes. It logs that the database
+// lacks changes that this node knew, since nothing else shows that acknowledged changes were lost.
+func (o *outageLog) changed(what catalog.Changed) {
+	if known := o.revision.Swap(what.Revision); what.Revision < known {
+		o.log.Warn("the database went back to an earlier state, as after a failover to a replica that lacked the last changes, or a restore; policies, blocks, users and tokens are those of the database now",
+			"known_revision", known, "revision", what.Revision)
+	}
 }
 
 const (

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -28,6 +29,29 @@ func TestOutageLogHasCauseOfDatabaseOutage(t *testing.T) {
 	o.database(time.Now(), time.Time{}, &fault.Error{Code: fault.Unavailable, Message: "The database cannot be reached; nothing was changed.", Err: cause})
 	if got := logged.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `cause="FATAL: too many connections (SQLSTATE 53300)"`) {
 		t.Errorf("got the log %s, want one line with the cause", got)
+	}
+}
+
+func TestOutageLogReportsDatabaseThatWentBack(t *testing.T) {
+	var logged bytes.Buffer
+	o := &outageLog{log: slog.New(slog.NewTextHandler(&logged, nil))}
+	for _, revision := range []int64{7, 8, 5, 6} {
+		o.changed(catalog.Changed{Revision: revision})
+	}
+	if got := logged.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "known_revision=8 revision=5") {
+		t.Errorf("got %s", got)
+	}
+}
+
+// What holds a start up, as the lock of another node's migration, is only in the cause.
+func TestPreparerLogsCauseOfStartWithoutDatabase(t *testing.T) {
+	var logged bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&logged, nil))
+	p := &preparer{log: log, lastKnown: newLastKnown(t.TempDir(), "postgres:a", log)}
+	cause := errors.New("wait for another node's migration: context deadline exceeded")
+	p.adoptLastKnown(&fault.Error{Code: fault.Unavailable, Message: "The database did not answer in time; nothing was changed.", Err: cause})
+	if got := logged.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, cause.Error()) {
+		t.Errorf("got %s", got)
 	}
 }
 

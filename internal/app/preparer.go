@@ -91,16 +91,16 @@ func (p *preparer) adoptLastKnown(err error) {
 	switch {
 	case errors.Is(problem, fs.ErrNotExist):
 		p.log.Warn("the database is unreachable and no policies and blocks are kept in the data directory; this node answers 503 until the database is reachable",
-			"file", p.lastKnown.path, "error", oneLine(err))
+			"file", p.lastKnown.path, "error", oneLine(err), "cause", oneLine(causeOf(err)))
 	case problem != nil:
 		p.log.Warn("the database is unreachable and the policies and blocks kept in the data directory are ignored; this node answers 503 until the database is reachable",
-			"file", p.lastKnown.path, "reason", oneLine(problem), "error", oneLine(err))
+			"file", p.lastKnown.path, "reason", oneLine(problem), "error", oneLine(err), "cause", oneLine(causeOf(err)))
 	default:
 		p.catalog.Adopt(saved, asOf, err)
 		p.fromLastKnown.Store(true)
 		p.log.Warn("the database is unreachable; this node answers checks by the policies and blocks kept in the data directory and takes no changes",
 			"as_of", asOf.UTC().Format(time.RFC3339), "age", time.Since(asOf).Round(time.Second).String(), "revision", saved.Revision,
-			"policies", len(saved.Policies), "entries", len(saved.Entries), "error", oneLine(err))
+			"policies", len(saved.Policies), "entries", len(saved.Entries), "error", oneLine(err), "cause", oneLine(causeOf(err)))
 	}
 }
 
