@@ -148,3 +148,20 @@ func TestOfSeveralServersTheOneThatAcceptsChangesIsUsed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// pg_restore fills one table after the other, the revision before the settings, tokens and users. A
+// node that took what it found for everything would never read the rest.
+func TestADatabaseThatIsBeingRestoredIsNotReadInPart(t *testing.T) {
+	f := storetest.OpenPostgres(t)
+	c := catalog.New(f, time.Now)
+	f.Exec(t, "CREATE TABLE rest AS SELECT * FROM settings")
+	f.Exec(t, "DELETE FROM settings")
+	storetest.WantFault(t, c.Refresh(t.Context()), fault.Unavailable)
+	if c.Loaded() {
+		t.Error("the node decides without the settings")
+	}
+	f.Exec(t, "INSERT INTO settings SELECT * FROM rest")
+	if err := c.Refresh(t.Context()); err != nil || len(c.Settings().Secret) == 0 {
+		t.Errorf("afterwards the secret has %d bytes, %v", len(c.Settings().Secret), err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -162,6 +163,10 @@ func settings(t *db.Tx) (*catalog.Settings, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the setting %s cannot be read: %w", s.name, err)
 		}
+	}
+	if len(settings.Secret) == 0 {
+		// The revision of a backup is there before the settings and tokens, and would never be read again.
+		return nil, &fault.Error{Code: fault.Unavailable, Message: "The database lacks its settings, as while a backup is being restored; nothing was changed."}
 	}
 	return settings, nil
 }
