@@ -25,7 +25,7 @@ func (r *replacedAudit) EachRecord(ctx context.Context, f audit.Filter) iter.Seq
 	return r.now.Load().Audit.EachRecord(ctx, f)
 }
 
-func TestChangesAreShownAfterTheDatabaseWentBack(t *testing.T) {
+func TestFollowerPublishesChangesAfterDatabaseWentBack(t *testing.T) {
 	open := func(path string) *sqlstore.Store {
 		s, err := sqlstore.Open(t.Context(), path, sqlstore.Options{})
 		if err != nil {

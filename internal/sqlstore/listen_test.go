@@ -47,7 +47,7 @@ func TestListenLogsOutageAndRecoveryOnce(t *testing.T) {
 
 // The limit of a server on idle sessions would end the connection that listens
 // each time that nothing changes.
-func TestIdleConnectionsOutliveTheLimitOfTheServer(t *testing.T) {
+func TestListenSurvivesIdleSessionTimeoutOfServer(t *testing.T) {
 	f := storetest.OpenPostgres(t)
 	f.Exec(t, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET idle_session_timeout = 200', current_database()); END $$")
 	var logged servers.Output

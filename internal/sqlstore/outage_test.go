@@ -117,7 +117,7 @@ func TestStoreClockAndHealth(t *testing.T) {
 
 // A URL names both servers, and which of them accepts changes is known to neither the URL nor a
 // node: a primary that failed comes back as the standby of the other.
-func TestOfSeveralServersTheOneThatAcceptsChangesIsUsed(t *testing.T) {
+func TestConnectionUsesServerThatAcceptsChanges(t *testing.T) {
 	standby, primary := servers.DedicatedPostgres(t), servers.DedicatedPostgres(t)
 	at := func(hosts string) string { return "postgres://stint@" + hosts + "/postgres?sslmode=disable" }
 	old, err := sql.Open("pgx", at(standby.Addr))
@@ -151,7 +151,7 @@ func TestOfSeveralServersTheOneThatAcceptsChangesIsUsed(t *testing.T) {
 
 // pg_restore fills one table after the other, the revision before the settings, tokens and users. A
 // node that took what it found for everything would never read the rest.
-func TestADatabaseThatIsBeingRestoredIsNotReadInPart(t *testing.T) {
+func TestCatalogWaitsForSettingsOfRestoredDatabase(t *testing.T) {
 	f := storetest.OpenPostgres(t)
 	c := catalog.New(f, time.Now)
 	f.Exec(t, "CREATE TABLE rest AS SELECT * FROM settings")

@@ -12,7 +12,7 @@ import (
 )
 
 // The migration lock stayed with a session of the pooler, and every later start waited for it.
-func TestAPoolerThatMixesUpSessionsIsRefused(t *testing.T) {
+func TestPrepareRejectsPoolerInTransactionMode(t *testing.T) {
 	server := servers.DedicatedPostgres(t) // the sessions of a pooler outlive its clients
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

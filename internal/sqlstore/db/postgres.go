@@ -200,7 +200,7 @@ func AsFirstStart(ctx context.Context, s *DB, do func() error) error {
 	if s.place.dialect != &postgres {
 		return do()
 	}
-	// The lock belongs to a transaction and not to a session, of which pgbouncer may have others.
+	// The lock belongs to a transaction, so that it ends with it whatever becomes of the connection.
 	tx, err := s.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return s.explain(ctx, err)
