@@ -7,7 +7,7 @@ import (
 )
 
 // A refusal caused by a reservation must not outlive the reservation.
-func TestARefusalIsForgottenWhereAReservationIsCancelled(t *testing.T) {
+func TestCancelForgetsCachedRefusals(t *testing.T) {
 	w, key := lossy(t, first(0, none)), fresh("far")
 	c := connectTo(t, w.URL)
 	ask(t, c, client.Check{Key: key})

@@ -58,7 +58,7 @@ func charged(t testing.TB, key string) int {
 	return 3 - d.Rules[0].Remaining
 }
 
-func TestADecisionSaysAllThatStintSays(t *testing.T) {
+func TestCheckReturnsAllFieldsOfADecision(t *testing.T) {
 	c, key := connect(t, client.WithMemory(0)), fresh("user")
 	d := ask(t, c, client.Check{Key: key, Cost: 2})
 	if !d.Allowed || d.Outcome != client.Allowed || d.Key != key || d.Policy != "users" || d.Mode != "enforce" || d.ID != "" || d.RetryAfter != 0 {
@@ -80,7 +80,7 @@ func TestADecisionSaysAllThatStintSays(t *testing.T) {
 	}
 }
 
-func TestUsageThatDoesNotFitFillsTheLimit(t *testing.T) {
+func TestChargeAlwaysFillsTheLimitWhenTheCostDoesNotFit(t *testing.T) {
 	c := connect(t)
 	user, other := fresh("user"), fresh("user")
 	for range 2 { // the second is not answered from memory
@@ -100,7 +100,7 @@ func TestUsageThatDoesNotFitFillsTheLimit(t *testing.T) {
 	}
 }
 
-func TestABlockAndAnExemptionAreTold(t *testing.T) {
+func TestCheckReturnsBlocksAndExemptions(t *testing.T) {
 	c, key := connect(t), fresh("user")
 	n := testnode.Shared()
 	n.Do(t, "POST", "/v1/blocks", `{"pattern":"`+key+`","reason":"scraping","expires_in":"1h"}`, 201)
@@ -115,7 +115,7 @@ func TestABlockAndAnExemptionAreTold(t *testing.T) {
 	}
 }
 
-func TestAWrongQuestionIsAProblemWhateverAnOutageWouldBe(t *testing.T) {
+func TestInvalidCheckReturnsAProblemInEveryOutageMode(t *testing.T) {
 	for name, test := range map[string]struct {
 		q     client.Check
 		field string
@@ -138,7 +138,7 @@ func TestAWrongQuestionIsAProblemWhateverAnOutageWouldBe(t *testing.T) {
 	}
 }
 
-func TestATokenIsSentAndOneThatIsRefusedIsAnOutage(t *testing.T) {
+func TestWithTokenAuthenticatesAndAMissingTokenIsAnOutage(t *testing.T) {
 	n := testnode.Start(t, "--check-auth", "token")
 	secret := tokenOf(t, n, "check")
 	if d := ask(t, connectTo(t, n.Check, client.WithToken(secret)), client.Check{Key: fresh("user")}); !d.Allowed {
@@ -156,7 +156,7 @@ func TestATokenIsSentAndOneThatIsRefusedIsAnOutage(t *testing.T) {
 	}
 }
 
-func TestABatchAnswersEachCheckInItsPlace(t *testing.T) {
+func TestBatchReturnsResultsInOrder(t *testing.T) {
 	c, key := connect(t), fresh("user")
 	items, err := c.Batch(t.Context(), []client.Check{{Key: key, Cost: 3}, {Key: ""}, {Key: key}, {Key: fresh("user"), Detail: client.DetailRules}})
 	if err != nil || len(items) != 4 {
@@ -186,7 +186,7 @@ func TestABatchAnswersEachCheckInItsPlace(t *testing.T) {
 	}
 }
 
-func TestManyCallersShareAClientAndNoneIsChargedTwice(t *testing.T) {
+func TestConcurrentChecksAreChargedOnceEach(t *testing.T) {
 	c, key := connect(t, client.WithMemory(0)), fresh("user")
 	verdicts := make(chan bool)
 	for range 32 {
@@ -209,7 +209,7 @@ func TestManyCallersShareAClientAndNoneIsChargedTwice(t *testing.T) {
 	}
 }
 
-func TestNewSaysWhatIsWrong(t *testing.T) {
+func TestNewRejectsBadURLsAndOptions(t *testing.T) {
 	for _, url := range []string{"", "127.0.0.1:8080", "ftp://host", "http://", "http://user:secret@host", "http://host?a=b", "http://host:port"} {
 		if _, err := client.New(url); err == nil {
 			t.Errorf("%q was taken", url)
@@ -225,7 +225,7 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestACallCarriesTheTraceOfItsContext(t *testing.T) {
+func TestWithTraceparentSendsTheTraceOfTheContext(t *testing.T) {
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	type key struct{}
 	c := connect(t, client.WithTraceparent(func(ctx context.Context) string {

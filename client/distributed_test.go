@@ -8,7 +8,7 @@ import (
 )
 
 // The same promise where the log is in Redis.
-func TestAnswersThatAreLostAreChargedOnceInRedisToo(t *testing.T) {
+func TestLostAnswersAreChargedOnceInRedis(t *testing.T) {
 	n := testnode.StartDistributed(t)
 	direct := connectTo(t, n.Check, client.WithMemory(0))
 	used := func(key string) int {

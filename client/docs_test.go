@@ -41,7 +41,7 @@ func bodies(t *testing.T, name string, text []byte, prefix string) map[string]st
 
 // The examples are run as tests; the programs of the document are the same
 // text, and whole programs besides.
-func TestEveryProgramOfTheDocumentIsAnExample(t *testing.T) {
+func TestDocumentedProgramsAreExamples(t *testing.T) {
 	text, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)

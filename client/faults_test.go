@@ -115,7 +115,7 @@ func first(n int64, what fault) func(int64) fault {
 	}
 }
 
-func TestACallWhoseAnswerWasLostIsRepeatedAndChargedOnce(t *testing.T) {
+func TestCheckIsRetriedAndChargedOnceAfterALostAnswer(t *testing.T) {
 	for name, what := range map[string]fault{
 		"before the server": cutBefore, "after the server charged": cutAfter, "within the answer": cutWithin,
 		"a gateway's 502": badGateway, "a node that has not loaded": unready,
@@ -136,7 +136,7 @@ func TestACallWhoseAnswerWasLostIsRepeatedAndChargedOnce(t *testing.T) {
 	}
 }
 
-func TestABatchWhoseAnswerWasLostIsChargedOnce(t *testing.T) {
+func TestBatchIsChargedOnceAfterALostAnswer(t *testing.T) {
 	w, a, b := lossy(t, first(1, cutAfter)), fresh("user"), fresh("user")
 	items, err := connectTo(t, w.URL).Batch(t.Context(), []client.Check{{Key: a}, {Key: b, Cost: 2}, {Key: b, Cost: 2}})
 	if err != nil || !items[0].Decision.Allowed || !items[1].Decision.Allowed || items[2].Decision.Allowed {
@@ -147,7 +147,7 @@ func TestABatchWhoseAnswerWasLostIsChargedOnce(t *testing.T) {
 	}
 }
 
-func TestATaskThatIsDoneAgainUnderItsOwnKeyIsChargedOnce(t *testing.T) {
+func TestChecksWithOneIdempotencyKeyAreChargedOnce(t *testing.T) {
 	c, key := connect(t), fresh("user")
 	for i := range 3 {
 		d := ask(t, c, client.Check{Key: key, IdempotencyKey: "task-" + key})
@@ -160,7 +160,7 @@ func TestATaskThatIsDoneAgainUnderItsOwnKeyIsChargedOnce(t *testing.T) {
 	}
 }
 
-func TestADecisionIsNeverAskedForAgain(t *testing.T) {
+func TestDecisionsAndProblemsAreNotRetried(t *testing.T) {
 	w, key := lossy(t, first(0, none)), fresh("never")
 	if d := ask(t, connectTo(t, w.URL), client.Check{Key: key}); d.Allowed || w.calls.Load() != 1 {
 		t.Errorf("%d calls for %+v", w.calls.Load(), d)
@@ -170,7 +170,7 @@ func TestADecisionIsNeverAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoDecisionIsAnOutage(t *testing.T) {
+func TestUnusableAnswersAreOutages(t *testing.T) {
 	for name, test := range map[string]struct {
 		what     fault
 		attempts int
@@ -234,7 +234,7 @@ func listen(t testing.TB, serve func(net.Conn)) string {
 	})
 }
 
-func TestListenersThatCutStallOrTalkNonsenseAreOutages(t *testing.T) {
+func TestBrokenServersAreOutages(t *testing.T) {
 	for name, serve := range map[string]func(net.Conn){
 		"cuts at once":   func(c net.Conn) { c.Close() },
 		"never answers":  func(net.Conn) {},
@@ -264,7 +264,7 @@ func TestListenersThatCutStallOrTalkNonsenseAreOutages(t *testing.T) {
 	})
 }
 
-func TestANodeThatDiesIsAnOutageAndItsConnectionsDoNoHarm(t *testing.T) {
+func TestCheckReturnsAnOutageAfterTheNodeIsKilled(t *testing.T) {
 	n := testnode.Start(t)
 	c := connectTo(t, n.Check)
 	if d := ask(t, c, client.Check{Key: "user:a"}); !d.Allowed {
@@ -277,7 +277,7 @@ func TestANodeThatDiesIsAnOutageAndItsConnectionsDoNoHarm(t *testing.T) {
 	}
 }
 
-func TestACallersContextThatEndsIsNoOutage(t *testing.T) {
+func TestCancelledContextIsNotAnOutage(t *testing.T) {
 	arrived := make(chan bool, 10)
 	url := listen(t, func(net.Conn) { arrived <- true })
 	c := connectTo(t, url, client.WithOutage(client.FailOpen))
@@ -291,7 +291,7 @@ func TestACallersContextThatEndsIsNoOutage(t *testing.T) {
 	}
 }
 
-func TestErrorsAreHarmlessInALog(t *testing.T) {
+func TestErrorTextsContainNoControlCharacters(t *testing.T) {
 	for _, err := range []error{
 		&client.Problem{Status: 422, Detail: "a\x1b[31m\nb"},
 		&client.Refused{Decision: &client.Decision{Key: "user:\x1b[31m\n", Rule: "1/s\n"}},

@@ -59,7 +59,7 @@ func byHeader(kind string) func(*http.Request) string {
 	return func(r *http.Request) string { return kind + ":" + r.Header.Get("X-Client") }
 }
 
-func TestAGuardTellsTheQuotaAndRefusesWith429(t *testing.T) {
+func TestGuardSetsRateLimitHeadersAndRefusesWith429(t *testing.T) {
 	s, me := site(t, &client.Guard{Client: connect(t), Key: byHeader("site")}), fresh("a")
 	for i, want := range []string{`"3/1d";r=2;t=86400`, `"3/1d";r=1;t=86400`, `"3/1d";r=0;t=86`} {
 		a := visit(t, s.URL, "X-Client", me)
@@ -91,7 +91,7 @@ func TestAGuardTellsTheQuotaAndRefusesWith429(t *testing.T) {
 	}
 }
 
-func TestAGuardRefusesTheBlockedWith403AndTellsThemNothing(t *testing.T) {
+func TestGuardRefusesBlockedKeysWith403WithoutDetails(t *testing.T) {
 	s, me := site(t, &client.Guard{Client: connect(t), Key: byHeader("site")}), fresh("a")
 	testnode.Shared().Do(t, "POST", "/v1/blocks", `{"pattern":"site:`+me+`","reason":"the secret reason","expires_in":"1h"}`, 201)
 	a := visit(t, s.URL, "X-Client", me)
@@ -103,7 +103,7 @@ func TestAGuardRefusesTheBlockedWith403AndTellsThemNothing(t *testing.T) {
 	}
 }
 
-func TestAKeyThatCannotBeCountedIsTheVisitorsFaultAndAnOutageIsNot(t *testing.T) {
+func TestGuardAnswers400ToBadKeysAndFollowsTheOutageMode(t *testing.T) {
 	var reported error
 	report := func(_ *http.Request, err error) { reported = err }
 	s := site(t, &client.Guard{Client: connect(t), Key: byHeader("site"), OnError: report})
@@ -129,7 +129,7 @@ func TestAKeyThatCannotBeCountedIsTheVisitorsFaultAndAnOutageIsNot(t *testing.T)
 	}
 }
 
-func TestWhatAVisitorSendsReachesStintOnlyAsWhatIsCountedAndShown(t *testing.T) {
+func TestGuardChargesTheCostAndAcceptsHostileMeta(t *testing.T) {
 	s := site(t, &client.Guard{
 		Client: connect(t), Key: byHeader("site"), Cost: func(*http.Request) int { return 2 },
 		Meta: func(r *http.Request) map[string]string { return map[string]string{"agent": r.UserAgent()} },
@@ -144,7 +144,7 @@ func TestWhatAVisitorSendsReachesStintOnlyAsWhatIsCountedAndShown(t *testing.T) 
 	}
 }
 
-func TestAGuardLetsThroughWhatItIsNotToAskAbout(t *testing.T) {
+func TestGuardSkipsRequestsWithoutAKey(t *testing.T) {
 	w := lossy(t, first(0, none))
 	s := site(t, &client.Guard{Client: connectTo(t, w.URL), Key: func(*http.Request) string { return "" }})
 	if a := visit(t, s.URL); a.status != 200 || a.body != "" || w.calls.Load() != 0 {
@@ -156,7 +156,7 @@ func TestAGuardLetsThroughWhatItIsNotToAskAbout(t *testing.T) {
 }
 
 // Each refusal counts as an offence unless the guard remembers refusals.
-func TestAGuardAsksAboutEveryRequestUnlessItRemembers(t *testing.T) {
+func TestGuardCachesRefusalsOnlyIfRememberIsSet(t *testing.T) {
 	for name, remember := range map[string]bool{"it asks": false, "it remembers": true} {
 		w, me := lossy(t, first(0, none)), fresh("a")
 		s := site(t, &client.Guard{Client: connectTo(t, w.URL), Key: byHeader("never"), Remember: remember})
@@ -175,7 +175,7 @@ func TestAGuardAsksAboutEveryRequestUnlessItRemembers(t *testing.T) {
 	}
 }
 
-func TestAVisitorIsCountedByAnAddressThatItCannotChoose(t *testing.T) {
+func TestAddressKeysIgnoreForgedForwardedHeaders(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	for name, test := range map[string]struct {
 		remote    string
@@ -208,7 +208,7 @@ func TestAVisitorIsCountedByAnAddressThatItCannotChoose(t *testing.T) {
 	}
 }
 
-func TestNothingButRulesGetsIntoHeaders(t *testing.T) {
+func TestReplyToLeavesInvalidRulesOutOfHeaders(t *testing.T) {
 	d := &client.Decision{Answer: client.Answer{Outcome: client.Limited}, Rule: "1/s\r\nX: y", Rules: []client.RuleState{{Rule: "5/1m\"\r\nX: y", Limit: 5, Window: 60e9}}}
 	r := client.ReplyTo(d, nil)
 	if len(r.Header["Ratelimit"]) > 0 || r.Header.Get("RateLimit-Policy") != "" || strings.Contains(string(r.Body), "X: y") {

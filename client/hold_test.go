@@ -44,7 +44,7 @@ func adminOf(t testing.TB) *client.Client {
 	return connectTo(t, n.Admin, client.WithToken(tokenOf(t, n, "operate")))
 }
 
-func TestAnAnswerWithRetryAfterHoldsTheKeyForAllPrograms(t *testing.T) {
+func TestTransportHoldsTheKeyForAllClientsAfterRetryAfter(t *testing.T) {
 	api, calls := throttled(t, func(w http.ResponseWriter) {
 		w.Header().Set("Retry-After", "3600")
 		w.WriteHeader(http.StatusTooManyRequests)
@@ -74,7 +74,7 @@ func TestAnAnswerWithRetryAfterHoldsTheKeyForAllPrograms(t *testing.T) {
 	}
 }
 
-func TestAKeyIsHeldUntilTheTimeOfTheAnswer(t *testing.T) {
+func TestTransportHoldsTheKeyUntilTheRetryAfterDate(t *testing.T) {
 	api, calls := throttled(t, func(w http.ResponseWriter) {
 		w.Header().Set("Retry-After", time.Now().Add(2*time.Second).UTC().Format(http.TimeFormat))
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -90,7 +90,7 @@ func TestAKeyIsHeldUntilTheTimeOfTheAnswer(t *testing.T) {
 	}
 }
 
-func TestAnAnswerHoldsAtMostMaxHoldAndNothingWithoutRetryAfter(t *testing.T) {
+func TestTransportHoldsForAtMostMaxHoldAndOnlyAfterRetryAfter(t *testing.T) {
 	for name, header := range map[string]string{"years": "999999999", "none": "", "nonsense": "soon", "past": "Mon, 02 Jan 2006 15:04:05 GMT"} {
 		api, _ := throttled(t, func(w http.ResponseWriter) {
 			if header != "" {
@@ -107,7 +107,7 @@ func TestAnAnswerHoldsAtMostMaxHoldAndNothingWithoutRetryAfter(t *testing.T) {
 	}
 }
 
-func TestAHoldIsOfOneKey(t *testing.T) {
+func TestHoldRejectsPatternsAndZeroDurations(t *testing.T) {
 	admin := adminOf(t)
 	for _, pattern := range []string{"*", "user:*", "user:a*", "ip:192.0.2.0/24"} {
 		if err := admin.Hold(t.Context(), pattern, time.Second, ""); err == nil {
@@ -123,7 +123,7 @@ func TestAHoldIsOfOneKey(t *testing.T) {
 	}
 }
 
-func TestATransportBoundsTheRequestsUnderWay(t *testing.T) {
+func TestTransportLimitsRequestsInFlight(t *testing.T) {
 	arrived, release := make(chan struct{}, 8), make(chan struct{})
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived <- struct{}{}

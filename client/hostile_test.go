@@ -11,7 +11,7 @@ import (
 )
 
 // Clients of a site choose keys: one that JSON cannot hold harms no other of its batch.
-func TestAKeyThatIsNotUTF8IsAProblemOfItsOwn(t *testing.T) {
+func TestInvalidUTF8KeyDoesNotFailItsBatch(t *testing.T) {
 	c, good, bad := connect(t, client.WithOutage(client.FailOpen)), fresh("user"), "user:\xff"
 	var problem *client.Problem
 	isAbout := func(err error, field string) bool { return errors.As(err, &problem) && problem.Field == field }
@@ -37,7 +37,7 @@ func TestAKeyThatIsNotUTF8IsAProblemOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestAnAnswerWithoutEndIsNotKept(t *testing.T) {
+func TestOversizedAnswerIsAnOutage(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"decision":"allowed","allowed":true,"warnings":["` + strings.Repeat("x", 2<<20) + `"]}`))

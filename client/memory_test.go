@@ -24,7 +24,7 @@ func known(m *memory, q Check) *Decision {
 	return d
 }
 
-func TestARefusalIsServedUntilItEndsAndNeverBeyondTwoSeconds(t *testing.T) {
+func TestMemoryServesARefusalForAtMostTwoSeconds(t *testing.T) {
 	for name, test := range map[string]struct {
 		retryAfter, served time.Duration
 	}{
@@ -57,7 +57,7 @@ func TestARefusalIsServedUntilItEndsAndNeverBeyondTwoSeconds(t *testing.T) {
 	}
 }
 
-func TestWhatACallerChangesInADecisionIsNotRemembered(t *testing.T) {
+func TestMemoryReturnsCopiesOfDecisions(t *testing.T) {
 	m, q, d := newMemory(10), Check{Key: "a"}, limitedFor(time.Hour)
 	d.Block = &Block{ID: "b"}
 	remember(m, &q, d)
@@ -73,7 +73,7 @@ func TestWhatACallerChangesInADecisionIsNotRemembered(t *testing.T) {
 
 // The answer took a second: the wait counts from its arrival, and
 // what is served from when the question was sent.
-func TestAnAnswerThatWasLongOnItsWayIsServedForLessAndTellsNoShorterWait(t *testing.T) {
+func TestMemoryServesALateAnswerForLessTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, q, sent := newMemory(10), Check{Key: "a"}, time.Now()
 		seen, _ := m.lookUp(&q)
@@ -89,7 +89,7 @@ func TestAnAnswerThatWasLongOnItsWayIsServedForLessAndTellsNoShorterWait(t *test
 	})
 }
 
-func TestOnlyTheSameQuestionIsAnsweredFromMemory(t *testing.T) {
+func TestMemoryAnswersOnlyTheSameCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(10)
 		remember(m, &Check{Key: "a", Policy: "p"}, limitedFor(time.Second))
@@ -108,7 +108,7 @@ func TestOnlyTheSameQuestionIsAnsweredFromMemory(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoRefusalIsNotRemembered(t *testing.T) {
+func TestMemoryStoresOnlyRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(10)
 		degraded, unavailable, allowed := limitedFor(time.Second), limitedFor(time.Second), limitedFor(0)
@@ -125,7 +125,7 @@ func TestWhatIsNoRefusalIsNotRemembered(t *testing.T) {
 	})
 }
 
-func TestTheMemoryIsBoundedAndKeepsTheNewest(t *testing.T) {
+func TestMemoryIsBoundedAndKeepsTheNewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(100)
 		for i := range 10_000 {
@@ -143,7 +143,7 @@ func TestTheMemoryIsBoundedAndKeepsTheNewest(t *testing.T) {
 }
 
 // A request may have a megabyte of texts, and a memory of 16,384 of them would be 16 GB.
-func TestTheMemoryKeepsNoTextsOfRequests(t *testing.T) {
+func TestMemoryDoesNotStoreRequestTexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, d := newMemory(1000), limitedFor(time.Second)
 		d.Conditional = true
@@ -169,7 +169,7 @@ func TestTheMemoryKeepsNoTextsOfRequests(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatWasOnItsWayWhenAllWasForgottenIsNotRemembered(t *testing.T) {
+func TestMemoryIgnoresAnswersToChecksFromBeforeForgetAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, q := newMemory(10), Check{Key: "a"}
 		seen, _ := m.lookUp(&q)
@@ -183,7 +183,7 @@ func TestAnAnswerThatWasOnItsWayWhenAllWasForgottenIsNotRemembered(t *testing.T)
 	})
 }
 
-func TestNoMemoryRemembersNothing(t *testing.T) {
+func TestMemoryOfSizeZeroStoresNothing(t *testing.T) {
 	m, q := newMemory(0), Check{Key: "a"}
 	remember(m, &q, limitedFor(time.Second))
 	m.forgetAll()

@@ -6,7 +6,7 @@ import (
 	"github.com/stint-dev/stint/client"
 )
 
-func TestAKeyKnownToBeRefusedIsRefusedWithoutAsking(t *testing.T) {
+func TestCheckAnswersKnownRefusalsFromMemory(t *testing.T) {
 	w, key := lossy(t, first(0, none)), fresh("never")
 	c := connectTo(t, w.URL)
 	first := ask(t, c, client.Check{Key: key})

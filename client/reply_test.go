@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestAGuardWritesTheSameRateLimitAsStint(t *testing.T) {
+func TestRateLimitHeaderMatchesTheServer(t *testing.T) {
 	for _, c := range []struct {
 		state   RuleState
 		outcome Outcome

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/test/testnode"
 )
 
-func TestReportsRefuseTheChecksOfTheirKey(t *testing.T) {
+func TestReportedOutcomesLimitTheChecksOfTheirKey(t *testing.T) {
 	testnode.Shared().Do(t, "PUT", "/v1/policies/guessing", `{"match":["guesser:*"],"when":{"path":["/login"]},"outcome":"login_failed","rules":["2/d"]}`, 201)
 	c, key := connect(t), fresh("guesser")
 	login := client.Request{Path: "/login?next=/", Method: "POST"}
@@ -47,7 +47,7 @@ func TestReportsRefuseTheChecksOfTheirKey(t *testing.T) {
 	}
 }
 
-func TestAReportIsAProblemOrAnOutageWhateverAnOutageWouldBe(t *testing.T) {
+func TestReportReturnsErrorsEvenIfFailingOpen(t *testing.T) {
 	c := connect(t, client.WithOutage(client.FailOpen))
 	var problem *client.Problem
 	if _, err := c.Report(t.Context(), client.Report{Outcome: "login_failed"}); !errors.As(err, &problem) || problem.Field != "key" {

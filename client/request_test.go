@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestPaddingDoesNotHideAPath(t *testing.T) {
+func TestRequestCutNormalizesPaddedPaths(t *testing.T) {
 	for _, padding := range []string{"/", "/.", "/%2e", "/a/.."} {
 		if got := (Request{Path: strings.Repeat(padding, maxPath) + "/.env?a=b"}).cut().Path; got != "/.env" {
 			t.Errorf("behind %q: %.20q", padding, got)

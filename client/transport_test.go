@@ -26,7 +26,7 @@ func outside(t testing.TB) (*httptest.Server, *atomic.Int64) {
 	return s, &calls
 }
 
-func TestATransportWaitsForItsReservation(t *testing.T) {
+func TestTransportWaitsForItsReservation(t *testing.T) {
 	api, calls := outside(t)
 	key := fresh("soon")
 	var keys []string
@@ -65,7 +65,7 @@ type closable struct {
 
 func (c *closable) Close() error { c.closed.Store(true); return nil }
 
-func TestARequestWhoseReservationComesTooLateIsNotSent(t *testing.T) {
+func TestTransportDoesNotSendIfTheReservationIsTooLate(t *testing.T) {
 	api, calls := outside(t)
 	stint, key := connect(t), fresh("far")
 	ask(t, stint, client.Check{Key: key})
@@ -87,7 +87,7 @@ func TestARequestWhoseReservationComesTooLateIsNotSent(t *testing.T) {
 	response.Body.Close()
 }
 
-func TestAnHTTPClientsTimeoutBoundsTheWait(t *testing.T) {
+func TestTransportWaitIsBoundedByTheHTTPClientTimeout(t *testing.T) {
 	api, calls := outside(t)
 	stint, key := connect(t), fresh("far")
 	ask(t, stint, client.Check{Key: key})

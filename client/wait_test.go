@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/test/testnode"
 )
 
-func TestAReservationIsMadeAndComes(t *testing.T) {
+func TestWaitMakesReservationsAWindowApart(t *testing.T) {
 	c, key := connect(t), fresh("soon")
 	var reservations []time.Time
 	for range 1000 { // on a loaded machine not every call comes within 100 ms of the last
@@ -38,7 +38,7 @@ func TestAReservationIsMadeAndComes(t *testing.T) {
 	}
 }
 
-func TestACheckMakesAReservationThatCanBeCancelled(t *testing.T) {
+func TestCheckMakesAReservationThatCancelEnds(t *testing.T) {
 	c, key := connect(t), fresh("far")
 	ask(t, c, client.Check{Key: key})
 	if d := ask(t, c, client.Check{Key: key, MaxWait: time.Minute}); d.Allowed || d.Reservation != nil {
@@ -63,7 +63,7 @@ func TestACheckMakesAReservationThatCanBeCancelled(t *testing.T) {
 	}
 }
 
-func TestAReservationWhoseAnswerWasLostIsMadeOnce(t *testing.T) {
+func TestReservationIsMadeOnceAfterALostAnswer(t *testing.T) {
 	w, key := lossy(t, first(1, cutAfter)), fresh("far")
 	c := connect(t)
 	ask(t, c, client.Check{Key: key})
@@ -79,7 +79,7 @@ func TestAReservationWhoseAnswerWasLostIsMadeOnce(t *testing.T) {
 	}
 }
 
-func TestAReservationThatComesTooLateIsRefusedAtOnce(t *testing.T) {
+func TestWaitRefusesAtOnceIfTheReservationIsTooLate(t *testing.T) {
 	c, key := connect(t), fresh("far")
 	ask(t, c, client.Check{Key: key})
 	// Within 40 minutes RetryAfter is 20, and the reservation comes in 60 all the same.
@@ -126,7 +126,7 @@ func wantRoom(t *testing.T, c *client.Client, key string) {
 	}
 }
 
-func TestAReservationIsCancelledWhereTheContextEndsWhileWaiting(t *testing.T) {
+func TestWaitCancelsTheReservationWhenTheContextEnds(t *testing.T) {
 	c, key := connect(t), fresh("far")
 	ask(t, c, client.Check{Key: key})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -148,7 +148,7 @@ func TestAReservationIsCancelledWhereTheContextEndsWhileWaiting(t *testing.T) {
 	wantRoom(t, c, key)
 }
 
-func TestAReservationIsCancelledWhereTheContextEndsBeforeItsAnswer(t *testing.T) {
+func TestWaitCancelsTheReservationIfTheContextEndsBeforeTheAnswer(t *testing.T) {
 	key := fresh("far")
 	ask(t, connect(t), client.Check{Key: key})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -170,7 +170,7 @@ func TestAReservationIsCancelledWhereTheContextEndsBeforeItsAnswer(t *testing.T)
 	wantRoom(t, c, key)
 }
 
-func TestABlocksEndIsWaitedFor(t *testing.T) {
+func TestWaitWaitsForTheEndOfABlock(t *testing.T) {
 	c, key := connect(t), fresh("soon")
 	testnode.Shared().Do(t, "POST", "/v1/blocks", `{"pattern":"`+key+`","expires_in":"1s"}`, 201)
 	if d, err := c.Wait(t.Context(), client.Check{Key: key}); err != nil || !d.Allowed {
@@ -179,7 +179,7 @@ func TestABlocksEndIsWaitedFor(t *testing.T) {
 }
 
 // The reservation is a second further ahead than one check may reserve.
-func TestAReservationFurtherAheadThanOneCheckMayReserveIsAskedForAgain(t *testing.T) {
+func TestWaitChecksAgainBeyondTheLongestReservation(t *testing.T) {
 	for range 100 { // on a loaded machine the second may have passed before it waits
 		w, key := lossy(t, first(0, none)), fresh("farther")
 		c := connectTo(t, w.URL)
@@ -208,7 +208,7 @@ func TestAReservationFurtherAheadThanOneCheckMayReserveIsAskedForAgain(t *testin
 }
 
 // The queue holds two: a client that finds it full asks again until there is room.
-func TestMoreThanAQueueHoldsWaitForIt(t *testing.T) {
+func TestWaitRetriesWhileTheQueueIsFull(t *testing.T) {
 	c, key := connect(t), fresh("queue")
 	var group sync.WaitGroup
 	for range 6 {
@@ -221,7 +221,7 @@ func TestMoreThanAQueueHoldsWaitForIt(t *testing.T) {
 	group.Wait()
 }
 
-func TestSeveralKeysAreChargedTogetherOrNotAtAll(t *testing.T) {
+func TestCheckAllChargesAllKeysOrNone(t *testing.T) {
 	c, one, other := connect(t), fresh("user"), fresh("user")
 	both := client.CombinedCheck{Keys: []client.CombinedKey{{Key: one, Cost: 2}, {Key: other}}}
 	j, err := c.CheckAll(t.Context(), both)
@@ -241,7 +241,7 @@ func TestSeveralKeysAreChargedTogetherOrNotAtAll(t *testing.T) {
 	}
 }
 
-func TestSeveralKeysWhoseAnswerWasLostAreChargedOnce(t *testing.T) {
+func TestCheckAllIsChargedOnceAfterALostAnswer(t *testing.T) {
 	w, one, other := lossy(t, first(1, cutAfter)), fresh("user"), fresh("user")
 	j, err := connectTo(t, w.URL).CheckAll(t.Context(), client.CombinedCheck{Keys: []client.CombinedKey{{Key: one}, {Key: other}}})
 	if err != nil || !j.Allowed || !j.Replayed {
@@ -252,7 +252,7 @@ func TestSeveralKeysWhoseAnswerWasLostAreChargedOnce(t *testing.T) {
 	}
 }
 
-func TestSeveralKeysWaitForOneReservation(t *testing.T) {
+func TestWaitAllWaitsForOneReservation(t *testing.T) {
 	c, one, other := connect(t), fresh("soon"), fresh("soon")
 	for range 3 {
 		j, err := c.WaitAll(t.Context(), client.CombinedCheck{Keys: []client.CombinedKey{{Key: one}, {Key: other}}})

@@ -63,7 +63,7 @@ func visit(t testing.TB, app *fiber.App, me string) (*http.Response, string) {
 
 func byHeader(c *fiber.Ctx) string { return "site:" + c.Get("X-Client") }
 
-func TestFiberTellsTheQuotaAndRefusesWith429And403(t *testing.T) {
+func TestMiddlewareSetsRateLimitHeadersAndRefusesWith429And403(t *testing.T) {
 	app, me := site(fibermw.Config{Client: shared(t), Key: byHeader}), rand.Text()
 	for range 3 {
 		r, body := visit(t, app, me)
@@ -83,7 +83,7 @@ func TestFiberTellsTheQuotaAndRefusesWith429And403(t *testing.T) {
 
 // fiber overwrites a key by the next request; a key that is
 // remembered must stay the same.
-func TestKeysOutliveTheirRequest(t *testing.T) {
+func TestRememberCopiesTheKey(t *testing.T) {
 	app := site(fibermw.Config{Client: shared(t), Key: byHeader, Remember: true})
 	refused, others := rand.Text(), []string{rand.Text(), rand.Text(), rand.Text()}
 	for range 5 {
@@ -99,7 +99,7 @@ func TestKeysOutliveTheirRequest(t *testing.T) {
 	}
 }
 
-func TestFiberAsksAsItWasTold(t *testing.T) {
+func TestMiddlewareUsesPolicyKeyAndCost(t *testing.T) {
 	me := rand.Text()
 	app := site(fibermw.Config{
 		Client: shared(t), Policy: "users", Key: byHeader, Cost: func(*fiber.Ctx) int { return 3 },
@@ -115,7 +115,7 @@ func TestFiberAsksAsItWasTold(t *testing.T) {
 	}
 }
 
-func TestAnOutageBeforeFiberIsDecidedAsChosen(t *testing.T) {
+func TestMiddlewareFollowsTheOutageMode(t *testing.T) {
 	for outage, want := range map[client.OnOutage]int{client.ReturnError: 503, client.FailOpen: 200, client.FailClosed: 503} {
 		var reported error
 		away := connect(t, "http://127.0.0.1:1", client.WithOutage(outage))
@@ -128,7 +128,7 @@ func TestAnOutageBeforeFiberIsDecidedAsChosen(t *testing.T) {
 	}
 }
 
-func TestFiberCountsByAnAddressThatNobodyCanChoose(t *testing.T) {
+func TestAddressKeysIgnoreForgedForwardedHeaders(t *testing.T) {
 	keys := map[string]string{}
 	app := fiber.New()
 	app.Get("/", func(c *fiber.Ctx) error {
@@ -150,7 +150,7 @@ func TestFiberCountsByAnAddressThatNobodyCanChoose(t *testing.T) {
 	}
 }
 
-func TestConditionsSeeTheRequest(t *testing.T) {
+func TestPolicyConditionsMatchTheRequest(t *testing.T) {
 	node := testnode.Start(t)
 	node.Do(t, http.MethodPut, "/v1/policies/trap?confirm=trap",
 		`{"match":["token:*"],"rules":["0/1s"],"when":{"path":["/.env*"],"agent":["*sqlmap*"],"host":["shop.example"],"method":["GET"]}}`, http.StatusCreated)
