@@ -108,7 +108,7 @@ func made(c *cobra.Command) bool {
 	return strings.HasPrefix(path, "completion") || path == "help"
 }
 
-func TestEveryCommandSaysWhatItDoesAndHasAnExample(t *testing.T) {
+func TestEveryCommandHasHelpAndAnExample(t *testing.T) {
 	for _, c := range commands(testRoot()) {
 		if made(c) {
 			continue
@@ -132,7 +132,7 @@ func TestEveryCommandSaysWhatItDoesAndHasAnExample(t *testing.T) {
 	}
 }
 
-func TestEveryExampleIsACommandThatParses(t *testing.T) {
+func TestEveryExampleParses(t *testing.T) {
 	for _, c := range commands(testRoot()) {
 		for _, line := range strings.Split(c.Example, "\n") {
 			for _, part := range strings.Split(line, " | ") {
@@ -144,9 +144,9 @@ func TestEveryExampleIsACommandThatParses(t *testing.T) {
 	}
 }
 
-// TestExamplesNameTheProgramAsItWasCalled holds examples to the program's name, and leaves
+// TestExamplesUseTheNameOfTheProgram holds examples to the program's name, and leaves
 // the role and the scope admin as they are.
-func TestExamplesNameTheProgramAsItWasCalled(t *testing.T) {
+func TestExamplesUseTheNameOfTheProgram(t *testing.T) {
 	for _, c := range commands(rootOf("stint-admin")) {
 		if made(c) {
 			continue
@@ -225,9 +225,9 @@ func TestNamedValues(t *testing.T) {
 	}
 }
 
-// TestOneVerbForEachAction holds the words of commands to one for each action: add, show,
+// TestCommandsUseOneVerbPerAction holds the words of commands to one for each action: add, show,
 // edit or set, and delete.
-func TestOneVerbForEachAction(t *testing.T) {
+func TestCommandsUseOneVerbPerAction(t *testing.T) {
 	instead := map[string]string{"create": "add", "new": "add", "get": "show", "describe": "show", "remove": "delete", "revoke": "delete",
 		"end": "delete", "lift": "delete", "cancel": "delete", "unblock": "delete", "update": "edit"}
 	for _, c := range commands(testRoot()) {

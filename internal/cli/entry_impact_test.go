@@ -12,9 +12,9 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// TestAnImportSaysOfWhichKeysEachEstimateIs has a file whose rows match more than they would
+// TestImportSaysWhichKeysEachEstimateCovers has a file whose rows match more than they would
 // newly refuse.
-func TestAnImportSaysOfWhichKeysEachEstimateIs(t *testing.T) {
+func TestImportSaysWhichKeysEachEstimateCovers(t *testing.T) {
 	folder := t.TempDir()
 	file := func(name string) *os.File {
 		f, err := os.Create(filepath.Join(folder, name))
@@ -48,7 +48,7 @@ func TestAnImportSaysOfWhichKeysEachEstimateIs(t *testing.T) {
 	}
 }
 
-func TestThePreviewSuggestsANarrowerPattern(t *testing.T) {
+func TestImpactLinesSuggestANarrowerPattern(t *testing.T) {
 	got := impactLines(&wire.Impact{
 		Pattern:   "ip:203.0.113.0/24",
 		Estimate:  &wire.TrafficEstimate{Keys: 3, AllKeys: 1200, Ratio: 0.5, RatioError: 0.01},

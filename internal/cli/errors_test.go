@@ -12,7 +12,7 @@ import (
 )
 
 // The words of a problem are for people and may change.
-func TestTheExitCodeDoesNotGoByTheWordsOfAProblem(t *testing.T) {
+func TestExitCodeIgnoresTheTextOfAProblem(t *testing.T) {
 	for name, test := range map[string]struct {
 		problem wire.Problem
 		want    console.Code
@@ -29,7 +29,7 @@ func TestTheExitCodeDoesNotGoByTheWordsOfAProblem(t *testing.T) {
 	}
 }
 
-func TestAnInterruptionSaysWhetherTheServerHadTheChange(t *testing.T) {
+func TestInterruptionSaysWhetherTheChangeMayBeSaved(t *testing.T) {
 	taken := &client.Unreachable{URL: "http://node", Err: context.Canceled, MaybeDone: true}
 	if got := codeOf(taken); got != console.Interrupted {
 		t.Errorf("the exit code is %d, want %d", got, console.Interrupted)

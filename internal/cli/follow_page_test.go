@@ -27,9 +27,9 @@ func repositoryFile(t *testing.T, path ...string) string {
 
 var fences = regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$")
 
-// TestThePageOfFollowWorksAsWritten runs the commands of docs/doors/follow.md on logs of
+// TestFollowPageWorksAsWritten runs the commands of docs/doors/follow.md on logs of
 // this test, each to their ends.
-func TestThePageOfFollowWorksAsWritten(t *testing.T) {
+func TestFollowPageWorksAsWritten(t *testing.T) {
 	dir := t.TempDir()
 	settings, err := server.Load([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data")}, []string{"STINT_ADMIN_TOKEN=" + adminToken})
 	if err != nil {
@@ -89,7 +89,7 @@ func TestThePageOfFollowWorksAsWritten(t *testing.T) {
 	}
 }
 
-func TestTheUnitOfFollowIsValid(t *testing.T) {
+func TestFollowUnitIsValid(t *testing.T) {
 	unit := repositoryFile(t, "deploy", "follow", "stint-follow.service")
 	for _, line := range []string{"DynamicUser=yes", "StateDirectory=stint-follow", "CapabilityBoundingSet=", "NoNewPrivileges=yes", "SupplementaryGroups=adm"} {
 		if !strings.Contains(unit, "\n"+line+"\n") {

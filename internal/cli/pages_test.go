@@ -13,7 +13,7 @@ import (
 var commandOfPage = regexp.MustCompile(`<code>stint-admin ([^<{]*)`)
 
 // A user who is locked out reads a command on a page and has nothing else.
-func TestEveryCommandThatAPageNamesExists(t *testing.T) {
+func TestCommandsNamedOnPagesExist(t *testing.T) {
 	named := 0
 	err := fs.WalkDir(web.Templates, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

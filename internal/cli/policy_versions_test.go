@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func TestUsageSaysThatItIsOfASample(t *testing.T) {
+func TestUsageReportsTheSampleRatio(t *testing.T) {
 	usage := &wire.PolicyUsage{Rules: []wire.RuleUsage{{Rule: "20/1m", Keys: 3}}}
 	for _, ratio := range []float64{0.0625, 1} {
 		usage.SampleRatio = ratio
@@ -29,7 +29,7 @@ func TestUsageSaysThatItIsOfASample(t *testing.T) {
 }
 
 // Nothing is known about the rules of a policy with conditions, which is no sample of no keys.
-func TestUsageWithoutRulesIsNoSample(t *testing.T) {
+func TestUsageWithoutRulesReportsNoSample(t *testing.T) {
 	for _, format := range []output.Format{output.Table, output.CSV} {
 		_, notes := printed(t, format, func(con *console.Console) error { return printUsage(con, &wire.PolicyUsage{}) })
 		if notes != "" {
@@ -38,7 +38,7 @@ func TestUsageWithoutRulesIsNoSample(t *testing.T) {
 	}
 }
 
-func TestWhoDeletesAPolicyIsToldWhatItDecided(t *testing.T) {
+func TestDescribeUse(t *testing.T) {
 	at := wire.At(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	for want, usage := range map[string]wire.PolicyUsage{
 		"": {},

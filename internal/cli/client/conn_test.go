@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func TestAServerThatTakesAChangeAndDoesNotAnswerMayHaveMadeIt(t *testing.T) {
+func TestUnreachableReportsChangesThatMayBeSaved(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
 		if err == nil {
@@ -73,9 +73,9 @@ func TestAServerThatTakesAChangeAndDoesNotAnswerMayHaveMadeIt(t *testing.T) {
 	}
 }
 
-// TestAChangeThatIsInterruptedMayHaveBeenMade interrupts requests that the server has taken: it
+// TestInterruptedChangeMayBeSaved interrupts requests that the server has taken: it
 // goes on with them.
-func TestAChangeThatIsInterruptedMayHaveBeenMade(t *testing.T) {
+func TestInterruptedChangeMayBeSaved(t *testing.T) {
 	taken := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // before that net/http does not see that the client has gone

@@ -11,7 +11,7 @@ import (
 )
 
 // A connection that was lost without being closed must not be waited for.
-func TestASilentStreamEnds(t *testing.T) {
+func TestEventsEndsASilentStream(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 	for name, sent := range map[string]string{
 		"before the answer": "", "after the head": head, "after an event": head + "event: block\ndata: {\"kind\":\"block\"}\n\n: still here\n\n",

@@ -14,7 +14,7 @@ import (
 )
 
 // A server answers before a long job has ended: who runs it waits for the end all the same.
-func TestARunOfALongJobIsWaitedFor(t *testing.T) {
+func TestRunWaitsForALongJob(t *testing.T) {
 	lists := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -53,7 +53,7 @@ func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // The run of a node that died stays unfinished for ever.
-func TestARunWhoseNodeDiedIsNotWaitedForForEver(t *testing.T) {
+func TestRunStopsWaitingIfTheNodeDied(t *testing.T) {
 	const run = `{"id":7,"job":"tidy","finished_at":null}`
 	for name, test := range map[string]struct {
 		listed string // in the tenth minute and later

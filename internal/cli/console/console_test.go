@@ -53,7 +53,7 @@ func with(t *testing.T, home, flags string, env map[string]string) *console.Cons
 	return con
 }
 
-func TestATokenReachesNoOtherHostThanItIsFor(t *testing.T) {
+func TestTokenIsSentOnlyToItsHost(t *testing.T) {
 	dir := home(t)
 	const refused = "refused"
 	for _, c := range []struct{ flags, url, token, context, want string }{
@@ -95,7 +95,7 @@ func TestATokenReachesNoOtherHostThanItIsFor(t *testing.T) {
 	}
 }
 
-func TestAContextHasFilesThatEveryFolderFinds(t *testing.T) {
+func TestGivenContextMakesPathsAbsolute(t *testing.T) {
 	con := with(t, "~", "--token-file near --check-token-file ~/far", nil)
 	here, err := filepath.Abs("near")
 	if err != nil {

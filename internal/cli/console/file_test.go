@@ -122,7 +122,7 @@ func TestWriteFileWritesThroughAPipe(t *testing.T) {
 	}
 }
 
-func TestWriteFileKeepsTheFileThatItCannotReplace(t *testing.T) {
+func TestWriteFileKeepsTheOldFileIfWritingFails(t *testing.T) {
 	dir := t.TempDir()
 	con, _ := toStdout(t, dir)
 	path := filepath.Join(dir, "report")

@@ -61,7 +61,7 @@ func tryRecover(t *testing.T, f *storetest.Fixture, name, password string) (stri
 	return text.String(), err
 }
 
-func TestNobodyIsMadeAnAdminWhoCouldNotLogIn(t *testing.T) {
+func TestRecoverAdminRejectsInvalidNames(t *testing.T) {
 	f := storetest.OpenSQLite(t)
 	const password = "a recovered password"
 	for _, name := range []string{"", " maria", "maria smith", "ma\x1bria", "m\u00e4ria", strings.Repeat("m", 65)} {
@@ -83,7 +83,7 @@ func TestNobodyIsMadeAnAdminWhoCouldNotLogIn(t *testing.T) {
 	recoverAs(t, f, "maria smith", password)
 }
 
-func TestARecoveredPasswordIsNotReplacedByAFirstStartThatWasKilled(t *testing.T) {
+func TestRecoverAdminCompletesTheFirstStart(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		if awaits, err := f.AwaitsFirstStart(t.Context()); err != nil || !awaits {
 			t.Fatalf("a new database awaits its first start: %v, %v", awaits, err)
@@ -95,7 +95,7 @@ func TestARecoveredPasswordIsNotReplacedByAFirstStartThatWasKilled(t *testing.T)
 	})
 }
 
-func TestARecoveredAdminHasNoSecondFactorAndNoSessions(t *testing.T) {
+func TestRecoverAdminRemovesTheSecondFactorAndSessions(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		maria := storetest.AddUser(t, f, "maria", identity.Viewer)

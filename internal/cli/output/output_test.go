@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func TestNothingThatMisleadsReachesATerminal(t *testing.T) {
+func TestEscapeReplacesMisleadingCharacters(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"plain text stays", `token:test_\*`, `token:test_\*`},
 		{"letters of any script stay", "token:äλ漢", "token:äλ漢"},
@@ -35,7 +35,7 @@ func TestNothingThatMisleadsReachesATerminal(t *testing.T) {
 	}
 }
 
-func TestJSONIsEscapedAndStillTheSameValue(t *testing.T) {
+func TestJSONIsEscapedWithoutChangingTheValue(t *testing.T) {
 	value := []string{"a\u202eb", "\U000e0041", "\x7f", "new\nline", `back\slash"`}
 	var out bytes.Buffer
 	if err := (&Printer{Out: &out}).JSON(value); err != nil {
@@ -55,7 +55,7 @@ func TestJSONIsEscapedAndStillTheSameValue(t *testing.T) {
 	}
 }
 
-func TestDurationsReadAsPeopleSayThem(t *testing.T) {
+func TestDuration(t *testing.T) {
 	for _, test := range []struct {
 		d    time.Duration
 		want string
@@ -82,7 +82,7 @@ func TestDurationsReadAsPeopleSayThem(t *testing.T) {
 	}
 }
 
-func TestInstantsAreExactAndRelative(t *testing.T) {
+func TestWhen(t *testing.T) {
 	now := time.Date(2026, 11, 20, 14, 3, 14, 600e6, time.UTC)
 	for _, test := range []struct {
 		name string
@@ -126,7 +126,7 @@ func printRows(t *testing.T, format Format, width int, rows ...row) string {
 	return out.String()
 }
 
-func TestATableIsAligned(t *testing.T) {
+func TestTableIsAligned(t *testing.T) {
 	got := printRows(t, Table, 0, row{"ip:203.0.113.7", 1284, "scraping"}, row{"token:漢", 7, ""})
 	const want = "" +
 		"KEY             COUNT  NOTE\n" +
@@ -137,7 +137,7 @@ func TestATableIsAligned(t *testing.T) {
 	}
 }
 
-func TestATableFitsTheTerminal(t *testing.T) {
+func TestTableFitsTheTerminal(t *testing.T) {
 	rows := []row{
 		{"token:" + strings.Repeat("0123456789", 20) + "end", 1, "a note of some length, which goes first"},
 		{"token:" + strings.Repeat("漢字", 60), 100000, ""},
@@ -152,7 +152,7 @@ func TestATableFitsTheTerminal(t *testing.T) {
 	}
 }
 
-func TestKeysAreCutInTheMiddle(t *testing.T) {
+func TestCutMiddle(t *testing.T) {
 	if got, want := CutMiddle("token:0123456789abcdef", 11), "token:…cdef"; got != want {
 		t.Errorf("CutMiddle = %q, want %q", got, want)
 	}
@@ -161,7 +161,7 @@ func TestKeysAreCutInTheMiddle(t *testing.T) {
 	}
 }
 
-func TestNoFormulaReachesASpreadsheet(t *testing.T) {
+func TestCSVEscapesFormulas(t *testing.T) {
 	got := printRows(t, CSV, 0, row{`=HYPERLINK("http://x")`, -5, "@SUM(A1)"}, row{"+1", 1, "-2"})
 	const want = "key,n,note,only_csv\n" +
 		`"'=HYPERLINK(""http://x"")",-5,'@SUM(A1),x` + "\n" +
@@ -171,7 +171,7 @@ func TestNoFormulaReachesASpreadsheet(t *testing.T) {
 	}
 }
 
-func TestAnEmptyListIsAnEmptyArray(t *testing.T) {
+func TestEmptyListIsAnEmptyJSONArray(t *testing.T) {
 	var out bytes.Buffer
 	if err := List[row](&Printer{Out: &out, Format: JSON}, nil, rowColumns); err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestAnEmptyListIsAnEmptyArray(t *testing.T) {
 	}
 }
 
-func TestADocumentMovesNoCursorWhereverItIsCut(t *testing.T) {
+func TestDocumentIsEscapedForTerminalsInAnyPieces(t *testing.T) {
 	const text, want = "a\x1b[2J\tb\n\r\u202e漢\u009b\xff\n", "a\\x1b[2J\tb\n\\x0d\\u202e漢\\u009b\\xff\n"
 	for at := range len(text) + 1 {
 		var out bytes.Buffer
@@ -201,7 +201,7 @@ func TestADocumentMovesNoCursorWhereverItIsCut(t *testing.T) {
 	}
 }
 
-func TestNoFieldOfADifferenceMovesTheCursor(t *testing.T) {
+func TestFieldChangesAreEscaped(t *testing.T) {
 	lines := wire.Lines([]wire.FieldChange{{Field: "mode\x1b[2J", Before: []string{"off"}, After: []string{"a\nb"}}}, Escape)
 	if got, want := strings.Join(lines, "\n"), "- mode\\x1b[2J: off\n+ mode\\x1b[2J: a\\x0ab"; got != want {
 		t.Errorf("got %q, want %q", got, want)

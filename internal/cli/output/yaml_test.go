@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-func TestYAMLIsWhatJSONIsAndHidesNothing(t *testing.T) {
+func TestYAMLEqualsJSONAndIsEscaped(t *testing.T) {
 	values := []string{"plain", "true", "12", "null", "", "a: b # c", "- x", "two\nlines", "\u202eevil", "tag\U000e0001", "\x1b[2J", "\x7f", "~", "'", `"`, "2026-11-20T10:00:00Z"}
 	var b bytes.Buffer
 	p := &Printer{Out: &b, Format: JSON, YAML: true}
