@@ -23,7 +23,7 @@ func (t tokens) TokenByHash(hash [32]byte) (*identity.Token, bool) {
 }
 
 // A download whose credential ends is cut, so that nobody takes it for complete.
-func TestADownloadEndsWithItsCredential(t *testing.T) {
+func TestDownloadEndsWhenItsTokenIsRevoked(t *testing.T) {
 	secret := identity.NewSecret([]identity.Access{identity.Read})
 	known := tokens{secret.Hash: {ID: "1", Scopes: []identity.Access{identity.Read}}}
 	server := New(Options{Credentials: known})
@@ -50,7 +50,7 @@ func TestADownloadEndsWithItsCredential(t *testing.T) {
 	}
 }
 
-func TestTheUseOfATokenIsKeptUntilItIsWritten(t *testing.T) {
+func TestTokenUseIsKeptUntilItIsWritten(t *testing.T) {
 	first := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	u := tokenUse{used: map[string]time.Time{}}
 	u.note("a", first)

@@ -8,7 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-func TestTrustedProxiesAreReadAndEverybodyIsRefused(t *testing.T) {
+func TestParseTrustedProxies(t *testing.T) {
 	got, err := ParseTrustedProxies(" 10.0.0.0/8, 192.0.2.10 ,::ffff:198.51.100.0/120, 2001:db8::/32,")
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestTrustedProxiesAreReadAndEverybodyIsRefused(t *testing.T) {
 	}
 }
 
-func TestOneHeaderCountsFromTrustedProxiesOnlyAndFromTheRight(t *testing.T) {
+func TestClientAddressesReadOneHeaderOfTrustedProxies(t *testing.T) {
 	proxies, err := ParseTrustedProxies("127.0.0.0/8,10.0.0.0/8,2001:db8:ffff::/48")
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestOneHeaderCountsFromTrustedProxiesOnlyAndFromTheRight(t *testing.T) {
 	}
 }
 
-func TestAnAddressHeaderIsOneNameWithNoOtherMeaning(t *testing.T) {
+func TestParseAddressHeader(t *testing.T) {
 	for text, want := range map[string]AddressHeader{
 		"x-forwarded-for": XForwardedFor, "FORWARDED": Forwarded, "X-Real-IP": "X-Real-IP", "CF-Connecting-IP": "CF-Connecting-IP",
 	} {

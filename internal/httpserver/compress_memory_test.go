@@ -24,7 +24,7 @@ func (p *pieces) Read(to []byte) (int, error) {
 func (p *pieces) Close() error { return nil }
 
 // A stream of events that waits holds little memory: a listener may have thousands.
-func TestACompressedStreamOfEventsHoldsLittle(t *testing.T) {
+func TestCompressedEventStreamUsesLittleMemory(t *testing.T) {
 	event := "event: decision\ndata: {\"key\":\"" + strings.Repeat("x", 300) + "\"}\n\n"
 	const streams = 50
 	var before, after runtime.MemStats
@@ -46,7 +46,7 @@ func TestACompressedStreamOfEventsHoldsLittle(t *testing.T) {
 
 // What was written to a stream can be read before more follows, and everything can be read at
 // the end.
-func TestACompressedEventIsReadableAtOnce(t *testing.T) {
+func TestCompressedEventIsFlushedAtOnce(t *testing.T) {
 	for _, mediaType := range []string{eventStream, "text/csv"} {
 		body := newGzipBody(&pieces{"one", "two", "three"}, mediaType)
 		r, w := io.Pipe()

@@ -30,7 +30,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 
 func (p *pieces) Close() error { return nil }
 
-func TestAnswersAreCompressedWhereNothingSecretIsInThem(t *testing.T) {
+func TestAnswersWithoutSecretsAreCompressed(t *testing.T) {
 	long := strings.Repeat("ip:203.0.113.7,12,", 200)
 	live := &pieces{in: make(chan string)}
 	send := func(kind, text string) httpserver.Handler {

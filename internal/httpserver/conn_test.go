@@ -22,9 +22,9 @@ func onBothPaths(t *testing.T, test func(t *testing.T, fast FastHandler)) {
 	t.Run("plain", func(t *testing.T) { test(t, func(*FastCall) bool { return false }) })
 }
 
-// TestAConnectionThatWaitedForLongIsAnsweredErrorsAndContinue lets the deadline of the previous
+// TestErrorsAndContinueAreSentAfterAnOldWriteDeadline lets the deadline of the previous
 // response pass, as on a connection that was idle for longer.
-func TestAConnectionThatWaitedForLongIsAnsweredErrorsAndContinue(t *testing.T) {
+func TestErrorsAndContinueAreSentAfterAnOldWriteDeadline(t *testing.T) {
 	for sent, want := range map[string]string{
 		"GET / HTTP/1.1\nHost: a\n\n": " 400 ",
 		"POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n": " 100 ",
@@ -52,9 +52,9 @@ func TestAConnectionThatWaitedForLongIsAnsweredErrorsAndContinue(t *testing.T) {
 	}
 }
 
-// TestAResetConnectionIsNoFailedRequest resets connections before, during and after a request,
+// TestResetConnectionIsNotLogged resets connections before, during and after a request,
 // as clients and the health checks of load balancers do.
-func TestAResetConnectionIsNoFailedRequest(t *testing.T) {
+func TestResetConnectionIsNotLogged(t *testing.T) {
 	for what, sent := range map[string]string{"before a request": "", "in a request": fastRequestText[:20], "after a request": fastRequestText} {
 		onBothPaths(t, func(t *testing.T, fast FastHandler) {
 			var logged bytes.Buffer
@@ -80,9 +80,9 @@ func TestAResetConnectionIsNoFailedRequest(t *testing.T) {
 	}
 }
 
-// TestAnAnswerBehindWhichMoreHasComeIsSentWhenTheServerStops sends two requests together and
+// TestShutdownSendsTheAnswerBeforeAPipelinedRequest sends two requests together and
 // stops the server while it answers the first.
-func TestAnAnswerBehindWhichMoreHasComeIsSentWhenTheServerStops(t *testing.T) {
+func TestShutdownSendsTheAnswerBeforeAPipelinedRequest(t *testing.T) {
 	began, release := make(chan bool), make(chan bool)
 	s := New(Options{}, []Route{{Listener: Checks, Method: "POST", Path: "/v1/check", Access: identity.Check, Door: "check", Handler: func(c *Call) error {
 		began <- true

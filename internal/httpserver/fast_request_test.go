@@ -158,7 +158,7 @@ var forwardedRequests = []struct {
 	{"\r\nGET /v1/forward HTTP/1.1\r\nHost: a\r\n\r\n", false},
 }
 
-func TestTheFastPathTakesForwardedRequestsOfTheUsualFormOnly(t *testing.T) {
+func TestFastPathAcceptsOnlyCommonForwardedRequests(t *testing.T) {
 	for _, c := range forwardedRequests {
 		for _, next := range []string{"", "x", c.sent} {
 			var r fastRequest
@@ -240,7 +240,7 @@ func FuzzParseForwarded(f *testing.F) {
 	})
 }
 
-func TestEachByteIsPrintableOrNotWhereverItIs(t *testing.T) {
+func TestIsPrintableChecksEveryPosition(t *testing.T) {
 	for c := range 256 {
 		for _, size := range []int{1, 8, 15, 16} {
 			for at := range size {

@@ -50,7 +50,7 @@ func onSocketAndPlain(t *testing.T, fast FastHandler, test func(t *testing.T, th
 
 // The responses fill the buffers of both ends long before the client reads the first, and eight
 // requests fill the read buffer.
-func TestAnswersThatTheClientReadsLateComeWholeAndInOrder(t *testing.T) {
+func TestSlowReaderGetsAllAnswersInOrder(t *testing.T) {
 	const requests, size = 2000, 16 << 10
 	padding := strings.Repeat("a", 4096/8-len(fastRequestText)-len("User-Agent: \r\n"))
 	request := fastLine + fastHeaders + "User-Agent: " + padding + "\r\n\r\n{}"
@@ -93,7 +93,7 @@ func TestAnswersThatTheClientReadsLateComeWholeAndInOrder(t *testing.T) {
 	})
 }
 
-func TestAClientThatEndsItsHalfIsAnsweredAndTheConnectionEnds(t *testing.T) {
+func TestHalfClosedConnectionIsAnsweredAndClosed(t *testing.T) {
 	onSocketAndPlain(t, answerFast, func(t *testing.T, there *net.TCPConn) {
 		if _, err := io.WriteString(there, fastRequestText); err != nil {
 			t.Fatal(err)
@@ -138,7 +138,7 @@ func TestAClientThatEndsItsHalfIsAnsweredAndTheConnectionEnds(t *testing.T) {
 	})
 }
 
-func TestAConnectionGoesBackToTheFastPathAfterARequestInTwoPieces(t *testing.T) {
+func TestConnectionReturnsToTheFastPathAfterASplitRequest(t *testing.T) {
 	onSocketAndPlain(t, answerFast, func(t *testing.T, there *net.TCPConn) {
 		from := bufio.NewReader(there)
 		for range 3 {

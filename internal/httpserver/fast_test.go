@@ -69,7 +69,7 @@ func answerFast(c *FastCall) bool {
 	return true
 }
 
-func TestAConnectionThatIsClosedWhileItAnswersSendsItsAnswerFirst(t *testing.T) {
+func TestClosedConnectionSendsItsAnswerFirst(t *testing.T) {
 	onEachRoute(t, func(t *testing.T, request string) {
 		answering, goOn := make(chan bool), make(chan bool)
 		s, _, here, there := fastPair(t, Options{}, func(c *FastCall) bool {
@@ -113,7 +113,7 @@ func ask(t *testing.T, there net.Conn, from *bufio.Reader, request string) strin
 	return string(got.Body())
 }
 
-func TestAClosedListenerEndsTheConnectionsThatWaitAndLeavesRequestsToThePlainVersion(t *testing.T) {
+func TestClosedListenerUsesThePlainVersionAndEndsIdleConnections(t *testing.T) {
 	onEachRoute(t, func(t *testing.T, request string) {
 		s, checks, here, there := fastPair(t, Options{}, answerFast)
 		fast, _ := here.(*conn)
@@ -140,7 +140,7 @@ func TestAClosedListenerEndsTheConnectionsThatWaitAndLeavesRequestsToThePlainVer
 	})
 }
 
-func TestAPanicBeforeTheFastHandlerIsThePlainVersions(t *testing.T) {
+func TestPanicBeforeTheFastHandlerFallsBackToThePlainVersion(t *testing.T) {
 	onEachRoute(t, func(t *testing.T, request string) {
 		var asked atomic.Int64
 		s, _, here, there := fastPair(t, Options{Now: func() time.Time {
@@ -157,7 +157,7 @@ func TestAPanicBeforeTheFastHandlerIsThePlainVersions(t *testing.T) {
 	})
 }
 
-func TestAPanicAfterTheFastHandlerChargedEndsTheConnection(t *testing.T) {
+func TestPanicAfterTheFastHandlerEndsTheConnection(t *testing.T) {
 	onEachRoute(t, func(t *testing.T, request string) {
 		var log bytes.Buffer
 		s, _, here, there := fastPair(t, Options{
@@ -207,7 +207,7 @@ func (c *timedConn) Write(p []byte) (int, error) { return len(p), nil }
 func (c *timedConn) RemoteAddr() net.Addr        { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 func (c *timedConn) Close() error                { return nil }
 
-func TestABusyConnectionKeepsItsDeadlinesAheadWithoutSettingThemEachTime(t *testing.T) {
+func TestBusyConnectionDoesNotSetItsDeadlinesForEachRequest(t *testing.T) {
 	left := 1000
 	s := New(Options{}, []Route{{Listener: Checks, Method: "POST", Path: "/v1/check", Access: identity.Check, Fast: func(c *FastCall) bool {
 		left--
@@ -235,7 +235,7 @@ func TestABusyConnectionKeepsItsDeadlinesAheadWithoutSettingThemEachTime(t *test
 
 // Requests to both routes that arrive in one piece are answered in order. If one needs the
 // plain version, the later ones go to it too.
-func TestRequestsOfSeveralRoutesInOnePieceAreAnsweredInOrder(t *testing.T) {
+func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	const forward = "POST /v1/forward HTTP/1.1\r\nHost: a\r\n"
 	s, _, here, there := fastPair(t, Options{}, func(c *FastCall) bool {
 		c.Status, c.Answer = 200, append(c.Answer, "fast "+c.request.route.Path...)

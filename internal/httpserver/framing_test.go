@@ -30,7 +30,7 @@ func verdict(text string, piece int) (passed int, err *FramingError, open bool) 
 
 const head = "POST /v1/check HTTP/1.1\r\nHost: x\r\n"
 
-func TestRequestsWhoseEndIsCertainPass(t *testing.T) {
+func TestFramerAcceptsUnambiguousRequests(t *testing.T) {
 	for name, text := range map[string]string{
 		"without a body":           "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
 		"of HTTP/1.0":              "GET / HTTP/1.0\r\n\r\n",
@@ -59,7 +59,7 @@ func TestRequestsWhoseEndIsCertainPass(t *testing.T) {
 	}
 }
 
-func TestRequestsThatCanBeReadInTwoWaysDoNotPass(t *testing.T) {
+func TestFramerRejectsAmbiguousRequests(t *testing.T) {
 	const chunked = "Transfer-Encoding: chunked\r\n\r\n"
 	for name, test := range map[string]struct {
 		text string

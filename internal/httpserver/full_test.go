@@ -80,7 +80,7 @@ func heap() int64 {
 	return int64(now.HeapAlloc) //nolint:gosec // no heap is so large
 }
 
-func TestAnAnnouncedBodyTakesNoMemoryBeforeItComes(t *testing.T) {
+func TestAnnouncedBodyUsesNoMemoryUntilItArrives(t *testing.T) {
 	checks, dial := serveChecks(t, nil)
 	for _, path := range []string{"/nothing", "/read"} {
 		for what, sent := range map[string]int{"nothing": 0, "the beginning": 9 << 10} {
@@ -145,9 +145,9 @@ func TestLargeBodiesShareABudget(t *testing.T) {
 	}
 }
 
-// TestAFullListenerClosesIdleConnections has a regular client. Between any two uses of its
+// TestFullListenerClosesIdleConnections has a regular client. Between any two uses of its
 // connection, others are used once.
-func TestAFullListenerClosesIdleConnections(t *testing.T) {
+func TestFullListenerClosesIdleConnections(t *testing.T) {
 	for name, request := range map[string]string{
 		"on the fast path": bodyOf("/v1/check", 2) + "{}",
 		"plain":            bodyOf("/read", 2) + "{}",
@@ -191,9 +191,9 @@ func TestAFullListenerClosesIdleConnections(t *testing.T) {
 	}
 }
 
-// TestAConnectionIsNotClosedWhileItIsAnswered fills a listener with requests that are being
+// TestFullListenerKeepsConnectionsThatAreAnswered fills a listener with requests that are being
 // answered.
-func TestAConnectionIsNotClosedWhileItIsAnswered(t *testing.T) {
+func TestFullListenerKeepsConnectionsThatAreAnswered(t *testing.T) {
 	checks, dial := serveChecks(t, connlimit.NewSet(2))
 	var here []*conn
 	for range 2 {
@@ -214,9 +214,9 @@ func TestAConnectionIsNotClosedWhileItIsAnswered(t *testing.T) {
 	}
 }
 
-// TestARequestThatComesBeforeItsConnectionIsClosedIsAnswered chooses a connection while it is
+// TestCutAnswersARequestThatHasArrived chooses a connection while it is
 // idle, and closes it when it no longer is.
-func TestARequestThatComesBeforeItsConnectionIsClosedIsAnswered(t *testing.T) {
+func TestCutAnswersARequestThatHasArrived(t *testing.T) {
 	began, release := make(chan bool), make(chan bool)
 	checks, dial := serveChecks(t, nil, Route{Listener: Checks, Method: "POST", Path: "/slow", Access: identity.Check, Handler: func(c *Call) error {
 		began <- true
@@ -244,9 +244,9 @@ func TestARequestThatComesBeforeItsConnectionIsClosedIsAnswered(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatIsClosedSaysNothing closes connections that are idle, before and after a
+// TestCutSendsNothingOnIdleConnections closes connections that are idle, before and after a
 // request of each path.
-func TestAConnectionThatIsClosedSaysNothing(t *testing.T) {
+func TestCutSendsNothingOnIdleConnections(t *testing.T) {
 	for name, request := range map[string]string{"unused": "", "after a plain request": bodyOf("/read", 2) + "{}", "after a fast one": bodyOf("/v1/check", 2) + "{}"} {
 		t.Run(name, func(t *testing.T) {
 			checks, dial := serveChecks(t, nil)

@@ -17,7 +17,7 @@ import (
 
 // A shutdown waits for an unused connection no longer than the grace time. A first request
 // within the grace time is answered.
-func TestAShutdownClosesConnectionsOnWhichNothingComes(t *testing.T) {
+func TestShutdownClosesUnusedConnections(t *testing.T) {
 	for name, test := range map[string]struct {
 		age, first time.Duration // age of the connection, and when its request arrives; 0 for none
 		takes      time.Duration // maximum duration of the shutdown
@@ -91,7 +91,7 @@ func firstAnswer(c net.Conn, after time.Duration) string {
 
 // If a connection is closed like this, also one with TLS before the handshake, no failed
 // request is logged.
-func TestAConnectionOnWhichNothingComesIsNoFailedRequest(t *testing.T) {
+func TestClosingAnUnusedConnectionReportsNoError(t *testing.T) {
 	secure := httptest.NewTLSServer(nil)
 	secure.Close()
 	for name, wrap := range map[string]func(net.Listener) net.Listener{

@@ -13,7 +13,7 @@ type brokenBody struct{}
 func (brokenBody) Read([]byte) (int, error) { panic("a bug of the body") }
 func (brokenBody) Close() error             { panic("a bug of the body") }
 
-func TestABodyThatPanicsAfterTheHandlerEndsOnlyItsAnswer(t *testing.T) {
+func TestGuardedBodyReturnsPanicsAsErrors(t *testing.T) {
 	body := GuardedBody{Body: brokenBody{}}
 	var p *supervise.Panic
 	if n, err := body.Read(make([]byte, 8)); n != 0 || !errors.As(err, &p) {

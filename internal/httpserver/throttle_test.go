@@ -51,7 +51,7 @@ func address(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{203, 0, byte(113 + i/200), byte(1 + i%200)})
 }
 
-func TestLoginsAsOneAccountFromOneAddressAreLimited(t *testing.T) {
+func TestThrottleLimitsLoginsPerAccountAndAddress(t *testing.T) {
 	l, ctx := newLimiter(), context.Background()
 	for i := range 5 {
 		if wait := l.Login(ctx, address(0), "ada"); wait != 0 {
@@ -73,7 +73,7 @@ func TestLoginsAsOneAccountFromOneAddressAreLimited(t *testing.T) {
 	}
 }
 
-func TestAGoodLoginForgetsTheBadOnesBeforeIt(t *testing.T) {
+func TestSuccessfulLoginResetsTheLimit(t *testing.T) {
 	l, ctx := newLimiter(), context.Background()
 	for range 50 {
 		if wait := l.Login(ctx, address(0), "ada"); wait != 0 {
@@ -84,7 +84,7 @@ func TestAGoodLoginForgetsTheBadOnesBeforeIt(t *testing.T) {
 	}
 }
 
-func TestAnAccountOfOnesOwnDoesNotLiftTheLimitOfAnAddress(t *testing.T) {
+func TestLoginToOwnAccountDoesNotResetTheAddressLimit(t *testing.T) {
 	l, ctx := newLimiter(), context.Background()
 	l.knows("eve", address(0))
 	tried := 0
@@ -102,7 +102,7 @@ func TestAnAccountOfOnesOwnDoesNotLiftTheLimitOfAnAddress(t *testing.T) {
 	}
 }
 
-func TestAGuesserWithManyAddressesIsLimitedAndLocksNobodyOut(t *testing.T) {
+func TestThrottleLimitsGuessesFromManyAddressesWithoutLockout(t *testing.T) {
 	l, ctx := newLimiter(), context.Background()
 	home := netip.MustParseAddr("198.51.100.1")
 	l.knows("ada", home)
@@ -123,7 +123,7 @@ func TestAGuesserWithManyAddressesIsLimitedAndLocksNobodyOut(t *testing.T) {
 	}
 }
 
-func TestAnIPv6GuesserIsCountedByItsNetwork(t *testing.T) {
+func TestThrottleCountsIPv6GuessesByNetwork(t *testing.T) {
 	l, ctx := newLimiter(), context.Background()
 	refused := 0
 	for i := range 40 {
@@ -138,7 +138,7 @@ func TestAnIPv6GuesserIsCountedByItsNetwork(t *testing.T) {
 	}
 }
 
-func TestAnIPv6GuesserWithManyNetworksIsLimitedByTheLargerOne(t *testing.T) {
+func TestThrottleLimitsIPv6GuessesByTheLargerNetwork(t *testing.T) {
 	l, ctx := newLimiter(), t.Context()
 	of := func(network, subnet byte) netip.Addr {
 		return netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 0, network, 0, subnet, 15: 1})
@@ -166,7 +166,7 @@ func TestAnIPv6GuesserWithManyNetworksIsLimitedByTheLargerOne(t *testing.T) {
 	}
 }
 
-func TestEachAttemptToLogInLeavesOneFewerUntilAWaitIsDue(t *testing.T) {
+func TestLoginsLeftCountsDown(t *testing.T) {
 	l, ctx := newLimiter(), t.Context()
 	for want := 5; want > 0; want-- {
 		if left := l.LoginsLeft(ctx, address(0), "maria"); left != want {
@@ -186,7 +186,7 @@ func TestEachAttemptToLogInLeavesOneFewerUntilAWaitIsDue(t *testing.T) {
 
 // An attacker at the owner's address, and one with any number of other addresses, use up the
 // limits of strangers, never the limit of the known pair.
-func TestAKnownAddressIsLetInWhateverOthersTry(t *testing.T) {
+func TestKnownAddressCanLogInDuringAnAttack(t *testing.T) {
 	l, ctx := newLimiter(), t.Context()
 	home := address(0)
 	l.knows("ada", home)
@@ -208,7 +208,7 @@ func TestAKnownAddressIsLetInWhateverOthersTry(t *testing.T) {
 	}
 }
 
-func TestAKnownIPv6AddressIsLetInWhateverItsNetworkTries(t *testing.T) {
+func TestKnownIPv6AddressCanLogInDuringAnAttackFromItsNetwork(t *testing.T) {
 	l, ctx := newLimiter(), t.Context()
 	home := netip.MustParseAddr("2001:db8:1:2::a")
 	l.knows("ada", home)
@@ -242,7 +242,7 @@ func held() uint64 {
 	return m.HeapAlloc
 }
 
-func TestAnyNumberOfNamesAndAddressesCostsBoundedMemory(t *testing.T) {
+func TestThrottleMemoryIsBounded(t *testing.T) {
 	const names, bound = 100_000, 24 << 20
 	for name, from := range map[string]func(i int) netip.Addr{
 		"one address":    func(int) netip.Addr { return address(0) },
@@ -262,7 +262,7 @@ func TestAnyNumberOfNamesAndAddressesCostsBoundedMemory(t *testing.T) {
 	}
 }
 
-func TestAttemptsCountOnEveryNodeAndOverARestart(t *testing.T) {
+func TestThrottleCountsAcrossNodesAndRestarts(t *testing.T) {
 	ctx, from := t.Context(), address(0)
 	redis := servers.Redis(t)
 	node := func() *httpserver.Throttle {
@@ -303,7 +303,7 @@ func TestAttemptsCountOnEveryNodeAndOverARestart(t *testing.T) {
 	}
 }
 
-func TestAttemptsAreLimitedWhileTheSharedLogIsAway(t *testing.T) {
+func TestThrottleLimitsWhileTheSharedLogIsUnreachable(t *testing.T) {
 	ctx, from := t.Context(), address(0)
 	redis := servers.DedicatedRedis(t)
 	shared, err := redislog.Open(redis.URL, redislog.Options{Timeout: 100 * time.Millisecond})
@@ -337,7 +337,7 @@ func TestAttemptsAreLimitedWhileTheSharedLogIsAway(t *testing.T) {
 	}
 }
 
-func TestCodesAreLimitedForADayAndLockNobodyOut(t *testing.T) {
+func TestThrottleLimitsCodesPerDayWithoutLockout(t *testing.T) {
 	l, ctx := newLimiter(), context.Background()
 	tried := 0
 	for range 24 * 60 { // like somebody who knows the password and has many addresses
