@@ -246,7 +246,7 @@ func requestTo(t *testing.T, address, path string) []byte {
 }
 
 // The fast path and grpc-go give the same answers, charge the same and observe the same.
-func TestBothVersionsOfTheDoorAnswerAlike(t *testing.T) {
+func TestFastPathAnswersLikeGRPCGo(t *testing.T) {
 	limit, check := methods[0], methods[1]
 	withCost := user("own")
 	withCost.HitsAddend = wrapperspb.UInt64(2)

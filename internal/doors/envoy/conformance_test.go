@@ -30,7 +30,7 @@ func serve(t *testing.T, o Options) (address string) {
 }
 
 // h2spec tries what RFC 9113 and RFC 7541 say of servers.
-func TestTheListenerConformsToHTTP2(t *testing.T) {
+func TestListenerConformsToHTTP2(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "h2spec")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../../../tools/h2spec", "-o", program, "github.com/summerwind/h2spec/cmd/h2spec").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -37,7 +37,7 @@ func (l *counted) Accept() (net.Conn, error) {
 
 // A client that calls all the time makes new connections, and none of its calls fails
 // by that.
-func TestAConnectionIsReplacedAtItsAge(t *testing.T) {
+func TestMaxConnectionAgeReplacesConnectionsWithoutErrors(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -148,7 +148,7 @@ func TestCallsDoNotWaitForAnotherService(t *testing.T) {
 }
 
 // Calls that come together are answered as grpc-go answers each.
-func TestBothVersionsAnswerCallsTogetherAlike(t *testing.T) {
+func TestFastPathAnswersBatchesLikeGRPCGo(t *testing.T) {
 	var got [2]map[uint32]string
 	var sorted [2]string
 	for i, contentType := range []string{"application/grpc", "application/grpc;proto"} { // the second of which the fast path does not read
@@ -236,7 +236,7 @@ func (l panickingLog) panicAbout(requests []timestamplog.Request) {
 
 // A panic fails the calls that it is about. The others that came with them are answered, and so
 // is what comes later on the connection.
-func TestAPanicFailsItsOwnCallsOnly(t *testing.T) {
+func TestPanicFailsOnlyItsOwnCalls(t *testing.T) {
 	const internal = "13 This node could not answer; its log has the cause."
 	type call struct {
 		method string

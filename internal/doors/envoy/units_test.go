@@ -6,7 +6,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-func TestARuleIsWrittenInTheLargestUnitThatFits(t *testing.T) {
+func TestLimitOfUsesTheLargestUnitThatFits(t *testing.T) {
 	for text, want := range map[string]struct {
 		unit       string
 		multiplier uint32
@@ -25,7 +25,7 @@ func TestARuleIsWrittenInTheLargestUnitThatFits(t *testing.T) {
 	}
 }
 
-func TestSecondsAreRoundedUp(t *testing.T) {
+func TestWholeSecondsRoundsUp(t *testing.T) {
 	for ms, want := range map[int64]int64{0: 0, 1: 1, 999: 1, 1000: 1, 1001: 2} {
 		if got := wholeSeconds(ms).GetSeconds(); got != want {
 			t.Errorf("%d ms: got %d s, want %d", ms, got, want)

@@ -31,7 +31,7 @@ func FuzzQueriesAreRemembered(f *testing.F) {
 	})
 }
 
-func TestTheTargetOfAQueryIsAllBehindThePath(t *testing.T) {
+func TestQueryTargetIsEverythingAfterPath(t *testing.T) {
 	known := queries{seed: maphash.MakeSeed()}
 	for raw, want := range map[string]string{
 		"path=/a?path=/b&by=host": "/a?path=/b&by=host", "by=path&path=/a&path=/b": "/a&path=/b", "&path=": "", "policy=a": "", "policy=a&&path=%zz": "%zz",
@@ -44,7 +44,7 @@ func TestTheTargetOfAQueryIsAllBehindThePath(t *testing.T) {
 	}
 }
 
-func TestAWrongByIsNamed(t *testing.T) {
+func TestInvalidByParameterIsExplained(t *testing.T) {
 	known := queries{seed: maphash.MakeSeed()}
 	for raw, want := range map[string]string{
 		"by=ip:X":         "by: ip takes no name behind a colon",
@@ -60,7 +60,7 @@ func TestAWrongByIsNamed(t *testing.T) {
 	}
 }
 
-func TestManyQueriesAreReadAtOnce(t *testing.T) {
+func TestQueriesAreParsedConcurrently(t *testing.T) {
 	known := queries{seed: maphash.MakeSeed()}
 	var wait sync.WaitGroup
 	for range 4 {

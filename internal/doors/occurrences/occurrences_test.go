@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestEveryValueOfACookieIsFound(t *testing.T) {
+func TestAppendCookies(t *testing.T) {
 	for _, c := range []struct {
 		lines        []string
 		alone, joint []string
@@ -34,7 +34,7 @@ func TestEveryValueOfACookieIsFound(t *testing.T) {
 	}
 }
 
-func TestEveryElementOfAJoinedHeaderIsFound(t *testing.T) {
+func TestAppendElements(t *testing.T) {
 	for _, c := range []struct {
 		name, value string
 		want        []string

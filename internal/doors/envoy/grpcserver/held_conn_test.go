@@ -9,7 +9,7 @@ import (
 
 // What the unfinished requests of all connections take is bounded, beside what those of one
 // do, and calls in one piece are answered all the same.
-func TestUnfinishedRequestsOfAllConnectionsShareABound(t *testing.T) {
+func TestUnfinishedRequestsShareAMemoryLimit(t *testing.T) {
 	c := connect(t, echo)
 	c.begin()
 	c.headers(1, false)
@@ -32,7 +32,7 @@ func TestUnfinishedRequestsOfAllConnectionsShareABound(t *testing.T) {
 }
 
 // A connection says what it does, so that a full listener closes one that is idle.
-func TestAFullServerClosesIdleConnections(t *testing.T) {
+func TestHeldConnReportsItsActivity(t *testing.T) {
 	asked, release := make(chan bool), make(chan bool)
 	c := connect(t, func(calls []*Call) {
 		asked <- true

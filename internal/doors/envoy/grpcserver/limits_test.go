@@ -126,7 +126,7 @@ func TestFloodsEndTheConnection(t *testing.T) {
 }
 
 // Of an answer that waits for a window and is not wanted any more, nothing is kept.
-func TestAnswersThatWaitAreForgottenWithTheirStreams(t *testing.T) {
+func TestResetStreamsDropTheirBlockedAnswers(t *testing.T) {
 	c := connect(t, echo)
 	c.begin(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 	for round := range uint32(20) {
@@ -150,7 +150,7 @@ func TestAnswersThatWaitAreForgottenWithTheirStreams(t *testing.T) {
 }
 
 // The same, where the client goes on to allow the rest, in the order of the answers.
-func TestAnswersThatWaitAreSentAfterOthersAreReset(t *testing.T) {
+func TestBlockedAnswersAreSentAfterOthersAreReset(t *testing.T) {
 	c := connect(t, echo)
 	c.begin(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 	for id := uint32(1); id < 12; id += 2 {
@@ -168,7 +168,7 @@ func TestAnswersThatWaitAreSentAfterOthersAreReset(t *testing.T) {
 }
 
 // An answer before the request is whole ends the stream once, also where it waited.
-func TestAnAnswerBeforeTheRequestIsWholeEndsTheStreamOnce(t *testing.T) {
+func TestEarlyAnswerEndsTheStreamOnce(t *testing.T) {
 	release := make(chan struct{})
 	c := connectPlain(t, echo, func(w http.ResponseWriter, r *http.Request) {
 		<-release
@@ -193,7 +193,7 @@ func TestAnAnswerBeforeTheRequestIsWholeEndsTheStreamOnce(t *testing.T) {
 
 // A request of many small pieces is given to the plain version in few, and takes no more
 // memory than it has bytes.
-func TestAMessageInSmallPiecesIsReadInLargeOnes(t *testing.T) {
+func TestSmallDataFramesAreReadInLargePieces(t *testing.T) {
 	for _, path := range []string{plainMethod, streamMethod} {
 		t.Run(path, func(t *testing.T) {
 			reads := make(chan int, 100)
@@ -262,7 +262,7 @@ func TestMessagesAreNotReadAheadOfAnswers(t *testing.T) {
 
 // A call whose message comes in pieces is answered with the others, and not by the plain
 // version.
-func TestALargeMessageIsAnsweredWithTheOthers(t *testing.T) {
+func TestLargeMessageUsesTheFastPath(t *testing.T) {
 	c := connectPlain(t, echo, func(http.ResponseWriter, *http.Request) { t.Error("the plain version is asked") })
 	c.begin(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20})
 	c.headers(1, false)
@@ -278,7 +278,7 @@ func TestALargeMessageIsAnsweredWithTheOthers(t *testing.T) {
 }
 
 // A request that does not become whole is reset; others are answered.
-func TestARequestMustBecomeWhole(t *testing.T) {
+func TestIncompleteRequestIsCancelled(t *testing.T) {
 	for _, path := range []string{method, plainMethod} {
 		synctest.Test(t, func(t *testing.T) {
 			c := connect(t, echo)

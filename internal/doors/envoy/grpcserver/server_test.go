@@ -182,7 +182,7 @@ func (c *client) answers(n int) (messages map[uint32]string, status map[uint32]s
 }
 
 // However a call is cut into frames, its answer is the same.
-func TestBothVersionsAnswerAlike(t *testing.T) {
+func TestAnswerDoesNotDependOnTheFrames(t *testing.T) {
 	whole := message("hello")
 	for name, ask := range map[string]func(c *client){
 		"in one piece": func(c *client) { c.call(1, "hello") },
@@ -225,7 +225,7 @@ func TestBothVersionsAnswerAlike(t *testing.T) {
 }
 
 // What a client does not allow yet is sent when it does, of both versions.
-func TestAnswersWaitForTheClientsWindow(t *testing.T) {
+func TestAnswersWaitForTheFlowControlWindow(t *testing.T) {
 	c := connect(t, echo)
 	c.begin(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 3})
 	c.call(1, "hello")
@@ -243,7 +243,7 @@ func TestAnswersWaitForTheClientsWindow(t *testing.T) {
 
 // Of a client that asks and does not read, no more is read than its answers may need, and
 // the connection ends.
-func TestAClientThatDoesNotReadIsDisconnected(t *testing.T) {
+func TestClientThatDoesNotReadIsDisconnected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answered := 0
 		c := connect(t, func(calls []*Call) { answered += len(calls); echo(calls) })
@@ -268,7 +268,7 @@ func TestAClientThatDoesNotReadIsDisconnected(t *testing.T) {
 }
 
 // A connection that says nothing is closed, as is one that does not answer at its age.
-func TestConnectionsEnd(t *testing.T) {
+func TestConnectionsAreClosedWithoutPrefaceAndAtMaxAge(t *testing.T) {
 	for name, row := range map[string]struct {
 		begin  bool
 		within time.Duration
@@ -290,7 +290,7 @@ func TestConnectionsEnd(t *testing.T) {
 }
 
 // A panic in an answer ends the connection and no other.
-func TestAPanicEndsTheConnection(t *testing.T) {
+func TestPanicEndsTheConnection(t *testing.T) {
 	c := connect(t, func([]*Call) { panic("of a test") })
 	c.begin()
 	c.call(1, "hello")
