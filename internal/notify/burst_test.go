@@ -81,7 +81,7 @@ func (f *fixture) webhook(r *receiver, node string) (*notify.Dispatcher, notify.
 		Now: f.now, Log: slog.New(slog.DiscardHandler)}), c
 }
 
-func TestABurstOfBlocksIsOneMessageAndDelaysNoOutage(t *testing.T) {
+func TestBlocksAreGroupedWithoutDelayingAnOutage(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		r := newReceiver(f.t)
 		d, c := f.webhook(r, "a")
@@ -136,7 +136,7 @@ func TestABurstOfBlocksIsOneMessageAndDelaysNoOutage(t *testing.T) {
 	})
 }
 
-func TestWhatIsTriedAgainHoldsUpNothingElse(t *testing.T) {
+func TestRetriedMessagesDelayNoOthers(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		r := newReceiver(f.t)
 		r.answer = func(m received) int {
@@ -168,9 +168,9 @@ func TestWhatIsTriedAgainHoldsUpNothingElse(t *testing.T) {
 	})
 }
 
-// TestASlowReceiverOfOrdinaryMessagesDelaysNoUrgentOne runs the dispatcher with
+// TestSlowReceiverDoesNotDelayUrgentMessages runs the dispatcher with
 // a receiver that hangs on a message of blocks.
-func TestASlowReceiverOfOrdinaryMessagesDelaysNoUrgentOne(t *testing.T) {
+func TestSlowReceiverDoesNotDelayUrgentMessages(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		r := newReceiver(f.t)
 		hanging, released := make(chan struct{}), make(chan struct{})

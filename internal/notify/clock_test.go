@@ -8,9 +8,9 @@ import (
 	"github.com/stint-dev/stint/internal/notify"
 )
 
-// TestAClockThatWasAheadHoldsNothingBack has the clock a day ahead while one message is sent, by
+// TestClockThatWasAheadDelaysNoMessages has the clock a day ahead while one message is sent, by
 // a node that is then killed with its lease.
-func TestAClockThatWasAheadHoldsNothingBack(t *testing.T) {
+func TestClockThatWasAheadDelaysNoMessages(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		const day = 24 * time.Hour
 		f.advance(day)
@@ -38,8 +38,8 @@ func TestAClockThatWasAheadHoldsNothingBack(t *testing.T) {
 	})
 }
 
-// TestAMessageThatIsSentWhileTheNodeStopsIsNotSentAgain stops it as the receiver answers.
-func TestAMessageThatIsSentWhileTheNodeStopsIsNotSentAgain(t *testing.T) {
+// TestMessageSentDuringShutdownIsNotSentAgain stops it as the receiver answers.
+func TestMessageSentDuringShutdownIsNotSentAgain(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		ctx, stop := context.WithCancel(f.t.Context())
 		f.channel.during = stop

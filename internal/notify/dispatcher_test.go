@@ -90,7 +90,7 @@ func bothDatabases(t *testing.T, test func(f *fixture)) {
 	}
 }
 
-func TestAnAttackBecomesOneMessageAndNotAFlood(t *testing.T) {
+func TestNotificationsOfAnAttackAreGrouped(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		for i := range 100 {
 			f.notify(notify.AutomaticBlock, fmt.Sprintf("Blocked ip:203.0.113.%d", i))
@@ -124,7 +124,7 @@ func TestAnAttackBecomesOneMessageAndNotAFlood(t *testing.T) {
 	})
 }
 
-func TestAMessageThatFailsIsTriedAgainLaterAndSentOnce(t *testing.T) {
+func TestFailedMessageIsRetriedLaterAndSentOnce(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		f.notify(notify.Outage, "Redis is unreachable")
 		f.advance(notify.GroupWait)
@@ -148,7 +148,7 @@ func TestAMessageThatFailsIsTriedAgainLaterAndSentOnce(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotWorthAnotherTryIsGivenUpAndSaid(t *testing.T) {
+func TestPermanentErrorIsRecordedAndNotRetried(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		f.notify(notify.Outage, "Redis is unreachable")
 		f.advance(notify.GroupWait)
@@ -164,7 +164,7 @@ func TestWhatIsNotWorthAnotherTryIsGivenUpAndSaid(t *testing.T) {
 	})
 }
 
-func TestTheOutboxOutlivesTheNodeThatFilledIt(t *testing.T) {
+func TestOutboxIsSentByAnotherNode(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		f.notify(notify.EscalationPaused, "The escalation of default is paused")
 		f.advance(notify.GroupWait)
@@ -176,7 +176,7 @@ func TestTheOutboxOutlivesTheNodeThatFilledIt(t *testing.T) {
 	})
 }
 
-func TestTwoNodesOfOneNameSendEachMessageOnce(t *testing.T) {
+func TestTwoNodesWithOneNameSendEachMessageOnce(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		f.notify(notify.Outage, "Redis is unreachable")
 		f.notify(notify.EscalationPaused, "The escalation of default is paused")
@@ -199,7 +199,7 @@ func TestTwoNodesOfOneNameSendEachMessageOnce(t *testing.T) {
 	})
 }
 
-func TestATestGoesOutAtOnceAndAnUnknownChannelIsNamed(t *testing.T) {
+func TestTestMessageIsSentAtOnceAndUnknownChannelIsRefused(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		if err := f.Test(f.t.Context(), "recorder"); err != nil || len(f.channel.sent) != 1 {
 			f.t.Errorf("got %v, %d sent", err, len(f.channel.sent))
@@ -210,7 +210,7 @@ func TestATestGoesOutAtOnceAndAnUnknownChannelIsNamed(t *testing.T) {
 	})
 }
 
-func TestSendNowGoesPastTheOutboxAndSaysWhatFailed(t *testing.T) {
+func TestSendNowBypassesTheOutboxAndReturnsErrors(t *testing.T) {
 	channel := &recorder{}
 	d := notify.New(notify.Options{Channels: []notify.Channel{channel}, Node: "a"}) // no outbox at all
 	n := notify.Notification{Kind: notify.Outage, Subject: "The database is unreachable"}
@@ -226,7 +226,7 @@ func TestSendNowGoesPastTheOutboxAndSaysWhatFailed(t *testing.T) {
 	}
 }
 
-func TestWhatIsSilencedPastTheOutboxIsLogged(t *testing.T) {
+func TestSendNowLogsSilencedNotifications(t *testing.T) {
 	var log bytes.Buffer
 	channel := &recorder{}
 	d := notify.New(notify.Options{Channels: []notify.Channel{channel}, Node: "a", Log: slog.New(slog.NewTextHandler(&log, nil))})
@@ -247,7 +247,7 @@ type panicking struct{}
 func (panicking) Name() string                               { return "panicking" }
 func (panicking) Send(context.Context, notify.Message) error { panic("a bug of the channel") }
 
-func TestAChannelThatPanicsIsTriedAgainLikeOneThatFails(t *testing.T) {
+func TestPanickingChannelIsRetriedLikeAFailingOne(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		d := notify.New(notify.Options{Store: f.store.Outbox, Channels: []notify.Channel{panicking{}, f.channel}, Node: "a",
 			Now: f.now, Log: slog.New(slog.DiscardHandler)})
@@ -280,7 +280,7 @@ type phone struct{ *recorder }
 
 func (phone) Name() string { return "phone" }
 
-func TestAChannelSendsTheKindsThatItIsFor(t *testing.T) {
+func TestOutletSendsOnlyItsKinds(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		for name, one := range map[string]struct {
 			outlet notify.Outlet
@@ -306,7 +306,7 @@ func TestAChannelSendsTheKindsThatItIsFor(t *testing.T) {
 	})
 }
 
-func TestASilenceKeepsBackAndEnds(t *testing.T) {
+func TestSilenceSuppressesMessagesUntilItEnds(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		until := f.now().Add(time.Hour)
 		f.Configure(nil, []notify.Silence{{Channel: "recorder", Kind: notify.Outage, Reason: "a move", Author: "olu", Until: until}})
@@ -340,8 +340,8 @@ func TestASilenceKeepsBackAndEnds(t *testing.T) {
 	})
 }
 
-// TestRunFollowsTheChannels sends over a channel that is set up while it runs.
-func TestRunFollowsTheChannels(t *testing.T) {
+// TestRunPicksUpConfiguredChannels sends over a channel that is set up while it runs.
+func TestRunPicksUpConfiguredChannels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		outbox := &memoryOutbox{}

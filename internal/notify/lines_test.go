@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestWhatAMessageLeavesOutIsSaid(t *testing.T) {
+func TestLinesSayWhatIsLeftOut(t *testing.T) {
 	doubled := func(s string) string { return strings.ReplaceAll(s, "ä", "&auml;") }
 	long := strings.Repeat("ä", 500)
 	one := Message{Total: 1, Items: []Notification{{Subject: "s", Text: long}}, Link: "https://stint.example/"}
@@ -40,7 +40,7 @@ func TestWhatAMessageLeavesOutIsSaid(t *testing.T) {
 	}
 }
 
-func TestLinesKeepTheirBoundAndSayHowManyAreLeftOut(t *testing.T) {
+func TestLinesAreBoundedForAnyMessage(t *testing.T) {
 	longer := func(s string) string { return strings.ReplaceAll(s, "&", "&amp;") }
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringOfN(rapid.SampledFrom([]rune("&ä \n€x")), 0, 400, -1))

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/notify"
 )
 
-func TestALongRefusalIsKeptShort(t *testing.T) {
+func TestLongErrorIsTruncated(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		for _, fail := range []error{errors.New("451 " + strings.Repeat("x", 400_000)), notify.Permanent(errors.New("550 " + strings.Repeat("x", 400_000)))} {
 			f.notify(notify.Outage, "Redis is unreachable")

@@ -8,7 +8,7 @@ import (
 )
 
 // A kind that urgency does not name would count as not urgent.
-func TestEveryKindHasItsUrgency(t *testing.T) {
+func TestEveryKindHasAnUrgency(t *testing.T) {
 	text, err := os.ReadFile("notify.go")
 	if err != nil {
 		t.Fatal(err)

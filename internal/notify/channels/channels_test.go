@@ -15,8 +15,8 @@ import (
 // for it.
 const secret = "hunter2-4f9c"
 
-// TestARefusedChannelNamesItsFieldAndNoSecret builds what operators must not set up.
-func TestARefusedChannelNamesItsFieldAndNoSecret(t *testing.T) {
+// TestBuildErrorNamesTheFieldAndNoSecret builds what operators must not set up.
+func TestBuildErrorNamesTheFieldAndNoSecret(t *testing.T) {
 	const mail = "smtp://user:" + secret + "@mail.example:587"
 	to := []string{"ops@example.org"}
 	tests := []struct {
@@ -61,9 +61,9 @@ func TestARefusedChannelNamesItsFieldAndNoSecret(t *testing.T) {
 	}
 }
 
-// TestTheFormOfEachTypeIsOneThatIsAccepted builds a channel of every type from a URL of the
+// TestBuildAcceptsTheExampleURLOfEachType builds a channel of every type from a URL of the
 // form that refusals show.
-func TestTheFormOfEachTypeIsOneThatIsAccepted(t *testing.T) {
+func TestBuildAcceptsTheExampleURLOfEachType(t *testing.T) {
 	b := channels.Builder{Client: egress.New(egress.Options{})}
 	examples := map[notify.Type]string{
 		notify.Gotify: "gotify://host/AzyoeNS.D4iJLVa", notify.Telegram: "telegram://110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw@telegram?chats=@channel",

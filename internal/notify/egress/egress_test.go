@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/notify"
 )
 
-func TestPrivateAndSpecialAddressesAreNotReachedUnlessAllowed(t *testing.T) {
+func TestRefusePrivate(t *testing.T) {
 	for _, address := range []string{
 		"127.0.0.1:80", "10.1.2.3:80", "172.16.0.1:80", "192.168.1.1:80", "169.254.169.254:80", "0.0.0.0:80",
 		"100.64.0.1:80", "198.18.0.1:80", "224.0.0.1:80", "255.255.255.255:80",
@@ -30,7 +30,7 @@ func TestPrivateAndSpecialAddressesAreNotReachedUnlessAllowed(t *testing.T) {
 	}
 }
 
-func TestALoopbackReceiverIsAPermanentErrorUnlessAllowed(t *testing.T) {
+func TestPostRefusesLoopbackUnlessAllowed(t *testing.T) {
 	called := false
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }))
 	defer receiver.Close()
@@ -43,7 +43,7 @@ func TestALoopbackReceiverIsAPermanentErrorUnlessAllowed(t *testing.T) {
 	}
 }
 
-func TestAnAnswerSaysWhetherToTryAgain(t *testing.T) {
+func TestPostStatusDecidesWhetherToRetry(t *testing.T) {
 	for status, want := range map[int]struct{ fails, permanent bool }{
 		200: {false, false}, 204: {false, false},
 		302: {true, true}, 404: {true, true}, 401: {true, true},
@@ -61,7 +61,7 @@ func TestAnAnswerSaysWhetherToTryAgain(t *testing.T) {
 	}
 }
 
-func TestARedirectIsNotFollowed(t *testing.T) {
+func TestPostDoesNotFollowRedirects(t *testing.T) {
 	var paths []string
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		paths = append(paths, r.URL.Path)
@@ -74,7 +74,7 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-func TestAnErrorNamesNoURL(t *testing.T) {
+func TestPostErrorDoesNotContainTheURL(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, url := range []string{"http://127.0.0.1:1/secret", "::bad secret::"} {
@@ -87,7 +87,7 @@ func TestAnErrorNamesNoURL(t *testing.T) {
 
 // A receiver that is none, such as a server that sends back what comes, must not make a
 // secret of the URL part of an error, which everybody may read who reads notifications.
-func TestAnErrorRepeatsNothingThatTheReceiverSays(t *testing.T) {
+func TestPostErrorDoesNotRepeatTheAnswer(t *testing.T) {
 	for _, said := range []string{
 		"POST /secret HTTP/1.1\r\n\r\n", "HTTP/1.1 secret\r\n\r\n", "HTTP/secret 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nsecret\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: secret\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: secret\r\n\r\n", "secret",
@@ -113,7 +113,7 @@ func TestAnErrorRepeatsNothingThatTheReceiverSays(t *testing.T) {
 	}
 }
 
-func TestAnErrorStillSaysWhyAReceiverCannotBeReached(t *testing.T) {
+func TestPostErrorSaysWhyTheReceiverIsUnreachable(t *testing.T) {
 	receiver := httptest.NewTLSServer(http.NotFoundHandler())
 	defer receiver.Close()
 	plain := httptest.NewServer(http.NotFoundHandler())

@@ -90,7 +90,7 @@ func (s *mailServer) channel(t *testing.T) *Channel {
 	return c
 }
 
-func TestAMessageArrivesWithItsReportAttached(t *testing.T) {
+func TestMessageArrivesWithItsReportAttached(t *testing.T) {
 	server := startMailServer(t, "250 fine")
 	m := notify.Message{Kind: notify.Report, Node: "a", Subject: "Daily report\r\nBcc: everybody@example.com", Total: 1, Items: []notify.Notification{
 		{Subject: "Daily report", Text: "All quiet. \u202eEvil", Page: []byte("<!doctype html><title>Report</title>")},
@@ -114,7 +114,7 @@ func TestAMessageArrivesWithItsReportAttached(t *testing.T) {
 	}
 }
 
-func TestAnErrorIsPermanentAsTheServerSays(t *testing.T) {
+func TestSMTPStatusDecidesWhetherAnErrorIsPermanent(t *testing.T) {
 	for answer, permanent := range map[string]bool{"550 no such user": true, "451 try later": false} {
 		err := startMailServer(t, answer).channel(t).Send(t.Context(), notify.Message{Subject: "x"})
 		if err == nil || notify.IsPermanent(err) != permanent {
@@ -123,8 +123,8 @@ func TestAnErrorIsPermanentAsTheServerSays(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatBreaksIsTriedAgainUnlessTheMailIsTaken breaks it at each step.
-func TestAConnectionThatBreaksIsTriedAgainUnlessTheMailIsTaken(t *testing.T) {
+// TestBrokenConnectionIsRetriedUnlessTheMailWasAccepted breaks it at each step.
+func TestBrokenConnectionIsRetriedUnlessTheMailWasAccepted(t *testing.T) {
 	for step, isTaken := range map[string]bool{"EHLO": false, "MAIL": false, "RCPT": false, "DATA": false, "BODY": false, "RSET": true, "QUIT": true} {
 		s := startMailServer(t, "250 fine")
 		s.breaksAt = step
@@ -135,7 +135,7 @@ func TestAConnectionThatBreaksIsTriedAgainUnlessTheMailIsTaken(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsAwayIsTriedAgain(t *testing.T) {
+func TestUnreachableServerIsRetried(t *testing.T) {
 	server := startMailServer(t, "250 fine")
 	c := server.channel(t)
 	server.listener.Close()
@@ -144,7 +144,7 @@ func TestAServerThatIsAwayIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestWrongSettingsAreFoundAtTheStartAndHoldNoSecret(t *testing.T) {
+func TestNewRejectsBadOptionsWithoutShowingSecrets(t *testing.T) {
 	for name, o := range map[string]Options{
 		"no URL":          {URL: "hunter2", From: "a@b.c", To: []string{"a@b.c"}},
 		"another scheme":  {URL: "http://u:hunter2@h", From: "a@b.c", To: []string{"a@b.c"}},
@@ -158,7 +158,7 @@ func TestWrongSettingsAreFoundAtTheStartAndHoldNoSecret(t *testing.T) {
 	}
 }
 
-func TestAnErrorHidesThePasswordInEveryFormThatIsSent(t *testing.T) {
+func TestErrorHidesThePasswordInEveryEncoding(t *testing.T) {
 	for _, sent := range []string{"pass", "cGFzcw==", "AG1lAHBhc3M=", "bWUAbWUAcGFzcw=="} {
 		if got := hiding("me", "pass").Replace("535 no " + sent + " here"); got != "535 no xxxxx here" {
 			t.Errorf("%s: %s", sent, got)
@@ -166,7 +166,7 @@ func TestAnErrorHidesThePasswordInEveryFormThatIsSent(t *testing.T) {
 	}
 }
 
-func TestAnAnswerWithoutEndIsNotKept(t *testing.T) {
+func TestEndlessAnswerIsNotReadToTheEnd(t *testing.T) {
 	for name, part := range map[string]string{"a line": strings.Repeat("a", 32<<10), "lines": strings.Repeat("220-hello\r\n", 3000)} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

@@ -30,9 +30,9 @@ func newChannel(t *testing.T, target string, private bool) *services.Channel {
 	return c
 }
 
-// TestMessagesArriveAsTheServicesTakeThem sends to receivers that answer as ntfy and
+// TestMessagesArriveInTheFormatOfTheService sends to receivers that answer as ntfy and
 // Gotify do.
-func TestMessagesArriveAsTheServicesTakeThem(t *testing.T) {
+func TestMessagesArriveInTheFormatOfTheService(t *testing.T) {
 	t.Run("ntfy", func(t *testing.T) {
 		receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
@@ -71,9 +71,9 @@ func TestMessagesArriveAsTheServicesTakeThem(t *testing.T) {
 	})
 }
 
-// TestTheStatusDecidesWhetherAMessageIsTriedAgain checks also that the library neither
+// TestStatusDecidesWhetherToRetry checks also that the library neither
 // tries by itself nor follows a redirect.
-func TestTheStatusDecidesWhetherAMessageIsTriedAgain(t *testing.T) {
+func TestStatusDecidesWhetherToRetry(t *testing.T) {
 	for status, permanent := range map[int]bool{403: true, 404: true, 302: true, 429: false, 500: false, 503: false} {
 		var calls atomic.Int32
 		receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -93,7 +93,7 @@ func TestTheStatusDecidesWhetherAMessageIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOfAnotherServerIsNoSuccess(t *testing.T) {
+func TestAnswerOfAnotherServerIsAPermanentError(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>Welcome") }))
 	defer receiver.Close()
 	err := newChannel(t, strings.Replace(receiver.URL, "http", "ntfy", 1)+"/topic?disabletls=yes", true).Send(t.Context(), message)
@@ -108,9 +108,9 @@ var urls = []string{
 	"telegram://110201543:AAsecretsecretsecretsecretsecretsec@telegram?chats=@ops", "pushover://shoutrrr:secret@secret",
 }
 
-// TestAFailureIsAlwaysReported needs no network: the context has ended before the first
+// TestSendReportsEveryFailure needs no network: the context has ended before the first
 // request. The library reports no error of Telegram's for it.
-func TestAFailureIsAlwaysReported(t *testing.T) {
+func TestSendReportsEveryFailure(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	for _, target := range urls {
@@ -121,7 +121,7 @@ func TestAFailureIsAlwaysReported(t *testing.T) {
 	}
 }
 
-func TestAPrivateAddressIsRefused(t *testing.T) {
+func TestPrivateAddressIsRefused(t *testing.T) {
 	for _, target := range []string{"ntfy://169.254.169.254/latest?disabletls=yes", "gotify://127.0.0.1:1/AbcdefghijklmnO?disabletls=yes"} {
 		err := newChannel(t, target, false).Send(t.Context(), message)
 		if err == nil || !notify.IsPermanent(err) || !strings.Contains(err.Error(), "private") {
@@ -130,7 +130,7 @@ func TestAPrivateAddressIsRefused(t *testing.T) {
 	}
 }
 
-func TestABadURLIsRefusedWithoutItsSecrets(t *testing.T) {
+func TestNewRejectsBadURLsWithoutShowingSecrets(t *testing.T) {
 	for _, target := range []string{
 		"", "secret", "https://secret", "ntfy://secret", "discord://secret", "discord://secret@1/raw", "telegram://secret@telegram?chats=@ops", "pushover://secret",
 		"ntfy://secret@host/topic?nothing=secret", "smtp://secret", "gotify://%zzsecret",

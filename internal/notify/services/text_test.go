@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/notify/egress"
 )
 
-func TestKeysOfAttackersAreTextAndNoMarkup(t *testing.T) {
+func TestMarkupInKeysIsEscaped(t *testing.T) {
 	m := notify.Message{Subject: "user:\u202eevil", Total: 1, Items: []notify.Notification{{Text: "user:[x](https://evil.example) **a** @everyone <@1>\nip"}}}
 	if subject, text := cleaner(false)(m.Subject), m.Lines(maxText, cleaner(false)); subject != "user:U+202Eevil" || text != m.Items[0].Text {
 		t.Errorf("got %q, %q", subject, text)
@@ -20,7 +20,7 @@ func TestKeysOfAttackersAreTextAndNoMarkup(t *testing.T) {
 	}
 }
 
-func TestAMessageOfTelegramDoesNotWaitLongerThanItMay(t *testing.T) {
+func TestTelegramMessageStopsWaitingWhenTheContextEnds(t *testing.T) {
 	const target = "telegram://110201543:AAsecretsecretsecretsecretsecretsec@telegram?chats=@ops"
 	c, err := New("phone", target, egress.New(egress.Options{}))
 	if err != nil {

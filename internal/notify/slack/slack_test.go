@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/notify/egress"
 )
 
-func TestTextFromAnAttackerIsNoMarkup(t *testing.T) {
+func TestMarkupIsEscaped(t *testing.T) {
 	var text []byte
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		text, _ = io.ReadAll(r.Body)

@@ -17,7 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/notify/egress"
 )
 
-func TestAMessageArrivesSignedAsJSON(t *testing.T) {
+func TestMessageIsSentAsSignedJSON(t *testing.T) {
 	at := time.Unix(1_795_000_000, 0)
 	var got *http.Request
 	var text []byte
