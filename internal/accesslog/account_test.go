@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTheFieldOfTheAccountIsRead(t *testing.T) {
+func TestAccountFieldIsRead(t *testing.T) {
 	for name, c := range map[string]struct{ text, account, want string }{
 		"CLF":         {`203.0.113.7 - alice [10/Oct/2026:13:55:36 +0000] "POST /login HTTP/1.1" 401 12` + "\n", "user", "alice"},
 		"CLF without": {`203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "POST /login HTTP/1.1" 401 12` + "\n", "user", ""},

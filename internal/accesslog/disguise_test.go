@@ -21,8 +21,8 @@ func parseOne(t *testing.T, o Options, line string) Record {
 	return r
 }
 
-// TestAnEscapedQuoteDoesNotEndARequest has a client write what looks like the rest of the line.
-func TestAnEscapedQuoteDoesNotEndARequest(t *testing.T) {
+// TestEscapedQuoteDoesNotEndTheRequest has a client write what looks like the rest of the line.
+func TestEscapedQuoteDoesNotEndTheRequest(t *testing.T) {
 	const line = `192.0.2.1 - - [10/Oct/2025:13:55:36 +0000] "GET /\" 200 \"a\" \"b\" HTTP/1.1" 400 226 "ref" "203.0.113.99" "198.51.100.5"`
 	if r := parseOne(t, Options{}, line); r.Status != 400 || r.Agent != "203.0.113.99" {
 		t.Errorf("got %+v", r)
@@ -32,7 +32,7 @@ func TestAnEscapedQuoteDoesNotEndARequest(t *testing.T) {
 	}
 }
 
-func TestTheHostThatWasAskedForIsNotTheClient(t *testing.T) {
+func TestRequestedHostIsNotTheClient(t *testing.T) {
 	for _, line := range []string{
 		`{"@timestamp":"2025-10-10T13:55:36Z","host":{"name":"web-1"},"source":{"ip":"192.0.2.1"},"url":{"path":"/"}}`,
 		`{"time":"2025-10-10T13:55:36Z","host":"203.0.113.9","request":{"client_ip":"192.0.2.1","uri":"/"},"status":200}`,
@@ -44,7 +44,7 @@ func TestTheHostThatWasAskedForIsNotTheClient(t *testing.T) {
 	}
 }
 
-func TestWhatIsDisguisedAsAnAssetIsNone(t *testing.T) {
+func TestIsAssetRejectsDisguisedPaths(t *testing.T) {
 	for _, target := range []string{"/wp-login.php/x.css", "/phpmyadmin/index.PHP/a.js", "/.env/.js", "/.git/config;.css", "/.git/a.png", "/cgi-bin/x.cgi/a.ico", "/cgi-bin/status.sh/x.css", "/shell.phtml/x.css", "/login.action/x.js", "/a;b.css", "/.css"} {
 		if isAsset(target) {
 			t.Errorf("%s is taken for an asset", target)
@@ -57,7 +57,7 @@ func TestWhatIsDisguisedAsAnAssetIsNone(t *testing.T) {
 	}
 }
 
-func TestPaddingDoesNotHideAPath(t *testing.T) {
+func TestLongPaddedPathIsNormalized(t *testing.T) {
 	for _, padding := range []string{"/", "/.", "/%2e", "/a/.."} {
 		line := `192.0.2.1 - - [10/Oct/2025:13:55:36 +0000] "GET ` + strings.Repeat(padding, maxText) + `/.env HTTP/1.1" 200 1 "-" "curl"`
 		if r := parseOne(t, Options{}, line); conditions.NormalizePath(r.Path) != "/.env" {
@@ -67,7 +67,7 @@ func TestPaddingDoesNotHideAPath(t *testing.T) {
 }
 
 // nginx without escape=json.
-func TestAQuoteHidesNoRequestFromAJSONLog(t *testing.T) {
+func TestJSONWithNginxEscapesIsRead(t *testing.T) {
 	line := `{"time":"2025-10-10T13:55:36Z","remote_addr":"192.0.2.1","request":"GET /.env HTTP/1.1","http_user_agent":"\x22\x5Cu0041\xC3","status":404}`
 	if r := parseOne(t, Options{}, line); r.Key.String() != "ip:192.0.2.1" || r.Path != "/.env" {
 		t.Errorf("got %+v", r)

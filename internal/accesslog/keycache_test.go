@@ -7,7 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-func TestTheKeyCacheForgetsRatherThanGrow(t *testing.T) {
+func TestKeyCacheIsBounded(t *testing.T) {
 	cache := newKeyCache(keys.Parser{}, "token")
 	for i := range 3*keyCacheSize + 7 {
 		value := fmt.Sprint(i)

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/accesslog"
 )
 
-func TestARecordSaysWhatTheLineSaysOfTheRequest(t *testing.T) {
+func TestRecordHasTheFieldsOfTheRequest(t *testing.T) {
 	for _, test := range []struct {
 		name, log string
 		options   accesslog.Options
@@ -77,7 +77,7 @@ func repeat(r accesslog.Record, n int) []accesslog.Record {
 }
 
 // Lines that are parsed one by one make the same requests as the whole log.
-func TestALineParserReadsAsAReaderDoes(t *testing.T) {
+func TestLineParserMatchesReader(t *testing.T) {
 	for _, log := range []string{
 		common + "\n\ngarbage\n" + common + "\r\n",
 		"\ufeff\n{\"time\":1,\"ip\":\"192.0.2.1\"}\n{\n[]\n",

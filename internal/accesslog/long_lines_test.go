@@ -14,7 +14,7 @@ func longLine(bytes int) string {
 }
 
 // Whatever reads a log takes lines of the same length: "follow" parses them by LineParser.
-func TestALineIsReadHoweverLongAClientMadeIt(t *testing.T) {
+func TestLongLinesAreRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		log          string
 		records, bad int64
@@ -54,7 +54,7 @@ func TestALineIsReadHoweverLongAClientMadeIt(t *testing.T) {
 	}
 }
 
-func TestAFirstLineThatIsTooLongIsBadAlone(t *testing.T) {
+func TestFirstLineThatIsTooLongIsOneBadLine(t *testing.T) {
 	records, counts := read(t, longLine(2*accesslog.MaxLine)+"\n"+common, accesslog.Options{Format: accesslog.CLF})
 	if len(records) != 1 || counts.Bad != 1 || counts.First[0].Line != 1 {
 		t.Errorf("read %d, the counts are %+v", len(records), counts)

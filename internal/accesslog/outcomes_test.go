@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestOutcomesFollowFromStatusAndMethod(t *testing.T) {
+func TestOutcomesDependOnStatusAndMethod(t *testing.T) {
 	own, err := ParseOutcomes([]string{"post 401, 403=login_failed", "500=error", "500,502=error", "404=not_found"})
 	if err != nil {
 		t.Fatal(err)

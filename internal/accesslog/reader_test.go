@@ -45,7 +45,7 @@ var instant = time.Date(2026, 1, 31, 22, 5, 3, 0, time.UTC).UnixMilli()
 
 const common = `192.0.2.1 - - [31/Jan/2026:23:05:03 +0100] "GET / HTTP/1.1" 200 512`
 
-func TestALineOfEachFormatIsRead(t *testing.T) {
+func TestReaderReadsEachFormat(t *testing.T) {
 	for _, test := range []struct {
 		name, log string
 		options   accesslog.Options
@@ -104,7 +104,7 @@ func TestALineOfEachFormatIsRead(t *testing.T) {
 	}
 }
 
-func TestABadLineIsCountedWithTheReason(t *testing.T) {
+func TestBadLineIsCountedWithTheReason(t *testing.T) {
 	jsonLine := `{"time":"2026-01-31T22:05:03Z","ip":"192.0.2.1"}`
 	csvHead := "time,ip,cost\n1769897103,192.0.2.1,1"
 	for _, test := range []struct{ name, good, bad, why string }{
@@ -164,7 +164,7 @@ func TestABadLineIsCountedWithTheReason(t *testing.T) {
 	}
 }
 
-func TestOnlyTheFirstBadLinesAreKeptAndTheyAreEscaped(t *testing.T) {
+func TestFirstBadLinesAreKeptEscaped(t *testing.T) {
 	log := common + "\n" + strings.Repeat("\x1b[31m\u202e"+strings.Repeat("x", 500)+"\n", 25)
 	_, counts := read(t, log, accesslog.Options{MaxBad: 3})
 	if counts.Bad != 25 || len(counts.First) != 3 {
@@ -176,7 +176,7 @@ func TestOnlyTheFirstBadLinesAreKeptAndTheyAreEscaped(t *testing.T) {
 	}
 }
 
-func TestALogOfNoKnownFormatIsRefused(t *testing.T) {
+func TestUnknownFormatIsRefused(t *testing.T) {
 	for name, log := range map[string]string{
 		"prose":                         "hello\nworld\n",
 		"CSV without known names":       "a,b\n1,2\n",
@@ -194,7 +194,7 @@ func TestALogOfNoKnownFormatIsRefused(t *testing.T) {
 	}
 }
 
-func TestWrongOptionsAreErrorsThatSayWhatWouldBeRight(t *testing.T) {
+func TestBadOptionErrorsSayWhatIsAllowed(t *testing.T) {
 	for _, test := range []struct {
 		name, log string
 		options   accesslog.Options
@@ -218,7 +218,7 @@ func TestWrongOptionsAreErrorsThatSayWhatWouldBeRight(t *testing.T) {
 	}
 }
 
-func TestFormatsAreTold(t *testing.T) {
+func TestFormatIsDetected(t *testing.T) {
 	for log, want := range map[string]accesslog.Format{
 		common:                                accesslog.CLF,
 		"torn at the top\n" + common:          accesslog.CLF,
@@ -259,7 +259,7 @@ func pack(t testing.TB, texts ...string) []byte {
 	return packed.Bytes()
 }
 
-func TestGzipIsToldByItsFirstBytes(t *testing.T) {
+func TestGzipIsDetectedByItsFirstBytes(t *testing.T) {
 	reader, err := accesslog.NewReader(bytes.NewReader(pack(t, common+"\n", common+"\n")), "", accesslog.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -269,7 +269,7 @@ func TestGzipIsToldByItsFirstBytes(t *testing.T) {
 	}
 }
 
-func TestATornGzipIsAnErrorThatSaysHowFarItWasRead(t *testing.T) {
+func TestTruncatedGzipErrorNamesTheLastLine(t *testing.T) {
 	var log strings.Builder
 	for i := range 20_000 {
 		log.WriteString(strings.Replace(common, "/ ", "/"+string(rune('a'+i*i%26)), 1) + "\n")
@@ -284,7 +284,7 @@ func TestATornGzipIsAnErrorThatSaysHowFarItWasRead(t *testing.T) {
 	}
 }
 
-func TestFilesAreReadOneAfterAnotherEachInItsFormat(t *testing.T) {
+func TestFilesAreReadInOrderEachInItsFormat(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name string, data []byte) string {
 		path := filepath.Join(folder, name)
@@ -315,7 +315,7 @@ func TestFilesAreReadOneAfterAnotherEachInItsFormat(t *testing.T) {
 	}
 }
 
-func TestFilesThatCannotBeReadAreRefusedBeforeAnyIsRead(t *testing.T) {
+func TestOpenFilesRejectsUnreadableFiles(t *testing.T) {
 	for name, paths := range map[string][]string{
 		"none": nil, "one that is not there": {filepath.Join(t.TempDir(), "none.log")}, "a folder": {t.TempDir()},
 	} {
@@ -325,7 +325,7 @@ func TestFilesThatCannotBeReadAreRefusedBeforeAnyIsRead(t *testing.T) {
 	}
 }
 
-func TestTheFullKeyReadsBackAsTheSameKey(t *testing.T) {
+func TestFullKeyParsesToTheSameKey(t *testing.T) {
 	for _, bits := range []int{0, 48, 128} {
 		parser := keys.Parser{IPv6Bits: bits}
 		for _, text := range []string{"ip:192.0.2.1", "ip:2001:db8::7", "token:abc", "plain"} {

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 )
 
-func TestScopesFollowFromMethodAndPath(t *testing.T) {
+func TestScopesDependOnMethodAndPath(t *testing.T) {
 	scopes, err := ParseScopes([]string{"post /login = login", "/login*=page", "/a=b=c"})
 	if err != nil {
 		t.Fatal(err)

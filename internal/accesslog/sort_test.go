@@ -57,7 +57,7 @@ func TestSortIsStableInMemoryAndWhenItSpills(t *testing.T) {
 	}
 }
 
-func TestAnyRecordsAreSortedStably(t *testing.T) {
+func TestSortIsStableForAnyRecords(t *testing.T) {
 	key, err := keys.Parser{}.Key("ip:192.0.2.1")
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestAnyRecordsAreSortedStably(t *testing.T) {
 	})
 }
 
-func TestNoTemporaryFileIsLeft(t *testing.T) {
+func TestSortedCloseLeavesNoTemporaryFile(t *testing.T) {
 	folder := t.TempDir()
 	sorted, err := accesslog.Sort(context.Background(), accesslog.Slice(shuffled(t, 100, 100)), accesslog.SortOptions{Memory: 1, Dir: folder})
 	if err != nil {
@@ -126,7 +126,7 @@ func (b broken) Next() (accesslog.Record, error) {
 	return record, err
 }
 
-func TestAnErrorOfTheSourceLeavesNoFile(t *testing.T) {
+func TestSortLeavesNoFileIfTheSourceFails(t *testing.T) {
 	folder := t.TempDir()
 	_, err := accesslog.Sort(context.Background(), broken{accesslog.Slice(shuffled(t, 100, 100))}, accesslog.SortOptions{Memory: 1, Dir: folder})
 	if !errors.Is(err, errBroken) {
@@ -137,14 +137,14 @@ func TestAnErrorOfTheSourceLeavesNoFile(t *testing.T) {
 	}
 }
 
-func TestAFolderThatIsNotThereIsAnError(t *testing.T) {
+func TestSortFailsIfTheFolderIsMissing(t *testing.T) {
 	_, err := accesslog.Sort(context.Background(), accesslog.Slice(shuffled(t, 100, 100)), accesslog.SortOptions{Memory: 1, Dir: t.TempDir() + "/none"})
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the error is %v, want one that says so", err)
 	}
 }
 
-func TestACancelledSortEnds(t *testing.T) {
+func TestSortEndsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := accesslog.Sort(ctx, accesslog.Slice(nil), accesslog.SortOptions{}); !errors.Is(err, context.Canceled) {
@@ -167,7 +167,7 @@ func (r *repeated) Next() (accesslog.Record, error) {
 	return r.record, nil
 }
 
-func TestTheMemoryOfASortIsBoundedWhateverTheLengthOfTheLog(t *testing.T) {
+func TestSortMemoryIsBounded(t *testing.T) {
 	key, err := keys.Parser{}.Key("ip:2001:db8::1")
 	if err != nil {
 		t.Fatal(err)

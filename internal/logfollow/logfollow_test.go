@@ -65,7 +65,7 @@ func (k *killing) Batch(ctx context.Context, checks []client.Check) ([]client.Ba
 
 // A process that is killed between the answer and the saved position charges no line
 // twice, and none is left out.
-func TestAKilledProcessChargesNoLineTwice(t *testing.T) {
+func TestKilledProcessChargesEachLineOnce(t *testing.T) {
 	s := newSite(t)
 	s.write(9000)
 	for round := range 6 {
@@ -92,7 +92,7 @@ func TestAKilledProcessChargesNoLineTwice(t *testing.T) {
 }
 
 // Lines whose idempotency keys the server may have forgotten are not sent again.
-func TestALineInDoubtForTooLongIsNotSentAgain(t *testing.T) {
+func TestOldUncertainLineIsNotSentAgain(t *testing.T) {
 	s := newSite(t)
 	server := &unreachable{Server: s.options.Server, loses: true}
 	s.options.Server = server
@@ -116,7 +116,7 @@ func TestALineInDoubtForTooLongIsNotSentAgain(t *testing.T) {
 	s.awaitCharges() // all of the first had been charged before their answers were lost
 }
 
-func TestALostAnswerIsAskedForAgain(t *testing.T) {
+func TestLostAnswerIsRequestedAgain(t *testing.T) {
 	s := newSite(t)
 	server := &unreachable{Server: s.options.Server, loses: true}
 	s.options.Server = server
@@ -156,7 +156,7 @@ func TestLinesWaitWhileTheServerIsDown(t *testing.T) {
 	}
 }
 
-func TestWhatHoldsNoRequestIsCountedAndShown(t *testing.T) {
+func TestBadLinesAreCountedAndLogged(t *testing.T) {
 	s := newSite(t)
 	s.addSecond()
 	s.follow()
@@ -180,7 +180,7 @@ func TestWhatHoldsNoRequestIsCountedAndShown(t *testing.T) {
 	}
 }
 
-func TestAnOldLineIsNotChecked(t *testing.T) {
+func TestOldLineIsNotChecked(t *testing.T) {
 	s := newSite(t)
 	s.options.MaxAge, s.options.FromStart = 10*time.Minute, true
 	s.append(s.path, lineOf("198.51.100.1", time.Now().Add(-time.Hour), 1)+s.more(3))
@@ -196,7 +196,7 @@ func TestAnOldLineIsNotChecked(t *testing.T) {
 	}
 }
 
-func TestALogOfAProxyIsRefused(t *testing.T) {
+func TestLogWithProxyAddressesIsRefused(t *testing.T) {
 	for _, test := range []struct {
 		name, want string
 		ip         func(i int) string
@@ -247,7 +247,7 @@ func TestALogOfAProxyIsRefused(t *testing.T) {
 	}
 }
 
-func TestAStateFileThatDoesNotFitIsRefused(t *testing.T) {
+func TestInvalidStateFileIsRefused(t *testing.T) {
 	s := newSite(t)
 	s.write(10)
 	for text, want := range map[string]string{
@@ -287,7 +287,7 @@ func TestAStateFileThatDoesNotFitIsRefused(t *testing.T) {
 	s.awaitLog("are lost: no rotated file has the same beginning")
 }
 
-func TestAPathThatCannotBeFollowedIsRefused(t *testing.T) {
+func TestUnsuitablePathIsRefused(t *testing.T) {
 	s := newSite(t)
 	s.write(3)
 	dir := filepath.Dir(s.path)
@@ -319,7 +319,7 @@ func TestAPathThatCannotBeFollowedIsRefused(t *testing.T) {
 }
 
 // A log that cannot be opened is reported, and followed again as soon as it can be.
-func TestALogThatBecomesAFolderIsReported(t *testing.T) {
+func TestLogReplacedByAFolderIsReported(t *testing.T) {
 	s := newSite(t)
 	s.follow()
 	s.write(3)
@@ -339,7 +339,7 @@ func TestALogThatBecomesAFolderIsReported(t *testing.T) {
 	}
 }
 
-func TestARefusedTokenEndsIt(t *testing.T) {
+func TestRunFailsIfTheServerRefusesTheToken(t *testing.T) {
 	s := newSite(t)
 	c, err := client.New("http://"+s.admin, client.WithRetries(0), client.WithMemory(0)) // the wrong listener
 	if err != nil {
@@ -353,7 +353,7 @@ func TestARefusedTokenEndsIt(t *testing.T) {
 	}
 }
 
-func TestADryRunSendsAndSavesNothing(t *testing.T) {
+func TestDryRunSendsAndSavesNothing(t *testing.T) {
 	s := newSite(t)
 	s.write(3)
 	var shown []string
@@ -372,7 +372,7 @@ func TestADryRunSendsAndSavesNothing(t *testing.T) {
 
 // Reports are charged once, as checks are, though their answers are lost or the process is
 // killed.
-func TestAnOutcomeIsReportedOnce(t *testing.T) {
+func TestOutcomeIsReportedOnce(t *testing.T) {
 	s := newSite(t)
 	s.do(http.MethodPut, "/v1/policies/missing", fmt.Sprintf(`{"match":["ip:198.51.100.0/24"],"outcome":"not_found","rules":["%d/1d"]}`, limit), http.StatusCreated)
 	s.options.Outcomes = accesslog.DefaultOutcomes()

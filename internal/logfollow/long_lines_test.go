@@ -7,7 +7,7 @@ import (
 
 // Caddy writes the headers of a request into its line: a client that sends many must not be
 // left out for it, and neither must the lines behind.
-func TestALineIsCheckedHoweverLongAClientMadeIt(t *testing.T) {
+func TestLongLinesAreChecked(t *testing.T) {
 	long := func(s *site, bytes int) string {
 		return strings.Replace(s.more(1), "agent/1", "agent/1 "+strings.Repeat("a", bytes), 1)
 	}

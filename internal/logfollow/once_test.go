@@ -6,7 +6,7 @@ import (
 )
 
 // No more lines come, so that they cannot show the format.
-func TestALogOfAnUnknownFormatIsNotReadToItsEnd(t *testing.T) {
+func TestOnceRefusesALogOfUnknownFormat(t *testing.T) {
 	s := newSite(t)
 	s.options.FromStart = true
 	s.append(s.path, "what is this\n")

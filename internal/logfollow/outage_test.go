@@ -27,7 +27,7 @@ func (s *site) stall() (resume func()) {
 }
 
 // While the server does not answer, the files may be rotated more than once.
-func TestALogThatIsRotatedTwiceDuringAnOutageIsReadCompletely(t *testing.T) {
+func TestLogRotatedTwiceDuringAnOutageIsReadCompletely(t *testing.T) {
 	ways := map[string]func(*site){"copied": (*site).rotateByCopy, "renamed": (*site).rotateByRename}
 	for first, rotate := range ways {
 		for second, rotateAgain := range ways {
@@ -61,7 +61,7 @@ func TestALogThatIsRotatedTwiceDuringAnOutageIsReadCompletely(t *testing.T) {
 // A log that was empty when it was last looked at is rotated while the lines of another one
 // are being sent, and the follower ends. What was written since it looked is read, though
 // the state was saved later.
-func TestAnEmptyLogThatIsRotatedDuringAnOutageIsReadCompletely(t *testing.T) {
+func TestEmptyLogRotatedDuringAnOutageIsReadCompletely(t *testing.T) {
 	s := newSite(t)
 	s.path2 = s.path + "-errors"
 	s.append(s.path2, "")

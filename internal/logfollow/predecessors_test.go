@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestOnlyWhatRotationAddsMakesAFileAPredecessor(t *testing.T) {
+func TestPredecessorsHaveRotationSuffixes(t *testing.T) {
 	for _, added := range []string{".1", ".12", ".3.gz", "-20260131", "-20260131.gz", ".2026-01-31", ".2026-01-31T23:59.gz", "_20260131", "-2026013123", ".old"} {
 		if !rotated.MatchString(added) {
 			t.Errorf("%q is not taken for rotation", added)
@@ -22,7 +22,7 @@ func TestOnlyWhatRotationAddsMakesAFileAPredecessor(t *testing.T) {
 
 // A rotation deletes a file after its predecessor was looked at, and the next file gets its
 // inode: truncating the file does the same.
-func TestAPredecessorWhoseInodeIsThatOfANewFileHasMoved(t *testing.T) {
+func TestPredecessorWithAReusedInodeHasMoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log.1")
 	if err := os.WriteFile(path, []byte("one\ntwo\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -105,7 +105,7 @@ func (s *site) gzip(path string) {
 	}
 }
 
-func TestEachLineIsChargedOnceThroughEveryRotation(t *testing.T) {
+func TestEachLineIsChargedOnceForEveryKindOfRotation(t *testing.T) {
 	for _, rotation := range rotations {
 		t.Run(rotation.name, func(t *testing.T) {
 			s := newSite(t)
@@ -134,7 +134,7 @@ func TestEachLineIsChargedOnceThroughEveryRotation(t *testing.T) {
 	}
 }
 
-func TestARotatedLineWithoutItsEndIsReadWhenTheLogIsFinished(t *testing.T) {
+func TestUnterminatedLastLineOfARotatedLogIsRead(t *testing.T) {
 	s := newSite(t)
 	s.follow()
 	s.append(s.path, strings.TrimSuffix(s.more(1), "\n"))
@@ -149,7 +149,7 @@ func TestARotatedLineWithoutItsEndIsReadWhenTheLogIsFinished(t *testing.T) {
 }
 
 // What is rotated while nothing follows is found by its beginning.
-func TestWhatWasRotatedBetweenTwoRunsIsRead(t *testing.T) {
+func TestLogRotatedBetweenTwoRunsIsRead(t *testing.T) {
 	for name, rotate := range map[string]func(s *site){
 		"renamed": func(s *site) { s.rename(s.path, s.path+".1") },
 		"renamed and compressed": func(s *site) {
@@ -210,7 +210,7 @@ func TestWhatWasRotatedBetweenTwoRunsIsRead(t *testing.T) {
 	}
 }
 
-func TestABrokenPredecessorIsReadAsFarAsItGoes(t *testing.T) {
+func TestTruncatedPredecessorIsReadAsFarAsPossible(t *testing.T) {
 	s := newSite(t)
 	s.append(s.path+".1", s.more(5000))
 	s.gzip(s.path + ".1")
@@ -233,7 +233,7 @@ func TestABrokenPredecessorIsReadAsFarAsItGoes(t *testing.T) {
 	}
 }
 
-func TestFromTheStartPredecessorsAreRead(t *testing.T) {
+func TestFromStartReadsPredecessors(t *testing.T) {
 	s := newSite(t)
 	s.append(s.path+".2", s.more(5))
 	s.gzip(s.path + ".2")
@@ -337,7 +337,7 @@ func (s *site) reopen(old *os.File) *os.File {
 }
 
 // A file that comes back to the path of its log is read on, and not again.
-func TestAFileThatComesBackIsReadOn(t *testing.T) {
+func TestFileThatReturnsToItsPathIsNotReadAgain(t *testing.T) {
 	s := newSite(t)
 	s.follow()
 	s.write(10)

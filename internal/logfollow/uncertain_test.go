@@ -77,7 +77,7 @@ func (s *site) followUntilItFails(lines, answered int, err error) {
 
 // Of a round of which some lines were answered and others not, each is charged once, however
 // long ago the round was sent.
-func TestARoundThatWasAnsweredInPartIsGoneOnWith(t *testing.T) {
+func TestPartlyAnsweredRoundIsContinued(t *testing.T) {
 	for name, test := range map[string]struct {
 		err      error
 		isInPart bool // the lines without an answer may have been charged
@@ -118,7 +118,7 @@ func TestARoundThatWasAnsweredInPartIsGoneOnWith(t *testing.T) {
 }
 
 // What was sent first is in doubt since then, though the rest is sent again and again.
-func TestTheTimeOfTheFirstSendingIsKept(t *testing.T) {
+func TestTimeOfTheFirstSendIsKept(t *testing.T) {
 	s := newSite(t)
 	// The answers are lost, so that all were charged.
 	server := &unreachable{Server: s.options.Server, loses: true}
@@ -149,7 +149,7 @@ func TestTheTimeOfTheFirstSendingIsKept(t *testing.T) {
 
 // More lines are in doubt than one round reads, since a later process reads more of each:
 // none of them is taken for one that was not sent.
-func TestLinesInDoubtBehindTheFirstRoundStayInDoubt(t *testing.T) {
+func TestUncertainLinesAfterTheFirstRoundStayUncertain(t *testing.T) {
 	s := newSite(t)
 	server := &unreachable{Server: s.options.Server, loses: true}
 	s.options.Server = server
@@ -185,7 +185,7 @@ func TestLinesInDoubtBehindTheFirstRoundStayInDoubt(t *testing.T) {
 }
 
 // A token that is refused loses no line.
-func TestALineThatWasRefusedWithTheTokenIsSentLater(t *testing.T) {
+func TestLinesWithARefusedTokenAreSentLater(t *testing.T) {
 	s := newSite(t)
 	server := s.options.Server
 	s.options.Server = &failing{Server: server, err: errProblem(http.StatusUnauthorized, "unauthorized")}
