@@ -18,7 +18,7 @@ func plainHistogram() prometheus.Histogram {
 	})
 }
 
-func TestDurationsAreCountedAsThePlainHistogramCountsThem(t *testing.T) {
+func TestDurationsMatchThePrometheusHistogram(t *testing.T) {
 	plain, fast := plainHistogram(), newDurations("fast", "").with()
 	random := rand.New(rand.NewPCG(1, 2))
 	observe := func(took time.Duration) {
@@ -79,7 +79,7 @@ func nativeCounts(h *dto.Histogram) map[int32]int64 {
 	return counts
 }
 
-func TestAnExemplarIsKeptForEachBucketAndASecond(t *testing.T) {
+func TestDurationsKeepAnExemplarPerBucket(t *testing.T) {
 	one, start := newDurations("fast", "").with(), time.Unix(1_700_000_000, 0)
 	ids := func(n string) IDs { return IDs{Request: []byte("request-" + n), Trace: strings.Repeat("0", 31) + "1"} }
 	one.observeRequest(20*time.Microsecond, start, ids("first"))

@@ -38,7 +38,7 @@ func scrape(t *testing.T, m *Metrics) string {
 	return string(text)
 }
 
-func TestDecisionsAreCountedByPolicyAndNeverByKey(t *testing.T) {
+func TestMetricsCountByPolicyAndNeverByKey(t *testing.T) {
 	m := newMetrics()
 	k, err := keys.Parser{}.Key("token:attacker")
 	if err != nil {
@@ -106,7 +106,7 @@ func TestDecisionsAreCountedByPolicyAndNeverByKey(t *testing.T) {
 	}
 }
 
-func TestPoliciesThatAreGoneHaveNoMetrics(t *testing.T) {
+func TestPolicyMetricsAreBoundedAndRemoved(t *testing.T) {
 	m := newMetrics()
 	for i := range maxPolicies + 10 {
 		m.Record(&gate.Decision{Outcome: gate.Allowed, Policy: &rules.Policy{Name: fmt.Sprint("p", i)}})
@@ -125,7 +125,7 @@ func TestPoliciesThatAreGoneHaveNoMetrics(t *testing.T) {
 	}
 }
 
-func TestScrapersThatKnowThemGetExemplarsAndNativeHistograms(t *testing.T) {
+func TestHandlerSendsExemplarsAndNativeHistograms(t *testing.T) {
 	m := newMetrics()
 	m.Check(&CheckAnswer{Door: "check", Outcome: gate.Limited, Took: 30 * time.Microsecond, At: time.Unix(1_700_000_000, 0), IDs: IDs{Request: []byte("request-1")}})
 	ask := func(accept string) string {
@@ -164,7 +164,7 @@ func BenchmarkRecord(b *testing.B) {
 	})
 }
 
-func TestAGaugeThatPanicsEndsNothingAndIsCounted(t *testing.T) {
+func TestPanickingGaugeIsCountedAndHidesNoOthers(t *testing.T) {
 	m := newMetrics()
 	m.gauge("stint_broken", "Panics.", func() float64 { panic("a bug") })
 	scrape(t, m)

@@ -17,7 +17,7 @@ func answered(m *Metrics, took time.Duration) {
 	m.Check(&CheckAnswer{Door: "check", Outcome: gate.Allowed, Took: took})
 }
 
-func TestTheReaderReturnsTheDurationThatNinetyNinePercentDidNotExceed(t *testing.T) {
+func TestCheckReaderReturnsThe99thPercentile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := New(buildinfo.Info{}, "test", Gauges{})
 		answered(m, time.Hour) // before the reader
@@ -38,7 +38,7 @@ func TestTheReaderReturnsTheDurationThatNinetyNinePercentDidNotExceed(t *testing
 	})
 }
 
-func TestTheReaderCountsConcurrentAnswersOnceEach(t *testing.T) {
+func TestCheckReaderCountsConcurrentAnswersOnce(t *testing.T) {
 	m := New(buildinfo.Info{}, "test", Gauges{})
 	r := m.CheckReader()
 	var counted int64

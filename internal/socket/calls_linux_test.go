@@ -24,7 +24,7 @@ func socketOf(t *testing.T, c *net.TCPConn) *Socket {
 
 // ReadEach reads everything that arrives, and the test sends it back as far as there is room.
 // The end, which arrives separately, is left to the connection.
-func TestEachReadIsTakenUntilTheEndAndAnsweredWithoutWaiting(t *testing.T) {
+func TestReadEachReadsToTheEndAndSendDoesNotWait(t *testing.T) {
 	here, there := pair(t)
 	s := socketOf(t, here)
 	want := bytes.Repeat([]byte("0123456789"), 1<<18)
@@ -61,7 +61,7 @@ func TestEachReadIsTakenUntilTheEndAndAnsweredWithoutWaiting(t *testing.T) {
 	}
 }
 
-func TestATakerThatWantsNoMoreIsNotAskedAgain(t *testing.T) {
+func TestReadEachStopsWhenTheCallbackReturnsFalse(t *testing.T) {
 	here, there := pair(t)
 	s := socketOf(t, here)
 	if _, err := there.Write([]byte("abcdef")); err != nil {
@@ -78,7 +78,7 @@ func TestATakerThatWantsNoMoreIsNotAskedAgain(t *testing.T) {
 	}
 }
 
-func TestAWaitEndsAtTheDeadlineAndWhenTheConnectionIsClosed(t *testing.T) {
+func TestReadEachEndsAtTheDeadlineAndOnClose(t *testing.T) {
 	here, _ := pair(t)
 	s := socketOf(t, here)
 	never := func(n int) bool {
@@ -101,7 +101,7 @@ func TestAWaitEndsAtTheDeadlineAndWhenTheConnectionIsClosed(t *testing.T) {
 
 // Read of a dialled connection's RawConn does not wait, and calls the caller's function only if
 // bytes or the end have arrived.
-func TestALookAtADialledConnectionCallsOnlyWhereSomethingHasCome(t *testing.T) {
+func TestRawReadOfADialledConnCallsOnlyIfDataArrived(t *testing.T) {
 	here, there := dialled(t)
 	raw, err := here.(syscall.Conn).SyscallConn()
 	if err != nil {

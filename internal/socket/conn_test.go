@@ -31,7 +31,7 @@ func dialled(t *testing.T) (here, there net.Conn) {
 	return here, there
 }
 
-func TestADialledConnectionCarriesEverythingBothWaysAtOnce(t *testing.T) {
+func TestDialledConnReadsAndWritesConcurrently(t *testing.T) {
 	here, there := dialled(t)
 	want := bytes.Repeat([]byte("0123456789"), 1<<18)
 	go func() { // the peer sends back what it reads, slowly at first
@@ -68,7 +68,7 @@ func TestADialledConnectionCarriesEverythingBothWaysAtOnce(t *testing.T) {
 	}
 }
 
-func TestADialledConnectionKeepsItsDeadlines(t *testing.T) {
+func TestDialledConnKeepsItsDeadlines(t *testing.T) {
 	here, _ := dialled(t)
 	if err := here.SetDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestADialledConnectionKeepsItsDeadlines(t *testing.T) {
 	}
 }
 
-func TestClosingADialledConnectionEndsItsReadAndItsPeerIsNamed(t *testing.T) {
+func TestDialledConnCloseEndsItsRead(t *testing.T) {
 	here, there := dialled(t)
 	read := make(chan error)
 	go func() {
@@ -110,7 +110,7 @@ func TestClosingADialledConnectionEndsItsReadAndItsPeerIsNamed(t *testing.T) {
 	}
 }
 
-func TestADialErrorAndAWrapperAreLeftAlone(t *testing.T) {
+func TestDialerReturnsErrorsAndWrappedConnsUnchanged(t *testing.T) {
 	broken := errors.New("no route")
 	if c, err := Dialer(func(context.Context, string, string) (net.Conn, error) { return nil, broken })(t.Context(), "tcp", "x"); c != nil || !errors.Is(err, broken) {
 		t.Errorf("got %v, %v", c, err)
@@ -122,7 +122,7 @@ func TestADialErrorAndAWrapperAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestTransfersOfADialledConnectionAllocateNothing(t *testing.T) {
+func TestDialledConnDoesNotAllocate(t *testing.T) {
 	here, there := dialled(t)
 	go func() { _, _ = io.Copy(there, there) }()
 	p := make([]byte, 64)

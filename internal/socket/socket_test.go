@@ -27,7 +27,7 @@ func pair(t *testing.T) (here, there *net.TCPConn) {
 	return here, there
 }
 
-func TestAConnectionInAWrapperHasNoSocket(t *testing.T) {
+func TestWrappedConnHasNoSocket(t *testing.T) {
 	here, _ := pair(t)
 	if Of(struct{ net.Conn }{here}) != nil {
 		t.Error("a wrapped connection has a socket")

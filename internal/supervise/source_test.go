@@ -60,8 +60,8 @@ func TestEveryGoroutineOfTheServiceIsSupervised(t *testing.T) {
 	}
 }
 
-// TestWhatStartsAGoroutineIsSeen tries the reading itself.
-func TestWhatStartsAGoroutineIsSeen(t *testing.T) {
+// TestUnsupervisedFindsGoroutineStarts tries the reading itself.
+func TestUnsupervisedFindsGoroutineStarts(t *testing.T) {
 	const head = "package p\nfunc f() {\n"
 	for source, want := range map[string]int{
 		`go work()`:              1,

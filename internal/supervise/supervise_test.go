@@ -21,7 +21,7 @@ func logged(t *testing.T) *bytes.Buffer {
 	return &log
 }
 
-func TestAPanicBecomesAnErrorIsLoggedWithItsStackAndCounted(t *testing.T) {
+func TestCallReturnsLogsAndCountsPanics(t *testing.T) {
 	log := logged(t)
 	before := supervise.Panics()["call"]
 	err := supervise.Call("call", func() error { panic("boom") })
@@ -40,7 +40,7 @@ func TestAPanicBecomesAnErrorIsLoggedWithItsStackAndCounted(t *testing.T) {
 	}
 }
 
-func TestWorkThatPanicsIsCalledAgainAfterALongerPauseEachTime(t *testing.T) {
+func TestRunRestartsPanickingWorkWithBackoff(t *testing.T) {
 	logged(t)
 	synctest.Test(t, func(t *testing.T) {
 		var calls []time.Duration
@@ -67,7 +67,7 @@ func TestWorkThatPanicsIsCalledAgainAfterALongerPauseEachTime(t *testing.T) {
 	})
 }
 
-func TestTheEndOfTheContextEndsThePause(t *testing.T) {
+func TestRunEndsItsPauseWhenTheContextEnds(t *testing.T) {
 	logged(t)
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)

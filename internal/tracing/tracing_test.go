@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-func TestATraceparentIsReadAsTheStandardSays(t *testing.T) {
+func TestParseParent(t *testing.T) {
 	const good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	for text, want := range map[string]bool{
 		good: true,
@@ -39,7 +39,7 @@ func TestATraceparentIsReadAsTheStandardSays(t *testing.T) {
 	}
 }
 
-func TestCallersMayAskForABoundedNumberOfTraces(t *testing.T) {
+func TestSamplerLimitsTracesThatCallersRequest(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	s := &sampler{root: sdktrace.NeverSample(), now: func() time.Time { return now }}
 	asked := sdktrace.SamplingParameters{
@@ -69,7 +69,7 @@ func TestCallersMayAskForABoundedNumberOfTraces(t *testing.T) {
 	}
 }
 
-func TestACallBelongsToATraceUnlessItServesMany(t *testing.T) {
+func TestCallSpansAreRecordedOnlyWithinATrace(t *testing.T) {
 	ended := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(ended), sdktrace.WithSampler(&sampler{root: sdktrace.AlwaysSample(), now: time.Now}))
 	tracer := &Tracer{tracer: provider.Tracer(""), provider: provider}
@@ -87,7 +87,7 @@ func TestACallBelongsToATraceUnlessItServesMany(t *testing.T) {
 	}
 }
 
-func TestWithoutATracerNothingIsTraced(t *testing.T) {
+func TestNilTracerTracesNothing(t *testing.T) {
 	var tracer *Tracer
 	ctx, span := tracer.Request(Parent{}, "", time.Time{})
 	span.Set("a", "b")
