@@ -40,7 +40,7 @@ func holds(t *testing.T, folder string, want ...string) {
 	}
 }
 
-func TestAFileIsReplacedWholeWithItsMode(t *testing.T) {
+func TestWriteReplacesTheFileAndItsMode(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "a")
 	for text, mode := range map[string]fs.FileMode{"private": 0o600, "for all": 0o644} {
@@ -55,7 +55,7 @@ func TestAFileIsReplacedWholeWithItsMode(t *testing.T) {
 	}
 }
 
-func TestAFileInTheWorkingFolderNeedsNoPath(t *testing.T) {
+func TestWriteAcceptsABareFileName(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := atomicfile.Write("a", 0o600, writes("x")); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestAFileInTheWorkingFolderNeedsNoPath(t *testing.T) {
 	holds(t, ".", "a=x")
 }
 
-func TestWhatFailsLeavesTheOldFileAndNothingElse(t *testing.T) {
+func TestFailedWriteLeavesOnlyTheOldFile(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "a")
 	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
@@ -93,7 +93,7 @@ func TestWhatFailsLeavesTheOldFileAndNothingElse(t *testing.T) {
 	holds(t, folder, "a=old")
 }
 
-func TestWritesOfOnePathAtTheSameTimeLeaveOneOfThemWhole(t *testing.T) {
+func TestConcurrentWritesLeaveOneCompleteFile(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "a")
 	var all sync.WaitGroup
@@ -114,7 +114,7 @@ func TestWritesOfOnePathAtTheSameTimeLeaveOneOfThemWhole(t *testing.T) {
 	}
 }
 
-func TestOnlyTheLeftoversOfAPathAreRemoved(t *testing.T) {
+func TestRemoveLeftoversKeepsOtherFiles(t *testing.T) {
 	folder := t.TempDir()
 	for _, name := range []string{".a-1", ".a-22", ".a-x", ".b-1", "a", "a-1", ".ab-1"} {
 		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
@@ -136,7 +136,7 @@ func TestOnlyTheLeftoversOfAPathAreRemoved(t *testing.T) {
 	holds(t, folder, ".a-x=", ".ab-1=", ".b-1=", "a=", "a-1=")
 }
 
-func TestAnUnnamedFileLeavesNothing(t *testing.T) {
+func TestUnnamedLeavesNoFile(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("TMPDIR", folder)
 	file, err := atomicfile.Unnamed()

@@ -44,7 +44,7 @@ func read(text string, format blocklist.Format, d blocklist.Defaults) (rows []st
 	return rows, nil
 }
 
-func TestReadingGivesEveryRowWithItsLine(t *testing.T) {
+func TestReadReturnsRowsWithTheirLines(t *testing.T) {
 	for name, c := range map[string]struct {
 		format blocklist.Format
 		text   string
@@ -95,7 +95,7 @@ func TestReadingGivesEveryRowWithItsLine(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadOnEndsTheRowsAndSaysWhere(t *testing.T) {
+func TestReadStopsAtFileErrorsAndNamesTheLine(t *testing.T) {
 	long := strings.Repeat("x", 3<<20)
 	for name, c := range map[string]struct {
 		format     blocklist.Format
@@ -124,7 +124,7 @@ func TestWhatCannotBeReadOnEndsTheRowsAndSaysWhere(t *testing.T) {
 
 var errBroken = errors.New("the connection broke")
 
-func TestAReaderThatFailsIsToldAsItIs(t *testing.T) {
+func TestReadReturnsTheErrorOfItsReader(t *testing.T) {
 	for _, format := range []blocklist.Format{blocklist.CSV, blocklist.JSON, blocklist.Plain} {
 		start := map[blocklist.Format]string{blocklist.CSV: "pattern\n", blocklist.JSON: "["}[format]
 		from := io.MultiReader(strings.NewReader(start), brokenReader{})
@@ -145,7 +145,7 @@ func (brokenReader) Read([]byte) (int, error) { return 0, errBroken }
 // hostileText draws texts that keys and reasons may hold.
 var hostileText = rapid.StringOfN(rapid.RuneFrom([]rune("aZ0 =+-@'\"#;,\\|<>&%éß\u202e＝\u00a0\u2028")), 1, 20, -1)
 
-func TestWhatIsWrittenIsReadBackWhateverItHolds(t *testing.T) {
+func TestWrittenEntriesAreReadBack(t *testing.T) {
 	for _, format := range []blocklist.Format{blocklist.CSV, blocklist.JSON, blocklist.Plain} {
 		t.Run(string(format), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {

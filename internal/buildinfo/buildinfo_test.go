@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestABuildIsDescribedByTheLinkerOrElseByTheGoCommand(t *testing.T) {
+func TestDescribeUsesLinkerValuesOrBuildInfo(t *testing.T) {
 	const full = "3f2a9c41d07b6d1e0c5f8a7b9e2d4c6f1a3b5d70"
 	settings := func(pairs ...string) (s []debug.BuildSetting) {
 		for i := 0; i < len(pairs); i += 2 {

@@ -36,7 +36,7 @@ func failure(cause syscall.Errno) error {
 	return &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", cause)}
 }
 
-func TestAcceptWaitsWhileConnectionsCannotBeAccepted(t *testing.T) {
+func TestAcceptRetriesWhileOutOfFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
 		inner := &script{}
@@ -60,7 +60,7 @@ func TestAcceptWaitsWhileConnectionsCannotBeAccepted(t *testing.T) {
 	})
 }
 
-func TestAcceptEndsWithItsListener(t *testing.T) {
+func TestAcceptEndsWhenTheListenerIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &script{errs: make([]error, 1000)}
 		for i := range inner.errs {
@@ -96,7 +96,7 @@ func (f *fake) Activity() Activity { return f.does }
 func (f *fake) TakeUsed() bool     { used := f.used; f.used = false; return used }
 func (f *fake) Cut()               { f.cut = true }
 
-func TestAFullSetClosesWhatIsLeastMissed(t *testing.T) {
+func TestFullSetClosesTheLeastUsedConnection(t *testing.T) {
 	answered, idle, sends := func() *fake { return &fake{does: Answering} }, func() *fake { return &fake{does: Idle} }, func() *fake { return &fake{does: Receiving} }
 	used := func(f *fake) *fake { f.used = true; return f }
 	for name, test := range map[string]struct {
@@ -144,8 +144,8 @@ func TestAFullSetClosesWhatIsLeastMissed(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatIsUsedOutlastsAFlood has one connection used between any two of a flood.
-func TestAConnectionThatIsUsedOutlastsAFlood(t *testing.T) {
+// TestUsedConnectionSurvivesAFlood has one connection used between any two of a flood.
+func TestUsedConnectionSurvivesAFlood(t *testing.T) {
 	s := NewSet(50)
 	regular := &fake{does: Idle}
 	s.Add(regular)

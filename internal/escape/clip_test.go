@@ -2,7 +2,7 @@ package escape
 
 import "testing"
 
-func TestClipShowsThatSomethingWasCut(t *testing.T) {
+func TestClip(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		max  int

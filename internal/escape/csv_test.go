@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/escape"
 )
 
-func TestNoCellIsAFormula(t *testing.T) {
+func TestCSVEscapesFormulas(t *testing.T) {
 	for _, cell := range []string{
 		"=1", "+1", "-1", "@a", "\tx", "\rx", "\nx", // ASCII
 		"＝1", "＋1", "－1", "＠a", "﹦1", "﹢1", "﹣1", "﹫a", // other widths
@@ -30,7 +30,7 @@ func TestNoCellIsAFormula(t *testing.T) {
 	}
 }
 
-func TestNoPartOfACellIsAFormula(t *testing.T) {
+func TestCSVEscapesFormulasAfterSeparators(t *testing.T) {
 	for cell, want := range map[string]string{
 		"token:a;=1+1":   "token:a;'=1+1",
 		"a; \"@b":        "a;' \"@b",
@@ -53,7 +53,7 @@ func TestNoPartOfACellIsAFormula(t *testing.T) {
 	}
 }
 
-func TestPeoplesCellsLoseTheSpacesAroundThem(t *testing.T) {
+func TestFromCSVTrimsUnescapedSpaces(t *testing.T) {
 	for cell, want := range map[string]string{" token:a ": "token:a", "'token:a": "'token:a", "'token:a ": "token:a ", " ;a": ";a"} {
 		if got := escape.FromCSV(cell); got != want {
 			t.Errorf("%q is read as %q, want %q", cell, got, want)
@@ -61,7 +61,7 @@ func TestPeoplesCellsLoseTheSpacesAroundThem(t *testing.T) {
 	}
 }
 
-func TestEveryCellComesBackFromAFile(t *testing.T) {
+func TestCSVRoundTrip(t *testing.T) {
 	lead := rapid.SampledFrom([]string{"", "'", "''", `"`, " ", "\ufeff", "\u200b", "\t", "=", "＝", "-", ";", ";'", ";=", "a;", "a ", "\u00a0"})
 	rapid.Check(t, func(t *rapid.T) {
 		cell := lead.Draw(t, "lead") + lead.Draw(t, "second") + rapid.String().Draw(t, "text") + lead.Draw(t, "end") + lead.Draw(t, "last")

@@ -6,7 +6,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-func TestATagIsOfOneState(t *testing.T) {
+func TestTagDependsOnAllParts(t *testing.T) {
 	state := Of(1, 23)
 	if state == Of(12, 3) || state != Of(1, 23) {
 		t.Error("different parts have one tag")

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/filelock"
 )
 
-func TestAFileIsLockedOnceAndUntilItIsClosed(t *testing.T) {
+func TestLockIsExclusiveUntilTheFileIsClosed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	open := func() *os.File {
 		t.Helper()

@@ -9,7 +9,7 @@ import (
 
 // The first vectors of the SipHash paper's reference implementation: key 00 to
 // 0f, messages of 0, 1 and 15 bytes 00, 01 and so on.
-func TestItIsSipHash(t *testing.T) {
+func TestSum64IsSipHash(t *testing.T) {
 	h := Hash{0x0706050403020100, 0x0f0e0d0c0b0a0908}
 	message, _ := hex.DecodeString("000102030405060708090a0b0c0d0e")
 	for n, want := range map[int]uint64{0: 0x726fdb47dd0e0e31, 1: 0x74f839c593dc67fd, 15: 0xa129ca6149be45e5} {
@@ -19,7 +19,7 @@ func TestItIsSipHash(t *testing.T) {
 	}
 }
 
-func TestSecretsAndLabelsMakeDifferentHashes(t *testing.T) {
+func TestHashDependsOnSecretAndLabel(t *testing.T) {
 	seen := map[uint64]string{}
 	for _, secret := range []string{"a", "b"} {
 		for _, label := range []string{"shards", "samples"} {
@@ -35,7 +35,7 @@ func TestSecretsAndLabelsMakeDifferentHashes(t *testing.T) {
 	}
 }
 
-func TestAnOrdinaryKeyTakesNoMemory(t *testing.T) {
+func TestSum64DoesNotAllocate(t *testing.T) {
 	h, key := New([]byte("secret"), "label"), strings.Repeat("k", 128)
 	if n := testing.AllocsPerRun(100, func() { h.Sum64(key) }); n > 0 {
 		t.Errorf("%v allocations", n)

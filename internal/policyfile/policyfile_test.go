@@ -54,7 +54,7 @@ func read(t *testing.T, text string) []wire.PolicyRequest {
 	return policies
 }
 
-func TestACanonicalFileIsWrittenBackAsItWas(t *testing.T) {
+func TestCanonicalFileRoundTrip(t *testing.T) {
 	var out bytes.Buffer
 	if err := Write(&out, read(t, canonicalFile)); err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestACanonicalFileIsWrittenBackAsItWas(t *testing.T) {
 	}
 }
 
-func TestEverySpellingOfAPolicyIsEqual(t *testing.T) {
+func TestEquivalentFilesReadAsEqualPolicies(t *testing.T) {
 	want := read(t, canonicalFile)[0]
 	for name, text := range map[string]string{
 		"one policy by itself":     "name: default\nmatch: ['*']\nrules: [20/min, 1/s]\n",
@@ -77,7 +77,7 @@ func TestEverySpellingOfAPolicyIsEqual(t *testing.T) {
 	}
 }
 
-func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
+func TestReadErrorsNameTheirPlace(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"an empty file":       {"", "p.yaml: the file is empty"},
 		"a list at the top":   {"- name: x\n", "p.yaml: line 1: the file must begin with policies:"},

@@ -19,7 +19,7 @@ func policies(t *testing.T, name string) []*rules.Policy {
 	return preset.Policies
 }
 
-func TestEachPresetIsValidAndDoesWhatItsTextSays(t *testing.T) {
+func TestEachPresetIsValidWithoutWarnings(t *testing.T) {
 	for _, preset := range presets.All() {
 		owners := map[string]string{}
 		for _, p := range policies(t, preset.Name) {
@@ -46,7 +46,7 @@ func TestEachPresetIsValidAndDoesWhatItsTextSays(t *testing.T) {
 	}
 }
 
-func TestTrapsRefuseWhatOnlyScannersAskFor(t *testing.T) {
+func TestTrapsMatchOnlyScannerPaths(t *testing.T) {
 	meets := func(p *rules.Policy, path string) bool {
 		return p.When.Meets(conditions.NewRequest(path, "GET", "", ""))
 	}

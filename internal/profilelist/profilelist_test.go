@@ -60,7 +60,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestWriteIsRead(t *testing.T) {
+func TestWrittenProfilesAreReadBack(t *testing.T) {
 	now := time.UnixMilli(1_790_000_000_000)
 	all := []*profiles.Profile{
 		{Key: `=cmd|"x"`, Plan: "gold", Labels: []string{"a", "b"}, Note: "+1,\n\"2\""},

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-func TestASetForgetsThePlansThatNoKeyHas(t *testing.T) {
+func TestSetForgetsUnusedPlans(t *testing.T) {
 	apply := func(s *Set, all ...*Profile) {
 		t.Helper()
 		var seq iter.Seq2[*Profile, error] = func(yield func(*Profile, error) bool) {

@@ -12,7 +12,7 @@ import (
 
 // A client that spreads r over t must be allowed, and where r is 0, or the check
 // was refused by the rule, t is when to try again, as in Retry-After.
-func TestTheTOfRateLimitDoesNotMisleadAClientThatPacesItself(t *testing.T) {
+func TestRateLimitResetSuitsClientsThatPaceThemselves(t *testing.T) {
 	stack, err := rules.ParseStack([]string{"20/m"})
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestTheTOfRateLimitDoesNotMisleadAClientThatPacesItself(t *testing.T) {
 }
 
 // Every key may have a limit of its own, and each change makes another.
-func TestTheHeadersOfOwnLimitsAreNotKept(t *testing.T) {
+func TestHeadersOfOwnLimitsAreNotCached(t *testing.T) {
 	selector := rules.NewSelector(nil)
 	var h Headers
 	for i := range 3 {

@@ -94,7 +94,7 @@ func newBuilder(t *testing.T, url string) (*sqlstore.Store, *reports.Builder, ti
 	return s, builder, now
 }
 
-func TestTheReportOfTodayHoldsTheHoursSoFarAndIsNotKept(t *testing.T) {
+func TestBuildTodayCoversTheHoursSoFarAndIsNotSaved(t *testing.T) {
 	storetest.OnBothURLs(t, func(t *testing.T, url string) {
 		s, builder, now := newBuilder(t, url)
 		builder.Now = func() time.Time { return now.Add(-19*time.Hour - 30*time.Minute) } // 16:30 of the day before
@@ -121,7 +121,7 @@ func TestTheReportOfTodayHoldsTheHoursSoFarAndIsNotKept(t *testing.T) {
 	})
 }
 
-func TestADailyReportHoldsTheDayAndTheOneBefore(t *testing.T) {
+func TestDailyReportCoversTheDayAndTheDayBefore(t *testing.T) {
 	storetest.OnBothURLs(t, func(t *testing.T, url string) {
 		s, d := build(t, url, reports.Daily)
 		if d.From.Format(time.DateOnly) != "2026-03-03" || d.Totals.Limited != 17 || d.Totals.Allowed != 200 || d.Totals.Offenders != 2 {
@@ -168,7 +168,7 @@ func TestADailyReportHoldsTheDayAndTheOneBefore(t *testing.T) {
 	})
 }
 
-func TestAWeeklyReportCoversTheWeekBefore(t *testing.T) {
+func TestWeeklyReportCoversTheWeekBefore(t *testing.T) {
 	from, to := reports.Weekly.Period(time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC))
 	if from.Format(time.DateOnly) != "2026-02-23" || to.Format(time.DateOnly) != "2026-03-02" {
 		t.Errorf("got %s to %s", from, to)
@@ -179,7 +179,7 @@ func TestAWeeklyReportCoversTheWeekBefore(t *testing.T) {
 	}
 }
 
-func TestADocumentIsHarmlessInEveryForm(t *testing.T) {
+func TestDocumentIsEscapedInEveryFormat(t *testing.T) {
 	_, d := build(t, filepath.Join(t.TempDir(), "stint.db"), reports.Daily)
 	d.Top[1].RefusedBy = "=cmd()"
 	var text bytes.Buffer
