@@ -12,7 +12,7 @@ import (
 const document = "../../docs/ALGORITHMS.md"
 
 // What the document says of decisions is what the algorithms decide.
-func TestTheDocumentIsCurrent(t *testing.T) {
+func TestAlgorithmsDocumentHasCurrentDecisions(t *testing.T) {
 	text, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func TestTheDocumentIsCurrent(t *testing.T) {
 }
 
 // The document names each algorithm and each option.
-func TestTheDocumentIsWhole(t *testing.T) {
+func TestAlgorithmsDocumentNamesEveryAlgorithmAndOption(t *testing.T) {
 	text, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestMeasure(t *testing.T) {
 }
 
 // A document without a place for a table is refused, not written without it.
-func TestTablesNeedAPlace(t *testing.T) {
+func TestReplaceInFailsWithoutAPlaceForTheTable(t *testing.T) {
 	if _, err := (table{name: "decisions"}).replaceIn([]byte("# Algorithms\n")); err == nil {
 		t.Fatal("there is no place for the table, and no error")
 	}

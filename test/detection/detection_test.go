@@ -87,9 +87,9 @@ func tryPresets(t *testing.T, day *Traffic) {
 	}
 }
 
-// TestASprayedNetworkIsRefusedAndProposed tries the spray of a whole network, of which the
+// TestSprayFromOneNetworkIsRefusedAndProposed tries the spray of a whole network, of which the
 // other clients are left alone.
-func TestASprayedNetworkIsRefusedAndProposed(t *testing.T) {
+func TestSprayFromOneNetworkIsRefusedAndProposed(t *testing.T) {
 	day := &generator{Rand: rand.New(rand.NewPCG(1, 1)), share: 1, t: &Traffic{Label: map[netip.Addr]string{}, Attack: map[netip.Addr]time.Time{}}}
 	for _, part := range []struct {
 		kind string

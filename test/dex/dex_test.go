@@ -65,9 +65,9 @@ func get(client *http.Client, url string) (status int, body, at string) {
 	return answer.StatusCode, string(text), answer.Request.URL.String()
 }
 
-// TestALoginWithDex starts the node while dex is down: it answers, and logs in once dex
+// TestLoginWithDex starts the node while dex is down: it answers, and logs in once dex
 // is there, as an operator by the group of dex's mock connector.
-func TestALoginWithDex(t *testing.T) {
+func TestLoginWithDex(t *testing.T) {
 	if *program == "" {
 		t.Fatal("needs -dex; run make test-openid")
 	}

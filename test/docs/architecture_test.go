@@ -11,9 +11,9 @@ import (
 
 var quoted = regexp.MustCompile("`((?:internal|cmd|client|migrations|web|test|tools|scripts)(?:/[A-Za-z0-9_.-]+)*)`")
 
-// TestEveryPathOfTheArchitectureExists looks up every path that ARCHITECTURE.md
+// TestEveryPathInTheArchitectureExists looks up every path that ARCHITECTURE.md
 // quotes.
-func TestEveryPathOfTheArchitectureExists(t *testing.T) {
+func TestEveryPathInTheArchitectureExists(t *testing.T) {
 	root := filepath.Join("..", "..")
 	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
 	if err != nil {

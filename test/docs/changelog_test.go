@@ -14,9 +14,9 @@ var kinds = []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Secu
 
 var versionHeading = regexp.MustCompile(`^## \[([^\]]+)\](?: - (\d{4}-\d\d-\d\d))?$`)
 
-// TestTheChangelogIsSorted reads CHANGELOG.md: versions from the newest on, each with a date,
+// TestChangelogIsSorted reads CHANGELOG.md: versions from the newest on, each with a date,
 // their sections in order and once, and no line twice.
-func TestTheChangelogIsSorted(t *testing.T) {
+func TestChangelogIsSorted(t *testing.T) {
 	var versions []string
 	var date string
 	section, seen := -1, map[string]bool{}

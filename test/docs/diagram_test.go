@@ -51,9 +51,9 @@ func packageOf(path string) string {
 	return parts[0] + "/" + parts[1]
 }
 
-// TestTheDiagramIsTrue compares the imports of all packages with the diagram: they point
+// TestArchitectureDiagramMatchesTheImports compares the imports of all packages with the diagram: they point
 // downwards, or on the same floor to the left.
-func TestTheDiagramIsTrue(t *testing.T) {
+func TestArchitectureDiagramMatchesTheImports(t *testing.T) {
 	root := filepath.Join("..", "..")
 	places := readDiagram(t, root)
 	if len(places) < 40 {

@@ -27,9 +27,9 @@ var codeSources = map[string]string{
 // problemCode finds where Go code writes the code of a problem.
 var problemCode = regexp.MustCompile(`wire\.Problem\{[^}]*\bCode:|"code\\?":\\?"|,\\?"code\\?":`)
 
-// TestEveryProblemHasACodeThatIsLookedUp has a new place that makes problems be named in
+// TestEveryProblemSourceIsListed has a new place that makes problems be named in
 // codeSources, and its codes in errorCodes.
-func TestEveryProblemHasACodeThatIsLookedUp(t *testing.T) {
+func TestEveryProblemSourceIsListed(t *testing.T) {
 	root := filepath.Join("..", "..", "internal")
 	found := map[string]bool{}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

@@ -12,8 +12,8 @@ import (
 // channelRow is a row of the table of types: the type, and the form of its URL.
 var channelRow = regexp.MustCompile("(?m)^\\| `([a-z]+)` \\| `([a-z]+://[^`]+)`")
 
-// TestEveryTypeOfChannelIsDocumented compares the table of docs/NOTIFICATIONS.md with the types.
-func TestEveryTypeOfChannelIsDocumented(t *testing.T) {
+// TestEveryChannelTypeIsDocumented compares the table of docs/NOTIFICATIONS.md with the types.
+func TestEveryChannelTypeIsDocumented(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "NOTIFICATIONS.md"))
 	if err != nil {
 		t.Fatal(err)

@@ -95,7 +95,7 @@ func (e *envoySide) authorize(address string, extensions, headers map[string]str
 
 // IPv6 clients are counted by their network, but blocks and exemptions may be about one
 // address or a part of the network, at every door.
-func TestABlockOfOneIPv6AddressIsObeyedAtEveryDoor(t *testing.T) {
+func TestBlockOfOneIPv6AddressAppliesAtEveryDoor(t *testing.T) {
 	e := startEnvoySide(t, "--trusted-proxies", "127.0.0.1")
 	for _, name := range []string{"limits", "default"} {
 		e.node.Do(t, http.MethodDelete, "/v1/policies/"+name+"?confirm="+name, "", http.StatusNoContent)

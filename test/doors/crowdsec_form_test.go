@@ -74,7 +74,7 @@ func (c *crowdSec) cscli(args ...string) {
 // 1.5 on.
 var ownParts = regexp.MustCompile(`"uuid":"[^"]*",|"duration":"[^"]*"|"id":\d+|"origin":"[^"]*"`)
 
-func TestTheAnswersHaveTheFormOfCrowdSecs(t *testing.T) {
+func TestCrowdSecDoorAnswersHaveTheFormatOfCrowdSec(t *testing.T) {
 	b := startBanned(t)
 	b.add("blocks", "ip:192.0.2.1", "1h")
 	crowdsec := startCrowdSec(t, b.token, "name: none\nfilters: [\"false\"]\n").run()

@@ -10,7 +10,7 @@ import (
 )
 
 // Whatever a bouncer sends, it is answered, and the node keeps answering others.
-func TestBadInputOfBouncersIsAnswered(t *testing.T) {
+func TestCrowdSecDoorAnswersBadInput(t *testing.T) {
 	b := startBanned(t, "--trusted-proxies", "127.0.0.1")
 	b.add("blocks", "ip:192.0.2.1", "1h")
 	head := "Host: 127.0.0.1\r\nX-Api-Key: " + b.token + "\r\n"
@@ -64,7 +64,7 @@ func TestBadInputOfBouncersIsAnswered(t *testing.T) {
 }
 
 // The node's log, lists and metrics show what bouncers did apart from the checks.
-func TestPullsOfBouncersAreNoChecks(t *testing.T) {
+func TestCrowdSecDoorPullsAreNotCountedAsChecks(t *testing.T) {
 	b := startBanned(t)
 	count := func(listener string) (n int) {
 		t.Helper()
@@ -90,7 +90,7 @@ func TestPullsOfBouncersAreNoChecks(t *testing.T) {
 
 // A bouncer keeps what it has while the node is away, and follows it again afterwards,
 // with what has changed.
-func TestTheCustomBouncerOutlastsTheNode(t *testing.T) {
+func TestCustomBouncerResumesAfterANodeRestart(t *testing.T) {
 	b := startBanned(t)
 	one := b.add("blocks", "ip:192.0.2.1", "1h")
 	p := b.startProbe()
@@ -103,7 +103,7 @@ func TestTheCustomBouncerOutlastsTheNode(t *testing.T) {
 }
 
 // A listed bouncer is named in plain text.
-func TestAHostileBouncerIsListedHarmlessly(t *testing.T) {
+func TestHostileBouncerNameIsListedAsPlainText(t *testing.T) {
 	b := startBanned(t)
 	b.ask(b.node.Check, http.MethodGet, "/v1/decisions/stream?startup=true", "<script>'\"\t\xc3\xa9/"+strings.Repeat("9", 500), "")
 	var listed struct {

@@ -112,7 +112,7 @@ func (s *source) lasts(b listed, want time.Duration) {
 	}
 }
 
-func TestAlertsOfCrowdSecBecomeBlocks(t *testing.T) {
+func TestCrowdSecAlertsBecomeBlocks(t *testing.T) {
 	s := startSource(t)
 	profile := configuration(t, gateway{page: "crowdsec.md", language: "yaml"}, 4)
 	c := startCrowdSec(t, "key", profile+"---\nname: others\nfilters: [\"true\"]\ndecisions: [{type: ban, duration: 30m}]\nnotifications: [stint]\n")
@@ -146,7 +146,7 @@ func TestAlertsOfCrowdSecBecomeBlocks(t *testing.T) {
 	s.lasts(all[attacker], 4*time.Hour)
 }
 
-func TestTheCustomBouncerMakesCrowdSecsDecisionsBlocks(t *testing.T) {
+func TestCustomBouncerMakesBlocksOfCrowdSecDecisions(t *testing.T) {
 	s := startSource(t)
 	t.Setenv("STINT", fmt.Sprintf("%s --url %s --token-file %s", testnode.AdminProgram(t), s.node.Admin, write(t, "token", s.token+"\n")))
 	c := startCrowdSec(t, "key", "name: none\nfilters: [\"false\"]\n").run()

@@ -219,7 +219,7 @@ func (p *probe) expect(what string, wanted ...string) {
 	}
 }
 
-func TestTheCustomBouncerRunsItsProgramForEveryChange(t *testing.T) {
+func TestCustomBouncerRunsItsProgramForEveryChange(t *testing.T) {
 	b := startBanned(t)
 	first := b.add("blocks", "ip:192.0.2.1", "1h")
 	p := b.startProbe()
@@ -259,7 +259,7 @@ func TestTheCustomBouncerRunsItsProgramForEveryChange(t *testing.T) {
 	}
 }
 
-func TestBouncersOfOneTokenEachGetEveryChangeFromAnyNode(t *testing.T) {
+func TestBouncersWithOneTokenEachGetEveryChangeFromAnyNode(t *testing.T) {
 	redis, postgres := servers.Redis(t).URL, servers.Postgres(t).URL
 	flags := []string{"--redis-url", redis, "--database-url", postgres, "--trusted-proxies", "127.0.0.1"}
 	b := startBanned(t, flags...)
@@ -346,7 +346,7 @@ func (n *nodeBouncer) line(wanted string) {
 	n.Fatalf("the program ended: %v", n.out.Err())
 }
 
-func TestTheNodeBouncerAnswersAsStintDoes(t *testing.T) {
+func TestNodeJSBouncerAnswersLikeStint(t *testing.T) {
 	for _, mode := range []string{"stream", "live"} {
 		t.Run(mode, func(t *testing.T) {
 			b := startBanned(t)

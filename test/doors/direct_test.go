@@ -32,7 +32,7 @@ func hashed(value string) string {
 	return hex.EncodeToString(sum[:])[:32]
 }
 
-func TestEachPartOfARequestBecomesItsKey(t *testing.T) {
+func TestForwardByMakesKeysOfRequestParts(t *testing.T) {
 	s := direct(t)
 	long := strings.Repeat("a", 300)
 	for i, c := range []struct {
@@ -70,7 +70,7 @@ func TestEachPartOfARequestBecomesItsKey(t *testing.T) {
 	}
 }
 
-func TestSeveralKeysAreChargedTogetherOrNotAtAll(t *testing.T) {
+func TestForwardChargesAllKeysOrNone(t *testing.T) {
 	s := direct(t)
 	ask := func(key string) reply {
 		return s.get("/v1/forward?policy=site&by=ip&by=header:X-Api-Key", "X-Api-Key: "+key)
@@ -96,7 +96,7 @@ func TestSeveralKeysAreChargedTogetherOrNotAtAll(t *testing.T) {
 	}
 }
 
-func TestEveryRefusalCanBe403(t *testing.T) {
+func TestForwardRefuseParameterReplaces429By403(t *testing.T) {
 	s := direct(t)
 	for range 3 {
 		s.expect("allowed", s.get("/v1/forward?policy=site&refuse=403"), http.StatusOK)
@@ -108,7 +108,7 @@ func TestEveryRefusalCanBe403(t *testing.T) {
 	}
 }
 
-func TestAnIDIsChargedOnce(t *testing.T) {
+func TestForwardIDIsChargedOnce(t *testing.T) {
 	s := direct(t)
 	for range 5 {
 		s.expect("the same request", s.get("/v1/forward?policy=site&id=header:X-Request-Id", "X-Request-Id: "+strings.Repeat("x", 200)), http.StatusOK)
@@ -121,7 +121,7 @@ func TestAnIDIsChargedOnce(t *testing.T) {
 	}
 }
 
-func TestEveryMethodAndSuffixIsAnswered(t *testing.T) {
+func TestForwardAnswersEveryMethodAndSuffix(t *testing.T) {
 	s := direct(t)
 	s.remove("site")
 	s.put("site", `{"match":["ip:*","method:*","path:*"],"rules":["100/1d"]}`)
@@ -140,7 +140,7 @@ func TestEveryMethodAndSuffixIsAnswered(t *testing.T) {
 	s.expect("another route keeps its methods", s.send("PROPFIND", "/v1/check", ""), http.StatusNotImplemented)
 }
 
-func TestWrongParametersAreNamed(t *testing.T) {
+func TestForwardNamesBadParameters(t *testing.T) {
 	s := direct(t)
 	for query, want := range map[string]string{
 		"policy=nonsense":      "no policy of that name",
@@ -177,7 +177,7 @@ func TestWrongParametersAreNamed(t *testing.T) {
 }
 
 // A gateway that passes on its client's query would have it choose what is checked.
-func TestAQueryThatTheClientSentIsRefused(t *testing.T) {
+func TestForwardRefusesTheQueryOfTheClient(t *testing.T) {
 	s := direct(t)
 	for query, status := range map[string]int{
 		"by=host": http.StatusUnprocessableEntity, "policy=site": http.StatusUnprocessableEntity, "x": http.StatusUnprocessableEntity,
@@ -191,7 +191,7 @@ func TestAQueryThatTheClientSentIsRefused(t *testing.T) {
 	}
 }
 
-func TestHeadersOfAnUntrustedPeerSelectNothing(t *testing.T) {
+func TestForwardIgnoresHeadersOfAnUntrustedPeer(t *testing.T) {
 	s := &site{T: t, node: testnode.Start(t)}
 	s.url = s.node.Check
 	s.remove("site")
@@ -211,7 +211,7 @@ func TestHeadersOfAnUntrustedPeerSelectNothing(t *testing.T) {
 	}
 }
 
-func TestTheTokenIsNeverTheClients(t *testing.T) {
+func TestForwardReadsTheTokenOnlyFromItsHeader(t *testing.T) {
 	s := direct(t, "--check-auth", "token", "--forward-token-header", "X-Gate")
 	made := s.node.Do(t, http.MethodPost, "/v1/tokens", `{"name":"gateway","scopes":["check"]}`, http.StatusCreated)
 	var token struct{ Secret string }
@@ -228,7 +228,7 @@ func TestTheTokenIsNeverTheClients(t *testing.T) {
 }
 
 // A gateway passes on the host name of its client.
-func TestTheRouteIsAnsweredUnderAnyHost(t *testing.T) {
+func TestForwardAnswersUnderAnyHost(t *testing.T) {
 	s := direct(t)
 	for _, c := range []struct {
 		path   string
@@ -263,7 +263,7 @@ func raw(t *testing.T, url, text string) string {
 }
 
 // A body that the gateway passes on is not read as the next request.
-func TestABodyIsNotReadAsTheNextRequest(t *testing.T) {
+func TestForwardDoesNotReadABodyAsTheNextRequest(t *testing.T) {
 	s := direct(t)
 	smuggled := "DELETE /v1/forward?policy=site HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 	for _, size := range []int{0, 100, 4096, 8192, 60000} {
@@ -278,7 +278,7 @@ func TestABodyIsNotReadAsTheNextRequest(t *testing.T) {
 	}
 }
 
-func TestOnFailureDecidesWhileRedisIsStopped(t *testing.T) {
+func TestForwardFollowsOnFailureWhileRedisIsStopped(t *testing.T) {
 	redis := servers.DedicatedRedis(t)
 	s := direct(t, "--redis-url", redis.URL, "--database-url", servers.Postgres(t).URL, "--check-deadline", "50ms")
 	for name, status := range map[string]int{"allow": http.StatusOK, "deny": http.StatusServiceUnavailable, "local": http.StatusOK} {
@@ -297,7 +297,7 @@ func TestOnFailureDecidesWhileRedisIsStopped(t *testing.T) {
 
 // A trap's conditions see the client's request, however it is spelt, and nothing that
 // an untrusted peer claims.
-func TestConditionsSeeTheClientsRequest(t *testing.T) {
+func TestForwardConditionsMatchTheRequestOfTheClient(t *testing.T) {
 	s := direct(t)
 	s.put("trap", `{"match":["ip:*"],"rules":["0/1s"],"when":{"path":["/.env*"],"host":["shop.example"]}}`)
 	s.put("tool", `{"match":["ip:*"],"rules":["0/1s"],"when":{"agent":["*sqlmap*"],"method":["PUT"]}}`)

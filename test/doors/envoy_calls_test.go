@@ -28,7 +28,7 @@ import (
 )
 
 // Envoy waits for less time than Redis takes here; other callers have the time.
-func TestEnvoyGivesUpOnASlowRedisForItselfAlone(t *testing.T) {
+func TestEnvoyDeadlineOnSlowRedisDoesNotAffectOtherCallers(t *testing.T) {
 	redis := servers.DedicatedRedis(t)
 	proxy := servers.NewProxy(t, redis.Addr)
 	e := startEnvoySide(t, "--redis-url", "redis://"+proxy.Addr, "--database-url", servers.Postgres(t).URL, "--check-deadline", "10s", "--grpc-deadline", "10ms")
@@ -78,7 +78,7 @@ func certificate(t *testing.T) (cert, key string) {
 	return encode("CERTIFICATE", der), encode("PRIVATE KEY", private)
 }
 
-func TestEnvoyUsesTheCertificateOfTheChecks(t *testing.T) {
+func TestEnvoyListenerUsesTheCertificateOfTheChecks(t *testing.T) {
 	cert, key := certificate(t)
 	e := startEnvoySide(t, "--tls-cert", cert, "--tls-key", key)
 	ask := func(conn *grpc.ClientConn) error {
@@ -112,7 +112,7 @@ func TestEnvoyUsesTheCertificateOfTheChecks(t *testing.T) {
 }
 
 // A node that is asked to end answers the calls that it has, and takes no more.
-func TestEnvoyCallsUnderWayAreAnsweredAtTheEnd(t *testing.T) {
+func TestEnvoyCallsInFlightAreAnsweredOnShutdown(t *testing.T) {
 	redis := servers.DedicatedRedis(t)
 	proxy := servers.NewProxy(t, redis.Addr)
 	e := startEnvoySide(t, "--redis-url", "redis://"+proxy.Addr, "--database-url", servers.Postgres(t).URL, "--check-deadline", "10s", "--grpc-deadline", "10s")
@@ -147,7 +147,7 @@ func TestEnvoyCallsUnderWayAreAnsweredAtTheEnd(t *testing.T) {
 	}
 }
 
-func TestEnvoyIsAllowedAsManyCallsAsTheRuleSays(t *testing.T) {
+func TestEnvoyCallsAreAllowedExactlyUpToTheLimit(t *testing.T) {
 	e := startEnvoySide(t)
 	const workers, each, limit = 8, 2500, 15000
 	e.node.Do(t, http.MethodPut, "/v1/policies/many?confirm=many", fmt.Sprintf(`{"match":["envoy:many:*"],"rules":["%d/1d"]}`, limit), http.StatusCreated)
@@ -177,7 +177,7 @@ func TestEnvoyIsAllowedAsManyCallsAsTheRuleSays(t *testing.T) {
 
 // ext_authz has a status for what on_failure refuses: the HTTP filter of Envoy would make
 // of a 503 a failure of Stint.
-func TestEnvoyExternalAuthorizationIs503WithoutALog(t *testing.T) {
+func TestEnvoyExternalAuthorizationIs503WithoutRedis(t *testing.T) {
 	redis := servers.DedicatedRedis(t)
 	e := startEnvoySide(t, "--redis-url", redis.URL, "--database-url", servers.Postgres(t).URL)
 	e.node.Do(t, http.MethodPut, "/v1/policies/shut?confirm=shut", `{"match":["shut:*"],"rules":["3/1d"],"on_failure":"deny"}`, http.StatusCreated)

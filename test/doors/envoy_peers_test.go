@@ -47,7 +47,7 @@ var peers = []string{
 	"github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4",
 }
 
-func TestEnvoyPeersUnderstandTheAnswers(t *testing.T) {
+func TestEnvoyClientProgramsUnderstandTheAnswers(t *testing.T) {
 	bin := t.TempDir()
 	for _, program := range peers {
 		build := exec.Command("go", "install", program)

@@ -184,7 +184,7 @@ func askAboutSeveral(e *envoySide) {
 	e.want(false, e.ask("site", 0, asks))
 }
 
-func TestEnvoyHostileDescriptorsShareNothing(t *testing.T) {
+func TestEnvoyHostileDescriptorsHaveSeparateKeys(t *testing.T) {
 	e := startEnvoySide(t)
 	long := strings.Repeat("x", 4000)
 	hostile := []*commonv3.RateLimitDescriptor{
@@ -299,7 +299,7 @@ func TestEnvoyExternalAuthorization(t *testing.T) {
 	}
 }
 
-func TestEnvoyNeedsATokenWhereChecksDo(t *testing.T) {
+func TestEnvoyNeedsATokenIfChecksDo(t *testing.T) {
 	e := startEnvoySide(t, "--check-auth", "token")
 	ask := func(pairs ...string) error {
 		_, err := ratelimitv3.NewRateLimitServiceClient(e.conn).ShouldRateLimit(metadata.AppendToOutgoingContext(t.Context(), pairs...),

@@ -123,7 +123,7 @@ func (j *jail) await(what string, wanted func([]listed) bool) []listed {
 
 func count(n int) func([]listed) bool { return func(all []listed) bool { return len(all) == n } }
 
-func TestABanOfFail2banBecomesABlock(t *testing.T) {
+func TestFail2banBanBecomesABlock(t *testing.T) {
 	j := startJail(t)
 	j.guess("203.0.113.5")
 	banned := j.await("a ban", count(1))[0]
@@ -164,7 +164,7 @@ func TestABanOfFail2banBecomesABlock(t *testing.T) {
 	}
 }
 
-func TestABanWithoutEndBecomesAPermanentBlock(t *testing.T) {
+func TestFail2banPermanentBanBecomesAPermanentBlock(t *testing.T) {
 	j := startJail(t)
 	j.client("set", "guess", "bantime", "-1")
 	j.guess("203.0.113.7")
@@ -175,7 +175,7 @@ func TestABanWithoutEndBecomesAPermanentBlock(t *testing.T) {
 
 // A filter may ban by what clients write, as a user's name: that is one argument, and neither
 // a flag nor another address.
-func TestWhatAClientWritesIsNoFlagOfTheAction(t *testing.T) {
+func TestFail2banActionDoesNotReadClientTextAsFlags(t *testing.T) {
 	j := startJail(t)
 	j.client("set", "guess", "addfailregex", "^ wrong password from <F-ID>.+</F-ID>$")
 	j.guess("203.0.113.8 --scope login")

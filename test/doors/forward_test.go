@@ -36,7 +36,7 @@ func (s *site) used(key string) int {
 	return shown.Policy.Rules[0].Used
 }
 
-func TestTheReadmeShowsTheMinimalConfigurationOfNginx(t *testing.T) {
+func TestReadmeShowsTheMinimalNginxConfiguration(t *testing.T) {
 	text, err := os.ReadFile(repository(t, "README.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestTheReadmeShowsTheMinimalConfigurationOfNginx(t *testing.T) {
 
 // Under the minimal configuration nobody is in front of the gateway, so that no header
 // chooses the address.
-func TestTheMinimalConfigurationLimits(t *testing.T) {
+func TestMinimalConfigurationLimits(t *testing.T) {
 	for _, g := range underTest() {
 		t.Run(g.name, func(t *testing.T) {
 			s := start(t, g, 0)
@@ -69,7 +69,7 @@ func TestTheMinimalConfigurationLimits(t *testing.T) {
 }
 
 // Nor does its query choose anything.
-func TestAQueryOfTheClientChoosesNothing(t *testing.T) {
+func TestGatewayIgnoresTheQueryOfTheClient(t *testing.T) {
 	for _, g := range underTest() {
 		t.Run(g.name, func(t *testing.T) {
 			s := start(t, g, 0)
@@ -85,7 +85,7 @@ func TestAQueryOfTheClientChoosesNothing(t *testing.T) {
 
 // The proxy in front of the gateway passes on what its client writes into all headers but that
 // of the address: none of it describes the request.
-func TestNoHeaderOfTheClientDescribesItsRequest(t *testing.T) {
+func TestGatewayIgnoresForwardedHeadersOfTheClient(t *testing.T) {
 	const written, instead = "policy=site&by=ip&by=header:X-Api-Key", "policy=site&by=path&by=host&by=method"
 	for _, g := range underTest() {
 		if g.language == "js" { // frameworks ask /v1/check, about the request that they have themselves
@@ -114,7 +114,7 @@ func TestNoHeaderOfTheClientDescribesItsRequest(t *testing.T) {
 	}
 }
 
-func TestTheCompleteConfigurationDoesAllThatIsPromised(t *testing.T) {
+func TestCompleteConfigurationWorksAsDocumented(t *testing.T) {
 	for _, g := range underTest() {
 		t.Run(g.name, func(t *testing.T) {
 			s := start(t, g, 1)
@@ -208,7 +208,7 @@ func (s *site) raw(request string) string {
 }
 
 // While Redis is stopped, on_failure of the policy decides, and the gateway obeys.
-func TestTheGatewayObeysOnFailure(t *testing.T) {
+func TestGatewayFollowsOnFailure(t *testing.T) {
 	for _, g := range underTest() {
 		t.Run(g.name, func(t *testing.T) {
 			redis := servers.DedicatedRedis(t)
@@ -227,7 +227,7 @@ func TestTheGatewayObeysOnFailure(t *testing.T) {
 	}
 }
 
-func TestAsManyRequestsAreAllowedAsTheRuleSays(t *testing.T) {
+func TestGatewayAllowsExactlyTheLimit(t *testing.T) {
 	for _, g := range underTest() {
 		t.Run(g.name, func(t *testing.T) {
 			s := start(t, g, 1)

@@ -228,7 +228,7 @@ func TestHAProxySendsTheTokenInAnotherHeader(t *testing.T) {
 	s.expect("beyond it", s.get("/", "X-Gate: of the client"), http.StatusTooManyRequests)
 }
 
-func TestHAProxyResolvesALongPathBeforeItCutsIt(t *testing.T) {
+func TestHAProxyNormalizesLongPathsBeforeTruncating(t *testing.T) {
 	s := start(t, gateways[2], 0)
 	s.put("trap", `{"match":["ip:*"],"rules":["0/1s"],"when":{"path":["/.env*"]}}`)
 	long := "/" + strings.Repeat("./", 4500)

@@ -9,7 +9,7 @@ import (
 
 // What the configuration counts by reaches Stint whole or the request is refused: a client that
 // fills its headers must not be counted by something else.
-func TestHAProxySendsAllThatIsCounted(t *testing.T) {
+func TestHAProxySendsCompleteKeysOrRefuses(t *testing.T) {
 	s := &site{T: t, app: new(application)}
 	s.node = direct(t).node
 	s.remove("site")
@@ -58,7 +58,7 @@ func TestHAProxySendsAllThatIsCounted(t *testing.T) {
 }
 
 // A target without a path asks for something too, and HAProxy knows no path of it.
-func TestHAProxyAsksAboutEveryTarget(t *testing.T) {
+func TestHAProxyChecksEveryRequestTarget(t *testing.T) {
 	s := &site{T: t, app: new(application)}
 	s.node = direct(t).node
 	s.put("targets", `{"match":["path:*"],"rules":["1000/1d"]}`)

@@ -24,7 +24,7 @@ app.listen(8000, '127.0.0.1')
 `
 
 // express reads targets with a fragment, and those with a scheme, as url.parse does.
-func TestNoTargetHidesItsPathFromConditionsBehindExpress(t *testing.T) {
+func TestExpressTargetsCannotHideTheirPath(t *testing.T) {
 	for _, version := range []string{"express", "express4"} {
 		t.Run(version, func(t *testing.T) {
 			s := &site{T: t, node: testnode.Start(t), app: new(application)}
@@ -73,7 +73,7 @@ serve({ fetch, port: 8000, hostname: '127.0.0.1' })
 `
 
 // The host is that which the application sees.
-func TestTheNodePackageSaysTheHostThatTheApplicationSees(t *testing.T) {
+func TestNodePackageSendsTheHostThatTheApplicationSees(t *testing.T) {
 	s := &site{T: t, node: testnode.Start(t), app: new(application)}
 	s.put("open", `{"match":["ip:*"],"rules":["1000/1d"]}`)
 	s.put("trap", `{"match":["ip:*"],"rules":["0/1s"],"when":{"host":["private.example.org"]}}`)
@@ -101,7 +101,7 @@ app.listen(8000, '127.0.0.1')
 `
 
 // What is no decision of Stint lets no request pass, and none waits for ever.
-func TestTheNodePackageTakesOnlyADecisionForOne(t *testing.T) {
+func TestNodePackageRejectsAnswersThatAreNoDecision(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer string
 		status int

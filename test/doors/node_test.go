@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/test/testnode"
 )
 
-func TestTheTypesOfTheNodePackageFitTheFrameworks(t *testing.T) {
+func TestNodePackageTypesFitTheFrameworks(t *testing.T) {
 	c := exec.Command("node_modules/.bin/tsc", "-p", ".")
 	c.Dir = repository(t, "clients/node")
 	if text, err := c.CombinedOutput(); err != nil {
@@ -34,7 +34,7 @@ app.use((request, response) => response.send('allowed'))
 app.listen(8000, '127.0.0.1')
 `
 
-func TestHostileKeysAreAnswered400(t *testing.T) {
+func TestNodePackageAnswers400ToHostileKeys(t *testing.T) {
 	s := &site{T: t, node: testnode.Start(t), app: new(application)}
 	s.program(runNode("express"), hostile)
 	for _, c := range []struct {
@@ -80,7 +80,7 @@ app.use((request, response) => response.send('allowed'))
 app.listen(8000, '127.0.0.1')
 `
 
-func TestTheNodePackageReadsAddressesWithPortsAndSendsLongMeta(t *testing.T) {
+func TestNodePackageReadsAddressesWithPortsAndSendsLongMeta(t *testing.T) {
 	s := &site{T: t, node: testnode.Start(t), app: new(application)}
 	s.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"ip:203.0.113.7","reason":"scraping"}`, http.StatusCreated)
 	s.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"ip:2001:db8::/64","reason":"scraping"}`, http.StatusCreated)
@@ -106,7 +106,7 @@ func escaped(text string) string {
 
 // A trap's conditions see the client's request, and no value of a client has its check
 // refused as invalid.
-func TestTheNodePackageSendsWhatConditionsAsk(t *testing.T) {
+func TestNodePackageSendsWhatConditionsMatch(t *testing.T) {
 	for _, g := range frameworks {
 		t.Run(g.name, func(t *testing.T) {
 			s := start(t, g, 0)
@@ -147,7 +147,7 @@ app.use(async (request, response) => {
 app.listen(8000, '127.0.0.1')
 `
 
-func TestTheNodePackageReportsOutcomes(t *testing.T) {
+func TestNodePackageReportsOutcomes(t *testing.T) {
 	s := &site{T: t, node: testnode.Start(t), app: new(application)}
 	s.node.Do(t, "PUT", "/v1/policies/guessing", `{"match":["user:*"],"when":{"path":["/login"]},"outcome":"login_failed","rules":["2/d"]}`, http.StatusCreated)
 	s.program(runNode("express"), reporting)
@@ -175,7 +175,7 @@ app.listen(8000, '127.0.0.1')
 `
 
 // A mistake of the operator is no outage: it refuses, so that it is noticed.
-func TestAMistakeOfTheOperatorRefuses(t *testing.T) {
+func TestNodePackageRefusesIfThePolicyIsUnknown(t *testing.T) {
 	s := &site{T: t, node: testnode.Start(t), app: new(application)}
 	s.program(runNode("express"), mistaken)
 	r := s.get("/")
@@ -186,7 +186,7 @@ func TestAMistakeOfTheOperatorRefuses(t *testing.T) {
 }
 
 // A token that is refused is an outage; it is sent as the complete configuration says.
-func TestTheNodePackageSendsItsToken(t *testing.T) {
+func TestNodePackageSendsItsToken(t *testing.T) {
 	for _, g := range frameworks {
 		t.Run(g.name, func(t *testing.T) {
 			node := testnode.Start(t, "--check-auth", "token")
@@ -218,7 +218,7 @@ for (const token of [%s]) {
 }
 `
 
-func TestTheNodePackageRefusesATokenThatNoHeaderCarries(t *testing.T) {
+func TestNodePackageRejectsTokensInvalidInHeaders(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "node_modules"), 0o700); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 )
 
 // The program of docs/doors/go.md runs as written.
-func TestTheGoProgramLimits(t *testing.T) {
+func TestGoProgramOfTheDocsLimits(t *testing.T) {
 	s := &site{T: t, node: testnode.Start(t, "--check-auth", "token"), app: new(application)}
 	s.remove("site")
 	s.put("site", `{"match":["ip:*"],"rules":["3/1d"]}`)
@@ -33,7 +33,7 @@ func TestTheGoProgramLimits(t *testing.T) {
 }
 
 // The command of docs/doors/curl.md runs as written, with and without a token.
-func TestTheCommandOfCurlIsAnswered(t *testing.T) {
+func TestCurlCommandOfTheDocsIsAnswered(t *testing.T) {
 	for _, auth := range []string{"off", "token"} {
 		t.Run(auth, func(t *testing.T) {
 			s := &site{T: t, node: testnode.Start(t, "--check-auth", auth)}

@@ -12,7 +12,7 @@ import (
 )
 
 // A client that sends a name again, with another value each time, is counted by each of them.
-func TestARepeatedHeaderOrCookieIsNoFreshKey(t *testing.T) {
+func TestForwardRepeatedHeaderOrCookieDoesNotEvadeTheLimit(t *testing.T) {
 	s := direct(t)
 	s.remove("site")
 	s.put("site", `{"match":["header:*","cookie:*"],"rules":["3/1d"]}`)
@@ -60,7 +60,7 @@ func TestARepeatedHeaderOrCookieIsNoFreshKey(t *testing.T) {
 }
 
 // What a check cannot count is refused, and charges nothing.
-func TestMoreValuesThanACheckMayHaveAreRefused(t *testing.T) {
+func TestForwardRefusesMoreValuesThanACheckMayHave(t *testing.T) {
 	s := direct(t)
 	s.remove("site")
 	s.put("site", `{"match":["ip:*","cookie:*"],"rules":["3/1d"]}`)
@@ -79,7 +79,7 @@ func TestMoreValuesThanACheckMayHaveAreRefused(t *testing.T) {
 	}
 }
 
-func TestARepeatedHeaderIsNoFreshKeyForExternalAuthorization(t *testing.T) {
+func TestEnvoyRepeatedHeaderDoesNotEvadeTheLimit(t *testing.T) {
 	e := startEnvoySide(t)
 	e.node.Do(t, http.MethodPut, "/v1/policies/secrets?confirm=secrets", `{"match":["header:*","cookie:*"],"rules":["3/1d"]}`, http.StatusCreated)
 	joined := func(name, value string) *authv3.CheckRequest {

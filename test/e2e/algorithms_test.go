@@ -11,7 +11,7 @@ import (
 
 // Each change of the algorithm starts a log from zero, so that up to N more may be
 // allowed, and no more than that.
-func TestAnAlgorithmIsChangedWhileChecksRun(t *testing.T) {
+func TestChangingTheAlgorithmUnderLoadKeepsTheLimit(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
 		const limit = 20
 		all := read[wire.Page[wire.Algorithm]](t, nodes[0].must(200, get, wire.PathAlgorithms, "")).Items

@@ -66,7 +66,7 @@ func (n *node) escalated(t *testing.T, key string) wire.Entry {
 	return x.Blocks[0]
 }
 
-func TestAKilledNodeLosesAtMostWhatItHadNotFlushed(t *testing.T) {
+func TestKilledNodeLosesOnlyUnflushedOffences(t *testing.T) {
 	// next gives a node that goes on after the one before has ended.
 	for name, start := range map[string]func(t *testing.T) (victim *node, next func() *node){
 		"embedded, and started again": func(t *testing.T) (*node, func() *node) {
@@ -115,7 +115,7 @@ func TestAKilledNodeLosesAtMostWhatItHadNotFlushed(t *testing.T) {
 	}
 }
 
-func TestAnAttackIsCountedThoughTheDatabaseIsKilledAndEveryNodeRestarted(t *testing.T) {
+func TestOffencesSurviveAKilledDatabaseAndNodeRestarts(t *testing.T) {
 	t.Parallel()
 	s := dedicated(t)
 	nodes := s.start(t, 2)
@@ -152,7 +152,7 @@ func TestAnAttackIsCountedThoughTheDatabaseIsKilledAndEveryNodeRestarted(t *test
 	}
 }
 
-func TestAnEscalationThatWouldBlockTooManyStopsUntilAPersonResumesIt(t *testing.T) {
+func TestSafetyLimitPausesEscalationUntilResumed(t *testing.T) {
 	everyBackend(t, func(t *testing.T, nodes []*node) {
 		n := nodes[len(nodes)-1]
 		n.put("escalating", escalating)
@@ -202,7 +202,7 @@ func signedBy(secret, header string, body []byte) bool {
 	return found && hmac.Equal([]byte(hex.EncodeToString(mac.Sum(nil))), []byte(signature))
 }
 
-func TestAutomaticBlocksAreToldTogetherInOneSignedMessage(t *testing.T) {
+func TestAutomaticBlocksAreSentInOneSignedMessage(t *testing.T) {
 	t.Parallel() // it waits until the message is due
 	type message struct {
 		Kind  string
@@ -250,7 +250,7 @@ func TestAutomaticBlocksAreToldTogetherInOneSignedMessage(t *testing.T) {
 	}
 }
 
-func TestAnOutageAndItsEndAreTold(t *testing.T) {
+func TestOutageAndItsEndAreNotified(t *testing.T) {
 	for name, of := range map[string]struct {
 		stop, goOn func(s backends)
 		want       string
@@ -286,7 +286,7 @@ func TestAnOutageAndItsEndAreTold(t *testing.T) {
 	}
 }
 
-func TestAWiderRangeIsProposedAndBlockedOnlyByAPerson(t *testing.T) {
+func TestRangeProposalBlocksOnlyWhenAccepted(t *testing.T) {
 	everyBackend(t, func(t *testing.T, nodes []*node) {
 		n := nodes[0]
 		n.put("addresses", `{"match":["ip:*"],"rules":["1/h"],"mode":"enforce"}`)

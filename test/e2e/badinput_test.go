@@ -163,7 +163,7 @@ var wrongBlocks = []mistake{
 	{"an audit entry of no number", get, wire.PathAudit + "/first", "", 404, ""},
 }
 
-func TestBadInputIsAProblemThatNamesTheField(t *testing.T) {
+func TestBadInputProblemNamesTheField(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) *node{
 		"embedded":    func(t *testing.T) *node { return startNode(t) },
 		"distributed": func(t *testing.T) *node { return shared(t).start(t, 1)[0] },
@@ -197,7 +197,7 @@ func (n *node) try(t *testing.T, base, what string, all []mistake) {
 	}
 }
 
-func TestWhatIsNotJSONIsRefusedAsSuch(t *testing.T) {
+func TestNonJSONBodyIsRefusedWith415(t *testing.T) {
 	n := startNode(t)
 	form := url.Values{"key": {"ip:203.0.113.7"}}.Encode()
 	problem(t, n.send(post, n.check+wire.PathCheck, form, "Content-Type: application/x-www-form-urlencoded"), http.StatusUnsupportedMediaType)

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func TestABatchIsDecidedInItsOrder(t *testing.T) {
+func TestBatchIsDecidedInOrder(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) *node{
 		"in memory": func(t *testing.T) *node { return startNode(t) },
 		"on Redis":  func(t *testing.T) *node { return shared(t).start(t, 1)[0] },

@@ -27,7 +27,7 @@ func holds(t *testing.T, c *servers.RedisCluster, server int, key string) bool {
 	return len(names) > 0
 }
 
-func TestAPrimaryOfAClusterThatStallsDegradesItsOwnKeysOnly(t *testing.T) {
+func TestStalledClusterPrimaryDegradesOnlyItsKeys(t *testing.T) {
 	c, s := onCluster(t)
 	nodes := s.start(t, 2, "--check-deadline", "3s")
 	nodes[0].put("cluster", `{"match":["k:*"],"rules":["100000/h"],"on_failure":"deny"}`)

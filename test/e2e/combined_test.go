@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-func TestSeveralKeysAreAllChargedOrNoneUnderConcurrency(t *testing.T) {
+func TestCombinedChecksChargeAllKeysOrNoneUnderLoad(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
 		policy(t, nodes, "few", `{"match":["few:*"],"rules":["30/h"]}`)
 		policy(t, nodes, "many", `{"match":["many:*"],"rules":["50/h"]}`)
@@ -55,7 +55,7 @@ func TestSeveralKeysAreAllChargedOrNoneUnderConcurrency(t *testing.T) {
 	})
 }
 
-func TestSeveralKeysWaitForOneReservationThatIsCancelledWhole(t *testing.T) {
+func TestCombinedReservationIsCancelledForAllKeys(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
 		policy(t, nodes, "slow", `{"match":["slow:*"],"rules":["1/20m"]}`)
 		policy(t, nodes, "fast", `{"match":["fast:*"],"rules":["1/5m"]}`)
@@ -86,7 +86,7 @@ func TestSeveralKeysWaitForOneReservationThatIsCancelledWhole(t *testing.T) {
 	})
 }
 
-func TestOfSeveralKeysOnlyWhoRefusesOffends(t *testing.T) {
+func TestCombinedCheckRecordsOnlyTheRefusingKeyAsOffender(t *testing.T) {
 	n := startNode(t)
 	n.put("default", `{"match":["*"],"rules":["1/h"]}`)
 	n.about("token:bad")
@@ -105,7 +105,7 @@ func TestOfSeveralKeysOnlyWhoRefusesOffends(t *testing.T) {
 	}
 }
 
-func TestWithRedisGoneSeveralKeysAreDecidedAsTheirPoliciesChose(t *testing.T) {
+func TestCombinedCheckFollowsOnFailureWithoutRedis(t *testing.T) {
 	s, n := outageNode(t)
 	for name := range onFailures {
 		n.put(name, `{"match":["`+name+`:*"],"rules":["2/h"],"on_failure":"`+name+`"}`)
@@ -145,7 +145,7 @@ func TestWithRedisGoneSeveralKeysAreDecidedAsTheirPoliciesChose(t *testing.T) {
 	}
 }
 
-func TestOnAClusterKeysOfDifferentSlotsAreRefusedWithTheReason(t *testing.T) {
+func TestCombinedCheckAcrossClusterSlotsIsRefused(t *testing.T) {
 	s := backends{servers.DedicatedRedis(t, "--cluster-enabled", "yes"), servers.Postgres(t)}
 	redis := s.commands(t)
 	if err := redis.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {

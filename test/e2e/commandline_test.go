@@ -44,7 +44,7 @@ func (n *node) succeed(args ...string) string {
 	return output
 }
 
-func TestTheCommandLineWorksOnAnyNode(t *testing.T) {
+func TestCommandLineWorksOnAnyNode(t *testing.T) {
 	s := shared(t)
 	nodes := s.start(t, 2)
 	nodes[0].succeed("block", "add", "ip:203.0.113.0/24", "--reason", "scraping", "--for", "24h")
@@ -61,7 +61,7 @@ func TestTheCommandLineWorksOnAnyNode(t *testing.T) {
 	}
 }
 
-func TestABackupTakenWhileItRunsBringsEverythingBack(t *testing.T) {
+func TestBackupOfARunningNodeRestoresEverything(t *testing.T) {
 	n := startNode(t)
 	n.put("default", `{"match":["*"],"rules":["1/h"]}`)
 	n.about("token:a")

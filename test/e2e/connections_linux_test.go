@@ -15,9 +15,9 @@ import (
 	"github.com/stint-dev/stint/test/testnode"
 )
 
-// TestANodeThatIsShortOfFilesGoesOn opens connections to the admin listener, and then to that
+// TestNodeRecoversFromRunningOutOfFiles opens connections to the admin listener, and then to that
 // of checks, until the node has no file left for one more.
-func TestANodeThatIsShortOfFilesGoesOn(t *testing.T) {
+func TestNodeRecoversFromRunningOutOfFiles(t *testing.T) {
 	n := testnode.Start(t)
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", n.Pid()))
 	if err != nil {

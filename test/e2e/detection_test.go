@@ -75,7 +75,7 @@ func countLines(t *testing.T, path string) map[string]int64 {
 	return counts
 }
 
-func TestTheReportOfRealTrafficNamesTheRightClientsWithTheRightCounts(t *testing.T) {
+func TestOffenderReportOfRealTrafficIsExact(t *testing.T) {
 	path := realLog(t)
 	if path == "" {
 		t.Log("the real access log is not here; nothing is replayed")
@@ -145,7 +145,7 @@ func TestTheReportOfRealTrafficNamesTheRightClientsWithTheRightCounts(t *testing
 	})
 }
 
-func TestARefusalsIDOpensItsRecordOnEveryNode(t *testing.T) {
+func TestRefusalIDFindsItsRecordOnEveryNode(t *testing.T) {
 	everyBackend(t, func(t *testing.T, nodes []*node) {
 		const key = "token:\"><script>alert(1)</script>"
 		nodes[0].put("strict", `{"match":["token:*"],"rules":["1/h"],"mode":"enforce"}`)
@@ -177,7 +177,7 @@ func TestARefusalsIDOpensItsRecordOnEveryNode(t *testing.T) {
 
 const escalating = `{"match":["token:*"],"rules":["1/h"],"mode":"enforce","escalation":{"threshold":5,"window":"10m","duration":"1h","factor":2,"max_duration":"8h","decay_after":"7d"}}`
 
-func TestAnEscalationBlocksARepeatOffenderOnceAndSaysWhatComesNext(t *testing.T) {
+func TestEscalationBlocksARepeatOffenderOnceAndExplainsIt(t *testing.T) {
 	everyBackend(t, func(t *testing.T, nodes []*node) {
 		nodes[0].put("escalating", escalating)
 		const key = "token:repeat"
@@ -217,7 +217,7 @@ func TestAnEscalationBlocksARepeatOffenderOnceAndSaysWhatComesNext(t *testing.T)
 	})
 }
 
-func TestAnExemptKeyIsNeverEscalated(t *testing.T) {
+func TestExemptKeyIsNeverEscalated(t *testing.T) {
 	n := startNode(t)
 	n.put("escalating", escalating)
 	n.must(201, post, wire.PathExemptions, `{"pattern":"token:friend","reason":"ours"}`)
@@ -238,7 +238,7 @@ func TestAnExemptKeyIsNeverEscalated(t *testing.T) {
 	}
 }
 
-func TestNoOffenceIsLostWhenTheDatabaseStopsInTheMiddleOfAnAttack(t *testing.T) {
+func TestNoOffenceIsLostWhileTheDatabaseIsStopped(t *testing.T) {
 	s := dedicated(t)
 	nodes := s.start(t, 2)
 	n := nodes[0]
@@ -273,7 +273,7 @@ func TestNoOffenceIsLostWhenTheDatabaseStopsInTheMiddleOfAnAttack(t *testing.T) 
 	}
 }
 
-func TestOffencesThatWereCountedAreWrittenBeforeANodeEnds(t *testing.T) {
+func TestShutdownWritesCountedOffences(t *testing.T) {
 	dir := t.TempDir()
 	n := startNode(t, "--data-dir", dir)
 	n.put("strict", `{"match":["token:*"],"rules":["1/31d"],"mode":"enforce"}`)

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-func TestFiveNodesStartedAtOnceOnAnEmptyDatabaseAllComeUp(t *testing.T) {
+func TestFiveNodesStartTogetherOnAnEmptyDatabase(t *testing.T) {
 	s := shared(t)
 	nodes := make([]*node, 5)
 	for i := range nodes {
@@ -66,7 +66,7 @@ func on(t *testing.T, nodes []*node, what string, change func(n *node), holds fu
 	servers.Await(t, what+" reaches the other node", func() bool { return holds(nodes[1]) })
 }
 
-func TestAChangeGovernsTheNextCheckHereAndSoonEverywhere(t *testing.T) {
+func TestChangeAppliesAtOnceHereAndSoonOnOtherNodes(t *testing.T) {
 	s := shared(t)
 	nodes := s.start(t, 2)
 	t.Run("with notifications", func(t *testing.T) { changes(t, nodes, "a", func() {}) })
@@ -136,7 +136,7 @@ func changes(t *testing.T, nodes []*node, name string, disturb func()) {
 	}, func(n *node) bool { return string(peek(n).Policy) != name })
 }
 
-func TestANodeWithoutItsDatabaseAnswers503UntilItIsThere(t *testing.T) {
+func TestNodeAnswers503UntilTheDatabaseIsReachable(t *testing.T) {
 	s := dedicated(t)
 	s.postgres.Kill()
 	n := s.start(t, 1)[0]

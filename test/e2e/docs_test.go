@@ -44,10 +44,10 @@ func documents(t *testing.T) []string {
 	return append([]string{"../../README.md"}, found...)
 }
 
-// TestEveryCommandOfTheDocumentsWorksAsWritten runs the sh blocks in order, in the
+// TestEveryDocumentedCommandWorksAsWritten runs the sh blocks in order, in the
 // root of the checkout. Only addresses and the token are those of the test's
 // own node and receiver.
-func TestEveryCommandOfTheDocumentsWorksAsWritten(t *testing.T) {
+func TestEveryDocumentedCommandWorksAsWritten(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }))
 	defer receiver.Close()
 	n := launch(t, []string{

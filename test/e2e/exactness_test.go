@@ -53,7 +53,7 @@ func storm(t *testing.T, nodes []*node, key string, clients, each int) (allowed 
 	return allowed, refusals
 }
 
-func TestManyClientsOnTwoNodesAreAllowedExactlyTheLimit(t *testing.T) {
+func TestConcurrentClientsAreAllowedExactlyTheLimit(t *testing.T) {
 	nodes := shared(t).start(t, 2)
 	nodes[0].put("exact", `{"match":["token:exact"],"rules":["100/h"]}`)
 	servers.Await(t, "both nodes know the policy", func() bool { return nodes[1].ask(`{"key":"token:exact","peek":true}`).Policy == "exact" })
@@ -68,7 +68,7 @@ func TestManyClientsOnTwoNodesAreAllowedExactlyTheLimit(t *testing.T) {
 
 // The windows of the short rules slide while the storm lasts. The log itself
 // is the witness, by Redis's clock.
-func TestNoWindowHoldsMoreThanItsLimitAndNoRefusalIsNeedless(t *testing.T) {
+func TestSlidingWindowsNeverExceedTheLimitOrRefuseNeedlessly(t *testing.T) {
 	nodes := shared(t).start(t, 2)
 	limits := map[wire.NullString]struct {
 		most   int

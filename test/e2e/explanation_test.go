@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func TestTheExplanationIsWhatChecksAreAnswered(t *testing.T) {
+func TestExplanationMatchesTheAnswersOfChecks(t *testing.T) {
 	n := startNode(t)
 	n.put("default", `{"match":["*"],"rules":["2/300ms","4/1s","9/3s"]}`)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -43,7 +43,7 @@ func TestTheExplanationIsWhatChecksAreAnswered(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsAsToldIsAllowed(t *testing.T) {
+func TestCheckAtRetryAtIsAllowed(t *testing.T) {
 	n := startNode(t)
 	n.put("default", `{"match":["*"],"rules":["3/200ms","5/900ms"]}`)
 	for range 15 {

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-func TestAnImportGoesOnBesideChecksAndGovernsEveryNode(t *testing.T) {
+func TestImportRunsBesideChecksAndAppliesOnEveryNode(t *testing.T) {
 	everyBackend(t, func(t *testing.T, nodes []*node) {
 		const rows = 5_000
 		var list strings.Builder
@@ -62,7 +62,7 @@ func TestAnImportGoesOnBesideChecksAndGovernsEveryNode(t *testing.T) {
 	})
 }
 
-func TestARevokedTokenIsRefusedOnEveryNode(t *testing.T) {
+func TestRevokedTokenIsRefusedOnEveryNode(t *testing.T) {
 	everyBackend(t, func(t *testing.T, nodes []*node) {
 		n := nodes[0]
 		made := read[wire.CreatedToken](t, n.must(201, post, wire.PathTokens, `{"name":"ci","scopes":["read"]}`))
@@ -83,7 +83,7 @@ func TestARevokedTokenIsRefusedOnEveryNode(t *testing.T) {
 	})
 }
 
-func TestAnEndedBlockIsActiveAgainAfterUndoByItsAuditEntry(t *testing.T) {
+func TestUndoOfAnAuditEntryRestoresAnEndedBlock(t *testing.T) {
 	everyBackend(t, func(t *testing.T, nodes []*node) {
 		n := nodes[0]
 		b := read[wire.AddedEntry](t, n.must(201, post, wire.PathBlocks, `{"pattern":"token:bad","reason":"scraping","expires_in":"1h"}`))

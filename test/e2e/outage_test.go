@@ -21,7 +21,7 @@ func outageNode(t *testing.T, redisArgs ...string) (backends, *node) {
 	return s, s.start(t, 1, "--check-deadline", "250ms")[0]
 }
 
-func TestWithRedisGoneEachPolicyDoesWhatItsOperatorChose(t *testing.T) {
+func TestPoliciesFollowOnFailureWithoutRedis(t *testing.T) {
 	for name, test := range map[string]struct {
 		args             []string
 		disturb, recover func(s backends)
@@ -89,7 +89,7 @@ func wantLocalLimit(t *testing.T, n *node) {
 	}
 }
 
-func TestFunctionsFlushedAndConnectionsCutUnderLoadChargeNobodyTwice(t *testing.T) {
+func TestFlushedFunctionsAndCutConnectionsChargeOnce(t *testing.T) {
 	for name, command := range map[string][]any{
 		"functions flushed": {"function", "flush"},
 		"connections cut":   {"client", "kill", "type", "normal", "skipme", "yes"},
@@ -111,7 +111,7 @@ func TestFunctionsFlushedAndConnectionsCutUnderLoadChargeNobodyTwice(t *testing.
 	}
 }
 
-func TestWithPostgresStoppedChecksAndBlocksGoOn(t *testing.T) {
+func TestChecksContinueWhilePostgresIsStopped(t *testing.T) {
 	t.Parallel() // it waits for a write to be given up
 	s := backends{servers.Redis(t), servers.DedicatedPostgres(t)}
 	n := s.start(t, 1)[0]
@@ -143,7 +143,7 @@ func TestWithPostgresStoppedChecksAndBlocksGoOn(t *testing.T) {
 	l.wantChargedOnce(false)
 }
 
-func TestPostgresKilledUnderWritesLosesNothingThatWasAcknowledged(t *testing.T) {
+func TestKilledPostgresLosesNoAcknowledgedWrite(t *testing.T) {
 	s := backends{servers.Redis(t), servers.DedicatedPostgres(t)}
 	n := s.start(t, 1)[0]
 	var kept []string

@@ -20,7 +20,7 @@ func (n *node) reported(key, outcome, id string) wire.ReportedOutcome {
 	return read[wire.ReportedOutcome](n, a)
 }
 
-func TestReportsOnOneNodeRefuseChecksOnTheOtherAndBlockWhoGoesOn(t *testing.T) {
+func TestReportsLimitChecksOnAnotherNodeAndEscalate(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
 		nodes[0].put("users", `{"match":["user:*"],"rules":["1000/d"]}`)
 		nodes[0].put("guessing", `{"match":["user:*"],"when":{"path":["/login"]},"outcome":"login_failed","rules":["3/d"],

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func TestTwoOperatorsDoNotOverwriteEachOther(t *testing.T) {
+func TestConcurrentPolicyEditsDoNotOverwriteEachOther(t *testing.T) {
 	nodes := shared(t).start(t, 2)
 	path := wire.PathPolicies + "/default"
 	seen := nodes[0].must(http.StatusOK, get, path, "").header.Get("ETag")
@@ -47,7 +47,7 @@ func TestTwoOperatorsDoNotOverwriteEachOther(t *testing.T) {
 	}
 }
 
-func TestATrialOnEveryKeyNeverSwitchesTheDefaultOff(t *testing.T) {
+func TestShadowPolicyDoesNotReplaceTheDefault(t *testing.T) {
 	n := startNode(t)
 	n.put("default", `{"match":["*"],"rules":["2/h"]}`)
 	n.put("trial", `{"match":["*"],"rules":["1/h"],"mode":"shadow"}`)

@@ -49,7 +49,7 @@ func raw(t *testing.T, base, text string) []int {
 
 const checkHead = "POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 
-func TestALengthStatedTwiceHidesNoSecondRequest(t *testing.T) {
+func TestAmbiguousLengthIsRefusedAndHidesNoRequest(t *testing.T) {
 	n := startNode(t)
 	const seen, secret = `{"key":"token:seen"}`, `{"key":"token:hid"}`
 	hidden := fmt.Sprintf("%sConnection: close\r\nContent-Length: %d\r\n\r\n%s", checkHead, len(secret), secret)
@@ -66,7 +66,7 @@ func TestALengthStatedTwiceHidesNoSecondRequest(t *testing.T) {
 	}
 }
 
-func TestASlowBodyIsNotWaitedForWithoutEnd(t *testing.T) {
+func TestSlowBodyTimesOutWith408(t *testing.T) {
 	t.Parallel() // it waits for the node to time out
 	n := startNode(t)
 	var both sync.WaitGroup

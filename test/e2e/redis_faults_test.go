@@ -49,7 +49,7 @@ func (n *node) loggedLines(t *testing.T, first int, parts ...string) []string {
 
 // A Redis that answers and decides nothing is an outage like one that is gone,
 // logged once at its beginning and once at its end.
-func TestWhateverKeepsRedisFromDecidingIsAnOutageToldOfTwice(t *testing.T) {
+func TestRedisErrorsAreOutagesLoggedAtBeginningAndEnd(t *testing.T) {
 	set := func(name, value string) func(*testing.T, backends) {
 		return func(t *testing.T, s backends) { s.do(t, "config", "set", name, value) }
 	}
@@ -150,7 +150,7 @@ func TestWhateverKeepsRedisFromDecidingIsAnOutageToldOfTwice(t *testing.T) {
 	}
 }
 
-func TestARedisThatCannotHoldLogsIsRefusedBeforeAnythingListens(t *testing.T) {
+func TestUnsuitableRedisIsRefusedAtStart(t *testing.T) {
 	locked, evicting, plain := servers.DedicatedRedis(t), servers.DedicatedRedis(t, "--maxmemory-policy", "allkeys-lru"), servers.DedicatedRedis(t)
 	backends{redis: locked}.do(t, "config", "set", "requirepass", "secret")
 	database := servers.Postgres(t).URL
@@ -172,7 +172,7 @@ func TestARedisThatCannotHoldLogsIsRefusedBeforeAnythingListens(t *testing.T) {
 	}
 }
 
-func TestARedisThatComesLaterIsWaitedFor(t *testing.T) {
+func TestNodeWaitsForRedisAtStart(t *testing.T) {
 	s := backends{servers.DedicatedRedis(t), servers.Postgres(t)}
 	s.redis.Kill()
 	n := launch(t, []string{"STINT_ADMIN_TOKEN=" + adminToken}, append(s.args(), append(onFreePorts, "--ready-redis-timeout", "1s")...)...)
@@ -189,7 +189,7 @@ func TestARedisThatComesLaterIsWaitedFor(t *testing.T) {
 }
 
 // A node that nobody asks learns of an outage too, and reports what Redis evicts.
-func TestEvictedKeysAreTold(t *testing.T) {
+func TestRedisEvictionIsReported(t *testing.T) {
 	s := backends{servers.DedicatedRedis(t), servers.Postgres(t)}
 	n := s.start(t, 1)[0]
 	n.awaitReady()
@@ -228,7 +228,7 @@ func TestEvictedKeysAreTold(t *testing.T) {
 	}
 }
 
-func TestAnOutageOfTheDatabaseIsLoggedTwice(t *testing.T) {
+func TestDatabaseOutageIsLoggedAtBeginningAndEnd(t *testing.T) {
 	s := backends{servers.Redis(t), servers.DedicatedPostgres(t)}
 	n := s.start(t, 1)[0]
 	n.awaitReady()

@@ -20,7 +20,7 @@ func restarted(n *node) *node {
 	return startNode(n, "--data-dir", filepath.Join(n.dir, "data"))
 }
 
-func TestARestartBySIGTERMForgetsNothing(t *testing.T) {
+func TestSIGTERMRestartKeepsEverything(t *testing.T) {
 	n := startNode(t)
 	n.put("default", `{"match":["*"],"rules":["5/h"]}`)
 	n.must(http.StatusCreated, post, wire.PathBlocks, `{"pattern":"token:bad","reason":"leaked"}`)
@@ -45,7 +45,7 @@ func TestARestartBySIGTERMForgetsNothing(t *testing.T) {
 	}
 }
 
-func TestARestartBySIGKILLDecaysAtMostWhatTheLastSnapshotMissed(t *testing.T) {
+func TestSIGKILLRestartKeepsTheLastSnapshotAndAllChanges(t *testing.T) {
 	t.Parallel() // it waits for a snapshot
 	n := startNode(t)
 	n.put("default", `{"match":["*"],"rules":["5/h"]}`)
@@ -81,7 +81,7 @@ func TestARestartBySIGKILLDecaysAtMostWhatTheLastSnapshotMissed(t *testing.T) {
 	}
 }
 
-func TestSIGTERMUnderLoadCutsNoAnswerAndLosesNoAllowedRequest(t *testing.T) {
+func TestSIGTERMUnderLoadLosesNoAnswerOrCharge(t *testing.T) {
 	n := startNode(t)
 	n.put("default", `{"match":["*"],"rules":["100000/h"]}`)
 	var allowed, sent atomic.Int64

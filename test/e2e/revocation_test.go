@@ -57,7 +57,7 @@ func (n *node) stream(t *testing.T, header, value string) <-chan struct{} {
 }
 
 // Access is taken away on the first node; streams on both must end.
-func TestRevokingReachesTheStreamsOfEveryNode(t *testing.T) {
+func TestRevocationEndsEventStreamsOnEveryNode(t *testing.T) {
 	s := shared(t)
 	nodes := []*node{startNode(t, s.args()...), startNode(t, s.args()...)}
 	for _, n := range nodes {

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-func TestCommandsRunInTheirReservationsOverTwoNodes(t *testing.T) {
+func TestRunSpacesCommandsByReservationsOverTwoNodes(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
 		policy(t, nodes, "host", `{"match":["host:*"],"rules":["2/700ms"]}`)
 		file := filepath.Join(t.TempDir(), "ran")
@@ -35,7 +35,7 @@ func TestCommandsRunInTheirReservationsOverTwoNodes(t *testing.T) {
 	})
 }
 
-func TestWhoIsInterruptedWhileItWaitsGivesItsReservationBack(t *testing.T) {
+func TestRunCancelsItsReservationWhenInterrupted(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
 		policy(t, nodes, "host", `{"match":["host:*"],"rules":["1/20m"]}`)
 		nodes[0].about("host:a")
@@ -61,7 +61,7 @@ func TestWhoIsInterruptedWhileItWaitsGivesItsReservationBack(t *testing.T) {
 	})
 }
 
-func TestACommandThatIsToEndIsToldAndItsCodeIsPassedOn(t *testing.T) {
+func TestRunForwardsSIGTERMAndTheExitCode(t *testing.T) {
 	n := startNode(t)
 	started := filepath.Join(t.TempDir(), "started")
 	cmd := n.command("run", "--key", "host:b", "--", "sh", "-c", "trap 'exit 9' TERM; touch "+started+"; while :; do sleep 0.05; done")

@@ -17,7 +17,7 @@ import (
 
 var printedToken = regexp.MustCompile(`admin token +(\S+)`)
 
-func TestWithNothingConfiguredItSaysWhereItIsAndPrintsTheTokenOnce(t *testing.T) {
+func TestFirstStartPrintsTheDataFolderAndTheTokenOnce(t *testing.T) {
 	first := launch(t, nil, onFreePorts...)
 	first.awaitRunning()
 	printed := printedToken.FindStringSubmatch(first.out.String())
@@ -66,7 +66,7 @@ func refused(t *testing.T, environ []string, args ...string) string {
 	return line
 }
 
-func TestAWrongSettingIsOneLineAndNothingListens(t *testing.T) {
+func TestBadSettingIsRefusedInOneLine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("lisetn: here\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestAWrongSettingIsOneLineAndNothingListens(t *testing.T) {
 	}
 }
 
-func TestAPortInUseIsRefusedBeforeAnythingIsMade(t *testing.T) {
+func TestPortInUseIsRefusedBeforeDataIsCreated(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestAPortInUseIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	}
 }
 
-func TestADataFolderInUseIsRefused(t *testing.T) {
+func TestDataFolderInUseIsRefused(t *testing.T) {
 	first := startNode(t)
 	line := refused(t, nil, append(slices.Clone(onFreePorts), "--data-dir", filepath.Join(first.dir, "data"))...)
 	if !strings.Contains(line, "in use by another Stint") {

@@ -52,7 +52,7 @@ func certificate(t *testing.T) (cert, key string, trust *x509.CertPool) {
 	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", private), trust
 }
 
-func TestEitherListenerSpeaksTLSByItsOwnSettings(t *testing.T) {
+func TestEachListenerHasItsOwnTLSSettings(t *testing.T) {
 	cert, key, trust := certificate(t)
 	secure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trust}}}
 	for name, test := range map[string]struct {

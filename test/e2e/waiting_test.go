@@ -65,7 +65,7 @@ func most(sorted []time.Time, window time.Duration) int {
 	return fullest
 }
 
-func TestReservationsNeverHoldMoreThanTheLimitAndComeInTheOrderOfAsking(t *testing.T) {
+func TestReservationsKeepTheLimitAndTheOrderOfRequests(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
 		policy(t, nodes, "wait", `{"match":["wait:*"],"rules":["5/s","40/m"]}`)
 		allowed := waitersOn(t, nodes, "wait:a", 12, 15)
@@ -100,7 +100,7 @@ func TestReservationsNeverHoldMoreThanTheLimitAndComeInTheOrderOfAsking(t *testi
 
 // Requests reserved at 1 and 2 windows after one at 0; with the second
 // cancelled, nobody may come before the first one's own window has passed.
-func TestAReservationCancelledLetsNoMoreIntoAWindow(t *testing.T) {
+func TestCancelledReservationAdmitsNoMoreThanTheLimit(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
 		policy(t, nodes, "back", `{"match":["back:*"],"rules":["1/20m"]}`)
 		const waits = `{"key":"back:a","max_wait":"1h"}`
@@ -147,7 +147,7 @@ func TestReservationsAreAWindowApart(t *testing.T) {
 	})
 }
 
-func TestARequestThatComesAgainAfterItsConnectionWasCutIsChargedOnce(t *testing.T) {
+func TestRetryAfterACutConnectionIsChargedOnce(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
 		policy(t, nodes, "cut", `{"match":["cut:*"],"rules":["10/h"]}`)
 		for i := range 8 {

@@ -84,7 +84,7 @@ func (b *bouncer) stop() {
 	}
 }
 
-func TestTheFirewallBouncerDropsWhatIsBlocked(t *testing.T) {
+func TestFirewallBouncerDropsBlockedAddresses(t *testing.T) {
 	for n, mode := range []string{"minimal", "complete", "nftables"} {
 		t.Run(mode, func(t *testing.T) {
 			s, p := newSite(t), newPeer(t)

@@ -36,7 +36,7 @@ for ((i = 0; i < 10000; i++)); do ask "GET /page-$i"; sleep 0.05; done`
 // The whole chain: nginx asks Stint before each request and writes a log, 'admin follow'
 // reports what the application answered, the preset counts it and its escalation blocks
 // the scanner, and 'admin firewall nftables' drops its packets.
-func TestAScannerEndsInTheFirewall(t *testing.T) {
+func TestScannerIsBlockedInTheFirewall(t *testing.T) {
 	s, p := newSite(t, "--trusted-proxies", "127.0.0.1"), newPeer(t)
 	s.token = testnode.AdminToken
 	s.admin("apply", "--preset", "website", "--yes")

@@ -23,8 +23,8 @@ func repository(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestThePageWorksAsWritten runs what docs/doors/nftables.md says, in its order.
-func TestThePageWorksAsWritten(t *testing.T) {
+// TestNftablesPageWorksAsWritten runs what docs/doors/nftables.md says, in its order.
+func TestNftablesPageWorksAsWritten(t *testing.T) {
 	s := newSite(t)
 	s.add("blocks", "ip:203.0.113.1", "")
 	ran := 0
@@ -63,7 +63,7 @@ func TestThePageWorksAsWritten(t *testing.T) {
 }
 
 // The service needs no other capability than the one that its unit gives it.
-func TestOneCapabilityIsEnough(t *testing.T) {
+func TestUnitNeedsOnlyCapNetAdmin(t *testing.T) {
 	unit := repository(t, "deploy/nftables/stint-firewall.service")
 	for _, line := range []string{"AmbientCapabilities=CAP_NET_ADMIN", "CapabilityBoundingSet=CAP_NET_ADMIN", "NoNewPrivileges=yes", "DynamicUser=yes"} {
 		if !strings.Contains(unit, "\n"+line+"\n") {

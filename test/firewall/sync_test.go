@@ -16,7 +16,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-func TestTheSetsFollowTheBlocks(t *testing.T) {
+func TestSetsFollowTheBlocks(t *testing.T) {
 	s := newSite(t)
 	s.add("blocks", "ip:203.0.113.1", "") // before the start
 	s.start("--metrics-listen", "127.0.0.1:0")
@@ -86,7 +86,7 @@ func (s *site) get(url string) string {
 }
 
 // Blocks that escalation makes have no actor but the server.
-func TestAutomaticBlocksArePutIn(t *testing.T) {
+func TestSetsContainAutomaticBlocks(t *testing.T) {
 	s := newSite(t)
 	s.node.Do(t, http.MethodPut, "/v1/policies/guarded?confirm=guarded", `{"match":["ip:203.0.113.0/24"],"rules":["1/1h"],"mode":"enforce",
 		"escalation":{"threshold":3,"window":"10m","duration":"1h","factor":2,"max_duration":"8h","decay_after":"7d"}}`, http.StatusCreated)
@@ -122,7 +122,7 @@ func (s *site) importBlocks(lines string) {
 	}
 }
 
-func TestTimeoutsAreThoseOfTheBlocks(t *testing.T) {
+func TestTimeoutsMatchTheBlocks(t *testing.T) {
 	s := newSite(t)
 	id := s.add("blocks", "ip:203.0.113.1", `,"expires_in":"1h"`)
 	s.start()
@@ -153,7 +153,7 @@ func TestTimeoutsAreThoseOfTheBlocks(t *testing.T) {
 	}
 }
 
-func TestRestartsAndOutages(t *testing.T) {
+func TestSetsSurviveRestartsAndOutages(t *testing.T) {
 	s := newSite(t)
 	ended := s.add("blocks", "ip:203.0.113.1", "")
 	s.add("blocks", "ip:203.0.113.3", "")
@@ -200,7 +200,7 @@ func TestRestartsAndOutages(t *testing.T) {
 }
 
 // It starts while Stint is down, and leaves the sets as they are until it is back.
-func TestStintIsDownAtTheStart(t *testing.T) {
+func TestCommandStartsWhileTheNodeIsDown(t *testing.T) {
 	s := newSite(t)
 	s.add("blocks", "ip:203.0.113.1", "")
 	s.start()
@@ -221,7 +221,7 @@ func TestStintIsDownAtTheStart(t *testing.T) {
 	s.await("203.0.113.1 203.0.113.3")
 }
 
-func TestHostileKeysAreNotPutIn(t *testing.T) {
+func TestSetsContainNoHostileKeys(t *testing.T) {
 	s := newSite(t)
 	for _, pattern := range []string{
 		"token:1.2.3.4 }; flush ruleset; #", `user:"\\*`, "host:203.0.113.7", "user:\u00e9\u4e2d", "ip2:10.0.0.1", "token:*", "user:$(reboot)", "session:@stint_ipv4",
@@ -311,7 +311,7 @@ add rule inet filter input ip saddr @stint_ipv4 tcp dport 443 drop`)
 	}
 }
 
-func TestWrongUse(t *testing.T) {
+func TestCommandRejectsBadFlagsAndTokens(t *testing.T) {
 	s := newSite(t)
 	for _, row := range []struct{ flags, text string }{
 		{"--table ip;x", "names of tables and chains"}, {"--table ip stint", "is not of the family inet"}, {"--hook output", `the hook "output" is unknown`},

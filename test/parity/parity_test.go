@@ -61,7 +61,7 @@ var frontEnds = []string{rest, pages, cmd}
 
 var octets = map[string]string{rest: "171", pages: "172", cmd: "173"}
 
-func TestEveryChangeIsTheSameByEveryFrontEnd(t *testing.T) {
+func TestFrontEndsMakeTheSameChanges(t *testing.T) {
 	n := startNode(t)
 	for _, octet := range octets { // known once the minute is over
 		n.checkMembers(t, broadRange+octet, 12)

@@ -61,7 +61,7 @@ func TestRedisStopsContinuesAndRestarts(t *testing.T) {
 	}
 }
 
-func TestTwoRedisOfTwoTestsAreApart(t *testing.T) {
+func TestRedisServersHaveDifferentPrefixes(t *testing.T) {
 	one, other := servers.Redis(t), servers.Redis(t)
 	if one.Prefix == other.Prefix {
 		t.Errorf("both have the prefix %q", one.Prefix)
@@ -73,7 +73,7 @@ func TestTwoRedisOfTwoTestsAreApart(t *testing.T) {
 	}
 }
 
-func TestEachPostgresIsAnEmptyDatabaseOfItsOwn(t *testing.T) {
+func TestEachPostgresIsANewEmptyDatabase(t *testing.T) {
 	one, other := servers.Postgres(t), servers.Postgres(t)
 	for _, server := range []*servers.PostgresServer{one, other} {
 		connection, err := pgx.Connect(t.Context(), server.URL)
@@ -161,7 +161,7 @@ func TestPostgresRestartsWhileManyConnect(t *testing.T) {
 	connection.Close(t.Context())
 }
 
-func TestDatabasesOfATemplateBeginAsItWasPreparedAndShareNothing(t *testing.T) {
+func TestTemplateDatabasesArePreparedOnceAndSeparate(t *testing.T) {
 	prepared := 0
 	template := servers.Template{Prepare: func(ctx context.Context, url string) error {
 		prepared++

@@ -33,7 +33,7 @@ func underSocket(t *testing.T, socket *os.File, data, address string) (*exec.Cmd
 	return c, out
 }
 
-func TestARestartRefusesNoConnection(t *testing.T) {
+func TestSocketActivatedRestartRefusesNoConnection(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestARestartRefusesNoConnection(t *testing.T) {
 	group.Wait()
 }
 
-func TestASocketThatOtherMachinesReachIsRefusedWhereTheSettingsSayLoopback(t *testing.T) {
+func TestInheritedSocketMustMatchALoopbackSetting(t *testing.T) {
 	listener, err := net.Listen("tcp", "0.0.0.0:0")
 	if err != nil {
 		t.Fatal(err)
