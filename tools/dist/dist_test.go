@@ -91,7 +91,7 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-func TestATagNeedsASectionInTheChangelogAndAChart(t *testing.T) {
+func TestCheckNamedNeedsAChangelogSectionAndAChart(t *testing.T) {
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "CHANGELOG.md"), []byte("# Changelog\n\n## [1.2.3] - 2026-11-23\n"), 0o644); err != nil {
 		t.Fatal(err)

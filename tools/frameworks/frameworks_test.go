@@ -140,8 +140,8 @@ func TestEachFrameworkIsProtectedAsDocumented(t *testing.T) {
 	}
 }
 
-// TestTheDocumentHasTheseExamples looks up in docs/CLIENT.md what each framework is given.
-func TestTheDocumentHasTheseExamples(t *testing.T) {
+// TestClientDocumentHasTheExamples looks up in docs/CLIENT.md what each framework is given.
+func TestClientDocumentHasTheExamples(t *testing.T) {
 	document, err := os.ReadFile("../../docs/CLIENT.md")
 	if err != nil {
 		t.Fatal(err)

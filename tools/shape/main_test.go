@@ -31,7 +31,7 @@ func methods(count int) string {
 	return text
 }
 
-func TestOneOverTheLimitIsAnError(t *testing.T) {
+func TestRunReportsWhatExceedsALimit(t *testing.T) {
 	for name, test := range map[string]struct {
 		files map[string]string
 		want  string
@@ -51,7 +51,7 @@ func TestOneOverTheLimitIsAnError(t *testing.T) {
 	}
 }
 
-func TestACeilingAllowsWhatItNamesAndNoMore(t *testing.T) {
+func TestCeilingAllowsNoMoreThanItNames(t *testing.T) {
 	root := tree(t, map[string]string{"p/t.go": methods(26), "ceilings": "methods p.T 26 # a reason\n"})
 	list := filepath.Join(root, "ceilings")
 	if err := run(root, list, false); err != nil {
