@@ -13,13 +13,13 @@ func TestCancelForgetsCachedRefusals(t *testing.T) {
 	ask(t, c, client.Check{Key: key})
 	reservation := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait}).Reservation
 	if reservation == nil {
-		t.Fatal("no reservation was reserved")
+		t.Fatal("Check made no reservation")
 	}
-	ask(t, c, client.Check{Key: key}) // is refused, and remembered
+	ask(t, c, client.Check{Key: key}) // refused, and cached
 	if room, err := c.Cancel(t.Context(), reservation.Handle); err != nil || !room {
-		t.Fatalf("cancelled: %v, %v", room, err)
+		t.Fatalf("Cancel: got %v, %v, want true", room, err)
 	}
 	if d := ask(t, c, client.Check{Key: key}); d.FromCache || w.calls.Load() != 5 {
-		t.Errorf("after %d calls it was refused from memory", w.calls.Load())
+		t.Errorf("a Check after Cancel was answered from memory, after %d calls", w.calls.Load())
 	}
 }

@@ -53,7 +53,7 @@ func charged(t testing.TB, key string) int {
 	t.Helper()
 	d := ask(t, connect(t, client.WithMemory(0)), client.Check{Key: key, Peek: true})
 	if len(d.Rules) != 1 {
-		t.Fatalf("the peek names no rule: %+v", d)
+		t.Fatalf("a peek: got %+v, want one rule", d)
 	}
 	return 3 - d.Rules[0].Remaining
 }
@@ -62,21 +62,21 @@ func TestCheckReturnsAllFieldsOfADecision(t *testing.T) {
 	c, key := connect(t, client.WithMemory(0)), fresh("user")
 	d := ask(t, c, client.Check{Key: key, Cost: 2})
 	if !d.Allowed || d.Outcome != client.Allowed || d.Key != key || d.Policy != "users" || d.Mode != "enforce" || d.ID != "" || d.RetryAfter != 0 {
-		t.Errorf("allowed: %+v", d)
+		t.Errorf("an allowed check: got %+v", d)
 	}
 	if len(d.Rules) != 1 || d.Rules[0].Rule != "3/1d" || d.Rules[0].Limit != 3 || d.Rules[0].Window != 24*time.Hour || d.Rules[0].Remaining != 1 {
-		t.Errorf("its rules: %+v", d.Rules)
+		t.Errorf("an allowed check: got the rules %+v", d.Rules)
 	}
 	d = ask(t, c, client.Check{Key: key, Cost: 2})
 	if d.Allowed || d.Outcome != client.Limited || d.Rule != "3/1d" || d.ID == "" || d.RetryAfter <= 0 || d.RetryAt.IsZero() || d.FromCache {
-		t.Errorf("limited: %+v", d)
+		t.Errorf("a limited check: got %+v", d)
 	}
 	d = ask(t, c, client.Check{Key: fresh("never")})
 	if d.Allowed || d.RetryAfter != client.Never || !d.RetryAt.IsZero() || d.Rules[0].RetryAfter != client.Never {
-		t.Errorf("never: %+v", d)
+		t.Errorf("a check that is never allowed: got %+v", d)
 	}
 	if d := ask(t, c, client.Check{Key: fresh("user"), Detail: client.DetailNone}); d.Rules != nil {
-		t.Errorf("no detail: %+v", d.Rules)
+		t.Errorf("with DetailNone: got the rules %+v", d.Rules)
 	}
 }
 
@@ -86,17 +86,17 @@ func TestChargeAlwaysFillsTheLimitWhenTheCostDoesNotFit(t *testing.T) {
 	for range 2 { // the second is not answered from memory
 		d := ask(t, c, client.Check{Key: user, Cost: 50_000, Charge: client.ChargeAlways})
 		if d.Allowed || d.FromCache || d.Outcome != client.Limited || d.Rules[0].Remaining != 0 {
-			t.Errorf("the report: %+v", d)
+			t.Errorf("a check with ChargeAlways: got %+v", d)
 		}
 	}
-	joint, err := c.CheckAll(t.Context(), client.CombinedCheck{
+	combined, err := c.CheckAll(t.Context(), client.CombinedCheck{
 		Keys: []client.CombinedKey{{Key: user}, {Key: other, Cost: 2}}, Charge: client.ChargeAlways,
 	})
-	if err != nil || joint.Allowed {
-		t.Fatalf("several keys: %+v, %v", joint, err)
+	if err != nil || combined.Allowed {
+		t.Fatalf("CheckAll with ChargeAlways: got %+v, %v", combined, err)
 	}
 	if d := ask(t, c, client.Check{Key: other, Peek: true}); d.Rules[0].Remaining != 1 {
-		t.Errorf("the other key has %d left, want 1", d.Rules[0].Remaining)
+		t.Errorf("the second key: got %d remaining, want 1", d.Rules[0].Remaining)
 	}
 }
 
@@ -106,12 +106,12 @@ func TestCheckReturnsBlocksAndExemptions(t *testing.T) {
 	n.Do(t, "POST", "/v1/blocks", `{"pattern":"`+key+`","reason":"scraping","expires_in":"1h"}`, 201)
 	d := ask(t, c, client.Check{Key: key})
 	if d.Outcome != client.Blocked || d.Block == nil || d.Block.Pattern != key || d.Block.Reason != "scraping" || d.Block.ExpiresAt.IsZero() || d.RetryAfter <= 0 {
-		t.Errorf("blocked: %+v", d)
+		t.Errorf("a check of a blocked key: got %+v", d)
 	}
 	n.Do(t, "POST", "/v1/exemptions", `{"pattern":"`+key+`","reason":"ours"}`, 201)
 	d = ask(t, c, client.Check{Key: key, Fresh: true})
 	if !d.Allowed || d.Exemption == nil || d.Exemption.Reason != "ours" || len(d.Warnings) != 1 {
-		t.Errorf("exempt: %+v", d)
+		t.Errorf("a check of an exempt key: got %+v", d)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestInvalidCheckReturnsAProblemInEveryOutageMode(t *testing.T) {
 		}
 	}
 	if _, err := connect(t).Check(t.Context(), client.Check{Key: "user:\xff"}); err == nil {
-		t.Error("a key that is not UTF-8 was sent, and so counted as another")
+		t.Error("Check with a key that is not UTF-8: got no error")
 	}
 }
 
@@ -142,17 +142,17 @@ func TestWithTokenAuthenticatesAndAMissingTokenIsAnOutage(t *testing.T) {
 	n := testnode.Start(t, "--check-auth", "token")
 	secret := tokenOf(t, n, "check")
 	if d := ask(t, connectTo(t, n.Check, client.WithToken(secret)), client.Check{Key: fresh("user")}); !d.Allowed {
-		t.Errorf("with its token: %+v", d)
+		t.Errorf("Check with a token: got %+v, want allowed", d)
 	}
 	_, err := connectTo(t, n.Check).Check(t.Context(), client.Check{Key: fresh("user")})
 	var outage *client.OutageError
 	var problem *client.Problem
 	if !errors.As(err, &outage) || outage.Attempts != 1 || !errors.As(err, &problem) || problem.Status != 401 {
-		t.Errorf("without: %v", err)
+		t.Errorf("Check without a token: got %v, want an outage with status 401", err)
 	}
 	d, err := connectTo(t, n.Check, client.WithOutage(client.FailOpen)).Check(t.Context(), client.Check{Key: "user:a"})
 	if err != nil || !d.Allowed || d.Outage == nil {
-		t.Errorf("without, failing open: %+v, %v", d, err)
+		t.Errorf("Check without a token, failing open: got %+v, %v", d, err)
 	}
 }
 
@@ -164,63 +164,63 @@ func TestBatchReturnsResultsInOrder(t *testing.T) {
 	}
 	var problem *client.Problem
 	if d := items[0].Decision; !d.Allowed || d.Rules != nil {
-		t.Errorf("first: %+v", d)
+		t.Errorf("the first check: got %+v", d)
 	}
 	if !errors.As(items[1].Err, &problem) || problem.Field != "key" || items[1].Decision != nil {
-		t.Errorf("second: %+v", items[1])
+		t.Errorf("the second check: got %+v", items[1])
 	}
 	if d := items[2].Decision; d.Outcome != client.Limited {
-		t.Errorf("third: %+v", d)
+		t.Errorf("the third check: got %+v", d)
 	}
 	if d := items[3].Decision; len(d.Rules) != 1 {
-		t.Errorf("fourth: %+v", d)
+		t.Errorf("the fourth check: got %+v", d)
 	}
 	items, err = c.Batch(t.Context(), []client.Check{{Key: key}, {Key: fresh("user")}})
 	if err != nil || !items[0].Decision.FromCache || items[1].Decision.FromCache || !items[1].Decision.Allowed {
-		t.Errorf("with one that is remembered: %+v, %v", items, err)
+		t.Errorf("a batch with one cached refusal: got %+v, %v", items, err)
 	}
 	for _, n := range []int{0, client.MaxBatch + 1} {
 		if _, err := c.Batch(t.Context(), make([]client.Check, n)); err == nil {
-			t.Errorf("a batch of %d was taken", n)
+			t.Errorf("Batch of %d checks: got no error", n)
 		}
 	}
 }
 
 func TestConcurrentChecksAreChargedOnceEach(t *testing.T) {
 	c, key := connect(t, client.WithMemory(0)), fresh("user")
-	verdicts := make(chan bool)
+	results := make(chan bool)
 	for range 32 {
 		go func() {
 			d, err := c.Check(context.WithoutCancel(t.Context()), client.Check{Key: key})
 			if err != nil {
 				t.Error(err)
 			}
-			verdicts <- err == nil && d.Allowed
+			results <- err == nil && d.Allowed
 		}()
 	}
 	allowed := 0
 	for range 32 {
-		if <-verdicts {
+		if <-results {
 			allowed++
 		}
 	}
 	if allowed != 3 {
-		t.Errorf("%d were allowed by 3/1d", allowed)
+		t.Errorf("the rule 3/1d allowed %d checks, want 3", allowed)
 	}
 }
 
 func TestNewRejectsBadURLsAndOptions(t *testing.T) {
 	for _, url := range []string{"", "127.0.0.1:8080", "ftp://host", "http://", "http://user:secret@host", "http://host?a=b", "http://host:port"} {
 		if _, err := client.New(url); err == nil {
-			t.Errorf("%q was taken", url)
+			t.Errorf("New(%q): got no error", url)
 		}
 	}
 	for name, option := range map[string]client.Option{
-		"no time": client.WithTimeout(0), "negative retries": client.WithRetries(-1), "a negative memory": client.WithMemory(-1),
-		"an unknown choice": client.WithOutage(3), "no client": client.WithHTTPClient(nil), "a token of two lines": client.WithToken("a\nb"), "a token with a NUL": client.WithToken("a\x00b"),
+		"zero timeout": client.WithTimeout(0), "negative retries": client.WithRetries(-1), "a negative memory": client.WithMemory(-1),
+		"an unknown outage mode": client.WithOutage(3), "a nil HTTP client": client.WithHTTPClient(nil), "a token of two lines": client.WithToken("a\nb"), "a token with a NUL": client.WithToken("a\x00b"),
 	} {
 		if _, err := client.New("http://127.0.0.1:8080", option); err == nil {
-			t.Errorf("%s was taken", name)
+			t.Errorf("New with %s: got no error", name)
 		}
 	}
 }
@@ -236,7 +236,7 @@ func TestWithTraceparentSendsTheTraceOfTheContext(t *testing.T) {
 		var problem *client.Problem
 		_, err := c.Check(context.WithValue(t.Context(), key{}, parent), client.Check{Key: "user:a", Policy: "no-such-policy"})
 		if !errors.As(err, &problem) || problem.TraceID != want {
-			t.Errorf("%q: %v %+v", parent, err, problem)
+			t.Errorf("traceparent %q: got %v, %+v, want the trace %q", parent, err, problem, want)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-dev/stint/test/testnode"
 )
 
-// The same promise where the log is in Redis.
+// Calls are charged once also if the log is in Redis.
 func TestLostAnswersAreChargedOnceInRedis(t *testing.T) {
 	n := testnode.StartDistributed(t)
 	direct := connectTo(t, n.Check, client.WithMemory(0))
@@ -18,22 +18,22 @@ func TestLostAnswersAreChargedOnceInRedis(t *testing.T) {
 
 	d := ask(t, connectTo(t, lossyTo(t, n.Check, first(2, cutAfter)).URL), client.Check{Key: one})
 	if !d.Allowed || !d.Replayed || d.Degraded || used(one) != 1 {
-		t.Errorf("a check: %+v, used %d", d, used(one))
+		t.Errorf("Check: got %+v, used %d", d, used(one))
 	}
 
 	both := client.CombinedCheck{Keys: []client.CombinedKey{{Key: one}, {Key: other, Cost: 2}}}
 	j, err := connectTo(t, lossyTo(t, n.Check, first(2, cutAfter)).URL).CheckAll(t.Context(), both)
 	if err != nil || !j.Allowed || !j.Replayed || used(one) != 2 || used(other) != 2 {
-		t.Errorf("several keys: %+v, %v, used %d and %d", j, err, used(one), used(other))
+		t.Errorf("CheckAll: got %+v, %v, used %d and %d", j, err, used(one), used(other))
 	}
 
 	ask(t, direct, client.Check{Key: far})
 	d = ask(t, connectTo(t, lossyTo(t, n.Check, first(2, cutAfter)).URL), client.Check{Key: far, MaxWait: client.MaxWait})
 	if !d.Allowed || !d.Replayed || d.Reservation == nil {
-		t.Fatalf("a reservation: %+v", d)
+		t.Fatalf("Check with MaxWait: got %+v", d)
 	}
 	if room, err := direct.Cancel(t.Context(), d.Reservation.Handle); err != nil || !room {
-		t.Errorf("cancelled: %v, %v", room, err)
+		t.Errorf("Cancel: got %v, %v, want true", room, err)
 	}
-	wantRoom(t, direct, far)
+	wantReservable(t, direct, far)
 }

@@ -39,8 +39,8 @@ func bodies(t *testing.T, name string, text []byte, prefix string) map[string]st
 	return found
 }
 
-// The examples are run as tests; the programs of the document are the same
-// text, and whole programs besides.
+// The examples run as tests. The programs of the document contain the same
+// code, and compile.
 func TestDocumentedProgramsAreExamples(t *testing.T) {
 	text, err := os.ReadFile(document)
 	if err != nil {
@@ -58,11 +58,11 @@ func TestDocumentedProgramsAreExamples(t *testing.T) {
 	}
 	written := programs.FindAllSubmatch(text, -1)
 	if len(written) == 0 {
-		t.Fatal("the document holds no program")
+		t.Fatal("docs/CLIENT.md has no Go program")
 	}
 	for i, program := range written {
 		if main := bodies(t, document, program[1], "main")["main"]; !examples[main] {
-			t.Errorf("this program is no example:\n%s", main)
+			t.Errorf("docs/CLIENT.md: this program is not the body of an example:\n%s", main)
 		}
 		path := filepath.Join(t.TempDir(), "main.go")
 		if err := os.WriteFile(path, program[1], 0o600); err != nil {
@@ -71,7 +71,7 @@ func TestDocumentedProgramsAreExamples(t *testing.T) {
 		vet := exec.Command("go", "vet", path)
 		vet.Dir = ".."
 		if said, err := vet.CombinedOutput(); err != nil {
-			t.Errorf("program %d cannot be built: %v\n%s", i+1, err, said)
+			t.Errorf("docs/CLIENT.md: go vet of program %d: %v\n%s", i+1, err, said)
 		}
 	}
 }

@@ -22,11 +22,11 @@ import (
 	"github.com/stint-dev/stint/test/testnode"
 )
 
-// wire is a proxy before a node that drops what the test wants dropped.
-type wire struct {
+// lossyProxy is a proxy in front of a node. It drops the calls that a test chooses.
+type lossyProxy struct {
 	*httptest.Server
 	calls atomic.Int64
-	// lose says of the n-th call, from 1, what happens to it.
+	// lose returns what happens to the n-th call, counted from 1.
 	lose func(n int64) fault
 }
 
@@ -44,20 +44,20 @@ const (
 	redirect
 )
 
-func lossy(t testing.TB, lose func(n int64) fault) *wire {
+func lossy(t testing.TB, lose func(n int64) fault) *lossyProxy {
 	t.Helper()
 	return lossyTo(t, os.Getenv(testnode.CheckURL), lose)
 }
 
-// lossyTo is a wire before another node.
-func lossyTo(t testing.TB, node string, lose func(n int64) fault) *wire {
+// lossyTo returns a lossyProxy in front of another node.
+func lossyTo(t testing.TB, node string, lose func(n int64) fault) *lossyProxy {
 	t.Helper()
 	to, err := url.Parse(node)
 	if err != nil {
 		t.Fatal(err)
 	}
 	proxy := httputil.NewSingleHostReverseProxy(to)
-	w := &wire{lose: lose}
+	w := &lossyProxy{lose: lose}
 	w.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.serve(proxy, rw, r)
 	}))
@@ -65,7 +65,7 @@ func lossyTo(t testing.TB, node string, lose func(n int64) fault) *wire {
 	return w
 }
 
-func (w *wire) serve(proxy http.Handler, rw http.ResponseWriter, r *http.Request) {
+func (w *lossyProxy) serve(proxy http.Handler, rw http.ResponseWriter, r *http.Request) {
 	what := w.lose(w.calls.Add(1))
 	switch what {
 	case none:
@@ -105,7 +105,7 @@ func (w *wire) serve(proxy http.Handler, rw http.ResponseWriter, r *http.Request
 	panic(http.ErrAbortHandler)
 }
 
-// first has the first n calls suffer and the others pass.
+// first makes the first n calls fail and lets the others pass.
 func first(n int64, what fault) func(int64) fault {
 	return func(call int64) fault {
 		if call <= n {
@@ -124,13 +124,13 @@ func TestCheckIsRetriedAndChargedOnceAfterALostAnswer(t *testing.T) {
 			w, key := lossy(t, first(2, what)), fresh("user")
 			d := ask(t, connectTo(t, w.URL), client.Check{Key: key})
 			if !d.Allowed || w.calls.Load() != 3 {
-				t.Errorf("after %d calls: %+v", w.calls.Load(), d)
+				t.Errorf("got %+v after %d calls, want allowed after 3", d, w.calls.Load())
 			}
 			if served := what == cutAfter || what == cutWithin; d.Replayed != served {
-				t.Errorf("Repeated is %v", d.Replayed)
+				t.Errorf("Replayed is %v, want %v", d.Replayed, served)
 			}
 			if n := charged(t, key); n != 1 {
-				t.Errorf("it was charged %d times", n)
+				t.Errorf("the key was charged %d times, want 1", n)
 			}
 		})
 	}
@@ -143,7 +143,7 @@ func TestBatchIsChargedOnceAfterALostAnswer(t *testing.T) {
 		t.Fatalf("got %+v, %v", items, err)
 	}
 	if charged(t, a) != 1 || charged(t, b) != 2 {
-		t.Errorf("charged %d and %d", charged(t, a), charged(t, b))
+		t.Errorf("the keys were charged %d and %d, want 1 and 2", charged(t, a), charged(t, b))
 	}
 }
 
@@ -152,21 +152,21 @@ func TestChecksWithOneIdempotencyKeyAreChargedOnce(t *testing.T) {
 	for i := range 3 {
 		d := ask(t, c, client.Check{Key: key, IdempotencyKey: "task-" + key})
 		if !d.Allowed || d.Replayed != (i > 0) {
-			t.Errorf("time %d: %+v", i, d)
+			t.Errorf("call %d: got %+v", i, d)
 		}
 	}
 	if n := charged(t, key); n != 1 {
-		t.Errorf("it was charged %d times", n)
+		t.Errorf("the key was charged %d times, want 1", n)
 	}
 }
 
 func TestDecisionsAndProblemsAreNotRetried(t *testing.T) {
 	w, key := lossy(t, first(0, none)), fresh("never")
 	if d := ask(t, connectTo(t, w.URL), client.Check{Key: key}); d.Allowed || w.calls.Load() != 1 {
-		t.Errorf("%d calls for %+v", w.calls.Load(), d)
+		t.Errorf("a refused check took %d calls, want 1: %+v", w.calls.Load(), d)
 	}
 	if _, err := connectTo(t, w.URL).Check(t.Context(), client.Check{}); err == nil || w.calls.Load() != 2 {
-		t.Errorf("%d calls and %v for a wrong question", w.calls.Load(), err)
+		t.Errorf("an invalid check: got %[2]v after %[1]d calls, want an error after 2", w.calls.Load(), err)
 	}
 }
 
@@ -175,53 +175,53 @@ func TestUnusableAnswersAreOutages(t *testing.T) {
 		what     fault
 		attempts int
 	}{
-		"cut":        {cutBefore, 3},
-		"502":        {badGateway, 3},
-		"503":        {unready, 3},
-		"a page":     {garbage, 1},
-		"not fit":    {otherDecision, 1},
-		"redirected": {redirect, 1},
+		"cut":            {cutBefore, 3},
+		"502":            {badGateway, 3},
+		"503":            {unready, 3},
+		"a page":         {garbage, 1},
+		"another status": {otherDecision, 1},
+		"redirected":     {redirect, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := lossy(t, first(1000, test.what))
 			d, err := connectTo(t, w.URL).Check(t.Context(), client.Check{Key: fresh("user")})
 			var outage *client.OutageError
 			if d != nil || !errors.As(err, &outage) || outage.Attempts != test.attempts || int(w.calls.Load()) != test.attempts {
-				t.Errorf("after %d calls: %+v, %v", w.calls.Load(), d, err)
+				t.Errorf("got %+v, %v after %d calls, want an outage after %d", d, err, w.calls.Load(), test.attempts)
 			}
-			wantDecidedHere(t, w.URL)
+			checkOutageModes(t, w.URL)
 		})
 	}
 }
 
-// wantDecidedHere checks that an outage at url is decided as was chosen, and flagged.
-func wantDecidedHere(t *testing.T, url string, options ...client.Option) {
+// checkOutageModes checks that a client decides in an outage at url as its mode says, and marks it.
+func checkOutageModes(t *testing.T, url string, options ...client.Option) {
 	t.Helper()
 	q := client.Check{Key: fresh("user"), Policy: "users"}
 	open := connectTo(t, url, append(options, client.WithOutage(client.FailOpen))...)
 	d := ask(t, open, q)
 	if !d.Allowed || d.Outcome != client.Allowed || !d.Degraded || d.Outage == nil || d.Key != q.Key || d.DegradedReason == "" {
-		t.Errorf("failing open: %+v", d)
+		t.Errorf("Check failing open: got %+v", d)
 	}
 	items, err := open.Batch(t.Context(), []client.Check{q, q})
 	if err != nil || len(items) != 2 || !items[1].Decision.Allowed || items[1].Decision.Outage == nil {
-		t.Errorf("a batch failing open: %+v, %v", items, err)
+		t.Errorf("Batch failing open: got %+v, %v", items, err)
 	}
 	if d, err := open.Wait(t.Context(), q); err != nil || !d.Allowed || d.Outage == nil {
-		t.Errorf("a wait failing open: %+v, %v", d, err)
+		t.Errorf("Wait failing open: got %+v, %v", d, err)
 	}
 	closed := connectTo(t, url, append(options, client.WithOutage(client.FailClosed))...)
 	d = ask(t, closed, q)
 	if d.Allowed || d.Outcome != client.Unavailable || !d.Degraded || d.Outage == nil || d.RetryAfter <= 0 {
-		t.Errorf("failing closed: %+v", d)
+		t.Errorf("Check failing closed: got %+v", d)
 	}
 	j, err := closed.CheckAll(t.Context(), client.CombinedCheck{Keys: []client.CombinedKey{{Key: "a"}, {Key: "b"}}})
 	if err != nil || j.Allowed || j.Outage == nil {
-		t.Errorf("several keys failing closed: %+v, %v", j, err)
+		t.Errorf("CheckAll failing closed: got %+v, %v", j, err)
 	}
 	var refused *client.Refused
 	if d, err := closed.Wait(t.Context(), q); d != nil || !errors.As(err, &refused) || refused.Decision.Outage == nil {
-		t.Errorf("a wait failing closed: %+v, %v", d, err)
+		t.Errorf("Wait failing closed: got %+v, %v", d, err)
 	}
 }
 
@@ -236,9 +236,9 @@ func listen(t testing.TB, serve func(net.Conn)) string {
 
 func TestBrokenServersAreOutages(t *testing.T) {
 	for name, serve := range map[string]func(net.Conn){
-		"cuts at once":   func(c net.Conn) { c.Close() },
-		"never answers":  func(net.Conn) {},
-		"talks nonsense": func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-OpenSSH\r\n\r\n") },
+		"cuts at once":  func(c net.Conn) { c.Close() },
+		"never answers": func(net.Conn) {},
+		"sends no HTTP": func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-OpenSSH\r\n\r\n") },
 		"stalls within its answer": func(c net.Conn) {
 			_, _ = bufio.NewReader(c).ReadString('\n')
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{")
@@ -246,11 +246,11 @@ func TestBrokenServersAreOutages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := listen(t, serve)
-			wantDecidedHere(t, url, client.WithTimeout(20*time.Millisecond), client.WithRetries(1))
+			checkOutageModes(t, url, client.WithTimeout(20*time.Millisecond), client.WithRetries(1))
 			_, err := connectTo(t, url, client.WithTimeout(20*time.Millisecond)).Cancel(t.Context(), "a")
 			var outage *client.OutageError
 			if !errors.As(err, &outage) || outage.Attempts != 3 {
-				t.Errorf("giving back: %v", err)
+				t.Errorf("Cancel: got %v, want an outage after 3 attempts", err)
 			}
 		})
 	}
@@ -260,7 +260,7 @@ func TestBrokenServersAreOutages(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Close()
-		wantDecidedHere(t, "http://"+l.Addr().String())
+		checkOutageModes(t, "http://"+l.Addr().String())
 	})
 }
 
@@ -268,12 +268,12 @@ func TestCheckReturnsAnOutageAfterTheNodeIsKilled(t *testing.T) {
 	n := testnode.Start(t)
 	c := connectTo(t, n.Check)
 	if d := ask(t, c, client.Check{Key: "user:a"}); !d.Allowed {
-		t.Fatalf("alive: %+v", d)
+		t.Fatalf("Check of a running node: got %+v", d)
 	}
 	n.Kill()
 	var outage *client.OutageError
 	if _, err := c.Check(t.Context(), client.Check{Key: "user:a"}); !errors.As(err, &outage) {
-		t.Errorf("dead: %v", err)
+		t.Errorf("Check of a killed node: got %v, want an outage", err)
 	}
 }
 
@@ -297,7 +297,7 @@ func TestErrorTextsContainNoControlCharacters(t *testing.T) {
 		&client.Refused{Decision: &client.Decision{Key: "user:\x1b[31m\n", Rule: "1/s\n"}},
 	} {
 		if text := err.Error(); strings.ContainsAny(text, "\x1b\n") {
-			t.Errorf("%q", text)
+			t.Errorf("the error text has control characters: %q", text)
 		}
 	}
 }

@@ -81,10 +81,10 @@ func TestGuardSetsRateLimitHeadersAndRefusesWith429(t *testing.T) {
 	}
 	if a.status != 429 || a.header.Get("Content-Type") != "application/problem+json" || a.header.Get("Retry-After") == "" ||
 		!strings.HasPrefix(a.header.Get("RateLimit"), `"3/1d";r=0;t=`) {
-		t.Errorf("refused: %+v", a)
+		t.Errorf("a refused request: got %+v", a)
 	}
 	if problem.Status != 429 || problem.ID == "" || len(problem.Violated) != 1 || problem.Violated[0] != "3/1d" || !strings.HasSuffix(problem.Type, "#quota-exceeded") {
-		t.Errorf("the problem: %+v", problem)
+		t.Errorf("a refused request: got the problem %+v", problem)
 	}
 	if d := ask(t, connect(t), client.Check{Key: "site:" + me, Peek: true}); d.Allowed {
 		t.Errorf("the guard did not charge: %+v", d)
@@ -99,7 +99,7 @@ func TestGuardRefusesBlockedKeysWith403WithoutDetails(t *testing.T) {
 		t.Errorf("got %+v", a)
 	}
 	if strings.Contains(a.body, "secret") || strings.Contains(a.body, me) {
-		t.Errorf("it discloses too much: %s", a.body)
+		t.Errorf("the answer contains the key or the reason of the block: %s", a.body)
 	}
 }
 
@@ -108,11 +108,11 @@ func TestGuardAnswers400ToBadKeysAndFollowsTheOutageMode(t *testing.T) {
 	report := func(_ *http.Request, err error) { reported = err }
 	s := site(t, &client.Guard{Client: connect(t), Key: byHeader("site"), OnError: report})
 	if a := visit(t, s.URL, "X-Client", strings.Repeat("a", 600)); a.status != 400 || reported == nil || strings.Contains(a.body, "aaa") {
-		t.Errorf("a key of 600 bytes: %+v, %v", a, reported)
+		t.Errorf("a key of 600 bytes: got %+v, %v, want 400", a, reported)
 	}
 	wrong := site(t, &client.Guard{Client: connect(t), Policy: "nobody", OnError: report})
 	if a := visit(t, wrong.URL); a.status != 503 {
-		t.Errorf("an unknown policy: %+v", a)
+		t.Errorf("an unknown policy: got %+v, want 503", a)
 	}
 	for name, test := range map[string]struct {
 		outage client.OnOutage
@@ -124,7 +124,7 @@ func TestGuardAnswers400ToBadKeysAndFollowsTheOutageMode(t *testing.T) {
 		a := visit(t, s.URL)
 		var outage *client.OutageError
 		if a.status != test.status || !errors.As(reported, &outage) || (test.status == 503) != (a.header.Get("Retry-After") == "1") {
-			t.Errorf("%s: %+v, reported %v", name, a, reported)
+			t.Errorf("mode %s: got %+v, reported %v", name, a, reported)
 		}
 	}
 }
@@ -148,16 +148,16 @@ func TestGuardSkipsRequestsWithoutAKey(t *testing.T) {
 	w := lossy(t, first(0, none))
 	s := site(t, &client.Guard{Client: connectTo(t, w.URL), Key: func(*http.Request) string { return "" }})
 	if a := visit(t, s.URL); a.status != 200 || a.body != "" || w.calls.Load() != 0 {
-		t.Errorf("got %+v after %d calls", a, w.calls.Load())
+		t.Errorf("got %+v after %d calls, want 200 after none", a, w.calls.Load())
 	}
 	if client.DecisionOf(context.Background()) != nil {
-		t.Error("a decision of nobody")
+		t.Error("DecisionOf a context without a decision is not nil")
 	}
 }
 
 // Each refusal counts as an offence unless the guard remembers refusals.
 func TestGuardCachesRefusalsOnlyIfRememberIsSet(t *testing.T) {
-	for name, remember := range map[string]bool{"it asks": false, "it remembers": true} {
+	for name, remember := range map[string]bool{"without Remember": false, "with Remember": true} {
 		w, me := lossy(t, first(0, none)), fresh("a")
 		s := site(t, &client.Guard{Client: connectTo(t, w.URL), Key: byHeader("never"), Remember: remember})
 		visits := int64(0)
@@ -170,7 +170,7 @@ func TestGuardCachesRefusalsOnlyIfRememberIsSet(t *testing.T) {
 			visits++
 		}
 		if asked := w.calls.Load(); (asked == visits) == remember {
-			t.Errorf("%s: %d of %d", name, asked, visits)
+			t.Errorf("%s: %d calls for %d requests", name, asked, visits)
 		}
 	}
 }
@@ -181,29 +181,29 @@ func TestAddressKeysIgnoreForgedForwardedHeaders(t *testing.T) {
 		remote    string
 		forwarded []string
 		want      string
-		alone     string // what AddressKey says
+		alone     string // what AddressKey returns
 	}{
-		"a visitor of our own":          {"203.0.113.7:4711", nil, "ip:203.0.113.7", "ip:203.0.113.7"},
-		"a visitor who claims":          {"203.0.113.7:4711", []string{"198.51.100.1"}, "ip:203.0.113.7", "ip:203.0.113.7"},
-		"by a proxy":                    {"10.0.0.1:80", []string{"198.51.100.1"}, "ip:198.51.100.1", "ip:10.0.0.1"},
-		"by a proxy, with a claim":      {"10.0.0.1:80", []string{"192.0.2.1, 198.51.100.1"}, "ip:198.51.100.1", "ip:10.0.0.1"},
-		"by two, in two lines":          {"10.0.0.1:80", []string{"192.0.2.1,198.51.100.1", "10.0.0.2"}, "ip:198.51.100.1", "ip:10.0.0.1"},
-		"by a proxy that says nonsense": {"10.0.0.1:80", []string{"198.51.100.1, unknown"}, "ip:10.0.0.1", "ip:10.0.0.1"},
-		"a proxy of its own":            {"10.0.0.1:80", nil, "ip:10.0.0.1", "ip:10.0.0.1"},
-		"IPv6 by a proxy of IPv6":       {"[fd00::1]:80", []string{"[2001:db8::7]:443"}, "ip:2001:db8::7", "ip:fd00::1"},
-		"a mapped address":              {"[::ffff:203.0.113.7]:80", nil, "ip:203.0.113.7", "ip:203.0.113.7"},
-		"a zone":                        {"[fe80::1%eth0]:80", nil, "ip:fe80::1", "ip:fe80::1"},
-		"a Unix socket":                 {"@", []string{"198.51.100.1"}, "peer:unknown", "peer:unknown"},
+		"no header":                  {"203.0.113.7:4711", nil, "ip:203.0.113.7", "ip:203.0.113.7"},
+		"a forged header":            {"203.0.113.7:4711", []string{"198.51.100.1"}, "ip:203.0.113.7", "ip:203.0.113.7"},
+		"behind a proxy":             {"10.0.0.1:80", []string{"198.51.100.1"}, "ip:198.51.100.1", "ip:10.0.0.1"},
+		"behind a proxy, forged":     {"10.0.0.1:80", []string{"192.0.2.1, 198.51.100.1"}, "ip:198.51.100.1", "ip:10.0.0.1"},
+		"behind two, in two lines":   {"10.0.0.1:80", []string{"192.0.2.1,198.51.100.1", "10.0.0.2"}, "ip:198.51.100.1", "ip:10.0.0.1"},
+		"a proxy with a bad address": {"10.0.0.1:80", []string{"198.51.100.1, unknown"}, "ip:10.0.0.1", "ip:10.0.0.1"},
+		"a proxy without a header":   {"10.0.0.1:80", nil, "ip:10.0.0.1", "ip:10.0.0.1"},
+		"IPv6 behind an IPv6 proxy":  {"[fd00::1]:80", []string{"[2001:db8::7]:443"}, "ip:2001:db8::7", "ip:fd00::1"},
+		"a mapped address":           {"[::ffff:203.0.113.7]:80", nil, "ip:203.0.113.7", "ip:203.0.113.7"},
+		"a zone":                     {"[fe80::1%eth0]:80", nil, "ip:fe80::1", "ip:fe80::1"},
+		"a Unix socket":              {"@", []string{"198.51.100.1"}, "peer:unknown", "peer:unknown"},
 	} {
 		r := &http.Request{RemoteAddr: test.remote, Header: http.Header{"X-Forwarded-For": test.forwarded}}
 		if got := client.AddressKeyBehind(proxies...)(r); got != test.want {
-			t.Errorf("%s: got %s, want %s", name, got, test.want)
+			t.Errorf("%s: AddressKeyBehind: got %s, want %s", name, got, test.want)
 		}
 		if got := client.AddressKey(r); got != test.alone {
-			t.Errorf("%s, alone: got %s, want %s", name, got, test.alone)
+			t.Errorf("%s: AddressKey: got %s, want %s", name, got, test.alone)
 		}
 		if got := client.AddressKeyBehind()(r); got != test.alone {
-			t.Errorf("%s, trusting nobody: got %s, want %s", name, got, test.alone)
+			t.Errorf("%s: AddressKeyBehind without proxies: got %s, want %s", name, got, test.alone)
 		}
 	}
 }
@@ -212,6 +212,6 @@ func TestReplyToLeavesInvalidRulesOutOfHeaders(t *testing.T) {
 	d := &client.Decision{Answer: client.Answer{Outcome: client.Limited}, Rule: "1/s\r\nX: y", Rules: []client.RuleState{{Rule: "5/1m\"\r\nX: y", Limit: 5, Window: 60e9}}}
 	r := client.ReplyTo(d, nil)
 	if len(r.Header["Ratelimit"]) > 0 || r.Header.Get("RateLimit-Policy") != "" || strings.Contains(string(r.Body), "X: y") {
-		t.Errorf("got %+v %s", r.Header, r.Body)
+		t.Errorf("ReplyTo: got %+v %s", r.Header, r.Body)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/test/testnode"
 )
 
-// tokenOf makes a token of a scope.
+// tokenOf creates a token with one scope and returns its secret.
 func tokenOf(t testing.TB, n *testnode.Node, scope string) string {
 	t.Helper()
 	var made struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-dev/stint/test/testnode"
 )
 
-// throttled is somebody else's API, which answers its first request by answer and all
+// throttled is a third party's API, which answers its first request by answer and all
 // others with 200.
 func throttled(t testing.TB, answer func(http.ResponseWriter)) (*httptest.Server, *atomic.Int64) {
 	t.Helper()
@@ -53,16 +53,16 @@ func TestTransportHoldsTheKeyForAllClientsAfterRetryAfter(t *testing.T) {
 	of := func(*http.Request) string { return key }
 	first := &client.Transport{Client: connect(t), Key: of, MaxWait: time.Minute, Admin: admin, OnError: func(err error) { t.Error(err) }}
 	if status, err := get(t, first, api.URL); err != nil || status != http.StatusTooManyRequests {
-		t.Fatalf("the answer became %d, %v", status, err)
+		t.Fatalf("the first request: got %d, %v, want 429", status, err)
 	}
-	admin.Close() // the block is there
+	admin.Close() // waits until the block is made
 	for who, tr := range map[string]*client.Transport{
 		"the program":     first,
 		"another program": {Client: connect(t), Key: of, MaxWait: time.Minute},
 	} {
 		var refused *client.Refused
 		if _, err := get(t, tr, api.URL); !errors.As(err, &refused) || refused.Decision.Outcome != client.Blocked || refused.Decision.RetryAfter < 50*time.Minute {
-			t.Errorf("%s: %v", who, err)
+			t.Errorf("%s: got %v, want a refusal by the block", who, err)
 		}
 	}
 	if calls.Load() != 1 {
@@ -70,7 +70,7 @@ func TestTransportHoldsTheKeyForAllClientsAfterRetryAfter(t *testing.T) {
 	}
 	text := string(testnode.Shared().Do(t, "GET", "/v1/blocks?search="+key, "", 200))
 	if !strings.Contains(text, "answered 429 with Retry-After") {
-		t.Errorf("the block says %s", text)
+		t.Errorf("the block is %s, want the reason in it", text)
 	}
 }
 
@@ -111,15 +111,15 @@ func TestHoldRejectsPatternsAndZeroDurations(t *testing.T) {
 	admin := adminOf(t)
 	for _, pattern := range []string{"*", "user:*", "user:a*", "ip:192.0.2.0/24"} {
 		if err := admin.Hold(t.Context(), pattern, time.Second, ""); err == nil {
-			t.Errorf("%s was held", pattern)
+			t.Errorf("Hold(%s): got no error", pattern)
 		}
 	}
 	if err := admin.Hold(t.Context(), fresh("user"), 0, ""); err == nil {
-		t.Error("a hold of no time was accepted")
+		t.Error("Hold for 0 seconds: got no error")
 	}
 	var outage *client.OutageError
 	if err := connect(t).Hold(t.Context(), fresh("user"), time.Second, ""); !errors.As(err, &outage) && err == nil {
-		t.Errorf("the listener of checks: %v", err)
+		t.Errorf("Hold at the check listener: got %v", err)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestTransportLimitsRequestsInFlight(t *testing.T) {
 		<-release
 	}))
 	t.Cleanup(api.Close)
-	tr := &client.Transport{Client: connect(t), Key: func(*http.Request) string { return "free:flight" }, MaxInFlight: 2}
+	tr := &client.Transport{Client: connect(t), Key: func(*http.Request) string { return "free:inflight" }, MaxInFlight: 2}
 	done := make(chan *http.Response, 8)
 	send := func(ctx context.Context) (*http.Response, error) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, api.URL, nil)
@@ -153,18 +153,18 @@ func TestTransportLimitsRequestsInFlight(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := send(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a third under way: %v", err)
+		t.Errorf("a third request in flight: got %v, want a deadline exceeded", err)
 	}
 	close(release)
 	one, other := <-done, <-done
 	one.Body.Close()
 	other.Body.Close()
 	if response, err := send(t.Context()); err != nil {
-		t.Errorf("after their bodies were closed: %v", err)
+		t.Errorf("a request after the bodies were closed: got %v", err)
 	} else {
 		response.Body.Close()
 	}
-	// One whose body stays open keeps its place.
+	// A request whose body stays open counts as in flight.
 	short := http.Client{Transport: &client.Transport{Client: tr.Client, Key: tr.Key, MaxInFlight: 1, MaxWait: 20 * time.Millisecond}}
 	open, err := short.Get(api.URL)
 	if err != nil {
@@ -172,7 +172,7 @@ func TestTransportLimitsRequestsInFlight(t *testing.T) {
 	}
 	var refused *client.Refused
 	if _, err := short.Get(api.URL); !errors.As(err, &refused) {
-		t.Errorf("beside an open body: %v", err)
+		t.Errorf("a request while a body is open: got %v, want a refusal", err)
 	}
 	_, _ = io.Copy(io.Discard, open.Body)
 	open.Body.Close()

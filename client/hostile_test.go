@@ -10,30 +10,30 @@ import (
 	"github.com/stint-dev/stint/client"
 )
 
-// Clients of a site choose keys: one that JSON cannot hold harms no other of its batch.
+// Visitors of a site may choose keys: a key that JSON cannot hold must not fail others of its batch.
 func TestInvalidUTF8KeyDoesNotFailItsBatch(t *testing.T) {
 	c, good, bad := connect(t, client.WithOutage(client.FailOpen)), fresh("user"), "user:\xff"
 	var problem *client.Problem
 	isAbout := func(err error, field string) bool { return errors.As(err, &problem) && problem.Field == field }
 	if _, err := c.Check(t.Context(), client.Check{Key: bad}); !isAbout(err, "key") || client.ReplyTo(nil, err).Status != http.StatusBadRequest {
-		t.Errorf("a check: %v", err)
+		t.Errorf("Check: got %v, want a problem with the key", err)
 	}
 	if _, err := c.CheckAll(t.Context(), client.CombinedCheck{Keys: []client.CombinedKey{{Key: good}, {Key: bad}}}); !isAbout(err, "keys[1].key") {
-		t.Errorf("a combined check: %v", err)
+		t.Errorf("CheckAll: got %v, want a problem with keys[1].key", err)
 	}
 	if _, err := c.Report(t.Context(), client.Report{Key: bad, Outcome: "failed"}); !isAbout(err, "key") {
-		t.Errorf("a report: %v", err)
+		t.Errorf("Report: got %v, want a problem with the key", err)
 	}
 	items, err := c.Batch(t.Context(), []client.Check{{Key: bad}, {Key: good}})
 	if err != nil || !isAbout(items[0].Err, "key") || items[1].Err != nil || !items[1].Decision.Allowed {
-		t.Errorf("a batch: %+v, %v", items, err)
+		t.Errorf("Batch: got %+v, %v", items, err)
 	}
 	reported, err := c.ReportBatch(t.Context(), []client.Report{{Key: bad, Outcome: "failed"}, {Key: good, Outcome: "failed"}})
 	if err != nil || !isAbout(reported[0].Err, "key") || reported[1].Err != nil || reported[1].Reported.Key != good {
-		t.Errorf("a batch of reports: %+v, %v", reported, err)
+		t.Errorf("ReportBatch: got %+v, %v", reported, err)
 	}
 	if items, err := c.Batch(t.Context(), []client.Check{{Key: bad}}); err != nil || !isAbout(items[0].Err, "key") {
-		t.Errorf("a batch of nothing else: %+v, %v", items, err)
+		t.Errorf("Batch of one invalid key: got %+v, %v", items, err)
 	}
 }
 
@@ -45,6 +45,6 @@ func TestOversizedAnswerIsAnOutage(t *testing.T) {
 	t.Cleanup(s.Close)
 	var outage *client.OutageError
 	if _, err := connectTo(t, s.URL).Check(t.Context(), client.Check{Key: "a"}); !errors.As(err, &outage) {
-		t.Errorf("got %v", err)
+		t.Errorf("an answer of 2 MiB: got %v, want an outage", err)
 	}
 }

@@ -13,7 +13,7 @@ func limitedFor(d time.Duration) *Decision {
 	return &Decision{Answer: Answer{ID: "id", Outcome: Limited, RetryAfter: d}, Rule: "5/1m", Rules: []RuleState{{Rule: "5/1m"}}}
 }
 
-// remember stores in m that q was answered with d now.
+// remember stores in m that q was answered with d just now.
 func remember(m *memory, q *Check, d *Decision) {
 	seen, _ := m.lookUp(q)
 	m.remember(q, d, time.Now(), seen)
@@ -30,7 +30,7 @@ func TestMemoryServesARefusalForAtMostTwoSeconds(t *testing.T) {
 	}{
 		"short":      {500 * time.Millisecond, 498 * time.Millisecond},
 		"long":       {time.Hour, 2 * time.Second},
-		"for ever":   {Never, 2 * time.Second},
+		"never":      {Never, 2 * time.Second},
 		"too short":  {time.Millisecond, 0},
 		"no wait":    {0, 0},
 		"just at 2s": {2 * time.Second, 1998 * time.Millisecond},
@@ -43,7 +43,7 @@ func TestMemoryServesARefusalForAtMostTwoSeconds(t *testing.T) {
 				for ; known(m, q) != nil; time.Sleep(time.Millisecond) {
 					d := known(m, q)
 					if want := test.retryAfter - time.Since(began); test.retryAfter > 0 && d.RetryAfter != want || test.retryAfter < 0 && d.RetryAfter != Never {
-						t.Fatalf("after %v it says %v", time.Since(began), d.RetryAfter)
+						t.Fatalf("after %v: got the wait %v", time.Since(began), d.RetryAfter)
 					}
 					if !d.FromCache || d.Rules != nil || d.Rule != "5/1m" || d.ID != "id" {
 						t.Fatalf("got %+v", d)
@@ -71,8 +71,8 @@ func TestMemoryReturnsCopiesOfDecisions(t *testing.T) {
 	}
 }
 
-// The answer took a second: the wait counts from its arrival, and
-// what is served from when the question was sent.
+// The answer took a second: RetryAfter counts from its arrival, and
+// the time it is served from when the check was sent.
 func TestMemoryServesALateAnswerForLessTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, q, sent := newMemory(10), Check{Key: "a"}, time.Now()
@@ -84,7 +84,7 @@ func TestMemoryServesALateAnswerForLessTime(t *testing.T) {
 		}
 		time.Sleep(498 * time.Millisecond)
 		if d := known(m, q); d != nil {
-			t.Errorf("still served: %+v", d)
+			t.Errorf("after 1498 ms it is still served: %+v", d)
 		}
 	})
 }
@@ -94,12 +94,12 @@ func TestMemoryAnswersOnlyTheSameCheck(t *testing.T) {
 		m := newMemory(10)
 		remember(m, &Check{Key: "a", Policy: "p"}, limitedFor(time.Second))
 		if known(m, Check{Key: "a", Policy: "p", Cost: 1}) == nil {
-			t.Error("the same is not served")
+			t.Error("the same check is not answered from memory")
 		}
 		for name, q := range map[string]Check{
 			"another cost": {Key: "a", Policy: "p", Cost: 2}, "another policy": {Key: "a"}, "another key": {Key: "b", Policy: "p"},
 			"a peek": {Key: "a", Policy: "p", Peek: true}, "a wait": {Key: "a", Policy: "p", MaxWait: time.Second},
-			"a task's own key": {Key: "a", Policy: "p", IdempotencyKey: "x"}, "one to be counted": {Key: "a", Policy: "p", Fresh: true},
+			"an idempotency key": {Key: "a", Policy: "p", IdempotencyKey: "x"}, "a fresh check": {Key: "a", Policy: "p", Fresh: true},
 		} {
 			if d := known(m, q); d != nil {
 				t.Errorf("%s was answered from memory: %+v", name, d)
@@ -115,12 +115,12 @@ func TestMemoryStoresOnlyRefusals(t *testing.T) {
 		degraded.Degraded, unavailable.Outcome, allowed.Allowed = true, Unavailable, true
 		for name, d := range map[string]*Decision{"degraded": degraded, "unavailable": unavailable, "allowed": allowed} {
 			if remember(m, &Check{Key: name}, d); known(m, Check{Key: name}) != nil {
-				t.Errorf("%s was remembered", name)
+				t.Errorf("%s: the decision was stored", name)
 			}
 		}
 		q := Check{Key: "peeked", Peek: true}
 		if remember(m, &q, limitedFor(time.Second)); known(m, Check{Key: "peeked"}) != nil {
-			t.Error("a peek was remembered")
+			t.Error("the answer to a peek was stored")
 		}
 	})
 }
@@ -131,12 +131,12 @@ func TestMemoryIsBoundedAndKeepsTheNewest(t *testing.T) {
 		for i := range 10_000 {
 			remember(m, &Check{Key: strconv.Itoa(i)}, limitedFor(time.Second))
 			if held := len(m.young) + len(m.old); held > 100 {
-				t.Fatalf("%d are held", held)
+				t.Fatalf("the memory has %d entries, want at most 100", held)
 			}
 		}
 		for i := range 50 {
 			if known(m, Check{Key: strconv.Itoa(9_999 - i)}) == nil {
-				t.Fatalf("the refusal %d before the last is forgotten", i)
+				t.Fatalf("the refusal %d before the last is not in the memory", i)
 			}
 		}
 	})
@@ -164,7 +164,7 @@ func TestMemoryDoesNotStoreRequestTexts(t *testing.T) {
 			t.Errorf("50 refusals take %d bytes", held)
 		}
 		if known(m, request(7)) == nil || known(m, request(50)) != nil {
-			t.Error("the requests are mixed up")
+			t.Error("different requests share an entry")
 		}
 	})
 }
@@ -175,10 +175,10 @@ func TestMemoryIgnoresAnswersToChecksFromBeforeForgetAll(t *testing.T) {
 		seen, _ := m.lookUp(&q)
 		m.forgetAll()
 		if m.remember(&q, limitedFor(time.Second), time.Now(), seen); known(m, q) != nil {
-			t.Error("it was remembered")
+			t.Error("the refusal was stored")
 		}
 		if remember(m, &q, limitedFor(time.Second)); known(m, q) == nil {
-			t.Error("nothing is remembered any more")
+			t.Error("a refusal after forgetAll was not stored")
 		}
 	})
 }
@@ -188,6 +188,6 @@ func TestMemoryOfSizeZeroStoresNothing(t *testing.T) {
 	remember(m, &q, limitedFor(time.Second))
 	m.forgetAll()
 	if known(m, q) != nil {
-		t.Error("it was remembered")
+		t.Error("the refusal was stored")
 	}
 }

@@ -19,20 +19,20 @@ func TestCheckAnswersKnownRefusalsFromMemory(t *testing.T) {
 		d = ask(t, c, client.Check{Key: key})
 	}
 	if !d.FromCache || d.Outcome != client.Limited || d.RetryAfter != client.Never || d.ID == "" || d.Rule != first.Rule {
-		t.Errorf("got %+v", d)
+		t.Errorf("a known refusal: got %+v", d)
 	}
 	before := w.calls.Load()
 	if d := ask(t, c, client.Check{Key: key, Fresh: true}); d.FromCache || w.calls.Load() != before+1 {
-		t.Errorf("asked for a fresh one: %+v", d)
+		t.Errorf("a check with Fresh: got %+v", d)
 	}
 	c = connectTo(t, w.URL, client.WithMemory(0))
 	before = w.calls.Load()
 	for range 3 {
 		if d := ask(t, c, client.Check{Key: key}); d.FromCache {
-			t.Errorf("without a memory: %+v", d)
+			t.Errorf("without a memory: got %+v from the memory", d)
 		}
 	}
 	if asked := w.calls.Load() - before; asked != 3 {
-		t.Errorf("without a memory it asked %d times of 3", asked)
+		t.Errorf("without a memory: got %d calls for 3 checks", asked)
 	}
 }

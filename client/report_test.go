@@ -15,7 +15,7 @@ func TestReportedOutcomesLimitTheChecksOfTheirKey(t *testing.T) {
 	login := client.Request{Path: "/login?next=/", Method: "POST"}
 	first, err := c.Report(t.Context(), client.Report{Key: key, Outcome: "login_failed", Request: login, ID: "r-1", Meta: map[string]string{"user": "a\nb"}})
 	if err != nil || len(first.Policies) != 1 || first.Policies[0].Result != client.ReportCharged || first.Refuses() || first.Policies[0].Rules[0].Remaining != 1 {
-		t.Fatalf("%+v, %v", first, err)
+		t.Fatalf("Report: got %+v, %v", first, err)
 	}
 	items, err := c.ReportBatch(t.Context(), []client.Report{
 		{Key: key, Outcome: "login_failed", Request: login, ID: "r-1"},
@@ -29,21 +29,21 @@ func TestReportedOutcomesLimitTheChecksOfTheirKey(t *testing.T) {
 	}
 	for i, want := range map[int]client.ReportResult{0: client.ReportReplayed, 2: client.ReportCharged, 3: client.ReportFull} {
 		if r := items[i].Reported; r == nil || r.Policies[0].Result != want {
-			t.Errorf("report %d: %+v, %v", i, r, items[i].Err)
+			t.Errorf("report %d: got %+v, %v, want %s", i, r, items[i].Err, want)
 		}
 	}
 	var problem *client.Problem
 	if !errors.As(items[1].Err, &problem) || problem.Field != "outcome" {
-		t.Errorf("a bad report: %v", items[1].Err)
+		t.Errorf("a report with a bad outcome: got %v", items[1].Err)
 	}
 	if r := items[3].Reported; !r.Refuses() || r.Policies[0].ID == "" || r.Policies[0].RetryAt.Before(time.Now()) {
-		t.Errorf("a report into a full limit: %+v", r)
+		t.Errorf("a report into a full limit: got %+v", r)
 	}
 	if r := items[4].Reported; len(r.Policies) != 0 || r.Note == "" {
-		t.Errorf("a late report: %+v", r)
+		t.Errorf("a report of an hour ago: got %+v", r)
 	}
 	if d := ask(t, c, client.Check{Key: key}); d.Outcome != client.Limited || d.Policy != "guessing" || d.Conditional {
-		t.Errorf("the check: %+v", d)
+		t.Errorf("a check after the reports: got %+v", d)
 	}
 }
 
@@ -51,14 +51,14 @@ func TestReportReturnsErrorsEvenIfFailingOpen(t *testing.T) {
 	c := connect(t, client.WithOutage(client.FailOpen))
 	var problem *client.Problem
 	if _, err := c.Report(t.Context(), client.Report{Outcome: "login_failed"}); !errors.As(err, &problem) || problem.Field != "key" {
-		t.Errorf("no key: %v", err)
+		t.Errorf("a report without a key: got %v", err)
 	}
 	var outage *client.OutageError
 	away := connectTo(t, "http://127.0.0.1:1", client.WithOutage(client.FailOpen))
 	if _, err := away.Report(t.Context(), client.Report{Key: "a", Outcome: "b"}); !errors.As(err, &outage) {
-		t.Errorf("nobody there: %v", err)
+		t.Errorf("Report without a server: got %v, want an outage", err)
 	}
 	if _, err := c.ReportBatch(t.Context(), nil); err == nil {
-		t.Error("a batch of no reports was sent")
+		t.Error("ReportBatch of no reports: got no error")
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/client"
 )
 
-// outside is somebody else's API.
+// outside is a third party's API, which echoes bodies.
 func outside(t testing.TB) (*httptest.Server, *atomic.Int64) {
 	t.Helper()
 	var calls atomic.Int64
@@ -47,7 +47,7 @@ func TestTransportWaitsForItsReservation(t *testing.T) {
 			}
 			defer response.Body.Close()
 			if text, _ := io.ReadAll(response.Body); string(text) != "body" {
-				t.Errorf("the body became %q", text)
+				t.Errorf("got the body %q, want body", text)
 			}
 		})
 	}

@@ -29,11 +29,11 @@ func TestWaitMakesReservationsAWindowApart(t *testing.T) {
 		}
 	}
 	if len(reservations) < 4 {
-		t.Fatalf("only %d reservations were reserved", len(reservations))
+		t.Fatalf("Wait made only %d reservations, want 4", len(reservations))
 	}
 	for i, at := range reservations[1:] {
 		if apart := at.Sub(reservations[i]); apart < 100*time.Millisecond {
-			t.Errorf("reservations of 1/100ms are %v apart", apart)
+			t.Errorf("two reservations of 1/100ms are %v apart", apart)
 		}
 	}
 }
@@ -42,24 +42,24 @@ func TestCheckMakesAReservationThatCancelEnds(t *testing.T) {
 	c, key := connect(t), fresh("far")
 	ask(t, c, client.Check{Key: key})
 	if d := ask(t, c, client.Check{Key: key, MaxWait: time.Minute}); d.Allowed || d.Reservation != nil {
-		t.Fatalf("an hour's wait within a minute: %+v", d)
+		t.Fatalf("Check with MaxWait of a minute: got %+v, want a refusal", d)
 	}
 	d := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait})
 	if !d.Allowed || d.Reservation == nil || d.Reservation.Handle == "" || d.Delay <= 50*time.Minute || d.Delay > time.Hour {
 		t.Fatalf("got %+v", d)
 	}
 	if room, err := c.Cancel(t.Context(), d.Reservation.Handle); err != nil || !room {
-		t.Errorf("cancelled: %v, %v", room, err)
+		t.Errorf("Cancel: got %v, %v, want true", room, err)
 	}
 	if room, err := c.Cancel(t.Context(), d.Reservation.Handle); err != nil || room {
-		t.Errorf("cancelled again: %v, %v", room, err)
+		t.Errorf("Cancel again: got %v, %v, want false", room, err)
 	}
 	var problem *client.Problem
 	if _, err := c.Cancel(t.Context(), "no/such reservation"); !errors.As(err, &problem) || problem.Status != 404 {
-		t.Errorf("an unknown handle: %v", err)
+		t.Errorf("Cancel of an unknown handle: got %v, want status 404", err)
 	}
 	if d := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait}); !d.Allowed || d.Reservation == nil {
-		t.Errorf("after it was cancelled: %+v", d)
+		t.Errorf("Check after Cancel: got %+v, want a reservation", d)
 	}
 }
 
@@ -72,41 +72,41 @@ func TestReservationIsMadeOnceAfterALostAnswer(t *testing.T) {
 		t.Fatalf("got %+v", d)
 	}
 	if room, err := c.Cancel(t.Context(), d.Reservation.Handle); err != nil || !room {
-		t.Errorf("cancelled: %v, %v", room, err)
+		t.Errorf("Cancel: got %v, %v, want true", room, err)
 	}
 	if d := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait}); !d.Allowed {
-		t.Errorf("a second reservation was reserved: %+v", d)
+		t.Errorf("after Cancel another reservation is in the log: %+v", d)
 	}
 }
 
 func TestWaitRefusesAtOnceIfTheReservationIsTooLate(t *testing.T) {
 	c, key := connect(t), fresh("far")
 	ask(t, c, client.Check{Key: key})
-	// Within 40 minutes RetryAfter is 20, and the reservation comes in 60 all the same.
+	// With MaxWait of 40 minutes RetryAfter is 20 minutes, but the reservation would be in 60.
 	for _, most := range []time.Duration{time.Second, 10 * time.Minute, 40 * time.Minute} {
 		var refused *client.Refused
 		d, err := c.Wait(t.Context(), client.Check{Key: key, MaxWait: most, Detail: client.DetailNone})
 		if d != nil || !errors.As(err, &refused) || refused.Decision.Outcome != client.Limited {
-			t.Errorf("within %v: got %+v, %v", most, d, err)
+			t.Errorf("Wait within %v: got %+v, %v, want a refusal", most, d, err)
 		}
 		refused = nil
 		j, err := c.WaitAll(t.Context(), client.CombinedCheck{Keys: []client.CombinedKey{{Key: fresh("far")}, {Key: key}}, MaxWait: most})
 		if j != nil || !errors.As(err, &refused) || refused.Decision.Key != key || refused.Combined.Outcome != client.Limited {
-			t.Errorf("with another, within %v: got %+v, %v", most, j, err)
+			t.Errorf("WaitAll within %v: got %+v, %v, want a refusal", most, j, err)
 		}
 	}
 	var never *client.Refused
 	if d, err := c.Wait(t.Context(), client.Check{Key: fresh("never")}); d != nil || !errors.As(err, &never) || never.Decision.RetryAfter != client.Never {
-		t.Errorf("a rule that always refuses: %+v, %v", d, err)
+		t.Errorf("Wait under a rule that always refuses: got %+v, %v", d, err)
 	}
 	called := false
 	err := c.Do(t.Context(), client.Check{Key: key, MaxWait: time.Minute}, func(context.Context) error { called = true; return nil })
 	var refused *client.Refused
 	if called || !errors.As(err, &refused) || refused.Decision.Outcome != client.Limited {
-		t.Errorf("Do: called %v, %v", called, err)
+		t.Errorf("Do: called the function %v, got %v", called, err)
 	}
 	if _, err := c.Wait(t.Context(), client.Check{Key: key, Peek: true}); err == nil {
-		t.Error("a peek waits")
+		t.Error("Wait of a peek: got no error")
 	}
 }
 
@@ -117,12 +117,12 @@ func TestDoReturnsWhatTheFunctionReturns(t *testing.T) {
 	}
 }
 
-// wantRoom checks that no reservation is reserved for a key of 1/1h that was used once.
-func wantRoom(t *testing.T, c *client.Client, key string) {
+// wantReservable checks that a key of 1/1h, which was used once, has no reservation.
+func wantReservable(t *testing.T, c *client.Client, key string) {
 	t.Helper()
 	d := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait})
 	if !d.Allowed || d.Reservation == nil {
-		t.Errorf("the reservation was not cancelled: %+v", d)
+		t.Errorf("the reservation was not cancelled: a new one got %+v", d)
 	}
 }
 
@@ -135,8 +135,8 @@ func TestWaitCancelsTheReservationWhenTheContextEnds(t *testing.T) {
 		_, err := c.Wait(ctx, client.Check{Key: key})
 		ended <- err
 	}()
-	// While the reservation is reserved, another is refused within the longest wait.
-	servers.Await(t, "the reservation is reserved", func() bool {
+	// While there is a reservation, another is refused within the longest wait.
+	servers.Await(t, "the reservation is made", func() bool {
 		d := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait, Peek: true})
 		return !d.Allowed
 	})
@@ -145,7 +145,7 @@ func TestWaitCancelsTheReservationWhenTheContextEnds(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	c.Close()
-	wantRoom(t, c, key)
+	wantReservable(t, c, key)
 }
 
 func TestWaitCancelsTheReservationIfTheContextEndsBeforeTheAnswer(t *testing.T) {
@@ -155,7 +155,7 @@ func TestWaitCancelsTheReservationIfTheContextEndsBeforeTheAnswer(t *testing.T) 
 	var ends atomic.Bool
 	w := lossy(t, func(int64) fault {
 		if ends.CompareAndSwap(false, true) {
-			cancel() // once the question is on its way
+			cancel() // once the check has been sent
 		}
 		return none
 	})
@@ -165,9 +165,9 @@ func TestWaitCancelsTheReservationIfTheContextEndsBeforeTheAnswer(t *testing.T) 
 	}
 	c.Close()
 	if w.calls.Load() != 2 {
-		t.Errorf("%d calls, want one that reserves and one that cancels", w.calls.Load())
+		t.Errorf("got %d calls, want one that reserves and one that cancels", w.calls.Load())
 	}
-	wantRoom(t, c, key)
+	wantReservable(t, c, key)
 }
 
 func TestWaitWaitsForTheEndOfABlock(t *testing.T) {
@@ -190,7 +190,7 @@ func TestWaitChecksAgainBeyondTheLongestReservation(t *testing.T) {
 			_, err := c.Wait(ctx, client.Check{Key: key})
 			ended <- err
 		}()
-		servers.Await(t, "a reservation is reserved", func() bool {
+		servers.Await(t, "a reservation is made", func() bool {
 			d := ask(t, connect(t), client.Check{Key: key, MaxWait: client.MaxWait, Peek: true})
 			return !d.Allowed && d.RetryAfter > 10*time.Minute // it would come after that reservation
 		})
@@ -204,10 +204,10 @@ func TestWaitChecksAgainBeyondTheLongestReservation(t *testing.T) {
 			return
 		}
 	}
-	t.Error("it never asked a second time")
+	t.Error("Wait never checked a second time")
 }
 
-// The queue holds two: a client that finds it full asks again until there is room.
+// The queue holds two: a client that finds it full checks again until there is space.
 func TestWaitRetriesWhileTheQueueIsFull(t *testing.T) {
 	c, key := connect(t), fresh("queue")
 	var group sync.WaitGroup
@@ -233,11 +233,11 @@ func TestCheckAllChargesAllKeysOrNone(t *testing.T) {
 		t.Fatalf("got %+v, %v", j, err)
 	}
 	if charged(t, one) != 2 || charged(t, other) != 1 {
-		t.Errorf("charged %d and %d", charged(t, one), charged(t, other))
+		t.Errorf("the keys were charged %d and %d", charged(t, one), charged(t, other))
 	}
 	var problem *client.Problem
 	if _, err := c.CheckAll(t.Context(), client.CombinedCheck{}); !errors.As(err, &problem) {
-		t.Errorf("no key: %v", err)
+		t.Errorf("CheckAll without keys: got %v, want a problem", err)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestCheckAllIsChargedOnceAfterALostAnswer(t *testing.T) {
 		t.Errorf("got %+v, %v", j, err)
 	}
 	if charged(t, one) != 1 || charged(t, other) != 1 {
-		t.Errorf("charged %d and %d", charged(t, one), charged(t, other))
+		t.Errorf("the keys were charged %d and %d", charged(t, one), charged(t, other))
 	}
 }
 
@@ -261,6 +261,6 @@ func TestWaitAllWaitsForOneReservation(t *testing.T) {
 		}
 	}
 	if _, err := c.WaitAll(t.Context(), client.CombinedCheck{Keys: []client.CombinedKey{{Key: one}}, Peek: true}); err == nil {
-		t.Error("a peek waits")
+		t.Error("WaitAll of a peek: got no error")
 	}
 }

@@ -68,21 +68,21 @@ func TestMiddlewareSetsRateLimitHeadersAndRefusesWith429And403(t *testing.T) {
 	for range 3 {
 		r, body := visit(t, app, me)
 		if r.StatusCode != 200 || body != "allowed" || r.Header.Get("RateLimit-Policy") != `"3/1d";q=3;w=86400` || r.Header.Get("RateLimit") == "" {
-			t.Errorf("allowed: %d %s %v", r.StatusCode, body, r.Header)
+			t.Errorf("an allowed request: got %d %s %v", r.StatusCode, body, r.Header)
 		}
 	}
 	r, body := visit(t, app, me)
 	if r.StatusCode != 429 || r.Header.Get("Content-Type") != "application/problem+json" || r.Header.Get("Retry-After") == "" || !strings.Contains(body, `"violated-policies":["3/1d"]`) {
-		t.Errorf("limited: %d %s %v", r.StatusCode, body, r.Header)
+		t.Errorf("a limited request: got %d %s %v", r.StatusCode, body, r.Header)
 	}
 	testnode.Shared().Do(t, "POST", "/v1/blocks", `{"pattern":"site:`+me+`"}`, 201)
 	if r, body = visit(t, app, me); r.StatusCode != 403 || r.Header.Get("Retry-After") != "" || strings.Contains(body, me) {
-		t.Errorf("blocked: %d %s %v", r.StatusCode, body, r.Header)
+		t.Errorf("a blocked request: got %d %s %v", r.StatusCode, body, r.Header)
 	}
 }
 
-// fiber overwrites a key by the next request; a key that is
-// remembered must stay the same.
+// fiber reuses the memory of a key for the next request, so that a key that is
+// cached must be a copy.
 func TestRememberCopiesTheKey(t *testing.T) {
 	app := site(fibermw.Config{Client: shared(t), Key: byHeader, Remember: true})
 	refused, others := rand.Text(), []string{rand.Text(), rand.Text(), rand.Text()}
@@ -91,11 +91,11 @@ func TestRememberCopiesTheKey(t *testing.T) {
 	}
 	for _, other := range others {
 		if r, _ := visit(t, app, other); r.StatusCode != 200 {
-			t.Errorf("%s was taken for another: %d", other, r.StatusCode)
+			t.Errorf("another key, %s: got %d, want 200", other, r.StatusCode)
 		}
 	}
 	if r, _ := visit(t, app, refused); r.StatusCode != 429 {
-		t.Errorf("got %d", r.StatusCode)
+		t.Errorf("the refused key: got %d, want 429", r.StatusCode)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestMiddlewareUsesPolicyKeyAndCost(t *testing.T) {
 		}
 	}
 	if r, body := visit(t, site(fibermw.Config{Client: shared(t), Key: func(*fiber.Ctx) string { return "" }}), me); r.StatusCode != 200 || body != "" {
-		t.Errorf("not asked about: %d %s", r.StatusCode, body)
+		t.Errorf("a request without a key: got %d %s, want 200", r.StatusCode, body)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestPolicyConditionsMatchTheRequest(t *testing.T) {
 		}
 		response.Body.Close()
 		if response.StatusCode != c.status {
-			t.Errorf("%+v: got %d", c, response.StatusCode)
+			t.Errorf("%+v: got status %d", c, response.StatusCode)
 		}
 	}
 }
