@@ -102,31 +102,31 @@ func rootOf(name string) *cobra.Command {
 	}})
 }
 
-// made reports whether a command is cobra's own, which explains itself.
-func made(c *cobra.Command) bool {
+// isBuiltIn reports whether cobra made a command, which then has its own help.
+func isBuiltIn(c *cobra.Command) bool {
 	_, path, _ := strings.Cut(c.CommandPath(), " ")
 	return strings.HasPrefix(path, "completion") || path == "help"
 }
 
 func TestEveryCommandHasHelpAndAnExample(t *testing.T) {
 	for _, c := range commands(testRoot()) {
-		if made(c) {
+		if isBuiltIn(c) {
 			continue
 		}
 		if c.Short == "" || strings.HasSuffix(c.Short, ".") {
-			t.Errorf("%s: its short help is %q", c.CommandPath(), c.Short)
+			t.Errorf("%s: the short help is %q", c.CommandPath(), c.Short)
 		}
 		if !strings.Contains(c.Example, c.CommandPath()) {
-			t.Errorf("%s: no example shows it: %q", c.CommandPath(), c.Example)
+			t.Errorf("%s: no example contains the command: %q", c.CommandPath(), c.Example)
 		}
 		for _, line := range strings.Split(c.Long, "\n") {
 			if len(line) > 100 {
-				t.Errorf("%s: its help has a line of %d characters: %q", c.CommandPath(), len(line), line)
+				t.Errorf("%s: the help has a line of %d characters: %q", c.CommandPath(), len(line), line)
 			}
 		}
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if f.Usage == "" {
-				t.Errorf("%s: the flag --%s explains nothing", c.CommandPath(), f.Name)
+				t.Errorf("%s: the flag --%s has no help text", c.CommandPath(), f.Name)
 			}
 		})
 	}
@@ -136,7 +136,7 @@ func TestEveryExampleParses(t *testing.T) {
 	for _, c := range commands(testRoot()) {
 		for _, line := range strings.Split(c.Example, "\n") {
 			for _, part := range strings.Split(line, " | ") {
-				if at := strings.Index(part, "admin "); at >= 0 && !made(c) {
+				if at := strings.Index(part, "admin "); at >= 0 && !isBuiltIn(c) {
 					checkExample(t, part[at+len("admin "):])
 				}
 			}
@@ -144,22 +144,22 @@ func TestEveryExampleParses(t *testing.T) {
 	}
 }
 
-// TestExamplesUseTheNameOfTheProgram holds examples to the program's name, and leaves
+// TestExamplesUseTheNameOfTheProgram checks that examples name the program stint-admin, and keep
 // the role and the scope admin as they are.
 func TestExamplesUseTheNameOfTheProgram(t *testing.T) {
 	for _, c := range commands(rootOf("stint-admin")) {
-		if made(c) {
+		if isBuiltIn(c) {
 			continue
 		}
 		for _, line := range strings.Split(c.Example, "\n") {
 			if !strings.Contains(line, "stint-admin ") {
-				t.Errorf("%s: the program is not named: %q", c.CommandPath(), line)
+				t.Errorf("%s: the example does not name stint-admin: %q", c.CommandPath(), line)
 			}
 			before := "|"
 			for _, word := range strings.Fields(line) {
 				isFirst := before == "|" || strings.Contains(before, "=") && !strings.HasPrefix(before, "-")
 				if named := word == "stint-admin"; named && !isFirst || word == "admin" && isFirst {
-					t.Errorf("%s: %q", c.CommandPath(), line)
+					t.Errorf("%s: stint-admin or admin is in the wrong place: %q", c.CommandPath(), line)
 				}
 				before = word
 			}
@@ -225,14 +225,14 @@ func TestNamedValues(t *testing.T) {
 	}
 }
 
-// TestCommandsUseOneVerbPerAction holds the words of commands to one for each action: add, show,
+// TestCommandsUseOneVerbPerAction checks that each action has one name in all commands: add, show,
 // edit or set, and delete.
 func TestCommandsUseOneVerbPerAction(t *testing.T) {
 	instead := map[string]string{"create": "add", "new": "add", "get": "show", "describe": "show", "remove": "delete", "revoke": "delete",
 		"end": "delete", "lift": "delete", "cancel": "delete", "unblock": "delete", "update": "edit"}
 	for _, c := range commands(testRoot()) {
 		if verb := instead[c.Name()]; verb != "" {
-			t.Errorf("%s: its verb is %s in the other commands", c.CommandPath(), verb)
+			t.Errorf("%s: the other commands call this %s", c.CommandPath(), verb)
 		}
 		if f := c.Flags().Lookup("policy"); f != nil && strings.Contains(f.Usage, "file") {
 			t.Errorf("%s: --policy names a policy; a file of policies is --file", c.CommandPath())

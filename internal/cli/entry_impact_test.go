@@ -12,8 +12,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// TestImportSaysWhichKeysEachEstimateCovers has a file whose rows match more than they would
-// newly refuse.
+// TestImportSaysWhichKeysEachEstimateCovers imports rows that match more keys than they would
+// additionally refuse.
 func TestImportSaysWhichKeysEachEstimateCovers(t *testing.T) {
 	folder := t.TempDir()
 	file := func(name string) *os.File {
@@ -56,17 +56,17 @@ func TestImpactLinesSuggestANarrowerPattern(t *testing.T) {
 		Suggested: &wire.SuggestedPattern{Pattern: "ip:203.0.113.64/28", Refused: 38},
 	})
 	if !strings.HasPrefix(got[0], "Blocked and exempt keys included, it matches about 3 of 1,200 keys and 50.0 ± 1.0 % of the checks from ") {
-		t.Errorf("the estimate: %q", got[0])
+		t.Errorf("impactLines: the estimate is %q", got[0])
 	}
 	for _, want := range []string{
 		"It covers at least 12 keys of the last day, of which 3 offended: 1 check was allowed, 40 refused.",
 		"Consider ip:203.0.113.64/28 instead, a narrower pattern with most of the offences: 38 refused and 0 allowed.",
 	} {
 		if !slices.Contains(got, want) {
-			t.Errorf("%q is missing in %q", want, got)
+			t.Errorf("impactLines: %q is missing in %q", want, got)
 		}
 	}
 	if got := impactLines(&wire.Impact{Pattern: "a:*", Counted: &wire.CountedKeys{Exact: true}}); len(got) != 1 {
-		t.Errorf("without traffic: %q", got)
+		t.Errorf("impactLines without traffic: got %q, want one line", got)
 	}
 }

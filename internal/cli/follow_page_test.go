@@ -27,8 +27,8 @@ func repositoryFile(t *testing.T, path ...string) string {
 
 var fences = regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$")
 
-// TestFollowPageWorksAsWritten runs the commands of docs/doors/follow.md on logs of
-// this test, each to their ends.
+// TestFollowPageWorksAsWritten runs the commands of docs/doors/follow.md on log files of
+// this test, each until the end of the files.
 func TestFollowPageWorksAsWritten(t *testing.T) {
 	dir := t.TempDir()
 	settings, err := server.Load([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data")}, []string{"STINT_ADMIN_TOKEN=" + adminToken})
@@ -59,7 +59,7 @@ func TestFollowPageWorksAsWritten(t *testing.T) {
 		}
 		flags, found := strings.CutPrefix(text, "stint-admin follow ")
 		if !found {
-			t.Errorf("it says %q, which this test does not know", text)
+			t.Errorf("docs/doors/follow.md has %q, which this test does not know", text)
 			continue
 		}
 		flags = strings.NewReplacer("/var/log/nginx", dir, "http://127.0.0.1:8080", "http://"+node.CheckAddr().String()).Replace(flags)
@@ -80,12 +80,12 @@ func TestFollowPageWorksAsWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		if code != console.OK || !strings.Contains(string(printed), "checked, ") && !strings.Contains(string(printed), "ip:192.0.2.1  1  GET /  200") {
-			t.Errorf("%s: exit code %d: %s", text, code, printed)
+			t.Errorf("%s: got exit code %d: %s", text, code, printed)
 		}
 		ran++
 	}
 	if ran != 4 {
-		t.Errorf("%d commands were found", ran)
+		t.Errorf("docs/doors/follow.md: found %d commands, want 4", ran)
 	}
 }
 
@@ -109,6 +109,6 @@ func TestFollowUnitIsValid(t *testing.T) {
 		t.Errorf("systemd-analyze verify: %v: %s", err, text)
 	}
 	if text, err := exec.Command(analyze, "security", "--offline=true", "--threshold=20", "--no-pager", path).CombinedOutput(); err != nil {
-		t.Errorf("the exposure is more than 2.0: %v: %s", err, text)
+		t.Errorf("systemd-analyze security: the exposure is more than 2.0: %v: %s", err, text)
 	}
 }

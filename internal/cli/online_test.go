@@ -58,7 +58,7 @@ func waitfor(ts *testscript.TestScript, _ bool, args []string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("it never succeeded: %v", err)
+			ts.Fatalf("waitfor: the command never succeeded: %v", err)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func shows(ts *testscript.TestScript, _ bool, args []string) {
 			return
 		}
 	}
-	ts.Fatalf("its output never held %q", args[0])
+	ts.Fatalf("shows: the output never contained %q", args[0])
 }
 
 // lastCell keeps the last cell of the CSV that the last command printed:

@@ -12,7 +12,7 @@ import (
 
 var commandOfPage = regexp.MustCompile(`<code>stint-admin ([^<{]*)`)
 
-// A user who is locked out reads a command on a page and has nothing else.
+// A user who is locked out depends on the command that a page names.
 func TestCommandsNamedOnPagesExist(t *testing.T) {
 	named := 0
 	err := fs.WalkDir(web.Templates, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -40,6 +40,6 @@ func TestCommandsNamedOnPagesExist(t *testing.T) {
 		return nil
 	})
 	if err != nil || named == 0 {
-		t.Errorf("%d commands were found on the pages: %v", named, err)
+		t.Errorf("found %d commands on the pages: %v", named, err)
 	}
 }

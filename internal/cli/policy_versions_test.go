@@ -19,21 +19,21 @@ func TestUsageReportsTheSampleRatio(t *testing.T) {
 		for format, column := range map[output.Format]string{output.Table: "", output.CSV: ",sample_ratio\n"} {
 			out, notes := printed(t, format, func(con *console.Console) error { return printUsage(con, usage) })
 			if said := strings.Contains(notes, "6.2% of the keys"); said != (ratio < 1) {
-				t.Errorf("%s of a part of %g: %q", format, ratio, notes)
+				t.Errorf("%s with a sample ratio of %g: got the notes %q", format, ratio, notes)
 			}
 			if !strings.Contains(out, column) {
-				t.Errorf("%s: %q", format, out)
+				t.Errorf("%s: got the output %q", format, out)
 			}
 		}
 	}
 }
 
-// Nothing is known about the rules of a policy with conditions, which is no sample of no keys.
+// A policy with conditions has no usage of rules, which must not be reported as a sample of no keys.
 func TestUsageWithoutRulesReportsNoSample(t *testing.T) {
 	for _, format := range []output.Format{output.Table, output.CSV} {
 		_, notes := printed(t, format, func(con *console.Console) error { return printUsage(con, &wire.PolicyUsage{}) })
 		if notes != "" {
-			t.Errorf("%s: %q", format, notes)
+			t.Errorf("%s: got the notes %q, want none", format, notes)
 		}
 	}
 }
@@ -46,7 +46,7 @@ func TestDescribeUse(t *testing.T) {
 		"decided checks of about 2 keys in the last day, the last at 2026-01-01T12:00:00.000Z": {Keys: 2, LastAt: at},
 	} {
 		if got := describeUse(&usage); got != want {
-			t.Errorf("got %q, want %q", got, want)
+			t.Errorf("describeUse: got %q, want %q", got, want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func (t tokens) TokenByHash(hash [32]byte) (*identity.Token, bool) {
 	return token, found
 }
 
-// A download whose credential ends is cut, so that nobody takes it for complete.
+// A download whose token is revoked is cut, so that it cannot be mistaken for complete.
 func TestDownloadEndsWhenItsTokenIsRevoked(t *testing.T) {
 	secret := identity.NewSecret([]identity.Access{identity.Read})
 	known := tokens{secret.Hash: {ID: "1", Scopes: []identity.Access{identity.Read}}}
@@ -32,7 +32,7 @@ func TestDownloadEndsWhenItsTokenIsRevoked(t *testing.T) {
 		principal: &Principal{Kind: audit.Token, Proof: secret.Hash},
 	}
 	if watch.Ended() {
-		t.Fatal("a good token's access has ended")
+		t.Fatal("Ended of an active token is true")
 	}
 	conn, far := net.Pipe()
 	defer conn.Close()
@@ -46,7 +46,7 @@ func TestDownloadEndsWhenItsTokenIsRevoked(t *testing.T) {
 	known[secret.Hash].Revoked = time.Now()
 	watch.looked = time.Time{}
 	if _, err := body.Read(make([]byte, 4)); !errors.Is(err, ErrAccessEnded) {
-		t.Errorf("the download of a revoked token continues: %v", err)
+		t.Errorf("Read with a revoked token: got %v, want ErrAccessEnded", err)
 	}
 }
 
@@ -59,6 +59,6 @@ func TestTokenUseIsKeptUntilItIsWritten(t *testing.T) {
 	u.note("b", first.Add(time.Minute)) // while it is written
 	u.putBack(failed)
 	if got := u.take(); len(got) != 2 || !got["a"].Equal(first) || !got["b"].Equal(first.Add(time.Minute)) {
-		t.Errorf("got %v", got)
+		t.Errorf("take: got %v, want the use of a and the newer one of b", got)
 	}
 }

@@ -21,11 +21,11 @@ func TestParseTrustedProxies(t *testing.T) {
 	}
 	for _, bad := range []string{"0.0.0.0/0", "::/0", "::ffff:0.0.0.0/96", "::ffff:0:0/90", "1.2.3.4/0", "0.0.0.0/1", "128.0.0.0/1", "2000::/3", "localhost", "10.0.0.0/33", "*"} {
 		if got, err := ParseTrustedProxies(bad); err == nil {
-			t.Errorf("%s was read as %v", bad, got)
+			t.Errorf("ParseTrustedProxies(%s): got %v, want an error", bad, got)
 		}
 	}
 	if got, err := ParseTrustedProxies(""); err != nil || len(got) != 0 {
-		t.Errorf("nothing was read as %v, %v", got, err)
+		t.Errorf("ParseTrustedProxies of nothing: got %v, %v", got, err)
 	}
 }
 
@@ -41,23 +41,23 @@ func TestClientAddressesReadOneHeaderOfTrustedProxies(t *testing.T) {
 		headers headers
 		want    string
 	}{
-		"no header":                   {"", "10.0.0.1", nil, "10.0.0.1"},
-		"an untrusted peer":           {"", "203.0.113.9", headers{"X-Forwarded-For": {"198.51.100.1"}}, "203.0.113.9"},
-		"one hop":                     {"", "10.0.0.1", headers{"X-Forwarded-For": {"198.51.100.1"}}, "198.51.100.1"},
-		"a forged first hop":          {"", "10.0.0.1", headers{"X-Forwarded-For": {"127.0.0.1, 198.51.100.1"}}, "198.51.100.1"},
-		"two proxies":                 {"", "10.0.0.1", headers{"X-Forwarded-For": {"1.1.1.1, 198.51.100.1, 10.0.0.2"}}, "198.51.100.1"},
-		"a header in two lines":       {"", "10.0.0.1", headers{"X-Forwarded-For": {"1.1.1.1", "198.51.100.1, 10.0.0.2"}}, "198.51.100.1"},
-		"a name in lower case":        {"", "10.0.0.1", headers{"x-forwarded-for": {"198.51.100.1"}}, "198.51.100.1"},
-		"only proxies":                {"", "10.0.0.1", headers{"X-Forwarded-For": {"10.0.0.3, 10.0.0.2"}}, "10.0.0.3"},
-		"nonsense":                    {"", "10.0.0.1", headers{"X-Forwarded-For": {"1.1.1.1, <script>"}}, "10.0.0.1"},
-		"nonsense behind a proxy":     {"", "10.0.0.1", headers{"X-Forwarded-For": {"1.1.1.1, unknown, 10.0.0.2"}}, "10.0.0.2"},
-		"a port":                      {"", "10.0.0.1", headers{"X-Forwarded-For": {"198.51.100.1:4711"}}, "198.51.100.1"},
-		"a mapped address":            {"", "10.0.0.1", headers{"X-Forwarded-For": {"::ffff:198.51.100.1"}}, "198.51.100.1"},
-		"IPv6":                        {"", "2001:db8:ffff::1", headers{"X-Forwarded-For": {"2001:db8::7"}}, "2001:db8::7"},
-		"a mapped peer":               {"", "::ffff:10.0.0.1", headers{"X-Forwarded-For": {"198.51.100.1"}}, "198.51.100.1"},
-		"a Forwarded of the client's": {"", "10.0.0.1", headers{"Forwarded": {"for=192.0.2.66"}, "X-Forwarded-For": {"198.51.100.1"}}, "198.51.100.1"},
-		"a Forwarded alone":           {"", "10.0.0.1", headers{"Forwarded": {"for=192.0.2.66"}}, "10.0.0.1"},
-		"another header":              {"", "10.0.0.1", headers{"X-Real-IP": {"1.1.1.1"}}, "10.0.0.1"},
+		"no header":                         {"", "10.0.0.1", nil, "10.0.0.1"},
+		"an untrusted peer":                 {"", "203.0.113.9", headers{"X-Forwarded-For": {"198.51.100.1"}}, "203.0.113.9"},
+		"one hop":                           {"", "10.0.0.1", headers{"X-Forwarded-For": {"198.51.100.1"}}, "198.51.100.1"},
+		"a forged first hop":                {"", "10.0.0.1", headers{"X-Forwarded-For": {"127.0.0.1, 198.51.100.1"}}, "198.51.100.1"},
+		"two proxies":                       {"", "10.0.0.1", headers{"X-Forwarded-For": {"1.1.1.1, 198.51.100.1, 10.0.0.2"}}, "198.51.100.1"},
+		"a header in two lines":             {"", "10.0.0.1", headers{"X-Forwarded-For": {"1.1.1.1", "198.51.100.1, 10.0.0.2"}}, "198.51.100.1"},
+		"a name in lower case":              {"", "10.0.0.1", headers{"x-forwarded-for": {"198.51.100.1"}}, "198.51.100.1"},
+		"only proxies":                      {"", "10.0.0.1", headers{"X-Forwarded-For": {"10.0.0.3, 10.0.0.2"}}, "10.0.0.3"},
+		"an invalid address":                {"", "10.0.0.1", headers{"X-Forwarded-For": {"1.1.1.1, <script>"}}, "10.0.0.1"},
+		"an invalid address before a proxy": {"", "10.0.0.1", headers{"X-Forwarded-For": {"1.1.1.1, unknown, 10.0.0.2"}}, "10.0.0.2"},
+		"a port":                            {"", "10.0.0.1", headers{"X-Forwarded-For": {"198.51.100.1:4711"}}, "198.51.100.1"},
+		"a mapped address":                  {"", "10.0.0.1", headers{"X-Forwarded-For": {"::ffff:198.51.100.1"}}, "198.51.100.1"},
+		"IPv6":                              {"", "2001:db8:ffff::1", headers{"X-Forwarded-For": {"2001:db8::7"}}, "2001:db8::7"},
+		"a mapped peer":                     {"", "::ffff:10.0.0.1", headers{"X-Forwarded-For": {"198.51.100.1"}}, "198.51.100.1"},
+		"a Forwarded of the client":         {"", "10.0.0.1", headers{"Forwarded": {"for=192.0.2.66"}, "X-Forwarded-For": {"198.51.100.1"}}, "198.51.100.1"},
+		"a Forwarded alone":                 {"", "10.0.0.1", headers{"Forwarded": {"for=192.0.2.66"}}, "10.0.0.1"},
+		"another header":                    {"", "10.0.0.1", headers{"X-Real-IP": {"1.1.1.1"}}, "10.0.0.1"},
 
 		"Forwarded":                          {Forwarded, "10.0.0.1", headers{"Forwarded": {`for=1.1.1.1, for="[2001:db8::7]:80";proto=https;by=10.0.0.1`}}, "2001:db8::7"},
 		"Forwarded alone reads":              {Forwarded, "10.0.0.1", headers{"Forwarded": {"for=198.51.100.1"}, "X-Forwarded-For": {"1.1.1.1"}}, "198.51.100.1"},
@@ -71,21 +71,21 @@ func TestClientAddressesReadOneHeaderOfTrustedProxies(t *testing.T) {
 		"a single value":                     {"X-Real-IP", "10.0.0.1", headers{"X-Real-Ip": {"198.51.100.1"}, "X-Forwarded-For": {"1.1.1.1"}}, "198.51.100.1"},
 		"a single value twice":               {"X-Real-IP", "10.0.0.1", headers{"X-Real-Ip": {"1.1.1.1", "198.51.100.1"}}, "10.0.0.1"},
 		"a list with one value":              {"X-Real-IP", "10.0.0.1", headers{"X-Real-Ip": {"1.1.1.1, 198.51.100.1"}}, "10.0.0.1"},
-		"a single value from a stranger":     {"X-Real-IP", "203.0.113.9", headers{"X-Real-Ip": {"1.1.1.1"}}, "203.0.113.9"},
+		"a single value, untrusted peer":     {"X-Real-IP", "203.0.113.9", headers{"X-Real-Ip": {"1.1.1.1"}}, "203.0.113.9"},
 
-		"loopback in the header":              {"", "10.0.0.1", headers{"X-Forwarded-For": {"127.0.0.1"}}, "10.0.0.1"},
-		"loopback, mapped":                    {"", "10.0.0.1", headers{"X-Forwarded-For": {"::ffff:127.0.0.2"}}, "10.0.0.1"},
-		"loopback behind a proxy":             {"", "10.0.0.1", headers{"X-Forwarded-For": {"::1, 10.0.0.2"}}, "10.0.0.2"},
-		"the unspecified address":             {"", "10.0.0.1", headers{"X-Forwarded-For": {"0.0.0.0"}}, "10.0.0.1"},
-		"a single loopback value":             {"X-Real-IP", "10.0.0.1", headers{"X-Real-Ip": {"127.0.0.1"}}, "10.0.0.1"},
-		"a Forwarded loopback":                {Forwarded, "10.0.0.1", headers{"Forwarded": {`for="[::1]"`}}, "10.0.0.1"},
-		"a proxy here, the client elsewhere":  {"", "127.0.0.1", headers{"X-Forwarded-For": {"127.0.0.1, 198.51.100.1"}}, "198.51.100.1"},
-		"a proxy here that says loopback":     {"", "127.0.0.1", headers{"X-Forwarded-For": {"127.0.0.1"}}, "::"},
-		"a proxy here that says nonsense":     {"", "127.0.0.1", headers{"X-Forwarded-For": {"unknown"}}, "::"},
-		"a proxy here that says nothing":      {"", "127.0.0.1", headers{"X-Forwarded-For": {""}}, "::"},
-		"a proxy here with two single values": {"X-Real-IP", "127.0.0.1", headers{"X-Real-Ip": {"198.51.100.1", "127.0.0.1"}}, "::"},
-		"this machine itself":                 {"", "127.0.0.1", nil, "127.0.0.1"},
-		"this machine with another header":    {"", "127.0.0.1", headers{"X-Real-Ip": {"198.51.100.1"}}, "127.0.0.1"},
+		"loopback in the header":               {"", "10.0.0.1", headers{"X-Forwarded-For": {"127.0.0.1"}}, "10.0.0.1"},
+		"loopback, mapped":                     {"", "10.0.0.1", headers{"X-Forwarded-For": {"::ffff:127.0.0.2"}}, "10.0.0.1"},
+		"loopback behind a proxy":              {"", "10.0.0.1", headers{"X-Forwarded-For": {"::1, 10.0.0.2"}}, "10.0.0.2"},
+		"the unspecified address":              {"", "10.0.0.1", headers{"X-Forwarded-For": {"0.0.0.0"}}, "10.0.0.1"},
+		"a single loopback value":              {"X-Real-IP", "10.0.0.1", headers{"X-Real-Ip": {"127.0.0.1"}}, "10.0.0.1"},
+		"a Forwarded loopback":                 {Forwarded, "10.0.0.1", headers{"Forwarded": {`for="[::1]"`}}, "10.0.0.1"},
+		"a local proxy, a remote client":       {"", "127.0.0.1", headers{"X-Forwarded-For": {"127.0.0.1, 198.51.100.1"}}, "198.51.100.1"},
+		"a local proxy that sends loopback":    {"", "127.0.0.1", headers{"X-Forwarded-For": {"127.0.0.1"}}, "::"},
+		"a local proxy with a bad address":     {"", "127.0.0.1", headers{"X-Forwarded-For": {"unknown"}}, "::"},
+		"a local proxy with an empty header":   {"", "127.0.0.1", headers{"X-Forwarded-For": {""}}, "::"},
+		"a local proxy with two single values": {"X-Real-IP", "127.0.0.1", headers{"X-Real-Ip": {"198.51.100.1", "127.0.0.1"}}, "::"},
+		"the local machine":                    {"", "127.0.0.1", nil, "127.0.0.1"},
+		"the local machine, another header":    {"", "127.0.0.1", headers{"X-Real-Ip": {"198.51.100.1"}}, "127.0.0.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var rc fasthttp.RequestCtx
@@ -104,7 +104,7 @@ func TestClientAddressesReadOneHeaderOfTrustedProxies(t *testing.T) {
 	rc.Init(&fasthttp.Request{}, &net.UnixAddr{Name: "@", Net: "unix"}, nil)
 	rc.Request.Header.Add("X-Forwarded-For", "127.0.0.1")
 	if got := (ClientAddresses{Proxies: proxies}).Of(&rc); got != netip.IPv6Unspecified() {
-		t.Fatalf("of a Unix socket: got %s", got)
+		t.Fatalf("Of a Unix socket: got %s, want ::", got)
 	}
 }
 
@@ -113,12 +113,12 @@ func TestParseAddressHeader(t *testing.T) {
 		"x-forwarded-for": XForwardedFor, "FORWARDED": Forwarded, "X-Real-IP": "X-Real-IP", "CF-Connecting-IP": "CF-Connecting-IP",
 	} {
 		if got, err := ParseAddressHeader(text); err != nil || got != want {
-			t.Errorf("%s: got %q, %v", text, got, err)
+			t.Errorf("ParseAddressHeader(%s): got %q, %v", text, got, err)
 		}
 	}
 	for _, bad := range []string{"", "X-Forwarded-For, Forwarded", "X Real IP", "host", "Content-Length", "X-Real-IP:", "\n"} {
 		if got, err := ParseAddressHeader(bad); err == nil {
-			t.Errorf("%q was read as %q", bad, got)
+			t.Errorf("ParseAddressHeader(%q): got %q, want an error", bad, got)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func (p *pieces) Read(to []byte) (int, error) {
 
 func (p *pieces) Close() error { return nil }
 
-// A stream of events that waits holds little memory: a listener may have thousands.
+// A stream of events without traffic uses little memory: a listener may have thousands.
 func TestCompressedEventStreamUsesLittleMemory(t *testing.T) {
 	event := "event: decision\ndata: {\"key\":\"" + strings.Repeat("x", 300) + "\"}\n\n"
 	const streams = 50
@@ -39,7 +39,7 @@ func TestCompressedEventStreamUsesLittleMemory(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if held := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / streams; held > 64<<10 { //nolint:gosec // no such heap
-		t.Errorf("a stream holds %d bytes", held)
+		t.Errorf("a stream uses %d bytes, want at most 64 KiB", held)
 	}
 	runtime.KeepAlive(open)
 }
@@ -74,7 +74,7 @@ func TestCompressedEventIsFlushedAtOnce(t *testing.T) {
 		}
 		go func() { _, _ = io.Copy(w, body); _ = w.Close() }()
 		if got := <-read; got != "" {
-			t.Errorf("%s: at the end it read %q", mediaType, got)
+			t.Errorf("%s: read %q at the end, want nothing", mediaType, got)
 		}
 	}
 }

@@ -98,13 +98,13 @@ func TestAnswersWithoutSecretsAreCompressed(t *testing.T) {
 		compressed                            bool
 	}{
 		{"JSON", "admin", "GET", "/json", "gzip", true},
-		{"JSON for a client that prefers another", "admin", "GET", "/json", "br, deflate;q=0.5, GZIP;q=0.1", true},
+		{"JSON for a client that prefers another encoding", "admin", "GET", "/json", "br, deflate;q=0.5, GZIP;q=0.1", true},
 		{"a page", "admin", "GET", "/page", "gzip, deflate", true},
 		{"a file that is streamed", "admin", "GET", "/file", "gzip", true},
-		{"JSON for a client that cannot", "admin", "GET", "/json", "", false},
-		{"JSON for a client that refuses it", "admin", "GET", "/json", "gzip;q=0, identity", false},
-		{"JSON for a client that refuses it at length", "admin", "GET", "/json", "gzip; q=0.000", false},
-		{"a file for a client that cannot", "admin", "GET", "/file", "br", false},
+		{"JSON for a client without gzip", "admin", "GET", "/json", "", false},
+		{"JSON for a client that refuses gzip", "admin", "GET", "/json", "gzip;q=0, identity", false},
+		{"JSON for a client that refuses gzip with q=0.000", "admin", "GET", "/json", "gzip; q=0.000", false},
+		{"a file for a client without gzip", "admin", "GET", "/file", "br", false},
 		{"a short answer", "admin", "GET", "/short", "gzip", false},
 		{"a backup", "admin", "GET", "/database", "gzip", false},
 		{"an answer that shows a new secret", "admin", "POST", "/token", "gzip", false},
@@ -115,7 +115,7 @@ func TestAnswersWithoutSecretsAreCompressed(t *testing.T) {
 			got := ask(tt.listener, tt.method, tt.path, tt.accepts)
 			var body io.Reader = got.Body
 			if encoding := got.Header.Get("Content-Encoding"); (encoding == "gzip") != tt.compressed || encoding != "" && encoding != "gzip" {
-				t.Fatalf("the encoding is %q", encoding)
+				t.Fatalf("got the encoding %q, want gzip %v", encoding, tt.compressed)
 			}
 			if tt.compressed {
 				unpacked, err := gzip.NewReader(got.Body)
@@ -129,13 +129,13 @@ func TestAnswersWithoutSecretsAreCompressed(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the beginning of a file that failed has no end", func(t *testing.T) {
+	t.Run("a file that failed is truncated", func(t *testing.T) {
 		unpacked, err := gzip.NewReader(ask("admin", "GET", "/half", "gzip").Body)
 		if err == nil {
 			_, err = io.Copy(io.Discard, unpacked)
 		}
 		if err == nil {
-			t.Error("it is taken for a whole file")
+			t.Error("the truncated file is read without an error")
 		}
 	})
 	t.Run("each event arrives before the next is sent", func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestAnswersWithoutSecretsAreCompressed(t *testing.T) {
 		}
 		close(live.in)
 		if _, err := unpacked.Read(got); !errors.Is(err, io.EOF) {
-			t.Errorf("the end is %v", err)
+			t.Errorf("at the end: got %v, want io.EOF", err)
 		}
 	})
 }

@@ -22,7 +22,7 @@ func onBothPaths(t *testing.T, test func(t *testing.T, fast FastHandler)) {
 	t.Run("plain", func(t *testing.T) { test(t, func(*FastCall) bool { return false }) })
 }
 
-// TestErrorsAndContinueAreSentAfterAnOldWriteDeadline lets the deadline of the previous
+// TestErrorsAndContinueAreSentAfterAnOldWriteDeadline lets the write deadline of the previous
 // response pass, as on a connection that was idle for longer.
 func TestErrorsAndContinueAreSentAfterAnOldWriteDeadline(t *testing.T) {
 	for sent, want := range map[string]string{
@@ -74,7 +74,7 @@ func TestResetConnectionIsNotLogged(t *testing.T) {
 			_ = there.Close()
 			<-served
 			if logged.Len() > 0 {
-				t.Errorf("%s: %s", what, &logged)
+				t.Errorf("%s: logged %s", what, &logged)
 			}
 		})
 	}

@@ -164,13 +164,13 @@ func TestFastPathAcceptsOnlyCommonForwardedRequests(t *testing.T) {
 			var r fastRequest
 			size := r.parse(fastRoutes, []byte(c.sent+next))
 			if size != 0 && size != len(c.sent) || (size > 0) != c.isFast {
-				t.Errorf("%q before %q: %d bytes are taken", c.sent, next, size)
+				t.Errorf("parse of %q before %q: accepted %d bytes", c.sent, next, size)
 			}
 		}
 		for end := range c.sent {
 			var r fastRequest
 			if size := r.parse(fastRoutes, []byte(c.sent[:end])); size > 0 {
-				t.Errorf("%q: %d bytes are taken of its first %d", c.sent, size, end)
+				t.Errorf("parse of %q: accepted %d of its first %d bytes", c.sent, size, end)
 			}
 		}
 	}
@@ -247,12 +247,12 @@ func TestIsPrintableChecksEveryPosition(t *testing.T) {
 				text := []byte(strings.Repeat("~", size))
 				text[at] = byte(c)
 				if got, want := isPrintable(text), c >= ' ' && c <= '~'; got != want {
-					t.Errorf("%q: got %t", text, got)
+					t.Errorf("isPrintable(%q): got %t", text, got)
 				}
 				text = []byte(strings.Repeat(" ", size))
 				text[at] = byte(c)
 				if got, want := isPrintable(text), c >= ' ' && c <= '~'; got != want {
-					t.Errorf("%q: got %t", text, got)
+					t.Errorf("isPrintable(%q): got %t", text, got)
 				}
 			}
 		}

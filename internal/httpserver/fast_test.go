@@ -129,22 +129,22 @@ func TestClosedListenerUsesThePlainVersionAndEndsIdleConnections(t *testing.T) {
 		}
 		_ = checks.Close()
 		if _, err := from.ReadByte(); !errors.Is(err, io.EOF) {
-			t.Errorf("the connection still waits: %v", err)
+			t.Errorf("after the listener was closed: read %v, want io.EOF", err)
 		}
 		if err := <-served; err != nil && !errors.Is(err, io.EOF) {
 			t.Error(err)
 		}
 		if open := fast.listener.open(); len(open) > 0 {
-			t.Errorf("%d connections are kept", len(open))
+			t.Errorf("the listener still has %d connections", len(open))
 		}
 	})
 }
 
 func TestPanicBeforeTheFastHandlerFallsBackToThePlainVersion(t *testing.T) {
 	onEachRoute(t, func(t *testing.T, request string) {
-		var asked atomic.Int64
+		var calls atomic.Int64
 		s, _, here, there := fastPair(t, Options{Now: func() time.Time {
-			if asked.Add(1) == 1 {
+			if calls.Add(1) == 1 {
 				panic("broken")
 			}
 			return time.Now()
@@ -174,7 +174,7 @@ func TestPanicAfterTheFastHandlerEndsTheConnection(t *testing.T) {
 		}
 		<-served
 		if path := strings.SplitAfter(t.Name(), "/")[1]; !strings.Contains(log.String(), "cause=broken") || !strings.Contains(log.String(), "path=/v1/"+path) {
-			t.Errorf("the log has %q", &log)
+			t.Errorf("got the log %q, want the panic and the path", &log)
 		}
 	})
 }
@@ -223,13 +223,13 @@ func TestBusyConnectionDoesNotSetItsDeadlinesForEachRequest(t *testing.T) {
 		t.Fatalf("read %d, %v", n, err)
 	}
 	if plain.furthest.Before(before.Add(idleTimeout)) || plain.write.Before(before.Add(WriteTimeout)) {
-		t.Errorf("the deadlines are %s and %s from the beginning", plain.furthest.Sub(before), plain.write.Sub(before))
+		t.Errorf("the deadlines are %s and %s after the beginning, too early", plain.furthest.Sub(before), plain.write.Sub(before))
 	}
 	if plain.read.After(time.Now().Add(ReadTimeout)) {
-		t.Errorf("the plain version's request has %s", time.Until(plain.read))
+		t.Errorf("the read deadline of the plain version is in %s", time.Until(plain.read))
 	}
 	if set := plain.set.Load(); set >= 1000 {
-		t.Errorf("they were set %d times", set)
+		t.Errorf("the deadlines were set %d times for 1000 requests", set)
 	}
 }
 
@@ -259,6 +259,6 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 		}
 	}
 	if got := ask(t, there, from, forward+"\r\n"); got != "fast /v1/forward" {
-		t.Errorf("got %q after the plain version's", got)
+		t.Errorf("after the plain version: got %q", got)
 	}
 }

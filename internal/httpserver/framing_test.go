@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// verdict feeds text to a framer in pieces and returns how much of it passed,
+// feed passes text to a framer in pieces and returns how much of it was accepted,
 // its error, and whether a request was left half way.
-func verdict(text string, piece int) (passed int, err *FramingError, open bool) {
+func feed(text string, piece int) (passed int, err *FramingError, open bool) {
 	f := framer{length: -1}
 	for at := 0; at < len(text); at += piece {
 		part := []byte(text[at:min(at+piece, len(text))])
@@ -22,7 +22,7 @@ func verdict(text string, piece int) (passed int, err *FramingError, open bool) 
 			return passed, f.err, true
 		}
 		if n != len(part) {
-			panic("a part was kept back without an error")
+			panic("the framer did not accept a part, and has no error")
 		}
 	}
 	return passed, nil, f.inRequest()
@@ -41,18 +41,18 @@ func TestFramerAcceptsUnambiguousRequests(t *testing.T) {
 		"in chunks":                head + "Transfer-Encoding: chunked\r\n\r\n3\r\na\nb\r\nA\r\n0123456789\r\n0\r\n\r\n",
 		"in chunks by another case": head + "transfer-encoding: Chunked\r\n\r\n1\r\n\n\r\n" +
 			"0\r\n\r\n",
-		"with chunk extensions":    head + "Transfer-Encoding: chunked\r\n\r\n3;a=b;c=\"d\"\r\nabc\r\n0;x\r\n\r\n",
-		"without chunks":           head + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-		"one after the other":      head + "Content-Length: 1\r\n\r\n\nGET / HTTP/1.1\r\nHost: x\r\n\r\n" + head + "\r\n",
-		"after an empty line":      "\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
-		"with a body of GET":       "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
-		"with names alike":         head + "X-Content-Length: 9\r\nContent-Length-X: 9\r\nTransfer-Encodings: x\r\n\r\n",
-		"with a value that is odd": head + "X: a:b  c\t\x80\r\n\r\n",
+		"with chunk extensions":     head + "Transfer-Encoding: chunked\r\n\r\n3;a=b;c=\"d\"\r\nabc\r\n0;x\r\n\r\n",
+		"without chunks":            head + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"one after the other":       head + "Content-Length: 1\r\n\r\n\nGET / HTTP/1.1\r\nHost: x\r\n\r\n" + head + "\r\n",
+		"after an empty line":       "\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
+		"with a body of GET":        "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
+		"with similar header names": head + "X-Content-Length: 9\r\nContent-Length-X: 9\r\nTransfer-Encodings: x\r\n\r\n",
+		"with a value that is odd":  head + "X: a:b  c\t\x80\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			for piece := 1; piece <= len(text); piece++ {
-				if passed, err, open := verdict(text, piece); err != nil || open || passed != len(text) {
-					t.Fatalf("in pieces of %d: %d of %d bytes passed, half way %v, error %v", piece, passed, len(text), open, err)
+				if passed, err, open := feed(text, piece); err != nil || open || passed != len(text) {
+					t.Fatalf("in pieces of %d: accepted %d of %d bytes, in a request %v, error %v", piece, passed, len(text), open, err)
 				}
 			}
 		})
@@ -121,7 +121,7 @@ func TestFramerRejectsAmbiguousRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for piece := 1; piece <= len(test.text); piece++ {
-				if _, err, _ := verdict(test.text, piece); err != test.want {
+				if _, err, _ := feed(test.text, piece); err != test.want {
 					t.Fatalf("in pieces of %d: got %v, want %v", piece, err, test.want)
 				}
 			}

@@ -103,7 +103,7 @@ func TestAnnouncedBodyUsesNoMemoryUntilItArrives(t *testing.T) {
 					return reading == clients
 				})
 				if each := (heap() - before) / clients; each > 128<<10 {
-					t.Errorf("each of %d requests takes %d bytes", clients, each)
+					t.Errorf("each of %d requests uses %d bytes, want at most 128 KiB", clients, each)
 				}
 				for _, c := range checks.open() {
 					c.Cut()
@@ -123,10 +123,10 @@ func TestLargeBodiesShareABudget(t *testing.T) {
 		}
 	}
 	if held := checks.bodies.held.Load(); held != 0 {
-		t.Errorf("%d bytes are held by nobody", held)
+		t.Errorf("%d bytes are reserved without a request", held)
 	}
 	if !checks.bodies.take(maxBodies) {
-		t.Fatal("the budget is not free")
+		t.Fatal("the memory budget is not free")
 	}
 	if status, body := answerOn(t, dial(), request); status != 503 || !strings.Contains(body, "Too many large requests") {
 		t.Errorf("got %d %s", status, body)
@@ -137,11 +137,11 @@ func TestLargeBodiesShareABudget(t *testing.T) {
 	}
 	chunked := "POST /read HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat(fmt.Sprintf("%x\r\n%s\r\n", 1000, strings.Repeat(" ", 1000)), 100) + "0\r\n\r\n"
 	if status, body := answerOn(t, dial(), chunked); status != 503 {
-		t.Errorf("a chunked one: got %d %s", status, body)
+		t.Errorf("a chunked body: got %d %s", status, body)
 	}
 	checks.bodies.held.Store(0)
 	if status, body := answerOn(t, dial(), chunked); status != 200 || body != "100000" {
-		t.Errorf("a chunked one: got %d %s", status, body)
+		t.Errorf("a chunked body: got %d %s", status, body)
 	}
 }
 
@@ -153,25 +153,25 @@ func TestFullListenerClosesIdleConnections(t *testing.T) {
 		"plain":            bodyOf("/read", 2) + "{}",
 	} {
 		t.Run(name, func(t *testing.T) {
-			const most = 8
-			checks, dial := serveChecks(t, connlimit.NewSet(most))
+			const limit = 8
+			checks, dial := serveChecks(t, connlimit.NewSet(limit))
 			regular := dial()
 			var others []net.Conn
-			for range 2 * most {
+			for range 2 * limit {
 				answerOn(t, regular, request)
 				fresh := dial()
 				if status, _ := answerOn(t, fresh, request); status != 200 {
-					t.Fatalf("a new one is answered %d", status)
+					t.Fatalf("a new connection: got status %d, want 200", status)
 				}
 				others = append(others, fresh)
 				for _, c := range checks.open() {
 					servers.Await(t, "the connections are idle", func() bool { return c.Activity() == connlimit.Idle })
 					if c.RemoteAddr().String() != regular.LocalAddr().String() {
-						c.TakeUsed() // it was used before and not since
+						c.TakeUsed() // it was used before, but not since
 					}
 				}
 			}
-			if got := checks.conns.Stats(); got != (connlimit.Stats{Open: most, Max: most, Cut: most + 1}) {
+			if got := checks.conns.Stats(); got != (connlimit.Stats{Open: limit, Max: limit, Cut: limit + 1}) {
 				t.Errorf("got %+v", got)
 			}
 			open := map[string]bool{}
@@ -183,7 +183,7 @@ func TestFullListenerClosesIdleConnections(t *testing.T) {
 					continue
 				}
 				if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-					t.Errorf("a connection that is not open any more says %v", err)
+					t.Errorf("a closed connection: read %v, want io.EOF", err)
 				}
 			}
 			answerOn(t, regular, request)
@@ -204,7 +204,7 @@ func TestFullListenerKeepsConnectionsThatAreAnswered(t *testing.T) {
 		here = append(here, c)
 	}
 	if _, err := dial().Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("a connection for which there is no room says %v", err)
+		t.Errorf("a connection beyond the limit: read %v, want io.EOF", err)
 	}
 	for _, c := range here {
 		c.fast.state.Store(connWaits)
@@ -230,7 +230,7 @@ func TestCutAnswersARequestThatHasArrived(t *testing.T) {
 	<-began
 	here := checks.open()[0]
 	if does := here.Activity(); does != connlimit.Answering {
-		t.Errorf("it does %d", does)
+		t.Errorf("Activity: got %d, want Answering", does)
 	}
 	here.Cut()
 	close(release)
@@ -240,7 +240,7 @@ func TestCutAnswersARequestThatHasArrived(t *testing.T) {
 		t.Errorf("got %q, %v", answer.Body(), err)
 	}
 	if _, err := from.ReadByte(); !errors.Is(err, io.EOF) {
-		t.Errorf("then it says %v", err)
+		t.Errorf("after the answer: read %v, want io.EOF", err)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestCutSendsNothingOnIdleConnections(t *testing.T) {
 			servers.Await(t, "it is idle", func() bool { return len(checks.open()) == 1 && checks.open()[0].Activity() == connlimit.Idle })
 			checks.open()[0].Cut()
 			if n, err := there.Read(make([]byte, 100)); n > 0 || !errors.Is(err, io.EOF) {
-				t.Errorf("it says %d bytes, %v", n, err)
+				t.Errorf("after Cut: read %d bytes, %v, want io.EOF", n, err)
 			}
 		})
 	}

@@ -22,10 +22,10 @@ func TestShutdownClosesUnusedConnections(t *testing.T) {
 		age, first time.Duration // age of the connection, and when its request arrives; 0 for none
 		takes      time.Duration // maximum duration of the shutdown
 	}{
-		"long there":                          {6 * time.Second, 0, 0},
-		"just accepted":                       {time.Second / 2, 0, unusedGrace - time.Second/2},
-		"a request comes":                     {0, time.Second, time.Second},
-		"a request comes in the last instant": {0, unusedGrace - time.Millisecond, unusedGrace},
+		"an old connection":                 {6 * time.Second, 0, 0},
+		"just accepted":                     {time.Second / 2, 0, unusedGrace - time.Second/2},
+		"a request arrives":                 {0, time.Second, time.Second},
+		"a request at the end of the grace": {0, unusedGrace - time.Millisecond, unusedGrace},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestShutdownClosesUnusedConnections(t *testing.T) {
 				}
 				// fasthttp checks ten times a second.
 				if took := time.Since(began); took > test.takes+time.Second/10 {
-					t.Errorf("it took %s", took)
+					t.Errorf("Shutdown took %s", took)
 				}
 				if got, want := <-answered, map[bool]string{true: "answer"}[test.first > 0]; got != want {
 					t.Errorf("the client got %q, want %q", got, want)
@@ -63,7 +63,7 @@ func TestShutdownClosesUnusedConnections(t *testing.T) {
 				_ = there.Close()
 				time.Sleep(time.Minute) // fasthttp's workers end
 				if open := l.(*listener).open(); len(open) > 0 {
-					t.Errorf("%d connections are kept", len(open))
+					t.Errorf("the listener still has %d connections", len(open))
 				}
 			})
 		})
@@ -89,7 +89,7 @@ func firstAnswer(c net.Conn, after time.Duration) string {
 	return string(answer.Body())
 }
 
-// If a connection is closed like this, also one with TLS before the handshake, no failed
+// If an unused connection is closed by a shutdown, also one with TLS before the handshake, no failed
 // request is logged.
 func TestClosingAnUnusedConnectionReportsNoError(t *testing.T) {
 	secure := httptest.NewTLSServer(nil)

@@ -69,7 +69,7 @@ func TestThrottleLimitsLoginsPerAccountAndAddress(t *testing.T) {
 	}
 	l.now = l.now.Add(time.Minute)
 	if wait := l.Login(ctx, address(0), "ada"); wait != 0 {
-		t.Errorf("after the wait there is another: %v", wait)
+		t.Errorf("after the wait, Login returned another: %v", wait)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestSuccessfulLoginResetsTheLimit(t *testing.T) {
 	l, ctx := newLimiter(), context.Background()
 	for range 50 {
 		if wait := l.Login(ctx, address(0), "ada"); wait != 0 {
-			t.Fatalf("a login that is always good has to wait %v", wait)
+			t.Fatalf("a login that always succeeds has to wait %v", wait)
 		}
 		l.LoggedIn(ctx, address(0), "ada")
 		l.knows("ada", address(0))
@@ -93,12 +93,12 @@ func TestLoginToOwnAccountDoesNotResetTheAddressLimit(t *testing.T) {
 			tried++
 		}
 		if l.Login(ctx, address(0), "eve") != 0 {
-			t.Fatal("a login that is always good has to wait")
+			t.Fatal("a login that always succeeds has to wait")
 		}
 		l.LoggedIn(ctx, address(0), "eve")
 	}
 	if tried != 20 {
-		t.Errorf("%d passwords of others were tried within a minute, of 20", tried)
+		t.Errorf("%d logins as others were let through within a minute, want 20", tried)
 	}
 }
 
@@ -113,13 +113,13 @@ func TestThrottleLimitsGuessesFromManyAddressesWithoutLockout(t *testing.T) {
 		}
 	}
 	if refused < 350 {
-		t.Fatalf("%d of 400 guesses were refused", refused)
+		t.Fatalf("%d of 400 guesses were refused, want at least 350", refused)
 	}
 	if wait := l.Login(ctx, home, "ada"); wait != 0 {
 		t.Errorf("the owner of the account has to wait %v", wait)
 	}
 	if wait := l.Login(ctx, netip.MustParseAddr("127.0.0.1"), "ada"); wait != 0 {
-		t.Errorf("on this machine the owner has to wait %v", wait)
+		t.Errorf("on the local machine the owner has to wait %v", wait)
 	}
 }
 
@@ -154,14 +154,14 @@ func TestThrottleLimitsIPv6GuessesByTheLargerNetwork(t *testing.T) {
 		t.Errorf("%d of 100 logins from one /48 have to wait, want 40", refused)
 	}
 	if wait := l.Login(ctx, of(1, 200), "ada"); wait != 0 || l.IsStranger(of(1, 200), "ada") {
-		t.Errorf("who has logged in from there before has to wait %v", wait)
+		t.Errorf("a user with a known address has to wait %v", wait)
 	}
 	if wait := l.Login(ctx, of(2, 1), "bob"); wait != 0 || !l.IsStranger(of(2, 1), "bob") {
 		t.Errorf("another /48 has to wait %v", wait)
 	}
 	for _, here := range []string{"127.0.0.1", "::1"} {
 		if l.IsStranger(netip.MustParseAddr(here), "bob") {
-			t.Errorf("who is at the machine, %s, is a stranger", here)
+			t.Errorf("IsStranger(%s) is true, want false for loopback", here)
 		}
 	}
 }
@@ -170,17 +170,17 @@ func TestLoginsLeftCountsDown(t *testing.T) {
 	l, ctx := newLimiter(), t.Context()
 	for want := 5; want > 0; want-- {
 		if left := l.LoginsLeft(ctx, address(0), "maria"); left != want {
-			t.Fatalf("got %d left, want %d", left, want)
+			t.Fatalf("LoginsLeft: got %d, want %d", left, want)
 		}
 		if wait := l.Login(ctx, address(0), "maria"); wait != 0 {
-			t.Fatalf("attempt with %d left has to wait %s", want, wait)
+			t.Fatalf("an attempt with %d left has to wait %s", want, wait)
 		}
 	}
 	if left := l.LoginsLeft(ctx, address(0), "maria"); left != 0 {
-		t.Errorf("got %d left after the last", left)
+		t.Errorf("LoginsLeft after the last attempt: got %d, want 0", left)
 	}
 	if l.Login(ctx, address(0), "maria") == 0 {
-		t.Error("one attempt more than was left is let through")
+		t.Error("Login let one attempt too many through")
 	}
 }
 
@@ -195,7 +195,7 @@ func TestKnownAddressCanLogInDuringAnAttack(t *testing.T) {
 		l.Login(ctx, address(1+i), "ada")          // and the account
 	}
 	if l.Login(ctx, home, "bob") == 0 {
-		t.Fatal("the address has something left for strangers")
+		t.Fatal("the address still has attempts for strangers")
 	}
 	if wait := l.Login(ctx, home, "ada"); wait != 0 {
 		t.Errorf("the owner has to wait %v", wait)
@@ -218,7 +218,7 @@ func TestKnownIPv6AddressCanLogInDuringAnAttackFromItsNetwork(t *testing.T) {
 		l.Login(ctx, neighbour, "ada")
 	}
 	if l.Login(ctx, neighbour, "ada") == 0 {
-		t.Fatal("a neighbour has something left")
+		t.Fatal("a neighbour still has attempts")
 	}
 	if wait := l.Login(ctx, home, "ada"); wait != 0 {
 		t.Errorf("the owner has to wait %v", wait)
@@ -251,12 +251,12 @@ func TestThrottleMemoryIsBounded(t *testing.T) {
 		l := newLimiter()
 		before := held()
 		for i := range names {
-			l.Login(t.Context(), from(i), "a name that nobody has "+strconv.Itoa(i))
+			l.Login(t.Context(), from(i), "a name of no user "+strconv.Itoa(i))
 		}
 		used := int64(held()) - int64(before)
-		t.Logf("%s: %d names cost %d kB", name, names, used>>10)
+		t.Logf("%s: %d names use %d kB", name, names, used>>10)
 		if used > bound {
-			t.Errorf("%s: %d names cost %d bytes, want at most %d", name, names, used, bound)
+			t.Errorf("%s: %d names use %d bytes, want at most %d", name, names, used, bound)
 		}
 		runtime.KeepAlive(l)
 	}
@@ -281,7 +281,7 @@ func TestThrottleCountsAcrossNodesAndRestarts(t *testing.T) {
 	}
 	for name, n := range map[string]*httpserver.Throttle{"the first node": first, "the second": second, "one that started since": node()} {
 		if n.Login(ctx, from, "ada") == 0 {
-			t.Errorf("%s lets a sixth attempt through", name)
+			t.Errorf("%s let a sixth attempt through", name)
 		}
 	}
 
@@ -299,7 +299,7 @@ func TestThrottleCountsAcrossNodesAndRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after.Login(ctx, from, "ada") == 0 {
-		t.Error("a restart forgets what was tried")
+		t.Error("a restart loses the attempts")
 	}
 }
 
@@ -324,7 +324,7 @@ func TestThrottleLimitsWhileTheSharedLogIsUnreachable(t *testing.T) {
 		}
 	}
 	if throttle.Login(ctx, from, "ada") == 0 {
-		t.Error("an outage lifts the limit on logins")
+		t.Error("the limit on logins does not apply in an outage")
 	}
 	refused := 0
 	for range 40 {
@@ -349,7 +349,7 @@ func TestThrottleLimitsCodesPerDayWithoutLockout(t *testing.T) {
 		l.now = l.now.Add(time.Minute)
 	}
 	if tried == 0 || tried > 2*100 { // the day's limit slides
-		t.Errorf("%d codes were let through in a day", tried)
+		t.Errorf("Code let %d codes through in a day", tried)
 	}
 	l.knows("ada", address(500))
 	if wait := l.Code(ctx, address(500), "ada"); wait != 0 {
@@ -367,6 +367,6 @@ func TestThrottleLimitsCodesPerDayWithoutLockout(t *testing.T) {
 	}
 	l.LoggedIn(ctx, address(500), "ada")
 	if wait := l.Code(ctx, address(500), "ada"); wait != 0 {
-		t.Errorf("after a good login the known address has to wait %v", wait)
+		t.Errorf("after a successful login the known address has to wait %v", wait)
 	}
 }

@@ -68,18 +68,18 @@ func TestUnreachableReportsChangesThatMayBeSaved(t *testing.T) {
 	} {
 		var unreachable *Unreachable
 		if !errors.As(test.err, &unreachable) || unreachable.MaybeDone != test.maybeDone || strings.Contains(test.err.Error(), "may have been saved") != test.maybeDone {
-			t.Errorf("%s: %v", name, test.err)
+			t.Errorf("%s: got %v, want MaybeDone %v", name, test.err, test.maybeDone)
 		}
 	}
 }
 
-// TestInterruptedChangeMayBeSaved interrupts requests that the server has taken: it
-// goes on with them.
+// TestInterruptedChangeMayBeSaved interrupts requests after the server has received them: the server
+// continues with them.
 func TestInterruptedChangeMayBeSaved(t *testing.T) {
-	taken := make(chan struct{})
+	received := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // before that net/http does not see that the client has gone
-		taken <- struct{}{}
+		received <- struct{}{}
 		<-r.Context().Done()
 	}))
 	defer server.Close()
@@ -90,7 +90,7 @@ func TestInterruptedChangeMayBeSaved(t *testing.T) {
 	interrupted := func(call func(ctx context.Context) error) error {
 		ctx, interrupt := context.WithCancel(t.Context())
 		go func() {
-			<-taken
+			<-received
 			interrupt()
 		}()
 		return call(ctx)
@@ -100,13 +100,13 @@ func TestInterruptedChangeMayBeSaved(t *testing.T) {
 		return err
 	})
 	if !errors.Is(change, context.Canceled) || !strings.Contains(change.Error(), "may have been saved") {
-		t.Errorf("a change: %v", change)
+		t.Errorf("an interrupted change: got %v", change)
 	}
 	read := interrupted(func(ctx context.Context) error {
 		_, err := c.Tokens.List(ctx)
 		return err
 	})
 	if !errors.Is(read, context.Canceled) || strings.Contains(read.Error(), "may have been saved") {
-		t.Errorf("a read: %v", read)
+		t.Errorf("an interrupted read: got %v", read)
 	}
 }

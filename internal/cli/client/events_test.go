@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 )
 
-// A connection that was lost without being closed must not be waited for.
+// The client must not wait for ever on a connection that was lost without being closed.
 func TestEventsEndsASilentStream(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 	for name, sent := range map[string]string{
@@ -30,22 +30,22 @@ func TestEventsEndsASilentStream(t *testing.T) {
 						_, _ = there.Write([]byte(sent)) // it fails once the client has gone
 					}
 				}()
-				heard := 0
+				received := 0
 				var last error
 				for event, err := range c.Events(t.Context(), nil, "", func() {}) {
 					if last = err; err == nil && event.Kind == "block" {
-						heard++
+						received++
 					}
 				}
 				var unreachable *Unreachable
 				if !errors.As(last, &unreachable) {
-					t.Errorf("it ended with %v", last)
+					t.Errorf("Events ended with %v, want Unreachable", last)
 				}
-				if want := strings.Count(sent, "event:"); heard != want {
-					t.Errorf("heard %d events, want %d", heard, want)
+				if want := strings.Count(sent, "event:"); received != want {
+					t.Errorf("received %d events, want %d", received, want)
 				}
 				if sent != "" && !errors.Is(last, errSilent) {
-					t.Errorf("the reason is %v", last)
+					t.Errorf("Events ended because of %v, want errSilent", last)
 				}
 			})
 		})

@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// A server answers before a long job has ended: who runs it waits for the end all the same.
+// A server answers before a long job has ended. Run must wait for the end of the job.
 func TestRunWaitsForALongJob(t *testing.T) {
 	lists := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +38,7 @@ func TestRunWaitsForALongJob(t *testing.T) {
 	}
 	run, err := c.Jobs.Run(t.Context(), "tidy")
 	if err != nil || run.ID != 7 || run.Result != "did it" || lists != 2 {
-		t.Errorf("got %+v after %d lists, %v", run, lists, err)
+		t.Errorf("Run: got %+v after %d lists, %v", run, lists, err)
 	}
 }
 
@@ -52,16 +52,16 @@ func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }
 
-// The run of a node that died stays unfinished for ever.
+// The run of a node that died never gets an end.
 func TestRunStopsWaitingIfTheNodeDied(t *testing.T) {
 	const run = `{"id":7,"job":"tidy","finished_at":null}`
 	for name, test := range map[string]struct {
 		listed string // in the tenth minute and later
 		took   time.Duration
 	}{
-		"nothing more is known": {run, 16 * time.Minute},
-		"another run elsewhere": {`{"id":8,"job":"tidy","node":"b","finished_at":null},` + run, 16 * time.Minute},
-		"another run began":     {`{"id":8,"job":"tidy","finished_at":null},` + run, 10 * time.Minute},
+		"no other run":          {run, 16 * time.Minute},
+		"a run on another node": {`{"id":8,"job":"tidy","node":"b","finished_at":null},` + run, 16 * time.Minute},
+		"a later run":           {`{"id":8,"job":"tidy","finished_at":null},` + run, 10 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -81,10 +81,10 @@ func TestRunStopsWaitingIfTheNodeDied(t *testing.T) {
 				})
 				_, err = c.Jobs.Run(t.Context(), "tidy")
 				if err == nil || err.Error() != "the run did not end; its node may have stopped" {
-					t.Errorf("got %v", err)
+					t.Errorf("Run: got %v", err)
 				}
 				if waited := time.Since(began).Round(time.Minute); waited != test.took { // of the fake clock
-					t.Errorf("waited %s", waited)
+					t.Errorf("Run waited %s, want %s", waited, test.took)
 				}
 			})
 		})

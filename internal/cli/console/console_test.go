@@ -91,7 +91,7 @@ func TestTokenIsSentOnlyToItsHost(t *testing.T) {
 		}
 	}
 	if base, token, err := with(t, dir, "--check-url http://other", nil).CheckListener(); base != "http://other" || token != "" || err != nil {
-		t.Errorf("the check listener: %q %q, %v", base, token, err)
+		t.Errorf("CheckListener: got %q %q, %v", base, token, err)
 	}
 }
 
@@ -102,6 +102,6 @@ func TestGivenContextMakesPathsAbsolute(t *testing.T) {
 		t.Fatal(err)
 	}
 	if given, err := con.GivenContext(); err != nil || given.TokenFile != here || given.CheckTokenFile != "~/far" {
-		t.Errorf("%+v, %v", given, err)
+		t.Errorf("GivenContext: got %+v, %v", given, err)
 	}
 }

@@ -54,7 +54,7 @@ func TestWriteFileWritesToStandardOutput(t *testing.T) {
 	}
 	wantText(t, stdout, "- stdout link ")
 	if _, err := os.Stat("-"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a file named - exists: %v", err)
+		t.Errorf("WriteFile made a file named -: %v", err)
 	}
 }
 
@@ -83,11 +83,11 @@ func TestWriteFileFollowsLinks(t *testing.T) {
 		}
 		wantText(t, filepath.Join(dir, target), link)
 		if info, err := os.Lstat(filepath.Join(dir, link)); err != nil || info.Mode()&fs.ModeSymlink == 0 {
-			t.Errorf("%s is no link any more: %v, %v", link, info, err)
+			t.Errorf("WriteFile replaced the link %s: %v, %v", link, info, err)
 		}
 	}
 	if err := con.WriteFile(t.Context(), filepath.Join(dir, "links/loop"), 0o600, write("")); !errors.Is(err, syscall.ELOOP) {
-		t.Errorf("a loop of links: %v", err)
+		t.Errorf("WriteFile to a loop of links: got %v, want ELOOP", err)
 	}
 }
 
@@ -110,15 +110,15 @@ func TestWriteFileWritesThroughAPipe(t *testing.T) {
 		t.Error(err)
 	}
 	if text := <-got; text != "report" {
-		t.Errorf("the reader of the pipe has %q", text)
+		t.Errorf("the reader of the pipe got %q, want report", text)
 	}
 	if info, err := os.Lstat(pipe); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
-		t.Errorf("it is no pipe any more: %v, %v", info, err)
+		t.Errorf("WriteFile replaced the pipe: %v, %v", info, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := con.WriteFile(ctx, pipe, 0o600, write("")); !errors.Is(err, context.Canceled) {
-		t.Errorf("a pipe without a reader, interrupted: %v", err)
+		t.Errorf("WriteFile to a pipe without a reader, cancelled: got %v", err)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestWriteFileKeepsTheOldFileIfWritingFails(t *testing.T) {
 	failed := errors.New("failed")
 	err := con.WriteFile(t.Context(), path, 0o600, func(w io.Writer) error { return errors.Join(write("half")(w), failed) })
 	if !errors.Is(err, failed) {
-		t.Errorf("%v", err)
+		t.Errorf("WriteFile with a failing writer: got %v", err)
 	}
 	wantText(t, path, "whole")
 	if left, err := filepath.Glob(filepath.Join(dir, ".stint-*")); err != nil || len(left) > 0 {
@@ -140,9 +140,9 @@ func TestWriteFileKeepsTheOldFileIfWritingFails(t *testing.T) {
 	}
 	var exit *console.ExitError
 	if err := con.WriteFile(t.Context(), dir, 0o600, write("")); !errors.As(err, &exit) || exit.Code != console.Usage {
-		t.Errorf("a directory: %v", err)
+		t.Errorf("WriteFile to a directory: got %v, want a usage error", err)
 	}
 	if err := con.WriteFile(t.Context(), filepath.Join(dir, "none", "report"), 0o600, write("")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no directory: %v", err)
+		t.Errorf("WriteFile into a missing directory: got %v", err)
 	}
 }

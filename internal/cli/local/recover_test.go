@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-// recoverAs runs recover-admin on a database, beside the store that is open, and returns
-// what it says.
+// recoverAs runs recover-admin on a database while the store is open, and returns
+// its output.
 func recoverAs(t *testing.T, f *storetest.Fixture, name, password string) string {
 	t.Helper()
 	said, err := tryRecover(t, f, name, password)
@@ -68,17 +68,17 @@ func TestRecoverAdminRejectsInvalidNames(t *testing.T) {
 		var usage *console.ExitError
 		said, err := tryRecover(t, f, name, password)
 		if !errors.As(err, &usage) || usage.Code != console.Usage || !strings.HasPrefix(err.Error(), "--user") || said != "" {
-			t.Errorf("%q: %v, and it said %q", name, err, said)
+			t.Errorf("--user %q: got %v and the output %q, want a usage error", name, err, said)
 		}
 	}
 	users, err := f.Identities.Users(t.Context())
 	if err != nil || len(users) != 0 {
-		t.Errorf("there are the users %v, %v", users, err)
+		t.Errorf("after refused names there are the users %v, %v", users, err)
 	}
 	if tokens, err := f.Identities.Tokens(t.Context()); err != nil || len(tokens) != 0 {
-		t.Errorf("there are the tokens %v, %v", tokens, err)
+		t.Errorf("after refused names there are the tokens %v, %v", tokens, err)
 	}
-	// Who is there already can be recovered, whatever made the name.
+	// A user who exists can be recovered, whatever the name is.
 	storetest.AddUser(t, f, "maria smith", identity.Viewer)
 	recoverAs(t, f, "maria smith", password)
 }
@@ -100,7 +100,7 @@ func TestRecoverAdminRemovesTheSecondFactorAndSessions(t *testing.T) {
 		ctx := t.Context()
 		maria := storetest.AddUser(t, f, "maria", identity.Viewer)
 		storetest.SetUpTOTP(t, f.Factors, maria.ID)
-		session, finished, pending := identity.HashSecret("of before"), identity.HashSecret("finished"), identity.HashSecret("awaits its code")
+		session, finished, pending := identity.HashSecret("earlier"), identity.HashSecret("finished"), identity.HashSecret("awaits its code")
 		for _, hash := range [][]byte{finished[:], pending[:]} {
 			if err := f.Factors.AddPendingLogin(ctx, storetest.Operator, identity.PendingLogin{Hash: hash, UserID: maria.ID}, maria.PasswordHash); err != nil {
 				t.Fatal(err)
@@ -123,18 +123,18 @@ func TestRecoverAdminRemovesTheSecondFactorAndSessions(t *testing.T) {
 		said := recoverAs(t, f, "maria", password)
 		for _, want := range []string{"maria is now an enabled admin", "All sessions of the user are ended.", "Two-factor authentication of the user is removed"} {
 			if !strings.Contains(said, want) {
-				t.Errorf("it does not say %q: %s", want, said)
+				t.Errorf("recover-admin does not print %q: %s", want, said)
 			}
 		}
 		if strings.Contains(said, password) {
-			t.Errorf("it prints the password: %s", said)
+			t.Errorf("recover-admin prints the password: %s", said)
 		}
 		u, err := f.Identities.FindUserByName(ctx, "maria")
 		if err != nil || u.Role != identity.Administrator || !u.TOTPSince.IsZero() || !identity.VerifyPassword(u.PasswordHash, password) {
 			t.Fatalf("recovered %+v, %v", u, err)
 		}
 		if factor, err := f.Factors.FindTOTP(ctx, u.ID); err != nil || factor != nil {
-			t.Errorf("a second factor is left: %+v, %v", factor, err)
+			t.Errorf("the second factor still exists: %+v, %v", factor, err)
 		}
 		_, _, err = f.Identities.FindSession(ctx, session[:])
 		storetest.WantFault(t, err, fault.NotFound)
@@ -142,24 +142,24 @@ func TestRecoverAdminRemovesTheSecondFactorAndSessions(t *testing.T) {
 		storetest.WantFault(t, err, fault.NotFound)
 		var left int
 		if err := f.Raw(t).QueryRowContext(ctx, "SELECT count(*) FROM recovery_codes").Scan(&left); err != nil || left != 0 {
-			t.Errorf("%d recovery codes are left, %v", left, err)
+			t.Errorf("%d recovery codes still exist, %v", left, err)
 		}
 		entry := storetest.NewestRecord(t, f)
 		if entry.Actor.Name != "recover-admin" || !strings.Contains(entry.Summary, "no two-factor authentication") {
-			t.Errorf("the audit has %+v", entry)
+			t.Errorf("the newest audit record is %+v", entry)
 		}
 		// The password alone begins a session now.
-		storetest.BeginSession(t, f, u, "of now")
+		storetest.BeginSession(t, f, u, "later")
 
-		// Of a user without a second factor it says nothing of one; a disabled user is enabled.
+		// For a user without a second factor it mentions none. A disabled user is enabled.
 		if said := recoverAs(t, f, "olu", password); strings.Contains(said, "Two-factor") || !strings.Contains(said, "All sessions") {
-			t.Errorf("of a user without a second factor: %s", said)
+			t.Errorf("for a user without a second factor it prints %s", said)
 		}
 		if olu, err := f.Identities.FindUserByName(ctx, "olu"); err != nil || !olu.Disabled.IsZero() || olu.Role != identity.Administrator {
 			t.Errorf("recovered %+v, %v", olu, err)
 		}
 		if said := recoverAs(t, f, "new", password); strings.Contains(said, "sessions") || !strings.Contains(said, "new is now an enabled admin") {
-			t.Errorf("of a new user: %s", said)
+			t.Errorf("for a new user it prints %s", said)
 		}
 	})
 }

@@ -18,16 +18,16 @@ func TestEscapeReplacesMisleadingCharacters(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"plain text stays", `token:test_\*`, `token:test_\*`},
 		{"letters of any script stay", "token:äλ漢", "token:äλ漢"},
-		{"a terminal's commands", "a\x1b[2Jb", `a\x1b[2Jb`},
+		{"terminal escape sequences", "a\x1b[2Jb", `a\x1b[2Jb`},
 		{"a new line", "a\nb\r\tc", `a\x0ab\x0d\x09c`},
 		{"a C1 control", "a\u009bb", `a\u009bb`},
-		{"text that runs the other way", "a\u202egnp.exe", `a\u202egnp.exe`},
+		{"a right-to-left override", "a\u202egnp.exe", `a\u202egnp.exe`},
 		{"isolates", "a\u2066b\u2069", `a\u2066b\u2069`},
 		{"characters without a width", "a\u200bb\ufeffc", `a\u200bb\ufeffc`},
 		{"fillers and selectors", "a\u3164\ufe0f\u2800", `a\u3164\ufe0f\u2800`},
 		{"tags beyond the first plane", "a\U000e0041", `a\U000e0041`},
-		{"a blank that is none", "a\u00a0b", `a\u00a0b`},
-		{"bytes that are no UTF-8", "a\xff\xfeb", `a\xff\xfeb`},
+		{"a no-break space", "a\u00a0b", `a\u00a0b`},
+		{"bytes that are not UTF-8", "a\xff\xfeb", `a\xff\xfeb`},
 	} {
 		if got := Escape(test.text); got != test.want {
 			t.Errorf("%s: Escape(%q) = %s, want %s", test.name, test.text, got, test.want)
@@ -42,7 +42,7 @@ func TestJSONIsEscapedWithoutChangingTheValue(t *testing.T) {
 		t.Fatal(err)
 	}
 	if i := strings.IndexFunc(strings.ReplaceAll(out.String(), "\n", ""), escape.IsHidden); i >= 0 {
-		t.Errorf("the JSON %q misleads at byte %d", out.String(), i)
+		t.Errorf("the JSON %q has a misleading character at byte %d", out.String(), i)
 	}
 	var back []string
 	if err := json.Unmarshal(out.Bytes(), &back); err != nil {
@@ -103,7 +103,7 @@ func TestWhen(t *testing.T) {
 	}
 }
 
-// row is what the tables of these tests show.
+// row is a row of the tables in these tests.
 type row struct {
 	key  string
 	n    int
@@ -146,7 +146,7 @@ func TestTableFitsTheTerminal(t *testing.T) {
 	for width := 24; width < 200; width++ {
 		for _, line := range strings.Split(strings.TrimSuffix(printRows(t, Table, width, rows...), "\n"), "\n") {
 			if w := runewidth.StringWidth(line); w > width {
-				t.Fatalf("at %d columns a line has %d: %q", width, w, line)
+				t.Fatalf("with a width of %d a line has %d columns: %q", width, w, line)
 			}
 		}
 	}
@@ -192,12 +192,12 @@ func TestDocumentIsEscapedForTerminalsInAnyPieces(t *testing.T) {
 			}
 		}
 		if out.String() != want {
-			t.Errorf("cut at %d it is %q, want %q", at, out.String(), want)
+			t.Errorf("Document, cut at byte %d: got %q, want %q", at, out.String(), want)
 		}
 	}
 	var file bytes.Buffer
 	if _, err := io.WriteString((&Printer{Out: &file}).Document(), text); err != nil || file.String() != text {
-		t.Errorf("elsewhere it is %q, %v", file.String(), err)
+		t.Errorf("Document of a file: got %q, %v", file.String(), err)
 	}
 }
 
