@@ -19,7 +19,7 @@ import (
 	"github.com/stint-dev/stint/internal/notify/webhook"
 )
 
-// receiver is an HTTP server that keeps what webhooks send it.
+// receiver is an HTTP server that keeps the messages it receives from webhooks.
 type receiver struct {
 	mu     sync.Mutex
 	got    []received
@@ -110,28 +110,28 @@ func TestBlocksAreGroupedWithoutDelayingAnOutage(t *testing.T) {
 		flush()
 		if got := r.of(notify.AutomaticBlock); len(got) != 1 || got[0].Total != 1000 || len(got[0].Items) != notify.MaxItems ||
 			got[0].Subject != "k:0 is blocked, and 999 more like it" || got[0].Link != "https://stint.example/blocks" {
-			f.t.Fatalf("the burst became %+v", got)
+			f.t.Fatalf("got the messages %+v for the first burst", got)
 		}
-		// A second burst, which has to wait for its interval, is all that waits
-		// in the outbox when Redis goes.
+		// When Redis goes down, the outbox has only a second burst,
+		// which has to wait for its interval.
 		burst(600)
 		send(notify.Notification{Kind: notify.Outage, Subject: "Redis is unreachable"})
 		f.advance(notify.UrgentWait)
 		d, c = f.webhook(r, "b") // started again
 		flush()
 		if got := r.of(notify.Outage); len(got) != 1 {
-			f.t.Errorf("%d messages of the outage after %s", len(got), notify.UrgentWait)
+			f.t.Errorf("got %d messages of the outage after %s, want 1", len(got), notify.UrgentWait)
 		}
 		if got := r.of(notify.AutomaticBlock); len(got) != 1 {
-			f.t.Errorf("%d messages of blocks within their interval", len(got))
+			f.t.Errorf("got %d messages of blocks within their interval, want 1", len(got))
 		}
 		f.advance(notify.GroupInterval)
 		flush()
 		if got := r.of(notify.AutomaticBlock); len(got) != 2 || got[1].Total != 600 {
-			f.t.Errorf("the second burst became %+v", got)
+			f.t.Errorf("got the messages %+v after the second burst", got)
 		}
 		if all, err := f.store.Outbox.Due(f.t.Context(), "webhook", f.now().Add(notify.GiveUpAfter)); err != nil || len(all) != 0 {
-			f.t.Errorf("%d are left, %v", len(all), err)
+			f.t.Errorf("the outbox still has %d messages, %v", len(all), err)
 		}
 	})
 }
@@ -162,7 +162,7 @@ func TestRetriedMessagesDelayNoOthers(t *testing.T) {
 		}
 		for _, kind := range []notify.Kind{notify.Proposal, notify.Outage, notify.AutomaticBlock, notify.JobFailed} {
 			if got := r.of(kind); len(got) != 1 {
-				f.t.Errorf("%d messages of %s", len(got), kind)
+				f.t.Errorf("got %d messages of %s, want 1", len(got), kind)
 			}
 		}
 	})
@@ -200,7 +200,7 @@ func TestSlowReceiverDoesNotDelayUrgentMessages(t *testing.T) {
 		send(notify.Outage)
 		for begun := time.Now(); len(r.of(notify.Outage)) == 0; time.Sleep(20 * time.Millisecond) {
 			if time.Since(begun) > 25*time.Second { // the hanging message is given up after 30
-				f.t.Fatal("the outage waits for the message of blocks")
+				f.t.Fatal("the outage was not sent while the message of blocks hangs")
 			}
 		}
 	})

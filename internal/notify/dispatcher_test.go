@@ -21,11 +21,11 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-// recorder is a channel that keeps what it is sent, or fails with its error.
+// recorder is a channel that keeps its messages, or fails with an error.
 type recorder struct {
 	sent   []notify.Message
 	fail   error
-	during func() // what else happens while a message is under way
+	during func() // called while a message is sent
 }
 
 func (r *recorder) Name() string { return "recorder" }
@@ -98,28 +98,28 @@ func TestNotificationsOfAnAttackAreGrouped(t *testing.T) {
 		f.notify(notify.Proposal, "Block 203.0.113.0/24?")
 		f.flush()
 		if len(f.channel.sent) != 0 {
-			f.t.Fatalf("%d messages before the others could come", len(f.channel.sent))
+			f.t.Fatalf("got %d messages before the group interval, want none", len(f.channel.sent))
 		}
 		f.advance(notify.GroupWait)
 		f.flush()
 		if len(f.channel.sent) != 2 {
-			f.t.Fatalf("%d messages", len(f.channel.sent))
+			f.t.Fatalf("got %d messages, want 2", len(f.channel.sent))
 		}
-		m := f.channel.sent[1] // what waits for a decision goes first
+		m := f.channel.sent[1] // proposals are sent first
 		if m.Total != 100 || len(m.Items) != notify.MaxItems || m.Items[0].Facts["key"] != "Blocked ip:203.0.113.0" ||
 			m.Subject != "Blocked ip:203.0.113.0, and 99 more like it" {
-			f.t.Errorf("got %d of %d: %q", len(m.Items), m.Total, m.Subject)
+			f.t.Errorf("got %d items of %d with the subject %q", len(m.Items), m.Total, m.Subject)
 		}
 		f.notify(notify.AutomaticBlock, "Blocked ip:198.51.100.1")
 		f.advance(notify.GroupWait)
 		f.flush()
 		if len(f.channel.sent) != 2 {
-			f.t.Error("a second message of the kind came at once")
+			f.t.Error("a second message of the kind was sent before its interval")
 		}
 		f.advance(notify.GroupInterval)
 		f.flush()
 		if len(f.channel.sent) != 3 {
-			f.t.Error("the second message never came")
+			f.t.Error("the second message was not sent after its interval")
 		}
 	})
 }
@@ -133,17 +133,17 @@ func TestFailedMessageIsRetriedLaterAndSentOnce(t *testing.T) {
 		f.channel.fail = nil
 		f.flush()
 		if len(f.channel.sent) != 0 {
-			f.t.Error("tried again at once")
+			f.t.Error("the message was retried at once")
 		}
 		f.advance(2 * notify.FirstRetry)
 		f.flush()
 		f.flush()
 		if len(f.channel.sent) != 1 {
-			f.t.Errorf("sent %d times", len(f.channel.sent))
+			f.t.Errorf("the message was sent %d times, want 1", len(f.channel.sent))
 		}
 		all, err := f.store.Outbox.Deliveries(f.t.Context(), 10)
 		if err != nil || len(all) != 1 || all[0].Attempts != 2 || !all[0].Sent.Equal(f.now()) || all[0].Err != "" {
-			f.t.Errorf("recorded %+v, %v", all, err)
+			f.t.Errorf("Deliveries: got %+v, %v", all, err)
 		}
 	})
 }
@@ -159,7 +159,7 @@ func TestPermanentErrorIsRecordedAndNotRetried(t *testing.T) {
 		f.flush()
 		all, err := f.store.Outbox.Deliveries(f.t.Context(), 10)
 		if err != nil || len(f.channel.sent) != 0 || all[0].Failed.IsZero() || !strings.Contains(all[0].Err, "404") {
-			f.t.Errorf("sent %d, recorded %+v, %v", len(f.channel.sent), all, err)
+			f.t.Errorf("sent %d messages; Deliveries: got %+v, %v", len(f.channel.sent), all, err)
 		}
 	})
 }
@@ -185,7 +185,7 @@ func TestTwoNodesWithOneNameSendEachMessageOnce(t *testing.T) {
 		sending := 0
 		f.channel.during = func() {
 			if sending++; sending > 2 {
-				return // the other's own
+				return // messages of the other dispatcher
 			}
 			f.advance(50 * time.Second) // two messages together outlast a lease
 			if err := other.Flush(f.t.Context(), f.channel); err != nil {
@@ -194,7 +194,7 @@ func TestTwoNodesWithOneNameSendEachMessageOnce(t *testing.T) {
 		}
 		f.flush()
 		if len(f.channel.sent) != 2 {
-			f.t.Errorf("two notifications made %d messages", len(f.channel.sent))
+			f.t.Errorf("got %d messages for two notifications, want 2", len(f.channel.sent))
 		}
 	})
 }
@@ -202,10 +202,10 @@ func TestTwoNodesWithOneNameSendEachMessageOnce(t *testing.T) {
 func TestTestMessageIsSentAtOnceAndUnknownChannelIsRefused(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		if err := f.Test(f.t.Context(), "recorder"); err != nil || len(f.channel.sent) != 1 {
-			f.t.Errorf("got %v, %d sent", err, len(f.channel.sent))
+			f.t.Errorf("Test: got %v, sent %d messages", err, len(f.channel.sent))
 		}
 		if err := f.Test(f.t.Context(), "pigeon"); !fault.Is(err, fault.NotFound) {
-			f.t.Errorf("got %v", err)
+			f.t.Errorf("got the error %v", err)
 		}
 	})
 }
@@ -222,7 +222,7 @@ func TestSendNowBypassesTheOutboxAndReturnsErrors(t *testing.T) {
 	}
 	channel.fail = errors.New("no route")
 	if err := d.SendNow(t.Context(), n); !errors.Is(err, channel.fail) {
-		t.Errorf("got %v", err)
+		t.Errorf("got the error %v", err)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestSendNowLogsSilencedNotifications(t *testing.T) {
 	}
 	for _, part := range []string{"notification silenced", "The database is unreachable", "olu", "channel=recorder"} {
 		if !strings.Contains(log.String(), part) {
-			t.Errorf("the log has no %q: %s", part, &log)
+			t.Errorf("the log does not contain %q: %s", part, &log)
 		}
 	}
 }
@@ -245,7 +245,7 @@ func TestSendNowLogsSilencedNotifications(t *testing.T) {
 type panicking struct{}
 
 func (panicking) Name() string                               { return "panicking" }
-func (panicking) Send(context.Context, notify.Message) error { panic("a bug of the channel") }
+func (panicking) Send(context.Context, notify.Message) error { panic("a bug in the channel") }
 
 func TestPanickingChannelIsRetriedLikeAFailingOne(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
@@ -262,7 +262,7 @@ func TestPanickingChannelIsRetriedLikeAFailingOne(t *testing.T) {
 		}
 		all, err := f.store.Outbox.Deliveries(f.t.Context(), 10)
 		if err != nil || len(all) != 2 || len(f.channel.sent) != 1 {
-			f.t.Fatalf("%+v, %v; %d were sent", all, err, len(f.channel.sent))
+			f.t.Fatalf("Deliveries: got %+v, %v; sent %d messages", all, err, len(f.channel.sent))
 		}
 		for _, one := range all {
 			if one.Channel == "panicking" && (one.Attempts != 1 || !strings.Contains(one.Err, "panicked")) {
@@ -270,12 +270,12 @@ func TestPanickingChannelIsRetriedLikeAFailingOne(t *testing.T) {
 			}
 		}
 		if err := d.SendNow(f.t.Context(), notify.Notification{Kind: notify.Outage}); err == nil || len(f.channel.sent) != 2 {
-			f.t.Errorf("sent at once: %v, %d messages", err, len(f.channel.sent))
+			f.t.Errorf("SendNow: got %v, sent %d messages", err, len(f.channel.sent))
 		}
 	})
 }
 
-// phone is a channel of another name.
+// phone is a recorder with another name.
 type phone struct{ *recorder }
 
 func (phone) Name() string { return "phone" }
@@ -287,7 +287,7 @@ func TestOutletSendsOnlyItsKinds(t *testing.T) {
 			want   int
 		}{
 			"all": {notify.Outlet{}, 3}, "two kinds": {notify.Outlet{Kinds: []notify.Kind{notify.Outage, notify.Report}}, 2},
-			"urgent ones": {notify.Outlet{UrgentOnly: true}, 1}, "urgent ones of a kind that is not": {notify.Outlet{UrgentOnly: true, Kinds: []notify.Kind{notify.Report}}, 0},
+			"urgent kinds": {notify.Outlet{UrgentOnly: true}, 1}, "urgent only, of a kind that is not": {notify.Outlet{UrgentOnly: true, Kinds: []notify.Kind{notify.Report}}, 0},
 		} {
 			receiver := &recorder{}
 			one.outlet.Channel = phone{receiver}
@@ -318,10 +318,10 @@ func TestSilenceSuppressesMessagesUntilItEnds(t *testing.T) {
 			f.t.Fatalf("sent %+v", f.channel.sent)
 		}
 		if err := f.SendNow(f.t.Context(), notify.Notification{Kind: notify.Outage, Subject: "past the outbox"}); err != nil || len(f.channel.sent) != 1 {
-			f.t.Fatalf("sent past the outbox: %v, %v", f.channel.sent, err)
+			f.t.Fatalf("SendNow during a silence: sent %v, %v", f.channel.sent, err)
 		}
 		if err := f.Test(f.t.Context(), "recorder"); err != nil || len(f.channel.sent) != 2 {
-			f.t.Fatalf("a test is silenced: %v", err)
+			f.t.Fatalf("Test during a silence: got %v", err)
 		}
 		all, err := f.store.Outbox.Deliveries(f.t.Context(), 10)
 		if err != nil || len(all) != 2 || !strings.HasPrefix(all[1].Err, "silenced by olu until ") || !strings.HasSuffix(all[1].Err, "a move") {
@@ -329,7 +329,7 @@ func TestSilenceSuppressesMessagesUntilItEnds(t *testing.T) {
 		}
 		f.advance(time.Hour)
 		if len(f.Silences()) != 0 {
-			f.t.Error("it goes on after its end")
+			f.t.Error("the silence has not ended")
 		}
 		f.notify(notify.Outage, "later")
 		f.advance(notify.UrgentWait)
@@ -340,7 +340,7 @@ func TestSilenceSuppressesMessagesUntilItEnds(t *testing.T) {
 	})
 }
 
-// TestRunPicksUpConfiguredChannels sends over a channel that is set up while it runs.
+// TestRunPicksUpConfiguredChannels configures a channel while Run is running.
 func TestRunPicksUpConfiguredChannels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
@@ -354,28 +354,28 @@ func TestRunPicksUpConfiguredChannels(t *testing.T) {
 		time.Sleep(3 * notify.Tick)
 		d.Configure([]notify.Outlet{{Channel: phone{&recorder{}}}}, nil)
 		time.Sleep(3 * notify.Tick)
-		if outbox.asked.Load() == 0 {
-			t.Error("the outbox of a new channel is not looked at")
+		if outbox.calls.Load() == 0 {
+			t.Error("Run does not read the outbox of a new channel")
 		}
 		d.Configure(nil, nil)
 		time.Sleep(3 * notify.Tick)
-		before := outbox.asked.Load()
+		before := outbox.calls.Load()
 		time.Sleep(5 * notify.Tick)
-		if outbox.asked.Load() != before {
-			t.Error("the outbox of a channel that is gone is looked at")
+		if outbox.calls.Load() != before {
+			t.Error("Run reads the outbox of a removed channel")
 		}
 		end()
 		<-ended
 	})
 }
 
-// memoryOutbox counts how often it is asked for what is due, which is nothing.
+// memoryOutbox is an empty outbox that counts the calls of Due.
 type memoryOutbox struct {
 	notify.Store
-	asked atomic.Int64
+	calls atomic.Int64
 }
 
 func (m *memoryOutbox) Due(context.Context, string, time.Time) ([]notify.Due, error) {
-	m.asked.Add(1)
+	m.calls.Add(1)
 	return nil, nil
 }

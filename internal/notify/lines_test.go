@@ -15,28 +15,28 @@ func TestLinesSayWhatIsLeftOut(t *testing.T) {
 	got := one.Lines(300, doubled)
 	text, link, _ := strings.Cut(got, "\n")
 	if !strings.HasSuffix(text, "&auml;...") || len(text) > 300 || len(text) < 200 || link != one.Link || !utf8.ValidString(got) {
-		t.Errorf("a long text is %d bytes: %s", len(text), got)
+		t.Errorf("Lines of a long text: got %d bytes: %s", len(text), got)
 	}
 	if got := one.Lines(1e6, doubled); got != doubled(long)+"\n"+one.Link {
-		t.Errorf("a text with room is %s", got)
+		t.Errorf("Lines of a text that fits: got %s", got)
 	}
 	many := Message{Total: 40, Items: []Notification{{Subject: "first", Text: "x"}, {Subject: strings.Repeat("b", 90)}, {Subject: strings.Repeat("c", 90)}}}
 	if got, want := many.Lines(108, doubled), "first\n"+strings.Repeat("b", 90)+"\nand 38 more"; got != want {
-		t.Errorf("several are %s", got)
+		t.Errorf("Lines of several notifications: got %s", got)
 	}
 	if got, want := many.Lines(107, doubled), "first\nand 39 more"; got != want {
-		t.Errorf("several in one byte less are %s", got)
+		t.Errorf("Lines of several notifications in one byte less: got %s", got)
 	}
 	if got, want := many.Lines(1000, doubled), "and 37 more"; !strings.HasSuffix(got, want) {
-		t.Errorf("several are %s", got)
+		t.Errorf("Lines of several notifications: got %s", got)
 	}
 	many.Total = 3
 	if got := many.Lines(1000, doubled); strings.Contains(got, "more") {
-		t.Errorf("all are %s", got)
+		t.Errorf("Lines of all notifications: got %s", got)
 	}
 	bare := Message{Total: 1, Items: []Notification{{Subject: "a subject alone"}}}
 	if got := bare.Lines(1000, doubled); got != "a subject alone" {
-		t.Errorf("got %s", got)
+		t.Errorf("Lines of a subject alone: got %s", got)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestLinesAreBoundedForAnyMessage(t *testing.T) {
 		maxBytes := rapid.IntRange(64, 1100).Draw(t, "bytes")
 		got := m.Lines(maxBytes, longer)
 		if len(got) > maxBytes || strings.Count(got, "&") != strings.Count(got, "&amp;") {
-			t.Fatalf("%d bytes in %d: %q", len(got), maxBytes, got)
+			t.Fatalf("got %d bytes, want at most %d: %q", len(got), maxBytes, got)
 		}
 		if m.Link != "" && len(m.Link) <= maxBytes/2 && !strings.HasSuffix(got, m.Link) {
 			t.Fatalf("%q does not end with the link", got)

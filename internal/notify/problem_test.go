@@ -19,11 +19,11 @@ func TestLongErrorIsTruncated(t *testing.T) {
 		}
 		all, err := f.store.Outbox.Deliveries(f.t.Context(), 10)
 		if err != nil || len(all) != 2 {
-			f.t.Fatalf("recorded %d, %v", len(all), err)
+			f.t.Fatalf("Deliveries: got %d, %v, want 2", len(all), err)
 		}
 		for _, one := range all {
 			if len(one.Err) < 400 || len(one.Err) > 600 {
-				f.t.Errorf("%d bytes of the error are kept", len(one.Err))
+				f.t.Errorf("%d bytes of the error are stored, want about 500", len(one.Err))
 			}
 		}
 	})

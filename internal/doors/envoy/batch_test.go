@@ -74,7 +74,7 @@ func (l heldLog) Decide(ctx context.Context, requests []timestamplog.Request, re
 	l.Log.Decide(ctx, requests, results)
 }
 
-// unreachableLog answers nothing about keys with "down" in them.
+// unreachableLog is unreachable for keys with "down" in them.
 type unreachableLog struct{ timestamplog.Log }
 
 func (l unreachableLog) Decide(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
@@ -100,12 +100,12 @@ const (
 	panickingToken = "panics" // Authorize panics about it
 )
 
-// logs are what each service asks in place of the node's log, nil for that log.
+// logs wrap the node's log for each service, nil for the log itself.
 type logs struct {
 	limits, checks func(timestamplog.Log) timestamplog.Log
 }
 
-// sorted returns what was observed and charged, in no order of time.
+// sorted returns what was observed and charged, without the order of time.
 func (n *node) sorted() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -164,7 +164,7 @@ func newNode(t *testing.T, logs logs) *node {
 	o := Options{View: n, Limits: gateOf(logs.limits), Gate: gateOf(logs.checks)}
 	o.Authorize = func(_ netip.Addr, token string) error {
 		if token == panickingToken {
-			panic("a bug about tokens")
+			panic("a bug in the check of tokens")
 		}
 		if token != rightToken {
 			return fault.New(fault.Unauthorized, "There is no such token.")
@@ -197,14 +197,14 @@ func newNode(t *testing.T, logs logs) *node {
 	return n
 }
 
-// asIs is a codec of messages that are bytes already.
-type asIs struct{}
+// rawCodec is a codec of messages that are encoded already.
+type rawCodec struct{}
 
-func (asIs) Name() string { return "proto" }
-func (asIs) Marshal(v any) (mem.BufferSlice, error) {
+func (rawCodec) Name() string { return "proto" }
+func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
 }
-func (asIs) Unmarshal(data mem.BufferSlice, v any) error {
+func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	*v.(*[]byte) = data.Materialize()
 	return nil
 }
@@ -245,51 +245,51 @@ func requestTo(t *testing.T, address, path string) []byte {
 	return bytesOf(t, q)
 }
 
-// The fast path and grpc-go give the same answers, charge the same and observe the same.
+// The fast path and grpc-go return the same answers, charge the same and observe the same.
 func TestFastPathAnswersLikeGRPCGo(t *testing.T) {
 	limit, check := methods[0], methods[1]
 	withCost := user("own")
 	withCost.HitsAddend = wrapperspb.UInt64(2)
-	asking := user("asking")
-	asking.HitsAddend = wrapperspb.UInt64(0)
+	peek := user("peek")
+	peek.HitsAddend = wrapperspb.UInt64(0)
 	fast, plain := newNode(t, logs{}), newNode(t, logs{})
 	for name, row := range map[string]struct {
 		method string
 		ask    []byte
 		md     []string
 	}{
-		"one":                 {limit, limitRequest(t, 0, user("one")), nil},
-		"over the limit":      {limit, limitRequest(t, 4, user("over")), nil},
-		"own cost":            {limit, limitRequest(t, 0, withCost), nil},
-		"only asking":         {limit, limitRequest(t, 0, asking), nil},
-		"twice the same":      {limit, limitRequest(t, 0, user("twice"), user("twice")), nil},
-		"several":             {limit, limitRequest(t, 0, user("several"), user("others")), nil},
-		"no descriptor":       {limit, limitRequest(t, 0), nil},
-		"malformed":           {limit, []byte{0xff, 0xff}, nil},
-		"traced":              {limit, limitRequest(t, 0, user("traced")), []string{traceparentMetadata, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}},
-		"no token":            {limit, limitRequest(t, 0, user("guess")), []string{tokenMetadata, "wrong"}},
-		"a check":             {check, checkRequest(t, "198.51.100.1", nil), nil},
-		"a check of a header": {check, checkRequest(t, "198.51.100.2", map[string]string{"by": "header:x-key"}), nil},
-		"a blocked client":    {check, checkRequest(t, "198.51.100.66", nil), nil},
-		"an exempt client":    {check, checkRequest(t, "198.51.100.77", nil), nil},
-		"no such policy":      {check, checkRequest(t, "198.51.100.3", map[string]string{"policy": "none"}), nil},
-		"no address":          {check, checkRequest(t, "", nil), nil},
-		"a cost too large":    {check, checkRequest(t, "198.51.100.4", map[string]string{"cost": "9"}), nil},
-		"log down, local":     {limit, limitRequest(t, 0, user("down")), nil},
-		"log down, denied":    {limit, limitRequest(t, 0, user("down-deny")), nil},
-		"log down, allowed":   {limit, limitRequest(t, 0, user("down-allow")), nil},
-		"log down, several":   {limit, limitRequest(t, 0, user("down-allow-one"), user("down-deny-one")), nil},
-		"log down for a part": {limit, limitRequest(t, 0, user("up"), user("down-part")), nil},
-		"conditions":          {check, requestTo(t, "198.51.100.6", "/trap.php?a=b"), nil},
-		"other conditions":    {check, requestTo(t, "198.51.100.7", "/"), nil},
-		"a malformed check":   {check, []byte{0xff, 0xff}, nil},
-		"a traced check":      {check, checkRequest(t, "198.51.100.5", nil), []string{traceparentMetadata, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}},
+		"one":                  {limit, limitRequest(t, 0, user("one")), nil},
+		"over the limit":       {limit, limitRequest(t, 4, user("over")), nil},
+		"own cost":             {limit, limitRequest(t, 0, withCost), nil},
+		"a peek":               {limit, limitRequest(t, 0, peek), nil},
+		"one descriptor twice": {limit, limitRequest(t, 0, user("twice"), user("twice")), nil},
+		"several":              {limit, limitRequest(t, 0, user("several"), user("others")), nil},
+		"no descriptor":        {limit, limitRequest(t, 0), nil},
+		"malformed":            {limit, []byte{0xff, 0xff}, nil},
+		"traced":               {limit, limitRequest(t, 0, user("traced")), []string{traceparentMetadata, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}},
+		"no token":             {limit, limitRequest(t, 0, user("guess")), []string{tokenMetadata, "wrong"}},
+		"a check":              {check, checkRequest(t, "198.51.100.1", nil), nil},
+		"a check of a header":  {check, checkRequest(t, "198.51.100.2", map[string]string{"by": "header:x-key"}), nil},
+		"a blocked client":     {check, checkRequest(t, "198.51.100.66", nil), nil},
+		"an exempt client":     {check, checkRequest(t, "198.51.100.77", nil), nil},
+		"no such policy":       {check, checkRequest(t, "198.51.100.3", map[string]string{"policy": "none"}), nil},
+		"no address":           {check, checkRequest(t, "", nil), nil},
+		"a cost too large":     {check, checkRequest(t, "198.51.100.4", map[string]string{"cost": "9"}), nil},
+		"log down, local":      {limit, limitRequest(t, 0, user("down")), nil},
+		"log down, denied":     {limit, limitRequest(t, 0, user("down-deny")), nil},
+		"log down, allowed":    {limit, limitRequest(t, 0, user("down-allow")), nil},
+		"log down, several":    {limit, limitRequest(t, 0, user("down-allow-one"), user("down-deny-one")), nil},
+		"log down for one key": {limit, limitRequest(t, 0, user("up"), user("down-part")), nil},
+		"conditions":           {check, requestTo(t, "198.51.100.6", "/trap.php?a=b"), nil},
+		"other conditions":     {check, requestTo(t, "198.51.100.7", "/"), nil},
+		"a malformed check":    {check, []byte{0xff, 0xff}, nil},
+		"a traced check":       {check, checkRequest(t, "198.51.100.5", nil), []string{traceparentMetadata, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for round := range 5 { // the limits are 2 and 3
 				var texts []string
 				for _, n := range []*node{fast, plain} {
-					options := []grpc.CallOption{grpc.ForceCodecV2(asIs{})}
+					options := []grpc.CallOption{grpc.ForceCodecV2(rawCodec{})}
 					if n == plain {
 						options = append(options, grpc.UseCompressor(gzip.Name)) // which the fast path does not read
 					}
@@ -300,20 +300,20 @@ func TestFastPathAnswersLikeGRPCGo(t *testing.T) {
 					var answer []byte
 					err := n.conn.Invoke(metadata.AppendToOutgoingContext(t.Context(), md...), row.method, row.ask, &answer, options...)
 					n.mu.Lock()
-					texts = append(texts, fmt.Sprint(shown(t, row.method, answer), err, n.observed, n.charged))
+					texts = append(texts, fmt.Sprint(deterministic(t, row.method, answer), err, n.observed, n.charged))
 					n.observed, n.charged = nil, nil
 					n.mu.Unlock()
 				}
 				if texts[0] != texts[1] {
-					t.Errorf("round %d:\n%s\n%s", round, texts[0], texts[1])
+					t.Errorf("round %d: the fast path returned\n%s\nand grpc-go\n%s", round, texts[0], texts[1])
 				}
 			}
 		})
 	}
 }
 
-// shown returns an answer with its map in order.
-func shown(t *testing.T, method string, answer []byte) string {
+// deterministic returns an answer with its maps in order.
+func deterministic(t *testing.T, method string, answer []byte) string {
 	t.Helper()
 	var m proto.Message = new(ratelimitv3.RateLimitResponse)
 	if method == methods[1] {

@@ -29,7 +29,7 @@ func serve(t *testing.T, o Options) (address string) {
 	return l.Addr().String()
 }
 
-// h2spec tries what RFC 9113 and RFC 7541 say of servers.
+// h2spec tests what RFC 9113 and RFC 7541 require of servers.
 func TestListenerConformsToHTTP2(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "h2spec")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../../../tools/h2spec", "-o", program, "github.com/summerwind/h2spec/cmd/h2spec").CombinedOutput(); err != nil {

@@ -35,8 +35,8 @@ func (l *counted) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// A client that calls all the time makes new connections, and none of its calls fails
-// by that.
+// A client that calls all the time gets new connections, and none of its calls fails
+// because of that.
 func TestMaxConnectionAgeReplacesConnectionsWithoutErrors(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -54,14 +54,14 @@ func TestMaxConnectionAgeReplacesConnectionsWithoutErrors(t *testing.T) {
 	for deadline := time.Now().Add(time.Minute); connections.accepted.Load() < 3; {
 		answer, err := healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: HealthService})
 		if err != nil || answer.GetStatus() != healthv1.HealthCheckResponse_SERVING {
-			t.Fatalf("after %d connections: %v, %v", connections.accepted.Load(), answer, err)
+			t.Fatalf("Check after %d connections: got %v, %v", connections.accepted.Load(), answer, err)
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the first connection is kept")
+			t.Fatal("the first connection is not replaced")
 		}
 	}
 	if !s.Stop(time.Minute) {
-		t.Error("it did not stop")
+		t.Error("Stop returned false")
 	}
 	if err := <-served; err != nil {
 		t.Error(err)

@@ -124,7 +124,7 @@ func (c *rawClient) answers(count int) map[uint32]string {
 	return all
 }
 
-// Calls that come together do not wait for those of the other service, nor do those that
+// Calls that arrive together do not wait for those of the other service, nor do those that
 // fail.
 func TestCallsDoNotWaitForAnotherService(t *testing.T) {
 	released := make(chan struct{})
@@ -138,16 +138,16 @@ func TestCallsDoNotWaitForAnotherService(t *testing.T) {
 	messages := map[uint32]string{}
 	for range 3 {
 		if id, _, _ := c.next(messages); id == held {
-			t.Error("the check is answered, whose log is held")
+			t.Error("a check was answered although its log is blocked")
 		}
 	}
 	close(released)
 	if id, _, _ := c.next(messages); id != held {
-		t.Errorf("the call %d is answered twice", id)
+		t.Errorf("the call %d was answered twice", id)
 	}
 }
 
-// Calls that come together are answered as grpc-go answers each.
+// Calls that arrive together are answered like grpc-go answers each of them.
 func TestFastPathAnswersBatchesLikeGRPCGo(t *testing.T) {
 	var got [2]map[uint32]string
 	var sorted [2]string
@@ -191,23 +191,23 @@ func TestFastPathAnswersBatchesLikeGRPCGo(t *testing.T) {
 		if at := id / 2 % 11; at == 1 || at == 6 || at == 7 || at == 8 || at == 10 {
 			method = methods[1]
 		}
-		if a, z := shownAnswer(t, method, text), shownAnswer(t, method, got[1][id]); a != z {
-			t.Errorf("call %d: got %s, grpc-go %s", id, a, z)
+		if a, z := deterministicAnswer(t, method, text), deterministicAnswer(t, method, got[1][id]); a != z {
+			t.Errorf("call %d: the fast path returned %s, grpc-go %s", id, a, z)
 		}
 	}
 	if len(got[0]) != 44 || sorted[0] != sorted[1] {
-		t.Errorf("%d answers; it was charged\n%s\nand by grpc-go\n%s", len(got[0]), sorted[0], sorted[1])
+		t.Errorf("got %d answers, want 44; the fast path charged\n%s\nand grpc-go\n%s", len(got[0]), sorted[0], sorted[1])
 	}
 }
 
-// shownAnswer returns a status and, where it is OK, a message with its map in order.
-func shownAnswer(t *testing.T, method, text string) string {
+// deterministicAnswer returns a status and, where it is OK, a message with its map in order.
+func deterministicAnswer(t *testing.T, method, text string) string {
 	t.Helper()
 	status, message, _ := strings.Cut(text, " ")
 	if status != "0" {
 		return text
 	}
-	return status + " " + shown(t, method, []byte(message))
+	return status + " " + deterministic(t, method, []byte(message))
 }
 
 // panickingLog panics about a key.
@@ -229,13 +229,13 @@ func (l panickingLog) DecideAll(ctx context.Context, requests []timestamplog.Req
 func (l panickingLog) panicAbout(requests []timestamplog.Request) {
 	for _, r := range requests {
 		if strings.Contains(r.Key, l.key) {
-			panic("a bug of the log")
+			panic("a bug in the log")
 		}
 	}
 }
 
-// A panic fails the calls that it is about. The others that came with them are answered, and so
-// is what comes later on the connection.
+// A panic fails the calls that caused it. The others that arrived with them are answered, and so
+// are later calls on the connection.
 func TestPanicFailsOnlyItsOwnCalls(t *testing.T) {
 	const internal = "13 This node could not answer; its log has the cause."
 	type call struct {
@@ -274,7 +274,7 @@ func TestPanicFailsOnlyItsOwnCalls(t *testing.T) {
 				c.send()
 				for id, got := range c.answers(len(calls)) {
 					if !strings.HasPrefix(got, want[id]) {
-						t.Errorf("the call %d is answered %q, want %q", id, got, want[id])
+						t.Errorf("call %d: got %q, want %q", id, got, want[id])
 					}
 					delete(want, id)
 				}
@@ -282,7 +282,7 @@ func TestPanicFailsOnlyItsOwnCalls(t *testing.T) {
 			c.add(methods[0], limitRequest(t, 0, user("later")), tokenMetadata, rightToken)
 			c.send()
 			if got := fmt.Sprint(c.answers(1)); !strings.Contains(got, ":0 ") {
-				t.Errorf("a later call is answered %q", got)
+				t.Errorf("a later call: got %q, want OK", got)
 			}
 		})
 	}

@@ -68,7 +68,7 @@ func TestQueriesAreParsedConcurrently(t *testing.T) {
 			for i := range 20 * querySlots {
 				name := fmt.Sprint("policy-", i%(3*querySlots))
 				if got, err := known.parse([]byte("policy=" + name)); err != nil || got.Policy != name {
-					t.Errorf("%s was read as %+v, %v", name, got, err)
+					t.Errorf("parse of %s: got %+v, %v", name, got, err)
 				}
 			}
 		})

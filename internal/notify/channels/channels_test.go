@@ -15,7 +15,7 @@ import (
 // for it.
 const secret = "hunter2-4f9c"
 
-// TestBuildErrorNamesTheFieldAndNoSecret builds what operators must not set up.
+// TestBuildErrorNamesTheFieldAndNoSecret builds channels with invalid configurations.
 func TestBuildErrorNamesTheFieldAndNoSecret(t *testing.T) {
 	const mail = "smtp://user:" + secret + "@mail.example:587"
 	to := []string{"ops@example.org"}
@@ -35,7 +35,7 @@ func TestBuildErrorNamesTheFieldAndNoSecret(t *testing.T) {
 		{"Slack that signs", "signing_secret", notify.Config{Type: notify.Slack, Secrets: notify.Secrets{URL: "https://host/" + secret, Signing: secret}}},
 		{"Slack of another scheme", "url", notify.Config{Type: notify.Slack, Secrets: notify.Secrets{URL: "slack://" + secret + "@host"}}},
 		{"mail without recipients", "to", notify.Config{Type: notify.Email, From: to[0], Secrets: notify.Secrets{URL: mail}}},
-		{"mail to what is no address", "to", notify.Config{Type: notify.Email, From: to[0], To: []string{"ops"}, Secrets: notify.Secrets{URL: mail}}},
+		{"mail to an invalid address", "to", notify.Config{Type: notify.Email, From: to[0], To: []string{"ops"}, Secrets: notify.Secrets{URL: mail}}},
 		{"mail without a sender", "from", notify.Config{Type: notify.Email, To: to, Secrets: notify.Secrets{URL: mail}}},
 		{"mail over another scheme", "url", notify.Config{Type: notify.Email, From: to[0], To: to, Secrets: notify.Secrets{URL: "https://user:" + secret + "@mail.example"}}},
 		{"mail that signs", "signing_secret", notify.Config{Type: notify.Email, From: to[0], To: to, Secrets: notify.Secrets{URL: mail, Signing: secret}}},
@@ -52,17 +52,17 @@ func TestBuildErrorNamesTheFieldAndNoSecret(t *testing.T) {
 			made, host, err := b.Build(test.config)
 			var refused *fault.Error
 			if !errors.As(err, &refused) || refused.Field != test.field {
-				t.Fatalf("got %v, %q and %v, want a refusal of %s", made, host, err, test.field)
+				t.Fatalf("Build: got %v, %q and %v, want a fault of %s", made, host, err, test.field)
 			}
 			if strings.Contains(err.Error(), secret) {
-				t.Errorf("the error has the secret: %s", err)
+				t.Errorf("the error contains the secret: %s", err)
 			}
 		})
 	}
 }
 
-// TestBuildAcceptsTheExampleURLOfEachType builds a channel of every type from a URL of the
-// form that refusals show.
+// TestBuildAcceptsTheExampleURLOfEachType builds a channel of every type from a URL in the
+// format that errors show.
 func TestBuildAcceptsTheExampleURLOfEachType(t *testing.T) {
 	b := channels.Builder{Client: egress.New(egress.Options{})}
 	examples := map[notify.Type]string{
@@ -78,7 +78,7 @@ func TestBuildAcceptsTheExampleURLOfEachType(t *testing.T) {
 				config.Secrets.URL = example
 			}
 			if !strings.HasPrefix(config.Secrets.URL, scheme+"://") {
-				t.Fatalf("the form is %s, the example %s", form, config.Secrets.URL)
+				t.Fatalf("the format of the URL is %s, the example %s", form, config.Secrets.URL)
 			}
 			if kind == notify.Email {
 				config.From, config.To = "stint@example.org", []string{"ops@example.org"}
@@ -88,7 +88,7 @@ func TestBuildAcceptsTheExampleURLOfEachType(t *testing.T) {
 				t.Fatal(err)
 			}
 			if made.Name() != "ops" || host == "" {
-				t.Errorf("the channel is %q at %q", made.Name(), host)
+				t.Errorf("Build: got the channel %q at %q", made.Name(), host)
 			}
 		})
 	}

@@ -20,12 +20,12 @@ func TestRefusePrivate(t *testing.T) {
 		"168.63.129.16:80", "[2001:0:a00:1::1]:80", "[::a00:1]:80", "[fec0::1]:80",
 	} {
 		if refusePrivate(address) == nil {
-			t.Errorf("%s is reached", address)
+			t.Errorf("refusePrivate(%s): got no error", address)
 		}
 	}
 	for _, address := range []string{"203.0.113.7:443", "[2600::1]:443", "168.63.129.17:443", "[2001:4860::1]:443"} {
 		if err := refusePrivate(address); err != nil {
-			t.Errorf("%s: %v", address, err)
+			t.Errorf("refusePrivate(%s): got %v", address, err)
 		}
 	}
 }
@@ -36,10 +36,10 @@ func TestPostRefusesLoopbackUnlessAllowed(t *testing.T) {
 	defer receiver.Close()
 	err := New(Options{}).Post(t.Context(), receiver.URL+"/secret-token", "text/plain", nil, nil)
 	if !notify.IsPermanent(err) || called || strings.Contains(err.Error(), "secret-token") {
-		t.Errorf("got %v, called %v", err, called)
+		t.Errorf("Post to loopback: got %v, called %v, want a permanent error", err, called)
 	}
 	if err := New(Options{AllowPrivate: true}).Post(t.Context(), receiver.URL, "text/plain", nil, nil); err != nil || !called {
-		t.Errorf("allowed: %v, called %v", err, called)
+		t.Errorf("Post to loopback with AllowPrivate: got %v, called %v", err, called)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestPostStatusDecidesWhetherToRetry(t *testing.T) {
 		}))
 		err := New(Options{AllowPrivate: true}).Post(t.Context(), receiver.URL, "text/plain", nil, nil)
 		if (err != nil) != want.fails || notify.IsPermanent(err) != want.permanent {
-			t.Errorf("%d: got %v", status, err)
+			t.Errorf("status %d: got %v", status, err)
 		}
 		receiver.Close()
 	}
@@ -70,7 +70,7 @@ func TestPostDoesNotFollowRedirects(t *testing.T) {
 	defer receiver.Close()
 	_ = New(Options{AllowPrivate: true}).Post(t.Context(), receiver.URL+"/hook", "text/plain", []byte("x"), nil)
 	if len(paths) != 1 || paths[0] != "/hook" {
-		t.Errorf("reached %v", paths)
+		t.Errorf("the receiver was called at %v, want /hook only", paths)
 	}
 }
 
@@ -85,10 +85,10 @@ func TestPostErrorDoesNotContainTheURL(t *testing.T) {
 	}
 }
 
-// A receiver that is none, such as a server that sends back what comes, must not make a
-// secret of the URL part of an error, which everybody may read who reads notifications.
+// A server that is no receiver of messages, such as one that echoes requests, must not make a
+// secret of the URL a part of the error: readers of notifications may see errors.
 func TestPostErrorDoesNotRepeatTheAnswer(t *testing.T) {
-	for _, said := range []string{
+	for _, answer := range []string{
 		"POST /secret HTTP/1.1\r\n\r\n", "HTTP/1.1 secret\r\n\r\n", "HTTP/secret 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nsecret\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: secret\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: secret\r\n\r\n", "secret",
 	} {
@@ -102,12 +102,12 @@ func TestPostErrorDoesNotRepeatTheAnswer(t *testing.T) {
 				return
 			}
 			_, _ = conn.Read(make([]byte, 4096))
-			_, _ = io.WriteString(conn, said)
+			_, _ = io.WriteString(conn, answer)
 			_ = conn.Close()
 		}()
 		err = New(Options{AllowPrivate: true}).Post(t.Context(), "http://"+listener.Addr().String()+"/secret", "text/plain", []byte("x"), nil)
 		if err == nil || strings.Contains(err.Error(), "secret") || notify.IsPermanent(err) {
-			t.Errorf("%q: got %v", said, err)
+			t.Errorf("answer %q: got %v", answer, err)
 		}
 		listener.Close()
 	}

@@ -101,7 +101,7 @@ func TestMessageArrivesWithItsReportAttached(t *testing.T) {
 	server.mu.Lock()
 	defer server.mu.Unlock()
 	if len(server.messages) != 1 {
-		t.Fatalf("%d messages arrived", len(server.messages))
+		t.Fatalf("got %d messages, want 1", len(server.messages))
 	}
 	message := server.messages[0]
 	for _, want := range []string{"Subject:", "[Stint] Daily report", "To: <ops@example.com>", "All quiet.", "U+202E", `filename="report.html"`} {
@@ -110,7 +110,7 @@ func TestMessageArrivesWithItsReportAttached(t *testing.T) {
 		}
 	}
 	if strings.Contains(message, "\nBcc:") {
-		t.Error("a subject made a header of its own")
+		t.Error("a line break in the subject made another header")
 	}
 }
 
@@ -123,14 +123,14 @@ func TestSMTPStatusDecidesWhetherAnErrorIsPermanent(t *testing.T) {
 	}
 }
 
-// TestBrokenConnectionIsRetriedUnlessTheMailWasAccepted breaks it at each step.
+// TestBrokenConnectionIsRetriedUnlessTheMailWasAccepted closes the connection at each step.
 func TestBrokenConnectionIsRetriedUnlessTheMailWasAccepted(t *testing.T) {
 	for step, isTaken := range map[string]bool{"EHLO": false, "MAIL": false, "RCPT": false, "DATA": false, "BODY": false, "RSET": true, "QUIT": true} {
 		s := startMailServer(t, "250 fine")
 		s.breaksAt = step
 		err := s.channel(t).Send(t.Context(), notify.Message{Subject: "x"})
 		if isTaken != (err == nil) || notify.IsPermanent(err) {
-			t.Errorf("at %s: %v, permanent %t", step, err, notify.IsPermanent(err))
+			t.Errorf("closed at %s: got %v, permanent %t", step, err, notify.IsPermanent(err))
 		}
 	}
 }
@@ -146,11 +146,11 @@ func TestUnreachableServerIsRetried(t *testing.T) {
 
 func TestNewRejectsBadOptionsWithoutShowingSecrets(t *testing.T) {
 	for name, o := range map[string]Options{
-		"no URL":          {URL: "hunter2", From: "a@b.c", To: []string{"a@b.c"}},
-		"another scheme":  {URL: "http://u:hunter2@h", From: "a@b.c", To: []string{"a@b.c"}},
-		"a bad sender":    {URL: "smtp://u:hunter2@h", From: "nobody", To: []string{"a@b.c"}},
-		"a bad receiver":  {URL: "smtp://u:hunter2@h", From: "a@b.c", To: []string{"nobody"}},
-		"nobody to write": {URL: "smtp://u:hunter2@h", From: "a@b.c"},
+		"no URL":         {URL: "hunter2", From: "a@b.c", To: []string{"a@b.c"}},
+		"another scheme": {URL: "http://u:hunter2@h", From: "a@b.c", To: []string{"a@b.c"}},
+		"a bad sender":   {URL: "smtp://u:hunter2@h", From: "nobody", To: []string{"a@b.c"}},
+		"a bad receiver": {URL: "smtp://u:hunter2@h", From: "a@b.c", To: []string{"nobody"}},
+		"no receiver":    {URL: "smtp://u:hunter2@h", From: "a@b.c"},
 	} {
 		if _, err := New(o); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: got %v", name, err)
@@ -161,7 +161,7 @@ func TestNewRejectsBadOptionsWithoutShowingSecrets(t *testing.T) {
 func TestErrorHidesThePasswordInEveryEncoding(t *testing.T) {
 	for _, sent := range []string{"pass", "cGFzcw==", "AG1lAHBhc3M=", "bWUAbWUAcGFzcw=="} {
 		if got := hiding("me", "pass").Replace("535 no " + sent + " here"); got != "535 no xxxxx here" {
-			t.Errorf("%s: %s", sent, got)
+			t.Errorf("%s: got %s", sent, got)
 		}
 	}
 }
@@ -197,7 +197,7 @@ func TestEndlessAnswerIsNotReadToTheEnd(t *testing.T) {
 		serving.Wait()
 		// The rest of what was sent is in the buffers of the two sockets.
 		if err == nil || notify.IsPermanent(err) || sent >= 32<<20 {
-			t.Errorf("%s: %v after %d bytes", name, err, sent)
+			t.Errorf("%s: got %v after %d bytes", name, err, sent)
 		}
 	}
 }

@@ -71,8 +71,8 @@ func TestMessagesArriveInTheFormatOfTheService(t *testing.T) {
 	})
 }
 
-// TestStatusDecidesWhetherToRetry checks also that the library neither
-// tries by itself nor follows a redirect.
+// TestStatusDecidesWhetherToRetry also checks that the library neither
+// retries nor follows a redirect.
 func TestStatusDecidesWhetherToRetry(t *testing.T) {
 	for status, permanent := range map[int]bool{403: true, 404: true, 302: true, 429: false, 500: false, 503: false} {
 		var calls atomic.Int32
@@ -86,7 +86,7 @@ func TestStatusDecidesWhetherToRetry(t *testing.T) {
 			calls.Store(0)
 			err := newChannel(t, strings.Replace(receiver.URL, "http", scheme, 1)+"/AbcdefghijklmnO?disabletls=yes", true).Send(t.Context(), message)
 			if err == nil || notify.IsPermanent(err) != permanent || calls.Load() != 1 {
-				t.Errorf("%s, %d: %v, permanent %v, after %d requests", scheme, status, err, notify.IsPermanent(err), calls.Load())
+				t.Errorf("%s, status %d: got %v, permanent %v, after %d requests", scheme, status, err, notify.IsPermanent(err), calls.Load())
 			}
 		}
 		receiver.Close()
@@ -102,21 +102,21 @@ func TestAnswerOfAnotherServerIsAPermanentError(t *testing.T) {
 	}
 }
 
-// urls have secret in place of what is secret.
+// urls contain the word secret in place of each secret.
 var urls = []string{
 	"ntfy://me:secret@ntfy.example.com/secret", "gotify://gotify.example.com/Asecretsecretse", "discord://secret@123456",
 	"telegram://110201543:AAsecretsecretsecretsecretsecretsec@telegram?chats=@ops", "pushover://shoutrrr:secret@secret",
 }
 
 // TestSendReportsEveryFailure needs no network: the context has ended before the first
-// request. The library reports no error of Telegram's for it.
+// request. The library returns no error for Telegram in this case.
 func TestSendReportsEveryFailure(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	for _, target := range urls {
 		err := newChannel(t, target, false).Send(ended, message)
 		if err == nil || strings.Contains(err.Error(), "secret") || notify.IsPermanent(err) {
-			t.Errorf("%s: %v", target, err)
+			t.Errorf("%s: got %v", target, err)
 		}
 	}
 }
@@ -125,7 +125,7 @@ func TestPrivateAddressIsRefused(t *testing.T) {
 	for _, target := range []string{"ntfy://169.254.169.254/latest?disabletls=yes", "gotify://127.0.0.1:1/AbcdefghijklmnO?disabletls=yes"} {
 		err := newChannel(t, target, false).Send(t.Context(), message)
 		if err == nil || !notify.IsPermanent(err) || !strings.Contains(err.Error(), "private") {
-			t.Errorf("%s: %v", target, err)
+			t.Errorf("%s: got %v", target, err)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestNewRejectsBadURLsWithoutShowingSecrets(t *testing.T) {
 	} {
 		_, err := services.New("phone", target, egress.New(egress.Options{}))
 		if err == nil || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v", target, err)
+			t.Errorf("%s: got %v", target, err)
 		}
 	}
 }

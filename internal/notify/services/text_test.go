@@ -16,7 +16,7 @@ func TestMarkupInKeysIsEscaped(t *testing.T) {
 	}
 	want := "user:\\[x\\]\\(https://evil.example\\) \\*\\*a\\*\\* @\u200beveryone \\<@\u200b1\\>\nip"
 	if got := m.Lines(maxText, cleaner(true)); got != want {
-		t.Errorf("Discord is sent %q, want %q", got, want)
+		t.Errorf("text for Discord: got %q, want %q", got, want)
 	}
 }
 

@@ -34,10 +34,10 @@ func TestMarkupIsEscaped(t *testing.T) {
 	}
 	for _, markup := range []string{"<!channel>", "<http", "*bold*", "@everyone", "](", "\u202e"} {
 		if strings.Contains(body.Text, markup) {
-			t.Errorf("%q arrives as markup: %s", markup, body.Text)
+			t.Errorf("%q is sent as markup: %s", markup, body.Text)
 		}
 	}
 	if len(body.Text) > maxText+100 || !strings.Contains(body.Text, "and 29 more") {
-		t.Errorf("%d bytes: %s", len(body.Text), body.Text)
+		t.Errorf("got %d bytes: %s", len(body.Text), body.Text)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/stint-dev/stint/internal/connlimit"
 )
 
-// What the unfinished requests of all connections take is bounded, beside what those of one
-// do, and calls in one piece are answered all the same.
+// The memory of the unfinished requests of all connections is limited, in addition to that of one
+// connection. Calls that arrive in one piece are answered anyway.
 func TestUnfinishedRequestsShareAMemoryLimit(t *testing.T) {
 	c := connect(t, echo)
 	c.begin()
@@ -17,21 +17,21 @@ func TestUnfinishedRequestsShareAMemoryLimit(t *testing.T) {
 	c.must(c.framer.WriteData(1, false, whole[:10<<10]))
 	c.ping()
 	if held := c.server.buffered.Load(); held != 10<<10 {
-		t.Fatalf("%d bytes are held", held)
+		t.Fatalf("%d bytes are buffered, want 10 KiB", held)
 	}
 	c.server.buffered.Add(maxOfServer) // those of others
 	c.must(c.framer.WriteData(1, false, whole[10<<10:12<<10]))
 	c.call(3, "hello")
 	go func() { _ = c.send() }()
 	if _, status, err := c.answers(2); err != nil || status[1] != "ENHANCE_YOUR_CALM" || status[3] != "0" {
-		t.Errorf("got %v, %v", status, err)
+		t.Errorf("got the statuses %v, %v, want ENHANCE_YOUR_CALM and 0", status, err)
 	}
 	if held := c.server.buffered.Load(); held != maxOfServer {
-		t.Errorf("%d bytes too many are held", held-maxOfServer)
+		t.Errorf("%d bytes too many are buffered", held-maxOfServer)
 	}
 }
 
-// A connection says what it does, so that a full listener closes one that is idle.
+// A connection reports its activity, so that a full listener closes one that is idle.
 func TestHeldConnReportsItsActivity(t *testing.T) {
 	asked, release := make(chan bool), make(chan bool)
 	c := connect(t, func(calls []*Call) {
@@ -50,7 +50,7 @@ func TestHeldConnReportsItsActivity(t *testing.T) {
 	want := func(does connlimit.Activity, used bool) {
 		t.Helper()
 		if got, was := held.Activity(), held.TakeUsed(); got != does || was != used {
-			t.Errorf("it says %d, used %v, want %d, %v", got, was, does, used)
+			t.Errorf("Activity: got %d, used %v, want %d, %v", got, was, does, used)
 		}
 	}
 	want(connlimit.Idle, false)
@@ -68,6 +68,6 @@ func TestHeldConnReportsItsActivity(t *testing.T) {
 	want(connlimit.Idle, true)
 	held.Cut()
 	if _, _, err := c.answers(1); err == nil {
-		t.Error("the connection is open")
+		t.Error("the connection is open after Cut")
 	}
 }

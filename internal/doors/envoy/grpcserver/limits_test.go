@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// checkBounds fails if the server keeps more of a connection than it may.
+// checkBounds fails if the server buffers more of a connection than allowed.
 func (c *client) checkBounds() {
 	c.Helper()
 	c.server.mu.Lock()
@@ -29,7 +29,7 @@ func (c *client) checkBounds() {
 	}
 }
 
-// ping waits for the answer to a PING, so that all before it was read.
+// ping waits for the answer to a PING, so that everything before it was read.
 func (c *client) ping() {
 	c.Helper()
 	c.must(c.framer.WritePing(false, [8]byte{1}))
@@ -119,13 +119,13 @@ func TestFloodsEndTheConnection(t *testing.T) {
 			}()
 			_, _, err := c.answers(1 << 30)
 			if broken, is := errors.AsType[http2.ConnectionError](err); !is || http2.ErrCode(broken).String() != row.code {
-				t.Errorf("ended by %v", err)
+				t.Errorf("the connection ended by %v, want %s", err, row.code)
 			}
 		})
 	}
 }
 
-// Of an answer that waits for a window and is not wanted any more, nothing is kept.
+// Nothing is kept of an answer that waits for a window and whose stream is reset.
 func TestResetStreamsDropTheirBlockedAnswers(t *testing.T) {
 	c := connect(t, echo)
 	c.begin(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
@@ -149,7 +149,7 @@ func TestResetStreamsDropTheirBlockedAnswers(t *testing.T) {
 	}
 }
 
-// The same, where the client goes on to allow the rest, in the order of the answers.
+// If other streams are reset, the remaining answers are sent, in order, once the window allows it.
 func TestBlockedAnswersAreSentAfterOthersAreReset(t *testing.T) {
 	c := connect(t, echo)
 	c.begin(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
@@ -162,12 +162,12 @@ func TestBlockedAnswersAreSentAfterOthersAreReset(t *testing.T) {
 	go func() { _ = c.send() }()
 	_, status, err := c.answers(4)
 	if err != nil || len(status) != 4 || status[1]+status[7] != "" {
-		t.Errorf("%v, %v", status, err)
+		t.Errorf("got the statuses %v, %v", status, err)
 	}
 	c.checkBounds()
 }
 
-// An answer before the request is whole ends the stream once, also where it waited.
+// An answer before the request is complete ends the stream once, also if it waited for the window.
 func TestEarlyAnswerEndsTheStreamOnce(t *testing.T) {
 	release := make(chan struct{})
 	c := connectPlain(t, echo, func(w http.ResponseWriter, r *http.Request) {
@@ -185,14 +185,14 @@ func TestEarlyAnswerEndsTheStreamOnce(t *testing.T) {
 	go func() { _ = c.send() }()
 	messages, _, err := c.answers(1)
 	if err != nil || messages[1] != "answer" {
-		t.Errorf("%q, %v", messages[1], err)
+		t.Errorf("got the message %q, %v, want answer", messages[1], err)
 	}
 	c.ping()
 	c.checkBounds()
 }
 
-// A request of many small pieces is given to the plain version in few, and takes no more
-// memory than it has bytes.
+// A request of many small pieces is passed to the plain version in few, and uses no more
+// memory than its size.
 func TestSmallDataFramesAreReadInLargePieces(t *testing.T) {
 	for _, path := range []string{plainMethod, streamMethod} {
 		t.Run(path, func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestSmallDataFramesAreReadInLargePieces(t *testing.T) {
 				total += n
 			}
 			if count > 2 || total != len(whole) {
-				t.Errorf("%d reads of %d bytes", count, total)
+				t.Errorf("the plain version read %d times, %d bytes in total", count, total)
 			}
 		})
 	}
@@ -263,7 +263,7 @@ func TestMessagesAreNotReadAheadOfAnswers(t *testing.T) {
 // A call whose message comes in pieces is answered with the others, and not by the plain
 // version.
 func TestLargeMessageUsesTheFastPath(t *testing.T) {
-	c := connectPlain(t, echo, func(http.ResponseWriter, *http.Request) { t.Error("the plain version is asked") })
+	c := connectPlain(t, echo, func(http.ResponseWriter, *http.Request) { t.Error("the plain version was called") })
 	c.begin(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20})
 	c.headers(1, false)
 	whole := message(strings.Repeat("x", 60<<10))
@@ -273,11 +273,11 @@ func TestLargeMessageUsesTheFastPath(t *testing.T) {
 	go func() { _ = c.send() }()
 	messages, status, err := c.answers(1)
 	if err != nil || messages[1] != string(whole) || status[1] != "0" {
-		t.Errorf("%d bytes, %v, %v", len(messages[1]), status, err)
+		t.Errorf("got a message of %d bytes, the statuses %v, %v", len(messages[1]), status, err)
 	}
 }
 
-// A request that does not become whole is reset; others are answered.
+// A request that is not completed in time is reset. Others are answered.
 func TestIncompleteRequestIsCancelled(t *testing.T) {
 	for _, path := range []string{method, plainMethod} {
 		synctest.Test(t, func(t *testing.T) {
@@ -291,12 +291,12 @@ func TestIncompleteRequestIsCancelled(t *testing.T) {
 			go func() { _ = c.send() }()
 			_, status, err := c.answers(2)
 			if took := time.Since(began); err != nil || status[1] != "CANCEL" || status[3] != "0" || took < 10*time.Second || took > 20*time.Second {
-				t.Errorf("%s after %v: %v, %v", path, took, status, err)
+				t.Errorf("%s: after %v got the statuses %v, %v", path, took, status, err)
 			}
 			c.call(5, "hello")
 			go func() { _ = c.send() }()
 			if _, status, err := c.answers(1); err != nil || status[5] != "0" {
-				t.Errorf("%s: then %v, %v", path, status, err)
+				t.Errorf("%s: a later call got the statuses %v, %v", path, status, err)
 			}
 		})
 	}
@@ -310,16 +310,16 @@ func TestCallsAreAnsweredBeforeAnIncompleteHeader(t *testing.T) {
 	c.must(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: requestHeaders[:9]}))
 	go func() { _ = c.send() }()
 	if _, status, err := c.answers(1); err != nil || status[1] != "0" {
-		t.Fatalf("%v, %v", status, err)
+		t.Fatalf("got the statuses %v, %v", status, err)
 	}
 	c.must(errors.Join(c.framer.WriteContinuation(3, true, requestHeaders[9:]), c.framer.WriteData(3, true, message("hello"))))
 	go func() { _ = c.send() }()
 	if _, status, err := c.answers(1); err != nil || status[3] != "0" {
-		t.Errorf("%v, %v", status, err)
+		t.Errorf("got the statuses %v, %v", status, err)
 	}
 }
 
-// Stop lasts no longer than it may, whatever clients read.
+// Stop takes no longer than its grace time, even if clients do not read.
 func TestStopDoesNotWaitForClientsThatDoNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(options(echo, echoPlain))
@@ -342,7 +342,7 @@ func TestStopDoesNotWaitForClientsThatDoNotRead(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		if all := s.Stop(time.Second); all || time.Since(began) != time.Second {
-			t.Errorf("Stop lasted %v: %v", time.Since(began), all)
+			t.Errorf("Stop took %v and returned %v, want 1 s and false", time.Since(began), all)
 		}
 		if err := <-served; err != nil {
 			t.Error(err)
@@ -350,7 +350,7 @@ func TestStopDoesNotWaitForClientsThatDoNotRead(t *testing.T) {
 	})
 }
 
-// wholeFrames returns the frames of b that are whole.
+// wholeFrames returns the complete frames of b.
 func wholeFrames(b []byte) []byte {
 	const header = 9
 	end := 0
@@ -379,7 +379,7 @@ func FuzzFrames(f *testing.F) {
 		const last = 1<<31 - 1
 		c := connect(t, echo)
 		c.begin()
-		c.out.Write(wholeFrames(frames)) // what is left unfinished would take the call for its own
+		c.out.Write(wholeFrames(frames)) // the call would become part of an incomplete frame
 		c.call(last, "hello")
 		ended := make(chan struct{})
 		go func() {

@@ -100,7 +100,7 @@ func connectPlain(t testing.TB, answer func([]*Call), plain http.HandlerFunc) *c
 			t.Error(err)
 		}
 		if len(s.conns) > 0 {
-			t.Error("a connection is left")
+			t.Error("after Stop the server still has a connection")
 		}
 	})
 	c := &client{TB: t, server: s, net: near, path: method, decoder: hpack.NewDecoder(4096, nil)}
@@ -181,7 +181,7 @@ func (c *client) answers(n int) (messages map[uint32]string, status map[uint32]s
 	return messages, status, nil
 }
 
-// However a call is cut into frames, its answer is the same.
+// The answer to a call does not depend on how the call is cut into frames.
 func TestAnswerDoesNotDependOnTheFrames(t *testing.T) {
 	whole := message("hello")
 	for name, ask := range map[string]func(c *client){
@@ -217,14 +217,14 @@ func TestAnswerDoesNotDependOnTheFrames(t *testing.T) {
 				go func() { c.send() }()
 				messages, status, err := c.answers(1)
 				if err != nil || messages[1] != string(whole) || status[1] != "0" {
-					t.Errorf("%v, %v, %v", messages, status, err)
+					t.Errorf("got the messages %v, the statuses %v, %v", messages, status, err)
 				}
 			})
 		}
 	}
 }
 
-// What a client does not allow yet is sent when it does, of both versions.
+// Answers of both versions are sent when the client's window allows it.
 func TestAnswersWaitForTheFlowControlWindow(t *testing.T) {
 	c := connect(t, echo)
 	c.begin(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 3})
@@ -237,11 +237,11 @@ func TestAnswersWaitForTheFlowControlWindow(t *testing.T) {
 	go func() { c.send() }()
 	messages, status, err := c.answers(2)
 	if want := string(message("hello")); err != nil || messages[1] != want || messages[3] != want || status[1] != "0" || status[3] != "0" {
-		t.Errorf("%v, %v, %v", messages, status, err)
+		t.Errorf("got the messages %v, the statuses %v, %v", messages, status, err)
 	}
 }
 
-// Of a client that asks and does not read, no more is read than its answers may need, and
+// If a client calls and does not read, the server reads only as much as its answers may need, and
 // the connection ends.
 func TestClientThatDoesNotReadIsDisconnected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -262,17 +262,17 @@ func TestClientThatDoesNotReadIsDisconnected(t *testing.T) {
 		}()
 		<-ended
 		if took := time.Since(began); took > 2*writeTime || answered > 4*maxUnsent/1000 {
-			t.Errorf("it ended after %v and %d answers", took, answered)
+			t.Errorf("the connection ended after %v and %d answers", took, answered)
 		}
 	})
 }
 
-// A connection that says nothing is closed, as is one that does not answer at its age.
+// A connection without a preface is closed, and one that does not answer at its maximum age.
 func TestConnectionsAreClosedWithoutPrefaceAndAtMaxAge(t *testing.T) {
 	for name, row := range map[string]struct {
 		begin  bool
 		within time.Duration
-	}{"without a beginning": {false, 11 * time.Second}, "at their age": {true, 6 * time.Minute}} {
+	}{"without a preface": {false, 11 * time.Second}, "at the maximum age": {true, 6 * time.Minute}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := connect(t, echo)
@@ -282,7 +282,7 @@ func TestConnectionsAreClosedWithoutPrefaceAndAtMaxAge(t *testing.T) {
 					go func() { c.send() }()
 				}
 				if _, err := io.Copy(io.Discard, c.net); err != nil || time.Since(began) > row.within {
-					t.Errorf("it ended after %v: %v", time.Since(began), err)
+					t.Errorf("the connection ended after %v: %v", time.Since(began), err)
 				}
 			})
 		})
@@ -291,11 +291,11 @@ func TestConnectionsAreClosedWithoutPrefaceAndAtMaxAge(t *testing.T) {
 
 // A panic in an answer ends the connection and no other.
 func TestPanicEndsTheConnection(t *testing.T) {
-	c := connect(t, func([]*Call) { panic("of a test") })
+	c := connect(t, func([]*Call) { panic("in a test") })
 	c.begin()
 	c.call(1, "hello")
 	go func() { c.send() }()
 	if _, _, err := c.answers(1); !errors.Is(err, io.EOF) {
-		t.Errorf("ended by %v", err)
+		t.Errorf("the connection ended by %v, want EOF", err)
 	}
 }
