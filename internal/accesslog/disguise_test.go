@@ -21,7 +21,7 @@ func parseOne(t *testing.T, o Options, line string) Record {
 	return r
 }
 
-// TestEscapedQuoteDoesNotEndTheRequest has a client write what looks like the rest of the line.
+// TestEscapedQuoteDoesNotEndTheRequest reads a request that contains what looks like the rest of the line.
 func TestEscapedQuoteDoesNotEndTheRequest(t *testing.T) {
 	const line = `192.0.2.1 - - [10/Oct/2025:13:55:36 +0000] "GET /\" 200 \"a\" \"b\" HTTP/1.1" 400 226 "ref" "203.0.113.99" "198.51.100.5"`
 	if r := parseOne(t, Options{}, line); r.Status != 400 || r.Agent != "203.0.113.99" {
@@ -47,12 +47,12 @@ func TestRequestedHostIsNotTheClient(t *testing.T) {
 func TestIsAssetRejectsDisguisedPaths(t *testing.T) {
 	for _, target := range []string{"/wp-login.php/x.css", "/phpmyadmin/index.PHP/a.js", "/.env/.js", "/.git/config;.css", "/.git/a.png", "/cgi-bin/x.cgi/a.ico", "/cgi-bin/status.sh/x.css", "/shell.phtml/x.css", "/login.action/x.js", "/a;b.css", "/.css"} {
 		if isAsset(target) {
-			t.Errorf("%s is taken for an asset", target)
+			t.Errorf("isAsset(%s) is true, want false", target)
 		}
 	}
 	for _, target := range []string{"/a.css", "/favicon.ico", "/robots.txt", "/assets/v1.2/app.min.js?v=3", "/.well-known/icon.png", "/php/logo.PNG"} {
 		if !isAsset(target) {
-			t.Errorf("%s is not taken for an asset", target)
+			t.Errorf("isAsset(%s) is false, want true", target)
 		}
 	}
 }
@@ -61,12 +61,12 @@ func TestLongPaddedPathIsNormalized(t *testing.T) {
 	for _, padding := range []string{"/", "/.", "/%2e", "/a/.."} {
 		line := `192.0.2.1 - - [10/Oct/2025:13:55:36 +0000] "GET ` + strings.Repeat(padding, maxText) + `/.env HTTP/1.1" 200 1 "-" "curl"`
 		if r := parseOne(t, Options{}, line); conditions.NormalizePath(r.Path) != "/.env" {
-			t.Errorf("behind %q: %.20q", padding, conditions.NormalizePath(r.Path))
+			t.Errorf("behind the padding %q: got the path %.20q, want /.env", padding, conditions.NormalizePath(r.Path))
 		}
 	}
 }
 
-// nginx without escape=json.
+// nginx without escape=json writes escapes that are not JSON.
 func TestJSONWithNginxEscapesIsRead(t *testing.T) {
 	line := `{"time":"2025-10-10T13:55:36Z","remote_addr":"192.0.2.1","request":"GET /.env HTTP/1.1","http_user_agent":"\x22\x5Cu0041\xC3","status":404}`
 	if r := parseOne(t, Options{}, line); r.Key.String() != "ip:192.0.2.1" || r.Path != "/.env" {

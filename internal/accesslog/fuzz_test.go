@@ -13,8 +13,8 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// fuzz reads any bytes in one format. Whatever they are, every line is either a
-// sound request or a bad line, and what is shown of it is harmless.
+// fuzz reads any bytes in one format. Every line must be either a
+// valid request or a bad line, which is shown without unprintable characters.
 func fuzz(f *testing.F, format accesslog.Format, seeds ...string) {
 	for _, seed := range seeds {
 		f.Add([]byte(seed))
@@ -29,11 +29,11 @@ func fuzz(f *testing.F, format accesslog.Format, seeds ...string) {
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if err != nil { // torn gzip
+			if err != nil { // truncated gzip data
 				return
 			}
 			if record.Time < 0 || record.Time > 253402300799999 || record.Key.IsZero() || record.Cost < 1 || record.Cost > timestamplog.MaxCost {
-				t.Fatalf("%q gives %+v", log, record)
+				t.Fatalf("reading %q: got %+v", log, record)
 			}
 		}
 		counts := reader.Counts()
@@ -42,7 +42,7 @@ func fuzz(f *testing.F, format accesslog.Format, seeds ...string) {
 		}
 		for _, bad := range counts.First {
 			if text := bad.Why + bad.Text; strings.ContainsFunc(text, func(c rune) bool { return !strconv.IsPrint(c) }) {
-				t.Fatalf("a bad line is shown with something unprintable: %+v", bad)
+				t.Fatalf("a bad line is shown with unprintable characters: %+v", bad)
 			}
 		}
 	})

@@ -12,10 +12,10 @@ func TestKeyCacheIsBounded(t *testing.T) {
 	for i := range 3*keyCacheSize + 7 {
 		value := fmt.Sprint(i)
 		if key, err := cache.key([]byte(value)); err != nil || key.String() != "token:"+value {
-			t.Fatalf("%s makes %v, %v", value, key, err)
+			t.Fatalf("key(%s): got %v, %v", value, key, err)
 		}
 		if len(cache.known) > keyCacheSize {
-			t.Fatalf("after %d keys it remembers %d, want at most %d", i+1, len(cache.known), keyCacheSize)
+			t.Fatalf("after %d keys the cache has %d, want at most %d", i+1, len(cache.known), keyCacheSize)
 		}
 	}
 }

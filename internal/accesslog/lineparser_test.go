@@ -76,7 +76,7 @@ func repeat(r accesslog.Record, n int) []accesslog.Record {
 	return all
 }
 
-// Lines that are parsed one by one make the same requests as the whole log.
+// Lines that are parsed one by one give the same requests as the whole log.
 func TestLineParserMatchesReader(t *testing.T) {
 	for _, log := range []string{
 		common + "\n\ngarbage\n" + common + "\r\n",
@@ -113,10 +113,10 @@ func TestLineParserMatchesReader(t *testing.T) {
 	}
 	for _, o := range []accesslog.Options{{}, {Format: accesslog.CSV}, {Format: "x"}} {
 		if _, err := accesslog.NewLineParser([]byte("garbage\n"), o); err == nil {
-			t.Errorf("%+v reads garbage", o)
+			t.Errorf("NewLineParser of garbage with %+v: got no error", o)
 		}
 	}
 	if _, err := accesslog.NewLineParser(nil, accesslog.Options{Format: accesslog.CSV}); err == nil {
-		t.Error("a CSV without a header is accepted")
+		t.Error("NewLineParser of a CSV without a header: got no error")
 	}
 }

@@ -37,14 +37,14 @@ func TestOutcomesDependOnStatusAndMethod(t *testing.T) {
 		}
 	}
 	if got := own.Append([]string{"error"}, &Record{Status: 502}); !slices.Equal(got, []string{"error", "error"}) {
-		t.Errorf("what was there before is not left alone: %v", got)
+		t.Errorf("Append to a slice: got %v, want the old element first", got)
 	}
 	for _, text := range []string{"404", "=x", "404=", "404=Not found", "99=x", "600=x", "404,=x", "GET=x", "GET POST 1=x", "404=" + strings.Repeat("x", 65)} {
 		if o, err := ParseOutcomes([]string{text}); err == nil {
-			t.Errorf("%q is read as %+v", text, o)
+			t.Errorf("ParseOutcomes(%q): got %+v, want an error", text, o)
 		}
 	}
 	if _, err := ParseOutcomes(make([]string, maxOutcomes+1)); err == nil {
-		t.Error("any number of outcomes is read")
+		t.Error("ParseOutcomes of too many outcomes: got no error")
 	}
 }

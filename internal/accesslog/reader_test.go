@@ -56,7 +56,7 @@ func TestReaderReadsEachFormat(t *testing.T) {
 		{"Common Log Format", common, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
 		{"no bytes sent", `192.0.2.1 - - [31/Jan/2026:23:05:03 +0100] "GET / HTTP/1.1" 304 -`, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
 		{"Combined Log Format", common + ` "https://example.com/" "curl/8"`, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
-		{"a line end of Windows", common + "\r\n", accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+		{"a CRLF line end", common + "\r\n", accesslog.Options{}, instant, "ip:192.0.2.1", 1},
 		{"a byte order mark", "\ufeff" + common, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
 		{"a zone west of Greenwich", `192.0.2.1 - - [31/Jan/2026:17:35:03 -0430] "GET / HTTP/1.1" 200 512`, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
 		{"an IPv6 client", `2001:db8::7 - - [31/Jan/2026:22:05:03 +0000] "GET / HTTP/1.1" 200 1`, accesslog.Options{}, instant, "ip:2001:db8::/64", 1},
@@ -115,7 +115,7 @@ func TestBadLineIsCountedWithTheReason(t *testing.T) {
 		{"the 31st of April", common, strings.Replace(common, "Jan", "Apr", 1), "not written 02/Jan/2006"},
 		{"the 24th hour", common, strings.Replace(common, ":23:", ":24:", 1), "not written 02/Jan/2006"},
 		{"a year before 1970", common, strings.Replace(common, "2026", "1969", 1), "years 1970 to 9999"},
-		{"a torn line", common, common[:60], "no status"},
+		{"a truncated line", common, common[:60], "no status"},
 		{"no status", common, strings.Replace(common, " 200", " OK", 1), "no status"},
 		{"a host name", common, strings.Replace(common, "192.0.2.1", "example.com", 1), "bad address"},
 		{"a line without an end", common, "192.0.2.1 " + strings.Repeat("x", 9<<20), "longer than 8388608 bytes"},
@@ -131,12 +131,12 @@ func TestBadLineIsCountedWithTheReason(t *testing.T) {
 		{"a key with a control character", jsonLine, `{"time":1769897103,"key":"a\u0000"}`, "control character U+0000"},
 		{"an empty key", jsonLine, `{"time":1769897103,"ip":""}`, "is empty"},
 		{"a time twice", jsonLine, `{"time":1,"time":2,"ip":"192.0.2.1"}`, "twice"},
-		{"a time in words", jsonLine, `{"time":"noon","ip":"192.0.2.1"}`, "RFC 3339"},
+		{"a time that is no time", jsonLine, `{"time":"noon","ip":"192.0.2.1"}`, "RFC 3339"},
 		{"a time that is an object", jsonLine, `{"time":{},"ip":"192.0.2.1"}`, "RFC 3339"},
 		{"a time before 1970", jsonLine, `{"time":-1,"ip":"192.0.2.1"}`, "years 1970 to 9999"},
 		{"a huge time", jsonLine, `{"time":1e300,"ip":"192.0.2.1"}`, "years 1970 to 9999"},
-		{"a cost of nothing", jsonLine, `{"time":1,"ip":"192.0.2.1","cost":0}`, "cost is not a whole number"},
-		{"a cost in words", jsonLine, `{"time":1,"ip":"192.0.2.1","cost":"2"}`, "cost is not a whole number"},
+		{"a cost of 0", jsonLine, `{"time":1,"ip":"192.0.2.1","cost":0}`, "cost is not a whole number"},
+		{"a cost in quotes", jsonLine, `{"time":1,"ip":"192.0.2.1","cost":"2"}`, "cost is not a whole number"},
 		{"a huge cost", jsonLine, `{"time":1,"ip":"192.0.2.1","cost":1001}`, "cost is not a whole number"},
 
 		{"too few values", csvHead, "1769897103", "1 values where the header has 3"},
@@ -151,7 +151,7 @@ func TestBadLineIsCountedWithTheReason(t *testing.T) {
 			last := test.good[strings.LastIndexByte(test.good, '\n')+1:]
 			records, counts := read(t, test.good+"\n\n"+test.bad+"\n"+last, accesslog.Options{})
 			if len(records) != 2 || counts.Records != 2 || counts.Bad != 1 || len(counts.First) != 1 || counts.Lines != 3 {
-				t.Fatalf("read %d records, the counts are %+v", len(records), counts)
+				t.Fatalf("read %d records, got the counts %+v", len(records), counts)
 			}
 			bad := counts.First[0]
 			if want := int64(strings.Count(test.good, "\n") + 3); bad.Line != want {
@@ -172,17 +172,17 @@ func TestFirstBadLinesAreKeptEscaped(t *testing.T) {
 	}
 	text := counts.First[0].Text
 	if !strings.HasPrefix(text, `"\x1b[31m\u202exxx`) || len(text) > 200 {
-		t.Errorf("the line is shown as %s", text)
+		t.Errorf("the bad line is shown as %s", text)
 	}
 }
 
 func TestUnknownFormatIsRefused(t *testing.T) {
 	for name, log := range map[string]string{
-		"prose":                         "hello\nworld\n",
-		"CSV without known names":       "a,b\n1,2\n",
-		"binary data":                   "\x00\x01\x02\x03",
-		"a first line that never ends":  strings.Repeat("x", 1<<20),
-		"something packed, but no gzip": "\x1f\x8bnot gzip",
+		"prose":                           "hello\nworld\n",
+		"CSV without known names":         "a,b\n1,2\n",
+		"binary data":                     "\x00\x01\x02\x03",
+		"a first line that never ends":    strings.Repeat("x", 1<<20),
+		"a gzip header without gzip data": "\x1f\x8bnot gzip",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := accesslog.NewReader(strings.NewReader(log), "a\nb.log", accesslog.Options{}); err == nil {
@@ -221,7 +221,7 @@ func TestBadOptionErrorsSayWhatIsAllowed(t *testing.T) {
 func TestFormatIsDetected(t *testing.T) {
 	for log, want := range map[string]accesslog.Format{
 		common:                                accesslog.CLF,
-		"torn at the top\n" + common:          accesslog.CLF,
+		"cut at the top\n" + common:           accesslog.CLF,
 		"\n\n {\"time\":1}":                   accesslog.JSON,
 		"TIME,\"Remote_Addr\"\n":              accesslog.CSV,
 		"":                                    accesslog.CLF,
@@ -231,16 +231,16 @@ func TestFormatIsDetected(t *testing.T) {
 		if err != nil {
 			t.Errorf("%q: %v", log, err)
 		} else if reader.Format() != want {
-			t.Errorf("%q is taken for %s, want %s", log, reader.Format(), want)
+			t.Errorf("Format of %q: got %s, want %s", log, reader.Format(), want)
 		}
 	}
 	for text, want := range map[string]accesslog.Format{"": accesslog.Auto, "Combined": accesslog.CLF, "common": accesslog.CLF, "jsonl": accesslog.JSON, "csv": accesslog.CSV} {
 		if got, err := accesslog.ParseFormat(text); err != nil || got != want {
-			t.Errorf("%q is %q, %v; want %q", text, got, err, want)
+			t.Errorf("ParseFormat(%q): got %q, %v, want %q", text, got, err, want)
 		}
 	}
 	if _, err := accesslog.ParseFormat("xml"); err == nil {
-		t.Error("xml is a format")
+		t.Error("ParseFormat(xml): got no error")
 	}
 }
 
@@ -265,7 +265,7 @@ func TestGzipIsDetectedByItsFirstBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if records := drain(t, reader); len(records) != 2 {
-		t.Errorf("read %d records of two packed parts, want 2", len(records))
+		t.Errorf("read %d records of two gzip members, want 2", len(records))
 	}
 }
 
@@ -275,11 +275,11 @@ func TestTruncatedGzipErrorNamesTheLastLine(t *testing.T) {
 		log.WriteString(strings.Replace(common, "/ ", "/"+string(rune('a'+i*i%26)), 1) + "\n")
 	}
 	packed := pack(t, log.String())
-	reader, err := accesslog.NewReader(bytes.NewReader(packed[:len(packed)-20]), "torn.gz", accesslog.Options{Format: accesslog.CLF})
+	reader, err := accesslog.NewReader(bytes.NewReader(packed[:len(packed)-20]), "cut.gz", accesslog.Options{Format: accesslog.CLF})
 	for err == nil {
 		_, err = reader.Next()
 	}
-	if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), `"torn.gz": the gzip data ends in its middle, after line`) {
+	if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), `"cut.gz": the gzip data ends in its middle, after line`) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -304,14 +304,14 @@ func TestFilesAreReadInOrderEachInItsFormat(t *testing.T) {
 	}
 	defer files.Close()
 	if records := drain(t, files); len(records) != 2 || records[1].Key.String() != "ip:192.0.2.2" {
-		t.Errorf("read %v", records)
+		t.Errorf("got the records %v", records)
 	}
 	counts := files.Counts()
 	if counts.Lines != 4 || counts.Bad != 2 || len(counts.First) != 1 || counts.First[0].File != paths[0] {
-		t.Errorf("the counts are %+v", counts)
+		t.Errorf("got the counts %+v", counts)
 	}
 	if read, total := files.Progress(); read != total || total == 0 {
-		t.Errorf("read %d of %d bytes", read, total)
+		t.Errorf("Progress: got %d of %d bytes", read, total)
 	}
 }
 
@@ -320,7 +320,7 @@ func TestOpenFilesRejectsUnreadableFiles(t *testing.T) {
 		"none": nil, "one that is not there": {filepath.Join(t.TempDir(), "none.log")}, "a folder": {t.TempDir()},
 	} {
 		if _, err := accesslog.OpenFiles(paths, accesslog.Options{}); err == nil {
-			t.Errorf("%s: there is no error", name)
+			t.Errorf("OpenFiles of %s: got no error", name)
 		}
 	}
 }
@@ -335,7 +335,7 @@ func TestFullKeyParsesToTheSameKey(t *testing.T) {
 			}
 			back, err := parser.Key(accesslog.FullKey(key))
 			if err != nil || back != key {
-				t.Errorf("%s under /%d reads back as %v, %v; want %v", text, bits, back, err, key)
+				t.Errorf("FullKey of %s under /%d parses to %v, %v, want %v", text, bits, back, err, key)
 			}
 		}
 	}

@@ -23,10 +23,10 @@ func TestScopesDependOnMethodAndPath(t *testing.T) {
 	}
 	for _, text := range []string{"/login", "=login", "/login=", "/login=Login", "login=login", "POST=login", "POST login=login", "/a?b=login", "/" + strings.Repeat("x", 300) + "=login"} {
 		if s, err := ParseScopes([]string{text}); err == nil {
-			t.Errorf("%q is read as %+v", text, s)
+			t.Errorf("ParseScopes(%q): got %+v, want an error", text, s)
 		}
 	}
 	if _, err := ParseScopes(make([]string, maxScopes+1)); err == nil {
-		t.Error("any number of scopes is read")
+		t.Error("ParseScopes of too many scopes: got no error")
 	}
 }

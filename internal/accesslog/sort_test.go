@@ -32,7 +32,7 @@ func shuffled(t testing.TB, n, span int) []accesslog.Record {
 	return records
 }
 
-func stably(records []accesslog.Record) []accesslog.Record {
+func sortStably(records []accesslog.Record) []accesslog.Record {
 	want := slices.Clone(records)
 	slices.SortStableFunc(want, func(a, b accesslog.Record) int { return int(a.Time - b.Time) })
 	return want
@@ -50,7 +50,7 @@ func TestSortIsStableInMemoryAndWhenItSpills(t *testing.T) {
 			if sorted.Spilled() != (memory != 0) || sorted.Len() != 5_000 {
 				t.Errorf("spilled %v, length %d", sorted.Spilled(), sorted.Len())
 			}
-			if got := drain(t, sorted); !slices.Equal(got, stably(records)) {
+			if got := drain(t, sorted); !slices.Equal(got, sortStably(records)) {
 				t.Error("the records are not in the order of time, or not stable")
 			}
 		})
@@ -82,13 +82,13 @@ func TestSortIsStableForAnyRecords(t *testing.T) {
 		if sorted.OutOfOrder() != outOfOrder {
 			t.Fatalf("%d are out of order, want %d", sorted.OutOfOrder(), outOfOrder)
 		}
-		for i, want := range stably(records) {
+		for i, want := range sortStably(records) {
 			if got, err := sorted.Next(); err != nil || got != want {
 				t.Fatalf("record %d is %v, %v; want %v", i, got, err, want)
 			}
 		}
 		if _, err := sorted.Next(); !errors.Is(err, io.EOF) {
-			t.Fatalf("after the last record comes %v, want io.EOF", err)
+			t.Fatalf("after the last record: got %v, want io.EOF", err)
 		}
 	})
 }
@@ -103,13 +103,13 @@ func TestSortedCloseLeavesNoTemporaryFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := sorted.Close(); err != nil {
-		t.Errorf("closing twice: %v", err)
+		t.Errorf("Close again: got %v", err)
 	}
 	if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("the folder still has %v, %v", left, err)
 	}
 	if _, err := sorted.Next(); !errors.Is(err, io.EOF) {
-		t.Errorf("a closed Sorted gives %v, want io.EOF", err)
+		t.Errorf("Next of a closed Sorted: got %v, want io.EOF", err)
 	}
 }
 
@@ -133,14 +133,14 @@ func TestSortLeavesNoFileIfTheSourceFails(t *testing.T) {
 		t.Errorf("the error is %v, want %v", err, errBroken)
 	}
 	if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("the folder still has %v, %v", left, err)
 	}
 }
 
 func TestSortFailsIfTheFolderIsMissing(t *testing.T) {
 	_, err := accesslog.Sort(context.Background(), accesslog.Slice(shuffled(t, 100, 100)), accesslog.SortOptions{Memory: 1, Dir: t.TempDir() + "/none"})
 	if !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the error is %v, want one that says so", err)
+		t.Errorf("the error is %v, want one of a missing folder", err)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestSortMemoryIsBounded(t *testing.T) {
 		return stats.HeapAlloc
 	}
 	before := live()
-	const records = 300_000 // 18 MiB if all were held
+	const records = 300_000 // 18 MiB if all were in memory
 	source := &repeated{accesslog.Record{Key: key, Cost: 1}, records}
 	sorted, err := accesslog.Sort(context.Background(), source, accesslog.SortOptions{Memory: 256 << 10})
 	if err != nil {
@@ -192,7 +192,7 @@ func TestSortMemoryIsBounded(t *testing.T) {
 		}
 	}
 	if held := live(); held > before+4<<20 {
-		t.Errorf("a sort of %d records that may hold 256 KiB holds %d bytes", records, held-before)
+		t.Errorf("a sort of %d records in 256 KiB of memory uses %d bytes", records, held-before)
 	}
 	runtime.KeepAlive(sorted)
 }

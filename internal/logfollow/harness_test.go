@@ -99,7 +99,7 @@ func (n *node) charged(ip string) int {
 		n.Fatal(err)
 	}
 	if len(d.Rules) != 1 {
-		n.Fatalf("%s is answered %+v", ip, d)
+		n.Fatalf("a check of %s: got %+v", ip, d)
 	}
 	return limit - d.Rules[0].Remaining
 }
@@ -143,7 +143,7 @@ func newSite(t *testing.T) *site {
 	s.options = logfollow.Options{Server: newClient(t, n.check), State: s.state, Logf: s.logged.logf, Read: accesslog.Options{Key: "host"}}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("it logged:\n%s", s.logged.String())
+			t.Logf("the follower logged:\n%s", s.logged.String())
 		}
 	})
 	s.append(s.path, "")
@@ -198,18 +198,18 @@ func (s *site) follow() {
 		s.ended <- err
 	}()
 	s.Cleanup(cancel)
-	s.await("it follows", func() bool {
+	s.await("the log is followed", func() bool {
 		return strings.Count(s.logged.String(), "Following") >= started+len(paths) || len(s.ended) > 0
 	})
 }
 
-// leave ends following and returns its error.
+// leave stops following and returns the error.
 func (s *site) leave() error {
 	s.cancel()
 	return <-s.ended
 }
 
-// once follows to the ends of the files.
+// once follows until the end of the files.
 func (s *site) once() (*logfollow.Summary, error) {
 	o := s.options
 	o.Once = true
@@ -220,7 +220,7 @@ func (s *site) await(what string, reached func() bool) {
 	s.Helper()
 	for deadline := time.Now().Add(maxWait); !reached(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			s.Fatalf("it was never reached that %s; it logged:\n%s", what, s.logged.String())
+			s.Fatalf("waited too long until %s; the follower logged:\n%s", what, s.logged.String())
 		}
 	}
 }
@@ -232,7 +232,7 @@ func (s *site) awaitCharges() {
 		for ip, want := range s.wrote {
 			switch got := s.charged(ip); {
 			case got > want:
-				s.Fatalf("%s was charged %d times for %d lines; it logged:\n%s", ip, got, want, s.logged.String())
+				s.Fatalf("%s was charged %d times for %d lines; the follower logged:\n%s", ip, got, want, s.logged.String())
 			case got < want:
 				return false
 			}
@@ -277,10 +277,10 @@ func (s *site) awaitLog(text string) {
 // checks have arrived.
 type unreachable struct {
 	logfollow.Server
-	mu     sync.Mutex
-	loses  bool // answers are lost
-	asked  int
-	probed int
+	mu      sync.Mutex
+	loses   bool // answers are lost
+	checked int
+	probed  int
 }
 
 var errLost = &client.OutageError{Attempts: 1, Err: errors.New("the answer broke off")}
@@ -295,7 +295,7 @@ func (u *unreachable) Batch(ctx context.Context, checks []client.Check) ([]clien
 		}
 		return u.Server.Batch(ctx, checks)
 	}
-	u.asked++
+	u.checked++
 	items, err := u.Server.Batch(ctx, checks)
 	if err == nil && u.loses {
 		return nil, errLost
@@ -319,8 +319,8 @@ func (u *unreachable) set(loses bool) {
 	u.loses = loses
 }
 
-func (u *unreachable) count() (asked, probed int) {
+func (u *unreachable) count() (checked, probed int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.asked, u.probed
+	return u.checked, u.probed
 }

@@ -47,8 +47,8 @@ func TestMain(m *testing.M) {
 	os.Exit(1)
 }
 
-// killing kills this process after so many batches were answered, or in the middle of the
-// next one's.
+// killing kills this process after a number of batches were answered, or in the middle of the
+// next batch.
 type killing struct {
 	logfollow.Server
 	left int32
@@ -63,8 +63,8 @@ func (k *killing) Batch(ctx context.Context, checks []client.Check) ([]client.Ba
 	return items, err
 }
 
-// A process that is killed between the answer and the saved position charges no line
-// twice, and none is left out.
+// A process that is killed between the answer and saving its position charges no line
+// twice, and misses none.
 func TestKilledProcessChargesEachLineOnce(t *testing.T) {
 	s := newSite(t)
 	s.write(9000)
@@ -74,7 +74,7 @@ func TestKilledProcessChargesEachLineOnce(t *testing.T) {
 		text, err := c.CombinedOutput()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-			t.Fatalf("it ended with %v: %s", err, text)
+			t.Fatalf("the process ended with %v: %s, want SIGKILL", err, text)
 		}
 		if round == 3 {
 			s.rename(s.path, s.path+".1")
@@ -87,7 +87,7 @@ func TestKilledProcessChargesEachLineOnce(t *testing.T) {
 	}
 	s.awaitCharges()
 	if summary.Replayed == 0 {
-		t.Errorf("no line was sent again, so that nothing was tested: %s", summary)
+		t.Errorf("no line was sent again, so the test has no effect: %s", summary)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestOldUncertainLineIsNotSentAgain(t *testing.T) {
 	s.options.Server = server
 	s.follow()
 	s.write(50)
-	s.await("it was asked and probed", func() bool { asked, probed := server.count(); return asked > 0 && probed > 0 })
+	s.await("the server is checked and probed", func() bool { checked, probed := server.count(); return checked > 0 && probed > 0 })
 	if err := s.leave(); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestOldUncertainLineIsNotSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if summary.Uncertain == 0 || summary.Uncertain+summary.Checked != 55 || summary.Replayed > 0 {
-		t.Errorf("got %s", summary)
+		t.Errorf("got the summary %s", summary)
 	}
 	s.awaitCharges() // all of the first had been charged before their answers were lost
 }
@@ -122,14 +122,14 @@ func TestLostAnswerIsRequestedAgain(t *testing.T) {
 	s.options.Server = server
 	s.follow()
 	s.write(50)
-	s.await("it probes", func() bool { _, probed := server.count(); return probed > 0 })
+	s.await("the server is probed", func() bool { _, probed := server.count(); return probed > 0 })
 	server.set(false)
 	s.write(5)
 	s.awaitLog("The server answers after")
 	s.awaitCharges()
 	s.leave()
 	if s.summary.Replayed == 0 || s.summary.Uncertain > 0 {
-		t.Errorf("got %s", s.summary)
+		t.Errorf("got the summary %s", s.summary)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestLinesWaitWhileTheServerIsDown(t *testing.T) {
 	s.awaitCharges()
 	s.leave()
 	if s.summary.Uncertain > 0 || s.summary.Checked != 50 {
-		t.Errorf("got %s", s.summary)
+		t.Errorf("got the summary %s", s.summary)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestBadLinesAreCountedAndLogged(t *testing.T) {
 	s.append(s.path, "\n"+s.more(1)+"garbage\x1b[2J\n"+strings.Repeat("x", 5_000_000))
 	s.append(s.path, strings.Repeat("y", 5_000_000)+"\n"+strings.Repeat("\x00", 600_000)+s.more(2)+"\x00a\x00b\n\xff\xfe\n")
 	for range 20 {
-		s.append(s.path, "more garbage\n")
+		s.append(s.path, "other garbage\n")
 	}
 	text := s.more(1)
 	s.append(s.path, text[:30])
@@ -172,11 +172,11 @@ func TestBadLinesAreCountedAndLogged(t *testing.T) {
 	s.awaitCharges()
 	s.leave()
 	if s.summary.Bad != 24 || len(s.summary.FirstBad) != 10 || s.summary.Checked != 5+2 {
-		t.Errorf("got %+v", s.summary)
+		t.Errorf("got the summary %+v", s.summary)
 	}
 	logged := s.logged.String()
 	if strings.Contains(logged, "\x1b") || strings.Count(logged, "garbage") > 10 || !strings.Contains(logged, "longer than 8388608 bytes") {
-		t.Errorf("it logged %q", logged)
+		t.Errorf("the follower logged %q", logged)
 	}
 }
 
@@ -218,28 +218,28 @@ func TestLogWithProxyAddressesIsRefused(t *testing.T) {
 				t.Fatalf("the error is %v", err)
 			}
 			if strings.Contains(s.logged.String(), "Following") {
-				t.Errorf("it is refused and said to be followed:\n%s", s.logged.String())
+				t.Errorf("a refused log is reported as followed:\n%s", s.logged.String())
 			}
-			s.options.Read.Key = "host" // it is the client
+			s.options.Read.Key = "host" // the field host is the client
 			if _, err := s.once(); err != nil {
 				t.Fatal(err)
 			}
-			// It has a position now, so that its clients cannot keep it from being followed.
+			// It has a saved position now, so that its clients cannot stop it from being followed.
 			s.options.Read.Key = ""
 			s.append(s.path, lines)
 			if summary, err := s.once(); err != nil || summary.Checked != 120 {
-				t.Fatalf("with a saved position: %v, %s", err, summary)
+				t.Fatalf("Run with a saved position: got %v, %s", err, summary)
 			}
 			s.awaitLog("Warning: ")
-			// Nor can those of a log that shows it later.
+			// A log that shows proxy addresses later is followed too.
 			s.path, s.options.State = filepath.Join(s.TempDir(), "other.log"), filepath.Join(s.TempDir(), "other.json")
 			s.append(s.path, "")
 			s.follow()
 			warnings := strings.Count(s.logged.String(), "Warning: ")
 			s.append(s.path, lines)
-			s.await("it warns", func() bool { return strings.Count(s.logged.String(), "Warning: ") > warnings })
+			s.await("a warning is logged", func() bool { return strings.Count(s.logged.String(), "Warning: ") > warnings })
 			s.append(s.path, lineOf("192.0.2.77", time.Now(), 1))
-			s.await("it follows on", func() bool { return s.charged("192.0.2.77") == 1 })
+			s.await("the log is still followed", func() bool { return s.charged("192.0.2.77") == 1 })
 			if err := s.leave(); err != nil {
 				t.Errorf("the error is %v", err)
 			}
@@ -270,15 +270,15 @@ func TestInvalidStateFileIsRefused(t *testing.T) {
 	s.follow()
 	s.await("the state is saved", func() bool { _, err := os.Stat(s.state); return err == nil })
 	if info, err := os.Stat(s.state); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the state file: %v, %v", info, err)
+		t.Errorf("Stat of the state file: got %v, %v, want mode 0600", info, err)
 	}
 	if _, err := s.once(); err == nil || !strings.Contains(err.Error(), "two processes need two state files") {
-		t.Errorf("a second process: %v", err)
+		t.Errorf("Run by a second process: got %v", err)
 	}
 	s.write(5)
 	s.wrote = map[string]int{} // the lines before it was followed are not charged
 	s.leave()
-	// Everything that it knows is gone: what is at the path was never read.
+	// The known file is gone: what is at the path now was never read.
 	os.Remove(s.path)
 	s.write(7)
 	if summary, err := s.once(); err != nil || summary.Checked != 7 {
@@ -302,7 +302,7 @@ func TestUnsuitablePathIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	garbage := filepath.Join(dir, "garbage.log")
-	s.append(garbage, strings.Repeat("what is this?\n", 30))
+	s.append(garbage, strings.Repeat("no log line\n", 30))
 	for want, paths := range map[string][]string{
 		"are the same file":    {s.path, filepath.Join(dir, "link.log")},
 		"is a rotated file of": {s.path, s.path + ".1"},
@@ -335,7 +335,7 @@ func TestLogReplacedByAFolderIsReported(t *testing.T) {
 	s.write(4)
 	s.awaitCharges()
 	if got := strings.Count(s.logged.String(), "is not a regular file"); got != 1 {
-		t.Errorf("it was logged %d times", got)
+		t.Errorf("the error was logged %d times, want 1", got)
 	}
 }
 
@@ -349,7 +349,7 @@ func TestRunFailsIfTheServerRefusesTheToken(t *testing.T) {
 	s.options.FromStart = true
 	s.write(3)
 	if _, err := s.once(); err == nil {
-		t.Error("the admin listener is taken for the check listener")
+		t.Error("Run with the admin listener: got no error")
 	}
 }
 
@@ -363,14 +363,14 @@ func TestDryRunSendsAndSavesNothing(t *testing.T) {
 		return nil
 	}
 	if _, err := s.once(); err != nil || len(shown) != 3 || !strings.HasPrefix(shown[0], "ip:203.0.113.2GET/page/1") {
-		t.Errorf("%v, %q", err, shown)
+		t.Errorf("Run: got %v, %q", err, shown)
 	}
 	if _, err := os.Stat(s.state); err == nil || s.charged("203.0.113.2") != 0 {
-		t.Error("something was saved or sent")
+		t.Error("a dry run saved or sent something")
 	}
 }
 
-// Reports are charged once, as checks are, though their answers are lost or the process is
+// Reports are charged once, like checks, even if their answers are lost or the process is
 // killed.
 func TestOutcomeIsReportedOnce(t *testing.T) {
 	s := newSite(t)
@@ -382,7 +382,7 @@ func TestOutcomeIsReportedOnce(t *testing.T) {
 	for i := range 20 {
 		s.append(s.path, strings.Replace(lineOf("198.51.100.7", time.Now(), i), " 200 ", " 404 ", 1))
 	}
-	s.await("it probes", func() bool { _, probed := server.count(); return probed > 0 })
+	s.await("the server is probed", func() bool { _, probed := server.count(); return probed > 0 })
 	server.set(false)
 	s.append(s.path, lineOf("198.51.100.7", time.Now(), 99))
 	d := func() *client.Decision {
@@ -395,6 +395,6 @@ func TestOutcomeIsReportedOnce(t *testing.T) {
 	s.await("every outcome is counted", func() bool { return s.charged("198.51.100.7") == 21 && limit-d().Rules[0].Remaining >= 20 })
 	s.leave()
 	if got := limit - d().Rules[0].Remaining; got != 20 || s.summary.Reported != 20 || s.summary.Checked != 21 {
-		t.Errorf("%d outcomes are counted: %s", got, s.summary)
+		t.Errorf("%d outcomes are counted, want 20: %s", got, s.summary)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Caddy writes the headers of a request into its line: a client that sends many must not be
-// left out for it, and neither must the lines behind.
+// Caddy writes the headers of a request into its line: a client that sends many of them must not be
+// skipped for that, and neither must the lines after it.
 func TestLongLinesAreChecked(t *testing.T) {
 	long := func(s *site, bytes int) string {
 		return strings.Replace(s.more(1), "agent/1", "agent/1 "+strings.Repeat("a", bytes), 1)
@@ -25,7 +25,7 @@ func TestLongLinesAreChecked(t *testing.T) {
 		s.awaitCharges()
 		s.leave()
 		if s.summary.Bad > 0 || s.summary.Checked != 10+2 {
-			t.Errorf("got %+v", s.summary)
+			t.Errorf("got the summary %+v", s.summary)
 		}
 	})
 	t.Run("rotated and compressed", func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestLongLinesAreChecked(t *testing.T) {
 		s.append(s.path, long(s, 100_000))
 		s.options.FromStart = true
 		if summary, err := s.once(); err != nil || summary.Bad > 0 || summary.Checked != 6 {
-			t.Errorf("got %+v, %v", summary, err)
+			t.Errorf("Run: got %+v, %v", summary, err)
 		}
 	})
 }

@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// No more lines come, so that they cannot show the format.
+// With Once no later lines can show the format.
 func TestOnceRefusesALogOfUnknownFormat(t *testing.T) {
 	s := newSite(t)
 	s.options.FromStart = true
-	s.append(s.path, "what is this\n")
+	s.append(s.path, "no log line\n")
 	if summary, err := s.once(); err == nil || !strings.Contains(err.Error(), "the first lines are neither") {
-		t.Errorf("got %v, %s", err, summary)
+		t.Errorf("Run: got %v, %s", err, summary)
 	}
 }

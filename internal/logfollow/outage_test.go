@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/client"
 )
 
-// stall follows the log and loses the answers of the server, for which the follower waits
+// stall follows the log and loses the answers of the server, so that the follower waits for it
 // and does not look at the files. resume ends that.
 func (s *site) stall() (resume func()) {
 	s.Helper()
@@ -19,7 +19,7 @@ func (s *site) stall() (resume func()) {
 	s.options.Server = server
 	s.follow()
 	s.write(5)
-	s.await("it waits for the server", func() bool { _, probed := server.count(); return probed > 0 })
+	s.await("the follower waits for the server", func() bool { _, probed := server.count(); return probed > 0 })
 	return func() {
 		server.set(false)
 		s.options.Server = server.Server
@@ -65,18 +65,18 @@ func TestEmptyLogRotatedDuringAnOutageIsReadCompletely(t *testing.T) {
 	s := newSite(t)
 	s.path2 = s.path + "-errors"
 	s.append(s.path2, "")
-	server := &slow{unreachable: &unreachable{Server: s.options.Server, loses: true}, asked: make(chan struct{}), goOn: make(chan struct{})}
+	server := &slow{unreachable: &unreachable{Server: s.options.Server, loses: true}, called: make(chan struct{}), release: make(chan struct{})}
 	s.options.Server = server
 	s.follow()
 	s.write(5)
-	<-server.asked
+	<-server.called
 	s.append(s.path2, s.more(5))
 	s.copy(s.path2, s.path2+".1")
 	s.truncate(s.path2)
 	s.append(s.path2, s.more(5))
 	time.Sleep(200 * time.Millisecond) // for a later time of the state
-	close(server.goOn)
-	s.await("it waits for the server", func() bool { _, probed := server.count(); return probed > 0 })
+	close(server.release)
+	s.await("the follower waits for the server", func() bool { _, probed := server.count(); return probed > 0 })
 	s.leave()
 	s.options.Server = server.Server
 	s.follow()
@@ -84,17 +84,17 @@ func TestEmptyLogRotatedDuringAnOutageIsReadCompletely(t *testing.T) {
 	s.leave()
 }
 
-// slow is a server that answers no batch before goOn is closed.
+// slow is a server that answers no batch before release is closed.
 type slow struct {
 	*unreachable
-	once        sync.Once
-	asked, goOn chan struct{}
+	once            sync.Once
+	called, release chan struct{}
 }
 
 func (s *slow) Batch(ctx context.Context, checks []client.Check) ([]client.BatchItem, error) {
 	if !checks[0].Peek {
-		s.once.Do(func() { close(s.asked) })
-		<-s.goOn
+		s.once.Do(func() { close(s.called) })
+		<-s.release
 	}
 	return s.unreachable.Batch(ctx, checks)
 }

@@ -10,17 +10,17 @@ import (
 func TestPredecessorsHaveRotationSuffixes(t *testing.T) {
 	for _, added := range []string{".1", ".12", ".3.gz", "-20260131", "-20260131.gz", ".2026-01-31", ".2026-01-31T23:59.gz", "_20260131", "-2026013123", ".old"} {
 		if !rotated.MatchString(added) {
-			t.Errorf("%q is not taken for rotation", added)
+			t.Errorf("the suffix %q is not recognized as that of a rotated file", added)
 		}
 	}
 	for _, added := range []string{"-8080", "-2", "_3", "-1.gz", ".8080", "-2026", "", ".txt", "-20260131a"} {
 		if rotated.MatchString(added) {
-			t.Errorf("%q is taken for rotation", added)
+			t.Errorf("the suffix %q is recognized as that of a rotated file", added)
 		}
 	}
 }
 
-// A rotation deletes a file after its predecessor was looked at, and the next file gets its
+// A rotation deletes a file after its predecessor was read, and the next file gets its
 // inode: truncating the file does the same.
 func TestPredecessorWithAReusedInodeHasMoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log.1")
@@ -40,6 +40,6 @@ func TestPredecessorWithAReusedInodeHasMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := p.open("a", 8); !errors.Is(err, errMoved) {
-		t.Errorf("opened the new file: %v", err)
+		t.Errorf("open of the new file: got %v, want errMoved", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// rotations are the ways in which a log is rotated, each of which may be followed by lines
+// rotations are the ways to rotate a log. After each there may be lines
 // in the old file.
 var rotations = []struct {
 	name string
@@ -128,7 +128,7 @@ func TestEachLineIsChargedOnceForEveryKindOfRotation(t *testing.T) {
 			}
 			s.awaitCharges()
 			if got := s.charged("198.51.100.1"); got != 0 {
-				t.Errorf("a line from before was charged %d times", got)
+				t.Errorf("a line from before following was charged %d times", got)
 			}
 		})
 	}
@@ -148,7 +148,7 @@ func TestUnterminatedLastLineOfARotatedLogIsRead(t *testing.T) {
 	s.awaitCharges()
 }
 
-// What is rotated while nothing follows is found by its beginning.
+// A file that was rotated while no process followed is found by its beginning.
 func TestLogRotatedBetweenTwoRunsIsRead(t *testing.T) {
 	for name, rotate := range map[string]func(s *site){
 		"renamed": func(s *site) { s.rename(s.path, s.path+".1") },
@@ -201,10 +201,10 @@ func TestLogRotatedBetweenTwoRunsIsRead(t *testing.T) {
 			}
 			s.awaitCharges()
 			if summary.Replayed > 0 || s.charged("198.51.100.1") > 0 {
-				t.Errorf("lines were sent again: %s", summary)
+				t.Errorf("lines were sent twice: %s", summary)
 			}
 			if again, err := s.once(); err != nil || again.Lines > 0 {
-				t.Errorf("the second time: %v, %s", err, again)
+				t.Errorf("the second Run: got %v, %s, want no lines", err, again)
 			}
 		})
 	}
@@ -225,11 +225,11 @@ func TestTruncatedPredecessorIsReadAsFarAsPossible(t *testing.T) {
 	s.options.FromStart = true
 	summary, err := s.once()
 	if err != nil || summary.Checked < 100 || summary.Checked > 4900 {
-		t.Fatalf("%v, %s", err, summary)
+		t.Fatalf("Run: got %v, %s", err, summary)
 	}
 	s.awaitLog("the rest of the file is not read")
 	if again, err := s.once(); err != nil || again.Lines > 0 {
-		t.Errorf("again: %v, %s", err, again)
+		t.Errorf("the second Run: got %v, %s, want no lines", err, again)
 	}
 }
 
@@ -241,7 +241,7 @@ func TestFromStartReadsPredecessors(t *testing.T) {
 	s.write(5)
 	s.options.FromStart = true
 	if summary, err := s.once(); err != nil || summary.Checked != 15 {
-		t.Fatalf("%v, %s", err, summary)
+		t.Fatalf("Run: got %v, %s", err, summary)
 	}
 	s.awaitCharges()
 }
@@ -277,8 +277,8 @@ func (s *site) rotateByCopy() {
 	s.truncate(s.path)
 }
 
-// A server writes without a pause, its log is rotated in both ways, and the process that
-// follows is started again and again.
+// A server writes continuously, its log is rotated in both ways, and the process that
+// follows is restarted repeatedly.
 func TestEachLineIsChargedOnceWhileTheLogIsWrittenAndRotated(t *testing.T) {
 	s := newSite(t)
 	s.follow()
@@ -298,7 +298,7 @@ func TestEachLineIsChargedOnceWhileTheLogIsWrittenAndRotated(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			switch n % 300 {
 			case 100:
-				s.rotateByRename() // and the server writes on
+				s.rotateByRename() // and the server continues to write to the old file
 			case 105:
 				file = s.reopen(file)
 			case 250:
@@ -336,7 +336,7 @@ func (s *site) reopen(old *os.File) *os.File {
 	return file
 }
 
-// A file that comes back to the path of its log is read on, and not again.
+// If a file returns to the path of its log, only its new lines are read.
 func TestFileThatReturnsToItsPathIsNotReadAgain(t *testing.T) {
 	s := newSite(t)
 	s.follow()
@@ -352,7 +352,7 @@ func TestFileThatReturnsToItsPathIsNotReadAgain(t *testing.T) {
 		s.write(5)
 		s.awaitCharges()
 		s.leave()
-		s.rename(s.path, s.path+"-away") // while nothing follows
+		s.rename(s.path, s.path+"-away") // while no process follows
 		s.rename(other, s.path)
 		s.write(5)
 		s.follow()

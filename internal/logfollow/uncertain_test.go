@@ -24,7 +24,7 @@ func errProblem(status int, code string) error {
 	return &client.OutageError{Attempts: 1, Err: &client.Problem{Status: status, Code: code, Title: http.StatusText(status)}}
 }
 
-// failing answers some batches of checks, and the others and what is probed with errors.
+// failing answers some batches of checks, and other batches and probes with errors.
 type failing struct {
 	logfollow.Server
 	mu     sync.Mutex
@@ -52,14 +52,14 @@ func (s *failing) isProbed() bool {
 	return s.probed > 0
 }
 
-// later has the clock of the site go on.
+// later advances the clock of the site.
 func (s *site) later(d time.Duration) {
 	now := time.Now().Add(d)
 	s.options.Now = func() time.Time { return now }
 }
 
-// followUntilItFails writes lines and follows until a server that answers some batches has
-// failed. They are written before, since one round reads them all then: of a text that is
+// followUntilItFails writes lines and follows until a server that answers a number of batches has
+// failed. The lines are written before, so that one round reads them all: of a text that is
 // longer than a page of the file, a follower may see the first page only.
 func (s *site) followUntilItFails(lines, answered int, err error) {
 	s.Helper()
@@ -68,14 +68,14 @@ func (s *site) followUntilItFails(lines, answered int, err error) {
 	s.options.Server, s.options.FromStart = broken, true
 	s.write(lines)
 	s.follow()
-	s.await("it has failed", broken.isProbed)
+	s.await("the server has failed", broken.isProbed)
 	if err := s.leave(); err != nil {
 		s.Fatal(err)
 	}
 	s.options.Server = server
 }
 
-// Of a round of which some lines were answered and others not, each is charged once, however
+// If some lines of a round were answered and others not, each is charged once, however
 // long ago the round was sent.
 func TestPartlyAnsweredRoundIsContinued(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -87,37 +87,37 @@ func TestPartlyAnsweredRoundIsContinued(t *testing.T) {
 		"a proxy has no connection": {errProblem(http.StatusServiceUnavailable, ""), true},
 		"a proxy has no answer":     {errProblem(http.StatusBadGateway, ""), true},
 		"Stint fails":               {errProblem(http.StatusInternalServerError, "internal"), true},
-		"no connection at last":     {&client.OutageError{Attempts: 2, Err: errDial.Err}, true},
+		"no connection on a retry":  {&client.OutageError{Attempts: 2, Err: errDial.Err}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
 			s.followUntilItFails(50, 1, test.err)
 			first := s.summary.Checked
 			if first == 0 || first == 50 {
-				t.Fatalf("%d of 50 lines were answered", first)
+				t.Fatalf("%d of 50 lines were answered, want some", first)
 			}
-			// It is left again before anything else was answered.
+			// The follower stops again before another line is answered.
 			s.later(time.Minute + time.Second)
 			s.followUntilItFails(5, 0, errDial)
 			uncertain := s.summary.Uncertain
 			s.later(3 * time.Minute)
 			summary, err := s.once()
 			if err != nil || summary.Replayed > 0 {
-				t.Fatalf("%v, %s", err, summary)
+				t.Fatalf("Run: got %v, %s", err, summary)
 			}
 			if !test.isInPart {
 				if uncertain+summary.Uncertain > 0 || summary.Checked != 55-first {
-					t.Errorf("%d and then %d uncertain, %s", first, uncertain, summary)
+					t.Errorf("%d and then %d lines are uncertain: %s", first, uncertain, summary)
 				}
 				s.awaitCharges()
 			} else if uncertain != 50-first || summary.Checked != 5 || summary.Uncertain > 0 {
-				t.Errorf("%d and then %d uncertain, %s", first, uncertain, summary)
+				t.Errorf("%d and then %d lines are uncertain: %s", first, uncertain, summary)
 			}
 		})
 	}
 }
 
-// What was sent first is in doubt since then, though the rest is sent again and again.
+// Lines are uncertain since they were first sent, even if later lines are sent repeatedly.
 func TestTimeOfTheFirstSendIsKept(t *testing.T) {
 	s := newSite(t)
 	// The answers are lost, so that all were charged.
@@ -125,16 +125,16 @@ func TestTimeOfTheFirstSendIsKept(t *testing.T) {
 	s.options.Server, s.options.FromStart = server, true
 	s.write(50) // before it is followed, so that one round reads them all
 	s.follow()
-	s.await("it probes", func() bool { _, probed := server.count(); return probed > 0 })
+	s.await("the server is probed", func() bool { _, probed := server.count(); return probed > 0 })
 	if err := s.leave(); err != nil {
 		t.Fatal(err)
 	}
-	// Half a minute later again, with others that were not sent before.
+	// Half a minute later they are sent again, with new lines.
 	s.write(20)
 	s.later(30 * time.Second)
 	before, _ := server.count()
 	s.follow()
-	s.await("it asks again", func() bool { asked, _ := server.count(); return asked > before })
+	s.await("the server is called again", func() bool { checked, _ := server.count(); return checked > before })
 	if err := s.leave(); err != nil {
 		t.Fatal(err)
 	}
@@ -142,13 +142,13 @@ func TestTimeOfTheFirstSendIsKept(t *testing.T) {
 	s.later(time.Minute)
 	summary, err := s.once()
 	if err != nil || summary.Uncertain != 50 || summary.Checked != 20 || summary.Replayed != 20 {
-		t.Errorf("%v, %s", err, summary)
+		t.Errorf("Run: got %v, %s", err, summary)
 	}
 	s.awaitCharges()
 }
 
-// More lines are in doubt than one round reads, since a later process reads more of each:
-// none of them is taken for one that was not sent.
+// More lines are uncertain than one round reads, because a later process reads more for each line:
+// none of them may count as not sent.
 func TestUncertainLinesAfterTheFirstRoundStayUncertain(t *testing.T) {
 	s := newSite(t)
 	server := &unreachable{Server: s.options.Server, loses: true}
@@ -162,7 +162,7 @@ func TestUncertainLinesAfterTheFirstRoundStayUncertain(t *testing.T) {
 	s.options.FromStart = true
 	s.append(s.path, text.String())
 	s.follow()
-	s.await("it probes", func() bool { _, probed := server.count(); return probed > 0 })
+	s.await("the server is probed", func() bool { _, probed := server.count(); return probed > 0 })
 	if err := s.leave(); err != nil {
 		t.Fatal(err)
 	}
@@ -180,11 +180,11 @@ func TestUncertainLinesAfterTheFirstRoundStayUncertain(t *testing.T) {
 	}
 	// Each share had one batch without an answer. The others were never sent.
 	if err != nil || before < 500 || before == 3990 || summary.Uncertain != int64(2*before) || after != 3990 {
-		t.Errorf("%v, charged %d and then %d: %s", err, before, after, summary)
+		t.Errorf("Run: got %v, charged %d and then %d: %s", err, before, after, summary)
 	}
 }
 
-// A token that is refused loses no line.
+// A refused token loses no line.
 func TestLinesWithARefusedTokenAreSentLater(t *testing.T) {
 	s := newSite(t)
 	server := s.options.Server
@@ -193,12 +193,12 @@ func TestLinesWithARefusedTokenAreSentLater(t *testing.T) {
 	s.write(20)
 	var problem *client.Problem
 	if err := <-s.ended; !errors.As(err, &problem) {
-		t.Fatalf("it ended with %v", err)
+		t.Fatalf("Run: got %v, want a problem", err)
 	}
 	s.options.Server = server
 	s.later(2 * time.Minute)
 	if summary, err := s.once(); err != nil || summary.Checked != 20 || summary.Uncertain > 0 {
-		t.Errorf("%v, %s", err, summary)
+		t.Errorf("Run: got %v, %s", err, summary)
 	}
 	s.awaitCharges()
 }
