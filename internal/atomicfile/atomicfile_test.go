@@ -20,8 +20,8 @@ func writes(text string) func(*os.File) error {
 	}
 }
 
-// holds checks the whole of a folder.
-func holds(t *testing.T, folder string, want ...string) {
+// wantFiles checks the names and the contents of all files of a folder.
+func wantFiles(t *testing.T, folder string, want ...string) {
 	t.Helper()
 	files, err := os.ReadDir(folder)
 	if err != nil {
@@ -36,7 +36,7 @@ func holds(t *testing.T, folder string, want ...string) {
 		got = append(got, f.Name()+"="+string(text))
 	}
 	if strings.Join(got, " ") != strings.Join(want, " ") {
-		t.Errorf("the folder holds %q, want %q", got, want)
+		t.Errorf("the folder has %q, want %q", got, want)
 	}
 }
 
@@ -47,10 +47,10 @@ func TestWriteReplacesTheFileAndItsMode(t *testing.T) {
 		if err := atomicfile.Write(path, mode, writes(text)); err != nil {
 			t.Fatal(err)
 		}
-		holds(t, folder, "a="+text)
+		wantFiles(t, folder, "a="+text)
 		info, err := os.Stat(path)
 		if err != nil || info.Mode() != mode {
-			t.Errorf("the mode is %v, want %v, %v", info.Mode(), mode, err)
+			t.Errorf("Write: got the mode %v, want %v, %v", info.Mode(), mode, err)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func TestWriteAcceptsABareFileName(t *testing.T) {
 	if err := atomicfile.Write("a", 0o600, writes("x")); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, ".", "a=x")
+	wantFiles(t, ".", "a=x")
 }
 
 func TestFailedWriteLeavesOnlyTheOldFile(t *testing.T) {
@@ -74,23 +74,23 @@ func TestFailedWriteLeavesOnlyTheOldFile(t *testing.T) {
 		return io.ErrUnexpectedEOF
 	})
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("got %v", err)
+		t.Errorf("Write: got %v", err)
 	}
-	holds(t, folder, "a=old")
+	wantFiles(t, folder, "a=old")
 	if err := atomicfile.Write(filepath.Join(folder, "none", "a"), 0o600, writes("x")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a folder that is not there: %v", err)
+		t.Errorf("Write into a missing folder: got %v", err)
 	}
-	inTheWay := filepath.Join(folder, "b")
-	if err := os.MkdirAll(filepath.Join(inTheWay, "c"), 0o700); err != nil {
+	existing := filepath.Join(folder, "b")
+	if err := os.MkdirAll(filepath.Join(existing, "c"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := atomicfile.Write(inTheWay, 0o600, writes("x")); err == nil {
-		t.Error("a folder was replaced by a file")
+	if err := atomicfile.Write(existing, 0o600, writes("x")); err == nil {
+		t.Error("Write over a folder: got no error")
 	}
-	if err := os.RemoveAll(inTheWay); err != nil {
+	if err := os.RemoveAll(existing); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, folder, "a=old")
+	wantFiles(t, folder, "a=old")
 }
 
 func TestConcurrentWritesLeaveOneCompleteFile(t *testing.T) {
@@ -107,10 +107,10 @@ func TestConcurrentWritesLeaveOneCompleteFile(t *testing.T) {
 	all.Wait()
 	text, err := os.ReadFile(path)
 	if err != nil || len(text) != 1<<16 || strings.Count(string(text), string(text[:1])) != 1<<16 {
-		t.Errorf("%d bytes, %v", len(text), err)
+		t.Errorf("got %d bytes, %v, want 64 KiB of one letter", len(text), err)
 	}
 	if files, err := os.ReadDir(folder); err != nil || len(files) != 1 {
-		t.Errorf("%d files, %v", len(files), err)
+		t.Errorf("got %d files, %v, want 1", len(files), err)
 	}
 }
 
@@ -121,10 +121,10 @@ func TestRemoveLeftoversKeepsOtherFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// What Write makes is what is found.
+	// The temporary file of Write matches Leftovers.
 	err := atomicfile.Write(filepath.Join(folder, "a"), 0o600, func(file *os.File) error {
 		if !atomicfile.Leftovers("a").MatchString(filepath.Base(file.Name())) {
-			t.Errorf("%s is no leftover", file.Name())
+			t.Errorf("Leftovers does not match %s", file.Name())
 		}
 		return nil
 	})
@@ -133,7 +133,7 @@ func TestRemoveLeftoversKeepsOtherFiles(t *testing.T) {
 	}
 	atomicfile.RemoveLeftovers(filepath.Join(folder, "a"))
 	atomicfile.RemoveLeftovers(filepath.Join(folder, "none", "a"))
-	holds(t, folder, ".a-x=", ".ab-1=", ".b-1=", "a=", "a-1=")
+	wantFiles(t, folder, ".a-x=", ".ab-1=", ".b-1=", "a=", "a-1=")
 }
 
 func TestUnnamedLeavesNoFile(t *testing.T) {
@@ -143,7 +143,7 @@ func TestUnnamedLeavesNoFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	holds(t, folder)
+	wantFiles(t, folder)
 	if _, err := file.WriteString("x"); err != nil {
 		t.Error(err)
 	}

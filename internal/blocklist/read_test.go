@@ -69,7 +69,7 @@ func TestReadReturnsRowsWithTheirLines(t *testing.T) {
 		"JSON lines":                       {blocklist.JSON, "{\"pattern\":\"token:a\"}\n{\"pattern\":\"token:b\"}\n", []string{"1 token:a (imported) permanent", "2 token:b (imported) permanent"}},
 		"an empty JSON":                    {blocklist.JSON, "", nil},
 		"an empty list":                    {blocklist.JSON, "[]", nil},
-		"a row of after the last year":     {blocklist.CSV, "pattern,expires_at\ntoken:a,9999-12-31T23:59:59-05:00\n", []string{"line 2: expires_at is after the year 9999 in UTC; leave it out for permanent"}},
+		"a row after the last year":        {blocklist.CSV, "pattern,expires_at\ntoken:a,9999-12-31T23:59:59-05:00\n", []string{"line 2: expires_at is after the year 9999 in UTC; leave it out for permanent"}},
 		"an ended row":                     {blocklist.JSON, `[{"pattern":"token:a","expires_at":"2026-01-01T12:00:00Z"}]`, []string{"line 1: it ended already, at 2026-01-01T12:00:00Z"}},
 		"two ends":                         {blocklist.JSON, `[{"pattern":"token:a","expires_at":"2026-01-01T12:00:00Z","expires_in":"1h"}]`, []string{"line 1: expires_at and expires_in cannot be combined; write one of them"}},
 		"a bad end":                        {blocklist.JSON, `[{"pattern":"token:a","expires_in":"soon"}]`, []string{`line 1: expires_in: the duration "soon" has no number where one is due; write for example 24h, 7d or 1h30m`}},
@@ -133,7 +133,7 @@ func TestReadReturnsTheErrorOfItsReader(t *testing.T) {
 			last = err
 		}
 		if !errors.Is(last, errBroken) {
-			t.Errorf("%s: got %v", format, last)
+			t.Errorf("%s: got %v, want the error of the reader", format, last)
 		}
 	}
 }
@@ -142,7 +142,7 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errBroken }
 
-// hostileText draws texts that keys and reasons may hold.
+// hostileText draws texts that keys and reasons may contain.
 var hostileText = rapid.StringOfN(rapid.RuneFrom([]rune("aZ0 =+-@'\"#;,\\|<>&%éß\u202e＝\u00a0\u2028")), 1, 20, -1)
 
 func TestWrittenEntriesAreReadBack(t *testing.T) {
@@ -178,7 +178,7 @@ func TestWrittenEntriesAreReadBack(t *testing.T) {
 				i := 0
 				for row, err := range blocklist.Read(bytes.NewReader(file.Bytes()), format, blocklist.Defaults{Now: noon}) {
 					if err != nil || i >= len(want) || row.Pattern != want[i].Pattern {
-						t.Fatalf("row %d is %+v, %v in\n%s", i, row, err, file.String())
+						t.Fatalf("row %d: got %+v, %v in\n%s", i, row, err, file.String())
 					}
 					if format != blocklist.Plain && (row.Reason != want[i].Reason || !row.Expires.Equal(want[i].Expires)) {
 						t.Fatalf("got %+v, want %+v in\n%s", row, want[i], file.String())
@@ -186,7 +186,7 @@ func TestWrittenEntriesAreReadBack(t *testing.T) {
 					i++
 				}
 				if i != len(want) {
-					t.Fatalf("%d of %d came back from\n%s", i, len(want), file.String())
+					t.Fatalf("read %d of %d rows of\n%s", i, len(want), file.String())
 				}
 			})
 		})

@@ -18,9 +18,9 @@ func TestDescribeUsesLinkerValuesOrBuildInfo(t *testing.T) {
 		built                 *debug.BuildInfo
 		want                  string
 	}{
-		"a release":   {"v1.2.3", full, "2026-11-20T10:00:00Z", &debug.BuildInfo{}, "v1.2.3 commit 3f2a9c41d07b of 2026-11-20"},
-		"nothing":     {"", "", "", nil, "dev commit unknown"},
-		"no checkout": {"", "", "", &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, "dev commit unknown"},
+		"a release":     {"v1.2.3", full, "2026-11-20T10:00:00Z", &debug.BuildInfo{}, "v1.2.3 commit 3f2a9c41d07b of 2026-11-20"},
+		"no build info": {"", "", "", nil, "dev commit unknown"},
+		"no checkout":   {"", "", "", &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, "dev commit unknown"},
 		"an installed tag": {"", "", "", &debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}},
 			"v1.2.3 commit unknown"},
 		"an installed commit": {"", "", "", &debug.BuildInfo{Main: debug.Module{Version: "v1.2.4-0.20261120100000-3f2a9c41d07b"}},
@@ -29,7 +29,7 @@ func TestDescribeUsesLinkerValuesOrBuildInfo(t *testing.T) {
 			Main:     debug.Module{Version: "v0.0.0-20261120100000-3f2a9c41d07b+dirty"},
 			Settings: settings("vcs.revision", full, "vcs.time", "2026-11-20T10:00:00Z", "vcs.modified", "true"),
 		}, "v0.0.0-20261120100000-3f2a9c41d07b+dirty commit 3f2a9c41d07b of 2026-11-20"},
-		"a date that is none": {"v1.2.3", full, "yesterday", nil, "v1.2.3 commit 3f2a9c41d07b"},
+		"an invalid date": {"v1.2.3", full, "yesterday", nil, "v1.2.3 commit 3f2a9c41d07b"},
 	} {
 		i := describe(test.version, test.commit, test.date, test.built)
 		if got := i.Version + " " + i.Source(); got != test.want {

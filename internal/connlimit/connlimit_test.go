@@ -52,10 +52,10 @@ func TestAcceptRetriesWhileOutOfFiles(t *testing.T) {
 		}
 		// The time is the test's own.
 		if took := time.Since(began); took < 10*time.Second || took > 20*time.Second {
-			t.Errorf("it waited %s", took)
+			t.Errorf("Accept waited %s, want 10 s to 20 s", took)
 		}
 		if lines := strings.Count(logged.String(), "\n"); lines != 1 || !strings.Contains(logged.String(), "too many open files") {
-			t.Errorf("logged %d lines:\n%s", lines, &logged)
+			t.Errorf("Accept logged %d lines:\n%s", lines, &logged)
 		}
 	})
 }
@@ -82,7 +82,7 @@ func TestAcceptEndsWhenTheListenerIsClosed(t *testing.T) {
 	})
 	broken := failure(syscall.EBADF)
 	if _, err := Listener(&script{errs: []error{broken}}, slog.New(slog.DiscardHandler)).Accept(); !errors.Is(err, broken) {
-		t.Errorf("an error that does not pass: got %v", err)
+		t.Errorf("Accept with a permanent error: got %v", err)
 	}
 }
 
@@ -101,37 +101,37 @@ func TestFullSetClosesTheLeastUsedConnection(t *testing.T) {
 	used := func(f *fake) *fake { f.used = true; return f }
 	for name, test := range map[string]struct {
 		open []*fake
-		goes int // index in open, -1 for the new one
+		cut  int // index in open, -1 for the new one
 	}{
-		"one that nobody used":             {[]*fake{answered(), used(idle()), idle(), sends()}, 2},
-		"one that is slow to send":         {[]*fake{answered(), used(idle()), sends(), used(sends())}, 2},
-		"one that was used before":         {[]*fake{answered(), used(idle()), used(sends())}, 1},
-		"one that is slow to send another": {[]*fake{answered(), used(sends())}, 1},
-		"the new one":                      {[]*fake{answered(), used(answered())}, -1},
+		"one that was never used":               {[]*fake{answered(), used(idle()), idle(), sends()}, 2},
+		"one that sends slowly":                 {[]*fake{answered(), used(idle()), sends(), used(sends())}, 2},
+		"one that was used before":              {[]*fake{answered(), used(idle()), used(sends())}, 1},
+		"one that sends a later request slowly": {[]*fake{answered(), used(sends())}, 1},
+		"the new one":                           {[]*fake{answered(), used(answered())}, -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewSet(len(test.open))
 			for _, c := range test.open {
 				if !s.Add(c) {
-					t.Fatal("there is room")
+					t.Fatal("Add below the limit returned false")
 				}
 			}
 			fresh := idle()
-			if took := s.Add(fresh); took != (test.goes >= 0) {
-				t.Errorf("the new one was taken: %v", took)
+			if took := s.Add(fresh); took != (test.cut >= 0) {
+				t.Errorf("Add beyond the limit returned %v", took)
 			}
 			for i, c := range test.open {
-				if c.cut != (i == test.goes) {
-					t.Errorf("connection %d was closed: %v", i, c.cut)
+				if c.cut != (i == test.cut) {
+					t.Errorf("connection %d: closed is %v", i, c.cut)
 				}
 			}
 			if got := s.Stats(); got != (Stats{len(test.open), len(test.open), 1}) {
-				t.Errorf("got %+v", got)
+				t.Errorf("Stats: got %+v", got)
 			}
 			s.Remove(fresh)
 			s.Remove(fresh)
-			if got, want := s.Stats().Open, len(test.open)-min(1, test.goes+1); got != want {
-				t.Errorf("%d are open, want %d", got, want)
+			if got, want := s.Stats().Open, len(test.open)-min(1, test.cut+1); got != want {
+				t.Errorf("%d connections are open, want %d", got, want)
 			}
 		})
 	}
@@ -140,11 +140,11 @@ func TestFullSetClosesTheLeastUsedConnection(t *testing.T) {
 		s.Add(idle())
 	}
 	if len(s.All()) != 2 {
-		t.Error("0 must mean any number")
+		t.Error("NewSet(0) must not limit the number")
 	}
 }
 
-// TestUsedConnectionSurvivesAFlood has one connection used between any two of a flood.
+// TestUsedConnectionSurvivesAFlood uses one connection between any two of a flood.
 func TestUsedConnectionSurvivesAFlood(t *testing.T) {
 	s := NewSet(50)
 	regular := &fake{does: Idle}
@@ -154,6 +154,6 @@ func TestUsedConnectionSurvivesAFlood(t *testing.T) {
 		s.Add(&fake{does: Idle})
 	}
 	if regular.cut {
-		t.Error("it was closed")
+		t.Error("the used connection was closed")
 	}
 }

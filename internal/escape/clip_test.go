@@ -18,7 +18,7 @@ func TestClip(t *testing.T) {
 		{"a\xffbc", 3, "ab..."},
 	} {
 		if got := Clip(c.text, c.max); got != c.want {
-			t.Errorf("%q cut to %d bytes is %q, want %q", c.text, c.max, got, c.want)
+			t.Errorf("Clip(%q, %d) = %q, want %q", c.text, c.max, got, c.want)
 		}
 	}
 }

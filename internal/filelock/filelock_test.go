@@ -25,15 +25,15 @@ func TestLockIsExclusiveUntilTheFileIsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := filelock.Lock(second); !errors.Is(err, filelock.ErrLocked) {
-		t.Errorf("locked twice: %v", err)
+		t.Errorf("Lock of a locked file: got %v, want ErrLocked", err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := filelock.Lock(second); err != nil {
-		t.Errorf("after the first was closed: %v", err)
+		t.Errorf("Lock after the first was closed: got %v", err)
 	}
 	if err := filelock.Lock(first); err == nil || errors.Is(err, filelock.ErrLocked) {
-		t.Errorf("a closed file: %v", err)
+		t.Errorf("Lock of a closed file: got %v", err)
 	}
 }

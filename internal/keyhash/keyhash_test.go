@@ -25,11 +25,11 @@ func TestHashDependsOnSecretAndLabel(t *testing.T) {
 		for _, label := range []string{"shards", "samples"} {
 			sum := New([]byte(secret), label).Sum64("ip:203.0.113.7")
 			if other, found := seen[sum]; found {
-				t.Errorf("%s and %s hash alike", other, secret+label)
+				t.Errorf("%s and %s have the same hash", other, secret+label)
 			}
 			seen[sum] = secret + label
 			if again := New([]byte(secret), label).Sum64("ip:203.0.113.7"); again != sum {
-				t.Errorf("two processes with one secret do not agree: %x, %x", sum, again)
+				t.Errorf("two hashes with one secret and label differ: %x, %x", sum, again)
 			}
 		}
 	}
@@ -38,7 +38,7 @@ func TestHashDependsOnSecretAndLabel(t *testing.T) {
 func TestSum64DoesNotAllocate(t *testing.T) {
 	h, key := New([]byte("secret"), "label"), strings.Repeat("k", 128)
 	if n := testing.AllocsPerRun(100, func() { h.Sum64(key) }); n > 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("Sum64 made %v allocations, want 0", n)
 	}
 }
 

@@ -45,20 +45,20 @@ func TestDurationsMatchThePrometheusHistogram(t *testing.T) {
 	}
 	for i, b := range want.Histogram.Bucket {
 		if g := got.Bucket[i]; g.GetUpperBound() != b.GetUpperBound() || g.GetCumulativeCount() != b.GetCumulativeCount() {
-			t.Errorf("up to %v: %d, want %d", b.GetUpperBound(), g.GetCumulativeCount(), b.GetCumulativeCount())
+			t.Errorf("bucket up to %v: got %d, want %d", b.GetUpperBound(), g.GetCumulativeCount(), b.GetCumulativeCount())
 		}
 	}
 	if got.GetSchema() != want.Histogram.GetSchema() || got.GetZeroCount() != want.Histogram.GetZeroCount() {
-		t.Errorf("schema %d, %d about zero; want %d and %d", got.GetSchema(), got.GetZeroCount(), want.Histogram.GetSchema(), want.Histogram.GetZeroCount())
+		t.Errorf("got schema %d and zero count %d, want %d and %d", got.GetSchema(), got.GetZeroCount(), want.Histogram.GetSchema(), want.Histogram.GetZeroCount())
 	}
-	here, there := nativeCounts(got), nativeCounts(want.Histogram)
-	for index, count := range there {
-		if here[index] != count {
-			t.Errorf("native bucket %d: %d, want %d", index, here[index], count)
+	gotCounts, wantCounts := nativeCounts(got), nativeCounts(want.Histogram)
+	for index, count := range wantCounts {
+		if gotCounts[index] != count {
+			t.Errorf("native bucket %d: got %d, want %d", index, gotCounts[index], count)
 		}
 	}
-	if len(here) != len(there) {
-		t.Errorf("%d native buckets, want %d", len(here), len(there))
+	if len(gotCounts) != len(wantCounts) {
+		t.Errorf("got %d native buckets, want %d", len(gotCounts), len(wantCounts))
 	}
 }
 
@@ -94,7 +94,7 @@ func TestDurationsKeepAnExemplarPerBucket(t *testing.T) {
 		}
 	}
 	if got := strings.Join(found, " "); got != "request-third request-slow" {
-		t.Errorf("got %s", got)
+		t.Errorf("got the exemplars %s", got)
 	}
 }
 

@@ -98,7 +98,7 @@ func TestMetricsCountByPolicyAndNeverByKey(t *testing.T) {
 		`stint_logins_total{method="openid",outcome="failed"} 0`, `stint_logins_total{method="password",outcome="pending"} 0`,
 	} {
 		if !strings.Contains(text, want+"\n") {
-			t.Errorf("missing: %s", want)
+			t.Errorf("the metrics have no line %s", want)
 		}
 	}
 	if strings.Contains(text, "attacker") {
@@ -117,11 +117,11 @@ func TestPolicyMetricsAreBoundedAndRemoved(t *testing.T) {
 	m.KeepPolicies(func(name string) bool { return name == "p7" })
 	text := scrape(t, m)
 	if !strings.Contains(text, `stint_checks_total{decision="allowed",policy="p7"} 1`) || strings.Contains(text, `policy="p8"`) {
-		t.Error("a policy that is gone has metrics")
+		t.Error("a removed policy still has metrics")
 	}
 	m.Record(&gate.Decision{Outcome: gate.Allowed, Policy: &rules.Policy{Name: "p8"}})
 	if !strings.Contains(scrape(t, m), `stint_checks_total{decision="allowed",policy="p8"} 1`) {
-		t.Error("a policy that came back is not counted")
+		t.Error("a policy that exists again is not counted")
 	}
 }
 

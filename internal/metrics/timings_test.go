@@ -30,10 +30,10 @@ func TestCheckReaderReturnsThe99thPercentile(t *testing.T) {
 		slices.Sort(all)
 		want := float64(all[max(1, int(math.Round(float64(len(all))*0.99)))-1])
 		if answers != int64(len(all)) || math.Abs(float64(p99)-want) > 0.1*want {
-			t.Fatalf("%d answers, 99 %% within %s, want %d, %s", answers, p99, len(all), time.Duration(want))
+			t.Fatalf("Next: got %d answers, 99 %% within %s, want %d, %s", answers, p99, len(all), time.Duration(want))
 		}
 		if answers, p99 := r.Next(); answers != 0 || p99 != 0 {
-			t.Fatalf("nothing was answered since: %d answers, %s", answers, p99)
+			t.Fatalf("Next without new answers: got %d answers, %s", answers, p99)
 		}
 	})
 }

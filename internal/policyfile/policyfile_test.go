@@ -60,7 +60,7 @@ func TestCanonicalFileRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out.String() != canonicalFile {
-		t.Errorf("the file comes back as\n%s\nwant\n%s", out.String(), canonicalFile)
+		t.Errorf("Write after Read: got\n%s\nwant\n%s", out.String(), canonicalFile)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestEquivalentFilesReadAsEqualPolicies(t *testing.T) {
 		"a rule that occurs twice": "policies: [{name: default, match: ['*'], rules: [1/s, 20/60s, 20/m]}]",
 	} {
 		if got := read(t, text); len(got) != 1 || !reflect.DeepEqual(got[0], want) {
-			t.Errorf("%s reads as %+v, want %+v", name, got, want)
+			t.Errorf("%s: Read: got %+v, want %+v", name, got, want)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func TestReadErrorsNameTheirPlace(t *testing.T) {
 		_, err := Read(strings.NewReader(test.text), "p.yaml")
 		switch {
 		case err == nil:
-			t.Errorf("%s: read without an error", name)
+			t.Errorf("%s: Read: got no error", name)
 		case !strings.Contains(err.Error(), test.want):
 			t.Errorf("%s: the error is %q, want %q in it", name, err, test.want)
 		case strings.Contains(err.Error(), "\n"):

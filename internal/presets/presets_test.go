@@ -31,7 +31,7 @@ func TestEachPresetIsValidWithoutWarnings(t *testing.T) {
 			}
 			for _, m := range p.Match {
 				if other := owners[m.String()]; other != "" && !p.IsConditional() {
-					t.Errorf("%s: %s and %s have the pattern %s", preset.Name, other, p.Name, m)
+					t.Errorf("%s: the policies %s and %s both have the pattern %s", preset.Name, other, p.Name, m)
 				} else if !p.IsConditional() {
 					owners[m.String()] = p.Name
 				}
@@ -39,10 +39,10 @@ func TestEachPresetIsValidWithoutWarnings(t *testing.T) {
 		}
 	}
 	if !slices.Equal(presets.Names(), []string{"api", "website", "login", "scraper", "traps", "traps-php"}) {
-		t.Error(presets.Names())
+		t.Errorf("Names: got %q", presets.Names())
 	}
 	if _, found := presets.Find("none"); found {
-		t.Error("found what there is not")
+		t.Error("Find(none): got a preset")
 	}
 }
 
@@ -52,7 +52,7 @@ func TestTrapsMatchOnlyScannerPaths(t *testing.T) {
 	}
 	traps, php := policies(t, "traps")[0], policies(t, "traps-php")[0]
 	if !traps.IsTrap() || !php.IsTrap() {
-		t.Fatal("the lists are no traps")
+		t.Fatal("the policies traps and traps-php are no traps")
 	}
 	for path, of := range map[string]*rules.Policy{
 		"/.env": traps, "/app/.env.production": traps, "/.git/config": traps, "//.git//HEAD": traps, "/%2egit/config": traps,
@@ -60,10 +60,10 @@ func TestTrapsMatchOnlyScannerPaths(t *testing.T) {
 		"/index.php": php, "/blog/wp-admin/setup-config.php": php, "/xmlrpc.php": php, "/wp-includes/wlwmanifest.xml": php, "/shell.php.suspected": php,
 	} {
 		if !meets(of, path) {
-			t.Errorf("%s is not refused by %s", path, of.Name)
+			t.Errorf("%s does not match the policy %s", path, of.Name)
 		}
 		if other := map[*rules.Policy]*rules.Policy{traps: php, php: traps}[of]; meets(other, path) {
-			t.Errorf("%s is refused by %s too", path, other.Name)
+			t.Errorf("%s also matches the policy %s", path, other.Name)
 		}
 	}
 	for _, path := range []string{
@@ -74,7 +74,7 @@ func TestTrapsMatchOnlyScannerPaths(t *testing.T) {
 		"/sdk", "/v2/_catalog", "/server-status", "/manager/html", "/telescope/requests", "/solr/admin/cores", "/_cat/indices",
 	} {
 		if meets(traps, path) || meets(php, path) {
-			t.Errorf("%s is refused", path)
+			t.Errorf("%s matches a trap", path)
 		}
 	}
 }

@@ -49,11 +49,11 @@ func TestRead(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got := strings.Split(read(c.text, c.format), "\n")
 			if len(got) != len(c.want) {
-				t.Fatalf("%q", got)
+				t.Fatalf("read: got %q, want %d lines", got, len(c.want))
 			}
 			for i, want := range c.want {
 				if !strings.HasPrefix(got[i], want) {
-					t.Errorf("%q, want %q", got[i], want)
+					t.Errorf("line %d: got %q, want %q", i+1, got[i], want)
 				}
 			}
 		})
@@ -78,10 +78,10 @@ func TestWrittenProfilesAreReadBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if format == profilelist.CSV && strings.Contains(file.String(), "\n=cmd") {
-			t.Errorf("a spreadsheet would calculate a cell: %s", file.String())
+			t.Errorf("a cell is a formula: %s", file.String())
 		}
 		if got := read(file.String(), format); got != "=cmd|\"x\"|gold|a+b|+1,\n\"2\"\ntoken:x|free||" {
-			t.Errorf("%s: %q", format, got)
+			t.Errorf("%s: read back %q", format, got)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 func TestNormalize(t *testing.T) {
 	p := profiles.Profile{Plan: "gold", Labels: []string{"vip", "region=eu", "vip"}, Note: " pays\r\nlate "}
 	if err := p.Normalize(); err != nil || strings.Join(p.Labels, " ") != "region=eu vip" || p.Note != "pays\nlate" {
-		t.Fatalf("%+v: %v", p, err)
+		t.Fatalf("Normalize: got %+v, %v", p, err)
 	}
 	many := make([]string, profiles.MaxLabels+1)
 	for i := range many {
@@ -36,7 +36,7 @@ func TestNormalize(t *testing.T) {
 	} {
 		var wrong *profiles.FieldError
 		if err := c.p.Normalize(); !errors.As(err, &wrong) || wrong.Field != c.field {
-			t.Errorf("%+v: %v, want the field %s", c.p, err, c.field)
+			t.Errorf("Normalize of %+v: got %v, want the field %s", c.p, err, c.field)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func TestLimitCheck(t *testing.T) {
 		case c.field == "" && err != nil:
 			t.Error(err)
 		case c.field != "" && (!errors.As(err, &wrong) || wrong.Field != c.field):
-			t.Errorf("%v %q: %v, want the field %s", c.l.Rules, c.l.Reason, err, c.field)
+			t.Errorf("Check of %v %q: got %v, want the field %s", c.l.Rules, c.l.Reason, err, c.field)
 		}
 	}
 }
@@ -80,25 +80,25 @@ func TestApplyKeepsTheLog(t *testing.T) {
 	l := &profiles.Limit{Rules: rules.Stack{{Limit: 5, Window: time.Second}}}
 	made := l.Apply(base)
 	if made.ID != 7 || made.Generation != 3 || made.Version >= 0 || made.Mode != rules.Enforce || made.Rules.String() != l.Rules.String() {
-		t.Errorf("%+v", made)
+		t.Errorf("Apply: got %+v", made)
 	}
 	if made.Retention != (rules.Retention{Entries: 100, Window: time.Hour}) {
-		t.Errorf("the log keeps %+v, less than the policy needs when the limit ends", made.Retention)
+		t.Errorf("Apply: got the retention %+v, want that of the policy", made.Retention)
 	}
 	if l.Apply(base) != made {
-		t.Error("made again")
+		t.Error("Apply made a second policy for the same limit")
 	}
 	counter := *base
 	counter.Algorithm = algorithms.FixedWindow
 	if moved := l.Apply(&counter); moved.Generation == 3 || moved.Generation < 0 {
-		t.Errorf("a counter of other windows goes on as generation %d", moved.Generation)
+		t.Errorf("a counter with other windows keeps the generation %d", moved.Generation)
 	}
 	same := &profiles.Limit{Rules: rules.Stack{{Limit: 5, Window: time.Hour}}}
 	if kept := same.Apply(&counter); kept.Generation != 3 {
-		t.Error("a counter of the same windows begins again")
+		t.Error("a counter with the same windows gets another generation")
 	}
 	if none := l.Apply(nil); none.ID != 0 || none.Name != profiles.NoPolicy || rules.CheckName(none.Name) == nil {
-		t.Errorf("%+v", none)
+		t.Errorf("Apply(nil): got %+v", none)
 	}
 }
 

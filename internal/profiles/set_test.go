@@ -25,14 +25,14 @@ func TestSetForgetsUnusedPlans(t *testing.T) {
 	limit := &Limit{Rules: rules.Stack{{Limit: 5, Window: 1}}}
 	apply(s, &Profile{Key: "a", Plan: "gold"}, &Profile{Key: "b", Plan: "gold"}, &Profile{Key: "a", Plan: "gold"}, &Profile{Key: "c", Plan: "free", Limit: limit})
 	if len(s.plans) != 1 || s.plans["gold"].keys != 2 {
-		t.Errorf("%+v", s.plans)
+		t.Errorf("got the plans %+v", s.plans)
 	}
 	apply(s, &Profile{Key: "a", Plan: "silver"}, &Profile{Key: "b", Plan: "gold", Limit: limit}, &Profile{Key: "c", Plan: "free"})
 	if len(s.plans) != 2 || s.plans["silver"] == nil || s.plans["free"] == nil {
-		t.Errorf("%+v", s.plans)
+		t.Errorf("got the plans %+v", s.plans)
 	}
 	apply(s, &Profile{Key: "a"}, &Profile{Key: "b"}, &Profile{Key: "c"})
 	if len(s.plans) != 0 || s.Len() != 0 {
-		t.Errorf("%+v, %d", s.plans, s.Len())
+		t.Errorf("got the plans %+v and %d keys, want none", s.plans, s.Len())
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// A client that spreads r over t must be allowed, and where r is 0, or the check
-// was refused by the rule, t is when to try again, as in Retry-After.
+// A client that spreads r over t must be allowed. If r is 0, or the check
+// was refused by the rule, t is the time to retry, as in Retry-After.
 func TestRateLimitResetSuitsClientsThatPaceThemselves(t *testing.T) {
 	stack, err := rules.ParseStack([]string{"20/m"})
 	if err != nil {
@@ -23,7 +23,7 @@ func TestRateLimitResetSuitsClientsThatPaceThemselves(t *testing.T) {
 		allowed bool
 		want    string
 	}{
-		{"nothing counts", timestamplog.RuleState{Remaining: 20}, true, `"20/1m";r=20;t=60`},
+		{"an unused limit", timestamplog.RuleState{Remaining: 20}, true, `"20/1m";r=20;t=60`},
 		{"the first request", timestamplog.RuleState{Remaining: 19, ResetAfterMS: 60_000}, true, `"20/1m";r=19;t=60`},
 		{"a peek later", timestamplog.RuleState{Remaining: 19, ResetAfterMS: 12_001}, true, `"20/1m";r=19;t=13`},
 		{"the last request", timestamplog.RuleState{RetryAfterMS: 4000, ResetAfterMS: 60_000}, true, `"20/1m";r=0;t=4`},
@@ -31,7 +31,7 @@ func TestRateLimitResetSuitsClientsThatPaceThemselves(t *testing.T) {
 		{"a large cost allowed", timestamplog.RuleState{Remaining: 2, RetryAfterMS: 30_000, ResetAfterMS: 60_000}, true, `"20/1m";r=2;t=60`},
 		{"a large cost refused", timestamplog.RuleState{Remaining: 2, RetryAfterMS: 30_000, ResetAfterMS: 50_000}, false, `"20/1m";r=2;t=30`},
 		{"refused by another rule", timestamplog.RuleState{Remaining: 5, ResetAfterMS: 50_000}, false, `"20/1m";r=5;t=50`},
-		{"refused for ever", timestamplog.RuleState{RetryAfterMS: timestamplog.Never}, false, `"20/1m";r=0`},
+		{"refused always", timestamplog.RuleState{RetryAfterMS: timestamplog.Never}, false, `"20/1m";r=0`},
 	} {
 		if got := string(textsOf(&rules.Policy{Rules: stack}).appendRemaining(nil, stack, []timestamplog.RuleState{c.state}, c.allowed)); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.what, got, c.want)
@@ -39,7 +39,7 @@ func TestRateLimitResetSuitsClientsThatPaceThemselves(t *testing.T) {
 	}
 }
 
-// Every key may have a limit of its own, and each change makes another.
+// Every key may have an own limit, and each change makes another.
 func TestHeadersOfOwnLimitsAreNotCached(t *testing.T) {
 	selector := rules.NewSelector(nil)
 	var h Headers
@@ -55,14 +55,14 @@ func TestHeadersOfOwnLimitsAreNotCached(t *testing.T) {
 		}
 	}
 	d := &gate.Decision{Policy: &rules.Policy{}, OwnLimit: &profiles.Limit{}}
-	isKept := func() bool {
+	isCached := func() bool {
 		first := h.textsOf(d, selector)
 		return first == h.textsOf(d, selector)
 	}
-	if isKept() {
-		t.Error("the headers of an own limit are kept")
+	if isCached() {
+		t.Error("the headers of an own limit are cached")
 	}
-	if d.OwnLimit = nil; !isKept() {
-		t.Error("the headers of a policy are not kept")
+	if d.OwnLimit = nil; !isCached() {
+		t.Error("the headers of a policy are not cached")
 	}
 }

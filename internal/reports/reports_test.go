@@ -103,20 +103,20 @@ func TestBuildTodayCoversTheHoursSoFarAndIsNotSaved(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d.ID != reports.Today || d.From.Format(time.RFC3339) != "2026-03-03T00:00:00Z" || d.To.Format(time.RFC3339) != "2026-03-03T16:31:00Z" {
-			t.Errorf("it is %s, from %s to %s", d.ID, d.From, d.To)
+			t.Errorf("BuildToday: got the document %s, from %s to %s", d.ID, d.From, d.To)
 		}
 		if d.Totals.Limited != 17 || len(d.Top) != 2 || len(d.Traffic) != 17 || d.Traffic[16].Limited != 7 {
-			t.Errorf("got %+v, %+v, %+v", d.Totals, d.Top, d.Traffic)
+			t.Errorf("BuildToday: got the totals %+v, the top %+v, the traffic %+v", d.Totals, d.Top, d.Traffic)
 		}
 		if d.Before != nil { // k:old offended at 20:00 of the day before, which is later in the day
-			t.Errorf("the same hours of the day before are %+v", d.Before)
+			t.Errorf("BuildToday: the day before is %+v, want nil", d.Before)
 		}
 		builder.Now = func() time.Time { return now.Add(-12 * time.Hour) } // midnight
 		if d, err = builder.BuildToday(t.Context()); err != nil || d.Totals.Limited != 0 || len(d.Traffic) != 1 {
-			t.Errorf("at midnight it is %+v, %v", d, err)
+			t.Errorf("BuildToday at midnight: got %+v, %v", d, err)
 		}
 		if kept, _, err := s.Reports.FindDocuments(t.Context(), "", "", 0); err != nil || len(kept) != 0 {
-			t.Errorf("kept %+v, %v", kept, err)
+			t.Errorf("FindDocuments: got %+v, %v", kept, err)
 		}
 	})
 }
@@ -150,20 +150,20 @@ func TestDailyReportCoversTheDayAndTheDayBefore(t *testing.T) {
 		}
 		kept, _, err := s.Reports.FindDocuments(t.Context(), reports.Daily, "", 0)
 		if err != nil || len(kept) != 1 || kept[0].ID != d.ID {
-			t.Fatalf("kept %+v, %v", kept, err)
+			t.Fatalf("FindDocuments: got %+v, %v", kept, err)
 		}
 		again, err := s.Reports.FindDocumentByID(t.Context(), d.ID)
 		if err != nil || again.Totals != d.Totals || again.Top[0] != d.Top[0] {
-			t.Errorf("it reads back as %+v, %v", again, err)
+			t.Errorf("FindDocumentByID: got %+v, %v", again, err)
 		}
-		// One that is made again replaces it, under the address that people have.
+		// A document for the same day replaces it and keeps its id.
 		made := *d
-		made.ID, made.Attention = "", []string{"made again"}
+		made.ID, made.Attention = "", []string{"written again"}
 		if err := s.Reports.PutDocument(t.Context(), &made); err != nil || made.ID != d.ID {
-			t.Fatalf("made again as %s, was %s: %v", made.ID, d.ID, err)
+			t.Fatalf("PutDocument again: got the id %s, want %s: %v", made.ID, d.ID, err)
 		}
-		if again, err := s.Reports.FindDocumentByID(t.Context(), d.ID); err != nil || again.ID != d.ID || again.Attention[0] != "made again" {
-			t.Errorf("made again it reads back as %+v, %v", again, err)
+		if again, err := s.Reports.FindDocumentByID(t.Context(), d.ID); err != nil || again.ID != d.ID || again.Attention[0] != "written again" {
+			t.Errorf("FindDocumentByID after PutDocument: got %+v, %v", again, err)
 		}
 	})
 }
@@ -212,12 +212,12 @@ func TestDocumentIsEscapedInEveryFormat(t *testing.T) {
 	html := page.String()
 	for _, want := range []string{"Tue 3 Mar 2026", "token:=&lt;script&gt;", "[U&#43;202E]", "<polygon points=", "4.2 times", "800/1d of default"} {
 		if !strings.Contains(html, want) {
-			t.Errorf("the page does not hold %q", want)
+			t.Errorf("the page does not contain %q", want)
 		}
 	}
 	for _, bad := range []string{"<script", "http://", "https://", "ZgotmplZ", "src=", "\u202e"} {
 		if strings.Contains(html, bad) {
-			t.Errorf("the page holds %q", bad)
+			t.Errorf("the page contains %q", bad)
 		}
 	}
 }

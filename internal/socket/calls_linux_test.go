@@ -22,7 +22,7 @@ func socketOf(t *testing.T, c *net.TCPConn) *Socket {
 	return s
 }
 
-// ReadEach reads everything that arrives, and the test sends it back as far as there is room.
+// ReadEach reads everything that arrives, and the test sends back what fits into the buffer.
 // The end, which arrives separately, is left to the connection.
 func TestReadEachReadsToTheEndAndSendDoesNotWait(t *testing.T) {
 	here, there := pair(t)
@@ -51,13 +51,13 @@ func TestReadEachReadsToTheEndAndSendDoesNotWait(t *testing.T) {
 		t.Errorf("got %d bytes, want %d", len(got), len(want))
 	}
 	if n, err := here.Read(p); n != 0 || !errors.Is(err, io.EOF) {
-		t.Errorf("the connection read %d bytes and %v, want its end", n, err)
+		t.Errorf("Read after ReadEach: got %d bytes, %v, want EOF", n, err)
 	}
 	if sent := s.Send([]byte("late")); sent != 0 {
-		t.Errorf("%d bytes were sent outside of ReadEach", sent)
+		t.Errorf("Send outside of ReadEach sent %d bytes", sent)
 	}
 	if all := <-echoed; !bytes.Equal(all, want) {
-		t.Errorf("%d bytes came back, want %d", len(all), len(want))
+		t.Errorf("the peer got %d bytes back, want %d", len(all), len(want))
 	}
 }
 
@@ -67,14 +67,14 @@ func TestReadEachStopsWhenTheCallbackReturnsFalse(t *testing.T) {
 	if _, err := there.Write([]byte("abcdef")); err != nil {
 		t.Fatal(err)
 	}
-	p, taken := make([]byte, 2), 0
+	p, read := make([]byte, 2), 0
 	s.ReadEach(p, func(n int) bool {
-		taken += n
-		return taken < 4
+		read += n
+		return read < 4
 	})
 	rest := make([]byte, 8)
-	if n, err := here.Read(rest); taken != 4 || err != nil || string(rest[:n]) != "ef" {
-		t.Errorf("took %d bytes and left %q, %v", taken, rest[:n], err)
+	if n, err := here.Read(rest); read != 4 || err != nil || string(rest[:n]) != "ef" {
+		t.Errorf("ReadEach read %d bytes and left %q, %v", read, rest[:n], err)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestReadEachEndsAtTheDeadlineAndOnClose(t *testing.T) {
 	here, _ := pair(t)
 	s := socketOf(t, here)
 	never := func(n int) bool {
-		t.Errorf("read %d bytes that nobody sent", n)
+		t.Errorf("ReadEach read %d bytes, want none", n)
 		return false
 	}
 	if err := here.SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
@@ -125,11 +125,11 @@ func TestRawReadOfADialledConnCallsOnlyIfDataArrived(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		if !called || found != want {
-			t.Errorf("called %v and found %d bytes, want %d", called, found, want)
+			t.Errorf("raw Read: called %v and found %d bytes, want %d", called, found, want)
 		}
 	}
 	if called, _ := look(); called {
-		t.Error("called though nothing has come")
+		t.Error("raw Read called the function before anything arrived")
 	}
 	if _, err := there.Write([]byte("abc")); err != nil {
 		t.Fatal(err)
@@ -139,12 +139,12 @@ func TestRawReadOfADialledConnCallsOnlyIfDataArrived(t *testing.T) {
 		t.Fatal(err)
 	}
 	if called, _ := look(); called {
-		t.Error("called though everything was read")
+		t.Error("raw Read called the function after everything was read")
 	}
 	_ = there.Close()
 	await(0)
 	_ = here.Close()
 	if err := raw.Read(func(uintptr) bool { return true }); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("of a closed connection: %v", err)
+		t.Errorf("raw Read of a closed connection: got %v", err)
 	}
 }

@@ -58,13 +58,13 @@ func TestDialledConnReadsAndWritesConcurrently(t *testing.T) {
 		t.Error(err)
 	}
 	if n, err := here.Read(make([]byte, 8)); n != 0 || !errors.Is(err, io.EOF) {
-		t.Errorf("after the end %d bytes and %v were read", n, err)
+		t.Errorf("Read after the end: got %d bytes, %v", n, err)
 	}
 	if n, err := here.Read(nil); n != 0 || err != nil {
-		t.Errorf("reading nothing gives %d, %v", n, err)
+		t.Errorf("Read(nil): got %d, %v", n, err)
 	}
 	if n, err := here.Write(nil); n != 0 || err != nil {
-		t.Errorf("writing nothing gives %d, %v", n, err)
+		t.Errorf("Write(nil): got %d, %v", n, err)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestDialledConnKeepsItsDeadlines(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := here.Read(make([]byte, 8)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("read %d bytes and %v, want a missed deadline", n, err)
+		t.Errorf("Read: got %d bytes, %v, want a deadline exceeded", n, err)
 	}
 	// Nobody reads, so only the first part fits into the buffers.
 	all := make([]byte, 64<<20)
@@ -83,10 +83,10 @@ func TestDialledConnKeepsItsDeadlines(t *testing.T) {
 	}
 	n, err := here.Write(all)
 	if n == 0 || n == len(all) || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("wrote %d bytes and %v, want some and a missed deadline", n, err)
+		t.Errorf("Write: got %d bytes, %v, want some and a deadline exceeded", n, err)
 	}
 	if n, err := here.Write(all); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("after the deadline %d bytes were written, %v", n, err)
+		t.Errorf("Write after the deadline: got %d bytes, %v", n, err)
 	}
 }
 
@@ -100,25 +100,25 @@ func TestDialledConnCloseEndsItsRead(t *testing.T) {
 	time.Sleep(10 * time.Millisecond) // either order is fine
 	_ = here.Close()
 	if err := <-read; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("the read ended with %v", err)
+		t.Errorf("Read during Close: got %v", err)
 	}
 	if _, err := here.Write([]byte("late")); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("the write after it ended with %v", err)
+		t.Errorf("Write after Close: got %v", err)
 	}
 	if here.RemoteAddr().String() != there.LocalAddr().String() {
-		t.Errorf("the peer is %s, want %s", here.RemoteAddr(), there.LocalAddr())
+		t.Errorf("RemoteAddr: got %s, want %s", here.RemoteAddr(), there.LocalAddr())
 	}
 }
 
 func TestDialerReturnsErrorsAndWrappedConnsUnchanged(t *testing.T) {
 	broken := errors.New("no route")
 	if c, err := Dialer(func(context.Context, string, string) (net.Conn, error) { return nil, broken })(t.Context(), "tcp", "x"); c != nil || !errors.Is(err, broken) {
-		t.Errorf("got %v, %v", c, err)
+		t.Errorf("Dialer with a failing dial: got %v, %v", c, err)
 	}
 	here, _ := pair(t)
 	wrapped := struct{ net.Conn }{here}
 	if c, err := Dialer(func(context.Context, string, string) (net.Conn, error) { return wrapped, nil })(t.Context(), "tcp", "x"); c != wrapped || err != nil {
-		t.Errorf("a wrapper became %T, %v", c, err)
+		t.Errorf("Dialer of a wrapped connection: got %T, %v", c, err)
 	}
 }
 

@@ -30,10 +30,10 @@ func pair(t *testing.T) (here, there *net.TCPConn) {
 func TestWrappedConnHasNoSocket(t *testing.T) {
 	here, _ := pair(t)
 	if Of(struct{ net.Conn }{here}) != nil {
-		t.Error("a wrapped connection has a socket")
+		t.Error("Of a wrapped connection is not nil")
 	}
 	var none *Socket
 	if sent := none.Send([]byte("a")); sent != 0 {
-		t.Errorf("no socket sent %d bytes", sent)
+		t.Errorf("Send of a nil Socket sent %d bytes", sent)
 	}
 }

@@ -27,7 +27,7 @@ func TestSleepWaitsForTheDurationOrTheContext(t *testing.T) {
 		} {
 			began := time.Now()
 			if err := supervise.Sleep(ctx, step.d); !errors.Is(err, step.want) || time.Since(began) != step.after {
-				t.Errorf("%s: %v after %s, want %v after %s", step.name, err, time.Since(began), step.want, step.after)
+				t.Errorf("%s: Sleep: got %v after %s, want %v after %s", step.name, err, time.Since(began), step.want, step.after)
 			}
 		}
 	})

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// elsewhere are the folders whose goroutines are not the service's, each with
+// excluded are the folders whose goroutines are not part of the service, each with
 // the reason why a panic in them may end the process.
-var elsewhere = map[string]string{
-	"internal/cli":       "a command: a panic ends it with its stack, which is what its user needs",
+var excluded = map[string]string{
+	"internal/cli":       "a command: a panic ends it and prints the stack, which the user needs",
 	"internal/firewall":  "runs in the command line only",
 	"internal/logfollow": "runs in the command line only",
 	"internal/replay":    "runs in the command line only",
@@ -34,7 +34,7 @@ func TestEveryGoroutineOfTheServiceIsSupervised(t *testing.T) {
 			}
 			name, _ := filepath.Rel(root, path)
 			if entry.IsDir() {
-				if _, known := elsewhere[filepath.ToSlash(name)]; known {
+				if _, known := excluded[filepath.ToSlash(name)]; known {
 					return fs.SkipDir
 				}
 				return nil
@@ -56,11 +56,11 @@ func TestEveryGoroutineOfTheServiceIsSupervised(t *testing.T) {
 		}
 	}
 	if starts < 20 {
-		t.Errorf("only %d goroutines were found; the test looks at the wrong things", starts)
+		t.Errorf("found only %d starts of goroutines; the test reads the wrong files", starts)
 	}
 }
 
-// TestUnsupervisedFindsGoroutineStarts tries the reading itself.
+// TestUnsupervisedFindsGoroutineStarts tests unsupervised on short sources.
 func TestUnsupervisedFindsGoroutineStarts(t *testing.T) {
 	const head = "package p\nfunc f() {\n"
 	for source, want := range map[string]int{

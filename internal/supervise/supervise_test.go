@@ -27,16 +27,16 @@ func TestCallReturnsLogsAndCountsPanics(t *testing.T) {
 	err := supervise.Call("call", func() error { panic("boom") })
 	var p *supervise.Panic
 	if !errors.As(err, &p) || p.Value != "boom" || err.Error() != "call panicked: boom" {
-		t.Errorf("got %v", err)
+		t.Errorf("Call: got %v", err)
 	}
 	if got := supervise.Panics()["call"] - before; got != 1 {
-		t.Errorf("%d panics were counted", got)
+		t.Errorf("Panics: got %d, want 1", got)
 	}
 	if text := log.String(); !strings.Contains(text, "goroutine=call") || !strings.Contains(text, "supervise_test.go") {
-		t.Errorf("logged %q", text)
+		t.Errorf("Call logged %q, want the name and the stack", text)
 	}
 	if err := supervise.Call("call", func() error { return context.Canceled }); !errors.Is(err, context.Canceled) {
-		t.Errorf("an error of its own became %v", err)
+		t.Errorf("Call of a function with an error: got %v", err)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestRunRestartsPanickingWorkWithBackoff(t *testing.T) {
 		})
 		want := []time.Duration{0, 1, 3, 7, 15, 31, 63, 123, 183, 183 + 300 + 1, 183 + 300 + 3}
 		if len(calls) != len(want) {
-			t.Fatalf("%d calls at %v", len(calls), calls)
+			t.Fatalf("Run made %d calls, at %v", len(calls), calls)
 		}
 		for i := range want {
 			if calls[i] != want[i]*time.Second {
@@ -75,7 +75,7 @@ func TestRunEndsItsPauseWhenTheContextEnds(t *testing.T) {
 		begun, calls := time.Now(), 0
 		supervise.Run(ctx, "ends", func(context.Context) { calls++; panic("boom") })
 		if took := time.Since(begun); took != 500*time.Millisecond || calls != 1 {
-			t.Errorf("%d calls, it ended after %s", calls, took)
+			t.Errorf("Run made %d calls and ended after %s", calls, took)
 		}
 	})
 }

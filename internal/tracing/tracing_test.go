@@ -28,14 +28,14 @@ func TestParseParent(t *testing.T) {
 	} {
 		p := ParseParent([]byte(text))
 		if p.IsZero() == want {
-			t.Errorf("%q: got %+v", text, p)
+			t.Errorf("ParseParent(%q): got %+v", text, p)
 		}
 		if want && p.TraceID() != "4bf92f3577b34da6a3ce929d0e0e4736" {
-			t.Errorf("%q: got the trace %s", text, p.TraceID())
+			t.Errorf("ParseParent(%q): got the trace %s", text, p.TraceID())
 		}
 	}
 	if text := string(ParseParent([]byte(good)).AppendTo(nil)); text != good {
-		t.Errorf("written as %s", text)
+		t.Errorf("AppendTo: got %s", text)
 	}
 }
 
@@ -56,15 +56,15 @@ func TestSamplerLimitsTracesThatCallersRequest(t *testing.T) {
 		return n
 	}
 	if n := count(); n != maxAsked {
-		t.Errorf("%d in a second", n)
+		t.Errorf("sampled %d requests in a second, want maxAsked", n)
 	}
 	now = now.Add(time.Second)
 	if n := count(); n != maxAsked {
-		t.Errorf("%d in the next", n)
+		t.Errorf("sampled %d requests in the next second, want maxAsked", n)
 	}
 	for name, want := range map[string]sdktrace.SamplingDecision{"job daily-report": sdktrace.RecordAndSample, "redis": sdktrace.Drop} {
 		if got := s.ShouldSample(sdktrace.SamplingParameters{Name: name, ParentContext: t.Context()}).Decision; got != want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("ShouldSample(%s): got %v", name, got)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestCallSpansAreRecordedOnlyWithinATrace(t *testing.T) {
 		names = append(names, span.Name())
 	}
 	if want := []string{"redis decide", "database write", "job a"}; !slices.Equal(names, want) {
-		t.Errorf("spans %q, want %q", names, want)
+		t.Errorf("got the spans %q, want %q", names, want)
 	}
 }
 
@@ -94,10 +94,10 @@ func TestNilTracerTracesNothing(t *testing.T) {
 	span.SetInt("a", 1)
 	span.End(nil)
 	if _, part := tracer.Part(ctx, ""); part != nil || span != nil || !span.Parent().IsZero() {
-		t.Error("a span without a tracer")
+		t.Error("a nil Tracer returned a span")
 	}
 	if _, job := tracer.Job(ctx, ""); job != nil {
-		t.Error("a job's span without a tracer")
+		t.Error("a nil Tracer returned a span of a job")
 	}
 	tracer.Call(ctx, "", time.Time{}, nil)
 	if err := tracer.Close(ctx); err != nil {
