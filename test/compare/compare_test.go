@@ -11,7 +11,7 @@ import (
 
 const document = "../../docs/ALGORITHMS.md"
 
-// What the document says of decisions is what the algorithms decide.
+// The decisions in the document are those of the algorithms.
 func TestAlgorithmsDocumentHasCurrentDecisions(t *testing.T) {
 	text, err := os.ReadFile(document)
 	if err != nil {
@@ -35,13 +35,13 @@ func TestAlgorithmsDocumentNamesEveryAlgorithmAndOption(t *testing.T) {
 	for _, c := range candidates() {
 		for _, name := range append(c.Options, c.Name) {
 			if !strings.Contains(string(text), "`"+name+"`") {
-				t.Errorf("docs/ALGORITHMS.md says nothing of `%s`", name)
+				t.Errorf("docs/ALGORITHMS.md does not name `%s`", name)
 			}
 		}
 	}
 }
 
-// What is measured is measured, for every algorithm, and leaves nothing behind.
+// Every algorithm gets a row, with a value in every cell.
 func TestMeasure(t *testing.T) {
 	server := servers.DedicatedRedis(t)
 	measured, err := measure(t.Context(), server.URL, 10)
@@ -54,15 +54,15 @@ func TestMeasure(t *testing.T) {
 	for _, row := range measured.rows[1:] {
 		for _, cell := range row[1:] {
 			if cell == "" || cell == "0" || cell == "0.0" {
-				t.Errorf("nothing was measured: %v", row)
+				t.Errorf("a cell of the row has no value: %v", row)
 			}
 		}
 	}
 }
 
-// A document without a place for a table is refused, not written without it.
+// A document without a place for the table is refused.
 func TestReplaceInFailsWithoutAPlaceForTheTable(t *testing.T) {
 	if _, err := (table{name: "decisions"}).replaceIn([]byte("# Algorithms\n")); err == nil {
-		t.Fatal("there is no place for the table, and no error")
+		t.Fatal("replaceIn of a document without a place for the table: got no error")
 	}
 }

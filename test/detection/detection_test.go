@@ -45,18 +45,18 @@ func BenchmarkQuality(b *testing.B) {
 	}
 }
 
-// TestPresetsCatchAttackersAndSpareOthers tries the presets on a part of the day, also of
-// seeds on which they were not tuned.
+// TestPresetsCatchAttackersAndSpareOthers tests the presets on a part of the day, also with
+// seeds that they were not tuned for.
 func TestPresetsCatchAttackersAndSpareOthers(t *testing.T) {
 	if day := Generate(1, 0.1); !slices.Equal(day.Requests, Generate(1, 0.1).Requests) {
-		t.Error("the same seed makes another day")
+		t.Error("Generate with the same seed: got another day")
 	}
 	for seed := range uint64(4) {
-		t.Run(fmt.Sprint("seed ", seed+1), func(t *testing.T) { tryPresets(t, Generate(seed+1, 0.1)) })
+		t.Run(fmt.Sprint("seed ", seed+1), func(t *testing.T) { checkPresets(t, Generate(seed+1, 0.1)) })
 	}
 }
 
-func tryPresets(t *testing.T, day *Traffic) {
+func checkPresets(t *testing.T, day *Traffic) {
 	refused, ranges, err := systems[0].decide(t.Context(), day)
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func tryPresets(t *testing.T, day *Traffic) {
 		t.Fatal(err)
 	}
 	if len(s.Attackers) != 14 || len(s.Benign) != 8 {
-		t.Errorf("there are %d kinds of attack and %d of benign clients", len(s.Attackers), len(s.Benign))
+		t.Errorf("got %d kinds of attacks and %d of benign clients, want 14 and 8", len(s.Attackers), len(s.Benign))
 	}
 	for _, a := range s.Attackers {
 		missed := slices.Contains([]string{"spray from one /24", "botnet, three tries each", "botnet at one account", "one to three exploits"}, a.Label)
@@ -87,8 +87,8 @@ func tryPresets(t *testing.T, day *Traffic) {
 	}
 }
 
-// TestSprayFromOneNetworkIsRefusedAndProposed tries the spray of a whole network, of which the
-// other clients are left alone.
+// TestSprayFromOneNetworkIsRefusedAndProposed tests the spray from a whole network. The
+// other clients must not be affected.
 func TestSprayFromOneNetworkIsRefusedAndProposed(t *testing.T) {
 	day := &generator{Rand: rand.New(rand.NewPCG(1, 1)), share: 1, t: &Traffic{Label: map[netip.Addr]string{}, Attack: map[netip.Addr]time.Time{}}}
 	for _, part := range []struct {

@@ -65,8 +65,8 @@ func get(client *http.Client, url string) (status int, body, at string) {
 	return answer.StatusCode, string(text), answer.Request.URL.String()
 }
 
-// TestLoginWithDex starts the node while dex is down: it answers, and logs in once dex
-// is there, as an operator by the group of dex's mock connector.
+// TestLoginWithDex starts the node while dex is down: it answers, and logs users in when dex
+// is running, as an operator by the group of dex's mock connector.
 func TestLoginWithDex(t *testing.T) {
 	if *program == "" {
 		t.Fatal("needs -dex; run make test-openid")
@@ -94,7 +94,7 @@ func TestLoginWithDex(t *testing.T) {
 				return
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("in vain: %s; got %d at %s: %s", what, status, at, body)
+				t.Fatalf("waited too long for %s: got %d at %s: %s", what, status, at, body)
 			}
 		}
 	}

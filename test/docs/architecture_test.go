@@ -21,7 +21,7 @@ func TestEveryPathInTheArchitectureExists(t *testing.T) {
 	}
 	paths := quoted.FindAllStringSubmatch(string(text), -1)
 	if len(paths) < 50 {
-		t.Fatalf("found %d paths, want the tables' and the steps' many", len(paths))
+		t.Fatalf("found %d paths in ARCHITECTURE.md, want at least 50", len(paths))
 	}
 	for _, path := range paths {
 		if _, err := os.Stat(filepath.Join(root, path[1])); err != nil {
@@ -64,7 +64,7 @@ func TestEveryTestPackageAndToolIsInTheArchitecture(t *testing.T) {
 	}
 }
 
-// TestEveryTargetIsInContributing looks for every target of make that explains itself, except
+// TestEveryTargetIsInContributing looks for every target of make with a description, except
 // those that only start or build something.
 func TestEveryTargetIsInContributing(t *testing.T) {
 	text := repositoryFile(t, "CONTRIBUTING.md")

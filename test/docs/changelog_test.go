@@ -44,13 +44,13 @@ func TestChangelogIsSorted(t *testing.T) {
 			section = at
 		case strings.HasPrefix(line, "- "):
 			if section < 0 || seen[line] {
-				t.Errorf("line %d: %q is outside of a section, or there twice", i+1, line)
+				t.Errorf("line %d: %q is outside of a section, or a duplicate", i+1, line)
 			}
 			seen[line] = true
 		}
 	}
 	if len(versions) < 2 {
-		t.Fatalf("the changelog has the versions %q", versions)
+		t.Fatalf("the changelog has the versions %q, want at least 2", versions)
 	}
 	for _, v := range versions {
 		if !strings.Contains(text, "\n["+v+"]: https://") {

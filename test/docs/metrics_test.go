@@ -41,6 +41,6 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		}
 	}
 	if len(seen) < 30 {
-		t.Errorf("found %d metrics, want those of both packages", len(seen))
+		t.Errorf("found %d metrics, want at least 30", len(seen))
 	}
 }

@@ -11,7 +11,7 @@ import (
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 )
 
-// everyDoor returns how each door answers a request from an address: with a status, 200 for
+// everyDoor returns functions that send a request from an address to each door and return the status, 200 for
 // what is allowed.
 func (e *envoySide) everyDoor() map[string]func(address string) int {
 	checks := &site{T: e.T, node: e.node, url: e.node.Check}
@@ -93,8 +93,8 @@ func (e *envoySide) authorize(address string, extensions, headers map[string]str
 	return http.StatusOK
 }
 
-// IPv6 clients are counted by their network, but blocks and exemptions may be about one
-// address or a part of the network, at every door.
+// IPv6 clients are counted by their network, but blocks and exemptions may cover one
+// address or a part of the network. All doors must apply them.
 func TestBlockOfOneIPv6AddressAppliesAtEveryDoor(t *testing.T) {
 	e := startEnvoySide(t, "--trusted-proxies", "127.0.0.1")
 	for _, name := range []string{"limits", "default"} {
@@ -122,13 +122,13 @@ func TestBlockOfOneIPv6AddressAppliesAtEveryDoor(t *testing.T) {
 			"2001:db8:1:3:4:5a:6:7": http.StatusForbidden,
 		} {
 			if got := ask(address); got != want {
-				t.Errorf("%s: %s is answered %d, want %d", door, address, got, want)
+				t.Errorf("%s: %s: got %d, want %d", door, address, got, want)
 			}
 		}
 	}
 }
 
-// A client that has a network has one key of it, also in a list of entries.
+// A client with a whole network has one key, also in a list of entries.
 func TestEnvoyCountsAnIPv6ClientByItsNetwork(t *testing.T) {
 	e := startEnvoySide(t)
 	for i, entries := range [][]string{
@@ -145,7 +145,7 @@ func TestEnvoyCountsAnIPv6ClientByItsNetwork(t *testing.T) {
 			e.want(n < 3, e.ask("site", 0, d))
 		}
 	}
-	// The keys of what was counted so before stay.
+	// These keys must not change.
 	for entry, key := range map[string]string{
 		"remote_address=192.0.2.1": "envoy:site:generic_key=a|remote_address=192.0.2.1", "masked_remote_address=192.0.2.1/32": "envoy:site:generic_key=a|masked_remote_address=192.0.2.1/32",
 		"masked_remote_address=192.0.2.0/24": "envoy:site:generic_key=a|masked_remote_address=192.0.2.0/24", "remote_address=unknown": "envoy:site:generic_key=a|remote_address=unknown",
@@ -158,7 +158,7 @@ func TestEnvoyCountsAnIPv6ClientByItsNetwork(t *testing.T) {
 		}
 		body := e.node.Do(t, http.MethodGet, "/v1/keys?policy=limits&key="+url.QueryEscape(key), "", http.StatusOK)
 		if err := json.Unmarshal(body, &shown); err != nil || len(shown.Policy.Rules) != 1 || shown.Policy.Rules[0].Used != 1 {
-			t.Errorf("%s is not counted as %s: %s", entry, key, body)
+			t.Errorf("%s is not counted under the key %s: %s", entry, key, body)
 		}
 	}
 }

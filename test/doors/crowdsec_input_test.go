@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Whatever a bouncer sends, it is answered, and the node keeps answering others.
+// Any input of a bouncer is answered, and the node continues to answer others.
 func TestCrowdSecDoorAnswersBadInput(t *testing.T) {
 	b := startBanned(t, "--trusted-proxies", "127.0.0.1")
 	b.add("blocks", "ip:192.0.2.1", "1h")
@@ -24,17 +24,17 @@ func TestCrowdSecDoorAnswersBadInput(t *testing.T) {
 		{"GET of the metrics", "GET /v1/usage-metrics HTTP/1.1\r\n" + head + "\r\n", []int{405}},
 		{"an unknown method", "PURGE /v1/decisions HTTP/1.1\r\n" + head + "\r\n", []int{405, 501}},
 		{"an unknown path", "GET /v1/alerts HTTP/1.1\r\n" + head + "\r\n", []int{404}},
-		{"a query that is not encoded", "GET /v1/decisions?ip=%zz HTTP/1.1\r\n" + head + "\r\n", []int{400}},
-		{"no address", "GET /v1/decisions?ip=example.org HTTP/1.1\r\n" + head + "\r\n", []int{400}},
+		{"a query with a bad encoding", "GET /v1/decisions?ip=%zz HTTP/1.1\r\n" + head + "\r\n", []int{400}},
+		{"no valid address", "GET /v1/decisions?ip=example.org HTTP/1.1\r\n" + head + "\r\n", []int{400}},
 		{"two addresses", "GET /v1/decisions?ip=192.0.2.1,192.0.2.2 HTTP/1.1\r\n" + head + "\r\n", []int{400}},
 		{"a NUL in an address", "GET /v1/decisions?ip=192.0.2.1%00 HTTP/1.1\r\n" + head + "\r\n", []int{400}},
-		{"no range", "GET /v1/decisions?range=192.0.2.0/33 HTTP/1.1\r\n" + head + "\r\n", []int{400}},
+		{"no valid range", "GET /v1/decisions?range=192.0.2.0/33 HTTP/1.1\r\n" + head + "\r\n", []int{400}},
 		{"a mapped range", "GET /v1/decisions?range=::ffff:192.0.2.0/120 HTTP/1.1\r\n" + head + "\r\n", []int{400}},
-		{"a filter of as many texts", "GET /v1/decisions/stream?scopes=ip" + strings.Repeat(",ip", 99) + " HTTP/1.1\r\n" + head + "\r\n", []int{200}},
-		{"a filter of more texts", "GET /v1/decisions/stream?scenarios_containing=a" + strings.Repeat(",a", 100) + " HTTP/1.1\r\n" + head + "\r\n", []int{400}},
+		{"a filter of 100 texts", "GET /v1/decisions/stream?scopes=ip" + strings.Repeat(",ip", 99) + " HTTP/1.1\r\n" + head + "\r\n", []int{200}},
+		{"a filter of 101 texts", "GET /v1/decisions/stream?scenarios_containing=a" + strings.Repeat(",a", 100) + " HTTP/1.1\r\n" + head + "\r\n", []int{400}},
 		{"an address with a zone", "GET /v1/decisions?ip=fe80::1%25eth0 HTTP/1.1\r\n" + head + "\r\n", []int{200}},
 		{"a hostile key", "GET /v1/decisions?scope=user&value=a%0d%0ab HTTP/1.1\r\n" + head + "\r\n", []int{400}},
-		{"a key that is no UTF-8", "GET /v1/decisions?scope=user&value=%ff HTTP/1.1\r\n" + head + "\r\n", []int{400}},
+		{"a key that is not UTF-8", "GET /v1/decisions?scope=user&value=%ff HTTP/1.1\r\n" + head + "\r\n", []int{400}},
 		{"a hostile scope", "GET /v1/decisions?scope=%00&value=a HTTP/1.1\r\n" + head + "\r\n", []int{400}},
 		{"a long value", "GET /v1/decisions?scope=user&value=" + strings.Repeat("a", 5000) + " HTTP/1.1\r\n" + head + "\r\n", []int{400}},
 		{"unknown scopes", "GET /v1/decisions/stream?startup=true&scopes=country,as,%ff HTTP/1.1\r\n" + head + "\r\n", []int{200}},
@@ -45,8 +45,8 @@ func TestCrowdSecDoorAnswersBadInput(t *testing.T) {
 		{"two tokens", "GET /v1/decisions HTTP/1.1\r\n" + head + "X-Api-Key: other\r\n\r\n", []int{403}},
 		{"a body where none is expected", "GET /v1/decisions?ip=192.0.2.1 HTTP/1.1\r\n" + head + "Content-Length: 2\r\n\r\n{}", []int{200}},
 		{"metrics without a body", "POST /v1/usage-metrics HTTP/1.1\r\n" + head + "Content-Length: 0\r\n\r\n", []int{400}},
-		{"metrics that are no JSON", "POST /v1/usage-metrics HTTP/1.1\r\n" + head + "Content-Length: 3\r\n\r\n{]}", []int{400}},
-		{"metrics that are no UTF-8", "POST /v1/usage-metrics HTTP/1.1\r\n" + head + "Content-Length: 3\r\n\r\n\"\xff\"", []int{400}},
+		{"metrics that are not JSON", "POST /v1/usage-metrics HTTP/1.1\r\n" + head + "Content-Length: 3\r\n\r\n{]}", []int{400}},
+		{"metrics that are not UTF-8", "POST /v1/usage-metrics HTTP/1.1\r\n" + head + "Content-Length: 3\r\n\r\n\"\xff\"", []int{400}},
 		{"metrics that are too long", fmt.Sprintf("POST /v1/usage-metrics HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s", head, 1<<30, strings.Repeat(" ", 8<<10)), []int{413}},
 		{"compressed metrics", "POST /v1/usage-metrics HTTP/1.1\r\n" + head + "Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\n\x1f\x8b\x08", []int{400, 415}},
 		{"metrics nested deeply", fmt.Sprintf("POST /v1/usage-metrics HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s", head, 20000, strings.Repeat("[", 20000)), []int{400}},
@@ -55,15 +55,15 @@ func TestCrowdSecDoorAnswersBadInput(t *testing.T) {
 		got := 0
 		_, _ = fmt.Sscanf(line, "HTTP/1.1 %d", &got)
 		if !slices.Contains(c.status, got) {
-			t.Errorf("%s: %q, want %v", c.name, line, c.status)
+			t.Errorf("%s: got %q, want %v", c.name, line, c.status)
 		}
 	}
 	if r := b.ask(b.node.Check, http.MethodGet, "/v1/decisions?ip=192.0.2.1", "hostile/<script>", ""); r.status != http.StatusOK || !strings.Contains(r.body, `"192.0.2.1"`) {
-		t.Errorf("afterwards: %+v", r)
+		t.Errorf("a valid request afterwards: got %+v", r)
 	}
 }
 
-// The node's log, lists and metrics show what bouncers did apart from the checks.
+// The metrics count the requests of bouncers separately from checks.
 func TestCrowdSecDoorPullsAreNotCountedAsChecks(t *testing.T) {
 	b := startBanned(t)
 	count := func(listener string) (n int) {
@@ -81,15 +81,15 @@ func TestCrowdSecDoorPullsAreNotCountedAsChecks(t *testing.T) {
 	b.changes(b.node.Check, "a/v1", "", true)
 	b.ask(b.node.Check, http.MethodGet, "/v1/decisions?ip=192.0.2.1", "a/v1", "")
 	if n := count("checks"); n != checks {
-		t.Errorf("%d pulls are counted as checks", n-checks)
+		t.Errorf("%d pulls are counted as checks, want 0", n-checks)
 	}
 	if n := count("bouncers"); n != 2 {
 		t.Errorf("%d requests of bouncers are counted, want 2", n)
 	}
 }
 
-// A bouncer keeps what it has while the node is away, and follows it again afterwards,
-// with what has changed.
+// A bouncer keeps its blocks while the node is down, and continues afterwards
+// with the changes.
 func TestCustomBouncerResumesAfterANodeRestart(t *testing.T) {
 	b := startBanned(t)
 	one := b.add("blocks", "ip:192.0.2.1", "1h")
@@ -102,7 +102,7 @@ func TestCustomBouncerResumesAfterANodeRestart(t *testing.T) {
 	p.expect("after the restart", "del 192.0.2.1 by hand", "add 192.0.2.2 by hand")
 }
 
-// A listed bouncer is named in plain text.
+// The list shows the name of a bouncer without control characters.
 func TestHostileBouncerNameIsListedAsPlainText(t *testing.T) {
 	b := startBanned(t)
 	b.ask(b.node.Check, http.MethodGet, "/v1/decisions/stream?startup=true", "<script>'\"\t\xc3\xa9/"+strings.Repeat("9", 500), "")

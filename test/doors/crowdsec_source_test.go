@@ -15,8 +15,8 @@ import (
 	"github.com/stint-dev/stint/test/testnode"
 )
 
-// alert reports an attacker as CrowdSec's agent does, and leaves what is done about it
-// to the profiles.
+// alert reports an attacker like CrowdSec's agent. The profiles decide about the
+// remediation.
 func (c *crowdSec) alert(scope, value string) {
 	c.Helper()
 	credentials, err := os.ReadFile(filepath.Join(c.dir, "credentials.yaml"))
@@ -125,7 +125,7 @@ func TestCrowdSecAlertsBecomeBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.write("plugins/notification-http", string(plugin)) // the name that the package gives it when it is installed
+	c.write("plugins/notification-http", string(plugin)) // the name that the package installs it under
 	c.run()
 
 	c.alert("Ip", "203.0.113.5")
@@ -137,7 +137,7 @@ func TestCrowdSecAlertsBecomeBlocks(t *testing.T) {
 	c.alert("username", "alice")
 	s.await(attacker, network, "username:alice CrowdSec test/guess crowdsec")
 
-	// What lasts longer is not shortened, and alerts that come at once are all kept.
+	// A longer block is not shortened, and alerts that arrive together are all kept.
 	c.cscli("decisions", "add", "-i", "203.0.113.5", "-d", "1m", "-R", "again")
 	c.alert("Ip", "2001:db8::1")
 	c.alert("Ip", "203.0.113.7")

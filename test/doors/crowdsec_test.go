@@ -255,7 +255,7 @@ func TestCustomBouncerRunsItsProgramForEveryChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(listed.Items) != 1 || listed.Items[0].Type != "crowdsec-custom-bouncer" || listed.Items[0].Mode != "stream" || listed.Items[0].Version == "" {
-		t.Errorf("listed %+v", listed.Items)
+		t.Errorf("GET /v1/bouncers: got %+v", listed.Items)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestBouncersWithOneTokenEachGetEveryChangeFromAnyNode(t *testing.T) {
 	nodes := []string{b.node.Check, other.Check}
 	for _, from := range []string{"192.0.2.10", "192.0.2.11"} {
 		if got := b.changes(nodes[0], "a/v1", from, true); got != "" {
-			t.Fatalf("at the start: %s", got)
+			t.Fatalf("the first pull: got %s, want no changes", got)
 		}
 	}
 	for n := range 6 {
@@ -279,18 +279,18 @@ func TestBouncersWithOneTokenEachGetEveryChangeFromAnyNode(t *testing.T) {
 				t.Fatalf("%s: got %q, want %s", from, got, value)
 			}
 			if got := b.changes(nodes[(n+i+1)%2], "a/v1", from, false); got != "" {
-				t.Fatalf("%s: sent again: %q", from, got)
+				t.Fatalf("%s: got %q again, want no changes", from, got)
 			}
 		}
 	}
 	if got := b.changes(nodes[1], "b/v1", "192.0.2.10", false); strings.Count(got, "+") != 6 {
-		t.Fatalf("a bouncer of another type, which has nothing, got %q", got)
+		t.Fatalf("the first pull of another type of bouncer: got %q, want 6 blocks", got)
 	}
-	// A node that stops keeps no cursor to itself.
+	// The cursor of a bouncer is not lost with a node.
 	b.add("blocks", "ip:198.51.100.9", "1h")
 	b.node.Kill()
 	if got := b.changes(nodes[1], "a/v1", "192.0.2.10", false); got != "+198.51.100.9" {
-		t.Fatalf("from the other node: %q", got)
+		t.Fatalf("a pull from the other node: got %q", got)
 	}
 }
 
@@ -323,7 +323,7 @@ func (b *banned) startNode(mode string) *nodeBouncer {
 	return &nodeBouncer{b.T, in, bufio.NewScanner(out)}
 }
 
-// expect fails unless what becomes of the addresses is as wanted. The bouncer logs to its
+// expect fails unless the bouncer decides about the addresses as wanted. The bouncer logs to its
 // standard output too, as JSON.
 func (n *nodeBouncer) expect(addresses, wanted string) {
 	n.Helper()

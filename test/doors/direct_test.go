@@ -17,7 +17,7 @@ import (
 	"github.com/stint-dev/stint/test/testnode"
 )
 
-// direct is Stint asked without a gateway, from a trusted address.
+// direct returns a node that is called without a gateway, from a trusted address.
 func direct(t *testing.T, flags ...string) *site {
 	t.Helper()
 	s := &site{T: t, node: testnode.Start(t, append([]string{"--trusted-proxies", "127.0.0.1"}, flags...)...)}
@@ -51,13 +51,13 @@ func TestForwardByMakesKeysOfRequestParts(t *testing.T) {
 		{"&by=path:X-Original-Uri", []string{"X-Original-Uri: /b", "X-Forwarded-Uri: /c"}, "path:/b"},
 		{"&by=path&path=/d/e?policy=other&by=host", nil, "path:/d/e"},
 		{"&by=method", []string{"X-Forwarded-Method: POST"}, "method:POST"},
-		// What the request does not have.
+		// Parts that the request does not have.
 		{"&by=header:X-Other", nil, "ip:198.51.100.7"},
 		{"&by=cookie:other&by=ip", nil, "ip:198.51.100.7"},
 	} {
 		before := s.used(c.key)
 		headers := append([]string{fmt.Sprintf("X-Case: %d", i)}, c.headers...)
-		// A policy per case would hide that the key is right: the keys differ instead,
+		// A policy for each case would not show that the key is right: the keys differ instead,
 		// and the address is reset.
 		s.node.Do(t, http.MethodDelete, "/v1/keys?key=ip:198.51.100.7&policy=site", "", http.StatusOK)
 		if c.key == "ip:198.51.100.7" {
@@ -82,7 +82,7 @@ func TestForwardChargesAllKeysOrNone(t *testing.T) {
 	s.expect("the address is used up", r, http.StatusTooManyRequests)
 	for name, want := range map[string]string{"X-Stint-Decision": "limited", "X-Stint-Status": "429"} {
 		if got := r.header.Get(name); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
+			t.Errorf("header %s: got %q, want %q", name, got, want)
 		}
 	}
 	if id := r.header.Get("X-Stint-Refusal-Id"); id == "" {
@@ -92,7 +92,7 @@ func TestForwardChargesAllKeysOrNone(t *testing.T) {
 		t.Errorf("a refused check charged the other key: %d", used)
 	}
 	if strings.Contains(r.body, "site") {
-		t.Errorf("the client learns the policy: %s", r.body)
+		t.Errorf("the answer contains the name of the policy: %s", r.body)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestForwardRefuseParameterReplaces429By403(t *testing.T) {
 	r := s.get("/v1/forward?policy=site&refuse=403")
 	s.expect("limited", r, http.StatusForbidden)
 	if r.header.Get("X-Stint-Status") != "429" || r.header.Get("Retry-After") == "" || r.header.Get("RateLimit") == "" || r.header.Get("RateLimit-Policy") == "" {
-		t.Errorf("got %v", r.header)
+		t.Errorf("a limited request with refuse=403: got the headers %v", r.header)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestForwardIDIsChargedOnce(t *testing.T) {
 		s.expect("another", s.get("/v1/forward?policy=site", "X-Request-Id: 1", "Idempotency-Key: 1"), http.StatusOK)
 	}
 	if used := s.used("ip:" + client); used != 3 {
-		t.Errorf("%d are charged, want 3", used)
+		t.Errorf("%d requests are charged, want 3", used)
 	}
 }
 
@@ -131,10 +131,10 @@ func TestForwardAnswersEveryMethodAndSuffix(t *testing.T) {
 			t.Errorf("%s: its key has used %d", method, used)
 		}
 	}
-	// A query behind a suffix is the client's.
+	// A query after a suffix is that of the client.
 	s.expect("a suffix", s.get("/v1/forward/a/b?policy=nonsense&cost=1000"), http.StatusOK)
 	if used := s.used("ip:" + client); used != 1 {
-		t.Errorf("behind a suffix %d were charged, want 1", used)
+		t.Errorf("requests with a suffix: %d were charged, want 1", used)
 	}
 	s.expect("another path", s.get("/v1/forwarded"), http.StatusNotFound)
 	s.expect("another route keeps its methods", s.send("PROPFIND", "/v1/check", ""), http.StatusNotImplemented)
@@ -172,11 +172,11 @@ func TestForwardNamesBadParameters(t *testing.T) {
 		}
 	}
 	if used := s.used("ip:" + client); used != 0 {
-		t.Errorf("wrong requests charged %d", used)
+		t.Errorf("invalid requests charged %d, want 0", used)
 	}
 }
 
-// A gateway that passes on its client's query would have it choose what is checked.
+// If a gateway passed on the query of its client, the client could choose what is checked.
 func TestForwardRefusesTheQueryOfTheClient(t *testing.T) {
 	s := direct(t)
 	for query, status := range map[string]int{
@@ -207,7 +207,7 @@ func TestForwardIgnoresHeadersOfAnUntrustedPeer(t *testing.T) {
 		t.Errorf("the peer has used %d, want 1", used)
 	}
 	if !strings.Contains(s.node.Output(), "is not among --trusted-proxies") {
-		t.Errorf("nobody is warned:\n%s", s.node.Output())
+		t.Errorf("the node logs no warning:\n%s", s.node.Output())
 	}
 }
 
@@ -220,7 +220,7 @@ func TestForwardReadsTheTokenOnlyFromItsHeader(t *testing.T) {
 	}
 	for what, header := range map[string]string{
 		"no token": "X-Other: 1", "the client's Authorization": "Authorization: Bearer " + token.Secret,
-		"the default header": "X-Stint-Token: " + token.Secret, "a wrong one": "X-Gate: nonsense",
+		"the default header": "X-Stint-Token: " + token.Secret, "a wrong token": "X-Gate: nonsense",
 	} {
 		s.expect(what, s.get("/v1/forward?policy=site", header), http.StatusUnauthorized)
 	}
@@ -274,7 +274,7 @@ func TestForwardDoesNotReadABodyAsTheNextRequest(t *testing.T) {
 		}
 	}
 	if used := s.used("ip:127.0.0.1"); used != 0 {
-		t.Errorf("%d bodies were read as requests", used)
+		t.Errorf("%d bodies were read as requests, want 0", used)
 	}
 }
 
@@ -295,8 +295,8 @@ func TestForwardFollowsOnFailureWhileRedisIsStopped(t *testing.T) {
 	t.Cleanup(redis.Continue)
 }
 
-// A trap's conditions see the client's request, however it is spelt, and nothing that
-// an untrusted peer claims.
+// The conditions of a trap match the client's request in any spelling, and nothing that
+// an untrusted peer sends.
 func TestForwardConditionsMatchTheRequestOfTheClient(t *testing.T) {
 	s := direct(t)
 	s.put("trap", `{"match":["ip:*"],"rules":["0/1s"],"when":{"path":["/.env*"],"host":["shop.example"]}}`)

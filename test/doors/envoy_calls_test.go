@@ -27,7 +27,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// Envoy waits for less time than Redis takes here; other callers have the time.
+// Envoy's deadline is shorter than Redis takes here. Other callers have a longer one.
 func TestEnvoyDeadlineOnSlowRedisDoesNotAffectOtherCallers(t *testing.T) {
 	redis := servers.DedicatedRedis(t)
 	proxy := servers.NewProxy(t, redis.Addr)
@@ -35,7 +35,7 @@ func TestEnvoyDeadlineOnSlowRedisDoesNotAffectOtherCallers(t *testing.T) {
 	checks := &site{T: t, node: e.node, url: e.node.Check}
 	proxy.Delay(15 * time.Millisecond) // each way
 	for range 5 {
-		for range 4 { // in a row, more failures of Redis than begin an outage
+		for range 4 { // more failures of Redis in a row than begin an outage
 			name := descriptor("user=alice")
 			e.want(false, e.ask("closed", 0, name, descriptor("user=bob"))) // of several keys
 			degraded := e.want(false, e.ask("closed", 0, name))
@@ -45,11 +45,11 @@ func TestEnvoyDeadlineOnSlowRedisDoesNotAffectOtherCallers(t *testing.T) {
 		}
 		answer := checks.send(http.MethodPost, "/v1/check", `{"key":"ip:198.51.100.7","policy":"limits","peek":true}`, "Content-Type: application/json")
 		if answer.status != http.StatusOK || !strings.Contains(answer.body, `"degraded":false`) {
-			t.Fatalf("another caller is answered %+v", answer)
+			t.Fatalf("another caller: got %+v, want no degraded decision", answer)
 		}
 	}
 	if strings.Contains(e.node.Output(), "unreachable") {
-		t.Errorf("an outage is reported:\n%s", e.node.Output())
+		t.Errorf("the node reports an outage:\n%s", e.node.Output())
 	}
 }
 
@@ -102,21 +102,21 @@ func TestEnvoyListenerUsesTheCertificateOfTheChecks(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := ask(conn); status.Code(err) != c.want {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
 		conn.Close()
 	}
 	if err := ask(e.conn); status.Code(err) != codes.Unavailable {
-		t.Errorf("without TLS: %v", err)
+		t.Errorf("a call without TLS: got %v, want Unavailable", err)
 	}
 }
 
-// A node that is asked to end answers the calls that it has, and takes no more.
+// A node that shuts down answers the calls in flight, and accepts no more.
 func TestEnvoyCallsInFlightAreAnsweredOnShutdown(t *testing.T) {
 	redis := servers.DedicatedRedis(t)
 	proxy := servers.NewProxy(t, redis.Addr)
 	e := startEnvoySide(t, "--redis-url", "redis://"+proxy.Addr, "--database-url", servers.Postgres(t).URL, "--check-deadline", "10s", "--grpc-deadline", "10s")
-	e.want(true, e.ask("site", 0, descriptor("user=first"))) // the connection is there
+	e.want(true, e.ask("site", 0, descriptor("user=first"))) // opens the connection
 	proxy.Delay(200 * time.Millisecond)
 	var calls []grpc.ClientStream
 	for i := range 20 {
@@ -138,12 +138,12 @@ func TestEnvoyCallsInFlightAreAnsweredOnShutdown(t *testing.T) {
 	for i, call := range calls {
 		answer := new(ratelimitv3.RateLimitResponse)
 		if err := call.RecvMsg(answer); err != nil || answer.GetOverallCode() != ratelimitv3.RateLimitResponse_OK {
-			t.Errorf("call %d: %v, %v", i, answer, err)
+			t.Errorf("call %d: got %v, %v", i, answer, err)
 		}
 	}
 	<-ended
 	if _, err := authv3.NewAuthorizationClient(e.conn).Check(t.Context(), httpCheck("198.51.100.7", nil, nil)); status.Code(err) != codes.Unavailable {
-		t.Errorf("after the end: %v", err)
+		t.Errorf("a call after the shutdown: got %v, want Unavailable", err)
 	}
 }
 
@@ -175,8 +175,8 @@ func TestEnvoyCallsAreAllowedExactlyUpToTheLimit(t *testing.T) {
 	}
 }
 
-// ext_authz has a status for what on_failure refuses: the HTTP filter of Envoy would make
-// of a 503 a failure of Stint.
+// ext_authz has a status for what on_failure refuses: the HTTP filter of Envoy would treat
+// a 503 as a failure of Stint.
 func TestEnvoyExternalAuthorizationIs503WithoutRedis(t *testing.T) {
 	redis := servers.DedicatedRedis(t)
 	e := startEnvoySide(t, "--redis-url", redis.URL, "--database-url", servers.Postgres(t).URL)

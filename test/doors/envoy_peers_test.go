@@ -24,7 +24,7 @@ func TestEnvoyIsAnsweredWhileRedisIsStopped(t *testing.T) {
 	open := startEnvoyClient(t, e)
 	refused := open.want(false, open.ask("closed", 0, descriptor("user=c")))
 	if refused.GetDynamicMetadata().GetFields()["decision"].GetStringValue() != "unavailable" || refused.GetDynamicMetadata().GetFields()["degraded"] == nil {
-		t.Errorf("without Redis under on_failure deny: %v", refused)
+		t.Errorf("a call without Redis under on_failure deny: got %v", refused)
 	}
 	open.want(true, open.ask("site", 0, descriptor("user=d"))) // on_failure local
 }
@@ -70,11 +70,11 @@ func TestEnvoyClientProgramsUnderstandTheAnswers(t *testing.T) {
 	for i := range 4 {
 		text := run("client_cmd", "-dial_string", e.addr, "-domain", "site", "-descriptors", "user=peer,path=/login", "-descriptors", "remote_address=198.51.100.7")
 		if refused := strings.Contains(text, "overall_code:OVER_LIMIT"); refused != (i == 3) {
-			t.Errorf("request %d of client_cmd: %s", i, text)
+			t.Errorf("client_cmd, request %d: %s", i, text)
 		}
 	}
 	if text := run("grpcurl", "-plaintext", e.addr, "list"); !strings.Contains(text, "envoy.service.ratelimit.v3.RateLimitService") || !strings.Contains(text, "envoy.service.auth.v3.Authorization") {
-		t.Errorf("reflection: %s", text)
+		t.Errorf("grpcurl list: %s", text)
 	}
 	text := run("grpcurl", "-plaintext", "-d", `{"domain":"site","descriptors":[{"entries":[{"key":"user","value":"peer"},{"key":"path","value":"/login"}]}]}`,
 		e.addr, "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit")

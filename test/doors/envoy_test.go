@@ -27,7 +27,7 @@ import (
 
 var grpcAnnounced = regexp.MustCompile(`\n +grpc +(\S+)`)
 
-// envoySide is what an Envoy sees of a node.
+// envoySide calls a node like Envoy does.
 type envoySide struct {
 	*testing.T
 	node *testnode.Node
@@ -45,7 +45,7 @@ func startEnvoySide(t *testing.T, flags ...string) *envoySide {
 			e.addr = found[1]
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the node does not say where gRPC is")
+			t.Fatal("the node does not print its gRPC address")
 		}
 	}
 	var err error
@@ -111,19 +111,19 @@ func TestEnvoyIsLimitedBlockedAndExempt(t *testing.T) {
 	first := e.want(true, e.ask("site", 0, address))
 	if st := first.GetStatuses()[0]; st.GetCurrentLimit().GetName() != "3/1d" || st.GetCurrentLimit().GetUnit() != ratelimitv3.RateLimitResponse_RateLimit_DAY ||
 		st.GetCurrentLimit().GetRequestsPerUnit() != 3 || st.GetLimitRemaining() != 2 || st.GetDurationUntilReset().GetSeconds() != 86400 {
-		t.Errorf("the status of an allowed request: %v", st)
+		t.Errorf("an allowed request: got the status %v", st)
 	}
 	if headerOf(first.GetResponseHeadersToAdd(), "RateLimit") == "" || headerOf(first.GetResponseHeadersToAdd(), "Retry-After") != "" {
-		t.Errorf("the headers of an allowed request: %v", first.GetResponseHeadersToAdd())
+		t.Errorf("an allowed request: got the headers %v", first.GetResponseHeadersToAdd())
 	}
 	e.want(true, e.ask("site", 2, address))
 	for range 3 {
 		refused := e.want(false, e.ask("site", 0, address))
 		if st := refused.GetStatuses()[0]; st.GetDurationUntilReset().GetSeconds() < 86390 || st.GetDurationUntilReset().GetNanos() != 0 {
-			t.Errorf("the status of a refused request: %v", st)
+			t.Errorf("a refused request: got the status %v", st)
 		}
 		if headerOf(refused.GetResponseHeadersToAdd(), "Retry-After") == "" || refused.GetDynamicMetadata().GetFields()["decision"].GetStringValue() != "limited" {
-			t.Errorf("a refused request: %v", refused)
+			t.Errorf("a refused request: got %v", refused)
 		}
 	}
 	e.want(false, e.ask("site", 5, descriptor("remote_address=198.51.100.6"))) // never allowed, so no error
@@ -131,7 +131,7 @@ func TestEnvoyIsLimitedBlockedAndExempt(t *testing.T) {
 	e.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"ip:198.51.100.8","reason":"test"}`, http.StatusCreated)
 	blocked := e.want(false, e.ask("site", 0, descriptor("remote_address=198.51.100.8")))
 	if blocked.GetDynamicMetadata().GetFields()["decision"].GetStringValue() != "blocked" {
-		t.Errorf("a blocked request: %v", blocked)
+		t.Errorf("a blocked request: got %v", blocked)
 	}
 	e.node.Do(t, http.MethodPost, "/v1/exemptions", `{"pattern":"ip:198.51.100.8","reason":"test","expires_in":"1h"}`, http.StatusCreated)
 	for range 5 {
@@ -140,20 +140,20 @@ func TestEnvoyIsLimitedBlockedAndExempt(t *testing.T) {
 	for range 5 { // unknown: the policy default, which matches every key, does not count
 		unknown := e.want(true, e.ask("elsewhere", 0, descriptor("user=alice")))
 		if unknown.GetStatuses()[0].GetCurrentLimit() != nil {
-			t.Errorf("an unknown descriptor: %v", unknown)
+			t.Errorf("an unknown descriptor: got %v", unknown)
 		}
 	}
 }
 
 func TestEnvoyDescriptorsAreOneCheck(t *testing.T) {
-	t.Run("in memory", func(t *testing.T) { askAboutSeveral(startEnvoySide(t)) })
+	t.Run("in memory", func(t *testing.T) { checkSeveralDescriptors(startEnvoySide(t)) })
 	// No call can decide keys of different slots.
 	t.Run("on a Redis Cluster", func(t *testing.T) {
-		askAboutSeveral(startEnvoySide(t, "--redis-url", servers.Cluster(t).URL, "--database-url", servers.Postgres(t).URL, "--grpc-deadline", "10s"))
+		checkSeveralDescriptors(startEnvoySide(t, "--redis-url", servers.Cluster(t).URL, "--database-url", servers.Postgres(t).URL, "--grpc-deadline", "10s"))
 	})
 }
 
-func askAboutSeveral(e *envoySide) {
+func checkSeveralDescriptors(e *envoySide) {
 	e.Helper()
 	alice, bob := descriptor("user=alice"), descriptor("user=bob")
 	e.want(true, e.ask("site", 3, alice))
@@ -168,17 +168,17 @@ func askAboutSeveral(e *envoySide) {
 	asks := costing(descriptor("user=bob"), 0)
 	for range 5 {
 		if st := e.want(true, e.ask("site", 0, asks)).GetStatuses()[0]; st.GetLimitRemaining() != 3 {
-			e.Errorf("refused requests and peeks left %v", st)
+			e.Errorf("after refused requests and peeks: got %v, want 3 remaining", st)
 		}
 	}
-	e.want(false, e.ask("site", 0, costing(descriptor("user=alice"), 0), bob)) // who only asks refuses the others too
+	e.want(false, e.ask("site", 0, costing(descriptor("user=alice"), 0), bob)) // a refused peek refuses the others too
 	if st := e.ask("site", 0, asks).GetStatuses()[0]; st.GetLimitRemaining() != 3 {
-		e.Errorf("the other left %v", st)
+		e.Errorf("after a refusal with a peek: got %v, want 3 remaining", st)
 	}
-	// Usage after the fact fills what there is, each for itself.
+	// Usage that is reported later fills each limit separately.
 	e.want(false, e.ask("site", 0, costing(descriptor("user=alice"), 4000), costing(descriptor("user=bob"), 2)))
 	if st := e.ask("site", 0, asks).GetStatuses()[0]; st.GetLimitRemaining() != 1 {
-		e.Errorf("after usage: %v", st)
+		e.Errorf("after the usage: got %v, want 1 remaining", st)
 	}
 	e.want(false, e.ask("site", 0, costing(descriptor("user=bob"), 1<<63)))
 	e.want(false, e.ask("site", 0, asks))
@@ -195,7 +195,7 @@ func TestEnvoyHostileDescriptorsHaveSeparateKeys(t *testing.T) {
 	}
 	for i, d := range hostile {
 		if st := e.want(true, e.ask("site", 3, d)).GetStatuses()[0]; st.GetLimitRemaining() != 0 {
-			t.Errorf("hostile descriptor %d: %v", i, st)
+			t.Errorf("hostile descriptor %d: got %v, want 0 remaining", i, st)
 		}
 		e.want(false, e.ask("site", 0, d))
 	}
@@ -221,12 +221,12 @@ func TestEnvoyHostileDescriptorsHaveSeparateKeys(t *testing.T) {
 		"negative hits":    {Domain: "site", Descriptors: []*commonv3.RateLimitDescriptor{negative}},
 	} {
 		if _, err := client.ShouldRateLimit(t.Context(), q); status.Code(err) != codes.InvalidArgument {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	huge := descriptor("a=" + strings.Repeat("x", 300<<10))
 	if _, err := client.ShouldRateLimit(t.Context(), &ratelimitv3.RateLimitRequest{Domain: "site", Descriptors: []*commonv3.RateLimitDescriptor{huge}}); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("a message of 300 KiB: %v", err)
+		t.Errorf("a message of 300 KiB: got %v", err)
 	}
 }
 
@@ -255,36 +255,36 @@ func TestEnvoyExternalAuthorization(t *testing.T) {
 	forged := map[string]string{"x-forwarded-for": "203.0.113.99", "forwarded": "for=203.0.113.98", "policy": "free"}
 	for range 3 {
 		if a := check(httpCheck("198.51.100.7", nil, forged)); a.GetStatus().GetCode() != 0 || len(a.GetOkResponse().GetResponseHeadersToAdd()) == 0 {
-			t.Fatalf("allowed: %v", a)
+			t.Fatalf("an allowed request: got %v", a)
 		}
 	}
 	limited := check(httpCheck("198.51.100.7", nil, forged))
 	if limited.GetStatus().GetCode() == 0 || limited.GetDeniedResponse().GetStatus().GetCode() != 429 || !strings.Contains(limited.GetDeniedResponse().GetBody(), `"limited"`) {
-		t.Errorf("limited: %v", limited)
+		t.Errorf("a limited request: got %v", limited)
 	}
 	// Behind a trusted hop the header counts, from the right.
 	behind := map[string]string{"x-forwarded-for": "203.0.113.99, 198.51.100.7"}
 	if a := check(httpCheck("192.0.2.1", nil, behind)); a.GetDeniedResponse().GetStatus().GetCode() != 429 {
-		t.Errorf("behind a trusted proxy: %v", a)
+		t.Errorf("a request behind a trusted proxy: got %v", a)
 	}
 	e.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"ip:198.51.100.8","reason":"test"}`, http.StatusCreated)
 	if a := check(httpCheck("198.51.100.8", nil, nil)); a.GetDeniedResponse().GetStatus().GetCode() != 403 || a.GetDynamicMetadata().GetFields()["refusal_id"].GetStringValue() == "" {
-		t.Errorf("blocked: %v", a)
+		t.Errorf("a blocked request: got %v", a)
 	}
 	route := map[string]string{"policy": "never", "by": "header:X-Api-Key", "source": "edge"}
 	if a := check(httpCheck("198.51.100.9", route, map[string]string{"x-api-key": "secret"})); a.GetDeniedResponse().GetStatus().GetCode() != 429 {
-		t.Errorf("the policy of the route: %v", a)
+		t.Errorf("a request with the policy of the route: got %v", a)
 	}
-	// A trap sees the request's path, however it is spelt, its agent and its host.
+	// A trap matches the path in any spelling, the agent and the host.
 	e.node.Do(t, http.MethodPut, "/v1/policies/trap?confirm=trap", `{"match":["ip:*"],"rules":["0/1s"],"when":{"path":["/.env*"],"agent":["*sqlmap*"],"host":["shop.example"],"method":["GET"]}}`, http.StatusCreated)
 	trapped := httpCheck("198.51.100.10", nil, map[string]string{"user-agent": "sqlMap/1.8"})
 	trapped.Attributes.Request.Http.Path, trapped.Attributes.Request.Http.Host = "//a/../%2eenv?x=1", "Shop.example:443"
 	if a := check(trapped); a.GetDeniedResponse().GetStatus().GetCode() != 429 {
-		t.Errorf("in the trap: %v", a)
+		t.Errorf("a request for the trap: got %v", a)
 	}
 	trapped.Attributes.Request.Http.Path = "/"
 	if a := check(trapped); a.GetStatus().GetCode() != 0 {
-		t.Errorf("beside the trap: %v", a)
+		t.Errorf("a request for another path: got %v", a)
 	}
 	for name, q := range map[string]*authv3.CheckRequest{
 		"no address":        httpCheck("", nil, nil),
@@ -294,7 +294,7 @@ func TestEnvoyExternalAuthorization(t *testing.T) {
 		"nothing":           {},
 	} {
 		if _, err := client.Check(t.Context(), q); status.Code(err) != codes.InvalidArgument {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v", name, err)
 		}
 	}
 }
@@ -317,10 +317,10 @@ func TestEnvoyNeedsATokenIfChecksDo(t *testing.T) {
 		}
 	}
 	for name, bad := range map[string][]string{
-		"none": nil, "a wrong one": {"authorization", "Bearer nonsense"}, "two": {"x-stint-token", string(token[1]), "x-stint-token", string(token[1])},
+		"no token": nil, "a wrong token": {"authorization", "Bearer nonsense"}, "two tokens": {"x-stint-token", string(token[1]), "x-stint-token", string(token[1])},
 	} {
 		if err := ask(bad...); status.Code(err) != codes.Unauthenticated {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	for _, service := range []string{"", "ratelimit"} {
@@ -345,14 +345,14 @@ func TestEnvoyRateLimitServiceInJSON(t *testing.T) {
 	}
 	const ask = `{"domain":"site","descriptors":[{"entries":[{"key":"user","value":"json"}]}],"hitsAddend":2}`
 	if code, body := post(ask); code != 200 || !strings.Contains(strings.ReplaceAll(body, " ", ""), `"overallCode":"OK"`) {
-		t.Errorf("allowed: %d %s", code, body)
+		t.Errorf("an allowed request: got %d %s", code, body)
 	}
 	if code, body := post(ask); code != 429 || !strings.Contains(body, "OVER_LIMIT") {
-		t.Errorf("limited: %d %s", code, body)
+		t.Errorf("a limited request: got %d %s", code, body)
 	}
 	for _, bad := range []string{``, `[]`, `{`, `{"domain":""}`, `{"domain":"site","descriptors":[{}]}`, strings.Repeat(`[`, 5000)} {
 		if code, body := post(bad); code != 400 {
-			t.Errorf("%.20q: %d %s", bad, code, body)
+			t.Errorf("%.20q: got %d %s, want 400", bad, code, body)
 		}
 	}
 }

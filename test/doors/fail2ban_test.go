@@ -116,7 +116,7 @@ func (j *jail) await(what string, wanted func([]listed) bool) []listed {
 			return all
 		}
 		if time.Now().After(deadline) {
-			j.Fatalf("%s: %+v", what, all)
+			j.Fatalf("waited too long for %s: the blocks are %+v", what, all)
 		}
 	}
 }
@@ -128,10 +128,10 @@ func TestFail2banBanBecomesABlock(t *testing.T) {
 	j.guess("203.0.113.5")
 	banned := j.await("a ban", count(1))[0]
 	if banned.Pattern != "ip:203.0.113.5" || banned.Reason != "fail2ban guess" || banned.Author != "fail2ban" || banned.ExpiresAt == nil {
-		t.Fatalf("got %+v", banned)
+		t.Fatalf("the block of a ban: got %+v", banned)
 	}
 	if left := time.Until(*banned.ExpiresAt); left > 10*time.Minute || left < time.Minute {
-		t.Errorf("it ends in %s, want at most 10 minutes", left)
+		t.Errorf("the block ends in %s, want at most 10 minutes", left)
 	}
 
 	// A restart of fail2ban keeps the block and its expiry.
@@ -139,7 +139,7 @@ func TestFail2banBanBecomesABlock(t *testing.T) {
 	j.start()
 	after := j.await("after a restart", count(1))[0]
 	if !after.ExpiresAt.Equal(*banned.ExpiresAt) {
-		t.Errorf("after a restart it ends at %s, before at %s", after.ExpiresAt, banned.ExpiresAt)
+		t.Errorf("after a restart the block ends at %s, before at %s", after.ExpiresAt, banned.ExpiresAt)
 	}
 
 	// An operator's block survives the ban and the unban of its address, and does not keep
@@ -159,7 +159,7 @@ func TestFail2banBanBecomesABlock(t *testing.T) {
 	j.client("unban", "--all")
 	for _, b := range j.await("unbanned", count(2)) {
 		if b.Author == banned.Author || b.ExpiresAt != nil {
-			t.Errorf("unbanning left %+v", b)
+			t.Errorf("after unbanning all, the block %+v is active", b)
 		}
 	}
 }
@@ -169,11 +169,11 @@ func TestFail2banPermanentBanBecomesAPermanentBlock(t *testing.T) {
 	j.client("set", "guess", "bantime", "-1")
 	j.guess("203.0.113.7")
 	if b := j.await("a ban", count(1))[0]; b.ExpiresAt != nil {
-		t.Errorf("it ends at %s", b.ExpiresAt)
+		t.Errorf("the block ends at %s, want a permanent one", b.ExpiresAt)
 	}
 }
 
-// A filter may ban by what clients write, as a user's name: that is one argument, and neither
+// A filter may ban by text that clients send, like a user's name: it must be one argument, and neither
 // a flag nor another address.
 func TestFail2banActionDoesNotReadClientTextAsFlags(t *testing.T) {
 	j := startJail(t)
@@ -185,7 +185,7 @@ func TestFail2banActionDoesNotReadClientTextAsFlags(t *testing.T) {
 		return slices.ContainsFunc(all, func(b listed) bool { return b.Pattern == "ip:203.0.113.9" })
 	})
 	if all := j.blocks(); len(all) != 1 {
-		t.Errorf("got %+v", all)
+		t.Errorf("got the blocks %+v, want the last only", all)
 	}
 	j.client("unban", "--all")
 	j.await("unbanned", count(0))

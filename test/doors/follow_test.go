@@ -151,7 +151,7 @@ func (f *followed) awaitAll() {
 		f.until(fmt.Sprintf("%d requests of %s are charged", want, address), func() bool {
 			got := f.charged(address.(string))
 			if got > want {
-				f.Fatalf("%s sent %d requests and was charged %d\n%s", address, want, got, f.out.String())
+				f.Fatalf("%s sent %d requests and was charged %d; the command printed\n%s", address, want, got, f.out.String())
 			}
 			return got == want
 		})
@@ -178,7 +178,7 @@ func TestFollowKeepsUpWithNginxAndLogrotate(t *testing.T) {
 	f.visit("198.51.100.20", 30)
 	f.awaitAll()
 
-	// What was written and rotated while nothing followed is read afterwards, from a
+	// Lines that were written and rotated while no process followed are read afterwards, from a
 	// file that was compressed too.
 	f.terminate()
 	f.visit("198.51.100.30", 40)
@@ -190,11 +190,11 @@ func TestFollowKeepsUpWithNginxAndLogrotate(t *testing.T) {
 	f.awaitMetrics(`stint_follow_checks_total{decision="allowed"} 42`, "stint_follow_lines_total 42", "stint_follow_unread_bytes 0")
 	f.terminate()
 	if !strings.Contains(f.out.String(), "42 lines: 42 checked, 42 allowed") {
-		t.Errorf("its last words:\n%s", f.out.String())
+		t.Errorf("the summary is missing in the output:\n%s", f.out.String())
 	}
 }
 
-// awaitNothingOf forgets what was sent before the log was followed from its end.
+// awaitNothingOf checks that nothing was charged before the log was followed, and forgets those requests.
 func (f *followed) awaitNothingOf(address string) {
 	f.Helper()
 	if got := f.charged(address); got != 0 {
@@ -211,7 +211,7 @@ func (f *followed) awaitMetrics(want ...string) {
 	f.Helper()
 	found := metricsAt.FindAllStringSubmatch(f.out.String(), -1)
 	if len(found) == 0 {
-		f.Fatalf("it does not say where its metrics are:\n%s", f.out.String())
+		f.Fatalf("the command does not print the address of its metrics:\n%s", f.out.String())
 	}
 	f.until(fmt.Sprintf("the metrics have %q", want), func() bool {
 		response, err := http.Get(found[len(found)-1][1])

@@ -42,12 +42,12 @@ func TestReadmeShowsTheMinimalNginxConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(text), configuration(t, gateways[0], 0)) {
-		t.Error("README.md has another configuration than docs/doors/nginx.md")
+		t.Error("README.md does not contain the minimal configuration of docs/doors/nginx.md")
 	}
 }
 
-// Under the minimal configuration nobody is in front of the gateway, so that no header
-// chooses the address.
+// The minimal configuration expects no proxy in front of the gateway, so that no header
+// may choose the address.
 func TestMinimalConfigurationLimits(t *testing.T) {
 	for _, g := range underTest() {
 		t.Run(g.name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestMinimalConfigurationLimits(t *testing.T) {
 	}
 }
 
-// Nor does its query choose anything.
+// The query of the client must not choose anything either.
 func TestGatewayIgnoresTheQueryOfTheClient(t *testing.T) {
 	for _, g := range underTest() {
 		t.Run(g.name, func(t *testing.T) {
@@ -83,18 +83,18 @@ func TestGatewayIgnoresTheQueryOfTheClient(t *testing.T) {
 	}
 }
 
-// The proxy in front of the gateway passes on what its client writes into all headers but that
-// of the address: none of it describes the request.
+// The proxy in front of the gateway passes on all headers of its client except that
+// of the address. None of them may describe the request.
 func TestGatewayIgnoresForwardedHeadersOfTheClient(t *testing.T) {
 	const written, instead = "policy=site&by=ip&by=header:X-Api-Key", "policy=site&by=path&by=host&by=method"
 	for _, g := range underTest() {
-		if g.language == "js" { // frameworks ask /v1/check, about the request that they have themselves
+		if g.language == "js" { // frameworks call /v1/check and have the request themselves
 			continue
 		}
 		t.Run(g.name, func(t *testing.T) {
 			config := configuration(t, g, 1)
 			if !strings.Contains(config, written) {
-				t.Fatalf("its complete configuration does not ask with %s", written)
+				t.Fatalf("the complete configuration does not call Stint with %s", written)
 			}
 			s := &site{T: t, node: testnode.Start(t, "--trusted-proxies", "127.0.0.1"), app: new(application)}
 			s.remove("site")
@@ -137,9 +137,9 @@ func TestCompleteConfigurationWorksAsDocumented(t *testing.T) {
 			if last := s.app.last(); !strings.HasSuffix(last, " 102400") {
 				t.Errorf("the application received %s", last)
 			}
-			for range 3 { // what follows on the connection is not read as a part of the body
+			for range 3 { // the next request on the connection is not read as a part of the body
 				limited := s.send(http.MethodPost, "/upload", body, "Content-Type: text/plain")
-				s.expect("limited, with a body that nobody reads", limited, http.StatusTooManyRequests)
+				s.expect("limited, with an unread body", limited, http.StatusTooManyRequests)
 				if limited.header.Get("Retry-After") == "" {
 					t.Errorf("a limited answer has no Retry-After: %v", limited.header)
 				}
@@ -169,8 +169,8 @@ func TestCompleteConfigurationWorksAsDocumented(t *testing.T) {
 	}
 }
 
-// unreadable are header lines by which a client may hope that Stint does not answer, or that
-// the gateway does not ask.
+// unreadable are header lines that a client may send so that Stint does not answer, or that
+// the gateway does not call it.
 func unreadable() map[string]string {
 	all := map[string]string{
 		"a control character":                   "X-A: a\x01b\r\n",
@@ -191,7 +191,7 @@ func unreadable() map[string]string {
 	return all
 }
 
-// raw sends what no HTTP client would and returns the first line of the answer, "" for none.
+// raw sends text that no HTTP client would send and returns the first line of the answer, "" for none.
 func (s *site) raw(request string) string {
 	s.Helper()
 	c, err := net.DialTimeout("tcp", strings.TrimPrefix(s.url, "http://"), 10*time.Second)
@@ -207,7 +207,7 @@ func (s *site) raw(request string) string {
 	return line
 }
 
-// While Redis is stopped, on_failure of the policy decides, and the gateway obeys.
+// While Redis is stopped, the on_failure of the policy decides, and the gateway follows it.
 func TestGatewayFollowsOnFailure(t *testing.T) {
 	for _, g := range underTest() {
 		t.Run(g.name, func(t *testing.T) {
@@ -257,7 +257,7 @@ func TestGatewayAllowsExactlyTheLimit(t *testing.T) {
 			}
 			wait.Wait()
 			if n := allowed.Load(); n != int64(limit) || s.app.count() != limit {
-				t.Errorf("%d were allowed and %d reached the application, want %d", n, s.app.count(), limit)
+				t.Errorf("%d requests were allowed and %d reached the application, want %d", n, s.app.count(), limit)
 			}
 			if opened := dialed.Load() - before; opened > int64(workers*each/100) {
 				t.Errorf("%d connections were opened for %d requests", opened, workers*each)
@@ -266,13 +266,13 @@ func TestGatewayAllowsExactlyTheLimit(t *testing.T) {
 	}
 }
 
-// nginx asks again for each internal redirect of try_files.
+// nginx calls Stint again for each internal redirect of try_files.
 func TestNginxRedirectsAreChargedOnce(t *testing.T) {
 	s := start(t, gateways[0], 1)
 	for i := range 3 {
 		s.expect("through try_files", s.get("/missing"), http.StatusOK)
 		if used := s.used("ip:" + client); used != i+1 {
-			t.Fatalf("after %d requests %d are charged", i+1, used)
+			t.Fatalf("after %d requests %d are charged, want the same", i+1, used)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What the configuration counts by reaches Stint whole or the request is refused: a client that
-// fills its headers must not be counted by something else.
+// The parts that the configuration counts by reach Stint completely, or the request is refused: a client that
+// fills its headers must not be counted under another key.
 func TestHAProxySendsCompleteKeysOrRefuses(t *testing.T) {
 	s := &site{T: t, app: new(application)}
 	s.node = direct(t).node
@@ -24,29 +24,29 @@ func TestHAProxySendsCompleteKeysOrRefuses(t *testing.T) {
 	}
 	fill := func(n int) string { return strings.Repeat("x", n) }
 	for what, c := range map[string]struct{ path, lines, want string }{
-		"nothing":                            {"/", "", "200 OK"},
-		"another session":                    {"/", "Cookie: session=good\r\n", "200 OK"},
-		"the session":                        {"/", "Cookie: session=bad\r\n", "403 Forbidden"},
-		"behind a large cookie":              {"/", "Cookie: a=" + fill(5000) + "; session=bad\r\n", "403 Forbidden"},
-		"before a large cookie":              {"/", "Cookie: session=bad; a=" + fill(5000) + "\r\n", "403 Forbidden"},
-		"in the third line":                  {"/", "Cookie: a=1\r\nCookie: b=2\r\nCookie: session=bad\r\n", "403 Forbidden"},
-		"behind another of its name":         {"/", "Cookie: session=a; session = bad\r\n", "403 Forbidden"},
-		"with a long path":                   {"/" + fill(7900), "Cookie: session=bad\r\n", "403 Forbidden"},
-		"with a long path and agent":         {"/" + fill(7900), "User-Agent: " + fill(3000) + "\r\nCookie: session=bad\r\n", "403 Forbidden"},
-		"good with both":                     {"/" + fill(7900), "User-Agent: " + fill(3000) + "\r\nCookie: session=good\r\n", "200 OK"},
-		"a session of 4 KiB":                 {"/", "Cookie: session=" + fill(4000) + "\r\n", "200 OK"},
-		"a session that is too long":         {"/", "Cookie: session=" + fill(5000) + "\r\n", "503 Service Unavailable"},
-		"a key that is too long":             {"/", "X-Api-Key: " + fill(5000) + "\r\n", "503 Service Unavailable"},
-		"together too long":                  {"/" + fill(7900), "Cookie: session=" + fill(2000) + "; other=" + fill(2000) + "\r\nX-Api-Key: " + fill(2000) + "\r\n", "503 Service Unavailable"},
-		"the key in the third line":          {"/", "X-Api-Key: a\r\nX-Api-Key: b\r\nX-Api-Key: bad\r\n", "403 Forbidden"},
-		"the key with underscores":           {"/", "X_Api_Key: bad\r\n", "403 Forbidden"},
-		"more sessions than a check may ask": {"/", "Cookie: session=1" + manyCookies("session", 20) + "\r\n", "503 Service Unavailable"},
+		"nothing":                             {"/", "", "200 OK"},
+		"another session":                     {"/", "Cookie: session=good\r\n", "200 OK"},
+		"the session":                         {"/", "Cookie: session=bad\r\n", "403 Forbidden"},
+		"behind a large cookie":               {"/", "Cookie: a=" + fill(5000) + "; session=bad\r\n", "403 Forbidden"},
+		"before a large cookie":               {"/", "Cookie: session=bad; a=" + fill(5000) + "\r\n", "403 Forbidden"},
+		"in the third line":                   {"/", "Cookie: a=1\r\nCookie: b=2\r\nCookie: session=bad\r\n", "403 Forbidden"},
+		"behind another of its name":          {"/", "Cookie: session=a; session = bad\r\n", "403 Forbidden"},
+		"with a long path":                    {"/" + fill(7900), "Cookie: session=bad\r\n", "403 Forbidden"},
+		"with a long path and agent":          {"/" + fill(7900), "User-Agent: " + fill(3000) + "\r\nCookie: session=bad\r\n", "403 Forbidden"},
+		"good with both":                      {"/" + fill(7900), "User-Agent: " + fill(3000) + "\r\nCookie: session=good\r\n", "200 OK"},
+		"a session of 4 KiB":                  {"/", "Cookie: session=" + fill(4000) + "\r\n", "200 OK"},
+		"a session that is too long":          {"/", "Cookie: session=" + fill(5000) + "\r\n", "503 Service Unavailable"},
+		"a key that is too long":              {"/", "X-Api-Key: " + fill(5000) + "\r\n", "503 Service Unavailable"},
+		"together too long":                   {"/" + fill(7900), "Cookie: session=" + fill(2000) + "; other=" + fill(2000) + "\r\nX-Api-Key: " + fill(2000) + "\r\n", "503 Service Unavailable"},
+		"the key in the third line":           {"/", "X-Api-Key: a\r\nX-Api-Key: b\r\nX-Api-Key: bad\r\n", "403 Forbidden"},
+		"the key with underscores":            {"/", "X_Api_Key: bad\r\n", "403 Forbidden"},
+		"more sessions than a check may have": {"/", "Cookie: session=1" + manyCookies("session", 20) + "\r\n", "503 Service Unavailable"},
 	} {
 		if got := ask(c.path, c.lines); got != c.want {
 			t.Errorf("%s: got %q, want %q", what, got, c.want)
 		}
 	}
-	// Whatever the sizes, a blocked session is never let in.
+	// With any sizes, a blocked session is never let through.
 	for size := 2000; size <= 4100; size += 150 {
 		for _, path := range []int{0, 4000, 7990} {
 			lines := "X-Api-Key: " + fill(size) + "\r\nCookie: other=" + fill(size) + "; session=bad\r\nUser-Agent: " + fill(size) + "\r\n"
@@ -57,7 +57,7 @@ func TestHAProxySendsCompleteKeysOrRefuses(t *testing.T) {
 	}
 }
 
-// A target without a path asks for something too, and HAProxy knows no path of it.
+// A target may have no path for HAProxy, and is checked nevertheless.
 func TestHAProxyChecksEveryRequestTarget(t *testing.T) {
 	s := &site{T: t, app: new(application)}
 	s.node = direct(t).node

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-dev/stint/test/testnode"
 )
 
-// spelled has handlers for what the traps of the test are about, in a program of express.
+// spelled is a program of express with handlers for the paths of the test's traps.
 const spelled = `
 import express from 'express'
 import { Stint, expressGuard } from 'stint'
@@ -23,7 +23,7 @@ app.use((request, response) => response.send('other'))
 app.listen(8000, '127.0.0.1')
 `
 
-// express reads targets with a fragment, and those with a scheme, as url.parse does.
+// express parses targets with a fragment, and those with a scheme, like url.parse.
 func TestExpressTargetsCannotHideTheirPath(t *testing.T) {
 	for _, version := range []string{"express", "express4"} {
 		t.Run(version, func(t *testing.T) {
@@ -72,7 +72,7 @@ const fetch = fetchGuard(new Stint('http://127.0.0.1:8080', { timeout: 60_000 })
 serve({ fetch, port: 8000, hostname: '127.0.0.1' })
 `
 
-// The host is that which the application sees.
+// The node package must send the host that the application sees.
 func TestNodePackageSendsTheHostThatTheApplicationSees(t *testing.T) {
 	s := &site{T: t, node: testnode.Start(t), app: new(application)}
 	s.put("open", `{"match":["ip:*"],"rules":["1000/1d"]}`)
@@ -100,18 +100,18 @@ app.use((request, response) => response.send('allowed'))
 app.listen(8000, '127.0.0.1')
 `
 
-// What is no decision of Stint lets no request pass, and none waits for ever.
+// An answer that is no decision of Stint lets no request through, and no request waits for ever.
 func TestNodePackageRejectsAnswersThatAreNoDecision(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer string
 		status int
 	}{
-		"another protocol":        {"101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n", http.StatusServiceUnavailable},
-		"a redirect":              {"302 Found\r\nLocation: /\r\n" + jsonAnswer(`{"decision":"allowed","allowed":true}`), http.StatusServiceUnavailable},
-		"a contradiction":         {"429 Too Many Requests\r\n" + jsonAnswer(`{"decision":"limited","allowed":true}`), http.StatusServiceUnavailable},
-		"the name of a prototype": {"429 Too Many Requests\r\n" + jsonAnswer(`{"decision":"__proto__","allowed":false}`), http.StatusServiceUnavailable},
-		"a decision":              {"200 OK\r\n" + jsonAnswer(`{"decision":"allowed","allowed":true}`), http.StatusOK},
-		"a refusal":               {"403 Forbidden\r\n" + jsonAnswer(`{"decision":"blocked","allowed":false}`), http.StatusForbidden},
+		"another protocol":           {"101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n", http.StatusServiceUnavailable},
+		"a redirect":                 {"302 Found\r\nLocation: /\r\n" + jsonAnswer(`{"decision":"allowed","allowed":true}`), http.StatusServiceUnavailable},
+		"a contradictory decision":   {"429 Too Many Requests\r\n" + jsonAnswer(`{"decision":"limited","allowed":true}`), http.StatusServiceUnavailable},
+		"a decision named __proto__": {"429 Too Many Requests\r\n" + jsonAnswer(`{"decision":"__proto__","allowed":false}`), http.StatusServiceUnavailable},
+		"a decision":                 {"200 OK\r\n" + jsonAnswer(`{"decision":"allowed","allowed":true}`), http.StatusOK},
+		"a refusal":                  {"403 Forbidden\r\n" + jsonAnswer(`{"decision":"blocked","allowed":false}`), http.StatusForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
 			other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -20,7 +20,7 @@ func TestNodePackageTypesFitTheFrameworks(t *testing.T) {
 	}
 }
 
-// The key of these programs is what the client sends, as a careless operator has it.
+// The key in these programs is chosen by the client, as in a careless configuration.
 const hostile = `
 import express from 'express'
 import { Stint, expressGuard } from 'stint'
@@ -104,8 +104,8 @@ func escaped(text string) string {
 	return b.String()
 }
 
-// A trap's conditions see the client's request, and no value of a client has its check
-// refused as invalid.
+// The conditions of a trap match the client's request, and no value from a client makes its check
+// invalid.
 func TestNodePackageSendsWhatConditionsMatch(t *testing.T) {
 	for _, g := range frameworks {
 		t.Run(g.name, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestNodePackageReportsOutcomes(t *testing.T) {
 			t.Errorf("%s: got %d %s, want %s", c.path, r.status, r.body, c.body)
 		}
 	}
-	s.expect("a user who guessed twice", s.get("/login?user=a"), http.StatusTooManyRequests)
+	s.expect("a user with two failed logins", s.get("/login?user=a"), http.StatusTooManyRequests)
 }
 
 const mistaken = `
@@ -174,18 +174,18 @@ app.use((request, response) => response.send('allowed'))
 app.listen(8000, '127.0.0.1')
 `
 
-// A mistake of the operator is no outage: it refuses, so that it is noticed.
+// A mistake of the operator is not an outage: requests are refused, so that it is noticed.
 func TestNodePackageRefusesIfThePolicyIsUnknown(t *testing.T) {
 	s := &site{T: t, node: testnode.Start(t), app: new(application)}
 	s.program(runNode("express"), mistaken)
 	r := s.get("/")
 	s.expect("an unknown policy", r, http.StatusServiceUnavailable)
 	if r.header.Get("Retry-After") == "" || strings.Contains(r.body, "policy") {
-		t.Errorf("got %v %s", r.header, r.body)
+		t.Errorf("an unknown policy: got %v %s", r.header, r.body)
 	}
 }
 
-// A token that is refused is an outage; it is sent as the complete configuration says.
+// A refused token is an outage. The token is sent as in the complete configuration.
 func TestNodePackageSendsItsToken(t *testing.T) {
 	for _, g := range frameworks {
 		t.Run(g.name, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestNodePackageSendsItsToken(t *testing.T) {
 	}
 }
 
-// constructed writes what the constructor says to each token of a list.
+// constructed prints the result of the constructor for each token of a list.
 const constructed = `
 import { Stint } from 'stint'
 

@@ -11,13 +11,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A client that sends a name again, with another value each time, is counted by each of them.
+// A client that repeats a header or cookie with different values is counted under each value.
 func TestForwardRepeatedHeaderOrCookieDoesNotEvadeTheLimit(t *testing.T) {
 	s := direct(t)
 	s.remove("site")
 	s.put("site", `{"match":["header:*","cookie:*"],"rules":["3/1d"]}`)
 	for i, c := range []struct {
-		query, lines string // %[1]d is another number each time
+		query, lines string // %[1]d is a new number in each request
 	}{
 		{"by=cookie:sessionid", "Cookie: sessionid=junk%[1]d; sessionid=real\r\n"},
 		{"by=cookie:sessionid", "Cookie: sessionid=real; sessionid=junk%[1]d\r\n"},
@@ -28,7 +28,7 @@ func TestForwardRepeatedHeaderOrCookieDoesNotEvadeTheLimit(t *testing.T) {
 		{"by=header:x_api_key", "X-Api-Key: real\r\nX-Api-Key: junk%[1]d\r\n"},
 		{"by=plain-header:X-User", "X-User: junk%[1]d\r\nX-User: real\r\n"},
 		{"by=ip&by=header:X-Api-Key", "X-Api-Key: junk%[1]d\r\nX-Api-Key: real\r\n"},
-		// Behind path=, as Envoy asks, lines may be joined.
+		// With path=, as Envoy calls it, lines may be joined.
 		{"by=header:X-Api-Key&path=/", "X-Api-Key: junk%[1]d,real\r\n"},
 		{"by=cookie:sessionid&path=/", "Cookie: a=1,sessionid=real,sessionid=junk%[1]d\r\n"},
 	} {
@@ -52,14 +52,14 @@ func TestForwardRepeatedHeaderOrCookieDoesNotEvadeTheLimit(t *testing.T) {
 			t.Errorf("%s has used %d, want 1", value, used)
 		}
 	}
-	// A comma that the client wrote is a part of the value.
+	// A comma in the value of the client is a part of the value.
 	s.expect("a comma", s.get("/v1/forward?policy=site&by=header:X-Api-Key", "X-Api-Key: C=DE,O=Example"), http.StatusOK)
 	if used := s.used("header:x-api-key:" + hashed("C=DE,O=Example")); used != 1 {
 		t.Errorf("the value with a comma has used %d, want 1", used)
 	}
 }
 
-// What a check cannot count is refused, and charges nothing.
+// A request with more values than a check may have is refused, and charges nothing.
 func TestForwardRefusesMoreValuesThanACheckMayHave(t *testing.T) {
 	s := direct(t)
 	s.remove("site")
@@ -68,10 +68,10 @@ func TestForwardRefusesMoreValuesThanACheckMayHave(t *testing.T) {
 	r := s.get("/v1/forward?policy=site&by=cookie:s", cookies(16))
 	s.expect("17 values", r, http.StatusBadRequest)
 	if !strings.Contains(r.body, "more than 16 values") {
-		t.Errorf("the answer does not say why: %s", r.body)
+		t.Errorf("the answer does not name the limit of 16 values: %s", r.body)
 	}
 	if used := s.used("cookie:s:" + hashed("first")); used != 0 {
-		t.Errorf("a refused request charged %d", used)
+		t.Errorf("a refused request charged %d, want 0", used)
 	}
 	s.expect("16 values", s.get("/v1/forward?policy=site&by=cookie:s", cookies(15)), http.StatusOK)
 	if used := s.used("cookie:s:" + hashed("of-14")); used != 1 {
@@ -126,7 +126,7 @@ func TestEnvoyRepeatedHeaderDoesNotEvadeTheLimit(t *testing.T) {
 			q.Attributes.ContextExtensions = map[string]string{"by": c.by, "policy": "secrets"}
 			answer, err := authv3.NewAuthorizationClient(e.conn).Check(t.Context(), q)
 			if refused := answer.GetDeniedResponse() != nil; err != nil || refused != (n == 3) {
-				t.Errorf("case %d, request %d: %v, %v", i, n, answer, err)
+				t.Errorf("case %d, request %d: got %v, %v", i, n, answer, err)
 			}
 		}
 	}
@@ -134,6 +134,6 @@ func TestEnvoyRepeatedHeaderDoesNotEvadeTheLimit(t *testing.T) {
 	many.Attributes.ContextExtensions = map[string]string{"by": "header:X-Api-Key"}
 	answer, err := authv3.NewAuthorizationClient(e.conn).Check(t.Context(), many)
 	if err != nil || answer.GetDeniedResponse().GetStatus().GetCode() != http.StatusBadRequest || answer.GetStatus().GetCode() == 0 {
-		t.Errorf("17 values: %v, %v", answer, status.Code(err))
+		t.Errorf("17 values: got %v, %v", answer, status.Code(err))
 	}
 }
