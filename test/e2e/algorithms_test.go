@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// Each change of the algorithm starts a log from zero, so that up to N more may be
+// Each change of the algorithm starts an empty log, so that up to N more may be
 // allowed, and no more than that.
 func TestChangingTheAlgorithmUnderLoadKeepsTheLimit(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
@@ -41,7 +41,7 @@ func TestChangingTheAlgorithmUnderLoadKeepsTheLimit(t *testing.T) {
 					}
 					d := decided(t, a)
 					if d.Degraded {
-						t.Errorf("got %s", a.body)
+						t.Errorf("a check was degraded: %s", a.body)
 					}
 					if d.Allowed {
 						allowed[c]++
@@ -78,19 +78,19 @@ func TestEveryAlgorithmLimitsExplainsAndResets(t *testing.T) {
 			key := a.Name + ":a"
 			for i := range 3 {
 				if d := nodes[i%2].about(key); !d.Allowed || d.Rules[0].Remaining != 2-i {
-					t.Errorf("%s, request %d: %+v", a.Name, i, d)
+					t.Errorf("%s, request %d: got %+v", a.Name, i, d)
 				}
 			}
 			if d := nodes[1].about(key); d.Allowed || d.Rule != "3/31d" || d.ID == "" || *d.RetryAfterMS <= 0 {
-				t.Errorf("%s, beyond the limit: %+v", a.Name, d)
+				t.Errorf("%s, a check beyond the limit: got %+v", a.Name, d)
 			}
 			x := nodes[0].explain(key).Policy
 			if x.Allowed || x.Algorithm != a.Name || x.Rules[0].Used != 3 || x.Rules[0].Remaining != 0 || x.Rules[0].RetryAt.IsZero() {
-				t.Errorf("%s explains itself by %+v", a.Name, x)
+				t.Errorf("%s: got the explanation %+v", a.Name, x)
 			}
 			nodes[0].must(200, del, wire.PathKeys+"?key="+key, "")
 			if d := nodes[0].about(key); !d.Allowed {
-				t.Errorf("%s, after a reset: %+v", a.Name, d)
+				t.Errorf("%s, a check after a reset: got %+v", a.Name, d)
 			}
 		}
 	})

@@ -22,10 +22,10 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// strict refuses every check of a host but the first, however long a test lasts.
+// strict refuses every check of a host except the first, even in a long test.
 const strict = `{"match":["host:*"],"rules":["1/31d"],"mode":"enforce"}`
 
-// attack asks for key so many times and returns how many were refused.
+// attack checks a key a number of times and returns how many checks were refused.
 func (n *node) attack(key string, times int) (refused int64) {
 	n.Helper()
 	for range times {
@@ -40,7 +40,7 @@ func (n *node) attack(key string, times int) (refused int64) {
 	return refused
 }
 
-// offencesOf returns what the report says of one key.
+// offencesOf returns the offences of one key in the report.
 func (n *node) offencesOf(key string) (offences int64) {
 	n.Helper()
 	for _, row := range n.offenders("&search=" + url.QueryEscape(key)).Items {
@@ -56,7 +56,7 @@ func (n *node) knows(t *testing.T, key, policy string) {
 	})
 }
 
-// escalated returns a key's block and checks that it is of the first level.
+// escalated returns the block of a key and checks that it has the first level.
 func (n *node) escalated(t *testing.T, key string) wire.Entry {
 	t.Helper()
 	x := n.explain(key)
@@ -67,9 +67,9 @@ func (n *node) escalated(t *testing.T, key string) wire.Entry {
 }
 
 func TestKilledNodeLosesOnlyUnflushedOffences(t *testing.T) {
-	// next gives a node that goes on after the one before has ended.
+	// next returns a node that runs after the previous one has ended.
 	for name, start := range map[string]func(t *testing.T) (victim *node, next func() *node){
-		"embedded, and started again": func(t *testing.T) (*node, func() *node) {
+		"embedded, restarted": func(t *testing.T) (*node, func() *node) {
 			victim := startNode(t)
 			data := filepath.Join(victim.dir, "data")
 			return victim, func() *node { return startNode(t, "--data-dir", data) }
@@ -90,26 +90,26 @@ func TestKilledNodeLosesOnlyUnflushedOffences(t *testing.T) {
 			victim, next := start(t)
 			victim.put("strict", strict)
 			victim.put("escalating", escalating)
-			servers.Await(t, "an offender is blocked by itself", func() bool { return victim.about("token:repeat").Decision == wire.Blocked })
+			servers.Await(t, "an offender is blocked automatically", func() bool { return victim.about("token:repeat").Decision == wire.Blocked })
 			block := victim.escalated(t, "token:repeat")
 
 			flushed := victim.attack("host:attacker", 101)
 			servers.Await(t, "the first part is in the database", func() bool { return victim.offencesOf("host:attacker") == flushed })
-			unsure := victim.attack("host:attacker", 50)
+			unflushed := victim.attack("host:attacker", 50)
 			victim.end(syscall.SIGKILL)
 			other := next()
 			other.knows(t, "host:attacker", "strict")
-			least := flushed + other.attack("host:attacker", 60)
-			servers.Await(t, "all that was flushed, and all that came later, is there", func() bool { return other.offencesOf("host:attacker") >= least })
-			if code := other.end(syscall.SIGTERM); code != 0 { // which writes what is left
-				t.Fatalf("ended with %d", code)
+			atLeast := flushed + other.attack("host:attacker", 60)
+			servers.Await(t, "all offences that were flushed, and all later ones, are in the database", func() bool { return other.offencesOf("host:attacker") >= atLeast })
+			if code := other.end(syscall.SIGTERM); code != 0 { // which writes the rest
+				t.Fatalf("the node ended with exit code %d, want 0", code)
 			}
 			other = next()
-			if got := other.offencesOf("host:attacker"); got < least || got > least+unsure {
-				t.Errorf("%d offences, want from %d to %d", got, least, least+unsure)
+			if got := other.offencesOf("host:attacker"); got < atLeast || got > atLeast+unflushed {
+				t.Errorf("got %d offences, want %d to %d", got, atLeast, atLeast+unflushed)
 			}
 			if again := other.escalated(t, "token:repeat"); again.ID != block.ID {
-				t.Errorf("the block was %s and is %s", block.ID, again.ID)
+				t.Errorf("the block has the id %[2]s, want %[1]s", block.ID, again.ID)
 			}
 		})
 	}
@@ -124,7 +124,7 @@ func TestOffencesSurviveAKilledDatabaseAndNodeRestarts(t *testing.T) {
 	for _, n := range nodes {
 		n.knows(t, "host:attacker", "strict")
 	}
-	servers.Await(t, "an offender is blocked by itself", func() bool { return nodes[1].about("token:repeat").Decision == wire.Blocked })
+	servers.Await(t, "an offender is blocked automatically", func() bool { return nodes[1].about("token:repeat").Decision == wire.Blocked })
 	block := nodes[1].escalated(t, "token:repeat")
 
 	want := nodes[0].attack("host:attacker", 51) + nodes[1].attack("host:attacker", 50)
@@ -137,18 +137,18 @@ func TestOffencesSurviveAKilledDatabaseAndNodeRestarts(t *testing.T) {
 	nodes[1] = s.start(t, 1)[0]
 	want += nodes[1].attack("host:attacker", 50)
 	servers.Await(t, "the database is back", func() bool { return nodes[0].part("database").OK })
-	servers.Await(t, "everything is in but what the killed node held", func() bool { return nodes[0].offencesOf("host:attacker") >= want })
+	servers.Await(t, "all offences are in the database, except those of the killed node", func() bool { return nodes[0].offencesOf("host:attacker") >= want })
 	for i := range nodes {
 		if code := nodes[i].end(syscall.SIGTERM); code != 0 {
-			t.Fatalf("ended with %d", code)
+			t.Fatalf("the node ended with exit code %d, want 0", code)
 		}
 	}
 	n := s.start(t, 1)[0]
 	if got := n.offencesOf("host:attacker"); got < want || got > want+lost {
-		t.Errorf("%d offences, want from %d to %d", got, want, want+lost)
+		t.Errorf("got %d offences, want %d to %d", got, want, want+lost)
 	}
 	if again := n.escalated(t, "token:repeat"); again.ID != block.ID {
-		t.Errorf("the block was %s and is %s", block.ID, again.ID)
+		t.Errorf("the block has the id %[2]s, want %[1]s", block.ID, again.ID)
 	}
 }
 
@@ -163,32 +163,32 @@ func TestSafetyLimitPausesEscalationUntilResumed(t *testing.T) {
 		if a := n.send(post, n.check+wire.PathBatch, `{"checks":[`+strings.Join(checks, ",")+`]}`); a.status != 200 {
 			t.Fatalf("got %d: %s", a.status, a.body)
 		}
-		var stops wire.Page[wire.EscalationPause]
+		var pauses wire.Page[wire.EscalationPause]
 		for _, n := range nodes {
 			servers.Await(t, "the escalation is paused", func() bool {
-				stops = read[wire.Page[wire.EscalationPause]](n, n.must(200, get, wire.PathEscalations+"/paused", ""))
-				return len(stops.Items) == 1
+				pauses = read[wire.Page[wire.EscalationPause]](n, n.must(200, get, wire.PathEscalations+"/paused", ""))
+				return len(pauses.Items) == 1
 			})
 		}
 		automatic := func() int {
 			return len(read[wire.Page[wire.Entry]](n, n.must(200, get, wire.PathBlocks+"?source=automatic", "")).Items)
 		}
 		before := automatic()
-		if before > 10 || stops.Items[0].Policy != "escalating" {
-			t.Errorf("%d were blocked, and it says %+v", before, stops.Items)
+		if before > 10 || pauses.Items[0].Policy != "escalating" {
+			t.Errorf("%d keys were blocked, want at most 10; the pauses are %+v", before, pauses.Items)
 		}
 		offended := n.attack("token:later", 8)
-		servers.Await(t, "the next one's offences are in", func() bool { return n.offencesOf("token:later") == offended })
+		servers.Await(t, "the offences of the next key are in the database", func() bool { return n.offencesOf("token:later") == offended })
 		if got := automatic(); got != before {
-			t.Errorf("a paused escalation made %d blocks", got-before)
+			t.Errorf("a paused escalation made %d blocks, want 0", got-before)
 		}
 		if out := n.succeed("escalation", "paused"); !strings.Contains(out, "The escalation of policy escalating is paused") {
-			t.Errorf("the command line says %q", out)
+			t.Errorf("escalation paused: got %q", out)
 		}
 		n.succeed("escalation", "resume", "escalating")
-		servers.Await(t, "the escalation goes on", func() bool { return n.about("token:later").Decision == wire.Blocked })
+		servers.Await(t, "the escalation works again", func() bool { return n.about("token:later").Decision == wire.Blocked })
 		if _, code := n.run("escalation", "resume", "escalating"); code == 0 {
-			t.Error("an escalation that goes on was resumed")
+			t.Error("resuming an escalation that is not paused: got exit code 0")
 		}
 	})
 }
@@ -233,7 +233,7 @@ func TestAutomaticBlocksAreSentInOneSignedMessage(t *testing.T) {
 	for _, key := range want {
 		n.attack(key, 7)
 	}
-	servers.Await(t, "the message has come", func() bool {
+	servers.Await(t, "the message has arrived", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(got) > 0
@@ -259,7 +259,7 @@ func TestOutageAndItsEndAreNotified(t *testing.T) {
 		"of Postgres": {func(s backends) { s.postgres.Stop() }, func(s backends) { s.postgres.Continue() }, "The database is"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // it waits until an outage is worth telling
+			t.Parallel() // it waits until an outage is notified
 			var sent servers.Output
 			receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				if _, err := io.Copy(&sent, r.Body); err != nil {
@@ -274,7 +274,7 @@ func TestOutageAndItsEndAreNotified(t *testing.T) {
 			n.about("token:a")
 			of.stop(s)
 			servers.Await(t, "the outage is notified", func() bool {
-				n.about("token:a") // by which a node finds out
+				n.about("token:a") // the node notices an outage by a check
 				return strings.Contains(sent.String(), `"subject":"`+of.want+` unreachable from node edge"`)
 			})
 			of.goOn(s)
@@ -304,25 +304,25 @@ func TestRangeProposalBlocksOnlyWhenAccepted(t *testing.T) {
 			return all
 		}
 		var found map[string]wire.Proposal
-		servers.Await(t, "both ranges are proposed", func() bool { // the job does it by itself too, each minute
+		servers.Await(t, "both ranges are proposed", func() bool { // the job also runs each minute
 			n.run("job", "run", "propose-ranges") // which may be running already
 			found = open()
 			return len(found) == 2
 		})
 		crowded := found["ip:198.51.100.0/24"]
 		if crowded.Evidence.OffendedCount != 8 || !slices.Equal(crowded.Evidence.Exempt, []string{"ip:198.51.100.99"}) {
-			t.Errorf("the evidence is %+v", crowded.Evidence)
+			t.Errorf("the evidence of the proposal is %+v", crowded.Evidence)
 		}
 		if d := n.about("ip:198.51.100.200"); d.Decision != wire.Allowed {
-			t.Fatalf("the range is %s before anybody accepted", d.Decision)
+			t.Fatalf("the range is %s before the proposal was accepted, want allowed", d.Decision)
 		}
 		if out := n.succeed("proposal", "show", crowded.ID); !strings.Contains(out, "ip:198.51.100.7") || !strings.Contains(out, "ip:198.51.100.99 is exempt") {
-			t.Errorf("the command line shows %s", out)
+			t.Errorf("proposal show: got %s", out)
 		}
 		n.succeed("proposal", "accept", crowded.ID, "--for", "1h")
 		n.succeed("proposal", "dismiss", found["ip:203.0.113.0/24"].ID, "--reason", "a university")
 		for _, n := range nodes {
-			servers.Await(t, "the block governs every node", func() bool { return n.about("ip:198.51.100.201").Decision == wire.Blocked })
+			servers.Await(t, "the block applies on every node", func() bool { return n.about("ip:198.51.100.201").Decision == wire.Blocked })
 			if d := n.about("ip:198.51.100.99"); d.Decision == wire.Blocked {
 				t.Error("an exempt address is blocked")
 			}
@@ -333,7 +333,7 @@ func TestRangeProposalBlocksOnlyWhenAccepted(t *testing.T) {
 			return code == 0
 		})
 		if again := open(); len(again) != 0 {
-			t.Errorf("proposed again: %+v", again)
+			t.Errorf("the ranges were proposed again: %+v", again)
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// mistake is a request that is wrong in one field.
+// mistake is a request with one invalid field.
 type mistake struct {
 	name         string
 	method, path string
@@ -35,7 +35,7 @@ var wrongChecks = []mistake{
 	{"a key of null", post, wire.PathCheck, `{"key":null}`, 422, "key"},
 	{"a number for a key", post, wire.PathCheck, `{"key":7}`, 422, "key"},
 	{"a key too long", post, wire.PathCheck, `{"key":"` + long + `"}`, 422, "key"},
-	{"a key that is no UTF-8", post, wire.PathCheck, "{\"key\":\"\xff\xfe\"}", 400, "key"},
+	{"a key that is not UTF-8", post, wire.PathCheck, "{\"key\":\"\xff\xfe\"}", 400, "key"},
 	{"a key with NUL", post, wire.PathCheck, `{"key":"a\u0000b"}`, 422, "key"},
 	{"a key with a line break", post, wire.PathCheck, `{"key":"a\nb"}`, 422, "key"},
 	{"a key of a bad kind", post, wire.PathCheck, `{"key":"IP:203.0.113.7"}`, 422, "key"},
@@ -52,15 +52,15 @@ var wrongChecks = []mistake{
 	{"a cost that no window holds", post, wire.PathCheck, `{"key":"a","cost":2}`, 422, "cost"},
 	{"an unknown policy", post, wire.PathCheck, `{"key":"a","policy":"nobody"}`, 422, "policy"},
 	{"an unknown detail", post, wire.PathCheck, `{"key":"a","detail":"much"}`, 422, "detail"},
-	{"a peek that is no yes or no", post, wire.PathCheck, `{"key":"a","peek":"yes"}`, 422, "peek"},
+	{"a peek that is not a boolean", post, wire.PathCheck, `{"key":"a","peek":"yes"}`, 422, "peek"},
 	{"a long source", post, wire.PathCheck, `{"key":"a","source":"` + long + `"}`, 422, "source"},
 	{"meta that is not text", post, wire.PathCheck, `{"key":"a","meta":{"n":1}}`, 422, "meta.n"},
-	{"a wait that is no text", post, wire.PathCheck, `{"key":"a","max_wait":5}`, 422, "max_wait"},
+	{"a wait that is not a string", post, wire.PathCheck, `{"key":"a","max_wait":5}`, 422, "max_wait"},
 	{"a wait without a unit", post, wire.PathCheck, `{"key":"a","max_wait":"5"}`, 422, "max_wait"},
-	{"a wait of nothing", post, wire.PathCheck, `{"key":"a","max_wait":"0s"}`, 422, "max_wait"},
+	{"a wait of 0", post, wire.PathCheck, `{"key":"a","max_wait":"0s"}`, 422, "max_wait"},
 	{"a wait above an hour", post, wire.PathCheck, `{"key":"a","max_wait":"61m"}`, 422, "max_wait"},
 	{"an unknown charge", post, wire.PathCheck, `{"key":"a","charge":"never"}`, 422, "charge"},
-	{"usage that would wait", post, wire.PathCheck, `{"key":"a","charge":"always","max_wait":"1s"}`, 422, "charge"},
+	{"usage with a wait", post, wire.PathCheck, `{"key":"a","charge":"always","max_wait":"1s"}`, 422, "charge"},
 	{"an empty idempotency key", post, wire.PathCheck, `{"key":"a","idempotency_key":""}`, 422, "idempotency_key"},
 	{"a long idempotency key", post, wire.PathCheck, `{"key":"a","idempotency_key":"` + strings.Repeat("x", 65) + `"}`, 422, "idempotency_key"},
 	{"an idempotency key that is not ASCII", post, wire.PathCheck, `{"key":"a","idempotency_key":"é"}`, 422, "idempotency_key"},
@@ -82,20 +82,20 @@ var wrongChecks = []mistake{
 	{"the same key twice", post, wire.PathCheck, `{"keys":["a","b","a"]}`, 422, "keys[2]"},
 	{"one network twice", post, wire.PathCheck, `{"keys":["ip:2001:db8::1","ip:2001:db8::2"]}`, 422, "keys[1]"},
 	{"a bad detail beside keys", post, wire.PathCheck, `{"keys":["a"],"detail":"much"}`, 422, "detail"},
-	{"a handle of nothing", del, wire.PathReservations + "/x", "", 404, ""},
-	{"a batch of nothing", post, wire.PathBatch, `{"checks":[]}`, 422, "checks"},
+	{"an unknown handle", del, wire.PathReservations + "/x", "", 404, ""},
+	{"an empty batch", post, wire.PathBatch, `{"checks":[]}`, 422, "checks"},
 	{"a batch that is no list", post, wire.PathBatch, `{"checks":"a"}`, 422, "checks"},
 	{"a batch too large", post, wire.PathBatch, `{"checks":[` + strings.Repeat(`{"key":"a"},`, 1000) + `{"key":"a"}]}`, 422, "checks"},
-	{"a report of nothing", post, wire.PathReport, `{"key":"a"}`, 422, "outcome"},
+	{"a report without an outcome", post, wire.PathReport, `{"key":"a"}`, 422, "outcome"},
 	{"a report of a bad outcome", post, wire.PathReport, `{"key":"a","outcome":"Login failed"}`, 422, "outcome"},
 	{"a report of a long outcome", post, wire.PathReport, `{"key":"a","outcome":"` + strings.Repeat("x", 65) + `"}`, 422, "outcome"},
-	{"a report of no key", post, wire.PathReport, `{"outcome":"login_failed"}`, 422, "key"},
+	{"a report without a key", post, wire.PathReport, `{"outcome":"login_failed"}`, 422, "key"},
 	{"a report of a bad key", post, wire.PathReport, `{"key":"a\nb","outcome":"login_failed"}`, 422, "key"},
 	{"a report with an unknown field", post, wire.PathReport, `{"key":"a","outcome":"b","cost":2}`, 422, "cost"},
 	{"a report with a long id", post, wire.PathReport, `{"key":"a","outcome":"b","id":"` + strings.Repeat("x", 65) + `"}`, 422, "id"},
-	{"a report at no time", post, wire.PathReport, `{"key":"a","outcome":"b","at":"soon"}`, 422, "at"},
+	{"a report with an invalid time", post, wire.PathReport, `{"key":"a","outcome":"b","at":"soon"}`, 422, "at"},
 	{"an oversized report", post, wire.PathReport, `{"key":"` + strings.Repeat("x", 100<<10) + `","outcome":"b"}`, 413, ""},
-	{"a batch of no reports", post, wire.PathReportBatch, `{"reports":[]}`, 422, "reports"},
+	{"an empty batch of reports", post, wire.PathReportBatch, `{"reports":[]}`, 422, "reports"},
 	{"reports that are no list", post, wire.PathReportBatch, `{"reports":"a"}`, 422, "reports"},
 	{"the wrong method", get, wire.PathCheck, "", 405, ""},
 	{"the wrong path", post, "/v1/Check", `{"key":"a"}`, 404, ""},
@@ -111,23 +111,23 @@ var wrongPolicies = []mistake{
 	{"a rule above 100,000", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/s","100001/h"]}`, 422, "rules[1]"},
 	{"a window that overflows", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/9223372036854775807h"]}`, 422, "rules[0]"},
 	{"a window above 31 days", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/32d"]}`, 422, "rules[0]"},
-	{"a window of nothing", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/0s"]}`, 422, "rules[0]"},
+	{"a window of 0", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/0s"]}`, 422, "rules[0]"},
 	{"a pattern of a bad kind", put, "/v1/policies/p", `{"match":["token:*","Bad:*"],"rules":["1/s"]}`, 422, "match[1]"},
-	{"a trap of a pattern", put, "/v1/policies/p", `{"match":["ip:10.1*"],"rules":["1/s"]}`, 422, "match[0]"},
+	{"a pattern of a part of an address", put, "/v1/policies/p", `{"match":["ip:10.1*"],"rules":["1/s"]}`, 422, "match[0]"},
 	{"a network with host bits", put, "/v1/policies/p", `{"match":["ip:203.0.113.7/24"],"rules":["1/s"]}`, 422, "match[0]"},
 	{"an unknown mode", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/s"],"mode":"sometimes"}`, 422, "mode"},
 	{"an unknown on_failure", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/s"],"on_failure":"panic"}`, 422, "on_failure"},
 	{"an unknown algorithm", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/s"],"algorithm":"dice"}`, 422, "algorithm"},
 	{"an option of another algorithm", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/s"],"options":{"burst":5}}`, 422, "options.burst"},
 	{"an unknown option", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/s"],"options":{"speed":5}}`, 422, "options.speed"},
-	{"a text for an option that is a switch", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/s"],"algorithm":"sorted_set_log","options":{"count_refused":"yes"}}`, 422, "options.count_refused"},
+	{"a string for a boolean option", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/s"],"algorithm":"sorted_set_log","options":{"count_refused":"yes"}}`, 422, "options.count_refused"},
 	{"another name than the path's", put, "/v1/policies/p", `{"name":"q","match":["token:*"],"rules":["1/s"]}`, 422, "name"},
 	{"a pattern that belongs to another", put, "/v1/policies/p", `{"match":["*"],"rules":["1/s"]}`, 409, "match[0]"},
 	{"an unknown field", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/s"],"rate":5}`, 422, "rate"},
 	{"a bad name", put, "/v1/policies/A%20B", `{"match":["token:*"],"rules":["1/s"]}`, 422, "name"},
 	{"a policy that is not there", get, "/v1/policies/nobody", "", 404, ""},
 	{"a name with NUL", get, "/v1/policies/a%00b", "", 404, ""},
-	{"a name that is no UTF-8", get, "/v1/policies/%ff", "", 404, ""},
+	{"a name that is not UTF-8", get, "/v1/policies/%ff", "", 404, ""},
 }
 
 var wrongBlocks = []mistake{
@@ -136,9 +136,9 @@ var wrongBlocks = []mistake{
 	{"a bad address", post, wire.PathBlocks, `{"pattern":"ip:203.0.113"}`, 422, "pattern"},
 	{"a pattern with NUL", post, wire.PathBlocks, `{"pattern":"token:a\u0000"}`, 422, "pattern"},
 	{"an expiry in the past", post, wire.PathBlocks, `{"pattern":"token:a","expires_at":"2001-01-01T00:00:00Z"}`, 422, "expires_at"},
-	{"an expiry that is no time", post, wire.PathBlocks, `{"pattern":"token:a","expires_at":"tomorrow"}`, 422, "expires_at"},
+	{"an expiry that is not a time", post, wire.PathBlocks, `{"pattern":"token:a","expires_at":"tomorrow"}`, 422, "expires_at"},
 	{"two expiries", post, wire.PathBlocks, `{"pattern":"token:a","expires_in":"1h","expires_at":"2100-01-01T00:00:00Z"}`, 422, "expires_in"},
-	{"a duration of nothing", post, wire.PathBlocks, `{"pattern":"token:a","expires_in":"0s"}`, 422, "expires_in"},
+	{"a duration of 0", post, wire.PathBlocks, `{"pattern":"token:a","expires_in":"0s"}`, 422, "expires_in"},
 	{"a negative duration", post, wire.PathBlocks, `{"pattern":"token:a","expires_in":"-1h"}`, 422, "expires_in"},
 	{"a duration that overflows", post, wire.PathBlocks, `{"pattern":"token:a","expires_in":"99999999999999999999w"}`, 422, "expires_in"},
 	{"an unknown on_conflict", post, wire.PathBlocks, `{"pattern":"token:a","on_conflict":"shrug"}`, 422, "on_conflict"},
@@ -156,11 +156,11 @@ var wrongBlocks = []mistake{
 	{"an exemption of a bad pattern", post, wire.PathExemptions, `{"pattern":"ip:*.example"}`, 422, "pattern"},
 	{"no key to explain", get, wire.PathKeys, "", 422, "key"},
 	{"a bad key to explain", get, wire.PathKeys + "?key=ip:x", "", 422, "key"},
-	{"a key to reset under no policy", del, wire.PathKeys + "?key=a&policy=nobody", "", 422, "policy"},
+	{"a key to reset under an unknown policy", del, wire.PathKeys + "?key=a&policy=nobody", "", 422, "policy"},
 	{"a token without a name", post, wire.PathTokens, `{"scopes":["read"]}`, 422, "name"},
 	{"a token of an unknown scope", post, wire.PathTokens, `{"name":"t","scopes":["everything"]}`, 422, "scopes[0]"},
 	{"a user of an unknown role", post, wire.PathUsers, `{"name":"u","role":"king","password":"correct horse battery"}`, 422, "role"},
-	{"an audit entry of no number", get, wire.PathAudit + "/first", "", 404, ""},
+	{"an audit entry whose id is not a number", get, wire.PathAudit + "/first", "", 404, ""},
 }
 
 func TestBadInputProblemNamesTheField(t *testing.T) {
@@ -174,16 +174,16 @@ func TestBadInputProblemNamesTheField(t *testing.T) {
 			n.try(t, n.admin, "a policy with ", wrongPolicies)
 			n.try(t, n.admin, "a request with ", wrongBlocks)
 			if page := read[wire.Page[wire.Entry]](t, n.must(http.StatusOK, get, wire.PathBlocks, "")); len(page.Items) > 0 {
-				t.Errorf("bad input made %d blocks", len(page.Items))
+				t.Errorf("bad input made %d blocks, want 0", len(page.Items))
 			}
 			if strings.Contains(n.log.String(), "level=ERROR") {
-				t.Error("bad input is an error of ours in the log")
+				t.Error("bad input is logged as an error")
 			}
 		})
 	}
 }
 
-// try sends what is wrong to one listener and expects each problem.
+// try sends invalid requests to one listener and expects the problem of each.
 func (n *node) try(t *testing.T, base, what string, all []mistake) {
 	t.Helper()
 	for _, m := range all {

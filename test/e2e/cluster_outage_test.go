@@ -43,9 +43,9 @@ func TestStalledClusterPrimaryDegradesOnlyItsKeys(t *testing.T) {
 	for i := 0; i < 12 || i < 100 && (its == 0 || its == len(all)); i++ {
 		w := &watched{key: fmt.Sprintf("k:%d", i)}
 		for _, n := range nodes {
-			servers.Await(t, "the policy governs every node", func() bool { return n.about(w.key).Policy == "cluster" })
+			servers.Await(t, "the policy applies on every node", func() bool { return n.about(w.key).Policy == "cluster" })
 			if d := n.about(w.key); d.Degraded {
-				t.Fatalf("before anything happened: %+v", d)
+				t.Fatalf("before the outage: got %+v", d)
 			}
 		}
 		if w.its = holds(t, c, stalled, w.key); w.its {
@@ -54,7 +54,7 @@ func TestStalledClusterPrimaryDegradesOnlyItsKeys(t *testing.T) {
 		all = append(all, w)
 	}
 	if its == 0 || its == len(all) {
-		t.Fatalf("%d of %d keys lie on the primary that is to stall", its, len(all))
+		t.Fatalf("%d of %d keys are on the primary that is to be stopped, want some", its, len(all))
 	}
 	stop := make(chan struct{})
 	var asking sync.WaitGroup
@@ -65,7 +65,7 @@ func TestStalledClusterPrimaryDegradesOnlyItsKeys(t *testing.T) {
 					select {
 					case <-stop:
 						return
-					case <-time.After(25 * time.Millisecond): // leave the machine room for the others
+					case <-time.After(25 * time.Millisecond): // leave processor time for other processes
 					}
 					if d := n.about(w.key); d.Degraded {
 						w.degrade.Add(1)
@@ -101,11 +101,11 @@ func TestStalledClusterPrimaryDegradesOnlyItsKeys(t *testing.T) {
 	asking.Wait()
 	for _, w := range all {
 		if !w.its && w.degrade.Load() > 0 {
-			t.Errorf("%d of %d answers about %s are degraded though its primary answers", w.degrade.Load(), w.answers.Load(), w.key)
+			t.Errorf("%d of %d answers about %s are degraded although its primary answers", w.degrade.Load(), w.answers.Load(), w.key)
 		}
 		for _, n := range nodes {
 			if d := n.about(w.key); d.Degraded {
-				t.Errorf("after the outage: %+v", d)
+				t.Errorf("after the outage: got %+v", d)
 			}
 		}
 	}

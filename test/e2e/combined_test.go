@@ -49,7 +49,7 @@ func TestCombinedChecksChargeAllKeysOrNoneUnderLoad(t *testing.T) {
 		} {
 			rule := nodes[0].explain(key).Policy.Rules[0]
 			if rule.Used != want || rule.Used > rule.Limit || want == 0 {
-				t.Errorf("%s has used %d of %d, and its allowed requests cost %d", key, rule.Used, rule.Limit, want)
+				t.Errorf("%s has used %d of %d, want the cost %d of its allowed requests", key, rule.Used, rule.Limit, want)
 			}
 		}
 	})
@@ -64,15 +64,15 @@ func TestCombinedReservationIsCancelledForAllKeys(t *testing.T) {
 			return read[wire.KeysDecision](t, n.send(post, n.check+wire.PathCheck, both))
 		}
 		if d := ask(nodes[0]); !d.Allowed || d.Reservation != nil {
-			t.Fatalf("the first: %+v", d)
+			t.Fatalf("the first combined check: got %+v", d)
 		}
 		d := ask(nodes[1])
 		if !d.Allowed || d.Reservation == nil {
-			t.Fatalf("the second: %+v", d)
+			t.Fatalf("the second combined check: got %+v", d)
 		}
 		for _, key := range []string{"slow:a", "fast:a"} {
 			if newest := nodes[0].logged(key)[0]; !newest.Equal(d.Reservation.At.Time) {
-				t.Errorf("%s has its newest entry at %s and not at the reservation %s", key, newest, d.Reservation.At)
+				t.Errorf("%s: the newest entry is at %s, want the reservation at %s", key, newest, d.Reservation.At)
 			}
 		}
 		if a := nodes[0].send(del, nodes[0].check+wire.PathReservations+"/"+d.Reservation.Handle, ""); !strings.Contains(string(a.body), `"freed":true`) {
@@ -80,7 +80,7 @@ func TestCombinedReservationIsCancelledForAllKeys(t *testing.T) {
 		}
 		for _, key := range []string{"slow:a", "fast:a"} {
 			if logged := nodes[1].logged(key); len(logged) != 1 {
-				t.Errorf("%s still has %d entries", key, len(logged))
+				t.Errorf("%s has %d entries after the reservation was cancelled, want 1", key, len(logged))
 			}
 		}
 	})
@@ -96,12 +96,12 @@ func TestCombinedCheckRecordsOnlyTheRefusingKeyAsOffender(t *testing.T) {
 		t.Fatalf("got %s", a.body)
 	}
 	text := ""
-	servers.Await(t, "the refusal is in the report", func() bool {
+	servers.Await(t, "the refusal is in the offender report", func() bool {
 		text = string(n.must(http.StatusOK, get, wire.PathOffenders+"?last=24h", "").body)
 		return strings.Contains(text, "token:bad")
 	})
 	if strings.Contains(text, "token:good") {
-		t.Errorf("the offenders are %s", text)
+		t.Errorf("the offender report has the allowed key: %s", text)
 	}
 }
 
@@ -120,28 +120,28 @@ func TestCombinedCheckFollowsOnFailureWithoutRedis(t *testing.T) {
 	}
 	const deny, open = `"local:a","allow:a","deny:a"`, `"local:a","allow:a"`
 	if d := ask(deny, ""); !d.Allowed || d.Degraded {
-		t.Fatalf("before the outage: %+v", d)
+		t.Fatalf("before the outage: got %+v", d)
 	}
 	n.ask(`{"key":"local:w","cost":2}`)
 	reserved := n.ask(`{"key":"local:w","max_wait":"1h"}`)
 	if reserved.Reservation == nil {
-		t.Fatalf("no reservation is reserved: %+v", reserved)
+		t.Fatalf("a check with max_wait: got %+v, want a reservation", reserved)
 	}
 	s.redis.Kill()
 	servers.Await(t, "the outage is noticed", func() bool { return n.about("allow:b").Degraded })
 	if d := ask(deny, ""); d.Decision != wire.Unavailable || !d.Degraded || !d.Decisions[0].Allowed {
-		t.Errorf("where one denies: %+v", d)
+		t.Errorf("with a key under on_failure deny: got %+v", d)
 	}
-	for i, want := range []string{wire.Allowed, wire.Allowed, wire.Limited} { // what was denied charged nothing
+	for i, want := range []string{wire.Allowed, wire.Allowed, wire.Limited} { // the denied check charged nothing
 		if d := ask(open, `,"max_wait":"1s"`); d.Decision != want || !d.Degraded || d.Reservation != nil {
-			t.Errorf("request %d on this node alone: %+v, want %s", i, d, want)
+			t.Errorf("request %d without Redis: got %+v, want %s", i, d, want)
 		}
 	}
 	problem(t, n.send(del, n.check+wire.PathReservations+"/"+reserved.Reservation.Handle, ""), http.StatusServiceUnavailable)
 	s.redis.Restart(true)
 	servers.Await(t, "the outage is over", func() bool { return !n.about("allow:b").Degraded })
 	if d := ask(deny, ""); !d.Allowed || d.Degraded {
-		t.Errorf("after the outage: %+v", d)
+		t.Errorf("after the outage: got %+v", d)
 	}
 }
 
@@ -167,12 +167,12 @@ func TestCombinedCheckAcrossClusterSlotsIsRefused(t *testing.T) {
 		}
 	}
 	if len(n.logged("token:2")) > 0 {
-		t.Error("what was not decided is charged")
+		t.Error("a refused combined check was charged")
 	}
-	t.Run("further keys are asked first and then charged each", func(t *testing.T) { furtherKeysOnACluster(t, n) })
+	t.Run("further keys are checked first and then charged", func(t *testing.T) { furtherKeysOnACluster(t, n) })
 }
 
-// The address, its network and the account lie in different slots.
+// The address, its network and the account are in different slots.
 func furtherKeysOnACluster(t *testing.T, n *node) {
 	n.put("derived", `{"match":["ip:*"],"rules":["5/h"],"also":["net:/24 3/h","account 2/h"]}`)
 	n.put("guessing", `{"match":["ip:*"],"outcome":"login_failed","rules":["9/h"],"also":["account 1/h"]}`)
@@ -187,7 +187,7 @@ func furtherKeysOnACluster(t *testing.T, n *node) {
 	}
 	p := problem(t, n.send(post, n.check+wire.PathCheck, `{"key":"ip:203.0.113.200","max_wait":"1s","values":{"account":"zoe"}}`), http.StatusUnprocessableEntity)
 	if p.Field != "max_wait" || !strings.Contains(p.Detail, "Cluster") {
-		t.Errorf("a check that waits: got %+v", p)
+		t.Errorf("a check with max_wait: got %+v", p)
 	}
 	used := func(key string, want ...int) {
 		t.Helper()
@@ -204,38 +204,38 @@ func furtherKeysOnACluster(t *testing.T, n *node) {
 		}
 	}
 
-	// The last that the network has room for is answered the same when it comes again.
+	// The last check within the limit of the network gets the same answer when it is sent again.
 	for i, fields := range []string{`"key":"ip:203.0.113.1"`, `"key":"ip:203.0.113.2"`, `"key":"ip:203.0.113.3","idempotency_key":"one"`, `"key":"ip:203.0.113.3","idempotency_key":"one"`} {
 		if d := check(fields); !d.Allowed || d.Replayed != (i == 3) {
-			t.Errorf("check %d: %+v", i, d)
+			t.Errorf("check %d: got %+v", i, d)
 		}
 	}
 	for range 2 {
 		if d := check(`"key":"ip:203.0.113.4"`); d.Decision != "limited" || d.DerivedKey != "net:203.0.113.0/24" || d.ID == "" {
-			t.Errorf("the fourth of the network: %+v", d)
+			t.Errorf("the fourth check of the network: got %+v", d)
 		}
 	}
 	used("net:203.0.113.0/24", 3)
 	if logged := n.logged("ip:203.0.113.4"); len(logged) > 0 {
-		t.Errorf("the refused check is charged: %s", logged)
+		t.Errorf("the refused check was charged: %s", logged)
 	}
 
 	const alice = `,"values":{"account":"alice"}`
 	for _, address := range []string{"198.51.100.1", "192.0.2.1"} {
 		if d := check(`"key":"ip:` + address + `","peek":true` + alice); !d.Allowed {
-			t.Errorf("a peek: %+v", d)
+			t.Errorf("a peek: got %+v", d)
 		}
 		if d := check(`"key":"ip:` + address + `"` + alice); !d.Allowed {
-			t.Errorf("%s: %+v", address, d)
+			t.Errorf("a check of %s: got %+v", address, d)
 		}
 	}
 	if d := check(`"key":"ip:192.0.2.2"` + alice); d.Allowed || d.DerivedKey != "account:alice" {
-		t.Errorf("the third of the account: %+v", d)
+		t.Errorf("the third check of the account: got %+v", d)
 	}
 	used("net:192.0.2.0/24", 1)
 	used("account:alice", 2, 0)
 
-	// A report charges each key that has room.
+	// A report charges each key that is below its limit.
 	for range 2 {
 		if a := n.send(post, n.check+wire.PathReport, `{"key":"ip:192.0.2.7","outcome":"login_failed","values":{"account":"bob"}}`); a.status != http.StatusOK {
 			t.Errorf("got %d: %s", a.status, a.body)
@@ -243,10 +243,10 @@ func furtherKeysOnACluster(t *testing.T, n *node) {
 	}
 	used("account:bob", 0, 1)
 	if d := check(`"key":"ip:192.0.2.8","values":{"account":"bob"}`); d.Allowed || d.DerivedKey != "account:bob" {
-		t.Errorf("a check of the account: %+v", d)
+		t.Errorf("a check of the account: got %+v", d)
 	}
 
-	// Under concurrency no limit is exceeded, and what is allowed is charged to each key.
+	// Concurrent checks exceed no limit, and each allowed check is charged to each key.
 	var mu sync.Mutex
 	var clients sync.WaitGroup
 	allowed := 0
@@ -264,7 +264,7 @@ func furtherKeysOnACluster(t *testing.T, n *node) {
 	}
 	clients.Wait()
 	if allowed != 3 {
-		t.Errorf("%d of the network are allowed, and its limit is 3", allowed)
+		t.Errorf("%d checks of the network were allowed, want 3", allowed)
 	}
 	used("net:198.18.0.0/24", 3)
 }

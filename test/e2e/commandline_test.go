@@ -34,12 +34,12 @@ func (n *node) run(args ...string) (output string, code int) {
 	return text.String(), cmd.ProcessState.ExitCode()
 }
 
-// succeed runs a command that must.
+// succeed runs a command that must succeed.
 func (n *node) succeed(args ...string) string {
 	n.Helper()
 	output, code := n.run(args...)
 	if code != 0 {
-		n.Fatalf("admin %s ends with %d: %s", strings.Join(args, " "), code, output)
+		n.Fatalf("admin %s: got exit code %d: %s", strings.Join(args, " "), code, output)
 	}
 	return output
 }
@@ -48,7 +48,7 @@ func TestCommandLineWorksOnAnyNode(t *testing.T) {
 	s := shared(t)
 	nodes := s.start(t, 2)
 	nodes[0].succeed("block", "add", "ip:203.0.113.0/24", "--reason", "scraping", "--for", "24h")
-	servers.Await(t, "the other node refuses what was blocked", func() bool {
+	servers.Await(t, "the other node refuses the blocked network", func() bool {
 		output, code := nodes[1].run("check", "ip:203.0.113.7")
 		return code == 3 && strings.Contains(output, "scraping")
 	})
@@ -72,12 +72,12 @@ func TestBackupOfARunningNodeRestoresEverything(t *testing.T) {
 	other := startNode(t)
 	other.succeed("restore", file, "--yes")
 	if d := other.about("token:a"); d.Decision != wire.Limited || d.Rule != "1/1h" {
-		t.Errorf("the log is not back: %+v", d)
+		t.Errorf("a limited key after the restore: got %+v", d)
 	}
 	if d := other.about("token:bad"); d.Decision != wire.Blocked {
-		t.Errorf("the block is not back: %+v", d)
+		t.Errorf("a blocked key after the restore: got %+v", d)
 	}
 	if d := other.about("token:b"); !d.Allowed {
-		t.Errorf("a key that never asked is refused: %+v", d)
+		t.Errorf("an unused key after the restore: got %+v", d)
 	}
 }

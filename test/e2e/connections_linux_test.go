@@ -15,16 +15,16 @@ import (
 	"github.com/stint-dev/stint/test/testnode"
 )
 
-// TestNodeRecoversFromRunningOutOfFiles opens connections to the admin listener, and then to that
-// of checks, until the node has no file left for one more.
+// TestNodeRecoversFromRunningOutOfFiles opens connections to the admin listener, and then to the one
+// of checks, until the node has no file descriptor for another.
 func TestNodeRecoversFromRunningOutOfFiles(t *testing.T) {
 	n := testnode.Start(t)
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", n.Pid()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	most := uint64(len(open) + 10)
-	if err := unix.Prlimit(n.Pid(), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: most}, nil); err != nil {
+	limit := uint64(len(open) + 10)
+	if err := unix.Prlimit(n.Pid(), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit, Max: limit}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, base := range []string{n.Admin, n.Check} {
@@ -54,11 +54,11 @@ func TestNodeRecoversFromRunningOutOfFiles(t *testing.T) {
 		n.Do(t, http.MethodGet, "/readyz", "", http.StatusOK)
 		answer, err := http.Post(n.Check+"/v1/check", "application/json", strings.NewReader(`{"key":"free:a"}`))
 		if err != nil {
-			t.Fatalf("a check afterwards: %v\n%s", err, n.Output())
+			t.Fatalf("a check afterwards: got %v\n%s", err, n.Output())
 		}
 		_ = answer.Body.Close()
 		if answer.StatusCode != http.StatusOK {
-			t.Errorf("a check afterwards: %s", answer.Status)
+			t.Errorf("a check afterwards: got %s, want 200", answer.Status)
 		}
 	}
 }

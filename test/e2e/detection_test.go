@@ -24,8 +24,8 @@ func everyBackend(t *testing.T, test func(t *testing.T, nodes []*node)) {
 	t.Run("two nodes on Redis and Postgres", func(t *testing.T) { test(t, shared(t).start(t, 2)) })
 }
 
-// offenders reads the whole report of the last day, again while the database is
-// away: a connection from before it was killed is found dead by its first use.
+// offenders reads the whole report of the last day. It retries while the database is
+// unreachable: a connection from before it was killed fails on its first use.
 func (n *node) offenders(query string) wire.OffenderReport {
 	n.Helper()
 	var a answer
@@ -39,7 +39,7 @@ func (n *node) offenders(query string) wire.OffenderReport {
 	return read[wire.OffenderReport](n, a)
 }
 
-// realLog returns the path of the real access log, "" where it is not there.
+// realLog returns the path of the real access log, "" if it does not exist.
 func realLog(t *testing.T) string {
 	t.Helper()
 	for _, path := range []string{os.Getenv("STINT_TEST_DATA") + "/apache_access.log.gz", "../../../shared/data/apache_access.log.gz"} {
@@ -50,7 +50,7 @@ func realLog(t *testing.T) string {
 	return ""
 }
 
-// countLines counts the lines of each client, with nothing of Stint's.
+// countLines counts the lines of each client, without code of Stint.
 func countLines(t *testing.T, path string) map[string]int64 {
 	t.Helper()
 	file, err := os.Open(path)
@@ -78,7 +78,7 @@ func countLines(t *testing.T, path string) map[string]int64 {
 func TestOffenderReportOfRealTrafficIsExact(t *testing.T) {
 	path := realLog(t)
 	if path == "" {
-		t.Log("the real access log is not here; nothing is replayed")
+		t.Log("the real access log does not exist; nothing is replayed")
 		return
 	}
 	const limit = 60 // in a window that outlasts the test
@@ -119,7 +119,7 @@ func TestOffenderReportOfRealTrafficIsExact(t *testing.T) {
 			}
 		}
 		if report.Limited != refused || report.Allowed != allowed {
-			t.Fatalf("answered %d limited and %d allowed, want %d and %d", report.Limited, report.Allowed, refused, allowed)
+			t.Fatalf("replay: got %d limited and %d allowed, want %d and %d", report.Limited, report.Allowed, refused, allowed)
 		}
 		n := nodes[0]
 		var got wire.OffenderReport
@@ -140,7 +140,7 @@ func TestOffenderReportOfRealTrafficIsExact(t *testing.T) {
 			}
 		}
 		if got.Items[0].Key != "ip:66.249.73.135" || got.Items[0].Offences != 482-limit {
-			t.Errorf("the worst is %s with %d", got.Items[0].Key, got.Items[0].Offences)
+			t.Errorf("the first offender is %s with %d offences", got.Items[0].Key, got.Items[0].Offences)
 		}
 	})
 }
@@ -166,10 +166,10 @@ func TestRefusalIDFindsItsRecordOnEveryNode(t *testing.T) {
 			}
 			last := record.Offences[0].Last
 			if string(last.Source) != "edge-1" || last.Meta["path"] != "/search" || !last.RetryAt.Equal(refused.RetryAt.Time) {
-				t.Errorf("the last refusal is %+v, answered was %s", last, refused.RetryAt)
+				t.Errorf("the last refusal is %+v, want the retry_at %s", last, refused.RetryAt)
 			}
 			if strings.ContainsAny(record.Explanation, "\n\u202e") {
-				t.Errorf("the explanation is not safe to print: %q", record.Explanation)
+				t.Errorf("the explanation has control characters: %q", record.Explanation)
 			}
 		}
 	})
@@ -181,7 +181,7 @@ func TestEscalationBlocksARepeatOffenderOnceAndExplainsIt(t *testing.T) {
 	everyBackend(t, func(t *testing.T, nodes []*node) {
 		nodes[0].put("escalating", escalating)
 		const key = "token:repeat"
-		servers.Await(t, "the key is blocked by itself", func() bool {
+		servers.Await(t, "the key is blocked automatically", func() bool {
 			for _, n := range nodes { // spread over the nodes: they count together
 				if n.about(key).Decision == wire.Blocked {
 					return true
@@ -192,27 +192,27 @@ func TestEscalationBlocksARepeatOffenderOnceAndExplainsIt(t *testing.T) {
 		n := nodes[0]
 		page := read[wire.Page[wire.Entry]](n, n.must(200, get, wire.PathBlocks+"?state=all&key="+url.QueryEscape(key), ""))
 		if len(page.Items) != 1 {
-			t.Fatalf("%d blocks", len(page.Items))
+			t.Fatalf("got %d blocks, want 1", len(page.Items))
 		}
 		b := page.Items[0]
 		if b.Source != "automatic" || string(b.Policy) != "escalating" || b.Level == nil || *b.Level != 1 || b.ExpiresAt.Sub(b.CreatedAt.Time).Round(time.Minute) != time.Hour {
 			t.Errorf("got %+v", b)
 		}
 		var x wire.KeyExplanation
-		servers.Await(t, "this node knows the block too, whichever made it", func() bool {
+		servers.Await(t, "the first node knows the block, whichever node made it", func() bool {
 			x = n.explain(key)
 			return x.Decision == wire.Blocked
 		})
 		if x.Escalation == nil || x.Escalation.Level != 1 || x.Escalation.NextBlock.Std() != 2*time.Hour {
-			t.Errorf("explained as %s, escalation %+v", x.Decision, x.Escalation)
+			t.Errorf("the explanation is %s with the escalation %+v", x.Decision, x.Escalation)
 		}
 		n.must(200, del, wire.PathBlocks+"/"+b.ID, `{"reason":"a mistake"}`)
 		for _, n := range nodes {
-			servers.Await(t, "the lift governs every node", func() bool { return n.about(key).Decision != wire.Blocked })
+			servers.Await(t, "the end of the block applies on every node", func() bool { return n.about(key).Decision != wire.Blocked })
 		}
 		again := read[wire.Page[wire.Entry]](n, n.must(200, get, wire.PathBlocks+"?key="+url.QueryEscape(key), ""))
 		if len(again.Items) != 0 {
-			t.Errorf("blocked again at once: %+v", again.Items)
+			t.Errorf("the key was blocked again at once: %+v", again.Items)
 		}
 	})
 }
@@ -227,13 +227,13 @@ func TestExemptKeyIsNeverEscalated(t *testing.T) {
 		}
 	}
 	n.about("token:other")
-	for range 5 { // until the other's offences are in, the friend's would be too
+	for range 5 { // when the offences of the other key are written, those of the exempt key would be too
 		n.about("token:other")
 	}
-	servers.Await(t, "the offences are in", func() bool { return n.offenders("").Offences >= 5 })
+	servers.Await(t, "the offences are in the database", func() bool { return n.offenders("").Offences >= 5 })
 	for _, row := range n.offenders("").Items {
 		if row.Key == "token:friend" {
-			t.Errorf("got %+v", row)
+			t.Errorf("the exempt key is an offender: %+v", row)
 		}
 	}
 }
@@ -251,7 +251,7 @@ func TestNoOffenceIsLostWhileTheDatabaseIsStopped(t *testing.T) {
 	attack := func(times int) {
 		for i := range times {
 			if d := nodes[i%2].about("token:attacker"); d.Degraded {
-				t.Fatalf("degraded: %s", d.DegradedReason)
+				t.Fatalf("a check was degraded: %s", d.DegradedReason)
 			}
 		}
 	}
@@ -261,15 +261,15 @@ func TestNoOffenceIsLostWhileTheDatabaseIsStopped(t *testing.T) {
 	s.postgres.Continue()
 	attack(100)
 	const want = 300 // all but the first
-	servers.Await(t, "every offence is in", func() bool {
+	servers.Await(t, "every offence is in the database", func() bool {
 		report := n.offenders("")
 		return len(report.Items) == 1 && report.Items[0].Offences == want
 	})
 	if code := nodes[1].end(syscall.SIGTERM); code != 0 {
-		t.Errorf("ended with %d", code)
+		t.Errorf("the node ended with exit code %d, want 0", code)
 	}
 	if report := n.offenders(""); report.Items[0].Offences != want {
-		t.Errorf("%d offences after a node's end, want %d", report.Items[0].Offences, want)
+		t.Errorf("got %d offences after a node has ended, want %d", report.Items[0].Offences, want)
 	}
 }
 
@@ -281,10 +281,10 @@ func TestShutdownWritesCountedOffences(t *testing.T) {
 		n.about("token:attacker")
 	}
 	if code := n.end(syscall.SIGTERM); code != 0 {
-		t.Fatalf("ended with %d", code)
+		t.Fatalf("the node ended with exit code %d, want 0", code)
 	}
 	n = startNode(t, "--data-dir", dir)
 	if report := n.offenders(""); report.Offences != 20 {
-		t.Errorf("%d offences, want 20", report.Offences)
+		t.Errorf("got %d offences, want 20", report.Offences)
 	}
 }

@@ -38,53 +38,53 @@ func TestFiveNodesStartTogetherOnAnEmptyDatabase(t *testing.T) {
 			return ready && n.as(get, wire.PathWhoami, "").status == http.StatusOK
 		})
 	}
-	// They share one log, whichever is asked.
+	// All nodes share one log.
 	if !nodes[0].about("token:a").Allowed {
 		t.Fatal("the first check is refused")
 	}
 	for i, n := range nodes {
 		x := n.explain("token:a")
 		if x.Policy == nil || x.Policy.Name != "default" || x.Policy.Rules[1].Used != 1 {
-			t.Errorf("node %d explains %+v", i, x.Policy)
+			t.Errorf("node %d: got the explanation %+v", i, x.Policy)
 		}
 	}
 }
 
-// on makes a change on one node and checks that it governs that node's next
-// check and, soon, the other's.
-func on(t *testing.T, nodes []*node, what string, change func(n *node), holds func(n *node) bool) {
+// checkChange makes a change on one node and checks that it applies to that node's next
+// check and, soon, to the other's.
+func checkChange(t *testing.T, nodes []*node, what string, change func(n *node), applies func(n *node) bool) {
 	t.Helper()
 	for _, n := range nodes {
-		if holds(n) {
-			t.Fatalf("%s: it holds already", what)
+		if applies(n) {
+			t.Fatalf("%s: the change applies already", what)
 		}
 	}
 	change(nodes[0])
-	if !holds(nodes[0]) {
-		t.Errorf("%s: the node that acknowledged it does not know it", what)
+	if !applies(nodes[0]) {
+		t.Errorf("%s: the change does not apply on the node that made it", what)
 	}
-	servers.Await(t, what+" reaches the other node", func() bool { return holds(nodes[1]) })
+	servers.Await(t, what+" reaches the other node", func() bool { return applies(nodes[1]) })
 }
 
 func TestChangeAppliesAtOnceHereAndSoonOnOtherNodes(t *testing.T) {
 	s := shared(t)
 	nodes := s.start(t, 2)
-	t.Run("with notifications", func(t *testing.T) { changes(t, nodes, "a", func() {}) })
+	t.Run("with notifications", func(t *testing.T) { checkChanges(t, nodes, "a", func() {}) })
 	t.Run("with the notifications cut", func(t *testing.T) {
-		changes(t, nodes, "b", func() {
+		checkChanges(t, nodes, "b", func() {
 			s.execute(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'LISTEN%'`)
 		})
 	})
 }
 
-// changes makes one change of each kind, disturbing before each.
-func changes(t *testing.T, nodes []*node, name string, disturb func()) {
+// checkChanges makes one change of each kind, and calls disturb before each.
+func checkChanges(t *testing.T, nodes []*node, name string, disturb func()) {
 	key := "token:" + name
 	peek := func(n *node) wire.Decision { return n.ask(`{"key":"` + key + `","peek":true}`) }
-	step := func(what string, change func(n *node), holds func(n *node) bool) {
+	step := func(what string, change func(n *node), applies func(n *node) bool) {
 		t.Helper()
 		disturb()
-		on(t, nodes, what, change, holds)
+		checkChange(t, nodes, what, change, applies)
 	}
 	path := wire.PathPolicies + "/" + name
 	step("a new policy", func(n *node) {
@@ -112,7 +112,7 @@ func changes(t *testing.T, nodes []*node, name string, disturb func()) {
 	step("an exemption removed", func(n *node) {
 		n.must(http.StatusOK, del, wire.PathExemptions+"/"+exemption.ID, "")
 	}, func(n *node) bool { return !peek(n).Allowed })
-	step("a block lifted", func(n *node) {
+	step("a block ended", func(n *node) {
 		n.must(http.StatusOK, del, wire.PathBlocks+"/"+block.ID, "")
 	}, func(n *node) bool { return peek(n).Allowed })
 
@@ -141,18 +141,18 @@ func TestNodeAnswers503UntilTheDatabaseIsReachable(t *testing.T) {
 	s.postgres.Kill()
 	n := s.start(t, 1)[0]
 	if _, ready := n.ready(); ready {
-		t.Error("it is ready before it has ever seen its database")
+		t.Error("the node is ready before it has reached its database")
 	}
 	problem(t, n.send(post, n.check+wire.PathCheck, `{"key":"token:a"}`), http.StatusServiceUnavailable)
 	problem(t, n.send(post, n.check+wire.PathBatch, `{"checks":[{"key":"token:a"}]}`), http.StatusServiceUnavailable)
 	problem(t, n.as(get, wire.PathPolicies, ""), http.StatusServiceUnavailable)
 	if a := n.send(get, n.check+"/livez", ""); a.status != http.StatusOK {
-		t.Errorf("/livez answers %d", a.status)
+		t.Errorf("/livez: got %d, want 200", a.status)
 	}
 	s.postgres.Restart(false)
-	servers.Await(t, "it is ready when the database is there", func() bool { _, ready := n.ready(); return ready })
+	servers.Await(t, "the node is ready when the database is running", func() bool { _, ready := n.ready(); return ready })
 	if d := n.about("token:a"); !d.Allowed || d.Policy != "default" || d.Degraded {
-		t.Errorf("got %+v", d)
+		t.Errorf("a check afterwards: got %+v", d)
 	}
-	servers.Await(t, "its token is known", func() bool { return n.as(get, wire.PathPolicies, "").status == http.StatusOK })
+	servers.Await(t, "the token of the node is known", func() bool { return n.as(get, wire.PathPolicies, "").status == http.StatusOK })
 }

@@ -34,7 +34,7 @@ func blocksOf(t *testing.T, path string) []fenced {
 	return all
 }
 
-// documents are those whose commands must work, from the root of the checkout.
+// documents returns the paths of the documents whose commands must work in the root of the checkout.
 func documents(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob("../../docs/*.md")
@@ -70,11 +70,11 @@ func TestEveryDocumentedCommandWorksAsWritten(t *testing.T) {
 				case strings.HasPrefix(block.text, "go run ./cmd/server"):
 					startAsWritten(t, block.text)
 				case strings.HasPrefix(block.text, "make "):
-					targetIsThere(t, block.text)
+					checkTargets(t, block.text)
 				default:
 					printed := n.shell(t, own.Replace(block.text))
 					if i+1 < len(all) && all[i+1].language == "" && printed != all[i+1].text {
-						t.Errorf("printed\n%s\nand the document says\n%s", printed, all[i+1].text)
+						t.Errorf("the command printed\n%s\nwant, as in the document,\n%s", printed, all[i+1].text)
 					}
 				}
 			})
@@ -87,9 +87,9 @@ func firstLine(text string) string {
 	return line
 }
 
-// goCommand precedes the real go in the PATH of the documents' commands: it
+// goCommand comes before the real go in the PATH of the documents' commands: it
 // runs what "go run ./cmd/admin" would build and run, as built for these tests,
-// and leaves all else to the real one.
+// and runs the real go for everything else.
 const goCommand = `#!/bin/sh
 if [ "$1 $2" = "run ./cmd/admin" ]; then
 	shift 2
@@ -101,8 +101,8 @@ else
 fi
 `
 
-// shell runs commands and returns what they print. What a document shows must
-// succeed, but for a check that is refused, which exits with 3.
+// shell runs commands and returns their output. The commands of a document must
+// succeed, except a refused check, which exits with 3.
 func (n *node) shell(t *testing.T, commands string) string {
 	t.Helper()
 	real, err := exec.LookPath("go")
@@ -155,7 +155,7 @@ func startAsWritten(t *testing.T, command string) {
 	n.about("ip:203.0.113.7")
 }
 
-func targetIsThere(t *testing.T, command string) {
+func checkTargets(t *testing.T, command string) {
 	t.Helper()
 	makefile, err := os.ReadFile("../../Makefile")
 	if err != nil {
@@ -163,7 +163,7 @@ func targetIsThere(t *testing.T, command string) {
 	}
 	for _, target := range strings.Fields(command)[1:] {
 		if !strings.Contains(string(makefile), "\n"+target+":") {
-			t.Errorf("there is no target %s", target)
+			t.Errorf("the Makefile has no target %s", target)
 		}
 	}
 }
@@ -179,11 +179,11 @@ func TestEverySettingIsInTheReadme(t *testing.T) {
 	}
 	for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(string(help), -1) {
 		if flag == "--help" || flag == "--version" || flag == "--config" || strings.HasPrefix(flag, "--notify-") {
-			continue // the last stand in docs/NOTIFICATIONS.md
+			continue // the last are in docs/NOTIFICATIONS.md
 		}
 		setting := strings.TrimSuffix(flag, "-file") // that a secret may be in a file is said once, for all
 		if !strings.Contains(string(readme), "`"+flag+"`") && !strings.Contains(string(readme), "`"+setting+"`") {
-			t.Errorf("%s is not in the README", flag)
+			t.Errorf("README.md does not name %s", flag)
 		}
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// refusal is what a limited answer says of itself: when it was decided, by the
+// refusal is the data of a limited answer: when it was decided, by the
 // log's clock, and by which rule.
 type refusal struct {
 	at, retryAt time.Time
 	rule        wire.NullString
 }
 
-// storm has many clients ask two nodes about one key and returns how often it
+// storm sends checks of one key from many clients to the nodes and returns how often it
 // was allowed, and every refusal.
 func storm(t *testing.T, nodes []*node, key string, clients, each int) (allowed int, refusals []refusal) {
 	t.Helper()
@@ -38,7 +38,7 @@ func storm(t *testing.T, nodes []*node, key string, clients, each int) (allowed 
 				mu.Lock()
 				switch {
 				case d.Degraded:
-					t.Errorf("a busy machine looks like an outage: %s", a.body)
+					t.Errorf("a check was degraded, maybe by a busy machine: %s", a.body)
 				case a.status == http.StatusOK:
 					allowed++
 				default:
@@ -59,19 +59,19 @@ func TestConcurrentClientsAreAllowedExactlyTheLimit(t *testing.T) {
 	servers.Await(t, "both nodes know the policy", func() bool { return nodes[1].ask(`{"key":"token:exact","peek":true}`).Policy == "exact" })
 	allowed, refusals := storm(t, nodes, "token:exact", 32, 10)
 	if allowed != 100 || len(refusals) != 220 {
-		t.Errorf("of 320 requests %d were allowed and %d refused, want exactly 100 allowed", allowed, len(refusals))
+		t.Errorf("of 320 requests %d were allowed and %d refused, want 100 and 220", allowed, len(refusals))
 	}
 	if logged := nodes[0].logged("token:exact"); len(logged) != 100 {
-		t.Errorf("the log holds %d requests", len(logged))
+		t.Errorf("the log has %d requests, want 100", len(logged))
 	}
 }
 
-// The windows of the short rules slide while the storm lasts. The log itself
-// is the witness, by Redis's clock.
+// The windows of the short rules slide during the storm. The log,
+// with the clock of Redis, has the exact times.
 func TestSlidingWindowsNeverExceedTheLimitOrRefuseNeedlessly(t *testing.T) {
 	nodes := shared(t).start(t, 2)
 	limits := map[wire.NullString]struct {
-		most   int
+		max    int
 		window time.Duration
 	}{"10/100ms": {10, 100 * time.Millisecond}, "30/1s": {30, time.Second}, "900/1h": {900, time.Hour}}
 	nodes[0].put("exact", `{"match":["token:exact"],"rules":["10/100ms","30/s","900/h"]}`)
@@ -81,7 +81,7 @@ func TestSlidingWindowsNeverExceedTheLimitOrRefuseNeedlessly(t *testing.T) {
 	logged := nodes[1].logged("token:exact")
 	slices.SortFunc(logged, time.Time.Compare)
 	if allowed != len(logged) || allowed == 0 || len(refusals) == 0 {
-		t.Fatalf("%d were allowed, %d refused, %d logged", allowed, len(refusals), len(logged))
+		t.Fatalf("%d requests were allowed, %d refused, %d logged", allowed, len(refusals), len(logged))
 	}
 	// within counts the requests in the window that ends with an instant.
 	within := func(end time.Time, window time.Duration) int {
@@ -93,23 +93,23 @@ func TestSlidingWindowsNeverExceedTheLimitOrRefuseNeedlessly(t *testing.T) {
 	}
 	for _, limit := range limits {
 		for _, at := range logged {
-			if got := within(at, limit.window); got > limit.most {
-				t.Fatalf("%d requests in the %s before %s, want at most %d", got, limit.window, at, limit.most)
+			if got := within(at, limit.window); got > limit.max {
+				t.Fatalf("%d requests in the %s before %s, want at most %d", got, limit.window, at, limit.max)
 			}
 		}
 	}
 	for _, r := range refusals {
 		limit, known := limits[r.rule]
 		if !known {
-			t.Fatalf("refused by %q", r.rule)
+			t.Fatalf("a request was refused by the unknown rule %q", r.rule)
 		}
-		// Others of the same millisecond may have come later, which can only
-		// excuse a refusal.
-		if got := within(r.at, limit.window); got < limit.most {
-			t.Errorf("refused at %s by %s though its window held %d", r.at, r.rule, got)
+		// Other requests of the same millisecond may have arrived later, which can only
+		// explain a refusal.
+		if got := within(r.at, limit.window); got < limit.max {
+			t.Errorf("a request was refused at %s by %s although its window had only %d", r.at, r.rule, got)
 		}
 		if _, found := slices.BinarySearchFunc(logged, r.retryAt.Add(-limit.window), time.Time.Compare); !found {
-			t.Errorf("RetryAt is %s, which no request of the log is behind", r.retryAt)
+			t.Errorf("RetryAt is %s, which is not a window after any request in the log", r.retryAt)
 		}
 	}
 }

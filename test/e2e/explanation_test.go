@@ -22,14 +22,14 @@ func TestExplanationMatchesTheAnswersOfChecks(t *testing.T) {
 		case x.Decision == wire.Limited && peek.Decision == wire.Limited:
 			limited++
 			if x.NextAllowedAt != peek.RetryAt || x.Policy.Rule != peek.Rule || x.Policy.RetryAt != peek.RetryAt {
-				t.Fatalf("%s: the explanation says %s by %s, the check %s by %s", key, x.NextAllowedAt, x.Policy.Rule, peek.RetryAt, peek.Rule)
+				t.Fatalf("%s: the explanation has %s by %s, the check %s by %s", key, x.NextAllowedAt, x.Policy.Rule, peek.RetryAt, peek.Rule)
 			}
-		case x.Decision == wire.Limited: // it became free in between
+		case x.Decision == wire.Limited: // the wait ended in between
 			if time.Now().Before(x.NextAllowedAt.Time) {
-				t.Fatalf("%s is allowed before %s", key, x.NextAllowedAt)
+				t.Fatalf("%s was allowed before %s", key, x.NextAllowedAt)
 			}
 		case x.Decision != wire.Allowed || !peek.Allowed:
-			t.Fatalf("%s: explained as %s, answered %s", key, x.Decision, peek.Decision)
+			t.Fatalf("%s: the explanation is %s, the check %s", key, x.Decision, peek.Decision)
 		}
 		for i, rule := range x.Policy.Rules {
 			if rule.Used+rule.Remaining != rule.Limit || rule.Used > len(x.Policy.Timestamps) {
@@ -39,7 +39,7 @@ func TestExplanationMatchesTheAnswersOfChecks(t *testing.T) {
 		time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
 	}
 	if limited == 0 {
-		t.Error("nothing was ever limited")
+		t.Error("no check was limited, so the test has no effect")
 	}
 }
 
@@ -51,11 +51,11 @@ func TestCheckAtRetryAtIsAllowed(t *testing.T) {
 		if d.Allowed {
 			continue
 		}
-		for time.Now().Before(d.RetryAt.Time) { // one machine has one clock
+		for time.Now().Before(d.RetryAt.Time) { // the node has the same clock
 			time.Sleep(time.Until(d.RetryAt.Time))
 		}
 		if again := n.about("token:a"); !again.Allowed {
-			t.Fatalf("RetryAt was %s, then refused until %s", d.RetryAt, again.RetryAt)
+			t.Fatalf("a check at RetryAt %s was refused until %s", d.RetryAt, again.RetryAt)
 		}
 	}
 }
