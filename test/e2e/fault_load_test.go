@@ -20,7 +20,7 @@ import (
 const (
 	keyLimit  = 5 // of each key of the load, an hour
 	keyAsks   = 8 // of all nodes about each key, so that the limit is reached
-	slideMost = 10
+	slideMax  = 10
 	slide     = time.Second // 10/1s for the keys that are asked about all the time
 	answersOf = 12          // how many answers of each on_failure a phase of a row lasts
 )
@@ -46,7 +46,7 @@ type faultLoad struct {
 	fewer  atomic.Int64 // checks without an answer
 }
 
-// askedKey is what the answers about one key were.
+// askedKey counts the answers about one key.
 type askedKey struct {
 	allowed, limited, degraded, lost, asked int
 	local                                   []int // allowed while degraded, by node
@@ -65,7 +65,7 @@ func startFaultLoad(w *world, row fault) *faultLoad {
 	for name := range onFailures {
 		w.nodes[0].put(name, fmt.Sprintf(`{"match":["%s:*"],"rules":["%d/h"],"on_failure":"%s"}`, name, keyLimit, name))
 	}
-	w.nodes[0].put("slide", fmt.Sprintf(`{"match":["slide:*"],"rules":["%d/1s"],"on_failure":"deny"}`, slideMost))
+	w.nodes[0].put("slide", fmt.Sprintf(`{"match":["slide:*"],"rules":["%d/1s"],"on_failure":"deny"}`, slideMax))
 	w.nodes[0].must(http.StatusCreated, post, wire.PathBlocks, `{"pattern":"local:bad"}`)
 	for i, n := range w.nodes {
 		l.at[i].Store(&n.check)
@@ -85,7 +85,7 @@ func startFaultLoad(w *world, row fault) *faultLoad {
 	return l
 }
 
-// ended reports whether to stop, after a short rest: the machine is shared.
+// ended reports whether to stop, after a short pause: the machine is shared.
 func (l *faultLoad) ended() bool {
 	select {
 	case <-l.stop:
@@ -126,7 +126,7 @@ func (l *faultLoad) slide(i int) {
 }
 
 // answer asks node i about a key. An error says that there was no answer, which
-// only a node that the row makes silent may give.
+// which only a node in the row's silent may do.
 func (l *faultLoad) answer(i int, key string) (a answer, d wire.Decision, err error) {
 	a, err = try(post, *l.at[i].Load()+wire.PathCheck, `{"key":"`+key+`","detail":"none"}`)
 	if err == nil {
@@ -143,7 +143,7 @@ func (l *faultLoad) answer(i int, key string) (a answer, d wire.Decision, err er
 		return a, d, err
 	}
 	if statuses[d.Decision] != a.status || d.Degraded != (d.DegradedReason != "") || d.Decision == wire.Unavailable && a.header.Get("Retry-After") == "" {
-		l.fail("the answer %d does not fit itself: %s", a.status, a.body)
+		l.fail("the status %d does not fit the answer: %s", a.status, a.body)
 	}
 	if d.Degraded && !l.row.mayDegrade && !slices.Contains(l.row.degrades, i) {
 		l.fail("node %d is degraded: %s", i, a.body)
@@ -239,13 +239,13 @@ func (l *faultLoad) end() {
 	l.asking.Wait()
 }
 
-// outcome is what one row came to.
+// outcome is the result of one row.
 type outcome struct {
 	answers, degraded, unanswered, lost, charged int
 	gap                                          time.Duration
 }
 
-// judge ends the load and checks every promise of the log over all answers.
+// judge ends the load and checks every promise of the log with all answers.
 func (l *faultLoad) judge() *outcome {
 	l.w.Helper()
 	l.end()
@@ -270,36 +270,36 @@ func (l *faultLoad) judgeKey(o *outcome, name string, k *askedKey, charged int) 
 	l.w.Helper()
 	o.answers += k.asked - k.lost
 	o.degraded += k.degraded
-	most := keyLimit * (1 + l.row.loses)
-	if k.allowed > most {
-		l.w.Errorf("%s was allowed %d times by answers that are not degraded, of at most %d", name, k.allowed, most)
+	limit := keyLimit * (1 + l.row.loses)
+	if k.allowed > limit {
+		l.w.Errorf("%s: %d answers that are not degraded allowed it, want at most %d", name, k.allowed, limit)
 	}
 	if k.degraded+k.lost == 0 && l.row.loses == 0 && k.asked == keyAsks && k.allowed != keyLimit {
-		l.w.Errorf("of %d checks of %s %d were allowed, want exactly %d", k.asked, name, k.allowed, keyLimit)
+		l.w.Errorf("of %d checks of %s %d were allowed, want %d", k.asked, name, k.allowed, keyLimit)
 	}
 	if strings.HasPrefix(name, "local:") {
 		for i, local := range k.local {
 			if local > keyLimit {
-				l.w.Errorf("node %d by itself allowed %s %d times", i, name, local)
+				l.w.Errorf("node %d allowed %s %d times while degraded", i, name, local)
 			}
 		}
 	}
 	if l.row.loses == 0 && charged < k.allowed {
-		l.w.Errorf("%s was allowed %d times and the log holds %d", name, k.allowed, charged)
+		l.w.Errorf("%s was allowed %d times and the log has only %d", name, k.allowed, charged)
 	}
 	o.lost += max(0, k.allowed-charged)
 	if extra := charged - k.allowed; extra > 0 {
 		o.charged += extra
 		if extra > k.degraded+k.lost {
-			l.w.Errorf("%s is charged %d times more than it was allowed; %d of its checks had no answer from the log", name, extra, k.degraded+k.lost)
+			l.w.Errorf("%s was charged %d times more than it was allowed, and only %d of its checks had no answer from the log", name, extra, k.degraded+k.lost)
 		}
 	}
 }
 
-// judgeSlide looks for more than the limit among checks that certainly lie
-// within one window: between the first's sending and the last's answer. A
-// The log counts in whole milliseconds. A
-// window is left out where a check near it had no answer from the log.
+// judgeSlide looks for more than the limit among checks that are certainly
+// within one window: between sending the first and the answer to the last.
+// The log counts in whole milliseconds. A window is skipped
+// if a check near it had no answer from the log.
 func (l *faultLoad) judgeSlide(key string, all []given) {
 	l.w.Helper()
 	var allowed, degraded []given
@@ -311,19 +311,19 @@ func (l *faultLoad) judgeSlide(key string, all []given) {
 		}
 	}
 	slices.SortFunc(allowed, func(a, b given) int { return int(a.got - b.got) })
-	most := slideMost * (1 + l.row.loses)
+	limit := slideMax * (1 + l.row.loses)
 	for i := range allowed {
-		if i < most {
+		if i < limit {
 			continue
 		}
 		from, to := allowed[i].sent, allowed[i].got
-		for _, g := range allowed[i-most : i] {
+		for _, g := range allowed[i-limit : i] {
 			from = min(from, g.sent)
 		}
 		if to-from > slide-time.Millisecond || slices.ContainsFunc(degraded, func(g given) bool { return g.got > from-slide && g.sent < to+slide }) {
 			continue
 		}
-		l.w.Errorf("%s was allowed %d times within %s", key, most+1, to-from)
+		l.w.Errorf("%s was allowed %d times within %s", key, limit+1, to-from)
 		return
 	}
 }

@@ -19,7 +19,7 @@ func nodeFaults() []fault {
 		{name: "a node is terminated", done: "SIGTERM to one of two nodes, then another is started", promise: promise + "; it ends with 0", silent: []int{1},
 			inflict: func(w *world) {
 				if code := w.nodes[1].end(syscall.SIGTERM); code != 0 {
-					w.Errorf("SIGTERM ends it with %d", code)
+					w.Errorf("after SIGTERM the node ended with exit code %d, want 0", code)
 				}
 			}, heal: back},
 		{name: "a node is paused", done: "SIGSTOP to one of two nodes, then SIGCONT", promise: promise, silent: []int{1}, mayDegrade: true,
@@ -34,7 +34,7 @@ func (w *world) signal(i int, s syscall.Signal) {
 	}
 }
 
-// replace puts a node that was launched in the place of one that has ended.
+// replace replaces a node that has ended by one that was launched.
 func (w *world) replace(i int, n *node) {
 	w.Helper()
 	n.awaitRunning()

@@ -72,8 +72,8 @@ func (w *world) delayPostgres(d time.Duration) {
 	}
 }
 
-// awaitWritesRefused waits until a change is refused as the outage that it is;
-// the answer must hold says.
+// awaitWritesRefused waits until a change is refused because of the outage;
+// the answer must contain says.
 func (w *world) awaitWritesRefused(i int, says string) {
 	w.Helper()
 	servers.Await(w, "a change is refused", func() bool {
@@ -82,21 +82,21 @@ func (w *world) awaitWritesRefused(i int, says string) {
 			return false
 		}
 		if p := problem(w, a, http.StatusServiceUnavailable); p.Code != "unavailable" || !strings.Contains(p.Detail, says) {
-			w.Fatalf("the refusal is %+v; it must say %q", p, says)
+			w.Fatalf("the problem is %+v, want %q in it", p, says)
 		}
 		return true
 	})
 }
 
-// writes waits until node i takes a block, which must govern all nodes.
+// writes waits until node i accepts a block, which must apply on all nodes.
 func (w *world) writes(i int) {
 	w.Helper()
 	pattern := fmt.Sprintf("token:written-%d-%d", i, time.Now().UnixNano())
-	servers.Await(w, fmt.Sprintf("node %d takes a block", i), func() bool {
+	servers.Await(w, fmt.Sprintf("node %d accepts a block", i), func() bool {
 		return w.nodes[i].as(post, wire.PathBlocks, `{"pattern":"`+pattern+`","on_conflict":"replace"}`).status/100 == 2
 	})
 	for at, n := range w.nodes {
-		servers.Await(w, fmt.Sprintf("the block governs node %d", at), func() bool { return n.about(pattern).Decision == wire.Blocked })
+		servers.Await(w, fmt.Sprintf("the block applies on node %d", at), func() bool { return n.about(pattern).Decision == wire.Blocked })
 	}
 }
 

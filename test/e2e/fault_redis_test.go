@@ -147,7 +147,7 @@ func redisFaults() []fault {
 	}
 }
 
-// evict makes Redis evict keys once: some that only fill it, and logs.
+// evict makes Redis evict keys once: filler keys and logs.
 func evict(w *world) {
 	w.Helper()
 	w.command(w.redis, "CONFIG", "SET", "maxmemory-policy", "allkeys-random")
@@ -171,7 +171,7 @@ func clockFault(name, done, promise string, step time.Duration, loses int) fault
 		inflict: func(w *world) {
 			before := w.redisTime()
 			w.redis.StepClock(step)
-			servers.Await(w, "its clock has stepped", func() bool { return (w.redisTime().Sub(before) - step).Abs() < step.Abs()/2 })
+			servers.Await(w, "the clock of Redis has stepped", func() bool { return (w.redisTime().Sub(before) - step).Abs() < step.Abs()/2 })
 		},
 	}
 }
@@ -208,12 +208,12 @@ func (w *world) command(s *servers.RedisServer, args ...any) any {
 	return got
 }
 
-// showsOutage waits until nodes say that their log is away, and are ready
-// nevertheless.
+// showsOutage waits until nodes report that their log is unreachable, and are ready
+// anyway.
 func (w *world) showsOutage(nodes ...int) {
 	w.Helper()
 	for _, i := range nodes {
-		servers.Await(w, fmt.Sprintf("node %d says that its log is away and stays ready", i), func() bool {
+		servers.Await(w, fmt.Sprintf("node %d reports that its log is unreachable and stays ready", i), func() bool {
 			_, ready := w.nodes[i].ready()
 			return ready && !w.nodes[i].part("log").OK
 		})
@@ -223,7 +223,7 @@ func (w *world) showsOutage(nodes ...int) {
 func (w *world) showsNoOutage(nodes ...int) {
 	w.Helper()
 	for _, i := range nodes {
-		servers.Await(w, fmt.Sprintf("node %d says that its log is there", i), func() bool { return w.nodes[i].part("log").OK })
+		servers.Await(w, fmt.Sprintf("node %d reports that its log is reachable", i), func() bool { return w.nodes[i].part("log").OK })
 	}
 }
 
@@ -305,7 +305,7 @@ func sentinelFault(deadline time.Duration) fault {
 	}
 }
 
-// moveSlot moves the slot of a key that is asked about all the time to the next
+// moveSlot moves the slot of a key that is checked all the time to the next
 // primary, and holds it open halfway.
 func moveSlot(w *world) {
 	for from := range servers.Primaries {
@@ -322,10 +322,10 @@ func moveSlot(w *world) {
 		open.Close()
 		return
 	}
-	w.Fatal("no primary holds a key that is asked about")
+	w.Fatal("no primary has a key of the load")
 }
 
-// othersKeysWereNotDegraded looks which keys lie on the primaries that were not
+// othersKeysWereNotDegraded checks the keys on the primaries that were not
 // stopped.
 func othersKeysWereNotDegraded(w *world) {
 	w.Helper()
@@ -339,7 +339,7 @@ func othersKeysWereNotDegraded(w *world) {
 			for _, name := range []string{"local:", "allow:", "deny:"} {
 				if at := strings.LastIndex(key, ":"+name); at >= 0 {
 					if k := w.load.keys[key[at+1:]]; k != nil && k.degraded > 0 {
-						w.Errorf("%s lies on primary %d, which was not stopped, and was degraded %d times", key[at+1:], i, k.degraded)
+						w.Errorf("%s is on primary %d, which was not stopped, and was degraded %d times", key[at+1:], i, k.degraded)
 					}
 				}
 			}

@@ -39,7 +39,7 @@ func writeReliability(t *testing.T, path string, table []fault, outcomes []*outc
 	for i, f := range table {
 		o := outcomes[i]
 		if o == nil {
-			t.Fatalf("%s was not tried: give -faults and no -run of single rows", f.name)
+			t.Fatalf("%s was not run: use -faults, and no -run of single rows", f.name)
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %d | %d | %d | %d | %d | %s |\n", f.name, f.done, f.promise,
 			o.answers, o.degraded, o.unanswered, o.lost, o.charged, o.gap.Round(time.Millisecond))

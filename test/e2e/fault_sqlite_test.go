@@ -19,7 +19,7 @@ func sqliteFaults() []fault {
 	writesAgain := func(w *world) { w.writes(0) }
 	var whole string
 	// damaged ends the node, does something to its database, and wants the next
-	// start to be refused; healing brings the whole one back.
+	// start to be refused. heal restores the database.
 	damaged := func(name, done, says string, damage func(path string) error) fault {
 		return fault{
 			name: name, done: done + " while it is ended", start: alone, silent: []int{0}, loses: 1,
@@ -37,10 +37,10 @@ func sqliteFaults() []fault {
 			during: func(w *world) {
 				n := onDataOf(w.nodes[0])
 				if code := n.exitCode(); code == 0 {
-					w.Error("it ends with 0")
+					w.Error("a start on a damaged database: got exit code 0")
 				}
 				if line := n.log.String(); strings.Count(line, "\n") != 1 || !strings.Contains(line, says) || !strings.Contains(line, "backup") {
-					w.Errorf("it says %q, want one line with %q and the way to a backup", line, says)
+					w.Errorf("a start on a damaged database prints %q, want one line with %q and the word backup", line, says)
 				}
 			},
 			heal: func(w *world) {

@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	allFaults   = flag.Bool("faults", false, "try the whole table of faults, not only its quick rows")
+	allFaults   = flag.Bool("faults", false, "run the whole table of faults, not only its quick rows")
 	reliability = flag.String("reliability", "", "the file that the outcome of the table of faults is written to")
 )
 
@@ -23,8 +23,8 @@ type fault struct {
 	promise string // what must hold; the checks are those of the row
 	quick   bool   // a part of make test
 
-	// start makes what the nodes stand on and starts them. nil means two
-	// nodes, each with a proxy of its own before one Redis and one Postgres.
+	// start makes the servers of the nodes and starts the nodes. nil means two
+	// nodes, each with its own proxy in front of one Redis and one Postgres.
 	start     func(t *testing.T) *world
 	redisArgs []string
 	deadline  time.Duration // of a check; 10 s where 0, so that a busy machine is no outage
@@ -45,7 +45,7 @@ type fault struct {
 	loses int
 }
 
-// world is what a row is tried on.
+// world has the servers and the nodes of a row.
 type world struct {
 	*testing.T
 	backends
@@ -55,7 +55,7 @@ type world struct {
 	cluster                 *servers.RedisCluster
 }
 
-// TestFaults tries the table on real nodes; the whole of it with -faults.
+// TestFaults runs the table on real nodes, with -faults all of its rows.
 func TestFaults(t *testing.T) {
 	table := faults()
 	outcomes := make([]*outcome, len(table))
@@ -121,7 +121,7 @@ func (f fault) try(t *testing.T) *outcome {
 	return w.load.judge()
 }
 
-// pair starts two nodes with a way of their own to each server.
+// pair starts two nodes, each with its own proxy to each server.
 func pair(t *testing.T, deadline time.Duration, dedicatedPostgres bool, redis *servers.RedisServer) *world {
 	t.Helper()
 	w := &world{T: t, backends: backends{redis: redis}}

@@ -19,21 +19,21 @@ const (
 	get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
 )
 
-// client speaks to all nodes. Its time-out is for a node that hangs.
+// client sends requests to all nodes. Its timeout is for a node that hangs.
 var client = &http.Client{
 	Timeout:   waitTimeout,
 	Transport: &http.Transport{MaxIdleConnsPerHost: 64},
 }
 
-// answer is what a request was answered.
+// answer is the answer to a request.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// try sends one request. headers are "Name: value". An error says that no whole answer
-// came.
+// try sends one request. headers are "Name: value". An error means that no complete answer
+// arrived.
 func try(method, url, body string, headers ...string) (answer, error) {
 	request, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
@@ -90,13 +90,13 @@ func (n *node) put(name, policy string) wire.Policy {
 	return read[wire.Policy](n, a)
 }
 
-// ask sends a check and reads the decision, whose status must fit it.
+// ask sends a check and reads the decision, which must fit the status.
 func (n *node) ask(body string) wire.Decision {
 	n.Helper()
 	return decided(n, n.send(post, n.check+wire.PathCheck, body))
 }
 
-// about asks whether a key may do one more request.
+// about checks a key.
 func (n *node) about(key string) wire.Decision {
 	n.Helper()
 	return n.ask(fmt.Sprintf(`{"key":%q}`, key))
@@ -114,7 +114,7 @@ func decided(t testing.TB, a answer) wire.Decision {
 	}
 	d := read[wire.Decision](t, a)
 	if statuses[d.Decision] != a.status || d.Allowed != (d.Decision == wire.Allowed) || d.Degraded != (d.DegradedReason != "") {
-		t.Fatalf("%d does not fit the decision %s", a.status, a.body)
+		t.Fatalf("the status %d does not fit the decision %s", a.status, a.body)
 	}
 	return d
 }
@@ -130,7 +130,7 @@ func (n *node) logged(key string) []time.Time {
 	n.Helper()
 	x := n.explain(key)
 	if x.Policy == nil || x.Degraded {
-		n.Fatalf("the log of %s is not explained: %+v", key, x)
+		n.Fatalf("the explanation of %s has no log: %+v", key, x)
 	}
 	var times []time.Time
 	for _, at := range x.Policy.Timestamps {
@@ -139,13 +139,13 @@ func (n *node) logged(key string) []time.Time {
 	return times
 }
 
-// ready returns what /readyz says and whether its status is 200.
+// ready returns the answer of /readyz and whether its status is 200.
 func (n *node) ready() (wire.Readiness, bool) {
 	n.Helper()
 	a := n.send(get, n.admin+"/readyz", "")
 	r := read[wire.Readiness](n, a)
 	if r.Ready != (a.status == http.StatusOK) {
-		n.Fatalf("/readyz answers %d with %s", a.status, a.body)
+		n.Fatalf("/readyz: the status %d does not fit %s", a.status, a.body)
 	}
 	return r, r.Ready
 }
@@ -159,7 +159,7 @@ func (n *node) part(name string) wire.Part {
 			return p
 		}
 	}
-	n.Fatalf("/readyz knows no part %q", name)
+	n.Fatalf("/readyz has no part %q", name)
 	return wire.Part{}
 }
 
@@ -180,7 +180,7 @@ func problem(t testing.TB, a answer, status int) wire.Problem {
 	}
 	p := read[wire.Problem](t, a)
 	if p.Detail == "" || p.Code == "" || p.Status != status {
-		t.Fatalf("the problem does not explain itself: %s", a.body)
+		t.Fatalf("the problem is incomplete: %s", a.body)
 	}
 	return p
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// onFailures are what a policy may do in an outage, and the decision that a
-// key within its limit is then answered.
+// onFailures are the values of on_failure, and the decision that a
+// key within its limit gets in an outage.
 var onFailures = map[string]string{"local": wire.Allowed, "allow": wire.Allowed, "deny": wire.Unavailable}
 
-// load asks about keys that nobody asked about before, so that each request
+// load checks keys that were not used before, so that each request
 // must be allowed, until it is stopped. Each key belongs to the policy of an
 // on_failure; a blocked one is asked about in between.
 type load struct {
@@ -56,11 +56,11 @@ func (l *load) ask(caller int) {
 			select {
 			case <-l.stop:
 				return
-			case <-time.After(20 * time.Millisecond): // leave the machine room for the others
+			case <-time.After(20 * time.Millisecond): // leave processor time for other processes
 			}
 			l.one(name, fmt.Sprintf("%s:%d-%d", name, caller, i))
 			if a, d := l.answer("local:bad"); a.status != http.StatusForbidden || d.Decision != wire.Blocked || d.Degraded {
-				l.t.Errorf("a blocked key is answered %d: %s", a.status, a.body)
+				l.t.Errorf("a blocked key: got %d, want 403: %s", a.status, a.body)
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func (l *load) answer(key string) (a answer, d wire.Decision) {
 		err = json.Unmarshal(a.body, &d)
 	}
 	if err != nil {
-		l.t.Errorf("a check got no answer: %v", err)
+		l.t.Errorf("a check: got %v, want an answer", err)
 	}
 	return a, d
 }
@@ -100,7 +100,7 @@ func (l *load) one(name, key string) {
 	}
 }
 
-// awaitMore waits until each on_failure has been answered more often, degraded
+// awaitMore waits for a number of further answers of each on_failure, degraded
 // or not.
 func (l *load) awaitMore(degraded bool, more int) {
 	l.t.Helper()
@@ -136,9 +136,9 @@ func (l *load) end() {
 	l.asking.Wait()
 }
 
-// wantChargedOnce checks every key that was asked about: a check that the log
-// allowed is in it once, and no check is in it more often. lost says that the
-// log was.
+// wantChargedOnce checks every key of the load: a check that the log
+// allowed is in it once, and no check is in it more often. lost means that the
+// log was lost.
 func (l *load) wantChargedOnce(lost bool) {
 	l.t.Helper()
 	for keys := range slices.Chunk(slices.Collect(maps.Keys(l.asked)), wire.MaxBatch) {
@@ -153,7 +153,7 @@ func (l *load) wantChargedOnce(lost bool) {
 	}
 }
 
-// charged returns how often each key is in the log. It asks again where a busy
+// charged returns how often each key is in the log. It retries if a busy
 // machine looks like an outage.
 func (l *load) charged(keys []string) []int {
 	l.t.Helper()

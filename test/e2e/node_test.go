@@ -17,8 +17,8 @@ import (
 // adminToken is the bootstrap token of every node that is given one.
 const adminToken = "e2e0adca9f5c1b7d2830694ef1a5c3d7"
 
-// waitTimeout bounds every wait for something that must happen; nothing is said
-// about how soon it does.
+// waitTimeout limits every wait for something that must happen; it says nothing
+// about how soon it happens.
 const waitTimeout = time.Minute
 
 // node is one running process of cmd/server.
@@ -114,7 +114,7 @@ func (n *node) exitCode() int {
 	case <-n.exited:
 		return n.cmd.ProcessState.ExitCode()
 	case <-time.After(waitTimeout):
-		n.Fatalf("the node does not end: %s", tail(n.log.String()))
+		n.Fatalf("the node has not ended: %s", tail(n.log.String()))
 		return 0
 	}
 }

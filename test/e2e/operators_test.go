@@ -28,10 +28,10 @@ func TestImportRunsBesideChecksAndAppliesOnEveryNode(t *testing.T) {
 					select {
 					case <-stop:
 						return
-					case <-time.After(2 * time.Millisecond): // leave the machine room for the import
+					case <-time.After(2 * time.Millisecond): // leave processor time for the import
 					}
 					if a, err := try(post, n.check+wire.PathCheck, fmt.Sprintf(`{"key":"token:busy%d_%d"}`, name, i)); err != nil || a.status != 200 {
-						t.Errorf("a check beside the import: %d %s %v", a.status, a.body, err)
+						t.Errorf("a check during the import: got %d %s %v", a.status, a.body, err)
 						return
 					}
 				}
@@ -44,20 +44,20 @@ func TestImportRunsBesideChecksAndAppliesOnEveryNode(t *testing.T) {
 			t.Fatalf("got %d: %s", a.status, a.body)
 		}
 		if d := n.about("ip:10.0.19.31"); d.Decision != wire.Blocked {
-			t.Errorf("acknowledged and not in force: %s", d.Decision)
+			t.Errorf("an imported block does not apply: got %s", d.Decision)
 		}
 		for _, n := range nodes {
-			servers.Await(t, "the last row governs every node", func() bool { return n.about("ip:10.0.18.31").Decision == wire.Blocked })
+			servers.Await(t, "the last row applies on every node", func() bool { return n.about("ip:10.0.18.31").Decision == wire.Blocked })
 		}
 		again := read[wire.ImportAnswer](t, n.as(post, wire.PathBlocks+"/import", list.String(), "Content-Type: text/plain"))
 		if again.Created != 0 || again.Unchanged != rows {
-			t.Errorf("again: %+v", again)
+			t.Errorf("the same import again: got %+v", again)
 		}
 		if a := n.as(post, wire.PathBlocks+"/import", "10.9.0.1\n10.9.0.999\n", "Content-Type: text/plain"); a.status != 422 {
 			t.Errorf("a bad row: got %d: %s", a.status, a.body)
 		}
 		if d := n.about("ip:10.9.0.1"); d.Decision == wire.Blocked {
-			t.Error("a refused import left a row behind")
+			t.Error("a refused import blocks the key of its good row")
 		}
 	})
 }
@@ -68,17 +68,17 @@ func TestRevokedTokenIsRefusedOnEveryNode(t *testing.T) {
 		made := read[wire.CreatedToken](t, n.must(201, post, wire.PathTokens, `{"name":"ci","scopes":["read"]}`))
 		with := "Authorization: Bearer " + made.Secret
 		for _, n := range nodes {
-			servers.Await(t, "the token opens every node", func() bool { return n.send(get, n.admin+wire.PathWhoami, "", with).status == 200 })
+			servers.Await(t, "the token is accepted on every node", func() bool { return n.send(get, n.admin+wire.PathWhoami, "", with).status == 200 })
 			if a := n.send(post, n.admin+wire.PathBlocks, `{"pattern":"token:x"}`, with); a.status != 403 {
-				t.Errorf("a reader who blocks is answered %d", a.status)
+				t.Errorf("a token with the scope read that adds a block: got %d, want 403", a.status)
 			}
 		}
 		n.must(200, del, wire.PathTokens+"/"+made.ID, "")
 		if a := n.send(get, n.admin+wire.PathWhoami, "", with); a.status != 401 {
-			t.Errorf("revoked here and answered %d", a.status)
+			t.Errorf("a revoked token on the node that revoked it: got %d, want 401", a.status)
 		}
 		for _, n := range nodes {
-			servers.Await(t, "it is refused on every node", func() bool { return n.send(get, n.admin+wire.PathWhoami, "", with).status == 401 })
+			servers.Await(t, "the token is refused on every node", func() bool { return n.send(get, n.admin+wire.PathWhoami, "", with).status == 401 })
 		}
 	})
 }
@@ -89,19 +89,19 @@ func TestUndoOfAnAuditEntryRestoresAnEndedBlock(t *testing.T) {
 		b := read[wire.AddedEntry](t, n.must(201, post, wire.PathBlocks, `{"pattern":"token:bad","reason":"scraping","expires_in":"1h"}`))
 		n.must(200, del, wire.PathBlocks+"/"+b.ID, "")
 		if d := n.about("token:bad"); d.Decision != wire.Allowed {
-			t.Fatalf("ended and %s", d.Decision)
+			t.Fatalf("the key of an ended block: got %s, want allowed", d.Decision)
 		}
 		page := read[wire.Page[wire.AuditEntry]](t, n.must(200, get, wire.PathAudit+"?action=block.end", ""))
 		if len(page.Items) != 1 || page.Items[0].ObjectID != b.ID {
-			t.Fatalf("the audit holds %+v", page.Items)
+			t.Fatalf("the audit has %+v", page.Items)
 		}
 		undo := fmt.Sprintf("%s/%d/undo", wire.PathAudit, page.Items[0].ID)
 		n.must(201, post, undo, "")
 		if d := n.about("token:bad"); d.Decision != wire.Blocked {
-			t.Errorf("undone and %s", d.Decision)
+			t.Errorf("the key after the undo: got %s, want blocked", d.Decision)
 		}
 		if a := n.as(post, undo, ""); a.status != 409 {
-			t.Errorf("undone twice: got %d: %s", a.status, a.body)
+			t.Errorf("a second undo: got %d, want 409: %s", a.status, a.body)
 		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// aWhile is how many answers of each policy a phase of a test lasts.
-const aWhile = 20
+// phaseAnswers is the number of answers of each policy in a phase of a test.
+const phaseAnswers = 20
 
 // outageNode starts a node on a Redis that the test may disturb, with the
 // default deadline of checks.
@@ -45,13 +45,13 @@ func TestPoliciesFollowOnFailureWithoutRedis(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, n := outageNode(t, test.args...)
 			l := startLoad(t, n)
-			l.awaitMore(false, aWhile)
+			l.awaitMore(false, phaseAnswers)
 			test.disturb(s)
-			l.awaitMore(true, aWhile)
+			l.awaitMore(true, phaseAnswers)
 			wantOutageShown(t, n)
 			wantLocalLimit(t, n)
 			test.recover(s)
-			l.awaitMore(false, aWhile)
+			l.awaitMore(false, phaseAnswers)
 			servers.Await(t, "the outage is over in /readyz", func() bool { return n.part("log").OK })
 			l.end()
 			l.wantChargedOnce(test.lost)
@@ -59,7 +59,7 @@ func TestPoliciesFollowOnFailureWithoutRedis(t *testing.T) {
 	}
 }
 
-// wantOutageShown checks that the node goes on, and says what it lacks.
+// wantOutageShown checks that the node keeps working, and reports the outage.
 func wantOutageShown(t *testing.T, n *node) {
 	t.Helper()
 	servers.Await(t, "/readyz shows the outage and stays ready", func() bool {
@@ -67,12 +67,12 @@ func wantOutageShown(t *testing.T, n *node) {
 		return ready && !n.part("log").OK
 	})
 	if x := n.explain("deny:somebody"); !x.Degraded || x.DegradedReason == "" {
-		t.Errorf("the explanation hides the outage: %+v", x)
+		t.Errorf("the explanation does not show the outage: %+v", x)
 	}
 	problem(t, n.as(del, wire.PathKeys+"?key=deny:somebody", ""), http.StatusServiceUnavailable)
 }
 
-// wantLocalLimit checks that the stack holds in an outage too.
+// wantLocalLimit checks that the rules apply in an outage too.
 func wantLocalLimit(t *testing.T, n *node) {
 	t.Helper()
 	for i := range 7 {
@@ -84,7 +84,7 @@ func wantLocalLimit(t *testing.T, n *node) {
 			t.Errorf("request %d under on_failure local: got %s, degraded %v, want %s", i, d.Decision, d.Degraded, want)
 		}
 		if d := n.about("allow:limited"); !d.Allowed || !d.Degraded {
-			t.Errorf("request %d under on_failure allow: %+v", i, d)
+			t.Errorf("request %d under on_failure allow: got %+v", i, d)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func TestFlushedFunctionsAndCutConnectionsChargeOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			l.awaitMore(false, aWhile)
+			l.awaitMore(false, phaseAnswers)
 			l.end()
 			l.wantChargedOnce(false)
 		})
@@ -112,33 +112,33 @@ func TestFlushedFunctionsAndCutConnectionsChargeOnce(t *testing.T) {
 }
 
 func TestChecksContinueWhilePostgresIsStopped(t *testing.T) {
-	t.Parallel() // it waits for a write to be given up
+	t.Parallel() // it waits until a write times out
 	s := backends{servers.Redis(t), servers.DedicatedPostgres(t)}
 	n := s.start(t, 1)[0]
 	l := startLoad(t, n)
-	l.awaitMore(false, aWhile)
+	l.awaitMore(false, phaseAnswers)
 	s.postgres.Stop()
-	l.awaitMore(false, aWhile)
+	l.awaitMore(false, phaseAnswers)
 	refused := problem(t, n.as(post, wire.PathBlocks, `{"pattern":"local:late","reason":"while it was away"}`), http.StatusServiceUnavailable)
 	if refused.Code != "unavailable" {
-		t.Errorf("the problem of a write is %+v", refused)
+		t.Errorf("a write in the outage: got the problem %+v", refused)
 	}
-	servers.Await(t, "/readyz says that the database is gone and stays ready", func() bool {
+	servers.Await(t, "/readyz reports the outage of the database and stays ready", func() bool {
 		_, ready := n.ready()
 		return ready && !n.part("database").OK
 	})
-	l.awaitMore(false, aWhile)
+	l.awaitMore(false, phaseAnswers)
 	s.postgres.Continue()
 	servers.Await(t, "the database is back", func() bool { return n.part("database").OK })
-	servers.Await(t, "writes are taken again", func() bool {
+	servers.Await(t, "writes are accepted again", func() bool {
 		return n.as(post, wire.PathBlocks, `{"pattern":"local:after","on_conflict":"replace"}`).status == http.StatusCreated
 	})
 	if d := n.about("local:after"); d.Decision != wire.Blocked {
-		t.Errorf("the block after the outage does not hold: %+v", d)
+		t.Errorf("a block after the outage does not apply: %+v", d)
 	}
 	l.end()
 	if l.degraded["local"]+l.degraded["allow"]+l.degraded["deny"] > 0 {
-		t.Error("checks were degraded though Redis answered")
+		t.Error("checks were degraded although Redis answered")
 	}
 	l.wantChargedOnce(false)
 }
@@ -159,13 +159,13 @@ func TestKilledPostgresLosesNoAcknowledgedWrite(t *testing.T) {
 			break
 		}
 		if i == 20 {
-			killing.Go(s.postgres.Kill) // in the midst of the writes that follow
+			killing.Go(s.postgres.Kill) // during the writes that follow
 		}
 	}
 	killing.Wait()
 	s.postgres.Restart(false)
 	servers.Await(t, "the database is back", func() bool { return n.part("database").OK })
-	fresh := s.start(t, 1)[0] // which has only the database to know from
+	fresh := s.start(t, 1)[0] // which reads the blocks from the database
 	for _, key := range kept {
 		for _, n := range []*node{n, fresh} {
 			if d := n.about(key); d.Decision != wire.Blocked {

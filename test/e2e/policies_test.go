@@ -19,7 +19,7 @@ func TestConcurrentPolicyEditsDoNotOverwriteEachOther(t *testing.T) {
 	problem(t, nodes[0].as(del, path, ""), http.StatusPreconditionRequired)
 	problem(t, nodes[0].as(put, path, stack("7/h"), `If-Match: "999-0123456789abcdef"`), http.StatusPreconditionFailed)
 
-	// Both have read the same version, and both write at once.
+	// Both have read the same version, and both write at the same time.
 	answers := make([]answer, 8)
 	var group sync.WaitGroup
 	for i := range answers {
@@ -55,16 +55,16 @@ func TestShadowPolicyDoesNotReplaceTheDefault(t *testing.T) {
 	for i, w := range want {
 		d := n.about("token:a")
 		if d.Policy != "default" || d.Mode != "enforce" || d.Decision != w.real {
-			t.Errorf("request %d: default decides %s as %s", i, d.Decision, d.Policy)
+			t.Errorf("request %d: got %s by the policy %s", i, d.Decision, d.Policy)
 		}
 		if d.Shadow == nil || d.Shadow.Policy != "trial" || d.Shadow.Decision != w.shadow {
-			t.Errorf("request %d: the shadow is %+v, want %s", i, d.Shadow, w.shadow)
+			t.Errorf("request %d: got the shadow decision %+v, want %s", i, d.Shadow, w.shadow)
 		}
 	}
-	// Once it enforces, two policies would claim every key.
+	// In the mode enforce, two policies would apply to every key.
 	problem(t, n.as(put, wire.PathPolicies+"/trial", `{"match":["*"],"rules":["1/h"],"mode":"enforce"}`, "If-Match: *"), http.StatusConflict)
 	n.must(http.StatusNoContent, del, wire.PathPolicies+"/trial", "", "If-Match: *")
 	if d := n.about("token:a"); d.Decision != wire.Limited || d.Shadow != nil {
-		t.Errorf("after the trial: %+v", d)
+		t.Errorf("a check after the trial: got %+v", d)
 	}
 }

@@ -45,7 +45,7 @@ func (p *program) built(t testing.TB) string {
 		}
 	})
 	if p.err != nil {
-		t.Fatalf("cmd/%s cannot be built: %v", p.name, p.err)
+		t.Fatalf("go build of cmd/%s: %v", p.name, p.err)
 	}
 	return p.path
 }

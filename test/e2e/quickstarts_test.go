@@ -26,7 +26,7 @@ func TestEveryQuickstartWorksAsWritten(t *testing.T) {
 
 func followQuickstart(t *testing.T, all []fenced) {
 	var first *node
-	var own []string // what the page says, and what it is in the test
+	var own []string // texts of the page and their replacements in the test
 	for i, block := range all {
 		switch {
 		case block.language == "sh" && strings.HasPrefix(block.text, "stint-server"):
@@ -46,7 +46,7 @@ func followQuickstart(t *testing.T, all []fenced) {
 		case block.language == "sh":
 			printed := first.shell(t, strings.NewReplacer(own...).Replace(block.text))
 			if i+1 < len(all) && all[i+1].language == "" && printed != all[i+1].text {
-				t.Errorf("%s\nprinted\n%s\nand the page says\n%s", block.text, printed, all[i+1].text)
+				t.Errorf("%s\nprinted\n%s\nwant, as on the page,\n%s", block.text, printed, all[i+1].text)
 			}
 		}
 	}
@@ -96,7 +96,7 @@ func unusedPort(t *testing.T) string {
 	return port
 }
 
-// startNginx runs nginx with what a page puts into its http block.
+// startNginx runs nginx with the http block of a page.
 func startNginx(t *testing.T, block string) {
 	t.Helper()
 	program, err := exec.LookPath("nginx")

@@ -14,7 +14,7 @@ import (
 )
 
 // raw sends bytes on one connection and returns the statuses of all answers
-// until the node hangs up.
+// until the node closes the connection.
 func raw(t *testing.T, base, text string) []int {
 	t.Helper()
 	connection, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
@@ -35,7 +35,7 @@ func raw(t *testing.T, base, text string) []int {
 		response, err := http.ReadResponse(from, nil)
 		if err != nil {
 			if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
-				t.Error("the node does not hang up")
+				t.Error("the node does not close the connection")
 			}
 			return statuses
 		}
@@ -62,7 +62,7 @@ func TestAmbiguousLengthIsRefusedAndHidesNoRequest(t *testing.T) {
 		}
 	}
 	if used := len(n.logged("token:hid")); used > 0 {
-		t.Errorf("the hidden request was charged %d times", used)
+		t.Errorf("the hidden request was charged %d times, want 0", used)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestSlowBodyTimesOutWith408(t *testing.T) {
 	} {
 		both.Go(func() {
 			if got := raw(t, base, head+"Content-Length: 100\r\n\r\n{"); len(got) != 1 || got[0] != http.StatusRequestTimeout {
-				t.Errorf("%s answers %v to half a body, want one 408", base, got)
+				t.Errorf("%s: half a body: got %v, want one 408", base, got)
 			}
 		})
 	}

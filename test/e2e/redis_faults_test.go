@@ -47,8 +47,8 @@ func (n *node) loggedLines(t *testing.T, first int, parts ...string) []string {
 	return n.lines(parts...)[first:]
 }
 
-// A Redis that answers and decides nothing is an outage like one that is gone,
-// logged once at its beginning and once at its end.
+// A Redis that answers without deciding is an outage like one that is unreachable,
+// and is logged once at its beginning and once at its end.
 func TestRedisErrorsAreOutagesLoggedAtBeginningAndEnd(t *testing.T) {
 	set := func(name, value string) func(*testing.T, backends) {
 		return func(t *testing.T, s backends) { s.do(t, "config", "set", name, value) }
@@ -65,8 +65,8 @@ func TestRedisErrorsAreOutagesLoggedAtBeginningAndEnd(t *testing.T) {
 		args             []string
 		disturb, recover func(*testing.T, backends)
 		cause            string
-		other            string // what its beginning shows, where that is another
-		empty            bool   // the counts do not survive it
+		other            string // the text at its beginning, if that is another
+		empty            bool   // whether the counts are lost
 	}{
 		"OOM": {disturb: set("maxmemory", "1"), recover: set("maxmemory", "0"), cause: "OOM"},
 		"READONLY": {
@@ -105,7 +105,7 @@ func TestRedisErrorsAreOutagesLoggedAtBeginningAndEnd(t *testing.T) {
 			},
 			recover: set("stop-writes-on-bgsave-error", "no"), cause: "MISCONF",
 		},
-		"a right taken away": {
+		"a missing permission": {
 			disturb: func(t *testing.T, s backends) { s.do(t, "acl", "setuser", "default", "-fcall") },
 			recover: func(t *testing.T, s backends) { s.do(t, "acl", "setuser", "default", "+fcall") },
 			cause:   "NOPERM",
@@ -118,13 +118,13 @@ func TestRedisErrorsAreOutagesLoggedAtBeginningAndEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, n := outageNode(t, test.args...)
 			l := startLoad(t, n)
-			l.awaitMore(false, aWhile)
-			// A stall of the whole machine is an outage too, and not the one meant here.
+			l.awaitMore(false, phaseAnswers)
+			// A pause of the whole machine is an outage too, but not the one of this test.
 			servers.Await(t, "no outage has begun yet", func() bool { return n.part("log").OK })
 			const begins, ends = "each policy does what its on_failure says", "Redis is reachable again"
 			stalls := len(n.lines("level=ERROR", begins))
 			test.disturb(t, s)
-			l.awaitMore(true, aWhile)
+			l.awaitMore(true, phaseAnswers)
 			servers.Await(t, "/readyz reports the outage and stays ready", func() bool {
 				_, ready := n.ready()
 				return ready && !n.part("log").OK && strings.Contains(n.part("log").Detail, test.cause)
@@ -132,18 +132,18 @@ func TestRedisErrorsAreOutagesLoggedAtBeginningAndEnd(t *testing.T) {
 			time.Sleep(3 * time.Second / 2) // several probes, which must not end it
 			began := n.loggedLines(t, stalls, "level=ERROR", begins)
 			if len(began) != 1 || !strings.Contains(began[0], cmp.Or(test.other, test.cause)) || !strings.Contains(began[0], s.redis.Addr) {
-				t.Errorf("its beginning is logged as %q, want one line with %q and the server", began, test.cause)
+				t.Errorf("the beginning of the outage is logged as %q, want one line with %q and the server", began, test.cause)
 			}
 			if ended := n.lines(ends)[stalls:]; len(ended) != 0 {
-				t.Errorf("it is logged as over while it lasts: %q", ended)
+				t.Errorf("the end of the outage is logged while it lasts: %q", ended)
 			}
 			test.recover(t, s)
-			l.awaitMore(false, aWhile)
+			l.awaitMore(false, phaseAnswers)
 			servers.Await(t, "the outage is over in /readyz", func() bool { return n.part("log").OK })
 			l.end()
 			ended := n.loggedLines(t, stalls, "level=INFO", ends, "outage=", "degraded=")
 			if len(ended) != 1 || strings.Contains(ended[0], "degraded=0") {
-				t.Errorf("its end is logged as %q, want one line with its length and how much it degraded", ended)
+				t.Errorf("the end of the outage is logged as %q, want one line with its duration and the degraded checks", ended)
 			}
 			l.wantChargedOnce(test.empty)
 		})
@@ -166,7 +166,7 @@ func TestUnsuitableRedisIsRefusedAtStart(t *testing.T) {
 			args := append([]string{"--redis-url", test.url, "--database-url", database}, onFreePorts...)
 			line := refused(t, nil, args...)
 			if !strings.Contains(line, "--redis-url: ") || !strings.Contains(line, test.want) || strings.Contains(line, "hunter2") {
-				t.Errorf("got %q, want it to say %q", line, test.want)
+				t.Errorf("got %q, want %q in it", line, test.want)
 			}
 		})
 	}
@@ -177,18 +177,18 @@ func TestNodeWaitsForRedisAtStart(t *testing.T) {
 	s.redis.Kill()
 	n := launch(t, []string{"STINT_ADMIN_TOKEN=" + adminToken}, append(s.args(), append(onFreePorts, "--ready-redis-timeout", "1s")...)...)
 	n.awaitRunning()
-	servers.Await(t, "/readyz reports it without a check and is not ready after a second", func() bool {
+	servers.Await(t, "/readyz reports the outage without a check and is not ready after a second", func() bool {
 		_, ready := n.ready()
 		return !ready && !n.part("log").OK && strings.Contains(n.part("log").Detail, "not ready")
 	})
 	s.redis.Restart(true)
-	servers.Await(t, "it is ready", func() bool { _, ready := n.ready(); return ready && n.part("log").OK })
+	servers.Await(t, "the node is ready", func() bool { _, ready := n.ready(); return ready && n.part("log").OK })
 	if d := n.about("ip:203.0.113.7"); !d.Allowed || d.Degraded {
-		t.Errorf("the first check is answered %+v", d)
+		t.Errorf("the first check: got %+v", d)
 	}
 }
 
-// A node that nobody asks learns of an outage too, and reports what Redis evicts.
+// A node without checks notices an outage too, and reports evictions of Redis.
 func TestRedisEvictionIsReported(t *testing.T) {
 	s := backends{servers.DedicatedRedis(t), servers.Postgres(t)}
 	n := s.start(t, 1)[0]
@@ -219,12 +219,12 @@ func TestRedisEvictionIsReported(t *testing.T) {
 	}
 	metrics := n.must(http.StatusOK, get, "/metrics", "").body
 	if text := string(metrics); strings.Contains(text, "stint_redis_evicted_keys_total 0\n") || !strings.Contains(text, "stint_redis_may_evict 1\n") {
-		t.Errorf("the metrics do not show it: %s", text)
+		t.Errorf("the metrics do not show the eviction: %s", text)
 	}
 	allowed := s.start(t, 1, "--allow-redis-eviction", "true")[0]
 	servers.Await(t, "a node with the setting starts on it", func() bool { return allowed.part("log").OK })
 	if code := allowed.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("it ends with %d", code)
+		t.Errorf("the node ended with exit code %d, want 0", code)
 	}
 }
 
@@ -240,15 +240,15 @@ func TestDatabaseOutageIsLoggedAtBeginningAndEnd(t *testing.T) {
 	s.postgres.Restart(false)
 	servers.Await(t, "the database is back", func() bool { return n.part("database").OK })
 	if began := n.loggedLines(t, 0, "level=ERROR", "the database is unreachable"); len(began) != 1 {
-		t.Errorf("its beginning is logged as %q", began)
+		t.Errorf("the beginning of the outage is logged as %q, want one line", began)
 	}
 	if ended := n.loggedLines(t, 0, "the database answers again", "outage=", "degraded=3"); len(ended) != 1 {
-		t.Errorf("its end is logged as %q", ended)
+		t.Errorf("the end of the outage is logged as %q, want one line", ended)
 	}
 	if code := n.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("it ends with %d", code)
+		t.Errorf("the node ended with exit code %d, want 0", code)
 	}
 	if began := n.lines("the database is unreachable"); len(began) != 1 {
-		t.Errorf("its own end is logged as an outage: %q", began)
+		t.Errorf("the shutdown of the node is logged as an outage: %q", began)
 	}
 }

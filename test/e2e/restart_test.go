@@ -26,22 +26,22 @@ func TestSIGTERMRestartKeepsEverything(t *testing.T) {
 	n.must(http.StatusCreated, post, wire.PathBlocks, `{"pattern":"token:bad","reason":"leaked"}`)
 	for range 5 {
 		if !n.about("token:a").Allowed {
-			t.Fatal("refused below the limit")
+			t.Fatal("a check below the limit was refused")
 		}
 	}
 	before := n.logged("token:a")
 	if code := n.end(syscall.SIGTERM); code != 0 {
-		t.Fatalf("SIGTERM ends it with %d", code)
+		t.Fatalf("after SIGTERM the node ended with exit code %d, want 0", code)
 	}
 	n = restarted(n)
 	if d := n.about("token:a"); d.Decision != wire.Limited || d.Rule != "5/1h" {
-		t.Errorf("after the restart: %+v", d)
+		t.Errorf("a limited key after the restart: got %+v", d)
 	}
 	if after := n.logged("token:a"); fmt.Sprint(after) != fmt.Sprint(before) {
-		t.Errorf("the log was %v and is %v", before, after)
+		t.Errorf("the log was %v before the restart and is %v", before, after)
 	}
 	if d := n.about("token:bad"); d.Decision != wire.Blocked {
-		t.Errorf("the block is gone: %+v", d)
+		t.Errorf("a blocked key after the restart: got %+v", d)
 	}
 }
 
@@ -61,23 +61,23 @@ func TestSIGKILLRestartKeepsTheLastSnapshotAndAllChanges(t *testing.T) {
 		return info
 	}
 	before := saved()
-	servers.Await(t, "a snapshot is saved without being asked for", func() bool {
+	servers.Await(t, "a snapshot is saved automatically", func() bool {
 		now := saved()
 		return now != nil && (before == nil || now.ModTime().After(before.ModTime()))
 	})
-	// What was answered as done must not be undone.
+	// Changes that were acknowledged must not be lost.
 	n.must(http.StatusOK, del, wire.PathKeys+"?key=token:reset", "")
 	n.must(http.StatusCreated, post, wire.PathBlocks, `{"pattern":"token:bad"}`)
 	n.end(syscall.SIGKILL)
 	n = restarted(n)
 	if d := n.about("token:kept"); d.Decision != wire.Limited {
-		t.Errorf("what was saved is forgotten: %+v", d)
+		t.Errorf("a limited key of the snapshot after the restart: got %+v", d)
 	}
 	if d := n.about("token:reset"); !d.Allowed {
-		t.Errorf("the reset came undone: %+v", d)
+		t.Errorf("a reset key after the restart: got %+v", d)
 	}
 	if d := n.about("token:bad"); d.Decision != wire.Blocked {
-		t.Errorf("the block is gone: %+v", d)
+		t.Errorf("a blocked key after the restart: got %+v", d)
 	}
 }
 
@@ -93,9 +93,9 @@ func TestSIGTERMUnderLoadLosesNoAnswerOrCharge(t *testing.T) {
 				a, err := try(post, n.check+wire.PathCheck, `{"key":"token:a","detail":"none"}`)
 				switch {
 				case err != nil && a.status != 0:
-					t.Errorf("an answer was cut in its middle: %v", err)
+					t.Errorf("an answer was cut: %v", err)
 				case err != nil:
-					return // the node takes no more
+					return // the node accepts no more
 				case a.status != http.StatusOK:
 					t.Errorf("got %d: %s", a.status, a.body)
 				default:
@@ -104,14 +104,14 @@ func TestSIGTERMUnderLoadLosesNoAnswerOrCharge(t *testing.T) {
 			}
 		})
 	}
-	servers.Await(t, "the load is on", func() bool { return allowed.Load() > 500 })
+	servers.Await(t, "the load has begun", func() bool { return allowed.Load() > 500 })
 	if code := n.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("SIGTERM under load ends it with %d", code)
+		t.Errorf("after SIGTERM under load the node ended with exit code %d, want 0", code)
 	}
 	callers.Wait()
 	n = restarted(n)
 	used := int64(n.explain("token:a").Policy.Rules[0].Used)
 	if used < allowed.Load() || used > sent.Load() {
-		t.Errorf("%d requests were sent, %d of them allowed, and the log holds %d", sent.Load(), allowed.Load(), used)
+		t.Errorf("%d requests were sent, %d of them allowed, and the log has %d", sent.Load(), allowed.Load(), used)
 	}
 }

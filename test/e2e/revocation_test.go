@@ -28,7 +28,7 @@ func (n *node) logIn(t *testing.T, name, password string) string {
 			return c.Name + "=" + c.Value
 		}
 	}
-	t.Fatalf("%s is not logged in: %s", name, response.Status)
+	t.Fatalf("the login of %s: got %s", name, response.Status)
 	return ""
 }
 
@@ -45,7 +45,7 @@ func (n *node) stream(t *testing.T, header, value string) <-chan struct{} {
 		t.Fatal(err)
 	}
 	if response.StatusCode != http.StatusOK {
-		t.Fatalf("no stream: %s", response.Status)
+		t.Fatalf("GET /v1/events: got %s", response.Status)
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -56,7 +56,7 @@ func (n *node) stream(t *testing.T, header, value string) <-chan struct{} {
 	return ended
 }
 
-// Access is taken away on the first node; streams on both must end.
+// Access is revoked on the first node. The streams on both must end.
 func TestRevocationEndsEventStreamsOnEveryNode(t *testing.T) {
 	s := shared(t)
 	nodes := []*node{startNode(t, s.args()...), startNode(t, s.args()...)}
@@ -84,7 +84,7 @@ func TestRevocationEndsEventStreamsOnEveryNode(t *testing.T) {
 			streams = append(streams, n.stream(t, "Cookie", cookie))
 		}
 		end(made)
-		endAll(t, name, streams)
+		awaitEnds(t, name, streams)
 	}
 	token := read[wire.CreatedToken](t, here.must(http.StatusCreated, post, wire.PathTokens, `{"name":"stream","scopes":["read"]}`))
 	var streams []<-chan struct{}
@@ -95,10 +95,10 @@ func TestRevocationEndsEventStreamsOnEveryNode(t *testing.T) {
 		streams = append(streams, n.stream(t, "Authorization", "Bearer "+token.Secret))
 	}
 	here.must(http.StatusOK, del, wire.PathTokens+"/"+token.ID, "")
-	endAll(t, "a revoked token", streams)
+	awaitEnds(t, "a revoked token", streams)
 }
 
-func endAll(t *testing.T, what string, streams []<-chan struct{}) {
+func awaitEnds(t *testing.T, what string, streams []<-chan struct{}) {
 	t.Helper()
 	began := time.Now()
 	for i, ended := range streams {
@@ -106,7 +106,7 @@ func endAll(t *testing.T, what string, streams []<-chan struct{}) {
 		case <-ended:
 			t.Logf("%s: the stream of node %d ended after %v", what, i, time.Since(began).Round(time.Millisecond))
 		case <-time.After(waitTimeout):
-			t.Fatalf("%s: the stream of node %d goes on", what, i)
+			t.Fatalf("%s: the stream of node %d has not ended", what, i)
 		}
 	}
 }

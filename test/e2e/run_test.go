@@ -20,17 +20,17 @@ func TestRunSpacesCommandsByReservationsOverTwoNodes(t *testing.T) {
 		for i := range 6 {
 			group.Go(func() {
 				if output, code := nodes[i%2].run("run", "--key", "host:a", "--", "sh", "-c", "echo ran >>"+file); code != 0 {
-					t.Errorf("it ends with %d: %s", code, output)
+					t.Errorf("run: got exit code %d: %s", code, output)
 				}
 			})
 		}
 		group.Wait()
 		text, err := os.ReadFile(file)
 		if err != nil || strings.Count(string(text), "ran") != 6 {
-			t.Errorf("%q, %v; want six lines", text, err)
+			t.Errorf("the commands wrote %q, %v, want six lines", text, err)
 		}
 		if logged := nodes[0].logged("host:a"); len(logged) > 2 {
-			t.Errorf("%d of the last reservations lie in one window", len(logged))
+			t.Errorf("%d reservations are in one window, want at most 2", len(logged))
 		}
 	})
 }
@@ -46,16 +46,16 @@ func TestRunCancelsItsReservationWhenInterrupted(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			servers.Await(t, "it has its reservation", func() bool { return len(nodes[1].logged("host:a")) == 2 })
+			servers.Await(t, "the command has its reservation", func() bool { return len(nodes[1].logged("host:a")) == 2 })
 			if err := cmd.Process.Signal(stop); err != nil {
 				t.Fatal(err)
 			}
 			_ = cmd.Wait() // how it ended is in ProcessState
 			if code := cmd.ProcessState.ExitCode(); code != 130 || strings.Contains(printed.String(), "never") {
-				t.Errorf("it ends with %d: %s", code, printed.String())
+				t.Errorf("run: got exit code %d: %s", code, printed.String())
 			}
 			if logged := nodes[1].logged("host:a"); len(logged) != 1 {
-				t.Errorf("after %s the log holds %d entries, want the first alone", stop, len(logged))
+				t.Errorf("after %s the log has %d entries, want 1", stop, len(logged))
 			}
 		}
 	})
@@ -78,9 +78,9 @@ func TestRunForwardsSIGTERMAndTheExitCode(t *testing.T) {
 	case <-ended:
 	case <-time.After(waitTimeout):
 		_ = cmd.Process.Kill()
-		t.Fatal("it does not end")
+		t.Fatal("run has not ended after SIGTERM")
 	}
 	if code := cmd.ProcessState.ExitCode(); code != 9 {
-		t.Errorf("it ends with %d, want the command's own 9", code)
+		t.Errorf("run: got exit code %d, want 9, that of the command", code)
 	}
 }

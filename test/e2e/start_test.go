@@ -22,46 +22,46 @@ func TestFirstStartPrintsTheDataFolderAndTheTokenOnce(t *testing.T) {
 	first.awaitRunning()
 	printed := printedToken.FindStringSubmatch(first.out.String())
 	if printed == nil || !strings.Contains(first.out.String(), filepath.Join(first.dir, "data")) {
-		t.Fatalf("the first start does not print its token and its data: %s", first.out.String())
+		t.Fatalf("the first start does not print its token and its data folder: %s", first.out.String())
 	}
 	first.token = printed[1]
 	p := read[wire.Policy](t, first.must(http.StatusOK, get, wire.PathPolicies+"/default", ""))
 	if !slices.Equal(p.Match, []string{"*"}) || !slices.Equal(p.Rules, []string{"1/1s", "20/1m", "200/1h", "800/1d"}) || p.Mode != "enforce" {
-		t.Errorf("a new database limits by %+v", p)
+		t.Errorf("the default policy of a new database is %+v", p)
 	}
 	if d := first.about("ip:203.0.113.7"); !d.Allowed || d.Policy != "default" {
-		t.Errorf("the first check is answered %+v", d)
+		t.Errorf("the first check: got %+v", d)
 	}
 	if err := first.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
 	servers.Await(t, "SIGHUP reads the settings again", func() bool { return strings.Contains(first.log.String(), "the settings were read again") })
 	if code := first.end(syscall.SIGTERM); code != 0 {
-		t.Fatalf("SIGTERM ends it with %d", code)
+		t.Fatalf("after SIGTERM the node ended with exit code %d, want 0", code)
 	}
 
 	second := launch(t, nil, append(slices.Clone(onFreePorts), "--data-dir", filepath.Join(first.dir, "data"))...)
 	second.awaitRunning()
 	if out := second.out.String(); printedToken.MatchString(out) || strings.Contains(out, "password") {
-		t.Errorf("the second start prints credentials again: %s", out)
+		t.Errorf("the second start prints credentials: %s", out)
 	}
 	second.token = first.token
 	second.must(http.StatusOK, get, wire.PathWhoami, "")
 }
 
-// refused starts a node that must refuse to and returns its one line.
+// refused starts a node with bad settings and returns the line that it prints.
 func refused(t *testing.T, environ []string, args ...string) string {
 	t.Helper()
 	n := launch(t, environ, args...)
 	if code := n.exitCode(); code == 0 {
-		t.Error("the exit code is 0")
+		t.Error("a refused start: got exit code 0")
 	}
 	line := n.log.String()
 	if strings.Count(line, "\n") != 1 || !strings.HasPrefix(line, "stint-server: ") {
 		t.Errorf("got %q, want one line", line)
 	}
 	if out := n.out.String(); out != "" {
-		t.Errorf("a refused start prints %q", out)
+		t.Errorf("a refused start prints %q to standard output", out)
 	}
 	return line
 }
@@ -87,19 +87,19 @@ func TestBadSettingIsRefusedInOneLine(t *testing.T) {
 		"a deadline that is no duration": {args: []string{"--check-deadline", "soon"}, want: "--check-deadline"},
 		"a drain that is negative":       {args: []string{"--drain-timeout", "-1s"}, want: "--drain-timeout"},
 		"a certificate without its key":  {args: []string{"--tls-cert", file}, want: "--tls-key"},
-		"a certificate that is none":     {args: []string{"--admin-tls-cert", file, "--admin-tls-key", file}, want: "--admin-listen"},
+		"an invalid certificate":         {args: []string{"--admin-tls-cert", file, "--admin-tls-key", file}, want: "--admin-listen"},
 		"an unknown flag":                {args: []string{"--redis", "x"}, want: "--redis"},
-		"a word too many":                {args: []string{"start"}, want: "start"},
+		"an unexpected argument":         {args: []string{"start"}, want: "start"},
 		"an unknown setting in the file": {args: []string{"--config", file}, want: "lisetn"},
 		"a file that is not there":       {environ: []string{"STINT_CONFIG=/nonexistent.yaml"}, want: "/nonexistent.yaml"},
 		"a token that is easily guessed": {environ: []string{"STINT_ADMIN_TOKEN=1234"}, want: "STINT_ADMIN_TOKEN"},
-		"a log level that is none":       {environ: []string{"STINT_LOG_LEVEL=loud"}, want: "--log-level"},
+		"an invalid log level":           {environ: []string{"STINT_LOG_LEVEL=loud"}, want: "--log-level"},
 		"a data folder that is a file":   {args: []string{"--data-dir", file}, want: "--data-dir"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// What is tested comes last, so that it wins over the ports.
+			// The tested flags come last, so that they override the ports.
 			if line := refused(t, test.environ, slices.Concat(onFreePorts, test.args)...); !strings.Contains(line, test.want) {
-				t.Errorf("got %q, want it to name %s", line, test.want)
+				t.Errorf("got %q, want %s in it", line, test.want)
 			}
 		})
 	}
@@ -115,13 +115,13 @@ func TestPortInUseIsRefusedBeforeDataIsCreated(t *testing.T) {
 		data := filepath.Join(t.TempDir(), "data")
 		line := refused(t, nil, append(slices.Clone(onFreePorts), name, taken.Addr().String(), "--data-dir", data)...)
 		if !strings.Contains(line, name) || !strings.Contains(line, "in use") {
-			t.Errorf("got %q, want it to name %s", line, name)
+			t.Errorf("got %q, want %s in it", line, name)
 		}
-		// The credentials must be shown by the start that succeeds.
+		// The first start that succeeds must print the credentials.
 		n := launch(t, nil, append(slices.Clone(onFreePorts), "--data-dir", data)...)
 		n.awaitRunning()
 		if !printedToken.MatchString(n.out.String()) {
-			t.Errorf("the start after it prints no token: %s", n.out.String())
+			t.Errorf("the next start prints no token: %s", n.out.String())
 		}
 	}
 }
@@ -130,9 +130,9 @@ func TestDataFolderInUseIsRefused(t *testing.T) {
 	first := startNode(t)
 	line := refused(t, nil, append(slices.Clone(onFreePorts), "--data-dir", filepath.Join(first.dir, "data"))...)
 	if !strings.Contains(line, "in use by another Stint") {
-		t.Errorf("got %q", line)
+		t.Errorf("a data folder in use: got %q", line)
 	}
 	if !first.about("ip:203.0.113.7").Allowed {
-		t.Error("the first node suffers")
+		t.Error("a check of the first node was refused")
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// certificate makes one for 127.0.0.1 and returns its files and who trusts it.
+// certificate makes a certificate for 127.0.0.1 and returns its files and a pool that trusts it.
 func certificate(t *testing.T) (cert, key string, trust *x509.CertPool) {
 	t.Helper()
 	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -59,14 +59,14 @@ func TestEachListenerHasItsOwnTLSSettings(t *testing.T) {
 		args           []string
 		checkTLS, both bool
 	}{
-		"checks alone":    {args: []string{"--tls-cert", cert, "--tls-key", key}, checkTLS: true},
-		"operators alone": {args: []string{"--admin-tls-cert", cert, "--admin-tls-key", key}},
+		"checks alone": {args: []string{"--tls-cert", cert, "--tls-key", key}, checkTLS: true},
+		"admin alone":  {args: []string{"--admin-tls-cert", cert, "--admin-tls-key", key}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := startNode(t, test.args...)
 			for url, encrypted := range map[string]bool{n.check: test.checkTLS, n.admin: !test.checkTLS} {
 				if encrypted != strings.HasPrefix(url, "https://") {
-					t.Errorf("it says that it listens at %s", url)
+					t.Errorf("the node prints the address %s", url)
 				}
 				response, err := secure.Get(url + "/livez")
 				if err != nil {
@@ -74,7 +74,7 @@ func TestEachListenerHasItsOwnTLSSettings(t *testing.T) {
 				}
 				response.Body.Close()
 				if response.StatusCode != http.StatusOK || (response.TLS != nil) != encrypted {
-					t.Errorf("%s answers %d, TLS %v", url, response.StatusCode, response.TLS != nil)
+					t.Errorf("%s/livez: got %d, TLS %v", url, response.StatusCode, response.TLS != nil)
 				}
 			}
 		})
