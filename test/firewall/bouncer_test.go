@@ -98,14 +98,14 @@ func TestFirewallBouncerDropsBlockedAddresses(t *testing.T) {
 			block := s.add("blocks", "ip:"+peerIPv4, `,"expires_in":"1h"`)
 			b.start()
 			await("blocked before the bouncer's start", ipv4, false)
-			await("another", ipv6, true)
+			await("another address", ipv6, true)
 
 			exempt := s.add("exemptions", "ip:"+peerIPv4, "")
 			await("exempt", ipv4, true)
 			s.end("exemptions", exempt)
 			await("no longer exempt", ipv4, false)
 
-			s.edit("blocks", block, `{"expires_in":"30m"}`) // deleted, and new in the next pull
+			s.edit("blocks", block, `{"expires_in":"30m"}`) // deleted and added in the next pull
 			await("shortened", ipv4, false)
 			s.edit("blocks", block, `{"expires_in":"4s"}`)
 			await("shortened until it ends", ipv4, true)
@@ -119,11 +119,11 @@ func TestFirewallBouncerDropsBlockedAddresses(t *testing.T) {
 
 			s.node.Crash()
 			if got, _ := p.connects(ipv4, "1"); got {
-				t.Error("it is let in while Stint is stopped")
+				t.Error("a blocked peer connects while the node is down")
 			}
 			s.node.Restart(t)
 			if got, _ := p.connects(ipv4, "1"); got {
-				t.Error("it is let in after Stint has started again")
+				t.Error("a blocked peer connects after the node has restarted")
 			}
 			s.end("blocks", block)
 			await("ended after Stint has started again", ipv4, true)
@@ -140,7 +140,7 @@ func TestFirewallBouncerDropsBlockedAddresses(t *testing.T) {
 				await("still blocked", ipv6, false)
 				return
 			}
-			s.add("blocks", "ip:198.51.100.1", "") // once it is there, so is all before it
+			s.add("blocks", "ip:198.51.100.1", "") // after it, everything before it has been applied too
 			ruleset := ""
 			s.until("the other block", func() bool {
 				text, err := exec.Command("nft", "list", "ruleset").Output()
@@ -148,7 +148,7 @@ func TestFirewallBouncerDropsBlockedAddresses(t *testing.T) {
 				return err == nil && strings.Contains(ruleset, "198.51.100.1")
 			})
 			if got, _ := p.connects(ipv4, "5"); !got || !strings.Contains(ruleset, "192.0.2.0 ") || strings.Contains(ruleset, "192.0.2.0/24") {
-				t.Errorf("docs/doors/crowdsec.md says that of a range only the first address is dropped:\n%s", ruleset)
+				t.Errorf("the ruleset does not drop only the first address of a range, as docs/doors/crowdsec.md says:\n%s", ruleset)
 			}
 		})
 	}

@@ -19,9 +19,9 @@ import (
 	"github.com/stint-dev/stint/test/testnode"
 )
 
-// scanner is the script of an attacker: it guesses a password twice, then asks for page
-// after page that does not exist. A line is the time, and the status of the answer. It ends
-// once it is no longer answered.
+// scanner is the script of an attacker: it tries a password twice, then requests page
+// after page that does not exist. It prints the time and the status of each answer, and ends
+// when it gets no more answers.
 const scanner = `ask() {
 	exec 3<>"/dev/tcp/$host/$port" && printf '%s HTTP/1.0\r\nHost: site\r\nContent-Length: 0\r\n\r\n' "$1" >&3 || exit
 	read -r _ status _ <&3 || exit
@@ -33,7 +33,7 @@ ask 'POST /login'
 ask 'POST /login'
 for ((i = 0; i < 10000; i++)); do ask "GET /page-$i"; sleep 0.05; done`
 
-// The whole chain: nginx asks Stint before each request and writes a log, 'admin follow'
+// The whole chain: nginx calls Stint before each request and writes a log, 'admin follow'
 // reports what the application answered, the preset counts it and its escalation blocks
 // the scanner, and 'admin firewall nftables' drops its packets.
 func TestScannerIsBlockedInTheFirewall(t *testing.T) {
@@ -75,11 +75,11 @@ func TestScannerIsBlockedInTheFirewall(t *testing.T) {
 			offended = time.UnixMicro(int64(seconds * 1e6))
 		}
 	}
-	delete(count, "403") // the answers between the block and its arrival in the set, none on most machines
+	delete(count, "403") // answers between the block and its arrival in the set, on most machines none
 	if count["401"] != 2 || count["404"] < 8 || count["429"] == 0 || len(count) != 3 {
-		t.Errorf("the scanner was answered %v; the preset tolerates 8 missing pages", count)
+		t.Errorf("the scanner got the answers %v; the preset tolerates 8 missing pages", count)
 	}
-	t.Logf("answered %v; in the set %s after the first refusal", count, blocked.Sub(offended).Round(time.Millisecond))
+	t.Logf("answers %v; in the set %s after the first refusal", count, blocked.Sub(offended).Round(time.Millisecond))
 
 	// Each allowed request was charged once, and its outcome was reported.
 	type policy struct {
@@ -99,7 +99,7 @@ func TestScannerIsBlockedInTheFirewall(t *testing.T) {
 		got[p.Name] = p.Rules[len(p.Rules)-1].Used
 	}
 	if !maps.Equal(got, want) {
-		t.Errorf("counted are %v, want %v", got, want)
+		t.Errorf("the policies have counted %v, want %v", got, want)
 	}
 }
 

@@ -121,7 +121,7 @@ func (s *site) stop() {
 	}
 	_ = s.running.Process.Signal(syscall.SIGTERM)
 	if err := s.running.Wait(); err != nil {
-		s.Errorf("it ended with %v: %s", err, s.out.String())
+		s.Errorf("the command ended with %v: %s", err, s.out.String())
 	}
 	s.running = nil
 	if s.Failed() {
@@ -137,7 +137,7 @@ func (s *site) until(what string, reached func() bool) {
 			if s.out != nil {
 				printed = s.out.String()
 			}
-			s.Fatalf("waited in vain for %s; the sets: %s\n%s", what, s.elements(), printed)
+			s.Fatalf("waited too long for %s; the sets have %s; the command printed\n%s", what, s.elements(), printed)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// peer is another machine: a network namespace, connected to that of the tests.
+// peer is another machine: a network namespace that is connected to that of the tests.
 type peer struct {
 	*testing.T
 	pid string // of a process in it
@@ -38,7 +38,7 @@ func newPeer(t *testing.T) *peer {
 	own := p.run("readlink", "/proc/self/ns/net")
 	for deadline := time.Now().Add(maxWait); p.run("readlink", "/proc/"+p.pid+"/ns/net") == own; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("there is no second namespace")
+			t.Fatal("unshare made no second namespace")
 		}
 	}
 	p.run("ip", "link", "add", "stint0", "type", "veth", "peer", "name", "stint1", "netns", p.pid)
@@ -68,7 +68,7 @@ func (p *peer) enter(args []string) []string {
 }
 
 // connects reports whether the peer can open a connection to a server within some
-// seconds. The text says why not; it is empty if nothing answered.
+// seconds. The text is the error; it is empty if nothing answered.
 func (p *peer) connects(to, seconds string) (bool, string) {
 	p.Helper()
 	host, port, err := net.SplitHostPort(to)
@@ -108,7 +108,7 @@ func TestPacketsOfBlockedAddressesAreRefused(t *testing.T) {
 	// The machine reaches itself under a blocked address of its own.
 	own, err := net.DialTimeout("tcp", ipv4, maxWait)
 	if err != nil {
-		t.Errorf("over loopback: %v", err)
+		t.Errorf("a connection over loopback: got %v", err)
 	} else {
 		own.Close()
 	}
@@ -124,7 +124,7 @@ func TestPacketsOfBlockedAddressesAreRefused(t *testing.T) {
 	s.stop()
 	s.start("--reject")
 	if got, text := p.connects(ipv6, "60"); got || text == "" {
-		t.Errorf("with --reject nothing answers: %v, %q", got, text)
+		t.Errorf("a connection with --reject: got %v, %q, want an error from the firewall", got, text)
 	}
 	s.stop()
 	s.once("--remove")

@@ -23,7 +23,7 @@ func repository(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestNftablesPageWorksAsWritten runs what docs/doors/nftables.md says, in its order.
+// TestNftablesPageWorksAsWritten runs the commands of docs/doors/nftables.md in order.
 func TestNftablesPageWorksAsWritten(t *testing.T) {
 	s := newSite(t)
 	s.add("blocks", "ip:203.0.113.1", "")
@@ -40,7 +40,7 @@ func TestNftablesPageWorksAsWritten(t *testing.T) {
 		}
 		flags, found := strings.CutPrefix(strings.TrimSpace(text), "stint-admin firewall nftables")
 		if !found {
-			t.Errorf("it says %q, which this test does not know", text)
+			t.Errorf("docs/doors/nftables.md has %q, which this test does not know", text)
 			continue
 		}
 		ran++
@@ -52,17 +52,17 @@ func TestNftablesPageWorksAsWritten(t *testing.T) {
 		}
 		s.start(strings.Fields(flags)...)
 		if rules := s.nft("list ruleset"); !strings.Contains(rules, "elements = { 203.0.113.1 }") || !strings.Contains(rules, "ip saddr @stint_ipv4") {
-			t.Errorf("%s made\n%s", text, rules)
+			t.Errorf("%s: got the ruleset\n%s", text, rules)
 		}
 		s.stop()
 		s.nft("flush ruleset")
 	}
 	if ran != 4 {
-		t.Errorf("%d commands were found", ran)
+		t.Errorf("docs/doors/nftables.md: found %d commands, want 4", ran)
 	}
 }
 
-// The service needs no other capability than the one that its unit gives it.
+// The service needs only the capability of its unit.
 func TestUnitNeedsOnlyCapNetAdmin(t *testing.T) {
 	unit := repository(t, "deploy/nftables/stint-firewall.service")
 	for _, line := range []string{"AmbientCapabilities=CAP_NET_ADMIN", "CapabilityBoundingSet=CAP_NET_ADMIN", "NoNewPrivileges=yes", "DynamicUser=yes"} {
@@ -101,6 +101,6 @@ func TestUnitNeedsOnlyCapNetAdmin(t *testing.T) {
 		t.Errorf("systemd-analyze verify: %v: %s", err, text)
 	}
 	if text, err := exec.Command(analyze, "security", "--offline=true", "--threshold=20", "--no-pager", path).CombinedOutput(); err != nil {
-		t.Errorf("the exposure is more than 2.0: %v: %s", err, text)
+		t.Errorf("systemd-analyze security: the exposure is more than 2.0: %v: %s", err, text)
 	}
 }

@@ -57,13 +57,13 @@ func TestSetsFollowTheBlocks(t *testing.T) {
 	s.node.Do(t, http.MethodPost, "/v1/blocks/"+six+"/restore", "", http.StatusOK)
 	s.await("203.0.113.1 2001:db8::/64")
 
-	// An import is one change, which does not name its blocks.
+	// An import is one change without the list of its blocks.
 	s.importBlocks("ip:192.0.2.1\nip:192.0.2.3\n")
 	s.await("192.0.2.1 192.0.2.3 203.0.113.1 2001:db8::/64")
 
 	at := regexp.MustCompile(`Metrics: (http://\S+)`).FindStringSubmatch(s.out.String())
 	if at == nil {
-		t.Fatalf("it does not say where its metrics are:\n%s", s.out.String())
+		t.Fatalf("the command does not print the address of its metrics:\n%s", s.out.String())
 	}
 	for _, want := range []string{"stint_firewall_connected 1", `stint_firewall_ranges{family="ipv4"} 3`, `stint_firewall_ranges{family="ipv6"} 1`, "stint_firewall_blocks 4"} {
 		s.until(want+" in the metrics", func() bool { return strings.Contains(s.get(at[1]), want+"\n") })
@@ -118,7 +118,7 @@ func (s *site) importBlocks(lines string) {
 	if answer.StatusCode != http.StatusOK {
 		var text bytes.Buffer
 		_, _ = text.ReadFrom(answer.Body)
-		s.Fatalf("the import was answered with %s: %s", answer.Status, text.String())
+		s.Fatalf("the import: got %s: %s", answer.Status, text.String())
 	}
 }
 
@@ -140,7 +140,7 @@ func TestTimeoutsMatchTheBlocks(t *testing.T) {
 	}
 	between := func(low, high time.Duration) bool { d := left(); return d > low && d <= high }
 	if !between(50*time.Minute, time.Hour) {
-		t.Errorf("it times out in %s, want an hour", left())
+		t.Errorf("the element times out in %s, want an hour", left())
 	}
 	for _, step := range []struct {
 		expires   string
@@ -172,7 +172,7 @@ func TestSetsSurviveRestartsAndOutages(t *testing.T) {
 	s.node.Crash()
 	s.awaitLine("the sets stay and their elements time out", 1)
 	s.await("203.0.113.3 203.0.113.5+")
-	s.nft("delete table inet stint") // it is restored from what is known
+	s.nft("delete table inet stint") // it is restored from memory
 	s.await("203.0.113.3 203.0.113.5+")
 	s.node.Restart(t)
 	s.awaitLine("Following", 2)
@@ -188,7 +188,7 @@ func TestSetsSurviveRestartsAndOutages(t *testing.T) {
 	s.nft("add element inet stint stint_ipv4 { 192.0.2.1 }\ndelete element inet stint stint_ipv4 { 203.0.113.9 }")
 	s.await("203.0.113.3 203.0.113.5+ 203.0.113.9")
 
-	// A change that meets a kernel which differs from what was written.
+	// A change while the kernel has other sets than the command has written.
 	s.stop()
 	s.start("--compare-every", "1h")
 	s.nft("delete table inet stint")
@@ -199,7 +199,7 @@ func TestSetsSurviveRestartsAndOutages(t *testing.T) {
 	s.await("203.0.113.3 203.0.113.5+ 203.0.113.9 203.0.113.11 203.0.113.13")
 }
 
-// It starts while Stint is down, and leaves the sets as they are until it is back.
+// The command starts while the node is down, and leaves the sets unchanged until it is running.
 func TestCommandStartsWhileTheNodeIsDown(t *testing.T) {
 	s := newSite(t)
 	s.add("blocks", "ip:203.0.113.1", "")
@@ -237,7 +237,7 @@ func TestSetsContainNoHostileKeys(t *testing.T) {
 	s.await("192.0.2.0/31 192.0.2.3")
 	s.awaitLine("Left out: 8 blocks of other keys, 1 of every address.", 1)
 	if !strings.Contains(s.nft("list ruleset"), "chain own") {
-		t.Error("a table of somebody else is gone")
+		t.Error("a table of another program was deleted")
 	}
 	s.add("blocks", "ip:2001:db8:1::/64", "")
 	s.add("blocks", "ip:192.0.2.9", "")
@@ -249,21 +249,21 @@ func TestDryRunAndRemove(t *testing.T) {
 	s.nft("add table inet other\nadd chain inet other own\nadd set inet other stint_ipv4 { type ipv4_addr; }")
 	before := s.nft("list ruleset")
 	if script := s.once("--remove", "--dry-run"); script != "" {
-		t.Errorf("there is nothing to remove, but it prints %s", script)
+		t.Errorf("--remove --dry-run without sets prints %s, want nothing", script)
 	}
 	s.once("--remove")
 	s.add("blocks", "ip:203.0.113.0/24", "")
 	s.add("blocks", "ip:2001:db8::/64", `,"expires_in":"1h"`)
 	script := s.once("--dry-run")
 	if after := s.nft("list ruleset"); after != before {
-		t.Errorf("a dry run changed it to\n%s", after)
+		t.Errorf("a dry run changed the ruleset to\n%s", after)
 	}
-	s.nft(script) // what it prints is what is executed
+	s.nft(script) // the printed script is the one that is executed
 	s.await("203.0.113.0/24 2001:db8::/64+")
 
 	s.start("--reject", "--hook", "forward", "--priority", "-77")
 	if text := s.nft("list table inet stint"); !strings.Contains(text, "hook forward priority -77") || !strings.Contains(text, "reject with icmpx admin-prohibited") {
-		t.Errorf("other options made\n%s", text)
+		t.Errorf("--reject --hook --priority: got the table\n%s", text)
 	}
 	s.stop()
 	s.start("--remove-on-exit")
@@ -272,13 +272,13 @@ func TestDryRunAndRemove(t *testing.T) {
 		t.Errorf("--remove-on-exit left\n%s", after)
 	}
 
-	// What somebody else added to the table stays.
+	// Chains that another program added to the table are kept.
 	s.start()
 	s.stop()
 	s.nft("add chain inet stint own")
 	script = s.once("--remove", "--dry-run")
 	if strings.Contains(script, "delete table") {
-		t.Errorf("it would delete the chain of somebody else: %s", script)
+		t.Errorf("--remove would delete the chain of another program: %s", script)
 	}
 	s.once("--remove")
 	if after := s.nft("list table inet stint"); strings.Contains(after, "stint_") || strings.Contains(after, "chain stint") || !strings.Contains(after, "chain own") {
@@ -298,16 +298,16 @@ add rule inet filter input ip saddr @stint_ipv4 tcp dport 443 drop`)
 	s.start("--table", "filter", "--sets-only")
 	s.until("the element", func() bool { return strings.Contains(s.nft("list table inet filter"), "elements = { 203.0.113.1 }") })
 	if strings.Contains(s.nft("list ruleset"), "chain stint") {
-		t.Error("it created a chain")
+		t.Error("--sets-only created a chain")
 	}
 	s.stop()
 	s.once("--table", "inet filter", "--sets-only", "--remove")
 	if after := s.nft("list ruleset"); after != before {
-		t.Errorf("it left\n%s\nwant\n%s", after, before)
+		t.Errorf("--sets-only --remove left\n%s\nwant\n%s", after, before)
 	}
 	s.nft("flush ruleset\nadd table inet filter\nadd set inet filter stint_ipv4 { type ipv4_addr; }")
 	if text, err := s.command("--table", "filter").CombinedOutput(); err == nil || !strings.Contains(string(text), "File exists") {
-		t.Errorf("with a set of other flags: %v: %s", err, text)
+		t.Errorf("a set with other flags: got %v: %s", err, text)
 	}
 }
 
@@ -320,12 +320,12 @@ func TestCommandRejectsBadFlagsAndTokens(t *testing.T) {
 		flag, value, _ := strings.Cut(row.flags, " ")
 		flags := []string{flag, value}
 		if text, err := s.command(flags...).CombinedOutput(); err == nil || !strings.Contains(string(text), row.text) {
-			t.Errorf("%s: %v: %s", row.flags, err, text)
+			t.Errorf("%s: got %v: %s", row.flags, err, text)
 		}
 	}
 	s.token = "stint_wrong"
 	if text, err := s.command().CombinedOutput(); err == nil || !strings.Contains(string(text), "token") {
-		t.Errorf("with a wrong token: %v: %s", err, text)
+		t.Errorf("a wrong token: got %v: %s", err, text)
 	}
 	if got := s.elements(); got != "none" {
 		t.Errorf("got %s", got)
@@ -352,7 +352,7 @@ func TestTwentyThousandBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := len(answer.Nftables[1].Set.Elem); got != 20_000 {
-		t.Errorf("got %d elements", got)
+		t.Errorf("got %d elements, want 20000", got)
 	}
 	began := time.Now()
 	s.add("blocks", "ip:203.0.113.1", "")
@@ -361,8 +361,8 @@ func TestTwentyThousandBlocks(t *testing.T) {
 	})
 	t.Logf("one more block was applied after %s", time.Since(began))
 	s.stop()
-	s.start() // with everything as it should be
+	s.start() // with the sets up to date
 	if !strings.Contains(s.out.String(), "added 0, removed 0") {
-		t.Errorf("after a restart: %s", s.out.String())
+		t.Errorf("after a restart: the command printed %s", s.out.String())
 	}
 }

@@ -31,12 +31,12 @@ var entryChanges = slices.Concat(entriesOf("block"), entriesOf("exemption"), []c
 		cli: command{args: []string{"audit", "undo", "{record}"}}, result: "/v1/blocks/{id}",
 	},
 	{
-		name: "undo what was never done", want: fault{"not_found", ""},
+		name: "undo an unknown record", want: fault{"not_found", ""},
 		rest: request{"POST", "/v1/audit/999999/undo", ""}, pages: []form{{path: "/audit/undo", fields: []string{"id", "999999"}}},
 		cli: command{args: []string{"audit", "undo", "999999"}},
 	},
 	{
-		name: "undo what has changed since", want: fault{"conflict", ""},
+		name: "undo a change of an entry that has changed since", want: fault{"conflict", ""},
 		setup: []step{
 			addStep("blocks", "ip:198.18.$O.91", "id=id"), {request: request{"GET", "/v1/audit?limit=1", ""}, keep: "record=items.0.id"},
 			{request: request{"DELETE", "/v1/blocks/{id}", ""}},
@@ -104,7 +104,7 @@ func entriesOf(kind string) []change {
 			cli:   command("add", "token:$N", "--reason", "scraping"), result: all + "?key=token:$N",
 		},
 		{
-			name: "add for a while", rest: request{"POST", all, `{"pattern":"while:$N","reason":"scraping","expires_in":"24h"}`},
+			name: "add with a duration", rest: request{"POST", all, `{"pattern":"while:$N","reason":"scraping","expires_in":"24h"}`},
 			pages: []form{{path: page, fields: []string{"pattern", "while:$N", "reason", "scraping", "for", "24h"}}},
 			cli:   command("add", "while:$N", "--reason", "scraping", "--for", "24h"), result: all + "?key=while:$N",
 		},
@@ -127,7 +127,7 @@ func entriesOf(kind string) []change {
 			cli:   command("add", "token:$N-2", "--reason", "x", "--until", "2001-01-01T00:00:00Z"),
 		},
 		{
-			name: "add where one is active", want: fault{"conflict", ""}, setup: existing("ip:198.18.$O.2"),
+			name: "add if one is active", want: fault{"conflict", ""}, setup: existing("ip:198.18.$O.2"),
 			words: map[string]string{pages: "The pattern already has " + map[string]string{"block": "a block", "exemption": "an exemption"}[kind] + "."},
 			rest:  request{"POST", all, `{"pattern":"ip:198.18.$O.2","reason":"again"}`},
 			pages: add("198.18.$O.2", "again"), cli: command("add", "ip:198.18.$O.2", "--reason", "again"),
@@ -150,7 +150,7 @@ func entriesOf(kind string) []change {
 			result: one,
 		},
 		{
-			name: "add with an unknown answer to a conflict", want: fault{"invalid", "on_conflict"},
+			name: "add with an unknown on_conflict", want: fault{"invalid", "on_conflict"},
 			rest:  request{"POST", all, `{"pattern":"ip:198.18.$O.5","reason":"x","on_conflict":"merge"}`},
 			pages: []form{{path: "/bulk/add", fields: []string{"what", map[string]string{"block": "block", "exemption": "exempt"}[kind], "key", "ip:198.18.$O.5", "reason", "x", "for", "24h", "on_conflict", "merge"}}},
 			cli:   command("add", "ip:198.18.$O.5", "--reason", "x", "--on-conflict", "merge"),
@@ -235,7 +235,7 @@ func entriesOf(kind string) []change {
 			pages: []form{{path: page + "/restore", fields: []string{"id", "{id}"}}}, cli: command("restore", "{id}"), result: one,
 		},
 		{
-			name: "restore where another is active", want: fault{"conflict", ""},
+			name: "restore if another is active", want: fault{"conflict", ""},
 			setup: append(ended(addStep(kind+"s", "ip:198.18.$O.23", "id=id")), addStep(kind+"s", "ip:198.18.$O.23", "other=id")),
 			rest:  request{"POST", one + "/restore", ""}, pages: []form{{path: page + "/restore", fields: []string{"id", "{id}"}}}, cli: command("restore", "{id}"),
 		},

@@ -30,12 +30,12 @@ type form struct {
 }
 
 // command is a command with its arguments. usage is the text with which it refuses
-// them itself, without asking the server; "" where the server decides.
+// them itself, without calling the server; "" if the server decides.
 type command struct {
 	args  []string
 	stdin string
 	usage string
-	// isMissing is whether what is invalid is the name of what does not exist.
+	// isMissing is whether the invalid value is the name of something that does not exist.
 	isMissing bool
 }
 
@@ -134,10 +134,10 @@ func (n *node) run(t *testing.T, c command) (console.Code, string) {
 	return code, strings.TrimSpace(string(text))
 }
 
-// fault is what a front end says of a mistake.
+// fault is the error that a front end returns for a mistake.
 type fault struct{ code, field string }
 
-// problem returns the fault of an answer of REST, and its sentence without the field; of
+// problem returns the fault in an answer of REST, and its text without the field; for
 // a confirmation, the reason for it.
 func (a *answer) problem(t *testing.T) (fault, string) {
 	t.Helper()
@@ -163,7 +163,7 @@ var (
 	fieldName  = regexp.MustCompile(`<(?:input|select|textarea)[^>]*\sname="([^"]+)"[^>]*>`)
 )
 
-// namesOf are the fields of the API that a form calls otherwise.
+// namesOf are the fields of the API that have another name in a form.
 var namesOf = map[string]string{"until": "expires_at", "key": "pattern", "limit": "rules", "window": "rules"}
 
 // faultField returns the field of the API beside which a page shows a sentence; false

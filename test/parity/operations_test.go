@@ -49,7 +49,7 @@ var keyChanges = []change{
 		pages: []form{{path: "/key/profile", fields: []string{"key", "key$N:5", "plan", "", "delete", "1", "expect", "now /v1/keys/key$N:5"}}}, result: "/v1/keys?key=key$N:5",
 	},
 	{
-		name: "profile: change what somebody else changed", want: fault{"precondition_failed", ""},
+		name: "profile: change one that another user has changed", want: fault{"precondition_failed", ""},
 		setup: []step{{request: request{"PUT", "/v1/keys/key$N:17", `{"plan":"gold"}`}}}, rest: request{"PUT", "/v1/keys/key$N:17 if other", `{"plan":"silver"}`},
 		pages: []form{{path: "/key/profile", fields: []string{"key", "key$N:17", "plan", "silver", "expect", "other"}}},
 		lacks: map[string]string{cmd: "it reads what it changes itself"}, words: map[string]string{pages: "changed this key while you were editing it"},
@@ -134,7 +134,7 @@ func checks(key string, count int) (all []step) {
 	return all
 }
 
-// paused pauses the escalation of the policy that is named as the front end.
+// paused pauses the escalation of the policy with the name of the front end.
 func paused() []step {
 	all := []step{{request: request{"PUT", "/v1/policies/esc-$N", `{"match":["esc$N:*"],"rules":["1/1h"],` +
 		`"escalation":{"threshold":2,"window":"10m","duration":"1h","factor":2,"max_duration":"1d","decay_after":"7d"}}`}}}
@@ -150,14 +150,14 @@ func paused() []step {
 // broadRange is the beginning of the ranges that have much of the traffic.
 const broadRange = "198.55."
 
-// checkMembers asks about so many members of a /24 once.
+// checkMembers checks a number of members of a /24 once.
 func (n *node) checkMembers(t *testing.T, network string, count int) {
 	for i := range count {
 		n.check(t, fmt.Sprintf("ip:%s.%d", network, 100+i))
 	}
 }
 
-// lateChanges are those that need traffic of a minute that is over.
+// lateChanges are the changes that need traffic of a past minute.
 var lateChanges = []change{
 	{
 		name: "proposal: accept a broad one without a confirmation", want: fault{"confirmation_required", "confirm"},
@@ -169,7 +169,7 @@ var lateChanges = []change{
 	},
 }
 
-// broadShare is what all front ends say of a broad range; each range has a share of its own.
+// broadShare is the text of all front ends for a broad range; each range has its own share.
 const broadShare = "of the last day's checks"
 
 var detectionChanges = []change{
@@ -208,7 +208,7 @@ var detectionChanges = []change{
 		pages: []form{{path: "/escalations/resume", fields: []string{"policy", "esc-$N"}}}, cli: command{args: []string{"escalation", "resume", "esc-$N"}},
 	},
 	{
-		name: "escalation: resume one of no policy", want: fault{"not_found", ""}, rest: request{"POST", "/v1/escalations/none/resume", ""},
+		name: "escalation: resume one of an unknown policy", want: fault{"not_found", ""}, rest: request{"POST", "/v1/escalations/none/resume", ""},
 		pages: []form{{path: "/escalations/resume", fields: []string{"policy", "none"}}}, cli: command{args: []string{"escalation", "resume", "none"}},
 	},
 }
@@ -300,7 +300,7 @@ var operationChanges = []change{
 		result: "/v1/notifications/channels/chg-$N",
 	},
 	{
-		name: "channel: change what somebody else changed", want: fault{"precondition_failed", ""}, setup: withPhone("late-$N"),
+		name: "channel: change one that another user has changed", want: fault{"precondition_failed", ""}, setup: withPhone("late-$N"),
 		rest:  request{"PATCH", "/v1/notifications/channels/late-$N if other", `{"type":"ntfy","kinds":["recovery"]}`},
 		pages: []form{{path: "/notifications/channels/late-$N", fields: []string{"type", "ntfy", "kinds", "recovery", "enabled", "yes", "expect", "other"}}},
 		lacks: map[string]string{cmd: "it reads what it changes itself"}, words: map[string]string{pages: "saved this channel while you were editing it"},
@@ -344,7 +344,7 @@ var operationChanges = []change{
 		pages: []form{{path: "/offenders/views", fields: []string{"name", "Open $N", "query", "state=open&last=24h"}}},
 	},
 	{
-		name: "view: save one with a pattern that is none", want: fault{"invalid", "query"}, rest: request{"POST", "/v1/views", `{"name":"Bad $N","query":"pattern=ip:300.1.1.1"}`},
+		name: "view: save one with an invalid pattern", want: fault{"invalid", "query"}, rest: request{"POST", "/v1/views", `{"name":"Bad $N","query":"pattern=ip:300.1.1.1"}`},
 		cli:   command{args: []string{"view", "save", "Bad $N", "--pattern", "ip:300.1.1.1"}},
 		pages: []form{{path: "/offenders/views", fields: []string{"name", "Bad $N", "query", "pattern=ip:300.1.1.1"}}},
 	},

@@ -36,7 +36,7 @@ type change struct {
 	// lacks has the front ends that do not have the change, or not this mistake, each
 	// with the reason.
 	lacks map[string]string
-	// words are the front ends that say this mistake in words of their own, beside more
+	// words are the texts of the front ends that describe this mistake differently, in addition to
 	// than the sentence of the others.
 	words map[string]string
 }
@@ -73,7 +73,7 @@ func TestFrontEndsMakeTheSameChanges(t *testing.T) {
 	}
 }
 
-// outcome is what a front end made of a change, without what differs by nature.
+// outcome is the result of a change by a front end, without the parts that always differ.
 type outcome struct {
 	Result  string
 	Records []string
@@ -96,10 +96,10 @@ func (n *node) compare(t *testing.T, c *change) {
 		}
 		made := &outcome{Records: n.recordsSince(t, before, v)}
 		if c.want != (fault{}) && len(made.Records) > 0 {
-			t.Errorf("%s: a refused change is recorded: %s", by, made.Records)
+			t.Errorf("%s: a refused change has audit records: %s", by, made.Records)
 		}
 		if c.want == (fault{}) && len(made.Records) == 0 {
-			t.Errorf("%s: the change is not recorded", by)
+			t.Errorf("%s: the change has no audit record", by)
 		}
 		if c.result != "" {
 			made.Result = v.normalize(t, n.rest(t, request{"GET", v.fill(c.result), ""}, bootstrapToken).body)
@@ -150,7 +150,7 @@ func (n *node) prepare(t *testing.T, v *vars, s step) {
 	}
 }
 
-// act makes the change and checks the fault. It returns the sentence of REST's fault;
+// act makes the change and checks the fault. It returns the text of REST's fault;
 // sentence is that of REST, for the others.
 func (n *node) act(t *testing.T, c *change, v *vars, sentence string) string {
 	t.Helper()
@@ -159,13 +159,13 @@ func (n *node) act(t *testing.T, c *change, v *vars, sentence string) string {
 		a := n.rest(t, request{c.rest.method, v.fill(c.rest.path), v.fill(c.rest.body)}, n.token)
 		if c.want == (fault{}) {
 			if a.status >= 300 {
-				t.Fatalf("rest: %d %s", a.status, a.body)
+				t.Fatalf("rest: got %d %s", a.status, a.body)
 			}
 			return ""
 		}
 		got, said := a.problem(t)
 		if got != c.want {
-			t.Fatalf("rest: the fault is %+v, want %+v: %s", got, c.want, a.body)
+			t.Fatalf("rest: got the fault %+v, want %+v: %s", got, c.want, a.body)
 		}
 		return v.anonymous(said)
 	case pages:
@@ -176,7 +176,7 @@ func (n *node) act(t *testing.T, c *change, v *vars, sentence string) string {
 	return ""
 }
 
-// statuses are the HTTP statuses with which the pages may say a fault. A form that asks
+// statuses are the HTTP statuses with which the pages may show a fault. A form that asks
 // for a confirmation is shown as a page of its own, or again as invalid.
 var statuses = map[string][]int{
 	"invalid": {422}, "not_found": {404}, "conflict": {409}, "confirmation_required": {422, 409, 200}, "precondition_failed": {412},
@@ -202,7 +202,7 @@ func (n *node) actByPage(t *testing.T, c *change, v *vars, sentence string) {
 	}
 	if c.want == (fault{}) {
 		if a.status >= 400 {
-			t.Errorf("page: %d %s", a.status, pageText(a.body))
+			t.Errorf("page: got %d %s", a.status, pageText(a.body))
 		}
 		return
 	}
@@ -212,11 +212,11 @@ func (n *node) actByPage(t *testing.T, c *change, v *vars, sentence string) {
 	}
 	switch {
 	case !slices.Contains(statuses[c.want.code], a.status):
-		t.Errorf("page: answers %d to %s: %s", a.status, c.want.code, pageText(a.body))
+		t.Errorf("page: got %d for %s: %s", a.status, c.want.code, pageText(a.body))
 	case !shown:
-		t.Errorf("page: does not say %q: %s", sentence, pageText(a.body))
+		t.Errorf("page: %q is missing: %s", sentence, pageText(a.body))
 	case field != "" && c.words[pages] == "" && field != fieldOf(c.want.field) && field != c.want.field && !marksInvalid(a.body, c.want.field):
-		t.Errorf("page: says %q beside the field %s, want %s", sentence, field, c.want.field)
+		t.Errorf("page: shows %q at the field %s, want %s", sentence, field, c.want.field)
 	}
 }
 
@@ -257,11 +257,11 @@ func (n *node) actByCommand(t *testing.T, c *change, v *vars, sentence string) {
 	}
 	switch {
 	case code != want:
-		t.Errorf("command: exits %d, want %d: %s", code, want, said)
+		t.Errorf("command: got exit code %d, want %d: %s", code, want, said)
 	case c.want != (fault{}) && !says(said, sentence):
-		t.Errorf("command: does not say %q: %s", sentence, said)
+		t.Errorf("command: %q is missing: %s", sentence, said)
 	case c.want.field != "" && c.want.code != "confirmation_required" && c.words[cmd] == "" && c.cli.usage == "" && !strings.Contains(said, c.want.field):
-		t.Errorf("command: does not name the field %s: %s", c.want.field, said)
+		t.Errorf("command: the field %s is missing: %s", c.want.field, said)
 	}
 }
 
@@ -296,7 +296,7 @@ func (n *node) recordsSince(t *testing.T, id string, v *vars) []string {
 // less compares two positive whole numbers.
 func less(a, b string) bool { return len(a) < len(b) || len(a) == len(b) && a < b }
 
-// vars are the texts that a front end fills in.
+// vars are the variables of a front end.
 type vars struct {
 	front string
 	of    map[string]string
@@ -323,7 +323,7 @@ var uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-
 
 var numbers = regexp.MustCompile(`^\d+$`)
 
-// normalize returns a JSON document without what differs by nature: ids, revisions and
+// normalize returns a JSON document without the parts that always differ: ids, revisions and
 // instants, of which the hours from now remain.
 func (v *vars) normalize(t *testing.T, document string) string {
 	t.Helper()

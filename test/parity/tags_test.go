@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// unknownTag is what nothing ever was.
+// unknownTag is the tag of no state.
 const unknownTag = "0123456789abcdef"
 
 var policyPath = regexp.MustCompile(`/policies/([^/?]+)`)

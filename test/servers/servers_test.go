@@ -53,18 +53,18 @@ func TestRedisStopsContinuesAndRestarts(t *testing.T) {
 	}
 	server.Restart(false)
 	if got, err := client.Get(t.Context(), "kept").Result(); got != "yes" {
-		t.Errorf("after a restart the key is %q, %v; it was kept on disk", got, err)
+		t.Errorf("after a restart the key is %q, %v, want yes from the disk", got, err)
 	}
 	server.Restart(true)
 	if n, err := client.DBSize(t.Context()).Result(); n != 0 || err != nil {
-		t.Errorf("after an empty restart there are %d keys, %v", n, err)
+		t.Errorf("after an empty restart there are %d keys, %v, want none", n, err)
 	}
 }
 
 func TestRedisServersHaveDifferentPrefixes(t *testing.T) {
 	one, other := servers.Redis(t), servers.Redis(t)
 	if one.Prefix == other.Prefix {
-		t.Errorf("both have the prefix %q", one.Prefix)
+		t.Errorf("two servers have the same prefix %q", one.Prefix)
 	}
 	for _, server := range []*servers.RedisServer{one, other} {
 		if err := redisClient(t, server).Ping(t.Context()).Err(); err != nil {
@@ -107,30 +107,30 @@ func TestPostgresStopsContinuesAndRestarts(t *testing.T) {
 	}
 	if connection, err := pgx.Connect(short(t), server.URL); err == nil {
 		connection.Close(t.Context())
-		t.Error("a stopped server let a new connection in")
+		t.Error("a stopped server accepted a new connection")
 	}
 	server.Continue()
 	connect(t.Context()).Close(t.Context())
 	server.Kill()
 	if connection, err := pgx.Connect(short(t), server.URL); err == nil {
 		connection.Close(t.Context())
-		t.Error("a killed server let a new connection in")
+		t.Error("a killed server accepted a new connection")
 	}
 	server.Restart(false)
 	again := connect(t.Context())
 	if _, err := again.Exec(t.Context(), "SELECT n FROM kept"); err != nil {
-		t.Errorf("what was committed is gone after a restart: %v", err)
+		t.Errorf("the committed table is missing after a restart: %v", err)
 	}
 	server.Restart(true)
 	empty := connect(t.Context())
 	defer empty.Close(t.Context())
 	if _, err := empty.Exec(t.Context(), "SELECT n FROM kept"); err == nil {
-		t.Error("the table is still there after an empty restart")
+		t.Error("the table exists after an empty restart")
 	}
 }
 
-// A child that was forked while the server was killed waited for the lock of
-// a killed one, held the shared memory, and no new server started.
+// A regression test: a child that was forked while the server was killed waited for the lock of
+// a killed process and kept the shared memory, so that no new server started.
 func TestPostgresRestartsWhileManyConnect(t *testing.T) {
 	server := servers.DedicatedPostgres(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -151,7 +151,7 @@ func TestPostgresRestartsWhileManyConnect(t *testing.T) {
 	defer connecting.Wait()
 	defer cancel()
 	for range 12 {
-		time.Sleep(100 * time.Millisecond) // for some to be in the middle of it
+		time.Sleep(100 * time.Millisecond) // so that some connections are being opened
 		server.Restart(false)
 	}
 	connection, err := pgx.Connect(t.Context(), server.URL)
@@ -185,6 +185,6 @@ func TestTemplateDatabasesArePreparedOnceAndSeparate(t *testing.T) {
 		}
 	}
 	if prepared != 1 {
-		t.Errorf("the template was prepared %d times", prepared)
+		t.Errorf("the template was prepared %d times, want 1", prepared)
 	}
 }

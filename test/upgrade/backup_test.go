@@ -27,11 +27,11 @@ func TestSharedDataIsBackedUpAndRestored(t *testing.T) {
 	command := exec.Command("../../deploy/backup/stint-backup", folder)
 	command.Env = append(os.Environ(), "STINT_REDIS_URL="+cache.URL, "STINT_DATABASE_URL="+database.URL)
 	command.Stderr = os.Stderr
-	said, err := command.Output()
+	output, err := command.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	backup := string(bytes.TrimSpace(said))
+	backup := string(bytes.TrimSpace(output))
 	for _, name := range []string{"redis.rdb", "postgres.dump", "SHA256SUMS"} {
 		info, err := os.Stat(filepath.Join(backup, name))
 		if err != nil || info.Size() == 0 || info.Mode().Perm() != 0o600 {
@@ -41,7 +41,7 @@ func TestSharedDataIsBackedUpAndRestored(t *testing.T) {
 	verify := exec.Command("sha256sum", "--check", "--strict", "SHA256SUMS")
 	verify.Dir = backup
 	if output, err := verify.CombinedOutput(); err != nil || strings.Count(string(output), ": OK") != 2 {
-		t.Errorf("the checksums: %v\n%s", err, output)
+		t.Errorf("sha256sum --check: %v\n%s", err, output)
 	}
 	n.mustAsk(`{"key":"token:later"}`)
 	n.end()
@@ -56,20 +56,20 @@ func TestSharedDataIsBackedUpAndRestored(t *testing.T) {
 	restored.wantLimits()
 	kept := do[wire.Profile](restored, http.MethodGet, wire.PathKeys+"/token:customer", "")
 	if kept.Plan != "gold" || strings.Join(kept.Labels, " ") != "region=eu vip" || kept.Note != "Contract 17" || kept.Limit == nil || !kept.Limit.Active {
-		t.Errorf("kept of the customer is %+v", kept)
+		t.Errorf("the profile after the restore is %+v", kept)
 	}
 	if views := do[wire.Page[wire.View]](restored, http.MethodGet, wire.PathViews, ""); len(views.Items) != 1 || views.Items[0] != view {
-		t.Errorf("the views are %+v, want %+v", views.Items, view)
+		t.Errorf("the views after the restore are %+v, want %+v", views.Items, view)
 	}
 
-	// A backup that fails leaves no folder that looks like one.
+	// A failed backup leaves no folder.
 	cache.Kill()
 	command = exec.Command("../../deploy/backup/stint-backup", folder)
 	command.Env = append(os.Environ(), "STINT_REDIS_URL="+cache.URL, "STINT_DATABASE_URL="+database.URL)
 	if output, err := command.CombinedOutput(); err == nil {
-		t.Errorf("a backup without Redis succeeds: %s", output)
+		t.Errorf("a backup without Redis: got no error: %s", output)
 	}
 	if left, err := filepath.Glob(filepath.Join(folder, "*")); err != nil || len(left) != 1 {
-		t.Errorf("the folder holds %q, %v", left, err)
+		t.Errorf("after a failed backup the folder has %q, %v, want the first backup only", left, err)
 	}
 }

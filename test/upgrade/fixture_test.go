@@ -41,7 +41,7 @@ const (
 	redisFile    = "redis.rdb.gz"
 )
 
-// fill has a node store something of everything that an upgrade must keep, and returns the
+// fill stores one of everything that an upgrade must keep on a node, and returns the
 // secret of a token.
 func (n *node) fill() (token string) {
 	n.t.Helper()

@@ -71,7 +71,7 @@ type node struct {
 
 var announced = regexp.MustCompile(`checks +(https?://\S+)[^\n]*\n +admin +(https?://\S+)`)
 
-// start starts a program and waits until it has said where it listens.
+// start starts a program and waits until it has printed its addresses and is ready.
 func start(t testing.TB, program string, args ...string) *node {
 	t.Helper()
 	dir := t.TempDir()
@@ -114,7 +114,7 @@ func start(t testing.TB, program string, args ...string) *node {
 	return n
 }
 
-// end asks the node to end and waits until it has.
+// end terminates the node and waits until it has ended.
 func (n *node) end() {
 	_ = n.cmd.Process.Signal(syscall.SIGTERM)
 	<-n.exited

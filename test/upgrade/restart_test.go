@@ -21,7 +21,7 @@ import (
 // process.
 func underSocket(t *testing.T, socket *os.File, data, address string) (*exec.Cmd, *servers.Output) {
 	t.Helper()
-	// The shell knows the id of the process that it becomes.
+	// The shell knows the id of the process that it will become.
 	c := exec.Command("sh", "-c", `LISTEN_PID=$$ exec "$@"`, "sh", newProgram(t), "--listen", address, "--admin-listen", "127.0.0.1:0", "--data-dir", data)
 	out := new(servers.Output)
 	c.Stdout, c.Stderr = out, out
@@ -49,7 +49,7 @@ func TestSocketActivatedRestartRefusesNoConnection(t *testing.T) {
 	node, _ := underSocket(t, socket, data, address)
 	defer func() { _ = node.Process.Kill() }()
 
-	// Every check is a connection of its own.
+	// Every check uses a new connection.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: waitTimeout}
 	var answered atomic.Int64
 	stop := make(chan struct{})
@@ -107,6 +107,6 @@ func TestInheritedSocketMustMatchALoopbackSetting(t *testing.T) {
 	defer socket.Close()
 	node, out := underSocket(t, socket, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
 	if err := node.Wait(); err == nil || !strings.Contains(out.String(), "which other machines reach; set it to the same address") {
-		t.Errorf("it ended with %v and said %s", err, out.String())
+		t.Errorf("the node ended with %v and printed %s", err, out.String())
 	}
 }

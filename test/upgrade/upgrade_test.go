@@ -17,10 +17,10 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// forever keeps nodes from deleting what is old in a fixture.
+// forever keeps nodes from deleting old data of a fixture.
 var forever = []string{"--schedules", "delete-past-retention=off;delete-counts=off", "--keep-minutes", "3650d"}
 
-// wantKept fails the test unless the node has all that fill had another version store.
+// wantKept fails the test unless the node has everything that fill has stored on another version.
 func (n *node) wantKept(f fixture, token string) {
 	n.t.Helper()
 	type named struct {
@@ -34,7 +34,7 @@ func (n *node) wantKept(f fixture, token string) {
 				return
 			}
 		}
-		n.t.Errorf("%s: %s is lost: %+v", path, what, items.Items)
+		n.t.Errorf("%s: %s is missing: %+v", path, what, items.Items)
 	}
 	if rules := do[struct{ Rules []string }](n, http.MethodGet, "/v1/policies/api", "").Rules; !slices.Equal(rules, []string{"3/31d"}) {
 		n.t.Errorf("the policy api has the rules %q", rules)
@@ -48,34 +48,34 @@ func (n *node) wantKept(f fixture, token string) {
 	has("/v1/users", "a user", func(i int, x named) bool { return x.Items[i].Name == "maria" && x.Items[i].Role == "operator" })
 	has("/v1/keys/notes?key=token:alice", "a note", func(i int, x named) bool { return x.Items[i].Text == "Same client as in July." })
 	if status, text, err := as(token, http.MethodGet, n.admin+"/v1/whoami", ""); err != nil || status != http.StatusOK {
-		n.t.Errorf("a token of the old version: status %d, %v: %s", status, err, text)
+		n.t.Errorf("a token of the old version: got status %d, %v: %s", status, err, text)
 	}
 	if d := n.mustAsk(`{"key":"ip:203.0.113.9","peek":true}`); d.Decision != "blocked" {
-		n.t.Errorf("a blocked key is %s", d.Decision)
+		n.t.Errorf("a blocked key: got %s", d.Decision)
 	}
 	if keys := n.offenders(time.UnixMilli(f.MadeAt)); !slices.Contains(keys, "token:alice") || !slices.Contains(keys, "user:bob") {
-		n.t.Errorf("the offenders are %q", keys)
+		n.t.Errorf("got the offenders %q", keys)
 	}
 	if chain := do[struct{ Intact bool }](n, http.MethodGet, "/v1/audit/verify", ""); !chain.Intact {
-		n.t.Error("the chain of the audit is broken")
+		n.t.Error("the audit chain is not intact")
 	}
 }
 
-// wantLimits fails the test unless the node counts what the old version counted.
+// wantLimits fails the test unless the node has the counts of the old version.
 func (n *node) wantLimits() {
 	n.t.Helper()
 	for key, policy := range map[string]string{"token:alice": "api", "user:bob": "fixed"} {
 		if d := n.mustAsk(`{"key":"` + key + `","peek":true}`); d.Decision != "limited" || d.Policy != policy || d.Degraded {
-			n.t.Errorf("%s, whose limit was used up, is answered %+v", key, d)
+			n.t.Errorf("%s, whose limit is used up: got %+v", key, d)
 		}
 	}
 	if d := n.mustAsk(`{"key":"token:carol","peek":true}`); d.Decision != "allowed" {
-		n.t.Errorf("a new key is answered %+v", d)
+		n.t.Errorf("a new key: got %+v", d)
 	}
 }
 
-// wantDownAndUp undoes the migrations that the old version does not know, or one where
-// there is none, and runs them again.
+// wantDownAndUp undoes the migrations that the old version does not know, or one if
+// it knows all, and runs them again.
 func wantDownAndUp(t testing.TB, database string, f fixture) {
 	t.Helper()
 	state, err := db.MigrationStatus(t.Context(), database)
@@ -90,7 +90,7 @@ func wantDownAndUp(t testing.TB, database string, f fixture) {
 		t.Fatalf("after migrating down to %d the database is at %+v, %v", to, after, err)
 	}
 	if err := db.MigrateDown(t.Context(), database, to); err == nil {
-		t.Error("a database is migrated down to the version that it has")
+		t.Error("MigrateDown to the current version: got no error")
 	}
 	if *oldProgram != "" && to == f.Schema {
 		return // the old version runs on it next

@@ -16,8 +16,8 @@ import (
 
 const folder = "../../deploy/compose"
 
-// project reads the compose file as Docker Compose does, by its schema, from a copy of
-// deploy beside which the secrets are.
+// project reads the compose file like Docker Compose, by its schema, from a copy of
+// deploy that has the secrets.
 func project(t *testing.T) *types.Project {
 	t.Helper()
 	deploy := filepath.Join(t.TempDir(), "deploy")
@@ -60,7 +60,7 @@ func TestComposeFileIsValidAndNamesFilesAndSettingsThatExist(t *testing.T) {
 				continue
 			}
 			if _, err := os.Stat(v.Source); err != nil {
-				t.Errorf("%s mounts what is not there: %v", name, err)
+				t.Errorf("%s mounts a missing file: %v", name, err)
 			}
 			if !v.ReadOnly {
 				t.Errorf("%s may write to %s", name, v.Source)
@@ -73,7 +73,7 @@ func TestComposeFileIsValidAndNamesFilesAndSettingsThatExist(t *testing.T) {
 			}
 			setting = strings.ToLower(strings.ReplaceAll(strings.TrimSuffix(setting, "_FILE"), "_", "-"))
 			if !regexp.MustCompile(`(?m)^#?`+regexp.QuoteMeta(setting)+`:`).Match(example) && !strings.Contains(string(readme), "`STINT_"+strings.ToUpper(strings.ReplaceAll(setting, "-", "_"))+"`") {
-				t.Errorf("%s sets %s, which is no setting", name, variable)
+				t.Errorf("%s sets %s, which is not a setting", name, variable)
 			}
 		}
 		for _, port := range s.Ports {

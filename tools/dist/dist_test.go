@@ -32,7 +32,7 @@ func output(t *testing.T, name string, args ...string) string {
 	return string(text)
 }
 
-// find returns the one file of a folder whose name ends so.
+// find returns the only file of a folder with this end of the name.
 func find(t *testing.T, dir, end string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "*"+end))
@@ -70,7 +70,7 @@ func TestRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Run("the document names the files", func(t *testing.T) {
+	t.Run("INSTALL.md names the files", func(t *testing.T) {
 		for _, end := range []string{"_linux_amd64.tar.gz", "-1_amd64.deb", "-1.x86_64.rpm", "_oci.tar"} {
 			find(t, outs[0], end)
 			if !bytes.Contains(document, []byte("1.2.3"+end+"`")) {
@@ -107,7 +107,7 @@ func TestCheckNamedNeedsAChangelogSectionAndAChart(t *testing.T) {
 		"1.2.3": true, "1.2": false, "1.2.4": false, "1.3.0-rc.1": false, "0.0.0-20261123035500-60b28a85b85d": true, "1.2.4-0.20261120100000-3f2a9c41d07b+dirty": true,
 	} {
 		if err := (&release{root: root, version: version}).checkNamed(); (err == nil) != has {
-			t.Errorf("%s: %v", version, err)
+			t.Errorf("checkNamed of %s: got %v", version, err)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func unpack(t *testing.T, from io.Reader, to string) {
 	}
 }
 
-// wantProgram fails the test unless a script is there for everybody to run, and says how it is
+// wantProgram fails the test unless a script is executable for all users, and prints how it is
 // used.
 func wantProgram(t *testing.T, path string) {
 	t.Helper()
@@ -176,7 +176,7 @@ func wantProgram(t *testing.T, path string) {
 	}
 	text, err := exec.Command(path).CombinedOutput()
 	if code := (*exec.ExitError)(nil); !errors.As(err, &code) || code.ExitCode() != 2 || !strings.HasPrefix(string(text), "usage: ") {
-		t.Errorf("%s ends with %v: %s", path, err, text)
+		t.Errorf("%s without arguments: got %v: %s, want exit code 2 and its usage", path, err, text)
 	}
 }
 
@@ -204,7 +204,7 @@ func testArchive(t *testing.T, out string) {
 		t.Errorf("got %s, want commit %s", got, head)
 	}
 	if got := output(t, "go", "version", "-m", filepath.Join(top, "stint-server")); !strings.Contains(got, "\t-pgo=release.pgo\n") {
-		t.Errorf("it is built without the profile: %s", got)
+		t.Errorf("stint-server was built without the profile: %s", got)
 	}
 	if got := output(t, filepath.Join(top, "stint-admin"), "version"); !strings.Contains(got, head) {
 		t.Errorf("got %s, want commit %s", got, head)
@@ -214,7 +214,7 @@ func testArchive(t *testing.T, out string) {
 	}
 }
 
-// testDeb installs the package into a root of its own, which has users and nothing else.
+// testDeb installs the package into a new root, which has only users.
 func testDeb(t *testing.T, out string) {
 	root := t.TempDir()
 	for _, dir := range []string{"etc", "var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers"} {
@@ -254,7 +254,7 @@ func testDeb(t *testing.T, out string) {
 		t.Errorf("the settings have mode %o, the owner %d and the group %d", settings.Mode().Perm(), s.Uid, s.Gid)
 	}
 	output(t, filepath.Join(root, "usr/bin/stint-server"), "config", "check", config)
-	// What the operator changed stays through an upgrade.
+	// An upgrade keeps the settings that the operator changed.
 	if err := os.WriteFile(config, []byte("log-level: debug\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func testDeb(t *testing.T, out string) {
 			t.Error(err)
 		}
 	}
-	// With the programs where they are in this test; all else is the machine's.
+	// With the paths of the programs in this test, and everything else of the machine.
 	units, verify := t.TempDir(), []string{"verify", "--man=no"}
 	for _, name := range []string{"stint.socket", "stint.service", "stint-follow.service", "stint-firewall.service"} {
 		unit := filepath.Join(root, "usr/lib/systemd/system", name)
@@ -289,7 +289,7 @@ func testDeb(t *testing.T, out string) {
 	}
 	output(t, "dpkg", append(dpkg, "--remove", "stint")...)
 	if _, err := os.Stat(filepath.Join(root, "usr/bin/stint-server")); !os.IsNotExist(err) {
-		t.Errorf("after its removal, the program is there: %v", err)
+		t.Errorf("after the removal the program still exists: %v", err)
 	}
 }
 
@@ -317,7 +317,7 @@ func testImage(t *testing.T, out string) {
 		t.Errorf("got %+v", described.Config)
 	}
 	if roots, err := os.ReadFile(filepath.Join(root, "etc/ssl/certs/ca-certificates.crt")); err != nil || bytes.Count(roots, []byte("BEGIN CERTIFICATE")) < 50 {
-		t.Errorf("the image has few certificates: %v", err)
+		t.Errorf("the image has fewer than 50 certificates: %v", err)
 	}
 	port := func() string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -356,7 +356,7 @@ exec chroot --userspec=65532:65532 "$0" "$@"`
 		t.Error(err)
 	}
 	if err := <-ended; err != nil || !healthy {
-		t.Errorf("healthy: %v, it ended with %v:\n%s", healthy, err, log.String())
+		t.Errorf("healthy: %v, the node ended with %v:\n%s", healthy, err, log.String())
 	}
 	if data, err := os.ReadDir(filepath.Join(root, "var/lib/stint")); err != nil || len(data) == 0 {
 		t.Errorf("the volume is empty: %v", err)

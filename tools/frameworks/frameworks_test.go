@@ -103,7 +103,7 @@ func TestEachFrameworkIsProtectedAsDocumented(t *testing.T) {
 			}
 			answer.Body.Close()
 			if answer.StatusCode != http.StatusCreated {
-				t.Fatalf("the policy is answered %s", answer.Status)
+				t.Fatalf("PUT of the policy: got %s", answer.Status)
 			}
 
 			var served atomic.Int64
@@ -111,7 +111,7 @@ func TestEachFrameworkIsProtectedAsDocumented(t *testing.T) {
 			site := httptest.NewServer(protect(guard, func(w http.ResponseWriter, r *http.Request) {
 				served.Add(1)
 				if d := client.DecisionOf(r.Context()); d == nil || !d.Allowed {
-					t.Errorf("the handler has the decision %+v", d)
+					t.Errorf("DecisionOf in the handler: got %+v", d)
 				}
 				_, _ = io.WriteString(w, "welcome")
 			}))
@@ -124,23 +124,23 @@ func TestEachFrameworkIsProtectedAsDocumented(t *testing.T) {
 				text, err := io.ReadAll(answer.Body)
 				answer.Body.Close()
 				if err != nil || answer.StatusCode != want || answer.Header.Get("RateLimit-Policy") == "" {
-					t.Errorf("request %d: %s, %v, %v: %s", n+1, answer.Status, answer.Header, err, text)
+					t.Errorf("request %d: got %s, %v, %v: %s", n+1, answer.Status, answer.Header, err, text)
 				}
 				if welcomed := string(text) == "welcome"; welcomed != (want == http.StatusOK) {
-					t.Errorf("request %d is answered %q", n+1, text)
+					t.Errorf("request %d: got the body %q", n+1, text)
 				}
 				if problem := answer.Header.Get("Content-Type") == "application/problem+json"; problem != (want != http.StatusOK) {
-					t.Errorf("request %d has the type %s", n+1, answer.Header.Get("Content-Type"))
+					t.Errorf("request %d: got the content type %s", n+1, answer.Header.Get("Content-Type"))
 				}
 			}
 			if served.Load() != 2 {
-				t.Errorf("the handler was called %d times", served.Load())
+				t.Errorf("the handler was called %d times, want 2", served.Load())
 			}
 		})
 	}
 }
 
-// TestClientDocumentHasTheExamples looks up in docs/CLIENT.md what each framework is given.
+// TestClientDocumentHasTheExamples looks up the code of each framework in docs/CLIENT.md.
 func TestClientDocumentHasTheExamples(t *testing.T) {
 	document, err := os.ReadFile("../../docs/CLIENT.md")
 	if err != nil {

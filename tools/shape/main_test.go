@@ -61,7 +61,7 @@ func TestCeilingAllowsNoMoreThanItNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := run(root, list, false); err == nil {
-		t.Fatal("27 methods pass under a ceiling of 26")
+		t.Fatal("run with 27 methods and a ceiling of 26: got no error")
 	}
 }
 
