@@ -18,9 +18,9 @@
 //  1. Never more than N. In any half-open window of length W the cost of the
 //     allowed requests totals at most N, however many callers and nodes there
 //     are. A reservation counts at the time it is for.
-//     Tests: "many callers over time never pass a limit and are never needlessly refused",
+//     Tests: "many callers over time never exceed a limit and are never needlessly refused",
 //     "a reservation counts in every window around it as any request does",
-//     "many callers have reservations of their own, and no window more than its limit".
+//     "many callers get reservations of their own, and no window exceeds its limit".
 //  2. All or nothing. A request is logged, with its whole cost, if and only if
 //     every rule allows it. A refused request uses no quota, unless
 //     Options.CountRefused or Request.ChargeAlways is set. Request.Uncharged only asks.

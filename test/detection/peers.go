@@ -47,7 +47,7 @@ func fail2ban(ctx context.Context, t *Traffic) ([]bool, *backtest.Score, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	var in, out, said bytes.Buffer
+	var in, out, errorOutput bytes.Buffer
 	for _, r := range t.Requests {
 		failed := "0"
 		if r.isFailed() {
@@ -56,13 +56,13 @@ func fail2ban(ctx context.Context, t *Traffic) ([]bool, *backtest.Score, error) 
 		fmt.Fprintf(&in, "%d.%03d\t%s\t%s\t%s\t%d\t%s\t%s\n", r.At.Unix(), r.At.UnixMilli()%1000, r.Address, clean(r.Method), clean(r.Path), r.Status, clean(r.Agent), failed)
 	}
 	command := exec.CommandContext(ctx, python, "-c", string(script))
-	command.Stdin, command.Stdout, command.Stderr = &in, &out, &said
+	command.Stdin, command.Stdout, command.Stderr = &in, &out, &errorOutput
 	if err := command.Run(); err != nil {
-		return nil, nil, fmt.Errorf("fail2ban: %w: %s", err, said.String())
+		return nil, nil, fmt.Errorf("fail2ban: %w: %s", err, errorOutput.String())
 	}
 	lines := strings.Fields(out.String())
 	if len(lines) != len(t.Requests) {
-		return nil, nil, fmt.Errorf("fail2ban decided %d of %d requests: %s", len(lines), len(t.Requests), said.String())
+		return nil, nil, fmt.Errorf("fail2ban decided %d of %d requests: %s", len(lines), len(t.Requests), errorOutput.String())
 	}
 	refused := make([]bool, len(lines))
 	for i, l := range lines {

@@ -16,7 +16,7 @@ func batches() []contract {
 	}
 }
 
-// decideAll asks for all requests in one call.
+// decideAll decides all requests in one call.
 func (f *fixture) decideAll(requests []timestamplog.Request) []timestamplog.Result {
 	f.t.Helper()
 	results := make([]timestamplog.Result, len(requests))
@@ -63,7 +63,7 @@ func batchMixes(t *testing.T, h Harness) {
 	f.wantStates(results[5].States, state(0, second))
 	for i, r := range results[:5] {
 		if len(r.States) != 0 {
-			t.Errorf("request %d has states although it asked for none", i)
+			t.Errorf("request %d has states although Detail is not set", i)
 		}
 	}
 }

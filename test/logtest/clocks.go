@@ -8,7 +8,7 @@ func clocks() []contract {
 		{"a clock that steps back does not open the limit", backStaysShut},
 		{"a clock that steps back keeps the distances between entries", backKeepsDistances},
 		{"a clock that steps back a millisecond is like any other", backOneMillisecond},
-		{"a clock that steps back again and again never opens the limit", backAgainAndAgain},
+		{"a clock that steps back repeatedly never opens the limit", backRepeatedly},
 		{"a peek after a step back answers as if the log had moved and moves nothing", backPeek},
 		{"a refusal after a step back keeps the log moved", backRefusalMoves},
 		{"an allowed request after a step back is the newest", backAllowed},
@@ -59,7 +59,7 @@ func backOneMillisecond(t *testing.T, h Harness) {
 	f.at(1008).allow(2)
 }
 
-func backAgainAndAgain(t *testing.T, h Harness) {
+func backRepeatedly(t *testing.T, h Harness) {
 	f := newFixture(t, h, "4/s")
 	f.allow(4)
 	for i := range int64(100) {

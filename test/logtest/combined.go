@@ -12,13 +12,13 @@ import (
 func severalKeys() []contract {
 	return []contract{
 		{"several requests are all charged where all are allowed", combinedAll},
-		{"several requests charge nothing where one is refused, and each says what its rules do", combinedNone},
-		{"several requests have one common reservation, the latest of theirs", combinedReservation},
-		{"the smallest wait counts for all", combinedSmallestWait},
-		{"a peek among several makes peeks of all", combinedPeek},
+		{"several requests charge nothing where one is refused, and each is answered by its own rules", combinedNone},
+		{"several requests get one common reservation, the latest of their own", combinedReservation},
+		{"the smallest MaxWait applies to all", combinedSmallestWait},
+		{"a peek among several requests makes all of them peeks", combinedPeek},
 		{"an uncharged request among several refuses all and is charged nothing", combinedUncharged},
-		{"several requests that come again are answered as they were", combinedReplayed},
-		{"a request that comes for the first time beside one that comes again has its reservation no earlier", combinedPartlyReplayed},
+		{"several repeated requests get their earlier answers", combinedReplayed},
+		{"a new request beside a repeated one gets no earlier reservation", combinedPartlyReplayed},
 		{"several requests mix policies, costs and empty stacks", combinedMixed},
 		{"a reservation that several have is cancelled one by one", combinedCancelled},
 		{"a context that has ended leaves several requests uncharged or charged once", combinedEnded},
@@ -75,7 +75,7 @@ func combinedSmallestWait(t *testing.T, h Harness) {
 	results := a.at(500).decideCombined(a.waiting("x", 1, minute), b.waiting("x", 1, 5000))
 	a.wantReservation(results[0], 1000)
 	if r := results[1]; r.Allowed || r.RetryAt != b.start+5000 {
-		t.Errorf("got %+v, want it refused until its reservation is 5 s ahead", r)
+		t.Errorf("DecideAll: got %+v, want it refused until its reservation is 5 s ahead", r)
 	}
 	results = a.decideCombined(a.waiting("x", 1, minute), b.request(1))
 	a.wantLimited(results[0], "1/1s", 1000)
@@ -114,13 +114,13 @@ func combinedUncharged(t *testing.T, h Harness) {
 	a.wantTimes(0)
 	b.wantTimes(0)
 
-	// Usage that others refuse is charged; who only asks is not.
+	// Usage that others refuse is charged; an uncharged request is not.
 	results = a.decideCombined(q, use(a, 1))
 	b.wantLimited(results[0], "1/10s", 10_000)
 	a.wantTimes(100, 0)
 	b.wantTimes(0)
 
-	// A wait is that of the log that has room last.
+	// The wait is the longest of all logs.
 	qa, qb := a.waiting("x", 1, minute), b.waiting("", 1, minute)
 	qb.Uncharged = true
 	results = a.decideCombined(qa, qb)
@@ -137,7 +137,7 @@ func combinedReplayed(t *testing.T, h Harness) {
 		a.wantReservation(results[0], 10_000)
 		b.wantReservation(results[1], 10_000)
 		if again := i > 0; results[0].Replayed != again || results[1].Replayed != again {
-			t.Fatalf("the %d. time: %+v", i+1, results)
+			t.Fatalf("DecideAll, call %d: got %+v, want Replayed %v", i+1, results, again)
 		}
 	}
 	a.wantTimes(10_000)
@@ -152,7 +152,7 @@ func combinedPartlyReplayed(t *testing.T, h Harness) {
 	a.wantReservation(results[0], 10_000)
 	b.wantReservation(results[1], 10_000)
 	if results[0].Replayed || !results[1].Replayed {
-		t.Fatalf("got %+v, want the second alone known", results)
+		t.Fatalf("DecideAll: got %+v, want only the second replayed", results)
 	}
 	a.wantTimes(10_000)
 	b.wantTimes(10_000, 0)
@@ -161,22 +161,22 @@ func combinedPartlyReplayed(t *testing.T, h Harness) {
 func combinedMixed(t *testing.T, h Harness) {
 	f := newFixture(t, h, "9/s")
 	var requests []timestamplog.Request
-	asked := make([]*fixture, timestamplog.MaxCombined)
-	for i := range asked {
-		asked[i] = f.with("9/s", fmt.Sprintf("%d/m", 10+i))
+	fixtures := make([]*fixture, timestamplog.MaxCombined)
+	for i := range fixtures {
+		fixtures[i] = f.with("9/s", fmt.Sprintf("%d/m", 10+i))
 		if i%5 == 4 {
-			asked[i] = f.with()
+			fixtures[i] = f.with()
 		}
-		requests = append(requests, asked[i].request(1+i%3))
+		requests = append(requests, fixtures[i].request(1+i%3))
 	}
 	for i, r := range f.decideCombined(requests...) {
-		asked[i].wantAllowed(r)
+		fixtures[i].wantAllowed(r)
 		want := 1 + i%3
 		if i%5 == 4 {
 			want = 0
 		}
-		if got := len(asked[i].times()); got != want {
-			t.Errorf("request %d was logged %d times, want %d", i, got, want)
+		if got := len(fixtures[i].times()); got != want {
+			t.Errorf("request %d: the log has %d entries, want %d", i, got, want)
 		}
 	}
 }
@@ -198,10 +198,10 @@ func combinedEnded(t *testing.T, h Harness) {
 	cancel()
 	err := a.Log.DecideAll(ctx, []timestamplog.Request{a.request(1), b.request(1)}, make([]timestamplog.Result, 2))
 	if !errors.Is(err, context.Canceled) && !errors.Is(err, timestamplog.ErrUnreachable) {
-		t.Errorf("the error is %v, want one of the context or of an outage", err)
+		t.Errorf("DecideAll with an ended context: error %v, want context.Canceled or ErrUnreachable", err)
 	}
 	if x, y := len(a.times()), len(b.times()); x != y || x > 1 {
-		t.Errorf("%d and %d were charged", x, y)
+		t.Errorf("the logs have %d and %d entries, want the same number, at most 1", x, y)
 	}
 }
 
@@ -227,7 +227,7 @@ func combinedManyCallers(t *testing.T, h Harness) {
 			}
 			for _, r := range results {
 				if r.Allowed != results[0].Allowed {
-					t.Errorf("logs that were always charged together differ: %+v", results)
+					t.Errorf("DecideAll: got %+v, want all allowed or all refused", results)
 				}
 			}
 		}
@@ -238,7 +238,7 @@ func combinedManyCallers(t *testing.T, h Harness) {
 	}
 	for _, log := range logs {
 		if got := len(log.times()); got != 30 || total != 30 {
-			t.Errorf("%d were allowed and %d logged, want 30", total, got)
+			t.Errorf("%d requests were allowed and the log has %d entries, want 30 of both", total, got)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func (s *simulation) checkNeverMore(q timestamplog.Request, reservation int64) {
 		}
 		used := 0
 		if m, is := s.model.(*distinctModel); is {
-			used, log = m.most(q.LogID, rule, reservation, since), m.model
+			used, log = m.maxDifferent(q.LogID, rule, reservation, since), m.model
 		}
 		for _, a := range log.allowed[q.LogID] {
 			if a.version >= since && reservation-a.at < rule.WindowMS() {
@@ -59,7 +59,7 @@ func (s *simulation) checkNeverMore(q timestamplog.Request, reservation int64) {
 			}
 		}
 		if used > rule.Limit {
-			s.rt.Fatalf("%v let %d of %q into the window that ends at %d", rule, used, q.Key, reservation)
+			s.rt.Fatalf("rule %v: %d requests of %q are in the window that ends at %d, more than its limit", rule, used, q.Key, reservation)
 		}
 	}
 }
@@ -81,13 +81,13 @@ func (s *simulation) compareTimesOf(key string) {
 	limit := rapid.SampledFrom([]int{0, 1, 5, 1000}).Draw(s.rt, "at most")
 	got, now, err := s.Log.Timestamps(s.t.Context(), id, limit)
 	if err != nil || now != s.Clock.NowMS() {
-		s.rt.Fatalf("Times: the log's time is %d, the clock's %d, error %v", now, s.Clock.NowMS(), err)
+		s.rt.Fatalf("Timestamps: got the time %d and the error %v, want the clock's %d", now, err, s.Clock.NowMS())
 	}
 	want := s.model.times(id, now, limit)
 	if !s.ClockExpires && s.model.expired(id, now) {
 		return
 	}
 	if !slices.Equal(got, want) {
-		s.rt.Fatalf("Times of %q up to %d at %d:\n got %v\nwant %v", key, limit, now, got, want)
+		s.rt.Fatalf("Timestamps of %q with limit %d at %d:\n got %v\nwant %v", key, limit, now, got, want)
 	}
 }

@@ -12,18 +12,18 @@ import (
 func concurrency() []contract {
 	return []contract{
 		{"many callers of one key are allowed exactly the limit", oneKeyManyCallers},
-		{"many callers over time never pass a limit and are never needlessly refused", manyCallersOverTime},
+		{"many callers over time never exceed a limit and are never needlessly refused", manyCallersOverTime},
 		{"many callers of many keys in batches are allowed exactly each key's limit", manyKeysManyCallers},
 	}
 }
 
 const callers = 16
 
-// concurrently runs ask once in each of the callers, at the same time.
-func concurrently(ask func(caller int)) {
+// concurrently runs call once for each of the callers, all at the same time.
+func concurrently(call func(caller int)) {
 	var group sync.WaitGroup
 	for caller := range callers {
-		group.Go(func() { ask(caller) })
+		group.Go(func() { call(caller) })
 	}
 	group.Wait()
 }
@@ -36,7 +36,7 @@ func oneKeyManyCallers(t *testing.T, h Harness) {
 		allowed := 0
 		concurrently(func(int) {
 			for range 10 {
-				r := f.one(f.request(1))
+				r := f.decideInGoroutine(f.request(1))
 				mu.Lock()
 				if r.Allowed {
 					allowed++
@@ -45,13 +45,13 @@ func oneKeyManyCallers(t *testing.T, h Harness) {
 			}
 		})
 		if allowed != want {
-			t.Errorf("in phase %d %d of %d requests were allowed, want %d", phase, allowed, 10*callers, want)
+			t.Errorf("phase %d: %d of %d requests were allowed, want %d", phase, allowed, 10*callers, want)
 		}
 	}
 }
 
-// one is decide for goroutines other than the test's.
-func (f *fixture) one(q timestamplog.Request) timestamplog.Result {
+// decideInGoroutine is decide for goroutines other than the test's.
+func (f *fixture) decideInGoroutine(q timestamplog.Request) timestamplog.Result {
 	results := make([]timestamplog.Result, 1)
 	f.Log.Decide(f.t.Context(), []timestamplog.Request{q}, results)
 	if results[0].Err != nil {
@@ -60,14 +60,14 @@ func (f *fixture) one(q timestamplog.Request) timestamplog.Result {
 	return results[0]
 }
 
-// asked is one request of a phase and its answer.
+// answeredCost is the cost of one request of a phase and its answer.
 type answeredCost struct {
 	cost int
 	timestamplog.Result
 }
 
-// manyCallersOverTime lets the clock stand while the callers ask, so that what
-// must come out can be said exactly whatever order they come in.
+// manyCallersOverTime does not move the clock while the callers send requests, so that what
+// is allowed can be computed exactly, in whatever order they arrive.
 func manyCallersOverTime(t *testing.T, h Harness) {
 	f := newFixture(t, h, "7/20ms", "15/100ms", "40/s")
 	random := rand.New(rand.NewPCG(1, 2))
@@ -79,7 +79,7 @@ func manyCallersOverTime(t *testing.T, h Harness) {
 		}
 		phase := make([]answeredCost, callers)
 		concurrently(func(caller int) {
-			phase[caller] = answeredCost{costs[caller], f.one(f.request(costs[caller]))}
+			phase[caller] = answeredCost{costs[caller], f.decideInGoroutine(f.request(costs[caller]))}
 		})
 		all = append(all, phase...)
 		f.checkPhase(all, phase)
@@ -95,7 +95,7 @@ func (f *fixture) checkPhase(all, phase []answeredCost) {
 	smallestRefused := 0
 	for _, a := range phase {
 		if a.Now != now {
-			f.t.Errorf("decided at %d while the clock stood at %d", a.Now, now)
+			f.t.Errorf("Decide: Now is %d, want the clock's %d", a.Now, now)
 		}
 		if !a.Allowed && (smallestRefused == 0 || a.cost < smallestRefused) {
 			smallestRefused = a.cost
@@ -110,12 +110,12 @@ func (f *fixture) checkPhase(all, phase []answeredCost) {
 			}
 		}
 		if used > rule.Limit {
-			f.t.Errorf("%v let %d into the window that ends at +%d", rule, used, now-f.start)
+			f.t.Errorf("rule %v: a cost of %d is in the window that ends at +%d, more than its limit", rule, used, now-f.start)
 		}
 		needless = needless && used+smallestRefused <= rule.Limit
 	}
 	if needless {
-		f.t.Errorf("at +%d a cost of %d was refused although it still fits", now-f.start, smallestRefused)
+		f.t.Errorf("Decide at +%d: a cost of %d was refused although it fits", now-f.start, smallestRefused)
 	}
 }
 
@@ -144,7 +144,7 @@ func manyKeysManyCallers(t *testing.T, h Harness) {
 	})
 	for key, n := range allowed {
 		if n != 9 {
-			t.Errorf("key %d was allowed %d times, want 9", key, n)
+			t.Errorf("key %d: %d requests were allowed, want 9", key, n)
 		}
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// counterModel is a Log of counters: the engine of package algorithms, to which
-// every Log is held number by number, and around it what a Log adds.
+// counterModel is a Log of counters: the engine of package algorithms, with which
+// every Log is compared number by number, and around it what a Log adds.
 type counterModel struct {
 	kept map[timestamplog.LogID]*keptState
 	modelIDs
@@ -25,7 +25,7 @@ func stackOf(q timestamplog.Request) *algorithms.Stack {
 	return algorithms.NewStack(q.Algorithm, q.Rules.Counted(q.Options))
 }
 
-func questionOf(now int64, q timestamplog.Request) algorithms.Query {
+func queryOf(now int64, q timestamplog.Request) algorithms.Query {
 	return algorithms.Query{Now: now, Cost: int64(q.Cost), MaxWait: q.MaxWait, Peek: q.Peek, ID: q.ID}
 }
 
@@ -37,11 +37,11 @@ func (m *counterModel) state(id timestamplog.LogID, now int64) algorithms.State 
 	return algorithms.State{}
 }
 
-// keep keeps a state for as long as it says.
+// keep stores a state until its stack no longer needs it.
 func (m *counterModel) keep(now int64, q timestamplog.Request, state algorithms.State) {
 	delete(m.kept, q.LogID)
-	if lasts := stackOf(q).TTL(&state, now); lasts > 0 {
-		m.kept[q.LogID] = &keptState{state, now + lasts}
+	if ttl := stackOf(q).TTL(&state, now); ttl > 0 {
+		m.kept[q.LogID] = &keptState{state, now + ttl}
 	}
 }
 
@@ -59,7 +59,7 @@ func (m *counterModel) decide(now int64, q timestamplog.Request) answer {
 }
 
 // chargeRefused charges a request that was answered a, and was refused by itself or
-// with others, again and again the largest part that is allowed, until none is or all
+// with others, repeatedly the largest part that is allowed, until none is or all
 // is charged; a queue takes one part. It returns the answer after that.
 func (m *counterModel) chargeRefused(now int64, q timestamplog.Request, a answer) answer {
 	part := q
@@ -88,15 +88,15 @@ func (m *counterModel) judge(now int64, q timestamplog.Request) answer {
 		return a
 	}
 	state := m.state(q.LogID, now)
-	verdict := stackOf(q).Ask(&state, questionOf(now, q))
-	if verdict.Changed && !q.Peek {
+	decision := stackOf(q).Ask(&state, queryOf(now, q))
+	if decision.Changed && !q.Peek {
 		m.keep(now, q, state)
 	}
 	if reservation, known := m.again(now, q); known {
 		a.ReservedAt, a.Replayed = reservation, true
 		return a
 	}
-	a.Allowed, a.ReservedAt, a.RetryAt, a.Rule = verdict.Allowed, verdict.AllowedAt, verdict.RetryAt, verdict.Rule
+	a.Allowed, a.ReservedAt, a.RetryAt, a.Rule = decision.Allowed, decision.AllowedAt, decision.RetryAt, decision.Rule
 	if !a.Allowed {
 		a.ReservedAt = 0
 	}
@@ -108,8 +108,8 @@ func (m *counterModel) charge(now, reservation int64, q timestamplog.Request) {
 		return
 	}
 	stack, state := stackOf(q), m.state(q.LogID, now)
-	stack.Ask(&state, questionOf(now, q))
-	stack.Add(&state, questionOf(now, q), reservation)
+	stack.Ask(&state, queryOf(now, q))
+	stack.Add(&state, queryOf(now, q), reservation)
 	m.keep(now, q, state)
 	m.add(q, reservation)
 }
@@ -153,7 +153,7 @@ func (m *counterModel) lapsed(id timestamplog.LogID, now int64) bool {
 	return m.kept[id] == nil && len(m.modelIDs[id]) > 0 || m.expired(id, now)
 }
 
-// forgetUnnoticed does nothing: what a counter lets pass is its own business.
+// forgetUnnoticed does nothing: a counter lists no allowed requests.
 func (m *counterModel) forgetUnnoticed(timestamplog.LogID) {}
 
 func (m *counterModel) show(id timestamplog.LogID) any { return m.kept[id] }

@@ -79,19 +79,19 @@ func counterContracts() []contract {
 		{"a peek answers and counts nothing", counterPeek},
 		{"a reset forgets the counter and no other", counterResets},
 		{"a counter has no times", counterTimes},
-		{"a counter and a log of one LogID stay apart", counterBesideLog},
-		{"who would wait has a reservation, in order, at which an immediate request would have been allowed", counterReservations},
-		{"a request that comes again is counted once", counterAgain},
-		{"the newest reservation cancelled leaves the counter as it was, and an earlier one lapses", counterCancelled},
+		{"a counter and a log of one LogID are separate", counterBesideLog},
+		{"a request that would wait gets a reservation, in order, for when an immediate request would be allowed", counterReservations},
+		{"a repeated request is counted once", counterAgain},
+		{"cancelling the newest reservation restores the counter, and an earlier one cannot be cancelled", counterCancelled},
 		{"several requests are counted at one common reservation, or not at all", counterCombined},
 		{"a raised limit frees sooner, and what was counted still counts", counterLimits},
-		{"a refusal is said to last no longer than what is kept", counterRefusedUntil},
+		{"RefusalValidUntil is no later than the end of what is kept", counterRefusedUntil},
 		{"a clock that steps back an hour does not open the limit, and makes no key wait an hour", counterBack},
-		{"many callers are allowed as many as one after the other", counterManyCallers},
+		{"many callers are allowed as many requests as one caller", counterManyCallers},
 	}
 }
 
-// fill asks until it is refused and returns the refusal and how many were
+// fill sends requests until one is refused and returns the refusal and how many were
 // allowed.
 func (f *fixture) fill(cost int) (refusal timestamplog.Result, allowed int) {
 	f.t.Helper()
@@ -102,7 +102,7 @@ func (f *fixture) fill(cost int) (refusal timestamplog.Result, allowed int) {
 		}
 		allowed++
 	}
-	f.t.Fatal("nothing is ever refused")
+	f.t.Fatal("Decide: 10,000 requests were allowed, want one refused")
 	return refusal, allowed
 }
 
@@ -116,7 +116,7 @@ func counterAllOrNothing(t *testing.T, h Harness) {
 	changed, _ := f.fill(1)
 	fresh, _ := open.fill(1)
 	if changed.RetryAt != fresh.RetryAt {
-		t.Errorf("after refusals by another rule it is %+v, else %+v", changed, fresh)
+		t.Errorf("Decide after refusals by another rule: got %+v, want as without them: %+v", changed, fresh)
 	}
 }
 
@@ -126,11 +126,11 @@ func counterRetry(t *testing.T, h Harness) {
 		for range 5 {
 			refused, _ := f.fill(cost)
 			if refused.RetryAt <= refused.Now || refused.Boundary != 0 || refused.ReservedAt != 0 {
-				t.Fatalf("a cost of %d is refused with %+v", cost, refused)
+				t.Fatalf("Decide(cost %d): got %+v, want RetryAt ahead and neither Boundary nor ReservedAt", cost, refused)
 			}
 			f.Clock.Set(refused.RetryAt - 1)
 			if r := f.ask(cost); r.Allowed || r.RetryAt != refused.RetryAt {
-				t.Fatalf("a millisecond before %+v has passed: %+v", refused, r)
+				t.Fatalf("Decide a millisecond before RetryAt: got %+v, want it refused as before: %+v", r, refused)
 			}
 			f.Clock.Set(refused.RetryAt)
 			f.allowAt(f.ask(cost))
@@ -154,7 +154,7 @@ func counterPeek(t *testing.T, h Harness) {
 	f.allow(1)
 	after := f.detail(1)
 	if after[0] == before[0] {
-		t.Errorf("after an allowed request there is %v left, before it %v", after, before)
+		t.Errorf("the states after an allowed request are %v, want other than before it: %v", after, before)
 	}
 	f.wantStates(f.detail(1), after...)
 }
@@ -166,14 +166,14 @@ func counterResets(t *testing.T, h Harness) {
 	f.fill(1)
 	refused, _ := other.fill(1)
 	if !f.reset() {
-		t.Error("the first reset says that there was nothing")
+		t.Error("the first Reset returns false, want true")
 	}
 	if f.reset() {
-		t.Error("the second reset says that there was something")
+		t.Error("the second Reset returns true, want false")
 	}
 	f.wantStates(f.detail(1), before...)
 	if r := other.peek(1); r.Allowed || r.RetryAt != refused.RetryAt {
-		t.Errorf("another key, which was refused with %+v, now gets %+v", refused, r)
+		t.Errorf("Decide of another key: got %+v, want it refused as before the reset: %+v", r, refused)
 	}
 }
 
@@ -195,7 +195,7 @@ func counterBesideLog(t *testing.T, h Harness) {
 	log.wantTimes(0, 0)
 }
 
-// counterReservations compares reservations with what a client gets who waits until
+// counterReservations compares reservations with the answers to a client that waits until
 // RetryAt. That client comes first, so that no check is made ahead of the time at which
 // the reservations are: it could expire their counter.
 func counterReservations(t *testing.T, h Harness) {
@@ -216,15 +216,15 @@ func counterReservations(t *testing.T, h Harness) {
 		now := f.Clock.NowMS()
 		reservation := waits.reserve(fmt.Sprint("id ", i), 1, minute)
 		if !reservation.Allowed || reservation.ReservedAt < last {
-			t.Fatalf("request %d: %+v; the reservation before was at %d", i, reservation, last)
+			t.Fatalf("request %d: got %+v, want a reservation not before the previous one at %d", i, reservation, last)
 		}
 		last = reservation.ReservedAt
 		if r.Now != reservation.ReservedAt {
-			t.Fatalf("request %d has its reservation at +%d; a client who waits until RetryAt is allowed at +%d", i, reservation.ReservedAt-f.start, r.Now-f.start)
+			t.Fatalf("request %d: the reservation is at +%d, want +%d, when a client that waits until RetryAt is allowed", i, reservation.ReservedAt-f.start, r.Now-f.start)
 		}
 		if reservation.ReservedAt > now && i%4 != 3 { // else the next comes at the reservation itself
 			if r := waits.ask(1); r.Allowed || r.RetryAt < reservation.ReservedAt {
-				t.Fatalf("an immediate request is answered %+v while a reservation lies ahead at %d", r, reservation.ReservedAt)
+				t.Fatalf("Decide: got %+v, want an immediate request refused until the reservation at %d", r, reservation.ReservedAt)
 			}
 		}
 		f.Clock.Set(r.Now)
@@ -235,11 +235,11 @@ func counterAgain(t *testing.T, h Harness) {
 	f := newFixture(t, h, "3/s")
 	f.wantCharged(f.decide(f.named("a")))
 	left := f.detail(1)
-	f.wantAgain(f.decide(f.named("a")), 0)
+	f.wantReplayed(f.decide(f.named("a")), 0)
 	f.wantStates(f.detail(1), left...)
 	f.fill(1)
 	first := f.reserve("b", 1, minute)
-	f.wantAgain(f.reserve("b", 1, minute), first.ReservedAt-f.start)
+	f.wantReplayed(f.reserve("b", 1, minute), first.ReservedAt-f.start)
 }
 
 func counterCancelled(t *testing.T, h Harness) {
@@ -266,15 +266,15 @@ func counterCombined(t *testing.T, h Harness) {
 	fresh := a.detail(1)
 	results := a.decideCombined(a.request(1), b.request(1))
 	if !results[0].Allowed || results[1].Allowed {
-		t.Fatalf("got %+v, want the second refused alone", results)
+		t.Fatalf("DecideAll: got %+v, want only the second refused", results)
 	}
 	a.wantStates(a.detail(1), fresh...)
 	results = a.decideCombined(a.waiting("x", 1, minute), b.waiting("x", 1, minute))
 	if reservation := results[0].ReservedAt; !results[0].Allowed || reservation <= a.start || results[1].ReservedAt != reservation {
-		t.Fatalf("got %+v, want one reservation ahead", results)
+		t.Fatalf("DecideAll: got %+v, want one common reservation ahead", results)
 	}
 	if r := a.ask(1); r.Allowed {
-		t.Errorf("before the common reservation the first key is answered %+v", r)
+		t.Errorf("Decide of the first key before the common reservation: got %+v, want it refused", r)
 	}
 }
 
@@ -285,16 +285,16 @@ func counterLimits(t *testing.T, h Harness) {
 	f.change(f.policy.Retention, "30/m")
 	fresh.policy = f.policy
 	if left, unused := f.detail(1)[0].Remaining, fresh.detail(1)[0].Remaining; left >= unused {
-		t.Errorf("with a raised limit %d are left, and %d of a key that never came", left, unused)
+		t.Errorf("with a raised limit %d are left, want fewer than the %d of an unused key", left, unused)
 	}
 	if after, _ := f.fill(1); after.RetryAt > before.RetryAt {
-		t.Errorf("with a raised limit it is refused until +%d, before until +%d", after.RetryAt-f.start, before.RetryAt-f.start)
+		t.Errorf("with a raised limit RetryAt is +%d, want at most the +%d of before", after.RetryAt-f.start, before.RetryAt-f.start)
 	}
 }
 
 // counterRefusedUntil lowers a limit. What was kept for as long as the higher one
-// needed it may then go before the wait under the lower one is over, which a node
-// that remembers refusals must know.
+// needed it may then expire before the wait under the lower one is over, which a node
+// that caches refusals must know.
 func counterRefusedUntil(t *testing.T, h Harness) {
 	refused := 0
 	for _, lower := range []string{"1/s", "3/s", "2/10s", "1/m"} {
@@ -307,19 +307,19 @@ func counterRefusedUntil(t *testing.T, h Harness) {
 		}
 		refused++
 		if r.RefusalValidUntil <= r.Now || r.RefusalValidUntil > r.RetryAt {
-			t.Fatalf("under %s: got %+v, want a refusal that lasts for no longer than its wait", lower, r)
+			t.Fatalf("Decide under %s: got %+v, want RefusalValidUntil ahead, at most RetryAt", lower, r)
 		}
 		f.Clock.Set(r.RefusalValidUntil - 1)
 		if before := f.peek(1); before.Allowed {
-			t.Errorf("under %s: allowed a millisecond before the end of %+v", lower, r)
+			t.Errorf("Decide under %s: got it allowed a millisecond before RefusalValidUntil of %+v", lower, r)
 		}
 		f.Clock.Set(r.RefusalValidUntil)
 		if after := f.peek(1); !after.Allowed {
-			t.Errorf("under %s: got %+v at the end of %+v", lower, after, r)
+			t.Errorf("Decide under %s: got %+v, want it allowed at RefusalValidUntil of %+v", lower, after, r)
 		}
 	}
 	if refused == 0 && h.Options.Burst == 0 {
-		t.Error("no lowered limit refuses what the higher one filled")
+		t.Error("no lowered limit refused a request after the higher one was filled, want one that does")
 	}
 }
 
@@ -329,7 +329,7 @@ func counterBack(t *testing.T, h Harness) {
 	f.at(hour).fill(1)
 	f.at(0)
 	if r := f.ask(1); r.Allowed {
-		t.Fatalf("after the step %+v, want it refused", r)
+		t.Fatalf("Decide after the step back: got %+v, want it refused", r)
 	}
 	longest := int64(0)
 	for range 5 {
@@ -341,7 +341,7 @@ func counterBack(t *testing.T, h Harness) {
 		f.Clock.Set(r.RetryAt)
 	}
 	if longest > 30*second {
-		t.Errorf("after the step a key waited %d ms, want at most three windows", longest)
+		t.Errorf("after the step back a key waited %d ms, want at most three windows", longest)
 	}
 	fresh.allow(1)
 }
@@ -353,7 +353,7 @@ func counterManyCallers(t *testing.T, h Harness) {
 	allowed := make([]int, callers)
 	concurrently(func(caller int) {
 		for range 10 {
-			if f.one(f.request(1)).Allowed {
+			if f.decideInGoroutine(f.request(1)).Allowed {
 				allowed[caller]++
 			}
 		}

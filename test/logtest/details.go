@@ -11,10 +11,10 @@ func details() []contract {
 	return []contract{
 		{"what remains is reported per rule, after the answer", leftAfterTheAnswer},
 		{"a peek reports what remains without counting itself", peekLeavesCounts},
-		{"a refused request leaves what was left", refusedLeavesCounts},
+		{"a refused request changes no remaining count", refusedLeavesCounts},
 		{"each rule reports its own wait for this cost", waitPerRule},
 		{"beside a rule that never allows, the others report each cost's own wait", waitPerCost},
-		{"a lowered limit leaves nothing rather than less", loweredLeavesNothing},
+		{"a lowered limit leaves 0, never a negative count", loweredLeavesNothing},
 		{"each rule reports when its whole limit is available again", resetPerRule},
 		{"a reservation ahead delays when a whole limit is available again", resetAfterReservation},
 		{"the states of an earlier answer are replaced", statesReplaced},
@@ -22,7 +22,7 @@ func details() []contract {
 	}
 }
 
-// askDetail asks for one, for real, with detail.
+// askDetail decides a request of cost 1 with Detail and charges it.
 func (f *fixture) askDetail() timestamplog.Result {
 	f.t.Helper()
 	q := f.request(1)
@@ -33,7 +33,7 @@ func (f *fixture) askDetail() timestamplog.Result {
 func (f *fixture) wantStates(got []timestamplog.RuleState, want ...timestamplog.RuleState) {
 	f.t.Helper()
 	if !slices.EqualFunc(got, want, sameButForReset) {
-		f.t.Fatalf("at +%d the rules %v have %v left, want %v", f.Clock.NowMS()-f.start, f.policy.Rules, got, want)
+		f.t.Fatalf("at +%d the states of the rules %v are %v, want %v", f.Clock.NowMS()-f.start, f.policy.Rules, got, want)
 	}
 }
 

@@ -19,11 +19,11 @@ func distinctContracts() []contract {
 	return []contract{
 		{"a value that counts is allowed again and moves its time, and a new one is refused while the limit is full", valuesCountOnce},
 		{"each rule counts the values of its own window", valuesOfEachWindow},
-		{"a request without a value asks whether a new one is allowed, now or ahead", valuesAskedFor},
+		{"a request without a value returns when a new value is allowed", valuesAskedFor},
 		{"values are charged by ID once, and all or nothing with other logs", valuesCombined},
-		{"ten thousand values of an attacker leave no more than the limit", valuesBounded},
+		{"of ten thousand values of an attacker no more than the limit are kept", valuesBounded},
 		{"a lowered limit of values refuses at once, and a raised one finds what was kept", valuesLowered},
-		{"values under different keys, policies and generations do not meet", valuesApart},
+		{"values under different keys, policies and generations are separate", valuesApart},
 		{
 			"any sequence of values, clock moves, resets and changes of policy is answered as brute force answers it",
 			simulate(func() oracle { return newDistinctModel() }),
@@ -31,7 +31,7 @@ func distinctContracts() []contract {
 	}
 }
 
-// value asks for one value.
+// valueOf returns a request with one value.
 func valueOf(f *fixture, value uint64) timestamplog.Request {
 	q := f.request(1)
 	q.Value, q.Detail = value, true
@@ -102,7 +102,7 @@ func valuesCombined(t *testing.T, h Harness) {
 	q.ID = "once"
 	a.wantAllowed(a.decide(q))
 	if r := a.at(second).decide(q); !r.Replayed {
-		t.Errorf("got %+v, want it replayed", r)
+		t.Errorf("Decide: got %+v, want it replayed", r)
 	}
 	a.wantTimes(0)
 	results := a.at(2*second).decideCombined(valueOf(a, 7), b.request(1))
@@ -111,7 +111,7 @@ func valuesCombined(t *testing.T, h Harness) {
 	b.wantTimes(2 * second)
 	results = a.at(3*second).decideCombined(valueOf(a, 7), b.request(1))
 	if !results[0].Allowed || results[1].Allowed {
-		t.Errorf("got %+v, want the second refused", results)
+		t.Errorf("DecideAll: got %+v, want only the second refused", results)
 	}
 	a.wantTimes(2 * second) // all or nothing: the value keeps its time
 	always := valueOf(a, 7)
@@ -132,12 +132,12 @@ func valuesBounded(t *testing.T, h Harness) {
 		f.at(int64(batch)).Log.Decide(t.Context(), requests, results)
 		for i, r := range results {
 			if r.Err != nil || r.Allowed != (batch == 0 && i < 15) {
-				t.Fatalf("value %d of batch %d: %+v", i, batch, r)
+				t.Fatalf("Decide(value %d of batch %d): got %+v, want only the first 15 allowed", i, batch, r)
 			}
 		}
 	}
 	if n := len(f.times()); n != 15 {
-		t.Errorf("the log holds %d values, want 15", n)
+		t.Errorf("the log has %d values, want 15", n)
 	}
 }
 
@@ -167,7 +167,7 @@ func valuesApart(t *testing.T, h Harness) {
 	allowValue(&next, 4)
 	f.wantLimited(f.decide(valueOf(f, 5)), "1/1m distinct path", minute)
 	if !f.reset() || f.reset() {
-		t.Error("a reset finds the values once")
+		t.Error("Reset: want true once and false after that")
 	}
 	f.wantTimes()
 	allowValue(f, 5)
@@ -344,9 +344,9 @@ func (m *distinctModel) cancelReservation(int64, timestamplog.Reservation) bool 
 
 func (m *distinctModel) show(id timestamplog.LogID) any { return m.values[id] }
 
-// most returns how many different values were allowed in the window of a rule that ends
+// maxDifferent returns how many different values were allowed in the window of a rule that ends
 // at an instant, by the versions of the policy since one.
-func (m *distinctModel) most(id timestamplog.LogID, rule rules.Rule, end, since int64) int {
+func (m *distinctModel) maxDifferent(id timestamplog.LogID, rule rules.Rule, end, since int64) int {
 	different := map[uint64]bool{}
 	for _, v := range m.all[id] {
 		if v.version >= since && end-v.at < rule.WindowMS() {
@@ -356,7 +356,7 @@ func (m *distinctModel) most(id timestamplog.LogID, rule rules.Rule, end, since 
 	return len(different)
 }
 
-// drawValue makes q one that distinct rules are asked.
+// drawValue makes q a request for distinct rules.
 func drawValue(rt *rapid.T, q *timestamplog.Request) {
 	q.Value, q.MaxWait = rapid.Uint64Range(1, 16).Draw(rt, "value"), 0
 	if q.Peek && rapid.Bool().Draw(rt, "new") {

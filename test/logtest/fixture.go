@@ -36,8 +36,8 @@ func parseStack(t testing.TB, stack ...string) rules.Stack {
 	return parsed
 }
 
-// fixture asks one Log about one key under one policy. It has many methods because each
-// question and each expectation of the contracts is one; they are beside their contracts.
+// fixture decides requests of one key under one policy by one Log. It has many methods because each
+// request and each expectation of the contracts is one; they are beside their contracts.
 type fixture struct {
 	Harness
 	t      *testing.T
@@ -65,7 +65,7 @@ func (f *fixture) forKey(key string) *fixture {
 }
 
 // change replaces the policy's stack. kept is the retention that earlier
-// versions still demand.
+// versions still require.
 func (f *fixture) change(kept rules.Retention, stack ...string) {
 	f.t.Helper()
 	next := *f.policy
@@ -87,7 +87,7 @@ func (f *fixture) request(cost int) timestamplog.Request {
 
 func (f *fixture) id() timestamplog.LogID { return timestamplog.LogIDOf(f.policy, f.key) }
 
-// decide asks q alone.
+// decide decides q alone.
 func (f *fixture) decide(q timestamplog.Request) timestamplog.Result {
 	f.t.Helper()
 	results := make([]timestamplog.Result, 1)
@@ -96,13 +96,13 @@ func (f *fixture) decide(q timestamplog.Request) timestamplog.Result {
 		f.t.Fatalf("Decide(%+v): %v", q, results[0].Err)
 	}
 	if results[0].Now != f.Clock.NowMS() {
-		f.t.Fatalf("decided at %d, the clock says %d", results[0].Now, f.Clock.NowMS())
+		f.t.Fatalf("Decide: Now is %d, want the clock's %d", results[0].Now, f.Clock.NowMS())
 	}
 	return own(results)[0]
 }
 
 // own returns a copy of results and writes over the memory of their states, as a caller does
-// that has it used again: a log may not rely on it.
+// that reuses it: a log may not rely on it.
 func own(results []timestamplog.Result) []timestamplog.Result {
 	copied := slices.Clone(results)
 	for i := range copied {
@@ -191,7 +191,7 @@ func (f *fixture) describe(r timestamplog.Result) string {
 		", boundary " + (time.Duration(r.Now-r.Boundary) * time.Millisecond).String() + " ago"
 }
 
-// times returns what the log holds, in milliseconds after the test's
+// times returns the times of the log, in milliseconds after the test's
 // beginning, the newest first.
 func (f *fixture) times() []int64 {
 	f.t.Helper()
@@ -202,10 +202,10 @@ func (f *fixture) timesOf(id timestamplog.LogID, limit int) []int64 {
 	f.t.Helper()
 	times, now, err := f.Log.Timestamps(f.t.Context(), id, limit)
 	if err != nil {
-		f.t.Fatalf("Times: %v", err)
+		f.t.Fatalf("Timestamps: %v", err)
 	}
 	if now != f.Clock.NowMS() {
-		f.t.Fatalf("Times says that it is %d, the clock says %d", now, f.Clock.NowMS())
+		f.t.Fatalf("Timestamps: the time is %d, want the clock's %d", now, f.Clock.NowMS())
 	}
 	since := make([]int64, len(times))
 	for i, t := range times {
@@ -217,18 +217,18 @@ func (f *fixture) timesOf(id timestamplog.LogID, limit int) []int64 {
 func (f *fixture) wantTimes(want ...int64) {
 	f.t.Helper()
 	if got := f.times(); !slices.Equal(got, want) {
-		f.t.Fatalf("the log holds %v, want %v", got, want)
+		f.t.Fatalf("Timestamps: got %v, want %v", got, want)
 	}
 }
 
-// reset forgets the log and returns whether it held anything.
+// reset forgets the log and returns whether it had anything.
 func (f *fixture) reset() bool {
 	f.t.Helper()
-	held, err := f.Log.Reset(f.t.Context(), f.id())
+	existed, err := f.Log.Reset(f.t.Context(), f.id())
 	if err != nil {
 		f.t.Fatalf("Reset: %v", err)
 	}
-	return held
+	return existed
 }
 
 // wait moves the clock by d.

@@ -32,7 +32,7 @@ func TestEveryGuaranteeQuotesTestsOfTheSuite(t *testing.T) {
 			guarantees++
 			text := string(new(comment.Printer).Text(&comment.Doc{Content: item.Content}))
 			if checkQuoted(t, names, quoted, text) == 0 {
-				t.Errorf("guarantee %s quotes no test: %s", item.Number, text)
+				t.Errorf("guarantee %s quotes no test, want at least one: %s", item.Number, text)
 			}
 		}
 	}
@@ -50,7 +50,7 @@ func checkQuoted(t *testing.T, names map[string]bool, quoted *regexp.Regexp, tex
 			continue
 		}
 		if found++; !names[m[1]] {
-			t.Errorf("the suite has no test %q", m[1])
+			t.Errorf("package timestamplog quotes %q, want a test of the suite", m[1])
 		}
 	}
 	return found

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// Harness is one Log under test and the clock that it goes by.
+// Harness is one Log under test and its clock.
 type Harness struct {
 	Log   timestamplog.Log
 	Clock *Clock
@@ -23,7 +23,7 @@ type Harness struct {
 	Algorithm string
 	Options   algorithms.Options
 	// CrossSlot reports whether the logs of different keys may be in different slots of a
-	// Cluster, which no single call reaches.
+	// Cluster, which one call cannot combine.
 	CrossSlot bool
 	// Steps is the number of actions in each run of the property test; 0 means 200. Logs
 	// behind a network use fewer.

@@ -16,9 +16,9 @@ type Answered struct {
 }
 
 // CheckHistory checks all the answers that one log gave under one stack, in any
-// order, however many asked and by whatever nodes: their times show whether a
-// limit was passed and whether each refusal had its reason. It fails too where
-// no request was allowed, or none refused, since nothing was tried then.
+// order, from however many callers and nodes: their times show whether a
+// limit was exceeded and whether each refusal was needed. It also fails where
+// no request was allowed, or none refused, since the limits were not tested then.
 func CheckHistory(t testing.TB, stack rules.Stack, all []Answered) {
 	t.Helper()
 	all = slices.Clone(all)
@@ -31,7 +31,7 @@ func CheckHistory(t testing.TB, stack rules.Stack, all []Answered) {
 		h.checkWindows(t, a, stack)
 	}
 	if total := h.upTo[len(all)]; total == 0 || h.refused == 0 {
-		t.Errorf("a cost of %d was allowed and %d requests refused: the limits were not tried", total, h.refused)
+		t.Errorf("a cost of %d was allowed and %d requests were refused, want more than 0 of both", total, h.refused)
 	}
 }
 
@@ -61,16 +61,16 @@ func (h *history) checkWindows(t testing.TB, a Answered, stack rules.Stack) {
 	for i, rule := range stack {
 		used := h.allowed(a.Now-rule.WindowMS(), a.Now)
 		if used > rule.Limit {
-			t.Fatalf("%d were allowed in the %s before %d, want at most %d", used, rules.FormatWindow(rule.Window), a.Now, rule.Limit)
+			t.Fatalf("a cost of %d was allowed in the %s before %d, want at most %d", used, rules.FormatWindow(rule.Window), a.Now, rule.Limit)
 		}
 		// Of those in the same millisecond some may have come later, so this
 		// can only excuse a refusal.
 		if !a.Allowed && a.Rule == i && used+a.Cost <= rule.Limit {
-			t.Fatalf("a cost of %d was refused at %d by %s although only %d were used", a.Cost, a.Now, rule, used)
+			t.Fatalf("a cost of %d was refused at %d by %s although only %d was used", a.Cost, a.Now, rule, used)
 		}
 	}
 	if !a.Allowed && a.RetryAt != a.Boundary+stack[a.Rule].WindowMS() {
-		t.Fatalf("%+v waits for something other than its boundary", a)
+		t.Fatalf("got %+v, want RetryAt to be the boundary plus the window", a)
 	}
 }
 
@@ -86,7 +86,7 @@ func (h *history) before(at int64) int {
 }
 
 // MaxAllowed returns the largest cost that any window of that length allowed.
-// It is for logs that were lost between, where a limit may be passed.
+// It is for logs that were lost in between, where a limit may be exceeded.
 func MaxAllowed(all []Answered, window int64) int {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b Answered) int { return cmp.Compare(a.Now, b.Now) })

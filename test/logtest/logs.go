@@ -35,7 +35,7 @@ func listsTimes(t *testing.T, h Harness) {
 	f.wantTimes(2600, 2600, 2500, 1000, 1000, 700, 5, 0)
 	for limit, want := range []int{0, 1, 2, 3} {
 		if got := f.timesOf(f.id(), limit); len(got) != want || want > 0 && got[0] != 2600 {
-			t.Errorf("asked for %d times: %v", limit, got)
+			t.Errorf("Timestamps with limit %d: got %v, want %d, the newest first", limit, got, want)
 		}
 	}
 	f.at(60_004)
@@ -65,7 +65,7 @@ func emptyDoesNotExist(t *testing.T, h Harness) {
 	for _, g := range []*fixture{f, open, f.forKey("host:never.example.com")} {
 		g.wantTimes()
 		if g.reset() {
-			t.Errorf("the log of %q held something", g.key)
+			t.Errorf("Reset of %q returns true, want false", g.key)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func expires(t *testing.T, h Harness) {
 	f.at(90 * second)
 	f.wantTimes()
 	if f.reset() {
-		t.Error("the log held something after its newest entry had left the longest window")
+		t.Error("Reset after the newest entry left the longest window returns true, want false")
 	}
 	f.allow(3)
 }
@@ -97,10 +97,10 @@ func resets(t *testing.T, h Harness) {
 	other.allow(2)
 	f.limit(1, "2/1m", minute)
 	if !f.reset() {
-		t.Error("the first reset says that there was nothing")
+		t.Error("the first Reset returns false, want true")
 	}
 	if f.reset() {
-		t.Error("the second reset says that there was something")
+		t.Error("the second Reset returns true, want false")
 	}
 	f.wantTimes()
 	other.limit(1, "2/1m", minute)
@@ -144,7 +144,7 @@ func hostileKeys(t *testing.T, h Harness) {
 		k.at(1000).allow(2)
 		k.limit(1, "3/1m", minute+int64(i))
 		if !k.reset() {
-			t.Errorf("%q has no log", key)
+			t.Errorf("Reset of %q returns false, want true", key)
 		}
 	}
 	for _, key := range hostile {
@@ -181,7 +181,7 @@ func returnsTime(t *testing.T, h Harness) {
 		h.Clock.Set(Start.UnixMilli() + ms)
 		now, err := h.Log.Now(t.Context())
 		if err != nil || now.UnixMilli() != h.Clock.NowMS() {
-			t.Errorf("Now() = %v, %v; the clock says %v", now, err, h.Clock.Now())
+			t.Errorf("Now: got %v, error %v, want %v", now, err, h.Clock.Now())
 		}
 	}
 	h.Clock.Set(Start.UnixMilli())
@@ -196,18 +196,18 @@ func endedContext(t *testing.T, h Harness) {
 	f.Log.Decide(ctx, requests, results)
 	for i, r := range results {
 		if !errors.Is(r.Err, context.Canceled) && !errors.Is(r.Err, timestamplog.ErrUnreachable) {
-			t.Errorf("request %d has the error %v, want one of the context or of an outage", i, r.Err)
+			t.Errorf("request %d: got the error %v, want context.Canceled or ErrUnreachable", i, r.Err)
 		}
 	}
 	ctx, cancel = context.WithDeadline(t.Context(), time.Unix(0, 0))
 	defer cancel()
 	f.Log.Decide(ctx, requests[:1], results)
 	if !errors.Is(results[0].Err, context.DeadlineExceeded) && !errors.Is(results[0].Err, timestamplog.ErrUnreachable) {
-		t.Errorf("the error is %v, want one of the deadline or of an outage", results[0].Err)
+		t.Errorf("Decide after the deadline: got the error %v, want context.DeadlineExceeded or ErrUnreachable", results[0].Err)
 	}
 	// What was unanswered may have been charged, but never twice.
 	if charged := len(f.times()); charged > 3 {
-		t.Errorf("3 unanswered requests were charged %d times", charged)
+		t.Errorf("3 unanswered requests were charged %d times, want at most once each", charged)
 	}
 	f.allow(2)
 }

@@ -25,7 +25,7 @@ type modelLog struct {
 
 type modelEntry struct {
 	at            int64
-	isReservation bool // made for an instant that lay ahead
+	isReservation bool // made for an instant that was ahead
 }
 
 type allowedTime struct {
@@ -34,8 +34,8 @@ type allowedTime struct {
 	id      string // of the request
 }
 
-// answer is a Result and, per rule, when that rule alone would let the request
-// have its reservation and the time it waits for. Any rule that waits longest may be
+// answer is a Result and, per rule, when that rule alone would give the request
+// its reservation, and the entry it waits for. Any rule that waits longest may be
 // named; where none waits as long as for the reservations ahead, the last is.
 type answer struct {
 	timestamplog.Result
@@ -108,7 +108,7 @@ func (m *model) judgeAfter(now int64, q timestamplog.Request) answer {
 	return m.judge(now, q)
 }
 
-// asks is what can be decided alone or together.
+// judge is a model that can decide requests alone or together.
 type judge interface {
 	judge(now int64, q timestamplog.Request) answer
 	chargeRefused(now int64, q timestamplog.Request, a answer) answer
@@ -224,7 +224,7 @@ func (m *model) expired(id timestamplog.LogID, now int64) bool {
 	return log != nil && now-log.newest() >= log.window
 }
 
-// shiftTimes moves a log back where it lies too far ahead.
+// shiftTimes moves a log back where it is too far ahead.
 func (m *model) shiftTimes(id timestamplog.LogID, now int64, keep rules.Retention) {
 	log := m.logs[id]
 	if log == nil {
@@ -326,7 +326,7 @@ func (m *model) cancelReservation(now int64, reservation timestamplog.Reservatio
 	return true
 }
 
-// times returns what Times returns.
+// times returns what Timestamps returns.
 func (m *model) times(id timestamplog.LogID, now int64, limit int) []int64 {
 	entries := m.present(id, now)
 	if entries == nil {
@@ -338,11 +338,11 @@ func (m *model) times(id timestamplog.LogID, now int64, limit int) []int64 {
 	return times[:min(limit, len(times))]
 }
 
-// reset forgets a log and reports whether it held anything at now.
+// reset forgets a log and reports whether it had anything at now.
 func (m *model) reset(id timestamplog.LogID, now int64) bool {
-	held := m.logs[id] != nil && !m.expired(id, now)
+	existed := m.logs[id] != nil && !m.expired(id, now)
 	delete(m.logs, id)
 	delete(m.modelIDs, id)
 	delete(m.allowed, id)
-	return held
+	return existed
 }

@@ -10,8 +10,8 @@ import (
 
 func policies() []contract {
 	return []contract{
-		{"a limit lowered by mistake and put back forgives nothing", changedAndBack},
-		{"without the retention of the old version a lowered limit forgets", trimmedByRetention},
+		{"a limit that is lowered and restored forgets nothing", changedAndBack},
+		{"without the retention of the old version a lowered limit drops entries", trimmedByRetention},
 		{"a raised limit frees a waiting key at once", raisedFrees},
 		{"a lowered limit refuses at once", loweredRefuses},
 		{"a longer window counts what is still kept", longerWindow},
@@ -19,8 +19,8 @@ func policies() []contract {
 		{"an added rule counts what other rules have logged", addedRule},
 		{"a window that grows from days to the longest counts what was logged", windowGrowsToLongest},
 		{"a window that shrinks from the longest to a minute counts what was logged", windowShrinksFromLongest},
-		{"a client of every three hours is never refused by 200/h, by 300/31d or by a whole stack in 400 days", everyThreeHours},
-		{"a client of every three hours is refused by 247/31d in its 31st day as it should be", oncePerMonthTooMany},
+		{"a client that sends every three hours is never refused by 200/h, 300/31d or a whole stack in 400 days", everyThreeHours},
+		{"a client that sends every three hours is refused by 247/31d on its 31st day", oncePerMonthTooMany},
 		{"a limit of 100,000 is exact", largestLimit},
 	}
 }
@@ -124,8 +124,8 @@ func windowShrinksFromLongest(t *testing.T, h Harness) {
 	f.at(20*day + minute).allow(1)
 }
 
-// everyThreeHours asks under all stacks in one call: a log behind a network takes
-// most of the time to be reached.
+// everyThreeHours decides under all stacks in one call: with a log behind a network,
+// the calls take most of the time.
 func everyThreeHours(t *testing.T, h Harness) {
 	f := newFixture(t, h, "200/h")
 	requests := []timestamplog.Request{
@@ -137,7 +137,7 @@ func everyThreeHours(t *testing.T, h Harness) {
 		f.Log.Decide(t.Context(), requests, results)
 		for i, r := range results {
 			if r.Err != nil || r.Now != f.Clock.NowMS() {
-				t.Fatalf("after %v %v answers %+v", time.Duration(at)*time.Millisecond, requests[i].Rules, r)
+				t.Fatalf("Decide after %v under %v: got %+v", time.Duration(at)*time.Millisecond, requests[i].Rules, r)
 			}
 			f.wantAllowed(r)
 		}

@@ -30,16 +30,16 @@ func simulate(newOracle func() oracle) func(*testing.T, Harness) {
 }
 
 // checksUnderRace is how many runs each property test takes under the race
-// detector, which makes each many times slower and looks for something that a
+// detector, which makes each many times slower and looks for races, which a
 // few runs show. Without it they are rapid's own number, 100.
 const checksUnderRace = "20"
 
-// fewerChecks applies checksUnderRace unless a number was asked for.
+// fewerChecks applies checksUnderRace unless a number was set.
 var fewerChecks = sync.OnceFunc(func() {
 	const name = "rapid.checks"
-	asked := !raceDetector
-	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == name })
-	if asked {
+	isSet := !raceDetector
+	flag.Visit(func(f *flag.Flag) { isSet = isSet || f.Name == name })
+	if isSet {
 		return
 	}
 	if err := flag.Set(name, checksUnderRace); err != nil {
@@ -48,7 +48,7 @@ var fewerChecks = sync.OnceFunc(func() {
 })
 
 // simulation takes random actions on a Log and on the model and compares what
-// they answer.
+// their answers.
 type simulation struct {
 	Harness
 	t            *testing.T
@@ -59,7 +59,7 @@ type simulation struct {
 	versions     []version
 	retryAt      int64                      // of the last refusal
 	reservations []timestamplog.Reservation // that were reserved
-	// IDs after firstID, up to lastID, may come again.
+	// IDs after firstID, up to lastID, may be repeated.
 	firstID, lastID int
 }
 
@@ -144,7 +144,7 @@ func (s *simulation) drawStack() rules.Stack {
 }
 
 // setStack makes stack the policy's next version, with the retention that it
-// and the versions replaced less than their own longest window ago demand.
+// and the versions replaced less than their own longest window ago require.
 func (s *simulation) setStack(stack rules.Stack) {
 	now := s.Clock.NowMS()
 	if n := len(s.versions); n > 0 {
@@ -211,7 +211,7 @@ func (s *simulation) advanceToRetry() {
 }
 
 func (s *simulation) stepBack() {
-	// Whether a log, or an ID, is gone once its time has come and comes again is
+	// Whether a log, or an ID, is gone after it has expired and the clock is back before that is
 	// not promised.
 	s.dropExpired()
 	s.leaveExpiredIDs()
@@ -223,7 +223,7 @@ func (s *simulation) stepBack() {
 	s.Log.Decide(s.t.Context(), nil, nil) // so that Steady sees the step
 }
 
-// leaveExpiredIDs has IDs whose lifetime is over never come again.
+// leaveExpiredIDs stops IDs whose lifetime is over from being repeated.
 func (s *simulation) leaveExpiredIDs() {
 	over := func(reservation int64) bool { return s.Clock.NowMS() >= reservation+timestamplog.IDLifetime }
 	s.reservations = slices.DeleteFunc(s.reservations, func(reservation timestamplog.Reservation) bool {
@@ -236,7 +236,7 @@ func (s *simulation) leaveExpiredIDs() {
 
 func (s *simulation) id(key string) timestamplog.LogID { return timestamplog.LogIDOf(s.policy, key) }
 
-// dropExpired resets the logs whose time has come, and those of which only IDs
+// dropExpired resets the logs that have expired, and those of which only IDs
 // are known.
 func (s *simulation) dropExpired() {
 	for _, key := range s.keys {
@@ -254,12 +254,12 @@ func (s *simulation) reset() {
 func (s *simulation) resetLog(id timestamplog.LogID) {
 	expired := s.model.expired(id, s.Clock.NowMS())
 	want := s.model.reset(id, s.Clock.NowMS())
-	held, err := s.Log.Reset(s.t.Context(), id)
+	existed, err := s.Log.Reset(s.t.Context(), id)
 	if err != nil {
 		s.rt.Fatalf("Reset: %v", err)
 	}
-	if held != want && (s.ClockExpires || !expired) {
-		s.rt.Fatalf("Reset says %v, want %v", held, want)
+	if existed != want && (s.ClockExpires || !expired) {
+		s.rt.Fatalf("Reset: got %v, want %v", existed, want)
 	}
 }
 
@@ -285,7 +285,7 @@ func (s *simulation) drawRequest(rt *rapid.T) timestamplog.Request {
 	return q
 }
 
-// drawWait has some requests wait for their reservation, and some named.
+// drawWait gives some requests a MaxWait and some an ID.
 func (s *simulation) drawWait(rt *rapid.T, q *timestamplog.Request) {
 	if rapid.Bool().Draw(rt, "waits") {
 		q.MaxWait = rapid.SampledFrom([]int64{1, 15, 1000, 100_000, timestamplog.MaxWait}).Draw(rt, "max wait")
@@ -311,7 +311,7 @@ func (s *simulation) decide() {
 	}
 }
 
-// decideAll asks about different keys as one.
+// decideAll decides requests of different keys as one.
 func (s *simulation) decideAll() {
 	keys := rapid.Permutation(s.keys).Draw(s.rt, "keys")[:rapid.IntRange(1, len(s.keys)).Draw(s.rt, "how many")]
 	requests := make([]timestamplog.Request, len(keys))
@@ -341,7 +341,7 @@ func (s *simulation) decideAll() {
 	}
 }
 
-// check compares an answer with the model's, and keeps what later steps ask for.
+// check compares an answer with the model's, and keeps what later steps use.
 func (s *simulation) check(q timestamplog.Request, want answer, got timestamplog.Result) {
 	s.compare(q, want, got)
 	switch {
@@ -374,7 +374,7 @@ func (s *simulation) cancelReservation() {
 		s.rt.Fatalf("Cancel: %v", err)
 	}
 	if want := s.model.cancelReservation(s.Clock.NowMS(), reservation); got != want {
-		s.rt.Fatalf("Cancel(%+v) at %d says %v, want %v; log %v", reservation, s.Clock.NowMS(), got, want, s.model.show(reservation.LogID))
+		s.rt.Fatalf("Cancel(%+v) at %d: got %v, want %v; log %v", reservation, s.Clock.NowMS(), got, want, s.model.show(reservation.LogID))
 	}
 }
 

@@ -14,7 +14,7 @@ func reservations() []contract {
 		{"reservations come in the order in which they were asked for", reservationsInOrder},
 		{"a request that would not wait long enough is refused until its reservation is near enough", reservationTooFar},
 		{"a request that does not wait is refused while a reservation lies ahead, though there is room", reservationAhead},
-		{"where only reservations make it wait, the last rule is named and no boundary", reservationAheadNamed},
+		{"a request that waits only for reservations names the last rule and no boundary", reservationAheadNamed},
 		{"a reservation counts in every window around it as any request does", reservationCounts},
 		{"a cost has one reservation, and is reserved whole", reservationOfCost},
 		{"a rule of 0 has no reservation", reservationNever},
@@ -22,23 +22,23 @@ func reservations() []contract {
 		{"what remains is reported at the newest reservation", reservationStates},
 		{"a log lists the reservations that lie ahead", reservationTimes},
 		{"a log expires a window after its newest reservation", reservationExpires},
-		{"no more lie ahead than are bounded, by cost", reservationsBounded},
+		{"the cost of the reservations ahead is at most MaxReserved", reservationsBounded},
 		{"trimming keeps the reservations on top of as many entries as before", reservationTrims},
 		{"a reset forgets the reservations", reservationResets},
 		{"a clock that steps back a millisecond leaves reservations as far ahead as they were", reservationBackABit},
-		{"a clock that steps back further than anyone may wait brings reservations within that", reservationBackFar},
+		{"a clock that steps back further than MaxWait shifts reservations to within it", reservationBackFar},
 		{"a reservation cancelled frees room for the next", cancelled},
 		{"a reservation cancelled from the middle leaves those after it", cancelledMiddle},
 		{"a reservation cancelled never lets more than the limit into a window", cancelledTrimmed},
 		{"a reservation cancelled twice frees room once", cancelledTwice},
 		{"a reservation whose time has come frees no room", cancelledLate},
-		{"a reservation that nobody reserved frees no room", cancelledUnknown},
-		{"an ID that was cancelled may be charged again, and its old handle is held to its cost", cancelledThenReserved},
-		{"many callers have reservations of their own, and no window more than its limit", reservationsManyCallers},
+		{"cancelling an unknown reservation frees no room", cancelledUnknown},
+		{"a cancelled ID may be charged again, and is then cancelled only with its new cost", cancelledThenReserved},
+		{"many callers get reservations of their own, and no window exceeds its limit", reservationsManyCallers},
 	}
 }
 
-// reserve asks for one with a MaxWait in milliseconds and an ID of its own.
+// reserve decides a request with a MaxWait in milliseconds and an ID.
 func (f *fixture) reserve(id string, cost int, maxWait int64) timestamplog.Result {
 	f.t.Helper()
 	return f.decide(f.waiting(id, cost, maxWait))
@@ -54,17 +54,17 @@ func (f *fixture) waiting(id string, cost int, maxWait int64) timestamplog.Reque
 // beginning.
 func (f *fixture) cancelReservation(id string, at int64, cost int) bool {
 	f.t.Helper()
-	made, err := f.Log.Cancel(f.t.Context(), timestamplog.Reservation{LogID: f.id(), At: f.start + at, Cost: cost, ID: id})
+	freed, err := f.Log.Cancel(f.t.Context(), timestamplog.Reservation{LogID: f.id(), At: f.start + at, Cost: cost, ID: id})
 	if err != nil {
 		f.t.Fatalf("Cancel: %v", err)
 	}
-	return made
+	return freed
 }
 
 func (f *fixture) wantCancelled(want bool, id string, at int64, cost int) {
 	f.t.Helper()
 	if f.cancelReservation(id, at, cost) != want {
-		f.t.Fatalf("at +%d the reservation of %q at +%d freed room: %v, want %v", f.Clock.NowMS()-f.start, id, at, !want, want)
+		f.t.Fatalf("at +%d: Cancel of the reservation of %q at +%d: got %v, want %v", f.Clock.NowMS()-f.start, id, at, !want, want)
 	}
 }
 
@@ -194,7 +194,7 @@ func reservationTimes(t *testing.T, h Harness) {
 	}
 	f.wantTimes(2000, 1000, 0)
 	if got := f.timesOf(f.id(), 1); len(got) != 1 || got[0] != 2000 {
-		t.Errorf("the newest time is %v, want 2000", got)
+		t.Errorf("Timestamps with limit 1: got %v, want 2000", got)
 	}
 }
 
@@ -219,7 +219,7 @@ func reservationsBounded(t *testing.T, h Harness) {
 	f.wantReservation(f.at(1000).reserve("a", 1, timestamplog.MaxWait), 11_000)
 	f.wantBehindReservations(f.reserve("a thousand", 1000, timestamplog.MaxWait), 2000)
 	f.wantReservation(f.reserve("the rest", 999, timestamplog.MaxWait), 11_000)
-	// Who comes when its reservation is now is not ahead of anybody.
+	// A request whose reservation would be now does not count as one ahead.
 	f.at(12 * second).allow(1000)
 }
 
@@ -240,7 +240,7 @@ func reservationResets(t *testing.T, h Harness) {
 	f.allow(1)
 	f.wantReservation(f.reserve("a", 1, minute), 10_000)
 	if !f.reset() {
-		t.Error("the reset says that there was nothing")
+		t.Error("Reset returns false, want true")
 	}
 	f.allow(1)
 	f.wantCancelled(false, "a", 10_000, 1)
@@ -256,7 +256,7 @@ func reservationBackABit(t *testing.T, h Harness) {
 	f.wantTimes(hour+20_000-1, hour+10_000-1, hour-1)
 	again := f.reserve("b", 1, minute)
 	if f.wantReservation(again, hour+20_000-1); !again.Replayed {
-		t.Errorf("b asks again and gets %+v", again)
+		t.Errorf("Decide(b again): got %+v, want it replayed", again)
 	}
 	f.wantCancelled(false, "b", hour+20_000, 1)
 	f.wantCancelled(true, "b", hour+20_000-1, 1)
@@ -296,7 +296,7 @@ func cancelledMiddle(t *testing.T, h Harness) {
 }
 
 // With 1/10s, a request at 0 and reservations at 10 and 20: were entries trimmed by
-// those ahead, giving one back would bring back the room of the one at 0.
+// those ahead, cancelling one would free the room of the one at 0.
 func cancelledTrimmed(t *testing.T, h Harness) {
 	f := newFixture(t, h, "1/10s")
 	f.allow(1)
@@ -352,7 +352,7 @@ func cancelledThenReserved(t *testing.T, h Harness) {
 	f.wantCancelled(true, "a", 10_000, 1)
 }
 
-// Of requests that come at one instant each has the reservation of its place.
+// Requests that come at one instant get different reservations, the earliest that fit.
 func reservationsManyCallers(t *testing.T, h Harness) {
 	f := newFixture(t, h, "2/10ms", "5/100ms")
 	const each = 6
@@ -360,7 +360,7 @@ func reservationsManyCallers(t *testing.T, h Harness) {
 	concurrently(func(caller int) {
 		for i := range each {
 			n := caller*each + i
-			results[n] = f.one(f.waiting(fmt.Sprint("id ", n), 1, timestamplog.MaxWait))
+			results[n] = f.decideInGoroutine(f.waiting(fmt.Sprint("id ", n), 1, timestamplog.MaxWait))
 		}
 	})
 	want := map[int64]int{}
@@ -370,7 +370,7 @@ func reservationsManyCallers(t *testing.T, h Harness) {
 	}
 	for n, r := range results {
 		if want[r.ReservedAt]--; !r.Allowed || want[r.ReservedAt] < 0 {
-			t.Fatalf("request %d: %+v; that reservation is nobody's, or was given to more than fit", n, r)
+			t.Fatalf("request %d: got %+v, want one of the computed reservations, given to no more than fit", n, r)
 		}
 	}
 }

@@ -96,7 +96,7 @@ var scripts = []struct {
 		},
 	},
 	{
-		name:  "the largest cost is allowed and fills what it says",
+		name:  "the largest cost is allowed and charged in full",
 		stack: []string{"1500/m"},
 		steps: []step{
 			{at: 0, cost: timestamplog.MaxCost}, {at: 1, cost: 501, by: "1500/1m", until: minute}, {at: 1, cost: 500},
@@ -114,7 +114,7 @@ var scripts = []struct {
 		},
 	},
 	{
-		name:  "a rule of 0 always limits and never says when to come again",
+		name:  "a rule of 0 always limits and its RetryAt is Never",
 		stack: []string{"0/s"},
 		steps: []step{
 			{at: 0, by: "0/1s", until: timestamplog.Never}, {at: day, by: "0/1s", until: timestamplog.Never},
@@ -175,6 +175,6 @@ func (f *fixture) take(s step) {
 		f.wantLimited(r, s.by, s.until)
 	}
 	if len(r.States) != 0 {
-		f.t.Fatalf("%d rule states although no detail was asked", len(r.States))
+		f.t.Fatalf("Decide without Detail: got %d rule states, want none", len(r.States))
 	}
 }

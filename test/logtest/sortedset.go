@@ -26,7 +26,7 @@ func RunSortedSet(t *testing.T, newHarness func(*testing.T) Harness) {
 func refusedCount() []contract {
 	return []contract{
 		{"where refused requests count, any sequence is answered as brute force answers it", simulate(func() oracle { return newModel() })},
-		{"where refused requests count, who never pauses is never allowed again", neverPauses},
+		{"where refused requests count, a client that never pauses is never allowed again", neverPauses},
 		{"where refused requests count, the reported wait counts the refused one too", refusedWait},
 		{"where refused requests count, a log keeps no more of them than its largest limit", refusedBounded},
 		{"where refused requests count, a peek does not", refusedPeek},
@@ -81,7 +81,7 @@ func refusedCombined(t *testing.T, h Harness) {
 	other.wantTimes()
 }
 
-// decideCombined asks for all requests as one.
+// decideCombined decides all requests as one.
 func (f *fixture) decideCombined(requests ...timestamplog.Request) []timestamplog.Result {
 	f.t.Helper()
 	results := make([]timestamplog.Result, len(requests))

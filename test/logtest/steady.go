@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Steady returns a node's own clock, which never steps back: it goes on with
-// log's and, where that one steps back, by jump. A node that remembers answers
-// for jump may be wrong for as long after such a step; the suite asks what
-// holds from then on.
+// Steady returns a node's own clock, which never steps back: it advances with
+// log's and, where that one steps back, by jump. A node that caches answers
+// for jump may be wrong for as long after such a step; the suite checks what
+// is true from then on.
 func Steady(log *Clock, jump time.Duration) func() time.Time {
 	var mu sync.Mutex
 	last := log.Now()

@@ -8,9 +8,9 @@ import (
 
 func usage() []contract {
 	return []contract{
-		{"usage that does not fit fills the limit and is refused, and no rule is passed", usageFills},
+		{"usage that does not fit fills the limit and is refused, and no rule is exceeded", usageFills},
 		{"usage that fits is charged whole", usageFits},
-		{"usage above every limit fills it, up to the largest that there is", usageLargest},
+		{"usage above every limit fills the limit, up to MaxUsage", usageLargest},
 		{"usage charges nothing in a peek, in a full log and while a reservation lies ahead", usageNothing},
 		{"usage that was charged whole is known by its ID, and what only filled the limit is not", usageNamed},
 		{"usage of several keys fills each of their limits where one is refused", usageCombined},
@@ -53,12 +53,12 @@ func usageLargest(t *testing.T, h Harness) {
 		r = large.decide(use(large, timestamplog.MaxUsage-1))
 		large.wantLimited(r, "3000/1m", timestamplog.Never)
 		if r.States[0].Remaining != 0 || r.States[1].Remaining != 97_000 {
-			t.Errorf("after the usage %+v is left, want 0 and 97000", r.States)
+			t.Errorf("the states after the usage are %+v, want 0 and 97000 remaining", r.States)
 		}
 	}
 	large.limit(1, "3000/1m", minute)
 	if got := len(large.times()); got != 3000 {
-		t.Errorf("the log holds %d entries, want 3000", got)
+		t.Errorf("the log has %d entries, want 3000", got)
 	}
 	whole := f.with("100000/h")
 	whole.wantAllowed(whole.decide(use(whole, timestamplog.MaxUsage)))
@@ -78,7 +78,7 @@ func usageNothing(t *testing.T, h Harness) {
 	ahead.at(200).allow(2)
 	ahead.wantReservation(ahead.reserve("x", 1, minute), 1200)
 	if r := ahead.at(300).decide(use(ahead, 1)); r.Allowed {
-		t.Errorf("got %+v, want it refused while a reservation lies ahead", r)
+		t.Errorf("Decide: got %+v, want it refused while a reservation is ahead", r)
 	}
 	ahead.wantTimes(1200, 200, 200)
 	empty := f.with()
@@ -91,12 +91,12 @@ func usageNamed(t *testing.T, h Harness) {
 	q.ID = "whole"
 	f.wantAllowed(f.decide(q))
 	if r := f.at(100).decide(q); !r.Replayed {
-		t.Errorf("got %+v, want it known", r)
+		t.Errorf("Decide again: got %+v, want it replayed", r)
 	}
 	q.ID = "part"
 	for range 2 {
 		if r := f.decide(q); r.Allowed || r.Replayed {
-			t.Errorf("got %+v, want it refused", r)
+			t.Errorf("Decide: got %+v, want it refused", r)
 		}
 	}
 	f.wantTimes(100, 0, 0, 0, 0)
@@ -111,7 +111,7 @@ func usageCombined(t *testing.T, h Harness) {
 	for i := range int64(2) {
 		results := a.at(100*i).decideCombined(qa, qb, plain.request(1))
 		if results[0].Allowed || !results[1].Allowed || results[1].Replayed || !results[2].Allowed {
-			t.Fatalf("got %+v, want the first alone refused", results)
+			t.Fatalf("DecideAll: got %+v, want only the first refused", results)
 		}
 	}
 	a.wantTimes(0, 0)
@@ -129,16 +129,16 @@ func counterUsage(t *testing.T, h Harness) {
 	left := f.detail(1)[0].Remaining
 	r := f.at(100).decide(use(f, timestamplog.MaxUsage))
 	if r.Allowed || r.RetryAt != timestamplog.Never || r.Boundary != 0 {
-		t.Fatalf("got %+v, want it refused", r)
+		t.Fatalf("Decide: got %+v, want it refused", r)
 	}
 	if now := f.detail(1)[0].Remaining; left > 0 && now >= left {
-		t.Errorf("%d is left after the usage, before it %d", now, left)
+		t.Errorf("%d is left after the usage, want less than the %d before it", now, left)
 	}
 	f.fill(1)
 	full := f.detail(1)
 	q := use(f, 1)
 	if r := f.decide(q); r.Allowed {
-		t.Errorf("got %+v of a full counter", r)
+		t.Errorf("Decide of a full counter: got %+v, want it refused", r)
 	}
 	f.wantStates(f.detail(1), full...)
 }

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// maxAwait bounds every wait for something that must happen; nothing is said about how
-// soon it does.
+// maxAwait bounds every wait for something that must happen. It is no requirement on how
+// soon that happens.
 const maxAwait = time.Minute
 
-// Await polls until something that comes by itself is the case, and fails the test if it is
-// not in a time that only a defect exceeds.
+// Await polls until a condition is true, and fails the test after a time that only a defect
+// exceeds.
 func Await(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(maxAwait); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("still not true after %s: %s", maxAwait, what)
 		}
 	}
 }

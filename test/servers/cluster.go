@@ -63,7 +63,7 @@ func Cluster(t testing.TB, args ...string) *RedisCluster {
 	return c
 }
 
-// isWhole reports whether every server says that all is well and each primary
+// isWhole reports whether every server reports the cluster as ok and each primary
 // has a replica that is up to date.
 func (c *RedisCluster) isWhole() bool {
 	for i, client := range c.Clients {
@@ -87,7 +87,7 @@ func (c *RedisCluster) Slot(name string) int {
 	return int(slot)
 }
 
-// Owner returns which of the servers has a slot, as it says itself.
+// Owner returns which of the servers reports a slot as its own.
 func (c *RedisCluster) Owner(slot int) int {
 	c.t.Helper()
 	for i, client := range c.Clients {
@@ -101,7 +101,7 @@ func (c *RedisCluster) Owner(slot int) int {
 			}
 		}
 	}
-	c.t.Fatalf("nobody has the slot %d", slot)
+	c.t.Fatalf("no server has the slot %d", slot)
 	return -1
 }
 
@@ -179,7 +179,7 @@ func (c *RedisCluster) epoch(primary int) (epoch int) {
 	c.must(err)
 	_, rest, _ := strings.Cut(info, "cluster_my_epoch:")
 	if _, err := fmt.Sscan(rest, &epoch); err != nil {
-		c.t.Fatalf("the cluster says %q", info)
+		c.t.Fatalf("CLUSTER INFO has no epoch: %q", info)
 	}
 	return epoch
 }
@@ -193,7 +193,7 @@ func (c *RedisCluster) ErrorsSaid(word string) (count int64) {
 		var n int64
 		if _, rest, found := strings.Cut(info, "errorstat_"+word+":count="); found {
 			if _, err := fmt.Sscan(rest, &n); err != nil {
-				c.t.Fatalf("the statistics of errors are %q", info)
+				c.t.Fatalf("INFO errorstats has no count: %q", info)
 			}
 		}
 		count += n

@@ -35,12 +35,12 @@ func VerifyChain(t *testing.T, f *Fixture, kept audit.Link) audit.Verification {
 	return v
 }
 
-// WantIntactChain fails the test unless the chain fits.
+// WantIntactChain fails the test unless the chain is intact.
 func WantIntactChain(t *testing.T, f *Fixture, kept audit.Link) audit.Verification {
 	t.Helper()
 	v := VerifyChain(t, f, kept)
 	if !v.Intact || v.Problem != "" {
-		t.Fatalf("the chain does not fit: %+v", v)
+		t.Fatalf("VerifyAudit: got %+v, want an intact chain", v)
 	}
 	return v
 }
@@ -271,7 +271,7 @@ func TagOfVersion(t testing.TB, store rules.Store, name string, version int64) e
 func WantFault(t testing.TB, err error, code fault.Code) {
 	t.Helper()
 	if !fault.Is(err, code) {
-		t.Fatalf("got %v, want a fault %s", err, code)
+		t.Fatalf("got the error %v, want a fault with the code %s", err, code)
 	}
 }
 
@@ -280,7 +280,7 @@ func NewestRecord(t testing.TB, f *Fixture) *audit.Record {
 	t.Helper()
 	page, err := f.Audit.FindRecords(t.Context(), audit.Filter{Limit: 1})
 	if err != nil || len(page.Records) != 1 {
-		t.Fatalf("the newest entry: %v, %v", page.Records, err)
+		t.Fatalf("FindRecords: got %v, error %v, want the newest record", page.Records, err)
 	}
 	return page.Records[0]
 }
@@ -292,7 +292,7 @@ type TwoFactorStore interface {
 }
 
 // SetUpTOTP gives a user a second factor that has accepted no code yet, in a session that
-// nobody has, and returns its secret and recovery codes.
+// does not exist, and returns its secret and recovery codes.
 func SetUpTOTP(t testing.TB, store TwoFactorStore, user string) (identity.TOTPSecret, []string) {
 	t.Helper()
 	session := identity.HashSecret("set-up")

@@ -29,7 +29,7 @@ const waitTimeout = time.Minute
 // AdminToken is the admin token of every node.
 const AdminToken = "c1e47adca9f5c1b7d2830694ef1a5c3d"
 
-// policies are what every node knows, as docs/CLIENT.md has them made.
+// policies are those of every node, as docs/CLIENT.md makes them.
 var policies = map[string]string{
 	"users":   `{"match":["user:*"],"rules":["3/1d"]}`,
 	"outside": `{"match":["host:*"],"rules":["2/1s"]}`,
@@ -126,7 +126,7 @@ func start(isFirst bool, flags ...string) (*Node, error) {
 	return n, nil
 }
 
-// launch starts the process and waits until it has said where it listens.
+// launch starts the process and waits until it has printed its addresses.
 func (n *Node) launch() error {
 	n.exited = make(chan struct{})
 	n.cmd = exec.CommandContext(context.Background(), filepath.Join(built.dir, "server"), n.flags...)
@@ -148,7 +148,7 @@ func (n *Node) launch() error {
 		default:
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("the node does not say where it listens")
+			return fmt.Errorf("the node did not print its addresses")
 		}
 		if found := announced.FindStringSubmatch(n.out.String()[seen:]); found != nil {
 			n.Check, n.Admin = found[1], found[2]
