@@ -197,7 +197,7 @@ func (k kinds) runOf(one kind) (checks int64, rate float64, used time.Duration) 
 		used = processorTime(k.b, k.redis) - before
 	}
 	if float64(wanted.Load()) < 0.9*float64(asked.Load()) {
-		k.b.Fatalf("%q: only %d of %d answers were such", one.what, wanted.Load(), asked.Load())
+		k.b.Fatalf("%q: %d of %d answers were as wanted, want at least 90 %%", one.what, wanted.Load(), asked.Load())
 	}
 	return asked.Load(), rate, used
 }

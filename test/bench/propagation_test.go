@@ -107,7 +107,7 @@ func (w *watcher) run(b *testing.B, done <-chan struct{}) {
 			return
 		}
 	}
-	b.Errorf("%d blocks never arrived", len(w.keys()))
+	b.Errorf("%d blocks did not arrive in time, want none", len(w.keys()))
 }
 
 func (w *watcher) look(b *testing.B, keys []string) {

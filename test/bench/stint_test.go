@@ -66,7 +66,7 @@ func start(b *testing.B, program string, args ...string) (pid int) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 		if b.Failed() {
-			b.Logf("%s said: %s", program, output.Bytes())
+			b.Logf("output of %s: %s", program, output.Bytes())
 		}
 	})
 	return cmd.Process.Pid

@@ -70,7 +70,7 @@ func (l load) wrk(b *testing.B, n node, lasting time.Duration) asked {
 	}
 	answered := number(out, `(\d+) requests in`)
 	if number(out, `Socket errors: (.*)`) != 0 || answered == 0 {
-		b.Fatalf("wrk did not get its answers: %s", out)
+		b.Fatalf("wrk: some answers are missing: %s", out)
 	}
 	return asked{
 		rate:     number(out, `Requests/sec:\s+([\d.]+)`) * float64(l.batch),
