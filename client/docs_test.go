@@ -70,8 +70,8 @@ func TestDocumentedProgramsAreExamples(t *testing.T) {
 		}
 		vet := exec.Command("go", "vet", path)
 		vet.Dir = ".."
-		if said, err := vet.CombinedOutput(); err != nil {
-			t.Errorf("docs/CLIENT.md: go vet of program %d: %v\n%s", i+1, err, said)
+		if vetOutput, err := vet.CombinedOutput(); err != nil {
+			t.Errorf("docs/CLIENT.md: go vet of program %d: %v\n%s", i+1, err, vetOutput)
 		}
 	}
 }

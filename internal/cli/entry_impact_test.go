@@ -33,18 +33,18 @@ func TestImportSaysWhichKeysEachEstimateCovers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := func(f *os.File) string {
+	contentOf := func(f *os.File) string {
 		text, err := os.ReadFile(f.Name())
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(text)
 	}
-	if want := "Beside what is blocked or exempt already, they would have refused about 760 of 872 keys and 55.8 "; !strings.Contains(said(out), want) {
-		t.Errorf("%q is not in %s", want, said(out))
+	if want := "Beside what is blocked or exempt already, they would have refused about 760 of 872 keys and 55.8 "; !strings.Contains(contentOf(out), want) {
+		t.Errorf("%q is not in %s", want, contentOf(out))
 	}
-	if want := "    Blocked and exempt keys included, it matches about 864 of 872 keys and 99.6 "; !strings.Contains(said(notes), want) {
-		t.Errorf("%q is not in %s", want, said(notes))
+	if want := "    Blocked and exempt keys included, it matches about 864 of 872 keys and 99.6 "; !strings.Contains(contentOf(notes), want) {
+		t.Errorf("%q is not in %s", want, contentOf(notes))
 	}
 }
 

@@ -18,7 +18,7 @@ func TestUsageReportsTheSampleRatio(t *testing.T) {
 		usage.SampleRatio = ratio
 		for format, column := range map[output.Format]string{output.Table: "", output.CSV: ",sample_ratio\n"} {
 			out, notes := printed(t, format, func(con *console.Console) error { return printUsage(con, usage) })
-			if said := strings.Contains(notes, "6.2% of the keys"); said != (ratio < 1) {
+			if hasRatio := strings.Contains(notes, "6.2% of the keys"); hasRatio != (ratio < 1) {
 				t.Errorf("%s with a sample ratio of %g: got the notes %q", format, ratio, notes)
 			}
 			if !strings.Contains(out, column) {

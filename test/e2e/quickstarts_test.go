@@ -113,8 +113,8 @@ func startNginx(t *testing.T, block string) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := exec.CommandContext(ctx, program, "-p", dir, "-c", filepath.Join(dir, "nginx.conf"))
-	var said servers.Output
-	c.Stderr = &said
+	var errorOutput servers.Output
+	c.Stderr = &errorOutput
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func startNginx(t *testing.T, block string) {
 		cancel()
 		_ = c.Wait() // it was killed
 		if t.Failed() {
-			t.Log(said.String())
+			t.Log(errorOutput.String())
 		}
 	})
 	port := strings.TrimRight(strings.Fields(block[strings.Index(block, "listen "):])[1], ";")

@@ -244,7 +244,7 @@ func TestSetsContainNoHostileKeys(t *testing.T) {
 	s.await("192.0.2.0/31 192.0.2.3 192.0.2.9")
 }
 
-func TestDryRunAndRemove(t *testing.T) {
+func TestDryRunPrintsTheScriptAndRemoveRestoresTheRuleset(t *testing.T) {
 	s := newSite(t)
 	s.nft("add table inet other\nadd chain inet other own\nadd set inet other stint_ipv4 { type ipv4_addr; }")
 	before := s.nft("list ruleset")
@@ -286,7 +286,7 @@ func TestDryRunAndRemove(t *testing.T) {
 	}
 }
 
-func TestSetsOnly(t *testing.T) {
+func TestSetsOnlyCreatesNoChainAndIsRemoved(t *testing.T) {
 	s := newSite(t)
 	s.nft(`
 add table inet filter
@@ -332,7 +332,7 @@ func TestCommandRejectsBadFlagsAndTokens(t *testing.T) {
 	}
 }
 
-func TestTwentyThousandBlocks(t *testing.T) {
+func TestTwentyThousandBlocksAreApplied(t *testing.T) {
 	s := newSite(t)
 	var file strings.Builder
 	for i := range 20_000 {

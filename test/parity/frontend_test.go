@@ -170,7 +170,7 @@ var namesOf = map[string]string{"until": "expires_at", "key": "pattern", "limit"
 // where the page does not show it.
 func faultField(body, sentence string) (string, bool) {
 	for _, at := range fieldError.FindAllStringIndex(body, -1) {
-		if !says(pageText(body[at[0]:at[1]]), sentence) {
+		if !containsSentence(pageText(body[at[0]:at[1]]), sentence) {
 			continue
 		}
 		before := fieldName.FindAllStringSubmatch(body[:at[0]], -1)
@@ -183,7 +183,7 @@ func faultField(body, sentence string) (string, bool) {
 		}
 		return name, true
 	}
-	return "", says(pageText(body), sentence)
+	return "", containsSentence(pageText(body), sentence)
 }
 
 // marksInvalid reports whether a page marks the input of a field of the API.
@@ -198,9 +198,9 @@ func marksInvalid(body, field string) bool {
 
 var instants = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 
-// says reports whether a text contains a sentence, which may begin with a capital.
+// containsSentence reports whether a text contains a sentence, which may begin with a capital.
 // Instants in them may differ.
-func says(text, sentence string) bool {
+func containsSentence(text, sentence string) bool {
 	text, sentence = instants.ReplaceAllString(text, "T"), instants.ReplaceAllString(sentence, "T")
 	sentence = strings.Join(strings.Fields(sentence), " ")
 	return sentence != "" && (strings.Contains(text, sentence) || strings.Contains(text, strings.ToUpper(sentence[:1])+sentence[1:]))

@@ -50,10 +50,10 @@ func startNode(t *testing.T) (checks, admin string) {
 	if text, err := exec.Command("go", "build", "-C", "../..", "-trimpath", "-o", program, "./cmd/server").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	var said output
+	var printed output
 	node := exec.Command(program, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data"))
 	node.Env = []string{"STINT_ADMIN_TOKEN=" + token}
-	node.Stdout, node.Stderr = &said, &said
+	node.Stdout, node.Stderr = &printed, &printed
 	if err := node.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -62,11 +62,11 @@ func startNode(t *testing.T) (checks, admin string) {
 	t.Cleanup(func() {
 		_ = node.Process.Signal(syscall.SIGTERM)
 		if err := <-ended; err != nil {
-			t.Errorf("the node ended with %v: %s", err, said.String())
+			t.Errorf("the node ended with %v: %s", err, printed.String())
 		}
 	})
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		found := announced.FindStringSubmatch(said.String())
+		found := announced.FindStringSubmatch(printed.String())
 		if found == nil {
 			continue
 		}
@@ -77,7 +77,7 @@ func startNode(t *testing.T) (checks, admin string) {
 			}
 		}
 	}
-	t.Fatalf("the node is not ready: %s", said.String())
+	t.Fatalf("the node is not ready: %s", printed.String())
 	return "", ""
 }
 

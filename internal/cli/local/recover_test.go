@@ -22,11 +22,11 @@ func TestMain(m *testing.M) { servers.Main(m) }
 // its output.
 func recoverAs(t *testing.T, f *storetest.Fixture, name, password string) string {
 	t.Helper()
-	said, err := tryRecover(t, f, name, password)
+	printed, err := tryRecover(t, f, name, password)
 	if err != nil {
-		t.Fatalf("%v: %s", err, said)
+		t.Fatalf("%v: %s", err, printed)
 	}
-	return said
+	return printed
 }
 
 // tryRecover is recoverAs, and returns the error too.
@@ -41,11 +41,11 @@ func tryRecover(t *testing.T, f *storetest.Fixture, name, password string) (stri
 		t.Fatal(err)
 	}
 	typed.Close()
-	said, stderr, err := os.Pipe()
+	reader, stderr, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer said.Close()
+	defer reader.Close()
 	con := &console.Console{System: console.System{
 		Name: "admin", Stdin: stdin, Stdout: stderr, Stderr: stderr, Now: f.Clock.Now,
 		Getenv: func(variable string) string { return map[string]string{"STINT_DATABASE_URL": f.URL}[variable] },
@@ -55,7 +55,7 @@ func tryRecover(t *testing.T, f *storetest.Fixture, name, password string) (stri
 	err = c.ExecuteContext(t.Context())
 	stderr.Close()
 	text := &bytes.Buffer{}
-	if _, copied := io.Copy(text, said); copied != nil {
+	if _, copied := io.Copy(text, reader); copied != nil {
 		t.Fatal(copied)
 	}
 	return text.String(), err
@@ -66,9 +66,9 @@ func TestRecoverAdminRejectsInvalidNames(t *testing.T) {
 	const password = "a recovered password"
 	for _, name := range []string{"", " maria", "maria smith", "ma\x1bria", "m\u00e4ria", strings.Repeat("m", 65)} {
 		var usage *console.ExitError
-		said, err := tryRecover(t, f, name, password)
-		if !errors.As(err, &usage) || usage.Code != console.Usage || !strings.HasPrefix(err.Error(), "--user") || said != "" {
-			t.Errorf("--user %q: got %v and the output %q, want a usage error", name, err, said)
+		printed, err := tryRecover(t, f, name, password)
+		if !errors.As(err, &usage) || usage.Code != console.Usage || !strings.HasPrefix(err.Error(), "--user") || printed != "" {
+			t.Errorf("--user %q: got %v and the output %q, want a usage error", name, err, printed)
 		}
 	}
 	users, err := f.Identities.Users(t.Context())
@@ -120,14 +120,14 @@ func TestRecoverAdminRemovesTheSecondFactorAndSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		const password = "a recovered password"
-		said := recoverAs(t, f, "maria", password)
+		printed := recoverAs(t, f, "maria", password)
 		for _, want := range []string{"maria is now an enabled admin", "All sessions of the user are ended.", "Two-factor authentication of the user is removed"} {
-			if !strings.Contains(said, want) {
-				t.Errorf("recover-admin does not print %q: %s", want, said)
+			if !strings.Contains(printed, want) {
+				t.Errorf("recover-admin does not print %q: %s", want, printed)
 			}
 		}
-		if strings.Contains(said, password) {
-			t.Errorf("recover-admin prints the password: %s", said)
+		if strings.Contains(printed, password) {
+			t.Errorf("recover-admin prints the password: %s", printed)
 		}
 		u, err := f.Identities.FindUserByName(ctx, "maria")
 		if err != nil || u.Role != identity.Administrator || !u.TOTPSince.IsZero() || !identity.VerifyPassword(u.PasswordHash, password) {
@@ -152,14 +152,14 @@ func TestRecoverAdminRemovesTheSecondFactorAndSessions(t *testing.T) {
 		storetest.BeginSession(t, f, u, "later")
 
 		// For a user without a second factor it mentions none. A disabled user is enabled.
-		if said := recoverAs(t, f, "olu", password); strings.Contains(said, "Two-factor") || !strings.Contains(said, "All sessions") {
-			t.Errorf("for a user without a second factor it prints %s", said)
+		if printed := recoverAs(t, f, "olu", password); strings.Contains(printed, "Two-factor") || !strings.Contains(printed, "All sessions") {
+			t.Errorf("for a user without a second factor it prints %s", printed)
 		}
 		if olu, err := f.Identities.FindUserByName(ctx, "olu"); err != nil || !olu.Disabled.IsZero() || olu.Role != identity.Administrator {
 			t.Errorf("recovered %+v, %v", olu, err)
 		}
-		if said := recoverAs(t, f, "new", password); strings.Contains(said, "sessions") || !strings.Contains(said, "new is now an enabled admin") {
-			t.Errorf("for a new user it prints %s", said)
+		if printed := recoverAs(t, f, "new", password); strings.Contains(printed, "sessions") || !strings.Contains(printed, "new is now an enabled admin") {
+			t.Errorf("for a new user it prints %s", printed)
 		}
 	})
 }
