@@ -13,21 +13,21 @@ func TestEveryAlgorithmIsDescribedAndFound(t *testing.T) {
 	seen := map[string]bool{}
 	for i, a := range algorithms.All() {
 		if a.Name == "" || a.Title == "" || !strings.HasSuffix(a.Summary, ".") {
-			t.Errorf("%+v is not described", a)
+			t.Errorf("%+v lacks a name, a title or a summary", a)
 		}
 		if seen[a.Name] || algorithms.ByName(a.Name) != a || algorithms.Names()[i] != a.Name {
-			t.Errorf("%s is not found by its name alone", a.Name)
+			t.Errorf("%s is not found by its name, or its name is not unique", a.Name)
 		}
 		seen[a.Name] = true
 		if a.IsLog() != a.Exact || a.IsLog() != (a.Lua == "") {
-			t.Errorf("%s is half a log and half a counter", a.Name)
+			t.Errorf("%s: IsLog is %v, Exact is %v and the Lua text has %d bytes", a.Name, a.IsLog(), a.Exact, len(a.Lua))
 		}
 	}
 	if algorithms.All()[0].Name != algorithms.TimestampLog {
 		t.Errorf("the default is %s", algorithms.All()[0].Name)
 	}
 	if algorithms.ByName("none of them") != nil {
-		t.Error("an algorithm that there is not is found")
+		t.Error("ByName finds an algorithm that does not exist")
 	}
 }
 
@@ -37,18 +37,18 @@ func TestOptionsAreRejectedWhereTheyHaveNoEffect(t *testing.T) {
 		options         algorithms.Options
 		wrong           string // the option
 	}{
-		{"none at all", algorithms.TimestampLog, algorithms.Options{}, ""},
+		{"no options", algorithms.TimestampLog, algorithms.Options{}, ""},
 		{"a burst of a log", algorithms.TimestampLog, algorithms.Options{Burst: 1}, algorithms.OptionBurst},
-		{"refused ones counted by a sorted set", algorithms.SortedSetLog, algorithms.Options{CountRefused: true}, ""},
-		{"refused ones counted by a counter", algorithms.SlidingWindow, algorithms.Options{CountRefused: true}, algorithms.OptionCountRefused},
+		{"refused requests counted by a sorted set", algorithms.SortedSetLog, algorithms.Options{CountRefused: true}, ""},
+		{"refused requests counted by a counter", algorithms.SlidingWindow, algorithms.Options{CountRefused: true}, algorithms.OptionCountRefused},
 		{"a window from the first request", algorithms.FixedWindow, algorithms.Options{WindowStart: algorithms.WindowFirst}, ""},
-		{"a window from nowhere", algorithms.FixedWindow, algorithms.Options{WindowStart: "noon"}, algorithms.OptionWindowStart},
-		{"the start of a window that slides", algorithms.SlidingBuckets, algorithms.Options{WindowStart: algorithms.WindowClock}, algorithms.OptionWindowStart},
+		{"an unknown window start", algorithms.FixedWindow, algorithms.Options{WindowStart: "noon"}, algorithms.OptionWindowStart},
+		{"a window start of sliding buckets", algorithms.SlidingBuckets, algorithms.Options{WindowStart: algorithms.WindowClock}, algorithms.OptionWindowStart},
 		{"the largest burst", algorithms.TokenBucket, algorithms.Options{Burst: algorithms.MaxBurst}, ""},
 		{"a burst too large", algorithms.GCRA, algorithms.Options{Burst: algorithms.MaxBurst + 1}, algorithms.OptionBurst},
 		{"a burst below 0", algorithms.GCRA, algorithms.Options{Burst: -1}, algorithms.OptionBurst},
 		{"a queue with a length", algorithms.LeakyBucket, algorithms.Options{Variant: algorithms.VariantQueue, Burst: 5}, ""},
-		{"a leaky bucket as a sieve", algorithms.LeakyBucket, algorithms.Options{Variant: "sieve"}, algorithms.OptionVariant},
+		{"an unknown variant", algorithms.LeakyBucket, algorithms.Options{Variant: "sieve"}, algorithms.OptionVariant},
 		{"a token bucket as a queue", algorithms.TokenBucket, algorithms.Options{Variant: algorithms.VariantQueue}, algorithms.OptionVariant},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -68,11 +68,11 @@ func TestSizeDoesNotDependOnTheLimit(t *testing.T) {
 		for _, window := range []int64{1, 59, 60, 61, 1_000, 31 * 86_400_000} {
 			size := v.Counter.Size(v.rule(1, window))
 			if size < 1 || size > 61 {
-				t.Errorf("%d numbers for a window of %d", size, window)
+				t.Errorf("Size is %d for a window of %d ms, want 1 to 61", size, window)
 			}
 			for _, limit := range []int64{0, 60, 100_000} {
 				if got := v.Counter.Size(v.rule(limit, window)); got != size {
-					t.Errorf("%d numbers for a limit of %d, and %d for 1", got, limit, size)
+					t.Errorf("Size is %d for a limit of %d, want %d as for 1", got, limit, size)
 				}
 			}
 		}
@@ -80,7 +80,7 @@ func TestSizeDoesNotDependOnTheLimit(t *testing.T) {
 }
 
 // The wait for a reservation is bounded by the queue, or by nothing if there is no queue.
-func TestLongest(t *testing.T) {
+func TestQueueMaxDelay(t *testing.T) {
 	longest := algorithms.ByName(algorithms.LeakyBucket).Counter.(algorithms.Queue).MaxDelay
 	as := algorithms.Options{Variant: algorithms.VariantQueue, Burst: 7}
 	for _, c := range []struct {
@@ -93,7 +93,7 @@ func TestLongest(t *testing.T) {
 		{algorithms.Rule{Limit: 0, Window: 1000, Options: as}, math.MaxInt64},
 	} {
 		if got := longest(c.rule); got != c.want {
-			t.Errorf("%+v has reservations %d ahead, want %d", c.rule, got, c.want)
+			t.Errorf("MaxDelay(%+v) = %d, want %d", c.rule, got, c.want)
 		}
 	}
 }

@@ -6,16 +6,17 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 )
 
-// take counts all that v allows at each of the given times, and returns the total.
-func take(t *testing.T, stack *algorithms.Stack, state *algorithms.State, instants ...int64) []int64 {
+// allowedAtEach sends requests until one is refused, at each of the given times, and returns how
+// many were allowed at each.
+func allowedAtEach(t *testing.T, stack *algorithms.Stack, state *algorithms.State, instants ...int64) []int64 {
 	t.Helper()
-	let := make([]int64, len(instants))
+	allowed := make([]int64, len(instants))
 	for i, at := range instants {
 		for stack.Decide(state, algorithms.Query{Now: at, Cost: 1}, nil).Allowed {
-			let[i]++
+			allowed[i]++
 		}
 	}
-	return let
+	return allowed
 }
 
 // These are the worst bursts that the guarantees permit, with 10 requests in a second. Times
@@ -27,22 +28,22 @@ func TestCountersAllowTheirWorstBursts(t *testing.T) {
 		instants []int64
 		want     []int64
 	}{
-		{"a fixed window lets 2N in within 2 ms where two windows meet",
+		{"a fixed window allows 2N within 2 ms around the end of a window",
 			variant{"", algorithms.ByName(algorithms.FixedWindow), algorithms.Options{}}, []int64{999, 1000}, []int64{10, 10}},
-		{"one that starts with the first request does, too, if that comes early",
+		{"a fixed window from the first request allows 2N after an early first request",
 			variant{"", algorithms.ByName(algorithms.FixedWindow), algorithms.Options{WindowStart: algorithms.WindowFirst}}, []int64{0, 999, 1000}, []int64{10, 0, 10}},
-		{"a sliding window lets nearly 2N in within a window, over the whole of it",
+		{"a sliding window allows nearly 2N within a window",
 			variant{"", algorithms.ByName(algorithms.SlidingWindow), algorithms.Options{}},
 			[]int64{999, 1000, 1100, 1200, 1300, 1400, 1500, 1600, 1700, 1800, 1900, 1998}, []int64{10, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0}},
-		{"sliding buckets let 2N in within a window but for the last sub-window",
+		{"sliding buckets allow 2N within a window less a sub-window",
 			variant{"", algorithms.ByName(algorithms.SlidingBuckets), algorithms.Options{}}, []int64{16, 999, 1000, 1016}, []int64{10, 0, 10, 0}},
-		{"a token bucket lets nearly 2N in within a window, a burst and the pace",
+		{"a token bucket allows nearly 2N within a window",
 			variant{"", algorithms.ByName(algorithms.TokenBucket), algorithms.Options{}}, []int64{0, 500, 999, 1000}, []int64{10, 5, 4, 1}},
-		{"a leaky bucket as a meter does the same",
+		{"a leaky bucket as a meter allows nearly 2N within a window",
 			variant{"", algorithms.ByName(algorithms.LeakyBucket), algorithms.Options{}}, []int64{0, 500, 999, 1000}, []int64{10, 5, 4, 1}},
-		{"so does the generic cell rate algorithm",
+		{"GCRA allows nearly 2N within a window",
 			variant{"", algorithms.ByName(algorithms.GCRA), algorithms.Options{}}, []int64{0, 500, 999, 1000}, []int64{10, 5, 4, 1}},
-		{"with a burst of 1 it keeps an even pace and refuses what comes together",
+		{"GCRA with a burst of 1 allows requests only at an even pace",
 			variant{"", algorithms.ByName(algorithms.GCRA), algorithms.Options{Burst: 1}}, []int64{0, 99, 100, 200}, []int64{1, 0, 1, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -51,10 +52,10 @@ func TestCountersAllowTheirWorstBursts(t *testing.T) {
 			for i, at := range c.instants {
 				instants[i] = morning + at
 			}
-			let := take(t, c.v.stack(10, 1000), &state, instants...)
-			for i := range let {
-				if let[i] != c.want[i] {
-					t.Fatalf("at %v it lets in %v, want %v", c.instants, let, c.want)
+			allowed := allowedAtEach(t, c.v.stack(10, 1000), &state, instants...)
+			for i := range allowed {
+				if allowed[i] != c.want[i] {
+					t.Fatalf("at %v it allows %v, want %v", c.instants, allowed, c.want)
 				}
 			}
 		})
@@ -71,8 +72,8 @@ func TestWholeLimitIsAllowedAtOnce(t *testing.T) {
 		for _, limit := range []int64{1, 3, 7, 800, 2_000, 9_973} {
 			for _, window := range []int64{7, 1_000, 60_000, 86_400_000, 31 * 86_400_000} {
 				var state algorithms.State
-				if let := take(t, v.stack(limit, window), &state, morning+1); let[0] != limit {
-					t.Errorf("of %d per %d ms, %d may come at once", limit, window, let[0])
+				if allowed := allowedAtEach(t, v.stack(limit, window), &state, morning+1); allowed[0] != limit {
+					t.Errorf("%d per %d ms allows %d at once, want the whole limit", limit, window, allowed[0])
 				}
 			}
 		}

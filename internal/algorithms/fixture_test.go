@@ -66,13 +66,13 @@ func (v variant) stack(limit, window int64) *algorithms.Stack {
 	return algorithms.NewStack(v.Algorithm, []algorithms.Rule{v.rule(limit, window)})
 }
 
-// drawRules draws a stack of up to most rules, either small or as large as allowed.
-func drawRules(t *rapid.T, v variant, most int) []algorithms.Rule {
+// drawRules draws a stack of up to maxRules rules, either small or as large as allowed.
+func drawRules(t *rapid.T, v variant, maxRules int) []algorithms.Rule {
 	options := v.options
 	if v.Takes(algorithms.OptionBurst) {
 		options.Burst = rapid.OneOf(rapid.Just(0), rapid.IntRange(1, 20), rapid.IntRange(1, algorithms.MaxBurst)).Draw(t, "burst")
 	}
-	rules := make([]algorithms.Rule, rapid.IntRange(1, most).Draw(t, "rules"))
+	rules := make([]algorithms.Rule, rapid.IntRange(1, maxRules).Draw(t, "rules"))
 	for i := range rules {
 		rules[i] = algorithms.Rule{
 			Limit:   rapid.OneOf(rapid.Int64Range(0, 12), rapid.Int64Range(1, 100_000)).Draw(t, "limit"),

@@ -8,9 +8,9 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 )
 
-// bound is a guarantee: any half-open time span of length stretch has an allowed cost of at most
-// most.
-type bound struct{ stretch, most int64 }
+// bound is a guarantee: any half-open time span of length milliseconds has an allowed cost of at
+// most maxCost.
+type bound struct{ length, maxCost int64 }
 
 // guarantee returns what v guarantees for a rule if no request costs more than cost.
 func (v variant) guarantee(r algorithms.Rule, cost int64) bound {
@@ -31,12 +31,12 @@ func (v variant) guarantee(r algorithms.Rule, cost int64) bound {
 type allowedAt struct{ at, cost int64 }
 
 // maxIn returns the largest allowed cost in any time span of that length. The times are sorted.
-func maxIn(stretch int64, allowed []allowedAt) (most int64) {
+func maxIn(length int64, allowed []allowedAt) (most int64) {
 	var within int64
 	from := 0
 	for _, a := range allowed {
 		within += a.cost
-		for ; a.at-allowed[from].at >= stretch; from++ {
+		for ; a.at-allowed[from].at >= length; from++ {
 			within -= allowed[from].cost
 		}
 		most = max(most, within)
@@ -76,8 +76,8 @@ func TestGuarantees(t *testing.T) {
 				}
 			}
 			promised := v.guarantee(r, largest)
-			if most := maxIn(promised.stretch, allowed); most > promised.most {
-				t.Fatalf("%+v: %d within %d ms, and %d is promised: %v", r, most, promised.stretch, promised.most, allowed)
+			if most := maxIn(promised.length, allowed); most > promised.maxCost {
+				t.Fatalf("%+v allows %d within %d ms, want at most %d: %v", r, most, promised.length, promised.maxCost, allowed)
 			}
 		})
 	})
@@ -103,8 +103,8 @@ func TestGuaranteesWhileTheClockStepsBack(t *testing.T) {
 				}
 			}
 			promised := v.guarantee(r, 1)
-			if most := maxIn(promised.stretch, allowed); most > promised.most {
-				t.Fatalf("%+v: %d within %d ms, and %d is promised: %v", r, most, promised.stretch, promised.most, allowed)
+			if most := maxIn(promised.length, allowed); most > promised.maxCost {
+				t.Fatalf("%+v allows %d within %d ms, want at most %d: %v", r, most, promised.length, promised.maxCost, allowed)
 			}
 		})
 	})
@@ -112,7 +112,7 @@ func TestGuaranteesWhileTheClockStepsBack(t *testing.T) {
 
 // A client who waits until RetryAt while the clock steps back is refused at most once
 // more.
-func TestStepBackRefusesOnceMore(t *testing.T) {
+func TestClockStepBackRefusesAtMostOnceMore(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		rapid.Check(t, func(t *rapid.T) {
 			rules := drawRules(t, v, 3)
@@ -136,7 +136,7 @@ func TestStepBackRefusesOnceMore(t *testing.T) {
 }
 
 // The limits in windows of the clock are never exceeded, whenever the requests arrive.
-func TestClockWindows(t *testing.T) {
+func TestClockWindowsNeverExceedTheLimit(t *testing.T) {
 	for _, name := range []string{algorithms.FixedWindow, algorithms.SlidingWindow} {
 		v := variant{name, algorithms.ByName(name), algorithms.Options{}}
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestClockWindows(t *testing.T) {
 					now += rapid.Int64Range(0, r.Window/3+1).Draw(t, "step")
 					if stack.Decide(&state, algorithms.Query{Now: now, Cost: 1}, nil).Allowed {
 						if in[now/r.Window]++; in[now/r.Window] > r.Limit {
-							t.Fatalf("%d in one window of %+v", in[now/r.Window], r)
+							t.Fatalf("%d are allowed in one window of %+v", in[now/r.Window], r)
 						}
 					}
 				}

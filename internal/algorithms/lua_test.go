@@ -20,10 +20,10 @@ import (
 //
 // ARGV 1  the algorithm
 // ARGV 2  how many rules
-// ARGV 3+ the rules: limit, window, burst, first, queue; then the questions: the
+// ARGV 3+ the rules: limit, window, burst, first, queue; then the queries: the
 //
 //	limit of each rule, now, cost, longest wait, id, 1 for a peek, and 1 to
-//	give the reservation before back first
+//	cancel the previous reservation first
 const driver = `
 local at = 2
 local function arg() at = at + 1 return ARGV[at] end
@@ -59,7 +59,7 @@ return table.concat(out, ' ')`
 
 // The Go and the Lua version of each counter give the same answers and store the same numbers,
 // for all rules, costs, waits and clocks.
-func TestLuaCountsAsGoDoes(t *testing.T) {
+func TestLuaAgreesWithGo(t *testing.T) {
 	client := connect(t)
 	script := redis.NewScript(algorithms.Lua() + driver)
 	forEach(t, func(t *testing.T, v variant) {
@@ -83,7 +83,7 @@ func TestLuaCountsAsGoDoes(t *testing.T) {
 
 // The text can be part of a function library, which must not define globals. On Redis 7.0 such a
 // library finds no libraries while it is loaded.
-func TestLuaIsFitForAFunctionLibrary(t *testing.T) {
+func TestLuaLoadsInAFunctionLibrary(t *testing.T) {
 	client := connect(t)
 	const register = "redis.register_function('longest', function() return engine.stack('leaky_bucket', {{ limit = 2, window = 10, burst = 5, queue = true }}).max_delay end)"
 	if err := client.FunctionLoad(t.Context(), "#!lua name=counting\n"+algorithms.Lua()+register).Err(); err != nil {
@@ -107,14 +107,14 @@ func connect(t *testing.T) *redis.Client {
 	return client
 }
 
-func compare(t *rapid.T, lua, goes []string) {
-	for i := range min(len(lua), len(goes)) {
-		if lua[i] != goes[i] {
-			t.Fatalf("at number %d, Lua says %s and Go %s, after %v", i, lua[i], goes[i], goes[max(0, i-30):i])
+func compare(t *rapid.T, lua, inGo []string) {
+	for i := range min(len(lua), len(inGo)) {
+		if lua[i] != inGo[i] {
+			t.Fatalf("number %d is %s in Lua and %s in Go, after %v", i, lua[i], inGo[i], inGo[max(0, i-30):i])
 		}
 	}
-	if len(lua) != len(goes) {
-		t.Fatalf("Lua says %d numbers and Go %d", len(lua), len(goes))
+	if len(lua) != len(inGo) {
+		t.Fatalf("Lua returns %d numbers and Go %d", len(lua), len(inGo))
 	}
 }
 

@@ -17,37 +17,37 @@ func queue(limit, window int64, length int) *algorithms.Stack {
 
 // A queue of 3 at 3 a second releases one request each third of a second and holds three. It
 // refuses a fourth and returns when that one may join.
-func TestQueue(t *testing.T) {
+func TestQueueReleasesAtItsPaceAndRefusesWhenFull(t *testing.T) {
 	var state algorithms.State
 	stack := queue(3, 1000, 3)
-	ask := func(now, most int64) algorithms.Result {
-		return stack.Decide(&state, algorithms.Query{Now: morning + now, Cost: 1, MaxWait: most, ID: "x"}, nil)
+	ask := func(now, maxWait int64) algorithms.Result {
+		return stack.Decide(&state, algorithms.Query{Now: morning + now, Cost: 1, MaxWait: maxWait, ID: "x"}, nil)
 	}
 	for i, want := range []int64{0, 333, 666, 1000} {
 		if got := ask(0, 60_000); !got.Allowed || got.AllowedAt != morning+want {
-			t.Fatalf("request %d has %+v, want its reservation at %d", i, got, want)
+			t.Fatalf("request %d got %+v, want a reservation at %d", i, got, want)
 		}
 	}
 	if got := ask(0, 60_000); got.Allowed || got.AllowedAt != morning+1333 || got.RetryAt != morning+333 {
-		t.Fatalf("a queue that is full answers %+v", got)
+		t.Fatalf("a full queue answers %+v, want a refusal", got)
 	}
 	if got := ask(332, 60_000); got.Allowed {
-		t.Fatal("a queue that is full lets one more in")
+		t.Fatal("a full queue allows one more")
 	}
 	if got := ask(333, 60_000); !got.Allowed || got.AllowedAt != morning+1333 {
-		t.Fatalf("once one has left: %+v", got)
+		t.Fatalf("after one was released: got %+v, want it allowed", got)
 	}
 	if got := ask(1333, 0); got.Allowed || got.RetryAt != morning+1666 {
-		t.Fatalf("without waiting, behind the last: %+v", got)
+		t.Fatalf("without MaxWait, after the last reservation: got %+v, want a refusal", got)
 	}
 	if got := ask(1666, 0); !got.Allowed || got.AllowedAt != morning+1666 {
-		t.Fatalf("when the queue is empty: %+v", got)
+		t.Fatalf("with an empty queue: got %+v, want it allowed", got)
 	}
 }
 
 // More than one request may leave in the same millisecond if the pace is faster than one a
 // millisecond.
-func TestQueueKeepsItsPace(t *testing.T) {
+func TestQueueIsExactAboveOneRequestPerMillisecond(t *testing.T) {
 	var state algorithms.State
 	stack := queue(5_000, 1_000, 100_000)
 	var last int64
@@ -55,19 +55,19 @@ func TestQueueKeepsItsPace(t *testing.T) {
 		last = stack.Decide(&state, algorithms.Query{Now: morning, Cost: 1, MaxWait: 60_000, ID: "x"}, nil).AllowedAt
 	}
 	if last != morning+2_000 {
-		t.Fatalf("at 5,000 a second the 10,001st leaves after %d ms", last-morning)
+		t.Fatalf("at 5,000 a second the 10,001st is released after %d ms, want 2000", last-morning)
 	}
 }
 
 // If a limit is raised, queued requests leave faster; if it is lowered, more slowly.
-func TestQueueChanged(t *testing.T) {
+func TestQueueWaitFollowsAChangedLimit(t *testing.T) {
 	wait := func(limit int64) int64 {
 		var state algorithms.State
-		take(t, queue(10, 1000, 0), &state, morning)
+		allowedAtEach(t, queue(10, 1000, 0), &state, morning)
 		return queue(limit, 1000, 0).Remaining(nil, &state, morning, 1)[0].Wait
 	}
 	if wait(10) != 100 || wait(100) != 10 || wait(2) != 500 {
-		t.Fatalf("waits of %d, %d and %d", wait(10), wait(100), wait(2))
+		t.Fatalf("the waits are %d, %d and %d, want 100, 10 and 500", wait(10), wait(100), wait(2))
 	}
 }
 
@@ -81,13 +81,13 @@ func TestReservationsAreInOrder(t *testing.T) {
 			now, last := int64(morning), int64(0)
 			for range 30 {
 				now += rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(0, 2_000)).Draw(t, "step")
-				most := rapid.SampledFrom([]int64{0, 1_000, 3_600_000}).Draw(t, "most")
-				got := stack.Decide(&state, algorithms.Query{Now: now, Cost: drawCost(t, rules), MaxWait: most, ID: "x"}, nil)
+				maxWait := rapid.SampledFrom([]int64{0, 1_000, 3_600_000}).Draw(t, "maxWait")
+				got := stack.Decide(&state, algorithms.Query{Now: now, Cost: drawCost(t, rules), MaxWait: maxWait, ID: "x"}, nil)
 				if !got.Allowed {
 					continue
 				}
-				if got.AllowedAt < max(now, last) || got.AllowedAt > now+most {
-					t.Fatalf("a reservation at %d, asked for at %d by one who waits %d, after one at %d", got.AllowedAt, now, most, last)
+				if got.AllowedAt < max(now, last) || got.AllowedAt > now+maxWait {
+					t.Fatalf("got a reservation at %d, requested at %d with a MaxWait of %d, after one at %d", got.AllowedAt, now, maxWait, last)
 				}
 				last = got.AllowedAt
 			}
@@ -97,7 +97,7 @@ func TestReservationsAreInOrder(t *testing.T) {
 
 // Cancelling the newest reservation restores the state before it. A reservation with a later one
 // after it lapses, and so does one whose time has passed.
-func TestCancelEndsTheNewestReservationOnly(t *testing.T) {
+func TestCancelFreesOnlyTheNewestReservation(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		var state algorithms.State
 		stack := v.stack(1, 10_000)
@@ -115,33 +115,33 @@ func TestCancelEndsTheNewestReservationOnly(t *testing.T) {
 			t.Fatalf("reservations at %d and %d", second.AllowedAt, third.AllowedAt)
 		}
 		for what, try := range map[string]func() bool{
-			"one with another behind it": func() bool { return state.Cancel(morning, second.AllowedAt, "second") },
-			"one of another request":     func() bool { return state.Cancel(morning, third.AllowedAt, "second") },
-			"one of no request":          func() bool { return state.Cancel(morning, third.AllowedAt, "") },
-			"one at another time":        func() bool { return state.Cancel(morning, third.AllowedAt-1, "third") },
-			"one whose time has come":    func() bool { return state.Cancel(third.AllowedAt, third.AllowedAt, "third") },
+			"one with a later one after it": func() bool { return state.Cancel(morning, second.AllowedAt, "second") },
+			"one of another request":        func() bool { return state.Cancel(morning, third.AllowedAt, "second") },
+			"one of no request":             func() bool { return state.Cancel(morning, third.AllowedAt, "") },
+			"one at another time":           func() bool { return state.Cancel(morning, third.AllowedAt-1, "third") },
+			"one whose time has passed":     func() bool { return state.Cancel(third.AllowedAt, third.AllowedAt, "third") },
 		} {
 			if try() {
-				t.Errorf("%s was cancelled", what)
+				t.Errorf("Cancel of %s returned true", what)
 			}
 		}
 		if !state.Cancel(morning+2, third.AllowedAt, "third") || state.Cancel(morning+2, third.AllowedAt, "third") {
-			t.Fatal("the newest cannot be cancelled once and only once")
+			t.Fatal("Cancel of the newest did not return true once and then false")
 		}
 		if !reflect.DeepEqual(state.Numbers, before.Numbers) || state.Reservations.Newest != second.AllowedAt {
-			t.Fatalf("%+v is left, and it was %+v", state, before)
+			t.Fatalf("after Cancel the state is %+v, want %+v", state, before)
 		}
 		if got := stack.Decide(&state, algorithms.Query{Now: morning + 2, Cost: 1}, nil); got.Allowed {
-			t.Fatal("a check goes before the reservation that is left")
+			t.Fatal("a check is allowed before the remaining reservation")
 		}
 		if got := ask("fourth"); got.AllowedAt != third.AllowedAt {
-			t.Fatalf("the next reservation is %d, and %d was cancelled", got.AllowedAt, third.AllowedAt)
+			t.Fatalf("the next reservation is at %d, want the cancelled one's time %d", got.AllowedAt, third.AllowedAt)
 		}
 	})
 }
 
 // A reservation that is further ahead than allowed is left by a clock that stepped back.
-func TestStepBackForgetsReservations(t *testing.T) {
+func TestClockStepBackDropsReservationsTooFarAhead(t *testing.T) {
 	stack := queue(1, 10_000, 6)
 	var state algorithms.State
 	for range 2 {
@@ -149,9 +149,9 @@ func TestStepBackForgetsReservations(t *testing.T) {
 	}
 	now := morning + 10_000 - timestamplog.MaxWait // the reservation is as far ahead as allowed
 	if got := stack.Decide(&state, algorithms.Query{Now: now, Cost: 1}, nil); got.Changed || got.RetryAt != morning+20_000 {
-		t.Fatalf("with a reservation that may be: %+v", got)
+		t.Fatalf("with a reservation within MaxWait: got %+v, want it kept", got)
 	}
 	if got := stack.Decide(&state, algorithms.Query{Now: now - 1, Cost: 1}, nil); !got.Changed || got.RetryAt != now-1+10_000 {
-		t.Fatalf("with one that cannot be: %+v", got)
+		t.Fatalf("with a reservation beyond MaxWait: got %+v, want it dropped", got)
 	}
 }

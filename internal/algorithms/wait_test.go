@@ -24,7 +24,7 @@ func TestWaitsAreExact(t *testing.T) {
 			if first.RetryAt == algorithms.Never {
 				q.Now += rapid.Int64Range(0, 1<<32).Draw(t, "later")
 				if got := stack.Decide(&state, q, nil); got.RetryAt != algorithms.Never {
-					t.Fatalf("what is never allowed becomes %+v", got)
+					t.Fatalf("a request that is never allowed later got %+v", got)
 				}
 				return
 			}
@@ -44,7 +44,7 @@ func TestWaitsAreExact(t *testing.T) {
 					t.Fatalf("%d after the wait of %d: %+v", after, first.RetryAt-now, got)
 				}
 				if after == 0 && got.AllowedAt != first.AllowedAt {
-					t.Fatalf("the reservation was said to be %d and is %d", first.AllowedAt, got.AllowedAt)
+					t.Fatalf("the refusal announced a reservation at %d, and it is at %d", first.AllowedAt, got.AllowedAt)
 				}
 			}
 		})
@@ -58,8 +58,8 @@ func history(t *rapid.T, v variant, rules []algorithms.Rule) (state algorithms.S
 	for range rapid.IntRange(1, 20).Draw(t, "requests") {
 		now += drawStep(t, rules, wait)
 		q := algorithms.Query{Now: now, Cost: drawCost(t, rules), ID: "x", MaxWait: rapid.SampledFrom([]int64{0, 0, 5_000}).Draw(t, "max wait")}
-		verdict := stack.Decide(&state, q, nil)
-		if wait = verdict.RetryAt - now; verdict.Allowed || verdict.RetryAt == algorithms.Never {
+		result := stack.Decide(&state, q, nil)
+		if wait = result.RetryAt - now; result.Allowed || result.RetryAt == algorithms.Never {
 			wait = 0
 		}
 	}
@@ -67,7 +67,7 @@ func history(t *rapid.T, v variant, rules []algorithms.Rule) (state algorithms.S
 }
 
 // All or nothing: a refused request and a peek do not change any later answer.
-func TestRefusedRequestsCountNothing(t *testing.T) {
+func TestRefusedRequestsAndPeeksChangeNothing(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		rapid.Check(t, func(t *rapid.T) {
 			rules := drawRules(t, v, 3)
@@ -78,12 +78,12 @@ func TestRefusedRequestsCountNothing(t *testing.T) {
 			q := algorithms.Query{Now: now, Cost: drawCost(t, rules)}
 			q.Peek = stack.Decide(&state, algorithms.Query{Now: now, Cost: q.Cost, Peek: true}, nil).Allowed
 			if got := stack.Decide(&other, q, nil); got.Changed {
-				t.Fatalf("%+v says that something changed", got)
+				t.Fatalf("got %+v, want Changed to be false", got)
 			}
 			for later := now; later < now+3*rules[0].Window; later += 1 + rules[0].Window/5 {
 				a, b := stack.Remaining(nil, &state, later, 1), stack.Remaining(nil, &other, later, 1)
 				if !slices.Equal(a, b) {
-					t.Fatalf("after it %v is left, without it %v", b, a)
+					t.Fatalf("Remaining is %v after the request, want %v", b, a)
 				}
 			}
 		})
@@ -94,7 +94,7 @@ func TestRefusedRequestsCountNothing(t *testing.T) {
 func TestRemainingIsWhatIsAllowed(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		if v.options.Variant == algorithms.VariantQueue {
-			return // it releases one request at a time, see TestQueue
+			return // it releases one request at a time, see TestQueueReleasesAtItsPaceAndRefusesWhenFull
 		}
 		rapid.Check(t, func(t *rapid.T) {
 			rules := drawRules(t, v, 1)
@@ -108,7 +108,7 @@ func TestRemainingIsWhatIsAllowed(t *testing.T) {
 				has := stack.Remaining(nil, &state, now, 1)[0]
 				allowed := stack.Decide(&state, algorithms.Query{Now: now, Cost: 1}, nil).Allowed
 				if has.Amount != n || allowed != (n > 0) || allowed != (has.Wait == 0) {
-					t.Fatalf("%d left of %d, but %+v is said and allowed is %v", n, left, has, allowed)
+					t.Fatalf("with %d of %d left: Remaining returns %+v and the request is allowed: %v", n, left, has, allowed)
 				}
 			}
 		})
@@ -117,7 +117,7 @@ func TestRemainingIsWhatIsAllowed(t *testing.T) {
 
 // When the TTL of a state has passed, it is equivalent to no state; a millisecond earlier it is
 // not.
-func TestStateIsKeptAsLongAsItMatters(t *testing.T) {
+func TestTTLEndsExactlyWhenTheStateIsEmpty(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		rapid.Check(t, func(t *rapid.T) {
 			rules := drawRules(t, v, 3)
@@ -126,15 +126,15 @@ func TestStateIsKeptAsLongAsItMatters(t *testing.T) {
 			}
 			stack := algorithms.NewStack(v.Algorithm, rules)
 			state, now := history(t, v, rules)
-			lasts := stack.TTL(&state, now)
-			if lasts > 0 {
+			ttl := stack.TTL(&state, now)
+			if ttl > 0 {
 				early := state.Clone()
-				if stack.TTL(&early, now+lasts-1) != 1 {
-					t.Fatalf("%d before its end it lasts %d", 1, stack.TTL(&early, now+lasts-1))
+				if stack.TTL(&early, now+ttl-1) != 1 {
+					t.Fatalf("a millisecond before the end the TTL is %d, want 1", stack.TTL(&early, now+ttl-1))
 				}
 			}
-			if left := stack.TTL(&state, now+lasts); left != 0 || slices.Max(state.Numbers) != 0 || state.Reservations != nil {
-				t.Fatalf("after %d it lasts %d and is %+v", lasts, left, state)
+			if left := stack.TTL(&state, now+ttl); left != 0 || slices.Max(state.Numbers) != 0 || state.Reservations != nil {
+				t.Fatalf("%d ms later the TTL is %d and the state %+v, want 0 and empty", ttl, left, state)
 			}
 		})
 	})
@@ -151,21 +151,21 @@ func TestRuleIsFullyRestoredAfterItsReset(t *testing.T) {
 			}
 			stack := algorithms.NewStack(v.Algorithm, rules)
 			state, now := history(t, v, rules)
-			lasts := stack.TTL(&state, now)
+			ttl := stack.TTL(&state, now)
 			fresh := stack.Remaining(nil, &algorithms.State{}, now, 1)
 			longest := int64(0)
 			for i, has := range stack.Remaining(nil, &state, now, 1) {
 				longest = max(longest, has.Reset)
 				later := state.Clone()
 				if got := stack.Remaining(nil, &later, now+has.Reset, 1)[i]; has.Reset > 0 && (got.Amount != fresh[i].Amount || got.Reset != 0) {
-					t.Fatalf("rule %d of %+v: %d ms after %+v it has %+v, a fresh one %+v", i, rules, has.Reset, has, got, fresh[i])
+					t.Fatalf("rule %d of %+v: %d ms after %+v it has %+v, want as without requests %+v", i, rules, has.Reset, has, got, fresh[i])
 				}
 				if has.Reset == 0 && state.Reservations == nil && has.Amount != fresh[i].Amount {
 					t.Fatalf("rule %d of %+v counts something and its reset is 0: %+v", i, rules, has)
 				}
 			}
-			if longest > lasts || state.Reservations == nil && longest != lasts {
-				t.Fatalf("the longest reset is %d ms, the state lasts %d", longest, lasts)
+			if longest > ttl || state.Reservations == nil && longest != ttl {
+				t.Fatalf("the longest reset is %d ms, the TTL %d", longest, ttl)
 			}
 		})
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/backtest"
 )
 
-// under returns a plan under an algorithm.
+// under returns a plan that uses an algorithm.
 func under(t *testing.T, plan backtest.Plan, name string, o algorithms.Options) backtest.Plan {
 	t.Helper()
 	changed, err := plan.Under(algorithms.ByName(name), o)
@@ -18,7 +18,7 @@ func under(t *testing.T, plan backtest.Plan, name string, o algorithms.Options) 
 	return changed
 }
 
-func TestTwoAlgorithmsAreComparedOnOneLog(t *testing.T) {
+func TestRunComparesTwoAlgorithms(t *testing.T) {
 	plan := backtest.StackPlan(stack(t, "1/s", "4/m"))
 	counting := under(t, plan, algorithms.SortedSetLog, algorithms.Options{CountRefused: true})
 	var records []accesslog.Record
@@ -46,7 +46,7 @@ func TestTwoAlgorithmsAreComparedOnOneLog(t *testing.T) {
 	}
 }
 
-func TestEveryAlgorithmCanBeTried(t *testing.T) {
+func TestRunSupportsEveryAlgorithm(t *testing.T) {
 	var records []accesslog.Record
 	for i := range 200 {
 		records = append(records, at(t, float64(i)/7, "a"))
@@ -55,7 +55,7 @@ func TestEveryAlgorithmCanBeTried(t *testing.T) {
 		plan := under(t, backtest.StackPlan(stack(t, "2/s", "20/m")), algorithm.Name, algorithms.Options{})
 		report := run(t, backtest.Options{Plan: plan}, records...)
 		if report.Allowed == 0 || report.Refused == 0 || report.Allowed > 60 {
-			t.Errorf("%s allows %d and refuses %d", algorithm.Name, report.Allowed, report.Refused)
+			t.Errorf("%s allows %d and refuses %d of 200, want both, and at most 60 allowed", algorithm.Name, report.Allowed, report.Refused)
 		}
 		for _, rule := range report.Rules {
 			if rule.Failed == 0 {
@@ -77,6 +77,6 @@ func TestCostAboveTheBurstIsNeverAllowed(t *testing.T) {
 
 func TestPlanRejectsOptionsThatItsAlgorithmLacks(t *testing.T) {
 	if _, err := backtest.StackPlan(stack(t, "1/s")).Under(algorithms.ByName(algorithms.TimestampLog), algorithms.Options{Burst: 5}); err == nil {
-		t.Error("timestamp_log took a burst")
+		t.Error("Under accepts a burst for timestamp_log")
 	}
 }

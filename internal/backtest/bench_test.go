@@ -15,9 +15,9 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// madeUpLog returns lines of Combined Log Format by some thousand clients, a few
+// syntheticLog returns lines of Combined Log Format by some thousand clients, a few
 // of which come much more often than the rest.
-func madeUpLog(lines int) []byte {
+func syntheticLog(lines int) []byte {
 	var log bytes.Buffer
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i := range lines {
@@ -34,9 +34,9 @@ func madeUpLog(lines int) []byte {
 
 const benchLines = 100_000
 
-func madeUpRecords(b *testing.B) []accesslog.Record {
+func syntheticRecords(b *testing.B) []accesslog.Record {
 	b.Helper()
-	reader, err := accesslog.NewReader(bytes.NewReader(madeUpLog(benchLines)), "", accesslog.Options{})
+	reader, err := accesslog.NewReader(bytes.NewReader(syntheticLog(benchLines)), "", accesslog.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func reportRate(b *testing.B) {
 }
 
 func BenchmarkHotLoop(b *testing.B) {
-	records := madeUpRecords(b)
+	records := syntheticRecords(b)
 	options := backtest.Options{Plan: backtest.StackPlan(defaultStack(b))}
 	b.ResetTimer()
 	for b.Loop() {
@@ -68,7 +68,7 @@ func BenchmarkHotLoop(b *testing.B) {
 }
 
 func BenchmarkHotLoopAgainstASecondStack(b *testing.B) {
-	records := madeUpRecords(b)
+	records := syntheticRecords(b)
 	against := backtest.StackPlan(stack(b, "2/s", "50/h"))
 	options := backtest.Options{Plan: backtest.StackPlan(defaultStack(b)), Against: &against}
 	b.ResetTimer()
@@ -107,7 +107,7 @@ func BenchmarkEndToEndFromGzip(b *testing.B) {
 		b.Fatal(err)
 	}
 	packed := gzip.NewWriter(file)
-	if _, err := packed.Write(madeUpLog(benchLines)); err != nil {
+	if _, err := packed.Write(syntheticLog(benchLines)); err != nil {
 		b.Fatal(err)
 	}
 	if err := packed.Close(); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// TestBurstEscalatesOnce has 60 requests within two seconds, before the block that they earn
+// TestBurstEscalatesOnce has 60 requests within two seconds, before the block that they cause
 // begins, and one after its end: only what comes after a block counts for the next.
 func TestBurstEscalatesOnce(t *testing.T) {
 	p := policy(t, "default", rules.Enforce, "*", "1/1h")
@@ -21,6 +21,6 @@ func TestBurstEscalatesOnce(t *testing.T) {
 	records = append(records, at(t, 120+3710, "a"))
 	report := run(t, backtest.Options{Plan: backtest.PoliciesPlan([]*rules.Policy{p})}, records...)
 	if report.Escalations[0].Blocks != 1 || report.Blocked != 0 {
-		t.Errorf("%d blocks, %d blocked", report.Escalations[0].Blocks, report.Blocked)
+		t.Errorf("got %d blocks and %d blocked requests, want 1 and 0", report.Escalations[0].Blocks, report.Blocked)
 	}
 }

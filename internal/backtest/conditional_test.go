@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-func TestConditionsAreTriedOnTheRequestsOfALog(t *testing.T) {
+func TestRunAppliesConditionsToLoggedRequests(t *testing.T) {
 	everyKey, _ := keys.Parser{}.Pattern("*")
 	policy := func(name, rule string, when [4][]string) *rules.Policy {
 		stack, err := rules.ParseStack([]string{rule})
@@ -51,7 +51,7 @@ func TestConditionsAreTriedOnTheRequestsOfALog(t *testing.T) {
 	}
 }
 
-func TestOutcomesAreTriedByTheStatusOfALog(t *testing.T) {
+func TestRunDerivesOutcomesFromTheLoggedStatus(t *testing.T) {
 	everyKey, _ := keys.Parser{}.Pattern("*")
 	policy := func(name, rule, outcome string, path ...string) *rules.Policy {
 		stack, err := rules.ParseStack([]string{rule})
@@ -74,10 +74,10 @@ func TestOutcomesAreTriedByTheStatusOfALog(t *testing.T) {
 		records = append(records, record)
 	}
 	add("token:scanner", "GET", "/old", 404)
-	add("token:scanner", "GET", "/style.css", 404) // no miss
+	add("token:scanner", "GET", "/style.css", 404) // not a not_found outcome
 	add("token:scanner", "GET", "/a", 404)         // the second
 	add("token:scanner", "GET", "/b", 404)         // refused, so that it is not answered
-	add("token:scanner", "GET", "/", 200)          // refused, whatever it asks for
+	add("token:scanner", "GET", "/", 200)          // refused, whatever the path is
 	add("token:guesser", "POST", "/admin", 401)    // its conditions are not met
 	add("token:guesser", "POST", "/login", 403)
 	add("token:guesser", "GET", "/", 200) // refused

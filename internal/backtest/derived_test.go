@@ -96,7 +96,7 @@ func TestNetworkIsProposedAndNeverBlocked(t *testing.T) {
 		t.Errorf("the score is %+v, of the ranges %+v", s, s.Ranges)
 	}
 	if s := report.Comparison.Score; s.Ranges.Proposed != 0 || s.Attackers[0].InRanges != 0 {
-		t.Errorf("a /25 is proposed: %+v", s.Ranges)
+		t.Errorf("Compared with a plan that counts a /25: got %+v, want no proposal", s.Ranges)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestRangeIsProposedByReportsAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// No check says the scope, so that none is refused.
+	// No check has the scope, so that none is refused.
 	plan := backtest.PoliciesPlan([]*rules.Policy{guessing(t, "login", "100/h", "net:/24 10/1h")})
 	report := run(t, backtest.Options{Plan: plan, Truth: truth}, logins(t, tries...)...)
 	if s := report.Score; report.Refused != 0 || s.Ranges.Proposed != 1 || s.Ranges.AttackersCovered != 6 || s.Attackers[0].Caught != 0 {
@@ -119,11 +119,11 @@ func TestRangeIsProposedByReportsAlone(t *testing.T) {
 	}
 	report = run(t, backtest.Options{Plan: plan, Truth: truth}, logins(t, tries[:12]...)...)
 	if s := report.Score; s.Ranges.Proposed != 0 {
-		t.Errorf("two reports too many propose the range: %+v", s.Ranges)
+		t.Errorf("after two reports beyond the limit: got %+v, want no proposal", s.Ranges)
 	}
 }
 
-func TestScopesAreTriedByMethodAndPath(t *testing.T) {
+func TestRunDerivesScopesFromMethodAndPath(t *testing.T) {
 	scopes, err := accesslog.ParseScopes([]string{"POST /login=login"})
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestScopesAreTriedByMethodAndPath(t *testing.T) {
 		t.Errorf("escalation %+v, refused %d, by the rule %d", report.Escalations[0], report.Refused, report.Rules[0].Failed)
 	}
 	if report := run(t, backtest.Options{Plan: plan}, records...); report.Refused != 0 {
-		t.Errorf("%d are refused although no request says a scope", report.Refused)
+		t.Errorf("%d are refused although no request has a scope", report.Refused)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestEachRefusingPolicyCountsAnOffence(t *testing.T) {
 	}
 }
 
-func TestTablesNameOutcomesScopesTrapsAndFurtherKeys(t *testing.T) {
+func TestTablesNameOutcomesScopesAndFurtherKeys(t *testing.T) {
 	plan := backtest.PoliciesPlan([]*rules.Policy{guessing(t, "login", "2/h distinct account", "net:/24 10/1h")})
 	records := logins(t, [2]string{"192.0.2.1", "alice"}, [2]string{"192.0.2.1", ""})
 	report := run(t, backtest.Options{Plan: plan, Against: &plan}, records...)
@@ -170,7 +170,7 @@ func TestTablesNameOutcomesScopesTrapsAndFurtherKeys(t *testing.T) {
 	}
 	for _, want := range []string{"guessing 2/1h distinct account (login_failed, scope login)", "guessing net:/24 10/1h (login_failed, scope login)", "guessing net:/24 (login_failed)", "guessing (scope login)"} {
 		if strings.Count(text.String(), want) != 2 || strings.Count(page.String(), want) != 2 {
-			t.Errorf("%q is not there of both plans:\n%s", want, text.String())
+			t.Errorf("the text or the page does not have %q for both plans:\n%s", want, text.String())
 		}
 	}
 	for _, want := range []string{`"unsaid": 1`, `"derived_key": "net:/24"`, `"scope": "login"`} {

@@ -19,8 +19,8 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// realLog returns the path of the real access log that the tests are run on
-// where it is to be had, "" elsewhere: it is no part of this project.
+// realLog returns the path of a real access log, or "" if it is absent: the log is not part of
+// this project.
 func realLog(t testing.TB) string {
 	folder := os.Getenv("STINT_TEST_DATA")
 	if folder == "" {
@@ -28,7 +28,7 @@ func realLog(t testing.TB) string {
 	}
 	path := filepath.Join(folder, "apache_access.log.gz")
 	if _, err := os.Stat(path); err != nil {
-		t.Logf("the real access log is not here, so nothing was checked on it; STINT_TEST_DATA names its folder: %v", err)
+		t.Logf("the real access log is absent, so this test checks nothing; STINT_TEST_DATA names its folder: %v", err)
 		return ""
 	}
 	return path
@@ -51,7 +51,7 @@ type plainRequest struct {
 	at     time.Time
 }
 
-// readPlainly reads the real log with nothing of this project.
+// readPlainly reads the real log without code of this project.
 func readPlainly(t *testing.T, path string) []plainRequest {
 	t.Helper()
 	file, err := os.Open(path)

@@ -36,7 +36,7 @@ func run(t testing.TB, o backtest.Options, records ...accesslog.Record) *backtes
 	return report
 }
 
-func TestSoleRefusalsExcludeThoseOfSeveralRules(t *testing.T) {
+func TestRuleCountsRefusalsAloneAndBesideOthers(t *testing.T) {
 	report := run(t, backtest.Options{Plan: backtest.StackPlan(stack(t, "1/s", "2/m"))},
 		at(t, 0, "a"),   // allowed
 		at(t, 0.5, "a"), // 1/s alone
@@ -85,7 +85,7 @@ func policy(t testing.TB, name string, mode rules.Mode, match string, limits ...
 	}
 }
 
-func TestEachKeyIsLimitedByThePolicyThatSelectsIt(t *testing.T) {
+func TestRunLimitsEachKeyByItsPolicy(t *testing.T) {
 	plan := backtest.PoliciesPlan([]*rules.Policy{
 		policy(t, "default", rules.Enforce, "*", "1/m"),
 		policy(t, "strict", rules.Enforce, "ip:10.0.0.0/8", "0/s"),
@@ -111,7 +111,7 @@ func TestEachKeyIsLimitedByThePolicyThatSelectsIt(t *testing.T) {
 	}
 }
 
-func TestPoliciesMatchTheAddressOfAnIPv6ClientThatIsCountedByItsNetwork(t *testing.T) {
+func TestRunMatchesPoliciesByTheFullIPv6Address(t *testing.T) {
 	plan := backtest.PoliciesPlan([]*rules.Policy{
 		policy(t, "one", rules.Enforce, "ip:2001:db8::1/128", "0/s"),
 		policy(t, "rest", rules.Enforce, "*", "10/s"),
@@ -123,7 +123,7 @@ func TestPoliciesMatchTheAddressOfAnIPv6ClientThatIsCountedByItsNetwork(t *testi
 	}
 }
 
-func TestNewlyRefusedAndNewlyAllowedAreTheRequestsOnWhichThePlansDiffer(t *testing.T) {
+func TestComparisonListsRequestsOnWhichThePlansDiffer(t *testing.T) {
 	against := backtest.StackPlan(stack(t, "2/m"))
 	report := run(t, backtest.Options{Plan: backtest.StackPlan(stack(t, "1/10s")), Against: &against},
 		at(t, 0, "quick"), at(t, 1, "quick"), // only 1/10s refuses the second
@@ -169,7 +169,7 @@ func TestNoRequestsGiveAnEmptyReport(t *testing.T) {
 	}
 }
 
-func TestUnsortedRecordsAreAnErrorWithTheLine(t *testing.T) {
+func TestUnsortedRecordsAreAnErrorWithTheirNumber(t *testing.T) {
 	records := []accesslog.Record{at(t, 5, "a"), at(t, 4, "a")}
 	_, err := backtest.Run(context.Background(), accesslog.Slice(records), backtest.Options{})
 	if !errors.Is(err, backtest.ErrUnsorted) {
@@ -193,7 +193,7 @@ func TestCancelledBacktestEnds(t *testing.T) {
 	}
 }
 
-func TestProgressEndsWithEveryRecord(t *testing.T) {
+func TestRunReportsProgressUpToTheLastRecord(t *testing.T) {
 	records := make([]accesslog.Record, 20_000)
 	for i := range records {
 		records[i] = at(t, float64(i), "a")
@@ -281,7 +281,7 @@ func (e *endless) Next() (accesslog.Record, error) {
 	return accesslog.Record{Time: int64(e.n) * 10, Key: e.keys[e.n%len(e.keys)], Cost: 1}, nil
 }
 
-func TestMemoryGrowsWithTheKeysAndNotWithTheLines(t *testing.T) {
+func TestRunMemoryDoesNotGrowWithTheLines(t *testing.T) {
 	few := []keys.Key{key(t, "a"), key(t, "b"), key(t, "c")}
 	against := backtest.StackPlan(stack(t, "5/10s"))
 	o := backtest.Options{Plan: backtest.StackPlan(defaultStack(t)), Against: &against}

@@ -14,8 +14,8 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// escalating is a policy that allows so much, and blocks a key for ten minutes after two
-// offences within five.
+// escalating is a plan with a rule that blocks a key for ten minutes after two offences within
+// five.
 func escalating(t *testing.T, rule string) backtest.Plan {
 	t.Helper()
 	everyKey, _ := keys.Parser{}.Pattern("*")
@@ -202,6 +202,6 @@ func TestRangesAreProposedLikeOnANode(t *testing.T) {
 	scorer = backtest.NewScorer(truth)
 	scorer.Count("token:1", begin, true)
 	if got := scorer.Score().Ranges; got != nil {
-		t.Errorf("without addresses: %+v", got)
+		t.Errorf("the ranges without addresses are %+v, want nil", got)
 	}
 }

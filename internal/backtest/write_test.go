@@ -17,10 +17,10 @@ import (
 	"github.com/stint-dev/stint/internal/backtest"
 )
 
-// hostile are keys that a page, a terminal or a spreadsheet could choke on.
+// hostile are keys that are dangerous in a page, a terminal or a spreadsheet.
 var hostile = []string{"=HYPERLINK(\"x\")", "@SUM(A1)", "token:\u202egnp.exe", "token:" + strings.Repeat("long", 50), "token:a,b\"c"}
 
-func hostileReport(t *testing.T) *backtest.Report {
+func reportOfHostileKeys(t *testing.T) *backtest.Report {
 	t.Helper()
 	var records []accesslog.Record
 	for _, text := range hostile {
@@ -33,7 +33,7 @@ func hostileReport(t *testing.T) *backtest.Report {
 func TestTextFitsItsWidthAndIsPrintable(t *testing.T) {
 	for _, width := range []int{80, 100, 160} {
 		var out bytes.Buffer
-		if err := hostileReport(t).WriteText(&out, backtest.TextOptions{Width: width}); err != nil {
+		if err := reportOfHostileKeys(t).WriteText(&out, backtest.TextOptions{Width: width}); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(out.String()) {
@@ -88,19 +88,19 @@ ip:192.0.2.1         1         3        1        2  1970-01-01 00:00:01Z
 	}
 }
 
-func TestOnlyTheFirstKeysAreShownAndTheRestCounted(t *testing.T) {
+func TestTextCountsOffendersBeyondTop(t *testing.T) {
 	var out bytes.Buffer
-	if err := hostileReport(t).WriteText(&out, backtest.TextOptions{Top: 2}); err != nil {
+	if err := reportOfHostileKeys(t).WriteText(&out, backtest.TextOptions{Top: 2}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "... and 3 more offenders\n") {
-		t.Errorf("the text does not count the rest:\n%s", out.String())
+		t.Errorf("the text does not count the other offenders:\n%s", out.String())
 	}
 }
 
 func TestCSVContainsNoFormula(t *testing.T) {
 	var out bytes.Buffer
-	if err := hostileReport(t).WriteCSV(&out); err != nil {
+	if err := reportOfHostileKeys(t).WriteCSV(&out); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(&out).ReadAll()
@@ -135,7 +135,7 @@ freed,2,2,0,0,,,,,1,0,1
 }
 
 func TestJSONIsTheWholeReport(t *testing.T) {
-	report := hostileReport(t)
+	report := reportOfHostileKeys(t)
 	var out bytes.Buffer
 	if err := report.WriteJSON(&out); err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestJSONIsTheWholeReport(t *testing.T) {
 }
 
 func TestWriterErrorIsReturned(t *testing.T) {
-	report := hostileReport(t)
+	report := reportOfHostileKeys(t)
 	for name, write := range map[string]func() error{
 		"text": func() error { return report.WriteText(fullDisk{}, backtest.TextOptions{}) },
 		"JSON": func() error { return report.WriteJSON(fullDisk{}) },
@@ -171,7 +171,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errDiskFull }
 
-func TestBadLinesAreCountedAndShownEscaped(t *testing.T) {
+func TestBadLinesAreCountedAndEscaped(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log")
 	log := "192.0.2.1 - - [01/Jan/2026:00:00:01 +0000] \"GET / HTTP/1.1\" 200 1\n" +
 		"\x1b[2Jnot a log line\n" +
