@@ -9,7 +9,7 @@ import (
 
 // No answer and no file can contain a time in the year 10000: a block until then would make every
 // list that contains it unreadable.
-func TestNothingExpiresAfterTheLastYear(t *testing.T) {
+func TestExpiryRejectsTheYear10000AndPastTimes(t *testing.T) {
 	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	for text, want := range map[string]string{
 		"9999-12-31T23:59:59.999Z":  "",
@@ -23,7 +23,7 @@ func TestNothingExpiresAfterTheLastYear(t *testing.T) {
 		got, err := blocks.Expiry{Until: until}.At(now)
 		switch {
 		case err == nil && (want != "" || !got.Equal(until)):
-			t.Errorf("%s: %v", text, got)
+			t.Errorf("%s: got %v, want the error %q", text, got, want)
 		case err != nil && err.Error() != want:
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}

@@ -40,11 +40,11 @@ func TestBlockEndsExactlyAtItsExpiry(t *testing.T) {
 	k := key(t, "ip:10.1.2.3")
 	for at, want := range map[time.Duration]bool{0: true, time.Hour - 1: true, time.Hour: false, 2 * time.Hour: false} {
 		if got := s.Match(k, noon.Add(at)).Refuses(); got != want {
-			t.Errorf("%v after noon it refuses: %v, want %v", at, got, want)
+			t.Errorf("Match %v after noon refuses: %v, want %v", at, got, want)
 		}
 	}
 	if s.Match(key(t, "ip:11.0.0.1"), noon).Refuses() {
-		t.Error("a key outside is refused")
+		t.Error("Match refuses a key outside the block")
 	}
 }
 
@@ -66,7 +66,7 @@ func TestMatchReturnsTheBlockThatExpiresLast(t *testing.T) {
 		ids = append(ids, b.ID)
 	}
 	if want := []string{"network", "wide", "all"}; !slices.Equal(ids, want) {
-		t.Errorf("after an hour and a half %v stand, want %v", ids, want)
+		t.Errorf("Selecting after 90 minutes: got %v, want %v", ids, want)
 	}
 }
 
@@ -77,17 +77,17 @@ func TestExemptionPrecedesEveryBlockAndHidesNone(t *testing.T) {
 	k := key(t, "ip:10.0.0.1")
 	v := s.Match(k, noon)
 	if v.Refuses() || v.Block == nil || v.Exemption == nil {
-		t.Errorf("the verdict is %+v, want an exemption beside the block", v)
+		t.Errorf("Match: got %+v, want both the exemption and the block", v)
 	}
 	if got := s.Selecting(blocks.Exemption, k, noon); len(got) != 1 || got[0].ID != "e" {
 		t.Errorf("the exemptions are %v", got)
 	}
 	if !s.Match(k, noon.Add(time.Hour)).Refuses() {
-		t.Error("an exemption that has ended still lets through")
+		t.Error("an expired exemption still applies")
 	}
 	s.Apply(&blocks.Entry{Kind: blocks.Exemption, ID: "e", Pattern: pattern(t, "ip:10.0.0.0/8"), Revision: 3, Ended: noon}, noon)
 	if !s.Match(k, noon).Refuses() {
-		t.Error("a removed exemption still lets through")
+		t.Error("an ended exemption still applies")
 	}
 }
 
@@ -113,8 +113,8 @@ func TestLateStatesAreOrderedByRevision(t *testing.T) {
 		"the replacing one before everything": {[]*blocks.Entry{replacing, oldEnded, old}, replacing},
 		"the end undone":                      {[]*blocks.Entry{old, oldEnded, undone}, undone},
 		"the end undone, which arrives first": {[]*blocks.Entry{undone, oldEnded, old}, undone},
-		"cut short into the past":             {[]*blocks.Entry{old, expired}, nil},
-		"cut short, and the older state last": {[]*blocks.Entry{expired, old}, nil},
+		"shortened into the past":             {[]*blocks.Entry{old, expired}, nil},
+		"shortened, and the older state last": {[]*blocks.Entry{expired, old}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := blocks.NewSet()
@@ -138,7 +138,7 @@ func TestLateOlderStateDoesNotReviveAShortenedBlock(t *testing.T) {
 		}
 		s.Apply(block(t, "a", "ip:10.0.0.1", 1, 3*time.Hour), now)
 		if s.Match(key(t, "ip:10.0.0.1"), now).Refuses() {
-			t.Errorf("%s it is active again", name)
+			t.Errorf("%s the older state makes the block active again", name)
 		}
 	}
 }
@@ -317,7 +317,7 @@ func TestCountsBySourceIncludeAllBlocks(t *testing.T) {
 				want[b.Source]++
 			}
 			if got := s.CountBySource(now); !maps.Equal(got, want) {
-				r.Fatalf("counted %v of %v", got, want)
+				r.Fatalf("CountBySource: got %v, want %v", got, want)
 			}
 		}
 	})
@@ -332,7 +332,7 @@ func TestIsLater(t *testing.T) {
 		"permanent": {time.Time{}, noon, true}, "than permanent": {noon, time.Time{}, false}, "both permanent": {time.Time{}, time.Time{}, false},
 	} {
 		if got := blocks.IsLater(c.expires, c.than); got != c.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("IsLater, %s: got %v, want %v", name, got, c.want)
 		}
 	}
 }

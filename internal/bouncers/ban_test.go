@@ -15,7 +15,7 @@ func TestDurationIsRoundedUpToWholeSeconds(t *testing.T) {
 		time.Hour: time.Hour, time.Second + time.Nanosecond: 2 * time.Second, time.Millisecond: time.Second, 0: time.Second, -time.Minute: time.Second,
 	} {
 		if got := (Ban{Expires: now.Add(left)}).Duration(now); got != want {
-			t.Errorf("%s before the end: %s, want %s", left, got, want)
+			t.Errorf("Duration %s before the end: got %s, want %s", left, got, want)
 		}
 	}
 	if got := (Ban{}).Duration(now); got < 365*24*time.Hour {
@@ -28,13 +28,13 @@ func TestBanIDsAreStableAndFitIntoFloatingPoint(t *testing.T) {
 	extended := one
 	extended.Expires = time.Unix(1_800_000_000, 0)
 	if one.Number() != extended.Number() || one.Number() <= 0 || one.Number() >= 1<<53 {
-		t.Errorf("got %d and %d", one.Number(), extended.Number())
+		t.Errorf("the numbers before and after an extension are %d and %d, want them equal, positive and below 2^53", one.Number(), extended.Number())
 	}
 	part := Ban{Value: "192.0.2.0/25", entry: one.entry, isPart: true}
 	again := part
 	again.Reason = "another"
 	if part.UUID() == one.UUID() || part.UUID() != again.UUID() || part.Number() == one.Number() {
-		t.Errorf("a part has the ids %s and %d of the whole", part.UUID(), part.Number())
+		t.Errorf("the ids of a part are %s and %d, want stable ones other than those of the whole", part.UUID(), part.Number())
 	}
 }
 
@@ -53,7 +53,7 @@ func TestUserAgentIsNamedInPlainText(t *testing.T) {
 	}
 }
 
-// What is cut out of a network and the holes in it are the network, without overlaps.
+// The parts of a network and the holes in it add up to the network, without overlaps.
 func TestNetworkIsSplitAroundItsExemptions(t *testing.T) {
 	base := netip.MustParseAddr("192.0.2.0")
 	draw := func(r *rapid.T, label string) netip.Prefix {

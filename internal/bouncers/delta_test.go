@@ -11,8 +11,8 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// world is the entries that there are, with what they were, and one bouncer.
-type world struct {
+// fixture has entries with their former states, and one bouncer.
+type fixture struct {
 	*testing.T
 	now      time.Time
 	revision int64
@@ -22,11 +22,11 @@ type world struct {
 	filter   Filter
 }
 
-func newWorld(t *testing.T) *world {
-	return &world{T: t, now: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), set: blocks.NewSet()}
+func newFixture(t *testing.T) *fixture {
+	return &fixture{T: t, now: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), set: blocks.NewSet()}
 }
 
-func (w *world) add(kind blocks.Kind, pattern string, lasts time.Duration) *blocks.History {
+func (w *fixture) add(kind blocks.Kind, pattern string, lasts time.Duration) *blocks.History {
 	w.Helper()
 	p, err := keys.Parser{}.Pattern(pattern)
 	if err != nil {
@@ -43,8 +43,8 @@ func (w *world) add(kind blocks.Kind, pattern string, lasts time.Duration) *bloc
 	return h
 }
 
-// change makes an entry something else, as the database keeps it.
-func (w *world) change(h *blocks.History, change func(*blocks.Entry)) {
+// change changes an entry and stores its former state, like the database.
+func (w *fixture) change(h *blocks.History, change func(*blocks.Entry)) {
 	w.revision++
 	h.Former = append(h.Former, blocks.Former{Revision: h.Revision, Replaced: w.revision, Expires: h.Expires, Ended: h.Ended, Reason: h.Reason})
 	e := *h.Entry
@@ -54,14 +54,14 @@ func (w *world) change(h *blocks.History, change func(*blocks.Entry)) {
 	w.set.Apply(&e, w.now)
 }
 
-func (w *world) expire(h *blocks.History, in time.Duration) {
+func (w *fixture) expire(h *blocks.History, in time.Duration) {
 	w.change(h, func(e *blocks.Entry) { e.Expires = w.now.Add(in) })
 }
 
-func (w *world) end(h *blocks.History) { w.change(h, func(e *blocks.Entry) { e.Ended = w.now }) }
+func (w *fixture) end(h *blocks.History) { w.change(h, func(e *blocks.Entry) { e.Ended = w.now }) }
 
 // delta returns the answer to a pull, made of what the database returns of the entries.
-func (w *world) delta(startup bool) Delta {
+func (w *fixture) delta(startup bool) Delta {
 	p := Pull{Filter: w.filter, Cursor: w.cursor, Startup: startup, Now: w.now}
 	since, from := p.Cursor.Before.Revision, p.ExpiriesFrom()
 	if p.Cursor.Last.Revision == 0 {
@@ -72,7 +72,7 @@ func (w *world) delta(startup bool) Delta {
 
 // changes returns the entries that have changed beyond a revision, and those that have or had an
 // expiry within a span.
-func (w *world) changes(since int64, from, to time.Time) Changes {
+func (w *fixture) changes(since int64, from, to time.Time) Changes {
 	ch := Changes{Revision: w.revision}
 	for _, h := range w.entries {
 		if h.Revision <= since && !h.ExpiresWithin(from, to) {
@@ -91,7 +91,7 @@ func (w *world) changes(since int64, from, to time.Time) Changes {
 
 // compute returns the answer to a pull as "+value" and "-value", and the cursor that
 // follows.
-func (w *world) compute(startup bool) (string, Cursor) {
+func (w *fixture) compute(startup bool) (string, Cursor) {
 	d := w.delta(startup)
 	var all []string
 	for _, b := range d.Deleted {
@@ -104,8 +104,8 @@ func (w *world) compute(startup bool) (string, Cursor) {
 	return strings.Join(all, " "), d.Cursor
 }
 
-// pull asks and confirms.
-func (w *world) pull(want string) {
+// pull computes an answer, which must be want, and confirms it.
+func (w *fixture) pull(want string) {
 	w.Helper()
 	got, cursor := w.compute(false)
 	if got != want {
@@ -115,18 +115,18 @@ func (w *world) pull(want string) {
 }
 
 func TestCursorMovesByOneAnswerAtATime(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.add(blocks.Block, "ip:192.0.2.1", time.Hour)
 	w.pull("+192.0.2.1")
 	first := w.cursor
 	if first.Last != (Position{1, w.now}) || first.Before != first.Last || !first.Full.Equal(w.now) {
-		t.Fatalf("after everything the cursor is %+v", first)
+		t.Fatalf("after the first answer the cursor is %+v", first)
 	}
 	w.now = w.now.Add(10 * time.Second)
 	w.add(blocks.Block, "ip:192.0.2.2", time.Hour)
-	for range 2 { // an answer that is not confirmed is given again
+	for range 2 { // an answer that is not confirmed is computed again
 		if got, _ := w.compute(false); got != "+192.0.2.2" {
-			t.Fatalf("got %q", got)
+			t.Fatalf("an unconfirmed pull got %q, want +192.0.2.2", got)
 		}
 	}
 	w.pull("+192.0.2.2")
@@ -135,18 +135,18 @@ func TestCursorMovesByOneAnswerAtATime(t *testing.T) {
 	}
 	w.pull("")
 	if got, _ := w.compute(true); got != "+192.0.2.1 +192.0.2.2" {
-		t.Errorf("a bouncer that starts again is sent %q", got)
+		t.Errorf("a bouncer that starts again got %q, want everything", got)
 	}
 	w.now = w.now.Add(FullInterval)
 	w.add(blocks.Block, "ip:192.0.2.3", time.Hour)
 	w.pull("+192.0.2.3 -192.0.2.1 -192.0.2.2") // everything again, and what has expired
 	if !w.cursor.Full.Equal(w.now) {
-		t.Errorf("everything was sent at %s, noted is %s", w.now, w.cursor.Full)
+		t.Errorf("everything was sent at %s, the cursor has %s", w.now, w.cursor.Full)
 	}
 }
 
 func TestExtensionIsSentAtOnceAndAfterTheFormerEnd(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	block := w.add(blocks.Block, "ip:192.0.2.1", time.Minute)
 	w.pull("+192.0.2.1")
 	w.expire(block, time.Hour)
@@ -163,7 +163,7 @@ func TestExtensionIsSentAtOnceAndAfterTheFormerEnd(t *testing.T) {
 }
 
 func TestExemptPartsAreKnownAfterTheExemptionIsSwept(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.add(blocks.Exemption, "ip:192.0.2.1", time.Second)
 	w.pull("")
 	block := w.add(blocks.Block, "ip:192.0.2.1", time.Minute)
@@ -177,7 +177,7 @@ func TestExemptPartsAreKnownAfterTheExemptionIsSwept(t *testing.T) {
 }
 
 func TestPartOfTwoBlocksIsSentAgainAfterTheEndOfEither(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.add(blocks.Exemption, "ip:192.0.2.4/30", time.Hour)
 	larger := w.add(blocks.Block, "ip:192.0.2.0/28", 5*time.Second)
 	w.add(blocks.Block, "ip:192.0.2.0/29", 15*time.Second)
@@ -194,7 +194,7 @@ func TestPartOfTwoBlocksIsSentAgainAfterTheEndOfEither(t *testing.T) {
 // The part that was sent lasts until the end of a block that has been ended since. Then it has to
 // be sent again, because a larger block has the same part.
 func TestPartOfAnEndedBlockIsSentAgainForAnotherBlock(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.add(blocks.Exemption, "ip:192.0.2.4/30", time.Hour)
 	smaller := w.add(blocks.Block, "ip:192.0.2.0/29", 10*time.Second)
 	w.pull("+192.0.2.0/30")
@@ -208,7 +208,7 @@ func TestPartOfAnEndedBlockIsSentAgainForAnotherBlock(t *testing.T) {
 }
 
 func TestNodeWithAClockBehindSendsExpiredBlocks(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	block := w.add(blocks.Block, "ip:192.0.2.1", time.Minute)
 	w.pull("+192.0.2.1")
 	w.expire(block, time.Hour)
@@ -219,7 +219,7 @@ func TestNodeWithAClockBehindSendsExpiredBlocks(t *testing.T) {
 }
 
 func TestShortenedBlockIsDeletedAndThenSent(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	block := w.add(blocks.Block, "ip:192.0.2.1", time.Hour)
 	w.pull("+192.0.2.1")
 	w.expire(block, time.Minute)
@@ -233,7 +233,7 @@ func TestShortenedBlockIsDeletedAndThenSent(t *testing.T) {
 }
 
 func TestBlockShortenedTwiceIsDeletedOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	block := w.add(blocks.Block, "ip:192.0.2.1", time.Hour)
 	w.pull("+192.0.2.1")
 	w.expire(block, 10*time.Minute)
@@ -246,7 +246,7 @@ func TestBlockShortenedTwiceIsDeletedOnce(t *testing.T) {
 }
 
 func TestPermanentBlockBecomesShorter(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	block := w.add(blocks.Block, "ip:192.0.2.1", 0)
 	w.pull("+192.0.2.1")
 	w.expire(block, time.Hour)
@@ -256,8 +256,8 @@ func TestPermanentBlockBecomesShorter(t *testing.T) {
 	w.pull("+192.0.2.1")
 }
 
-func TestTwoBlocksOfOnePartAreOneBan(t *testing.T) {
-	w := newWorld(t)
+func TestTwoBlocksWithTheSamePartAreOneBan(t *testing.T) {
+	w := newFixture(t)
 	w.add(blocks.Exemption, "ip:192.0.2.128/25", 0)
 	large := w.add(blocks.Block, "ip:192.0.2.0/24", time.Hour)
 	w.pull("+192.0.2.0/25")
@@ -271,7 +271,7 @@ func TestTwoBlocksOfOnePartAreOneBan(t *testing.T) {
 }
 
 func TestFilterAppliesToSentAndDeletedBans(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.filter = Filter{Scopes: []string{"IP", "user"}, Containing: []string{"HAND"}, NotContained: []string{"other"}}
 	address := w.add(blocks.Block, "ip:192.0.2.1", time.Hour)
 	w.add(blocks.Block, "ip:198.51.100.0/24", time.Hour)

@@ -12,17 +12,17 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// TestFirewallFollowsAnyChanges makes random changes. Whatever happens, a bouncer blocks after
-// two pulls exactly what is blocked, and after one nothing that is not, also where the node has
-// swept what had expired.
+// TestFirewallFollowsAnyChanges makes random changes. After two pulls a bouncer must block
+// exactly what is blocked, and after one pull nothing else, even if the node has swept expired
+// entries.
 func TestFirewallFollowsAnyChanges(t *testing.T) {
 	patterns := []string{
 		"ip:192.0.2.0/28", "ip:192.0.2.0/29", "ip:192.0.2.4/30", "ip:192.0.2.5", "ip:192.0.2.6", "ip:192.0.2.8/29", "ip:192.0.2.12",
 	}
 	rapid.Check(t, func(r *rapid.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		elements := map[string]time.Time{}
-		pull := func(mustBeWhole bool) {
+		pull := func(complete bool) {
 			d := w.delta(w.cursor.Last.Revision == 0)
 			for v, ends := range elements {
 				if !w.now.Before(ends) {
@@ -48,7 +48,7 @@ func TestFirewallFollowsAnyChanges(t *testing.T) {
 					}
 					has = has || w.now.Before(ends) && network.Contains(a)
 				}
-				if has && !refused || mustBeWhole && refused && !has {
+				if has && !refused || complete && refused && !has {
 					r.Fatalf("%s: refused %v, dropped %v; the set is %v at %s", a, refused, has, elements, w.now)
 				}
 			}

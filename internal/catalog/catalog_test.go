@@ -17,11 +17,11 @@ type script struct {
 	since []int64 // the position of each call
 }
 
-// step is one answer: blocks, and then an error if breaks is set.
+// step is one answer: blocks, and then an error if err is set.
 type step struct {
 	revision int64
 	blocks   []*blocks.Entry
-	breaks   error
+	err      error
 	between  func() // called after each block was applied
 }
 
@@ -29,7 +29,7 @@ func (s *script) EachChange(_ context.Context, since Position, apply func(Change
 	s.since = append(s.since, since.Revision)
 	now := s.steps[len(s.since)-1]
 	if now.revision == since.Revision {
-		return now.breaks
+		return now.err
 	}
 	return apply(Changes{Position: Position{Revision: now.revision}, Entries: now.each()})
 }
@@ -44,8 +44,8 @@ func (s step) each() iter.Seq2[*blocks.Entry, error] {
 				s.between()
 			}
 		}
-		if s.breaks != nil {
-			yield(nil, s.breaks)
+		if s.err != nil {
+			yield(nil, s.err)
 		}
 	}
 }
@@ -72,18 +72,18 @@ func refuses(t *testing.T, c *Catalog, text string) bool {
 
 func TestInterruptedFirstLoadLeavesNoEndedEntries(t *testing.T) {
 	source := &script{steps: []step{
-		{revision: 5, blocks: []*blocks.Entry{blockOf(t, "token:lifted"), blockOf(t, "token:active")}, breaks: errBroken},
+		{revision: 5, blocks: []*blocks.Entry{blockOf(t, "token:ended"), blockOf(t, "token:active")}, err: errBroken},
 		{revision: 6, blocks: []*blocks.Entry{blockOf(t, "token:active")}},
 	}}
 	c := New(source, time.Now)
 	if err := c.Refresh(t.Context()); !errors.Is(err, errBroken) || c.Loaded() {
-		t.Fatalf("a load that broke off: error %v, loaded %t", err, c.Loaded())
+		t.Fatalf("an interrupted load: got the error %v, loaded %t", err, c.Loaded())
 	}
 	if err := c.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if refuses(t, c, "token:lifted") || !refuses(t, c, "token:active") {
-		t.Errorf("lifted refuses: %t, active refuses: %t", refuses(t, c, "token:lifted"), refuses(t, c, "token:active"))
+	if refuses(t, c, "token:ended") || !refuses(t, c, "token:active") {
+		t.Errorf("ended refuses: %t, active refuses: %t", refuses(t, c, "token:ended"), refuses(t, c, "token:active"))
 	}
 }
 
@@ -91,7 +91,7 @@ func TestInterruptedRefreshIsRepeatedFromItsStart(t *testing.T) {
 	added := blockOf(t, "token:late")
 	source := &script{steps: []step{
 		{revision: 5, blocks: []*blocks.Entry{blockOf(t, "token:old")}},
-		{revision: 7, breaks: errBroken},
+		{revision: 7, err: errBroken},
 		{revision: 7, blocks: []*blocks.Entry{added}},
 	}}
 	c := New(source, time.Now)
@@ -99,7 +99,7 @@ func TestInterruptedRefreshIsRepeatedFromItsStart(t *testing.T) {
 		_ = c.Refresh(t.Context())
 	}
 	if source.since[1] != 5 || source.since[2] != 5 {
-		t.Errorf("asked for what is beyond %v; after a failure it must ask again beyond 5", source.since)
+		t.Errorf("EachChange was called with the revisions %v, want 5 again after the error", source.since)
 	}
 	if !refuses(t, c, "token:old") || !refuses(t, c, "token:late") || c.Revision() != 7 {
 		t.Errorf("old refuses: %t, late refuses: %t, revision %d", refuses(t, c, "token:old"), refuses(t, c, "token:late"), c.Revision())
@@ -109,7 +109,7 @@ func TestInterruptedRefreshIsRepeatedFromItsStart(t *testing.T) {
 func TestNextRefreshRepeatsAFailedReload(t *testing.T) {
 	source := &script{steps: []step{
 		{revision: 5, blocks: []*blocks.Entry{blockOf(t, "token:gone")}},
-		{revision: 9, breaks: errBroken},
+		{revision: 9, err: errBroken},
 		{revision: 9, blocks: []*blocks.Entry{blockOf(t, "token:restored")}},
 	}}
 	c := New(source, time.Now)
@@ -120,13 +120,13 @@ func TestNextRefreshRepeatsAFailedReload(t *testing.T) {
 		t.Fatalf("the reload returned %v", err)
 	}
 	if !refuses(t, c, "token:gone") {
-		t.Error("the last known state is given up before the new one is complete")
+		t.Error("a failed reload drops the last known state")
 	}
 	if err := c.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if source.since[2] != 0 {
-		t.Errorf("the refresh after a failed reload asked for what is beyond %d", source.since[2])
+		t.Errorf("the refresh after a failed reload reads from revision %d, want 0", source.since[2])
 	}
 	if refuses(t, c, "token:gone") || !refuses(t, c, "token:restored") {
 		t.Errorf("gone refuses: %t, restored refuses: %t", refuses(t, c, "token:gone"), refuses(t, c, "token:restored"))
@@ -151,23 +151,23 @@ func TestExpiredBlockRefusesAgainAfterTheClockIsSetBack(t *testing.T) {
 		}
 	}
 	if source.since[1] != 0 || source.since[2] != 5 || source.since[3] != 5 {
-		t.Errorf("asked for what is beyond %v; all must be read again once, after the clock was set back by more than a moment", source.since)
+		t.Errorf("EachChange was called with the revisions %v, want 0 once, after the clock was set back far", source.since)
 	}
 }
 
 func TestBlockRefusesWhileItIsReplaced(t *testing.T) {
 	before := blockOf(t, "token:abc")
 	before.ID, before.Revision = "before", 5
-	lifted, after := *before, *before
-	lifted.Revision, lifted.Ended = 6, time.Now()
+	ended, after := *before, *before
+	ended.Revision, ended.Ended = 6, time.Now()
 	after.ID, after.Revision = "after", 6
-	for name, order := range map[string][]*blocks.Entry{"the old first": {&lifted, &after}, "the new first": {&after, &lifted}} {
+	for name, order := range map[string][]*blocks.Entry{"the old first": {&ended, &after}, "the new first": {&after, &ended}} {
 		t.Run(name, func(t *testing.T) {
 			source := &script{steps: []step{{revision: 5, blocks: []*blocks.Entry{before}}, {revision: 6, blocks: order}}}
 			c := New(source, time.Now)
 			source.steps[1].between = func() {
 				if !refuses(t, c, "token:abc") {
-					t.Error("the key gets through while its block is replaced")
+					t.Error("the key is not refused while its block is replaced")
 				}
 			}
 			for range source.steps {
@@ -176,7 +176,7 @@ func TestBlockRefusesWhileItIsReplaced(t *testing.T) {
 				}
 			}
 			if !refuses(t, c, "token:abc") {
-				t.Error("the key gets through after its block was replaced")
+				t.Error("the key is not refused after its block was replaced")
 			}
 		})
 	}

@@ -80,7 +80,7 @@ func TestCatalogFollowsTheNewPrimaryAfterAFailover(t *testing.T) {
 		}
 		block(source.primary, "token:later")
 		if err := c.Refresh(t.Context()); err != nil || c.Blocks().Match(keytest.Key(t, "token:later"), time.Now()).Block == nil {
-			t.Errorf("what follows is not taken over: %v", err)
+			t.Errorf("a later change is not applied: %v", err)
 		}
 	}
 }

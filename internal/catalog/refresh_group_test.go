@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// work is the work of refreshes in the tests: one run at a time, each taking a second.
+// work runs refreshes one at a time, each for a second.
 type work struct {
 	room  chan struct{} // holds one element while no run is active
 	began atomic.Int32
@@ -34,7 +34,7 @@ func (w *work) in(t *refreshGroup, ctx context.Context) error {
 	})
 }
 
-func TestCallersDuringARefreshShareTheNextOne(t *testing.T) {
+func TestCallersDuringARefreshShareTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all sync.WaitGroup
 		shared, w := &refreshGroup{}, newWork(func(context.Context, int32) error { return nil })
@@ -47,14 +47,14 @@ func TestCallersDuringARefreshShareTheNextOne(t *testing.T) {
 					t.Error(err)
 				}
 				if w.began.Load() == before {
-					t.Error("a caller was answered by work that began before it came")
+					t.Error("a caller got the result of work that began before its call")
 				}
 			})
 			synctest.Wait()
 		}
 		all.Wait()
 		if n := w.began.Load(); n != 2 {
-			t.Errorf("the work was done %d times, want twice: for the first, and once for all who came during it", n)
+			t.Errorf("the work was done %d times, want 2: for the first caller, and once for all later ones", n)
 		}
 	})
 }
@@ -73,7 +73,7 @@ func TestAllCallersOfASharedRefreshGetItsError(t *testing.T) {
 		for range 3 {
 			all.Go(func() {
 				if err := w.in(shared, t.Context()); !errors.Is(err, errBroken) {
-					t.Errorf("the error is %v", err)
+					t.Errorf("got the error %v, want %v", err, errBroken)
 				}
 			})
 		}
@@ -88,16 +88,16 @@ func TestCallerWithALaterDeadlineRepeatsASharedRefresh(t *testing.T) {
 		all.Go(func() { _ = w.in(shared, t.Context()) })
 		synctest.Wait()
 		all.Go(func() {
-			hasty, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			short, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 			defer cancel()
-			if err := w.in(shared, hasty); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("the hasty one's error is %v", err)
+			if err := w.in(shared, short); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the caller with a short timeout got %v, want DeadlineExceeded", err)
 			}
 		})
 		synctest.Wait()
 		all.Go(func() {
 			if err := w.in(shared, t.Context()); err != nil {
-				t.Errorf("the error of the one with time is %v", err)
+				t.Errorf("the caller without a timeout got %v, want nil", err)
 			}
 		})
 		all.Wait()
@@ -115,13 +115,13 @@ func TestSharedRefreshThatPanicsReturnsAnErrorToAllCallers(t *testing.T) {
 			defer func() { _ = recover() }()
 			_ = shared.share(t.Context(), func(func()) error {
 				time.Sleep(time.Second)
-				panic("a bug of the database's reader")
+				panic("a bug")
 			})
 		})
 		synctest.Wait()
 		all.Go(func() {
 			if err := shared.share(t.Context(), func(func()) error { return nil }); !errors.Is(err, errPanicked) {
-				t.Errorf("got %v", err)
+				t.Errorf("the caller that shares the panic got %v, want %v", err, errPanicked)
 			}
 		})
 		synctest.Wait()

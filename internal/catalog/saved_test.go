@@ -75,7 +75,7 @@ func savedFrom(t testing.TB) *catalog.Saved {
 	}
 	c := catalog.New(store, time.Now)
 	if c.Snapshot() != nil {
-		t.Fatal("a catalog that has read nothing has something to keep")
+		t.Fatal("Snapshot of a catalog that is not loaded is not nil")
 	}
 	if err := c.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestSavedCatalogRoundTrips(t *testing.T) {
 		t.Fatalf("saved %+v", saved)
 	}
 	if len(saved.Tokens) != 1 || saved.Tokens[0].Name != "edge" {
-		t.Fatalf("tokens %+v; only those of checks are kept", saved.Tokens)
+		t.Fatalf("the saved tokens are %+v, want only the one for checks", saved.Tokens)
 	}
 	var file bytes.Buffer
 	if err := saved.Write(&file, "here"); err != nil {
@@ -136,7 +136,7 @@ func TestSavedFileWithAnyDamagedByteIsRejected(t *testing.T) {
 		}
 	}
 	if _, err := catalog.ReadSaved(bytes.NewReader(good), "elsewhere"); !errors.Is(err, catalog.ErrSaved) {
-		t.Errorf("of another database: %v", err)
+		t.Errorf("ReadSaved for another database: got %v, want ErrSaved", err)
 	}
 }
 

@@ -21,6 +21,6 @@ func TestCatalogDoesNotLoadAnUnseededDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.Loaded() {
-		t.Error("a node without policies would answer checks")
+		t.Error("Loaded is true without policies")
 	}
 }
