@@ -46,7 +46,7 @@ func TestPatternMatchesItsWildcards(t *testing.T) {
 			found := false
 			index.Find(r, func(int) { found = true })
 			if got := w.Meets(r); got != want || found != want {
-				t.Errorf("%s %q and %q: Meets says %v, the index %v, want %v", test.attribute, test.pattern, value, got, found, want)
+				t.Errorf("%s %q and %q: Meets returns %v, the index %v, want %v", test.attribute, test.pattern, value, got, found, want)
 			}
 		}
 		for _, value := range test.matches {
@@ -76,21 +76,21 @@ func TestBadPatternIsRejected(t *testing.T) {
 		"/" + strings.Repeat("x", MaxPatternLength): "longer than", "/\xff": "UTF-8",
 	} {
 		if _, err := Parse([4][]string{{"/ok", text}}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "when.path[1]") {
-			t.Errorf("%q: the error is %v, want %q", text, err, want)
+			t.Errorf("Parse(%q): got %v, want an error with %q", text, err, want)
 		}
 	}
 	if _, err := Parse([4][]string{slices.Repeat([]string{"/x"}, MaxPatterns+1)}); err == nil {
-		t.Error("too many patterns are accepted")
+		t.Error("Parse accepts too many patterns")
 	}
 }
 
-func TestCanonicalSpellings(t *testing.T) {
+func TestParseReturnsCanonicalPatterns(t *testing.T) {
 	w := parse(t, [4][]string{Path: {"/b**", "/a", "/b*", "/a"}, Host: {"EXAMPLE.org"}})
 	if got := fmt.Sprint(w.Texts(Path), w.Texts(Host)); got != "[/a /b*] [example.org]" {
 		t.Error(got)
 	}
 	if again := parse(t, [4][]string{Path: w.Texts(Path), Host: w.Texts(Host)}); !again.Equal(w) {
-		t.Error("a canonical spelling reads differently")
+		t.Error("the canonical patterns parse to other conditions")
 	}
 	if got := w.Describe(); got != "if the path is /a or begins with /b, and the host is example.org" {
 		t.Error(got)
@@ -101,9 +101,9 @@ func TestCanonicalSpellings(t *testing.T) {
 // conditions over a small alphabet, so that patterns overlap.
 func TestIndexAgreesWithTheConditions(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	text := func(most int) string {
+	text := func(maxLength int) string {
 		b := []byte{'/'}
-		for range random.IntN(most) {
+		for range random.IntN(maxLength) {
 			b = append(b, "ab/*.."[random.IntN(6)])
 		}
 		return string(b)
@@ -135,7 +135,7 @@ func TestIndexAgreesWithTheConditions(t *testing.T) {
 			}
 			index.Find(r, func(i int) { got = append(got, i) })
 			if !slices.Equal(got, want) {
-				t.Fatalf("round %d: %+v is found in %v, want %v", round, r, got, want)
+				t.Fatalf("round %d: Find(%+v) = %v, want %v", round, r, got, want)
 			}
 		}
 	}
@@ -145,7 +145,7 @@ func TestLongAttributesAreCut(t *testing.T) {
 	r := NewRequest("/"+strings.Repeat("x", 2*MaxPath), strings.Repeat("M", 99), strings.Repeat("a", 5000), strings.Repeat("h", 500))
 	for _, a := range []Attribute{Path, Method, Agent, Host} {
 		if len(r.Value(a)) != a.MaxLength() {
-			t.Errorf("the %s has %d bytes", a, len(r.Value(a)))
+			t.Errorf("the %s has %d bytes, want %d", a, len(r.Value(a)), a.MaxLength())
 		}
 	}
 	if NewRequest("", "", "", "") != nil {

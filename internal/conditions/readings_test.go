@@ -34,18 +34,18 @@ func TestConditionMatchesEveryReadingOfAPath(t *testing.T) {
 		found := false
 		NewIndex([]When{w}).Find(r, func(int) { found = true })
 		if got := w.Meets(r); got != c.want || found != c.want {
-			t.Errorf("%s and %s: Meets says %v, the index %v, want %v", c.pattern, c.path, got, found, c.want)
+			t.Errorf("%s and %s: Meets returns %v, the index %v, want %v", c.pattern, c.path, got, found, c.want)
 		}
 	}
 }
 
-func TestSpellingsOfAPathAreEqual(t *testing.T) {
+func TestNormalizePath(t *testing.T) {
 	for spelling, want := range map[string]string{
 		"/a%": "/a%", "/%61%": "/a%", "/%61%25": "/a%", "/a%2": "/a%2", "/a%zz%2Fb": "/a%zz/b", "/%2561": "/%61", "/%%36%31": "/%61",
 		"/a%2F..%2Fb": "/b", "%2Fa": "/a", "/a/%2e%2e/%": "/%", "/a%3Fb#c": "/a?b",
 	} {
 		if got := NormalizePath(spelling); got != want {
-			t.Errorf("%s is read as %q, want %q", spelling, got, want)
+			t.Errorf("NormalizePath(%s) = %q, want %q", spelling, got, want)
 		}
 	}
 }
@@ -81,6 +81,6 @@ func FuzzPathsAreReadOnce(f *testing.F) {
 
 func TestPlainPathNeedsNoAllocation(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { readPath("/api/search/page.html") }); n > 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("readPath allocates %v times, want 0", n)
 	}
 }

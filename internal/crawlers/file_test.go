@@ -15,7 +15,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// known returns a verifier that knows only what its file says, and what it logged.
+// known returns a verifier that has only the content of its file, and what it logged.
 func known(t *testing.T, file, operators string, now func() time.Time) (*crawlers.Verifier, string) {
 	t.Helper()
 	named, err := crawlers.ParseOperators(operators)
@@ -69,11 +69,11 @@ func TestFileOfCrawlersIsValidated(t *testing.T) {
 		known      int
 		logs       bool
 	}{
-		{"as it is written", row("66.249.64.1", "google", "a.googlebot.com.", hourAgo), 0o600, 1, false},
-		{"a name of somebody else", row("66.249.64.1", "google", "a.example.org.", hourAgo), 0o600, 0, false},
+		{"a valid row", row("66.249.64.1", "google", "a.googlebot.com.", hourAgo), 0o600, 1, false},
+		{"a name of another domain", row("66.249.64.1", "google", "a.example.org.", hourAgo), 0o600, 0, false},
 		{"an unknown operator", row("66.249.64.1", "acme", "a.googlebot.com.", hourAgo), 0o600, 0, false},
 		{"a private address", row("10.0.0.1", "google", "a.googlebot.com.", hourAgo), 0o600, 0, false},
-		{"a time to come", row("66.249.64.1", "google", "a.googlebot.com.", now.Add(time.Hour)), 0o600, 0, false},
+		{"a time in the future", row("66.249.64.1", "google", "a.googlebot.com.", now.Add(time.Hour)), 0o600, 0, false},
 		{"no JSON", `[{"address":"66.249`, 0o600, 0, true},
 		{"a bad address", row("300.1.1.1", "google", "a.googlebot.com.", hourAgo), 0o600, 0, true},
 		{"a file that others can write", row("66.249.64.1", "google", "a.googlebot.com.", hourAgo), 0o666, 0, true},
@@ -87,7 +87,7 @@ func TestFileOfCrawlersIsValidated(t *testing.T) {
 		}
 		v, log := known(t, file, "google", func() time.Time { return now })
 		if len(v.Verified()) != r.known || strings.Contains(log, "looked up again") != r.logs {
-			t.Errorf("%s: it knows %v and logged %q", r.name, v.Verified(), log)
+			t.Errorf("%s: Verified returns %v and it logged %q, want %d crawlers, logged: %v", r.name, v.Verified(), log, r.known, r.logs)
 		}
 	}
 }

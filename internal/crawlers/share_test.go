@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-// sharing runs a node until stop is called; it goes by the clock of the database.
-func sharing(t *testing.T, s *dnsServer, f *storetest.Fixture, o crawlers.Options) (v *crawlers.Verifier, stop func()) {
+// runSharing runs the verifier of a node until stop is called. It uses the clock of the database.
+func runSharing(t *testing.T, s *dnsServer, f *storetest.Fixture, o crawlers.Options) (v *crawlers.Verifier, stop func()) {
 	t.Helper()
 	named, err := crawlers.ParseOperators("google,bing")
 	if err != nil {
@@ -42,20 +42,20 @@ func sharing(t *testing.T, s *dnsServer, f *storetest.Fixture, o crawlers.Option
 func TestNodesShareVerifiedCrawlers(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		s := startDNS(t, records)
-		first, stop := sharing(t, s, f, crawlers.Options{Store: f.Crawlers})
+		first, stop := runSharing(t, s, f, crawlers.Options{Store: f.Crawlers})
 		for _, k := range []string{"ip:66.249.64.1", "ip:5.249.64.4", "ip:5.249.64.2"} { // the last is a stranger
 			first.Notice(key(t, k))
 		}
 		servers.Await(t, "the crawlers are verified", func() bool { return len(first.Verified()) == 2 && first.Waiting() == 0 })
 		stop() // writes them
 
-		unasked := startDNS(t, records)
+		unusedDNS := startDNS(t, records)
 		file := filepath.Join(t.TempDir(), "crawlers.json")
-		second, stop := sharing(t, unasked, f, crawlers.Options{Store: f.Another(t).Crawlers, File: file})
+		second, stop := runSharing(t, unusedDNS, f, crawlers.Options{Store: f.Another(t).Crawlers, File: file})
 		servers.Await(t, "another node knows them", func() bool { return len(second.Verified()) == 2 })
 		second.Notice(key(t, "ip:66.249.64.1"))
-		if got := second.OperatorOf(key(t, "ip:66.249.64.1")); got != "google" || second.Waiting() != 0 || unasked.count() != 0 {
-			t.Errorf("it knows %q, %d wait, DNS was asked %d times", got, second.Waiting(), unasked.count())
+		if got := second.OperatorOf(key(t, "ip:66.249.64.1")); got != "google" || second.Waiting() != 0 || unusedDNS.count() != 0 {
+			t.Errorf("OperatorOf returns %q, %d wait, and DNS was asked %d times; want google, 0 and 0", got, second.Waiting(), unusedDNS.count())
 		}
 		stop()
 		if v, _ := known(t, file, "google,bing", f.Clock.Now); len(v.Verified()) != 2 {
@@ -65,12 +65,12 @@ func TestNodesShareVerifiedCrawlers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		third, _ := sharing(t, s, f, crawlers.Options{Store: f.Crawlers, Operators: google})
+		third, _ := runSharing(t, s, f, crawlers.Options{Store: f.Crawlers, Operators: google})
 		servers.Await(t, "a node of one operator knows its crawler", func() bool { return len(third.Verified()) == 1 })
 
 		f.Clock.Advance(25 * time.Hour)
 		if got := second.OperatorOf(key(t, "ip:66.249.64.1")); got != "" {
-			t.Errorf("after a day it is still one of %s", got)
+			t.Errorf("after a day OperatorOf returns %s, want none", got)
 		}
 	})
 }
@@ -91,11 +91,11 @@ func TestCrawlersOfOtherNodesAreValidatedAndBounded(t *testing.T) {
 		put(good, crawler("66.249.64.10", "google", "crawl.googlebot.com.evil.example.", now), crawler("66.249.64.11", "nobody", "crawl.googlebot.com.", now),
 			crawler("10.0.0.1", "google", "crawl.googlebot.com.", now), crawler("66.249.64.12", "google", "crawl.googlebot.com.", now.Add(time.Hour)),
 			crawler("66.249.64.13", "google", "crawl.googlebot.com.", now.Add(-25*time.Hour)))
-		put(crawler("66.249.64.9", "google", "older.googlebot.com.", now.Add(-time.Hour))) // is no news
-		v, _ := sharing(t, startDNS(t, records), f, crawlers.Options{Store: f.Crawlers})
+		put(crawler("66.249.64.9", "google", "older.googlebot.com.", now.Add(-time.Hour))) // is older than the stored one
+		v, _ := runSharing(t, startDNS(t, records), f, crawlers.Options{Store: f.Crawlers})
 		servers.Await(t, "it knows one", func() bool { return len(v.Verified()) > 0 })
 		if got := v.Verified(); len(got) != 1 || got[0] != good {
-			t.Errorf("it believes %+v", got)
+			t.Errorf("Verified: got %+v, want only %+v", got, good)
 		}
 
 		many := make([]crawlers.Crawler, crawlers.MaxShared+50)
@@ -105,7 +105,7 @@ func TestCrawlersOfOtherNodesAreValidatedAndBounded(t *testing.T) {
 		put(many...)
 		all, err := f.Crawlers.Crawlers(t.Context(), time.Time{})
 		if err != nil || len(all) != crawlers.MaxShared || all[len(all)-1].Verified.Before(now) {
-			t.Errorf("%d are kept, %v", len(all), err)
+			t.Errorf("%d crawlers are stored, %v; want the newest %d", len(all), err, crawlers.MaxShared)
 		}
 	})
 }
@@ -115,11 +115,11 @@ func TestVerifierWorksWithoutTheDatabase(t *testing.T) {
 	gone := f.Another(t)
 	gone.Close()
 	var log bytes.Buffer
-	v, stop := sharing(t, startDNS(t, records), f, crawlers.Options{Store: gone.Crawlers, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	v, stop := runSharing(t, startDNS(t, records), f, crawlers.Options{Store: gone.Crawlers, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	v.Notice(key(t, "ip:66.249.64.1"))
 	servers.Await(t, "the crawler is verified", func() bool { return v.OperatorOf(key(t, "ip:66.249.64.1")) == "google" })
 	stop()
 	if n := strings.Count(log.String(), "cannot be shared"); n != 1 {
-		t.Errorf("it was logged %d times: %s", n, &log)
+		t.Errorf("the failure was logged %d times, want once: %s", n, &log)
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A stranger that another node says is a crawler is looked up again; what DNS did not
-// answer about is believed.
-func TestOwnResultIsNotOverridden(t *testing.T) {
+// An address that this node found to be no crawler is looked up again if another node stores it
+// as one. If DNS did not answer this node, the result of the other node is used.
+func TestResultsOfOtherNodesDoNotOverrideOwnOnes(t *testing.T) {
 	operators, err := ParseOperators("google")
 	if err != nil {
 		t.Fatal(err)
@@ -23,6 +23,6 @@ func TestOwnResultIsNotOverridden(t *testing.T) {
 		v.take([]Crawler{{stranger, "google", "crawl.googlebot.com.", now}, {unknown, "google", "crawl.googlebot.com.", now}})
 	}
 	if got := v.Verified(); len(got) != 1 || got[0].Address != unknown || v.Waiting() != 1 {
-		t.Errorf("verified are %+v, %d wait", got, v.Waiting())
+		t.Errorf("Verified: got %+v, and %d wait; want only the unknown address, and 1", got, v.Waiting())
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// dnsServer answers questions over UDP on loopback from its records.
+// dnsServer answers DNS queries over UDP on loopback from its records.
 type dnsServer struct {
 	mu      sync.Mutex
 	records map[string]string // "PTR 4.3.2.1.in-addr.arpa." to a name, "A name." or "AAAA name." to an address
@@ -145,8 +145,8 @@ func run(t *testing.T, v *crawlers.Verifier) {
 
 var key = keytest.Key
 
-// records are those of a crawler by IPv4 and by IPv6, of one that only claims to be one, of
-// one below a name that only ends alike, and of an operator that no setting names.
+// records are those of a crawler by IPv4 and by IPv6, of an address that only claims the name of
+// a crawler, of a name with a similar ending, and of another operator.
 var records = map[string]string{
 	"PTR 1.64.249.66.in-addr.arpa.": "crawl-1.googlebot.com.",
 	"A crawl-1.googlebot.com.":      "66.249.64.1",
@@ -165,21 +165,21 @@ func TestCrawlerIsVerifiedByReverseAndForwardDNS(t *testing.T) {
 	strangers := []string{"ip:5.249.64.2", "ip:5.249.64.3", "ip:5.249.64.4", "ip:5.249.64.5"}
 	for _, k := range append([]string{"ip:66.249.64.1", "ip:2001:4860::7", "token:x", "ip:192.168.1.1"}, strangers...) {
 		if v.OperatorOf(key(t, k)) != "" {
-			t.Errorf("%s is a crawler before anybody asked", k)
+			t.Errorf("%s is a crawler before Notice", k)
 		}
 		v.Notice(key(t, k))
 	}
 	servers.Await(t, "verifying both", func() bool { return len(v.Verified()) == 2 })
-	// The queue is answered in its order, by several: the last has been asked for by now or soon.
+	// The queue is worked off in order, concurrently: the last address is looked up soon.
 	servers.Await(t, "asking about all", func() bool { return s.count() >= 2+2+4 })
 	for _, k := range []string{"ip:66.249.64.1", "ip:2001:4860::7"} {
 		if got := v.OperatorOf(key(t, k)); got != "google" {
-			t.Errorf("%s is a crawler of %q", k, got)
+			t.Errorf("OperatorOf(%s) = %q, want google", k, got)
 		}
 	}
 	for _, k := range strangers {
 		if got := v.OperatorOf(key(t, k)); got != "" {
-			t.Errorf("%s is a crawler of %q", k, got)
+			t.Errorf("OperatorOf(%s) = %q, want none", k, got)
 		}
 	}
 	if all := v.Verified(); all[0].Name != "crawl-1.googlebot.com." || all[0].Address.String() != "66.249.64.1" || !all[0].Verified.Equal(c.Now()) {
@@ -194,27 +194,27 @@ func TestAnswersAreCachedThroughAFailureOfDNS(t *testing.T) {
 	v.Notice(google)
 	v.Notice(stranger)
 	servers.Await(t, "verifying", func() bool { return v.OperatorOf(google) == "google" && s.count() >= 4 })
-	// While an answer is believed nothing is asked.
+	// While an answer is valid nothing is asked.
 	c.move(5 * time.Hour)
 	before := s.count()
 	v.Notice(google)
 	if got := s.count(); got != before {
-		t.Errorf("%d questions were asked again", got-before)
+		t.Errorf("%d DNS queries were sent again, want 0", got-before)
 	}
-	// It is asked again later, and a failure leaves the crawler one.
+	// Later it is asked again, and after a failure the crawler stays verified.
 	s.set(func(s *dnsServer) { s.fails = true })
 	c.move(20 * time.Hour)
 	if v.OperatorOf(google) != "" || len(v.Verified()) != 0 {
-		t.Error("an answer is believed for ever")
+		t.Error("an answer is still used after its lifetime")
 	}
 	v.Notice(google)
 	servers.Await(t, "asking again", func() bool { return s.count() > before })
 	servers.Await(t, "keeping the crawler", func() bool { return v.OperatorOf(google) == "google" })
-	// What no longer belongs to the operator is no crawler after that.
+	// An address that no longer belongs to the operator is then no crawler.
 	s.set(func(s *dnsServer) { s.fails, s.records = false, map[string]string{} })
 	c.move(time.Hour)
 	v.Notice(google)
-	servers.Await(t, "forgetting", func() bool { return v.OperatorOf(google) == "" && len(v.Verified()) == 0 })
+	servers.Await(t, "removing the crawler", func() bool { return v.OperatorOf(google) == "" && len(v.Verified()) == 0 })
 }
 
 // outdated returns a verifier that looks nothing up any more, and the key of a crawler that it
@@ -242,12 +242,12 @@ func TestCrawlerStaysVerifiedWhileItIsQueuedOnce(t *testing.T) {
 		v.Notice(google)
 		c.move(time.Hour)
 		if got := v.OperatorOf(google); got != "google" || v.Waiting() != 1 || len(v.Verified()) != 1 {
-			t.Fatalf("while it waits it is a crawler of %q, %d wait, %d are verified", got, v.Waiting(), len(v.Verified()))
+			t.Fatalf("while it is queued OperatorOf returns %q, %d wait, %d are verified; want google, 1 and 1", got, v.Waiting(), len(v.Verified()))
 		}
 	}
 }
 
-// Strangers must not be able to end what a crawler was verified for.
+// Unknown clients must not be able to end the verification of a crawler.
 func TestCrawlerStaysVerifiedWhileUnknownClientsFillTheQueue(t *testing.T) {
 	v, c, google := outdated(t)
 	for i := range 2000 {
@@ -256,29 +256,29 @@ func TestCrawlerStaysVerifiedWhileUnknownClientsFillTheQueue(t *testing.T) {
 	for range 3 {
 		v.Notice(google)
 		if got := v.OperatorOf(google); got != "google" {
-			t.Fatalf("it is a crawler of %q", got)
+			t.Fatalf("OperatorOf returns %q, want google", got)
 		}
 		c.move(time.Hour)
 	}
 }
 
-func TestOperatorsAreNamed(t *testing.T) {
+func TestParseOperators(t *testing.T) {
 	all, err := crawlers.ParseOperators(" Google, bing,google ")
 	if err != nil || len(all) != 2 || all[0].Name != "google" || all[1].Name != "bing" {
 		t.Errorf("the operators are %+v, %v", all, err)
 	}
 	if _, err := crawlers.ParseOperators("google,altavista"); err == nil || !strings.Contains(err.Error(), "bing") {
-		t.Errorf("an unknown operator: %v", err)
+		t.Errorf("ParseOperators with an unknown operator: got %v, want an error that lists the known ones", err)
 	}
 	if v := crawlers.New(crawlers.Options{}); v != nil || v.OperatorOf(key(t, "ip:66.249.64.1")) != "" || v.Verified() != nil {
-		t.Error("without operators there is a verifier")
+		t.Error("New without operators returns a verifier, or it has crawlers")
 	}
 	names := map[string]bool{}
 	for _, o := range crawlers.Operators() {
 		if o.Title == "" || len(o.Suffixes) == 0 || names[o.Name] || slices.ContainsFunc(o.Suffixes, func(s string) bool {
 			return strings.HasPrefix(s, ".") || strings.Count(s, ".") < 1 || s != strings.ToLower(s)
 		}) {
-			t.Errorf("the operator %+v", o)
+			t.Errorf("the operator %+v lacks a title or valid suffixes, or its name is not unique", o)
 		}
 		names[o.Name] = true
 	}
@@ -292,7 +292,7 @@ func TestQueueIsBounded(t *testing.T) {
 		v.Notice(key(t, "ip:"+net.IPv4(byte(20+i>>16), byte(i>>8), byte(i), 1).String()))
 	}
 	if v.Waiting() != 1000 {
-		t.Errorf("%d addresses wait", v.Waiting())
+		t.Errorf("%d addresses wait, want 1000", v.Waiting())
 	}
 }
 
@@ -306,7 +306,7 @@ func TestCrawlerDoesNotWaitForAllAddressesOfAnUnknownNetwork(t *testing.T) {
 			v.Notice(key(t, fmt.Sprintf(network, i+1)))
 		}
 		if v.Waiting() == 0 || v.Waiting() > 8 {
-			t.Fatalf("%d of %s wait", v.Waiting(), network)
+			t.Fatalf("%d addresses of %s wait, want 1 to 8", v.Waiting(), network)
 		}
 		v.Notice(key(t, "ip:66.249.64.1"))
 		run(t, v)

@@ -57,7 +57,7 @@ func TestRangesAgreeWithEachAddress(t *testing.T) {
 		ranges := rangesOf(slices.Clone(networks))
 		for i, r := range ranges {
 			if r.First.Compare(r.Last) > 0 || r.First.BitLen() != r.Last.BitLen() {
-				t.Fatalf("%v is no range", r)
+				t.Fatalf("%v is not a valid range", r)
 			}
 			if i == 0 {
 				continue
@@ -101,7 +101,7 @@ func TestDifferenceTransformsOneSetIntoTheOther(t *testing.T) {
 		}
 		for _, r := range remove {
 			if !got[r] {
-				t.Fatalf("%v is removed and was not there", r)
+				t.Fatalf("%v is removed but is not in the current list", r)
 			}
 			delete(got, r)
 		}
@@ -122,7 +122,7 @@ func TestDifferenceTransformsOneSetIntoTheOther(t *testing.T) {
 	})
 }
 
-// What times out by itself is what a later computation leaves out.
+// The ranges that have not timed out are those that a later computation returns.
 func TestActiveRangesEqualRecomputedOnes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		networks := rapid.SliceOfN(rapid.Custom(anyNetwork), 0, 20).Draw(t, "networks")
@@ -161,27 +161,27 @@ func originsOf(o keys.Origin, limit int) ([]netip.Prefix, bool) {
 	return nil, false
 }
 
-func TestElementsOfBlocks(t *testing.T) {
+func TestWantedRangesOfBlocks(t *testing.T) {
 	for name, row := range map[string]struct {
 		blocks, exemptions, never string
 		want                      string
 		notAddresses, every       int
 		origins                   int
 	}{
-		"addresses and networks":   {blocks: "ip:203.0.113.7 ip:198.51.100.0/24 ip:2001:db8::/126", want: "198.51.100.0-198.51.100.255 203.0.113.7 2001:db8::-2001:db8::3"},
-		"an exemption inside":      {blocks: "ip:203.0.113.0/29", exemptions: "ip:203.0.113.3", want: "203.0.113.0-203.0.113.2 203.0.113.4-203.0.113.7"},
-		"an exemption around":      {blocks: "ip:203.0.113.7", exemptions: "ip:203.0.113.0/24"},
-		"all addresses exempt":     {blocks: "ip:203.0.113.7 ip:2001:db8::/64", exemptions: "ip:*"},
-		"everything exempt":        {blocks: "ip:203.0.113.7 ip:2001:db8::/64", exemptions: "*"},
-		"an exemption of a token":  {blocks: "ip:203.0.113.7", exemptions: "token:*", want: "203.0.113.7"},
-		"never refused":            {blocks: "ip:203.0.113.0/31", never: "203.0.113.1/32", want: "203.0.113.0"},
-		"loopback":                 {blocks: "ip:127.0.0.1 ip:::1/128 ip:126.0.0.0/7", want: "126.0.0.0-126.255.255.255"},
-		"neighbours of IPv6":       {blocks: "ip:fe80::1/128 ip:::/128"},
-		"other keys":               {blocks: "token:abc token:* plain host:203.0.113.7", notAddresses: 4},
-		"origins":                  {blocks: "asn:64500 ip:198.51.100.0/24", exemptions: "country:NL", want: "198.51.100.128-198.51.100.255 203.0.113.0-203.0.113.255"},
-		"origins not known":        {blocks: "asn:1 ip:203.0.113.7", exemptions: "country:XX", want: "203.0.113.7", origins: 2},
-		"every address":            {blocks: "* ip:* ip:0.0.0.0/0 ip:::/0", every: 4},
-		"not patterns of a server": {blocks: "ip:203.0.113.7;flush ip:1.2.3.4/33 ip:203.0.113.7/24 ip:fe80::1%lo"},
+		"addresses and networks":          {blocks: "ip:203.0.113.7 ip:198.51.100.0/24 ip:2001:db8::/126", want: "198.51.100.0-198.51.100.255 203.0.113.7 2001:db8::-2001:db8::3"},
+		"an exemption inside":             {blocks: "ip:203.0.113.0/29", exemptions: "ip:203.0.113.3", want: "203.0.113.0-203.0.113.2 203.0.113.4-203.0.113.7"},
+		"an exemption around":             {blocks: "ip:203.0.113.7", exemptions: "ip:203.0.113.0/24"},
+		"all addresses exempt":            {blocks: "ip:203.0.113.7 ip:2001:db8::/64", exemptions: "ip:*"},
+		"everything exempt":               {blocks: "ip:203.0.113.7 ip:2001:db8::/64", exemptions: "*"},
+		"an exemption of a token":         {blocks: "ip:203.0.113.7", exemptions: "token:*", want: "203.0.113.7"},
+		"never refused":                   {blocks: "ip:203.0.113.0/31", never: "203.0.113.1/32", want: "203.0.113.0"},
+		"loopback":                        {blocks: "ip:127.0.0.1 ip:::1/128 ip:126.0.0.0/7", want: "126.0.0.0-126.255.255.255"},
+		"IPv6 link-local and unspecified": {blocks: "ip:fe80::1/128 ip:::/128"},
+		"other keys":                      {blocks: "token:abc token:* plain host:203.0.113.7", notAddresses: 4},
+		"origins":                         {blocks: "asn:64500 ip:198.51.100.0/24", exemptions: "country:NL", want: "198.51.100.128-198.51.100.255 203.0.113.0-203.0.113.255"},
+		"origins not known":               {blocks: "asn:1 ip:203.0.113.7", exemptions: "country:XX", want: "203.0.113.7", origins: 2},
+		"every address":                   {blocks: "* ip:* ip:0.0.0.0/0 ip:::/0", every: 4},
+		"invalid patterns":                {blocks: "ip:203.0.113.7;flush ip:1.2.3.4/33 ip:203.0.113.7/24 ip:fe80::1%lo"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			known := entries{}
@@ -201,13 +201,13 @@ func TestElementsOfBlocks(t *testing.T) {
 				t.Errorf("got %v, want %s", got, row.want)
 			}
 			if sum.NotAddresses != row.notAddresses || sum.EveryAddress != row.every || sum.Origins != row.origins || sum.IPv4+sum.IPv6 != len(got) {
-				t.Errorf("got %+v", sum)
+				t.Errorf("the summary is %+v, want %d patterns of no addresses, %d of every address and %d unknown origins", sum, row.notAddresses, row.every, row.origins)
 			}
 		})
 	}
 }
 
-func TestChangesAreApplied(t *testing.T) {
+func TestEntriesApplyChanges(t *testing.T) {
 	known := entries{}
 	known.put(&wire.Entry{ID: "a", Kind: "block", Pattern: "ip:203.0.113.1"}, 5)
 	for _, step := range []struct {
@@ -235,7 +235,7 @@ func TestChangesAreApplied(t *testing.T) {
 	}
 }
 
-func TestTimeoutsAreReadableForNft(t *testing.T) {
+func TestTimeoutFormatsForNft(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0d0s1ms", -time.Hour: "0d0s1ms", time.Millisecond: "0d0s1ms", 90 * time.Second: "0d90s0ms", 25*time.Hour + 1500*time.Millisecond: "1d3601s500ms", farFuture: "36500d0s0ms",
 	} {
@@ -255,12 +255,12 @@ func TestLayoutIsValidated(t *testing.T) {
 		{Table: "stint", Chain: "a\nb", Hook: "input"}, {Table: "stint", Chain: "stint", Hook: "output"}, {Table: strings.Repeat("a", 65), Chain: "stint", Hook: "input"},
 	} {
 		if bad.Validate() == nil {
-			t.Errorf("%+v is valid", bad)
+			t.Errorf("Validate accepts %+v", bad)
 		}
 	}
 }
 
-func TestElementsAreRead(t *testing.T) {
+func TestParseElement(t *testing.T) {
 	for text, want := range map[string]Range{
 		`"203.0.113.7"`: {First: netip.MustParseAddr("203.0.113.7"), Last: netip.MustParseAddr("203.0.113.7")},
 		`{"prefix":{"addr":"2001:db8::","len":126}}`:               {First: netip.MustParseAddr("2001:db8::"), Last: netip.MustParseAddr("2001:db8::3")},
@@ -269,12 +269,12 @@ func TestElementsAreRead(t *testing.T) {
 		`{"elem":{"val":{"range":["::1","::2"]},"comment":"own"}}`: {First: netip.MustParseAddr("::1"), Last: netip.MustParseAddr("::2")},
 	} {
 		if got, err := parseElement(jsontext.Value(text), start); err != nil || got != want {
-			t.Errorf("%s: got %v, %v", text, got, err)
+			t.Errorf("parseElement(%s): got %v, %v; want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{`7`, `null`, `{}`, `"x"`, `{"prefix":{"addr":"10.0.0.0","len":33}}`, `{"elem":{}}`, `{"range":["x","y"]}`} {
 		if got, err := parseElement(jsontext.Value(text), start); err == nil {
-			t.Errorf("%s: got %v", text, got)
+			t.Errorf("parseElement(%s): got %v, want an error", text, got)
 		}
 	}
 }
