@@ -188,12 +188,12 @@ func TestUnconfirmedAnswerIsSentAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := w.pull(t); got != "+192.0.2.1" {
-			t.Fatalf("got %q", got)
+			t.Fatalf("the repeated pull got %q, want +192.0.2.1", got)
 		}
 		other := newFirewall(f, "token")
 		other.caller.Address = netip.MustParseAddr("192.0.2.201")
 		if got := other.pull(t); got != "+192.0.2.1" {
-			t.Fatalf("another address got %q", got)
+			t.Fatalf("a pull from another address got %q, want +192.0.2.1", got)
 		}
 	})
 }
@@ -202,16 +202,16 @@ func TestLiveBouncerIsStoredOnceAMinute(t *testing.T) {
 	f := newFixture(t, storetest.Migrated.SQLite(t))
 	w := newFirewall(f, "token")
 	if write := w.cases.NoteLive(w.caller, 1); write == nil || write(t.Context()) != nil {
-		t.Fatal("the first answer is not noted")
+		t.Fatal("NoteLive of the first answer returned no write, or it failed")
 	}
 	for range 3 {
 		if w.cases.NoteLive(w.caller, 2) != nil {
-			t.Fatal("an answer is noted within the minute")
+			t.Fatal("NoteLive within the same minute returned a write")
 		}
 	}
 	f.now = f.now.Add(time.Minute)
 	if write := w.cases.NoteLive(w.caller, 3); write == nil || write(t.Context()) != nil {
-		t.Fatal("a minute later no answer is noted")
+		t.Fatal("NoteLive a minute later returned no write, or it failed")
 	}
 	list, err := w.cases.List(t.Context())
 	if err != nil || len(list) != 1 || list[0].Sent != 10 || list[0].Mode != bouncers.Live || !list[0].Last.Equal(f.now) {
@@ -219,9 +219,9 @@ func TestLiveBouncerIsStoredOnceAMinute(t *testing.T) {
 	}
 }
 
-// TestFirewallListHasTheActiveBlocks makes random changes. After two pulls a bouncer must block
-// exactly what Stint refuses, and after one pull nothing that Stint allows.
-func TestFirewallListHasTheActiveBlocks(t *testing.T) {
+// TestFirewallHasTheActiveBlocksAfterAnyChanges makes random changes. After two pulls a bouncer
+// must block exactly what Stint refuses, and after one pull nothing that Stint allows.
+func TestFirewallHasTheActiveBlocksAfterAnyChanges(t *testing.T) {
 	patterns := []string{
 		"ip:192.0.2.0/28", "ip:192.0.2.0/29", "ip:192.0.2.4/30", "ip:192.0.2.5", "ip:192.0.2.6", "ip:192.0.2.8/29", "ip:192.0.2.12", "ip:*",
 	}

@@ -25,13 +25,13 @@ func TestConditionNeedsConfirmationIfTheNextPolicyRefusesAll(t *testing.T) {
 	all, partners := policy("default", "*", "0/1s"), policy("partners", "token:partner-*", "1000/1m")
 	after := *partners
 	if reason := broadPolicyReason([]*rules.Policy{all, &after}, partners, &after); reason != "" {
-		t.Errorf("no change needs a confirmation: %s", reason)
+		t.Errorf("without a change the reason is %q, want none", reason)
 	}
 	var err error
 	if after.When, err = conditions.Parse([4][]string{{"/api/*"}}); err != nil {
 		t.Fatal(err)
 	}
 	if reason := broadPolicyReason([]*rules.Policy{all, &after}, partners, &after); reason == "" {
-		t.Error("a condition leaves the keys to a policy that refuses all, and nobody is asked")
+		t.Error("a condition that leaves keys to a policy that refuses all needs no confirmation, want a reason")
 	}
 }

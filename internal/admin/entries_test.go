@@ -29,17 +29,17 @@ func TestEntryFaultsNameTheField(t *testing.T) {
 		add   admin.AddEntries
 		field string
 	}{
-		"no pattern":       {admin.AddEntries{}, "pattern"},
-		"a bad pattern":    {admin.AddEntries{Patterns: []string{"token:a", "ip:nothing"}}, "pattern"},
-		"too many":         {admin.AddEntries{Patterns: slices.Repeat([]string{"a"}, 201)}, "pattern"},
-		"a long reason":    {admin.AddEntries{Patterns: []string{"a"}, Reason: long}, "reason"},
-		"two lines":        {admin.AddEntries{Patterns: []string{"a"}, Reason: "a\nb"}, "reason"},
-		"no UTF-8":         {admin.AddEntries{Patterns: []string{"a"}, Reason: "\xff"}, "reason"},
-		"two ends":         {admin.AddEntries{Patterns: []string{"a"}, Expiry: blocks.Expiry{For: 1, Until: noon.Add(1)}}, "expires_in"},
-		"an end before":    {admin.AddEntries{Patterns: []string{"a"}, Expiry: blocks.Expiry{For: -1}}, "expires_in"},
-		"an end now":       {admin.AddEntries{Patterns: []string{"a"}, Expiry: blocks.Expiry{Until: noon}}, "expires_at"},
-		"another conflict": {admin.AddEntries{Patterns: []string{"a"}, OnConflict: "merge"}, "on_conflict"},
-		"no confirmation":  {admin.AddEntries{Patterns: []string{"a"}, Confirm: "ip:nothing"}, "confirm"},
+		"no pattern":                 {admin.AddEntries{}, "pattern"},
+		"a bad pattern":              {admin.AddEntries{Patterns: []string{"token:a", "ip:nothing"}}, "pattern"},
+		"too many patterns":          {admin.AddEntries{Patterns: slices.Repeat([]string{"a"}, 201)}, "pattern"},
+		"a long reason":              {admin.AddEntries{Patterns: []string{"a"}, Reason: long}, "reason"},
+		"a reason of two lines":      {admin.AddEntries{Patterns: []string{"a"}, Reason: "a\nb"}, "reason"},
+		"a reason that is not UTF-8": {admin.AddEntries{Patterns: []string{"a"}, Reason: "\xff"}, "reason"},
+		"a duration and an expiry":   {admin.AddEntries{Patterns: []string{"a"}, Expiry: blocks.Expiry{For: 1, Until: noon.Add(1)}}, "expires_in"},
+		"a negative duration":        {admin.AddEntries{Patterns: []string{"a"}, Expiry: blocks.Expiry{For: -1}}, "expires_in"},
+		"an expiry of now":           {admin.AddEntries{Patterns: []string{"a"}, Expiry: blocks.Expiry{Until: noon}}, "expires_at"},
+		"an unknown on_conflict":     {admin.AddEntries{Patterns: []string{"a"}, OnConflict: "merge"}, "on_conflict"},
+		"confirm of another pattern": {admin.AddEntries{Patterns: []string{"a"}, Confirm: "ip:nothing"}, "confirm"},
 	} {
 		for _, kind := range blocks.Kinds {
 			c.add.Kind = kind
@@ -54,20 +54,20 @@ func TestEntryFaultsNameTheField(t *testing.T) {
 		"confirm": {Expiry: &blocks.Expiry{For: time.Hour}, Confirm: "ip:nothing"},
 	} {
 		if _, err := f.Update(t.Context(), ann, blocks.Block, e.ID, u); !isField(err, field) {
-			t.Errorf("got %v, want the field %q", err, field)
+			t.Errorf("Update: got %v, want the field %q", err, field)
 		}
 	}
 	if _, err := f.End(t.Context(), ann, blocks.Block, long, e.ID); !isField(err, "reason") {
-		t.Errorf("got %v", err)
+		t.Errorf("End with a long reason: got %v, want the field reason", err)
 	}
 	if _, err := f.End(t.Context(), ann, blocks.Block, ""); !isField(err, "id") {
-		t.Errorf("got %v", err)
+		t.Errorf("without ids: got %v, want the field id", err)
 	}
 	if _, err := f.Restore(t.Context(), ann, blocks.Block, ""); !isField(err, "id") {
-		t.Errorf("got %v", err)
+		t.Errorf("without ids: got %v, want the field id", err)
 	}
 	if records := f.records(t); len(records) != 1 {
-		t.Errorf("%d changes were made, want 1", len(records))
+		t.Errorf("%d changes are recorded, want only the first", len(records))
 	}
 }
 
@@ -85,7 +85,7 @@ func TestConflictFailsUnlessOnConflictIsSet(t *testing.T) {
 				}
 			}
 			if got := f.active(t, kind); !slices.Equal(got, []string{"token:a"}) {
-				t.Fatalf("a conflict has added something: %q", got)
+				t.Fatalf("active after a conflict: %q, want token:a only", got)
 			}
 			for _, c := range []struct {
 				on      blocks.Conflict
@@ -155,16 +155,16 @@ func TestBroadEntryNeedsConfirmationToAddProlongAndRestore(t *testing.T) {
 			end(ann)
 			f.now = f.now.Add(time.Minute)
 			if err := restore(""); err != nil {
-				t.Fatalf("undone within a minute: %v", err)
+				t.Fatalf("Restore within a minute: %v", err)
 			}
 			if err := restore(""); err != nil {
-				t.Fatalf("what is active stays so: %v", err)
+				t.Fatalf("Restore of an active entry: %v", err)
 			}
 			end(ann)
 			f.now = f.now.Add(time.Minute + time.Second)
 			needs("restore later", restore)
 			end(admin.Caller{Actor: audit.Actor{Kind: audit.User, Name: "ben"}})
-			needs("restore what another ended", restore)
+			needs("restore after another caller's end", restore)
 			end(ann)
 			ended := f.records(t)[0]
 			needs("undo the end", func(confirm string) error {
@@ -194,7 +194,7 @@ func TestUnconfirmedProlongationFailsAfterAConcurrentShortening(t *testing.T) {
 			}
 		}}
 		if err := shorten(2 * time.Hour); !fault.Is(err, fault.Outdated) {
-			t.Errorf("got %v", err)
+			t.Errorf("Update after a concurrent one: got %v, want Outdated", err)
 		}
 	})
 }
@@ -204,7 +204,7 @@ func TestEndAndRestoreOfSeveralAreAllOrNothing(t *testing.T) {
 		a, b := f.add(t, blocks.Block, "token:a", blocks.Expiry{}), f.add(t, blocks.Block, "token:b", blocks.Expiry{})
 		exempt := f.add(t, blocks.Exemption, "token:c", blocks.Expiry{})
 		if _, err := f.End(t.Context(), ann, blocks.Block, "", a.ID, exempt.ID); !fault.Is(err, fault.NotFound) {
-			t.Errorf("an exemption was ended as a block: %v", err)
+			t.Errorf("End of an exemption as a block: got %v, want NotFound", err)
 		}
 		if got := f.active(t, blocks.Block); len(got) != 2 {
 			t.Fatalf("active: %q", got)
@@ -223,7 +223,7 @@ func TestEndAndRestoreOfSeveralAreAllOrNothing(t *testing.T) {
 	})
 }
 
-func TestKeysThatMatchAreBlockedAtOnce(t *testing.T) {
+func TestBlockMatchingBlocksAllMatchingKeys(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		f.count(t, map[string][2]int64{"ip:198.51.100.7": {1, 5}, "token:a": {1, 9}, "token:b": {0, 2}, "token:c": {3, 0}})
 		known := f.add(t, blocks.Block, "token:a", blocks.Expiry{For: time.Hour})
@@ -237,7 +237,7 @@ func TestKeysThatMatchAreBlockedAtOnce(t *testing.T) {
 			t.Fatalf("%+v, %v", made, err)
 		}
 		if e, err := f.ByID(t.Context(), blocks.Block, known.ID); err != nil || !e.Expires.Equal(noon.Add(time.Hour)) {
-			t.Errorf("the active block is %+v, %v", e, err)
+			t.Errorf("the block that was active is now %+v, %v; want it unchanged", e, err)
 		}
 		b.OnConflict = blocks.Extend
 		if made, err = f.BlockMatching(t.Context(), ann, b); err != nil || made.Extended != 1 || made.Unchanged != 1 {

@@ -17,8 +17,8 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore"
 )
 
-// traced counts checks of keys as a node does, writes them, and returns an estimator.
-func traced(t *testing.T, tracePoints int, checks map[string]int, at time.Time) *admin.SampleEstimator {
+// sampleEstimatorOf counts checks of keys like a node, writes them, and returns an estimator of them.
+func sampleEstimatorOf(t *testing.T, samplePoints int, checks map[string]int, at time.Time) *admin.SampleEstimator {
 	t.Helper()
 	store, err := sqlstore.Open(t.Context(), filepath.Join(t.TempDir(), "stint.db"), sqlstore.Options{})
 	if err != nil {
@@ -26,7 +26,7 @@ func traced(t *testing.T, tracePoints int, checks map[string]int, at time.Time) 
 	}
 	t.Cleanup(func() { store.Close() })
 	secret := func() []byte { return []byte("secret") }
-	r := recorder.NewRecorder(recorder.Options{Secret: secret, Node: "a", SamplePoints: tracePoints})
+	r := recorder.NewRecorder(recorder.Options{Secret: secret, Node: "a", SamplePoints: samplePoints})
 	f := recorder.NewFlusher(recorder.FlusherOptions{
 		Recorder: r, Sink: store.Offences, Node: "a", Secret: secret, Log: slog.New(slog.DiscardHandler),
 		Escalations: func() map[int64]offences.EscalationPolicy { return nil }, Now: func() time.Time { return at.Add(time.Hour) },
@@ -54,7 +54,7 @@ var began = time.Date(2026, 11, 20, 14, 3, 0, 0, time.UTC)
 func bad(k keys.Key) bool { return strings.HasPrefix(k.String(), "token:bad") }
 
 func TestEstimateIsExactIfEveryKeyIsSampled(t *testing.T) {
-	e := traced(t, 1000, map[string]int{"token:bad1": 30, "token:bad2": 10, "token:good": 60}, began)
+	e := sampleEstimatorOf(t, 1000, map[string]int{"token:bad1": 30, "token:bad2": 10, "token:good": 60}, began)
 	got, err := e.EstimateTraffic(t.Context(), began.Add(-time.Hour), began.Add(time.Hour), bad)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestEstimateOfASampleStatesItsError(t *testing.T) {
 		checks[fmt.Sprintf("token:good%d", i)] = 1 + i%3
 		checks[fmt.Sprintf("token:bad%d", i)] = 1 + i%2
 	}
-	e := traced(t, 500, checks, began)
+	e := sampleEstimatorOf(t, 500, checks, began)
 	got, err := e.EstimateTraffic(t.Context(), began.Add(-time.Hour), began.Add(time.Hour), bad)
 	if err != nil {
 		t.Fatal(err)
@@ -79,16 +79,16 @@ func TestEstimateOfASampleStatesItsError(t *testing.T) {
 	// always the same.
 	truth := 3000.0 / 6999
 	if got.Error <= 0 || math.Abs(got.Ratio-truth) > 2*got.Error {
-		t.Errorf("share %.3f ± %.3f, and it is %.3f", got.Ratio, got.Error, truth)
+		t.Errorf("got the ratio %.3f ± %.3f, want %.3f within twice the error", got.Ratio, got.Error, truth)
 	}
 	if math.Abs(float64(got.AllKeys)-4000) > 1000 {
-		t.Errorf("%d keys, and there are 4000", got.AllKeys)
+		t.Errorf("got %d keys, want about 4000", got.AllKeys)
 	}
 }
 
 func TestNoEstimateWithoutASample(t *testing.T) {
-	e := traced(t, 1000, nil, began)
+	e := sampleEstimatorOf(t, 1000, nil, began)
 	if got, err := e.EstimateTraffic(t.Context(), began, began.Add(time.Hour), bad); got != nil || err != nil {
-		t.Errorf("got %+v, %v", got, err)
+		t.Errorf("EstimateTraffic without traffic: got %+v, %v; want nil", got, err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// count writes what keys did in the minute before now.
+// count writes the allowed and refused checks of keys in the minute before now.
 func (f *fixture) count(t *testing.T, all map[string][2]int64) {
 	t.Helper()
 	minute := f.now.Add(-time.Minute).Truncate(time.Minute).UnixMilli()
@@ -36,7 +36,7 @@ func (f *fixture) count(t *testing.T, all map[string][2]int64) {
 	}
 }
 
-func TestImpactOfABlockNamesTheAffectedKeys(t *testing.T) {
+func TestImpactOfABlockNamesExemptionsAndOverlappingBlocks(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		f.add(t, blocks.Block, "ip:203.0.0.0/8", blocks.Expiry{})
 		inner := f.add(t, blocks.Block, "ip:203.0.113.8", blocks.Expiry{})
@@ -51,14 +51,14 @@ func TestImpactOfABlockNamesTheAffectedKeys(t *testing.T) {
 			t.Fatalf("got %+v", i)
 		}
 		if !strings.Contains(i.ConfirmReason, "3.0%") {
-			t.Errorf("a block of 3%% of the traffic says %q", i.ConfirmReason)
+			t.Errorf("the reason for a block of 3%% of the traffic is %q, want it to name 3.0%%", i.ConfirmReason)
 		}
 		if len(i.Warnings) != 2 || !strings.Contains(i.Warnings[0], exempt.ID) || !strings.Contains(i.Warnings[1], "your own address, 203.0.113.9") {
 			t.Errorf("warnings %q", i.Warnings)
 		}
 		i, err = f.Preview(t.Context(), admin.Caller{Address: netip.MustParseAddr("203.0.113.7")}, blocks.Block, "ip:203.0.113.7")
 		if err != nil || i.BlocksCaller || !i.IsExempt || i.ConfirmReason != "" {
-			t.Fatalf("the impact on what is exempt is %+v, %v", i, err)
+			t.Fatalf("the impact on an exempt key is %+v, %v", i, err)
 		}
 		if i, err = f.Preview(t.Context(), ann, blocks.Exemption, "ip:203.0.113.0/24"); err != nil || i.ConfirmReason != "" || i.BlocksCaller || len(i.Covers) != 1 || i.Suggested != nil {
 			t.Fatalf("the impact of an exemption is %+v, %v", i, err)
@@ -75,7 +75,7 @@ func TestImpactCountsKeysAndSuggestsTheNarrowestPattern(t *testing.T) {
 			"ip:198.51.100.7": {4, 50}, "ip:198.51.100.9": {1, 40}, "ip:198.51.7.1": {9, 10}, "ip:198.51.7.2": {6, 0}, "ip:192.0.2.1": {80, 300},
 		})
 		for text, want := range map[string]string{
-			"ip:198.51.0.0/16":   "198.51.100.0/24 90 5 of 100 20", // neither of its keys makes four fifths
+			"ip:198.51.0.0/16":   "198.51.100.0/24 90 5 of 100 20", // none of its keys has four fifths
 			"ip:198.51.7.0/24":   "198.51.7.1 10 9 of 10 15",
 			"ip:198.51.100.0/24": "none of 90 5",
 			"ip:0.0.0.0/0":       "none of 400 100",
@@ -127,12 +127,12 @@ func TestOnlyBroadEntriesNeedAConfirmation(t *testing.T) {
 		for _, kind := range blocks.Kinds {
 			i, err := f.Preview(t.Context(), ann, kind, text)
 			if err != nil || (i.ConfirmReason != "") != isBroad {
-				t.Errorf("%s %s needs a confirmation: %q, %v", kind, text, i.ConfirmReason, err)
+				t.Errorf("Preview of %s %s: got the reason %q, %v; want a reason: %v", kind, text, i.ConfirmReason, err, isBroad)
 				continue
 			}
 			a := admin.AddEntries{Kind: kind, Patterns: []string{text}}
 			if _, err := f.Add(t.Context(), ann, a); fault.Is(err, fault.NeedConfirm) != isBroad || isField(err, "confirm") != isBroad {
-				t.Errorf("%s %s: got %v", kind, text, err)
+				t.Errorf("Add of %s %s: got %v, want NeedConfirm: %v", kind, text, err, isBroad)
 			}
 		}
 	}
@@ -142,7 +142,7 @@ func TestUnreachableEstimateDoesNotPreventABlock(t *testing.T) {
 	f := newFixture(t, storetest.Migrated.SQLite(t))
 	f.Traffic = unreachable{}
 	if _, err := f.Preview(t.Context(), ann, blocks.Block, "ip:198.51.100.0/24"); err == nil {
-		t.Fatal("the preview says nothing of it")
+		t.Fatal("Preview without an estimate returned no error")
 	}
 	if _, err := f.Add(t.Context(), ann, admin.AddEntries{Kind: blocks.Block, Patterns: []string{"ip:198.51.100.0/24"}}); err != nil {
 		t.Error(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-// scattered returns every other /16, so that none add up to a wider network.
+// scattered returns every other /16, so that no two form a wider network.
 func scattered(n int) string {
 	var list strings.Builder
 	for i := range n {
@@ -24,24 +24,24 @@ func scattered(n int) string {
 func TestImportOfBroadPatternsNeedsConfirmation(t *testing.T) {
 	for name, c := range map[string]struct {
 		list string
-		why  []string // of the findings, "" for none
+		want []string // part of the reason of each finding
 	}{
-		"every IPv4 address":         {"203.0.113.1\n0.0.0.0/0\n", []string{"every IPv4 address"}},
-		"every IPv6 address":         {"::/0\n", []string{"every IPv6 address"}},
-		"every key":                  {"*\n", []string{"every key"}},
-		"every address":              {"ip:*\n", []string{"every key of the kind"}},
-		"every token":                {"token:*\n", []string{"every key of the kind"}},
-		"a wide network":             {"10.0.0.0/15\n2001:db8::/31\n", []string{"wider than a /16", "wider than a /32"}},
-		"two halves":                 {"128.0.0.0/1\n0.0.0.0/1\n", []string{"together it covers every IPv4 address", "wider than a /16", "wider than a /16"}},
-		"quarters of IPv6":           {"::/2\n4000::/2\n8000::/2\nc000::/2\n", []string{"together it covers every IPv6", "wider", "wider", "wider", "wider"}},
-		"neighbours":                 {"10.0.0.0/16\n192.0.2.1\n10.1.0.0/16\n", []string{"together it is wider than a /16"}},
-		"neighbours of neighbours":   {"10.0.0.0/17\n10.1.0.0/16\n10.0.128.0/18\n10.0.192.0/18\n", []string{"together it is wider than a /16"}},
-		"many that are no neighbour": {scattered(257), []string{"0.4% of all IPv4 addresses"}},
-		"the caller's own address":   {"203.0.113.9\n", []string{"your own address, 203.0.113.9"}},
-		"the caller's own network":   {"203.0.113.0/24\n203.0.113.9\n", []string{"your own address, 203.0.113.9"}},
-		"what is not broad":          {"10.0.0.0/16\n10.2.0.0/16\n2001:db8::/32\ntoken:test_*\n203.0.113.1\n", nil},
-		"the same network twice":     {"10.0.0.0/16\n10.0.0.0/16\n10.0.7.0/24\n", nil},
-		"fewer that are scattered":   {scattered(256), nil},
+		"every IPv4 address":                 {"203.0.113.1\n0.0.0.0/0\n", []string{"every IPv4 address"}},
+		"every IPv6 address":                 {"::/0\n", []string{"every IPv6 address"}},
+		"every key":                          {"*\n", []string{"every key"}},
+		"every address":                      {"ip:*\n", []string{"every key of the kind"}},
+		"every token":                        {"token:*\n", []string{"every key of the kind"}},
+		"a wide network":                     {"10.0.0.0/15\n2001:db8::/31\n", []string{"wider than a /16", "wider than a /32"}},
+		"two halves of IPv4":                 {"128.0.0.0/1\n0.0.0.0/1\n", []string{"together it covers every IPv4 address", "wider than a /16", "wider than a /16"}},
+		"quarters of IPv6":                   {"::/2\n4000::/2\n8000::/2\nc000::/2\n", []string{"together it covers every IPv6", "wider", "wider", "wider", "wider"}},
+		"adjacent networks":                  {"10.0.0.0/16\n192.0.2.1\n10.1.0.0/16\n", []string{"together it is wider than a /16"}},
+		"adjacent networks of several sizes": {"10.0.0.0/17\n10.1.0.0/16\n10.0.128.0/18\n10.0.192.0/18\n", []string{"together it is wider than a /16"}},
+		"many separate networks":             {scattered(257), []string{"0.4% of all IPv4 addresses"}},
+		"the caller's own address":           {"203.0.113.9\n", []string{"your own address, 203.0.113.9"}},
+		"the caller's own network":           {"203.0.113.0/24\n203.0.113.9\n", []string{"your own address, 203.0.113.9"}},
+		"narrow patterns":                    {"10.0.0.0/16\n10.2.0.0/16\n2001:db8::/32\ntoken:test_*\n203.0.113.1\n", nil},
+		"the same network twice":             {"10.0.0.0/16\n10.0.0.0/16\n10.0.7.0/24\n", nil},
+		"fewer separate networks":            {scattered(256), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, t.TempDir()+"/stint.db")
@@ -50,11 +50,11 @@ func TestImportOfBroadPatternsNeedsConfirmation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (predicted.Confirmation == nil) != (c.why == nil) {
-				t.Fatalf("the dry run says %+v", predicted.Confirmation)
+			if (predicted.Confirmation == nil) != (c.want == nil) {
+				t.Fatalf("the dry run needs the confirmation %+v, want one: %v", predicted.Confirmation, c.want != nil)
 			}
 			_, err = f.run(t, c.list, o)
-			if c.why == nil {
+			if c.want == nil {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -64,10 +64,10 @@ func TestImportOfBroadPatternsNeedsConfirmation(t *testing.T) {
 			if !errors.As(err, &needs) || !fault.Is(err, fault.NeedConfirm) {
 				t.Fatalf("got %v", err)
 			}
-			if needs.Count != len(c.why) || len(needs.Findings) != len(c.why) || needs.Digest != predicted.Confirmation.Digest {
+			if needs.Count != len(c.want) || len(needs.Findings) != len(c.want) || needs.Digest != predicted.Confirmation.Digest {
 				t.Fatalf("got %+v, the dry run %+v", needs.Confirmation, predicted.Confirmation)
 			}
-			for i, want := range c.why {
+			for i, want := range c.want {
 				found := needs.Findings[i]
 				if !strings.Contains(found.Reason, want) || (found.Impact == nil) != found.Pattern.IsZero() || found.Line == 0 || found.Rows == 0 {
 					t.Errorf("finding %d is %+v, want %q", i, found, want)
@@ -78,11 +78,11 @@ func TestImportOfBroadPatternsNeedsConfirmation(t *testing.T) {
 			}
 			o.Confirm = needs.Digest
 			if _, err := f.run(t, c.list+"192.0.2.200\n", o); !fault.Is(err, fault.NeedConfirm) {
-				t.Errorf("another file is confirmed: %v", err)
+				t.Errorf("the digest confirms another file: got %v, want NeedConfirm", err)
 			}
 			did, err := f.run(t, c.list, o)
 			if err != nil || did.Created == 0 {
-				t.Errorf("confirmed: %+v, %v", did, err)
+				t.Errorf("with the confirmation: got %+v, %v", did, err)
 			}
 		})
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
 
-// orderedRecorder records in the audit log, and notes whether the log had counts then.
+// orderedRecorder calls before and then records in the audit log, or fails with err.
 type orderedRecorder struct {
 	audit.Recorder
 	before func()
@@ -77,7 +77,7 @@ func TestResetIsRecordedBeforeItHappens(t *testing.T) {
 		}
 		recorder.err = errors.New("no database")
 		if _, err := use.Reset(t.Context(), ann, "token:a", ""); !errors.Is(err, recorder.err) || used() != 1 {
-			t.Errorf("without a record: %v, the key has used %d", err, used())
+			t.Errorf("Reset without a record: got %v, and the key has used %d; want the error and 1", err, used())
 		}
 		recorder.err = nil
 		atRecord := -1
@@ -136,12 +136,12 @@ func mustParse(t *testing.T, use *admin.Keys, text string) keys.Key {
 func TestFaultsOfAResetNameTheFieldAndAreNotRecorded(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		use, recorder, used := keyFixture(t, f)
-		recorder.before = func() { t.Error("it is recorded") }
+		recorder.before = func() { t.Error("an invalid reset is recorded") }
 		for field, args := range map[string][2]string{"key": {"", "default"}, "policy": {"token:a", "other"}} {
 			_, err := use.Reset(t.Context(), ann, args[0], args[1])
 			var mistake *fault.Error
 			if !errors.As(err, &mistake) || mistake.Field != field {
-				t.Errorf("%v gives %v; want an error of the field %s", args, err, field)
+				t.Errorf("Reset of %v: got %v, want an error of the field %s", args, err, field)
 			}
 		}
 		if used() != 1 {
@@ -150,7 +150,7 @@ func TestFaultsOfAResetNameTheFieldAndAreNotRecorded(t *testing.T) {
 	})
 }
 
-// unreachableLog is a log whose server is gone.
+// unreachableLog is a log whose server is unreachable.
 type unreachableLog struct{ timestamplog.Log }
 
 func (unreachableLog) Reset(context.Context, timestamplog.LogID) (bool, error) {
@@ -182,11 +182,11 @@ func TestNoteIsAddedFoundAndDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := use.DeleteNote(t.Context(), ann, n.ID); !fault.Is(err, fault.NotFound) {
-			t.Errorf("deleting it again: %v", err)
+			t.Errorf("the second DeleteNote: got %v, want NotFound", err)
 		}
 		use.Notes = nil
 		if _, err := use.AddNote(t.Context(), ann, "token:a", "x"); !fault.Is(err, fault.NotFound) || use.HasNotes() {
-			t.Errorf("on a node without notes: %v", err)
+			t.Errorf("AddNote on a node without notes: got %v, want NotFound", err)
 		}
 	})
 }
@@ -216,7 +216,7 @@ func TestRequestedJobIsRecordedWithItsCaller(t *testing.T) {
 			t.Errorf("the record is %+v", r)
 		}
 		if _, err = use.Run(ann, "other"); !fault.Is(err, fault.NotFound) {
-			t.Errorf("an unknown job: %v", err)
+			t.Errorf("Run of an unknown job: got %v, want NotFound", err)
 		}
 		if r := lastRecord(t, f); r.ObjectID != "tidy" {
 			t.Errorf("an unknown job is recorded: %+v", r)

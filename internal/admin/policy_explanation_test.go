@@ -66,7 +66,7 @@ func TestDraftIsExplainedBesideTheActivePolicy(t *testing.T) {
 			t.Fatal(err)
 		}
 		if x.Active != nil || x.Advice == "" || len(x.Changes) == 0 || x.ResetsCounts != "" {
-			t.Errorf("a new policy: %+v", x)
+			t.Errorf("Explain of a new policy: got %+v", x)
 		}
 	})
 }
@@ -85,12 +85,12 @@ func TestVersionsOfAPolicyAreCompared(t *testing.T) {
 		for _, test := range []struct{ from, to, wantFrom, wantTo int64 }{{-1, 0, 2, 3}, {1, 0, 1, 3}, {0, 1, 0, 1}, {-1, 1, 0, 1}} {
 			d, err := policies.Diff(t.Context(), "login", test.from, test.to)
 			if err != nil || d.From != test.wantFrom || d.To != test.wantTo || len(d.Fields) == 0 {
-				t.Errorf("%d to %d: %+v, %v", test.from, test.to, d, err)
+				t.Errorf("Diff from %d to %d: got %+v, %v; want %d to %d", test.from, test.to, d, err, test.wantFrom, test.wantTo)
 			}
 		}
 		for _, version := range []int64{-1, 4} {
 			if _, err := policies.Rollback(t.Context(), ann, "login", version, newest, ""); err == nil {
-				t.Errorf("version %d was restored", version)
+				t.Errorf("Rollback to version %d returned no error", version)
 			}
 		}
 		want, err := policies.PolicyVersions(t.Context(), "login")
@@ -99,7 +99,7 @@ func TestVersionsOfAPolicyAreCompared(t *testing.T) {
 		}
 		restored, err := policies.Rollback(t.Context(), ann, "login", 0, newest, "")
 		if err != nil || restored.Version != 4 || len(rules.Diff(restored, want[1])) != 0 {
-			t.Errorf("the version before the newest: %+v, %v", restored, err)
+			t.Errorf("Rollback by one version: got %+v, %v", restored, err)
 		}
 	})
 }

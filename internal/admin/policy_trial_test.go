@@ -38,7 +38,7 @@ func TestShadowDraftIsTriedAsIfItEnforced(t *testing.T) {
 		t.Errorf("got %+v", trial.Rules)
 	}
 	if now, err := policies.FindPolicyByName(t.Context(), "login"); err != nil || now.Version != 1 || now.Mode != rules.Enforce {
-		t.Errorf("trying changed the policy to %+v, %v", now, err)
+		t.Errorf("the trial changed the policy to %+v, %v", now, err)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestTrialAttributesOnlyItsOwnRefusalsToTheDraft(t *testing.T) {
 			t.Fatal(err)
 		}
 		if trial.ByDraft != want || trial.Refused != 3+want || trial.RefusedNow != 5 {
-			t.Errorf("under %s: %d of %d refused are the draft's, %d refused now", rule, trial.ByDraft, trial.Refused, trial.RefusedNow)
+			t.Errorf("under %s: %d of %d refusals are by the draft, %d requests are refused now; want %d of %d, 5", rule, trial.ByDraft, trial.Refused, trial.RefusedNow, want, 3+want)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestNodeRunsOneTrialAtATime(t *testing.T) {
 	}()
 	<-begun
 	if _, err := policies.Backtest(t.Context(), draft, "access.log", strings.NewReader("")); !fault.Is(err, fault.Conflict) {
-		t.Errorf("got %v", err)
+		t.Errorf("Backtest while another runs: got %v, want Conflict", err)
 	}
 	close(end)
 	if err := <-first; err != nil {
@@ -125,18 +125,18 @@ func TestTrialOfTooMuchIsRejected(t *testing.T) {
 		_, err := f.policies().Backtest(t.Context(), draft, "access.log", log)
 		var known *fault.Error
 		if !errors.As(err, &known) || !strings.HasPrefix(known.Message, "Nothing was tried") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("Backtest of %s: got %v, want a fault that says that nothing was tried", name, err)
 		}
 	}
 	for _, span := range []time.Duration{0, -time.Hour, 32 * 24 * time.Hour} {
 		if _, err := f.policiesOn(func(context.Context, time.Time, time.Time) (accesslog.Source, bool, error) {
 			return accesslog.Slice(nil), false, nil
 		}).Try(t.Context(), draft, span); !fault.Is(err, fault.Invalid) {
-			t.Errorf("%v: %v", span, err)
+			t.Errorf("Try of %v: got %v, want Invalid", span, err)
 		}
 	}
 	if _, err := f.policies().Try(t.Context(), draft, time.Hour); !fault.Is(err, fault.NotFound) {
-		t.Errorf("got %v", err)
+		t.Errorf("Try without recorded traffic: got %v, want NotFound", err)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestPeakOfAKeyIsItsBusiestWindow(t *testing.T) {
 			want = max(want, sum)
 		}
 		if got := peakOf(points, window); got.Peak != want {
-			t.Fatalf("in %d ms: got %d, want %d of %v", window, got.Peak, want, points)
+			t.Fatalf("peakOf in %d ms: got %d, want %d of %v", window, got.Peak, want, points)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestPolicyUsageOfALongRangeIsReadInWholeHours(t *testing.T) {
 		517 * time.Hour: time.Hour, maxUsageSpan: time.Hour, 90 * day: 3 * time.Hour,
 	} {
 		if got := useStep(span); got != want {
-			t.Errorf("of %s: got %s, want %s", span, got, want)
+			t.Errorf("useStep(%s): got %s, want %s", span, got, want)
 		}
 	}
 }

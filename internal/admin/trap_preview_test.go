@@ -23,16 +23,17 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// asked is the requests of one client: the same request, times times.
-type asked struct {
+// recordedRequests are several equal requests of one client.
+type recordedRequests struct {
 	key, path string
 	times     int
 	refused   bool
-	reported  bool // it is only known from a report of its failure
+	reported  bool // known only from reports of failures
 }
 
-// previewing returns the policies of a node that recorded requests, each in its own minute.
-func (f *fixture) previewing(t *testing.T, requests []asked) *admin.Policies {
+// policiesOf returns the use case of policies on a node that recorded requests, each element in
+// its own minute.
+func (f *fixture) policiesOf(t *testing.T, requests []recordedRequests) *admin.Policies {
 	t.Helper()
 	secret := func() []byte { return []byte("secret") }
 	r := recorder.NewRecorder(recorder.Options{Secret: secret, Node: "a"})
@@ -93,7 +94,7 @@ func TestTrapPreviewUsesTheSampledPaths(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		f.add(t, blocks.Exemption, "ip:203.0.113.99", blocks.Expiry{})
 		const scanner, person, once = "ip:203.0.113.1", "ip:203.0.113.2", "ip:203.0.113.3"
-		policies := f.previewing(t, []asked{
+		policies := f.policiesOf(t, []recordedRequests{
 			{key: scanner, path: "/.env", times: 2}, {key: scanner, path: "/a/%2egit/config", times: 1, refused: true},
 			{key: scanner, path: "/.env", times: 2, reported: true}, {key: scanner, path: "/old", times: 1}, {key: scanner, path: "/old", times: 1, reported: true},
 			{key: person, path: "/", times: 5}, {key: person, path: "/.env", times: 1},
@@ -126,31 +127,31 @@ func TestPreviewReportsWhatIsUnknown(t *testing.T) {
 	withAgent.When[conditions.Agent] = trapOn(t, "*").When[conditions.Path]
 	for name, test := range map[string]struct {
 		policy   *rules.Policy
-		requests []asked
+		requests []recordedRequests
 		want     string
 	}{
 		"nothing recorded": {trap, nil, "No traffic was recorded in this time."},
-		"other keys":       {trap, []asked{{key: "token:abc", path: "/.env", times: 1}}, "None of the recorded keys is of this policy."},
-		"no paths":         {trap, []asked{{key: "ip:203.0.113.1", times: 7}}, "None of the 7 recorded requests has its path"},
-		"only reports":     {trap, []asked{{key: "ip:203.0.113.1", times: 7}, {key: "ip:203.0.113.1", path: "/.env", times: 1, reported: true}}, "the paths of requests that succeeded are not known"},
-		"an agent":         {withAgent, []asked{{key: "ip:203.0.113.1", path: "/", times: 1}}, "The conditions on agent are left out"},
+		"other keys":       {trap, []recordedRequests{{key: "token:abc", path: "/.env", times: 1}}, "None of the recorded keys is of this policy."},
+		"no paths":         {trap, []recordedRequests{{key: "ip:203.0.113.1", times: 7}}, "None of the 7 recorded requests has its path"},
+		"only reports":     {trap, []recordedRequests{{key: "ip:203.0.113.1", times: 7}, {key: "ip:203.0.113.1", path: "/.env", times: 1, reported: true}}, "the paths of requests that succeeded are not known"},
+		"an agent":         {withAgent, []recordedRequests{{key: "ip:203.0.113.1", path: "/", times: 1}}, "The conditions on agent are left out"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, storetest.Migrated.SQLite(t))
-			if got := preview(t, f.previewing(t, test.requests), test.policy); !strings.Contains(got.Note, test.want) {
+			if got := preview(t, f.policiesOf(t, test.requests), test.policy); !strings.Contains(got.Note, test.want) {
 				t.Errorf("the note is %q, want %q", got.Note, test.want)
 			}
 		})
 	}
 }
 
-func TestPreviewOfManyKeysSamplesTheSameKeys(t *testing.T) {
+func TestTrapPreviewReturnsCountsAndRatioOfTheSample(t *testing.T) {
 	f := newFixture(t, storetest.Migrated.SQLite(t))
-	var requests []asked
+	var requests []recordedRequests
 	for i := range 40 {
-		requests = append(requests, asked{key: "ip:203.0.113.200", path: "/.env", times: 1 + i%2})
+		requests = append(requests, recordedRequests{key: "ip:203.0.113.200", path: "/.env", times: 1 + i%2})
 	}
-	policies := f.previewing(t, requests)
+	policies := f.policiesOf(t, requests)
 	whole := policies.Paths
 	policies.Paths = func(ctx context.Context, from, to time.Time) (*admin.PathSample, error) {
 		sample, err := whole(ctx, from, to)
@@ -168,16 +169,16 @@ func TestTrapPreviewNeedsASampleAndAValidRange(t *testing.T) {
 	f := newFixture(t, storetest.Migrated.SQLite(t))
 	trap := []*rules.Policy{trapOn(t, "*/.env")}
 	if _, err := f.policies().PreviewTraps(t.Context(), trap, time.Hour); !fault.Is(err, fault.NotFound) {
-		t.Errorf("without records: %v", err)
+		t.Errorf("PreviewTraps without records: got %v, want NotFound", err)
 	}
-	policies := f.previewing(t, nil)
+	policies := f.policiesOf(t, nil)
 	for _, span := range []time.Duration{time.Second, 32 * 24 * time.Hour} {
 		if _, err := policies.PreviewTraps(t.Context(), trap, span); !fault.Is(err, fault.Invalid) {
-			t.Errorf("%s: %v", span, err)
+			t.Errorf("PreviewTraps of %s: got %v, want Invalid", span, err)
 		}
 	}
 	if got, err := policies.PreviewTraps(t.Context(), []*rules.Policy{policyWith(t, "default", "*", "1/1s")}, time.Hour); err != nil || got != nil {
-		t.Errorf("a policy that is no trap: %+v, %v", got, err)
+		t.Errorf("PreviewTraps of a policy that is no trap: got %+v, %v; want nil", got, err)
 	}
 	waits, goOn := make(chan struct{}), make(chan struct{})
 	policies.Paths = func(context.Context, time.Time, time.Time) (*admin.PathSample, error) {
@@ -189,17 +190,17 @@ func TestTrapPreviewNeedsASampleAndAValidRange(t *testing.T) {
 	go func() { _, err := policies.PreviewTraps(t.Context(), trap, time.Hour); ended <- err }()
 	<-waits
 	if _, err := policies.PreviewTraps(t.Context(), trap, time.Hour); !fault.Is(err, fault.Conflict) {
-		t.Errorf("beside another: %v", err)
+		t.Errorf("PreviewTraps while another runs: got %v, want Conflict", err)
 	}
 	policies.Traffic = func(context.Context, time.Time, time.Time) (accesslog.Source, bool, error) {
 		return noRequests{}, true, nil
 	}
 	if trial, err := policies.Try(t.Context(), trap[0], time.Hour); err != nil || trial == nil || trial.Trap != nil {
-		t.Errorf("a trial beside another's preview: %+v, %v", trial, err)
+		t.Errorf("Try while a preview runs: got %+v, %v; want a trial without a preview", trial, err)
 	}
 	close(goOn)
 	if err := <-ended; err == nil {
-		t.Error("a failure of the database is hidden")
+		t.Error("PreviewTraps returned no error although the database failed")
 	}
 }
 

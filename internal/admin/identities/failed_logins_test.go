@@ -16,19 +16,19 @@ import (
 
 // records is an audit log that may be unreachable.
 type records struct {
-	away bool
-	all  []audit.Record
+	isUnreachable bool
+	all           []audit.Record
 }
 
 func (r *records) AddRecord(_ context.Context, e audit.Record) error {
-	if r.away {
-		return errors.New("the database is away")
+	if r.isUnreachable {
+		return errors.New("the database is unreachable")
 	}
 	r.all = append(r.all, e)
 	return nil
 }
 
-func TestFailedLoginsAreRecordedTogetherAndBounded(t *testing.T) {
+func TestFailedLoginsAreAggregatedAndBounded(t *testing.T) {
 	var f identities.FailedLogins
 	r, at := &records{}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	ada := &identity.User{ID: "id-of-ada", Name: "ada"}
@@ -37,11 +37,11 @@ func TestFailedLoginsAreRecordedTogetherAndBounded(t *testing.T) {
 	}
 	f.Wrong(nil, netip.MustParseAddr("2001:db8::1"), at.Add(time.Minute))
 	f.Refused(netip.MustParseAddr("2001:db8::2"), at.Add(2*time.Minute))
-	r.away = true
+	r.isUnreachable = true
 	if f.Flush(t.Context(), r) == nil {
-		t.Fatal("it does not say that the audit is away")
+		t.Fatal("Flush to an unreachable audit log returned no error")
 	}
-	r.away = false
+	r.isUnreachable = false
 	f.Wrong(ada, address(0), at.Add(time.Hour))
 	if err := f.Flush(t.Context(), r); err != nil || len(r.all) != 2 {
 		t.Fatalf("recorded %+v, %v", r.all, err)
@@ -60,7 +60,7 @@ func TestFailedLoginsAreRecordedTogetherAndBounded(t *testing.T) {
 		f.Wrong(nil, address(i), at)
 	}
 	if err := f.Flush(t.Context(), r); err != nil || len(r.all) > 9 {
-		t.Fatalf("a flood made %d records, %v", len(r.all), err)
+		t.Fatalf("10,000 failed logins made %d records, want at most 9; %v", len(r.all), err)
 	}
 	counted := 0
 	for _, e := range r.all {
@@ -72,10 +72,10 @@ func TestFailedLoginsAreRecordedTogetherAndBounded(t *testing.T) {
 		counted += one
 	}
 	if counted != 10_000 {
-		t.Errorf("the records name %d failures, want 10000", counted)
+		t.Errorf("the records count %d failures, want 10000", counted)
 	}
 	if err := f.Flush(t.Context(), r); err != nil || len(r.all) > 9 {
-		t.Errorf("nothing new was recorded as %d records, %v", len(r.all), err)
+		t.Errorf("after a second Flush there are %d records, want at most 9; %v", len(r.all), err)
 	}
 }
 

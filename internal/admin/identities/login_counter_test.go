@@ -106,9 +106,9 @@ func TestOwnPasswordChangeNeedsTheCurrentPassword(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// Neither an admin's session nor one of another role can bypass it.
+		// No role, not even admin, can bypass the current password.
 		if _, err := f.users().SetPassword(ctx, caller, bob.ID, next); !fault.Is(err, fault.Forbidden) {
-			t.Errorf("an admin sets the own password without the present one: %v", err)
+			t.Errorf("SetPassword of the caller: got %v, want Forbidden", err)
 		}
 		for field, r := range map[string]identities.ChangePassword{
 			"current_password": {Current: "wrong", Password: next}, "password": {Current: password, Password: "short"},
@@ -118,11 +118,11 @@ func TestOwnPasswordChangeNeedsTheCurrentPassword(t *testing.T) {
 			}
 		}
 		if err := own.Change(ctx, caller, identities.ChangePassword{Current: password, Password: password}); !isField(err, "password") {
-			t.Errorf("the present password again: %v", err)
+			t.Errorf("Change to the same password: got %v, want the field password", err)
 		}
 		counted.is(t, "refused and not changed", outcomes{"password refused": 1, "password ok": 1})
 		if l, err := sessions.Find(ctx, identity.HashSecret(secret)); err != nil || l == nil {
-			t.Fatalf("what failed ended the session: %v, %v", l, err)
+			t.Fatalf("after failed changes the session is %v, %v; want it active", l, err)
 		}
 
 		var throttled *identities.ThrottledLogin
@@ -132,14 +132,14 @@ func TestOwnPasswordChangeNeedsTheCurrentPassword(t *testing.T) {
 			}
 		}
 		if throttled == nil || counted["password throttled"] != 1 {
-			t.Errorf("guessing is not limited: %v, %v", err, counted)
+			t.Errorf("20 wrong passwords: got %v, %v; want them throttled", err, counted)
 		}
 		f.now = f.now.Add(2 * time.Hour)
 		if err := own.Change(ctx, caller, identities.ChangePassword{Current: password, Password: next}); err != nil {
 			t.Fatal(err)
 		}
 		if l, err := sessions.Find(ctx, identity.HashSecret(secret)); err != nil || l != nil {
-			t.Errorf("the session goes on: %v, %v", l, err)
+			t.Errorf("after the change the session is %v, %v; want none", l, err)
 		}
 		u, err := f.store.Identities.FindUserByID(ctx, bob.ID)
 		if err != nil || !identity.VerifyPassword(u.PasswordHash, next) {
@@ -147,7 +147,7 @@ func TestOwnPasswordChangeNeedsTheCurrentPassword(t *testing.T) {
 		}
 		r := &records{}
 		if err := failed.Flush(ctx, r); err != nil || len(r.all) == 0 || r.all[0].ObjectID != bob.ID {
-			t.Errorf("the audit has %+v, %v", r.all, err)
+			t.Errorf("recorded %+v, %v; want the failed logins of bob", r.all, err)
 		}
 	})
 }
@@ -162,14 +162,14 @@ func TestUserWithoutAPasswordCannotChangeIt(t *testing.T) {
 	kim := admin.Caller{Actor: audit.Actor{Kind: audit.User, ID: u.ID, Name: u.Name}}
 	change := identities.ChangePassword{Password: "another horse battery"}
 	if err := own.Change(t.Context(), kim, change); !fault.Is(err, fault.Conflict) {
-		t.Errorf("a user of a provider gets a password: %v", err)
+		t.Errorf("Change by a user of a provider: got %v, want Conflict", err)
 	}
 	if has, err := own.Has(t.Context(), kim); err != nil || has {
-		t.Errorf("a user of a provider has a password: %v, %v", has, err)
+		t.Errorf("Has of a user of a provider: got %v, %v; want false", has, err)
 	}
 	token := admin.Caller{Actor: audit.Actor{Kind: audit.Token, ID: u.ID}}
 	if err := own.Change(t.Context(), token, change); !fault.Is(err, fault.Forbidden) {
-		t.Errorf("a token changes a password: %v", err)
+		t.Errorf("Change by a token: got %v, want Forbidden", err)
 	}
 }
 
@@ -200,5 +200,5 @@ func TestCorrectPasswordDoesNotResetTheLimitOfCodes(t *testing.T) {
 			}
 		}
 	}
-	t.Error("50 wrong codes were looked at")
+	t.Error("50 wrong codes were checked, want them throttled")
 }

@@ -36,10 +36,10 @@ func TestSessionFromAClockAheadEnds(t *testing.T) {
 			return is(right.Add(ahead)), is(right), is(right.Add(ahead))
 		}
 		if before, after, later := find(365 * 24 * time.Hour); !before || after || later {
-			t.Errorf("of a clock a year ahead: active then %t, once it is right %t, and a year later %t", before, after, later)
+			t.Errorf("begun a year ahead: active by that clock %t, by the right clock %t, and a year later %t; want only the first", before, after, later)
 		}
 		if before, after, _ := find(time.Minute); !before || !after {
-			t.Errorf("of a node a minute ahead: active there %t, and elsewhere %t", before, after)
+			t.Errorf("begun by a node a minute ahead: active there %t, and elsewhere %t; want both", before, after)
 		}
 	})
 }

@@ -33,19 +33,19 @@ func TestTokenFaultsNameTheField(t *testing.T) {
 			r := identities.CreateToken{Name: "other", Scopes: []string{"check"}}
 			change(&r)
 			if _, err := tokens.Create(t.Context(), ann, r); !isField(err, field) {
-				t.Errorf("%s: %v", field, err)
+				t.Errorf("got %v, want the field %s", err, field)
 			}
 		}
 		for _, name := range []string{" ci", "ci ", "c\ni", strings.Repeat("c", 65)} {
 			if _, err := tokens.Create(t.Context(), ann, identities.CreateToken{Name: name, Scopes: []string{"check"}}); !isField(err, "name") {
-				t.Errorf("%q: %v", name, err)
+				t.Errorf("Create with the name %q: got %v, want the field name", name, err)
 			}
 		}
 		if _, err := tokens.Create(t.Context(), ann, valid); !fault.Is(err, fault.Conflict) || !isField(err, "name") {
-			t.Errorf("a name that is taken: %v", err)
+			t.Errorf("Create with a name in use: got %v, want Conflict of the field name", err)
 		}
 		if all, err := tokens.List(t.Context()); err != nil || len(all) != 1 {
-			t.Errorf("%d tokens, %v", len(all), err)
+			t.Errorf("List: got %d tokens, %v; want 1", len(all), err)
 		}
 	})
 }
@@ -76,10 +76,10 @@ func TestRotationReturnsTheNewSecretAndEndsTheOldTokenAfterTheOverlap(t *testing
 			t.Fatal(err)
 		}
 		if _, err := tokens.Rotate(t.Context(), ann, made.ID, 0); !fault.Is(err, fault.Conflict) {
-			t.Errorf("rotating a revoked token: %v", err)
+			t.Errorf("Rotate of a revoked token: got %v, want Conflict", err)
 		}
 		if _, err := tokens.Revoke(t.Context(), ann, root.ID); !fault.Is(err, fault.Conflict) {
-			t.Errorf("revoking the last admin: %v", err)
+			t.Errorf("Revoke of the last admin token: got %v, want Conflict", err)
 		}
 		actions := []string{}
 		for _, r := range f.records(t) {
@@ -99,11 +99,11 @@ func TestTokenUpdateFaultsNameTheField(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := tokens.Update(t.Context(), ann, made.ID, identities.UpdateToken{}); !fault.Is(err, fault.Invalid) {
-			t.Errorf("nothing to change: %v", err)
+			t.Errorf("Update without changes: got %v, want Invalid", err)
 		}
 		name := ""
 		if _, err := tokens.Update(t.Context(), ann, made.ID, identities.UpdateToken{Name: &name}); !isField(err, "name") {
-			t.Errorf("an empty name: %v", err)
+			t.Errorf("Update with an empty name: got %v, want the field name", err)
 		}
 		name = "deploy"
 		changed, err := tokens.Update(t.Context(), ann, made.ID, identities.UpdateToken{Name: &name, Expiry: &blocks.Expiry{}})

@@ -43,22 +43,22 @@ func TestUserFaultsNameTheField(t *testing.T) {
 			"password": {Name: "eve", Role: "viewer", Password: "short"},
 		} {
 			if _, err := users.Create(t.Context(), ann, r); !isField(err, field) {
-				t.Errorf("%s: %v", field, err)
+				t.Errorf("got %v, want the field %s", err, field)
 			}
 		}
 		_, err := users.Create(t.Context(), ann, identities.CreateUser{Name: "bob", Role: "viewer", Password: password})
 		if !fault.Is(err, fault.Conflict) || !isField(err, "name") {
-			t.Errorf("a name that is taken: %v", err)
+			t.Errorf("Create with a name in use: got %v, want Conflict of the field name", err)
 		}
 		if _, err := users.Update(t.Context(), ann, bob.ID, identities.UpdateUser{}); !fault.Is(err, fault.Invalid) {
-			t.Errorf("nothing to change: %v", err)
+			t.Errorf("Update without changes: got %v, want Invalid", err)
 		}
 		role := "owner"
 		if _, err := users.Update(t.Context(), ann, bob.ID, identities.UpdateUser{Role: &role}); !isField(err, "role") {
-			t.Errorf("an unknown role: %v", err)
+			t.Errorf("Update with an unknown role: got %v, want the field role", err)
 		}
 		if _, err := users.SetPassword(t.Context(), ann, bob.ID, "short"); !isField(err, "password") {
-			t.Errorf("a short password: %v", err)
+			t.Errorf("SetPassword with a short password: got %v, want the field password", err)
 		}
 	})
 }
@@ -99,15 +99,15 @@ func TestUserChangeEndsTheSessionsOnEveryNode(t *testing.T) {
 			}
 			for _, s := range []*identities.Sessions{one, other} {
 				if l, err := s.Find(t.Context(), hash); err != nil || l != nil {
-					t.Errorf("%s: afterwards %+v, %v", what, l, err)
+					t.Errorf("%s: after the change Find returns %+v, %v; want nil", what, l, err)
 				}
 				if active, err := s.IsActive(t.Context(), hash, u.Role); err != nil || active {
 					t.Errorf("%s: still active, %v", what, err)
 				}
 			}
-			// The login that verified the former password is too late.
+			// A login that verified the former password must not begin a session.
 			if _, err := one.Begin(t.Context(), u, ann.Address, "firefox"); what != "role" && !fault.Is(err, fault.Conflict) {
-				t.Errorf("%s: a login of before gave %v", what, err)
+				t.Errorf("%s: Begin with the former user: got %v, want Conflict", what, err)
 			}
 		}
 	})
@@ -134,10 +134,10 @@ func TestSessionIsCachedWhileTheDatabaseIsUnreachable(t *testing.T) {
 			t.Fatal(err)
 		}
 		if l, err := s.Find(t.Context(), hash); err != nil || l == nil || l.User.Name != "bob" {
-			t.Errorf("recalled %+v, %v", l, err)
+			t.Errorf("Find without the database: got %+v, %v; want the cached session", l, err)
 		}
 		if l, err := f.sessions().Find(t.Context(), hash); err == nil || l != nil {
-			t.Errorf("a node that never saw it found %+v, %v", l, err)
+			t.Errorf("Find without the database on another node: got %+v, %v; want an error", l, err)
 		}
 		f.now = f.now.Add(time.Hour)
 		if l, err := s.Find(t.Context(), hash); err == nil || l != nil {
@@ -146,7 +146,7 @@ func TestSessionIsCachedWhileTheDatabaseIsUnreachable(t *testing.T) {
 	})
 }
 
-// readOnly is a store that can only be read, and that takes long to refuse writes.
+// readOnly is a store that refuses writes.
 type readOnly struct {
 	identities.SessionStore
 	touched int
@@ -176,7 +176,7 @@ func TestSessionContinuesWhileTheDatabaseRefusesWrites(t *testing.T) {
 			}
 		}
 		if store.touched != 3 {
-			t.Errorf("%d requests waited for the database, want one of each 50 minutes", store.touched)
+			t.Errorf("TouchSession was called %d times, want 3: once every 50 minutes", store.touched)
 		}
 		if got := log.String(); strings.Count(got, "level=WARN") != 3 || !strings.Contains(got, "user=bob") || !strings.Contains(got, "cannot be written") {
 			t.Errorf("logged %s", got)
@@ -197,13 +197,13 @@ func TestOpenIDUserHasNoPasswordAndNoLocalRole(t *testing.T) {
 		}
 		users, role, disabled := f.users(), "admin", true
 		if _, err := users.SetPassword(t.Context(), ann, u.ID, password); !fault.Is(err, fault.Conflict) || !isField(err, "password") {
-			t.Errorf("a password: %v", err)
+			t.Errorf("SetPassword: got %v, want Conflict of the field password", err)
 		}
 		if _, err := users.Update(t.Context(), ann, u.ID, identities.UpdateUser{Role: &role, Disabled: &disabled}); !fault.Is(err, fault.Conflict) || !isField(err, "role") {
-			t.Errorf("a role: %v", err)
+			t.Errorf("Update of the role: got %v, want Conflict of the field role", err)
 		}
 		if changed, err := users.Update(t.Context(), ann, u.ID, identities.UpdateUser{Disabled: &disabled}); err != nil || changed.Disabled.IsZero() || changed.Role != identity.Viewer {
-			t.Errorf("disabled: %+v, %v", changed, err)
+			t.Errorf("Update to disable: got %+v, %v", changed, err)
 		}
 	})
 }

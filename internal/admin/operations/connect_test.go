@@ -33,22 +33,22 @@ func TestEveryGatewayHasAConfigurationForThisInstallation(t *testing.T) {
 		config := configOf(c.guide(gateway.Name, "", token))
 		for _, old := range []string{"127.0.0.1:8080", "X-Stint-Token", "x-stint-token", "http://192.0.2.7", "http://stint/"} {
 			if strings.Contains(config, old) {
-				t.Errorf("%s still has %q:\n%s", gateway.Name, old, config)
+				t.Errorf("the guide of %s still has %q:\n%s", gateway.Name, old, config)
 			}
 		}
 		if !strings.Contains(config, "192.0.2.7:9443") || !strings.Contains(config, token.Secret) {
-			t.Errorf("%s has no address or no token:\n%s", gateway.Name, config)
+			t.Errorf("the guide of %s lacks the address or the token:\n%s", gateway.Name, config)
 		}
 	}
 }
 
-// Where the installation is as docs/doors assumes, what is printed is what the pages say.
+// If the installation has the address that docs/doors assumes, the guides equal those pages.
 func TestGatewayConfigurationsMatchTheDocs(t *testing.T) {
 	c := &Connect{CheckURL: "http://127.0.0.1:8080", TokenHeader: "X-Stint-Token"}
 	for _, gateway := range c.Gateways() {
 		for _, s := range c.guide(gateway.Name, "", nil).Steps {
 			if s.Config != "" && !strings.Contains(readPage(gateway.Name), "\n"+s.Config+"```") {
-				t.Errorf("docs/doors/%s.md has no such configuration:\n%s", gateway.Name, s.Config)
+				t.Errorf("docs/doors/%s.md lacks the configuration\n%s", gateway.Name, s.Config)
 			}
 		}
 	}

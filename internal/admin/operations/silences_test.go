@@ -17,7 +17,7 @@ func TestEveryKindExceptGoodNewsIsAnAlarm(t *testing.T) {
 	}
 }
 
-func TestLostAlarmsAreThoseThatNothingSendsAnyMore(t *testing.T) {
+func TestLostAlarmsNamesAlarmsThatNoChannelSendsAnyMore(t *testing.T) {
 	now := time.Date(2026, time.March, 2, 10, 0, 0, 0, time.UTC)
 	channel := func(name string, kinds ...notify.Kind) Channel {
 		return Channel{Config: notify.Config{Name: name, Kinds: kinds}}
@@ -35,22 +35,22 @@ func TestLostAlarmsAreThoseThatNothingSendsAnyMore(t *testing.T) {
 		more     notify.Silence
 		lost     string
 	}{
-		"a kind of several":                        {[]Channel{all}, nil, silence("", notify.Outage, 1), ""},
+		"one of several kinds":                     {[]Channel{all}, nil, silence("", notify.Outage, 1), ""},
 		"the only channel":                         {[]Channel{all}, nil, silence("all", "", 1), "an attack"},
 		"one of two channels":                      {[]Channel{all, urgent}, nil, silence("all", "", 1), ""},
 		"the only enabled one":                     {[]Channel{all, off}, nil, silence("all", "", 1), "an attack"},
 		"the only one with attacks":                {[]Channel{all, channel("other", notify.Outage, notify.Report)}, nil, silence("all", "", 1), "an attack"},
 		"the only alarm of a channel":              {[]Channel{channel("phone", notify.Outage, notify.Recovery)}, nil, silence("", notify.Outage, 1), "a fault"},
 		"a channel of reports":                     {[]Channel{channel("mail", notify.Report)}, nil, silence("mail", "", 1), ""},
-		"the last of urgent alarms of attacks":     {[]Channel{urgent}, nil, silence("", notify.EscalationPaused, 1), "an attack"},
-		"kind by kind":                             {[]Channel{all}, []notify.Silence{silence("", notify.Outage, 1), silence("", notify.JobFailed, 1)}, silence("", notify.RedisEviction, 1), "a fault"},
-		"the others are over":                      {[]Channel{all}, []notify.Silence{silence("", notify.Outage, 0), silence("", notify.JobFailed, 0)}, silence("", notify.RedisEviction, 1), ""},
-		"channel by channel":                       {[]Channel{all, urgent}, []notify.Silence{silence("all", "", 1)}, silence("urgent", "", 1), "an attack"},
-		"nothing is sent anyway":                   {[]Channel{all}, []notify.Silence{silence("", "", 2)}, silence("all", "", 1), ""},
-		"nothing is sent anyway, for a time":       {[]Channel{all}, []notify.Silence{silence("", "", 1)}, silence("all", "", 2), "an attack"},
-		"for a time, and then by another":          {[]Channel{all}, []notify.Silence{silence("", "", 1), silence("all", "", 3)}, silence("all", "", 2), ""},
+		"the only urgent kind about attacks":       {[]Channel{urgent}, nil, silence("", notify.EscalationPaused, 1), "an attack"},
+		"the last kind":                            {[]Channel{all}, []notify.Silence{silence("", notify.Outage, 1), silence("", notify.JobFailed, 1)}, silence("", notify.RedisEviction, 1), "a fault"},
+		"the other silences have expired":          {[]Channel{all}, []notify.Silence{silence("", notify.Outage, 0), silence("", notify.JobFailed, 0)}, silence("", notify.RedisEviction, 1), ""},
+		"the last channel":                         {[]Channel{all, urgent}, []notify.Silence{silence("all", "", 1)}, silence("urgent", "", 1), "an attack"},
+		"already silent for longer":                {[]Channel{all}, []notify.Silence{silence("", "", 2)}, silence("all", "", 1), ""},
+		"already silent for less time":             {[]Channel{all}, []notify.Silence{silence("", "", 1)}, silence("all", "", 2), "an attack"},
+		"already silent by two silences in a row":  {[]Channel{all}, []notify.Silence{silence("", "", 1), silence("all", "", 3)}, silence("all", "", 2), ""},
 		"without any channel":                      {nil, nil, silence("", notify.Outage, 1), ""},
-		"an alarm that is silent by another alone": {[]Channel{all}, []notify.Silence{silence("all", notify.Outage, 5), silence("", notify.JobFailed, 5)}, silence("", notify.RedisEviction, 1), "a fault"},
+		"other kinds are silent by other silences": {[]Channel{all}, []notify.Silence{silence("all", notify.Outage, 5), silence("", notify.JobFailed, 5)}, silence("", notify.RedisEviction, 1), "a fault"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lost := ""

@@ -68,26 +68,26 @@ func TestDryRunPredictsTheImportOfKeys(t *testing.T) {
 				}
 			}
 			newest := storetest.NewestRecord(t, f).ID
-			tried, err := run(t, u, file.String(), use.ImportOptions{DryRun: true})
+			dry, err := run(t, u, file.String(), use.ImportOptions{DryRun: true})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if storetest.NewestRecord(t, f).ID != newest || !tried.DryRun {
+			if storetest.NewestRecord(t, f).ID != newest || !dry.DryRun {
 				t.Fatal("the dry run changed something")
 			}
 			did, err := run(t, u, file.String(), use.ImportOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if tried.ImportResult != did.ImportResult || tried.Rows != did.Rows || fmt.Sprint(tried.Plans) != fmt.Sprint(did.Plans) {
-				t.Errorf("round %d: foretold %+v of %d rows with %v, done %+v of %d with %v", round, tried.ImportResult, tried.Rows, tried.Plans, did.ImportResult, did.Rows, did.Plans)
+			if dry.ImportResult != did.ImportResult || dry.Rows != did.Rows || fmt.Sprint(dry.Plans) != fmt.Sprint(did.Plans) {
+				t.Errorf("round %d: predicted %+v of %d rows with %v, imported %+v of %d with %v", round, dry.ImportResult, dry.Rows, dry.Plans, did.ImportResult, did.Rows, did.Plans)
 			}
-			if changes := tried.Created + tried.Replaced; len(tried.Changes) != min(changes, admin.MaxShown) || len(did.Changes) != 0 {
-				t.Errorf("round %d: %d of %d changes are shown, %d after the import", round, len(tried.Changes), changes, len(did.Changes))
+			if changes := dry.Created + dry.Replaced; len(dry.Changes) != min(changes, admin.MaxShown) || len(did.Changes) != 0 {
+				t.Errorf("round %d: %d of %d changes are shown, %d after the import", round, len(dry.Changes), changes, len(did.Changes))
 			}
-			for _, change := range tried.Changes {
+			for _, change := range dry.Changes {
 				if kept, err := u.Find(t.Context(), change.After.Key); err != nil || !profiles.Same(kept, change.After) {
-					t.Errorf("line %d: foretold %+v, kept %+v, %v", change.Line, change.After, kept, err)
+					t.Errorf("line %d: predicted %+v, stored %+v, %v", change.Line, change.After, kept, err)
 				}
 				if profiles.Same(change.Before, change.After) {
 					t.Errorf("line %d changes nothing", change.Line)
@@ -97,33 +97,33 @@ func TestDryRunPredictsTheImportOfKeys(t *testing.T) {
 	})
 }
 
-func TestFaultyRowsAreNamedByLineAndReason(t *testing.T) {
+func TestImportNamesInvalidRowsByLineAndReason(t *testing.T) {
 	onBoth(t, func(t *testing.T, _ *storetest.Fixture, u *use.Profiles) {
 		const file = "key,plan\ntoken:a,gold\nip:300.1.1.1,gold\ntoken:b,Gold\ntoken:a,free\ntoken:c,\nip:2001:db8::1,gold\nip:2001:db8::2,gold\n"
 		want := []string{
 			"line 3: the key has a bad address", "line 4: plan must be", "line 5: it has the key of line 2; leave one of the two",
 			"line 6: it has neither a plan nor labels nor a note", "line 8: it has the key of line 7; leave one of the two",
 		}
-		tried, err := run(t, u, file, use.ImportOptions{DryRun: true})
-		if err != nil || tried.Rows != 7 || tried.Created != 2 || tried.Invalid != len(want) || len(tried.Bad) != len(want) {
-			t.Fatalf("%+v, %v", tried, err)
+		dry, err := run(t, u, file, use.ImportOptions{DryRun: true})
+		if err != nil || dry.Rows != 7 || dry.Created != 2 || dry.Invalid != len(want) || len(dry.Bad) != len(want) {
+			t.Fatalf("%+v, %v", dry, err)
 		}
-		for i, bad := range tried.Bad {
+		for i, bad := range dry.Bad {
 			if !strings.HasPrefix(bad.Error(), want[i]) {
-				t.Errorf("%s, want %s", bad.Error(), want[i])
+				t.Errorf("got the error %q, want %q", bad.Error(), want[i])
 			}
 		}
 		if _, err := run(t, u, file, use.ImportOptions{}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "5 of the 7 rows") {
-			t.Errorf("imported with faulty rows: %v", err)
+			t.Errorf("Import with invalid rows: got %v, want Invalid", err)
 		}
 		if page, err := u.List(t.Context(), profiles.Filter{}); err != nil || page.Total != 0 {
-			t.Errorf("%d keys are kept, %v", page.Total, err)
+			t.Errorf("%d keys are stored, %v; want none", page.Total, err)
 		}
 		if did, err := run(t, u, file, use.ImportOptions{SkipBad: true}); err != nil || did.Created != 2 || did.Invalid != len(want) {
 			t.Errorf("%+v, %v", did, err)
 		}
 		if kept, err := u.Find(t.Context(), "token:a"); err != nil || kept.Plan != "gold" {
-			t.Errorf("of a key in two rows the first counts: %+v, %v", kept, err)
+			t.Errorf("a key in two rows has %+v, %v; want the plan of the first row", kept, err)
 		}
 	})
 }
@@ -175,14 +175,14 @@ func TestDryRunRejectsTooManyPlansLikeTheImport(t *testing.T) {
 			{file(0, profiles.MaxPlans+1), true}, {file(0, profiles.MaxPlans), false},
 			{file(500, profiles.MaxPlans+500), false},                         // every key has another plan
 			{"key,plan\ntoken:further,new\n", true},                           // one more
-			{"key,plan,note\ntoken:0,,none\ntoken:further,new,\n", false},     // one plan disappears in return
-			{"key,plan,note\ntoken:1,,none\ntoken:further,other,\n", false},   // and one for another
+			{"key,plan,note\ntoken:0,,none\ntoken:further,new,\n", false},     // one plan is no longer used
+			{"key,plan,note\ntoken:1,,none\ntoken:further,other,\n", false},   // and another one is
 			{"key,plan,note\ntoken:2,gold,\ntoken:further,new,more\n", false}, // replaced by another
 		} {
-			_, foretold := run(t, u, c.file, use.ImportOptions{DryRun: true})
+			_, predicted := run(t, u, c.file, use.ImportOptions{DryRun: true})
 			did, err := run(t, u, c.file, use.ImportOptions{})
-			if (foretold != nil) != c.fails || fmt.Sprint(foretold) != fmt.Sprint(err) {
-				t.Errorf("foretold %v, done %+v, %v", foretold, did, err)
+			if (predicted != nil) != c.fails || fmt.Sprint(predicted) != fmt.Sprint(err) {
+				t.Errorf("predicted %v, imported %+v, %v; want an error: %v", predicted, did, err, c.fails)
 			}
 		}
 	})
@@ -193,17 +193,17 @@ func TestUnreadableFileIsRejected(t *testing.T) {
 		for _, isDryRun := range []bool{true, false} {
 			for file, code := range map[string]fault.Code{"": fault.Malformed, "plan\ngold\n": fault.Malformed} {
 				if _, err := run(t, u, file, use.ImportOptions{DryRun: isDryRun}); !fault.Is(err, code) {
-					t.Errorf("%q: %v", file, err)
+					t.Errorf("Import of %q: got %v, want %s", file, err, code)
 				}
 			}
 			broken, cancel := context.WithCancel(t.Context())
 			cancel()
 			if _, err := u.Import(broken, olu, strings.NewReader("key,plan\ntoken:a,gold\n"), use.ImportOptions{DryRun: isDryRun}); err == nil {
-				t.Error("a request that ended was answered")
+				t.Error("Import with an ended context returned no error")
 			}
 		}
 		if page, err := u.List(t.Context(), profiles.Filter{}); err != nil || page.Total != 0 {
-			t.Errorf("%d keys are kept, %v", page.Total, err)
+			t.Errorf("%d keys are stored, %v; want none", page.Total, err)
 		}
 	})
 }
@@ -213,11 +213,11 @@ func TestEndlessFileIsReadUpToABound(t *testing.T) {
 	u := &use.Profiles{View: catalog.New(f.Store, f.Clock.Now), Store: f.Profiles, Now: f.Clock.Now}
 	many := io.MultiReader(strings.NewReader("key,plan\n"), &endless{line: "token:a,gold\n"})
 	if _, err := u.Import(t.Context(), olu, many, use.ImportOptions{DryRun: true}); !fault.Is(err, fault.TooLarge) {
-		t.Errorf("a file without end: %v", err)
+		t.Errorf("Import of an endless file: got %v, want TooLarge", err)
 	}
 }
 
-// endless repeats a line.
+// endless is a reader that repeats a line.
 type endless struct {
 	line string
 	at   int
