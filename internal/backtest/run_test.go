@@ -219,7 +219,7 @@ func TestSameRecordsGiveTheSameReport(t *testing.T) {
 }
 
 // TestAnyRecordsMatchAnIndependentCount compares with the count of
-// real_test.go on made-up stacks and clients.
+// real_test.go on random stacks and clients.
 func TestAnyRecordsMatchAnIndependentCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits, err := rules.NewStack(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) rules.Rule {

@@ -111,12 +111,12 @@ func compareWithModel(t *rapid.T, x *keys.Index[string], model map[string]keys.P
 	all := map[string]keys.Pattern{}
 	for p, v := range x.All() {
 		if p.String() != v {
-			t.Fatalf("%s is kept with %s", v, p)
+			t.Fatalf("the value %s is stored under %s", v, p)
 		}
 		all[v] = p
 	}
 	if len(all) != len(model) || x.Len() != len(model) {
-		t.Fatalf("the index holds %d and says %d, want %d", len(all), x.Len(), len(model))
+		t.Fatalf("All yields %d and Len returns %d, want %d", len(all), x.Len(), len(model))
 	}
 	for text, p := range model {
 		if v, found := x.Get(p); !found || v != text {
@@ -187,13 +187,13 @@ func TestIndexMayChangeWhileItsMatchesAreIterated(t *testing.T) {
 		seen++
 	}
 	if seen != 4 || x.Len() != 0 {
-		t.Errorf("saw %d and left %d, want 4 and 0", seen, x.Len())
+		t.Errorf("Matching yields %d and %d are left, want 4 and 0", seen, x.Len())
 	}
 }
 
-// TestAllLetsTheLoopChangeTheIndex iterates over more than one page of each kind of pattern. If
+// TestIndexMayChangeWhileAllIsIterated iterates over more than one page of each kind of pattern. If
 // All held its lock, the test would hang.
-func TestAllLetsTheLoopChangeTheIndex(t *testing.T) {
+func TestIndexMayChangeWhileAllIsIterated(t *testing.T) {
 	x := keys.NewIndex[int]()
 	parse := func(text string) keys.Pattern {
 		p, err := keys.Parser{}.Pattern(text)
@@ -232,12 +232,12 @@ func TestAllLetsTheLoopChangeTheIndex(t *testing.T) {
 	}
 	for _, p := range stays {
 		if seen[p] != 1 {
-			t.Errorf("%s came %d times", p, seen[p])
+			t.Errorf("All yields %s %d times, want once", p, seen[p])
 		}
 	}
 	for _, p := range goes {
 		if seen[p] > 1 {
-			t.Errorf("%s came %d times", p, seen[p])
+			t.Errorf("All yields the deleted %s %d times, want at most once", p, seen[p])
 		}
 	}
 	for range x.All() {

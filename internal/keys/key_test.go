@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-func TestEverySpellingOfAClientIsOneKey(t *testing.T) {
+func TestEverySpellingOfAClientGivesTheSameKey(t *testing.T) {
 	for want, spellings := range map[string][]string{
 		"ip:203.0.113.7": {
 			"ip:203.0.113.7", "ip:203.0.113.7/32", "ip:::ffff:203.0.113.7", "ip:::FFFF:203.0.113.7", "ip:::ffff:cb00:7107",
@@ -39,12 +39,12 @@ func TestEverySpellingOfAClientIsOneKey(t *testing.T) {
 }
 
 func TestParseKeyRejectsBadInputAndSaysWhatIsAllowed(t *testing.T) {
-	for name, c := range map[string]struct{ text, says string }{
+	for name, c := range map[string]struct{ text, want string }{
 		"nothing":                          {"", "is empty"},
 		"513 bytes":                        {"a:" + strings.Repeat("x", 511), "513 bytes; at most 512"},
-		"NUL":                              {"token:a\x00b", "U+0000 at byte 7"},
+		"a NUL byte":                       {"token:a\x00b", "U+0000 at byte 7"},
 		"a new line":                       {"token:a\n", "U+000A at byte 7"},
-		"delete":                           {"token:\x7f", "U+007F"},
+		"a delete character":               {"token:\x7f", "U+007F"},
 		"a control character beyond ASCII": {"token:é\u0085", "U+0085 at byte 8"},
 		"bytes that are not UTF-8":         {"token:\xff", "not valid UTF-8"},
 		"half a surrogate":                 {"token:\xed\xa0\x80", "not valid UTF-8"},
@@ -71,20 +71,20 @@ func TestParseKeyRejectsBadInputAndSaysWhatIsAllowed(t *testing.T) {
 		"an IPv6 network of another size":  {"ip:2001:db8::/48", "counted by /64"},
 		"an IPv6 network with host bits":   {"ip:2001:db8::1/64", "write ip:2001:db8::/64"},
 		"a network across families":        {"ip:::ffff:0:0/64", "mixes IPv4 and IPv6"},
-		"a network that is none":           {"ip:203.0.113.0/33", "bad network"},
+		"an invalid network":               {"ip:203.0.113.0/33", "bad network"},
 		"a zone in a network":              {"ip:fe80::%eth0/64", "bad network"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, err := keys.Parser{}.Key(c.text)
 			var wrong *keys.Error
-			if !errors.As(err, &wrong) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("Key(%q) = %q, %v; want a *keys.Error with %q", c.text, k, err, c.says)
+			if !errors.As(err, &wrong) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Key(%q) = %q, %v; want a *keys.Error with %q", c.text, k, err, c.want)
 			}
 		})
 	}
 }
 
-func TestIPv6ClientsAreCountedByTheChosenLength(t *testing.T) {
+func TestIPv6KeyHasTheConfiguredLength(t *testing.T) {
 	for bits, want := range map[int]string{
 		0: "ip:2001:db8:1:2::/64", 48: "ip:2001:db8:1::/48", 56: "ip:2001:db8:1::/56", 128: "ip:2001:db8:1:2:3::4",
 		-1: "ip:2001:db8:1:2::/64", 999: "ip:2001:db8:1:2:3::4",
@@ -122,7 +122,7 @@ func TestKindIsTheTextBeforeTheFirstColon(t *testing.T) {
 	}
 }
 
-func TestMessagesAreSafeToPrint(t *testing.T) {
+func TestErrorMessagesAreSafeToPrint(t *testing.T) {
 	for _, text := range []string{"\x1b[31m:x", "\u202e:x", "\u202e*", "a\u202e*b", "tok\u202een*", "ip:\u202e*", "ip:fe80::1%\u202e:80", "ip:[fe80::1%\u202e]", "fe80::1%\u202e"} {
 		for _, parse := range []func(string) error{
 			func(s string) error { _, err := keys.Parser{}.Key(s); return err },

@@ -51,7 +51,7 @@ func TestBareIPv6AddressIsWidenedWithANotice(t *testing.T) {
 }
 
 func TestPatternRejectsLikelyMistakesWithASuggestion(t *testing.T) {
-	for text, says := range map[string]string{
+	for text, want := range map[string]string{
 		"ip:10.1*":                          "probably mean ip:10.1.0.0/16",
 		"ip:10.1.*":                         "probably mean ip:10.1.0.0/16",
 		"ip:10.*":                           "probably mean ip:10.0.0.0/8",
@@ -89,14 +89,14 @@ func TestPatternRejectsLikelyMistakesWithASuggestion(t *testing.T) {
 	} {
 		p, err := keys.Parser{}.Pattern(text)
 		var wrong *keys.Error
-		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), says) {
-			t.Errorf("Pattern(%q) = %q, %v; want a *keys.Error with %q", text, p, err, says)
+		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) {
+			t.Errorf("Pattern(%q) = %q, %v; want a *keys.Error with %q", text, p, err, want)
 		}
 	}
 }
 
 func TestPatternSelectsItsKeys(t *testing.T) {
-	for pattern, c := range map[string]struct{ selects, leaves []string }{
+	for pattern, c := range map[string]struct{ selects, others []string }{
 		"*":                  {[]string{"batch", "token:a", "ip:10.0.0.1", "ip:2001:db8::/64"}, nil},
 		"ip:*":               {[]string{"ip:10.0.0.1", "ip:2001:db8::1"}, []string{"token:ip:1", "ip"}},
 		"ip:0.0.0.0/0":       {[]string{"ip:10.0.0.1", "ip:::ffff:10.0.0.1"}, []string{"ip:2001:db8::1"}},
@@ -115,7 +115,7 @@ func TestPatternSelectsItsKeys(t *testing.T) {
 				t.Errorf("%s does not select %s", pattern, text)
 			}
 		}
-		for _, text := range c.leaves {
+		for _, text := range c.others {
 			if p.Matches(mustKey(t, text)) {
 				t.Errorf("%s selects %s", pattern, text)
 			}
@@ -145,10 +145,10 @@ func TestNetworkGivesTheSamePatternAsItsText(t *testing.T) {
 func TestPatternOfTheLongestKeyRoundTrips(t *testing.T) {
 	k := mustKey(t, "token:"+strings.Repeat("*", keys.MaxLength-6))
 	if p := mustPattern(t, keys.PatternOf(k).String()); !p.Matches(k) {
-		t.Error("it does not select the key")
+		t.Error("the pattern of the longest key does not match it")
 	}
 	if p := mustPattern(t, keys.PatternOf(k).String()+"*"); !p.Matches(k) || p.Kind() != keys.Prefix {
-		t.Error("as a prefix it does not select the key")
+		t.Error("the pattern as a prefix does not match the key")
 	}
 }
 
@@ -184,7 +184,7 @@ func FuzzPattern(f *testing.F) {
 			found = true
 		}
 		if found != p.Matches(k) || back.Matches(k) != p.Matches(k) {
-			t.Fatalf("%q, %q: the index finds %v, Matches says %v and %v", p, k, found, p.Matches(k), back.Matches(k))
+			t.Fatalf("%q, %q: the index finds %v, Matches returns %v and %v", p, k, found, p.Matches(k), back.Matches(k))
 		}
 	})
 }

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPrefixTreeIsNoLargerThanItsTexts guards the memory of an index whose
-// patterns come and go.
+// TestPrefixTreeIsNoLargerThanItsTexts checks that the memory of an index follows
+// its patterns when these are added and removed.
 func TestPrefixTreeIsNoLargerThanItsTexts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tree prefixTree[int]
@@ -22,7 +22,7 @@ func TestPrefixTreeIsNoLargerThanItsTexts(t *testing.T) {
 			} else {
 				_, known := model[at]
 				if tree.delete(at) != known {
-					t.Fatalf("deleting %q does not say %v", at, known)
+					t.Fatalf("delete(%q) does not return %v", at, known)
 				}
 				delete(model, at)
 			}

@@ -25,11 +25,11 @@ func TestSelectingReturnsExactlyThePatternsThatSelectAKey(t *testing.T) {
 				t.Fatal(err)
 			}
 			if named := slices.Contains(spellings, p.String()); named != p.Matches(k) {
-				t.Errorf("key %q, pattern %q: named %v, selects %v", text, p, named, p.Matches(k))
+				t.Errorf("key %q, pattern %q: in Selecting %v, Matches returns %v", text, p, named, p.Matches(k))
 			}
 		}
 	}
 	if Selecting(Key{}) != nil {
-		t.Error("no key must be selected by nothing")
+		t.Error("Selecting of the zero key is not nil")
 	}
 }

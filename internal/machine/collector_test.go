@@ -10,7 +10,7 @@ import (
 func TestSmallHeapGrowsFurtherBeforeACollection(t *testing.T) {
 	for live, want := range map[uint64]int{0: 6400, 1 << 20: 6400, 16 << 20: 400, 64 << 20: 100, 10 << 30: 100} {
 		if got := percentFor(live, 0); got != want {
-			t.Errorf("with %d bytes alive %d %%, want %d %%", live, got, want)
+			t.Errorf("percentFor(%d, 0) = %d, want %d", live, got, want)
 		}
 	}
 }
@@ -21,7 +21,7 @@ func TestCollectionWaitsForTheExpectedGrowthOfTheHeap(t *testing.T) {
 		want         int
 	}{{10 << 20, 500 << 20, 5000}, {10 << 20, 1 << 20, 640}, {1 << 30, 1 << 20, 100}, {0, 1 << 40, 104857600}} {
 		if got := percentFor(c.live, c.growth); got != c.want {
-			t.Errorf("with %d bytes alive and %d to come %d %%, want %d %%", c.live, c.growth, got, c.want)
+			t.Errorf("percentFor(%d, %d) = %d, want %d", c.live, c.growth, got, c.want)
 		}
 	}
 }
@@ -44,20 +44,20 @@ func TestCollectorIsPacedAfterEveryCollection(t *testing.T) {
 				return
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("%s never: %d %%", what, percent)
+				t.Fatalf("%s: the GC percent stays at %d", what, percent)
 			}
 		}
 	}
-	await("a large heap is collected as usual,", func(percent int) bool { return percent == usualPercent })
+	await("with a large heap", func(percent int) bool { return percent == usualPercent })
 	kept = nil
-	await("a small one less often,", func(percent int) bool { return percent > usualPercent })
+	await("with a small heap", func(percent int) bool { return percent > usualPercent })
 
-	const most = 100 * smallHeap >> 20 // without growth
+	const maxPercent = 100 * smallHeap >> 20 // without growth
 	end := ExpectGrowth(1 << 40)
-	await("one that is to grow much less often,", func(percent int) bool { return percent > most })
+	await("with an expected growth", func(percent int) bool { return percent > maxPercent })
 	end()
 	end()
-	await("and less often no longer after it has,", func(percent int) bool { return percent <= most })
+	await("after the growth has ended", func(percent int) bool { return percent <= maxPercent })
 }
 
 // BenchmarkCollector allocates as calls do, on a heap that keeps 10 MB.

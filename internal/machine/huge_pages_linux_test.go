@@ -27,12 +27,12 @@ func gatherAll(t *testing.T) bool {
 	t.Helper()
 	err := new(HugePages).Gather(t.Context())
 	if err != nil {
-		t.Logf("on this system %v", err)
+		t.Logf("Gather on this system: %v", err)
 	}
 	return err == nil
 }
 
-func TestMemoryInUseIsGatheredAndKeepsItsContent(t *testing.T) {
+func TestGatherUsesHugePagesAndKeepsTheContent(t *testing.T) {
 	data := make([]byte, 3*looseFrom)
 	for i := range data {
 		data[i] = byte(i * 31 >> 3)
@@ -49,11 +49,11 @@ func TestMemoryInUseIsGatheredAndKeepsItsContent(t *testing.T) {
 	}
 	gatherAll(t)
 	if _, again := own(t); again < huge {
-		t.Errorf("the second time %d MB are, and were %d", again>>20, huge>>20)
+		t.Errorf("after a second Gather %d MB are in huge pages, want at least %d", again>>20, huge>>20)
 	}
 }
 
-// If half of the memory is in use, the rest is not taken.
+// If half of the memory is in use, the rest must not become resident.
 func TestUnusedMemoryIsNotGathered(t *testing.T) {
 	const piece = 1 << 20
 	pieces := make([][]byte, 6*looseFrom/piece)
@@ -70,13 +70,13 @@ func TestUnusedMemoryIsNotGathered(t *testing.T) {
 	before, _ := own(t)
 	gatherAll(t)
 	if after, _ := own(t); after > before+8*piece {
-		t.Errorf("%d MB were in memory and are %d", before>>20, after>>20)
+		t.Errorf("%d MB were resident and now %d are", before>>20, after>>20)
 	}
 	runtime.KeepAlive(pieces)
 }
 
-// What was left is not tried again, and nothing is tried near Go's memory limit.
-func TestGatheringEnds(t *testing.T) {
+// Memory that Gather left out is not tried again, and nothing is tried near Go's memory limit.
+func TestGatherSkipsWhatWasTriedAndStopsNearTheMemoryLimit(t *testing.T) {
 	debug.FreeOSMemory() // otherwise the data might be in huge pages of earlier tests
 	data := make([]byte, 3*looseFrom)
 	for i := range data {
@@ -95,7 +95,7 @@ func TestGatheringEnds(t *testing.T) {
 	// If the setting is "always", the kernel also gathers by itself.
 	if enabled, _ := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled"); !bytes.Contains(enabled, []byte("[always]")) {
 		if _, after := own(t); after > before+8<<20 {
-			t.Errorf("%d MB were in huge pages and are %d", before>>20, after>>20)
+			t.Errorf("%d MB were in huge pages and now %d are", before>>20, after>>20)
 		}
 	}
 	runtime.KeepAlive(data)

@@ -42,8 +42,8 @@ func TestKernelSettingDecidesAboutHugePages(t *testing.T) {
 		enabled, size string
 		want          uintptr // 0 for none
 	}{
-		"by itself":      {"[always] madvise never", "2097152\n", 2 << 20},
-		"where asked":    {"always [madvise] never", "2097152\n", 2 << 20},
+		"always":         {"[always] madvise never", "2097152\n", 2 << 20},
+		"madvise":        {"always [madvise] never", "2097152\n", 2 << 20},
 		"never":          {"always madvise [never]", "2097152\n", 0},
 		"far too large":  {"[always] madvise never", "536870912\n", 0},
 		"no number":      {"[always] madvise never", "huge", 0},
@@ -69,7 +69,7 @@ func TestKernelSettingDecidesAboutHugePages(t *testing.T) {
 }
 
 // Only huge pages that are nearly complete are gathered, in pieces of limited size.
-func TestOnlyHugePagesThatAreInUseAreGathered(t *testing.T) {
+func TestRunsIncludesOnlyHugePagesInUse(t *testing.T) {
 	const size, page = 2 << 20, 4 << 10
 	calls := 0
 	all := func(_ uintptr, pages []byte) error {
@@ -79,20 +79,20 @@ func TestOnlyHugePagesThatAreInUseAreGathered(t *testing.T) {
 		return nil
 	}
 	if err := (region{end: 96 << 20}).runs(32<<20, 16<<10, all, func(uintptr, uintptr) error { calls++; return nil }); err != nil || calls != 3 {
-		t.Errorf("three huge pages that are larger than a piece were gathered in %d, %v", calls, err)
+		t.Errorf("three huge pages larger than a piece took %d calls, want 3; %v", calls, err)
 	}
 	for name, test := range map[string]struct {
 		start, end uintptr
 		missing    []uintptr // at each of these addresses begin 65 pages that are not in use
 		want       string    // start and length in huge pages
 	}{
-		"the whole huge pages of a region":     {size + page, 5*size - page, nil, "[2+2]"},
-		"less than one":                        {size + page, 3*size - page, nil, "[]"},
-		"some pages are missing":               {0, 4 * size, []uintptr{2*size + 7*page}, "[0+2 3+1]"},
-		"a few less in each of two":            {0, 2 * size, []uintptr{size - 32*page}, "[0+2]"},
-		"the last pages of the first":          {0, 2 * size, []uintptr{size - 65*page}, "[1+1]"},
-		"more than a piece":                    {0, 20 * size, nil, "[0+8 8+8 16+4]"},
-		"what is missing ends a piece's piece": {0, 10 * size, []uintptr{7 * size, 9*size + page}, "[0+7 8+1]"},
+		"the whole huge pages of a region":        {size + page, 5*size - page, nil, "[2+2]"},
+		"less than one":                           {size + page, 3*size - page, nil, "[]"},
+		"some pages are missing":                  {0, 4 * size, []uintptr{2*size + 7*page}, "[0+2 3+1]"},
+		"a few pages are missing in each of two":  {0, 2 * size, []uintptr{size - 32*page}, "[0+2]"},
+		"the last pages of the first are missing": {0, 2 * size, []uintptr{size - 65*page}, "[1+1]"},
+		"more than a piece":                       {0, 20 * size, nil, "[0+8 8+8 16+4]"},
+		"missing pages at the ends of pieces":     {0, 10 * size, []uintptr{7 * size, 9*size + page}, "[0+7 8+1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := []string{}

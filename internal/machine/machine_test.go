@@ -47,8 +47,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-func TestThisMachineHasMemory(t *testing.T) {
+func TestMemoryIsAtMostTheInstalledMemory(t *testing.T) {
 	if n := Memory(); installed() > 0 && (n <= 0 || n > installed()) {
-		t.Errorf("Memory() = %d of %d", n, installed())
+		t.Errorf("Memory() = %d, want more than 0 and at most the installed %d", n, installed())
 	}
 }

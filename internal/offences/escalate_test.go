@@ -28,12 +28,12 @@ func TestCountFrom(t *testing.T) {
 		want            int64
 	}{
 		{"no block at all", 0, 0, 95 * minutes},
-		{"another's block ended before the window", 0, 94 * minutes, 95 * minutes},
-		{"another's block ended within the window", 0, 97*minutes + 1, 98 * minutes},
-		{"it ended with a minute", 0, 97 * minutes, 98 * minutes},
-		{"it ended before the escalation's own", 99 * minutes, 97 * minutes, 95 * minutes},
-		{"it ends later", 0, 200 * minutes, 201 * minutes},
-		{"it has no end", 0, math.MaxInt64, math.MaxInt64},
+		{"another block ended before the window", 0, 94 * minutes, 95 * minutes},
+		{"another block ended within the window", 0, 97*minutes + 1, 98 * minutes},
+		{"another block ended at the end of a minute", 0, 97 * minutes, 98 * minutes},
+		{"another block ended before the escalation's own", 99 * minutes, 97 * minutes, 95 * minutes},
+		{"another block ends later", 0, 200 * minutes, 201 * minutes},
+		{"another block is permanent", 0, math.MaxInt64, math.MaxInt64},
 	} {
 		if got := escalated.CountFrom(State{Ended: c.ended}, c.otherEnd, newest); got != c.want {
 			t.Errorf("%s: from minute %d, want %d", c.name, got/minutes, c.want/minutes)
@@ -41,8 +41,8 @@ func TestCountFrom(t *testing.T) {
 	}
 }
 
-// TestCountFromHoldsForAnySequence tries random states and ends of other blocks.
-func TestCountFromHoldsForAnySequence(t *testing.T) {
+// TestCountFromKeepsItsInvariants tries random states and ends of other blocks.
+func TestCountFromKeepsItsInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := escalated
 		l.Window = time.Duration(rapid.IntRange(1, 1440).Draw(t, "window")) * time.Minute
@@ -51,24 +51,24 @@ func TestCountFromHoldsForAnySequence(t *testing.T) {
 		end := rapid.OneOf(rapid.Int64Range(0, 2*newest), rapid.Just(int64(math.MaxInt64))).Draw(t, "end of another's block")
 		alone, from := l.CountFrom(s, 0, newest), l.CountFrom(s, end, newest)
 		if alone != max(MinuteOf(newest)-l.Window.Milliseconds(), s.CountsFrom) {
-			t.Fatalf("without a block from %d on", alone)
+			t.Fatalf("without another block CountFrom returns %d", alone)
 		}
 		switch {
 		case from < alone:
-			t.Fatal("a block made more count")
+			t.Fatal("with another block CountFrom returns an earlier minute")
 		case end <= max(alone, s.Ended):
 			if from != alone {
-				t.Fatal("a block from before the window, or within the key's own, made less count")
+				t.Fatal("a block before the window, or within the key's own block, changes CountFrom")
 			}
 		case end == math.MaxInt64:
 			if from != end {
-				t.Fatal("something counts after a block without an end")
+				t.Fatal("after a permanent block CountFrom returns a minute")
 			}
 		case from <= end || from > end+MinuteMillis || from%MinuteMillis != 0:
-			t.Fatalf("a block until %d, counted is from %d on", end, from)
+			t.Fatalf("with a block until %d CountFrom returns %d, want the next minute", end, from)
 		}
 		if later := l.CountFrom(s, max(end, rapid.Int64Range(0, 2*newest).Draw(t, "a later end")), newest); later < from {
-			t.Fatal("a later end made more count")
+			t.Fatal("with a later end CountFrom returns an earlier minute")
 		}
 	})
 }
@@ -76,8 +76,8 @@ func TestCountFromHoldsForAnySequence(t *testing.T) {
 func TestEscalate(t *testing.T) {
 	now := time.UnixMilli(1000 * minutes)
 	at := now.UnixMilli()
-	watching := escalated
-	watching.Shadow = true
+	shadow := escalated
+	shadow.Shadow = true
 	candidate := func(offences int64, state State) Candidate {
 		state.Policy, state.Key = 7, "k:x"
 		return Candidate{State: state, First: at, Last: at, Offences: offences}
@@ -94,13 +94,13 @@ func TestEscalate(t *testing.T) {
 		{"below the threshold", escalated, unlimited, candidate(9, State{}), 0, 0, nil},
 		{"at the threshold", escalated, unlimited, candidate(10, State{}), 1, 10 * time.Minute, []EscalationEventKind{EscalationBlocked}},
 		{"a second time", escalated, unlimited, candidate(10, State{Level: 1, Last: at}), 2, 20 * time.Minute, []EscalationEventKind{EscalationBlocked}},
-		{"up to the longest", escalated, unlimited, candidate(10, State{Level: 9, Last: at}), 10, 30 * time.Minute, []EscalationEventKind{EscalationBlocked}},
+		{"up to the maximum duration", escalated, unlimited, candidate(10, State{Level: 9, Last: at}), 10, 30 * time.Minute, []EscalationEventKind{EscalationBlocked}},
 		{"after two decay periods", escalated, unlimited, candidate(10, State{Level: 3, Last: at - 125*minutes}), 2, 20 * time.Minute, []EscalationEventKind{EscalationBlocked}},
 		{"quiet since its block ended", escalated, unlimited, candidate(1, State{Level: 3, Ended: at - 61*minutes}), 2, 0, nil},
-		{"a policy that watches", watching, unlimited, candidate(10, State{}), 1, 0, []EscalationEventKind{EscalationWouldBlock}},
+		{"a shadow policy", shadow, unlimited, candidate(10, State{}), 1, 0, []EscalationEventKind{EscalationWouldBlock}},
 		{"the last that the limit allows", escalated, SafetyLimit{Blocked: 9, New: 1, Allowed: 10}, candidate(10, State{}), 1, 10 * time.Minute, []EscalationEventKind{EscalationBlocked}},
 		{"one more than the limit allows", escalated, SafetyLimit{Blocked: 10, New: 1, Allowed: 10}, candidate(10, State{}), 0, 0, []EscalationEventKind{EscalationPaused}},
-		{"of a network that is counted", escalated, SafetyLimit{Blocked: 12, Allowed: 10}, candidate(10, State{}), 1, 10 * time.Minute, []EscalationEventKind{EscalationBlocked}},
+		{"of a network that is counted already", escalated, SafetyLimit{Blocked: 12, Allowed: 10}, candidate(10, State{}), 1, 10 * time.Minute, []EscalationEventKind{EscalationBlocked}},
 		{"paused", escalated, SafetyLimit{Paused: true, Allowed: 10}, candidate(10, State{}), 0, 0, nil},
 	} {
 		r := Escalate(c.escalation, []Candidate{c.given}, c.limit, now)
@@ -123,9 +123,9 @@ func kinds(all []EscalationEvent) (kinds []EscalationEventKind) {
 	return kinds
 }
 
-// TestEscalateHoldsForAnyFlush tries random policies, states and
+// TestEscalateKeepsItsInvariants tries random policies, states and
 // limits.
-func TestEscalateHoldsForAnyFlush(t *testing.T) {
+func TestEscalateKeepsItsInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.UnixMilli(rapid.Int64Range(1_000_000, 1<<41).Draw(t, "now"))
 		at := now.UnixMilli()
@@ -146,7 +146,7 @@ func TestEscalateHoldsForAnyFlush(t *testing.T) {
 		before := fmt.Sprint(given)
 		r := Escalate(l, given, limit, now)
 		if fmt.Sprint(given) != before || !reflect.DeepEqual(Escalate(l, given, limit, now), r) {
-			t.Fatal("it changed what it was given, or decides differently a second time")
+			t.Fatal("Escalate changed its arguments, or returns another result a second time")
 		}
 		reached := 0
 		for _, c := range given {

@@ -24,7 +24,7 @@ func TestRefusalIDIsTheSameOnEveryNodeForOneMinute(t *testing.T) {
 		"another secret":  NewRefusalIDMaker([]byte("other")).ID(7, "ip:203.0.113.7", at),
 	} {
 		if other == first {
-			t.Errorf("%s has the same id", name)
+			t.Errorf("the id of %s is the same", name)
 		}
 	}
 }
@@ -36,7 +36,7 @@ func TestRefusalIDRoundTrips(t *testing.T) {
 		for _, text := range []string{id.String(), strings.ToLower(id.String())} {
 			got, err := ParseRefusalID(text)
 			if err != nil || got != id {
-				t.Fatalf("%s read back as %v, %v", text, got, err)
+				t.Fatalf("ParseRefusalID(%s) = %v, %v; want %v", text, got, err, id)
 			}
 		}
 	})
@@ -45,15 +45,15 @@ func TestRefusalIDRoundTrips(t *testing.T) {
 func TestParseRefusalIDRejectsOtherText(t *testing.T) {
 	good := NewRefusalIDMaker(nil).ID(1, "k", at).String()
 	for name, text := range map[string]string{
-		"empty":                 "",
-		"too short":             good[:25],
-		"too long":              good + "0",
-		"past the largest time": "8" + good[1:],
-		"a letter outside":      good[:25] + "U",
-		"a time within minutes": "00000000010000000000000000",
+		"empty":                             "",
+		"too short":                         good[:25],
+		"too long":                          good + "0",
+		"past the largest time":             "8" + good[1:],
+		"with an invalid letter":            good[:25] + "U",
+		"of a time that is no whole minute": "00000000010000000000000000",
 	} {
 		if _, err := ParseRefusalID(text); !errors.Is(err, ErrBadRefusalID) {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("ParseRefusalID of text that is %s: got %v, want ErrBadRefusalID", name, err)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func TestRefusalIDAcceptsLettersMistakenForDigits(t *testing.T) {
 	id := RefusalID{Minute: at.Truncate(time.Minute), MAC: [MACSize]byte{0, 0x42, 0x10, 0x84}}
 	mistaken := strings.NewReplacer("0", "O", "1", "l").Replace(id.String())
 	if got, err := ParseRefusalID(mistaken); err != nil || got != id {
-		t.Errorf("%s read as %v, %v", mistaken, got, err)
+		t.Errorf("ParseRefusalID(%s) = %v, %v; want %v", mistaken, got, err, id)
 	}
 }
 

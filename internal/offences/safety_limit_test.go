@@ -32,7 +32,7 @@ func TestSafetyLimitCountsOneNetworkOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := SafetyUnit(k); got != want {
-			t.Errorf("%s counts as %s, want %s", key, got, want)
+			t.Errorf("SafetyUnit(%s) = %s, want %s", key, got, want)
 		}
 	}
 }
@@ -46,7 +46,7 @@ func TestSafetyLimitIsARatioAndAtLeastTen(t *testing.T) {
 		{DefaultSafetyLimit, 0, MinSafetyLimit}, {DefaultSafetyLimit, 52, MinSafetyLimit}, {DefaultSafetyLimit, 1000, 190}, {0.01, 10_000, 95}, {1, 0, math.MaxInt64},
 	} {
 		if got := AllowedBlocks(c.ratio, c.seen); got != c.want {
-			t.Errorf("%v of %d: %d, want %d", c.ratio, c.seen, got, c.want)
+			t.Errorf("AllowedBlocks(%v, %d) = %d, want %d", c.ratio, c.seen, got, c.want)
 		}
 	}
 }

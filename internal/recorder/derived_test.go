@@ -16,16 +16,16 @@ func TestOffenceOfAFurtherKeyIsNotCountedForTheKeyOfTheCheck(t *testing.T) {
 	reported := limited(k, noon, 1)
 	reported.Derived, reported.IsAdditional, reported.Reported = &account, true, "login_failed"
 	r.Record(reported)
-	watched := allowed(k, noon)
-	watched.Shadow = &gate.Shadow{Policy: watch, Outcome: gate.Limited, Answer: gate.Answer{At: noon, Derived: &network}}
-	r.Record(watched)
+	shadowed := allowed(k, noon)
+	shadowed.Shadow = &gate.Shadow{Policy: shadowPolicy, Outcome: gate.Limited, Answer: gate.Answer{At: noon, Derived: &network}}
+	r.Record(shadowed)
 	b := drained(r)
 	found := map[string]int64{}
 	for _, o := range b.Offences {
 		found[fmt.Sprint(o.Policy, " ", o.Key)] += o.Count
 	}
 	if want := map[string]int64{"7 net:203.0.113.0/24": 1, "7 account:alice": 1, "8 net:203.0.113.0/24": 1}; fmt.Sprint(found) != fmt.Sprint(want) {
-		t.Errorf("the offences are of %v, want %v", found, want)
+		t.Errorf("the offences are %v, want %v", found, want)
 	}
 	for _, each := range b.Keys {
 		if each.Key != "ip:203.0.113.7" || each.Refused != 1 || each.Allowed != 1 {

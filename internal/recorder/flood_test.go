@@ -23,8 +23,8 @@ func testFlood(t *testing.T) int {
 	return n
 }
 
-// A client with an IPv6 /48 has more keys than a minute has rows. The offences of a key of
-// another network that is refused now and then must still be counted.
+// A client with an IPv6 /48 has more keys than a minute has rows. The rare offences of a key of
+// another network must still be counted.
 func TestFloodOfOneNetworkHidesNoKeyOfAnother(t *testing.T) {
 	r := testRecorder(Options{})
 	g := newPendingBatch(1 << 30)
@@ -45,7 +45,7 @@ func TestFloodOfOneNetworkHidesNoKeyOfAnother(t *testing.T) {
 		counted[o.Key] += o.Count
 	}
 	if counted["ip:192.0.2.1"] != 4 || counted[""] == 0 || len(counted) > 35_000 {
-		t.Errorf("4 of one key are counted as %d beside %d without their keys, in %d rows", counted["ip:192.0.2.1"], counted[""], len(counted))
+		t.Errorf("4 offences of one key are counted as %d, and %d without their keys, in %d rows", counted["ip:192.0.2.1"], counted[""], len(counted))
 	}
 }
 

@@ -45,7 +45,7 @@ func (s *memorySink) Flush(_ context.Context, b *offences.Batch, _ offences.Eval
 	return nil, nil
 }
 
-// Abandon settles a batch as the databases do.
+// Abandon marks a batch as written, like the databases.
 func (s *memorySink) Abandon(_ context.Context, id string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,14 +72,14 @@ func TestOffenceIsWrittenWithinTwoSeconds(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		s.mu.Lock()
 		if s.count != 1 || s.last.Sub(counted) > 2*time.Second {
-			t.Errorf("%d offences after %s", s.count, s.last.Sub(counted))
+			t.Errorf("%d offences were written after %s, want 1 within 2s", s.count, s.last.Sub(counted))
 		}
 		s.mu.Unlock()
 		r.Record(limited(key(t, "k:x"), time.Now(), 1))
 		cancel()
 		running.Wait()
 		if err := f.Close(t.Context()); err != nil || s.count != 2 {
-			t.Errorf("after the shutdown %d offences are there, %v", s.count, err)
+			t.Errorf("after Close %d offences are written, %v; want 2", s.count, err)
 		}
 	})
 }
@@ -92,12 +92,12 @@ func TestBatchWithALostCommitIsNotAddedTwice(t *testing.T) {
 	f.Sink = lost
 	for range 3 {
 		if f.Flush(t.Context()) == nil {
-			t.Fatal("the answer was not lost")
+			t.Fatal("Flush returned no error although the answer was lost")
 		}
 		r.Record(limited(key(t, "k:x"), noon, 1))
 	}
 	if err := f.Flush(t.Context()); err != nil || s.count != 4 {
-		t.Errorf("%d offences of 4, %v", s.count, err)
+		t.Errorf("%d offences are written, %v; want 4", s.count, err)
 	}
 }
 
@@ -166,11 +166,11 @@ func TestEscalationDurationsGrowToTheMaximumWithoutOverflow(t *testing.T) {
 	l := offences.EscalationPolicy{Escalation: *withEscalation()}
 	for step, want := range map[int]time.Duration{0: time.Minute, 1: 100 * time.Minute, 2: 24 * time.Hour, 300: 24 * time.Hour, 1 << 40: 24 * time.Hour} {
 		if got := l.BlockAfter(step); got != want {
-			t.Errorf("after %d blocks: %s, want %s", step, got, want)
+			t.Errorf("BlockAfter(%d) = %s, want %s", step, got, want)
 		}
 	}
 	if l.Levels() != 3 {
-		t.Errorf("%d steps", l.Levels())
+		t.Errorf("Levels() = %d, want 3", l.Levels())
 	}
 }
 

@@ -91,11 +91,11 @@ func TestBatchThatIsNeverWrittenDelaysNoOtherRows(t *testing.T) {
 		written := s.counted()
 		time.Sleep(2 * FlushInterval)
 		if got := s.counted(); got <= written {
-			t.Errorf("%d offences after the later one, %d before it", got, written)
+			t.Errorf("%d offences are written after a later one was recorded, and %d before; want more", got, written)
 		}
 		time.Sleep(2 * time.Minute)
 		if got := s.counted(); got != 64 {
-			t.Errorf("%d offences of the 64 that can be written", got)
+			t.Errorf("%d offences are written of the 64 that do not hang", got)
 		}
 		if stats := f.Stats(); stats.Slow == 0 || stats.Failing != nil {
 			t.Errorf("the stats do not count the slow rows: %+v", stats)

@@ -21,10 +21,10 @@ import (
 )
 
 var (
-	noon   = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	secret = []byte("0123456789abcdef0123456789abcdef")
-	policy = &rules.Policy{ID: 7, Name: "default", Mode: rules.Enforce, Rules: stack("1/1s", "20/1m")}
-	watch  = &rules.Policy{ID: 8, Name: "trial", Mode: rules.Shadow, Rules: stack("5/1m")}
+	noon         = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	secret       = []byte("0123456789abcdef0123456789abcdef")
+	policy       = &rules.Policy{ID: 7, Name: "default", Mode: rules.Enforce, Rules: stack("1/1s", "20/1m")}
+	shadowPolicy = &rules.Policy{ID: 8, Name: "trial", Mode: rules.Shadow, Rules: stack("5/1m")}
 )
 
 func stack(texts ...string) rules.Stack {
@@ -92,7 +92,7 @@ func TestRefusalsAreCountedByMinutePolicyKeyAndRule(t *testing.T) {
 			t.Errorf("boundary and retry_at are %+v and %+v", o.First, o.Last)
 		}
 		if want := offences.NewRefusalIDMaker(secret).MAC(7, "ip:203.0.113.7"); o.MAC != want {
-			t.Errorf("the MAC does not open the refusal's id")
+			t.Error("the MAC is not that of the refusal id")
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestBlockedAndShadowRefusalsHaveTheirOwnRows(t *testing.T) {
 	r.Record(&gate.Decision{Check: gate.Check{Key: k, Cost: 1}, Outcome: gate.Blocked, Policy: policy,
 		Block: &blocks.Entry{Kind: blocks.Block, ID: "b1"}, Answer: gate.Answer{At: noon, Rule: -1}})
 	d := allowed(k, noon)
-	d.Shadow = &gate.Shadow{Outcome: gate.Limited, Policy: watch, Answer: gate.Answer{At: noon, Rule: 0}}
+	d.Shadow = &gate.Shadow{Outcome: gate.Limited, Policy: shadowPolicy, Answer: gate.Answer{At: noon, Rule: 0}}
 	r.Record(d)
 	b := drained(r)
 	got := map[offences.Kind]string{}
@@ -200,14 +200,14 @@ func TestCountsAreBoundedFromBothSides(t *testing.T) {
 		}
 		collect(drained(r))
 		if all != total {
-			t.Fatalf("rows and `other` add up to %d of %d refusals", all, total)
+			t.Fatalf("the rows add up to %d refusals, want %d", all, total)
 		}
 		for name, want := range truth {
 			if certain[name] > want {
-				t.Fatalf("%s: %d are said to be certain of %d", name, certain[name], want)
+				t.Fatalf("%s: the lower bound is %d, and %d were recorded", name, certain[name], want)
 			}
-			if most := max(certain[name]+over[name], bound); most < want {
-				t.Fatalf("%s: at most %d are said of %d", name, most, want)
+			if upper := max(certain[name]+over[name], bound); upper < want {
+				t.Fatalf("%s: the upper bound is %d, and %d were recorded", name, upper, want)
 			}
 		}
 	})
@@ -233,7 +233,7 @@ func TestFloodOfKeysUsesBoundedMemoryAndHidesNoHeavyKey(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 120<<20 {
-		t.Errorf("%d keys took %d MB", flood, grown>>20)
+		t.Errorf("%d keys take %d MB, want at most 120", flood, grown>>20)
 	}
 	r.drain(g, 1<<62)
 	b := g.freeze("", "", offences.NewRefusalIDMaker(secret))
@@ -246,7 +246,7 @@ func TestFloodOfKeysUsesBoundedMemoryAndHidesNoHeavyKey(t *testing.T) {
 		if o.Key == "ip:192.0.2.1" {
 			truth := int64((flood + 99) / 100)
 			if o.Count != truth {
-				t.Errorf("the heavy key has %d certain of %d (over %d, other %d, bound %d)", o.Count, truth, o.Overcount, other, bound)
+				t.Errorf("the heavy key has a count of %d, want %d (overcount %d, other %d, bound %d)", o.Count, truth, o.Overcount, other, bound)
 			}
 		}
 	}
@@ -259,7 +259,7 @@ func TestFloodOfKeysUsesBoundedMemoryAndHidesNoHeavyKey(t *testing.T) {
 	}
 }
 
-func TestTotalsAreExactWhileManyRecordAndOneDrains(t *testing.T) {
+func TestTotalsAreExactUnderConcurrentUse(t *testing.T) {
 	r := testRecorder(Options{MaxKeys: 640})
 	g := newPendingBatch(1 << 30)
 	var all sync.WaitGroup
@@ -351,19 +351,19 @@ func TestEntriesOfAClosedMinuteAreEmpty(t *testing.T) {
 		s := &r.shards[i]
 		for _, e := range s.offences.free {
 			if unused++; e.key != (offenceKey{}) {
-				t.Fatalf("an entry that nothing uses holds %+v", e.key)
+				t.Fatalf("a free entry has the key %+v, want none", e.key)
 			}
 		}
 		for _, e := range s.traffic.free {
 			if unused++; e.key != (trafficKey{}) {
-				t.Fatalf("an entry that nothing uses holds %+v", e.key)
+				t.Fatalf("a free entry has the key %+v, want none", e.key)
 			}
 		}
 	}
 	if unused == 0 {
-		t.Error("no entry is kept for other keys")
+		t.Error("there are no free entries")
 	}
-	// A reused entry has nothing of its former key.
+	// A reused entry has no data of its former key.
 	later := noon.Add(time.Minute)
 	r.Record(limited(key(t, "k:0"), later, 1))
 	if b := drained(r); len(b.Offences) != 1 || b.Offences[0].Count != 1 || b.Offences[0].Overcount != 0 || b.Offences[0].First.At != later.UnixMilli() {

@@ -22,7 +22,7 @@ func TestReportsBeyondTheLimitAreOffences(t *testing.T) {
 	report(k, gate.Allowed, nil)
 	report(k, gate.Limited, nil)
 	report(key(t, "token:other"), gate.Allowed, nil)
-	report(k, gate.Allowed, &gate.Shadow{Outcome: gate.Limited, Policy: watch, Answer: gate.Answer{At: noon, Rule: 0}})
+	report(k, gate.Allowed, &gate.Shadow{Outcome: gate.Limited, Policy: shadowPolicy, Answer: gate.Answer{At: noon, Rule: 0}})
 	b := drained(r)
 	got := map[offences.Kind]string{}
 	for _, o := range b.Offences {

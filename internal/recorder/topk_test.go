@@ -18,13 +18,13 @@ func TestReusedEntryIsEmpty(t *testing.T) {
 		e.certain, e.over, e.pending, e.row, e.offends, e.value = uint32(k), 1, 1, true, true, 1
 	}
 	if len(top.entries)+len(top.free) > 8 {
-		t.Errorf("there are %d entries and %d to be used again", len(top.entries), len(top.free))
+		t.Errorf("there are %d used and %d free entries, want at most 8", len(top.entries), len(top.free))
 	}
 }
 
-// A flood of new keys waits for the memory of their entries; see BenchmarkRecord.
+// In a flood of new keys the access to their entries dominates; see BenchmarkRecord.
 func TestTrafficEntryFitsACacheLine(t *testing.T) {
 	if size := unsafe.Sizeof(trafficEntry{}); size != 64 {
-		t.Errorf("it has %d bytes, and a line 64", size)
+		t.Errorf("a trafficEntry has %d bytes, want a cache line of 64", size)
 	}
 }

@@ -20,7 +20,7 @@ func TestTrafficSampleHasEveryCheckOfItsKeysWithinBounds(t *testing.T) {
 	}
 	b := drained(r)
 	if len(b.Samples) != 1 {
-		t.Fatalf("%d chunks", len(b.Samples))
+		t.Fatalf("got %d chunks, want 1", len(b.Samples))
 	}
 	points, err := b.Samples[0].Decode()
 	if err != nil || len(points) == 0 || len(points) > 200 {
@@ -38,8 +38,8 @@ func TestTrafficSampleHasEveryCheckOfItsKeysWithinBounds(t *testing.T) {
 			t.Errorf("%s has %d of %d checks", name, n, sent[name])
 		}
 	}
-	if share := b.Samples[0].Ratio(); share >= 1 || float64(len(got)) < 2000*share/4 || float64(len(got)) > 2000*share*4 {
-		t.Errorf("%d of 2000 keys were sampled at a share of %v", len(got), share)
+	if ratio := b.Samples[0].Ratio(); ratio >= 1 || float64(len(got)) < 2000*ratio/4 || float64(len(got)) > 2000*ratio*4 {
+		t.Errorf("%d of 2000 keys were sampled at a ratio of %v", len(got), ratio)
 	}
 }
 
@@ -48,7 +48,7 @@ func TestDamagedTrafficSampleIsAnErrorAndNoPanic(t *testing.T) {
 		c := offences.SampleChunk{Points: rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")}
 		points, err := c.Decode()
 		if err != nil && points != nil {
-			t.Fatal("both points and an error")
+			t.Fatal("Decode returned both points and an error")
 		}
 	})
 }

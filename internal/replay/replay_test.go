@@ -31,20 +31,20 @@ func record(t testing.TB, ms int64, text string, cost int) accesslog.Record {
 	return accesslog.Record{Time: ms, Key: key, Cost: cost}
 }
 
-// check is what a checkServer was asked.
+// check is a request that a checkServer got.
 type check struct {
 	Key, Policy, Detail, Source string
 	Cost                        int
 }
 
-// checkServer answers checks by their keys and remembers them.
+// checkServer answers checks by their keys and stores them.
 type checkServer struct {
 	*httptest.Server
-	mu      sync.Mutex
-	checks  []check
-	atOnce  int
-	most    int
-	headers []http.Header
+	mu        sync.Mutex
+	checks    []check
+	atOnce    int
+	maxAtOnce int
+	headers   []http.Header
 }
 
 func newCheckServer(t *testing.T) *checkServer {
@@ -68,7 +68,7 @@ func (s *checkServer) answer(w http.ResponseWriter, r *http.Request) {
 	s.checks = append(s.checks, c)
 	s.headers = append(s.headers, r.Header.Clone())
 	s.atOnce++
-	s.most = max(s.most, s.atOnce)
+	s.maxAtOnce = max(s.maxAtOnce, s.atOnce)
 	s.mu.Unlock()
 	defer func() { s.mu.Lock(); s.atOnce--; s.mu.Unlock() }()
 
@@ -149,8 +149,8 @@ func TestRequestsOfAKeyAreSentInOrderByABoundedNumberOfCallers(t *testing.T) {
 	if err != nil || report.Allowed != 900 {
 		t.Fatalf("allowed %d, %v", report.Allowed, err)
 	}
-	if server.most > 4 {
-		t.Errorf("%d were asked at once, want at most 4", server.most)
+	if server.maxAtOnce > 4 {
+		t.Errorf("%d checks were sent at once, want at most 4", server.maxAtOnce)
 	}
 	last := map[string]int{}
 	for _, c := range server.checks {
@@ -194,7 +194,7 @@ func TestServerThatNeverAnswersEndsTheReplay(t *testing.T) {
 	}
 }
 
-// clockedDoer answers at once and remembers when it was asked.
+// clockedDoer answers after a wait and stores the time of each request.
 type clockedDoer struct {
 	mu    sync.Mutex
 	asked []time.Time
@@ -296,7 +296,7 @@ func TestBadOptionsAreErrorsThatNameWhatIsAllowed(t *testing.T) {
 	} {
 		report, err := replay.Run(context.Background(), accesslog.Slice(nil), test.options)
 		if err == nil || !strings.Contains(err.Error(), test.want) || report == nil {
-			t.Errorf("%+v gives %v, %v; want an error with %q", test.options, report, err, test.want)
+			t.Errorf("Run with %+v: got %v, %v; want an error with %q", test.options, report, err, test.want)
 		}
 	}
 }

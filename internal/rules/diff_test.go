@@ -9,8 +9,8 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// whole returns a policy in which every changeable field has a value.
-func whole(t *testing.T) *Policy {
+// fullPolicy returns a policy in which every changeable field has a value.
+func fullPolicy(t *testing.T) *Policy {
 	t.Helper()
 	p := &Policy{
 		Name: "search", Mode: Shadow, OnFailure: FailDeny, Algorithm: algorithms.SortedSetLog,
@@ -32,7 +32,7 @@ func whole(t *testing.T) *Policy {
 }
 
 func TestEveryFieldOfAPolicyIsCompared(t *testing.T) {
-	base := whole(t)
+	base := fullPolicy(t)
 	for name, change := range map[string]func(p *Policy, e *Escalation){
 		"match":                   func(p *Policy, _ *Escalation) { p.Match = p.Match[:1] },
 		"rules":                   func(p *Policy, _ *Escalation) { p.Rules = nil },
@@ -54,18 +54,18 @@ func TestEveryFieldOfAPolicyIsCompared(t *testing.T) {
 		p.Escalation = &e
 		change(&p, &e)
 		if d := Diff(base, &p); len(d) != 1 || d[0].Field != name {
-			t.Errorf("a change of %s shows as %+v", name, d)
+			t.Errorf("Diff after a change of %s: got %+v", name, d)
 		}
 	}
 	without := *base
 	without.Escalation = nil
 	if d := Diff(base, &without); len(d) != 6 || len(d[0].After) != 0 {
-		t.Errorf("an escalation that goes shows as %+v", d)
+		t.Errorf("Diff after the escalation is removed: got %+v", d)
 	}
 }
 
 func TestEqualPoliciesHaveNoDifference(t *testing.T) {
-	base := whole(t)
+	base := fullPolicy(t)
 	same := *base
 	same.Match = slices.Clone(base.Match)
 	slices.Reverse(same.Match)
@@ -78,6 +78,6 @@ func TestEqualPoliciesHaveNoDifference(t *testing.T) {
 		t.Errorf("got %+v", d)
 	}
 	if d := Diff(nil, base); len(d) != 12 || len(d[0].Before) != 0 || !slices.Equal(d[0].After, []string{"token:a*", "token:b*"}) {
-		t.Errorf("a new policy shows as %+v", d)
+		t.Errorf("Diff of a new policy: got %+v", d)
 	}
 }

@@ -35,7 +35,7 @@ func TestParseDurationAcceptsCommonSpellings(t *testing.T) {
 }
 
 func TestParseDurationRejectsBadInputAndSaysWhatIsAllowed(t *testing.T) {
-	for text, says := range map[string]string{
+	for text, want := range map[string]string{
 		"":                      "is empty",
 		"   ":                   "is empty",
 		"-3h":                   "is negative",
@@ -57,8 +57,8 @@ func TestParseDurationRejectsBadInputAndSaysWhatIsAllowed(t *testing.T) {
 	} {
 		_, err := rules.ParseDuration(text)
 		var wrong *rules.DurationError
-		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), says) {
-			t.Errorf("ParseDuration(%q) says %v, want a *DurationError with %q", text, err, says)
+		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) {
+			t.Errorf("ParseDuration(%q): got %v, want a *DurationError with %q", text, err, want)
 		} else if strings.ContainsAny(err.Error(), "\x1b\n") {
 			t.Errorf("the message %q is not safe to print", err)
 		}

@@ -26,7 +26,7 @@ func TestFullSpeedMatchesRequestsEveryMillisecond(t *testing.T) {
 		}
 		for i := range got {
 			if got[i] != want[i] {
-				t.Fatalf("%s: request %d comes at %v, want %v", stack, i+1, got[i], want[i])
+				t.Fatalf("%s: request %d is allowed at %v, want %v", stack, i+1, got[i], want[i])
 			}
 		}
 	})
@@ -59,7 +59,7 @@ func TestFullSpeedEndsBeforeItsTimesOverflow(t *testing.T) {
 	}
 }
 
-func TestLimitsAreUsedUpAsSoonAsTheStackAllows(t *testing.T) {
+func TestUsedUpReturnsWhenEachLimitIsReached(t *testing.T) {
 	for text, want := range map[string]map[string]time.Duration{
 		"1/s 20/m 200/h 800/d": {"1/1s": 0, "20/1m": 19 * time.Second, "200/1h": 9*time.Minute + 19*time.Second, "800/1d": 3*time.Hour + 9*time.Minute + 19*time.Second},
 		"1/s 20/m 800/d":       {"1/1s": 0, "20/1m": 19 * time.Second, "800/1d": 39*time.Minute + 19*time.Second},

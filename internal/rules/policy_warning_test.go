@@ -43,11 +43,11 @@ func TestRuleWithAWarningDecidesNothingUnderACounter(t *testing.T) {
 			now += rapid.Int64Range(0, 4*unit.Milliseconds()).Draw(t, "later")
 			q := algorithms.Query{Now: now, Cost: 1}
 			if v, w := whole.Decide(&one, q, nil), without.Decide(&other, q, nil); v.AllowedAt != w.AllowedAt || v.Allowed != w.Allowed {
-				t.Fatalf("%s with %v: %v decides %+v, and without the rule that is warned of %+v", p.Algorithm, p.Options, p.Rules, v, w)
+				t.Fatalf("%s with %v: %v decides %+v, and without the rule in the warning %+v", p.Algorithm, p.Options, p.Rules, v, w)
 			}
 		}
 	})
 	if warned == 0 {
-		t.Error("no rule was warned of, so nothing was tried")
+		t.Error("no policy had a warning, so nothing was tested")
 	}
 }

@@ -42,39 +42,39 @@ func TestParseRuleAcceptsCommonSpellings(t *testing.T) {
 }
 
 func TestParseRuleRejectsBadInputAndSaysWhatIsAllowed(t *testing.T) {
-	for name, c := range map[string]struct{ text, says string }{
-		"nothing at all":                     {"", "no slash"},
-		"no slash":                           {"20 per minute", "write count/window"},
-		"no count":                           {"/s", "no count before the slash"},
-		"a fraction":                         {"1.5/s", "whole number"},
-		"a negative count":                   {"-1/s", "whole number"},
-		"a plus sign":                        {"+1/s", "whole number"},
-		"a comma between thousands":          {"1,000/s", "digits only"},
-		"digits of another script":           {"٣/s", "whole number"},
-		"a count above the largest":          {"100001/s", "at most 100000"},
-		"a count that overflows":             {"99999999999999999999/s", "at most 100000"},
-		"no unit":                            {"20/60", "no unit"},
-		"no value's name":                    {"20/d distinct", "must name one value"},
-		"two values' names":                  {"20/d distinct path host", "must name one value"},
-		"a value's name that is none":        {"20/d distinct Path", "names a value that must be 1 to 64"},
-		"too many different values":          {"10001/d distinct path", "outside 1 to 10000"},
-		"no different value":                 {"0/d distinct path", "outside 1 to 10000"},
-		"no window before the value's name":  {"20/distinct path", "no unit"},
-		"no window":                          {"20/", "no unit"},
-		"an unknown unit":                    {"20/x", `the unit "x"`},
-		"a window of no length":              {"20/0s", "no length"},
-		"a window above the longest":         {"20/32d", "longer than 31d"},
-		"a window that overflows":            {"20/99999999999999999999d", "longer than 31d"},
-		"a window that overflows its unit":   {"20/106751991167301d", "longer than 31d"},
-		"a window of two units":              {"20/1h30m", "write it in one: 90m"},
-		"a month, which has no fixed length": {"20/month", "write days"},
-		"a second slash":                     {"20/1m/2", "the unit"},
+	for name, c := range map[string]struct{ text, want string }{
+		"nothing at all":                       {"", "no slash"},
+		"no slash":                             {"20 per minute", "write count/window"},
+		"no count":                             {"/s", "no count before the slash"},
+		"a fraction":                           {"1.5/s", "whole number"},
+		"a negative count":                     {"-1/s", "whole number"},
+		"a plus sign":                          {"+1/s", "whole number"},
+		"a comma between thousands":            {"1,000/s", "digits only"},
+		"digits of another script":             {"٣/s", "whole number"},
+		"a count above the largest":            {"100001/s", "at most 100000"},
+		"a count that overflows":               {"99999999999999999999/s", "at most 100000"},
+		"no unit":                              {"20/60", "no unit"},
+		"no name of a value":                   {"20/d distinct", "must name one value"},
+		"two names of values":                  {"20/d distinct path host", "must name one value"},
+		"an invalid name of a value":           {"20/d distinct Path", "names a value that must be 1 to 64"},
+		"too many distinct values":             {"10001/d distinct path", "outside 1 to 10000"},
+		"no distinct value":                    {"0/d distinct path", "outside 1 to 10000"},
+		"no window before the name of a value": {"20/distinct path", "no unit"},
+		"no window":                            {"20/", "no unit"},
+		"an unknown unit":                      {"20/x", `the unit "x"`},
+		"a window of no length":                {"20/0s", "no length"},
+		"a window above the longest":           {"20/32d", "longer than 31d"},
+		"a window that overflows":              {"20/99999999999999999999d", "longer than 31d"},
+		"a window that overflows its unit":     {"20/106751991167301d", "longer than 31d"},
+		"a window of two units":                {"20/1h30m", "write it in one: 90m"},
+		"a month, which has no fixed length":   {"20/month", "write days"},
+		"a second slash":                       {"20/1m/2", "the unit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := rules.ParseRule(c.text)
 			var wrong *rules.Error
-			if !errors.As(err, &wrong) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("ParseRule(%q) says %v, want a *rules.Error with %q", c.text, err, c.says)
+			if !errors.As(err, &wrong) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("ParseRule(%q): got %v, want a *rules.Error with %q", c.text, err, c.want)
 			}
 		})
 	}
@@ -94,7 +94,7 @@ func TestRuleIsValidOnlyWithinItsBounds(t *testing.T) {
 		"part of a millisecond":         {rules.Rule{Limit: 1, Window: time.Millisecond + 1}, false},
 	} {
 		if err := c.rule.Validate(); (err == nil) != c.valid {
-			t.Errorf("%s: Validate says %v, want valid: %v", name, err, c.valid)
+			t.Errorf("%s: Validate returns %v, want valid: %v", name, err, c.valid)
 		}
 	}
 }

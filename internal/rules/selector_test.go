@@ -95,6 +95,6 @@ func TestPoliciesWithAnOutcomeAreSelectedInAddition(t *testing.T) {
 		}
 	}
 	if !s.HasReported() || s.HasConditional() || !s.CountsOutcome("not_found") || s.CountsOutcome("gone") || s.CountsOutcome("other") {
-		t.Error("what is counted is wrong")
+		t.Error("HasReported, HasConditional or CountsOutcome is wrong")
 	}
 }

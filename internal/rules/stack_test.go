@@ -42,7 +42,7 @@ func TestParseStackRejectsABadRule(t *testing.T) {
 	}
 }
 
-func TestRetentionOfAStack(t *testing.T) {
+func TestStackReturnsItsLargestLimitCostAndWindow(t *testing.T) {
 	for text, want := range map[string]struct {
 		entries, cost int
 		window        time.Duration
@@ -63,7 +63,7 @@ func TestRetentionOfAStack(t *testing.T) {
 func TestStackCountsRequestsOrTheValuesOfOneName(t *testing.T) {
 	for _, texts := range [][]string{{"1/s", "15/d distinct path"}, {"15/d distinct path", "10/d distinct account"}} {
 		if _, err := rules.ParseStack(texts); err == nil || !strings.Contains(err.Error(), "counts something else than") {
-			t.Errorf("%q: %v", texts, err)
+			t.Errorf("ParseStack(%q): got %v, want an error", texts, err)
 		}
 	}
 	stack, err := rules.ParseStack([]string{"15/d distinct path", "8/h distinct path", "15/day distinct path"})
@@ -78,22 +78,22 @@ func TestStackCountsRequestsOrTheValuesOfOneName(t *testing.T) {
 	}
 }
 
-func TestScopeNeedsAnOutcomeAndNoEscalation(t *testing.T) {
+func TestScopeNeedsAnOutcomeAndAValidName(t *testing.T) {
 	valid := func() *rules.Policy {
 		p := &rules.Policy{Name: "p", Match: []keys.Pattern{{}}, Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog, Outcome: "login_failed", Scope: "login", Rules: mustStack(t, "20/d")}
 		p.Match[0], _ = keys.Parser{}.Pattern("*")
 		return p
 	}
 	for name, change := range map[string]func(*rules.Policy){
-		"":                   func(*rules.Policy) {},
-		"no outcome":         func(p *rules.Policy) { p.Outcome = "" },
-		"a scope of no form": func(p *rules.Policy) { p.Scope = "Log in" },
+		"":                 func(*rules.Policy) {},
+		"no outcome":       func(p *rules.Policy) { p.Outcome = "" },
+		"an invalid scope": func(p *rules.Policy) { p.Scope = "Log in" },
 	} {
 		p := valid()
 		change(p)
 		var wrong *rules.FieldError
 		if errors.As(p.Validate(), &wrong); (wrong == nil) != (name == "") || wrong != nil && wrong.Field != "scope" {
-			t.Errorf("%s: %v", name, wrong)
+			t.Errorf("Validate with %s: got %v", name, wrong)
 		}
 	}
 	want := "Counts reports of login_failed. Refuses the checks of the key in the scope login while one more report would not fit, in addition to the key's own policy."

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-func TestWarningsSayWhichRulesCanNeverRefuse(t *testing.T) {
+func TestWarningsNameRulesThatNeverRefuse(t *testing.T) {
 	for name, c := range map[string]struct {
 		stack string
 		want  []string // the whole messages
@@ -23,17 +23,17 @@ func TestWarningsSayWhichRulesCanNeverRefuse(t *testing.T) {
 			"20/1s can never refuse anyone: 10/1m already allows at most 10 in any second. Remove it, or set 9/1s or less."}},
 		"a longer window that the shorter one makes idle": {"2/s 12/m 200/h 800/d 6000/7d", []string{
 			"6000/7d can never refuse anyone: 800/1d already allows at most 5,600 in any 7 days. Remove it, or set 5599/7d or less."}},
-		"one less and it binds": {"800/d 5599/7d", nil},
+		"a limit one less has none": {"800/d 5599/7d", nil},
 		"equal windows": {"20/m 10/m", []string{
 			"20/1m can never refuse anyone: 10/1m already allows at most 10 in any minute. Remove it, or set 9/1m or less."}},
 		"a window that is no multiple of the other": {"10/7s 30/20s", []string{
 			"30/20s can never refuse anyone: 10/7s already allows at most 30 in any 20 seconds. Remove it, or set 29/20s or less."}},
-		"such a window one less": {"10/7s 29/20s", nil},
+		"such a window with a limit one less": {"10/7s 29/20s", nil},
 		"two rules that only together make a third idle": {"1/s 20/m 35/70s", []string{
 			"35/70s can never refuse anyone: the other rules together already allow at most 30 in any 70 seconds. Remove it, or set 29/70s or less."}},
-		"one rule that suffices beside others that allow still less": {"1/s 20/m 41/70s", []string{
+		"one rule that suffices together with others": {"1/s 20/m 41/70s", []string{
 			"41/70s can never refuse anyone: with the other rules, 20/1m already allows at most 30 in any 70 seconds. Remove it, or set 29/70s or less."}},
-		"beside a rule that refuses everything": {"0/s 10/m", []string{
+		"together with a rule that refuses everything": {"0/s 10/m", []string{
 			"10/1m can never refuse anyone: 0/1s already refuses everything. Remove one of them."}},
 		"two rules that refuse everything": {"0/s 0/d", []string{
 			"0/1d can never refuse anyone: 0/1s already refuses everything. Remove one of them."}},
@@ -70,7 +70,7 @@ func TestWarningsNameExactlyTheRulesThatNeverRefuseAlone(t *testing.T) {
 		alone := refuseAlone(stack)
 		for _, w := range warnings {
 			if alone[w.Rule] {
-				t.Fatalf("of %s, %s is warned about and yet the only one to refuse at times", stack, w.Rule)
+				t.Fatalf("of %s, %s has a warning although it is at times the only rule that refuses", stack, w.Rule)
 			}
 		}
 		binding := slices.DeleteFunc(slices.Clone(stack), func(r rules.Rule) bool {
@@ -79,7 +79,7 @@ func TestWarningsNameExactlyTheRulesThatNeverRefuseAlone(t *testing.T) {
 		alone = refuseAlone(binding)
 		for _, r := range binding {
 			if !alone[r] {
-				t.Fatalf("of %s, %s is not warned about and never the only one to refuse in %s", stack, r, binding)
+				t.Fatalf("of %s, %s has no warning and is never the only rule that refuses in %s", stack, r, binding)
 			}
 		}
 	})
