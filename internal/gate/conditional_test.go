@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// when gives a policy conditions on the path and the method.
+// when returns a change of a policy that sets conditions on the path and the method.
 func when(t testing.TB, path, method string) func(*rules.Policy) {
 	t.Helper()
 	var lists [4][]string
@@ -28,8 +28,8 @@ func when(t testing.TB, path, method string) func(*rules.Policy) {
 	return func(p *rules.Policy) { p.When = w }
 }
 
-// asks sets the description of the request.
-func asks(method, path string) func(*Check) {
+// withRequest returns a change of a check that sets its request.
+func withRequest(method, path string) func(*Check) {
 	return func(c *Check) { c.Request = conditions.NewRequest(path, method, "curl/8", "example.org") }
 }
 
@@ -37,21 +37,21 @@ func TestPolicyWithConditionsAppliesInAddition(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "10/m"), policy(t, 2, "login", "ip:*", "2/m", when(t, "/login", "POST")))
 	const k = "ip:203.0.113.7"
 	for range 2 {
-		if d := n.check(t, k, asks("POST", "/login")); d.Outcome != Allowed || d.Policy.Name != "default" || len(d.Additional) != 1 {
-			t.Fatalf("%s by %v with %d more", d.Outcome, d.Policy, len(d.Additional))
+		if d := n.check(t, k, withRequest("POST", "/login")); d.Outcome != Allowed || d.Policy.Name != "default" || len(d.Additional) != 1 {
+			t.Fatalf("got %s by %v with %d additional decisions", d.Outcome, d.Policy, len(d.Additional))
 		}
 	}
-	d := n.check(t, k, asks("POST", "/login"))
+	d := n.check(t, k, withRequest("POST", "/login"))
 	if d.Outcome != Limited || d.Policy.Name != "login" || d.RetryAfter() != time.Minute || d.ID.IsZero() || len(d.Additional) != 0 {
 		t.Fatalf("the third: %s by %s, wait %s", d.Outcome, d.Policy.Name, d.RetryAfter())
 	}
 	if d.Check.Meta["path"] != "/login" || d.Check.Meta["method"] != "post" {
-		t.Errorf("the refusal's record shows %v", d.Check.Meta)
+		t.Errorf("the meta of the refusal is %v", d.Check.Meta)
 	}
 	if used := n.used(t, k); used != 2 {
-		t.Errorf("the ordinary policy has %d requests, want 2: a refused one is charged nowhere", used)
+		t.Errorf("the default policy has used %d, want 2: a refused check charges nothing", used)
 	}
-	for _, other := range []func(*Check){asks("GET", "/login"), asks("POST", "/other"), func(*Check) {}} {
+	for _, other := range []func(*Check){withRequest("GET", "/login"), withRequest("POST", "/other"), func(*Check) {}} {
 		if d := n.check(t, k, other); d.Outcome != Allowed || d.Additional != nil {
 			t.Errorf("a request that does not meet the conditions: %s", d.Outcome)
 		}
@@ -61,8 +61,8 @@ func TestPolicyWithConditionsAppliesInAddition(t *testing.T) {
 	}
 	// Both refuse: the answer is that of the policy that makes the caller wait longest.
 	n.advance(30 * time.Second)
-	if d := n.check(t, k, asks("POST", "/login")); d.Outcome != Limited || len(d.Additional) != 1 || d.RetryAfter() != 30*time.Second {
-		t.Errorf("%s, wait %s, %d more", d.Outcome, d.RetryAfter(), len(d.Additional))
+	if d := n.check(t, k, withRequest("POST", "/login")); d.Outcome != Limited || len(d.Additional) != 1 || d.RetryAfter() != 30*time.Second {
+		t.Errorf("refused by both: got %s, retry after %s, %d additional decisions", d.Outcome, d.RetryAfter(), len(d.Additional))
 	}
 	x, err := n.Explain(t.Context(), key(t, k), "")
 	if err != nil || len(x.Conditional) != 1 || x.Conditional[0].Rules[0].Used != 2 || x.Conditional[0].Pattern.String() != "ip:*" {
@@ -73,23 +73,23 @@ func TestPolicyWithConditionsAppliesInAddition(t *testing.T) {
 func TestTrapRefusesAndChargesNothing(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/m"), policy(t, 2, "trap", "*", "0/s", when(t, "/.env*", "")))
 	const k = "ip:203.0.113.7"
-	d := n.check(t, k, asks("GET", "/%2eenv.bak?x"))
+	d := n.check(t, k, withRequest("GET", "/%2eenv.bak?x"))
 	if d.Outcome != Limited || d.Policy.Name != "trap" || !d.Never || d.ID.IsZero() {
 		t.Fatalf("%s by %s, never %v", d.Outcome, d.Policy.Name, d.Never)
 	}
 	if rule, found := d.DecidingRule(); !found || rule.Limit != 0 {
-		t.Errorf("the rule is %v", rule)
+		t.Errorf("DecidingRule: got %v, want that of the trap", rule)
 	}
-	if d := n.check(t, k, asks("GET", "/")); d.Outcome != Allowed {
-		t.Errorf("the trapped request was charged: the next is %s", d.Outcome)
+	if d := n.check(t, k, withRequest("GET", "/")); d.Outcome != Allowed {
+		t.Errorf("the check after the trapped one is %s, want allowed", d.Outcome)
 	}
 	if want := []Outcome{Limited, Allowed}; !slices.Equal(n.recorded.outcomes, want) {
 		t.Errorf("recorded %v, want %v", n.recorded.outcomes, want)
 	}
-	if j := n.together(t, []string{k, "token:a"}, asks("GET", "/.env")); j.Outcome != Limited || !j.Never || j.Refused().Policy.Name != "trap" {
+	if j := n.checkAll(t, []string{k, "token:a"}, withRequest("GET", "/.env")); j.Outcome != Limited || !j.Never || j.Refused().Policy.Name != "trap" {
 		t.Errorf("several keys: %s", j.Outcome)
 	}
-	if j := n.together(t, []string{"token:b", "token:c"}, asks("GET", "/x")); j.Outcome != Allowed {
+	if j := n.checkAll(t, []string{"token:b", "token:c"}, withRequest("GET", "/x")); j.Outcome != Allowed {
 		t.Errorf("several keys: %s", j.Outcome)
 	}
 }
@@ -97,18 +97,18 @@ func TestTrapRefusesAndChargesNothing(t *testing.T) {
 func TestShadowPoliciesWithConditionsRefuseNothing(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "10/m"), policy(t, 2, "trap", "*", "0/s", when(t, "/.env", ""), mode(rules.Shadow)),
 		policy(t, 3, "few", "*", "1/m", when(t, "*", ""), mode(rules.Shadow)), policy(t, 4, "gone", "*", "0/s", when(t, "*", ""), mode(rules.Off)))
-	d := n.check(t, "token:a", asks("GET", "/.env"))
+	d := n.check(t, "token:a", withRequest("GET", "/.env"))
 	if d.Outcome != Allowed || d.Shadow == nil || d.Shadow.Policy.Name != "trap" || d.Shadow.Outcome != Limited || d.Shadow.ID.IsZero() {
 		t.Fatalf("%s, shadow %+v", d.Outcome, d.Shadow)
 	}
-	if d := n.check(t, "token:a", asks("GET", "/other")); d.Outcome != Allowed || d.Shadow.Policy.Name != "few" || d.Shadow.Outcome != Limited {
+	if d := n.check(t, "token:a", withRequest("GET", "/other")); d.Outcome != Allowed || d.Shadow.Policy.Name != "few" || d.Shadow.Outcome != Limited {
 		t.Errorf("%s, shadow %+v", d.Outcome, d.Shadow)
 	}
 }
 
 func TestBatchDecidesConditionalChecksInOrder(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "3/m"), policy(t, 2, "login", "*", "2/m", when(t, "/login", "")))
-	all := checks(t, slices.Repeat([]string{"token:a"}, 4), asks("POST", "/login"))
+	all := checks(t, slices.Repeat([]string{"token:a"}, 4), withRequest("POST", "/login"))
 	all[1].Request = nil
 	decisions, errs := make([]Decision, 4), make([]error, 4)
 	n.Decide(t.Context(), all, decisions, errs)
@@ -127,25 +127,25 @@ func TestBatchDecidesConditionalChecksInOrder(t *testing.T) {
 func TestCancelUndoesAllPartsOfAConditionalReservation(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "10/m"), policy(t, 2, "login", "*", "1/m", when(t, "/login", "")))
 	wait := func(c *Check) { c.MaxWait = time.Hour }
-	n.check(t, "token:a", asks("POST", "/login"))
-	d := n.check(t, "token:a", asks("POST", "/login"), wait)
+	n.check(t, "token:a", withRequest("POST", "/login"))
+	d := n.check(t, "token:a", withRequest("POST", "/login"), wait)
 	if d.Outcome != Allowed || d.Delay != time.Minute || d.Handle == "" {
 		t.Fatalf("%s after %s", d.Outcome, d.Delay)
 	}
 	if freed, err := n.Cancel(t.Context(), d.Handle); err != nil || !freed {
 		t.Fatal(freed, err)
 	}
-	if d := n.check(t, "token:a", asks("POST", "/login"), wait); d.Delay != time.Minute {
-		t.Errorf("the wait is %s: a part was not cancelled", d.Delay)
+	if d := n.check(t, "token:a", withRequest("POST", "/login"), wait); d.Delay != time.Minute {
+		t.Errorf("after Cancel the delay is %s, want 1m", d.Delay)
 	}
 }
 
 func TestCostAboveAConditionalLimitIsRefused(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "10/m"), policy(t, 2, "login", "*", "1/m", when(t, "/login", "")))
 	c := Check{Key: key(t, "token:a"), Cost: 2}
-	asks("POST", "/login")(&c)
+	withRequest("POST", "/login")(&c)
 	if _, err := n.Check(t.Context(), c); !fault.Is(err, fault.Invalid) {
-		t.Error(err)
+		t.Errorf("got %v, want Invalid", err)
 	}
 }
 

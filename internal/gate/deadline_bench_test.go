@@ -7,7 +7,7 @@ import (
 )
 
 // BenchmarkGate compares lazyDeadline with context.WithTimeout, both for an answer from memory,
-// for which nobody waits for the deadline, and for an answer with such a wait.
+// for which no caller waits for the deadline, and for an answer with such a wait.
 func BenchmarkGate(b *testing.B) {
 	var timers timerPool
 	lazy := func(ask func(context.Context)) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// Whatever is called and at whatever time, a lazyDeadline behaves like its plain version,
+// For any calls at any times, a lazyDeadline behaves like its plain version,
 // context.WithDeadline. The timers are reused between the runs.
 func TestLazyDeadlineBehavesLikeWithDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -86,19 +86,19 @@ func TestReleasedLazyDeadlineDoesNotEnd(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if isClosed(done) {
-			t.Error("it ended after it was released")
+			t.Error("Done is closed after release")
 		}
 	})
 }
 
-// The memory of a deadline is reused only if nobody can still wait for its end.
+// The memory of a deadline is reused only if no caller can still wait for its end.
 func TestLazyDeadlineWithAWaiterIsNotReused(t *testing.T) {
 	parent, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for name, c := range map[string]struct {
 		parent context.Context
 		wait   bool
-	}{"asked only": {context.Background(), false}, "waited for": {context.Background(), true}, "waited for with its parent": {parent, true}} {
+	}{"only read": {context.Background(), false}, "waited for": {context.Background(), true}, "waited for with its parent": {parent, true}} {
 		t.Run(name, func(t *testing.T) {
 			g, s := new(Gate), &scratch{until: time.Now().Add(time.Hour)}
 			until := s.until
@@ -116,7 +116,7 @@ func TestLazyDeadlineWithAWaiterIsNotReused(t *testing.T) {
 				}
 			})
 			if isSame := first == second; isSame == c.wait {
-				t.Errorf("one serves both: %t", isSame)
+				t.Errorf("the second call has the same context: %t, want %t", isSame, !c.wait)
 			}
 			if at, _ := first.Deadline(); c.wait && !at.Equal(until) {
 				t.Errorf("the first ended at %v, want %v", at, until)
@@ -142,7 +142,7 @@ func TestLazyDeadlineReturnsCanceledWhenItsParentEnds(t *testing.T) {
 			}
 			<-w.Done()
 			if !errors.Is(w.Err(), context.Canceled) {
-				t.Errorf("when its parent had ended: %v", w.Err())
+				t.Errorf("after the parent ended Err returns %v, want Canceled", w.Err())
 			}
 		})
 	}
@@ -159,11 +159,11 @@ func TestLazyDeadlineReportsWhetherOnlyTheDeadlineEndsIt(t *testing.T) {
 	}{{"whose parent never ends", context.Background(), true}, {"whose parent may end", parent, false}} {
 		w := &lazyDeadline{Context: c.parent, until: time.Now().Add(time.Second)}
 		if got := timestamplog.EndsAtDeadline(w); got != c.want {
-			t.Errorf("one %s: %v", c.name, got)
+			t.Errorf("EndsAtDeadline of a lazyDeadline %s: got %v, want %v", c.name, got, c.want)
 		}
 		type anyKey struct{}
 		if timestamplog.EndsAtDeadline(context.WithValue(w, anyKey{}, nil)) {
-			t.Errorf("one %s is recognised behind another context, which may end", c.name)
+			t.Errorf("EndsAtDeadline of a context around a lazyDeadline %s: got true, want false", c.name)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// also makes a policy count further keys.
+// also returns a change of a policy that adds further keys.
 func also(t testing.TB, texts ...string) func(*rules.Policy) {
 	t.Helper()
 	all, err := rules.ParseAlso(texts)
@@ -22,7 +22,7 @@ func also(t testing.TB, texts ...string) func(*rules.Policy) {
 	return func(p *rules.Policy) { p.Also = all }
 }
 
-// withAccount sets the account of a check.
+// withAccount returns a change of a check that sets its request, with an account.
 func withAccount(name string) func(*Check) {
 	return func(c *Check) {
 		c.Request = conditions.NewRequest("/login", "POST", "", "").WithValues(map[string]string{"account": name})
@@ -44,7 +44,7 @@ func TestChecksAlsoCountForFurtherKeys(t *testing.T) {
 			t.Errorf("refused by %s for %s, id %q", rule, d.RetryAfter(), d.ID)
 		}
 		if used := n.used(t, "ip:203.0.113.4"); used != 0 {
-			t.Errorf("the address was charged %d although its network has no room", used)
+			t.Errorf("the address has used %d although its network is full, want 0", used)
 		}
 		if d := n.check(t, "ip:198.51.100.4"); d.Outcome != Allowed {
 			t.Errorf("another network is %s", d.Outcome)
@@ -53,7 +53,7 @@ func TestChecksAlsoCountForFurtherKeys(t *testing.T) {
 			t.Errorf("a key without a network is %s", d.Outcome)
 		}
 		// Two keys of one request that derive the same key charge it once.
-		if j := n.together(t, []string{"ip:192.0.2.1", "ip:192.0.2.2"}); j.Outcome != Allowed {
+		if j := n.checkAll(t, []string{"ip:192.0.2.1", "ip:192.0.2.2"}); j.Outcome != Allowed {
 			t.Errorf("two addresses of one network: %s", j.Outcome)
 		}
 		x, err := n.Explain(t.Context(), key(t, "ip:203.0.113.9"), "")
@@ -89,15 +89,15 @@ func TestReservationIncludesFurtherKeys(t *testing.T) {
 			t.Fatalf("then %s and %s", second.Delay, third.Delay)
 		}
 		if d := n.check(t, "ip:203.0.113.6", waits(time.Second)); d.Outcome != Limited || d.Derived == nil || n.used(t, "ip:203.0.113.6") != 0 {
-			t.Errorf("whose time is too far ahead is %s by %v", d.Outcome, d.Derived)
+			t.Errorf("beyond MaxWait: got %s by %v, want limited by the network", d.Outcome, d.Derived)
 		}
 		n.wantCancelled(t, third.Handle, true)
 		n.wantCancelled(t, third.Handle, false)
 		if used := n.used(t, "ip:203.0.113.5"); used != 0 {
-			t.Errorf("the address has %d after its reservation was cancelled", used)
+			t.Errorf("after Cancel the address has used %d, want 0", used)
 		}
 		if d := n.check(t, "ip:203.0.113.7", waits(5*time.Minute), peeks); d.Delay != 2*time.Minute {
-			t.Errorf("the network has room again in %s", d.Delay)
+			t.Errorf("after Cancel the delay for the network is %s, want 2m", d.Delay)
 		}
 	}, policy(t, 1, "default", "*", "10/h", also(t, "net:/24 2/m")))
 }
@@ -106,14 +106,14 @@ func TestClusterCannotReserveFurtherKeys(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "10/h", also(t, "net:/24 2/m")), policy(t, 2, "guessing", "user:*", "9/h", counts("login_failed"), also(t, "account 9/h")))
 	n.Gate = New(Options{View: n, Log: slotLog{n.log}, Now: n.clock})
 	if _, err := n.Check(t.Context(), Check{Key: key(t, "ip:203.0.113.1"), Cost: 1, MaxWait: time.Second}); fieldOf(err) != "max_wait" || !strings.Contains(err.Error(), "Cluster") {
-		t.Errorf("a check that waits: %v", err)
+		t.Errorf("Check with MaxWait: got %v, want a fault of max_wait", err)
 	}
 	if d := n.check(t, "ip:203.0.113.1"); d.Outcome != Allowed || n.used(t, "ip:203.0.113.1") != 1 {
-		t.Errorf("one that does not is %s, used %d", d.Outcome, n.used(t, "ip:203.0.113.1"))
+		t.Errorf("Check without MaxWait: got %s, used %d", d.Outcome, n.used(t, "ip:203.0.113.1"))
 	}
 	// Reports charge the account; checks do not.
 	if d := n.check(t, "user:x", withAccount("alice"), waits(time.Second)); d.Outcome != Allowed {
-		t.Errorf("beside a policy with an outcome: %s", d.Outcome)
+		t.Errorf("with a policy with an outcome: got %s, want allowed", d.Outcome)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestClusterReservesTheOwnPoliciesAsOne(t *testing.T) {
 	}
 	n.wantCancelled(t, d.Handle, true)
 	if used := usedPosts(); used != 0 {
-		t.Errorf("posts has %d after the reservation was cancelled", used)
+		t.Errorf("after Cancel posts has used %d, want 0", used)
 	}
 	d = n.check(t, "user:x", posts("alice"), waits(2*time.Minute))
 	for _, a := range d.Additional {
@@ -170,12 +170,12 @@ func TestClusterReservesTheOwnPoliciesAsOne(t *testing.T) {
 	}
 	n.wantCancelled(t, d.Handle, true)
 	// A refusal because of a further key charges nothing.
-	n.report(t, "user:y", "login_failed", said("account", "alice"))
+	n.report(t, "user:y", "login_failed", withReportValue("account", "alice"))
 	if d := n.check(t, "user:x", posts("alice"), waits(2*time.Minute)); d.Outcome != Limited || d.Derived == nil || d.Handle != "" {
 		t.Errorf("of the full account: %s by %v, handle %q", d.Outcome, d.Derived, d.Handle)
 	}
 	if n.used(t, "user:x") != 1 || usedPosts() != 0 {
-		t.Errorf("a refused check charged: %d and %d", n.used(t, "user:x"), usedPosts())
+		t.Errorf("after a refused check the key has used %d and posts %d, want 1 and 0", n.used(t, "user:x"), usedPosts())
 	}
 	if d := n.check(t, "user:x", posts("bob"), waits(2*time.Minute)); d.Outcome != Allowed || d.Delay != time.Minute {
 		t.Errorf("of another account: %s in %s", d.Outcome, d.Delay)
@@ -194,7 +194,7 @@ func TestHandleBoundsTheSizeOfFurtherKeys(t *testing.T) {
 	request := conditions.NewRequest("/", "POST", "", "").WithValues(values)
 	_, err := n.Check(t.Context(), Check{Key: key(t, "token:a"), Cost: 1, MaxWait: time.Second, Request: request})
 	if fieldOf(err) != "max_wait" {
-		t.Errorf("965 bytes of further keys: %v", err)
+		t.Errorf("965 bytes of further keys: got %v, want a fault of max_wait", err)
 	}
 	if d := n.check(t, "token:a", func(c *Check) { c.Request = request }); d.Outcome != Allowed {
 		t.Errorf("without a wait it is %s", d.Outcome)
@@ -221,7 +221,7 @@ func TestFurtherKeyCountsSeparatelyFromChecksOfTheSameKey(t *testing.T) {
 			t.Errorf("account:bob is %s", d.Outcome)
 		}
 		n.advance(2 * time.Second)
-		if j := n.together(t, []string{"ip:203.0.113.1", "account:bob"}, withAccount("bob")); j.Outcome != Allowed {
+		if j := n.checkAll(t, []string{"ip:203.0.113.1", "account:bob"}, withAccount("bob")); j.Outcome != Allowed {
 			t.Errorf("both are %s", j.Outcome)
 		}
 		x, err := n.Explain(t.Context(), key(t, "account:bob"), "")
@@ -233,7 +233,7 @@ func TestFurtherKeyCountsSeparatelyFromChecksOfTheSameKey(t *testing.T) {
 
 func TestShadowPolicyCountsASharedFurtherKeyOnce(t *testing.T) {
 	n := newNode(t, policy(t, 1, "watching", "ip:*", "9/m", also(t, "net:/24"), mode(rules.Shadow)))
-	n.together(t, []string{"ip:192.0.2.1", "ip:192.0.2.2"})
+	n.checkAll(t, []string{"ip:192.0.2.1", "ip:192.0.2.2"})
 	x, err := n.Explain(t.Context(), key(t, "net:192.0.2.0/24"), "")
 	if err != nil || len(x.Conditional) != 1 || x.Conditional[0].Rules[0].Used != 1 {
 		t.Errorf("the explanation of the network: %+v, %v", x, err)
@@ -256,7 +256,7 @@ func TestRefusalByAnotherPolicyIsNotAttributedToTheOwnLimit(t *testing.T) {
 }
 
 func TestReportsAlsoCountForFurtherKeys(t *testing.T) {
-	account := func(name string) func(*Report) { return said("account", name) }
+	account := func(name string) func(*Report) { return withReportValue("account", name) }
 	onEveryLog(t, func(t *testing.T, n *node) {
 		for _, k := range []string{"ip:203.0.113.1", "ip:198.51.100.1"} {
 			r := n.report(t, k, "login_failed", account("alice"))
@@ -278,20 +278,20 @@ func TestReportsAlsoCountForFurtherKeys(t *testing.T) {
 	}, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "guessing", "ip:*", "5/d", counts("login_failed"), also(t, "account 2/h")))
 }
 
-func TestHandleRoundTripsFurtherKeys(t *testing.T) {
+func TestParseDerivedReturnsCanonicalFurtherKeys(t *testing.T) {
 	for text, want := range map[string]string{
 		"net:/24": "net:/24", " net:/48  100/h ": "net:/48 100/1h", "account 50/d, 10/h": "account 10/1h 50/1d", "net:/24 10/h distinct account": "net:/24 10/1h distinct account",
 		"net": "", "net:/4": "", "net:/64": "", "ip": "", "net:/24 x": "", "Account": "", "net:/024": "",
 	} {
 		d, err := rules.ParseDerived(text)
 		if (err == nil) != (want != "") || err == nil && d.String() != want {
-			t.Errorf("%q is %q, %v", text, d, err)
+			t.Errorf("ParseDerived(%q) = %q, %v; want %q", text, d, err, want)
 		}
 	}
 	values := map[string]string{"account": "a\nb"}
 	d, _ := rules.ParseDerived("account")
 	if k, found := d.KeyOf(key(t, "ip:203.0.113.7"), nil, values); !found || len(k.String()) != len("account:#")+32 {
-		t.Errorf("a value that no key may hold derives %q", k)
+		t.Errorf("KeyOf with a value that no key can contain: got %q, want a hash", k)
 	}
 	six, _ := rules.ParseDerived("net:/48")
 	if k, found := six.KeyOf(key(t, "ip:2001:db8:1:2::3"), nil, nil); !found || k.String() != "net:2001:db8:1::/48" {

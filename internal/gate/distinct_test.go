@@ -11,26 +11,26 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// said returns a change of a report that sets values of the request.
-func said(name, value string) func(*Report) {
+// withReportValue returns a change of a report that sets a value.
+func withReportValue(name, value string) func(*Report) {
 	return func(r *Report) { r.Values = map[string]string{name: value} }
 }
 
-// requested returns a change of a check that sets the request.
-func requested(path string) func(*Check) {
+// withPath returns a change of a check that sets the path of its request.
+func withPath(path string) func(*Check) {
 	return func(c *Check) { c.Request = conditions.NewRequest(path, "", "", "") }
 }
 
-func TestReportsCountDifferentValues(t *testing.T) {
+func TestDistinctRulesCountValuesOfReports(t *testing.T) {
 	const k = "ip:203.0.113.7"
 	onEveryLog(t, func(t *testing.T, n *node) {
 		for range 5 { // the same account counts once
-			wantReported(t, n.report(t, k, "login_failed", said("account", "alice")), Charged)
+			wantReported(t, n.report(t, k, "login_failed", withReportValue("account", "alice")), Charged)
 		}
 		if d := n.check(t, k); d.Outcome != Allowed {
 			t.Errorf("after one account: %s", d.Outcome)
 		}
-		r := n.report(t, k, "login_failed", said("account", "bob"))
+		r := n.report(t, k, "login_failed", withReportValue("account", "bob"))
 		wantReported(t, r, Charged)
 		if p := r.Policies[0]; !p.IsFull() || !p.ID.IsZero() {
 			t.Errorf("after two accounts: %+v", p)
@@ -40,11 +40,11 @@ func TestReportsCountDifferentValues(t *testing.T) {
 			t.Errorf("%s by %v, wait %s", d.Outcome, d.Policy, d.RetryAfter())
 		}
 		n.advance(time.Hour)
-		r = n.report(t, k, "login_failed", said("account", "carol"))
+		r = n.report(t, k, "login_failed", withReportValue("account", "carol"))
 		if wantReported(t, r, Full); r.Policies[0].ID.IsZero() {
-			t.Error("a value that does not fit is no offence")
+			t.Error("a value beyond the limit has no refusal id")
 		}
-		wantReported(t, n.report(t, k, "login_failed", said("account", "alice")), Charged) // it already counts
+		wantReported(t, n.report(t, k, "login_failed", withReportValue("account", "alice")), Charged) // it already counts
 		if r = n.report(t, k, "login_failed"); len(r.Policies) != 0 || r.Unsaid != "account" || !r.IsCounted {
 			t.Errorf("a report without the value: %+v", r)
 		}
@@ -59,7 +59,7 @@ func TestReportsCountDifferentValues(t *testing.T) {
 	}, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "stuffing", "ip:*", "9/m", counts("login_failed"), distinct(t, "2/d distinct account")))
 }
 
-// distinct makes the rules of a policy distinct.
+// distinct returns a change of a policy that sets distinct rules.
 func distinct(t testing.TB, texts ...string) func(*rules.Policy) {
 	return func(p *rules.Policy) {
 		var err error
@@ -69,30 +69,30 @@ func distinct(t testing.TB, texts ...string) func(*rules.Policy) {
 	}
 }
 
-func TestChecksCountDifferentValues(t *testing.T) {
+func TestDistinctRulesCountPathsOfChecks(t *testing.T) {
 	const k = "ip:203.0.113.7"
 	onEveryLog(t, func(t *testing.T, n *node) {
 		for _, path := range []string{"/a", "/b", "/x/../a", "//b"} {
-			if d := n.check(t, k, requested(path)); d.Outcome != Allowed {
+			if d := n.check(t, k, withPath(path)); d.Outcome != Allowed {
 				t.Errorf("%s is %s", path, d.Outcome)
 			}
 		}
-		if d := n.check(t, k, requested("/c")); d.Outcome != Limited || d.Policy.Name != "paths" {
+		if d := n.check(t, k, withPath("/c")); d.Outcome != Limited || d.Policy.Name != "paths" {
 			t.Errorf("a third path is %s by %s", d.Outcome, d.Policy.Name)
 		}
 		if used := n.used(t, k); used != 4 {
 			t.Errorf("the key's own policy has %d requests, want 4", used)
 		}
 		if d := n.check(t, k); d.Outcome != Allowed {
-			t.Errorf("a check that says no path is %s", d.Outcome)
+			t.Errorf("a check without a path is %s, want allowed", d.Outcome)
 		}
-		if d := n.check(t, k, requested("/a"), func(c *Check) { c.Cost = 7 }); d.Outcome != Allowed {
+		if d := n.check(t, k, withPath("/a"), func(c *Check) { c.Cost = 7 }); d.Outcome != Allowed {
 			t.Errorf("a known path at a cost of 7 is %s", d.Outcome)
 		}
 		_, err := n.Check(t.Context(), Check{Key: key(t, k), Cost: 1, MaxWait: time.Second, Request: conditions.NewRequest("/a", "", "", "")})
 		var f *fault.Error
 		if !errors.As(err, &f) || f.Field != "max_wait" {
-			t.Errorf("a check that waits: %v", err)
+			t.Errorf("Check with MaxWait: got %v, want a fault of max_wait", err)
 		}
 	}, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "paths", "ip:*", "9/m", distinct(t, "2/h distinct path", "3/d distinct path")))
 }
@@ -116,16 +116,16 @@ func TestDistinctRulesCountValuesOfChecks(t *testing.T) {
 		}
 		for _, value := range d.Check.Meta {
 			if value == "carol" {
-				t.Error("the refusal's record has the value")
+				t.Error("the meta of the refusal contains the value")
 			}
 		}
-		if d := n.check(t, k, requested("/login")); d.Outcome != Allowed {
-			t.Errorf("a check that says no account is %s", d.Outcome)
+		if d := n.check(t, k, withPath("/login")); d.Outcome != Allowed {
+			t.Errorf("a check without an account is %s, want allowed", d.Outcome)
 		}
 	}, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "accounts", "ip:*", "9/m", distinct(t, "2/h distinct account")))
 }
 
-func TestValuesOfAnAttackerStayBoundedAndHashed(t *testing.T) {
+func TestStoredDistinctValuesAreBounded(t *testing.T) {
 	n := newNode(t, policy(t, 1, "misses", "ip:*", "9/m", counts("not_found"), distinct(t, "15/d distinct path")))
 	const k = "ip:203.0.113.7"
 	reports, answers := make([]Report, 10_000), make([]Reported, 10_000)

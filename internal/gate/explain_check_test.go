@@ -10,27 +10,27 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// explainedAs fails unless the explanation of a key agrees with the answer to a peek, and returns
-// the explanation.
-func (n *node) explainedAs(t testing.TB, text string, d *Decision) *Explanation {
+// wantExplained fails the test unless the explanation of a key agrees with the answer to a peek,
+// and returns the explanation.
+func (n *node) wantExplained(t testing.TB, text string, d *Decision) *Explanation {
 	t.Helper()
 	x, err := n.Explain(t.Context(), key(t, text), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if x.Outcome != d.Outcome || x.Never != d.Never || d.Outcome == Limited && !x.NextAllowed.Equal(d.RetryAt) && !d.Never {
-		t.Fatalf("%s: the explanation says %s until %s, a check %s until %s", text, x.Outcome, x.NextAllowed, d.Outcome, d.RetryAt)
+		t.Fatalf("%s: the explanation is %s until %s, a check is %s until %s", text, x.Outcome, x.NextAllowed, d.Outcome, d.RetryAt)
 	}
 	if x.Limiting == nil {
 		if d.Outcome == Limited {
-			t.Fatalf("%s: no policy limits it, of a check %s does", text, d.Policy.Name)
+			t.Fatalf("%s: the explanation names no policy, a check is limited by %s", text, d.Policy.Name)
 		}
 		return x
 	}
 	rule, _ := d.DecidingRule()
 	explained, _ := x.Limiting.DecidingRule()
 	if d.Outcome != Limited || x.Limiting.Policy.Name != d.Policy.Name || explained != rule || (x.Limiting.Derived == nil) != (d.Derived == nil) || d.Derived != nil && *x.Limiting.Derived != *d.Derived {
-		t.Fatalf("%s: the explanation says limited by %s of %s for %v, a check is %s by %s of %v for %v", text, explained, x.Limiting.Policy.Name, x.Limiting.Derived, d.Outcome, rule, d.Policy, d.Derived)
+		t.Fatalf("%s: the explanation names %s of %s for %v, a check is %s by %s of %v for %v", text, explained, x.Limiting.Policy.Name, x.Limiting.Derived, d.Outcome, rule, d.Policy, d.Derived)
 	}
 	return x
 }
@@ -80,7 +80,7 @@ func TestExplanationAgreesWithTheCheck(t *testing.T) {
 		}
 		for _, k := range keys {
 			d := n.check(t, k, peeks)
-			n.explainedAs(t, k, &d)
+			n.wantExplained(t, k, &d)
 		}
 		x, err := n.Explain(t.Context(), key(t, keys[0]), "")
 		if err != nil {
@@ -91,7 +91,7 @@ func TestExplanationAgreesWithTheCheck(t *testing.T) {
 			left++
 		}
 		if x.Outcome == Allowed && x.Remaining != left && (x.Remaining >= 0 || left < 20) {
-			r.Fatalf("the explanation says that %d requests are left, and %d were allowed", x.Remaining, left)
+			r.Fatalf("Remaining is %d, and %d checks were then allowed", x.Remaining, left)
 		}
 	})
 }
@@ -100,16 +100,16 @@ func TestRemainingCountsRequestsOnly(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "ip:*", "50/s"), policy(t, 2, "trap", "*", "0/s", when(t, "/.env", "")),
 		policy(t, 3, "login", "*", "5/d", counts("login_failed"), func(p *rules.Policy) { p.Scope = "login" }))
 	d := n.check(t, "ip:192.0.2.1", peeks)
-	if x := n.explainedAs(t, "ip:192.0.2.1", &d); x.Remaining != 50 {
-		t.Errorf("of 50 requests %d are left", x.Remaining)
+	if x := n.wantExplained(t, "ip:192.0.2.1", &d); x.Remaining != 50 {
+		t.Errorf("Remaining is %d, want 50", x.Remaining)
 	}
-	if x := n.explainedAs(t, "token:a", &d); x.Remaining != -1 {
-		t.Errorf("of a key that no rule limits %d requests are left", x.Remaining)
+	if x := n.wantExplained(t, "token:a", &d); x.Remaining != -1 {
+		t.Errorf("Remaining of a key without a limit is %d, want -1", x.Remaining)
 	}
 	n.block(t, "b", "ip:192.0.2.1", time.Time{})
 	d = n.check(t, "ip:192.0.2.1", peeks)
-	if x := n.explainedAs(t, "ip:192.0.2.1", &d); x.Block == nil || x.Block.ID != "b" || x.Remaining != 50 {
-		t.Errorf("refused by %v with %d left", x.Block, x.Remaining)
+	if x := n.wantExplained(t, "ip:192.0.2.1", &d); x.Block == nil || x.Block.ID != "b" || x.Remaining != 50 {
+		t.Errorf("the explanation has the block %v and %d remaining, want b and 50", x.Block, x.Remaining)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestLongestOfSeveralBlocksRefuses(t *testing.T) {
 	n.block(t, "permanent", "ip:192.0.2.0/24", time.Time{})
 	n.block(t, "long", "ip:192.0.0.0/16", n.clock().Add(time.Hour))
 	d := n.check(t, "ip:192.0.2.1")
-	if x := n.explainedAs(t, "ip:192.0.2.1", &d); x.Block == nil || x.Block != d.Block || x.Block.ID != "permanent" {
+	if x := n.wantExplained(t, "ip:192.0.2.1", &d); x.Block == nil || x.Block != d.Block || x.Block.ID != "permanent" {
 		t.Errorf("the explanation names %v, the check %v", x.Block, d.Block)
 	}
 }

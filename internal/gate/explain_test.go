@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// by makes a policy use an algorithm.
+// by returns a change of a policy that sets its algorithm.
 func by(name string, o algorithms.Options) func(*rules.Policy) {
 	return func(p *rules.Policy) { p.Algorithm, p.Options = name, o }
 }
@@ -29,7 +29,7 @@ func TestExplanationHasUsedAndRemainingForEveryAlgorithm(t *testing.T) {
 				t.Errorf("after three of five: %s, %+v", x.Outcome, e.Rules)
 			}
 			if times := len(e.Timestamps); a.IsLog() != (times == 3) || !a.IsLog() && times > 0 || a.IsLog() == e.Rules[0].NextExpiry.IsZero() {
-				t.Errorf("it shows %d times, the next one free at %s", times, e.Rules[0].NextExpiry)
+				t.Errorf("got %d timestamps and the next expiry %s, want 3 and an expiry for a log only", times, e.Rules[0].NextExpiry)
 			}
 			for n.check(t, "token:a").Outcome == Allowed {
 			}

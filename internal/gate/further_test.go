@@ -11,11 +11,12 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// saying makes a check contain values of its request.
-func saying(values map[string]string) func(*Check) {
+// withValues returns a change of a check that sets values of its request.
+func withValues(values map[string]string) func(*Check) {
 	return func(c *Check) { c.Request = conditions.NewRequest("", "GET", "", "").WithValues(values) }
 }
 
+// inScope returns a change of a check that sets the scope of its request.
 func inScope(name string) func(*Check) {
 	return func(c *Check) { c.Request = conditions.NewRequest("/", "", "", "").InScope(name) }
 }
@@ -31,7 +32,7 @@ func TestRetryAtIncludesALongerBlockOfTheScope(t *testing.T) {
 	n.advance(d.RetryAfter())
 	d = n.check(t, k, inScope("login"))
 	if d.Outcome == Blocked {
-		t.Errorf("after the wait that it says: %s, retry after %s", d.Outcome, d.RetryAfter())
+		t.Errorf("after RetryAfter the check is %s, retry after %s", d.Outcome, d.RetryAfter())
 	}
 }
 
@@ -61,35 +62,35 @@ func TestExplanationIncludesBlocksAndExemptionsOfFurtherKeys(t *testing.T) {
 	}
 }
 
-// TestFurtherKeyWithOwnRulesHasTheConditionsOfItsPolicy uses a policy that counts
+// TestFurtherKeyOfADistinctPolicyDependsOnTheRequest uses a policy that counts
 // distinct values for the key, and requests for the further key.
-func TestFurtherKeyWithOwnRulesHasTheConditionsOfItsPolicy(t *testing.T) {
+func TestFurtherKeyOfADistinctPolicyDependsOnTheRequest(t *testing.T) {
 	n := newNode(t, policy(t, 1, "scan", "ip:*", "100/d", func(p *rules.Policy) {
 		for i := range p.Rules {
 			p.Rules[i].Distinct = "page"
 		}
 	}, also(t, "net:/24 2/h")))
 	for _, k := range []string{"ip:203.0.113.1", "ip:203.0.113.2"} {
-		n.check(t, k, saying(map[string]string{"page": k}))
+		n.check(t, k, withValues(map[string]string{"page": k}))
 	}
-	d := n.check(t, "ip:203.0.113.3", saying(map[string]string{"page": "x"}), peeks)
+	d := n.check(t, "ip:203.0.113.3", withValues(map[string]string{"page": "x"}), peeks)
 	free := n.check(t, "ip:203.0.113.3", peeks)
 	x, err := n.Explain(t.Context(), key(t, "ip:203.0.113.3"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if free.Outcome != x.Outcome || d.Outcome == Limited && free.Outcome == Allowed && !d.Policy.DependsOnRequest() {
-		t.Errorf("says nothing: %s; explanation: %s; conditional: %v", free.Outcome, x.Outcome, d.Policy.DependsOnRequest())
+		t.Errorf("without a value: the check is %s, the explanation %s, DependsOnRequest %v", free.Outcome, x.Outcome, d.Policy.DependsOnRequest())
 	}
 }
 
 func TestDistinctFurtherKeyAllowsACheckWithoutAValue(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "ip:*", "100/h", also(t, "net:/24 2/h distinct page")))
 	for _, k := range []string{"ip:203.0.113.1", "ip:203.0.113.2"} {
-		n.check(t, k, saying(map[string]string{"page": k}))
+		n.check(t, k, withValues(map[string]string{"page": k}))
 	}
-	d := n.check(t, "ip:203.0.113.3", saying(map[string]string{"page": "x"}), peeks)
-	same := n.check(t, "ip:203.0.113.3", saying(map[string]string{"page": "ip:203.0.113.1"}), peeks)
+	d := n.check(t, "ip:203.0.113.3", withValues(map[string]string{"page": "x"}), peeks)
+	same := n.check(t, "ip:203.0.113.3", withValues(map[string]string{"page": "ip:203.0.113.1"}), peeks)
 	if d.Outcome != Limited || same.Outcome != Allowed {
 		t.Errorf("a new page: %s; a known one: %s", d.Outcome, same.Outcome)
 	}
@@ -99,7 +100,7 @@ func TestDistinctFurtherKeyAllowsACheckWithoutAValue(t *testing.T) {
 		t.Fatal(err)
 	}
 	if free.Outcome != Allowed || free.Outcome != x.Outcome {
-		t.Errorf("says nothing: %s; explanation: %s", free.Outcome, x.Outcome)
+		t.Errorf("without a value: the check is %s, the explanation %s; want both allowed", free.Outcome, x.Outcome)
 	}
 }
 
@@ -124,7 +125,7 @@ func TestCancelledReservationFreesAllThatItCharged(t *testing.T) {
 	// The state is as before: 10 fit in 50 s.
 	d := n.check(t, "token:a", func(c *Check) { c.Request = login; c.Cost = 10; c.MaxWait = time.Hour; c.Peek = true })
 	if d.Delay != 50*time.Second {
-		t.Errorf("after the cancellation 10 more come in %s, want 50s", d.Delay)
+		t.Errorf("after Cancel the delay for a cost of 10 is %s, want 50s", d.Delay)
 	}
 }
 
@@ -133,7 +134,7 @@ func TestHostValueIsNormalizedAsInConditions(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "ip:*", "100/h", also(t, "host 2/h")))
 	allowed := 0
 	for _, host := range []string{"shop.example", "Shop.example", "SHOP.example", "shop.example:443", "shop.example."} {
-		if n.check(t, "ip:203.0.113.1", saying(map[string]string{"host": host})).Outcome == Allowed {
+		if n.check(t, "ip:203.0.113.1", withValues(map[string]string{"host": host})).Outcome == Allowed {
 			allowed++
 		}
 	}
@@ -144,7 +145,7 @@ func TestHostValueIsNormalizedAsInConditions(t *testing.T) {
 		}
 	}
 	if allowed != 2 || byRequest != 2 {
-		t.Errorf("under host 2/h: %d in values and %d in request", allowed, byRequest)
+		t.Errorf("under host 2/h %d checks are allowed by values and %d by the request, want 2 and 2", allowed, byRequest)
 	}
 }
 
@@ -186,6 +187,6 @@ func TestSeveralKeysAreChargedIfOneGetsRoomBetweenTwoCalls(t *testing.T) {
 		calls = 0
 	}
 	if allowed > 1 {
-		t.Errorf("under 1/h for b:1 %d requests were allowed", allowed)
+		t.Errorf("under 1/h for b:1 %d checks were allowed, want at most 1", allowed)
 	}
 }

@@ -34,7 +34,7 @@ func TestRuleLimitsAndItsWaitIsExact(t *testing.T) {
 	}
 }
 
-func TestExemptionPrecedesBlockPrecedesPolicy(t *testing.T) {
+func TestCheckAppliesExemptionThenBlockThenPolicy(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "0/s"))
 	if d := n.check(t, "ip:203.0.113.7"); d.Outcome != Limited || !d.Never || !d.RetryAt.IsZero() {
 		t.Fatalf("0/s: %s, never %v, retry at %s", d.Outcome, d.Never, d.RetryAt)
@@ -77,7 +77,7 @@ func TestBlockEndsAtItsExpiryWithoutAJob(t *testing.T) {
 	}
 }
 
-func TestNoSecondSpellingOfABlockedAddressGetsThrough(t *testing.T) {
+func TestBlockRefusesEverySpellingOfAnAddress(t *testing.T) {
 	n := newNode(t)
 	n.block(t, "b4", "ip:203.0.113.7", time.Time{})
 	n.block(t, "b6", "ip:2001:db8::1/128", time.Time{})
@@ -86,11 +86,11 @@ func TestNoSecondSpellingOfABlockedAddressGetsThrough(t *testing.T) {
 		"ip:2001:db8::1", "ip:2001:DB8:0:0::1", "ip:2001:0db8::0001/128",
 	} {
 		if d := n.check(t, text); d.Outcome != Blocked {
-			t.Errorf("%s is %s", text, d.Outcome)
+			t.Errorf("%s is %s, want blocked", text, d.Outcome)
 		}
 	}
 	if d := n.check(t, "ip:2001:db8::2"); d.Outcome != Allowed {
-		t.Errorf("the neighbour of a /128 is %s", d.Outcome)
+		t.Errorf("the address after the blocked /128 is %s, want allowed", d.Outcome)
 	}
 }
 
@@ -104,12 +104,12 @@ func TestMostSpecificOrNamedPolicyIsAsked(t *testing.T) {
 		"token:test_1": "one", "token:test_2": "tests", "token:x": "default", "token:closed": "closed",
 	} {
 		if d := n.check(t, text); d.Policy.Name != want {
-			t.Errorf("%s asked %s, want %s", text, d.Policy.Name, want)
+			t.Errorf("%s is decided by %s, want %s", text, d.Policy.Name, want)
 		}
 	}
 	named := func(c *Check) { c.Policy = "one" }
 	if d := n.check(t, "token:x", named); d.Policy.Name != "one" {
-		t.Errorf("named: asked %s", d.Policy.Name)
+		t.Errorf("a check that names one is decided by %s", d.Policy.Name)
 	}
 	for range 3 {
 		if d := n.check(t, "token:closed"); d.Outcome != Allowed {
@@ -118,7 +118,7 @@ func TestMostSpecificOrNamedPolicyIsAsked(t *testing.T) {
 	}
 	_, err := n.Check(t.Context(), Check{Key: key(t, "token:x"), Cost: 1, Policy: "none"})
 	if !fault.Is(err, fault.Invalid) {
-		t.Errorf("an unknown policy: %v", err)
+		t.Errorf("Check with an unknown policy: got %v, want Invalid", err)
 	}
 }
 
@@ -159,11 +159,11 @@ func TestPeekChargesNothingAndIsNotCounted(t *testing.T) {
 	n.check(t, "token:x", peek)
 	n.check(t, "token:x")
 	if got := fmt.Sprint(n.recorded.outcomes); got != "[allowed limited]" {
-		t.Errorf("counted %s", got)
+		t.Errorf("recorded %s, want only the checks that are no peeks", got)
 	}
 }
 
-func TestCostAboveEveryLimitIsAFault(t *testing.T) {
+func TestCostAboveALimitIsAFault(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "5/m 3/s"))
 	_, err := n.Check(t.Context(), Check{Key: key(t, "token:x"), Cost: 4})
 	var mistake *fault.Error
@@ -193,7 +193,7 @@ func TestBatchAnswersEachCheckInOrderByItself(t *testing.T) {
 	for i, w := range want {
 		if w == "" {
 			if errs[i] == nil {
-				t.Errorf("check %d was decided", i)
+				t.Errorf("check %d returned no error", i)
 			}
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
 
-// brokenLog is a log with a switch: unreachable, or hanging until the deadline.
+// brokenLog is a log that can be made unreachable, or to hang until the deadline.
 type brokenLog struct {
 	timestamplog.Log
 	down, hung atomic.Bool
@@ -88,7 +88,7 @@ func TestOutageFollowsOnFailureOfEachPolicy(t *testing.T) {
 					t.Errorf("round %d: %s is %s, want %s", round, text, d.Outcome, outcome)
 				}
 				if degraded := text != "token:blocked"; degraded != (d.Degraded != "") {
-					t.Errorf("round %d: %s says degraded %q", round, text, d.Degraded)
+					t.Errorf("round %d: %s has Degraded %q", round, text, d.Degraded)
 				}
 			}
 		}
@@ -102,7 +102,7 @@ func awaitRecovery(t *testing.T, n *node) {
 	t.Helper()
 	for n.Outage().Open() {
 		if t.Context().Err() != nil {
-			t.Fatal("the gate never went back to the log")
+			t.Fatal("the gate does not use the log again")
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -126,7 +126,7 @@ func TestCancelledCallerIsNotRefused(t *testing.T) {
 	}
 	all, err := n.DecideAll(gone, checks)
 	if err != nil || all.Outcome != Unavailable {
-		t.Errorf("several as one: %+v, %v", all, err)
+		t.Errorf("DecideAll: got %+v, %v; want unavailable", all, err)
 	}
 	var answers [1]Reported
 	if err := n.Report(gone, []Report{{Key: key(t, "token:a"), Outcome: "login_failed"}}, answers[:]); err != nil {
@@ -166,26 +166,26 @@ func TestDegradedDecisionHasTheReason(t *testing.T) {
 	} {
 		n.Gate = New(Options{View: n, Log: failingLog{n.log, err}, Local: memlog.New(memlog.Options{Now: n.clock}), Recorder: &n.recorded, Now: n.clock})
 		if d := n.check(t, "token:a"); d.Degraded != want {
-			t.Errorf("a check says %q, want %q", d.Degraded, want)
+			t.Errorf("Degraded of a check is %q, want %q", d.Degraded, want)
 		}
 		all, failed := n.DecideAll(t.Context(), []Check{{Key: key(t, "token:a"), Cost: 1}, {Key: key(t, "token:b"), Cost: 1}})
 		if failed != nil || all.Degraded != want {
-			t.Errorf("several as one say %q, want %q; %v", all.Degraded, want, failed)
+			t.Errorf("Degraded of DecideAll is %q, want %q; %v", all.Degraded, want, failed)
 		}
 		x, failed := n.Explain(t.Context(), key(t, "token:a"), "")
 		if failed != nil || x.Degraded != want {
-			t.Errorf("an explanation says %q, want %q; %v", x.Degraded, want, failed)
+			t.Errorf("Degraded of an explanation is %q, want %q; %v", x.Degraded, want, failed)
 		}
 	}
 }
 
-// awayLog is a log with two unreachable servers.
-type awayLog struct {
+// outagesLog is a log with two unreachable servers.
+type outagesLog struct {
 	timestamplog.Log
 	since time.Time
 }
 
-func (l awayLog) Outages() []timestamplog.Outage {
+func (l outagesLog) Outages() []timestamplog.Outage {
 	return []timestamplog.Outage{{Server: "a", Since: l.since, Reason: "hangs"}, {Server: "b", Since: l.since.Add(time.Second), Reason: "full"}}
 }
 
@@ -195,7 +195,7 @@ func TestOutageIsThatOfTheServerUnreachableForLongest(t *testing.T) {
 		t.Errorf("a log in memory has the outage %+v", n.Outage())
 	}
 	since := n.clock()
-	n.Gate = New(Options{View: n, Log: awayLog{n.log, since}, Local: n.local, Now: n.clock})
+	n.Gate = New(Options{View: n, Log: outagesLog{n.log, since}, Local: n.local, Now: n.clock})
 	if o := n.Outage(); !o.Open() || !o.Since.Equal(since) || o.Reason != "hangs" || len(o.Servers) != 2 {
 		t.Errorf("the outage is %+v", o)
 	}

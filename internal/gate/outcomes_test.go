@@ -54,7 +54,7 @@ func TestUsageIsChargedBesideAKeyWithOnlyAnOutcome(t *testing.T) {
 		n.block(t, "b", "c:*", time.Time{})
 		for _, keys := range [][]string{{"a:1", "b:1", "c:1"}, {"b:1", "a:1", "c:1"}} {
 			before := n.used(t, "b:1")
-			j := n.together(t, keys, func(c *Check) { c.ChargeAlways = true })
+			j := n.checkAll(t, keys, func(c *Check) { c.ChargeAlways = true })
 			if j.Outcome != Blocked {
 				t.Errorf("the check of %v is %s", keys, j.Outcome)
 			}
@@ -69,7 +69,7 @@ func TestOutageChargesUsageBesideAKeyWithOnlyAnOutcome(t *testing.T) {
 	n, log := newRemoteNode(t, policy(t, 1, "guessing", "a:*", "5/m", counts("login_failed")), policy(t, 2, "own", "b:*", "9/m"))
 	n.block(t, "b", "c:*", time.Time{})
 	log.down.Store(true)
-	n.together(t, []string{"a:1", "b:1", "c:1"}, func(c *Check) { c.ChargeAlways = true })
+	n.checkAll(t, []string{"a:1", "b:1", "c:1"}, func(c *Check) { c.ChargeAlways = true })
 	if d := n.check(t, "b:1", peeks, func(c *Check) { c.Detail = true }); d.States[0].Remaining != 8 {
 		t.Errorf("b:1 has %d left, want 8", d.States[0].Remaining)
 	}
@@ -90,65 +90,65 @@ func TestChecksOfManyKeysUnderManyOutcomePoliciesAreDecided(t *testing.T) {
 				}
 			}
 		}
-		if j := n.together(t, keys); j.Outcome != Allowed || j.Degraded != "" {
+		if j := n.checkAll(t, keys); j.Outcome != Allowed || j.Degraded != "" {
 			t.Fatalf("with room everywhere: %s, degraded %q", j.Outcome, j.Degraded)
 		}
 		wantUsed(1)
 		wantReported(t, n.report(t, keys[15], "outcome_14"), Charged)
 		n.advance(10 * time.Second)
 		wantReported(t, n.report(t, keys[3], "outcome_7"), Charged)
-		j := n.together(t, keys)
+		j := n.checkAll(t, keys)
 		if j.Outcome != Limited || j.RetryAfter() != time.Minute || j.Decisions[3].Policy.Name != "outcome-7" || j.Decisions[15].Policy.Name != "outcome-14" {
-			t.Fatalf("with two that are full: %s, wait %s", j.Outcome, j.RetryAfter())
+			t.Fatalf("with two full outcomes: %s, wait %s", j.Outcome, j.RetryAfter())
 		}
 		wantUsed(1)
-		if j := n.together(t, keys, always); j.Outcome != Limited {
+		if j := n.checkAll(t, keys, always); j.Outcome != Limited {
 			t.Errorf("usage: %s", j.Outcome)
 		}
 		wantUsed(2)
-		if j := n.together(t, keys, waits(59*time.Second)); j.Outcome != Limited || j.Delay != 0 {
+		if j := n.checkAll(t, keys, waits(59*time.Second)); j.Outcome != Limited || j.Delay != 0 {
 			t.Errorf("with too short a wait: %s after %s", j.Outcome, j.Delay)
 		}
 		wantUsed(2)
-		if j := n.together(t, keys, waits(time.Minute)); j.Outcome != Allowed || j.Delay != time.Minute || j.Handle == "" {
+		if j := n.checkAll(t, keys, waits(time.Minute)); j.Outcome != Allowed || j.Delay != time.Minute || j.Handle == "" {
 			t.Errorf("with a wait: %s after %s", j.Outcome, j.Delay)
 		}
 		n.advance(time.Minute)
-		if j := n.together(t, keys); j.Outcome != Allowed {
+		if j := n.checkAll(t, keys); j.Outcome != Allowed {
 			t.Errorf("after the wait: %s", j.Outcome)
 		}
 		wantUsed(2) // the reserved one and this one
 	}, withOutcomes(t, "1/m")...)
 }
 
-// askedLog records the number of requests and the deadline of each Decide.
-type askedLog struct {
+// callLog records the number of requests and the deadline of each call.
+type callLog struct {
 	timestamplog.Log
 	mu        sync.Mutex
 	sizes     []int
 	deadlines []time.Time
 }
 
-func (l *askedLog) note(ctx context.Context, size int) {
+func (l *callLog) note(ctx context.Context, size int) {
 	until, _ := ctx.Deadline()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sizes, l.deadlines = append(l.sizes, size), append(l.deadlines, until)
 }
 
-func (l *askedLog) Decide(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
+func (l *callLog) Decide(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
 	l.note(ctx, len(requests))
 	l.Log.Decide(ctx, requests, results)
 }
 
-func (l *askedLog) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
+func (l *callLog) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
 	l.note(ctx, len(requests))
 	return l.Log.DecideAll(ctx, requests, results)
 }
 
-// noteAsked makes the log of n an askedLog.
-func (n *node) noteAsked() *askedLog {
-	log := &askedLog{Log: n.log}
+// recordCalls makes the log of n a callLog.
+func (n *node) recordCalls() *callLog {
+	log := &callLog{Log: n.log}
 	n.log = log
 	return log
 }
@@ -159,13 +159,13 @@ func TestRequestsOfACheckShareOneDeadline(t *testing.T) {
 	n.deadline = time.Hour
 	for name, ask := range map[string]func(){
 		"an outcome":   func() { n.check(t, "ip:203.0.113.7") },
-		"a condition":  func() { n.check(t, "token:a", asks("POST", "/login")) },
-		"several keys": func() { n.together(t, []string{"ip:203.0.113.8", "token:b"}) },
+		"a condition":  func() { n.check(t, "token:a", withRequest("POST", "/login")) },
+		"several keys": func() { n.checkAll(t, []string{"ip:203.0.113.8", "token:b"}) },
 	} {
-		log := n.noteAsked()
+		log := n.recordCalls()
 		ask()
 		if len(log.deadlines) != 2 || !log.deadlines[0].Equal(log.deadlines[1]) {
-			t.Errorf("%s: the log is asked until %v", name, log.deadlines)
+			t.Errorf("%s: the deadlines of the calls are %v, want two equal ones", name, log.deadlines)
 		}
 	}
 }
@@ -184,7 +184,7 @@ func TestHangingLogIsWaitedForOnce(t *testing.T) {
 	for name, ask := range map[string]func() string{
 		"a check":      func() string { return n.check(t, "token:a").Degraded },
 		"a wait":       func() string { return n.check(t, "token:b", waits(time.Second)).Degraded },
-		"several keys": func() string { return n.together(t, many).Degraded },
+		"several keys": func() string { return n.checkAll(t, many).Degraded },
 		"a batch": func() string {
 			decisions, errs := make([]Decision, len(many)), make([]error, len(many))
 			all := checks(t, many)
@@ -199,7 +199,7 @@ func TestHangingLogIsWaitedForOnce(t *testing.T) {
 	} {
 		log.asked.Store(0)
 		if degraded := ask(); degraded == "" || log.asked.Load() != 1 {
-			t.Errorf("%s: the log is asked %d times, and the answer is degraded: %q", name, log.asked.Load(), degraded)
+			t.Errorf("%s: the log was called %d times and Degraded is %q, want 1 and a reason", name, log.asked.Load(), degraded)
 		}
 	}
 }
@@ -217,13 +217,13 @@ func (n *node) reportMany(t *testing.T, count int) []Reported {
 	return answers
 }
 
-func TestManyReportsAreSentInCallsWithADeadlineEach(t *testing.T) {
+func TestManyReportsAreSplitIntoCallsWithADeadlineEach(t *testing.T) {
 	all := withOutcomes(t, "20/d")
 	for _, p := range all[1:] {
 		p.Outcome = "login_failed"
 	}
 	onEveryLog(t, func(t *testing.T, n *node) {
-		log := n.noteAsked()
+		log := n.recordCalls()
 		for i, a := range n.reportMany(t, 1000) {
 			if a.Degraded != "" || len(a.Policies) != rules.MaxConditional || a.Policies[0].Result != Charged {
 				t.Fatalf("report %d: %+v", i, a)
@@ -236,7 +236,7 @@ func TestManyReportsAreSentInCallsWithADeadlineEach(t *testing.T) {
 			t.Errorf("the calls have %v requests, want %d calls", log.sizes, calls)
 		}
 		if !slices.IsSortedFunc(log.deadlines, func(a, b time.Time) int { return a.Compare(b) }) || len(slices.Compact(log.deadlines)) != len(log.sizes) {
-			t.Error("calls share a deadline")
+			t.Error("two calls have the same deadline")
 		}
 	}, all...)
 }
@@ -245,13 +245,13 @@ func TestManyReportsAreSentInCallsWithADeadlineEach(t *testing.T) {
 func TestBatchMayHaveOneDeadline(t *testing.T) {
 	n, _ := newRemoteNode(t, policy(t, 1, "default", "*", "9/m"), policy(t, 2, "login", "token:*", "2/m", when(t, "/login", "")))
 	n.deadline, n.ofAll = time.Hour, true
-	log := n.noteAsked()
+	log := n.recordCalls()
 	batch := make([]Check, 2*maxAsked+6)
 	for i := range batch {
 		batch[i] = Check{Key: key(t, fmt.Sprintf("ip:203.0.113.%d", i%250)), Cost: 1}
 		if i < 3 {
 			batch[i].Key = key(t, fmt.Sprintf("token:%d", i))
-			asks("POST", "/login")(&batch[i])
+			withRequest("POST", "/login")(&batch[i])
 		}
 	}
 	n.Decide(t.Context(), batch, make([]Decision, len(batch)), make([]error, len(batch)))
@@ -263,7 +263,7 @@ func TestBatchMayHaveOneDeadline(t *testing.T) {
 func TestRefusalsOfAFullOutcomePolicyAreCached(t *testing.T) {
 	n, _ := newRemoteNode(t, policy(t, 1, "default", "*", "9/m"), policy(t, 2, "guessing", "*", "1/m", counts("login_failed")))
 	n.deadline = time.Hour
-	log := n.noteAsked()
+	log := n.recordCalls()
 	cache := refusalcache.New(log, refusalcache.Options{Now: n.clock})
 	n.log = cache
 	asked := func(change ...func(*Check)) int {
@@ -276,10 +276,10 @@ func TestRefusalsOfAFullOutcomePolicyAreCached(t *testing.T) {
 	}
 	n.report(t, "token:a", "login_failed")
 	if first, second := asked(), asked(); first != 2 || second != 1 {
-		t.Errorf("the log is asked %d times and %d times, want 2 and, about the key's own policy, 1", first, second)
+		t.Errorf("the log was called %d times and then %d times, want 2, and then 1 for the key's own policy", first, second)
 	}
 	if peek := asked(peeks); peek != 2 {
-		t.Errorf("the log is asked %d times by a peek, want 2", peek)
+		t.Errorf("the log was called %d times by a peek, want 2", peek)
 	}
 	wantReported(t, n.report(t, "token:a", "login_failed"), Full)
 	guessing, _ := n.selector.ByName("guessing")

@@ -108,13 +108,13 @@ func TestOwnLimitBesideOtherPolicies(t *testing.T) {
 	}
 	specific := func(c *Check) { c.Specific = true }
 	if d := n.check(t, "user:x", specific); d.OwnLimit == nil {
-		t.Error("a check for specific policies leaves the key's own limit out")
+		t.Error("a check for specific policies ignores the key's own limit")
 	}
 	if n.check(t, "user:x"); n.check(t, "user:x").Outcome != Limited {
 		t.Error("the checks for specific policies were counted elsewhere")
 	}
 	if n.check(t, "off:x"); n.check(t, "off:x").Outcome != Allowed || n.check(t, "off:x").Outcome != Limited {
-		t.Error("the limit does not hold under a policy that is off")
+		t.Error("the limit does not apply under a policy that is off")
 	}
 	n.block(t, "b", "user:b", time.Time{})
 	if d := n.check(t, "user:b"); d.Outcome != Blocked {

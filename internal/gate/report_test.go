@@ -15,7 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// counts makes a policy count an outcome.
+// counts returns a change of a policy that sets its outcome.
 func counts(outcome string) func(*rules.Policy) {
 	return func(p *rules.Policy) { p.Outcome = outcome }
 }
@@ -42,7 +42,7 @@ func wantReported(t *testing.T, r Reported, want ...ReportResult) {
 		got = append(got, p.Result)
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("the policies did %v with the report, want %v", got, want)
+		t.Errorf("the results of the report are %v, want %v", got, want)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestNotFoundReportsOfAVerifiedCrawlerDoNotCount(t *testing.T) {
 		t.Errorf("a guessing crawler is %s", d.Outcome)
 	}
 	if d := n.check(t, stranger); d.Outcome != Limited {
-		t.Errorf("the stranger is %s", d.Outcome)
+		t.Errorf("the other client is %s, want limited", d.Outcome)
 	}
 }
 
@@ -125,13 +125,13 @@ func TestReportsChargeAnOutcomePolicyAndChecksOnlyReadIt(t *testing.T) {
 		t.Fatalf("%s by %v, wait %s", d.Outcome, d.Policy, d.RetryAfter())
 	}
 	if used := n.used(t, k); used != 5 {
-		t.Errorf("the ordinary policy has %d requests, want 5: a refused one is charged nowhere", used)
+		t.Errorf("the default policy has used %d, want 5: a refused check charges nothing", used)
 	}
 	x, err := n.Explain(t.Context(), key(t, k), "")
 	if err != nil || x.Outcome != Limited || len(x.Conditional) != 1 || x.Conditional[0].Rules[0].Used != 2 || !x.NextAllowed.Equal(d.RetryAt) {
 		t.Errorf("the explanation has %+v, %v", x, err)
 	}
-	// A report that does not fit is an offence, like the refused check.
+	// A report beyond the limit is an offence, like the refused check.
 	r = n.report(t, k, "login_failed")
 	wantReported(t, r, Full)
 	if r.Policies[0].ID != d.ID {
@@ -159,10 +159,10 @@ func TestReportThatNoPolicyCountsIsAccepted(t *testing.T) {
 		change       func(*Report)
 		isCounted    bool
 	}{
-		"an unknown outcome":    {"ip:203.0.113.7", "not_found", login, false},
-		"another key":           {"token:a", "login_failed", login, true},
-		"another request":       {"ip:203.0.113.7", "login_failed", func(r *Report) { r.Request = conditions.NewRequest("/api", "", "", "") }, true},
-		"nothing said about it": {"ip:203.0.113.7", "login_failed", func(*Report) {}, true},
+		"an unknown outcome": {"ip:203.0.113.7", "not_found", login, false},
+		"another key":        {"token:a", "login_failed", login, true},
+		"another request":    {"ip:203.0.113.7", "login_failed", func(r *Report) { r.Request = conditions.NewRequest("/api", "", "", "") }, true},
+		"no request":         {"ip:203.0.113.7", "login_failed", func(*Report) {}, true},
 	} {
 		if r := n.report(t, c.key, c.outcome, c.change); len(r.Policies) != 0 || r.IsCounted != c.isCounted || r.IsLate || r.Exemption != nil {
 			t.Errorf("%s: %+v", name, r)
@@ -179,7 +179,7 @@ func TestReportThatNoPolicyCountsIsAccepted(t *testing.T) {
 		t.Errorf("a report about an exempt key: %+v", r)
 	}
 	if len(n.recorded.outcomes) != 0 {
-		t.Errorf("recorded %v of reports that nothing counts", n.recorded.outcomes)
+		t.Errorf("recorded %v for reports that no policy counts, want nothing", n.recorded.outcomes)
 	}
 	wantReported(t, n.report(t, "ip:203.0.113.7", "login_failed", login, at(MaxReportAge)), Charged)
 	wantReported(t, n.report(t, "ip:203.0.113.7", "login_failed", login, at(-time.Hour)), Full)
@@ -220,7 +220,7 @@ func TestReportsInAnOutageFollowOnFailure(t *testing.T) {
 	log.down.Store(true)
 	r := n.report(t, "token:a", "login_failed")
 	if wantReported(t, r, Charged, Lost); r.Degraded == "" {
-		t.Error("the answer does not say that it is degraded")
+		t.Error("Degraded is empty")
 	}
 	if d := n.check(t, "token:a"); d.Outcome != Limited || d.Policy.Name != "local" || d.Degraded == "" {
 		t.Errorf("the check is %s by %v", d.Outcome, d.Policy)
@@ -254,7 +254,7 @@ func TestEveryKindOfCheckAsksPoliciesWithAnOutcome(t *testing.T) {
 	if d := n.check(t, "token:x"); d.Outcome != Limited || d.Policy.Name != "guessing" {
 		t.Errorf("%s by %v", d.Outcome, d.Policy)
 	}
-	if j := n.together(t, []string{"token:y", "ip:203.0.113.7"}); j.Outcome != Limited || j.Refused().Policy.Name != "guessing" {
+	if j := n.checkAll(t, []string{"token:y", "ip:203.0.113.7"}); j.Outcome != Limited || j.Refused().Policy.Name != "guessing" {
 		t.Errorf("several keys: %s", j.Outcome)
 	}
 	// The checks of a batch are decided in order, each by all of its policies.

@@ -34,10 +34,10 @@ func TestMaxWaitReturnsTheNextReservationAndAHandleToCancelIt(t *testing.T) {
 		t.Fatalf("the second: %s, wait %s, reservation %s, handle %q", second.Outcome, second.Delay, second.ReservedAt, second.Handle)
 	}
 	if d := n.check(t, "token:a", waits(15*time.Second)); d.Outcome != Limited || d.RetryAfter() != 5*time.Second {
-		t.Errorf("whose reservation is too far ahead is %s, with a retry after %s", d.Outcome, d.RetryAfter())
+		t.Errorf("beyond MaxWait: got %s, retry after %s; want limited, 5s", d.Outcome, d.RetryAfter())
 	}
 	if d := n.check(t, "token:a"); d.Outcome != Limited {
-		t.Errorf("who does not wait comes before a reservation: %s", d.Outcome)
+		t.Errorf("a check without MaxWait is %s before a reservation, want limited", d.Outcome)
 	}
 	third := n.check(t, "token:a", waits(time.Minute))
 	n.wantCancelled(t, third.Handle, true)
@@ -49,11 +49,11 @@ func TestMaxWaitReturnsTheNextReservationAndAHandleToCancelIt(t *testing.T) {
 func (n *node) wantCancelled(t *testing.T, handle string, want bool) {
 	t.Helper()
 	if made, err := n.Cancel(t.Context(), handle); err != nil || made != want {
-		t.Errorf("giving back: freed room %v, %v; want %v", made, err, want)
+		t.Errorf("Cancel: got %v, %v; want %v", made, err, want)
 	}
 }
 
-// The example of the issue: cancelling a reservation must not bring back room.
+// Cancelling a reservation must not allow a request before the earlier reservation.
 func TestCancelledReservationNeverAllowsMoreInAWindow(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"))
 	n.check(t, "token:a") // at 0
@@ -64,7 +64,7 @@ func TestCancelledReservationNeverAllowsMoreInAWindow(t *testing.T) {
 	n.wantCancelled(t, second.Handle, true)
 	n.advance(2 * time.Second)
 	if d := n.check(t, "token:a"); d.Outcome != Limited || d.RetryAfter() != 18*time.Second {
-		t.Errorf("at 2 it is %s, to ask again in %s; want limited, 18s", d.Outcome, d.RetryAfter())
+		t.Errorf("at 2s: got %s, retry after %s; want limited, 18s", d.Outcome, d.RetryAfter())
 	}
 }
 
@@ -72,16 +72,16 @@ func TestRepeatedRequestIsChargedOnceAndKeepsItsReservation(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"), policy(t, 2, "trial", "*", "2/10s", mode(rules.Shadow)))
 	n.check(t, "token:a", named("first"))
 	if d := n.check(t, "token:a", named("first")); d.Outcome != Allowed || !d.Replayed || d.Shadow.Outcome != Allowed {
-		t.Fatalf("the same again: %s, repeated %v, shadow %s", d.Outcome, d.Replayed, d.Shadow.Outcome)
+		t.Fatalf("the same id: got %s, replayed %v, shadow %s", d.Outcome, d.Replayed, d.Shadow.Outcome)
 	}
 	reserved := n.check(t, "token:a", named("second"), waits(time.Minute))
 	n.advance(4 * time.Second)
 	again := n.check(t, "token:a", named("second"), waits(time.Minute))
 	if !again.Replayed || !again.ReservedAt.Equal(reserved.ReservedAt) || again.Delay != 6*time.Second || again.Handle != reserved.Handle {
-		t.Errorf("a reservation asked for again: repeated %v, reservation %s, wait %s", again.Replayed, again.ReservedAt, again.Delay)
+		t.Errorf("the same id with a reservation: got replayed %v, reservation %s, delay %s", again.Replayed, again.ReservedAt, again.Delay)
 	}
 	if d := n.check(t, "token:a", named("third")); d.Outcome != Limited || d.Replayed {
-		t.Errorf("another request: %s, repeated %v", d.Outcome, d.Replayed)
+		t.Errorf("another id: got %s, replayed %v", d.Outcome, d.Replayed)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestReservationIsCancelledInTheLogOfTheShadowPolicyToo(t *testing.T) {
 	}
 	n.wantCancelled(t, reserved.Handle, true)
 	if d := n.check(t, "token:a", waits(time.Minute), peeks); d.Delay != 10*time.Second || d.Shadow.Delay != 10*time.Second {
-		t.Errorf("then a reservation is %s and %s away", d.Delay, d.Shadow.Delay)
+		t.Errorf("after Cancel the delay is %s, that of the shadow %s; want 10s and 10s", d.Delay, d.Shadow.Delay)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestCountRefusedExcludesReservations(t *testing.T) {
 	}
 	n.check(t, "token:a")
 	if d := n.check(t, "token:a", waits(time.Minute)); d.Outcome != Allowed || d.Shadow.Outcome != Limited {
-		t.Errorf("beside a shadow that counts so: %s, the shadow %s", d.Outcome, d.Shadow.Outcome)
+		t.Errorf("with a shadow policy that counts refused requests: got %s, the shadow %s", d.Outcome, d.Shadow.Outcome)
 	}
 }
 
@@ -130,11 +130,11 @@ func TestOutageReservationHasNoHandleAndCannotBeCancelled(t *testing.T) {
 		t.Errorf("got %s, wait %s, reservation %s, handle %q, degraded %q", d.Outcome, d.Delay, d.ReservedAt, d.Handle, d.Degraded)
 	}
 	if _, err := n.Cancel(t.Context(), reserved.Handle); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("giving back in an outage: %v", err)
+		t.Errorf("Cancel in an outage: got %v, want Unavailable", err)
 	}
 }
 
-func TestCancelRejectsAForeignHandle(t *testing.T) {
+func TestCancelRejectsInvalidHandles(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"))
 	n.check(t, "token:a")
 	good := n.check(t, "token:a", waits(time.Minute)).Handle
@@ -142,14 +142,14 @@ func TestCancelRejectsAForeignHandle(t *testing.T) {
 	flipped := []byte(good)
 	flipped[5] ^= 1
 	for name, handle := range map[string]string{
-		"none": "", "no base64": "!!!", "a short one": "AAAA", "one of another secret": foreign, "an altered one": string(flipped),
-		"half of one": good[:len(good)/2], "one with a tail": good + "AAAA", "one with padding": good + "=", "a huge one": strings.Repeat("A", MaxHandle+1),
+		"none": "", "not base64": "!!!", "a short one": "AAAA", "one of another secret": foreign, "an altered one": string(flipped),
+		"half of a valid one": good[:len(good)/2], "one with bytes after its end": good + "AAAA", "one with padding": good + "=", "a huge one": strings.Repeat("A", MaxHandle+1),
 	} {
 		if _, err := n.Cancel(t.Context(), handle); !fault.Is(err, fault.NotFound) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("Cancel of %s: got %v, want NotFound", name, err)
 		}
 	}
-	// No character of it can be changed or spelled differently.
+	// A handle with any changed character is invalid.
 	for i := range good {
 		for _, c := range "Ab_9" {
 			altered := good[:i] + string(c) + good[i+1:]
@@ -162,14 +162,14 @@ func TestCancelRejectsAForeignHandle(t *testing.T) {
 }
 
 func TestLongestHandleHasTheDocumentedLength(t *testing.T) {
-	const most = 1<<63 - 1
+	const maxInt = 1<<63 - 1
 	m := (&signers{}).under([]byte("secret"))
 	var reservations []reserved
 	for i := range 16 {
 		long := fmt.Sprintf("%0512d", i)
 		for further := range 2 {
 			r := reserved{further: further > 0}
-			r.Policy, r.Generation, r.At, r.Cost, r.Key, r.ID = most, most, most, 1000, long, strings.Repeat("i", 64)
+			r.Policy, r.Generation, r.At, r.Cost, r.Key, r.ID = maxInt, maxInt, maxInt, 1000, long, strings.Repeat("i", 64)
 			reservations = append(reservations, r)
 		}
 	}
@@ -183,14 +183,14 @@ func TestLongestHandleHasTheDocumentedLength(t *testing.T) {
 	}
 	handle := m.handle(reservations[0].ID, reservations)
 	if len(handle) > MaxHandle || len(handle) < MaxHandle-400 {
-		t.Errorf("it has %d characters, and %d are said", len(handle), MaxHandle)
+		t.Errorf("the longest handle has %d characters, want at most MaxHandle and nearly that: %d", len(handle), MaxHandle)
 	}
 	back, known := m.read(handle)
 	if !known || fmt.Sprint(back) != fmt.Sprint(reservations) {
-		t.Error("it does not come back as it was")
+		t.Error("read returns other reservations than the handle was made of")
 	}
 	if MaxHandle != 14_958 {
-		t.Errorf("the documents say 14,958 and it is %d", MaxHandle)
+		t.Errorf("MaxHandle is %d, and the documents name 14,958", MaxHandle)
 	}
 }
 
@@ -201,7 +201,7 @@ func FuzzHandle(f *testing.F) {
 	f.Add([]byte(m.handle("id", []reserved{r})))
 	f.Add([]byte("AQ"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		// What has a valid MAC can be read without a panic, whatever it contains.
+		// A handle with a valid MAC is read without a panic, whatever it contains.
 		if raw, err := handleText.DecodeString(string(text)); err == nil {
 			m.read(handleText.EncodeToString(m.sealed(append([]byte{handleVersion}, raw...))))
 		}

@@ -27,10 +27,10 @@ func TestBlockOfAScopeRefusesOnlyChecksOfTheScope(t *testing.T) {
 		t.Errorf("the explanation: %+v, %v", x, err)
 	}
 	for e := range n.Blocks().All(blocks.Block, n.clock()) {
-		t.Errorf("what knows no scopes sees the block %s", e.ID)
+		t.Errorf("All yields the scoped block %s", e.ID)
 	}
 	if n.Blocks().Size(blocks.Block) != 1 || n.Blocks().Match(key(t, k), n.clock()).Refuses() {
-		t.Error("the block is not counted, or refuses every check")
+		t.Error("the scoped block is not in Size, or Match refuses without a scope")
 	}
 	// If a block for every check and one for the scope apply, the one that lasts longer is named.
 	all := &blocks.Entry{ID: "all", Kind: blocks.Block, Pattern: network, Expires: n.clock().Add(time.Hour), Revision: 2}
