@@ -55,7 +55,7 @@ func TestLayoutsOfAllVendorsAreSupported(t *testing.T) {
 		}
 		nl := keys.Origin{Country: keys.Country{'N', 'L'}}
 		if !d.Overlaps(nl, netip.MustParsePrefix("198.51.100.0/24")) || d.Overlaps(nl, netip.MustParsePrefix("198.51.100.0/25")) {
-			t.Errorf("%q: a country overlaps a network wrongly", layout)
+			t.Errorf("%q: Overlaps of NL is wrong for one of its two networks", layout)
 		}
 	}
 }
@@ -74,18 +74,18 @@ func TestUnusableFilesAreRejectedByName(t *testing.T) {
 		}
 	}
 	if _, err := geoip.Open(t.TempDir()); err == nil || !strings.Contains(err.Error(), "has no file whose name ends in .mmdb") {
-		t.Errorf("an empty directory: %v", err)
+		t.Errorf("Open of an empty directory: got %v", err)
 	}
 	if _, err := geoip.Open("/nowhere/at/all"); err == nil || !strings.Contains(err.Error(), "/nowhere/at/all cannot be read: no such file") {
-		t.Errorf("a missing directory: %v", err)
+		t.Errorf("Open of a missing directory: got %v", err)
 	}
 	if d, err := geoip.Open(""); d != nil || err != nil || d.Locate(netip.MustParseAddr("203.0.113.1")) != (keys.Origin{}) {
-		t.Errorf("no directory: %v, %v", d, err)
+		t.Errorf("Open without a directory: got %v, %v; want nil", d, err)
 	}
 }
 
-// TestCyclicTreeIsRejected reads a small file that has 2^64 networks.
-func TestCyclicTreeIsRejected(t *testing.T) {
+// TestTreeWithTooManyNetworksIsRejected reads a small file that has 2^64 networks.
+func TestTreeWithTooManyNetworksIsRejected(t *testing.T) {
 	whole := geofiles.Bytes(t, geofiles.IPinfo, geofiles.Rows...)
 	reader, err := maxminddb.OpenBytes(slices.Clone(whole))
 	if err != nil {
@@ -110,12 +110,12 @@ func TestCyclicTreeIsRejected(t *testing.T) {
 		dir := t.TempDir()
 		geofiles.Write(t, dir, "loop.mmdb", data)
 		if _, err := geoip.Open(dir); err == nil || !strings.Contains(err.Error(), "loop.mmdb is corrupt: its tree has far more networks than nodes") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("Open of a tree %s: got %v", name, err)
 		}
 	}
 }
 
-func TestChangedFilesAreReadAgainAndCorruptOnesAreNot(t *testing.T) {
+func TestReloadReadsChangedFilesAndIgnoresCorruptOnes(t *testing.T) {
 	dir := geofiles.Dir(t, geofiles.Rows...)
 	d := open(t, dir)
 	if changed, err := d.Reload(); changed || err != nil {
@@ -142,7 +142,7 @@ func TestChangedFilesAreReadAgainAndCorruptOnesAreNot(t *testing.T) {
 	}
 }
 
-func TestPatternsOfOriginsSelectAddresses(t *testing.T) {
+func TestOriginPatternsSelectAddresses(t *testing.T) {
 	d := open(t, geofiles.Dir(t, geofiles.Rows...))
 	defer keys.LocateBy(d)()
 	var parser keys.Parser
@@ -179,7 +179,7 @@ func TestPatternsOfOriginsSelectAddresses(t *testing.T) {
 		}
 	}
 	if index.Len() != 5 || index.Origins() != 2 || !index.Delete(pattern("asn:AS64500")) || index.Origins() != 1 {
-		t.Errorf("the index counts its origins wrongly")
+		t.Error("Len, Origins or Delete of the index is wrong")
 	}
 	for text, want := range map[string]bool{"ip:203.0.113.9": true, "ip:203.0.113.0/24": false, "ip:*": false, "asn:64500": true, "country:NL": false} {
 		if got := pattern("asn:64500").Covers(pattern(text)); got != want {
@@ -193,7 +193,7 @@ func TestPatternsOfOriginsSelectAddresses(t *testing.T) {
 	}
 }
 
-// BenchmarkLocate is what a check costs more where a pattern of an origin is active.
+// BenchmarkLocate measures the additional cost of a check if a pattern of an origin is active.
 func BenchmarkLocate(b *testing.B) {
 	var rows []geofiles.Row
 	for i := range 20_000 {
@@ -223,13 +223,13 @@ func TestNetworksOfAnOriginAreListedUpToABound(t *testing.T) {
 		t.Errorf("got %s, %t", text, isAll)
 	}
 	if all, isAll := d.Networks(keys.Origin{ASN: 64500}, 2); isAll || all != nil {
-		t.Errorf("beyond the bound: %v, %t", all, isAll)
+		t.Errorf("Networks with a smaller limit: got %v, %t; want none", all, isAll)
 	}
 }
 
-// The origins of all addresses around the ends of networks are those of the files one by
-// one, whatever these have in common.
-func TestFilesAreMergedAddressByAddress(t *testing.T) {
+// The origin of each address around the ends of networks is that of the single files, however
+// their networks overlap.
+func TestLocateMergesFilesByAddress(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		dir := t.TempDir()
 		type file map[netip.Prefix]geofiles.Row

@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/geoip"
 )
 
-// records answer questions for the names of addresses.
+// records answers reverse lookups and counts them.
 type records struct {
 	names map[string]string
 	asked atomic.Int64
@@ -38,7 +38,7 @@ func TestNamesAreLookedUpOnceAndCached(t *testing.T) {
 		go names.Run(ctx)
 		first := netip.MustParseAddr("198.51.100.1")
 		if got := names.Known(first); got != "" {
-			t.Errorf("before it is asked: %q", got)
+			t.Errorf("Known before a lookup: got %q, want none", got)
 		}
 		for address, want := range map[string]string{"198.51.100.1": "host.example", "198.51.100.2": "", "198.51.100.3": "", "198.51.100.4": "", "10.0.0.1": "", "127.0.0.1": ""} {
 			if got := names.Await(ctx, netip.MustParseAddr(address)); got != want {
@@ -46,22 +46,22 @@ func TestNamesAreLookedUpOnceAndCached(t *testing.T) {
 			}
 		}
 		if got := names.Known(first); got != "host.example" || dns.asked.Load() != 4 {
-			t.Errorf("got %q, %d questions", got, dns.asked.Load())
+			t.Errorf("Known: got %q after %d lookups, want host.example after 4", got, dns.asked.Load())
 		}
 		time.Sleep(11 * time.Minute) // a failure is asked again, and an answer is not
 		names.Await(ctx, first)
 		names.Await(ctx, netip.MustParseAddr("198.51.100.3"))
 		if asked := dns.asked.Load(); asked != 5 {
-			t.Errorf("%d questions", asked)
+			t.Errorf("got %d lookups, want 5", asked)
 		}
 		dns.names["198.51.100.1"] = "moved.example."
 		time.Sleep(7 * time.Hour)
 		if got := names.Await(ctx, first); got != "moved.example" {
-			t.Errorf("much later: %q", got)
+			t.Errorf("Await after 7 hours: got %q, want the new name", got)
 		}
 		stop()
 	})
 	if (*geoip.Names)(nil).Known(netip.MustParseAddr("198.51.100.1")) != "" {
-		t.Error("no names know one")
+		t.Error("Known of nil Names returns a name")
 	}
 }

@@ -66,7 +66,7 @@ func TestBackUpKeepsTheNewestAndNoIncompleteOne(t *testing.T) {
 	}
 	full := errors.New("no space left")
 	if _, err := jobs.BackUp(writer{full}, "eu/1", folder, 2).Run(t.Context(), start.Add(9*24*time.Hour)); !errors.Is(err, full) {
-		t.Errorf("a backup that cannot be written: %v", err)
+		t.Errorf("Run with a full disk: got %v, want %v", err, full)
 	}
 	if got := names(); !slices.Equal(got, want) {
 		t.Errorf("after a failure the folder holds %q, want %q", got, want)

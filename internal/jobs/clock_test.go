@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore"
 )
 
-// A node that regards everything as old must not delete it.
+// A node with a wrong clock could regard everything as old and delete it.
 func TestNodeWithAWrongClockRunsNoJobs(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T14:00:00Z")
@@ -60,10 +60,10 @@ func TestNodeWithAWrongClockRunsNoJobs(t *testing.T) {
 		go func() { runner().Run(ctx); close(done) }()
 		select {
 		case due := <-runs:
-			t.Errorf("it ran for %s", due)
+			t.Errorf("the job ran for %s, want no run", due)
 		case line := <-refused:
 			if !strings.Contains(line, "ahead of that of the database") {
-				t.Errorf("the log says %q", line)
+				t.Errorf("logged %q, want that the clock is ahead of the database", line)
 			}
 		}
 		cancel()

@@ -25,22 +25,22 @@ func at(text string) time.Time {
 	return t
 }
 
-// works is a job that only succeeds.
-func works(context.Context, time.Time) (string, error) { return "done", nil }
+// succeed is the work of a job that succeeds.
+func succeed(context.Context, time.Time) (string, error) { return "done", nil }
 
 func TestRunFromAClockFarAheadDoesNotCount(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2027-11-20T01:00:00Z") // a year ahead
-		r := newRunner(t, store.Jobs, "a", c, jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true, Run: works})
+		r := newRunner(t, store.Jobs, "a", c, jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true, Run: succeed})
 		if run, err := r.RunDue(t.Context(), "daily", c.now()); err != nil || run == nil {
 			t.Fatalf("ahead: %+v, %v", run, err)
 		}
 		c.set("2026-11-20T01:00:00Z")
 		if run, err := r.RunDue(t.Context(), "daily", c.now()); err != nil || run == nil || run.Result != "done" {
-			t.Errorf("with the right time it does not run: %+v, %v", run, err)
+			t.Errorf("RunDue with the right time: got %+v, %v; want a run", run, err)
 		}
 		if run, err := r.RunDue(t.Context(), "daily", c.now()); err != nil || run != nil {
-			t.Errorf("it runs twice: %+v, %v", run, err)
+			t.Errorf("the second RunDue: got %+v, %v; want no run", run, err)
 		}
 		list, err := r.List(t.Context())
 		if err != nil || !list[0].Last.Due.Equal(c.now()) {
@@ -56,13 +56,13 @@ func TestRunFromAClockFarAheadDoesNotCount(t *testing.T) {
 func TestRunFromAClockSlightlyAheadCounts(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T01:00:00Z")
-		r := newRunner(t, store.Jobs, "a", c, jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true, Run: works})
+		r := newRunner(t, store.Jobs, "a", c, jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true, Run: succeed})
 		if run, err := r.RunDue(t.Context(), "daily", c.now()); err != nil || run == nil {
 			t.Fatalf("got %+v, %v", run, err)
 		}
 		c.ms.Add(-jobs.MaxClockSkew.Milliseconds())
 		if run, err := r.RunDue(t.Context(), "daily", at("2026-11-20T01:00:00Z")); err != nil || run != nil {
-			t.Errorf("a clock that is %s behind runs it again: %+v, %v", jobs.MaxClockSkew, run, err)
+			t.Errorf("RunDue by a clock %s behind: got %+v, %v; want no run", jobs.MaxClockSkew, run, err)
 		}
 	})
 }
@@ -137,7 +137,7 @@ func TestRunInterruptedByAStopIsRepeatedAndNoFailure(t *testing.T) {
 		entered := make(chan time.Time, 1)
 		r, err := jobs.New(jobs.Options{
 			Store: store.Jobs, Node: "a", Now: c.now, Log: slog.New(slog.DiscardHandler),
-			OnFailure: func(_ context.Context, run jobs.Run) { t.Errorf("people hear of %+v", run) },
+			OnFailure: func(_ context.Context, run jobs.Run) { t.Errorf("OnFailure was called with %+v", run) },
 		}, jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true, Run: func(ctx context.Context, due time.Time) (string, error) {
 			entered <- due
 			<-ctx.Done()
@@ -172,15 +172,15 @@ func TestRunInterruptedByAStopIsRepeatedAndNoFailure(t *testing.T) {
 		stop()
 		<-ended
 		if due := third.Missed(t.Context(), "daily"); !due.IsZero() {
-			t.Errorf("%s is still to be made up for", due)
+			t.Errorf("Missed returns %s after the run was made up for, want none", due)
 		}
 	})
 }
 
-func TestJobThatEndsItsNodeIsNotRepeatedEndlessly(t *testing.T) {
+func TestMissedRunIsNotRepeatedAfterThreeInterruptions(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T02:00:00Z")
-		r := newRunner(t, store.Jobs, "a", c, jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true, Run: works})
+		r := newRunner(t, store.Jobs, "a", c, jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true, Run: succeed})
 		due := at("2026-11-20T01:00:00Z")
 		for range 2 {
 			begin(t, store.Jobs, due)
@@ -190,22 +190,22 @@ func TestJobThatEndsItsNodeIsNotRepeatedEndlessly(t *testing.T) {
 		}
 		begin(t, store.Jobs, due)
 		if missed := r.Missed(t.Context(), "daily"); !missed.IsZero() {
-			t.Errorf("after three it is tried again: %s", missed)
+			t.Errorf("Missed after three interruptions: got %s, want none", missed)
 		}
 		c.set("2026-11-21T02:00:00Z")
 		if missed := r.Missed(t.Context(), "daily"); !missed.Equal(due.AddDate(0, 0, 1)) {
-			t.Errorf("the next is not made up for: %s", missed)
+			t.Errorf("Missed a day later: got %s, want the next due time", missed)
 		}
 	})
 }
 
-// refusals says when a lease was refused.
-type refusals struct {
+// refusalStore sends to refused when a lease was refused.
+type refusalStore struct {
 	jobs.Store
 	refused chan struct{}
 }
 
-func (s refusals) AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error) {
+func (s refusalStore) AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error) {
 	held, err := s.Store.AcquireLease(ctx, name, holder, now, until)
 	if err == nil && !held {
 		select {
@@ -226,7 +226,7 @@ func TestRunOfAKilledNodeIsRepeatedWhenItsLeaseExpires(t *testing.T) {
 			t.Fatal(held, err)
 		}
 		made := make(chan time.Time, 1)
-		watched := refusals{store.Jobs, make(chan struct{}, 1)}
+		watched := refusalStore{store.Jobs, make(chan struct{}, 1)}
 		r, err := jobs.New(jobs.Options{Store: watched, Node: "a", Now: c.now, Log: slog.New(slog.DiscardHandler), LeaseTime: length},
 			jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true, Run: func(_ context.Context, due time.Time) (string, error) { made <- due; return "", nil }})
 		if err != nil {
@@ -248,11 +248,11 @@ func TestRunOfAKilledNodeIsRepeatedWhenItsLeaseExpires(t *testing.T) {
 func TestFailureIsReportedByOneNode(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T01:00:00Z")
-		heard, due := 0, c.now()
+		failures, due := 0, c.now()
 		for _, node := range []string{"a", "b"} { // each reaches the due time by its own clock
 			r, err := jobs.New(jobs.Options{
 				Store: store.Jobs, Node: node, Now: c.now, Log: slog.New(slog.DiscardHandler),
-				OnFailure: func(context.Context, jobs.Run) { heard++ },
+				OnFailure: func(context.Context, jobs.Run) { failures++ },
 			}, jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true,
 				Run: func(context.Context, time.Time) (string, error) { return "", errors.New("disk full") }})
 			if err != nil {
@@ -266,8 +266,8 @@ func TestFailureIsReportedByOneNode(t *testing.T) {
 			}
 			c.ms.Add(100)
 		}
-		if heard != 1 {
-			t.Errorf("people heard of it %d times", heard)
+		if failures != 1 {
+			t.Errorf("OnFailure was called %d times, want 1", failures)
 		}
 	})
 }
@@ -302,7 +302,7 @@ func TestStopOfANodeInterruptsARequestedRun(t *testing.T) {
 			t.Errorf("the run ended with %v", err)
 		}
 		if _, err := r.RunNow(t.Context(), "slow", unrecorded); !fault.Is(err, fault.Unavailable) {
-			t.Errorf("a run on a node that stopped: %v", err)
+			t.Errorf("RunNow on a stopped node: got %v, want Unavailable", err)
 		}
 	})
 }
@@ -319,7 +319,7 @@ func TestRequestThatTakesTooLongIsAFailure(t *testing.T) {
 	})
 }
 
-func TestEachNodeChecksItsOwnCounters(t *testing.T) {
+func TestCheckCountersRunsOnEachNode(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T01:05:00Z")
 		due := c.now()
@@ -338,7 +338,7 @@ func TestEachNodeChecksItsOwnCounters(t *testing.T) {
 		}
 		list, err := r.List(t.Context())
 		if err != nil || list[0].Last.Node != "b" {
-			t.Errorf("the last run is %+v, %v: not the one that failed", list[0].Last, err)
+			t.Errorf("the last run is %+v, %v; want the failed one", list[0].Last, err)
 		}
 	})
 }
@@ -363,7 +363,7 @@ func TestPerNodeJobRunsConcurrentlyOnNodesButOncePerNode(t *testing.T) {
 			<-entered
 		}
 		if _, err := a.RunNow(t.Context(), "own", unrecorded); !fault.Is(err, fault.Conflict) {
-			t.Errorf("a second on one node: %v", err)
+			t.Errorf("a second RunNow on one node: got %v, want Conflict", err)
 		}
 		close(leave)
 		running.Wait()

@@ -35,7 +35,7 @@ func TestExpiredBlocksAreArchivedAndDeletedOnlyAfterTheirRetention(t *testing.T)
 		}
 		now := start
 		clock := func() time.Time { return now }
-		expire, forget := jobs.EndExpired(store.Entries, clock), jobs.DeletePast(store.Retention, 365*24*time.Hour, clock)
+		expire, deletePast := jobs.EndExpired(store.Entries, clock), jobs.DeletePast(store.Retention, 365*24*time.Hour, clock)
 		for _, step := range []struct {
 			after       time.Duration
 			job         jobs.Job
@@ -46,15 +46,15 @@ func TestExpiredBlocksAreArchivedAndDeletedOnlyAfterTheirRetention(t *testing.T)
 			{2 * time.Hour, expire, "archived 0", 1, 1}, // an hour after its expiry, when it is still active on a node whose clock is behind
 			{4 * time.Hour, expire, "archived 1", 1, 1},
 			{5 * time.Hour, expire, "archived 0", 1, 1},
-			{5 * time.Hour, forget, "deleted 0 changes, 0 ended blocks and exemptions, 0 tokens, 0 runs, 0 notifications", 1, 1},
-			{100 * 24 * time.Hour, forget, "deleted 0 changes, 0 ended blocks and exemptions, 0 tokens, 0 runs, 0 notifications", 1, 1},
-			{400 * 24 * time.Hour, forget, "1 ended blocks and exemptions, 0 tokens, 1 runs, 1 notifications", 0, 0},
-			{800 * 24 * time.Hour, forget, "0 ended blocks and exemptions", 0, 0},
+			{5 * time.Hour, deletePast, "deleted 0 changes, 0 ended blocks and exemptions, 0 tokens, 0 runs, 0 notifications", 1, 1},
+			{100 * 24 * time.Hour, deletePast, "deleted 0 changes, 0 ended blocks and exemptions, 0 tokens, 0 runs, 0 notifications", 1, 1},
+			{400 * 24 * time.Hour, deletePast, "1 ended blocks and exemptions, 0 tokens, 1 runs, 1 notifications", 0, 0},
+			{800 * 24 * time.Hour, deletePast, "0 ended blocks and exemptions", 0, 0},
 		} {
 			now = start.Add(step.after)
 			did, err := step.job.Run(ctx, now)
 			if err != nil || !strings.Contains(did, step.did) {
-				t.Fatalf("after %v %s says %q, %v; want %q", step.after, step.job.Name, did, err, step.did)
+				t.Fatalf("after %v %s returns %q, %v; want %q", step.after, step.job.Name, did, err, step.did)
 			}
 			page, err := store.Entries.Find(ctx, blocks.Filter{Kind: blocks.Block, State: "all", At: now})
 			if err != nil || len(page.Items) != step.left {
@@ -73,19 +73,19 @@ func TestExpiredBlocksAreArchivedAndDeletedOnlyAfterTheirRetention(t *testing.T)
 	})
 }
 
-func TestEveryJobHasAScheduleAndADescriptiveError(t *testing.T) {
+func TestEveryJobHasAScheduleAHelpTextAndErrors(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		for _, j := range []jobs.Job{jobs.EndExpired(store.Entries, time.Now), jobs.DeletePast(store.Retention, time.Hour, time.Now), jobs.ExpireSessions(store.Identities, time.Now)} {
 			if _, err := jobs.ParseSchedule(j.Schedule); err != nil || j.Help == "" {
 				t.Errorf("%s: %v, %q", j.Name, err, j.Help)
 			}
 			if did, err := j.Run(t.Context(), time.Now()); err != nil || did == "" {
-				t.Errorf("%s did %q, %v", j.Name, did, err)
+				t.Errorf("Run of %s: got %q, %v", j.Name, did, err)
 			}
 			gone, cancel := context.WithCancel(t.Context())
 			cancel()
 			if _, err := j.Run(gone, time.Now()); err == nil {
-				t.Errorf("%s returns no error though the database cannot be reached", j.Name)
+				t.Errorf("%s returns no error with a cancelled context", j.Name)
 			}
 		}
 	})
@@ -103,7 +103,7 @@ func TestIdleOrLongDecidedProposalsAreDeleted(t *testing.T) {
 			}
 			put, err := store.Proposals.PutProposal(ctx, offences.Proposal{Pattern: p, Created: now, Updated: now}, now.Add(-24*time.Hour))
 			if err != nil || put == nil {
-				t.Fatalf("%+v, %v", put, err)
+				t.Fatalf("PutProposal: got %+v, %v", put, err)
 			}
 			return *put
 		}
@@ -111,7 +111,7 @@ func TestIdleOrLongDecidedProposalsAreDeleted(t *testing.T) {
 		if _, err := store.Proposals.DecideProposal(ctx, audit.SystemActor("test"), decided.Proposal.ID, offences.Accepted, "", ""); err != nil {
 			t.Fatal(err)
 		}
-		forget := jobs.DeletePast(store.Retention, 30*24*time.Hour, func() time.Time { return now })
+		deletePast := jobs.DeletePast(store.Retention, 30*24*time.Hour, func() time.Time { return now })
 		start := now
 		for _, step := range []struct {
 			days int
@@ -124,8 +124,8 @@ func TestIdleOrLongDecidedProposalsAreDeleted(t *testing.T) {
 			{31, "1 decided proposals, 0 open proposals", 0},
 		} {
 			now = start.AddDate(0, 0, step.days)
-			if did, err := forget.Run(ctx, now); err != nil || !strings.Contains(did, step.did) {
-				t.Errorf("after %d days it says %q, %v; want %q", step.days, did, err, step.did)
+			if did, err := deletePast.Run(ctx, now); err != nil || !strings.Contains(did, step.did) {
+				t.Errorf("after %d days the job returns %q, %v; want %q", step.days, did, err, step.did)
 			}
 			if all, _, err := store.Proposals.FindProposals(ctx, offences.AllProposals, "", 1000); err != nil || len(all) != step.left {
 				t.Errorf("after %d days there are %d, %v; want %d", step.days, len(all), err, step.left)
@@ -142,8 +142,8 @@ func TestIdleOrLongDecidedProposalsAreDeleted(t *testing.T) {
 			t.Errorf("refreshed: %+v", refreshed)
 		}
 		now = now.AddDate(0, 0, 5)
-		if did, err := forget.Run(ctx, now); err != nil || !strings.Contains(did, "0 open proposals") {
-			t.Errorf("%q, %v", did, err)
+		if did, err := deletePast.Run(ctx, now); err != nil || !strings.Contains(did, "0 open proposals") {
+			t.Errorf("the job returns %q, %v; want no deleted open proposals", did, err)
 		}
 	})
 }

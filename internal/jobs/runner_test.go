@@ -208,7 +208,7 @@ func TestInvalidScheduleIsRejectedAtTheStart(t *testing.T) {
 	}
 	_, err := jobs.New(jobs.Options{Schedules: map[string]string{"nothing": "@daily"}})
 	if err == nil || !strings.Contains(err.Error(), "nothing") {
-		t.Errorf("a schedule of no job: %v", err)
+		t.Errorf("New with a schedule of an unknown job: got %v", err)
 	}
 }
 
@@ -216,9 +216,9 @@ func TestOneNodeNeverRunsOneJobTwiceAtOnce(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T14:00:00Z")
 		entered, leave := make(chan struct{}), make(chan struct{})
-		var running, most atomic.Int64
+		var running, maxRunning atomic.Int64
 		r := newRunner(t, store.Jobs, "a", c, jobs.Job{Name: "slow", Schedule: "@hourly", Run: func(context.Context, time.Time) (string, error) {
-			most.Store(max(most.Load(), running.Add(1)))
+			maxRunning.Store(max(maxRunning.Load(), running.Add(1)))
 			defer running.Add(-1)
 			entered <- struct{}{}
 			<-leave
@@ -243,12 +243,12 @@ func TestOneNodeNeverRunsOneJobTwiceAtOnce(t *testing.T) {
 				t.Errorf("the second, while the first runs: %v", err)
 			}
 		case <-entered:
-			t.Error("the second runs beside the first")
+			t.Error("the second run began while the first runs")
 		}
 		close(leave)
 		first.Wait()
-		if n := most.Load(); n != 1 {
-			t.Errorf("%d runs at once", n)
+		if n := maxRunning.Load(); n != 1 {
+			t.Errorf("%d runs were active at once, want 1", n)
 		}
 		go func() { <-entered }()
 		if _, err := r.RunNow(t.Context(), "slow", unrecorded); err != nil {
@@ -257,7 +257,7 @@ func TestOneNodeNeverRunsOneJobTwiceAtOnce(t *testing.T) {
 	})
 }
 
-// unreachableLeases answers the first call and no other.
+// unreachableLeases is a store that acquires one lease and then fails.
 type unreachableLeases struct {
 	jobs.Store
 	calls atomic.Int64
@@ -283,7 +283,7 @@ func TestRunStopsBeforeAnotherNodeMayTakeItsLease(t *testing.T) {
 	leases := &unreachableLeases{Store: store.Jobs}
 	runner, err := jobs.New(jobs.Options{Store: leases, Node: "a", Log: slog.New(slog.DiscardHandler), LeaseTime: 200 * time.Millisecond},
 		jobs.Job{Name: "slow", Schedule: "@hourly", Run: func(ctx context.Context, _ time.Time) (string, error) {
-			<-ctx.Done() // the test's time-out says that it never was
+			<-ctx.Done() // otherwise the test times out
 			return "", ctx.Err()
 		}})
 	if err != nil {
@@ -305,11 +305,11 @@ func TestDisabledJobGivesItsReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.RunNow(t.Context(), "back-up", unrecorded); !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "--backup-dir is not set") {
-		t.Errorf("running it: %v", err)
+		t.Errorf("RunNow: got %v, want NotFound with the reason", err)
 	}
 	o.Schedules = map[string]string{"back-up": "@daily"}
 	if _, err := jobs.New(o); err == nil || !strings.Contains(err.Error(), "--backup-dir is not set") {
-		t.Errorf("its schedule: %v", err)
+		t.Errorf("New with its schedule: got %v, want an error with the reason", err)
 	}
 }
 
@@ -324,11 +324,11 @@ func TestRequestedRunIsRecordedBeforeItAndOnlyIfItRuns(t *testing.T) {
 			Began:  func(r jobs.Run) { begun, order = r, append(order, "began") },
 		}
 		if _, err := r.RunNow(t.Context(), "other", q); !fault.Is(err, fault.NotFound) || len(order) != 0 {
-			t.Errorf("an unknown job: %v, %v", order, err)
+			t.Errorf("RunNow of an unknown job: got %v after %v, want NotFound and no record", err, order)
 		}
 		broken := errors.New("no database")
 		if _, err := r.RunNow(t.Context(), "tidy", jobs.Request{Record: func(context.Context) error { return broken }, Began: q.Began}); !errors.Is(err, broken) || len(order) != 0 {
-			t.Errorf("without a record: %v, %v", order, err)
+			t.Errorf("RunNow if the record fails: got %v after %v, want %v and no run", err, order, broken)
 		}
 		run, err := r.RunNow(t.Context(), "tidy", q)
 		if err != nil || !slices.Equal(order, []string{"record", "began", "run"}) {

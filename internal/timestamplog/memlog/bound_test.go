@@ -14,8 +14,8 @@ import (
 	"github.com/stint-dev/stint/test/logtest"
 )
 
-// bounded is a log with a memory bound and an oracle without one. Logs that the former forgets
-// are reset in the oracle, and then both must answer alike.
+// bounded is a log with a memory bound and an oracle without one. Logs that the former drops are
+// reset in the oracle, and then both must give the same answers.
 type bounded struct {
 	t        *testing.T
 	clock    *logtest.Clock
@@ -115,7 +115,7 @@ func (b *bounded) forgets(asked *timestamplog.LogID, do func()) (more int64) {
 func (b *bounded) forget(id timestamplog.LogID, wasRefused bool) {
 	b.t.Helper()
 	if wasRefused || b.kept[id] && b.has[id] {
-		b.t.Fatalf("%v was forgotten: refused %v, to be kept %v", id, wasRefused, b.kept[id])
+		b.t.Fatalf("%v was dropped: refused %v, to be kept %v", id, wasRefused, b.kept[id])
 	}
 	if _, err := b.oracle.Reset(b.t.Context(), id); err != nil {
 		b.t.Fatal(err)
@@ -162,7 +162,7 @@ func TestBoundedLogIsExactForTheKeysThatItKeeps(t *testing.T) {
 				}
 			}
 			if stats := b.log.Memory(); stats.Forgotten == 0 || stats.Used > stats.Max*5/4 {
-				t.Errorf("%+v", stats)
+				t.Errorf("Memory() = %+v", stats)
 			}
 		})
 	}
@@ -190,7 +190,7 @@ func TestMemoryOfCancelledReservationsIsCounted(t *testing.T) {
 	}
 }
 
-// An attacker's keys, each with one request, neither grow the log nor lift the limit of a refused
+// An attacker's keys, each with one request, neither grow the log nor end the refusal of a refused
 // key. Later keys are still answered and counted.
 func TestFloodOfKeysStaysWithinTheBound(t *testing.T) {
 	p := policyOf(t, 1, "1/s", "5/h")
@@ -207,7 +207,7 @@ func TestFloodOfKeysStaysWithinTheBound(t *testing.T) {
 	before := heap()
 	for i := range 400_000 {
 		if !ask(t, log, p, fmt.Sprint("ip:flood", i), 1).Allowed {
-			t.Fatalf("newcomer %d is refused", i)
+			t.Fatalf("the first request of key %d is refused", i)
 		}
 		if i%20 == 0 {
 			clock.Advance(time.Millisecond)
@@ -215,7 +215,7 @@ func TestFloodOfKeysStaysWithinTheBound(t *testing.T) {
 	}
 	stats := log.Memory()
 	if stats.Used > stats.Max+100_000 || stats.Forgotten < 300_000 {
-		t.Errorf("%+v", stats)
+		t.Errorf("Memory() = %+v", stats)
 	}
 	if grown := heap() - before; grown > 2*stats.Max {
 		t.Errorf("the heap grew by %d bytes under a bound of %d", grown, stats.Max)
@@ -224,10 +224,10 @@ func TestFloodOfKeysStaysWithinTheBound(t *testing.T) {
 		t.Error("a refused or a blocked key was forgotten")
 	}
 	if !idle.Allowed || len(timesOf(t, log, p, "idle")) != 0 {
-		t.Error("the key that was idle longest is held")
+		t.Error("the key that was idle longest still has its log")
 	}
 	if r := ask(t, log, p, "ip:flood399999", 1); r.Allowed {
-		t.Error("the last newcomer was not counted")
+		t.Error("the request of the last new key was not counted")
 	}
 }
 
@@ -239,12 +239,12 @@ func TestRefusedKeysSurviveAFloodOfRefusedKeys(t *testing.T) {
 	log := memlog.New(memlog.Options{Now: clock.Now, MaxBytes: 1 << 20, Describe: alwaysDescribe(p)})
 	for i := range 20_000 {
 		if !ask(t, log, p, fmt.Sprint("token:", i), 1).Allowed {
-			t.Fatalf("newcomer %d is refused", i)
+			t.Fatalf("the first request of key %d is refused", i)
 		}
 	}
 	stats := log.Memory()
 	if stats.Forgotten != 0 || stats.Unkept == 0 || stats.Used > stats.Max+1000 {
-		t.Errorf("%+v", stats)
+		t.Errorf("Memory() = %+v", stats)
 	}
 	for i := range 20_000 - int(stats.Unkept) {
 		if ask(t, log, p, fmt.Sprint("token:", i), 1).Allowed {
@@ -258,7 +258,7 @@ func TestRefusedKeysSurviveAFloodOfRefusedKeys(t *testing.T) {
 		}
 	}
 	if ask(t, log, p, "later", 1).Allowed {
-		t.Error("when there is room again, a newcomer is not counted")
+		t.Error("a new key is not counted although there is room again")
 	}
 }
 

@@ -59,7 +59,7 @@ func TestLogsInUseAreKept(t *testing.T) {
 	}
 }
 
-// Checks alone must bound the memory if nobody calls Sweep.
+// Checks alone must bound the memory without calls of Sweep.
 func TestChecksSweepExpiredLogs(t *testing.T) {
 	clock := logtest.NewClock()
 	log := memlog.New(memlog.Options{Now: clock.Now})
@@ -102,8 +102,8 @@ func TestResetFreesALogForReuse(t *testing.T) {
 	p := policyOf(t, 1, "5/m")
 	for range 10 {
 		ask(t, log, p, "a", 5)
-		if held, err := log.Reset(t.Context(), timestamplog.LogIDOf(p, "a")); !held || err != nil {
-			t.Fatalf("Reset() = %v, %v", held, err)
+		if existed, err := log.Reset(t.Context(), timestamplog.LogIDOf(p, "a")); !existed || err != nil {
+			t.Fatalf("Reset() = %v, %v", existed, err)
 		}
 		if n := log.Len(); n != 0 {
 			t.Fatalf("%d logs are held after the reset", n)
@@ -190,7 +190,7 @@ func TestConcurrentCallersOnAMovingClockAreDecidedExactly(t *testing.T) {
 				used += allowed[now-age]
 			}
 			if used > rule.Limit {
-				t.Fatalf("%v let %d into the window that ends at +%d", rule, used, now)
+				t.Fatalf("%v allowed %d in the window that ends at +%d", rule, used, now)
 			}
 			full = full || used == rule.Limit
 		}
@@ -229,7 +229,7 @@ func TestChecksDoNotAllocate(t *testing.T) {
 				clock.Advance(c.wait)
 				log.Decide(t.Context(), requests, results)
 				if results[0].Allowed != c.allowed {
-					t.Fatalf("%+v", results[0])
+					t.Fatalf("Decide: got %+v", results[0])
 				}
 			})
 			if allocations != 0 {
@@ -267,7 +267,7 @@ func TestIDsAreRemovedAfterTheirLifetime(t *testing.T) {
 	}
 }
 
-func TestCountersAreRemovedWhenTheyHaveNoInformation(t *testing.T) {
+func TestExpiredCountersAreRemoved(t *testing.T) {
 	for _, algorithm := range algorithms.All() {
 		if algorithm.IsLog() {
 			continue

@@ -40,7 +40,7 @@ func TestLogsWithEqualHashesAreSeparate(t *testing.T) {
 		}
 		for _, key := range keys {
 			if ask(key) != (key == removed) {
-				t.Fatalf("%q is not answered as it should be after %q was removed", key, removed)
+				t.Fatalf("after %q was removed, %q is wrongly allowed or refused", removed, key)
 			}
 		}
 		for _, key := range keys {

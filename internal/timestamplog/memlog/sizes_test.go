@@ -94,7 +94,7 @@ func TestMemoryBesideALogIsCountedForEveryKeyLength(t *testing.T) {
 	for name, p := range map[string]*rules.Policy{"a counter": counter, "a distinct log": distinct} {
 		t.Run(name, func(t *testing.T) {
 			log := memlog.New(memlog.Options{MaxBytes: 1 << 30})
-			beside := map[int]int64{}
+			others := map[int]int64{}
 			for _, length := range []int{8, 200, 384, 385, 512} {
 				q := timestamplog.RequestOf(p, strings.Repeat("k", length), 1)
 				for value := range uint64(10) {
@@ -109,15 +109,15 @@ func TestMemoryBesideALogIsCountedForEveryKeyLength(t *testing.T) {
 				if counted != kept {
 					t.Errorf("a key of %d bytes: %d bytes are taken, %d accounted for", length, counted, kept)
 				}
-				beside[length] = kept - int64(length)
-				if beside[length]+16 < beside[8] { // a short log has memory for entries that no entry uses
-					t.Errorf("beside a key of %d bytes %d are accounted for, beside one of 8 bytes %d", length, beside[length], beside[8])
+				others[length] = kept - int64(length)
+				if others[length]+16 < others[8] { // a short log has memory for entries that no entry uses
+					t.Errorf("with a key of %d bytes %d other bytes are accounted for, with one of 8 bytes %d", length, others[length], others[8])
 				}
 				if _, err := log.Reset(t.Context(), q.LogID); err != nil {
 					t.Fatal(err)
 				}
 				if used := log.Memory().Used; used != 0 {
-					t.Errorf("after a key of %d bytes %d bytes are accounted for with nothing there", length, used)
+					t.Errorf("after the Reset of a key of %d bytes %d bytes are accounted for, want 0", length, used)
 				}
 			}
 		})

@@ -15,16 +15,16 @@ import (
 	"github.com/stint-dev/stint/test/logtest"
 )
 
-// wantRefused loads a snapshot that must be refused without any effect.
-func wantRefused(t *testing.T, snapshot []byte, what, reason string) {
+// wantRejected loads a snapshot that must be rejected without any effect.
+func wantRejected(t *testing.T, snapshot []byte, what, reason string) {
 	t.Helper()
 	log := memlog.New(memlog.Options{Now: logtest.NewClock().Now})
 	err := log.Load(bytes.NewReader(snapshot))
 	if !errors.Is(err, memlog.ErrSnapshot) || !strings.Contains(err.Error(), reason) {
-		t.Fatalf("%s: the error is %v, want one that says %q", what, err, reason)
+		t.Fatalf("Load, %s: got %v, want an error with %q", what, err, reason)
 	}
 	if n := log.Len(); n > 0 {
-		t.Fatalf("%s: %d logs were loaded nevertheless", what, n)
+		t.Fatalf("Load, %s: %d logs were loaded, want none", what, n)
 	}
 }
 
@@ -44,16 +44,16 @@ func TestSnapshotWithAnyDamagedByteLoadsNothing(t *testing.T) {
 	for at := 0; at < len(whole); at += 1 + len(whole)/500 {
 		damaged := slices.Clone(whole)
 		damaged[at] ^= 0x20
-		wantRefused(t, damaged, fmt.Sprintf("byte %d of %d changed", at, len(whole)), "")
+		wantRejected(t, damaged, fmt.Sprintf("byte %d of %d changed", at, len(whole)), "")
 	}
 }
 
 func TestTruncatedSnapshotLoadsNothing(t *testing.T) {
 	whole := saved(t)
 	for length := 0; length < len(whole); length += 1 + len(whole)/500 {
-		wantRefused(t, whole[:length], fmt.Sprintf("%d of %d bytes", length, len(whole)), "cut off")
+		wantRejected(t, whole[:length], fmt.Sprintf("%d of %d bytes", length, len(whole)), "cut off")
 	}
-	wantRefused(t, whole[:len(whole)-8], "without the number at its end", "cut off at its end")
+	wantRejected(t, whole[:len(whole)-8], "without the number at its end", "cut off at its end")
 }
 
 func TestLoadRejectsFilesThatAreNoSnapshots(t *testing.T) {
@@ -73,11 +73,11 @@ func TestLoadRejectsFilesThatAreNoSnapshots(t *testing.T) {
 		{"bytes after the end", "something follows its end", append(slices.Clone(whole), 0)},
 	}
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) { wantRefused(t, c.content, c.name, c.reason) })
+		t.Run(c.name, func(t *testing.T) { wantRejected(t, c.content, c.name, c.reason) })
 	}
 }
 
-func TestReadErrorIsReturnedAsItIs(t *testing.T) {
+func TestLoadReturnsReadErrors(t *testing.T) {
 	broken := errors.New("the disk is broken")
 	err := memlog.New(memlog.Options{}).Load(iotest.ErrReader(broken))
 	if !errors.Is(err, broken) || errors.Is(err, memlog.ErrSnapshot) {
@@ -95,7 +95,7 @@ func (f *full) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestWriteErrorIsReturned(t *testing.T) {
+func TestSaveReturnsWriteErrors(t *testing.T) {
 	log, _ := filled(t, logtest.NewClock())
 	for _, room := range []int{0, 10, 5000, 20_000} {
 		if err := log.Save(&full{left: room}); err == nil || !strings.Contains(err.Error(), "no space left") {

@@ -83,7 +83,7 @@ func fillCounters(t testing.TB, log *memlog.Log) {
 		p.Algorithm = algorithm.Name
 		for id := range 5 {
 			if r := reserve(t, log, p, fmt.Sprint("id ", id)); !r.Allowed {
-				t.Fatalf("%+v", r)
+				t.Fatalf("the reservation is refused: %+v", r)
 			}
 		}
 	}
@@ -160,11 +160,11 @@ func TestSavedLogsSurviveARestart(t *testing.T) {
 		}
 	}
 	if left, err := filepath.Glob(path + ".*"); err != nil || len(left) > 0 {
-		t.Errorf("besides the snapshot there is %v, %v", left, err)
+		t.Errorf("there are other files than the snapshot: %v, %v", left, err)
 	}
 }
 
-func TestLoadDropsWhatHasExpired(t *testing.T) {
+func TestLoadSkipsExpiredLogs(t *testing.T) {
 	clock := logtest.NewClock()
 	log := memlog.New(memlog.Options{Now: clock.Now})
 	short, long := policyOf(t, 1, "5/s"), policyOf(t, 2, "5/h")
@@ -187,7 +187,7 @@ func TestLoadDropsWhatHasExpired(t *testing.T) {
 	}
 }
 
-func TestSaveLeavesOutWhatHasExpired(t *testing.T) {
+func TestSaveSkipsExpiredLogs(t *testing.T) {
 	clock := logtest.NewClock()
 	log := memlog.New(memlog.Options{Now: clock.Now})
 	ask(t, log, policyOf(t, 1, "5/s"), strings.Repeat("k", 512), 5)
@@ -221,7 +221,7 @@ func TestLoadKeepsExistingLogs(t *testing.T) {
 	}
 }
 
-func TestMissingSnapshotIsTheFirstStart(t *testing.T) {
+func TestLoadFileAcceptsAMissingFile(t *testing.T) {
 	if err := memlog.New(memlog.Options{}).LoadFile(filepath.Join(t.TempDir(), "none")); err != nil {
 		t.Error(err)
 	}
@@ -266,7 +266,7 @@ func TestReservationsAndIDsSurviveARestart(t *testing.T) {
 	}
 	clock.Advance(time.Duration(timestamplog.IDLifetime) * time.Millisecond)
 	if r := reserve(t, restarted(t, log, clock), p, "now"); r.Replayed {
-		t.Errorf("an ID whose lifetime is over is known after a restart: %+v", r)
+		t.Errorf("an expired ID after a restart: got %+v, want it not replayed", r)
 	}
 }
 
@@ -303,7 +303,7 @@ func TestCountersSurviveARestart(t *testing.T) {
 	}
 }
 
-func TestSaveWhileChecksGoOn(t *testing.T) {
+func TestSaveDuringConcurrentChecks(t *testing.T) {
 	clock := logtest.NewClock()
 	log, keys := filled(t, clock)
 	p := policyOf(t, 9, "100000/h")
@@ -338,7 +338,7 @@ func TestSaveWhileChecksGoOn(t *testing.T) {
 		}
 		for key, p := range keys {
 			if len(timesOf(t, log, p, key)) != len(timesOf(t, restarted, p, key)) {
-				t.Fatalf("%q was held all along and is not in the snapshot as it was", key)
+				t.Fatalf("%q differs in the snapshot although it did not change", key)
 			}
 		}
 	}

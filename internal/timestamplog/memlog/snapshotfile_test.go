@@ -19,13 +19,13 @@ func TestLoadRemovesTheRestOfAKilledSave(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := log.LoadFile(path); err != nil {
-			t.Fatalf("%s: %v", state, err)
+			t.Fatalf("LoadFile, %s: %v", state, err)
 		}
 		if _, err := os.Stat(leftover); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: the leftover is still there, %v", state, err)
 		}
 		if err := log.SaveFile(path); err != nil {
-			t.Fatalf("%s: %v", state, err)
+			t.Fatalf("SaveFile, %s: %v", state, err)
 		}
 	}
 }

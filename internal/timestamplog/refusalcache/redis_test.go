@@ -44,7 +44,7 @@ func TestNodesWithCachesNeverExceedALimitAndNeverRefuseNeedlessly(t *testing.T) 
 	}
 	var mu sync.Mutex
 	var history []logtest.Answered
-	remembered := 0
+	fromCache := 0
 	var group sync.WaitGroup
 	for caller := range 32 {
 		group.Go(func() {
@@ -60,7 +60,7 @@ func TestNodesWithCachesNeverExceedALimitAndNeverRefuseNeedlessly(t *testing.T) 
 				mu.Lock()
 				history = append(history, logtest.Answered{Cost: q.Cost, Result: results[0]})
 				if results[0].FromCache {
-					remembered++
+					fromCache++
 				}
 				mu.Unlock()
 			}
@@ -68,8 +68,8 @@ func TestNodesWithCachesNeverExceedALimitAndNeverRefuseNeedlessly(t *testing.T) 
 	}
 	group.Wait()
 	logtest.CheckHistory(t, p.Rules, history)
-	if remembered == 0 {
-		t.Error("nothing was answered from memory: it was not tried")
+	if fromCache == 0 {
+		t.Error("no answer came from the cache, so the cache was not tested")
 	}
 }
 
@@ -96,17 +96,17 @@ func TestResetOnOneNodeReachesTheOthers(t *testing.T) {
 	}
 	ask(t, other, p, 1)
 	if r := ask(t, other, p, 1); r.Allowed || !r.FromCache {
-		t.Fatalf("got %+v, want it refused from memory", r)
+		t.Fatalf("got %+v, want it refused from the cache", r)
 	}
-	if held, err := one.Reset(t.Context(), timestamplog.LogIDOf(p, key)); err != nil || !held {
-		t.Fatalf("Reset: %v, %v", held, err)
+	if existed, err := one.Reset(t.Context(), timestamplog.LogIDOf(p, key)); err != nil || !existed {
+		t.Fatalf("Reset() = %v, %v", existed, err)
 	}
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if ask(t, other, p, 1).Allowed {
 			return
 		}
 	}
-	t.Error("the other node goes on refusing from memory after a reset")
+	t.Error("the other node still refuses from its cache after a reset")
 }
 
 func TestCachedRefusalHasTheStatesThatRedisWouldReturn(t *testing.T) {
@@ -137,7 +137,7 @@ func TestCachedRefusalHasTheStatesThatRedisWouldReturn(t *testing.T) {
 		}
 	}
 	if cached < 50 {
-		t.Errorf("only %d of 100 answers came from memory", cached)
+		t.Errorf("only %d of 100 answers came from the cache", cached)
 	}
 }
 
@@ -200,6 +200,6 @@ func TestStatesAreCopiedForTheCache(t *testing.T) {
 		clock.Advance(150 * time.Millisecond)
 	}
 	if cached < 4 {
-		t.Errorf("%d of the answers came from memory", cached)
+		t.Errorf("%d of the answers came from the cache, want at least 4", cached)
 	}
 }

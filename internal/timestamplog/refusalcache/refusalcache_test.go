@@ -58,9 +58,9 @@ func (n *node) ask(q timestamplog.Request) timestamplog.Result {
 	return results[0]
 }
 
-// fromMemory fails the test unless q is refused without a request to the log. With want false, it
+// fromCache fails the test unless q is refused without a request to the log. With want false, it
 // fails unless the log is asked.
-func (n *node) fromMemory(want bool, q timestamplog.Request) timestamplog.Result {
+func (n *node) fromCache(want bool, q timestamplog.Request) timestamplog.Result {
 	n.t.Helper()
 	before := n.inner.asked
 	r := n.ask(q)
@@ -70,8 +70,8 @@ func (n *node) fromMemory(want bool, q timestamplog.Request) timestamplog.Result
 	return r
 }
 
-// full returns a node that has once refused q.
-func full(t *testing.T, q timestamplog.Request) *node {
+// newRefusing returns a node that has refused q once.
+func newRefusing(t *testing.T, q timestamplog.Request) *node {
 	t.Helper()
 	n := newNode(t, 0)
 	for range 1000 {
@@ -79,21 +79,21 @@ func full(t *testing.T, q timestamplog.Request) *node {
 			return n
 		}
 	}
-	t.Fatal("nothing was refused")
+	t.Fatal("1000 requests were allowed, want a refusal")
 	return nil
 }
 
 func TestRefusalIsCachedUntilJustBeforeItsRetryAt(t *testing.T) {
 	q := request(t, 1, "2/1s")
-	n := full(t, q)
-	first := n.fromMemory(true, q)
+	n := newRefusing(t, q)
+	first := n.fromCache(true, q)
 	n.clock.Advance(998 * time.Millisecond)
-	last := n.fromMemory(true, q)
+	last := n.fromCache(true, q)
 	if last.Now != first.Now+998 || last.RetryAt != first.RetryAt {
-		t.Errorf("later it says %+v, first it said %+v", last, first)
+		t.Errorf("the last cached answer is %+v, the first %+v; want the same RetryAt, 998 ms later", last, first)
 	}
 	n.clock.Advance(time.Millisecond)
-	n.fromMemory(false, q)
+	n.fromCache(false, q)
 	n.clock.Advance(time.Millisecond)
 	if r := n.ask(q); !r.Allowed {
 		t.Errorf("at its RetryAt: %+v, want it allowed", r)
@@ -104,12 +104,12 @@ func TestRefusalIsCachedForTwoSecondsAtMost(t *testing.T) {
 	for name, stack := range map[string]string{"a long wait": "2/1h", "a rule that never allows": "0/1h"} {
 		t.Run(name, func(t *testing.T) {
 			q := request(t, 1, stack)
-			n := full(t, q)
+			n := newRefusing(t, q)
 			n.clock.Advance(MaxAge - time.Millisecond)
-			n.fromMemory(true, q)
+			n.fromCache(true, q)
 			n.clock.Advance(time.Millisecond)
-			n.fromMemory(false, q)
-			n.fromMemory(true, q)
+			n.fromCache(false, q)
+			n.fromCache(true, q)
 		})
 	}
 }
@@ -117,20 +117,20 @@ func TestRefusalIsCachedForTwoSecondsAtMost(t *testing.T) {
 func TestOnlyExactAnswersComeFromTheCache(t *testing.T) {
 	one, three := request(t, 1, "4/1h"), request(t, 3, "4/1h")
 	tests := []struct {
-		name          string
-		remember, ask timestamplog.Request
-		change        func(q *timestamplog.Request)
-		want          bool
+		name        string
+		cached, ask timestamplog.Request
+		change      func(q *timestamplog.Request)
+		want        bool
 	}{
 		{"the same request", one, one, nil, true},
-		{"a larger cost, whose wait is longer", one, three, nil, false},
-		{"a cost above 1, beside which a cheaper request may be allowed", three, three, nil, false},
+		{"a larger cost, which waits longer", one, three, nil, false},
+		{"a cost above 1, while a smaller cost may be allowed", three, three, nil, false},
 		{"a peek", one, one, func(q *timestamplog.Request) { q.Peek = true }, false},
-		{"a question that charges nothing", one, one, func(q *timestamplog.Request) { q.Peek, q.Uncharged = true, true }, true},
-		{"one that waits for its reservation", one, one, func(q *timestamplog.Request) { q.MaxWait, q.ID = 1, "a" }, false},
-		{"one that names itself, and may have been charged before", one, one, func(q *timestamplog.Request) { q.ID = "a" }, false},
-		{"one that counts though it is refused", one, one, func(q *timestamplog.Request) { q.Options.CountRefused = true }, false},
-		{"what is left, of which the log said nothing", one, one, func(q *timestamplog.Request) { q.Detail = true }, false},
+		{"an uncharged peek", one, one, func(q *timestamplog.Request) { q.Peek, q.Uncharged = true, true }, true},
+		{"a request for a reservation", one, one, func(q *timestamplog.Request) { q.MaxWait, q.ID = 1, "a" }, false},
+		{"a request with an ID, which may be a replay", one, one, func(q *timestamplog.Request) { q.ID = "a" }, false},
+		{"a request that counts although it is refused", one, one, func(q *timestamplog.Request) { q.Options.CountRefused = true }, false},
+		{"a request for details, which are not cached", one, one, func(q *timestamplog.Request) { q.Detail = true }, false},
 		{"another version of the policy", one, one, func(q *timestamplog.Request) { q.Version++ }, false},
 		{"another policy", one, one, func(q *timestamplog.Request) { q.Policy++ }, false},
 		{"another generation of the log", one, one, func(q *timestamplog.Request) { q.Generation++ }, false},
@@ -138,33 +138,33 @@ func TestOnlyExactAnswersComeFromTheCache(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			n := full(t, test.remember)
+			n := newRefusing(t, test.cached)
 			if test.change != nil {
 				test.change(&test.ask)
 			}
-			n.fromMemory(test.want, test.ask)
+			n.fromCache(test.want, test.ask)
 		})
 	}
 }
 
 func TestRefusalOfALargerCostIsCachedUntilTheLogChanges(t *testing.T) {
 	one, three := request(t, 1, "4/10s"), request(t, 3, "4/10s")
-	n := full(t, one)
-	asked := n.fromMemory(false, three)
+	n := newRefusing(t, one)
+	asked := n.fromCache(false, three)
 	n.clock.Advance(time.Second)
-	if got := n.fromMemory(true, three); got.RetryAt != asked.RetryAt || got.Now != asked.Now+1000 {
-		t.Errorf("got %+v, want as the log said before, a second later: %+v", got, asked)
+	if got := n.fromCache(true, three); got.RetryAt != asked.RetryAt || got.Now != asked.Now+1000 {
+		t.Errorf("got %+v, want the log's answer a second later: %+v", got, asked)
 	}
 	n.clock.Advance(time.Second) // the refusal of a cost of 1 has ended
-	n.fromMemory(false, three)
+	n.fromCache(false, three)
 }
 
 func TestReservationsAndCancelsClearTheCacheAtOnce(t *testing.T) {
 	q := request(t, 1, "2/1m")
 	waits := q
 	waits.MaxWait, waits.ID = timestamplog.MaxWait, "a"
-	n := full(t, q)
-	at := n.fromMemory(true, q).RetryAt
+	n := newRefusing(t, q)
+	at := n.fromCache(true, q).RetryAt
 
 	reservation := n.ask(waits).ReservedAt
 	if reservation != at {
@@ -173,26 +173,26 @@ func TestReservationsAndCancelsClearTheCacheAtOnce(t *testing.T) {
 	second := waits
 	second.ID = "b"
 	n.ask(second)
-	if r := n.fromMemory(false, q); r.RetryAt != at+60_000 {
-		t.Errorf("behind two reservations it is refused until %d, want %d", r.RetryAt, at+60_000)
+	if r := n.fromCache(false, q); r.RetryAt != at+60_000 {
+		t.Errorf("after two reservations a check is refused until %d, want %d", r.RetryAt, at+60_000)
 	}
 
-	n.fromMemory(true, q)
+	n.fromCache(true, q)
 	if made, err := n.Cancel(t.Context(), timestamplog.Reservation{LogID: q.LogID, At: reservation, Cost: 1, ID: "b"}); !made || err != nil {
 		t.Fatalf("Cancel() = %v, %v", made, err)
 	}
-	if r := n.fromMemory(false, q); r.RetryAt != at {
-		t.Errorf("behind one reservation it is refused until %d, want %d", r.RetryAt, at)
+	if r := n.fromCache(false, q); r.RetryAt != at {
+		t.Errorf("after one reservation a check is refused until %d, want %d", r.RetryAt, at)
 	}
 
-	n.fromMemory(true, q)
-	together := waits
-	together.ID = "c"
-	if err := n.DecideAll(t.Context(), []timestamplog.Request{together}, make([]timestamplog.Result, 1)); err != nil {
+	n.fromCache(true, q)
+	third := waits
+	third.ID = "c"
+	if err := n.DecideAll(t.Context(), []timestamplog.Request{third}, make([]timestamplog.Result, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if r := n.fromMemory(false, q); r.RetryAt != at+60_000 {
-		t.Errorf("behind two reservations again it is refused until %d, want %d", r.RetryAt, at+60_000)
+	if r := n.fromCache(false, q); r.RetryAt != at+60_000 {
+		t.Errorf("after two reservations again a check is refused until %d, want %d", r.RetryAt, at+60_000)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestRequestsAfterAReservationInABatchBypassTheCache(t *testing.T) {
 	waits.MaxWait, waits.ID = timestamplog.MaxWait, "a"
 	second := waits
 	second.ID = "b"
-	n := full(t, q)
+	n := newRefusing(t, q)
 	results := make([]timestamplog.Result, 4)
 	n.Decide(t.Context(), []timestamplog.Request{q, waits, second, q}, results)
 	if !results[0].FromCache || results[3].FromCache || results[3].RetryAt != results[0].RetryAt+60_000 {
@@ -211,20 +211,20 @@ func TestRequestsAfterAReservationInABatchBypassTheCache(t *testing.T) {
 }
 
 func TestRuleThatNeverAllowsRefusesEveryCostFromTheCache(t *testing.T) {
-	n := full(t, request(t, 1, "0/1h", "4/1h"))
-	n.fromMemory(true, request(t, 3, "0/1h", "4/1h"))
+	n := newRefusing(t, request(t, 1, "0/1h", "4/1h"))
+	n.fromCache(true, request(t, 3, "0/1h", "4/1h"))
 }
 
 func TestResetClearsTheCacheAtOnce(t *testing.T) {
 	q := request(t, 1, "2/1h")
 	resets := map[string]func(*node){
-		"one ordered here":      func(n *node) { _, _ = n.Reset(t.Context(), q.LogID) },
-		"one heard of":          func(n *node) { _, _ = n.inner.Reset(t.Context(), q.LogID); n.Forget(q.LogID) },
-		"some that were missed": func(n *node) { _, _ = n.inner.Reset(t.Context(), q.LogID); n.ForgetAll() },
+		"Reset on this node":             func(n *node) { _, _ = n.Reset(t.Context(), q.LogID) },
+		"Forget after a Reset elsewhere": func(n *node) { _, _ = n.inner.Reset(t.Context(), q.LogID); n.Forget(q.LogID) },
+		"ForgetAll after missed resets":  func(n *node) { _, _ = n.inner.Reset(t.Context(), q.LogID); n.ForgetAll() },
 	}
 	for name, reset := range resets {
 		t.Run(name, func(t *testing.T) {
-			n := full(t, q)
+			n := newRefusing(t, q)
 			reset(n)
 			if r := n.ask(q); !r.Allowed {
 				t.Errorf("got %+v, want it allowed", r)
@@ -235,7 +235,7 @@ func TestResetClearsTheCacheAtOnce(t *testing.T) {
 
 func TestAnswerOvertakenByAResetIsNotCached(t *testing.T) {
 	q := request(t, 1, "2/1h")
-	n := full(t, q)
+	n := newRefusing(t, q)
 	n.ForgetAll()
 	n.inner.after = func() { // the log has refused q; it is reset before the answer arrives
 		n.inner.after = nil
@@ -253,7 +253,7 @@ func TestAnswerOvertakenByAResetIsNotCached(t *testing.T) {
 
 func TestBatchIsAnsweredInOrderWithAndWithoutTheCache(t *testing.T) {
 	q := request(t, 1, "2/1h")
-	n := full(t, q)
+	n := newRefusing(t, q)
 	requests := make([]timestamplog.Request, 9)
 	for i := range requests {
 		requests[i] = q
@@ -274,7 +274,7 @@ func TestBatchIsAnsweredInOrderWithAndWithoutTheCache(t *testing.T) {
 	}
 }
 
-func TestMemoryIsBounded(t *testing.T) {
+func TestCacheIsBounded(t *testing.T) {
 	const size = 10 * shardCount
 	n := newNode(t, size)
 	q := request(t, 1, "0/1h")
@@ -287,9 +287,9 @@ func TestMemoryIsBounded(t *testing.T) {
 		held += n.shards[i].size()
 	}
 	if held > 2*size || held < size/2 {
-		t.Errorf("%d keys are held, want about %d and at most twice that", held, size)
+		t.Errorf("%d keys are cached, want about %d and at most twice that", held, size)
 	}
-	n.fromMemory(true, q)
+	n.fromCache(true, q)
 }
 
 func BenchmarkRemembered(b *testing.B) {
