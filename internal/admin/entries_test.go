@@ -211,7 +211,7 @@ func TestEndAndRestoreOfSeveralAreAllOrNothing(t *testing.T) {
 		}
 		ended, err := f.End(t.Context(), ann, blocks.Block, "a mistake", a.ID, b.ID)
 		if err != nil || len(ended) != 2 || ended[0].EndedBy != "ann" || !strings.Contains(f.records(t)[0].Summary, "a mistake") {
-			t.Fatalf("%+v, %v", ended, err)
+			t.Fatalf("End: got %+v, %v", ended, err)
 		}
 		f.add(t, blocks.Block, "token:b", blocks.Expiry{})
 		if _, err := f.Restore(t.Context(), ann, blocks.Block, "", a.ID, b.ID); !fault.Is(err, fault.Conflict) {
@@ -234,14 +234,14 @@ func TestBlockMatchingBlocksAllMatchingKeys(t *testing.T) {
 		b.Count = 2
 		made, err := f.BlockMatching(t.Context(), ann, b)
 		if err != nil || made.Created != 1 || made.Unchanged != 1 {
-			t.Fatalf("%+v, %v", made, err)
+			t.Fatalf("BlockMatching: got %+v, %v; want 1 created and 1 unchanged", made, err)
 		}
 		if e, err := f.ByID(t.Context(), blocks.Block, known.ID); err != nil || !e.Expires.Equal(noon.Add(time.Hour)) {
 			t.Errorf("the block that was active is now %+v, %v; want it unchanged", e, err)
 		}
 		b.OnConflict = blocks.Extend
 		if made, err = f.BlockMatching(t.Context(), ann, b); err != nil || made.Extended != 1 || made.Unchanged != 1 {
-			t.Fatalf("%+v, %v", made, err)
+			t.Fatalf("BlockMatching with extend: got %+v, %v; want 1 extended and 1 unchanged", made, err)
 		}
 		if e := f.catalog.Blocks().Of(blocks.Block, keytest.Pattern(t, "token:b"), noon); e == nil || e.Source != blocks.Manual || e.Author != "ann" || e.Reason != "scraping" {
 			t.Errorf("got %+v", e)

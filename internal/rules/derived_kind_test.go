@@ -12,7 +12,7 @@ func TestFurtherKeyOfAKindOfPatternsIsRejected(t *testing.T) {
 	}
 	for _, text := range []string{"account 2/m", "host", "net:/24 2/m"} {
 		if _, err := ParseDerived(text); err != nil {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("ParseDerived(%q): %v", text, err)
 		}
 	}
 }

@@ -68,10 +68,10 @@ func TestStackCountsRequestsOrTheValuesOfOneName(t *testing.T) {
 	}
 	stack, err := rules.ParseStack([]string{"15/d distinct path", "8/h distinct path", "15/day distinct path"})
 	if err != nil || stack.Distinct() != "path" || len(stack) != 2 || stack.LargestCost() != math.MaxInt {
-		t.Errorf("%v, %v", stack, err)
+		t.Errorf("ParseStack of distinct rules: got %v, %v", stack, err)
 	}
 	if again, err := rules.ParseStack(rules.SplitRules(stack.String() + ", 20/d distinct path")); err != nil || len(again) != 3 {
-		t.Errorf("%v, %v", again, err)
+		t.Errorf("ParseStack of the canonical text: got %v, %v", again, err)
 	}
 	if want := "At most 8 different values of path in any hour and 15 in any day. A value that comes again counts once."; stack.Describe() != want {
 		t.Errorf("got  %s\nwant %s", stack.Describe(), want)

@@ -106,7 +106,7 @@ func TestImportNamesInvalidRowsByLineAndReason(t *testing.T) {
 		}
 		dry, err := run(t, u, file, use.ImportOptions{DryRun: true})
 		if err != nil || dry.Rows != 7 || dry.Created != 2 || dry.Invalid != len(want) || len(dry.Bad) != len(want) {
-			t.Fatalf("%+v, %v", dry, err)
+			t.Fatalf("dry run: got %+v, %v", dry, err)
 		}
 		for i, bad := range dry.Bad {
 			if !strings.HasPrefix(bad.Error(), want[i]) {
@@ -120,7 +120,7 @@ func TestImportNamesInvalidRowsByLineAndReason(t *testing.T) {
 			t.Errorf("%d keys are stored, %v; want none", page.Total, err)
 		}
 		if did, err := run(t, u, file, use.ImportOptions{SkipBad: true}); err != nil || did.Created != 2 || did.Invalid != len(want) {
-			t.Errorf("%+v, %v", did, err)
+			t.Errorf("Import with SkipBad: got %+v, %v", did, err)
 		}
 		if kept, err := u.Find(t.Context(), "token:a"); err != nil || kept.Plan != "gold" {
 			t.Errorf("a key in two rows has %+v, %v; want the plan of the first row", kept, err)
@@ -150,7 +150,7 @@ func TestImportReportsPlansThatNoPolicyNames(t *testing.T) {
 		for _, isDryRun := range []bool{true, false} {
 			got, err := run(t, u, file, use.ImportOptions{DryRun: isDryRun})
 			if err != nil || fmt.Sprint(got.Plans) != "[{gold 2 gold} {glod 1 } {glod2 1 }]" || fmt.Sprint(got.UnusedPlans()) != "[{glod 1 } {glod2 1 }]" {
-				t.Errorf("%+v, %v", got, err)
+				t.Errorf("Import: got %+v, %v", got, err)
 			}
 		}
 	})
@@ -241,7 +241,7 @@ func TestHostileKeysAreStoredUnchanged(t *testing.T) {
 			file.WriteString(`"` + strings.ReplaceAll(escape.CSV(key), `"`, `""`) + "\",gold\n")
 		}
 		if did, err := run(t, u, file.String(), use.ImportOptions{}); err != nil || did.Created != len(hostile) {
-			t.Fatalf("%+v, %v", did, err)
+			t.Fatalf("Import: got %+v, %v", did, err)
 		}
 		for _, format := range []admin.FileFormat{use.CSV, use.JSON} {
 			var out strings.Builder
