@@ -71,6 +71,9 @@ func (f *framer) inRequest() bool {
 	return f.state != atRequestLine || len(f.line) > 0
 }
 
+// inBody reports whether the head of a request is complete and its body is not.
+func (f *framer) inBody() bool { return f.state >= atBody }
+
 // isBetween reports whether the next byte begins a request, and the parser has seen every byte
 // before it.
 func (f *framer) isBetween() bool {

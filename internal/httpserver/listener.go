@@ -140,9 +140,6 @@ func (c *conn) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		n, err := c.Conn.Read(p)
-		if n == 0 && c.isCut.Load() {
-			return 0, io.EOF
-		}
 		if n > 0 && !c.isUsed {
 			if c.isUsed = true; !c.firstByte.CompareAndSwap(notYet, came) {
 				return 0, io.EOF // the connection is being closed
@@ -151,10 +148,14 @@ func (c *conn) Read(p []byte) (int, error) {
 		if n > 0 && err == nil && c.fast.shared != nil && c.framer.isBetween() {
 			n, err = c.answerFast(p, n)
 		}
-		if n == 0 && c.isEnd(err) {
+		if n == 0 && (c.isCut.Load() || c.isEnd(err)) {
 			err = io.EOF
 		}
 		n = c.framer.follow(p[:n])
+		if errors.Is(err, io.EOF) && c.framer.inBody() {
+			// Otherwise fasthttp would take what was received for the whole body.
+			err = io.ErrUnexpectedEOF
+		}
 		if now := c.framer.err != nil || c.framer.inRequest(); now != c.isSending {
 			c.isSending = now
 			c.sending.Store(now)
